@@ -1,0 +1,77 @@
+package trinity
+
+import "context"
+
+// Batch is what an engine computes at once: one micro-batch of an optimizer step.
+type Batch struct {
+	Step        int64         // trainer step, from 1
+	Experiences []*Experience // of this micro-batch
+	Whole       []*Experience // of the whole optimizer step: losses normalise over it, so the gradient does not depend on the cut
+}
+
+// Streams name the per-token values that a loss reads besides the log-probabilities.
+type Streams struct {
+	Entropy bool // entropy of the next-token distribution
+	Value   bool // the critic's value
+}
+
+// TokenStats are the per-token values of one sequence under the current weights, at the experience's temperature. Index t speaks of
+// Tokens[t]: Logprob[t] = log p(Tokens[t] | Tokens[<t]), Entropy[t] is of the distribution that Tokens[t] was drawn from. Entries are 0
+// where the mask is false.
+type TokenStats struct {
+	Logprob []float32 // [T] nats
+	Entropy []float32 // [T] nats; nil unless asked for
+	Value   []float32 // [T]; nil unless asked for
+}
+
+// TokenGrads are the derivatives of the loss by each entry of TokenStats. A nil slice means zero.
+type TokenGrads struct {
+	Logprob []float32 // [T]
+	Entropy []float32 // [T]
+	Value   []float32 // [T]
+}
+
+// Loss maps per-token streams to a scalar and its derivatives. It knows nothing of models: an engine multiplies the derivatives into
+// d(logprob)/dθ. It must normalise by counts over Batch.Whole.
+type Loss interface {
+	Streams() Streams
+	// Loss returns, for each experience of the batch, the derivatives of the loss by its streams, and metrics that add up over the
+	// micro-batches of an optimizer step.
+	Loss(b *Batch, now []TokenStats) (grads []TokenGrads, metrics Metrics, err error)
+}
+
+// Advantage writes Experience.Advantages (and Returns) of groups.
+type Advantage interface {
+	Advantages(groups []Group) (kept []Group, metrics Metrics, err error)
+}
+
+// OptimParams are the settings of one optimizer step.
+type OptimParams struct {
+	LR          float64
+	Beta1       float64
+	Beta2       float64
+	Eps         float64
+	WeightDecay float64 // decoupled (AdamW, Loshchilov & Hutter 2019)
+	ClipNorm    float64 // global gradient norm; ≤ 0 means no clipping
+}
+
+// Engine owns the weights that are trained.
+type Engine interface {
+	// Forward returns the streams of every experience, without gradient.
+	Forward(ctx context.Context, b *Batch, want Streams) ([]TokenStats, error)
+	// Reference is Forward under the frozen reference weights.
+	Reference(ctx context.Context, b *Batch) ([]TokenStats, error)
+	// ForwardBackward adds the gradient of the loss over the batch to the gradient.
+	ForwardBackward(ctx context.Context, b *Batch, loss Loss) (Metrics, error)
+	// OptimStep applies the gradient and clears it. Metrics: grad_norm (before clipping), lr.
+	OptimStep(ctx context.Context, p OptimParams) (Metrics, error)
+	// Publish makes the current weights those of the engine's sampler, as the given version.
+	Publish(ctx context.Context, version int64) error
+	// SaveState writes what a resumed run needs for the same bits (master weights, moments, counters, published version) into dir.
+	SaveState(ctx context.Context, dir string) error
+	// LoadState reads what SaveState wrote.
+	LoadState(ctx context.Context, dir string) error
+	// SaveModel writes a model directory (or a PEFT adapter) that transformers loads.
+	SaveModel(ctx context.Context, dir string) error
+	Close() error
+}

@@ -1,0 +1,89 @@
+package trinity
+
+import "fmt"
+
+// ExperienceID says where an experience came from. Its String is unique within a run.
+type ExperienceID struct {
+	Step int64  `json:"step"` // explorer step
+	Task string `json:"task"` // Task.ID
+	Run  int    `json:"run"`  // rollout within the group, 0 … G−1
+	Turn int    `json:"turn"` // model call within the rollout
+}
+
+func (id ExperienceID) String() string {
+	return fmt.Sprintf("%d/%s/%d/%d", id.Step, id.Task, id.Run, id.Turn)
+}
+
+// Truncation says why a sequence is not whole.
+type Truncation string
+
+const (
+	NotTruncated      Truncation = ""
+	PromptTruncated   Truncation = "prompt_truncated"   // the prompt was longer than max_prompt_tokens
+	ResponseTruncated Truncation = "response_truncated" // the reply hit max_response_tokens or the model's length
+)
+
+// Experience is one token sequence with everything that was recorded about it. All per-token slices have length T = len(Tokens); index t
+// speaks of Tokens[t].
+type Experience struct {
+	ID         ExperienceID `json:"id"`
+	Tokens     []int32      `json:"tokens"`               // [T] prompt, sampled and environment tokens, in order, ids as sampled
+	Mask       []bool       `json:"mask"`                 // [T] true where the policy sampled the token: what is trained on
+	Logprobs   []float32    `json:"logprobs,omitempty"`   // [T] nats, under the policy that sampled, at Temperature; 0 where !Mask; nil if unknown
+	Advantages []float32    `json:"advantages,omitempty"` // [T] written by an Advantage; nil means never scored
+	Returns    []float32    `json:"returns,omitempty"`    // [T] written by an Advantage that has a value function
+
+	RefLogprobs     []float32 `json:"ref_logprobs,omitempty"`     // [T] nats, under the frozen reference; nil if unused
+	TeacherLogprobs []float32 `json:"teacher_logprobs,omitempty"` // [T] nats, under a teacher; nil if unused
+
+	PromptLen   int                `json:"prompt_len"`  // tokens before the first one that the policy may have written
+	Temperature float32            `json:"temperature"` // the sampling temperature that Logprobs and training use; 0 means 1
+	Reward      Reward             `json:"reward"`      // a value with its parts, or invalid with a reason
+	Versions    [2]int64           `json:"versions"`    // oldest and newest policy version that sampled it
+	Truncated   Truncation         `json:"truncated,omitempty"`
+	Metrics     map[string]float64 `json:"metrics,omitempty"`  // logged as rollout/<name>
+	Info        map[string]any     `json:"info,omitempty"`     // anything a workflow or operator wants to pass on
+	Prompt      string             `json:"prompt,omitempty"`   // text shown to people
+	Response    string             `json:"response,omitempty"` // text that was scored
+
+	Chosen   bool `json:"chosen,omitempty"`    // preference data: the preferred one of a pair
+	IsExpert bool `json:"is_expert,omitempty"` // a demonstration that was mixed in, not a rollout of the policy
+}
+
+// Group is the experiences of one task: the unit that moves from explorer to trainer.
+type Group []*Experience
+
+// TrainedTokens counts the tokens that a loss sees.
+func (e *Experience) TrainedTokens() int {
+	n := 0
+	for _, m := range e.Mask {
+		if m {
+			n++
+		}
+	}
+	return n
+}
+
+// Check reports the first per-token slice whose length is not len(Tokens), or a mask that claims the first token, which has no
+// predecessor and so no probability.
+func (e *Experience) Check() error {
+	n := len(e.Tokens)
+	if n == 0 {
+		return fmt.Errorf("experience %s has no tokens", e.ID)
+	}
+	if len(e.Mask) != n {
+		return fmt.Errorf("experience %s: mask has length %d, want %d (one per token)", e.ID, len(e.Mask), n)
+	}
+	if e.Mask[0] {
+		return fmt.Errorf("experience %s: mask[0] is set, but the first token has no predecessor to predict it", e.ID)
+	}
+	for _, s := range []struct {
+		name string
+		v    []float32
+	}{{"logprobs", e.Logprobs}, {"advantages", e.Advantages}, {"returns", e.Returns}, {"ref_logprobs", e.RefLogprobs}, {"teacher_logprobs", e.TeacherLogprobs}} {
+		if s.v != nil && len(s.v) != n {
+			return fmt.Errorf("experience %s: %s has length %d, want %d (one per token)", e.ID, s.name, len(s.v), n)
+		}
+	}
+	return nil
+}

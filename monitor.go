@@ -1,0 +1,37 @@
+package trinity
+
+import (
+	"context"
+	"time"
+)
+
+// Metrics are named numbers of one step. Names are Trinity-RFT's, e.g. rollout/reward/mean.
+type Metrics map[string]float64
+
+// Add adds the values of other, for metrics that sum over micro-batches.
+func (m Metrics) Add(other Metrics) {
+	for k, v := range other {
+		m[k] += v
+	}
+}
+
+// Merge overwrites with the values of other, under a prefix.
+func (m Metrics) Merge(prefix string, other Metrics) {
+	for k, v := range other {
+		m[prefix+k] = v
+	}
+}
+
+// Record is what a role logs for one step.
+type Record struct {
+	Step    int64
+	Role    string // "explorer", "trainer"
+	Time    time.Time
+	Metrics Metrics
+}
+
+// Monitor receives records. Several may be in use at once.
+type Monitor interface {
+	Log(ctx context.Context, r Record) error
+	Close() error
+}

@@ -1,0 +1,116 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/go-viper/mapstructure/v2"
+)
+
+// ArgError is one thing that is wrong with a plug-in's arguments.
+type ArgError struct {
+	Key     string // the argument, "" when the plug-in as a whole is meant
+	Message string
+	Hint    string // what to do, may be empty
+}
+
+func (e ArgError) Error() string {
+	s := e.Message
+	if e.Key != "" {
+		s = e.Key + ": " + s
+	}
+	if e.Hint != "" {
+		s += " (" + e.Hint + ")"
+	}
+	return s
+}
+
+// decode writes args into the struct behind v.
+func decode(v any, args map[string]any) []ArgError {
+	if len(args) == 0 {
+		return nil
+	}
+	keys := fieldKeys(v)
+	var errs []ArgError
+	for _, k := range sortedKeys(args) {
+		if !slices.Contains(keys, k) {
+			errs = append(errs, unknownKey(k, keys))
+		}
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	d, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
+		Result: v, TagName: "yaml", SquashTagOption: "inline", ErrorUnused: true, DecodeHook: wholeNumbers,
+	})
+	if err != nil {
+		return []ArgError{{Message: err.Error()}}
+	}
+	if err := d.Decode(args); err != nil {
+		return decodeErrors(err)
+	}
+	return nil
+}
+
+func unknownKey(k string, keys []string) ArgError {
+	e := ArgError{Key: k, Message: "unknown argument"}
+	switch near := Nearest(k, keys); {
+	case near != "":
+		e.Hint = fmt.Sprintf("did you mean %q?", near)
+	case len(keys) == 0:
+		e.Hint = "it takes none"
+	default:
+		e.Hint = "known: " + strings.Join(keys, ", ")
+	}
+	return e
+}
+
+// wholeNumbers refuses to cut the fraction off a number that is wanted as an integer.
+func wholeNumbers(from, to reflect.Type, data any) (any, error) {
+	switch to.Kind() {
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		if f, ok := data.(float64); ok && f != math.Trunc(f) {
+			return nil, fmt.Errorf("want a whole number, got %v", f)
+		}
+	}
+	return data, nil
+}
+
+var quotedKey = regexp.MustCompile(`^'([^']*)'\s*(.*)$`)
+
+func decodeErrors(err error) []ArgError {
+	var out []ArgError
+	var joined interface{ Unwrap() []error }
+	list := []error{err}
+	if errors.As(err, &joined) {
+		list = joined.Unwrap()
+	}
+	for _, e := range list {
+		text := strings.TrimSpace(e.Error())
+		var de *mapstructure.DecodeError
+		if errors.As(e, &de) {
+			out = append(out, ArgError{Key: de.Name(), Message: strings.TrimSpace(de.Unwrap().Error())})
+			continue
+		}
+		if m := quotedKey.FindStringSubmatch(text); m != nil {
+			out = append(out, ArgError{Key: m[1], Message: m[2]})
+			continue
+		}
+		out = append(out, ArgError{Message: text})
+	}
+	return out
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,125 @@
+package registry
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Info describes one plug-in for people.
+type Info struct {
+	Kind   string  `json:"kind"`
+	Name   string  `json:"name"`
+	Doc    string  `json:"doc"`
+	Fields []Field `json:"args"`
+}
+
+// Field is one argument.
+type Field struct {
+	Key     string `json:"key"`
+	Type    string `json:"type"`
+	Default string `json:"default"`
+	Doc     string `json:"doc"`
+}
+
+// Explain describes the named plug-in: its doc, and its arguments with types, defaults and the `doc` tags of their fields.
+func (c *Catalog) Explain(name string) (Info, error) {
+	e, ok := c.entries[name]
+	if !ok {
+		return Info{}, c.unknown(name)
+	}
+	return Info{Kind: c.Kind, Name: name, Doc: e.doc, Fields: fields(e.new())}, nil
+}
+
+func fields(v any) []Field {
+	rv := reflect.Indirect(reflect.ValueOf(v))
+	if rv.Kind() != reflect.Struct {
+		return nil
+	}
+	var out []Field
+	for i := range rv.NumField() {
+		f := rv.Type().Field(i)
+		tag, opts, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case opts == "inline": // an embedded struct; its type must be exported
+			out = append(out, fields(rv.Field(i).Interface())...)
+		case !f.IsExported() || tag == "" || tag == "-":
+		default:
+			out = append(out, Field{Key: tag, Type: typeName(f.Type), Default: defaultText(rv.Field(i)), Doc: f.Tag.Get("doc")})
+		}
+	}
+	return out
+}
+
+func fieldKeys(v any) []string {
+	var keys []string
+	for _, f := range fields(v) {
+		keys = append(keys, f.Key)
+	}
+	return keys
+}
+
+func typeName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return typeName(t.Elem())
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return "int"
+	case reflect.Float32, reflect.Float64:
+		return "float"
+	case reflect.Slice:
+		return "list of " + typeName(t.Elem())
+	case reflect.Map, reflect.Struct:
+		return "map"
+	}
+	return t.Kind().String()
+}
+
+func defaultText(v reflect.Value) string {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return "null"
+		}
+		return defaultText(v.Elem())
+	}
+	if v.Kind() == reflect.String {
+		return fmt.Sprintf("%q", v.String())
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// Nearest returns the candidate that name was probably meant to be, by edit distance, or "".
+func Nearest(name string, candidates []string) string {
+	best, bestDist := "", max(2, len(name)/3)+1
+	for _, c := range candidates {
+		if d := editDistance(strings.ToLower(name), strings.ToLower(c)); d < bestDist {
+			best, bestDist = c, d
+		}
+	}
+	return best
+}
+
+// editDistance counts insertions, deletions, substitutions and swaps of neighbours (optimal string alignment), in bytes.
+func editDistance(a, b string) int {
+	d := make([][]int, len(a)+1)
+	for i := range d {
+		d[i] = make([]int, len(b)+1)
+		d[i][0] = i
+	}
+	for j := range d[0] {
+		d[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			d[i][j] = min(d[i-1][j]+1, d[i][j-1]+1, d[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
+			}
+		}
+	}
+	return d[len(a)][len(b)]
+}

@@ -1,0 +1,13 @@
+package registry
+
+import "github.com/trinity-go/trinity"
+
+// The registries of the nouns in the root package. Kinds are the words of the YAML.
+var (
+	Algorithms = New[*trinity.Algorithm]("algorithm", "what is trained and how: an advantage, a loss and their needs (algorithm.algorithm_type)")
+	Advantages = New[trinity.Advantage]("advantage_fn", "how rewards of a group become per-token advantages (algorithm.advantage_fn)")
+	Workflows  = New[trinity.Workflow]("workflow", "how one rollout of a task is run (default_workflow_type)")
+	Rewards    = New[trinity.RewardFunc]("reward_fn", "how a response is scored (default_reward_fn_type)")
+	Operators  = New[trinity.Operator]("operator", "edits of groups between explorer and buffer (data_processor.experience_pipeline.operators)")
+	Selectors  = New[trinity.Selector]("selector", "which rows of a taskset come next (data_selector.selector_type)")
+)

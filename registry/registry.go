@@ -1,0 +1,133 @@
+// Package registry maps names to constructors of plug-ins. A constructor returns a value that holds its defaults; its exported fields, named
+// by their `yaml` tags, are its arguments. Arguments are decoded strictly over the defaults: an unknown key, a wrong type or a failing
+// Validate is an error that names the key.
+package registry
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Registry holds the plug-ins of one kind.
+type Registry[T any] struct {
+	*Catalog
+	build map[string]func() T
+}
+
+// Catalog is a Registry without its type: what config, `list` and `explain` need.
+type Catalog struct {
+	Kind    string // e.g. "workflow"
+	Doc     string // one line
+	entries map[string]entry
+}
+
+type entry struct {
+	doc string
+	new func() any
+}
+
+var catalogs = map[string]*Catalog{}
+
+// New makes the registry of a kind. It panics when the kind exists.
+func New[T any](kind, doc string) *Registry[T] {
+	if _, ok := catalogs[kind]; ok {
+		panic("registry: kind " + kind + " made twice")
+	}
+	c := &Catalog{Kind: kind, Doc: doc, entries: map[string]entry{}}
+	catalogs[kind] = c
+	return &Registry[T]{Catalog: c, build: map[string]func() T{}}
+}
+
+// Find returns the catalog of a kind.
+func Find(kind string) (*Catalog, bool) {
+	c, ok := catalogs[kind]
+	return c, ok
+}
+
+// Kinds lists all kinds, sorted.
+func Kinds() []string {
+	var kinds []string
+	for k := range catalogs {
+		kinds = append(kinds, k)
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// Register adds a plug-in under a name with a one-paragraph doc. It panics when the name is taken: two plug-ins of one name are a bug of
+// the binary.
+func (r *Registry[T]) Register(name, doc string, build func() T) {
+	if _, ok := r.build[name]; ok {
+		panic("registry: " + r.Kind + " " + name + " registered twice")
+	}
+	r.build[name] = build
+	r.entries[name] = entry{doc: doc, new: func() any { return build() }}
+}
+
+// Build makes the named plug-in, with args merged over its defaults, later maps over earlier ones.
+func (r *Registry[T]) Build(name string, args ...map[string]any) (T, error) {
+	var zero T
+	build, ok := r.build[name]
+	if !ok {
+		return zero, r.unknown(name)
+	}
+	v := build()
+	for _, a := range args {
+		if errs := decode(v, a); len(errs) > 0 {
+			return zero, fmt.Errorf("%s %s: %w", r.Kind, name, errs[0])
+		}
+	}
+	if c, ok := any(v).(trinity.Validator); ok {
+		if err := c.Validate(); err != nil {
+			return zero, fmt.Errorf("%s %s: %w", r.Kind, name, err)
+		}
+	}
+	return v, nil
+}
+
+// Names lists the plug-ins, sorted.
+func (c *Catalog) Names() []string {
+	var names []string
+	for n := range c.entries {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Has reports whether the name is registered.
+func (c *Catalog) Has(name string) bool {
+	_, ok := c.entries[name]
+	return ok
+}
+
+// Check reports everything that is wrong with args for the named plug-in; an unknown name is one error with an empty key.
+func (c *Catalog) Check(name string, args map[string]any) []ArgError {
+	e, ok := c.entries[name]
+	if !ok {
+		return []ArgError{c.unknown(name)}
+	}
+	v := e.new()
+	errs := decode(v, args)
+	if len(errs) > 0 {
+		return errs
+	}
+	if val, ok := v.(trinity.Validator); ok {
+		if err := val.Validate(); err != nil {
+			return []ArgError{{Message: err.Error()}}
+		}
+	}
+	return nil
+}
+
+func (c *Catalog) unknown(name string) ArgError {
+	e := ArgError{Message: fmt.Sprintf("unknown %s %q", c.Kind, name)}
+	if near := Nearest(name, c.Names()); near != "" {
+		e.Hint = fmt.Sprintf("did you mean %q?", near)
+	} else {
+		e.Hint = fmt.Sprintf("known: %v", c.Names())
+	}
+	return e
+}

@@ -1,0 +1,75 @@
+package registry
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+type Base struct {
+	Coef float64 `yaml:"coef" doc:"a weight"`
+}
+
+type plugin struct {
+	Base `yaml:",inline"`
+	N    int    `yaml:"n"`
+	Mode string `yaml:"mode"`
+	Opt  *int   `yaml:"opt"`
+}
+
+func (p *plugin) Validate() error {
+	if p.N < 0 {
+		return errors.New("n must not be negative")
+	}
+	return nil
+}
+
+var kinds = New[*plugin]("test_kind", "for tests")
+
+func init() {
+	kinds.Register("thing", "A thing.", func() *plugin { return &plugin{Base: Base{Coef: 0.5}, N: 3, Mode: "a"} })
+}
+
+func TestBuildMergesOverDefaults(t *testing.T) {
+	p, err := kinds.Build("thing", map[string]any{"n": 7, "opt": 2}, map[string]any{"n": 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.N != 8 || p.Mode != "a" || *p.Opt != 2 {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args map[string]any
+		want string // substring of the error, "" for none
+	}{
+		{"thing", nil, ""},
+		{"thing", map[string]any{"n": 4.0, "coef": 1}, ""},
+		{"thing", map[string]any{"moed": "b"}, `did you mean "mode"`},
+		{"thing", map[string]any{"n": "four"}, "n: "},
+		{"thing", map[string]any{"n": 4.5}, "whole number"},
+		{"thing", map[string]any{"n": -1}, "must not be negative"},
+		{"thign", nil, `did you mean "thing"`},
+	} {
+		errs := kinds.Check(c.name, c.args)
+		if c.want == "" && len(errs) > 0 {
+			t.Errorf("Check(%s, %v) = %v, want none", c.name, c.args, errs)
+		}
+		if c.want != "" && (len(errs) == 0 || !strings.Contains(errs[0].Error(), c.want)) {
+			t.Errorf("Check(%s, %v) = %v, want %q", c.name, c.args, errs, c.want)
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	info, err := kinds.Explain("thing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(info.Fields) != 4 || info.Fields[0] != (Field{Key: "coef", Type: "float", Default: "0.5", Doc: "a weight"}) || info.Fields[3].Default != "null" {
+		t.Errorf("got %+v", info.Fields)
+	}
+}

@@ -1,0 +1,50 @@
+package trinity
+
+import (
+	"context"
+	"math"
+	"slices"
+)
+
+// Reward is a value with its parts, or invalid with a reason. The zero Reward is invalid: an experience that nobody scored never counts as
+// reward 0.
+type Reward struct {
+	Value  float64            `json:"value"`
+	Valid  bool               `json:"valid"`
+	Reason string             `json:"reason,omitempty"` // why it is invalid
+	Parts  map[string]float64 `json:"parts,omitempty"`  // e.g. accuracy, format_score; logged as rollout/<part>
+}
+
+// NewReward is the sum of its parts. A part that is not a number makes the reward invalid.
+func NewReward(parts map[string]float64) Reward {
+	names := make([]string, 0, len(parts))
+	for name := range parts {
+		names = append(names, name)
+	}
+	slices.Sort(names) // a sum in map order would differ from run to run
+	sum := 0.0
+	for _, name := range names {
+		if math.IsNaN(parts[name]) || math.IsInf(parts[name], 0) {
+			return InvalidReward("reward part " + name + " is not a finite number")
+		}
+		sum += parts[name]
+	}
+	return Reward{Value: sum, Valid: true, Parts: parts}
+}
+
+// InvalidReward marks an experience that could not be scored.
+func InvalidReward(reason string) Reward { return Reward{Reason: reason} }
+
+// RewardInput is what a reward function may look at.
+type RewardInput struct {
+	Task       *Task
+	Prompt     string      // the question as asked
+	Response   string      // what the policy wrote, special tokens removed
+	Truth      string      // reference answer, "" if none
+	Experience *Experience // the sequence itself; nil when only text is scored
+}
+
+// RewardFunc scores one response. An error means that it could not be scored, never reward 0.
+type RewardFunc interface {
+	Score(ctx context.Context, in RewardInput) (Reward, error)
+}

@@ -1,0 +1,28 @@
+package trinity
+
+import "context"
+
+// Workflow runs one rollout of a task. It asks the model for what it needs and returns the experiences with rewards. Exported fields of an
+// implementation are its workflow_args. Implementations are used by many goroutines at once and keep no state between runs.
+type Workflow interface {
+	Run(ctx context.Context, task *Task, m *Model) ([]*Experience, error)
+}
+
+// GroupWorkflow is a Workflow whose rewards compare the siblings of a group (rankings, judges). Compare is called once all rollouts of a
+// group are in; it may rewrite their rewards.
+type GroupWorkflow interface {
+	Workflow
+	Compare(ctx context.Context, task *Task, m *Model, g Group) error
+}
+
+// RewardUser is a Workflow that scores with a reward function. The explorer passes the one that the task or the taskset names; DefaultReward
+// is asked when neither does ("" means that a name is required).
+type RewardUser interface {
+	DefaultReward() string
+	WithReward(RewardFunc) Workflow
+}
+
+// Validator is implemented by plug-ins that check their arguments beyond types.
+type Validator interface {
+	Validate() error
+}
