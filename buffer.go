@@ -1,18 +1,42 @@
 package trinity
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+)
+
+// Delivery is what an explorer hands over at once: the groups of a step, and the explorer's own state after them. The two travel together, so
+// that a checkpoint of the buffer is a consistent cut of both.
+type Delivery struct {
+	Groups []Group
+	Cursor json.RawMessage
+}
 
 // Buffer carries groups from explorer to trainer.
 type Buffer interface {
-	// Put adds a group; it blocks while the buffer is full.
-	Put(ctx context.Context, g Group) error
-	// Take removes n experiences, oldest first; it blocks until there are that many. io.EOF means that the buffer is closed and holds
-	// fewer than n: nothing that was put is lost without a word, the error says how many stay.
-	Take(ctx context.Context, n int) ([]*Experience, error)
-	// Pending returns what is in the buffer, oldest first, for a checkpoint.
-	Pending() []*Experience
+	Source
+	// Put adds a delivery as a whole; it blocks while the buffer is full.
+	Put(ctx context.Context, d Delivery) error
+	// Pause says that nothing more is put before the trainer has published version until.
+	Pause(until int64)
 	// Close says that nothing more is put.
 	Close() error
+}
+
+// Source is what a trainer reads from: a buffer, or a dataset of demonstrations or preferences.
+type Source interface {
+	// Take removes n experiences, oldest first, and blocks until there are that many. It gives fewer, even none, only when the explorer
+	// has paused for a version beyond the one that the trainer has published, and what remains once the source is closed; then io.EOF.
+	Take(ctx context.Context, n int, published int64) ([]*Experience, error)
+	// State returns what a resumed run needs to go on from here; Restore takes it back.
+	State() (SourceState, error)
+	Restore(SourceState) error
+}
+
+// SourceState is a consistent cut of a source and of whoever fills it.
+type SourceState struct {
+	Cursor  json.RawMessage `json:"cursor,omitempty"`  // of the explorer, or of the dataset's own selector
+	Pending []*Experience   `json:"pending,omitempty"` // put but not taken
 }
 
 // Operator edits a group between explorer and buffer. An empty result drops the group.
@@ -28,21 +52,24 @@ type Dataset interface {
 
 // Selector chooses the rows of each step. State and Restore make it resumable.
 type Selector interface {
-	// Start is called once, before Next, with the number of rows and their feature values (feature_keys), if asked for.
-	Start(rows int, features func(row int, key string) (float64, error)) error
+	// Start is called once, before Next, with the dataset whose rows are chosen.
+	Start(d Dataset) error
 	// Next returns the rows of the next batch of n.
 	Next(n int) ([]int, error)
-	// Feedback reports what came of rows (row index to mean reward).
+	// Feedback reports the mean reward of rows that were run.
 	Feedback(rewards map[int]float64)
-	State() ([]byte, error)
-	Restore([]byte) error
+	State() (json.RawMessage, error)
+	Restore(json.RawMessage) error
 }
 
-// Synchronizer brings new weights to those who sample.
+// Synchronizer brings new weights to those who sample, under one rule: a step starts once the version that it needs is in use, and that
+// version stays in use until the step has ended.
 type Synchronizer interface {
-	// Publish announces that version exists; the engine has already made it available.
+	// Publish makes the engine's current weights available as version. It waits until the explorer has ended the steps that need an older
+	// version. Its deadline error names who it waited for.
 	Publish(ctx context.Context, version int64) error
-	// Wait returns once a version ≥ min is in use by the sampler, and says which. Its deadline error names who it waited for.
+	// Wait returns once a version ≥ min is in use, and says which. The caller runs no rollout while it waits.
 	Wait(ctx context.Context, min int64) (int64, error)
-	Close() error
+	// Done says that the explorer samples no more, so that Publish need not wait for it.
+	Done()
 }

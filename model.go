@@ -99,10 +99,13 @@ func (m *Model) Generate(ctx context.Context, prompt []int32) (*Experience, erro
 	}
 	out, err := m.Sampler.Sample(ctx, Prompt{Tokens: prompt}, p)
 	if err != nil {
-		return nil, err
+		if ctx.Err() != nil { // the caller's deadline, not the engine's fault
+			return nil, fmt.Errorf("sampling %s: %w", id, context.Cause(ctx))
+		}
+		return nil, &EngineError{Err: fmt.Errorf("sampling %s: %w", id, err)}
 	}
 	if len(out) != 1 {
-		return nil, fmt.Errorf("sampler returned %d completions of %s, want 1", len(out), id)
+		return nil, &EngineError{Err: fmt.Errorf("sampler returned %d completions of %s, want 1", len(out), id)}
 	}
 	return m.record(id, prompt, out[0], p.Temperature), nil
 }

@@ -1,0 +1,124 @@
+// Package buffer holds the stores between explorer and trainer.
+package buffer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/trinity-go/trinity"
+)
+
+// ErrClosed is returned by Put after Close.
+var ErrClosed = errors.New("buffer is closed")
+
+// Queue is a first-in, first-out buffer in memory with a bounded number of experiences.
+type Queue struct {
+	capacity int
+
+	mu      sync.Mutex
+	pending []*trinity.Experience
+	cursor  json.RawMessage
+	paused  int64 // version that the explorer waits for
+	closed  bool
+	changed chan struct{} // closed and replaced whenever the state above changes
+}
+
+// NewQueue makes a queue that blocks Put while it holds capacity experiences or more.
+func NewQueue(capacity int) *Queue {
+	return &Queue{capacity: capacity, changed: make(chan struct{})}
+}
+
+// Put adds the delivery in one piece; it may exceed the capacity by that much, so that a delivery never waits half done.
+func (q *Queue) Put(ctx context.Context, d trinity.Delivery) error {
+	err := q.await(ctx, "room in the experience buffer (the trainer takes from it)", func() bool { return q.closed || len(q.pending) < q.capacity })
+	if err != nil {
+		return err
+	}
+	defer q.mu.Unlock()
+	if q.closed {
+		return ErrClosed
+	}
+	for _, g := range d.Groups {
+		q.pending = append(q.pending, g...)
+	}
+	q.cursor = d.Cursor
+	q.signal()
+	return nil
+}
+
+// Take implements trinity.Source.
+func (q *Queue) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
+	err := q.await(ctx, fmt.Sprintf("%d experiences (the explorer puts them)", n), func() bool { return len(q.pending) >= n || q.paused > published || q.closed })
+	if err != nil {
+		return nil, err
+	}
+	defer q.mu.Unlock()
+	if q.closed && len(q.pending) == 0 {
+		return nil, io.EOF
+	}
+	n = min(n, len(q.pending))
+	out := q.pending[:n:n]
+	q.pending = append([]*trinity.Experience(nil), q.pending[n:]...)
+	q.signal()
+	return out, nil
+}
+
+// Pause implements trinity.Buffer.
+func (q *Queue) Pause(until int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.paused = until
+	q.signal()
+}
+
+// Close implements trinity.Buffer.
+func (q *Queue) Close() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.signal()
+	return nil
+}
+
+// State implements trinity.Source.
+func (q *Queue) State() (trinity.SourceState, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return trinity.SourceState{Cursor: q.cursor, Pending: append([]*trinity.Experience(nil), q.pending...)}, nil
+}
+
+// Restore implements trinity.Source.
+func (q *Queue) Restore(s trinity.SourceState) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pending, q.cursor = s.Pending, s.Cursor
+	q.signal()
+	return nil
+}
+
+// await blocks until ready holds and returns with the lock held; on error the lock is not held.
+func (q *Queue) await(ctx context.Context, what string, ready func() bool) error {
+	for {
+		q.mu.Lock()
+		if ready() {
+			return nil
+		}
+		changed := q.changed
+		q.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+		}
+	}
+}
+
+// signal wakes all waiters; the lock is held.
+func (q *Queue) signal() {
+	close(q.changed)
+	q.changed = make(chan struct{})
+}

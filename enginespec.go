@@ -1,0 +1,51 @@
+package trinity
+
+import "context"
+
+// EngineSpec says which model an engine opens, and for what.
+type EngineSpec struct {
+	ModelPath string   // local directory or GGUF file
+	Init      InitSpec // for a directory that has config.json but no weights
+	LoRA      *LoRASpec
+	RopeTheta float64        // replaces the model's own base; 0 keeps it
+	RopeScale map[string]any // replaces the model's own rope scaling; nil keeps it
+	Seed      uint64
+
+	Train       bool // forward, backward, optimizer
+	Reference   bool // keep the frozen reference
+	MicroTokens int  // largest micro-batch, tokens: the engine plans its memory for it
+
+	Sample       bool // sampling
+	MaxSequences int  // sequences that are sampled at once
+	MaxModelLen  int  // tokens of prompt and reply
+	// Text decodes tokens, for stop strings.
+	Text func(tokens []int32) string
+}
+
+// InitSpec says how missing weights are drawn.
+type InitSpec struct {
+	Seed  uint64
+	Style string // "hf" or "fan_in"
+}
+
+// LoRASpec is a low-rank adapter (Hu et al. 2021, arXiv 2106.09685).
+type LoRASpec struct {
+	Path          string // PEFT directory to start from; "" draws A and sets B to 0
+	Rank          int
+	Alpha         int
+	TargetModules []string // names such as q_proj, or all-linear
+	Exclude       []string
+}
+
+// EngineOpener is the plug-in of an engine type.
+type EngineOpener interface {
+	// OpenEngine loads the model. The engine is nil unless spec.Train, the sampler nil unless spec.Sample.
+	OpenEngine(ctx context.Context, spec EngineSpec) (Engine, Sampler, error)
+	// Describe says in words what the engine runs on, e.g. kernels and cores, for people.
+	Describe() string
+}
+
+// WeightLoader is a Sampler that can take other weights of the same architecture from a checkpoint.
+type WeightLoader interface {
+	LoadWeights(ctx context.Context, dir string, version int64) error
+}

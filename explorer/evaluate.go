@@ -1,0 +1,135 @@
+package explorer
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+// evalSeed separates the random numbers of evaluation from those of training at the same step.
+const evalSeed = 0x6576616c
+
+// evaluate runs every evaluation taskset and logs what came of it.
+func (e *Explorer) evaluate(ctx context.Context, step int64) error {
+	if len(e.EvalTasksets) == 0 {
+		return nil
+	}
+	m, err := Evaluate(ctx, e.Runner, e.EvalTasksets, step, "eval/")
+	if err != nil {
+		return fmt.Errorf("evaluation at step %d: %w", step, err)
+	}
+	return e.Log(ctx, step, m)
+}
+
+// Evaluate runs all rows of the tasksets and returns, per taskset and metric, mean@k, std@k and best@n, worst@n for n = 2, 4, 8 … k.
+func Evaluate(ctx context.Context, r *Runner, sets []*Taskset, step int64, prefix string) (trinity.Metrics, error) {
+	metrics := trinity.Metrics{}
+	start := time.Now()
+	runner := *r
+	runner.Seed ^= evalSeed
+	for _, set := range sets {
+		tasks, err := set.all()
+		if err != nil {
+			return nil, err
+		}
+		outcomes, err := runner.Run(ctx, step, set.Workflow, tasks)
+		if err != nil {
+			return nil, err
+		}
+		metrics.Merge(prefix+set.Template.Taskset+"/", evalMetrics(outcomes, set.Template.GroupSize))
+	}
+	metrics["time/eval"] = time.Since(start).Seconds()
+	return metrics, nil
+}
+
+// evalMetrics aggregates over tasks what each task's k rollouts gave.
+func evalMetrics(outcomes []*outcome, k int) trinity.Metrics {
+	perMetric := map[string][][]float64{} // metric → task → its runs
+	failed := 0
+	for _, o := range outcomes {
+		failed += len(o.failed)
+		runs := map[string][]float64{}
+		for _, e := range o.group {
+			for name, v := range experienceMetrics(e) {
+				runs[name] = append(runs[name], v)
+			}
+		}
+		for name, v := range runs {
+			perMetric[name] = append(perMetric[name], v)
+		}
+	}
+	m := trinity.Metrics{"finished_task_count": float64(len(outcomes)), "failed_run_count": float64(failed)}
+	for _, name := range sortedNames(perMetric) {
+		tasks := perMetric[name]
+		m[fmt.Sprintf("%s/mean@%d", name, k)] = over(tasks, mean)
+		if k == 1 {
+			continue
+		}
+		m[fmt.Sprintf("%s/std@%d", name, k)] = over(tasks, std)
+		rng := rand.New(rand.NewPCG(42, 0))
+		for n := 2; ; n = min(2*n, k) {
+			best, worst := bootstrap(rng, tasks, n)
+			m[fmt.Sprintf("%s/best@%d", name, n)], m[fmt.Sprintf("%s/worst@%d", name, n)] = best, worst
+			if n == k {
+				break
+			}
+		}
+	}
+	return m
+}
+
+// bootstrap estimates, as a mean over tasks, the best and worst of n runs by 1,000 draws with replacement.
+func bootstrap(rng *rand.Rand, tasks [][]float64, n int) (best, worst float64) {
+	const draws = 1000
+	for _, runs := range tasks {
+		for range draws {
+			hi, lo := math.Inf(-1), math.Inf(1)
+			for range n {
+				v := runs[rng.IntN(len(runs))]
+				hi, lo = max(hi, v), min(lo, v)
+			}
+			best, worst = best+hi, worst+lo
+		}
+	}
+	count := float64(draws * len(tasks))
+	return best / count, worst / count
+}
+
+func over(tasks [][]float64, f func([]float64) float64) float64 {
+	values := make([]float64, len(tasks))
+	for i, runs := range tasks {
+		values[i] = f(runs)
+	}
+	return mean(values)
+}
+
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
+
+// std is the population standard deviation.
+func std(v []float64) float64 {
+	m, sum := mean(v), 0.0
+	for _, x := range v {
+		sum += (x - m) * (x - m)
+	}
+	return math.Sqrt(sum / float64(len(v)))
+}
+
+func sortedNames[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,148 @@
+package explorer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Explorer runs the rollouts of a training run.
+type Explorer struct {
+	Taskset      *Taskset
+	EvalTasksets []*Taskset
+	Runner       *Runner
+	Process      func(context.Context, []trinity.Group) ([]trinity.Group, trinity.Metrics, error) // operators and advantage
+	Buffer       trinity.Buffer
+	Sync         trinity.Synchronizer
+	Log          func(ctx context.Context, step int64, m trinity.Metrics) error
+	Warn         func(error) // is told of every rollout that failed
+
+	BatchSize     int   // tasks per step
+	TotalSteps    int64 // steps of the run
+	SyncInterval  int64 // steps
+	SyncOffset    int64 // steps that the explorer may be ahead
+	EvalInterval  int64 // steps; 0 means never
+	EvalOnStartup bool
+
+	step int64
+}
+
+// Restore takes up the state that a delivery carried.
+func (e *Explorer) Restore(state json.RawMessage) error {
+	if len(state) == 0 {
+		return nil
+	}
+	var c cursor
+	if err := json.Unmarshal(state, &c); err != nil {
+		return fmt.Errorf("explorer state: %w", err)
+	}
+	e.step = c.Step
+	return e.Taskset.Selector.Restore(c.Selector)
+}
+
+// Required is the oldest weights version that step may sample with (trinity-rft's sync_style fixed): the versions 0, interval, 2·interval …
+// come into use offset steps after the trainer made them.
+func (e *Explorer) Required(step int64) int64 {
+	behind := step - 1 - e.SyncOffset
+	if behind < 0 {
+		return 0
+	}
+	return behind / e.SyncInterval * e.SyncInterval
+}
+
+// Run explores all steps that are left, evaluates as configured, and closes the buffer.
+func (e *Explorer) Run(ctx context.Context) error {
+	defer e.Buffer.Close()
+	defer e.Sync.Done()
+	if e.step == 0 && e.EvalOnStartup {
+		if err := e.evaluate(ctx, 0); err != nil {
+			return err
+		}
+	}
+	for e.step < e.TotalSteps {
+		if err := e.explore(ctx, e.step+1); err != nil {
+			return fmt.Errorf("explorer step %d: %w", e.step+1, err)
+		}
+	}
+	return nil
+}
+
+// explore runs one step, and the evaluation that is due after it.
+func (e *Explorer) explore(ctx context.Context, step int64) error {
+	metrics := trinity.Metrics{}
+	version, waited, err := e.weights(ctx, step)
+	if err != nil {
+		return err
+	}
+	tasks, err := e.Taskset.next(e.BatchSize)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	outcomes, err := e.Runner.Run(ctx, step, e.Taskset.Workflow, tasks)
+	if err != nil {
+		return err
+	}
+	metrics.Merge("rollout/", rolloutMetrics(outcomes))
+	metrics["rollout/model_version"] = float64(version)
+	metrics["time/explore_step"] = time.Since(start).Seconds()
+	metrics["rollout/tokens_per_second"] = float64(sampledTokens(outcomes)) / time.Since(start).Seconds()
+	for _, o := range outcomes {
+		for _, err := range o.failed {
+			e.Warn(err)
+		}
+	}
+	metrics["time/explorer_sync_interval"] = waited.Seconds()
+	e.Taskset.Selector.Feedback(feedback(outcomes))
+
+	if err := e.deliver(ctx, step, outcomes, metrics); err != nil {
+		return err
+	}
+	e.step = step
+	if err := e.Log(ctx, step, metrics); err != nil {
+		return err
+	}
+	if e.EvalInterval > 0 && (step%e.EvalInterval == 0 || step == e.TotalSteps) {
+		if _, _, err := e.weights(ctx, step+1); err != nil {
+			return err
+		}
+		return e.evaluate(ctx, step)
+	}
+	return nil
+}
+
+// weights waits for the version that step needs. Meanwhile the buffer gives the trainer whatever there is.
+func (e *Explorer) weights(ctx context.Context, step int64) (version int64, waited time.Duration, err error) {
+	start := time.Now()
+	need := e.Required(step)
+	e.Buffer.Pause(need)
+	version, err = e.Sync.Wait(ctx, need)
+	return version, time.Since(start), err
+}
+
+// deliver passes the groups through the pipeline and puts them, with the explorer's state after this step.
+func (e *Explorer) deliver(ctx context.Context, step int64, outcomes []*outcome, metrics trinity.Metrics) error {
+	var groups []trinity.Group
+	for _, o := range outcomes {
+		if len(o.group) > 0 {
+			groups = append(groups, o.group)
+		}
+	}
+	groups, m, err := e.Process(ctx, groups)
+	if err != nil {
+		return err
+	}
+	metrics.Merge("experience_pipeline/", m)
+	selector, err := e.Taskset.Selector.State()
+	if err != nil {
+		return err
+	}
+	state, err := json.Marshal(cursor{Step: step, Selector: selector})
+	if err != nil {
+		return err
+	}
+	return e.Buffer.Put(ctx, trinity.Delivery{Groups: groups, Cursor: state})
+}

@@ -1,0 +1,134 @@
+package explorer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Runner runs groups of rollouts, bounded in number, each with a deadline and retries.
+type Runner struct {
+	NewModel   func(task *trinity.Task) *trinity.Model // the model as the task wants it, without ID and seed
+	Seed       uint64
+	InFlight   int           // rollouts at once
+	Timeout    time.Duration // of one attempt
+	MaxRetries int
+}
+
+// outcome is what came of one task.
+type outcome struct {
+	task    *trinity.Task
+	group   trinity.Group // in order of run and turn; failed rollouts are absent
+	failed  []error       // of the rollouts that failed, after their retries
+	retries int
+	elapsed []time.Duration // of each rollout that ended well
+}
+
+// Run runs every task's group and returns the outcomes in the order of tasks. A failed rollout is in its outcome; a failed engine is the
+// error.
+func (r *Runner) Run(ctx context.Context, step int64, workflow trinity.Workflow, tasks []*trinity.Task) ([]*outcome, error) {
+	outcomes := make([]*outcome, len(tasks))
+	eg, ctx := errgroup.WithContext(ctx)
+	eg.SetLimit(max(1, r.InFlight))
+	for i, task := range tasks {
+		rollouts := make([][]*trinity.Experience, task.GroupSize)
+		out := &outcome{task: task}
+		outcomes[i] = out
+		var mu sync.Mutex
+		left := task.GroupSize
+		for run := range task.GroupSize {
+			eg.Go(func() error {
+				start := time.Now()
+				exps, retries, err := r.rollout(ctx, step, workflow, task, run)
+				var engine *trinity.EngineError
+				if errors.As(err, &engine) {
+					return err
+				}
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				out.retries += retries
+				if err != nil {
+					out.failed = append(out.failed, fmt.Errorf("task %s, run %d: %w", task.ID, run, err))
+				} else {
+					rollouts[run] = exps
+					out.elapsed = append(out.elapsed, time.Since(start))
+				}
+				if left--; left > 0 {
+					return nil
+				}
+				for _, e := range rollouts {
+					out.group = append(out.group, e...)
+				}
+				return r.compare(ctx, step, workflow, out)
+			})
+		}
+	}
+	if err := eg.Wait(); err != nil {
+		return nil, err
+	}
+	return outcomes, nil
+}
+
+// compare lets a GroupWorkflow rank the siblings once all are in.
+func (r *Runner) compare(ctx context.Context, step int64, workflow trinity.Workflow, out *outcome) error {
+	gw, ok := workflow.(trinity.GroupWorkflow)
+	if !ok || len(out.group) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	if err := gw.Compare(ctx, out.task, r.model(step, out.task, out.task.GroupSize), out.group); err != nil {
+		out.failed = append(out.failed, fmt.Errorf("task %s, comparing its group: %w", out.task.ID, err))
+		out.group = nil
+	}
+	return nil
+}
+
+// rollout tries one run up to 1+MaxRetries times.
+func (r *Runner) rollout(ctx context.Context, step int64, workflow trinity.Workflow, task *trinity.Task, run int) (exps []*trinity.Experience, retries int, err error) {
+	for try := 0; ; try++ {
+		exps, err = r.attempt(ctx, workflow, task, r.model(step, task, run))
+		var engine *trinity.EngineError
+		if err == nil || try == r.MaxRetries || ctx.Err() != nil || errors.As(err, &engine) {
+			return exps, try, err
+		}
+	}
+}
+
+// attempt runs the workflow under the deadline. A panic of a workflow is its failure, not the run's.
+func (r *Runner) attempt(ctx context.Context, workflow trinity.Workflow, task *trinity.Task, m *trinity.Model) (exps []*trinity.Experience, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("explorer.max_timeout of %v passed", r.Timeout))
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("workflow panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	exps, err = workflow.Run(ctx, task, m)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range exps {
+		if err := e.Check(); err != nil {
+			return nil, err
+		}
+	}
+	return exps, nil
+}
+
+func (r *Runner) model(step int64, task *trinity.Task, run int) *trinity.Model {
+	m := r.NewModel(task)
+	m.ID = trinity.ExperienceID{Step: step, Task: task.ID, Run: run}
+	m.Params.Seed = trinity.Seed(r.Seed, step, task.ID, run)
+	return m
+}

@@ -1,0 +1,64 @@
+// Package explorer is the rollout loop: it chooses tasks, runs their workflows against the model with bounded concurrency, timeouts and
+// retries, and delivers groups of experiences.
+package explorer
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Taskset is a dataset with the way its rows are chosen and run.
+type Taskset struct {
+	Data     trinity.Dataset
+	Selector trinity.Selector // nil for evaluation: every row once, in order
+	Template trinity.Task     // everything of a task but ID, Index and Row
+	Workflow trinity.Workflow
+}
+
+// task makes the task of one row.
+func (t *Taskset) task(row int) (*trinity.Task, error) {
+	data, err := t.Data.Row(row)
+	if err != nil {
+		return nil, fmt.Errorf("taskset %s, row %d: %w", t.Template.Taskset, row, err)
+	}
+	task := t.Template
+	task.ID, task.Index, task.Row = fmt.Sprintf("%s/%d", t.Template.Taskset, row), row, data
+	return &task, nil
+}
+
+// next makes the tasks of the next n rows.
+func (t *Taskset) next(n int) ([]*trinity.Task, error) {
+	rows, err := t.Selector.Next(n)
+	if err != nil {
+		return nil, fmt.Errorf("taskset %s: %w", t.Template.Taskset, err)
+	}
+	return t.tasks(rows)
+}
+
+func (t *Taskset) all() ([]*trinity.Task, error) {
+	rows := make([]int, t.Data.Len())
+	for i := range rows {
+		rows[i] = i
+	}
+	return t.tasks(rows)
+}
+
+func (t *Taskset) tasks(rows []int) ([]*trinity.Task, error) {
+	tasks := make([]*trinity.Task, len(rows))
+	for i, row := range rows {
+		task, err := t.task(row)
+		if err != nil {
+			return nil, err
+		}
+		tasks[i] = task
+	}
+	return tasks, nil
+}
+
+// cursor is the explorer's state after a step.
+type cursor struct {
+	Step     int64           `json:"step"`
+	Selector json.RawMessage `json:"selector"`
+}

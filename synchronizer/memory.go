@@ -1,0 +1,90 @@
+// Package synchronizer brings the trainer's weights to the explorer's sampler.
+package synchronizer
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Memory synchronizes a trainer and an explorer of one process: the engine hands its weights to the sampler while no rollout runs.
+type Memory struct {
+	publish func(ctx context.Context, version int64) error
+	timeout time.Duration
+
+	mu      sync.Mutex
+	version int64
+	wanted  int64 // the version that the explorer waits for; 0 when it does not wait
+	done    bool
+	changed chan struct{}
+}
+
+// NewMemory starts at version, which the sampler already uses. publish moves the engine's weights; a wait longer than timeout is an error.
+func NewMemory(version int64, timeout time.Duration, publish func(context.Context, int64) error) *Memory {
+	return &Memory{publish: publish, timeout: timeout, version: version, changed: make(chan struct{})}
+}
+
+// Publish implements trinity.Synchronizer.
+func (m *Memory) Publish(ctx context.Context, version int64) error {
+	err := m.await(ctx, fmt.Sprintf("the explorer to end its steps before version %d", version), func() bool { return m.done || m.wanted > m.version })
+	if err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	if err := m.publish(ctx, version); err != nil {
+		return fmt.Errorf("publishing version %d: %w", version, err)
+	}
+	m.version = version
+	m.signal()
+	return nil
+}
+
+// Wait implements trinity.Synchronizer.
+func (m *Memory) Wait(ctx context.Context, min int64) (int64, error) {
+	m.mu.Lock()
+	if min > m.version {
+		m.wanted = min
+		m.signal()
+	}
+	m.mu.Unlock()
+	err := m.await(ctx, fmt.Sprintf("the trainer to publish version %d", min), func() bool { return m.version >= min })
+	if err != nil {
+		return 0, err
+	}
+	defer m.mu.Unlock()
+	m.wanted = 0
+	return m.version, nil
+}
+
+// Done implements trinity.Synchronizer.
+func (m *Memory) Done() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.done = true
+	m.signal()
+}
+
+// await blocks until ready holds and returns with the lock held; on error the lock is not held.
+func (m *Memory) await(ctx context.Context, what string, ready func() bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, fmt.Errorf("synchronizer.sync_timeout of %v passed", m.timeout))
+	defer cancel()
+	for {
+		m.mu.Lock()
+		if ready() {
+			return nil
+		}
+		changed := m.changed
+		m.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+		}
+	}
+}
+
+func (m *Memory) signal() {
+	close(m.changed)
+	m.changed = make(chan struct{})
+}

@@ -1,0 +1,176 @@
+// Package trainer is the step loop: it takes a batch, asks the engine for the gradient of the loss in micro-batches, steps the optimizer,
+// publishes the weights and has the run checkpointed.
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Trainer trains one engine.
+type Trainer struct {
+	Engine    trinity.Engine
+	Loss      trinity.Loss
+	Source    trinity.Source
+	Publish   func(ctx context.Context, version int64) error // nil when nobody samples
+	Save      func(ctx context.Context, step int64) error    // writes a checkpoint
+	Log       func(ctx context.Context, step int64, m trinity.Metrics) error
+	Schedule  Schedule
+	Optimizer trinity.OptimParams // LR is the schedule's
+
+	BatchSize    int   // experiences per step
+	MiniBatch    int   // experiences per optimizer step; 0 means the whole batch
+	Epochs       int   // passes over each batch
+	MicroTokens  int   // tokens per micro-batch
+	TotalSteps   int64 // 0 means until the source ends
+	SyncInterval int64 // steps between versions
+	SaveInterval int64 // steps; 0 means only at the end
+	Reference    bool  // the loss reads reference log-probabilities
+
+	step      int64
+	published int64
+}
+
+// Restore goes on after the given step.
+func (t *Trainer) Restore(step, published int64) { t.step, t.published = step, published }
+
+// Step is the last step that was trained.
+func (t *Trainer) Step() int64 { return t.step }
+
+// Published is the version that samplers were last given.
+func (t *Trainer) Published() int64 { return t.published }
+
+// Run trains until TotalSteps, the end of the source, or stop is cancelled, and saves where it ends. When stop is cancelled a step that has
+// begun is finished first, and the error is the cause; when ctx is cancelled nothing more is written.
+func (t *Trainer) Run(ctx, stop context.Context) error {
+	saved := t.step
+	for t.TotalSteps == 0 || t.step < t.TotalSteps {
+		err := t.train(ctx, stop, t.step+1)
+		if errors.Is(err, io.EOF) || stop.Err() != nil {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("trainer step %d: %w", t.step+1, err)
+		}
+		if t.SaveInterval > 0 && t.step%t.SaveInterval == 0 {
+			if err := t.save(ctx); err != nil {
+				return err
+			}
+			saved = t.step
+		}
+	}
+	if t.step > saved {
+		if err := t.save(ctx); err != nil {
+			return err
+		}
+	}
+	if stop.Err() != nil && t.step < t.TotalSteps {
+		return context.Cause(stop)
+	}
+	return nil
+}
+
+func (t *Trainer) save(ctx context.Context) error {
+	if err := t.Save(ctx, t.step); err != nil {
+		return fmt.Errorf("checkpoint at step %d: %w", t.step, err)
+	}
+	return nil
+}
+
+// train does one step.
+func (t *Trainer) train(ctx, stop context.Context, step int64) error {
+	begin := time.Now()
+	exps, err := t.Source.Take(stop, t.BatchSize, t.published)
+	if err != nil {
+		return err
+	}
+	metrics := batchMetrics(exps)
+	metrics["time/read_experience"] = time.Since(begin).Seconds()
+	start := time.Now()
+	if err := t.update(ctx, step, exps, metrics); err != nil {
+		return err
+	}
+	elapsed := time.Since(start).Seconds()
+	metrics["time/train_step"] = elapsed
+	metrics["perf/time_per_step"] = time.Since(begin).Seconds()
+	metrics["perf/throughput"] = metrics["perf/total_num_tokens"] * float64(max(1, t.Epochs)) / elapsed
+	t.step = step
+	if t.Publish != nil && step%t.SyncInterval == 0 {
+		start := time.Now()
+		if err := t.Publish(ctx, step); err != nil {
+			return err
+		}
+		t.published = step
+		metrics["time/sync_weight"] = time.Since(start).Seconds()
+	}
+	return t.Log(ctx, step, metrics)
+}
+
+// update runs the optimizer steps of one batch. An empty batch, all of it filtered, changes nothing.
+func (t *Trainer) update(ctx context.Context, step int64, exps []*trinity.Experience, metrics trinity.Metrics) error {
+	if len(exps) == 0 {
+		return nil
+	}
+	if t.Reference {
+		if err := t.reference(ctx, step, exps); err != nil {
+			return err
+		}
+	}
+	sum, steps := trinity.Metrics{}, 0
+	for range max(1, t.Epochs) {
+		for _, mini := range miniBatches(exps, t.MiniBatch) {
+			m, err := t.optimize(ctx, step, mini)
+			if err != nil {
+				return err
+			}
+			sum.Add(m)
+			steps++
+		}
+	}
+	for name, v := range sum {
+		metrics["actor/"+name] = v / float64(steps)
+	}
+	return nil
+}
+
+// optimize is one optimizer step.
+func (t *Trainer) optimize(ctx context.Context, step int64, mini []*trinity.Experience) (trinity.Metrics, error) {
+	metrics := trinity.Metrics{}
+	for _, micro := range microBatches(mini, t.MicroTokens) {
+		if err := ctx.Err(); err != nil {
+			return nil, context.Cause(ctx)
+		}
+		m, err := t.Engine.ForwardBackward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: mini}, t.Loss)
+		if err != nil {
+			return nil, err
+		}
+		metrics.Add(m)
+	}
+	p := t.Optimizer
+	p.LR = t.Schedule.At(step)
+	m, err := t.Engine.OptimStep(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	metrics.Merge("", m)
+	return metrics, nil
+}
+
+// reference fills in the log-probabilities of the frozen reference.
+func (t *Trainer) reference(ctx context.Context, step int64, exps []*trinity.Experience) error {
+	for _, micro := range microBatches(exps, t.MicroTokens) {
+		stats, err := t.Engine.Reference(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: exps})
+		if err != nil {
+			return err
+		}
+		for i, e := range micro {
+			e.RefLogprobs = stats[i].Logprob
+		}
+	}
+	return nil
+}
