@@ -1,0 +1,67 @@
+package config
+
+// Algorithm says what is optimized and how. Parts and arguments that are left out come from the algorithm type; arguments that are given
+// merge over the part's defaults key by key.
+type Algorithm struct {
+	// Name of the algorithm type.
+	AlgorithmType string `yaml:"algorithm_type" default:"ppo" plugin:"algorithm"`
+	// Rollouts per task (group size); left out is the algorithm type's own.
+	RepeatTimes *int      `yaml:"repeat_times" range:"[1,)"`
+	Optimizer   Optimizer `yaml:"optimizer"`
+	// How the trainer chooses what it reads.
+	SampleStrategy     string         `yaml:"sample_strategy" plugin:"sample_strategy"`
+	SampleStrategyArgs map[string]any `yaml:"sample_strategy_args"`
+	// How rewards become advantages.
+	AdvantageFn     string         `yaml:"advantage_fn" plugin:"advantage_fn"`
+	AdvantageFnArgs map[string]any `yaml:"advantage_fn_args"`
+	// The policy loss.
+	PolicyLossFn     string         `yaml:"policy_loss_fn" plugin:"policy_loss_fn"`
+	PolicyLossFnArgs map[string]any `yaml:"policy_loss_fn_args"`
+	// KL divergence from the reference model, taken off the reward.
+	KLPenaltyFn     string         `yaml:"kl_penalty_fn" plugin:"kl_fn"`
+	KLPenaltyFnArgs map[string]any `yaml:"kl_penalty_fn_args"`
+	// KL divergence from the reference model, added to the loss.
+	KLLossFn     string         `yaml:"kl_loss_fn" plugin:"kl_fn"`
+	KLLossFnArgs map[string]any `yaml:"kl_loss_fn_args"`
+	// Entropy term of the loss.
+	EntropyLossFn     string         `yaml:"entropy_loss_fn" plugin:"entropy_loss_fn"`
+	EntropyLossFnArgs map[string]any `yaml:"entropy_loss_fn_args"`
+	// How the loss of tokens becomes the loss of a step; left out is the policy loss's own, else token-mean.
+	LossAggMode string `yaml:"loss_agg_mode" enum:"|token-mean|seq-mean-token-sum|seq-mean-token-mean|seq-mean-token-sum-norm"`
+	// Replay the experts that the rollout routed to (mixture-of-experts models).
+	EnableRouterReplay bool `yaml:"enable_router_replay"`
+	// Take the rollout's logprobs as the old logprobs; false computes them again with the training engine before the first update.
+	BypassOldLogprobs bool `yaml:"bypass_old_logprobs" default:"true"`
+	// Weights and rejection against the mismatch of rollout and training logprobs.
+	RolloutCorrection map[string]any `yaml:"rollout_correction"`
+}
+
+// Optimizer is AdamW and its learning-rate schedule.
+type Optimizer struct {
+	// Peak learning rate; 0 trains nothing (a control run).
+	LR float64 `yaml:"lr" default:"1e-6" range:"[0,)"`
+	// Optimizer steps of linear warm-up; negative is lr_warmup_steps_ratio of all steps.
+	LRWarmupSteps int `yaml:"lr_warmup_steps" default:"-1"`
+	// Share of all steps that is warm-up, when lr_warmup_steps is negative.
+	LRWarmupStepsRatio float64 `yaml:"lr_warmup_steps_ratio" default:"0.0" range:"[0,1]"`
+	// Learning rate at the end of a cosine or linear schedule, as a share of lr.
+	MinLRRatio float64 `yaml:"min_lr_ratio" default:"0.01" range:"[0,1]"`
+	// Deprecated name of lr_scheduler_type.
+	WarmupStyle string `yaml:"warmup_style" enum:"|constant|cosine|linear"`
+	// Schedule after the warm-up; `linear` is Trinity-Go's own.
+	LRSchedulerType string `yaml:"lr_scheduler_type" default:"constant" enum:"constant|cosine|linear"`
+	// The optimizer: AdamW.
+	OptimizerType string `yaml:"optimizer_type" default:"adam" enum:"adam|adamw"`
+	// Decay of the first and second moment.
+	Betas []float64 `yaml:"betas" default:"[0.9, 0.999]" range:"[0,1)"`
+	// Added to the root of the second moment. Own key of Trinity-Go.
+	Eps float64 `yaml:"eps" default:"1e-8" range:"(0,)"`
+	// Decoupled weight decay.
+	WeightDecay float64 `yaml:"weight_decay" default:"0.01" range:"[0,)"`
+	// Largest norm of the gradient; trainer.grad_clip is the same and wins when only it is set.
+	ClipGrad float64 `yaml:"clip_grad" default:"1.0" range:"(0,)"`
+	// Fused kernels of PyTorch's optimizer (newest upstream).
+	Fused *bool `yaml:"fused"`
+	// Multi-tensor kernels of PyTorch's optimizer (newest upstream).
+	Foreach *bool `yaml:"foreach"`
+}

@@ -1,0 +1,186 @@
+package config
+
+// Buffer is the data: what is read, in which amounts, and where experiences pass from explorer to trainer.
+type Buffer struct {
+	// Tasks per explore step.
+	BatchSize int `yaml:"batch_size" default:"1" range:"[1,)"`
+	// Experiences per train step; 0 is batch_size × repeat_times. Mode train, SFT and DPO must set it.
+	TrainBatchSize int `yaml:"train_batch_size" default:"0" range:"[0,)"`
+	// Passes over the taskset.
+	TotalEpochs int `yaml:"total_epochs" default:"1" range:"[1,)"`
+	// Explore steps (train steps in mode train); wins over total_epochs.
+	TotalSteps    *int          `yaml:"total_steps" range:"[1,)"`
+	ExplorerInput ExplorerInput `yaml:"explorer_input"`
+	TrainerInput  TrainerInput  `yaml:"trainer_input"`
+	// Directory of the run's buffers.
+	CacheDir string `yaml:"cache_dir" auto:"checkpoint_job_dir/buffer"`
+}
+
+// ExplorerInput is what the explorer reads.
+type ExplorerInput struct {
+	// The training tasks; either this or tasksets.
+	Taskset *Taskset `yaml:"taskset"`
+	// Several tasksets, mixed in proportion to their size.
+	Tasksets []Taskset `yaml:"tasksets"`
+	// Tasksets of the evaluations.
+	EvalTasksets []Taskset `yaml:"eval_tasksets"`
+	// Workflow of tasksets that name none.
+	DefaultWorkflowType string `yaml:"default_workflow_type" plugin:"workflow"`
+	// Workflow of evaluation tasksets that name none; empty is default_workflow_type.
+	DefaultEvalWorkflowType string `yaml:"default_eval_workflow_type" plugin:"workflow"`
+	// Reward function of tasksets that name none; empty leaves it to the workflow.
+	DefaultRewardFnType string `yaml:"default_reward_fn_type" plugin:"reward_fn"`
+}
+
+// TrainerInput is what the trainer reads.
+type TrainerInput struct {
+	// Where the trainer takes experiences from; left out is an in-memory queue.
+	ExperienceBuffer *ExperienceBuffer `yaml:"experience_buffer"`
+	// More sources by name, for sample strategies that mix.
+	AuxiliaryBuffers map[string]ExperienceBuffer `yaml:"auxiliary_buffers"`
+}
+
+// Taskset is a set of tasks.
+type Taskset struct {
+	// Name in metrics and logs; empty is taskset_<i> or eval_taskset_<i>.
+	Name string `yaml:"name"`
+	// Where the rows are.
+	StorageType string `yaml:"storage_type" default:"file" enum:"file|sql|queue|task_dir" plugin:"storage"`
+	// File, directory, hub name or database URL.
+	Path string `yaml:"path"`
+	// Split of a dataset directory or hub dataset.
+	Split string `yaml:"split" default:"train"`
+	// Subset (configuration) of a hub dataset.
+	SubsetName string `yaml:"subset_name"`
+	// Which keys of a row mean what.
+	Format Format `yaml:"format"`
+	// Workflow that runs a task.
+	DefaultWorkflowType string `yaml:"default_workflow_type" plugin:"workflow"`
+	// Reward function of the workflow.
+	DefaultRewardFnType string `yaml:"default_reward_fn_type" plugin:"reward_fn"`
+	// Sampling of this taskset; what is not set is the model's.
+	RolloutArgs RolloutArgs `yaml:"rollout_args"`
+	// Arguments of the workflow.
+	WorkflowArgs map[string]any `yaml:"workflow_args"`
+	// Arguments of the reward function.
+	RewardFnArgs map[string]any `yaml:"reward_fn_args"`
+	// The order in which tasks are taken.
+	DataSelector DataSelector `yaml:"data_selector"`
+	// Deprecated name of data_selector.
+	TaskSelector *DataSelector `yaml:"task_selector"`
+	// Rollouts per task of an evaluation; training tasks take algorithm.repeat_times.
+	RepeatTimes int `yaml:"repeat_times" default:"1" range:"[1,)"`
+	// Attempts to read the storage again after a failure.
+	MaxRetryTimes int `yaml:"max_retry_times" default:"3" range:"[0,)"`
+	// Seconds between attempts.
+	MaxRetryInterval int `yaml:"max_retry_interval" default:"1" range:"[0,)"`
+	// Show progress while reading.
+	EnableProgressBar bool `yaml:"enable_progress_bar"`
+}
+
+// Format names the keys of a row. A key may be a dotted path into nested objects.
+type Format struct {
+	// Whether a row is a prompt and a response, or a list of messages.
+	PromptType string `yaml:"prompt_type" default:"messages" enum:"messages|plaintext|chatpair"`
+	// Key of the question.
+	PromptKey string `yaml:"prompt_key" default:"prompt"`
+	// Key of the reference answer.
+	ResponseKey string `yaml:"response_key" default:"response"`
+	// Key of the system prompt.
+	SystemPromptKey string `yaml:"system_prompt_key"`
+	// System prompt of rows that have none.
+	SystemPrompt string `yaml:"system_prompt"`
+	// Key of the list of messages.
+	MessagesKey string `yaml:"messages_key" default:"message"`
+	// Key of the tool definitions.
+	ToolsKey string `yaml:"tools_key" default:"tools"`
+	// Key of the images.
+	ImageKey string `yaml:"image_key"`
+	// Key of the videos.
+	VideoKey string `yaml:"video_key"`
+	// Text that every reply starts with.
+	ReplyPrefix string `yaml:"reply_prefix"`
+	// Key of the row's own workflow name.
+	WorkflowKey string `yaml:"workflow_key"`
+	// Key of the row's own reward function name.
+	RewardFnKey string `yaml:"reward_fn_key"`
+	// Key of the preferred reply (DPO).
+	ChosenKey string `yaml:"chosen_key" default:"chosen"`
+	// Key of the other reply (DPO).
+	RejectedKey string `yaml:"rejected_key" default:"rejected"`
+	// Learn from every assistant turn of a conversation, not only the last.
+	EnableConcatenatedMultiTurn bool `yaml:"enable_concatenated_multi_turn"`
+	// Chat template of this data; empty is the model's.
+	ChatTemplate string `yaml:"chat_template"`
+	// The chat template's flag of the same name.
+	EnableThinking *bool `yaml:"enable_thinking"`
+}
+
+// RolloutArgs is the sampling of one taskset. What is not set is inherited from model.
+type RolloutArgs struct {
+	Temperature *float64 `yaml:"temperature" range:"[0,)"`
+	TopP        *float64 `yaml:"top_p" range:"(0,1]"`
+	TopK        *int     `yaml:"top_k" range:"[-1,)"`
+	Logprobs    *int     `yaml:"logprobs" range:"[0,)"`
+	// Longest response, in tokens; not set is model.max_response_tokens.
+	MaxTokens *int `yaml:"max_tokens" range:"[1,)"`
+}
+
+// DataSelector is the order in which rows are taken.
+type DataSelector struct {
+	SelectorType string `yaml:"selector_type" default:"sequential" plugin:"selector"`
+	// Seed of selectors that draw.
+	Seed int `yaml:"seed" default:"42"`
+	// Keys of a row that selectors by difficulty read.
+	FeatureKeys []string `yaml:"feature_keys"`
+	// Arguments of the selector.
+	Kwargs map[string]any `yaml:"kwargs"`
+}
+
+// ExperienceBuffer holds what the trainer reads: rollouts on their way, or a dataset of SFT, preference or pre-training rows.
+type ExperienceBuffer struct {
+	// Name in metrics, logs and file names.
+	Name string `yaml:"name"`
+	// What holds the experiences.
+	StorageType string `yaml:"storage_type" default:"queue" enum:"queue|sql|file" plugin:"storage"`
+	// File, directory, hub name or database URL; empty is a file in the run's directory.
+	Path string `yaml:"path"`
+	// Split of a dataset directory or hub dataset.
+	Split string `yaml:"split" default:"train"`
+	// Subset (configuration) of a hub dataset.
+	SubsetName string `yaml:"subset_name"`
+	// Which keys of a row mean what.
+	Format Format `yaml:"format"`
+	// What a row is; empty follows from the algorithm.
+	SchemaType string `yaml:"schema_type" enum:"|experience|sft|dpo|cpt"`
+	// Groups that a queue holds before the explorer waits.
+	Capacity int `yaml:"capacity" default:"10000" range:"[1,)"`
+	// Seconds that the trainer waits for a batch.
+	MaxReadTimeout float64      `yaml:"max_read_timeout" default:"1800" range:"(0,)"`
+	ReplayBuffer   ReplayBuffer `yaml:"replay_buffer"`
+	// The order in which rows of a file are taken.
+	DataSelector DataSelector `yaml:"data_selector"`
+	// Deprecated name of data_selector.
+	TaskSelector *DataSelector `yaml:"task_selector"`
+	// Passes over a file; not set is buffer.total_epochs.
+	TotalEpochs *int `yaml:"total_epochs" range:"[1,)"`
+	// Batches read from a file; wins over total_epochs.
+	TotalSteps *int `yaml:"total_steps" range:"[1,)"`
+	// Attempts to reach the storage again after a failure.
+	MaxRetryTimes int `yaml:"max_retry_times" default:"3" range:"[0,)"`
+	// Seconds between attempts.
+	MaxRetryInterval int `yaml:"max_retry_interval" default:"1" range:"[0,)"`
+	// Show progress while reading.
+	EnableProgressBar bool `yaml:"enable_progress_bar"`
+}
+
+// ReplayBuffer reads experiences again, by priority.
+type ReplayBuffer struct {
+	Enable bool `yaml:"enable"`
+	// How priority falls with age and use.
+	PriorityFn string `yaml:"priority_fn" default:"linear_decay" enum:"linear_decay|decay_limit_randomization"`
+	// Seconds before an experience may be read again; not set is never.
+	ReuseCooldownTime *float64 `yaml:"reuse_cooldown_time" range:"[0,)"`
+	// Arguments of the priority function.
+	PriorityFnArgs map[string]any `yaml:"priority_fn_args" default:"{decay: 2.0}"`
+}

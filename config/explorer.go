@@ -1,0 +1,150 @@
+package config
+
+// Explorer is the rollout side.
+type Explorer struct {
+	// Name in metrics and logs.
+	Name string `yaml:"name" default:"explorer"`
+	// Tasks in flight per engine.
+	RunnerPerModel int `yaml:"runner_per_model" default:"8" range:"[1,)"`
+	// Runners that start at the same time (upstream's process runners).
+	RunnerPrepareConcurrency int `yaml:"runner_prepare_concurrency" default:"8" range:"[1,)"`
+	// Attempts to start a runner (upstream's process runners).
+	RunnerPrepareMaxRetries int `yaml:"runner_prepare_max_retries" default:"2" range:"[0,)"`
+	// Seconds per attempt of a task.
+	MaxTimeout float64 `yaml:"max_timeout" default:"1800" range:"(0,)"`
+	// Attempts after the first failed one.
+	MaxRetryTimes int `yaml:"max_retry_times" default:"2" range:"[0,)"`
+	// Environment variables of runners.
+	EnvVars map[string]any `yaml:"env_vars"`
+	// How the rollouts of one task run beside each other (upstream's process runners).
+	ConcurrentMode string `yaml:"concurrent_mode" default:"sequential" enum:"sequential|asynchronous|multi-threading"`
+	// Split a group into parts of this many rollouts.
+	MaxRepeatTimesPerRunner *int `yaml:"max_repeat_times_per_runner" range:"[1,)"`
+	// Deprecated: use runner_per_model.
+	RunnerNum *int `yaml:"runner_num" range:"[1,)"`
+	// The engine that samples from the trained model.
+	RolloutModel InferenceModel `yaml:"rollout_model"`
+	// Models that are called but not trained: judges, teachers.
+	AuxiliaryModels []InferenceModel `yaml:"auxiliary_models"`
+	// Explore steps between evaluations.
+	EvalInterval int `yaml:"eval_interval" default:"100" range:"[1,)"`
+	// Evaluate before the first step.
+	EvalOnStartup bool `yaml:"eval_on_startup" default:"true"`
+	// Mode bench: evaluate the newest checkpoint only.
+	BenchOnLatestCheckpoint bool `yaml:"bench_on_latest_checkpoint"`
+	// Mode serve: port of the API.
+	ProxyPort int `yaml:"proxy_port" default:"8010" range:"[0,65535]"`
+	// Mode serve: address of the API.
+	ListenAddress string `yaml:"listen_address" default:"0.0.0.0"`
+	// Mode serve: seconds between looks at the engines.
+	ServiceStatusCheckInterval float64 `yaml:"service_status_check_interval" default:"60" range:"(0,)"`
+	// Mode serve: engines that go on serving while weights change.
+	MinRunningModelNum int `yaml:"min_running_model_num" default:"1" range:"[0,)"`
+	// Mode serve: database of the recorded requests.
+	DBURL          string         `yaml:"db_url"`
+	OverRollout    OverRollout    `yaml:"over_rollout"`
+	DynamicTimeout DynamicTimeout `yaml:"dynamic_timeout"`
+	// Steps between tables of runner states; 0 is never.
+	RunnerStateReportInterval int `yaml:"runner_state_report_interval" default:"0" range:"[0,)"`
+	// Batches in flight with sync_style fully_async.
+	MaxInflightBatches int `yaml:"max_inflight_batches" default:"2" range:"[1,)"`
+}
+
+// OverRollout goes on with part of a batch and cancels the slow rest.
+type OverRollout struct {
+	// Share of the batch that need not finish.
+	Ratio float64 `yaml:"ratio" default:"0.0" range:"[0,1)"`
+	// Seconds to wait after the needed part finished.
+	WaitAfterMin float64 `yaml:"wait_after_min" default:"30.0" range:"[0,)"`
+	// Keep groups that finished in part.
+	ReturnPartialTasks bool `yaml:"return_partial_tasks"`
+}
+
+// DynamicTimeout shortens the timeout to a multiple of the mean time of a task.
+type DynamicTimeout struct {
+	Enable bool `yaml:"enable"`
+	// Steps observed before it acts.
+	WarmupMinSteps int `yaml:"warmup_min_steps" default:"1" range:"[0,)"`
+	// Multiple of the mean time.
+	Ratio float64 `yaml:"ratio" default:"3.0" range:"(0,)"`
+}
+
+// InferenceModel is an engine that samples. What is not set of the sampling is inherited from model.
+type InferenceModel struct {
+	// Name by which workflows ask for an auxiliary model.
+	Name string `yaml:"name"`
+	// Model of an auxiliary engine; the rollout engine samples from model.model_path.
+	ModelPath string `yaml:"model_path"`
+	// `auto` is resolved by `trinity check`; `cpu` is the embedded engine.
+	EngineType string `yaml:"engine_type" default:"auto" enum:"auto|cpu|vllm|vllm_async|sglang|tinker|external"`
+	// Engines side by side.
+	EngineNum int `yaml:"engine_num" default:"1" range:"[1,)"`
+	// GPUs that share every layer.
+	TensorParallelSize int `yaml:"tensor_parallel_size" default:"1" range:"[1,)"`
+	// Copies of the model behind one engine.
+	DataParallelSize int `yaml:"data_parallel_size" default:"1" range:"[1,)"`
+	// GPUs that share the stack of layers.
+	PipelineParallelSize int `yaml:"pipeline_parallel_size" default:"1" range:"[1,)"`
+	// Spread experts over GPUs.
+	EnableExpertParallel bool `yaml:"enable_expert_parallel"`
+	// Passed to the GPU engine as they are.
+	ExtraEngineArgs map[string]any `yaml:"extra_engine_args"`
+	// vLLM's V1 engine.
+	UseV1 bool `yaml:"use_v1" default:"true"`
+	// No CUDA graphs.
+	EnforceEager bool `yaml:"enforce_eager"`
+	// Share the KV cache of equal prompt prefixes; the embedded engine shares a group's prompt in any case.
+	EnablePrefixCaching bool `yaml:"enable_prefix_caching" default:"true"`
+	// Prefill long prompts in pieces.
+	EnableChunkedPrefill bool `yaml:"enable_chunked_prefill" default:"true"`
+	// Share of GPU memory.
+	GPUMemoryUtilization float64 `yaml:"gpu_memory_utilization" default:"0.9" range:"(0,1]"`
+	// Number type of the weights; the embedded engine samples in float32.
+	Dtype string `yaml:"dtype" default:"bfloat16" enum:"auto|bfloat16|float16|float32|half|float"`
+	// Seed of sampling.
+	Seed int `yaml:"seed" default:"42"`
+	// Run Python code that comes with a model; not set is model.trust_remote_code.
+	TrustRemoteCode        *bool          `yaml:"trust_remote_code"`
+	Temperature            *float64       `yaml:"temperature" range:"[0,)"`
+	TopP                   *float64       `yaml:"top_p" range:"(0,1]"`
+	TopK                   *int           `yaml:"top_k" range:"[-1,)"`
+	Logprobs               *int           `yaml:"logprobs" range:"[0,)"`
+	RepetitionPenalty      *float64       `yaml:"repetition_penalty" range:"(0,)"`
+	MaxModelLen            *int           `yaml:"max_model_len" range:"[2,)"`
+	MaxPromptTokens        *int           `yaml:"max_prompt_tokens" range:"[1,)"`
+	MaxResponseTokens      *int           `yaml:"max_response_tokens" range:"[1,)"`
+	MinResponseTokens      *int           `yaml:"min_response_tokens" range:"[0,)"`
+	EnablePromptTruncation *bool          `yaml:"enable_prompt_truncation"`
+	EnableThinking         *bool          `yaml:"enable_thinking"`
+	ChatTemplate           string         `yaml:"chat_template"`
+	RopeScaling            map[string]any `yaml:"rope_scaling"`
+	RopeTheta              *float64       `yaml:"rope_theta" range:"(0,)"`
+	// Go on after the end-of-sequence token.
+	IgnoreEos bool `yaml:"ignore_eos"`
+	// Accept images and videos.
+	EnableMultimodal bool `yaml:"enable_multimodal"`
+	// Record what was sampled, for workflows that speak HTTP.
+	EnableHistory bool `yaml:"enable_history"`
+	// Serve the OpenAI API.
+	EnableOpenaiAPI bool `yaml:"enable_openai_api"`
+	// Log every request.
+	EnableLogRequests bool `yaml:"enable_log_requests"`
+	// Port of the first engine's API; not set is any free port.
+	BasePort *int `yaml:"base_port" range:"[0,65535]"`
+	// Key of the API.
+	APIKey string `yaml:"api_key" default:"EMPTY"`
+	// Let the engine parse tool calls.
+	EnableAutoToolChoice bool `yaml:"enable_auto_tool_choice"`
+	// Parser of tool calls.
+	ToolCallParser string `yaml:"tool_call_parser"`
+	// Parser of thinking blocks.
+	ReasoningParser string `yaml:"reasoning_parser"`
+	// A model behind an OpenAI-compatible API.
+	ExternalModelConfig *ExternalModel `yaml:"external_model_config"`
+	// Return the experts that tokens were routed to.
+	EnableReturnRoutedExperts bool `yaml:"enable_return_routed_experts"`
+	// Megabytes per message of a weight update over NCCL.
+	WeightSyncBufferSize int `yaml:"weight_sync_buffer_size" default:"1024" range:"[1,)"`
+	// Change LoRA adapters while the engine runs.
+	EnableRuntimeLoraUpdating bool `yaml:"enable_runtime_lora_updating"`
+}

@@ -1,0 +1,122 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// MaxFileSize is the longest configuration file that is read, in bytes.
+const MaxFileSize = 4 << 20
+
+// Options are what the command line adds to a file.
+type Options struct {
+	// Overrides are `key=value`, applied in order; the value is YAML, a number in the key is an index: `buffer.explorer_input.tasksets.0.path=x`.
+	Overrides []string
+	// Env looks up an environment variable; nil is the process's environment.
+	Env func(string) (string, bool)
+	// Engine, unless empty, replaces trainer.trainer_type and explorer.rollout_model.engine_type.
+	Engine string
+}
+
+// Load reads a configuration file, with interpolation, overrides and defaults, and checks it. The error is of type [Errors] when the
+// configuration is at fault.
+func Load(path string, opts Options) (*Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	if len(data) > MaxFileSize {
+		return nil, Errors{{File: path, Message: fmt.Sprintf("is longer than %d bytes", MaxFileSize)}}
+	}
+	return Parse(path, data, opts)
+}
+
+// Parse is [Load] of the text of a file; name is what errors call it.
+func Parse(name string, data []byte, opts Options) (*Config, error) {
+	src, err := read(name, data, opts)
+	if err != nil {
+		return nil, err
+	}
+	cfg, errs := src.decode(src.root)
+	if errs = append(errs, cfg.check()...); len(errs) > 0 {
+		return nil, errs.orNil()
+	}
+	return cfg, nil
+}
+
+// source is a file as nodes: aliases expanded, overrides applied, interpolations resolved.
+type source struct {
+	file      string
+	opts      Options
+	root      *yaml.Node
+	positions map[string]Position // by dotted key, of the keys that are written
+}
+
+// commandLine stands in for the file of values that were given as overrides.
+const commandLine = "command line"
+
+func read(name string, data []byte, opts Options) (*source, error) {
+	if opts.Env == nil {
+		opts.Env = os.LookupEnv
+	}
+	s := &source{file: name, opts: opts}
+	var doc yaml.Node
+	if err := yaml.Load(data, &doc); err != nil && !emptyDocument(data, err) {
+		return nil, syntaxErrors(name, err)
+	}
+	s.root = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1}
+	if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 && doc.Content[0].ShortTag() != "!!null" {
+		s.root = doc.Content[0]
+	}
+	if s.root.Kind != yaml.MappingNode {
+		return nil, Errors{s.errorAt(s.root, "", "a configuration is a mapping of keys to values", "")}
+	}
+	root, errs := s.expand(s.root)
+	if len(errs) > 0 {
+		return nil, errs.orNil()
+	}
+	s.root = root
+	if errs := s.override(opts.Overrides); len(errs) > 0 {
+		return nil, errs.orNil()
+	}
+	if errs := s.interpolate(); len(errs) > 0 {
+		return nil, errs.orNil()
+	}
+	return s, nil
+}
+
+func emptyDocument(data []byte, err error) bool {
+	return errors.Is(err, io.EOF) || len(bytes.TrimSpace(data)) == 0
+}
+
+// syntaxErrors turns what the YAML reader says into errors with lines.
+func syntaxErrors(name string, err error) error {
+	var one *yaml.LoadError
+	if errors.As(err, &one) {
+		return Errors{{File: name, Line: one.Mark.Line, Col: one.Mark.Column, Message: "not valid YAML: " + one.Message}}
+	}
+	return Errors{{File: name, Line: 1, Col: 1, Message: "not valid YAML: " + err.Error()}}
+}
+
+// position returns where a node was written.
+func (s *source) position(n *yaml.Node) Position {
+	if n.Line == 0 {
+		return Position{File: commandLine}
+	}
+	return Position{File: s.file, Line: n.Line, Col: n.Column}
+}
+
+func (s *source) errorAt(n *yaml.Node, key, message, hint string) Error {
+	p := s.position(n)
+	return Error{File: p.File, Line: p.Line, Col: p.Col, Key: key, Message: message, Hint: hint}
+}

@@ -1,0 +1,110 @@
+package config
+
+// Model is the model that is trained, and how it samples unless a taskset says otherwise.
+type Model struct {
+	// Directory in Hugging Face layout, GGUF file, or hub name `org/name`.
+	ModelPath string `yaml:"model_path"`
+	// Run Python code that comes with a model (GPU engines).
+	TrustRemoteCode bool `yaml:"trust_remote_code"`
+	// Model that the critic starts from; empty is model_path.
+	CriticModelPath string `yaml:"critic_model_path"`
+	// Random initialisation of a model directory that has config.json but no weights. Own section of Trinity-Go.
+	Init Init `yaml:"init"`
+	// Chat template as Jinja text; wins over chat_template_path.
+	CustomChatTemplate string `yaml:"custom_chat_template"`
+	// File with a chat template.
+	ChatTemplatePath string `yaml:"chat_template_path"`
+	// Sampling temperature; 0 is greedy.
+	Temperature float64 `yaml:"temperature" default:"1.0" range:"[0,)"`
+	// Nucleus of the sampling distribution.
+	TopP float64 `yaml:"top_p" default:"1.0" range:"(0,1]"`
+	// Number of most likely tokens to sample from; -1 is all.
+	TopK int `yaml:"top_k" default:"-1" range:"[-1,)"`
+	// How many alternative tokens to return with logprobs; 0 is the sampled token alone.
+	Logprobs int `yaml:"logprobs" default:"0" range:"[0,)"`
+	// Longest prompt and response together, in tokens; left out is the sum of the two below.
+	MaxModelLen *int `yaml:"max_model_len" range:"[2,)"`
+	// Longest prompt, in tokens; left out is what max_response_tokens leaves of max_model_len, or half of it.
+	MaxPromptTokens *int `yaml:"max_prompt_tokens" range:"[1,)"`
+	// Longest response, in tokens; left out is what max_prompt_tokens leaves of max_model_len, or half of it.
+	MaxResponseTokens *int `yaml:"max_response_tokens" range:"[1,)"`
+	// Shortest response, in tokens.
+	MinResponseTokens int `yaml:"min_response_tokens" default:"0" range:"[0,)"`
+	// Give a prompt that is too long a dummy experience that nothing is learned from, instead of an error.
+	EnablePromptTruncation bool `yaml:"enable_prompt_truncation" default:"true"`
+	// Divide the logits of tokens already seen; 1 is off.
+	RepetitionPenalty float64 `yaml:"repetition_penalty" default:"1.0" range:"(0,)"`
+	// The chat template's flag of the same name; not set leaves it to the template.
+	EnableThinking *bool `yaml:"enable_thinking"`
+	// Low-rank adapter to train instead of all weights; at most one.
+	LoraConfigs []Lora `yaml:"lora_configs"`
+	// Shard LoRA layers over tensor-parallel ranks.
+	FullyShardedLoras bool `yaml:"fully_sharded_loras"`
+	// LoRA adapters that a GPU engine keeps in host memory.
+	MaxCPULoras *int `yaml:"max_cpu_loras" range:"[1,)"`
+	// Replaces the model's own rope scaling.
+	RopeScaling map[string]any `yaml:"rope_scaling"`
+	// Replaces the model's own rope base.
+	RopeTheta *float64 `yaml:"rope_theta" range:"(0,)"`
+	// Training through the Tinker API.
+	Tinker Tinker `yaml:"tinker"`
+	// A model behind an OpenAI-compatible API, for mode bench.
+	ExternalModel ExternalModel `yaml:"external_model"`
+}
+
+// Init is how weights that no file holds are drawn.
+type Init struct {
+	// Seed of the draw; not set is the run's seed.
+	Seed *int `yaml:"seed"`
+	// `hf` is N(0, initializer_range²) as transformers does; `fan_in` is N(0, 1/fan_in) for linear weights, which tiny models need.
+	Style string `yaml:"style" default:"hf" enum:"hf|fan_in"`
+}
+
+// Lora is a low-rank adapter.
+type Lora struct {
+	Name string `yaml:"name"`
+	// PEFT directory to go on from; empty starts a new adapter.
+	Path string `yaml:"path"`
+	// Model that the adapter belongs to; empty is model_path.
+	BaseModelName string `yaml:"base_model_name"`
+	// Rank of the update.
+	LoraRank int `yaml:"lora_rank" default:"32" range:"[1,)"`
+	// The update is multiplied by lora_alpha/lora_rank.
+	LoraAlpha int `yaml:"lora_alpha" default:"32" range:"[1,)"`
+	// Number type of the adapter's weights.
+	LoraDtype string `yaml:"lora_dtype" default:"auto"`
+	// Layers that get an adapter: all-linear, or a list of names such as q_proj.
+	TargetModules Names `yaml:"target_modules" default:"all-linear"`
+	// Layers that get none.
+	ExcludeModules Names `yaml:"exclude_modules"`
+}
+
+// Tinker is training and sampling through the Tinker API, hosted or self-hosted.
+type Tinker struct {
+	Enable bool `yaml:"enable"`
+	// Rank of the LoRA adapter that the service trains.
+	Rank int  `yaml:"rank" default:"16" range:"[1,)"`
+	Seed *int `yaml:"seed"`
+	// Train the feed-forward layers.
+	TrainMlp bool `yaml:"train_mlp" default:"true"`
+	// Train the attention layers.
+	TrainAttn bool `yaml:"train_attn" default:"true"`
+	// Train the output head.
+	TrainUnembed bool `yaml:"train_unembed" default:"true"`
+	// Address of the service; empty is the hosted one.
+	BaseURL string `yaml:"base_url"`
+	// Loss computed by the service instead of here (newest upstream).
+	ServerLossFn string `yaml:"server_loss_fn"`
+	// Largest payload of one forward/backward request, in bytes (newest upstream).
+	ForwardBackwardChunkBytes *int `yaml:"forward_backward_chunk_bytes" range:"[1,)"`
+}
+
+// ExternalModel is a model that is only called, never trained.
+type ExternalModel struct {
+	Enable bool `yaml:"enable"`
+	// Environment variable with the API's address.
+	BaseURLEnv string `yaml:"base_url_env" default:"OPENAI_BASE_URL"`
+	// Environment variable with the API's key.
+	APIKeyEnv string `yaml:"api_key_env" default:"OPENAI_API_KEY"`
+	ModelName string `yaml:"model_name"`
+}

@@ -1,0 +1,91 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// override applies `key=value` settings to the tree.
+func (s *source) override(settings []string) Errors {
+	var errs Errors
+	for _, setting := range settings {
+		if err := s.overrideOne(setting); err != nil {
+			errs = append(errs, *err)
+		}
+	}
+	return errs
+}
+
+func (s *source) overrideOne(setting string) *Error {
+	fail := func(key, message, hint string) *Error {
+		return &Error{File: commandLine, Key: key, Message: message, Hint: hint}
+	}
+	key, text, ok := strings.Cut(setting, "=")
+	if key = strings.TrimSpace(key); !ok || key == "" {
+		return fail("", fmt.Sprintf("%q is not an override", setting), "write key=value, such as buffer.batch_size=8")
+	}
+	value, err := overrideValue(text)
+	if err != nil {
+		return fail(key, "the value is not valid YAML: "+err.Error(), "quote text with special characters: key='\"text: more\"'")
+	}
+	value, errs := s.expand(value)
+	if len(errs) > 0 {
+		return fail(key, errs[0].Message, "")
+	}
+	path := strings.Split(key, ".")
+	at := s.root
+	for i, segment := range path {
+		here := strings.Join(path[:i], ".")
+		if at.Kind == yaml.SequenceNode {
+			n, ok := index(segment)
+			if !ok || n >= len(at.Content) {
+				return fail(key, fmt.Sprintf("%s has no item %q", here, segment), fmt.Sprintf("it has %d, counted from 0", len(at.Content)))
+			}
+		}
+		if i == len(path)-1 {
+			set(at, segment, value)
+			return nil
+		}
+		next := child(at, segment)
+		if next == nil || next.ShortTag() == "!!null" {
+			next = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+			set(at, segment, next)
+		}
+		if next.Kind == yaml.ScalarNode {
+			return fail(key, fmt.Sprintf("%s is a single value", strings.Join(path[:i+1], ".")), "it has no keys below it")
+		}
+		at = next
+	}
+	return nil
+}
+
+// set replaces an existing index of a sequence or sets a key of a mapping.
+func set(n *yaml.Node, segment string, value *yaml.Node) {
+	if n.Kind == yaml.SequenceNode {
+		i, _ := index(segment)
+		n.Content[i] = value
+		return
+	}
+	put(n, segment, value)
+}
+
+// overrideValue reads the right side of a setting. Its nodes have no line, which marks them as not from the file.
+func overrideValue(text string) (*yaml.Node, error) {
+	empty := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle}
+	if strings.TrimSpace(text) == "" {
+		return empty, nil
+	}
+	if strings.HasPrefix(text, "${") { // a flow mapping to YAML, an interpolation to us
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}, nil
+	}
+	var doc yaml.Node
+	if err := yaml.Load([]byte(text), &doc); err != nil {
+		return nil, err
+	}
+	if len(doc.Content) != 1 {
+		return empty, nil
+	}
+	return clone(doc.Content[0], &yaml.Node{}), nil
+}

@@ -1,0 +1,64 @@
+package config
+
+// DataProcessor edits data on its way: tasks before the explorer, experiences before the trainer.
+type DataProcessor struct {
+	ExperiencePipeline ExperiencePipeline `yaml:"experience_pipeline"`
+	// Runs once before the run and writes the taskset.
+	TaskPipeline *TaskPipeline `yaml:"task_pipeline"`
+}
+
+// ExperiencePipeline is the operators between explorer and buffer.
+type ExperiencePipeline struct {
+	// Operators in order.
+	Operators []Operator `yaml:"operators"`
+	// Keep a copy of every experience as it came in.
+	SaveInput bool `yaml:"save_input" default:"true"`
+	// Where that copy goes; empty is a file in the run's buffer directory.
+	InputSavePath string `yaml:"input_save_path"`
+	// More inputs by name.
+	Inputs map[string]ExperienceBuffer `yaml:"inputs"`
+}
+
+// Operator is one operator of a pipeline.
+type Operator struct {
+	Name string         `yaml:"name" plugin:"operator"`
+	Args map[string]any `yaml:"args"`
+}
+
+// TaskPipeline is Data-Juicer operators that make a taskset.
+type TaskPipeline struct {
+	// Operators in order; names are Data-Juicer's.
+	Operators []TaskOperator `yaml:"operators"`
+	// Processes of Data-Juicer.
+	NumProcess int `yaml:"num_process" default:"4" range:"[1,)"`
+	// A Data-Juicer recipe; wins over operators.
+	ConfigPath string `yaml:"config_path"`
+	// Files to read.
+	Inputs []string `yaml:"inputs"`
+	// What to write; left out is the first taskset, or the experience buffer when training offline.
+	Output *ExperienceBuffer `yaml:"output"`
+	// Fields to keep.
+	TargetFields []string `yaml:"target_fields"`
+	// Weights of difficulty, diversity, usage_frequency and quality in the priority of a row.
+	PriorityWeights map[string]any `yaml:"priority_weights"`
+	// Rows to keep, the best; -1 is all.
+	TopK int `yaml:"top_k" default:"-1" range:"[-1,)"`
+}
+
+// TaskOperator is one operator of Data-Juicer.
+type TaskOperator struct {
+	Name string         `yaml:"name"`
+	Args map[string]any `yaml:"args"`
+}
+
+// Cod is Connect-the-Dots: tasks run in packs that learn from one another (newest upstream).
+type Cod struct {
+	// Tasks per pack.
+	TaskPackSize int `yaml:"task_pack_size" default:"4" range:"[1,)"`
+	// Tasks per pack of an evaluation; not set is task_pack_size.
+	EvalTaskPackSize *int `yaml:"eval_task_pack_size" range:"[1,)"`
+	// How tasks are packed.
+	PackingStrategy string `yaml:"packing_strategy" default:"cod"`
+	// Arguments of all packed workflows.
+	CodWorkflowArgs map[string]any `yaml:"cod_workflow_args"`
+}

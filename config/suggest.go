@@ -1,0 +1,49 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/trinity-go/trinity/registry"
+)
+
+// unknownKeyHint says what to do about a key that a section does not have: its replacement when an older version had it, the key that was
+// probably meant, or the section where it belongs.
+func unknownKeyHint(section reflect.Type, path string) string {
+	if hint := removedKey(path); hint != "" {
+		return hint
+	}
+	keys := yamlKeys(section)
+	name := lastKey(path)
+	if near := registry.Nearest(name, keys); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	if homes := homesOf(name); len(homes) > 0 && len(homes) <= 3 {
+		return "it belongs at " + strings.Join(homes, " or ")
+	}
+	if near := nearestKey(path); near != "" {
+		return fmt.Sprintf("did you mean %s?", near)
+	}
+	return "known here: " + strings.Join(keys, ", ")
+}
+
+// homesOf lists the paths of the schema that end in a key.
+func homesOf(name string) []string {
+	var homes []string
+	for _, k := range Keys() {
+		if lastKey(k.Path) == name && !strings.HasPrefix(k.Path, "stages.") {
+			homes = append(homes, k.Path)
+		}
+	}
+	return homes
+}
+
+// nearestKey returns the path of the schema that is most like a path, "" if none is.
+func nearestKey(path string) string {
+	var paths []string
+	for _, k := range Keys() {
+		paths = append(paths, k.Path)
+	}
+	return registry.Nearest(path, paths)
+}

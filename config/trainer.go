@@ -1,0 +1,66 @@
+package config
+
+// Trainer is the update side.
+type Trainer struct {
+	// Name in metrics and logs.
+	Name string `yaml:"name" default:"trainer"`
+	// `auto` is resolved by `trinity check`; `cpu` is the embedded engine.
+	TrainerType string `yaml:"trainer_type" default:"auto" enum:"auto|cpu|verl|tinker"`
+	// How a GPU engine spreads the model.
+	TrainerStrategy string `yaml:"trainer_strategy" default:"fsdp2" enum:"fsdp|fsdp2|megatron"`
+	// Train steps between checkpoints; 0 saves at the end only.
+	SaveInterval int `yaml:"save_interval" default:"0" range:"[0,)"`
+	// Log a table of samples with the metrics.
+	EnablePreview bool `yaml:"enable_preview"`
+	// Train steps; not set ends when the explorer ends or the data does.
+	TotalSteps *int `yaml:"total_steps" range:"[1,)"`
+	// Which checkpoints are also Hugging Face directories.
+	SaveHfCheckpoint string `yaml:"save_hf_checkpoint" default:"last" enum:"last|always|never"`
+	// Largest norm of the gradient.
+	GradClip float64 `yaml:"grad_clip" default:"1.0" range:"(0,)"`
+	// Cut micro-batches by tokens instead of rows.
+	UseDynamicBsz bool `yaml:"use_dynamic_bsz" default:"true"`
+	// Pack sequences without padding.
+	UseRemovePadding bool `yaml:"use_remove_padding" default:"true"`
+	// Balance tokens over GPUs.
+	BalanceBatch bool `yaml:"balance_batch" default:"true"`
+	// First steps that train the critic only.
+	CriticWarmup int `yaml:"critic_warmup" default:"0" range:"[0,)"`
+	// Tokens of a micro-batch; not set is 2 × model.max_model_len.
+	MaxTokenLenPerGPU *int `yaml:"max_token_len_per_gpu" range:"[1,)"`
+	// GPUs that share a sequence.
+	UlyssesSequenceParallelSize int `yaml:"ulysses_sequence_parallel_size" default:"1"`
+	// Weigh micro-batches by their tokens; the embedded engine always does.
+	FixActorMicrobatchLossScale bool `yaml:"fix_actor_microbatch_loss_scale"`
+	// Keep weights in host memory.
+	ParamOffload bool `yaml:"param_offload"`
+	// Keep optimizer state in host memory.
+	OptimizerOffload bool `yaml:"optimizer_offload"`
+	// Keep gradients in host memory.
+	GradOffload bool `yaml:"grad_offload"`
+	// FSDP2's own offloading.
+	OffloadPolicy bool `yaml:"offload_policy"`
+	// Which ranks of a GPU engine may save at the same time.
+	SaveStrategy string `yaml:"save_strategy" default:"unrestricted" enum:"single_thread|single_process|single_node|unrestricted"`
+	// Checkpoints kept, the newest; 0 is all.
+	MaxCheckpointsToKeep int `yaml:"max_checkpoints_to_keep" default:"0" range:"[0,)"`
+	// Run Python code that comes with a model; not set is model.trust_remote_code.
+	TrustRemoteCode *bool    `yaml:"trust_remote_code"`
+	Megatron        Megatron `yaml:"megatron"`
+	// veRL's own tree. The embedded engine reads actor_rollout_ref.actor.ppo_mini_batch_size (experiences per optimizer step; left out is
+	// the whole batch), ppo_epochs (passes over a batch) and shuffle of it.
+	TrainerConfig map[string]any `yaml:"trainer_config"`
+	// Removed upstream: write the keys under trainer_config.
+	TrainerConfigPath string `yaml:"trainer_config_path"`
+}
+
+// Megatron is the parallel layout of Megatron.
+type Megatron struct {
+	TensorModelParallelSize          int  `yaml:"tensor_model_parallel_size" default:"1" range:"[1,)"`
+	PipelineModelParallelSize        int  `yaml:"pipeline_model_parallel_size" default:"1" range:"[1,)"`
+	VirtualPipelineModelParallelSize *int `yaml:"virtual_pipeline_model_parallel_size" range:"[1,)"`
+	ExpertModelParallelSize          int  `yaml:"expert_model_parallel_size" default:"1" range:"[1,)"`
+	ExpertTensorParallelSize         *int `yaml:"expert_tensor_parallel_size" range:"[1,)"`
+	ContextParallelSize              int  `yaml:"context_parallel_size" default:"1" range:"[1,)"`
+	SequenceParallel                 bool `yaml:"sequence_parallel" default:"true"`
+}
