@@ -1,0 +1,139 @@
+package modelfile
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Config is what an engine must know of a model.
+type Config struct {
+	Architecture string // "llama", "mistral", "qwen2" or "qwen3"
+
+	HiddenSize       int
+	IntermediateSize int
+	NumLayers        int
+	NumHeads         int
+	NumKVHeads       int // divides NumHeads
+	HeadDim          int // even; NumHeads·HeadDim need not be HiddenSize
+	VocabSize        int
+	MaxPositions     int // tokens of the longest sequence trained on
+
+	RMSNormEps  float64
+	RopeTheta   float64
+	RopeScaling *RopeScaling // nil for plain RoPE
+
+	TieEmbeddings       bool // the head is the embedding
+	AttentionBias       bool // q, k and v projections have biases
+	AttentionOutputBias bool // so has the attention's output projection
+	MLPBias             bool // so have gate, up and down
+	QKNorm              bool // RMSNorm over each head of q and k, before RoPE
+
+	SlidingWindow int    // tokens that a token attends to, itself included, in the layers below; 0 if none
+	SlidingLayers []bool // [NumLayers] which layers use the window; nil if SlidingWindow is 0
+
+	BOS []int32 // beginning-of-sequence tokens; may be empty
+	EOS []int32 // every token that ends a reply: of generation_config.json, then of config.json
+	PAD []int32 // padding tokens; may be empty
+
+	InitializerRange float64        // standard deviation of the "hf" random initialisation
+	Raw              map[string]any // config.json as read (numbers are json.Number); nil if made otherwise
+	RawGeneration    map[string]any // generation_config.json as read; nil if absent
+}
+
+// RopeScaling changes the frequencies of RoPE for longer contexts; see Config.InverseFrequencies.
+type RopeScaling struct {
+	Type   string  // "linear", "dynamic", "llama3" or "yarn"
+	Factor float64 // how much longer the context becomes
+
+	OriginalMaxPositions int // tokens before scaling: llama3, yarn
+
+	LowFreqFactor, HighFreqFactor float64 // llama3
+
+	BetaFast, BetaSlow   float64 // yarn: rotations over the original context where the ramp begins and ends
+	AttentionFactor      float64 // yarn: multiplies cos and sin; 0 means derived from Factor, MScale, MScaleAllDim
+	MScale, MScaleAllDim float64 // yarn; 0 if not given
+	KeepFraction         bool    // yarn: do not round the ramp's ends to whole dimensions ("truncate": false)
+}
+
+// Window is how many tokens, itself included, a token of the given layer attends to; 0 means all before it.
+func (c *Config) Window(layer int) int {
+	if layer < len(c.SlidingLayers) && c.SlidingLayers[layer] {
+		return c.SlidingWindow
+	}
+	return 0
+}
+
+// family is what sets one architecture apart from the others.
+type family struct {
+	class             string // of transformers, for config.json
+	attentionBias     bool   // q, k, v biases unless attention_bias says otherwise
+	hasAttentionBias  bool   // config.json may have attention_bias, for all four projections
+	hasMLPBias        bool   // config.json may have mlp_bias
+	qkNorm            bool
+	headDim           int // default; 0 means HiddenSize/NumHeads
+	slidingWindow     int // default if the key is missing
+	slidingEverywhere bool
+	maxPositions      int // default
+}
+
+var families = map[string]family{
+	"llama":   {class: "LlamaForCausalLM", hasAttentionBias: true, hasMLPBias: true, maxPositions: 2048},
+	"mistral": {class: "MistralForCausalLM", slidingWindow: 4096, slidingEverywhere: true, maxPositions: 131072},
+	"qwen2":   {class: "Qwen2ForCausalLM", attentionBias: true, slidingWindow: 4096, maxPositions: 32768},
+	"qwen3":   {class: "Qwen3ForCausalLM", hasAttentionBias: true, qkNorm: true, headDim: 128, slidingWindow: 4096, maxPositions: 32768},
+}
+
+// Architectures lists the architectures that Config.Architecture can name.
+func Architectures() []string { return slices.Sorted(maps.Keys(families)) }
+
+func familyOf(architecture string) (family, error) {
+	f, ok := families[architecture]
+	if !ok {
+		return f, fmt.Errorf("architecture %q is not known; known are %s", architecture, strings.Join(Architectures(), ", "))
+	}
+	return f, nil
+}
+
+// Limits on sizes, generous by far, that keep every product of two within 63 bits.
+const (
+	maxDimension = 1 << 24
+	maxLayers    = 1 << 12
+)
+
+// check reports every value that no model can have, all at once.
+func (c *Config) check() error {
+	var errs []error
+	demand := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	for _, s := range []struct {
+		key   string
+		value int
+		max   int
+	}{
+		{"hidden_size", c.HiddenSize, maxDimension}, {"intermediate_size", c.IntermediateSize, maxDimension},
+		{"num_hidden_layers", c.NumLayers, maxLayers}, {"num_attention_heads", c.NumHeads, 1 << 16},
+		{"num_key_value_heads", c.NumKVHeads, 1 << 16}, {"head_dim", c.HeadDim, 1 << 16},
+		{"vocab_size", c.VocabSize, maxDimension}, {"max_position_embeddings", c.MaxPositions, 1 << 40},
+	} {
+		demand(s.value > 0 && s.value <= s.max, "%s is %d; expected 1 to %d", s.key, s.value, s.max)
+	}
+	if c.NumKVHeads > 0 {
+		demand(c.NumHeads%c.NumKVHeads == 0, "num_attention_heads %d is no multiple of num_key_value_heads %d", c.NumHeads, c.NumKVHeads)
+	}
+	demand(c.HeadDim%2 == 0, "head_dim is %d; RoPE needs an even number", c.HeadDim)
+	demand(c.RMSNormEps > 0 && c.RMSNormEps < 1, "rms_norm_eps is %v; expected a small positive number", c.RMSNormEps)
+	demand(c.RopeTheta > 1 && c.RopeTheta < 1e30, "rope_theta is %v; expected a number above 1", c.RopeTheta)
+	demand(c.InitializerRange > 0 && c.InitializerRange <= 1, "initializer_range is %v; expected 0 to 1", c.InitializerRange)
+	demand(c.SlidingWindow >= 0 && c.SlidingWindow <= 1<<40, "sliding_window is %d; expected a positive number", c.SlidingWindow)
+	demand(c.SlidingWindow == 0 || len(c.SlidingLayers) == c.NumLayers, "layer_types has %d entries; expected %d", len(c.SlidingLayers), c.NumLayers)
+	if c.RopeScaling != nil {
+		errs = append(errs, c.RopeScaling.check(c.HeadDim))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,110 @@
+package modelfile
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity/modelfile/safetensors"
+)
+
+// Open opens a Hugging Face directory or a .gguf file and checks that it holds exactly the tensors its
+// config demands, with their shapes and with dtypes that can be read. Weights stay on disk until read.
+func Open(path string) (*Model, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("modelfile: %w", err)
+	}
+	if info.IsDir() {
+		return openDir(path)
+	}
+	if strings.EqualFold(filepath.Ext(path), ".gguf") {
+		return openGGUF(path)
+	}
+	return nil, fmt.Errorf("modelfile: %s is neither a directory nor a .gguf file", path)
+}
+
+func openDir(dir string) (*Model, error) {
+	cfg, err := ReadConfig(dir)
+	if err != nil {
+		return nil, err
+	}
+	weights, err := safetensors.OpenDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("modelfile: %w", err)
+	}
+	tensors := map[string]Tensor{}
+	for _, name := range weights.Names() {
+		if stored, _ := weights.Tensor(name); !ignorable(cfg, name) {
+			tensors[name] = fromSafetensors(stored)
+		}
+	}
+	return newModel(cfg, dir, dir, tensors, weights)
+}
+
+// ignorable is true of tensors that old checkpoints carry although the model does not need them.
+func ignorable(cfg *Config, name string) bool {
+	return strings.HasSuffix(name, "rotary_emb.inv_freq") || cfg.TieEmbeddings && name == headName
+}
+
+func fromSafetensors(stored safetensors.Tensor) Tensor {
+	t := Tensor{Name: stored.Name, Shape: stored.Shape, DType: string(stored.DType)}
+	rowLen := t.RowLen()
+	t.read = func(dst []float32, from, _ int) error { return stored.Range(dst, from*rowLen) }
+	return t
+}
+
+// newModel checks tensors against the config; on error it closes the file.
+func newModel(cfg *Config, path, dir string, tensors map[string]Tensor, closer io.Closer) (*Model, error) {
+	if err := checkTensors(cfg, tensors); err != nil {
+		closer.Close()
+		return nil, fmt.Errorf("modelfile: %s: %w", path, err)
+	}
+	return &Model{Config: cfg, path: path, dir: dir, tensors: tensors, closer: closer}, nil
+}
+
+var floatDTypes = []string{"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"}
+
+// checkTensors compares what a file holds with what the config demands.
+func checkTensors(cfg *Config, tensors map[string]Tensor) error {
+	expected := map[string]bool{}
+	var missing []string
+	for _, want := range cfg.Tensors() {
+		expected[want.Name] = true
+		got, ok := tensors[want.Name]
+		switch {
+		case !ok:
+			missing = append(missing, want.Name)
+		case !slices.Equal(got.Shape, want.Shape):
+			return fmt.Errorf("tensor %s has shape %v; the config demands %v", want.Name, got.Shape, want.Shape)
+		case !slices.Contains(floatDTypes, got.DType):
+			return fmt.Errorf("tensor %s has dtype %s; expected one of %s", want.Name, got.DType, strings.Join(floatDTypes, ", "))
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("lacks %d tensors that the config demands: %s", len(missing), few(missing))
+	}
+	var unexpected []string
+	for name := range tensors {
+		if !expected[name] {
+			unexpected = append(unexpected, name)
+		}
+	}
+	if len(unexpected) > 0 {
+		return fmt.Errorf("holds %d tensors that a %s model of this config does not have: %s", len(unexpected), cfg.Architecture, few(unexpected))
+	}
+	return nil
+}
+
+// few names the first of a possibly very long list.
+func few(names []string) string {
+	slices.Sort(names)
+	const shown = 4
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:shown], ", ") + ", …"
+}

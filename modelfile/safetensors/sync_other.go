@@ -1,0 +1,6 @@
+//go:build !unix
+
+package safetensors
+
+// syncDir does nothing: directories cannot be synced here, and renames are journalled.
+func syncDir(string) error { return nil }

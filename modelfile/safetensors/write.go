@@ -1,0 +1,175 @@
+package safetensors
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/trinity-go/trinity/modelfile/internal/half"
+)
+
+// Entry is a tensor to be written.
+type Entry struct {
+	Name  string
+	DType DType
+	Shape []int
+	// Write puts exactly the tensor's bytes, little-endian and row-major, to w.
+	Write func(w io.Writer) error
+}
+
+// Float32s is an F32 entry over data, which must stay unchanged until Write returns.
+func Float32s(name string, shape []int, data []float32) Entry {
+	return Entry{Name: name, DType: F32, Shape: shape, Write: func(w io.Writer) error { return Encode(w, F32, data) }}
+}
+
+// BFloat16s is a BF16 entry that rounds data to nearest even as it is written.
+func BFloat16s(name string, shape []int, data []float32) Entry {
+	return Entry{Name: name, DType: BF16, Shape: shape, Write: func(w io.Writer) error { return Encode(w, BF16, data) }}
+}
+
+// Encode writes numbers as F32 or, rounded to nearest even, as BF16.
+func Encode(w io.Writer, dtype DType, data []float32) error {
+	const chunk = 1 << 14
+	buffer := make([]byte, 0, 4*min(len(data), chunk))
+	for len(data) > 0 {
+		n := min(len(data), chunk)
+		buffer = buffer[:0]
+		for _, v := range data[:n] {
+			switch dtype {
+			case F32:
+				buffer = binary.LittleEndian.AppendUint32(buffer, math.Float32bits(v))
+			case BF16:
+				buffer = binary.LittleEndian.AppendUint16(buffer, half.ToBF16(v))
+			default:
+				return fmt.Errorf("safetensors: cannot write dtype %s; expected F32 or BF16", dtype)
+			}
+		}
+		if _, err := w.Write(buffer); err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
+}
+
+// Write writes a file: widest types first, then by name, as the reference implementation does. It streams the
+// tensors to path + ".partial", syncs and renames, so that path is never seen half written. A nil
+// metadata becomes {"format":"pt"}, which transformers demands.
+func Write(path string, tensors []Entry, metadata map[string]string) (err error) {
+	if metadata == nil {
+		metadata = map[string]string{"format": "pt"}
+	}
+	sorted := slices.Clone(tensors)
+	slices.SortStableFunc(sorted, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(b.DType.rank(), a.DType.rank()), cmp.Compare(a.Name, b.Name))
+	})
+	header, err := encodeHeader(sorted, metadata)
+	if err != nil {
+		return fmt.Errorf("safetensors: %s: %w", path, err)
+	}
+	partial := path + ".partial"
+	f, err := os.Create(partial)
+	if err != nil {
+		return fmt.Errorf("safetensors: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(partial)
+			err = fmt.Errorf("safetensors: %s: %w", path, err)
+		}
+	}()
+	w := bufio.NewWriterSize(f, 1<<20)
+	if _, err := w.Write(header); err != nil {
+		return err
+	}
+	for _, t := range sorted {
+		if err := writeTensor(w, t); err != nil {
+			return fmt.Errorf("tensor %s: %w", t.Name, err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(partial, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// encodeHeader builds the length and the JSON by hand: the order of keys matters to readers that compare files.
+func encodeHeader(tensors []Entry, metadata map[string]string) ([]byte, error) {
+	header := append(make([]byte, 8), `{"__metadata__":`...)
+	header = append(header, marshal(metadata)...)
+	var offset uint64
+	for i, t := range tensors {
+		if i > 0 && t.Name == tensors[i-1].Name || t.Name == "__metadata__" {
+			return nil, fmt.Errorf("tensor name %q is given twice or reserved", t.Name)
+		}
+		size, err := byteSize(t.DType, t.Shape)
+		if err != nil {
+			return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
+		}
+		shape := t.Shape
+		if shape == nil {
+			shape = []int{}
+		}
+		header = fmt.Appendf(header, `,%s:{"dtype":"%s","shape":%s,"data_offsets":[%d,%d]}`, marshal(t.Name), t.DType, marshal(shape), offset, offset+size)
+		offset += size
+	}
+	header = append(header, '}')
+	for len(header)%8 != 0 {
+		header = append(header, ' ')
+	}
+	if len(header)-8 > MaxHeader {
+		return nil, fmt.Errorf("header of %d bytes; at most %d are allowed", len(header)-8, MaxHeader)
+	}
+	binary.LittleEndian.PutUint64(header, uint64(len(header)-8))
+	return header, nil
+}
+
+// marshal encodes strings, integers and string maps, which cannot fail.
+func marshal(v any) []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(v)
+	return bytes.TrimSpace(b.Bytes())
+}
+
+func writeTensor(w io.Writer, t Entry) error {
+	size, _ := byteSize(t.DType, t.Shape)
+	counter := &countingWriter{w: w}
+	if err := t.Write(counter); err != nil {
+		return err
+	}
+	if counter.n != size {
+		return fmt.Errorf("its writer gave %d bytes; %s %v needs %d", counter.n, t.DType, t.Shape, size)
+	}
+	return nil
+}
+
+type countingWriter struct {
+	w io.Writer
+	n uint64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += uint64(n)
+	return n, err
+}

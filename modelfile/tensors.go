@@ -1,0 +1,80 @@
+package modelfile
+
+import "fmt"
+
+const (
+	embeddingName = "model.embed_tokens.weight"
+	finalNormName = "model.norm.weight"
+	headName      = "lm_head.weight"
+)
+
+// TensorSpec is a tensor that a model must have.
+type TensorSpec struct {
+	Name  string
+	Shape []int // [out, in] or [n]
+}
+
+// Tensors lists exactly the tensors of the architecture, in the order of a forward pass: embedding,
+// layers, final norm, and the head if it is not tied to the embedding.
+func (c *Config) Tensors() []TensorSpec {
+	specs := []TensorSpec{{embeddingName, []int{c.VocabSize, c.HiddenSize}}}
+	for layer := range c.NumLayers {
+		specs = append(specs, c.layerTensors(fmt.Sprintf("model.layers.%d.", layer))...)
+	}
+	specs = append(specs, TensorSpec{finalNormName, []int{c.HiddenSize}})
+	if !c.TieEmbeddings {
+		specs = append(specs, TensorSpec{headName, []int{c.VocabSize, c.HiddenSize}})
+	}
+	return specs
+}
+
+func (c *Config) layerTensors(prefix string) []TensorSpec {
+	var specs []TensorSpec
+	vector := func(name string, n int) {
+		specs = append(specs, TensorSpec{prefix + name, []int{n}})
+	}
+	vector("input_layernorm.weight", c.HiddenSize)
+	for _, l := range c.linears() {
+		specs = append(specs, TensorSpec{prefix + l.name + ".weight", []int{l.out, l.in}})
+		if l.bias {
+			vector(l.name+".bias", l.out)
+		}
+		if l.name == "self_attn.o_proj" && c.QKNorm {
+			vector("self_attn.q_norm.weight", c.HeadDim)
+			vector("self_attn.k_norm.weight", c.HeadDim)
+		}
+		if l.name == "self_attn.o_proj" {
+			vector("post_attention_layernorm.weight", c.HiddenSize)
+		}
+	}
+	return specs
+}
+
+// linear is one of the seven linear maps of a layer.
+type linear struct {
+	name    string // below "model.layers.N."
+	out, in int
+	bias    bool
+}
+
+func (c *Config) linears() []linear {
+	q, kv := c.NumHeads*c.HeadDim, c.NumKVHeads*c.HeadDim
+	return []linear{
+		{"self_attn.q_proj", q, c.HiddenSize, c.AttentionBias},
+		{"self_attn.k_proj", kv, c.HiddenSize, c.AttentionBias},
+		{"self_attn.v_proj", kv, c.HiddenSize, c.AttentionBias},
+		{"self_attn.o_proj", c.HiddenSize, q, c.AttentionOutputBias},
+		{"mlp.gate_proj", c.IntermediateSize, c.HiddenSize, c.MLPBias},
+		{"mlp.up_proj", c.IntermediateSize, c.HiddenSize, c.MLPBias},
+		{"mlp.down_proj", c.HiddenSize, c.IntermediateSize, c.MLPBias},
+	}
+}
+
+// Parameters counts the numbers in Tensors; a tied head counts once.
+func (c *Config) Parameters() int64 {
+	var n int64
+	for _, t := range c.Tensors() {
+		n += int64(product(t.Shape))
+	}
+	return n
+}
