@@ -1,0 +1,167 @@
+package tokenizer
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// bpe is byte-pair encoding (Sennrich et al. 2016): a word becomes its symbols, then the pair of neighbours with the
+// lowest rank is merged, leftmost first, until no pair has a rank. Symbols are bytes (GPT-2) or code points with
+// <0xNN> tokens for those the vocabulary lacks (SentencePiece with byte fallback).
+type bpe struct {
+	byteLevel bool
+	byteIDs   [256]int32       // byte-level: the token of a byte; else its <0xNN> token; -1 where there is none
+	vocab     map[string]int32 // tokens as the file writes them
+	whole     map[string]int32 // words that are taken whole before any merge; nil unless ignore_merges
+	merges    map[pair]merge
+	unk       int32 // -1 if none: what no token covers is dropped
+	fuseUnk   bool
+	fallback  bool
+	cache     *wordCache
+}
+
+type pair struct{ left, right int32 }
+
+type merge struct{ rank, id int32 }
+
+func newBPE(d *modelDefinition, byteLevel bool) (*bpe, error) {
+	if d.Dropout != nil && *d.Dropout != 0 {
+		return nil, fmt.Errorf("model.dropout is %g, only 0 is supported: ids must not be random", *d.Dropout)
+	}
+	for key, affix := range map[string]*string{"continuing_subword_prefix": d.ContinuingSubwordPrefix, "end_of_word_suffix": d.EndOfWordSuffix} {
+		if affix != nil && *affix != "" {
+			return nil, fmt.Errorf("model.%s is %q, only an empty one is supported", key, *affix)
+		}
+	}
+	m := &bpe{byteLevel: byteLevel, vocab: d.Vocab, unk: -1, fuseUnk: d.FuseUnk, fallback: d.ByteFallback, cache: newWordCache()}
+	if d.UnkToken != nil {
+		id, ok := d.Vocab[*d.UnkToken]
+		if !ok {
+			return nil, fmt.Errorf("model.unk_token %q is not in model.vocab", *d.UnkToken)
+		}
+		m.unk = id
+	}
+	if err := m.findBytes(); err != nil {
+		return nil, err
+	}
+	if d.IgnoreMerges {
+		m.whole = m.wholeWords()
+	}
+	return m, m.addMerges(d.Merges)
+}
+
+// findBytes fills byteIDs.
+func (m *bpe) findBytes() error {
+	for b := range 256 {
+		name := fmt.Sprintf("<0x%02X>", b)
+		if m.byteLevel {
+			name = string(byteToRune[b])
+		}
+		id, ok := m.vocab[name]
+		if !ok {
+			id = -1
+			if m.byteLevel && (m.fallback || m.unk >= 0) {
+				return fmt.Errorf("model.vocab has no token for byte %#02x: byte_fallback and unk_token are supported beside ByteLevel only where every byte has one", b)
+			}
+		}
+		m.byteIDs[b] = id
+	}
+	return nil
+}
+
+// wholeWords is the vocabulary keyed by the text that pre-tokenizing leaves.
+func (m *bpe) wholeWords() map[string]int32 {
+	if !m.byteLevel {
+		return m.vocab
+	}
+	words := make(map[string]int32, len(m.vocab))
+	for token, id := range m.vocab {
+		if word, ok := bytesOf(token); ok {
+			words[word] = id
+		}
+	}
+	return words
+}
+
+func (m *bpe) addMerges(list mergeList) error {
+	m.merges = make(map[pair]merge, len(list))
+	var joined []byte
+	for rank, parts := range list {
+		left, okLeft := m.vocab[parts[0]]
+		right, okRight := m.vocab[parts[1]]
+		joined = append(append(joined[:0], parts[0]...), parts[1]...)
+		id, okJoined := m.vocab[string(joined)]
+		if !okLeft || !okRight || !okJoined {
+			return fmt.Errorf("model.merges[%d]: %q, %q or %q is not in model.vocab", rank, parts[0], parts[1], joined)
+		}
+		m.merges[pair{left, right}] = merge{int32(rank), id}
+	}
+	return nil
+}
+
+// encode appends the ids of one pre-tokenized word.
+func (m *bpe) encode(dst []int32, word string) []int32 {
+	if id, ok := m.whole[word]; ok {
+		return append(dst, id)
+	}
+	cacheable := len(word) <= cacheLongest
+	if cacheable {
+		if ids, ok := m.cache.get(word); ok {
+			return append(dst, ids...)
+		}
+	}
+	start := len(dst)
+	if dst = m.symbols(dst, word); len(dst)-start <= scanLongest {
+		dst = dst[:start+m.mergeShort(dst[start:])]
+	} else {
+		dst = dst[:start+m.mergeLong(dst[start:])]
+	}
+	if cacheable {
+		m.cache.put(word, dst[start:])
+	}
+	return dst
+}
+
+// symbols appends the tokens of the word before any merge.
+func (m *bpe) symbols(dst []int32, word string) []int32 {
+	if m.byteLevel {
+		for i := range len(word) {
+			if id := m.byteIDs[word[i]]; id >= 0 {
+				dst = append(dst, id)
+			}
+		}
+		return dst
+	}
+	unknown := false // an unk token is owed; it follows the byte tokens, as in the reference
+	for i, n := 0, 0; i < len(word); i += n {
+		_, n = utf8.DecodeRuneInString(word[i:])
+		if id, ok := m.vocab[word[i:i+n]]; ok {
+			if unknown {
+				dst, unknown = append(dst, m.unk), false
+			}
+			dst = append(dst, id)
+		} else if m.hasBytes(word[i : i+n]) {
+			for k := i; k < i+n; k++ {
+				dst = append(dst, m.byteIDs[word[k]])
+			}
+		} else if m.unk >= 0 {
+			if unknown && !m.fuseUnk {
+				dst = append(dst, m.unk)
+			}
+			unknown = true
+		}
+	}
+	if unknown {
+		dst = append(dst, m.unk)
+	}
+	return dst
+}
+
+func (m *bpe) hasBytes(s string) bool {
+	for i := range len(s) {
+		if m.byteIDs[s[i]] < 0 {
+			return false
+		}
+	}
+	return m.fallback
+}

@@ -1,0 +1,153 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// definition is the content of tokenizer.json as the Hugging Face tokenizers library writes it.
+type definition struct {
+	Version string `json:"version"`
+	// Truncation and padding are settings of a batch, not of the text-to-ids function: like transformers, Encode
+	// applies neither.
+	Truncation    json.RawMessage  `json:"truncation"`
+	Padding       json.RawMessage  `json:"padding"`
+	AddedTokens   []addedToken     `json:"added_tokens"`
+	Normalizer    json.RawMessage  `json:"normalizer"`
+	PreTokenizer  json.RawMessage  `json:"pre_tokenizer"`
+	PostProcessor json.RawMessage  `json:"post_processor"`
+	Decoder       json.RawMessage  `json:"decoder"`
+	Model         *modelDefinition `json:"model"`
+}
+
+type addedToken struct {
+	ID         int32  `json:"id"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"`
+	LStrip     bool   `json:"lstrip"`
+	RStrip     bool   `json:"rstrip"`
+	Normalized bool   `json:"normalized"`
+	Special    bool   `json:"special"`
+}
+
+type modelDefinition struct {
+	Type                    string           `json:"type"`
+	Dropout                 *float64         `json:"dropout"`
+	UnkToken                *string          `json:"unk_token"`
+	ContinuingSubwordPrefix *string          `json:"continuing_subword_prefix"`
+	EndOfWordSuffix         *string          `json:"end_of_word_suffix"`
+	FuseUnk                 bool             `json:"fuse_unk"`
+	ByteFallback            bool             `json:"byte_fallback"`
+	IgnoreMerges            bool             `json:"ignore_merges"`
+	Vocab                   map[string]int32 `json:"vocab"`
+	Merges                  mergeList        `json:"merges"`
+}
+
+// UnmarshalJSON looks at the type first: a model of another type should be named, not blamed for its first key.
+func (m *modelDefinition) UnmarshalJSON(data []byte) error {
+	var head struct {
+		Type   string          `json:"type"`
+		Merges json.RawMessage `json:"merges"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return fmt.Errorf("model: %w", err)
+	}
+	if head.Type == "" && head.Merges != nil {
+		head.Type = "BPE" // files from before the key existed
+	}
+	if head.Type != "BPE" {
+		return fmt.Errorf("model.type is %q, only \"BPE\" is supported", head.Type)
+	}
+	type plain modelDefinition
+	if err := strict(data, "model", (*plain)(m)); err != nil {
+		return err
+	}
+	m.Type = head.Type
+	return nil
+}
+
+// mergeList holds the merges in order of rank. Files write a merge as ["a","b"] or, before 2024, as "a b".
+type mergeList [][2]string
+
+// UnmarshalJSON reads both spellings.
+func (l *mergeList) UnmarshalJSON(data []byte) error {
+	var words []string
+	if json.Unmarshal(data, &words) == nil {
+		*l = make(mergeList, len(words))
+		for i, w := range words {
+			left, right, ok := strings.Cut(w, " ")
+			if !ok || strings.Contains(right, " ") {
+				return fmt.Errorf("merges[%d] is %q, expected two tokens with a space between", i, w)
+			}
+			(*l)[i] = [2]string{left, right}
+		}
+		return nil
+	}
+	var pairs [][]string
+	if err := json.Unmarshal(data, &pairs); err != nil {
+		return fmt.Errorf("merges: %w", err)
+	}
+	*l = make(mergeList, len(pairs))
+	for i, p := range pairs {
+		if len(p) != 2 {
+			return fmt.Errorf("merges[%d] has %d tokens, expected 2", i, len(p))
+		}
+		(*l)[i] = [2]string(p)
+	}
+	return nil
+}
+
+// parseDefinition reads tokenizer.json.
+func parseDefinition(data []byte) (*definition, error) {
+	d := new(definition)
+	if err := strict(data, "", d); err != nil {
+		return nil, err
+	}
+	if d.Version != "" && d.Version != "1.0" {
+		return nil, fmt.Errorf("version is %q, expected \"1.0\"", d.Version)
+	}
+	if d.Model == nil {
+		return nil, fmt.Errorf("model is missing")
+	}
+	return d, nil
+}
+
+// strict decodes JSON into v; a key that v does not have is an error.
+func strict(data []byte, where string, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(v)
+	if err == nil && dec.More() {
+		err = fmt.Errorf("text after the closing brace")
+	}
+	if err != nil && where != "" {
+		err = fmt.Errorf("%s: %w", where, err)
+	}
+	return err
+}
+
+// component reads the type of one normalizer, pre-tokenizer, post-processor or decoder; "" where there is none.
+func component(data json.RawMessage, where string) (string, error) {
+	if len(data) == 0 || bytes.Equal(bytes.TrimSpace(data), []byte("null")) {
+		return "", nil
+	}
+	var head struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return "", fmt.Errorf("%s: %w", where, err)
+	}
+	if head.Type == "" {
+		return "", fmt.Errorf("%s has no type", where)
+	}
+	return head.Type, nil
+}
+
+// unsupported is the error of a component whose type has no implementation here.
+func unsupported(where, kind string, known ...string) error {
+	slices.Sort(known)
+	return fmt.Errorf("%s.type is %q, supported are %s", where, kind, strings.Join(known, ", "))
+}

@@ -1,0 +1,93 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+const (
+	definitionFile   = "tokenizer.json"
+	configFile       = "tokenizer_config.json"
+	specialsFile     = "special_tokens_map.json"
+	chatTemplateFile = "chat_template.jinja"
+)
+
+// Load reads the tokenizer of a model directory in Hugging Face's layout: tokenizer.json and, where present,
+// tokenizer_config.json, special_tokens_map.json and chat_template.jinja.
+func Load(dir string) (*Tokenizer, error) {
+	files := map[string][]byte{}
+	for _, name := range []string{definitionFile, configFile, specialsFile, chatTemplateFile} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) && name != definitionFile {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tokenizer: %w", err)
+		}
+		files[name] = data
+	}
+	t, err := parse(files)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %s: %w", dir, err)
+	}
+	return t, nil
+}
+
+// parse makes a tokenizer of files by name.
+func parse(files map[string][]byte) (*Tokenizer, error) {
+	d, err := parseDefinition(files[definitionFile])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", definitionFile, err)
+	}
+	c, err := parseConfig(files)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.addTokens(d); err != nil {
+		return nil, fmt.Errorf("%s: %w", configFile, err)
+	}
+	t, err := build(d)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", definitionFile, err)
+	}
+	t.files = files
+	return t, t.apply(c)
+}
+
+// apply sets what the files beside tokenizer.json say.
+func (t *Tokenizer) apply(c *config) error {
+	for key, token := range c.names.byKey() {
+		if _, ok := t.ids[token]; token != "" && !ok {
+			return fmt.Errorf("%s: %s is %q, which the vocabulary does not have", configFile, key, token)
+		}
+	}
+	t.names, t.template = c.names, c.template
+	if c.AddBOS == nil && c.AddEOS == nil {
+		return nil
+	}
+	// As in transformers, these keys replace the post-processor of tokenizer.json.
+	t.frame = frame{}
+	if c.AddBOS != nil && *c.AddBOS && t.BOS() >= 0 {
+		t.frame.before = []int32{t.BOS()}
+	}
+	if c.AddEOS != nil && *c.AddEOS && t.EOS() >= 0 {
+		t.frame.after = []int32{t.EOS()}
+	}
+	return nil
+}
+
+// decodeLoose reads a file whose other keys are settings of transformers that have no bearing on ids.
+func decodeLoose(files map[string][]byte, name string, v any) error {
+	data, ok := files[name]
+	if !ok {
+		return nil
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package tokenizer
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// spaceJoin stands in for a missing decoder: tokens with a space between.
+type spaceJoin struct {
+	next    stage
+	started bool
+}
+
+func (s *spaceJoin) push(token string) {
+	if s.started {
+		s.next.push(" ")
+	}
+	s.started = true
+	s.next.push(token)
+}
+
+func (s *spaceJoin) flush() { s.next.flush() }
+
+// byteLevelStage undoes the byte alphabet. A token with a code point outside the alphabet stands for itself.
+type byteLevelStage struct {
+	next    stage
+	pending []byte // the beginning of a code point
+}
+
+func (s *byteLevelStage) push(token string) {
+	start := len(s.pending)
+	for _, r := range token {
+		b, ok := byteOf(r)
+		if !ok {
+			s.pending = append(s.pending[:start], token...)
+			break
+		}
+		s.pending = append(s.pending, b)
+	}
+	text := string(s.pending)
+	ready := len(text) - incomplete(text)
+	s.pending = append(s.pending[:0], text[ready:]...)
+	if ready > 0 {
+		s.next.push(validUTF8(text[:ready]))
+	}
+}
+
+func (s *byteLevelStage) flush() {
+	if len(s.pending) > 0 {
+		s.next.push(validUTF8(string(s.pending)))
+	}
+	s.next.flush()
+}
+
+// byteFallbackStage joins a run of <0xNN> tokens to text, or, where the run is not UTF-8, to one U+FFFD per byte.
+type byteFallbackStage struct {
+	next stage
+	run  []byte
+}
+
+func (s *byteFallbackStage) push(token string) {
+	if len(token) == 6 && strings.HasPrefix(token, "<0x") && token[5] == '>' {
+		if b, err := strconv.ParseUint(token[3:5], 16, 8); err == nil {
+			s.run = append(s.run, byte(b))
+			return
+		}
+	}
+	s.endRun()
+	s.next.push(token)
+}
+
+func (s *byteFallbackStage) endRun() {
+	if len(s.run) == 0 {
+		return
+	}
+	text := string(s.run)
+	if !utf8.ValidString(text) {
+		text = strings.Repeat(string(utf8.RuneError), len(text))
+	}
+	s.run = s.run[:0]
+	s.next.push(text)
+}
+
+func (s *byteFallbackStage) flush() {
+	s.endRun()
+	s.next.flush()
+}
+
+type replaceStage struct {
+	next    stage
+	replace func(string) string
+}
+
+func (s *replaceStage) push(token string) { s.next.push(s.replace(token)) }
+func (s *replaceStage) flush()            { s.next.flush() }
+
+// metaspaceStage writes ▁ as a space again, in the first token as nothing if encoding may have put it there.
+type metaspaceStage struct {
+	next stage
+	*metaspace
+	first bool
+}
+
+func (s *metaspaceStage) push(token string) {
+	space := " "
+	if s.first && s.prepend != "never" {
+		space = ""
+	}
+	s.first = false
+	s.next.push(strings.ReplaceAll(token, s.mark, space))
+}
+
+func (s *metaspaceStage) flush() { s.next.flush() }
+
+// stripToken takes up to start and stop characters off the ends of every token.
+type stripToken struct {
+	next        stage
+	content     string
+	start, stop int
+}
+
+func (s *stripToken) push(token string) {
+	for n := 0; n < s.start && strings.HasPrefix(token, s.content); n++ {
+		token = token[len(s.content):]
+	}
+	for n := 0; n < s.stop && strings.HasSuffix(token, s.content); n++ {
+		token = token[:len(token)-len(s.content)]
+	}
+	s.next.push(token)
+}
+
+func (s *stripToken) flush() { s.next.flush() }
+
+// stripText is stripToken for all tokens joined, seen in fragments.
+type stripText struct {
+	next        stage
+	content     string
+	start, stop int    // start: how many may still be taken off
+	held        string // characters that are taken off if nothing follows
+}
+
+func (s *stripText) push(fragment string) {
+	for s.start > 0 && fragment != "" {
+		if !strings.HasPrefix(fragment, s.content) {
+			s.start = 0
+			break
+		}
+		fragment = fragment[len(s.content):]
+		s.start--
+	}
+	fragment = s.held + fragment
+	kept := len(fragment)
+	for n := 0; n < s.stop && strings.HasSuffix(fragment[:kept], s.content); n++ {
+		kept -= len(s.content)
+	}
+	s.held = fragment[kept:]
+	if kept > 0 {
+		s.next.push(fragment[:kept])
+	}
+}
+
+func (s *stripText) flush() { s.next.flush() }
