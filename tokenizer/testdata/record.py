@@ -147,7 +147,7 @@ def families(corpus):
     yield "o200k", file(model(merges), added(n, "<|endoftext|>"), None, sequence("pretokenizers", split(O200K, "Removed", True), pure), pure, closing)
     yield "falcon", file(model(spaced), added(n, "<|endoftext|>"), None,
                          sequence("pretokenizers", byte_level(True), {"type": "Digits", "individual_digits": False}, split("[0-9][0-9][0-9]")), None, closing)
-    strange = added(n, ("<mask>", "lstrip", "rstrip"), ("tok", "single_word", "normal"), ("<|End|>", "normalized"), ("the of", "normalized", "normal"), ("éé", "normal"), ("naïve 世", "normal"), "  ")
+    strange = added(n, ("<mask>", "lstrip", "rstrip"), ("tok", "single_word", "normal"), ("<|end|>", "normalized"), ("the of", "normalized", "normal"), ("éé", "normal"), ("naïve 世", "normal"), "  ")
     yield "added", file(model(merges), strange, sequence("normalizers", {"type": "NFKC"}, {"type": "Lowercase"}, {"type": "Strip", "strip_left": True, "strip_right": False},
                         {"type": "Replace", "pattern": {"Regex": r"\p{Lo}{2,}"}, "content": "<o>"}), byte_level(True), template([("<mask>", n)], [("  ", n + 6)]), closing)
 
