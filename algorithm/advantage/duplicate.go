@@ -1,0 +1,52 @@
+package advantage
+
+import (
+	"hash/fnv"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+)
+
+// duplicates returns n copies of groups: every group once in shuffled order before any is taken again. The shuffle's seed is a hash of the
+// ids in the groups. None when there is nothing to copy.
+func duplicates(groups []trinity.Group, n int) []trinity.Group {
+	if len(groups) == 0 {
+		return nil
+	}
+	hash := fnv.New64a()
+	for _, g := range groups {
+		for _, e := range g {
+			io.WriteString(hash, e.ID.String()+"\n")
+		}
+	}
+	random := rand.New(rand.NewPCG(hash.Sum64(), 0))
+	var out []trinity.Group
+	for round := 1; len(out) < n; round++ {
+		for _, i := range random.Perm(len(groups))[:min(len(groups), n-len(out))] {
+			out = append(out, duplicate(groups[i], round))
+		}
+	}
+	return out
+}
+
+// duplicate copies a group, sharing nothing that is edited. Runs are numbered on from the group's own, so that ids stay unique.
+func duplicate(g trinity.Group, round int) trinity.Group {
+	runs := 0
+	for _, e := range g {
+		runs = max(runs, e.ID.Run+1)
+	}
+	out := make(trinity.Group, len(g))
+	for i, e := range g {
+		c := *e
+		c.ID.Run += round * runs
+		c.Tokens, c.Mask = slices.Clone(e.Tokens), slices.Clone(e.Mask)
+		c.Logprobs, c.Advantages, c.Returns = slices.Clone(e.Logprobs), slices.Clone(e.Advantages), slices.Clone(e.Returns)
+		c.RefLogprobs, c.TeacherLogprobs = slices.Clone(e.RefLogprobs), slices.Clone(e.TeacherLogprobs)
+		c.Metrics, c.Info, c.Reward.Parts = maps.Clone(e.Metrics), maps.Clone(e.Info), maps.Clone(e.Reward.Parts)
+		out[i] = &c
+	}
+	return out
+}

@@ -1,0 +1,134 @@
+package advantage
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// GRPO is the group-relative advantage of group relative policy optimization (Shao et al. 2024, DeepSeekMath §4.1.1):
+//
+//	A_i = (R_i − mean_G) / (std_G + ε), at every trained token of rollout i
+//
+// with the standard deviation over n − 1. A group of one has mean 0 and std 1. Counts are of experiences with a valid reward.
+//
+// std_threshold drops groups whose std is at most the threshold, and groups of one. duplicate_experiences (Polaris, An et al. 2025) refills
+// the batch to its number of groups with copies of groups that were kept; the choice is a shuffle seeded by the ids of the batch, so the
+// same batch gives the same copies.
+//
+// rank_penalty p (unlikeliness reward, He et al. 2025) lowers the reward of rollouts that the policy found likely:
+//
+//	R_i ← R_i · (1 − p·rank_i/n)
+//
+// with rank_i = 0 … n−1 the place in ascending order of the mean log-probability of the trained tokens when sampled, ties in group order,
+// rollouts without trained tokens first. The lowered rewards take the place of the rewards everywhere in the formula.
+//
+// std_cal_level batch divides by the std of all rewards of the batch (Hu et al. 2025); the mean stays the group's.
+//
+// Metrics: group_advantages/reward_mean/{mean,max,min} and group_advantages/reward_std/{mean,max,min} over groups (raw rewards; dropped
+// groups included, groups of one without std), filtered_count (experiences dropped by std_threshold) and invalid_count (experiences dropped
+// for an invalid reward).
+type GRPO struct {
+	Epsilon              float64  `yaml:"epsilon" doc:"added to the standard deviation"`
+	StdThreshold         *float64 `yaml:"std_threshold" doc:"drop groups whose reward std is at most this, and groups of one; null keeps all"`
+	DuplicateExperiences bool     `yaml:"duplicate_experiences" doc:"replace dropped groups with copies of kept ones"`
+	RankPenalty          *float64 `yaml:"rank_penalty" doc:"in [0, 1]: lower the reward of rollouts that were likely, by at most this share; null is off"`
+	StdCalLevel          string   `yaml:"std_cal_level" doc:"std of the group's rewards (group) or of all rewards of the batch (batch)"`
+}
+
+func init() {
+	registry.Advantages.Register("grpo", "Group-relative advantage (GRPO, Shao et al. 2024): (R − mean of the group)/(std of the group + epsilon), std over n − 1, at every trained token; "+
+		"a group of one has mean 0 and std 1. Rollouts without a valid reward are left out.",
+		func() trinity.Advantage { return &GRPO{Epsilon: 1e-6, StdCalLevel: "group"} })
+}
+
+// Validate checks ranges.
+func (a *GRPO) Validate() error {
+	switch {
+	case !(a.Epsilon > 0):
+		return errors.New("epsilon must be more than 0: a group of equal rewards has std 0")
+	case a.StdThreshold != nil && !(*a.StdThreshold >= 0):
+		return errors.New("std_threshold must not be negative")
+	case a.RankPenalty != nil && !(*a.RankPenalty >= 0 && *a.RankPenalty <= 1):
+		return errors.New("rank_penalty must be in [0, 1]")
+	case a.StdCalLevel != "group" && a.StdCalLevel != "batch":
+		return fmt.Errorf("std_cal_level: unknown level %q (known: group, batch)", a.StdCalLevel)
+	}
+	return nil
+}
+
+// Advantages implements trinity.Advantage.
+func (a *GRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	metrics := trinity.Metrics{"filtered_count": 0, "invalid_count": 0}
+	valid, scores, err := a.score(groups, metrics)
+	if err != nil {
+		return nil, nil, err
+	}
+	batchStd := a.batchStd(scores)
+	var kept []trinity.Group
+	for i, g := range valid {
+		std := sampleStd(scores[i])
+		if a.StdThreshold != nil && (len(g) == 1 || std <= *a.StdThreshold) {
+			metrics["filtered_count"] += float64(len(g))
+			continue
+		}
+		center, scale := mean(scores[i]), std
+		if len(g) == 1 {
+			center, scale = 0, 1
+		}
+		if a.StdCalLevel == "batch" {
+			scale = batchStd
+		}
+		for j, e := range g {
+			write(e, (scores[i][j]-center)/(scale+a.Epsilon))
+		}
+		kept = append(kept, g)
+	}
+	if a.DuplicateExperiences {
+		kept = append(kept, duplicates(kept, len(groups)-len(kept))...)
+	}
+	return kept, metrics, nil
+}
+
+// score returns the groups without invalid rewards, the rewards that the formula uses, and counts what was left out.
+func (a *GRPO) score(groups []trinity.Group, metrics trinity.Metrics) (valid []trinity.Group, scores [][]float64, err error) {
+	var means, stds []float64
+	for _, all := range groups {
+		g, err := scored(all)
+		if err != nil {
+			return nil, nil, err
+		}
+		metrics["invalid_count"] += float64(len(all) - len(g))
+		if len(g) == 0 {
+			continue
+		}
+		r := rewards(g)
+		means = append(means, mean(r))
+		if len(g) > 1 {
+			stds = append(stds, sampleStd(r))
+		}
+		if a.RankPenalty != nil {
+			if err := penalizeLikely(g, r, *a.RankPenalty); err != nil {
+				return nil, nil, err
+			}
+		}
+		valid, scores = append(valid, g), append(scores, r)
+	}
+	summarize(metrics, "group_advantages/reward_mean", means)
+	summarize(metrics, "group_advantages/reward_std", stds)
+	return valid, scores, nil
+}
+
+// batchStd is the std of all scores; 1 when there is but one.
+func (a *GRPO) batchStd(scores [][]float64) float64 {
+	var all []float64
+	for _, s := range scores {
+		all = append(all, s...)
+	}
+	if len(all) < 2 {
+		return 1
+	}
+	return sampleStd(all)
+}

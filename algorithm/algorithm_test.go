@@ -1,0 +1,261 @@
+package algorithm
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	_ "github.com/trinity-go/trinity/algorithm/advantage"
+	"github.com/trinity-go/trinity/algorithm/loss"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// golden is what a type is made of when a config says nothing more: the parts as built.
+type golden struct {
+	Def            *trinity.Algorithm
+	Advantage      trinity.Advantage
+	PolicyLoss     loss.PolicyLoss
+	KL             *loss.KLController
+	EntropyCoef    *float64
+	Mode           loss.AggMode
+	NeedsReference bool
+}
+
+func TestDefaultsOfEveryType(t *testing.T) {
+	want := map[string]json.RawMessage{}
+	data, err := os.ReadFile("testdata/defaults.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &want); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]golden{}
+	for _, name := range registry.Algorithms.Names() {
+		a, err := New(Spec{Type: name})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		g := golden{Def: a.Def, Advantage: a.Advantage, PolicyLoss: a.Loss.Policy, Mode: a.Loss.Mode, NeedsReference: a.NeedsReference}
+		if a.Loss.KL != nil {
+			g.KL = a.Loss.KL.Controller()
+		}
+		if a.Loss.Bonus != nil {
+			c := a.Loss.Bonus.Coef()
+			g.EntropyCoef = &c
+		}
+		got[name] = g
+	}
+	if path := os.Getenv("TRINITY_WRITE_GOLDEN"); path != "" {
+		out, _ := json.MarshalIndent(got, "", " ")
+		if err := os.WriteFile(path, append(out, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, g := range got {
+		out, err := json.Marshal(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a, b any
+		json.Unmarshal(out, &a)
+		json.Unmarshal(want[name], &b)
+		if !reflect.DeepEqual(a, b) {
+			t.Errorf("%s: %s\nwant %s", name, out, want[name])
+		}
+	}
+	if len(want) != len(got) {
+		t.Errorf("%d types registered, %d in testdata/defaults.json", len(got), len(want))
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestPartsAndArgsMergeOverTheType(t *testing.T) {
+	a, err := New(Spec{Type: "dapo", PolicyLossArgs: map[string]any{"clip_range_high": 0.5}, AdvantageArgs: map[string]any{"epsilon": 1e-4},
+		KLLossFn: "k3", KLLossArgs: map[string]any{"kl_coef": 0.01}, EntropyLossFn: "mix", EntropyLossArgs: map[string]any{"entropy_coef": 0.1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := a.Loss.Policy.(*loss.PPO)
+	if *p.ClipRangeLow != 0.2 || *p.ClipRangeHigh != 0.5 || p.ClipRatioC != 1e6 || p.LossAggMode != loss.TokenMean {
+		t.Errorf("policy loss %+v: want dapo's clip_range_low and clip_ratio_c kept", p)
+	}
+	if a.Loss.KLCoef() != 0.01 || !a.NeedsReference || a.Loss.Bonus.Coef() != 0.1 || a.Def.KLLoss != "k3" || a.Def.Entropy != "mix" {
+		t.Errorf("got %+v", a)
+	}
+	if again, _ := registry.Algorithms.Build("dapo"); again.PolicyLossArgs["clip_range_high"] != 0.28 {
+		t.Error("the type's own defaults were changed")
+	}
+}
+
+func TestArgsOfTheTypeDoNotOutliveItsPart(t *testing.T) {
+	a, err := New(Spec{Type: "dapo", PolicyLossFn: "sft"}) // sft knows no clip_range_low
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Def.PolicyLossArgs) != 0 {
+		t.Errorf("args %v", a.Def.PolicyLossArgs)
+	}
+}
+
+func TestLossAggMode(t *testing.T) {
+	own := map[string]any{"loss_agg_mode": "seq-mean-token-sum"}
+	for _, c := range []struct {
+		name string
+		spec Spec
+		want loss.AggMode
+	}{
+		{"the loss's own default", Spec{Type: "grpo"}, loss.TokenMean},
+		{"in the loss's args", Spec{Type: "grpo", PolicyLossArgs: own}, loss.SeqMeanTokenSum},
+		{"of the algorithm", Spec{Type: "grpo", LossAggMode: ptr("seq-mean-token-mean")}, loss.SeqMeanTokenMean},
+		{"of the algorithm, over the args", Spec{Type: "sft", PolicyLossArgs: own, LossAggMode: ptr("seq-mean-token-sum-norm")}, loss.SeqMeanTokenSumNorm},
+	} {
+		a, err := New(c.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := *loss.Aggregation(a.Loss.Policy); got != c.want || a.Loss.Mode != c.want {
+			t.Errorf("%s: policy %s, KL and entropy %s; want %s", c.name, got, a.Loss.Mode, c.want)
+		}
+	}
+}
+
+func TestReferenceIsOnlyNeededWithAWeight(t *testing.T) {
+	for _, c := range []struct {
+		spec Spec
+		want bool
+	}{
+		{Spec{Type: "grpo"}, true},
+		{Spec{Type: "grpo", KLLossArgs: map[string]any{"kl_coef": 0}}, false},
+		{Spec{Type: "grpo", KLLossFn: "none"}, false},
+		{Spec{Type: "sft"}, false},
+		{Spec{Type: "sft", KLLossFn: "k2"}, true},
+	} {
+		a, err := New(c.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.NeedsReference != c.want {
+			t.Errorf("%+v: NeedsReference %v, want %v", c.spec, a.NeedsReference, c.want)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for _, c := range []struct {
+		spec Spec
+		want []string
+	}{
+		{Spec{Type: "gpro"}, []string{`unknown algorithm "gpro"`, `did you mean "grpo"`}},
+		{Spec{Type: "grpo", AdvantageFn: "grop"}, []string{"algorithm grpo", "advantage_fn", `did you mean "grpo"`}},
+		{Spec{Type: "grpo", PolicyLossFn: "pop"}, []string{"policy_loss_fn", `did you mean "ppo"`}},
+		{Spec{Type: "grpo", KLLossFn: "k9"}, []string{"kl_loss_fn", `unknown kl_fn "k9"`}},
+		{Spec{Type: "grpo", KLPenaltyFn: "k9"}, []string{"kl_penalty_fn", `unknown kl_fn "k9"`}},
+		{Spec{Type: "grpo", EntropyLossFn: "defualt"}, []string{"entropy_loss_fn", `did you mean "default"`}},
+		{Spec{Type: "grpo", PolicyLossArgs: map[string]any{"clip_rang": 0.1}}, []string{"policy_loss_fn ppo", `did you mean "clip_range"`}},
+		{Spec{Type: "grpo", AdvantageArgs: map[string]any{"epsilon": "small"}}, []string{"advantage_fn grpo", "epsilon"}},
+		{Spec{Type: "grpo", LossAggMode: ptr("token-meen")}, []string{"loss_agg_mode", "token-meen", "seq-mean-token-sum-norm"}},
+		{Spec{Type: "dapo", PolicyLossArgs: map[string]any{"clip_range": 0.1}}, []string{"clip_range has no effect", "clip_range_low"}},
+		{Spec{Type: "grpo", KLPenaltyFn: "k2"}, []string{"kl_penalty_fn k2", "advantage_fn grpo", "use kl_loss_fn"}},
+		{Spec{Type: "sft", KLPenaltyFn: "k1"}, []string{"algorithm sft", "kl_penalty_fn k1"}},
+	} {
+		_, err := New(c.spec)
+		if err == nil {
+			t.Errorf("%+v: no error", c.spec)
+			continue
+		}
+		for _, w := range c.want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%+v: error %q lacks %q", c.spec, err, w)
+			}
+		}
+	}
+}
+
+// penalized is an advantage over token rewards: minus the penalty.
+type penalized struct {
+	penalty func([]*trinity.Experience) ([][]float64, trinity.Metrics, error)
+}
+
+func (p *penalized) PenalizeKL(of func([]*trinity.Experience) ([][]float64, trinity.Metrics, error)) {
+	p.penalty = of
+}
+
+func (p *penalized) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	_, m, err := p.penalty(groups[0])
+	return groups, m, err
+}
+
+func init() {
+	registry.Advantages.Register("test_penalized", "", func() trinity.Advantage { return &penalized{} })
+	loss.PolicyLosses.Register("test_no_agg", "", func() loss.PolicyLoss { return struct{ loss.PolicyLoss }{&loss.SFT{}} })
+}
+
+func TestKLPenaltyIsGivenToTokenRewards(t *testing.T) {
+	args := map[string]any{"kl_coef": 0.1, "adaptive": true, "target_kl": 0.25, "horizon": 10}
+	spec := Spec{Type: "grpo", AdvantageFn: "test_penalized", KLLossFn: "none", KLPenaltyFn: "k1", KLPenaltyArgs: args}
+	a, err := New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !a.NeedsReference {
+		t.Error("a penalty needs the reference")
+	}
+	g := trinity.Group{{Tokens: make([]int32, 3), Mask: []bool{false, true, true}, Logprobs: []float32{0, -1, -1}, RefLogprobs: []float32{0, -1.5, -1.5}}}
+	_, m, err := a.Advantage.Advantages([]trinity.Group{g})
+	if err != nil || m["kl"] != 0.5 || m["kl_coef"] != 0.1 {
+		t.Fatalf("metrics %v, %v", m, err)
+	}
+	// KL 0.5 is twice the target: +0.2 · 1 sequence / horizon 10
+	saved, err := a.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Restore(saved); err != nil {
+		t.Fatal(err)
+	}
+	if _, m, _ = b.Advantage.Advantages([]trinity.Group{g}); math.Abs(m["kl_coef"]-0.1*1.02) > 1e-15 {
+		t.Errorf("resumed kl_coef %v, want 0.102", m["kl_coef"])
+	}
+}
+
+func TestAdaptiveKLLossIsSavedAndRestored(t *testing.T) {
+	spec := Spec{Type: "grpo", KLLossArgs: map[string]any{"kl_coef": 0.1, "adaptive": true, "target_kl": 0.5, "horizon": 100}}
+	a, err := New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.AfterStep(trinity.Metrics{"kl_loss": 0.55}, 20) // 10 % over the target: ·(1 + 0.1·20/100)
+	if math.Abs(a.Loss.KLCoef()-0.102) > 1e-15 {
+		t.Errorf("kl_coef %v, want 0.102", a.Loss.KLCoef())
+	}
+	saved, _ := a.State()
+	b, _ := New(spec)
+	if err := b.Restore(saved); err != nil || b.Loss.KLCoef() != a.Loss.KLCoef() {
+		t.Errorf("restored %v, %v", b.Loss.KLCoef(), err)
+	}
+	spec.KLLossArgs = map[string]any{"kl_coef": 0.3}
+	c, _ := New(spec)
+	if err := c.Restore(saved); err != nil || c.Loss.KLCoef() != 0.3 {
+		t.Errorf("a constant kl_coef became %v, %v", c.Loss.KLCoef(), err)
+	}
+	if err := c.Restore([]byte("{")); err == nil || !strings.Contains(err.Error(), "grpo") {
+		t.Errorf("broken state: %v", err)
+	}
+}
+
+func TestLossAggModeOfALossWithoutOne(t *testing.T) {
+	_, err := New(Spec{Type: "grpo", PolicyLossFn: "test_no_agg", LossAggMode: ptr("token-mean")})
+	if err == nil || !strings.Contains(err.Error(), "test_no_agg") {
+		t.Errorf("error %v", err)
+	}
+}

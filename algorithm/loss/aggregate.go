@@ -1,0 +1,104 @@
+package loss
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/tape"
+)
+
+// AggMode says how per-token values become one number (loss_agg_mode). Below, v_{i,t} is the value of trained token t of sequence i, n_i
+// the number of trained tokens of sequence i, N = Σ n_i, and S the number of sequences with n_i > 0, all over the whole optimizer step.
+type AggMode string
+
+const (
+	// TokenMean is Σ v / N: every token weighs the same (DAPO, Yu et al. 2025).
+	TokenMean AggMode = "token-mean"
+	// SeqMeanTokenSum is Σ_i Σ_t v / S: the mean of sequence sums.
+	SeqMeanTokenSum AggMode = "seq-mean-token-sum"
+	// SeqMeanTokenMean is Σ_i (Σ_t v / n_i) / S: every sequence weighs the same (GRPO, Shao et al. 2024).
+	SeqMeanTokenMean AggMode = "seq-mean-token-mean"
+	// SeqMeanTokenSumNorm is Σ v / L, with L the length of the longest response of the whole step: every token from the first that the
+	// policy may have written to the end (T − prompt_len), the tokens of an environment between them included (after Dr. GRPO, Liu et
+	// al. 2025, whose L is constant). Unlike the other modes it grows with the number of sequences.
+	SeqMeanTokenSumNorm AggMode = "seq-mean-token-sum-norm"
+)
+
+var aggModes = []AggMode{TokenMean, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm}
+
+// Check reports an unknown mode.
+func (m AggMode) Check() error {
+	if slices.Contains(aggModes, m) {
+		return nil
+	}
+	names := make([]string, len(aggModes))
+	for i, a := range aggModes {
+		names[i] = string(a)
+	}
+	return fmt.Errorf("loss_agg_mode: unknown mode %q (known: %s)", string(m), strings.Join(names, ", "))
+}
+
+// Agg is the loss_agg_mode argument; policy losses that aggregate per-token values embed it.
+type Agg struct {
+	LossAggMode AggMode `yaml:"loss_agg_mode" doc:"how per-token values become one number: token-mean, seq-mean-token-sum, seq-mean-token-mean, seq-mean-token-sum-norm; algorithm.loss_agg_mode overrides it"`
+}
+
+func (a *Agg) aggregation() *AggMode { return &a.LossAggMode }
+
+// Aggregation returns where a policy loss keeps its mode, nil for one that has none.
+func Aggregation(p PolicyLoss) *AggMode {
+	if a, ok := p.(interface{ aggregation() *AggMode }); ok {
+		return a.aggregation()
+	}
+	return nil
+}
+
+// Aggregate is the micro-batch's share of the aggregate of v [n] over the chosen rows.
+func (in *Input) Aggregate(mode AggMode, v tape.Stream, rows Rows) tape.Stream {
+	whole := countRows(in.Batch.Whole, rows)
+	weights := make([]float64, 0, in.Tape.Tokens())
+	for _, e := range in.Batch.Experiences {
+		n, w := e.TrainedTokens(), 0.0
+		if n > 0 && rows.has(e) {
+			w = 1 / whole.divisor(mode, n)
+		}
+		for range n {
+			weights = append(weights, w)
+		}
+	}
+	return v.Dot(weights)
+}
+
+// counts are what aggregates divide by.
+type counts struct {
+	tokens    int // N
+	sequences int // S
+	longest   int // L, tokens
+}
+
+func countRows(whole []*trinity.Experience, rows Rows) counts {
+	var c counts
+	for _, e := range whole {
+		if n := e.TrainedTokens(); n > 0 && rows.has(e) {
+			c.tokens += n
+			c.sequences++
+			c.longest = max(c.longest, len(e.Tokens)-e.PromptLen)
+		}
+	}
+	return c
+}
+
+// divisor is what the value of one token of a sequence with n trained tokens is divided by.
+func (c counts) divisor(mode AggMode, n int) float64 {
+	switch mode {
+	case SeqMeanTokenSum:
+		return float64(c.sequences)
+	case SeqMeanTokenMean:
+		return float64(c.sequences) * float64(n)
+	case SeqMeanTokenSumNorm:
+		return float64(max(c.longest, 1))
+	}
+	return float64(c.tokens)
+}

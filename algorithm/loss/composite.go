@@ -1,0 +1,163 @@
+package loss
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/tape"
+)
+
+// Composite is a policy loss with its KL and entropy terms:
+//
+//	loss = pg − entropy_coef·entropy + kl_coef·kl
+//
+// Metrics: those of the policy loss, kl_loss and entropy_loss (aggregated, before their coefficients), kl_coef, and final_loss; each adds
+// up over the micro-batches of an optimizer step. It is safe for concurrent use, but for AfterStep and SetKLCoef.
+type Composite struct {
+	Policy PolicyLoss
+	KL     KL      // nil for no term
+	Bonus  Entropy // nil for no term
+	Mode   AggMode // of KL and entropy; the policy loss has its own
+
+	klCoef float64
+	tapes  sync.Pool
+}
+
+// NewComposite joins the terms. A KL term with weight 0 is left out, and so are the "none" terms. KL and entropy are aggregated as the
+// policy loss is, with token-mean if it has no mode.
+func NewComposite(policy PolicyLoss, kl KL, entropy Entropy) *Composite {
+	c := &Composite{Policy: policy, Mode: TokenMean}
+	if mode := Aggregation(policy); mode != nil {
+		c.Mode = *mode
+	}
+	if kl != nil && kl.Controller().KLCoef != 0 {
+		c.KL, c.klCoef = kl, kl.Controller().KLCoef
+	}
+	if _, none := entropy.(*NoEntropy); !none {
+		c.Bonus = entropy
+	}
+	c.tapes.New = func() any { return new(tape.Tape) }
+	return c
+}
+
+// Streams asks for entropies where there is an entropy term.
+func (c *Composite) Streams() trinity.Streams { return trinity.Streams{Entropy: c.Bonus != nil} }
+
+// Loss implements trinity.Loss.
+func (c *Composite) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
+	t := c.tapes.Get().(*tape.Tape)
+	defer c.tapes.Put(t)
+	in, err := c.input(t, b, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	total, metrics, err := c.terms(in)
+	if err != nil {
+		return nil, nil, err
+	}
+	metrics["final_loss"] = total.Scalar()
+	t.Backward(total)
+	grads := make([]trinity.TokenGrads, len(b.Experiences))
+	for i, g := range unpack(b.Experiences, narrow(in.Logprob.Grad())) {
+		grads[i].Logprob = g
+	}
+	if c.Bonus != nil && c.Bonus.Coef() != 0 {
+		for i, g := range unpack(b.Experiences, narrow(in.Entropy.Grad())) {
+			grads[i].Entropy = g
+		}
+	}
+	return grads, metrics, nil
+}
+
+// terms adds up the terms.
+func (c *Composite) terms(in *Input) (tape.Stream, trinity.Metrics, error) {
+	total, metrics, err := c.Policy.Loss(in)
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	if c.Bonus != nil {
+		entropy := c.Bonus.Of(in, c.Mode)
+		metrics["entropy_loss"] = entropy.Scalar()
+		total = total.Sub(entropy.Scale(c.Bonus.Coef()))
+	}
+	if c.KL != nil {
+		ref, err := in.Ref()
+		if err != nil {
+			return tape.Stream{}, nil, err
+		}
+		var old *tape.Stream
+		if in.HasOld() {
+			s, err := in.Old()
+			if err != nil {
+				return tape.Stream{}, nil, err
+			}
+			old = &s
+		}
+		kl := in.Aggregate(c.Mode, c.KL.Estimate(in.Logprob, ref, old), nil)
+		metrics["kl_loss"] = kl.Scalar()
+		metrics["kl_coef"] = c.klCoef * in.Share()
+		total = total.Add(kl.Scale(c.klCoef))
+	}
+	return total, metrics, nil
+}
+
+// input packs the micro-batch onto the tape.
+func (c *Composite) input(t *tape.Tape, b *trinity.Batch, now []trinity.TokenStats) (*Input, error) {
+	if len(now) != len(b.Experiences) {
+		return nil, fmt.Errorf("the engine gave the streams of %d sequences for a micro-batch of %d", len(now), len(b.Experiences))
+	}
+	if len(b.Whole) < len(b.Experiences) {
+		return nil, fmt.Errorf("Batch.Whole has %d sequences, fewer than the %d of the micro-batch: it must hold the whole optimizer step", len(b.Whole), len(b.Experiences))
+	}
+	t.Reset(lengths(b.Experiences))
+	in := &Input{Batch: b, Tape: t}
+	var err error
+	if in.Logprob, err = in.variable("log-probability", now, func(s trinity.TokenStats) []float32 { return s.Logprob }); err != nil {
+		return nil, err
+	}
+	if c.Bonus != nil {
+		if in.Entropy, err = in.variable("entropy", now, func(s trinity.TokenStats) []float32 { return s.Entropy }); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+// variable packs a stream of the engine's.
+func (in *Input) variable(name string, now []trinity.TokenStats, of func(trinity.TokenStats) []float32) (tape.Stream, error) {
+	in.scratch = in.scratch[:0]
+	for i, e := range in.Batch.Experiences {
+		v := of(now[i])
+		if len(v) != len(e.Mask) {
+			return tape.Stream{}, fmt.Errorf("experience %s: the engine gave %d values of %s for %d tokens", e.ID, len(v), name, len(e.Mask))
+		}
+		var err error
+		if in.scratch, err = pack(in.scratch, e, "current "+name, v); err != nil {
+			return tape.Stream{}, err
+		}
+	}
+	return in.Tape.Variable(in.scratch), nil
+}
+
+// KLCoef is the present weight of the KL term, 0 without one.
+func (c *Composite) KLCoef() float64 { return c.klCoef }
+
+// SetKLCoef restores the weight of the KL term, e.g. from a checkpoint.
+func (c *Composite) SetKLCoef(coef float64) { c.klCoef = coef }
+
+// AfterStep moves an adaptive kl_coef, given the metrics of a whole optimizer step (the sum over its micro-batches) and its number of
+// sequences.
+func (c *Composite) AfterStep(metrics trinity.Metrics, sequences int) {
+	if c.KL != nil {
+		c.klCoef = c.KL.Controller().Next(c.klCoef, metrics["kl_loss"], sequences)
+	}
+}
+
+func narrow(v []float64) []float32 {
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = float32(x)
+	}
+	return out
+}

@@ -1,0 +1,126 @@
+package loss
+
+import (
+	"errors"
+	"math"
+
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/tape"
+)
+
+// KL estimates, per token, the Kullback–Leibler divergence of the policy from the reference (Schulman, "Approximating KL divergence", 2020).
+type KL interface {
+	// Estimate returns the estimate [n], nats, of lp against ref; old is the policy that sampled, nil if unknown.
+	Estimate(lp, ref tape.Stream, old *tape.Stream) tape.Stream
+	// Controller holds the weight of the term.
+	Controller() *KLController
+}
+
+// KLs are the registered estimators, for kl_loss_fn and kl_penalty_fn alike. "none" needs no reference model.
+var KLs = registry.New[KL]("kl_fn", "how the distance from the reference model is estimated (algorithm.kl_loss_fn, algorithm.kl_penalty_fn)")
+
+// KLController is the weight of a KL term: constant, or adaptive (Ziegler et al. 2019, §2.2):
+//
+//	kl_coef ← kl_coef · (1 + clip(KL/target_kl − 1, −0.2, 0.2) · sequences/horizon)
+//
+// after each optimizer step, with KL the step's kl_loss, in the unit of loss_agg_mode (nats per token with token-mean, nats per sequence
+// with seq-mean-token-sum).
+type KLController struct {
+	KLCoef   float64 `yaml:"kl_coef" doc:"weight of the term; 0 switches it off, and the reference model with it; with adaptive, its first value"`
+	Adaptive bool    `yaml:"adaptive" doc:"steer kl_coef so that the KL comes to target_kl"`
+	TargetKL float64 `yaml:"target_kl" doc:"wanted KL, in the unit of loss_agg_mode; needed with adaptive"`
+	Horizon  float64 `yaml:"horizon" doc:"sequences over which kl_coef adapts; needed with adaptive"`
+}
+
+// Validate checks ranges.
+func (c *KLController) Validate() error {
+	switch {
+	case !(c.KLCoef >= 0) || math.IsInf(c.KLCoef, 0):
+		return errors.New("kl_coef must be a number that is not negative")
+	case c.Adaptive && !(c.TargetKL > 0 && c.Horizon > 0 && c.KLCoef > 0):
+		return errors.New("adaptive needs target_kl, horizon and kl_coef, each more than 0")
+	case !c.Adaptive && (c.TargetKL != 0 || c.Horizon != 0):
+		return errors.New("target_kl and horizon have no effect without adaptive: true")
+	}
+	return nil
+}
+
+// Controller returns itself, for the types that embed it.
+func (c *KLController) Controller() *KLController { return c }
+
+// Next is the weight after an optimizer step over so many sequences whose KL was kl.
+func (c *KLController) Next(coef, kl float64, sequences int) float64 {
+	if !c.Adaptive {
+		return coef
+	}
+	miss := min(max(kl/c.TargetKL-1, -0.2), 0.2)
+	return coef * (1 + miss*float64(sequences)/c.Horizon)
+}
+
+// Estimator is a KL by formula.
+type Estimator struct {
+	KLController `yaml:",inline"`
+	formula      func(lp, ref tape.Stream, old *tape.Stream) tape.Stream
+}
+
+func (e *Estimator) Estimate(lp, ref tape.Stream, old *tape.Stream) tape.Stream {
+	return e.formula(lp, ref, old)
+}
+
+// NoKL is the absent term.
+type NoKL struct {
+	KLController `yaml:",inline"`
+}
+
+// Validate refuses a weight of nothing.
+func (n *NoKL) Validate() error {
+	if n.KLCoef != 0 || n.Adaptive {
+		return errors.New("kl_coef and adaptive have no effect, because this is no KL term at all: remove them or choose k1, k2, k3, …")
+	}
+	return n.KLController.Validate()
+}
+
+// Estimate is 0.
+func (n *NoKL) Estimate(lp, _ tape.Stream, _ *tape.Stream) tape.Stream { return lp.Detach().Scale(0) }
+
+const defaultKLCoef = 0.001
+
+func init() {
+	KLs.Register("none", "No KL term and no reference model.", func() KL { return &NoKL{} })
+	register("k1", "lp − ref: unbiased, high variance; as a loss its gradient has mean 0.", k1)
+	register("k2", "½·(lp − ref)²: biased, low variance; its gradient is that of the KL.", k2)
+	register("k3", "exp(ref − lp) − 1 − (ref − lp): unbiased, low variance, never negative.", k3)
+	register("low_var_kl", "k3 with ref − lp clamped to ±20 and the result to ±10.", lowVarianceKL)
+	register("abs", "|lp − ref|.", absolute)
+	register("corrected_k3", "clamp(exp(lp − old), 0, 2)·k3: k3 corrected for tokens sampled by an older policy, the ratio differentiated too (DeepSeek-V3.2); plain k3 where no "+
+		"log-probabilities were recorded.", correctedK3)
+}
+
+func register(name, doc string, formula func(lp, ref tape.Stream, old *tape.Stream) tape.Stream) {
+	doc += " Estimate of the KL from the reference per token (Schulman 2020), aggregated as the loss is. Metrics: kl_loss (without the coefficient), kl_coef."
+	KLs.Register(name, doc, func() KL {
+		return &Estimator{KLController: KLController{KLCoef: defaultKLCoef}, formula: formula}
+	})
+}
+
+func k1(lp, ref tape.Stream, _ *tape.Stream) tape.Stream { return lp.Sub(ref) }
+
+func k2(lp, ref tape.Stream, _ *tape.Stream) tape.Stream { return lp.Sub(ref).Square().Scale(0.5) }
+
+func k3(lp, ref tape.Stream, _ *tape.Stream) tape.Stream { return excess(ref.Sub(lp)) }
+
+func lowVarianceKL(lp, ref tape.Stream, _ *tape.Stream) tape.Stream {
+	return excess(ref.Sub(lp).Clamp(-20, 20)).Clamp(-10, 10)
+}
+
+func absolute(lp, ref tape.Stream, _ *tape.Stream) tape.Stream { return lp.Sub(ref).Abs() }
+
+func correctedK3(lp, ref tape.Stream, old *tape.Stream) tape.Stream {
+	if old == nil {
+		return k3(lp, ref, nil)
+	}
+	return lp.Sub(*old).Exp().Clamp(0, 2).Mul(k3(lp, ref, nil))
+}
+
+// excess is eˣ − 1 − x.
+func excess(x tape.Stream) tape.Stream { return x.Exp().Plus(-1).Sub(x) }

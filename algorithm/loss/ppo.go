@@ -1,0 +1,137 @@
+package loss
+
+import (
+	"errors"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/tape"
+)
+
+// PPO is the clipped surrogate of proximal policy optimization (Schulman et al. 2017, eq. 7) with a dual clip (Ye et al. 2020) and the
+// sequence masking of DeepSeek-V3.2.
+//
+//	d  = clamp(lp − old, −20, 20),  r = exp(d)
+//	L1 = −A·r,  L2 = −A·clip(r, 1 − low, 1 + high),  L3 = −A·c
+//	L  = max(L1, L2);  where A < 0: min(L, L3)
+//
+// With sequence masking, L is 0 at tokens with A < 0 of a sequence whose mean of −d exceeds delta; what the loss divides by stays the same.
+// With fallback_to_policy_gradient d = lp − sg(lp), so r = 1 and the gradient is that of −A·lp, whatever was recorded.
+//
+// Metrics, means over trained tokens: pg_loss (the aggregated loss), pg_clipfrac (L2 > L1), pg_clipfrac_lower (max(L1, L2) > L3 and A < 0),
+// ppo_kl (−d); with sequence masking seq_mask/masked_tokens (share of trained tokens) and seq_mask/mean_sequence_kl (mean over sequences
+// of the mean of −d).
+type PPO struct {
+	Agg                      `yaml:",inline"`
+	ClipRange                float64  `yaml:"clip_range" doc:"how far the ratio may move from 1 before its gradient is cut; stands for clip_range_low and clip_range_high where they are not set"`
+	ClipRangeLow             *float64 `yaml:"clip_range_low" doc:"distance below 1; null means clip_range"`
+	ClipRangeHigh            *float64 `yaml:"clip_range_high" doc:"distance above 1; null means clip_range"`
+	ClipRatioC               float64  `yaml:"clip_ratio_c" doc:"dual clip: the loss of a token with a negative advantage is at most −A times this; more than 1"`
+	EnableSequenceMasking    bool     `yaml:"enable_sequence_masking" doc:"leave out tokens with a negative advantage of sequences that the policy has moved away from"`
+	DeltaSequenceMasking     float64  `yaml:"delta_sequence_masking" doc:"a sequence has moved away when the mean of old − lp exceeds this, nats per token"`
+	FallbackToPolicyGradient bool     `yaml:"fallback_to_policy_gradient" doc:"take the ratio as 1 whatever log-probabilities were recorded: plain policy gradient"`
+}
+
+const defaultClipRange = 0.2
+
+func init() {
+	PolicyLosses.Register("ppo", "Clipped surrogate of PPO (Schulman et al. 2017) with dual clip (Ye et al. 2020): max(−A·r, −A·clip(r, 1−low, 1+high)), "+
+		"at most −A·clip_ratio_c where A < 0, with r = exp(clamp(lp − old, ±20)). Optional masking of whole sequences that have drifted "+
+		"(DeepSeek-V3.2). Metrics: pg_loss, pg_clipfrac, pg_clipfrac_lower, ppo_kl, seq_mask/masked_tokens, seq_mask/mean_sequence_kl.",
+		func() PolicyLoss {
+			return &PPO{Agg: Agg{TokenMean}, ClipRange: defaultClipRange, ClipRatioC: 3, DeltaSequenceMasking: 0.1}
+		})
+}
+
+// Validate checks ranges, and refuses a clip_range that nothing would read.
+func (p *PPO) Validate() error {
+	low, high := p.clip()
+	switch {
+	case low < 0 || high < 0:
+		return errors.New("clip_range, clip_range_low and clip_range_high must not be negative")
+	case p.ClipRangeLow != nil && p.ClipRangeHigh != nil && p.ClipRange != defaultClipRange:
+		return errors.New("clip_range has no effect, because clip_range_low and clip_range_high are both set (by the config or by the algorithm type): remove it")
+	case p.ClipRatioC <= 1:
+		return errors.New("clip_ratio_c must be more than 1: a lower bound would cut unclipped tokens")
+	case p.DeltaSequenceMasking < 0:
+		return errors.New("delta_sequence_masking must not be negative")
+	}
+	return p.LossAggMode.Check()
+}
+
+func (p *PPO) clip() (low, high float64) {
+	low, high = p.ClipRange, p.ClipRange
+	if p.ClipRangeLow != nil {
+		low = *p.ClipRangeLow
+	}
+	if p.ClipRangeHigh != nil {
+		high = *p.ClipRangeHigh
+	}
+	return low, high
+}
+
+func (p *PPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+	adv, err := in.Advantages()
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	d, err := p.logRatio(in)
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	low, high := p.clip()
+	cost, ratio := adv.Neg(), d.Exp()
+	unclipped := cost.Mul(ratio)
+	clipped := cost.Mul(ratio.Clamp(1-low, 1+high))
+	upper := unclipped.Max(clipped)
+	bound := cost.Scale(p.ClipRatioC)
+
+	negative := below(adv, 0)
+	perToken := upper.Min(bound).Where(negative, upper)
+	metrics := trinity.Metrics{
+		"ppo_kl":      -in.Mean(d),
+		"pg_clipfrac": in.MeanTrue(func(i int) bool { return clipped.Value()[i] > unclipped.Value()[i] }),
+		"pg_clipfrac_lower": in.MeanTrue(func(i int) bool {
+			return negative[i] && upper.Value()[i] > bound.Value()[i]
+		}),
+	}
+	if p.EnableSequenceMasking {
+		perToken = p.maskSequences(in, perToken, d, negative, metrics)
+	}
+	total := in.Aggregate(p.LossAggMode, perToken, nil)
+	metrics["pg_loss"] = total.Scalar()
+	return total, metrics, nil
+}
+
+// logRatio is d.
+func (p *PPO) logRatio(in *Input) (tape.Stream, error) {
+	if p.FallbackToPolicyGradient {
+		return in.Logprob.Sub(in.Logprob.Detach()), nil
+	}
+	old, err := in.Old()
+	if err != nil {
+		return tape.Stream{}, err
+	}
+	return in.Logprob.Sub(old).Clamp(-20, 20), nil
+}
+
+// maskSequences zeroes the tokens that sequence masking leaves out.
+func (p *PPO) maskSequences(in *Input, perToken, d tape.Stream, negative []bool, metrics trinity.Metrics) tape.Stream {
+	drift := d.Detach().SeqMean(nil).Neg()
+	spread := drift.Spread().Value()
+	kept := make([]bool, len(negative))
+	for i := range kept {
+		kept[i] = !(negative[i] && spread[i] > p.DeltaSequenceMasking)
+	}
+	metrics["seq_mask/masked_tokens"] = in.MeanTrue(func(i int) bool { return !kept[i] })
+	metrics["seq_mask/mean_sequence_kl"] = in.SequenceMean(drift)
+	return perToken.Where(kept, in.Tape.Fill(0))
+}
+
+// below says where v < bound.
+func below(v tape.Stream, bound float64) []bool {
+	yes := make([]bool, len(v.Value()))
+	for i, x := range v.Value() {
+		yes[i] = x < bound
+	}
+	return yes
+}

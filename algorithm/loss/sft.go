@@ -1,0 +1,24 @@
+package loss
+
+import (
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/tape"
+)
+
+// SFT is the negative log-likelihood of the trained tokens, −lp, aggregated. Metric: sft_loss, nats per token with token-mean.
+type SFT struct {
+	Agg `yaml:",inline"`
+}
+
+func init() {
+	PolicyLosses.Register("sft", "Supervised fine-tuning: the negative log-likelihood −lp of the trained tokens (cross-entropy with the demonstration). Metric: sft_loss.",
+		func() PolicyLoss { return &SFT{Agg{TokenMean}} })
+}
+
+// Validate checks the aggregation mode.
+func (s *SFT) Validate() error { return s.LossAggMode.Check() }
+
+func (s *SFT) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+	total := in.Aggregate(s.LossAggMode, in.Logprob.Neg(), nil)
+	return total, trinity.Metrics{"sft_loss": total.Scalar()}, nil
+}
