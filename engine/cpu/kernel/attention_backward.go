@@ -1,0 +1,130 @@
+package kernel
+
+// Backward writes the gradients dq, dk, dv of [Attention.Forward] from its inputs, its results out and lse, and the
+// gradient dout of out. Shapes as there; dk and dv as k and v. The scores are computed again, so memory besides is
+// linear in the longest segment. The rows of a prefix sum over its own queries, then those of the segments that follow
+// it, in the order of segments; rows that belong to no segment are left alone.
+func (a Attention) Backward(pool *Pool, dq, dk, dv, dout, out, lse, q, k, v Matrix, segments []Segment) {
+	const what = "Attention.Backward"
+	a.checkPacked(what, out, lse, q, k, v, segments)
+	dq.checkShape(what+": dq", q.Rows, q.Cols)
+	dk.checkShape(what+": dk", k.Rows, k.Cols)
+	dv.checkShape(what+": dv", v.Rows, v.Cols)
+	dout.checkShape(what+": dout", q.Rows, q.Cols)
+	families := families(segments)
+	ks := current()
+	pool.Run(len(families)*a.KVHeads, func(task int) {
+		family, head := families[task/a.KVHeads], task%a.KVHeads
+		for _, s := range family {
+			g := a.context(dk, dv, segments, s, head)
+			clearRows(g.k.own)
+			clearRows(g.v.own)
+		}
+		for _, s := range family {
+			seg := segments[s]
+			g := gradients{a.context(k, v, segments, s, head), a.context(dk, dv, segments, s, head)}
+			for from := 0; from < seg.Len; from += queryBlock {
+				rows := min(queryBlock, seg.Len-from)
+				b := a.newGradBlock(pool, ks, g, from, rows)
+				for h := head * a.group(); h < (head+1)*a.group(); h++ {
+					view := func(m Matrix) Matrix {
+						r := seg.Start + from
+						return m.RowRange(r, r+rows).ColRange(h*a.HeadDim, (h+1)*a.HeadDim)
+					}
+					lseHead := lse.RowRange(seg.Start+from, seg.Start+from+rows).ColRange(h, h+1)
+					b.backward(view(dq), view(dout), view(out), view(q), lseHead)
+				}
+				b.release(pool)
+			}
+		}
+	})
+}
+
+// families groups the segments that share key and value rows: each without a prefix, followed by those it is the
+// prefix of.
+func families(segments []Segment) [][]int {
+	var out [][]int
+	of := make([]int, len(segments))
+	for i, s := range segments {
+		if s.Prefix < 0 {
+			of[i] = len(out)
+			out = append(out, []int{i})
+		}
+	}
+	for i, s := range segments {
+		if s.Prefix >= 0 {
+			f := of[s.Prefix]
+			out[f] = append(out[f], i)
+		}
+	}
+	return out
+}
+
+func clearRows(m Matrix) {
+	for i := range m.Rows {
+		clear(m.Row(i))
+	}
+}
+
+// gradients pairs what a segment's queries see with the gradients of it.
+type gradients struct{ value, grad context }
+
+// gradBlock is a block of queries in the backward pass.
+type gradBlock struct {
+	*block
+	grad      context
+	dp        []float32 // [rows, stride] gradient of the probabilities, then of the scores
+	vt, kp    []float32 // values transposed, keys, in panels
+	qp, doutp []float32 // queries and output gradients in panels
+}
+
+func (a Attention) newGradBlock(pool *Pool, ks *kernels, g gradients, from, rows int) *gradBlock {
+	b := &gradBlock{block: a.newBlock(pool, ks, g.value, from, rows), grad: g.grad}
+	b.dp = pool.Borrow(rows * b.stride)
+	b.vt = pool.Borrow(roundUp(b.keys) * a.HeadDim)
+	b.kp = pool.Borrow(b.keys * roundUp(a.HeadDim))
+	b.qp = pool.Borrow(rows * roundUp(a.HeadDim))
+	b.doutp = pool.Borrow(rows * roundUp(a.HeadDim))
+	b.packKeys()
+	ks.packPairTransposed(b.vt, b.ctx.v, b.first, b.keys, a.HeadDim)
+	packPairRows(b.kp, b.ctx.k, b.first, b.keys, a.HeadDim)
+	return b
+}
+
+func (b *gradBlock) release(pool *Pool) {
+	b.block.release(pool)
+	pool.Return(b.dp)
+	pool.Return(b.vt)
+	pool.Return(b.kp)
+	pool.Return(b.qp)
+	pool.Return(b.doutp)
+}
+
+// backward handles one query head: with p = exp(s - lse) and dp = dout·vᵀ, ds = p·(dp - dout·out)·Scale, then
+// dq = ds·k, dk += dsᵀ·q, dv += pᵀ·dout (Dao et al. 2022, appendix B).
+func (b *gradBlock) backward(dq, dout, out, q, lse Matrix) {
+	b.scores(q)
+	width := roundUp(b.keys)
+	b.ks.product(operandC{b.dp, b.stride}, rowMajor(dout.Data, dout.Stride), panelMajor(b.vt, b.HeadDim), b.rows, width, b.HeadDim, false)
+	for i := range b.rows {
+		p := b.row(i)
+		b.ks.expSum(&p[0], &p[0], lse.Row(i)[0], width)
+		delta := b.ks.dotRow(dout.Row(i), out.Row(i))
+		b.ks.softGrad(&b.dp[i*b.stride], &p[0], delta, b.Scale, width)
+	}
+	b.ks.product(operandC{dq.Data, dq.Stride}, rowMajor(b.dp, b.stride), panelMajor(b.kp, b.keys), b.rows, b.HeadDim, b.keys, false)
+	packPairRows(b.qp, rowPair{own: q}, 0, b.rows, b.HeadDim)
+	packPairRows(b.doutp, rowPair{own: dout}, 0, b.rows, b.HeadDim)
+	b.addTransposed(b.grad.k, b.dp, b.qp)
+	b.addTransposed(b.grad.v, b.s, b.doutp)
+}
+
+// addTransposed adds leftᵀ·right to the key rows of grad that the block sees: left [rows, stride], right
+// [rows, HeadDim] in panels.
+func (b *gradBlock) addTransposed(grad rowPair, left, right []float32) {
+	for j := 0; j < b.keys; {
+		count, m := grad.run(b.first+j, b.keys-j)
+		b.ks.product(operandC{m.Data, m.Stride}, colMajor(left[j:], b.stride), panelMajor(right, b.rows), count, b.HeadDim, b.rows, true)
+		j += count
+	}
+}

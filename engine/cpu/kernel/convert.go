@@ -1,0 +1,51 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+)
+
+// BF16ToF32 widens bf16 words into dst, of the same length; exact.
+func BF16ToF32(dst []float32, src []uint16) {
+	checkLen("BF16ToF32", dst, len(src))
+	n := len(src) &^ (lanes - 1)
+	if n > 0 {
+		current().fromBF16(&dst[0], &src[0], n)
+	}
+	for i := n; i < len(src); i++ {
+		dst[i] = fromBF16(src[i])
+	}
+}
+
+// F32ToBF16 rounds src to bf16 words, to nearest, ties to even; a NaN stays one.
+func F32ToBF16(dst []uint16, src []float32) {
+	if len(dst) != len(src) {
+		panic(fmt.Sprintf("kernel: F32ToBF16: %d elements, want %d", len(dst), len(src)))
+	}
+	n := len(src) &^ (lanes - 1)
+	if n > 0 {
+		current().toBF16(&dst[0], &src[0], n)
+	}
+	for i := n; i < len(src); i++ {
+		dst[i] = toBF16(src[i])
+	}
+}
+
+// F16ToF32 widens IEEE half-precision words into dst, of the same length; exact.
+func F16ToF32(dst []float32, src []uint16) {
+	checkLen("F16ToF32", dst, len(src))
+	for i, h := range src {
+		dst[i] = fromF16(h)
+	}
+}
+
+// fromF16 puts the exponent and mantissa of a half into place and lets a multiplication by 2^112 correct the bias,
+// which is exact for subnormals too; infinities and NaNs get the exponent they need.
+func fromF16(h uint16) float32 {
+	sign := uint32(h&0x8000) << 16
+	magnitude := uint32(h&0x7fff) << 13
+	if h&0x7c00 == 0x7c00 {
+		return math.Float32frombits(sign | magnitude | 0x7f800000)
+	}
+	return math.Float32frombits(sign | math.Float32bits(math.Float32frombits(magnitude)*0x1p112))
+}

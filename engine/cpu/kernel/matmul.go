@@ -1,0 +1,150 @@
+package kernel
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+const (
+	// rowBlock is the most rows of A that one task holds: with kBlock, 144 KiB of a second-level cache.
+	rowBlock = 144
+	// packLimit bounds the scratch that B is packed into, in floats: it stays in a third-level cache.
+	packLimit = 2 << 20
+	// smallProduct is the number of multiply-adds below which a second core does not pay.
+	smallProduct = 48 << 10
+)
+
+// MatMulPacked computes c = a·w, or c += a·w if accumulate: a [m, k], w packed [k, n], c [m, n].
+// a may be a transpose; c may not alias a.
+func MatMulPacked(pool *Pool, c, a Matrix, w *Packed, accumulate bool) {
+	checkProduct("MatMulPacked", c, a, w.K, w.N)
+	ks := current()
+	pool.split(c.Rows, c.Cols, a.Cols, func(i, rows, j, panels int) {
+		ks.blockProduct(pool, c, a, w.operand(j), i, rows, j, panels, 0, a.Cols, accumulate)
+	})
+}
+
+// MatMul computes c = a·b, or c += a·b if accumulate: a [m, k], b [k, n], c [m, n]. a and b may be transposes:
+// forward y = x·Wᵀ, dX = dY·W, dW += dYᵀ·X. c may not alias a or b.
+func MatMul(pool *Pool, c, a, b Matrix, accumulate bool) {
+	checkProduct("MatMul", c, a, b.Rows, b.Cols)
+	b.check("MatMul: right operand")
+	ks := current()
+	if !b.trans && b.Cols%lanes == 0 && c.Rows <= 2*ks.rows {
+		pool.split(c.Rows, c.Cols, a.Cols, func(i, rows, j, panels int) {
+			w := inPlace(b.Data[min(j*lanes, len(b.Data)):], b.Stride)
+			ks.blockProduct(pool, c, a, w, i, rows, j, panels, 0, a.Cols, accumulate)
+		})
+		return
+	}
+	ks.packedProduct(pool, c, a, b, accumulate)
+}
+
+// packedProduct packs b by chunks of columns and k that fit the scratch, and multiplies chunk by chunk.
+func (ks *kernels) packedProduct(pool *Pool, c, a, b Matrix, accumulate bool) {
+	m, n, k := c.Rows, c.Cols, a.Cols
+	if m == 0 || n == 0 {
+		return
+	}
+	cols := min(n, packLimit/kBlock&^(lanes-1))
+	wide := (cols + lanes - 1) / lanes * lanes
+	depth := max(kBlock, packLimit/wide/kBlock*kBlock)
+	depth = min(depth, k)
+	buf := pool.Borrow(wide * depth)
+	defer pool.Return(buf)
+	for n0 := 0; n0 < n; n0 += cols {
+		part := c.ColRange(n0, min(n, n0+cols))
+		right := columns(b, n0, n0+part.Cols)
+		for k0 := 0; k0 < k || k0 == 0; k0 += max(depth, 1) {
+			kc := min(depth, k-k0)
+			pool.runRows((part.Cols+lanes-1)/lanes, kc*lanes, func(from, to int) {
+				for j := from; j < to; j++ {
+					ks.packPanel(buf[j*kc*lanes:], right, j, k0, kc)
+				}
+			})
+			pool.split(m, part.Cols, kc, func(i, rows, j, panels int) {
+				ks.blockProduct(pool, part, a, panelMajor(buf[j*kc*lanes:], kc), i, rows, j, panels, k0, kc, accumulate || k0 > 0)
+			})
+		}
+	}
+}
+
+// columns is columns [from, to) of b, which may be a transpose.
+func columns(b Matrix, from, to int) Matrix {
+	if !b.trans {
+		return b.ColRange(from, to)
+	}
+	return b.T().RowRange(from, to).T()
+}
+
+// blockProduct computes rows [i, i+rows) and the given panels from j on of c, over k in [k0, k0+kc). b starts at panel
+// j and k0.
+func (ks *kernels) blockProduct(pool *Pool, c, a Matrix, b operandB, i, rows, j, panels, k0, kc int, accumulate bool) {
+	cols := min(panels*lanes, c.Cols-j*lanes)
+	out := operandC{c.Data[i*c.Stride+j*lanes:], c.Stride}
+	if !a.trans {
+		ks.product(out, rowMajor(a.Data[min(i*a.Stride+k0, len(a.Data)):], a.Stride), b, rows, cols, kc, accumulate)
+		return
+	}
+	if rows <= ks.rows {
+		ks.product(out, colMajor(a.Data[min(k0*a.Stride+i, len(a.Data)):], a.Stride), b, rows, cols, kc, accumulate)
+		return
+	}
+	groups := (rows + lanes - 1) / lanes
+	buf := pool.Borrow(groups * lanes * kBlock)
+	defer pool.Return(buf)
+	if kc == 0 {
+		ks.product(out, panelRows(buf, 0), b, rows, cols, 0, accumulate)
+	}
+	for k := 0; k < kc; k += kBlock {
+		depth := min(kBlock, kc-k)
+		if k > 0 {
+			b.p = unsafe.Add(b.p, kBlock*b.ks)
+		}
+		for g := range groups {
+			packRows(buf[g*depth*lanes:], a.Data[(k0+k)*a.Stride+i+g*lanes:], a.Stride, min(lanes, rows-g*lanes), depth)
+		}
+		ks.product(out, panelRows(buf, depth), b, rows, cols, depth, accumulate || k > 0)
+	}
+}
+
+// split cuts an [m, n] product over k into tasks: blocks of rows times ranges of panels, a few per core.
+func (p *Pool) split(m, n, k int, run func(i, rows, j, panels int)) {
+	panels := (n + lanes - 1) / lanes
+	if m == 0 || panels == 0 {
+		return
+	}
+	blocks := (m + rowBlock - 1) / rowBlock
+	rows := (m + blocks - 1) / blocks
+	rows = (rows + lanes - 1) / lanes * lanes
+	blocks = (m + rows - 1) / rows
+	ranges := 1
+	if p.Size() > 1 && m*n*k > smallProduct {
+		ranges = min((panels+3)/4, max(1, (4*p.Size()+blocks-1)/blocks), max(p.Size(), m*n*k/(4*smallProduct)))
+	}
+	width := (panels + ranges - 1) / ranges
+	if width > 4 {
+		width = (width + 3) &^ 3
+	}
+	ranges = (panels + width - 1) / width
+	if m*n*k <= smallProduct {
+		for t := range blocks * ranges {
+			i, j := t%blocks*rows, t/blocks*width
+			run(i, min(rows, m-i), j, min(width, panels-j))
+		}
+		return
+	}
+	p.Run(blocks*ranges, func(t int) {
+		i, j := t%blocks*rows, t/blocks*width
+		run(i, min(rows, m-i), j, min(width, panels-j))
+	})
+}
+
+// checkProduct panics unless c = a·b makes sense for a right operand [k, n].
+func checkProduct(what string, c, a Matrix, k, n int) {
+	if c.trans || a.Cols != k || c.Rows != a.Rows || c.Cols != n {
+		panic(fmt.Sprintf("kernel: %s: [%d, %d] = [%d, %d]·[%d, %d] (result transposed: %t)", what, c.Rows, c.Cols, a.Rows, a.Cols, k, n, c.trans))
+	}
+	c.check(what + ": result")
+	a.check(what + ": left operand")
+}

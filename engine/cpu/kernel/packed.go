@@ -1,0 +1,102 @@
+package kernel
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Storage is how a [Packed] operand is kept in memory; arithmetic is f32 either way.
+type Storage int
+
+const (
+	F32  Storage = iota // 4 bytes per weight
+	BF16                // 2 bytes per weight, rounded to nearest even: half the memory traffic while decoding
+)
+
+// Packed is the right operand [k, n] of a matrix product, laid out for streaming: panels of 16 columns, each [k, 16],
+// the last one padded with zeros. All kernel sets share the layout.
+type Packed struct {
+	N, K int
+	f32  []float32
+	bf16 []uint16
+}
+
+// NewPacked takes the memory of a [k, n] operand from arena (nil: the Go heap). Fill it with [Packed.Pack].
+func NewPacked(arena *Arena, n, k int, storage Storage) (*Packed, error) {
+	if n < 0 || k < 0 {
+		return nil, fmt.Errorf("packed operand [%d, %d]: negative size", k, n)
+	}
+	size := (n + lanes - 1) / lanes * lanes * k
+	p := &Packed{N: n, K: k}
+	var err error
+	switch {
+	case storage == BF16 && arena == nil:
+		p.bf16 = make([]uint16, size)
+	case storage == BF16:
+		p.bf16, err = arena.Uint16(size)
+	case arena == nil:
+		p.f32 = alignedFloats(size)
+	default:
+		p.f32, err = arena.Float32(size)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("packed operand [%d, %d]: %w", k, n, err)
+	}
+	return p, nil
+}
+
+// Storage says how p is kept.
+func (p *Packed) Storage() Storage {
+	if p.bf16 != nil {
+		return BF16
+	}
+	return F32
+}
+
+// Pack fills p from b [k, n]. For y = x·Wᵀ with W [n, k] as checkpoints have it, b is NewMatrix(w, n, k).T().
+// Packing again overwrites.
+func (p *Packed) Pack(pool *Pool, b Matrix) {
+	if b.Rows != p.K || b.Cols != p.N {
+		panic(fmt.Sprintf("kernel: Pack: operand [%d, %d] into [%d, %d]", b.Rows, b.Cols, p.K, p.N))
+	}
+	b.check("Pack")
+	ks := current()
+	pool.runRows((p.N+lanes-1)/lanes, p.K*lanes, func(from, to int) {
+		if p.bf16 == nil {
+			for j := from; j < to; j++ {
+				ks.packPanel(p.f32[j*p.K*lanes:], b, j, 0, p.K)
+			}
+			return
+		}
+		buf := pool.Borrow(p.K * lanes)
+		defer pool.Return(buf)
+		for j := from; j < to && p.K > 0; j++ {
+			ks.packPanel(buf, b, j, 0, p.K)
+			ks.toBF16(&p.bf16[j*p.K*lanes], &buf[0], p.K*lanes)
+		}
+	})
+}
+
+// Columns is columns [from, to) of p, sharing its memory; from must be a multiple of 16.
+func (p *Packed) Columns(from, to int) *Packed {
+	if from%lanes != 0 || from < 0 || to < from || to > p.N || to%lanes != 0 && to != p.N {
+		panic(fmt.Sprintf("kernel: columns [%d, %d) of %d: both ends must be multiples of %d or the end", from, to, p.N, lanes))
+	}
+	view := &Packed{N: to - from, K: p.K}
+	if p.bf16 != nil {
+		view.bf16 = p.bf16[from*p.K:]
+	} else {
+		view.f32 = p.f32[from*p.K:]
+	}
+	return view
+}
+
+// operand is p from panel j on.
+func (p *Packed) operand(j int) operandB {
+	if p.bf16 != nil {
+		at := unsafe.Add(unsafe.Pointer(unsafe.SliceData(p.bf16)), j*p.K*lanes*2)
+		return operandB{p: at, ks: lanes * 2, panel: p.K * lanes * 2, bf16: true}
+	}
+	at := unsafe.Add(unsafe.Pointer(unsafe.SliceData(p.f32)), j*p.K*panelBytes)
+	return operandB{p: at, ks: panelBytes, panel: p.K * panelBytes}
+}

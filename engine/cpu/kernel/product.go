@@ -1,0 +1,157 @@
+package kernel
+
+import (
+	"sync"
+	"unsafe"
+)
+
+// kBlock is how many k one tile call runs over: a B panel of 16 columns, 16 KiB, and the rows of A stay in a 32 KiB
+// first-level cache. Blocking does not change results: the next block goes on from the sums in C.
+const kBlock = 256
+
+const panelBytes = lanes * 4
+
+// operandA is the left operand of a product: element (i, k) at p + i*rows + k*ks bytes; with a panel stride,
+// rows are grouped by 16 and row i is at p + i/16*panel + i%16*rows.
+type operandA struct {
+	p        unsafe.Pointer
+	rows, ks int
+	panel    int
+}
+
+// operandB is the right operand in panels of 16 columns: (k, 16p+j) at p + k*ks + p*panel + j elements.
+type operandB struct {
+	p         unsafe.Pointer
+	ks, panel int
+	bf16      bool
+}
+
+// operandC is the result, row-major with ld elements from row to row.
+type operandC struct {
+	p  []float32
+	ld int
+}
+
+// rowMajor is the operand A[m, k] stored as given.
+func rowMajor(a []float32, ld int) operandA {
+	return operandA{p: unsafe.Pointer(unsafe.SliceData(a)), rows: ld * 4, ks: 4}
+}
+
+// colMajor is the operand A[m, k] stored as [k, m].
+func colMajor(a []float32, ld int) operandA {
+	return operandA{p: unsafe.Pointer(unsafe.SliceData(a)), rows: 4, ks: ld * 4}
+}
+
+// panelRows is the operand A[m, k] packed by 16 rows, depth being the k that were packed.
+func panelRows(a []float32, depth int) operandA {
+	return operandA{p: unsafe.Pointer(unsafe.SliceData(a)), rows: 4, ks: panelBytes, panel: depth * panelBytes}
+}
+
+// panelMajor is the operand B[k, n] packed into panels, depth being the k that were packed.
+func panelMajor(b []float32, depth int) operandB {
+	return operandB{p: unsafe.Pointer(unsafe.SliceData(b)), ks: panelBytes, panel: depth * panelBytes}
+}
+
+// inPlace is the operand B[k, n] stored row-major; n must be a multiple of 16.
+func inPlace(b []float32, ld int) operandB {
+	return operandB{p: unsafe.Pointer(unsafe.SliceData(b)), ks: ld * 4, panel: panelBytes}
+}
+
+// at is the address of row i.
+func (a operandA) at(i int) unsafe.Pointer {
+	if a.panel == 0 {
+		return unsafe.Add(a.p, i*a.rows)
+	}
+	return unsafe.Add(a.p, i/lanes*a.panel+i%lanes*a.rows)
+}
+
+// tileRows is how many rows the tile at row i takes, out of m: as even a split as possible.
+func (ks *kernels) tileRows(a operandA, i, m int) int {
+	left := m - i
+	if a.panel != 0 {
+		left = min(left, lanes-i%lanes)
+	}
+	tiles := (left + ks.rows - 1) / ks.rows
+	return (left + tiles - 1) / tiles
+}
+
+// product computes C[m, n] = A·B, added to C if accumulate, on the calling goroutine.
+func (ks *kernels) product(c operandC, a operandA, b operandB, m, n, k int, accumulate bool) {
+	if k == 0 && !accumulate {
+		for i := range m {
+			clear(c.p[i*c.ld : i*c.ld+n])
+		}
+	}
+	full := n / lanes
+	for k0 := 0; k0 < k; k0 += kBlock {
+		kc := min(kBlock, k-k0)
+		if k0 > 0 {
+			a.p = unsafe.Add(a.p, kBlock*a.ks)
+			b.p = unsafe.Add(b.p, kBlock*b.ks)
+		}
+		block := ks.block(c, a, b, kc, accumulate || k0 > 0)
+		for j := 0; j < full; {
+			j += block.panels(j, full-j, m)
+		}
+		if n%lanes != 0 {
+			block.partial(full, n%lanes, m)
+		}
+	}
+}
+
+// kStep is one block of k in a product.
+type kStep struct {
+	ks         *kernels
+	tiles      *[maxRows + 1][4]tileFunc
+	c          operandC
+	a          operandA
+	b          operandB
+	kc         int
+	accumulate int
+}
+
+func (ks *kernels) block(c operandC, a operandA, b operandB, kc int, accumulate bool) kStep {
+	s := kStep{ks: ks, tiles: &ks.tiles, c: c, a: a, b: b, kc: kc}
+	if b.bf16 {
+		s.tiles = &ks.tilesBF16
+	}
+	if accumulate {
+		s.accumulate = 1
+	}
+	return s
+}
+
+// panels runs all rows over the widest group of panels at j, out of left, that the tiles offer; it returns how many.
+func (s *kStep) panels(j, left, m int) int {
+	rows := s.ks.tileRows(s.a, 0, m)
+	wide := 3
+	for s.tiles[rows][wide] == nil || 1<<wide > left {
+		wide--
+	}
+	b := unsafe.Add(s.b.p, j*s.b.panel)
+	c := unsafe.Pointer(unsafe.SliceData(s.c.p[j*lanes:]))
+	for i := 0; i < m; i += rows {
+		rows = s.ks.tileRows(s.a, i, m)
+		s.tiles[rows][wide](s.kc, s.a.at(i), s.a.rows, s.a.ks, b, s.b.ks, s.b.panel, unsafe.Add(c, i*s.c.ld*4), s.c.ld*4, s.accumulate)
+	}
+	return 1 << wide
+}
+
+// partial runs all rows over the last panel, of which only cols columns exist in C.
+func (s *kStep) partial(j, cols, m int) {
+	tile := tilePool.Get().(*[maxRows * lanes]float32)
+	defer tilePool.Put(tile)
+	b := unsafe.Add(s.b.p, j*s.b.panel)
+	for i, rows := 0, 0; i < m; i += rows {
+		rows = s.ks.tileRows(s.a, i, m)
+		for r := range rows {
+			copy(tile[r*lanes:r*lanes+cols], s.c.p[(i+r)*s.c.ld+j*lanes:])
+		}
+		s.tiles[rows][0](s.kc, s.a.at(i), s.a.rows, s.a.ks, b, s.b.ks, s.b.panel, unsafe.Pointer(tile), panelBytes, s.accumulate)
+		for r := range rows {
+			copy(s.c.p[(i+r)*s.c.ld+j*lanes:], tile[r*lanes:r*lanes+cols])
+		}
+	}
+}
+
+var tilePool = sync.Pool{New: func() any { return new([maxRows * lanes]float32) }}
