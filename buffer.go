@@ -15,7 +15,7 @@ type Delivery struct {
 // Buffer carries groups from explorer to trainer.
 type Buffer interface {
 	Source
-	// Put adds a delivery as a whole; it blocks while the buffer is full.
+	// Put adds a delivery as a whole; it blocks while the buffer is full, and is ErrEnded once the buffer is closed.
 	Put(ctx context.Context, d Delivery) error
 	// Pause says that nothing more is put before the trainer has published version until.
 	Pause(until int64)
@@ -70,6 +70,8 @@ type Synchronizer interface {
 	Publish(ctx context.Context, version int64) error
 	// Wait returns once a version ≥ min is in use, and says which. The caller runs no rollout while it waits.
 	Wait(ctx context.Context, min int64) (int64, error)
-	// Done says that the explorer samples no more, so that Publish need not wait for it.
-	Done()
+	// ExplorerDone says that nobody samples any more, so that Publish need not wait.
+	ExplorerDone()
+	// TrainerDone says that nothing more is published: Wait for a newer version is ErrEnded.
+	TrainerDone()
 }

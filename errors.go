@@ -1,5 +1,10 @@
 package trinity
 
+import "errors"
+
+// ErrEnded says that the other side of a buffer or synchronizer has ended, so that what was waited for never comes. It is a normal end.
+var ErrEnded = errors.New("the other side has ended")
+
 // EngineError says that the model itself failed, as opposed to a rollout: it ends the run.
 type EngineError struct{ Err error }
 

@@ -4,16 +4,12 @@ package buffer
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
 
 	"github.com/trinity-go/trinity"
 )
-
-// ErrClosed is returned by Put after Close.
-var ErrClosed = errors.New("buffer is closed")
 
 // Queue is a first-in, first-out buffer in memory with a bounded number of experiences.
 type Queue struct {
@@ -40,7 +36,7 @@ func (q *Queue) Put(ctx context.Context, d trinity.Delivery) error {
 	}
 	defer q.mu.Unlock()
 	if q.closed {
-		return ErrClosed
+		return trinity.ErrEnded
 	}
 	for _, g := range d.Groups {
 		q.pending = append(q.pending, g...)

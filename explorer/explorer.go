@@ -3,6 +3,7 @@ package explorer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -43,6 +44,9 @@ func (e *Explorer) Restore(state json.RawMessage) error {
 	return e.Taskset.Selector.Restore(c.Selector)
 }
 
+// Step is the last step that was delivered.
+func (e *Explorer) Step() int64 { return e.step }
+
 // Required is the oldest weights version that step may sample with (trinity-rft's sync_style fixed): the versions 0, interval, 2·interval …
 // come into use offset steps after the trainer made them.
 func (e *Explorer) Required(step int64) int64 {
@@ -53,10 +57,19 @@ func (e *Explorer) Required(step int64) int64 {
 	return behind / e.SyncInterval * e.SyncInterval
 }
 
-// Run explores all steps that are left, evaluates as configured, and closes the buffer.
+// Run explores all steps that are left, evaluates as configured, and closes the buffer. It ends early, without error, when the trainer has
+// ended.
 func (e *Explorer) Run(ctx context.Context) error {
 	defer e.Buffer.Close()
-	defer e.Sync.Done()
+	defer e.Sync.ExplorerDone()
+	err := e.run(ctx)
+	if errors.Is(err, trinity.ErrEnded) {
+		return nil
+	}
+	return err
+}
+
+func (e *Explorer) run(ctx context.Context) error {
 	if e.step == 0 && e.EvalOnStartup {
 		if err := e.evaluate(ctx, 0); err != nil {
 			return err

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/trinity-go/trinity"
 )
 
 // Memory synchronizes a trainer and an explorer of one process: the engine hands its weights to the sampler while no rollout runs.
@@ -13,11 +15,11 @@ type Memory struct {
 	publish func(ctx context.Context, version int64) error
 	timeout time.Duration
 
-	mu      sync.Mutex
-	version int64
-	wanted  int64 // the version that the explorer waits for; 0 when it does not wait
-	done    bool
-	changed chan struct{}
+	mu                        sync.Mutex
+	version                   int64
+	wanted                    int64 // the version that the explorer waits for; 0 when it does not wait
+	explorerDone, trainerDone bool
+	changed                   chan struct{}
 }
 
 // NewMemory starts at version, which the sampler already uses. publish moves the engine's weights; a wait longer than timeout is an error.
@@ -27,7 +29,7 @@ func NewMemory(version int64, timeout time.Duration, publish func(context.Contex
 
 // Publish implements trinity.Synchronizer.
 func (m *Memory) Publish(ctx context.Context, version int64) error {
-	err := m.await(ctx, fmt.Sprintf("the explorer to end its steps before version %d", version), func() bool { return m.done || m.wanted > m.version })
+	err := m.await(ctx, fmt.Sprintf("the explorer to end its steps before version %d", version), func() bool { return m.explorerDone || m.wanted > m.version })
 	if err != nil {
 		return err
 	}
@@ -48,20 +50,28 @@ func (m *Memory) Wait(ctx context.Context, min int64) (int64, error) {
 		m.signal()
 	}
 	m.mu.Unlock()
-	err := m.await(ctx, fmt.Sprintf("the trainer to publish version %d", min), func() bool { return m.version >= min })
+	err := m.await(ctx, fmt.Sprintf("the trainer to publish version %d", min), func() bool { return m.version >= min || m.trainerDone })
 	if err != nil {
 		return 0, err
 	}
 	defer m.mu.Unlock()
+	if m.version < min {
+		return 0, fmt.Errorf("version %d is never published: %w", min, trinity.ErrEnded)
+	}
 	m.wanted = 0
 	return m.version, nil
 }
 
-// Done implements trinity.Synchronizer.
-func (m *Memory) Done() {
+// ExplorerDone implements trinity.Synchronizer.
+func (m *Memory) ExplorerDone() { m.end(&m.explorerDone) }
+
+// TrainerDone implements trinity.Synchronizer.
+func (m *Memory) TrainerDone() { m.end(&m.trainerDone) }
+
+func (m *Memory) end(side *bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.done = true
+	*side = true
 	m.signal()
 }
 

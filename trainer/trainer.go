@@ -14,11 +14,12 @@ import (
 
 // Trainer trains one engine.
 type Trainer struct {
-	Engine    trinity.Engine
-	Loss      trinity.Loss
-	Source    trinity.Source
-	Publish   func(ctx context.Context, version int64) error // nil when nobody samples
-	Save      func(ctx context.Context, step int64) error    // writes a checkpoint
+	Engine  trinity.Engine
+	Loss    trinity.Loss
+	Source  trinity.Source
+	Publish func(ctx context.Context, version int64) error // nil when nobody samples
+	// Save writes a checkpoint; last says that training ends with it.
+	Save      func(ctx context.Context, step int64, last bool) error
 	Log       func(ctx context.Context, step int64, m trinity.Metrics) error
 	Schedule  Schedule
 	Optimizer trinity.OptimParams // LR is the schedule's
@@ -58,14 +59,14 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 			return fmt.Errorf("trainer step %d: %w", t.step+1, err)
 		}
 		if t.SaveInterval > 0 && t.step%t.SaveInterval == 0 {
-			if err := t.save(ctx); err != nil {
+			if err := t.save(ctx, t.step == t.TotalSteps); err != nil {
 				return err
 			}
 			saved = t.step
 		}
 	}
 	if t.step > saved {
-		if err := t.save(ctx); err != nil {
+		if err := t.save(ctx, true); err != nil {
 			return err
 		}
 	}
@@ -75,8 +76,8 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 	return nil
 }
 
-func (t *Trainer) save(ctx context.Context) error {
-	if err := t.Save(ctx, t.step); err != nil {
+func (t *Trainer) save(ctx context.Context, last bool) error {
+	if err := t.Save(ctx, t.step, last); err != nil {
 		return fmt.Errorf("checkpoint at step %d: %w", t.step, err)
 	}
 	return nil

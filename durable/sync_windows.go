@@ -1,0 +1,19 @@
+package durable
+
+import (
+	"errors"
+	"os"
+)
+
+// syncPath flushes a file to the disk. Windows has no way to flush a directory's entries.
+func syncPath(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.IsDir() {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
