@@ -45,7 +45,7 @@ type Taskset struct {
 	// Name in metrics and logs; empty is taskset_<i> or eval_taskset_<i>.
 	Name string `yaml:"name"`
 	// Where the rows are.
-	StorageType string `yaml:"storage_type" default:"file" enum:"file|sql|queue|task_dir" plugin:"storage"`
+	StorageType string `yaml:"storage_type" default:"file" enum:"file|sql|queue|task_dir"`
 	// File, directory, hub name or database URL.
 	Path string `yaml:"path"`
 	// Split of a dataset directory or hub dataset.
@@ -81,7 +81,7 @@ type Taskset struct {
 // Format names the keys of a row. A key may be a dotted path into nested objects.
 type Format struct {
 	// Whether a row is a prompt and a response, or a list of messages.
-	PromptType string `yaml:"prompt_type" default:"messages" enum:"messages|plaintext|chatpair"`
+	PromptType string `yaml:"prompt_type" default:"messages" enum:"messages|plaintext"`
 	// Key of the question.
 	PromptKey string `yaml:"prompt_key" default:"prompt"`
 	// Key of the reference answer.
@@ -142,7 +142,7 @@ type ExperienceBuffer struct {
 	// Name in metrics, logs and file names.
 	Name string `yaml:"name"`
 	// What holds the experiences.
-	StorageType string `yaml:"storage_type" default:"queue" enum:"queue|sql|file" plugin:"storage"`
+	StorageType string `yaml:"storage_type" default:"queue" enum:"queue|sql|file"`
 	// File, directory, hub name or database URL; empty is a file in the run's directory.
 	Path string `yaml:"path"`
 	// Split of a dataset directory or hub dataset.

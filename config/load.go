@@ -43,7 +43,7 @@ func Load(path string, opts Options) (*Config, error) {
 
 // Parse is [Load] of the text of a file; name is what errors call it.
 func Parse(name string, data []byte, opts Options) (*Config, error) {
-	src, err := read(name, data, opts)
+	src, err := readSource(name, data, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ type source struct {
 // commandLine stands in for the file of values that were given as overrides.
 const commandLine = "command line"
 
-func read(name string, data []byte, opts Options) (*source, error) {
+func readSource(name string, data []byte, opts Options) (*source, error) {
 	if opts.Env == nil {
 		opts.Env = os.LookupEnv
 	}

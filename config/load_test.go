@@ -73,7 +73,7 @@ func TestUserConfigsParse(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		src, err := read(path, data, Options{Env: onlyWithoutDefault(string(data))})
+		src, err := readSource(path, data, Options{Env: onlyWithoutDefault(string(data))})
 		if err != nil {
 			t.Error(err)
 			return nil

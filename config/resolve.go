@@ -1,42 +1,219 @@
 package config
 
-import "path/filepath"
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+)
 
-// check completes the configuration and reports what is wrong with it.
-func (c *Config) check() Errors {
-	c.resolve()
-	return nil
+// resolve fills in what follows from other keys, so that the configuration says what will happen, and reports what cannot be resolved.
+func (c *Config) resolve() Errors {
+	r := &resolution{Config: c}
+	r.aliases()
+	r.engines()
+	r.lengths()
+	r.algorithm()
+	r.tasksets()
+	r.models()
+	r.buffers()
+	r.synchronizer()
+	r.monitors()
+	r.paths()
+	return r.errs
 }
 
-// resolve fills in what follows from other keys.
-func (c *Config) resolve() {
-	c.CheckpointJobDir = filepath.Join(c.CheckpointRootDir, c.Project, c.Group, c.Name)
-	c.Buffer.CacheDir = filepath.Join(c.CheckpointJobDir, "buffer")
-	c.Monitor.CacheDir = filepath.Join(c.CheckpointJobDir, "monitor")
-	c.Log.SaveDir = filepath.Join(c.CheckpointJobDir, "log")
+type resolution struct {
+	*Config
+	errs Errors
 }
 
-// Pos returns where a dotted key is written; for a key that is left out, where the nearest section above it is.
-func (c *Config) Pos(key string) Position {
-	for k := key; k != ""; k = parent(k) {
-		if p, ok := c.source.positions[k]; ok {
-			return p
+func (r *resolution) fail(key, message, hint string) {
+	r.errs = append(r.errs, r.errorFor(key, message, hint))
+}
+
+// errorFor is an error at the place where a key is written.
+func (c *Config) errorFor(key, message, hint string) Error {
+	p := c.Pos(key)
+	return Error{File: p.File, Line: p.Line, Col: p.Col, Key: key, Message: message, Hint: hint}
+}
+
+func (r *resolution) warn(key, format string, args ...any) {
+	r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %s: %s", r.Pos(key), key, fmt.Sprintf(format, args...)))
+}
+
+// engines applies the engine of the command line.
+func (r *resolution) engines() {
+	switch engine := r.source.opts.Engine; engine {
+	case "", "auto":
+	case "cpu":
+		r.Trainer.TrainerType, r.Explorer.RolloutModel.EngineType = "cpu", "cpu"
+	default:
+		r.errs = append(r.errs, Error{File: commandLine, Key: "--engine", Message: fmt.Sprintf("the engine %q is not built into this version", engine),
+			Hint: "known: auto, cpu", Unsupported: true})
+	}
+}
+
+// lengths applies the rules between the lengths of model and prompt and response.
+func (r *resolution) lengths() {
+	m := &r.Model
+	switch {
+	case m.MaxModelLen == nil && m.MaxPromptTokens != nil && m.MaxResponseTokens != nil:
+		m.MaxModelLen = ptr(*m.MaxPromptTokens + *m.MaxResponseTokens)
+	case m.MaxModelLen == nil:
+		r.fail("model", "the longest sequence is not known", "set model.max_model_len, or both model.max_prompt_tokens and model.max_response_tokens")
+		m.MaxModelLen = ptr(2)
+	case m.MaxPromptTokens == nil && m.MaxResponseTokens == nil:
+		m.MaxPromptTokens = ptr(*m.MaxModelLen / 2)
+		m.MaxResponseTokens = ptr(*m.MaxModelLen - *m.MaxPromptTokens)
+	case m.MaxPromptTokens == nil:
+		m.MaxPromptTokens = r.remainder("model.max_response_tokens", *m.MaxResponseTokens, *m.MaxModelLen)
+	case m.MaxResponseTokens == nil:
+		m.MaxResponseTokens = r.remainder("model.max_prompt_tokens", *m.MaxPromptTokens, *m.MaxModelLen)
+	case *m.MaxPromptTokens+*m.MaxResponseTokens > *m.MaxModelLen:
+		r.fail("model.max_model_len", fmt.Sprintf("is %d, less than max_prompt_tokens %d + max_response_tokens %d", *m.MaxModelLen, *m.MaxPromptTokens,
+			*m.MaxResponseTokens), fmt.Sprintf("set it to %d, or leave it out", *m.MaxPromptTokens+*m.MaxResponseTokens))
+	}
+	if m.MaxResponseTokens != nil && m.MinResponseTokens > *m.MaxResponseTokens {
+		r.fail("model.min_response_tokens", fmt.Sprintf("is %d, more than the longest response of %d tokens", m.MinResponseTokens, *m.MaxResponseTokens), "")
+	}
+}
+
+func (r *resolution) remainder(key string, given, whole int) *int {
+	if given >= whole {
+		r.fail(key, fmt.Sprintf("is %d, which leaves nothing of max_model_len %d for the other part", given, whole),
+			"make it smaller, or set max_model_len to prompt and response together")
+		return ptr(1)
+	}
+	return ptr(whole - given)
+}
+
+// algorithm fills in what the algorithm type decides.
+func (r *resolution) algorithm() {
+	if r.Buffer.TrainBatchSize == 0 && r.explores() {
+		r.Buffer.TrainBatchSize = r.Buffer.BatchSize * r.GroupSize()
+	}
+	if r.Trainer.MaxTokenLenPerGPU == nil {
+		r.Trainer.MaxTokenLenPerGPU = ptr(2 * *r.Model.MaxModelLen)
+	}
+}
+
+// tasksets fills tasksets with the defaults of explorer_input and the sampling of model.
+func (r *resolution) tasksets() {
+	in := &r.Buffer.ExplorerInput
+	if in.DefaultEvalWorkflowType == "" {
+		in.DefaultEvalWorkflowType = in.DefaultWorkflowType
+	}
+	for _, e := range r.Tasksets() {
+		t, name, workflow := e.Taskset, "taskset", in.DefaultWorkflowType
+		if e.Eval {
+			name, workflow = "eval_taskset", in.DefaultEvalWorkflowType
+		}
+		setDefault(&t.Name, name+"_"+strconv.Itoa(e.Index))
+		setDefault(&t.DefaultWorkflowType, workflow)
+		setDefault(&t.DefaultRewardFnType, in.DefaultRewardFnType)
+		inherit(&t.RolloutArgs.Temperature, &r.Model.Temperature)
+		inherit(&t.RolloutArgs.TopP, &r.Model.TopP)
+		inherit(&t.RolloutArgs.TopK, &r.Model.TopK)
+		inherit(&t.RolloutArgs.Logprobs, &r.Model.Logprobs)
+		inherit(&t.RolloutArgs.MaxTokens, r.Model.MaxResponseTokens)
+		if !e.Eval {
+			t.RepeatTimes = r.GroupSize()
 		}
 	}
-	return Position{File: c.source.file, Line: 1, Col: 1}
 }
 
-// IsSet reports whether the file or the command line gives the key.
-func (c *Config) IsSet(key string) bool {
-	_, ok := c.source.positions[key]
-	return ok
-}
-
-func parent(key string) string {
-	for i := len(key) - 1; i >= 0; i-- {
-		if key[i] == '.' {
-			return key[:i]
+// models fills rollout and auxiliary models with the sampling of model.
+func (r *resolution) models() {
+	m := &r.Model
+	setDefault(&m.CriticModelPath, m.ModelPath)
+	setDefault(&r.Explorer.RolloutModel.ModelPath, m.ModelPath)
+	inherit(&r.Trainer.TrustRemoteCode, &m.TrustRemoteCode)
+	all := []*InferenceModel{&r.Explorer.RolloutModel}
+	for i := range r.Explorer.AuxiliaryModels {
+		all = append(all, &r.Explorer.AuxiliaryModels[i])
+	}
+	for _, e := range all {
+		inherit(&e.TrustRemoteCode, &m.TrustRemoteCode)
+		inherit(&e.Temperature, &m.Temperature)
+		inherit(&e.TopP, &m.TopP)
+		inherit(&e.TopK, &m.TopK)
+		inherit(&e.Logprobs, &m.Logprobs)
+		inherit(&e.RepetitionPenalty, &m.RepetitionPenalty)
+		inherit(&e.MaxModelLen, m.MaxModelLen)
+		inherit(&e.MaxPromptTokens, m.MaxPromptTokens)
+		inherit(&e.MaxResponseTokens, m.MaxResponseTokens)
+		inherit(&e.MinResponseTokens, &m.MinResponseTokens)
+		inherit(&e.EnablePromptTruncation, &m.EnablePromptTruncation)
+		inherit(&e.EnableThinking, m.EnableThinking)
+		inherit(&e.RopeTheta, m.RopeTheta)
+		setDefault(&e.ChatTemplate, m.CustomChatTemplate)
+		if e.RopeScaling == nil {
+			e.RopeScaling = m.RopeScaling
 		}
 	}
-	return ""
+}
+
+// buffers gives the trainer its queue and every buffer its name and kind of rows.
+func (r *resolution) buffers() {
+	in := &r.Buffer.TrainerInput
+	if in.ExperienceBuffer == nil {
+		in.ExperienceBuffer = newDefault[ExperienceBuffer]()
+	}
+	b := in.ExperienceBuffer
+	setDefault(&b.Name, "experience_buffer")
+	schema := "experience"
+	if parts, ok := r.parts(); ok {
+		schema = parts.Schema
+	}
+	if b.SchemaType != "" && b.SchemaType != schema {
+		r.fail("buffer.trainer_input.experience_buffer.schema_type", fmt.Sprintf("is %q, but %s trains on %q", b.SchemaType, r.Algorithm.AlgorithmType, schema),
+			"leave it out")
+	}
+	setDefault(&b.SchemaType, schema)
+	if b.StorageType == "file" && r.Mode == "both" {
+		r.warn("buffer.trainer_input.experience_buffer.storage_type", "mode both passes experiences through a queue, not a file")
+		b.StorageType = "queue"
+	}
+}
+
+func (r *resolution) synchronizer() {
+	s := &r.Synchronizer
+	inherit(&s.ExplorerSyncInterval, &s.SyncInterval)
+	inherit(&s.TrainerSyncInterval, &s.SyncInterval)
+}
+
+// monitors resolves auto.
+func (r *resolution) monitors() {
+	if m := r.Monitor.MonitorType; len(m) == 1 && m[0] == "auto" {
+		r.Monitor.MonitorType = Names{"console", "jsonl", "tensorboard"}
+	}
+}
+
+func (r *resolution) paths() {
+	r.CheckpointJobDir = filepath.Join(r.CheckpointRootDir, r.Project, r.Group, r.Name)
+	r.Buffer.CacheDir = filepath.Join(r.CheckpointJobDir, "buffer")
+	r.Monitor.CacheDir = filepath.Join(r.CheckpointJobDir, "monitor")
+	r.Log.SaveDir = filepath.Join(r.CheckpointJobDir, "log")
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func newDefault[T any]() *T {
+	p := new(T)
+	setDefaults(valueOf(p))
+	return p
+}
+
+// setDefault fills an empty text.
+func setDefault(s *string, v string) {
+	if *s == "" {
+		*s = v
+	}
+}
+
+// inherit fills a value that is not set with a copy of another, if that is set.
+func inherit[T any](p **T, from *T) {
+	if *p == nil && from != nil {
+		*p = ptr(*from)
+	}
 }

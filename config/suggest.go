@@ -16,7 +16,7 @@ func unknownKeyHint(section reflect.Type, path string) string {
 	}
 	keys := yamlKeys(section)
 	name := lastKey(path)
-	if near := registry.Nearest(name, keys); near != "" {
+	if near := nearest(name, keys); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	if homes := homesOf(name); len(homes) > 0 && len(homes) <= 3 {
@@ -39,11 +39,22 @@ func homesOf(name string) []string {
 	return homes
 }
 
-// nearestKey returns the path of the schema that is most like a path, "" if none is.
+// nearestKey returns the path of the schema that a path was probably meant to be: one with the same last key in another section, or a
+// similar key of the same section. "" if there is none.
 func nearestKey(path string) string {
 	var paths []string
 	for _, k := range Keys() {
-		paths = append(paths, k.Path)
+		if lastKey(k.Path) == lastKey(path) || parent(k.Path) == parent(path) {
+			paths = append(paths, k.Path)
+		}
 	}
-	return registry.Nearest(path, paths)
+	return nearest(path, paths)
+}
+
+// nearest returns the candidate most like a name, "" if none is like it.
+func nearest(name string, candidates []string) string {
+	if len(name) > 200 {
+		return ""
+	}
+	return registry.Nearest(name, candidates)
 }

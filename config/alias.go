@@ -1,0 +1,78 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+)
+
+var (
+	syncMethodAliases = map[string]string{"online": "nccl", "offline": "checkpoint"}
+	syncStyleAliases  = map[string]string{"dynamic_by_explorer": "explorer_driven", "dynamic_by_trainer": "trainer_driven"}
+)
+
+// aliases turns deprecated spellings into today's, with a warning each.
+func (r *resolution) aliases() {
+	r.respell("synchronizer.sync_method", &r.Synchronizer.SyncMethod, syncMethodAliases)
+	r.respell("synchronizer.sync_style", &r.Synchronizer.SyncStyle, syncStyleAliases)
+	r.respell("explorer.rollout_model.engine_type", &r.Explorer.RolloutModel.EngineType, map[string]string{"vllm_async": "vllm"})
+	r.warmupStyle()
+	r.runnerNum()
+	for _, e := range r.Tasksets() {
+		r.taskSelector(e.Key, &e.Taskset.TaskSelector, &e.Taskset.DataSelector)
+	}
+	if b := r.Buffer.TrainerInput.ExperienceBuffer; b != nil {
+		r.taskSelector("buffer.trainer_input.experience_buffer", &b.TaskSelector, &b.DataSelector)
+	}
+	if r.Trainer.TrainerConfigPath != "" {
+		r.fail("trainer.trainer_config_path", "was removed", "write the keys of that file under trainer.trainer_config")
+	}
+}
+
+func (r *resolution) respell(key string, value *string, names map[string]string) {
+	if now, ok := names[*value]; ok {
+		r.warn(key, "%s is the old name of %s", *value, now)
+		*value = now
+	}
+}
+
+func (r *resolution) warmupStyle() {
+	o := &r.Algorithm.Optimizer
+	if o.WarmupStyle == "" {
+		return
+	}
+	const key = "algorithm.optimizer.warmup_style"
+	if r.IsSet("algorithm.optimizer.lr_scheduler_type") && o.LRSchedulerType != o.WarmupStyle {
+		r.fail(key, fmt.Sprintf("is %s, but lr_scheduler_type, its new name, is %s", o.WarmupStyle, o.LRSchedulerType), "keep lr_scheduler_type alone")
+		return
+	}
+	r.warn(key, "is the old name of lr_scheduler_type")
+	o.LRSchedulerType, o.WarmupStyle = o.WarmupStyle, ""
+}
+
+func (r *resolution) runnerNum() {
+	e := &r.Explorer
+	if e.RunnerNum == nil {
+		return
+	}
+	const key = "explorer.runner_num"
+	if r.IsSet("explorer.runner_per_model") {
+		r.fail(key, "is deprecated, and runner_per_model is set as well", "keep runner_per_model alone")
+		return
+	}
+	e.RunnerPerModel = (*e.RunnerNum + e.RolloutModel.EngineNum - 1) / max(e.RolloutModel.EngineNum, 1)
+	r.warn(key, "is deprecated; taken as runner_per_model: %s", strconv.Itoa(e.RunnerPerModel))
+	e.RunnerNum = nil
+}
+
+func (r *resolution) taskSelector(owner string, old **DataSelector, now *DataSelector) {
+	if *old == nil {
+		return
+	}
+	key := owner + ".task_selector"
+	if r.IsSet(owner + ".data_selector") {
+		r.fail(key, "is the old name of data_selector, which is set as well", "keep data_selector alone")
+		return
+	}
+	r.warn(key, "is the old name of data_selector")
+	*now, *old = **old, nil
+}

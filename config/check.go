@@ -1,0 +1,81 @@
+package config
+
+import "strings"
+
+// check completes the configuration and reports everything that is wrong with it. With stages it is the stages that must be right, for the
+// file is then only what they share.
+func (c *Config) check() Errors {
+	errs := c.checkValues()
+	if len(c.Stages) == 0 {
+		errs = append(errs, c.resolve()...)
+		errs = append(errs, c.checkPlugins()...)
+		errs = append(errs, c.checkRules()...)
+		return append(errs, c.unsupported()...)
+	}
+	errs = append(errs, c.checkStageNames()...)
+	for i := range c.Stages {
+		stage, decoding := c.stage(i)
+		errs = append(append(errs, decoding...), stage.check()...)
+		c.Warnings = append(c.Warnings, stage.Warnings...)
+	}
+	c.resolve() // what it reports is only wrong if a stage uses it
+	c.Warnings = unique(c.Warnings)
+	return errs
+}
+
+func (c *Config) checkStageNames() Errors {
+	var errs Errors
+	seen := map[string]bool{}
+	for i, s := range c.Stages {
+		key := "stages." + digits(i)
+		switch {
+		case s.StageName == "":
+			errs = append(errs, c.errorFor(key, "the stage has no stage_name", "add one: its checkpoints lie in a directory of that name"))
+		case strings.ContainsAny(s.StageName, `/\`):
+			errs = append(errs, c.errorFor(key+".stage_name", "is a directory name and cannot contain / or \\", ""))
+		case seen[s.StageName]:
+			errs = append(errs, c.errorFor(key+".stage_name", "is the name of an earlier stage", "every stage has its own directory"))
+		}
+		seen[s.StageName] = true
+	}
+	return errs
+}
+
+func unique(lines []string) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, l := range lines {
+		if !seen[l] {
+			seen[l] = true
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// Pos returns where a dotted key is written; for a key that is left out, where the nearest section above it is.
+func (c *Config) Pos(key string) Position {
+	for k := key; k != ""; k = parent(k) {
+		if p, ok := c.source.positions[k]; ok {
+			return p
+		}
+	}
+	return Position{File: c.source.file, Line: 1, Col: 1}
+}
+
+// IsSet reports whether the file or the command line gives the key.
+func (c *Config) IsSet(key string) bool {
+	_, ok := c.source.positions[key]
+	return ok
+}
+
+// File is the name of the configuration file.
+func (c *Config) File() string { return c.source.file }
+
+// parent drops the last segment of a dotted key.
+func parent(key string) string {
+	if i := strings.LastIndexByte(key, '.'); i >= 0 {
+		return key[:i]
+	}
+	return ""
+}

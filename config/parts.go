@@ -1,0 +1,180 @@
+package config
+
+import (
+	"maps"
+	"reflect"
+	"strconv"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// TasksetEntry is a taskset with its place in the file.
+type TasksetEntry struct {
+	*Taskset
+	Key   string // dotted path of the taskset
+	Index int    // among the training or the evaluation tasksets
+	Eval  bool
+}
+
+// Tasksets lists the training tasksets, then those of the evaluations.
+func (c *Config) Tasksets() []TasksetEntry {
+	const root = "buffer.explorer_input"
+	in := &c.Buffer.ExplorerInput
+	var all []TasksetEntry
+	if in.Taskset != nil {
+		all = append(all, TasksetEntry{in.Taskset, root + ".taskset", 0, false})
+	}
+	for i := range in.Tasksets {
+		all = append(all, TasksetEntry{&in.Tasksets[i], root + ".tasksets." + strconv.Itoa(i), i, false})
+	}
+	for i := range in.EvalTasksets {
+		all = append(all, TasksetEntry{&in.EvalTasksets[i], root + ".eval_tasksets." + strconv.Itoa(i), i, true})
+	}
+	return all
+}
+
+// parts returns the algorithm type's own parts; false when this version has no such type.
+func (c *Config) parts() (*trinity.Algorithm, bool) {
+	a, err := registry.Algorithms.Build(c.Algorithm.AlgorithmType)
+	return a, err == nil
+}
+
+// Parts returns what the algorithm is made of: the type's own parts, with those that the file names in their place. The arguments of a part
+// are the type's, as long as the part is the type's own, with the file's merged over them.
+func (c *Config) Parts() (*trinity.Algorithm, error) {
+	a, err := registry.Algorithms.Build(c.Algorithm.AlgorithmType)
+	if err != nil {
+		return nil, c.errorFor("algorithm.algorithm_type", err.Error(), "")
+	}
+	out, s := *a, c.Algorithm
+	choose(&out.Advantage, &out.AdvantageArgs, s.AdvantageFn, s.AdvantageFnArgs)
+	choose(&out.PolicyLoss, &out.PolicyLossArgs, s.PolicyLossFn, s.PolicyLossFnArgs)
+	choose(&out.KLPenalty, new(map[string]any), s.KLPenaltyFn, nil)
+	choose(&out.KLLoss, &out.KLLossArgs, s.KLLossFn, s.KLLossFnArgs)
+	choose(&out.Entropy, &out.EntropyArgs, s.EntropyLossFn, s.EntropyLossFnArgs)
+	choose(&out.SampleStrategy, &out.SampleStrategyArgs, s.SampleStrategy, s.SampleStrategyArgs)
+	return &out, nil
+}
+
+func choose(name *string, args *map[string]any, given string, givenArgs map[string]any) {
+	if given != "" && given != *name {
+		*name, *args = given, nil
+	}
+	*args = merged(*args, givenArgs)
+}
+
+// merged returns the entries of all maps, later ones over earlier ones.
+func merged(all ...map[string]any) map[string]any {
+	var out map[string]any
+	for _, m := range all {
+		if len(m) > 0 && out == nil {
+			out = map[string]any{}
+		}
+		maps.Copy(out, m)
+	}
+	return out
+}
+
+// GroupSize is the number of rollouts per task: repeat_times, or the algorithm type's own.
+func (c *Config) GroupSize() int {
+	if c.Algorithm.RepeatTimes != nil {
+		return *c.Algorithm.RepeatTimes
+	}
+	if a, ok := c.parts(); ok && a.GroupSize > 0 {
+		return a.GroupSize
+	}
+	return 1
+}
+
+// offline reports whether the algorithm trains on a dataset.
+func (c *Config) offline() bool {
+	a, ok := c.parts()
+	return ok && a.Offline
+}
+
+// explores reports whether the mode rolls out training tasks.
+func (c *Config) explores() bool {
+	return c.Mode == "both" || c.Mode == "explore" || c.Mode == "colocate"
+}
+
+// trains reports whether the mode updates weights.
+func (c *Config) trains() bool { return c.Mode == "both" || c.Mode == "train" || c.Mode == "colocate" }
+
+// TrainEngine is the engine that trains: "cpu", or what trainer_type names.
+func (c *Config) TrainEngine() string {
+	switch t := c.Trainer.TrainerType; {
+	case t == "auto" && c.Model.Tinker.Enable:
+		return "tinker"
+	case t == "auto":
+		return "cpu"
+	default:
+		return t
+	}
+}
+
+// SampleEngine is the engine that samples: "cpu", or what engine_type names.
+func (c *Config) SampleEngine() string {
+	switch t := c.Explorer.RolloutModel.EngineType; {
+	case t == "auto" && c.Model.ExternalModel.Enable:
+		return "external"
+	case t == "auto" && c.Model.Tinker.Enable:
+		return "tinker"
+	case t == "auto":
+		return "cpu"
+	default:
+		return t
+	}
+}
+
+// SyncMethod is how weights reach the sampler: "memory" or "checkpoint". In one process nccl and hccl mean memory; in the other modes the
+// two sides only meet in files.
+func (c *Config) SyncMethod() string {
+	if c.Mode == "both" && c.Synchronizer.SyncMethod != "checkpoint" {
+		return "memory"
+	}
+	return "checkpoint"
+}
+
+// GradClip is the largest norm of the gradient: trainer.grad_clip, or algorithm.optimizer.clip_grad where only that is set.
+func (c *Config) GradClip() float64 {
+	if !c.IsSet("trainer.grad_clip") && c.IsSet("algorithm.optimizer.clip_grad") {
+		return c.Algorithm.Optimizer.ClipGrad
+	}
+	return c.Trainer.GradClip
+}
+
+const actorKey = "trainer.trainer_config.actor_rollout_ref.actor"
+
+// actor returns a value of veRL's actor section.
+func (c *Config) actor(key string) any {
+	tree, _ := c.Trainer.TrainerConfig["actor_rollout_ref"].(map[string]any)
+	actor, _ := tree["actor"].(map[string]any)
+	return actor[key]
+}
+
+// MiniBatch is the number of experiences per optimizer step: ppo_mini_batch_size of the actor, or the whole batch.
+func (c *Config) MiniBatch() int {
+	if n, ok := c.actor("ppo_mini_batch_size").(int); ok && n > 0 {
+		return n
+	}
+	return c.Buffer.TrainBatchSize
+}
+
+// Epochs is the number of passes over a batch: ppo_epochs of the actor, or 1.
+func (c *Config) Epochs() int {
+	if n, ok := c.actor("ppo_epochs").(int); ok && n > 0 {
+		return n
+	}
+	return 1
+}
+
+// InitSeed is the seed of random weights.
+func (c *Config) InitSeed() int {
+	if c.Model.Init.Seed != nil {
+		return *c.Model.Init.Seed
+	}
+	return c.Seed
+}
+
+func valueOf[T any](p *T) reflect.Value { return reflect.ValueOf(p).Elem() }

@@ -1,0 +1,188 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// checkPlugins looks up every plug-in that the configuration names, and the arguments that it gives to it.
+func (c *Config) checkPlugins() Errors {
+	p := &pluginCheck{Config: c, seen: map[string]bool{}}
+	if c.explores() || c.trains() {
+		p.algorithm()
+	}
+	for _, t := range c.Tasksets() {
+		p.taskset(t)
+	}
+	for i, o := range c.DataProcessor.ExperiencePipeline.Operators {
+		key := "data_processor.experience_pipeline.operators." + digits(i)
+		p.named("operator", o.Name, key+".name", o.Args, key+".args")
+		if o.Name == "" {
+			p.errs = append(p.errs, c.errorFor(key, "the operator has no name", ""))
+		}
+	}
+	p.monitors()
+	p.rest()
+	return p.errs
+}
+
+type pluginCheck struct {
+	*Config
+	errs Errors
+	seen map[string]bool // keys of names that were looked up
+}
+
+// algorithm checks the type and its parts. A part that the file does not name is the type's own; arguments are then checked for that.
+func (p *pluginCheck) algorithm() {
+	s := &p.Algorithm
+	p.named("algorithm", s.AlgorithmType, "algorithm.algorithm_type", nil, "")
+	own, ok := p.parts()
+	if !ok {
+		own = &trinity.Algorithm{}
+	}
+	p.partOf("advantage_fn", "advantage_fn", s.AdvantageFn, own.Advantage, s.AdvantageFnArgs)
+	p.partOf("policy_loss_fn", "policy_loss_fn", s.PolicyLossFn, own.PolicyLoss, s.PolicyLossFnArgs)
+	p.partOf("kl_fn", "kl_penalty_fn", s.KLPenaltyFn, own.KLPenalty, s.KLPenaltyFnArgs)
+	p.partOf("kl_fn", "kl_loss_fn", s.KLLossFn, own.KLLoss, s.KLLossFnArgs)
+	p.partOf("entropy_loss_fn", "entropy_loss_fn", s.EntropyLossFn, own.Entropy, s.EntropyLossFnArgs)
+	p.partOf("sample_strategy", "sample_strategy", s.SampleStrategy, own.SampleStrategy, s.SampleStrategyArgs)
+}
+
+func (p *pluginCheck) partOf(kind, key, given, own string, args map[string]any) {
+	key = "algorithm." + key
+	name := given
+	if name == "" {
+		name = own
+	}
+	if name == "" && len(args) > 0 && p.Algorithm.AlgorithmType != "" {
+		if _, ok := p.parts(); ok {
+			p.errs = append(p.errs, p.errorFor(key+"_args", fmt.Sprintf("%s has no %s", p.Algorithm.AlgorithmType, lastKey(key)), "remove the arguments"))
+		}
+		return
+	}
+	p.named(kind, name, key, args, key+"_args")
+}
+
+func (p *pluginCheck) taskset(t TasksetEntry) {
+	workflow, reward := t.Key+".default_workflow_type", t.Key+".default_reward_fn_type"
+	in := p.Buffer.ExplorerInput
+	if !p.IsSet(workflow) {
+		workflow = "buffer.explorer_input.default_workflow_type"
+		if t.Eval && in.DefaultEvalWorkflowType != in.DefaultWorkflowType {
+			workflow = "buffer.explorer_input.default_eval_workflow_type"
+		}
+	}
+	if !p.IsSet(reward) {
+		reward = "buffer.explorer_input.default_reward_fn_type"
+	}
+	if t.Eval || p.explores() {
+		p.named("workflow", t.DefaultWorkflowType, workflow, t.WorkflowArgs, t.Key+".workflow_args")
+		p.named("reward_fn", t.DefaultRewardFnType, reward, t.RewardFnArgs, t.Key+".reward_fn_args")
+		p.named("selector", t.DataSelector.SelectorType, t.Key+".data_selector.selector_type", t.DataSelector.Kwargs, t.Key+".data_selector.kwargs")
+	}
+}
+
+// monitors checks the monitors and their arguments: one monitor's are monitor_args itself, several have a section each.
+func (p *pluginCheck) monitors() {
+	names := p.Monitor.MonitorType
+	args := p.Monitor.MonitorArgs
+	for i, name := range names {
+		key, argsKey := "monitor.monitor_type", "monitor.monitor_args"
+		if p.IsSet(key + "." + digits(i)) {
+			key += "." + digits(i)
+		}
+		own := args
+		if len(names) > 1 {
+			own, _ = args[name].(map[string]any)
+			argsKey += "." + name
+		}
+		p.named("monitor", name, key, own, argsKey)
+	}
+	if len(names) < 2 {
+		return
+	}
+	for name := range args {
+		if !slices.Contains(names, name) {
+			p.errs = append(p.errs, p.errorFor("monitor.monitor_args."+name, "is not one of the monitors",
+				"with several monitors, monitor_args holds a section for each: "+strings.Join(names, ", ")))
+		}
+	}
+}
+
+// rest looks up the names in places that no workflow reaches, such as a default that no taskset uses.
+func (p *pluginCheck) rest() {
+	walkValues(reflect.ValueOf(p.Config).Elem(), "", func(f reflect.StructField, v reflect.Value, key string) {
+		kind := f.Tag.Get("plugin")
+		if kind != "" && v.Kind() == reflect.String && p.IsSet(key) && p.reached(key) {
+			p.named(kind, v.String(), key, nil, "")
+		}
+	})
+}
+
+// named checks one name at its key and its arguments at theirs. A default whose kind of plug-in this program does not have is let pass.
+func (p *pluginCheck) named(kind, name, key string, args map[string]any, argsKey string) {
+	if name == "" {
+		return
+	}
+	catalog, ok := registry.Find(kind)
+	if !ok && !p.IsSet(key) {
+		return
+	}
+	if !ok || !slices.Contains(catalog.Names(), name) {
+		if !p.seen[key+"="+name] {
+			p.seen[key+"="+name] = true
+			p.errs = append(p.errs, p.missing(kind, name, key, catalog))
+		}
+		return
+	}
+	p.seen[key+"="+name] = true
+	if argsKey == "" {
+		return
+	}
+	for _, e := range catalog.Check(name, args) {
+		at := argsKey
+		if e.Key != "" {
+			at = join(argsKey, e.Key)
+		}
+		p.errs = append(p.errs, p.errorFor(at, e.Message, e.Hint))
+	}
+}
+
+// missing is the error for a name that is not registered: unknown, or upstream's and not built yet.
+func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog) Error {
+	what := strings.ReplaceAll(kind, "_", " ")
+	e := p.errorFor(key, "", "")
+	var names []string
+	if catalog != nil {
+		names = catalog.Names()
+	}
+	switch {
+	case strings.Contains(name, ".") && (kind == "workflow" || kind == "reward_fn" || kind == "operator"):
+		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is a Python class, which this program cannot load", what, name), true
+	case slices.Contains(upstream[kind], name):
+		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is not built into this version", what, name), true
+	default:
+		e.Message = fmt.Sprintf("unknown %s %q", what, name)
+		if near := nearest(name, append(slices.Clone(names), upstream[kind]...)); near != "" {
+			e.Hint = fmt.Sprintf("did you mean %q?", near)
+			return e
+		}
+	}
+	if len(names) > 0 {
+		e.Hint = "known: " + strings.Join(names, ", ")
+	}
+	return e
+}
+
+// reached reports whether the run reads a key at all: the parts of an algorithm only matter where one runs, stages are checked as stages.
+func (p *pluginCheck) reached(key string) bool {
+	if strings.HasPrefix(key, "algorithm.") {
+		return p.explores() || p.trains()
+	}
+	return !strings.HasPrefix(key, "stages.")
+}

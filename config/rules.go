@@ -1,0 +1,122 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// checkRules holds the configuration against the rules between its keys. It wants a resolved configuration.
+func (c *Config) checkRules() Errors {
+	r := &rules{Config: c}
+	r.place()
+	r.model()
+	r.data()
+	r.tasksets()
+	r.optimizer()
+	r.miniBatch()
+	return r.errs
+}
+
+type rules struct {
+	*Config
+	errs Errors
+}
+
+func (r *rules) fail(key, message, hint string) {
+	r.errs = append(r.errs, r.errorFor(key, message, hint))
+}
+
+// place keeps the run inside checkpoint_root_dir.
+func (r *rules) place() {
+	for _, p := range []struct{ key, value string }{{"project", r.Project}, {"group", r.Group}, {"name", r.Name}} {
+		if p.value != "" && !filepath.IsLocal(p.value) {
+			r.fail(p.key, fmt.Sprintf("%q would put the run outside checkpoint_root_dir", p.value), "use a plain name")
+		}
+	}
+	if strings.TrimSpace(r.Name) == "" {
+		r.fail("name", "is empty", "it names the directory of the run")
+	}
+}
+
+func (r *rules) model() {
+	if r.Model.ModelPath == "" && !r.Model.ExternalModel.Enable {
+		r.fail("model.model_path", "no model is given", "set it to a model directory, a GGUF file or a hub name")
+	}
+	if n := len(r.Model.LoraConfigs); n > 1 {
+		r.fail("model.lora_configs.1", fmt.Sprintf("there are %d adapters, one can be trained", n), "keep one")
+	}
+}
+
+// data holds the mode against the data that it needs.
+func (r *rules) data() {
+	const batch, path = "buffer.train_batch_size", "buffer.trainer_input.experience_buffer.path"
+	switch {
+	case r.offline() && r.Mode != "train":
+		r.fail("algorithm.algorithm_type", fmt.Sprintf("%s trains on a dataset and does not roll out", r.Algorithm.AlgorithmType), "set mode: train")
+	case r.Mode == "train" && r.Buffer.TrainBatchSize == 0:
+		r.fail(batch, "mode train needs the number of experiences per train step", "set it to 1 or more")
+	}
+	if r.offline() && r.Buffer.TrainerInput.ExperienceBuffer.Path == "" {
+		r.fail(path, fmt.Sprintf("%s needs a dataset", r.Algorithm.AlgorithmType), "set the path of a file, a directory or a hub dataset")
+	}
+	in := r.Buffer.ExplorerInput
+	switch {
+	case !r.explores():
+	case in.Taskset != nil && len(in.Tasksets) > 0:
+		r.fail("buffer.explorer_input.tasksets", "taskset is set as well", "use one of the two")
+	case in.Taskset == nil && len(in.Tasksets) == 0:
+		r.fail("buffer.explorer_input", "mode "+r.Mode+" needs tasks", "set taskset")
+	}
+	if r.Mode == "bench" && len(in.EvalTasksets) == 0 {
+		r.fail("buffer.explorer_input", "mode bench needs tasks to evaluate", "set eval_tasksets")
+	}
+}
+
+// tasksets checks what every taskset needs that is going to run.
+func (r *rules) tasksets() {
+	names := map[string]string{}
+	for _, t := range r.Tasksets() {
+		if !t.Eval && !r.explores() {
+			continue
+		}
+		if t.Path == "" {
+			r.fail(t.Key+".path", "the taskset has no path", "set the path of a file, a directory or a hub dataset")
+		}
+		if t.DefaultWorkflowType == "" {
+			r.fail(t.Key, "the taskset has no workflow", "set default_workflow_type here or in buffer.explorer_input")
+		}
+		if n := *t.RolloutArgs.MaxTokens; n > *r.Model.MaxModelLen {
+			r.fail(t.Key+".rollout_args.max_tokens", fmt.Sprintf("is %d, more than model.max_model_len %d", n, *r.Model.MaxModelLen), "")
+		}
+		if other, twice := names[t.Name]; twice {
+			r.fail(t.Key+".name", fmt.Sprintf("%q is also the name of %s", t.Name, other), "metrics and task ids need different names")
+		}
+		names[t.Name] = t.Key
+	}
+}
+
+func (r *rules) optimizer() {
+	o := r.Algorithm.Optimizer
+	if len(o.Betas) != 2 {
+		r.fail("algorithm.optimizer.betas", fmt.Sprintf("has %d numbers, Adam has two", len(o.Betas)), "for example [0.9, 0.999]")
+	}
+	const trainer, optimizer = "trainer.grad_clip", "algorithm.optimizer.clip_grad"
+	if r.IsSet(trainer) && r.IsSet(optimizer) && r.Trainer.GradClip != o.ClipGrad {
+		r.fail(optimizer, fmt.Sprintf("is %g, but %s is %g, and both mean the same", o.ClipGrad, trainer, r.Trainer.GradClip), "keep one of them")
+	}
+}
+
+// miniBatch checks what is read of veRL's actor section.
+func (r *rules) miniBatch() {
+	for _, key := range []string{"ppo_mini_batch_size", "ppo_epochs"} {
+		v := r.actor(key)
+		if n, ok := v.(int); v != nil && (!ok || n < 1) {
+			r.fail(actorKey+"."+key, fmt.Sprintf("is %v, must be a whole number of at least 1", v), "")
+		}
+	}
+	if n, batch := r.MiniBatch(), r.Buffer.TrainBatchSize; batch > 0 && n > batch {
+		r.fail(actorKey+".ppo_mini_batch_size", fmt.Sprintf("is %d, more than the %d experiences of a train step", n, batch),
+			"it counts experiences per optimizer step; lower it or raise buffer.train_batch_size")
+	}
+}

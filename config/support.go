@@ -1,0 +1,159 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// refusal is a valid value that no part of this version supports.
+type refusal struct {
+	key  string
+	when func(c *Config) bool
+	what string // what the value asks for
+	hint string
+}
+
+const engineHint = "run with --engine cpu to use the embedded engine, or write `cpu` here"
+
+// refusals are the values that this version refuses by name, because ignoring them would change what a run does.
+var refusals = []refusal{
+	{"mode", func(c *Config) bool { return c.Mode == "serve" }, "mode serve, an OpenAI-compatible server,", ""},
+	{"mode", func(c *Config) bool { return c.Mode == "colocate" }, "mode colocate, rollout and training on one GPU,",
+		"mode both does it in one process on a CPU"},
+	{"trainer.trainer_type", func(c *Config) bool { return c.trains() && c.TrainEngine() == "verl" }, "the PyTorch engine", engineHint},
+	{"trainer.trainer_type", func(c *Config) bool { return c.trains() && c.Trainer.TrainerType == "tinker" }, "the Tinker engine", engineHint},
+	{"model.tinker.enable", func(c *Config) bool { return c.Model.Tinker.Enable }, "training through the Tinker API",
+		"use model.lora_configs to train an adapter with the embedded engine"},
+	{"model.external_model.enable", func(c *Config) bool { return c.Model.ExternalModel.Enable }, "a model behind an OpenAI-compatible API", ""},
+	{"explorer.rollout_model.engine_type", func(c *Config) bool {
+		return named(c.Explorer.RolloutModel.EngineType, "vllm", "sglang", "tinker", "external")
+	},
+		"this rollout engine", engineHint},
+	{"explorer.rollout_model.external_model_config", func(c *Config) bool { return c.Explorer.RolloutModel.ExternalModelConfig != nil },
+		"a model behind an OpenAI-compatible API", ""},
+	{"explorer.rollout_model.enable_openai_api", func(c *Config) bool { return c.Explorer.RolloutModel.EnableOpenaiAPI },
+		"an OpenAI-compatible endpoint for workflows", ""},
+	{"explorer.rollout_model.enable_multimodal", func(c *Config) bool { return c.Explorer.RolloutModel.EnableMultimodal }, "image and video input", ""},
+	{"explorer.rollout_model.ignore_eos", func(c *Config) bool { return c.Explorer.RolloutModel.IgnoreEos }, "sampling past the end-of-sequence token", ""},
+	{"explorer.auxiliary_models", func(c *Config) bool { return len(c.Explorer.AuxiliaryModels) > 0 }, "auxiliary models (judges, teachers)", ""},
+	{"explorer.over_rollout.ratio", func(c *Config) bool { return c.Explorer.OverRollout.Ratio > 0 }, "going on with part of a batch", ""},
+	{"explorer.dynamic_timeout.enable", func(c *Config) bool { return c.Explorer.DynamicTimeout.Enable }, "a timeout that follows the tasks", ""},
+	{"explorer.env_vars", func(c *Config) bool { return len(c.Explorer.EnvVars) > 0 }, "an environment of the rollout's own",
+		"set the variables before the run"},
+
+	{"synchronizer.sync_style", func(c *Config) bool { return c.Synchronizer.SyncStyle != "fixed" }, "a sync_style other than fixed", ""},
+
+	{"buffer.trainer_input.experience_buffer.replay_buffer.enable",
+		func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.ReplayBuffer.Enable }, "a priority replay buffer", ""},
+	{"buffer.trainer_input.experience_buffer.storage_type",
+		func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "sql" }, "an SQL buffer", "use queue"},
+	{"buffer.trainer_input.experience_buffer.storage_type", func(c *Config) bool {
+		return c.Mode == "train" && !c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "queue"
+	}, "training on the experiences of an explorer in another process", "use mode both, or storage_type file with experiences that were written before"},
+	{"buffer.trainer_input.auxiliary_buffers", func(c *Config) bool { return len(c.Buffer.TrainerInput.AuxiliaryBuffers) > 0 },
+		"a second source of experiences", ""},
+	{"buffer.explorer_input.tasksets", func(c *Config) bool { return c.explores() && len(c.Buffer.ExplorerInput.Tasksets) > 1 },
+		"mixing several tasksets", "use one taskset"},
+
+	{"data_processor.task_pipeline", func(c *Config) bool { return c.DataProcessor.TaskPipeline != nil }, "a task pipeline (Data-Juicer)",
+		"prepare the taskset before the run"},
+	{"data_processor.experience_pipeline.inputs", func(c *Config) bool { return len(c.DataProcessor.ExperiencePipeline.Inputs) > 0 },
+		"a second input of the experience pipeline", ""},
+	{"service.data_juicer", func(c *Config) bool { return c.Service.DataJuicer.AutoStart || c.Service.DataJuicer.ServerURL != "" },
+		"a Data-Juicer service", ""},
+	{"cod", func(c *Config) bool { return c.IsSet("cod") }, "Connect-the-Dots task packing", ""},
+
+	{"algorithm.enable_router_replay", func(c *Config) bool { return c.Algorithm.EnableRouterReplay }, "router replay of mixture-of-experts models", ""},
+	{"algorithm.rollout_correction", func(c *Config) bool { return c.Algorithm.RolloutCorrection != nil }, "rollout correction",
+		"sampler and trainer of the embedded engine agree, so there is nothing to correct"},
+	{"algorithm.bypass_old_logprobs", func(c *Config) bool { return !c.Algorithm.BypassOldLogprobs }, "old logprobs computed again by the trainer",
+		"sampler and trainer of the embedded engine agree, so true gives the same"},
+	{"algorithm.kl_penalty_fn", func(c *Config) bool { return !named(c.Algorithm.KLPenaltyFn, "", "none") }, "KL in the reward", "use kl_loss_fn"},
+	{"algorithm.algorithm_type", func(c *Config) bool { a, ok := c.parts(); return ok && a.NeedsCritic }, "an algorithm with a critic", ""},
+	{"trainer.critic_warmup", func(c *Config) bool { return c.Trainer.CriticWarmup > 0 }, "training a critic", ""},
+
+	{"model.rope_scaling", func(c *Config) bool { return c.Model.RopeScaling != nil }, "another rope scaling than the model's own",
+		"write it into the model's config.json"},
+	{"model.rope_theta", func(c *Config) bool { return c.Model.RopeTheta != nil }, "another rope base than the model's own",
+		"write it into the model's config.json"},
+	{"model.logprobs", func(c *Config) bool { return c.Model.Logprobs > 0 }, "logprobs of alternative tokens", "0 returns those of the sampled tokens"},
+	{"explorer.rollout_model.enable_return_routed_experts", func(c *Config) bool { return c.Explorer.RolloutModel.EnableReturnRoutedExperts },
+		"routed experts of mixture-of-experts models", ""},
+}
+
+func named(value string, names ...string) bool {
+	for _, n := range names {
+		if value == n {
+			return true
+		}
+	}
+	return false
+}
+
+// unsupported reports the values that this version refuses.
+func (c *Config) unsupported() Errors {
+	var errs Errors
+	refuse := func(key, what, hint string) {
+		e := c.errorFor(key, what+" is not built into this version", hint)
+		if strings.HasSuffix(what, "s") {
+			e.Message = what + " are not built into this version"
+		}
+		e.Unsupported = true
+		errs = append(errs, e)
+	}
+	for _, r := range refusals {
+		if r.when(c) {
+			refuse(r.key, r.what, r.hint)
+		}
+	}
+	for _, t := range c.Tasksets() {
+		if !t.Eval && !c.explores() {
+			continue
+		}
+		c.unsupportedTaskset(t, refuse)
+	}
+	for _, key := range c.leaves(trainerConfigKey) {
+		if !read(key) && unusedReason(key) == "" {
+			e := c.errorFor(key, "the embedded engine does not read this key of veRL", trainerConfigHint(key))
+			e.Unsupported = true
+			errs = append(errs, e)
+		}
+	}
+	return errs
+}
+
+func (c *Config) unsupportedTaskset(t TasksetEntry, refuse func(key, what, hint string)) {
+	if t.StorageType != "file" {
+		refuse(t.Key+".storage_type", fmt.Sprintf("reading tasks from %s", t.StorageType), "use file")
+	}
+	if *t.RolloutArgs.Logprobs > 0 && c.Model.Logprobs == 0 {
+		refuse(t.Key+".rollout_args.logprobs", "logprobs of alternative tokens", "0 returns those of the sampled tokens")
+	}
+	if t.Format.ImageKey != "" {
+		refuse(t.Key+".format.image_key", "image input", "")
+	}
+	if t.Format.VideoKey != "" {
+		refuse(t.Key+".format.video_key", "video input", "")
+	}
+}
+
+const trainerConfigKey = "trainer.trainer_config"
+
+// read reports whether a key of trainer_config has a meaning for the embedded engine.
+func read(key string) bool {
+	return key == actorKey+".ppo_mini_batch_size" || key == actorKey+".ppo_epochs"
+}
+
+func trainerConfigHint(key string) string {
+	switch {
+	case strings.Contains(key, ".optim."):
+		return "use algorithm.optimizer"
+	case strings.HasSuffix(key, "_ckpt_to_keep"):
+		return "use trainer.max_checkpoints_to_keep"
+	case strings.HasSuffix(key, ".grad_clip"):
+		return "use trainer.grad_clip"
+	case strings.Contains(key, ".rollout_correction"):
+		return "sampler and trainer of the embedded engine agree, so there is nothing to correct"
+	}
+	return "of trainer_config it reads actor_rollout_ref.actor.ppo_mini_batch_size and ppo_epochs"
+}

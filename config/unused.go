@@ -1,0 +1,178 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Note is a key that is set but has no meaning for the engine of the run.
+type Note struct {
+	Key    string `json:"key"`
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Reason string `json:"reason"`
+}
+
+const (
+	placement = "placement on GPUs: the embedded engine uses the cores of this machine"
+	gpuEngine = "a setting of GPU rollout engines"
+	training  = "a setting of GPU training engines"
+	runners   = "a setting of upstream's runner processes: rollouts are goroutines here"
+)
+
+// unused are the keys that have no meaning for the embedded engine, with everything below them. They are accepted, because leaving them out
+// would not change what the engine does, and listed in the plan.
+var unused = []struct{ key, reason string }{
+	{"cluster", placement},
+	{"ray_namespace", "there is no Ray cluster"},
+	{"ignore_validator_suggestions", "there is no GPU memory check"},
+	{"monitor.enable_ray_timeline", "there is no Ray cluster"},
+	{"monitor.shared_run", "explorer and trainer always share one run"},
+	{"log.group_by_node", "one process has one machine"},
+	{"algorithm.optimizer.fused", training},
+	{"algorithm.optimizer.foreach", training},
+	{"model.trust_remote_code", "no Python code is run"},
+	{"model.fully_sharded_loras", gpuEngine},
+	{"model.max_cpu_loras", gpuEngine},
+	{"model.lora_configs.*.lora_dtype", "adapters are float32"},
+	{"model.critic_model_path", "no critic is trained"},
+	{"model.tinker", "the Tinker API is not used"},
+	{"model.external_model", "no external model is used"},
+	{"buffer.trainer_input.experience_buffer.max_retry_times", "the queue is in memory"},
+	{"buffer.trainer_input.experience_buffer.max_retry_interval", "the queue is in memory"},
+	{"buffer.trainer_input.experience_buffer.replay_buffer", "replay is off"},
+	{"explorer.concurrent_mode", runners},
+	{"explorer.runner_prepare_concurrency", runners},
+	{"explorer.runner_prepare_max_retries", runners},
+	{"explorer.max_repeat_times_per_runner", runners},
+	{"explorer.runner_state_report_interval", runners},
+	{"explorer.max_inflight_batches", "only sync_style fully_async reads it"},
+	{"explorer.dynamic_timeout", "it is off"},
+	{"explorer.over_rollout", "it is off"},
+	{"explorer.proxy_port", "only mode serve reads it"},
+	{"explorer.listen_address", "only mode serve reads it"},
+	{"explorer.service_status_check_interval", "only mode serve reads it"},
+	{"explorer.min_running_model_num", "only mode serve reads it"},
+	{"explorer.db_url", "only mode serve reads it"},
+	{"explorer.rollout_model.engine_num", placement},
+	{"explorer.rollout_model.tensor_parallel_size", placement},
+	{"explorer.rollout_model.data_parallel_size", placement},
+	{"explorer.rollout_model.pipeline_parallel_size", placement},
+	{"explorer.rollout_model.enable_expert_parallel", placement},
+	{"explorer.rollout_model.gpu_memory_utilization", placement},
+	{"explorer.rollout_model.weight_sync_buffer_size", placement},
+	{"explorer.rollout_model.extra_engine_args", gpuEngine},
+	{"explorer.rollout_model.use_v1", gpuEngine},
+	{"explorer.rollout_model.enforce_eager", gpuEngine},
+	{"explorer.rollout_model.enable_prefix_caching", "the embedded engine always shares the prompt of a group"},
+	{"explorer.rollout_model.enable_chunked_prefill", gpuEngine},
+	{"explorer.rollout_model.enable_runtime_lora_updating", gpuEngine},
+	{"explorer.rollout_model.dtype", "the embedded engine samples with the weights that it trains"},
+	{"explorer.rollout_model.trust_remote_code", "no Python code is run"},
+	{"explorer.rollout_model.enable_history", "what is sampled is always recorded"},
+	{"explorer.rollout_model.enable_log_requests", "the embedded engine serves no HTTP"},
+	{"explorer.rollout_model.base_port", "the embedded engine serves no HTTP"},
+	{"explorer.rollout_model.api_key", "the embedded engine serves no HTTP"},
+	{"explorer.rollout_model.enable_auto_tool_choice", "the embedded engine serves no HTTP"},
+	{"explorer.rollout_model.tool_call_parser", "the embedded engine serves no HTTP"},
+	{"explorer.rollout_model.reasoning_parser", "the embedded engine serves no HTTP"},
+	{"synchronizer.group_name", placement},
+	{"synchronizer.wait_for_checkpoint", "upstream does not use it either"},
+	{"trainer.trainer_strategy", placement},
+	{"trainer.use_dynamic_bsz", "the embedded engine always cuts micro-batches by tokens; the gradient does not depend on it"},
+	{"trainer.use_remove_padding", "the embedded engine never computes padding"},
+	{"trainer.balance_batch", placement},
+	{"trainer.ulysses_sequence_parallel_size", placement},
+	{"trainer.fix_actor_microbatch_loss_scale", "the gradient of the embedded engine does not depend on the micro-batches"},
+	{"trainer.param_offload", placement},
+	{"trainer.optimizer_offload", placement},
+	{"trainer.grad_offload", placement},
+	{"trainer.offload_policy", placement},
+	{"trainer.save_strategy", "one process saves"},
+	{"trainer.save_hf_checkpoint", "every checkpoint is a Hugging Face directory"},
+	{"trainer.enable_preview", "samples are in the logs, not in a table of the monitor"},
+	{"trainer.trust_remote_code", "no Python code is run"},
+	{"trainer.megatron", placement},
+	{trainerConfigKey + ".critic", "no critic is trained"},
+	{trainerConfigKey + ".actor_rollout_ref.hybrid_engine", placement},
+	{trainerConfigKey + ".actor_rollout_ref.rollout", "upstream does not use it either"},
+	{trainerConfigKey + ".actor_rollout_ref.ref", training},
+	{trainerConfigKey + ".actor_rollout_ref.model.use_remove_padding", training},
+	{trainerConfigKey + ".actor_rollout_ref.model.enable_gradient_checkpointing", training},
+	{trainerConfigKey + ".actor_rollout_ref.model.enable_activation_offload", training},
+	{trainerConfigKey + ".actor_rollout_ref.model.use_fused_kernels", training},
+	{trainerConfigKey + ".actor_rollout_ref.model.fused_kernel_options", training},
+	{actorKey + ".strategy", placement},
+	{actorKey + ".use_dynamic_bsz", training},
+	{actorKey + ".ppo_micro_batch_size", training},
+	{actorKey + ".ppo_micro_batch_size_per_gpu", training},
+	{actorKey + ".ppo_max_token_len_per_gpu", training},
+	{actorKey + ".ulysses_sequence_parallel_size", placement},
+	{actorKey + ".use_torch_compile", training},
+	{actorKey + ".entropy_checkpointing", training},
+	{actorKey + ".entropy_from_logits_with_chunking", training},
+	{actorKey + ".fsdp_config", placement},
+	{actorKey + ".checkpoint", training},
+	{actorKey + ".megatron", placement},
+	{trainerConfigKey + ".trainer.balance_batch", placement},
+}
+
+// unusedReason says why a key has no meaning for the embedded engine, "" if it has one.
+func unusedReason(key string) string {
+	for _, u := range unused {
+		if below(key, u.key) {
+			return u.reason
+		}
+	}
+	return ""
+}
+
+// below reports whether a key is the pattern or under it; * stands for any segment.
+func below(key, pattern string) bool {
+	k, p := strings.Split(key, "."), strings.Split(pattern, ".")
+	if len(k) < len(p) {
+		return false
+	}
+	for i := range p {
+		if p[i] != "*" && p[i] != k[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Unused lists the keys that are set and have no meaning for the embedded engine, in file order.
+func (c *Config) Unused() []Note {
+	var notes []Note
+	for _, key := range c.leaves("") {
+		reason := unusedReason(key)
+		if b := c.Buffer.TrainerInput.ExperienceBuffer; key == "buffer.trainer_input.experience_buffer.path" && b != nil && b.StorageType == "queue" {
+			reason = "the queue is in memory and part of the checkpoint; no copy is written"
+		}
+		if reason != "" {
+			p := c.Pos(key)
+			notes = append(notes, Note{Key: key, File: p.File, Line: p.Line, Reason: reason})
+		}
+	}
+	return notes
+}
+
+// leaves lists the keys at or below a key that are written and hold a value rather than keys, in file order.
+func (c *Config) leaves(root string) []string {
+	inner := map[string]bool{}
+	for key := range c.source.positions {
+		inner[parent(key)] = true
+	}
+	var keys []string
+	for key := range c.source.positions {
+		if !inner[key] && (root == "" || below(key, root)) && !strings.HasPrefix(key, "stages.") {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		p, q := c.Pos(a), c.Pos(b)
+		return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Col, q.Col), cmp.Compare(a, b))
+	})
+	return keys
+}
