@@ -51,8 +51,8 @@ func newFrameSequence(data json.RawMessage, where string) (frame, error) {
 }
 
 type templatePiece struct {
-	SpecialToken *templateItem `json:"SpecialToken"`
-	Sequence     *templateItem `json:"Sequence"`
+	SpecialToken *templateItem `json:"SpecialToken,omitempty"`
+	Sequence     *templateItem `json:"Sequence,omitempty"`
 }
 
 type templateItem struct {

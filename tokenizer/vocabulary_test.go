@@ -125,10 +125,12 @@ func TestWrittenFilesInTransformers(t *testing.T) {
 	if err := tok.WriteFiles(dir); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(python, "-c", `import json, sys
+	cmd := exec.Command(python, "-c", `import json, sys
 from transformers import AutoTokenizer
 t = AutoTokenizer.from_pretrained(sys.argv[1])
-print(json.dumps(t(sys.argv[2]).input_ids + [t.eos_token_id]))`, dir, text).Output()
+print(json.dumps(t(sys.argv[2]).input_ids + [t.eos_token_id]))`, dir, text)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
