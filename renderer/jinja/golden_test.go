@@ -1,0 +1,135 @@
+package jinja
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// record is what Python made of a template and a context; testdata/record.py writes it.
+type record struct {
+	Text        string
+	Generations [][2]int // characters
+	Error       string
+}
+
+var recordedAt = time.Date(2026, 11, 5, 14, 7, 9, 0, time.UTC)
+
+func loadGolden(t testing.TB) (contexts []map[string]any, snippets []string, golden struct {
+	Templates map[string][]record
+	Snippets  []record
+},
+) {
+	t.Helper()
+	var raw []map[string]json.RawMessage
+	readJSON(t, "contexts.json", &raw)
+	for _, c := range raw {
+		variables := map[string]any{}
+		for id, v := range c {
+			variables[id] = v
+		}
+		contexts = append(contexts, variables)
+	}
+	readJSON(t, "snippets.json", &snippets)
+	readJSON(t, "golden.json.gz", &golden)
+	return contexts, snippets, golden
+}
+
+func readJSON(t testing.TB, name string, v any) {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d := json.NewDecoder(f)
+	if strings.HasSuffix(name, ".gz") {
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d = json.NewDecoder(z)
+	}
+	if err := d.Decode(v); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+func renderSource(name, src string, context map[string]any) (Output, error) {
+	tpl, err := Parse(name, src)
+	if err != nil {
+		return Output{}, err
+	}
+	tpl.Clock = func() time.Time { return recordedAt }
+	return tpl.Render(context)
+}
+
+func TestTemplatesMatchPython(t *testing.T) {
+	contexts, _, golden := loadGolden(t)
+	for name, records := range golden.Templates {
+		src, err := os.ReadFile(filepath.Join("testdata", "templates", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(records) != len(contexts) {
+			t.Fatalf("%s: %d records of %d contexts: run testdata/record.py", name, len(records), len(contexts))
+		}
+		for i, want := range records {
+			got, err := renderSource(name, string(src), contexts[i])
+			if diff := compareRecord(got, err, want); diff != "" {
+				t.Errorf("%s, context %d: %s", name, i, diff)
+			}
+		}
+	}
+}
+
+func TestSnippetsMatchPython(t *testing.T) {
+	contexts, snippets, golden := loadGolden(t)
+	if len(snippets) != len(golden.Snippets) {
+		t.Fatalf("%d records of %d snippets: run testdata/record.py", len(golden.Snippets), len(snippets))
+	}
+	for i, want := range golden.Snippets {
+		got, err := renderSource("snippet", snippets[i], contexts[1])
+		if diff := compareRecord(got, err, want); diff != "" {
+			t.Errorf("%q: %s", snippets[i], diff)
+		}
+	}
+}
+
+// compareRecord says how a render differs from Python's. Where Python fails this package must fail, and raise_exception
+// must carry the same message; errors of this package alone are allowed only for what it declares not to support.
+func compareRecord(got Output, err error, want record) string {
+	var e *Error
+	if err != nil && (!errors.As(err, &e) || e.Line == 0) {
+		return "an error without a line: " + err.Error()
+	}
+	switch {
+	case want.Error != "" && err == nil:
+		return "rendered " + quote(got.Text) + ", Python fails: " + want.Error
+	case want.Error != "":
+		if message, raised := strings.CutPrefix(want.Error, "TemplateError: "); raised && (e.Kind != Raised || e.Msg != message) {
+			return "error " + err.Error() + ", Python raises " + message
+		}
+		return ""
+	case err != nil:
+		return err.Error() + "; Python renders " + quote(want.Text)
+	case got.Text != want.Text:
+		return "\n got " + quote(got.Text) + "\nwant " + quote(want.Text)
+	}
+	if len(got.Generations) != len(want.Generations) && !got.Untracked {
+		return "generations differ in number"
+	}
+	for i, g := range got.Generations {
+		chars := [2]int{utf8.RuneCountInString(got.Text[:g[0]]), utf8.RuneCountInString(got.Text[:g[1]])}
+		if chars != want.Generations[i] {
+			return "generation spans differ"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,221 @@
+package jinja
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// expression parses a full expression, inline if included.
+func (p *parser) expression() (expr, error) {
+	leave, err := p.enter()
+	defer leave()
+	if err != nil {
+		return nil, err
+	}
+	at := line(p.peek().line)
+	e, err := p.or()
+	for err == nil && p.skipName("if") {
+		node := &condition{line: at, then: e}
+		p.conditional++
+		if node.test, err = p.or(); err == nil && p.skipName("else") {
+			node.otherwise, err = p.expression()
+		}
+		p.conditional--
+		e, at = node, line(p.peek().line)
+	}
+	return e, err
+}
+
+// leftAssociative parses operand (op operand)*, op being what match accepts and consumes.
+func (p *parser) leftAssociative(operand func() (expr, error), match func() (string, bool), join func(at line, op string, l, r expr) expr) (expr, error) {
+	at := line(p.peek().line)
+	left, err := operand()
+	for length := 0; err == nil; length++ {
+		op, ok := match()
+		if !ok {
+			return left, nil
+		}
+		if err := p.link(length); err != nil {
+			return nil, err
+		}
+		var right expr
+		if right, err = operand(); err == nil {
+			left = join(at, op, left, right)
+		}
+	}
+	return nil, err
+}
+
+func (p *parser) word(w string) func() (string, bool) {
+	return func() (string, bool) { return w, p.skipName(w) }
+}
+
+func (p *parser) anyOf(ops ...string) func() (string, bool) {
+	return func() (string, bool) {
+		if op := p.peek().kind; slices.Contains(ops, op) {
+			p.next++
+			return op, true
+		}
+		return "", false
+	}
+}
+
+func joinLogic(at line, op string, l, r expr) expr { return &logic{at, op == "and", l, r} }
+
+func joinBinary(at line, op string, l, r expr) expr { return &binary{at, op, l, r} }
+
+func (p *parser) or() (expr, error) { return p.leftAssociative(p.and, p.word("or"), joinLogic) }
+
+func (p *parser) and() (expr, error) { return p.leftAssociative(p.not, p.word("and"), joinLogic) }
+
+func (p *parser) not() (expr, error) {
+	leave, err := p.enter()
+	defer leave()
+	if err != nil {
+		return nil, err
+	}
+	if !p.isName("not") {
+		return p.comparison()
+	}
+	at := line(p.take().line)
+	operand, err := p.not()
+	return &not{at, operand}, err
+}
+
+func (p *parser) comparison() (expr, error) {
+	node := &compare{line: line(p.peek().line)}
+	var err error
+	node.first, err = p.sum()
+	for err == nil {
+		op := p.peek().kind
+		switch {
+		case slices.Contains([]string{"==", "!=", "<", "<=", ">", ">="}, op):
+			p.next++
+		case p.skipName("in"):
+			op = "in"
+		case p.isName("not") && p.lookahead().kind == tokName && p.lookahead().text == "in":
+			p.next += 2
+			op = "not in"
+		default:
+			if len(node.ops) == 0 {
+				return node.first, nil
+			}
+			return node, nil
+		}
+		var operand expr
+		if operand, err = p.sum(); err == nil {
+			node.ops, node.rest = append(node.ops, op), append(node.rest, operand)
+		}
+	}
+	return nil, err
+}
+
+func (p *parser) sum() (expr, error) {
+	return p.leftAssociative(p.concat, p.anyOf("+", "-"), joinBinary)
+}
+
+func (p *parser) concat() (expr, error) {
+	at := line(p.peek().line)
+	first, err := p.product()
+	if err != nil || !p.is("~") {
+		return first, err
+	}
+	node := &concat{at, []expr{first}}
+	for p.skip("~") {
+		part, err := p.product()
+		if err != nil {
+			return nil, err
+		}
+		node.parts = append(node.parts, part)
+	}
+	return node, nil
+}
+
+func (p *parser) product() (expr, error) {
+	return p.leftAssociative(p.power, p.anyOf("*", "/", "//", "%"), joinBinary)
+}
+
+// power is left associative in Jinja.
+func (p *parser) power() (expr, error) {
+	operand := func() (expr, error) { return p.unary(true) }
+	return p.leftAssociative(operand, p.anyOf("**"), joinBinary)
+}
+
+func (p *parser) unary(withFilter bool) (expr, error) {
+	leave, err := p.enter()
+	defer leave()
+	if err != nil {
+		return nil, err
+	}
+	var node expr
+	if t := p.peek(); t.kind == "-" || t.kind == "+" {
+		p.next++
+		operand, err := p.unary(false)
+		if err != nil {
+			return nil, err
+		}
+		node = &unary{line(t.line), t.kind, operand}
+	} else if node, err = p.primary(false); err != nil {
+		return nil, err
+	}
+	if node, err = p.postfix(node); err != nil || !withFilter {
+		return node, err
+	}
+	return p.filterExpression(node)
+}
+
+func (p *parser) primary(namespaces bool) (expr, error) {
+	t := p.take()
+	at := line(t.line)
+	switch t.kind {
+	case tokName:
+		switch t.text {
+		case "true", "True":
+			return &constant{at, true}, nil
+		case "false", "False":
+			return &constant{at, false}, nil
+		case "none", "None":
+			return &constant{at, nil}, nil
+		}
+		if namespaces && p.skip(".") {
+			attr, err := p.expect(tokName)
+			return &nsTarget{at, t.text, attr.text}, err
+		}
+		return &name{at, t.text}, nil
+	case tokString:
+		value := t.text
+		for p.is(tokString) {
+			value += p.take().text
+		}
+		return &constant{at, value}, nil
+	case tokInteger:
+		v, err := strconv.ParseInt(t.text, 0, 64)
+		if t.text[0] == '0' && strings.Trim(t.text, "0") == "" {
+			v, err = 0, nil
+		}
+		if err != nil {
+			return nil, p.fail(Unsupported, "the integer %s beyond 64 bits", t.text)
+		}
+		return &constant{at, v}, nil
+	case tokFloat:
+		v, _ := strconv.ParseFloat(t.text, 64) // out of range gives an infinity, as in Python
+		return &constant{at, v}, nil
+	case "(":
+		e, err := p.tuple(tupleRules{condition: true, parentheses: true})
+		if err == nil {
+			_, err = p.expect(")")
+		}
+		return e, err
+	case "[":
+		items, err := p.items("]", p.expression)
+		return &listLit{at, items}, err
+	case "{":
+		return p.dict(at)
+	}
+	return nil, failAt(t, "unexpected %s", describe(t))
+}
+
+func failAt(t token, format string, args ...any) error {
+	return at(failf(Syntax, format, args...), t.line)
+}

@@ -1,0 +1,112 @@
+package jinja
+
+import (
+	"errors"
+	"time"
+)
+
+// Limits bound one render, as a template is untrusted input.
+type Limits struct {
+	Steps int // nodes evaluated, items visited, and 64 bytes of text built, each one step
+	Size  int // bytes of the output and of any text, items of any list
+	Depth int // nested calls of macros and recursive loops
+}
+
+// DefaultLimits allow far more than any chat template needs: a render that reaches them runs for about a second.
+var DefaultLimits = Limits{Steps: 20_000_000, Size: 64 << 20, Depth: 200}
+
+// Template is a parsed template. It is safe for concurrent use once its fields are set.
+type Template struct {
+	Limits Limits           // DefaultLimits after Parse
+	Clock  func() time.Time // what strftime_now reads; time.Now after Parse
+
+	name string
+	body []stmt
+	root *scope
+}
+
+// Parse reads a template; name stands for it in errors. Errors are of type [*Error].
+func Parse(name, src string) (*Template, error) {
+	body, err := parse(src)
+	if err != nil {
+		return nil, named(err, name)
+	}
+	return &Template{Limits: DefaultLimits, Clock: time.Now, name: name, body: body, root: resolve(body)}, nil
+}
+
+// Output is a rendered template.
+type Output struct {
+	Text string
+	// Generations are the byte ranges of Text, [begin, end), that {% generation %} blocks wrote, in order.
+	Generations [][2]int
+	// Untracked is true when a generation block ran inside a macro or a captured block, whose place in Text is not known;
+	// Generations then lacks it.
+	Untracked bool
+}
+
+// Render runs the template with variables, which [FromGo] must be able to convert. Errors are of type [*Error].
+func (t *Template) Render(variables map[string]any) (Output, error) {
+	r := &run{limits: t.Limits, clock: t.Clock, variables: make(map[string]Value, len(variables)), out: &limitedText{limit: t.Limits.Size}}
+	for id, v := range variables {
+		c, err := FromGo(v)
+		if err != nil {
+			return Output{}, named(failf(Type, "variable %s: %v", id, err), t.name)
+		}
+		r.variables[id] = c
+	}
+	frame, err := r.enter(t.root, nil)
+	if err == nil {
+		_, err = r.exec(t.body, frame)
+	}
+	if err != nil {
+		return Output{}, named(err, t.name)
+	}
+	return Output{Text: r.out.String(), Generations: r.generations, Untracked: r.untracked}, nil
+}
+
+// HasGenerations reports whether the template marks what the assistant wrote with {% generation %}.
+func (t *Template) HasGenerations() bool { return hasGenerations(t.body) }
+
+func hasGenerations(body []stmt) bool {
+	for _, node := range body {
+		var inner [][]stmt
+		switch n := node.(type) {
+		case *callBlock:
+			if n.generation {
+				return true
+			}
+			inner = [][]stmt{n.body}
+		case *ifStmt:
+			inner = [][]stmt{n.then, n.otherwise}
+			for _, elif := range n.elifs {
+				inner = append(inner, []stmt{elif})
+			}
+		case *forStmt:
+			inner = [][]stmt{n.body, n.otherwise}
+		case *setBlock:
+			inner = [][]stmt{n.body}
+		case *withStmt:
+			inner = [][]stmt{n.body}
+		case *filterBlock:
+			inner = [][]stmt{n.body}
+		case *macroStmt:
+			inner = [][]stmt{n.body}
+		}
+		for _, body := range inner {
+			if hasGenerations(body) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// named makes an error of this package one of the named template.
+func named(err error, template string) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = failf(Type, "%v", err)
+	}
+	e.Template = template
+	return e
+}
