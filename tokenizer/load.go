@@ -16,6 +16,12 @@ const (
 	chatTemplateFile = "chat_template.jinja"
 )
 
+// In reports whether dir holds a tokenizer that Load reads.
+func In(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, definitionFile))
+	return err == nil && info.Mode().IsRegular()
+}
+
 // Load reads the tokenizer of a model directory in Hugging Face's layout: tokenizer.json and, where present,
 // tokenizer_config.json, special_tokens_map.json and chat_template.jinja.
 func Load(dir string) (*Tokenizer, error) {

@@ -77,7 +77,7 @@ func (v *Vocabulary) definition() (*definition, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &definition{Version: "1.0", Model: &modelDefinition{Type: "BPE", Vocab: vocab}, AddedTokens: v.addedTokens()}
+	d := &definition{Version: "1.0", Model: &modelDefinition{Type: "BPE", Vocab: vocab, Merges: mergeList{}}, AddedTokens: v.addedTokens()}
 	if d.PostProcessor, err = v.postProcessor(); err != nil {
 		return nil, err
 	}
