@@ -87,10 +87,14 @@ func (c *Config) json(dtype string) map[string]any {
 		raw = c.synthesised()
 	}
 	raw["architectures"] = []string{families[c.Architecture].class}
-	if _, newer := raw["dtype"]; newer {
+	_, newer := raw["dtype"]
+	_, older := raw["torch_dtype"]
+	if newer {
 		raw["dtype"] = dtype
 	}
-	raw["torch_dtype"] = dtype
+	if older || !newer {
+		raw["torch_dtype"] = dtype
+	}
 	return raw
 }
 
