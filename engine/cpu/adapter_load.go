@@ -1,0 +1,66 @@
+package cpu
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"strings"
+)
+
+// addAdapters makes low-rank adapters the trained weights, new ones or those of a PEFT directory.
+func (e *Engine) addAdapters() error {
+	o := *e.opts.LoRA
+	file, err := openAdapter(&o)
+	if err != nil {
+		return err
+	}
+	if e.adapters, err = newAdapterLayout(e.cfg, e.base, &o); err != nil {
+		return err
+	}
+	e.opts.LoRA = &o
+	if e.trained, err = e.arena.Float32(e.adapters.size); err != nil {
+		return fmt.Errorf("cpu: adapters: %w", err)
+	}
+	if file != nil {
+		err = readTensors(e.pool, &e.adapters.layout, e.trained, file)
+	} else {
+		e.initialiseAdapters(o.Seed)
+	}
+	if err != nil {
+		return err
+	}
+	if err := e.takeOptimizerMemory(); err != nil {
+		return err
+	}
+	e.weights = viewModel(e.cfg, e.base, e.baseFlat, e.adapters, e.trained)
+	e.grads = viewModel(e.cfg, e.base, nil, e.adapters, e.gradient)
+	e.reference = viewModel(e.cfg, e.base, e.baseFlat, nil, nil)
+	return nil
+}
+
+// initialiseAdapters draws every A from U(−1/√in, 1/√in), as PEFT's Kaiming initialisation does, and leaves every B at 0. Each number
+// depends only on the seed, the tensor's name and its index.
+func (e *Engine) initialiseAdapters(seed uint64) {
+	for _, s := range e.adapters.slots {
+		if !strings.HasSuffix(s.name, suffixA) {
+			continue
+		}
+		h := fnv.New64a()
+		h.Write([]byte(s.name))
+		key, bound := mix(mix(seed)^h.Sum64()), 1/math.Sqrt(float64(s.shape[1]))
+		values := e.adapters.in(e.trained, s.name)
+		e.pool.Run((len(values)+4095)/4096, func(task int) {
+			for i := task * 4096; i < min(len(values), (task+1)*4096); i++ {
+				values[i] = float32(float64(int64(mix(key+uint64(i)))>>11) * 0x1p-52 * bound)
+			}
+		})
+	}
+}
+
+// mix is one round of SplitMix64 (Steele, Lea & Flood 2014).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,119 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// Engine trains one model. It implements trinity.Engine; calls from several goroutines take turns.
+type Engine struct {
+	mu      sync.Mutex
+	opts    Options
+	cfg     *modelfile.Config
+	pool    *kernel.Pool
+	ownPool bool
+	arena   *kernel.Arena // weights, gradient, moments
+
+	base     *layout
+	baseFlat []float32      // all weights of the model; frozen under LoRA
+	adapters *adapterLayout // nil without LoRA
+
+	trained, gradient []float32 // of what is trained: baseFlat, or the adapters
+	moment1, moment2  []float32 // of AdamW
+	weights, grads    *model
+	reference         *model // frozen; nil unless asked for
+	steps             int64  // optimizer steps done
+	published         int64  // version of the last Publish
+	hasPublished      bool   // there was one
+	behind            bool   // an optimizer step came after the last Publish
+	publishedWeights  []float32
+	updater           Updater
+	rope              ropeTables
+	work              workspace
+	headSpace         headSpace
+	packing           packing
+	shareNothing      bool // computes shared prompts once per sequence: for tests of sharing
+	logitsBudget      int  // bytes
+	mergeScratch      []float32
+	accumulating      bool // a gradient was added since the last optimizer step
+}
+
+var _ trinity.Engine = (*Engine)(nil)
+
+// Updater is what receives published weights: the engine's sampler.
+type Updater interface {
+	// Update takes over the weights of a version. tensor returns them merged with the adapters, under their Hugging Face names; what
+	// it returned is valid until the next call of it.
+	Update(version int64, tensor func(name string) ([]float32, error)) error
+}
+
+// Open reads a model, or makes random weights if opts say so, and takes all memory that training needs.
+func Open(opts Options) (*Engine, error) {
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	source, err := openModel(opts)
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close()
+	e := &Engine{opts: opts, cfg: source.Config, pool: opts.Pool, arena: kernel.NewArena(), logitsBudget: logitsBudget}
+	if e.pool == nil {
+		e.pool, e.ownPool = kernel.NewPool(0), true
+	}
+	e.rope.cfg = e.cfg
+	if err := e.load(source); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// Config describes the model.
+func (e *Engine) Config() *modelfile.Config { return e.cfg }
+
+// Attach makes Publish and LoadState hand their weights to u.
+func (e *Engine) Attach(u Updater) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.updater = u
+}
+
+// Steps counts the optimizer steps done, those before a resume included.
+func (e *Engine) Steps() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.steps
+}
+
+// Parameters counts the numbers that are trained.
+func (e *Engine) Parameters() int64 {
+	slots := e.base.slots
+	if e.adapters != nil {
+		slots = e.adapters.slots
+	}
+	var n int64
+	for _, s := range slots {
+		n += int64(s.size())
+	}
+	return n
+}
+
+// Close gives all memory back; the engine is of no use afterwards.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	err := errors.Join(e.work.free(), e.headSpace.free(), e.arena.Free())
+	if e.ownPool {
+		e.pool.Close()
+	}
+	e.weights, e.grads, e.reference = nil, nil, nil
+	if err != nil {
+		return fmt.Errorf("cpu: closing: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+)
+
+const (
+	headChunk    = 512       // rows whose logits are computed at once
+	logitsBudget = 512 << 20 // bytes of logits that are kept from forward to backward; more are computed again
+)
+
+// headSpace is the memory of the vocabulary projection: one row per wanted log-probability. It grows to the largest batch.
+type headSpace struct {
+	arena     *kernel.Arena
+	rows      int
+	kept      int           // rows of logits that have memory
+	hidden    kernel.Matrix // [rows, H] before the final norm
+	normed    kernel.Matrix // [rows, H]
+	dNormed   kernel.Matrix // [rows, H]
+	logits    []float32     // [kept · V]
+	rstd      []float32     // [rows]
+	lse       []float32     // [rows]
+	logprob   []float32     // [rows] nats
+	entropy   []float32     // [rows] nats
+	dLogprob  []float32     // [rows]
+	dEntropy  []float32     // [rows]
+	index     []int32       // [rows] packed row
+	targets   []int32       // [rows]
+	recompute bool          // logits of a chunk are gone when the next is computed
+}
+
+// reserve makes room for n rows. keep asks for the logits of all of them, which is granted within the budget.
+func (h *headSpace) reserve(e *Engine, n int, keep bool) error {
+	kept := min(n, headChunk)
+	h.recompute = n > headChunk
+	if keep && n*e.cfg.VocabSize*4 <= e.logitsBudget {
+		kept, h.recompute = n, false
+	}
+	if n > h.rows || kept > h.kept {
+		if err := h.grow(e, max(n, h.rows), max(kept, h.kept)); err != nil {
+			return err
+		}
+	}
+	h.index, h.targets = h.index[:0], h.targets[:0]
+	return nil
+}
+
+func (h *headSpace) grow(e *Engine, rows, kept int) error {
+	if err := h.free(); err != nil {
+		return err
+	}
+	recompute := h.recompute
+	*h = headSpace{arena: kernel.NewArena(), rows: rows, kept: kept, recompute: recompute}
+	var err error
+	vector := func(n int) []float32 {
+		v, failed := h.arena.Float32(n)
+		if failed != nil && err == nil {
+			err = fmt.Errorf("cpu: vocabulary projection of %d tokens: %w", rows, failed)
+		}
+		return v
+	}
+	H := e.cfg.HiddenSize
+	matrix := func() kernel.Matrix { return kernel.Matrix{Data: vector(rows * H), Rows: rows, Cols: H, Stride: H} }
+	h.hidden, h.normed, h.dNormed = matrix(), matrix(), matrix()
+	h.logits = vector(kept * e.cfg.VocabSize)
+	for _, v := range []*[]float32{&h.rstd, &h.lse, &h.logprob, &h.entropy, &h.dLogprob, &h.dEntropy} {
+		*v = vector(rows)
+	}
+	h.index, h.targets = make([]int32, 0, rows), make([]int32, 0, rows)
+	return err
+}
+
+func (h *headSpace) free() error {
+	if h.arena == nil {
+		return nil
+	}
+	return h.arena.Free()
+}
+
+// score fills logprob, entropy and what backward needs for every head row of p, given the last hidden states.
+func (e *Engine) score(m *model, p *packing, out kernel.Matrix, keep bool) error {
+	h, n := &e.headSpace, len(p.head)
+	if err := h.reserve(e, n, keep); err != nil {
+		return err
+	}
+	for _, r := range p.head {
+		h.index, h.targets = append(h.index, r.row), append(h.targets, r.target)
+	}
+	hidden := h.hidden.RowRange(0, n)
+	e.gather(hidden, out, h.index)
+	kernel.RMSNorm(e.pool, h.normed.RowRange(0, n), hidden, m.norm, float32(e.cfg.RMSNormEps), h.rstd[:n])
+	e.eachChunk(n, func(from, to int) {
+		logits := e.chunkLogits(m, p, from, to)
+		kernel.LogitStats(e.pool, logits, h.targets[from:to], h.lse[from:to], h.entropy[from:to], h.logprob[from:to])
+	})
+	return nil
+}
+
+func (e *Engine) eachChunk(n int, do func(from, to int)) {
+	for from := 0; from < n; from += headChunk {
+		do(from, min(n, from+headChunk))
+	}
+}
+
+// logitsOf is the memory of a chunk's logits.
+func (e *Engine) logitsOf(from, to int) kernel.Matrix {
+	at := 0
+	if !e.headSpace.recompute {
+		at = from * e.cfg.VocabSize
+	}
+	return kernel.NewMatrix(e.headSpace.logits[at:], to-from, e.cfg.VocabSize)
+}
+
+// chunkLogits computes the logits of some head rows, divided by their temperatures.
+func (e *Engine) chunkLogits(m *model, p *packing, from, to int) kernel.Matrix {
+	logits := e.logitsOf(from, to)
+	kernel.MatMul(e.pool, logits, e.headSpace.normed.RowRange(from, to), m.head.T(), false)
+	e.eachRow(to-from, func(i int) {
+		if t := p.head[from+i].temperature; t != 1 {
+			kernel.Scale(logits.Row(i), logits.Row(i), 1/t)
+		}
+	})
+	return logits
+}
+
+// backScore adds the gradient of the head by dLogprob and dEntropy to grad, and to dOut [rows, H], which it clears first.
+func (e *Engine) backScore(m, grad *model, p *packing, dOut kernel.Matrix) {
+	h, n := &e.headSpace, len(p.head)
+	for i, r := range p.head {
+		h.dLogprob[i] /= r.temperature
+		h.dEntropy[i] /= r.temperature
+	}
+	e.eachChunk(n, func(from, to int) {
+		logits := e.logitsOf(from, to)
+		if h.recompute {
+			e.chunkLogits(m, p, from, to)
+		}
+		kernel.LogitBackward(e.pool, logits, h.targets[from:to], h.lse[from:to], h.entropy[from:to], h.dLogprob[from:to], h.dEntropy[from:to])
+		kernel.MatMul(e.pool, h.dNormed.RowRange(from, to), logits, m.head, false)
+		if grad.head.Rows > 0 {
+			kernel.MatMul(e.pool, grad.head, logits.T(), h.normed.RowRange(from, to), true)
+		}
+	})
+	dHidden := h.normed.RowRange(0, n) // the normed states have served
+	e.clearRows(dHidden)
+	kernel.RMSNormBackward(e.pool, dHidden, h.dNormed.RowRange(0, n), h.hidden.RowRange(0, n), m.norm, h.rstd[:n], grad.norm)
+	e.clearRows(dOut)
+	e.scatterAdd(dOut, dHidden, h.index)
+}

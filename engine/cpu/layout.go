@@ -1,0 +1,141 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// align is the granularity of places in a flat parameter vector, in elements: one cache line.
+const align = 16
+
+// slot is the place of a tensor in a flat parameter vector.
+type slot struct {
+	name  string
+	shape []int
+	from  int
+}
+
+func (s slot) size() int {
+	n := 1
+	for _, d := range s.shape {
+		n *= d
+	}
+	return n
+}
+
+// layout places tensors in one flat vector, so that optimizer, clipping and saving need no structure. Tensors of one group are
+// neighbours: q, k and v become one matrix, gate and up another.
+type layout struct {
+	slots []slot // in the order of the vector
+	index map[string]int
+	size  int // elements, gaps included; gaps stay 0
+}
+
+// add places a group of neighbours.
+func (l *layout) add(group ...slot) {
+	l.size = (l.size + align - 1) / align * align
+	for _, s := range group {
+		s.from = l.size
+		l.index[s.name] = len(l.slots)
+		l.slots = append(l.slots, s)
+		l.size += s.size()
+	}
+}
+
+// find is the slot of a tensor, by its Hugging Face name.
+func (l *layout) find(name string) (slot, bool) {
+	i, ok := l.index[name]
+	if !ok {
+		return slot{}, false
+	}
+	return l.slots[i], true
+}
+
+// in is the tensor's part of a flat vector; nil if the layout has no such tensor or flat is nil.
+func (l *layout) in(flat []float32, name string) []float32 {
+	s, ok := l.find(name)
+	if !ok || flat == nil {
+		return nil
+	}
+	return flat[s.from : s.from+s.size() : s.from+s.size()]
+}
+
+// block is the matrix [rows of all names, in] that neighbouring tensors form.
+func (l *layout) block(flat []float32, names ...string) kernel.Matrix {
+	if flat == nil {
+		return kernel.Matrix{}
+	}
+	rows, cols, from := 0, 0, -1
+	for _, name := range names {
+		s, ok := l.find(name)
+		if !ok {
+			return kernel.Matrix{}
+		}
+		if from < 0 {
+			from = s.from
+		}
+		rows += s.shape[0]
+		cols = s.size() / s.shape[0]
+	}
+	return kernel.NewMatrix(flat[from:from+rows*cols], rows, cols)
+}
+
+// layerGroups are the tensors of a layer that stand beside one another, below "model.layers.N.".
+var layerGroups = [][]string{
+	{"input_layernorm.weight"},
+	{"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"},
+	{"self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"},
+	{"self_attn.q_norm.weight"},
+	{"self_attn.k_norm.weight"},
+	{"self_attn.o_proj.weight"},
+	{"self_attn.o_proj.bias"},
+	{"post_attention_layernorm.weight"},
+	{"mlp.gate_proj.weight", "mlp.up_proj.weight"},
+	{"mlp.gate_proj.bias", "mlp.up_proj.bias"},
+	{"mlp.down_proj.weight"},
+	{"mlp.down_proj.bias"},
+}
+
+const (
+	embeddingName = "model.embed_tokens.weight"
+	finalNormName = "model.norm.weight"
+	headName      = "lm_head.weight"
+)
+
+func layerPrefix(layer int) string { return fmt.Sprintf("model.layers.%d.", layer) }
+
+// modelLayout places every tensor of a model.
+func modelLayout(cfg *modelfile.Config) (*layout, error) {
+	shapes := map[string][]int{}
+	for _, t := range cfg.Tensors() {
+		shapes[t.Name] = t.Shape
+	}
+	l := &layout{index: map[string]int{}}
+	place := func(names ...string) {
+		var group []slot
+		for _, name := range names {
+			if shape, ok := shapes[name]; ok {
+				group = append(group, slot{name: name, shape: shape})
+			}
+		}
+		l.add(group...)
+	}
+	place(embeddingName)
+	for layer := range cfg.NumLayers {
+		for _, group := range layerGroups {
+			names := make([]string, len(group))
+			for i, name := range group {
+				names[i] = layerPrefix(layer) + name
+			}
+			place(names...)
+		}
+	}
+	place(finalNormName)
+	place(headName)
+	if len(l.slots) != len(shapes) {
+		return nil, fmt.Errorf("cpu: the config demands %d tensors, of which this engine knows %d", len(shapes), len(l.slots))
+	}
+	return l, nil
+}

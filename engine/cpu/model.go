@@ -1,0 +1,77 @@
+package cpu
+
+import (
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// model views flat vectors as the parts of a transformer: of weights, or of their gradient, where a part without data is frozen.
+type model struct {
+	embedding kernel.Matrix // [V, H]
+	head      kernel.Matrix // [V, H]; the embedding if tied
+	norm      []float32     // [H]
+	layers    []layer
+}
+
+// layer is one transformer block.
+type layer struct {
+	attentionNorm []float32 // [H]
+	qNorm, kNorm  []float32 // [HeadDim]; nil unless the model has them
+	qkv           linear    // [q+k+v, H]
+	output        linear    // [H, q]
+	mlpNorm       []float32 // [H]
+	gateUp        linear    // [2I, H]
+	down          linear    // [H, I]
+}
+
+// linear is y = x·Wᵀ + bias, plus the low-rank updates of parts of its outputs.
+type linear struct {
+	weight kernel.Matrix // [out, in]
+	bias   []float32     // [out] or nil
+	down   kernel.Matrix // [r, in] the A of all adapters, stacked; empty without adapters
+	up     []lowRank
+}
+
+// lowRank is one adapter's B: outputs [from, to) += scale · B·(A·x), where A is rows [rank·i, rank·(i+1)) of linear.down.
+type lowRank struct {
+	from, to int
+	b        kernel.Matrix // [to−from, r]
+}
+
+// viewModel views base weights (or their gradient) and, if adapters is not nil, LoRA weights (or their gradient). Either flat vector may
+// be nil.
+func viewModel(cfg *modelfile.Config, base *layout, flat []float32, adapters *adapterLayout, adapterFlat []float32) *model {
+	m := &model{embedding: base.block(flat, embeddingName), norm: base.in(flat, finalNormName)}
+	m.head = m.embedding
+	if !cfg.TieEmbeddings {
+		m.head = base.block(flat, headName)
+	}
+	for i := range cfg.NumLayers {
+		prefix := layerPrefix(i)
+		view := func(modules ...string) linear {
+			weights, biases := make([]string, len(modules)), make([]string, len(modules))
+			for j, module := range modules {
+				weights[j], biases[j] = prefix+module+".weight", prefix+module+".bias"
+			}
+			l := linear{weight: base.block(flat, weights...)}
+			if _, ok := base.find(biases[0]); ok {
+				l.bias = base.block(flat, biases...).Data
+			}
+			if adapters != nil {
+				adapters.view(&l, base, adapterFlat, prefix, modules)
+			}
+			return l
+		}
+		m.layers = append(m.layers, layer{
+			attentionNorm: base.in(flat, prefix+"input_layernorm.weight"),
+			qNorm:         base.in(flat, prefix+"self_attn.q_norm.weight"),
+			kNorm:         base.in(flat, prefix+"self_attn.k_norm.weight"),
+			qkv:           view("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+			output:        view("self_attn.o_proj"),
+			mlpNorm:       base.in(flat, prefix+"post_attention_layernorm.weight"),
+			gateUp:        view("mlp.gate_proj", "mlp.up_proj"),
+			down:          view("mlp.down_proj"),
+		})
+	}
+	return m
+}

@@ -1,0 +1,79 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// Publish hands the current weights, merged with the adapters, to the attached sampler.
+func (e *Engine) Publish(ctx context.Context, version int64) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := e.update(version, e.trained); err != nil {
+		return err
+	}
+	e.published, e.hasPublished, e.behind = version, true, false
+	return nil
+}
+
+func (e *Engine) update(version int64, trained []float32) error {
+	if e.updater == nil {
+		return nil
+	}
+	if err := e.updater.Update(version, func(name string) ([]float32, error) { return e.merged(trained, name) }); err != nil {
+		return fmt.Errorf("cpu: publishing version %d: %w", version, err)
+	}
+	return nil
+}
+
+// merged is a tensor of the model that trained weights make, valid until the next call.
+func (e *Engine) merged(trained []float32, name string) ([]float32, error) {
+	s, ok := e.base.find(name)
+	if !ok {
+		return nil, fmt.Errorf("cpu: the model has no tensor %s", name)
+	}
+	if e.adapters == nil {
+		return e.base.in(trained, name), nil
+	}
+	weight := e.base.in(e.baseFlat, name)
+	module := strings.TrimSuffix(name, ".weight")
+	if _, ok := e.adapters.find(nameA(module)); !ok {
+		return weight, nil
+	}
+	e.mergeScratch = slices.Grow(e.mergeScratch[:0], s.size())[:s.size()]
+	dst := kernel.NewMatrix(e.mergeScratch, s.shape[0], s.shape[1])
+	e.adapters.merged(e.pool, dst, kernel.NewMatrix(weight, s.shape[0], s.shape[1]), trained, module)
+	return dst.Data[:s.size()], nil
+}
+
+// weightSource offers the current weights, merged, to writers of model files.
+type weightSource struct{ e *Engine }
+
+func (s weightSource) Names() []string {
+	var names []string
+	for _, t := range s.e.cfg.Tensors() {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+func (s weightSource) Tensor(name string) (modelfile.Tensor, error) {
+	at, ok := s.e.base.find(name)
+	if !ok {
+		return modelfile.Tensor{}, fmt.Errorf("cpu: the model has no tensor %s", name)
+	}
+	width := at.size() / at.shape[0]
+	return modelfile.NewTensor(name, at.shape, func(dst []float32, from, to int) error {
+		values := s.e.base.in(s.e.baseFlat, name)
+		copy(dst, values[from*width:to*width])
+		return nil
+	}), nil
+}

@@ -1,0 +1,82 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// ropeTables hold cosines and sines by position. All sequences use the table at row 0, but for "dynamic" scaling, where each length over
+// the model's own has frequencies, and so a table, of its own.
+type ropeTables struct {
+	cfg      *modelfile.Config
+	cos, sin kernel.Matrix // [positions of all tables, HeadDim/2]
+	base     int           // positions of the table at row 0
+	starts   map[int]int   // sequence length → row where its own table begins
+}
+
+func (t *ropeTables) ownTable(length int) bool {
+	s := t.cfg.RopeScaling
+	return s != nil && s.Type == "dynamic" && length > t.cfg.MaxPositions
+}
+
+// prepare makes tables that suffice for a batch.
+func (t *ropeTables) prepare(batch []*trinity.Experience) {
+	base, missing := t.base, false
+	lengths := map[int]bool{}
+	for _, e := range batch {
+		n := len(e.Tokens)
+		if !t.ownTable(n) {
+			base = max(base, n)
+			continue
+		}
+		lengths[n] = true
+		if _, ok := t.starts[n]; !ok {
+			missing = true
+		}
+	}
+	if base == t.base && !missing {
+		return
+	}
+	if base > t.base {
+		base = (base + 255) &^ 255
+	}
+	t.build(base, lengths)
+}
+
+func (t *ropeTables) build(base int, lengths map[int]bool) {
+	half, rows := t.cfg.HeadDim/2, base
+	t.base, t.starts = base, map[int]int{}
+	for n := range lengths {
+		t.starts[n] = rows
+		rows += n
+	}
+	t.cos, t.sin = kernel.NewMatrix(make([]float32, rows*half), rows, half), kernel.NewMatrix(make([]float32, rows*half), rows, half)
+	t.fill(0, base, t.cfg.MaxPositions)
+	for n, from := range t.starts {
+		t.fill(from, n, n)
+	}
+}
+
+// fill writes n positions from a row on, for sequences of so many tokens. The arithmetic is that of the sampler, so that both compute the
+// same bits.
+func (t *ropeTables) fill(from, n, length int) {
+	inverse, scale := t.cfg.InverseFrequencies(length)
+	for position := range n {
+		cos, sin := t.cos.Row(from+position), t.sin.Row(from+position)
+		for i, f := range inverse {
+			sine, cosine := math.Sincos(float64(position) * f)
+			cos[i], sin[i] = float32(cosine*scale), float32(sine*scale)
+		}
+	}
+}
+
+// start is the row where the table of a sequence of so many tokens begins.
+func (t *ropeTables) start(length int) int {
+	if t.ownTable(length) {
+		return t.starts[length]
+	}
+	return 0
+}

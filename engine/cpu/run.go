@@ -1,0 +1,158 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Forward returns the streams of every experience under the current weights. Sequences that do not fit the planned memory at once are
+// computed one part of the batch after another.
+func (e *Engine) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.scoreAll(ctx, e.weights, b, want)
+}
+
+// Reference is Forward under the frozen reference: the base weights under LoRA, the initial weights otherwise.
+func (e *Engine) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.TokenStats, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.reference == nil {
+		return nil, fmt.Errorf("cpu: no reference weights are kept; open the engine with Options.Reference")
+	}
+	return e.scoreAll(ctx, e.reference, b, trinity.Streams{})
+}
+
+func (e *Engine) scoreAll(ctx context.Context, m *model, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
+	if err := e.check(b, want); err != nil {
+		return nil, err
+	}
+	stats := make([]trinity.TokenStats, 0, len(b.Experiences))
+	for part := b.Experiences; len(part) > 0; {
+		n, tokens := 0, 0
+		for n < len(part) && (n == 0 || tokens+len(part[n].Tokens) <= e.opts.MaxTokens) {
+			tokens += len(part[n].Tokens)
+			n++
+		}
+		e.pack(part[:n])
+		if err := e.logprobs(ctx, m, false); err != nil {
+			return nil, err
+		}
+		stats = append(stats, e.stats(part[:n], want)...)
+		part = part[n:]
+	}
+	return stats, nil
+}
+
+// ForwardBackward adds the gradient of the loss to the gradient. Metrics are the loss's.
+func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	want := loss.Streams()
+	if err := e.check(b, want); err != nil {
+		return nil, err
+	}
+	e.pack(b.Experiences)
+	if err := e.logprobs(ctx, e.weights, true); err != nil {
+		return nil, err
+	}
+	grads, metrics, err := loss.Loss(b, e.stats(b.Experiences, want))
+	if err != nil {
+		return nil, err
+	}
+	if err := e.takeGrads(b, grads); err != nil {
+		return nil, err
+	}
+	if len(e.packing.head) == 0 {
+		return metrics, nil
+	}
+	e.accumulating = true
+	e.backScore(e.weights, e.grads, &e.packing, e.work.dOut.RowRange(0, len(e.packing.tokens)))
+	return metrics, e.backward(ctx, e.weights, e.grads, &e.packing)
+}
+
+// check refuses batches that cannot be computed.
+func (e *Engine) check(b *trinity.Batch, want trinity.Streams) error {
+	if want.Value {
+		return fmt.Errorf("cpu: a loss asks for values, but this engine has no value head: use an algorithm without a critic")
+	}
+	for _, x := range b.Experiences {
+		if err := x.Check(); err != nil {
+			return fmt.Errorf("cpu: %w", err)
+		}
+		for t, token := range x.Tokens {
+			if token < 0 || int(token) >= e.cfg.VocabSize {
+				return fmt.Errorf("cpu: experience %s: token %d at position %d is outside the vocabulary of %d", x.ID, token, t, e.cfg.VocabSize)
+			}
+		}
+	}
+	return nil
+}
+
+func (e *Engine) pack(batch []*trinity.Experience) {
+	e.rope.prepare(batch)
+	e.packing.pack(batch, !e.shareNothing, e.rope.start)
+}
+
+// logprobs computes all head rows of the packing.
+func (e *Engine) logprobs(ctx context.Context, m *model, train bool) error {
+	if len(e.packing.head) == 0 {
+		return nil
+	}
+	out, err := e.forward(ctx, m, &e.packing, train)
+	if err != nil {
+		return err
+	}
+	return e.score(m, &e.packing, out, train)
+}
+
+// stats spreads head rows over the sequences.
+func (e *Engine) stats(batch []*trinity.Experience, want trinity.Streams) []trinity.TokenStats {
+	stats := make([]trinity.TokenStats, len(batch))
+	for i, x := range batch {
+		stats[i].Logprob = make([]float32, len(x.Tokens))
+		if want.Entropy {
+			stats[i].Entropy = make([]float32, len(x.Tokens))
+		}
+	}
+	for i, r := range e.packing.head {
+		s := &stats[r.experience]
+		s.Logprob[r.position] = e.headSpace.logprob[i]
+		if want.Entropy {
+			s.Entropy[r.position] = e.headSpace.entropy[i]
+		}
+	}
+	return stats
+}
+
+// takeGrads collects the loss's derivatives by head row.
+func (e *Engine) takeGrads(b *trinity.Batch, grads []trinity.TokenGrads) error {
+	if len(grads) != len(b.Experiences) {
+		return fmt.Errorf("cpu: the loss returned %d gradients for %d experiences", len(grads), len(b.Experiences))
+	}
+	for i, g := range grads {
+		x := b.Experiences[i]
+		if g.Logprob != nil && len(g.Logprob) != len(x.Tokens) || g.Entropy != nil && len(g.Entropy) != len(x.Tokens) {
+			return fmt.Errorf("cpu: the loss returned gradients of length %d and %d for experience %s of %d tokens", len(g.Logprob), len(g.Entropy), x.ID, len(x.Tokens))
+		}
+	}
+	h := &e.headSpace
+	for i, r := range e.packing.head {
+		g := grads[r.experience]
+		h.dLogprob[i], h.dEntropy[i] = at(g.Logprob, r.position), at(g.Entropy, r.position)
+		if sum := float64(h.dLogprob[i]) + float64(h.dEntropy[i]); math.IsNaN(sum) || math.IsInf(sum, 0) {
+			return fmt.Errorf("cpu: the loss has a derivative that is not a finite number at token %d of experience %s", r.position, b.Experiences[r.experience].ID)
+		}
+	}
+	return nil
+}
+
+func at(v []float32, t int32) float32 {
+	if v == nil {
+		return 0
+	}
+	return v[t]
+}

@@ -1,0 +1,190 @@
+package cpu
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile/safetensors"
+)
+
+// Files of a state directory.
+const (
+	stateName   = "state.json"
+	tensorsName = "state.safetensors"
+)
+
+// stateFormat is the version of the layout of a state directory.
+const stateFormat = 1
+
+// state is everything of a run that is not a tensor.
+type state struct {
+	Format       int      `json:"format"`
+	Steps        int64    `json:"optimizer_steps"`
+	Published    int64    `json:"published_version"`
+	HasPublished bool     `json:"has_published"`
+	Behind       bool     `json:"published_weights_differ"` // the tensors published.* are the sampler's weights then
+	Kernels      string   `json:"kernels"`                  // set that computed; all sets give the same bits, so another may go on
+	LoRA         *loraTag `json:"lora,omitempty"`
+}
+
+// loraTag is what two runs must agree on.
+type loraTag struct {
+	Rank    int      `json:"rank"`
+	Scale   float32  `json:"scale"`
+	Modules []string `json:"modules"`
+}
+
+func (e *Engine) loraTag() *loraTag {
+	if e.adapters == nil {
+		return nil
+	}
+	return &loraTag{Rank: e.adapters.rank, Scale: e.adapters.scale, Modules: e.adapters.modules}
+}
+
+func (e *Engine) trainedLayout() *layout {
+	if e.adapters != nil {
+		return &e.adapters.layout
+	}
+	return e.base
+}
+
+// SaveState writes master weights (or adapters), moments, counters and, where they differ, the published weights to dir, which exists.
+// A gradient is not part of a state: call it after OptimStep.
+func (e *Engine) SaveState(ctx context.Context, dir string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.accumulating {
+		return fmt.Errorf("cpu: state asked for between ForwardBackward and OptimStep: a resumed run would lose the gradient")
+	}
+	behind := e.hasPublished && e.behind
+	if behind && e.publishedWeights == nil {
+		return fmt.Errorf("cpu: the sampler has version %d and the weights are newer, so a resumed run would not be exact: open the engine with Options.KeepPublished", e.published)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	parts := map[string][]float32{"weights.": e.trained, "exp_avg.": e.moment1, "exp_avg_sq.": e.moment2}
+	if behind {
+		parts["published."] = e.publishedWeights
+	}
+	var entries []safetensors.Entry
+	for prefix, flat := range parts {
+		for _, s := range e.trainedLayout().slots {
+			entries = append(entries, safetensors.Float32s(prefix+s.name, s.shape, flat[s.from:s.from+s.size()]))
+		}
+	}
+	if err := safetensors.Write(filepath.Join(dir, tensorsName), entries, nil); err != nil {
+		return fmt.Errorf("cpu: state: %w", err)
+	}
+	return writeJSON(filepath.Join(dir, stateName), state{
+		Format: stateFormat, Steps: e.steps, Published: e.published, HasPublished: e.hasPublished, Behind: behind, Kernels: kernel.Active(), LoRA: e.loraTag(),
+	})
+}
+
+// LoadState reads what SaveState wrote and hands the published weights to the attached sampler. On error the engine must not be used.
+func (e *Engine) LoadState(ctx context.Context, dir string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s, err := e.readState(filepath.Join(dir, stateName))
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, tensorsName)
+	file, err := safetensors.Open(path)
+	if err != nil {
+		return fmt.Errorf("cpu: state: %w", err)
+	}
+	defer file.Close()
+	parts := map[string][]float32{"weights.": e.trained, "exp_avg.": e.moment1, "exp_avg_sq.": e.moment2}
+	if s.Behind {
+		if e.publishedWeights == nil {
+			return fmt.Errorf("cpu: %s holds published weights of their own: open the engine with Options.KeepPublished", path)
+		}
+		parts["published."] = e.publishedWeights
+	}
+	for prefix, flat := range parts {
+		if err := e.readFlat(file, prefix, flat); err != nil {
+			return err
+		}
+	}
+	e.clearFlat(e.gradient)
+	e.steps, e.published, e.hasPublished, e.behind, e.accumulating = s.Steps, s.Published, s.HasPublished, s.Behind, false
+	switch {
+	case !s.HasPublished:
+		return nil
+	case s.Behind:
+		return e.update(s.Published, e.publishedWeights)
+	}
+	return e.update(s.Published, e.trained)
+}
+
+func (e *Engine) readState(path string) (state, error) {
+	var s state
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return s, fmt.Errorf("cpu: state: %w", err)
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return s, fmt.Errorf("cpu: %s: %w", path, err)
+	}
+	if s.Format != stateFormat {
+		return s, fmt.Errorf("cpu: %s has format %d; this version reads %d", path, s.Format, stateFormat)
+	}
+	mine, theirs := e.loraTag(), s.LoRA
+	if (mine == nil) != (theirs == nil) || mine != nil && (mine.Rank != theirs.Rank || mine.Scale != theirs.Scale || !slices.Equal(mine.Modules, theirs.Modules)) {
+		return s, fmt.Errorf("cpu: %s is of a run with LoRA %s, this engine was opened with %s", path, describe(theirs), describe(mine))
+	}
+	return s, nil
+}
+
+func describe(l *loraTag) string {
+	if l == nil {
+		return "off"
+	}
+	return fmt.Sprintf("rank %d, scale %v, %v", l.Rank, l.Scale, l.Modules)
+}
+
+// readFlat fills a flat vector from the tensors with a prefix.
+func (e *Engine) readFlat(file *safetensors.File, prefix string, flat []float32) error {
+	for _, s := range e.trainedLayout().slots {
+		t, ok := file.Tensor(prefix + s.name)
+		if !ok || !slices.Equal(t.Shape, s.shape) {
+			return fmt.Errorf("cpu: %s: tensor %s has shape %v; expected %v", file.Path, prefix+s.name, t.Shape, s.shape)
+		}
+		if err := t.Range(flat[s.from:s.from+s.size()], 0); err != nil {
+			return fmt.Errorf("cpu: state: %w", err)
+		}
+	}
+	return nil
+}
+
+// writeJSON writes a file and syncs it.
+func writeJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("cpu: %s: %w", path, err)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("cpu: %w", err)
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("cpu: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+# Writes tiny models and what PyTorch and transformers say of them: log-probabilities, entropies and gradients of two losses.
+# usage: record.py [OUT_DIR]      needs torch, transformers, safetensors
+import gzip, json, os, sys
+import torch
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+
+out = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
+base = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+            vocab_size=64, max_position_embeddings=64, bos_token_id=0, eos_token_id=1, pad_token_id=None, attn_implementation="eager")
+rope = lambda **k: dict(rope_parameters=dict(rope_theta=10000.0, **k))
+llama3 = rope(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
+models = {
+    "llama": LlamaConfig(**base, tie_word_embeddings=False, **rope(rope_type="default")),
+    "llama3_bias_tied": LlamaConfig(**base, tie_word_embeddings=True, attention_bias=True, mlp_bias=True, **llama3),
+    "qwen2": Qwen2Config(**base, tie_word_embeddings=True, **rope(rope_type="default")),
+    "qwen3": Qwen3Config(**base, head_dim=16, tie_word_embeddings=True, **rope(rope_type="default")),
+    "mistral": MistralConfig(**base, sliding_window=5, tie_word_embeddings=False, **rope(rope_type="default")),
+}
+scalings = {
+    "linear": dict(rope_type="linear", factor=4.0),
+    "dynamic": dict(rope_type="dynamic", factor=2.0),
+    "yarn": dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16),
+}
+
+def initialise(m, seed):
+    g = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, p in sorted(m.named_parameters()):
+            if p.dim() == 2:
+                v = torch.randn(p.shape, generator=g) / p.shape[1] ** 0.5
+            elif name.endswith("norm.weight"):
+                v = 1 + 0.2 * torch.randn(p.shape, generator=g)
+            else:
+                v = 0.1 * torch.randn(p.shape, generator=g)
+            p.copy_(v.half().float())  # so that the file can be F16
+
+def sequences():
+    g = torch.Generator().manual_seed(7)
+    r = lambda n: torch.randint(2, 64, (n,), generator=g).tolist()
+    prompt, seqs = r(6), []
+    for n in (9, 4, 12):  # a group that shares its prompt
+        seqs.append(dict(tokens=prompt + r(n), mask=[False] * 6 + [True] * n, prompt_len=6, temperature=0.7))
+    t = r(21)  # several turns: holes in the mask, everything after the first token may be trained
+    seqs.append(dict(tokens=t, mask=[False] + [i % 7 not in (2, 3) for i in range(1, 21)], prompt_len=1, temperature=1.3))
+    seqs.append(dict(tokens=r(5), mask=[False] * 5, prompt_len=3, temperature=1.0))  # nothing to train
+    for s in seqs:
+        n = len(s["tokens"])
+        s["w_logprob"] = [round(x, 3) for x in torch.randn(n, generator=g).tolist()]
+        s["w_entropy"] = [round(x, 3) for x in (0.3 * torch.randn(n, generator=g)).tolist()]
+    return seqs
+
+def streams(m, s, temperature):
+    ids = torch.tensor([s["tokens"]])
+    z = m(input_ids=ids).logits[0].float() / temperature
+    lp = torch.log_softmax(z, -1)
+    pick = lp[:-1].gather(1, ids[0, 1:, None])[:, 0]
+    ent = -(lp.exp() * lp).sum(-1)[:-1]
+    zero = torch.zeros(1)
+    mask = torch.tensor(s["mask"])
+    return torch.where(mask, torch.cat([zero, pick]), 0.0), torch.where(mask, torch.cat([zero, ent]), 0.0)
+
+def losses(m, seqs):
+    trained = sum(sum(s["mask"]) for s in seqs)
+    nll = -sum(streams(m, s, 1.0)[0].sum() for s in seqs) / trained
+    mix = 0
+    for s in seqs:
+        lp, ent = streams(m, s, s["temperature"])
+        mix = mix + (lp * torch.tensor(s["w_logprob"]) + ent * torch.tensor(s["w_entropy"])).sum() / trained
+    return nll, mix
+
+def grads(m, loss):
+    m.zero_grad()
+    loss.backward()
+    return {n: p.grad.clone().contiguous() for n, p in m.named_parameters() if p.grad is not None}
+
+class LoRA(torch.nn.Module):  # Hu et al. 2021: W·x + (alpha/rank)·B·A·x
+    def __init__(self, base, rank, alpha, g):
+        super().__init__()
+        self.base = base
+        self.scale = alpha / rank
+        self.lora_A = torch.nn.Parameter((torch.randn(rank, base.in_features, generator=g) / base.in_features ** 0.5).half().float())
+        self.lora_B = torch.nn.Parameter((0.3 * torch.randn(base.out_features, rank, generator=g)).half().float())
+    def forward(self, x):
+        return self.base(x) + self.scale * (x @ self.lora_A.T @ self.lora_B.T)
+
+def add_lora(m, rank, alpha):
+    g = torch.Generator().manual_seed(3)
+    for p in m.parameters():
+        p.requires_grad_(False)
+    for layer in m.model.layers:
+        for holder, names in ((layer.self_attn, ("q_proj", "k_proj", "v_proj", "o_proj")), (layer.mlp, ("gate_proj", "up_proj", "down_proj"))):
+            for n in names:
+                setattr(holder, n, LoRA(getattr(holder, n), rank, alpha, g))
+
+def reference(m, seqs):
+    nll, mix = losses(m, seqs)
+    tensors = {"nll." + k: v for k, v in grads(m, nll).items()}
+    nll, mix = losses(m, seqs)
+    tensors.update({"mix." + k: v for k, v in grads(m, mix).items()})
+    with torch.no_grad():
+        rows = []
+        for s in seqs:
+            lp, _ = streams(m, s, 1.0)
+            lpt, ent = streams(m, s, s["temperature"])
+            rows.append(dict(logprob=lp.tolist(), logprob_t=lpt.tolist(), entropy_t=ent.tolist()))
+    return dict(nll=nll.item(), mix=mix.item(), rows=rows), tensors
+
+def write_model(name, m):
+    d = os.path.join(out, name)
+    os.makedirs(d, exist_ok=True)
+    save_file({k: v.detach().half().contiguous() for k, v in m.named_parameters()}, os.path.join(d, "model.safetensors"), metadata={"format": "pt"})
+    m.config.save_pretrained(d)
+    return d
+
+def write_json(path, value):
+    with open(path, "wb") as f, gzip.GzipFile(fileobj=f, mode="wb", mtime=0, filename="") as z:
+        z.write(json.dumps(value).encode())
+
+def main():
+    seqs = sequences()
+    write_json(os.path.join(out, "sequences.json.gz"), seqs)
+    for name, cfg in models.items():
+        m = AutoModelForCausalLM.from_config(cfg, attn_implementation="eager")
+        initialise(m, 11)
+        d = write_model(name, m)
+        ref, tensors = reference(m, seqs)
+        write_json(os.path.join(d, "reference.json.gz"), ref)
+        save_file(tensors, os.path.join(d, "gradients.safetensors"))
+        if name == "qwen2":
+            add_lora(m, 4, 8)
+            save_file({"base_model.model." + k.replace(".base.", "."): v.detach().half().contiguous() for k, v in m.named_parameters() if "lora_" in k
+                       for k in [k + ".weight"]}, os.path.join(d, "adapter_model.safetensors"), metadata={"format": "pt"})
+            json.dump(dict(peft_type="LORA", r=4, lora_alpha=8, target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
+                           bias="none", task_type="CAUSAL_LM", base_model_name_or_path="", fan_in_fan_out=False, use_rslora=False), open(os.path.join(d, "adapter_config.json"), "w"))
+            ref, tensors = reference(m, seqs)
+            write_json(os.path.join(d, "reference_lora.json.gz"), ref)
+            save_file(tensors, os.path.join(d, "gradients_lora.safetensors"))
+    scaled = {}
+    for name, parameters in scalings.items():
+        m = AutoModelForCausalLM.from_config(LlamaConfig(**{**base, "max_position_embeddings": 16 if name == "dynamic" else 64}, tie_word_embeddings=False, **rope(**parameters)), attn_implementation="eager")
+        initialise(m, 11)  # the same weights as "llama"
+        scaled[name] = dict(config=m.config.to_dict(), logprob=[streams(m, s, 1.0)[0].tolist() for s in seqs])
+    write_json(os.path.join(out, "rope_scalings.json.gz"), scaled)
+    write_json(os.path.join(out, "adamw.json.gz"), adamw())
+
+def adamw():  # three steps with clipping, as torch.optim.AdamW and clip_grad_norm_ do them
+    g = torch.Generator().manual_seed(5)
+    p = torch.nn.Parameter(torch.randn(300, generator=g))
+    start, steps = p.detach().tolist(), []
+    opt = torch.optim.AdamW([p], lr=1e-2, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
+    for i in range(3):
+        p.grad = torch.randn(300, generator=g) * (0.02, 1.0, 0.3)[i]
+        gradient = p.grad.tolist()
+        norm = torch.nn.utils.clip_grad_norm_([p], 2.0).item()
+        opt.step()
+        steps.append(dict(grad=gradient, norm=norm, after=p.detach().tolist()))
+    return dict(lr=1e-2, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1, clip=2.0, start=start, steps=steps)
+
+main()
