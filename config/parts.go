@@ -127,10 +127,10 @@ func (c *Config) SampleEngine() string {
 	}
 }
 
-// SyncMethod is how weights reach the sampler: "memory" or "checkpoint". In one process nccl and hccl mean memory; in the other modes the
-// two sides only meet in files.
+// SyncMethod is how weights reach the sampler: "memory" in mode both, where it is one process, and "checkpoint" in the others, where
+// explorer and trainer only meet in files.
 func (c *Config) SyncMethod() string {
-	if c.Mode == "both" && c.Synchronizer.SyncMethod != "checkpoint" {
+	if c.Mode == "both" {
 		return "memory"
 	}
 	return "checkpoint"

@@ -59,6 +59,10 @@ func (p *pluginCheck) partOf(kind, key, given, own string, args map[string]any) 
 	if name == "" {
 		name = own
 	}
+	if _, known := registry.Find(kind); !known && name == own && len(args) == 0 {
+		p.seen[key+"="+name] = true
+		return // the type's own part needs no look-up
+	}
 	if name == "" && len(args) > 0 && p.Algorithm.AlgorithmType != "" {
 		if _, ok := p.parts(); ok {
 			p.errs = append(p.errs, p.errorFor(key+"_args", fmt.Sprintf("%s has no %s", p.Algorithm.AlgorithmType, lastKey(key)), "remove the arguments"))

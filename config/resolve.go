@@ -128,6 +128,10 @@ func (r *resolution) models() {
 	setDefault(&m.CriticModelPath, m.ModelPath)
 	setDefault(&r.Explorer.RolloutModel.ModelPath, m.ModelPath)
 	inherit(&r.Trainer.TrustRemoteCode, &m.TrustRemoteCode)
+	inherit(&m.EnableThinking, r.Explorer.RolloutModel.EnableThinking)
+	if m.ChatTemplatePath == "" {
+		setDefault(&m.CustomChatTemplate, r.Explorer.RolloutModel.ChatTemplate)
+	}
 	all := []*InferenceModel{&r.Explorer.RolloutModel}
 	for i := range r.Explorer.AuxiliaryModels {
 		all = append(all, &r.Explorer.AuxiliaryModels[i])
@@ -170,8 +174,17 @@ func (r *resolution) buffers() {
 			"leave it out")
 	}
 	setDefault(&b.SchemaType, schema)
+	const storage = "buffer.trainer_input.experience_buffer.storage_type"
+	if r.offline() {
+		if r.IsSet(storage) && b.StorageType == "queue" {
+			r.fail(storage, fmt.Sprintf("%s reads a dataset, not a queue", r.Algorithm.AlgorithmType), "set it to file, or leave it out")
+		}
+		if b.StorageType == "queue" {
+			b.StorageType = "file"
+		}
+	}
 	if b.StorageType == "file" && r.Mode == "both" {
-		r.warn("buffer.trainer_input.experience_buffer.storage_type", "mode both passes experiences through a queue, not a file")
+		r.warn(storage, "mode both passes experiences through a queue, not a file")
 		b.StorageType = "queue"
 	}
 }

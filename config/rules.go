@@ -89,10 +89,11 @@ func (r *rules) tasksets() {
 		if n := *t.RolloutArgs.MaxTokens; n > *r.Model.MaxModelLen {
 			r.fail(t.Key+".rollout_args.max_tokens", fmt.Sprintf("is %d, more than model.max_model_len %d", n, *r.Model.MaxModelLen), "")
 		}
-		if other, twice := names[t.Name]; twice {
-			r.fail(t.Key+".name", fmt.Sprintf("%q is also the name of %s", t.Name, other), "metrics and task ids need different names")
+		kind := fmt.Sprint(t.Eval, t.Name)
+		if other, twice := names[kind]; twice {
+			r.fail(t.Key+".name", fmt.Sprintf("%q is also the name of %s", t.Name, other), "metrics need different names")
 		}
-		names[t.Name] = t.Key
+		names[kind] = t.Key
 	}
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -17,8 +18,8 @@ const engineHint = "run with --engine cpu to use the embedded engine, or write `
 
 // refusals are the values that this version refuses by name, because ignoring them would change what a run does.
 var refusals = []refusal{
-	{"mode", func(c *Config) bool { return c.Mode == "serve" }, "mode serve, an OpenAI-compatible server,", ""},
-	{"mode", func(c *Config) bool { return c.Mode == "colocate" }, "mode colocate, rollout and training on one GPU,",
+	{"mode", func(c *Config) bool { return c.Mode == "serve" }, "mode serve, an OpenAI-compatible server", ""},
+	{"mode", func(c *Config) bool { return c.Mode == "colocate" }, "mode colocate, rollout and training on one GPU",
 		"mode both does it in one process on a CPU"},
 	{"trainer.trainer_type", func(c *Config) bool { return c.trains() && c.TrainEngine() == "verl" }, "the PyTorch engine", engineHint},
 	{"trainer.trainer_type", func(c *Config) bool { return c.trains() && c.Trainer.TrainerType == "tinker" }, "the Tinker engine", engineHint},
@@ -34,7 +35,6 @@ var refusals = []refusal{
 	{"explorer.rollout_model.enable_openai_api", func(c *Config) bool { return c.Explorer.RolloutModel.EnableOpenaiAPI },
 		"an OpenAI-compatible endpoint for workflows", ""},
 	{"explorer.rollout_model.enable_multimodal", func(c *Config) bool { return c.Explorer.RolloutModel.EnableMultimodal }, "image and video input", ""},
-	{"explorer.rollout_model.ignore_eos", func(c *Config) bool { return c.Explorer.RolloutModel.IgnoreEos }, "sampling past the end-of-sequence token", ""},
 	{"explorer.auxiliary_models", func(c *Config) bool { return len(c.Explorer.AuxiliaryModels) > 0 }, "auxiliary models (judges, teachers)", ""},
 	{"explorer.over_rollout.ratio", func(c *Config) bool { return c.Explorer.OverRollout.Ratio > 0 }, "going on with part of a batch", ""},
 	{"explorer.dynamic_timeout.enable", func(c *Config) bool { return c.Explorer.DynamicTimeout.Enable }, "a timeout that follows the tasks", ""},
@@ -47,9 +47,11 @@ var refusals = []refusal{
 		func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.ReplayBuffer.Enable }, "a priority replay buffer", ""},
 	{"buffer.trainer_input.experience_buffer.storage_type",
 		func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "sql" }, "an SQL buffer", "use queue"},
-	{"buffer.trainer_input.experience_buffer.storage_type", func(c *Config) bool {
-		return c.Mode == "train" && !c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "queue"
-	}, "training on the experiences of an explorer in another process", "use mode both, or storage_type file with experiences that were written before"},
+	{"buffer.trainer_input.experience_buffer.path", func(c *Config) bool {
+		return c.Mode != "both" && strings.Contains(c.Buffer.TrainerInput.ExperienceBuffer.Path, "://")
+	}, "an SQL buffer", "use a file that both processes see"},
+	{"buffer.trainer_input.experience_buffer.total_steps", func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
+		"a number of steps of a buffer's own", "use buffer.total_steps"},
 	{"buffer.trainer_input.auxiliary_buffers", func(c *Config) bool { return len(c.Buffer.TrainerInput.AuxiliaryBuffers) > 0 },
 		"a second source of experiences", ""},
 	{"buffer.explorer_input.tasksets", func(c *Config) bool { return c.explores() && len(c.Buffer.ExplorerInput.Tasksets) > 1 },
@@ -59,6 +61,9 @@ var refusals = []refusal{
 		"prepare the taskset before the run"},
 	{"data_processor.experience_pipeline.inputs", func(c *Config) bool { return len(c.DataProcessor.ExperiencePipeline.Inputs) > 0 },
 		"a second input of the experience pipeline", ""},
+	{"data_processor.experience_pipeline.input_save_path", func(c *Config) bool { return c.DataProcessor.ExperiencePipeline.InputSavePath != "" },
+		"a copy of the experiences as they came in", ""},
+	{"monitor.detailed_stats", func(c *Config) bool { return c.Monitor.DetailedStats }, "metrics of every single task", ""},
 	{"service.data_juicer", func(c *Config) bool { return c.Service.DataJuicer.AutoStart || c.Service.DataJuicer.ServerURL != "" },
 		"a Data-Juicer service", ""},
 	{"cod", func(c *Config) bool { return c.IsSet("cod") }, "Connect-the-Dots task packing", ""},
@@ -72,10 +77,6 @@ var refusals = []refusal{
 	{"algorithm.algorithm_type", func(c *Config) bool { a, ok := c.parts(); return ok && a.NeedsCritic }, "an algorithm with a critic", ""},
 	{"trainer.critic_warmup", func(c *Config) bool { return c.Trainer.CriticWarmup > 0 }, "training a critic", ""},
 
-	{"model.rope_scaling", func(c *Config) bool { return c.Model.RopeScaling != nil }, "another rope scaling than the model's own",
-		"write it into the model's config.json"},
-	{"model.rope_theta", func(c *Config) bool { return c.Model.RopeTheta != nil }, "another rope base than the model's own",
-		"write it into the model's config.json"},
 	{"model.logprobs", func(c *Config) bool { return c.Model.Logprobs > 0 }, "logprobs of alternative tokens", "0 returns those of the sampled tokens"},
 	{"explorer.rollout_model.enable_return_routed_experts", func(c *Config) bool { return c.Explorer.RolloutModel.EnableReturnRoutedExperts },
 		"routed experts of mixture-of-experts models", ""},
@@ -94,10 +95,7 @@ func named(value string, names ...string) bool {
 func (c *Config) unsupported() Errors {
 	var errs Errors
 	refuse := func(key, what, hint string) {
-		e := c.errorFor(key, what+" is not built into this version", hint)
-		if strings.HasSuffix(what, "s") {
-			e.Message = what + " are not built into this version"
-		}
+		e := c.errorFor(key, "not built into this version: "+what, hint)
 		e.Unsupported = true
 		errs = append(errs, e)
 	}
@@ -112,6 +110,8 @@ func (c *Config) unsupported() Errors {
 		}
 		c.unsupportedTaskset(t, refuse)
 	}
+	unsupportedFormat("buffer.trainer_input.experience_buffer", &c.Buffer.TrainerInput.ExperienceBuffer.Format, refuse)
+	c.unsupportedRollout(refuse)
 	for _, key := range c.leaves(trainerConfigKey) {
 		if !read(key) && unusedReason(key) == "" {
 			e := c.errorFor(key, "the embedded engine does not read this key of veRL", trainerConfigHint(key))
@@ -129,12 +129,56 @@ func (c *Config) unsupportedTaskset(t TasksetEntry, refuse func(key, what, hint 
 	if *t.RolloutArgs.Logprobs > 0 && c.Model.Logprobs == 0 {
 		refuse(t.Key+".rollout_args.logprobs", "logprobs of alternative tokens", "0 returns those of the sampled tokens")
 	}
-	if t.Format.ImageKey != "" {
-		refuse(t.Key+".format.image_key", "image input", "")
+	unsupportedFormat(t.Key, &t.Format, refuse)
+}
+
+func unsupportedFormat(owner string, f *Format, refuse func(key, what, hint string)) {
+	for _, k := range []struct {
+		key  string
+		set  bool
+		what string
+	}{
+		{"image_key", f.ImageKey != "", "image input"},
+		{"video_key", f.VideoKey != "", "video input"},
+		{"workflow_key", f.WorkflowKey != "", "a workflow of the row's own"},
+		{"reward_fn_key", f.RewardFnKey != "", "a reward function of the row's own"},
+		{"chat_template", f.ChatTemplate != "", "a chat template of the data's own"},
+		{"enable_thinking", f.EnableThinking != nil, "a thinking flag of the data's own"},
+	} {
+		if k.set {
+			refuse(owner+".format."+k.key, k.what, "")
+		}
 	}
-	if t.Format.VideoKey != "" {
-		refuse(t.Key+".format.video_key", "video input", "")
+}
+
+// modelsOwn are sampling keys of rollout_model that have one value in this version, that of the model section.
+var modelsOwn = []string{"model_path", "max_model_len", "max_prompt_tokens", "enable_prompt_truncation", "enable_thinking", "chat_template", "rope_scaling",
+	"rope_theta"}
+
+// unsupportedRollout refuses a rollout engine that is to treat text otherwise than the trainer.
+func (c *Config) unsupportedRollout(refuse func(key, what, hint string)) {
+	const owner = "explorer.rollout_model"
+	for _, name := range modelsOwn {
+		home := name
+		if name == "chat_template" {
+			home = "custom_chat_template"
+		}
+		if key := join(owner, name); c.IsSet(key) && fmt.Sprint(c.at(key)) != fmt.Sprint(c.at("model."+home)) {
+			refuse(key, "another value than that of the trained model", "set model."+home)
+		}
 	}
+}
+
+// at returns the value of a key of the schema; nil where it is not set.
+func (c *Config) at(key string) any {
+	v := reflect.ValueOf(c).Elem()
+	for _, segment := range strings.Split(key, ".") {
+		f, _ := fieldOf(v.Type(), segment)
+		if v = reflect.Indirect(v.FieldByIndex(f.Index)); !v.IsValid() {
+			return nil
+		}
+	}
+	return v.Interface()
 }
 
 const trainerConfigKey = "trainer.trainer_config"

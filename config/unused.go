@@ -55,7 +55,6 @@ var unused = []struct{ key, reason string }{
 	{"explorer.service_status_check_interval", "only mode serve reads it"},
 	{"explorer.min_running_model_num", "only mode serve reads it"},
 	{"explorer.db_url", "only mode serve reads it"},
-	{"explorer.rollout_model.engine_num", placement},
 	{"explorer.rollout_model.tensor_parallel_size", placement},
 	{"explorer.rollout_model.data_parallel_size", placement},
 	{"explorer.rollout_model.pipeline_parallel_size", placement},
@@ -77,6 +76,20 @@ var unused = []struct{ key, reason string }{
 	{"explorer.rollout_model.enable_auto_tool_choice", "the embedded engine serves no HTTP"},
 	{"explorer.rollout_model.tool_call_parser", "the embedded engine serves no HTTP"},
 	{"explorer.rollout_model.reasoning_parser", "the embedded engine serves no HTTP"},
+	{"explorer.rollout_model.seed", "sampling draws from the run's seed"},
+	{"explorer.name", "metrics and logs say explorer"},
+	{"trainer.name", "metrics and logs say trainer"},
+	{"model.lora_configs.*.name", "one adapter needs no name"},
+	{"model.lora_configs.*.base_model_name", "the adapter is of model.model_path"},
+	{"buffer.explorer_input.eval_tasksets.*.data_selector", "an evaluation runs every row once, in order"},
+	{"buffer.explorer_input.*.max_retry_times", "tasks are read from local files"},
+	{"buffer.explorer_input.*.*.max_retry_times", "tasks are read from local files"},
+	{"buffer.explorer_input.*.max_retry_interval", "tasks are read from local files"},
+	{"buffer.explorer_input.*.*.max_retry_interval", "tasks are read from local files"},
+	{"buffer.explorer_input.*.enable_progress_bar", "the console shows progress"},
+	{"buffer.explorer_input.*.*.enable_progress_bar", "the console shows progress"},
+	{"buffer.trainer_input.experience_buffer.enable_progress_bar", "the console shows progress"},
+	{"data_processor.experience_pipeline.save_input", "no copy of the experiences is written"},
 	{"synchronizer.group_name", placement},
 	{"synchronizer.wait_for_checkpoint", "upstream does not use it either"},
 	{"trainer.trainer_strategy", placement},
@@ -90,7 +103,6 @@ var unused = []struct{ key, reason string }{
 	{"trainer.grad_offload", placement},
 	{"trainer.offload_policy", placement},
 	{"trainer.save_strategy", "one process saves"},
-	{"trainer.save_hf_checkpoint", "every checkpoint is a Hugging Face directory"},
 	{"trainer.enable_preview", "samples are in the logs, not in a table of the monitor"},
 	{"trainer.trust_remote_code", "no Python code is run"},
 	{"trainer.megatron", placement},
@@ -142,13 +154,19 @@ func below(key, pattern string) bool {
 	return true
 }
 
+// unusedInQueue are keys of the experience buffer that have no meaning in mode both.
+var unusedInQueue = map[string]string{
+	"buffer.trainer_input.experience_buffer.path":             "the queue is in memory and part of the checkpoint; no copy is written",
+	"buffer.trainer_input.experience_buffer.max_read_timeout": "the trainer waits for the explorer, whose tasks have timeouts",
+}
+
 // Unused lists the keys that are set and have no meaning for the embedded engine, in file order.
 func (c *Config) Unused() []Note {
 	var notes []Note
 	for _, key := range c.leaves("") {
 		reason := unusedReason(key)
-		if b := c.Buffer.TrainerInput.ExperienceBuffer; key == "buffer.trainer_input.experience_buffer.path" && b != nil && b.StorageType == "queue" {
-			reason = "the queue is in memory and part of the checkpoint; no copy is written"
+		if reason == "" && c.Mode == "both" {
+			reason = unusedInQueue[key]
 		}
 		if reason != "" {
 			p := c.Pos(key)

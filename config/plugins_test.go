@@ -1,0 +1,93 @@
+package config
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// The plug-ins of these tests: what a small build of the program has.
+func TestMain(m *testing.M) {
+	register(registry.Algorithms, "grpo", func() *trinity.Algorithm {
+		return &trinity.Algorithm{Schema: "experience", GroupSize: 2, Advantage: "grpo", PolicyLoss: "ppo", KLLoss: "k2",
+			Entropy: "default", SampleStrategy: "default", KLPenalty: "none"}
+	})
+	register(registry.Algorithms, "dapo", func() *trinity.Algorithm {
+		return &trinity.Algorithm{Schema: "experience", GroupSize: 16, Advantage: "grpo", PolicyLoss: "ppo", KLLoss: "none",
+			Entropy: "default", SampleStrategy: "default", KLPenalty: "none"}
+	})
+	register(registry.Algorithms, "sft", func() *trinity.Algorithm {
+		return &trinity.Algorithm{Schema: "sft", GroupSize: 1, Offline: true, PolicyLoss: "sft", KLLoss: "none",
+			Entropy: "none", SampleStrategy: "default", KLPenalty: "none"}
+	})
+	register(registry.Advantages, "grpo", func() trinity.Advantage { return &fakeAdvantage{} })
+	register(registry.Workflows, "math_workflow", func() trinity.Workflow { return &fakeWorkflow{} })
+	register(registry.Workflows, "simple_workflow", func() trinity.Workflow { return &fakeWorkflow{} })
+	register(registry.Rewards, "math_reward", func() trinity.RewardFunc { return &fakeReward{} })
+	register(registry.Selectors, "sequential", func() trinity.Selector { return &fakeSelector{} })
+	register(registry.Selectors, "shuffle", func() trinity.Selector { return &fakeSelector{} })
+	losses := registry.New[any]("policy_loss_fn", "")
+	register(losses, "ppo", func() any { return &fakeLoss{ClipRange: 0.2} })
+	register(losses, "sft", func() any { return &fakeLoss{} })
+	kls := registry.New[any]("kl_fn", "")
+	for _, name := range []string{"none", "k1", "k2", "low_var_kl"} {
+		register(kls, name, func() any { return &fakeKL{KLCoef: 0.001} })
+	}
+	entropies := registry.New[any]("entropy_loss_fn", "")
+	register(entropies, "default", func() any { return &fakeEntropy{} })
+	register(entropies, "none", func() any { return &fakeEntropy{} })
+	monitors := registry.New[any]("monitor", "")
+	for _, name := range []string{"console", "jsonl", "tensorboard"} {
+		register(monitors, name, func() any { return &fakeMonitor{} })
+	}
+	os.Exit(m.Run())
+}
+
+func register[T any](r *registry.Registry[T], name string, build func() T) {
+	r.Register(name, "fake", build)
+}
+
+type fakeLoss struct {
+	ClipRange    float64 `yaml:"clip_range"`
+	ClipRangeLow float64 `yaml:"clip_range_low"`
+	ClipHigh     float64 `yaml:"clip_range_high"`
+}
+type fakeKL struct {
+	KLCoef float64 `yaml:"kl_coef"`
+}
+type fakeEntropy struct {
+	EntropyCoef float64 `yaml:"entropy_coef"`
+}
+type fakeMonitor struct {
+	FlushSeconds float64 `yaml:"flush_seconds"`
+}
+type fakeAdvantage struct {
+	Epsilon float64 `yaml:"epsilon"`
+}
+type fakeWorkflow struct {
+	UseBase bool `yaml:"use_base"`
+}
+type fakeReward struct{}
+type fakeSelector struct{}
+
+func (*fakeAdvantage) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	return groups, nil, nil
+}
+
+func (*fakeWorkflow) Run(context.Context, *trinity.Task, *trinity.Model) ([]*trinity.Experience, error) {
+	return nil, nil
+}
+
+func (*fakeReward) Score(context.Context, trinity.RewardInput) (trinity.Reward, error) {
+	return trinity.Reward{}, nil
+}
+
+func (*fakeSelector) Start(trinity.Dataset) error     { return nil }
+func (*fakeSelector) Next(int) ([]int, error)         { return nil, nil }
+func (*fakeSelector) Feedback(map[int]float64)        {}
+func (*fakeSelector) State() (json.RawMessage, error) { return nil, nil }
+func (*fakeSelector) Restore(json.RawMessage) error   { return nil }
