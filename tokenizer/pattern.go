@@ -40,6 +40,10 @@ func newRegexPattern(text, where string) (pattern, error) {
 	if scan, ok := scanners[text]; ok {
 		return pattern{scan: scan}, nil
 	}
+	return compile(text, where)
+}
+
+func compile(text, where string) (pattern, error) {
 	// No limit on the stack: a run of white space may be as long as the text.
 	re, err := regexp2.Compile(withNewCodePoints(text), regexp2.Unicode, regexp2.OptionMaxBacktrackingStackSize(-1))
 	if err != nil {

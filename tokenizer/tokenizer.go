@@ -159,7 +159,7 @@ func (t *Tokenizer) Token(id int32) string {
 // IsSpecial reports whether the id is an added token marked special: one that Decode can leave out.
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.special[id] }
 
-// BOS, EOS, PAD and UNK return the id of the special token of that name, -1 if there is none.
+// BOS returns the id of the token that begins a text, -1 if there is none.
 func (t *Tokenizer) BOS() int32 { return t.named(t.names.BOS) }
 
 // EOS returns the id of the token that ends a text, -1 if there is none.
