@@ -1,0 +1,51 @@
+package trinitytest
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Rows is a Dataset in memory.
+type Rows []map[string]any
+
+// Len implements trinity.Dataset.
+func (r Rows) Len() int { return len(r) }
+
+// Row implements trinity.Dataset.
+func (r Rows) Row(i int) (map[string]any, error) {
+	if i < 0 || i >= len(r) {
+		return nil, fmt.Errorf("row %d of %d", i, len(r))
+	}
+	return r[i], nil
+}
+
+// InOrder is a Selector that goes round and round.
+type InOrder struct {
+	rows, next int
+	// Seen is the last feedback.
+	Seen map[int]float64
+}
+
+// Start implements trinity.Selector.
+func (s *InOrder) Start(d trinity.Dataset) error { s.rows = d.Len(); return nil }
+
+// Next implements trinity.Selector.
+func (s *InOrder) Next(n int) ([]int, error) {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = (s.next + i) % s.rows
+	}
+	s.next += n
+	return out, nil
+}
+
+// Feedback implements trinity.Selector.
+func (s *InOrder) Feedback(r map[int]float64) { s.Seen = r }
+
+// State implements trinity.Selector.
+func (s *InOrder) State() (json.RawMessage, error) { return json.Marshal(s.next) }
+
+// Restore implements trinity.Selector.
+func (s *InOrder) Restore(state json.RawMessage) error { return json.Unmarshal(state, &s.next) }
