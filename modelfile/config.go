@@ -119,7 +119,7 @@ func (c *Config) check() error {
 		{"hidden_size", c.HiddenSize, maxDimension}, {"intermediate_size", c.IntermediateSize, maxDimension},
 		{"num_hidden_layers", c.NumLayers, maxLayers}, {"num_attention_heads", c.NumHeads, 1 << 16},
 		{"num_key_value_heads", c.NumKVHeads, 1 << 16}, {"head_dim", c.HeadDim, 1 << 16},
-		{"vocab_size", c.VocabSize, maxDimension}, {"max_position_embeddings", c.MaxPositions, 1 << 40},
+		{"vocab_size", c.VocabSize, maxDimension}, {"max_position_embeddings", c.MaxPositions, 1 << 30},
 	} {
 		demand(s.value > 0 && s.value <= s.max, "%s is %d; expected 1 to %d", s.key, s.value, s.max)
 	}
@@ -130,7 +130,7 @@ func (c *Config) check() error {
 	demand(c.RMSNormEps > 0 && c.RMSNormEps < 1, "rms_norm_eps is %v; expected a small positive number", c.RMSNormEps)
 	demand(c.RopeTheta > 1 && c.RopeTheta < 1e30, "rope_theta is %v; expected a number above 1", c.RopeTheta)
 	demand(c.InitializerRange > 0 && c.InitializerRange <= 1, "initializer_range is %v; expected 0 to 1", c.InitializerRange)
-	demand(c.SlidingWindow >= 0 && c.SlidingWindow <= 1<<40, "sliding_window is %d; expected a positive number", c.SlidingWindow)
+	demand(c.SlidingWindow >= 0 && c.SlidingWindow <= 1<<30, "sliding_window is %d; expected a positive number", c.SlidingWindow)
 	demand(c.SlidingWindow == 0 || len(c.SlidingLayers) == c.NumLayers, "layer_types has %d entries; expected %d", len(c.SlidingLayers), c.NumLayers)
 	if c.RopeScaling != nil {
 		errs = append(errs, c.RopeScaling.check(c.HeadDim))

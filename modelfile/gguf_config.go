@@ -37,7 +37,7 @@ func (m *metadata) integer(key string, missing int) int {
 	case int64:
 		n = v
 	}
-	if n < 0 || n > 1<<40 {
+	if n < 0 || n > 1<<30 {
 		m.errs = append(m.errs, fmt.Errorf("metadata %s is %v; expected a positive integer", key, value))
 		return missing
 	}

@@ -68,11 +68,15 @@ func newModel(cfg *Config, path, dir string, tensors map[string]Tensor, closer i
 
 var floatDTypes = []string{"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"}
 
-// checkTensors compares what a file holds with what the config demands.
 func checkTensors(cfg *Config, tensors map[string]Tensor) error {
+	return compareTensors(cfg.Tensors(), tensors, cfg.Architecture+" model of this config")
+}
+
+// compareTensors compares what a file holds with what must be there; kind says what it should be.
+func compareTensors(specs []TensorSpec, tensors map[string]Tensor, kind string) error {
 	expected := map[string]bool{}
 	var missing []string
-	for _, want := range cfg.Tensors() {
+	for _, want := range specs {
 		expected[want.Name] = true
 		got, ok := tensors[want.Name]
 		switch {
@@ -94,7 +98,7 @@ func checkTensors(cfg *Config, tensors map[string]Tensor) error {
 		}
 	}
 	if len(unexpected) > 0 {
-		return fmt.Errorf("holds %d tensors that a %s model of this config does not have: %s", len(unexpected), cfg.Architecture, few(unexpected))
+		return fmt.Errorf("holds %d tensors that a %s does not have: %s", len(unexpected), kind, few(unexpected))
 	}
 	return nil
 }

@@ -113,5 +113,5 @@ func log(x float64) float64 {
 	for k := 23; k >= 1; k -= 2 {
 		sum = float64(sum*square) + 1/float64(k)
 	}
-	return float64(float64(e)*math.Ln2) + float64(2*z)*sum
+	return float64(float64(e)*math.Ln2) + float64(2*z*sum)
 }

@@ -41,13 +41,9 @@ func WriteDir(dir string, cfg *Config, source Source, dtype string) error {
 }
 
 func entriesOf(cfg *Config, source Source, dtype safetensors.DType) ([]safetensors.Entry, error) {
-	tensors := map[string]Tensor{}
-	for _, name := range source.Names() {
-		t, err := source.Tensor(name)
-		if err != nil {
-			return nil, err
-		}
-		tensors[name] = t
+	tensors, err := collect(source)
+	if err != nil {
+		return nil, err
 	}
 	if err := checkTensors(cfg, tensors); err != nil {
 		return nil, fmt.Errorf("modelfile: the weights to be written: %w", err)
@@ -59,6 +55,18 @@ func entriesOf(cfg *Config, source Source, dtype safetensors.DType) ([]safetenso
 		}})
 	}
 	return entries, nil
+}
+
+func collect(source Source) (map[string]Tensor, error) {
+	tensors := map[string]Tensor{}
+	for _, name := range source.Names() {
+		t, err := source.Tensor(name)
+		if err != nil {
+			return nil, err
+		}
+		tensors[name] = t
+	}
+	return tensors, nil
 }
 
 // encodeRows streams a tensor a few rows at a time.

@@ -69,7 +69,7 @@ func decodeQ4_K(dst []float32, block []byte) {
 	d, dmin, packed, q := f16At(block, 0), f16At(block, 2), block[4:16], block[16:144]
 	for sub := range 8 {
 		scale, minimum := scaleMin(packed, sub)
-		scale, minimum = scale*d, minimum*dmin
+		scale, minimum = scale*d, float32(minimum*dmin)
 		nibbles, shift := q[sub/2*32:][:32], 4*(sub%2)
 		for i, b := range nibbles {
 			dst[32*sub+i] = float32(float32(b>>shift&15)*scale) - minimum
@@ -82,7 +82,7 @@ func decodeQ5_K(dst []float32, block []byte) {
 	d, dmin, packed, high, q := f16At(block, 0), f16At(block, 2), block[4:16], block[16:48], block[48:176]
 	for sub := range 8 {
 		scale, minimum := scaleMin(packed, sub)
-		scale, minimum = scale*d, minimum*dmin
+		scale, minimum = scale*d, float32(minimum*dmin)
 		nibbles, shift := q[sub/2*32:][:32], 4*(sub%2)
 		for i, b := range nibbles {
 			dst[32*sub+i] = float32(float32(b>>shift&15|high[i]>>sub&1<<4)*scale) - minimum

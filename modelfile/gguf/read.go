@@ -8,6 +8,7 @@ package gguf
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -140,7 +141,7 @@ func (f *File) readTensorTable(r *reader, count uint64) []info {
 		}
 		for range dimensions {
 			n := r.u64()
-			if n > 1<<40 {
+			if n > math.MaxInt32 {
 				r.fail("tensor %s has a dimension of %d", t.name, n)
 				return nil
 			}

@@ -131,7 +131,7 @@ func TestRefusesDamagedFiles(t *testing.T) {
 		"repeated meta":    {file(`{"__metadata__":{},"__metadata__":{}}`, 0), "appears twice"},
 		"unknown dtype":    {file(`{"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}}`, 4), `dtype "F33" is unknown`},
 		"size":             {file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}`, 4), "needs 8"},
-		"overflow":         {file(`{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4]}}`, 4), "larger than any file"},
+		"overflow":         {file(`{"a":{"dtype":"F32","shape":[1073741824,1073741824,1073741824],"data_offsets":[0,4]}}`, 4), "larger than any file"},
 		"negative":         {file(`{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}`, 4), "negative"},
 		"negative offset":  {file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}`, 4), "tensor"},
 		"beyond the end":   {file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 4), "within 4 bytes"},
