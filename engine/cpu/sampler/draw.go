@@ -1,0 +1,179 @@
+package sampler
+
+import (
+	"math"
+
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+)
+
+// block is how many probabilities are summed at a time. A draw looks for its block first, then inside it.
+const block = 512
+
+// query is what a draw depends on besides the logits.
+type query struct {
+	temperature float32 // 0 is greedy
+	topK        int     // ≤ 0 means all
+	topP        float32 // ≥ 1 means all
+	minP        float32 // relative to the best probability
+	penalty     float32 // 1 means none
+	seen        []int32 // distinct tokens that the penalty applies to
+	forbidden   []int32 // tokens that must not be drawn
+	u           float64 // in [0, 1)
+}
+
+// drawer draws tokens from rows of logits. It holds the scratch of one task and allocates nothing.
+type drawer struct {
+	p    []float32 // [V] unnormalised probabilities
+	sums []float64 // [V/block] their sums by block
+	cut  cutter
+}
+
+func newDrawer(vocab int) *drawer {
+	return &drawer{
+		p:    make([]float32, vocab),
+		sums: make([]float64, (vocab+block-1)/block),
+		cut:  newCutter(vocab),
+	}
+}
+
+// draw picks a token from logits [V], which stay as they are, and gives its log-probability in nats under
+// softmax(logits / temperature). The token is -1 when the logits are not numbers, or every token is forbidden.
+func (d *drawer) draw(logits []float32, q *query) (token int32, logprob float32) {
+	temperature := q.temperature
+	if temperature == 0 {
+		temperature = 1
+	}
+	highest := kernel.Max(logits)
+	total := d.exponentials(logits, highest, temperature)
+	if math.IsNaN(total) {
+		return -1, 0
+	}
+	record := func(token int32) (int32, float32) {
+		return token, float32(float64(logits[token]-highest)/float64(temperature) - math.Log(total))
+	}
+	scores, best := logits, highest
+	if q.altersScores() {
+		scores = d.altered(logits, q)
+		if best = kernel.Max(scores); math.IsInf(float64(best), -1) {
+			return -1, 0
+		}
+	}
+	if q.temperature == 0 {
+		return record(firstAt(scores, best))
+	}
+	mass := total
+	if q.altersScores() {
+		mass = d.exponentials(scores, best, temperature)
+	}
+	if q.truncates() {
+		mass = d.truncate(q)
+	}
+	return record(d.pick(q.u * mass))
+}
+
+func (q *query) altersScores() bool { return len(q.seen) > 0 || len(q.forbidden) > 0 }
+
+func (q *query) truncates() bool {
+	return q.topK > 0 || q.topP < 1 || q.minP > 0
+}
+
+// exponentials sets p to exp((x − best)/temperature) and gives its sum, block sums in between. p may be x.
+func (d *drawer) exponentials(x []float32, best, temperature float32) float64 {
+	total, inverse := 0.0, 1/temperature
+	for b := range d.sums {
+		from, to := b*block, min((b+1)*block, len(x))
+		p := d.p[from:to]
+		if temperature != 1 {
+			kernel.Scale(p, x[from:to], inverse)
+			d.sums[b] = expSum(p, p, best*inverse)
+		} else {
+			d.sums[b] = expSum(p, x[from:to], best)
+		}
+		total += d.sums[b]
+	}
+	return total
+}
+
+func expSum(y, x []float32, m float32) float64 {
+	for i, v := range x {
+		y[i] = v - m
+	}
+	kernel.Exp(y, y)
+	sum := 0.0
+	for _, v := range y {
+		sum += float64(v)
+	}
+	return sum
+}
+
+// altered is a copy of the logits (in p) with the repetition penalty of Keskar et al. 2019 (CTRL, §4.1, as transformers
+// does it: logits below 0 are multiplied, others divided) and forbidden tokens at −∞.
+func (d *drawer) altered(logits []float32, q *query) []float32 {
+	copy(d.p, logits)
+	for _, t := range q.seen {
+		if d.p[t] < 0 {
+			d.p[t] *= q.penalty
+		} else {
+			d.p[t] /= q.penalty
+		}
+	}
+	for _, t := range q.forbidden {
+		d.p[t] = float32(math.Inf(-1))
+	}
+	return d.p
+}
+
+// truncate sets the probabilities outside of top-k, top-p and min-p to zero and gives the mass that is left.
+func (d *drawer) truncate(q *query) float64 {
+	c := d.cut.find(d.p, q.topK, q.topP, q.minP)
+	total := 0.0
+	for b := range d.sums {
+		from := b * block
+		sum := 0.0
+		for i, p := range d.p[from:min(from+block, len(d.p))] {
+			if c.keeps(p, int32(from+i)) {
+				sum += float64(p)
+			} else {
+				d.p[from+i] = 0
+			}
+		}
+		d.sums[b] = sum
+		total += sum
+	}
+	return total
+}
+
+// pick is the token at which the running sum of p passes target.
+func (d *drawer) pick(target float64) int32 {
+	b, before := 0, 0.0
+	for b+1 < len(d.sums) && before+d.sums[b] <= target {
+		before += d.sums[b]
+		b++
+	}
+	for ; b >= 0; b-- { // rounding may leave target past the end: then the last token with any probability
+		last := int32(-1)
+		for i, p := range d.p[b*block : min((b+1)*block, len(d.p))] {
+			if p == 0 {
+				continue
+			}
+			last = int32(b*block + i)
+			if before += float64(p); before > target {
+				return last
+			}
+		}
+		if last >= 0 {
+			return last
+		}
+	}
+	return 0
+}
+
+// firstAt is the first index of the value best.
+func firstAt(x []float32, best float32) int32 {
+	for i, v := range x {
+		if v == best {
+			return int32(i)
+		}
+	}
+	return 0
+}

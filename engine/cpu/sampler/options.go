@@ -1,0 +1,57 @@
+package sampler
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// Options plan a sampler. Zero values have the defaults given.
+type Options struct {
+	Pool    *kernel.Pool   // computes; nil means the scheduler's goroutine alone
+	Storage kernel.Storage // of the matrices: F32 samples what training computes, BF16 streams half the bytes
+
+	MaxSequences int // completions that decode at once; 32
+	MaxTokens    int // rows of the K/V cache: tokens of prompts and completions together; MaxSequences × MaxModelLen, at most 65536
+	MaxModelLen  int // tokens of a prompt and its completion; the model's MaxPositions
+	PrefillChunk int // prompt tokens computed in one step, beside decoding; 256
+
+	// Decode turns tokens into text, for stop strings. Without it a request that has stop strings is an error.
+	Decode func(tokens []int32) string
+}
+
+// rowGrain is the granularity of extents of the K/V cache, in tokens.
+const rowGrain = 16
+
+func grains(tokens int) int { return (tokens + rowGrain - 1) / rowGrain * rowGrain }
+
+// withDefaults fills in defaults and reports every setting that cannot work.
+func (o Options) withDefaults(cfg *modelfile.Config) (Options, error) {
+	setDefault := func(v *int, value int) {
+		if *v == 0 {
+			*v = value
+		}
+	}
+	setDefault(&o.MaxSequences, 32)
+	setDefault(&o.MaxModelLen, cfg.MaxPositions)
+	setDefault(&o.PrefillChunk, 256)
+	if o.MaxTokens == 0 && o.MaxSequences > 0 && o.MaxModelLen > 0 {
+		o.MaxTokens = max(min(o.MaxSequences*grains(o.MaxModelLen), 65536), 2*grains(o.MaxModelLen))
+	}
+	var errs []error
+	for _, s := range []struct {
+		name  string
+		value int
+	}{{"MaxSequences", o.MaxSequences}, {"MaxTokens", o.MaxTokens}, {"MaxModelLen", o.MaxModelLen}, {"PrefillChunk", o.PrefillChunk}} {
+		if s.value < 0 {
+			errs = append(errs, fmt.Errorf("sampler: %s is %d; expected a positive number", s.name, s.value))
+		}
+	}
+	if s := cfg.RopeScaling; s != nil && s.Type == "dynamic" && o.MaxModelLen > cfg.MaxPositions {
+		errs = append(errs, fmt.Errorf("sampler: MaxModelLen %d is over the model's %d positions, where dynamic RoPE scaling changes frequencies "+
+			"with every token; set MaxModelLen to %d or less", o.MaxModelLen, cfg.MaxPositions, cfg.MaxPositions))
+	}
+	return o, errors.Join(errs...)
+}

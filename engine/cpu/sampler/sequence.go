@@ -1,0 +1,112 @@
+package sampler
+
+import (
+	"slices"
+
+	"github.com/trinity-go/trinity"
+)
+
+// sequence is a completion being written. It belongs to the scheduler, which uses its buffers again.
+type sequence struct {
+	request  *request
+	index    int // of the completion
+	prompt   *prompt
+	own      extent    // K/V rows of the completion
+	tokens   []int32   // [n] sampled
+	logprobs []float32 // [n]
+	versions [2]int64
+	reason   string // why it is finished; "" while it is not
+	query    query
+	seen     tokenSet // what the repetition penalty applies to; empty without one
+}
+
+func (s *scheduler) newSequence(r *request, p *prompt, own extent) *sequence {
+	q := &sequence{}
+	if n := len(s.spare); n > 0 {
+		q, s.spare = s.spare[n-1], s.spare[:n-1]
+	}
+	*q = sequence{
+		request: r, index: r.admitted, prompt: p, own: own, seen: q.seen,
+		tokens: slices.Grow(q.tokens[:0], r.length), logprobs: slices.Grow(q.logprobs[:0], r.length),
+		query: query{
+			temperature: r.params.Temperature, topK: r.params.TopK, topP: r.params.TopP, minP: r.params.MinP, penalty: r.params.RepetitionPenalty,
+		},
+	}
+	q.seen.clear()
+	if q.query.penalty != 1 {
+		for _, t := range r.prompt {
+			q.seen.add(t, s.model.cfg.VocabSize)
+		}
+	}
+	return q
+}
+
+// prepare sets up the draw of the next token.
+func (q *sequence) prepare() {
+	q.query.u = uniform(q.request.params.Seed, q.index, len(q.tokens))
+	q.query.seen = q.seen.tokens
+	q.query.forbidden = nil
+	if len(q.tokens) < q.request.params.MinTokens {
+		q.query.forbidden = q.request.stops
+	}
+}
+
+// add appends a token that weights of a version sampled.
+func (q *sequence) add(token int32, logprob float32, version int64) {
+	if len(q.tokens) == 0 {
+		q.versions = [2]int64{version, version}
+	}
+	q.versions[0], q.versions[1] = min(q.versions[0], version), max(q.versions[1], version)
+	q.tokens = append(q.tokens, token)
+	q.logprobs = append(q.logprobs, logprob)
+	if q.query.penalty != 1 {
+		q.seen.add(token, len(q.seen.marks)*64)
+	}
+}
+
+// finish says why the completion ends with its newest token, "" if it does not.
+func (q *sequence) finish(token int32, decode func([]int32) string) string {
+	r := q.request
+	if len(q.tokens) >= r.params.MinTokens {
+		if slices.Contains(r.stops, token) || len(r.params.Stop) > 0 && r.stopped(q.tokens, decode) {
+			return "stop"
+		}
+	}
+	if len(q.tokens) == r.length {
+		return "length"
+	}
+	return ""
+}
+
+// complete hands the completion to its request.
+func (q *sequence) complete() {
+	r := q.request
+	r.completions[q.index] = trinity.Completion{
+		Tokens: slices.Clone(q.tokens), Logprobs: slices.Clone(q.logprobs), FinishReason: q.reason, Versions: q.versions,
+	}
+	if r.remaining--; r.remaining == 0 && !r.failed() {
+		close(r.done)
+	}
+}
+
+// tokenSet is a set of tokens that can be listed.
+type tokenSet struct {
+	tokens []int32
+	marks  []uint64 // [V/64] one bit per token
+}
+
+func (t *tokenSet) clear() {
+	t.tokens = t.tokens[:0]
+	clear(t.marks)
+}
+
+func (t *tokenSet) add(token int32, vocab int) {
+	if len(t.marks)*64 < vocab {
+		t.marks = make([]uint64, (vocab+63)/64)
+	}
+	word, bit := token/64, uint64(1)<<(token%64)
+	if t.marks[word]&bit == 0 {
+		t.marks[word] |= bit
+		t.tokens = append(t.tokens, token)
+	}
+}

@@ -1,0 +1,209 @@
+package sampler
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// weights are a model's tensors, packed for products. Their memory is taken once and filled again by every update.
+type weights struct {
+	embedding kernel.Matrix // [V, H]
+	layers    []layerWeights
+	norm      []float32      // [H]
+	head      *kernel.Packed // [H, V]
+
+	cos, sin kernel.Matrix // [MaxModelLen, HeadDim/2]
+}
+
+// layerWeights are one block's. A nil bias or norm means that the architecture has none.
+type layerWeights struct {
+	attentionNorm, mlpNorm []float32 // [H]
+	qkv, gateUp            linear    // of neighbouring outputs: q, k, v; gate, up
+	out, down              linear
+	qNorm, kNorm           []float32 // [HeadDim]
+}
+
+// linear is y = x·Wᵀ + bias.
+type linear struct {
+	w    *kernel.Packed
+	bias []float32
+}
+
+// newWeights takes the memory of a model's weights and computes its RoPE tables.
+func newWeights(cfg *modelfile.Config, opts Options, arena *kernel.Arena) (*weights, error) {
+	t := taker{arena: arena, storage: opts.Storage}
+	q, kv := cfg.NumHeads*cfg.HeadDim, cfg.NumKVHeads*cfg.HeadDim
+	w := &weights{
+		embedding: kernel.NewMatrix(t.floats(cfg.VocabSize*cfg.HiddenSize), cfg.VocabSize, cfg.HiddenSize),
+		norm:      t.floats(cfg.HiddenSize),
+		head:      t.linear(cfg.VocabSize, cfg.HiddenSize, false).w,
+		layers:    make([]layerWeights, cfg.NumLayers),
+	}
+	for i := range w.layers {
+		l := &w.layers[i]
+		l.attentionNorm, l.mlpNorm = t.floats(cfg.HiddenSize), t.floats(cfg.HiddenSize)
+		l.qkv = t.linear(q+2*kv, cfg.HiddenSize, cfg.AttentionBias)
+		l.out = t.linear(cfg.HiddenSize, q, cfg.AttentionOutputBias)
+		l.gateUp = t.linear(2*cfg.IntermediateSize, cfg.HiddenSize, cfg.MLPBias)
+		l.down = t.linear(cfg.HiddenSize, cfg.IntermediateSize, cfg.MLPBias)
+		if cfg.QKNorm {
+			l.qNorm, l.kNorm = t.floats(cfg.HeadDim), t.floats(cfg.HeadDim)
+		}
+	}
+	half := cfg.HeadDim / 2
+	w.cos = kernel.NewMatrix(t.floats(opts.MaxModelLen*half), opts.MaxModelLen, half)
+	w.sin = kernel.NewMatrix(t.floats(opts.MaxModelLen*half), opts.MaxModelLen, half)
+	if t.err != nil {
+		return nil, t.err
+	}
+	w.rotations(cfg, opts.MaxModelLen)
+	return w, nil
+}
+
+// rotations fills the RoPE tables.
+func (w *weights) rotations(cfg *modelfile.Config, length int) {
+	frequencies, scale := cfg.InverseFrequencies(length)
+	for position := range length {
+		cos, sin := w.cos.Row(position), w.sin.Row(position)
+		for i, f := range frequencies {
+			s, c := math.Sincos(float64(position) * f)
+			cos[i], sin[i] = float32(c*scale), float32(s*scale)
+		}
+	}
+}
+
+// taker takes memory and keeps the first error.
+type taker struct {
+	arena   *kernel.Arena
+	storage kernel.Storage
+	err     error
+}
+
+func (t *taker) floats(n int) []float32 {
+	if t.err != nil {
+		return nil
+	}
+	v, err := t.arena.Float32(n)
+	t.err = err
+	return v
+}
+
+func (t *taker) linear(out, in int, bias bool) linear {
+	var l linear
+	if t.err == nil {
+		l.w, t.err = kernel.NewPacked(t.arena, out, in, t.storage)
+	}
+	if bias {
+		l.bias = t.floats(out)
+	}
+	return l
+}
+
+// loader fills weights from tensors by their Hugging Face names.
+type loader struct {
+	pool   *kernel.Pool
+	tensor func(name string) ([]float32, error)
+	stage  []float32 // tensors that become one matrix, one after another
+}
+
+// load fills w. After an error w holds parts of both versions.
+func (w *weights) load(cfg *modelfile.Config, pool *kernel.Pool, tensor func(name string) ([]float32, error)) error {
+	l := loader{pool: pool, tensor: tensor}
+	const embedding = "model.embed_tokens.weight"
+	if err := l.vector(w.embedding.Data, embedding); err != nil {
+		return err
+	}
+	for i := range w.layers {
+		if err := l.layer(&w.layers[i], fmt.Sprintf("model.layers.%d.", i)); err != nil {
+			return err
+		}
+	}
+	if err := l.vector(w.norm, "model.norm.weight"); err != nil {
+		return err
+	}
+	if cfg.TieEmbeddings {
+		w.head.Pack(pool, w.embedding.T())
+		return nil
+	}
+	return l.linear(linear{w: w.head}, "lm_head")
+}
+
+func (l *loader) layer(w *layerWeights, prefix string) error {
+	for _, step := range []func() error{
+		func() error { return l.vector(w.attentionNorm, prefix+"input_layernorm.weight") },
+		func() error {
+			return l.linear(w.qkv, prefix+"self_attn.q_proj", prefix+"self_attn.k_proj", prefix+"self_attn.v_proj")
+		},
+		func() error { return l.vector(w.qNorm, prefix+"self_attn.q_norm.weight") },
+		func() error { return l.vector(w.kNorm, prefix+"self_attn.k_norm.weight") },
+		func() error { return l.linear(w.out, prefix+"self_attn.o_proj") },
+		func() error { return l.vector(w.mlpNorm, prefix+"post_attention_layernorm.weight") },
+		func() error { return l.linear(w.gateUp, prefix+"mlp.gate_proj", prefix+"mlp.up_proj") },
+		func() error { return l.linear(w.down, prefix+"mlp.down_proj") },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// vector fills dst, if the model has it, with a tensor.
+func (l *loader) vector(dst []float32, name string) error {
+	if dst == nil {
+		return nil
+	}
+	v, err := l.tensor(name)
+	if err != nil {
+		return fmt.Errorf("sampler: tensor %s: %w", name, err)
+	}
+	if len(v) != len(dst) {
+		return fmt.Errorf("sampler: tensor %s has %d elements; the config demands %d", name, len(v), len(dst))
+	}
+	copy(dst, v)
+	return nil
+}
+
+// linear packs the weights of the named maps, which share their input, as one matrix.
+func (l *loader) linear(dst linear, names ...string) error {
+	l.stage = l.stage[:0]
+	for _, name := range names {
+		v, err := l.tensor(name + ".weight")
+		if err != nil {
+			return fmt.Errorf("sampler: tensor %s.weight: %w", name, err)
+		}
+		if len(v)%dst.w.K != 0 || len(l.stage)+len(v) > dst.w.N*dst.w.K {
+			return fmt.Errorf("sampler: tensor %s.weight has %d elements; the config demands another size (%d inputs)", name, len(v), dst.w.K)
+		}
+		l.stage = append(l.stage, v...)
+	}
+	if len(l.stage) != dst.w.N*dst.w.K {
+		return fmt.Errorf("sampler: tensors %v have %d elements; the config demands %d", names, len(l.stage), dst.w.N*dst.w.K)
+	}
+	dst.w.Pack(l.pool, kernel.NewMatrix(l.stage, dst.w.N, dst.w.K).T())
+	if dst.bias == nil {
+		return nil
+	}
+	return l.biases(dst.bias, names)
+}
+
+func (l *loader) biases(dst []float32, names []string) error {
+	n := 0
+	for _, name := range names {
+		v, err := l.tensor(name + ".bias")
+		if err != nil {
+			return fmt.Errorf("sampler: tensor %s.bias: %w", name, err)
+		}
+		if n+len(v) > len(dst) {
+			return fmt.Errorf("sampler: tensor %s.bias has %d elements; the config demands %d", name, len(v), len(dst)-n)
+		}
+		n += copy(dst[n:], v)
+	}
+	if n != len(dst) {
+		return fmt.Errorf("sampler: biases of %v have %d elements; the config demands %d", names, n, len(dst))
+	}
+	return nil
+}
