@@ -1,0 +1,13 @@
+package kernel
+
+import "golang.org/x/sys/cpu"
+
+func nativeSets() (sets []*kernels) {
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		return nil
+	}
+	if cpu.X86.HasAVX512F {
+		sets = append(sets, &avx512)
+	}
+	return append(sets, &avx2)
+}

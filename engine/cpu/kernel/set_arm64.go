@@ -1,0 +1,3 @@
+package kernel
+
+func nativeSets() []*kernels { return []*kernels{&neon} }
