@@ -114,6 +114,7 @@ func (a *Algorithm) buildLoss(s Spec) error {
 		if err := override(policy, a.Def.PolicyLoss, loss.AggMode(*s.LossAggMode)); err != nil {
 			return err
 		}
+		a.Def.PolicyLossArgs["loss_agg_mode"] = *s.LossAggMode
 	}
 	a.Loss = loss.NewComposite(policy, kl, entropy)
 	return nil

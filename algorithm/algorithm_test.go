@@ -122,6 +122,9 @@ func TestLossAggMode(t *testing.T) {
 		if got := *loss.Aggregation(a.Loss.Policy); got != c.want || a.Loss.Mode != c.want {
 			t.Errorf("%s: policy %s, KL and entropy %s; want %s", c.name, got, a.Loss.Mode, c.want)
 		}
+		if shown := a.Def.PolicyLossArgs["loss_agg_mode"]; shown != nil && shown != string(c.want) {
+			t.Errorf("%s: the args in use say %v, want %s", c.name, shown, c.want)
+		}
 	}
 }
 

@@ -196,10 +196,11 @@ func TestMaskedInfinitySendsNoNaN(t *testing.T) {
 	var tp Tape
 	tp.Reset([]int{2})
 	x := tp.Variable([]float64{0, 1})
-	y := x.Log().Where([]bool{false, true}, tp.Fill(0))
-	tp.Backward(y.Sum(nil))
-	if !near(x.Grad(), []float64{0, 1}, 0) {
-		t.Errorf("gradient %v, want [0 1]", x.Grad())
+	where := x.Log().Where([]bool{false, true}, tp.Fill(2)).Sum(nil)
+	weight := x.Log().Dot([]float64{0, 3})
+	tp.Backward(where.Add(weight))
+	if where.Scalar() != 2 || weight.Scalar() != 0 || !near(x.Grad(), []float64{0, 4}, 0) {
+		t.Errorf("values %v, %v, gradient %v; want 2, 0, [0 4]", where.Scalar(), weight.Scalar(), x.Grad())
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 // with rank_i = 0 … n−1 the place in ascending order of the mean log-probability of the trained tokens when sampled, ties in group order,
 // rollouts without trained tokens first. The lowered rewards take the place of the rewards everywhere in the formula.
 //
-// std_cal_level batch divides by the std of all rewards of the batch (Hu et al. 2025); the mean stays the group's.
+// std_cal_level batch divides by the std of all rewards of the batch (Lite PPO, Liu et al. 2025); the mean stays the group's.
 //
 // Metrics: group_advantages/reward_mean/{mean,max,min} and group_advantages/reward_std/{mean,max,min} over groups (raw rewards; dropped
 // groups included, groups of one without std), filtered_count (experiences dropped by std_threshold) and invalid_count (experiences dropped
@@ -70,7 +70,7 @@ func (a *GRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metr
 	var kept []trinity.Group
 	for i, g := range valid {
 		std := sampleStd(scores[i])
-		if a.StdThreshold != nil && (len(g) == 1 || std <= *a.StdThreshold) {
+		if a.StdThreshold != nil && std <= *a.StdThreshold { // the std of one reward is 0
 			metrics["filtered_count"] += float64(len(g))
 			continue
 		}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/tape"
 )
 
@@ -57,7 +56,7 @@ func Aggregation(p PolicyLoss) *AggMode {
 
 // Aggregate is the micro-batch's share of the aggregate of v [n] over the chosen rows.
 func (in *Input) Aggregate(mode AggMode, v tape.Stream, rows Rows) tape.Stream {
-	whole := countRows(in.Batch.Whole, rows)
+	whole := in.count(rows)
 	weights := make([]float64, 0, in.Tape.Tokens())
 	for _, e := range in.Batch.Experiences {
 		n, w := e.TrainedTokens(), 0.0
@@ -78,10 +77,11 @@ type counts struct {
 	longest   int // L, tokens
 }
 
-func countRows(whole []*trinity.Experience, rows Rows) counts {
+// count counts over the chosen rows of the whole step.
+func (in *Input) count(rows Rows) counts {
 	var c counts
-	for _, e := range whole {
-		if n := e.TrainedTokens(); n > 0 && rows.has(e) {
+	for i, e := range in.Batch.Whole {
+		if n := in.trained[i]; n > 0 && rows.has(e) {
 			c.tokens += n
 			c.sequences++
 			c.longest = max(c.longest, len(e.Tokens)-e.PromptLen)

@@ -110,8 +110,7 @@ func (c *Composite) input(t *tape.Tape, b *trinity.Batch, now []trinity.TokenSta
 	if len(b.Whole) < len(b.Experiences) {
 		return nil, fmt.Errorf("Batch.Whole has %d sequences, fewer than the %d of the micro-batch: it must hold the whole optimizer step", len(b.Whole), len(b.Experiences))
 	}
-	t.Reset(lengths(b.Experiences))
-	in := &Input{Batch: b, Tape: t}
+	in := newInput(t, b)
 	var err error
 	if in.Logprob, err = in.variable("log-probability", now, func(s trinity.TokenStats) []float32 { return s.Logprob }); err != nil {
 		return nil, err

@@ -35,7 +35,14 @@ type Input struct {
 	Logprob tape.Stream // [n] nats, now
 	Entropy tape.Stream // [n] nats, now; only if the loss asked for it
 
+	trained []int // trained tokens of each sequence of Batch.Whole
 	scratch []float64
+}
+
+// newInput sets the tape up for a micro-batch.
+func newInput(t *tape.Tape, b *trinity.Batch) *Input {
+	t.Reset(lengths(b.Experiences))
+	return &Input{Batch: b, Tape: t, trained: lengths(b.Whole)}
 }
 
 // Old returns the log-probabilities [n] under the policy that sampled.
@@ -117,7 +124,7 @@ func (in *Input) MeanTrue(yes func(i int) bool) float64 {
 			count++
 		}
 	}
-	return float64(count) / float64(max(1, countRows(in.Batch.Whole, nil).tokens))
+	return float64(count) / float64(max(1, in.count(nil).tokens))
 }
 
 // SequenceMean is the mean of v [S] over the sequences of the whole step that have trained tokens, this micro-batch's share of it.
@@ -128,7 +135,7 @@ func (in *Input) SequenceMean(v tape.Stream) float64 {
 			sum += v.Value()[i]
 		}
 	}
-	return sum / float64(max(1, countRows(in.Batch.Whole, nil).sequences))
+	return sum / float64(max(1, in.count(nil).sequences))
 }
 
 // Share is the micro-batch's part of the whole step's sequences: what makes a constant a metric that adds up.

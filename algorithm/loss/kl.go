@@ -19,7 +19,7 @@ type KL interface {
 // KLs are the registered estimators, for kl_loss_fn and kl_penalty_fn alike. "none" needs no reference model.
 var KLs = registry.New[KL]("kl_fn", "how the distance from the reference model is estimated (algorithm.kl_loss_fn, algorithm.kl_penalty_fn)")
 
-// KLController is the weight of a KL term: constant, or adaptive (Ziegler et al. 2019, §2.2):
+// KLController is the weight of a KL term: constant, or adaptive (Ziegler et al. 2019):
 //
 //	kl_coef ← kl_coef · (1 + clip(KL/target_kl − 1, −0.2, 0.2) · sequences/horizon)
 //

@@ -19,8 +19,7 @@ func NewPenalty(kl KL) *Penalty { return &Penalty{KL: kl, Coef: kl.Controller().
 // over sequences of the mean over their tokens, nats) and kl_coef. An adaptive coefficient then moves for the next batch.
 func (p *Penalty) Of(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
 	var t tape.Tape
-	in := &Input{Batch: &trinity.Batch{Experiences: batch, Whole: batch}, Tape: &t}
-	t.Reset(lengths(batch))
+	in := newInput(&t, &trinity.Batch{Experiences: batch, Whole: batch})
 	old, err := in.Old()
 	if err != nil {
 		return nil, nil, err
