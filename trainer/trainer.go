@@ -51,12 +51,13 @@ func (t *Trainer) Published() int64 { return t.published }
 func (t *Trainer) Run(ctx, stop context.Context) error {
 	saved := t.step
 	for t.TotalSteps == 0 || t.step < t.TotalSteps {
-		err := t.train(ctx, stop, t.step+1)
+		step := t.step + 1
+		err := t.train(ctx, stop, step)
 		if errors.Is(err, io.EOF) || stop.Err() != nil {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("trainer step %d: %w", t.step+1, err)
+			return fmt.Errorf("trainer step %d: %w", step, err)
 		}
 		if t.SaveInterval > 0 && t.step%t.SaveInterval == 0 {
 			if err := t.save(ctx, t.step == t.TotalSteps); err != nil {

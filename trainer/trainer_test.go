@@ -1,0 +1,214 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+func TestSchedule(t *testing.T) {
+	for _, c := range []struct {
+		s    Schedule
+		step int64
+		want float64
+	}{
+		{Schedule{LR: 2, Type: "constant"}, 7, 2},
+		{Schedule{LR: 2, WarmupSteps: 4, Type: "constant"}, 1, 0.5},
+		{Schedule{LR: 2, WarmupSteps: 4, MinRatio: 0.5, Type: "constant"}, 2, 1.5},
+		{Schedule{LR: 2, TotalSteps: 10, MinRatio: 0.1, Type: "linear"}, 5, 1.1},
+		{Schedule{LR: 2, TotalSteps: 10, MinRatio: 0.1, Type: "linear"}, 10, 0.2},
+		{Schedule{LR: 2, TotalSteps: 10, MinRatio: 0.1, Type: "linear"}, 99, 0.2},
+		{Schedule{LR: 2, TotalSteps: 12, WarmupSteps: 2, Type: "cosine"}, 7, 1},
+		{Schedule{LR: 2, TotalSteps: 12, WarmupSteps: 2, MinRatio: 0.1, Type: "cosine"}, 12, 0.2},
+	} {
+		if got := c.s.At(c.step); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%+v at step %d = %v, want %v", c.s, c.step, got, c.want)
+		}
+	}
+	if err := (Schedule{Type: "cosin"}).Validate(); err == nil {
+		t.Error("unknown type was accepted")
+	}
+}
+
+// sequence has a prompt of p and a reply of r tokens; tag tells prompts apart.
+func sequence(tag int32, p, r int) *trinity.Experience {
+	e := &trinity.Experience{Tokens: make([]int32, p+r), Mask: make([]bool, p+r), PromptLen: p}
+	e.Tokens[0] = tag
+	for t := p; t < p+r; t++ {
+		e.Mask[t] = true
+	}
+	return e
+}
+
+func TestMicroBatches(t *testing.T) {
+	exps := []*trinity.Experience{sequence(1, 6, 4), sequence(1, 6, 4), sequence(1, 6, 4), sequence(2, 6, 4), sequence(3, 20, 9)}
+	for _, c := range []struct {
+		budget int
+		want   []int
+	}{
+		{1000, []int{5}},
+		{18, []int{3, 1, 1}}, // 6+4+4+4 = 18: the shared prompt counts once
+		{17, []int{2, 1, 1, 1}},
+		{1, []int{1, 1, 1, 1, 1}}, // one that is over the budget goes alone
+	} {
+		var got []int
+		for _, m := range microBatches(exps, c.budget) {
+			got = append(got, len(m))
+		}
+		if len(got) != len(c.want) {
+			t.Errorf("budget %d: %v, want %v", c.budget, got, c.want)
+			continue
+		}
+		for i := range got {
+			if got[i] != c.want[i] {
+				t.Errorf("budget %d: %v, want %v", c.budget, got, c.want)
+			}
+		}
+	}
+}
+
+// reinforce is −A·logprob over the tokens of the whole optimizer step.
+type reinforce struct{}
+
+func (reinforce) Streams() trinity.Streams { return trinity.Streams{} }
+
+func (reinforce) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
+	total := 0
+	for _, e := range b.Whole {
+		total += e.TrainedTokens()
+	}
+	grads := make([]trinity.TokenGrads, len(now))
+	loss := 0.0
+	for i, e := range b.Experiences {
+		grads[i].Logprob = make([]float32, len(e.Tokens))
+		for t, m := range e.Mask {
+			if m {
+				grads[i].Logprob[t] = -e.Advantages[t] / float32(total)
+				loss -= float64(e.Advantages[t]*now[i].Logprob[t]) / float64(total)
+			}
+		}
+	}
+	return grads, trinity.Metrics{"final_loss": loss}, nil
+}
+
+// scored is a batch in which token 1 is good and token 0 bad.
+func scored(n int) trinity.Group {
+	g := make(trinity.Group, n)
+	for i := range g {
+		token := int32(i % 2)
+		a := float32(2*token - 1)
+		g[i] = &trinity.Experience{
+			ID: trinity.ExperienceID{Task: "t", Run: i}, Tokens: []int32{5, token}, Mask: []bool{false, true}, PromptLen: 1,
+			Advantages: []float32{0, a}, Reward: trinity.NewReward(map[string]float64{"r": float64(token)}),
+		}
+	}
+	return g
+}
+
+// newTrainer has a queue with so many steps of data and records what was saved.
+func newTrainer(t *testing.T, steps int, saved *[]int64) (*Trainer, *trinitytest.Bandit, *[]trinity.Metrics) {
+	t.Helper()
+	q := buffer.NewQueue(1 << 20)
+	for range steps {
+		if err := q.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{scored(8)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := trinitytest.NewBandit(6)
+	logged := &[]trinity.Metrics{}
+	return &Trainer{
+		Engine: b, Loss: reinforce{}, Source: q, Schedule: Schedule{LR: 0.5, Type: "constant"}, BatchSize: 8, MicroTokens: 4, SyncInterval: 1,
+		Save: func(_ context.Context, step int64, _ bool) error { *saved = append(*saved, step); return nil },
+		Log:  func(_ context.Context, _ int64, m trinity.Metrics) error { *logged = append(*logged, m); return nil },
+	}, b, logged
+}
+
+func TestRunLearnsAndSaves(t *testing.T) {
+	var saved []int64
+	tr, b, logged := newTrainer(t, 5, &saved)
+	tr.SaveInterval = 2
+	if err := tr.Run(t.Context(), t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if tr.Step() != 5 || len(saved) != 3 || saved[2] != 5 {
+		t.Errorf("ended at step %d with checkpoints %v", tr.Step(), saved)
+	}
+	if b.Logits[1] <= b.Logits[0] || b.Logits[1] <= b.Logits[2] {
+		t.Errorf("logits %v: token 1 should have won", b.Logits)
+	}
+	m := (*logged)[0]
+	if m["actor/lr"] != 0.5 || m["critic/rewards/mean"] != 0.5 || m["perf/total_num_tokens"] != 16 || m["actor/grad_norm"] <= 0 {
+		t.Errorf("metrics %v", m)
+	}
+}
+
+func TestResultDoesNotDependOnMicroBatches(t *testing.T) {
+	var want []float64
+	for _, tokens := range []int{2, 6, 1000} {
+		tr, b, _ := newTrainer(t, 3, new([]int64))
+		tr.MicroTokens = tokens
+		if err := tr.Run(t.Context(), t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = b.Logits
+		}
+		for v := range want {
+			if math.Abs(b.Logits[v]-want[v]) > 1e-6 {
+				t.Errorf("%d tokens a micro-batch: logits %v, want %v", tokens, b.Logits, want)
+			}
+		}
+	}
+}
+
+func TestMiniBatchesAndEpochsAreOptimizerSteps(t *testing.T) {
+	tr, b, _ := newTrainer(t, 1, new([]int64))
+	tr.MiniBatch, tr.Epochs = 4, 2
+	if err := tr.Run(t.Context(), t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	one, single, _ := newTrainer(t, 1, new([]int64))
+	if err := one.Run(t.Context(), t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if b.Logits[1] < 3*single.Logits[1] {
+		t.Errorf("four optimizer steps moved the logit to %v, one to %v", b.Logits[1], single.Logits[1])
+	}
+}
+
+func TestStopSavesTheLastWholeStep(t *testing.T) {
+	var saved []int64
+	tr, _, _ := newTrainer(t, 5, &saved)
+	tr.TotalSteps = 5
+	stop, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("asked to")
+	tr.Publish = func(_ context.Context, version int64) error {
+		if version == 3 {
+			cancel(cause)
+		}
+		return nil
+	}
+	if err := tr.Run(t.Context(), stop); !errors.Is(err, cause) {
+		t.Errorf("got %v, want the cause", err)
+	}
+	if len(saved) != 1 || saved[0] != 3 {
+		t.Errorf("saved %v, want step 3", saved)
+	}
+}
+
+func TestAnErrorNamesTheStep(t *testing.T) {
+	tr, _, _ := newTrainer(t, 2, new([]int64))
+	tr.Publish = func(context.Context, int64) error { return errors.New("no room") }
+	if err := tr.Run(t.Context(), t.Context()); err == nil || !strings.Contains(err.Error(), "trainer step 1: no room") {
+		t.Errorf("got %v", err)
+	}
+}
