@@ -162,18 +162,6 @@ func index(segment string) (int, bool) {
 	return i, true
 }
 
-// put sets a key of a mapping.
-func put(n *yaml.Node, segment string, value *yaml.Node) {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == segment {
-			n.Content[i+1] = value
-			return
-		}
-	}
-	k := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: segment, Line: value.Line, Column: value.Column}
-	n.Content = append(n.Content, k, value)
-}
-
 // clone copies a tree; every node of the copy is said to stand at the given place when at is not nil.
 func clone(n *yaml.Node, at *yaml.Node) *yaml.Node {
 	out := *n

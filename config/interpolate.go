@@ -49,16 +49,16 @@ func (in *interpolator) tree(n *yaml.Node, key string) {
 
 // scalar resolves one value, once.
 func (in *interpolator) scalar(n *yaml.Node, key string) error {
-	if in.done[n] || !strings.Contains(n.Value, "${") {
-		return nil
-	}
 	if in.open[n] {
 		return errors.New("the interpolation needs its own value")
 	}
+	if in.done[n] || !strings.Contains(n.Value, "${") {
+		return nil
+	}
 	in.open[n] = true
 	defer delete(in.open, n)
-	parts, err := parseInterpolation(n.Value)
 	in.done[n] = true
+	parts, err := parseInterpolation(n.Value)
 	if err != nil {
 		return err
 	}
@@ -111,16 +111,6 @@ func text(n *yaml.Node) string {
 
 func stringNode(s string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s, Style: yaml.DoubleQuotedStyle}
-}
-
-// typedNode reads text as YAML reads a plain value: a number, a boolean, null or text.
-func typedNode(s string) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.ScalarNode, Value: s}
-	n.Tag = n.ShortTag()
-	if n.Tag == "!!timestamp" || n.Tag == "!!merge" || n.Tag == "!!binary" {
-		n.Tag = "!!str"
-	}
-	return n
 }
 
 func (in *interpolator) part(p part, key string) (*yaml.Node, error) {

@@ -68,7 +68,7 @@ func set(n *yaml.Node, segment string, value *yaml.Node) {
 		n.Content[i] = value
 		return
 	}
-	put(n, segment, value)
+	replace(n, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: segment}, value)
 }
 
 // overrideValue reads the right side of a setting. Its nodes have no line, which marks them as not from the file.

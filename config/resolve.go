@@ -61,7 +61,7 @@ func (r *resolution) lengths() {
 		m.MaxModelLen = ptr(*m.MaxPromptTokens + *m.MaxResponseTokens)
 	case m.MaxModelLen == nil:
 		r.fail("model", "the longest sequence is not known", "set model.max_model_len, or both model.max_prompt_tokens and model.max_response_tokens")
-		m.MaxModelLen = ptr(2)
+		m.MaxModelLen, m.MaxPromptTokens, m.MaxResponseTokens = ptr(2), ptr(1), ptr(1)
 	case m.MaxPromptTokens == nil && m.MaxResponseTokens == nil:
 		m.MaxPromptTokens = ptr(*m.MaxModelLen / 2)
 		m.MaxResponseTokens = ptr(*m.MaxModelLen - *m.MaxPromptTokens)

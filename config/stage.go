@@ -41,7 +41,18 @@ func (c *Config) stageTree(i int) *yaml.Node {
 		if name.Value == "stage_name" || value.ShortTag() == "!!null" {
 			continue
 		}
-		put(&root, name.Value, value)
+		replace(&root, name, value)
 	}
 	return &root
+}
+
+// replace sets a key of a mapping, and takes over where the key is written.
+func replace(n, name, value *yaml.Node) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name.Value {
+			n.Content[i], n.Content[i+1] = name, value
+			return
+		}
+	}
+	n.Content = append(n.Content, name, value)
 }

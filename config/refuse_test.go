@@ -1,0 +1,231 @@
+package config
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// base is a configuration that is right; tests add to it or change it by overrides.
+const base = `mode: both
+checkpoint_root_dir: ckpt
+algorithm:
+  algorithm_type: grpo
+model:
+  model_path: m
+  max_prompt_tokens: 8
+  max_response_tokens: 8
+buffer:
+  batch_size: 4
+  explorer_input:
+    taskset:
+      name: train
+      path: train.jsonl
+    eval_tasksets:
+    - name: eval
+      path: eval.jsonl
+    default_workflow_type: math_workflow
+`
+
+const offlineBase = `mode: train
+algorithm:
+  algorithm_type: sft
+model:
+  model_path: m
+  max_model_len: 16
+buffer:
+  train_batch_size: 4
+  trainer_input:
+    experience_buffer:
+      path: sft.jsonl
+`
+
+// Everything that is refused: one override to a configuration that is otherwise right, the key of the error, and words of its text.
+func TestRefused(t *testing.T) {
+	for _, c := range []struct{ name, override, key, words string }{
+		{"batch size below 1", "buffer.batch_size=-3", "buffer.batch_size", "is -3, must be at least 1"},
+		{"batch size 0", "buffer.batch_size=0", "buffer.batch_size", "must be at least 1"},
+		{"negative learning rate", "algorithm.optimizer.lr=-1", "algorithm.optimizer.lr", "is -1, must be at least 0"},
+		{"infinite learning rate", "algorithm.optimizer.lr=.inf", "algorithm.optimizer.lr", "must be at least 0"},
+		{"negative temperature", "model.temperature=-1", "model.temperature", "at least 0"},
+		{"taskset temperature", "buffer.explorer_input.taskset.rollout_args.temperature=-0.5", "buffer.explorer_input.taskset.rollout_args.temperature", "at least 0"},
+		{"top_p 0", "model.top_p=0", "model.top_p", "more than 0 and at most 1"},
+		{"top_p above 1", "model.top_p=1.5", "model.top_p", "at most 1"},
+		{"beta 1", "algorithm.optimizer.betas=[0.9, 1]", "algorithm.optimizer.betas", "less than 1"},
+		{"one beta", "algorithm.optimizer.betas=[0.9]", "algorithm.optimizer.betas", "Adam has two"},
+		{"sync interval 0", "synchronizer.sync_interval=0", "synchronizer.sync_interval", "at least 1"},
+		{"eval interval 0", "explorer.eval_interval=0", "explorer.eval_interval", "at least 1"},
+		{"repeat_times 0", "algorithm.repeat_times=0", "algorithm.repeat_times", "at least 1"},
+		{"warm-up ratio above 1", "algorithm.optimizer.lr_warmup_steps_ratio=2", "algorithm.optimizer.lr_warmup_steps_ratio", "at most 1"},
+		{"mode", "mode=bothe", "mode", `did you mean "both"`},
+		{"aggregation", "algorithm.loss_agg_mode=token-meen", "algorithm.loss_agg_mode", `did you mean "token-mean"`},
+		{"aggregation word", "algorithm.loss_agg_mode=meen", "algorithm.loss_agg_mode", "one of token-mean"},
+		{"scheduler", "algorithm.optimizer.lr_scheduler_type=cosin", "algorithm.optimizer.lr_scheduler_type", `"cosine"`},
+		{"storage", "buffer.explorer_input.taskset.storage_type=fil", "buffer.explorer_input.taskset.storage_type", `"file"`},
+		{"sync style", "synchronizer.sync_style=fixd", "synchronizer.sync_style", `"fixed"`},
+		{"sync method", "synchronizer.sync_method=ncl", "synchronizer.sync_method", `"nccl"`},
+		{"algorithm", "algorithm.algorithm_type=grop", "algorithm.algorithm_type", `did you mean "grpo"`},
+		{"advantage", "algorithm.advantage_fn=nope_nope", "algorithm.advantage_fn", "unknown advantage fn"},
+		{"loss argument", "algorithm.policy_loss_fn_args.clip_rang=0.1", "algorithm.policy_loss_fn_args.clip_rang", `did you mean "clip_range"`},
+		{"loss argument's type", "algorithm.policy_loss_fn_args.clip_range=x", "algorithm.policy_loss_fn_args.clip_range", ""},
+		{"argument of the type's own part", "algorithm.kl_loss_fn_args.kl_coeff=0.1", "algorithm.kl_loss_fn_args.kl_coeff", "kl_coef"},
+		{"workflow", "buffer.explorer_input.default_workflow_type=math_worflow", "buffer.explorer_input.default_workflow_type", `"math_workflow"`},
+		{"workflow argument", "buffer.explorer_input.taskset.workflow_args.use_bas=true", "buffer.explorer_input.taskset.workflow_args.use_bas", "use_base"},
+		{"reward", "buffer.explorer_input.default_reward_fn_type=math_rewrd", "buffer.explorer_input.default_reward_fn_type", `"math_reward"`},
+		{"operator", "data_processor.experience_pipeline.operators=[{name: rewrd_filter}]", "data_processor.experience_pipeline.operators.0.name", `"reward_filter"`},
+		{"operator without name", "data_processor.experience_pipeline.operators=[{}]", "data_processor.experience_pipeline.operators.0", "no name"},
+		{"selector", "buffer.explorer_input.taskset.data_selector.selector_type=shufle", "buffer.explorer_input.taskset.data_selector.selector_type", `"shuffle"`},
+		{"monitor", "monitor.monitor_type=[console, tensorbord]", "monitor.monitor_type.1", `"tensorboard"`},
+		{"monitor argument", "monitor={monitor_type: [console, jsonl], monitor_args: {consol: {}}}", "monitor.monitor_args.consol", "not one of the monitors"},
+
+		{"misspelt key", "algorithm.repeat_tims=4", "algorithm.repeat_tims", `did you mean "repeat_times"`},
+		{"key of another section", "buffer.lr=1", "buffer.lr", "it belongs at algorithm.optimizer.lr"},
+		{"key of an older version", "trainer.eval_interval=5", "trainer.eval_interval", "use explorer.eval_interval"},
+		{"computed key", "checkpoint_job_dir=x", "checkpoint_job_dir", "is computed"},
+		{"text for a number", "buffer.batch_size=many", "buffer.batch_size", "wants a whole number"},
+		{"fraction for a whole number", "buffer.batch_size=1.5", "buffer.batch_size", "wants a whole number"},
+		{"exponent for a whole number", "buffer.batch_size=1e1", "buffer.batch_size", "write 10"},
+		{"not a number", "model.temperature=.nan", "model.temperature", "wants a number"},
+		{"list for a number", "buffer.batch_size=[1]", "buffer.batch_size", "got a list"},
+		{"value for a section", "model.init=5", "model.init", "wants keys below it"},
+		{"value for a list", "algorithm.optimizer.betas=5", "algorithm.optimizer.betas", "wants a list"},
+		{"removed trainer_config_path", "trainer.trainer_config_path=x.yaml", "trainer.trainer_config_path", "was removed"},
+
+		{"no model", "model.model_path=", "model.model_path", "no model is given"},
+		{"no length", "model={model_path: m}", "model", "set model.max_model_len"},
+		{"lengths that do not fit", "model.max_model_len=10", "model.max_model_len", "less than max_prompt_tokens 8 + max_response_tokens 8"},
+		{"response as long as all", "model={model_path: m, max_model_len: 8, max_response_tokens: 8}", "model.max_response_tokens", "leaves nothing"},
+		{"shortest above longest", "model.min_response_tokens=9", "model.min_response_tokens", "longest response of 8"},
+		{"tokens above the model's", "buffer.explorer_input.taskset.rollout_args.max_tokens=99", "buffer.explorer_input.taskset.rollout_args.max_tokens", "max_model_len 16"},
+		{"no taskset", "buffer.explorer_input={}", "buffer.explorer_input", "needs tasks"},
+		{"two ways of tasksets", "buffer.explorer_input.tasksets=[{path: p}]", "buffer.explorer_input.tasksets", "one of the two"},
+		{"no path", "buffer.explorer_input.taskset.path=", "buffer.explorer_input.taskset.path", "no path"},
+		{"no workflow", "buffer.explorer_input.default_workflow_type=", "buffer.explorer_input.taskset", "no workflow"},
+		{"name outside the root", "name=../../x", "name", "outside checkpoint_root_dir"},
+		{"empty name", "name=''", "name", "is empty"},
+		{"an override of nonsense", "{}=", "{}", "unknown key"},
+		{"mini-batch above the batch", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=9", actorKey + ".ppo_mini_batch_size", "more than the 8"},
+		{"mini-batch that is no number", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=many", actorKey + ".ppo_mini_batch_size", "whole number"},
+		{"no passes", "trainer.trainer_config.actor_rollout_ref.actor.ppo_epochs=0", actorKey + ".ppo_epochs", "at least 1"},
+		{"two adapters", "model.lora_configs=[{}, {}]", "model.lora_configs.1", "one can be trained"},
+		{"offline algorithm that explores", "algorithm.algorithm_type=sft", "algorithm.algorithm_type", "set mode: train"},
+		{"mode train without a batch", "mode=train", "buffer.train_batch_size", "mode train needs"},
+		{"schema of another algorithm", "buffer.trainer_input.experience_buffer.schema_type=dpo", "buffer.trainer_input.experience_buffer.schema_type", `trains on "experience"`},
+	} {
+		t.Run(c.name, func(t *testing.T) { expectError(t, base, c.override, c.key, c.words, false) })
+	}
+}
+
+// Everything that is valid and not built: each is refused by name at its key.
+func TestUnsupported(t *testing.T) {
+	const replay = "buffer.trainer_input.experience_buffer.replay_buffer.enable"
+	for _, c := range []struct{ override, key, words string }{
+		{"mode=serve", "mode", "mode serve"},
+		{"mode=colocate", "mode", "mode colocate"},
+		{"trainer.trainer_type=verl", "trainer.trainer_type", "the PyTorch engine; run with --engine cpu"},
+		{"trainer.trainer_type=tinker", "trainer.trainer_type", "the Tinker engine"},
+		{"explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.engine_type", "--engine cpu"},
+		{"model.tinker.enable=true", "model.tinker.enable", "Tinker"},
+		{"model.external_model.enable=true", "model.external_model.enable", "OpenAI"},
+		{"model.logprobs=3", "model.logprobs", "alternative tokens"},
+		{"explorer.auxiliary_models=[{model_path: j}]", "explorer.auxiliary_models", "auxiliary models"},
+		{"explorer.over_rollout.ratio=0.2", "explorer.over_rollout.ratio", "part of a batch"},
+		{"explorer.dynamic_timeout.enable=true", "explorer.dynamic_timeout.enable", "timeout"},
+		{"explorer.env_vars={A: 1}", "explorer.env_vars", "environment"},
+		{"explorer.rollout_model.enable_openai_api=true", "explorer.rollout_model.enable_openai_api", "endpoint"},
+		{"explorer.rollout_model.enable_multimodal=true", "explorer.rollout_model.enable_multimodal", "image"},
+		{"explorer.rollout_model.max_model_len=9", "explorer.rollout_model.max_model_len", "set model.max_model_len"},
+		{"synchronizer.sync_style=fully_async", "synchronizer.sync_style", "other than fixed"},
+		{"synchronizer.sync_style=dynamic_by_trainer", "synchronizer.sync_style", "other than fixed"},
+		{replay + "=true", replay, "replay"},
+		{"buffer.trainer_input.experience_buffer.storage_type=sql", "buffer.trainer_input.experience_buffer.storage_type", "SQL"},
+		{"buffer.trainer_input.auxiliary_buffers={sft: {path: p}}", "buffer.trainer_input.auxiliary_buffers", "second source"},
+		{"buffer.explorer_input={tasksets: [{path: a}, {path: b}], default_workflow_type: math_workflow}", "buffer.explorer_input.tasksets", "several tasksets"},
+		{"buffer.explorer_input.taskset.storage_type=sql", "buffer.explorer_input.taskset.storage_type", "sql"},
+		{"buffer.explorer_input.taskset.format.image_key=i", "buffer.explorer_input.taskset.format.image_key", "image"},
+		{"buffer.explorer_input.taskset.rollout_args.logprobs=2", "buffer.explorer_input.taskset.rollout_args.logprobs", "alternative tokens"},
+		{"data_processor.task_pipeline={}", "data_processor.task_pipeline", "task pipeline"},
+		{"data_processor.experience_pipeline.operators=[{name: reward_filter}]", "data_processor.experience_pipeline.operators.0.name", "reward_filter"},
+		{"service.data_juicer.auto_start=true", "service.data_juicer", "Data-Juicer"},
+		{"cod.task_pack_size=2", "cod", "Connect-the-Dots"},
+		{"algorithm.enable_router_replay=true", "algorithm.enable_router_replay", "router replay"},
+		{"algorithm.rollout_correction={bypass_mode: false}", "algorithm.rollout_correction", "rollout correction"},
+		{"algorithm.bypass_old_logprobs=false", "algorithm.bypass_old_logprobs", "old logprobs"},
+		{"algorithm.kl_penalty_fn=k1", "algorithm.kl_penalty_fn", "KL in the reward"},
+		{"algorithm.algorithm_type=ppo", "algorithm.algorithm_type", `"ppo" is not built`},
+		{"algorithm.sample_strategy=staleness_control", "algorithm.sample_strategy", "staleness_control"},
+		{"buffer.explorer_input.taskset.default_workflow_type=alfworld_workflow", "buffer.explorer_input.taskset.default_workflow_type", "alfworld_workflow"},
+		{"buffer.explorer_input.taskset.default_workflow_type=my.module.Flow", "buffer.explorer_input.taskset.default_workflow_type", "Python class"},
+		{"monitor.monitor_type=wandb", "monitor.monitor_type", "wandb"},
+		{"monitor.detailed_stats=true", "monitor.detailed_stats", "every single task"},
+		{"trainer.critic_warmup=3", "trainer.critic_warmup", "critic"},
+		{"trainer.trainer_config.actor_rollout_ref.actor.optim.lr=1", actorKey + ".optim.lr", "use algorithm.optimizer"},
+		{"trainer.trainer_config.trainer.max_actor_ckpt_to_keep=1", "trainer.trainer_config.trainer.max_actor_ckpt_to_keep", "max_checkpoints_to_keep"},
+	} {
+		t.Run(c.override, func(t *testing.T) { expectError(t, base, c.override, c.key, c.words, true) })
+	}
+	_, err := parse(t, base, Options{Engine: "torch"})
+	if err == nil || !strings.Contains(err.Error(), `the engine "torch" is not built`) {
+		t.Error(err)
+	}
+}
+
+func TestRefusedOffline(t *testing.T) {
+	for _, c := range []struct{ override, key, words string }{
+		{"buffer.train_batch_size=0", "buffer.train_batch_size", "mode train needs"},
+		{"buffer.trainer_input.experience_buffer.path=", "buffer.trainer_input.experience_buffer.path", "needs a dataset"},
+		{"buffer.trainer_input.experience_buffer.storage_type=queue", "buffer.trainer_input.experience_buffer.storage_type", "not a queue"},
+		{"algorithm.advantage_fn_args={a: 1}", "algorithm.advantage_fn_args", "has no advantage_fn"},
+	} {
+		t.Run(c.override, func(t *testing.T) { expectError(t, offlineBase, c.override, c.key, c.words, false) })
+	}
+	mustParse(t, offlineBase)
+}
+
+func expectError(t *testing.T, text, override, key, words string, unsupported bool) {
+	t.Helper()
+	_, err := parse(t, text, Options{Overrides: []string{override}})
+	var errs Errors
+	if !errors.As(err, &errs) {
+		t.Fatalf("%s: want an error, got %v", override, err)
+	}
+	for _, e := range errs {
+		if e.Key == key && strings.Contains(e.Error(), words) && e.Unsupported == unsupported {
+			return
+		}
+	}
+	t.Errorf("%s: no error at %s with %q (unsupported %v):\n%v", override, key, words, unsupported, err)
+}
+
+// All errors come at once, each with its line, in the order of the file.
+func TestAllErrorsAtOnce(t *testing.T) {
+	text := strings.Replace(base, "batch_size: 4", "batch_size: -3\n  batchsize: 3", 1)
+	text = strings.Replace(text, "model_path: m", "model_path: m\n  temperature: hot", 1)
+	text += "algoritm: {}\nsynchronizer:\n  sync_interval: 0\n"
+	_, err := parse(t, text)
+	want := `c.yaml:7:3: model.temperature: wants a number, got "hot"
+c.yaml:11:3: buffer.batch_size: is -3, must be at least 1
+c.yaml:12:3: buffer.batchsize: unknown key; did you mean "batch_size"?
+c.yaml:21:1: algoritm: unknown key; did you mean "algorithm"?
+c.yaml:23:3: synchronizer.sync_interval: is 0, must be at least 1`
+	// the position of a wrong type is that of its value
+	want = strings.Replace(want, "7:3", "7:16", 1)
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestNotYAML(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"a: [1, 2", "c.yaml:"},
+		{"- 1", "a configuration is a mapping"},
+		{"model: {model_path: a}\nmodel: {}", "c.yaml:2:1: model: is written twice, first at line 1"},
+		{"a: &x [*x]", "contains itself"},
+		{"? [1]\n: 2", "a key must be plain text"},
+	} {
+		_, err := parse(t, c.text)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got %v, want %s", c.text, err, c.want)
+		}
+	}
+}

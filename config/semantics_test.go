@@ -1,0 +1,228 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestGroupSizeIsTheAlgorithmsOwn(t *testing.T) {
+	for override, want := range map[string]int{
+		"algorithm.repeat_times=null":   2,
+		"algorithm.repeat_times=6":      6,
+		"algorithm.algorithm_type=dapo": 16,
+	} {
+		c := mustParse(t, base, Options{Overrides: []string{override}})
+		if c.GroupSize() != want || c.Buffer.TrainBatchSize != 4*want || c.Buffer.ExplorerInput.Taskset.RepeatTimes != want {
+			t.Errorf("%s: group size %d, batch %d, want %d", override, c.GroupSize(), c.Buffer.TrainBatchSize, want)
+		}
+	}
+}
+
+func TestLengths(t *testing.T) {
+	for _, c := range []struct {
+		model               string
+		all, prompt, answer int
+	}{
+		{"max_prompt_tokens: 5, max_response_tokens: 7", 12, 5, 7},
+		{"max_model_len: 11", 11, 5, 6},
+		{"max_model_len: 11, max_prompt_tokens: 4", 11, 4, 7},
+		{"max_model_len: 11, max_response_tokens: 4", 11, 7, 4},
+		{"max_model_len: 20, max_prompt_tokens: 5, max_response_tokens: 7", 20, 5, 7},
+	} {
+		m := mustParse(t, base, Options{Overrides: []string{"model={model_path: m, " + c.model + "}"}}).Model
+		if *m.MaxModelLen != c.all || *m.MaxPromptTokens != c.prompt || *m.MaxResponseTokens != c.answer {
+			t.Errorf("%s: %d %d %d", c.model, *m.MaxModelLen, *m.MaxPromptTokens, *m.MaxResponseTokens)
+		}
+	}
+}
+
+// What the model section says of sampling reaches the tasksets and the rollout engine.
+func TestSamplingIsInherited(t *testing.T) {
+	c := mustParse(t, base, Options{Overrides: []string{"model.top_k=5", "model.temperature=0.5", "model.trust_remote_code=true",
+		"buffer.explorer_input.eval_tasksets.0.rollout_args.temperature=0"}})
+	in, r := c.Buffer.ExplorerInput, c.Explorer.RolloutModel
+	if *in.Taskset.RolloutArgs.TopK != 5 || *in.EvalTasksets[0].RolloutArgs.TopK != 5 || *r.TopK != 5 {
+		t.Error("top_k")
+	}
+	if *in.Taskset.RolloutArgs.Temperature != 0.5 || *in.EvalTasksets[0].RolloutArgs.Temperature != 0 {
+		t.Error("temperature")
+	}
+	if !*r.TrustRemoteCode || !*c.Trainer.TrustRemoteCode || *in.Taskset.RolloutArgs.MaxTokens != 8 {
+		t.Error("trust_remote_code, max_tokens")
+	}
+	if in.Taskset.DefaultWorkflowType != "math_workflow" || in.EvalTasksets[0].DefaultWorkflowType != "math_workflow" {
+		t.Error("workflow")
+	}
+}
+
+func TestDeprecatedSpellings(t *testing.T) {
+	c := mustParse(t, base, Options{Overrides: []string{"synchronizer.sync_method=online", "algorithm.optimizer.warmup_style=cosine",
+		"buffer.explorer_input.taskset.task_selector={selector_type: shuffle, seed: 7}", "explorer.runner_num=5", "explorer.rollout_model.engine_num=2"}})
+	if c.Synchronizer.SyncMethod != "nccl" || c.Algorithm.Optimizer.LRSchedulerType != "cosine" || c.Explorer.RunnerPerModel != 3 {
+		t.Error(c.Synchronizer.SyncMethod, c.Algorithm.Optimizer.LRSchedulerType, c.Explorer.RunnerPerModel)
+	}
+	if s := c.Buffer.ExplorerInput.Taskset.DataSelector; s.SelectorType != "shuffle" || s.Seed != 7 {
+		t.Error(s)
+	}
+	if len(c.Warnings) != 4 {
+		t.Error(strings.Join(c.Warnings, "\n"))
+	}
+	for _, both := range [][]string{
+		{"algorithm.optimizer.warmup_style=cosine", "algorithm.optimizer.lr_scheduler_type=linear"},
+		{"explorer.runner_num=5", "explorer.runner_per_model=5"},
+		{"trainer.grad_clip=1", "algorithm.optimizer.clip_grad=2"},
+		{"buffer.explorer_input.taskset.task_selector={}", "buffer.explorer_input.taskset.data_selector={}"},
+	} {
+		if _, err := parse(t, base, Options{Overrides: both}); err == nil {
+			t.Error("no error for", both)
+		}
+	}
+}
+
+func TestDerivedValues(t *testing.T) {
+	c := mustParse(t, base, Options{Overrides: []string{"group=g", "algorithm.optimizer.clip_grad=0.5",
+		"trainer.trainer_config.actor_rollout_ref.actor={ppo_mini_batch_size: 2, ppo_epochs: 3}", "model.init={style: fan_in, seed: 9}"}})
+	if want := filepath.Join("ckpt", "Trinity-RFT", "g", "rft"); c.CheckpointJobDir != want || c.Monitor.CacheDir != filepath.Join(want, "monitor") {
+		t.Error(c.CheckpointJobDir, c.Monitor.CacheDir)
+	}
+	if c.GradClip() != 0.5 || c.MiniBatch() != 2 || c.Epochs() != 3 || c.InitSeed() != 9 {
+		t.Error(c.GradClip(), c.MiniBatch(), c.Epochs(), c.InitSeed())
+	}
+	d := mustParse(t, base)
+	if d.GradClip() != 1 || d.MiniBatch() != 8 || d.Epochs() != 1 || d.InitSeed() != 42 || d.TrainEngine() != "cpu" || d.SampleEngine() != "cpu" {
+		t.Error(d.GradClip(), d.MiniBatch(), d.Epochs(), d.InitSeed())
+	}
+	if !slices.Equal(d.Monitor.MonitorType, []string{"console", "jsonl", "tensorboard"}) || d.SyncMethod() != "memory" {
+		t.Error(d.Monitor.MonitorType, d.SyncMethod())
+	}
+	if lr := mustParse(t, base, Options{Overrides: []string{"algorithm.optimizer.lr=0"}}).Algorithm.Optimizer.LR; lr != 0 {
+		t.Error("learning rate 0 is for control runs, got", lr)
+	}
+}
+
+// Arguments given for the type's own part merge over the type's; another part starts from its own defaults.
+func TestPartsMerge(t *testing.T) {
+	c := mustParse(t, base, Options{Overrides: []string{"algorithm.kl_loss_fn=low_var_kl", "algorithm.policy_loss_fn_args.clip_range_low=0.1"}})
+	p, err := c.Parts()
+	if err != nil || p.KLLoss != "low_var_kl" || p.PolicyLossArgs["clip_range_low"] != 0.1 || p.Advantage != "grpo" {
+		t.Error(p, err)
+	}
+}
+
+func TestPositions(t *testing.T) {
+	c := mustParse(t, base, Options{Overrides: []string{"trainer.save_interval=3"}})
+	for key, want := range map[string]string{
+		"model.model_path":                           "c.yaml:6:3",
+		"model.temperature":                          "c.yaml:5:1",
+		"buffer.explorer_input.eval_tasksets.0.path": "c.yaml:17:7",
+		"trainer.save_interval":                      "command line",
+		"cluster":                                    "c.yaml:1:1",
+	} {
+		if got := c.Pos(key).String(); got != want {
+			t.Errorf("%s: %s, want %s", key, got, want)
+		}
+	}
+	if !c.IsSet("model.model_path") || c.IsSet("model.temperature") {
+		t.Error("IsSet")
+	}
+}
+
+const staged = base + `trainer:
+  save_hf_checkpoint: never
+  grad_clip: 0.3
+stages:
+- stage_name: warmup
+  mode: train
+  algorithm:
+    algorithm_type: sft
+  buffer:
+    train_batch_size: 16
+    trainer_input:
+      experience_buffer:
+        path: sft.jsonl
+- stage_name: rl
+`
+
+func TestStages(t *testing.T) {
+	c := mustParse(t, staged)
+	sft, err := c.Stage(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rl, err := c.Stage(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sft.Name != "rft/warmup" || rl.Name != "rft/rl" || sft.CheckpointJobDir != filepath.Join("ckpt", "Trinity-RFT", "rft", "warmup") {
+		t.Error(sft.Name, rl.Name, sft.CheckpointJobDir)
+	}
+	if sft.Mode != "train" || sft.Buffer.TrainBatchSize != 16 || sft.Buffer.ExplorerInput.Taskset != nil || sft.Buffer.BatchSize != 1 {
+		t.Error("a section of a stage replaces the file's", sft.Buffer)
+	}
+	if rl.Mode != "both" || rl.Buffer.BatchSize != 4 || rl.Trainer.SaveHfCheckpoint != "last" || rl.Trainer.GradClip != 0.3 || len(rl.Stages) != 0 {
+		t.Error("a section that a stage leaves out is the file's", rl.Trainer)
+	}
+	if p := sft.Pos("buffer.train_batch_size"); p.Line != 28 {
+		t.Error(p)
+	}
+	if _, err := c.Stage(2); err == nil {
+		t.Error("no error for a stage that does not exist")
+	}
+}
+
+func TestStageErrors(t *testing.T) {
+	for _, c := range []struct{ change, to, want string }{
+		{"train_batch_size: 16", "train_batch_siz: 16", `c.yaml:28:5: stages.0.buffer.train_batch_siz: unknown key; did you mean "train_batch_size"?`},
+		{"train_batch_size: 16", "train_batch_size: -1", "c.yaml:28:5: stages.0.buffer.train_batch_size: is -1, must be at least 0"},
+		{"        path: sft.jsonl", "        name: sft", "c.yaml:30:7: buffer.trainer_input.experience_buffer.path: sft needs a dataset"},
+		{"stage_name: rl", "stage_name: warmup", "is the name of an earlier stage"},
+		{"stage_name: rl", "mode: both", "has no stage_name"},
+		{"stage_name: rl", "stage_name: a/b", "cannot contain /"},
+	} {
+		_, err := parse(t, strings.Replace(staged, c.change, c.to, 1))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %s", c.to, err, c.want)
+		}
+		if err != nil && strings.Count(err.Error(), "\n") > 1 {
+			t.Errorf("%s: said more than once:\n%v", c.to, err)
+		}
+	}
+}
+
+func TestUnused(t *testing.T) {
+	c := mustParse(t, base, Options{Engine: "cpu", Overrides: []string{"cluster.node_num=2", "explorer.rollout_model.tensor_parallel_size=2",
+		"trainer.megatron.expert_model_parallel_size=2", "trainer.trainer_type=verl", "trainer.trainer_config.actor_rollout_ref.ref.x=1",
+		"trainer.grad_clip=2"}})
+	var keys []string
+	for _, n := range c.Unused() {
+		keys = append(keys, n.Key)
+	}
+	want := []string{"cluster.node_num", "explorer.rollout_model.tensor_parallel_size", "trainer.megatron.expert_model_parallel_size",
+		"trainer.trainer_config.actor_rollout_ref.ref.x"}
+	if !slices.Equal(keys, want) {
+		t.Errorf("got %v", keys)
+	}
+}
+
+// Every key of the table of unused keys exists, so that the table cannot go stale.
+func TestUnusedKeysExist(t *testing.T) {
+	known := map[string]bool{}
+	for _, k := range Keys() {
+		known[k.Path] = true
+	}
+	for _, u := range unused {
+		if strings.HasPrefix(u.key, trainerConfigKey+".") || strings.Contains(u.key, ".*") {
+			continue
+		}
+		if !known[u.key] {
+			t.Error(u.key)
+		}
+	}
+	for _, r := range refusals {
+		if !known[r.key] {
+			t.Error(r.key)
+		}
+	}
+}
