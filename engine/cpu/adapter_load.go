@@ -5,19 +5,30 @@ import (
 	"hash/fnv"
 	"math"
 	"strings"
+
+	"github.com/trinity-go/trinity/modelfile"
 )
 
 // addAdapters makes low-rank adapters the trained weights, new ones or those of a PEFT directory.
 func (e *Engine) addAdapters() error {
-	o := *e.opts.LoRA
-	file, err := openAdapter(&o)
-	if err != nil {
-		return err
+	o := e.opts.LoRA
+	lora := o.describe()
+	var file *modelfile.Adapter
+	if o.Path != "" {
+		var err error
+		if file, err = modelfile.OpenAdapter(o.Path, e.cfg); err != nil {
+			return fmt.Errorf("cpu: %w", err)
+		}
+		defer file.Close()
+		if file.Dropout != 0 {
+			return fmt.Errorf("cpu: adapter %s was trained with lora_dropout %v, which this engine does not do; set it to 0", o.Path, file.Dropout)
+		}
+		lora = file.LoRA
 	}
-	if e.adapters, err = newAdapterLayout(e.cfg, e.base, &o); err != nil {
-		return err
+	var err error
+	if e.adapters, err = newAdapterLayout(e.cfg, lora); err != nil {
+		return fmt.Errorf("cpu: lora: %w", err)
 	}
-	e.opts.LoRA = &o
 	if e.trained, err = e.arena.Float32(e.adapters.size); err != nil {
 		return fmt.Errorf("cpu: adapters: %w", err)
 	}
@@ -42,18 +53,15 @@ func (e *Engine) addAdapters() error {
 // depends only on the seed, the tensor's name and its index.
 func (e *Engine) initialiseAdapters(seed uint64) {
 	for _, s := range e.adapters.slots {
-		if !strings.HasSuffix(s.name, suffixA) {
+		if !strings.HasSuffix(s.name, modelfile.LoRATensor("", "A")) {
 			continue
 		}
 		h := fnv.New64a()
 		h.Write([]byte(s.name))
 		key, bound := mix(mix(seed)^h.Sum64()), 1/math.Sqrt(float64(s.shape[1]))
-		values := e.adapters.in(e.trained, s.name)
-		e.pool.Run((len(values)+4095)/4096, func(task int) {
-			for i := task * 4096; i < min(len(values), (task+1)*4096); i++ {
-				values[i] = float32(float64(int64(mix(key+uint64(i)))>>11) * 0x1p-52 * bound)
-			}
-		})
+		for i := range e.adapters.in(e.trained, s.name) {
+			e.trained[s.from+i] = float32(float64(int64(mix(key+uint64(i)))>>11) * 0x1p-52 * bound)
+		}
 	}
 }
 

@@ -53,6 +53,8 @@ func (l *layout) find(name string) (slot, bool) {
 	return l.slots[i], true
 }
 
+func (l *layout) has(name string) bool { _, ok := l.index[name]; return ok }
+
 // in is the tensor's part of a flat vector; nil if the layout has no such tensor or flat is nil.
 func (l *layout) in(flat []float32, name string) []float32 {
 	s, ok := l.find(name)

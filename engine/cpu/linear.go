@@ -26,7 +26,7 @@ func (e *Engine) lowRank(l *linear, x kernel.Matrix) kernel.Matrix {
 }
 
 func (e *Engine) adapterCols(m kernel.Matrix, i int) kernel.Matrix {
-	return m.ColRange(i*e.adapters.rank, (i+1)*e.adapters.rank)
+	return m.ColRange(i*e.adapters.Rank, (i+1)*e.adapters.Rank)
 }
 
 // backApply adds the gradient of y = apply(x) by the trained parts of l to grad, and writes the gradient by x to dx. x is only read where

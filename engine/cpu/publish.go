@@ -45,35 +45,11 @@ func (e *Engine) merged(trained []float32, name string) ([]float32, error) {
 	}
 	weight := e.base.in(e.baseFlat, name)
 	module := strings.TrimSuffix(name, ".weight")
-	if _, ok := e.adapters.find(nameA(module)); !ok {
+	if !e.adapters.has(modelfile.LoRATensor(module, "A")) {
 		return weight, nil
 	}
 	e.mergeScratch = slices.Grow(e.mergeScratch[:0], s.size())[:s.size()]
 	dst := kernel.NewMatrix(e.mergeScratch, s.shape[0], s.shape[1])
-	e.adapters.merged(e.pool, dst, kernel.NewMatrix(weight, s.shape[0], s.shape[1]), trained, module)
+	e.adapters.merge(e.pool, dst, kernel.NewMatrix(weight, s.shape[0], s.shape[1]), trained, module)
 	return dst.Data[:s.size()], nil
-}
-
-// weightSource offers the current weights, merged, to writers of model files.
-type weightSource struct{ e *Engine }
-
-func (s weightSource) Names() []string {
-	var names []string
-	for _, t := range s.e.cfg.Tensors() {
-		names = append(names, t.Name)
-	}
-	return names
-}
-
-func (s weightSource) Tensor(name string) (modelfile.Tensor, error) {
-	at, ok := s.e.base.find(name)
-	if !ok {
-		return modelfile.Tensor{}, fmt.Errorf("cpu: the model has no tensor %s", name)
-	}
-	width := at.size() / at.shape[0]
-	return modelfile.NewTensor(name, at.shape, func(dst []float32, from, to int) error {
-		values := s.e.base.in(s.e.baseFlat, name)
-		copy(dst, values[from*width:to*width])
-		return nil
-	}), nil
 }

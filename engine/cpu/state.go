@@ -36,14 +36,14 @@ type state struct {
 type loraTag struct {
 	Rank    int      `json:"rank"`
 	Scale   float32  `json:"scale"`
-	Modules []string `json:"modules"`
+	Modules []string `json:"target_modules"`
 }
 
 func (e *Engine) loraTag() *loraTag {
 	if e.adapters == nil {
 		return nil
 	}
-	return &loraTag{Rank: e.adapters.rank, Scale: e.adapters.scale, Modules: e.adapters.modules}
+	return &loraTag{Rank: e.adapters.Rank, Scale: e.adapters.scale, Modules: e.adapters.TargetModules}
 }
 
 func (e *Engine) trainedLayout() *layout {

@@ -77,13 +77,13 @@ func (w *workspace) reserve(e *Engine, rows int, train bool) error {
 	}
 	w.out, w.normed, w.hidden = matrix(c.HiddenSize), matrix(c.HiddenSize), matrix(c.IntermediateSize)
 	if e.adapters != nil {
-		w.low = vector(rows * 3 * e.adapters.rank)
+		w.low = vector(rows * 3 * e.adapters.Rank)
 	}
 	if train {
 		w.dOut, w.dNormed = matrix(c.HiddenSize), matrix(max(c.HiddenSize, q))
 		w.dQKV, w.dHidden = matrix(q+2*kv), matrix(c.IntermediateSize)
 		if e.adapters != nil {
-			w.dLow = vector(rows * 3 * e.adapters.rank)
+			w.dLow = vector(rows * 3 * e.adapters.Rank)
 		}
 	}
 	if err != nil {

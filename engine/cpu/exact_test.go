@@ -1,0 +1,136 @@
+package cpu
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+)
+
+func TestSharingPromptsChangesNothing(t *testing.T) {
+	for _, name := range references {
+		t.Run(name, func(t *testing.T) {
+			e := open(t, tiny(name))
+			batch := whole(sequences(t, true))
+			shared, want := e.gradientOf(t, weighted{}, batch)
+			rows := len(e.packing.tokens)
+			e.shareNothing = true
+			alone, got := e.gradientOf(t, weighted{}, batch)
+			if rows >= len(e.packing.tokens) {
+				t.Fatalf("%d rows with sharing, %d without: nothing was shared", rows, len(e.packing.tokens))
+			}
+			if shared != alone {
+				t.Errorf("loss is %.9f with sharing, %.9f without", shared, alone)
+			}
+			if d := difference(got, want); d > 1e-6 {
+				t.Errorf("gradients differ by %.2g relative", d)
+			}
+		})
+	}
+}
+
+// longGroups are groups of sequences long enough for several blocks of every kernel.
+func longGroups(vocabulary int) []*trinity.Experience {
+	var out []*trinity.Experience
+	random := uint64(1)
+	next := func() int32 { random = mix(random); return int32(random % uint64(vocabulary)) }
+	for g := range 2 {
+		var prompt []int32
+		for range 30 + 50*g {
+			prompt = append(prompt, next())
+		}
+		for r := range 3 {
+			x := &trinity.Experience{ID: trinity.ExperienceID{Run: len(out)}, PromptLen: len(prompt), Tokens: slices.Clone(prompt), Temperature: 0.9}
+			for range 10 + 45*r {
+				x.Tokens = append(x.Tokens, next())
+			}
+			for i := range x.Tokens {
+				x.Mask = append(x.Mask, i >= len(prompt) && i%9 != 0)
+				x.Advantages = append(x.Advantages, float32(next()%7)-3)
+				x.Returns = append(x.Returns, float32(next()%5)/10)
+			}
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+func TestGradientDoesNotDependOnMicroBatches(t *testing.T) {
+	for _, name := range []string{"llama", "qwen3"} {
+		e := open(t, tiny(name))
+		all := longGroups(e.cfg.VocabSize)
+		lossWant, want := e.gradientOf(t, weighted{}, whole(all))
+		for _, size := range []int{1, 2, 4} {
+			var cut []*trinity.Batch
+			for part := range slices.Chunk(all, size) {
+				cut = append(cut, &trinity.Batch{Step: 1, Experiences: part, Whole: all})
+			}
+			loss, got := e.gradientOf(t, weighted{}, cut...)
+			if d := difference(got, want); d > 1e-6 {
+				t.Errorf("%s: %d micro-batches: gradient differs by %.2g relative", name, len(cut), d)
+			}
+			if d := loss - lossWant; d > 1e-6 || d < -1e-6 {
+				t.Errorf("%s: %d micro-batches: loss %.9f, want %.9f", name, len(cut), loss, lossWant)
+			}
+		}
+	}
+}
+
+func TestRecomputedLogitsGiveTheSameBits(t *testing.T) {
+	e := open(t, tiny("llama"))
+	var x []*trinity.Experience
+	for range 40 { // the same tokens again and again: many head rows of few packed rows
+		x = append(x, sequences(t, true)...)
+	}
+	_, want := e.gradientOf(t, weighted{}, whole(x))
+	if n := len(e.packing.head); n <= 2*headChunk {
+		t.Fatalf("%d head rows make no three chunks", n)
+	}
+	if e.headSpace.recompute {
+		t.Fatal("logits were not kept")
+	}
+	e.logitsBudget = 0
+	_, got := e.gradientOf(t, weighted{}, whole(x))
+	if !e.headSpace.recompute {
+		t.Fatal("logits were kept")
+	}
+	if !slices.Equal(got, want) {
+		t.Error("gradients differ")
+	}
+}
+
+func TestSameBitsForAnyNumberOfCores(t *testing.T) {
+	for _, name := range []string{"llama3_bias_tied", "qwen3"} {
+		var want []float32
+		for _, cores := range []int{1, 2, 5} {
+			pool := kernel.NewPool(cores)
+			defer pool.Close()
+			opts := tiny(name)
+			opts.Pool = pool
+			e := open(t, opts)
+			train(t, e, longGroups(e.cfg.VocabSize), 3)
+			if want == nil {
+				want = slices.Clone(e.trained)
+			} else if !slices.Equal(e.trained, want) {
+				t.Errorf("%s: %d cores give other weights than 1", name, cores)
+			}
+		}
+	}
+}
+
+var adam = trinity.OptimParams{LR: 1e-2, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1, ClipNorm: 1}
+
+// train does so many steps on one batch.
+func train(t testing.TB, e *Engine, xs []*trinity.Experience, steps int) {
+	t.Helper()
+	for range steps {
+		if _, err := e.ForwardBackward(context.Background(), whole(xs), weighted{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.OptimStep(context.Background(), adam); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package cpu
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+func adapterOptions() Options {
+	opts := tiny("qwen2")
+	opts.LoRA = &LoRAOptions{Path: "testdata/qwen2"}
+	return opts
+}
+
+func TestAdapterGradientsEqualAutograd(t *testing.T) {
+	var want reference
+	readJSON(t, "testdata/qwen2/reference_lora.json.gz", &want)
+	tensor := tensorFile(t, "testdata/qwen2/gradients_lora.safetensors")
+	compareGradients(t, open(t, adapterOptions()), want, func(name string) []float32 { return tensor(strings.TrimSuffix(name, ".weight")) })
+}
+
+func TestAdaptersOnSomeModules(t *testing.T) {
+	all := open(t, adapterOptions())
+	opts := tiny("qwen2")
+	opts.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, TargetModules: []string{"v_proj", "up_proj"}}
+	some := open(t, opts)
+	for _, s := range some.adapters.slots { // the same numbers where both have adapters, and the others of all silenced
+		copy(some.adapters.in(some.trained, s.name), all.adapters.in(all.trained, s.name))
+	}
+	for _, s := range all.adapters.slots {
+		if !some.adapters.has(s.name) && strings.Contains(s.name, "lora_B") {
+			clear(all.adapters.in(all.trained, s.name))
+		}
+	}
+	_, want := all.gradientOf(t, weighted{}, whole(sequences(t, true)))
+	_, got := some.gradientOf(t, weighted{}, whole(sequences(t, true)))
+	for _, s := range some.adapters.slots {
+		if d := difference(some.adapters.in(got, s.name), all.adapters.in(want, s.name)); d > 1e-6 {
+			t.Errorf("%s: gradient differs by %.2g relative", s.name, d)
+		}
+	}
+	if n := some.Parameters(); n != 2*4*(32+16+32+40) {
+		t.Errorf("%d trained parameters", n)
+	}
+}
+
+func TestNewAdapterChangesNothingAndReferenceIsTheBase(t *testing.T) {
+	ctx, batch := context.Background(), whole(sequences(t, true))
+	opts := tiny("qwen2")
+	opts.LoRA = &LoRAOptions{Rank: 4, Alpha: 8}
+	e := open(t, opts)
+	base, err := open(t, tiny("qwen2")).Forward(ctx, batch, trinity.Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := e.Forward(ctx, batch, trinity.Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	train(t, e, batch.Experiences, 2)
+	trained, err := e.Forward(ctx, batch, trinity.Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reference, err := e.Reference(ctx, batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range base {
+		if !slices.Equal(fresh[i].Logprob, base[i].Logprob) || !slices.Equal(reference[i].Logprob, base[i].Logprob) {
+			t.Errorf("sequence %d: an adapter with B = 0, or the reference, is not the base", i)
+		}
+	}
+	if slices.Equal(trained[0].Logprob, base[0].Logprob) {
+		t.Error("training changed nothing")
+	}
+}
+
+func TestPublishedWeightsAreMerged(t *testing.T) {
+	e, sampler := withRecorder(t, adapterOptions())
+	if err := e.Publish(context.Background(), 7); err != nil {
+		t.Fatal(err)
+	}
+	merged := open(t, tiny("qwen2"))
+	for name, v := range sampler.tensors {
+		copy(merged.base.in(merged.baseFlat, name), v)
+	}
+	batch := whole(sequences(t, true))
+	want, err := e.Forward(context.Background(), batch, trinity.Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := merged.Forward(context.Background(), batch, trinity.Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		for j := range want[i].Logprob {
+			if d := math.Abs(float64(want[i].Logprob[j] - got[i].Logprob[j])); d > 1e-5 {
+				t.Errorf("sequence %d token %d: %.2g nats apart", i, j, d)
+			}
+		}
+	}
+}
+
+func TestAdapterErrors(t *testing.T) {
+	for want, lora := range map[string]*LoRAOptions{
+		"no linear map":  {Rank: 2, Alpha: 2, TargetModules: []string{"nose_proj"}},
+		"positive":       {Rank: 0, Alpha: 2},
+		"adapter_config": {Path: t.TempDir()},
+	} {
+		opts := tiny("qwen2")
+		opts.LoRA = lora
+		if _, err := Open(opts); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, want one with %q", err, want)
+		}
+	}
+}

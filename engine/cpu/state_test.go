@@ -1,0 +1,121 @@
+package cpu
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/modelfile/safetensors"
+)
+
+// recorder keeps what was published.
+type recorder struct {
+	version int64
+	tensors map[string][]float32
+	names   []string
+}
+
+func (r *recorder) Update(version int64, tensor func(name string) ([]float32, error)) error {
+	r.version, r.tensors = version, map[string][]float32{}
+	for _, name := range r.names {
+		v, err := tensor(name)
+		if err != nil {
+			return err
+		}
+		r.tensors[name] = slices.Clone(v)
+	}
+	return nil
+}
+
+func (r *recorder) equal(o *recorder) bool {
+	for _, name := range r.names {
+		if !slices.Equal(r.tensors[name], o.tensors[name]) {
+			return false
+		}
+	}
+	return r.version == o.version
+}
+
+func withRecorder(t *testing.T, opts Options) (*Engine, *recorder) {
+	e := open(t, opts)
+	r := &recorder{}
+	for _, s := range e.base.slots {
+		r.names = append(r.names, s.name)
+	}
+	e.Attach(r)
+	return e, r
+}
+
+func TestResumedRunHasTheSameBits(t *testing.T) {
+	lora := tiny("qwen2")
+	lora.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}
+	for name, opts := range map[string]Options{"all weights": tiny("llama"), "lora": lora} {
+		t.Run(name, func(t *testing.T) {
+			opts.KeepPublished = true
+			ctx, dir := context.Background(), t.TempDir()
+			straight, sampler := withRecorder(t, opts)
+			batch := sequences(t, true)
+			train(t, straight, batch, 2)
+			if err := straight.Publish(ctx, 2); err != nil {
+				t.Fatal(err)
+			}
+			train(t, straight, batch, 1) // the sampler is one step behind
+			if err := straight.SaveState(ctx, dir); err != nil {
+				t.Fatal(err)
+			}
+			resumed, second := withRecorder(t, opts)
+			if err := resumed.LoadState(ctx, dir); err != nil {
+				t.Fatal(err)
+			}
+			if !second.equal(sampler) {
+				t.Error("the sampler of the resumed run has other weights")
+			}
+			train(t, straight, batch, 2)
+			train(t, resumed, batch, 2)
+			for name, v := range map[string][2][]float32{"weights": {straight.trained, resumed.trained}, "first moments": {straight.moment1, resumed.moment1}, "second moments": {straight.moment2, resumed.moment2}} {
+				if !slices.Equal(v[0], v[1]) {
+					t.Errorf("%s differ", name)
+				}
+			}
+			if straight.steps != 5 || resumed.steps != 5 {
+				t.Errorf("steps: %d and %d, want 5", straight.steps, resumed.steps)
+			}
+		})
+	}
+}
+
+func TestStateErrors(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	e, _ := withRecorder(t, tiny("llama"))
+	if err := e.SaveState(ctx, dir); err != nil {
+		t.Fatal(err)
+	}
+	wants := func(what string, err error, text string) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: error is %v, want one with %q", what, err, text)
+		}
+	}
+	lora := tiny("llama")
+	lora.LoRA = &LoRAOptions{Rank: 2, Alpha: 4}
+	wants("other kind of run", open(t, lora).LoadState(ctx, dir), "LoRA off")
+	wants("other model", open(t, tiny("qwen3")).LoadState(ctx, dir), "expected")
+	wants("no state", e.LoadState(ctx, t.TempDir()), "state.json")
+	if _, err := e.ForwardBackward(ctx, whole(sequences(t, true)), nll{}); err != nil {
+		t.Fatal(err)
+	}
+	wants("gradient", e.SaveState(ctx, dir), "between ForwardBackward and OptimStep")
+	if err := e.Publish(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.OptimStep(ctx, adam); err != nil {
+		t.Fatal(err)
+	}
+	wants("published weights lost", e.SaveState(ctx, dir), "KeepPublished")
+	if err := safetensors.Write(filepath.Join(dir, tensorsName), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	wants("tensors missing", e.LoadState(ctx, dir), "expected")
+}
