@@ -46,27 +46,24 @@ type modelDefinition struct {
 	Merges                  mergeList        `json:"merges"`
 }
 
-// UnmarshalJSON looks at the type first: a model of another type should be named, not blamed for its first key.
+// UnmarshalJSON names a model of another type, which is not to be blamed for its first unknown key.
 func (m *modelDefinition) UnmarshalJSON(data []byte) error {
-	var head struct {
-		Type   string          `json:"type"`
-		Merges json.RawMessage `json:"merges"`
-	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return fmt.Errorf("model: %w", err)
-	}
-	if head.Type == "" && head.Merges != nil {
-		head.Type = "BPE" // files from before the key existed
-	}
-	if head.Type != "BPE" {
-		return fmt.Errorf("model.type is %q, only \"BPE\" is supported", head.Type)
-	}
 	type plain modelDefinition
-	if err := strict(data, "model", (*plain)(m)); err != nil {
-		return err
+	failure := strict(data, "model", (*plain)(m))
+	if failure != nil {
+		var head struct{ Type string }
+		if err := json.Unmarshal(data, &head); err != nil {
+			return failure
+		}
+		m.Type = head.Type
 	}
-	m.Type = head.Type
-	return nil
+	if m.Type == "" && m.Merges != nil {
+		m.Type = "BPE" // files from before the key existed
+	}
+	if m.Type != "BPE" {
+		return fmt.Errorf("model.type is %q, only \"BPE\" is supported", m.Type)
+	}
+	return failure
 }
 
 // mergeList holds the merges in order of rank. Files write a merge as ["a","b"] or, before 2024, as "a b".
@@ -74,18 +71,30 @@ type mergeList [][2]string
 
 // UnmarshalJSON reads both spellings.
 func (l *mergeList) UnmarshalJSON(data []byte) error {
-	var words []string
-	if json.Unmarshal(data, &words) == nil {
-		*l = make(mergeList, len(words))
-		for i, w := range words {
-			left, right, ok := strings.Cut(w, " ")
-			if !ok || strings.Contains(right, " ") {
-				return fmt.Errorf("merges[%d] is %q, expected two tokens with a space between", i, w)
-			}
-			(*l)[i] = [2]string{left, right}
-		}
-		return nil
+	inside := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("[")), " \t\r\n")
+	if bytes.HasPrefix(inside, []byte(`"`)) {
+		return l.readWords(data)
 	}
+	return l.readPairs(data)
+}
+
+func (l *mergeList) readWords(data []byte) error {
+	var words []string
+	if err := json.Unmarshal(data, &words); err != nil {
+		return fmt.Errorf("merges: %w", err)
+	}
+	*l = make(mergeList, len(words))
+	for i, w := range words {
+		left, right, ok := strings.Cut(w, " ")
+		if !ok || strings.Contains(right, " ") {
+			return fmt.Errorf("merges[%d] is %q, expected two tokens with a space between", i, w)
+		}
+		(*l)[i] = [2]string{left, right}
+	}
+	return nil
+}
+
+func (l *mergeList) readPairs(data []byte) error {
 	var pairs [][]string
 	if err := json.Unmarshal(data, &pairs); err != nil {
 		return fmt.Errorf("merges: %w", err)

@@ -1,0 +1,69 @@
+package tokenizer
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// prose is 64 KB of the reference texts.
+func prose(b *testing.B) string {
+	texts := referenceTexts(b)
+	return strings.Repeat(strings.Join(texts[len(texts)-60:], "\n"), 4)[:64<<10]
+}
+
+func BenchmarkEncode(b *testing.B) {
+	for _, name := range []string{"gpt2", "qwen2", "smollm", "o200k", "llama2"} {
+		b.Run(name, func(b *testing.B) {
+			tok, text := family(b, name), prose(b)
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				tok.Encode(text, true)
+			}
+		})
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for _, name := range []string{"qwen2", "llama2"} {
+		b.Run(name, func(b *testing.B) {
+			tok := family(b, name)
+			ids := tok.Encode(prose(b), false)
+			b.ReportAllocs()
+			for b.Loop() {
+				tok.Decode(ids, true)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(ids)), "ns/token")
+		})
+	}
+}
+
+// BenchmarkLoadSmolLM2 loads a vocabulary of 49,152 tokens, from a directory and from a GGUF file.
+func BenchmarkLoadSmolLM2(b *testing.B) {
+	tok, dir := smolLM2(b), b.TempDir()
+	if err := tok.WriteFiles(dir); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("directory", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := Load(dir); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	m, err := modelfile.Open(os.Getenv("TRINITY_SMOLLM2_GGUF"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer m.Close()
+	b.Run("gguf", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := FromVocabulary(Vocabulary(*m.Vocabulary())); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
