@@ -10,8 +10,10 @@ type EngineSpec struct {
 	RopeTheta float64        // replaces the model's own base; 0 keeps it
 	RopeScale map[string]any // replaces the model's own rope scaling; nil keeps it
 	Seed      uint64
+	DType     string // storage of the weights: "f32" or "bf16"; "" leaves it to the engine
 
 	Train       bool // forward, backward, optimizer
+	Forward     bool // log-probabilities only: Engine.Forward
 	Reference   bool // keep the frozen reference
 	MicroTokens int  // largest micro-batch, tokens: the engine plans its memory for it
 
@@ -39,7 +41,8 @@ type LoRASpec struct {
 
 // EngineOpener is the plug-in of an engine type.
 type EngineOpener interface {
-	// OpenEngine loads the model. The engine is nil unless spec.Train, the sampler nil unless spec.Sample.
+	// OpenEngine loads the model. The engine is nil unless spec.Train or spec.Forward, the sampler nil unless spec.Sample;
+	// the sampler has the model's weights as version 0.
 	OpenEngine(ctx context.Context, spec EngineSpec) (Engine, Sampler, error)
 	// Describe says in words what the engine runs on, e.g. kernels and cores, for people.
 	Describe() string

@@ -21,6 +21,7 @@ type Trainer struct {
 	// Save writes a checkpoint; last says that training ends with it.
 	Save      func(ctx context.Context, step int64, last bool) error
 	Log       func(ctx context.Context, step int64, m trinity.Metrics) error
+	AfterStep func(m trinity.Metrics, sequences int) // is told of each optimizer step: adaptive coefficients; nil for none
 	Schedule  Schedule
 	Optimizer trinity.OptimParams // LR is the schedule's
 
@@ -160,6 +161,9 @@ func (t *Trainer) optimize(ctx context.Context, step int64, mini []*trinity.Expe
 		return nil, err
 	}
 	metrics.Merge("", m)
+	if t.AfterStep != nil {
+		t.AfterStep(metrics, len(mini))
+	}
 	return metrics, nil
 }
 
