@@ -64,7 +64,7 @@ func trainedTokens(whole []*trinity.Experience) int {
 	return n
 }
 
-func readJSON(t *testing.T, path string, v any) {
+func readJSON(t testing.TB, path string, v any) {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
