@@ -21,6 +21,14 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 }
 
+// line returns the line alone, or the file where there is no line.
+func (p Position) line() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("line %d", p.Line)
+}
+
 // Error is one thing that is wrong with a configuration.
 type Error struct {
 	File        string

@@ -93,7 +93,7 @@ func (r *resolution) algorithm() {
 		r.Buffer.TrainBatchSize = r.Buffer.BatchSize * r.GroupSize()
 	}
 	if r.Trainer.MaxTokenLenPerGPU == nil {
-		r.Trainer.MaxTokenLenPerGPU = ptr(2 * *r.Model.MaxModelLen)
+		r.Trainer.MaxTokenLenPerGPU = ptr(max(2048, 2**r.Model.MaxModelLen)) // fewer would leave the matrix kernels idle
 	}
 }
 

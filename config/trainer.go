@@ -26,7 +26,7 @@ type Trainer struct {
 	BalanceBatch bool `yaml:"balance_batch" default:"true"`
 	// First steps that train the critic only.
 	CriticWarmup int `yaml:"critic_warmup" default:"0" range:"[0,)"`
-	// Tokens of a micro-batch; not set is 2 × model.max_model_len.
+	// Tokens of a micro-batch; not set is 2 × model.max_model_len, at least 2048.
 	MaxTokenLenPerGPU *int `yaml:"max_token_len_per_gpu" range:"[1,)"`
 	// GPUs that share a sequence.
 	UlyssesSequenceParallelSize int `yaml:"ulysses_sequence_parallel_size" default:"1"`

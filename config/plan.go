@@ -1,0 +1,226 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Facts are what a plan needs to know beyond the configuration. What is not known is planned in words.
+type Facts struct {
+	Model   ModelFacts
+	Machine Machine
+	Rows    map[string]int    // rows by the dotted key of the taskset or buffer; one that is absent is not known
+	Fetch   map[string]string // what is a hub name and not on this machine, by the key that names it
+}
+
+// ModelFacts are the sizes of the model.
+type ModelFacts struct {
+	Known                                    bool
+	Parameters                               int64
+	Layers, Hidden, Intermediate, Vocab      int
+	Heads, KVHeads, HeadDim                  int
+	LinearInputs, LinearOutputs, LinearCount int64 // over the layers that an adapter covers: sums of input and of output widths
+}
+
+// Machine is what this machine has.
+type Machine struct {
+	Cores  int
+	Memory int64 // bytes that a new process can use; 0 if not known
+}
+
+// Plan is what a run will do, as far as it can be told without starting it.
+type Plan struct {
+	File     string      `json:"file"`
+	Stages   []StagePlan `json:"stages"`
+	Warnings []string    `json:"warnings,omitempty"`
+	Unused   []Note      `json:"unused,omitempty"`
+}
+
+// StagePlan is the plan of one stage; a run without stages has one, without a name.
+type StagePlan struct {
+	Name      string `json:"name,omitempty"`
+	Mode      string `json:"mode"`
+	Algorithm string `json:"algorithm,omitempty"`
+	Model     string `json:"model"`
+
+	Engines []string `json:"engines"` // how each choice was resolved, in words
+
+	GroupSize          int    `json:"group_size,omitempty"`           // rollouts per task
+	TasksPerStep       int    `json:"tasks_per_step,omitempty"`       // of an explore step
+	ExperiencesPerStep int    `json:"experiences_per_step,omitempty"` // of a train step
+	OptimizerSteps     int    `json:"optimizer_steps,omitempty"`      // of a train step
+	ExploreSteps       int64  `json:"explore_steps,omitempty"`        // 0 if there are none or they are not known
+	TrainSteps         int64  `json:"train_steps,omitempty"`          // 0 if there are none or they are not known
+	StepsWhy           string `json:"steps_why"`                      // where the numbers come from, or what is missing
+	TokensPerStep      int64  `json:"tokens_per_step,omitempty"`      // of a train step, at most
+	MicroBatchTokens   int    `json:"micro_batch_tokens,omitempty"`   // budget of a micro-batch
+
+	Parameters int64        `json:"parameters,omitempty"` // 0 if not known
+	Trainable  int64        `json:"trainable,omitempty"`
+	Memory     []MemoryPlan `json:"memory,omitempty"`
+	MemorySum  int64        `json:"memory_sum,omitempty"`     // bytes
+	MemoryHere int64        `json:"memory_machine,omitempty"` // bytes; 0 if not known
+
+	Fetch []string   `json:"fetch,omitempty"` // what is downloaded first
+	Files []FilePlan `json:"files"`           // what is written
+}
+
+// MemoryPlan is the memory of one kind, in bytes.
+type MemoryPlan struct {
+	Kind  string `json:"kind"`
+	Bytes int64  `json:"bytes"`
+	Why   string `json:"why"`
+}
+
+// FilePlan is something that is written.
+type FilePlan struct {
+	Path string `json:"path"`
+	What string `json:"what"`
+}
+
+// Plan says what the run will do. It only calculates: nothing is opened, written or fetched.
+func (c *Config) Plan(f Facts) (*Plan, error) {
+	p := &Plan{File: c.File(), Warnings: c.Warnings}
+	stages := []*Config{c}
+	if len(c.Stages) > 0 {
+		stages = nil
+		for i := range c.Stages {
+			s, err := c.Stage(i)
+			if err != nil {
+				return nil, err
+			}
+			stages = append(stages, s)
+		}
+	}
+	for i, s := range stages {
+		sp := s.planStage(f)
+		if len(c.Stages) > 0 {
+			sp.Name = c.Stages[i].StageName
+			if i > 0 {
+				sp.Fetch = without(sp.Fetch, "model.model_path")
+				sp.Model = "the last checkpoint of stage " + c.Stages[i-1].StageName
+			}
+		}
+		p.Stages = append(p.Stages, sp)
+		p.Unused = append(p.Unused, s.Unused()...)
+	}
+	p.Unused = uniqueNotes(p.Unused)
+	return p, nil
+}
+
+// without drops the download of a key.
+func without(fetch []string, key string) []string {
+	return slices.DeleteFunc(fetch, func(f string) bool { return strings.HasPrefix(f, key+": ") })
+}
+
+func uniqueNotes(notes []Note) []Note {
+	seen := map[Note]bool{}
+	var out []Note
+	for _, n := range notes {
+		if !seen[n] {
+			seen[n] = true
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (c *Config) planStage(f Facts) StagePlan {
+	s := StagePlan{Mode: c.Mode, Model: c.Model.ModelPath, Engines: c.engineWords(), Parameters: f.Model.Parameters, MemoryHere: f.Machine.Memory}
+	if c.trains() || c.explores() {
+		s.Algorithm = c.Algorithm.AlgorithmType
+	}
+	c.planSteps(&s, f)
+	if f.Model.Known {
+		c.planMemory(&s, f)
+	}
+	for _, key := range c.sources() {
+		if name, ok := f.Fetch[key]; ok {
+			s.Fetch = append(s.Fetch, fmt.Sprintf("%s: %s", key, name))
+		}
+	}
+	s.Files = c.planFiles()
+	return s
+}
+
+// sources lists the keys of everything that the stage reads.
+func (c *Config) sources() []string {
+	keys := []string{"model.model_path"}
+	for _, t := range c.Tasksets() {
+		if t.Eval || c.explores() {
+			keys = append(keys, t.Key+".path")
+		}
+	}
+	if c.offline() {
+		keys = append(keys, "buffer.trainer_input.experience_buffer.path")
+	}
+	return keys
+}
+
+// engineWords says how the choices of engines and synchronization were resolved.
+func (c *Config) engineWords() []string {
+	var words []string
+	choice := func(what, key, set, got string) {
+		why := fmt.Sprintf("%s is %s", key, set)
+		if c.source.opts.Engine != "" && c.source.opts.Engine != "auto" {
+			why = "--engine " + c.source.opts.Engine
+		} else if set == "auto" {
+			why = key + " is auto and this version has no other engine"
+		}
+		if got == "cpu" {
+			got = "the embedded engine (cpu)"
+		}
+		words = append(words, fmt.Sprintf("%s: %s, because %s", what, got, why))
+	}
+	if c.trains() {
+		choice("training", "trainer.trainer_type", c.Trainer.TrainerType, c.TrainEngine())
+	}
+	if c.Mode != "train" {
+		choice("rollout", "explorer.rollout_model.engine_type", c.Explorer.RolloutModel.EngineType, c.SampleEngine())
+	}
+	switch {
+	case c.Mode == "both" && c.Synchronizer.SyncMethod == "memory":
+		words = append(words, "weights: in memory")
+	case c.Mode == "both":
+		words = append(words, fmt.Sprintf("weights: in memory, which is what sync_method %s comes to within one process", c.Synchronizer.SyncMethod))
+	case c.explores() || c.trains() && !c.offline():
+		words = append(words, "weights: through files, since explorer and trainer are different processes")
+	}
+	return words
+}
+
+// planFiles lists what the stage writes.
+func (c *Config) planFiles() []FilePlan {
+	job := c.CheckpointJobDir
+	files := []FilePlan{{c.Log.SaveDir, "logs, failed rollouts among them"}}
+	for _, m := range c.Monitor.MonitorType {
+		switch m {
+		case "jsonl":
+			files = append(files, FilePlan{filepath.Join(c.Monitor.CacheDir, "metrics.jsonl"), "metrics, one object per step"})
+		case "tensorboard":
+			files = append(files, FilePlan{filepath.Join(c.Monitor.CacheDir, "tensorboard"), "event files for TensorBoard"})
+		}
+	}
+	if c.trains() {
+		when := "at the end"
+		if n := c.Trainer.SaveInterval; n > 0 {
+			when = fmt.Sprintf("every %d steps and at the end", n)
+		}
+		files = append(files, FilePlan{filepath.Join(job, "global_step_<N>"), "checkpoint with optimizer and counters, " + when})
+		model, what := "huggingface", "a model directory for transformers"
+		if len(c.Model.LoraConfigs) > 0 {
+			model, what = "lora_adapter", "a PEFT adapter"
+		}
+		if keep := c.Trainer.SaveHfCheckpoint; keep != "never" {
+			files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "actor", model), what + ", in the " + strings.Replace(keep, "always", "every", 1) + " checkpoint"})
+		}
+	}
+	if b := c.Buffer.TrainerInput.ExperienceBuffer; c.Mode == "explore" {
+		path := b.Path
+		setDefault(&path, filepath.Join(c.Buffer.CacheDir, "experience_buffer.jsonl"))
+		files = append(files, FilePlan{path, "experiences for the trainer"})
+	}
+	return files
+}

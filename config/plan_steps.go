@@ -1,0 +1,88 @@
+package config
+
+import "fmt"
+
+// planSteps counts steps and tokens.
+func (c *Config) planSteps(s *StagePlan, f Facts) {
+	length := int64(*c.Model.MaxModelLen)
+	if c.explores() {
+		s.GroupSize, s.TasksPerStep = c.GroupSize(), c.Buffer.BatchSize
+	}
+	if c.trains() {
+		s.ExperiencesPerStep = c.Buffer.TrainBatchSize
+		s.OptimizerSteps = c.Epochs() * ceil(c.Buffer.TrainBatchSize, c.MiniBatch())
+		s.TokensPerStep = int64(s.ExperiencesPerStep) * length
+		s.MicroBatchTokens = *c.Trainer.MaxTokenLenPerGPU
+	}
+	switch {
+	case c.Mode == "bench":
+		s.StepsWhy = "evaluates checkpoints, without steps"
+	case c.offline():
+		s.TrainSteps, s.StepsWhy = c.offlineSteps(f)
+	case c.Mode == "train":
+		s.StepsWhy = "as many as the explorer's experiences give"
+		if n := firstSet(c.Trainer.TotalSteps, c.Buffer.TotalSteps); n != nil {
+			s.TrainSteps, s.StepsWhy = int64(*n), "as set by total_steps"
+		}
+	default:
+		s.ExploreSteps, s.StepsWhy = c.exploreSteps(f)
+		if c.Mode == "both" {
+			s.TrainSteps = s.ExploreSteps * int64(s.TasksPerStep*s.GroupSize) / int64(max(s.ExperiencesPerStep, 1))
+			if n := c.Trainer.TotalSteps; n != nil {
+				s.TrainSteps = int64(*n)
+				s.StepsWhy += "; train steps as set by trainer.total_steps"
+			}
+		}
+	}
+}
+
+func (c *Config) exploreSteps(f Facts) (int64, string) {
+	if n := c.Buffer.TotalSteps; n != nil {
+		return int64(*n), "as set by buffer.total_steps"
+	}
+	rows, known := 0, true
+	for _, t := range c.Tasksets() {
+		if n, ok := f.Rows[t.Key]; !t.Eval {
+			rows, known = rows+n, known && ok
+		}
+	}
+	if !known {
+		return 0, "one pass over the taskset, whose length is not known yet" + times(c.Buffer.TotalEpochs)
+	}
+	return int64(max(1, rows*c.Buffer.TotalEpochs/c.Buffer.BatchSize)),
+		fmt.Sprintf("%d tasks × total_epochs %d / batch_size %d", rows, c.Buffer.TotalEpochs, c.Buffer.BatchSize)
+}
+
+func (c *Config) offlineSteps(f Facts) (int64, string) {
+	if n := firstSet(c.Trainer.TotalSteps, c.Buffer.TotalSteps); n != nil {
+		return int64(*n), "as set by total_steps"
+	}
+	epochs := c.Buffer.TotalEpochs
+	if n := c.Buffer.TrainerInput.ExperienceBuffer.TotalEpochs; n != nil {
+		epochs = *n
+	}
+	rows, ok := f.Rows["buffer.trainer_input.experience_buffer"]
+	if !ok {
+		return 0, "one pass over the dataset, whose length is not known yet" + times(epochs)
+	}
+	return int64(max(1, rows*epochs/c.Buffer.TrainBatchSize)), fmt.Sprintf("%d rows × total_epochs %d / train_batch_size %d", rows, epochs, c.Buffer.TrainBatchSize)
+}
+
+func times(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf(", %d times", n)
+}
+
+// firstSet returns the first number that is set.
+func firstSet(all ...*int) *int {
+	for _, p := range all {
+		if p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+func ceil(a, b int) int { return (a + b - 1) / max(b, 1) }

@@ -1,0 +1,113 @@
+package config
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+// golden compares with a file under testdata, which -update writes.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is out of date; go test ./config -update writes it\n%s", path, firstDifference(got, string(want)))
+	}
+}
+
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return "got  " + g[i] + "\nwant " + w[i]
+		}
+	}
+	return "one is the beginning of the other"
+}
+
+// The 428,672-parameter model: 2 layers, hidden 128, feed-forward 384, 4 heads, 2 key-value heads of 32, vocabulary 272, tied.
+var tiny = ModelFacts{Known: true, Parameters: 428_672, Layers: 2, Hidden: 128, Intermediate: 384, Vocab: 272, Heads: 4, KVHeads: 2, HeadDim: 32,
+	LinearCount: 14, LinearInputs: 2 * (5*128 + 128 + 384), LinearOutputs: 2 * (128 + 64 + 64 + 128 + 384 + 384 + 128)}
+
+func TestPlanText(t *testing.T) {
+	c := mustParse(t, staged, Options{Overrides: []string{"cluster.node_num=1", "synchronizer.sync_method=online"}})
+	p, err := c.Plan(Facts{Model: tiny, Machine: Machine{Cores: 2, Memory: 4 << 30},
+		Rows:  map[string]int{"buffer.trainer_input.experience_buffer": 1000, "buffer.explorer_input.taskset": 10},
+		Fetch: map[string]string{"model.model_path": "m"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, filepath.Join("testdata", "plan.golden"), filepath.ToSlash(p.String()))
+	if _, err := json.Marshal(p); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPlanNumbers(t *testing.T) {
+	c := mustParse(t, base, Options{Overrides: []string{"trainer.trainer_config.actor_rollout_ref.actor={ppo_mini_batch_size: 3, ppo_epochs: 2}",
+		"algorithm.kl_loss_fn=none", "buffer.total_epochs=2", "explorer.runner_per_model=1", "trainer.max_token_len_per_gpu=10"}})
+	p, err := c.Plan(Facts{Model: tiny, Machine: Machine{Memory: 1 << 20}, Rows: map[string]int{"buffer.explorer_input.taskset": 10}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := p.Stages[0]
+	if s.ExploreSteps != 5 || s.TrainSteps != 5 || s.OptimizerSteps != 6 || s.TokensPerStep != 8*16 {
+		t.Errorf("%+v", s)
+	}
+	want := map[string]int64{
+		"weights": 4 * 428_672, "gradient": 4 * 428_672, "optimizer": 8 * 428_672, "sampler's weights": 4 * 428_672,
+		"activations": 10 * 4 * 2 * (4*128 + 12*32 + 3*384),
+		"KV cache":    (8 + 2*8) * 2 * 2 * 2 * 32 * 4,
+	}
+	for _, m := range s.Memory {
+		if want[m.Kind] != m.Bytes {
+			t.Errorf("%s: %d bytes, want %d", m.Kind, m.Bytes, want[m.Kind])
+		}
+		delete(want, m.Kind)
+	}
+	if len(want) > 0 || !strings.Contains(p.String(), "MORE than") {
+		t.Errorf("missing %v\n%s", want, p)
+	}
+}
+
+func TestPlanWithoutFacts(t *testing.T) {
+	p, err := mustParse(t, base).Plan(Facts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{"unknown number of steps", "whose length is not known yet", "not known before the model is there"} {
+		if !strings.Contains(p.String(), words) {
+			t.Errorf("no %q in\n%s", words, p)
+		}
+	}
+}
+
+func TestPlanLora(t *testing.T) {
+	c := mustParse(t, base, Options{Overrides: []string{"model.lora_configs=[{lora_rank: 4}]"}})
+	p, err := c.Plan(Facts{Model: tiny})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := p.Stages[0].Trainable, int64(4)*(tiny.LinearInputs+tiny.LinearOutputs); got != want {
+		t.Errorf("%d trained parameters, want %d", got, want)
+	}
+	if strings.Contains(p.String(), "reference model") {
+		t.Error("the base model is the reference of an adapter")
+	}
+}

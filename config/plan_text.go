@@ -1,0 +1,118 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// String prints the plan for people.
+func (p *Plan) String() string {
+	var b strings.Builder
+	for _, w := range p.Warnings {
+		fmt.Fprintf(&b, "warning: %s\n", w)
+	}
+	for _, s := range p.Stages {
+		s.write(&b)
+	}
+	if len(p.Unused) > 0 {
+		b.WriteString("set, but not used by the embedded engine\n")
+		for _, n := range p.Unused {
+			fmt.Fprintf(&b, "  %s (%s): %s\n", n.Key, Position{n.File, n.Line, 0}.line(), n.Reason)
+		}
+	}
+	return b.String()
+}
+
+// write prints one stage.
+func (s *StagePlan) write(b *strings.Builder) {
+	title := "plan: mode " + s.Mode
+	if s.Name != "" {
+		title = fmt.Sprintf("stage %s: mode %s", s.Name, s.Mode)
+	}
+	if s.Algorithm != "" {
+		title += ", algorithm " + s.Algorithm
+	}
+	b.WriteString(title + "\n")
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(b, "  %-12s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	row("model", "%s%s", s.Model, parameters(s.Parameters, s.Trainable))
+	for _, e := range s.Engines {
+		name, words, _ := strings.Cut(e, ": ")
+		row(name, "%s", words)
+	}
+	if s.TasksPerStep > 0 {
+		row("explore", "%s steps of %d tasks × %d rollouts (%s)", steps(s.ExploreSteps), s.TasksPerStep, s.GroupSize, s.StepsWhy)
+	}
+	if s.ExperiencesPerStep > 0 {
+		why := ""
+		if s.TasksPerStep == 0 {
+			why = " (" + s.StepsWhy + ")"
+		}
+		row("train", "%s steps of %d experiences, %d optimizer steps each%s", steps(s.TrainSteps), s.ExperiencesPerStep, s.OptimizerSteps, why)
+		row("tokens", "at most %s a train step, micro-batches of %d", thousands(s.TokensPerStep), s.MicroBatchTokens)
+	}
+	s.writeMemory(b, row)
+	for _, f := range s.Fetch {
+		row("to be fetched", "%s", f)
+	}
+	for _, f := range s.Files {
+		row("writes", "%s: %s", f.Path, f.What)
+	}
+}
+
+func (s *StagePlan) writeMemory(b *strings.Builder, row func(name, format string, args ...any)) {
+	if len(s.Memory) == 0 {
+		row("memory", "not known before the model is there")
+		return
+	}
+	here := ""
+	switch {
+	case s.MemoryHere > 0 && s.MemorySum > s.MemoryHere:
+		here = fmt.Sprintf(", MORE than the %s that this machine has: lower trainer.max_token_len_per_gpu, explorer.runner_per_model or the lengths",
+			size(s.MemoryHere))
+	case s.MemoryHere > 0:
+		here = fmt.Sprintf(" of %s", size(s.MemoryHere))
+	}
+	row("memory", "about %s%s", size(s.MemorySum), here)
+	for _, m := range s.Memory {
+		fmt.Fprintf(b, "  %-12s   %9s  %s (%s)\n", "", size(m.Bytes), m.Kind, m.Why)
+	}
+}
+
+func parameters(all, trainable int64) string {
+	switch {
+	case all == 0:
+		return ""
+	case trainable == all || trainable == 0:
+		return fmt.Sprintf(", %s parameters", thousands(all))
+	}
+	return fmt.Sprintf(", %s parameters, %s of them trained", thousands(all), thousands(trainable))
+}
+
+func steps(n int64) string {
+	if n == 0 {
+		return "unknown number of"
+	}
+	return thousands(n)
+}
+
+// thousands writes a number in groups of three digits.
+func thousands(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// size writes a number of bytes.
+func size(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+}
