@@ -96,6 +96,7 @@ func (r *run) runLoop(n *forStmt, f *frame, sequence Value, depth0 int64, recurs
 		sequence = it
 	}
 	l := &loop{r: r, sequence: sequence, it: it, index0: -1, depth0: depth0, total: -1, recurse: recurse}
+	completed := false // an iteration ran to its end: break and continue do not count, as in Jinja
 	for {
 		v, ok, err := l.advance()
 		if err != nil {
@@ -121,8 +122,9 @@ func (r *run) runLoop(n *forStmt, f *frame, sequence Value, depth0 int64, recurs
 		if end == broke {
 			break
 		}
+		completed = completed || end == finished
 	}
-	if l.index0 >= 0 || len(n.otherwise) == 0 {
+	if completed || len(n.otherwise) == 0 {
 		return nil
 	}
 	inner, err := r.enter(n.otherScope, f)

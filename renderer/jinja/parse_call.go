@@ -88,7 +88,7 @@ func (p *parser) oneFilter(object expr) (expr, error) {
 	}
 	node := &filter{line: at, object: object, name: id}
 	if _, known := filters[id]; !known && p.conditional == 0 {
-		return nil, unknownFilter(id, int(at))
+		p.unknown = append(p.unknown, unknownFilter(id, int(at)))
 	}
 	if p.is("(") {
 		err = p.arguments(&node.arguments)
@@ -105,7 +105,7 @@ func (p *parser) test(object expr) (expr, error) {
 	}
 	node := &test{line: at, object: object, name: id}
 	if _, known := tests[id]; !known && p.conditional == 0 {
-		return nil, unknownTest(id, int(at))
+		p.unknown = append(p.unknown, unknownTest(id, int(at)))
 	}
 	switch t := p.peek(); t.kind {
 	case "(":

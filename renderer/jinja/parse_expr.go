@@ -13,9 +13,10 @@ func (p *parser) expression() (expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := line(p.peek().line)
+	at, unknown := line(p.peek().line), len(p.unknown)
 	e, err := p.or()
 	for err == nil && p.skipName("if") {
+		p.unknown = p.unknown[:unknown] // what stands before the if is conditional too
 		node := &condition{line: at, then: e}
 		p.conditional++
 		if node.test, err = p.or(); err == nil && p.skipName("else") {
@@ -167,28 +168,31 @@ func (p *parser) unary(withFilter bool) (expr, error) {
 
 func (p *parser) primary(namespaces bool) (expr, error) {
 	t := p.take()
-	at := line(t.line)
+	where := line(t.line)
 	switch t.kind {
 	case tokName:
 		switch t.text {
 		case "true", "True":
-			return &constant{at, true}, nil
+			return &constant{where, true}, nil
 		case "false", "False":
-			return &constant{at, false}, nil
+			return &constant{where, false}, nil
 		case "none", "None":
-			return &constant{at, nil}, nil
+			return &constant{where, nil}, nil
+		}
+		if t.text == "self" {
+			return nil, at(failf(Unsupported, "the name 'self', which stands for the template's blocks"), t.line)
 		}
 		if namespaces && p.skip(".") {
 			attr, err := p.expect(tokName)
-			return &nsTarget{at, t.text, attr.text}, err
+			return &nsTarget{where, t.text, attr.text}, err
 		}
-		return &name{at, t.text}, nil
+		return &name{where, t.text}, nil
 	case tokString:
 		value := t.text
 		for p.is(tokString) {
 			value += p.take().text
 		}
-		return &constant{at, value}, nil
+		return &constant{where, value}, nil
 	case tokInteger:
 		v, err := strconv.ParseInt(t.text, 0, 64)
 		if t.text[0] == '0' && strings.Trim(t.text, "0") == "" {
@@ -197,10 +201,10 @@ func (p *parser) primary(namespaces bool) (expr, error) {
 		if err != nil {
 			return nil, p.fail(Unsupported, "the integer %s beyond 64 bits", t.text)
 		}
-		return &constant{at, v}, nil
+		return &constant{where, v}, nil
 	case tokFloat:
 		v, _ := strconv.ParseFloat(t.text, 64) // out of range gives an infinity, as in Python
-		return &constant{at, v}, nil
+		return &constant{where, v}, nil
 	case "(":
 		e, err := p.tuple(tupleRules{condition: true, parentheses: true})
 		if err == nil {
@@ -209,9 +213,9 @@ func (p *parser) primary(namespaces bool) (expr, error) {
 		return e, err
 	case "[":
 		items, err := p.items("]", p.expression)
-		return &listLit{at, items}, err
+		return &listLit{where, items}, err
 	case "{":
-		return p.dict(at)
+		return p.dict(where)
 	}
 	return nil, failAt(t, "unexpected %s", describe(t))
 }

@@ -100,24 +100,10 @@ func (p *parser) forStatement(at line) (stmt, error) {
 	if end == "else" {
 		node.otherwise, _, err = p.block("endfor")
 	}
-	if err == nil && assigns(node.target, "loop") {
+	if err == nil && storesLoop([]stmt{node}) {
 		err = p.fail(Syntax, "a for loop cannot assign to the special variable 'loop'")
 	}
 	return node, err
-}
-
-func assigns(target expr, id string) bool {
-	switch t := target.(type) {
-	case *name:
-		return t.id == id
-	case *tupleLit:
-		for _, item := range t.items {
-			if assigns(item, id) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func (p *parser) set(at line) (stmt, error) {

@@ -14,8 +14,9 @@ type parser struct {
 	tokens      []token
 	next        int
 	nesting     int
-	conditional int // inside an if: unknown filters and tests fail only when reached, as in Jinja
-	loops       int // enclosing loops that break and continue may leave
+	conditional int     // inside an if: unknown filters and tests fail only when reached, as in Jinja
+	unknown     []error // filters and tests that are unknown and not conditional
+	loops       int     // enclosing loops that break and continue may leave
 }
 
 func parse(src string) ([]stmt, error) {
@@ -27,6 +28,9 @@ func parse(src string) ([]stmt, error) {
 	body, err := p.statements()
 	if err == nil && p.peek().kind != tokEOF {
 		err = p.unexpectedTag()
+	}
+	if err == nil && len(p.unknown) > 0 {
+		err = p.unknown[0]
 	}
 	if err != nil {
 		return nil, at(err, p.peek().line)

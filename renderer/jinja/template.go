@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -68,37 +69,10 @@ func (t *Template) Render(variables map[string]any) (Output, error) {
 func (t *Template) HasGenerations() bool { return hasGenerations(t.body) }
 
 func hasGenerations(body []stmt) bool {
-	for _, node := range body {
-		var inner [][]stmt
-		switch n := node.(type) {
-		case *callBlock:
-			if n.generation {
-				return true
-			}
-			inner = [][]stmt{n.body}
-		case *ifStmt:
-			inner = [][]stmt{n.then, n.otherwise}
-			for _, elif := range n.elifs {
-				inner = append(inner, []stmt{elif})
-			}
-		case *forStmt:
-			inner = [][]stmt{n.body, n.otherwise}
-		case *setBlock:
-			inner = [][]stmt{n.body}
-		case *withStmt:
-			inner = [][]stmt{n.body}
-		case *filterBlock:
-			inner = [][]stmt{n.body}
-		case *macroStmt:
-			inner = [][]stmt{n.body}
-		}
-		for _, body := range inner {
-			if hasGenerations(body) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(body, func(node stmt) bool {
+		n, ok := node.(*callBlock)
+		return ok && n.generation || slices.ContainsFunc(blocks(node), hasGenerations)
+	})
 }
 
 // named makes an error of this package one of the named template.

@@ -1,5 +1,7 @@
 package jinja
 
+import "slices"
+
 // walk calls visit for e and every expression in it.
 func walk(e expr, visit func(expr)) {
 	if e == nil {
@@ -52,6 +54,51 @@ func children(e expr) []expr {
 func (a *arguments) all() []expr {
 	list := append(append([]expr{}, a.args...), a.named...)
 	return append(list, a.varargs, a.varnamed)
+}
+
+// blocks are the lists of statements directly inside a statement.
+func blocks(node stmt) (inner [][]stmt) {
+	switch n := node.(type) {
+	case *ifStmt:
+		inner = [][]stmt{n.then, n.otherwise}
+		for _, elif := range n.elifs {
+			inner = append(inner, blocks(elif)...)
+		}
+	case *forStmt:
+		inner = [][]stmt{n.body, n.otherwise}
+	case *setBlock:
+		inner = [][]stmt{n.body}
+	case *withStmt:
+		inner = [][]stmt{n.body}
+	case *filterBlock:
+		inner = [][]stmt{n.body}
+	case *macroStmt:
+		inner = [][]stmt{n.body}
+	case *callBlock:
+		inner = [][]stmt{n.body}
+	}
+	return inner
+}
+
+// storesLoop reports whether statements assign to the name loop, inner blocks included.
+func storesLoop(body []stmt) bool {
+	return slices.ContainsFunc(body, func(node stmt) bool {
+		var target expr
+		switch n := node.(type) {
+		case *forStmt:
+			target = n.target
+		case *setStmt:
+			target = n.target
+		case *setBlock:
+			target = n.target
+		}
+		found := false
+		walk(target, func(e expr) {
+			n, ok := e.(*name)
+			found = found || ok && n.id == "loop"
+		})
+		return found || slices.ContainsFunc(blocks(node), storesLoop)
+	})
 }
 
 // undeclared reports which of the names are read anywhere in body, inner blocks included, before they are stored.
