@@ -90,21 +90,18 @@ func (ks *kernels) blockProduct(pool *Pool, c, a Matrix, b operandB, i, rows, j,
 		ks.product(out, colMajor(a.Data[min(k0*a.Stride+i, len(a.Data)):], a.Stride), b, rows, cols, kc, accumulate)
 		return
 	}
-	groups := (rows + lanes - 1) / lanes
-	buf := pool.Borrow(groups * lanes * kBlock)
+	buf := pool.Borrow((rows + ks.rows) * kBlock)
 	defer pool.Return(buf)
 	if kc == 0 {
-		ks.product(out, panelRows(buf, 0), b, rows, cols, 0, accumulate)
+		ks.product(out, grouped(buf, ks.rows, 0), b, rows, cols, 0, accumulate)
 	}
 	for k := 0; k < kc; k += kBlock {
 		depth := min(kBlock, kc-k)
 		if k > 0 {
 			b.p = unsafe.Add(b.p, kBlock*b.ks)
 		}
-		for g := range groups {
-			packRows(buf[g*depth*lanes:], a.Data[(k0+k)*a.Stride+i+g*lanes:], a.Stride, min(lanes, rows-g*lanes), depth)
-		}
-		ks.product(out, panelRows(buf, depth), b, rows, cols, depth, accumulate || k > 0)
+		ks.packGroups(buf, a.Data[(k0+k)*a.Stride+i:], a.Stride, rows, depth)
+		ks.product(out, grouped(buf, ks.rows, depth), b, rows, cols, depth, accumulate || k > 0)
 	}
 }
 
@@ -116,7 +113,7 @@ func (p *Pool) split(m, n, k int, run func(i, rows, j, panels int)) {
 	}
 	blocks := (m + rowBlock - 1) / rowBlock
 	rows := (m + blocks - 1) / blocks
-	rows = (rows + lanes - 1) / lanes * lanes
+	rows = (rows + maxRows - 1) / maxRows * maxRows
 	blocks = (m + rows - 1) / rows
 	ranges := 1
 	if p.Size() > 1 && m*n*k > smallProduct {

@@ -33,6 +33,30 @@ func packRows(dst, src []float32, ld, cols, k int) {
 	}
 }
 
+// packGroups packs rows [0, rows) of a left operand stored [k, rows] into groups of the tile's rows, [k, group] each; the
+// last group's missing rows are whatever they were.
+func (ks *kernels) packGroups(dst, src []float32, ld, rows, k int) {
+	group := ks.rows
+	for g := 0; g < rows; g += group {
+		panel := dst[g*k:]
+		n := min(group, rows-g)
+		switch {
+		case n == 12:
+			for i := range k {
+				*(*[12]float32)(panel[i*12:]) = *(*[12]float32)(src[i*ld+g:])
+			}
+		case n == 6 && group == 6:
+			for i := range k {
+				*(*[6]float32)(panel[i*6:]) = *(*[6]float32)(src[i*ld+g:])
+			}
+		default:
+			for i := range k {
+				copy(panel[i*group:i*group+n], src[i*ld+g:])
+			}
+		}
+	}
+}
+
 // packPanel packs panel j of op(b) [k, n], rows [k0, k0+kc) of it.
 func (ks *kernels) packPanel(dst []float32, b Matrix, j, k0, kc int) {
 	cols := min(lanes, b.Cols-j*lanes)

@@ -11,12 +11,12 @@ const kBlock = 256
 
 const panelBytes = lanes * 4
 
-// operandA is the left operand of a product: element (i, k) at p + i*rows + k*ks bytes; with a panel stride,
-// rows are grouped by 16 and row i is at p + i/16*panel + i%16*rows.
+// operandA is the left operand of a product: element (i, k) at p + i*rows + k*ks bytes; with a group size, rows are
+// packed by groups of one tile and row i is at p + i/group*panel + i%group*rows.
 type operandA struct {
-	p        unsafe.Pointer
-	rows, ks int
-	panel    int
+	p            unsafe.Pointer
+	rows, ks     int
+	group, panel int
 }
 
 // operandB is the right operand in panels of 16 columns: (k, 16p+j) at p + k*ks + p*panel + j elements.
@@ -42,9 +42,9 @@ func colMajor(a []float32, ld int) operandA {
 	return operandA{p: unsafe.Pointer(unsafe.SliceData(a)), rows: 4, ks: ld * 4}
 }
 
-// panelRows is the operand A[m, k] packed by 16 rows, depth being the k that were packed.
-func panelRows(a []float32, depth int) operandA {
-	return operandA{p: unsafe.Pointer(unsafe.SliceData(a)), rows: 4, ks: panelBytes, panel: depth * panelBytes}
+// grouped is the operand A[m, k] packed by groups of rows, depth being the k that were packed.
+func grouped(a []float32, group, depth int) operandA {
+	return operandA{p: unsafe.Pointer(unsafe.SliceData(a)), rows: 4, ks: group * 4, group: group, panel: depth * group * 4}
 }
 
 // panelMajor is the operand B[k, n] packed into panels, depth being the k that were packed.
@@ -59,17 +59,17 @@ func inPlace(b []float32, ld int) operandB {
 
 // at is the address of row i.
 func (a operandA) at(i int) unsafe.Pointer {
-	if a.panel == 0 {
+	if a.group == 0 {
 		return unsafe.Add(a.p, i*a.rows)
 	}
-	return unsafe.Add(a.p, i/lanes*a.panel+i%lanes*a.rows)
+	return unsafe.Add(a.p, i/a.group*a.panel+i%a.group*a.rows)
 }
 
 // tileRows is how many rows the tile at row i takes, out of m: as even a split as possible.
 func (ks *kernels) tileRows(a operandA, i, m int) int {
 	left := m - i
-	if a.panel != 0 {
-		left = min(left, lanes-i%lanes)
+	if a.group != 0 {
+		return min(left, a.group)
 	}
 	tiles := (left + ks.rows - 1) / ks.rows
 	return (left + tiles - 1) / tiles

@@ -1,0 +1,72 @@
+package kernel
+
+import (
+	"testing"
+	"unsafe"
+)
+
+func TestArena(t *testing.T) {
+	arena := NewArena()
+	sizes := []int{1, 15, 1000, 6 << 20, 17, 3 << 20, 0}
+	var arrays [][]float32
+	for _, n := range sizes {
+		v, err := arena.Float32(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(v) != n || n > 0 && uintptr(unsafe.Pointer(&v[0]))%64 != 0 {
+			t.Fatalf("array of %d: length %d, address %p", n, len(v), v)
+		}
+		arrays = append(arrays, v)
+	}
+	words, err := arena.Uint16(999)
+	if err != nil || len(words) != 999 {
+		t.Fatal(len(words), err)
+	}
+	for i, v := range arrays {
+		for j := range v {
+			if v[j] != 0 {
+				t.Fatalf("array %d is not zeroed, or overlaps another", i)
+			}
+			v[j] = float32(i + 1)
+		}
+	}
+	for i, v := range arrays {
+		if len(v) > 0 && (v[0] != float32(i+1) || v[len(v)-1] != float32(i+1)) {
+			t.Fatalf("array %d was overwritten", i)
+		}
+	}
+	Touch(nil, arrays[3])
+	if arrays[3][1024] != 4 {
+		t.Error("touching changed a value")
+	}
+	if arena.Bytes() < 4*9<<20 {
+		t.Errorf("%d bytes", arena.Bytes())
+	}
+	if err := arena.Free(); err != nil || arena.Bytes() != 0 {
+		t.Error(arena.Bytes(), err)
+	}
+}
+
+func TestArenaRefuses(t *testing.T) {
+	for _, n := range []int{-1, 1 << 60} {
+		if _, err := NewArena().Float32(n); err == nil {
+			t.Errorf("an array of %d", n)
+		}
+	}
+}
+
+func TestForce(t *testing.T) {
+	if err := Force("nonsense"); err == nil {
+		t.Error("an unknown set was accepted")
+	}
+	eachSet(t, func(t *testing.T) {
+		if Active() == "" {
+			t.Error("no active set")
+		}
+	})
+	name := Choose()
+	if Active() != name {
+		t.Errorf("chose %s, active is %s", name, Active())
+	}
+}

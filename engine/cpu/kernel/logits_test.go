@@ -1,0 +1,101 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// logitReference is lse, entropy and logprob in float64.
+func logitReference(row []float64, target int) (lse, entropy, logprob float64) {
+	for _, v := range row {
+		lse += math.Exp(v)
+	}
+	lse = math.Log(lse)
+	for _, v := range row {
+		if p := math.Exp(v - lse); p > 0 {
+			entropy -= p * (v - lse)
+		}
+	}
+	if target >= 0 {
+		logprob = row[target] - lse
+	}
+	return lse, entropy, logprob
+}
+
+func TestLogits(t *testing.T) {
+	pool := NewPool(2)
+	defer pool.Close()
+	firsts := map[int][]float32{}
+	eachSet(t, func(t *testing.T) {
+		for _, vocab := range []int{1, 5, 16, 100, 1000} {
+			r := rand.New(rand.NewPCG(31, uint64(vocab)))
+			logits := randomMatrix(r, 4, vocab, 3)
+			targets := []int32{0, int32(vocab - 1), -1, int32(vocab / 2)}
+			if vocab > 5 {
+				logits.Row(3)[1] = float32(math.Inf(-1))
+				logits.Row(0)[2] = 60
+			}
+			lse, entropy, logprob := make([]float32, 4), make([]float32, 4), make([]float32, 4)
+			LogitStats(pool, logits, targets, lse, entropy, logprob)
+			gl, ge := random(r, 4), random(r, 4)
+			grad := clone(logits)
+			LogitBackward(pool, grad, targets, lse, entropy, gl, ge)
+			for i, target := range targets {
+				row := widen([][]float32{logits.Row(i)})[0]
+				l, h, p := logitReference(row, int(target))
+				name := fmt.Sprintf("vocabulary %d, row %d", vocab, i)
+				near(t, name+": lse", float64(lse[i]), l, 1e-6)
+				near(t, name+": entropy", float64(entropy[i]), h, 3e-6)
+				near(t, name+": logprob", float64(logprob[i]), p, 1e-6)
+				checkLogitGradient(t, name, row, int(target), float64(gl[i]), float64(ge[i]), grad.Row(i))
+			}
+			all := append(append(append(append([]float32(nil), lse...), entropy...), logprob...), grad.Data...)
+			if firsts[vocab] == nil {
+				firsts[vocab] = all
+			}
+			sameBits(t, "another set", all, firsts[vocab])
+		}
+	})
+}
+
+// checkLogitGradient compares with central differences of gl·logprob + ge·entropy.
+func checkLogitGradient(t *testing.T, name string, row []float64, target int, gl, ge float64, grad []float32) {
+	t.Helper()
+	const step = 1e-5
+	loss := func() float64 {
+		_, h, p := logitReference(row, target)
+		if target < 0 {
+			p = 0
+		}
+		return gl*p + ge*h
+	}
+	for j := range row {
+		if j > 8 && j < len(row)-3 && j != target {
+			continue
+		}
+		if math.IsInf(row[j], -1) {
+			if grad[j] != 0 {
+				t.Fatalf("%s: gradient %v of a logit of -Inf", name, grad[j])
+			}
+			continue
+		}
+		was := row[j]
+		row[j] = was + step
+		up := loss()
+		row[j] = was - step
+		down := loss()
+		row[j] = was
+		near(t, fmt.Sprintf("%s: gradient %d", name, j), float64(grad[j]), (up-down)/(2*step), 1e-5)
+	}
+}
+
+func TestLogitStatsWithoutTargets(t *testing.T) {
+	logits := randomMatrix(rand.New(rand.NewPCG(32, 1)), 2, 40, 0)
+	lse := make([]float32, 2)
+	LogitStats(nil, logits, nil, lse, nil, nil)
+	if want := LogSumExp(logits.Row(1)); lse[1] != want {
+		t.Errorf("lse %v, want %v", lse[1], want)
+	}
+}
