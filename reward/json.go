@@ -1,0 +1,72 @@
+package reward
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Rewards.Register("json_reward",
+		"Structured output: `format_score` when the reply is one JSON object with just the keys `keys`, each a text; `answer_score` more when it equals the truth, itself a JSON object. Parts: accuracy, format_score.",
+		func() trinity.RewardFunc { return &JSON{FormatScore: 0.5, AnswerScore: 1} })
+}
+
+// JSON scores structured output.
+type JSON struct {
+	Keys        []string `yaml:"keys" doc:"the keys that the object must have, and no other"`
+	FormatScore float64  `yaml:"format_score" doc:"for an object of the wanted shape"`
+	AnswerScore float64  `yaml:"answer_score" doc:"for the right object"`
+}
+
+// Validate wants keys.
+func (j *JSON) Validate() error {
+	if len(j.Keys) == 0 {
+		return errors.New("keys: name the keys of the object")
+	}
+	return nil
+}
+
+// Score implements trinity.RewardFunc.
+func (j *JSON) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+	truth, ok := object(in.Truth)
+	if !ok {
+		return trinity.InvalidReward("the truth is not a JSON object: " + in.Truth), nil
+	}
+	parts := map[string]float64{"accuracy": 0, "format_score": 0}
+	if got, ok := object(in.Response); ok && j.shaped(got) {
+		parts["format_score"] = j.FormatScore
+		if reflect.DeepEqual(got, truth) {
+			parts["accuracy"] = j.AnswerScore
+		}
+	}
+	return trinity.NewReward(parts), nil
+}
+
+// shaped reports whether the object has just the wanted keys, with texts.
+func (j *JSON) shaped(o map[string]any) bool {
+	for k, v := range o {
+		if _, isText := v.(string); !isText || !slices.Contains(j.Keys, k) {
+			return false
+		}
+	}
+	return len(o) == len(j.Keys)
+}
+
+// object decodes a text that is one JSON object and nothing else.
+func object(text string) (map[string]any, bool) {
+	d := json.NewDecoder(strings.NewReader(text))
+	var o map[string]any
+	if err := d.Decode(&o); err != nil || o == nil {
+		return nil, false
+	}
+	_, err := d.Token()
+	return o, errors.Is(err, io.EOF)
+}
