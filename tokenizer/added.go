@@ -58,7 +58,7 @@ func (m *addedMatcher) split(dst []segment, s string, ordinary bool) []segment {
 			continue
 		}
 		if p.LStrip {
-			start = max(done, len(strings.TrimRightFunc(s[:start], unicode.IsSpace)))
+			start = len(strings.TrimRightFunc(s[:start], unicode.IsSpace))
 		}
 		if p.RStrip {
 			stop = len(s) - len(strings.TrimLeftFunc(s[stop:], unicode.IsSpace))

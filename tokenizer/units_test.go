@@ -108,6 +108,22 @@ func TestNormalizersOnCodePoints(t *testing.T) {
 	}
 }
 
+// Runs of marks too long for a stream, as Python's unicodedata.normalize has them.
+func TestLongRunsOfMarks(t *testing.T) {
+	marks := strings.Repeat("\u0313", 35)
+	for in, want := range map[string]string{
+		"a" + marks + "\u0301":               "a" + marks + "\u0301", // a mark of the same class stands between
+		"a" + marks + "\u0323":               "\u1ea1" + marks,       // one of a lower class moves to the front
+		"a\u0301" + marks + "\u0301":         "\u00e1" + marks + "\u0301",
+		"\u1112\u1161\u11ab" + marks:         "\ud55c" + marks,
+		"e" + marks + "\u034fa\u0323 \u0323": "e" + marks + "\u034f\u1ea1 \u0323",
+	} {
+		if got := unicodeForms["NFC"](in); got != want {
+			t.Errorf("NFC of %+q is %+q, expected %+q", in, got, want)
+		}
+	}
+}
+
 // The patterns given to regexp2 must match as the hand-written scanners do.
 func TestScannersAgainstRegexp(t *testing.T) {
 	texts := referenceTexts(t)
