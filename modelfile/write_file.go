@@ -1,12 +1,15 @@
 package modelfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/trinity-go/trinity/modelfile/internal/durable"
 )
 
 // tokenizerFiles are the files of a Hugging Face directory that a tokenizer reads.
@@ -33,33 +36,14 @@ func CopyTokenizer(to, from string) error {
 	return nil
 }
 
-func writeFile(path string, text []byte) error {
-	return replace(path, func(f *os.File) error {
-		_, err := f.Write(text)
-		return err
-	})
-}
+func writeFile(path string, text []byte) error { return writeStream(path, bytes.NewReader(text)) }
 
 func writeStream(path string, r io.Reader) error {
-	return replace(path, func(f *os.File) error {
-		_, err := io.Copy(f, r)
+	err := durable.Replace(path, func(w io.Writer) error {
+		_, err := io.Copy(w, r)
 		return err
 	})
-}
-
-// replace writes path under a temporary name, syncs and renames, so that it is never seen half written.
-func replace(path string, write func(f *os.File) error) error {
-	partial := path + ".partial"
-	f, err := os.Create(partial)
 	if err != nil {
-		return fmt.Errorf("modelfile: %w", err)
-	}
-	err = errors.Join(write(f), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(partial, path)
-	}
-	if err != nil {
-		os.Remove(partial)
 		return fmt.Errorf("modelfile: %w", err)
 	}
 	return nil

@@ -7,7 +7,6 @@ package gguf
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -55,9 +54,6 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 	t, ok := f.tensors[name]
 	return t, ok
 }
-
-// Keys lists the metadata keys, sorted.
-func (f *File) Keys() []string { return slices.Sorted(maps.Keys(f.metadata)) }
 
 // Value is a metadata value: uint8 … int64, float32, float64, bool, string, or a slice of one of
 // these ([]any for arrays of arrays).

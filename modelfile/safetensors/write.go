@@ -1,7 +1,6 @@
 package safetensors
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/binary"
@@ -9,10 +8,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 
+	"github.com/trinity-go/trinity/modelfile/internal/durable"
 	"github.com/trinity-go/trinity/modelfile/internal/half"
 )
 
@@ -28,11 +26,6 @@ type Entry struct {
 // Float32s is an F32 entry over data, which must stay unchanged until Write returns.
 func Float32s(name string, shape []int, data []float32) Entry {
 	return Entry{Name: name, DType: F32, Shape: shape, Write: func(w io.Writer) error { return Encode(w, F32, data) }}
-}
-
-// BFloat16s is a BF16 entry that rounds data to nearest even as it is written.
-func BFloat16s(name string, shape []int, data []float32) Entry {
-	return Entry{Name: name, DType: BF16, Shape: shape, Write: func(w io.Writer) error { return Encode(w, BF16, data) }}
 }
 
 // Encode writes numbers as F32 or, rounded to nearest even, as BF16.
@@ -61,9 +54,9 @@ func Encode(w io.Writer, dtype DType, data []float32) error {
 }
 
 // Write writes a file: widest types first, then by name, as the reference implementation does. It streams the
-// tensors to path + ".partial", syncs and renames, so that path is never seen half written. A nil
-// metadata becomes {"format":"pt"}, which transformers demands.
-func Write(path string, tensors []Entry, metadata map[string]string) (err error) {
+// tensors to a temporary name, syncs and renames, so that path is never seen half written. A nil metadata
+// becomes {"format":"pt"}, which transformers demands.
+func Write(path string, tensors []Entry, metadata map[string]string) error {
 	if metadata == nil {
 		metadata = map[string]string{"format": "pt"}
 	}
@@ -75,40 +68,21 @@ func Write(path string, tensors []Entry, metadata map[string]string) (err error)
 	if err != nil {
 		return fmt.Errorf("safetensors: %s: %w", path, err)
 	}
-	partial := path + ".partial"
-	f, err := os.Create(partial)
+	err = durable.Replace(path, func(w io.Writer) error {
+		if _, err := w.Write(header); err != nil {
+			return err
+		}
+		for _, t := range sorted {
+			if err := writeTensor(w, t); err != nil {
+				return fmt.Errorf("tensor %s: %w", t.Name, err)
+			}
+		}
+		return nil
+	})
 	if err != nil {
-		return fmt.Errorf("safetensors: %w", err)
+		return fmt.Errorf("safetensors: %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(partial)
-			err = fmt.Errorf("safetensors: %s: %w", path, err)
-		}
-	}()
-	w := bufio.NewWriterSize(f, 1<<20)
-	if _, err := w.Write(header); err != nil {
-		return err
-	}
-	for _, t := range sorted {
-		if err := writeTensor(w, t); err != nil {
-			return fmt.Errorf("tensor %s: %w", t.Name, err)
-		}
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(partial, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return nil
 }
 
 // encodeHeader builds the length and the JSON by hand: the order of keys matters to readers that compare files.

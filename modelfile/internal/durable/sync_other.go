@@ -1,6 +1,6 @@
 //go:build !unix
 
-package safetensors
+package durable
 
 // syncDir does nothing: directories cannot be synced here, and renames are journalled.
 func syncDir(string) error { return nil }
