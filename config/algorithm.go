@@ -9,22 +9,28 @@ type Algorithm struct {
 	RepeatTimes *int      `yaml:"repeat_times" range:"[1,)"`
 	Optimizer   Optimizer `yaml:"optimizer"`
 	// How the trainer chooses what it reads.
-	SampleStrategy     string         `yaml:"sample_strategy" plugin:"sample_strategy"`
+	SampleStrategy string `yaml:"sample_strategy" plugin:"sample_strategy"`
+	// Arguments of the sample strategy, merged over its defaults.
 	SampleStrategyArgs map[string]any `yaml:"sample_strategy_args"`
 	// How rewards become advantages.
-	AdvantageFn     string         `yaml:"advantage_fn" plugin:"advantage_fn"`
+	AdvantageFn string `yaml:"advantage_fn" plugin:"advantage_fn"`
+	// Arguments of the advantage function, merged over its defaults.
 	AdvantageFnArgs map[string]any `yaml:"advantage_fn_args"`
 	// The policy loss.
-	PolicyLossFn     string         `yaml:"policy_loss_fn" plugin:"policy_loss_fn"`
+	PolicyLossFn string `yaml:"policy_loss_fn" plugin:"policy_loss_fn"`
+	// Arguments of the policy loss, merged over its defaults.
 	PolicyLossFnArgs map[string]any `yaml:"policy_loss_fn_args"`
 	// KL divergence from the reference model, taken off the reward.
-	KLPenaltyFn     string         `yaml:"kl_penalty_fn" plugin:"kl_fn"`
+	KLPenaltyFn string `yaml:"kl_penalty_fn" plugin:"kl_fn"`
+	// Arguments of the KL penalty, merged over its defaults.
 	KLPenaltyFnArgs map[string]any `yaml:"kl_penalty_fn_args"`
 	// KL divergence from the reference model, added to the loss.
-	KLLossFn     string         `yaml:"kl_loss_fn" plugin:"kl_fn"`
+	KLLossFn string `yaml:"kl_loss_fn" plugin:"kl_fn"`
+	// Arguments of the KL loss, merged over its defaults.
 	KLLossFnArgs map[string]any `yaml:"kl_loss_fn_args"`
 	// Entropy term of the loss.
-	EntropyLossFn     string         `yaml:"entropy_loss_fn" plugin:"entropy_loss_fn"`
+	EntropyLossFn string `yaml:"entropy_loss_fn" plugin:"entropy_loss_fn"`
+	// Arguments of the entropy term, merged over its defaults.
 	EntropyLossFnArgs map[string]any `yaml:"entropy_loss_fn_args"`
 	// How the loss of tokens becomes the loss of a step; left out is the policy loss's own, else token-mean.
 	LossAggMode string `yaml:"loss_agg_mode" enum:"|token-mean|seq-mean-token-sum|seq-mean-token-mean|seq-mean-token-sum-norm"`

@@ -118,16 +118,21 @@ type Format struct {
 
 // RolloutArgs is the sampling of one taskset. What is not set is inherited from model.
 type RolloutArgs struct {
+	// Sampling temperature; 0 is greedy. Not set is model.temperature.
 	Temperature *float64 `yaml:"temperature" range:"[0,)"`
-	TopP        *float64 `yaml:"top_p" range:"(0,1]"`
-	TopK        *int     `yaml:"top_k" range:"[-1,)"`
-	Logprobs    *int     `yaml:"logprobs" range:"[0,)"`
+	// Nucleus of the sampling distribution. Not set is model.top_p.
+	TopP *float64 `yaml:"top_p" range:"(0,1]"`
+	// Number of most likely tokens to sample from; -1 is all. Not set is model.top_k.
+	TopK *int `yaml:"top_k" range:"[-1,)"`
+	// How many alternative tokens to return with logprobs. Not set is model.logprobs.
+	Logprobs *int `yaml:"logprobs" range:"[0,)"`
 	// Longest response, in tokens; not set is model.max_response_tokens.
 	MaxTokens *int `yaml:"max_tokens" range:"[1,)"`
 }
 
 // DataSelector is the order in which rows are taken.
 type DataSelector struct {
+	// How the next rows are chosen.
 	SelectorType string `yaml:"selector_type" default:"sequential" plugin:"selector"`
 	// Seed of selectors that draw.
 	Seed int `yaml:"seed" default:"42"`
@@ -176,6 +181,7 @@ type ExperienceBuffer struct {
 
 // ReplayBuffer reads experiences again, by priority.
 type ReplayBuffer struct {
+	// Read experiences more than once.
 	Enable bool `yaml:"enable"`
 	// How priority falls with age and use.
 	PriorityFn string `yaml:"priority_fn" default:"linear_decay" enum:"linear_decay|decay_limit_randomization"`

@@ -49,7 +49,8 @@ type Config struct {
 // Stage is one stage of a run. A section that is set replaces the whole section of the file; one that is left out is the file's.
 type Stage struct {
 	// Name of the stage; its run is named `<name>/<stage_name>`.
-	StageName     string         `yaml:"stage_name"`
+	StageName string `yaml:"stage_name"`
+	// What the stage runs; left out is the file's mode.
 	Mode          string         `yaml:"mode" enum:"|both|explore|train|bench|serve|colocate"`
 	Algorithm     *Algorithm     `yaml:"algorithm"`
 	Buffer        *Buffer        `yaml:"buffer"`

@@ -7,7 +7,7 @@ import (
 )
 
 // maxNodes bounds a configuration after aliases and interpolations are expanded, so that a few lines cannot grow without end.
-const maxNodes = 200_000
+const maxNodes = 50_000
 
 // maxDepth bounds the nesting of a configuration.
 const maxDepth = 100

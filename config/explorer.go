@@ -62,6 +62,7 @@ type OverRollout struct {
 
 // DynamicTimeout shortens the timeout to a multiple of the mean time of a task.
 type DynamicTimeout struct {
+	// Shorten the timeout.
 	Enable bool `yaml:"enable"`
 	// Steps observed before it acts.
 	WarmupMinSteps int `yaml:"warmup_min_steps" default:"1" range:"[0,)"`
@@ -104,21 +105,35 @@ type InferenceModel struct {
 	// Seed of sampling.
 	Seed int `yaml:"seed" default:"42"`
 	// Run Python code that comes with a model; not set is model.trust_remote_code.
-	TrustRemoteCode        *bool          `yaml:"trust_remote_code"`
-	Temperature            *float64       `yaml:"temperature" range:"[0,)"`
-	TopP                   *float64       `yaml:"top_p" range:"(0,1]"`
-	TopK                   *int           `yaml:"top_k" range:"[-1,)"`
-	Logprobs               *int           `yaml:"logprobs" range:"[0,)"`
-	RepetitionPenalty      *float64       `yaml:"repetition_penalty" range:"(0,)"`
-	MaxModelLen            *int           `yaml:"max_model_len" range:"[2,)"`
-	MaxPromptTokens        *int           `yaml:"max_prompt_tokens" range:"[1,)"`
-	MaxResponseTokens      *int           `yaml:"max_response_tokens" range:"[1,)"`
-	MinResponseTokens      *int           `yaml:"min_response_tokens" range:"[0,)"`
-	EnablePromptTruncation *bool          `yaml:"enable_prompt_truncation"`
-	EnableThinking         *bool          `yaml:"enable_thinking"`
-	ChatTemplate           string         `yaml:"chat_template"`
-	RopeScaling            map[string]any `yaml:"rope_scaling"`
-	RopeTheta              *float64       `yaml:"rope_theta" range:"(0,)"`
+	TrustRemoteCode *bool `yaml:"trust_remote_code"`
+	// Not set is model.temperature.
+	Temperature *float64 `yaml:"temperature" range:"[0,)"`
+	// Not set is model.top_p.
+	TopP *float64 `yaml:"top_p" range:"(0,1]"`
+	// Not set is model.top_k.
+	TopK *int `yaml:"top_k" range:"[-1,)"`
+	// Not set is model.logprobs.
+	Logprobs *int `yaml:"logprobs" range:"[0,)"`
+	// Not set is model.repetition_penalty.
+	RepetitionPenalty *float64 `yaml:"repetition_penalty" range:"(0,)"`
+	// Not set is model.max_model_len.
+	MaxModelLen *int `yaml:"max_model_len" range:"[2,)"`
+	// Not set is model.max_prompt_tokens.
+	MaxPromptTokens *int `yaml:"max_prompt_tokens" range:"[1,)"`
+	// Not set is model.max_response_tokens.
+	MaxResponseTokens *int `yaml:"max_response_tokens" range:"[1,)"`
+	// Not set is model.min_response_tokens.
+	MinResponseTokens *int `yaml:"min_response_tokens" range:"[0,)"`
+	// Not set is model.enable_prompt_truncation.
+	EnablePromptTruncation *bool `yaml:"enable_prompt_truncation"`
+	// Not set is model.enable_thinking.
+	EnableThinking *bool `yaml:"enable_thinking"`
+	// Not set is model.custom_chat_template.
+	ChatTemplate string `yaml:"chat_template"`
+	// Not set is model.rope_scaling.
+	RopeScaling map[string]any `yaml:"rope_scaling"`
+	// Not set is model.rope_theta.
+	RopeTheta *float64 `yaml:"rope_theta" range:"(0,)"`
 	// Go on after the end-of-sequence token.
 	IgnoreEos bool `yaml:"ignore_eos"`
 	// Accept images and videos.

@@ -25,7 +25,7 @@ type part struct {
 
 // parseInterpolation cuts a value into text and interpolations. `\${` is the text `${`, `\\${` a backslash before an interpolation.
 func parseInterpolation(s string) ([]part, error) {
-	p := &parser{s: s}
+	p := &reader{s: s}
 	parts, err := p.parts("")
 	if err != nil {
 		return nil, fmt.Errorf("interpolation %q: %w", shorten(s), err)
@@ -33,14 +33,14 @@ func parseInterpolation(s string) ([]part, error) {
 	return parts, nil
 }
 
-type parser struct {
+type reader struct {
 	s     string
 	i     int
 	depth int
 }
 
 // parts reads until one of the stop characters or the end; the stop character is not consumed.
-func (p *parser) parts(stop string) ([]part, error) {
+func (p *reader) parts(stop string) ([]part, error) {
 	var out []part
 	var b strings.Builder
 	flush := func() {
@@ -77,7 +77,7 @@ func (p *parser) parts(stop string) ([]part, error) {
 }
 
 // escape reads backslashes. Outside an interpolation they only mean something before `${`; inside, one takes the next character as text.
-func (p *parser) escape(b *strings.Builder, stop string) {
+func (p *reader) escape(b *strings.Builder, stop string) {
 	if stop != "" {
 		if p.i++; p.i < len(p.s) {
 			b.WriteByte(p.s[p.i])
@@ -103,7 +103,7 @@ func (p *parser) escape(b *strings.Builder, stop string) {
 }
 
 // interpolation reads from `${` to its `}`.
-func (p *parser) interpolation() (part, error) {
+func (p *reader) interpolation() (part, error) {
 	if p.depth++; p.depth > maxDepth {
 		return part{}, fmt.Errorf("is nested deeper than %d levels", maxDepth)
 	}
@@ -142,7 +142,7 @@ func (p *parser) interpolation() (part, error) {
 }
 
 // argument reads one argument, up to but not including the `,` or `}` after it.
-func (p *parser) argument() ([]part, error) {
+func (p *reader) argument() ([]part, error) {
 	for p.i < len(p.s) && p.s[p.i] == ' ' {
 		p.i++
 	}
@@ -153,7 +153,7 @@ func (p *parser) argument() ([]part, error) {
 	return trim(parts), err
 }
 
-func (p *parser) quotedArgument(quote string) ([]part, error) {
+func (p *reader) quotedArgument(quote string) ([]part, error) {
 	p.i++
 	parts, err := p.parts(quote)
 	if err != nil {

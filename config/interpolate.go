@@ -179,11 +179,11 @@ func (in *interpolator) scalars(n *yaml.Node, key string) error {
 }
 
 func (in *interpolator) copy(n *yaml.Node) (*yaml.Node, error) {
-	out := clone(n, nil)
-	in.mark(out)
 	if in.nodes > maxNodes {
 		return nil, fmt.Errorf("interpolations make more than %d values", maxNodes)
 	}
+	out := clone(n, nil)
+	in.mark(out)
 	return out, nil
 }
 

@@ -62,6 +62,7 @@ type Init struct {
 
 // Lora is a low-rank adapter.
 type Lora struct {
+	// Name of the adapter.
 	Name string `yaml:"name"`
 	// PEFT directory to go on from; empty starts a new adapter.
 	Path string `yaml:"path"`
@@ -81,9 +82,11 @@ type Lora struct {
 
 // Tinker is training and sampling through the Tinker API, hosted or self-hosted.
 type Tinker struct {
+	// Train and sample through the service.
 	Enable bool `yaml:"enable"`
 	// Rank of the LoRA adapter that the service trains.
-	Rank int  `yaml:"rank" default:"16" range:"[1,)"`
+	Rank int `yaml:"rank" default:"16" range:"[1,)"`
+	// Seed of the adapter's first weights.
 	Seed *int `yaml:"seed"`
 	// Train the feed-forward layers.
 	TrainMlp bool `yaml:"train_mlp" default:"true"`
@@ -101,10 +104,12 @@ type Tinker struct {
 
 // ExternalModel is a model that is only called, never trained.
 type ExternalModel struct {
+	// Call the external model instead of loading one.
 	Enable bool `yaml:"enable"`
 	// Environment variable with the API's address.
 	BaseURLEnv string `yaml:"base_url_env" default:"OPENAI_BASE_URL"`
 	// Environment variable with the API's key.
 	APIKeyEnv string `yaml:"api_key_env" default:"OPENAI_API_KEY"`
+	// Name of the model at the API.
 	ModelName string `yaml:"model_name"`
 }

@@ -18,6 +18,7 @@ type Monitor struct {
 
 // Log is the log files of the run.
 type Log struct {
+	// Least severe messages that are logged.
 	Level string `yaml:"level" default:"INFO" enum:"DEBUG|INFO|WARNING|ERROR|CRITICAL"`
 	// A directory per machine.
 	GroupByNode bool `yaml:"group_by_node"`

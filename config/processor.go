@@ -21,7 +21,9 @@ type ExperiencePipeline struct {
 
 // Operator is one operator of a pipeline.
 type Operator struct {
-	Name string         `yaml:"name" plugin:"operator"`
+	// Name of the operator.
+	Name string `yaml:"name" plugin:"operator"`
+	// Arguments of the operator.
 	Args map[string]any `yaml:"args"`
 }
 
@@ -47,7 +49,9 @@ type TaskPipeline struct {
 
 // TaskOperator is one operator of Data-Juicer.
 type TaskOperator struct {
-	Name string         `yaml:"name"`
+	// Data-Juicer's name of the operator.
+	Name string `yaml:"name"`
+	// Arguments of the operator.
 	Args map[string]any `yaml:"args"`
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -83,11 +84,13 @@ func parseTag(text string) *yaml.Node {
 }
 
 // Keys lists every key of the schema, in the order of the structs. Stages are listed without the sections that they share with the file.
-func Keys() []Key {
-	var keys []Key
-	walkType(reflect.TypeFor[Config](), "", func(k Key) { keys = append(keys, k) })
-	return keys
-}
+func Keys() []Key { return slices.Clone(keys()) }
+
+var keys = sync.OnceValue(func() []Key {
+	var all []Key
+	walkType(reflect.TypeFor[Config](), "", func(k Key) { all = append(all, k) })
+	return all
+})
 
 func walkType(t reflect.Type, prefix string, visit func(Key)) {
 	for i := range t.NumField() {

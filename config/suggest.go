@@ -3,7 +3,9 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/trinity-go/trinity/registry"
 )
@@ -28,32 +30,32 @@ func unknownKeyHint(section reflect.Type, path string) string {
 	return "known here: " + strings.Join(keys, ", ")
 }
 
+// neighbours are the paths of the schema by last key and by section.
+var neighbours = sync.OnceValues(func() (byName, bySection map[string][]string) {
+	byName, bySection = map[string][]string{}, map[string][]string{}
+	for _, k := range keys() {
+		byName[lastKey(k.Path)] = append(byName[lastKey(k.Path)], k.Path)
+		bySection[parent(k.Path)] = append(bySection[parent(k.Path)], k.Path)
+	}
+	return byName, bySection
+})
+
 // homesOf lists the paths of the schema that end in a key.
 func homesOf(name string) []string {
-	var homes []string
-	for _, k := range Keys() {
-		if lastKey(k.Path) == name && !strings.HasPrefix(k.Path, "stages.") {
-			homes = append(homes, k.Path)
-		}
-	}
-	return homes
+	byName, _ := neighbours()
+	return slices.DeleteFunc(slices.Clone(byName[name]), func(path string) bool { return strings.HasPrefix(path, "stages.") })
 }
 
 // nearestKey returns the path of the schema that a path was probably meant to be: one with the same last key in another section, or a
 // similar key of the same section. "" if there is none.
 func nearestKey(path string) string {
-	var paths []string
-	for _, k := range Keys() {
-		if lastKey(k.Path) == lastKey(path) || parent(k.Path) == parent(path) {
-			paths = append(paths, k.Path)
-		}
-	}
-	return nearest(path, paths)
+	byName, bySection := neighbours()
+	return nearest(path, slices.Concat(byName[lastKey(path)], bySection[parent(path)]))
 }
 
 // nearest returns the candidate most like a name, "" if none is like it.
 func nearest(name string, candidates []string) string {
-	if len(name) > 200 {
+	if len(name) > 100 {
 		return ""
 	}
 	return registry.Nearest(name, candidates)

@@ -56,11 +56,18 @@ type Trainer struct {
 
 // Megatron is the parallel layout of Megatron.
 type Megatron struct {
-	TensorModelParallelSize          int  `yaml:"tensor_model_parallel_size" default:"1" range:"[1,)"`
-	PipelineModelParallelSize        int  `yaml:"pipeline_model_parallel_size" default:"1" range:"[1,)"`
+	// GPUs that share every layer.
+	TensorModelParallelSize int `yaml:"tensor_model_parallel_size" default:"1" range:"[1,)"`
+	// GPUs that share the stack of layers.
+	PipelineModelParallelSize int `yaml:"pipeline_model_parallel_size" default:"1" range:"[1,)"`
+	// Parts of the stack per pipeline GPU.
 	VirtualPipelineModelParallelSize *int `yaml:"virtual_pipeline_model_parallel_size" range:"[1,)"`
-	ExpertModelParallelSize          int  `yaml:"expert_model_parallel_size" default:"1" range:"[1,)"`
-	ExpertTensorParallelSize         *int `yaml:"expert_tensor_parallel_size" range:"[1,)"`
-	ContextParallelSize              int  `yaml:"context_parallel_size" default:"1" range:"[1,)"`
-	SequenceParallel                 bool `yaml:"sequence_parallel" default:"true"`
+	// GPUs that share the experts.
+	ExpertModelParallelSize int `yaml:"expert_model_parallel_size" default:"1" range:"[1,)"`
+	// GPUs that share every expert.
+	ExpertTensorParallelSize *int `yaml:"expert_tensor_parallel_size" range:"[1,)"`
+	// GPUs that share a sequence.
+	ContextParallelSize int `yaml:"context_parallel_size" default:"1" range:"[1,)"`
+	// Split norms and dropout along the sequence.
+	SequenceParallel bool `yaml:"sequence_parallel" default:"true"`
 }

@@ -1,0 +1,38 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The reference of docs/configuration.md is written from the schema.
+func TestReferenceInDocs(t *testing.T) {
+	path := filepath.Join("..", "docs", "configuration.md")
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const mark = "<!-- reference: written by go test ./config -update -->\n"
+	head, _, ok := strings.Cut(string(page), mark)
+	if !ok {
+		t.Fatalf("%s has no line %s", path, mark)
+	}
+	reference, err := Reference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, path, head+mark+"\n"+reference)
+}
+
+// The example of stages in the page is right.
+func TestExampleInDocs(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stages, _ := strings.Cut(string(page), "```yaml\nstages:")
+	stages, _, _ = strings.Cut(stages, "```")
+	mustParse(t, base+"stages:"+stages)
+}

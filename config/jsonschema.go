@@ -1,0 +1,125 @@
+package config
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// JSONSchema returns the JSON schema (draft 2020-12) of a configuration file, for editors. Any value may also be an interpolation.
+func JSONSchema() ([]byte, error) {
+	docs, err := comments()
+	if err != nil {
+		return nil, err
+	}
+	b := &schemaBuilder{comments: docs, defs: map[string]any{}}
+	b.section(reflect.TypeFor[Config]())
+	return json.MarshalIndent(map[string]any{
+		"$schema": "https://json-schema.org/draft/2020-12/schema",
+		"title":   "Trinity configuration",
+		"$ref":    "#/$defs/Config",
+		"$defs":   b.defs,
+	}, "", "  ")
+}
+
+type schemaBuilder struct {
+	comments map[string]string
+	defs     map[string]any
+}
+
+// interpolationSchema is a text with `${…}` in it, in place of any value.
+var interpolationSchema = map[string]any{"type": "string", "pattern": `\$\{`}
+
+// section defines a struct and returns a reference to it.
+func (b *schemaBuilder) section(t reflect.Type) map[string]any {
+	ref := map[string]any{"$ref": "#/$defs/" + t.Name()}
+	if _, ok := b.defs[t.Name()]; ok {
+		return ref
+	}
+	properties := map[string]any{}
+	b.defs[t.Name()] = map[string]any{"type": []string{"object", "null"}, "additionalProperties": false, "properties": properties,
+		"description": b.comments[t.Name()]}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name := f.Tag.Get("yaml")
+		if name == "" || name == "-" || f.Tag.Get("auto") != "" {
+			continue
+		}
+		property := b.value(f.Type, f.Tag)
+		if d := (Key{owner: t, field: f}).description(b.comments); d != "" {
+			property["description"] = d
+		}
+		if text := f.Tag.Get("default"); text != "" {
+			property["default"] = plain(parseTag(text))
+		}
+		properties[name] = property
+	}
+	return ref
+}
+
+func (b *schemaBuilder) value(t reflect.Type, tag reflect.StructTag) map[string]any {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return b.value(t.Elem(), tag)
+	case t == reflect.TypeFor[Names]():
+		return orText(map[string]any{"type": []string{"string", "array", "null"}, "items": map[string]any{"type": "string"}})
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return orText(b.section(t))
+	case reflect.Slice:
+		return orText(map[string]any{"type": []string{"array", "null"}, "items": b.value(t.Elem(), tag)})
+	case reflect.Map:
+		s := map[string]any{"type": []string{"object", "null"}}
+		if t.Elem().Kind() == reflect.Struct {
+			s["additionalProperties"] = b.value(t.Elem(), "")
+		}
+		return orText(s)
+	case reflect.Bool:
+		return orText(map[string]any{"type": []string{"boolean", "null"}})
+	case reflect.Int:
+		return orText(ranged(map[string]any{"type": []string{"integer", "null"}}, tag))
+	case reflect.Float64:
+		return orText(ranged(map[string]any{"type": []string{"number", "null"}}, tag))
+	}
+	if enum, ok := tag.Lookup("enum"); ok {
+		values := []any{nil}
+		for _, v := range strings.Split(enum, "|") {
+			values = append(values, v)
+		}
+		return orText(map[string]any{"enum": values})
+	}
+	return map[string]any{"type": []string{"string", "number", "boolean", "null"}}
+}
+
+func orText(s map[string]any) map[string]any {
+	return map[string]any{"anyOf": []any{s, interpolationSchema}}
+}
+
+func ranged(s map[string]any, tag reflect.StructTag) map[string]any {
+	text := tag.Get("range")
+	if text == "" {
+		return s
+	}
+	r := parseInterval(text)
+	low, high := "exclusiveMinimum", "exclusiveMaximum"
+	if r.withLow {
+		low = "minimum"
+	}
+	if r.withHigh {
+		high = "maximum"
+	}
+	s[low] = r.low
+	if !strings.HasSuffix(text, ",)") {
+		s[high] = r.high
+	}
+	return s
+}
+
+// plain is a default as a JSON value.
+func plain(n *yaml.Node) any {
+	d := &decoder{source: &source{positions: map[string]Position{}}}
+	return d.free(n, "")
+}
