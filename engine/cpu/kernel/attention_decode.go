@@ -1,6 +1,9 @@
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // KV is a run of cached keys and values of one layer: K, V [tokens, KVHeads·HeadDim].
 type KV struct{ K, V Matrix }
@@ -14,72 +17,139 @@ const decodePanels = 4
 
 // Decode writes out = softmax(Scale·q·kᵀ)·v for one new token per sequence: q, out [sequences, Heads·HeadDim]. A
 // sequence's result does not depend on the others and is, bit for bit, what [Attention.Forward] gives for that row.
+// Neighbours that share the same span read it together.
 func (a Attention) Decode(pool *Pool, out, q Matrix, caches []Cache) {
 	a.checkDecode(out, q, caches)
 	ks := current()
-	pool.Run(len(caches)*a.KVHeads, func(task int) {
-		s, head := task/a.KVHeads, task%a.KVHeads
-		width := a.group() * a.HeadDim
-		rows := func(m Matrix) Matrix { // the group's heads of one sequence, as rows
-			return NewMatrix(m.Row(s)[head*width:(head+1)*width], a.group(), a.HeadDim)
-		}
-		cols := func(m Matrix) Matrix {
-			if m.Rows == 0 {
-				return Matrix{}
-			}
-			return m.ColRange(head*a.HeadDim, (head+1)*a.HeadDim)
-		}
-		c := caches[s]
-		k, v := rowPair{cols(c.Shared.K), cols(c.Own.K)}, rowPair{cols(c.Shared.V), cols(c.Own.V)}
-		a.decodeHead(pool, ks, rows(out), rows(q), k, v)
+	groups := a.decodeGroups(caches, len(caches)*a.KVHeads/(4*pool.Size()))
+	pool.Run(len(groups)*a.KVHeads, func(task int) {
+		g := groups[task/a.KVHeads]
+		d := decoder{Attention: a, ks: ks, pool: pool, caches: caches[g.from:g.to], head: task % a.KVHeads}
+		d.run(out.RowRange(g.from, g.to), q.RowRange(g.from, g.to))
 	})
 }
 
-// decodeHead attends with the query heads q [group, HeadDim] of one sequence to one key-value head.
-func (a Attention) decodeHead(pool *Pool, ks *kernels, out, q Matrix, k, v rowPair) {
-	from, to := a.visible(k.prefix.Rows + k.own.Rows - 1)
-	first := from &^ (lanes - 1)
-	keys := to - first
-	stride := roundUp(keys) + lanes
-	s := pool.Borrow(q.Rows * stride)
-	query := pool.Borrow(q.Rows * a.HeadDim)
-	kt := pool.Borrow(decodePanels * lanes * a.HeadDim)
-	defer pool.Return(s)
-	defer pool.Return(query)
-	defer pool.Return(kt)
-	Scale(query, q.Data[:q.Rows*a.HeadDim], a.Scale)
-	for j := 0; j < keys; j += decodePanels * lanes {
-		n := min(decodePanels*lanes, keys-j)
-		ks.packPairTransposed(kt, k, first+j, n, a.HeadDim)
-		ks.product(operandC{s[j:], stride}, rowMajor(query, a.HeadDim), panelMajor(kt, a.HeadDim), q.Rows, roundUp(n), a.HeadDim, false)
+// span is a range of sequences.
+type span struct{ from, to int }
+
+// decodeGroups joins neighbours with the same shared rows, at most most of them, and 8.
+func (a Attention) decodeGroups(caches []Cache, most int) []span {
+	var groups []span
+	for i := range caches {
+		if n := len(groups) - 1; i > 0 && a.Window == 0 && i-groups[n].from < min(most, 8) && sameSpan(caches[groups[n].from], caches[i]) {
+			groups[n].to = i + 1
+			continue
+		}
+		groups = append(groups, span{i, i + 1})
 	}
-	for g := range q.Rows {
-		row := s[g*stride : g*stride+roundUp(keys)]
-		maskOutside(row, from-first, keys)
-		_, query[g] = ks.softmaxRow(row)
+	return groups
+}
+
+func sameSpan(a, b Cache) bool {
+	same := func(a, b Matrix) bool {
+		return a.Rows == b.Rows && a.Stride == b.Stride && unsafe.SliceData(a.Data) == unsafe.SliceData(b.Data)
 	}
-	a.weightedSum(pool, ks, out, s, stride, v, first, keys)
-	for g := range q.Rows {
-		Scale(out.Row(g), out.Row(g), query[g])
+	return a.Shared.K.Rows > 0 && same(a.Shared.K, b.Shared.K) && same(a.Shared.V, b.Shared.V)
+}
+
+// decoder attends with the query heads of some sequences to one key-value head. The rows of its scores are the
+// sequences' heads in order, their columns the keys from first on, a multiple of 16 as in [block].
+type decoder struct {
+	Attention
+	ks     *kernels
+	pool   *Pool
+	caches []Cache
+	head   int
+	first  int
+	stride int // of s
+
+	query, sum []float32 // [rows, HeadDim] scaled queries, unscaled results
+	s          []float32 // [rows, stride] scores, then probabilities
+	kt         []float32 // panels of transposed keys
+}
+
+func (d *decoder) run(out, q Matrix) {
+	rows, width := len(d.caches)*d.group(), d.group()*d.HeadDim
+	longest := 0
+	for i := range d.caches {
+		longest = max(longest, d.keys(i))
+	}
+	from, _ := d.visible(longest - 1)
+	d.first = from &^ (lanes - 1)
+	d.stride = roundUp(longest-d.first) + 2*lanes // each span writes whole panels
+	d.query, d.sum = d.pool.Borrow(rows*d.HeadDim), d.pool.Borrow(rows*d.HeadDim)
+	d.s, d.kt = d.pool.Borrow(rows*d.stride), d.pool.Borrow(decodePanels*lanes*d.HeadDim)
+	defer d.release()
+
+	for i := range d.caches {
+		Scale(d.query[i*width:(i+1)*width], q.Row(i)[d.head*width:(d.head+1)*width], d.Scale)
+	}
+	d.eachSpan(d.scores)
+	inverse := d.query[:rows] // the queries are done with
+	for r := range rows {
+		keys := d.keys(r/d.group()) - d.first
+		row := d.s[r*d.stride : r*d.stride+roundUp(keys)]
+		maskOutside(row, from-d.first, keys)
+		_, inverse[r] = d.ks.softmaxRow(row)
+	}
+	d.eachSpan(d.weightedSum)
+	for r := range rows {
+		at := d.head*width + r%d.group()*d.HeadDim
+		Scale(out.Row(r / d.group())[at:at+d.HeadDim], d.sum[r*d.HeadDim:(r+1)*d.HeadDim], inverse[r])
 	}
 }
 
-// weightedSum computes out = s·v over keys [first, first+keys), reading whole panels of v where it lies.
-func (a Attention) weightedSum(pool *Pool, ks *kernels, out Matrix, s []float32, stride int, v rowPair, first, keys int) {
-	c := operandC{out.Data, out.Stride}
-	for j := 0; j < keys; {
-		count, m := v.run(first+j, keys-j)
-		p := rowMajor(s[j:], stride)
-		if a.HeadDim%lanes == 0 {
-			ks.product(c, p, inPlace(m.Data, m.Stride), out.Rows, a.HeadDim, count, j > 0)
-		} else {
-			buf := pool.Borrow(count * roundUp(a.HeadDim))
-			packPairRows(buf, rowPair{own: m}, 0, count, a.HeadDim)
-			ks.product(c, p, panelMajor(buf, count), out.Rows, a.HeadDim, count, j > 0)
-			pool.Return(buf)
+func (d *decoder) release() {
+	d.pool.Return(d.query)
+	d.pool.Return(d.sum)
+	d.pool.Return(d.s)
+	d.pool.Return(d.kt)
+}
+
+// keys is how many tokens sequence i has, its newest included.
+func (d *decoder) keys(i int) int { return d.caches[i].Shared.K.Rows + d.caches[i].Own.K.Rows }
+
+// eachSpan visits the shared rows with all rows of scores, then each sequence's own rows with its: this head's columns
+// of the rows from first on, and the column of scores where they begin.
+func (d *decoder) eachSpan(visit func(kv KV, column, row, rows int)) {
+	visible := func(kv KV, from int) KV {
+		part := func(m Matrix) Matrix {
+			return m.RowRange(from, m.Rows).ColRange(d.head*d.HeadDim, (d.head+1)*d.HeadDim)
 		}
-		j += count
+		return KV{part(kv.K), part(kv.V)}
 	}
+	shared := d.caches[0].Shared
+	if shared.K.Rows > d.first {
+		visit(visible(shared, d.first), 0, 0, len(d.caches)*d.group())
+	}
+	for i, c := range d.caches {
+		visit(visible(c.Own, max(0, d.first-shared.K.Rows)), max(0, shared.K.Rows-d.first), i*d.group(), d.group())
+	}
+}
+
+// scores computes the columns of s from column on: query·kᵀ.
+func (d *decoder) scores(kv KV, column, row, rows int) {
+	query := rowMajor(d.query[row*d.HeadDim:], d.HeadDim)
+	for j := 0; j < kv.K.Rows; j += decodePanels * lanes {
+		n := min(decodePanels*lanes, kv.K.Rows-j)
+		d.ks.packPairTransposed(d.kt, rowPair{own: kv.K}, j, n, d.HeadDim)
+		c := operandC{d.s[row*d.stride+column+j:], d.stride}
+		d.ks.product(c, query, panelMajor(d.kt, d.HeadDim), rows, roundUp(n), d.HeadDim, false)
+	}
+}
+
+// weightedSum adds s·v to sum, starting it if these are the first keys; it reads whole panels of v where it lies.
+func (d *decoder) weightedSum(kv KV, column, row, rows int) {
+	c := operandC{d.sum[row*d.HeadDim:], d.HeadDim}
+	p := rowMajor(d.s[row*d.stride+column:], d.stride)
+	if d.HeadDim%lanes == 0 {
+		d.ks.product(c, p, inPlace(kv.V.Data, kv.V.Stride), rows, d.HeadDim, kv.V.Rows, column > 0)
+		return
+	}
+	buf := d.pool.Borrow(kv.V.Rows * roundUp(d.HeadDim))
+	defer d.pool.Return(buf)
+	packPairRows(buf, rowPair{own: kv.V}, 0, kv.V.Rows, d.HeadDim)
+	d.ks.product(c, p, panelMajor(buf, kv.V.Rows), rows, d.HeadDim, kv.V.Rows, column > 0)
 }
 
 func (a Attention) checkDecode(out, q Matrix, caches []Cache) {
@@ -92,7 +162,7 @@ func (a Attention) checkDecode(out, q Matrix, caches []Cache) {
 			panic(fmt.Sprintf("kernel: %s: sequence %d has no row for its newest token", what, i))
 		}
 		c.Own.check(what, c.Own.K.Rows, a)
-		if c.Shared.K.Rows > 0 {
+		if c.Shared.K.Rows > 0 || c.Shared.V.Rows > 0 {
 			c.Shared.check(what, c.Shared.K.Rows, a)
 		}
 	}

@@ -108,7 +108,9 @@ func (c attentionCase) referenceRow(ref reference, d attentionData, row, h int, 
 func compare(t *testing.T, what string, got Matrix, want map[[2]int]float64) {
 	t.Helper()
 	for at, w := range want {
-		near(t, fmt.Sprintf("%s %v", what, at), float64(got.Row(at[0])[at[1]]), w, 2e-5)
+		if g := float64(got.Row(at[0])[at[1]]); !(math.Abs(g-w) <= 2e-5*(1+math.Abs(w))) {
+			t.Fatalf("%s %v: %v, want %v", what, at, g, w)
+		}
 	}
 }
 
@@ -142,7 +144,7 @@ func TestAttention(t *testing.T) {
 
 // TestReferenceGradient checks the reference's gradient by finite differences of its output.
 func TestReferenceGradient(t *testing.T) {
-	c := attentionCases[2]
+	c := attentionCase{Attention{Heads: 2, KVHeads: 1, HeadDim: 8, Scale: 0.3, Window: 5}, []Segment{{4, 3, 1}, {0, 4, -1}, {7, 2, 1}}, 9}
 	d := c.data(1)
 	ref := c.reference(d)
 	loss := func() float64 {
@@ -158,7 +160,7 @@ func TestReferenceGradient(t *testing.T) {
 		m    Matrix
 		grad map[[2]int]float64
 	}{"dq": {d.q, ref.dq}, "dk": {d.k, ref.dk}, "dv": {d.v, ref.dv}} {
-		for _, p := range [][2]int{{3, 5}, {20, 40}, {45, 30}} {
+		for _, p := range [][2]int{{3, 5}, {0, 0}, {8, 7}} {
 			v := &x.m.Row(p[0])[p[1]]
 			was := *v
 			*v = was + step

@@ -9,6 +9,10 @@ import (
 // first-level cache. Blocking does not change results: the next block goes on from the sums in C.
 const kBlock = 256
 
+// streamBlock is the same where the rows of A make one tile: nothing of B is used twice, so that a longer run only
+// keeps the panels' streams from memory going; it bounds the time of one call.
+const streamBlock = 2048
+
 const panelBytes = lanes * 4
 
 // operandA is the left operand of a product: element (i, k) at p + i*rows + k*ks bytes; with a group size, rows are
@@ -82,12 +86,15 @@ func (ks *kernels) product(c operandC, a operandA, b operandB, m, n, k int, accu
 			clear(c.p[i*c.ld : i*c.ld+n])
 		}
 	}
-	full := n / lanes
-	for k0 := 0; k0 < k; k0 += kBlock {
-		kc := min(kBlock, k-k0)
+	full, step := n/lanes, kBlock
+	if m <= ks.rows {
+		step = streamBlock
+	}
+	for k0 := 0; k0 < k; k0 += step {
+		kc := min(step, k-k0)
 		if k0 > 0 {
-			a.p = unsafe.Add(a.p, kBlock*a.ks)
-			b.p = unsafe.Add(b.p, kBlock*b.ks)
+			a.p = unsafe.Add(a.p, step*a.ks)
+			b.p = unsafe.Add(b.p, step*b.ks)
 		}
 		block := ks.block(c, a, b, kc, accumulate || k0 > 0)
 		for j := 0; j < full; {
