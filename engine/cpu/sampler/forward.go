@@ -28,6 +28,7 @@ type activations struct {
 	x, normed []float32 // [R, H]
 	qkv       []float32 // [R, (NumHeads+2·NumKVHeads)·HeadDim]
 	attended  []float32 // [R, NumHeads·HeadDim]
+	lse       []float32 // [R, NumHeads]
 	gateUp    []float32 // [R, 2·IntermediateSize]
 	hidden    []float32 // [S, H] inputs of the head, S sequences at most
 	logits    []float32 // [S, V]
@@ -39,6 +40,16 @@ type batch struct {
 	positions []int32 // [R] of the tokens in their sequences
 	sees      []view  // [R] the cache rows that each attends to
 	heads     []int   // rows whose hidden state the head needs, in order
+
+	starts []kernel.Segment // runs of rows, the last of the batch, that begin a sequence: they see one another alone
+}
+
+// singles is how many rows come before those of starts.
+func (b *batch) singles() int {
+	if len(b.starts) == 0 {
+		return len(b.tokens)
+	}
+	return b.starts[0].Start
 }
 
 // view is the cache rows of the tokens up to one of them: those shared with others, then the sequence's own, of which
@@ -48,7 +59,7 @@ type view struct{ shared, own extent }
 func (v view) last() int { return v.own.start + v.own.len - 1 }
 
 func (b *batch) reset() {
-	b.tokens, b.positions, b.sees, b.heads = b.tokens[:0], b.positions[:0], b.sees[:0], b.heads[:0]
+	b.tokens, b.positions, b.sees, b.heads, b.starts = b.tokens[:0], b.positions[:0], b.sees[:0], b.heads[:0], b.starts[:0]
 }
 
 // add appends a row and returns its number. Its K/V go to the last row that it sees.
@@ -79,6 +90,7 @@ func newModel(cfg *modelfile.Config, opts Options, arena *kernel.Arena) (*model,
 		normed:   t.floats(rows * cfg.HiddenSize),
 		qkv:      t.floats(rows * (cfg.NumHeads + 2*cfg.NumKVHeads) * cfg.HeadDim),
 		attended: t.floats(rows * cfg.NumHeads * cfg.HeadDim),
+		lse:      t.floats(rows * cfg.NumHeads),
 		gateUp:   t.floats(rows * 2 * cfg.IntermediateSize),
 		hidden:   t.floats(opts.MaxSequences * cfg.HiddenSize),
 		logits:   t.floats(opts.MaxSequences * cfg.VocabSize),
@@ -130,8 +142,7 @@ func (m *model) attention(layer int, b *batch, x kernel.Matrix) {
 		copy(values.Row(v.last()), qkv.Row(i)[q+kv:])
 	}
 	attended := kernel.NewMatrix(m.act.attended, x.Rows, q)
-	m.shape.Window = cfg.Window(layer)
-	m.shape.Decode(m.pool, attended, qkv.ColRange(0, q), m.views(layer, b))
+	m.attend(layer, b, attended, qkv)
 	m.linear(x, attended, w.out, true)
 }
 
@@ -170,10 +181,25 @@ func (m *model) head(n int) kernel.Matrix {
 	return logits
 }
 
-// views are the keys and values that the rows of a batch see in one layer.
-func (m *model) views(layer int, b *batch) []kernel.Cache {
+// attend writes what every row gathers from the values that it sees. Rows that begin a sequence find all they see in
+// qkv, beside one another, which is faster than the cache and has the same bits.
+func (m *model) attend(layer int, b *batch, out, qkv kernel.Matrix) {
+	q, kv := m.cfg.NumHeads*m.cfg.HeadDim, m.cfg.NumKVHeads*m.cfg.HeadDim
+	m.shape.Window = m.cfg.Window(layer)
+	queries, singles := qkv.ColRange(0, q), b.singles()
+	if singles > 0 {
+		m.shape.Decode(m.pool, out.RowRange(0, singles), queries.RowRange(0, singles), m.views(layer, b.sees[:singles]))
+	}
+	if len(b.starts) > 0 {
+		lse := kernel.NewMatrix(m.act.lse, out.Rows, m.cfg.NumHeads)
+		m.shape.Forward(m.pool, out, lse, queries, qkv.ColRange(q, q+kv), qkv.ColRange(q+kv, q+2*kv), b.starts)
+	}
+}
+
+// views are the keys and values that rows see in one layer.
+func (m *model) views(layer int, sees []view) []kernel.Cache {
 	m.seen = m.seen[:0]
-	for _, v := range b.sees {
+	for _, v := range sees {
 		m.seen = append(m.seen, kernel.Cache{Shared: m.cache.kv(layer, v.shared), Own: m.cache.kv(layer, v.own)})
 	}
 	return m.seen

@@ -16,7 +16,7 @@ type Options struct {
 	MaxSequences int // completions that decode at once; 32
 	MaxTokens    int // rows of the K/V cache: tokens of prompts and completions together; MaxSequences × MaxModelLen, at most 65536
 	MaxModelLen  int // tokens of a prompt and its completion; the model's MaxPositions
-	PrefillChunk int // prompt tokens computed in one step, beside decoding; 256
+	PrefillChunk int // prompt tokens computed in one step, beside decoding; 512
 
 	// Decode turns tokens into text, for stop strings. Without it a request that has stop strings is an error.
 	Decode func(tokens []int32) string
@@ -36,7 +36,7 @@ func (o Options) withDefaults(cfg *modelfile.Config) (Options, error) {
 	}
 	setDefault(&o.MaxSequences, 32)
 	setDefault(&o.MaxModelLen, cfg.MaxPositions)
-	setDefault(&o.PrefillChunk, 256)
+	setDefault(&o.PrefillChunk, 512)
 	if o.MaxTokens == 0 && o.MaxSequences > 0 && o.MaxModelLen > 0 {
 		o.MaxTokens = max(min(o.MaxSequences*grains(o.MaxModelLen), 65536), 2*grains(o.MaxModelLen))
 	}

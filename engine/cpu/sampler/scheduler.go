@@ -76,7 +76,8 @@ func (s *Sampler) report() {
 	s.stats.Cached = s.opts.MaxTokens - s.prompts.rows.available()
 }
 
-// plan lays out the step's rows: the newest token of every completion, then prompt tokens. It returns how many of these.
+// plan lays out the step's rows: the newest token of every completion, then prompt tokens, as many prompts as fit whole, or a part of one.
+// It returns the number of prompt tokens.
 func (s *Sampler) plan() int {
 	b := &s.batch
 	b.reset()
@@ -90,18 +91,22 @@ func (s *Sampler) plan() int {
 		}
 	}
 	budget := s.opts.PrefillChunk
-	for _, p := range s.prompts.prompts {
-		budget -= s.planPrompt(p, budget)
+	for _, begun := range []bool{true, false} { // the rows that begin a prompt come last
+		for _, p := range s.prompts.prompts {
+			if !p.complete() && (p.done > 0) == begun && (budget == s.opts.PrefillChunk || len(p.tokens)-p.done <= budget) {
+				budget -= s.planPrompt(p, budget)
+			}
+		}
 	}
 	return s.opts.PrefillChunk - budget
 }
 
 // planPrompt adds up to budget rows of a prompt.
 func (s *Sampler) planPrompt(p *prompt, budget int) int {
-	if p.complete() || budget == 0 {
-		return 0
-	}
 	b, n := &s.batch, min(budget, len(p.tokens)-p.done)
+	if p.done == 0 {
+		b.starts = append(b.starts, kernel.Segment{Start: len(b.tokens), Len: n, Prefix: -1})
+	}
 	for i := p.done; i < p.done+n; i++ {
 		b.add(p.tokens[i], i, extent{}, extent{p.rows.start, i + 1})
 	}

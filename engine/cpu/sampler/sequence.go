@@ -34,8 +34,9 @@ func (s *scheduler) newSequence(r *request, p *prompt, own extent) *sequence {
 	}
 	q.seen.clear()
 	if q.query.penalty != 1 {
+		q.seen.grow(s.model.cfg.VocabSize, len(r.prompt)+r.length)
 		for _, t := range r.prompt {
-			q.seen.add(t, s.model.cfg.VocabSize)
+			q.seen.add(t)
 		}
 	}
 	return q
@@ -60,7 +61,7 @@ func (q *sequence) add(token int32, logprob float32, version int64) {
 	q.tokens = append(q.tokens, token)
 	q.logprobs = append(q.logprobs, logprob)
 	if q.query.penalty != 1 {
-		q.seen.add(token, len(q.seen.marks)*64)
+		q.seen.add(token)
 	}
 }
 
@@ -100,10 +101,15 @@ func (t *tokenSet) clear() {
 	clear(t.marks)
 }
 
-func (t *tokenSet) add(token int32, vocab int) {
-	if len(t.marks)*64 < vocab {
+// grow makes room for up to n tokens.
+func (t *tokenSet) grow(vocab, n int) {
+	if t.marks == nil {
 		t.marks = make([]uint64, (vocab+63)/64)
 	}
+	t.tokens = slices.Grow(t.tokens, min(n, vocab))
+}
+
+func (t *tokenSet) add(token int32) {
 	word, bit := token/64, uint64(1)<<(token%64)
 	if t.marks[word]&bit == 0 {
 		t.marks[word] |= bit
