@@ -8,6 +8,9 @@ import (
 
 // binary evaluates an arithmetic operator.
 func (r *run) binary(op string, a, b Value) (Value, error) {
+	if s, ok := a.(string); ok && op == "%" {
+		return r.printf(s, b)
+	}
 	for _, v := range []Value{a, b} {
 		if u, ok := v.(*undefined); ok {
 			return nil, u.fail()
@@ -32,10 +35,6 @@ func (r *run) binary(op string, a, b Value) (Value, error) {
 		}
 		if n, ok := integer(a); ok {
 			return r.repeat(b, n)
-		}
-	case "%":
-		if s, ok := a.(string); ok {
-			return r.printf(s, b)
 		}
 	}
 	if _, marked := a.(markup); marked {

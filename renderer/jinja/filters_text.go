@@ -161,11 +161,7 @@ func indentFilter(r *run, v Value, a []Value) (Value, error) {
 }
 
 func truncateFilter(r *run, v Value, a []Value) (Value, error) {
-	s, err := wantText("truncate", v)
-	if err != nil {
-		return nil, err
-	}
-	length, err := wantInt("truncate", orDefault(a[0], int64(255)))
+	width, err := wantInt("truncate", orDefault(a[0], int64(255)))
 	if err != nil {
 		return nil, err
 	}
@@ -180,14 +176,18 @@ func truncateFilter(r *run, v Value, a []Value) (Value, error) {
 		}
 	}
 	tail := int64(utf8.RuneCountInString(end))
-	if length < tail || leeway < 0 {
+	if width < tail || leeway < 0 {
 		return nil, typeErrorf("truncate expects length >= %d and leeway >= 0", tail)
 	}
-	runes := []rune(s)
-	if int64(len(runes)) <= length+leeway {
-		return s, nil
+	n, err := length(v)
+	if err != nil || n <= width+leeway {
+		return v, err
 	}
-	cut := string(runes[:length-tail])
+	s, err := wantText("truncate", v)
+	if err != nil {
+		return nil, err
+	}
+	cut := string([]rune(s)[:width-tail])
 	if i := strings.LastIndex(cut, " "); i >= 0 && !truth(orDefault(a[1], false)) {
 		cut = cut[:i]
 	}

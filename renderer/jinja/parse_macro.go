@@ -2,6 +2,7 @@ package jinja
 
 // callable parses the body of a macro or call block; loops outside it are out of reach of break.
 func (p *parser) callable(sig *signature, end string) (err error) {
+	defer p.unconditional()()
 	loops := p.loops
 	p.loops = 0
 	sig.body, _, err = p.block(end)
@@ -34,6 +35,7 @@ func (p *parser) macro(at line) (stmt, error) {
 }
 
 func (p *parser) signature(sig *signature) error {
+	defer p.unconditional()()
 	if _, err := p.expect("("); err != nil {
 		return err
 	}

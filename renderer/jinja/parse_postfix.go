@@ -151,28 +151,23 @@ func (p *parser) subscript(node expr) (expr, error) {
 		p.next++
 		return &item{at, node, &tupleLit{line: at}}, nil
 	}
-	key, err := p.subscribed(at, node)
-	if err != nil {
-		return nil, err
-	}
-	if p.is("]") {
-		p.next++
-		if s, ok := key.(*slice); ok {
-			return s, nil
-		}
-		return &item{at, node, key}, nil
+	subscripted, err := p.subscribed(at, node)
+	if err != nil || p.skip("]") {
+		return subscripted, err
 	}
 	return nil, p.fail(Unsupported, "a subscript of several parts: expected ']', got %s", describe(p.peek()))
 }
 
-// subscribed parses what stands between brackets: an expression, or a slice of node.
-func (p *parser) subscribed(at line, node expr) (key expr, err error) {
+// subscribed parses what stands between brackets and returns the item of node of that key, or the slice.
+func (p *parser) subscribed(at line, node expr) (_ expr, err error) {
 	s := &slice{line: at, object: node}
 	if !p.is(":") {
-		if key, err = p.expression(); err != nil || !p.is(":") {
-			return key, err
+		if s.start, err = p.expression(); err != nil {
+			return nil, err
 		}
-		s.start = key
+		if !p.is(":") {
+			return &item{at, node, s.start}, nil
+		}
 	}
 	p.next++
 	if !p.is(":") && !p.is("]") && !p.is(",") {

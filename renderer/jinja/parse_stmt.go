@@ -84,6 +84,7 @@ func (p *parser) forStatement(at line) (stmt, error) {
 	if node.iterable, err = p.tuple(tupleRules{end: "recursive"}); err != nil {
 		return nil, err
 	}
+	defer p.unconditional()()
 	if p.skipName("if") {
 		if node.test, err = p.expression(); err != nil {
 			return nil, err
@@ -117,6 +118,7 @@ func (p *parser) set(at line) (stmt, error) {
 		return &setStmt{at, target, value}, err
 	}
 	node := &setBlock{line: at, target: target}
+	defer p.unconditional()()
 	if node.filter, err = p.filters(nil); err != nil {
 		return nil, err
 	}
@@ -146,6 +148,7 @@ func (p *parser) with(at line) (stmt, error) {
 		}
 		node.targets, node.values = append(node.targets, target), append(node.values, value)
 	}
+	defer p.unconditional()()
 	var err error
 	node.body, _, err = p.block("endwith")
 	return node, err
@@ -154,6 +157,7 @@ func (p *parser) with(at line) (stmt, error) {
 func (p *parser) filterBlock(at line) (stmt, error) {
 	p.next++
 	node := &filterBlock{line: at}
+	defer p.unconditional()()
 	var err error
 	if node.filter, err = p.oneFilter(nil); err != nil {
 		return nil, err

@@ -181,6 +181,14 @@ func (p *parser) block(end ...string) (body []stmt, ender string, err error) {
 	return body, p.take().text, nil
 }
 
+// unconditional begins what Jinja compiles into a frame of its own, where an enclosing if no longer excuses an unknown
+// filter or test; the caller defers the returned function.
+func (p *parser) unconditional() (leave func()) {
+	outer := p.conditional
+	p.conditional = 0
+	return func() { p.conditional = outer }
+}
+
 func (p *parser) unexpectedTag() error {
 	return p.fail(Syntax, "unexpected tag %s", describe(p.peek()))
 }

@@ -71,11 +71,19 @@ func (r *run) printf(format string, args Value) (Value, error) {
 			return nil, err
 		}
 	}
-	_, sequence := args.(*List)
-	if next < len(list) && !byName && !(single && (m != nil || sequence)) {
+	if next < len(list) && !byName && !(single && subscriptable(args)) {
 		return nil, typeErrorf("not all arguments converted during string formatting")
 	}
 	return w.String(), r.spend(w.Len() / 64)
+}
+
+// subscriptable values may stay unused as the one argument of a format, since they could be mappings.
+func subscriptable(v Value) bool {
+	switch v.(type) {
+	case *Map, *List, *interval, *undefined:
+		return true
+	}
+	return false
 }
 
 func parsePrintf(s string) (spec printfSpec, rest string, err error) {

@@ -1,7 +1,7 @@
 """Records what Python's Jinja2, in the environment that transformers builds, makes of the templates and snippets here.
 
 python3 record.py writes golden.json.gz: for every template of templates/ and every context of contexts.json, and for every
-snippet of snippets.json with the context numbered SNIPPET_CONTEXT, either {"text", "generations"} (character offsets) or
+snippet of snippets.json with the context numbered SNIPPET_CONTEXT, and for RANDOM templates of grammar.py with its CONTEXT, either {"text", "generations"} (character offsets) or
 {"error"}: the name of Python's exception, a colon, its message.
 """
 import datetime
@@ -10,11 +10,13 @@ import gzip
 import json
 import os
 
+import grammar
 from transformers.utils import chat_template_utils as utils
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NOW = datetime.datetime(2026, 11, 5, 14, 7, 9)
 SNIPPET_CONTEXT = 1
+RANDOM = 1500  # random templates of grammar.py
 
 
 def render(source, context):
@@ -38,13 +40,17 @@ def load(name):
 
 
 contexts, snippets = load("contexts.json"), load("snippets.json")
-golden = {"templates": {}, "snippets": []}
+golden = {"templates": {}, "snippets": [], "random": []}
 for path in sorted(glob.glob(os.path.join(HERE, "templates", "*.jinja"))):
     with open(path) as f:
         source = f.read()
     golden["templates"][os.path.basename(path)] = [render(source, c) for c in contexts]
 for source in snippets:
     golden["snippets"].append(render(source, contexts[SNIPPET_CONTEXT]))
+golden["random_context"] = grammar.CONTEXT
+for seed in range(RANDOM):
+    source = grammar.Grammar(seed).template()
+    golden["random"].append({"source": source, **render(source, grammar.CONTEXT)})
 with gzip.GzipFile(os.path.join(HERE, "golden.json.gz"), "wb", mtime=0) as f:
     f.write(json.dumps(golden, ensure_ascii=False, indent=0).encode())
 errors = sum("error" in r for rs in golden["templates"].values() for r in rs), sum("error" in r for r in golden["snippets"])
