@@ -1,6 +1,10 @@
 package sampler
 
-import "github.com/trinity-go/trinity/engine/cpu/kernel"
+import (
+	"slices"
+
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+)
 
 // admit turns queued requests into sequences, in order, while there is room.
 func (s *Sampler) admit() {
@@ -53,8 +57,19 @@ func (s *Sampler) start(r *request) bool {
 		return false
 	}
 	s.count(p, hit)
-	s.running = append(s.running, s.newSequence(r, p, own))
+	s.join(s.newSequence(r, p, own))
 	return true
+}
+
+// join adds a sequence behind those of its prompt: neighbours read the prompt's K/V together.
+func (s *Sampler) join(q *sequence) {
+	at := len(s.running)
+	for i, other := range s.running {
+		if other.prompt == q.prompt {
+			at = i + 1
+		}
+	}
+	s.running = slices.Insert(s.running, at, q)
 }
 
 // startPrompt makes room for the request's prompt, and copies what it has in common with another one; nil when K/V rows

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
 )
 
 func TestGroupsComputeTheirPromptOnce(t *testing.T) {
@@ -279,7 +280,7 @@ func TestBadRequestsAreErrors(t *testing.T) {
 
 // TestSchedulingAllocatesNothing plans and draws steps of 16 sequences by hand, without the model's pass between.
 func TestSchedulingAllocatesNothing(t *testing.T) {
-	s := start(t, tiny(t, "llama"), Options{})
+	s := start(t, tiny(t, "llama"), Options{Pool: kernel.NewPool(1)})
 	r, err := s.newRequest([]int32{2, 3}, trinity.SamplingParams{N: 16, Temperature: 1, TopP: 0.9, RepetitionPenalty: 1.1, IgnoreEOS: true})
 	if err != nil {
 		t.Fatal(err)

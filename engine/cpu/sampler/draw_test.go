@@ -201,7 +201,7 @@ func TestDrawRefusesWhatIsNoNumber(t *testing.T) {
 }
 
 func TestDrawDoesNotAllocate(t *testing.T) {
-	logits := randomLogits(5000, 2)
+	logits := randomLogits(5120, 2)
 	d := newDrawer(len(logits))
 	q := query{temperature: 0.8, topK: 50, topP: 0.9, minP: 0.01, penalty: 1.2, seen: []int32{1, 2, 3}, forbidden: []int32{4}, u: 0.3}
 	d.draw(logits, &q)

@@ -15,7 +15,7 @@ type scheduler struct {
 	version int64
 	steps   int64
 	prompts promptCache
-	running []*sequence // in order of admission
+	running []*sequence // those of one prompt side by side
 	spare   []*sequence // finished, kept for their buffers
 
 	batch    batch
@@ -107,8 +107,9 @@ func (s *Sampler) planPrompt(p *prompt, budget int) int {
 	if p.done == 0 {
 		b.starts = append(b.starts, kernel.Segment{Start: len(b.tokens), Len: n, Prefix: -1})
 	}
-	for i := p.done; i < p.done+n; i++ {
-		b.add(p.tokens[i], i, extent{}, extent{p.rows.start, i + 1})
+	before := extent{p.rows.start, p.done} // which the rows read together
+	for i := range n {
+		b.add(p.tokens[p.done+i], p.done+i, before, extent{p.rows.start + p.done, i + 1})
 	}
 	if p.done += n; p.complete() {
 		b.heads = append(b.heads, len(b.tokens)-1)
