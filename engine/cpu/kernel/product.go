@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"math/bits"
 	"sync"
 	"unsafe"
 )
@@ -12,6 +13,10 @@ const kBlock = 256
 // streamBlock is the same where the rows of A make one tile: nothing of B is used twice, so that a longer run only
 // keeps the panels' streams from memory going; it bounds the time of one call.
 const streamBlock = 2048
+
+// residentA is the size of A, in floats, that stays in a second-level cache: then each panel of B is read from start to
+// end, which memory streams best, instead of block by block.
+const residentA = 48 << 10
 
 const panelBytes = lanes * 4
 
@@ -86,24 +91,43 @@ func (ks *kernels) product(c operandC, a operandA, b operandB, m, n, k int, accu
 			clear(c.p[i*c.ld : i*c.ld+n])
 		}
 	}
-	full, step := n/lanes, kBlock
+	step := kBlock
 	if m <= ks.rows {
 		step = streamBlock
 	}
+	if m*k <= residentA {
+		for j := 0; j < n; {
+			cols := ks.groupColumns(a, m, n-j)
+			for k0 := 0; k0 < k; k0 += step {
+				block := ks.block(c, a, b, k0, min(step, k-k0), accumulate)
+				block.panels(j, cols, m)
+			}
+			j += cols
+		}
+		return
+	}
 	for k0 := 0; k0 < k; k0 += step {
-		kc := min(step, k-k0)
-		if k0 > 0 {
-			a.p = unsafe.Add(a.p, step*a.ks)
-			b.p = unsafe.Add(b.p, step*b.ks)
-		}
-		block := ks.block(c, a, b, kc, accumulate || k0 > 0)
-		for j := 0; j < full; {
-			j += block.panels(j, full-j, m)
-		}
-		if n%lanes != 0 {
-			block.partial(full, n%lanes, m)
+		block := ks.block(c, a, b, k0, min(step, k-k0), accumulate)
+		for j := 0; j < n; {
+			cols := ks.groupColumns(a, m, n-j)
+			block.panels(j, cols, m)
+			j += cols
 		}
 	}
+}
+
+// groupColumns is how many columns the tiles of m rows take at a time, out of left: whole panels, a power of two of
+// them, or what there is of the last one.
+func (ks *kernels) groupColumns(a operandA, m, left int) int {
+	if left < lanes {
+		return left
+	}
+	tiles := &ks.tiles[ks.tileRows(a, 0, m)]
+	wide := len(tiles) - 1
+	for tiles[wide] == nil || lanes<<wide > left {
+		wide--
+	}
+	return lanes << wide
 }
 
 // kStep is one block of k in a product.
@@ -117,46 +141,49 @@ type kStep struct {
 	accumulate int
 }
 
-func (ks *kernels) block(c operandC, a operandA, b operandB, kc int, accumulate bool) kStep {
+func (ks *kernels) block(c operandC, a operandA, b operandB, k0, kc int, accumulate bool) kStep {
+	if k0 > 0 {
+		a.p = unsafe.Add(a.p, k0*a.ks)
+		b.p = unsafe.Add(b.p, k0*b.ks)
+	}
 	s := kStep{ks: ks, tiles: &ks.tiles, c: c, a: a, b: b, kc: kc}
 	if b.bf16 {
 		s.tiles = &ks.tilesBF16
 	}
-	if accumulate {
+	if accumulate || k0 > 0 {
 		s.accumulate = 1
 	}
 	return s
 }
 
-// panels runs all rows over the widest group of panels at j, out of left, that the tiles offer; it returns how many.
-func (s *kStep) panels(j, left, m int) int {
-	rows := s.ks.tileRows(s.a, 0, m)
-	wide := 3
-	for s.tiles[rows][wide] == nil || 1<<wide > left {
-		wide--
+// panels runs all rows over the given columns from column j on, as groupColumns cut them.
+func (s *kStep) panels(j, cols, m int) {
+	if cols < lanes {
+		s.partial(j, cols, m)
+		return
 	}
-	b := unsafe.Add(s.b.p, j*s.b.panel)
-	c := unsafe.Pointer(unsafe.SliceData(s.c.p[j*lanes:]))
-	for i := 0; i < m; i += rows {
+	wide := bits.TrailingZeros(uint(cols / lanes))
+	b := unsafe.Add(s.b.p, j/lanes*s.b.panel)
+	c := unsafe.Pointer(unsafe.SliceData(s.c.p[j:]))
+	for i, rows := 0, 0; i < m; i += rows {
 		rows = s.ks.tileRows(s.a, i, m)
 		s.tiles[rows][wide](s.kc, s.a.at(i), s.a.rows, s.a.ks, b, s.b.ks, s.b.panel, unsafe.Add(c, i*s.c.ld*4), s.c.ld*4, s.accumulate)
 	}
-	return 1 << wide
 }
 
-// partial runs all rows over the last panel, of which only cols columns exist in C.
+// partial runs all rows over the last panel, from column j on, of which only cols columns exist in C.
 func (s *kStep) partial(j, cols, m int) {
 	tile := tilePool.Get().(*[maxRows * lanes]float32)
 	defer tilePool.Put(tile)
-	b := unsafe.Add(s.b.p, j*s.b.panel)
+	b := unsafe.Add(s.b.p, j/lanes*s.b.panel)
 	for i, rows := 0, 0; i < m; i += rows {
 		rows = s.ks.tileRows(s.a, i, m)
 		for r := range rows {
-			copy(tile[r*lanes:r*lanes+cols], s.c.p[(i+r)*s.c.ld+j*lanes:])
+			copy(tile[r*lanes:r*lanes+cols], s.c.p[(i+r)*s.c.ld+j:])
 		}
 		s.tiles[rows][0](s.kc, s.a.at(i), s.a.rows, s.a.ks, b, s.b.ks, s.b.panel, unsafe.Pointer(tile), panelBytes, s.accumulate)
 		for r := range rows {
-			copy(s.c.p[(i+r)*s.c.ld+j*lanes:], tile[r*lanes:r*lanes+cols])
+			copy(s.c.p[(i+r)*s.c.ld+j:], tile[r*lanes:r*lanes+cols])
 		}
 	}
 }

@@ -3,7 +3,7 @@ package main
 import "fmt"
 
 // prefetchAhead is how far ahead of the panel's current row the tiles ask for memory, in bytes.
-const prefetchAhead = 1024
+const prefetchAhead = 2048
 
 // tileArgs is the parameter list of package kernel's tileFunc.
 func tileArgs() []arg {
