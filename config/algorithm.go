@@ -64,7 +64,7 @@ type Optimizer struct {
 	Eps float64 `yaml:"eps" default:"1e-8" range:"(0,)"`
 	// Decoupled weight decay.
 	WeightDecay float64 `yaml:"weight_decay" default:"0.01" range:"[0,)"`
-	// Largest norm of the gradient; trainer.grad_clip is the same and wins when only it is set.
+	// Largest norm of the gradient; the same as trainer.grad_clip, of which one is enough.
 	ClipGrad float64 `yaml:"clip_grad" default:"1.0" range:"(0,)"`
 	// Fused kernels of PyTorch's optimizer (newest upstream).
 	Fused *bool `yaml:"fused"`

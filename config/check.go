@@ -15,7 +15,7 @@ func (c *Config) check() Errors {
 	errs = append(errs, c.checkStageNames()...)
 	for i := range c.Stages {
 		stage, decoding := c.stage(i)
-		errs = append(append(errs, decoding...), stage.check()...)
+		errs = append(errs, decoding.with(stage.check())...)
 		c.Warnings = append(c.Warnings, stage.Warnings...)
 	}
 	c.resolve() // what it reports is only wrong if a stage uses it

@@ -11,8 +11,8 @@ type Config struct {
 	Group string `yaml:"group"`
 	// Name of the experiment, the last path segment.
 	Name string `yaml:"name" default:"rft"`
-	// Directory that holds all runs; a relative path is relative to the working directory.
-	CheckpointRootDir string `yaml:"checkpoint_root_dir" default:"./checkpoints"`
+	// Directory that holds all runs; a relative path is relative to the working directory, empty is the working directory.
+	CheckpointRootDir string `yaml:"checkpoint_root_dir"`
 	// Directory of this run.
 	CheckpointJobDir string `yaml:"checkpoint_job_dir" auto:"checkpoint_root_dir/project/group/name"`
 	// Name under which a Ray cluster keeps the actors of the run; empty is project/group/name.

@@ -75,6 +75,20 @@ func (e Errors) sorted() Errors {
 	})
 }
 
+// with adds what the checks found, but for keys whose value could not be read at all.
+func (e Errors) with(checks Errors) Errors {
+	unread := map[string]bool{}
+	for _, one := range e {
+		unread[one.Key] = true
+	}
+	for _, one := range checks {
+		if !unread[one.Key] {
+			e = append(e, one)
+		}
+	}
+	return e
+}
+
 func lastKey(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 
 // orNil returns the errors as an error, nil when there are none.

@@ -48,7 +48,7 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 		return nil, err
 	}
 	cfg, errs := src.decode(src.root)
-	if errs = append(errs, cfg.check()...); len(errs) > 0 {
+	if errs = errs.with(cfg.check()); len(errs) > 0 {
 		return nil, errs.orNil()
 	}
 	return cfg, nil

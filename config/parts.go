@@ -137,12 +137,7 @@ func (c *Config) SyncMethod() string {
 }
 
 // GradClip is the largest norm of the gradient: trainer.grad_clip, or algorithm.optimizer.clip_grad where only that is set.
-func (c *Config) GradClip() float64 {
-	if !c.IsSet("trainer.grad_clip") && c.IsSet("algorithm.optimizer.clip_grad") {
-		return c.Algorithm.Optimizer.ClipGrad
-	}
-	return c.Trainer.GradClip
-}
+func (c *Config) GradClip() float64 { return c.Trainer.GradClip }
 
 const actorKey = "trainer.trainer_config.actor_rollout_ref.actor"
 

@@ -80,21 +80,24 @@ type FilePlan struct {
 	What string `json:"what"`
 }
 
-// Plan says what the run will do. It only calculates: nothing is opened, written or fetched.
+// Plan says what the run will do. It only calculates: nothing is opened, written or fetched. Facts that differ between stages are for
+// [Config.PlanStages].
 func (c *Config) Plan(f Facts) (*Plan, error) {
+	return c.PlanStages(func(*Config) (Facts, error) { return f, nil })
+}
+
+// PlanStages is [Config.Plan] with the facts of each stage, which facts looks up for the stage's own configuration.
+func (c *Config) PlanStages(facts func(stage *Config) (Facts, error)) (*Plan, error) {
 	p := &Plan{File: c.File(), Warnings: c.Warnings}
-	stages := []*Config{c}
-	if len(c.Stages) > 0 {
-		stages = nil
-		for i := range c.Stages {
-			s, err := c.Stage(i)
-			if err != nil {
-				return nil, err
-			}
-			stages = append(stages, s)
-		}
+	stages, err := c.each()
+	if err != nil {
+		return nil, err
 	}
 	for i, s := range stages {
+		f, err := facts(s)
+		if err != nil {
+			return nil, err
+		}
 		sp := s.planStage(f)
 		if len(c.Stages) > 0 {
 			sp.Name = c.Stages[i].StageName

@@ -87,13 +87,40 @@ func (r *resolution) remainder(key string, given, whole int) *int {
 	return ptr(whole - given)
 }
 
-// algorithm fills in what the algorithm type decides.
+// algorithm fills in what the algorithm type decides. IsSet still tells what the file says.
 func (r *resolution) algorithm() {
+	if own, ok := r.parts(); ok && (r.trains() || r.explores()) {
+		a := &r.Algorithm
+		setDefault(&a.AdvantageFn, own.Advantage)
+		setDefault(&a.PolicyLossFn, own.PolicyLoss)
+		setDefault(&a.KLPenaltyFn, own.KLPenalty)
+		setDefault(&a.KLLossFn, own.KLLoss)
+		setDefault(&a.EntropyLossFn, own.Entropy)
+		setDefault(&a.SampleStrategy, own.SampleStrategy)
+		if !own.Offline {
+			a.RepeatTimes = ptr(r.GroupSize())
+		}
+	}
 	if r.Buffer.TrainBatchSize == 0 && r.explores() {
 		r.Buffer.TrainBatchSize = r.Buffer.BatchSize * r.GroupSize()
 	}
+	r.gradClip()
 	if r.Trainer.MaxTokenLenPerGPU == nil {
 		r.Trainer.MaxTokenLenPerGPU = ptr(max(2048, 2**r.Model.MaxModelLen)) // fewer would leave the matrix kernels idle
+	}
+}
+
+// gradClip gives the two keys of the largest gradient norm one value.
+func (r *resolution) gradClip() {
+	const trainer, optimizer = "trainer.grad_clip", "algorithm.optimizer.clip_grad"
+	a, b := &r.Trainer.GradClip, &r.Algorithm.Optimizer.ClipGrad
+	switch {
+	case r.IsSet(trainer) && r.IsSet(optimizer) && *a != *b:
+		r.fail(optimizer, fmt.Sprintf("is %g, but %s is %g, and both mean the same", *b, trainer, *a), "keep one of them")
+	case r.IsSet(optimizer):
+		*a = *b
+	default:
+		*b = *a
 	}
 }
 

@@ -102,10 +102,6 @@ func (r *rules) optimizer() {
 	if len(o.Betas) != 2 {
 		r.fail("algorithm.optimizer.betas", fmt.Sprintf("has %d numbers, Adam has two", len(o.Betas)), "for example [0.9, 0.999]")
 	}
-	const trainer, optimizer = "trainer.grad_clip", "algorithm.optimizer.clip_grad"
-	if r.IsSet(trainer) && r.IsSet(optimizer) && r.Trainer.GradClip != o.ClipGrad {
-		r.fail(optimizer, fmt.Sprintf("is %g, but %s is %g, and both mean the same", o.ClipGrad, trainer, r.Trainer.GradClip), "keep one of them")
-	}
 }
 
 // miniBatch checks what is read of veRL's actor section.

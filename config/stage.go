@@ -13,7 +13,7 @@ func (c *Config) Stage(i int) (*Config, error) {
 		return nil, fmt.Errorf("configuration %s has %d stages, not a stage %d", c.source.file, len(c.Stages), i)
 	}
 	cfg, errs := c.stage(i)
-	if errs = append(errs, cfg.check()...); len(errs) > 0 {
+	if errs = errs.with(cfg.check()); len(errs) > 0 {
 		return nil, errs.orNil()
 	}
 	return cfg, nil

@@ -66,7 +66,7 @@ var refusals = []refusal{
 	{"monitor.detailed_stats", func(c *Config) bool { return c.Monitor.DetailedStats }, "metrics of every single task", ""},
 	{"service.data_juicer", func(c *Config) bool { return c.Service.DataJuicer.AutoStart || c.Service.DataJuicer.ServerURL != "" },
 		"a Data-Juicer service", ""},
-	{"cod", func(c *Config) bool { return c.IsSet("cod") }, "Connect-the-Dots task packing", ""},
+	{"cod", func(c *Config) bool { return !reflect.DeepEqual(c.Cod, *newDefault[Cod]()) }, "Connect-the-Dots task packing", ""},
 
 	{"algorithm.enable_router_replay", func(c *Config) bool { return c.Algorithm.EnableRouterReplay }, "router replay of mixture-of-experts models", ""},
 	{"algorithm.rollout_correction", func(c *Config) bool { return c.Algorithm.RolloutCorrection != nil }, "rollout correction",

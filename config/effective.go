@@ -1,0 +1,171 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// YAML prints the effective configuration: what the file says, with defaults, inherited values and overrides filled in. It can be loaded
+// again. Keys that are empty or not set are left out. A run with stages is one document per stage.
+func (c *Config) YAML() (string, error) {
+	var b bytes.Buffer
+	all, err := c.each()
+	if err != nil {
+		return "", err
+	}
+	for i, s := range all {
+		if len(c.Stages) > 0 {
+			fmt.Fprintf(&b, "--- # stage %s\n", c.Stages[i].StageName)
+		}
+		out, err := yaml.Dump(encode(reflect.ValueOf(s).Elem()))
+		if err != nil {
+			return "", err
+		}
+		b.Write(out)
+	}
+	return b.String(), nil
+}
+
+// MarshalJSON encodes the effective configuration, as [Config.YAML] prints it; with stages, an object {"stages": [{"stage_name", "config"}]}.
+func (c *Config) MarshalJSON() ([]byte, error) {
+	all, err := c.each()
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Stages) == 0 {
+		return json.Marshal(plain(encode(reflect.ValueOf(c).Elem())))
+	}
+	type stage struct {
+		Name   string `json:"stage_name"`
+		Config any    `json:"config"`
+	}
+	stages := make([]stage, len(all))
+	for i, s := range all {
+		stages[i] = stage{c.Stages[i].StageName, plain(encode(reflect.ValueOf(s).Elem()))}
+	}
+	return json.Marshal(map[string]any{"stages": stages})
+}
+
+// each returns what is run: the configuration itself, or one for each stage.
+func (c *Config) each() ([]*Config, error) {
+	if len(c.Stages) == 0 {
+		return []*Config{c}, nil
+	}
+	var all []*Config
+	for i := range c.Stages {
+		s, err := c.Stage(i)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// encode makes a tree of a value, in the order of the schema; nil for what is empty or not set.
+func encode(v reflect.Value) *yaml.Node {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return nil
+		}
+		return encode(v.Elem())
+	case reflect.Struct:
+		return encodeSection(v)
+	case reflect.Map:
+		return encodeTable(v)
+	case reflect.Slice:
+		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle}
+		for i := range v.Len() {
+			item := encode(v.Index(i))
+			if item == nil {
+				item = typedNode("")
+			}
+			if item.Kind == yaml.MappingNode {
+				n.Style = 0
+			}
+			n.Content = append(n.Content, item)
+		}
+		return orNone(n)
+	case reflect.String:
+		if v.String() == "" {
+			return nil
+		}
+		v = reflect.ValueOf(escaped(v.String()))
+	}
+	var n yaml.Node
+	if err := n.Dump(v.Interface()); err != nil {
+		return stringNode(fmt.Sprint(v.Interface()))
+	}
+	return &n
+}
+
+var beforeInterpolation = regexp.MustCompile(`(\\*)\$\{`)
+
+// escaped is text as it must be written so that `${` in it is not an interpolation.
+func escaped(s string) string { return beforeInterpolation.ReplaceAllString(s, `$1$1\$${`) }
+
+func encodeSection(v reflect.Value) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		name := f.Tag.Get("yaml")
+		if name == "" || name == "-" || f.Tag.Get("auto") != "" {
+			continue
+		}
+		if value := encode(v.Field(i)); value != nil {
+			n.Content = append(n.Content, stringKey(name), value)
+		}
+	}
+	return orNone(n)
+}
+
+func encodeTable(v reflect.Value) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return bytes.Compare([]byte(a.String()), []byte(b.String())) })
+	for _, k := range keys {
+		value := encode(v.MapIndex(k))
+		if value == nil {
+			value = emptyOf(v.MapIndex(k))
+		}
+		n.Content = append(n.Content, stringKey(k.String()), value)
+	}
+	return orNone(n)
+}
+
+// emptyOf is an empty value of a free dict, which is not the same as none.
+func emptyOf(v reflect.Value) *yaml.Node {
+	if v.Kind() == reflect.Interface && !v.IsNil() {
+		switch v.Elem().Kind() {
+		case reflect.String:
+			return stringNode("")
+		case reflect.Map:
+			return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle}
+		case reflect.Slice:
+			return &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle}
+		}
+	}
+	return typedNode("null")
+}
+
+func stringKey(name string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: name}
+	if typedNode(name).Tag != "!!str" {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	return n
+}
+
+func orNone(n *yaml.Node) *yaml.Node {
+	if len(n.Content) == 0 {
+		return nil
+	}
+	return n
+}
