@@ -1,0 +1,84 @@
+package selector
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Selectors.Register("offline_easy2hard", "Rows from the highest to the lowest value of feature_keys, such as the pass rate of a reference model, over and over.",
+		func() trinity.Selector { return &Easy2Hard{} })
+}
+
+// Easy2Hard takes rows by the numbers at FeatureKeys, highest first: the first key decides, further ones where it is equal, and the later row
+// comes first where all are, as in Trinity-RFT.
+type Easy2Hard struct {
+	Options `yaml:",inline"`
+	progress
+
+	order []int
+}
+
+// Start implements [trinity.Selector]. It reads every row once.
+func (s *Easy2Hard) Start(d trinity.Dataset) error {
+	if len(s.FeatureKeys) == 0 {
+		return errors.New("selector offline_easy2hard sorts by data_selector.feature_keys: name at least one key")
+	}
+	if err := s.start(d); err != nil {
+		return err
+	}
+	features := make([][]float64, d.Len())
+	s.order = make([]int, d.Len())
+	for i := range features {
+		row, err := d.Row(i)
+		if err != nil {
+			return err
+		}
+		if features[i], err = readFeatures(row, s.FeatureKeys); err != nil {
+			return fmt.Errorf("selector offline_easy2hard: row %d: %w", i, err)
+		}
+		s.order[i] = i
+	}
+	slices.SortFunc(s.order, func(a, b int) int {
+		return cmp.Or(slices.Compare(features[b], features[a]), cmp.Compare(b, a))
+	})
+	return nil
+}
+
+// Next implements [trinity.Selector].
+func (s *Easy2Hard) Next(n int) ([]int, error) {
+	first, err := s.take(n)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]int, n)
+	for i := range rows {
+		rows[i] = s.order[(first+int64(i))%int64(s.rows)]
+	}
+	return rows, nil
+}
+
+// readFeatures returns the numbers at the keys of a row.
+func readFeatures(row map[string]any, keys []string) ([]float64, error) {
+	task := trinity.Task{Row: row}
+	out := make([]float64, len(keys))
+	for i, key := range keys {
+		v, ok := task.Field(key)
+		if !ok {
+			return nil, fmt.Errorf("it has no %q, which feature_keys names", key)
+		}
+		f, err := strconv.ParseFloat(fmt.Sprint(v), 64) // tables of text, such as CSV, hold numbers as text
+		if err != nil || math.IsNaN(f) {
+			return nil, fmt.Errorf("%s is %v, want a number", key, v)
+		}
+		out[i] = f
+	}
+	return out, nil
+}

@@ -1,0 +1,55 @@
+package selector
+
+import (
+	"math/rand/v2"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Selectors.Register("random", "Rows drawn anew for every batch, none twice in a batch; over a run some come more often than others.",
+		func() trinity.Selector { return &Random{Options: Options{Seed: 42}} })
+}
+
+// Random draws every batch without replacement from the whole dataset, by PCG seeded with (seed + rows drawn before, 1). A batch larger than
+// the dataset holds every row as often as it goes, and the rest is drawn without replacement.
+type Random struct {
+	Options `yaml:",inline"`
+	progress
+}
+
+// Start implements [trinity.Selector].
+func (s *Random) Start(d trinity.Dataset) error { return s.start(d) }
+
+// Next implements [trinity.Selector].
+func (s *Random) Next(n int) ([]int, error) {
+	first, err := s.take(n)
+	if err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(uint64(s.Seed)+uint64(first), 1))
+	rows := make([]int, 0, n)
+	for len(rows) < n {
+		rows = append(rows, sample(rng, s.rows, min(n-len(rows), s.rows))...)
+	}
+	return rows, nil
+}
+
+// sample draws k of the numbers 0 … n−1 without replacement: the first k steps of a Fisher-Yates shuffle, in O(k) space.
+func sample(rng *rand.Rand, n, k int) []int {
+	moved := make(map[int]int, k) // where the shuffled list differs from 0 … n−1
+	at := func(i int) int {
+		if v, ok := moved[i]; ok {
+			return v
+		}
+		return i
+	}
+	out := make([]int, k)
+	for i := range out {
+		j := i + rng.IntN(n-i)
+		out[i] = at(j)
+		moved[j] = at(i)
+	}
+	return out
+}
