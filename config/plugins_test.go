@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	})
 	register(registry.Advantages, "grpo", func() trinity.Advantage { return &fakeAdvantage{} })
 	register(registry.Workflows, "math_workflow", func() trinity.Workflow { return &fakeWorkflow{} })
-	register(registry.Workflows, "simple_workflow", func() trinity.Workflow { return &fakeWorkflow{} })
+	register(registry.Workflows, "simple_workflow", func() trinity.Workflow { return &rewardUser{} })
 	register(registry.Rewards, "math_reward", func() trinity.RewardFunc { return &fakeReward{} })
 	register(registry.Selectors, "sequential", func() trinity.Selector { return &fakeSelector{} })
 	register(registry.Selectors, "shuffle", func() trinity.Selector { return &fakeSelector{} })
@@ -91,3 +91,9 @@ func (*fakeSelector) Next(int) ([]int, error)         { return nil, nil }
 func (*fakeSelector) Feedback(map[int]float64)        {}
 func (*fakeSelector) State() (json.RawMessage, error) { return nil, nil }
 func (*fakeSelector) Restore(json.RawMessage) error   { return nil }
+
+// rewardUser is a workflow that has no reward of its own.
+type rewardUser struct{ fakeWorkflow }
+
+func (*rewardUser) DefaultReward() string                            { return "" }
+func (w *rewardUser) WithReward(trinity.RewardFunc) trinity.Workflow { return w }

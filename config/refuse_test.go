@@ -101,6 +101,7 @@ func TestRefused(t *testing.T) {
 		{"two ways of tasksets", "buffer.explorer_input.tasksets=[{path: p}]", "buffer.explorer_input.tasksets", "one of the two"},
 		{"no path", "buffer.explorer_input.taskset.path=", "buffer.explorer_input.taskset.path", "no path"},
 		{"no workflow", "buffer.explorer_input.default_workflow_type=", "buffer.explorer_input.taskset", "no workflow"},
+		{"no reward", "buffer.explorer_input.default_workflow_type=simple_workflow", "buffer.explorer_input.taskset", "needs a reward function"},
 		{"name outside the root", "name=../../x", "name", "outside checkpoint_root_dir"},
 		{"empty name", "name=''", "name", "is empty"},
 		{"an override of nonsense", "{}=", "{}", "unknown key"},

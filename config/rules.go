@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // checkRules holds the configuration against the rules between its keys. It wants a resolved configuration.
@@ -86,6 +89,10 @@ func (r *rules) tasksets() {
 		if t.DefaultWorkflowType == "" {
 			r.fail(t.Key, "the taskset has no workflow", "set default_workflow_type here or in buffer.explorer_input")
 		}
+		if r.lacksReward(t) {
+			r.fail(t.Key, fmt.Sprintf("the workflow %s needs a reward function", t.DefaultWorkflowType),
+				"set default_reward_fn_type here or in buffer.explorer_input")
+		}
 		if n := *t.RolloutArgs.MaxTokens; n > *r.Model.MaxModelLen {
 			r.fail(t.Key+".rollout_args.max_tokens", fmt.Sprintf("is %d, more than model.max_model_len %d", n, *r.Model.MaxModelLen), "")
 		}
@@ -95,6 +102,13 @@ func (r *rules) tasksets() {
 		}
 		names[kind] = t.Key
 	}
+}
+
+// lacksReward reports a workflow that scores with a reward function, has none of its own and is given none.
+func (r *rules) lacksReward(t TasksetEntry) bool {
+	w, err := registry.Workflows.Build(t.DefaultWorkflowType, t.WorkflowArgs)
+	user, ok := w.(trinity.RewardUser)
+	return err == nil && ok && t.DefaultRewardFnType == "" && user.DefaultReward() == ""
 }
 
 func (r *rules) optimizer() {
