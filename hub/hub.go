@@ -51,6 +51,13 @@ func Cached(name string) (dir string, ok bool) {
 	return fromEnvironment().cached(repo)
 }
 
+// IsName reports whether a text has the form org/name, with or without a scheme. Pull also takes the old names without an organisation,
+// which cannot be told from files.
+func IsName(name string) bool {
+	_, err := parseName(name)
+	return err == nil && strings.Contains(name, "/")
+}
+
 // client is the environment of a pull.
 type client struct {
 	http        *http.Client

@@ -90,7 +90,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s is %+v (%v), want %+v", name, got, err, want)
 		}
 	}
-	for _, name := range []string{"", "a/b/c", "../x", "org/..", "/abs", "org/name@../x", "org/na me", "a--b/c", "org/x.git", "hf://", "https://x/y", `a\b`, "./x", "org/name@/x"} {
+	for _, name := range []string{"", "a/b/c", "../x", "org/..", "org/a..b", "/abs", "org/name@../x", "org/na me", "a--b/c", "org/x.git", "hf://", "https://x/y", `a\b`, "./x", "org/name@/x"} {
 		if got, err := parseName(name); err == nil {
 			t.Errorf("%q is %+v, want an error", name, got)
 		}

@@ -81,6 +81,9 @@ func readGGUFMetadata(file *gguf.File) (*Config, *Vocabulary, error) {
 	}
 	vocabulary := m.vocabulary()
 	c := &Config{Architecture: architecture, QKNorm: fam.qkNorm, InitializerRange: 0.02}
+	if n := m.integer("split.count", 1); n > 1 {
+		m.errs = append(m.errs, fmt.Errorf("the model is split into %d files; merge them into one first", n))
+	}
 	m.sizes(c, vocabulary)
 	m.heads(c)
 	m.biases(c)

@@ -10,6 +10,8 @@ import torch
 from gguf import MODEL_ARCH, GGUFWriter, get_tensor_name_map
 from transformers import (LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
                           Qwen3ForCausalLM)
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 OUT = pathlib.Path(__file__).parent / "tiny"
 SIZES = {"hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
@@ -20,12 +22,16 @@ MODELS = {
         **SIZES, attention_bias=True, mlp_bias=True,
         rope_parameters={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                          "original_max_position_embeddings": 32, "rope_theta": 500000.0})),
+    "llama3": lambda: LlamaForCausalLM(LlamaConfig(
+        **{**SIZES, "num_hidden_layers": 1, "max_position_embeddings": 131072}, head_dim=16, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                         "original_max_position_embeddings": 8192, "rope_theta": 500000.0})),
     "mistral": lambda: MistralForCausalLM(MistralConfig(**SIZES, sliding_window=5)),
     "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=4, max_window_layers=1)),
     "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**SIZES, head_dim=6, tie_word_embeddings=True)),
 }
 
-ARCHES = {"llama_biases": MODEL_ARCH.LLAMA, "qwen2": MODEL_ARCH.QWEN2, "qwen3": MODEL_ARCH.QWEN3}
+ARCHES = {"llama_biases": MODEL_ARCH.LLAMA, "llama3": MODEL_ARCH.LLAMA, "qwen2": MODEL_ARCH.QWEN2, "qwen3": MODEL_ARCH.QWEN3}
 
 
 def interleave(weights, heads):
@@ -59,6 +65,10 @@ def write_gguf(model, name):
         if config.model_type == "llama" and "k_proj" in key:
             values = interleave(values, config.num_key_value_heads)
         w.add_tensor(names.get_name(key, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(values))
+    if name == "llama3":  # the scaling is kept as divisors of the plain frequencies
+        scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config)
+        plain, _ = LlamaRotaryEmbedding.compute_default_rope_parameters(config)
+        w.add_tensor("rope_freqs.weight", (plain / scaled).numpy())
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
