@@ -94,7 +94,7 @@ func (l *lexer) text() error {
 	}
 	open += start
 	data := l.src[start:open]
-	if m := rawBegin.FindStringSubmatchIndex(l.src[open:]); m != nil {
+	if m := l.rawTag(open); m != nil {
 		l.emit(tokData, l.strip(data, l.src[open+m[2]:open+m[3]], true), start)
 		l.advance(open + m[1])
 		return l.raw()
@@ -110,6 +110,14 @@ func (l *lexer) text() error {
 	}
 	l.emit(kind, kind, open)
 	return l.tag(kind)
+}
+
+// rawTag matches {% raw %} at open.
+func (l *lexer) rawTag(open int) []int {
+	if l.src[open+1] != '%' {
+		return nil
+	}
+	return rawBegin.FindStringSubmatchIndex(l.src[open:])
 }
 
 // nextTag returns the index of the first {{, {% or {#, or -1.

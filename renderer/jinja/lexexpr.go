@@ -10,7 +10,6 @@ import (
 var (
 	floatToken   = regexp.MustCompile(`^(?i:(?:[0-9]+_)*[0-9]+(?:(?:\.(?:[0-9]+_)*[0-9]+)?e[+\-]?(?:[0-9]+_)*[0-9]+|\.(?:[0-9]+_)*[0-9]+))`)
 	integerToken = regexp.MustCompile(`^(?i:0b(?:_?[01])+|0o(?:_?[0-7])+|0x(?:_?[0-9a-f])+|[1-9](?:_?[0-9])*|0(?:_?0)*)`)
-	nameToken    = regexp.MustCompile(`^[\p{L}\p{M}\p{N}_]+`)
 )
 
 // operators, longest first.
@@ -84,15 +83,16 @@ func (l *lexer) operand(rest string) (operator string, err error) {
 		l.advance(l.pos + n)
 	}
 	afterDot := l.pos > 0 && l.src[l.pos-1] == '.'
-	if m := floatToken.FindString(rest); m != "" && !afterDot {
-		take(tokFloat, strings.ReplaceAll(m, "_", ""), len(m))
-		return "", nil
-	}
-	if m := integerToken.FindString(rest); m != "" {
+	if digit := rest[0] >= '0' && rest[0] <= '9'; digit {
+		if m := floatToken.FindString(rest); m != "" && !afterDot {
+			take(tokFloat, strings.ReplaceAll(m, "_", ""), len(m))
+			return "", nil
+		}
+		m := integerToken.FindString(rest)
 		take(tokInteger, strings.ReplaceAll(m, "_", ""), len(m))
 		return "", nil
 	}
-	if m := nameToken.FindString(rest); m != "" {
+	if m := rest[:nameEnd(rest)]; m != "" {
 		if first, _ := utf8.DecodeRuneInString(m); first != '_' && !unicode.IsLetter(first) {
 			return "", failf(Syntax, "invalid character in identifier %q", m)
 		}
@@ -119,6 +119,16 @@ func (l *lexer) operand(rest string) (operator string, err error) {
 	}
 	r, _ := utf8.DecodeRuneInString(rest)
 	return "", failf(Syntax, "unexpected character %q", r)
+}
+
+// nameEnd returns the length of the name at the beginning of s.
+func nameEnd(s string) int {
+	for i, c := range s {
+		if c != '_' && !unicode.In(c, unicode.L, unicode.M, unicode.N) {
+			return i
+		}
+	}
+	return len(s)
 }
 
 // stringEnd returns the length of the quoted string at the beginning of s, or -1.

@@ -80,7 +80,7 @@ func init() {
 		"isdecimal":   func(s string) bool { return all(s, unicode.IsDigit) },
 		"isprintable": func(s string) bool { return s == "" || all(s, unicode.IsPrint) },
 		"isidentifier": func(s string) bool {
-			return nameToken.FindString(s) == s && s != "" && !unicode.IsDigit([]rune(s)[0])
+			return s != "" && nameEnd(s) == len(s) && !unicode.IsDigit([]rune(s)[0])
 		},
 	} {
 		stringMethods[id] = stringMethod{apply: func(_ *run, s string, _ []Value) (Value, error) { return is(s), nil }}
