@@ -951,12 +951,12 @@ avx2Adamw_loop:
 	VZEROUPPER
 	RET
 
-// func avx2Tile1x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile1x1(SB), NOSPLIT, $0-80
+// func avx2Tile1x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile1x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile1x1_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -971,31 +971,36 @@ avx2Tile1x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile1x1_store
 	PCALIGN $32
 avx2Tile1x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VBROADCASTSS (AX), Y2
 	VFMADD231PS 0(BX), Y2, Y0
 	VFMADD231PS 32(BX), Y2, Y1
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile1x1_loop
 avx2Tile1x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VZEROUPPER
 	RET
 
-// func avx2Tile1x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile1x2(SB), NOSPLIT, $0-80
+// func avx2Tile1x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile1x2(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile1x2_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1014,12 +1019,15 @@ avx2Tile1x2_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile1x2_store
 	PCALIGN $32
 avx2Tile1x2_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS 0(BX), Y4, Y0
 	VFMADD231PS 32(BX), Y4, Y1
@@ -1027,10 +1035,12 @@ avx2Tile1x2_loop:
 	VFMADD231PS 32(BX)(R12*1), Y4, Y3
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile1x2_loop
 avx2Tile1x2_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -1038,12 +1048,12 @@ avx2Tile1x2_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile1x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile1x4(SB), NOSPLIT, $0-80
+// func avx2Tile1x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile1x4(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile1x4_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1070,15 +1080,18 @@ avx2Tile1x4_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx2Tile1x4_store
 	PCALIGN $32
 avx2Tile1x4_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS 0(BX), Y8, Y0
 	VFMADD231PS 32(BX), Y8, Y1
@@ -1090,10 +1103,12 @@ avx2Tile1x4_loop:
 	VFMADD231PS 32(BX)(R14*1), Y8, Y7
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile1x4_loop
 avx2Tile1x4_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -1105,12 +1120,12 @@ avx2Tile1x4_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile2x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile2x1(SB), NOSPLIT, $0-80
+// func avx2Tile2x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile2x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile2x1_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1130,11 +1145,14 @@ avx2Tile2x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile2x1_store
 	PCALIGN $32
 avx2Tile2x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Y4
 	VMOVUPS 32(BX), Y5
 	VBROADCASTSS (AX), Y6
@@ -1145,10 +1163,12 @@ avx2Tile2x1_loop:
 	VFMADD231PS Y5, Y7, Y3
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile2x1_loop
 avx2Tile2x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -1157,12 +1177,12 @@ avx2Tile2x1_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile2x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile2x2(SB), NOSPLIT, $0-80
+// func avx2Tile2x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile2x2(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile2x2_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1190,12 +1210,15 @@ avx2Tile2x2_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile2x2_store
 	PCALIGN $32
 avx2Tile2x2_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VMOVUPS 0(BX), Y8
 	VMOVUPS 32(BX), Y9
 	VMOVUPS 0(BX)(R12*1), Y10
@@ -1212,10 +1235,12 @@ avx2Tile2x2_loop:
 	VFMADD231PS Y11, Y13, Y7
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile2x2_loop
 avx2Tile2x2_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -1228,12 +1253,12 @@ avx2Tile2x2_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile3x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile3x1(SB), NOSPLIT, $0-80
+// func avx2Tile3x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile3x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile3x1_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1258,11 +1283,14 @@ avx2Tile3x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile3x1_store
 	PCALIGN $32
 avx2Tile3x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Y6
 	VMOVUPS 32(BX), Y7
 	VBROADCASTSS (AX), Y8
@@ -1276,10 +1304,12 @@ avx2Tile3x1_loop:
 	VFMADD231PS Y7, Y8, Y5
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile3x1_loop
 avx2Tile3x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -1291,12 +1321,12 @@ avx2Tile3x1_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile3x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile3x2(SB), NOSPLIT, $0-80
+// func avx2Tile3x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile3x2(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile3x2_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1333,12 +1363,15 @@ avx2Tile3x2_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile3x2_store
 	PCALIGN $32
 avx2Tile3x2_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R8*1), Y13
 	VBROADCASTSS (AX)(R8*2), Y14
@@ -1360,10 +1393,12 @@ avx2Tile3x2_loop:
 	VFMADD231PS Y15, Y14, Y11
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile3x2_loop
 avx2Tile3x2_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -1381,12 +1416,12 @@ avx2Tile3x2_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile4x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile4x1(SB), NOSPLIT, $0-80
+// func avx2Tile4x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile4x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile4x1_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1416,13 +1451,16 @@ avx2Tile4x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx2Tile4x1_store
 	PCALIGN $32
 avx2Tile4x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Y8
 	VMOVUPS 32(BX), Y9
 	VBROADCASTSS (AX), Y10
@@ -1440,10 +1478,12 @@ avx2Tile4x1_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile4x1_loop
 avx2Tile4x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -1458,12 +1498,12 @@ avx2Tile4x1_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile5x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile5x1(SB), NOSPLIT, $0-80
+// func avx2Tile5x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile5x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile5x1_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1498,13 +1538,16 @@ avx2Tile5x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx2Tile5x1_store
 	PCALIGN $32
 avx2Tile5x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Y10
 	VMOVUPS 32(BX), Y11
 	VBROADCASTSS (AX), Y12
@@ -1525,10 +1568,12 @@ avx2Tile5x1_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile5x1_loop
 avx2Tile5x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -1546,12 +1591,12 @@ avx2Tile5x1_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile6x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile6x1(SB), NOSPLIT, $0-80
+// func avx2Tile6x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile6x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile6x1_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1591,13 +1636,16 @@ avx2Tile6x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx2Tile6x1_store
 	PCALIGN $32
 avx2Tile6x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Y12
 	VMOVUPS 32(BX), Y13
 	VBROADCASTSS (AX), Y14
@@ -1621,10 +1669,12 @@ avx2Tile6x1_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile6x1_loop
 avx2Tile6x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -1645,12 +1695,12 @@ avx2Tile6x1_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile1x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile1x1BF16(SB), NOSPLIT, $0-80
+// func avx2Tile1x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile1x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile1x1BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1665,11 +1715,14 @@ avx2Tile1x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile1x1BF16_store
 	PCALIGN $32
 avx2Tile1x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VBROADCASTSS (AX), Y2
 	VPMOVZXWD 0(BX), Y3
 	VPSLLD $16, Y3, Y3
@@ -1679,21 +1732,23 @@ avx2Tile1x1BF16_loop:
 	VFMADD231PS Y4, Y2, Y1
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile1x1BF16_loop
 avx2Tile1x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VZEROUPPER
 	RET
 
-// func avx2Tile1x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile1x2BF16(SB), NOSPLIT, $0-80
+// func avx2Tile1x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile1x2BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile1x2BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1712,12 +1767,15 @@ avx2Tile1x2BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile1x2BF16_store
 	PCALIGN $32
 avx2Tile1x2BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VBROADCASTSS (AX), Y4
 	VPMOVZXWD 0(BX), Y5
 	VPSLLD $16, Y5, Y5
@@ -1733,10 +1791,12 @@ avx2Tile1x2BF16_loop:
 	VFMADD231PS Y8, Y4, Y3
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile1x2BF16_loop
 avx2Tile1x2BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -1744,12 +1804,12 @@ avx2Tile1x2BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile1x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile1x4BF16(SB), NOSPLIT, $0-80
+// func avx2Tile1x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile1x4BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile1x4BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1776,15 +1836,18 @@ avx2Tile1x4BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx2Tile1x4BF16_store
 	PCALIGN $32
 avx2Tile1x4BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
 	VBROADCASTSS (AX), Y8
 	VPMOVZXWD 0(BX), Y9
 	VPSLLD $16, Y9, Y9
@@ -1812,10 +1875,12 @@ avx2Tile1x4BF16_loop:
 	VFMADD231PS Y12, Y8, Y7
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile1x4BF16_loop
 avx2Tile1x4BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -1827,12 +1892,12 @@ avx2Tile1x4BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile2x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile2x1BF16(SB), NOSPLIT, $0-80
+// func avx2Tile2x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile2x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile2x1BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1852,11 +1917,14 @@ avx2Tile2x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile2x1BF16_store
 	PCALIGN $32
 avx2Tile2x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Y4
 	VPSLLD $16, Y4, Y4
 	VPMOVZXWD 16(BX), Y5
@@ -1869,10 +1937,12 @@ avx2Tile2x1BF16_loop:
 	VFMADD231PS Y5, Y7, Y3
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile2x1BF16_loop
 avx2Tile2x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -1881,12 +1951,12 @@ avx2Tile2x1BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile2x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile2x2BF16(SB), NOSPLIT, $0-80
+// func avx2Tile2x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile2x2BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile2x2BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1914,12 +1984,15 @@ avx2Tile2x2BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile2x2BF16_store
 	PCALIGN $32
 avx2Tile2x2BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VPMOVZXWD 0(BX), Y8
 	VPSLLD $16, Y8, Y8
 	VPMOVZXWD 16(BX), Y9
@@ -1940,10 +2013,12 @@ avx2Tile2x2BF16_loop:
 	VFMADD231PS Y11, Y13, Y7
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile2x2BF16_loop
 avx2Tile2x2BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -1956,12 +2031,12 @@ avx2Tile2x2BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile3x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile3x1BF16(SB), NOSPLIT, $0-80
+// func avx2Tile3x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile3x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile3x1BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1986,11 +2061,14 @@ avx2Tile3x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile3x1BF16_store
 	PCALIGN $32
 avx2Tile3x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Y6
 	VPSLLD $16, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
@@ -2006,10 +2084,12 @@ avx2Tile3x1BF16_loop:
 	VFMADD231PS Y7, Y8, Y5
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile3x1BF16_loop
 avx2Tile3x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -2021,12 +2101,12 @@ avx2Tile3x1BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile3x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile3x2BF16(SB), NOSPLIT, $0-80
+// func avx2Tile3x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile3x2BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile3x2BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -2063,12 +2143,15 @@ avx2Tile3x2BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile3x2BF16_store
 	PCALIGN $32
 avx2Tile3x2BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R8*1), Y13
 	VBROADCASTSS (AX)(R8*2), Y14
@@ -2094,10 +2177,12 @@ avx2Tile3x2BF16_loop:
 	VFMADD231PS Y15, Y14, Y11
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile3x2BF16_loop
 avx2Tile3x2BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -2115,12 +2200,12 @@ avx2Tile3x2BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile4x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile4x1BF16(SB), NOSPLIT, $0-80
+// func avx2Tile4x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile4x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile4x1BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -2150,13 +2235,16 @@ avx2Tile4x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx2Tile4x1BF16_store
 	PCALIGN $32
 avx2Tile4x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Y8
 	VPSLLD $16, Y8, Y8
 	VPMOVZXWD 16(BX), Y9
@@ -2176,10 +2264,12 @@ avx2Tile4x1BF16_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile4x1BF16_loop
 avx2Tile4x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -2194,12 +2284,12 @@ avx2Tile4x1BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile5x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile5x1BF16(SB), NOSPLIT, $0-80
+// func avx2Tile5x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile5x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile5x1BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -2234,13 +2324,16 @@ avx2Tile5x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx2Tile5x1BF16_store
 	PCALIGN $32
 avx2Tile5x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Y10
 	VPSLLD $16, Y10, Y10
 	VPMOVZXWD 16(BX), Y11
@@ -2263,10 +2356,12 @@ avx2Tile5x1BF16_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile5x1BF16_loop
 avx2Tile5x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -2284,12 +2379,12 @@ avx2Tile5x1BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx2Tile6x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile6x1BF16(SB), NOSPLIT, $0-80
+// func avx2Tile6x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile6x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx2Tile6x1BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -2329,13 +2424,16 @@ avx2Tile6x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx2Tile6x1BF16_store
 	PCALIGN $32
 avx2Tile6x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Y12
 	VPSLLD $16, Y12, Y12
 	VPMOVZXWD 16(BX), Y13
@@ -2361,10 +2459,12 @@ avx2Tile6x1BF16_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx2Tile6x1BF16_loop
 avx2Tile6x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX

@@ -737,12 +737,12 @@ avx512Adamw_loop:
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x1(SB), NOSPLIT, $0-80
+// func avx512Tile1x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile1x1_clear
 	VMOVUPS 0(DX), Z0
 	JMP avx512Tile1x1_ready
@@ -755,29 +755,34 @@ avx512Tile1x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile1x1_store
 	PCALIGN $32
 avx512Tile1x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VBROADCASTSS (AX), Z1
 	VFMADD231PS 0(BX), Z1, Z0
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile1x1_loop
 avx512Tile1x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x2(SB), NOSPLIT, $0-80
+// func avx512Tile1x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x2(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile1x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -792,32 +797,37 @@ avx512Tile1x2_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile1x2_store
 	PCALIGN $32
 avx512Tile1x2_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VBROADCASTSS (AX), Z2
 	VFMADD231PS 0(BX), Z2, Z0
 	VFMADD231PS 0(BX)(R12*1), Z2, Z1
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile1x2_loop
 avx512Tile1x2_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x4(SB), NOSPLIT, $0-80
+// func avx512Tile1x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x4(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile1x4_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -836,15 +846,18 @@ avx512Tile1x4_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx512Tile1x4_store
 	PCALIGN $32
 avx512Tile1x4_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
 	VBROADCASTSS (AX), Z4
 	VFMADD231PS 0(BX), Z4, Z0
 	VFMADD231PS 0(BX)(R12*1), Z4, Z1
@@ -852,10 +865,12 @@ avx512Tile1x4_loop:
 	VFMADD231PS 0(BX)(R14*1), Z4, Z3
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile1x4_loop
 avx512Tile1x4_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -863,12 +878,12 @@ avx512Tile1x4_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x8(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x8(SB), NOSPLIT, $0-80
+// func avx512Tile1x8(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x8(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile1x8_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -895,20 +910,24 @@ avx512Tile1x8_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R12)(R12*2), R14
 	LEAQ (BX)(R12*4), SI
+	LEAQ (DX)(R12*4), DI
 	TESTQ CX, CX
 	JZ avx512Tile1x8_store
 	PCALIGN $32
 avx512Tile1x8_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
-	PREFETCHT0 2048(SI)
-	PREFETCHT0 2048(SI)(R12*1)
-	PREFETCHT0 2048(SI)(R12*2)
-	PREFETCHT0 2048(SI)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(R12*1)
+	PREFETCHT0 (DI)(R12*2)
+	PREFETCHT0 (DI)(R14*1)
 	VBROADCASTSS (AX), Z8
 	VFMADD231PS 0(BX), Z8, Z0
 	VFMADD231PS 0(BX)(R12*1), Z8, Z1
@@ -920,11 +939,14 @@ avx512Tile1x8_loop:
 	VFMADD231PS 0(SI)(R14*1), Z8, Z7
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	ADDQ R11, SI
+	ADDQ R13, DI
 	DECQ CX
 	JNZ avx512Tile1x8_loop
 avx512Tile1x8_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -936,12 +958,12 @@ avx512Tile1x8_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x1(SB), NOSPLIT, $0-80
+// func avx512Tile2x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile2x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -957,11 +979,14 @@ avx512Tile2x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile2x1_store
 	PCALIGN $32
 avx512Tile2x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Z2
 	VBROADCASTSS (AX), Z3
 	VFMADD231PS Z2, Z3, Z0
@@ -969,22 +994,24 @@ avx512Tile2x1_loop:
 	VFMADD231PS Z2, Z4, Z1
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile2x1_loop
 avx512Tile2x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x2(SB), NOSPLIT, $0-80
+// func avx512Tile2x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x2(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile2x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1004,12 +1031,15 @@ avx512Tile2x2_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile2x2_store
 	PCALIGN $32
 avx512Tile2x2_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VMOVUPS 0(BX), Z4
 	VMOVUPS 0(BX)(R12*1), Z5
 	VBROADCASTSS (AX), Z6
@@ -1020,10 +1050,12 @@ avx512Tile2x2_loop:
 	VFMADD231PS Z5, Z7, Z3
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile2x2_loop
 avx512Tile2x2_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -1032,12 +1064,12 @@ avx512Tile2x2_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x4(SB), NOSPLIT, $0-80
+// func avx512Tile2x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x4(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile2x4_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1065,15 +1097,18 @@ avx512Tile2x4_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx512Tile2x4_store
 	PCALIGN $32
 avx512Tile2x4_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
 	VMOVUPS 0(BX), Z8
 	VMOVUPS 0(BX)(R12*1), Z9
 	VMOVUPS 0(BX)(R12*2), Z10
@@ -1090,10 +1125,12 @@ avx512Tile2x4_loop:
 	VFMADD231PS Z11, Z13, Z7
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile2x4_loop
 avx512Tile2x4_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -1106,12 +1143,12 @@ avx512Tile2x4_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x8(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x8(SB), NOSPLIT, $0-80
+// func avx512Tile2x8(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x8(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile2x8_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1155,20 +1192,24 @@ avx512Tile2x8_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R12)(R12*2), R14
 	LEAQ (BX)(R12*4), SI
+	LEAQ (DX)(R12*4), DI
 	TESTQ CX, CX
 	JZ avx512Tile2x8_store
 	PCALIGN $32
 avx512Tile2x8_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
-	PREFETCHT0 2048(SI)
-	PREFETCHT0 2048(SI)(R12*1)
-	PREFETCHT0 2048(SI)(R12*2)
-	PREFETCHT0 2048(SI)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(R12*1)
+	PREFETCHT0 (DI)(R12*2)
+	PREFETCHT0 (DI)(R14*1)
 	VMOVUPS 0(BX), Z16
 	VMOVUPS 0(BX)(R12*1), Z17
 	VMOVUPS 0(BX)(R12*2), Z18
@@ -1197,11 +1238,14 @@ avx512Tile2x8_loop:
 	VFMADD231PS Z23, Z25, Z15
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	ADDQ R11, SI
+	ADDQ R13, DI
 	DECQ CX
 	JNZ avx512Tile2x8_loop
 avx512Tile2x8_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -1222,12 +1266,12 @@ avx512Tile2x8_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x1(SB), NOSPLIT, $0-80
+// func avx512Tile3x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile3x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -1246,11 +1290,14 @@ avx512Tile3x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile3x1_store
 	PCALIGN $32
 avx512Tile3x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Z3
 	VBROADCASTSS (AX), Z4
 	VFMADD231PS Z3, Z4, Z0
@@ -1260,10 +1307,12 @@ avx512Tile3x1_loop:
 	VFMADD231PS Z3, Z4, Z2
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile3x1_loop
 avx512Tile3x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -1272,12 +1321,12 @@ avx512Tile3x1_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x2(SB), NOSPLIT, $0-80
+// func avx512Tile3x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x2(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile3x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1302,12 +1351,15 @@ avx512Tile3x2_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile3x2_store
 	PCALIGN $32
 avx512Tile3x2_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VMOVUPS 0(BX), Z6
 	VMOVUPS 0(BX)(R12*1), Z7
 	VBROADCASTSS (AX), Z8
@@ -1321,10 +1373,12 @@ avx512Tile3x2_loop:
 	VFMADD231PS Z7, Z8, Z5
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile3x2_loop
 avx512Tile3x2_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -1336,12 +1390,12 @@ avx512Tile3x2_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x4(SB), NOSPLIT, $0-80
+// func avx512Tile3x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x4(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile3x4_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1378,15 +1432,18 @@ avx512Tile3x4_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx512Tile3x4_store
 	PCALIGN $32
 avx512Tile3x4_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
 	VMOVUPS 0(BX), Z12
 	VMOVUPS 0(BX)(R12*1), Z13
 	VMOVUPS 0(BX)(R12*2), Z14
@@ -1408,10 +1465,12 @@ avx512Tile3x4_loop:
 	VFMADD231PS Z15, Z16, Z11
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile3x4_loop
 avx512Tile3x4_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -1429,12 +1488,12 @@ avx512Tile3x4_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x8(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x8(SB), NOSPLIT, $0-80
+// func avx512Tile3x8(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x8(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile3x8_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1495,20 +1554,24 @@ avx512Tile3x8_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R12)(R12*2), R14
 	LEAQ (BX)(R12*4), SI
+	LEAQ (DX)(R12*4), DI
 	TESTQ CX, CX
 	JZ avx512Tile3x8_store
 	PCALIGN $32
 avx512Tile3x8_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
-	PREFETCHT0 2048(SI)
-	PREFETCHT0 2048(SI)(R12*1)
-	PREFETCHT0 2048(SI)(R12*2)
-	PREFETCHT0 2048(SI)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(R12*1)
+	PREFETCHT0 (DI)(R12*2)
+	PREFETCHT0 (DI)(R14*1)
 	VBROADCASTSS (AX), Z24
 	VBROADCASTSS (AX)(R8*1), Z25
 	VBROADCASTSS (AX)(R8*2), Z26
@@ -1546,11 +1609,14 @@ avx512Tile3x8_loop:
 	VFMADD231PS Z30, Z26, Z23
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	ADDQ R11, SI
+	ADDQ R13, DI
 	DECQ CX
 	JNZ avx512Tile3x8_loop
 avx512Tile3x8_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -1580,12 +1646,12 @@ avx512Tile3x8_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile4x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile4x1(SB), NOSPLIT, $0-80
+// func avx512Tile4x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile4x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile4x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -1607,13 +1673,16 @@ avx512Tile4x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx512Tile4x1_store
 	PCALIGN $32
 avx512Tile4x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Z4
 	VBROADCASTSS (AX), Z5
 	VFMADD231PS Z4, Z5, Z0
@@ -1626,10 +1695,12 @@ avx512Tile4x1_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile4x1_loop
 avx512Tile4x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -1640,12 +1711,12 @@ avx512Tile4x1_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile4x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile4x2(SB), NOSPLIT, $0-80
+// func avx512Tile4x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile4x2(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile4x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1675,14 +1746,17 @@ avx512Tile4x2_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx512Tile4x2_store
 	PCALIGN $32
 avx512Tile4x2_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VMOVUPS 0(BX), Z8
 	VMOVUPS 0(BX)(R12*1), Z9
 	VBROADCASTSS (AX), Z10
@@ -1700,10 +1774,12 @@ avx512Tile4x2_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile4x2_loop
 avx512Tile4x2_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -1718,12 +1794,12 @@ avx512Tile4x2_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile4x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile4x4(SB), NOSPLIT, $0-80
+// func avx512Tile4x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile4x4(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile4x4_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1769,6 +1845,9 @@ avx512Tile4x4_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (R12)(R12*2), R14
@@ -1776,10 +1855,10 @@ avx512Tile4x4_ready:
 	JZ avx512Tile4x4_store
 	PCALIGN $32
 avx512Tile4x4_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
 	VMOVUPS 0(BX), Z16
 	VMOVUPS 0(BX)(R12*1), Z17
 	VMOVUPS 0(BX)(R12*2), Z18
@@ -1807,10 +1886,12 @@ avx512Tile4x4_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile4x4_loop
 avx512Tile4x4_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -1833,12 +1914,12 @@ avx512Tile4x4_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile5x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile5x1(SB), NOSPLIT, $0-80
+// func avx512Tile5x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile5x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile5x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -1863,13 +1944,16 @@ avx512Tile5x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx512Tile5x1_store
 	PCALIGN $32
 avx512Tile5x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Z5
 	VBROADCASTSS (AX), Z6
 	VFMADD231PS Z5, Z6, Z0
@@ -1884,10 +1968,12 @@ avx512Tile5x1_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile5x1_loop
 avx512Tile5x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -1900,12 +1986,12 @@ avx512Tile5x1_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile5x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile5x2(SB), NOSPLIT, $0-80
+// func avx512Tile5x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile5x2(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile5x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1940,14 +2026,17 @@ avx512Tile5x2_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx512Tile5x2_store
 	PCALIGN $32
 avx512Tile5x2_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VMOVUPS 0(BX), Z10
 	VMOVUPS 0(BX)(R12*1), Z11
 	VBROADCASTSS (AX), Z12
@@ -1968,10 +2057,12 @@ avx512Tile5x2_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile5x2_loop
 avx512Tile5x2_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -1989,12 +2080,12 @@ avx512Tile5x2_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile5x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile5x4(SB), NOSPLIT, $0-80
+// func avx512Tile5x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile5x4(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile5x4_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -2049,6 +2140,9 @@ avx512Tile5x4_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (R12)(R12*2), R14
@@ -2056,10 +2150,10 @@ avx512Tile5x4_ready:
 	JZ avx512Tile5x4_store
 	PCALIGN $32
 avx512Tile5x4_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
 	VMOVUPS 0(BX), Z20
 	VMOVUPS 0(BX)(R12*1), Z21
 	VMOVUPS 0(BX)(R12*2), Z22
@@ -2092,10 +2186,12 @@ avx512Tile5x4_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile5x4_loop
 avx512Tile5x4_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -2123,12 +2219,12 @@ avx512Tile5x4_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile6x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile6x1(SB), NOSPLIT, $0-80
+// func avx512Tile6x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile6x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile6x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -2156,13 +2252,16 @@ avx512Tile6x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx512Tile6x1_store
 	PCALIGN $32
 avx512Tile6x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Z6
 	VBROADCASTSS (AX), Z7
 	VFMADD231PS Z6, Z7, Z0
@@ -2179,10 +2278,12 @@ avx512Tile6x1_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile6x1_loop
 avx512Tile6x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -2197,12 +2298,12 @@ avx512Tile6x1_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile6x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile6x2(SB), NOSPLIT, $0-80
+// func avx512Tile6x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile6x2(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile6x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -2242,14 +2343,17 @@ avx512Tile6x2_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx512Tile6x2_store
 	PCALIGN $32
 avx512Tile6x2_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VMOVUPS 0(BX), Z12
 	VMOVUPS 0(BX)(R12*1), Z13
 	VBROADCASTSS (AX), Z14
@@ -2273,10 +2377,12 @@ avx512Tile6x2_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile6x2_loop
 avx512Tile6x2_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -2297,12 +2403,12 @@ avx512Tile6x2_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile6x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile6x4(SB), NOSPLIT, $0-80
+// func avx512Tile6x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile6x4(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile6x4_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -2366,6 +2472,9 @@ avx512Tile6x4_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (R12)(R12*2), R14
@@ -2373,10 +2482,10 @@ avx512Tile6x4_ready:
 	JZ avx512Tile6x4_store
 	PCALIGN $32
 avx512Tile6x4_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
 	VMOVUPS 0(BX), Z24
 	VMOVUPS 0(BX)(R12*1), Z25
 	VMOVUPS 0(BX)(R12*2), Z26
@@ -2414,10 +2523,12 @@ avx512Tile6x4_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile6x4_loop
 avx512Tile6x4_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -2450,12 +2561,12 @@ avx512Tile6x4_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile7x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile7x1(SB), NOSPLIT, $0-80
+// func avx512Tile7x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile7x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile7x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -2486,6 +2597,9 @@ avx512Tile7x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -2493,7 +2607,7 @@ avx512Tile7x1_ready:
 	JZ avx512Tile7x1_store
 	PCALIGN $32
 avx512Tile7x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Z7
 	VBROADCASTSS (AX), Z8
 	VFMADD231PS Z7, Z8, Z0
@@ -2513,10 +2627,12 @@ avx512Tile7x1_loop:
 	ADDQ R10, SI
 	ADDQ R10, DI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile7x1_loop
 avx512Tile7x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -2533,12 +2649,12 @@ avx512Tile7x1_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile7x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile7x2(SB), NOSPLIT, $0-80
+// func avx512Tile7x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile7x2(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile7x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -2583,6 +2699,9 @@ avx512Tile7x2_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -2590,8 +2709,8 @@ avx512Tile7x2_ready:
 	JZ avx512Tile7x2_store
 	PCALIGN $32
 avx512Tile7x2_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VMOVUPS 0(BX), Z14
 	VMOVUPS 0(BX)(R12*1), Z15
 	VBROADCASTSS (AX), Z16
@@ -2619,10 +2738,12 @@ avx512Tile7x2_loop:
 	ADDQ R10, SI
 	ADDQ R10, DI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile7x2_loop
 avx512Tile7x2_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -2646,12 +2767,12 @@ avx512Tile7x2_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile8x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile8x1(SB), NOSPLIT, $0-80
+// func avx512Tile8x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile8x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile8x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -2685,6 +2806,9 @@ avx512Tile8x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -2692,7 +2816,7 @@ avx512Tile8x1_ready:
 	JZ avx512Tile8x1_store
 	PCALIGN $32
 avx512Tile8x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Z8
 	VBROADCASTSS (AX), Z9
 	VFMADD231PS Z8, Z9, Z0
@@ -2714,10 +2838,12 @@ avx512Tile8x1_loop:
 	ADDQ R10, SI
 	ADDQ R10, DI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile8x1_loop
 avx512Tile8x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -2736,12 +2862,12 @@ avx512Tile8x1_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile8x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile8x2(SB), NOSPLIT, $0-80
+// func avx512Tile8x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile8x2(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile8x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -2791,6 +2917,9 @@ avx512Tile8x2_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -2798,8 +2927,8 @@ avx512Tile8x2_ready:
 	JZ avx512Tile8x2_store
 	PCALIGN $32
 avx512Tile8x2_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VMOVUPS 0(BX), Z16
 	VMOVUPS 0(BX)(R12*1), Z17
 	VBROADCASTSS (AX), Z18
@@ -2830,10 +2959,12 @@ avx512Tile8x2_loop:
 	ADDQ R10, SI
 	ADDQ R10, DI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile8x2_loop
 avx512Tile8x2_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -2860,12 +2991,12 @@ avx512Tile8x2_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile9x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile9x1(SB), NOSPLIT, $0-80
+// func avx512Tile9x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile9x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile9x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -2902,6 +3033,9 @@ avx512Tile9x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -2909,7 +3043,7 @@ avx512Tile9x1_ready:
 	JZ avx512Tile9x1_store
 	PCALIGN $32
 avx512Tile9x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Z9
 	VBROADCASTSS (AX), Z10
 	VFMADD231PS Z9, Z10, Z0
@@ -2933,10 +3067,12 @@ avx512Tile9x1_loop:
 	ADDQ R10, SI
 	ADDQ R10, DI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile9x1_loop
 avx512Tile9x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -2957,12 +3093,12 @@ avx512Tile9x1_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile9x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile9x2(SB), NOSPLIT, $0-80
+// func avx512Tile9x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile9x2(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile9x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -3017,6 +3153,9 @@ avx512Tile9x2_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -3024,8 +3163,8 @@ avx512Tile9x2_ready:
 	JZ avx512Tile9x2_store
 	PCALIGN $32
 avx512Tile9x2_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VMOVUPS 0(BX), Z18
 	VMOVUPS 0(BX)(R12*1), Z19
 	VBROADCASTSS (AX), Z20
@@ -3059,10 +3198,12 @@ avx512Tile9x2_loop:
 	ADDQ R10, SI
 	ADDQ R10, DI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile9x2_loop
 avx512Tile9x2_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -3092,12 +3233,12 @@ avx512Tile9x2_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile10x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile10x1(SB), NOSPLIT, $0-80
+// func avx512Tile10x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile10x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile10x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -3137,6 +3278,9 @@ avx512Tile10x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -3145,7 +3289,7 @@ avx512Tile10x1_ready:
 	JZ avx512Tile10x1_store
 	PCALIGN $32
 avx512Tile10x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Z10
 	VBROADCASTSS (AX), Z11
 	VFMADD231PS Z10, Z11, Z0
@@ -3172,10 +3316,12 @@ avx512Tile10x1_loop:
 	ADDQ R10, DI
 	ADDQ R10, R9
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile10x1_loop
 avx512Tile10x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -3198,12 +3344,12 @@ avx512Tile10x1_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile10x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile10x2(SB), NOSPLIT, $0-80
+// func avx512Tile10x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile10x2(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile10x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -3263,6 +3409,9 @@ avx512Tile10x2_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -3271,8 +3420,8 @@ avx512Tile10x2_ready:
 	JZ avx512Tile10x2_store
 	PCALIGN $32
 avx512Tile10x2_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VMOVUPS 0(BX), Z20
 	VMOVUPS 0(BX)(R12*1), Z21
 	VBROADCASTSS (AX), Z22
@@ -3310,10 +3459,12 @@ avx512Tile10x2_loop:
 	ADDQ R10, DI
 	ADDQ R10, R9
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile10x2_loop
 avx512Tile10x2_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -3346,12 +3497,12 @@ avx512Tile10x2_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile11x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile11x1(SB), NOSPLIT, $0-80
+// func avx512Tile11x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile11x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile11x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -3394,6 +3545,9 @@ avx512Tile11x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -3402,7 +3556,7 @@ avx512Tile11x1_ready:
 	JZ avx512Tile11x1_store
 	PCALIGN $32
 avx512Tile11x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Z11
 	VBROADCASTSS (AX), Z12
 	VFMADD231PS Z11, Z12, Z0
@@ -3431,10 +3585,12 @@ avx512Tile11x1_loop:
 	ADDQ R10, DI
 	ADDQ R10, R9
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile11x1_loop
 avx512Tile11x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -3459,12 +3615,12 @@ avx512Tile11x1_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile11x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile11x2(SB), NOSPLIT, $0-80
+// func avx512Tile11x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile11x2(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile11x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -3529,6 +3685,9 @@ avx512Tile11x2_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -3537,8 +3696,8 @@ avx512Tile11x2_ready:
 	JZ avx512Tile11x2_store
 	PCALIGN $32
 avx512Tile11x2_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VMOVUPS 0(BX), Z22
 	VMOVUPS 0(BX)(R12*1), Z23
 	VBROADCASTSS (AX), Z24
@@ -3579,10 +3738,12 @@ avx512Tile11x2_loop:
 	ADDQ R10, DI
 	ADDQ R10, R9
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile11x2_loop
 avx512Tile11x2_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -3618,12 +3779,12 @@ avx512Tile11x2_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile12x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile12x1(SB), NOSPLIT, $0-80
+// func avx512Tile12x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile12x1(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile12x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -3669,6 +3830,9 @@ avx512Tile12x1_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -3677,7 +3841,7 @@ avx512Tile12x1_ready:
 	JZ avx512Tile12x1_store
 	PCALIGN $32
 avx512Tile12x1_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VMOVUPS 0(BX), Z12
 	VBROADCASTSS (AX), Z13
 	VFMADD231PS Z12, Z13, Z0
@@ -3708,10 +3872,12 @@ avx512Tile12x1_loop:
 	ADDQ R10, DI
 	ADDQ R10, R9
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile12x1_loop
 avx512Tile12x1_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -3738,12 +3904,12 @@ avx512Tile12x1_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile12x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile12x2(SB), NOSPLIT, $0-80
+// func avx512Tile12x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile12x2(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile12x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -3813,6 +3979,9 @@ avx512Tile12x2_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -3821,8 +3990,8 @@ avx512Tile12x2_ready:
 	JZ avx512Tile12x2_store
 	PCALIGN $32
 avx512Tile12x2_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VMOVUPS 0(BX), Z24
 	VMOVUPS 0(BX)(R12*1), Z25
 	VBROADCASTSS (AX), Z26
@@ -3866,10 +4035,12 @@ avx512Tile12x2_loop:
 	ADDQ R10, DI
 	ADDQ R10, R9
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile12x2_loop
 avx512Tile12x2_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -3908,12 +4079,12 @@ avx512Tile12x2_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x1BF16(SB), NOSPLIT, $0-80
+// func avx512Tile1x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile1x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	JMP avx512Tile1x1BF16_ready
@@ -3926,31 +4097,36 @@ avx512Tile1x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile1x1BF16_store
 	PCALIGN $32
 avx512Tile1x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VBROADCASTSS (AX), Z1
 	VPMOVZXWD 0(BX), Z2
 	VPSLLD $16, Z2, Z2
 	VFMADD231PS Z2, Z1, Z0
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile1x1BF16_loop
 avx512Tile1x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x2BF16(SB), NOSPLIT, $0-80
+// func avx512Tile1x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x2BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile1x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -3965,12 +4141,15 @@ avx512Tile1x2BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile1x2BF16_store
 	PCALIGN $32
 avx512Tile1x2BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VBROADCASTSS (AX), Z2
 	VPMOVZXWD 0(BX), Z3
 	VPSLLD $16, Z3, Z3
@@ -3980,21 +4159,23 @@ avx512Tile1x2BF16_loop:
 	VFMADD231PS Z4, Z2, Z1
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile1x2BF16_loop
 avx512Tile1x2BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x4BF16(SB), NOSPLIT, $0-80
+// func avx512Tile1x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x4BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile1x4BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4013,15 +4194,18 @@ avx512Tile1x4BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx512Tile1x4BF16_store
 	PCALIGN $32
 avx512Tile1x4BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
 	VBROADCASTSS (AX), Z4
 	VPMOVZXWD 0(BX), Z5
 	VPSLLD $16, Z5, Z5
@@ -4037,10 +4221,12 @@ avx512Tile1x4BF16_loop:
 	VFMADD231PS Z8, Z4, Z3
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile1x4BF16_loop
 avx512Tile1x4BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -4048,12 +4234,12 @@ avx512Tile1x4BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x8BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x8BF16(SB), NOSPLIT, $0-80
+// func avx512Tile1x8BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x8BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile1x8BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4080,20 +4266,24 @@ avx512Tile1x8BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R12)(R12*2), R14
 	LEAQ (BX)(R12*4), SI
+	LEAQ (DX)(R12*4), DI
 	TESTQ CX, CX
 	JZ avx512Tile1x8BF16_store
 	PCALIGN $32
 avx512Tile1x8BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
-	PREFETCHT0 2048(SI)
-	PREFETCHT0 2048(SI)(R12*1)
-	PREFETCHT0 2048(SI)(R12*2)
-	PREFETCHT0 2048(SI)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(R12*1)
+	PREFETCHT0 (DI)(R12*2)
+	PREFETCHT0 (DI)(R14*1)
 	VBROADCASTSS (AX), Z8
 	VPMOVZXWD 0(BX), Z9
 	VPSLLD $16, Z9, Z9
@@ -4121,11 +4311,14 @@ avx512Tile1x8BF16_loop:
 	VFMADD231PS Z12, Z8, Z7
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	ADDQ R11, SI
+	ADDQ R13, DI
 	DECQ CX
 	JNZ avx512Tile1x8BF16_loop
 avx512Tile1x8BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -4137,12 +4330,12 @@ avx512Tile1x8BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x1BF16(SB), NOSPLIT, $0-80
+// func avx512Tile2x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile2x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -4158,11 +4351,14 @@ avx512Tile2x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile2x1BF16_store
 	PCALIGN $32
 avx512Tile2x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Z2
 	VPSLLD $16, Z2, Z2
 	VBROADCASTSS (AX), Z3
@@ -4171,22 +4367,24 @@ avx512Tile2x1BF16_loop:
 	VFMADD231PS Z2, Z4, Z1
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile2x1BF16_loop
 avx512Tile2x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x2BF16(SB), NOSPLIT, $0-80
+// func avx512Tile2x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x2BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile2x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4206,12 +4404,15 @@ avx512Tile2x2BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile2x2BF16_store
 	PCALIGN $32
 avx512Tile2x2BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VPMOVZXWD 0(BX), Z4
 	VPSLLD $16, Z4, Z4
 	VPMOVZXWD 0(BX)(R12*1), Z5
@@ -4224,10 +4425,12 @@ avx512Tile2x2BF16_loop:
 	VFMADD231PS Z5, Z7, Z3
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile2x2BF16_loop
 avx512Tile2x2BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -4236,12 +4439,12 @@ avx512Tile2x2BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x4BF16(SB), NOSPLIT, $0-80
+// func avx512Tile2x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x4BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile2x4BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4269,15 +4472,18 @@ avx512Tile2x4BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx512Tile2x4BF16_store
 	PCALIGN $32
 avx512Tile2x4BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
 	VPMOVZXWD 0(BX), Z8
 	VPSLLD $16, Z8, Z8
 	VPMOVZXWD 0(BX)(R12*1), Z9
@@ -4298,10 +4504,12 @@ avx512Tile2x4BF16_loop:
 	VFMADD231PS Z11, Z13, Z7
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile2x4BF16_loop
 avx512Tile2x4BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -4314,12 +4522,12 @@ avx512Tile2x4BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x8BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x8BF16(SB), NOSPLIT, $0-80
+// func avx512Tile2x8BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x8BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile2x8BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4363,20 +4571,24 @@ avx512Tile2x8BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R12)(R12*2), R14
 	LEAQ (BX)(R12*4), SI
+	LEAQ (DX)(R12*4), DI
 	TESTQ CX, CX
 	JZ avx512Tile2x8BF16_store
 	PCALIGN $32
 avx512Tile2x8BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
-	PREFETCHT0 2048(SI)
-	PREFETCHT0 2048(SI)(R12*1)
-	PREFETCHT0 2048(SI)(R12*2)
-	PREFETCHT0 2048(SI)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(R12*1)
+	PREFETCHT0 (DI)(R12*2)
+	PREFETCHT0 (DI)(R14*1)
 	VPMOVZXWD 0(BX), Z16
 	VPSLLD $16, Z16, Z16
 	VPMOVZXWD 0(BX)(R12*1), Z17
@@ -4413,11 +4625,14 @@ avx512Tile2x8BF16_loop:
 	VFMADD231PS Z23, Z25, Z15
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	ADDQ R11, SI
+	ADDQ R13, DI
 	DECQ CX
 	JNZ avx512Tile2x8BF16_loop
 avx512Tile2x8BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -4438,12 +4653,12 @@ avx512Tile2x8BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x1BF16(SB), NOSPLIT, $0-80
+// func avx512Tile3x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile3x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -4462,11 +4677,14 @@ avx512Tile3x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile3x1BF16_store
 	PCALIGN $32
 avx512Tile3x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Z3
 	VPSLLD $16, Z3, Z3
 	VBROADCASTSS (AX), Z4
@@ -4477,10 +4695,12 @@ avx512Tile3x1BF16_loop:
 	VFMADD231PS Z3, Z4, Z2
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile3x1BF16_loop
 avx512Tile3x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -4489,12 +4709,12 @@ avx512Tile3x1BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x2BF16(SB), NOSPLIT, $0-80
+// func avx512Tile3x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x2BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile3x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4519,12 +4739,15 @@ avx512Tile3x2BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile3x2BF16_store
 	PCALIGN $32
 avx512Tile3x2BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VPMOVZXWD 0(BX), Z6
 	VPSLLD $16, Z6, Z6
 	VPMOVZXWD 0(BX)(R12*1), Z7
@@ -4540,10 +4763,12 @@ avx512Tile3x2BF16_loop:
 	VFMADD231PS Z7, Z8, Z5
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile3x2BF16_loop
 avx512Tile3x2BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -4555,12 +4780,12 @@ avx512Tile3x2BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x4BF16(SB), NOSPLIT, $0-80
+// func avx512Tile3x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x4BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile3x4BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4597,15 +4822,18 @@ avx512Tile3x4BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx512Tile3x4BF16_store
 	PCALIGN $32
 avx512Tile3x4BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
 	VPMOVZXWD 0(BX), Z12
 	VPSLLD $16, Z12, Z12
 	VPMOVZXWD 0(BX)(R12*1), Z13
@@ -4631,10 +4859,12 @@ avx512Tile3x4BF16_loop:
 	VFMADD231PS Z15, Z16, Z11
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile3x4BF16_loop
 avx512Tile3x4BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -4652,12 +4882,12 @@ avx512Tile3x4BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x8BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x8BF16(SB), NOSPLIT, $0-80
+// func avx512Tile3x8BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x8BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile3x8BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4718,20 +4948,24 @@ avx512Tile3x8BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R12)(R12*2), R14
 	LEAQ (BX)(R12*4), SI
+	LEAQ (DX)(R12*4), DI
 	TESTQ CX, CX
 	JZ avx512Tile3x8BF16_store
 	PCALIGN $32
 avx512Tile3x8BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
-	PREFETCHT0 2048(SI)
-	PREFETCHT0 2048(SI)(R12*1)
-	PREFETCHT0 2048(SI)(R12*2)
-	PREFETCHT0 2048(SI)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(R12*1)
+	PREFETCHT0 (DI)(R12*2)
+	PREFETCHT0 (DI)(R14*1)
 	VBROADCASTSS (AX), Z24
 	VBROADCASTSS (AX)(R8*1), Z25
 	VBROADCASTSS (AX)(R8*2), Z26
@@ -4777,11 +5011,14 @@ avx512Tile3x8BF16_loop:
 	VFMADD231PS Z30, Z26, Z23
 	ADDQ R10, AX
 	ADDQ R11, BX
+	ADDQ R13, DX
 	ADDQ R11, SI
+	ADDQ R13, DI
 	DECQ CX
 	JNZ avx512Tile3x8BF16_loop
 avx512Tile3x8BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -4811,12 +5048,12 @@ avx512Tile3x8BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile4x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile4x1BF16(SB), NOSPLIT, $0-80
+// func avx512Tile4x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile4x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile4x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -4838,13 +5075,16 @@ avx512Tile4x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx512Tile4x1BF16_store
 	PCALIGN $32
 avx512Tile4x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Z4
 	VPSLLD $16, Z4, Z4
 	VBROADCASTSS (AX), Z5
@@ -4858,10 +5098,12 @@ avx512Tile4x1BF16_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile4x1BF16_loop
 avx512Tile4x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -4872,12 +5114,12 @@ avx512Tile4x1BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile4x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile4x2BF16(SB), NOSPLIT, $0-80
+// func avx512Tile4x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile4x2BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile4x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4907,14 +5149,17 @@ avx512Tile4x2BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx512Tile4x2BF16_store
 	PCALIGN $32
 avx512Tile4x2BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VPMOVZXWD 0(BX), Z8
 	VPSLLD $16, Z8, Z8
 	VPMOVZXWD 0(BX)(R12*1), Z9
@@ -4934,10 +5179,12 @@ avx512Tile4x2BF16_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile4x2BF16_loop
 avx512Tile4x2BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -4952,12 +5199,12 @@ avx512Tile4x2BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile4x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile4x4BF16(SB), NOSPLIT, $0-80
+// func avx512Tile4x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile4x4BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile4x4BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -5003,6 +5250,9 @@ avx512Tile4x4BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (R12)(R12*2), R14
@@ -5010,10 +5260,10 @@ avx512Tile4x4BF16_ready:
 	JZ avx512Tile4x4BF16_store
 	PCALIGN $32
 avx512Tile4x4BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
 	VPMOVZXWD 0(BX), Z16
 	VPSLLD $16, Z16, Z16
 	VPMOVZXWD 0(BX)(R12*1), Z17
@@ -5045,10 +5295,12 @@ avx512Tile4x4BF16_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile4x4BF16_loop
 avx512Tile4x4BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -5071,12 +5323,12 @@ avx512Tile4x4BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile5x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile5x1BF16(SB), NOSPLIT, $0-80
+// func avx512Tile5x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile5x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile5x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -5101,13 +5353,16 @@ avx512Tile5x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx512Tile5x1BF16_store
 	PCALIGN $32
 avx512Tile5x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Z5
 	VPSLLD $16, Z5, Z5
 	VBROADCASTSS (AX), Z6
@@ -5123,10 +5378,12 @@ avx512Tile5x1BF16_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile5x1BF16_loop
 avx512Tile5x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -5139,12 +5396,12 @@ avx512Tile5x1BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile5x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile5x2BF16(SB), NOSPLIT, $0-80
+// func avx512Tile5x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile5x2BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile5x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -5179,14 +5436,17 @@ avx512Tile5x2BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx512Tile5x2BF16_store
 	PCALIGN $32
 avx512Tile5x2BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VPMOVZXWD 0(BX), Z10
 	VPSLLD $16, Z10, Z10
 	VPMOVZXWD 0(BX)(R12*1), Z11
@@ -5209,10 +5469,12 @@ avx512Tile5x2BF16_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile5x2BF16_loop
 avx512Tile5x2BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -5230,12 +5492,12 @@ avx512Tile5x2BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile5x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile5x4BF16(SB), NOSPLIT, $0-80
+// func avx512Tile5x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile5x4BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile5x4BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -5290,6 +5552,9 @@ avx512Tile5x4BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (R12)(R12*2), R14
@@ -5297,10 +5562,10 @@ avx512Tile5x4BF16_ready:
 	JZ avx512Tile5x4BF16_store
 	PCALIGN $32
 avx512Tile5x4BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
 	VPMOVZXWD 0(BX), Z20
 	VPSLLD $16, Z20, Z20
 	VPMOVZXWD 0(BX)(R12*1), Z21
@@ -5337,10 +5602,12 @@ avx512Tile5x4BF16_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile5x4BF16_loop
 avx512Tile5x4BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -5368,12 +5635,12 @@ avx512Tile5x4BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile6x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile6x1BF16(SB), NOSPLIT, $0-80
+// func avx512Tile6x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile6x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile6x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -5401,13 +5668,16 @@ avx512Tile6x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx512Tile6x1BF16_store
 	PCALIGN $32
 avx512Tile6x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Z6
 	VPSLLD $16, Z6, Z6
 	VBROADCASTSS (AX), Z7
@@ -5425,10 +5695,12 @@ avx512Tile6x1BF16_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile6x1BF16_loop
 avx512Tile6x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -5443,12 +5715,12 @@ avx512Tile6x1BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile6x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile6x2BF16(SB), NOSPLIT, $0-80
+// func avx512Tile6x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile6x2BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile6x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -5488,14 +5760,17 @@ avx512Tile6x2BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
 	JZ avx512Tile6x2BF16_store
 	PCALIGN $32
 avx512Tile6x2BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VPMOVZXWD 0(BX), Z12
 	VPSLLD $16, Z12, Z12
 	VPMOVZXWD 0(BX)(R12*1), Z13
@@ -5521,10 +5796,12 @@ avx512Tile6x2BF16_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile6x2BF16_loop
 avx512Tile6x2BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -5545,12 +5822,12 @@ avx512Tile6x2BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile6x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile6x4BF16(SB), NOSPLIT, $0-80
+// func avx512Tile6x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile6x4BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile6x4BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -5614,6 +5891,9 @@ avx512Tile6x4BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (R12)(R12*2), R14
@@ -5621,10 +5901,10 @@ avx512Tile6x4BF16_ready:
 	JZ avx512Tile6x4BF16_store
 	PCALIGN $32
 avx512Tile6x4BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
-	PREFETCHT0 2048(BX)(R12*2)
-	PREFETCHT0 2048(BX)(R14*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
+	PREFETCHT0 (DX)(R12*2)
+	PREFETCHT0 (DX)(R14*1)
 	VPMOVZXWD 0(BX), Z24
 	VPSLLD $16, Z24, Z24
 	VPMOVZXWD 0(BX)(R12*1), Z25
@@ -5666,10 +5946,12 @@ avx512Tile6x4BF16_loop:
 	ADDQ R10, AX
 	ADDQ R10, SI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile6x4BF16_loop
 avx512Tile6x4BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -5702,12 +5984,12 @@ avx512Tile6x4BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile7x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile7x1BF16(SB), NOSPLIT, $0-80
+// func avx512Tile7x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile7x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile7x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -5738,6 +6020,9 @@ avx512Tile7x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -5745,7 +6030,7 @@ avx512Tile7x1BF16_ready:
 	JZ avx512Tile7x1BF16_store
 	PCALIGN $32
 avx512Tile7x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Z7
 	VPSLLD $16, Z7, Z7
 	VBROADCASTSS (AX), Z8
@@ -5766,10 +6051,12 @@ avx512Tile7x1BF16_loop:
 	ADDQ R10, SI
 	ADDQ R10, DI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile7x1BF16_loop
 avx512Tile7x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -5786,12 +6073,12 @@ avx512Tile7x1BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile7x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile7x2BF16(SB), NOSPLIT, $0-80
+// func avx512Tile7x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile7x2BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile7x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -5836,6 +6123,9 @@ avx512Tile7x2BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -5843,8 +6133,8 @@ avx512Tile7x2BF16_ready:
 	JZ avx512Tile7x2BF16_store
 	PCALIGN $32
 avx512Tile7x2BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VPMOVZXWD 0(BX), Z14
 	VPSLLD $16, Z14, Z14
 	VPMOVZXWD 0(BX)(R12*1), Z15
@@ -5874,10 +6164,12 @@ avx512Tile7x2BF16_loop:
 	ADDQ R10, SI
 	ADDQ R10, DI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile7x2BF16_loop
 avx512Tile7x2BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -5901,12 +6193,12 @@ avx512Tile7x2BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile8x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile8x1BF16(SB), NOSPLIT, $0-80
+// func avx512Tile8x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile8x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile8x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -5940,6 +6232,9 @@ avx512Tile8x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -5947,7 +6242,7 @@ avx512Tile8x1BF16_ready:
 	JZ avx512Tile8x1BF16_store
 	PCALIGN $32
 avx512Tile8x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Z8
 	VPSLLD $16, Z8, Z8
 	VBROADCASTSS (AX), Z9
@@ -5970,10 +6265,12 @@ avx512Tile8x1BF16_loop:
 	ADDQ R10, SI
 	ADDQ R10, DI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile8x1BF16_loop
 avx512Tile8x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -5992,12 +6289,12 @@ avx512Tile8x1BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile8x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile8x2BF16(SB), NOSPLIT, $0-80
+// func avx512Tile8x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile8x2BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile8x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -6047,6 +6344,9 @@ avx512Tile8x2BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6054,8 +6354,8 @@ avx512Tile8x2BF16_ready:
 	JZ avx512Tile8x2BF16_store
 	PCALIGN $32
 avx512Tile8x2BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VPMOVZXWD 0(BX), Z16
 	VPSLLD $16, Z16, Z16
 	VPMOVZXWD 0(BX)(R12*1), Z17
@@ -6088,10 +6388,12 @@ avx512Tile8x2BF16_loop:
 	ADDQ R10, SI
 	ADDQ R10, DI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile8x2BF16_loop
 avx512Tile8x2BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -6118,12 +6420,12 @@ avx512Tile8x2BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile9x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile9x1BF16(SB), NOSPLIT, $0-80
+// func avx512Tile9x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile9x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile9x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -6160,6 +6462,9 @@ avx512Tile9x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6167,7 +6472,7 @@ avx512Tile9x1BF16_ready:
 	JZ avx512Tile9x1BF16_store
 	PCALIGN $32
 avx512Tile9x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Z9
 	VPSLLD $16, Z9, Z9
 	VBROADCASTSS (AX), Z10
@@ -6192,10 +6497,12 @@ avx512Tile9x1BF16_loop:
 	ADDQ R10, SI
 	ADDQ R10, DI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile9x1BF16_loop
 avx512Tile9x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -6216,12 +6523,12 @@ avx512Tile9x1BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile9x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile9x2BF16(SB), NOSPLIT, $0-80
+// func avx512Tile9x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile9x2BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile9x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -6276,6 +6583,9 @@ avx512Tile9x2BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6283,8 +6593,8 @@ avx512Tile9x2BF16_ready:
 	JZ avx512Tile9x2BF16_store
 	PCALIGN $32
 avx512Tile9x2BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VPMOVZXWD 0(BX), Z18
 	VPSLLD $16, Z18, Z18
 	VPMOVZXWD 0(BX)(R12*1), Z19
@@ -6320,10 +6630,12 @@ avx512Tile9x2BF16_loop:
 	ADDQ R10, SI
 	ADDQ R10, DI
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile9x2BF16_loop
 avx512Tile9x2BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -6353,12 +6665,12 @@ avx512Tile9x2BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile10x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile10x1BF16(SB), NOSPLIT, $0-80
+// func avx512Tile10x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile10x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile10x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -6398,6 +6710,9 @@ avx512Tile10x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6406,7 +6721,7 @@ avx512Tile10x1BF16_ready:
 	JZ avx512Tile10x1BF16_store
 	PCALIGN $32
 avx512Tile10x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Z10
 	VPSLLD $16, Z10, Z10
 	VBROADCASTSS (AX), Z11
@@ -6434,10 +6749,12 @@ avx512Tile10x1BF16_loop:
 	ADDQ R10, DI
 	ADDQ R10, R9
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile10x1BF16_loop
 avx512Tile10x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -6460,12 +6777,12 @@ avx512Tile10x1BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile10x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile10x2BF16(SB), NOSPLIT, $0-80
+// func avx512Tile10x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile10x2BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile10x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -6525,6 +6842,9 @@ avx512Tile10x2BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6533,8 +6853,8 @@ avx512Tile10x2BF16_ready:
 	JZ avx512Tile10x2BF16_store
 	PCALIGN $32
 avx512Tile10x2BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VPMOVZXWD 0(BX), Z20
 	VPSLLD $16, Z20, Z20
 	VPMOVZXWD 0(BX)(R12*1), Z21
@@ -6574,10 +6894,12 @@ avx512Tile10x2BF16_loop:
 	ADDQ R10, DI
 	ADDQ R10, R9
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile10x2BF16_loop
 avx512Tile10x2BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -6610,12 +6932,12 @@ avx512Tile10x2BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile11x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile11x1BF16(SB), NOSPLIT, $0-80
+// func avx512Tile11x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile11x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile11x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -6658,6 +6980,9 @@ avx512Tile11x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6666,7 +6991,7 @@ avx512Tile11x1BF16_ready:
 	JZ avx512Tile11x1BF16_store
 	PCALIGN $32
 avx512Tile11x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Z11
 	VPSLLD $16, Z11, Z11
 	VBROADCASTSS (AX), Z12
@@ -6696,10 +7021,12 @@ avx512Tile11x1BF16_loop:
 	ADDQ R10, DI
 	ADDQ R10, R9
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile11x1BF16_loop
 avx512Tile11x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -6724,12 +7051,12 @@ avx512Tile11x1BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile11x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile11x2BF16(SB), NOSPLIT, $0-80
+// func avx512Tile11x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile11x2BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile11x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -6794,6 +7121,9 @@ avx512Tile11x2BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6802,8 +7132,8 @@ avx512Tile11x2BF16_ready:
 	JZ avx512Tile11x2BF16_store
 	PCALIGN $32
 avx512Tile11x2BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VPMOVZXWD 0(BX), Z22
 	VPSLLD $16, Z22, Z22
 	VPMOVZXWD 0(BX)(R12*1), Z23
@@ -6846,10 +7176,12 @@ avx512Tile11x2BF16_loop:
 	ADDQ R10, DI
 	ADDQ R10, R9
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile11x2BF16_loop
 avx512Tile11x2BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -6885,12 +7217,12 @@ avx512Tile11x2BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile12x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile12x1BF16(SB), NOSPLIT, $0-80
+// func avx512Tile12x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile12x1BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile12x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -6936,6 +7268,9 @@ avx512Tile12x1BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6944,7 +7279,7 @@ avx512Tile12x1BF16_ready:
 	JZ avx512Tile12x1BF16_store
 	PCALIGN $32
 avx512Tile12x1BF16_loop:
-	PREFETCHT0 2048(BX)
+	PREFETCHT0 (DX)
 	VPMOVZXWD 0(BX), Z12
 	VPSLLD $16, Z12, Z12
 	VBROADCASTSS (AX), Z13
@@ -6976,10 +7311,12 @@ avx512Tile12x1BF16_loop:
 	ADDQ R10, DI
 	ADDQ R10, R9
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile12x1BF16_loop
 avx512Tile12x1BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -7006,12 +7343,12 @@ avx512Tile12x1BF16_store:
 	VZEROUPPER
 	RET
 
-// func avx512Tile12x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile12x2BF16(SB), NOSPLIT, $0-80
+// func avx512Tile12x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile12x2BF16(SB), NOSPLIT, $0-96
 	MOVQ kc+0(FP), CX
-	MOVQ c+56(FP), DX
-	MOVQ ldc+64(FP), R13
-	CMPQ accumulate+72(FP), $0
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
+	CMPQ accumulate+88(FP), $0
 	JEQ avx512Tile12x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -7081,6 +7418,9 @@ avx512Tile12x2BF16_ready:
 	MOVQ b+32(FP), BX
 	MOVQ bks+40(FP), R11
 	MOVQ bps+48(FP), R12
+	MOVQ ahead+56(FP), DX
+	ADDQ BX, DX
+	MOVQ aheadStep+64(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -7089,8 +7429,8 @@ avx512Tile12x2BF16_ready:
 	JZ avx512Tile12x2BF16_store
 	PCALIGN $32
 avx512Tile12x2BF16_loop:
-	PREFETCHT0 2048(BX)
-	PREFETCHT0 2048(BX)(R12*1)
+	PREFETCHT0 (DX)
+	PREFETCHT0 (DX)(R12*1)
 	VPMOVZXWD 0(BX), Z24
 	VPSLLD $16, Z24, Z24
 	VPMOVZXWD 0(BX)(R12*1), Z25
@@ -7136,10 +7476,12 @@ avx512Tile12x2BF16_loop:
 	ADDQ R10, DI
 	ADDQ R10, R9
 	ADDQ R11, BX
+	ADDQ R13, DX
 	DECQ CX
 	JNZ avx512Tile12x2BF16_loop
 avx512Tile12x2BF16_store:
-	MOVQ c+56(FP), DX
+	MOVQ c+72(FP), DX
+	MOVQ ldc+80(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX

@@ -1916,8 +1916,8 @@ neonAdamw_loop:
 	BNE neonAdamw_loop
 	RET
 
-// func neonTile1x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile1x1(SB), NOSPLIT, $0-80
+// func neonTile1x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile1x1(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -1925,9 +1925,9 @@ TEXT ·neonTile1x1(SB), NOSPLIT, $0-80
 	MOVD b+32(FP), R8
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile1x1_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -1956,15 +1956,15 @@ neonTile1x1_loop:
 	SUBS $1, R0, R0
 	BNE neonTile1x1_loop
 neonTile1x1_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
 	FMOVQ F3, 48(R14)
 	RET
 
-// func neonTile1x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile1x2(SB), NOSPLIT, $0-80
+// func neonTile1x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile1x2(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -1973,9 +1973,9 @@ TEXT ·neonTile1x2(SB), NOSPLIT, $0-80
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
 	ADD R9, R8, R10
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile1x2_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2021,7 +2021,7 @@ neonTile1x2_loop:
 	SUBS $1, R0, R0
 	BNE neonTile1x2_loop
 neonTile1x2_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2032,8 +2032,8 @@ neonTile1x2_store:
 	FMOVQ F7, 112(R14)
 	RET
 
-// func neonTile1x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile1x4(SB), NOSPLIT, $0-80
+// func neonTile1x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile1x4(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -2044,9 +2044,9 @@ TEXT ·neonTile1x4(SB), NOSPLIT, $0-80
 	ADD R9, R8, R10
 	ADD R9, R10, R11
 	ADD R9, R11, R12
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile1x4_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2126,7 +2126,7 @@ neonTile1x4_loop:
 	SUBS $1, R0, R0
 	BNE neonTile1x4_loop
 neonTile1x4_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2145,8 +2145,8 @@ neonTile1x4_store:
 	FMOVQ F15, 240(R14)
 	RET
 
-// func neonTile2x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile2x1(SB), NOSPLIT, $0-80
+// func neonTile2x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile2x1(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -2155,9 +2155,9 @@ TEXT ·neonTile2x1(SB), NOSPLIT, $0-80
 	MOVD b+32(FP), R8
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile2x1_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2201,7 +2201,7 @@ neonTile2x1_loop:
 	SUBS $1, R0, R0
 	BNE neonTile2x1_loop
 neonTile2x1_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2213,8 +2213,8 @@ neonTile2x1_store:
 	FMOVQ F7, 48(R14)
 	RET
 
-// func neonTile2x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile2x2(SB), NOSPLIT, $0-80
+// func neonTile2x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile2x2(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -2224,9 +2224,9 @@ TEXT ·neonTile2x2(SB), NOSPLIT, $0-80
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
 	ADD R9, R8, R10
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile2x2_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2299,7 +2299,7 @@ neonTile2x2_loop:
 	SUBS $1, R0, R0
 	BNE neonTile2x2_loop
 neonTile2x2_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2319,8 +2319,8 @@ neonTile2x2_store:
 	FMOVQ F15, 112(R14)
 	RET
 
-// func neonTile3x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile3x1(SB), NOSPLIT, $0-80
+// func neonTile3x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile3x1(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -2330,9 +2330,9 @@ TEXT ·neonTile3x1(SB), NOSPLIT, $0-80
 	MOVD b+32(FP), R8
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile3x1_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2391,7 +2391,7 @@ neonTile3x1_loop:
 	SUBS $1, R0, R0
 	BNE neonTile3x1_loop
 neonTile3x1_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2408,8 +2408,8 @@ neonTile3x1_store:
 	FMOVQ F11, 48(R14)
 	RET
 
-// func neonTile3x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile3x2(SB), NOSPLIT, $0-80
+// func neonTile3x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile3x2(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -2420,9 +2420,9 @@ TEXT ·neonTile3x2(SB), NOSPLIT, $0-80
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
 	ADD R9, R8, R10
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile3x2_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2522,7 +2522,7 @@ neonTile3x2_loop:
 	SUBS $1, R0, R0
 	BNE neonTile3x2_loop
 neonTile3x2_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2551,8 +2551,8 @@ neonTile3x2_store:
 	FMOVQ F23, 112(R14)
 	RET
 
-// func neonTile4x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile4x1(SB), NOSPLIT, $0-80
+// func neonTile4x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile4x1(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -2563,9 +2563,9 @@ TEXT ·neonTile4x1(SB), NOSPLIT, $0-80
 	MOVD b+32(FP), R8
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile4x1_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2639,7 +2639,7 @@ neonTile4x1_loop:
 	SUBS $1, R0, R0
 	BNE neonTile4x1_loop
 neonTile4x1_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2661,8 +2661,8 @@ neonTile4x1_store:
 	FMOVQ F15, 48(R14)
 	RET
 
-// func neonTile5x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile5x1(SB), NOSPLIT, $0-80
+// func neonTile5x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile5x1(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -2674,9 +2674,9 @@ TEXT ·neonTile5x1(SB), NOSPLIT, $0-80
 	MOVD b+32(FP), R8
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile5x1_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2765,7 +2765,7 @@ neonTile5x1_loop:
 	SUBS $1, R0, R0
 	BNE neonTile5x1_loop
 neonTile5x1_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2792,8 +2792,8 @@ neonTile5x1_store:
 	FMOVQ F19, 48(R14)
 	RET
 
-// func neonTile6x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile6x1(SB), NOSPLIT, $0-80
+// func neonTile6x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile6x1(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -2806,9 +2806,9 @@ TEXT ·neonTile6x1(SB), NOSPLIT, $0-80
 	MOVD b+32(FP), R8
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile6x1_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2912,7 +2912,7 @@ neonTile6x1_loop:
 	SUBS $1, R0, R0
 	BNE neonTile6x1_loop
 neonTile6x1_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2944,8 +2944,8 @@ neonTile6x1_store:
 	FMOVQ F23, 48(R14)
 	RET
 
-// func neonTile1x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile1x1BF16(SB), NOSPLIT, $0-80
+// func neonTile1x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile1x1BF16(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -2953,9 +2953,9 @@ TEXT ·neonTile1x1BF16(SB), NOSPLIT, $0-80
 	MOVD b+32(FP), R8
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile1x1BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2988,15 +2988,15 @@ neonTile1x1BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile1x1BF16_loop
 neonTile1x1BF16_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
 	FMOVQ F3, 48(R14)
 	RET
 
-// func neonTile1x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile1x2BF16(SB), NOSPLIT, $0-80
+// func neonTile1x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile1x2BF16(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -3005,9 +3005,9 @@ TEXT ·neonTile1x2BF16(SB), NOSPLIT, $0-80
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
 	ADD R9, R8, R10
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile1x2BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3061,7 +3061,7 @@ neonTile1x2BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile1x2BF16_loop
 neonTile1x2BF16_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3072,8 +3072,8 @@ neonTile1x2BF16_store:
 	FMOVQ F7, 112(R14)
 	RET
 
-// func neonTile1x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile1x4BF16(SB), NOSPLIT, $0-80
+// func neonTile1x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile1x4BF16(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -3084,9 +3084,9 @@ TEXT ·neonTile1x4BF16(SB), NOSPLIT, $0-80
 	ADD R9, R8, R10
 	ADD R9, R10, R11
 	ADD R9, R11, R12
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile1x4BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3182,7 +3182,7 @@ neonTile1x4BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile1x4BF16_loop
 neonTile1x4BF16_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3201,8 +3201,8 @@ neonTile1x4BF16_store:
 	FMOVQ F15, 240(R14)
 	RET
 
-// func neonTile2x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile2x1BF16(SB), NOSPLIT, $0-80
+// func neonTile2x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile2x1BF16(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -3211,9 +3211,9 @@ TEXT ·neonTile2x1BF16(SB), NOSPLIT, $0-80
 	MOVD b+32(FP), R8
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile2x1BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3261,7 +3261,7 @@ neonTile2x1BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile2x1BF16_loop
 neonTile2x1BF16_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3273,8 +3273,8 @@ neonTile2x1BF16_store:
 	FMOVQ F7, 48(R14)
 	RET
 
-// func neonTile2x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile2x2BF16(SB), NOSPLIT, $0-80
+// func neonTile2x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile2x2BF16(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -3284,9 +3284,9 @@ TEXT ·neonTile2x2BF16(SB), NOSPLIT, $0-80
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
 	ADD R9, R8, R10
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile2x2BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3367,7 +3367,7 @@ neonTile2x2BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile2x2BF16_loop
 neonTile2x2BF16_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3387,8 +3387,8 @@ neonTile2x2BF16_store:
 	FMOVQ F15, 112(R14)
 	RET
 
-// func neonTile3x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile3x1BF16(SB), NOSPLIT, $0-80
+// func neonTile3x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile3x1BF16(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -3398,9 +3398,9 @@ TEXT ·neonTile3x1BF16(SB), NOSPLIT, $0-80
 	MOVD b+32(FP), R8
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile3x1BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3463,7 +3463,7 @@ neonTile3x1BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile3x1BF16_loop
 neonTile3x1BF16_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3480,8 +3480,8 @@ neonTile3x1BF16_store:
 	FMOVQ F11, 48(R14)
 	RET
 
-// func neonTile3x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile3x2BF16(SB), NOSPLIT, $0-80
+// func neonTile3x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile3x2BF16(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -3492,9 +3492,9 @@ TEXT ·neonTile3x2BF16(SB), NOSPLIT, $0-80
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
 	ADD R9, R8, R10
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile3x2BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3602,7 +3602,7 @@ neonTile3x2BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile3x2BF16_loop
 neonTile3x2BF16_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3631,8 +3631,8 @@ neonTile3x2BF16_store:
 	FMOVQ F23, 112(R14)
 	RET
 
-// func neonTile4x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile4x1BF16(SB), NOSPLIT, $0-80
+// func neonTile4x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile4x1BF16(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -3643,9 +3643,9 @@ TEXT ·neonTile4x1BF16(SB), NOSPLIT, $0-80
 	MOVD b+32(FP), R8
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile4x1BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3723,7 +3723,7 @@ neonTile4x1BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile4x1BF16_loop
 neonTile4x1BF16_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3745,8 +3745,8 @@ neonTile4x1BF16_store:
 	FMOVQ F15, 48(R14)
 	RET
 
-// func neonTile5x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile5x1BF16(SB), NOSPLIT, $0-80
+// func neonTile5x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile5x1BF16(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -3758,9 +3758,9 @@ TEXT ·neonTile5x1BF16(SB), NOSPLIT, $0-80
 	MOVD b+32(FP), R8
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile5x1BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3853,7 +3853,7 @@ neonTile5x1BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile5x1BF16_loop
 neonTile5x1BF16_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3880,8 +3880,8 @@ neonTile5x1BF16_store:
 	FMOVQ F19, 48(R14)
 	RET
 
-// func neonTile6x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile6x1BF16(SB), NOSPLIT, $0-80
+// func neonTile6x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile6x1BF16(SB), NOSPLIT, $0-96
 	MOVD kc+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD ars+16(FP), R9
@@ -3894,9 +3894,9 @@ TEXT ·neonTile6x1BF16(SB), NOSPLIT, $0-80
 	MOVD b+32(FP), R8
 	MOVD bks+40(FP), R13
 	MOVD bps+48(FP), R9
-	MOVD c+56(FP), R14
-	MOVD ldc+64(FP), R15
-	MOVD accumulate+72(FP), R9
+	MOVD c+72(FP), R14
+	MOVD ldc+80(FP), R15
+	MOVD accumulate+88(FP), R9
 	CBZ R9, neonTile6x1BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -4004,7 +4004,7 @@ neonTile6x1BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile6x1BF16_loop
 neonTile6x1BF16_store:
-	MOVD c+56(FP), R14
+	MOVD c+72(FP), R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)

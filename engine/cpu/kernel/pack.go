@@ -34,26 +34,27 @@ func packRows(dst, src []float32, ld, cols, k int) {
 }
 
 // packGroups packs rows [0, rows) of a left operand stored [k, rows] into groups of the tile's rows, [k, group] each; the
-// last group's missing rows are whatever they were.
+// last group's missing rows are whatever they were. It goes along the stored rows: across them, the lines of a wide
+// matrix fall into the same few sets of a cache.
 func (ks *kernels) packGroups(dst, src []float32, ld, rows, k int) {
 	group := ks.rows
-	for g := 0; g < rows; g += group {
-		panel := dst[g*k:]
-		n := min(group, rows-g)
-		switch {
-		case n == 12:
-			for i := range k {
-				*(*[12]float32)(panel[i*12:]) = *(*[12]float32)(src[i*ld+g:])
+	for i := range k {
+		row := src[i*ld : i*ld+rows]
+		out := dst[i*group:]
+		for len(row) >= group {
+			switch group {
+			case 12:
+				*(*[12]float32)(out) = *(*[12]float32)(row)
+			case 6:
+				*(*[6]float32)(out) = *(*[6]float32)(row)
+			default:
+				copy(out[:group], row)
 			}
-		case n == 6 && group == 6:
-			for i := range k {
-				*(*[6]float32)(panel[i*6:]) = *(*[6]float32)(src[i*ld+g:])
-			}
-		default:
-			for i := range k {
-				copy(panel[i*group:i*group+n], src[i*ld+g:])
+			if row = row[group:]; len(row) > 0 {
+				out = out[k*group:]
 			}
 		}
+		copy(out, row)
 	}
 }
 

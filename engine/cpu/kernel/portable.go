@@ -61,7 +61,7 @@ func mul(a, b float32) float32 { return float32(a * b) }
 // portableTiles fills the table of tiles with closures over one loop.
 func portableTiles(bf16 bool) (tiles [maxRows + 1][4]tileFunc) {
 	for rows := 1; rows <= 4; rows++ {
-		tiles[rows][0] = func(kc int, a unsafe.Pointer, ars, aks int, b unsafe.Pointer, bks, bps int, c unsafe.Pointer, ldc, accumulate int) {
+		tiles[rows][0] = func(kc int, a unsafe.Pointer, ars, aks int, b unsafe.Pointer, bks, _, _, _ int, c unsafe.Pointer, ldc, accumulate int) {
 			for r := range rows {
 				out := (*[lanes]float32)(unsafe.Add(c, r*ldc))
 				var sum [lanes]float32

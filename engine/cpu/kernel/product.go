@@ -6,13 +6,16 @@ import (
 	"unsafe"
 )
 
-// kBlock is how many k one tile call runs over: a B panel of 16 columns, 16 KiB, and the rows of A stay in a 32 KiB
-// first-level cache. Blocking does not change results: the next block goes on from the sums in C.
-const kBlock = 256
+// kBlock is how many k one tile call runs over: a B panel of 16 columns, 12 KiB, the next one, and the rows of A fit a
+// 32 KiB first-level cache. Blocking does not change results: the next block goes on from the sums in C.
+const kBlock = 192
 
 // streamBlock is the same where the rows of A make one tile: nothing of B is used twice, so that a longer run only
 // keeps the panels' streams from memory going; it bounds the time of one call.
 const streamBlock = 2048
+
+// streamAhead is how far ahead such a run prefetches, in bytes of each panel.
+const streamAhead = 2048
 
 // residentA is the size of A, in floats, that stays in a second-level cache: then each panel of B is read from start to
 // end, which memory streams best, instead of block by block.
@@ -100,6 +103,9 @@ func (ks *kernels) product(c operandC, a operandA, b operandB, m, n, k int, accu
 			cols := ks.groupColumns(a, m, n-j)
 			for k0 := 0; k0 < k; k0 += step {
 				block := ks.block(c, a, b, k0, min(step, k-k0), accumulate)
+				if block.next = block.kc * b.ks; k0+step >= k {
+					block.next = cols/lanes*b.panel - k0*b.ks
+				}
 				block.panels(j, cols, m)
 			}
 			j += cols
@@ -110,6 +116,7 @@ func (ks *kernels) product(c operandC, a operandA, b operandB, m, n, k int, accu
 		block := ks.block(c, a, b, k0, min(step, k-k0), accumulate)
 		for j := 0; j < n; {
 			cols := ks.groupColumns(a, m, n-j)
+			block.next = cols / lanes * b.panel
 			block.panels(j, cols, m)
 			j += cols
 		}
@@ -139,6 +146,7 @@ type kStep struct {
 	b          operandB
 	kc         int
 	accumulate int
+	next       int // from this block of B to the one that is needed next, in bytes
 }
 
 func (ks *kernels) block(c operandC, a operandA, b operandB, k0, kc int, accumulate bool) kStep {
@@ -165,9 +173,14 @@ func (s *kStep) panels(j, cols, m int) {
 	wide := bits.TrailingZeros(uint(cols / lanes))
 	b := unsafe.Add(s.b.p, j/lanes*s.b.panel)
 	c := unsafe.Pointer(unsafe.SliceData(s.c.p[j:]))
+	ahead, step := streamAhead, s.b.ks
+	if m > s.ks.rows { // the tiles share this block: between them they fetch the next one
+		ahead, step = s.next, s.b.ks/((m+s.ks.rows-1)/s.ks.rows)
+	}
 	for i, rows := 0, 0; i < m; i += rows {
 		rows = s.ks.tileRows(s.a, i, m)
-		s.tiles[rows][wide](s.kc, s.a.at(i), s.a.rows, s.a.ks, b, s.b.ks, s.b.panel, unsafe.Add(c, i*s.c.ld*4), s.c.ld*4, s.accumulate)
+		s.tiles[rows][wide](s.kc, s.a.at(i), s.a.rows, s.a.ks, b, s.b.ks, s.b.panel, ahead, step, unsafe.Add(c, i*s.c.ld*4), s.c.ld*4, s.accumulate)
+		ahead += step * s.kc
 	}
 }
 
@@ -181,7 +194,7 @@ func (s *kStep) partial(j, cols, m int) {
 		for r := range rows {
 			copy(tile[r*lanes:r*lanes+cols], s.c.p[(i+r)*s.c.ld+j:])
 		}
-		s.tiles[rows][0](s.kc, s.a.at(i), s.a.rows, s.a.ks, b, s.b.ks, s.b.panel, unsafe.Pointer(tile), panelBytes, s.accumulate)
+		s.tiles[rows][0](s.kc, s.a.at(i), s.a.rows, s.a.ks, b, s.b.ks, s.b.panel, 0, 0, unsafe.Pointer(tile), panelBytes, s.accumulate)
 		for r := range rows {
 			copy(s.c.p[(i+r)*s.c.ld+j:], tile[r*lanes:r*lanes+cols])
 		}

@@ -15,6 +15,7 @@ func (s *set) armTiles() {
 
 // armTile is one tile under construction: R0 counts k, R1 to R6 point to the rows of A, R7 is its stride in k; R8 and
 // R10 to R12 point to the panels of B, R13 is its stride in k; R14 points to C, R15 is its stride.
+// Prefetching is left to the processor.
 type armTile struct {
 	f            *function
 	m            *arm
@@ -38,7 +39,7 @@ func (t *armTile) emit() {
 	for p := 1; p < t.panels; p++ {
 		f.emit("ADD R9, R%d, R%d", armPanels[p-1], armPanels[p])
 	}
-	f.emit("MOVD c+56(FP), R14\nMOVD ldc+64(FP), R15\nMOVD accumulate+72(FP), R9\nCBZ R9, %s", f.label("clear"))
+	f.emit("MOVD c+72(FP), R14\nMOVD ldc+80(FP), R15\nMOVD accumulate+88(FP), R9\nCBZ R9, %s", f.label("clear"))
 	t.eachC(func(v vec, off int) { f.emit("FMOVQ %d(R14), F%d", off, v) })
 	f.emit("B %s\n%s:", f.label("ready"), f.label("clear"))
 	for v := range vec(t.rows * t.columns()) {
@@ -46,7 +47,7 @@ func (t *armTile) emit() {
 	}
 	f.emit("%s:\nCBZ R0, %s\n%s:", f.label("ready"), f.label("store"), f.label("loop"))
 	t.step()
-	f.emit("SUBS $1, R0, R0\nBNE %s\n%s:\nMOVD c+56(FP), R14", f.label("loop"), f.label("store"))
+	f.emit("SUBS $1, R0, R0\nBNE %s\n%s:\nMOVD c+72(FP), R14", f.label("loop"), f.label("store"))
 	t.eachC(func(v vec, off int) { f.emit("FMOVQ F%d, %d(R14)", v, off) })
 	f.emit("RET")
 }

@@ -2,14 +2,11 @@ package main
 
 import "fmt"
 
-// prefetchAhead is how far ahead of the panel's current row the tiles ask for memory, in bytes.
-const prefetchAhead = 2048
-
 // tileArgs is the parameter list of package kernel's tileFunc.
 func tileArgs() []arg {
 	p := func(n string) arg { return arg{n, "unsafe.Pointer"} }
 	i := func(n string) arg { return arg{n, "int"} }
-	return []arg{i("kc"), p("a"), i("ars"), i("aks"), p("b"), i("bks"), i("bps"), p("c"), i("ldc"), i("accumulate")}
+	return []arg{i("kc"), p("a"), i("ars"), i("aks"), p("b"), i("bks"), i("bps"), i("ahead"), i("aheadStep"), p("c"), i("ldc"), i("accumulate")}
 }
 
 // x86Tiles emits every tile shape, for B in f32 and in bf16.
@@ -26,7 +23,8 @@ func (s *set) x86Tiles() {
 }
 
 // x86Tile is one tile under construction. CX counts k; AX, SI, DI and R9 point to A's rows 0, 3, 6 and 9; BX to B's row,
-// SI to its panel 4 where there are more (the rows are at most 3 then).
+// SI to its panel 4 where there are more (the rows are at most 3 then). DX and R13 are C and its stride first and last,
+// in between what to prefetch, DI the same for panel 4, and its stride.
 type x86Tile struct {
 	f            *function
 	m            *x86
@@ -45,21 +43,21 @@ func (t *x86Tile) sum(row, col int) vec { return vec(row*t.columns() + col) }
 
 func (t *x86Tile) emit() {
 	f := t.f
-	f.emit("MOVQ kc+0(FP), CX\nMOVQ c+56(FP), DX\nMOVQ ldc+64(FP), R13")
+	f.emit("MOVQ kc+0(FP), CX\nMOVQ c+72(FP), DX\nMOVQ ldc+80(FP), R13")
 	t.start()
-	f.emit("MOVQ a+8(FP), AX\nMOVQ ars+16(FP), R8\nMOVQ aks+24(FP), R10\nMOVQ b+32(FP), BX\nMOVQ bks+40(FP), R11\nMOVQ bps+48(FP), R12")
+	f.emit("MOVQ a+8(FP), AX\nMOVQ ars+16(FP), R8\nMOVQ aks+24(FP), R10\nMOVQ b+32(FP), BX\nMOVQ bks+40(FP), R11\nMOVQ bps+48(FP), R12\nMOVQ ahead+56(FP), DX\nADDQ BX, DX\nMOVQ aheadStep+64(FP), R13")
 	t.bases()
 	f.emit("TESTQ CX, CX\nJZ %s\nPCALIGN $32\n%s:", f.label("store"), f.label("loop"))
 	t.step()
 	for i := 0; i < t.rows; i += 3 {
 		f.emit("ADDQ R10, %s", rowBases[i/3])
 	}
-	f.emit("ADDQ R11, BX")
+	f.emit("ADDQ R11, BX\nADDQ R13, DX")
 	if t.panels > 4 {
-		f.emit("ADDQ R11, SI")
+		f.emit("ADDQ R11, SI\nADDQ R13, DI")
 	}
 	f.emit("DECQ CX\nJNZ %s\n%s:", f.label("loop"), f.label("store"))
-	f.emit("MOVQ c+56(FP), DX")
+	f.emit("MOVQ c+72(FP), DX\nMOVQ ldc+80(FP), R13")
 	t.eachC(func(row, col int, at string) {
 		f.emit("VMOVUPS %s, %s", t.m.r(t.sum(row, col)), at)
 	})
@@ -69,7 +67,7 @@ func (t *x86Tile) emit() {
 // start loads the sums from C, or clears them.
 func (t *x86Tile) start() {
 	f := t.f
-	f.emit("CMPQ accumulate+72(FP), $0\nJEQ %s", f.label("clear"))
+	f.emit("CMPQ accumulate+88(FP), $0\nJEQ %s", f.label("clear"))
 	t.eachC(func(row, col int, at string) {
 		f.emit("VMOVUPS %s, %s", at, t.m.r(t.sum(row, col)))
 	})
@@ -108,7 +106,7 @@ func (t *x86Tile) bases() {
 		t.f.emit("LEAQ (R12)(R12*2), R14")
 	}
 	if t.panels > 4 {
-		t.f.emit("LEAQ (BX)(R12*4), SI")
+		t.f.emit("LEAQ (BX)(R12*4), SI\nLEAQ (DX)(R12*4), DI")
 	}
 }
 
@@ -117,13 +115,16 @@ func (t *x86Tile) a(row int) string {
 	return fmt.Sprintf("(%s)%s", rowBases[row/3], []string{"", "(R8*1)", "(R8*2)"}[row%3])
 }
 
+// panelIndex is the index part of an operand in panel p of four.
+var panelIndex = []string{"", "(R12*1)", "(R12*2)", "(R14*1)"}
+
 // b is the operand at byte off of B's panel.
 func (t *x86Tile) b(panel, off int) string {
 	base := "BX"
 	if panel >= 4 {
 		base = "SI"
 	}
-	return fmt.Sprintf("%d(%s)%s", off, base, []string{"", "(R12*1)", "(R12*2)", "(R14*1)"}[panel%4])
+	return fmt.Sprintf("%d(%s)%s", off, base, panelIndex[panel%4])
 }
 
 // column is the operand of B's register col.
@@ -149,7 +150,7 @@ func (t *x86Tile) loadColumn(col int, v vec) {
 // do not suffice, all rows of A are and B's registers loaded one by one.
 func (t *x86Tile) step() {
 	for p := range t.panels {
-		t.f.emit("PREFETCHT0 %s", t.b(p, prefetchAhead))
+		t.f.emit("PREFETCHT0 (%s)%s", []string{"DX", "DI"}[p/4], panelIndex[p%4])
 	}
 	free := vec(t.rows * t.columns())
 	if int(free)+t.columns()+2 <= t.m.registers && t.rows > 1 {
