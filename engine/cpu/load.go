@@ -70,7 +70,7 @@ func (e *Engine) load(source *modelfile.Model) error {
 			return fmt.Errorf("cpu: published weights: %w", err)
 		}
 	}
-	return e.work.reserve(e, e.opts.MaxTokens, true)
+	return e.work.reserve(e, e.opts.MaxTokens, !e.opts.ForwardOnly)
 }
 
 // trainAll makes every weight trained.
@@ -94,6 +94,9 @@ func (e *Engine) trainAll() error {
 }
 
 func (e *Engine) takeOptimizerMemory() error {
+	if e.opts.ForwardOnly {
+		return nil
+	}
 	for _, v := range []*[]float32{&e.gradient, &e.moment1, &e.moment2} {
 		var err error
 		if *v, err = e.arena.Float32(len(e.trained)); err != nil {

@@ -18,6 +18,9 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.opts.ForwardOnly {
+		return nil, errForwardOnly
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

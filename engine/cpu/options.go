@@ -22,6 +22,9 @@ type Options struct {
 	// complete (sync_interval above 1).
 	KeepPublished bool
 
+	// ForwardOnly takes no memory for gradients and moments; ForwardBackward and OptimStep are errors.
+	ForwardOnly bool
+
 	SaveDType string // of SaveModel: "f32" (default) or "bf16"
 
 	Pool *kernel.Pool // cores to compute with; nil means all

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -51,6 +52,9 @@ func (e *Engine) scoreAll(ctx context.Context, m *model, b *trinity.Batch, want 
 func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.opts.ForwardOnly {
+		return nil, errForwardOnly
+	}
 	want := loss.Streams()
 	if err := e.check(b, want); err != nil {
 		return nil, err
@@ -73,6 +77,8 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 	e.backScore(e.weights, e.grads, &e.packing, e.work.dOut.RowRange(0, len(e.packing.tokens)))
 	return metrics, e.backward(ctx, e.weights, e.grads, &e.packing)
 }
+
+var errForwardOnly = errors.New("cpu: the engine was opened with Options.ForwardOnly: it has no gradient")
 
 // check refuses batches that cannot be computed.
 func (e *Engine) check(b *trinity.Batch, want trinity.Streams) error {

@@ -58,6 +58,9 @@ func (e *Engine) trainedLayout() *layout {
 func (e *Engine) SaveState(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.opts.ForwardOnly {
+		return errForwardOnly
+	}
 	if e.accumulating {
 		return fmt.Errorf("cpu: state asked for between ForwardBackward and OptimStep: a resumed run would lose the gradient")
 	}
@@ -90,6 +93,9 @@ func (e *Engine) SaveState(ctx context.Context, dir string) error {
 func (e *Engine) LoadState(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.opts.ForwardOnly {
+		return errForwardOnly
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
