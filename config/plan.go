@@ -33,6 +33,7 @@ type Machine struct {
 // Plan is what a run will do, as far as it can be told without starting it.
 type Plan struct {
 	File     string      `json:"file"`
+	Cores    int         `json:"cores,omitempty"` // 0 if not known
 	Stages   []StagePlan `json:"stages"`
 	Warnings []string    `json:"warnings,omitempty"`
 	Unused   []Note      `json:"unused,omitempty"`
@@ -98,6 +99,7 @@ func (c *Config) PlanStages(facts func(stage *Config) (Facts, error)) (*Plan, er
 		if err != nil {
 			return nil, err
 		}
+		p.Cores = f.Machine.Cores
 		sp := s.planStage(f)
 		if len(c.Stages) > 0 {
 			sp.Name = c.Stages[i].StageName

@@ -11,6 +11,9 @@ func (p *Plan) String() string {
 	for _, w := range p.Warnings {
 		fmt.Fprintf(&b, "warning: %s\n", w)
 	}
+	if p.Cores > 0 {
+		fmt.Fprintf(&b, "this machine has %d cores\n", p.Cores)
+	}
 	for _, s := range p.Stages {
 		s.write(&b)
 	}

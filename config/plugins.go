@@ -87,7 +87,20 @@ func (p *pluginCheck) taskset(t TasksetEntry) {
 	if t.Eval || p.explores() {
 		p.named("workflow", t.DefaultWorkflowType, workflow, t.WorkflowArgs, t.Key+".workflow_args")
 		p.named("reward_fn", t.DefaultRewardFnType, reward, t.RewardFnArgs, t.Key+".reward_fn_args")
-		p.named("selector", t.DataSelector.SelectorType, t.Key+".data_selector.selector_type", t.DataSelector.Kwargs, t.Key+".data_selector.kwargs")
+		p.selector(&t.DataSelector, t.Key+".data_selector")
+	}
+}
+
+// selector checks a selector with its arguments, which are kwargs with seed and feature_keys beside them.
+func (p *pluginCheck) selector(s *DataSelector, key string) {
+	args := merged(map[string]any{"seed": s.Seed, "feature_keys": s.FeatureKeys}, s.Kwargs)
+	before := len(p.errs)
+	p.named("selector", s.SelectorType, key+".selector_type", args, key+".kwargs")
+	for i := before; i < len(p.errs); i++ {
+		if lastKey(p.errs[i].Key) == "feature_keys" {
+			e := p.errs[i]
+			p.errs[i] = p.errorFor(key+".feature_keys", e.Message, e.Hint)
+		}
 	}
 }
 

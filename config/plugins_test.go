@@ -72,7 +72,11 @@ type fakeWorkflow struct {
 	UseBase bool `yaml:"use_base"`
 }
 type fakeReward struct{}
-type fakeSelector struct{}
+type fakeSelector struct {
+	Seed        int      `yaml:"seed"`
+	FeatureKeys []string `yaml:"feature_keys"`
+	Tau         float64  `yaml:"tau"`
+}
 
 func (*fakeAdvantage) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return groups, nil, nil

@@ -75,6 +75,7 @@ func TestRefused(t *testing.T) {
 		{"operator", "data_processor.experience_pipeline.operators=[{name: rewrd_filter}]", "data_processor.experience_pipeline.operators.0.name", `"reward_filter"`},
 		{"operator without name", "data_processor.experience_pipeline.operators=[{}]", "data_processor.experience_pipeline.operators.0", "no name"},
 		{"selector", "buffer.explorer_input.taskset.data_selector.selector_type=shufle", "buffer.explorer_input.taskset.data_selector.selector_type", `"shuffle"`},
+		{"selector argument", "buffer.explorer_input.taskset.data_selector.kwargs={tua: 1}", "buffer.explorer_input.taskset.data_selector.kwargs.tua", "tau"},
 		{"monitor", "monitor.monitor_type=[console, tensorbord]", "monitor.monitor_type.1", `"tensorboard"`},
 		{"monitor argument", "monitor={monitor_type: [console, jsonl], monitor_args: {consol: {}}}", "monitor.monitor_args.consol", "not one of the monitors"},
 
