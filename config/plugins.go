@@ -19,6 +19,9 @@ func (c *Config) checkPlugins() Errors {
 	for _, t := range c.Tasksets() {
 		p.taskset(t)
 	}
+	if c.offline() {
+		p.selector(&c.Buffer.TrainerInput.ExperienceBuffer.DataSelector, "buffer.trainer_input.experience_buffer.data_selector")
+	}
 	for i, o := range c.DataProcessor.ExperiencePipeline.Operators {
 		key := "data_processor.experience_pipeline.operators." + digits(i)
 		p.named("operator", o.Name, key+".name", o.Args, key+".args")

@@ -177,6 +177,7 @@ func TestRefusedOffline(t *testing.T) {
 		{"buffer.train_batch_size=0", "buffer.train_batch_size", "mode train needs"},
 		{"buffer.trainer_input.experience_buffer.path=", "buffer.trainer_input.experience_buffer.path", "needs a dataset"},
 		{"buffer.trainer_input.experience_buffer.storage_type=queue", "buffer.trainer_input.experience_buffer.storage_type", "not a queue"},
+		{"buffer.trainer_input.experience_buffer.data_selector.kwargs={tua: 1}", "buffer.trainer_input.experience_buffer.data_selector.kwargs.tua", "tau"},
 		{"algorithm.advantage_fn_args={a: 1}", "algorithm.advantage_fn_args", "has no advantage_fn"},
 	} {
 		t.Run(c.override, func(t *testing.T) { expectError(t, offlineBase, c.override, c.key, c.words, false) })
