@@ -169,3 +169,6 @@ func (c *chat) render(n int, generate bool) (jinja.Output, error) {
 	}
 	return out, nil
 }
+
+// HasTemplate reports whether chats can be rendered.
+func (r *Renderer) HasTemplate() bool { return r.template != nil }
