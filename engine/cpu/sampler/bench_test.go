@@ -78,3 +78,27 @@ func BenchmarkPrefill(b *testing.B) {
 		s.Close()
 	}
 }
+
+// BenchmarkDraw draws from 49152 logits, a few of them far above the rest as a language model's are.
+func BenchmarkDraw(b *testing.B) {
+	logits := randomLogits(49152, 2)
+	for i := range 40 {
+		logits[i*1000] = 15 - 0.1*float32(i)
+	}
+	d := newDrawer(len(logits))
+	for name, q := range map[string]query{
+		"greedy":      {topP: 1, penalty: 1},
+		"plain":       {temperature: 1, topP: 1, penalty: 1},
+		"temperature": {temperature: 0.7, topP: 1, penalty: 1},
+		"top-k":       {temperature: 1, topP: 1, topK: 50, penalty: 1},
+		"top-p":       {temperature: 1, topP: 0.95, penalty: 1},
+		"min-p":       {temperature: 1, topP: 1, minP: 0.05, penalty: 1},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for i := range b.N {
+				q.u = uniform(1, 0, i)
+				d.draw(logits, &q)
+			}
+		})
+	}
+}

@@ -5,110 +5,164 @@ import (
 	"slices"
 )
 
-// cut is a place in the order of tokens by falling probability, ties by rising id: it and everything before it is kept.
-type cut struct {
+// candidate is a token and its unnormalised probability; the best token's is 1.
+type candidate struct {
 	p  float32
 	id int32
 }
 
-func (c cut) keeps(p float32, id int32) bool {
-	return p > c.p || p == c.p && id <= c.id
+// before is the order of tokens by falling probability, ties by rising id.
+func (x candidate) before(y candidate) bool {
+	return x.p > y.p || x.p == y.p && x.id < y.id
 }
 
-// cutter finds cuts without sorting the vocabulary: probabilities fall into buckets by their leading bits, and only the
-// bucket that holds the cut is sorted.
+// cutter truncates distributions without sorting or even visiting the whole vocabulary more than once: it works on the
+// tokens near the best one, as long as these are enough, and of them it sorts only those about the place of the cut.
 type cutter struct {
+	kept  []candidate // [≤ V] by id
+	order []candidate // [≤ V] members of one bucket
 	count [buckets]int32
 	mass  [buckets]float64
-	order []cut // [≤ V] members of one bucket
 }
 
-// buckets have 3 bits of mantissa: 8 to a factor of two, over the exponents of (0, 1]. The last also holds what is
-// smaller still, and zero.
+// levels are the least probabilities, relative to the best token's, of the tokens that are looked at, one level after the
+// other until these are enough.
+var levels = [...]float32{1.0 / 1024, 1.0 / 65536, 0}
+
+// buckets of probabilities have 3 bits of mantissa: 8 to a factor of two, over the exponents of (0, 1]. The last also
+// holds what is smaller still, and zero.
 const buckets = 1024
 
-func newCutter(vocab int) cutter { return cutter{order: make([]cut, 0, vocab)} }
+func newCutter(vocab int) cutter {
+	return cutter{kept: make([]candidate, 0, vocab), order: make([]candidate, 0, vocab)}
+}
 
 // bucketOf numbers the bucket of p in [0, 1]; larger p come first.
 func bucketOf(p float32) int {
 	return int((0x3f800000 - math.Float32bits(p)) >> 20)
 }
 
-// find is the cut of p [V], unnormalised with maximum 1: the topK best (≤ 0 means all), of them the fewest whose mass
-// reaches topP of theirs, of those the ones with at least minP.
-func (c *cutter) find(p []float32, topK int, topP, minP float32) cut {
-	c.count, c.mass = [buckets]int32{}, [buckets]float64{}
-	for _, v := range p {
-		b := bucketOf(v)
-		c.count[b]++
-		c.mass[b] += float64(v)
+// cut leaves in kept what truncation of p [V], with the given mass, leaves: the topK best (≤ 0 means all), of them the
+// fewest whose mass reaches topP of theirs, of those the ones with at least minP of the best one's.
+func (c *cutter) cut(p []float32, mass float64, topK int, topP, minP float32) {
+	if topK <= 0 && topP >= 1 {
+		c.collect(p, minP)
+		return
 	}
-	at, mass := cut{0, math.MaxInt32}, 0.0
-	for _, m := range &c.mass {
-		mass += m
-	}
-	if topK > 0 && topK < len(p) {
-		at, mass = c.atCount(p, topK)
-	}
-	if topP < 1 {
-		if byMass := c.atMass(p, float64(topP)*mass); at.keeps(byMass.p, byMass.id) {
-			at = byMass
+	collected := 0.0
+	for _, least := range levels {
+		collected = c.collect(p, least)
+		if topK > 0 && len(c.kept) >= topK || topK <= 0 && collected >= float64(topP)*mass {
+			break
 		}
 	}
-	if at.p < minP {
-		at = cut{minP, math.MaxInt32}
+	c.fill()
+	if topK > 0 {
+		mass = collected
+		if topK < len(c.kept) {
+			mass = c.keepCount(topK)
+		}
 	}
-	return at
+	if topP < 1 {
+		c.fill()
+		c.keepMass(float64(topP) * mass)
+	}
+	c.kept = slices.DeleteFunc(c.kept, func(x candidate) bool { return x.p < minP })
 }
 
-// atCount is the cut that keeps k tokens, and their mass.
-func (c *cutter) atCount(p []float32, k int) (cut, float64) {
+// collect keeps the tokens with at least the given probability and returns their mass.
+func (c *cutter) collect(p []float32, least float32) float64 {
+	c.kept = c.kept[:0]
+	sum := 0.0
+	for i, v := range p {
+		if v >= least {
+			c.kept = append(c.kept, candidate{v, int32(i)})
+			sum += float64(v)
+		}
+	}
+	return sum
+}
+
+// fill counts the kept tokens by bucket.
+func (c *cutter) fill() {
+	c.count, c.mass = [buckets]int32{}, [buckets]float64{}
+	for _, x := range c.kept {
+		b := bucketOf(x.p)
+		c.count[b]++
+		c.mass[b] += float64(x.p)
+	}
+}
+
+// keepCount keeps the k best, k < len(kept), and returns their mass.
+func (c *cutter) keepCount(k int) float64 {
 	b, n, mass := 0, 0, 0.0
 	for ; n+int(c.count[b]) < k; b++ {
 		n += int(c.count[b])
 		mass += c.mass[b]
 	}
-	order := c.sorted(p, b)[:k-n]
+	order := c.sorted(b)[:k-n]
 	for _, x := range order {
 		mass += float64(x.p)
 	}
-	return order[len(order)-1], mass
+	c.keepTo(order[len(order)-1])
+	return mass
 }
 
-// atMass is the cut that keeps the fewest tokens with at least this mass, the best one in any case.
-func (c *cutter) atMass(p []float32, target float64) cut {
-	b, mass := 0, 0.0
-	for ; b+1 < buckets && mass+c.mass[b] < target; b++ {
-		mass += c.mass[b]
-	}
-	for c.count[b] == 0 { // rounding, or nothing in the first buckets: the next one that holds a token
-		b = (b + 1) % buckets
-	}
-	order := c.sorted(p, b)
-	for _, x := range order {
-		if mass += float64(x.p); mass >= target {
-			return x
+// keepMass keeps the fewest best with at least this mass, one in any case.
+func (c *cutter) keepMass(target float64) {
+	b, mass, reached := 0, 0.0, 0.0
+	for i := range buckets {
+		if c.count[i] == 0 {
+			continue
+		}
+		b, mass = i, reached
+		if reached += c.mass[i]; reached >= target {
+			break
 		}
 	}
-	return order[len(order)-1]
+	order := c.sorted(b)
+	for _, x := range order {
+		if mass += float64(x.p); mass >= target {
+			c.keepTo(x)
+			return
+		}
+	}
+	c.keepTo(order[len(order)-1])
+}
+
+// keepTo drops what comes after last.
+func (c *cutter) keepTo(last candidate) {
+	c.kept = slices.DeleteFunc(c.kept, last.before)
 }
 
 // sorted is the members of bucket b in order.
-func (c *cutter) sorted(p []float32, b int) []cut {
+func (c *cutter) sorted(b int) []candidate {
 	c.order = c.order[:0]
-	for i, v := range p {
-		if bucketOf(v) == b {
-			c.order = append(c.order, cut{v, int32(i)})
+	for _, x := range c.kept {
+		if bucketOf(x.p) == b {
+			c.order = append(c.order, x)
 		}
 	}
-	slices.SortFunc(c.order, func(x, y cut) int {
-		switch {
-		case x.p > y.p:
+	slices.SortFunc(c.order, func(x, y candidate) int {
+		if x.before(y) {
 			return -1
-		case x.p < y.p:
-			return 1
 		}
-		return int(x.id - y.id)
+		return 1
 	})
 	return c.order
+}
+
+// pick is the kept token at which the running sum passes the fraction u of the whole.
+func (c *cutter) pick(u float64) int32 {
+	total := 0.0
+	for _, x := range c.kept {
+		total += float64(x.p)
+	}
+	sum := 0.0
+	for _, x := range c.kept {
+		if sum += float64(x.p); sum > u*total {
+			return x.id
+		}
+	}
+	return c.kept[len(c.kept)-1].id
 }

@@ -66,7 +66,8 @@ func (d *drawer) draw(logits []float32, q *query) (token int32, logprob float32)
 		mass = d.exponentials(scores, best, temperature)
 	}
 	if q.truncates() {
-		mass = d.truncate(q)
+		d.cut.cut(d.p, mass, q.topK, q.topP, q.minP)
+		return record(d.cut.pick(q.u))
 	}
 	return record(d.pick(q.u * mass))
 }
@@ -94,16 +95,24 @@ func (d *drawer) exponentials(x []float32, best, temperature float32) float64 {
 	return total
 }
 
+// expSum writes y = exp(x − m) and returns the sum, of four partial ones.
 func expSum(y, x []float32, m float32) float64 {
+	y = y[:len(x)]
 	for i, v := range x {
 		y[i] = v - m
 	}
 	kernel.Exp(y, y)
-	sum := 0.0
-	for _, v := range y {
-		sum += float64(v)
+	var sums [4]float64
+	for ; len(y) >= 4; y = y[4:] {
+		sums[0] += float64(y[0])
+		sums[1] += float64(y[1])
+		sums[2] += float64(y[2])
+		sums[3] += float64(y[3])
 	}
-	return sum
+	for _, v := range y {
+		sums[0] += float64(v)
+	}
+	return sums[0] + sums[1] + (sums[2] + sums[3])
 }
 
 // altered is a copy of the logits (in p) with the repetition penalty of Keskar et al. 2019 (CTRL, §4.1, as transformers
@@ -121,26 +130,6 @@ func (d *drawer) altered(logits []float32, q *query) []float32 {
 		d.p[t] = float32(math.Inf(-1))
 	}
 	return d.p
-}
-
-// truncate sets the probabilities outside of top-k, top-p and min-p to zero and gives the mass that is left.
-func (d *drawer) truncate(q *query) float64 {
-	c := d.cut.find(d.p, q.topK, q.topP, q.minP)
-	total := 0.0
-	for b := range d.sums {
-		from := b * block
-		sum := 0.0
-		for i, p := range d.p[from:min(from+block, len(d.p))] {
-			if c.keeps(p, int32(from+i)) {
-				sum += float64(p)
-			} else {
-				d.p[from+i] = 0
-			}
-		}
-		d.sums[b] = sum
-		total += sum
-	}
-	return total
 }
 
 // pick is the token at which the running sum of p passes target.

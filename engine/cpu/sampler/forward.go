@@ -148,10 +148,13 @@ func (m *model) attention(layer int, b *batch, x kernel.Matrix) {
 
 // normHeads is RMSNorm over each head of x [R, heads·HeadDim].
 func (m *model) normHeads(x kernel.Matrix, weight []float32) {
-	for i := range x.Rows {
-		heads := kernel.NewMatrix(x.Row(i), x.Cols/m.cfg.HeadDim, m.cfg.HeadDim)
-		kernel.RMSNorm(nil, heads, heads, weight, float32(m.cfg.RMSNormEps), nil)
-	}
+	tasks := min(m.pool.Size(), x.Rows)
+	m.pool.Run(tasks, func(task int) {
+		for i := task; i < x.Rows; i += tasks {
+			heads := kernel.NewMatrix(x.Row(i), x.Cols/m.cfg.HeadDim, m.cfg.HeadDim)
+			kernel.RMSNorm(nil, heads, heads, weight, float32(m.cfg.RMSNormEps), nil)
+		}
+	})
 }
 
 // mlp adds the SwiGLU block's output to x [R, H].

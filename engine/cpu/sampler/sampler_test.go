@@ -127,7 +127,17 @@ func TestSmolLM2EqualsTransformers(t *testing.T) {
 	var cases []recorded
 	readRecorded(t, "smollm2", &cases)
 	s := start(t, open(t, path), Options{MaxTokens: 2048, MaxModelLen: 1024})
-	for _, c := range cases {
+	var requests []asked
+	for i, c := range cases {
 		c.compare(t, sample(t, s, c.Prompt, trinity.SamplingParams{MaxTokens: len(c.Tokens), IgnoreEOS: true})[0], 2e-3)
+		p := trinity.SamplingParams{N: 2, Temperature: 1, MaxTokens: 12, Seed: uint64(i)}
+		requests = append(requests, asked{c.Prompt, p}, asked{append(slices.Clone(c.Prompt), 100, 200), p})
+	}
+	want := answers(t, s, requests, []int{0, 1, 2, 3, 4, 5, 6, 7}, 1)
+	got := answers(t, start(t, open(t, path), Options{MaxTokens: 2048, MaxModelLen: 1024, PrefillChunk: 7}), requests, []int{7, 5, 3, 1, 0, 2, 4, 6}, 8)
+	for i := range requests {
+		if !same(got[i], want[i]) {
+			t.Errorf("request %d alone and in company:\n got %v\nwant %v", i, got[i], want[i])
+		}
 	}
 }
