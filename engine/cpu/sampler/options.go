@@ -14,7 +14,8 @@ type Options struct {
 	Storage kernel.Storage // of the matrices: F32 samples what training computes, BF16 streams half the bytes
 
 	MaxSequences int // completions that decode at once; 32
-	MaxTokens    int // rows of the K/V cache: tokens of prompts and completions together; MaxSequences × MaxModelLen, at most 65536
+	MaxTokens    int // rows of the K/V cache: tokens of prompts and completions together; MaxSequences × MaxModelLen, at most 65536. Each takes
+	// 8·NumLayers·NumKVHeads·HeadDim bytes, once it has been written. A completion reserves what it may write.
 	MaxModelLen  int // tokens of a prompt and its completion; the model's MaxPositions
 	PrefillChunk int // prompt tokens computed in one step, beside decoding; 512
 

@@ -33,6 +33,8 @@ type Sampler struct {
 	scheduler
 }
 
+var _ trinity.Sampler = (*Sampler)(nil)
+
 // Stats count what a sampler did since it was made.
 type Stats struct {
 	Sampled   int64         // tokens drawn
