@@ -6,8 +6,11 @@ import (
 )
 
 const (
-	// rowBlock is the most rows of A that one task holds: with kBlock, 144 KiB of a second-level cache.
+	// rowBlock is the most rows of A that one task holds: with kBlock, 108 KiB of a second-level cache.
 	rowBlock = 144
+	// leastRows is how many rows of A a task should keep when rows are split among cores, so that panels of B are used
+	// often enough.
+	leastRows = 48
 	// packLimit bounds the scratch that B is packed into, in floats: it stays in a third-level cache.
 	packLimit = 2 << 20
 	// smallProduct is the number of multiply-adds below which a second core does not pay.
@@ -112,6 +115,9 @@ func (p *Pool) split(m, n, k int, run func(i, rows, j, panels int)) {
 		return
 	}
 	blocks := (m + rowBlock - 1) / rowBlock
+	if p.Size() > 1 {
+		blocks = max(blocks, min(4*p.Size(), m/leastRows))
+	}
 	rows := (m + blocks - 1) / blocks
 	rows = (rows + maxRows - 1) / maxRows * maxRows
 	blocks = (m + rows - 1) / rows

@@ -38,23 +38,30 @@ func packRows(dst, src []float32, ld, cols, k int) {
 // matrix fall into the same few sets of a cache.
 func (ks *kernels) packGroups(dst, src []float32, ld, rows, k int) {
 	group := ks.rows
+	whole := rows - rows%group
 	for i := range k {
 		row := src[i*ld : i*ld+rows]
-		out := dst[i*group:]
-		for len(row) >= group {
-			switch group {
-			case 12:
-				*(*[12]float32)(out) = *(*[12]float32)(row)
-			case 6:
-				*(*[6]float32)(out) = *(*[6]float32)(row)
-			default:
-				copy(out[:group], row)
-			}
-			if row = row[group:]; len(row) > 0 {
-				out = out[k*group:]
-			}
+		if whole > 0 {
+			copyGroups(unsafe.Pointer(&dst[i*group]), unsafe.Pointer(&row[0]), group, whole/group, k*group*4)
 		}
-		copy(out, row)
+		if whole < rows {
+			copy(dst[whole*k+i*group:], row[whole:])
+		}
+	}
+}
+
+// copyGroups copies groups of 6 or 12 floats (any other size slowly) from src to places stride bytes apart.
+func copyGroups(dst, src unsafe.Pointer, group, groups, stride int) {
+	for g := range groups {
+		to, from := unsafe.Add(dst, g*stride), unsafe.Add(src, g*group*4)
+		switch group {
+		case 6:
+			*(*[6]float32)(to) = *(*[6]float32)(from)
+		case 12:
+			*(*[12]float32)(to) = *(*[12]float32)(from)
+		default:
+			copy(unsafe.Slice((*float32)(to), group), unsafe.Slice((*float32)(from), group))
+		}
 	}
 }
 

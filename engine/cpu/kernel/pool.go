@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// spins bounds the polling of an idle worker, or of a caller waiting for the last tasks, before it parks: some tens of
-// microseconds, the gap between two matrix products of one forward pass.
-const spins = 4000
+// spins bounds the polling of an idle worker, or of a caller waiting for the last tasks, before it parks: ten to twenty
+// microseconds, about the gap between two parallel operations of one forward pass.
+const spins = 20_000
 
 // Pool runs tasks on a fixed number of goroutines, the caller among them. Any number of goroutines may call [Pool.Run]
 // at once, also from inside a task: each caller works on its own tasks, and idle workers help whoever has some left.
