@@ -1,0 +1,169 @@
+// Package dataset reads the rows of tasksets and of offline training data: JSON Lines, JSON, CSV and Parquet files, single or in the
+// directory layouts of Hugging Face datasets.
+//
+// All formats give the same values: string, bool, nil, int64, float64, []any and map[string]any. A number is an int64 when it is whole and
+// fits, else a float64.
+package dataset
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+)
+
+// Options say what to open in a directory.
+type Options struct {
+	Split  string // "" means train
+	Subset string // the configuration of a dataset that has several
+	// Resolve gives the directory of a name that is no local path, such as a hub dataset; nil means that there are only local paths.
+	Resolve func(name string) (dir string, err error)
+}
+
+// Dataset is the rows of one split, over one file or several. It is safe for concurrent use.
+type Dataset struct {
+	name   string
+	shards []shard
+	starts []int // first row of each shard, and the number of all rows
+}
+
+// shard is the rows of one file, each an object in JSON.
+type shard interface {
+	len() int
+	row(i int) ([]byte, error)
+	where(i int) string // file and line, for errors
+}
+
+// maxRow bounds a row, bytes of JSON.
+const maxRow = 64 << 20
+
+// Open finds the rows of path: a file, a directory, or what opts.Resolve makes of a name. Every row is checked to be a JSON object.
+func Open(path string, opts Options) (*Dataset, error) {
+	if path == "" {
+		return nil, errors.New("no path: name a file (.jsonl, .json, .csv, .parquet), a directory or a hub dataset")
+	}
+	name := strings.TrimRight(path, `/\`)
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) && opts.Resolve != nil {
+		if path, err = opts.Resolve(path); err != nil {
+			return nil, err
+		}
+		info, err = os.Stat(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dataset: %w", err)
+	}
+	files := []string{path}
+	if info.IsDir() {
+		if files, err = findSplit(path, opts.Split, opts.Subset); err != nil {
+			return nil, err
+		}
+	}
+	base := filepath.Base(name)
+	d := &Dataset{name: strings.TrimSuffix(base, extension(base)), starts: []int{0}}
+	for _, f := range files {
+		s, err := openShard(f)
+		if err != nil {
+			return nil, err
+		}
+		d.shards = append(d.shards, s)
+		d.starts = append(d.starts, d.Len()+s.len())
+	}
+	return d, nil
+}
+
+// openShard reads or indexes a file by its extension.
+func openShard(path string) (shard, error) {
+	switch extension(path) {
+	case ".jsonl", ".ndjson":
+		return openLines(path)
+	case ".jsonl.gz", ".ndjson.gz", ".json.gz", ".jsonl.zst", ".ndjson.zst", ".json.zst":
+		return openCompressed(path)
+	case ".json":
+		return openJSON(path)
+	case ".csv", ".tsv":
+		return openCSV(path)
+	case ".parquet":
+		return openParquet(path)
+	}
+	return nil, fmt.Errorf("%s: not a format of datasets: want one of %s", path, strings.Join(extensions, " "))
+}
+
+// Name is the file's or directory's base name without extension.
+func (d *Dataset) Name() string { return d.name }
+
+// Len is the number of rows.
+func (d *Dataset) Len() int { return d.starts[len(d.starts)-1] }
+
+// Row decodes row i, from 0.
+func (d *Dataset) Row(i int) (map[string]any, error) {
+	s, at, err := d.find(i)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.row(at)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.where(at), err)
+	}
+	row, err := decodeRow(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.where(at), err)
+	}
+	return row, nil
+}
+
+// Where names the file and line (or row) of row i, for errors.
+func (d *Dataset) Where(i int) string {
+	s, at, err := d.find(i)
+	if err != nil {
+		return d.name
+	}
+	return s.where(at)
+}
+
+func (d *Dataset) find(i int) (s shard, at int, err error) {
+	if i < 0 || i >= d.Len() {
+		return nil, 0, fmt.Errorf("dataset %s has no row %d: it has %d rows", d.name, i, d.Len())
+	}
+	k := sort.SearchInts(d.starts, i+1) - 1
+	return d.shards[k], i - d.starts[k], nil
+}
+
+// decodeRow decodes one JSON object.
+func decodeRow(data []byte) (map[string]any, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var row map[string]any
+	if err := dec.Decode(&row); err != nil {
+		return nil, err
+	}
+	if row == nil {
+		return nil, errors.New("null, want a JSON object")
+	}
+	numbers(row)
+	return row, nil
+}
+
+// checkRow reports what keeps data from being a row.
+func checkRow(data []byte) error {
+	if len(data) > maxRow {
+		return fmt.Errorf("row of %d bytes, over the limit of %d", len(data), maxRow)
+	}
+	if !json.Valid(data) {
+		return fmt.Errorf("not JSON: %w", syntaxError(data))
+	}
+	if data[0] != '{' {
+		return fmt.Errorf("%.20q is no JSON object: every row is one", data)
+	}
+	return nil
+}
+
+func syntaxError(data []byte) error {
+	var v json.RawMessage
+	return json.Unmarshal(data, &v)
+}

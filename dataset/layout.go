@@ -1,0 +1,171 @@
+package dataset
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// extensions are the formats, longer ones first where one ends another.
+var extensions = []string{
+	".jsonl.gz", ".jsonl.zst", ".ndjson.gz", ".ndjson.zst", ".json.gz", ".json.zst", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet",
+}
+
+// extension is the format's extension of a file name, or whatever extension it has.
+func extension(name string) string {
+	lower := strings.ToLower(name)
+	for _, e := range extensions {
+		if strings.HasSuffix(lower, e) {
+			return e
+		}
+	}
+	return strings.ToLower(filepath.Ext(name))
+}
+
+// splitWords are the other words by which files name a split, as Hugging Face datasets reads them.
+var splitWords = map[string][]string{
+	"train":      {"training"},
+	"validation": {"valid", "val", "dev"},
+	"test":       {"testing", "eval", "evaluation"},
+}
+
+// maxDepth bounds the search for files, in directories below the dataset's.
+const maxDepth = 4
+
+// findSplit returns the files of a split in order of their names. Layouts: train.jsonl, train-00000-of-00002.parquet, data/train-*.parquet,
+// train/0000.parquet, and each of them below a directory named like the subset. Where no file names any split, all are train.
+func findSplit(dir, split, subset string) ([]string, error) {
+	if split == "" {
+		split = "train"
+	}
+	files, err := dataFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("dataset %s: no files in it: want one of %s", dir, strings.Join(extensions, " "))
+	}
+	if subset != "" {
+		inSubset := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return !isSubset(f, subset) })
+		if len(inSubset) == 0 {
+			return nil, fmt.Errorf("dataset %s: no subset %q: there is %s", dir, subset, shortList(files))
+		}
+		files = inSubset
+	}
+	found := ofSplit(files, split)
+	if len(found) == 0 {
+		return nil, fmt.Errorf("dataset %s: no split %q: there is %s", dir, split, shortList(files))
+	}
+	found, err = oneDataset(dir, split, found)
+	if err != nil {
+		return nil, err
+	}
+	for i, f := range found {
+		found[i] = filepath.Join(dir, filepath.FromSlash(f))
+	}
+	return found, nil
+}
+
+// dataFiles lists the files of known formats below dir, with slashes and relative to it, sorted.
+func dataFiles(dir string) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, p)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		hidden := rel != "." && strings.HasPrefix(e.Name(), ".")
+		if e.IsDir() {
+			if hidden || strings.Count(rel, "/") >= maxDepth {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !hidden && slices.Contains(extensions, extension(rel)) && !isMetadata(e.Name()) {
+			files = append(files, rel)
+		}
+		return nil
+	})
+	return files, err
+}
+
+// isMetadata reports files that lie beside data in a hub dataset's repository.
+func isMetadata(name string) bool {
+	return name == "dataset_infos.json" || name == "dataset_info.json" || name == "state.json"
+}
+
+// isSubset reports whether a directory of the path is named like the subset, or the file's name begins with it.
+func isSubset(file, subset string) bool {
+	parts := strings.Split(file, "/")
+	name := parts[len(parts)-1]
+	if slices.Contains(parts[:len(parts)-1], subset) {
+		return true
+	}
+	rest, ok := strings.CutPrefix(name, subset)
+	return ok && rest != "" && strings.ContainsRune("-_.", rune(rest[0]))
+}
+
+// ofSplit keeps the files of a split: those whose names say so, else those in directories that say so, else all if no file names any split and
+// train is asked for.
+func ofSplit(files []string, split string) []string {
+	words := append([]string{split}, splitWords[split]...)
+	for _, part := range []func(string) string{path.Base, path.Dir} {
+		named := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return !hasWord(part(f), words) })
+		if len(named) > 0 {
+			return named
+		}
+	}
+	if split != "train" {
+		return nil
+	}
+	for other, more := range splitWords {
+		if slices.ContainsFunc(files, func(f string) bool { return hasWord(f, append([]string{other}, more...)) }) {
+			return nil
+		}
+	}
+	return files
+}
+
+// hasWord reports whether one of the words stands in text, between separators.
+func hasWord(text string, words []string) bool {
+	for _, w := range words {
+		if regexp.MustCompile(`(?i)(^|[-._ 0-9/])` + regexp.QuoteMeta(w) + `([-._ 0-9/]|$)`).MatchString(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// oneDataset refuses files of several subsets or formats, of which a split would be a mixture. Files directly in the directory win over those
+// further down.
+func oneDataset(dir, split string, files []string) ([]string, error) {
+	if top := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return strings.Contains(f, "/") }); len(top) > 0 {
+		files = top
+	}
+	for _, f := range files[1:] {
+		if path.Dir(f) != path.Dir(files[0]) {
+			return nil, fmt.Errorf("dataset %s: split %q is in several directories (%s): name one as subset_name", dir, split, shortList(files))
+		}
+		if extension(f) != extension(files[0]) {
+			return nil, fmt.Errorf("dataset %s: split %q is there in two formats (%s and %s): name one file as the path", dir, split, files[0], f)
+		}
+	}
+	return files, nil
+}
+
+// shortList is the first files of a list, for errors.
+func shortList(files []string) string {
+	const most = 6
+	if len(files) > most {
+		return strings.Join(files[:most], ", ") + fmt.Sprintf(" and %d more", len(files)-most)
+	}
+	return strings.Join(files, ", ")
+}

@@ -1,0 +1,159 @@
+package dataset
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+)
+
+// textAt is the text or number at a key of the row.
+func textAt(row *trinity.Task, key string) (string, error) {
+	v, err := fieldAt(row, key)
+	if err != nil {
+		return "", err
+	}
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case bool, int64, float64:
+		return fmt.Sprint(v), nil
+	}
+	return "", fmt.Errorf("%s holds %s, want text", key, kindOfValue(v))
+}
+
+func fieldAt(row *trinity.Task, key string) (any, error) {
+	v, ok := row.Field(key)
+	if !ok {
+		return nil, fmt.Errorf("no field %q: check the keys of `format`", key)
+	}
+	return v, nil
+}
+
+// messagesAt is the chat at a key of the row: a list of messages, or that list as JSON text.
+func messagesAt(row *trinity.Task, key string) ([]trinity.Message, error) {
+	v, err := fieldAt(row, key)
+	if err != nil {
+		return nil, err
+	}
+	if text, ok := v.(string); ok {
+		if v, err = fromText(text); err != nil {
+			return nil, fmt.Errorf("%s is text, want a list of messages: set format.prompt_type: plaintext for prompts and responses that are text", key)
+		}
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("%s holds %s, want a list of messages", key, kindOfValue(v))
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s is an empty list, want messages", key)
+	}
+	chat := make([]trinity.Message, len(list))
+	for i, m := range list {
+		if chat[i], err = message(m); err != nil {
+			return nil, fmt.Errorf("%s[%d]: %w", key, i, err)
+		}
+	}
+	return chat, nil
+}
+
+func message(v any) (trinity.Message, error) {
+	var m trinity.Message
+	fields, ok := v.(map[string]any)
+	if !ok {
+		return m, fmt.Errorf("a message is an object with role and content, got %s", kindOfValue(v))
+	}
+	for key, to := range map[string]*string{"role": &m.Role, "reasoning_content": &m.Reasoning, "tool_call_id": &m.ToolCallID, "name": &m.Name} {
+		if fields[key] == nil {
+			continue
+		}
+		if *to, ok = fields[key].(string); !ok {
+			return m, fmt.Errorf("%s holds %s, want text", key, kindOfValue(fields[key]))
+		}
+	}
+	if m.Role == "" {
+		return m, fmt.Errorf("a message without role: want an object with role and content")
+	}
+	var err error
+	if m.Content, err = content(fields["content"]); err != nil {
+		return m, err
+	}
+	if calls := fields["tool_calls"]; calls != nil {
+		m.ToolCalls, err = asJSON(calls)
+	}
+	return m, err
+}
+
+// content is a message's text, given as such or in parts of type text.
+func content(v any) (string, error) {
+	switch v := v.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return v, nil
+	case []any:
+		var b strings.Builder
+		for i, part := range v {
+			p, _ := part.(map[string]any)
+			text, ok := p["text"].(string)
+			if !ok {
+				return "", fmt.Errorf("content[%d] is no part of type text, and nothing else can be learnt", i)
+			}
+			b.WriteString(text)
+		}
+		return b.String(), nil
+	}
+	return "", fmt.Errorf("content holds %s, want text", kindOfValue(v))
+}
+
+// toolsAt is the row's tool schemas, given as a list or as JSON text; nil when it has none.
+func toolsAt(row *trinity.Task) (json.RawMessage, error) {
+	v, ok := row.Field(row.Format.ToolsKey)
+	if !ok || v == nil || v == "" {
+		return nil, nil
+	}
+	raw, err := asJSON(v)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", row.Format.ToolsKey, err)
+	}
+	return raw, nil
+}
+
+// asJSON is the JSON of a value, or the JSON that a text is.
+func asJSON(v any) (json.RawMessage, error) {
+	if text, ok := v.(string); ok {
+		if !json.Valid([]byte(text)) {
+			return nil, fmt.Errorf("text that is no JSON: %.40q", text)
+		}
+		return json.RawMessage(text), nil
+	}
+	return json.Marshal(v)
+}
+
+func fromText(text string) (any, error) {
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	return numbers(v), nil
+}
+
+// kindOfValue names a value's kind, for errors.
+func kindOfValue(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "text"
+	case bool:
+		return "a boolean"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return "a number"
+}

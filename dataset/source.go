@@ -1,0 +1,110 @@
+package dataset
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Source reads a dataset for offline training: the rows that a selector chooses, formatted, over a number of epochs.
+type Source struct {
+	data   *Dataset
+	sel    trinity.Selector
+	format RowFormatter
+	epochs int
+
+	taken   int64 // rows so far
+	batches int64
+}
+
+type cursor struct {
+	Taken    int64           `json:"taken"`
+	Batches  int64           `json:"batches"`
+	Selector json.RawMessage `json:"selector"`
+}
+
+// NewSource makes a source of as many rows as epochs passes over the data have; epochs ≤ 0 means without end. The selector must be started.
+func NewSource(d *Dataset, sel trinity.Selector, format RowFormatter, epochs int) *Source {
+	return &Source{data: d, sel: sel, format: format, epochs: epochs}
+}
+
+// Total is the number of experiences over all epochs, 0 for a source without end.
+func (s *Source) Total() int { return s.data.Len() * max(0, s.epochs) }
+
+// Take implements [trinity.Source]: it gives n experiences while there are as many left, then the remainder, then io.EOF. A row that cannot be
+// formatted is an error that names its file and line. The published version does not matter.
+func (s *Source) Take(ctx context.Context, n int, _ int64) ([]*trinity.Experience, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if n <= 0 {
+		return nil, fmt.Errorf("a batch of %d experiences was asked for", n)
+	}
+	if s.epochs > 0 {
+		left := int64(s.Total()) - s.taken
+		if left <= 0 {
+			return nil, io.EOF
+		}
+		n = int(min(int64(n), left))
+	}
+	rows, err := s.sel.Next(n)
+	if err != nil {
+		return nil, err
+	}
+	s.taken += int64(n)
+	s.batches++
+	return s.experiences(rows)
+}
+
+// experiences formats the rows of a batch. A row that comes again in it, as at the border of epochs, is told apart by ID.Run.
+func (s *Source) experiences(rows []int) ([]*trinity.Experience, error) {
+	repeats := map[int]int{}
+	out := make([]*trinity.Experience, len(rows))
+	for i, row := range rows {
+		fields, err := s.data.Row(row)
+		if err != nil {
+			return nil, err
+		}
+		e, err := s.format(fields)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.data.Where(row), err)
+		}
+		e.ID = trinity.ExperienceID{Step: s.batches, Task: fmt.Sprintf("%s/%d", s.data.Name(), row), Run: repeats[row]}
+		repeats[row]++
+		out[i] = e
+	}
+	return out, nil
+}
+
+// State implements [trinity.Source].
+func (s *Source) State() (trinity.SourceState, error) {
+	sel, err := s.sel.State()
+	if err != nil {
+		return trinity.SourceState{}, err
+	}
+	c, err := json.Marshal(cursor{Taken: s.taken, Batches: s.batches, Selector: sel})
+	return trinity.SourceState{Cursor: c}, err
+}
+
+// Restore implements [trinity.Source].
+func (s *Source) Restore(state trinity.SourceState) error {
+	if len(state.Pending) > 0 {
+		return errors.New("dataset source: the state holds pending experiences: it is that of an experience buffer, from a run of another mode")
+	}
+	var c cursor
+	if err := json.Unmarshal(state.Cursor, &c); err != nil {
+		return fmt.Errorf("dataset source: state: %w", err)
+	}
+	if c.Taken < 0 {
+		return fmt.Errorf("dataset source: state: %d rows taken, which cannot be", c.Taken)
+	}
+	if err := s.sel.Restore(c.Selector); err != nil {
+		return err
+	}
+	s.taken, s.batches = c.Taken, c.Batches
+	return nil
+}
