@@ -246,6 +246,41 @@ func TestUpdateBetweenSteps(t *testing.T) {
 	}
 }
 
+// TestUpdateRestartsAPromptInProgress replaces the weights after the first of a prompt's chunks.
+func TestUpdateRestartsAPromptInProgress(t *testing.T) {
+	m, other := tiny(t, "llama"), tiny(t, "mistral") // the same shapes
+	question := []int32{21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32}
+	p := trinity.SamplingParams{MaxTokens: 20, IgnoreEOS: true}
+	fresh := start(t, m, Options{})
+	if err := fresh.Update(2, tensors(other)); err != nil {
+		t.Fatal(err)
+	}
+	want := sample(t, fresh, question, p)
+
+	s := start(t, m, Options{PrefillChunk: 5})
+	r, err := s.newRequest(question, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.gate.Lock()
+	if err := s.enqueue(r); err != nil {
+		t.Fatal(err)
+	}
+	s.step()
+	if done := s.prompts.prompts[0].done; done != 5 {
+		t.Fatalf("%d prompt tokens after one step, want 5", done)
+	}
+	err = s.replaceWeights(2, tensors(other))
+	s.gate.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.wait(context.Background(), s)
+	if err != nil || !same(got, want) || got[0].Versions != [2]int64{2, 2} {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+}
+
 func TestFailedUpdateFailsRequestsUntilTheNext(t *testing.T) {
 	m := tiny(t, "llama")
 	s := start(t, m, Options{})

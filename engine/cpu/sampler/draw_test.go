@@ -180,6 +180,19 @@ func TestTruncationKeepsExactlyTheSortedSet(t *testing.T) {
 	}
 }
 
+func TestEveryTopK(t *testing.T) {
+	for _, n := range []int{1, 2, 7, 40} {
+		logits := randomLogits(n, 3)
+		d := newDrawer(n)
+		for k := 1; k <= n+1; k++ {
+			d.draw(logits, &query{temperature: 1, topP: 1, topK: k, penalty: 1})
+			if got := len(d.cut.kept); got != min(k, n) {
+				t.Errorf("top-k %d of %d tokens kept %d", k, n, got)
+			}
+		}
+	}
+}
+
 func TestGreedyTakesTheFirstOfEquals(t *testing.T) {
 	d := newDrawer(5)
 	token, logprob := d.draw([]float32{1, 3, 3, 0, 3}, &query{penalty: 1, topP: 1})

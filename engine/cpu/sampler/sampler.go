@@ -75,6 +75,11 @@ func New(cfg modelfile.Config, opts Options) (*Sampler, error) {
 func (s *Sampler) Update(version int64, tensor func(name string) ([]float32, error)) error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
+	return s.replaceWeights(version, tensor)
+}
+
+// replaceWeights is Update, called with the gate held.
+func (s *Sampler) replaceWeights(version int64, tensor func(name string) ([]float32, error)) error {
 	if s.isClosed() {
 		return fmt.Errorf("sampler: update to version %d: %w", version, ErrClosed)
 	}
