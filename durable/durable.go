@@ -49,21 +49,6 @@ func RemoveLeftovers(parent string) error {
 	return nil
 }
 
-// WriteFile replaces a file: readers see the old or the new content.
-func WriteFile(path string, data []byte) error {
-	temp := filepath.Join(filepath.Dir(path), TempPrefix+filepath.Base(path))
-	if err := os.WriteFile(temp, data, 0o644); err != nil {
-		return err
-	}
-	if err := syncPath(temp); err != nil {
-		return err
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return err
-	}
-	return syncPath(filepath.Dir(path))
-}
-
 // syncTree flushes every file and directory below dir.
 func syncTree(dir string) error {
 	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/trinity-go/trinity/modelfile/internal/durable"
+	"github.com/trinity-go/trinity/durable"
 )
 
 // tokenizerFiles are the files of a Hugging Face directory that a tokenizer reads.

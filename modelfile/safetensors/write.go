@@ -10,7 +10,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/trinity-go/trinity/modelfile/internal/durable"
+	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/modelfile/internal/half"
 )
 

@@ -1,0 +1,70 @@
+package durable
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestReplace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	put := func(text string, fail error) error {
+		return Replace(path, func(w io.Writer) error {
+			_, err := io.WriteString(w, text)
+			return errors.Join(err, fail)
+		})
+	}
+	if err := put("old", nil); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	if err := put("half", broken); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+	if text, _ := os.ReadFile(path); string(text) != "old" {
+		t.Errorf("after a failure the file holds %q", text)
+	}
+	if err := put("new", nil); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := os.ReadFile(path); string(text) != "new" {
+		t.Errorf("the file holds %q", text)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), TempPrefix+"*")); left != nil {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestWriteDirReplacesAsAWhole(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "model")
+	put := func(name string, fail error) error {
+		return WriteDir(dir, func(temp string) error {
+			return errors.Join(os.WriteFile(filepath.Join(temp, name), nil, 0o644), fail)
+		})
+	}
+	if err := put("old", nil); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	if err := put("half", broken); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "old")); err != nil {
+		t.Errorf("a failed write took the old content away: %v", err)
+	}
+	if err := RemoveLeftovers(parent); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(parent, TempPrefix+"*")); left != nil {
+		t.Errorf("left behind: %v", left)
+	}
+	if err := put("new", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "old")); err == nil {
+		t.Error("the old content is still there")
+	}
+}
