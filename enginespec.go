@@ -7,14 +7,13 @@ type EngineSpec struct {
 	ModelPath string   // local directory or GGUF file
 	Init      InitSpec // for a directory that has config.json but no weights
 	LoRA      *LoRASpec
-	RopeTheta float64        // replaces the model's own base; 0 keeps it
-	RopeScale map[string]any // replaces the model's own rope scaling; nil keeps it
 	Seed      uint64
 	DType     string // storage of the weights: "f32" or "bf16"; "" leaves it to the engine
 
 	Train       bool // forward, backward, optimizer
 	Forward     bool // log-probabilities only: Engine.Forward
 	Reference   bool // keep the frozen reference
+	Ahead       bool // training goes on for several steps between publications
 	MicroTokens int  // largest micro-batch, tokens: the engine plans its memory for it
 
 	Sample       bool // sampling
@@ -36,7 +35,6 @@ type LoRASpec struct {
 	Rank          int
 	Alpha         int
 	TargetModules []string // names such as q_proj, or all-linear
-	Exclude       []string
 }
 
 // EngineOpener is the plug-in of an engine type.

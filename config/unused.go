@@ -29,6 +29,7 @@ var unused = []struct{ key, reason string }{
 	{"ignore_validator_suggestions", "there is no GPU memory check"},
 	{"monitor.enable_ray_timeline", "there is no Ray cluster"},
 	{"monitor.shared_run", "explorer and trainer always share one run"},
+	{"log.level", "failed rollouts and metrics are always logged, and nothing else is"},
 	{"log.group_by_node", "one process has one machine"},
 	{"algorithm.optimizer.fused", training},
 	{"algorithm.optimizer.foreach", training},

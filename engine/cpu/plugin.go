@@ -1,0 +1,160 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/sampler"
+	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Engines.Register("cpu", "The embedded engine: forward, backward, AdamW, LoRA and continuous-batching sampling on this machine's CPU, in one process.",
+		func() trinity.EngineOpener { return plugin{} })
+}
+
+type plugin struct{}
+
+// OpenEngine implements trinity.EngineOpener. Trainer and sampler share the cores: they rarely compute at once.
+func (plugin) OpenEngine(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
+	if spec.Train || spec.Forward {
+		return openBoth(ctx, spec)
+	}
+	s, err := openSampler(spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	return nil, s, nil
+}
+
+// openBoth opens the engine, and its sampler if there is to be one.
+func openBoth(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
+	opts := Options{
+		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: loraOptions(spec),
+		MaxTokens: spec.MicroTokens, Reference: spec.Reference, KeepPublished: spec.Ahead, ForwardOnly: !spec.Train,
+	}
+	e, err := Open(opts)
+	if err != nil || !spec.Sample {
+		return e, nil, err
+	}
+	s, err := newSampler(e.cfg, spec, e.pool)
+	if err != nil {
+		return nil, nil, errors.Join(err, e.Close())
+	}
+	e.Attach(s)
+	if err := e.Publish(ctx, 0); err != nil {
+		return nil, nil, errors.Join(err, s.Close(), e.Close())
+	}
+	return e, s, nil
+}
+
+func loraOptions(spec trinity.EngineSpec) *LoRAOptions {
+	l := spec.LoRA
+	if l == nil {
+		return nil
+	}
+	return &LoRAOptions{Rank: l.Rank, Alpha: float64(l.Alpha), TargetModules: l.TargetModules, Seed: spec.Seed, Path: l.Path, BaseModel: spec.ModelPath}
+}
+
+func newSampler(cfg *modelfile.Config, spec trinity.EngineSpec, pool *kernel.Pool) (*sampler.Sampler, error) {
+	opts := sampler.Options{Pool: pool, MaxSequences: spec.MaxSequences, MaxModelLen: spec.MaxModelLen, Decode: spec.Text}
+	if spec.DType == "bf16" {
+		opts.Storage = kernel.BF16
+	}
+	if opts.MaxModelLen == 0 || opts.MaxModelLen > cfg.MaxPositions {
+		opts.MaxModelLen = cfg.MaxPositions
+	}
+	return sampler.New(*cfg, opts)
+}
+
+// soloSampler samples from a model's files, without an engine beside it.
+type soloSampler struct {
+	*sampler.Sampler
+	pool *kernel.Pool
+	cfg  *modelfile.Config
+	base string
+	lora bool
+}
+
+func openSampler(spec trinity.EngineSpec) (*soloSampler, error) {
+	model, err := openModel(Options{ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed})
+	if err != nil {
+		return nil, err
+	}
+	defer model.Close()
+	s := &soloSampler{pool: kernel.NewPool(0), cfg: model.Config, base: spec.ModelPath, lora: spec.LoRA != nil}
+	if s.Sampler, err = newSampler(model.Config, spec, s.pool); err != nil {
+		s.pool.Close()
+		return nil, err
+	}
+	if spec.LoRA != nil && spec.LoRA.Path != "" {
+		err = s.loadAdapter(model, spec.LoRA.Path, 0)
+	} else {
+		err = s.load(model, 0)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// LoadWeights implements trinity.WeightLoader: dir holds a model, or an adapter of the model that was opened.
+func (s *soloSampler) LoadWeights(_ context.Context, dir string, version int64) error {
+	if !s.lora {
+		model, err := modelfile.Open(dir)
+		if err != nil {
+			return err
+		}
+		defer model.Close()
+		return s.load(model, version)
+	}
+	model, err := modelfile.Open(s.base)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	return s.loadAdapter(model, dir, version)
+}
+
+func (s *soloSampler) loadAdapter(model *modelfile.Model, dir string, version int64) error {
+	adapter, err := modelfile.OpenAdapter(dir, s.cfg)
+	if err != nil {
+		return err
+	}
+	defer adapter.Close()
+	return s.load(modelfile.Merge(model, adapter), version)
+}
+
+func (s *soloSampler) load(weights modelfile.Source, version int64) error {
+	var buf []float32
+	return s.Update(version, func(name string) ([]float32, error) {
+		t, err := weights.Tensor(name)
+		if err != nil {
+			return nil, err
+		}
+		if cap(buf) < t.Len() {
+			buf = make([]float32, t.Len())
+		}
+		buf = buf[:t.Len()]
+		return buf, t.Float32(buf)
+	})
+}
+
+// Close implements io.Closer.
+func (s *soloSampler) Close() error {
+	err := s.Sampler.Close()
+	s.pool.Close()
+	return err
+}
+
+// Describe implements trinity.EngineOpener.
+func (plugin) Describe() string {
+	chosen := kernel.Choose()
+	return fmt.Sprintf("kernels %s of %s, %d cores", chosen, strings.Join(kernel.Available(), ", "), runtime.GOMAXPROCS(0))
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/run"
+)
+
+func checkCommand() *cobra.Command {
+	var flags configFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check --config FILE [key=value …]",
+		Short: "Check a configuration and print it with the plan: steps, memory, files; starts nothing",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := flags.load(args)
+			if err != nil {
+				return err
+			}
+			plan, err := cfg.PlanStages(run.Facts)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(struct {
+					Config *config.Config `json:"config"`
+					Plan   *config.Plan   `json:"plan"`
+				}{cfg, plan})
+			}
+			text, err := cfg.YAML()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s", text, plan)
+			return err
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: the effective configuration and the plan")
+	return cmd
+}
+
+func schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON schema of configurations, for editors",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			schema, err := config.JSONSchema()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), string(schema))
+			return err
+		},
+	}
+}

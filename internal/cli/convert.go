@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/run"
+)
+
+func convertCommand() *cobra.Command {
+	var out, dtype string
+	cmd := &cobra.Command{
+		Use:   "convert SOURCE --output DIR",
+		Short: "Write a model as a Hugging Face directory: from GGUF, a checkpoint, or an adapter that is merged",
+		Long: "SOURCE is a GGUF file, a model directory, a global_step_N directory of a run (or anything below it that holds the model), or a PEFT adapter\n" +
+			"directory, which is merged into the base model that it names.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if dtype != "f32" && dtype != "bf16" {
+				return fmt.Errorf("--dtype is %q: want f32 or bf16", dtype)
+			}
+			if _, err := os.Stat(filepath.Join(out, "config.json")); err == nil {
+				return fmt.Errorf("%s holds a model already: choose another --output", out)
+			}
+			if err := convert(modelBelow(args[0]), out, dtype); err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), out)
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "directory to write")
+	cmd.Flags().StringVar(&dtype, "dtype", "bf16", "number type to write: f32 or bf16")
+	if err := cmd.MarkFlagRequired("output"); err != nil {
+		panic(err) // the flag was added above
+	}
+	return cmd
+}
+
+// modelBelow finds the model or adapter directory of a checkpoint.
+func modelBelow(path string) string {
+	for _, sub := range []string{run.AdapterDir, run.ModelDir} {
+		for _, base := range []string{path, filepath.Dir(path)} {
+			if dir := filepath.Join(base, sub); exists(dir) {
+				return dir
+			}
+		}
+	}
+	return path
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func convert(source, out, dtype string) error {
+	base, isAdapter, err := adapterBase(source)
+	if err != nil {
+		return err
+	}
+	if !isAdapter {
+		base = source
+	}
+	model, err := modelfile.Open(base)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	var weights modelfile.Source = model
+	if isAdapter {
+		adapter, err := modelfile.OpenAdapter(source, model.Config)
+		if err != nil {
+			return err
+		}
+		defer adapter.Close()
+		weights = modelfile.Merge(model, adapter)
+	}
+	text, err := run.OpenText(base, run.TextOptions{})
+	if err != nil {
+		return err
+	}
+	err = modelfile.WriteDir(out, model.Config, weights, dtype)
+	if text.Tokenizer != nil {
+		err = errors.Join(err, text.Tokenizer.WriteFiles(out))
+	}
+	return err
+}

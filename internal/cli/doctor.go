@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/run"
+)
+
+// checkup is what doctor finds.
+type checkup struct {
+	Platform  string            `json:"platform"`
+	Cores     int               `json:"cores"`
+	Memory    uint64            `json:"memory_bytes"`
+	Available uint64            `json:"memory_available_bytes"`
+	Disk      uint64            `json:"disk_free_bytes"`
+	HugePages string            `json:"huge_pages"`
+	Engines   map[string]string `json:"engines"`
+	Python    string            `json:"python"`
+	Torch     string            `json:"torch"`
+	GPU       string            `json:"gpu"`
+}
+
+func doctorCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what this machine offers: kernels with measured speed, cores, memory, disk, Python, GPU",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := examine(cmd)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(c)
+			}
+			c.print(cmd.OutOrStdout())
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func examine(cmd *cobra.Command) (*checkup, error) {
+	m := run.Machine()
+	c := &checkup{
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.GOMAXPROCS(0),
+		Memory: m.Memory, Available: m.Available, Disk: m.Disk, HugePages: "unknown", Engines: map[string]string{},
+	}
+	if data, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled"); err == nil {
+		c.HugePages = strings.TrimSpace(string(data))
+	}
+	for _, name := range registry.Engines.Names() {
+		e, err := registry.Engines.Build(name)
+		if err != nil {
+			return nil, err
+		}
+		c.Engines[name] = e.Describe()
+	}
+	c.Python = output(cmd, "python3", "--version")
+	c.Torch = output(cmd, "python3", "-c", "import torch; print(torch.__version__, 'cuda' if torch.cuda.is_available() else 'no cuda')")
+	c.GPU = output(cmd, "nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader")
+	return c, nil
+}
+
+// output is what a program prints, "none" when it is not there or fails.
+func output(cmd *cobra.Command, name string, args ...string) string {
+	c := exec.CommandContext(cmd.Context(), name, args...)
+	c.WaitDelay = time.Second
+	out, err := c.Output()
+	if err != nil {
+		return "none"
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (c *checkup) print(w io.Writer) {
+	const gib = 1 << 30
+	fmt.Fprintf(w, "platform    %s, %d cores\n", c.Platform, c.Cores)
+	fmt.Fprintf(w, "memory      %.1f GiB, %.1f GiB available\n", float64(c.Memory)/gib, float64(c.Available)/gib)
+	fmt.Fprintf(w, "disk        %.1f GiB free here\n", float64(c.Disk)/gib)
+	fmt.Fprintf(w, "huge pages  %s\n", c.HugePages)
+	for name, what := range c.Engines {
+		fmt.Fprintf(w, "engine %s  %s\n", name, strings.ReplaceAll(what, "\n", "\n            "))
+	}
+	fmt.Fprintf(w, "python      %s\n", c.Python)
+	fmt.Fprintf(w, "torch       %s\n", c.Torch)
+	fmt.Fprintf(w, "gpu         %s\n", c.GPU)
+}

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity"
+)
+
+// completion is a line of `generate --json`.
+type completion struct {
+	PromptTokens []int32   `json:"prompt_tokens"`
+	Tokens       []int32   `json:"tokens"`
+	Logprobs     []float32 `json:"logprobs"`
+	Text         string    `json:"text"`
+	FinishReason string    `json:"finish_reason"`
+}
+
+// samplingFlags are the flags of commands that sample.
+type samplingFlags struct {
+	params trinity.SamplingParams
+}
+
+func (f *samplingFlags) add(cmd *cobra.Command, maxTokens int, temperature float32) {
+	p := &f.params
+	cmd.Flags().IntVar(&p.MaxTokens, "max-tokens", maxTokens, "tokens to sample at most")
+	cmd.Flags().Float32Var(&p.Temperature, "temperature", temperature, "sampling temperature; 0 is greedy")
+	cmd.Flags().Float32Var(&p.TopP, "top-p", 1, "nucleus of the distribution")
+	cmd.Flags().IntVar(&p.TopK, "top-k", 0, "number of most likely tokens to sample from; 0 is all")
+	cmd.Flags().Float32Var(&p.MinP, "min-p", 0, "drop tokens below this share of the best token's probability")
+	cmd.Flags().Float32Var(&p.RepetitionPenalty, "repetition-penalty", 1, "divide the logits of tokens already seen")
+	cmd.Flags().StringArrayVar(&p.Stop, "stop", nil, "text that ends a reply (may be repeated)")
+	cmd.Flags().Uint64Var(&p.Seed, "seed", 0, "same seed, same tokens")
+}
+
+func (f *samplingFlags) check() error {
+	p := &f.params
+	switch {
+	case p.MaxTokens < 1:
+		return fmt.Errorf("--max-tokens is %d: want at least 1", p.MaxTokens)
+	case !(p.Temperature >= 0):
+		return fmt.Errorf("--temperature is %v: want 0 or more", p.Temperature)
+	case !(p.TopP > 0 && p.TopP <= 1):
+		return fmt.Errorf("--top-p is %v: want more than 0, at most 1", p.TopP)
+	case !(p.MinP >= 0 && p.MinP < 1):
+		return fmt.Errorf("--min-p is %v: want at least 0, less than 1", p.MinP)
+	case !(p.RepetitionPenalty > 0):
+		return fmt.Errorf("--repetition-penalty is %v: want more than 0", p.RepetitionPenalty)
+	}
+	return nil
+}
+
+func generateCommand() *cobra.Command {
+	var model modelFlags
+	var sampling samplingFlags
+	var prompt, file string
+	var n int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "generate --model PATH (--prompt TEXT | --input FILE)",
+		Short: "Continue prompts",
+		Long: "Continue a prompt, or those of a file of JSON lines: {\"tokens\":[…]}, {\"text\":\"…\"} or {\"messages\":[…]}. A --prompt is asked as a user's\n" +
+			"message when the model has a chat template, else continued as text.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if (prompt == "") == (file == "") {
+				return errors.New("give one of --prompt and --input")
+			}
+			if err := sampling.check(); err != nil {
+				return err
+			}
+			if n < 1 {
+				return fmt.Errorf("--n is %d: want at least 1", n)
+			}
+			sampling.params.N = n
+			ctx, cancel := interruptible(cmd.Context())
+			defer cancel()
+			_, sampler, err := model.open(ctx, trinity.EngineSpec{Sample: true, MaxSequences: n})
+			if err != nil {
+				return err
+			}
+			defer closeSampler(sampler)
+			one := func(in *input) error {
+				tokens, err := in.tokens(model.text, true)
+				if err != nil {
+					return err
+				}
+				p := sampling.params
+				if model.text.Renderer != nil {
+					p.StopTokens = model.text.Renderer.StopTokens()
+				}
+				out, err := sampler.Sample(ctx, trinity.Prompt{Tokens: tokens}, p)
+				if err != nil {
+					return err
+				}
+				return printCompletions(cmd.OutOrStdout(), tokens, out, model.decode, asJSON)
+			}
+			if file != "" {
+				return eachInput(cmd, file, one)
+			}
+			return one(model.ask(prompt))
+		},
+	}
+	model.add(cmd)
+	sampling.add(cmd, 256, 0)
+	cmd.Flags().StringVarP(&prompt, "prompt", "p", "", "prompt")
+	cmd.Flags().StringVarP(&file, "input", "i", "", "file of JSON lines; - is standard input")
+	cmd.Flags().IntVar(&n, "n", 1, "completions of each prompt")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per completion")
+	return cmd
+}
+
+// ask is a prompt given on the command line.
+func (f *modelFlags) ask(prompt string) *input {
+	if f.text.Renderer != nil && f.text.Renderer.HasTemplate() {
+		return &input{Messages: []trinity.Message{{Role: "user", Content: prompt}}}
+	}
+	return &input{Text: &prompt}
+}
+
+// decode is the text of tokens, "" for a model without a tokenizer.
+func (f *modelFlags) decode(tokens []int32) string {
+	if f.text.Renderer == nil {
+		return ""
+	}
+	return f.text.Renderer.Decode(tokens)
+}
+
+func printCompletions(w io.Writer, prompt []int32, out []trinity.Completion, decode func([]int32) string, asJSON bool) error {
+	for _, c := range out {
+		text := decode(c.Tokens)
+		if !asJSON {
+			if _, err := fmt.Fprintln(w, text); err != nil {
+				return err
+			}
+			continue
+		}
+		line := completion{PromptTokens: prompt, Tokens: c.Tokens, Logprobs: c.Logprobs, Text: text, FinishReason: c.FinishReason}
+		if err := json.NewEncoder(w).Encode(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func closeSampler(s trinity.Sampler) {
+	if c, ok := s.(io.Closer); ok {
+		_ = c.Close() // nothing is written through it
+	}
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/run"
+)
+
+// modelFlags are the flags of commands that open a model.
+type modelFlags struct {
+	path string
+	text *run.Text
+}
+
+func (f *modelFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.path, "model", "m", "", "model: directory, GGUF file, PEFT adapter directory, or hub name org/name")
+	if err := cmd.MarkFlagRequired("model"); err != nil {
+		panic(err) // the flag was added above
+	}
+}
+
+// open loads the model for what spec asks, with its tokenizer and template.
+func (f *modelFlags) open(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
+	path, err := run.ResolveModel(ctx, f.path, func(line string) { fmt.Fprintln(os.Stderr, line) })
+	if err != nil {
+		return nil, nil, err
+	}
+	spec.ModelPath = path
+	if base, ok, err := adapterBase(path); err != nil {
+		return nil, nil, err
+	} else if ok {
+		spec.LoRA = &trinity.LoRASpec{Path: path}
+		if spec.ModelPath, err = run.ResolveModel(ctx, base, nil); err != nil {
+			return nil, nil, fmt.Errorf("base model of adapter %s: %w", path, err)
+		}
+	}
+	if f.text, err = run.OpenText(spec.ModelPath, run.TextOptions{}); err != nil {
+		return nil, nil, err
+	}
+	if f.text.Renderer != nil {
+		spec.Text = f.text.Renderer.Decode
+	}
+	opener, err := registry.Engines.Build("cpu")
+	if err != nil {
+		return nil, nil, err
+	}
+	return opener.OpenEngine(ctx, spec)
+}
+
+// adapterBase returns the base model that a PEFT adapter directory names.
+func adapterBase(dir string) (base string, ok bool, err error) {
+	path := filepath.Join(dir, "adapter_config.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", false, nil // not an adapter
+	}
+	var c struct {
+		Base string `json:"base_model_name_or_path"`
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return "", false, fmt.Errorf("%s: %w", path, err)
+	}
+	if c.Base == "" {
+		return "", false, fmt.Errorf("%s names no base_model_name_or_path: write the base model's path there", path)
+	}
+	return c.Base, true, nil
+}
+
+// input is one line of an --input file.
+type input struct {
+	Tokens   []int32           `json:"tokens"`
+	Text     *string           `json:"text"`
+	Messages []trinity.Message `json:"messages"`
+}
+
+// tokens turns the line into token ids; with generate a chat is opened for the assistant's reply.
+func (in *input) tokens(text *run.Text, generate bool) ([]int32, error) {
+	if in.Tokens != nil {
+		return in.Tokens, nil
+	}
+	if in.Text == nil && in.Messages == nil {
+		return nil, errors.New(`want one of "tokens", "text", "messages"`)
+	}
+	if text.Renderer == nil {
+		return nil, errors.New(`the model has no tokenizer, so only "tokens" can be read`)
+	}
+	if in.Text != nil {
+		return text.Renderer.Encode(*in.Text), nil
+	}
+	return text.Renderer.Render(in.Messages, nil, generate)
+}
+
+// maxLine bounds a line of input, in bytes.
+const maxLine = 64 << 20
+
+// eachInput reads JSON lines from a file, "-" being stdin.
+func eachInput(cmd *cobra.Command, path string, do func(in *input) error) error {
+	r := cmd.InOrStdin()
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		r = f
+	}
+	return eachLine(r, path, do)
+}
+
+func eachLine(r io.Reader, path string, do func(in *input) error) error {
+	sc := bufio.NewScanner(r)
+	sc.Buffer(make([]byte, 64<<10), maxLine)
+	line := 0
+	for sc.Scan() {
+		line++
+		if len(sc.Bytes()) == 0 {
+			continue
+		}
+		in := new(input)
+		err := json.Unmarshal(sc.Bytes(), in)
+		if err == nil {
+			err = do(in)
+		}
+		if err != nil {
+			return fmt.Errorf("%s:%d: %w", path, line, err)
+		}
+	}
+	if err := sc.Err(); err != nil {
+		return fmt.Errorf("%s:%d: %w", path, line+1, err)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+// Package cli is the command line: one file per command.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Version is set by the linker for releases.
+var Version = "dev"
+
+// exitError is an error with an exit code of its own. With a nil Err nothing is printed.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// Main runs the command line and returns the exit code.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := New()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		return 0
+	}
+	code := 1
+	var exit *exitError
+	if errors.As(err, &exit) {
+		code = exit.code
+		if exit.err == nil {
+			return code
+		}
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(stderr, "trinity: %s\n", strings.TrimRight(line, "\n"))
+	}
+	return code
+}
+
+// New makes the root command.
+func New() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "trinity",
+		Short:         "Reinforcement fine-tuning of large language models",
+		Long:          "Trinity-Go trains language models by reinforcement: it reads Trinity-RFT's YAML and runs on this machine's CPU without Python.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(
+		runCommand(), checkCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(), pullCommand(), convertCommand(),
+		listCommand(), explainCommand(), logCommand(), doctorCommand(), versionCommand(),
+	)
+	return root
+}
+
+// errInterrupted is the cause of an orderly end by Ctrl-C.
+var errInterrupted = errors.New("interrupted")
+
+// interruptible returns a context that the first SIGINT or SIGTERM cancels with errInterrupted; the second ends the process at once.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+			cancel(errInterrupted)
+		case <-ctx.Done():
+			return
+		}
+		<-signals
+		os.Exit(130)
+	}()
+	return ctx, func() { signal.Stop(signals); cancel(nil) }
+}

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/run"
+)
+
+// configFlags are the flags of commands that read a configuration.
+type configFlags struct {
+	path   string
+	engine string
+}
+
+func (f *configFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.path, "config", "c", "", "configuration file (YAML)")
+	cmd.Flags().StringVar(&f.engine, "engine", "", "engine that trains and samples, in place of what the configuration says: cpu")
+	if err := cmd.MarkFlagRequired("config"); err != nil {
+		panic(err) // the flag was added above
+	}
+}
+
+// load reads the configuration; args are key=value overrides.
+func (f *configFlags) load(args []string) (*config.Config, error) {
+	return config.Load(f.path, config.Options{Overrides: args, Engine: f.engine})
+}
+
+func runCommand() *cobra.Command {
+	var flags configFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "run --config FILE [key=value …]",
+		Short: "Run what a configuration describes, or go on with it where it stopped",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := flags.load(args)
+			if err != nil {
+				return err
+			}
+			for _, w := range cfg.Warnings {
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+			}
+			stop, cancel := interruptible(cmd.Context())
+			defer cancel()
+			say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
+			summary, err := run.Run(cmd.Context(), cfg, run.Options{Stop: stop, Say: say})
+			if asJSON {
+				err = errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(summary))
+			} else if summary != nil {
+				printSummary(cmd.OutOrStdout(), summary)
+			}
+			if errors.Is(err, errInterrupted) {
+				say("interrupted: the same command goes on from the last checkpoint")
+				return &exitError{code: 130}
+			}
+			return err
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the closing summary as JSON")
+	return cmd
+}
+
+// printSummary is the table at the end of a run.
+func printSummary(out io.Writer, s *run.Summary) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nstage\talgorithm\tsteps\treward first → last\tloss first → last\trollout tok/s\ttrain tok/s\tcheckpoint")
+	var model string
+	for _, st := range s.Stages {
+		if st.Skipped {
+			fmt.Fprintf(w, "%s\t\t%d\t(was complete)\t\t\t\t%s\n", st.Name, st.Steps, st.Model)
+		} else {
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", st.Name, st.Algorithm, st.Steps, ends(st.Rewards), ends(st.Losses), count(st.Sampled), count(st.Trained), st.Checkpoint)
+		}
+		model = st.Model
+	}
+	w.Flush()
+	printEvals(out, s)
+	if model != "" {
+		fmt.Fprintf(out, "\ntalk to the model:  trinity chat --model %s\n", model)
+	}
+}
+
+// printEvals shows the first and the last value of each evaluation's accuracy-like metrics.
+func printEvals(out io.Writer, s *run.Summary) {
+	type span struct{ first, last run.Eval }
+	var order []string
+	spans := map[string]*span{}
+	for _, st := range s.Stages {
+		for _, e := range st.Evals {
+			if strings.Contains(e.Name, "length") || strings.Contains(e.Name, "/time/") {
+				continue
+			}
+			if spans[e.Name] == nil {
+				spans[e.Name] = &span{first: e}
+				order = append(order, e.Name)
+			}
+			spans[e.Name].last = e
+		}
+	}
+	if len(order) == 0 {
+		return
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nevaluation\tfirst (step)\tlast (step)")
+	for _, name := range order {
+		sp := spans[name]
+		fmt.Fprintf(w, "%s\t%.3f (%d)\t%.3f (%d)\n", filepath.ToSlash(name), sp.first.Value, sp.first.Step, sp.last.Value, sp.last.Step)
+	}
+	w.Flush()
+}
+
+func ends(v []float64) string {
+	head, tail := run.Ends(v)
+	if math.IsNaN(head) {
+		return "–"
+	}
+	return fmt.Sprintf("%.3f → %.3f", head, tail)
+}
+
+func count(v float64) string {
+	if v == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f", v)
+}

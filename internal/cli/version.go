@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) {
+			fmt.Fprintf(cmd.OutOrStdout(), "trinity %s%s %s/%s %s\n", Version, revision(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+		},
+	}
+}
+
+// revision is the commit that the binary was built from, if the build recorded it.
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return " (" + s.Value[:12] + ")"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,72 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/explorer"
+)
+
+// bench evaluates the base model and every checkpoint, or only the newest.
+func (s *stage) bench(ctx context.Context, opts Options) error {
+	ctx, cancel := withStop(ctx, opts.Stop)
+	defer cancel()
+	evals, err := s.evalTasksets()
+	if err != nil {
+		return err
+	}
+	if err := s.record(0, 0); err != nil {
+		return err
+	}
+	steps, err := s.ckpt.steps()
+	if err != nil {
+		return err
+	}
+	if s.cfg.Explorer.BenchOnLatestCheckpoint && len(steps) > 1 {
+		steps = steps[len(steps)-1:]
+	}
+	if s.cfg.Explorer.EvalOnStartup && !s.cfg.Explorer.BenchOnLatestCheckpoint {
+		if err := s.benchModel(ctx, evals, 0); err != nil {
+			return err
+		}
+	}
+	base := s.modelPath
+	for _, step := range steps {
+		dir := filepath.Join(s.ckpt.path(step), s.modelDir())
+		if _, err := os.Stat(dir); err != nil {
+			return fmt.Errorf("checkpoint %s has no model to evaluate: train with trainer.save_hf_checkpoint: always", s.ckpt.path(step))
+		}
+		if len(s.cfg.Model.LoraConfigs) > 0 {
+			s.cfg.Model.LoraConfigs = []config.Lora{withPath(s.cfg.Model.LoraConfigs[0], dir)}
+		} else {
+			s.modelPath = dir
+		}
+		if err := s.benchModel(ctx, evals, step); err != nil {
+			return err
+		}
+	}
+	s.modelPath = base
+	return nil
+}
+
+func withPath(l config.Lora, dir string) config.Lora {
+	l.Path = dir
+	return l
+}
+
+// benchModel evaluates the model that the stage now points at.
+func (s *stage) benchModel(ctx context.Context, evals []*explorer.Taskset, step int64) (err error) {
+	if err := s.openEngine(ctx, false, true); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.closeEngine()) }()
+	m, err := explorer.Evaluate(ctx, s.runner(), evals, step, "bench/")
+	if err != nil {
+		return fmt.Errorf("evaluating step %d: %w", step, err)
+	}
+	return s.log.role("explorer")(ctx, step, m)
+}

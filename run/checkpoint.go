@@ -1,0 +1,173 @@
+package run
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/durable"
+)
+
+// A run's directory, in Trinity-RFT's layout: global_step_N holds a checkpoint, latest_checkpointed_iteration.txt the newest N.
+const (
+	stepPrefix  = "global_step_"
+	latestFile  = "latest_checkpointed_iteration.txt"
+	stateFile   = "run.json"
+	pendingFile = "pending.jsonl"
+	engineDir   = "engine"
+	// ModelDir and AdapterDir are where a checkpoint keeps what transformers and PEFT load.
+	ModelDir   = "actor/huggingface"
+	AdapterDir = "actor/lora_adapter"
+)
+
+// checkpoints writes and finds the checkpoints of one run.
+type checkpoints struct {
+	dir  string
+	keep int // newest that are kept; 0 means all
+}
+
+// runState is what a checkpoint holds besides the engine's own state.
+type runState struct {
+	Step      int64           `json:"step"`
+	Published int64           `json:"published"`
+	Cursor    json.RawMessage `json:"cursor,omitempty"`
+	Algorithm json.RawMessage `json:"algorithm"` // coefficients that move
+}
+
+// save writes a checkpoint: a kill at any moment leaves the newest one whole.
+func (c *checkpoints) save(state runState, pending []*trinity.Experience, write func(dir string) error) error {
+	err := durable.WriteDir(c.path(state.Step), func(dir string) error {
+		if err := write(dir); err != nil {
+			return err
+		}
+		if err := writeLines(filepath.Join(dir, pendingFile), pending); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, stateFile), encodeJSON(state), 0o644)
+	})
+	if err != nil {
+		return err
+	}
+	if err := durable.WriteFile(filepath.Join(c.dir, latestFile), []byte(strconv.FormatInt(state.Step, 10))); err != nil {
+		return err
+	}
+	return c.prune()
+}
+
+// steps lists the whole checkpoints, oldest first.
+func (c *checkpoints) steps() ([]int64, error) {
+	entries, err := os.ReadDir(c.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var steps []int64
+	for _, e := range entries {
+		n, err := strconv.ParseInt(strings.TrimPrefix(e.Name(), stepPrefix), 10, 64)
+		if err != nil || !strings.HasPrefix(e.Name(), stepPrefix) {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(c.dir, e.Name(), stateFile)); err == nil {
+			steps = append(steps, n)
+		}
+	}
+	slices.Sort(steps)
+	return steps, nil
+}
+
+func (c *checkpoints) path(step int64) string {
+	return filepath.Join(c.dir, stepPrefix+strconv.FormatInt(step, 10))
+}
+
+// latest returns the newest checkpoint's state, directory and pending experiences; ok is false when there is none. What a killed run left half
+// written is removed.
+func (c *checkpoints) latest() (state runState, dir string, pending []*trinity.Experience, ok bool, err error) {
+	if err := durable.RemoveLeftovers(c.dir); err != nil {
+		return state, "", nil, false, err
+	}
+	steps, err := c.steps()
+	if err != nil || len(steps) == 0 {
+		return state, "", nil, false, err
+	}
+	dir = c.path(steps[len(steps)-1])
+	data, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if err != nil {
+		return state, "", nil, false, err
+	}
+	if err := json.Unmarshal(data, &state); err != nil {
+		return state, "", nil, false, fmt.Errorf("%s: %w", filepath.Join(dir, stateFile), err)
+	}
+	pending, err = readLines(filepath.Join(dir, pendingFile))
+	return state, dir, pending, err == nil, err
+}
+
+// prune removes all but the newest.
+func (c *checkpoints) prune() error {
+	steps, err := c.steps()
+	if err != nil || c.keep <= 0 {
+		return err
+	}
+	for len(steps) > c.keep {
+		if err := os.RemoveAll(c.path(steps[0])); err != nil {
+			return err
+		}
+		steps = steps[1:]
+	}
+	return nil
+}
+
+func writeLines(path string, exps []*trinity.Experience) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(f)
+	enc := json.NewEncoder(w)
+	for _, e := range exps {
+		if err := enc.Encode(e); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	return errors.Join(w.Flush(), f.Close())
+}
+
+func readLines(path string) ([]*trinity.Experience, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var out []*trinity.Experience
+	dec := json.NewDecoder(bufio.NewReader(f))
+	for {
+		e := new(trinity.Experience)
+		err := dec.Decode(e)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s, experience %d: %w", path, len(out), err)
+		}
+		out = append(out, e)
+	}
+}
+
+// encodeJSON is for the small records of this package, which always encode.
+func encodeJSON(v any) []byte {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		panic(err)
+	}
+	return append(data, '\n')
+}

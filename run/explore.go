@@ -1,0 +1,101 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/synchronizer"
+	"github.com/trinity-go/trinity/trainer"
+)
+
+// pollInterval is the time between looks at files that another process writes.
+const pollInterval = 500 * time.Millisecond
+
+// explore rolls out for a trainer of another process: experiences go to a file, weights come as checkpoints.
+func (s *stage) explore(ctx context.Context, opts Options) error {
+	ctx, cancel := withStop(ctx, opts.Stop)
+	defer cancel()
+	ex, err := s.newExplorer()
+	if err != nil {
+		return err
+	}
+	if err := s.openEngine(ctx, false, true); err != nil {
+		return err
+	}
+	loader, ok := s.sampler.(trinity.WeightLoader)
+	if !ok {
+		return fmt.Errorf("engine %s cannot take weights from a checkpoint, which mode explore needs", s.cfg.SampleEngine())
+	}
+	file, err := s.experienceFile()
+	if err != nil {
+		return err
+	}
+	cursor, err := file.Resume()
+	if err != nil {
+		return err
+	}
+	if err := ex.Restore(cursor); err != nil {
+		return err
+	}
+	if err := s.record(ex.Step(), ex.TotalSteps); err != nil {
+		return err
+	}
+	ex.Buffer, ex.Sync = file, s.checkpointSync()
+	ex.Sync.(*synchronizer.Checkpoint).Load = loader.LoadWeights
+	ex.Runner, ex.Log, ex.Warn = s.runner(), s.log.role("explorer"), s.log.warn
+	return ex.Run(ctx)
+}
+
+// trainOnline trains on what an explorer of another process writes.
+func (s *stage) trainOnline(ctx context.Context, opts Options) error {
+	file, err := s.experienceFile()
+	if err != nil {
+		return err
+	}
+	tr := s.newTrainer(file)
+	tr.TotalSteps = int64(value(0, s.cfg.Buffer.TotalSteps, s.cfg.Trainer.TotalSteps))
+	tr.Schedule = s.schedule(tr.TotalSteps)
+	sync := s.checkpointSync()
+	sync.Write = s.writeModel
+	if err := sync.TrainerStarts(); err != nil {
+		return err
+	}
+	defer sync.TrainerDone()
+	tr.Publish = sync.Publish
+	return s.runTrainer(ctx, opts, tr, file)
+}
+
+// runTrainer opens the engine, resumes and trains.
+func (s *stage) runTrainer(ctx context.Context, opts Options, tr *trainer.Trainer, source trinity.Source) error {
+	if err := s.openEngine(ctx, true, false); err != nil {
+		return err
+	}
+	tr.Engine = s.engine
+	if err := s.resume(ctx, tr, source); err != nil {
+		return err
+	}
+	stop, cancel := withStop(ctx, opts.Stop)
+	defer cancel()
+	return tr.Run(ctx, stop)
+}
+
+// experienceFile is the file between explorer and trainer of different processes.
+func (s *stage) experienceFile() (*buffer.File, error) {
+	path, timeout := filepath.Join(s.cfg.Buffer.CacheDir, "experience_buffer.jsonl"), 1800.0
+	if b := s.cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil {
+		path, timeout = first(b.Path, path), b.MaxReadTimeout
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	return buffer.NewFile(path, seconds(timeout), pollInterval), nil
+}
+
+func (s *stage) checkpointSync() *synchronizer.Checkpoint {
+	return &synchronizer.Checkpoint{Dir: s.cfg.CheckpointJobDir, Timeout: seconds(s.cfg.Synchronizer.SyncTimeout), Poll: pollInterval}
+}

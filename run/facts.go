@@ -1,0 +1,92 @@
+package run
+
+import (
+	"os"
+	"runtime"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/hub"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// Facts looks up what a plan needs: sizes of local models and datasets, and this machine. It fetches and writes nothing; a model or dataset
+// that is only a hub name is listed as to be fetched.
+func Facts(cfg *config.Config) (config.Facts, error) {
+	f := config.Facts{
+		Machine: config.Machine{Cores: runtime.GOMAXPROCS(0), Memory: int64(Machine().Available)},
+		Rows:    map[string]int{}, Fetch: map[string]string{},
+	}
+	if path, ok := local(cfg.Model.ModelPath, "model.model_path", false, f.Fetch); ok {
+		m, err := readConfig(path)
+		if err != nil {
+			return f, err
+		}
+		if f.Model, err = modelFacts(m, cfg.Model.LoraConfigs); err != nil {
+			return f, err
+		}
+	}
+	rows := func(key, path, split, subset string) error {
+		if path == "" {
+			return nil // config says what is missing
+		}
+		path, ok := local(path, key+".path", true, f.Fetch)
+		if !ok {
+			return nil
+		}
+		d, err := dataset.Open(path, dataset.Options{Split: split, Subset: subset})
+		if err != nil {
+			return err
+		}
+		f.Rows[key] = d.Len()
+		return nil
+	}
+	for _, t := range cfg.Tasksets() {
+		if err := rows(t.Key, t.Path, t.Split, t.SubsetName); err != nil {
+			return f, err
+		}
+	}
+	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil && b.SchemaType != "experience" {
+		if err := rows("buffer.trainer_input.experience_buffer", b.Path, b.Split, b.SubsetName); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// local returns the path of what is on this machine; what is not is noted as to be fetched.
+func local(name, key string, isDataset bool, fetch map[string]string) (string, bool) {
+	if _, err := os.Stat(name); err == nil {
+		return name, true
+	}
+	hubName := name
+	if isDataset {
+		hubName = datasetName(name)
+	}
+	if dir, ok := hub.Cached(hubName); ok {
+		return dir, true
+	}
+	fetch[key] = name
+	return "", false
+}
+
+func modelFacts(m *modelfile.Config, loras []config.Lora) (config.ModelFacts, error) {
+	f := config.ModelFacts{
+		Known: true, Parameters: m.Parameters(), Layers: m.NumLayers, Hidden: m.HiddenSize, Intermediate: m.IntermediateSize, Vocab: m.VocabSize,
+		Heads: m.NumHeads, KVHeads: m.NumKVHeads, HeadDim: m.HeadDim,
+	}
+	if len(loras) == 0 {
+		return f, nil
+	}
+	one := modelfile.LoRA{Rank: 1, Alpha: 1, TargetModules: loras[0].TargetModules}
+	specs, err := one.Tensors(m)
+	if err != nil {
+		return f, err
+	}
+	for i := 0; i < len(specs); i += 2 { // A [1, in], B [out, 1]
+		f.LinearInputs += int64(specs[i].Shape[1])
+		f.LinearOutputs += int64(specs[i+1].Shape[0])
+		f.LinearCount++
+	}
+	return f, nil
+}

@@ -1,0 +1,74 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+// recorder sends records to every monitor and keeps the few numbers that the closing table shows.
+type recorder struct {
+	monitors []trinity.Monitor
+	failures *os.File // one line per failed rollout
+
+	mu      sync.Mutex
+	summary StageSummary
+}
+
+// newRecorder opens the log of failed rollouts in dir.
+func newRecorder(dir string, monitors []trinity.Monitor) (*recorder, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "failed_rollouts.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return &recorder{monitors: monitors, failures: f}, nil
+}
+
+// role returns the function by which one role logs.
+func (r *recorder) role(role string) func(context.Context, int64, trinity.Metrics) error {
+	return func(ctx context.Context, step int64, m trinity.Metrics) error {
+		rec := trinity.Record{Step: step, Role: role, Time: time.Now(), Metrics: m}
+		r.mu.Lock()
+		r.summary.add(rec)
+		r.mu.Unlock()
+		var errs []error
+		for _, mon := range r.monitors {
+			if err := mon.Log(ctx, rec); err != nil {
+				errs = append(errs, fmt.Errorf("monitor %T: %w", mon, err))
+			}
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// checkpoint notes the newest checkpoint, and the model in it if there is one.
+func (r *recorder) checkpoint(step int64, dir, model string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.summary.Checkpoint, r.summary.Steps = dir, step
+	if _, err := os.Stat(model); err == nil {
+		r.summary.Model = model
+	}
+}
+
+// warn notes a failed rollout.
+func (r *recorder) warn(err error) {
+	fmt.Fprintf(r.failures, "%s %v\n", time.Now().Format(time.RFC3339), err)
+}
+
+func (r *recorder) close() error {
+	errs := []error{r.failures.Close()}
+	for _, m := range r.monitors {
+		errs = append(errs, m.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,151 @@
+// Package run wires a configuration into explorer, trainer, buffer and synchronizer, and runs it: modes, stages, checkpoints, resume.
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/monitor"
+)
+
+// Options are what a run needs besides its configuration.
+type Options struct {
+	// Stop, when cancelled, ends the run after the training step at hand, with a checkpoint.
+	Stop context.Context
+	// Say receives lines for people.
+	Say func(string)
+}
+
+// Summary is what a run did.
+type Summary struct {
+	Stages []StageSummary `json:"stages"`
+}
+
+// doneFile marks a finished stage; it holds the directory that the next stage starts from.
+const doneFile = "stage_done.json"
+
+type stageDone struct {
+	Model string `json:"model"`
+	Steps int64  `json:"steps"`
+}
+
+// Run runs all stages that are not finished yet. The error is the cause of opts.Stop when that ended it.
+func Run(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error) {
+	summary := &Summary{}
+	if len(cfg.Stages) == 0 {
+		err := summary.run(ctx, cfg, opts)
+		return summary, err
+	}
+	modelPath := cfg.Model.ModelPath
+	for i := range cfg.Stages {
+		stageCfg, err := cfg.Stage(i)
+		if err != nil {
+			return summary, err
+		}
+		stageCfg.Model.ModelPath = modelPath
+		done, err := finished(stageCfg.CheckpointJobDir)
+		if err != nil {
+			return summary, err
+		}
+		if done != nil {
+			summary.Stages = append(summary.Stages, StageSummary{Name: cfg.Stages[i].StageName, Mode: stageCfg.Mode, Steps: done.Steps, Model: done.Model, Skipped: true})
+		} else if err := summary.run(ctx, stageCfg, opts); err != nil {
+			return summary, fmt.Errorf("stage %s: %w", cfg.Stages[i].StageName, err)
+		}
+		last := &summary.Stages[len(summary.Stages)-1]
+		last.Name = cfg.Stages[i].StageName
+		if last.Model != "" {
+			modelPath = last.Model
+		}
+		if err := durable.WriteFile(filepath.Join(stageCfg.CheckpointJobDir, doneFile), encodeJSON(stageDone{Model: last.Model, Steps: last.Steps})); err != nil {
+			return summary, err
+		}
+	}
+	return summary, nil
+}
+
+// finished reads the mark of a finished stage; nil means that it is not.
+func finished(dir string) (*stageDone, error) {
+	data, err := os.ReadFile(filepath.Join(dir, doneFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var d stageDone
+	if err := json.Unmarshal(data, &d); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, doneFile), err)
+	}
+	return &d, nil
+}
+
+// run runs one stage and appends what it did.
+func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
+	if err := freshDir(cfg); err != nil {
+		return err
+	}
+	unlock, err := lockDir(cfg.CheckpointJobDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	s, err := open(ctx, cfg, opts.Say)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	sum.Stages = append(sum.Stages, StageSummary{})
+	defer func() {
+		if s.log != nil {
+			s.log.summary.Name, s.log.summary.Mode, s.log.summary.Algorithm = cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType
+			sum.Stages[len(sum.Stages)-1] = s.log.summary
+		}
+	}()
+	switch cfg.Mode {
+	case "both":
+		return s.both(ctx, opts)
+	case "train":
+		return s.train(ctx, opts)
+	case "explore":
+		return s.explore(ctx, opts)
+	case "bench":
+		return s.bench(ctx, opts)
+	}
+	return fmt.Errorf("mode %s is not part of this version", cfg.Mode)
+}
+
+// freshDir gives a run that must not continue a directory of its own.
+func freshDir(cfg *config.Config) error {
+	entries, err := os.ReadDir(cfg.CheckpointJobDir)
+	if err == nil && len(entries) > 0 && !cfg.ContinueFromCheckpoint {
+		stamp := time.Now().Format("20060102150405")
+		cfg.Name += "_" + stamp
+		cfg.CheckpointJobDir += "_" + stamp
+		cfg.Buffer.CacheDir = filepath.Join(cfg.CheckpointJobDir, "buffer")
+		cfg.Monitor.CacheDir = filepath.Join(cfg.CheckpointJobDir, "monitor")
+		cfg.Log.SaveDir = filepath.Join(cfg.CheckpointJobDir, "log")
+	}
+	return os.MkdirAll(cfg.CheckpointJobDir, 0o755)
+}
+
+// record opens the monitors; records after fromStep, of a run that was killed, are dropped.
+func (s *stage) record(fromStep int64, total int64) error {
+	cfg := s.cfg
+	mons, err := monitor.Open(cfg.Monitor.MonitorType, cfg.Monitor.MonitorArgs, monitor.Run{
+		Dir: cfg.Monitor.CacheDir, Project: cfg.Project, Group: cfg.Group, Name: cfg.Name, FromStep: fromStep, TotalSteps: total,
+	})
+	if err != nil {
+		return err
+	}
+	s.log, err = newRecorder(cfg.Log.SaveDir, mons)
+	return err
+}

@@ -1,0 +1,226 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/algorithm"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/explorer"
+	"github.com/trinity-go/trinity/hub"
+	"github.com/trinity-go/trinity/pipeline"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// stage is one stage of a run, wired.
+type stage struct {
+	cfg       *config.Config
+	modelPath string // local
+	algorithm *algorithm.Algorithm
+	groupSize int
+	text      *Text
+	log       *recorder
+	ckpt      checkpoints
+
+	engine  trinity.Engine
+	sampler trinity.Sampler
+}
+
+// open reads the model's text side and resolves the algorithm; it loads no weights.
+func open(ctx context.Context, cfg *config.Config, say func(string)) (*stage, error) {
+	s := &stage{cfg: cfg, ckpt: checkpoints{dir: cfg.CheckpointJobDir, keep: cfg.Trainer.MaxCheckpointsToKeep}}
+	var err error
+	if s.modelPath, err = ResolveModel(ctx, cfg.Model.ModelPath, say); err != nil {
+		return nil, err
+	}
+	template := cfg.Model.CustomChatTemplate
+	if template == "" && cfg.Model.ChatTemplatePath != "" {
+		data, err := os.ReadFile(cfg.Model.ChatTemplatePath)
+		if err != nil {
+			return nil, fmt.Errorf("model.chat_template_path: %w", err)
+		}
+		template = string(data)
+	}
+	kwargs := map[string]any{}
+	if cfg.Model.EnableThinking != nil {
+		kwargs["enable_thinking"] = *cfg.Model.EnableThinking
+	}
+	if s.text, err = OpenText(s.modelPath, TextOptions{ChatTemplate: template, Kwargs: kwargs}); err != nil {
+		return nil, err
+	}
+	if s.text.Tokenizer == nil {
+		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", s.modelPath)
+	}
+	if s.algorithm, err = buildAlgorithm(&cfg.Algorithm); err != nil {
+		return nil, err
+	}
+	s.groupSize = cfg.GroupSize()
+	return s, nil
+}
+
+func buildAlgorithm(a *config.Algorithm) (*algorithm.Algorithm, error) {
+	spec := algorithm.Spec{
+		Type:        a.AlgorithmType,
+		AdvantageFn: a.AdvantageFn, AdvantageArgs: a.AdvantageFnArgs,
+		PolicyLossFn: a.PolicyLossFn, PolicyLossArgs: a.PolicyLossFnArgs,
+		KLPenaltyFn: a.KLPenaltyFn, KLPenaltyArgs: a.KLPenaltyFnArgs,
+		KLLossFn: a.KLLossFn, KLLossArgs: a.KLLossFnArgs,
+		EntropyLossFn: a.EntropyLossFn, EntropyLossArgs: a.EntropyLossFnArgs,
+		SampleStrategy: a.SampleStrategy, SampleStrategyArgs: a.SampleStrategyArgs,
+	}
+	if a.LossAggMode != "" {
+		spec.LossAggMode = &a.LossAggMode
+	}
+	return algorithm.New(spec)
+}
+
+// openEngine loads the weights.
+func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
+	cfg := s.cfg
+	opener, err := registry.Engines.Build(cfg.TrainEngine())
+	if err != nil {
+		return err
+	}
+	spec := trinity.EngineSpec{
+		ModelPath: s.modelPath, Seed: uint64(cfg.Seed), LoRA: loraSpec(cfg.Model.LoraConfigs),
+		Init:  trinity.InitSpec{Seed: uint64(cfg.InitSeed()), Style: cfg.Model.Init.Style},
+		Train: train, Reference: train && s.algorithm.NeedsReference, MicroTokens: *cfg.Trainer.MaxTokenLenPerGPU,
+		Ahead:  cfg.Synchronizer.SyncInterval > 1,
+		Sample: sample, MaxSequences: s.inFlight(), MaxModelLen: value(0, cfg.Model.MaxModelLen), Text: s.text.Renderer.Decode,
+	}
+	s.engine, s.sampler, err = opener.OpenEngine(ctx, spec)
+	if err != nil {
+		return fmt.Errorf("opening model %s: %w", s.modelPath, err)
+	}
+	return nil
+}
+
+func loraSpec(configs []config.Lora) *trinity.LoRASpec {
+	if len(configs) == 0 {
+		return nil
+	}
+	c := configs[0]
+	return &trinity.LoRASpec{Path: c.Path, Rank: c.LoraRank, Alpha: c.LoraAlpha, TargetModules: c.TargetModules}
+}
+
+// inFlight is how many rollouts run at once: each runner works on one group.
+func (s *stage) inFlight() int {
+	e := &s.cfg.Explorer
+	return e.RunnerPerModel * e.RolloutModel.EngineNum * max(1, s.groupSize)
+}
+
+// runner makes what runs groups of rollouts.
+func (s *stage) runner() *explorer.Runner {
+	m := &s.cfg.Model
+	return &explorer.Runner{
+		Seed: uint64(s.cfg.Seed), InFlight: s.inFlight(), MaxRetries: s.cfg.Explorer.MaxRetryTimes,
+		Timeout: seconds(s.cfg.Explorer.MaxTimeout),
+		NewModel: func(task *trinity.Task) *trinity.Model {
+			return &trinity.Model{
+				Sampler: s.sampler, Renderer: s.text.Renderer, Params: task.Sampling,
+				MaxPromptLen: value(0, m.MaxPromptTokens), MaxModelLen: value(0, m.MaxModelLen), TruncatePrompt: m.EnablePromptTruncation,
+			}
+		},
+	}
+}
+
+// pipeline makes the operators and the advantage.
+func (s *stage) pipeline() (*pipeline.Pipeline, error) {
+	p := &pipeline.Pipeline{Advantage: s.algorithm.Advantage}
+	for _, o := range s.cfg.DataProcessor.ExperiencePipeline.Operators {
+		op, err := registry.Operators.Build(o.Name, o.Args)
+		if err != nil {
+			return nil, err
+		}
+		p.Operators = append(p.Operators, op)
+	}
+	return p, nil
+}
+
+// evalTasksets opens all evaluation tasksets.
+func (s *stage) evalTasksets() ([]*explorer.Taskset, error) {
+	var out []*explorer.Taskset
+	for i := range s.cfg.Buffer.ExplorerInput.EvalTasksets {
+		ts, err := s.taskset(&s.cfg.Buffer.ExplorerInput.EvalTasksets[i], true)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ts)
+	}
+	return out, nil
+}
+
+// offline opens the trainer's dataset of demonstrations.
+func (s *stage) offline() (*dataset.Source, error) {
+	b := s.cfg.Buffer.TrainerInput.ExperienceBuffer
+	data, err := dataset.Open(b.Path, dataset.Options{Split: b.Split, Subset: b.SubsetName, Resolve: s.resolveDataset})
+	if err != nil {
+		return nil, err
+	}
+	sel, err := selector(&b.DataSelector, data)
+	if err != nil {
+		return nil, err
+	}
+	format, err := dataset.Formatter(s.algorithm.Def.Schema, dataset.Format{
+		TaskFormat: taskFormat(&b.Format), PromptType: b.Format.PromptType, AllTurns: b.Format.EnableConcatenatedMultiTurn,
+	}, s.text.Renderer)
+	if err != nil {
+		return nil, err
+	}
+	return dataset.NewSource(data, sel, format, value(s.cfg.Buffer.TotalEpochs, b.TotalEpochs)), nil
+}
+
+func (s *stage) resolveDataset(name string) (string, error) {
+	if !hub.IsName(datasetName(name)) {
+		return "", fmt.Errorf("dataset %s: no such file or directory", name)
+	}
+	return hub.Pull(context.Background(), datasetName(name), hub.Options{})
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// writeModel writes what transformers or PEFT loads, tokenizer files included, into dir.
+func (s *stage) writeModel(ctx context.Context, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := s.engine.SaveModel(ctx, dir); err != nil {
+		return err
+	}
+	return s.text.Tokenizer.WriteFiles(dir)
+}
+
+// modelDir is where in a checkpoint the model or the adapter is.
+func (s *stage) modelDir() string {
+	if len(s.cfg.Model.LoraConfigs) > 0 {
+		return AdapterDir
+	}
+	return ModelDir
+}
+
+// close frees the engine and the monitors.
+func (s *stage) close() error {
+	err := s.closeEngine()
+	if s.log != nil {
+		err = errors.Join(err, s.log.close())
+	}
+	return err
+}
+
+func (s *stage) closeEngine() error {
+	var errs []error
+	if c, ok := s.sampler.(io.Closer); ok {
+		errs = append(errs, c.Close())
+	}
+	if s.engine != nil {
+		errs = append(errs, s.engine.Close())
+	}
+	s.engine, s.sampler = nil, nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,81 @@
+package run
+
+import (
+	"math"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+)
+
+// StageSummary is what a stage did, for the closing table.
+type StageSummary struct {
+	Name       string    `json:"name"`
+	Mode       string    `json:"mode"`
+	Algorithm  string    `json:"algorithm"`
+	Steps      int64     `json:"steps"`   // trained or, without a trainer, explored
+	Rewards    []float64 `json:"rewards"` // mean reward of each explored step of this process
+	Losses     []float64 `json:"losses"`  // of each trained step
+	Sampled    float64   `json:"rollout_tokens_per_second"`
+	Trained    float64   `json:"train_tokens_per_second"`
+	Evals      []Eval    `json:"evaluations"`
+	Checkpoint string    `json:"checkpoint"` // directory of the newest one
+	Model      string    `json:"model"`      // directory that `trinity chat` opens; empty when none was written
+	Skipped    bool      `json:"skipped"`    // it was already complete
+
+	rollout, train rate
+}
+
+// Eval is one evaluation of one taskset metric.
+type Eval struct {
+	Step  int64   `json:"step"`
+	Name  string  `json:"name"` // e.g. eval/held_out/accuracy/mean@1
+	Value float64 `json:"value"`
+}
+
+// rate is tokens over seconds.
+type rate struct{ tokens, seconds float64 }
+
+func (r rate) perSecond() float64 {
+	if r.seconds == 0 {
+		return 0
+	}
+	return r.tokens / r.seconds
+}
+
+func (s *StageSummary) add(r trinity.Record) {
+	m := r.Metrics
+	if v, ok := m["rollout/reward/mean"]; ok {
+		s.Rewards = append(s.Rewards, v)
+	}
+	if v, ok := m["actor/final_loss"]; ok {
+		s.Losses = append(s.Losses, v)
+	}
+	if t, ok := m["time/explore_step"]; ok {
+		s.rollout.tokens += m["rollout/tokens_per_second"] * t
+		s.rollout.seconds += t
+	}
+	if t, ok := m["time/train_step"]; ok {
+		s.train.tokens += m["perf/throughput"] * t
+		s.train.seconds += t
+	}
+	for name, v := range m {
+		if strings.Contains(name, "/mean@") {
+			s.Evals = append(s.Evals, Eval{Step: r.Step, Name: name, Value: v})
+		}
+	}
+	s.Steps = max(s.Steps, r.Step)
+	s.Sampled, s.Trained = s.rollout.perSecond(), s.train.perSecond()
+}
+
+// Ends returns the mean of the first and of the last tenth (at least one, at most ten) of the values.
+func Ends(v []float64) (head, tail float64) {
+	if len(v) == 0 {
+		return math.NaN(), math.NaN()
+	}
+	n := min(10, max(1, len(v)/10))
+	for i := range n {
+		head += v[i] / float64(n)
+		tail += v[len(v)-1-i] / float64(n)
+	}
+	return head, tail
+}

@@ -1,0 +1,121 @@
+package run
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/explorer"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// taskset opens one taskset of the configuration with its workflow and reward.
+func (s *stage) taskset(ts *config.Taskset, eval bool) (*explorer.Taskset, error) {
+	data, err := dataset.Open(ts.Path, dataset.Options{Split: ts.Split, Subset: ts.SubsetName, Resolve: s.resolveDataset})
+	if err != nil {
+		return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
+	}
+	out := &explorer.Taskset{Data: data, Template: s.template(ts, eval)}
+	if !eval {
+		if out.Selector, err = selector(&ts.DataSelector, data); err != nil {
+			return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
+		}
+	}
+	if out.Workflow, err = workflow(&out.Template); err != nil {
+		return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
+	}
+	return out, nil
+}
+
+// template is what all tasks of a taskset have in common.
+func (s *stage) template(ts *config.Taskset, eval bool) trinity.Task {
+	in := &s.cfg.Buffer.ExplorerInput
+	t := trinity.Task{
+		Taskset: ts.Name, Eval: eval, GroupSize: s.groupSize,
+		Workflow: first(ts.DefaultWorkflowType, in.DefaultWorkflowType), WorkflowArgs: ts.WorkflowArgs,
+		Reward: first(ts.DefaultRewardFnType, in.DefaultRewardFnType), RewardArgs: ts.RewardFnArgs,
+		Format: taskFormat(&ts.Format), Sampling: s.sampling(&ts.RolloutArgs),
+	}
+	if eval {
+		t.GroupSize = ts.RepeatTimes
+		t.Workflow = first(ts.DefaultWorkflowType, in.DefaultEvalWorkflowType, in.DefaultWorkflowType)
+	}
+	return t
+}
+
+func taskFormat(f *config.Format) trinity.TaskFormat {
+	return trinity.TaskFormat{
+		PromptKey: f.PromptKey, ResponseKey: f.ResponseKey, SystemPromptKey: f.SystemPromptKey, SystemPrompt: f.SystemPrompt,
+		MessagesKey: f.MessagesKey, ToolsKey: f.ToolsKey, ReplyPrefix: f.ReplyPrefix, ChosenKey: f.ChosenKey, RejectedKey: f.RejectedKey,
+	}
+}
+
+// sampling is the taskset's rollout arguments over the rollout model's over the model's.
+func (s *stage) sampling(a *config.RolloutArgs) trinity.SamplingParams {
+	r, m := &s.cfg.Explorer.RolloutModel, &s.cfg.Model
+	return trinity.SamplingParams{
+		Temperature:       float32(value(m.Temperature, r.Temperature, a.Temperature)),
+		TopP:              float32(value(m.TopP, r.TopP, a.TopP)),
+		TopK:              value(m.TopK, r.TopK, a.TopK),
+		RepetitionPenalty: float32(value(m.RepetitionPenalty, r.RepetitionPenalty)),
+		MaxTokens:         value(value(0, m.MaxResponseTokens), r.MaxResponseTokens, a.MaxTokens),
+		MinTokens:         value(m.MinResponseTokens, r.MinResponseTokens),
+		IgnoreEOS:         r.IgnoreEos,
+	}
+}
+
+// workflow builds the task's workflow with its reward function.
+func workflow(t *trinity.Task) (trinity.Workflow, error) {
+	if t.Workflow == "" {
+		return nil, fmt.Errorf("names no workflow: set default_workflow_type")
+	}
+	w, err := registry.Workflows.Build(t.Workflow, t.WorkflowArgs)
+	if err != nil {
+		return nil, err
+	}
+	user, ok := w.(trinity.RewardUser)
+	if !ok {
+		return w, nil
+	}
+	name := first(t.Reward, user.DefaultReward())
+	if name == "" {
+		return nil, fmt.Errorf("workflow %s needs a reward function: set default_reward_fn_type", t.Workflow)
+	}
+	reward, err := registry.Rewards.Build(name, t.RewardArgs)
+	if err != nil {
+		return nil, err
+	}
+	return user.WithReward(reward), nil
+}
+
+func selector(c *config.DataSelector, data trinity.Dataset) (trinity.Selector, error) {
+	args := map[string]any{"seed": c.Seed, "feature_keys": c.FeatureKeys}
+	maps.Copy(args, c.Kwargs)
+	sel, err := registry.Selectors.Build(c.SelectorType, args)
+	if err != nil {
+		return nil, err
+	}
+	return sel, sel.Start(data)
+}
+
+// first returns the first text that is not empty.
+func first(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// value returns the last override that is set, else v.
+func value[T any](v T, overrides ...*T) T {
+	for _, o := range overrides {
+		if o != nil {
+			v = *o
+		}
+	}
+	return v
+}

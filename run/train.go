@@ -1,0 +1,221 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/explorer"
+	"github.com/trinity-go/trinity/synchronizer"
+	"github.com/trinity-go/trinity/trainer"
+)
+
+// both explores and trains in one process.
+func (s *stage) both(ctx context.Context, opts Options) error {
+	cfg := s.cfg
+	ex, err := s.newExplorer()
+	if err != nil {
+		return err
+	}
+	queue := buffer.NewQueue(s.capacity())
+	ex.Buffer = queue
+	tr := s.newTrainer(queue)
+	tr.TotalSteps = int64(value(s.trainSteps(ex.TotalSteps), cfg.Trainer.TotalSteps))
+	tr.Schedule = s.schedule(tr.TotalSteps)
+	if err := s.openEngine(ctx, true, true); err != nil {
+		return err
+	}
+	tr.Engine = s.engine
+	if err := s.resume(ctx, tr, queue); err != nil {
+		return err
+	}
+	state, err := queue.State()
+	if err != nil {
+		return err
+	}
+	if err := ex.Restore(state.Cursor); err != nil {
+		return err
+	}
+	sync := synchronizer.NewMemory(tr.Published(), seconds(cfg.Synchronizer.SyncTimeout), s.engine.Publish)
+	ex.Sync, tr.Publish = sync, sync.Publish
+	ex.Runner, ex.Log, ex.Warn = s.runner(), s.log.role("explorer"), s.log.warn
+	return s.together(ctx, opts.Stop, ex, tr, sync, queue)
+}
+
+// together runs both loops. When one ends well the other is let come to its own end; when one fails the other is cancelled.
+func (s *stage) together(ctx, stop context.Context, ex *explorer.Explorer, tr *trainer.Trainer, sync trinity.Synchronizer, queue trinity.Buffer) error {
+	eg, ctx := errgroup.WithContext(ctx)
+	stop, cancel := withStop(ctx, stop)
+	defer cancel()
+	eg.Go(func() error {
+		err := ex.Run(stop)
+		if stop.Err() != nil && ctx.Err() == nil {
+			return nil // stopping is the trainer's to report, once it has saved
+		}
+		return err
+	})
+	eg.Go(func() error {
+		defer queue.Close()
+		defer sync.TrainerDone()
+		return tr.Run(ctx, stop)
+	})
+	return eg.Wait()
+}
+
+// withStop is cancelled by either context, with its cause.
+func withStop(ctx, stop context.Context) (context.Context, context.CancelFunc) {
+	both, cancel := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(stop, func() { cancel(context.Cause(stop)) })
+	return both, func() { unhook(); cancel(nil) }
+}
+
+// train trains from a dataset, or on what an explorer of another process writes.
+func (s *stage) train(ctx context.Context, opts Options) error {
+	if !s.algorithm.Def.Offline {
+		return s.trainOnline(ctx, opts)
+	}
+	source, err := s.offline()
+	if err != nil {
+		return err
+	}
+	tr := s.newTrainer(source)
+	tr.TotalSteps = int64(value(s.offlineSteps(source), s.cfg.Buffer.TotalSteps, s.cfg.Trainer.TotalSteps))
+	tr.Schedule = s.schedule(tr.TotalSteps)
+	return s.runTrainer(ctx, opts, tr, source)
+}
+
+// newTrainer makes the trainer but for its engine and number of steps.
+func (s *stage) newTrainer(source trinity.Source) *trainer.Trainer {
+	cfg := s.cfg
+	o := &cfg.Algorithm.Optimizer
+	tr := &trainer.Trainer{
+		Source: source, Loss: s.algorithm.Loss, Reference: s.algorithm.NeedsReference,
+		Optimizer: trinity.OptimParams{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay, ClipNorm: cfg.GradClip()},
+		BatchSize: s.cfg.Buffer.TrainBatchSize, MiniBatch: cfg.MiniBatch(), Epochs: cfg.Epochs(), MicroTokens: *cfg.Trainer.MaxTokenLenPerGPU,
+		SyncInterval: int64(value(cfg.Synchronizer.SyncInterval, cfg.Synchronizer.TrainerSyncInterval)), SaveInterval: int64(cfg.Trainer.SaveInterval),
+	}
+	tr.AfterStep = s.algorithm.AfterStep
+	tr.Log = func(ctx context.Context, step int64, m trinity.Metrics) error {
+		return s.log.role("trainer")(ctx, step, m)
+	}
+	tr.Save = func(ctx context.Context, step int64, last bool) error { return s.save(ctx, tr, source, step, last) }
+	return tr
+}
+
+// newExplorer makes the explorer but for its buffer, model and synchronizer.
+func (s *stage) newExplorer() (*explorer.Explorer, error) {
+	cfg := s.cfg
+	entries := cfg.Tasksets()
+	if len(entries) == 0 || entries[0].Eval {
+		return nil, fmt.Errorf("there is nothing to explore: set buffer.explorer_input.taskset")
+	}
+	ts, err := s.taskset(entries[0].Taskset, false)
+	if err != nil {
+		return nil, err
+	}
+	evals, err := s.evalTasksets()
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.pipeline()
+	if err != nil {
+		return nil, err
+	}
+	steps := ts.Data.Len() * cfg.Buffer.TotalEpochs / cfg.Buffer.BatchSize
+	return &explorer.Explorer{
+		Taskset: ts, EvalTasksets: evals, Process: p.Process, BatchSize: cfg.Buffer.BatchSize,
+		TotalSteps:   int64(value(max(1, steps), cfg.Buffer.TotalSteps)),
+		SyncInterval: int64(value(cfg.Synchronizer.SyncInterval, cfg.Synchronizer.ExplorerSyncInterval)), SyncOffset: int64(cfg.Synchronizer.SyncOffset),
+		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
+	}, nil
+}
+
+// trainSteps is how many train steps the explorer's steps feed.
+func (s *stage) trainSteps(exploreSteps int64) int {
+	perStep := s.cfg.Buffer.BatchSize * s.groupSize
+	return (int(exploreSteps)*perStep + s.cfg.Buffer.TrainBatchSize - 1) / s.cfg.Buffer.TrainBatchSize
+}
+
+// offlineSteps is how many full batches the dataset's epochs give.
+func (s *stage) offlineSteps(source *dataset.Source) int {
+	return max(1, source.Total()/s.cfg.Buffer.TrainBatchSize)
+}
+
+// capacity is the queue's bound in experiences; the key counts groups. It is at least what fixed synchronization has in flight, since the
+// trainer waits for the explorer there.
+func (s *stage) capacity() int {
+	b := s.cfg.Buffer.TrainerInput.ExperienceBuffer
+	groups := 10000
+	if b != nil {
+		groups = b.Capacity
+	}
+	return groups * max(1, s.groupSize)
+}
+
+func (s *stage) schedule(total int64) trainer.Schedule {
+	o := &s.cfg.Algorithm.Optimizer
+	warmup := int64(o.LRWarmupSteps)
+	if warmup < 0 {
+		warmup = int64(o.LRWarmupStepsRatio * float64(total))
+	}
+	return trainer.Schedule{LR: o.LR, MinRatio: o.MinLRRatio, WarmupSteps: warmup, TotalSteps: total, Type: o.LRSchedulerType}
+}
+
+// resume takes up the newest checkpoint, if there is one, and opens the monitors at its step.
+func (s *stage) resume(ctx context.Context, tr *trainer.Trainer, source trinity.Source) error {
+	state, dir, pending, ok, err := s.ckpt.latest()
+	if err != nil {
+		return err
+	}
+	if err := s.record(state.Step, tr.TotalSteps); err != nil || !ok {
+		return err
+	}
+	if err := s.engine.LoadState(ctx, filepath.Join(dir, engineDir)); err != nil {
+		return fmt.Errorf("resuming from %s: %w", dir, err)
+	}
+	if err := s.algorithm.Restore(state.Algorithm); err != nil {
+		return err
+	}
+	tr.Restore(state.Step, state.Published)
+	s.log.checkpoint(state.Step, dir, filepath.Join(dir, s.modelDir()))
+	return source.Restore(trinity.SourceState{Cursor: state.Cursor, Pending: pending})
+}
+
+// save writes the checkpoint of a step.
+func (s *stage) save(ctx context.Context, tr *trainer.Trainer, source trinity.Source, step int64, last bool) error {
+	src, err := source.State()
+	if err != nil {
+		return err
+	}
+	coefficients, err := s.algorithm.State()
+	if err != nil {
+		return err
+	}
+	state := runState{Step: step, Published: tr.Published(), Cursor: src.Cursor, Algorithm: coefficients}
+	model := s.cfg.Trainer.SaveHfCheckpoint == "always" || last && s.cfg.Trainer.SaveHfCheckpoint == "last"
+	err = s.ckpt.save(state, src.Pending, func(dir string) error {
+		engine := filepath.Join(dir, engineDir)
+		if err := os.MkdirAll(engine, 0o755); err != nil {
+			return err
+		}
+		if err := s.engine.SaveState(ctx, engine); err != nil {
+			return err
+		}
+		if !model {
+			return nil
+		}
+		return s.writeModel(ctx, filepath.Join(dir, s.modelDir()))
+	})
+	if err != nil {
+		return err
+	}
+	dir := s.ckpt.path(step)
+	s.log.checkpoint(step, dir, filepath.Join(dir, s.modelDir()))
+	return nil
+}

@@ -1,0 +1,13 @@
+// Package standard links every built-in plug-in.
+package standard
+
+import (
+	_ "github.com/trinity-go/trinity/algorithm"           // algorithms
+	_ "github.com/trinity-go/trinity/algorithm/advantage" // advantage functions
+	_ "github.com/trinity-go/trinity/algorithm/loss"      // policy losses, KL, entropy
+	_ "github.com/trinity-go/trinity/engine/cpu"          // the embedded engine
+	_ "github.com/trinity-go/trinity/monitor"             // monitors
+	_ "github.com/trinity-go/trinity/reward"              // reward functions
+	_ "github.com/trinity-go/trinity/selector"            // task selectors
+	_ "github.com/trinity-go/trinity/workflow"            // workflows
+)
