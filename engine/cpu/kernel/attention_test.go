@@ -131,6 +131,11 @@ func TestAttention(t *testing.T) {
 			compare(t, fmt.Sprintf("case %d: dq", i), dq, ref.dq)
 			compare(t, fmt.Sprintf("case %d: dk", i), dk, ref.dk)
 			compare(t, fmt.Sprintf("case %d: dv", i), dv, ref.dv)
+			dq1, dk1, dv1 := zeros(c.rows, d.q.Cols), zeros(c.rows, d.k.Cols), zeros(c.rows, d.k.Cols)
+			c.Backward(nil, dq1, dk1, dv1, d.dout, out, lse, d.q, d.k, d.v, c.segments)
+			sameBits(t, "dq on one core", dq1.Data, dq.Data)
+			sameBits(t, "dk on one core", dk1.Data, dk.Data)
+			sameBits(t, "dv on one core", dv1.Data, dv.Data)
 			all = append(all, out.Data, lse.Data, dq.Data, dk.Data, dv.Data)
 		}
 		if firsts == nil {

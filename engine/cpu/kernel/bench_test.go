@@ -171,3 +171,32 @@ func BenchmarkDecode(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkRows is the row operations on SmolLM2's shapes, with the memory they read and write.
+func BenchmarkRows(b *testing.B) {
+	pool := NewPool(0)
+	defer pool.Close()
+	const rows = 256
+	x, y, z := NewMatrix(arenaFloats(b, rows*1536), rows, 1536), NewMatrix(arenaFloats(b, rows*1536), rows, 1536), NewMatrix(arenaFloats(b, rows*1536), rows, 1536)
+	weight, rstd := arenaFloats(b, 1536), arenaFloats(b, rows)
+	logits, lse, entropy := NewMatrix(arenaFloats(b, 64*49152), 64, 49152), make([]float32, 64), make([]float32, 64)
+	params := [4][]float32{}
+	for i := range params {
+		params[i] = arenaFloats(b, 4<<20)
+	}
+	for _, op := range []struct {
+		name  string
+		bytes float64
+		call  func()
+	}{
+		{"RMSNorm", 2 * rows * 1536 * 4, func() { RMSNorm(pool, y, x, weight, 1e-5, rstd) }},
+		{"RMSNormBackward", 6 * rows * 1536 * 4, func() { RMSNormBackward(pool, z, y, x, weight, rstd, weight) }},
+		{"SwiGLU", 3 * rows * 1536 * 4, func() { SwiGLU(pool, z, x, y) }},
+		{"LogitStats", 64 * 49152 * 4, func() { LogitStats(pool, logits, nil, lse, entropy, nil) }},
+		{"AdamW", 7 * 4 << 22, func() {
+			AdamW{LearningRate: 1e-9, Beta1: 0.9, Beta2: 0.99, Eps: 1, Correction1: 1, Correction2: 1, GradScale: 1}.Step(pool, params[0], params[1], params[2], params[3])
+		}},
+	} {
+		b.Run(op.name, func(b *testing.B) { run(b, 0, op.bytes, op.call) })
+	}
+}

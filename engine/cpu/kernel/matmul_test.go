@@ -179,3 +179,14 @@ func TestProductPanics(t *testing.T) {
 		}()
 	}
 }
+
+// TestMatMulAllocatesNothing beyond the closures of its tasks, however large the product.
+func TestMatMulAllocatesNothing(t *testing.T) {
+	pool := NewPool(2)
+	defer pool.Close()
+	r := rand.New(rand.NewPCG(9, 9))
+	c, a, b := zeros(100, 64), randomMatrix(r, 80, 100, 0).T(), randomMatrix(r, 80, 64, 0)
+	if n := testing.AllocsPerRun(20, func() { MatMul(pool, c, a, b, true) }); n > 12 {
+		t.Errorf("%v allocations", n)
+	}
+}
