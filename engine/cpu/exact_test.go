@@ -134,3 +134,14 @@ func train(t testing.TB, e *Engine, xs []*trinity.Experience, steps int) {
 		}
 	}
 }
+
+func TestLossWithoutGradientSkipsBackward(t *testing.T) {
+	e := open(t, tiny("llama"))
+	zero := broken{grads: func(n int) []trinity.TokenGrads { return make([]trinity.TokenGrads, n) }}
+	if _, err := e.ForwardBackward(context.Background(), whole(sequences(t, true)), zero); err != nil {
+		t.Fatal(err)
+	}
+	if norm(e.gradient) != 0 || e.accumulating {
+		t.Error("a loss without derivatives left a gradient")
+	}
+}

@@ -69,6 +69,10 @@ func (h *headSpace) grow(e *Engine, rows, kept int) error {
 		*v = vector(rows)
 	}
 	h.index, h.targets = make([]int32, 0, rows), make([]int32, 0, rows)
+	if err != nil {
+		h.free()
+		*h = headSpace{}
+	}
 	return err
 }
 

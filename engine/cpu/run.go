@@ -67,11 +67,9 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 	if err != nil {
 		return nil, err
 	}
-	if err := e.takeGrads(b, grads); err != nil {
-		return nil, err
-	}
-	if len(e.packing.head) == 0 {
-		return metrics, nil
+	needed, err := e.takeGrads(b, grads)
+	if err != nil || !needed {
+		return metrics, err
 	}
 	e.accumulating = true
 	e.backScore(e.weights, e.grads, &e.packing, e.work.dOut.RowRange(0, len(e.packing.tokens)))
@@ -82,6 +80,9 @@ var errForwardOnly = errors.New("cpu: the engine was opened with Options.Forward
 
 // check refuses batches that cannot be computed.
 func (e *Engine) check(b *trinity.Batch, want trinity.Streams) error {
+	if e.weights == nil {
+		return fmt.Errorf("cpu: the engine is closed")
+	}
 	if want.Value {
 		return fmt.Errorf("cpu: a loss asks for values, but this engine has no value head: use an algorithm without a critic")
 	}
@@ -134,15 +135,16 @@ func (e *Engine) stats(batch []*trinity.Experience, want trinity.Streams) []trin
 	return stats
 }
 
-// takeGrads collects the loss's derivatives by head row.
-func (e *Engine) takeGrads(b *trinity.Batch, grads []trinity.TokenGrads) error {
+// takeGrads collects the loss's derivatives by head row. needed is false where all are 0, as for a group whose rewards are all alike: the
+// backward pass would add nothing.
+func (e *Engine) takeGrads(b *trinity.Batch, grads []trinity.TokenGrads) (needed bool, err error) {
 	if len(grads) != len(b.Experiences) {
-		return fmt.Errorf("cpu: the loss returned %d gradients for %d experiences", len(grads), len(b.Experiences))
+		return false, fmt.Errorf("cpu: the loss returned %d gradients for %d experiences", len(grads), len(b.Experiences))
 	}
 	for i, g := range grads {
 		x := b.Experiences[i]
 		if g.Logprob != nil && len(g.Logprob) != len(x.Tokens) || g.Entropy != nil && len(g.Entropy) != len(x.Tokens) {
-			return fmt.Errorf("cpu: the loss returned gradients of length %d and %d for experience %s of %d tokens", len(g.Logprob), len(g.Entropy), x.ID, len(x.Tokens))
+			return false, fmt.Errorf("cpu: the loss returned gradients of length %d and %d for experience %s of %d tokens", len(g.Logprob), len(g.Entropy), x.ID, len(x.Tokens))
 		}
 	}
 	h := &e.headSpace
@@ -150,10 +152,11 @@ func (e *Engine) takeGrads(b *trinity.Batch, grads []trinity.TokenGrads) error {
 		g := grads[r.experience]
 		h.dLogprob[i], h.dEntropy[i] = at(g.Logprob, r.position), at(g.Entropy, r.position)
 		if sum := float64(h.dLogprob[i]) + float64(h.dEntropy[i]); math.IsNaN(sum) || math.IsInf(sum, 0) {
-			return fmt.Errorf("cpu: the loss has a derivative that is not a finite number at token %d of experience %s", r.position, b.Experiences[r.experience].ID)
+			return false, fmt.Errorf("cpu: the loss has a derivative that is not a finite number at token %d of experience %s", r.position, b.Experiences[r.experience].ID)
 		}
+		needed = needed || h.dLogprob[i] != 0 || h.dEntropy[i] != 0
 	}
-	return nil
+	return needed, nil
 }
 
 func at(v []float32, t int32) float32 {

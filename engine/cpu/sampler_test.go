@@ -1,0 +1,75 @@
+package cpu
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/sampler"
+)
+
+// What the sampler recorded of its tokens is what the engine computes of them, for the first weights and after a step.
+func TestSampledLogprobsAreTheTrainedOnes(t *testing.T) {
+	const tolerance = 5e-5 // nats; adapters are merged in one place and added in the other
+	ctx := context.Background()
+	for _, opts := range []Options{tiny("llama"), tiny("llama3_bias_tied"), tiny("qwen3"), tiny("mistral"), adapterOptions()} {
+		pool := kernel.NewPool(2)
+		defer pool.Close()
+		opts.Pool = pool
+		e := open(t, opts)
+		s, err := sampler.New(*e.Config(), sampler.Options{Pool: pool, MaxSequences: 8, MaxModelLen: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		e.Attach(s)
+		for version := range int64(2) {
+			if err := e.Publish(ctx, version); err != nil {
+				t.Fatal(err)
+			}
+			group := rollouts(t, s, sequences(t, true)[0].Tokens[:6])
+			stats, err := e.Forward(ctx, whole(group), trinity.Streams{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, x := range group {
+				if x.Versions[1] != version {
+					t.Errorf("%s: sampled by version %d, want %d", opts.ModelPath, x.Versions[1], version)
+				}
+				sampled := make([]float64, len(x.Logprobs))
+				for j, v := range x.Logprobs {
+					sampled[j] = float64(v)
+				}
+				if d := worst(stats[i].Logprob, sampled); d > tolerance {
+					t.Errorf("%s, version %d: sampled and trained logprobs are %.2g nats apart", opts.ModelPath, version, d)
+				}
+			}
+			train(t, e, sequences(t, true), 1)
+		}
+	}
+}
+
+// rollouts are four completions of one prompt.
+func rollouts(t *testing.T, s trinity.Sampler, prompt []int32) []*trinity.Experience {
+	const n, temperature = 20, 0.8
+	out, err := s.Sample(context.Background(), trinity.Prompt{Tokens: prompt}, trinity.SamplingParams{N: 4, Temperature: temperature, MaxTokens: n, IgnoreEOS: true, Seed: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group []*trinity.Experience
+	for i, c := range out {
+		x := allTrained(i, slices.Concat(prompt, c.Tokens))
+		x.Temperature, x.Versions, x.Logprobs = temperature, c.Versions, make([]float32, len(prompt), len(prompt)+n)
+		for j := range prompt {
+			x.Mask[j] = false
+		}
+		x.Logprobs = append(x.Logprobs, c.Logprobs...)
+		if len(x.Logprobs) != len(x.Tokens) {
+			t.Fatalf("%d logprobs for %d tokens", len(x.Logprobs), len(x.Tokens))
+		}
+		group = append(group, x)
+	}
+	return group
+}
