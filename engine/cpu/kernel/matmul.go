@@ -108,39 +108,42 @@ func (ks *kernels) blockProduct(pool *Pool, c, a Matrix, b operandB, i, rows, j,
 	}
 }
 
-// split cuts an [m, n] product over k into tasks: blocks of rows times ranges of panels, a few per core.
+// split runs an [m, n] product over k as tasks: blocks of rows times ranges of panels.
 func (p *Pool) split(m, n, k int, run func(i, rows, j, panels int)) {
 	panels := (n + lanes - 1) / lanes
 	if m == 0 || panels == 0 {
 		return
 	}
-	blocks := (m + rowBlock - 1) / rowBlock
-	if p.Size() > 1 {
-		blocks = max(blocks, min(4*p.Size(), m/leastRows))
-	}
-	rows := (m + blocks - 1) / blocks
-	rows = (rows + maxRows - 1) / maxRows * maxRows
-	blocks = (m + rows - 1) / rows
-	ranges := 1
-	if p.Size() > 1 && m*n*k > smallProduct {
-		ranges = min((panels+3)/4, max(1, (4*p.Size()+blocks-1)/blocks), max(p.Size(), m*n*k/(4*smallProduct)))
-	}
-	width := (panels + ranges - 1) / ranges
-	if width > 4 {
-		width = (width + 3) &^ 3
-	}
-	ranges = (panels + width - 1) / width
 	if m*n*k <= smallProduct {
-		for t := range blocks * ranges {
-			i, j := t%blocks*rows, t/blocks*width
-			run(i, min(rows, m-i), j, min(width, panels-j))
-		}
-		return
+		p = nil // the caller alone
 	}
+	rows, width := p.cut(m, panels, m*n*k)
+	blocks, ranges := (m+rows-1)/rows, (panels+width-1)/width
 	p.Run(blocks*ranges, func(t int) {
 		i, j := t%blocks*rows, t/blocks*width
 		run(i, min(rows, m-i), j, min(width, panels-j))
 	})
+}
+
+// cut chooses the rows and panels of a task such that there are a few tasks per core: rows first, for a block of A is
+// then read once.
+func (p *Pool) cut(m, panels, multiplyAdds int) (rows, width int) {
+	blocks, tasks := (m+rowBlock-1)/rowBlock, 4*p.Size()
+	if p.Size() > 1 {
+		blocks = max(blocks, min(tasks, m/leastRows))
+	}
+	rows = (m + blocks - 1) / blocks
+	rows = (rows + maxRows - 1) / maxRows * maxRows
+	blocks = (m + rows - 1) / rows
+	if p.Size() == 1 {
+		return rows, panels
+	}
+	ranges := min((panels+3)/4, (tasks+blocks-1)/blocks, max(p.Size(), multiplyAdds/(4*smallProduct)))
+	width = (panels + ranges - 1) / ranges
+	if width > 4 {
+		width = (width + 3) &^ 3
+	}
+	return rows, width
 }
 
 // checkProduct panics unless c = a·b makes sense for a right operand [k, n].

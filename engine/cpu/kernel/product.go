@@ -149,6 +149,7 @@ type kStep struct {
 	next       int // from this block of B to the one that is needed next, in bytes
 }
 
+// block is the part of a product over k in [k0, k0+kc).
 func (ks *kernels) block(c operandC, a operandA, b operandB, k0, kc int, accumulate bool) kStep {
 	if k0 > 0 {
 		a.p = unsafe.Add(a.p, k0*a.ks)
