@@ -1,0 +1,143 @@
+package monitor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/durable"
+)
+
+func init() {
+	Monitors.Register("jsonl", "Appends every record to metrics.jsonl in the run's monitor directory, one JSON object per line.",
+		func() trinity.Monitor { return &JSONL{} })
+}
+
+// JSONL appends records to metrics.jsonl: {"step": 3, "role": "trainer", "time": "2006-01-02T15:04:05.123Z", "metrics": {...}}, names sorted.
+// Values that JSON has no numbers for are the texts "NaN", "Infinity" and "-Infinity", which Python's float and JavaScript's Number read.
+// When a run is resumed, a role's first record replaces those of the same and later steps. Every record is one write of a whole line.
+type JSONL struct {
+	mu    sync.Mutex
+	path  string
+	file  *os.File
+	begun begun
+}
+
+type record struct {
+	Step    int64            `json:"step"`
+	Role    string           `json:"role"`
+	Time    string           `json:"time"`
+	Metrics map[string]value `json:"metrics"`
+}
+
+// value is a number as JSON.
+type value float64
+
+// MarshalJSON implements [json.Marshaler].
+func (v value) MarshalJSON() ([]byte, error) {
+	f := float64(v)
+	switch {
+	case math.IsNaN(f):
+		return []byte(`"NaN"`), nil
+	case math.IsInf(f, 1):
+		return []byte(`"Infinity"`), nil
+	case math.IsInf(f, -1):
+		return []byte(`"-Infinity"`), nil
+	}
+	return json.Marshal(f)
+}
+
+// Open implements [Opener]. The end of a line that a killed process wrote in part is removed.
+func (j *JSONL) Open(run Run) error {
+	if err := os.MkdirAll(run.Dir, 0o755); err != nil {
+		return err
+	}
+	j.path = filepath.Join(run.Dir, "metrics.jsonl")
+	if err := cutPartialLine(j.path); err != nil {
+		return err
+	}
+	return j.open()
+}
+
+func (j *JSONL) open() (err error) {
+	j.file, err = os.OpenFile(j.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	return err
+}
+
+// Log implements [trinity.Monitor].
+func (j *JSONL) Log(_ context.Context, r trinity.Record) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.begun.first(r) {
+		if err := j.cut(r.Role, r.Step); err != nil {
+			return fmt.Errorf("%s: %w", j.path, err)
+		}
+	}
+	rec := record{Step: r.Step, Role: r.Role, Time: r.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"), Metrics: map[string]value{}}
+	for name, v := range r.Metrics {
+		rec.Metrics[name] = value(v)
+	}
+	line, err := json.Marshal(rec)
+	if err != nil {
+		return err
+	}
+	_, err = j.file.Write(append(line, '\n'))
+	return err
+}
+
+// Close implements [trinity.Monitor].
+func (j *JSONL) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.file.Close()
+}
+
+// cut removes the role's records from the given step on, and keeps everything else as it is.
+func (j *JSONL) cut(role string, from int64) error {
+	all, err := os.ReadFile(j.path)
+	if err != nil {
+		return err
+	}
+	var kept []byte
+	for line := range bytes.Lines(all) {
+		var r struct {
+			Step int64  `json:"step"`
+			Role string `json:"role"`
+		}
+		if json.Unmarshal(line, &r) == nil && r.Role == role && r.Step >= from {
+			continue
+		}
+		kept = append(kept, line...)
+	}
+	if len(kept) == len(all) {
+		return nil
+	}
+	if err := j.file.Close(); err != nil {
+		return err
+	}
+	return errors.Join(durable.WriteFile(j.path, kept), j.open())
+}
+
+// cutPartialLine truncates a file behind its last newline; a file that is not there is whole.
+func cutPartialLine(path string) error {
+	all, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	whole := bytes.LastIndexByte(all, '\n') + 1
+	if whole == len(all) {
+		return nil
+	}
+	return os.Truncate(path, int64(whole))
+}

@@ -1,0 +1,98 @@
+// Package monitor holds the receivers of metrics: the console, a JSON Lines file, TensorBoard. Any number of them may be in use at once.
+package monitor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// Monitors is the registry of monitors.
+var Monitors = registry.New[trinity.Monitor]("monitor", "where metrics go (monitor.monitor_type)")
+
+// Run says what is monitored.
+type Run struct {
+	Dir        string // of the run's monitor files
+	Project    string
+	Group      string
+	Name       string
+	FromStep   int64 // the training step that the run goes on from; 0 for a new one
+	TotalSteps int64 // training steps; 0 when not known
+}
+
+// Opener is a Monitor that needs to know the run before it can log.
+type Opener interface{ Open(Run) error }
+
+// Open builds and opens the named monitors. With one name, args are its arguments; with several, args may hold a map of arguments under each
+// name.
+func Open(names []string, args map[string]any, run Run) ([]trinity.Monitor, error) {
+	if len(names) > 1 {
+		for key := range args {
+			if !slices.Contains(names, key) {
+				return nil, fmt.Errorf("monitor_args.%s: with several monitors, monitor_args holds a section for each: %s", key, strings.Join(names, ", "))
+			}
+		}
+	}
+	var opened []trinity.Monitor
+	for _, name := range names {
+		m, err := open(name, names, args, run)
+		if err != nil {
+			for _, o := range opened {
+				err = errors.Join(err, o.Close())
+			}
+			return nil, err
+		}
+		opened = append(opened, m)
+	}
+	return opened, nil
+}
+
+func open(name string, names []string, args map[string]any, run Run) (trinity.Monitor, error) {
+	if len(names) > 1 {
+		section, ok := args[name].(map[string]any)
+		if args[name] != nil && !ok {
+			return nil, fmt.Errorf("monitor_args.%s: want a section of arguments, got %v", name, args[name])
+		}
+		args = section
+	}
+	m, err := Monitors.Build(name, args)
+	if err != nil {
+		return nil, err
+	}
+	if o, ok := m.(Opener); ok {
+		if err := o.Open(run); err != nil {
+			return nil, fmt.Errorf("monitor %s: %w", name, err)
+		}
+	}
+	return m, nil
+}
+
+// begun knows which roles have logged since a monitor was opened.
+type begun map[string]bool
+
+// first reports the first record of a role's loop. Earlier records of the role with that step or a later one are of a run that was killed after
+// its last checkpoint, and are replaced now. Each role has a step of its own, since an explorer may be ahead of the checkpoint by what the
+// buffer held. A record of mode bench replaces nothing: it evaluates steps that were trained before.
+func (b *begun) first(r trinity.Record) bool {
+	if isBench(r.Metrics) || (*b)[r.Role] {
+		return false
+	}
+	if *b == nil {
+		*b = begun{}
+	}
+	(*b)[r.Role] = true
+	return true
+}
+
+func isBench(m trinity.Metrics) bool {
+	for name := range m {
+		if strings.HasPrefix(name, "bench/") {
+			return true
+		}
+	}
+	return false
+}
