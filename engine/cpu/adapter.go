@@ -89,12 +89,11 @@ func (l *adapterLayout) view(to *linear, base *layout, flat []float32, prefix st
 	}
 }
 
-// merge writes W + scale·B·A of a module's weight [out, in] to dst.
-func (l *adapterLayout) merge(pool *kernel.Pool, dst, weight kernel.Matrix, flat []float32, module string) {
-	copy(dst.Data, weight.Data)
+// addTo adds scale·B·A of a module to its weight [out, in].
+func (l *adapterLayout) addTo(pool *kernel.Pool, weight kernel.Matrix, flat []float32, module string) {
 	b := l.block(flat, modelfile.LoRATensor(module, "B"))
 	scaled := pool.Borrow(len(b.Data))
 	defer pool.Return(scaled)
 	kernel.Scale(scaled, b.Data, l.scale)
-	kernel.MatMul(pool, dst, kernel.NewMatrix(scaled, b.Rows, b.Cols), l.block(flat, modelfile.LoRATensor(module, "A")), true)
+	kernel.MatMul(pool, weight, kernel.NewMatrix(scaled, b.Rows, b.Cols), l.block(flat, modelfile.LoRATensor(module, "A")), true)
 }

@@ -49,7 +49,7 @@ func (e *Engine) merged(trained []float32, name string) ([]float32, error) {
 		return weight, nil
 	}
 	e.mergeScratch = slices.Grow(e.mergeScratch[:0], s.size())[:s.size()]
-	dst := kernel.NewMatrix(e.mergeScratch, s.shape[0], s.shape[1])
-	e.adapters.merge(e.pool, dst, kernel.NewMatrix(weight, s.shape[0], s.shape[1]), trained, module)
-	return dst.Data[:s.size()], nil
+	e.copyFlat(e.mergeScratch, weight)
+	e.adapters.addTo(e.pool, kernel.NewMatrix(e.mergeScratch, s.shape[0], s.shape[1]), trained, module)
+	return e.mergeScratch, nil
 }
