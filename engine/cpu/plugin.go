@@ -155,6 +155,12 @@ func (s *soloSampler) Close() error {
 
 // Describe implements trinity.EngineOpener.
 func (plugin) Describe() string {
-	chosen := kernel.Choose()
-	return fmt.Sprintf("kernels %s of %s, %d cores", chosen, strings.Join(kernel.Available(), ", "), runtime.GOMAXPROCS(0))
+	text := fmt.Sprintf("kernels %s of %s, %d cores", kernel.Choose(), strings.Join(kernel.Available(), ", "), runtime.GOMAXPROCS(0))
+	for _, s := range kernel.Speeds() {
+		text += fmt.Sprintf("\n%s: %.0f GFLOP/s on one core", s.Set, s.GFLOPS)
+	}
+	for _, name := range kernel.Rejected() {
+		text += fmt.Sprintf("\n%s: not used, because it gives other bits than the portable kernels on this processor; please report it", name)
+	}
+	return text
 }

@@ -84,15 +84,20 @@ func Force(name string) error {
 // Active names the set in use, choosing one first if none was.
 func Active() string { return current().name }
 
-// Choose times the available sets for a few milliseconds and makes the fastest the active one. It happens by itself on
+// Choose makes the fastest of the available sets the active one, by timing them for a few milliseconds; a set that does not give
+// portable's bits on this processor is not used. It happens by itself on
 // first use. Processor flags do not tell which set is faster: AVX-512 is twice AVX2 on some and no gain on others.
 func Choose() string {
-	best, bestTime := sets[0], time.Duration(0)
-	for i, s := range sets {
-		if s == &portable && len(sets) > 1 {
+	usable := agreeing()
+	best, bestTime := usable[0], time.Duration(0)
+	speeds = nil
+	for i, s := range usable {
+		if s == &portable && len(usable) > 1 {
 			continue
 		}
-		if t := s.trial(); i == 0 || t < bestTime*97/100 {
+		t := s.trial()
+		speeds = append(speeds, Speed{Set: s.name, GFLOPS: 2 * trialM * trialN * trialK / float64(t.Nanoseconds())})
+		if i == 0 || t < bestTime*97/100 {
 			best, bestTime = s, t
 		}
 	}
@@ -113,9 +118,23 @@ func current() *kernels {
 	return active.Load()
 }
 
+// trialM, trialN and trialK are the shape of the product that sets are timed by.
+const trialM, trialN, trialK = 96, 64, 256
+
+// Speed is what one core made of the trial product.
+type Speed struct {
+	Set    string
+	GFLOPS float64
+}
+
+var speeds []Speed
+
+// Speeds are those that Choose measured last.
+func Speeds() []Speed { return speeds }
+
 // trial is the best time of a product that fits the second-level cache.
 func (ks *kernels) trial() time.Duration {
-	const m, n, k = 96, 64, 256
+	const m, n, k = trialM, trialN, trialK
 	a, b, c := alignedFloats(m*k), alignedFloats(n*k), alignedFloats(m*n)
 	best := time.Hour
 	for range 12 {
