@@ -111,8 +111,11 @@ func thousands(v float64) string {
 }
 
 func seconds(v float64) string {
-	if v >= 100 {
+	switch {
+	case v >= 100:
 		return duration(time.Duration(v * float64(time.Second)))
+	case v >= 10:
+		return fmt.Sprintf("%.0fs", v)
 	}
 	return fmt.Sprintf("%.2gs", v)
 }

@@ -1,0 +1,83 @@
+package monitor
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 5e6, time.UTC)
+
+func rec(role string, step int64, m trinity.Metrics) trinity.Record {
+	return trinity.Record{Role: role, Step: step, Time: noon.Add(time.Duration(step) * 10 * time.Second), Metrics: m}
+}
+
+func logAll(t *testing.T, m trinity.Monitor, records ...trinity.Record) {
+	t.Helper()
+	for _, r := range records {
+		if err := m.Log(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// openOne opens one monitor, which is closed with the test.
+func openOne(t *testing.T, name string, run Run) trinity.Monitor {
+	t.Helper()
+	ms, err := Open([]string{name}, nil, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ms[0].Close() }) // tests that look at a file close it themselves before
+	return ms[0]
+}
+
+type fake struct {
+	Level int `yaml:"level"`
+	run   Run
+}
+
+func (f *fake) Log(_ context.Context, _ trinity.Record) error { return nil }
+func (f *fake) Close() error                                  { return nil }
+func (f *fake) Open(run Run) error                            { f.run = run; return nil }
+
+func init() {
+	Monitors.Register("test_a", "For tests.", func() trinity.Monitor { return &fake{} })
+	Monitors.Register("test_b", "For tests.", func() trinity.Monitor { return &fake{} })
+}
+
+func TestOpenPassesArguments(t *testing.T) {
+	run := Run{Name: "r", TotalSteps: 9}
+	one, err := Open([]string{"test_a"}, map[string]any{"level": 3}, run)
+	if err != nil || *one[0].(*fake) != (fake{3, run}) {
+		t.Errorf("one monitor: %+v, %v", one, err)
+	}
+	two, err := Open([]string{"test_a", "test_b"}, map[string]any{"test_b": map[string]any{"level": 4}}, run)
+	if err != nil || two[0].(*fake).Level != 0 || two[1].(*fake).Level != 4 {
+		t.Errorf("two monitors: %+v, %v", two, err)
+	}
+	if none, err := Open(nil, nil, run); err != nil || len(none) != 0 {
+		t.Errorf("no monitor: %v, %v", none, err)
+	}
+}
+
+func TestOpenRefusals(t *testing.T) {
+	for _, c := range []struct {
+		names []string
+		args  map[string]any
+		want  string
+	}{
+		{[]string{"test_c"}, nil, `unknown monitor "test_c"`},
+		{[]string{"test_a"}, map[string]any{"lvel": 1}, `did you mean "level"`},
+		{[]string{"test_a", "test_b"}, map[string]any{"level": 1}, "a section for each: test_a, test_b"},
+		{[]string{"test_a", "test_b"}, map[string]any{"test_a": 1}, "monitor_args.test_a: want a section"},
+		{[]string{"jsonl"}, nil, "monitor jsonl: mkdir"},
+	} {
+		if _, err := Open(c.names, c.args, Run{Dir: "monitor.go/x"}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Open(%v, %v): %v, want %q", c.names, c.args, err, c.want)
+		}
+	}
+}
