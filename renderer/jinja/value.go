@@ -68,7 +68,7 @@ type function struct {
 
 // typeName is the name that Python's type() gives.
 func typeName(v Value) string {
-	switch v.(type) {
+	switch v := v.(type) {
 	case nil:
 		return "NoneType"
 	case bool:
@@ -92,7 +92,7 @@ func typeName(v Value) string {
 	case *iterator:
 		return "generator"
 	case *view:
-		return "dict_" + v.(*view).kind
+		return "dict_" + v.kind
 	case *interval:
 		return "range"
 	case *namespace:
