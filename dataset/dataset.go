@@ -152,7 +152,7 @@ func decodeRow(data []byte) (map[string]any, error) {
 // checkRow reports what keeps data from being a row.
 func checkRow(data []byte) error {
 	if len(data) > maxRow {
-		return fmt.Errorf("row of %d bytes, over the limit of %d", len(data), maxRow)
+		return errLong
 	}
 	if !json.Valid(data) {
 		return fmt.Errorf("not JSON: %w", syntaxError(data))

@@ -72,7 +72,7 @@ func scanLines(r io.Reader, visit func(begin int64, number int, data []byte) err
 		data, err := br.ReadSlice('\n')
 		for long = long[:0]; errors.Is(err, bufio.ErrBufferFull); data, err = br.ReadSlice('\n') {
 			if long = append(long, data...); len(long) > maxRow {
-				return &lineError{number, fmt.Errorf("line of more than %d bytes", maxRow)}
+				return &lineError{number, errLong}
 			}
 		}
 		if len(long) > 0 {
@@ -99,6 +99,8 @@ func scanLines(r io.Reader, visit func(begin int64, number int, data []byte) err
 		}
 	}
 }
+
+var errLong = fmt.Errorf("row of more than %d bytes", maxRow)
 
 // lineError is an error at a line of a file that is named later.
 type lineError struct {

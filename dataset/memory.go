@@ -15,7 +15,7 @@ type memory struct {
 // add appends a row. The text is copied.
 func (m *memory) add(number int, data []byte) error {
 	if len(data) > maxRow {
-		return fmt.Errorf("%s: row of %d bytes, over the limit of %d", m.at(number), len(data), maxRow)
+		return fmt.Errorf("%s: %w", m.at(number), errLong)
 	}
 	m.index = append(m.index, line{begin: int64(len(m.text)), size: int32(len(data)), number: int32(number)})
 	m.text = append(m.text, data...)

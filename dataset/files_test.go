@@ -1,0 +1,211 @@
+package dataset
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// write makes files below a new directory and returns it.
+func write(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func gz(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func zst(t *testing.T, text string) string {
+	t.Helper()
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(w.EncodeAll([]byte(text), nil))
+}
+
+// all reads every row.
+func all(t *testing.T, d *Dataset) []map[string]any {
+	t.Helper()
+	rows := make([]map[string]any, d.Len())
+	for i := range rows {
+		var err error
+		if rows[i], err = d.Row(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return rows
+}
+
+func TestFormats(t *testing.T) {
+	const jsonl = "\xef\xbb\xbf{\"q\": \"a\\nb\", \"n\": 1}\r\n\n  {\"q\": \"é\", \"n\": 2.5}  \n{\"q\": null, \"n\": [3.0, {\"m\": 1e3}]}"
+	const array = "[{\"q\": \"a\\nb\", \"n\": 1},\n{\"q\": \"é\", \"n\": 2.5}, {\"q\": null, \"n\": [3.0, {\"m\": 1e3}]}]\n"
+	want := []map[string]any{
+		{"q": "a\nb", "n": int64(1)}, {"q": "é", "n": 2.5}, {"q": nil, "n": []any{int64(3), map[string]any{"m": int64(1000)}}},
+	}
+	table := []map[string]any{{"q": "a\nb", "n": "007"}, {"q": "say \"hi\", é", "n": ""}}
+	for name, c := range map[string]struct {
+		text string
+		want []map[string]any
+	}{
+		"a.jsonl": {jsonl, want}, "a.ndjson": {jsonl, want}, "a.json": {array, want}, "lines.json": {jsonl, want},
+		"data.json":   {`{"version": "1", "data": ` + array + `, "x": []}`, want},
+		"one.json":    {"{\n\"q\": \"a\\nb\",\n\"n\": 1}\n", want[:1]},
+		"a.jsonl.gz":  {gz(t, jsonl), want},
+		"a.json.gz":   {gz(t, array), want},
+		"a.jsonl.zst": {zst(t, jsonl), want},
+		"a.csv":       {"\xef\xbb\xbfq,n\r\n\"a\nb\",007\r\n\"say \"\"hi\"\", é\",\r\n", table},
+		"a.tsv":       {"q\tn\n\"a\nb\"\t007\n\"say \"\"hi\"\", é\"\t\n", table},
+		"empty.jsonl": {"", []map[string]any{}}, "empty.json": {" \n", []map[string]any{}}, "empty.csv": {"", []map[string]any{}}, "none.json": {"[]", []map[string]any{}},
+	} {
+		d, err := Open(filepath.Join(write(t, map[string]string{name: c.text}), name), Options{Split: "test"})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := all(t, d); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: got %#v, want %#v", name, got, c.want)
+		}
+	}
+}
+
+func TestErrorsNameFileAndLine(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"a.jsonl":      {"{\"q\": 1}\n\n{\"q\": 1\n", "a.jsonl:3: not JSON"},
+		"b.jsonl":      {"{\"q\": 1}\n[1]\n", "b.jsonl:2: \"[1]\" is no JSON object"},
+		"two.jsonl":    {"{\"q\": 1} {\"q\": 2}\n", "two.jsonl:1: not JSON"},
+		"c.json":       {"[{\"q\": 1},\n\n3]", "c.json:3: \"3\" is no JSON object"},
+		"d.json":       {"[{\"q\": 1},\n{\"q\": ]", "d.json:2: not JSON"},
+		"e.json":       {"\n\"text\"", "e.json:2: want an array of objects"},
+		"f.json":       {"{\"q\": 1}\nnonsense\n", "f.json:2: not JSON"},
+		"g.csv":        {"q,n\n1,2\n1,2,3\n", "g.csv: record on line 3: wrong number of fields"},
+		"h.csv":        {"q,q\n1,2\n", `h.csv:1: two columns are named "q"`},
+		"i.jsonl.gz":   {"no gzip", "i.jsonl.gz"},
+		"j.jsonl.zst":  {"no zstandard", "j.jsonl.zst"},
+		"k.json.gz":    {gz(t, "[{\"q\": 1}]")[:20], "k.json.gz: unexpected EOF"},
+		"l.parquet":    {"PAR1", "l.parquet"},
+		"m.arrow":      {"x", "m.arrow: not a format of datasets"},
+		"long.jsonl":   {"{}\n{\"q\": \"" + strings.Repeat("x", maxRow) + "\"}\n", "long.jsonl:2: row of more than"},
+		"wrong.tsv.gz": {"x", "wrong.tsv.gz: not a format"},
+	} {
+		_, err := Open(filepath.Join(write(t, map[string]string{name: c.text}), name), Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestRowsOutOfRangeAndChangedFiles(t *testing.T) {
+	dir := write(t, map[string]string{"a.jsonl": "{\"q\": 1}\n{\"q\": 2}\n"})
+	path := filepath.Join(dir, "a.jsonl")
+	d, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{-1, 2} {
+		if _, err := d.Row(i); err == nil || !strings.Contains(err.Error(), "it has 2 rows") {
+			t.Errorf("row %d: %v", i, err)
+		}
+	}
+	if err := os.Truncate(path, 9); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Row(1); err == nil || !strings.Contains(err.Error(), "a.jsonl:2: the file has changed") {
+		t.Errorf("a file that was cut: %v", err)
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for text, want := range map[string]any{
+		"0": int64(0), "-0": int64(0), "3.0": int64(3), "1e3": int64(1000), "0.5": 0.5, "9223372036854775807": int64(9223372036854775807),
+		"9223372036854775808": 9223372036854775808.0, "-9223372036854775808": int64(-9223372036854775808), "1e300": 1e300, "-2.50": -2.5,
+		"9007199254740993": int64(9007199254740993),
+	} {
+		if got := number(text); got != want {
+			t.Errorf("%s is %v (%T), want %v (%T)", text, got, got, want, want)
+		}
+	}
+}
+
+func TestRowsAreReadByManyAtOnce(t *testing.T) {
+	var text strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&text, "{\"i\": %d}\n", i)
+	}
+	d, err := Open(write(t, map[string]string{"train-0.jsonl": text.String(), "train-1.jsonl": text.String()}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range d.Len() {
+				if row, err := d.Row(i); err != nil || row["i"] != int64(i%300) {
+					t.Errorf("row %d: %v, %v", i, row, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// shared finds the data that lie beside the repository.
+func shared(t *testing.T, path string) string {
+	t.Helper()
+	p := filepath.Join("..", "..", "shared", "data", filepath.FromSlash(path))
+	if _, err := os.Stat(p); err != nil {
+		t.Skipf("no shared data: %v", err)
+	}
+	return p
+}
+
+func TestSharedData(t *testing.T) {
+	for _, c := range []struct {
+		path, split string
+		rows        int
+		last        map[string]any
+	}{
+		{"gsm8k", "train", 7473, nil}, {"gsm8k", "test", 1319, nil},
+		{"arithmetic", "train", 2000, nil}, {"arithmetic", "eval", 200, nil}, {"arithmetic", "sft", 2000, nil},
+		{"countdown/eval.jsonl", "", 200, nil}, {"countdown", "train", 2000, nil},
+	} {
+		d, err := Open(shared(t, c.path), Options{Split: c.split})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if d.Len() != c.rows {
+			t.Errorf("%s, %s: %d rows, want %d", c.path, c.split, d.Len(), c.rows)
+		}
+		if q, ok := all(t, d)[c.rows-1]["question"].(string); !ok || q == "" {
+			t.Errorf("%s, %s: the last row has no question", c.path, c.split)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package dataset
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+// letters is a renderer of one token per byte: "user:text;" and so on, tools in front. The assistant wrote its text and the semicolon.
+type letters struct{}
+
+func (letters) Render(messages []trinity.Message, tools json.RawMessage, generate bool) ([]int32, error) {
+	tokens, _, err := letters{}.RenderTraining(messages, tools)
+	if generate {
+		tokens = append(tokens, letters{}.Encode("assistant:")...)
+	}
+	return tokens, err
+}
+
+func (letters) RenderTraining(messages []trinity.Message, tools json.RawMessage) (tokens []int32, mask []bool, err error) {
+	add := func(text string, learnt bool) {
+		for _, b := range []byte(text) {
+			tokens, mask = append(tokens, int32(b)), append(mask, learnt)
+		}
+	}
+	add(string(tools), false)
+	for _, m := range messages {
+		if m.Role == "unknown" {
+			return nil, nil, errors.New("the template raised an exception")
+		}
+		add(m.Role+":", false)
+		add(m.Reasoning+m.Content+string(m.ToolCalls)+m.ToolCallID+m.Name+";", m.Role == "assistant")
+	}
+	return tokens, mask, nil
+}
+
+func (letters) Encode(text string) []int32 {
+	var tokens []int32
+	for _, b := range []byte(text) {
+		tokens = append(tokens, int32(b))
+	}
+	return tokens
+}
+func (letters) Decode([]int32) string { return "" }
+func (letters) StopTokens() []int32   { return nil }
+
+// learnt writes an experience with what is learnt in brackets.
+func learnt(e *trinity.Experience) string {
+	var b strings.Builder
+	for i, tok := range e.Tokens {
+		if e.Mask[i] && (i == 0 || !e.Mask[i-1]) {
+			b.WriteByte('[')
+		}
+		if !e.Mask[i] && i > 0 && e.Mask[i-1] {
+			b.WriteByte(']')
+		}
+		b.WriteByte(byte(tok))
+	}
+	if e.Mask[len(e.Mask)-1] {
+		b.WriteByte(']')
+	}
+	return b.String()
+}
+
+var keys = trinity.TaskFormat{PromptKey: "prompt", ResponseKey: "response", MessagesKey: "messages", ToolsKey: "tools", SystemPromptKey: "sys"}
+
+func withSystem(f trinity.TaskFormat, prompt string) trinity.TaskFormat {
+	f.SystemPrompt = prompt
+	return f
+}
+
+func TestFormatter(t *testing.T) {
+	const twoTurns = `"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]`
+	for _, c := range []struct {
+		schema string
+		format Format
+		row    string
+		want   string // what is learnt, or part of the error
+	}{
+		{"sft", Format{TaskFormat: keys}, `{` + twoTurns + `}`, "user:a;assistant:b;user:c;assistant:[d;]"},
+		{"sft", Format{TaskFormat: keys, PromptType: "messages", AllTurns: true}, `{` + twoTurns + `}`, "user:a;assistant:[b;]user:c;assistant:[d;]"},
+		{"sft", Format{TaskFormat: keys}, `{` + strings.Replace(twoTurns, "]", `, {"role": "user", "content": "thanks"}]`, 1) + `}`, "user:a;assistant:b;user:c;assistant:[d;]"},
+		{"sft", Format{TaskFormat: withSystem(keys, "S")}, `{` + twoTurns + `}`, "system:S;user:a;assistant:b;user:c;assistant:[d;]"},
+		{"sft", Format{TaskFormat: withSystem(keys, "S")}, `{"sys": "own", ` + twoTurns + `}`, "system:own;user:a;assistant:b;user:c;assistant:[d;]"},
+		{"sft", Format{TaskFormat: withSystem(keys, "S")}, `{"messages": [{"role": "system", "content": "x"}, {"role": "assistant", "content": "y"}]}`, "system:x;assistant:[y;]"},
+		{"sft", Format{TaskFormat: keys}, `{"tools": [{"n": 1}], "messages": "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"p\"}, {\"text\": \"q\"}]}, {\"role\": \"assistant\", \"content\": null, \"reasoning_content\": \"r\", \"tool_calls\": [{\"id\": 7}], \"name\": null}]"}`,
+			`[{"n":1}]user:pq;assistant:[r[{"id":7}];]`},
+		{"sft", Format{TaskFormat: keys}, `{"tools": "[2]", "messages": [{"role": "tool", "content": "x", "tool_call_id": "i", "name": "n"}, {"role": "assistant", "content": "y"}]}`, "[2]tool:xin;assistant:[y;]"},
+		{"sft", Format{TaskFormat: keys, PromptType: "plaintext"}, `{"prompt": "q", "response": 42}`, "user:q;assistant:[42;]"},
+		{"sft", Format{TaskFormat: withSystem(keys, "S"), PromptType: "plaintext"}, `{"prompt": "q", "response": "r"}`, "system:S;user:q;assistant:[r;]"},
+		{"sft", Format{TaskFormat: keys, PromptType: "chatpair"}, `{"prompt": [{"role": "user", "content": "q"}], "response": [{"role": "assistant", "content": "r"}]}`, "user:q;assistant:[r;]"},
+		{"cpt", Format{TaskFormat: keys, PromptType: "plaintext"}, `{"prompt": "text"}`, "t[ext]"},
+
+		{"sft", Format{TaskFormat: keys}, `{"prompt": "q"}`, `no field "messages"`},
+		{"sft", Format{TaskFormat: keys}, `{"messages": "q"}`, "messages is text, want a list of messages: set format.prompt_type: plaintext"},
+		{"sft", Format{TaskFormat: keys}, `{"messages": 3}`, "messages holds a number, want a list"},
+		{"sft", Format{TaskFormat: keys}, `{"messages": []}`, "empty list"},
+		{"sft", Format{TaskFormat: keys}, `{"messages": ["q"]}`, "messages[0]: a message is an object with role and content, got text"},
+		{"sft", Format{TaskFormat: keys}, `{"messages": [{"from": "human", "value": "q"}]}`, "messages[0]: a message without role"},
+		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "user", "content": [{"type": "image"}]}]}`, "content[0] is no part of type text"},
+		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "user", "content": {}}]}`, "content holds an object"},
+		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "user", "content": "q"}]}`, "without a message of the assistant"},
+		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "assistant", "content": "q", "tool_calls": "{"}]}`, "text that is no JSON"},
+		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "unknown", "content": "q"}, {"role": "assistant", "content": "r"}]}`, "raised an exception"},
+		{"sft", Format{TaskFormat: keys, PromptType: "plaintext"}, `{"prompt": "q", "response": ["r"]}`, "response holds a list, want text"},
+		{"sft", Format{TaskFormat: keys, PromptType: "plaintext"}, `{"prompt": "q"}`, `no field "response"`},
+		{"sft", Format{TaskFormat: keys, PromptType: "chat"}, ``, `format.prompt_type "chat": want messages, plaintext or chatpair`},
+		{"cpt", Format{TaskFormat: keys, PromptType: "messages"}, ``, "set format.prompt_type: plaintext"},
+		{"cpt", Format{TaskFormat: keys, PromptType: "plaintext"}, `{"prompt": "t"}`, "has 1 tokens"},
+		{"dpo", Format{TaskFormat: keys}, ``, `schema "dpo": there are sft and cpt`},
+	} {
+		got, err := learntOf(c.schema, c.format, c.row)
+		if got != c.want && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s %+v of %s: got %s, %v; want %s", c.schema, c.format, c.row, got, err, c.want)
+		}
+	}
+}
+
+// learntOf writes what is learnt of a row of JSON.
+func learntOf(schema string, f Format, row string) (string, error) {
+	formatter, err := Formatter(schema, f, letters{})
+	if err != nil {
+		return "", err
+	}
+	fields, err := decodeRow([]byte(row))
+	if err != nil {
+		return "", err
+	}
+	e, err := formatter(fields)
+	if err != nil {
+		return "", err
+	}
+	if first := slices.Index(e.Mask, true); first != e.PromptLen || e.IsExpert || e.Reward.Valid {
+		return "", fmt.Errorf("prompt of %d tokens, first learnt %d, expert %v, reward %v", e.PromptLen, first, e.IsExpert, e.Reward)
+	}
+	return learnt(e), e.Check()
+}
