@@ -84,20 +84,24 @@ func TestRecomputedLogitsGiveTheSameBits(t *testing.T) {
 	for range 40 { // the same tokens again and again: many head rows of few packed rows
 		x = append(x, sequences(t, true)...)
 	}
-	_, want := e.gradientOf(t, weighted{}, whole(x))
-	if n := len(e.packing.head); n <= 2*headChunk {
-		t.Fatalf("%d head rows make no three chunks", n)
+	var odd []int
+	for i := 1; i < len(x); i += 2 {
+		odd = append(odd, i)
 	}
-	if e.headSpace.recompute {
-		t.Fatal("logits were not kept")
-	}
-	e.logitsBudget = 0
-	_, got := e.gradientOf(t, weighted{}, whole(x))
-	if !e.headSpace.recompute {
-		t.Fatal("logits were kept")
-	}
-	if !slices.Equal(got, want) {
-		t.Error("gradients differ")
+	for _, loss := range []trinity.Loss{weighted{}, idle{odd}} {
+		e.logitsBudget = logitsBudget
+		_, want := e.gradientOf(t, loss, whole(x))
+		if n := len(e.packing.head); n <= headChunk || e.headSpace.recompute {
+			t.Fatalf("%d head rows, logits computed again: %t", n, e.headSpace.recompute)
+		}
+		e.logitsBudget = 0
+		_, got := e.gradientOf(t, loss, whole(x))
+		if !e.headSpace.recompute {
+			t.Fatal("logits were kept")
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%T: gradients differ", loss)
+		}
 	}
 }
 
@@ -143,5 +147,51 @@ func TestLossWithoutGradientSkipsBackward(t *testing.T) {
 	}
 	if norm(e.gradient) != 0 || e.accumulating {
 		t.Error("a loss without derivatives left a gradient")
+	}
+}
+
+// idle is a loss that sees some of the sequences only, and only every second token of one of them.
+type idle struct{ seen []int }
+
+func (idle) Streams() trinity.Streams { return trinity.Streams{Entropy: true} }
+
+func (l idle) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
+	grads, metrics, err := weighted{}.Loss(b, now)
+	for i := range grads {
+		if !slices.Contains(l.seen, i) {
+			grads[i] = trinity.TokenGrads{}
+		}
+	}
+	for t := range grads[l.seen[0]].Logprob {
+		if t%2 == 0 {
+			grads[l.seen[0]].Logprob[t], grads[l.seen[0]].Entropy[t] = 0, 0
+		}
+	}
+	return grads, metrics, err
+}
+
+func TestIdleSequencesAreLeftOutOfBackward(t *testing.T) {
+	for _, name := range []string{"qwen3", "llama3_bias_tied"} {
+		for _, seen := range [][]int{{5}, {1, 2, 4}, {3, 0}} {
+			for _, budget := range []int{0, logitsBudget} {
+				e := open(t, tiny(name))
+				e.logitsBudget = budget
+				all := longGroups(e.cfg.VocabSize)
+				_, got := e.gradientOf(t, idle{seen}, whole(all))
+				rows := len(e.packing.tokens)
+				var few []*trinity.Experience
+				for _, i := range seen {
+					few = append(few, all[i])
+				}
+				reduced := idle{[]int{0, 1, 2}[:len(seen)]}
+				_, want := e.gradientOf(t, reduced, &trinity.Batch{Step: 1, Experiences: few, Whole: all})
+				if rows != len(e.packing.tokens) {
+					t.Errorf("%s %v: backward over %d rows, want %d", name, seen, rows, len(e.packing.tokens))
+				}
+				if d := difference(got, want); d > 1e-6 {
+					t.Errorf("%s %v: gradient differs by %.2g relative", name, seen, d)
+				}
+			}
+		}
 	}
 }

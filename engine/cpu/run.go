@@ -72,6 +72,7 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 		return metrics, err
 	}
 	e.accumulating = true
+	e.dropIdle()
 	e.backScore(e.weights, e.grads, &e.packing, e.work.dOut.RowRange(0, len(e.packing.tokens)))
 	return metrics, e.backward(ctx, e.weights, e.grads, &e.packing)
 }

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"os"
 	"runtime"
@@ -109,7 +108,7 @@ func BenchmarkSmolLM2Step(b *testing.B) {
 		if _, err := e.OptimStep(context.Background(), adam); err != nil {
 			b.Fatal(err)
 		}
-		b.Log(fmt.Sprintf("forward and backward %.2f s, step %.2f s, %d cores", computed.Seconds(), (time.Since(start) - computed).Seconds(), runtime.GOMAXPROCS(0)))
+		b.Logf("forward and backward %.2f s, step %.2f s, %d cores", computed.Seconds(), (time.Since(start) - computed).Seconds(), runtime.GOMAXPROCS(0))
 	}
 	b.ReportMetric(2048*float64(b.N)/b.Elapsed().Seconds(), "tok/s")
 }
