@@ -1,0 +1,198 @@
+package mathequal
+
+import (
+	"math/big"
+	"strings"
+)
+
+// maxSteps bounds the nodes that one comparison visits.
+const maxSteps = 200_000
+
+// Points at which expressions with variables are compared, and how many must be defined.
+const (
+	points     = 8
+	minDefined = 4
+)
+
+type comparer struct {
+	steps int // nodes left to visit
+	work  int // of exact arithmetic left
+}
+
+func newComparer() *comparer { return &comparer{steps: maxSteps, work: maxWork} }
+
+func (c *comparer) spend(n int) bool {
+	c.steps -= n
+	return c.steps >= 0
+}
+
+// equal reports whether two trees are the same object.
+func (c *comparer) equal(a, b *node) bool {
+	if !c.spend(1) {
+		return false
+	}
+	a, b = bothSigns(a), bothSigns(b)
+	switch {
+	case a.op == opRelation || b.op == opRelation:
+		return c.relations(a, b)
+	case a.op == opUnit || b.op == opUnit || a.op == opPercent || b.op == opPercent || a.op == opDegree || b.op == opDegree:
+		return c.quantities(a, b)
+	case a.op == opSequence && b.op == opSequence:
+		return c.sequences(a, b)
+	case a.op == opSequence && a.text == "{}" && len(a.args) == 1: // the set of one is what a list of one writes
+		return c.equal(a.args[0], b)
+	case b.op == opSequence && b.text == "{}" && len(b.args) == 1:
+		return c.equal(a, b.args[0])
+	case a.op == opUnion && b.op == opUnion:
+		return c.sameMembers(a.args, b.args)
+	case a.op == opSequence || b.op == opSequence || a.op == opUnion || b.op == opUnion:
+		return false
+	}
+	return c.expressions(a, b)
+}
+
+// sequences compares sets without order, all else in order and with the same brackets.
+func (c *comparer) sequences(a, b *node) bool {
+	if a.text != b.text {
+		return false
+	}
+	if a.text == "{}" {
+		return c.sameMembers(a.args, b.args)
+	}
+	if len(a.args) != len(b.args) {
+		return false
+	}
+	for i := range a.args {
+		if !c.equal(a.args[i], b.args[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameMembers reports whether each list holds all that the other holds.
+func (c *comparer) sameMembers(a, b []*node) bool {
+	return c.holds(a, b) && c.holds(b, a)
+}
+
+func (c *comparer) holds(all, some []*node) bool {
+	for _, x := range some {
+		found := false
+		for _, y := range all {
+			if found = c.equal(x, y); found {
+				break
+			}
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// quantities compares values with units. A unit that one side lacks may be left out.
+func (c *comparer) quantities(a, b *node) bool {
+	va, ua := withoutUnit(a)
+	vb, ub := withoutUnit(b)
+	if ua != "" && ub != "" {
+		return !contradict(ua, ub) && c.equal(va, vb)
+	}
+	if c.equal(va, vb) {
+		return true
+	}
+	if ua == "%" || ub == "%" || ua == "°" || ub == "°" { // as hundredths, as radians
+		return c.expressions(a, b)
+	}
+	return false
+}
+
+func withoutUnit(n *node) (value *node, unit string) {
+	switch n.op {
+	case opUnit:
+		return n.args[0], n.text
+	case opPercent:
+		return n.args[0], "%"
+	case opDegree:
+		return n.args[0], "°"
+	}
+	return n, ""
+}
+
+// expressions compares values: exactly when both are rational, else at points.
+func (c *comparer) expressions(a, b *node) bool {
+	ra, exactA := c.exact(a)
+	rb, exactB := c.exact(b)
+	if exactA && exactB {
+		return ra.Cmp(rb) == 0
+	}
+	if a.String() == b.String() {
+		return true
+	}
+	defined := 0
+	for p := range points {
+		va, vb := c.at(a, p), c.at(b, p)
+		if !va.sound() || !vb.sound() {
+			continue
+		}
+		if !va.agrees(vb) {
+			return false
+		}
+		defined++
+	}
+	return defined >= minDefined && c.steps >= 0
+}
+
+// bothSigns turns the first ± of an expression into a set of two.
+func bothSigns(n *node) *node {
+	plus, found := choose(n, true)
+	if !found {
+		return n
+	}
+	minus, _ := choose(n, false)
+	return &node{op: opSequence, text: "{}", args: []*node{plus, minus}}
+}
+
+// choose replaces every ± outside of lists and relations by one of its signs.
+func choose(n *node, upper bool) (out *node, found bool) {
+	if n.op == opSequence || n.op == opUnion || n.op == opRelation && strings.Trim(n.text, "=") != "" {
+		return n, false
+	}
+	args := make([]*node, len(n.args))
+	for i, a := range n.args {
+		var f bool
+		args[i], f = choose(a, upper)
+		found = found || f
+	}
+	if n.op == opPlusMinus {
+		if upper == (n.text == "+") {
+			return tree(opAdd, args...), true
+		}
+		return tree(opSub, args...), true
+	}
+	if !found {
+		return n, false
+	}
+	return &node{op: n.op, num: n.num, text: n.text, args: args}, true
+}
+
+// String writes the tree in one way.
+func (n *node) String() string {
+	var b strings.Builder
+	n.write(&b)
+	return b.String()
+}
+
+func (n *node) write(b *strings.Builder) {
+	b.WriteByte('(')
+	b.WriteByte('a' + byte(n.op))
+	b.WriteString(n.text)
+	if n.num != nil {
+		b.WriteString(ratText(n.num))
+	}
+	for _, a := range n.args {
+		a.write(b)
+	}
+	b.WriteByte(')')
+}
+
+func ratText(r *big.Rat) string { return r.Num().Text(62) + "/" + r.Denom().Text(62) }

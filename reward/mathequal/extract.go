@@ -1,0 +1,193 @@
+package mathequal
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Answer finds the final answer in a reply: what is in the last <answer> tag, the last \boxed, after ####, after "the answer is", or else
+// the last formula, last line or last number. What stands before a closing </think> is not looked at. It is "" when there is nothing.
+func Answer(reply string) string {
+	if _, after, ok := cutLast(reply, "</think>"); ok {
+		reply = after
+	}
+	if inner, ok := Tagged(reply); ok {
+		if boxed, ok := Boxed(inner); ok {
+			return boxed
+		}
+		return inner
+	}
+	for _, find := range []func(string) (string, bool){Boxed, Hashed, Stated, lastFormula, lastLine, LastNumber} {
+		if found, ok := find(reply); ok {
+			return found
+		}
+	}
+	return ""
+}
+
+// Truth is the answer that a reference solution gives: what stands after ####, in \boxed, or the whole of it.
+func Truth(solution string) string {
+	if answer, ok := Hashed(solution); ok {
+		return answer
+	}
+	if answer, ok := Boxed(solution); ok {
+		return answer
+	}
+	return strings.TrimSpace(solution)
+}
+
+func cutLast(s, sep string) (before, after string, ok bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// Tagged returns what is in the last <answer>…</answer>.
+func Tagged(text string) (string, bool) {
+	before, _, ok := cutLast(text, "</answer>")
+	if !ok {
+		return "", false
+	}
+	_, inner, ok := cutLast(before, "<answer>")
+	return strings.TrimSpace(inner), ok
+}
+
+// maxUnclosed bounds how many boxes without an end are passed over: a search from each takes the length of the text.
+const maxUnclosed = 8
+
+// Boxed returns the argument of the last \boxed or \fbox whose braces close.
+func Boxed(text string) (string, bool) {
+	for range maxUnclosed {
+		i := max(strings.LastIndex(text, `\boxed`), strings.LastIndex(text, `\fbox`))
+		if i < 0 {
+			return "", false
+		}
+		rest := strings.TrimPrefix(strings.TrimPrefix(text[i:], `\boxed`), `\fbox`)
+		if inner, ok := group(strings.TrimLeft(rest, " ")); ok {
+			return strings.TrimSpace(inner), true
+		}
+		text = text[:i]
+	}
+	return "", false
+}
+
+// group returns what is between the opening brace at the start and the brace that closes it, or a bare word.
+func group(s string) (string, bool) {
+	if !strings.HasPrefix(s, "{") {
+		i := strings.IndexAny(s, "$ \n")
+		if i < 0 {
+			i = len(s)
+		}
+		return s[:i], i > 0
+	}
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++ // \{ and \} do not count
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return s[1:i], true
+			}
+		}
+	}
+	return "", false
+}
+
+// Hashed returns the rest of the line after the last ####, which is how GSM8K marks answers.
+func Hashed(text string) (string, bool) {
+	_, rest, ok := cutLast(text, "####")
+	if !ok {
+		return "", false
+	}
+	line, _, _ := strings.Cut(strings.TrimLeft(rest, " \t\n"), "\n")
+	line = strings.TrimSpace(line)
+	return line, line != ""
+}
+
+var (
+	stated      = regexp.MustCompile(`(?i)\b(?:answer|result)(?:\s+is|\s*:|\s*=)\s*:?\s*`)
+	sentenceEnd = regexp.MustCompile(`[.!?](?:\s|\*|$)|\n`)
+	formula     = regexp.MustCompile(`(?s)\$\$(.+?)\$\$|\$([^$\n]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]`)
+	anyNumber   = regexp.MustCompile(`[$€£]?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?:/[0-9]+)?%?|[$€£]?\.[0-9]+`)
+)
+
+// Stated returns the rest of the sentence after the last "the answer is" or "answer:".
+func Stated(text string) (string, bool) {
+	all := stated.FindAllStringIndex(text, -1)
+	if len(all) == 0 {
+		return "", false
+	}
+	rest := text[all[len(all)-1][1]:]
+	if m := formula.FindStringSubmatchIndex(rest); m != nil && m[0] == 0 {
+		return firstGroup(rest, m), true
+	}
+	if end := sentenceEnd.FindStringIndex(rest); end != nil {
+		rest = rest[:end[0]]
+	}
+	rest = strings.Trim(rest, " *")
+	if rest != "" && !Valid(rest) { // "the answer is therefore 5 because …"
+		if n, ok := LastNumber(rest); ok {
+			return n, true
+		}
+	}
+	return rest, rest != ""
+}
+
+func firstGroup(s string, m []int) string {
+	for i := 2; i < len(m); i += 2 {
+		if m[i] >= 0 {
+			return strings.TrimSpace(s[m[i]:m[i+1]])
+		}
+	}
+	return ""
+}
+
+// lastFormula returns the last formula of the text, if no number stands after it.
+func lastFormula(text string) (string, bool) {
+	all := formula.FindAllStringSubmatchIndex(text, -1)
+	if len(all) == 0 {
+		return "", false
+	}
+	m := all[len(all)-1]
+	if anyNumber.MatchString(text[m[1]:]) {
+		return "", false
+	}
+	return firstGroup(text, m), true
+}
+
+// lastLine returns the last line that is not empty, if it is mathematics as a whole.
+func lastLine(text string) (string, bool) {
+	text = strings.TrimSpace(text)
+	line := text[strings.LastIndexByte(text, '\n')+1:]
+	line = strings.Trim(line, " *")
+	if Valid(line) {
+		return line, true
+	}
+	return line, line != "" && !anyNumber.MatchString(line) && len(line) <= maxText
+}
+
+// LastNumber returns the last number of the text with its sign, currency or percent sign.
+func LastNumber(text string) (string, bool) {
+	all := anyNumber.FindAllStringIndex(text, -1)
+	if len(all) == 0 {
+		return "", false
+	}
+	start, end := all[len(all)-1][0], all[len(all)-1][1]
+	if rest := text[end:]; strings.HasPrefix(rest, `\%`) {
+		end += 2
+	}
+	before := strings.TrimSuffix(text[:start], `\`)
+	if strings.HasSuffix(before, "-") || strings.HasSuffix(before, "−") {
+		sign := strings.TrimSuffix(strings.TrimSuffix(before, "-"), "−")
+		last := strings.TrimRight(sign, " ")
+		if last == "" || !strings.ContainsAny(last[len(last)-1:], "0123456789)abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") || len(last) < len(sign) && before[len(before)-1] == '-' {
+			return "-" + strings.TrimRight(text[start:end], ","), true
+		}
+	}
+	return strings.TrimRight(text[start:end], ","), true
+}

@@ -1,0 +1,175 @@
+package mathequal
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// command reads what starts with a backslash.
+func (l *lexer) command() error {
+	s := l.rest[1:]
+	n := 0
+	for n < len(s) && (s[n] >= 'a' && s[n] <= 'z' || s[n] >= 'A' && s[n] <= 'Z') {
+		n++
+	}
+	if n == 0 {
+		return l.escape(s)
+	}
+	cmd := s[:n]
+	l.rest = s[n:]
+	switch {
+	case textual[cmd]:
+		return l.text()
+	case silent[cmd]:
+		l.rest = strings.TrimPrefix(l.rest, ".")
+		return nil
+	case cmd == "begin" || cmd == "end":
+		env, ok := l.braced()
+		if !ok || !matrices[env] {
+			return errNotMathematics
+		}
+		l.add(mark, cmd)
+		return nil
+	case cmd == "mathbb":
+		set, ok := l.braced()
+		if !ok {
+			return errNotMathematics
+		}
+		l.add(symbol, `\mathbb `+set)
+		return nil
+	case signs[cmd] != "":
+		l.mark(signs[cmd], 0)
+		return nil
+	case greek[cmd]:
+		l.add(symbol, cmd)
+		return nil
+	case cmd == "overline":
+		l.add(mark, cmd)
+		return nil
+	}
+	if !l.known(cmd) {
+		return errNotMathematics
+	}
+	return nil
+}
+
+// escape reads a backslash before a sign.
+func (l *lexer) escape(s string) error {
+	if s == "" {
+		return errNotMathematics
+	}
+	switch s[0] {
+	case '{', '}', '\\':
+		l.mark(`\`+s[:1], 2)
+	case ',', ';', ':', ' ', '\n':
+		l.rest, l.spaced = s[1:], true
+		if n := len(l.tokens); s[0] == ',' && n > 0 && l.tokens[n-1].kind == number && l.group("1"+" "+l.rest, 1, 1) {
+			l.tokens[n-1].text += l.rest[:3] // 10\,000
+			l.rest = l.rest[3:]
+		}
+	default:
+		return errNotMathematics
+	}
+	return nil
+}
+
+// braced reads {…} without braces inside.
+func (l *lexer) braced() (string, bool) {
+	inner, rest, ok := strings.Cut(strings.TrimLeft(l.rest, " "), "}")
+	if !ok || !strings.HasPrefix(inner, "{") {
+		return "", false
+	}
+	l.rest = rest
+	return inner[1:], true
+}
+
+// text reads the argument of \text and the like: its letters are words.
+func (l *lexer) text() error {
+	inner, ok := l.braced()
+	if !ok {
+		return errNotMathematics
+	}
+	rest := l.rest
+	l.rest, l.spaced = inner, true
+	if err := l.run(true); err != nil {
+		return err
+	}
+	l.rest, l.spaced = rest, true
+	return nil
+}
+
+// known adds a function or a constant by its name.
+func (l *lexer) known(text string) bool {
+	if s, ok := spelled[text]; ok {
+		text = s
+	}
+	switch _, isFunction := functions[text]; {
+	case isFunction:
+		l.add(name, text)
+	case text == "π" || text == "∞" || text == "∅":
+		l.add(symbol, text)
+	default:
+		return false
+	}
+	return true
+}
+
+// letters reads a run of letters: a name, a word, or variables side by side.
+func (l *lexer) letters(inText bool) {
+	n := 0
+	for n < len(l.rest) {
+		r, size := utf8.DecodeRuneInString(l.rest[n:])
+		if !unicode.IsLetter(r) {
+			break
+		}
+		n += size
+	}
+	run := l.rest[:n]
+	l.rest = l.rest[n:]
+	switch {
+	case run == "and" || run == "or":
+		l.add(mark, ",")
+	case l.isWord(run, inText):
+		l.add(word, run)
+	case l.known(run):
+	default:
+		for _, r := range run {
+			l.add(symbol, string(r))
+		}
+	}
+}
+
+// isWord tells a word from a product of variables. Units count only after a number, long runs always.
+func (l *lexer) isWord(run string, inText bool) bool {
+	_, function := functions[run]
+	count := utf8.RuneCountInString(run)
+	if inText {
+		return !function
+	}
+	if function || spelled[run] != "" {
+		return false
+	}
+	var last token
+	if len(l.tokens) > 0 {
+		last = l.tokens[len(l.tokens)-1]
+	}
+	after := len(l.tokens) > 0 && (last.kind == number || last.kind == word || last.kind == symbol && l.spaced || strings.Contains("%°}/", last.text))
+	_, unit := units[run]
+	switch {
+	case count == 1: // the h of km/h
+		n := len(l.tokens)
+		return unit && n >= 2 && l.tokens[n-1].text == "/" && l.tokens[n-2].kind == word
+	case unit && after, count >= 5:
+		return true
+	case count >= 3:
+		rest := strings.TrimLeft(l.rest, " ")
+		return after && l.spaced || len(l.tokens) == 0 && (rest == "" || !strings.ContainsRune(`+-*/^=<>≤≥≠()_\0123456789,`, firstRune(rest)))
+	}
+	return false
+}
+
+func firstRune(s string) rune {
+	r, _ := utf8.DecodeRuneInString(s)
+	return r
+}

@@ -1,0 +1,178 @@
+package mathequal
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+type tokenKind uint8
+
+const (
+	number tokenKind = iota // digits, perhaps a point, perhaps an exponent
+	symbol                  // a variable or a constant
+	name                    // a function
+	word                    // text
+	mark                    // anything else: operators, brackets
+)
+
+type token struct {
+	kind   tokenKind
+	text   string
+	spaced bool // white space stands before it
+}
+
+var errNotMathematics = errors.New("not mathematics")
+
+// rewrite brings other characters and habits of typesetting to one form.
+var rewrite = strings.NewReplacer(
+	"−", "-", "–", "-", "—", "-", "×", "*", "·", "*", "⋅", "*", "∗", "*", "÷", "/", "∕", "/", "√", `\sqrt `, "π", `\pi `, "∞", `\infty `, "∅", `\emptyset `,
+	"½", `\frac{1}{2}`, "¼", `\frac{1}{4}`, "¾", `\frac{3}{4}`, "⅓", `\frac{1}{3}`, "⅔", `\frac{2}{3}`,
+	"²", "^{2}", "³", "^{3}", "⁴", "^{4}", "<=", "≤", ">=", "≥", "!=", "≠", "≈", "=", "**", "^",
+	`^{\circ}`, "°", `^\circ`, "°", `^{ \circ }`, "°", `\!`, "", "{,}", ",", `\(`, " ", `\)`, " ", `\[`, " ", `\]`, " ", "\u00a0", " ", "~", " ",
+	`\$`, "$", `\%`, "%", "％", "%", "，", ",", "（", "(", "）", ")", "＄", "$",
+)
+
+// clean takes away what surrounds an answer: white space, dollar signs of mathematics, full stops.
+func clean(text string) string {
+	if len(text) <= maxText {
+		text = strings.ReplaceAll(text, `\$`, "€€") // a currency, whatever the other dollar signs are
+		if strings.Count(text, "$")%2 == 0 {
+			text = strings.ReplaceAll(text, "$", " ")
+		}
+		text = strings.ReplaceAll(text, "€€", "$")
+	}
+	return strings.TrimRight(strings.TrimSpace(text), ".,;: \n\t")
+}
+
+type lexer struct {
+	rest      string
+	tokens    []token
+	spaced    bool
+	depth     int  // of brackets that hold lists
+	thousands bool // a comma before three digits belongs to the number
+}
+
+// lex cuts a text into tokens.
+func lex(text string, thousands bool) ([]token, error) {
+	l := &lexer{rest: rewrite.Replace(text), thousands: thousands}
+	if err := l.run(false); err != nil {
+		return nil, err
+	}
+	return l.tokens, nil
+}
+
+func (l *lexer) run(inText bool) error {
+	for l.rest != "" {
+		r, size := utf8.DecodeRuneInString(l.rest)
+		switch {
+		case unicode.IsSpace(r):
+			l.spaced = true
+			l.rest = l.rest[size:]
+		case r == '\\':
+			if err := l.command(); err != nil {
+				return err
+			}
+		case isDigit(l.rest, 0) || r == '.' && isDigit(l.rest, 1):
+			l.number()
+		case unicode.IsLetter(r):
+			l.letters(inText)
+		case r == utf8.RuneError:
+			return errNotMathematics
+		default:
+			l.mark(string(r), size)
+		}
+	}
+	return nil
+}
+
+func isDigit(s string, i int) bool { return i >= 0 && i < len(s) && s[i] >= '0' && s[i] <= '9' }
+
+func (l *lexer) add(kind tokenKind, text string) {
+	l.tokens = append(l.tokens, token{kind, text, l.spaced})
+	l.spaced = false
+}
+
+func (l *lexer) mark(text string, size int) {
+	switch text {
+	case "(", "[", `\{`:
+		l.depth++
+	case ")", "]", `\}`:
+		l.depth--
+	}
+	l.add(mark, text)
+	l.rest = l.rest[size:]
+}
+
+// number reads digits with a point, an exponent and, outside brackets, commas between groups of three.
+func (l *lexer) number() {
+	s, n := l.rest, 0
+	for isDigit(s, n) {
+		n++
+	}
+	digits := s[:n]
+	for l.depth <= 0 && len(digits) <= maxText && l.group(s, n, len(s[:n])) {
+		digits += s[n+1 : n+4]
+		n += 4
+	}
+	if n < len(s) && s[n] == '.' && (isDigit(s, n+1) || n > 0) {
+		start := n
+		for n++; isDigit(s, n); n++ {
+		}
+		digits += s[start:n]
+	}
+	if m := exponent(s[n:]); m > 0 {
+		digits += s[n : n+m]
+		n += m
+	}
+	l.add(number, digits)
+	l.rest = s[n:]
+}
+
+// group reports whether a separator and just three digits follow at n. The digits so far are at most three, or groups already.
+func (l *lexer) group(s string, n, sofar int) bool {
+	if n+3 >= len(s) || s[0] == '0' || (sofar > 3 && !strings.ContainsAny(s[:n], ", ")) {
+		return false
+	}
+	separator := s[n] == ',' && l.thousands || s[n] == ' '
+	if s[n] == ' ' && n+4 < len(s) && s[n+4] == '/' { // 3 125/200 is a mixed number
+		return false
+	}
+	return separator && isDigit(s, n+1) && isDigit(s, n+2) && isDigit(s, n+3) && !isDigit(s, n+4)
+}
+
+// exponent is the length of e+12 at the start, 0 if there is none.
+func exponent(s string) int {
+	if s == "" || s[0] != 'e' && s[0] != 'E' {
+		return 0
+	}
+	n := 1
+	if n < len(s) && (s[n] == '+' || s[n] == '-') {
+		n++
+	}
+	start := n
+	for isDigit(s, n) {
+		n++
+	}
+	if n == start || n-start > 3 {
+		return 0
+	}
+	return n
+}
+
+// join writes tokens as text, words without regard to case.
+func join(tokens []token) string {
+	var b strings.Builder
+	for i, t := range tokens {
+		text := t.text
+		if t.kind == word && len(text) > 1 {
+			text = strings.ToLower(text)
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}

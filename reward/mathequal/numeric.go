@@ -1,0 +1,141 @@
+package mathequal
+
+import (
+	"math"
+	"math/cmplx"
+)
+
+// epsilon is the relative rounding error that one operation is taken to make: a few units in the last place.
+const epsilon = 1e-15
+
+// approx is a complex number and a bound of its error.
+type approx struct {
+	v   complex128
+	err float64
+}
+
+// sound reports whether the number says anything: it is finite, did not fall below what floating point holds, and is known well enough.
+func (a approx) sound() bool {
+	return !cmplx.IsNaN(a.v) && !cmplx.IsInf(a.v) && a.err <= 1e-6*(1+cmplx.Abs(a.v)) && cmplx.Abs(a.v) < 1e200
+}
+
+func (a approx) agrees(b approx) bool { return cmplx.Abs(a.v-b.v) <= 4*(a.err+b.err) }
+
+var unknown = approx{v: cmplx.NaN()}
+
+// rounded adds one operation's rounding to the error. A product that vanished, though no factor did, is unknown.
+func rounded(v complex128, err float64) approx {
+	if math.Abs(imag(v)) <= err { // keeps real numbers off the wrong side of a branch cut
+		v = complex(real(v), 0)
+	}
+	return approx{v, err + epsilon*cmplx.Abs(v)}
+}
+
+// at evaluates n with the variables of one point.
+func (c *comparer) at(n *node, point int) approx {
+	if !c.spend(1) {
+		return unknown
+	}
+	switch n.op {
+	case opNumber:
+		f, _ := n.num.Float64()
+		if f == 0 && n.num.Sign() != 0 {
+			return unknown
+		}
+		return rounded(complex(f, 0), 0)
+	case opSymbol:
+		return variableAt(n.text, point)
+	case opNeg:
+		a := c.at(n.args[0], point)
+		return rounded(0-a.v, a.err)
+	case opPercent:
+		return product(c.at(n.args[0], point), rounded(0.01, 0))
+	case opDegree:
+		return product(c.at(n.args[0], point), rounded(math.Pi/180, 0))
+	case opAdd, opSub, opMul, opDiv, opPow:
+		return binary(n.op, c.at(n.args[0], point), c.at(n.args[1], point))
+	case opFactorial, opCall:
+		if r, ok := c.exact(n); ok {
+			f, _ := r.Float64()
+			if f == 0 && r.Sign() != 0 {
+				return unknown
+			}
+			return rounded(complex(f, 0), 0)
+		}
+		if n.op == opCall {
+			return c.callAt(n, point)
+		}
+	}
+	return unknown
+}
+
+func binary(op operation, a, b approx) approx {
+	switch op {
+	case opAdd:
+		return rounded(a.v+b.v, a.err+b.err)
+	case opSub:
+		return rounded(a.v-b.v, a.err+b.err)
+	case opMul:
+		return product(a, b)
+	case opDiv:
+		size := cmplx.Abs(b.v)
+		if size <= 2*b.err {
+			return unknown
+		}
+		v := a.v / b.v
+		if v == 0 && a.v != 0 {
+			return unknown
+		}
+		return rounded(v, (a.err+cmplx.Abs(v)*b.err)/(size-b.err))
+	}
+	return power(a, b)
+}
+
+func product(a, b approx) approx {
+	v := a.v * b.v
+	if v == 0 && a.v != 0 && b.v != 0 {
+		return unknown
+	}
+	return rounded(v, cmplx.Abs(a.v)*b.err+cmplx.Abs(b.v)*a.err)
+}
+
+// power is the principal value of a^b.
+func power(a, b approx) approx {
+	size := cmplx.Abs(a.v)
+	if size <= 2*a.err {
+		if a.v == 0 && real(b.v) > 0 {
+			return approx{}
+		}
+		return unknown
+	}
+	v := cmplx.Pow(a.v, b.v)
+	if v == 0 {
+		return unknown
+	}
+	log := cmplx.Abs(cmplx.Log(a.v))
+	relative := cmplx.Abs(b.v)*a.err/size + log*b.err + epsilon*(1+cmplx.Abs(b.v)*log)
+	return rounded(v, relative*cmplx.Abs(v))
+}
+
+// variableAt gives a variable its value at a point: positive ones first, then both signs. Constants have theirs.
+func variableAt(name string, point int) approx {
+	switch name {
+	case "π":
+		return rounded(math.Pi, 0)
+	case "e":
+		return rounded(math.E, 0)
+	case "i":
+		return approx{v: 1i}
+	}
+	h := uint64(14695981039346656037) // FNV-1a
+	for _, b := range []byte(name) {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	h = (h ^ uint64(point+1)) * 0x9e3779b97f4a7c15
+	h = (h ^ h>>29) * 0xbf58476d1ce4e5b9
+	v := 0.3 + 2*float64(h>>11)/(1<<53)
+	if point >= 4 && h>>3&1 == 1 {
+		v = -v
+	}
+	return approx{v: complex(v, 0)}
+}

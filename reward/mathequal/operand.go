@@ -1,0 +1,254 @@
+package mathequal
+
+import (
+	"math/big"
+	"strings"
+)
+
+// numeral reads a number, a mixed number, a repeating decimal or a number with its base.
+func (p *parser) numeral(t token) (*node, error) {
+	value, ok := decimal(t.text)
+	if !ok {
+		return nil, errNotMathematics
+	}
+	n := &node{op: opNumber, num: value}
+	switch next := p.peek(); {
+	case next.kind == mark && next.text == "overline":
+		return p.repeating(t.text, value)
+	case next.kind == mark && next.text == "_":
+		p.pos++
+		base, err := p.subscript()
+		return &node{op: opUnit, text: "base" + base, args: []*node{n}}, err
+	case isWhole(t.text) && next.kind == name && next.text == "frac":
+		return p.mixedFraction(n)
+	case isWhole(t.text) && next.kind == number && next.spaced && isWhole(next.text):
+		return p.mixedSlash(n)
+	}
+	return n, nil
+}
+
+// decimal reads digits with a point and an exponent of at most three digits.
+func decimal(text string) (*big.Rat, bool) {
+	return new(big.Rat).SetString(strings.TrimSuffix(text, "."))
+}
+
+func isWhole(text string) bool {
+	for i := range len(text) {
+		if !isDigit(text, i) {
+			return false
+		}
+	}
+	return true
+}
+
+// repeating reads 0.1\overline{6}, which is 0.1 + 6/90.
+func (p *parser) repeating(text string, value *big.Rat) (*node, error) {
+	_, decimals, hasPoint := strings.Cut(text, ".")
+	p.pos++
+	if !hasPoint || !isWhole(decimals) || !p.accept("{") || p.peek().kind != number || !isWhole(p.peek().text) {
+		return nil, errNotMathematics
+	}
+	digits := p.peek().text
+	p.pos++
+	if !p.accept("}") {
+		return nil, errNotMathematics
+	}
+	period, _ := new(big.Int).SetString(digits, 10)
+	nines := new(big.Int).Sub(powerOfTen(len(digits)), big.NewInt(1))
+	tail := new(big.Rat).SetFrac(period, nines.Mul(nines, powerOfTen(len(decimals))))
+	return &node{op: opNumber, num: tail.Add(tail, value)}, nil
+}
+
+func powerOfTen(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
+
+// mixedFraction reads 3\frac{1}{2}. A fraction of anything but whole numbers is a factor, which is left to the caller.
+func (p *parser) mixedFraction(whole *node) (*node, error) {
+	if !p.wholeFraction(p.pos + 1) {
+		return whole, nil
+	}
+	p.pos++
+	fraction, err := p.call("frac")
+	return tree(opAdd, whole, fraction), err
+}
+
+// wholeFraction reports whether the arguments of a fraction that start at token i are whole numbers.
+func (p *parser) wholeFraction(i int) bool {
+	is := func(i int, text string) bool {
+		return i < len(p.tokens) && (text == "" && p.tokens[i].kind == number && isWhole(p.tokens[i].text) || text != "" && p.tokens[i].text == text)
+	}
+	for range 2 {
+		switch {
+		case is(i, "{") && is(i+1, "") && is(i+2, "}"):
+			i += 3
+		case is(i, "") && len(p.tokens[i].text) > 1:
+			return true // \frac12
+		case is(i, ""):
+			i++
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// mixedSlash reads 3 1/2.
+func (p *parser) mixedSlash(whole *node) (*node, error) {
+	upper, _ := decimal(p.peek().text)
+	p.pos++
+	if !p.accept("/") || p.peek().kind != number || !isWhole(p.peek().text) {
+		return nil, errNotMathematics
+	}
+	lower, _ := decimal(p.peek().text)
+	p.pos++
+	return tree(opAdd, whole, tree(opDiv, &node{op: opNumber, num: upper}, &node{op: opNumber, num: lower})), nil
+}
+
+// variable reads a symbol with its index.
+func (p *parser) variable(t token) (*node, error) {
+	switch t.text {
+	case "∞":
+		return tree(opInfinity), nil
+	case "∅":
+		return &node{op: opSequence, text: "{}"}, nil
+	}
+	n := &node{op: opSymbol, text: t.text}
+	if p.accept("_") {
+		index, err := p.subscript()
+		n.text += "_" + index
+		return n, err
+	}
+	return n, nil
+}
+
+// subscript reads an index as text.
+func (p *parser) subscript() (string, error) {
+	if !p.accept("{") {
+		t := p.peek()
+		p.pos++
+		if t.kind == mark {
+			return "", errNotMathematics
+		}
+		return t.text, nil
+	}
+	var b strings.Builder
+	for !p.accept("}") {
+		t := p.peek()
+		if p.pos++; p.pos > len(p.tokens) || t.text == "{" {
+			return "", errNotMathematics
+		}
+		b.WriteString(t.text)
+	}
+	return b.String(), nil
+}
+
+// call reads the arguments of a function: \frac12, \sqrt[3]{x}, \log_2 8, \sin^2 x, \sin 2x.
+func (p *parser) call(function string) (*node, error) {
+	switch function {
+	case "frac", "binom":
+		a, err := p.argument()
+		if err != nil {
+			return nil, err
+		}
+		b, err := p.argument()
+		if function == "frac" {
+			return tree(opDiv, a, b), err
+		}
+		return call("binom", a, b), err
+	case "sqrt":
+		return p.root()
+	}
+	var base, power *node
+	var err error
+	if p.accept("_") {
+		if base, err = p.argument(); err != nil {
+			return nil, err
+		}
+	}
+	if p.accept("^") {
+		if power, err = p.argument(); err != nil {
+			return nil, err
+		}
+	}
+	arg, err := p.applied()
+	if err != nil {
+		return nil, err
+	}
+	n := call(function, arg)
+	switch {
+	case base != nil && function == "log":
+		n = tree(opDiv, call("ln", arg), call("ln", base))
+	case base != nil:
+		return nil, errNotMathematics
+	}
+	if power == nil {
+		return n, nil
+	}
+	if inverse := "arc" + function; power.op == opNeg && functions[inverse] == 1 {
+		return call(inverse, arg), nil
+	}
+	return tree(opPow, n, power), nil
+}
+
+func (p *parser) root() (*node, error) {
+	degree := integer(2)
+	if p.accept("[") {
+		d, err := p.until("]")
+		if err != nil {
+			return nil, err
+		}
+		degree = d
+	}
+	var arg *node
+	var err error
+	if p.peek().kind == number { // √16 is 4, not √1·6
+		t := p.peek()
+		p.pos++
+		value, ok := decimal(t.text)
+		if !ok {
+			return nil, errNotMathematics
+		}
+		arg = &node{op: opNumber, num: value}
+	} else if arg, err = p.argument(); err != nil {
+		return nil, err
+	}
+	return call("root", arg, degree), nil
+}
+
+// argument reads what a command of LaTeX takes: a group, or one sign. A number of several digits gives its first.
+func (p *parser) argument() (*node, error) {
+	t := p.peek()
+	if t.kind == number {
+		if p.tokens[p.pos].text = t.text[1:]; t.text[1:] == "" {
+			p.pos++
+		}
+		value, ok := decimal(t.text[:1])
+		if !ok {
+			return nil, errNotMathematics
+		}
+		return &node{op: opNumber, num: value}, nil
+	}
+	if p.accept("-") {
+		a, err := p.argument()
+		return tree(opNeg, a), err
+	}
+	if p.depth++; p.depth > maxDepth {
+		return nil, errNotMathematics
+	}
+	defer func() { p.depth-- }()
+	return p.operand()
+}
+
+// applied reads the argument of a function without brackets: factors up to the next sign or function.
+func (p *parser) applied() (*node, error) {
+	if p.at("(") || p.at("{") || p.at("|") {
+		return p.operand()
+	}
+	arg, err := p.expression(bindPower - 1)
+	for err == nil && (p.peek().kind == symbol || p.peek().kind == number && arg.op != opNumber) {
+		var factor *node
+		if factor, err = p.expression(bindPower - 1); err == nil {
+			arg = tree(opMul, arg, factor)
+		}
+	}
+	return arg, err
+}

@@ -1,0 +1,156 @@
+package mathequal
+
+import "strings"
+
+// relations compares equations and inequalities with each other and with values.
+func (c *comparer) relations(a, b *node) bool {
+	ea, eb := isEquation(a), isEquation(b)
+	switch {
+	case ea && eb:
+		return c.equations(a, b)
+	case ea:
+		v, ok := c.solved(a)
+		return ok && c.equal(v, b)
+	case eb:
+		v, ok := c.solved(b)
+		return ok && c.equal(a, v)
+	case a.op == opRelation && b.op == opRelation:
+		return c.inequalities(upward(a), upward(b))
+	case a.op == opRelation:
+		i, ok := interval(upward(a))
+		return ok && c.equal(i, b)
+	}
+	i, ok := interval(upward(b))
+	return ok && c.equal(a, i)
+}
+
+func isEquation(n *node) bool { return n.op == opRelation && strings.Trim(n.text, "=") == "" }
+
+// solved is the value that an equation gives: of x = 5, f(x) = 5, 5 = x, or of a sum that is worked out, 2 + 3 = 5.
+func (c *comparer) solved(n *node) (*node, bool) {
+	first, last := n.args[0], n.args[len(n.args)-1]
+	switch {
+	case isVariable(first):
+		return last, true
+	case isVariable(last):
+		return first, true
+	case !hasVariable(first) && c.equal(first, last):
+		return last, true
+	}
+	return nil, false
+}
+
+// isVariable reports whether n is a variable, or a function of one such as f(x).
+func isVariable(n *node) bool {
+	if n.op == opMul {
+		return n.args[0].op == opSymbol && n.args[1].op == opSymbol && hasVariable(n.args[0]) && hasVariable(n.args[1])
+	}
+	return n.op == opSymbol && hasVariable(n)
+}
+
+func hasVariable(n *node) bool {
+	if n.op == opSymbol {
+		return n.text != "π" && n.text != "e" && n.text != "i"
+	}
+	for _, a := range n.args {
+		if hasVariable(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// equations compares left − right of both, which must be multiples of each other, or the values of equal left sides.
+func (c *comparer) equations(a, b *node) bool {
+	lastA, lastB := a.args[len(a.args)-1], b.args[len(b.args)-1]
+	if a.args[0].String() == b.args[0].String() && c.equal(lastA, lastB) {
+		return true
+	}
+	if len(a.args) != 2 || len(b.args) != 2 {
+		return false
+	}
+	da, db := tree(opSub, a.args[0], lastA), tree(opSub, b.args[0], lastB)
+	if !hasVariable(da) || !hasVariable(db) {
+		return false
+	}
+	var a0, b0 approx
+	defined := 0
+	for p := range points {
+		va, vb := c.at(da, p), c.at(db, p)
+		if !va.sound() || !vb.sound() {
+			continue
+		}
+		if va.agrees(approx{}) || vb.agrees(approx{}) { // a side that vanishes everywhere says nothing
+			return false
+		}
+		if defined == 0 {
+			a0, b0 = va, vb
+		} else if !product(va, b0).agrees(product(vb, a0)) {
+			return false
+		}
+		defined++
+	}
+	return defined >= minDefined
+}
+
+var flipped = map[string]string{">": "<", "≥": "≤"}
+
+// upward writes a chain of inequalities with the smaller side first.
+func upward(n *node) *node {
+	if !strings.ContainsAny(n.text, ">≥") || strings.ContainsAny(n.text, "<≤") {
+		return n
+	}
+	out := &node{op: opRelation}
+	for i := len(n.args) - 1; i >= 0; i-- {
+		out.args = append(out.args, n.args[i])
+	}
+	signs := []rune(n.text)
+	for i := len(signs) - 1; i >= 0; i-- {
+		sign := string(signs[i])
+		if f, ok := flipped[sign]; ok {
+			sign = f
+		}
+		out.text += sign
+	}
+	return out
+}
+
+func (c *comparer) inequalities(a, b *node) bool {
+	if a.text != b.text {
+		return false
+	}
+	for i := range a.args {
+		if !c.equal(a.args[i], b.args[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// interval is the set that an inequality of one variable describes: x < 5 is (−∞, 5).
+func interval(n *node) (*node, bool) {
+	signs := []rune(n.text)
+	bound := func(sign rune, open, closed string) string {
+		if sign == '<' {
+			return open
+		}
+		return closed
+	}
+	for _, s := range signs {
+		if s != '<' && s != '≤' {
+			return nil, false
+		}
+	}
+	seq := func(brackets string, low, high *node) (*node, bool) {
+		return &node{op: opSequence, text: brackets, args: []*node{low, high}}, true
+	}
+	switch {
+	case len(signs) == 1 && isVariable(n.args[0]):
+		return seq("("+bound(signs[0], ")", "]"), tree(opNeg, tree(opInfinity)), n.args[1])
+	case len(signs) == 1 && isVariable(n.args[1]):
+		return seq(bound(signs[0], "(", "[")+")", n.args[0], tree(opInfinity))
+	case len(signs) == 2 && isVariable(n.args[1]):
+		return seq(bound(signs[0], "(", "[")+bound(signs[1], ")", "]"), n.args[0], n.args[2])
+	}
+	return nil, false
+}

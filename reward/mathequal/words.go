@@ -1,0 +1,84 @@
+package mathequal
+
+import "strings"
+
+// functions are the names that take arguments. The value is how many.
+var functions = map[string]int{
+	"sqrt": 1, "frac": 2, "binom": 2,
+	"sin": 1, "cos": 1, "tan": 1, "cot": 1, "sec": 1, "csc": 1, "arcsin": 1, "arccos": 1, "arctan": 1, "sinh": 1, "cosh": 1, "tanh": 1,
+	"ln": 1, "log": 1, "lg": 1, "exp": 1, "abs": 1, "floor": 1, "ceil": 1,
+}
+
+// spelled maps other spellings of names, commands included.
+var spelled = map[string]string{
+	"dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "dbinom": "binom", "tbinom": "binom",
+	"asin": "arcsin", "acos": "arccos", "atan": "arctan", "pi": "π", "infinity": "∞", "infty": "∞", "inf": "∞", "oo": "∞",
+	"emptyset": "∅", "varnothing": "∅",
+}
+
+// signs are commands that stand for one mark.
+var signs = map[string]string{
+	"cdot": "*", "times": "*", "ast": "*", "div": "/", "pm": "±", "mp": "∓", "le": "≤", "leq": "≤", "leqslant": "≤", "ge": "≥", "geq": "≥",
+	"geqslant": "≥", "lt": "<", "gt": ">", "ne": "≠", "neq": "≠", "approx": "=", "circ": "°", "degree": "°", "cup": "∪", "in": "∈",
+	"lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "vert": "|", "lvert": "|", "rvert": "|", "mid": "|", "langle": "⟨", "rangle": "⟩",
+	"lbrace": `\{`, "rbrace": `\}`, "colon": ":", "and": ",", "or": ",", "lor": ",", "vee": ",",
+}
+
+// silent are commands that change only the looks.
+var silent = set("left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle quad qquad limits boxed fbox")
+
+// textual are commands whose argument is text.
+var textual = set("text textbf textit textrm textsf texttt textnormal mathrm mathbf mathit mathsf mbox hbox operatorname")
+
+// matrices are the environments that are read.
+var matrices = set("matrix pmatrix bmatrix Bmatrix")
+
+// greek are the letters that are variables.
+var greek = set("alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma tau upsilon phi varphi chi psi omega " +
+	"Gamma Delta Theta Lambda Xi Sigma Upsilon Phi Psi Omega ell hbar")
+
+// units maps the short units, which could be taken for variables, and names of units to one spelling.
+var units = map[string]string{
+	"mm": "mm", "cm": "cm", "dm": "dm", "km": "km", "kg": "kg", "mg": "mg", "ml": "ml", "hr": "hour", "hrs": "hour", "min": "minute", "mins": "minute",
+	"sec": "second", "secs": "second", "ms": "ms", "ft": "foot", "feet": "foot", "inches": "inch", "lb": "pound", "lbs": "pound", "oz": "ounce",
+	"mi": "mile", "mph": "mph", "kmh": "kmh", "usd": "$", "dollar": "$", "dollars": "$", "eur": "€", "euro": "€", "euros": "€", "cents": "cent",
+	"hour": "hour", "hours": "hour", "day": "day", "days": "day", "week": "week", "weeks": "week", "month": "month", "months": "month",
+	"year": "year", "years": "year", "minute": "minute", "mile": "mile", "inch": "inch", "foot": "foot", "pound": "pound", "gram": "gram", "liter": "liter",
+	"m": "meter", "metre": "meter", "metres": "meter", "g": "gram", "s": "second", "h": "hour", "l": "liter", "litre": "liter", "litres": "liter",
+	"millimeter": "mm", "millimeters": "mm", "centimeter": "cm", "centimeters": "cm", "kilometer": "km", "kilometers": "km",
+	"kilogram": "kg", "kilograms": "kg", "milliliter": "ml", "milliliters": "ml", "percent": "%", "degrees": "°", "degree": "°",
+}
+
+// currencies are written before the number.
+const currencies = "$€£¥₹"
+
+func set(names string) map[string]bool {
+	m := map[string]bool{}
+	for _, n := range strings.Fields(names) {
+		m[n] = true
+	}
+	return m
+}
+
+// unitName is the one spelling of a word that stands for a unit.
+func unitName(word string) string {
+	word = strings.ToLower(word)
+	if u, ok := units[word]; ok {
+		return u
+	}
+	if len(word) > 3 {
+		return strings.TrimSuffix(word, "s")
+	}
+	return word
+}
+
+// contradict reports whether two units, words joined by spaces, have no word in common.
+func contradict(a, b string) bool {
+	words := set(b)
+	for _, w := range strings.Fields(a) {
+		if words[w] {
+			return false
+		}
+	}
+	return true
+}
