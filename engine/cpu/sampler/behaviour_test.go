@@ -278,6 +278,7 @@ func TestUpdateRestartsAPromptInProgress(t *testing.T) {
 	}
 	err = s.replaceWeights(2, scaledTensors(m))
 	s.gate.Unlock()
+	s.wake.Signal() // the scheduler may have found the queue empty, its work being done here
 	if err != nil {
 		t.Fatal(err)
 	}
