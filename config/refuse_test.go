@@ -53,6 +53,7 @@ func TestRefused(t *testing.T) {
 		{"top_p above 1", "model.top_p=1.5", "model.top_p", "at most 1"},
 		{"beta 1", "algorithm.optimizer.betas=[0.9, 1]", "algorithm.optimizer.betas", "less than 1"},
 		{"one beta", "algorithm.optimizer.betas=[0.9]", "algorithm.optimizer.betas", "Adam has two"},
+		{"a queue that would block both sides", "buffer={batch_size: 8, explorer_input: {taskset: {path: p}, default_workflow_type: math_workflow}, trainer_input: {experience_buffer: {capacity: 1}}}", "buffer.trainer_input.experience_buffer.capacity", "set it to 8 or more"},
 		{"sync interval 0", "synchronizer.sync_interval=0", "synchronizer.sync_interval", "at least 1"},
 		{"eval interval 0", "explorer.eval_interval=0", "explorer.eval_interval", "at least 1"},
 		{"repeat_times 0", "algorithm.repeat_times=0", "algorithm.repeat_times", "at least 1"},

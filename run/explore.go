@@ -86,14 +86,12 @@ func (s *stage) runTrainer(ctx context.Context, opts Options, tr *trainer.Traine
 
 // experienceFile is the file between explorer and trainer of different processes.
 func (s *stage) experienceFile() (*buffer.File, error) {
-	path, timeout := filepath.Join(s.cfg.Buffer.CacheDir, "experience_buffer.jsonl"), 1800.0
-	if b := s.cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil {
-		path, timeout = first(b.Path, path), b.MaxReadTimeout
-	}
+	b := s.cfg.Buffer.TrainerInput.ExperienceBuffer
+	path := first(b.Path, filepath.Join(s.cfg.Buffer.CacheDir, "experience_buffer.jsonl"))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	return buffer.NewFile(path, seconds(timeout), pollInterval), nil
+	return buffer.NewFile(path, seconds(b.MaxReadTimeout), pollInterval), nil
 }
 
 func (s *stage) checkpointSync() *synchronizer.Checkpoint {

@@ -147,15 +147,9 @@ func (s *stage) offlineSteps(source *dataset.Source) int {
 	return max(1, source.Total()/s.cfg.Buffer.TrainBatchSize)
 }
 
-// capacity is the queue's bound in experiences; the key counts groups. It is at least what fixed synchronization has in flight, since the
-// trainer waits for the explorer there.
+// capacity is the queue's bound in experiences; the key counts groups.
 func (s *stage) capacity() int {
-	b := s.cfg.Buffer.TrainerInput.ExperienceBuffer
-	groups := 10000
-	if b != nil {
-		groups = b.Capacity
-	}
-	return groups * max(1, s.groupSize)
+	return s.cfg.Buffer.TrainerInput.ExperienceBuffer.Capacity * s.groupSize
 }
 
 func (s *stage) schedule(total int64) trainer.Schedule {
