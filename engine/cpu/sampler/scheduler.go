@@ -21,6 +21,7 @@ type scheduler struct {
 	batch    batch
 	fresh    []*prompt // that the step completes, in the order of their rows in batch.heads
 	draws    []draw
+	answered []*request // that the step completes
 	logits   kernel.Matrix
 	drawers  []*drawer
 	drawTask func(task int)
@@ -66,6 +67,11 @@ func (s *Sampler) step() {
 	s.mu.Unlock()
 	s.deliver()
 	s.report()
+	for _, r := range s.answered { // last, so that Stats are not behind what callers know
+		close(r.done)
+	}
+	clear(s.answered)
+	s.answered = s.answered[:0]
 }
 
 // report tells the waiting side what is going on.
@@ -176,8 +182,10 @@ func (s *Sampler) deliver() {
 			r.params.OnToken(q.index, d.token)
 		}
 		if q.reason = q.finish(d.token, s.opts.Decode); q.reason != "" {
-			q.complete()
 			finished = true
+			if q.complete() {
+				s.answered = append(s.answered, r)
+			}
 		}
 	}
 	if finished {

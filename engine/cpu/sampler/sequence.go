@@ -79,15 +79,14 @@ func (q *sequence) finish(token int32, decode func([]int32) string) string {
 	return ""
 }
 
-// complete hands the completion to its request.
-func (q *sequence) complete() {
+// complete hands the completion to its request and reports whether it was the last one.
+func (q *sequence) complete() bool {
 	r := q.request
 	r.completions[q.index] = trinity.Completion{
 		Tokens: slices.Clone(q.tokens), Logprobs: slices.Clone(q.logprobs), FinishReason: q.reason, Versions: q.versions,
 	}
-	if r.remaining--; r.remaining == 0 && !r.failed() {
-		close(r.done)
-	}
+	r.remaining--
+	return r.remaining == 0 && !r.failed()
 }
 
 // tokenSet is a set of tokens that can be listed.
