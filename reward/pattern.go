@@ -25,7 +25,7 @@ type Pattern struct {
 
 // Validate compiles the expression.
 func (p *Pattern) Validate() error {
-	re, err := regexp.Compile(`(?s)\A(?:` + p.Pattern + `)\z`)
+	re, err := whole(p.Pattern)
 	if err != nil {
 		return fmt.Errorf("pattern: %w", err)
 	}

@@ -8,9 +8,16 @@ import (
 )
 
 func init() {
-	registry.Workflows.Register("simple_workflow",
-		"One turn: the system prompt, if there is one, and the question; the reply is scored by the task's reward function, which must be named.",
+	register("simple_workflow",
+		"One turn: the system prompt, if there is one, and the question; the reply is scored by the task's reward function, which must be named. "+
+			"format.reply_prefix begins the reply: it is read but not trained on, and scored as part of the reply.",
 		func() trinity.Workflow { return &Simple{} })
+}
+
+// register adds a workflow under its name and under the async_ name that Trinity-RFT has for it: here all rollouts run side by side.
+func register(name, doc string, build func() trinity.Workflow) {
+	registry.Workflows.Register(name, doc, build)
+	registry.Workflows.Register("async_"+name, "The same as "+name+".", build)
 }
 
 // Simple asks one question.
@@ -31,35 +38,4 @@ func (s *Simple) WithReward(r trinity.RewardFunc) trinity.Workflow {
 // Run implements trinity.Workflow.
 func (s *Simple) Run(ctx context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
 	return ask(ctx, task, m, task.System(), s.reward)
-}
-
-// ask puts the task's question under a system prompt and scores the reply.
-func ask(ctx context.Context, task *trinity.Task, m *trinity.Model, system string, reward trinity.RewardFunc) ([]*trinity.Experience, error) {
-	question, err := task.Prompt()
-	if err != nil {
-		return nil, err
-	}
-	var messages []trinity.Message
-	if system != "" {
-		messages = append(messages, trinity.Message{Role: "system", Content: system})
-	}
-	e, err := m.Chat(ctx, append(messages, trinity.Message{Role: "user", Content: question}), nil)
-	if err != nil {
-		return nil, err
-	}
-	e.Prompt = question
-	score(ctx, task, e, reward)
-	return []*trinity.Experience{e}, nil
-}
-
-// score writes the reward. A reply that cannot be scored stays without one, with the reason.
-func score(ctx context.Context, task *trinity.Task, e *trinity.Experience, reward trinity.RewardFunc) {
-	if e.Truncated == trinity.PromptTruncated {
-		return
-	}
-	r, err := reward.Score(ctx, trinity.RewardInput{Task: task, Prompt: e.Prompt, Response: e.Response, Truth: task.Truth(), Experience: e})
-	if err != nil {
-		r = trinity.InvalidReward(err.Error())
-	}
-	e.Reward = r
 }

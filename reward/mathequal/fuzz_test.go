@@ -3,7 +3,6 @@ package mathequal
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // FuzzParse checks that no text panics or exceeds the budgets, and that a text equals itself.

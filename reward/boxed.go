@@ -1,0 +1,47 @@
+package reward
+
+import (
+	"context"
+	"regexp"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Rewards.Register("math_boxed_reward",
+		"accuracy + format_score. accuracy: 1 when what is in the last \\boxed{} equals the truth as mathematics, else 0. "+
+			"format_score: −`format_score_coef` when `with_think` is set and the reply is not a <think> block followed by a \\boxed answer, else 0. Parts: accuracy, format_score.",
+		func() trinity.RewardFunc { return &MathBoxed{FormatScoreCoef: 0.1} })
+}
+
+// MathBoxed scores a reply that puts its answer in a box.
+type MathBoxed struct {
+	WithThink       bool    `yaml:"with_think" doc:"expect a <think> block before the answer"`
+	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"taken from a reply without the expected think block; 0 takes nothing"`
+}
+
+// WithFormat is a copy that also expects what the arguments of math_boxed_workflow say. A nil coef leaves the reward's own.
+func (m *MathBoxed) WithFormat(withThink bool, coef *float64) trinity.RewardFunc {
+	c := *m
+	c.WithThink = c.WithThink || withThink
+	if coef != nil {
+		c.FormatScoreCoef = *coef
+	}
+	return &c
+}
+
+var thinkBoxed = regexp.MustCompile(`(?s)\A\s*<think>.*</think>.*\\(?:boxed|fbox)`)
+
+// Score implements trinity.RewardFunc.
+func (m *MathBoxed) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+	truth, ok := truthOf(in)
+	if !ok {
+		return noTruth(in), nil
+	}
+	parts := map[string]float64{"accuracy": right(answers["boxed"], in.Response, truth), "format_score": 0}
+	if m.WithThink && !thinkBoxed.MatchString(in.Response) {
+		parts["format_score"] = -m.FormatScoreCoef
+	}
+	return trinity.NewReward(parts), nil
+}
