@@ -143,3 +143,32 @@ func TestSmolLM2GradientDoesNotDependOnMicroBatches(t *testing.T) {
 		t.Logf("gradient differs by %.2g relative", d)
 	}
 }
+
+// BenchmarkSmolLM2GRPO is the training part of a GRPO step with LoRA: 4 prompts of 110 tokens, 8 replies of 64 each, in micro-batches of one
+// group.
+func BenchmarkSmolLM2GRPO(b *testing.B) {
+	path := smollm2Path(b)
+	var recorded smollm2
+	readJSON(b, "testdata/smollm2.json.gz", &recorded)
+	e := open(b, Options{ModelPath: path, LoRA: &LoRAOptions{Rank: 16, Alpha: 32}, MaxTokens: 1024})
+	var all []*trinity.Experience
+	for i := range 32 {
+		prompt := recorded.Train[400*(i/8) : 400*(i/8)+110]
+		x := allTrained(i, slices.Concat(prompt, recorded.Train[60*i:60*i+64]))
+		for t := range prompt {
+			x.Mask[t] = false
+		}
+		all = append(all, x)
+	}
+	for b.Loop() {
+		for group := range slices.Chunk(all, 8) {
+			if _, err := e.ForwardBackward(context.Background(), &trinity.Batch{Step: 1, Experiences: group, Whole: all}, nll{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if _, err := e.OptimStep(context.Background(), adam); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(32*64*float64(b.N)/b.Elapsed().Seconds(), "reply-tok/s")
+}

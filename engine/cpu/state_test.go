@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -118,4 +119,21 @@ func TestStateErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants("tensors missing", e.LoadState(ctx, dir), "expected")
+}
+
+func FuzzState(f *testing.F) {
+	f.Add([]byte(`{"format":1,"optimizer_steps":3,"published_version":2,"has_published":true,"published_weights_differ":true,"kernels":"avx2"}`), []byte{8, 0, 0, 0, 0, 0, 0, 0, '{', '}'})
+	f.Add([]byte(`{"format":1,"lora":{"rank":4,"scale":2,"target_modules":["q_proj"]}}`), []byte{})
+	e := open(f, tiny("llama"))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text, tensors []byte) {
+		for name, content := range map[string][]byte{stateName: text, tensorsName: tensors} {
+			if err := os.WriteFile(filepath.Join(dir, name), content, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if e.LoadState(context.Background(), dir) == nil {
+			t.Error("a state without the model's tensors was loaded")
+		}
+	})
 }
