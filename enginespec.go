@@ -8,7 +8,7 @@ type EngineSpec struct {
 	Init      InitSpec // for a directory that has config.json but no weights
 	LoRA      *LoRASpec
 	Seed      uint64
-	DType     string // storage of the weights: "f32" or "bf16"; "" leaves it to the engine
+	DType     string // of the weights: "f32" or "bf16"; "" leaves it to the engine
 
 	Train       bool // forward, backward, optimizer
 	Forward     bool // log-probabilities only: Engine.Forward

@@ -54,6 +54,9 @@ func (e *Engine) load(source *modelfile.Model) error {
 	if err := readTensors(e.pool, e.base, e.baseFlat, source); err != nil {
 		return err
 	}
+	if e.opts.DType == "bf16" {
+		kernel.RoundToBF16(e.pool, e.baseFlat)
+	}
 	if e.opts.LoRA != nil {
 		err = e.addAdapters()
 	} else {

@@ -25,7 +25,9 @@ type Options struct {
 	// ForwardOnly takes no memory for gradients and moments; ForwardBackward and OptimStep are errors.
 	ForwardOnly bool
 
-	SaveDType string // of SaveModel: "f32" (default) or "bf16"
+	// DType "bf16" rounds the weights to bf16 and computes with them in f32; "" and "f32" take them as they are. Only with ForwardOnly, as
+	// training keeps f32 master weights.
+	DType string
 
 	Pool *kernel.Pool // cores to compute with; nil means all
 }
@@ -43,12 +45,11 @@ func (o *Options) check() error {
 	if o.MaxTokens == 0 {
 		o.MaxTokens = defaultMaxTokens
 	}
-	switch o.SaveDType {
-	case "":
-		o.SaveDType = "f32"
-	case "f32", "bf16":
-	default:
-		return fmt.Errorf("cpu: save dtype %q; expected f32 or bf16", o.SaveDType)
+	switch {
+	case o.DType != "" && o.DType != "f32" && o.DType != "bf16":
+		return fmt.Errorf("cpu: dtype %q; expected f32 or bf16", o.DType)
+	case o.DType == "bf16" && !o.ForwardOnly:
+		return fmt.Errorf("cpu: dtype bf16 is for forward passes; training keeps its weights in f32")
 	}
 	return nil
 }

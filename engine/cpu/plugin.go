@@ -37,7 +37,7 @@ func (plugin) OpenEngine(ctx context.Context, spec trinity.EngineSpec) (trinity.
 func openBoth(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
 	opts := Options{
 		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: loraOptions(spec),
-		MaxTokens: spec.MicroTokens, Reference: spec.Reference, KeepPublished: spec.Ahead, ForwardOnly: !spec.Train,
+		MaxTokens: spec.MicroTokens, Reference: spec.Reference, KeepPublished: spec.Ahead, ForwardOnly: !spec.Train, DType: spec.DType,
 	}
 	e, err := Open(opts)
 	if err != nil || !spec.Sample {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"math"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/modelfile"
 )
 
 var references = []string{"llama", "llama3_bias_tied", "qwen2", "qwen3", "mistral"}
@@ -86,5 +89,41 @@ func compareGradients(t *testing.T, e *Engine, want reference, tensor func(strin
 				t.Errorf("%s%s: gradient is %.2g relative off", c.prefix, s.name, d)
 			}
 		}
+	}
+}
+
+func TestBF16IsTheModelStoredInBF16(t *testing.T) {
+	for _, name := range references {
+		opts := tiny(name)
+		source, err := modelfile.Open(opts.ModelPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer source.Close()
+		dir := filepath.Join(t.TempDir(), "bf16")
+		if err := modelfile.WriteDir(dir, source.Config, source, "bf16"); err != nil {
+			t.Fatal(err)
+		}
+		logprobs := func(path, dtype string) (all []float32) {
+			e := open(t, Options{ModelPath: path, MaxTokens: 256, ForwardOnly: true, DType: dtype})
+			stats, err := e.Forward(context.Background(), whole(sequences(t, false)), trinity.Streams{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range stats {
+				all = append(all, s.Logprob...)
+			}
+			return all
+		}
+		rounded, stored, exact := logprobs(opts.ModelPath, "bf16"), logprobs(dir, ""), logprobs(opts.ModelPath, "f32")
+		if !slices.Equal(rounded, stored) {
+			t.Errorf("%s: rounding the weights gives other logprobs than weights stored in bf16", name)
+		}
+		if slices.Equal(rounded, exact) {
+			t.Errorf("%s: bf16 changes nothing", name)
+		}
+	}
+	if _, err := Open(Options{ModelPath: tiny("llama").ModelPath, DType: "bf16"}); err == nil || !strings.Contains(err.Error(), "bf16") {
+		t.Errorf("training in bf16: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ func (e *Engine) SaveModel(ctx context.Context, dir string) error {
 	if e.adapters != nil {
 		return modelfile.WriteAdapter(dir, e.cfg, &e.adapters.LoRA, trainedSource{e})
 	}
-	return modelfile.WriteDir(dir, e.cfg, trainedSource{e}, e.opts.SaveDType)
+	return modelfile.WriteDir(dir, e.cfg, trainedSource{e}, "f32")
 }
 
 // trainedSource offers what is trained to writers of model files.

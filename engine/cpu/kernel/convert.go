@@ -31,6 +31,17 @@ func F32ToBF16(dst []uint16, src []float32) {
 	}
 }
 
+// RoundToBF16 rounds each element to the nearest that bf16 holds, on all cores of the pool.
+func RoundToBF16(pool *Pool, v []float32) {
+	const block = 1 << 14
+	pool.Run((len(v)+block-1)/block, func(i int) {
+		var words [block]uint16
+		piece := v[i*block : min((i+1)*block, len(v))]
+		F32ToBF16(words[:len(piece)], piece)
+		BF16ToF32(piece, words[:len(piece)])
+	})
+}
+
 // F16ToF32 widens IEEE half-precision words into dst, of the same length; exact.
 func F16ToF32(dst []float32, src []uint16) {
 	checkLen("F16ToF32", dst, len(src))
