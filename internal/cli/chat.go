@@ -21,7 +21,7 @@ func chatCommand() *cobra.Command {
 		Use:   "chat --model PATH",
 		Short: "Talk to a model",
 		Long:  "Talk to a model, line by line. /new starts over, /quit or end of input ends; Ctrl-C ends the reply.",
-		Args:  cobra.NoArgs,
+		Args:  wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := sampling.check(); err != nil {
 				return err

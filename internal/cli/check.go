@@ -48,7 +48,7 @@ func schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON schema of configurations, for editors",
-		Args:  cobra.NoArgs,
+		Args:  wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			schema, err := config.JSONSchema()
 			if err != nil {

@@ -19,7 +19,7 @@ func convertCommand() *cobra.Command {
 		Short: "Write a model as a Hugging Face directory: from GGUF, a checkpoint, or an adapter that is merged",
 		Long: "SOURCE is a GGUF file, a model directory, a global_step_N directory of a run (or anything below it that holds the model), or a PEFT adapter\n" +
 			"directory, which is merged into the base model that it names.",
-		Args: cobra.ExactArgs(1),
+		Args: wantArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dtype != "f32" && dtype != "bf16" {
 				return fmt.Errorf("--dtype is %q: want f32 or bf16", dtype)

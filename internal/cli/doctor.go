@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +37,7 @@ func doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine offers: kernels with measured speed, cores, memory, disk, Python, GPU",
-		Args:  cobra.NoArgs,
+		Args:  wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := examine(cmd)
 			if err != nil {
@@ -91,8 +93,8 @@ func (c *checkup) print(w io.Writer) {
 	fmt.Fprintf(w, "memory      %.1f GiB, %.1f GiB available\n", float64(c.Memory)/gib, float64(c.Available)/gib)
 	fmt.Fprintf(w, "disk        %.1f GiB free here\n", float64(c.Disk)/gib)
 	fmt.Fprintf(w, "huge pages  %s\n", c.HugePages)
-	for name, what := range c.Engines {
-		fmt.Fprintf(w, "engine %s  %s\n", name, strings.ReplaceAll(what, "\n", "\n            "))
+	for _, name := range slices.Sorted(maps.Keys(c.Engines)) {
+		fmt.Fprintf(w, "engine %s  %s\n", name, strings.ReplaceAll(c.Engines[name], "\n", "\n            "))
 	}
 	fmt.Fprintf(w, "python      %s\n", c.Python)
 	fmt.Fprintf(w, "torch       %s\n", c.Torch)

@@ -46,6 +46,8 @@ func (f *samplingFlags) check() error {
 		return fmt.Errorf("--temperature is %v: want 0 or more", p.Temperature)
 	case !(p.TopP > 0 && p.TopP <= 1):
 		return fmt.Errorf("--top-p is %v: want more than 0, at most 1", p.TopP)
+	case p.TopK < -1: // -1 is upstream's way to say all
+		return fmt.Errorf("--top-k is %d: want 0 (all) or more", p.TopK)
 	case !(p.MinP >= 0 && p.MinP < 1):
 		return fmt.Errorf("--min-p is %v: want at least 0, less than 1", p.MinP)
 	case !(p.RepetitionPenalty > 0):
@@ -65,7 +67,7 @@ func generateCommand() *cobra.Command {
 		Short: "Continue prompts",
 		Long: "Continue a prompt, or those of a file of JSON lines: {\"tokens\":[…]}, {\"text\":\"…\"} or {\"messages\":[…]}. A --prompt is asked as a user's\n" +
 			"message when the model has a chat template, else continued as text.",
-		Args: cobra.NoArgs,
+		Args: wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (prompt == "") == (file == "") {
 				return errors.New("give one of --prompt and --input")

@@ -49,7 +49,7 @@ func explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain KIND NAME",
 		Short: "Explain a plug-in: what it does, its arguments and their defaults",
-		Args:  cobra.ExactArgs(2),
+		Args:  wantArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := catalog(args[0])
 			if err != nil {

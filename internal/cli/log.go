@@ -33,6 +33,12 @@ func logCommand() *cobra.Command {
 				}
 				dir = cfg.CheckpointJobDir
 			}
+			if last < 0 {
+				return fmt.Errorf("--last-n-lines is %d: want 0 (all) or more", last)
+			}
+			if _, err := os.Stat(dir); err != nil {
+				return fmt.Errorf("there is no run in %s: %w", dir, err)
+			}
 			match, err := regexp.Compile(pattern)
 			if err != nil {
 				return fmt.Errorf("--pattern: %w", err)

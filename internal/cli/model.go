@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,8 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 
 // open loads the model for what spec asks, with its tokenizer and template.
 func (f *modelFlags) open(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
-	path, err := run.ResolveModel(ctx, f.path, func(line string) { fmt.Fprintln(os.Stderr, line) })
+	say := func(line string) { fmt.Fprintln(os.Stderr, line) }
+	path, err := run.ResolveModel(ctx, f.path, say)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -41,7 +43,7 @@ func (f *modelFlags) open(ctx context.Context, spec trinity.EngineSpec) (trinity
 		return nil, nil, err
 	} else if ok {
 		spec.LoRA = &trinity.LoRASpec{Path: path}
-		if spec.ModelPath, err = run.ResolveModel(ctx, base, nil); err != nil {
+		if spec.ModelPath, err = run.ResolveModel(ctx, base, say); err != nil {
 			return nil, nil, fmt.Errorf("base model of adapter %s: %w", path, err)
 		}
 	}
@@ -86,11 +88,17 @@ type input struct {
 
 // tokens turns the line into token ids; with generate a chat is opened for the assistant's reply.
 func (in *input) tokens(text *run.Text, generate bool) ([]int32, error) {
+	kinds := 0
+	for _, given := range []bool{in.Tokens != nil, in.Text != nil, in.Messages != nil} {
+		if given {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		return nil, errors.New(`want one of "tokens", "text", "messages"`)
+	}
 	if in.Tokens != nil {
 		return in.Tokens, nil
-	}
-	if in.Text == nil && in.Messages == nil {
-		return nil, errors.New(`want one of "tokens", "text", "messages"`)
 	}
 	if text.Renderer == nil {
 		return nil, errors.New(`the model has no tokenizer, so only "tokens" can be read`)
@@ -106,8 +114,9 @@ const maxLine = 64 << 20
 
 // eachInput reads JSON lines from a file, "-" being stdin.
 func eachInput(cmd *cobra.Command, path string, do func(in *input) error) error {
-	r := cmd.InOrStdin()
+	r, name := cmd.InOrStdin(), "standard input"
 	if path != "-" {
+		name = path
 		f, err := os.Open(path)
 		if err != nil {
 			return err
@@ -115,10 +124,10 @@ func eachInput(cmd *cobra.Command, path string, do func(in *input) error) error 
 		defer f.Close()
 		r = f
 	}
-	return eachLine(r, path, do)
+	return eachLine(r, name, do)
 }
 
-func eachLine(r io.Reader, path string, do func(in *input) error) error {
+func eachLine(r io.Reader, name string, do func(in *input) error) error {
 	sc := bufio.NewScanner(r)
 	sc.Buffer(make([]byte, 64<<10), maxLine)
 	line := 0
@@ -128,16 +137,36 @@ func eachLine(r io.Reader, path string, do func(in *input) error) error {
 			continue
 		}
 		in := new(input)
-		err := json.Unmarshal(sc.Bytes(), in)
+		err := decodeLine(sc.Bytes(), in)
 		if err == nil {
 			err = do(in)
 		}
 		if err != nil {
-			return fmt.Errorf("%s:%d: %w", path, line, err)
+			return fmt.Errorf("%s:%d: %w", name, line, err)
 		}
 	}
 	if err := sc.Err(); err != nil {
-		return fmt.Errorf("%s:%d: %w", path, line+1, err)
+		return fmt.Errorf("%s:%d: %w", name, line+1, err)
 	}
 	return nil
+}
+
+// decodeLine reads one JSON object; its errors speak of keys.
+func decodeLine(line []byte, in *input) error {
+	err := json.Unmarshal(line, in)
+	var typed *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &typed) && typed.Field != "":
+		return fmt.Errorf("%q is a JSON %s: want %s", typed.Field, typed.Value, keyWants[strings.Split(typed.Field, ".")[0]])
+	case errors.As(err, &typed):
+		return fmt.Errorf("the line is a JSON %s: want an object", typed.Value)
+	}
+	return fmt.Errorf("not JSON: %w", err)
+}
+
+// keyWants are what the keys of an input line hold.
+var keyWants = map[string]string{
+	"tokens": "a list of token ids", "text": "a text", "messages": `a list of {"role":"…","content":"…"}`,
 }

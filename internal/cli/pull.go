@@ -15,7 +15,7 @@ func pullCommand() *cobra.Command {
 		Use:   "pull NAME",
 		Short: "Fetch a model or dataset of a hub into the local cache",
 		Long:  "Fetch org/name into the cache of huggingface_hub and print its directory. HF_ENDPOINT, HF_TOKEN, HF_HOME, HF_HUB_CACHE and HF_HUB_OFFLINE are obeyed;\na dataset is hf://datasets/org/name; modelscope://org/name asks ModelScope.",
-		Args:  cobra.ExactArgs(1),
+		Args:  wantArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := interruptible(cmd.Context())
 			defer cancel()

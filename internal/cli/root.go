@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Version is set by the linker for releases.
@@ -65,12 +66,64 @@ func New() *cobra.Command {
 		Long:          "Trinity-Go trains language models by reinforcement: it reads Trinity-RFT's YAML and runs on this machine's CPU without Python.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs, // so that an unknown command comes to RunE
+
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			hint := "trinity --help lists them"
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = fmt.Sprintf("did you mean %q?", near[0])
+			}
+			return fmt.Errorf("unknown command %q: %s", args[0], hint)
+		},
 	}
+	root.PersistentPreRunE = wantRequired
+	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		runCommand(), checkCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(), pullCommand(), convertCommand(),
 		listCommand(), explainCommand(), logCommand(), doctorCommand(), versionCommand(),
 	)
 	return root
+}
+
+// wants are the values of flags by type, in words.
+var wants = map[string]string{
+	"int": "a whole number", "uint64": "a whole number, 0 or more", "float32": "a number", "bool": "true or false",
+}
+
+// flagError says what is wrong with a flag.
+func flagError(cmd *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		f := value.GetFlag()
+		return fmt.Errorf("--%s is %q: want %s", f.Name, value.GetValue(), wants[f.Value.Type()])
+	}
+	return fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())
+}
+
+// wantArgs wants just the arguments that the use line names.
+func wantArgs(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return fmt.Errorf("got %d arguments, want %d: trinity %s", len(args), n, cmd.Use)
+		}
+		return nil
+	}
+}
+
+// wantRequired names the first required flag that is missing.
+func wantRequired(cmd *cobra.Command, _ []string) error {
+	var err error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; required && !f.Changed && err == nil {
+			err = fmt.Errorf("--%s is not given: trinity %s", f.Name, cmd.Use)
+		}
+	})
+	return err
 }
 
 // errInterrupted is the cause of an orderly end by Ctrl-C.

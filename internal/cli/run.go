@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func runCommand() *cobra.Command {
 			if asJSON {
 				err = errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(summary))
 			} else if summary != nil {
-				printSummary(cmd.OutOrStdout(), summary)
+				printSummary(cmd.OutOrStdout(), summary, err == nil)
 			}
 			if errors.Is(err, errInterrupted) {
 				say("interrupted: the same command goes on from the last checkpoint")
@@ -70,14 +71,15 @@ func runCommand() *cobra.Command {
 	return cmd
 }
 
-// printSummary is the table at the end of a run.
-func printSummary(out io.Writer, s *run.Summary) {
+// printSummary is the table at the end of a run. A stage that ended well and did nothing was complete before.
+func printSummary(out io.Writer, s *run.Summary, ended bool) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nstage\talgorithm\tsteps\treward first → last\tloss first → last\trollout tok/s\ttrain tok/s\tcheckpoint")
 	var model string
 	for _, st := range s.Stages {
-		if st.Skipped {
-			fmt.Fprintf(w, "%s\t\t%d\t(was complete)\t\t\t\t%s\n", st.Name, st.Steps, st.Model)
+		idle := ended && st.Checkpoint != "" && len(st.Rewards)+len(st.Losses)+len(st.Evals) == 0
+		if st.Skipped || idle {
+			fmt.Fprintf(w, "%s\t%s\t%d\t(was complete)\t\t\t\t%s\n", st.Name, st.Algorithm, st.Steps, cmp.Or(st.Checkpoint, st.Model))
 		} else {
 			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", st.Name, st.Algorithm, st.Steps, ends(st.Rewards), ends(st.Losses), count(st.Sampled), count(st.Trained), st.Checkpoint)
 		}

@@ -25,7 +25,7 @@ func scoreCommand() *cobra.Command {
 		Use:   "score --model PATH --input FILE",
 		Short: "Print log-probabilities and entropies of texts",
 		Long:  "Read JSON lines {\"tokens\":[…]}, {\"text\":\"…\"} or {\"messages\":[…]} and print lines {\"tokens\":[…],\"logprobs\":[null,…],\"entropy\":[…]}, in nats.",
-		Args:  cobra.NoArgs,
+		Args:  wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dtype != "f32" && dtype != "bf16" {
 				return fmt.Errorf("--dtype is %q: want f32 or bf16", dtype)
@@ -53,7 +53,7 @@ func scoreCommand() *cobra.Command {
 	}
 	model.add(cmd)
 	cmd.Flags().StringVarP(&file, "input", "i", "-", "file of JSON lines; - is standard input")
-	cmd.Flags().StringVar(&dtype, "dtype", "f32", "number type of the weights: f32 or bf16")
+	cmd.Flags().StringVar(&dtype, "dtype", "f32", "number type of the weights: f32, or bf16 (rounded; computed with in f32)")
 	return cmd
 }
 
