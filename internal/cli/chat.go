@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -87,7 +85,7 @@ func (c *conversation) loop() error {
 
 // turn asks and prints the reply as it comes.
 func (c *conversation) turn(question string) error {
-	ctx, stop := signal.NotifyContext(c.cmd.Context(), os.Interrupt)
+	ctx, stop := interruptible(c.cmd.Context())
 	defer stop()
 	messages := append(c.messages, trinity.Message{Role: "user", Content: question})
 	prompt, err := c.model.text.Renderer.Render(messages, nil, true)

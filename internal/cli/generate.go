@@ -79,9 +79,7 @@ func generateCommand() *cobra.Command {
 				return fmt.Errorf("--n is %d: want at least 1", n)
 			}
 			sampling.params.N = n
-			ctx, cancel := interruptible(cmd.Context())
-			defer cancel()
-			_, sampler, err := model.open(ctx, trinity.EngineSpec{Sample: true, MaxSequences: n})
+			_, sampler, err := model.open(cmd.Context(), trinity.EngineSpec{Sample: true, MaxSequences: n})
 			if err != nil {
 				return err
 			}
@@ -95,7 +93,7 @@ func generateCommand() *cobra.Command {
 				if model.text.Renderer != nil {
 					p.StopTokens = model.text.Renderer.StopTokens()
 				}
-				out, err := sampler.Sample(ctx, trinity.Prompt{Tokens: tokens}, p)
+				out, err := sampler.Sample(cmd.Context(), trinity.Prompt{Tokens: tokens}, p)
 				if err != nil {
 					return err
 				}

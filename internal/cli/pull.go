@@ -22,7 +22,7 @@ func pullCommand() *cobra.Command {
 			opts.Progress = run.Progress(func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) })
 			dir, err := hub.Pull(ctx, args[0], opts)
 			if err != nil {
-				return err
+				return orInterrupted(ctx, err)
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), dir)
 			return nil

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,21 +15,6 @@ import (
 // Version is set by the linker for releases.
 var Version = "dev"
 
-// exitError is an error with an exit code of its own. With a nil Err nothing is printed.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.err.Error()
-}
-
-func (e *exitError) Unwrap() error { return e.err }
-
 // Main runs the command line and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := New()
@@ -40,22 +22,20 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	defer watchSignals()()
 	err := root.ExecuteContext(context.Background())
 	if err == nil {
 		return 0
 	}
-	code := 1
-	var exit *exitError
-	if errors.As(err, &exit) {
-		code = exit.code
-		if exit.err == nil {
-			return code
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimRight(line, "\n"); !strings.HasSuffix(line, errInterrupted.Error()) { // whoever pressed Ctrl-C knows
+			fmt.Fprintf(stderr, "trinity: %s\n", line)
 		}
 	}
-	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(stderr, "trinity: %s\n", strings.TrimRight(line, "\n"))
+	if errors.Is(err, errInterrupted) {
+		return interruptedCode
 	}
-	return code
+	return 1
 }
 
 // New makes the root command.
@@ -124,25 +104,4 @@ func wantRequired(cmd *cobra.Command, _ []string) error {
 		}
 	})
 	return err
-}
-
-// errInterrupted is the cause of an orderly end by Ctrl-C.
-var errInterrupted = errors.New("interrupted")
-
-// interruptible returns a context that the first SIGINT or SIGTERM cancels with errInterrupted; the second ends the process at once.
-func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		select {
-		case <-signals:
-			cancel(errInterrupted)
-		case <-ctx.Done():
-			return
-		}
-		<-signals
-		os.Exit(130)
-	}()
-	return ctx, func() { signal.Stop(signals); cancel(nil) }
 }

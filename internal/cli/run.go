@@ -61,7 +61,6 @@ func runCommand() *cobra.Command {
 			}
 			if errors.Is(err, errInterrupted) {
 				say("interrupted: the same command goes on from the last checkpoint")
-				return &exitError{code: 130}
 			}
 			return err
 		},

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,13 +29,11 @@ func scoreCommand() *cobra.Command {
 			if dtype != "f32" && dtype != "bf16" {
 				return fmt.Errorf("--dtype is %q: want f32 or bf16", dtype)
 			}
-			ctx, cancel := interruptible(cmd.Context())
-			defer cancel()
-			engine, _, err := model.open(ctx, trinity.EngineSpec{Forward: true, DType: dtype})
+			engine, _, err := model.open(cmd.Context(), trinity.EngineSpec{Forward: true, DType: dtype})
 			if err != nil {
 				return err
 			}
-			out := bufio.NewWriter(cmd.OutOrStdout())
+			out := json.NewEncoder(cmd.OutOrStdout()) // a line at a time, for programs that ask and wait
 			err = eachInput(cmd, file, func(in *input) error {
 				tokens, err := in.tokens(model.text, false)
 				if err != nil {
@@ -46,9 +43,9 @@ func scoreCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return json.NewEncoder(out).Encode(line)
+				return out.Encode(line)
 			})
-			return errors.Join(err, out.Flush(), engine.Close())
+			return errors.Join(err, engine.Close())
 		},
 	}
 	model.add(cmd)

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+)
+
+// errInterrupted is the cause of an orderly end by Ctrl-C.
+var errInterrupted = errors.New("interrupted")
+
+// interruptedCode is the exit code after Ctrl-C.
+const interruptedCode = 130
+
+// onInterrupt is what the next signal does; nil leaves at once.
+var onInterrupt atomic.Pointer[func()]
+
+// watchSignals answers SIGINT and SIGTERM until the returned function is called.
+func watchSignals() (stop func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ended := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-signals:
+			}
+			act := onInterrupt.Swap(nil)
+			if act == nil {
+				os.Exit(interruptedCode)
+			}
+			(*act)()
+		}
+	}()
+	return func() { signal.Stop(signals); close(ended) }
+}
+
+// interruptible returns a context that the first signal cancels with errInterrupted; the second ends the process at once.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	act := func() { cancel(errInterrupted) }
+	onInterrupt.Store(&act)
+	return ctx, func() { onInterrupt.CompareAndSwap(&act, nil); cancel(nil) }
+}
+
+// orInterrupted is err, or errInterrupted when a signal is why it came.
+func orInterrupted(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errInterrupted) {
+		return errInterrupted
+	}
+	return err
+}

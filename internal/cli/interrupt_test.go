@@ -1,0 +1,105 @@
+package cli_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestInterrupt sends Ctrl-C to commands once they have shown that they are at work: exit code 130, and a run goes on where it stopped.
+func TestInterrupt(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no signals to send to a process")
+	}
+	dir := tiny(t)
+	model := filepath.Join(dir, "model")
+	sft := []string{
+		"run", "--config", "testdata/sft.yaml", "name=stopped", "checkpoint_root_dir=" + dir, "model.model_path=" + model,
+		"buffer.trainer_input.experience_buffer.path=" + filepath.FromSlash("../../examples/quickstart/data/sft.jsonl"),
+	}
+	t.Run("run", func(t *testing.T) {
+		_, stderr := interrupted(t, "", "step 3/", append(sft, "buffer.total_steps=100000")...)
+		if want := "interrupted: the same command goes on from the last checkpoint"; !strings.Contains(stderr, want) {
+			t.Errorf("standard error lacks %q:\n%s", want, stderr)
+		}
+		newest, err := os.ReadFile(filepath.Join(dir, "cli", "stopped", "latest_checkpointed_iteration.txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := trinity(t, "", append(sft, "buffer.total_steps=100000", "trainer.total_steps=1")...)
+		if step := strings.TrimSpace(string(newest)); !strings.Contains(out, "global_step_"+step) {
+			t.Errorf("the second run does not start from step %s:\n%s", step, out)
+		}
+	})
+	t.Run("generate", func(t *testing.T) {
+		interrupted(t, `{"text":"ab"}`+"\n", `"finish_reason"`, "generate", "--model", model, "--input", "-", "--max-tokens", "2", "--json")
+	})
+	t.Run("score", func(t *testing.T) {
+		interrupted(t, `{"text":"ab"}`+"\n", `"entropy"`, "score", "--model", model)
+	})
+	t.Run("chat", func(t *testing.T) {
+		interrupted(t, "", "> ", "chat", "--model", model)
+	})
+}
+
+// interrupted starts a command, waits until its output holds the text, sends SIGINT and wants exit code 130. Standard input stays open.
+func interrupted(t *testing.T, stdin, until string, args ...string) (stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "trinity", args...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	r, w := io.Pipe()
+	cmd.Stderr = io.MultiWriter(&errs, w)
+	go func() { _, _ = io.Copy(w, out); _ = w.Close() }()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(in, stdin); err != nil {
+		t.Fatal(err)
+	}
+	var seen bytes.Buffer
+	if !find(bufio.NewReader(io.TeeReader(r, &seen)), until) {
+		t.Fatalf("the output never held %q: %s", until, seen.String())
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(&seen, r) // until the command closes its output
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 {
+		t.Fatalf("trinity %v: %v, want exit code 130: %s", args, err, errs.String())
+	}
+	return seen.String(), errs.String()
+}
+
+// find reads until the text has come.
+func find(r io.ByteReader, text string) bool {
+	var got []byte
+	for !bytes.HasSuffix(got, []byte(text)) {
+		c, err := r.ReadByte()
+		if err != nil {
+			return false
+		}
+		got = append(got, c)
+	}
+	return true
+}
