@@ -39,9 +39,10 @@ type SourceState struct {
 	Pending []*Experience   `json:"pending,omitempty"` // put but not taken
 }
 
-// Operator edits a group between explorer and buffer. An empty result drops the group.
+// Operator edits the groups of a step between explorer and buffer. It sees them all at once, because shares and means of a step are no sums
+// over its groups. It returns those that are left, in order; an empty group counts as dropped.
 type Operator interface {
-	Process(ctx context.Context, g Group) (Group, Metrics, error)
+	Process(ctx context.Context, groups []Group) (kept []Group, metrics Metrics, err error)
 }
 
 // Dataset is random access to the rows of a taskset or of training data.

@@ -4,6 +4,8 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 )
@@ -18,18 +20,12 @@ type Pipeline struct {
 func (p *Pipeline) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{}
 	for i, op := range p.Operators {
-		kept := groups[:0:0]
-		for _, g := range groups {
-			g, m, err := op.Process(ctx, g)
-			if err != nil {
-				return nil, nil, fmt.Errorf("operator %d (%T): %w", i, op, err)
-			}
-			metrics.Add(m)
-			if len(g) > 0 {
-				kept = append(kept, g)
-			}
+		kept, m, err := op.Process(ctx, groups)
+		if err != nil {
+			return nil, nil, fmt.Errorf("operator %d (%T): %w", i, op, err)
 		}
-		groups = kept
+		groups = slices.DeleteFunc(kept, func(g trinity.Group) bool { return len(g) == 0 })
+		merge(metrics, m)
 	}
 	if p.Advantage != nil {
 		kept, m, err := p.Advantage.Advantages(groups)
@@ -37,7 +33,7 @@ func (p *Pipeline) Process(ctx context.Context, groups []trinity.Group) ([]trini
 			return nil, nil, fmt.Errorf("advantage: %w", err)
 		}
 		groups = kept
-		metrics.Merge("", m)
+		merge(metrics, m)
 	}
 	count := 0
 	for _, g := range groups {
@@ -45,4 +41,14 @@ func (p *Pipeline) Process(ctx context.Context, groups []trinity.Group) ([]trini
 	}
 	metrics["experience_count"] = float64(count)
 	return groups, metrics, nil
+}
+
+// merge adds up counts, such as filtered_count, over the parts of the pipeline; of any other number the last part's stands.
+func merge(metrics, m trinity.Metrics) {
+	for name, v := range m {
+		if strings.HasSuffix(name, "_count") {
+			v += metrics[name]
+		}
+		metrics[name] = v
+	}
 }

@@ -1,0 +1,81 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Operators.Register("dapo_dynamic_sampling",
+		"Drops groups that are all right or all wrong, of which a group-relative advantage learns nothing (DAPO, Yu et al. 2025, §3.2). A rollout is right when its `metric_key`, a part of the reward "+
+			"or a metric of the workflow, is more than `correct_threshold`; experiences without a valid reward or without the metric are not counted. "+
+			"Dropped groups are not sampled again: the step has fewer. Metrics, in groups: dropped_all_correct, dropped_all_wrong.",
+		func() trinity.Operator { return &DynamicSampling{MetricKey: "accuracy"} })
+}
+
+// DynamicSampling keeps groups in which some rollouts are right and some are wrong.
+type DynamicSampling struct {
+	MetricKey        string  `yaml:"metric_key" doc:"the part of the reward, or the metric, that says whether a rollout is right"`
+	CorrectThreshold float64 `yaml:"correct_threshold" doc:"more than this is right"`
+}
+
+// Validate wants a key.
+func (d *DynamicSampling) Validate() error {
+	if d.MetricKey == "" {
+		return errors.New("metric_key: name a part of the reward, such as accuracy")
+	}
+	return nil
+}
+
+// Process implements trinity.Operator. It is an error when experiences have rewards and none of them has the metric. Groups of which nothing
+// is known are passed on.
+func (d *DynamicSampling) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	metrics := trinity.Metrics{"dropped_all_correct": 0, "dropped_all_wrong": 0}
+	var kept []trinity.Group
+	var without *trinity.Experience
+	found := false
+	for _, g := range groups {
+		correct, counted := 0, 0
+		for _, e := range g {
+			if !scored(e) {
+				continue
+			}
+			v, ok := metric(e, d.MetricKey)
+			if !ok {
+				without = e
+				continue
+			}
+			counted++
+			if v > d.CorrectThreshold {
+				correct++
+			}
+		}
+		found = found || counted > 0
+		switch {
+		case counted > 0 && correct == counted:
+			metrics["dropped_all_correct"]++
+		case counted > 0 && correct == 0:
+			metrics["dropped_all_wrong"]++
+		default:
+			kept = append(kept, g)
+		}
+	}
+	if without != nil && !found {
+		return nil, nil, fmt.Errorf("metric_key %q: no experience has such a part of its reward or such a metric, e.g. %s with the parts %v: set metric_key",
+			d.MetricKey, without.ID, without.Reward.Parts)
+	}
+	return kept, metrics, nil
+}
+
+// metric returns a part of the reward, or else a metric, by its name, as the explorer logs it.
+func metric(e *trinity.Experience, name string) (float64, bool) {
+	if v, ok := e.Reward.Parts[name]; ok {
+		return v, true
+	}
+	v, ok := e.Metrics[name]
+	return v, ok
+}

@@ -1,0 +1,23 @@
+package operator
+
+import (
+	"context"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Operators.Register("invalid_reward_filter",
+		"Drops experiences without a valid reward, or with one that is not a finite number. Metric: filtered_count.",
+		func() trinity.Operator { return &InvalidRewardFilter{} })
+}
+
+// InvalidRewardFilter drops what could not be scored.
+type InvalidRewardFilter struct{}
+
+// Process implements trinity.Operator.
+func (*InvalidRewardFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	kept, metrics := keep(groups, scored)
+	return kept, metrics, nil
+}

@@ -1,0 +1,243 @@
+package operator
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+type args = map[string]any
+
+func build(t *testing.T, name string, a args) trinity.Operator {
+	t.Helper()
+	op, err := registry.Operators.Build(name, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return op
+}
+
+// failed stands for a rollout without a valid reward.
+var failed = math.NaN()
+
+// group has one rollout per reward.
+func group(rewards ...float64) trinity.Group {
+	var g trinity.Group
+	for i, r := range rewards {
+		e := &trinity.Experience{ID: trinity.ExperienceID{Step: 1, Task: "taskset/0", Run: i}, Tokens: []int32{1, 2, 3}, Mask: []bool{false, true, true}, Logprobs: []float32{0, -1, -2}}
+		if math.IsNaN(r) {
+			e.Reward = trinity.InvalidReward("timeout")
+		} else {
+			e.Reward = trinity.NewReward(map[string]float64{"accuracy": r})
+		}
+		g = append(g, e)
+	}
+	return g
+}
+
+// values are the rewards of each group; NaN for an invalid one.
+func values(groups []trinity.Group) [][]float64 {
+	out := [][]float64{}
+	for _, g := range groups {
+		var r []float64
+		for _, e := range g {
+			if e.Reward.Valid {
+				r = append(r, e.Reward.Value)
+			} else {
+				r = append(r, failed)
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func same(a, b [][]float64) bool {
+	return slices.EqualFunc(a, b, func(x, y []float64) bool {
+		return slices.EqualFunc(x, y, func(v, w float64) bool { return v == w || math.IsNaN(v) && math.IsNaN(w) })
+	})
+}
+
+type groups = []trinity.Group
+
+func TestWhatIsKept(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		args    args
+		in      groups
+		want    [][]float64
+		metrics trinity.Metrics
+	}{
+		{"reward_filter", nil, groups{group(-1, 0, 1)}, [][]float64{{0, 1}}, trinity.Metrics{"filtered_count": 1}},
+		{"reward_filter", args{"threshold": 0.5}, groups{group(0, 0.4), group(0.5, 0.49, 1)}, [][]float64{{0.5, 1}}, trinity.Metrics{"filtered_count": 3}},
+		{"reward_filter", args{"threshold": -2}, groups{group(failed, -1)}, [][]float64{{-1}}, trinity.Metrics{"filtered_count": 1}},
+		{"reward_filter", nil, nil, nil, trinity.Metrics{"filtered_count": 0}},
+
+		{"invalid_reward_filter", nil, groups{group(0, failed, 1), group(failed, failed), group(-1)}, [][]float64{{0, 1}, {-1}}, trinity.Metrics{"filtered_count": 3}},
+		{"invalid_reward_filter", nil, groups{group(0)}, [][]float64{{0}}, trinity.Metrics{"filtered_count": 0}},
+
+		{"reward_std_filter", nil, groups{group(1, 1, 1), group(0, 2), group(3)}, [][]float64{{0, 2}}, trinity.Metrics{"filtered_count": 4,
+			"origin_group_advantages/reward_mean/mean": 5. / 3, "origin_group_advantages/reward_mean/max": 3, "origin_group_advantages/reward_mean/min": 1,
+			"origin_group_advantages/reward_std/mean": 1. / 3, "origin_group_advantages/reward_std/max": 1, "origin_group_advantages/reward_std/min": 0}},
+		{"reward_std_filter", args{"threshold": 1}, groups{group(0, 2)}, nil, trinity.Metrics{"filtered_count": 2, // over n: the std is exactly 1
+			"origin_group_advantages/reward_mean/mean": 1, "origin_group_advantages/reward_mean/max": 1, "origin_group_advantages/reward_mean/min": 1,
+			"origin_group_advantages/reward_std/mean": 1, "origin_group_advantages/reward_std/max": 1, "origin_group_advantages/reward_std/min": 1}},
+		{"reward_std_filter", nil, groups{group(1, failed), group(failed, failed)}, nil, trinity.Metrics{"filtered_count": 4, // an invalid reward is no second one
+			"origin_group_advantages/reward_mean/mean": 1, "origin_group_advantages/reward_mean/max": 1, "origin_group_advantages/reward_mean/min": 1,
+			"origin_group_advantages/reward_std/mean": 0, "origin_group_advantages/reward_std/max": 0, "origin_group_advantages/reward_std/min": 0}},
+		{"reward_std_filter", nil, nil, nil, trinity.Metrics{"filtered_count": 0}},
+
+		{"dapo_dynamic_sampling", nil, groups{group(1, 1), group(0, 1, 0), group(0, 0), group(-1, -1)}, [][]float64{{0, 1, 0}},
+			trinity.Metrics{"dropped_all_correct": 1, "dropped_all_wrong": 2}},
+		{"dapo_dynamic_sampling", args{"correct_threshold": 0.5}, groups{group(0.5, 0.6), group(0.5, 0.5)}, [][]float64{{0.5, 0.6}},
+			trinity.Metrics{"dropped_all_correct": 0, "dropped_all_wrong": 1}},
+		{"dapo_dynamic_sampling", nil, groups{group(1, failed), group(0, failed), group(1, failed, 0)}, [][]float64{{1, failed, 0}},
+			trinity.Metrics{"dropped_all_correct": 1, "dropped_all_wrong": 1}},
+		{"dapo_dynamic_sampling", nil, groups{group(failed, failed)}, [][]float64{{failed, failed}}, trinity.Metrics{"dropped_all_correct": 0, "dropped_all_wrong": 0}},
+		{"dapo_dynamic_sampling", nil, nil, nil, trinity.Metrics{"dropped_all_correct": 0, "dropped_all_wrong": 0}},
+
+		{"pass_rate_calculator", nil, groups{group(1, 1), group(0, 0), group(1, 0), group(1./32, 1./32)}, [][]float64{{1, 1}, {0, 0}, {1, 0}, {1. / 32, 1. / 32}},
+			trinity.Metrics{"selection/<1_ratio": 0.75, "selection/>0_ratio": 0.75, "selection/valid_ratio": 0.5, "selection/<15_16_ratio": 0.75,
+				"selection/>1_16_ratio": 0.5, "selection/strict_valid_ratio": 0.25}},
+		{"pass_rate_calculator", nil, groups{group(1, failed), group(failed)}, [][]float64{{1, failed}, {failed}},
+			trinity.Metrics{"selection/<1_ratio": 0, "selection/>0_ratio": 1, "selection/valid_ratio": 0, "selection/<15_16_ratio": 0,
+				"selection/>1_16_ratio": 1, "selection/strict_valid_ratio": 0}},
+		{"pass_rate_calculator", nil, groups{group(failed)}, [][]float64{{failed}}, nil},
+	} {
+		kept, metrics, err := build(t, c.name, c.args).Process(t.Context(), c.in)
+		if err != nil || !same(values(kept), c.want) || !maps.EqualFunc(metrics, c.metrics, near) {
+			t.Errorf("%s %v of %v\n got %v, %v, %v\nwant %v, %v", c.name, c.args, values(c.in), values(kept), metrics, err, c.want, c.metrics)
+		}
+	}
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-12 }
+
+// A reward that claims to be valid and is no number is treated as an invalid one.
+func TestARewardThatIsNoNumberIsInvalid(t *testing.T) {
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		g := group(1, 0)
+		g[0].Reward.Value = bad
+		for _, name := range []string{"reward_filter", "invalid_reward_filter"} {
+			kept, _, err := build(t, name, nil).Process(t.Context(), groups{g})
+			if err != nil || len(kept) != 1 || len(kept[0]) != 1 || kept[0][0] != g[1] {
+				t.Errorf("%s with reward %v: kept %v, %v", name, bad, values(kept), err)
+			}
+		}
+	}
+}
+
+func TestMaskResponseTruncated(t *testing.T) {
+	g := group(1, 0, 0)
+	g[0].Truncated, g[1].Truncated = trinity.ResponseTruncated, trinity.PromptTruncated
+	kept, metrics, err := build(t, "mask_response_truncated", nil).Process(t.Context(), groups{g})
+	if err != nil || len(kept) != 1 || len(kept[0]) != 3 || metrics["masked_truncated_count"] != 1 {
+		t.Fatalf("got %v, %v, %v", kept, metrics, err)
+	}
+	for i, want := range []int{0, 2, 2} {
+		if n := g[i].TrainedTokens(); n != want {
+			t.Errorf("rollout %d trains %d tokens, want %d", i, n, want)
+		}
+	}
+	if !g[0].Reward.Valid || g[0].Reward.Value != 1 || g[0].Logprobs[1] != 0 || g[1].Logprobs[1] != -1 {
+		t.Errorf("got %+v", g[0])
+	}
+}
+
+func TestRightAndWrongByAMetricOfTheWorkflow(t *testing.T) {
+	g := group(0, 0)
+	g[0].Metrics = map[string]float64{"solved": 1}
+	g[1].Metrics = map[string]float64{"solved": 0}
+	op := build(t, "dapo_dynamic_sampling", args{"metric_key": "solved"})
+	if kept, _, err := op.Process(t.Context(), groups{g, group(1)}); err != nil || len(kept) != 2 {
+		t.Errorf("kept %v, %v; a group without the metric is passed on", values(kept), err)
+	}
+	_, _, err := op.Process(t.Context(), groups{group(0, 1)})
+	if err == nil || !strings.Contains(err.Error(), `"solved"`) || !strings.Contains(err.Error(), "accuracy") {
+		t.Errorf("got %v, want an error that names the key and what there is", err)
+	}
+}
+
+func TestRewardShaping(t *testing.T) {
+	config := func(key, op string, weight any) args {
+		c := args{"stats_key": key, "op_type": op}
+		if weight != nil {
+			c["weight"] = weight
+		}
+		return c
+	}
+	for _, c := range []struct {
+		name    string
+		configs []any
+		info    args
+		want    float64 // of the reward 1; NaN for an invalid one
+		missing float64
+	}{
+		{"add, weight 1", []any{config("s", "ADD", nil)}, args{"s": 0.5}, 1.5, 0},
+		{"add", []any{config("s", "ADD", 2)}, args{"s": 0.5}, 2, 0},
+		{"sub", []any{config("s", "SUB", 2.0)}, args{"s": float32(0.5)}, 0, 0},
+		{"mul", []any{config("s", "MUL", 2)}, args{"s": 3}, 6, 0},
+		{"div", []any{config("s", "DIV", 2)}, args{"s": int64(2)}, 0.25, 0},
+		{"div by 0", []any{config("s", "DIV", nil)}, args{"s": 0}, 1, 0},
+		{"weight 0", []any{config("s", "ADD", 0)}, args{"s": 5}, 1, 0},
+		{"one after the other", []any{config("a", "ADD", nil), config("b", "MUL", 3)}, args{"a": 1, "b": true}, 6, 0},
+		{"no key", []any{config("x", "MUL", 3), config("s", "ADD", nil)}, args{"s": 1}, 2, 1},
+		{"null", []any{config("s", "MUL", 3)}, args{"s": nil}, 1, 1},
+		{"not a number", []any{config("s", "ADD", nil)}, args{"s": math.NaN()}, failed, 0},
+		{"overflow", []any{config("s", "MUL", 1e300), config("s", "MUL", 1e300)}, args{"s": 1e300}, failed, 0},
+	} {
+		g := group(1, failed)
+		g[0].Info, g[1].Info = c.info, c.info
+		kept, metrics, err := build(t, "reward_shaping_mapper", args{"reward_shaping_configs": c.configs}).Process(t.Context(), groups{g})
+		if err != nil || !same(values(kept), [][]float64{{c.want, failed}}) || metrics["shaping_missing_count"] != c.missing {
+			t.Errorf("%s: got %v, %v, %v; want %v", c.name, values(kept), metrics, err, c.want)
+		}
+		diff, ok := metrics["reward_diff/mean"]
+		if math.IsNaN(c.want) == ok || ok && diff != c.want-1 {
+			t.Errorf("%s: reward_diff/mean is %v, %v", c.name, diff, ok)
+		}
+	}
+}
+
+func TestRewardShapingWantsNumbers(t *testing.T) {
+	g := group(1)
+	g[0].Info = args{"s": "good"}
+	op := build(t, "reward_shaping_mapper", args{"reward_shaping_configs": []any{args{"stats_key": "s", "op_type": "ADD"}}})
+	if _, _, err := op.Process(t.Context(), groups{g}); err == nil || !strings.Contains(err.Error(), `"s"`) {
+		t.Errorf("got %v, want an error that names the key", err)
+	}
+	if _, metrics, err := op.Process(t.Context(), nil); err != nil || len(metrics) != 1 {
+		t.Errorf("of no groups: %v, %v", metrics, err)
+	}
+}
+
+func TestArgumentsAreChecked(t *testing.T) {
+	catalog, _ := registry.Find("operator")
+	shaping := func(c args) args { return args{"reward_shaping_configs": []any{c}} }
+	for _, c := range []struct {
+		name string
+		args args
+		want string
+	}{
+		{"reward_filter", args{"treshold": 1}, `"threshold"`},
+		{"reward_filter", args{"threshold": "high"}, "threshold"},
+		{"reward_std_filter", args{"threshold": -0.1}, "negative"},
+		{"reward_std_filter", args{"threshold": math.NaN()}, "negative"},
+		{"dapo_dynamic_sampling", args{"metric_key": ""}, "metric_key"},
+		{"reward_shaping_mapper", nil, "reward_shaping_configs"},
+		{"reward_shaping_mapper", shaping(args{"stats_key": "s", "op_type": "add"}), "ADD, SUB, MUL, DIV"},
+		{"reward_shaping_mapper", shaping(args{"op_type": "ADD"}), "stats_key"},
+		{"reward_shaping_mapper", shaping(args{"stats_key": "s", "op_type": "ADD", "wieght": 1}), "wieght"},
+		{"mask_response_truncated", args{"x": 1}, "takes none"},
+	} {
+		errs := catalog.Check(c.name, c.args)
+		if len(errs) == 0 || !strings.Contains(errs[0].Error(), c.want) {
+			t.Errorf("%s %v: got %v, want %q", c.name, c.args, errs, c.want)
+		}
+	}
+}

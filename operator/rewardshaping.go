@@ -1,0 +1,129 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Operators.Register("reward_shaping_mapper",
+		"Changes rewards by numbers that a workflow or an earlier operator left in an experience's info: reward op weight·info[stats_key], one configuration after the other. "+
+			"A reward stays as it is where the key is absent and where it would be divided by 0; an experience without a valid reward gets none. "+
+			"Metrics: reward_diff/{mean,max,min}, shaping_missing_count (scored experiences times absent keys).",
+		func() trinity.Operator { return &RewardShaping{} })
+}
+
+// RewardShaping does arithmetic on rewards.
+type RewardShaping struct {
+	Configs []Shaping `yaml:"reward_shaping_configs" doc:"a list of {stats_key, op_type, weight}: the key of info, one of ADD, SUB, MUL, DIV, and a factor of the number, 1 if left out"`
+}
+
+// Shaping is one change of the reward.
+type Shaping struct {
+	StatsKey string   `yaml:"stats_key"`
+	OpType   string   `yaml:"op_type"`
+	Weight   *float64 `yaml:"weight"` // nil is 1
+}
+
+var shapings = map[string]func(reward, x float64) float64{
+	"ADD": func(reward, x float64) float64 { return reward + x },
+	"SUB": func(reward, x float64) float64 { return reward - x },
+	"MUL": func(reward, x float64) float64 { return reward * x },
+	"DIV": func(reward, x float64) float64 {
+		if x == 0 {
+			return reward
+		}
+		return reward / x
+	},
+}
+
+// Validate checks each configuration.
+func (s *RewardShaping) Validate() error {
+	if len(s.Configs) == 0 {
+		return errors.New("reward_shaping_configs: give at least one {stats_key, op_type, weight}")
+	}
+	for i, c := range s.Configs {
+		switch {
+		case c.StatsKey == "":
+			return fmt.Errorf("reward_shaping_configs.%d.stats_key: name a key of info", i)
+		case shapings[c.OpType] == nil:
+			return fmt.Errorf("reward_shaping_configs.%d.op_type: unknown operation %q (known: ADD, SUB, MUL, DIV)", i, c.OpType)
+		}
+	}
+	return nil
+}
+
+// Process implements trinity.Operator. A number that makes the reward no finite number makes it invalid.
+func (s *RewardShaping) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	var diffs []float64
+	missing := 0
+	for _, g := range groups {
+		for _, e := range g {
+			if !scored(e) {
+				continue
+			}
+			before := e.Reward.Value
+			absent, err := s.shape(e)
+			if err != nil {
+				return nil, nil, err
+			}
+			missing += absent
+			if e.Reward.Valid {
+				diffs = append(diffs, e.Reward.Value-before)
+			}
+		}
+	}
+	metrics := trinity.Metrics{"shaping_missing_count": float64(missing)}
+	summarize(metrics, "reward_diff", diffs)
+	return groups, metrics, nil
+}
+
+// shape changes the reward of one experience and counts the keys that its info lacks.
+func (s *RewardShaping) shape(e *trinity.Experience) (absent int, err error) {
+	for _, c := range s.Configs {
+		v, ok := e.Info[c.StatsKey]
+		if !ok || v == nil {
+			absent++
+			continue
+		}
+		x, ok := number(v)
+		if !ok {
+			return 0, fmt.Errorf("experience %s: info %q is %v (%T), want a number", e.ID, c.StatsKey, v, v)
+		}
+		if c.Weight != nil {
+			x *= *c.Weight
+		}
+		shaped := shapings[c.OpType](e.Reward.Value, x)
+		if math.IsNaN(shaped) || math.IsInf(shaped, 0) {
+			e.Reward = trinity.InvalidReward(fmt.Sprintf("the reward is no finite number after %s of info %q = %v", c.OpType, c.StatsKey, v))
+			return absent, nil
+		}
+		e.Reward.Value = shaped
+	}
+	return absent, nil
+}
+
+// number reads a value of info, which Go code or a decoder of JSON may have left.
+func number(v any) (float64, bool) {
+	r := reflect.ValueOf(v)
+	switch {
+	case r.CanFloat():
+		return r.Float(), true
+	case r.CanInt():
+		return float64(r.Int()), true
+	case r.CanUint():
+		return float64(r.Uint()), true
+	case r.Kind() == reflect.Bool:
+		if r.Bool() {
+			return 1, true
+		}
+		return 0, true
+	}
+	return 0, false
+}

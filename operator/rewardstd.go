@@ -1,0 +1,53 @@
+package operator
+
+import (
+	"context"
+	"errors"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Operators.Register("reward_std_filter",
+		"Drops groups whose rewards have a population standard deviation of at most `threshold`, and groups of fewer than two valid rewards: there is nothing to compare. "+
+			"Metrics: filtered_count (experiences); origin_group_advantages/reward_mean and reward_std, each with mean, max and min over the groups that came in.",
+		func() trinity.Operator { return &RewardStdFilter{} })
+}
+
+// RewardStdFilter drops groups whose rewards are all alike.
+type RewardStdFilter struct {
+	Threshold float64 `yaml:"threshold" doc:"the largest standard deviation (over n) that is dropped"`
+}
+
+// Validate checks the range.
+func (f *RewardStdFilter) Validate() error {
+	if !(f.Threshold >= 0) {
+		return errors.New("threshold must not be negative")
+	}
+	return nil
+}
+
+// Process implements trinity.Operator.
+func (f *RewardStdFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	metrics := trinity.Metrics{"filtered_count": 0}
+	var kept []trinity.Group
+	var means, stds []float64
+	for _, g := range groups {
+		r := rewards(g)
+		if len(r) == 0 {
+			metrics["filtered_count"] += float64(len(g))
+			continue
+		}
+		std := populationStd(r)
+		means, stds = append(means, mean(r)), append(stds, std)
+		if len(r) < 2 || std <= f.Threshold {
+			metrics["filtered_count"] += float64(len(g))
+			continue
+		}
+		kept = append(kept, g)
+	}
+	summarize(metrics, "origin_group_advantages/reward_mean", means)
+	summarize(metrics, "origin_group_advantages/reward_std", stds)
+	return kept, metrics, nil
+}

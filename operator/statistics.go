@@ -1,0 +1,33 @@
+package operator
+
+import (
+	"math"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+)
+
+// mean of x, which is not empty.
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}
+
+// populationStd is the standard deviation with divisor n of x, which is not empty.
+func populationStd(x []float64) float64 {
+	m, sum := mean(x), 0.0
+	for _, v := range x {
+		sum += (v - m) * (v - m)
+	}
+	return math.Sqrt(sum / float64(len(x)))
+}
+
+// summarize sets name/mean, name/max and name/min, unless there are no values.
+func summarize(m trinity.Metrics, name string, values []float64) {
+	if len(values) > 0 {
+		m[name+"/mean"], m[name+"/max"], m[name+"/min"] = mean(values), slices.Max(values), slices.Min(values)
+	}
+}

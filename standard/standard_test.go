@@ -1,0 +1,86 @@
+package standard
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// Every configuration that Trinity-RFT's users have passes, or each refusal names a line and a part that this version does not have.
+func TestConfigsOfTrinityRFTUsers(t *testing.T) {
+	root := filepath.Join("..", "..", "shared", "data", "trinity_rft_configs")
+	if _, err := os.Stat(root); err != nil {
+		t.Skip("no configurations of Trinity-RFT users: they are in shared/data beside the repository")
+	}
+	withoutDefault := regexp.MustCompile(`\$\{oc\.env:(\w+)\}`)
+	passed := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		set := map[string]bool{}
+		for _, m := range withoutDefault.FindAllSubmatch(data, -1) {
+			set[string(m[1])] = true
+		}
+		env := func(name string) (string, bool) { return "some_" + strings.ToLower(name), set[name] }
+		_, err = config.Parse(path, data, config.Options{Engine: "cpu", Env: env})
+		var errs config.Errors
+		switch {
+		case err == nil:
+			passed++
+		case !errors.As(err, &errs):
+			t.Errorf("%s: %v", path, err)
+		}
+		for _, e := range errs {
+			if e.Line == 0 {
+				t.Errorf("no line: %v", e)
+			}
+			if !e.Unsupported && !strings.Contains(path, "-template.yaml") {
+				t.Errorf("refused, though nothing is missing: %v", e)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if passed == 0 {
+		t.Error("no configuration passed")
+	}
+	t.Logf("%d configurations pass with the embedded engine", passed)
+}
+
+// Every plug-in says what it is, and what each of its arguments means.
+func TestPluginsAreDocumented(t *testing.T) {
+	for _, kind := range registry.Kinds() {
+		c, _ := registry.Find(kind)
+		if len(c.Names()) == 0 {
+			t.Errorf("kind %s has no plug-in", kind)
+		}
+		for _, name := range c.Names() {
+			info, err := c.Explain(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Doc == "" {
+				t.Errorf("%s %s has no doc", kind, name)
+			}
+			for _, f := range info.Fields {
+				if f.Doc == "" {
+					t.Errorf("%s %s: argument %s has no doc", kind, name, f.Key)
+				}
+			}
+		}
+	}
+}
