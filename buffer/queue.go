@@ -28,9 +28,10 @@ func NewQueue(capacity int) *Queue {
 	return &Queue{capacity: capacity, changed: make(chan struct{})}
 }
 
-// Put adds the delivery in one piece; it may exceed the capacity by that much, so that a delivery never waits half done.
+// Put adds the delivery in one piece; it may exceed the capacity by that much, so that a delivery never waits half done. A delivery without
+// groups needs no room and does not wait.
 func (q *Queue) Put(ctx context.Context, d trinity.Delivery) error {
-	err := q.await(ctx, "room in the experience buffer (the trainer takes from it)", func() bool { return q.closed || len(q.pending) < q.capacity })
+	err := q.await(ctx, "room in the experience buffer (the trainer takes from it)", func() bool { return q.closed || len(d.Groups) == 0 || len(q.pending) < q.capacity })
 	if err != nil {
 		return err
 	}

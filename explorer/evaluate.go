@@ -14,8 +14,8 @@ import (
 // evalSeed separates the random numbers of evaluation from those of training at the same step.
 const evalSeed = 0x6576616c
 
-// evaluate runs every evaluation taskset and logs what came of it.
-func (e *Explorer) evaluate(ctx context.Context, step int64) error {
+// evaluate runs every evaluation taskset and logs what came of it, in one record with the step's metrics.
+func (e *Explorer) evaluate(ctx context.Context, step int64, metrics trinity.Metrics) error {
 	if len(e.EvalTasksets) == 0 {
 		return nil
 	}
@@ -23,7 +23,8 @@ func (e *Explorer) evaluate(ctx context.Context, step int64) error {
 	if err != nil {
 		return fmt.Errorf("evaluation at step %d: %w", step, err)
 	}
-	return e.Log(ctx, step, m)
+	metrics.Merge("", m)
+	return e.Log(ctx, step, metrics)
 }
 
 // Evaluate runs all rows of the tasksets and returns, per taskset and metric, mean@k, std@k and best@n, worst@n for n = 2, 4, 8 … k.

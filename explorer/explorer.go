@@ -29,6 +29,7 @@ type Explorer struct {
 	EvalOnStartup bool
 
 	step int64
+	owed trinity.Metrics // of the last delivered step, whose evaluation a killed run may not have ended
 }
 
 // Restore takes up the state that a delivery carried.
@@ -40,7 +41,7 @@ func (e *Explorer) Restore(state json.RawMessage) error {
 	if err := json.Unmarshal(state, &c); err != nil {
 		return fmt.Errorf("explorer state: %w", err)
 	}
-	e.step = c.Step
+	e.step, e.owed = c.Step, c.metrics()
 	return e.Taskset.Selector.Restore(c.Selector)
 }
 
@@ -57,21 +58,24 @@ func (e *Explorer) Required(step int64) int64 {
 	return behind / e.SyncInterval * e.SyncInterval
 }
 
-// Run explores all steps that are left, evaluates as configured, and closes the buffer. It ends early, without error, when the trainer has
-// ended.
+// Run explores all steps that are left, evaluates as configured, and then closes the buffer. It ends early, without error, when the trainer has
+// ended. A run that fails or is stopped leaves the buffer open: it goes on later.
 func (e *Explorer) Run(ctx context.Context) error {
-	defer e.Buffer.Close()
 	defer e.Sync.ExplorerDone()
-	err := e.run(ctx)
-	if errors.Is(err, trinity.ErrEnded) {
-		return nil
+	if err := e.run(ctx); err != nil && !errors.Is(err, trinity.ErrEnded) {
+		return err
 	}
-	return err
+	return e.Buffer.Close()
 }
 
 func (e *Explorer) run(ctx context.Context) error {
 	if e.step == 0 && e.EvalOnStartup {
-		if err := e.evaluate(ctx, 0); err != nil {
+		if err := e.evaluate(ctx, 0, trinity.Metrics{}); err != nil {
+			return err
+		}
+	}
+	if e.owed != nil {
+		if err := e.evaluateAfter(ctx, e.step, e.owed); err != nil {
 			return err
 		}
 	}
@@ -111,20 +115,42 @@ func (e *Explorer) explore(ctx context.Context, step int64) error {
 	metrics["time/explorer_sync_interval"] = waited.Seconds()
 	e.Taskset.Selector.Feedback(feedback(outcomes))
 
-	if err := e.deliver(ctx, step, outcomes, metrics); err != nil {
+	groups, err := e.process(ctx, outcomes, metrics)
+	if err != nil {
 		return err
 	}
-	e.step = step
+	// A step whose delivery is in a checkpoint is not run again. So its record is out before the delivery, or travels with it.
+	if e.evaluatesAfter(step) {
+		if err := e.deliver(ctx, step, groups, metrics); err != nil {
+			return err
+		}
+		return e.evaluateAfter(ctx, step, metrics)
+	}
 	if err := e.Log(ctx, step, metrics); err != nil {
 		return err
 	}
-	if e.EvalInterval > 0 && (step%e.EvalInterval == 0 || step == e.TotalSteps) {
-		if _, _, err := e.weights(ctx, step+1); err != nil {
-			return err
-		}
-		return e.evaluate(ctx, step)
+	return e.deliver(ctx, step, groups, nil)
+}
+
+func (e *Explorer) evaluatesAfter(step int64) bool {
+	return len(e.EvalTasksets) > 0 && e.EvalInterval > 0 && (step%e.EvalInterval == 0 || step == e.TotalSteps)
+}
+
+// evaluateAfter evaluates with the weights of the next step, and logs the step's metrics with what came of it. When the trainer has ended
+// before, there are no such weights.
+func (e *Explorer) evaluateAfter(ctx context.Context, step int64, metrics trinity.Metrics) error {
+	_, _, err := e.weights(ctx, step+1)
+	if errors.Is(err, trinity.ErrEnded) {
+		return errors.Join(e.Log(ctx, step, metrics), err)
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	if err := e.evaluate(ctx, step, metrics); err != nil {
+		return err
+	}
+	// Before the trainer is let publish a newer version: a run that is taken up with that one must not evaluate again.
+	return e.deliver(ctx, step, nil, nil)
 }
 
 // weights waits for the version that step needs. Meanwhile the buffer gives the trainer whatever there is.
@@ -136,8 +162,8 @@ func (e *Explorer) weights(ctx context.Context, step int64) (version int64, wait
 	return version, time.Since(start), err
 }
 
-// deliver passes the groups through the pipeline and puts them, with the explorer's state after this step.
-func (e *Explorer) deliver(ctx context.Context, step int64, outcomes []*outcome, metrics trinity.Metrics) error {
+// process passes the groups through the pipeline.
+func (e *Explorer) process(ctx context.Context, outcomes []*outcome, metrics trinity.Metrics) ([]trinity.Group, error) {
 	var groups []trinity.Group
 	for _, o := range outcomes {
 		if len(o.group) > 0 {
@@ -146,16 +172,25 @@ func (e *Explorer) deliver(ctx context.Context, step int64, outcomes []*outcome,
 	}
 	groups, m, err := e.Process(ctx, groups)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	metrics.Merge("experience_pipeline/", m)
+	return groups, nil
+}
+
+// deliver puts the groups with the explorer's state after this step; owed are the metrics that it logs later.
+func (e *Explorer) deliver(ctx context.Context, step int64, groups []trinity.Group, owed trinity.Metrics) error {
 	selector, err := e.Taskset.Selector.State()
 	if err != nil {
 		return err
 	}
-	state, err := json.Marshal(cursor{Step: step, Selector: selector})
+	state, err := json.Marshal(newCursor(step, selector, owed))
 	if err != nil {
 		return err
 	}
-	return e.Buffer.Put(ctx, trinity.Delivery{Groups: groups, Cursor: state})
+	if err := e.Buffer.Put(ctx, trinity.Delivery{Groups: groups, Cursor: state}); err != nil {
+		return err
+	}
+	e.step = step
+	return nil
 }

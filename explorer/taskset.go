@@ -3,7 +3,6 @@
 package explorer
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
@@ -55,10 +54,4 @@ func (t *Taskset) tasks(rows []int) ([]*trinity.Task, error) {
 		tasks[i] = task
 	}
 	return tasks, nil
-}
-
-// cursor is the explorer's state after a step.
-type cursor struct {
-	Step     int64           `json:"step"`
-	Selector json.RawMessage `json:"selector"`
 }

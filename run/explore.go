@@ -65,9 +65,12 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) error {
 	if err := sync.TrainerStarts(); err != nil {
 		return err
 	}
-	defer sync.TrainerDone()
 	tr.Publish = sync.Publish
-	return s.runTrainer(ctx, opts, tr, file)
+	if err := s.runTrainer(ctx, opts, tr, file); err != nil {
+		return err // explorers wait for the run to be taken up again
+	}
+	sync.TrainerDone()
+	return nil
 }
 
 // runTrainer opens the engine, resumes and trains.

@@ -93,7 +93,7 @@ func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (
 	if err := freshDir(cfg); err != nil {
 		return err
 	}
-	unlock, err := lockDir(cfg.CheckpointJobDir)
+	unlock, err := lockDir(cfg.CheckpointJobDir, cfg.Mode)
 	if err != nil {
 		return err
 	}

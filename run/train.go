@@ -23,7 +23,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	queue := buffer.NewQueue(s.capacity())
+	queue := buffer.NewQueue(s.capacity(ex))
 	ex.Buffer = queue
 	tr := s.newTrainer(queue)
 	tr.TotalSteps = int64(value(s.trainSteps(ex.TotalSteps), cfg.Trainer.TotalSteps))
@@ -48,22 +48,24 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	return s.together(ctx, opts.Stop, ex, tr, sync, queue)
 }
 
-// together runs both loops. When one ends well the other is let come to its own end; when one fails the other is cancelled.
+// together runs both loops. When one ends well the other is let come to its own end; when one fails the other is cancelled. A stop is the
+// trainer's to obey: the explorer goes on until the trainer has saved, because a version may only be published, and be in the checkpoint, once
+// the step that samples with the version before has ended.
 func (s *stage) together(ctx, stop context.Context, ex *explorer.Explorer, tr *trainer.Trainer, sync trinity.Synchronizer, queue trinity.Buffer) error {
 	eg, ctx := errgroup.WithContext(ctx)
 	stop, cancel := withStop(ctx, stop)
 	defer cancel()
-	eg.Go(func() error {
-		err := ex.Run(stop)
-		if stop.Err() != nil && ctx.Err() == nil {
-			return nil // stopping is the trainer's to report, once it has saved
-		}
-		return err
-	})
+	exploring, halt := context.WithCancelCause(ctx)
+	defer halt(nil)
+	eg.Go(func() error { return ex.Run(exploring) })
 	eg.Go(func() error {
 		defer queue.Close()
 		defer sync.TrainerDone()
-		return tr.Run(ctx, stop)
+		if err := tr.Run(ctx, stop); err != nil {
+			return err
+		}
+		context.AfterFunc(stop, func() { halt(context.Cause(stop)) }) // what is left, an evaluation, is not waited for
+		return nil
 	})
 	return eg.Wait()
 }
@@ -98,7 +100,7 @@ func (s *stage) newTrainer(source trinity.Source) *trainer.Trainer {
 		Source: source, Loss: s.algorithm.Loss, Reference: s.algorithm.NeedsReference,
 		Optimizer: trinity.OptimParams{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay, ClipNorm: cfg.GradClip()},
 		BatchSize: s.cfg.Buffer.TrainBatchSize, MiniBatch: cfg.MiniBatch(), Epochs: cfg.Epochs(), MicroTokens: *cfg.Trainer.MaxTokenLenPerGPU,
-		SyncInterval: int64(value(cfg.Synchronizer.SyncInterval, cfg.Synchronizer.TrainerSyncInterval)), SaveInterval: int64(cfg.Trainer.SaveInterval),
+		SyncInterval: s.publishInterval(), SaveInterval: int64(cfg.Trainer.SaveInterval),
 	}
 	tr.AfterStep = s.algorithm.AfterStep
 	tr.Log = func(ctx context.Context, step int64, m trinity.Metrics) error {
@@ -147,9 +149,22 @@ func (s *stage) offlineSteps(source *dataset.Source) int {
 	return max(1, source.Total()/s.cfg.Buffer.TrainBatchSize)
 }
 
-// capacity is the queue's bound in experiences; the key counts groups.
-func (s *stage) capacity() int {
-	return s.cfg.Buffer.TrainerInput.ExperienceBuffer.Capacity * s.groupSize
+// capacity is the queue's bound in experiences; the key counts groups. It is at least what fixed synchronization makes pile up, since the
+// trainer waits for the explorer there, and the two would wait for each other.
+func (s *stage) capacity(ex *explorer.Explorer) int {
+	groups := 10000
+	if b := s.cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil {
+		groups = b.Capacity
+	}
+	perStep := ex.BatchSize * max(1, s.groupSize)
+	ahead := int(max(ex.SyncInterval, s.publishInterval()) + ex.SyncOffset)
+	surplus := max(0, perStep-s.cfg.Buffer.TrainBatchSize) * int(ex.TotalSteps)
+	return max(groups*max(1, s.groupSize), ahead*perStep+surplus)
+}
+
+// publishInterval is the number of train steps between versions.
+func (s *stage) publishInterval() int64 {
+	return int64(value(s.cfg.Synchronizer.SyncInterval, s.cfg.Synchronizer.TrainerSyncInterval))
 }
 
 func (s *stage) schedule(total int64) trainer.Schedule {

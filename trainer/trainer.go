@@ -54,7 +54,7 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 	for t.TotalSteps == 0 || t.step < t.TotalSteps {
 		step := t.step + 1
 		err := t.train(ctx, stop, step)
-		if errors.Is(err, io.EOF) || stop.Err() != nil {
+		if errors.Is(err, io.EOF) || stop.Err() != nil && (err == nil || errors.Is(err, context.Cause(stop))) {
 			break
 		}
 		if err != nil {

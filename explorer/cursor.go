@@ -1,0 +1,54 @@
+package explorer
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/trinity-go/trinity"
+)
+
+// cursor is the explorer's state after a step.
+type cursor struct {
+	Step     int64           `json:"step"`
+	Selector json.RawMessage `json:"selector"`
+	// Owed are the step's metrics when an evaluation follows it: they are logged together, by a resumed run too.
+	Owed map[string]exact `json:"owed,omitempty"`
+}
+
+// exact is a number as text: unlike JSON's numbers it may be infinite or not a number.
+type exact float64
+
+// MarshalText implements [encoding.TextMarshaler].
+func (x exact) MarshalText() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(x), 'g', -1, 64), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (x *exact) UnmarshalText(text []byte) error {
+	v, err := strconv.ParseFloat(string(text), 64)
+	*x = exact(v)
+	return err
+}
+
+func newCursor(step int64, selector json.RawMessage, owed trinity.Metrics) cursor {
+	c := cursor{Step: step, Selector: selector}
+	if owed != nil {
+		c.Owed = map[string]exact{}
+	}
+	for name, v := range owed {
+		c.Owed[name] = exact(v)
+	}
+	return c
+}
+
+// metrics are those that are owed; nil when none are.
+func (c cursor) metrics() trinity.Metrics {
+	if c.Owed == nil {
+		return nil
+	}
+	m := trinity.Metrics{}
+	for name, v := range c.Owed {
+		m[name] = float64(v)
+	}
+	return m
+}

@@ -1,0 +1,59 @@
+package run_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/run"
+	_ "github.com/trinity-go/trinity/standard"
+)
+
+// childConfig is set in a process that runs a configuration in place of tests: to be killed, or to have another number of cores.
+const (
+	childConfig    = "TRINITY_TEST_CONFIG"
+	childOverrides = "TRINITY_TEST_OVERRIDES" // one a line
+	interruptCode  = 130
+)
+
+var errInterrupt = errors.New("interrupted")
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childConfig); path != "" {
+		os.Exit(child(path, overrides(os.Getenv(childOverrides))))
+	}
+	os.Exit(m.Run())
+}
+
+func child(path string, overrides []string) int {
+	cfg, err := config.Load(path, config.Options{Overrides: overrides})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	stop, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt)
+	go func() {
+		<-signals
+		cancel(errInterrupt)
+	}()
+	_, err = run.Run(context.Background(), cfg, run.Options{Stop: stop, Say: func(string) {}})
+	switch {
+	case errors.Is(err, errInterrupt):
+		return interruptCode
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func overrides(lines string) []string {
+	return strings.FieldsFunc(lines, func(r rune) bool { return r == '\n' })
+}

@@ -1,0 +1,109 @@
+package run_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// process is a run in a process of its own.
+type process struct {
+	cmd    *exec.Cmd
+	output bytes.Buffer
+	done   chan error
+}
+
+// start runs the project in a new process, with further environment.
+func (p project) start(t *testing.T, env []string, overrides ...string) *process {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a hang fails the test
+	t.Cleanup(cancel)
+	c := &process{cmd: exec.CommandContext(ctx, os.Args[0]), done: make(chan error, 1)}
+	c.cmd.Env = append(os.Environ(), childConfig+"="+p.config, childOverrides+"="+strings.Join(overrides, "\n"))
+	c.cmd.Env = append(c.cmd.Env, env...)
+	c.cmd.Stdout, c.cmd.Stderr = &c.output, &c.output
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { c.done <- c.cmd.Wait() }()
+	return c
+}
+
+// finish waits until the process has ended by itself, well.
+func (c *process) finish(t *testing.T) {
+	t.Helper()
+	if err := <-c.done; err != nil {
+		t.Fatalf("%v\n%s", err, &c.output)
+	}
+}
+
+// signalWhen sends a signal once due says so, and reports whether the process ended by it; false means that it had ended well before.
+func (c *process) signalWhen(t *testing.T, sig os.Signal, due func() bool) bool {
+	t.Helper()
+	for {
+		select {
+		case err := <-c.done:
+			if err != nil {
+				t.Fatalf("%v\n%s", err, &c.output)
+			}
+			return false
+		default:
+		}
+		if due() {
+			break
+		}
+		time.Sleep(200 * time.Microsecond)
+	}
+	if err := c.cmd.Process.Signal(sig); err != nil && err != os.ErrProcessDone {
+		t.Fatal(err)
+	}
+	err := <-c.done
+	switch code := c.cmd.ProcessState.ExitCode(); {
+	case code == 0:
+		return false
+	case code == interruptCode && sig == os.Interrupt, code == -1 && sig == os.Kill:
+		return true
+	}
+	t.Fatalf("%v\n%s", err, &c.output)
+	return false
+}
+
+// appears is due when a file of the pattern is there, relative to the run's directory, that was not there before.
+func (p project) appears(pattern string) func() bool {
+	pattern = filepath.Join(p.job(), pattern)
+	before := exists(pattern)
+	return func() bool { return !before && exists(pattern) }
+}
+
+// trains is due when another step has been trained: there is something to save then.
+func (p project) trains(t *testing.T) func() bool {
+	before := p.trained(t)
+	return func() bool { return p.trained(t) > before }
+}
+
+// trained is the last step that the trainer has logged.
+func (p project) trained(t *testing.T) (step int64) {
+	path := filepath.Join(p.job(), "monitor", "metrics.jsonl")
+	if !exists(path) {
+		return 0
+	}
+	for line := range strings.Lines(read(t, path)) {
+		var e entry
+		if json.Unmarshal([]byte(line), &e) == nil && e.Role == "trainer" { // the last line may be half written
+			step = e.Step
+		}
+	}
+	return step
+}
+
+// after is due so long after now.
+func after(d time.Duration) func() bool {
+	when := time.Now().Add(d)
+	return func() bool { return time.Now().After(when) }
+}
