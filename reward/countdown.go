@@ -1,0 +1,220 @@
+package reward
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/reward/mathequal"
+)
+
+func init() {
+	registry.Rewards.Register("countdown_reward",
+		"The numbers game: 1 when the expression in the last <answer> tag uses each of the given numbers once, with + - * / and parentheses, and equals the target exactly; "+
+			"`format_score` when there is an expression that does not; 0 without one. The truth is a JSON object {target, numbers}, or the target alone, with the numbers in the row at `numbers_key`. Part: score.",
+		func() trinity.RewardFunc { return &Countdown{FormatScore: 0.1, NumbersKey: "numbers"} })
+}
+
+// Countdown scores an expression that is to reach a target with given numbers. Arithmetic is exact.
+type Countdown struct {
+	FormatScore float64 `yaml:"format_score" doc:"for an expression that is not right"`
+	NumbersKey  string  `yaml:"numbers_key" doc:"where the row has the numbers, for a truth that is the target alone"`
+}
+
+// Score implements trinity.RewardFunc.
+func (c *Countdown) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+	target, numbers, err := c.puzzle(in)
+	if err != nil {
+		return trinity.InvalidReward(err.Error()), nil
+	}
+	score := 0.0
+	if expression, ok := mathequal.Tagged(in.Response); ok && expression != "" {
+		score = c.FormatScore
+		if value, used, ok := calculate(expression); ok && value.Cmp(target) == 0 && maps.Equal(tally(used), tally(numbers)) {
+			score = 1
+		}
+	}
+	return trinity.NewReward(map[string]float64{"score": score}), nil
+}
+
+// puzzle reads the truth: the target, and the numbers that are to be used.
+func (c *Countdown) puzzle(in trinity.RewardInput) (target *big.Rat, numbers []*big.Rat, err error) {
+	truth, ok := c.truth(in)
+	if !ok {
+		return nil, nil, fmt.Errorf("the truth of countdown is %q, want a JSON object {target, numbers}, or a number with %s in the row", in.Truth, c.NumbersKey)
+	}
+	target, ok = exact(truth["target"])
+	if !ok {
+		return nil, nil, fmt.Errorf("countdown's target is %v, want a number", truth["target"])
+	}
+	list, _ := truth["numbers"].([]any)
+	if len(list) == 0 {
+		return nil, nil, fmt.Errorf("countdown's numbers are %v, want a list of numbers", truth["numbers"])
+	}
+	for _, v := range list {
+		n, ok := exact(v)
+		if !ok {
+			return nil, nil, fmt.Errorf("countdown's numbers hold %v, want numbers", v)
+		}
+		numbers = append(numbers, n)
+	}
+	return target, numbers, nil
+}
+
+// truth is the object {target, numbers}: the field of the row itself, its text as JSON, or put together from two fields.
+func (c *Countdown) truth(in trinity.RewardInput) (map[string]any, bool) {
+	var numbers any
+	if in.Task != nil {
+		if v, ok := in.Task.Field(in.Task.Format.ResponseKey); ok {
+			if o, ok := v.(map[string]any); ok {
+				return o, true
+			}
+		}
+		numbers, _ = in.Task.Field(c.NumbersKey)
+	}
+	if o, ok := object(in.Truth); ok {
+		return o, true
+	}
+	return map[string]any{"target": in.Truth, "numbers": numbers}, numbers != nil
+}
+
+// exact reads a number of a row, as decoders leave it or as text.
+func exact(v any) (*big.Rat, bool) {
+	switch n := v.(type) {
+	case float64:
+		return rational(strconv.FormatFloat(n, 'f', -1, 64))
+	case string, json.Number, int, int32, int64:
+		return rational(fmt.Sprint(n))
+	}
+	return nil, false
+}
+
+// tally counts how often each number occurs.
+func tally(numbers []*big.Rat) map[string]int {
+	counts := map[string]int{}
+	for _, n := range numbers {
+		counts[n.RatString()]++
+	}
+	return counts
+}
+
+// maxExpression bounds the work on an expression, in bytes: every literal is used once, so no value has many more digits.
+const maxExpression = 1000
+
+// calculate is the exact value of an expression of whole numbers, + - * / and parentheses, and the numbers in it. Anything else, a division
+// by zero included, is no expression.
+func calculate(text string) (value *big.Rat, used []*big.Rat, ok bool) {
+	if len(text) > maxExpression {
+		return nil, nil, false
+	}
+	c := &calculator{rest: text}
+	value, ok = c.sum()
+	return value, c.used, ok && c.peek() == 0
+}
+
+type calculator struct {
+	rest string
+	used []*big.Rat
+}
+
+// peek is the next character that is no space; 0 at the end.
+func (c *calculator) peek() byte {
+	c.rest = strings.TrimLeft(c.rest, " \t\r\n")
+	if c.rest == "" {
+		return 0
+	}
+	return c.rest[0]
+}
+
+// take passes over the next character if it is one of those in set.
+func (c *calculator) take(set string) (byte, bool) {
+	b := c.peek()
+	if b == 0 || strings.IndexByte(set, b) < 0 {
+		return 0, false
+	}
+	c.rest = c.rest[1:]
+	return b, true
+}
+
+func (c *calculator) sum() (*big.Rat, bool) {
+	left, ok := c.product()
+	for ok {
+		op, more := c.take("+-")
+		if !more {
+			break
+		}
+		var right *big.Rat
+		if right, ok = c.product(); ok {
+			left = add(left, right, op)
+		}
+	}
+	return left, ok
+}
+
+func add(left, right *big.Rat, op byte) *big.Rat {
+	if op == '-' {
+		return new(big.Rat).Sub(left, right)
+	}
+	return new(big.Rat).Add(left, right)
+}
+
+func (c *calculator) product() (*big.Rat, bool) {
+	left, ok := c.factor()
+	for ok {
+		op, more := c.take("*/")
+		if !more {
+			break
+		}
+		right, valid := c.factor()
+		switch {
+		case !valid || op == '/' && right.Sign() == 0:
+			return nil, false
+		case op == '/':
+			left = new(big.Rat).Quo(left, right)
+		default:
+			left = new(big.Rat).Mul(left, right)
+		}
+	}
+	return left, ok
+}
+
+// factor is a whole number, a sum in parentheses, or a factor with a sign.
+func (c *calculator) factor() (*big.Rat, bool) {
+	if sign, ok := c.take("+-"); ok {
+		v, ok := c.factor()
+		if ok && sign == '-' {
+			v = new(big.Rat).Neg(v)
+		}
+		return v, ok
+	}
+	if _, ok := c.take("("); ok {
+		v, ok := c.sum()
+		if _, closed := c.take(")"); !ok || !closed {
+			return nil, false
+		}
+		return v, true
+	}
+	return c.literal()
+}
+
+func (c *calculator) literal() (*big.Rat, bool) {
+	c.peek()
+	n := len(c.rest) - len(strings.TrimLeft(c.rest, "0123456789"))
+	if n == 0 {
+		return nil, false
+	}
+	v, ok := new(big.Int).SetString(c.rest[:n], 10)
+	c.rest = c.rest[n:]
+	if !ok {
+		return nil, false
+	}
+	r := new(big.Rat).SetInt(v)
+	c.used = append(c.used, r)
+	return r, true
+}
