@@ -75,14 +75,19 @@ func (e Errors) sorted() Errors {
 	})
 }
 
-// with adds what the checks found, but for keys whose value could not be read at all.
+// with adds what the checks found, but for keys whose value could not be read at all. A key of a stage has the same line under both its names.
 func (e Errors) with(checks Errors) Errors {
-	unread := map[string]bool{}
+	type place struct {
+		line int
+		key  string
+	}
+	unread := map[place]bool{}
 	for _, one := range e {
-		unread[one.Key] = true
+		unread[place{0, one.Key}] = true
+		unread[place{one.Line, lastKey(one.Key)}] = true
 	}
 	for _, one := range checks {
-		if !unread[one.Key] {
+		if !unread[place{0, one.Key}] && !unread[place{one.Line, lastKey(one.Key)}] {
 			e = append(e, one)
 		}
 	}

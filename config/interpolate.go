@@ -23,7 +23,7 @@ type interpolator struct {
 	errs  Errors
 }
 
-// interpolate resolves every value of the tree, in place.
+// interpolate resolves every value of the tree, in place. One that cannot be resolved becomes null.
 func (s *source) interpolate() Errors {
 	in := &interpolator{source: s, done: map[*yaml.Node]bool{}, open: map[*yaml.Node]bool{}}
 	in.tree(s.root, "")
@@ -60,6 +60,7 @@ func (in *interpolator) scalar(n *yaml.Node, key string) error {
 	in.done[n] = true
 	parts, err := parseInterpolation(n.Value)
 	if err != nil {
+		setNull(n)
 		return err
 	}
 	value, err := in.value(parts, key)

@@ -71,7 +71,7 @@ func interpolated(t *testing.T, text string) (any, error) {
 		return nil, err
 	}
 	c, errs := src.decode(src.root)
-	return c.Buffer.ExplorerInput.Taskset.WorkflowArgs["x"], errs.orNil()
+	return c.Buffer.ExplorerInput.Taskset.WorkflowArgs["x"], src.unresolved.with(errs).orNil()
 }
 
 func TestInterpolationErrors(t *testing.T) {

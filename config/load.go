@@ -48,7 +48,7 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 		return nil, err
 	}
 	cfg, errs := src.decode(src.root)
-	if errs = errs.with(cfg.check()); len(errs) > 0 {
+	if errs = src.unresolved.with(errs).with(cfg.check()); len(errs) > 0 {
 		return nil, errs.orNil()
 	}
 	return cfg, nil
@@ -60,6 +60,8 @@ type source struct {
 	opts      Options
 	root      *yaml.Node
 	positions map[string]Position // by dotted key, of the keys that are written
+
+	unresolved Errors // interpolations that failed; their values are null
 }
 
 // commandLine stands in for the file of values that were given as overrides.
@@ -89,9 +91,7 @@ func readSource(name string, data []byte, opts Options) (*source, error) {
 	if errs := s.override(opts.Overrides); len(errs) > 0 {
 		return nil, errs.orNil()
 	}
-	if errs := s.interpolate(); len(errs) > 0 {
-		return nil, errs.orNil()
-	}
+	s.unresolved = s.interpolate()
 	return s, nil
 }
 

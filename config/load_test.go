@@ -100,18 +100,24 @@ func TestUserConfigs(t *testing.T) {
 	}
 }
 
-// Without the variables that a file gives no default for, the error names each at its line.
+// Without the variables that a file gives no default for, the error names each at its line, beside what else is to be said.
 func TestUserConfigsNeedTheirVariables(t *testing.T) {
 	root := sharedDir(t, "data", "trinity_rft_configs")
 	path := filepath.Join(root, "examples", "mix_math", "mix_math.yaml")
 	_, err := Load(path, Options{Env: func(string) (string, bool) { return "", false }})
 	var errs Errors
-	if !errors.As(err, &errs) || len(errs) != 3 {
-		t.Fatalf("want 3 errors, got %v", err)
+	if !errors.As(err, &errs) {
+		t.Fatal(err)
 	}
+	unset := 0
 	for _, e := range errs {
-		if e.Line == 0 || !strings.Contains(e.Message, "is not set") {
+		if strings.Contains(e.Message, "is not set") && e.Line > 0 {
+			unset++
+		} else if !e.Unsupported {
 			t.Error(e)
 		}
+	}
+	if unset != 3 || len(errs) == unset {
+		t.Errorf("%d variables, want 3 and what is not built: %v", unset, err)
 	}
 }
