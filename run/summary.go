@@ -1,7 +1,9 @@
 package run
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -58,9 +60,9 @@ func (s *StageSummary) add(r trinity.Record) {
 		s.train.tokens += m["perf/throughput"] * t
 		s.train.seconds += t
 	}
-	for name, v := range m {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if strings.Contains(name, "/mean@") {
-			s.Evals = append(s.Evals, Eval{Step: r.Step, Name: name, Value: v})
+			s.Evals = append(s.Evals, Eval{Step: r.Step, Name: name, Value: m[name]})
 		}
 	}
 	s.Steps = max(s.Steps, r.Step)
