@@ -5,11 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -43,95 +47,124 @@ func logCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("--pattern: %w", err)
 			}
-			lines, err := logLines(dir, match)
+			entries, err := logEntries(dir, match)
 			if err != nil {
 				return err
 			}
-			if last > 0 && len(lines) > last {
-				lines = lines[len(lines)-last:]
+			if last > 0 && len(entries) > last {
+				entries = entries[len(entries)-last:]
 			}
-			for _, l := range lines {
-				fmt.Fprintln(cmd.OutOrStdout(), l)
+			for _, e := range entries {
+				fmt.Fprintln(cmd.OutOrStdout(), e.text)
 			}
 			return nil
 		},
 	}
 	cmd.Flags().StringVarP(&flags.path, "config", "c", "", "configuration file (YAML)")
 	cmd.Flags().StringVarP(&dir, "dir", "d", "", "directory of the run")
-	cmd.Flags().StringVarP(&pattern, "pattern", "p", "reward|loss|failed", "metrics to print")
+	cmd.Flags().StringVarP(&pattern, "pattern", "p", `^(rollout|eval).*/(reward|accuracy)/mean|^actor/.*loss`, "metrics to print, by name")
 	cmd.Flags().IntVarP(&last, "last-n-lines", "n", 0, "only the last lines; 0 is all")
 	return cmd
 }
 
-// logLines collects failed rollouts and records of a run and of its stages.
-func logLines(dir string, match *regexp.Regexp) ([]string, error) {
-	var lines []string
+// entry is one line that log prints.
+type entry struct {
+	time time.Time
+	text string
+}
+
+// logEntries collects failed rollouts and records of a run and of its stages, in the order of time.
+func logEntries(dir string, match *regexp.Regexp) ([]entry, error) {
+	var entries []entry
 	found := false
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
+		var read func(line string) (entry, error)
 		switch d.Name() {
 		case "failed_rollouts.log":
-			return eachTextLine(path, func(line string) error { lines = append(lines, "failed: "+line); return nil })
+			read = failedRollout
 		case "metrics.jsonl":
 			found = true
-			return eachTextLine(path, func(line string) error {
-				text, err := recordLine(line, match)
-				if text != "" {
-					lines = append(lines, text)
-				}
-				return err
-			})
+			read = func(line string) (entry, error) { return metricsRecord(line, match) }
+		default:
+			return nil
 		}
-		return nil
+		return eachTextLine(path, func(line string) error {
+			e, err := read(line)
+			if e.text != "" {
+				entries = append(entries, e)
+			}
+			return err
+		})
 	})
 	if err == nil && !found {
 		err = fmt.Errorf("%s has no metrics.jsonl: is it the directory of a run with the jsonl monitor?", dir)
 	}
-	return lines, err
+	slices.SortStableFunc(entries, func(a, b entry) int { return a.time.Compare(b.time) })
+	return entries, err
 }
 
+// eachTextLine reads the whole lines of a file: what a running or killed process wrote in part is left out.
 func eachTextLine(path string, do func(string) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	sc := bufio.NewScanner(f)
-	sc.Buffer(make([]byte, 64<<10), maxLine)
-	for n := 1; sc.Scan(); n++ {
-		if err := do(sc.Text()); err != nil {
+	r := bufio.NewReader(f)
+	for n := 1; ; n++ {
+		line, err := r.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = do(strings.TrimSuffix(line, "\n"))
+		}
+		if err != nil {
 			return fmt.Errorf("%s:%d: %w", path, n, err)
 		}
 	}
-	return sc.Err()
 }
 
-// recordLine is one record with the metrics that match; "" when none does.
-func recordLine(line string, match *regexp.Regexp) (string, error) {
+// failedRollout is a line of failed_rollouts.log: a time and a reason.
+func failedRollout(line string) (entry, error) {
+	stamp, _, _ := strings.Cut(line, " ")
+	at, err := time.Parse(time.RFC3339, stamp)
+	if err != nil {
+		return entry{}, fmt.Errorf("the line does not begin with a time: %w", err)
+	}
+	return entry{at, "failed: " + line}, nil
+}
+
+// metricsRecord is one record with the metrics that match; the zero entry when none does.
+func metricsRecord(line string, match *regexp.Regexp) (entry, error) {
 	var r struct {
-		Step    int64              `json:"step"`
-		Role    string             `json:"role"`
-		Time    string             `json:"time"`
-		Metrics map[string]float64 `json:"metrics"`
+		Step    int64          `json:"step"`
+		Role    string         `json:"role"`
+		Time    time.Time      `json:"time"`
+		Metrics map[string]any `json:"metrics"` // numbers, and the texts NaN and Infinity
 	}
 	if err := json.Unmarshal([]byte(line), &r); err != nil {
-		return "", err
+		return entry{}, fmt.Errorf("not a record of the jsonl monitor: %w", err)
 	}
-	var names []string
-	for name := range r.Metrics {
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 		if match.MatchString(name) {
-			names = append(names, name)
+			text += fmt.Sprintf("  %s=%s", name, short(r.Metrics[name]))
 		}
 	}
-	if len(names) == 0 {
-		return "", nil
+	if text != "" {
+		text = fmt.Sprintf("%s %s step %d", r.Time.Local().Format(time.DateTime), r.Role, r.Step) + text
 	}
-	slices.Sort(names)
-	text := fmt.Sprintf("%s %s step %d", r.Time, r.Role, r.Step)
-	for _, name := range names {
-		text += fmt.Sprintf("  %s=%.4g", name, r.Metrics[name])
+	return entry{r.Time, text}, nil
+}
+
+// short writes a metric with four digits.
+func short(v any) string {
+	if f, ok := v.(float64); ok {
+		return fmt.Sprintf("%.4g", f)
 	}
-	return text, nil
+	return fmt.Sprint(v)
 }
