@@ -1,0 +1,104 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// bos begins every text that plain encodes; all other tokens are bytes.
+const bos = 256
+
+// plain renders a chat as lines of "role: content".
+type plain struct{}
+
+func (p plain) Render(messages []trinity.Message, _ json.RawMessage, _ bool) ([]int32, error) {
+	text := ""
+	for _, m := range messages {
+		text += m.Role + ": " + m.Content + "\n"
+	}
+	return p.Encode(text + "assistant: "), nil
+}
+
+func (plain) RenderTraining([]trinity.Message, json.RawMessage) ([]int32, []bool, error) {
+	return nil, nil, errors.New("no training here")
+}
+
+func (plain) Encode(text string) []int32 {
+	tokens := []int32{bos}
+	for _, b := range []byte(text) {
+		tokens = append(tokens, int32(b))
+	}
+	return tokens
+}
+
+func (plain) Decode(tokens []int32) string {
+	var text []byte
+	for _, t := range tokens {
+		if t != bos {
+			text = append(text, byte(t))
+		}
+	}
+	return string(text)
+}
+
+func (plain) StopTokens() []int32 { return []int32{0} }
+
+// parrot always says the same, and remembers what it was asked.
+type parrot struct {
+	says   string
+	reason string
+	err    error
+
+	asked  string
+	params trinity.SamplingParams
+}
+
+func (p *parrot) Sample(_ context.Context, prompt trinity.Prompt, params trinity.SamplingParams) ([]trinity.Completion, error) {
+	p.asked, p.params = plain{}.Decode(prompt.Tokens), params
+	tokens := plain{}.Encode(p.says)[1:]
+	logprobs := make([]float32, len(tokens))
+	for i := range logprobs {
+		logprobs[i] = -float32(i+1) / 8
+	}
+	return []trinity.Completion{{Tokens: tokens, Logprobs: logprobs, FinishReason: p.reason, Versions: [2]int64{3, 4}}}, p.err
+}
+
+// id is that of the rollout in these tests.
+var id = trinity.ExperienceID{Step: 2, Task: "taskset/5", Run: 1}
+
+func model(p *parrot) *trinity.Model {
+	return &trinity.Model{Sampler: p, Renderer: plain{}, Params: trinity.SamplingParams{Temperature: 0.5, MaxTokens: 99, Stop: []string{"STOP"}}, ID: id}
+}
+
+// echo is a reward that remembers what it was given.
+type echo struct {
+	got trinity.RewardInput
+	err error
+}
+
+func (e *echo) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+	e.got = in
+	return trinity.NewReward(map[string]float64{"accuracy": 1, "format_score": 0.5}), e.err
+}
+
+// build makes a workflow as a run does.
+func build(t *testing.T, name string, args map[string]any, reward trinity.RewardFunc) trinity.Workflow {
+	t.Helper()
+	w, err := registry.Workflows.Build(name, args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.(trinity.RewardUser).WithReward(reward)
+}
+
+func task() *trinity.Task {
+	return &trinity.Task{
+		ID: id.Task, Row: map[string]any{"q": map[string]any{"text": "2+3?"}, "a": 5, "sys": "Be brief."},
+		Format: trinity.TaskFormat{PromptKey: "q.text", ResponseKey: "a"},
+	}
+}

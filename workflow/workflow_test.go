@@ -1,0 +1,211 @@
+package workflow
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+var names = []string{"simple_workflow", "math_workflow", "math_boxed_workflow"}
+
+func TestWhatTheModelIsAsked(t *testing.T) {
+	type args = map[string]any
+	for _, c := range []struct {
+		name   string
+		args   args
+		format trinity.TaskFormat // beside the keys of prompt and response
+		want   string
+	}{
+		{"simple_workflow", nil, trinity.TaskFormat{}, "user: 2+3?\nassistant: "},
+		{"simple_workflow", nil, trinity.TaskFormat{SystemPrompt: "Add."}, "system: Add.\nuser: 2+3?\nassistant: "},
+		{"simple_workflow", nil, trinity.TaskFormat{SystemPrompt: "Add.", SystemPromptKey: "sys"}, "system: Be brief.\nuser: 2+3?\nassistant: "},
+		{"simple_workflow", nil, trinity.TaskFormat{SystemPrompt: "Add.", SystemPromptKey: "absent"}, "system: Add.\nuser: 2+3?\nassistant: "},
+		{"simple_workflow", nil, trinity.TaskFormat{ReplyPrefix: "<think>"}, "user: 2+3?\nassistant: <think>"},
+		{"math_workflow", nil, trinity.TaskFormat{}, "system: " + mathSystem + "\nuser: 2+3?\nassistant: "},
+		{"math_workflow", nil, trinity.TaskFormat{SystemPrompt: "Add."}, "system: Add.\nuser: 2+3?\nassistant: "},
+		{"math_workflow", nil, trinity.TaskFormat{ReplyPrefix: "<think>"}, "system: " + mathSystem + "\nuser: 2+3?\nassistant: <think>"},
+		{"math_boxed_workflow", nil, trinity.TaskFormat{}, "system: " + boxedSystem + "\nuser: 2+3?\nassistant: "},
+		{"math_boxed_workflow", args{"with_think": true}, trinity.TaskFormat{}, "system: " + boxedThinkSystem + "\nuser: 2+3?\nassistant: "},
+		{"math_boxed_workflow", args{"with_think": true}, trinity.TaskFormat{SystemPromptKey: "sys"}, "system: Be brief.\nuser: 2+3?\nassistant: "},
+		{"math_boxed_workflow", args{"use_base": true}, trinity.TaskFormat{}, boxedSystem + "\nUser: 2+3?\nAssistant:"},
+		{"math_boxed_workflow", args{"use_base": true, "with_think": true}, trinity.TaskFormat{ReplyPrefix: " <think>"}, boxedThinkSystem + "\nUser: 2+3?\nAssistant: <think>"},
+	} {
+		task, p := task(), &parrot{says: "5"}
+		c.format.PromptKey, c.format.ResponseKey = task.Format.PromptKey, task.Format.ResponseKey
+		task.Format = c.format
+		for _, name := range []string{c.name, "async_" + c.name} {
+			if _, err := build(t, name, c.args, &echo{}).Run(t.Context(), task, model(p)); err != nil || p.asked != c.want {
+				t.Errorf("%s %v: asked %q, %v; want %q", name, c.args, p.asked, err, c.want)
+			}
+		}
+		if p.params.N != 1 || p.params.Temperature != 0.5 || p.params.MaxTokens != 99 {
+			t.Errorf("%s: sampled with %+v", c.name, p.params)
+		}
+	}
+}
+
+// A base model is stopped where it would ask itself the next question; the taskset's own stop texts stay as they are.
+func TestABaseModelIsStopped(t *testing.T) {
+	p := &parrot{says: "5"}
+	m := model(p)
+	own := append(make([]string, 0, 4), m.Params.Stop...)
+	m.Params.Stop = own
+	if _, err := build(t, "math_boxed_workflow", map[string]any{"use_base": true}, &echo{}).Run(t.Context(), task(), m); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(p.params.Stop, []string{"STOP", "\nUser:"}) || own[:2][1] != "" {
+		t.Errorf("stops are %q, the taskset's %q", p.params.Stop, own[:2])
+	}
+}
+
+func TestTheExperience(t *testing.T) {
+	for _, name := range names {
+		for _, args := range []map[string]any{nil, {"use_base": true}} {
+			if args != nil && name != "math_boxed_workflow" {
+				continue
+			}
+			for _, prefix := range []string{"", "So: "} {
+				task, p, r := task(), &parrot{says: "it is 5", reason: "length"}, &echo{}
+				task.Format.ReplyPrefix = prefix
+				exps, err := build(t, name, args, r).Run(t.Context(), task, model(p))
+				if err != nil || len(exps) != 1 {
+					t.Fatalf("%s: %v, %v", name, exps, err)
+				}
+				e := exps[0]
+				if err := e.Check(); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				if e.ID != id || e.Prompt != "2+3?" || e.Response != prefix+"it is 5" || e.Versions != [2]int64{3, 4} || e.Temperature != 0.5 || e.Truncated != trinity.ResponseTruncated {
+					t.Errorf("%s: got %+v", name, e)
+				}
+				if got := (plain{}).Decode(e.Tokens[:e.PromptLen]); got != p.asked || !strings.HasSuffix(got, prefix) || slices.Contains(e.Tokens[1:], bos) {
+					t.Errorf("%s: the prompt's tokens are %q, with a beginning inside: %v", name, got, slices.Contains(e.Tokens[1:], bos))
+				}
+				if e.TrainedTokens() != len("it is 5") || slices.Contains(e.Mask[:e.PromptLen], true) || e.Logprobs[e.PromptLen+1] != -0.25 {
+					t.Errorf("%s: mask %v, logprobs %v", name, e.Mask, e.Logprobs)
+				}
+				if !e.Reward.Valid || e.Reward.Value != 1.5 || !maps.Equal(e.Reward.Parts, map[string]float64{"accuracy": 1, "format_score": 0.5}) {
+					t.Errorf("%s: reward %+v", name, e.Reward)
+				}
+				if want := (trinity.RewardInput{Task: task, Prompt: "2+3?", Response: prefix + "it is 5", Truth: "5", Experience: e}); !reflect.DeepEqual(r.got, want) {
+					t.Errorf("%s: the reward was given %+v", name, r.got)
+				}
+			}
+		}
+	}
+}
+
+// What cannot be scored has no reward, and says why.
+func TestNoRewardIsNoZero(t *testing.T) {
+	for _, name := range names {
+		exps, err := build(t, name, nil, &echo{err: errors.New("the judge is out")}).Run(t.Context(), task(), model(&parrot{says: "5"}))
+		if err != nil || exps[0].Reward.Valid || exps[0].Reward.Reason != "the judge is out" {
+			t.Errorf("%s: got %+v, %v", name, exps, err)
+		}
+		m, r := model(&parrot{says: "5"}), &echo{}
+		m.MaxPromptLen, m.TruncatePrompt = 3, true
+		exps, err = build(t, name, nil, r).Run(t.Context(), task(), m)
+		if err != nil || exps[0].Truncated != trinity.PromptTruncated || exps[0].Reward.Valid || exps[0].Reward.Reason == "" || exps[0].TrainedTokens() != 0 {
+			t.Errorf("%s with a prompt too long: got %+v, %v", name, exps, err)
+		}
+		if r.got.Experience != nil {
+			t.Errorf("%s: a prompt without a reply was scored", name)
+		}
+	}
+}
+
+func TestFailures(t *testing.T) {
+	for _, name := range names {
+		for _, args := range []map[string]any{nil, {"use_base": true}} {
+			if args != nil && name != "math_boxed_workflow" {
+				continue
+			}
+			w := build(t, name, args, &echo{})
+			for _, prefix := range []string{"", "So: "} {
+				tk := task()
+				tk.Format.ReplyPrefix = prefix
+				var engine *trinity.EngineError
+				if _, err := w.Run(t.Context(), tk, model(&parrot{err: errors.New("out of memory")})); !errors.As(err, &engine) {
+					t.Errorf("%s: got %v, want an engine's error", name, err)
+				}
+				m := model(&parrot{})
+				m.MaxPromptLen = 3
+				if _, err := w.Run(t.Context(), tk, m); err == nil || !strings.Contains(err.Error(), "max_prompt_tokens") {
+					t.Errorf("%s: got %v, want an error about the prompt", name, err)
+				}
+			}
+			tk := task()
+			tk.Format.PromptKey = "question"
+			if _, err := w.Run(t.Context(), tk, model(&parrot{})); err == nil || !strings.Contains(err.Error(), `"question"`) {
+				t.Errorf("%s: got %v, want an error that names the key", name, err)
+			}
+		}
+	}
+}
+
+func TestDefaultRewards(t *testing.T) {
+	for name, want := range map[string]string{"simple_workflow": "", "math_workflow": "math_reward", "math_boxed_workflow": "math_boxed_reward"} {
+		for _, name := range []string{name, "async_" + name} {
+			w, err := registry.Workflows.Build(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := w.(trinity.RewardUser).DefaultReward(); got != want {
+				t.Errorf("%s: default reward %q, want %q", name, got, want)
+			}
+		}
+	}
+}
+
+// formattedEcho can be told a format, as math_boxed_reward can.
+type formattedEcho struct {
+	echo
+	think bool
+	coef  *float64
+}
+
+func (f *formattedEcho) WithFormat(think bool, coef *float64) trinity.RewardFunc {
+	return &formattedEcho{think: think, coef: coef}
+}
+
+// A workflow is shared: giving it a reward makes another one.
+func TestTheRewardLearnsTheFormat(t *testing.T) {
+	for _, c := range []struct {
+		args  map[string]any
+		think bool
+		coef  any
+	}{
+		{nil, false, nil}, {map[string]any{"with_think": true}, true, nil},
+		{map[string]any{"format_score_coef": 0}, false, 0.0}, // zero is a value, not the default
+		{map[string]any{"with_think": true, "format_score_coef": 0.3}, true, 0.3},
+	} {
+		w, err := registry.Workflows.Build("math_boxed_workflow", c.args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		with := w.(*MathBoxed).WithReward(&formattedEcho{}).(*MathBoxed)
+		if w.(*MathBoxed).reward != nil {
+			t.Errorf("%v: the workflow itself was changed", c.args)
+		}
+		r := with.reward.(*formattedEcho)
+		if r.think != c.think || (r.coef == nil) != (c.coef == nil) || r.coef != nil && *r.coef != c.coef {
+			t.Errorf("%v: the reward was told %v, %v", c.args, r.think, r.coef)
+		}
+	}
+}
+
+func TestUnknownArguments(t *testing.T) {
+	catalog, _ := registry.Find("workflow")
+	for name, want := range map[string]string{"simple_workflow": "takes none", "math_workflow": "takes none", "math_boxed_workflow": `"with_think"`} {
+		errs := catalog.Check(name, map[string]any{"with_thinks": true})
+		if len(errs) != 1 || !strings.Contains(errs[0].Error(), want) {
+			t.Errorf("%s: got %v, want %q", name, errs, want)
+		}
+	}
+}
