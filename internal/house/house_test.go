@@ -24,11 +24,12 @@ var layers = [][]string{
 	{"run"},
 	{"gateway", "studio", "internal/cli"},
 	{"standard"},
+	{"command"},
 	{"cmd"},
 }
 
 // free packages are tests, examples and benchmarks: they may import anything, and only tests import them.
-var free = []string{"trinitytest", "internal/house", "examples", "bench"}
+var free = []string{"trinitytest", "internal/house", "internal/doctest", "examples", "bench"}
 
 func layerOf(pkg string) int {
 	for i, names := range layers {

@@ -1,0 +1,207 @@
+package doctest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// documents are the files whose commands users copy.
+func documents(t *testing.T, root string) []string {
+	t.Helper()
+	var out []string
+	for _, pattern := range []string{"README.md", "docs/*.md", "examples/*/README.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, found...)
+	}
+	return out
+}
+
+func repository(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// TestDocuments runs the commands of every document in order, each document in a directory of its own that holds a copy of the examples. With
+// -short they are only held against the rules.
+func TestDocuments(t *testing.T) {
+	root := repository(t)
+	for _, path := range documents(t, root) {
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(filepath.ToSlash(name), func(t *testing.T) {
+			s := &session{root: root}
+			for _, c := range commands(string(text)) {
+				s.do(t, c)
+			}
+		})
+	}
+}
+
+// session is the shell in which the commands of one document are run.
+type session struct {
+	root string
+	dir  string // made when the first command is run
+	env  []string
+}
+
+// do runs one command, or says why it does not.
+func (s *session) do(t *testing.T, c command) {
+	t.Helper()
+	for _, e := range exempt {
+		if !e.pattern.MatchString(c.text) {
+			continue
+		}
+		t.Logf("line %d: not run: %s: %s", c.line, c.text, e.reason)
+		if e.check != nil {
+			if err := e.check(s.root, c.text); err != nil {
+				t.Errorf("line %d: %s: %v", c.line, c.text, err)
+			}
+		}
+		return
+	}
+	model := os.Getenv("TRINITY_SMOLLM2_GGUF")
+	switch {
+	case !programs.MatchString(c.text):
+		t.Errorf("line %d: no rule says how to test %q; the tables are in rules_test.go", c.line, c.text)
+	case testing.Short():
+		t.Logf("line %d: not run with -short: %s", c.line, c.text)
+	case runtime.GOOS == "windows":
+		t.Logf("line %d: not run on Windows: %s", c.line, c.text)
+	case needsModel(c.text) && model == "":
+		t.Logf("line %d: not run: %s: TRINITY_SMOLLM2_GGUF does not name the model", c.line, c.text)
+	case strings.Contains(c.text, "TRINITY_TASKSET_PATH="):
+		t.Logf("line %d: not run: %s: its data come from the network", c.line, c.text)
+	default:
+		s.open(t)
+		s.shell(t, c, s.rewrite(t, c.text, model))
+	}
+}
+
+// open copies the examples and builds the programs.
+func (s *session) open(t *testing.T) {
+	t.Helper()
+	if s.dir != "" {
+		return
+	}
+	s.dir = t.TempDir()
+	if err := os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS(filepath.Join(s.root, "examples"))); err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(os.Environ(), "HF_HUB_OFFLINE=1", "HF_HOME="+filepath.Join(s.dir, ".hf"))
+	s.env = slices.DeleteFunc(s.env, func(v string) bool { return strings.HasPrefix(v, "TRINITY_") })
+}
+
+// built are the programs by package, so that each is built once.
+var built = map[string]string{}
+
+// program builds a main package of the repository.
+func (s *session) program(t *testing.T, pkg string) string {
+	t.Helper()
+	if built[pkg] == "" {
+		dir, err := os.MkdirTemp("", "trinity-doctest")
+		if err != nil {
+			t.Fatal(err)
+		}
+		built[pkg] = filepath.Join(dir, filepath.Base(pkg))
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", built[pkg], pkg)
+		build.Dir = s.root
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("go build %s: %v: %s", pkg, err, out)
+		}
+	}
+	return built[pkg]
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, path := range built {
+		_ = os.RemoveAll(filepath.Dir(path)) // of the temporary directory
+	}
+	os.Exit(code)
+}
+
+var (
+	goBuild   = regexp.MustCompile(`go build -o (\S+) (\./\w+/\w+)`)
+	goRun     = regexp.MustCompile(`go run (\./\w+/\w+)`)
+	installed = regexp.MustCompile(`(^|[|;&] *|\w=\S+ )trinity `)
+	gguf      = regexp.MustCompile(`[\w./$~{}-]+\.gguf`)
+	stepDir   = regexp.MustCompile(`([\w./-]*/)global_step_\d+`)
+)
+
+// rewrite makes a document's command one that ends soon: built programs, fewer steps, the model that is there, the checkpoints of the short run.
+func (s *session) rewrite(t *testing.T, text, model string) string {
+	t.Helper()
+	text = goBuild.ReplaceAllStringFunc(text, func(call string) string {
+		m := goBuild.FindStringSubmatch(call)
+		return "cp " + s.program(t, m[2]) + " " + m[1]
+	})
+	text = goRun.ReplaceAllStringFunc(text, func(call string) string { return s.program(t, goRun.FindStringSubmatch(call)[1]) })
+	text = installed.ReplaceAllString(text, "${1}"+s.program(t, "./cmd/trinity")+" ")
+	if model != "" {
+		text = gguf.ReplaceAllLiteralString(text, model)
+	}
+	text = stepDir.ReplaceAllStringFunc(text, func(path string) string {
+		base := stepDir.FindStringSubmatch(path)[1]
+		found, err := filepath.Glob(filepath.Join(s.dir, base, "global_step_*"))
+		if err != nil || len(found) == 0 {
+			return path
+		}
+		return base + filepath.Base(found[len(found)-1])
+	})
+	for _, short := range shorter {
+		if strings.Contains(text, " run ") && strings.Contains(text, short.config) {
+			text = insert(text, short.overrides)
+		}
+	}
+	return text
+}
+
+// insert adds arguments at the end of a command, before it is piped or redirected.
+func insert(command, args string) string {
+	at := len(command)
+	for _, sep := range []string{" | ", " > ", " 2> ", " && "} {
+		if i := strings.Index(command, sep); i >= 0 {
+			at = min(at, i)
+		}
+	}
+	return command[:at] + " " + args + command[at:]
+}
+
+// shell runs a command; what it exports holds for the later ones.
+func (s *session) shell(t *testing.T, c command, text string) {
+	t.Helper()
+	if setting, ok := strings.CutPrefix(text, "export "); ok {
+		s.env = append(s.env, setting)
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", "set -euo pipefail; "+text)
+	cmd.Dir, cmd.Env = s.dir, s.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("line %d: %s\nrun as: %s\n%v\n%s", c.line, c.text, text, err, out)
+	}
+	t.Logf("line %d: %s\nrun as: %s\n%s", c.line, c.text, text, out)
+}

