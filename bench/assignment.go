@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/trinity-go/trinity/run"
+)
+
+// assignment is what both sides of a workload are told: the same tokens of the same model.
+type assignment struct {
+	Workload  string      `json:"workload"`
+	Model     string      `json:"model"`
+	PeerModel string      `json:"peer_model"` // Hugging Face directory of the same weights
+	Threads   int         `json:"threads"`
+	Runs      int         `json:"runs"`
+	Batch     int         `json:"batch"` // sequences
+	Prompt    int         `json:"prompt"`
+	New       int         `json:"new"` // tokens to sample
+	Group     int         `json:"group"`
+	PeerMicro int         `json:"peer_micro"` // sequences that the peer trains at once
+	Compile   bool        `json:"compile"`
+	Train     []int32     `json:"train"`
+	Calls     [][][]int32 `json:"calls"` // [runs+1][batch][prompt] the first warms up; no two have a common beginning
+	Questions string      `json:"questions"`
+	System    string      `json:"system"`
+	Dir       string      `json:"dir"` // for what a run writes
+	DType     string      `json:"dtype"`
+}
+
+// systemPrompt goes before each question of a GRPO step.
+const systemPrompt = "You are a helpful assistant. Think step by step and put the final answer after ####."
+
+//go:embed texts/gsm8k.jsonl
+var gsm8k []byte
+
+// tokens are those of the texts, one after the other.
+func tokens(model string) ([]int32, error) {
+	text, err := run.OpenText(model, run.TextOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if text.Renderer == nil {
+		return nil, fmt.Errorf("model %s has no tokenizer", model)
+	}
+	var out []int32
+	lines := bufio.NewScanner(bytes.NewReader(gsm8k))
+	for lines.Scan() {
+		var row struct{ Question, Answer string }
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+			return nil, err
+		}
+		out = append(out, text.Renderer.Encode(row.Question+"\n"+row.Answer+"\n\n")...)
+	}
+	return out, lines.Err()
+}
+
+// assign writes the workload's assignment below dir and returns its path.
+func (s *session) assign(w *workload) (string, error) {
+	dir := filepath.Join(s.dir, w.name)
+	a := &assignment{
+		Workload: w.name, Model: s.set.model, PeerModel: s.peers.model, Threads: runtime.GOMAXPROCS(0), Runs: s.set.runs,
+		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: group, PeerMicro: s.peerMicro(w.rows), Compile: strings.HasSuffix(w.name, "compiled"),
+		Questions: filepath.Join(s.dir, "questions.jsonl"), System: systemPrompt, Dir: filepath.Join(dir, "run"), DType: s.set.dtype,
+	}
+	switch {
+	case w.new > 0 && w.prompt > 0:
+		a.Calls = windows(s.tokens, s.set.runs+1, w.rows, w.prompt)
+	case w.prompt > 0:
+		a.Train = s.tokens[:w.rows*w.prompt+1]
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(a)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "assignment.json")
+	return path, os.WriteFile(path, data, 0o644)
+}
+
+// windows cuts calls × rows prompts of size tokens out of a text, each beginning elsewhere, so that none is in a cache of another.
+func windows(text []int32, calls, rows, size int) [][][]int32 {
+	stride := max(1, (len(text)-size)/(calls*rows))
+	out := make([][][]int32, calls)
+	at := 0
+	for i := range out {
+		for range rows {
+			from := at % (len(text) - size)
+			out[i] = append(out[i], text[from:from+size])
+			at += stride
+		}
+	}
+	return out
+}
+
+// peerMicro is how many sequences the peer of a GRPO step trains at once: all of them take some 19 GB with SmolLM2-135M.
+func (s *session) peerMicro(rows int) int {
+	if run.Machine().Available > 22<<30 {
+		return rows
+	}
+	return max(1, rows/4)
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+)
+
+// task is our side of a workload. run measures once; number 0 warms up.
+type task interface {
+	run(number int) (sample, error)
+}
+
+// sample is one measured run, as both sides print it.
+type sample struct {
+	Ready   bool    `json:"ready,omitempty"` // warmed up; nothing is measured yet
+	Value   float64 `json:"value,omitempty"` // in the workload's unit
+	Loss    float64 `json:"loss,omitempty"`
+	Rollout float64 `json:"rollout,omitempty"` // seconds of a GRPO step
+}
+
+// mark is what lines of results begin with; libraries print others.
+const mark = "BENCH "
+
+// child is our side, in a process of its own: it runs once for each line "run" on its standard input.
+func child(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	a := &assignment{}
+	if err := json.Unmarshal(data, a); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	w := find(a.Workload)
+	if w == nil || w.ours == nil {
+		return fmt.Errorf("%s: no child measures workload %q", path, a.Workload)
+	}
+	t, err := w.ours(a)
+	if err != nil {
+		return err
+	}
+	return serve(t, os.Stdin, os.Stdout)
+}
+
+// serve warms up and runs as often as it is asked to.
+func serve(t task, in io.Reader, out io.Writer) error {
+	if _, err := t.run(0); err != nil {
+		return err
+	}
+	if err := say(out, sample{Ready: true}); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(in)
+	for number := 1; lines.Scan() && lines.Text() == "run"; number++ {
+		s, err := t.run(number)
+		if err != nil {
+			return err
+		}
+		if err := say(out, s); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func say(out io.Writer, s sample) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s%s\n", mark, data)
+	return err
+}

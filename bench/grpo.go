@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/run"
+)
+
+//go:embed grpo.yaml
+var grpoYAML []byte
+
+// grpo is a run of mode both: explorer, buffer, trainer, publication. Its monitor holds the explorer between steps.
+type grpo struct {
+	steps chan sample // of the trainer
+	next  chan bool
+	ended chan error
+}
+
+func newGRPO(a *assignment) (task, error) {
+	for key, value := range map[string]string{"BENCH_MODEL": a.Model, "BENCH_DIR": a.Dir, "BENCH_QUESTIONS": a.Questions} {
+		if err := os.Setenv(key, value); err != nil {
+			return nil, err
+		}
+	}
+	g := &grpo{steps: make(chan sample, 1), next: make(chan bool, 1), ended: make(chan error, 1)}
+	monitor.Monitors.Register("bench", "Holds the run between steps.", func() trinity.Monitor { return &gate{grpo: g} })
+	registry.Rewards.Register("variety", "Distinct characters of the reply, in thousands.", func() trinity.RewardFunc { return variety{} })
+	cfg, err := config.Parse("grpo.yaml", grpoYAML, config.Options{Engine: "cpu"})
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		_, err := run.Run(context.Background(), cfg, run.Options{Stop: context.Background(), Say: func(string) {}})
+		if err == nil {
+			err = errors.New("the run came to its end")
+		}
+		g.ended <- err
+	}()
+	return g, nil
+}
+
+func (g *grpo) run(number int) (sample, error) {
+	start := time.Now()
+	if number > 0 {
+		g.next <- true
+	}
+	select {
+	case s := <-g.steps:
+		s.Value = time.Since(start).Seconds()
+		return s, nil
+	case err := <-g.ended:
+		return sample{}, err
+	}
+}
+
+// gate is the run's monitor: the explorer logs its step once its groups are delivered, the trainer once the weights are published.
+type gate struct {
+	grpo    *grpo
+	rollout atomic.Value // seconds of the newest rollout
+}
+
+// Log implements trinity.Monitor.
+func (g *gate) Log(ctx context.Context, r trinity.Record) error {
+	if r.Role == "trainer" {
+		g.grpo.steps <- sample{Rollout: g.rollout.Load().(float64)}
+		return nil
+	}
+	g.rollout.Store(r.Metrics["time/explore_step"])
+	select {
+	case <-g.grpo.next:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Close implements trinity.Monitor.
+func (g *gate) Close() error { return nil }
+
+// variety is a reward that differs within a group, so that every token has a gradient.
+type variety struct{}
+
+// Score implements trinity.RewardFunc.
+func (variety) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+	seen := map[rune]bool{}
+	for _, r := range in.Response {
+		seen[r] = true
+	}
+	return trinity.NewReward(map[string]float64{"variety": float64(len(seen)) / 1000}), nil
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// limits are what this machine can do, measured in the same session.
+type limits struct {
+	GFLOPs  float64 `json:"gflops"` // f32 multiply-adds, counted as two, of all cores: the best product of our kernels
+	GBps    float64 `json:"gbps"`   // read from memory by all cores
+	Kernels string  `json:"kernels"`
+}
+
+// measureLimits times products that stay in the caches, and reads of an array that does not. The best time counts.
+func measureLimits() (l limits, err error) {
+	pool, arena := kernel.NewPool(0), kernel.NewArena()
+	defer func() { err = errors.Join(err, arena.Free()) }()
+	defer pool.Close()
+	l.Kernels = kernel.Active()
+	for _, shape := range [][3]int{{576, 512, 256}, {1152, 512, 256}, {1152, 1024, 256}, {2304, 512, 512}} {
+		m, n, k := shape[0], shape[1], shape[2]
+		product, err := newProduct(pool, arena, m, n, k)
+		if err != nil {
+			return l, err
+		}
+		l.GFLOPs = max(l.GFLOPs, 2*float64(m*n*k)/fastest(40, product)/1e9)
+	}
+	const n, k = 1 << 15, 2048 // 256 MiB
+	product, err := newProduct(pool, arena, 1, n, k)
+	if err != nil {
+		return l, err
+	}
+	l.GBps = 4 * n * k / fastest(12, product) / 1e9
+	data, err := arena.Float32(n * k)
+	if err != nil {
+		return l, err
+	}
+	kernel.Touch(pool, data)
+	const parts = 64
+	scan := func(part int) { kernel.Max(data[part*n*k/parts : (part+1)*n*k/parts]) }
+	l.GBps = max(l.GBps, 4*n*k/fastest(12, func() { pool.Run(parts, scan) })/1e9)
+	return l, nil
+}
+
+// newProduct is a call of y[m, n] = x[m, k]·w with packed weights.
+func newProduct(pool *kernel.Pool, arena *kernel.Arena, m, n, k int) (func(), error) {
+	x, errX := arena.Float32(m * k)
+	y, errY := arena.Float32(m * n)
+	w, errW := kernel.NewPacked(arena, n, k, kernel.F32)
+	if err := errors.Join(errX, errY, errW); err != nil {
+		return nil, err
+	}
+	w.Pack(pool, kernel.NewMatrix(make([]float32, n*k), n, k).T())
+	return func() { kernel.MatMulPacked(pool, kernel.NewMatrix(y, m, n), kernel.NewMatrix(x, m, k), w, false) }, nil
+}
+
+// fastest is the shortest of n calls, in seconds.
+func fastest(n int, call func()) float64 {
+	call()
+	best := time.Hour
+	for range n {
+		start := time.Now()
+		call()
+		best = min(best, time.Since(start))
+	}
+	return best.Seconds()
+}
+
+// size counts a model's matrix weights.
+type size struct{ layers, head float64 }
+
+func sizeOf(c *modelfile.Config) size {
+	h, kv, q := float64(c.HiddenSize), float64(c.NumKVHeads*c.HeadDim), float64(c.NumHeads*c.HeadDim)
+	layer := h*(q+2*kv) + q*h + 3*h*float64(c.IntermediateSize)
+	return size{float64(c.NumLayers) * layer, h * float64(c.VocabSize)}
+}
+
+// attention is the operations of one query over context keys, in all layers.
+func attention(c *modelfile.Config, context float64) float64 {
+	return 4 * context * float64(c.NumHeads*c.HeadDim*c.NumLayers)
+}
+
+// trainLimit: forward and backward are three products per weight; attention's backward makes 2.5 times its forward's operations.
+func trainLimit(c *modelfile.Config, l limits, w *workload) float64 {
+	s := sizeOf(c)
+	return l.GFLOPs * 1e9 / (6*(s.layers+s.head) + 3.5*attention(c, float64(w.prompt)/2))
+}
+
+// decodeTime is the least time of a step, in seconds: the weights and every sequence's keys and values are read once, in f32, while the
+// arithmetic goes on.
+func decodeTime(c *modelfile.Config, l limits, w *workload, context float64) float64 {
+	s, rows := sizeOf(c), float64(w.rows)
+	bytes := 4 * (s.layers + s.head + rows*context*2*float64(c.NumKVHeads*c.HeadDim*c.NumLayers))
+	return max(bytes/(l.GBps*1e9), rows*(2*(s.layers+s.head)+attention(c, context))/(l.GFLOPs*1e9))
+}
+
+func decodeLimit(c *modelfile.Config, l limits, w *workload) float64 {
+	return float64(w.rows) / decodeTime(c, l, w, float64(w.prompt+w.new/2))
+}
+
+// prefillLimit: the head runs on the last token alone.
+func prefillLimit(c *modelfile.Config, l limits, w *workload) float64 {
+	s, n := sizeOf(c), float64(w.prompt)
+	return l.GFLOPs * 1e9 / (2*s.layers + 2*s.head/n + attention(c, n/2))
+}
+
+// grpoLimit is in seconds: prompts are computed once per group, in the rollout and in training; the head on what was sampled alone.
+func grpoLimit(c *modelfile.Config, l limits, w *workload) float64 {
+	const prompt = 110 // of a question with its chat, about
+	s, flops := sizeOf(c), l.GFLOPs*1e9
+	prompts, sampled := float64(w.rows/group*prompt), float64(w.rows*w.new)
+	context := float64(prompt + w.new/2)
+	prefill := prompts * (2*s.layers + attention(c, prompt/2)) / flops
+	decode := float64(w.new) * decodeTime(c, l, w, context)
+	layers := prompts*(6*s.layers+3.5*attention(c, prompt/2)) + sampled*(6*s.layers+3.5*attention(c, context))
+	return prefill + decode + (layers+sampled*6*s.head)/flops
+}

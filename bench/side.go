@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// side is one of the two that are compared.
+type side interface {
+	run() (sample, error)
+	peakRSS() int64 // bytes; 0 is unknown
+	stop() error
+}
+
+// process is a side that stays warm between runs.
+type process struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Scanner
+	errors bytes.Buffer
+}
+
+// startChild starts a process and waits until it is warm.
+func startChild(ctx context.Context, args ...string) (side, error) {
+	p := &process{cmd: exec.CommandContext(ctx, args[0], args[1:]...)}
+	p.cmd.Stderr = &p.errors
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.out = bufio.NewScanner(out)
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	if s, err := p.read(); err != nil || !s.Ready {
+		_ = p.stop() // err says more
+		return nil, fmt.Errorf("warming up: %w", err)
+	}
+	return p, nil
+}
+
+// read returns the next sample; the process ending before one is an error that quotes what it said last.
+func (p *process) read() (sample, error) {
+	var s sample
+	for p.out.Scan() {
+		if text, ok := strings.CutPrefix(p.out.Text(), mark); ok {
+			return s, json.Unmarshal([]byte(text), &s)
+		}
+	}
+	return s, fmt.Errorf("%s ended: %s", strings.Join(p.cmd.Args, " "), lastLines(p.errors.String(), 12))
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+func (p *process) run() (sample, error) {
+	if _, err := io.WriteString(p.in, "run\n"); err != nil {
+		return sample{}, err
+	}
+	return p.read()
+}
+
+// peakRSS is known where the system has /proc.
+func (p *process) peakRSS() int64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) >= 2 && f[0] == "VmHWM:" {
+			kib, _ := strconv.ParseInt(f[1], 10, 64) // another form counts as unknown
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+// stop ends the process: what it would still write is of no use.
+func (p *process) stop() error {
+	if err := p.in.Close(); err != nil {
+		return err
+	}
+	if err := p.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	_ = p.cmd.Wait() // killed
+	return nil
+}
+
+// command is a side whose whole process is timed, in milliseconds.
+type command struct {
+	ctx  context.Context
+	args []string
+	warm bool
+	rss  int64
+}
+
+func (c *command) run() (sample, error) {
+	if !c.warm { // the page cache
+		c.warm = true
+		if _, err := c.run(); err != nil {
+			return sample{}, err
+		}
+	}
+	cmd := exec.CommandContext(c.ctx, c.args[0], c.args[1:]...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	start := time.Now()
+	if err := cmd.Run(); err != nil {
+		return sample{}, fmt.Errorf("%s: %w: %s", strings.Join(c.args, " "), err, lastLines(said.String(), 12))
+	}
+	elapsed := time.Since(start)
+	c.rss = max(c.rss, peakOf(cmd.ProcessState))
+	return sample{Value: elapsed.Seconds() * 1e3}, nil
+}
+
+func (c *command) peakRSS() int64 { return c.rss }
+
+func (c *command) stop() error { return nil }

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+)
+
+// Row is one workload, measured. Ratio is how many times as fast ours is as theirs, whatever the unit.
+type Row struct {
+	Workload string   `json:"workload"`
+	Peer     string   `json:"peer"` // "" when none was measured
+	Ours     float64  `json:"ours"` // medians, in the unit
+	Theirs   *float64 `json:"theirs"`
+	Ratio    *float64 `json:"ratio"`
+	Unit     string   `json:"unit"`
+	Limit    float64  `json:"limit"` // of the machine, in the unit; 0 is none
+	Share    float64  `json:"share"` // of the limit that ours reaches
+
+	Runs         int      `json:"runs"`
+	DType        string   `json:"dtype,omitempty"`
+	OurRuns      []sample `json:"our_runs"`
+	TheirRuns    []sample `json:"their_runs,omitempty"`
+	OurRSS       int64    `json:"our_peak_rss"` // bytes; 0 is unknown
+	TheirRSS     int64    `json:"their_peak_rss,omitempty"`
+	PeerVersions string   `json:"peer_versions,omitempty"`
+	Limits       limits   `json:"limits"`
+	Machine      machine  `json:"machine"`
+	LoadAfter    string   `json:"load_after"`
+	Command      string   `json:"command"`
+}
+
+// add runs a side once.
+func (r *Row) add(runs *[]sample, of side) error {
+	s, err := of.run()
+	*runs = append(*runs, s)
+	return err
+}
+
+// conclude computes medians, ratio and share.
+func (r *Row) conclude() {
+	r.Ours = median(values(r.OurRuns))
+	if r.Limit > 0 {
+		r.Share = r.times(r.Ours, r.Limit)
+	}
+	if len(r.TheirRuns) > 0 {
+		theirs := median(values(r.TheirRuns))
+		ratio := r.times(r.Ours, theirs)
+		r.Theirs, r.Ratio = &theirs, &ratio
+	}
+}
+
+// times is how many times as fast a is as b.
+func (r *Row) times(a, b float64) float64 {
+	if r.Unit == "s" || r.Unit == "ms" {
+		a, b = b, a
+	}
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+func values(runs []sample) []float64 {
+	var out []float64
+	for _, s := range runs {
+		out = append(out, s.Value)
+	}
+	return out
+}
+
+// median is the middle value, or the mean of the two in the middle; 0 of none.
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	n := len(v)
+	switch {
+	case n == 0:
+		return 0
+	case n%2 == 1:
+		return v[n/2]
+	}
+	return (v[n/2-1] + v[n/2]) / 2
+}
+
+func printTable(out io.Writer, rows []Row) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "workload\tpeer\tours\ttheirs\tratio\tunit\tlimit\tshare\tpeak RSS\tload")
+	for i := range rows {
+		r := &rows[i]
+		name := r.Workload
+		if r.DType != "" {
+			name += " " + r.DType
+		}
+		theirs, ratio, peer := "–", "–", "–"
+		if r.Theirs != nil {
+			theirs, ratio, peer = number(*r.Theirs), fmt.Sprintf("%.2f×", *r.Ratio), r.Peer
+		}
+		limit, share := "–", "–"
+		if r.Limit > 0 {
+			limit, share = number(r.Limit), fmt.Sprintf("%.0f %%", 100*r.Share)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, peer, number(r.Ours), theirs, ratio, r.Unit, limit, share, r.memory(), r.Machine.Load)
+	}
+	return w.Flush()
+}
+
+// number has three digits or so.
+func number(v float64) string {
+	switch {
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+func (r *Row) memory() string {
+	s := gigabytes(r.OurRSS)
+	if r.TheirRSS > 0 {
+		s += " / " + gigabytes(r.TheirRSS)
+	}
+	return s
+}
+
+func gigabytes(bytes int64) string {
+	if bytes == 0 {
+		return "?"
+	}
+	return fmt.Sprintf("%.2f GB", float64(bytes)/1e9)
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/algorithm"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// training is optimizer steps on all tokens, as algorithm sft does them.
+type training struct {
+	engine trinity.Engine
+	loss   trinity.Loss
+	batch  []*trinity.Experience
+	tokens int // predicted in a step
+}
+
+func newTraining(a *assignment) (task, error) {
+	sft, err := algorithm.New(algorithm.Spec{Type: "sft"})
+	if err != nil {
+		return nil, err
+	}
+	t := &training{loss: sft.Loss, tokens: a.Batch * a.Prompt}
+	for i := range a.Batch {
+		t.batch = append(t.batch, allTrained(i, a.Train[i*a.Prompt:(i+1)*a.Prompt+1]))
+	}
+	t.engine, _, err = open(trinity.EngineSpec{ModelPath: a.Model, Train: true, MicroTokens: t.tokens})
+	return t, err
+}
+
+// open opens the embedded engine as a run does.
+func open(spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
+	opener, err := registry.Engines.Build("cpu")
+	if err != nil {
+		return nil, nil, err
+	}
+	return opener.OpenEngine(context.Background(), spec)
+}
+
+// allTrained is a sequence of which every token but the first is predicted.
+func allTrained(i int, tokens []int32) *trinity.Experience {
+	e := &trinity.Experience{ID: trinity.ExperienceID{Run: i}, Tokens: tokens, Mask: make([]bool, len(tokens)), PromptLen: 1}
+	for t := 1; t < len(tokens); t++ {
+		e.Mask[t] = true
+	}
+	return e
+}
+
+func (t *training) run(number int) (sample, error) {
+	ctx, start := context.Background(), time.Now()
+	m, err := t.engine.ForwardBackward(ctx, &trinity.Batch{Step: int64(number + 1), Experiences: t.batch, Whole: t.batch}, t.loss)
+	if err != nil {
+		return sample{}, err
+	}
+	_, err = t.engine.OptimStep(ctx, trinity.OptimParams{LR: 1e-5, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01})
+	if err != nil {
+		return sample{}, fmt.Errorf("optimizer step: %w", err)
+	}
+	return sample{Value: float64(t.tokens) / time.Since(start).Seconds(), Loss: m["loss"]}, nil
+}
