@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -87,8 +88,16 @@ func printSummary(out io.Writer, s *run.Summary, ended bool) {
 	w.Flush()
 	printEvals(out, s)
 	if model != "" {
-		fmt.Fprintf(out, "\ntalk to the model:  trinity chat --model %s\n", model)
+		fmt.Fprintf(out, "\ntalk to the model:  %s chat --model %s\n", invocation(), model)
 	}
+}
+
+// invocation is how this program is called: `go run` leaves no binary behind.
+func invocation() string {
+	if strings.Contains(filepath.ToSlash(os.Args[0]), "/go-build") {
+		return "go run ./cmd/trinity"
+	}
+	return os.Args[0]
 }
 
 // printEvals shows the first and the last value of each evaluation's accuracy-like metrics.
