@@ -142,7 +142,7 @@ func TestHostileReplies(t *testing.T) {
 		"pattern_reward": {"pattern": `(a+)+(?P<answer>\d+)b`}, "json_reward": {"keys": []any{"a"}},
 		"format_reward": {"pattern": `(x+x+)+y`}, "math_boxed_reward": {"with_think": true},
 	}
-	many := 40_000
+	many := 10_000
 	replies := map[string]string{
 		"digits": strings.Repeat("9", many), "letters": strings.Repeat("a", many), "x": strings.Repeat("x", many), "braces": `\boxed` + strings.Repeat("{", many),
 		"boxes": strings.Repeat(`\boxed{`, many/7), "closed boxes": strings.Repeat(`\boxed{`, 1000) + "1" + strings.Repeat("}", 1000), "power": `\boxed{9^{9^{9^9}}}`,
@@ -151,14 +151,14 @@ func TestHostileReplies(t *testing.T) {
 		"dollars": strings.Repeat("$", many), "answers": strings.Repeat("answer is ", many/10), "hashes": strings.Repeat("####", many/4), "no text": "\xff\xfe\x00",
 		"numbers": strings.Repeat("1,1.", many/4), "fractions": `\boxed{` + strings.Repeat(`\frac{1}{`, 200) + "1" + strings.Repeat("}", 200) + "}",
 	}
-	catalog, _ := registry.Find("reward_fn")
-	for _, name := range catalog.Names() {
-		fn := build(t, name, argsOf[name])
+	for _, name := range mustFind(t).Names() {
+		fn, truth := build(t, name, argsOf[name]), "7"
+		if name == "countdown_reward" || name == "json_reward" {
+			truth = `{"target": 7, "numbers": [7]}`
+		}
 		for kind, reply := range replies {
-			for _, truth := range []string{"7", `{"target": 7, "numbers": [7]}`} {
-				if r, err := fn.Score(t.Context(), trinity.RewardInput{Response: reply, Truth: truth}); err != nil || r.Value >= 1 {
-					t.Errorf("%s of %s: got %+v, %v", name, kind, r, err)
-				}
+			if r, err := fn.Score(t.Context(), trinity.RewardInput{Response: reply, Truth: truth}); err != nil || r.Value >= 1 {
+				t.Errorf("%s of %s: got %+v, %v", name, kind, r, err)
 			}
 		}
 	}
