@@ -1,10 +1,12 @@
 package explorer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -107,10 +109,8 @@ func (e *Explorer) explore(ctx context.Context, step int64) error {
 	metrics["rollout/model_version"] = float64(version)
 	metrics["time/explore_step"] = time.Since(start).Seconds()
 	metrics["rollout/tokens_per_second"] = float64(sampledTokens(outcomes)) / time.Since(start).Seconds()
-	for _, o := range outcomes {
-		for _, err := range o.failed {
-			e.Warn(err)
-		}
+	if err := e.warn(outcomes); err != nil {
+		return err
 	}
 	metrics["time/explorer_sync_interval"] = waited.Seconds()
 	e.Taskset.Selector.Feedback(feedback(outcomes))
@@ -130,6 +130,26 @@ func (e *Explorer) explore(ctx context.Context, step int64) error {
 		return err
 	}
 	return e.deliver(ctx, step, groups, nil)
+}
+
+// warn tells of every rollout that failed. That all of a step fail is an error: something is wrong with the workflow or what it depends on,
+// and the run would go on without learning anything.
+func (e *Explorer) warn(outcomes []*outcome) error {
+	failed, ended := 0, 0
+	var first error
+	for _, o := range outcomes {
+		for _, err := range o.failed {
+			first = cmp.Or(first, err)
+			e.Warn(err)
+		}
+		failed += len(o.failed)
+		ended += len(o.elapsed)
+	}
+	if first == nil || ended > 0 {
+		return nil
+	}
+	line, _, _ := strings.Cut(first.Error(), "\n") // a panic's stack is in the log of failed rollouts
+	return fmt.Errorf("all %d rollouts failed; the first: %s", failed, line)
 }
 
 func (e *Explorer) evaluatesAfter(step int64) bool {

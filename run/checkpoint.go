@@ -40,11 +40,13 @@ type runState struct {
 	Step      int64           `json:"step"`
 	Published int64           `json:"published"`
 	Cursor    json.RawMessage `json:"cursor,omitempty"`
+	Pending   int             `json:"pending"`   // experiences in pendingFile
 	Algorithm json.RawMessage `json:"algorithm"` // coefficients that move
 }
 
 // save writes a checkpoint: a kill at any moment leaves the newest one whole.
 func (c *checkpoints) save(state runState, pending []*trinity.Experience, write func(dir string) error) error {
+	state.Pending = len(pending)
 	err := durable.WriteDir(c.path(state.Step), func(dir string) error {
 		if err := write(dir); err != nil {
 			return err
@@ -63,7 +65,7 @@ func (c *checkpoints) save(state runState, pending []*trinity.Experience, write 
 	return c.prune()
 }
 
-// steps lists the whole checkpoints, oldest first.
+// steps lists the checkpoints, oldest first.
 func (c *checkpoints) steps() ([]int64, error) {
 	entries, err := os.ReadDir(c.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,10 +77,7 @@ func (c *checkpoints) steps() ([]int64, error) {
 	var steps []int64
 	for _, e := range entries {
 		n, err := strconv.ParseInt(strings.TrimPrefix(e.Name(), stepPrefix), 10, 64)
-		if err != nil || !strings.HasPrefix(e.Name(), stepPrefix) {
-			continue
-		}
-		if _, err := os.Stat(filepath.Join(c.dir, e.Name(), stateFile)); err == nil {
+		if err == nil && e.IsDir() && strings.HasPrefix(e.Name(), stepPrefix) {
 			steps = append(steps, n)
 		}
 	}
@@ -108,7 +107,11 @@ func (c *checkpoints) latest() (state runState, dir string, pending []*trinity.E
 	if err := json.Unmarshal(data, &state); err != nil {
 		return state, "", nil, false, fmt.Errorf("%s: %w", filepath.Join(dir, stateFile), err)
 	}
-	pending, err = readLines(filepath.Join(dir, pendingFile))
+	path := filepath.Join(dir, pendingFile)
+	pending, err = readLines(path)
+	if err == nil && len(pending) != state.Pending {
+		err = fmt.Errorf("%s: has %d experiences, want %d", path, len(pending), state.Pending)
+	}
 	return state, dir, pending, err == nil, err
 }
 

@@ -22,12 +22,19 @@ type process struct {
 // start runs the project in a new process, with further environment.
 func (p project) start(t *testing.T, env []string, overrides ...string) *process {
 	t.Helper()
+	return p.startAs(t, func(*exec.Cmd) {}, env, overrides...)
+}
+
+// startAs changes the command before it starts.
+func (p project) startAs(t *testing.T, change func(*exec.Cmd), env []string, overrides ...string) *process {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a hang fails the test
 	t.Cleanup(cancel)
 	c := &process{cmd: exec.CommandContext(ctx, os.Args[0]), done: make(chan error, 1)}
 	c.cmd.Env = append(os.Environ(), childConfig+"="+p.config, childOverrides+"="+strings.Join(overrides, "\n"))
 	c.cmd.Env = append(c.cmd.Env, env...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.output, &c.output
+	change(c.cmd)
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,89 @@
+package run_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// A directory that cannot be written is one line, before anything is computed.
+func TestUnwritableDirectory(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	write(t, filepath.Join(p.dir, "checkpoints"), "a file where the directory should be")
+	_, err := p.run(t)
+	oneLine(t, err, filepath.Join(p.dir, "checkpoints"), "not a directory")
+}
+
+// A checkpoint that does not fit ends the run with one line; with room again the same command goes on to the same bytes.
+func TestFullDisk(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no ulimit")
+	}
+	whole := newProject(t, tiny, sft)
+	full := whole.copyOf(t)
+	whole.start(t, nil).finish(t)
+
+	full.start(t, nil).signalWhen(t, os.Interrupt, full.trains(t))
+	limit := func(c *exec.Cmd) { // no file may be larger than 64 KiB
+		c.Path, c.Args = "/bin/sh", []string{"sh", "-c", `ulimit -f 128; exec "$0"`, c.Path}
+	}
+	c := full.startAs(t, limit, nil)
+	if err := <-c.done; err == nil {
+		t.Fatal("a checkpoint of more than 64 KiB was written")
+	}
+	if out := c.output.String(); strings.Count(out, "\n") != 1 || !strings.Contains(out, "checkpoint at step ") || !strings.Contains(out, "state.safetensors") {
+		t.Errorf("the run ended with\n%s\nwant one line that names the step and the file", out)
+	}
+	full.start(t, nil).finish(t)
+	results(t, full.dir).sameAs(t, results(t, whole.dir))
+}
+
+// A damaged checkpoint is one line that names the file, whatever the file.
+func TestDamagedCheckpoint(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	backlog := []string{"trainer.total_steps=1", "buffer.train_batch_size=9", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=9"} // leaves 3 pending
+	if _, err := p.run(t, backlog...); err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(p.job(), "global_step_1")
+	damages := map[string]func(string) string{
+		"cut":     func(s string) string { return s[:len(s)/2] },
+		"short":   func(s string) string { return s[:1+strings.LastIndexByte(s[:len(s)-1], '\n')] },
+		"emptied": func(string) string { return "" },
+		"garbage": func(s string) string { return strings.Repeat("\xff", len(s)) },
+	}
+	seen := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.Contains(path, "huggingface") { // the model is not read again
+			return err
+		}
+		seen++
+		for name, damage := range damages {
+			t.Run(fmt.Sprint(d.Name(), " ", name), func(t *testing.T) {
+				sound := read(t, path)
+				defer write(t, path, sound)
+				write(t, path, damage(sound))
+				_, err := p.run(t, backlog...)
+				oneLine(t, err, path)
+			})
+		}
+		t.Run(d.Name()+" missing", func(t *testing.T) {
+			sound := read(t, path)
+			defer write(t, path, sound)
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			_, err := p.run(t, backlog...)
+			oneLine(t, err, path)
+		})
+		return nil
+	})
+	if err != nil || seen != 4 {
+		t.Errorf("%d files of the checkpoint were damaged, want 4: %v", seen, err)
+	}
+}

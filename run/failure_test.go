@@ -1,0 +1,162 @@
+package run_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Workflows.Register("test_troubled", "Asks the question, but the first rollout of each task has a trouble.",
+		func() trinity.Workflow { return &troubled{} })
+	registry.Engines.Register("test_failing", "The embedded engine, whose sampler fails.",
+		func() trinity.EngineOpener { return failing{} })
+}
+
+const noEvaluation = "buffer.explorer_input.eval_tasksets=[]"
+
+// troubled gives every reply the reward 1.
+type troubled struct {
+	Trouble string `yaml:"trouble" doc:"error, panic, hang, or all: every rollout fails"`
+}
+
+func (w *troubled) Run(ctx context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
+	if m.ID.Run == 0 || w.Trouble == "all" {
+		switch w.Trouble {
+		case "panic":
+			panic("a broken tool")
+		case "hang":
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		default:
+			return nil, errors.New("a broken tool")
+		}
+	}
+	e, err := m.Chat(ctx, []trinity.Message{{Role: "user", Content: fmt.Sprint(task.Row["question"])}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	e.Reward = trinity.NewReward(map[string]float64{"accuracy": 1})
+	return []*trinity.Experience{e}, nil
+}
+
+// A failed rollout is data: it is retried, told of, and absent; it never becomes reward 0.
+func TestFailedRolloutsAreAbsent(t *testing.T) {
+	for trouble, want := range map[string]string{"error": "a broken tool", "panic": "workflow panicked: a broken tool", "hang": "explorer.max_timeout of 100ms passed"} {
+		t.Run(trouble, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, tiny, rl)
+			_, err := p.run(t, "buffer.total_steps=2", noEvaluation, "explorer.max_timeout=0.1", "explorer.max_retry_times=1",
+				"buffer.explorer_input.taskset.default_workflow_type=test_troubled", "buffer.explorer_input.taskset.workflow_args={trouble: "+trouble+"}")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range map[string]float64{
+				"rollout/failed_run_count": 3, "rollout/retry_count": 3, "rollout/finished_task_count": 3, "rollout/reward/min": 1, "experience_pipeline/experience_count": 9,
+			} {
+				if got := curve(t, p.job(), "explorer", name); len(got) != 2 || got[0] != want || got[1] != want {
+					t.Errorf("%s is %v, want %v in both steps", name, got, want)
+				}
+			}
+			log := read(t, filepath.Join(p.job(), "log", "failed_rollouts.log"))
+			if strings.Count(log, want) != 6 || !strings.Contains(log, "task digits/") || !strings.Contains(log, "run 0") {
+				t.Errorf("the log of failed rollouts does not say %q six times, with task and run:\n%s", want, log)
+			}
+		})
+	}
+}
+
+// A step of which every rollout failed says so: something is wrong with the workflow, not with a task.
+func TestAStepWithoutAnyRolloutEndsTheRun(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	_, err := p.run(t, "buffer.explorer_input.taskset.default_workflow_type=test_troubled", "buffer.explorer_input.taskset.workflow_args={trouble: all}")
+	oneLine(t, err, "explorer step 1", "all 12 rollouts failed", "a broken tool")
+}
+
+// When every group is filtered out the steps are empty, and nobody waits for anybody.
+func TestEverythingIsFilteredOut(t *testing.T) {
+	for name, overrides := range map[string][]string{
+		"synchronous":   nil,
+		"interval 3":    {"synchronizer.sync_interval=3"},
+		"offset 1":      {"synchronizer.sync_offset=1"},
+		"backlog":       {"buffer.train_batch_size=8", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4"},
+		"no evaluation": {noEvaluation},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, tiny, rl)
+			c := p.start(t, nil, append(fields(overrides), "algorithm.advantage_fn_args={std_threshold: 1e9}", "synchronizer.sync_timeout=10")...)
+			c.finish(t)
+			for name, want := range map[string]float64{"experience_pipeline/experience_count": 0, "experience_pipeline/filtered_count": 12} {
+				got := curve(t, p.job(), "explorer", name)
+				if len(got) != 8 || got[0] != want || got[7] != want {
+					t.Errorf("%s is %v, want %v in each of 8 steps", name, got, want)
+				}
+			}
+			if got := curve(t, p.job(), "trainer", "actor/grad_norm"); len(got) != 0 {
+				t.Errorf("the trainer had nothing to train on, and yet there were gradients: %v", got)
+			}
+			if !exists(filepath.Join(p.job(), "global_step_*", "run.json")) {
+				t.Error("there is no checkpoint")
+			}
+		})
+	}
+}
+
+// failing opens the embedded engine and breaks its sampler after some requests.
+type failing struct{}
+
+func (failing) Describe() string { return "fails" }
+
+func (failing) OpenEngine(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
+	opener, err := registry.Engines.Build("cpu")
+	if err != nil {
+		return nil, nil, err
+	}
+	e, s, err := opener.OpenEngine(ctx, spec)
+	return e, &failingSampler{Sampler: s}, err
+}
+
+type failingSampler struct{ trinity.Sampler }
+
+func (s *failingSampler) Sample(ctx context.Context, p trinity.Prompt, params trinity.SamplingParams) ([]trinity.Completion, error) {
+	got, err := s.Sampler.Sample(ctx, p, params)
+	if err == nil && got[0].Versions[1] == 2 {
+		return nil, errors.New("out of memory")
+	}
+	return got, err
+}
+
+// A failed engine ends the run, at once and with one line.
+func TestAFailedEngineEndsTheRun(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	cfg := p.load(t)
+	cfg.Trainer.TrainerType, cfg.Explorer.RolloutModel.EngineType = "test_failing", "test_failing"
+	_, err := runConfig(t, cfg)
+	oneLine(t, err, "explorer step 3", "engine", "out of memory")
+	if got := curve(t, p.job(), "explorer", "rollout/failed_run_count"); len(got) != 2 || got[1] != 0 {
+		t.Errorf("failed rollouts of the steps before are %v; a failed engine is none", got)
+	}
+}
+
+// oneLine wants an error of one line, bounded, with all the texts.
+func oneLine(t *testing.T, err error, texts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("more than one line: %q", err)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("the error does not say %q: %v", text, err)
+		}
+	}
+}
