@@ -24,8 +24,10 @@ type File struct {
 	poll    time.Duration // between looks at the file
 
 	mu     sync.Mutex
-	file   *os.File // appended to, or read
-	offset int64    // end of what was put, or of what was taken
+	file   *os.File // appended to
+	put    fileState
+	failed error // of a Pause; the next Put or Close returns it
+	offset int64 // end of what was read
 	ready  []*trinity.Experience
 }
 
@@ -33,6 +35,7 @@ type File struct {
 type fileState struct {
 	Offset int64           `json:"offset"`
 	Cursor json.RawMessage `json:"cursor"`
+	Paused int64           `json:"paused"` // the version that the explorer waits for
 	Closed bool            `json:"closed"`
 }
 
@@ -52,18 +55,24 @@ func (f *File) Resume() (json.RawMessage, error) {
 	if f.file, err = os.OpenFile(f.path, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
 		return nil, err
 	}
+	if err := f.holds(f.file, state.Offset); err != nil {
+		return nil, err
+	}
 	if err := f.file.Truncate(state.Offset); err != nil {
 		return nil, err
 	}
-	f.offset = state.Offset
 	_, err = f.file.Seek(state.Offset, io.SeekStart)
-	return state.Cursor, errors.Join(err, f.commit(fileState{Offset: state.Offset, Cursor: state.Cursor}))
+	f.put = fileState{Offset: state.Offset, Cursor: state.Cursor}
+	return state.Cursor, errors.Join(err, f.commit())
 }
 
 // Put implements trinity.Buffer.
 func (f *File) Put(_ context.Context, d trinity.Delivery) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.failed != nil {
+		return f.failed
+	}
 	var lines bytes.Buffer
 	enc := json.NewEncoder(&lines)
 	for _, g := range d.Groups {
@@ -77,12 +86,19 @@ func (f *File) Put(_ context.Context, d trinity.Delivery) error {
 	if err := errors.Join(err, f.file.Sync()); err != nil {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
-	f.offset += int64(n)
-	return f.commit(fileState{Offset: f.offset, Cursor: d.Cursor})
+	f.put.Offset, f.put.Cursor = f.put.Offset+int64(n), d.Cursor
+	return f.commit()
 }
 
-// Pause implements trinity.Buffer; a trainer of another process waits in any case.
-func (f *File) Pause(int64) {}
+// Pause implements trinity.Buffer.
+func (f *File) Pause(until int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if until != f.put.Paused {
+		f.put.Paused = until
+		f.failed = f.commit()
+	}
+}
 
 // Close implements trinity.Buffer: the trainer's Take ends once it has read everything.
 func (f *File) Close() error {
@@ -91,16 +107,12 @@ func (f *File) Close() error {
 	if f.file == nil {
 		return nil
 	}
-	state, err := f.state()
-	if err != nil {
-		return err
-	}
-	state.Closed = true
-	return errors.Join(f.file.Close(), f.commit(state))
+	f.put.Closed = true
+	return errors.Join(f.failed, f.file.Close(), f.commit())
 }
 
 // Take implements trinity.Source.
-func (f *File) Take(ctx context.Context, n int, _ int64) ([]*trinity.Experience, error) {
+func (f *File) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	deadline := time.Now().Add(f.timeout)
@@ -115,10 +127,10 @@ func (f *File) Take(ctx context.Context, n int, _ int64) ([]*trinity.Experience,
 		if len(f.ready) >= n {
 			break
 		}
-		if state.Closed {
-			if len(f.ready) == 0 {
-				return nil, io.EOF
-			}
+		if state.Closed && len(f.ready) == 0 {
+			return nil, io.EOF
+		}
+		if state.Closed || state.Paused > published {
 			n = len(f.ready)
 			break
 		}
@@ -146,6 +158,9 @@ func (f *File) read(end int64) error {
 		return err
 	}
 	defer file.Close()
+	if err := f.holds(file, end); err != nil {
+		return err
+	}
 	dec := json.NewDecoder(io.NewSectionReader(file, f.offset, end-f.offset))
 	for {
 		e := new(trinity.Experience)
@@ -164,6 +179,15 @@ func (f *File) read(end int64) error {
 	}
 }
 
+// holds checks that the file is as long as its state says.
+func (f *File) holds(file *os.File, size int64) error {
+	info, err := file.Stat()
+	if err == nil && (size < 0 || info.Size() < size) {
+		err = fmt.Errorf("%s has %d bytes, and %s.state says %d: it was damaged; remove both to explore from the first step", f.path, info.Size(), f.path, size)
+	}
+	return err
+}
+
 // State implements trinity.Source.
 func (f *File) State() (trinity.SourceState, error) {
 	f.mu.Lock()
@@ -180,8 +204,9 @@ func (f *File) Restore(s trinity.SourceState) error {
 	return json.Unmarshal(s.Cursor, &f.offset)
 }
 
-func (f *File) commit(s fileState) error {
-	data, err := json.Marshal(s)
+// commit makes what was put, up to here, the trainer's to read.
+func (f *File) commit() error {
+	data, err := json.Marshal(f.put)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -149,51 +148,5 @@ func TestQueueStateIsACut(t *testing.T) {
 	}
 	if exps, err := other.Take(t.Context(), 1, 0); err != nil || exps[0].ID.Run != 2 {
 		t.Errorf("got %v, %v", exps, err)
-	}
-}
-
-func TestFileBetweenProcesses(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "experiences.jsonl")
-	explorer, trainer := NewFile(path, time.Minute, time.Millisecond), NewFile(path, time.Minute, time.Millisecond)
-	if _, err := explorer.Resume(); err != nil {
-		t.Fatal(err)
-	}
-	if err := explorer.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(1, 3)}, Cursor: []byte(`1`)}); err != nil {
-		t.Fatal(err)
-	}
-	if exps, err := trainer.Take(t.Context(), 2, 0); err != nil || len(exps) != 2 {
-		t.Fatalf("got %v, %v", exps, err)
-	}
-	state, err := trainer.State()
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	// A killed explorer leaves half a line; the next one goes on from what was committed.
-	if _, err := explorer.file.WriteString(`{"id":`); err != nil {
-		t.Fatal(err)
-	}
-	explorer = NewFile(path, time.Minute, time.Millisecond)
-	cursor, err := explorer.Resume()
-	if err != nil || string(cursor) != "1" {
-		t.Fatalf("resumed at %s, %v", cursor, err)
-	}
-	if err := explorer.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(2, 1)}, Cursor: []byte(`2`)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := explorer.Close(); err != nil {
-		t.Fatal(err)
-	}
-
-	trainer = NewFile(path, time.Minute, time.Millisecond)
-	if err := trainer.Restore(state); err != nil {
-		t.Fatal(err)
-	}
-	exps, err := trainer.Take(t.Context(), 5, 0)
-	if err != nil || len(exps) != 2 || exps[0].ID.Run != 2 || exps[1].ID.Step != 2 {
-		t.Fatalf("got %v, %v; want the last of step 1 and that of step 2", exps, err)
-	}
-	if _, err := trainer.Take(t.Context(), 1, 0); !errors.Is(err, io.EOF) {
-		t.Errorf("got %v, want io.EOF", err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/gofrs/flock"
+
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/durable"
 )
@@ -23,11 +25,13 @@ func init() {
 
 // JSONL appends records to metrics.jsonl: {"step": 3, "role": "trainer", "time": "2006-01-02T15:04:05.123Z", "metrics": {...}}, names sorted.
 // Values that JSON has no numbers for are the texts "NaN", "Infinity" and "-Infinity", which Python's float and JavaScript's Number read.
-// When a run is resumed, a role's first record replaces those of the same and later steps. Every record is one write of a whole line.
+// When a run is resumed, a role's first record replaces those of the same and later steps. Every record is one write of a whole line. An explorer
+// and a trainer of two processes may write one file.
 type JSONL struct {
 	mu    sync.Mutex
 	path  string
 	file  *os.File
+	lock  *flock.Flock // among processes
 	begun begun
 }
 
@@ -61,6 +65,11 @@ func (j *JSONL) Open(run Run) error {
 		return err
 	}
 	j.path = filepath.Join(run.Dir, "metrics.jsonl")
+	j.lock = flock.New(filepath.Join(run.Dir, ".metrics.lock"))
+	if err := j.lock.Lock(); err != nil {
+		return fmt.Errorf("%s: %w", j.path, err)
+	}
+	defer j.lock.Unlock()
 	if err := cutPartialLine(j.path); err != nil {
 		return err
 	}
@@ -76,6 +85,13 @@ func (j *JSONL) open() (err error) {
 func (j *JSONL) Log(_ context.Context, r trinity.Record) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if err := j.lock.Lock(); err != nil {
+		return fmt.Errorf("%s: %w", j.path, err)
+	}
+	defer j.lock.Unlock()
+	if err := j.follow(); err != nil {
+		return err
+	}
 	if j.begun.first(r) {
 		if err := j.cut(r.Role, r.Step); err != nil {
 			return fmt.Errorf("%s: %w", j.path, err)
@@ -93,11 +109,23 @@ func (j *JSONL) Log(_ context.Context, r trinity.Record) error {
 	return err
 }
 
+// follow opens the file again when another process has replaced it.
+func (j *JSONL) follow() error {
+	mine, err := j.file.Stat()
+	if err != nil {
+		return err
+	}
+	if theirs, err := os.Stat(j.path); err == nil && os.SameFile(mine, theirs) {
+		return nil
+	}
+	return errors.Join(j.file.Close(), j.open())
+}
+
 // Close implements [trinity.Monitor].
 func (j *JSONL) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.file.Close()
+	return errors.Join(j.file.Close(), j.lock.Close())
 }
 
 // cut removes the role's records from the given step on, and keeps everything else as it is.

@@ -109,3 +109,16 @@ func TestJSONLFromManyGoroutines(t *testing.T) {
 		t.Errorf("%d whole lines, want 100", n)
 	}
 }
+
+func TestJSONLOfTwoProcesses(t *testing.T) {
+	dir := t.TempDir()
+	none := trinity.Metrics{}
+	first := openOne(t, "jsonl", Run{Dir: dir})
+	logAll(t, first, rec("explorer", 1, none), rec("explorer", 2, none), rec("trainer", 1, none))
+	second := openOne(t, "jsonl", Run{Dir: dir})
+	logAll(t, second, rec("explorer", 2, none)) // replaces the file
+	logAll(t, first, rec("trainer", 2, none))
+	if got, want := steps(t, dir), "e1 t1 e2 t2"; got != want {
+		t.Errorf("the file has %s, want %s", got, want)
+	}
+}

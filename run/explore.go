@@ -14,7 +14,7 @@ import (
 )
 
 // pollInterval is the time between looks at files that another process writes.
-const pollInterval = 500 * time.Millisecond
+const pollInterval = 100 * time.Millisecond
 
 // explore rolls out for a trainer of another process: experiences go to a file, weights come as checkpoints.
 func (s *stage) explore(ctx context.Context, opts Options) error {
