@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity/run"
@@ -23,12 +24,13 @@ type assignment struct {
 	Runs      int         `json:"runs"`
 	Batch     int         `json:"batch"` // sequences
 	Prompt    int         `json:"prompt"`
-	New       int         `json:"new"` // tokens to sample
-	Group     int         `json:"group"`
+	New       int         `json:"new"`        // tokens to sample
+	Group     int         `json:"group"`      // completions of each prompt
+	Whole     bool        `json:"whole"`      // the time of the prompts counts with that of the completions
 	PeerMicro int         `json:"peer_micro"` // sequences that the peer trains at once
 	Compile   bool        `json:"compile"`
 	Train     []int32     `json:"train"`
-	Calls     [][][]int32 `json:"calls"` // [runs+1][batch][prompt] the first warms up; no two have a common beginning
+	Calls     [][][]int32 `json:"calls"` // [runs+1][batch][prompt] the first warms up; a group has one prompt, no two groups have a common beginning
 	Questions string      `json:"questions"`
 	System    string      `json:"system"`
 	Dir       string      `json:"dir"` // for what a run writes
@@ -66,13 +68,13 @@ func tokens(model string) ([]int32, error) {
 func (s *session) assign(w *workload) (string, error) {
 	dir := filepath.Join(s.dir, w.name)
 	a := &assignment{
-		Workload: w.name, Model: s.set.model, PeerModel: s.peers.model, Threads: runtime.GOMAXPROCS(0), Runs: s.set.runs,
-		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: group, PeerMicro: s.peerMicro(w.rows), Compile: strings.HasSuffix(w.name, "compiled"),
+		Workload: w.name, Model: s.set.model, PeerModel: s.peers.model, Threads: runtime.GOMAXPROCS(0), Runs: w.measuredRuns(s.set.runs),
+		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows), Compile: strings.HasSuffix(w.name, "compiled"),
 		Questions: filepath.Join(s.dir, "questions.jsonl"), System: systemPrompt, Dir: filepath.Join(dir, "run"), DType: s.set.dtype,
 	}
 	switch {
 	case w.new > 0 && w.prompt > 0:
-		a.Calls = windows(s.tokens, s.set.runs+1, w.rows, w.prompt)
+		a.Calls = windows(s.tokens, a.Runs+1, a.Batch, a.Group, w.prompt)
 	case w.prompt > 0:
 		a.Train = s.tokens[:w.rows*w.prompt+1]
 	}
@@ -87,15 +89,16 @@ func (s *session) assign(w *workload) (string, error) {
 	return path, os.WriteFile(path, data, 0o644)
 }
 
-// windows cuts calls × rows prompts of size tokens out of a text, each beginning elsewhere, so that none is in a cache of another.
-func windows(text []int32, calls, rows, size int) [][][]int32 {
-	stride := max(1, (len(text)-size)/(calls*rows))
+// windows cuts prompts of size tokens out of a text for calls × rows sequences, copies of each. Each begins elsewhere, so that none is in a
+// cache of another.
+func windows(text []int32, calls, rows, copies, size int) [][][]int32 {
+	stride := max(1, (len(text)-size)*copies/(calls*rows))
 	out := make([][][]int32, calls)
 	at := 0
 	for i := range out {
-		for range rows {
+		for len(out[i]) < rows {
 			from := at % (len(text) - size)
-			out[i] = append(out[i], text[from:from+size])
+			out[i] = append(out[i], slices.Repeat([][]int32{text[from : from+size]}, copies)...)
 			at += stride
 		}
 	}

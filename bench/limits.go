@@ -108,11 +108,17 @@ func prefillLimit(c *modelfile.Config, l limits, w *workload) float64 {
 	return l.GFLOPs * 1e9 / (2*s.layers + 2*s.head/n + attention(c, n/2))
 }
 
+// rolloutLimit: prompts are computed once per group; the tokens are those sampled.
+func rolloutLimit(c *modelfile.Config, l limits, w *workload) float64 {
+	prefill := float64(w.rows/w.copies*w.prompt) / prefillLimit(c, l, w)
+	return float64(w.rows*w.new) / (prefill + float64(w.new)*decodeTime(c, l, w, float64(w.prompt+w.new/2)))
+}
+
 // grpoLimit is in seconds: prompts are computed once per group, in the rollout and in training; the head on what was sampled alone.
 func grpoLimit(c *modelfile.Config, l limits, w *workload) float64 {
 	const prompt = 110 // of a question with its chat, about
 	s, flops := sizeOf(c), l.GFLOPs*1e9
-	prompts, sampled := float64(w.rows/group*prompt), float64(w.rows*w.new)
+	prompts, sampled := float64(w.rows/w.copies*prompt), float64(w.rows*w.new)
 	context := float64(prompt + w.new/2)
 	prefill := prompts * (2*s.layers + attention(c, prompt/2)) / flops
 	decode := float64(w.new) * decodeTime(c, l, w, context)

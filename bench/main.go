@@ -23,9 +23,10 @@ type settings struct {
 	only    string
 	model   string
 	runs    int
-	peers   string
+	python  string
+	install bool
 	dtype   string
-	results string
+	save    bool
 }
 
 func main() {
@@ -49,32 +50,33 @@ func parse(args []string) (*settings, error) {
 	s := &settings{}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.BoolVar(&s.json, "json", false, "print one JSON object per row")
-	f.StringVar(&s.only, "only", "", "workloads to measure, separated by commas; more may follow as arguments: "+strings.Join(names(), " "))
+	f.StringVar(&s.only, "only", "", "workloads to measure, separated by commas, of "+strings.Join(names(), " ")+"; all but the compiled step if not given")
 	f.StringVar(&s.model, "model", os.Getenv("TRINITY_SMOLLM2_GGUF"), "model: GGUF file or Hugging Face directory; $TRINITY_SMOLLM2_GGUF if not given")
-	f.IntVar(&s.runs, "runs", 5, "measured runs of each side; the table has their medians")
-	f.StringVar(&s.peers, "peers", "auto", "auto measures those that are installed, none leaves them out")
+	f.IntVar(&s.runs, "runs", 0, "measured runs of each side; the table has their medians; 0 is 5, or 3 of the long ones")
+	f.StringVar(&s.python, "python", os.Getenv("TRINITY_PYTHON"), "Python that has the peers; $TRINITY_PYTHON if not given, else that of --install, else python3; none leaves the peers out")
+	f.BoolVar(&s.install, "install", false, "first install the peers (bench/peers/requirements.txt) in an environment of their own, some gigabytes in the user's cache")
 	f.StringVar(&s.dtype, "dtype", "", "storage of the sampler's weights: f32 or bf16; the engine's own choice if not given")
-	f.StringVar(&s.results, "results", "", "directory that keeps the rows of this processor and day")
+	f.BoolVar(&s.save, "save", false, "keep the rows in bench/results, in a file of this processor and day")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	return s, s.check(f.Args())
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q: workloads are named with --only", f.Arg(0))
+	}
+	return s, s.check()
 }
 
-func (s *settings) check(more []string) error {
-	if s.only != "" || len(more) > 0 {
-		s.only = strings.Trim(s.only+","+strings.Join(more, ","), ",")
-	}
+func (s *settings) check() error {
 	for _, name := range s.chosen() {
 		if !slices.Contains(names(), name) {
 			return fmt.Errorf("there is no workload %q: have %s", name, strings.Join(names(), ", "))
 		}
 	}
 	switch {
-	case s.runs < 1:
-		return fmt.Errorf("--runs is %d: want at least 1", s.runs)
-	case s.peers != "auto" && s.peers != "none":
-		return fmt.Errorf("--peers is %q: want auto or none", s.peers)
+	case s.runs < 0:
+		return fmt.Errorf("--runs is %d: want a number of runs, or 0", s.runs)
+	case s.install && s.python != "":
+		return fmt.Errorf("--install makes an environment of its own, and the Python is given already: %s", s.python)
 	case s.dtype != "" && s.dtype != "f32" && s.dtype != "bf16":
 		return fmt.Errorf("--dtype is %q: want f32 or bf16", s.dtype)
 	case s.model == "":
@@ -86,7 +88,13 @@ func (s *settings) check(more []string) error {
 // chosen are the workloads to measure.
 func (s *settings) chosen() []string {
 	if s.only == "" {
-		return names()
+		var usual []string
+		for i := range workloads {
+			if !workloads[i].asked {
+				usual = append(usual, workloads[i].name)
+			}
+		}
+		return usual
 	}
 	return strings.Split(s.only, ",")
 }
@@ -118,8 +126,8 @@ func bench(ctx context.Context, args []string, out io.Writer) error {
 				return err
 			}
 		}
-		if set.results != "" {
-			if err := keep(set.results, session.machine, row); err != nil {
+		if set.save {
+			if err := keep(session.results(), session.machine, row); err != nil {
 				return err
 			}
 		}

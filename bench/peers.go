@@ -31,18 +31,18 @@ for p in ("torch", "transformers", "trl"):
         pass
 `
 
-// findPeers looks for the Python of TRINITY_BENCH_PYTHON, else python3, and its packages.
+// findPeers looks for a Python and its packages. There are no peers without one, which is an error only if it was named.
 func (s *session) findPeers(ctx context.Context) error {
-	if s.set.peers == "none" {
-		return nil
-	}
-	python := os.Getenv("TRINITY_BENCH_PYTHON")
-	if python == "" {
-		python = "python3"
+	python, named, err := s.python(ctx)
+	if err != nil || python == "none" {
+		return err
 	}
 	out, err := exec.CommandContext(ctx, python, "-c", askVersions).Output()
+	if err != nil && named {
+		return fmt.Errorf("asking %s for its packages: %w", python, err)
+	}
 	if err != nil {
-		return nil // there are no peers without a Python
+		return nil
 	}
 	s.peers = peers{python: python, versions: map[string]string{}, scripts: filepath.Join(s.dir, "peers")}
 	for line := range strings.Lines(string(out)) {
@@ -58,6 +58,42 @@ func (s *session) findPeers(ctx context.Context) error {
 	}
 	s.peers.model, err = s.peers.directory(ctx, s.set.model)
 	return err
+}
+
+// python is the program to ask; named is true if the user chose it.
+func (s *session) python(ctx context.Context) (program string, named bool, err error) {
+	if s.set.python != "" {
+		return s.set.python, true, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "python3", false, nil
+	}
+	folder := filepath.Join(cache, "trinity-bench")
+	program = filepath.Join(folder, "bin", "python")
+	if s.set.install {
+		return program, true, install(ctx, folder, program)
+	}
+	if _, err := os.Stat(program); err != nil {
+		return "python3", false, nil
+	}
+	return program, true, nil
+}
+
+// install makes an environment with what the peers need, or brings it up to date.
+func install(ctx context.Context, folder, python string) error {
+	requirements, err := scripts.ReadFile("peers/requirements.txt")
+	if err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"python3", "-m", "venv", folder}, append([]string{python, "-m", "pip", "install"}, strings.Fields(string(requirements))...)} {
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("installing the peers: %s: %w", strings.Join(args, " "), err)
+		}
+	}
+	return nil
 }
 
 func (p *peers) has(packages ...string) bool {
@@ -94,9 +130,6 @@ func (p *peers) choose(w *workload, row *Row) (script string, args []string) {
 	switch {
 	case p.python == "":
 		return "", nil
-	case w.name == "start":
-		row.Peer = w.peer
-		return w.script, []string{p.python, "-c", "pass"}
 	case !p.has("torch", "transformers"):
 		return "", nil
 	}

@@ -12,36 +12,39 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/trinity-go/trinity/durable"
 )
 
-// keep puts a row among those of its processor and day in dir: NAME.json, a row a line, and NAME.txt, the table. A row of the same workload
-// and storage is replaced.
+// keep puts a row among those of its processor and day in dir, a row a line. A row of the same workload and storage is replaced.
 func keep(dir string, m machine, row Row) error {
-	base := filepath.Join(dir, slug(m.CPU)+"-"+m.Date)
-	data, err := os.ReadFile(base + ".json")
+	path := filepath.Join(dir, m.Date+"-"+slug(m.CPU)+".json")
+	rows, err := readRows(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
-	}
-	rows, err := decodeRows(data)
-	if err != nil {
-		return fmt.Errorf("%s.json: %w", base, err)
 	}
 	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Workload == row.Workload && r.DType == row.DType })
 	rows = append(rows, row)
 	slices.SortStableFunc(rows, func(a, b Row) int { return slices.Index(names(), a.Workload) - slices.Index(names(), b.Workload) })
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	var lines, report bytes.Buffer
+	var lines bytes.Buffer
 	for _, r := range rows {
 		if err := json.NewEncoder(&lines).Encode(r); err != nil {
 			return err
 		}
 	}
-	if err := printReport(&report, m, rows); err != nil {
-		return err
+	return errors.Join(os.MkdirAll(dir, 0o755), durable.WriteFile(path, lines.Bytes()))
+}
+
+func readRows(path string) ([]Row, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
 	}
-	return errors.Join(os.WriteFile(base+".json", lines.Bytes(), 0o644), os.WriteFile(base+".txt", report.Bytes(), 0o644))
+	rows, err := decodeRows(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return rows, nil
 }
 
 func decodeRows(data []byte) ([]Row, error) {
@@ -60,26 +63,40 @@ func decodeRows(data []byte) ([]Row, error) {
 	}
 }
 
-// printReport is the table and, for each row, how it was measured.
-func printReport(out io.Writer, m machine, rows []Row) error {
-	fmt.Fprintf(out, "%s, %d cores, %s\n\n", m.CPU, m.Cores, m.Date)
-	if err := printTable(out, rows); err != nil {
-		return err
+// report is what a document says of the rows of a file: a table, then how each row came about.
+func report(rows []Row) string {
+	if len(rows) == 0 {
+		return ""
 	}
-	fmt.Fprintln(out, "\nOurs and theirs are medians of alternating runs; peak RSS is ours / theirs; load is the load average of 1, 5 and 15 minutes before.")
+	var b strings.Builder
+	first := &rows[0]
+	fmt.Fprintf(&b, "### %s, %d cores, %s\n\n", first.Machine.CPU, first.Machine.Cores, first.Machine.Date)
+	fmt.Fprintf(&b, "Limits: %.0f GFLOP/s f32, %.1f GB/s. Peers: %s.\n\n", first.Limits.GFLOPs, first.Limits.GBps, versions(rows))
+	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	for i := range rows {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(rows[i].cells(), " | "))
+	}
+	b.WriteString("\n| workload | commit | command | our runs | their runs |\n|---|---|---|---|---|\n")
 	for i := range rows {
 		r := &rows[i]
-		fmt.Fprintf(out, "\n%s %s\n  %s\n  commit %s, load %s before, %s after; kernels %s, %.0f GFLOP/s, %.1f GB/s; %s\n", r.Workload, r.DType, r.Command,
-			r.Machine.Commit, r.Machine.Load, r.LoadAfter, r.Limits.Kernels, r.Limits.GFLOPs, r.Limits.GBps, r.PeerVersions)
-		fmt.Fprintf(out, "  ours   %s\n", runsText(r.OurRuns))
-		if len(r.TheirRuns) > 0 {
-			fmt.Fprintf(out, "  theirs %s\n", runsText(r.TheirRuns))
+		fmt.Fprintf(&b, "| %s | %s | `%s` | %s | %s |\n", r.cells()[0], r.Machine.Commit, r.Command, runsText(r.OurRuns), runsText(r.TheirRuns))
+	}
+	return b.String()
+}
+
+func versions(rows []Row) string {
+	for i := range rows {
+		if rows[i].PeerVersions != "" {
+			return rows[i].PeerVersions
 		}
 	}
-	return nil
+	return "none"
 }
 
 func runsText(runs []sample) string {
+	if len(runs) == 0 {
+		return "–"
+	}
 	var out []string
 	for _, s := range runs {
 		text := number(s.Value)

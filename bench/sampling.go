@@ -16,11 +16,12 @@ type sampling struct {
 	sampler trinity.Sampler
 	calls   [][][]int32
 	new     int
+	whole   bool
 }
 
 func newSampling(a *assignment) (task, error) {
 	_, s, err := open(trinity.EngineSpec{ModelPath: a.Model, Sample: true, MaxSequences: a.Batch, MaxModelLen: a.Prompt + a.New, DType: a.DType})
-	return &sampling{sampler: s, calls: a.Calls, new: a.New}, err
+	return &sampling{sampler: s, calls: a.Calls, new: a.New, whole: a.Whole}, err
 }
 
 func (s *sampling) run(number int) (sample, error) {
@@ -40,7 +41,10 @@ func (s *sampling) run(number int) (sample, error) {
 	if err := eg.Wait(); err != nil {
 		return sample{}, err
 	}
-	if s.new == 1 {
+	switch {
+	case s.whole:
+		return sample{Value: float64(len(prompts)*s.new) / c.last.Sub(c.start).Seconds()}, nil
+	case s.new == 1:
 		return sample{Value: float64(len(prompts)*len(prompts[0])) / c.prefill().Seconds()}, nil
 	}
 	return sample{Value: c.decode()}, nil

@@ -22,6 +22,7 @@ type session struct {
 	tokens  []int32 // of the texts
 	dir     string  // scratch
 	trinity string  // the program, built
+	root    string  // of the module
 }
 
 func newSession(ctx context.Context, set *settings) (*session, error) {
@@ -60,10 +61,19 @@ func (s *session) openModel(context.Context) error {
 	return os.WriteFile(filepath.Join(s.dir, "questions.jsonl"), gsm8k, 0o644)
 }
 
+const module = "github.com/trinity-go/trinity"
+
+// results keeps the rows.
+func (s *session) results() string { return filepath.Join(s.root, "bench", "results") }
+
 // build builds the program whose start is measured.
 func (s *session) build(ctx context.Context) error {
-	s.trinity = filepath.Join(s.dir, "trinity")
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", s.trinity, "github.com/trinity-go/trinity/cmd/trinity").CombinedOutput()
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return fmt.Errorf("looking for module %s, which is that of the checkout: %w", module, err)
+	}
+	s.root, s.trinity = strings.TrimSpace(string(root)), filepath.Join(s.dir, "trinity")
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", s.trinity, module+"/cmd/trinity").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("building cmd/trinity: %w\n%s", err, out)
 	}
@@ -86,13 +96,14 @@ func (s *session) heading() string {
 		fmt.Sprintf("%s, %d cores, load average %s, commit %s", s.machine.CPU, s.machine.Cores, s.machine.Load, s.machine.Commit),
 		fmt.Sprintf("f32 %.0f GFLOP/s with the kernels of %s, memory read %.1f GB/s", s.limits.GFLOPs, s.limits.Kernels, s.limits.GBps),
 		"peers: " + s.peers.describe(),
+		fmt.Sprintf("other programs take %.0f %% of the cores: ratios say little over 5 %%", 100*s.machine.Foreign),
 	}
 	return strings.Join(lines, "\n")
 }
 
 // measure makes the row of a workload: our side and the peer's take turns.
 func (s *session) measure(ctx context.Context, w workload) (row Row, err error) {
-	row = Row{Workload: w.name, Unit: w.unit, DType: s.set.dtype, Runs: s.set.runs, Machine: examine(ctx), Limits: s.limits, Command: s.command(&w)}
+	row = Row{Workload: w.name, Unit: w.unit, DType: s.set.dtype, Runs: w.measuredRuns(s.set.runs), Machine: examine(ctx), Limits: s.limits, Command: s.command(&w)}
 	ours, theirs, err := s.sides(ctx, &w, &row)
 	if err != nil {
 		return row, err
@@ -101,7 +112,7 @@ func (s *session) measure(ctx context.Context, w workload) (row Row, err error) 
 	if theirs != nil {
 		defer func() { err = errors.Join(err, theirs.stop()) }()
 	}
-	for range s.set.runs {
+	for range row.Runs {
 		if err := row.add(&row.OurRuns, ours); err != nil {
 			return row, err
 		}
@@ -117,7 +128,8 @@ func (s *session) measure(ctx context.Context, w workload) (row Row, err error) 
 		row.TheirRSS = theirs.peakRSS()
 	}
 	if w.limit != nil {
-		row.Limit = w.limit(s.config, s.limits, &w)
+		limit := w.limit(s.config, s.limits, &w)
+		row.Limit = &limit
 	}
 	row.LoadAfter = loadAverage()
 	row.conclude()
@@ -130,7 +142,7 @@ func (s *session) command(w *workload) string {
 	if s.set.dtype != "" {
 		c += " --dtype " + s.set.dtype
 	}
-	return fmt.Sprintf("%s --runs %d --model %s", c, s.set.runs, filepath.Base(s.set.model))
+	return fmt.Sprintf("%s --runs %d --model %s", c, w.measuredRuns(s.set.runs), filepath.Base(s.set.model))
 }
 
 // sides starts both sides and waits until they are warm; theirs is nil without a peer.

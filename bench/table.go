@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -15,7 +17,7 @@ type Row struct {
 	Theirs   *float64 `json:"theirs"`
 	Ratio    *float64 `json:"ratio"`
 	Unit     string   `json:"unit"`
-	Limit    float64  `json:"limit"` // of the machine, in the unit; 0 is none
+	Limit    *float64 `json:"limit"` // of the machine, in the unit
 	Share    float64  `json:"share"` // of the limit that ours reaches
 
 	Runs         int      `json:"runs"`
@@ -41,8 +43,8 @@ func (r *Row) add(runs *[]sample, of side) error {
 // conclude computes medians, ratio and share.
 func (r *Row) conclude() {
 	r.Ours = median(values(r.OurRuns))
-	if r.Limit > 0 {
-		r.Share = r.times(r.Ours, r.Limit)
+	if r.Limit != nil {
+		r.Share = r.times(r.Ours, *r.Limit)
 	}
 	if len(r.TheirRuns) > 0 {
 		theirs := median(values(r.TheirRuns))
@@ -83,26 +85,38 @@ func median(v []float64) float64 {
 	return (v[n/2-1] + v[n/2]) / 2
 }
 
+var columns = []string{"workload", "peer", "ours", "theirs", "ratio", "unit", "limit", "share", "peak RSS", "n", "foreign"}
+
+// cells are what a table shows of a row.
+func (r *Row) cells() []string {
+	name, peer, theirs, ratio, limit, share := r.Workload, "–", "–", "–", "–", "–"
+	if r.DType != "" {
+		name += " " + r.DType
+	}
+	if r.Theirs != nil && r.Ratio != nil {
+		peer, theirs, ratio = r.Peer, number(*r.Theirs), fmt.Sprintf("%.2f×", *r.Ratio)
+	}
+	if r.Limit != nil {
+		limit, share = number(*r.Limit), percent(r.Share)
+	}
+	return []string{name, peer, number(r.Ours), theirs, ratio, r.Unit, limit, share, r.memory(), strconv.Itoa(r.Runs), percent(r.Machine.Foreign)}
+}
+
+// printTable aligns columns.
 func printTable(out io.Writer, rows []Row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "workload\tpeer\tours\ttheirs\tratio\tunit\tlimit\tshare\tpeak RSS\tload")
+	fmt.Fprintln(w, strings.Join(columns, "\t"))
 	for i := range rows {
-		r := &rows[i]
-		name := r.Workload
-		if r.DType != "" {
-			name += " " + r.DType
-		}
-		theirs, ratio, peer := "–", "–", "–"
-		if r.Theirs != nil {
-			theirs, ratio, peer = number(*r.Theirs), fmt.Sprintf("%.2f×", *r.Ratio), r.Peer
-		}
-		limit, share := "–", "–"
-		if r.Limit > 0 {
-			limit, share = number(r.Limit), fmt.Sprintf("%.0f %%", 100*r.Share)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, peer, number(r.Ours), theirs, ratio, r.Unit, limit, share, r.memory(), r.Machine.Load)
+		fmt.Fprintln(w, strings.Join(rows[i].cells(), "\t"))
 	}
 	return w.Flush()
+}
+
+func percent(v float64) string {
+	if v < 0 {
+		return "?"
+	}
+	return fmt.Sprintf("%.0f %%", 100*v)
 }
 
 // number has three digits or so.

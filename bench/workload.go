@@ -7,36 +7,55 @@ type workload struct {
 	name string
 	unit string // tok/s, where more is better, or s and ms, where less is
 
-	rows   int // sequences at once
-	prompt int // tokens
-	new    int // tokens to sample
+	rows   int  // sequences at once
+	prompt int  // tokens
+	new    int  // tokens to sample
+	copies int  // completions of each prompt; 0 means 1
+	whole  bool // the time of the prompts counts with that of the completions
+	runs   int  // measured runs of each side; 0 means [usualRuns]
 
 	ours    func(a *assignment) (task, error) // in a child process; nil for whole processes
 	command func(s *session) []string         // a whole process of ours
 	script  string                            // the peer's, in peers/
 	peer    string
 	limit   func(c *modelfile.Config, l limits, w *workload) float64 // in the unit; nil if there is none that says something
+	asked   bool                                                     // measured only when it is named
 }
 
 const (
 	group      = 8   // rollouts of a GRPO task
 	promptSize = 150 // tokens of a prompt to sample from
 	newTokens  = 64
+	usualRuns  = 5
+	longRuns   = 3 // of what takes the peer more than ten seconds
 )
 
 var workloads = []workload{
 	{name: "train_step_f32", unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, script: "train_torch.py", peer: "PyTorch eager f32", limit: trainLimit},
-	{name: "train_step_f32_compiled", unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, script: "train_torch.py", peer: "PyTorch torch.compile f32", limit: trainLimit},
-	decode("decode_1", 1), decode("decode_8", 8), decode("decode_32", 32), decode("decode_64", 64),
+	{name: "train_step_f32_compiled", unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, script: "train_torch.py", peer: "PyTorch torch.compile f32", limit: trainLimit, asked: true},
+	{name: "grpo_step", unit: "s", rows: 4 * group, copies: group, new: newTokens, runs: longRuns, ours: newGRPO, script: "grpo_trl.py", peer: "TRL GRPOTrainer f32", limit: grpoLimit},
+	decode("decode_1", 1, usualRuns), decode("decode_8", 8, usualRuns), decode("decode_32", 32, longRuns), decode("decode_64", 64, longRuns),
 	{name: "prefill", unit: "tok/s", rows: 16, prompt: promptSize, new: 1, ours: newSampling, script: "generate_transformers.py", peer: "transformers generate f32", limit: prefillLimit},
-	{name: "grpo_step", unit: "s", rows: 4 * group, new: newTokens, ours: newGRPO, script: "grpo_trl.py", peer: "TRL GRPOTrainer f32", limit: grpoLimit},
-	{name: "start", unit: "ms", command: (*session).version, script: "-c pass", peer: "python -c pass"},
-	{name: "first_token", unit: "ms", command: (*session).firstToken, script: "first_token.py", peer: "transformers f32"},
+	{name: "group_rollout", unit: "tok/s", rows: 4 * group, copies: group, whole: true, prompt: promptSize, new: newTokens, runs: longRuns, ours: newSampling, script: "generate_transformers.py", peer: "transformers generate f32", limit: rolloutLimit},
+	{name: "start", unit: "ms", command: (*session).firstToken, script: "first_token.py", peer: "transformers f32"},
+	{name: "version", unit: "ms", command: (*session).version, script: "import_torch.py", peer: "import torch"},
 }
 
-func decode(name string, rows int) workload {
-	return workload{name: name, unit: "tok/s", rows: rows, prompt: promptSize, new: newTokens, ours: newSampling,
+// decode is sampling after the prompts are in the cache.
+func decode(name string, rows, runs int) workload {
+	return workload{name: name, unit: "tok/s", rows: rows, prompt: promptSize, new: newTokens, runs: runs, ours: newSampling,
 		script: "generate_transformers.py", peer: "transformers generate f32", limit: decodeLimit}
+}
+
+// measuredRuns are those of each side; asked, if not 0, is what the command line says.
+func (w *workload) measuredRuns(asked int) int {
+	switch {
+	case asked > 0:
+		return asked
+	case w.runs > 0:
+		return w.runs
+	}
+	return usualRuns
 }
 
 func names() []string {

@@ -1,4 +1,4 @@
-"""transformers' generate: decode speed after the first token, or prefill speed when one token is wanted."""
+"""transformers' generate: sampled tokens a second, of the whole call or after the first token; or prefill speed when one token is wanted."""
 import time
 
 from common import load, serve, spec, torch
@@ -27,6 +27,8 @@ def run(number):
             max_new_tokens=new, min_new_tokens=new, disable_compile=True, stopping_criteria=StoppingCriteriaList([clock]))
     end = time.perf_counter()
     assert out.shape[1] == prompts.shape[1] + new
+    if spec["whole"]:
+        return {"value": prompts.shape[0] * new / (end - start)}
     if new == 1:
         return {"value": prompts.numel() / (end - start)}
     return {"value": prompts.shape[0] * (new - 1) / (end - clock.first)}

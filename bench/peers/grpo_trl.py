@@ -46,7 +46,7 @@ micro = spec["peer_micro"]
 config = GRPOConfig(
     output_dir=spec["dir"], use_cpu=True, per_device_train_batch_size=micro, gradient_accumulation_steps=count // micro, num_generations=group,
     max_completion_length=spec["new"], generation_kwargs={"min_new_tokens": spec["new"]}, max_steps=spec["runs"] + 2, learning_rate=1e-6,
-    report_to=[], save_strategy="no", logging_steps=1000, bf16=False, gradient_checkpointing=False, beta=0.0, temperature=1.0, disable_tqdm=True,
+    report_to=[], save_strategy="no", logging_steps=1000, bf16=False, gradient_checkpointing=False, beta=0.0, temperature=1.0, disable_tqdm=True, shuffle_dataset=False,
     model_init_kwargs={"dtype": torch.float32})
 trainer = Trainer(model=spec["peer_model"], reward_funcs=[variety], args=config, train_dataset=Dataset.from_list(prompts), callbacks=[Gate()])
 trainer.train()
