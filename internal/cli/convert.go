@@ -44,6 +44,9 @@ func convertCommand() *cobra.Command {
 
 // modelBelow finds the model or adapter directory of a checkpoint.
 func modelBelow(path string) string {
+	if !exists(path) {
+		return path // a hub name, or a mistake
+	}
 	for _, sub := range []string{run.AdapterDir, run.ModelDir} {
 		for _, base := range []string{path, filepath.Dir(path)} {
 			if dir := filepath.Join(base, sub); exists(dir) {

@@ -25,7 +25,7 @@ type modelFlags struct {
 }
 
 func (f *modelFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.path, "model", "m", "", "model: directory, GGUF file, PEFT adapter directory, or hub name org/name")
+	cmd.Flags().StringVarP(&f.path, "model", "m", "", "model: directory, GGUF file, PEFT adapter directory, checkpoint of a run, or hub name org/name")
 	if err := cmd.MarkFlagRequired("model"); err != nil {
 		panic(err) // the flag was added above
 	}
@@ -34,7 +34,7 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 // open loads the model for what spec asks, with its tokenizer and template.
 func (f *modelFlags) open(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
 	say := func(line string) { fmt.Fprintln(os.Stderr, line) }
-	path, err := run.ResolveModel(ctx, f.path, say)
+	path, err := run.ResolveModel(ctx, modelBelow(f.path), say)
 	if err != nil {
 		return nil, nil, err
 	}
