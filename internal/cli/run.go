@@ -86,6 +86,11 @@ func printSummary(out io.Writer, s *run.Summary, ended bool) {
 		model = st.Model
 	}
 	w.Flush()
+	for _, st := range s.Stages {
+		if ended && st.Mode == "both" && len(st.Rewards) > 0 && len(st.Losses) == 0 {
+			fmt.Fprintf(out, "\n%s trained on nothing: every group was dropped (equal rewards, failed rollouts or an operator); the metrics say which\n", st.Name)
+		}
+	}
 	printEvals(out, s)
 	if model != "" {
 		fmt.Fprintf(out, "\ntalk to the model:  %s chat --model %s\n", invocation(), model)
