@@ -41,9 +41,6 @@ func hasWeights(path string) bool {
 // load takes the memory of weights, gradient and moments, and reads the weights.
 func (e *Engine) load(source *modelfile.Model) error {
 	c := e.cfg
-	if c.HeadDim%8 != 0 || c.HeadDim > 256 {
-		return fmt.Errorf("cpu: head_dim is %d; this engine computes multiples of 8 up to 256", c.HeadDim)
-	}
 	var err error
 	if e.base, err = modelLayout(c); err != nil {
 		return err

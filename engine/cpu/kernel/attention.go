@@ -9,7 +9,7 @@ import (
 // g·h … g·h+g-1 read key-value head h, g = Heads/KVHeads.
 type Attention struct {
 	Heads, KVHeads int
-	HeadDim        int     // a multiple of 8, at most 256
+	HeadDim        int
 	Scale          float32 // of the scores, usually 1/√HeadDim
 	Window         int     // a query sees itself and Window-1 tokens before it; 0: all
 }
@@ -175,8 +175,8 @@ func maskOutside(x []float32, from, to int) {
 func roundUp(n int) int { return (n + lanes - 1) &^ (lanes - 1) }
 
 func (a Attention) checkShape(what string) {
-	if a.KVHeads <= 0 || a.Heads <= 0 || a.Heads%a.KVHeads != 0 || a.HeadDim <= 0 || a.HeadDim%8 != 0 || a.HeadDim > 256 {
-		panic(fmt.Sprintf("kernel: %s: %d heads, %d key-value heads, head dimension %d (a multiple of 8 up to 256)", what, a.Heads, a.KVHeads, a.HeadDim))
+	if a.KVHeads <= 0 || a.Heads <= 0 || a.Heads%a.KVHeads != 0 || a.HeadDim <= 0 {
+		panic(fmt.Sprintf("kernel: %s: %d heads, %d key-value heads, head dimension %d", what, a.Heads, a.KVHeads, a.HeadDim))
 	}
 }
 

@@ -20,6 +20,10 @@ var attentionCases = []attentionCase{
 	{Attention{Heads: 4, KVHeads: 2, HeadDim: 24, Scale: 0.2}, []Segment{{40, 19, 1}, {0, 21, -1}, {21, 17, 1}, {60, 3, -1}}, 63},
 	{Attention{Heads: 3, KVHeads: 1, HeadDim: 64, Scale: 0.125, Window: 20}, []Segment{{0, 33, -1}, {33, 90, 0}, {123, 1, 0}}, 124},
 	{Attention{Heads: 2, KVHeads: 2, HeadDim: 40, Scale: 0.16, Window: 1}, []Segment{{0, 18, -1}}, 18},
+	{Attention{Heads: 6, KVHeads: 3, HeadDim: 1, Scale: 1}, []Segment{{0, 70, -1}, {70, 17, 0}}, 87},
+	{Attention{Heads: 4, KVHeads: 1, HeadDim: 4, Scale: 0.5, Window: 7}, []Segment{{0, 35, -1}, {35, 20, 0}}, 55},
+	{Attention{Heads: 4, KVHeads: 2, HeadDim: 18, Scale: 0.25}, []Segment{{0, 19, -1}, {19, 66, 0}}, 85},
+	{Attention{Heads: 2, KVHeads: 1, HeadDim: 300, Scale: 0.06}, []Segment{{0, 40, -1}}, 40},
 	{Attention{Heads: 1, KVHeads: 1, HeadDim: 256, Scale: 0.0625}, []Segment{{0, 20, -1}, {20, 0, 0}, {20, 2, 0}}, 22},
 }
 
