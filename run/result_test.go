@@ -124,7 +124,7 @@ func keys[V any](a, b map[string]V) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// curve is one metric over a role's steps.
+// curve is one metric over a role's steps, in a run's directory.
 func curve(t *testing.T, dir, role, name string) []float64 {
 	t.Helper()
 	var out []float64

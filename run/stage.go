@@ -173,7 +173,11 @@ func (s *stage) offline() (*dataset.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dataset.NewSource(data, sel, format, value(s.cfg.Buffer.TotalEpochs, b.TotalEpochs)), nil
+	epochs := value(s.cfg.Buffer.TotalEpochs, b.TotalEpochs)
+	if s.cfg.Buffer.TotalSteps != nil || s.cfg.Trainer.TotalSteps != nil {
+		epochs = 0 // as many as the steps need
+	}
+	return dataset.NewSource(data, sel, format, epochs), nil
 }
 
 func (s *stage) resolveDataset(name string) (string, error) {

@@ -1,0 +1,55 @@
+package run_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+func init() {
+	registry.Operators.Register("test_shuffle_rewards", "Gives every experience of a step the reward of another one.",
+		func() trinity.Operator { return trinitytest.ShuffleRewards{} })
+}
+
+// A tiny model, which demonstrations have taught to answer with either of two digits, learns from rewards alone to answer with the larger one.
+// Without learning rate, and with rewards that are not its own, it does not.
+func TestRewardsAreLearntFrom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains three models: not in -short")
+	}
+	yaml := strings.NewReplacer("WARMBATCH", "64", "WARMSTEPS", "80", "WARMSAVE", "80", "RLLR", "2e-3", "RLBATCH", "32", "RLSTEPS", "30", "RLSAVE", "30", "RLMINI", "64",
+		"WORKFLOW", "simple_workflow", "REWARDARGS", "{pattern: '<answer>(?P<answer>[0-9])</answer>'}", "REWARD", "pattern_reward").Replace(staged)
+	for _, c := range []struct {
+		name     string
+		override []string
+		learns   bool
+	}{
+		{"grpo", nil, true},
+		{"learning rate 0", []string{"stages.1.algorithm.optimizer.lr=0"}, false},
+		{"shuffled rewards", []string{"stages.1.data_processor.experience_pipeline.operators=[{name: test_shuffle_rewards}]"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, 2, yaml)
+			if _, err := p.run(t, c.override...); err != nil {
+				t.Fatal(err)
+			}
+			accuracy := curve(t, filepath.Join(p.job(), "rl"), "explorer", "rollout/accuracy/mean")
+			if len(accuracy) != 30 {
+				t.Fatalf("%d steps, want 30", len(accuracy))
+			}
+			first, last := mean(accuracy[:10]), mean(accuracy[20:])
+			t.Logf("mean accuracy of ten steps: %.3f %.3f %.3f", first, mean(accuracy[10:20]), last)
+			if c.learns && (last < 0.9 || last < first+0.15) {
+				t.Errorf("accuracy rose from %.3f to %.3f, want at least 0.9 and 0.15 more", first, last)
+			}
+			if !c.learns && last > first+0.1 {
+				t.Errorf("accuracy rose from %.3f to %.3f, and there was nothing to learn from", first, last)
+			}
+		})
+	}
+}

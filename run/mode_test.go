@@ -1,0 +1,50 @@
+package run_test
+
+import "testing"
+
+// total_steps counts however short the data are.
+func TestStepsMayPassTheDataSeveralTimes(t *testing.T) {
+	p := newProject(t, tiny, sft)
+	summary, err := p.run(t, "buffer.train_batch_size=400", "buffer.total_steps=4", "trainer.save_interval=0")
+	if err != nil || summary.Stages[0].Steps != 4 {
+		t.Errorf("%d steps, %v; want 4 of 400 demonstrations each, of 1000 in all", summary.Stages[0].Steps, err)
+	}
+}
+
+// Mode bench evaluates the base model and every checkpoint, to the numbers that the run itself had found.
+func TestBenchEvaluatesEveryCheckpoint(t *testing.T) {
+	for name, overrides := range map[string][]string{
+		"all weights": {"trainer.save_hf_checkpoint=always"},
+		"lora":        {"trainer.save_hf_checkpoint=always", "model.lora_configs=[{lora_rank: 4, lora_alpha: 8, target_modules: all-linear}]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const score = "/few/accuracy/mean@2"
+			p := newProject(t, tiny, rl)
+			if _, err := p.run(t, append(overrides, "trainer.save_interval=4", "explorer.eval_on_startup=true")...); err != nil {
+				t.Fatal(err)
+			}
+			want := curve(t, p.job(), "explorer", "eval"+score)
+			if _, err := p.run(t, append(overrides, "mode=bench", "explorer.eval_on_startup=true")...); err != nil {
+				t.Fatal(err)
+			}
+			got := curve(t, p.job(), "explorer", "bench"+score)
+			if len(got) != 3 || len(want) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
+				t.Errorf("bench found %v for steps 0, 4 and 8, the run %v", got, want)
+			}
+			if kept := curve(t, p.job(), "explorer", "eval"+score); len(kept) != 3 {
+				t.Errorf("bench left %v of the run's own evaluations", kept)
+			}
+		})
+	}
+}
+
+// A checkpoint without a model is told of.
+func TestBenchNeedsModels(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	if _, err := p.run(t, "buffer.total_steps=2", "trainer.save_hf_checkpoint=never"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.run(t, "mode=bench")
+	oneLine(t, err, "global_step_2", "save_hf_checkpoint")
+}
