@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"time"
 
 	_ "github.com/trinity-go/trinity/standard" // the engine, algorithms and workflows that a run has
 )
@@ -110,6 +111,7 @@ func bench(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer session.close()
+	start := time.Now()
 	fmt.Fprintln(os.Stderr, session.heading())
 	var rows []Row
 	for _, w := range workloads {
@@ -121,6 +123,7 @@ func bench(ctx context.Context, args []string, out io.Writer) error {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
 		rows = append(rows, row)
+		fmt.Fprintln(os.Stderr, strings.Join(row.cells(), "  "), " after", time.Since(start).Round(time.Second))
 		if set.json {
 			if err := json.NewEncoder(out).Encode(row); err != nil {
 				return err
