@@ -36,14 +36,14 @@ type stretch struct {
 	table      int // RoPE table, first position
 }
 
-// pack reuses the memory of p. tableOf says where the RoPE table for a sequence of so many tokens begins; only sequences of one table
+// pack reuses the memory of p. tableOf says where the RoPE table for an input of so many tokens begins; only sequences of one table
 // share. share false computes every sequence on its own.
 func (p *packing) pack(batch []*trinity.Experience, share bool, tableOf func(length int) int) {
 	p.tokens, p.positions, p.segments, p.head = p.tokens[:0], p.positions[:0], p.segments[:0], p.head[:0]
 	var work []stretch
 	for i, e := range batch {
 		if last := lastTrained(e.Mask); last > 0 {
-			work = append(work, stretch{experience: i, tokens: e.Tokens[:last], table: tableOf(len(e.Tokens))})
+			work = append(work, stretch{experience: i, tokens: e.Tokens[:last], table: tableOf(len(e.Tokens) - 1)})
 		}
 	}
 	if share {

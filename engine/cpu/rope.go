@@ -9,7 +9,8 @@ import (
 )
 
 // ropeTables hold cosines and sines by position. All sequences use the table at row 0, but for "dynamic" scaling, where each length over
-// the model's own has frequencies, and so a table, of its own.
+// the model's own has frequencies, and so a table, of its own. A length is that of the model's input: the last token of a sequence is only
+// predicted.
 type ropeTables struct {
 	cfg      *modelfile.Config
 	cos, sin kernel.Matrix // [positions of all tables, HeadDim/2]
@@ -27,7 +28,7 @@ func (t *ropeTables) prepare(batch []*trinity.Experience) {
 	base, missing := t.base, false
 	lengths := map[int]bool{}
 	for _, e := range batch {
-		n := len(e.Tokens)
+		n := len(e.Tokens) - 1
 		if !t.ownTable(n) {
 			base = max(base, n)
 			continue

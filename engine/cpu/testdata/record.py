@@ -52,10 +52,10 @@ def sequences():
 
 def streams(m, s, temperature):
     ids = torch.tensor([s["tokens"]])
-    z = m(input_ids=ids).logits[0].float() / temperature
+    z = m(input_ids=ids[:, :-1]).logits[0].float() / temperature  # under dynamic scaling, the input's length counts
     lp = torch.log_softmax(z, -1)
-    pick = lp[:-1].gather(1, ids[0, 1:, None])[:, 0]
-    ent = -(lp.exp() * lp).sum(-1)[:-1]
+    pick = lp.gather(1, ids[0, 1:, None])[:, 0]
+    ent = -(lp.exp() * lp).sum(-1)
     zero = torch.zeros(1)
     mask = torch.tensor(s["mask"])
     return torch.where(mask, torch.cat([zero, pick]), 0.0), torch.where(mask, torch.cat([zero, ent]), 0.0)
