@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -88,9 +87,8 @@ func convert(source, out, dtype string) error {
 	if err != nil {
 		return err
 	}
-	err = modelfile.WriteDir(out, model.Config, weights, dtype)
-	if text.Tokenizer != nil {
-		err = errors.Join(err, text.Tokenizer.WriteFiles(out))
+	if err := modelfile.WriteDir(out, model.Config, weights, dtype); err != nil || text.Tokenizer == nil {
+		return err
 	}
-	return err
+	return text.Tokenizer.WriteFiles(out)
 }

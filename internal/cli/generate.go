@@ -56,6 +56,9 @@ func (f *samplingFlags) check() error {
 	return nil
 }
 
+// maxCompletions bounds --n: the completions of a prompt are held in memory until the last one is done.
+const maxCompletions = 1 << 16
+
 func generateCommand() *cobra.Command {
 	var model modelFlags
 	var sampling samplingFlags
@@ -75,11 +78,11 @@ func generateCommand() *cobra.Command {
 			if err := sampling.check(); err != nil {
 				return err
 			}
-			if n < 1 {
-				return fmt.Errorf("--n is %d: want at least 1", n)
+			if n < 1 || n > maxCompletions {
+				return fmt.Errorf("--n is %d: want 1 to %d", n, maxCompletions)
 			}
 			sampling.params.N = n
-			_, sampler, err := model.open(cmd.Context(), trinity.EngineSpec{Sample: true, MaxSequences: n})
+			_, sampler, err := model.open(cmd.Context(), trinity.EngineSpec{Sample: true, MaxSequences: min(n, 32)})
 			if err != nil {
 				return err
 			}
@@ -140,7 +143,9 @@ func printCompletions(w io.Writer, prompt []int32, out []trinity.Completion, dec
 			continue
 		}
 		line := completion{PromptTokens: prompt, Tokens: c.Tokens, Logprobs: c.Logprobs, Text: text, FinishReason: c.FinishReason}
-		if err := json.NewEncoder(w).Encode(line); err != nil {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(line); err != nil {
 			return err
 		}
 	}

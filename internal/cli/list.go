@@ -16,8 +16,10 @@ func listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [KIND]",
 		Short: "List the plug-ins that are built in",
-		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("got %d arguments, want at most 1: trinity %s", len(args), cmd.Use)
+			}
 			kinds := registry.Kinds()
 			if len(args) == 1 {
 				if _, err := catalog(args[0]); err != nil {

@@ -10,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/modelfile"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/run"
 )
@@ -21,6 +23,7 @@ import (
 // modelFlags are the flags of commands that open a model.
 type modelFlags struct {
 	path string
+	base string // of the opened model: without the adapter
 	text *run.Text
 }
 
@@ -47,6 +50,7 @@ func (f *modelFlags) open(ctx context.Context, spec trinity.EngineSpec) (trinity
 			return nil, nil, fmt.Errorf("base model of adapter %s: %w", path, err)
 		}
 	}
+	f.base = spec.ModelPath
 	if f.text, err = run.OpenText(spec.ModelPath, run.TextOptions{}); err != nil {
 		return nil, nil, err
 	}
@@ -58,6 +62,15 @@ func (f *modelFlags) open(ctx context.Context, spec trinity.EngineSpec) (trinity
 		return nil, nil, err
 	}
 	return opener.OpenEngine(ctx, spec)
+}
+
+// longest is the number of tokens of the longest sequence that the opened model was made for.
+func (f *modelFlags) longest() (int, error) {
+	m, err := modelfile.Open(f.base)
+	if err != nil {
+		return 0, err
+	}
+	return m.Config.MaxPositions, m.Close()
 }
 
 // adapterBase returns the base model that a PEFT adapter directory names.
@@ -153,6 +166,9 @@ func eachLine(r io.Reader, name string, do func(in *input) error) error {
 
 // decodeLine reads one JSON object; its errors speak of keys.
 func decodeLine(line []byte, in *input) error {
+	if !utf8.Valid(line) {
+		return errors.New("the line is not UTF-8")
+	}
 	err := json.Unmarshal(line, in)
 	var typed *json.UnmarshalTypeError
 	switch {

@@ -99,7 +99,7 @@ func wantArgs(n int) cobra.PositionalArgs {
 func wantRequired(cmd *cobra.Command, _ []string) error {
 	var err error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; required && !f.Changed && err == nil {
+		if _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; required && f.Value.String() == "" && err == nil {
 			err = fmt.Errorf("--%s is not given: trinity %s", f.Name, cmd.Use)
 		}
 	})

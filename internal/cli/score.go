@@ -33,11 +33,19 @@ func scoreCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			defer engine.Close()
+			longest, err := model.longest()
+			if err != nil {
+				return err
+			}
 			out := json.NewEncoder(cmd.OutOrStdout()) // a line at a time, for programs that ask and wait
-			err = eachInput(cmd, file, func(in *input) error {
+			return eachInput(cmd, file, func(in *input) error {
 				tokens, err := in.tokens(model.text, false)
 				if err != nil {
 					return err
+				}
+				if len(tokens) > longest {
+					return fmt.Errorf("%d tokens: the model reads at most %d (max_position_embeddings)", len(tokens), longest)
 				}
 				line, err := score(cmd, engine, tokens)
 				if err != nil {
@@ -45,7 +53,6 @@ func scoreCommand() *cobra.Command {
 				}
 				return out.Encode(line)
 			})
-			return errors.Join(err, engine.Close())
 		},
 	}
 	model.add(cmd)
