@@ -1,0 +1,31 @@
+package doctest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// TestLinks wants the files that documents link to, within the repository, to be there.
+func TestLinks(t *testing.T) {
+	root := repository(t)
+	for _, path := range append(documents(t, root), filepath.Join(root, "AGENTS.md"), filepath.Join(root, "CHANGELOG.md")) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			target, _, _ := strings.Cut(m[1], "#")
+			if target == "" || strings.Contains(target, "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), target)); err != nil {
+				t.Errorf("%s links to %s, which is not there", path, m[1])
+			}
+		}
+	}
+}
