@@ -1,0 +1,187 @@
+package examples
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/run"
+	_ "github.com/trinity-go/trinity/standard"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+func init() {
+	registry.Operators.Register("test_shuffle_rewards", "Gives every experience of a step the reward of another one.",
+		func() trinity.Operator { return trinitytest.ShuffleRewards{} })
+}
+
+// heavy is set to run what takes many minutes.
+func heavy(t *testing.T) {
+	t.Helper()
+	if os.Getenv("TRINITY_HEAVY") == "" {
+		t.Skip("takes many minutes: set TRINITY_HEAVY=1")
+	}
+}
+
+// smolLM2 is the path of SmolLM2-135M-Instruct as a GGUF file.
+func smolLM2(t *testing.T) string {
+	t.Helper()
+	heavy(t)
+	path := os.Getenv("TRINITY_SMOLLM2_GGUF")
+	if path == "" {
+		t.Skip("needs SmolLM2-135M-Instruct: set TRINITY_SMOLLM2_GGUF to the GGUF file")
+	}
+	return path
+}
+
+// runExample runs an example to its end, in a directory of its own, and returns its metrics. Paths in examples are relative to the
+// repository's root.
+func runExample(t *testing.T, path string, overrides ...string) []trinity.Record {
+	t.Helper()
+	t.Chdir("..")
+	dir := t.TempDir()
+	cfg, err := config.Load(filepath.Join("examples", path), config.Options{Overrides: append(overrides, "checkpoint_root_dir="+dir, "monitor.monitor_type=jsonl")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Run(t.Context(), cfg, run.Options{Stop: t.Context(), Say: func(s string) { t.Log(s) }}); err != nil {
+		t.Fatal(err)
+	}
+	var all []trinity.Record
+	err = filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err == nil && filepath.Base(path) == "metrics.jsonl" {
+			all = append(all, records(t, path)...)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// records reads a metrics file.
+func records(t *testing.T, path string) []trinity.Record {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []trinity.Record
+	for line := range strings.Lines(string(data)) {
+		var r trinity.Record
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%s: %v in %q", path, err, line)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// curve is one metric over the steps that have it.
+func curve(records []trinity.Record, name string) []float64 {
+	var out []float64
+	for _, r := range records {
+		if v, ok := r.Metrics[name]; ok {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
+
+// ends are the mean rollout accuracy of the first and of the last ten steps.
+func ends(t *testing.T, records []trinity.Record) (first, last float64) {
+	t.Helper()
+	accuracy := curve(records, "rollout/accuracy/mean")
+	if len(accuracy) < 20 {
+		t.Fatalf("%d steps have an accuracy, want at least 20", len(accuracy))
+	}
+	var tens []string
+	for i := 0; i+10 <= len(accuracy); i += 10 {
+		tens = append(tens, fmt.Sprintf("%.3f", mean(accuracy[i:i+10])))
+	}
+	t.Logf("mean accuracy of ten steps: %s", strings.Join(tens, " "))
+	return mean(accuracy[:10]), mean(accuracy[len(accuracy)-10:])
+}
+
+const quickstart = "quickstart/quickstart.yaml"
+
+// The quickstart learns to add: seed 0 always, other seeds when there is time.
+func TestQuickstartLearns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes: not in -short")
+	}
+	for seed := range 3 {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			if seed > 0 {
+				heavy(t)
+			}
+			first, last := ends(t, runExample(t, quickstart, fmt.Sprint("seed=", seed)))
+			if last < 0.70 || last < first+0.30 {
+				t.Errorf("accuracy rose from %.3f to %.3f, want at least 0.70 and 0.30 more", first, last)
+			}
+		})
+	}
+}
+
+// Without learning rate, or with rewards that are not its own, the quickstart's model does not improve.
+func TestQuickstartControls(t *testing.T) {
+	heavy(t)
+	for name, override := range map[string]string{
+		"learning rate 0":  "stages.1.algorithm.optimizer.lr=0",
+		"shuffled rewards": "stages.1.data_processor.experience_pipeline.operators=[{name: test_shuffle_rewards}]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if first, last := ends(t, runExample(t, quickstart, override)); last > first+0.1 {
+				t.Errorf("accuracy rose from %.3f to %.3f, and there was nothing to learn from", first, last)
+			}
+		})
+	}
+}
+
+// SmolLM2 learns one-digit sums within 16 steps, with an adapter and with all weights.
+func TestArithmeticOfSmolLM2(t *testing.T) {
+	model := smolLM2(t)
+	for name, overrides := range map[string][]string{
+		"lora":        nil,
+		"all weights": {"model.lora_configs=[]", "algorithm.optimizer.lr=1e-5"},
+	} {
+		for seed := range 3 {
+			t.Run(fmt.Sprint(name, " seed ", seed), func(t *testing.T) {
+				records := runExample(t, "grpo_arithmetic_smollm2/arithmetic.yaml",
+					append(overrides, "model.model_path="+model, fmt.Sprint("seed=", seed))...)
+				start, trained := curve(records, "rollout/accuracy/mean")[0], curve(records, "eval/trained/accuracy/mean@4")
+				t.Logf("accuracy %.3f at step 1, %.3f after 16, held out %.3f", start, trained, curve(records, "eval/held_out/accuracy/mean@8"))
+				if start > 0.5 || trained[len(trained)-1] < 0.9 {
+					t.Errorf("accuracy rose from %.3f to %.3f, want at least 0.9", start, trained)
+				}
+			})
+		}
+	}
+}
+
+// SmolLM2 learns to reply with valid JSON in 12 steps.
+func TestJSONOfSmolLM2(t *testing.T) {
+	records := runExample(t, "grpo_json_smollm2/json.yaml", "model.model_path="+smolLM2(t))
+	const score = 0.5 // of a valid object
+	start, valid := curve(records, "rollout/format_score/mean")[0]/score, curve(records, "eval/trained/format_score/mean@4")
+	end := valid[len(valid)-1] / score
+	t.Logf("valid JSON: %.3f at step 1, %.3f at the end", start, end)
+	if start > 0.5 || end < 0.9 {
+		t.Errorf("valid JSON rose from %.3f to %.3f, want at least 0.9", start, end)
+	}
+}
