@@ -23,14 +23,15 @@ func TestRewardsAreLearntFrom(t *testing.T) {
 	}
 	yaml := strings.NewReplacer("WARMBATCH", "64", "WARMSTEPS", "80", "WARMSAVE", "80", "RLLR", "2e-3", "RLBATCH", "32", "RLSTEPS", "30", "RLSAVE", "30", "RLMINI", "64",
 		"WORKFLOW", "simple_workflow", "REWARDARGS", "{pattern: '<answer>(?P<answer>[0-9])</answer>'}", "REWARD", "pattern_reward").Replace(staged)
+	const short = "stages.1.buffer.total_steps=20"
 	for _, c := range []struct {
 		name     string
 		override []string
 		learns   bool
 	}{
 		{"grpo", nil, true},
-		{"learning rate 0", []string{"stages.1.algorithm.optimizer.lr=0"}, false},
-		{"shuffled rewards", []string{"stages.1.data_processor.experience_pipeline.operators=[{name: test_shuffle_rewards}]"}, false},
+		{"learning rate 0", []string{short, "stages.1.algorithm.optimizer.lr=0"}, false},
+		{"shuffled rewards", []string{short, "stages.1.data_processor.experience_pipeline.operators=[{name: test_shuffle_rewards}]"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -39,11 +40,10 @@ func TestRewardsAreLearntFrom(t *testing.T) {
 				t.Fatal(err)
 			}
 			accuracy := curve(t, filepath.Join(p.job(), "rl"), "explorer", "rollout/accuracy/mean")
-			if len(accuracy) != 30 {
-				t.Fatalf("%d steps, want 30", len(accuracy))
+			if len(accuracy) < 20 {
+				t.Fatalf("%d steps, want at least 20", len(accuracy))
 			}
-			first, last := mean(accuracy[:10]), mean(accuracy[20:])
-			t.Logf("mean accuracy of ten steps: %.3f %.3f %.3f", first, mean(accuracy[10:20]), last)
+			first, last := mean(accuracy[:10]), mean(accuracy[len(accuracy)-10:])
 			if c.learns && (last < 0.9 || last < first+0.15) {
 				t.Errorf("accuracy rose from %.3f to %.3f, want at least 0.9 and 0.15 more", first, last)
 			}
