@@ -1,0 +1,65 @@
+package explorer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/buffer"
+)
+
+// recording makes an explorer that evaluates after steps 2 and 4 and notes its records; the record of an evaluation fails while broken is set.
+func recording(t *testing.T, q *buffer.Queue, broken error) (*Explorer, *[]string) {
+	t.Helper()
+	records := &[]string{}
+	e := newExplorer(t, q, 4)
+	e.EvalInterval = 2
+	e.EvalTasksets[0].Template.Taskset = "eval"
+	e.Log = func(_ context.Context, step int64, m trinity.Metrics) error {
+		score, evaluated := m["eval/eval/accuracy/mean@4"]
+		if evaluated && broken != nil {
+			return broken
+		}
+		*records = append(*records, fmt.Sprint(step, " reward ", m["rollout/reward/mean"], " evaluation ", score))
+		return nil
+	}
+	return e, records
+}
+
+// The state that a delivery carries owes the evaluation that follows it, until that is done.
+func TestAnEvaluationIsOwedUntilItIsRecorded(t *testing.T) {
+	whole := buffer.NewQueue(100)
+	e, want := recording(t, whole, nil)
+	if err := e.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	q := buffer.NewQueue(100)
+	killed := errors.New("killed")
+	e, got := recording(t, q, killed)
+	if err := e.Run(t.Context()); !errors.Is(err, killed) {
+		t.Fatalf("got %v", err)
+	}
+	cut, _ := q.State()
+	second, rest := recording(t, q, nil)
+	if err := second.Restore(cut.Cursor); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := append(*got, *rest...); fmt.Sprint(got) != fmt.Sprint(*want) || len(got) != 4 {
+		t.Errorf("the killed run recorded\n%v\nthe whole one\n%v", got, *want)
+	}
+
+	end, _ := q.State()
+	third, again := recording(t, buffer.NewQueue(100), nil)
+	if err := third.Restore(end.Cursor); err != nil {
+		t.Fatal(err)
+	}
+	if err := third.Run(t.Context()); err != nil || len(*again) != 0 {
+		t.Errorf("a run that was complete recorded %v, %v", *again, err)
+	}
+}
