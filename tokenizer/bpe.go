@@ -10,7 +10,8 @@ import (
 // <0xNN> tokens for those the vocabulary lacks (SentencePiece with byte fallback).
 type bpe struct {
 	byteLevel bool
-	byteIDs   [256]int32       // byte-level: the token of a byte; else its <0xNN> token; -1 where there is none
+	byBytes   bool             // byte-level, and each byte has a token or is dropped
+	byteIDs   [256]int32       // byBytes: the token of a byte; else its <0xNN> token; -1 where there is none
 	vocab     map[string]int32 // tokens as the file writes them
 	whole     map[string]int32 // words that are taken whole before any merge; nil unless ignore_merges
 	merges    map[pair]merge
@@ -41,32 +42,33 @@ func newBPE(d *modelDefinition, byteLevel bool) (*bpe, error) {
 		}
 		m.unk = id
 	}
-	if err := m.findBytes(); err != nil {
-		return nil, err
-	}
+	m.findBytes()
 	if d.IgnoreMerges {
 		m.whole = m.wholeWords()
 	}
 	return m, m.addMerges(d.Merges)
 }
 
-// findBytes fills byteIDs.
-func (m *bpe) findBytes() error {
+// findBytes fills byteIDs. Where a byte of the byte alphabet has no token, byte_fallback and unk_token apply to the code
+// point that stands for it.
+func (m *bpe) findBytes() {
+	missing := m.takeByteIDs(func(b int) string { return string(byteToRune[b]) })
+	if m.byBytes = m.byteLevel && (missing == 0 || !m.fallback && m.unk < 0); !m.byBytes {
+		m.takeByteIDs(func(b int) string { return fmt.Sprintf("<0x%02X>", b) })
+	}
+}
+
+// takeByteIDs looks the tokens of all bytes up and counts those that the vocabulary does not have.
+func (m *bpe) takeByteIDs(name func(b int) string) (missing int) {
 	for b := range 256 {
-		name := fmt.Sprintf("<0x%02X>", b)
-		if m.byteLevel {
-			name = string(byteToRune[b])
-		}
-		id, ok := m.vocab[name]
+		id, ok := m.vocab[name(b)]
 		if !ok {
 			id = -1
-			if m.byteLevel && (m.fallback || m.unk >= 0) {
-				return fmt.Errorf("model.vocab has no token for byte %#02x: byte_fallback and unk_token are supported beside ByteLevel only where every byte has one", b)
-			}
+			missing++
 		}
 		m.byteIDs[b] = id
 	}
-	return nil
+	return missing
 }
 
 // wholeWords is the vocabulary keyed by the text that pre-tokenizing leaves.
@@ -124,13 +126,16 @@ func (m *bpe) encode(dst []int32, word string) []int32 {
 
 // symbols appends the tokens of the word before any merge.
 func (m *bpe) symbols(dst []int32, word string) []int32 {
-	if m.byteLevel {
+	if m.byBytes {
 		for i := range len(word) {
 			if id := m.byteIDs[word[i]]; id >= 0 {
 				dst = append(dst, id)
 			}
 		}
 		return dst
+	}
+	if m.byteLevel {
+		word = alphabetOf(word)
 	}
 	unknown := false // an unk token is owed; it follows the byte tokens, as in the reference
 	for i, n := 0, 0; i < len(word); i += n {

@@ -70,6 +70,26 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// As the tokenizers library does it: what byte-level vocabularies trained without the whole alphabet lack.
+func TestBytesWithoutToken(t *testing.T) {
+	for options, want := range map[string][]int32{
+		``:                                      {2, 1, 2},
+		`,"unk_token":"?"`:                      {2, 5, 5, 1, 5, 5, 2},
+		`,"unk_token":"?","fuse_unk":true`:      {2, 5, 1, 5, 2},
+		`,"byte_fallback":true`:                 {2, 6, 7, 1, 2},
+		`,"byte_fallback":true,"unk_token":"?"`: {2, 6, 7, 5, 1, 5, 5, 2},
+	} {
+		text := strings.Replace(small, `"ab":2}`, `"ab":2,"?":5,"<0xC3>":6,"<0x83>":7}`+options, 1)
+		tok, err := Load(directory(t, map[string]string{definitionFile: text}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tok.Encode("abéb cab", false); !slices.Equal(got, want) {
+			t.Errorf("%s: ids %v, expected %v", options, got, want)
+		}
+	}
+}
+
 func TestLookups(t *testing.T) {
 	tok, err := parse(map[string][]byte{definitionFile: []byte(small)})
 	if err != nil {
@@ -105,7 +125,6 @@ func TestUnsupported(t *testing.T) {
 		`model.dropout is 0.1`:                          {`"BPE"`, `"BPE","dropout":0.1`},
 		`model.end_of_word_suffix is "</w>"`:            {`"BPE"`, `"BPE","end_of_word_suffix":"</w>"`},
 		`model.unk_token "?" is not in model.vocab`:     {`"BPE"`, `"BPE","unk_token":"?"`},
-		`has no token for byte`:                         {`"BPE"`, `"BPE","byte_fallback":true`},
 		`merges[0] is "ab"`:                             {`"a b"`, `"ab"`},
 		`merges[0] has 3 tokens`:                        {`"a b"`, `["a","b","c"]`},
 		`model.merges[0]: "a", "c" or "ac" is not in`:   {`"a b"`, `["a","c"]`},

@@ -52,7 +52,7 @@ func compile(text, where string) (pattern, error) {
 	return pattern{regexp: re}, nil
 }
 
-// find appends the matches in s that are not empty, in order.
+// find appends the matches in s, in order. An empty one cuts the text, but not where another match has just ended.
 func (p pattern) find(dst []span, s string) []span {
 	switch {
 	case p.literal != "":
@@ -73,9 +73,11 @@ func (p pattern) find(dst []span, s string) []span {
 	default:
 		// Without a time or stack limit the search has no way to fail.
 		found, _ := p.regexp.FindAllStringIndex(s, -1)
+		end := -1
 		for _, m := range found {
-			if m[0] < m[1] {
+			if m[0] < m[1] || m[0] != end {
 				dst = append(dst, span{m[0], m[1], true})
+				end = m[1]
 			}
 		}
 	}

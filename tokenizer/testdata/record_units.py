@@ -16,7 +16,7 @@ CODE_POINTS = [c for c in range(1, 0x110000) if not 0xD800 <= c < 0xE000]
 def splits():
     out = []
     for text in ["a--b-c--", "--a", "-", "abc", "-a-", "a1b22c  d"]:
-        for kind, pattern in ("String", "-"), ("String", "--"), ("Regex", "-+"), ("Regex", r"[0-9]|\s+(?!\S)|\s+"):
+        for kind, pattern in ("String", "-"), ("String", "--"), ("Regex", "-+"), ("Regex", r"[0-9]|\s+(?!\S)|\s+"), ("Regex", r"(?<=[a-z])(?=-)|b"), ("Regex", "-*"):
             for behavior in "removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous":
                 for invert in False, True:
                     split = pre_tokenizers.Split(Regex(pattern) if kind == "Regex" else pattern, behavior, invert)
