@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
@@ -13,6 +15,15 @@ type limits struct {
 	GFLOPs  float64 `json:"gflops"` // f32 multiply-adds, counted as two, of all cores: the best product of our kernels
 	GBps    float64 `json:"gbps"`   // read from memory by all cores
 	Kernels string  `json:"kernels"`
+}
+
+// sayLimits writes what [measureLimits] finds as JSON.
+func sayLimits(out io.Writer) error {
+	l, err := measureLimits()
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(l)
 }
 
 // measureLimits times products that stay in the caches, and reads of an array that does not. The best time counts.

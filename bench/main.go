@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	_ "github.com/trinity-go/trinity/standard" // the engine, algorithms and workflows that a run has
@@ -34,7 +35,10 @@ func main() {
 	if len(os.Args) == 3 && os.Args[1] == "child" {
 		exit(child(os.Args[2]))
 	}
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	if len(os.Args) == 2 && os.Args[1] == "limits" {
+		exit(sayLimits(os.Stdout))
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	exit(bench(ctx, os.Args[1:], os.Stdout))
 }

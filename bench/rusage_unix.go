@@ -8,13 +8,15 @@ import (
 	"syscall"
 )
 
-// peakOf is the most memory that a process that has ended held, in bytes.
+// peakOf is the most memory that a process that has ended held, in bytes. 0 is unknown: on Linux the figure is never
+// below the peak of the process that started it.
 func peakOf(s *os.ProcessState) int64 {
 	u, ok := s.SysUsage().(*syscall.Rusage)
-	switch {
-	case !ok:
+	var own syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); !ok || err != nil || u.Maxrss <= own.Maxrss {
 		return 0
-	case runtime.GOOS == "darwin":
+	}
+	if runtime.GOOS == "darwin" {
 		return int64(u.Maxrss)
 	}
 	return int64(u.Maxrss) << 10

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -80,9 +81,17 @@ func (s *session) build(ctx context.Context) error {
 	return nil
 }
 
-func (s *session) measureLimits(context.Context) (err error) {
-	s.limits, err = measureLimits()
-	return err
+// measureLimits does so in a process of its own: a process that is started inherits the peak memory of the one that starts it.
+func (s *session) measureLimits(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, self, "limits").Output()
+	if err != nil {
+		return fmt.Errorf("measuring the limits of the machine: %w", err)
+	}
+	return json.Unmarshal(out, &s.limits)
 }
 
 func (s *session) version() []string { return []string{s.trinity, "version"} }
