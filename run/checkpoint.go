@@ -59,7 +59,12 @@ func (c *checkpoints) save(state runState, pending []*trinity.Experience, write 
 	if err != nil {
 		return err
 	}
-	if err := durable.WriteFile(filepath.Join(c.dir, latestFile), []byte(strconv.FormatInt(state.Step, 10))); err != nil {
+	return c.settle(state.Step)
+}
+
+// settle names the newest checkpoint and removes those that are too old.
+func (c *checkpoints) settle(newest int64) error {
+	if err := durable.WriteFile(filepath.Join(c.dir, latestFile), []byte(strconv.FormatInt(newest, 10))); err != nil {
 		return err
 	}
 	return c.prune()
@@ -89,8 +94,8 @@ func (c *checkpoints) path(step int64) string {
 	return filepath.Join(c.dir, stepPrefix+strconv.FormatInt(step, 10))
 }
 
-// latest returns the newest checkpoint's state, directory and pending experiences; ok is false when there is none. What a killed run left half
-// written is removed.
+// latest returns the newest checkpoint's state, directory and pending experiences; ok is false when there is none. What a killed run left undone
+// is removed, or done.
 func (c *checkpoints) latest() (state runState, dir string, pending []*trinity.Experience, ok bool, err error) {
 	if err := durable.RemoveLeftovers(c.dir); err != nil {
 		return state, "", nil, false, err
@@ -99,7 +104,11 @@ func (c *checkpoints) latest() (state runState, dir string, pending []*trinity.E
 	if err != nil || len(steps) == 0 {
 		return state, "", nil, false, err
 	}
-	dir = c.path(steps[len(steps)-1])
+	newest := steps[len(steps)-1]
+	if err := c.settle(newest); err != nil {
+		return state, "", nil, false, err
+	}
+	dir = c.path(newest)
 	data, err := os.ReadFile(filepath.Join(dir, stateFile))
 	if err != nil {
 		return state, "", nil, false, err

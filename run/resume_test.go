@@ -80,7 +80,7 @@ func TestInterruptedRunsGoOn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			whole := newProject(t, tiny, rl)
-			overrides := append(fields(c.overrides), "trainer.save_interval=0")
+			overrides := append(fields(c.overrides), "trainer.save_interval=0", "buffer.total_steps=24")
 			whole.start(t, nil, overrides...).finish(t)
 
 			stopped := whole.copyOf(t)
