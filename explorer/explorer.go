@@ -30,8 +30,9 @@ type Explorer struct {
 	EvalInterval  int64 // steps; 0 means never
 	EvalOnStartup bool
 
-	step int64
-	owed trinity.Metrics // of the last delivered step, whose evaluation a killed run may not have ended
+	step        int64
+	failedSteps int             // in a row
+	owed        trinity.Metrics // of the last delivered step, whose evaluation a killed run may not have ended
 }
 
 // Restore takes up the state that a delivery carried.
@@ -132,8 +133,11 @@ func (e *Explorer) explore(ctx context.Context, step int64) error {
 	return e.deliver(ctx, step, groups, nil)
 }
 
-// warn tells of every rollout that failed. That all of a step fail is an error: something is wrong with the workflow or what it depends on,
-// and the run would go on without learning anything.
+// maxFailedSteps in a row, without one rollout that ended well, end the run: something is wrong with the workflow or what it depends on, and
+// nothing would be learned.
+const maxFailedSteps = 3
+
+// warn tells of every rollout that failed.
 func (e *Explorer) warn(outcomes []*outcome) error {
 	failed, ended := 0, 0
 	var first error
@@ -146,10 +150,14 @@ func (e *Explorer) warn(outcomes []*outcome) error {
 		ended += len(o.elapsed)
 	}
 	if first == nil || ended > 0 {
+		e.failedSteps = 0
+		return nil
+	}
+	if e.failedSteps++; e.failedSteps < maxFailedSteps {
 		return nil
 	}
 	line, _, _ := strings.Cut(first.Error(), "\n") // a panic's stack is in the log of failed rollouts
-	return fmt.Errorf("all %d rollouts failed; the first: %s", failed, line)
+	return fmt.Errorf("all %d rollouts of this step and of the %d before failed; the first: %s", failed, maxFailedSteps-1, line)
 }
 
 func (e *Explorer) evaluatesAfter(step int64) bool {

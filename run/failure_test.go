@@ -72,11 +72,11 @@ func TestFailedRolloutsAreAbsent(t *testing.T) {
 	}
 }
 
-// A step of which every rollout failed says so: something is wrong with the workflow, not with a task.
-func TestAStepWithoutAnyRolloutEndsTheRun(t *testing.T) {
+// Steps of which every rollout failed say so: something is wrong with the workflow, not with a task.
+func TestStepsWithoutAnyRolloutEndTheRun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	_, err := p.run(t, "buffer.explorer_input.taskset.default_workflow_type=test_troubled", "buffer.explorer_input.taskset.workflow_args={trouble: all}")
-	oneLine(t, err, "explorer step 1", "all 12 rollouts failed", "a broken tool")
+	oneLine(t, err, "explorer step 3", "all 12 rollouts of this step and of the 2 before failed", "a broken tool")
 }
 
 // When every group is filtered out the steps are empty, and nobody waits for anybody.
