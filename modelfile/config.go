@@ -1,7 +1,6 @@
 package modelfile
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -135,5 +134,5 @@ func (c *Config) check() error {
 	if c.RopeScaling != nil {
 		errs = append(errs, c.RopeScaling.check(c.HeadDim))
 	}
-	return errors.Join(errs...)
+	return together(errs)
 }

@@ -2,9 +2,11 @@ package modelfile
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // object reads typed values out of a decoded JSON object; null counts as missing. Errors collect in errs.
@@ -16,6 +18,20 @@ type object struct {
 
 func (o *object) fail(format string, args ...any) {
 	o.errs = append(o.errs, fmt.Errorf(o.path+format, args...))
+}
+
+// together is one error of one line; nil if errs are.
+func together(errs []error) error {
+	var texts []string
+	for _, err := range errs {
+		if err != nil {
+			texts = append(texts, err.Error())
+		}
+	}
+	if texts == nil {
+		return nil
+	}
+	return errors.New(strings.Join(texts, "; "))
 }
 
 func (o *object) integer(key string, missing int) int {

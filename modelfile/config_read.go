@@ -78,7 +78,7 @@ func ParseConfig(text []byte) (*Config, error) {
 	if len(o.errs) == 0 {
 		o.errs = append(o.errs, c.check())
 	}
-	return c, errors.Join(o.errs...)
+	return c, together(o.errs)
 }
 
 func (c *Config) readSizes(o *object, fam family) {
@@ -209,7 +209,7 @@ func (c *Config) addGeneration(text []byte) error {
 		c.PAD = o.tokens("pad_token_id")
 	}
 	c.RawGeneration = raw
-	return errors.Join(o.errs...)
+	return together(o.errs)
 }
 
 func decodeObject(text []byte) (map[string]any, error) {

@@ -111,6 +111,7 @@ func TestConfigRefuses(t *testing.T) {
 		`{"architectures":["LlamaForSequenceClassification"]}`:        "expected [LlamaForCausalLM]",
 		`{"hidden_size":-1}`:                                          "hidden_size is -1",
 		`{"hidden_size":null}`:                                        "hidden_size is 0",
+		`{"vocab_size":0,"rms_norm_eps":7}`:                           "vocab_size is 0; expected 1 to 16777216; rms_norm_eps is 7",
 		`{"num_hidden_layers":1000000000}`:                            "num_hidden_layers is 1000000000",
 		`{"num_key_value_heads":3}`:                                   "no multiple",
 		`{"head_dim":63}`:                                             "even",
@@ -129,8 +130,8 @@ func TestConfigRefuses(t *testing.T) {
 		`{"model_type":"qwen3","num_key_value_heads":4,"use_sliding_window":true,"layer_types":["full"]}`:              "layer_types[0]",
 		`{"model_type":"qwen3","num_key_value_heads":4,"use_sliding_window":true,"layer_types":["sliding_attention"]}`: "layer_types has 1 entries; expected 2",
 	} {
-		if _, err := ParseConfig(changed(t, change)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want one about %q", change, err, want)
+		if _, err := ParseConfig(changed(t, change)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want one line about %q", change, err, want)
 		}
 	}
 	for _, text := range []string{"", "[]", "null", "{", llamaText + "x"} {

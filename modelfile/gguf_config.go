@@ -1,7 +1,6 @@
 package modelfile
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -77,7 +76,7 @@ func readGGUFMetadata(file *gguf.File) (*Config, *Vocabulary, error) {
 	architecture, _ := optional[string](m, "general.architecture")
 	fam, err := familyOf(architecture)
 	if err != nil {
-		return nil, nil, errors.Join(append(m.errs, fmt.Errorf("general.architecture: %w", err))...)
+		return nil, nil, together(append(m.errs, fmt.Errorf("general.architecture: %w", err)))
 	}
 	vocabulary := m.vocabulary()
 	c := &Config{Architecture: architecture, QKNorm: fam.qkNorm, InitializerRange: 0.02}
@@ -96,7 +95,7 @@ func readGGUFMetadata(file *gguf.File) (*Config, *Vocabulary, error) {
 	if vocabulary != nil {
 		c.BOS, c.EOS, c.PAD = ids(vocabulary.BOS), ids(vocabulary.EOS), ids(vocabulary.PAD)
 	}
-	return c, vocabulary, errors.Join(m.errs...)
+	return c, vocabulary, together(m.errs)
 }
 
 func ids(id int32) []int32 {

@@ -2,7 +2,6 @@ package modelfile
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -36,7 +35,7 @@ func readAdapterConfig(path string) (*LoRA, error) {
 		RSLoRA: o.flag("use_rslora", false), Dropout: o.number("lora_dropout", 0), TargetModules: o.targetModules(),
 	}
 	o.refuseAdapter()
-	if err := errors.Join(o.errs...); err != nil {
+	if err := together(o.errs); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return l, nil

@@ -1,7 +1,6 @@
 package modelfile
 
 import (
-	"errors"
 	"fmt"
 	"math"
 )
@@ -125,5 +124,5 @@ func (s *RopeScaling) check(headDim int) error {
 	default:
 		demand(false, "type %q is not known; known are default, linear, dynamic, llama3, yarn", s.Type)
 	}
-	return errors.Join(errs...)
+	return together(errs)
 }

@@ -124,6 +124,8 @@ func TestRefusesDamagedFiles(t *testing.T) {
 		"long string":       {header(3, 0, 1).put(uint64(1 << 50)).put(make([]byte, 20)), "more bytes"},
 		"long array":        {header(3, 0, 1).put("k", uint32(typeArray), uint32(typeU8), uint64(1<<50)), "metadata k"},
 		"deep arrays":       {header(3, 0, 1).put("k", uint32(typeArray)).put(deep(9)), "nested"},
+		"unreadable key":    {header(3, 0, 1).put("k\n\x01", uint32(typeU8), uint8(1)), `"k\n\x01"… is not text`},
+		"unreadable name":   {header(3, 1, 0).put("t\xff", uint32(1), uint64(1), f32, uint64(0)).put(make([]byte, 64)), "tensor name"},
 		"unknown value":     {header(3, 0, 1).put("k", uint32(77), uint64(0)), "value type 77"},
 		"repeated key":      {header(3, 0, 2).put("k", uint32(typeU8), uint8(1), "k", uint32(typeU8), uint8(1)), "twice"},
 		"alignment 0":       {header(3, 0, 1).put("general.alignment", uint32(typeU32), uint32(0)), "power of two"},

@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // reader takes values off the front of the file; after the first error it returns zeros.
@@ -45,6 +48,19 @@ func (r *reader) u64() uint64 {
 }
 
 func (r *reader) str() string { return string(r.take(r.u64())) }
+
+// maxName is the longest name accepted, in bytes; the format's limit on keys.
+const maxName = 1<<16 - 1
+
+// name reads the name of a key or tensor, which errors repeat: it must be readable.
+func (r *reader) name(what string) string {
+	name := r.str()
+	unreadable := func(c rune) bool { return !unicode.IsPrint(c) }
+	if r.err == nil && (len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unreadable)) {
+		r.fail("%s %.40q… is not text: the file is damaged", what, name)
+	}
+	return name
+}
 
 // bounded is count if that many items of at least size bytes can still follow, else 0 and an error.
 func (r *reader) bounded(count, size uint64, what string) int {

@@ -101,12 +101,13 @@ func parse(path string, file []byte) (*File, error) {
 
 func (f *File) readMetadata(r *reader, pairs uint64) {
 	for range r.bounded(pairs, 8+4+1, "metadata entries") {
-		key := r.str()
+		key := r.name("metadata key")
+		if r.err != nil {
+			return
+		}
 		value := r.value(r.u32(), 0)
 		if r.err != nil {
-			if key != "" {
-				r.err = fmt.Errorf("metadata %s: %w", key, r.err)
-			}
+			r.err = fmt.Errorf("metadata %s: %w", key, r.err)
 			return
 		}
 		if _, repeated := f.metadata[key]; repeated {
@@ -127,7 +128,7 @@ type info struct {
 func (f *File) readTensorTable(r *reader, count uint64) []info {
 	var infos []info
 	for range r.bounded(count, 8+4+4+8, "tensors") {
-		t := info{name: r.str()}
+		t := info{name: r.name("tensor name")}
 		dimensions := r.u32()
 		if r.err == nil && dimensions > maxDimensions {
 			r.fail("tensor %s has %d dimensions; at most %d are allowed", t.name, dimensions, maxDimensions)
