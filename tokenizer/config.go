@@ -7,10 +7,9 @@ import (
 	"strconv"
 )
 
-// config is what tokenizer_config.json, special_tokens_map.json and chat_template.jinja say.
+// config is what tokenizer_config.json, special_tokens_map.json and chat_template.jinja say. Like transformers 5, it leaves
+// add_bos_token and add_eos_token out: beside a tokenizer.json its post-processor alone decides.
 type config struct {
-	AddBOS             *bool                    `json:"add_bos_token"`
-	AddEOS             *bool                    `json:"add_eos_token"`
 	ChatTemplate       json.RawMessage          `json:"chat_template"`
 	AddedTokensDecoder map[string]*decoderEntry `json:"added_tokens_decoder"`
 

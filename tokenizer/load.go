@@ -72,17 +72,6 @@ func (t *Tokenizer) apply(c *config) error {
 		}
 	}
 	t.names, t.template = c.names, c.template
-	if c.AddBOS == nil && c.AddEOS == nil {
-		return nil
-	}
-	// As in transformers, these keys replace the post-processor of tokenizer.json.
-	t.frame = frame{}
-	if c.AddBOS != nil && *c.AddBOS && t.BOS() >= 0 {
-		t.frame.before = []int32{t.BOS()}
-	}
-	if c.AddEOS != nil && *c.AddEOS && t.EOS() >= 0 {
-		t.frame.after = []int32{t.EOS()}
-	}
 	return nil
 }
 
