@@ -13,6 +13,7 @@ func (c *Config) check() Errors {
 		return append(errs, c.unsupported()...)
 	}
 	errs = append(errs, c.checkStageNames()...)
+	errs = append(errs, c.checkHidden()...)
 	for i := range c.Stages {
 		stage, decoding := c.stage(i)
 		errs = append(errs, decoding.with(stage.check())...)
@@ -39,6 +40,34 @@ func (c *Config) checkStageNames() Errors {
 		seen[s.StageName] = true
 	}
 	return errs
+}
+
+// checkHidden reports values of the command line that no stage reads, because each has a section of its own in place of the file's.
+func (c *Config) checkHidden() Errors {
+	var errs Errors
+	for _, key := range c.leaves("") {
+		section, _, _ := strings.Cut(key, ".")
+		if c.Pos(key).File != commandLine || len(c.stagesWith(section)) < len(c.Stages) {
+			continue
+		}
+		var own []string
+		for _, i := range c.stagesWith(section) {
+			own = append(own, "stages."+digits(i)+"."+key)
+		}
+		errs = append(errs, c.errorFor(key, "is read by no stage, since each sets "+section+" itself", "set "+strings.Join(own, " or ")))
+	}
+	return errs
+}
+
+// stagesWith lists the stages that set a section themselves.
+func (c *Config) stagesWith(section string) []int {
+	var stages []int
+	for i, stage := range child(c.source.root, "stages").Content {
+		if own := child(stage, section); own != nil && own.ShortTag() != "!!null" {
+			stages = append(stages, i)
+		}
+	}
+	return stages
 }
 
 func unique(lines []string) []string {

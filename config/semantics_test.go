@@ -226,3 +226,21 @@ func TestUnusedKeysExist(t *testing.T) {
 		}
 	}
 }
+
+// An override of a section that every stage sets itself would do nothing.
+func TestOverrideThatNoStageReads(t *testing.T) {
+	both := "stages: [{stage_name: a, mode: both, algorithm: {algorithm_type: grpo}}, {stage_name: b, mode: both, buffer: null}]"
+	for override, want := range map[string]string{
+		"mode=train":                             "command line: mode: is read by no stage, since each sets mode itself; set stages.0.mode or stages.1.mode",
+		"algorithm.repeat_times=3":               "", // stage b reads it
+		"buffer.batch_size=3":                    "",
+		"name=x":                                 "",
+		"stages.0.algorithm.repeat_times=3":      "",
+		"stages.0.algorithm.optimizer.lr=1.0e-5": "",
+	} {
+		_, err := parse(t, base+both, Options{Overrides: []string{override}})
+		if want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%s: got %v, want %q", override, err, want)
+		}
+	}
+}

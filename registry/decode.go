@@ -37,24 +37,24 @@ func decode(v any, args map[string]any) []ArgError {
 	}
 	keys := fieldKeys(v)
 	var errs []ArgError
+	known := map[string]any{}
 	for _, k := range sortedKeys(args) {
-		if !slices.Contains(keys, k) {
+		if slices.Contains(keys, k) {
+			known[k] = args[k]
+		} else {
 			errs = append(errs, unknownKey(k, keys))
 		}
 	}
-	if len(errs) > 0 {
-		return errs
-	}
 	d, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
-		Result: v, TagName: "yaml", SquashTagOption: "inline", ErrorUnused: true, DecodeHook: wholeNumbers,
+		Result: v, TagName: "yaml", SquashTagOption: "inline", ErrorUnused: true, DecodeHook: checkType,
 	})
 	if err != nil {
 		return []ArgError{{Message: err.Error()}}
 	}
-	if err := d.Decode(args); err != nil {
-		return decodeErrors(err)
+	if err := d.Decode(known); err != nil {
+		errs = append(errs, decodeErrors(err)...)
 	}
-	return nil
+	return errs
 }
 
 func unknownKey(k string, keys []string) ArgError {
@@ -70,15 +70,31 @@ func unknownKey(k string, keys []string) ArgError {
 	return e
 }
 
-// wholeNumbers refuses to cut the fraction off a number that is wanted as an integer.
-func wholeNumbers(from, to reflect.Type, data any) (any, error) {
+// checkType refuses what the wanted type would not take or would cut, in words that fit a configuration.
+func checkType(from, to reflect.Type, data any) (any, error) {
+	fits, want := true, ""
 	switch to.Kind() {
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		if f, ok := data.(float64); ok && f != math.Trunc(f) {
-			return nil, fmt.Errorf("want a whole number, got %v", f)
-		}
+		f, isFloat := data.(float64)
+		fits, want = from.ConvertibleTo(to) && from.Kind() != reflect.String && (!isFloat || f == math.Trunc(f)), "a whole number"
+	case reflect.Float32, reflect.Float64:
+		fits, want = from.ConvertibleTo(to), "a number"
+	case reflect.Bool:
+		fits, want = from.Kind() == reflect.Bool, "true or false"
+	case reflect.String:
+		fits, want = from.Kind() == reflect.String, "text"
+	case reflect.Slice:
+		fits, want = from.Kind() == reflect.Slice, "a list"
+	case reflect.Map, reflect.Struct:
+		fits, want = from.Kind() == reflect.Map || from == to, "a mapping of names to values"
 	}
-	return data, nil
+	if fits {
+		return data, nil
+	}
+	if text, ok := data.(string); ok {
+		return nil, fmt.Errorf("wants %s, got %q", want, text)
+	}
+	return nil, fmt.Errorf("wants %s, got %v", want, data)
 }
 
 var quotedKey = regexp.MustCompile(`^'([^']*)'\s*(.*)$`)

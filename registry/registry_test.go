@@ -49,7 +49,10 @@ func TestCheck(t *testing.T) {
 		{"thing", nil, ""},
 		{"thing", map[string]any{"n": 4.0, "coef": 1}, ""},
 		{"thing", map[string]any{"moed": "b"}, `did you mean "mode"`},
-		{"thing", map[string]any{"n": "four"}, "n: "},
+		{"thing", map[string]any{"n": "four"}, `n: wants a whole number, got "four"`},
+		{"thing", map[string]any{"coef": ".nan"}, `coef: wants a number, got ".nan"`},
+		{"thing", map[string]any{"coef": true}, "coef: wants a number, got true"},
+		{"thing", map[string]any{"mode": 3}, "mode: wants text, got 3"},
 		{"thing", map[string]any{"n": 4.5}, "whole number"},
 		{"thing", map[string]any{"n": -1}, "must not be negative"},
 		{"thign", nil, `did you mean "thing"`},
@@ -61,6 +64,13 @@ func TestCheck(t *testing.T) {
 		if c.want != "" && (len(errs) == 0 || !strings.Contains(errs[0].Error(), c.want)) {
 			t.Errorf("Check(%s, %v) = %v, want %q", c.name, c.args, errs, c.want)
 		}
+	}
+}
+
+func TestCheckSaysAllAtOnce(t *testing.T) {
+	errs := kinds.Check("thing", map[string]any{"moed": "b", "n": "four", "coef": "x"})
+	if len(errs) != 3 {
+		t.Errorf("got %v, want the unknown key and both wrong types", errs)
 	}
 }
 
