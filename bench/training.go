@@ -59,5 +59,10 @@ func (t *training) run(number int) (sample, error) {
 	if err != nil {
 		return sample{}, fmt.Errorf("optimizer step: %w", err)
 	}
-	return sample{Value: float64(t.tokens) / time.Since(start).Seconds(), Loss: m["loss"]}, nil
+	seconds := time.Since(start).Seconds()
+	loss, ok := m["final_loss"]
+	if !ok {
+		return sample{}, fmt.Errorf("the step tells no final_loss to compare with the peer's: %v", m)
+	}
+	return sample{Value: float64(t.tokens) / seconds, Loss: loss}, nil
 }
