@@ -56,15 +56,7 @@ func TestArenaRefuses(t *testing.T) {
 	}
 }
 
-func TestForce(t *testing.T) {
-	if err := Force("nonsense"); err == nil {
-		t.Error("an unknown set was accepted")
-	}
-	eachSet(t, func(t *testing.T) {
-		if Active() == "" {
-			t.Error("no active set")
-		}
-	})
+func TestChoose(t *testing.T) {
 	name := Choose()
 	if Active() != name {
 		t.Errorf("chose %s, active is %s", name, Active())

@@ -8,17 +8,10 @@ import (
 
 // eachSet runs a test under every kernel set of this processor.
 func eachSet(t *testing.T, test func(t *testing.T)) {
-	was := Active()
-	defer func() {
-		if err := Force(was); err != nil {
-			t.Error(err)
-		}
-	}()
-	for _, name := range Available() {
-		if err := Force(name); err != nil {
-			t.Fatal(err)
-		}
-		t.Run(name, test)
+	defer active.Store(current())
+	for _, set := range sets {
+		active.Store(set)
+		t.Run(set.name, test)
 	}
 }
 

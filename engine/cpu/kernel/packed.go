@@ -77,20 +77,6 @@ func (p *Packed) Pack(pool *Pool, b Matrix) {
 	})
 }
 
-// Columns is columns [from, to) of p, sharing its memory; from must be a multiple of 16.
-func (p *Packed) Columns(from, to int) *Packed {
-	if from%lanes != 0 || from < 0 || to < from || to > p.N || to%lanes != 0 && to != p.N {
-		panic(fmt.Sprintf("kernel: columns [%d, %d) of %d: both ends must be multiples of %d or the end", from, to, p.N, lanes))
-	}
-	view := &Packed{N: to - from, K: p.K}
-	if p.bf16 != nil {
-		view.bf16 = p.bf16[from*p.K:]
-	} else {
-		view.f32 = p.f32[from*p.K:]
-	}
-	return view
-}
-
 // operand is p from panel j on.
 func (p *Packed) operand(j int) operandB {
 	if p.bf16 != nil {

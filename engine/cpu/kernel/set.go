@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,18 +66,6 @@ func Available() []string {
 		names[i] = s.name
 	}
 	return names
-}
-
-// Force makes the named set the active one. Sets give the same bits, so this changes speed only; it may be called at
-// any time.
-func Force(name string) error {
-	for _, s := range sets {
-		if s.name == name {
-			active.Store(s)
-			return nil
-		}
-	}
-	return fmt.Errorf("kernel set %q is not available on this processor; available: %v", name, Available())
 }
 
 // Active names the set in use, choosing one first if none was.
