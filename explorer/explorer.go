@@ -21,7 +21,7 @@ type Explorer struct {
 	Buffer       trinity.Buffer
 	Sync         trinity.Synchronizer
 	Log          func(ctx context.Context, step int64, m trinity.Metrics) error
-	Warn         func(error) // is told of every rollout that failed
+	Warn         func(error) // is told of every rollout that failed or could not be scored
 
 	BatchSize     int   // tasks per step
 	TotalSteps    int64 // steps of the run
@@ -137,7 +137,7 @@ func (e *Explorer) explore(ctx context.Context, step int64) error {
 // nothing would be learned.
 const maxFailedSteps = 3
 
-// warn tells of every rollout that failed.
+// warn tells of every rollout that failed or could not be scored.
 func (e *Explorer) warn(outcomes []*outcome) error {
 	failed, ended := 0, 0
 	var first error
@@ -145,6 +145,11 @@ func (e *Explorer) warn(outcomes []*outcome) error {
 		for _, err := range o.failed {
 			first = cmp.Or(first, err)
 			e.Warn(err)
+		}
+		for _, x := range o.group {
+			if !x.Reward.Valid {
+				e.Warn(fmt.Errorf("task %s, run %d: no valid reward: %s", x.ID.Task, x.ID.Run, cmp.Or(x.Reward.Reason, "the workflow gave none")))
+			}
 		}
 		failed += len(o.failed)
 		ended += len(o.elapsed)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/run"
 )
 
 func init() {
@@ -77,6 +78,24 @@ func TestStepsWithoutAnyRolloutEndTheRun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	_, err := p.run(t, "buffer.explorer_input.taskset.default_workflow_type=test_troubled", "buffer.explorer_input.taskset.workflow_args={trouble: all}")
 	oneLine(t, err, "explorer step 3", "all 12 rollouts of this step and of the 2 before failed", "a broken tool")
+}
+
+// Rollouts that could not be scored are logged with the reason. A run that trained on none of them is no complete run, but ends with a model.
+func TestWithoutAnyValidReward(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	summary, err := p.run(t, noEvaluation, "buffer.explorer_input.default_reward_fn_type=math_reward", "buffer.explorer_input.taskset.format.response_key=nope",
+		"buffer.total_steps=3", "trainer.save_interval=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := read(t, filepath.Join(p.job(), "log", "failed_rollouts.log"))
+	if n := strings.Count(log, "no valid reward: "); n != 3*12 {
+		t.Errorf("%d of %d rollouts are in the log:\n%s", n, 3*12, log)
+	}
+	got := summary.Stages[0]
+	if got.Skipped || !exists(filepath.Join(p.job(), "global_step_2", run.ModelDir, "model.safetensors")) || got.Model == "" {
+		t.Errorf("skipped %v, model %q; want a run with the model in its checkpoint", got.Skipped, got.Model)
+	}
 }
 
 // When every group is filtered out the steps are empty, and nobody waits for anybody.

@@ -55,7 +55,7 @@ func (r *recorder) checkpoint(step int64, dir, model string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.summary.Checkpoint, r.summary.Steps = dir, step
-	if _, err := os.Stat(model); err == nil {
+	if present(model) {
 		r.summary.Model = model
 	}
 }

@@ -106,8 +106,10 @@ func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (
 	sum.Stages = append(sum.Stages, StageSummary{})
 	defer func() {
 		if s.log != nil {
-			s.log.summary.Name, s.log.summary.Mode, s.log.summary.Algorithm = cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType
-			sum.Stages[len(sum.Stages)-1] = s.log.summary
+			done := &s.log.summary
+			done.Name, done.Mode, done.Algorithm = cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType
+			done.Skipped = err == nil && done.records == 0
+			sum.Stages[len(sum.Stages)-1] = *done
 		}
 	}()
 	switch cfg.Mode {

@@ -25,6 +25,7 @@ type StageSummary struct {
 	Skipped    bool      `json:"skipped"`    // it was already complete
 
 	rollout, train rate
+	records        int // logged by this process
 }
 
 // Eval is one evaluation of one taskset metric.
@@ -46,6 +47,7 @@ func (r rate) perSecond() float64 {
 
 func (s *StageSummary) add(r trinity.Record) {
 	m := r.Metrics
+	s.records++
 	if v, ok := m["rollout/reward/mean"]; ok {
 		s.Rewards = append(s.Rewards, v)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/synchronizer"
 	"github.com/trinity-go/trinity/trainer"
@@ -196,8 +197,31 @@ func (s *stage) resume(ctx context.Context, tr *trainer.Trainer, source trinity.
 	return source.Restore(trinity.SourceState{Cursor: state.Cursor, Pending: pending})
 }
 
-// save writes the checkpoint of a step.
+// save writes the checkpoint of a step, or adds the model to the one that there is.
 func (s *stage) save(ctx context.Context, tr *trainer.Trainer, source trinity.Source, step int64, last bool) error {
+	dir := s.ckpt.path(step)
+	model := filepath.Join(dir, s.modelDir())
+	withModel := s.cfg.Trainer.SaveHfCheckpoint == "always" || last && s.cfg.Trainer.SaveHfCheckpoint == "last"
+	var err error
+	if !present(dir) {
+		err = s.saveState(ctx, tr, source, step, withModel)
+	} else if withModel && !present(model) {
+		err = durable.WriteDir(model, func(temp string) error { return s.writeModel(ctx, temp) })
+	}
+	if err != nil {
+		return err
+	}
+	s.log.checkpoint(step, dir, model)
+	return nil
+}
+
+func present(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// saveState writes a checkpoint that a resumed run goes on from.
+func (s *stage) saveState(ctx context.Context, tr *trainer.Trainer, source trinity.Source, step int64, withModel bool) error {
 	src, err := source.State()
 	if err != nil {
 		return err
@@ -207,24 +231,14 @@ func (s *stage) save(ctx context.Context, tr *trainer.Trainer, source trinity.So
 		return err
 	}
 	state := runState{Step: step, Published: tr.Published(), Cursor: src.Cursor, Algorithm: coefficients}
-	model := s.cfg.Trainer.SaveHfCheckpoint == "always" || last && s.cfg.Trainer.SaveHfCheckpoint == "last"
-	err = s.ckpt.save(state, src.Pending, func(dir string) error {
+	return s.ckpt.save(state, src.Pending, func(dir string) error {
 		engine := filepath.Join(dir, engineDir)
 		if err := os.MkdirAll(engine, 0o755); err != nil {
 			return err
 		}
-		if err := s.engine.SaveState(ctx, engine); err != nil {
+		if err := s.engine.SaveState(ctx, engine); err != nil || !withModel {
 			return err
-		}
-		if !model {
-			return nil
 		}
 		return s.writeModel(ctx, filepath.Join(dir, s.modelDir()))
 	})
-	if err != nil {
-		return err
-	}
-	dir := s.ckpt.path(step)
-	s.log.checkpoint(step, dir, filepath.Join(dir, s.modelDir()))
-	return nil
 }

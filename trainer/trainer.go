@@ -18,7 +18,8 @@ type Trainer struct {
 	Loss    trinity.Loss
 	Source  trinity.Source
 	Publish func(ctx context.Context, version int64) error // nil when nobody samples
-	// Save writes a checkpoint; last says that training ends with it.
+	// Save writes a checkpoint; last says that training ends with it. When only the next step finds that the source has ended, a step that was
+	// saved is saved again, as the last.
 	Save      func(ctx context.Context, step int64, last bool) error
 	Log       func(ctx context.Context, step int64, m trinity.Metrics) error
 	AfterStep func(m trinity.Metrics, sequences int) // is told of each optimizer step: adaptive coefficients; nil for none
@@ -50,11 +51,12 @@ func (t *Trainer) Published() int64 { return t.published }
 // Run trains until TotalSteps, the end of the source, or stop is cancelled, and saves where it ends. When stop is cancelled a step that has
 // begun is finished first, and the error is the cause; when ctx is cancelled nothing more is written.
 func (t *Trainer) Run(ctx, stop context.Context) error {
-	saved := t.step
+	saved, ended := t.step, false
 	for t.TotalSteps == 0 || t.step < t.TotalSteps {
 		step := t.step + 1
 		err := t.train(ctx, stop, step)
-		if errors.Is(err, io.EOF) || stop.Err() != nil && (err == nil || errors.Is(err, context.Cause(stop))) {
+		ended = errors.Is(err, io.EOF)
+		if ended || stop.Err() != nil && (err == nil || errors.Is(err, context.Cause(stop))) {
 			break
 		}
 		if err != nil {
@@ -67,7 +69,7 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 			saved = t.step
 		}
 	}
-	if t.step > saved {
+	if t.step > saved || ended && t.step > 0 {
 		if err := t.save(ctx, true); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package trainer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -148,6 +149,23 @@ func TestRunLearnsAndSaves(t *testing.T) {
 	m := (*logged)[0]
 	if m["actor/lr"] != 0.5 || m["critic/rewards/mean"] != 0.5 || m["perf/total_num_tokens"] != 16 || m["actor/grad_norm"] <= 0 {
 		t.Errorf("metrics %v", m)
+	}
+}
+
+// The source may end right behind a checkpoint that was not known to be the last.
+func TestTheLastCheckpointIsSavedAsTheLast(t *testing.T) {
+	tr, _, _ := newTrainer(t, 4, new([]int64))
+	tr.SaveInterval = 2
+	var saved []string
+	tr.Save = func(_ context.Context, step int64, last bool) error {
+		saved = append(saved, fmt.Sprint(step, last))
+		return nil
+	}
+	if err := tr.Run(t.Context(), t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(saved, ", "); got != "2 false, 4 false, 4 true" {
+		t.Errorf("saved %s", got)
 	}
 }
 

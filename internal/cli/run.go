@@ -71,14 +71,13 @@ func runCommand() *cobra.Command {
 	return cmd
 }
 
-// printSummary is the table at the end of a run. A stage that ended well and did nothing was complete before.
+// printSummary is the table at the end of a run.
 func printSummary(out io.Writer, s *run.Summary, ended bool) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nstage\talgorithm\tsteps\treward first → last\tloss first → last\trollout tok/s\ttrain tok/s\tcheckpoint")
 	var model string
 	for _, st := range s.Stages {
-		idle := ended && st.Checkpoint != "" && len(st.Rewards)+len(st.Losses)+len(st.Evals) == 0
-		if st.Skipped || idle {
+		if st.Skipped {
 			fmt.Fprintf(w, "%s\t%s\t%d\t(was complete)\t\t\t\t%s\n", st.Name, st.Algorithm, st.Steps, cmp.Or(st.Checkpoint, st.Model))
 		} else {
 			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", st.Name, st.Algorithm, st.Steps, ends(st.Rewards), ends(st.Losses), count(st.Sampled), count(st.Trained), st.Checkpoint)
@@ -87,8 +86,8 @@ func printSummary(out io.Writer, s *run.Summary, ended bool) {
 	}
 	w.Flush()
 	for _, st := range s.Stages {
-		if ended && st.Mode == "both" && len(st.Rewards) > 0 && len(st.Losses) == 0 {
-			fmt.Fprintf(out, "\n%s trained on nothing: every group was dropped (equal rewards, failed rollouts or an operator); the metrics say which\n", st.Name)
+		if ended && st.Mode == "both" && st.Sampled > 0 && len(st.Losses) == 0 {
+			fmt.Fprintf(out, "\n%s trained on nothing: every group was dropped (equal rewards, invalid rewards, failed rollouts or an operator); the metrics and the log say which\n", st.Name)
 		}
 	}
 	printEvals(out, s)
