@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -18,11 +17,11 @@ import (
 //go:embed grpo.yaml
 var grpoYAML []byte
 
-// grpo is a run of mode both: explorer, buffer, trainer, publication. Its monitor holds the explorer between steps.
+// grpo is a run of mode both: explorer, buffer, trainer, publication. Its monitor holds the explorer after each rollout.
 type grpo struct {
-	steps chan sample // of the trainer
-	next  chan bool
-	ended chan error
+	rollouts chan sample // one as each ends
+	next     chan bool
+	ended    chan error
 }
 
 func newGRPO(a *assignment) (task, error) {
@@ -31,8 +30,8 @@ func newGRPO(a *assignment) (task, error) {
 			return nil, err
 		}
 	}
-	g := &grpo{steps: make(chan sample, 1), next: make(chan bool, 1), ended: make(chan error, 1)}
-	monitor.Monitors.Register("bench", "Holds the run between steps.", func() trinity.Monitor { return &gate{grpo: g} })
+	g := &grpo{rollouts: make(chan sample, 1), next: make(chan bool, 1), ended: make(chan error, 1)}
+	monitor.Monitors.Register("bench", "Holds the run after each rollout.", func() trinity.Monitor { return &gate{grpo: g} })
 	registry.Rewards.Register("variety", "Distinct characters of the reply, in thousands.", func() trinity.RewardFunc { return variety{} })
 	cfg, err := config.Parse("grpo.yaml", grpoYAML, config.Options{Engine: "cpu"})
 	if err != nil {
@@ -48,33 +47,40 @@ func newGRPO(a *assignment) (task, error) {
 	return g, nil
 }
 
+// run times what lies between the ends of two rollouts: buffer, training, publication, and the rollout with the new weights. Warming up takes
+// the first rollout besides.
 func (g *grpo) run(number int) (sample, error) {
-	start := time.Now()
-	if number > 0 {
-		g.next <- true
+	if number == 0 {
+		if _, err := g.rollout(); err != nil {
+			return sample{}, err
+		}
 	}
+	start := time.Now()
+	g.next <- true
+	s, err := g.rollout()
+	s.Value = time.Since(start).Seconds()
+	return s, err
+}
+
+// rollout waits for the end of one.
+func (g *grpo) rollout() (sample, error) {
 	select {
-	case s := <-g.steps:
-		s.Value = time.Since(start).Seconds()
+	case s := <-g.rollouts:
 		return s, nil
 	case err := <-g.ended:
 		return sample{}, err
 	}
 }
 
-// gate is the run's monitor: the explorer logs its step once its groups are delivered, the trainer once the weights are published.
-type gate struct {
-	grpo    *grpo
-	rollout atomic.Value // seconds of the newest rollout
-}
+// gate is the run's monitor. The explorer logs a step before it delivers its groups, and stands until they are asked for.
+type gate struct{ grpo *grpo }
 
 // Log implements trinity.Monitor.
 func (g *gate) Log(ctx context.Context, r trinity.Record) error {
-	if r.Role == "trainer" {
-		g.grpo.steps <- sample{Rollout: g.rollout.Load().(float64)}
+	if r.Role != "explorer" {
 		return nil
 	}
-	g.rollout.Store(r.Metrics["time/explore_step"])
+	g.grpo.rollouts <- sample{Rollout: r.Metrics["time/explore_step"]}
 	select {
 	case <-g.grpo.next:
 		return nil
