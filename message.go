@@ -1,6 +1,10 @@
 package trinity
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
 
 // Message is one turn of a chat, in the shape that OpenAI-compatible APIs and chat templates use.
 type Message struct {
@@ -10,6 +14,41 @@ type Message struct {
 	ToolCalls  json.RawMessage `json:"tool_calls,omitempty"`
 	ToolCallID string          `json:"tool_call_id,omitempty"`
 	Name       string          `json:"name,omitempty"`
+}
+
+// UnmarshalJSON reads a content that is a text, null, or a list of {"type":"text","text":"…"}, which become one text. Parts of another type and
+// messages without a role are errors.
+func (m *Message) UnmarshalJSON(data []byte) error {
+	type plain Message
+	in := struct {
+		*plain
+		Content json.RawMessage `json:"content"`
+	}{plain: (*plain)(m)}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	if m.Role == "" {
+		return fmt.Errorf(`a message has no "role"`)
+	}
+	if len(in.Content) == 0 {
+		return nil
+	}
+	if in.Content[0] != '[' {
+		return json.Unmarshal(in.Content, &m.Content)
+	}
+	var parts []struct{ Type, Text string }
+	if err := json.Unmarshal(in.Content, &parts); err != nil {
+		return err
+	}
+	var text strings.Builder
+	for _, p := range parts {
+		if p.Type != "text" {
+			return fmt.Errorf("a message has a part of type %q: want text", p.Type)
+		}
+		text.WriteString(p.Text)
+	}
+	m.Content = text.String()
+	return nil
 }
 
 // Renderer turns messages into the token ids that a model reads, and back.

@@ -34,7 +34,7 @@ func convertCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "directory to write")
-	cmd.Flags().StringVar(&dtype, "dtype", "bf16", "number type to write: f32 or bf16")
+	cmd.Flags().StringVar(&dtype, "dtype", "f32", "number type to write: f32, which loses nothing, or bf16")
 	if err := cmd.MarkFlagRequired("output"); err != nil {
 		panic(err) // the flag was added above
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -82,30 +81,19 @@ func generateCommand() *cobra.Command {
 				return fmt.Errorf("--n is %d: want 1 to %d", n, maxCompletions)
 			}
 			sampling.params.N = n
-			_, sampler, err := model.open(cmd.Context(), trinity.EngineSpec{Sample: true, MaxSequences: min(n, 32)})
+			_, sampler, err := model.open(cmd.Context(), trinity.EngineSpec{Sample: true, MaxSequences: sequences})
 			if err != nil {
 				return err
 			}
 			defer closeSampler(sampler)
-			one := func(in *input) error {
-				tokens, err := in.tokens(model.text, true)
-				if err != nil {
-					return err
-				}
-				p := sampling.params
-				if model.text.Renderer != nil {
-					p.StopTokens = model.text.Renderer.StopTokens()
-				}
-				out, err := sampler.Sample(cmd.Context(), trinity.Prompt{Tokens: tokens}, p)
-				if err != nil {
-					return err
-				}
-				return printCompletions(cmd.OutOrStdout(), tokens, out, model.decode, asJSON)
+			if model.text.Renderer != nil {
+				sampling.params.StopTokens = model.text.Renderer.StopTokens()
 			}
-			if file != "" {
-				return eachInput(cmd, file, one)
+			g := generation{cmd: cmd, model: &model, sampler: sampler, params: sampling.params, asJSON: asJSON}
+			if file == "" {
+				return g.print(g.ask(cmd.Context(), model.ask(prompt)))
 			}
-			return one(model.ask(prompt))
+			return g.file(file)
 		},
 	}
 	model.add(cmd)
@@ -116,6 +104,9 @@ func generateCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per completion")
 	return cmd
 }
+
+// sequences are sampled at once.
+const sequences = 32
 
 // ask is a prompt given on the command line.
 func (f *modelFlags) ask(prompt string) *input {
@@ -131,25 +122,6 @@ func (f *modelFlags) decode(tokens []int32) string {
 		return ""
 	}
 	return f.text.Renderer.Decode(tokens)
-}
-
-func printCompletions(w io.Writer, prompt []int32, out []trinity.Completion, decode func([]int32) string, asJSON bool) error {
-	for _, c := range out {
-		text := decode(c.Tokens)
-		if !asJSON {
-			if _, err := fmt.Fprintln(w, text); err != nil {
-				return err
-			}
-			continue
-		}
-		line := completion{PromptTokens: prompt, Tokens: c.Tokens, Logprobs: c.Logprobs, Text: text, FinishReason: c.FinishReason}
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		if err := e.Encode(line); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func closeSampler(s trinity.Sampler) {

@@ -64,13 +64,13 @@ func (f *modelFlags) open(ctx context.Context, spec trinity.EngineSpec) (trinity
 	return opener.OpenEngine(ctx, spec)
 }
 
-// longest is the number of tokens of the longest sequence that the opened model was made for.
-func (f *modelFlags) longest() (int, error) {
+// config is that of the opened model.
+func (f *modelFlags) config() (*modelfile.Config, error) {
 	m, err := modelfile.Open(f.base)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return m.Config.MaxPositions, m.Close()
+	return m.Config, m.Close()
 }
 
 // adapterBase returns the base model that a PEFT adapter directory names.
@@ -97,6 +97,17 @@ type input struct {
 	Tokens   []int32           `json:"tokens"`
 	Text     *string           `json:"text"`
 	Messages []trinity.Message `json:"messages"`
+	Tools    json.RawMessage   `json:"tools"` // schemas of tools that messages may call
+
+	place string // file and line, "" for one of the command line
+}
+
+// at says where the line is that an error is about.
+func (in *input) at(err error) error {
+	if err == nil || in.place == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", in.place, err)
 }
 
 // tokens turns the line into token ids; with generate a chat is opened for the assistant's reply.
@@ -119,7 +130,7 @@ func (in *input) tokens(text *run.Text, generate bool) ([]int32, error) {
 	if in.Text != nil {
 		return text.Renderer.Encode(*in.Text), nil
 	}
-	return text.Renderer.Render(in.Messages, nil, generate)
+	return text.Renderer.Render(in.Messages, in.Tools, generate)
 }
 
 // maxLine bounds a line of input, in bytes.
@@ -149,13 +160,12 @@ func eachLine(r io.Reader, name string, do func(in *input) error) error {
 		if len(sc.Bytes()) == 0 {
 			continue
 		}
-		in := new(input)
-		err := decodeLine(sc.Bytes(), in)
-		if err == nil {
-			err = do(in)
+		in := &input{place: fmt.Sprintf("%s:%d", name, line)}
+		if err := decodeLine(sc.Bytes(), in); err != nil {
+			return in.at(err)
 		}
-		if err != nil {
-			return fmt.Errorf("%s:%d: %w", name, line, err)
+		if err := do(in); err != nil {
+			return err
 		}
 	}
 	if err := sc.Err(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/modelfile"
 )
 
 // scored is a line of `score`. Logprobs[0] is null: the first token has no predecessor. Entropy[t] is of the distribution after token t. Nats.
@@ -34,22 +35,22 @@ func scoreCommand() *cobra.Command {
 				return err
 			}
 			defer engine.Close()
-			longest, err := model.longest()
+			cfg, err := model.config()
 			if err != nil {
 				return err
 			}
 			out := json.NewEncoder(cmd.OutOrStdout()) // a line at a time, for programs that ask and wait
 			return eachInput(cmd, file, func(in *input) error {
 				tokens, err := in.tokens(model.text, false)
-				if err != nil {
-					return err
+				if err == nil {
+					err = scorable(tokens, cfg)
 				}
-				if len(tokens) > longest {
-					return fmt.Errorf("%d tokens: the model reads at most %d (max_position_embeddings)", len(tokens), longest)
+				if err != nil {
+					return in.at(err)
 				}
 				line, err := score(cmd, engine, tokens)
 				if err != nil {
-					return err
+					return in.at(err)
 				}
 				return out.Encode(line)
 			})
@@ -61,12 +62,25 @@ func scoreCommand() *cobra.Command {
 	return cmd
 }
 
+// scorable says what keeps a model from reading the tokens.
+func scorable(tokens []int32, cfg *modelfile.Config) error {
+	if len(tokens) == 0 {
+		return errors.New("there are no tokens to score")
+	}
+	if len(tokens) > cfg.MaxPositions {
+		return fmt.Errorf("%d tokens: the model reads at most %d (max_position_embeddings)", len(tokens), cfg.MaxPositions)
+	}
+	for t, token := range tokens {
+		if token < 0 || int(token) >= cfg.VocabSize {
+			return fmt.Errorf("token %d at position %d is outside the vocabulary of %d", token, t, cfg.VocabSize)
+		}
+	}
+	return nil
+}
+
 // score runs one sequence. A token is appended so that the distribution after the last one is computed too.
 func score(cmd *cobra.Command, engine trinity.Engine, tokens []int32) (*scored, error) {
 	n := len(tokens)
-	if n == 0 {
-		return nil, errors.New("there are no tokens to score")
-	}
 	e := &trinity.Experience{Tokens: append(append([]int32(nil), tokens...), tokens[n-1]), Mask: make([]bool, n+1), PromptLen: 1}
 	for t := 1; t <= n; t++ {
 		e.Mask[t] = true
