@@ -148,6 +148,13 @@ func (s *stage) record(fromStep int64, total int64) error {
 	if err != nil {
 		return err
 	}
-	s.log, err = newRecorder(cfg.Log.SaveDir, mons)
-	return err
+	if s.log, err = newRecorder(cfg.Log.SaveDir, mons); err != nil {
+		return err
+	}
+	line := fmt.Sprintf("%s: mode %s, algorithm %s, model %s", cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType, s.modelPath)
+	if fromStep > 0 {
+		line += fmt.Sprintf(", goes on after step %d", fromStep)
+	}
+	s.say(line + "; writes to " + cfg.CheckpointJobDir)
+	return nil
 }

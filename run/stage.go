@@ -27,6 +27,7 @@ type stage struct {
 	text      *Text
 	log       *recorder
 	ckpt      checkpoints
+	say       func(string) // for people
 
 	engine  trinity.Engine
 	sampler trinity.Sampler
@@ -34,7 +35,7 @@ type stage struct {
 
 // open reads the model's text side and resolves the algorithm; it loads no weights.
 func open(ctx context.Context, cfg *config.Config, say func(string)) (*stage, error) {
-	s := &stage{cfg: cfg, ckpt: checkpoints{dir: cfg.CheckpointJobDir, keep: cfg.Trainer.MaxCheckpointsToKeep}}
+	s := &stage{cfg: cfg, say: say, ckpt: checkpoints{dir: cfg.CheckpointJobDir, keep: cfg.Trainer.MaxCheckpointsToKeep}}
 	var err error
 	if s.modelPath, err = ResolveModel(ctx, cfg.Model.ModelPath, say); err != nil {
 		return nil, err
