@@ -68,7 +68,7 @@ func tokens(model string) ([]int32, error) {
 func (s *session) assign(w *workload) (string, error) {
 	dir := filepath.Join(s.dir, w.name)
 	a := &assignment{
-		Workload: w.name, Model: s.set.model, PeerModel: s.peers.model, Threads: runtime.GOMAXPROCS(0), Runs: w.measuredRuns(s.set.runs),
+		Workload: w.name, Model: s.set.model, PeerModel: s.peers.model, Threads: runtime.GOMAXPROCS(0), Runs: s.set.runs,
 		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows), Compile: strings.HasSuffix(w.name, "compiled"),
 		Questions: filepath.Join(s.dir, "questions.jsonl"), System: systemPrompt, Dir: filepath.Join(dir, "run"), DType: s.set.dtype,
 	}

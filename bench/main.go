@@ -57,7 +57,7 @@ func parse(args []string) (*settings, error) {
 	f.BoolVar(&s.json, "json", false, "print one JSON object per row")
 	f.StringVar(&s.only, "only", "", "workloads to measure, separated by commas, of "+strings.Join(names(), " ")+"; all but the compiled step if not given")
 	f.StringVar(&s.model, "model", os.Getenv("TRINITY_SMOLLM2_GGUF"), "model: GGUF file or Hugging Face directory; $TRINITY_SMOLLM2_GGUF if not given")
-	f.IntVar(&s.runs, "runs", 0, "measured runs of each side; the table has their medians; 0 is 5, or 3 of the long ones")
+	f.IntVar(&s.runs, "runs", 3, "measured runs of each side; the table has their medians")
 	f.StringVar(&s.python, "python", os.Getenv("TRINITY_PYTHON"), "Python that has the peers; $TRINITY_PYTHON if not given, else that of --install, else python3; none leaves the peers out")
 	f.BoolVar(&s.install, "install", false, "first install the peers (bench/peers/requirements.txt) in an environment of their own, some gigabytes in the user's cache")
 	f.StringVar(&s.dtype, "dtype", "", "storage of the sampler's weights: f32 or bf16; the engine's own choice if not given")
@@ -78,8 +78,8 @@ func (s *settings) check() error {
 		}
 	}
 	switch {
-	case s.runs < 0:
-		return fmt.Errorf("--runs is %d: want a number of runs, or 0", s.runs)
+	case s.runs < 1:
+		return fmt.Errorf("--runs is %d: want at least 1", s.runs)
 	case s.install && s.python != "":
 		return fmt.Errorf("--install makes an environment of its own, and the Python is given already: %s", s.python)
 	case s.dtype != "" && s.dtype != "f32" && s.dtype != "bf16":

@@ -112,7 +112,7 @@ func (s *session) heading() string {
 
 // measure makes the row of a workload: our side and the peer's take turns.
 func (s *session) measure(ctx context.Context, w workload) (row Row, err error) {
-	row = Row{Workload: w.name, Unit: w.unit, DType: s.set.dtype, Runs: w.measuredRuns(s.set.runs), Machine: examine(ctx), Limits: s.limits, Command: s.command(&w)}
+	row = Row{Workload: w.name, Unit: w.unit, DType: s.set.dtype, Runs: s.set.runs, Machine: examine(ctx), Limits: s.limits, Command: s.command(&w)}
 	ours, theirs, err := s.sides(ctx, &w, &row)
 	if err != nil {
 		return row, err
@@ -151,7 +151,7 @@ func (s *session) command(w *workload) string {
 	if s.set.dtype != "" {
 		c += " --dtype " + s.set.dtype
 	}
-	return fmt.Sprintf("%s --runs %d --model %s", c, w.measuredRuns(s.set.runs), filepath.Base(s.set.model))
+	return fmt.Sprintf("%s --runs %d --model %s", c, s.set.runs, filepath.Base(s.set.model))
 }
 
 // sides starts both sides and waits until they are warm; theirs is nil without a peer.

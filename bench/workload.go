@@ -12,7 +12,6 @@ type workload struct {
 	new    int  // tokens to sample
 	copies int  // completions of each prompt; 0 means 1
 	whole  bool // the time of the prompts counts with that of the completions
-	runs   int  // measured runs of each side; 0 means [usualRuns]
 
 	ours    func(a *assignment) (task, error) // in a child process; nil for whole processes
 	command func(s *session) []string         // a whole process of ours
@@ -26,36 +25,23 @@ const (
 	group      = 8   // rollouts of a GRPO task
 	promptSize = 150 // tokens of a prompt to sample from
 	newTokens  = 64
-	usualRuns  = 5
-	longRuns   = 3 // of what takes the peer more than ten seconds
 )
 
 var workloads = []workload{
 	{name: "train_step_f32", unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, script: "train_torch.py", peer: "PyTorch eager f32", limit: trainLimit},
 	{name: "train_step_f32_compiled", unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, script: "train_torch.py", peer: "PyTorch torch.compile f32", limit: trainLimit, asked: true},
-	{name: "grpo_step", unit: "s", rows: 4 * group, copies: group, new: newTokens, runs: longRuns, ours: newGRPO, script: "grpo_trl.py", peer: "TRL GRPOTrainer f32", limit: grpoLimit},
-	decode("decode_1", 1, usualRuns), decode("decode_8", 8, usualRuns), decode("decode_32", 32, longRuns), decode("decode_64", 64, longRuns),
+	{name: "grpo_step", unit: "s", rows: 4 * group, copies: group, new: newTokens, ours: newGRPO, script: "grpo_trl.py", peer: "TRL GRPOTrainer f32", limit: grpoLimit},
+	decode("decode_1", 1), decode("decode_8", 8), decode("decode_32", 32), decode("decode_64", 64),
 	{name: "prefill", unit: "tok/s", rows: 16, prompt: promptSize, new: 1, ours: newSampling, script: "generate_transformers.py", peer: "transformers generate f32", limit: prefillLimit},
-	{name: "group_rollout", unit: "tok/s", rows: 4 * group, copies: group, whole: true, prompt: promptSize, new: newTokens, runs: longRuns, ours: newSampling, script: "generate_transformers.py", peer: "transformers generate f32", limit: rolloutLimit},
+	{name: "group_rollout", unit: "tok/s", rows: 4 * group, copies: group, whole: true, prompt: promptSize, new: newTokens, ours: newSampling, script: "generate_transformers.py", peer: "transformers generate f32", limit: rolloutLimit},
 	{name: "start", unit: "ms", command: (*session).firstToken, script: "first_token.py", peer: "transformers f32"},
 	{name: "version", unit: "ms", command: (*session).version, script: "import_torch.py", peer: "import torch"},
 }
 
 // decode is sampling after the prompts are in the cache.
-func decode(name string, rows, runs int) workload {
-	return workload{name: name, unit: "tok/s", rows: rows, prompt: promptSize, new: newTokens, runs: runs, ours: newSampling,
+func decode(name string, rows int) workload {
+	return workload{name: name, unit: "tok/s", rows: rows, prompt: promptSize, new: newTokens, ours: newSampling,
 		script: "generate_transformers.py", peer: "transformers generate f32", limit: decodeLimit}
-}
-
-// measuredRuns are those of each side; asked, if not 0, is what the command line says.
-func (w *workload) measuredRuns(asked int) int {
-	switch {
-	case asked > 0:
-		return asked
-	case w.runs > 0:
-		return w.runs
-	}
-	return usualRuns
 }
 
 func names() []string {
