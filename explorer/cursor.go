@@ -3,6 +3,7 @@ package explorer
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 )
@@ -11,7 +12,8 @@ import (
 type cursor struct {
 	Step     int64           `json:"step"`
 	Selector json.RawMessage `json:"selector"`
-	// Owed are the step's metrics when an evaluation follows it: they are logged together, by a resumed run too.
+	// Owed are the step's metrics when an evaluation follows it: they are logged together, by a resumed run too. Durations and speeds are left
+	// out, so that checkpoints do not depend on them.
 	Owed map[string]exact `json:"owed,omitempty"`
 }
 
@@ -36,9 +38,16 @@ func newCursor(step int64, selector json.RawMessage, owed trinity.Metrics) curso
 		c.Owed = map[string]exact{}
 	}
 	for name, v := range owed {
-		c.Owed[name] = exact(v)
+		if !timed(name) {
+			c.Owed[name] = exact(v)
+		}
 	}
 	return c
+}
+
+// timed reports whether a metric depends on the clock.
+func timed(name string) bool {
+	return strings.Contains("/"+name, "/time/") || strings.HasSuffix(name, "per_second")
 }
 
 // metrics are those that are owed; nil when none are.

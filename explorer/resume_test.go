@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -43,6 +44,9 @@ func TestAnEvaluationIsOwedUntilItIsRecorded(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	cut, _ := q.State()
+	if state := string(cut.Cursor); strings.Contains(state, "time/") || !strings.Contains(state, "rollout/reward/mean") {
+		t.Errorf("the state %s holds durations, or no reward", state)
+	}
 	second, rest := recording(t, q, nil)
 	if err := second.Restore(cut.Cursor); err != nil {
 		t.Fatal(err)

@@ -73,6 +73,9 @@ func runCommand() *cobra.Command {
 
 // printSummary is the table at the end of a run.
 func printSummary(out io.Writer, s *run.Summary, ended bool) {
+	if len(s.Stages) == 0 {
+		return
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nstage\talgorithm\tsteps\treward first → last\tloss first → last\trollout tok/s\ttrain tok/s\tcheckpoint")
 	var model string
