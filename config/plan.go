@@ -13,6 +13,7 @@ type Facts struct {
 	Machine Machine
 	Rows    map[string]int    // rows by the dotted key of the taskset or buffer; one that is absent is not known
 	Fetch   map[string]string // what is a hub name and not on this machine, by the key that names it
+	Missing map[string]string // what is neither on this machine nor a hub name, by the key that names it
 }
 
 // ModelFacts are the sizes of the model.
@@ -64,8 +65,9 @@ type StagePlan struct {
 	MemorySum  int64        `json:"memory_sum,omitempty"`     // bytes
 	MemoryHere int64        `json:"memory_machine,omitempty"` // bytes; 0 if not known
 
-	Fetch []string   `json:"fetch,omitempty"` // what is downloaded first
-	Files []FilePlan `json:"files"`           // what is written
+	Fetch   []string   `json:"fetch,omitempty"`   // what is downloaded first
+	Missing []string   `json:"missing,omitempty"` // what has to be put there before the run can start
+	Files   []FilePlan `json:"files"`             // what is written
 }
 
 // MemoryPlan is the memory of one kind, in bytes.
@@ -104,7 +106,7 @@ func (c *Config) PlanStages(facts func(stage *Config) (Facts, error)) (*Plan, er
 		if len(c.Stages) > 0 {
 			sp.Name = c.Stages[i].StageName
 			if i > 0 {
-				sp.Fetch = without(sp.Fetch, "model.model_path")
+				sp.Fetch, sp.Missing = without(sp.Fetch, "model.model_path"), without(sp.Missing, "model.model_path")
 				sp.Model = "the last checkpoint of stage " + c.Stages[i-1].StageName
 			}
 		}
@@ -115,9 +117,9 @@ func (c *Config) PlanStages(facts func(stage *Config) (Facts, error)) (*Plan, er
 	return p, nil
 }
 
-// without drops the download of a key.
-func without(fetch []string, key string) []string {
-	return slices.DeleteFunc(fetch, func(f string) bool { return strings.HasPrefix(f, key+": ") })
+// without drops what a key names.
+func without(named []string, key string) []string {
+	return slices.DeleteFunc(named, func(f string) bool { return strings.HasPrefix(f, key+": ") })
 }
 
 func uniqueNotes(notes []Note) []Note {
@@ -144,6 +146,9 @@ func (c *Config) planStage(f Facts) StagePlan {
 	for _, key := range c.sources() {
 		if name, ok := f.Fetch[key]; ok {
 			s.Fetch = append(s.Fetch, fmt.Sprintf("%s: %s", key, name))
+		}
+		if name, ok := f.Missing[key]; ok {
+			s.Missing = append(s.Missing, fmt.Sprintf("%s: %s", key, name))
 		}
 	}
 	s.Files = c.planFiles()

@@ -59,6 +59,9 @@ func (s *StagePlan) write(b *strings.Builder) {
 	for _, f := range s.Fetch {
 		row("to be fetched", "%s", f)
 	}
+	for _, m := range s.Missing {
+		row("missing", "%s, which is no hub name either: the run cannot start before it is there", m)
+	}
 	for _, f := range s.Files {
 		row("writes", "%s: %s", f.Path, f.What)
 	}

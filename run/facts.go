@@ -11,13 +11,13 @@ import (
 )
 
 // Facts looks up what a plan needs: sizes of local models and datasets, and this machine. It fetches and writes nothing; a model or dataset
-// that is only a hub name is listed as to be fetched.
+// that is only a hub name is listed as to be fetched, and what is nowhere as missing.
 func Facts(cfg *config.Config) (config.Facts, error) {
 	f := config.Facts{
 		Machine: config.Machine{Cores: runtime.GOMAXPROCS(0), Memory: int64(Machine().Available)},
-		Rows:    map[string]int{}, Fetch: map[string]string{},
+		Rows:    map[string]int{}, Fetch: map[string]string{}, Missing: map[string]string{},
 	}
-	if path, ok := local(cfg.Model.ModelPath, "model.model_path", false, f.Fetch); ok {
+	if path, ok := local(cfg.Model.ModelPath, "model.model_path", false, &f); ok {
 		m, err := readConfig(path)
 		if err != nil {
 			return f, err
@@ -30,7 +30,7 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 		if path == "" {
 			return nil // config says what is missing
 		}
-		path, ok := local(path, key+".path", true, f.Fetch)
+		path, ok := local(path, key+".path", true, &f)
 		if !ok {
 			return nil
 		}
@@ -54,8 +54,8 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 	return f, nil
 }
 
-// local returns the path of what is on this machine; what is not is noted as to be fetched.
-func local(name, key string, isDataset bool, fetch map[string]string) (string, bool) {
+// local returns the path of what is on this machine; what is not is noted in f.
+func local(name, key string, isDataset bool, f *config.Facts) (string, bool) {
 	if _, err := os.Stat(name); err == nil {
 		return name, true
 	}
@@ -66,7 +66,11 @@ func local(name, key string, isDataset bool, fetch map[string]string) (string, b
 	if dir, ok := hub.Cached(hubName); ok {
 		return dir, true
 	}
-	fetch[key] = name
+	if hub.IsName(hubName) {
+		f.Fetch[key] = name
+	} else {
+		f.Missing[key] = name
+	}
 	return "", false
 }
 
