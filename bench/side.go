@@ -60,6 +60,7 @@ func (p *process) read() (sample, error) {
 			return s, json.Unmarshal([]byte(text), &s)
 		}
 	}
+	_ = p.stop() // its last words are complete only then
 	return s, fmt.Errorf("%s ended: %s", strings.Join(p.cmd.Args, " "), lastLines(p.errors.String(), 12))
 }
 
@@ -92,6 +93,9 @@ func (p *process) peakRSS() int64 {
 
 // stop ends the process: what it would still write is of no use.
 func (p *process) stop() error {
+	if p.cmd.ProcessState != nil {
+		return nil
+	}
 	if err := p.in.Close(); err != nil {
 		return err
 	}
