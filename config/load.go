@@ -73,7 +73,7 @@ func readSource(name string, data []byte, opts Options) (*source, error) {
 	}
 	s := &source{file: name, opts: opts}
 	var doc yaml.Node
-	if err := yaml.Load(data, &doc); err != nil && !emptyDocument(data, err) {
+	if err := yaml.Load(data, &doc); err != nil && !emptyDocument(data) {
 		return nil, syntaxErrors(name, err)
 	}
 	s.root = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1}
@@ -95,8 +95,14 @@ func readSource(name string, data []byte, opts Options) (*source, error) {
 	return s, nil
 }
 
-func emptyDocument(data []byte, err error) bool {
-	return errors.Is(err, io.EOF) || len(bytes.TrimSpace(data)) == 0
+// emptyDocument tells a text without any YAML in it, which is a configuration of defaults.
+func emptyDocument(data []byte) bool {
+	for line := range bytes.Lines(data) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
 }
 
 // syntaxErrors turns what the YAML reader says into errors with lines.

@@ -22,7 +22,7 @@ func (s *stage) bench(ctx context.Context, opts Options) error {
 	if err := s.record(0, 0); err != nil {
 		return err
 	}
-	steps, err := s.ckpt.steps()
+	steps, err := s.stepsWithModel()
 	if err != nil {
 		return err
 	}
@@ -37,9 +37,6 @@ func (s *stage) bench(ctx context.Context, opts Options) error {
 	base := s.modelPath
 	for _, step := range steps {
 		dir := filepath.Join(s.ckpt.path(step), s.modelDir())
-		if _, err := os.Stat(dir); err != nil {
-			return fmt.Errorf("checkpoint %s has no model to evaluate: train with trainer.save_hf_checkpoint: always", s.ckpt.path(step))
-		}
 		if len(s.cfg.Model.LoraConfigs) > 0 {
 			s.cfg.Model.LoraConfigs = []config.Lora{withPath(s.cfg.Model.LoraConfigs[0], dir)}
 		} else {
@@ -51,6 +48,25 @@ func (s *stage) bench(ctx context.Context, opts Options) error {
 	}
 	s.modelPath = base
 	return nil
+}
+
+// stepsWithModel are the checkpoints that can be evaluated. It says which cannot, and it is an error when none can.
+func (s *stage) stepsWithModel() (with []int64, err error) {
+	steps, err := s.ckpt.steps()
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range steps {
+		if _, err := os.Stat(filepath.Join(s.ckpt.path(step), s.modelDir())); err == nil {
+			with = append(with, step)
+		} else {
+			s.say("left out, as it has no model: " + s.ckpt.path(step))
+		}
+	}
+	if len(steps) > 0 && len(with) == 0 {
+		return nil, fmt.Errorf("no checkpoint in %s has a model to evaluate: train with trainer.save_hf_checkpoint: always", s.cfg.CheckpointJobDir)
+	}
+	return with, nil
 }
 
 func withPath(l config.Lora, dir string) config.Lora {

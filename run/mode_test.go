@@ -39,12 +39,21 @@ func TestBenchEvaluatesEveryCheckpoint(t *testing.T) {
 	}
 }
 
-// A checkpoint without a model is told of.
+// A checkpoint without a model is left out; that none has one is an error.
 func TestBenchNeedsModels(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	if _, err := p.run(t, "buffer.total_steps=2", "trainer.save_hf_checkpoint=never"); err != nil {
+	if _, err := p.run(t, "buffer.total_steps=2", "trainer.save_interval=1", "trainer.save_hf_checkpoint=never"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := p.run(t, "mode=bench")
-	oneLine(t, err, "global_step_2", "save_hf_checkpoint")
+	oneLine(t, err, "no checkpoint in "+p.job(), "save_hf_checkpoint")
+	if _, err := p.run(t, "buffer.total_steps=3", "trainer.save_hf_checkpoint=last"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.run(t, "mode=bench"); err != nil {
+		t.Fatal(err)
+	}
+	if got := curve(t, p.job(), "explorer", "bench/few/accuracy/mean@2"); len(got) != 2 {
+		t.Errorf("%d evaluations, want those of the base model and of step 3", len(got))
+	}
 }
