@@ -7,8 +7,11 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// mean of x, which is not empty.
+// mean of x, which is not empty. The mean of equal values is that value, without the rounding of a sum, so that their deviation is 0.
 func mean(x []float64) float64 {
+	if slices.Min(x) == slices.Max(x) {
+		return x[0]
+	}
 	sum := 0.0
 	for _, v := range x {
 		sum += v

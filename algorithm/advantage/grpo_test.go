@@ -65,6 +65,7 @@ func TestGRPOByHand(t *testing.T) {
 		{"no valid reward drops the group", nil, []trinity.Group{group([]float64{bad, bad}), group([]float64{1, 2, 3})}, [][]float64{{-1, 0, 1}}},
 		{"std_threshold 0 drops equal rewards and groups of one", args{"std_threshold": 0},
 			[]trinity.Group{group([]float64{1, 1}), group([]float64{5}), group([]float64{1, 2, 3})}, [][]float64{{-1, 0, 1}}},
+		{"std_threshold 0 drops equal rewards whose sum is rounded", args{"std_threshold": 0}, []trinity.Group{group(slices.Repeat([]float64{-0.1}, 8)), group([]float64{0, 1})}, [][]float64{{-math.Sqrt2 / 2, math.Sqrt2 / 2}}},
 		{"std_threshold drops a std that equals it", args{"std_threshold": 1}, []trinity.Group{group([]float64{1, 2, 3}), group([]float64{0, 2, 4})}, [][]float64{{-1, 0, 1}}},
 		{"batch: the group's mean, the batch's std", args{"std_cal_level": "batch"}, // 1, 3, 5, 7: std √(20/3)
 			[]trinity.Group{group([]float64{1, 3}), group([]float64{5, 7})}, [][]float64{{-1 / math.Sqrt(20.0/3), 1 / math.Sqrt(20.0/3)}, {-1 / math.Sqrt(20.0/3), 1 / math.Sqrt(20.0/3)}}},

@@ -7,6 +7,7 @@ package advantage
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 )
@@ -45,10 +46,14 @@ func write(e *trinity.Experience, a float64) {
 	}
 }
 
-// mean of x; 0 for none.
+// mean of x; 0 for none. The mean of equal values is that value, without the rounding of a sum, so that their deviation is 0: a group
+// of equal rewards is seen to teach nothing.
 func mean(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
+	}
+	if slices.Min(x) == slices.Max(x) {
+		return x[0]
 	}
 	sum := 0.0
 	for _, v := range x {
