@@ -73,6 +73,9 @@ func (f *File) Put(_ context.Context, d trinity.Delivery) error {
 	if f.failed != nil {
 		return f.failed
 	}
+	if f.put.Closed {
+		return trinity.ErrEnded
+	}
 	var lines bytes.Buffer
 	enc := json.NewEncoder(&lines)
 	for _, g := range d.Groups {

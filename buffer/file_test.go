@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 func TestFileBetweenProcesses(t *testing.T) {
@@ -61,7 +62,11 @@ func TestFileBetweenProcesses(t *testing.T) {
 // pair is the two sides of a file: an explorer's and a trainer's.
 func pair(t *testing.T, timeout time.Duration) (explorer, trainer *File) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "experiences.jsonl")
+	return sides(t, filepath.Join(t.TempDir(), "experiences.jsonl"), timeout)
+}
+
+func sides(t *testing.T, path string, timeout time.Duration) (explorer, trainer *File) {
+	t.Helper()
 	explorer = NewFile(path, timeout, time.Millisecond)
 	if _, err := explorer.Resume(); err != nil {
 		t.Fatal(err)
@@ -69,20 +74,17 @@ func pair(t *testing.T, timeout time.Duration) (explorer, trainer *File) {
 	return explorer, NewFile(path, timeout, time.Millisecond)
 }
 
-func TestFileGivesAShortBatchOnlyWhenPausedBeyondThePublishedVersion(t *testing.T) {
-	explorer, trainer := pair(t, 20*time.Millisecond)
-	if err := explorer.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(1, 3)}}); err != nil {
-		t.Fatal(err)
-	}
-	explorer.Pause(1)
-	if exps, err := trainer.Take(t.Context(), 5, 0); err != nil || len(exps) != 3 {
-		t.Errorf("got %d experiences, %v; want the 3 that there are", len(exps), err)
-	}
-	if exps, err := trainer.Take(t.Context(), 5, 0); err != nil || len(exps) != 0 {
-		t.Errorf("got %d experiences, %v; want none", len(exps), err)
-	}
-	if _, err := trainer.Take(t.Context(), 5, 1); err == nil || !strings.Contains(err.Error(), "max_read_timeout") {
-		t.Errorf("version 1 is published: got %v, want a wait for the explorer that ends at its deadline", err)
+func TestFileIsABuffer(t *testing.T) {
+	trinitytest.Buffer(t, trinitytest.BufferOptions{}, func(t *testing.T, dir string) trinitytest.Store {
+		explorer, trainer := sides(t, filepath.Join(dir, "experiences.jsonl"), time.Minute)
+		return trinitytest.Store{Explorer: explorer, Trainer: trainer}
+	})
+}
+
+func TestFileTakeHasADeadline(t *testing.T) {
+	_, trainer := pair(t, 20*time.Millisecond)
+	if _, err := trainer.Take(t.Context(), 5, 0); err == nil || !strings.Contains(err.Error(), "max_read_timeout") {
+		t.Errorf("got %v", err)
 	}
 }
 

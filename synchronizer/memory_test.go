@@ -3,58 +3,32 @@ package synchronizer
 import (
 	"context"
 	"errors"
-	"strings"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
-func TestMemoryPublishesOnlyWhileTheExplorerWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var published []int64
-		m := NewMemory(0, time.Minute, func(_ context.Context, v int64) error { published = append(published, v); return nil })
-		done := make(chan error, 1)
-		go func() { done <- m.Publish(t.Context(), 1) }()
-		synctest.Wait()
-		if len(published) != 0 {
-			t.Fatal("published while the explorer was sampling")
-		}
-		v, err := m.Wait(t.Context(), 1)
-		if err != nil || v != 1 || len(published) != 1 {
-			t.Fatalf("Wait = %d, %v after publishing %v", v, err, published)
-		}
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+func TestMemoryIsASynchronizer(t *testing.T) {
+	trinitytest.Synchronizer(t, trinitytest.SynchronizerOptions{}, func(_ *testing.T, timeout time.Duration) trinitytest.Synchronized {
+		var inUse atomic.Int64
+		m := NewMemory(0, timeout, func(_ context.Context, v int64) error { inUse.Store(v); return nil })
+		return trinitytest.Synchronized{Trainer: m, Explorer: m, InUse: inUse.Load}
 	})
 }
 
-func TestMemoryEnds(t *testing.T) {
-	m := NewMemory(0, time.Minute, func(context.Context, int64) error { return nil })
-	m.ExplorerDone()
-	if err := m.Publish(t.Context(), 1); err != nil {
-		t.Errorf("Publish after the explorer ended: %v", err)
-	}
-	m.TrainerDone()
-	if _, err := m.Wait(t.Context(), 2); !errors.Is(err, trinity.ErrEnded) {
-		t.Errorf("got %v, want ErrEnded", err)
-	}
-	if v, err := m.Wait(t.Context(), 1); err != nil || v != 1 {
-		t.Errorf("Wait for what is there = %d, %v", v, err)
-	}
-}
-
-func TestMemoryDeadlineNamesTheOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := NewMemory(0, time.Second, func(context.Context, int64) error { return nil })
-		if _, err := m.Wait(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "trainer") || !strings.Contains(err.Error(), "sync_timeout") {
-			t.Errorf("Wait: %v", err)
-		}
-		m = NewMemory(0, time.Second, func(context.Context, int64) error { return nil })
-		if err := m.Publish(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "explorer") {
-			t.Errorf("Publish: %v", err)
+func TestCheckpointIsASynchronizer(t *testing.T) {
+	trinitytest.Synchronizer(t, trinitytest.SynchronizerOptions{Apart: true}, func(t *testing.T, timeout time.Duration) trinitytest.Synchronized {
+		dir := t.TempDir()
+		var inUse atomic.Int64
+		write := func(context.Context, string) error { return nil }
+		load := func(_ context.Context, _ string, v int64) error { inUse.Store(v); return nil }
+		return trinitytest.Synchronized{
+			Trainer:  &Checkpoint{Dir: dir, Timeout: timeout, Poll: time.Millisecond, Write: write},
+			Explorer: &Checkpoint{Dir: dir, Timeout: timeout, Poll: time.Millisecond, Load: load},
+			InUse:    inUse.Load,
 		}
 	})
 }

@@ -1,0 +1,146 @@
+package trinitytest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Store is a buffer under test, as its two sides see it. One value may be both.
+type Store struct {
+	Explorer trinity.Buffer
+	Trainer  trinity.Source
+}
+
+// BufferOptions say what the documentation of a buffer leaves out or adds.
+type BufferOptions struct {
+	Capacity     int  // experiences that make Put wait, at least 9; 0 if it never waits
+	CursorInside bool // the explorer's cursor is part of the trainer's SourceState, and not kept elsewhere
+}
+
+// patience ends the waits that a suite expects to be in vain; rescue ends those that it expects to end by themselves.
+const (
+	patience = 20 * time.Millisecond
+	rescue   = 30 * time.Second
+)
+
+// Buffer holds a buffer to the contract of trinity.Buffer and trinity.Source. open makes both sides in a folder; a second call with the same
+// folder is a resumed run. A buffer without files ignores it.
+func Buffer(t *testing.T, o BufferOptions, open func(t *testing.T, dir string) Store) {
+	for name, check := range map[string]func(*testing.T, Store){
+		"first in, first out":          bufferOrder,
+		"take waits for a whole batch": bufferWaits,
+		"a pause gives short batches":  bufferPause,
+		"close":                        bufferClose,
+		"cancelled":                    bufferCancelled,
+	} {
+		t.Run(name, func(t *testing.T) { check(t, open(t, t.TempDir())) })
+	}
+	t.Run("state", func(t *testing.T) { bufferState(t, o, open) })
+	if o.Capacity > 0 {
+		t.Run("a full buffer makes put wait", func(t *testing.T) { bufferFull(t, o.Capacity, open(t, t.TempDir())) })
+	}
+}
+
+func bufferOrder(t *testing.T, s Store) {
+	for step := range int64(3) {
+		s.put(t, step, 1, 2)
+	}
+	var got [][2]int64
+	for range 3 {
+		for _, e := range s.take(t, 3, 0) {
+			got = append(got, [2]int64{e.ID.Step, int64(e.ID.Run)})
+		}
+	}
+	if want := [][2]int64{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}, {2, 0}, {2, 1}, {2, 2}}; !slices.Equal(got, want) {
+		t.Errorf("took %v (step, run), want %v", got, want)
+	}
+}
+
+func bufferWaits(t *testing.T, s Store) {
+	s.put(t, 1, 3)
+	s.takeInVain(t, 4, 0)
+	taken := make(chan []*trinity.Experience)
+	go func() {
+		exps, _ := s.Trainer.Take(t.Context(), 4, 0)
+		taken <- exps
+	}()
+	s.put(t, 2, 1, 1)
+	if got := <-taken; len(got) != 4 || got[0].ID.Step != 1 {
+		t.Errorf("took %d, want the 3 of step 1 and 1 of step 2: a wait in vain loses nothing", len(got))
+	}
+}
+
+func bufferPause(t *testing.T, s Store) {
+	s.put(t, 1, 3)
+	s.Explorer.Pause(2)
+	s.take(t, 5, 1, 3)
+	s.take(t, 5, 1, 0)
+	s.takeInVain(t, 5, 2) // version 2 is published: the explorer is about to put more
+}
+
+func bufferClose(t *testing.T, s Store) {
+	s.put(t, 1, 3)
+	if err := s.Explorer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.take(t, 2, 0)
+	s.take(t, 5, 0, 1)
+	for range 2 {
+		if exps, err := s.Trainer.Take(t.Context(), 1, 0); !errors.Is(err, io.EOF) {
+			t.Errorf("Take from what is closed and empty: %d experiences, %v; want io.EOF", len(exps), err)
+		}
+	}
+	if err := s.Explorer.Put(t.Context(), delivery(2, 1)); !errors.Is(err, trinity.ErrEnded) {
+		t.Errorf("Put after Close: %v, want ErrEnded", err)
+	}
+}
+
+func bufferCancelled(t *testing.T, s Store) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errCause)
+	if _, err := s.Trainer.Take(ctx, 1, 0); !errors.Is(err, errCause) {
+		t.Errorf("Take: %v, want the context's cause", err)
+	}
+}
+
+func bufferState(t *testing.T, o BufferOptions, open func(*testing.T, string) Store) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	s.put(t, 1, 3)
+	s.take(t, 1, 0)
+	state, err := s.Trainer.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.take(t, 2, 0) // lost by the kill
+	text, err := json.Marshal(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read trinity.SourceState
+	if err := json.Unmarshal(text, &read); err != nil {
+		t.Fatal(err)
+	}
+	if o.CursorInside && string(read.Cursor) != "1" {
+		t.Errorf("the state's cursor is %s, want that of the last delivery, 1", read.Cursor)
+	}
+	s = open(t, dir)
+	if err := s.Trainer.Restore(read); err != nil {
+		t.Fatal(err)
+	}
+	s.put(t, 2, 1)
+	if got := s.take(t, 3, 0); got[0].ID.Run != 1 || got[1].ID.Run != 2 || got[2].ID.Step != 2 {
+		t.Errorf("took %v, %v, %v; want the rest of step 1, then step 2", got[0].ID, got[1].ID, got[2].ID)
+	}
+	again, err := s.Trainer.State()
+	if err != nil || len(again.Pending) != 0 || o.CursorInside && string(again.Cursor) != "2" {
+		t.Errorf("state %+v, %v; want nothing pending, and the cursor of the last delivery", again, err)
+	}
+}

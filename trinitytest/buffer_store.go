@@ -1,0 +1,79 @@
+package trinitytest
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+// errCause is what suites cancel contexts with.
+var errCause = errors.New("the suite has cancelled it")
+
+// delivery has groups of the sizes given; its experiences are numbered by Run, its cursor is the step.
+func delivery(step int64, sizes ...int) trinity.Delivery {
+	d := trinity.Delivery{Cursor: []byte(strconv.FormatInt(step, 10))}
+	run := 0
+	for _, n := range sizes {
+		var g trinity.Group
+		for range n {
+			g = append(g, &trinity.Experience{ID: trinity.ExperienceID{Step: step, Task: "t", Run: run}, Tokens: []int32{1, 2}, Mask: []bool{false, true}})
+			run++
+		}
+		d.Groups = append(d.Groups, g)
+	}
+	return d
+}
+
+func (s Store) put(t *testing.T, step int64, sizes ...int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), rescue)
+	defer cancel()
+	if err := s.Explorer.Put(ctx, delivery(step, sizes...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// take asks for n experiences and gets them, or as many as want says.
+func (s Store) take(t *testing.T, n int, published int64, want ...int) []*trinity.Experience {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), rescue)
+	defer cancel()
+	got, err := s.Trainer.Take(ctx, n, published)
+	if len(want) == 0 {
+		want = []int{n}
+	}
+	if err != nil || len(got) != want[0] {
+		t.Fatalf("Take(%d, %d): %d experiences, %v; want %d", n, published, len(got), err, want[0])
+	}
+	return got
+}
+
+func (s Store) takeInVain(t *testing.T, n int, published int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errCause)
+	defer cancel()
+	if got, err := s.Trainer.Take(ctx, n, published); !errors.Is(err, errCause) {
+		t.Errorf("Take(%d, %d): %d experiences, %v; want a wait for the explorer that ends with the context's cause", n, published, len(got), err)
+	}
+}
+
+func bufferFull(t *testing.T, capacity int, s Store) {
+	s.put(t, 1, capacity)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errCause)
+	defer cancel()
+	if err := s.Explorer.Put(ctx, delivery(2, 1)); !errors.Is(err, errCause) {
+		t.Fatalf("Put into a full buffer: %v; want a wait that ends with the context's cause", err)
+	}
+	done := make(chan error)
+	go func() { done <- s.Explorer.Put(t.Context(), delivery(3, capacity)) }()
+	s.take(t, capacity, 0)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got := s.take(t, capacity, 0); got[0].ID.Step != 3 {
+		t.Errorf("took step %d, want 3: what could not be put is not there", got[0].ID.Step)
+	}
+}

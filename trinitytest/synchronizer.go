@@ -1,0 +1,135 @@
+package trinitytest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Synchronized is a synchronizer under test, as its two sides see it, at version 0. One value may be both.
+type Synchronized struct {
+	Trainer, Explorer trinity.Synchronizer
+	InUse             func() int64 // the version that the sampler has; called while neither side is
+}
+
+// SynchronizerOptions say what the documentation of a synchronizer leaves out.
+type SynchronizerOptions struct {
+	Apart bool // trainer and explorer run apart, each with weights of its own: Publish waits for nobody
+}
+
+// Synchronizer holds a synchronizer to the contract of trinity.Synchronizer. open makes one whose own deadline is timeout.
+func Synchronizer(t *testing.T, o SynchronizerOptions, open func(t *testing.T, timeout time.Duration) Synchronized) {
+	run := func(name string, timeout time.Duration, check func(*testing.T, Synchronized)) {
+		t.Run(name, func(t *testing.T) { check(t, open(t, timeout)) })
+	}
+	run("wait returns what is in use", rescue, synchronizerWait)
+	run("a version stays in use until the step has ended", rescue, func(t *testing.T, s Synchronized) { synchronizerKeeps(t, o, s) })
+	run("the trainer ends", rescue, synchronizerTrainerEnds)
+	run("the explorer ends", rescue, synchronizerExplorerEnds)
+	run("cancelled", rescue, synchronizerCancelled)
+	run("wait has a deadline", patience, func(t *testing.T, s Synchronized) {
+		_, err := s.Explorer.Wait(t.Context(), 1)
+		names(t, err, "trainer")
+	})
+	if !o.Apart {
+		run("publish has a deadline", patience, func(t *testing.T, s Synchronized) { names(t, s.Trainer.Publish(t.Context(), 1), "explorer") })
+	}
+}
+
+func names(t *testing.T, err error, who string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), who) || !strings.Contains(err.Error(), "sync_timeout") {
+		t.Errorf("got %v; want an error that names the %s, who was waited for, and sync_timeout", err, who)
+	}
+}
+
+// expect waits for a version ≥ minimum and finds one of those published.
+func (s Synchronized) expect(t *testing.T, minimum, newest int64) {
+	t.Helper()
+	v, err := s.Explorer.Wait(t.Context(), minimum)
+	if err != nil || v < minimum || v > newest || v != s.InUse() {
+		t.Fatalf("Wait(%d) = %d, %v, with version %d in use; want one of %d to %d, in use", minimum, v, err, s.InUse(), minimum, newest)
+	}
+}
+
+// publish runs beside the test; the channel gives its result.
+func (s Synchronized) publish(ctx context.Context, version int64) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- s.Trainer.Publish(ctx, version) }()
+	return done
+}
+
+func synchronizerWait(t *testing.T, s Synchronized) {
+	s.expect(t, 0, 0)
+	for v := range int64(3) {
+		done := s.publish(t.Context(), v+1)
+		s.expect(t, v+1, v+1)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		s.expect(t, 1, v+1) // what is there already
+	}
+}
+
+func synchronizerKeeps(t *testing.T, o SynchronizerOptions, s Synchronized) {
+	done := s.publish(t.Context(), 1)
+	s.expect(t, 1, 1) // a step with version 1 begins
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errCause)
+	defer cancel()
+	err := s.Trainer.Publish(ctx, 2)
+	if s.InUse() != 1 {
+		t.Fatalf("version %d is in use in the middle of a step that began with 1", s.InUse())
+	}
+	if o.Apart && err != nil || !o.Apart && (!errors.Is(err, errCause) || !strings.Contains(err.Error(), "explorer")) {
+		t.Errorf("Publish in the middle of a step: %v", err)
+	}
+	done = s.publish(t.Context(), 2)
+	s.expect(t, 2, 2)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func synchronizerTrainerEnds(t *testing.T, s Synchronized) {
+	done := s.publish(t.Context(), 1)
+	s.expect(t, 1, 1)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error)
+	go func() {
+		_, err := s.Explorer.Wait(t.Context(), 2)
+		waited <- err
+	}()
+	s.Trainer.TrainerDone()
+	if err := <-waited; !errors.Is(err, trinity.ErrEnded) {
+		t.Errorf("Wait for what is never published: %v, want ErrEnded", err)
+	}
+	s.expect(t, 1, 1)
+}
+
+func synchronizerExplorerEnds(t *testing.T, s Synchronized) {
+	done := s.publish(t.Context(), 1)
+	s.Explorer.ExplorerDone()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := s.Trainer.Publish(t.Context(), 2); err != nil {
+		t.Errorf("Publish after the explorer's end: %v", err)
+	}
+}
+
+func synchronizerCancelled(t *testing.T, s Synchronized) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errCause)
+	if _, err := s.Explorer.Wait(ctx, 1); !errors.Is(err, errCause) {
+		t.Errorf("Wait: %v, want the context's cause", err)
+	}
+}
