@@ -47,8 +47,8 @@ func logSoftmax(z []float64) []float64 {
 
 // Sample implements trinity.Sampler: one token per completion.
 func (b *Bandit) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	if b.SampleError != nil {
 		if err := b.SampleError(prompt.Tokens); err != nil {
@@ -69,6 +69,9 @@ func (b *Bandit) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.Sa
 		}
 		out[i] = trinity.Completion{
 			Tokens: []int32{int32(token)}, Logprobs: []float32{float32(logp[token])}, FinishReason: "stop", Versions: [2]int64{b.version, b.version},
+		}
+		if p.OnToken != nil {
+			p.OnToken(i, int32(token))
 		}
 	}
 	return out, nil

@@ -21,7 +21,7 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 	if e.opts.ForwardOnly {
 		return nil, errForwardOnly
 	}
-	if err := ctx.Err(); err != nil {
+	if err := e.usable(ctx); err != nil {
 		return nil, err
 	}
 	norm := math.Sqrt(kernel.SumSquares(e.pool, e.gradient))

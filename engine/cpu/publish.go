@@ -14,7 +14,7 @@ import (
 func (e *Engine) Publish(ctx context.Context, version int64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := ctx.Err(); err != nil {
+	if err := e.usable(ctx); err != nil {
 		return err
 	}
 	if err := e.update(version, e.trained); err != nil {

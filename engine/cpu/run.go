@@ -21,7 +21,7 @@ func (e *Engine) Forward(ctx context.Context, b *trinity.Batch, want trinity.Str
 func (e *Engine) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.TokenStats, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.reference == nil {
+	if e.weights != nil && e.reference == nil {
 		return nil, fmt.Errorf("cpu: no reference weights are kept; open the engine with Options.Reference")
 	}
 	return e.scoreAll(ctx, e.reference, b, trinity.Streams{})
@@ -77,12 +77,23 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 	return metrics, e.backward(ctx, e.weights, e.grads, &e.packing)
 }
 
-var errForwardOnly = errors.New("cpu: the engine was opened with Options.ForwardOnly: it has no gradient")
+var (
+	errForwardOnly = errors.New("cpu: the engine was opened with Options.ForwardOnly: it has no gradient")
+	errClosed      = errors.New("cpu: the engine is closed")
+)
+
+// usable refuses what comes after Close, when the memory is no longer there, or under a cancelled context.
+func (e *Engine) usable(ctx context.Context) error {
+	if e.weights == nil {
+		return errClosed
+	}
+	return ctx.Err()
+}
 
 // check refuses batches that cannot be computed.
 func (e *Engine) check(b *trinity.Batch, want trinity.Streams) error {
 	if e.weights == nil {
-		return fmt.Errorf("cpu: the engine is closed")
+		return errClosed
 	}
 	if want.Value {
 		return fmt.Errorf("cpu: a loss asks for values, but this engine has no value head: use an algorithm without a critic")

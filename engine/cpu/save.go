@@ -12,7 +12,7 @@ import (
 func (e *Engine) SaveModel(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := ctx.Err(); err != nil {
+	if err := e.usable(ctx); err != nil {
 		return err
 	}
 	if e.adapters != nil {

@@ -68,7 +68,7 @@ func (e *Engine) SaveState(ctx context.Context, dir string) error {
 	if behind && e.publishedWeights == nil {
 		return fmt.Errorf("cpu: the sampler has version %d and the weights are newer, so a resumed run would not be exact: open the engine with Options.KeepPublished", e.published)
 	}
-	if err := ctx.Err(); err != nil {
+	if err := e.usable(ctx); err != nil {
 		return err
 	}
 	parts := map[string][]float32{"weights.": e.trained, "exp_avg.": e.moment1, "exp_avg_sq.": e.moment2}
@@ -96,7 +96,7 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 	if e.opts.ForwardOnly {
 		return errForwardOnly
 	}
-	if err := ctx.Err(); err != nil {
+	if err := e.usable(ctx); err != nil {
 		return err
 	}
 	s, err := e.readState(filepath.Join(dir, stateName))

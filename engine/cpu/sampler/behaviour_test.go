@@ -129,17 +129,6 @@ func TestEOSAndMinTokens(t *testing.T) {
 	}
 }
 
-func TestOnTokenSeesEveryToken(t *testing.T) {
-	s := start(t, tiny(t, "llama"), Options{})
-	seen := make([][]int32, 2)
-	out := sample(t, s, []int32{3, 4}, trinity.SamplingParams{N: 2, Temperature: 1, MaxTokens: 12, OnToken: func(i int, token int32) { seen[i] = append(seen[i], token) }})
-	for i := range out {
-		if !slices.Equal(seen[i], out[i].Tokens) {
-			t.Errorf("completion %d: saw %v of %v", i, seen[i], out[i].Tokens)
-		}
-	}
-}
-
 func TestCancellation(t *testing.T) {
 	s := start(t, tiny(t, "llama"), Options{MaxSequences: 2})
 	prompt := trinity.Prompt{Tokens: []int32{2, 3, 4}}

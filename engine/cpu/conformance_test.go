@@ -1,0 +1,43 @@
+package cpu
+
+import (
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/cpu/sampler"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+// trained is an engine with a sampler attached.
+func trained(t *testing.T, opts Options) trinitytest.Trained {
+	t.Helper()
+	opts.KeepPublished, opts.Reference = true, true
+	e := open(t, opts)
+	s, err := sampler.New(*e.Config(), sampler.Options{MaxSequences: 4, MaxModelLen: 48})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	e.Attach(s)
+	return trinitytest.Trained{Engine: e, Sampler: s}
+}
+
+func TestIsAnEngine(t *testing.T) {
+	newLoRA := tiny("qwen2")
+	newLoRA.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}
+	for name, opts := range map[string]Options{"all weights": tiny("llama"), "adapters": adapterOptions(), "new adapters": newLoRA} {
+		t.Run(name, func(t *testing.T) {
+			trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained { return trained(t, opts) })
+		})
+	}
+}
+
+func TestAttachedSamplerIsASampler(t *testing.T) {
+	trinitytest.Sampler(t, trinitytest.SamplerOptions{Vocab: 64}, func(t *testing.T) trinity.Sampler {
+		e := trained(t, adapterOptions())
+		if err := e.Engine.Publish(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		return e.Sampler
+	})
+}

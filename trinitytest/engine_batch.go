@@ -1,0 +1,124 @@
+package trinitytest
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+// wholeBatch is a group with a shared prompt, a sequence with a hole in its mask, and one with nothing to train.
+func wholeBatch() *trinity.Batch {
+	row := func(mask string, tokens ...int32) *trinity.Experience {
+		x := &trinity.Experience{Tokens: tokens, PromptLen: 3, Temperature: 1}
+		for _, m := range mask {
+			x.Mask = append(x.Mask, m == 'x')
+		}
+		return x
+	}
+	xs := []*trinity.Experience{row("...xxxx", 1, 2, 3, 4, 5, 6, 7), row("...xx", 1, 2, 3, 7, 6), row("...x..xx", 7, 5, 3, 1, 2, 2, 4, 6), row("....", 1, 2, 3, 4)}
+	for i, x := range xs {
+		x.ID.Run = i
+	}
+	return &trinity.Batch{Step: 1, Experiences: xs, Whole: xs}
+}
+
+// likelihood is scale × the mean negative log-probability of the trained tokens.
+type likelihood struct{ scale float64 }
+
+func (likelihood) Streams() trinity.Streams { return trinity.Streams{} }
+
+func (l likelihood) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
+	n := 0
+	for _, x := range b.Whole {
+		n += x.TrainedTokens()
+	}
+	grads, loss, each := make([]trinity.TokenGrads, len(now)), 0.0, l.scale/float64(n)
+	for i, x := range b.Experiences {
+		grads[i].Logprob = make([]float32, len(x.Tokens))
+		for t, trained := range x.Mask {
+			if trained {
+				grads[i].Logprob[t] = float32(-each)
+				loss -= each * float64(now[i].Logprob[t])
+			}
+		}
+	}
+	return grads, trinity.Metrics{"loss": loss}, nil
+}
+
+// smooth has an Eps that makes AdamW's step nearly proportional to the gradient, so that rounding is not blown up to the size of a step.
+var smooth = trinity.OptimParams{LR: 0.1, Beta1: 0.9, Beta2: 0.999, Eps: 0.1}
+
+// optimStep does one optimizer step, in micro-batches of a size, and returns the loss before it and the gradient's norm.
+func optimStep(t *testing.T, e trinity.Engine, size int, scale float64) (loss, norm float64) {
+	t.Helper()
+	all := wholeBatch()
+	for part := range slices.Chunk(all.Experiences, size) {
+		metrics, err := e.ForwardBackward(t.Context(), &trinity.Batch{Step: 1, Experiences: part, Whole: all.Whole}, likelihood{scale})
+		if err != nil {
+			t.Fatal(err)
+		}
+		loss += metrics["loss"]
+	}
+	metrics, err := e.OptimStep(t.Context(), smooth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loss, metrics["grad_norm"]
+}
+
+func publish(t *testing.T, e Trained, version int64) {
+	t.Helper()
+	if err := e.Engine.Publish(t.Context(), version); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// logprobs are those of the whole batch, one after another.
+func logprobs(t *testing.T, e trinity.Engine) []float32 {
+	t.Helper()
+	stats, err := e.Forward(t.Context(), wholeBatch(), trinity.Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []float32
+	for _, s := range stats {
+		all = append(all, s.Logprob...)
+	}
+	return all
+}
+
+// farthest is the largest difference of two entries.
+func farthest(a, b []float32) float64 {
+	d := 0.0
+	for i := range a {
+		d = max(d, math.Abs(float64(a[i])-float64(b[i])))
+	}
+	return d
+}
+
+// everyVerb calls each method of an engine that can fail, with a state to load.
+func everyVerb(t *testing.T, e trinity.Engine, state string) map[string]error {
+	ctx, batch := t.Context(), wholeBatch()
+	errs := map[string]error{"Publish": e.Publish(ctx, 9), "SaveState": e.SaveState(ctx, t.TempDir()), "SaveModel": e.SaveModel(ctx, t.TempDir()), "LoadState": e.LoadState(ctx, state)}
+	_, errs["Forward"] = e.Forward(ctx, batch, trinity.Streams{})
+	_, errs["Reference"] = e.Reference(ctx, batch)
+	_, errs["ForwardBackward"] = e.ForwardBackward(ctx, batch, likelihood{1})
+	_, errs["OptimStep"] = e.OptimStep(ctx, smooth)
+	return errs
+}
+
+func engineBadBatch(t *testing.T, open func(*testing.T) Trained) {
+	e := open(t).Engine
+	for name, x := range map[string]*trinity.Experience{
+		"a token outside any vocabulary": {Tokens: []int32{1, math.MaxInt32}, Mask: []bool{false, true}},
+		"a negative token":               {Tokens: []int32{-1, 1}, Mask: []bool{false, true}},
+		"a mask of another length":       {Tokens: []int32{1, 2}, Mask: []bool{false}},
+	} {
+		xs := []*trinity.Experience{x}
+		if _, err := e.ForwardBackward(t.Context(), &trinity.Batch{Step: 1, Experiences: xs, Whole: xs}, likelihood{1}); err == nil {
+			t.Errorf("%s gave no error", name)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package trinitytest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+// SamplerOptions describe a sampler under test.
+type SamplerOptions struct {
+	Vocab    int  // tokens of the vocabulary, at least 8
+	OneToken bool // a fake whose completions are one sampled token each, whatever the prompt and the stop conditions
+}
+
+// Sampler holds a sampler to the contract of trinity.Sampler. Its model has room for 32 tokens.
+func Sampler(t *testing.T, o SamplerOptions, open func(t *testing.T) trinity.Sampler) {
+	run := func(name string, check func(*testing.T, trinity.Sampler)) {
+		t.Run(name, func(t *testing.T) { check(t, open(t)) })
+	}
+	run("completions are whole", samplerCompletions)
+	run("a seed decides, not the company", samplerSeeds)
+	run("every token is announced", samplerOnToken)
+	run("cancelled", samplerCancelled)
+	if o.OneToken {
+		return
+	}
+	run("greedy needs no seed", samplerGreedy)
+	run("stops", samplerStops)
+	run("bad prompts are errors", func(t *testing.T, s trinity.Sampler) { samplerBadPrompts(t, s, o.Vocab) })
+}
+
+var samplerPrompt = trinity.Prompt{Tokens: []int32{3, 4, 5}}
+
+func complete(t *testing.T, s trinity.Sampler, prompt trinity.Prompt, p trinity.SamplingParams) []trinity.Completion {
+	t.Helper()
+	out, err := s.Sample(t.Context(), prompt, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func samplerCompletions(t *testing.T, s trinity.Sampler) {
+	for _, n := range []int{0, 1, 5} {
+		out := complete(t, s, samplerPrompt, trinity.SamplingParams{N: n, Temperature: 1, MaxTokens: 6, Seed: 1})
+		if len(out) != max(1, n) {
+			t.Errorf("N = %d: %d completions", n, len(out))
+		}
+		for _, c := range out {
+			if len(c.Tokens) == 0 || len(c.Tokens) > 6 || len(c.Logprobs) != len(c.Tokens) || slices.Max(c.Logprobs) > 0 {
+				t.Errorf("tokens %v with logprobs %v; want 1 to 6 tokens and a logprob ≤ 0 for each", c.Tokens, c.Logprobs)
+			}
+			if c.FinishReason != "stop" && c.FinishReason != "length" || c.Versions[0] > c.Versions[1] {
+				t.Errorf("finish reason %q, versions %v; want stop or length, and the oldest version first", c.FinishReason, c.Versions)
+			}
+		}
+	}
+}
+
+func samplerSeeds(t *testing.T, s trinity.Sampler) {
+	type request struct {
+		prompt trinity.Prompt
+		params trinity.SamplingParams
+	}
+	var requests []request
+	for i := range 8 {
+		prompt := trinity.Prompt{Tokens: append(slices.Clone(samplerPrompt.Tokens), make([]int32, i/3)...)} // some share a prompt
+		requests = append(requests, request{prompt, trinity.SamplingParams{N: 1 + i%2, Temperature: 1, MaxTokens: 4 + i, Seed: uint64(i)}})
+	}
+	alone := make([][]trinity.Completion, len(requests))
+	for i, r := range requests {
+		alone[i] = complete(t, s, r.prompt, r.params)
+	}
+	together := make([][]trinity.Completion, len(requests))
+	var all sync.WaitGroup
+	for i, r := range slices.Backward(requests) {
+		all.Go(func() { together[i], _ = s.Sample(t.Context(), r.prompt, r.params) })
+	}
+	all.Wait()
+	differ := false
+	for i := range requests {
+		if !slices.EqualFunc(alone[i], together[i], sameCompletion) {
+			t.Errorf("request %d alone and among others:\n%v\n%v", i, alone[i], together[i])
+		}
+		differ = differ || !slices.Equal(alone[i][0].Tokens, alone[0][0].Tokens)
+	}
+	if !differ {
+		t.Error("all seeds gave the same tokens")
+	}
+}
+
+func sameCompletion(a, b trinity.Completion) bool {
+	return slices.Equal(a.Tokens, b.Tokens) && slices.Equal(a.Logprobs, b.Logprobs) && a.FinishReason == b.FinishReason
+}
+
+func samplerOnToken(t *testing.T, s trinity.Sampler) {
+	seen := make([][]int32, 2)
+	out := complete(t, s, samplerPrompt, trinity.SamplingParams{N: 2, Temperature: 1, MaxTokens: 6, OnToken: func(i int, token int32) { seen[i] = append(seen[i], token) }})
+	for i := range out {
+		if !slices.Equal(seen[i], out[i].Tokens) {
+			t.Errorf("completion %d: OnToken saw %v of %v", i, seen[i], out[i].Tokens)
+		}
+	}
+}
+
+func samplerCancelled(t *testing.T, s trinity.Sampler) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errCause)
+	if _, err := s.Sample(ctx, samplerPrompt, trinity.SamplingParams{N: 64, Temperature: 1, IgnoreEOS: true}); !errors.Is(err, errCause) {
+		t.Errorf("got %v, want the context's cause", err)
+	}
+	complete(t, s, samplerPrompt, trinity.SamplingParams{MaxTokens: 2}) // it goes on
+}
+
+func samplerGreedy(t *testing.T, s trinity.Sampler) {
+	first := complete(t, s, samplerPrompt, trinity.SamplingParams{MaxTokens: 8, Seed: 1})
+	if again := complete(t, s, samplerPrompt, trinity.SamplingParams{MaxTokens: 8, Seed: 2}); !slices.EqualFunc(first, again, sameCompletion) {
+		t.Errorf("temperature 0: %v and %v", first, again)
+	}
+}
+
+func samplerStops(t *testing.T, s trinity.Sampler) {
+	p := trinity.SamplingParams{Temperature: 1, MaxTokens: 12, Seed: 3, IgnoreEOS: true}
+	free := complete(t, s, samplerPrompt, p)[0]
+	if len(free.Tokens) != 12 || free.FinishReason != "length" {
+		t.Fatalf("%d tokens, finish reason %q; want MaxTokens = 12 and length", len(free.Tokens), free.FinishReason)
+	}
+	p.StopTokens = []int32{free.Tokens[6]}
+	want := free.Tokens[:1+slices.Index(free.Tokens, free.Tokens[6])]
+	if got := complete(t, s, samplerPrompt, p)[0]; !slices.Equal(got.Tokens, want) || got.FinishReason != "stop" {
+		t.Errorf("tokens %v, finish reason %q; want %v, the stop token included, and stop", got.Tokens, got.FinishReason, want)
+	}
+}
+
+func samplerBadPrompts(t *testing.T, s trinity.Sampler, vocab int) {
+	for _, prompt := range [][]int32{nil, {-1}, {1, int32(vocab)}} {
+		if out, err := s.Sample(t.Context(), trinity.Prompt{Tokens: prompt}, trinity.SamplingParams{MaxTokens: 2}); err == nil {
+			t.Errorf("prompt %v with a vocabulary of %d: %v, want an error", prompt, vocab, out)
+		}
+	}
+}
