@@ -136,34 +136,6 @@ func TestTheBoxedRewardTakesTheWorkflowsFormat(t *testing.T) {
 	}
 }
 
-// No reply takes long, whatever the reward: the test's own time limit is the check.
-func TestHostileReplies(t *testing.T) {
-	argsOf := map[string]map[string]any{
-		"pattern_reward": {"pattern": `(a+)+(?P<answer>\d+)b`}, "json_reward": {"keys": []any{"a"}},
-		"format_reward": {"pattern": `(x+x+)+y`}, "math_boxed_reward": {"with_think": true},
-	}
-	many := 10_000
-	replies := map[string]string{
-		"digits": strings.Repeat("9", many), "letters": strings.Repeat("a", many), "x": strings.Repeat("x", many), "braces": `\boxed` + strings.Repeat("{", many),
-		"boxes": strings.Repeat(`\boxed{`, many/7), "closed boxes": strings.Repeat(`\boxed{`, 1000) + "1" + strings.Repeat("}", 1000), "power": `\boxed{9^{9^{9^9}}}`,
-		"exponent": "<answer>1e999999999</answer>", "factorials": "<answer>((9!)!)!</answer>", "tags": strings.Repeat("<answer>", many/8),
-		"thoughts": strings.Repeat("<think></think>", many/15), "arrays": strings.Repeat("[", many), "objects": strings.Repeat(`{"a":`, many/5),
-		"dollars": strings.Repeat("$", many), "answers": strings.Repeat("answer is ", many/10), "hashes": strings.Repeat("####", many/4), "no text": "\xff\xfe\x00",
-		"numbers": strings.Repeat("1,1.", many/4), "fractions": `\boxed{` + strings.Repeat(`\frac{1}{`, 200) + "1" + strings.Repeat("}", 200) + "}",
-	}
-	for _, name := range mustFind(t).Names() {
-		fn, truth := build(t, name, argsOf[name]), "7"
-		if name == "countdown_reward" || name == "json_reward" {
-			truth = `{"target": 7, "numbers": [7]}`
-		}
-		for kind, reply := range replies {
-			if r, err := fn.Score(t.Context(), trinity.RewardInput{Response: reply, Truth: truth}); err != nil || r.Value >= 1 {
-				t.Errorf("%s of %s: got %+v, %v", name, kind, r, err)
-			}
-		}
-	}
-}
-
 func TestMathematicsArguments(t *testing.T) {
 	for _, c := range []struct {
 		name string

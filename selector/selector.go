@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/trinity-go/trinity"
 )
@@ -65,7 +66,7 @@ func (p *progress) Restore(state json.RawMessage) error {
 	if s.Rows != p.rows {
 		return fmt.Errorf("selector state: it was saved over a dataset of %d rows, this one has %d: resume with the same data, or start a new run", s.Rows, p.rows)
 	}
-	if s.Drawn < 0 {
+	if s.Drawn < 0 || s.Drawn > math.MaxInt64/2 { // from where the count could overflow
 		return fmt.Errorf("selector state: %d rows drawn, which cannot be", s.Drawn)
 	}
 	p.drawn = s.Drawn

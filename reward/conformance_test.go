@@ -1,0 +1,22 @@
+package reward
+
+import (
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+func TestConformance(t *testing.T) {
+	argsOf := map[string]map[string]any{ // what a reward requires, and what makes it work hardest
+		"pattern_reward": {"pattern": `(a+)+(?P<answer>\d+)b`}, "json_reward": {"keys": []any{"a"}},
+		"format_reward": {"pattern": `(x+x+)+y`}, "math_boxed_reward": {"with_think": true},
+		"math_dapo_reward": {"enable_overlong_penalty": true, "max_response_length": 4, "cache_length": 3},
+	}
+	for _, name := range registry.Rewards.Names() {
+		t.Run(name, func(t *testing.T) {
+			trinitytest.Reward(t, func() trinity.RewardFunc { return build(t, name, argsOf[name]) })
+		})
+	}
+}

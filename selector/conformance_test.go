@@ -1,0 +1,27 @@
+package selector
+
+import (
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+func TestConformance(t *testing.T) {
+	for _, name := range registry.Selectors.Names() {
+		t.Run(name, func(t *testing.T) {
+			build := func() trinity.Selector {
+				s, err := registry.Selectors.Build(name, map[string]any{"seed": 7, "feature_keys": []string{"rank"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			trinitytest.Selector(t, build)
+			if name != "random" { // which draws every batch anew
+				trinitytest.SelectorEpochs(t, build)
+			}
+		})
+	}
+}

@@ -1,0 +1,29 @@
+package trinitytest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+// SelectorEpochs holds a selector that goes through the dataset in epochs to giving every row once in each, however batches cut them.
+func SelectorEpochs(t *testing.T, build func() trinity.Selector) {
+	for _, n := range []int{1, 3, 10} {
+		for _, size := range []int{1, 3, 7, 23} {
+			s := build()
+			if err := s.Start(ranked(n)); err != nil {
+				t.Fatal(err)
+			}
+			var rows []int
+			for range n {
+				rows = append(rows, step(t, s, n, size)...)
+			}
+			for epoch := range slices.Chunk(rows, n) {
+				if sorted := slices.Compact(slices.Sorted(slices.Values(epoch))); len(sorted) != n {
+					t.Errorf("%d rows in batches of %d: an epoch is %v", n, size, epoch)
+				}
+			}
+		}
+	}
+}
