@@ -21,6 +21,15 @@ func (r Rows) Row(i int) (map[string]any, error) {
 	return r[i], nil
 }
 
+// ranked is the dataset of the selector suites: n rows with a number at "rank", for selectors that sort by one.
+func ranked(n int) Rows {
+	r := make(Rows, n)
+	for i := range r {
+		r[i] = map[string]any{"rank": float64(i % 4)}
+	}
+	return r
+}
+
 // InOrder is a Selector that goes round and round.
 type InOrder struct {
 	rows, next int

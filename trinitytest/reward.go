@@ -60,6 +60,9 @@ func inputs(reply string) []trinity.RewardInput {
 // function each time.
 func Reward(t *testing.T, build func() trinity.RewardFunc) {
 	t.Run("a million bytes", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("long under the race detector")
+		}
 		fn := build()
 		for _, in := range inputs(strings.Repeat("9", 1_000_000)) {
 			probe := in

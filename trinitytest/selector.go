@@ -10,15 +10,6 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// ranked is the dataset of the selector suites: n rows with a number at "rank", for selectors that sort by one.
-func ranked(n int) Rows {
-	r := make(Rows, n)
-	for i := range r {
-		r[i] = map[string]any{"rank": float64(i % 4)}
-	}
-	return r
-}
-
 // Selector holds selectors to what every one must do. The rows have a number at the key "rank". build makes a new, equal selector each time.
 func Selector(t *testing.T, build func() trinity.Selector) {
 	start := func(t *testing.T, n int) trinity.Selector {
