@@ -181,6 +181,7 @@ func decodeLine(line []byte, in *input) error {
 	}
 	err := json.Unmarshal(line, in)
 	var typed *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
 	switch {
 	case err == nil:
 		return nil
@@ -188,8 +189,10 @@ func decodeLine(line []byte, in *input) error {
 		return fmt.Errorf("%q is a JSON %s: want %s", typed.Field, typed.Value, keyWants[strings.Split(typed.Field, ".")[0]])
 	case errors.As(err, &typed):
 		return fmt.Errorf("the line is a JSON %s: want an object", typed.Value)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("not JSON: %w", err)
 	}
-	return fmt.Errorf("not JSON: %w", err)
+	return err // of a message, in its own words
 }
 
 // keyWants are what the keys of an input line hold.
