@@ -16,14 +16,16 @@ import (
 	"github.com/trinity-go/trinity/durable"
 )
 
-// keep puts a row among those of its processor and day in dir, a row a line. A row of the same workload and storage is replaced.
+// keep puts a row among those of its processor and day in dir, a row a line. A row of the same workload, storage and forced kernels is replaced.
 func keep(dir string, m machine, row Row) error {
 	path := filepath.Join(dir, m.Date+"-"+slug(m.CPU)+".json")
 	rows, err := readRows(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Workload == row.Workload && r.DType == row.DType })
+	rows = slices.DeleteFunc(rows, func(r Row) bool {
+		return r.Workload == row.Workload && r.DType == row.DType && r.Kernels == row.Kernels
+	})
 	rows = append(rows, row)
 	slices.SortStableFunc(rows, func(a, b Row) int { return slices.Index(names(), a.Workload) - slices.Index(names(), b.Workload) })
 	var lines bytes.Buffer

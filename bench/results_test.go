@@ -15,7 +15,8 @@ var update = flag.Bool("update", false, "write the tables of docs/performance.md
 
 func TestKeep(t *testing.T) {
 	dir, m := filepath.Join(t.TempDir(), "results"), machine{CPU: "A CPU (family 6)", Date: "2026-01-02"}
-	for _, r := range []Row{{Workload: "version", Ours: 1}, {Workload: "decode_1", Ours: 2}, {Workload: "decode_1", DType: "bf16", Ours: 3}, {Workload: "version", Ours: 4}} {
+	for _, r := range []Row{{Workload: "version", Ours: 1}, {Workload: "decode_1", Ours: 2}, {Workload: "decode_1", DType: "bf16", Ours: 3},
+		{Workload: "decode_1", Kernels: "avx2", Ours: 5}, {Workload: "version", Ours: 4}} {
 		if err := keep(dir, m, r); err != nil {
 			t.Fatal(err)
 		}
@@ -28,8 +29,8 @@ func TestKeep(t *testing.T) {
 	for _, r := range rows {
 		got = append(got, r.Ours)
 	}
-	if !slices.Equal(got, []float64{2, 3, 4}) {
-		t.Errorf("kept %v, want 2, 3 (the same workload with other storage) and 4 in place of 1", got)
+	if !slices.Equal(got, []float64{2, 3, 5, 4}) {
+		t.Errorf("kept %v, want 2, 3 (the same workload with other storage), 5 (with forced kernels) and 4 in place of 1", got)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
 	"github.com/trinity-go/trinity/modelfile"
 )
 
@@ -19,6 +20,7 @@ type session struct {
 	machine machine
 	limits  limits
 	peers   peers
+	forced  string // kernels, "" when the fastest are used
 	config  *modelfile.Config
 	tokens  []int32 // of the texts
 	dir     string  // scratch
@@ -29,6 +31,9 @@ type session struct {
 func newSession(ctx context.Context, set *settings) (*session, error) {
 	s := &session{set: set, machine: examine(ctx)}
 	var err error
+	if s.forced, err = kernel.Forced(); err != nil {
+		return nil, err
+	}
 	if s.dir, err = os.MkdirTemp("", "trinity-bench-"); err != nil {
 		return nil, err
 	}
@@ -112,7 +117,7 @@ func (s *session) heading() string {
 
 // measure makes the row of a workload: our side and the peer's take turns.
 func (s *session) measure(ctx context.Context, w workload) (row Row, err error) {
-	row = Row{Workload: w.name, Unit: w.unit, DType: s.set.dtype, Runs: s.set.runs, Machine: examine(ctx), Limits: s.limits, Command: s.command(&w)}
+	row = Row{Workload: w.name, Unit: w.unit, DType: s.set.dtype, Kernels: s.forced, Runs: s.set.runs, Machine: examine(ctx), Limits: s.limits, Command: s.command(&w)}
 	ours, theirs, err := s.sides(ctx, &w, &row)
 	if err != nil {
 		return row, err
@@ -150,6 +155,9 @@ func (s *session) command(w *workload) string {
 	c := "go run ./bench --only " + w.name
 	if s.set.dtype != "" {
 		c += " --dtype " + s.set.dtype
+	}
+	if s.forced != "" {
+		c = kernel.Variable + "=" + s.forced + " " + c
 	}
 	return fmt.Sprintf("%s --runs %d --model %s", c, s.set.runs, filepath.Base(s.set.model))
 }

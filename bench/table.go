@@ -22,6 +22,7 @@ type Row struct {
 
 	Runs         int      `json:"runs"`
 	DType        string   `json:"dtype,omitempty"`
+	Kernels      string   `json:"kernels,omitempty"` // when they were forced; Limits names those that were chosen
 	OurRuns      []sample `json:"our_runs"`
 	TheirRuns    []sample `json:"their_runs,omitempty"`
 	OurRSS       int64    `json:"our_peak_rss"` // bytes; 0 is unknown
@@ -92,6 +93,9 @@ func (r *Row) cells() []string {
 	name, peer, theirs, ratio, limit, share := r.Workload, "–", "–", "–", "–", "–"
 	if r.DType != "" {
 		name += " " + r.DType
+	}
+	if r.Kernels != "" {
+		name += " " + r.Kernels
 	}
 	if r.Theirs != nil && r.Ratio != nil {
 		peer, theirs, ratio = r.Peer, number(*r.Theirs), fmt.Sprintf("%.2f×", *r.Ratio)

@@ -51,5 +51,6 @@ func (o *Options) check() error {
 	case o.DType == "bf16" && !o.ForwardOnly:
 		return fmt.Errorf("cpu: dtype bf16 is for forward passes; training keeps its weights in f32")
 	}
-	return nil
+	_, err := kernel.Forced()
+	return err
 }

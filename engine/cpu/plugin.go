@@ -156,11 +156,17 @@ func (s *soloSampler) Close() error {
 // Describe implements trinity.EngineOpener.
 func (plugin) Describe() string {
 	text := fmt.Sprintf("kernels %s of %s, %d cores", kernel.Choose(), strings.Join(kernel.Available(), ", "), runtime.GOMAXPROCS(0))
+	switch name, err := kernel.Forced(); {
+	case err != nil:
+		text += fmt.Sprintf("\n%v", err)
+	case name != "":
+		text += fmt.Sprintf("\n%s is forced by %s, whatever is fastest", name, kernel.Variable)
+	}
 	for _, s := range kernel.Speeds() {
 		text += fmt.Sprintf("\n%s: %.0f GFLOP/s on one core", s.Set, s.GFLOPS)
 	}
 	for _, name := range kernel.Rejected() {
-		text += fmt.Sprintf("\n%s: not used, because it gives other bits than the portable kernels on this processor; please report it", name)
+		text += fmt.Sprintf("\n%s: not used unless it is forced, because it gives other bits than the portable kernels on this processor; please report it", name)
 	}
 	return text
 }

@@ -72,8 +72,7 @@ func Available() []string {
 func Active() string { return current().name }
 
 // Choose makes the fastest of the available sets the active one, by timing them for a few milliseconds; a set that does not give
-// portable's bits on this processor is not used. It happens by itself on
-// first use. Processor flags do not tell which set is faster: AVX-512 is twice AVX2 on some and no gain on others.
+// portable's bits on this processor is not used, unless [Variable] names it. It happens by itself on first use. Processor flags do not tell which set is faster: AVX-512 is twice AVX2 on some and no gain on others.
 func Choose() string {
 	usable := agreeing()
 	best, bestTime := usable[0], time.Duration(0)
@@ -87,6 +86,9 @@ func Choose() string {
 		if i == 0 || t < bestTime*97/100 {
 			best, bestTime = s, t
 		}
+	}
+	if s := forced(); s != nil {
+		best = s
 	}
 	active.Store(best)
 	return best.name

@@ -41,7 +41,8 @@ func (o Options) withDefaults(cfg *modelfile.Config) (Options, error) {
 	if o.MaxTokens == 0 && o.MaxSequences > 0 && o.MaxModelLen > 0 {
 		o.MaxTokens = max(min(o.MaxSequences*grains(o.MaxModelLen), 65536), 2*grains(o.MaxModelLen))
 	}
-	var errs []error
+	_, err := kernel.Forced()
+	errs := []error{err}
 	for _, s := range []struct {
 		name  string
 		value int
