@@ -9,10 +9,10 @@ import (
 
 // Config is what an engine must know of a model.
 type Config struct {
-	Architecture string // "llama", "mistral", "qwen2" or "qwen3"
+	Architecture string // "llama", "mistral", "qwen2", "qwen3" or "qwen3_moe"
 
 	HiddenSize       int
-	IntermediateSize int
+	IntermediateSize int // of the layers that have one MLP
 	NumLayers        int
 	NumHeads         int
 	NumKVHeads       int // divides NumHeads
@@ -29,6 +29,8 @@ type Config struct {
 	AttentionOutputBias bool // so has the attention's output projection
 	MLPBias             bool // so have gate, up and down
 	QKNorm              bool // RMSNorm over each head of q and k, before RoPE
+
+	Mixture *Mixture // the layers with experts; nil if there are none
 
 	SlidingWindow int    // tokens that a token attends to, itself included, in the layers below; 0 if none
 	SlidingLayers []bool // [NumLayers] which layers use the window; nil if SlidingWindow is 0
@@ -76,13 +78,15 @@ type family struct {
 	slidingWindow     int // default if the key is missing
 	slidingEverywhere bool
 	maxPositions      int // default
+	experts           bool
 }
 
 var families = map[string]family{
-	"llama":   {class: "LlamaForCausalLM", hasAttentionBias: true, hasMLPBias: true, maxPositions: 2048},
-	"mistral": {class: "MistralForCausalLM", slidingWindow: 4096, slidingEverywhere: true, maxPositions: 131072},
-	"qwen2":   {class: "Qwen2ForCausalLM", attentionBias: true, slidingWindow: 4096, maxPositions: 32768},
-	"qwen3":   {class: "Qwen3ForCausalLM", hasAttentionBias: true, qkNorm: true, headDim: 128, slidingWindow: 4096, maxPositions: 32768},
+	"llama":     {class: "LlamaForCausalLM", hasAttentionBias: true, hasMLPBias: true, maxPositions: 2048},
+	"mistral":   {class: "MistralForCausalLM", slidingWindow: 4096, slidingEverywhere: true, maxPositions: 131072},
+	"qwen2":     {class: "Qwen2ForCausalLM", attentionBias: true, slidingWindow: 4096, maxPositions: 32768},
+	"qwen3":     {class: "Qwen3ForCausalLM", hasAttentionBias: true, qkNorm: true, headDim: 128, slidingWindow: 4096, maxPositions: 32768},
+	"qwen3_moe": {class: "Qwen3MoeForCausalLM", hasAttentionBias: true, qkNorm: true, maxPositions: 32768, experts: true},
 }
 
 // Architectures lists the architectures that Config.Architecture can name.
@@ -133,6 +137,9 @@ func (c *Config) check() error {
 	demand(c.SlidingWindow == 0 || len(c.SlidingLayers) == c.NumLayers, "layer_types has %d entries; expected %d", len(c.SlidingLayers), c.NumLayers)
 	if c.RopeScaling != nil {
 		errs = append(errs, c.RopeScaling.check(c.HeadDim))
+	}
+	if c.Mixture != nil {
+		errs = append(errs, c.Mixture.check(c.NumLayers))
 	}
 	return together(errs)
 }

@@ -73,6 +73,9 @@ func ParseConfig(text []byte) (*Config, error) {
 	c.readFlags(o, fam)
 	c.readRope(o)
 	c.readWindow(o, fam)
+	if fam.experts {
+		c.readMixture(o)
+	}
 	c.BOS, c.EOS, c.PAD = o.tokens("bos_token_id"), o.tokens("eos_token_id"), o.tokens("pad_token_id")
 	o.refuse(fam)
 	if len(o.errs) == 0 {

@@ -163,6 +163,7 @@ func TestSynthesisedConfigReadsBack(t *testing.T) {
 		`{"rope_scaling":{"type":"yarn","factor":4,"mscale":0.7,"mscale_all_dim":1,"truncate":false}}`,
 		`{"model_type":"mistral","num_key_value_heads":2,"sliding_window":9}`, `{"model_type":"mistral","num_key_value_heads":2,"sliding_window":null}`,
 		`{"model_type":"qwen3","num_key_value_heads":2,"use_sliding_window":true,"max_window_layers":1}`, `{"model_type":"qwen2","num_key_value_heads":2}`,
+		moe(""), moe(`"norm_topk_prob":true,"output_router_logits":true,"mlp_only_layers":[1]`), moe(`"num_experts":0`),
 	} {
 		c, err := ParseConfig(changed(t, change))
 		if err != nil {
@@ -186,6 +187,7 @@ func TestSynthesisedConfigReadsBack(t *testing.T) {
 
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(llamaText))
+	f.Add([]byte(`{"model_type":"qwen3_moe","num_local_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":8,"mlp_only_layers":[0],"decoder_sparse_step":2}`))
 	f.Add([]byte(`{"model_type":"qwen3","rope_parameters":{"rope_type":"yarn","factor":4},"layer_types":["full_attention"]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := ParseConfig(text)
@@ -195,8 +197,8 @@ func FuzzConfig(f *testing.F) {
 		if invFreq, _ := c.InverseFrequencies(10000); len(invFreq) != c.HeadDim/2 {
 			t.Fatalf("%d frequencies for head_dim %d", len(invFreq), c.HeadDim)
 		}
-		if c.Parameters() <= 0 {
-			t.Fatalf("%d parameters", c.Parameters())
+		if n := c.Parameters(); n <= 0 || c.ActiveParameters() <= 0 || c.ActiveParameters() > n {
+			t.Fatalf("%d parameters, %d active", n, c.ActiveParameters())
 		}
 		if _, err := json.Marshal(c.json("float32")); err != nil {
 			t.Fatal(err)

@@ -75,6 +75,9 @@ func readGGUFMetadata(file *gguf.File) (*Config, *Vocabulary, error) {
 	m := &metadata{file: file}
 	architecture, _ := optional[string](m, "general.architecture")
 	fam, err := familyOf(architecture)
+	if fam.experts || architecture == "qwen3moe" {
+		err = fmt.Errorf("%q is a mixture of experts, which is not read from GGUF; use the Hugging Face directory of the model", architecture)
+	}
 	if err != nil {
 		return nil, nil, together(append(m.errs, fmt.Errorf("general.architecture: %w", err)))
 	}
@@ -120,7 +123,7 @@ func (m *metadata) sizes(c *Config, vocabulary *Vocabulary) {
 		m.errs = append(m.errs, fmt.Errorf("the vocabulary has %d tokens but token_embd.weight has %d rows", len(vocabulary.Tokens), c.VocabSize))
 	}
 	if n := m.integer(prefix+"expert_count", 0); n > 0 {
-		m.errs = append(m.errs, fmt.Errorf("the model has %d experts; mixtures of experts are not supported", n))
+		m.errs = append(m.errs, fmt.Errorf("the model has %d experts; mixtures of experts are not read from GGUF; use the Hugging Face directory of the model", n))
 	}
 }
 

@@ -42,6 +42,10 @@ func openDir(dir string) (*Model, error) {
 			tensors[name] = fromSafetensors(stored)
 		}
 	}
+	if err := splitExperts(cfg, weights, tensors); err != nil {
+		weights.Close()
+		return nil, fmt.Errorf("modelfile: %s: %w", dir, err)
+	}
 	return newModel(cfg, dir, dir, tensors, weights)
 }
 

@@ -18,7 +18,7 @@ const (
 	adapterWeightsName = "adapter_model.safetensors"
 	adapterPrefix      = "base_model.model." // of every tensor name in a PEFT file
 
-	// AllLinear as the only target module means every linear map of the layers, not the head.
+	// AllLinear as the only target module means every linear map of the layers, but neither the head nor experts and routers.
 	AllLinear = "all-linear"
 )
 
@@ -56,7 +56,7 @@ func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 	}
 	var specs []TensorSpec
 	for layer := range cfg.NumLayers {
-		for _, linear := range cfg.linears() {
+		for _, linear := range cfg.linears(layer) {
 			module := fmt.Sprintf("model.layers.%d.%s", layer, linear.name)
 			if !l.targets(module, unused) {
 				continue
@@ -65,6 +65,9 @@ func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 		}
 	}
 	for _, target := range slices.Sorted(maps.Keys(unused)) {
+		if cfg.Mixture != nil && slices.Contains([]string{"gate", "gate_proj", "up_proj", "down_proj"}, target) {
+			return nil, fmt.Errorf("target_modules: %q is a part of experts or routers, which adapters do not cover; known are %s or one or more of %s", target, AllLinear, strings.Join(linearNames(cfg), ", "))
+		}
 		return nil, fmt.Errorf("target_modules: no linear map is called %q; known are %s or one or more of %s", target, AllLinear, strings.Join(linearNames(cfg), ", "))
 	}
 	return specs, nil
@@ -84,8 +87,12 @@ func (l *LoRA) targets(module string, unused map[string]bool) bool {
 
 func linearNames(cfg *Config) []string {
 	var names []string
-	for _, linear := range cfg.linears() {
-		names = append(names, linear.name[strings.LastIndex(linear.name, ".")+1:])
+	for layer := range cfg.NumLayers {
+		for _, linear := range cfg.linears(layer) {
+			if name := linear.name[strings.LastIndex(linear.name, ".")+1:]; !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
 	}
 	return names
 }

@@ -19,7 +19,7 @@ type TensorSpec struct {
 func (c *Config) Tensors() []TensorSpec {
 	specs := []TensorSpec{{embeddingName, []int{c.VocabSize, c.HiddenSize}}}
 	for layer := range c.NumLayers {
-		specs = append(specs, c.layerTensors(fmt.Sprintf("model.layers.%d.", layer))...)
+		specs = append(specs, c.layerTensors(layer)...)
 	}
 	specs = append(specs, TensorSpec{finalNormName, []int{c.HiddenSize}})
 	if !c.TieEmbeddings {
@@ -28,13 +28,14 @@ func (c *Config) Tensors() []TensorSpec {
 	return specs
 }
 
-func (c *Config) layerTensors(prefix string) []TensorSpec {
+func (c *Config) layerTensors(layer int) []TensorSpec {
 	var specs []TensorSpec
+	prefix := fmt.Sprintf("model.layers.%d.", layer)
 	vector := func(name string, n int) {
 		specs = append(specs, TensorSpec{prefix + name, []int{n}})
 	}
 	vector("input_layernorm.weight", c.HiddenSize)
-	for _, l := range c.linears() {
+	for _, l := range c.linears(layer) {
 		specs = append(specs, TensorSpec{prefix + l.name + ".weight", []int{l.out, l.in}})
 		if l.bias {
 			vector(l.name+".bias", l.out)
@@ -47,27 +48,36 @@ func (c *Config) layerTensors(prefix string) []TensorSpec {
 			vector("post_attention_layernorm.weight", c.HiddenSize)
 		}
 	}
+	if c.Sparse(layer) {
+		specs = append(specs, c.Mixture.tensors(prefix, c.HiddenSize)...)
+	}
 	return specs
 }
 
-// linear is one of the seven linear maps of a layer.
+// linear is one of a layer's linear maps that an adapter can cover.
 type linear struct {
 	name    string // below "model.layers.N."
 	out, in int
 	bias    bool
 }
 
-func (c *Config) linears() []linear {
+// linears are the seven linear maps of a layer, or the four of its attention where the layer has experts.
+func (c *Config) linears(layer int) []linear {
 	q, kv := c.NumHeads*c.HeadDim, c.NumKVHeads*c.HeadDim
-	return []linear{
+	maps := []linear{
 		{"self_attn.q_proj", q, c.HiddenSize, c.AttentionBias},
 		{"self_attn.k_proj", kv, c.HiddenSize, c.AttentionBias},
 		{"self_attn.v_proj", kv, c.HiddenSize, c.AttentionBias},
 		{"self_attn.o_proj", c.HiddenSize, q, c.AttentionOutputBias},
+	}
+	if c.Sparse(layer) {
+		return maps
+	}
+	return append(maps, []linear{
 		{"mlp.gate_proj", c.IntermediateSize, c.HiddenSize, c.MLPBias},
 		{"mlp.up_proj", c.IntermediateSize, c.HiddenSize, c.MLPBias},
 		{"mlp.down_proj", c.HiddenSize, c.IntermediateSize, c.MLPBias},
-	}
+	}...)
 }
 
 // Parameters counts the numbers in Tensors; a tied head counts once.

@@ -126,6 +126,9 @@ func (c *Config) synthesised() map[string]any {
 	if c.RopeScaling != nil {
 		raw["rope_scaling"] = c.RopeScaling.json()
 	}
+	if fam.experts {
+		maps.Copy(raw, c.mixtureJSON())
+	}
 	if fam.slidingWindow == 0 {
 		return raw
 	}

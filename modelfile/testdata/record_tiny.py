@@ -1,15 +1,16 @@
 """Records tiny models of every architecture as transformers' save_pretrained writes them, and some as GGUF files.
 
-Usage: python record_tiny.py   (needs torch, transformers, gguf; writes the directory tiny/ beside this script)
+Usage: python record_tiny.py [NAME…]   (needs torch, transformers, gguf; writes the directory tiny/ beside this script, or the named models alone)
 """
 import pathlib
 import shutil
+import sys
 
 import numpy as np
 import torch
 from gguf import MODEL_ARCH, GGUFWriter, get_tensor_name_map
 from transformers import (LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
-                          Qwen3ForCausalLM)
+                          Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM)
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
@@ -29,6 +30,8 @@ MODELS = {
     "mistral": lambda: MistralForCausalLM(MistralConfig(**SIZES, sliding_window=5)),
     "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=4, max_window_layers=1)),
     "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**SIZES, head_dim=6, tie_word_embeddings=True)),
+    "qwen3_moe": lambda: Qwen3MoeForCausalLM(Qwen3MoeConfig(**SIZES, head_dim=6, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=5,
+                                                            mlp_only_layers=[0], norm_topk_prob=True)),
 }
 
 ARCHES = {"llama_biases": MODEL_ARCH.LLAMA, "llama3": MODEL_ARCH.LLAMA, "qwen2": MODEL_ARCH.QWEN2, "qwen3": MODEL_ARCH.QWEN3}
@@ -75,8 +78,11 @@ def write_gguf(model, name):
     w.close()
 
 
-shutil.rmtree(OUT, ignore_errors=True)
-for name, make in MODELS.items():
+names = sys.argv[1:] or list(MODELS)
+if not sys.argv[1:]:
+    shutil.rmtree(OUT, ignore_errors=True)
+for name in names:
+    make = MODELS[name]
     torch.manual_seed(1)
     model = make()
     with torch.no_grad():
@@ -85,5 +91,7 @@ for name, make in MODELS.items():
     if name == "mistral":
         model = model.bfloat16()
     model.save_pretrained(OUT / name, max_shard_size="2KB" if name == "qwen2" else "1GB")
+    if name == "qwen3_moe":  # also in the layout of transformers' own memory
+        model.save_pretrained(OUT / "qwen3_moe_fused", save_original_format=False)
     if name in ARCHES:
         write_gguf(model, name)
