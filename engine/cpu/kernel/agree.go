@@ -57,6 +57,13 @@ func (ks *kernels) digest() uint64 {
 		MatMul(nil, w, c.T(), a, true)
 		note(w.Data...)
 	}
+	for _, rows := range []int{1, 30} {
+		x, w, y := random(rows, 150), random(20, 150), random(rows, 20)
+		packed := &Packed{N: w.Rows, K: w.Cols, int8: make([]int8Weights, 2*int8Blocks(w.Cols))}
+		packed.Pack(nil, w.T())
+		MatMulPacked(nil, y, x, packed, true)
+		note(y.Data...)
+	}
 	const rows, cols = 3, 53
 	x, y, z, weight := random(rows, cols), random(rows, cols), random(rows, cols), random(1, cols).Data
 	stats := make([]float32, 3*rows)

@@ -53,17 +53,17 @@ func run(b *testing.B, flops, bytes float64, call func()) {
 
 // BenchmarkForward is x·Wᵀ with packed weights; small batches walk through 64 MiB of them, as a model's layers do.
 func BenchmarkForward(b *testing.B) {
-	for _, storage := range []Storage{F32, BF16} {
+	for _, storage := range []Storage{F32, BF16, Int8} {
 		for _, l := range append(layers, struct {
 			name string
 			k, n int
 		}{"head", 576, 49152}) {
 			for _, m := range []int{1, 4, 8, 32, 64, 256, 512, 2048} {
-				if storage == BF16 && m > 64 || l.name == "head" && m > 512 {
+				if storage != F32 && m > 64 || l.name == "head" && m > 512 {
 					continue
 				}
 				for _, threads := range []int{1, 2} {
-					b.Run(fmt.Sprintf("%s/%s/M%d/threads%d", [...]string{"f32", "bf16"}[storage], l.name, m, threads), func(b *testing.B) {
+					b.Run(fmt.Sprintf("%s/%s/M%d/threads%d", [...]string{"f32", "bf16", "int8"}[storage], l.name, m, threads), func(b *testing.B) {
 						benchForward(b, storage, m, l.n, l.k, threads)
 					})
 				}
@@ -93,7 +93,7 @@ func benchForward(b *testing.B, storage Storage, m, n, k, threads int) {
 	}
 	x, y := NewMatrix(arenaFloats(b, m*k), m, k), NewMatrix(arenaFloats(b, m*n), m, n)
 	i := 0
-	run(b, 2*float64(m)*float64(n)*float64(k), float64(n*k*[...]int{4, 2}[storage]), func() {
+	run(b, 2*float64(m)*float64(n)*float64(k), float64(n*k*[...]int{4, 2, 1}[storage]), func() {
 		MatMulPacked(pool, y, x, weights[i%copies], false)
 		i++
 	})

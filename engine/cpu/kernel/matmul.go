@@ -22,6 +22,10 @@ const (
 func MatMulPacked(pool *Pool, c, a Matrix, w *Packed, accumulate bool) {
 	checkProduct("MatMulPacked", c, a, w.K, w.N)
 	ks := current()
+	if w.int8 != nil {
+		ks.int8Product(pool, c, a, w, accumulate)
+		return
+	}
 	pool.split(c.Rows, c.Cols, a.Cols, func(i, rows, j, panels int) {
 		ks.blockProduct(pool, c, a, w.operand(j), i, rows, j, panels, 0, a.Cols, accumulate)
 	})

@@ -91,7 +91,7 @@ func TestMatMulBatchInvariant(t *testing.T) {
 	a, b := randomMatrix(r, m, k, 0), randomMatrix(r, n, k, 0).T()
 	var first Matrix
 	eachSet(t, func(t *testing.T) {
-		for _, storage := range []Storage{F32, BF16} {
+		for _, storage := range []Storage{F32, BF16, Int8} {
 			w, err := NewPacked(nil, n, k, storage)
 			if err != nil {
 				t.Fatal(err)

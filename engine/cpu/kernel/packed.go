@@ -5,12 +5,14 @@ import (
 	"unsafe"
 )
 
-// Storage is how a [Packed] operand is kept in memory; arithmetic is f32 either way.
+// Storage is how a [Packed] operand is kept in memory. With F32 and BF16 arithmetic is f32; with Int8 the left operand is
+// quantised too, block by block, as a product begins, and sums are of integers.
 type Storage int
 
 const (
 	F32  Storage = iota // 4 bytes per weight
 	BF16                // 2 bytes per weight, rounded to nearest even: half the memory traffic while decoding
+	Int8                // 17/16 bytes per weight: 7 bits, one scale for each output and 64 inputs
 )
 
 // Packed is the right operand [k, n] of a matrix product, laid out for streaming: panels of 16 columns, each [k, 16],
@@ -19,6 +21,7 @@ type Packed struct {
 	N, K int
 	f32  []float32
 	bf16 []uint16
+	int8 []int8Weights // blocks of panel 0, of panel 1 …
 }
 
 // NewPacked takes the memory of a [k, n] operand from arena (nil: the Go heap). Fill it with [Packed.Pack].
@@ -30,6 +33,8 @@ func NewPacked(arena *Arena, n, k int, storage Storage) (*Packed, error) {
 	p := &Packed{N: n, K: k}
 	var err error
 	switch {
+	case storage == Int8:
+		p.int8, err = newInt8(arena, n, k)
 	case storage == BF16 && arena == nil:
 		p.bf16 = make([]uint16, size)
 	case storage == BF16:
@@ -47,7 +52,10 @@ func NewPacked(arena *Arena, n, k int, storage Storage) (*Packed, error) {
 
 // Storage says how p is kept.
 func (p *Packed) Storage() Storage {
-	if p.bf16 != nil {
+	switch {
+	case p.int8 != nil:
+		return Int8
+	case p.bf16 != nil:
 		return BF16
 	}
 	return F32
@@ -62,6 +70,13 @@ func (p *Packed) Pack(pool *Pool, b Matrix) {
 	b.check("Pack")
 	ks := current()
 	pool.runRows((p.N+lanes-1)/lanes, p.K*lanes, func(from, to int) {
+		if p.int8 != nil {
+			blocks := int8Blocks(p.K)
+			for j := from; j < to; j++ {
+				ks.packInt8(pool, p.int8[j*blocks:(j+1)*blocks], b, j)
+			}
+			return
+		}
 		if p.bf16 == nil {
 			for j := from; j < to; j++ {
 				ks.packPanel(p.f32[j*p.K*lanes:], b, j, 0, p.K)

@@ -33,6 +33,7 @@ var portable = kernels{
 	adamw:      portableAdamW,
 	toBF16:     portableToBF16,
 	fromBF16:   portableFromBF16,
+	int8:       &portableInt8,
 }
 
 // fma32 is a*b + c rounded once to float32. The product is exact in float64; the sum is rounded to odd there, which

@@ -25,6 +25,7 @@ type kernels struct {
 	tiles     [maxRows + 1][4]tileFunc // by rows and log2 of panels; nil where registers do not suffice
 	tilesBF16 [maxRows + 1][4]tileFunc // the same with B stored as bf16
 	transpose func(dst, src unsafe.Pointer, lds, n int)
+	int8      *int8Kernels
 
 	dot        func(x, y *float32, n int) float32
 	dot3       func(x, y, z *float32, n int) float32

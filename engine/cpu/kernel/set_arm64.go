@@ -1,3 +1,6 @@
 package kernel
 
-func nativeSets() []*kernels { return []*kernels{&neon} }
+func nativeSets() []*kernels {
+	neon.int8 = &portableInt8
+	return []*kernels{&neon}
+}

@@ -40,11 +40,19 @@ func files() map[string]string {
 	out := map[string]string{}
 	for _, s := range []*set{avx2, avx512, neon} {
 		out[s.name+"_"+s.arch+".s"] = s.assembly()
-		formatted, err := format.Source([]byte(s.declarations()))
-		if err != nil {
-			panic(err) // the declarations do not parse: a mistake in this program
-		}
-		out[s.name+"_"+s.arch+".go"] = string(formatted)
+		out[s.name+"_"+s.arch+".go"] = formatted(s.declarations())
+	}
+	for name, s := range int8Sets() {
+		out[name+"_"+s.arch+".s"] = s.assembly()
+		out[name+"_"+s.arch+".go"] = formatted(s.int8Declarations())
 	}
 	return out
+}
+
+func formatted(source string) string {
+	out, err := format.Source([]byte(source))
+	if err != nil {
+		panic(err) // the declarations do not parse: a mistake in this program
+	}
+	return string(out)
 }
