@@ -14,6 +14,9 @@ func (e *Engine) backward(ctx context.Context, m, grad *model, p *packing) error
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if i < e.opts.Recompute {
+			e.activate(i, &m.layers[i], &e.work.layers[i], p)
+		}
 		e.backwardLayer(i, &m.layers[i], &grad.layers[i], &e.work.layers[i], p, dx)
 	}
 	if grad.embedding.Rows > 0 {

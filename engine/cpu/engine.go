@@ -67,6 +67,7 @@ func Open(opts Options) (*Engine, error) {
 		e.pool, e.ownPool = kernel.NewPool(0), true
 	}
 	e.rope.cfg = e.cfg
+	e.opts.Recompute = min(e.opts.Recompute, e.cfg.NumLayers-1)
 	if err := e.load(source); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}

@@ -38,7 +38,17 @@ func (e *Engine) forward(ctx context.Context, m *model, p *packing, train bool) 
 
 // forwardLayer computes out = mid + MLP(norm(mid)) with mid = in + attention(norm(in)).
 func (e *Engine) forwardLayer(index int, l *layer, a *activations, p *packing, out kernel.Matrix) {
-	c, rows, eps := e.cfg, out.Rows, float32(e.cfg.RMSNormEps)
+	e.activate(index, l, a, p)
+	c, rows := e.cfg, out.Rows
+	gateUp, hidden := a.gateUp.RowRange(0, rows), e.work.hidden.RowRange(0, rows)
+	kernel.SwiGLU(e.pool, hidden, gateUp.ColRange(0, c.IntermediateSize), gateUp.ColRange(c.IntermediateSize, 2*c.IntermediateSize))
+	e.copyRows(out, a.mid.RowRange(0, rows))
+	e.apply(&l.down, out, hidden, true)
+}
+
+// activate computes the activations of a layer from its input.
+func (e *Engine) activate(index int, l *layer, a *activations, p *packing) {
+	c, rows, eps := e.cfg, len(p.tokens), float32(e.cfg.RMSNormEps)
 	in, mid, qkv := a.in.RowRange(0, rows), a.mid.RowRange(0, rows), a.qkv.RowRange(0, rows)
 	normed := e.work.normed.RowRange(0, rows)
 	kernel.RMSNorm(e.pool, normed, in, l.attentionNorm, eps, a.rstd[:rows])
@@ -51,10 +61,5 @@ func (e *Engine) forwardLayer(index int, l *layer, a *activations, p *packing, o
 	e.copyRows(mid, in)
 	e.apply(&l.output, mid, a.attention.RowRange(0, rows), true)
 	kernel.RMSNorm(e.pool, normed, mid, l.mlpNorm, eps, a.midRstd[:rows])
-	gateUp := a.gateUp.RowRange(0, rows)
-	e.apply(&l.gateUp, gateUp, normed, false)
-	hidden := e.work.hidden.RowRange(0, rows)
-	kernel.SwiGLU(e.pool, hidden, gateUp.ColRange(0, c.IntermediateSize), gateUp.ColRange(c.IntermediateSize, 2*c.IntermediateSize))
-	e.copyRows(out, mid)
-	e.apply(&l.down, out, hidden, true)
+	e.apply(&l.gateUp, a.gateUp.RowRange(0, rows), normed, false)
 }

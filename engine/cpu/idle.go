@@ -23,6 +23,10 @@ func (e *Engine) dropIdle() {
 	before := len(p.tokens)
 	if rows := p.keepNeeded(); len(rows) < before {
 		for i := range e.work.layers {
+			if i < e.opts.Recompute { // its other activations are gone already
+				e.moveRows([]kernel.Matrix{e.work.layers[i].in}, rows)
+				continue
+			}
 			e.keepRows(&e.work.layers[i], before, rows)
 		}
 	}

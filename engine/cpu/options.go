@@ -18,6 +18,10 @@ type Options struct {
 	MaxTokens int  // packed tokens of a micro-batch that memory is planned for, activations included; larger ones make it grow. 0 means 2048
 	Reference bool // Reference will be asked for. Without LoRA this keeps a second copy of the initial weights
 
+	// Recompute is the number of layers, from the first, of which training keeps the input alone and computes the other activations again in
+	// the backward pass (Chen et al. 2016, gradient checkpointing): less memory, more time, the same bits. At most NumLayers-1.
+	Recompute int
+
 	// KeepPublished keeps a copy of the published weights while newer ones are trained, so that the state between two Publish calls is
 	// complete (sync_interval above 1).
 	KeepPublished bool
@@ -46,6 +50,8 @@ func (o *Options) check() error {
 		o.MaxTokens = defaultMaxTokens
 	}
 	switch {
+	case o.Recompute < 0:
+		return fmt.Errorf("cpu: Recompute is %d; expected a number of layers", o.Recompute)
 	case o.DType != "" && o.DType != "f32" && o.DType != "bf16":
 		return fmt.Errorf("cpu: dtype %q; expected f32 or bf16", o.DType)
 	case o.DType == "bf16" && !o.ForwardOnly:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile"
 )
 
 // activations are what the backward pass of one layer needs and cannot recompute cheaply. All have one row per packed token.
@@ -20,12 +21,21 @@ type activations struct {
 	headRstd  []float32     // [rows · (heads + kv heads)] of the q/k norm
 }
 
+// demand is what decides the size of a workspace besides its rows.
+type demand struct {
+	cfg       *modelfile.Config
+	low       int  // columns of the low-rank updates of one input; 0 without adapters
+	train     bool // a backward pass will follow
+	recompute int  // first layers of which the backward pass computes the activations again
+}
+
 // workspace is all memory of a forward and backward pass. It is planned for a number of rows and reused; a batch that needs more
 // makes it grow.
 type workspace struct {
 	arena  *kernel.Arena
 	rows   int
-	layers []activations
+	train  bool
+	layers []activations // layers 0 … recompute share all but their input
 	out    kernel.Matrix // [rows, H] of the last layer
 	normed kernel.Matrix // [rows, H]
 	hidden kernel.Matrix // [rows, I]
@@ -38,25 +48,41 @@ type workspace struct {
 	dLow    []float32
 }
 
-// reserve makes room for so many packed rows, with the activations of every layer kept if train, and for the head.
-func (w *workspace) reserve(e *Engine, rows int, train bool) error {
-	layers := 1
-	if train {
-		layers = e.cfg.NumLayers
+// demand is what this engine's workspace is for.
+func (e *Engine) demand(train bool) demand {
+	d := demand{cfg: e.cfg, train: train, recompute: e.opts.Recompute}
+	if e.adapters != nil {
+		d.low = 3 * e.adapters.Rank
 	}
-	if rows <= w.rows && layers <= len(w.layers) {
+	return d
+}
+
+// reserve makes room for so many packed rows, with the activations of every layer kept if train.
+func (w *workspace) reserve(e *Engine, rows int, train bool) error {
+	if rows <= w.rows && (w.train || !train) {
 		return nil
 	}
-	rows, layers = max(rows, w.rows), max(layers, len(w.layers))
+	rows, train = max(rows, w.rows), train || w.train
 	if err := w.free(); err != nil {
 		return err
 	}
-	*w = workspace{arena: kernel.NewArena(), rows: rows}
-	c := e.cfg
+	*w = workspace{}
+	next, err := takeWorkspace(kernel.NewArena(), e.demand(train), rows)
+	if err != nil {
+		return err
+	}
+	*w = *next
+	return nil
+}
+
+// takeWorkspace takes the memory of so many packed rows from arena, which may be a tally.
+func takeWorkspace(arena *kernel.Arena, d demand, rows int) (*workspace, error) {
+	w := &workspace{arena: arena, rows: rows, train: d.train}
+	c := d.cfg
 	q, kv := c.NumHeads*c.HeadDim, c.NumKVHeads*c.HeadDim
 	var err error
 	vector := func(n int) []float32 {
-		v, failed := w.arena.Float32(n)
+		v, failed := arena.Float32(n)
 		if failed != nil && err == nil {
 			err = fmt.Errorf("cpu: activations of %d tokens: %w", rows, failed)
 		}
@@ -65,7 +91,17 @@ func (w *workspace) reserve(e *Engine, rows int, train bool) error {
 	matrix := func(cols int) kernel.Matrix {
 		return kernel.Matrix{Data: vector(rows * cols), Rows: rows, Cols: cols, Stride: cols}
 	}
-	for range layers {
+	layers := 1
+	if d.train {
+		layers = c.NumLayers
+	}
+	for i := range layers {
+		if 0 < i && i <= d.recompute {
+			shared := w.layers[0]
+			shared.in = matrix(c.HiddenSize)
+			w.layers = append(w.layers, shared)
+			continue
+		}
 		a := activations{
 			in: matrix(c.HiddenSize), qkv: matrix(q + 2*kv), attention: matrix(q), lse: matrix(c.NumHeads),
 			mid: matrix(c.HiddenSize), gateUp: matrix(2 * c.IntermediateSize), rstd: vector(rows), midRstd: vector(rows),
@@ -76,21 +112,17 @@ func (w *workspace) reserve(e *Engine, rows int, train bool) error {
 		w.layers = append(w.layers, a)
 	}
 	w.out, w.normed, w.hidden = matrix(c.HiddenSize), matrix(c.HiddenSize), matrix(c.IntermediateSize)
-	if e.adapters != nil {
-		w.low = vector(rows * 3 * e.adapters.Rank)
-	}
-	if train {
+	w.low = vector(rows * d.low)
+	if d.train {
 		w.dOut, w.dNormed = matrix(c.HiddenSize), matrix(max(c.HiddenSize, q))
 		w.dQKV, w.dHidden = matrix(q+2*kv), matrix(c.IntermediateSize)
-		if e.adapters != nil {
-			w.dLow = vector(rows * 3 * e.adapters.Rank)
-		}
+		w.dLow = vector(rows * d.low)
 	}
 	if err != nil {
-		w.free()
-		*w = workspace{}
+		arena.Free()
+		return nil, err
 	}
-	return err
+	return w, nil
 }
 
 func (w *workspace) free() error {

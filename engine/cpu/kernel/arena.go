@@ -17,15 +17,20 @@ type Arena struct {
 	whole [][]byte // to unmap
 	rest  []byte   // of the last chunk
 	used  int64
+	tally bool // counts, and takes no memory
 }
 
 // NewArena returns an empty arena; memory is reserved as it is asked for.
 func NewArena() *Arena { return &Arena{} }
 
+// NewTally returns an arena that only counts: its arrays are nil, and Bytes is what an arena would have handed out. What takes memory can so
+// say beforehand how much that is.
+func NewTally() *Arena { return &Arena{tally: true} }
+
 // Float32 is a zeroed array of n floats, 64-byte aligned, valid until Free.
 func (a *Arena) Float32(n int) ([]float32, error) {
 	b, err := a.bytes(n, 4)
-	if err != nil || n == 0 {
+	if err != nil || len(b) == 0 {
 		return nil, err
 	}
 	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), n), nil
@@ -34,7 +39,7 @@ func (a *Arena) Float32(n int) ([]float32, error) {
 // Uint16 is a zeroed array of n 16-bit words (bf16), 64-byte aligned, valid until Free.
 func (a *Arena) Uint16(n int) ([]uint16, error) {
 	b, err := a.bytes(n, 2)
-	if err != nil || n == 0 {
+	if err != nil || len(b) == 0 {
 		return nil, err
 	}
 	return unsafe.Slice((*uint16)(unsafe.Pointer(&b[0])), n), nil
@@ -54,6 +59,10 @@ func (a *Arena) bytes(n, size int) ([]byte, error) {
 	need := (n*size + 63) &^ 63
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.tally {
+		a.used += int64(need)
+		return nil, nil
+	}
 	if need > len(a.rest) {
 		chunk, whole, err := mapChunk((max(need, 8*hugePage) + hugePage - 1) &^ (hugePage - 1))
 		if err != nil {

@@ -36,6 +36,18 @@ func TestArena(t *testing.T) {
 			t.Fatalf("array %d was overwritten", i)
 		}
 	}
+	tally := NewTally()
+	for _, n := range sizes {
+		if v, err := tally.Float32(n); err != nil || v != nil {
+			t.Errorf("a tally gave %d floats, %v", len(v), err)
+		}
+	}
+	if v, err := tally.Uint16(999); err != nil || v != nil {
+		t.Errorf("a tally gave %d words, %v", len(v), err)
+	}
+	if tally.Bytes() != arena.Bytes() {
+		t.Errorf("a tally counts %d bytes, the arena %d", tally.Bytes(), arena.Bytes())
+	}
 	Touch(nil, arrays[3])
 	if arrays[3][1024] != 4 {
 		t.Error("touching changed a value")

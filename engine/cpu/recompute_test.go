@@ -1,0 +1,52 @@
+package cpu
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+func TestRecomputedActivationsGiveTheSameBits(t *testing.T) {
+	for _, name := range []string{"llama", "qwen3", "qwen2"} {
+		for _, lora := range []*LoRAOptions{nil, {Rank: 2, Alpha: 4}} {
+			opts := tiny(name)
+			opts.LoRA, opts.MaxTokens = lora, 256
+			e := open(t, opts)
+			groups := longGroups(e.cfg.VocabSize)
+			losses := []trinity.Loss{weighted{}, idle{[]int{0, 2, 3}}}
+			var want [][]float32
+			for _, loss := range losses {
+				_, g := e.gradientOf(t, loss, whole(groups))
+				want = append(want, g)
+			}
+			kept := e.work.arena.Bytes()
+			for n := 1; n <= e.cfg.NumLayers; n++ {
+				opts.Recompute = n
+				again := open(t, opts)
+				for i, loss := range losses {
+					if _, got := again.gradientOf(t, loss, whole(groups)); !slices.Equal(got, want[i]) {
+						t.Errorf("%s, %d layers again, loss %d: other gradients", name, n, i)
+					}
+				}
+				if less := again.work.arena.Bytes(); n < e.cfg.NumLayers && less >= kept {
+					t.Errorf("%s: %d bytes with %d layers again, %d before", name, less, n, kept)
+				} else {
+					kept = less
+				}
+			}
+		}
+	}
+}
+
+// A batch that is only scored may be the largest one that the workspace has grown for.
+func TestScoringALongBatchLeavesRoomForTheBackwardPass(t *testing.T) {
+	opts := tiny("llama")
+	opts.MaxTokens = 8
+	e := open(t, opts)
+	groups := longGroups(e.cfg.VocabSize)
+	if _, err := e.Forward(t.Context(), whole(groups[4:5]), trinity.Streams{}); err != nil {
+		t.Fatal(err)
+	}
+	e.gradientOf(t, weighted{}, whole(groups[:1]))
+}
