@@ -8,9 +8,9 @@ import (
 )
 
 func TestRecomputedActivationsGiveTheSameBits(t *testing.T) {
-	for _, name := range []string{"llama", "qwen3", "qwen2"} {
+	for name, opts := range map[string]Options{"four layers": randomOptions(t, 4, 256), "q/k norm": tiny("qwen3"), "biases": tiny("qwen2")} {
 		for _, lora := range []*LoRAOptions{nil, {Rank: 2, Alpha: 4}} {
-			opts := tiny(name)
+			opts := opts
 			opts.LoRA, opts.MaxTokens = lora, 256
 			e := open(t, opts)
 			groups := longGroups(e.cfg.VocabSize)

@@ -44,7 +44,7 @@ func (a Attention) Forward(pool *Pool, out, lse, q, k, v Matrix, segments []Segm
 		t := tasks[len(tasks)-1-i]
 		ctx := a.context(k, v, segments, t.segment, t.head)
 		seg := segments[t.segment]
-		b := a.newBlock(pool, ks, ctx, t.from, min(queryBlock, seg.Len-t.from))
+		b := a.newBlock(pool, ks, ctx, t.from, min(queryBlock, seg.Len-t.from), 0)
 		defer b.release(pool)
 		row := seg.Start + t.from
 		b.packKeys()
@@ -95,6 +95,7 @@ type block struct {
 	ctx         context
 	pos, rows   int // first query's position, number of queries
 	first, keys int // range of keys
+	room        int // keys that there is memory for
 	stride      int // of s: the keys padded to whole lanes, plus one line against cache conflicts
 
 	s      []float32 // [rows, stride] scores, then probabilities
@@ -102,15 +103,20 @@ type block struct {
 	query  []float32 // [rows, HeadDim] scaled queries
 }
 
-func (a Attention) newBlock(pool *Pool, ks *kernels, ctx context, from, rows int) *block {
+// newBlock takes the memory of a block, and at least that of a whole one with most keys: blocks that follow one another then use the same.
+func (a Attention) newBlock(pool *Pool, ks *kernels, ctx context, from, rows, most int) *block {
 	b := &block{Attention: a, ks: ks, ctx: ctx, pos: ctx.prefix + from, rows: rows}
 	b.first, _ = a.visible(b.pos)
 	b.first &^= lanes - 1
 	b.keys = b.pos + rows - b.first
 	b.stride = roundUp(b.keys) + lanes
-	b.s = pool.Borrow(rows * b.stride)
-	b.kt = pool.Borrow(roundUp(b.keys) * a.HeadDim)
-	b.vp = pool.Borrow(b.keys * roundUp(a.HeadDim))
+	b.room = max(roundUp(b.keys), roundUp(most))
+	if most > 0 {
+		rows = queryBlock
+	}
+	b.s = pool.Borrow(rows * (b.room + lanes))
+	b.kt = pool.Borrow(b.room * a.HeadDim)
+	b.vp = pool.Borrow(b.room * roundUp(a.HeadDim))
 	b.query = pool.Borrow(rows * a.HeadDim)
 	return b
 }

@@ -15,17 +15,19 @@ func (a Attention) Backward(pool *Pool, dq, dk, dv, dout, out, lse, q, k, v Matr
 	ks := current()
 	pool.Run(len(families)*a.KVHeads, func(task int) {
 		family, head := families[task/a.KVHeads], task%a.KVHeads
+		most := 0
 		for _, s := range family {
 			g := a.context(dk, dv, segments, s, head)
 			clearRows(g.k.own)
 			clearRows(g.v.own)
+			most = max(most, a.mostKeys(g.prefix+segments[s].Len))
 		}
 		for _, s := range family {
 			seg := segments[s]
 			g := gradients{a.context(k, v, segments, s, head), a.context(dk, dv, segments, s, head)}
 			for from := 0; from < seg.Len; from += queryBlock {
 				rows := min(queryBlock, seg.Len-from)
-				b := a.newGradBlock(pool, ks, g, from, rows)
+				b := a.newGradBlock(pool, ks, g, from, rows, most)
 				for h := head * a.group(); h < (head+1)*a.group(); h++ {
 					view := func(m Matrix) Matrix {
 						r := seg.Start + from
@@ -78,13 +80,28 @@ type gradBlock struct {
 	qp, doutp []float32 // queries and output gradients in panels
 }
 
-func (a Attention) newGradBlock(pool *Pool, ks *kernels, g gradients, from, rows int) *gradBlock {
-	b := &gradBlock{block: a.newBlock(pool, ks, g.value, from, rows), grad: g.grad}
-	b.dp = pool.Borrow(rows * b.stride)
-	b.vt = pool.Borrow(roundUp(b.keys) * a.HeadDim)
-	b.kp = pool.Borrow(b.keys * roundUp(a.HeadDim))
-	b.qp = pool.Borrow(rows * roundUp(a.HeadDim))
-	b.doutp = pool.Borrow(rows * roundUp(a.HeadDim))
+// mostKeys is the most keys that a block of queries of so many tokens sees.
+func (a Attention) mostKeys(tokens int) int {
+	if a.Window > 0 {
+		return min(tokens, a.Window+queryBlock+lanes)
+	}
+	return tokens
+}
+
+// BackwardScratch is the memory in floats that one task of [Attention.Backward] borrows for sequences of so many tokens, prefix included. The
+// forward pass takes less. There are at most as many tasks at once as the pool has cores.
+func (a Attention) BackwardScratch(tokens int) int {
+	keys, wide := roundUp(a.mostKeys(tokens)), roundUp(a.HeadDim)
+	return 2*queryBlock*(keys+lanes) + 2*keys*(a.HeadDim+wide) + queryBlock*(a.HeadDim+2*wide)
+}
+
+func (a Attention) newGradBlock(pool *Pool, ks *kernels, g gradients, from, rows, most int) *gradBlock {
+	b := &gradBlock{block: a.newBlock(pool, ks, g.value, from, rows, most), grad: g.grad}
+	b.dp = pool.Borrow(len(b.s))
+	b.vt = pool.Borrow(len(b.kt))
+	b.kp = pool.Borrow(len(b.vp))
+	b.qp = pool.Borrow(queryBlock * roundUp(a.HeadDim))
+	b.doutp = pool.Borrow(queryBlock * roundUp(a.HeadDim))
 	b.packKeys()
 	ks.packPairTransposed(b.vt, b.ctx.v, b.first, b.keys, a.HeadDim)
 	packPairRows(b.kp, b.ctx.k, b.first, b.keys, a.HeadDim)

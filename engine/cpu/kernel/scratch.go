@@ -2,38 +2,67 @@ package kernel
 
 import "sync"
 
-// scratchList keeps temporary buffers between calls, so that a steady load allocates nothing.
+// scratchList keeps temporary buffers between calls, so that a steady load allocates nothing. What it keeps is bounded by what was ever in use
+// at once: room for the buffers of two operations that follow one another.
 type scratchList struct {
 	mu   sync.Mutex
-	free [][]float32
+	free [][]float32 // the newest last
+	idle int         // floats of free
+	live int         // floats that are lent
+	most int         // largest live there ever was
 }
 
 // Borrow is a buffer of n floats with arbitrary content, 64-byte aligned, to be given back with [Pool.Return].
 func (p *Pool) Borrow(n int) []float32 {
-	if p != nil {
-		p.scratch.mu.Lock()
-		defer p.scratch.mu.Unlock()
-		free := p.scratch.free
-		for i := len(free) - 1; i >= 0; i-- {
-			if buf := free[i]; cap(buf) >= n && cap(buf) <= 4*n+4096 {
-				p.scratch.free = append(free[:i], free[i+1:]...)
-				return buf[:n]
-			}
+	if p == nil {
+		return alignedFloats(n)
+	}
+	return p.scratch.borrow(n)
+}
+
+func (s *scratchList) borrow(n int) []float32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.free) - 1; i >= 0; i-- {
+		if buf := s.free[i]; cap(buf) >= n && cap(buf) <= 4*n+4096 {
+			s.free = append(s.free[:i], s.free[i+1:]...)
+			s.idle -= cap(buf)
+			s.lend(cap(buf))
+			return buf[:n]
 		}
 	}
+	s.lend(n)
 	return alignedFloats(n)
+}
+
+func (s *scratchList) lend(n int) {
+	s.live += n
+	s.most = max(s.most, s.live)
 }
 
 // Return hands a borrowed buffer back; the caller no longer uses it.
 func (p *Pool) Return(buf []float32) {
-	const kept = 64 // buffers; more than any one product holds on the cores of a large machine
 	if p == nil {
 		return
 	}
+	s := &p.scratch
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live -= cap(buf)
+	s.idle += cap(buf)
+	s.free = append(s.free, buf)
+	for len(s.free) > 0 && s.idle+s.live > 2*s.most {
+		s.idle -= cap(s.free[0])
+		s.free = append(s.free[:0], s.free[1:]...)
+	}
+}
+
+// ScratchBytes is the memory of all buffers, lent or kept.
+func (p *Pool) ScratchBytes() int64 {
+	if p == nil {
+		return 0
+	}
 	p.scratch.mu.Lock()
 	defer p.scratch.mu.Unlock()
-	if len(p.scratch.free) == kept {
-		p.scratch.free = append(p.scratch.free[:0], p.scratch.free[1:]...)
-	}
-	p.scratch.free = append(p.scratch.free, buf)
+	return 4 * int64(p.scratch.live+p.scratch.idle)
 }

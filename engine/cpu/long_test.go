@@ -1,0 +1,80 @@
+package cpu
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// randomOptions are of a random Llama with so many layers and positions.
+func randomOptions(t testing.TB, layers, positions int) Options {
+	t.Helper()
+	text, err := os.ReadFile("testdata/llama/config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config map[string]any
+	if err := json.Unmarshal(text, &config); err != nil {
+		t.Fatal(err)
+	}
+	config["num_hidden_layers"], config["max_position_embeddings"] = layers, positions
+	if text, err = json.Marshal(config); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return Options{ModelPath: dir, InitStyle: modelfile.StyleFanIn, InitSeed: 1}
+}
+
+// longSequence is all trained, of random tokens.
+func longSequence(vocabulary, length int) *trinity.Experience {
+	tokens, random := make([]int32, length), uint64(length)
+	for i := range tokens {
+		random = mix(random)
+		tokens[i] = int32(random % uint64(vocabulary))
+	}
+	return allTrained(0, tokens)
+}
+
+func TestMemoryOfTrainingIsLinearInTheLength(t *testing.T) {
+	lengths := []int{512, 1024, 2048, 4096, 8192}
+	if testing.Short() {
+		lengths = lengths[:3]
+	}
+	var fixed, perToken [3]float64
+	for i, length := range lengths {
+		pool := kernel.NewPool(2)
+		opts := randomOptions(t, 2, 8192)
+		opts.Pool, opts.MaxTokens = pool, 16
+		e := open(t, opts)
+		e.logitsBudget = 0 // which jumps to logits that are computed again
+		x := longSequence(e.cfg.VocabSize, length)
+		e.gradientOf(t, nll{}, whole([]*trinity.Experience{x}))
+		bytes := [3]float64{float64(e.work.arena.Bytes()), float64(e.headSpace.arena.Bytes()), float64(pool.ScratchBytes())}
+		pool.Close()
+		t.Logf("%d tokens: activations %.0f, head %.0f, scratch %.0f bytes", length, bytes[0], bytes[1], bytes[2])
+		if bound := float64(2 * 4 * 2 * e.attentionOf(0).BackwardScratch(length)); bytes[2] > bound+(8<<20) {
+			t.Errorf("%d tokens: scratch of %.0f bytes, bound %.0f", length, bytes[2], bound)
+		}
+		for k := range bytes {
+			switch i {
+			case 0:
+				fixed[k] = bytes[k]
+			case 1:
+				perToken[k] = (bytes[k] - fixed[k]) / float64(length-lengths[0])
+				fixed[k] -= perToken[k] * float64(lengths[0])
+			default:
+				if most := 1.3 * (fixed[k] + perToken[k]*float64(length)); bytes[k] > most {
+					t.Errorf("%d tokens: memory %d is %.0f bytes; linear growth would be %.0f", length, k, bytes[k], most/1.3)
+				}
+			}
+		}
+	}
+}
