@@ -35,6 +35,8 @@ type LoRASpec struct {
 	Rank          int
 	Alpha         int
 	TargetModules []string // names such as q_proj, or all-linear
+	Exclude       []string // of these, those that get no adapter
+	RSLoRA        bool     // scale by Alpha/√Rank (Kalajdzievski 2023, arXiv 2312.03732) in place of Alpha/Rank
 }
 
 // EngineOpener is the plug-in of an engine type.

@@ -70,14 +70,16 @@ type Lora struct {
 	BaseModelName string `yaml:"base_model_name"`
 	// Rank of the update.
 	LoraRank int `yaml:"lora_rank" default:"32" range:"[1,)"`
-	// The update is multiplied by lora_alpha/lora_rank.
+	// The update is multiplied by lora_alpha/lora_rank; see use_rslora.
 	LoraAlpha int `yaml:"lora_alpha" default:"32" range:"[1,)"`
 	// Number type of the adapter's weights.
 	LoraDtype string `yaml:"lora_dtype" default:"auto"`
 	// Layers that get an adapter: all-linear, or a list of names such as q_proj.
 	TargetModules Names `yaml:"target_modules" default:"all-linear"`
-	// Layers that get none.
+	// Of these layers, those that get none: names such as k_proj.
 	ExcludeModules Names `yaml:"exclude_modules"`
+	// Multiply the update by lora_alpha/√lora_rank instead (rank-stabilised LoRA). Own key of Trinity-Go, PEFT's name.
+	UseRslora bool `yaml:"use_rslora"`
 }
 
 // Tinker is training and sampling through the Tinker API, hosted or self-hosted.

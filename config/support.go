@@ -28,10 +28,6 @@ var refusals = []refusal{
 	{"model.external_model.enable", func(c *Config) bool { return c.Model.ExternalModel.Enable }, "a model behind an OpenAI-compatible API", ""},
 	{"model.rope_scaling", func(c *Config) bool { return c.Model.RopeScaling != nil }, "another rope scaling than the model's own", "write it into the model's config.json"},
 	{"model.rope_theta", func(c *Config) bool { return c.Model.RopeTheta != nil }, "another rope base than the model's own", "write it into the model's config.json"},
-	{"model.lora_configs", func(c *Config) bool {
-		return len(c.Model.LoraConfigs) > 0 && len(c.Model.LoraConfigs[0].ExcludeModules) > 0
-	},
-		"exclude_modules, layers that get no adapter", "list the others in target_modules"},
 	{"explorer.rollout_model.engine_type", func(c *Config) bool {
 		return named(c.Explorer.RolloutModel.EngineType, "vllm", "sglang", "tinker", "external")
 	},

@@ -28,8 +28,10 @@ type LoRA struct {
 	Rank          int     // rows of A, columns of B
 	Alpha         float64 // see Scale
 	RSLoRA        bool    // rank-stabilised scale (Kalajdzievski 2023)
-	Dropout       float64 // on the input of A while training; 0 to 1
+	Dropout       float64 // on the input of A while training; 0 to 1. Sampling and merging have none
 	TargetModules []string
+	// ExcludeModules get no adapter though TargetModules names them; they are matched alike, and may name what the model does not have.
+	ExcludeModules []string
 }
 
 // Scale is Alpha/Rank, or Alpha/√Rank for RSLoRA.
@@ -58,7 +60,7 @@ func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 	for layer := range cfg.NumLayers {
 		for _, linear := range cfg.linears(layer) {
 			module := fmt.Sprintf("model.layers.%d.%s", layer, linear.name)
-			if !l.targets(module, unused) {
+			if !l.targets(module, unused) || matches(module, l.ExcludeModules) {
 				continue
 			}
 			specs = append(specs, TensorSpec{LoRATensor(module, "A"), []int{l.Rank, linear.in}}, TensorSpec{LoRATensor(module, "B"), []int{linear.out, l.Rank}})
@@ -70,14 +72,33 @@ func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 		}
 		return nil, fmt.Errorf("target_modules: no linear map is called %q; known are %s or one or more of %s", target, AllLinear, strings.Join(linearNames(cfg), ", "))
 	}
+	if len(specs) == 0 {
+		return nil, fmt.Errorf("exclude_modules %v leaves nothing of target_modules %v", l.ExcludeModules, l.TargetModules)
+	}
 	return specs, nil
+}
+
+// matches reports whether a module has one of the names, or one of them as its end after a dot, as in PEFT.
+func matches(module string, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return module == name || strings.HasSuffix(module, "."+name) })
+}
+
+// CheckExcluded reports a name in ExcludeModules that no linear map of the model has: in a new adapter, a mistake.
+func (l *LoRA) CheckExcluded(cfg *Config) error {
+	for _, name := range l.ExcludeModules {
+		one := LoRA{Rank: 1, Alpha: 1, TargetModules: []string{name}}
+		if _, err := one.Tensors(cfg); err != nil {
+			return fmt.Errorf("exclude_modules: no linear map is called %q; known are %s", name, strings.Join(linearNames(cfg), ", "))
+		}
+	}
+	return nil
 }
 
 // targets reports whether any target matches, and strikes all that do off unused.
 func (l *LoRA) targets(module string, unused map[string]bool) bool {
 	matched := false
 	for _, target := range l.TargetModules {
-		if target == AllLinear && len(l.TargetModules) == 1 || module == target || strings.HasSuffix(module, "."+target) {
+		if target == AllLinear && len(l.TargetModules) == 1 || matches(module, []string{target}) {
 			delete(unused, target)
 			matched = true
 		}

@@ -14,6 +14,9 @@ func (l *LoRA) json() map[string]any {
 	if l.BaseModel != "" {
 		raw["base_model_name_or_path"] = l.BaseModel
 	}
+	if len(l.ExcludeModules) > 0 {
+		raw["exclude_modules"] = l.ExcludeModules
+	}
 	if len(l.TargetModules) == 1 && l.TargetModules[0] == AllLinear {
 		raw["target_modules"] = AllLinear
 	}
@@ -32,7 +35,7 @@ func readAdapterConfig(path string) (*LoRA, error) {
 	o := &object{raw: raw}
 	l := &LoRA{
 		BaseModel: o.text("base_model_name_or_path", ""), Rank: o.integer("r", 8), Alpha: o.number("lora_alpha", 8),
-		RSLoRA: o.flag("use_rslora", false), Dropout: o.number("lora_dropout", 0), TargetModules: o.targetModules(),
+		RSLoRA: o.flag("use_rslora", false), Dropout: o.number("lora_dropout", 0), TargetModules: o.targetModules(), ExcludeModules: o.excludeModules(),
 	}
 	o.refuseAdapter()
 	if err := together(o.errs); err != nil {
@@ -63,6 +66,24 @@ func (o *object) targetModules() []string {
 	return nil
 }
 
+func (o *object) excludeModules() []string {
+	if o.raw["exclude_modules"] == nil {
+		return nil
+	}
+	var modules []string
+	items, ok := o.raw["exclude_modules"].([]any)
+	for _, item := range items {
+		s, isText := item.(string)
+		ok = ok && isText
+		modules = append(modules, s)
+	}
+	if !ok {
+		o.fail("exclude_modules is %v; expected a list of module names", o.raw["exclude_modules"])
+	}
+	slices.Sort(modules)
+	return slices.Compact(modules)
+}
+
 // refuseAdapter reports options of PEFT that change what an adapter computes and are not implemented.
 func (o *object) refuseAdapter() {
 	if kind := o.text("peft_type", ""); kind != "LORA" {
@@ -78,7 +99,7 @@ func (o *object) refuseAdapter() {
 		}
 	}
 	for _, key := range []string{"modules_to_save", "rank_pattern", "alpha_pattern", "layers_to_transform", "layers_pattern", "layer_replication",
-		"exclude_modules", "trainable_token_indices", "target_parameters", "megatron_config", "eva_config", "corda_config", "kasa_config", "velora_config", "arrow_config", "monteclora_config",
+		"trainable_token_indices", "target_parameters", "megatron_config", "eva_config", "corda_config", "kasa_config", "velora_config", "arrow_config", "monteclora_config",
 		"alora_invocation_tokens"} {
 		if text, _ := json.Marshal(o.raw[key]); !slices.Contains([]string{"null", "{}", "[]"}, string(text)) {
 			o.fail("%s is %s; it is not supported", key, text)

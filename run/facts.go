@@ -82,7 +82,10 @@ func modelFacts(m *modelfile.Config, loras []config.Lora) (config.ModelFacts, er
 	if len(loras) == 0 {
 		return f, nil
 	}
-	one := modelfile.LoRA{Rank: 1, Alpha: 1, TargetModules: loras[0].TargetModules}
+	one := modelfile.LoRA{Rank: 1, Alpha: 1, TargetModules: loras[0].TargetModules, ExcludeModules: loras[0].ExcludeModules}
+	if err := one.CheckExcluded(m); err != nil {
+		return f, err
+	}
 	specs, err := one.Tensors(m)
 	if err != nil {
 		return f, err

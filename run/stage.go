@@ -107,7 +107,7 @@ func loraSpec(configs []config.Lora) *trinity.LoRASpec {
 		return nil
 	}
 	c := configs[0]
-	return &trinity.LoRASpec{Path: c.Path, Rank: c.LoraRank, Alpha: c.LoraAlpha, TargetModules: c.TargetModules}
+	return &trinity.LoRASpec{Path: c.Path, Rank: c.LoraRank, Alpha: c.LoraAlpha, TargetModules: c.TargetModules, Exclude: c.ExcludeModules, RSLoRA: c.UseRslora}
 }
 
 // inFlight is how many rollouts run at once: each runner works on one group.

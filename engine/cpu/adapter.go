@@ -10,6 +10,7 @@ type LoRAOptions struct {
 	Rank          int      // r of a new adapter
 	Alpha         float64  // the update is scaled by Alpha/Rank
 	TargetModules []string // last parts of module names, e.g. "q_proj"; none means all linear maps of the layers
+	Exclude       []string // of these, by the same kind of name, those that get no adapter
 	RSLoRA        bool     // scale by Alpha/√Rank (Kalajdzievski 2023)
 	Seed          uint64   // of the random A of a new adapter; B starts at 0
 	Path          string   // directory of a PEFT adapter to go on from: it decides everything above
@@ -22,7 +23,7 @@ func (o *LoRAOptions) describe() modelfile.LoRA {
 	if len(targets) == 0 {
 		targets = []string{modelfile.AllLinear}
 	}
-	return modelfile.LoRA{BaseModel: o.BaseModel, Rank: o.Rank, Alpha: o.Alpha, RSLoRA: o.RSLoRA, TargetModules: targets}
+	return modelfile.LoRA{BaseModel: o.BaseModel, Rank: o.Rank, Alpha: o.Alpha, RSLoRA: o.RSLoRA, TargetModules: targets, ExcludeModules: o.Exclude}
 }
 
 // adapterLayout places the A and B of every adapted module. Modules that read the same input have their A stacked, so that one product

@@ -21,11 +21,14 @@ func (e *Engine) addAdapters() error {
 		}
 		defer file.Close()
 		if file.Dropout != 0 {
-			return fmt.Errorf("cpu: adapter %s was trained with lora_dropout %v, which this engine does not do; set it to 0", o.Path, file.Dropout)
+			return fmt.Errorf("cpu: adapter %s was trained with lora_dropout %v, which this engine does not do: to train it further without, set it to 0 in adapter_config.json", o.Path, file.Dropout)
 		}
 		lora = file.LoRA
 	}
-	var err error
+	err := lora.CheckExcluded(e.cfg)
+	if err != nil && file == nil {
+		return fmt.Errorf("cpu: lora: %w", err)
+	}
 	if e.adapters, err = newAdapterLayout(e.cfg, lora); err != nil {
 		return fmt.Errorf("cpu: lora: %w", err)
 	}

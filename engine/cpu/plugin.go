@@ -59,7 +59,7 @@ func loraOptions(spec trinity.EngineSpec) *LoRAOptions {
 	if l == nil {
 		return nil
 	}
-	return &LoRAOptions{Rank: l.Rank, Alpha: float64(l.Alpha), TargetModules: l.TargetModules, Seed: spec.Seed, Path: l.Path, BaseModel: spec.ModelPath}
+	return &LoRAOptions{Rank: l.Rank, Alpha: float64(l.Alpha), TargetModules: l.TargetModules, Exclude: l.Exclude, RSLoRA: l.RSLoRA, Seed: spec.Seed, Path: l.Path, BaseModel: spec.ModelPath}
 }
 
 func newSampler(cfg *modelfile.Config, spec trinity.EngineSpec, pool *kernel.Pool) (*sampler.Sampler, error) {

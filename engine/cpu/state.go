@@ -37,13 +37,14 @@ type loraTag struct {
 	Rank    int      `json:"rank"`
 	Scale   float32  `json:"scale"`
 	Modules []string `json:"target_modules"`
+	Exclude []string `json:"exclude_modules,omitempty"`
 }
 
 func (e *Engine) loraTag() *loraTag {
 	if e.adapters == nil {
 		return nil
 	}
-	return &loraTag{Rank: e.adapters.Rank, Scale: e.adapters.scale, Modules: e.adapters.TargetModules}
+	return &loraTag{Rank: e.adapters.Rank, Scale: e.adapters.scale, Modules: e.adapters.TargetModules, Exclude: e.adapters.ExcludeModules}
 }
 
 func (e *Engine) trainedLayout() *layout {
@@ -145,7 +146,7 @@ func (e *Engine) readState(path string) (state, error) {
 		return s, fmt.Errorf("cpu: %s has format %d; this version reads %d", path, s.Format, stateFormat)
 	}
 	mine, theirs := e.loraTag(), s.LoRA
-	if (mine == nil) != (theirs == nil) || mine != nil && (mine.Rank != theirs.Rank || mine.Scale != theirs.Scale || !slices.Equal(mine.Modules, theirs.Modules)) {
+	if (mine == nil) != (theirs == nil) || mine != nil && (mine.Rank != theirs.Rank || mine.Scale != theirs.Scale || !slices.Equal(mine.Modules, theirs.Modules) || !slices.Equal(mine.Exclude, theirs.Exclude)) {
 		return s, fmt.Errorf("cpu: %s is of a run with LoRA %s, this engine was opened with %s", path, describe(theirs), describe(mine))
 	}
 	return s, nil
@@ -155,7 +156,7 @@ func describe(l *loraTag) string {
 	if l == nil {
 		return "off"
 	}
-	return fmt.Sprintf("rank %d, scale %v, %v", l.Rank, l.Scale, l.Modules)
+	return fmt.Sprintf("rank %d, scale %v, %v without %v", l.Rank, l.Scale, l.Modules, l.Exclude)
 }
 
 // readFlat fills a flat vector from the tensors with a prefix.
