@@ -2,6 +2,7 @@ package modelfile
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -130,6 +131,9 @@ func TestAdapterRefuses(t *testing.T) {
 		`{"r":0}`:                             "r is 0",
 		`{"target_modules":["q_proj","moe"]}`: `no linear map is called "moe"`,
 		`{"target_modules":["q_proj"]}`:       "does not have",
+		`{"exclude_modules":".*k_proj"}`:      "exclude_modules is .*k_proj",
+		`{"exclude_modules":["k_proj"]}`:      "LoRA adapter of this config does not have",
+		`{"exclude_modules":["proj", 1]}`:     "exclude_modules is [proj 1]",
 		`{"lora_alpha":"16"}`:                 "lora_alpha is 16; expected a number",
 	} {
 		raw := readJSON(t, "testdata/adapter/adapter_config.json")
@@ -147,5 +151,32 @@ func TestAdapterRefuses(t *testing.T) {
 		if _, err := OpenAdapter(dir, cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one about %q", change, err, want)
 		}
+	}
+}
+
+func TestExcludedModules(t *testing.T) {
+	cfg := open(t, "testdata/tiny/llama").Config
+	for _, c := range []struct {
+		exclude []string
+		tensors int
+		want    string
+	}{
+		{[]string{"k_proj", "self_attn.v_proj"}, 20, ""},
+		{[]string{"model.layers.0.mlp.up_proj"}, 26, ""},
+		{[]string{"proj", "lm_head"}, 28, ""}, // PEFT leaves the head out by such a list
+		{[]string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}, 0, "leaves nothing of target_modules"},
+	} {
+		lora := LoRA{Rank: 3, Alpha: 6, TargetModules: []string{AllLinear}, ExcludeModules: c.exclude}
+		specs, err := lora.Tensors(cfg)
+		if len(specs) != c.tensors || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %d tensors, %v", c.exclude, len(specs), err)
+		}
+	}
+	lora := LoRA{Rank: 1, Alpha: 1, TargetModules: []string{AllLinear}, ExcludeModules: []string{"k_proj", "lm_head"}}
+	if err := lora.CheckExcluded(cfg); err == nil || !strings.Contains(err.Error(), `exclude_modules: no linear map is called "lm_head"`) {
+		t.Errorf("error %v", err)
+	}
+	if text := fmt.Sprint(lora.json()["exclude_modules"]); text != "[k_proj lm_head]" {
+		t.Errorf("written as %s", text)
 	}
 }

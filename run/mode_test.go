@@ -15,7 +15,7 @@ func TestStepsMayPassTheDataSeveralTimes(t *testing.T) {
 func TestBenchEvaluatesEveryCheckpoint(t *testing.T) {
 	for name, overrides := range map[string][]string{
 		"all weights": {"trainer.save_hf_checkpoint=always"},
-		"lora":        {"trainer.save_hf_checkpoint=always", "model.lora_configs=[{lora_rank: 4, lora_alpha: 8, target_modules: all-linear}]"},
+		"lora":        {"trainer.save_hf_checkpoint=always", "model.lora_configs=[{lora_rank: 4, lora_alpha: 4, use_rslora: true, target_modules: all-linear, exclude_modules: [k_proj]}]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -107,11 +108,35 @@ func TestPublishedWeightsAreMerged(t *testing.T) {
 	}
 }
 
+// What a new adapter was asked to be is what its files say, and what goes on from them.
+func TestRankStabilisedAdapterGoesOn(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	opts := tiny("qwen2")
+	opts.LoRA = &LoRAOptions{Rank: 4, Alpha: 6, RSLoRA: true, Exclude: []string{"k_proj", "mlp.up_proj"}}
+	e := open(t, opts)
+	train(t, e, sequences(t, true), 2)
+	if err := e.SaveModel(ctx, dir); err != nil {
+		t.Fatal(err)
+	}
+	opts.LoRA = &LoRAOptions{Path: dir}
+	again := open(t, opts)
+	want, _ := e.Forward(ctx, whole(sequences(t, true)), trinity.Streams{})
+	got, err := again.Forward(ctx, whole(sequences(t, true)), trinity.Streams{})
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("the saved adapter computes something else (%v)", err)
+	}
+	a := again.adapters
+	if a.scale != 3 || !a.RSLoRA || !slices.Equal(a.ExcludeModules, []string{"k_proj", "mlp.up_proj"}) || len(a.slots) != 2*2*5 {
+		t.Errorf("scale %v, %+v, %d tensors", a.scale, a.LoRA, len(a.slots))
+	}
+}
+
 func TestAdapterErrors(t *testing.T) {
 	for want, lora := range map[string]*LoRAOptions{
 		"no linear map":  {Rank: 2, Alpha: 2, TargetModules: []string{"nose_proj"}},
 		"positive":       {Rank: 0, Alpha: 2},
 		"adapter_config": {Path: t.TempDir()},
+		`exclude_modules: no linear map is called "ear_proj"`: {Rank: 2, Alpha: 2, Exclude: []string{"ear_proj"}},
 	} {
 		opts := tiny("qwen2")
 		opts.LoRA = lora
