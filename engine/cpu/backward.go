@@ -31,14 +31,12 @@ func (e *Engine) backwardLayer(index int, l, grad *layer, a *activations, p *pac
 	in, mid := a.in.RowRange(0, rows), a.mid.RowRange(0, rows)
 	normed, dNormed := w.normed.RowRange(0, rows), first(w.dNormed, rows, c.HiddenSize)
 
-	gateUp := a.gateUp.RowRange(0, rows)
-	gate, up := gateUp.ColRange(0, c.IntermediateSize), gateUp.ColRange(c.IntermediateSize, 2*c.IntermediateSize)
-	hidden, dHidden := w.hidden.RowRange(0, rows), w.dHidden.RowRange(0, rows)
-	kernel.SwiGLU(e.pool, hidden, gate, up)
-	e.backApply(&l.down, &grad.down, dHidden, dx, hidden)
-	kernel.SwiGLUBackward(e.pool, gate, up, dHidden, gate, up)
 	kernel.RMSNorm(e.pool, normed, mid, l.mlpNorm, eps, nil)
-	e.backApply(&l.gateUp, &grad.gateUp, dNormed, gateUp, normed)
+	if l.experts != nil {
+		e.backExperts(l.experts, grad.experts, a.experts, dNormed, dx, normed, nil)
+	} else {
+		e.backMLP(l, grad, a, dNormed, dx, normed)
+	}
 	kernel.RMSNormBackward(e.pool, dx, dNormed, mid, l.mlpNorm, a.midRstd[:rows], grad.mlpNorm)
 
 	q := c.NumHeads * c.HeadDim
@@ -53,4 +51,16 @@ func (e *Engine) backwardLayer(index int, l, grad *layer, a *activations, p *pac
 	kernel.RMSNorm(e.pool, normed, in, l.attentionNorm, eps, nil)
 	e.backApply(&l.qkv, &grad.qkv, dNormed, dQKV, normed)
 	kernel.RMSNormBackward(e.pool, dx, dNormed, in, l.attentionNorm, a.rstd[:rows], grad.attentionNorm)
+}
+
+// backMLP writes the gradient by the normed inputs to dNormed, given that by the layer's output.
+func (e *Engine) backMLP(l, grad *layer, a *activations, dNormed, dy, normed kernel.Matrix) {
+	rows, n := dy.Rows, e.cfg.IntermediateSize
+	gateUp := a.gateUp.RowRange(0, rows)
+	gate, up := gateUp.ColRange(0, n), gateUp.ColRange(n, 2*n)
+	hidden, dHidden := e.work.hidden.RowRange(0, rows), e.work.dHidden.RowRange(0, rows)
+	kernel.SwiGLU(e.pool, hidden, gate, up)
+	e.backApply(&l.down, &grad.down, dHidden, dy, hidden)
+	kernel.SwiGLUBackward(e.pool, gate, up, dHidden, gate, up)
+	e.backApply(&l.gateUp, &grad.gateUp, dNormed, gateUp, normed)
 }

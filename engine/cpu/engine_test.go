@@ -14,7 +14,7 @@ import (
 )
 
 func TestSavedModelOpensWithTheSameWeights(t *testing.T) {
-	for _, name := range []string{"llama", "qwen2"} {
+	for _, name := range []string{"llama", "qwen2", "qwen3_moe"} {
 		e := open(t, tiny(name))
 		train(t, e, sequences(t, true), 1)
 		dir := t.TempDir()

@@ -58,7 +58,7 @@ func longGroups(vocabulary int) []*trinity.Experience {
 }
 
 func TestGradientDoesNotDependOnMicroBatches(t *testing.T) {
-	for _, name := range []string{"llama", "qwen3"} {
+	for _, name := range []string{"llama", "qwen3", "qwen3_moe", "qwen3_moe_sums"} {
 		e := open(t, tiny(name))
 		all := longGroups(e.cfg.VocabSize)
 		lossWant, want := e.gradientOf(t, weighted{}, whole(all))
@@ -106,7 +106,7 @@ func TestRecomputedLogitsGiveTheSameBits(t *testing.T) {
 }
 
 func TestSameBitsForAnyNumberOfCores(t *testing.T) {
-	for _, name := range []string{"llama3_bias_tied", "qwen3"} {
+	for _, name := range []string{"llama3_bias_tied", "qwen3", "qwen3_moe"} {
 		var want []float32
 		for _, cores := range []int{1, 2, 5} {
 			pool := kernel.NewPool(cores)
@@ -171,7 +171,7 @@ func (l idle) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenG
 }
 
 func TestIdleSequencesAreLeftOutOfBackward(t *testing.T) {
-	for _, name := range []string{"qwen3", "llama3_bias_tied"} {
+	for _, name := range []string{"qwen3", "llama3_bias_tied", "qwen3_moe", "qwen3_moe_sums"} {
 		for _, seen := range [][]int{{5}, {1, 2, 4}, {3, 0}} {
 			for _, budget := range []int{0, logitsBudget} {
 				e := open(t, tiny(name))

@@ -39,11 +39,8 @@ func (e *Engine) forward(ctx context.Context, m *model, p *packing, train bool) 
 // forwardLayer computes out = mid + MLP(norm(mid)) with mid = in + attention(norm(in)).
 func (e *Engine) forwardLayer(index int, l *layer, a *activations, p *packing, out kernel.Matrix) {
 	e.activate(index, l, a, p)
-	c, rows := e.cfg, out.Rows
-	gateUp, hidden := a.gateUp.RowRange(0, rows), e.work.hidden.RowRange(0, rows)
-	kernel.SwiGLU(e.pool, hidden, gateUp.ColRange(0, c.IntermediateSize), gateUp.ColRange(c.IntermediateSize, 2*c.IntermediateSize))
-	e.copyRows(out, a.mid.RowRange(0, rows))
-	e.apply(&l.down, out, hidden, true)
+	e.copyRows(out, a.mid.RowRange(0, out.Rows))
+	e.applyMLP(l, a, out)
 }
 
 // activate computes the activations of a layer from its input.
@@ -61,5 +58,25 @@ func (e *Engine) activate(index int, l *layer, a *activations, p *packing) {
 	e.copyRows(mid, in)
 	e.apply(&l.output, mid, a.attention.RowRange(0, rows), true)
 	kernel.RMSNorm(e.pool, normed, mid, l.mlpNorm, eps, a.midRstd[:rows])
-	e.apply(&l.gateUp, a.gateUp.RowRange(0, rows), normed, false)
+	e.activateMLP(l, a, normed)
+}
+
+// activateMLP computes what the MLP, or the experts, make of the normed inputs before the activation function.
+func (e *Engine) activateMLP(l *layer, a *activations, normed kernel.Matrix) {
+	if l.experts != nil {
+		e.activateExperts(l.experts, a.experts, normed)
+		return
+	}
+	e.apply(&l.gateUp, a.gateUp.RowRange(0, normed.Rows), normed, false)
+}
+
+// applyMLP adds the results of the MLP or the experts to out [rows, H].
+func (e *Engine) applyMLP(l *layer, a *activations, out kernel.Matrix) {
+	if l.experts != nil {
+		e.applyExperts(l.experts, a.experts, out)
+		return
+	}
+	gateUp, hidden, n := a.gateUp.RowRange(0, out.Rows), e.work.hidden.RowRange(0, out.Rows), e.cfg.IntermediateSize
+	kernel.SwiGLU(e.pool, hidden, gateUp.ColRange(0, n), gateUp.ColRange(n, 2*n))
+	e.apply(&l.down, out, hidden, true)
 }

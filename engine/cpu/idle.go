@@ -27,7 +27,7 @@ func (e *Engine) dropIdle() {
 				e.moveRows([]kernel.Matrix{e.work.layers[i].in}, rows)
 				continue
 			}
-			e.keepRows(&e.work.layers[i], before, rows)
+			e.keepRows(i, before, rows)
 		}
 	}
 	for i, r := range p.head {
@@ -96,8 +96,9 @@ func (p *packing) keepNeeded() (rows []int) {
 }
 
 // keepRows keeps some of the rows of a layer's activations, of so many before.
-func (e *Engine) keepRows(a *activations, before int, rows []int) {
-	moved := []kernel.Matrix{a.in, a.qkv, a.attention, a.lse, a.mid, a.gateUp, kernel.NewMatrix(a.rstd, before, 1), kernel.NewMatrix(a.midRstd, before, 1)}
+func (e *Engine) keepRows(layer, before int, rows []int) {
+	a := &e.work.layers[layer]
+	moved := []kernel.Matrix{a.in, a.qkv, a.attention, a.lse, a.mid, kernel.NewMatrix(a.rstd, before, 1), kernel.NewMatrix(a.midRstd, before, 1)}
 	if e.cfg.QKNorm {
 		moved = append(moved, a.raw)
 		for head := range e.cfg.NumHeads + e.cfg.NumKVHeads { // one block of rows per head
@@ -105,6 +106,11 @@ func (e *Engine) keepRows(a *activations, before int, rows []int) {
 				a.headRstd[head*len(rows)+i] = a.headRstd[head*before+from]
 			}
 		}
+	}
+	if e.cfg.Sparse(layer) {
+		e.moveRows([]kernel.Matrix{a.experts.gateUp}, a.experts.routing.Keep(rows))
+	} else {
+		moved = append(moved, a.gateUp)
 	}
 	e.moveRows(moved, rows)
 }

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
 	"github.com/trinity-go/trinity/modelfile"
@@ -126,7 +127,11 @@ func modelLayout(cfg *modelfile.Config) (*layout, error) {
 	}
 	place(embeddingName)
 	for layer := range cfg.NumLayers {
-		for _, group := range layerGroups {
+		groups := layerGroups
+		if cfg.Sparse(layer) {
+			groups = slices.Concat(groups, mixtureGroups(cfg))
+		}
+		for _, group := range groups {
 			names := make([]string, len(group))
 			for i, name := range group {
 				names[i] = layerPrefix(layer) + name

@@ -20,8 +20,9 @@ type layer struct {
 	qkv           linear    // [q+k+v, H]
 	output        linear    // [H, q]
 	mlpNorm       []float32 // [H]
-	gateUp        linear    // [2I, H]
+	gateUp        linear    // [2I, H]; with down empty in a layer with experts
 	down          linear    // [H, I]
+	experts       *mixture  // nil in a layer without
 }
 
 // linear is y = x·Wᵀ + bias, plus the low-rank updates of parts of its outputs.
@@ -62,16 +63,20 @@ func viewModel(cfg *modelfile.Config, base *layout, flat []float32, adapters *ad
 			}
 			return l
 		}
-		m.layers = append(m.layers, layer{
+		l := layer{
 			attentionNorm: base.in(flat, prefix+"input_layernorm.weight"),
 			qNorm:         base.in(flat, prefix+"self_attn.q_norm.weight"),
 			kNorm:         base.in(flat, prefix+"self_attn.k_norm.weight"),
 			qkv:           view("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
 			output:        view("self_attn.o_proj"),
 			mlpNorm:       base.in(flat, prefix+"post_attention_layernorm.weight"),
-			gateUp:        view("mlp.gate_proj", "mlp.up_proj"),
-			down:          view("mlp.down_proj"),
-		})
+		}
+		if cfg.Sparse(i) {
+			l.experts = viewMixture(cfg, base, flat, prefix)
+		} else {
+			l.gateUp, l.down = view("mlp.gate_proj", "mlp.up_proj"), view("mlp.down_proj")
+		}
+		m.layers = append(m.layers, l)
 	}
 	return m
 }

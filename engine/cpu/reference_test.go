@@ -12,7 +12,7 @@ import (
 	"github.com/trinity-go/trinity/modelfile"
 )
 
-var references = []string{"llama", "llama3_bias_tied", "qwen2", "qwen3", "mistral"}
+var references = []string{"llama", "llama3_bias_tied", "qwen2", "qwen3", "mistral", "qwen3_moe", "qwen3_moe_sums"}
 
 // reference is what testdata/record.py wrote of a model.
 type reference struct {

@@ -15,10 +15,11 @@ type activations struct {
 	attention kernel.Matrix // [rows, q]
 	lse       kernel.Matrix // [rows, heads] log of the softmax denominators, nats
 	mid       kernel.Matrix // [rows, H] after attention
-	gateUp    kernel.Matrix // [rows, 2I]; its gradient in the backward pass
-	rstd      []float32     // [rows] of the norm before attention
-	midRstd   []float32     // [rows] of the norm before the MLP
-	headRstd  []float32     // [rows · (heads + kv heads)] of the q/k norm
+	gateUp    kernel.Matrix // [rows, 2I]; its gradient in the backward pass; unused in a layer with experts
+	experts   *mixtureActivations
+	rstd      []float32 // [rows] of the norm before attention
+	midRstd   []float32 // [rows] of the norm before the MLP
+	headRstd  []float32 // [rows · (heads + kv heads)] of the q/k norm
 }
 
 // demand is what decides the size of a workspace besides its rows.
@@ -32,15 +33,16 @@ type demand struct {
 // workspace is all memory of a forward and backward pass. It is planned for a number of rows and reused; a batch that needs more
 // makes it grow.
 type workspace struct {
-	arena  *kernel.Arena
-	rows   int
-	train  bool
-	layers []activations // layers 0 … recompute share all but their input
-	out    kernel.Matrix // [rows, H] of the last layer
-	normed kernel.Matrix // [rows, H]
-	hidden kernel.Matrix // [rows, I]
-	low    []float32     // [rows · r of all adapters on one input]
-	// of the backward pass; nil while only scoring
+	arena   *kernel.Arena
+	rows    int
+	train   bool
+	layers  []activations // layers 0 … recompute share all but their input
+	out     kernel.Matrix // [rows, H] of the last layer
+	normed  kernel.Matrix // [rows, H]
+	hidden  kernel.Matrix // [rows, I]
+	experts mixtureSpace
+	low     []float32 // [rows · r of all adapters on one input]
+	// of the backward pass; nil while only scoring, and those that are computed again while training
 	dOut    kernel.Matrix // [rows, H]
 	dNormed kernel.Matrix // [rows, max(H, q)]
 	dQKV    kernel.Matrix // [rows, q+k+v]
@@ -88,9 +90,10 @@ func takeWorkspace(arena *kernel.Arena, d demand, rows int) (*workspace, error) 
 		}
 		return v
 	}
-	matrix := func(cols int) kernel.Matrix {
+	sized := func(rows, cols int) kernel.Matrix {
 		return kernel.Matrix{Data: vector(rows * cols), Rows: rows, Cols: cols, Stride: cols}
 	}
+	matrix := func(cols int) kernel.Matrix { return sized(rows, cols) }
 	layers := 1
 	if d.train {
 		layers = c.NumLayers
@@ -104,14 +107,23 @@ func takeWorkspace(arena *kernel.Arena, d demand, rows int) (*workspace, error) 
 		}
 		a := activations{
 			in: matrix(c.HiddenSize), qkv: matrix(q + 2*kv), attention: matrix(q), lse: matrix(c.NumHeads),
-			mid: matrix(c.HiddenSize), gateUp: matrix(2 * c.IntermediateSize), rstd: vector(rows), midRstd: vector(rows),
+			mid: matrix(c.HiddenSize), rstd: vector(rows), midRstd: vector(rows),
 		}
 		if c.QKNorm {
 			a.raw, a.headRstd = matrix(q+kv), vector(rows*(c.NumHeads+c.NumKVHeads))
 		}
+		if i == 0 || !c.Sparse(i) { // all layers use those of layer 0 while only scoring, and those that are computed again while training
+			a.gateUp = matrix(2 * c.IntermediateSize)
+		}
+		if c.Sparse(i) || i == 0 && c.Mixture != nil {
+			a.experts = takeMixture(c, rows, vector, sized)
+		}
 		w.layers = append(w.layers, a)
 	}
 	w.out, w.normed, w.hidden = matrix(c.HiddenSize), matrix(c.HiddenSize), matrix(c.IntermediateSize)
+	if c.Mixture != nil {
+		w.experts = takeMixtureSpace(c, rows, d.train, sized)
+	}
 	w.low = vector(rows * d.low)
 	if d.train {
 		w.dOut, w.dNormed = matrix(c.HiddenSize), matrix(max(c.HiddenSize, q))

@@ -1,9 +1,9 @@
 # Writes tiny models and what PyTorch and transformers say of them: log-probabilities, entropies and gradients of two losses.
-# usage: record.py [OUT_DIR]      needs torch, transformers, safetensors
+# usage: record.py [OUT_DIR [MODEL…]]      all of it, or the named models alone; needs torch, transformers, safetensors
 import gzip, json, os, sys
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig
 
 out = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 base = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -15,6 +15,10 @@ models = {
     "llama3_bias_tied": LlamaConfig(**base, tie_word_embeddings=True, attention_bias=True, mlp_bias=True, **llama3),
     "qwen2": Qwen2Config(**base, tie_word_embeddings=True, **rope(rope_type="default")),
     "qwen3": Qwen3Config(**base, head_dim=16, tie_word_embeddings=True, **rope(rope_type="default")),
+    "qwen3_moe": Qwen3MoeConfig(**base, head_dim=16, tie_word_embeddings=True, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16, mlp_only_layers=[0],
+                                norm_topk_prob=True, experts_implementation="eager", **rope(rope_type="default")),
+    "qwen3_moe_sums": Qwen3MoeConfig(**base, head_dim=8, tie_word_embeddings=True, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=12,
+                                     norm_topk_prob=False, router_aux_loss_coef=0.3, experts_implementation="eager", **rope(rope_type="default")),
     "mistral": MistralConfig(**base, sliding_window=5, tie_word_embeddings=False, **rope(rope_type="default")),
 }
 scalings = {
@@ -27,8 +31,8 @@ def initialise(m, seed):
     g = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, p in sorted(m.named_parameters()):
-            if p.dim() == 2:
-                v = torch.randn(p.shape, generator=g) / p.shape[1] ** 0.5
+            if p.dim() >= 2:
+                v = torch.randn(p.shape, generator=g) / p.shape[-1] ** 0.5
             elif name.endswith("norm.weight"):
                 v = 1 + 0.2 * torch.randn(p.shape, generator=g)
             else:
@@ -72,7 +76,20 @@ def losses(m, seqs):
 def grads(m, loss):
     m.zero_grad()
     loss.backward()
-    return {n: p.grad.clone().contiguous() for n, p in m.named_parameters() if p.grad is not None}
+    return {n: p.contiguous() for name, q in m.named_parameters() if q.grad is not None for n, p in apart(name, q.grad.clone())}
+
+def apart(name, p):  # in memory, transformers keeps the experts of a layer together
+    if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+        yield name, p
+        return
+    for i, expert in enumerate(p):
+        prefix = name[:name.rindex(".")] + f".{i}."
+        if name.endswith("down_proj"):
+            yield prefix + "down_proj.weight", expert
+            continue
+        gate, up = expert.chunk(2)
+        yield prefix + "gate_proj.weight", gate
+        yield prefix + "up_proj.weight", up
 
 class LoRA(torch.nn.Module):  # Hu et al. 2021: W·x + (alpha/rank)·B·A·x
     def __init__(self, base, rank, alpha, g):
@@ -109,7 +126,7 @@ def reference(m, seqs):
 def write_model(name, m):
     d = os.path.join(out, name)
     os.makedirs(d, exist_ok=True)
-    save_file({k: v.detach().half().contiguous() for k, v in m.named_parameters()}, os.path.join(d, "model.safetensors"), metadata={"format": "pt"})
+    save_file({k: v.detach().half().contiguous() for name, p in m.named_parameters() for k, v in apart(name, p)}, os.path.join(d, "model.safetensors"), metadata={"format": "pt"})
     m.config.save_pretrained(d)
     return d
 
@@ -118,9 +135,12 @@ def write_json(path, value):
         z.write(json.dumps(value).encode())
 
 def main():
-    seqs = sequences()
-    write_json(os.path.join(out, "sequences.json.gz"), seqs)
+    seqs, only = sequences(), sys.argv[2:]
+    if not only:
+        write_json(os.path.join(out, "sequences.json.gz"), seqs)
     for name, cfg in models.items():
+        if only and name not in only:
+            continue
         m = AutoModelForCausalLM.from_config(cfg, attn_implementation="eager")
         initialise(m, 11)
         d = write_model(name, m)
@@ -136,6 +156,8 @@ def main():
             ref, tensors = reference(m, seqs)
             write_json(os.path.join(d, "reference_lora.json.gz"), ref)
             save_file(tensors, os.path.join(d, "gradients_lora.safetensors"))
+    if only:
+        return
     scaled = {}
     for name, parameters in scalings.items():
         m = AutoModelForCausalLM.from_config(LlamaConfig(**{**base, "max_position_embeddings": 16 if name == "dynamic" else 64}, tie_word_embeddings=False, **rope(**parameters)), attn_implementation="eager")
