@@ -101,64 +101,64 @@ func avx2SoftGrad(dp *float32, p *float32, delta float32, scale float32, n int)
 func avx2Adamw(param *float32, grad *float32, m *float32, v *float32, c *adamConstants, n int)
 
 //go:noescape
-func avx2Tile1x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile1x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile1x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile1x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile1x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile1x4(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile2x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile2x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile2x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile2x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile3x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile3x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile3x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile3x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile4x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile4x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile5x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile5x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile6x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile6x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile1x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile1x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile1x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile1x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile1x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile1x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile2x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile2x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile2x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile2x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile3x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile3x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile3x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile3x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile4x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile4x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile5x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile5x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func avx2Tile6x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func avx2Tile6x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
 func avx2Transpose(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int)

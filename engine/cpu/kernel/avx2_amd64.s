@@ -951,12 +951,15 @@ avx2Adamw_loop:
 	VZEROUPPER
 	RET
 
-// func avx2Tile1x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile1x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile1x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile1x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile1x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile1x1_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -965,15 +968,16 @@ avx2Tile1x1_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 avx2Tile1x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile1x1_store
 	PCALIGN $32
@@ -988,19 +992,29 @@ avx2Tile1x1_loop:
 	DECQ CX
 	JNZ avx2Tile1x1_loop
 avx2Tile1x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile1x1_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile1x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile1x2(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile1x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile1x2(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile1x2_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile1x2_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1013,15 +1027,17 @@ avx2Tile1x2_clear:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 avx2Tile1x2_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile1x2_store
 	PCALIGN $32
@@ -1039,21 +1055,31 @@ avx2Tile1x2_loop:
 	DECQ CX
 	JNZ avx2Tile1x2_loop
 avx2Tile1x2_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile1x2_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile1x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile1x4(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile1x4(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile1x4(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile1x4_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile1x4_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1074,15 +1100,19 @@ avx2Tile1x4_clear:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 avx2Tile1x4_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx2Tile1x4_store
@@ -1107,8 +1137,9 @@ avx2Tile1x4_loop:
 	DECQ CX
 	JNZ avx2Tile1x4_loop
 avx2Tile1x4_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -1117,15 +1148,24 @@ avx2Tile1x4_store:
 	VMOVUPS Y5, 160(DX)
 	VMOVUPS Y6, 192(DX)
 	VMOVUPS Y7, 224(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile1x4_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile2x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile2x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile2x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile2x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile2x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile2x1_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1139,15 +1179,18 @@ avx2Tile2x1_clear:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 avx2Tile2x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile2x1_store
 	PCALIGN $32
@@ -1167,22 +1210,32 @@ avx2Tile2x1_loop:
 	DECQ CX
 	JNZ avx2Tile2x1_loop
 avx2Tile2x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
 	VMOVUPS Y2, 0(DX)
 	VMOVUPS Y3, 32(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile2x1_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile2x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile2x2(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile2x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile2x2(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile2x2_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile2x2_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1204,15 +1257,20 @@ avx2Tile2x2_clear:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 avx2Tile2x2_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile2x2_store
 	PCALIGN $32
@@ -1239,8 +1297,9 @@ avx2Tile2x2_loop:
 	DECQ CX
 	JNZ avx2Tile2x2_loop
 avx2Tile2x2_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -1250,15 +1309,24 @@ avx2Tile2x2_store:
 	VMOVUPS Y5, 32(DX)
 	VMOVUPS Y6, 64(DX)
 	VMOVUPS Y7, 96(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile2x2_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile3x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile3x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile3x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile3x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile3x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile3x1_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1277,15 +1345,20 @@ avx2Tile3x1_clear:
 	VXORPS X4, X4, X4
 	VXORPS X5, X5, X5
 avx2Tile3x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile3x1_store
 	PCALIGN $32
@@ -1308,8 +1381,9 @@ avx2Tile3x1_loop:
 	DECQ CX
 	JNZ avx2Tile3x1_loop
 avx2Tile3x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -1318,15 +1392,24 @@ avx2Tile3x1_store:
 	ADDQ R13, DX
 	VMOVUPS Y4, 0(DX)
 	VMOVUPS Y5, 32(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile3x1_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile3x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile3x2(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile3x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile3x2(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile3x2_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile3x2_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1357,15 +1440,23 @@ avx2Tile3x2_clear:
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
 avx2Tile3x2_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile3x2_store
 	PCALIGN $32
@@ -1397,8 +1488,9 @@ avx2Tile3x2_loop:
 	DECQ CX
 	JNZ avx2Tile3x2_loop
 avx2Tile3x2_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -1413,15 +1505,24 @@ avx2Tile3x2_store:
 	VMOVUPS Y9, 32(DX)
 	VMOVUPS Y10, 64(DX)
 	VMOVUPS Y11, 96(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile3x2_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile4x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile4x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile4x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile4x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile4x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile4x1_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1445,15 +1546,22 @@ avx2Tile4x1_clear:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 avx2Tile4x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -1482,8 +1590,9 @@ avx2Tile4x1_loop:
 	DECQ CX
 	JNZ avx2Tile4x1_loop
 avx2Tile4x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -1495,15 +1604,24 @@ avx2Tile4x1_store:
 	ADDQ R13, DX
 	VMOVUPS Y6, 0(DX)
 	VMOVUPS Y7, 32(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile4x1_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile5x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile5x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile5x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile5x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile5x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile5x1_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1532,15 +1650,24 @@ avx2Tile5x1_clear:
 	VXORPS X8, X8, X8
 	VXORPS X9, X9, X9
 avx2Tile5x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -1572,8 +1699,9 @@ avx2Tile5x1_loop:
 	DECQ CX
 	JNZ avx2Tile5x1_loop
 avx2Tile5x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -1588,15 +1716,24 @@ avx2Tile5x1_store:
 	ADDQ R13, DX
 	VMOVUPS Y8, 0(DX)
 	VMOVUPS Y9, 32(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile5x1_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile6x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile6x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile6x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile6x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile6x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile6x1_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1630,15 +1767,26 @@ avx2Tile6x1_clear:
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
 avx2Tile6x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -1673,8 +1821,9 @@ avx2Tile6x1_loop:
 	DECQ CX
 	JNZ avx2Tile6x1_loop
 avx2Tile6x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -1692,15 +1841,24 @@ avx2Tile6x1_store:
 	ADDQ R13, DX
 	VMOVUPS Y10, 0(DX)
 	VMOVUPS Y11, 32(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile6x1_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile1x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile1x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile1x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile1x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile1x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile1x1BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1709,15 +1867,16 @@ avx2Tile1x1BF16_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 avx2Tile1x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile1x1BF16_store
 	PCALIGN $32
@@ -1736,19 +1895,29 @@ avx2Tile1x1BF16_loop:
 	DECQ CX
 	JNZ avx2Tile1x1BF16_loop
 avx2Tile1x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile1x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile1x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile1x2BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile1x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile1x2BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile1x2BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile1x2BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1761,15 +1930,17 @@ avx2Tile1x2BF16_clear:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 avx2Tile1x2BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile1x2BF16_store
 	PCALIGN $32
@@ -1795,21 +1966,31 @@ avx2Tile1x2BF16_loop:
 	DECQ CX
 	JNZ avx2Tile1x2BF16_loop
 avx2Tile1x2BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
 	VMOVUPS Y3, 96(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile1x2BF16_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile1x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile1x4BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile1x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile1x4BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile1x4BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile1x4BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1830,15 +2011,19 @@ avx2Tile1x4BF16_clear:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 avx2Tile1x4BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx2Tile1x4BF16_store
@@ -1879,8 +2064,9 @@ avx2Tile1x4BF16_loop:
 	DECQ CX
 	JNZ avx2Tile1x4BF16_loop
 avx2Tile1x4BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -1889,15 +2075,24 @@ avx2Tile1x4BF16_store:
 	VMOVUPS Y5, 160(DX)
 	VMOVUPS Y6, 192(DX)
 	VMOVUPS Y7, 224(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile1x4BF16_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile2x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile2x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile2x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile2x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile2x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile2x1BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1911,15 +2106,18 @@ avx2Tile2x1BF16_clear:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 avx2Tile2x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile2x1BF16_store
 	PCALIGN $32
@@ -1941,22 +2139,32 @@ avx2Tile2x1BF16_loop:
 	DECQ CX
 	JNZ avx2Tile2x1BF16_loop
 avx2Tile2x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
 	VMOVUPS Y2, 0(DX)
 	VMOVUPS Y3, 32(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile2x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile2x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile2x2BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile2x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile2x2BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile2x2BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile2x2BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -1978,15 +2186,20 @@ avx2Tile2x2BF16_clear:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 avx2Tile2x2BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile2x2BF16_store
 	PCALIGN $32
@@ -2017,8 +2230,9 @@ avx2Tile2x2BF16_loop:
 	DECQ CX
 	JNZ avx2Tile2x2BF16_loop
 avx2Tile2x2BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -2028,15 +2242,24 @@ avx2Tile2x2BF16_store:
 	VMOVUPS Y5, 32(DX)
 	VMOVUPS Y6, 64(DX)
 	VMOVUPS Y7, 96(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile2x2BF16_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile3x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile3x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile3x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile3x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile3x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile3x1BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -2055,15 +2278,20 @@ avx2Tile3x1BF16_clear:
 	VXORPS X4, X4, X4
 	VXORPS X5, X5, X5
 avx2Tile3x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile3x1BF16_store
 	PCALIGN $32
@@ -2088,8 +2316,9 @@ avx2Tile3x1BF16_loop:
 	DECQ CX
 	JNZ avx2Tile3x1BF16_loop
 avx2Tile3x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -2098,15 +2327,24 @@ avx2Tile3x1BF16_store:
 	ADDQ R13, DX
 	VMOVUPS Y4, 0(DX)
 	VMOVUPS Y5, 32(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile3x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile3x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile3x2BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile3x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile3x2BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile3x2BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile3x2BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -2137,15 +2375,23 @@ avx2Tile3x2BF16_clear:
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
 avx2Tile3x2BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx2Tile3x2BF16_store
 	PCALIGN $32
@@ -2181,8 +2427,9 @@ avx2Tile3x2BF16_loop:
 	DECQ CX
 	JNZ avx2Tile3x2BF16_loop
 avx2Tile3x2BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	VMOVUPS Y2, 64(DX)
@@ -2197,15 +2444,24 @@ avx2Tile3x2BF16_store:
 	VMOVUPS Y9, 32(DX)
 	VMOVUPS Y10, 64(DX)
 	VMOVUPS Y11, 96(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile3x2BF16_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile4x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile4x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile4x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile4x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile4x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile4x1BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -2229,15 +2485,22 @@ avx2Tile4x1BF16_clear:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 avx2Tile4x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -2268,8 +2531,9 @@ avx2Tile4x1BF16_loop:
 	DECQ CX
 	JNZ avx2Tile4x1BF16_loop
 avx2Tile4x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -2281,15 +2545,24 @@ avx2Tile4x1BF16_store:
 	ADDQ R13, DX
 	VMOVUPS Y6, 0(DX)
 	VMOVUPS Y7, 32(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile4x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile5x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile5x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile5x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile5x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile5x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile5x1BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -2318,15 +2591,24 @@ avx2Tile5x1BF16_clear:
 	VXORPS X8, X8, X8
 	VXORPS X9, X9, X9
 avx2Tile5x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -2360,8 +2642,9 @@ avx2Tile5x1BF16_loop:
 	DECQ CX
 	JNZ avx2Tile5x1BF16_loop
 avx2Tile5x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -2376,15 +2659,24 @@ avx2Tile5x1BF16_store:
 	ADDQ R13, DX
 	VMOVUPS Y8, 0(DX)
 	VMOVUPS Y9, 32(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile5x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx2Tile6x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx2Tile6x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx2Tile6x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx2Tile6x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx2Tile6x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx2Tile6x1BF16_clear
 	VMOVUPS 0(DX), Y0
 	VMOVUPS 32(DX), Y1
@@ -2418,15 +2710,26 @@ avx2Tile6x1BF16_clear:
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
 avx2Tile6x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -2463,8 +2766,9 @@ avx2Tile6x1BF16_loop:
 	DECQ CX
 	JNZ avx2Tile6x1BF16_loop
 avx2Tile6x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Y0, 0(DX)
 	VMOVUPS Y1, 32(DX)
 	ADDQ R13, DX
@@ -2482,6 +2786,12 @@ avx2Tile6x1BF16_store:
 	ADDQ R13, DX
 	VMOVUPS Y10, 0(DX)
 	VMOVUPS Y11, 32(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx2Tile6x1BF16_group
 	VZEROUPPER
 	RET
 

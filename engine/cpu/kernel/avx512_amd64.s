@@ -737,27 +737,31 @@ avx512Adamw_loop:
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile1x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile1x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile1x1_clear
 	VMOVUPS 0(DX), Z0
 	JMP avx512Tile1x1_ready
 avx512Tile1x1_clear:
 	VXORPS X0, X0, X0
 avx512Tile1x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile1x1_store
 	PCALIGN $32
@@ -771,18 +775,28 @@ avx512Tile1x1_loop:
 	DECQ CX
 	JNZ avx512Tile1x1_loop
 avx512Tile1x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile1x1_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x2(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile1x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x2(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile1x2_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile1x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -791,15 +805,17 @@ avx512Tile1x2_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 avx512Tile1x2_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile1x2_store
 	PCALIGN $32
@@ -815,19 +831,29 @@ avx512Tile1x2_loop:
 	DECQ CX
 	JNZ avx512Tile1x2_loop
 avx512Tile1x2_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile1x2_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x4(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile1x4(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x4(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile1x4_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile1x4_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -840,15 +866,19 @@ avx512Tile1x4_clear:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 avx512Tile1x4_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx512Tile1x4_store
@@ -869,21 +899,31 @@ avx512Tile1x4_loop:
 	DECQ CX
 	JNZ avx512Tile1x4_loop
 avx512Tile1x4_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile1x4_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x8(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x8(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile1x8(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x8(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile1x8_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile1x8_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -904,15 +944,23 @@ avx512Tile1x8_clear:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 avx512Tile1x8_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	PREFETCHT0 256(DX)
+	PREFETCHT0 320(DX)
+	PREFETCHT0 384(DX)
+	PREFETCHT0 448(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
 	LEAQ (BX)(R12*4), SI
 	LEAQ (DX)(R12*4), DI
@@ -945,8 +993,9 @@ avx512Tile1x8_loop:
 	DECQ CX
 	JNZ avx512Tile1x8_loop
 avx512Tile1x8_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -955,15 +1004,24 @@ avx512Tile1x8_store:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile1x8_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile2x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile2x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile2x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -973,15 +1031,18 @@ avx512Tile2x1_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 avx512Tile2x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile2x1_store
 	PCALIGN $32
@@ -998,20 +1059,30 @@ avx512Tile2x1_loop:
 	DECQ CX
 	JNZ avx512Tile2x1_loop
 avx512Tile2x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile2x1_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x2(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile2x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x2(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile2x2_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile2x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1025,15 +1096,20 @@ avx512Tile2x2_clear:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 avx512Tile2x2_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile2x2_store
 	PCALIGN $32
@@ -1054,22 +1130,32 @@ avx512Tile2x2_loop:
 	DECQ CX
 	JNZ avx512Tile2x2_loop
 avx512Tile2x2_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
 	VMOVUPS Z2, 0(DX)
 	VMOVUPS Z3, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile2x2_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x4(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile2x4(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x4(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile2x4_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile2x4_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1091,15 +1177,24 @@ avx512Tile2x4_clear:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 avx512Tile2x4_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx512Tile2x4_store
@@ -1129,8 +1224,9 @@ avx512Tile2x4_loop:
 	DECQ CX
 	JNZ avx512Tile2x4_loop
 avx512Tile2x4_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -1140,15 +1236,24 @@ avx512Tile2x4_store:
 	VMOVUPS Z5, 64(DX)
 	VMOVUPS Z6, 128(DX)
 	VMOVUPS Z7, 192(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile2x4_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x8(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x8(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile2x8(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x8(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile2x8_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile2x8_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1186,15 +1291,32 @@ avx512Tile2x8_clear:
 	VXORPS X14, X14, X14
 	VXORPS X15, X15, X15
 avx512Tile2x8_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	PREFETCHT0 256(DX)
+	PREFETCHT0 320(DX)
+	PREFETCHT0 384(DX)
+	PREFETCHT0 448(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	PREFETCHT0 256(DX)
+	PREFETCHT0 320(DX)
+	PREFETCHT0 384(DX)
+	PREFETCHT0 448(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
 	LEAQ (BX)(R12*4), SI
 	LEAQ (DX)(R12*4), DI
@@ -1244,8 +1366,9 @@ avx512Tile2x8_loop:
 	DECQ CX
 	JNZ avx512Tile2x8_loop
 avx512Tile2x8_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -1263,15 +1386,24 @@ avx512Tile2x8_store:
 	VMOVUPS Z13, 320(DX)
 	VMOVUPS Z14, 384(DX)
 	VMOVUPS Z15, 448(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile2x8_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile3x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile3x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile3x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -1284,15 +1416,20 @@ avx512Tile3x1_clear:
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 avx512Tile3x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile3x1_store
 	PCALIGN $32
@@ -1311,22 +1448,32 @@ avx512Tile3x1_loop:
 	DECQ CX
 	JNZ avx512Tile3x1_loop
 avx512Tile3x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z2, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile3x1_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x2(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile3x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x2(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile3x2_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile3x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1345,15 +1492,23 @@ avx512Tile3x2_clear:
 	VXORPS X4, X4, X4
 	VXORPS X5, X5, X5
 avx512Tile3x2_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile3x2_store
 	PCALIGN $32
@@ -1377,8 +1532,9 @@ avx512Tile3x2_loop:
 	DECQ CX
 	JNZ avx512Tile3x2_loop
 avx512Tile3x2_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -1387,15 +1543,24 @@ avx512Tile3x2_store:
 	ADDQ R13, DX
 	VMOVUPS Z4, 0(DX)
 	VMOVUPS Z5, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile3x2_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x4(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile3x4(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x4(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile3x4_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile3x4_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1426,15 +1591,29 @@ avx512Tile3x4_clear:
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
 avx512Tile3x4_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx512Tile3x4_store
@@ -1469,8 +1648,9 @@ avx512Tile3x4_loop:
 	DECQ CX
 	JNZ avx512Tile3x4_loop
 avx512Tile3x4_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -1485,15 +1665,24 @@ avx512Tile3x4_store:
 	VMOVUPS Z9, 64(DX)
 	VMOVUPS Z10, 128(DX)
 	VMOVUPS Z11, 192(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile3x4_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x8(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x8(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile3x8(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x8(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile3x8_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile3x8_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1548,15 +1737,41 @@ avx512Tile3x8_clear:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 avx512Tile3x8_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	PREFETCHT0 256(DX)
+	PREFETCHT0 320(DX)
+	PREFETCHT0 384(DX)
+	PREFETCHT0 448(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	PREFETCHT0 256(DX)
+	PREFETCHT0 320(DX)
+	PREFETCHT0 384(DX)
+	PREFETCHT0 448(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	PREFETCHT0 256(DX)
+	PREFETCHT0 320(DX)
+	PREFETCHT0 384(DX)
+	PREFETCHT0 448(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
 	LEAQ (BX)(R12*4), SI
 	LEAQ (DX)(R12*4), DI
@@ -1615,8 +1830,9 @@ avx512Tile3x8_loop:
 	DECQ CX
 	JNZ avx512Tile3x8_loop
 avx512Tile3x8_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -1643,15 +1859,24 @@ avx512Tile3x8_store:
 	VMOVUPS Z21, 320(DX)
 	VMOVUPS Z22, 384(DX)
 	VMOVUPS Z23, 448(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile3x8_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile4x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile4x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile4x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile4x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile4x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile4x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -1667,15 +1892,22 @@ avx512Tile4x1_clear:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 avx512Tile4x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -1699,8 +1931,9 @@ avx512Tile4x1_loop:
 	DECQ CX
 	JNZ avx512Tile4x1_loop
 avx512Tile4x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -1708,15 +1941,24 @@ avx512Tile4x1_store:
 	VMOVUPS Z2, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z3, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile4x1_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile4x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile4x2(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile4x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile4x2(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile4x2_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile4x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1740,15 +1982,26 @@ avx512Tile4x2_clear:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 avx512Tile4x2_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -1778,8 +2031,9 @@ avx512Tile4x2_loop:
 	DECQ CX
 	JNZ avx512Tile4x2_loop
 avx512Tile4x2_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -1791,15 +2045,24 @@ avx512Tile4x2_store:
 	ADDQ R13, DX
 	VMOVUPS Z6, 0(DX)
 	VMOVUPS Z7, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile4x2_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile4x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile4x4(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile4x4(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile4x4(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile4x4_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile4x4_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -1839,15 +2102,34 @@ avx512Tile4x4_clear:
 	VXORPS X14, X14, X14
 	VXORPS X15, X15, X15
 avx512Tile4x4_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (R12)(R12*2), R14
@@ -1890,8 +2172,9 @@ avx512Tile4x4_loop:
 	DECQ CX
 	JNZ avx512Tile4x4_loop
 avx512Tile4x4_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -1911,15 +2194,24 @@ avx512Tile4x4_store:
 	VMOVUPS Z13, 64(DX)
 	VMOVUPS Z14, 128(DX)
 	VMOVUPS Z15, 192(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile4x4_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile5x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile5x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile5x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile5x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile5x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile5x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -1938,15 +2230,24 @@ avx512Tile5x1_clear:
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
 avx512Tile5x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -1972,8 +2273,9 @@ avx512Tile5x1_loop:
 	DECQ CX
 	JNZ avx512Tile5x1_loop
 avx512Tile5x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -1983,15 +2285,24 @@ avx512Tile5x1_store:
 	VMOVUPS Z3, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z4, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile5x1_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile5x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile5x2(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile5x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile5x2(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile5x2_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile5x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -2020,15 +2331,29 @@ avx512Tile5x2_clear:
 	VXORPS X8, X8, X8
 	VXORPS X9, X9, X9
 avx512Tile5x2_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -2061,8 +2386,9 @@ avx512Tile5x2_loop:
 	DECQ CX
 	JNZ avx512Tile5x2_loop
 avx512Tile5x2_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -2077,15 +2403,24 @@ avx512Tile5x2_store:
 	ADDQ R13, DX
 	VMOVUPS Z8, 0(DX)
 	VMOVUPS Z9, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile5x2_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile5x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile5x4(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile5x4(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile5x4(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile5x4_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile5x4_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -2134,15 +2469,39 @@ avx512Tile5x4_clear:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 avx512Tile5x4_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (R12)(R12*2), R14
@@ -2190,8 +2549,9 @@ avx512Tile5x4_loop:
 	DECQ CX
 	JNZ avx512Tile5x4_loop
 avx512Tile5x4_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -2216,15 +2576,24 @@ avx512Tile5x4_store:
 	VMOVUPS Z17, 64(DX)
 	VMOVUPS Z18, 128(DX)
 	VMOVUPS Z19, 192(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile5x4_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile6x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile6x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile6x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile6x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile6x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile6x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -2246,15 +2615,26 @@ avx512Tile6x1_clear:
 	VXORPS X4, X4, X4
 	VXORPS X5, X5, X5
 avx512Tile6x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -2282,8 +2662,9 @@ avx512Tile6x1_loop:
 	DECQ CX
 	JNZ avx512Tile6x1_loop
 avx512Tile6x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -2295,15 +2676,24 @@ avx512Tile6x1_store:
 	VMOVUPS Z4, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z5, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile6x1_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile6x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile6x2(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile6x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile6x2(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile6x2_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile6x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -2337,15 +2727,32 @@ avx512Tile6x2_clear:
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
 avx512Tile6x2_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -2381,8 +2788,9 @@ avx512Tile6x2_loop:
 	DECQ CX
 	JNZ avx512Tile6x2_loop
 avx512Tile6x2_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -2400,15 +2808,24 @@ avx512Tile6x2_store:
 	ADDQ R13, DX
 	VMOVUPS Z10, 0(DX)
 	VMOVUPS Z11, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile6x2_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile6x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile6x4(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile6x4(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile6x4(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile6x4_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile6x4_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -2466,15 +2883,44 @@ avx512Tile6x4_clear:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 avx512Tile6x4_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (R12)(R12*2), R14
@@ -2527,8 +2973,9 @@ avx512Tile6x4_loop:
 	DECQ CX
 	JNZ avx512Tile6x4_loop
 avx512Tile6x4_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -2558,15 +3005,24 @@ avx512Tile6x4_store:
 	VMOVUPS Z21, 64(DX)
 	VMOVUPS Z22, 128(DX)
 	VMOVUPS Z23, 192(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile6x4_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile7x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile7x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile7x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile7x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile7x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile7x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -2591,15 +3047,28 @@ avx512Tile7x1_clear:
 	VXORPS X5, X5, X5
 	VXORPS X6, X6, X6
 avx512Tile7x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -2631,8 +3100,9 @@ avx512Tile7x1_loop:
 	DECQ CX
 	JNZ avx512Tile7x1_loop
 avx512Tile7x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -2646,15 +3116,24 @@ avx512Tile7x1_store:
 	VMOVUPS Z5, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z6, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile7x1_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile7x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile7x2(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile7x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile7x2(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile7x2_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile7x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -2693,15 +3172,35 @@ avx512Tile7x2_clear:
 	VXORPS X12, X12, X12
 	VXORPS X13, X13, X13
 avx512Tile7x2_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -2742,8 +3241,9 @@ avx512Tile7x2_loop:
 	DECQ CX
 	JNZ avx512Tile7x2_loop
 avx512Tile7x2_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -2764,15 +3264,24 @@ avx512Tile7x2_store:
 	ADDQ R13, DX
 	VMOVUPS Z12, 0(DX)
 	VMOVUPS Z13, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile7x2_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile8x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile8x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile8x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile8x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile8x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile8x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -2800,15 +3309,30 @@ avx512Tile8x1_clear:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 avx512Tile8x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -2842,8 +3366,9 @@ avx512Tile8x1_loop:
 	DECQ CX
 	JNZ avx512Tile8x1_loop
 avx512Tile8x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -2859,15 +3384,24 @@ avx512Tile8x1_store:
 	VMOVUPS Z6, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z7, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile8x1_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile8x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile8x2(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile8x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile8x2(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile8x2_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile8x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -2911,15 +3445,38 @@ avx512Tile8x2_clear:
 	VXORPS X14, X14, X14
 	VXORPS X15, X15, X15
 avx512Tile8x2_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -2963,8 +3520,9 @@ avx512Tile8x2_loop:
 	DECQ CX
 	JNZ avx512Tile8x2_loop
 avx512Tile8x2_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -2988,15 +3546,24 @@ avx512Tile8x2_store:
 	ADDQ R13, DX
 	VMOVUPS Z14, 0(DX)
 	VMOVUPS Z15, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile8x2_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile9x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile9x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile9x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile9x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile9x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile9x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -3027,15 +3594,32 @@ avx512Tile9x1_clear:
 	VXORPS X7, X7, X7
 	VXORPS X8, X8, X8
 avx512Tile9x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -3071,8 +3655,9 @@ avx512Tile9x1_loop:
 	DECQ CX
 	JNZ avx512Tile9x1_loop
 avx512Tile9x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -3090,15 +3675,24 @@ avx512Tile9x1_store:
 	VMOVUPS Z7, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z8, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile9x1_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile9x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile9x2(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile9x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile9x2(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile9x2_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile9x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -3147,15 +3741,41 @@ avx512Tile9x2_clear:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 avx512Tile9x2_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -3202,8 +3822,9 @@ avx512Tile9x2_loop:
 	DECQ CX
 	JNZ avx512Tile9x2_loop
 avx512Tile9x2_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -3230,15 +3851,24 @@ avx512Tile9x2_store:
 	ADDQ R13, DX
 	VMOVUPS Z16, 0(DX)
 	VMOVUPS Z17, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile9x2_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile10x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile10x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile10x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile10x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile10x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile10x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -3272,15 +3902,34 @@ avx512Tile10x1_clear:
 	VXORPS X8, X8, X8
 	VXORPS X9, X9, X9
 avx512Tile10x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -3320,8 +3969,9 @@ avx512Tile10x1_loop:
 	DECQ CX
 	JNZ avx512Tile10x1_loop
 avx512Tile10x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -3341,15 +3991,24 @@ avx512Tile10x1_store:
 	VMOVUPS Z8, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z9, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile10x1_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile10x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile10x2(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile10x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile10x2(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile10x2_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile10x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -3403,15 +4062,44 @@ avx512Tile10x2_clear:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 avx512Tile10x2_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -3463,8 +4151,9 @@ avx512Tile10x2_loop:
 	DECQ CX
 	JNZ avx512Tile10x2_loop
 avx512Tile10x2_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -3494,15 +4183,24 @@ avx512Tile10x2_store:
 	ADDQ R13, DX
 	VMOVUPS Z18, 0(DX)
 	VMOVUPS Z19, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile10x2_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile11x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile11x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile11x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile11x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile11x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile11x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -3539,15 +4237,36 @@ avx512Tile11x1_clear:
 	VXORPS X9, X9, X9
 	VXORPS X10, X10, X10
 avx512Tile11x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -3589,8 +4308,9 @@ avx512Tile11x1_loop:
 	DECQ CX
 	JNZ avx512Tile11x1_loop
 avx512Tile11x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -3612,15 +4332,24 @@ avx512Tile11x1_store:
 	VMOVUPS Z9, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z10, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile11x1_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile11x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile11x2(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile11x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile11x2(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile11x2_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile11x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -3679,15 +4408,47 @@ avx512Tile11x2_clear:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 avx512Tile11x2_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -3742,8 +4503,9 @@ avx512Tile11x2_loop:
 	DECQ CX
 	JNZ avx512Tile11x2_loop
 avx512Tile11x2_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -3776,15 +4538,24 @@ avx512Tile11x2_store:
 	ADDQ R13, DX
 	VMOVUPS Z20, 0(DX)
 	VMOVUPS Z21, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile11x2_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile12x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile12x1(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile12x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile12x1(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile12x1_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile12x1_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -3824,15 +4595,38 @@ avx512Tile12x1_clear:
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
 avx512Tile12x1_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -3876,8 +4670,9 @@ avx512Tile12x1_loop:
 	DECQ CX
 	JNZ avx512Tile12x1_loop
 avx512Tile12x1_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -3901,15 +4696,24 @@ avx512Tile12x1_store:
 	VMOVUPS Z10, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z11, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile12x1_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile12x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile12x2(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile12x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile12x2(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile12x2_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile12x2_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -3973,15 +4777,50 @@ avx512Tile12x2_clear:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 avx512Tile12x2_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -4039,8 +4878,9 @@ avx512Tile12x2_loop:
 	DECQ CX
 	JNZ avx512Tile12x2_loop
 avx512Tile12x2_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -4076,30 +4916,40 @@ avx512Tile12x2_store:
 	ADDQ R13, DX
 	VMOVUPS Z22, 0(DX)
 	VMOVUPS Z23, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile12x2_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile1x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile1x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile1x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	JMP avx512Tile1x1BF16_ready
 avx512Tile1x1BF16_clear:
 	VXORPS X0, X0, X0
 avx512Tile1x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile1x1BF16_store
 	PCALIGN $32
@@ -4115,18 +4965,28 @@ avx512Tile1x1BF16_loop:
 	DECQ CX
 	JNZ avx512Tile1x1BF16_loop
 avx512Tile1x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile1x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x2BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile1x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x2BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile1x2BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile1x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4135,15 +4995,17 @@ avx512Tile1x2BF16_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 avx512Tile1x2BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile1x2BF16_store
 	PCALIGN $32
@@ -4163,19 +5025,29 @@ avx512Tile1x2BF16_loop:
 	DECQ CX
 	JNZ avx512Tile1x2BF16_loop
 avx512Tile1x2BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile1x2BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x4BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile1x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x4BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile1x4BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile1x4BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4188,15 +5060,19 @@ avx512Tile1x4BF16_clear:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 avx512Tile1x4BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx512Tile1x4BF16_store
@@ -4225,21 +5101,31 @@ avx512Tile1x4BF16_loop:
 	DECQ CX
 	JNZ avx512Tile1x4BF16_loop
 avx512Tile1x4BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
 	VMOVUPS Z3, 192(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile1x4BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile1x8BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile1x8BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile1x8BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile1x8BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile1x8BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile1x8BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4260,15 +5146,23 @@ avx512Tile1x8BF16_clear:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 avx512Tile1x8BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	PREFETCHT0 256(DX)
+	PREFETCHT0 320(DX)
+	PREFETCHT0 384(DX)
+	PREFETCHT0 448(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
 	LEAQ (BX)(R12*4), SI
 	LEAQ (DX)(R12*4), DI
@@ -4317,8 +5211,9 @@ avx512Tile1x8BF16_loop:
 	DECQ CX
 	JNZ avx512Tile1x8BF16_loop
 avx512Tile1x8BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -4327,15 +5222,24 @@ avx512Tile1x8BF16_store:
 	VMOVUPS Z5, 320(DX)
 	VMOVUPS Z6, 384(DX)
 	VMOVUPS Z7, 448(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile1x8BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile2x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile2x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile2x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -4345,15 +5249,18 @@ avx512Tile2x1BF16_clear:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 avx512Tile2x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile2x1BF16_store
 	PCALIGN $32
@@ -4371,20 +5278,30 @@ avx512Tile2x1BF16_loop:
 	DECQ CX
 	JNZ avx512Tile2x1BF16_loop
 avx512Tile2x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile2x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x2BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile2x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x2BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile2x2BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile2x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4398,15 +5315,20 @@ avx512Tile2x2BF16_clear:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 avx512Tile2x2BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile2x2BF16_store
 	PCALIGN $32
@@ -4429,22 +5351,32 @@ avx512Tile2x2BF16_loop:
 	DECQ CX
 	JNZ avx512Tile2x2BF16_loop
 avx512Tile2x2BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
 	VMOVUPS Z2, 0(DX)
 	VMOVUPS Z3, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile2x2BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x4BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile2x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x4BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile2x4BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile2x4BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4466,15 +5398,24 @@ avx512Tile2x4BF16_clear:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 avx512Tile2x4BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx512Tile2x4BF16_store
@@ -4508,8 +5449,9 @@ avx512Tile2x4BF16_loop:
 	DECQ CX
 	JNZ avx512Tile2x4BF16_loop
 avx512Tile2x4BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -4519,15 +5461,24 @@ avx512Tile2x4BF16_store:
 	VMOVUPS Z5, 64(DX)
 	VMOVUPS Z6, 128(DX)
 	VMOVUPS Z7, 192(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile2x4BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile2x8BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile2x8BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile2x8BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile2x8BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile2x8BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile2x8BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4565,15 +5516,32 @@ avx512Tile2x8BF16_clear:
 	VXORPS X14, X14, X14
 	VXORPS X15, X15, X15
 avx512Tile2x8BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	PREFETCHT0 256(DX)
+	PREFETCHT0 320(DX)
+	PREFETCHT0 384(DX)
+	PREFETCHT0 448(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	PREFETCHT0 256(DX)
+	PREFETCHT0 320(DX)
+	PREFETCHT0 384(DX)
+	PREFETCHT0 448(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
 	LEAQ (BX)(R12*4), SI
 	LEAQ (DX)(R12*4), DI
@@ -4631,8 +5599,9 @@ avx512Tile2x8BF16_loop:
 	DECQ CX
 	JNZ avx512Tile2x8BF16_loop
 avx512Tile2x8BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -4650,15 +5619,24 @@ avx512Tile2x8BF16_store:
 	VMOVUPS Z13, 320(DX)
 	VMOVUPS Z14, 384(DX)
 	VMOVUPS Z15, 448(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile2x8BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile3x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile3x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile3x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -4671,15 +5649,20 @@ avx512Tile3x1BF16_clear:
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 avx512Tile3x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile3x1BF16_store
 	PCALIGN $32
@@ -4699,22 +5682,32 @@ avx512Tile3x1BF16_loop:
 	DECQ CX
 	JNZ avx512Tile3x1BF16_loop
 avx512Tile3x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z2, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile3x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x2BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile3x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x2BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile3x2BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile3x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4733,15 +5726,23 @@ avx512Tile3x2BF16_clear:
 	VXORPS X4, X4, X4
 	VXORPS X5, X5, X5
 avx512Tile3x2BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	TESTQ CX, CX
 	JZ avx512Tile3x2BF16_store
 	PCALIGN $32
@@ -4767,8 +5768,9 @@ avx512Tile3x2BF16_loop:
 	DECQ CX
 	JNZ avx512Tile3x2BF16_loop
 avx512Tile3x2BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -4777,15 +5779,24 @@ avx512Tile3x2BF16_store:
 	ADDQ R13, DX
 	VMOVUPS Z4, 0(DX)
 	VMOVUPS Z5, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile3x2BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x4BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile3x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x4BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile3x4BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile3x4BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4816,15 +5827,29 @@ avx512Tile3x4BF16_clear:
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
 avx512Tile3x4BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
 	TESTQ CX, CX
 	JZ avx512Tile3x4BF16_store
@@ -4863,8 +5888,9 @@ avx512Tile3x4BF16_loop:
 	DECQ CX
 	JNZ avx512Tile3x4BF16_loop
 avx512Tile3x4BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -4879,15 +5905,24 @@ avx512Tile3x4BF16_store:
 	VMOVUPS Z9, 64(DX)
 	VMOVUPS Z10, 128(DX)
 	VMOVUPS Z11, 192(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile3x4BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile3x8BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile3x8BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile3x8BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile3x8BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile3x8BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile3x8BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -4942,15 +5977,41 @@ avx512Tile3x8BF16_clear:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 avx512Tile3x8BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	PREFETCHT0 256(DX)
+	PREFETCHT0 320(DX)
+	PREFETCHT0 384(DX)
+	PREFETCHT0 448(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	PREFETCHT0 256(DX)
+	PREFETCHT0 320(DX)
+	PREFETCHT0 384(DX)
+	PREFETCHT0 448(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	PREFETCHT0 256(DX)
+	PREFETCHT0 320(DX)
+	PREFETCHT0 384(DX)
+	PREFETCHT0 448(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R12)(R12*2), R14
 	LEAQ (BX)(R12*4), SI
 	LEAQ (DX)(R12*4), DI
@@ -5017,8 +6078,9 @@ avx512Tile3x8BF16_loop:
 	DECQ CX
 	JNZ avx512Tile3x8BF16_loop
 avx512Tile3x8BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -5045,15 +6107,24 @@ avx512Tile3x8BF16_store:
 	VMOVUPS Z21, 320(DX)
 	VMOVUPS Z22, 384(DX)
 	VMOVUPS Z23, 448(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile3x8BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile4x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile4x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile4x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile4x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile4x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile4x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -5069,15 +6140,22 @@ avx512Tile4x1BF16_clear:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 avx512Tile4x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -5102,8 +6180,9 @@ avx512Tile4x1BF16_loop:
 	DECQ CX
 	JNZ avx512Tile4x1BF16_loop
 avx512Tile4x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -5111,15 +6190,24 @@ avx512Tile4x1BF16_store:
 	VMOVUPS Z2, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z3, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile4x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile4x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile4x2BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile4x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile4x2BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile4x2BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile4x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -5143,15 +6231,26 @@ avx512Tile4x2BF16_clear:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 avx512Tile4x2BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -5183,8 +6282,9 @@ avx512Tile4x2BF16_loop:
 	DECQ CX
 	JNZ avx512Tile4x2BF16_loop
 avx512Tile4x2BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -5196,15 +6296,24 @@ avx512Tile4x2BF16_store:
 	ADDQ R13, DX
 	VMOVUPS Z6, 0(DX)
 	VMOVUPS Z7, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile4x2BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile4x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile4x4BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile4x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile4x4BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile4x4BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile4x4BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -5244,15 +6353,34 @@ avx512Tile4x4BF16_clear:
 	VXORPS X14, X14, X14
 	VXORPS X15, X15, X15
 avx512Tile4x4BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (R12)(R12*2), R14
@@ -5299,8 +6427,9 @@ avx512Tile4x4BF16_loop:
 	DECQ CX
 	JNZ avx512Tile4x4BF16_loop
 avx512Tile4x4BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -5320,15 +6449,24 @@ avx512Tile4x4BF16_store:
 	VMOVUPS Z13, 64(DX)
 	VMOVUPS Z14, 128(DX)
 	VMOVUPS Z15, 192(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile4x4BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile5x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile5x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile5x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile5x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile5x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile5x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -5347,15 +6485,24 @@ avx512Tile5x1BF16_clear:
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
 avx512Tile5x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -5382,8 +6529,9 @@ avx512Tile5x1BF16_loop:
 	DECQ CX
 	JNZ avx512Tile5x1BF16_loop
 avx512Tile5x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -5393,15 +6541,24 @@ avx512Tile5x1BF16_store:
 	VMOVUPS Z3, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z4, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile5x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile5x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile5x2BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile5x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile5x2BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile5x2BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile5x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -5430,15 +6587,29 @@ avx512Tile5x2BF16_clear:
 	VXORPS X8, X8, X8
 	VXORPS X9, X9, X9
 avx512Tile5x2BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -5473,8 +6644,9 @@ avx512Tile5x2BF16_loop:
 	DECQ CX
 	JNZ avx512Tile5x2BF16_loop
 avx512Tile5x2BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -5489,15 +6661,24 @@ avx512Tile5x2BF16_store:
 	ADDQ R13, DX
 	VMOVUPS Z8, 0(DX)
 	VMOVUPS Z9, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile5x2BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile5x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile5x4BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile5x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile5x4BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile5x4BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile5x4BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -5546,15 +6727,39 @@ avx512Tile5x4BF16_clear:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 avx512Tile5x4BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (R12)(R12*2), R14
@@ -5606,8 +6811,9 @@ avx512Tile5x4BF16_loop:
 	DECQ CX
 	JNZ avx512Tile5x4BF16_loop
 avx512Tile5x4BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -5632,15 +6838,24 @@ avx512Tile5x4BF16_store:
 	VMOVUPS Z17, 64(DX)
 	VMOVUPS Z18, 128(DX)
 	VMOVUPS Z19, 192(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile5x4BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile6x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile6x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile6x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile6x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile6x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile6x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -5662,15 +6877,26 @@ avx512Tile6x1BF16_clear:
 	VXORPS X4, X4, X4
 	VXORPS X5, X5, X5
 avx512Tile6x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -5699,8 +6925,9 @@ avx512Tile6x1BF16_loop:
 	DECQ CX
 	JNZ avx512Tile6x1BF16_loop
 avx512Tile6x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -5712,15 +6939,24 @@ avx512Tile6x1BF16_store:
 	VMOVUPS Z4, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z5, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile6x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile6x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile6x2BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile6x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile6x2BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile6x2BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile6x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -5754,15 +6990,32 @@ avx512Tile6x2BF16_clear:
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
 avx512Tile6x2BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	TESTQ CX, CX
@@ -5800,8 +7053,9 @@ avx512Tile6x2BF16_loop:
 	DECQ CX
 	JNZ avx512Tile6x2BF16_loop
 avx512Tile6x2BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -5819,15 +7073,24 @@ avx512Tile6x2BF16_store:
 	ADDQ R13, DX
 	VMOVUPS Z10, 0(DX)
 	VMOVUPS Z11, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile6x2BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile6x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile6x4BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile6x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile6x4BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile6x4BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile6x4BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -5885,15 +7148,44 @@ avx512Tile6x4BF16_clear:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 avx512Tile6x4BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (R12)(R12*2), R14
@@ -5950,8 +7242,9 @@ avx512Tile6x4BF16_loop:
 	DECQ CX
 	JNZ avx512Tile6x4BF16_loop
 avx512Tile6x4BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	VMOVUPS Z2, 128(DX)
@@ -5981,15 +7274,24 @@ avx512Tile6x4BF16_store:
 	VMOVUPS Z21, 64(DX)
 	VMOVUPS Z22, 128(DX)
 	VMOVUPS Z23, 192(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile6x4BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile7x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile7x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile7x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile7x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile7x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile7x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -6014,15 +7316,28 @@ avx512Tile7x1BF16_clear:
 	VXORPS X5, X5, X5
 	VXORPS X6, X6, X6
 avx512Tile7x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6055,8 +7370,9 @@ avx512Tile7x1BF16_loop:
 	DECQ CX
 	JNZ avx512Tile7x1BF16_loop
 avx512Tile7x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -6070,15 +7386,24 @@ avx512Tile7x1BF16_store:
 	VMOVUPS Z5, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z6, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile7x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile7x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile7x2BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile7x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile7x2BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile7x2BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile7x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -6117,15 +7442,35 @@ avx512Tile7x2BF16_clear:
 	VXORPS X12, X12, X12
 	VXORPS X13, X13, X13
 avx512Tile7x2BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6168,8 +7513,9 @@ avx512Tile7x2BF16_loop:
 	DECQ CX
 	JNZ avx512Tile7x2BF16_loop
 avx512Tile7x2BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -6190,15 +7536,24 @@ avx512Tile7x2BF16_store:
 	ADDQ R13, DX
 	VMOVUPS Z12, 0(DX)
 	VMOVUPS Z13, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile7x2BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile8x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile8x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile8x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile8x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile8x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile8x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -6226,15 +7581,30 @@ avx512Tile8x1BF16_clear:
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
 avx512Tile8x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6269,8 +7639,9 @@ avx512Tile8x1BF16_loop:
 	DECQ CX
 	JNZ avx512Tile8x1BF16_loop
 avx512Tile8x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -6286,15 +7657,24 @@ avx512Tile8x1BF16_store:
 	VMOVUPS Z6, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z7, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile8x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile8x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile8x2BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile8x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile8x2BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile8x2BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile8x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -6338,15 +7718,38 @@ avx512Tile8x2BF16_clear:
 	VXORPS X14, X14, X14
 	VXORPS X15, X15, X15
 avx512Tile8x2BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6392,8 +7795,9 @@ avx512Tile8x2BF16_loop:
 	DECQ CX
 	JNZ avx512Tile8x2BF16_loop
 avx512Tile8x2BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -6417,15 +7821,24 @@ avx512Tile8x2BF16_store:
 	ADDQ R13, DX
 	VMOVUPS Z14, 0(DX)
 	VMOVUPS Z15, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile8x2BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile9x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile9x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile9x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile9x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile9x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile9x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -6456,15 +7869,32 @@ avx512Tile9x1BF16_clear:
 	VXORPS X7, X7, X7
 	VXORPS X8, X8, X8
 avx512Tile9x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6501,8 +7931,9 @@ avx512Tile9x1BF16_loop:
 	DECQ CX
 	JNZ avx512Tile9x1BF16_loop
 avx512Tile9x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -6520,15 +7951,24 @@ avx512Tile9x1BF16_store:
 	VMOVUPS Z7, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z8, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile9x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile9x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile9x2BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile9x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile9x2BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile9x2BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile9x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -6577,15 +8017,41 @@ avx512Tile9x2BF16_clear:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 avx512Tile9x2BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6634,8 +8100,9 @@ avx512Tile9x2BF16_loop:
 	DECQ CX
 	JNZ avx512Tile9x2BF16_loop
 avx512Tile9x2BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -6662,15 +8129,24 @@ avx512Tile9x2BF16_store:
 	ADDQ R13, DX
 	VMOVUPS Z16, 0(DX)
 	VMOVUPS Z17, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile9x2BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile10x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile10x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile10x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile10x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile10x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile10x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -6704,15 +8180,34 @@ avx512Tile10x1BF16_clear:
 	VXORPS X8, X8, X8
 	VXORPS X9, X9, X9
 avx512Tile10x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6753,8 +8248,9 @@ avx512Tile10x1BF16_loop:
 	DECQ CX
 	JNZ avx512Tile10x1BF16_loop
 avx512Tile10x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -6774,15 +8270,24 @@ avx512Tile10x1BF16_store:
 	VMOVUPS Z8, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z9, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile10x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile10x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile10x2BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile10x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile10x2BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile10x2BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile10x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -6836,15 +8341,44 @@ avx512Tile10x2BF16_clear:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 avx512Tile10x2BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -6898,8 +8432,9 @@ avx512Tile10x2BF16_loop:
 	DECQ CX
 	JNZ avx512Tile10x2BF16_loop
 avx512Tile10x2BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -6929,15 +8464,24 @@ avx512Tile10x2BF16_store:
 	ADDQ R13, DX
 	VMOVUPS Z18, 0(DX)
 	VMOVUPS Z19, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile10x2BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile11x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile11x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile11x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile11x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile11x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile11x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -6974,15 +8518,36 @@ avx512Tile11x1BF16_clear:
 	VXORPS X9, X9, X9
 	VXORPS X10, X10, X10
 avx512Tile11x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -7025,8 +8590,9 @@ avx512Tile11x1BF16_loop:
 	DECQ CX
 	JNZ avx512Tile11x1BF16_loop
 avx512Tile11x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -7048,15 +8614,24 @@ avx512Tile11x1BF16_store:
 	VMOVUPS Z9, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z10, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile11x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile11x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile11x2BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile11x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile11x2BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile11x2BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile11x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -7115,15 +8690,47 @@ avx512Tile11x2BF16_clear:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 avx512Tile11x2BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -7180,8 +8787,9 @@ avx512Tile11x2BF16_loop:
 	DECQ CX
 	JNZ avx512Tile11x2BF16_loop
 avx512Tile11x2BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -7214,15 +8822,24 @@ avx512Tile11x2BF16_store:
 	ADDQ R13, DX
 	VMOVUPS Z20, 0(DX)
 	VMOVUPS Z21, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile11x2BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile12x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile12x1BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile12x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile12x1BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile12x1BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile12x1BF16_clear
 	VMOVUPS 0(DX), Z0
 	ADDQ R13, DX
@@ -7262,15 +8879,38 @@ avx512Tile12x1BF16_clear:
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
 avx512Tile12x1BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -7315,8 +8955,9 @@ avx512Tile12x1BF16_loop:
 	DECQ CX
 	JNZ avx512Tile12x1BF16_loop
 avx512Tile12x1BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z1, 0(DX)
@@ -7340,15 +8981,24 @@ avx512Tile12x1BF16_store:
 	VMOVUPS Z10, 0(DX)
 	ADDQ R13, DX
 	VMOVUPS Z11, 0(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile12x1BF16_group
 	VZEROUPPER
 	RET
 
-// func avx512Tile12x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·avx512Tile12x2BF16(SB), NOSPLIT, $0-96
-	MOVQ kc+0(FP), CX
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
-	CMPQ accumulate+88(FP), $0
+// func avx512Tile12x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·avx512Tile12x2BF16(SB), NOSPLIT, $0-112
+	MOVQ b+48(FP), BX
+	ADDQ BX, ahead+72(FP)
+avx512Tile12x2BF16_group:
+	MOVQ kc+8(FP), CX
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
+	CMPQ accumulate+104(FP), $0
 	JEQ avx512Tile12x2BF16_clear
 	VMOVUPS 0(DX), Z0
 	VMOVUPS 64(DX), Z1
@@ -7412,15 +9062,50 @@ avx512Tile12x2BF16_clear:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 avx512Tile12x2BF16_ready:
-	MOVQ a+8(FP), AX
-	MOVQ ars+16(FP), R8
-	MOVQ aks+24(FP), R10
-	MOVQ b+32(FP), BX
-	MOVQ bks+40(FP), R11
-	MOVQ bps+48(FP), R12
-	MOVQ ahead+56(FP), DX
-	ADDQ BX, DX
-	MOVQ aheadStep+64(FP), R13
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	ADDQ R13, DX
+	PREFETCHT0 0(DX)
+	PREFETCHT0 64(DX)
+	MOVQ a+16(FP), AX
+	MOVQ ars+24(FP), R8
+	MOVQ aks+32(FP), R10
+	MOVQ b+48(FP), BX
+	MOVQ bks+56(FP), R11
+	MOVQ bps+64(FP), R12
+	MOVQ ahead+72(FP), DX
+	MOVQ aheadStep+80(FP), R13
 	LEAQ (R8)(R8*2), R14
 	LEAQ (AX)(R14*1), SI
 	LEAQ (SI)(R14*1), DI
@@ -7480,8 +9165,9 @@ avx512Tile12x2BF16_loop:
 	DECQ CX
 	JNZ avx512Tile12x2BF16_loop
 avx512Tile12x2BF16_store:
-	MOVQ c+72(FP), DX
-	MOVQ ldc+80(FP), R13
+	MOVQ DX, ahead+72(FP)
+	MOVQ c+88(FP), DX
+	MOVQ ldc+96(FP), R13
 	VMOVUPS Z0, 0(DX)
 	VMOVUPS Z1, 64(DX)
 	ADDQ R13, DX
@@ -7517,5 +9203,11 @@ avx512Tile12x2BF16_store:
 	ADDQ R13, DX
 	VMOVUPS Z22, 0(DX)
 	VMOVUPS Z23, 64(DX)
+	ADDQ R13, DX
+	MOVQ DX, c+88(FP)
+	MOVQ ags+40(FP), AX
+	ADDQ AX, a+16(FP)
+	DECQ groups+0(FP)
+	JNZ avx512Tile12x2BF16_group
 	VZEROUPPER
 	RET

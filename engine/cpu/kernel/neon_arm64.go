@@ -101,64 +101,64 @@ func neonSoftGrad(dp *float32, p *float32, delta float32, scale float32, n int)
 func neonAdamw(param *float32, grad *float32, m *float32, v *float32, c *adamConstants, n int)
 
 //go:noescape
-func neonTile1x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile1x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile1x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile1x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile1x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile1x4(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile2x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile2x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile2x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile2x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile3x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile3x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile3x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile3x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile4x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile4x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile5x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile5x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile6x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile6x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile1x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile1x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile1x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile1x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile1x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile1x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile2x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile2x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile2x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile2x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile3x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile3x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile3x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile3x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile4x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile4x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile5x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile5x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
-func neonTile6x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+func neonTile6x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
 
 //go:noescape
 func neonTranspose(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int)

@@ -1916,18 +1916,22 @@ neonAdamw_loop:
 	BNE neonAdamw_loop
 	RET
 
-// func neonTile1x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile1x1(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+// func neonTile1x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile1x1(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile1x1_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile1x1_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -1956,26 +1960,35 @@ neonTile1x1_loop:
 	SUBS $1, R0, R0
 	BNE neonTile1x1_loop
 neonTile1x1_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
 	FMOVQ F3, 48(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile1x1_group
 	RET
 
-// func neonTile1x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile1x2(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
+// func neonTile1x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile1x2(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile1x2_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
 	ADD R9, R8, R10
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile1x2_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2021,7 +2034,7 @@ neonTile1x2_loop:
 	SUBS $1, R0, R0
 	BNE neonTile1x2_loop
 neonTile1x2_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2030,23 +2043,32 @@ neonTile1x2_store:
 	FMOVQ F5, 80(R14)
 	FMOVQ F6, 96(R14)
 	FMOVQ F7, 112(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile1x2_group
 	RET
 
-// func neonTile1x4(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile1x4(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
+// func neonTile1x4(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile1x4(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile1x4_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
 	ADD R9, R8, R10
 	ADD R9, R10, R11
 	ADD R9, R11, R12
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile1x4_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2126,7 +2148,7 @@ neonTile1x4_loop:
 	SUBS $1, R0, R0
 	BNE neonTile1x4_loop
 neonTile1x4_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2143,21 +2165,30 @@ neonTile1x4_store:
 	FMOVQ F13, 208(R14)
 	FMOVQ F14, 224(R14)
 	FMOVQ F15, 240(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile1x4_group
 	RET
 
-// func neonTile2x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile2x1(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
+// func neonTile2x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile2x1(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile2x1_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
 	ADD R9, R1, R2
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile2x1_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2201,7 +2232,7 @@ neonTile2x1_loop:
 	SUBS $1, R0, R0
 	BNE neonTile2x1_loop
 neonTile2x1_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2211,22 +2242,31 @@ neonTile2x1_store:
 	FMOVQ F5, 16(R14)
 	FMOVQ F6, 32(R14)
 	FMOVQ F7, 48(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile2x1_group
 	RET
 
-// func neonTile2x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile2x2(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
+// func neonTile2x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile2x2(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile2x2_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
 	ADD R9, R1, R2
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
 	ADD R9, R8, R10
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile2x2_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2299,7 +2339,7 @@ neonTile2x2_loop:
 	SUBS $1, R0, R0
 	BNE neonTile2x2_loop
 neonTile2x2_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2317,22 +2357,31 @@ neonTile2x2_store:
 	FMOVQ F13, 80(R14)
 	FMOVQ F14, 96(R14)
 	FMOVQ F15, 112(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile2x2_group
 	RET
 
-// func neonTile3x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile3x1(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
+// func neonTile3x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile3x1(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile3x1_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
 	ADD R9, R1, R2
 	ADD R9, R2, R3
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile3x1_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2391,7 +2440,7 @@ neonTile3x1_loop:
 	SUBS $1, R0, R0
 	BNE neonTile3x1_loop
 neonTile3x1_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2406,23 +2455,32 @@ neonTile3x1_store:
 	FMOVQ F9, 16(R14)
 	FMOVQ F10, 32(R14)
 	FMOVQ F11, 48(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile3x1_group
 	RET
 
-// func neonTile3x2(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile3x2(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
+// func neonTile3x2(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile3x2(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile3x2_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
 	ADD R9, R1, R2
 	ADD R9, R2, R3
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
 	ADD R9, R8, R10
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile3x2_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2522,7 +2580,7 @@ neonTile3x2_loop:
 	SUBS $1, R0, R0
 	BNE neonTile3x2_loop
 neonTile3x2_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2549,23 +2607,32 @@ neonTile3x2_store:
 	FMOVQ F21, 80(R14)
 	FMOVQ F22, 96(R14)
 	FMOVQ F23, 112(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile3x2_group
 	RET
 
-// func neonTile4x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile4x1(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
+// func neonTile4x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile4x1(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile4x1_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
 	ADD R9, R1, R2
 	ADD R9, R2, R3
 	ADD R9, R3, R4
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile4x1_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2639,7 +2706,7 @@ neonTile4x1_loop:
 	SUBS $1, R0, R0
 	BNE neonTile4x1_loop
 neonTile4x1_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2659,24 +2726,33 @@ neonTile4x1_store:
 	FMOVQ F13, 16(R14)
 	FMOVQ F14, 32(R14)
 	FMOVQ F15, 48(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile4x1_group
 	RET
 
-// func neonTile5x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile5x1(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
+// func neonTile5x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile5x1(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile5x1_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
 	ADD R9, R1, R2
 	ADD R9, R2, R3
 	ADD R9, R3, R4
 	ADD R9, R4, R5
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile5x1_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2765,7 +2841,7 @@ neonTile5x1_loop:
 	SUBS $1, R0, R0
 	BNE neonTile5x1_loop
 neonTile5x1_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2790,25 +2866,34 @@ neonTile5x1_store:
 	FMOVQ F17, 16(R14)
 	FMOVQ F18, 32(R14)
 	FMOVQ F19, 48(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile5x1_group
 	RET
 
-// func neonTile6x1(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile6x1(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
+// func neonTile6x1(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile6x1(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile6x1_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
 	ADD R9, R1, R2
 	ADD R9, R2, R3
 	ADD R9, R3, R4
 	ADD R9, R4, R5
 	ADD R9, R5, R6
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile6x1_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2912,7 +2997,7 @@ neonTile6x1_loop:
 	SUBS $1, R0, R0
 	BNE neonTile6x1_loop
 neonTile6x1_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -2942,20 +3027,29 @@ neonTile6x1_store:
 	FMOVQ F21, 16(R14)
 	FMOVQ F22, 32(R14)
 	FMOVQ F23, 48(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile6x1_group
 	RET
 
-// func neonTile1x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile1x1BF16(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+// func neonTile1x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile1x1BF16(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile1x1BF16_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile1x1BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -2988,26 +3082,35 @@ neonTile1x1BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile1x1BF16_loop
 neonTile1x1BF16_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
 	FMOVQ F3, 48(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile1x1BF16_group
 	RET
 
-// func neonTile1x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile1x2BF16(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
+// func neonTile1x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile1x2BF16(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile1x2BF16_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
 	ADD R9, R8, R10
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile1x2BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3061,7 +3164,7 @@ neonTile1x2BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile1x2BF16_loop
 neonTile1x2BF16_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3070,23 +3173,32 @@ neonTile1x2BF16_store:
 	FMOVQ F5, 80(R14)
 	FMOVQ F6, 96(R14)
 	FMOVQ F7, 112(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile1x2BF16_group
 	RET
 
-// func neonTile1x4BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile1x4BF16(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
+// func neonTile1x4BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile1x4BF16(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile1x4BF16_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
 	ADD R9, R8, R10
 	ADD R9, R10, R11
 	ADD R9, R11, R12
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile1x4BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3182,7 +3294,7 @@ neonTile1x4BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile1x4BF16_loop
 neonTile1x4BF16_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3199,21 +3311,30 @@ neonTile1x4BF16_store:
 	FMOVQ F13, 208(R14)
 	FMOVQ F14, 224(R14)
 	FMOVQ F15, 240(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile1x4BF16_group
 	RET
 
-// func neonTile2x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile2x1BF16(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
+// func neonTile2x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile2x1BF16(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile2x1BF16_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
 	ADD R9, R1, R2
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile2x1BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3261,7 +3382,7 @@ neonTile2x1BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile2x1BF16_loop
 neonTile2x1BF16_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3271,22 +3392,31 @@ neonTile2x1BF16_store:
 	FMOVQ F5, 16(R14)
 	FMOVQ F6, 32(R14)
 	FMOVQ F7, 48(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile2x1BF16_group
 	RET
 
-// func neonTile2x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile2x2BF16(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
+// func neonTile2x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile2x2BF16(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile2x2BF16_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
 	ADD R9, R1, R2
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
 	ADD R9, R8, R10
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile2x2BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3367,7 +3497,7 @@ neonTile2x2BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile2x2BF16_loop
 neonTile2x2BF16_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3385,22 +3515,31 @@ neonTile2x2BF16_store:
 	FMOVQ F13, 80(R14)
 	FMOVQ F14, 96(R14)
 	FMOVQ F15, 112(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile2x2BF16_group
 	RET
 
-// func neonTile3x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile3x1BF16(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
+// func neonTile3x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile3x1BF16(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile3x1BF16_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
 	ADD R9, R1, R2
 	ADD R9, R2, R3
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile3x1BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3463,7 +3602,7 @@ neonTile3x1BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile3x1BF16_loop
 neonTile3x1BF16_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3478,23 +3617,32 @@ neonTile3x1BF16_store:
 	FMOVQ F9, 16(R14)
 	FMOVQ F10, 32(R14)
 	FMOVQ F11, 48(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile3x1BF16_group
 	RET
 
-// func neonTile3x2BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile3x2BF16(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
+// func neonTile3x2BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile3x2BF16(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile3x2BF16_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
 	ADD R9, R1, R2
 	ADD R9, R2, R3
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
 	ADD R9, R8, R10
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile3x2BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3602,7 +3750,7 @@ neonTile3x2BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile3x2BF16_loop
 neonTile3x2BF16_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3629,23 +3777,32 @@ neonTile3x2BF16_store:
 	FMOVQ F21, 80(R14)
 	FMOVQ F22, 96(R14)
 	FMOVQ F23, 112(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile3x2BF16_group
 	RET
 
-// func neonTile4x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile4x1BF16(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
+// func neonTile4x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile4x1BF16(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile4x1BF16_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
 	ADD R9, R1, R2
 	ADD R9, R2, R3
 	ADD R9, R3, R4
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile4x1BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3723,7 +3880,7 @@ neonTile4x1BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile4x1BF16_loop
 neonTile4x1BF16_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3743,24 +3900,33 @@ neonTile4x1BF16_store:
 	FMOVQ F13, 16(R14)
 	FMOVQ F14, 32(R14)
 	FMOVQ F15, 48(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile4x1BF16_group
 	RET
 
-// func neonTile5x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile5x1BF16(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
+// func neonTile5x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile5x1BF16(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile5x1BF16_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
 	ADD R9, R1, R2
 	ADD R9, R2, R3
 	ADD R9, R3, R4
 	ADD R9, R4, R5
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile5x1BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -3853,7 +4019,7 @@ neonTile5x1BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile5x1BF16_loop
 neonTile5x1BF16_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -3878,25 +4044,34 @@ neonTile5x1BF16_store:
 	FMOVQ F17, 16(R14)
 	FMOVQ F18, 32(R14)
 	FMOVQ F19, 48(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile5x1BF16_group
 	RET
 
-// func neonTile6x1BF16(kc int, a unsafe.Pointer, ars int, aks int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
-TEXT ·neonTile6x1BF16(SB), NOSPLIT, $0-96
-	MOVD kc+0(FP), R0
-	MOVD a+8(FP), R1
-	MOVD ars+16(FP), R9
-	MOVD aks+24(FP), R7
+// func neonTile6x1BF16(groups int, kc int, a unsafe.Pointer, ars int, aks int, ags int, b unsafe.Pointer, bks int, bps int, ahead int, aheadStep int, c unsafe.Pointer, ldc int, accumulate int)
+TEXT ·neonTile6x1BF16(SB), NOSPLIT, $0-112
+	MOVD groups+0(FP), R19
+	MOVD a+16(FP), R20
+	MOVD c+88(FP), R21
+	MOVD aks+32(FP), R7
+	MOVD bks+56(FP), R13
+	MOVD ldc+96(FP), R15
+neonTile6x1BF16_group:
+	MOVD kc+8(FP), R0
+	MOVD R20, R1
+	MOVD ars+24(FP), R9
 	ADD R9, R1, R2
 	ADD R9, R2, R3
 	ADD R9, R3, R4
 	ADD R9, R4, R5
 	ADD R9, R5, R6
-	MOVD b+32(FP), R8
-	MOVD bks+40(FP), R13
-	MOVD bps+48(FP), R9
-	MOVD c+72(FP), R14
-	MOVD ldc+80(FP), R15
-	MOVD accumulate+88(FP), R9
+	MOVD b+48(FP), R8
+	MOVD bps+64(FP), R9
+	MOVD R21, R14
+	MOVD accumulate+104(FP), R9
 	CBZ R9, neonTile6x1BF16_clear
 	FMOVQ 0(R14), F0
 	FMOVQ 16(R14), F1
@@ -4004,7 +4179,7 @@ neonTile6x1BF16_loop:
 	SUBS $1, R0, R0
 	BNE neonTile6x1BF16_loop
 neonTile6x1BF16_store:
-	MOVD c+72(FP), R14
+	MOVD R21, R14
 	FMOVQ F0, 0(R14)
 	FMOVQ F1, 16(R14)
 	FMOVQ F2, 32(R14)
@@ -4034,6 +4209,11 @@ neonTile6x1BF16_store:
 	FMOVQ F21, 16(R14)
 	FMOVQ F22, 32(R14)
 	FMOVQ F23, 48(R14)
+	ADD R15, R14, R21
+	MOVD ags+40(FP), R9
+	ADD R9, R20, R20
+	SUBS $1, R19, R19
+	BNE neonTile6x1BF16_group
 	RET
 
 // func neonTranspose(dst unsafe.Pointer, src unsafe.Pointer, lds int, n int)

@@ -62,31 +62,35 @@ func mul(a, b float32) float32 { return float32(a * b) }
 // portableTiles fills the table of tiles with closures over one loop.
 func portableTiles(bf16 bool) (tiles [maxRows + 1][4]tileFunc) {
 	for rows := 1; rows <= 4; rows++ {
-		tiles[rows][0] = func(kc int, a unsafe.Pointer, ars, aks int, b unsafe.Pointer, bks, _, _, _ int, c unsafe.Pointer, ldc, accumulate int) {
-			for r := range rows {
-				out := (*[lanes]float32)(unsafe.Add(c, r*ldc))
-				var sum [lanes]float32
-				if accumulate != 0 {
-					sum = *out
-				}
-				for k := range kc {
-					x := *(*float32)(unsafe.Add(a, r*ars+k*aks))
-					row := unsafe.Add(b, k*bks)
-					if bf16 {
-						for j, w := range (*[lanes]uint16)(row) {
-							sum[j] = fma32(x, fromBF16(w), sum[j])
-						}
-						continue
-					}
-					for j, w := range (*[lanes]float32)(row) {
-						sum[j] = fma32(x, w, sum[j])
-					}
-				}
-				*out = sum
+		tiles[rows][0] = func(groups, kc int, a unsafe.Pointer, ars, aks, ags int, b unsafe.Pointer, bks, _, _, _ int, c unsafe.Pointer, ldc, accumulate int) {
+			for i := range groups * rows {
+				portableRow(kc, unsafe.Add(a, i/rows*ags+i%rows*ars), aks, b, bks, bf16, (*[lanes]float32)(unsafe.Add(c, i*ldc)), accumulate)
 			}
 		}
 	}
 	return tiles
+}
+
+// portableRow is one row of a tile.
+func portableRow(kc int, a unsafe.Pointer, aks int, b unsafe.Pointer, bks int, bf16 bool, out *[lanes]float32, accumulate int) {
+	var sum [lanes]float32
+	if accumulate != 0 {
+		sum = *out
+	}
+	for k := range kc {
+		x := *(*float32)(unsafe.Add(a, k*aks))
+		row := unsafe.Add(b, k*bks)
+		if bf16 {
+			for j, w := range (*[lanes]uint16)(row) {
+				sum[j] = fma32(x, fromBF16(w), sum[j])
+			}
+			continue
+		}
+		for j, w := range (*[lanes]float32)(row) {
+			sum[j] = fma32(x, w, sum[j])
+		}
+	}
+	*out = sum
 }
 
 // portableTranspose writes dst[k*lanes+r] = src[r*lds+k] for r < lanes and k < n; lds in elements.

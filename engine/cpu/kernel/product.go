@@ -77,14 +77,26 @@ func (a operandA) at(i int) unsafe.Pointer {
 	return unsafe.Add(a.p, i/a.group*a.panel+i%a.group*a.rows)
 }
 
-// tileRows is how many rows the tile at row i takes, out of m: as even a split as possible.
-func (ks *kernels) tileRows(a operandA, i, m int) int {
+// tilesFrom is how the rows from i on, out of m, go into tiles: so many groups of so many rows, as even as possible.
+func (ks *kernels) tilesFrom(a operandA, i, m int) (rows, groups int) {
 	left := m - i
 	if a.group != 0 {
-		return min(left, a.group)
+		if left < a.group {
+			return left, 1
+		}
+		return a.group, left / a.group
 	}
 	tiles := (left + ks.rows - 1) / ks.rows
-	return (left + tiles - 1) / tiles
+	rows = (left + tiles - 1) / tiles
+	return rows, tiles - (rows*tiles - left)
+}
+
+// groupStride is the distance of groups of so many rows, in bytes.
+func (a operandA) groupStride(rows int) int {
+	if a.group != 0 {
+		return a.panel
+	}
+	return rows * a.rows
 }
 
 // product computes C[m, n] = A·B, added to C if accumulate, on the calling goroutine.
@@ -129,7 +141,8 @@ func (ks *kernels) groupColumns(a operandA, m, left int) int {
 	if left < lanes {
 		return left
 	}
-	tiles := &ks.tiles[ks.tileRows(a, 0, m)]
+	rows, _ := ks.tilesFrom(a, 0, m)
+	tiles := &ks.tiles[rows]
 	wide := len(tiles) - 1
 	for tiles[wide] == nil || lanes<<wide > left {
 		wide--
@@ -178,10 +191,12 @@ func (s *kStep) panels(j, cols, m int) {
 	if m > s.ks.rows { // the tiles share this block: between them they fetch the next one
 		ahead, step = s.next, s.b.ks/((m+s.ks.rows-1)/s.ks.rows)
 	}
-	for i, rows := 0, 0; i < m; i += rows {
-		rows = s.ks.tileRows(s.a, i, m)
-		s.tiles[rows][wide](s.kc, s.a.at(i), s.a.rows, s.a.ks, b, s.b.ks, s.b.panel, ahead, step, unsafe.Add(c, i*s.c.ld*4), s.c.ld*4, s.accumulate)
-		ahead += step * s.kc
+	for i := 0; i < m; {
+		rows, groups := s.ks.tilesFrom(s.a, i, m)
+		s.tiles[rows][wide](groups, s.kc, s.a.at(i), s.a.rows, s.a.ks, s.a.groupStride(rows), b, s.b.ks, s.b.panel, ahead, step,
+			unsafe.Add(c, i*s.c.ld*4), s.c.ld*4, s.accumulate)
+		ahead += step * s.kc * groups
+		i += groups * rows
 	}
 }
 
@@ -191,11 +206,11 @@ func (s *kStep) partial(j, cols, m int) {
 	defer tilePool.Put(tile)
 	b := unsafe.Add(s.b.p, j/lanes*s.b.panel)
 	for i, rows := 0, 0; i < m; i += rows {
-		rows = s.ks.tileRows(s.a, i, m)
+		rows, _ = s.ks.tilesFrom(s.a, i, m)
 		for r := range rows {
 			copy(tile[r*lanes:r*lanes+cols], s.c.p[(i+r)*s.c.ld+j:])
 		}
-		s.tiles[rows][0](s.kc, s.a.at(i), s.a.rows, s.a.ks, b, s.b.ks, s.b.panel, 0, 0, unsafe.Pointer(tile), panelBytes, s.accumulate)
+		s.tiles[rows][0](1, s.kc, s.a.at(i), s.a.rows, s.a.ks, 0, b, s.b.ks, s.b.panel, 0, 0, unsafe.Pointer(tile), panelBytes, s.accumulate)
 		for r := range rows {
 			copy(s.c.p[(i+r)*s.c.ld+j:], tile[r*lanes:r*lanes+cols])
 		}

@@ -12,11 +12,11 @@ import (
 // give the same bits.
 const lanes = 16
 
-// tileFunc computes a tile of up to kernels.rows rows and panels*16 columns:
+// tileFunc computes tiles of up to kernels.rows rows and panels*16 columns, several below one another:
 // C[r, 16p+j] = (accumulate ? C[r, 16p+j] : 0) + Σ_k A[r, k]·B[k, 16p+j], one fused chain per element in increasing k.
-// All strides are in bytes: A[r, k] is at a + r*ars + k*aks, the 16 columns of panel p at b + k*bks + p*bps. Meanwhile
-// b + ahead + k*aheadStep + p*bps is prefetched.
-type tileFunc func(kc int, a unsafe.Pointer, ars, aks int, b unsafe.Pointer, bks, bps, ahead, aheadStep int, c unsafe.Pointer, ldc, accumulate int)
+// All strides are in bytes: A[r, k] of group g is at a + g*ags + r*ars + k*aks, the 16 columns of panel p at
+// b + k*bks + p*bps; the groups' rows of C follow one another. Meanwhile b + ahead + (g*kc+k)*aheadStep + p*bps is prefetched.
+type tileFunc func(groups, kc int, a unsafe.Pointer, ars, aks, ags int, b unsafe.Pointer, bks, bps, ahead, aheadStep int, c unsafe.Pointer, ldc, accumulate int)
 
 // kernels is the table of one set. Vector lengths n are multiples of lanes, n > 0.
 type kernels struct {

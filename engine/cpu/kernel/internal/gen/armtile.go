@@ -14,7 +14,8 @@ func (s *set) armTiles() {
 }
 
 // armTile is one tile under construction: R0 counts k, R1 to R6 point to the rows of A, R7 is its stride in k; R8 and
-// R10 to R12 point to the panels of B, R13 is its stride in k; R14 points to C, R15 is its stride.
+// R10 to R12 point to the panels of B, R13 is its stride in k; R14 points to C, R15 is its stride. R19 counts groups, R20 and R21
+// are where A and C begin in this one.
 // Prefetching is left to the processor.
 type armTile struct {
 	f            *function
@@ -31,15 +32,17 @@ func (t *armTile) sum(row, col int) vec { return vec(row*t.columns() + col) }
 
 func (t *armTile) emit() {
 	f := t.f
-	f.emit("MOVD kc+0(FP), R0\nMOVD a+8(FP), R1\nMOVD ars+16(FP), R9\nMOVD aks+24(FP), R7")
+	f.emit("MOVD %s, R19\nMOVD %s, R20\nMOVD %s, R21\nMOVD %s, R7\nMOVD %s, R13\nMOVD %s, R15\n%s:",
+		f.slot("groups"), f.slot("a"), f.slot("c"), f.slot("aks"), f.slot("bks"), f.slot("ldc"), f.label("group"))
+	f.emit("MOVD %s, R0\nMOVD R20, R1\nMOVD %s, R9", f.slot("kc"), f.slot("ars"))
 	for row := 1; row < t.rows; row++ {
 		f.emit("ADD R9, R%d, R%d", row, row+1)
 	}
-	f.emit("MOVD b+32(FP), R8\nMOVD bks+40(FP), R13\nMOVD bps+48(FP), R9")
+	f.emit("MOVD %s, R8\nMOVD %s, R9", f.slot("b"), f.slot("bps"))
 	for p := 1; p < t.panels; p++ {
 		f.emit("ADD R9, R%d, R%d", armPanels[p-1], armPanels[p])
 	}
-	f.emit("MOVD c+72(FP), R14\nMOVD ldc+80(FP), R15\nMOVD accumulate+88(FP), R9\nCBZ R9, %s", f.label("clear"))
+	f.emit("MOVD R21, R14\nMOVD %s, R9\nCBZ R9, %s", f.slot("accumulate"), f.label("clear"))
 	t.eachC(func(v vec, off int) { f.emit("FMOVQ %d(R14), F%d", off, v) })
 	f.emit("B %s\n%s:", f.label("ready"), f.label("clear"))
 	for v := range vec(t.rows * t.columns()) {
@@ -47,9 +50,9 @@ func (t *armTile) emit() {
 	}
 	f.emit("%s:\nCBZ R0, %s\n%s:", f.label("ready"), f.label("store"), f.label("loop"))
 	t.step()
-	f.emit("SUBS $1, R0, R0\nBNE %s\n%s:\nMOVD c+72(FP), R14", f.label("loop"), f.label("store"))
+	f.emit("SUBS $1, R0, R0\nBNE %s\n%s:\nMOVD R21, R14", f.label("loop"), f.label("store"))
 	t.eachC(func(v vec, off int) { f.emit("FMOVQ F%d, %d(R14)", v, off) })
-	f.emit("RET")
+	f.emit("ADD R15, R14, R21\nMOVD %s, R9\nADD R9, R20, R20\nSUBS $1, R19, R19\nBNE %s\nRET", f.slot("ags"), f.label("group"))
 }
 
 // eachC visits C's registers; R14 moves from row to row.

@@ -6,7 +6,7 @@ import "fmt"
 func tileArgs() []arg {
 	p := func(n string) arg { return arg{n, "unsafe.Pointer"} }
 	i := func(n string) arg { return arg{n, "int"} }
-	return []arg{i("kc"), p("a"), i("ars"), i("aks"), p("b"), i("bks"), i("bps"), i("ahead"), i("aheadStep"), p("c"), i("ldc"), i("accumulate")}
+	return []arg{i("groups"), i("kc"), p("a"), i("ars"), i("aks"), i("ags"), p("b"), i("bks"), i("bps"), i("ahead"), i("aheadStep"), p("c"), i("ldc"), i("accumulate")}
 }
 
 // x86Tiles emits every tile shape, for B in f32 and in bf16.
@@ -22,7 +22,7 @@ func (s *set) x86Tiles() {
 	}
 }
 
-// x86Tile is one tile under construction. CX counts k; AX, SI, DI and R9 point to A's rows 0, 3, 6 and 9; BX to B's row,
+// x86Tile is one tile under construction. The arguments move on from group to group where they lie. CX counts k; AX, SI, DI and R9 point to A's rows 0, 3, 6 and 9; BX to B's row,
 // SI to its panel 4 where there are more (the rows are at most 3 then). DX and R13 are C and its stride first and last,
 // in between what to prefetch, DI the same for panel 4, and its stride.
 type x86Tile struct {
@@ -43,9 +43,12 @@ func (t *x86Tile) sum(row, col int) vec { return vec(row*t.columns() + col) }
 
 func (t *x86Tile) emit() {
 	f := t.f
-	f.emit("MOVQ kc+0(FP), CX\nMOVQ c+72(FP), DX\nMOVQ ldc+80(FP), R13")
+	f.emit("MOVQ %s, BX\nADDQ BX, %s\n%s:", f.slot("b"), f.slot("ahead"), f.label("group"))
+	f.emit("MOVQ %s, CX\nMOVQ %s, DX\nMOVQ %s, R13", f.slot("kc"), f.slot("c"), f.slot("ldc"))
 	t.start()
-	f.emit("MOVQ a+8(FP), AX\nMOVQ ars+16(FP), R8\nMOVQ aks+24(FP), R10\nMOVQ b+32(FP), BX\nMOVQ bks+40(FP), R11\nMOVQ bps+48(FP), R12\nMOVQ ahead+56(FP), DX\nADDQ BX, DX\nMOVQ aheadStep+64(FP), R13")
+	t.fetchNextC()
+	f.emit("MOVQ %s, AX\nMOVQ %s, R8\nMOVQ %s, R10", f.slot("a"), f.slot("ars"), f.slot("aks"))
+	f.emit("MOVQ %s, BX\nMOVQ %s, R11\nMOVQ %s, R12\nMOVQ %s, DX\nMOVQ %s, R13", f.slot("b"), f.slot("bks"), f.slot("bps"), f.slot("ahead"), f.slot("aheadStep"))
 	t.bases()
 	f.emit("TESTQ CX, CX\nJZ %s\nPCALIGN $32\n%s:", f.label("store"), f.label("loop"))
 	t.step()
@@ -57,17 +60,28 @@ func (t *x86Tile) emit() {
 		f.emit("ADDQ R11, SI\nADDQ R13, DI")
 	}
 	f.emit("DECQ CX\nJNZ %s\n%s:", f.label("loop"), f.label("store"))
-	f.emit("MOVQ c+72(FP), DX\nMOVQ ldc+80(FP), R13")
+	f.emit("MOVQ DX, %s\nMOVQ %s, DX\nMOVQ %s, R13", f.slot("ahead"), f.slot("c"), f.slot("ldc"))
 	t.eachC(func(row, col int, at string) {
 		f.emit("VMOVUPS %s, %s", t.m.r(t.sum(row, col)), at)
 	})
-	f.emit("VZEROUPPER\nRET")
+	f.emit("ADDQ R13, DX\nMOVQ DX, %s\nMOVQ %s, AX\nADDQ AX, %s\nDECQ %s\nJNZ %s\nVZEROUPPER\nRET",
+		f.slot("c"), f.slot("ags"), f.slot("a"), f.slot("groups"), f.label("group"))
+}
+
+// fetchNextC prefetches the next group's rows of C, which follow: a tile can begin only when its sums are there.
+func (t *x86Tile) fetchNextC() {
+	for range t.rows {
+		t.f.emit("ADDQ R13, DX")
+		for p := range t.panels {
+			t.f.emit("PREFETCHT0 %d(DX)", 64*p)
+		}
+	}
 }
 
 // start loads the sums from C, or clears them.
 func (t *x86Tile) start() {
 	f := t.f
-	f.emit("CMPQ accumulate+88(FP), $0\nJEQ %s", f.label("clear"))
+	f.emit("CMPQ %s, $0\nJEQ %s", f.slot("accumulate"), f.label("clear"))
 	t.eachC(func(row, col int, at string) {
 		f.emit("VMOVUPS %s, %s", at, t.m.r(t.sum(row, col)))
 	})
