@@ -13,6 +13,7 @@ type EngineSpec struct {
 	Train       bool // forward, backward, optimizer
 	Forward     bool // log-probabilities only: Engine.Forward
 	Reference   bool // keep the frozen reference
+	Recompute   int  // layers whose activations are computed again in the backward pass: less memory, the same bits
 	Ahead       bool // training goes on for several steps between publications
 	MicroTokens int  // largest micro-batch, tokens: the engine plans its memory for it
 
@@ -46,6 +47,19 @@ type EngineOpener interface {
 	OpenEngine(ctx context.Context, spec EngineSpec) (Engine, Sampler, error)
 	// Describe says in words what the engine runs on, e.g. kernels and cores, for people.
 	Describe() string
+}
+
+// MemoryPart is memory of one kind.
+type MemoryPart struct {
+	Kind  string // e.g. weights, activations, KV cache
+	Bytes int64
+	Why   string // what its size comes from, in words
+}
+
+// MemoryPlanner is an EngineOpener that can tell what memory OpenEngine will take, and what a run will then use at most.
+type MemoryPlanner interface {
+	// PlanMemory reads the model's configuration alone.
+	PlanMemory(spec EngineSpec) ([]MemoryPart, error)
 }
 
 // WeightLoader is a Sampler that can take other weights of the same architecture from a checkpoint.

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
 	"github.com/trinity-go/trinity/modelfile"
+	"strings"
 )
 
 // LoRAOptions ask for low-rank adapters (Hu et al. 2021) to be trained in place of the weights.
@@ -56,6 +57,12 @@ func newAdapterLayout(cfg *modelfile.Config, lora modelfile.LoRA) (*adapterLayou
 		}
 	}
 	return l, nil
+}
+
+// adapts says whether a weight of the model has an adapter.
+func (l *adapterLayout) adapts(name string) bool {
+	module, ok := strings.CutSuffix(name, ".weight")
+	return ok && l.has(modelfile.LoRATensor(module, "A"))
 }
 
 // place puts the A of a group of modules beside one another, and then each B.

@@ -9,45 +9,51 @@ import (
 	"github.com/trinity-go/trinity/modelfile"
 )
 
+// openAdapter opens the PEFT directory to go on from; nil if there is none.
+func (e *Engine) openAdapter() (*modelfile.Adapter, error) {
+	path := e.opts.LoRA.Path
+	if path == "" {
+		return nil, nil
+	}
+	file, err := modelfile.OpenAdapter(path, e.cfg)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: %w", err)
+	}
+	if file.Dropout != 0 {
+		file.Close()
+		return nil, fmt.Errorf("cpu: adapter %s was trained with lora_dropout %v, which this engine does not do: to train it further without, set it to 0 in adapter_config.json", path, file.Dropout)
+	}
+	return file, nil
+}
+
 // addAdapters makes low-rank adapters the trained weights, new ones or those of a PEFT directory.
 func (e *Engine) addAdapters() error {
-	o := e.opts.LoRA
-	lora := o.describe()
-	var file *modelfile.Adapter
-	if o.Path != "" {
-		var err error
-		if file, err = modelfile.OpenAdapter(o.Path, e.cfg); err != nil {
-			return fmt.Errorf("cpu: %w", err)
-		}
-		defer file.Close()
-		if file.Dropout != 0 {
-			return fmt.Errorf("cpu: adapter %s was trained with lora_dropout %v, which this engine does not do: to train it further without, set it to 0 in adapter_config.json", o.Path, file.Dropout)
-		}
-		lora = file.LoRA
+	file, err := e.openAdapter()
+	if err != nil {
+		return err
 	}
-	err := lora.CheckExcluded(e.cfg)
-	if err != nil && file == nil {
+	lora := e.opts.LoRA.describe()
+	if file != nil {
+		defer file.Close()
+		lora = file.LoRA
+	} else if err := lora.CheckExcluded(e.cfg); err != nil {
 		return fmt.Errorf("cpu: lora: %w", err)
 	}
 	if e.adapters, err = newAdapterLayout(e.cfg, lora); err != nil {
 		return fmt.Errorf("cpu: lora: %w", err)
 	}
-	if e.trained, err = e.arena.Float32(e.adapters.size); err != nil {
-		return fmt.Errorf("cpu: adapters: %w", err)
+	if e.trained, err = e.take("adapter", e.adapters.size, "float32"); err != nil || e.planning {
+		return err
 	}
 	if file != nil {
 		err = readTensors(e.pool, &e.adapters.layout, e.trained, file)
 	} else {
-		e.initialiseAdapters(o.Seed)
+		e.initialiseAdapters(e.opts.LoRA.Seed)
 	}
 	if err != nil {
 		return err
 	}
-	if err := e.takeOptimizerMemory(); err != nil {
-		return err
-	}
 	e.weights = viewModel(e.cfg, e.base, e.baseFlat, e.adapters, e.trained)
-	e.grads = viewModel(e.cfg, e.base, nil, e.adapters, e.gradient)
 	e.reference = viewModel(e.cfg, e.base, e.baseFlat, nil, nil)
 	return nil
 }

@@ -20,7 +20,8 @@ type Engine struct {
 	arena   *kernel.Arena // weights, gradient, moments
 
 	base     *layout
-	baseFlat []float32      // all weights of the model; frozen under LoRA
+	baseFlat []float32      // all weights of the model as they were read; frozen where that is asked for
+	shared   *sharedWeights // what frozen base weights are a part of
 	adapters *adapterLayout // nil without LoRA
 
 	trained, gradient []float32 // of what is trained: baseFlat, or the adapters
@@ -41,6 +42,9 @@ type Engine struct {
 	logitsBudget      int  // bytes
 	mergeScratch      []float32
 	accumulating      bool // a gradient was added since the last optimizer step
+
+	memory   []trinity.MemoryPart // what was taken
+	planning bool                 // only counts memory
 }
 
 var _ trinity.Engine = (*Engine)(nil)
@@ -61,18 +65,18 @@ func Open(opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer source.Close()
-	e := &Engine{opts: opts, cfg: source.Config, pool: opts.Pool, arena: kernel.NewArena(), logitsBudget: logitsBudget}
+	e := newEngine(source.Config, opts)
 	if e.pool == nil {
 		e.pool, e.ownPool = kernel.NewPool(0), true
 	}
-	e.rope.cfg = e.cfg
-	e.opts.Recompute = min(e.opts.Recompute, e.cfg.NumLayers-1)
 	if err := e.load(source); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
 }
+
+// Memory is what the engine took when it was opened, part by part. Batches larger than planned make it grow.
+func (e *Engine) Memory() []trinity.MemoryPart { return e.memory }
 
 // Config describes the model.
 func (e *Engine) Config() *modelfile.Config { return e.cfg }
@@ -108,7 +112,8 @@ func (e *Engine) Parameters() int64 {
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	err := errors.Join(e.work.free(), e.headSpace.free(), e.arena.Free())
+	err := errors.Join(e.work.free(), e.headSpace.free(), e.arena.Free(), e.shared.release())
+	e.shared = nil
 	if e.ownPool {
 		e.pool.Close()
 	}

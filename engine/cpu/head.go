@@ -47,12 +47,21 @@ func (h *headSpace) reserve(e *Engine, n int, keep bool) error {
 	return nil
 }
 
+// plan makes room for the largest batch of so many rows, however many of its logits are kept.
+func (h *headSpace) plan(e *Engine, rows int, train bool) error {
+	kept := headChunk
+	if train {
+		kept = max(kept, e.logitsBudget/(4*e.cfg.VocabSize))
+	}
+	return h.grow(e, rows, min(rows, kept))
+}
+
 func (h *headSpace) grow(e *Engine, rows, kept int) error {
 	if err := h.free(); err != nil {
 		return err
 	}
 	recompute := h.recompute
-	*h = headSpace{arena: kernel.NewArena(), rows: rows, kept: kept, recompute: recompute}
+	*h = headSpace{arena: e.newArena(), rows: rows, kept: kept, recompute: recompute}
 	var err error
 	vector := func(n int) []float32 {
 		v, failed := h.arena.Float32(n)

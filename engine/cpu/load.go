@@ -38,72 +38,100 @@ func hasWeights(path string) bool {
 	return false
 }
 
-// load takes the memory of weights, gradient and moments, and reads the weights.
+// load reads the weights and takes all memory. It closes the source as soon as that is no longer needed: its pages count as memory too.
 func (e *Engine) load(source *modelfile.Model) error {
-	c := e.cfg
-	var err error
-	if e.base, err = modelLayout(c); err != nil {
+	err := e.takeWeights(source)
+	if err = errors.Join(err, source.Close()); err != nil {
 		return err
 	}
-	if e.baseFlat, err = e.arena.Float32(e.base.size); err != nil {
-		return fmt.Errorf("cpu: weights: %w", err)
-	}
-	if err := readTensors(e.pool, e.base, e.baseFlat, source); err != nil {
+	if err := e.takeMemory(); err != nil {
 		return err
 	}
-	if e.opts.DType == "bf16" {
-		kernel.RoundToBF16(e.pool, e.baseFlat)
+	for _, a := range []*kernel.Arena{e.arena, e.work.arena, e.headSpace.arena} {
+		a.Touch(e.pool)
+	}
+	return nil
+}
+
+// takeWeights takes the memory of the weights and reads them from source, or only counts it if the engine is a plan.
+func (e *Engine) takeWeights(source *modelfile.Model) error {
+	if err := e.place(); err != nil {
+		return err
+	}
+	if err := e.takeFrozen(source); err != nil {
+		return err
 	}
 	if e.opts.LoRA != nil {
-		err = e.addAdapters()
-	} else {
-		err = e.trainAll()
+		return e.addAdapters()
 	}
+	if err := e.trainAll(source); err != nil {
+		return err
+	}
+	e.weights = viewModel(e.cfg, e.base, e.trained, nil, nil)
+	if e.opts.Reference {
+		e.reference = viewModel(e.cfg, e.base, e.baseFlat, nil, nil)
+	}
+	return nil
+}
+
+// frozen says whether there are base weights that nobody changes.
+func (e *Engine) frozen() bool { return e.opts.LoRA != nil || e.opts.Reference || e.opts.ForwardOnly }
+
+// takeFrozen takes the base weights that nobody changes, which all engines of the process share that opened the same file.
+func (e *Engine) takeFrozen(source *modelfile.Model) error {
+	if !e.frozen() {
+		return nil
+	}
+	why := "frozen base weights, float32"
+	if e.opts.LoRA == nil && !e.opts.ForwardOnly {
+		why = "frozen weights for the KL term, float32"
+	}
+	e.note("base weights", 4*int64(e.base.size), why+"; one copy for all that read the same file")
+	if e.planning {
+		return nil
+	}
+	key, err := weightsKey(e.opts)
 	if err != nil {
 		return err
 	}
-	for _, v := range [][]float32{e.gradient, e.moment1, e.moment2} {
-		kernel.Touch(e.pool, v)
+	if e.shared, err = shareWeights(key, func(arena *kernel.Arena) ([]float32, error) { return e.readBase(arena, source) }); err != nil {
+		return err
 	}
-	if e.opts.KeepPublished {
-		if e.publishedWeights, err = e.arena.Float32(len(e.trained)); err != nil {
-			return fmt.Errorf("cpu: published weights: %w", err)
-		}
+	e.baseFlat = e.shared.flat
+	return nil
+}
+
+// readBase reads the base weights.
+func (e *Engine) readBase(arena *kernel.Arena, source *modelfile.Model) ([]float32, error) {
+	flat, err := arena.Float32(e.base.size)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: base weights: %w", err)
 	}
-	return e.work.reserve(e, e.opts.MaxTokens, !e.opts.ForwardOnly)
+	if err := readTensors(e.pool, e.base, flat, source); err != nil {
+		return nil, err
+	}
+	if e.opts.DType == "bf16" {
+		kernel.RoundToBF16(e.pool, flat)
+	}
+	return flat, nil
 }
 
 // trainAll makes every weight trained.
-func (e *Engine) trainAll() error {
-	e.trained = e.baseFlat
-	if err := e.takeOptimizerMemory(); err != nil {
+func (e *Engine) trainAll(source *modelfile.Model) error {
+	if e.opts.ForwardOnly {
+		e.trained = e.baseFlat
+		return nil
+	}
+	var err error
+	if e.trained, err = e.take("weights", e.base.size, "float32"); err != nil || e.planning {
 		return err
 	}
-	e.weights = viewModel(e.cfg, e.base, e.baseFlat, nil, nil)
-	e.grads = viewModel(e.cfg, e.base, e.gradient, nil, nil)
-	if !e.opts.Reference {
+	if e.baseFlat != nil {
+		e.copyFlat(e.trained, e.baseFlat)
 		return nil
 	}
-	frozen, err := e.arena.Float32(e.base.size)
-	if err != nil {
-		return fmt.Errorf("cpu: reference weights: %w", err)
-	}
-	e.copyFlat(frozen, e.baseFlat)
-	e.reference = viewModel(e.cfg, e.base, frozen, nil, nil)
-	return nil
-}
-
-func (e *Engine) takeOptimizerMemory() error {
-	if e.opts.ForwardOnly {
-		return nil
-	}
-	for _, v := range []*[]float32{&e.gradient, &e.moment1, &e.moment2} {
-		var err error
-		if *v, err = e.arena.Float32(len(e.trained)); err != nil {
-			return fmt.Errorf("cpu: gradient and moments: %w", err)
-		}
-	}
-	return nil
+	e.baseFlat = e.trained
+	return readTensors(e.pool, e.base, e.trained, source)
 }
 
 // readTensors fills a flat vector from a model, several tensors at a time.

@@ -51,7 +51,7 @@ func TestMemoryOfTrainingIsLinearInTheLength(t *testing.T) {
 	var fixed, perToken [3]float64
 	for i, length := range lengths {
 		pool := kernel.NewPool(2)
-		opts := randomOptions(t, 2, 8192)
+		opts := randomOptions(t, 1, 8192)
 		opts.Pool, opts.MaxTokens = pool, 16
 		e := open(t, opts)
 		e.logitsBudget = 0 // which jumps to logits that are computed again

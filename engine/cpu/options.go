@@ -16,6 +16,7 @@ type Options struct {
 	LoRA *LoRAOptions // nil trains all weights
 
 	MaxTokens int  // packed tokens of a micro-batch that memory is planned for, activations included; larger ones make it grow. 0 means 2048
+	MaxLength int  // tokens of the longest sequence, for the plan of scratch; 0 means MaxTokens
 	Reference bool // Reference will be asked for. Without LoRA this keeps a second copy of the initial weights
 
 	// Recompute is the number of layers, from the first, of which training keeps the input alone and computes the other activations again in

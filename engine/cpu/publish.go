@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/modelfile"
 )
 
 // Publish hands the current weights, merged with the adapters, to the attached sampler.
@@ -44,12 +43,11 @@ func (e *Engine) merged(trained []float32, name string) ([]float32, error) {
 		return e.base.in(trained, name), nil
 	}
 	weight := e.base.in(e.baseFlat, name)
-	module := strings.TrimSuffix(name, ".weight")
-	if !e.adapters.has(modelfile.LoRATensor(module, "A")) {
+	if !e.adapters.adapts(name) {
 		return weight, nil
 	}
 	e.mergeScratch = slices.Grow(e.mergeScratch[:0], s.size())[:s.size()]
 	e.copyFlat(e.mergeScratch, weight)
-	e.adapters.addTo(e.pool, kernel.NewMatrix(e.mergeScratch, s.shape[0], s.shape[1]), trained, module)
+	e.adapters.addTo(e.pool, kernel.NewMatrix(e.mergeScratch, s.shape[0], s.shape[1]), trained, strings.TrimSuffix(name, ".weight"))
 	return e.mergeScratch, nil
 }

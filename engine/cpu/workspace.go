@@ -69,7 +69,7 @@ func (w *workspace) reserve(e *Engine, rows int, train bool) error {
 		return err
 	}
 	*w = workspace{}
-	next, err := takeWorkspace(kernel.NewArena(), e.demand(train), rows)
+	next, err := takeWorkspace(e.newArena(), e.demand(train), rows)
 	if err != nil {
 		return err
 	}

@@ -13,11 +13,12 @@ const hugePage = 2 << 20
 // is twice as fast as from 4 KiB pages, and the garbage collector does not see them. Memory is zeroed. An Arena is safe
 // for concurrent use; its arrays must not be used after [Arena.Free].
 type Arena struct {
-	mu    sync.Mutex
-	whole [][]byte // to unmap
-	rest  []byte   // of the last chunk
-	used  int64
-	tally bool // counts, and takes no memory
+	mu     sync.Mutex
+	whole  [][]byte // to unmap
+	rest   []byte   // of the last chunk
+	handed [][]byte // what was handed out
+	used   int64
+	tally  bool // counts, and takes no memory
 }
 
 // NewArena returns an empty arena; memory is reserved as it is asked for.
@@ -70,15 +71,23 @@ func (a *Arena) bytes(n, size int) ([]byte, error) {
 		}
 		a.whole = append(a.whole, whole)
 		if len(chunk)-need < len(a.rest) { // the old remainder is the larger one: keep it
-			a.used += int64(need)
-			return chunk[:need], nil
+			return a.hand(chunk, need), nil
 		}
 		a.rest = chunk
 	}
-	b := a.rest[:need:need]
+	b := a.hand(a.rest, need)
 	a.rest = a.rest[need:]
-	a.used += int64(need)
 	return b, nil
+}
+
+// hand hands out the first need bytes of a chunk.
+func (a *Arena) hand(chunk []byte, need int) []byte {
+	a.used += int64(need)
+	b := chunk[:need:need]
+	if need > 0 {
+		a.handed = append(a.handed, b)
+	}
+	return b
 }
 
 // Touch brings the pages of v into memory on all cores, which otherwise happens one fault at a time in the first step.
@@ -92,6 +101,15 @@ func Touch(pool *Pool, v []float32) {
 	})
 }
 
+// Touch brings all of the arena into memory on all cores.
+func (a *Arena) Touch(pool *Pool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, b := range a.handed {
+		Touch(pool, unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4))
+	}
+}
+
 // Free returns all memory to the system.
 func (a *Arena) Free() error {
 	a.mu.Lock()
@@ -102,7 +120,7 @@ func (a *Arena) Free() error {
 			first = fmt.Errorf("arena: %w", err)
 		}
 	}
-	a.whole, a.rest, a.used = nil, nil, 0
+	a.whole, a.rest, a.handed, a.used = nil, nil, nil, 0
 	return first
 }
 

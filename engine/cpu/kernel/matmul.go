@@ -76,6 +76,9 @@ func (ks *kernels) packedProduct(pool *Pool, c, a, b Matrix, accumulate bool) {
 	}
 }
 
+// ProductScratch is the most memory in floats that one [MatMul] on so many cores borrows.
+func ProductScratch(cores int) int { return packLimit + cores*(rowBlock+maxRows)*kBlock }
+
 // columns is columns [from, to) of b, which may be a transpose.
 func columns(b Matrix, from, to int) Matrix {
 	if !b.trans {

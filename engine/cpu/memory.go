@@ -1,0 +1,149 @@
+package cpu
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// Plan is the memory that Open with the same options takes, part by part. It walks the path that Open walks, with arenas that only count.
+func Plan(cfg *modelfile.Config, opts Options) ([]trinity.MemoryPart, error) {
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	e := newEngine(cfg, opts)
+	e.planning = true
+	if err := e.takeWeights(nil); err != nil {
+		return nil, err
+	}
+	if err := e.takeMemory(); err != nil {
+		return nil, err
+	}
+	return e.memory, nil
+}
+
+// newEngine is an engine without memory.
+func newEngine(cfg *modelfile.Config, opts Options) *Engine {
+	e := &Engine{opts: opts, cfg: cfg, pool: opts.Pool, logitsBudget: logitsBudget}
+	e.opts.Recompute = min(opts.Recompute, cfg.NumLayers-1)
+	e.rope.cfg = cfg
+	return e
+}
+
+// newArena is where memory comes from.
+func (e *Engine) newArena() *kernel.Arena {
+	if e.planning {
+		return kernel.NewTally()
+	}
+	return kernel.NewArena()
+}
+
+// place decides where every base weight lies.
+func (e *Engine) place() (err error) {
+	e.arena = e.newArena()
+	e.base, err = modelLayout(e.cfg)
+	return err
+}
+
+// take is n floats that the engine keeps.
+func (e *Engine) take(kind string, n int, why string) ([]float32, error) {
+	v, err := e.arena.Float32(n)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: %s: %w", kind, err)
+	}
+	e.note(kind, 4*int64(n), why)
+	return v, nil
+}
+
+// note adds to the account of memory.
+func (e *Engine) note(kind string, bytes int64, why string) {
+	if n := len(e.memory) - 1; n >= 0 && e.memory[n].Kind == kind {
+		e.memory[n].Bytes += bytes
+		return
+	}
+	e.memory = append(e.memory, trinity.MemoryPart{Kind: kind, Bytes: bytes, Why: why})
+}
+
+// takeMemory takes what is needed besides weights: of the optimizer, of the planned micro-batch, and for temporary use.
+func (e *Engine) takeMemory() error {
+	if !e.opts.ForwardOnly {
+		if err := e.takeOptimizer(); err != nil {
+			return err
+		}
+	}
+	if err := e.work.reserve(e, e.opts.MaxTokens, !e.opts.ForwardOnly); err != nil {
+		return err
+	}
+	why := fmt.Sprintf("micro-batch of %d tokens", e.opts.MaxTokens)
+	if n := e.opts.Recompute; n > 0 && !e.opts.ForwardOnly {
+		why += fmt.Sprintf(", those of %d of %d layers computed again", n, e.cfg.NumLayers)
+	}
+	e.note("activations", e.work.arena.Bytes(), why)
+	if err := e.headSpace.plan(e, e.opts.MaxTokens, !e.opts.ForwardOnly); err != nil {
+		return err
+	}
+	e.note("logits", e.headSpace.arena.Bytes(), fmt.Sprintf("%d rows kept at once", e.headSpace.kept))
+	e.note("scratch", e.scratch(), fmt.Sprintf("of attention and matrix products, %d cores", e.cores()))
+	return nil
+}
+
+// cores is how many the engine computes with.
+func (e *Engine) cores() int {
+	if e.pool == nil {
+		return runtime.GOMAXPROCS(0)
+	}
+	return e.pool.Size()
+}
+
+func (e *Engine) takeOptimizer() (err error) {
+	n := len(e.trained)
+	if e.planning {
+		n = e.trainedLayout().size
+	}
+	if e.gradient, err = e.take("gradient", n, "float32, of what is trained"); err != nil {
+		return err
+	}
+	if e.moment1, err = e.take("optimizer", n, "two moments, float32"); err != nil {
+		return err
+	}
+	if e.moment2, err = e.take("optimizer", n, "two moments, float32"); err != nil {
+		return err
+	}
+	if e.opts.KeepPublished {
+		if e.publishedWeights, err = e.take("published weights", n, "what samplers have while newer weights are trained, float32"); err != nil {
+			return err
+		}
+	}
+	if e.adapters != nil {
+		e.grads = viewModel(e.cfg, e.base, nil, e.adapters, e.gradient)
+	} else {
+		e.grads = viewModel(e.cfg, e.base, e.gradient, nil, nil)
+	}
+	return nil
+}
+
+// scratch is the memory in bytes that kernels borrow at once, and that merging adapters takes.
+func (e *Engine) scratch() int64 {
+	length := e.opts.MaxTokens
+	if e.opts.MaxLength > 0 {
+		length = min(length, e.opts.MaxLength)
+	}
+	floats, cores := 0, e.cores()
+	for layer := range e.cfg.NumLayers {
+		floats = max(floats, cores*e.attentionOf(layer).BackwardScratch(length))
+	}
+	floats += kernel.ProductScratch(cores)
+	if e.adapters != nil {
+		largest := 0
+		for _, s := range e.base.slots {
+			if e.adapters.adapts(s.name) {
+				largest = max(largest, s.size())
+			}
+		}
+		floats += largest
+	}
+	return 4 * int64(floats)
+}

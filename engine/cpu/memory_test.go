@@ -1,0 +1,142 @@
+package cpu
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// arenaBytes is what an engine has taken, the shared weights included.
+func (e *Engine) arenaBytes() int64 {
+	n := e.arena.Bytes() + e.work.arena.Bytes() + e.headSpace.arena.Bytes()
+	if e.shared != nil {
+		n += e.shared.arena.Bytes()
+	}
+	return n
+}
+
+func TestPlanIsWhatIsTaken(t *testing.T) {
+	pool := kernel.NewPool(3)
+	defer pool.Close()
+	lora := &LoRAOptions{Rank: 3, Alpha: 3, TargetModules: []string{"q_proj", "down_proj"}}
+	saved := t.TempDir()
+	if err := open(t, adapterOptions()).SaveModel(t.Context(), saved); err != nil {
+		t.Fatal(err)
+	}
+	for name, opts := range map[string]Options{
+		"full":                     {},
+		"full with reference":      {Reference: true},
+		"full, layers again":       {Recompute: 1},
+		"full, published":          {KeepPublished: true},
+		"adapter":                  {LoRA: lora},
+		"adapter that is read":     {LoRA: &LoRAOptions{Path: saved}},
+		"adapter with all at once": {LoRA: lora, Reference: true, KeepPublished: true, Recompute: 9, MaxTokens: 1000, MaxLength: 40},
+		"forward only":             {ForwardOnly: true, DType: "bf16"},
+		"forward only, adapter":    {ForwardOnly: true, LoRA: lora},
+	} {
+		opts.ModelPath, opts.Pool = "testdata/qwen2", pool
+		if opts.MaxTokens == 0 {
+			opts.MaxTokens = 300
+		}
+		e := open(t, opts)
+		plan, err := Plan(e.cfg, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(plan, e.Memory()) {
+			t.Errorf("%s: planned %+v\ntaken %+v", name, plan, e.Memory())
+		}
+		var sum int64
+		for _, p := range plan {
+			if p.Kind != "scratch" {
+				sum += p.Bytes
+			}
+		}
+		if got := e.arenaBytes(); sum > got || sum < got-64*64 { // arrays begin on whole cache lines
+			t.Errorf("%s: %d bytes planned, %d taken", name, sum, got)
+		}
+		batch := whole(longGroups(e.cfg.VocabSize)[:3])
+		before := e.arenaBytes()
+		if opts.ForwardOnly {
+			_, err = e.Forward(t.Context(), batch, trinity.Streams{Entropy: true})
+		} else {
+			_, err = e.ForwardBackward(t.Context(), batch, weighted{})
+		}
+		if err != nil || e.arenaBytes() != before {
+			t.Errorf("%s: a batch within the plan took %d bytes more, %v", name, e.arenaBytes()-before, err)
+		}
+		if scratch := plan[len(plan)-1]; pool.ScratchBytes() > 2*scratch.Bytes {
+			t.Errorf("%s: %d bytes of scratch, planned %d", name, pool.ScratchBytes(), scratch.Bytes)
+		}
+	}
+}
+
+func TestPlanRefusesWhatOpenRefuses(t *testing.T) {
+	cfg, err := modelfile.ReadConfig("testdata/llama")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, opts := range []Options{{}, {ModelPath: "m", Recompute: -1}, {ModelPath: "m", LoRA: &LoRAOptions{Rank: 1, TargetModules: []string{"nothing"}}}} {
+		if _, err := Plan(cfg, opts); err == nil {
+			t.Errorf("%+v was planned", opts)
+		}
+	}
+}
+
+func TestEnginesShareFrozenWeights(t *testing.T) {
+	batch := whole(sequences(t, true))
+	opts := tiny("llama")
+	alone, err := open(t, opts).Forward(t.Context(), batch, trinity.Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trains, frozen := opts, opts
+	trains.Reference, frozen.ForwardOnly = true, true
+	adapter := opts
+	adapter.LoRA = &LoRAOptions{Rank: 2, Alpha: 2}
+	engines := []*Engine{open(t, trains), open(t, frozen), open(t, adapter), open(t, frozen)}
+	if len(inUse) != 1 {
+		t.Fatalf("%d copies of the base weights", len(inUse))
+	}
+	for _, e := range engines {
+		if &e.baseFlat[0] != &engines[0].baseFlat[0] {
+			t.Error("an engine has base weights of its own")
+		}
+	}
+	if &engines[0].trained[0] == &engines[0].baseFlat[0] {
+		t.Fatal("frozen weights are trained")
+	}
+	train(t, engines[0], batch.Experiences, 2)
+	if err := engines[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range []*Engine{engines[0], engines[2], engines[3]} {
+		got, err := e.Reference(t.Context(), batch)
+		if e.opts.ForwardOnly {
+			got, err = e.Forward(t.Context(), batch, trinity.Streams{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range alone {
+			if !slices.Equal(got[k].Logprob, alone[k].Logprob) {
+				t.Errorf("engine %d, sequence %d: other logprobs than an engine alone", i, k)
+			}
+		}
+	}
+	rounded := frozen
+	rounded.DType = "bf16"
+	if e := open(t, rounded); &e.baseFlat[0] == &engines[0].baseFlat[0] {
+		t.Error("rounded weights are those that were not rounded")
+	}
+	for _, e := range engines {
+		e.Close()
+	}
+	if len(inUse) != 1 { // the rounded ones
+		t.Errorf("%d copies after all engines were closed", len(inUse))
+	}
+}
