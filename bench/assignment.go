@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/trinity-go/trinity/run"
 )
@@ -19,7 +18,7 @@ import (
 type assignment struct {
 	Workload  string      `json:"workload"`
 	Model     string      `json:"model"`
-	PeerModel string      `json:"peer_model"` // Hugging Face directory of the same weights
+	PeerModel string      `json:"peer_model"` // the same weights as the peer reads them
 	Threads   int         `json:"threads"`
 	Runs      int         `json:"runs"`
 	Batch     int         `json:"batch"` // sequences
@@ -64,13 +63,12 @@ func tokens(model string) ([]int32, error) {
 	return out, lines.Err()
 }
 
-// assign writes the workload's assignment below dir and returns its path.
-func (s *session) assign(w *workload) (string, error) {
-	dir := filepath.Join(s.dir, w.name)
+// assignment is what our side of a workload is told.
+func (s *session) assignment(w *workload, dtype string) *assignment {
 	a := &assignment{
-		Workload: w.name, Model: s.set.model, PeerModel: s.peers.model, Threads: runtime.GOMAXPROCS(0), Runs: s.set.runs,
-		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows), Compile: strings.HasSuffix(w.name, "compiled"),
-		Questions: filepath.Join(s.dir, "questions.jsonl"), System: systemPrompt, Dir: filepath.Join(dir, "run"), DType: s.set.dtype,
+		Workload: w.name, Model: s.set.model, Threads: runtime.GOMAXPROCS(0), Runs: s.set.runs,
+		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows),
+		Questions: filepath.Join(s.dir, "questions.jsonl"), System: systemPrompt, DType: dtype,
 	}
 	switch {
 	case w.new > 0 && w.prompt > 0:
@@ -78,9 +76,16 @@ func (s *session) assign(w *workload) (string, error) {
 	case w.prompt > 0:
 		a.Train = s.tokens[:w.rows*w.prompt+1]
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	return a
+}
+
+// write keeps an assignment for the process that reads it, and makes room for what that writes.
+func (s *session) write(a *assignment) (string, error) {
+	dir, err := os.MkdirTemp(s.dir, a.Workload+"-")
+	if err != nil {
 		return "", err
 	}
+	a.Dir = filepath.Join(dir, "run")
 	data, err := json.Marshal(a)
 	if err != nil {
 		return "", err

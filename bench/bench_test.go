@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,12 +17,17 @@ func TestParse(t *testing.T) {
 		want string // of the error; "" is none
 	}{
 		{[]string{"--model", "m"}, ""},
-		{[]string{"--model", "m", "--only", "start,grpo_step", "--python", "none"}, ""},
+		{[]string{"--model", "m", "--only", "start,grpo_step", "--peers", "none"}, ""},
+		{[]string{"--model", "m", "--peers", "vllm,llama.cpp,torch.compile"}, ""},
+		{[]string{"--model", "m", "--profile", "train_step_f32,decode_32"}, ""},
+		{[]string{"--model", "m", "--python", "p", "--install"}, ""},
 		{[]string{"--model", "m", "--only", "decode_3"}, `there is no workload "decode_3": have train_step_f32,`},
 		{[]string{"--model", "m", "start"}, `unexpected argument "start"`},
+		{[]string{"--model", "m", "--peers", "vllm,tgi"}, `there is no peer "tgi": have ourselves, pytorch,`},
+		{[]string{"--model", "m", "--profile", "start"}, "--profile: start is a whole process"},
+		{[]string{"--model", "m", "--profile", "prefill", "--only", "prefill"}, "leave out --only"},
 		{[]string{"--model", "m", "--runs", "-1"}, "--runs is -1"},
-		{[]string{"--model", "m", "--dtype", "int3"}, `--dtype is "int3"`},
-		{[]string{"--model", "m", "--python", "p", "--install"}, "the Python is given already: p"},
+		{[]string{"--model", "m", "--dtype", "int3"}, `--dtype is "int3": want bf16 or f32`},
 		{[]string{"--model", ""}, "no model"},
 	} {
 		s, err := parse(c.args)
@@ -38,13 +44,54 @@ func TestParse(t *testing.T) {
 
 func TestChosen(t *testing.T) {
 	s := &settings{}
-	want := "train_step_f32 grpo_step decode_1 decode_8 decode_32 decode_64 prefill group_rollout start version"
+	want := "train_step_f32 grpo_step decode_1 decode_8 decode_32 decode_64 prefill group_rollout start threads_train_step_f32 threads_decode_32 version"
 	if got := strings.Join(s.chosen(), " "); got != want {
 		t.Errorf("measured without --only: %s\nwant %s", got, want)
 	}
+}
+
+func TestWorkloads(t *testing.T) {
 	for _, name := range names() {
-		if w := find(name); w == nil || (w.ours == nil) == (w.command == nil) || w.script == "" || w.peer == "" {
+		w := find(name)
+		if w == nil || (w.ours == nil) == (w.command == nil) || len(w.rivals) == 0 {
 			t.Errorf("workload %s: want one way to run ours, and a peer", name)
+			continue
+		}
+		seen := map[string]bool{}
+		for _, r := range w.rivals {
+			if seen[r.name] || !slices.Contains(programs(), r.program) {
+				t.Errorf("workload %s: peer %q twice, or its program %q is not one of %q", name, r.name, r.program, programs())
+			}
+			seen[r.name] = true
+			if (r.script == "") == (r.differs == nil) || (r.program == "ourselves") != (r.differs != nil) {
+				t.Errorf("workload %s: peer %s wants a script, or a difference if it is ourselves", name, r.name)
+			}
+			if _, err := os.Stat(filepath.Join("peers", r.script)); err != nil {
+				t.Errorf("script of %s: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestWants(t *testing.T) {
+	for _, c := range []struct {
+		peers, profile string
+		want           []string
+	}{
+		{"all", "", programs()},
+		{"none", "", nil},
+		{"vllm,ourselves", "", []string{"ourselves", "vllm"}},
+		{"all", "prefill", nil},
+	} {
+		s := &settings{peers: c.peers, profile: c.profile}
+		var got []string
+		for _, p := range programs() {
+			if s.wants(p) {
+				got = append(got, p)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("--peers %s --profile %q: %q, want %q", c.peers, c.profile, got, c.want)
 		}
 	}
 }
@@ -78,7 +125,8 @@ func TestProcess(t *testing.T) {
 	if err != nil {
 		t.Skip("no shell to stand in for a peer")
 	}
-	p, err := startChild(context.Background(), shell, "-c", `echo noise; echo 'BENCH {"ready":true}'; read x; echo 'BENCH {"value":7}'; read x; echo bad luck >&2`)
+	p, err := startChild(context.Background(), []string{"VALUE=7"}, shell, "-c",
+		`echo noise; echo 'BENCH {"ready":true}'; read x; echo "BENCH {\"value\":$VALUE}"; read x; echo bad luck >&2`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,10 +153,5 @@ func TestPeerScriptsParse(t *testing.T) {
 	args := append([]string{"-c", "import ast, sys\nfor f in sys.argv[1:]: ast.parse(open(f).read(), f)"}, files...)
 	if out, err := exec.Command(python, args...).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
-	}
-	for i := range workloads {
-		if _, err := os.Stat(filepath.Join("peers", workloads[i].script)); err != nil {
-			t.Errorf("script of %s: %v", workloads[i].name, err)
-		}
 	}
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime/pprof"
 )
 
 // task is our side of a workload. run measures once; number 0 warms up.
@@ -24,8 +26,9 @@ type sample struct {
 // mark is what lines of results begin with; libraries print others.
 const mark = "BENCH "
 
-// child is our side, in a process of its own: it runs once for each line "run" on its standard input.
-func child(path string) error {
+// child is our side, in a process of its own: it runs once for each line "run" on its standard input. What it computes then is profiled
+// into a file if one is named.
+func child(path, profile string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -42,7 +45,35 @@ func child(path string) error {
 	if err != nil {
 		return err
 	}
+	if profile != "" {
+		t = &profiled{task: t, path: profile, runs: a.Runs}
+	}
 	return serve(t, os.Stdin, os.Stdout)
+}
+
+// profiled is a task whose measured runs are profiled together.
+type profiled struct {
+	task
+	path string
+	runs int
+	file *os.File
+}
+
+func (p *profiled) run(number int) (s sample, err error) {
+	if number == 1 {
+		if p.file, err = os.Create(p.path); err != nil {
+			return s, err
+		}
+		if err := pprof.StartCPUProfile(p.file); err != nil {
+			return s, err
+		}
+	}
+	s, err = p.task.run(number)
+	if number == p.runs {
+		pprof.StopCPUProfile()
+		err = errors.Join(err, p.file.Close())
+	}
+	return s, err
 }
 
 // serve warms up and runs as often as it is asked to.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
@@ -12,8 +13,9 @@ import (
 
 // limits are what this machine can do, measured in the same session.
 type limits struct {
-	GFLOPs  float64 `json:"gflops"` // f32 multiply-adds, counted as two, of all cores: the best product of our kernels
-	GBps    float64 `json:"gbps"`   // read from memory by all cores
+	GFLOPs  float64 `json:"gflops"`            // f32 multiply-adds, counted as two, of all cores, from registers; those of Product where we have no such loop
+	Product float64 `json:"product,omitempty"` // the same in the best matrix product of our kernels
+	GBps    float64 `json:"gbps"`              // read from memory by all cores
 	Kernels string  `json:"kernels"`
 }
 
@@ -38,8 +40,9 @@ func measureLimits() (l limits, err error) {
 		if err != nil {
 			return l, err
 		}
-		l.GFLOPs = max(l.GFLOPs, 2*float64(m*n*k)/fastest(40, product)/1e9)
+		l.Product = max(l.Product, 2*float64(m*n*k)/fastest(40, product)/1e9)
 	}
+	l.GFLOPs = max(l.Product, peak(pool))
 	const n, k = 1 << 15, 2048 // 256 MiB
 	product, err := newProduct(pool, arena, 1, n, k)
 	if err != nil {
@@ -55,6 +58,22 @@ func measureLimits() (l limits, err error) {
 	scan := func(part int) { kernel.Max(data[part*n*k/parts : (part+1)*n*k/parts]) }
 	l.GBps = max(l.GBps, 4*n*k/fastest(12, func() { pool.Run(parts, scan) })/1e9)
 	return l, nil
+}
+
+// peak is the rate of multiply-adds that touch registers alone, in GFLOP/s of all cores: the best of the loops that this processor runs.
+func peak(pool *kernel.Pool) (best float64) {
+	const times = 1 << 20
+	for _, loop := range fmaLoops() {
+		seconds := fastest(10, func() { pool.Run(pool.Size(), func(int) { loop.run(times) }) })
+		best = max(best, float64(pool.Size()*times*loop.flops)/seconds/1e9)
+	}
+	return best
+}
+
+// fmaLoop is a loop over independent multiply-adds; flops are those of a turn.
+type fmaLoop struct {
+	run   func(turns int)
+	flops int
 }
 
 // newProduct is a call of y[m, n] = x[m, k]·w with packed weights.
@@ -96,43 +115,57 @@ func attention(c *modelfile.Config, context float64) float64 {
 }
 
 // trainLimit: forward and backward are three products per weight; attention's backward makes 2.5 times its forward's operations.
-func trainLimit(c *modelfile.Config, l limits, w *workload) float64 {
+func trainLimit(c *modelfile.Config, l limits, w *workload, _ string) float64 {
 	s := sizeOf(c)
 	return l.GFLOPs * 1e9 / (6*(s.layers+s.head) + 3.5*attention(c, float64(w.prompt)/2))
 }
 
-// decodeTime is the least time of a step, in seconds: the weights and every sequence's keys and values are read once, in f32, while the
-// arithmetic goes on.
-func decodeTime(c *modelfile.Config, l limits, w *workload, context float64) float64 {
+// weightBytes is what a weight takes by the storage of the sampler's matrices.
+var weightBytes = map[string]float64{"": 4, "f32": 4, "bf16": 2}
+
+// storages are those that can be chosen.
+func storages() (names []string) {
+	for name := range weightBytes {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// decodeTime is the least time of a step, in seconds: the weights and every sequence's keys and values, these in f32, are read once while the
+// arithmetic goes on, in f32 whatever the storage.
+func decodeTime(c *modelfile.Config, l limits, w *workload, dtype string, context float64) float64 {
 	s, rows := sizeOf(c), float64(w.rows)
-	bytes := 4 * (s.layers + s.head + rows*context*2*float64(c.NumKVHeads*c.HeadDim*c.NumLayers))
+	bytes := weightBytes[dtype]*(s.layers+s.head) + 4*rows*context*2*float64(c.NumKVHeads*c.HeadDim*c.NumLayers)
 	return max(bytes/(l.GBps*1e9), rows*(2*(s.layers+s.head)+attention(c, context))/(l.GFLOPs*1e9))
 }
 
-func decodeLimit(c *modelfile.Config, l limits, w *workload) float64 {
-	return float64(w.rows) / decodeTime(c, l, w, float64(w.prompt+w.new/2))
+func decodeLimit(c *modelfile.Config, l limits, w *workload, dtype string) float64 {
+	return float64(w.rows) / decodeTime(c, l, w, dtype, float64(w.prompt+w.new/2))
 }
 
 // prefillLimit: the head runs on the last token alone.
-func prefillLimit(c *modelfile.Config, l limits, w *workload) float64 {
+func prefillLimit(c *modelfile.Config, l limits, w *workload, _ string) float64 {
 	s, n := sizeOf(c), float64(w.prompt)
 	return l.GFLOPs * 1e9 / (2*s.layers + 2*s.head/n + attention(c, n/2))
 }
 
 // rolloutLimit: prompts are computed once per group; the tokens are those sampled.
-func rolloutLimit(c *modelfile.Config, l limits, w *workload) float64 {
-	prefill := float64(w.rows/w.copies*w.prompt) / prefillLimit(c, l, w)
-	return float64(w.rows*w.new) / (prefill + float64(w.new)*decodeTime(c, l, w, float64(w.prompt+w.new/2)))
+func rolloutLimit(c *modelfile.Config, l limits, w *workload, dtype string) float64 {
+	prefill := float64(w.rows/w.copies*w.prompt) / prefillLimit(c, l, w, dtype)
+	return float64(w.rows*w.new) / (prefill + float64(w.new)*decodeTime(c, l, w, dtype, float64(w.prompt+w.new/2)))
 }
 
 // grpoLimit is in seconds: prompts are computed once per group, in the rollout and in training; the head on what was sampled alone.
-func grpoLimit(c *modelfile.Config, l limits, w *workload) float64 {
+func grpoLimit(c *modelfile.Config, l limits, w *workload, _ string) float64 {
 	const prompt = 110 // of a question with its chat, about
 	s, flops := sizeOf(c), l.GFLOPs*1e9
 	prompts, sampled := float64(w.rows/w.copies*prompt), float64(w.rows*w.new)
 	context := float64(prompt + w.new/2)
 	prefill := prompts * (2*s.layers + attention(c, prompt/2)) / flops
-	decode := float64(w.new) * decodeTime(c, l, w, context)
+	decode := float64(w.new) * decodeTime(c, l, w, "f32", context)
 	layers := prompts*(6*s.layers+3.5*attention(c, prompt/2)) + sampled*(6*s.layers+3.5*attention(c, context))
 	return prefill + decode + (layers+sampled*6*s.head)/flops
 }

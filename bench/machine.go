@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -17,13 +16,13 @@ type machine struct {
 	Commit string `json:"commit"`
 	Load   string `json:"load"` // average of 1, 5, 15 minutes, before
 	Date   string `json:"date"`
-	// Foreign is the share of the cores that other programs took in the second before; -1 is unknown.
+	// Foreign is the share of the cores that other programs took while the row was measured; -1 is unknown.
 	Foreign float64 `json:"foreign"`
 }
 
 func examine(ctx context.Context) machine {
 	return machine{CPU: cpuName(), Cores: runtime.GOMAXPROCS(0), Commit: commit(ctx), Load: loadAverage(), Date: time.Now().UTC().Format(time.DateOnly),
-		Foreign: foreign(time.Second)}
+		Foreign: foreignDuring(time.Second)}
 }
 
 func cpuName() string {
@@ -55,37 +54,6 @@ func commit(ctx context.Context) string {
 		return strings.TrimSpace(string(out)) + "+"
 	}
 	return strings.TrimSpace(string(out))
-}
-
-// foreign is the share of all cores that is busy while this process sleeps; -1 where the system does not tell.
-func foreign(during time.Duration) float64 {
-	busy, total := cpuTicks()
-	time.Sleep(during)
-	busyAfter, totalAfter := cpuTicks()
-	if totalAfter <= total {
-		return -1
-	}
-	return (busyAfter - busy) / (totalAfter - total)
-}
-
-// cpuTicks are those of all cores since the start of the machine; 0 where there is no /proc.
-func cpuTicks() (busy, total float64) {
-	data, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0, 0
-	}
-	line, _, _ := strings.Cut(string(data), "\n")
-	for i, field := range strings.Fields(line) {
-		n, err := strconv.ParseFloat(field, 64)
-		if err != nil || i > 8 { // the name; times of guests are in the user's already
-			continue
-		}
-		total += n
-		if i != 4 && i != 5 { // idle, waiting for a disk
-			busy += n
-		}
-	}
-	return busy, total
 }
 
 // loadAverage is "" where the system has no /proc.

@@ -25,15 +25,17 @@ type settings struct {
 	only    string
 	model   string
 	runs    int
+	peers   string
 	python  string
 	install bool
+	profile string
 	dtype   string
 	save    bool
 }
 
 func main() {
-	if len(os.Args) == 3 && os.Args[1] == "child" {
-		exit(child(os.Args[2]))
+	if len(os.Args) >= 3 && os.Args[1] == "child" {
+		exit(child(os.Args[2], strings.Join(os.Args[3:], "")))
 	}
 	if len(os.Args) == 2 && os.Args[1] == "limits" {
 		exit(sayLimits(os.Stdout))
@@ -55,12 +57,14 @@ func parse(args []string) (*settings, error) {
 	s := &settings{}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.BoolVar(&s.json, "json", false, "print one JSON object per row")
-	f.StringVar(&s.only, "only", "", "workloads to measure, separated by commas, of "+strings.Join(names(), " ")+"; all but the compiled step if not given")
+	f.StringVar(&s.only, "only", "", "workloads to measure, separated by commas, of "+strings.Join(names(), " ")+"; all if not given")
 	f.StringVar(&s.model, "model", os.Getenv("TRINITY_SMOLLM2_GGUF"), "model: GGUF file or Hugging Face directory; $TRINITY_SMOLLM2_GGUF if not given")
-	f.IntVar(&s.runs, "runs", 3, "measured runs of each side; the table has their medians")
-	f.StringVar(&s.python, "python", os.Getenv("TRINITY_PYTHON"), "Python that has the peers; $TRINITY_PYTHON if not given, else that of --install, else python3; none leaves the peers out")
-	f.BoolVar(&s.install, "install", false, "first install the peers (bench/peers/requirements.txt) in an environment of their own, some gigabytes in the user's cache")
-	f.StringVar(&s.dtype, "dtype", "", "storage of the sampler's weights: f32 or bf16; the engine's own choice if not given")
+	f.IntVar(&s.runs, "runs", 5, "measured runs of each side; the table has their medians")
+	f.StringVar(&s.peers, "peers", "all", "peers to compare with, separated by commas, of "+strings.Join(programs(), " ")+"; or all, or none")
+	f.StringVar(&s.python, "python", os.Getenv("TRINITY_PYTHON"), "Python that has torch, transformers and trl; $TRINITY_PYTHON if not given, else that of --install")
+	f.BoolVar(&s.install, "install", false, "first install the chosen peers, each kind in an environment of its own in the user's cache: "+sizes())
+	f.StringVar(&s.profile, "profile", "", "measure nothing, but tell where our side of these workloads, separated by commas, spends its time")
+	f.StringVar(&s.dtype, "dtype", "", "storage of the sampler's weights: "+strings.Join(storages(), " or ")+"; if not given the one nearest to each peer's")
 	f.BoolVar(&s.save, "save", false, "keep the rows in bench/results, in a file of this processor and day")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -73,35 +77,44 @@ func parse(args []string) (*settings, error) {
 
 func (s *settings) check() error {
 	for _, name := range s.chosen() {
-		if !slices.Contains(names(), name) {
+		if w := find(name); w == nil {
 			return fmt.Errorf("there is no workload %q: have %s", name, strings.Join(names(), ", "))
+		} else if s.profile != "" && w.ours == nil {
+			return fmt.Errorf("--profile: %s is a whole process, which is not profiled", name)
+		}
+	}
+	for _, name := range strings.Split(s.peers, ",") {
+		if s.peers != "all" && s.peers != "none" && !slices.Contains(programs(), name) {
+			return fmt.Errorf("there is no peer %q: have %s, all and none", name, strings.Join(programs(), ", "))
 		}
 	}
 	switch {
 	case s.runs < 1:
 		return fmt.Errorf("--runs is %d: want at least 1", s.runs)
-	case s.install && s.python != "":
-		return fmt.Errorf("--install makes an environment of its own, and the Python is given already: %s", s.python)
-	case s.dtype != "" && s.dtype != "f32" && s.dtype != "bf16":
-		return fmt.Errorf("--dtype is %q: want f32 or bf16", s.dtype)
+	case s.profile != "" && s.only != "":
+		return errors.New("--profile names workloads itself: leave out --only")
+	case s.dtype != "" && weightBytes[s.dtype] == 0:
+		return fmt.Errorf("--dtype is %q: want %s", s.dtype, strings.Join(storages(), " or "))
 	case s.model == "":
 		return errors.New("no model: give --model a GGUF file or a Hugging Face directory, or set TRINITY_SMOLLM2_GGUF")
 	}
 	return nil
 }
 
-// chosen are the workloads to measure.
+// chosen are the workloads to measure or to profile.
 func (s *settings) chosen() []string {
-	if s.only == "" {
-		var usual []string
-		for i := range workloads {
-			if !workloads[i].asked {
-				usual = append(usual, workloads[i].name)
-			}
-		}
-		return usual
+	switch {
+	case s.profile != "":
+		return strings.Split(s.profile, ",")
+	case s.only == "":
+		return names()
 	}
 	return strings.Split(s.only, ",")
+}
+
+// wants tells whether a peer is chosen.
+func (s *settings) wants(program string) bool {
+	return s.profile == "" && (s.peers == "all" || slices.Contains(strings.Split(s.peers, ","), program))
 }
 
 // bench measures the chosen workloads and prints their rows.
@@ -115,32 +128,39 @@ func bench(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer session.close()
-	start := time.Now()
 	fmt.Fprintln(os.Stderr, session.heading())
+	if set.profile != "" {
+		return session.profileAll(ctx, out)
+	}
+	return session.measureAll(ctx, out)
+}
+
+// measureAll prints and keeps the rows of the chosen workloads as they come.
+func (s *session) measureAll(ctx context.Context, out io.Writer) error {
+	start := time.Now()
 	var rows []Row
-	for _, w := range workloads {
-		if !slices.Contains(set.chosen(), w.name) {
-			continue
-		}
-		row, err := session.measure(ctx, w)
-		if err != nil {
-			return fmt.Errorf("%s: %w", w.name, err)
-		}
+	each := func(row Row) error {
 		rows = append(rows, row)
 		fmt.Fprintln(os.Stderr, strings.Join(row.cells(), "  "), " after", time.Since(start).Round(time.Second))
-		if set.json {
+		if s.set.json {
 			if err := json.NewEncoder(out).Encode(row); err != nil {
 				return err
 			}
 		}
-		if set.save {
-			if err := keep(session.results(), session.machine, row); err != nil {
+		if s.set.save {
+			return keep(s.results(), s.machine, row)
+		}
+		return nil
+	}
+	for i := range workloads {
+		if w := &workloads[i]; slices.Contains(s.set.chosen(), w.name) {
+			if err := s.measure(ctx, w, each); err != nil {
 				return err
 			}
 		}
 	}
-	if !set.json {
-		return printTable(out, rows)
+	if s.set.json {
+		return nil
 	}
-	return nil
+	return printTable(out, rows)
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -15,145 +17,175 @@ var scripts embed.FS
 
 // peers is what is installed to compare with.
 type peers struct {
-	python   string
-	versions map[string]string // of the packages that are there
-	scripts  string            // folder
-	model    string            // Hugging Face directory
+	found   []environment
+	scripts string            // folder
+	models  map[string]string // by the storage of a GGUF file; "" is the Hugging Face directory
 }
 
-// askVersions prints the version of each package that can be imported.
+// environment is an installation that is there, or why it is not.
+type environment struct {
+	*installation
+	python   string
+	versions map[string]string // of the packages that are there
+	missing  string            // why it cannot be used
+}
+
+// askVersions prints the version of each package of its arguments that is there.
 const askVersions = `
-import importlib.metadata as m
-for p in ("torch", "transformers", "trl"):
+import importlib.metadata as m, sys
+for p in sys.argv[1:]:
     try:
         print(p, m.version(p))
     except m.PackageNotFoundError:
         pass
 `
 
-// findPeers looks for a Python and its packages. There are no peers without one, which is an error only if it was named.
+// findPeers looks for the installations that the chosen peers need, and makes them first if it is told to.
 func (s *session) findPeers(ctx context.Context) error {
-	python, named, err := s.python(ctx)
-	if err != nil || python == "none" {
-		return err
-	}
-	out, err := exec.CommandContext(ctx, python, "-c", askVersions).Output()
-	if err != nil && named {
-		return fmt.Errorf("asking %s for its packages: %w", python, err)
-	}
-	if err != nil {
-		return nil
-	}
-	s.peers = peers{python: python, versions: map[string]string{}, scripts: filepath.Join(s.dir, "peers")}
-	for line := range strings.Lines(string(out)) {
-		if name, version, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
-			s.peers.versions[name] = version
-		}
-	}
+	s.peers = peers{scripts: filepath.Join(s.dir, "peers"), models: map[string]string{}}
 	if err := os.CopyFS(s.dir, scripts); err != nil {
 		return err
 	}
-	if !s.peers.has("torch", "transformers") {
-		return nil
-	}
-	s.peers.model, err = s.peers.directory(ctx, s.set.model)
-	return err
-}
-
-// python is the program to ask; named is true if the user chose it.
-func (s *session) python(ctx context.Context) (program string, named bool, err error) {
-	if s.set.python != "" {
-		return s.set.python, true, nil
-	}
 	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "python3", false, nil
-	}
-	folder := filepath.Join(cache, "trinity-bench")
-	program = filepath.Join(folder, "bin", "python")
-	if s.set.install {
-		return program, true, install(ctx, folder, program)
-	}
-	if _, err := os.Stat(program); err != nil {
-		return "python3", false, nil
-	}
-	return program, true, nil
-}
-
-// install makes an environment with what the peers need, or brings it up to date.
-func install(ctx context.Context, folder, python string) error {
-	requirements, err := scripts.ReadFile("peers/requirements.txt")
 	if err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"python3", "-m", "venv", folder}, append([]string{python, "-m", "pip", "install"}, strings.Fields(string(requirements))...)} {
-		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("installing the peers: %s: %w", strings.Join(args, " "), err)
+	for i := range installations {
+		if !slices.ContainsFunc(installations[i].programs, s.set.wants) {
+			continue
+		}
+		e := environment{installation: &installations[i], python: pythonOf(filepath.Join(cache, "trinity-bench", installations[i].name))}
+		switch {
+		case e.name == "torch" && s.set.python != "":
+			e.python = s.set.python
+		case s.set.install:
+			if err := e.install(ctx, filepath.Dir(filepath.Dir(e.python)), s.peers.scripts); err != nil {
+				return err
+			}
+		}
+		e.look(ctx)
+		s.peers.found = append(s.peers.found, e)
+	}
+	return s.writeModels(ctx)
+}
+
+// look asks the environment's Python for its packages.
+func (e *environment) look(ctx context.Context) {
+	if _, err := exec.LookPath(e.python); err != nil {
+		e.missing = fmt.Sprintf("%s is not installed: go run ./bench --install does it (%s)", e.name, e.size)
+		return
+	}
+	out, err := exec.CommandContext(ctx, e.python, append([]string{"-c", askVersions}, e.packages...)...).Output()
+	if err != nil {
+		e.missing = fmt.Sprintf("asking %s for its packages: %v", e.python, err)
+		return
+	}
+	e.versions = map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		if name, version, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			e.versions[name] = version
+		}
+	}
+	for _, name := range e.packages {
+		if e.versions[name] == "" {
+			e.missing = fmt.Sprintf("%s has no package %s", e.python, name)
+		}
+	}
+}
+
+// of is the environment of a program; nil for ourselves.
+func (p *peers) of(program string) *environment {
+	for i := range p.found {
+		if slices.Contains(p.found[i].programs, program) {
+			return &p.found[i]
 		}
 	}
 	return nil
 }
 
-func (p *peers) has(packages ...string) bool {
-	for _, name := range packages {
-		if p.versions[name] == "" {
-			return false
-		}
+// why a peer cannot be measured; "" if it can.
+func (p *peers) why(r *rival) string {
+	e := p.of(r.program)
+	switch {
+	case e == nil:
+		return ""
+	case e.missing != "":
+		return e.missing
+	case p.models[r.gguf] == "" && r.gguf != "":
+		return fmt.Sprintf("it reads a GGUF file with matrices in %s, and --model is none", r.gguf)
+	case p.models[r.gguf] == "":
+		return "it reads a Hugging Face directory, which the Python of torch writes from a GGUF file"
 	}
-	return true
+	return ""
 }
 
-// directory is the model as peers load it: itself, or a copy of a GGUF file's weights in f32, made once per machine.
-func (p *peers) directory(ctx context.Context, model string) (string, error) {
+// command is a peer's, without an assignment.
+func (p *peers) command(r *rival) []string {
+	return []string{p.of(r.program).python, filepath.Join(p.scripts, r.script)}
+}
+
+// writeModels gives each peer the model in a form that it reads. Copies of a GGUF file's weights are made once per machine.
+func (s *session) writeModels(ctx context.Context) error {
+	model := s.set.model
 	if !strings.HasSuffix(model, ".gguf") {
-		return model, nil
+		s.peers.models[""] = model
+		return nil
+	}
+	if s.stored != "" {
+		s.peers.models[strings.ToLower(s.stored)] = model
+	}
+	return errors.Join(s.writeModel(ctx, "", "torch", "model.py", ""), s.writeModel(ctx, "bf16", "llama.cpp", "bf16.py", ".bf16.gguf"))
+}
+
+// writeModel has a script of an installation write the model, unless it is there already or the installation is not.
+func (s *session) writeModel(ctx context.Context, storage, by, script, suffix string) error {
+	if s.peers.models[storage] != "" {
+		return nil
 	}
 	root := filepath.Join(os.TempDir(), "trinity-bench-model")
-	target := filepath.Join(root, strings.TrimSuffix(filepath.Base(model), ".gguf"))
-	if _, err := os.Stat(target); err == nil {
-		return target, nil
+	target := filepath.Join(root, strings.TrimSuffix(filepath.Base(s.set.model), ".gguf")+suffix)
+	_, err := os.Stat(target)
+	if err == nil {
+		s.peers.models[storage] = target
+		return nil
+	}
+	at := slices.IndexFunc(s.peers.found, func(e environment) bool { return e.name == by && e.missing == "" })
+	if at < 0 {
+		return nil
 	}
 	if err := os.MkdirAll(root, 0o755); err != nil {
-		return "", err
+		return err
 	}
-	out, err := exec.CommandContext(ctx, p.python, filepath.Join(p.scripts, "model.py"), model, target).CombinedOutput()
+	out, err := exec.CommandContext(ctx, s.peers.found[at].python, filepath.Join(s.peers.scripts, script), s.set.model, target).CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("writing %s for the peers: %w\n%s", target, err, lastLines(string(out), 12))
+		return fmt.Errorf("writing %s for the peers: %w\n%s", target, err, lastLines(string(out), 12))
 	}
-	return target, nil
+	s.peers.models[storage] = target
+	return nil
 }
 
-// choose names the workload's peer in its row and returns the command, or "" when there is none.
-func (p *peers) choose(w *workload, row *Row) (script string, args []string) {
-	switch {
-	case p.python == "":
-		return "", nil
-	case !p.has("torch", "transformers"):
-		return "", nil
-	}
-	script, row.Peer = w.script, w.peer
-	if w.name == "grpo_step" && !p.has("trl") {
-		script, row.Peer = "grpo_torch.py", "transformers generate + PyTorch step f32 (stands in for TRL)"
-	}
-	args = []string{p.python, filepath.Join(p.scripts, script)}
-	if w.ours == nil {
-		args = append(args, p.model)
-	}
-	row.PeerVersions = p.describe()
-	return script, args
-}
-
+// describe tells what is there and what is not.
 func (p *peers) describe() string {
 	var out []string
-	for _, name := range []string{"torch", "transformers", "trl"} {
-		if v := p.versions[name]; v != "" {
-			out = append(out, name+" "+v)
-		}
+	for i := range p.found {
+		out = append(out, p.found[i].describe())
 	}
 	if len(out) == 0 {
 		return "none"
+	}
+	return strings.Join(out, "; ")
+}
+
+func (e *environment) describe() string {
+	if e == nil {
+		return ""
+	}
+	if e.missing != "" {
+		return e.missing
+	}
+	var out []string
+	for _, name := range e.packages {
+		out = append(out, name+" "+e.versions[name])
 	}
 	return strings.Join(out, ", ")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,56 +17,78 @@ import (
 	"github.com/trinity-go/trinity/durable"
 )
 
-// keep puts a row among those of its processor and day in dir, a row a line. A row of the same workload, storage and forced kernels is replaced.
+// keep puts a row among those of its processor and day in dir, a row a line. A row of the same workload, peer, storage and kernels is replaced.
 func keep(dir string, m machine, row Row) error {
-	path := filepath.Join(dir, m.Date+"-"+slug(m.CPU)+".json")
-	rows, err := readRows(path)
+	same := func(r Row) bool {
+		return r.Workload == row.Workload && r.Peer == row.Peer && r.DType == row.DType && r.Kernels == row.Kernels
+	}
+	order := func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Kernels, b.Kernels), cmp.Compare(rank(a.Workload, a.Peer), rank(b.Workload, b.Peer)))
+	}
+	return replace(fileOf(dir, m), row, same, order)
+}
+
+// keepTimes does so with a table of times, in a folder of their own.
+func keepTimes(dir string, t timeTable) error {
+	same := func(o timeTable) bool {
+		return o.Workload == t.Workload && o.DType == t.DType && o.Kernels == t.Kernels
+	}
+	order := func(a, b timeTable) int {
+		return cmp.Or(cmp.Compare(a.Kernels, b.Kernels), cmp.Compare(rank(a.Workload, ""), rank(b.Workload, "")))
+	}
+	return replace(fileOf(filepath.Join(dir, "profiles"), t.Machine), t, same, order)
+}
+
+// fileOf is named after day and processor.
+func fileOf(dir string, m machine) string { return filepath.Join(dir, m.Date+"-"+slug(m.CPU)+".json") }
+
+// rank orders rows as the workloads and their peers stand in the program.
+func rank(name, peer string) int {
+	const most = 100 // peers of a workload
+	at := slices.Index(names(), name)
+	if at < 0 {
+		return -1
+	}
+	return at*most + slices.IndexFunc(workloads[at].rivals, func(r rival) bool { return r.name == peer })
+}
+
+// replace puts a line into a file of them, in place of the same if it is there.
+func replace[T any](path string, line T, same func(T) bool, order func(a, b T) int) error {
+	lines, err := readLines[T](path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	rows = slices.DeleteFunc(rows, func(r Row) bool {
-		return r.Workload == row.Workload && r.DType == row.DType && r.Kernels == row.Kernels
-	})
-	rows = append(rows, row)
-	slices.SortStableFunc(rows, func(a, b Row) int { return slices.Index(names(), a.Workload) - slices.Index(names(), b.Workload) })
-	var lines bytes.Buffer
-	for _, r := range rows {
-		if err := json.NewEncoder(&lines).Encode(r); err != nil {
+	lines = append(slices.DeleteFunc(lines, same), line)
+	slices.SortStableFunc(lines, order)
+	var text bytes.Buffer
+	for _, l := range lines {
+		if err := json.NewEncoder(&text).Encode(l); err != nil {
 			return err
 		}
 	}
-	return errors.Join(os.MkdirAll(dir, 0o755), durable.WriteFile(path, lines.Bytes()))
+	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), durable.WriteFile(path, text.Bytes()))
 }
 
-func readRows(path string) ([]Row, error) {
+// readLines decodes a file of JSON objects.
+func readLines[T any](path string) (lines []T, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := decodeRows(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return rows, nil
-}
-
-func decodeRows(data []byte) ([]Row, error) {
-	var rows []Row
 	d := json.NewDecoder(bytes.NewReader(data))
 	for {
-		var r Row
-		err := d.Decode(&r)
-		if errors.Is(err, io.EOF) {
-			return rows, nil
+		var line T
+		switch err := d.Decode(&line); {
+		case errors.Is(err, io.EOF):
+			return lines, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, r)
+		lines = append(lines, line)
 	}
 }
 
-// report is what a document says of the rows of a file: a table, then how each row came about.
+// report is what a document says of the rows of a file: a table for each kernel set, then how each row came about.
 func report(rows []Row) string {
 	if len(rows) == 0 {
 		return ""
@@ -78,21 +101,32 @@ func report(rows []Row) string {
 	for i := range rows {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(rows[i].cells(), " | "))
 	}
-	b.WriteString("\n| workload | commit | command | our runs | their runs |\n|---|---|---|---|---|\n")
+	b.WriteString("\n| workload | peer | commit | command | our runs | their runs |\n|---|---|---|---|---|---|\n")
 	for i := range rows {
 		r := &rows[i]
-		fmt.Fprintf(&b, "| %s | %s | `%s` | %s | %s |\n", r.cells()[0], r.Machine.Commit, r.Command, runsText(r.OurRuns), runsText(r.TheirRuns))
+		theirs := runsText(r.TheirRuns)
+		if r.Why != "" {
+			theirs = strings.ReplaceAll(strings.ReplaceAll(r.Why, "\n", "; "), "|", "\\|")
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | `%s` | %s | %s |\n", r.cells()[0], r.cells()[1], r.Machine.Commit, r.Command, runsText(r.OurRuns), theirs)
 	}
 	return b.String()
 }
 
+// versions names those of all peers.
 func versions(rows []Row) string {
+	var all []string
 	for i := range rows {
-		if rows[i].PeerVersions != "" {
-			return rows[i].PeerVersions
+		for _, v := range strings.Split(rows[i].PeerVersions, ", ") {
+			if v != "" && !slices.Contains(all, v) {
+				all = append(all, v)
+			}
 		}
 	}
-	return "none"
+	if len(all) == 0 {
+		return "none"
+	}
+	return strings.Join(all, ", ")
 }
 
 func runsText(runs []sample) string {

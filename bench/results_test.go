@@ -15,13 +15,15 @@ var update = flag.Bool("update", false, "write the tables of docs/performance.md
 
 func TestKeep(t *testing.T) {
 	dir, m := filepath.Join(t.TempDir(), "results"), machine{CPU: "A CPU (family 6)", Date: "2026-01-02"}
-	for _, r := range []Row{{Workload: "version", Ours: 1}, {Workload: "decode_1", Ours: 2}, {Workload: "decode_1", DType: "bf16", Ours: 3},
-		{Workload: "decode_1", Kernels: "avx2", Ours: 5}, {Workload: "version", Ours: 4}} {
+	for _, r := range []Row{
+		{Workload: "version", Ours: 1}, {Workload: "decode_1", Peer: "llama.cpp Q4_1", Ours: 5}, {Workload: "decode_1", Peer: "llama.cpp bf16", Ours: 2},
+		{Workload: "decode_1", Peer: "llama.cpp bf16", DType: "bf16", Ours: 3}, {Workload: "version", Ours: 4}, {Workload: "version", Kernels: "avx2", Ours: 6},
+	} {
 		if err := keep(dir, m, r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	rows, err := readRows(filepath.Join(dir, "2026-01-02-a-cpu-family-6.json"))
+	rows, err := readLines[Row](filepath.Join(dir, "2026-01-02-a-cpu-family-6.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,41 +31,79 @@ func TestKeep(t *testing.T) {
 	for _, r := range rows {
 		got = append(got, r.Ours)
 	}
-	if !slices.Equal(got, []float64{2, 3, 5, 4}) {
-		t.Errorf("kept %v, want 2, 3 (the same workload with other storage), 5 (with forced kernels) and 4 in place of 1", got)
+	if !slices.Equal(got, []float64{2, 3, 5, 4, 6}) {
+		t.Errorf("kept %v, want 2, 3 (other storage), 5 (a later peer), 4 in place of 1, and 6 (other kernels)", got)
 	}
 }
 
-// TestPerformanceDocument compares the tables of docs/performance.md with the kept rows, newest day first.
-func TestPerformanceDocument(t *testing.T) {
-	files, err := filepath.Glob("results/*.json")
-	if err != nil {
+func TestKeepTimes(t *testing.T) {
+	dir, m := filepath.Join(t.TempDir(), "results"), machine{CPU: "A CPU", Date: "2026-01-02"}
+	for _, line := range []timeTable{{Workload: "prefill", Value: 1}, {Workload: "decode_8", Value: 2}, {Workload: "prefill", Value: 3}} {
+		line.Machine = m
+		if err := keepTimes(dir, line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines, err := readLines[timeTable](filepath.Join(dir, "profiles", "2026-01-02-a-cpu.json"))
+	if err != nil || len(lines) != 2 || lines[0].Value != 2 || lines[1].Value != 3 {
+		t.Errorf("kept %v, %v; want decode_8 of 2 and prefill of 3", lines, err)
+	}
+}
+
+func TestReadLinesBroken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rows.json")
+	if err := os.WriteFile(path, []byte("{\"workload\":\"version\"}\n{\"workload\":"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	slices.Sort(files)
-	slices.Reverse(files)
-	var tables []string
-	for _, file := range files {
-		rows, err := readRows(file)
+	if _, err := readLines[Row](path); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v, want one that names the file", err)
+	}
+}
+
+func TestReport(t *testing.T) {
+	value := 2.0
+	rows := []Row{
+		{Workload: "decode_8", Peer: "a", Ours: 4, Theirs: &value, Ratio: &value, Unit: "tok/s", Kernels: "avx2", Runs: 1, OurRuns: samples([]float64{4}),
+			TheirRuns: samples([]float64{2}), PeerVersions: "a 1, torch 2", Command: "c"},
+		{Workload: "decode_8", Peer: "b", Ours: 4, Unit: "tok/s", Runs: 1, OurRuns: samples([]float64{4}), Why: "illegal | instruction", PeerVersions: "b 1, torch 2"},
+	}
+	got := report(rows)
+	for _, want := range []string{
+		"Peers: a 1, torch 2, b 1.", "| decode_8 | a | 4.00 | 2.00 | 2.00× | tok/s | – | – | ? | 1 | avx2 | 0 % |",
+		"| decode_8 | b | 4.00 | – | – | tok/s |", "| decode_8 | a |  | `c` | 4.00 | 2.00 |", `| 4.00 | illegal \| instruction |`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("report lacks %q:\n%s", want, got)
+		}
+	}
+}
+
+// TestPerformanceDocument compares the tables of docs/performance.md with the kept rows and times, newest day first.
+func TestPerformanceDocument(t *testing.T) {
+	var rows, times []string
+	for _, file := range newest(t, "results/*.json") {
+		lines, err := readLines[Row](file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		tables = append(tables, report(rows))
+		rows = append(rows, report(lines))
 	}
-	if len(tables) == 0 {
-		tables = []string{"Nothing is kept in `bench/results` yet.\n"}
+	for _, file := range newest(t, "results/profiles/*.json") {
+		lines, err := readLines[timeTable](file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range lines {
+			times = append(times, lines[i].text())
+		}
 	}
-	const path, heading = "../docs/performance.md", "## Results\n\n"
+	const path = "../docs/performance.md"
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, after, ok := strings.Cut(string(data), heading)
-	end := strings.Index(after, "\n## ")
-	if !ok || end < 0 {
-		t.Fatalf("%s: want a section %q with another behind it", path, strings.TrimSpace(heading))
-	}
-	want := before + heading + strings.Join(tables, "\n") + after[end:]
+	want := section(t, string(data), "## Results\n\n", rows)
+	want = section(t, want, "### By kernel\n\n", times)
 	if *update {
 		if err := durable.WriteFile(path, []byte(want)); err != nil {
 			t.Fatal(err)
@@ -73,4 +113,28 @@ func TestPerformanceDocument(t *testing.T) {
 	if string(data) != want {
 		t.Errorf("%s does not say what bench/results does: go test ./bench -update writes its tables", path)
 	}
+}
+
+// newest lists files by name, the last first: names begin with days.
+func newest(t *testing.T, pattern string) []string {
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(files)
+	slices.Reverse(files)
+	return files
+}
+
+// section replaces what stands between a heading and the next of second rank.
+func section(t *testing.T, text, heading string, tables []string) string {
+	if len(tables) == 0 {
+		tables = []string{"Nothing is kept in `bench/results` yet.\n"}
+	}
+	before, after, ok := strings.Cut(text, heading)
+	end := strings.Index(after, "\n## ")
+	if !ok || end < 0 {
+		t.Fatalf("want a section %q with another behind it", strings.TrimSpace(heading))
+	}
+	return before + heading + strings.Join(tables, "\n") + after[end:]
 }

@@ -22,6 +22,7 @@ type session struct {
 	peers   peers
 	forced  string // kernels, "" when the fastest are used
 	config  *modelfile.Config
+	stored  string  // how most of the model's weights are stored: "F32", "Q4_1" …
 	tokens  []int32 // of the texts
 	dir     string  // scratch
 	trinity string  // the program, built
@@ -58,6 +59,9 @@ func (s *session) openModel(context.Context) error {
 		return err
 	}
 	s.config = m.Config
+	if t, err := m.Tensor("model.layers.0.mlp.up_proj.weight"); err == nil {
+		s.stored = t.DType
+	}
 	if err := m.Close(); err != nil {
 		return err
 	}
@@ -108,83 +112,155 @@ func (s *session) firstToken() []string {
 func (s *session) heading() string {
 	lines := []string{
 		fmt.Sprintf("%s, %d cores, load average %s, commit %s", s.machine.CPU, s.machine.Cores, s.machine.Load, s.machine.Commit),
-		fmt.Sprintf("f32 %.0f GFLOP/s with the kernels of %s, memory read %.1f GB/s", s.limits.GFLOPs, s.limits.Kernels, s.limits.GBps),
+		fmt.Sprintf("multiply-adds %.0f GFLOP/s f32, our best product %.0f with the kernels of %s, memory read %.1f GB/s", s.limits.GFLOPs, s.limits.Product, s.limits.Kernels, s.limits.GBps),
 		"peers: " + s.peers.describe(),
 		fmt.Sprintf("other programs take %.0f %% of the cores: ratios say little over 5 %%", 100*s.machine.Foreign),
 	}
 	return strings.Join(lines, "\n")
 }
 
-// measure makes the row of a workload: our side and the peer's take turns.
-func (s *session) measure(ctx context.Context, w workload) (row Row, err error) {
-	row = Row{Workload: w.name, Unit: w.unit, DType: s.set.dtype, Kernels: s.forced, Runs: s.set.runs, Machine: examine(ctx), Limits: s.limits, Command: s.command(&w)}
-	ours, theirs, err := s.sides(ctx, &w, &row)
+// measure makes the rows of a workload: one with each peer that is there, or one without.
+func (s *session) measure(ctx context.Context, w *workload, each func(Row) error) error {
+	reasons := ""
+	measured := false
+	for i := range w.rivals {
+		r := &w.rivals[i]
+		if !s.set.wants(r.program) {
+			continue
+		}
+		if why := s.peers.why(r); why != "" {
+			fmt.Fprintf(os.Stderr, "%s: %s is left out: %s\n", w.name, r.name, why)
+			reasons += r.name + ": " + why + "\n"
+			continue
+		}
+		row, err := s.measureRow(ctx, w, r)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.name, err)
+		}
+		if err := each(row); err != nil {
+			return err
+		}
+		measured = true
+	}
+	if measured {
+		return nil
+	}
+	row, err := s.measureRow(ctx, w, nil)
+	if err != nil {
+		return fmt.Errorf("%s: %w", w.name, err)
+	}
+	row.Why = strings.TrimSpace(reasons)
+	return each(row)
+}
+
+// measureRow lets our side and the peer's take turns; r is nil without a peer. A peer that fails leaves the reason in the row.
+func (s *session) measureRow(ctx context.Context, w *workload, r *rival) (row Row, err error) {
+	row = Row{Workload: w.name, Unit: w.unit, DType: s.dtype(w, r), Kernels: s.limits.Kernels, Runs: s.set.runs, Machine: examine(ctx), Limits: s.limits}
+	row.Command = s.command(w, r)
+	ours, err := s.ours(ctx, w, row.DType)
 	if err != nil {
 		return row, err
 	}
 	defer func() { err = errors.Join(err, ours.stop()) }()
+	var theirs side
+	if r != nil {
+		row.Peer, row.PeerVersions = r.name, s.peers.of(r.program).describe()
+		if theirs, err = s.theirs(ctx, w, r, row.DType); err != nil {
+			row.giveUp(err)
+		}
+	}
 	if theirs != nil {
 		defer func() { err = errors.Join(err, theirs.stop()) }()
 	}
+	before := readMeter(ours, theirs)
 	for range row.Runs {
 		if err := row.add(&row.OurRuns, ours); err != nil {
 			return row, err
 		}
-		if theirs == nil {
+		if theirs == nil || row.Why != "" {
 			continue
 		}
 		if err := row.add(&row.TheirRuns, theirs); err != nil {
-			return row, fmt.Errorf("peer %s: %w", row.Peer, err)
+			row.giveUp(err)
 		}
 	}
+	row.Machine.Foreign = readMeter(ours, theirs).foreign(before)
 	row.OurRSS = ours.peakRSS()
-	if theirs != nil {
+	if len(row.TheirRuns) > 0 {
 		row.TheirRSS = theirs.peakRSS()
 	}
 	if w.limit != nil {
-		limit := w.limit(s.config, s.limits, &w)
+		limit := w.limit(s.config, s.limits, w, row.DType)
 		row.Limit = &limit
 	}
 	row.LoadAfter = loadAverage()
 	row.conclude()
-	return row, nil
+	return row, ctx.Err()
+}
+
+// dtype is the storage of our sampler's weights; "" is the engine's own choice.
+func (s *session) dtype(w *workload, r *rival) string {
+	if s.set.dtype != "" || r == nil {
+		return s.set.dtype
+	}
+	return r.dtype
 }
 
 // command is how the row is measured again.
-func (s *session) command(w *workload) string {
+func (s *session) command(w *workload, r *rival) string {
 	c := "go run ./bench --only " + w.name
-	if s.set.dtype != "" {
-		c += " --dtype " + s.set.dtype
-	}
 	if s.forced != "" {
 		c = kernel.Variable + "=" + s.forced + " " + c
+	}
+	if r != nil {
+		c += " --peers " + r.program
+	}
+	if s.set.dtype != "" {
+		c += " --dtype " + s.set.dtype
 	}
 	return fmt.Sprintf("%s --runs %d --model %s", c, s.set.runs, filepath.Base(s.set.model))
 }
 
-// sides starts both sides and waits until they are warm; theirs is nil without a peer.
-func (s *session) sides(ctx context.Context, w *workload, row *Row) (ours, theirs side, err error) {
-	script, args := s.peers.choose(w, row)
+// ours starts our side and waits until it is warm.
+func (s *session) ours(ctx context.Context, w *workload, dtype string) (side, error) {
 	if w.ours == nil {
-		ours = &command{ctx: ctx, args: w.command(s)}
-		if script != "" {
-			theirs = &command{ctx: ctx, args: args}
-		}
-		return ours, theirs, nil
+		return &command{ctx: ctx, args: w.command(s)}, nil
 	}
-	path, err := s.assign(w)
+	a := s.assignment(w, dtype)
+	return s.self(ctx, a, "")
+}
+
+// self starts a process of this program that carries out an assignment. What it computes is profiled into a file if one is named.
+func (s *session) self(ctx context.Context, a *assignment, profile string) (side, error) {
+	path, err := s.write(a)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if ours, err = startChild(ctx, self, "child", path); err != nil || script == "" {
-		return ours, nil, err
+	args := []string{self, "child", path}
+	if profile != "" {
+		args = append(args, profile)
 	}
-	if theirs, err = startChild(ctx, append(args, path)...); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("peer %s: %w", row.Peer, err), ours.stop())
+	return startChild(ctx, []string{fmt.Sprint("GOMAXPROCS=", a.Threads)}, args...)
+}
+
+// theirs starts a peer and waits until it is warm.
+func (s *session) theirs(ctx context.Context, w *workload, r *rival, dtype string) (side, error) {
+	if w.ours == nil {
+		return &command{ctx: ctx, args: append(s.peers.command(r), s.peers.models[r.gguf])}, nil
 	}
-	return ours, theirs, nil
+	a := s.assignment(w, dtype)
+	if r.differs != nil {
+		r.differs(a)
+		return s.self(ctx, a, "")
+	}
+	a.PeerModel, a.Compile = s.peers.models[r.gguf], r.compile
+	path, err := s.write(a)
+	if err != nil {
+		return nil, err
+	}
+	return startChild(ctx, nil, append(s.peers.command(r), path)...)
 }

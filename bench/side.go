@@ -29,9 +29,10 @@ type process struct {
 	errors bytes.Buffer
 }
 
-// startChild starts a process and waits until it is warm.
-func startChild(ctx context.Context, args ...string) (side, error) {
+// startChild starts a process, with variables beside our own, and waits until it is warm.
+func startChild(ctx context.Context, variables []string, args ...string) (side, error) {
 	p := &process{cmd: exec.CommandContext(ctx, args[0], args[1:]...)}
+	p.cmd.Env = append(os.Environ(), variables...)
 	p.cmd.Stderr = &p.errors
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -60,8 +61,8 @@ func (p *process) read() (sample, error) {
 			return s, json.Unmarshal([]byte(text), &s)
 		}
 	}
-	_ = p.stop() // its last words are complete only then
-	return s, fmt.Errorf("%s ended: %s", strings.Join(p.cmd.Args, " "), lastLines(p.errors.String(), 12))
+	_ = p.cmd.Wait() // its last words are complete only then
+	return s, fmt.Errorf("%s ended, %s: %s", strings.Join(p.cmd.Args, " "), p.cmd.ProcessState, lastLines(p.errors.String(), 12))
 }
 
 func lastLines(text string, n int) string {

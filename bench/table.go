@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,9 +21,10 @@ type Row struct {
 	Limit    *float64 `json:"limit"` // of the machine, in the unit
 	Share    float64  `json:"share"` // of the limit that ours reaches
 
+	Kernels      string   `json:"kernels"`       // of our side: avx512, avx2 …
+	Why          string   `json:"why,omitempty"` // there are no figures of the peer
 	Runs         int      `json:"runs"`
 	DType        string   `json:"dtype,omitempty"`
-	Kernels      string   `json:"kernels,omitempty"` // when they were forced; Limits names those that were chosen
 	OurRuns      []sample `json:"our_runs"`
 	TheirRuns    []sample `json:"their_runs,omitempty"`
 	OurRSS       int64    `json:"our_peak_rss"` // bytes; 0 is unknown
@@ -39,6 +41,12 @@ func (r *Row) add(runs *[]sample, of side) error {
 	s, err := of.run()
 	*runs = append(*runs, s)
 	return err
+}
+
+// giveUp notes why the peer's figures are missing, in one line.
+func (r *Row) giveUp(err error) {
+	r.Why, r.TheirRuns = strings.Join(strings.Fields(err.Error()), " "), nil
+	fmt.Fprintf(os.Stderr, "%s: %s: %s\n", r.Workload, r.Peer, r.Why)
 }
 
 // conclude computes medians, ratio and share.
@@ -86,7 +94,7 @@ func median(v []float64) float64 {
 	return (v[n/2-1] + v[n/2]) / 2
 }
 
-var columns = []string{"workload", "peer", "ours", "theirs", "ratio", "unit", "limit", "share", "peak RSS", "n", "foreign"}
+var columns = []string{"workload", "peer", "ours", "theirs", "ratio", "unit", "limit", "share", "peak RSS", "n", "kernels", "foreign"}
 
 // cells are what a table shows of a row.
 func (r *Row) cells() []string {
@@ -94,16 +102,16 @@ func (r *Row) cells() []string {
 	if r.DType != "" {
 		name += " " + r.DType
 	}
-	if r.Kernels != "" {
-		name += " " + r.Kernels
+	if r.Peer != "" {
+		peer = r.Peer
 	}
 	if r.Theirs != nil && r.Ratio != nil {
-		peer, theirs, ratio = r.Peer, number(*r.Theirs), fmt.Sprintf("%.2f×", *r.Ratio)
+		theirs, ratio = number(*r.Theirs), fmt.Sprintf("%.2f×", *r.Ratio)
 	}
 	if r.Limit != nil {
 		limit, share = number(*r.Limit), percent(r.Share)
 	}
-	return []string{name, peer, number(r.Ours), theirs, ratio, r.Unit, limit, share, r.memory(), strconv.Itoa(r.Runs), percent(r.Machine.Foreign)}
+	return []string{name, peer, number(r.Ours), theirs, ratio, r.Unit, limit, share, r.memory(), strconv.Itoa(r.Runs), r.Kernels, percent(r.Machine.Foreign)}
 }
 
 // printTable aligns columns.

@@ -59,7 +59,7 @@ func TestRowWithoutPeer(t *testing.T) {
 }
 
 func TestPrintTable(t *testing.T) {
-	r := Row{Workload: "prefill", Peer: "a peer", Unit: "tok/s", OurRuns: samples([]float64{1234.4}), TheirRuns: samples([]float64{99.97}), Runs: 1,
+	r := Row{Workload: "prefill", Peer: "a peer", Unit: "tok/s", OurRuns: samples([]float64{1234.4}), TheirRuns: samples([]float64{99.97}), Runs: 1, Kernels: "avx2",
 		OurRSS: 2e9, Machine: machine{Foreign: 0.034}}
 	r.conclude()
 	var b strings.Builder
@@ -67,7 +67,7 @@ func TestPrintTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	want := "prefill a peer 1234 100.0 12.35× tok/s – – 2.00 GB 1 3 %"
+	want := "prefill a peer 1234 100.0 12.35× tok/s – – 2.00 GB 1 avx2 3 %"
 	if len(lines) != 2 || strings.Join(strings.Fields(lines[1]), " ") != want {
 		t.Errorf("table is\n%s\nwant its row to say %s", b.String(), want)
 	}

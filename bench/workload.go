@@ -13,12 +13,21 @@ type workload struct {
 	copies int  // completions of each prompt; 0 means 1
 	whole  bool // the time of the prompts counts with that of the completions
 
-	ours    func(a *assignment) (task, error) // in a child process; nil for whole processes
-	command func(s *session) []string         // a whole process of ours
-	script  string                            // the peer's, in peers/
-	peer    string
-	limit   func(c *modelfile.Config, l limits, w *workload) float64 // in the unit; nil if there is none that says something
-	asked   bool                                                     // measured only when it is named
+	ours    func(a *assignment) (task, error)                                      // in a child process; nil for whole processes
+	command func(s *session) []string                                              // a whole process of ours
+	rivals  []rival                                                                // a row each
+	limit   func(c *modelfile.Config, l limits, w *workload, dtype string) float64 // in the unit; nil if there is none that says something
+}
+
+// rival is what a workload is compared with: a program that does the same work.
+type rival struct {
+	name    string              // in the row
+	program string              // as --peers names it
+	script  string              // in peers/; "" for ourselves
+	compile bool                // with torch.compile
+	gguf    string              // storage of the GGUF file that it reads; a Hugging Face directory if empty
+	dtype   string              // storage of our sampler's weights in this row, unless --dtype says another
+	differs func(a *assignment) // what is not as in ours when we are our own rival
 }
 
 const (
@@ -27,21 +36,38 @@ const (
 	newTokens  = 64
 )
 
+var (
+	vllm         = rival{name: "vLLM f32", program: "vllm", script: "generate_vllm.py"}
+	transformers = rival{name: "transformers generate f32", program: "transformers", script: "generate_transformers.py"}
+	// llama.cpp has the files that it is fastest with, and ours the storage nearest to each.
+	llamaBF16 = rival{name: "llama.cpp bf16", program: "llama.cpp", script: "generate_llama.py", gguf: "bf16", dtype: "bf16"}
+	llamaQ4   = rival{name: "llama.cpp Q4_1", program: "llama.cpp", script: "generate_llama.py", gguf: "q4_1", dtype: "bf16"}
+	oneThread = rival{name: "ourselves, one thread", program: "ourselves", differs: func(a *assignment) { a.Threads = 1 }}
+)
+
 var workloads = []workload{
-	{name: "train_step_f32", unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, script: "train_torch.py", peer: "PyTorch eager f32", limit: trainLimit},
-	{name: "train_step_f32_compiled", unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, script: "train_torch.py", peer: "PyTorch torch.compile f32", limit: trainLimit, asked: true},
-	{name: "grpo_step", unit: "s", rows: 4 * group, copies: group, new: newTokens, ours: newGRPO, script: "grpo_trl.py", peer: "TRL GRPOTrainer f32", limit: grpoLimit},
-	decode("decode_1", 1), decode("decode_8", 8), decode("decode_32", 32), decode("decode_64", 64),
-	{name: "prefill", unit: "tok/s", rows: 16, prompt: promptSize, new: 1, ours: newSampling, script: "generate_transformers.py", peer: "transformers generate f32", limit: prefillLimit},
-	{name: "group_rollout", unit: "tok/s", rows: 4 * group, copies: group, whole: true, prompt: promptSize, new: newTokens, ours: newSampling, script: "generate_transformers.py", peer: "transformers generate f32", limit: rolloutLimit},
-	{name: "start", unit: "ms", command: (*session).firstToken, script: "first_token.py", peer: "transformers f32"},
-	{name: "version", unit: "ms", command: (*session).version, script: "import_torch.py", peer: "import torch"},
+	{name: "train_step_f32", unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, limit: trainLimit, rivals: []rival{
+		{name: "PyTorch eager f32", program: "pytorch", script: "train_torch.py"},
+		{name: "PyTorch torch.compile f32", program: "torch.compile", script: "train_torch.py", compile: true}}},
+	{name: "grpo_step", unit: "s", rows: 4 * group, copies: group, new: newTokens, ours: newGRPO, limit: grpoLimit,
+		rivals: []rival{{name: "TRL GRPOTrainer f32", program: "trl", script: "grpo_trl.py"}}},
+	decode("decode_1", 1, llamaBF16, llamaQ4, transformers),
+	decode("decode_8", 8, vllm, transformers), decode("decode_32", 32, vllm, transformers), decode("decode_64", 64, vllm, transformers),
+	{name: "prefill", unit: "tok/s", rows: 16, prompt: promptSize, new: 1, ours: newSampling, limit: prefillLimit, rivals: []rival{vllm, transformers}},
+	{name: "group_rollout", unit: "tok/s", rows: 4 * group, copies: group, whole: true, prompt: promptSize, new: newTokens, ours: newSampling, limit: rolloutLimit,
+		rivals: []rival{vllm, transformers}},
+	{name: "start", unit: "ms", command: (*session).firstToken, rivals: []rival{
+		{name: "transformers f32", program: "transformers", script: "first_token.py"},
+		{name: "TRL f32", program: "trl", script: "first_token_trl.py"},
+		{name: "vLLM f32", program: "vllm", script: "first_token_vllm.py"}}},
+	{name: "threads_train_step_f32", unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, limit: trainLimit, rivals: []rival{oneThread}},
+	decode("threads_decode_32", 32, oneThread),
+	{name: "version", unit: "ms", command: (*session).version, rivals: []rival{{name: "import torch", program: "pytorch", script: "import_torch.py"}}},
 }
 
 // decode is sampling after the prompts are in the cache.
-func decode(name string, rows int) workload {
-	return workload{name: name, unit: "tok/s", rows: rows, prompt: promptSize, new: newTokens, ours: newSampling,
-		script: "generate_transformers.py", peer: "transformers generate f32", limit: decodeLimit}
+func decode(name string, rows int, rivals ...rival) workload {
+	return workload{name: name, unit: "tok/s", rows: rows, prompt: promptSize, new: newTokens, ours: newSampling, limit: decodeLimit, rivals: rivals}
 }
 
 func names() []string {

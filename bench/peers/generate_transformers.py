@@ -1,7 +1,8 @@
 """transformers' generate: sampled tokens a second, of the whole call or after the first token; or prefill speed when one token is wanted."""
 import time
 
-from common import load, serve, spec, torch
+from torch_here import load, spec, torch
+from turns import serve
 from transformers import StoppingCriteria, StoppingCriteriaList
 
 model = load().eval()

@@ -2,7 +2,8 @@
 import json
 import time
 
-from common import asked, load, say, spec, torch
+from torch_here import load, spec, torch
+from turns import asked, say
 from datasets import Dataset
 from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer

@@ -1,7 +1,8 @@
 """One optimizer step of PyTorch: forward, cross-entropy on all tokens, backward, AdamW."""
 import time
 
-from common import load, serve, spec, torch
+from torch_here import load, spec, torch
+from turns import serve
 
 rows, length = spec["batch"], spec["prompt"]
 count = rows * length
