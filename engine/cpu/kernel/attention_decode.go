@@ -5,170 +5,211 @@ import (
 	"unsafe"
 )
 
-// KV is a run of cached keys and values of one layer: K, V [tokens, KVHeads·HeadDim].
-type KV struct{ K, V Matrix }
-
-// Cache is what the newest token of one sequence sees: a shared span, possibly empty, then the sequence's own, whose
-// last row is the newest token itself.
-type Cache struct{ Shared, Own KV }
-
-// decodePanels is how many panels of 16 keys are transposed at a time.
-const decodePanels = 4
-
-// Decode writes out = softmax(Scale·q·kᵀ)·v for one new token per sequence: q, out [sequences, Heads·HeadDim]. A
-// sequence's result does not depend on the others and is, bit for bit, what [Attention.Forward] gives for that row.
-// Neighbours that share the same span read it together.
-func (a Attention) Decode(pool *Pool, out, q Matrix, caches []Cache) {
-	a.checkDecode(out, q, caches)
+// Paged writes out = softmax(Scale·q·kᵀ)·v for queries over pages: q, out [queries, Heads·HeadDim], in the order of the
+// plan's views. A query's result does not depend on the others and is, bit for bit, what [Attention.Forward] gives for
+// that row. Keys and values are read where they lie.
+func (a Attention) Paged(pool *Pool, out, q Matrix, kv *KVPages, plan *Reading) {
+	const what = "Attention.Paged"
+	a.checkShape(what)
+	out.checkShape(what+": out", len(plan.views), a.Heads*a.HeadDim)
+	q.checkShape(what+": q", len(plan.views), a.Heads*a.HeadDim)
+	if kv.heads != a.KVHeads || kv.dim != a.HeadDim || int(plan.last) >= kv.pages {
+		panic(fmt.Sprintf("kernel: %s: page %d of %d pages of %d heads of %d; want %d heads of %d",
+			what, plan.last, kv.pages, kv.heads, kv.dim, a.KVHeads, a.HeadDim))
+	}
 	ks := current()
-	groups := a.decodeGroups(caches, len(caches)*a.KVHeads/(4*pool.Size()))
-	pool.Run(len(groups)*a.KVHeads, func(task int) {
-		g := groups[task/a.KVHeads]
-		d := decoder{Attention: a, ks: ks, pool: pool, caches: caches[g.from:g.to], head: task % a.KVHeads}
+	pool.Run(len(plan.groups)*a.KVHeads, func(task int) {
+		g := plan.groups[task/a.KVHeads]
+		d := decoder{Attention: a, ks: ks, pool: pool, kv: kv, views: plan.views[g.from:g.to], common: g.pages, head: task % a.KVHeads}
 		d.run(out.RowRange(g.from, g.to), q.RowRange(g.from, g.to))
 	})
 }
 
-// span is a range of sequences.
-type span struct{ from, to int }
-
-// decodeGroups joins neighbours with the same shared rows, at most most of them, and 8.
-func (a Attention) decodeGroups(caches []Cache, most int) []span {
-	var groups []span
-	for i := range caches {
-		if n := len(groups) - 1; i > 0 && a.Window == 0 && i-groups[n].from < min(most, 8) && sameSpan(caches[groups[n].from], caches[i]) {
-			groups[n].to = i + 1
-			continue
-		}
-		groups = append(groups, span{i, i + 1})
-	}
-	return groups
-}
-
-func sameSpan(a, b Cache) bool {
-	same := func(a, b Matrix) bool {
-		return a.Rows == b.Rows && a.Stride == b.Stride && unsafe.SliceData(a.Data) == unsafe.SliceData(b.Data)
-	}
-	return a.Shared.K.Rows > 0 && same(a.Shared.K, b.Shared.K) && same(a.Shared.V, b.Shared.V)
-}
-
-// decoder attends with the query heads of some sequences to one key-value head. The rows of its scores are the
-// sequences' heads in order, their columns the keys from first on, a multiple of 16 as in [block].
+// decoder attends with the query heads of some queries to one key-value head. The rows of its scores are the queries'
+// heads in order, their columns the keys from first on, a multiple of 16 as in [block].
 type decoder struct {
 	Attention
 	ks     *kernels
 	pool   *Pool
-	caches []Cache
+	kv     *KVPages
+	views  []View
+	common []int32 // pages that all views begin with, or end within
 	head   int
 	first  int
+	shared int // tokens of the common pages that are seen
 	stride int // of s
+	width  int // of sum: HeadDim rounded up to whole lanes
 
-	query, sum []float32 // [rows, HeadDim] scaled queries, unscaled results
+	query, sum []float32 // [rows, HeadDim] scaled queries, [rows, width] unscaled results
 	s          []float32 // [rows, stride] scores, then probabilities
-	kt         []float32 // panels of transposed keys
 }
 
 func (d *decoder) run(out, q Matrix) {
-	rows, width := len(d.caches)*d.group(), d.group()*d.HeadDim
 	longest := 0
-	for i := range d.caches {
-		longest = max(longest, d.keys(i))
+	d.first = d.from(0)
+	for i, v := range d.views {
+		longest, d.first = max(longest, v.Tokens), min(d.first, d.from(i))
 	}
-	from, _ := d.visible(longest - 1)
-	d.first = from &^ (lanes - 1)
-	d.stride = roundUp(longest-d.first) + 2*lanes // each span writes whole panels
-	d.query, d.sum = d.pool.Borrow(rows*d.HeadDim), d.pool.Borrow(rows*d.HeadDim)
-	d.s, d.kt = d.pool.Borrow(rows*d.stride), d.pool.Borrow(decodePanels*lanes*d.HeadDim)
-	defer d.release()
-
-	for i := range d.caches {
-		Scale(d.query[i*width:(i+1)*width], q.Row(i)[d.head*width:(d.head+1)*width], d.Scale)
+	d.first &^= lanes - 1
+	d.shared = max(d.first, min(longest, len(d.common)*PageTokens))
+	d.stride, d.width = roundUp(longest-d.first)+lanes, roundUp(d.HeadDim)
+	rows := len(d.views) * d.group()
+	d.query, d.sum, d.s = d.pool.Borrow(rows*d.HeadDim), d.pool.Borrow(rows*d.width), d.pool.Borrow(rows*d.stride)
+	at := d.head * d.group() * d.HeadDim
+	n := d.group() * d.HeadDim
+	for i := range d.views {
+		Scale(d.query[i*n:(i+1)*n], q.Row(i)[at:at+n], d.Scale)
 	}
-	d.eachSpan(d.scores)
+	d.eachPart(d.scores)
 	inverse := d.query[:rows] // the queries are done with
 	for r := range rows {
-		keys := d.keys(r/d.group()) - d.first
-		row := d.s[r*d.stride : r*d.stride+roundUp(keys)]
-		maskOutside(row, from-d.first, keys)
-		_, inverse[r] = d.ks.softmaxRow(row)
+		inverse[r] = d.softmax(r)
 	}
-	d.eachSpan(d.weightedSum)
+	d.eachPart(d.weightedSum)
 	for r := range rows {
-		at := d.head*width + r%d.group()*d.HeadDim
-		Scale(out.Row(r / d.group())[at:at+d.HeadDim], d.sum[r*d.HeadDim:(r+1)*d.HeadDim], inverse[r])
+		to := out.Row(r / d.group())[at+r%d.group()*d.HeadDim:]
+		Scale(to[:d.HeadDim], d.sum[r*d.width:r*d.width+d.HeadDim], inverse[r])
 	}
-}
-
-func (d *decoder) release() {
 	d.pool.Return(d.query)
 	d.pool.Return(d.sum)
 	d.pool.Return(d.s)
-	d.pool.Return(d.kt)
 }
 
-// keys is how many tokens sequence i has, its newest included.
-func (d *decoder) keys(i int) int { return d.caches[i].Shared.K.Rows + d.caches[i].Own.K.Rows }
-
-// eachSpan visits the shared rows with all rows of scores, then each sequence's own rows with its: this head's columns
-// of the rows from first on, and the column of scores where they begin.
-func (d *decoder) eachSpan(visit func(kv KV, column, row, rows int)) {
-	visible := func(kv KV, from int) KV {
-		part := func(m Matrix) Matrix {
-			return m.RowRange(from, m.Rows).ColRange(d.head*d.HeadDim, (d.head+1)*d.HeadDim)
-		}
-		return KV{part(kv.K), part(kv.V)}
-	}
-	shared := d.caches[0].Shared
-	if shared.K.Rows > d.first {
-		visit(visible(shared, d.first), 0, 0, len(d.caches)*d.group())
-	}
-	for i, c := range d.caches {
-		visit(visible(c.Own, max(0, d.first-shared.K.Rows)), max(0, shared.K.Rows-d.first), i*d.group(), d.group())
-	}
+// from is the first key that query i sees.
+func (d *decoder) from(i int) int {
+	from, _ := d.visible(d.views[i].Tokens - 1)
+	return from
 }
 
-// scores computes the columns of s from column on: query·kᵀ.
-func (d *decoder) scores(kv KV, column, row, rows int) {
-	query := rowMajor(d.query[row*d.HeadDim:], d.HeadDim)
-	for j := 0; j < kv.K.Rows; j += decodePanels * lanes {
-		n := min(decodePanels*lanes, kv.K.Rows-j)
-		d.ks.packPairTransposed(d.kt, rowPair{own: kv.K}, j, n, d.HeadDim)
-		c := operandC{d.s[row*d.stride+column+j:], d.stride}
-		d.ks.product(c, query, panelMajor(d.kt, d.HeadDim), rows, roundUp(n), d.HeadDim, false)
-	}
+// softmax turns the scores of a row into probabilities, but for the factor that it returns; what the query does not see
+// gets 0, also where others of the group do.
+func (d *decoder) softmax(r int) (inverse float32) {
+	i := r / d.group()
+	tokens := d.views[i].Tokens
+	row := d.s[r*d.stride:][:roundUp(max(tokens, d.shared)-d.first)]
+	maskOutside(row, d.from(i)-d.first, tokens-d.first)
+	_, inverse = d.ks.softmaxRow(row)
+	return inverse
 }
 
-// weightedSum adds s·v to sum, starting it if these are the first keys; it reads whole panels of v where it lies.
-func (d *decoder) weightedSum(kv KV, column, row, rows int) {
-	c := operandC{d.sum[row*d.HeadDim:], d.HeadDim}
-	p := rowMajor(d.s[row*d.stride+column:], d.stride)
-	if d.HeadDim%lanes == 0 {
-		d.ks.product(c, p, inPlace(kv.V.Data, kv.V.Stride), rows, d.HeadDim, kv.V.Rows, column > 0)
-		return
-	}
-	buf := d.pool.Borrow(kv.V.Rows * roundUp(d.HeadDim))
-	defer d.pool.Return(buf)
-	packPairRows(buf, rowPair{own: kv.V}, 0, kv.V.Rows, d.HeadDim)
-	d.ks.product(c, p, panelMajor(buf, kv.V.Rows), rows, d.HeadDim, kv.V.Rows, column > 0)
+// part is tokens that some rows read: the first tokens of pages, whose scores begin at a column.
+type part struct {
+	pages          []int32
+	tokens, column int
+	row, rows      int
+	goesOn         bool // the rows have read others before
 }
 
-func (a Attention) checkDecode(out, q Matrix, caches []Cache) {
-	const what = "Attention.Decode"
-	a.checkShape(what)
-	out.checkShape(what+": out", len(caches), a.Heads*a.HeadDim)
-	q.checkShape(what+": q", len(caches), a.Heads*a.HeadDim)
-	for i, c := range caches {
-		if c.Own.K.Rows < 1 {
-			panic(fmt.Sprintf("kernel: %s: sequence %d has no row for its newest token", what, i))
-		}
-		c.Own.check(what, c.Own.K.Rows, a)
-		if c.Shared.K.Rows > 0 || c.Shared.V.Rows > 0 {
-			c.Shared.check(what, c.Shared.K.Rows, a)
+// eachPart visits the common pages with all rows, then those of each query behind them.
+func (d *decoder) eachPart(visit func(p part)) {
+	if d.shared > d.first {
+		visit(part{d.common[d.first/PageTokens:], d.shared - d.first, 0, 0, len(d.views) * d.group(), false})
+	}
+	for i, v := range d.views {
+		from := max(d.shared, d.from(i)&^(lanes-1))
+		if from < v.Tokens {
+			visit(part{v.pages()[from/PageTokens:], v.Tokens - from, from - d.first, i * d.group(), d.group(), d.shared > d.first})
 		}
 	}
 }
 
-func (kv KV) check(what string, rows int, a Attention) {
-	kv.K.checkShape(what+": keys", rows, a.KVHeads*a.HeadDim)
-	kv.V.checkShape(what+": values", rows, a.KVHeads*a.HeadDim)
+// scores computes query·kᵀ. Any two pages make the operand of a tile of two panels, evenly spaced ones that of a wider
+// tile; meanwhile the next pages are fetched.
+func (d *decoder) scores(p part) {
+	pages := p.pages[:(p.tokens+PageTokens-1)/PageTokens]
+	pageBytes, widest := d.kv.keyFloats()*4, d.ks.widest(p.rows)
+	for j := 0; j < len(pages); {
+		wide := widest
+		for 1<<wide > len(pages)-j || !evenlySpaced(pages[j:j+1<<wide]) {
+			wide--
+		}
+		spacing, ahead := 0, 0
+		if wide > 0 {
+			spacing = int(pages[j+1]-pages[j]) * pageBytes
+		}
+		next := j + 1<<wide
+		if next < len(pages) {
+			ahead = int(pages[next]-pages[j]) * pageBytes
+		}
+		b := unsafe.Pointer(unsafe.SliceData(d.kv.keyPanel(pages[j], d.head)))
+		d.eachTile(p, func(row, rows int) {
+			d.ks.tiles[rows][wide](d.HeadDim, unsafe.Pointer(&d.query[row*d.HeadDim]), d.HeadDim*4, 4, b, panelBytes, spacing, ahead, panelBytes,
+				unsafe.Pointer(&d.s[row*d.stride+p.column+j*PageTokens]), d.stride*4, 0)
+		})
+		j = next
+	}
 }
+
+// evenlySpaced reports whether one panel stride leads through all pages.
+func evenlySpaced(pages []int32) bool {
+	for i := 2; i < len(pages); i++ {
+		if pages[i]-pages[i-1] != pages[1]-pages[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// widest is the logarithm of the most panels that tiles of m rows may have.
+func (ks *kernels) widest(m int) int {
+	tiles := &ks.tiles[ks.tileRows(operandA{}, 0, m)]
+	wide := len(tiles) - 1
+	for tiles[wide] == nil {
+		wide--
+	}
+	return wide
+}
+
+// eachTile cuts a part's rows into tiles.
+func (d *decoder) eachTile(p part, visit func(row, rows int)) {
+	for i, rows := 0, 0; i < p.rows; i += rows {
+		rows = d.ks.tileRows(operandA{}, i, p.rows)
+		visit(p.row+i, rows)
+	}
+}
+
+// valueBlock is how many tokens' values several tiles read one after the other, from a first-level cache.
+const valueBlock = 128
+
+// weightedSum adds s·v to sum, run of pages by run.
+func (d *decoder) weightedSum(p part) {
+	for j := 0; j*PageTokens < p.tokens; {
+		n := 1
+		for (j+n)*PageTokens < p.tokens && p.pages[j+n] == p.pages[j]+int32(n) {
+			n++
+		}
+		tokens := min(n*PageTokens, p.tokens-j*PageTokens)
+		step := tokens
+		if p.rows > d.ks.rows {
+			step = valueBlock
+		}
+		for k := 0; k < tokens; k += step {
+			d.addValues(p, int(p.pages[j])*PageTokens+k, j*PageTokens+k, min(step, tokens-k))
+		}
+		j += n
+	}
+}
+
+// addValues adds the values of consecutive slots, the part's tokens from the given one on.
+func (d *decoder) addValues(p part, slot, token, tokens int) {
+	accumulate := 0
+	if p.goesOn || token > 0 {
+		accumulate = 1
+	}
+	stride, widest := d.kv.valueStride()*4, d.ks.widest(p.rows)
+	for e := 0; e < d.width; {
+		wide := widest
+		for lanes<<wide > d.width-e {
+			wide--
+		}
+		b := unsafe.Pointer(unsafe.SliceData(d.kv.valueRow(slot, d.head)[e:]))
+		d.eachTile(p, func(row, rows int) {
+			d.ks.tiles[rows][wide](tokens, unsafe.Pointer(&d.s[row*d.stride+p.column+token]), d.stride*4, 4, b, stride, panelBytes, valuesAhead*stride, stride,
+				unsafe.Pointer(&d.sum[row*d.width+e]), d.width*4, accumulate)
+		})
+		e += lanes << wide
+	}
+}
+
+// valuesAhead is how many tokens ahead values are fetched.
+const valuesAhead = 8

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -206,21 +207,158 @@ func TestAttentionAlone(t *testing.T) {
 
 func rowData(m Matrix, from, to int) []float32 { return m.Data[from*m.Stride : to*m.Stride] }
 
-// decode replays a segment token by token and compares with out.
+// decode replays a segment over pages: as the rows of a prompt, all at once, and token by token among other sequences.
 func (c attentionCase) decode(t *testing.T, d attentionData, s int, out Matrix) {
 	t.Helper()
 	seg := c.segments[s]
-	var caches []Cache
+	if seg.Len == 0 {
+		return
+	}
+	kv, rows := c.paged(t, d)
+	want := rowData(out, seg.Start, seg.Start+seg.Len)
+	var views []View
 	for i := range seg.Len {
-		own := KV{d.k.RowRange(seg.Start, seg.Start+i+1), d.v.RowRange(seg.Start, seg.Start+i+1)}
-		cache := Cache{Own: own}
-		if seg.Prefix >= 0 {
-			p := c.segments[seg.Prefix]
-			cache.Shared = KV{d.k.RowRange(p.Start, p.Start+p.Len), d.v.RowRange(p.Start, p.Start+p.Len)}
-		}
-		caches = append(caches, cache)
+		views = append(views, View{rows.pages(s), len(c.seenWhole(s, i))})
 	}
 	got := zeros(seg.Len, out.Cols)
-	c.Decode(nil, got, d.q.RowRange(seg.Start, seg.Start+seg.Len), caches)
-	sameBits(t, fmt.Sprintf("decode of segment %d", s), got.Data, rowData(out, seg.Start, seg.Start+seg.Len))
+	var plan Reading
+	plan.Plan(c.Attention, nil, views)
+	c.Paged(nil, got, d.q.RowRange(seg.Start, seg.Start+seg.Len), &kv, &plan)
+	sameBits(t, fmt.Sprintf("segment %d from pages", s), got.Data, want)
+	for i := range seg.Len {
+		plan.Plan(c.Attention, nil, views[i:i+1])
+		c.Paged(nil, got.RowRange(i, i+1), d.q.RowRange(seg.Start+i, seg.Start+i+1), &kv, &plan)
+	}
+	sameBits(t, fmt.Sprintf("segment %d token by token", s), got.Data, want)
+}
+
+// seenWhole lists the rows that the query at offset i of a segment comes after, itself included, window or not.
+func (c attentionCase) seenWhole(s, i int) []int {
+	c.Window = 0
+	return c.seen(s, i)
+}
+
+// pageTables are the pages of segments.
+type pageTables [][]int32
+
+func (p pageTables) pages(s int) []int32 { return p[s] }
+
+// paged stores the segments of a case in pages, which lie about in the order of a permutation; a segment shares the
+// whole pages of its prefix.
+func (c attentionCase) paged(t *testing.T, d attentionData) (KVPages, pageTables) {
+	t.Helper()
+	arena := NewArena()
+	t.Cleanup(func() { arena.Free() })
+	const pages = 64
+	kv, err := NewKVPages(arena, c.Attention, pages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range kv.keys {
+		kv.keys[i] = float32(math.NaN()) // what others left behind must not matter
+	}
+	free := rand.New(rand.NewPCG(uint64(c.rows), 3)).Perm(pages)
+	sort := func(n int) { slices.Sort(free[:n]) } // some pages follow one another
+	sort(pages / 2)
+	take := func() int32 {
+		p := free[0]
+		free = free[1:]
+		return int32(p)
+	}
+	tables := make(pageTables, len(c.segments))
+	for pass := range 2 {
+		for s, seg := range c.segments {
+			if (seg.Prefix >= 0) != (pass == 1) || seg.Len == 0 {
+				continue
+			}
+			from := 0
+			if seg.Prefix >= 0 {
+				shared := c.segments[seg.Prefix].Len / PageTokens
+				tables[s] = slices.Clone(tables[seg.Prefix][:shared])
+				if n := c.segments[seg.Prefix].Len % PageTokens; n > 0 {
+					page := take()
+					kv.Copy(page, tables[seg.Prefix][shared], n)
+					tables[s] = append(tables[s], page)
+				}
+				from = c.segments[seg.Prefix].Len
+			}
+			var slots []int32
+			for i := range seg.Len {
+				if (from+i)/PageTokens == len(tables[s]) {
+					tables[s] = append(tables[s], take())
+				}
+				slots = append(slots, tables[s][(from+i)/PageTokens]*PageTokens+int32((from+i)%PageTokens))
+			}
+			kv.Store(nil, d.k.RowRange(seg.Start, seg.Start+seg.Len), d.v.RowRange(seg.Start, seg.Start+seg.Len), slots)
+		}
+	}
+	return kv, tables
+}
+
+// TestPagedTogether: queries of several sequences that share pages, in one call.
+func TestPagedTogether(t *testing.T) {
+	pool := NewPool(2)
+	defer pool.Close()
+	eachSet(t, func(t *testing.T) {
+		for i, c := range attentionCases {
+			d := c.data(uint64(i))
+			out, _ := c.forward(nil, d)
+			kv, tables := c.paged(t, d)
+			var views []View
+			var rows []int
+			for s, seg := range c.segments { // the newest tokens of all, then each one's last rows
+				for back := 1; back <= min(seg.Len, 9); back++ {
+					rows = append(rows, seg.Start+seg.Len-back)
+					views = append(views, View{tables[s], len(c.seenWhole(s, seg.Len-back))})
+				}
+			}
+			for range 3 {
+				r := rand.New(rand.NewPCG(1, 2))
+				r.Shuffle(len(rows), func(i, j int) {
+					if r.IntN(2) == 0 {
+						rows[i], rows[j], views[i], views[j] = rows[j], rows[i], views[j], views[i]
+					}
+				})
+				q, got := zeros(len(rows), d.q.Cols), zeros(len(rows), d.q.Cols)
+				for i, row := range rows {
+					copy(q.Row(i), d.q.Row(row))
+				}
+				var plan Reading
+				plan.Plan(c.Attention, pool, views)
+				c.Paged(pool, got, q, &kv, &plan)
+				for j, row := range rows {
+					sameBits(t, fmt.Sprintf("case %d, row %d", i, row), got.Row(j), out.Row(row))
+				}
+			}
+		}
+	})
+}
+
+func TestReadersJoin(t *testing.T) {
+	long := func(own ...int32) []int32 { return append([]int32{1, 2, 3, 4, 5, 6, 7, 8}, own...) }
+	for _, c := range []struct {
+		name  string
+		views [][]int32
+		want  []int // queries of each group
+	}{
+		{"rows of a prompt", [][]int32{{1}, {1, 2}, {1, 2}, {1, 2, 3}}, []int{4}},
+		{"a prompt's completions", [][]int32{long(20), long(21, 22), long(), long(23)}, []int{4}},
+		{"strangers", [][]int32{{1}, {2}, {3, 1}}, []int{1, 1, 1}},
+		{"two groups that begin alike", [][]int32{long(20), long(21), {1, 30, 31}, {1, 30, 32}}, []int{2, 2}},
+		{"one far behind", [][]int32{{1, 2}, long(20)}, []int{2}},
+	} {
+		var views []View
+		for _, pages := range c.views {
+			views = append(views, View{pages, len(pages) * PageTokens})
+		}
+		var plan Reading
+		plan.Plan(Attention{Heads: 8, KVHeads: 8, HeadDim: 4}, nil, views)
+		var got []int
+		for _, g := range plan.groups {
+			got = append(got, g.to-g.from)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: groups of %v, want %v", c.name, got, c.want)
+		}
+	}
 }

@@ -151,25 +151,49 @@ func BenchmarkAttention(b *testing.B) {
 	})
 }
 
-// BenchmarkDecode is SmolLM2's attention for one new token in each of some sequences of 182 tokens, 150 of them shared.
-func BenchmarkDecode(b *testing.B) {
+// BenchmarkPaged is SmolLM2's attention over pages: one new token in each of some sequences of 182 tokens, 150 of them
+// shared or none, and the last 256 tokens of a prompt of 512.
+func BenchmarkPaged(b *testing.B) {
 	a := Attention{Heads: 9, KVHeads: 3, HeadDim: 64, Scale: 0.125}
 	pool := NewPool(0)
 	defer pool.Close()
-	for _, n := range []int{1, 8, 32, 64} {
-		b.Run(fmt.Sprintf("sequences%d", n), func(b *testing.B) {
-			kv := func(rows int) KV {
-				return KV{NewMatrix(arenaFloats(b, rows*192), rows, 192), NewMatrix(arenaFloats(b, rows*192), rows, 192)}
+	bench := func(name string, views []View) {
+		b.Run(name, func(b *testing.B) {
+			arena := NewArena()
+			defer arena.Free()
+			kv, err := NewKVPages(arena, a, 1024)
+			if err != nil {
+				b.Fatal(err)
 			}
-			shared := kv(150)
-			var caches []Cache
-			for range n {
-				caches = append(caches, Cache{shared, kv(32)})
-			}
+			Touch(pool, kv.keys)
+			Touch(pool, kv.values)
+			n := len(views)
+			var plan Reading
+			plan.Plan(a, pool, views)
 			q, out := NewMatrix(arenaFloats(b, n*576), n, 576), zeros(n, 576)
-			run(b, 0, 0, func() { a.Decode(pool, out, q, caches) })
+			run(b, 0, 0, func() { a.Paged(pool, out, q, &kv, &plan) })
 		})
 	}
+	pages := func(from, n int) (p []int32) {
+		for i := range n {
+			p = append(p, int32(from+i))
+		}
+		return p
+	}
+	for _, n := range []int{1, 8, 32, 64} {
+		var shared, alone []View
+		for i := range n {
+			shared = append(shared, View{append(pages(0, 9), pages(9+i*4, 3)...), 182})
+			alone = append(alone, View{pages(i*16, 12), 182})
+		}
+		bench(fmt.Sprintf("shared%d", n), shared)
+		bench(fmt.Sprintf("alone%d", n), alone)
+	}
+	var prompt []View
+	for i := range 256 {
+		prompt = append(prompt, View{pages(0, 32), 257 + i})
+	}
+	bench("prompt", prompt)
 }
 
 // BenchmarkRows is the row operations on SmolLM2's shapes, with the memory they read and write.

@@ -1,13 +1,15 @@
 package sampler
 
-import (
-	"slices"
+import "slices"
 
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-)
-
-// admit turns queued requests into sequences, in order, while there is room.
+// admit lets sequences in while there is room: those that were preempted first, then queued requests in order.
 func (s *Sampler) admit() {
+	for len(s.running) < s.opts.MaxSequences && len(s.preempted) > 0 {
+		if q := s.preempted[0]; !s.comeBack(q) {
+			return
+		}
+		s.preempted = slices.Delete(s.preempted, 0, 1)
+	}
 	for len(s.running) < s.opts.MaxSequences {
 		r := s.first()
 		if r == nil || !r.failed() && !s.start(r) {
@@ -22,89 +24,98 @@ func (s *Sampler) admit() {
 func (s *Sampler) first() *request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.queue) == 0 {
-		return nil
-	}
-	return s.queue[0]
+	return s.queue.first()
 }
 
 // dequeue takes the first request off the queue.
 func (s *Sampler) dequeue() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.queue[0] = nil
-	s.queue = s.queue[1:]
+	s.queue.pop()
 }
 
-// start makes the request's next completion a sequence; false when K/V rows are short.
+// start makes the request's next completion a sequence; false when pages are short.
 func (s *Sampler) start(r *request) bool {
-	p := s.prompts.find(r.hash, r.prompt)
-	hit := p != nil
-	if hit {
-		p.users++ // nor may it make room for this sequence
+	p := s.current(r)
+	known := p != nil
+	if !known {
+		p = &prompt{tokens: r.prompt, hash: r.hash}
 	}
-	own, ok := s.prompts.take(r.length)
-	if ok && !hit {
-		if p = s.startPrompt(r); p == nil {
-			s.prompts.rows.give(own)
-			return false
-		}
-	}
-	if !ok {
-		if hit {
-			p.users--
-		}
+	if !s.wait(p) {
 		return false
 	}
-	s.count(p, hit)
-	s.join(s.newSequence(r, p, own))
+	s.count(p, known)
+	s.join(s.newSequence(r, p))
 	return true
 }
 
-// join adds a sequence behind those of its prompt: neighbours read the prompt's K/V together.
+// comeBack lets a sequence in again; false when pages are short. What it had is computed like a prompt, unless it is
+// still there; its newest token, which has no K/V yet, is left.
+func (s *Sampler) comeBack(q *sequence) bool {
+	p := s.current(q.request)
+	if len(q.tokens) > 0 {
+		p = &prompt{tokens: slices.Concat(q.request.prompt, q.tokens[:len(q.tokens)-1]), again: true}
+	} else if p == nil {
+		p = &prompt{tokens: q.request.prompt, hash: q.request.hash}
+	}
+	if !s.wait(p) {
+		return false
+	}
+	q.prompt = p
+	s.join(q)
+	return true
+}
+
+// wait adds a user to a prompt, a new one or not, if there are pages for what it still misses, for what other prompts
+// do, and one more for every sequence.
+func (s *Sampler) wait(p *prompt) bool {
+	if p.users == 0 {
+		s.match(p)
+	}
+	need := len(s.running) + 1
+	for _, other := range s.prompts {
+		need += other.missing()
+	}
+	if p.users == 0 {
+		need += p.missing()
+	}
+	if len(s.running) > 0 && need > s.pages.available() {
+		if p.users == 0 {
+			s.pages.letGo(&p.chain)
+		}
+		return false
+	}
+	if p.users == 0 {
+		s.prompts = append(s.prompts, p)
+	}
+	p.users++
+	return true
+}
+
+// join adds a sequence behind those of its request's prompt: neighbours read the pages that they share together.
 func (s *Sampler) join(q *sequence) {
 	at := len(s.running)
 	for i, other := range s.running {
-		if other.prompt == q.prompt {
+		if other.request.hash == q.request.hash {
 			at = i + 1
 		}
 	}
 	s.running = slices.Insert(s.running, at, q)
 }
 
-// startPrompt makes room for the request's prompt, and copies what it has in common with another one; nil when K/V rows
-// are short.
-func (s *Sampler) startPrompt(r *request) *prompt {
-	rows, ok := s.prompts.take(len(r.prompt))
-	if !ok {
-		return nil
-	}
-	p := &prompt{tokens: r.prompt, hash: r.hash, rows: rows, users: 1, hidden: make([]float32, s.cfg.HiddenSize)}
-	if like, common := s.prompts.similar(r.prompt); like != nil {
-		s.model.cache.copy(rows.start, like.rows.start, common)
-		p.done = common
-	}
-	s.prompts.prompts = append(s.prompts.prompts, p)
-	return p
-}
-
-// copy copies n rows of all layers.
-func (c *cache) copy(to, from, n int) {
-	for layer := range c.keys {
-		for _, m := range []kernel.Matrix{c.keys[layer], c.values[layer]} {
-			copy(m.Data[to*m.Stride:(to+n)*m.Stride], m.Data[from*m.Stride:(from+n)*m.Stride])
-		}
-	}
-}
-
-func (s *Sampler) count(p *prompt, hit bool) {
+// count keeps the statistics of a completion whose prompt others are waiting for, or is known in full or in part.
+func (s *Sampler) count(p *prompt, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if hit {
+	switch {
+	case known:
 		s.stats.Hits++
 		s.stats.Reused += int64(len(p.tokens))
 		return
+	case p.complete():
+		s.stats.Hits++
+	default:
+		s.stats.Prompts++
 	}
-	s.stats.Prompts++
 	s.stats.Reused += int64(p.done)
 }

@@ -149,9 +149,10 @@ func TestCancellation(t *testing.T) {
 	if got := sample(t, s, prompt.Tokens, trinity.SamplingParams{MaxTokens: 3, IgnoreEOS: true}); len(got[0].Tokens) != 3 {
 		t.Errorf("after cancellations: %v", got)
 	}
-	if stats := s.Stats(); stats.Queued != 0 || stats.Cached != grains(3) {
+	if stats := s.Stats(); stats.Queued != 0 || stats.Running != 0 {
 		t.Errorf("after cancellations: %+v", stats)
 	}
+	checkPages(t, s)
 }
 
 func TestCloseFailsPendingRequests(t *testing.T) {
@@ -262,7 +263,7 @@ func TestUpdateRestartsAPromptInProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.step()
-	if done := s.prompts.prompts[0].done; done != 5 {
+	if done := s.prompts[0].done; done != 5 {
 		t.Fatalf("%d prompt tokens after one step, want 5", done)
 	}
 	err = s.replaceWeights(2, scaledTensors(m))
@@ -299,7 +300,7 @@ func TestFailedUpdateFailsRequestsUntilTheNext(t *testing.T) {
 }
 
 func TestBadRequestsAreErrors(t *testing.T) {
-	s := start(t, tiny(t, "llama"), Options{MaxTokens: 64})
+	s := start(t, tiny(t, "llama"), Options{MaxTokens: 48})
 	for _, c := range []struct {
 		prompt []int32
 		params trinity.SamplingParams
@@ -309,7 +310,7 @@ func TestBadRequestsAreErrors(t *testing.T) {
 		{[]int32{1, 64}, trinity.SamplingParams{}, "prompt token 1 is 64"},
 		{[]int32{-1}, trinity.SamplingParams{}, "prompt token 0 is -1"},
 		{make([]int32, 64), trinity.SamplingParams{}, "leaves no room"},
-		{make([]int32, 30), trinity.SamplingParams{}, "K/V cache of 64"},
+		{make([]int32, 30), trinity.SamplingParams{}, "K/V cache of 3"},
 		{[]int32{2}, trinity.SamplingParams{Temperature: -1}, "temperature is -1"},
 		{[]int32{2}, trinity.SamplingParams{TopP: 1.5}, "top_p is 1.5"},
 		{[]int32{2}, trinity.SamplingParams{MinP: 2}, "min_p is 2"},
@@ -333,7 +334,7 @@ func TestSchedulingAllocatesNothing(t *testing.T) {
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	s.mu.Lock()
-	s.queue = append(s.queue, r)
+	s.queue.push(r)
 	s.mu.Unlock()
 	for range 3 {
 		s.step()
@@ -343,7 +344,7 @@ func TestSchedulingAllocatesNothing(t *testing.T) {
 	}
 	n := testing.AllocsPerRun(20, func() {
 		s.plan()
-		s.model.views(1, s.batch.sees)
+		s.model.reading.Plan(s.model.shape, s.model.pool, s.batch.sees)
 		for i, q := range s.running {
 			s.draws[i] = draw{sequence: q, row: i}
 		}

@@ -13,14 +13,9 @@ type model struct {
 	pool    *kernel.Pool
 	shape   kernel.Attention
 	weights *weights
-	cache   cache
-	seen    []kernel.Cache // [R] what each row of the batch sees, in one layer
+	cache   []kernel.KVPages // by layer
+	reading kernel.Reading   // of the step
 	act     activations
-}
-
-// cache holds the keys and values of all tokens in memory, layer by layer: [rows, NumKVHeads·HeadDim] each.
-type cache struct {
-	keys, values []kernel.Matrix
 }
 
 // activations of one step, R rows at most.
@@ -28,7 +23,6 @@ type activations struct {
 	x, normed []float32 // [R, H]
 	qkv       []float32 // [R, (NumHeads+2·NumKVHeads)·HeadDim]
 	attended  []float32 // [R, NumHeads·HeadDim]
-	lse       []float32 // [R, NumHeads]
 	gateUp    []float32 // [R, 2·IntermediateSize]
 	hidden    []float32 // [S, H] inputs of the head, S sequences at most
 	logits    []float32 // [S, V]
@@ -36,37 +30,23 @@ type activations struct {
 
 // batch is what one step computes: rows of any sequences and prompts.
 type batch struct {
-	tokens    []int32 // [R]
-	positions []int32 // [R] of the tokens in their sequences
-	sees      []view  // [R] the cache rows that each attends to
-	heads     []int   // rows whose hidden state the head needs, in order
-
-	starts []kernel.Segment // runs of rows, the last of the batch, that begin a sequence: they see one another alone
+	tokens    []int32       // [R]
+	positions []int32       // [R] of the tokens in their sequences
+	sees      []kernel.View // [R] what each attends to
+	slots     []int32       // [R] of the cache, where each one's K/V go
+	heads     []int         // rows whose hidden state the head needs, in order
 }
-
-// singles is how many rows come before those of starts.
-func (b *batch) singles() int {
-	if len(b.starts) == 0 {
-		return len(b.tokens)
-	}
-	return b.starts[0].Start
-}
-
-// view is the cache rows of the tokens up to one of them: those shared with others, then the sequence's own, of which
-// the last is the token's.
-type view struct{ shared, own extent }
-
-func (v view) last() int { return v.own.start + v.own.len - 1 }
 
 func (b *batch) reset() {
-	b.tokens, b.positions, b.sees, b.heads, b.starts = b.tokens[:0], b.positions[:0], b.sees[:0], b.heads[:0], b.starts[:0]
+	b.tokens, b.positions, b.sees, b.slots, b.heads = b.tokens[:0], b.positions[:0], b.sees[:0], b.slots[:0], b.heads[:0]
 }
 
-// add appends a row and returns its number. Its K/V go to the last row that it sees.
-func (b *batch) add(token int32, position int, prompt, own extent) int {
+// add appends a row and returns its number.
+func (b *batch) add(token int32, position int, c *chain) int {
 	b.tokens = append(b.tokens, token)
 	b.positions = append(b.positions, int32(position))
-	b.sees = append(b.sees, view{prompt, own})
+	b.sees = append(b.sees, kernel.View{Pages: c.pages, Tokens: position + 1})
+	b.slots = append(b.slots, c.slot(position))
 	return len(b.tokens) - 1
 }
 
@@ -79,10 +59,12 @@ func newModel(cfg *modelfile.Config, opts Options, arena *kernel.Arena) (*model,
 	m := &model{cfg: cfg, pool: opts.Pool, weights: w}
 	m.shape = kernel.Attention{Heads: cfg.NumHeads, KVHeads: cfg.NumKVHeads, HeadDim: cfg.HeadDim, Scale: float32(1 / math.Sqrt(float64(cfg.HeadDim)))}
 	t := taker{arena: arena}
-	kv := cfg.NumKVHeads * cfg.HeadDim
 	for range cfg.NumLayers {
-		m.cache.keys = append(m.cache.keys, kernel.NewMatrix(t.floats(opts.MaxTokens*kv), opts.MaxTokens, kv))
-		m.cache.values = append(m.cache.values, kernel.NewMatrix(t.floats(opts.MaxTokens*kv), opts.MaxTokens, kv))
+		kv, err := kernel.NewKVPages(arena, m.shape, pagesFor(opts.MaxTokens))
+		if err != nil {
+			return nil, err
+		}
+		m.cache = append(m.cache, kv)
 	}
 	rows := opts.MaxSequences + opts.PrefillChunk
 	m.act = activations{
@@ -90,7 +72,6 @@ func newModel(cfg *modelfile.Config, opts Options, arena *kernel.Arena) (*model,
 		normed:   t.floats(rows * cfg.HiddenSize),
 		qkv:      t.floats(rows * (cfg.NumHeads + 2*cfg.NumKVHeads) * cfg.HeadDim),
 		attended: t.floats(rows * cfg.NumHeads * cfg.HeadDim),
-		lse:      t.floats(rows * cfg.NumHeads),
 		gateUp:   t.floats(rows * 2 * cfg.IntermediateSize),
 		hidden:   t.floats(opts.MaxSequences * cfg.HiddenSize),
 		logits:   t.floats(opts.MaxSequences * cfg.VocabSize),
@@ -109,6 +90,7 @@ func (m *model) forward(b *batch) {
 	for i, t := range b.tokens {
 		copy(x.Row(i), m.weights.embedding.Row(int(t)))
 	}
+	m.reading.Plan(m.shape, m.pool, b.sees)
 	for layer := range m.weights.layers {
 		m.attention(layer, b, x)
 		m.mlp(layer, x)
@@ -136,13 +118,10 @@ func (m *model) attention(layer int, b *batch, x kernel.Matrix) {
 		m.normHeads(qkv.ColRange(q, q+kv), w.kNorm)
 	}
 	kernel.RoPE(m.pool, qkv.ColRange(0, q+kv), cfg.HeadDim, m.weights.cos, m.weights.sin, b.positions)
-	keys, values := m.cache.keys[layer], m.cache.values[layer]
-	for i, v := range b.sees {
-		copy(keys.Row(v.last()), qkv.Row(i)[q:q+kv])
-		copy(values.Row(v.last()), qkv.Row(i)[q+kv:])
-	}
+	m.cache[layer].Store(m.pool, qkv.ColRange(q, q+kv), qkv.ColRange(q+kv, q+2*kv), b.slots)
 	attended := kernel.NewMatrix(m.act.attended, x.Rows, q)
-	m.attend(layer, b, attended, qkv)
+	m.shape.Window = cfg.Window(layer)
+	m.shape.Paged(m.pool, attended, qkv.ColRange(0, q), &m.cache[layer], &m.reading)
 	m.linear(x, attended, w.out, true)
 }
 
@@ -184,30 +163,9 @@ func (m *model) head(n int) kernel.Matrix {
 	return logits
 }
 
-// attend writes what every row gathers from the values that it sees. Rows that begin a sequence find all they see in
-// qkv, beside one another, which is faster than the cache and has the same bits.
-func (m *model) attend(layer int, b *batch, out, qkv kernel.Matrix) {
-	q, kv := m.cfg.NumHeads*m.cfg.HeadDim, m.cfg.NumKVHeads*m.cfg.HeadDim
-	m.shape.Window = m.cfg.Window(layer)
-	queries, singles := qkv.ColRange(0, q), b.singles()
-	if singles > 0 {
-		m.shape.Decode(m.pool, out.RowRange(0, singles), queries.RowRange(0, singles), m.views(layer, b.sees[:singles]))
+// copyPage copies the first tokens of a page to another, in all layers.
+func (m *model) copyPage(to, from int32, tokens int) {
+	for layer := range m.cache {
+		m.cache[layer].Copy(to, from, tokens)
 	}
-	if len(b.starts) > 0 {
-		lse := kernel.NewMatrix(m.act.lse, out.Rows, m.cfg.NumHeads)
-		m.shape.Forward(m.pool, out, lse, queries, qkv.ColRange(q, q+kv), qkv.ColRange(q+kv, q+2*kv), b.starts)
-	}
-}
-
-// views are the keys and values that rows see in one layer.
-func (m *model) views(layer int, sees []view) []kernel.Cache {
-	m.seen = m.seen[:0]
-	for _, v := range sees {
-		m.seen = append(m.seen, kernel.Cache{Shared: m.cache.kv(layer, v.shared), Own: m.cache.kv(layer, v.own)})
-	}
-	return m.seen
-}
-
-func (c *cache) kv(layer int, x extent) kernel.KV {
-	return kernel.KV{K: c.keys[layer].RowRange(x.start, x.start+x.len), V: c.values[layer].RowRange(x.start, x.start+x.len)}
 }

@@ -14,19 +14,14 @@ type Options struct {
 	Storage kernel.Storage // of the matrices: F32 samples what training computes, BF16 streams half the bytes
 
 	MaxSequences int // completions that decode at once; 32
-	MaxTokens    int // rows of the K/V cache: tokens of prompts and completions together; MaxSequences × MaxModelLen, at most 65536. Each takes
-	// 8·NumLayers·NumKVHeads·HeadDim bytes, once it has been written. A completion reserves what it may write.
+	MaxTokens    int // of prompts and completions that the K/V cache holds, in pages of 16; MaxSequences × MaxModelLen, at most 65536. Each takes
+	// 8·NumLayers·NumKVHeads·HeadDim bytes, once its page has been written.
 	MaxModelLen  int // tokens of a prompt and its completion; the model's MaxPositions
 	PrefillChunk int // prompt tokens computed in one step, beside decoding; 512
 
 	// Decode turns tokens into text, for stop strings. Without it a request that has stop strings is an error.
 	Decode func(tokens []int32) string
 }
-
-// rowGrain is the granularity of extents of the K/V cache, in tokens.
-const rowGrain = 16
-
-func grains(tokens int) int { return (tokens + rowGrain - 1) / rowGrain * rowGrain }
 
 // withDefaults fills in defaults and reports every setting that cannot work.
 func (o Options) withDefaults(cfg *modelfile.Config) (Options, error) {
@@ -39,7 +34,8 @@ func (o Options) withDefaults(cfg *modelfile.Config) (Options, error) {
 	setDefault(&o.MaxModelLen, cfg.MaxPositions)
 	setDefault(&o.PrefillChunk, 512)
 	if o.MaxTokens == 0 && o.MaxSequences > 0 && o.MaxModelLen > 0 {
-		o.MaxTokens = max(min(o.MaxSequences*grains(o.MaxModelLen), 65536), 2*grains(o.MaxModelLen))
+		whole := pagesFor(o.MaxModelLen) * pageTokens
+		o.MaxTokens = max(min(o.MaxSequences*whole, 65536), 2*whole)
 	}
 	_, err := kernel.Forced()
 	errs := []error{err}

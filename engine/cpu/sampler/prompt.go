@@ -2,16 +2,16 @@ package sampler
 
 import "slices"
 
-// prompt is the K/V of a prompt, computed or being computed, that all completions of it share.
+// prompt is tokens whose K/V are computed, or being computed, in chunks: a request's prompt for all its completions that
+// are about to begin, or the tokens of one sequence that was preempted.
 type prompt struct {
-	tokens   []int32
-	hash     uint64
-	rows     extent
-	done     int       // tokens computed
-	users    int       // sequences that read it
-	outdated bool      // computed with weights that were replaced: no new sequence may use it
-	hidden   []float32 // [H] normalised last hidden state, input of the head; valid once complete
-	used     int64     // step of the last use
+	tokens []int32
+	hash   uint64
+	chain  chain
+	done   int       // tokens computed
+	users  int       // sequences that wait for it, or have not yet gone on from it
+	again  bool      // of a sequence that goes on where it was: no hidden state is needed
+	hidden []float32 // [H] normalised last hidden state, input of the head; valid once complete
 
 	headRow  int   // row of the logits that follow the prompt,
 	headStep int64 // in this step
@@ -19,106 +19,86 @@ type prompt struct {
 
 func (p *prompt) complete() bool { return p.done == len(p.tokens) }
 
-// minCopied is the fewest common first tokens that are worth copying from another prompt.
-const minCopied = 8
+// missing is how many pages the prompt still has to get.
+func (p *prompt) missing() int { return pagesFor(len(p.tokens)) - len(p.chain.pages) }
 
-// promptCache finds prompts and makes room for new ones.
-type promptCache struct {
-	rows    extents
-	prompts []*prompt // in order of arrival
-}
-
-// find is the prompt of these tokens, nil if there is none that may be used.
-func (c *promptCache) find(hash uint64, tokens []int32) *prompt {
-	for _, p := range c.prompts {
-		if p.hash == hash && !p.outdated && slices.Equal(p.tokens, tokens) {
+// current is the request's prompt if it is there for others that begin now; nil otherwise.
+func (s *scheduler) current(r *request) *prompt {
+	for _, p := range s.prompts {
+		if !p.again && p.hash == r.hash && !p.chain.outdated && slices.Equal(p.tokens, r.prompt) {
 			return p
 		}
 	}
 	return nil
 }
 
-// similar is the prompt with the most computed tokens that tokens begins with, and how many; the last token is never
-// among them, since its hidden state is wanted.
-func (c *promptCache) similar(tokens []int32) (best *prompt, common int) {
-	for _, p := range c.prompts {
-		if p.outdated {
-			continue
+// match moves a prompt on over whole pages that are known, computed or about to be in this step: nothing is read before
+// all keys and values of a step are stored. It returns by how many tokens.
+func (s *scheduler) match(p *prompt) int {
+	before := p.done
+	for p.done%pageTokens == 0 && !p.complete() {
+		rest := p.tokens[p.done:]
+		final := len(rest) <= pageTokens
+		n, ok := s.pages.find(p.chain.parent, rest[:min(len(rest), pageTokens)])
+		if !ok || final && !s.ends(p, n, len(rest)) {
+			break
 		}
-		if n := commonPrefix(p.tokens[:p.done], tokens[:len(tokens)-1]); n > common {
-			best, common = p, n
-		}
+		s.pages.adopt(&p.chain, n)
+		p.done += min(len(rest), pageTokens)
 	}
-	if common < minCopied {
-		return nil, 0
-	}
-	return best, common
+	return p.done - before
 }
 
-func commonPrefix(a, b []int32) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
-		}
+// ends reports whether a page with the last tokens of a prompt is all that is needed of them: the last hidden state is,
+// unless a sequence goes on, which then needs a full page, because it writes to one that is not.
+func (s *scheduler) ends(p *prompt, n int32, tokens int) bool {
+	if p.again {
+		return tokens == pageTokens
 	}
-	return n
+	p.hidden = s.pages.meta[n].hidden
+	return p.hidden != nil
 }
 
-// take is n rows; prompts without users make room, the one longest unused first.
-func (c *promptCache) take(n int) (extent, bool) {
-	for {
-		if x, ok := c.rows.take(grains(n)); ok {
-			return x, true
-		}
-		if !c.evict() {
-			return extent{}, false
-		}
+// copySimilar begins a prompt's next page with what a known page has in common with it, and returns by how many tokens.
+func (s *scheduler) copySimilar(p *prompt) int {
+	if p.done%pageTokens != 0 || p.complete() {
+		return 0
 	}
+	rest := p.tokens[p.done:]
+	if !p.again {
+		rest = rest[:len(rest)-1]
+	}
+	from, common := s.pages.similar(p.chain.parent, rest[:min(len(rest), pageTokens)], s.steps)
+	if common == 0 {
+		return 0
+	}
+	s.pages.hold(from) // it must not make room for its copy
+	defer s.pages.drop(from)
+	if !s.pages.extend(&p.chain) {
+		return 0
+	}
+	s.model.copyPage(p.chain.last(), from, common)
+	p.done += common
+	return common
 }
 
-// evict drops the prompt that was not used for the longest time.
-func (c *promptCache) evict() bool {
-	oldest := -1
-	for i, p := range c.prompts {
-		if p.users == 0 && (oldest < 0 || p.used < c.prompts[oldest].used) {
-			oldest = i
-		}
+// retain makes the end of a complete prompt findable: its last page with the hidden state.
+func (s *scheduler) retain(p *prompt) {
+	n := p.chain.filed // the last page, if that is full, unless it was filed by others and evicted since
+	if end := len(p.tokens) % pageTokens; end > 0 {
+		n = s.pages.file(p.chain.last(), p.chain.parent, p.tokens[len(p.tokens)-end:], s.steps)
+	} else if s.pages.meta[n].id != p.chain.parent {
+		return
 	}
-	if oldest < 0 {
-		return false
-	}
-	c.rows.give(c.prompts[oldest].rows)
-	c.prompts = slices.Delete(c.prompts, oldest, oldest+1)
-	return true
+	s.pages.meta[n].hidden = p.hidden
 }
 
-// leave ends one use of p. What nobody can use any more goes at once.
-func (c *promptCache) leave(p *prompt, step int64) {
-	p.users--
-	p.used = step
-	if p.users == 0 && (p.outdated || !p.complete()) {
-		c.drop(p)
+// leave ends one use of a prompt.
+func (s *scheduler) leave(p *prompt) {
+	if p.users--; p.users > 0 {
+		return
 	}
-}
-
-func (c *promptCache) drop(p *prompt) {
-	c.rows.give(p.rows)
-	i := slices.Index(c.prompts, p)
-	c.prompts = slices.Delete(c.prompts, i, i+1)
-}
-
-// outdate is called when weights were replaced. A prompt that is still being computed, from which no token was sampled,
-// starts again; others stay for the sequences that read them.
-func (c *promptCache) outdate() {
-	for _, p := range slices.Clone(c.prompts) {
-		switch {
-		case p.users == 0:
-			c.drop(p)
-		case p.complete():
-			p.outdated = true
-		default:
-			p.done = 0
-		}
-	}
+	s.pages.letGo(&p.chain)
+	i := slices.Index(s.prompts, p)
+	s.prompts = slices.Delete(s.prompts, i, i+1)
 }

@@ -62,15 +62,25 @@ func (s *Sampler) newRequest(tokens []int32, p trinity.SamplingParams) (*request
 	if p.MaxTokens > 0 {
 		r.length = min(p.MaxTokens, room)
 	}
-	if need := grains(len(tokens)) + grains(r.length); need > s.opts.MaxTokens {
-		return nil, fmt.Errorf("sampler: a prompt of %d tokens and a completion of up to %d need %d rows of a K/V cache of %d: "+
-			"lower the request's MaxTokens or raise the sampler's", len(tokens), r.length, need, s.opts.MaxTokens)
+	if need, have := pagesNeeded(len(tokens), r.length), pagesFor(s.opts.MaxTokens); need > have {
+		return nil, fmt.Errorf("sampler: a prompt of %d tokens and a completion of up to %d need %d pages of %d tokens, of a K/V cache of %d: "+
+			"lower the request's MaxTokens or raise the sampler's, which is %d", len(tokens), r.length, need, pageTokens, have, s.opts.MaxTokens)
 	}
 	r.stops = stopTokens(p, s.cfg.EOS)
 	for _, stop := range p.Stop {
 		r.tail = max(r.tail, len(stop)+utf8.UTFMax)
 	}
 	return r, nil
+}
+
+// pagesNeeded is how many pages one completion takes at most. Where a prompt does not fill its last page the completion
+// copies that.
+func pagesNeeded(prompt, completion int) int {
+	copied := 0
+	if prompt%pageTokens > 0 {
+		copied = 1
+	}
+	return max(pagesFor(prompt)+copied, pagesFor(prompt+completion))
 }
 
 // normalised spells out what zero values mean.

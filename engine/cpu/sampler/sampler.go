@@ -19,12 +19,12 @@ type Sampler struct {
 	opts Options
 
 	mu     sync.Mutex
-	wake   sync.Cond  // on mu: something was queued, cancelled or closed
-	queue  []*request // on mu: not all of their completions are sequences yet, in order of arrival
-	nextID int64      // on mu
-	closed bool       // on mu
-	unfit  error      // on mu: why the weights cannot sample
-	stats  Stats      // on mu
+	wake   sync.Cond // on mu: something was queued, cancelled or closed
+	queue  queue     // on mu: not all of their completions are sequences yet, in order of arrival
+	nextID int64     // on mu
+	closed bool      // on mu
+	unfit  error     // on mu: why the weights cannot sample
+	stats  Stats     // on mu
 
 	cancelling atomic.Bool // some request is cancelled and not yet let go
 	ended      chan struct{}
@@ -38,15 +38,16 @@ var _ trinity.Sampler = (*Sampler)(nil)
 // Stats count what a sampler did since it was made.
 type Stats struct {
 	Sampled   int64         // tokens drawn
-	Prefilled int64         // prompt tokens computed
+	Prefilled int64         // tokens of prompts, and of preempted sequences, computed
 	Reused    int64         // prompt tokens that were shared or copied instead
 	Hits      int64         // completions that found their prompt computed, or being computed
 	Prompts   int64         // completions that had to start their prompt
+	Preempted int64         // times that a sequence gave up its pages to older ones, to be computed again
 	Steps     int64         // passes through the model
 	Busy      time.Duration // in steps
-	Running   int           // sequences now
+	Running   int           // sequences now, preempted ones included
 	Queued    int           // requests waiting now
-	Cached    int           // rows of the K/V cache in use now, retained prompts included
+	Cached    int           // tokens that the pages of the K/V cache in use now have room for, retained pages included
 }
 
 // New plans a sampler's memory and starts its scheduler. It samples once [Sampler.Update] has given it weights, and holds memory and a
@@ -95,11 +96,11 @@ func (s *Sampler) replaceWeights(version int64, tensor func(name string) ([]floa
 		return err
 	}
 	s.version = version
-	s.prompts.outdate()
+	s.outdate()
 	return nil
 }
 
-// Sample returns p.N completions of a prompt. It queues behind earlier requests while sequences or K/V rows are short, and gives up when
+// Sample returns p.N completions of a prompt. It queues behind earlier requests while sequences or pages are short, and gives up when
 // ctx is done; the error then wraps the context's cause.
 func (s *Sampler) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.SamplingParams) ([]trinity.Completion, error) {
 	r, err := s.newRequest(prompt.Tokens, p)
@@ -123,7 +124,7 @@ func (s *Sampler) enqueue(r *request) error {
 	}
 	s.nextID++
 	r.id = s.nextID
-	s.queue = append(s.queue, r)
+	s.queue.push(r)
 	s.wake.Signal()
 	return nil
 }
@@ -139,7 +140,7 @@ func (s *Sampler) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stats := s.stats
-	stats.Queued = len(s.queue)
+	stats.Queued = s.queue.len()
 	return stats
 }
 
@@ -177,7 +178,7 @@ func (s *Sampler) run() {
 func (s *Sampler) await() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !s.closed && len(s.queue) == 0 && s.stats.Running == 0 {
+	for !s.closed && s.queue.len() == 0 && s.stats.Running == 0 {
 		s.wake.Wait()
 	}
 	return !s.closed

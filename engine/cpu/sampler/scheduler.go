@@ -10,13 +10,15 @@ import (
 
 // scheduler is what only the goroutine that holds the gate touches.
 type scheduler struct {
-	model   *model
-	arena   *kernel.Arena
-	version int64
-	steps   int64
-	prompts promptCache
-	running []*sequence // those of one prompt side by side
-	spare   []*sequence // finished, kept for their buffers
+	model     *model
+	arena     *kernel.Arena
+	version   int64
+	steps     int64
+	pages     pages
+	prompts   []*prompt   // in order of arrival
+	running   []*sequence // those of one prompt side by side
+	preempted []*sequence // in order of arrival
+	spare     []*sequence // finished, kept for their buffers
 
 	batch    batch
 	fresh    []*prompt // that the step completes, in the order of their rows in batch.heads
@@ -37,7 +39,7 @@ type draw struct {
 
 func (s *scheduler) init(m *model, arena *kernel.Arena, opts Options) {
 	s.model, s.arena = m, arena
-	s.prompts.rows = newExtents(opts.MaxTokens)
+	s.pages = newPages(pagesFor(opts.MaxTokens))
 	for range opts.Pool.Size() {
 		s.drawers = append(s.drawers, newDrawer(m.cfg.VocabSize))
 	}
@@ -78,50 +80,8 @@ func (s *Sampler) step() {
 func (s *Sampler) report() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stats.Running = len(s.running)
-	s.stats.Cached = s.opts.MaxTokens - s.prompts.rows.available()
-}
-
-// plan lays out the step's rows: the newest token of every completion, then prompt tokens, as many prompts as fit whole, or a part of one.
-// It returns the number of prompt tokens.
-func (s *Sampler) plan() int {
-	b := &s.batch
-	b.reset()
-	s.draws, s.fresh = s.draws[:0], s.fresh[:0]
-	for _, q := range s.running {
-		if n := len(q.tokens); n > 0 {
-			prompt := extent{q.prompt.rows.start, len(q.prompt.tokens)}
-			row := b.add(q.tokens[n-1], prompt.len+n-1, prompt, extent{q.own.start, n})
-			s.draws = append(s.draws, draw{sequence: q, row: len(b.heads)})
-			b.heads = append(b.heads, row)
-		}
-	}
-	budget := s.opts.PrefillChunk
-	for _, begun := range []bool{true, false} { // the rows that begin a prompt come last
-		for _, p := range s.prompts.prompts {
-			if !p.complete() && (p.done > 0) == begun && (budget == s.opts.PrefillChunk || len(p.tokens)-p.done <= budget) {
-				budget -= s.planPrompt(p, budget)
-			}
-		}
-	}
-	return s.opts.PrefillChunk - budget
-}
-
-// planPrompt adds up to budget rows of a prompt.
-func (s *Sampler) planPrompt(p *prompt, budget int) int {
-	b, n := &s.batch, min(budget, len(p.tokens)-p.done)
-	if p.done == 0 {
-		b.starts = append(b.starts, kernel.Segment{Start: len(b.tokens), Len: n, Prefix: -1})
-	}
-	before := extent{p.rows.start, p.done} // which the rows read together
-	for i := range n {
-		b.add(p.tokens[p.done+i], p.done+i, before, extent{p.rows.start + p.done, i + 1})
-	}
-	if p.done += n; p.complete() {
-		b.heads = append(b.heads, len(b.tokens)-1)
-		s.fresh = append(s.fresh, p)
-	}
-	return n
+	s.stats.Running = len(s.running) + len(s.preempted)
+	s.stats.Cached = (len(s.pages.meta) - s.pages.nFree) * pageTokens
 }
 
 // keepHidden stores the last hidden states of prompts that are complete now, for those who come later, and lines up the
@@ -131,7 +91,8 @@ func (s *Sampler) keepHidden() {
 	rows := len(s.batch.heads)
 	for i, p := range s.fresh {
 		p.headRow, p.headStep = rows-len(s.fresh)+i, s.steps
-		copy(p.hidden, hidden.Row(p.headRow))
+		p.hidden = slices.Clone(hidden.Row(p.headRow))
+		s.retain(p)
 	}
 	for _, q := range s.running {
 		if len(q.tokens) > 0 || !q.prompt.complete() {
@@ -193,33 +154,45 @@ func (s *Sampler) deliver() {
 	}
 }
 
-// retire takes sequences out of the batch and frees their rows.
+// retire takes sequences out of the batch and gives up their pages.
 func (s *Sampler) retire(gone func(*sequence) bool) {
-	s.running = slices.DeleteFunc(s.running, func(q *sequence) bool {
+	leaves := func(q *sequence) bool {
 		if !gone(q) {
 			return false
 		}
-		s.prompts.rows.give(q.own)
-		s.prompts.leave(q.prompt, s.steps)
+		if q.reason != "" {
+			s.keepEnd(q)
+		}
+		s.vacate(q)
 		s.spare = append(s.spare, q)
 		return true
-	})
+	}
+	s.running = slices.DeleteFunc(s.running, leaves)
+	s.preempted = slices.DeleteFunc(s.preempted, leaves)
+}
+
+// keepEnd makes the last page of a finished completion findable: the next turn's prompt goes on behind it. The newest
+// token was not computed.
+func (s *scheduler) keepEnd(q *sequence) {
+	position := q.position()
+	if n := position % pageTokens; n >= minCopied && q.prompt == nil && !q.chain.outdated {
+		tokens := q.tokensOf(position / pageTokens)
+		s.pages.file(q.chain.pages[position/pageTokens], q.chain.parent, tokens[:n], s.steps)
+	}
 }
 
 // abandon fails everything that is queued or running.
 func (s *Sampler) abandon(err error) {
 	s.mu.Lock()
-	queue := s.queue
-	s.queue = nil
-	s.mu.Unlock()
-	for _, r := range queue {
+	s.queue.keep(func(r *request) bool {
 		r.fail(err)
-	}
-	for _, q := range s.running {
+		return false
+	})
+	s.mu.Unlock()
+	s.retire(func(q *sequence) bool {
 		q.request.fail(err)
-	}
-	s.retire(func(*sequence) bool { return true })
-	s.report()
+		return true
+	})
 }
 
 // letGo drops cancelled requests.
@@ -227,21 +200,15 @@ func (s *Sampler) letGo() {
 	if !s.cancelling.Swap(false) {
 		return
 	}
-	cancelled := func(r *request) bool { return r.cancelled.Load() }
-	s.retire(func(q *sequence) bool {
-		if cancelled(q.request) {
-			q.request.fail(errCancelled)
-			return true
-		}
-		return false
-	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.queue = slices.DeleteFunc(s.queue, func(r *request) bool {
-		if cancelled(r) {
+	cancelled := func(r *request) bool {
+		if r.cancelled.Load() {
 			r.fail(errCancelled)
 			return true
 		}
 		return false
-	})
+	}
+	s.retire(func(q *sequence) bool { return cancelled(q.request) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue.keep(func(r *request) bool { return !cancelled(r) })
 }

@@ -9,9 +9,9 @@ import (
 // sequence is a completion being written. It belongs to the scheduler, which uses its buffers again.
 type sequence struct {
 	request  *request
-	index    int // of the completion
-	prompt   *prompt
-	own      extent    // K/V rows of the completion
+	index    int       // of the completion
+	prompt   *prompt   // that it waits for, or will go on from; nil: it has pages of its own
+	chain    chain     // K/V of prompt and completion
 	tokens   []int32   // [n] sampled
 	logprobs []float32 // [n]
 	versions [2]int64
@@ -20,13 +20,13 @@ type sequence struct {
 	seen     tokenSet // what the repetition penalty applies to; empty without one
 }
 
-func (s *scheduler) newSequence(r *request, p *prompt, own extent) *sequence {
+func (s *scheduler) newSequence(r *request, p *prompt) *sequence {
 	q := &sequence{}
 	if n := len(s.spare); n > 0 {
 		q, s.spare = s.spare[n-1], s.spare[:n-1]
 	}
 	*q = sequence{
-		request: r, index: r.admitted, prompt: p, own: own, seen: q.seen,
+		request: r, index: r.admitted, prompt: p, chain: chain{pages: q.chain.pages[:0]}, seen: q.seen,
 		tokens: slices.Grow(q.tokens[:0], r.length), logprobs: slices.Grow(q.logprobs[:0], r.length),
 		query: query{
 			temperature: r.params.Temperature, topK: r.params.TopK, topP: r.params.TopP, minP: r.params.MinP, penalty: r.params.RepetitionPenalty,
@@ -40,6 +40,20 @@ func (s *scheduler) newSequence(r *request, p *prompt, own extent) *sequence {
 		}
 	}
 	return q
+}
+
+// position is that of the newest token, the prompt's first being 0.
+func (q *sequence) position() int { return len(q.request.prompt) + len(q.tokens) - 1 }
+
+// tokensOf is the tokens of a page of the sequence, as far as it has them.
+func (q *sequence) tokensOf(page int) (tokens [pageTokens]int32) {
+	at, prompt := page*pageTokens, q.request.prompt
+	n := 0
+	if at < len(prompt) {
+		n = copy(tokens[:], prompt[at:])
+	}
+	copy(tokens[n:], q.tokens[at+n-len(prompt):])
+	return tokens
 }
 
 // prepare sets up the draw of the next token.
