@@ -117,7 +117,7 @@ func (d *decoder) eachPart(visit func(p part)) {
 // tile; meanwhile the next pages are fetched.
 func (d *decoder) scores(p part) {
 	pages := p.pages[:(p.tokens+PageTokens-1)/PageTokens]
-	pageBytes, widest := d.kv.keyFloats()*4, d.ks.widest(p.rows)
+	pageBytes, widest, tiles := d.kv.keyFloats()*4, d.ks.widest(p.rows), (p.rows+d.ks.rows-1)/d.ks.rows
 	for j := 0; j < len(pages); {
 		wide := widest
 		for 1<<wide > len(pages)-j || !evenlySpaced(pages[j:j+1<<wide]) {
@@ -131,9 +131,9 @@ func (d *decoder) scores(p part) {
 		if next < len(pages) {
 			ahead = int(pages[next]-pages[j]) * pageBytes
 		}
-		b := unsafe.Pointer(unsafe.SliceData(d.kv.keyPanel(pages[j], d.head)))
-		d.eachTile(p, func(row, rows int) {
-			d.ks.tiles[rows][wide](d.HeadDim, unsafe.Pointer(&d.query[row*d.HeadDim]), d.HeadDim*4, 4, b, panelBytes, spacing, ahead, panelBytes,
+		d.eachTile(p, func(row, rows, groups int) {
+			d.ks.tiles[rows][wide](groups, d.HeadDim, unsafe.Pointer(&d.query[row*d.HeadDim]), d.HeadDim*4, 4, rows*d.HeadDim*4,
+				unsafe.Pointer(unsafe.SliceData(d.kv.keyPanel(pages[j], d.head))), panelBytes, spacing, ahead, panelBytes/tiles,
 				unsafe.Pointer(&d.s[row*d.stride+p.column+j*PageTokens]), d.stride*4, 0)
 		})
 		j = next
@@ -152,7 +152,8 @@ func evenlySpaced(pages []int32) bool {
 
 // widest is the logarithm of the most panels that tiles of m rows may have.
 func (ks *kernels) widest(m int) int {
-	tiles := &ks.tiles[ks.tileRows(operandA{}, 0, m)]
+	rows, _ := ks.tilesFrom(operandA{}, 0, m)
+	tiles := &ks.tiles[rows]
 	wide := len(tiles) - 1
 	for tiles[wide] == nil {
 		wide--
@@ -160,11 +161,12 @@ func (ks *kernels) widest(m int) int {
 	return wide
 }
 
-// eachTile cuts a part's rows into tiles.
-func (d *decoder) eachTile(p part, visit func(row, rows int)) {
-	for i, rows := 0, 0; i < p.rows; i += rows {
-		rows = d.ks.tileRows(operandA{}, i, p.rows)
-		visit(p.row+i, rows)
+// eachTile cuts a part's rows into tiles, groups of as many rows.
+func (d *decoder) eachTile(p part, visit func(row, rows, groups int)) {
+	for i := 0; i < p.rows; {
+		rows, groups := d.ks.tilesFrom(operandA{}, i, p.rows)
+		visit(p.row+i, rows, groups)
+		i += rows * groups
 	}
 }
 
@@ -202,9 +204,9 @@ func (d *decoder) addValues(p part, slot, token, tokens int) {
 		for lanes<<wide > d.width-e {
 			wide--
 		}
-		b := unsafe.Pointer(unsafe.SliceData(d.kv.valueRow(slot, d.head)[e:]))
-		d.eachTile(p, func(row, rows int) {
-			d.ks.tiles[rows][wide](tokens, unsafe.Pointer(&d.s[row*d.stride+p.column+token]), d.stride*4, 4, b, stride, panelBytes, valuesAhead*stride, stride,
+		d.eachTile(p, func(row, rows, groups int) {
+			d.ks.tiles[rows][wide](groups, tokens, unsafe.Pointer(&d.s[row*d.stride+p.column+token]), d.stride*4, 4, rows*d.stride*4,
+				unsafe.Pointer(unsafe.SliceData(d.kv.valueRow(slot, d.head)[e:])), stride, panelBytes, valuesAhead*stride, stride,
 				unsafe.Pointer(&d.sum[row*d.width+e]), d.width*4, accumulate)
 		})
 		e += lanes << wide
