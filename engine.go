@@ -12,16 +12,18 @@ type Batch struct {
 // Streams name the per-token values that a loss reads besides the log-probabilities.
 type Streams struct {
 	Entropy bool // entropy of the next-token distribution
-	Value   bool // the critic's value
+	Value   bool // the critic's value: what an engine with a value head must be asked for, and no other can be
 }
 
 // TokenStats are the per-token values of one sequence under the current weights, at the experience's temperature. Index t speaks of
-// Tokens[t]: Logprob[t] = log p(Tokens[t] | Tokens[<t]), Entropy[t] is of the distribution that Tokens[t] was drawn from. Entries are 0
-// where the mask is false.
+// Tokens[t]: Logprob[t] = log p(Tokens[t] | Tokens[<t]), Entropy[t] is of the distribution that Tokens[t] was drawn from, and Value[t] is V of
+// the state that Tokens[t] was taken in, Tokens[<t]: computed from the same hidden state as Logprob[t]. So GAE (Schulman et al. 2016) has
+// δ_t = r_t + γ·Value[t'] − Value[t] with t' the next token that the mask holds, and no value after the last. Entries are 0 where the mask is
+// false. An engine has log-probabilities and entropies, or values, as its head is.
 type TokenStats struct {
-	Logprob []float32 // [T] nats
+	Logprob []float32 // [T] nats; nil from a value head
 	Entropy []float32 // [T] nats; nil unless asked for
-	Value   []float32 // [T]; nil unless asked for
+	Value   []float32 // [T]; nil unless asked for, which only a value head can be
 }
 
 // TokenGrads are the derivatives of the loss by each entry of TokenStats. A nil slice means zero.

@@ -10,6 +10,9 @@ type EngineSpec struct {
 	Seed      uint64
 	DType     string // of the weights: "f32" or "bf16"; "" leaves it to the engine
 
+	// Head is what the engine computes from the last hidden states: LogprobHead, or ValueHead for a critic.
+	Head string
+
 	Train       bool // forward, backward, optimizer
 	Forward     bool // log-probabilities only: Engine.Forward
 	Reference   bool // keep the frozen reference
@@ -23,6 +26,12 @@ type EngineSpec struct {
 	// Text decodes tokens, for stop strings.
 	Text func(tokens []int32) string
 }
+
+// The heads of an engine.
+const (
+	LogprobHead = ""      // the vocabulary projection
+	ValueHead   = "value" // one number per token; a model that has no such head gets a new one, drawn from Seed
+)
 
 // InitSpec says how missing weights are drawn.
 type InitSpec struct {

@@ -24,7 +24,11 @@ type Config struct {
 	RopeTheta   float64
 	RopeScaling *RopeScaling // nil for plain RoPE
 
-	TieEmbeddings       bool // the head is the embedding
+	Head      Head
+	NumLabels int  // outputs of a classification head
+	HeadBias  bool // the classification head has a bias
+
+	TieEmbeddings       bool // the vocabulary projection is the embedding
 	AttentionBias       bool // q, k and v projections have biases
 	AttentionOutputBias bool // so has the attention's output projection
 	MLPBias             bool // so have gate, up and down
@@ -129,6 +133,7 @@ func (c *Config) check() error {
 	if c.NumKVHeads > 0 {
 		demand(c.NumHeads%c.NumKVHeads == 0, "num_attention_heads %d is no multiple of num_key_value_heads %d", c.NumHeads, c.NumKVHeads)
 	}
+	demand(c.Head == CausalLM || c.NumLabels > 0 && c.NumLabels <= maxLabels, "the head has %d labels (id2label, num_labels); expected 1 to %d", c.NumLabels, maxLabels)
 	demand(c.HeadDim%2 == 0, "head_dim is %d; RoPE needs an even number", c.HeadDim)
 	demand(c.RMSNormEps > 0 && c.RMSNormEps < 1, "rms_norm_eps is %v; expected a small positive number", c.RMSNormEps)
 	demand(c.RopeTheta > 1 && c.RopeTheta < 1e30, "rope_theta is %v; expected a number above 1", c.RopeTheta)

@@ -76,6 +76,7 @@ func ParseConfig(text []byte) (*Config, error) {
 	if fam.experts {
 		c.readMixture(o)
 	}
+	c.readHead(o, fam)
 	c.BOS, c.EOS, c.PAD = o.tokens("bos_token_id"), o.tokens("eos_token_id"), o.tokens("pad_token_id")
 	o.refuse(fam)
 	if len(o.errs) == 0 {
@@ -181,9 +182,6 @@ func (o *object) refuse(fam family) {
 	if o.raw["quantization_config"] != nil {
 		o.fail("quantization_config: quantised Hugging Face checkpoints are not supported; use the original one or a GGUF file")
 	}
-	if classes, ok := o.raw["architectures"].([]any); ok && len(classes) > 0 && classes[0] != fam.class {
-		o.fail("architectures is %v; expected [%s]", classes, fam.class)
-	}
 	if !fam.hasAttentionBias && !fam.attentionBias && o.flag("attention_bias", false) {
 		o.fail("attention_bias is not an option of this architecture")
 	}
@@ -208,7 +206,7 @@ func (c *Config) addGeneration(text []byte) error {
 	if len(c.BOS) == 0 {
 		c.BOS = o.tokens("bos_token_id")
 	}
-	if len(c.PAD) == 0 {
+	if len(c.PAD) == 0 && c.Head == CausalLM { // classification reads config.json alone
 		c.PAD = o.tokens("pad_token_id")
 	}
 	c.RawGeneration = raw

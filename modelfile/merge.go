@@ -2,7 +2,7 @@ package modelfile
 
 import "strings"
 
-// Merge is model with the adapter folded into its weights: W + Scale·B·A.
+// Merge is model with the adapter folded into its weights: W + Scale·B·A; a head of the adapter's takes the place of the model's.
 func Merge(model Source, adapter *Adapter) Source { return &merged{model, adapter} }
 
 type merged struct {
@@ -12,6 +12,9 @@ type merged struct {
 
 // Tensor implements Source.
 func (m *merged) Tensor(name string) (Tensor, error) {
+	if own, err := m.adapter.Tensor(name); err == nil { // a head saved beside the adapters
+		return own, nil
+	}
 	w, err := m.Source.Tensor(name)
 	if err != nil {
 		return Tensor{}, err

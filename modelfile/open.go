@@ -49,9 +49,9 @@ func openDir(dir string) (*Model, error) {
 	return newModel(cfg, dir, dir, tensors, weights)
 }
 
-// ignorable is true of tensors that old checkpoints carry although the model does not need them.
+// ignorable is true of tensors that some checkpoints carry although the model does not need them.
 func ignorable(cfg *Config, name string) bool {
-	return strings.HasSuffix(name, "rotary_emb.inv_freq") || cfg.TieEmbeddings && name == headName
+	return strings.HasSuffix(name, "rotary_emb.inv_freq") || (cfg.TieEmbeddings || cfg.Head != CausalLM) && name == headName
 }
 
 func fromSafetensors(stored safetensors.Tensor) Tensor {

@@ -32,6 +32,7 @@ type LoRA struct {
 	TargetModules []string
 	// ExcludeModules get no adapter though TargetModules names them; they are matched alike, and may name what the model does not have.
 	ExcludeModules []string
+	Head           bool // the classification head is trained too and saved beside the adapters (modules_to_save)
 }
 
 // Scale is Alpha/Rank, or Alpha/√Rank for RSLoRA.
@@ -74,6 +75,12 @@ func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 	}
 	if len(specs) == 0 {
 		return nil, fmt.Errorf("exclude_modules %v leaves nothing of target_modules %v", l.ExcludeModules, l.TargetModules)
+	}
+	if l.Head {
+		if cfg.Head == CausalLM {
+			return nil, fmt.Errorf("modules_to_save has a classification head, and the model is a language model")
+		}
+		specs = append(specs, cfg.headTensors()...)
 	}
 	return specs, nil
 }
@@ -199,5 +206,5 @@ func WriteAdapter(dir string, cfg *Config, lora *LoRA, source Source) error {
 	if err := safetensors.Write(filepath.Join(dir, adapterWeightsName), entries, nil); err != nil {
 		return fmt.Errorf("modelfile: %w", err)
 	}
-	return writeJSON(filepath.Join(dir, adapterConfigName), lora.json())
+	return writeJSON(filepath.Join(dir, adapterConfigName), lora.json(cfg.Head))
 }

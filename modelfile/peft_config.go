@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-func (l *LoRA) json() map[string]any {
+func (l *LoRA) json(head Head) map[string]any {
 	raw := map[string]any{
 		"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": nil, "inference_mode": true, "bias": "none", "fan_in_fan_out": false,
 		"r": l.Rank, "lora_alpha": l.Alpha, "lora_dropout": l.Dropout, "use_rslora": l.RSLoRA, "target_modules": l.TargetModules, "modules_to_save": nil,
@@ -20,8 +20,15 @@ func (l *LoRA) json() map[string]any {
 	if len(l.TargetModules) == 1 && l.TargetModules[0] == AllLinear {
 		raw["target_modules"] = AllLinear
 	}
+	if l.Head {
+		raw["modules_to_save"] = []string{headModule}
+		raw["task_type"] = map[Head]string{SequenceClassification: "SEQ_CLS", TokenClassification: "TOKEN_CLS"}[head]
+	}
 	return raw
 }
+
+// headModule is the classification head as modules_to_save names it.
+const headModule = "score"
 
 func readAdapterConfig(path string) (*LoRA, error) {
 	text, err := readSmall(path)
@@ -35,7 +42,7 @@ func readAdapterConfig(path string) (*LoRA, error) {
 	o := &object{raw: raw}
 	l := &LoRA{
 		BaseModel: o.text("base_model_name_or_path", ""), Rank: o.integer("r", 8), Alpha: o.number("lora_alpha", 8),
-		RSLoRA: o.flag("use_rslora", false), Dropout: o.number("lora_dropout", 0), TargetModules: o.targetModules(), ExcludeModules: o.excludeModules(),
+		RSLoRA: o.flag("use_rslora", false), Dropout: o.number("lora_dropout", 0), TargetModules: o.targetModules(), ExcludeModules: o.excludeModules(), Head: o.savesHead(),
 	}
 	o.refuseAdapter()
 	if err := together(o.errs); err != nil {
@@ -84,6 +91,18 @@ func (o *object) excludeModules() []string {
 	return slices.Compact(modules)
 }
 
+// savesHead is true where modules_to_save names the classification head; PEFT adds a "classifier" of other architectures.
+func (o *object) savesHead() bool {
+	modules, ok := o.raw["modules_to_save"].([]any)
+	for _, m := range modules {
+		ok = ok && (m == headModule || m == "classifier")
+	}
+	if !ok && o.raw["modules_to_save"] != nil {
+		o.fail("modules_to_save is %v; only %q is supported", o.raw["modules_to_save"], headModule)
+	}
+	return slices.Contains(modules, any(headModule))
+}
+
 // refuseAdapter reports options of PEFT that change what an adapter computes and are not implemented.
 func (o *object) refuseAdapter() {
 	if kind := o.text("peft_type", ""); kind != "LORA" {
@@ -98,7 +117,7 @@ func (o *object) refuseAdapter() {
 			o.fail("%s is not supported", key)
 		}
 	}
-	for _, key := range []string{"modules_to_save", "rank_pattern", "alpha_pattern", "layers_to_transform", "layers_pattern", "layer_replication",
+	for _, key := range []string{"rank_pattern", "alpha_pattern", "layers_to_transform", "layers_pattern", "layer_replication",
 		"trainable_token_indices", "target_parameters", "megatron_config", "eva_config", "corda_config", "kasa_config", "velora_config", "arrow_config", "monteclora_config",
 		"alora_invocation_tokens"} {
 		if text, _ := json.Marshal(o.raw[key]); !slices.Contains([]string{"null", "{}", "[]"}, string(text)) {

@@ -176,7 +176,7 @@ func TestExcludedModules(t *testing.T) {
 	if err := lora.CheckExcluded(cfg); err == nil || !strings.Contains(err.Error(), `exclude_modules: no linear map is called "lm_head"`) {
 		t.Errorf("error %v", err)
 	}
-	if text := fmt.Sprint(lora.json()["exclude_modules"]); text != "[k_proj lm_head]" {
+	if text := fmt.Sprint(lora.json(CausalLM)["exclude_modules"]); text != "[k_proj lm_head]" {
 		t.Errorf("written as %s", text)
 	}
 }

@@ -6,6 +6,8 @@ const (
 	embeddingName = "model.embed_tokens.weight"
 	finalNormName = "model.norm.weight"
 	headName      = "lm_head.weight"
+	scoreName     = "score.weight"
+	scoreBiasName = "score.bias"
 )
 
 // TensorSpec is a tensor that a model must have.
@@ -22,10 +24,7 @@ func (c *Config) Tensors() []TensorSpec {
 		specs = append(specs, c.layerTensors(layer)...)
 	}
 	specs = append(specs, TensorSpec{finalNormName, []int{c.HiddenSize}})
-	if !c.TieEmbeddings {
-		specs = append(specs, TensorSpec{headName, []int{c.VocabSize, c.HiddenSize}})
-	}
-	return specs
+	return append(specs, c.headTensors()...)
 }
 
 func (c *Config) layerTensors(layer int) []TensorSpec {

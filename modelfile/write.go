@@ -94,7 +94,7 @@ func (c *Config) json(dtype string) map[string]any {
 	if raw == nil {
 		raw = c.synthesised()
 	}
-	raw["architectures"] = []string{families[c.Architecture].class}
+	c.headJSON(raw)
 	_, newer := raw["dtype"]
 	_, older := raw["torch_dtype"]
 	if newer {

@@ -13,7 +13,19 @@ import (
 // Trained is an engine under test and the sampler that it publishes to, of a vocabulary of at least 8 tokens and with room for 48 tokens.
 type Trained struct {
 	Engine  trinity.Engine
-	Sampler trinity.Sampler
+	Sampler trinity.Sampler // nil with a value head
+	Value   bool            // the engine has a value head
+}
+
+// streams are those that the engine is asked for.
+func (e Trained) streams() trinity.Streams { return trinity.Streams{Value: e.Value} }
+
+// loss is one that the engine can be trained with.
+func (e Trained) loss(scale float64) trinity.Loss {
+	if e.Value {
+		return regression{scale}
+	}
+	return likelihood{scale}
 }
 
 // Engine holds an engine to the contract of trinity.Engine. Each call of open gives the same first weights.
@@ -33,9 +45,13 @@ func Engine(t *testing.T, open func(t *testing.T) Trained) {
 }
 
 func engineForward(t *testing.T, open func(*testing.T) Trained) {
-	e, batch := open(t).Engine, wholeBatch()
+	e, batch := open(t), wholeBatch()
+	if e.Value {
+		engineValues(t, e.Engine, batch)
+		return
+	}
 	for _, want := range []trinity.Streams{{}, {Entropy: true}} {
-		stats, err := e.Forward(t.Context(), batch, want)
+		stats, err := e.Engine.Forward(t.Context(), batch, want)
 		if err != nil || len(stats) != len(batch.Experiences) {
 			t.Fatalf("%d statistics, %v; want one for each of %d experiences", len(stats), err, len(batch.Experiences))
 		}
@@ -53,25 +69,49 @@ func engineForward(t *testing.T, open func(*testing.T) Trained) {
 	}
 }
 
+// engineValues holds a value head to its shapes, and to the state that each value is of.
+func engineValues(t *testing.T, e trinity.Engine, batch *trinity.Batch) {
+	if _, err := e.Forward(t.Context(), batch, trinity.Streams{}); err == nil {
+		t.Error("a value head gave log-probabilities")
+	}
+	stats, err := e.Forward(t.Context(), batch, trinity.Streams{Value: true})
+	if err != nil || len(stats) != len(batch.Experiences) {
+		t.Fatalf("%d statistics, %v; want one for each of %d experiences", len(stats), err, len(batch.Experiences))
+	}
+	for i, x := range batch.Experiences {
+		if s := stats[i]; len(s.Value) != len(x.Tokens) || s.Logprob != nil || s.Entropy != nil {
+			t.Fatalf("experience %d of %d tokens: %d values, %d logprobs, %d entropies", i, len(x.Tokens), len(s.Value), len(s.Logprob), len(s.Entropy))
+		}
+		for j, trained := range x.Mask {
+			if trained != (stats[i].Value[j] != 0) {
+				t.Errorf("experience %d, token %d, mask %v: value %v; want 0 where the mask is false", i, j, trained, stats[i].Value[j])
+			}
+		}
+	}
+	if first := batch.Experiences[0].PromptLen; stats[0].Value[first] != stats[1].Value[first] {
+		t.Errorf("values %v and %v at the first tokens after one prompt; want those of the state before them, which is the same", stats[0].Value[first], stats[1].Value[first])
+	}
+}
+
 func engineCut(t *testing.T, open func(*testing.T) Trained) {
-	whole := open(t).Engine
-	before := logprobs(t, whole)
+	whole := open(t)
+	before := streamed(t, whole)
 	_, norm := optimStep(t, whole, len(wholeBatch().Experiences), 1)
-	after := logprobs(t, whole)
+	after := streamed(t, whole)
 	for _, size := range []int{1, 2} {
-		cut := open(t).Engine
+		cut := open(t)
 		_, got := optimStep(t, cut, size, 1)
-		if off := farthest(logprobs(t, cut), after); math.Abs(got/norm-1) > 1e-5 || off > 1e-3*farthest(after, before) {
-			t.Errorf("micro-batches of %d: gradient norm %v, want %v; logprobs after the step are %.2g nats off", size, got, norm, off)
+		if off := farthest(streamed(t, cut), after); math.Abs(got/norm-1) > 1e-5 || off > 1e-3*farthest(after, before) {
+			t.Errorf("micro-batches of %d: gradient norm %v, want %v; log-probabilities or values after the step are %.2g off", size, got, norm, off)
 		}
 	}
 }
 
 func engineStep(t *testing.T, open func(*testing.T) Trained) {
-	e := open(t).Engine
-	before := logprobs(t, e)
+	e := open(t)
+	before := streamed(t, e)
 	loss, norm := optimStep(t, e, 2, 1)
-	if norm <= 0 || farthest(logprobs(t, e), before) == 0 {
+	if norm <= 0 || farthest(streamed(t, e), before) == 0 {
 		t.Errorf("gradient norm %v; want one that changes the weights", norm)
 	}
 	if _, left := optimStep(t, e, 2, 0); left != 0 {
@@ -85,7 +125,7 @@ func engineStep(t *testing.T, open func(*testing.T) Trained) {
 func engineResume(t *testing.T, open func(*testing.T) Trained) {
 	straight, dir := open(t), t.TempDir()
 	publish(t, straight, 1)
-	optimStep(t, straight.Engine, 2, 1)
+	optimStep(t, straight, 2, 1)
 	publish(t, straight, 2)
 	if err := straight.Engine.SaveState(t.Context(), dir); err != nil {
 		t.Fatal(err)
@@ -95,11 +135,14 @@ func engineResume(t *testing.T, open func(*testing.T) Trained) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		if a, b := logprobs(t, straight.Engine), logprobs(t, resumed.Engine); !slices.Equal(a, b) {
-			t.Fatalf("%d steps after resuming: logprobs are %.2g nats apart, want the same bits", i, farthest(a, b))
+		if a, b := streamed(t, straight), streamed(t, resumed); !slices.Equal(a, b) {
+			t.Fatalf("%d steps after resuming: log-probabilities or values are %.2g apart, want the same bits", i, farthest(a, b))
 		}
-		optimStep(t, straight.Engine, 2, 1)
-		optimStep(t, resumed.Engine, 2, 1)
+		optimStep(t, straight, 2, 1)
+		optimStep(t, resumed, 2, 1)
+	}
+	if straight.Sampler == nil {
+		return
 	}
 	p := trinity.SamplingParams{Temperature: 1, MaxTokens: 8, Seed: 1}
 	a, b := complete(t, straight.Sampler, samplerPrompt, p), complete(t, resumed.Sampler, samplerPrompt, p)
@@ -120,11 +163,15 @@ func engineModel(t *testing.T, open func(*testing.T) Trained) {
 
 func enginePublish(t *testing.T, open func(*testing.T) Trained) {
 	e := open(t)
+	if e.Sampler == nil {
+		publish(t, e, 3)
+		return
+	}
 	p := trinity.SamplingParams{Temperature: 1, MaxTokens: 4, Seed: 1}
 	var first []float32
 	for _, v := range []int64{3, 4} {
 		publish(t, e, v)
-		optimStep(t, e.Engine, 2, 1) // does not reach the sampler
+		optimStep(t, e, 2, 1) // does not reach the sampler
 		c := complete(t, e.Sampler, samplerPrompt, p)[0]
 		if c.Versions != [2]int64{v, v} || slices.Equal(c.Logprobs, first) {
 			t.Errorf("versions %v, logprobs %v; want version %d with logprobs of its own", c.Versions, c.Logprobs, v)
@@ -135,8 +182,8 @@ func enginePublish(t *testing.T, open func(*testing.T) Trained) {
 
 // engineClosed has a state to load, so that being closed is all that is wrong.
 func engineClosed(t *testing.T, open func(*testing.T) Trained) {
-	e, state := open(t).Engine, t.TempDir()
-	if err := errors.Join(e.SaveState(t.Context(), state), e.Close()); err != nil {
+	e, state := open(t), t.TempDir()
+	if err := errors.Join(e.Engine.SaveState(t.Context(), state), e.Engine.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for verb, err := range everyVerb(t, e, state) {

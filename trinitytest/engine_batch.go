@@ -47,21 +47,45 @@ func (l likelihood) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.
 	return grads, trinity.Metrics{"loss": loss}, nil
 }
 
+// regression is scale × the mean of (value − 1)²/50 over the trained tokens: flat enough for a step of smooth's to go down.
+type regression struct{ scale float64 }
+
+func (regression) Streams() trinity.Streams { return trinity.Streams{Value: true} }
+
+func (r regression) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
+	n := 0
+	for _, x := range b.Whole {
+		n += x.TrainedTokens()
+	}
+	grads, loss, each := make([]trinity.TokenGrads, len(now)), 0.0, r.scale/float64(n)
+	for i, x := range b.Experiences {
+		grads[i].Value = make([]float32, len(x.Tokens))
+		for t, trained := range x.Mask {
+			if trained {
+				off := float64(now[i].Value[t]) - 1
+				grads[i].Value[t] = float32(each * off / 25)
+				loss += each * off * off / 50
+			}
+		}
+	}
+	return grads, trinity.Metrics{"loss": loss}, nil
+}
+
 // smooth has an Eps that makes AdamW's step nearly proportional to the gradient, so that rounding is not blown up to the size of a step.
 var smooth = trinity.OptimParams{LR: 0.1, Beta1: 0.9, Beta2: 0.999, Eps: 0.1}
 
 // optimStep does one optimizer step, in micro-batches of a size, and returns the loss before it and the gradient's norm.
-func optimStep(t *testing.T, e trinity.Engine, size int, scale float64) (loss, norm float64) {
+func optimStep(t *testing.T, e Trained, size int, scale float64) (loss, norm float64) {
 	t.Helper()
 	all := wholeBatch()
 	for part := range slices.Chunk(all.Experiences, size) {
-		metrics, err := e.ForwardBackward(t.Context(), &trinity.Batch{Step: 1, Experiences: part, Whole: all.Whole}, likelihood{scale})
+		metrics, err := e.Engine.ForwardBackward(t.Context(), &trinity.Batch{Step: 1, Experiences: part, Whole: all.Whole}, e.loss(scale))
 		if err != nil {
 			t.Fatal(err)
 		}
 		loss += metrics["loss"]
 	}
-	metrics, err := e.OptimStep(t.Context(), smooth)
+	metrics, err := e.Engine.OptimStep(t.Context(), smooth)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,16 +99,16 @@ func publish(t *testing.T, e Trained, version int64) {
 	}
 }
 
-// logprobs are those of the whole batch, one after another.
-func logprobs(t *testing.T, e trinity.Engine) []float32 {
+// streamed are the log-probabilities or values of the whole batch, one after another.
+func streamed(t *testing.T, e Trained) []float32 {
 	t.Helper()
-	stats, err := e.Forward(t.Context(), wholeBatch(), trinity.Streams{})
+	stats, err := e.Engine.Forward(t.Context(), wholeBatch(), e.streams())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []float32
 	for _, s := range stats {
-		all = append(all, s.Logprob...)
+		all = append(append(all, s.Logprob...), s.Value...)
 	}
 	return all
 }
@@ -99,25 +123,25 @@ func farthest(a, b []float32) float64 {
 }
 
 // everyVerb calls each method of an engine that can fail, with a state to load.
-func everyVerb(t *testing.T, e trinity.Engine, state string) map[string]error {
-	ctx, batch := t.Context(), wholeBatch()
+func everyVerb(t *testing.T, trained Trained, state string) map[string]error {
+	ctx, batch, e := t.Context(), wholeBatch(), trained.Engine
 	errs := map[string]error{"Publish": e.Publish(ctx, 9), "SaveState": e.SaveState(ctx, t.TempDir()), "SaveModel": e.SaveModel(ctx, t.TempDir()), "LoadState": e.LoadState(ctx, state)}
-	_, errs["Forward"] = e.Forward(ctx, batch, trinity.Streams{})
+	_, errs["Forward"] = e.Forward(ctx, batch, trained.streams())
 	_, errs["Reference"] = e.Reference(ctx, batch)
-	_, errs["ForwardBackward"] = e.ForwardBackward(ctx, batch, likelihood{1})
+	_, errs["ForwardBackward"] = e.ForwardBackward(ctx, batch, trained.loss(1))
 	_, errs["OptimStep"] = e.OptimStep(ctx, smooth)
 	return errs
 }
 
 func engineBadBatch(t *testing.T, open func(*testing.T) Trained) {
-	e := open(t).Engine
+	e := open(t)
 	for name, x := range map[string]*trinity.Experience{
 		"a token outside any vocabulary": {Tokens: []int32{1, math.MaxInt32}, Mask: []bool{false, true}},
 		"a negative token":               {Tokens: []int32{-1, 1}, Mask: []bool{false, true}},
 		"a mask of another length":       {Tokens: []int32{1, 2}, Mask: []bool{false}},
 	} {
 		xs := []*trinity.Experience{x}
-		if _, err := e.ForwardBackward(t.Context(), &trinity.Batch{Step: 1, Experiences: xs, Whole: xs}, likelihood{1}); err == nil {
+		if _, err := e.Engine.ForwardBackward(t.Context(), &trinity.Batch{Step: 1, Experiences: xs, Whole: xs}, e.loss(1)); err == nil {
 			t.Errorf("%s gave no error", name)
 		}
 	}

@@ -56,6 +56,11 @@ func newAdapterLayout(cfg *modelfile.Config, lora modelfile.LoRA) (*adapterLayou
 			l.place(shapes, layerPrefix(i), group)
 		}
 	}
+	for _, name := range []string{scoreName, scoreBiasName} { // a value head is trained whole
+		if shape, ok := shapes[name]; ok {
+			l.add(slot{name: name, shape: shape})
+		}
+	}
 	return l, nil
 }
 

@@ -26,8 +26,9 @@ func (e *Engine) openAdapter() (*modelfile.Adapter, error) {
 	return file, nil
 }
 
-// addAdapters makes low-rank adapters the trained weights, new ones or those of a PEFT directory.
-func (e *Engine) addAdapters() error {
+// addAdapters makes low-rank adapters the trained weights, new ones or those of a PEFT directory, and with them the value head if
+// there is one.
+func (e *Engine) addAdapters(source modelfile.Source) error {
 	file, err := e.openAdapter()
 	if err != nil {
 		return err
@@ -39,6 +40,7 @@ func (e *Engine) addAdapters() error {
 	} else if err := lora.CheckExcluded(e.cfg); err != nil {
 		return fmt.Errorf("cpu: lora: %w", err)
 	}
+	lora.Head = e.opts.Value
 	if e.adapters, err = newAdapterLayout(e.cfg, lora); err != nil {
 		return fmt.Errorf("cpu: lora: %w", err)
 	}
@@ -46,7 +48,7 @@ func (e *Engine) addAdapters() error {
 		return err
 	}
 	if file != nil {
-		err = readTensors(e.pool, &e.adapters.layout, e.trained, file)
+		err = readTensors(e.pool, &e.adapters.layout, e.trained, adaptersOver{file, source})
 	} else {
 		e.initialiseAdapters(e.opts.LoRA.Seed)
 	}
@@ -58,10 +60,28 @@ func (e *Engine) addAdapters() error {
 	return nil
 }
 
-// initialiseAdapters draws every A from U(−1/√in, 1/√in), as PEFT's Kaiming initialisation does, and leaves every B at 0. Each number
-// depends only on the seed, the tensor's name and its index.
+// adaptersOver is an adapter, and the model where the adapter has no head of its own.
+type adaptersOver struct {
+	*modelfile.Adapter
+	model modelfile.Source
+}
+
+func (a adaptersOver) Tensor(name string) (modelfile.Tensor, error) {
+	if t, err := a.Adapter.Tensor(name); err == nil || !isScore(name) {
+		return t, err
+	}
+	return a.model.Tensor(name)
+}
+
+func isScore(name string) bool { return name == scoreName || name == scoreBiasName }
+
+// initialiseAdapters draws every A from U(−1/√in, 1/√in), as PEFT's Kaiming initialisation does, and leaves every B at 0; a head begins as the
+// model's. Each number depends only on the seed, the tensor's name and its index.
 func (e *Engine) initialiseAdapters(seed uint64) {
 	for _, s := range e.adapters.slots {
+		if isScore(s.name) {
+			copy(e.adapters.in(e.trained, s.name), e.base.in(e.baseFlat, s.name))
+		}
 		if !strings.HasSuffix(s.name, modelfile.LoRATensor("", "A")) {
 			continue
 		}

@@ -23,6 +23,14 @@ func trained(t *testing.T, opts Options) trinitytest.Trained {
 }
 
 func TestIsAnEngine(t *testing.T) {
+	newCritic, loraCritic := tiny("qwen2"), critic()
+	newCritic.Value, newCritic.HeadSeed = true, 1
+	loraCritic.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}
+	for name, opts := range map[string]Options{"critic": critic(), "new critic": newCritic, "critic with adapters": loraCritic} {
+		t.Run(name, func(t *testing.T) {
+			trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained { return trinitytest.Trained{Engine: open(t, opts), Value: true} })
+		})
+	}
 	newLoRA := tiny("qwen2")
 	newLoRA.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}
 	for name, opts := range map[string]Options{"all weights": tiny("llama"), "adapters": adapterOptions(), "new adapters": newLoRA} {

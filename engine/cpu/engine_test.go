@@ -139,7 +139,7 @@ func TestBadBatchesAndLossesAreErrors(t *testing.T) {
 		{[]*trinity.Experience{{Tokens: []int32{1}, Mask: []bool{true}}}, nll{}, "mask[0]"},
 		{good, broken{want: trinity.Streams{Value: true}}, "no value head"},
 		{good, broken{grads: func(int) []trinity.TokenGrads { return nil }}, "0 gradients for 1 experiences"},
-		{good, broken{grads: func(int) []trinity.TokenGrads { return []trinity.TokenGrads{{Entropy: []float32{1}}} }}, "of length"},
+		{good, broken{grads: func(int) []trinity.TokenGrads { return []trinity.TokenGrads{{Entropy: []float32{1}}} }}, "1 derivatives by entropy"},
 		{good, broken{grads: nan}, "not a finite number"},
 	} {
 		if _, err := e.ForwardBackward(context.Background(), whole(c.batch), c.loss); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -129,8 +129,12 @@ var adam = trinity.OptimParams{LR: 1e-2, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Wei
 // train does so many steps on one batch.
 func train(t testing.TB, e *Engine, xs []*trinity.Experience, steps int) {
 	t.Helper()
+	var loss trinity.Loss = weighted{}
+	if e.hasScore() {
+		loss = squared{}
+	}
 	for range steps {
-		if _, err := e.ForwardBackward(context.Background(), whole(xs), weighted{}); err != nil {
+		if _, err := e.ForwardBackward(context.Background(), whole(xs), loss); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := e.OptimStep(context.Background(), adam); err != nil {

@@ -11,7 +11,7 @@ const (
 	logitsBudget = 512 << 20 // bytes of logits that are kept from forward to backward; more are computed again
 )
 
-// headSpace is the memory of the vocabulary projection: one row per wanted log-probability. It grows to the largest batch.
+// headSpace is the memory of the head: one row per wanted log-probability or value. It grows to the largest batch.
 type headSpace struct {
 	arena     *kernel.Arena
 	rows      int
@@ -19,8 +19,10 @@ type headSpace struct {
 	hidden    kernel.Matrix // [rows, H] before the final norm
 	normed    kernel.Matrix // [rows, H]
 	dNormed   kernel.Matrix // [rows, H]
-	logits    []float32     // [kept · V]
 	rstd      []float32     // [rows]
+	scores    kernel.Matrix // [rows, labels] of a value head or reward model; the rest below is empty then
+	dScores   kernel.Matrix // [rows, labels]
+	logits    []float32     // [kept · V]
 	lse       []float32     // [rows]
 	logprob   []float32     // [rows] nats
 	entropy   []float32     // [rows] nats
@@ -38,6 +40,9 @@ func (h *headSpace) reserve(e *Engine, n int, keep bool) error {
 	if keep && n*e.cfg.VocabSize*4 <= e.logitsBudget {
 		kept, h.recompute = n, false
 	}
+	if e.hasScore() {
+		kept, h.recompute = 0, false
+	}
 	if n > h.rows || kept > h.kept {
 		if err := h.grow(e, max(n, h.rows), max(kept, h.kept)); err != nil {
 			return err
@@ -50,6 +55,9 @@ func (h *headSpace) reserve(e *Engine, n int, keep bool) error {
 // plan makes room for the largest batch of so many rows, however many of its logits are kept.
 func (h *headSpace) plan(e *Engine, rows int, train bool) error {
 	kept := headChunk
+	if e.hasScore() {
+		return h.grow(e, rows, 0)
+	}
 	if train {
 		kept = max(kept, e.logitsBudget/(4*e.cfg.VocabSize))
 	}
@@ -66,16 +74,22 @@ func (h *headSpace) grow(e *Engine, rows, kept int) error {
 	vector := func(n int) []float32 {
 		v, failed := h.arena.Float32(n)
 		if failed != nil && err == nil {
-			err = fmt.Errorf("cpu: vocabulary projection of %d tokens: %w", rows, failed)
+			err = fmt.Errorf("cpu: head of %d tokens: %w", rows, failed)
 		}
 		return v
 	}
 	H := e.cfg.HiddenSize
-	matrix := func() kernel.Matrix { return kernel.Matrix{Data: vector(rows * H), Rows: rows, Cols: H, Stride: H} }
-	h.hidden, h.normed, h.dNormed = matrix(), matrix(), matrix()
-	h.logits = vector(kept * e.cfg.VocabSize)
-	for _, v := range []*[]float32{&h.rstd, &h.lse, &h.logprob, &h.entropy, &h.dLogprob, &h.dEntropy} {
-		*v = vector(rows)
+	matrix := func(cols int) kernel.Matrix {
+		return kernel.Matrix{Data: vector(rows * cols), Rows: rows, Cols: cols, Stride: cols}
+	}
+	h.hidden, h.normed, h.dNormed, h.rstd = matrix(H), matrix(H), matrix(H), vector(rows)
+	if e.hasScore() {
+		h.scores, h.dScores = matrix(e.cfg.NumLabels), matrix(e.cfg.NumLabels)
+	} else {
+		h.logits = vector(kept * e.cfg.VocabSize)
+		for _, v := range []*[]float32{&h.lse, &h.logprob, &h.entropy, &h.dLogprob, &h.dEntropy} {
+			*v = vector(rows)
+		}
 	}
 	h.index, h.targets = make([]int32, 0, rows), make([]int32, 0, rows)
 	if err != nil {
@@ -92,7 +106,7 @@ func (h *headSpace) free() error {
 	return h.arena.Free()
 }
 
-// score fills logprob, entropy and what backward needs for every head row of p, given the last hidden states.
+// score fills scores, or logprob and entropy, and what backward needs for every head row of p, given the last hidden states.
 func (e *Engine) score(m *model, p *packing, out kernel.Matrix, keep bool) error {
 	h, n := &e.headSpace, len(p.head)
 	if err := h.reserve(e, n, keep); err != nil {
@@ -104,6 +118,10 @@ func (e *Engine) score(m *model, p *packing, out kernel.Matrix, keep bool) error
 	hidden := h.hidden.RowRange(0, n)
 	e.gather(hidden, out, h.index)
 	kernel.RMSNorm(e.pool, h.normed.RowRange(0, n), hidden, m.norm, float32(e.cfg.RMSNormEps), h.rstd[:n])
+	if e.hasScore() {
+		e.apply(&m.score, h.scores.RowRange(0, n), h.normed.RowRange(0, n), false)
+		return nil
+	}
 	e.eachChunk(n, func(from, to int) {
 		logits := e.chunkLogits(m, p, from, to)
 		kernel.LogitStats(e.pool, logits, h.targets[from:to], h.lse[from:to], h.entropy[from:to], h.logprob[from:to])
@@ -138,8 +156,23 @@ func (e *Engine) chunkLogits(m *model, p *packing, from, to int) kernel.Matrix {
 	return logits
 }
 
-// backScore adds the gradient of the head by dLogprob and dEntropy to grad, and to dOut [rows, H], which it clears first.
+// backScore adds the gradient of the head by dScores, or dLogprob and dEntropy, to grad, and to dOut [rows, H], which it clears first.
 func (e *Engine) backScore(m, grad *model, p *packing, dOut kernel.Matrix) {
+	h, n := &e.headSpace, len(p.head)
+	if e.hasScore() {
+		e.backApply(&m.score, &grad.score, h.dNormed.RowRange(0, n), h.dScores.RowRange(0, n), h.normed.RowRange(0, n))
+	} else {
+		e.backLogits(m, grad, p)
+	}
+	dHidden := h.normed.RowRange(0, n) // the normed states have served
+	e.clearRows(dHidden)
+	kernel.RMSNormBackward(e.pool, dHidden, h.dNormed.RowRange(0, n), h.hidden.RowRange(0, n), m.norm, h.rstd[:n], grad.norm)
+	e.clearRows(dOut)
+	e.scatterAdd(dOut, dHidden, h.index)
+}
+
+// backLogits adds the gradient of the vocabulary projection to grad, and writes that by the normed states.
+func (e *Engine) backLogits(m, grad *model, p *packing) {
 	h, n := &e.headSpace, len(p.head)
 	for i, r := range p.head {
 		h.dLogprob[i] /= r.temperature
@@ -156,9 +189,4 @@ func (e *Engine) backScore(m, grad *model, p *packing, dOut kernel.Matrix) {
 			kernel.MatMul(e.pool, grad.head, logits.T(), h.normed.RowRange(from, to), true)
 		}
 	})
-	dHidden := h.normed.RowRange(0, n) // the normed states have served
-	e.clearRows(dHidden)
-	kernel.RMSNormBackward(e.pool, dHidden, h.dNormed.RowRange(0, n), h.hidden.RowRange(0, n), m.norm, h.rstd[:n], grad.norm)
-	e.clearRows(dOut)
-	e.scatterAdd(dOut, dHidden, h.index)
 }

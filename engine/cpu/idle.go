@@ -12,7 +12,7 @@ func (e *Engine) dropIdle() {
 	p, h := &e.packing, &e.headSpace
 	var active []int
 	for i := range p.head {
-		if h.dLogprob[i] != 0 || h.dEntropy[i] != 0 {
+		if h.derived(i) {
 			active = append(active, i)
 		}
 	}
@@ -43,11 +43,14 @@ func (e *Engine) keepHead(active []int) {
 	}
 	n := len(active)
 	p.head, h.index, h.targets = p.head[:n], h.index[:n], h.targets[:n]
-	moved := []kernel.Matrix{h.hidden, h.normed}
-	if !h.recompute {
-		moved = append(moved, kernel.NewMatrix(h.logits, h.kept, e.cfg.VocabSize))
+	moved, vectors := []kernel.Matrix{h.hidden, h.normed, h.dScores}, [][]float32{h.rstd}
+	if !e.hasScore() {
+		moved, vectors = []kernel.Matrix{h.hidden, h.normed}, [][]float32{h.rstd, h.lse, h.entropy, h.dLogprob, h.dEntropy}
+		if !h.recompute {
+			moved = append(moved, kernel.NewMatrix(h.logits, h.kept, e.cfg.VocabSize))
+		}
 	}
-	for _, v := range [][]float32{h.rstd, h.lse, h.entropy, h.dLogprob, h.dEntropy} {
+	for _, v := range vectors {
 		moved = append(moved, kernel.NewMatrix(v, len(v), 1))
 	}
 	e.moveRows(moved, active)

@@ -105,6 +105,8 @@ const (
 	embeddingName = "model.embed_tokens.weight"
 	finalNormName = "model.norm.weight"
 	headName      = "lm_head.weight"
+	scoreName     = "score.weight"
+	scoreBiasName = "score.bias"
 )
 
 func layerPrefix(layer int) string { return fmt.Sprintf("model.layers.%d.", layer) }
@@ -141,6 +143,8 @@ func modelLayout(cfg *modelfile.Config) (*layout, error) {
 	}
 	place(finalNormName)
 	place(headName)
+	place(scoreName)
+	place(scoreBiasName)
 	if len(l.slots) != len(shapes) {
 		return nil, fmt.Errorf("cpu: the config demands %d tensors, of which this engine knows %d", len(shapes), len(l.slots))
 	}

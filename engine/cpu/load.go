@@ -13,8 +13,33 @@ import (
 	"github.com/trinity-go/trinity/modelfile/safetensors"
 )
 
-// openModel opens the model's file, or makes a random one of a directory that has only a config.
+// openModel opens the model with the head that opts ask for.
 func openModel(opts Options) (*modelfile.Model, error) {
+	m, err := openFile(opts)
+	if err != nil {
+		return nil, err
+	}
+	with := m
+	if opts.Value {
+		with, err = m.WithValueHead(opts.HeadSeed)
+	} else if head := m.Config.Head; opts.scores && head != modelfile.SequenceClassification || !opts.scores && head != modelfile.CausalLM {
+		err = fmt.Errorf("cpu: %s is a model %s; %s", opts.ModelPath, head, headHints[head])
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return with, nil
+}
+
+// headHints say what a model that was opened as something else is for.
+var headHints = map[modelfile.Head]string{
+	modelfile.CausalLM:               "it has log-probabilities and no score: a reward model has a score.weight",
+	modelfile.SequenceClassification: "it scores whole sequences: use it as a reward model or as the beginning of a critic",
+	modelfile.TokenClassification:    "it has a value at each token: use it as a critic",
+}
+
+// openFile opens the model's file, or makes a random one of a directory that has only a config.
+func openFile(opts Options) (*modelfile.Model, error) {
 	if opts.InitStyle == "" || hasWeights(opts.ModelPath) {
 		return modelfile.Open(opts.ModelPath)
 	}
@@ -62,7 +87,7 @@ func (e *Engine) takeWeights(source *modelfile.Model) error {
 		return err
 	}
 	if e.opts.LoRA != nil {
-		return e.addAdapters()
+		return e.addAdapters(source)
 	}
 	if err := e.trainAll(source); err != nil {
 		return err

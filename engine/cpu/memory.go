@@ -14,6 +14,12 @@ func Plan(cfg *modelfile.Config, opts Options) ([]trinity.MemoryPart, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
+	if opts.Value {
+		var err error
+		if cfg, err = cfg.WithValueHead(); err != nil {
+			return nil, fmt.Errorf("cpu: %w", err)
+		}
+	}
 	e := newEngine(cfg, opts)
 	e.planning = true
 	if err := e.takeWeights(nil); err != nil {
@@ -85,7 +91,11 @@ func (e *Engine) takeMemory() error {
 	if err := e.headSpace.plan(e, e.opts.MaxTokens, !e.opts.ForwardOnly); err != nil {
 		return err
 	}
-	e.note("logits", e.headSpace.arena.Bytes(), fmt.Sprintf("%d rows kept at once", e.headSpace.kept))
+	if e.hasScore() {
+		e.note("values", e.headSpace.arena.Bytes(), "hidden states and values; there are no logits")
+	} else {
+		e.note("logits", e.headSpace.arena.Bytes(), fmt.Sprintf("%d rows kept at once", e.headSpace.kept))
+	}
 	e.note("scratch", e.scratch(), fmt.Sprintf("of attention and matrix products, %d cores", e.cores()))
 	return nil
 }

@@ -35,6 +35,8 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 		"adapter":                  {LoRA: lora},
 		"adapter that is read":     {LoRA: &LoRAOptions{Path: saved}},
 		"adapter with all at once": {LoRA: lora, Reference: true, KeepPublished: true, Recompute: 9, MaxTokens: 1000, MaxLength: 40},
+		"critic":                   {Value: true, KeepPublished: true},
+		"critic with adapter":      {Value: true, LoRA: lora},
 		"forward only":             {ForwardOnly: true, DType: "bf16"},
 		"forward only, adapter":    {ForwardOnly: true, LoRA: lora},
 	} {
@@ -61,7 +63,9 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 		}
 		batch := whole(longGroups(e.cfg.VocabSize)[:3])
 		before := e.arenaBytes()
-		if opts.ForwardOnly {
+		if opts.Value {
+			_, err = e.ForwardBackward(t.Context(), batch, squared{})
+		} else if opts.ForwardOnly {
 			_, err = e.Forward(t.Context(), batch, trinity.Streams{Entropy: true})
 		} else {
 			_, err = e.ForwardBackward(t.Context(), batch, weighted{})

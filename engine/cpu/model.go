@@ -8,7 +8,8 @@ import (
 // model views flat vectors as the parts of a transformer: of weights, or of their gradient, where a part without data is frozen.
 type model struct {
 	embedding kernel.Matrix // [V, H]
-	head      kernel.Matrix // [V, H]; the embedding if tied
+	head      kernel.Matrix // [V, H]; the embedding if tied; empty if there is a score
+	score     linear        // [labels, H] of a value head or reward model; else empty
 	norm      []float32     // [H]
 	layers    []layer
 }
@@ -43,8 +44,14 @@ type lowRank struct {
 // be nil.
 func viewModel(cfg *modelfile.Config, base *layout, flat []float32, adapters *adapterLayout, adapterFlat []float32) *model {
 	m := &model{embedding: base.block(flat, embeddingName), norm: base.in(flat, finalNormName)}
-	m.head = m.embedding
-	if !cfg.TieEmbeddings {
+	switch {
+	case cfg.Head != modelfile.CausalLM && adapters != nil && adapters.has(scoreName):
+		m.score = viewScore(&adapters.layout, adapterFlat)
+	case cfg.Head != modelfile.CausalLM:
+		m.score = viewScore(base, flat)
+	case cfg.TieEmbeddings:
+		m.head = m.embedding
+	default:
 		m.head = base.block(flat, headName)
 	}
 	for i := range cfg.NumLayers {
@@ -79,4 +86,8 @@ func viewModel(cfg *modelfile.Config, base *layout, flat []float32, adapters *ad
 		m.layers = append(m.layers, l)
 	}
 	return m
+}
+
+func viewScore(l *layout, flat []float32) linear {
+	return linear{weight: l.block(flat, scoreName), bias: l.in(flat, scoreBiasName)}
 }

@@ -15,6 +15,11 @@ type Options struct {
 
 	LoRA *LoRAOptions // nil trains all weights
 
+	// Value puts a value head, hidden → 1, in the place of the vocabulary projection: the engine is a critic and has Streams.Value in place of
+	// log-probabilities. A model that has no such head gets one with weights N(0, initializer_range²) from HeadSeed and bias 0, as veRL begins.
+	Value    bool
+	HeadSeed uint64
+
 	MaxTokens int  // packed tokens of a micro-batch that memory is planned for, activations included; larger ones make it grow. 0 means 2048
 	MaxLength int  // tokens of the longest sequence, for the plan of scratch; 0 means MaxTokens
 	Reference bool // Reference will be asked for. Without LoRA this keeps a second copy of the initial weights
@@ -35,6 +40,8 @@ type Options struct {
 	DType string
 
 	Pool *kernel.Pool // cores to compute with; nil means all
+
+	scores bool // a reward model: see OpenScorer
 }
 
 // defaultMaxTokens bounds the memory of a user who plans nothing.
@@ -55,6 +62,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("cpu: Recompute is %d; expected a number of layers", o.Recompute)
 	case o.DType != "" && o.DType != "f32" && o.DType != "bf16":
 		return fmt.Errorf("cpu: dtype %q; expected f32 or bf16", o.DType)
+	case o.Value && o.Reference:
+		return fmt.Errorf("cpu: a value head has no log-probabilities, so no reference of them")
 	case o.DType == "bf16" && !o.ForwardOnly:
 		return fmt.Errorf("cpu: dtype bf16 is for forward passes; training keeps its weights in f32")
 	}

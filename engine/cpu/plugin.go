@@ -35,9 +35,14 @@ func (plugin) OpenEngine(ctx context.Context, spec trinity.EngineSpec) (trinity.
 
 // openBoth opens the engine, and its sampler if there is to be one.
 func openBoth(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
+	value, err := hasValueHead(spec)
+	if err != nil {
+		return nil, nil, err
+	}
 	opts := Options{
 		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: loraOptions(spec),
 		MaxTokens: spec.MicroTokens, Reference: spec.Reference, KeepPublished: spec.Ahead, ForwardOnly: !spec.Train, DType: spec.DType,
+		Value: value, HeadSeed: spec.Seed,
 	}
 	e, err := Open(opts)
 	if err != nil || !spec.Sample {
@@ -52,6 +57,18 @@ func openBoth(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, tri
 		return nil, nil, errors.Join(err, s.Close(), e.Close())
 	}
 	return e, s, nil
+}
+
+func hasValueHead(spec trinity.EngineSpec) (bool, error) {
+	switch {
+	case spec.Head == trinity.LogprobHead:
+		return false, nil
+	case spec.Head != trinity.ValueHead:
+		return false, fmt.Errorf("cpu: head %q; expected %q or none", spec.Head, trinity.ValueHead)
+	case spec.Sample:
+		return false, fmt.Errorf("cpu: an engine with a value head has no next tokens to sample")
+	}
+	return true, nil
 }
 
 func loraOptions(spec trinity.EngineSpec) *LoRAOptions {

@@ -42,6 +42,9 @@ func (e *Engine) merged(trained []float32, name string) ([]float32, error) {
 	if e.adapters == nil {
 		return e.base.in(trained, name), nil
 	}
+	if e.adapters.has(name) { // a value head
+		return e.adapters.in(trained, name), nil
+	}
 	weight := e.base.in(e.baseFlat, name)
 	if !e.adapters.adapts(name) {
 		return weight, nil

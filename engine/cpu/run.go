@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/trinity-go/trinity"
 )
@@ -95,8 +94,8 @@ func (e *Engine) check(b *trinity.Batch, want trinity.Streams) error {
 	if e.weights == nil {
 		return errClosed
 	}
-	if want.Value {
-		return fmt.Errorf("cpu: a loss asks for values, but this engine has no value head: use an algorithm without a critic")
+	if err := e.checkStreams(want); err != nil {
+		return err
 	}
 	for _, x := range b.Experiences {
 		if err := x.Check(); err != nil {
@@ -126,54 +125,4 @@ func (e *Engine) logprobs(ctx context.Context, m *model, train bool) error {
 		return err
 	}
 	return e.score(m, &e.packing, out, train)
-}
-
-// stats spreads head rows over the sequences.
-func (e *Engine) stats(batch []*trinity.Experience, want trinity.Streams) []trinity.TokenStats {
-	stats := make([]trinity.TokenStats, len(batch))
-	for i, x := range batch {
-		stats[i].Logprob = make([]float32, len(x.Tokens))
-		if want.Entropy {
-			stats[i].Entropy = make([]float32, len(x.Tokens))
-		}
-	}
-	for i, r := range e.packing.head {
-		s := &stats[r.experience]
-		s.Logprob[r.position] = e.headSpace.logprob[i]
-		if want.Entropy {
-			s.Entropy[r.position] = e.headSpace.entropy[i]
-		}
-	}
-	return stats
-}
-
-// takeGrads collects the loss's derivatives by head row. needed is false where all are 0, as for a group whose rewards are all alike: the
-// backward pass would add nothing.
-func (e *Engine) takeGrads(b *trinity.Batch, grads []trinity.TokenGrads) (needed bool, err error) {
-	if len(grads) != len(b.Experiences) {
-		return false, fmt.Errorf("cpu: the loss returned %d gradients for %d experiences", len(grads), len(b.Experiences))
-	}
-	for i, g := range grads {
-		x := b.Experiences[i]
-		if g.Logprob != nil && len(g.Logprob) != len(x.Tokens) || g.Entropy != nil && len(g.Entropy) != len(x.Tokens) {
-			return false, fmt.Errorf("cpu: the loss returned gradients of length %d and %d for experience %s of %d tokens", len(g.Logprob), len(g.Entropy), x.ID, len(x.Tokens))
-		}
-	}
-	h := &e.headSpace
-	for i, r := range e.packing.head {
-		g := grads[r.experience]
-		h.dLogprob[i], h.dEntropy[i] = at(g.Logprob, r.position), at(g.Entropy, r.position)
-		if sum := float64(h.dLogprob[i]) + float64(h.dEntropy[i]); math.IsNaN(sum) || math.IsInf(sum, 0) {
-			return false, fmt.Errorf("cpu: the loss has a derivative that is not a finite number at token %d of experience %s", r.position, b.Experiences[r.experience].ID)
-		}
-		needed = needed || h.dLogprob[i] != 0 || h.dEntropy[i] != 0
-	}
-	return needed, nil
-}
-
-func at(v []float32, t int32) float32 {
-	if v == nil {
-		return 0
-	}
-	return v[t]
 }

@@ -74,6 +74,9 @@ func weightsKey(opts Options) (string, error) {
 		}
 	}
 	key := fmt.Sprintf("%s %d %s", opts.InitStyle, opts.InitSeed, opts.DType)
+	if opts.Value {
+		key += fmt.Sprintf(" value %d", opts.HeadSeed)
+	}
 	for _, file := range files {
 		info, err := os.Stat(file)
 		if err != nil {

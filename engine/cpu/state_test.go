@@ -52,7 +52,9 @@ func withRecorder(t *testing.T, opts Options) (*Engine, *recorder) {
 func TestResumedRunHasTheSameBits(t *testing.T) {
 	lora := tiny("qwen2")
 	lora.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}
-	for name, opts := range map[string]Options{"all weights": tiny("llama"), "lora": lora} {
+	loraCritic := critic()
+	loraCritic.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}
+	for name, opts := range map[string]Options{"all weights": tiny("llama"), "lora": lora, "critic": critic(), "critic with lora": loraCritic} {
 		t.Run(name, func(t *testing.T) {
 			opts.KeepPublished = true
 			ctx, dir := context.Background(), t.TempDir()
