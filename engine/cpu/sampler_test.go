@@ -14,7 +14,7 @@ import (
 func TestSampledLogprobsAreTheTrainedOnes(t *testing.T) {
 	const tolerance = 5e-5 // nats; adapters are merged in one place and added in the other
 	ctx := context.Background()
-	for _, opts := range []Options{tiny("llama"), tiny("llama3_bias_tied"), tiny("qwen3"), tiny("mistral"), adapterOptions()} {
+	for _, opts := range []Options{tiny("llama"), tiny("llama3_bias_tied"), tiny("qwen3"), tiny("mistral"), tiny("qwen3_moe"), tiny("qwen3_moe_sums"), adapterOptions()} {
 		pool := kernel.NewPool(2)
 		defer pool.Close()
 		opts.Pool = pool

@@ -20,12 +20,13 @@ type model struct {
 
 // activations of one step, R rows at most.
 type activations struct {
-	x, normed []float32 // [R, H]
-	qkv       []float32 // [R, (NumHeads+2·NumKVHeads)·HeadDim]
-	attended  []float32 // [R, NumHeads·HeadDim]
-	gateUp    []float32 // [R, 2·IntermediateSize]
-	hidden    []float32 // [S, H] inputs of the head, S sequences at most
-	logits    []float32 // [S, V]
+	x, normed []float32           // [R, H]
+	qkv       []float32           // [R, (NumHeads+2·NumKVHeads)·HeadDim]
+	attended  []float32           // [R, NumHeads·HeadDim]
+	gateUp    []float32           // [R, 2·IntermediateSize]
+	mixture   *mixtureActivations // nil for a model without experts
+	hidden    []float32           // [S, H] inputs of the head, S sequences at most
+	logits    []float32           // [S, V]
 }
 
 // batch is what one step computes: rows of any sequences and prompts.
@@ -75,6 +76,9 @@ func newModel(cfg *modelfile.Config, opts Options, arena *kernel.Arena) (*model,
 		gateUp:   t.floats(rows * 2 * cfg.IntermediateSize),
 		hidden:   t.floats(opts.MaxSequences * cfg.HiddenSize),
 		logits:   t.floats(opts.MaxSequences * cfg.VocabSize),
+	}
+	if cfg.Mixture != nil {
+		m.act.mixture = t.mixtureActivations(cfg, rows)
 	}
 	return m, t.err
 }
@@ -136,11 +140,15 @@ func (m *model) normHeads(x kernel.Matrix, weight []float32) {
 	})
 }
 
-// mlp adds the SwiGLU block's output to x [R, H].
+// mlp adds the output of the SwiGLU block, or of the experts, to x [R, H].
 func (m *model) mlp(layer int, x kernel.Matrix) {
 	w, n := &m.weights.layers[layer], m.cfg.IntermediateSize
 	normed := kernel.NewMatrix(m.act.normed, x.Rows, x.Cols)
 	kernel.RMSNorm(m.pool, normed, x, w.mlpNorm, float32(m.cfg.RMSNormEps), nil)
+	if w.mixture != nil {
+		m.mixture(w.mixture, x, normed)
+		return
+	}
 	gateUp := kernel.NewMatrix(m.act.gateUp, x.Rows, 2*n)
 	m.linear(gateUp, normed, w.gateUp, false)
 	gate := gateUp.ColRange(0, n)

@@ -108,7 +108,7 @@ func (r recorded) compare(t *testing.T, got trinity.Completion, tolerance float6
 func TestGreedyEqualsTransformers(t *testing.T) {
 	var cases map[string][]recorded
 	readRecorded(t, "greedy", &cases)
-	for _, name := range []string{"llama", "llama3_bias_tied", "mistral", "qwen2", "qwen3"} {
+	for _, name := range []string{"llama", "llama3_bias_tied", "mistral", "qwen2", "qwen3", "qwen3_moe", "qwen3_moe_sums"} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, tiny(t, name), Options{PrefillChunk: 7})
 			for _, c := range cases[name] {

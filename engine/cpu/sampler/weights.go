@@ -23,7 +23,8 @@ type layerWeights struct {
 	attentionNorm, mlpNorm []float32 // [H]
 	qkv, gateUp            linear    // of neighbouring outputs: q, k, v; gate, up
 	out, down              linear
-	qNorm, kNorm           []float32 // [HeadDim]
+	mixture                *mixtureWeights // in place of gateUp and down; nil in a layer without experts
+	qNorm, kNorm           []float32       // [HeadDim]
 }
 
 // linear is y = x·Wᵀ + bias.
@@ -47,8 +48,12 @@ func newWeights(cfg *modelfile.Config, opts Options, arena *kernel.Arena) (*weig
 		l.attentionNorm, l.mlpNorm = t.floats(cfg.HiddenSize), t.floats(cfg.HiddenSize)
 		l.qkv = t.linear(q+2*kv, cfg.HiddenSize, cfg.AttentionBias)
 		l.out = t.linear(cfg.HiddenSize, q, cfg.AttentionOutputBias)
-		l.gateUp = t.linear(2*cfg.IntermediateSize, cfg.HiddenSize, cfg.MLPBias)
-		l.down = t.linear(cfg.HiddenSize, cfg.IntermediateSize, cfg.MLPBias)
+		if cfg.Sparse(i) {
+			l.mixture = t.mixture(cfg)
+		} else {
+			l.gateUp = t.linear(2*cfg.IntermediateSize, cfg.HiddenSize, cfg.MLPBias)
+			l.down = t.linear(cfg.HiddenSize, cfg.IntermediateSize, cfg.MLPBias)
+		}
 		if cfg.QKNorm {
 			l.qNorm, l.kNorm = t.floats(cfg.HeadDim), t.floats(cfg.HeadDim)
 		}
@@ -141,14 +146,24 @@ func (l *loader) layer(w *layerWeights, prefix string) error {
 		func() error { return l.vector(w.kNorm, prefix+"self_attn.k_norm.weight") },
 		func() error { return l.linear(w.out, prefix+"self_attn.o_proj") },
 		func() error { return l.vector(w.mlpNorm, prefix+"post_attention_layernorm.weight") },
-		func() error { return l.linear(w.gateUp, prefix+"mlp.gate_proj", prefix+"mlp.up_proj") },
-		func() error { return l.linear(w.down, prefix+"mlp.down_proj") },
+		func() error { return l.mlp(w, prefix) },
 	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// mlp fills a layer's MLP or its experts.
+func (l *loader) mlp(w *layerWeights, prefix string) error {
+	if w.mixture != nil {
+		return l.mixture(w.mixture, prefix)
+	}
+	if err := l.linear(w.gateUp, prefix+"mlp.gate_proj", prefix+"mlp.up_proj"); err != nil {
+		return err
+	}
+	return l.linear(w.down, prefix+"mlp.down_proj")
 }
 
 // vector fills dst, if the model has it, with a tensor.

@@ -22,6 +22,20 @@ def write(name, cases):
     with open(os.path.join(here, name + ".json.gz"), "wb") as f:
         f.write(gzip.compress(json.dumps(cases).encode(), mtime=0))
 
+def together(weights):  # in memory, transformers keeps the experts of a layer in one tensor
+    experts, rest = {}, {}
+    for name, v in weights.items():
+        if ".experts." not in name:
+            rest[name] = v
+            continue
+        layer, expert = name.split(".experts.")
+        i, part = expert.split(".")[:2]
+        experts.setdefault(layer, {}).setdefault(part, {})[int(i)] = v
+    for layer, parts in experts.items():
+        gate, up, down = (torch.stack([parts[p][i] for i in range(len(parts[p]))]) for p in ("gate_proj", "up_proj", "down_proj"))
+        rest[layer + ".experts.gate_up_proj"], rest[layer + ".experts.down_proj"] = torch.cat([gate, up], 1), down
+    return rest
+
 if len(sys.argv) > 1:
     folder, file = os.path.split(sys.argv[1])
     tok = AutoTokenizer.from_pretrained(folder, gguf_file=file)
@@ -33,11 +47,11 @@ else:
     g = torch.Generator().manual_seed(3)
     prompts = [torch.randint(2, 64, (n,), generator=g).tolist() for n in (1, 5, 17, 33)]
     cases = {}
-    for name in ("llama", "llama3_bias_tied", "mistral", "qwen2", "qwen3"):
+    for name in ("llama", "llama3_bias_tied", "mistral", "qwen2", "qwen3", "qwen3_moe", "qwen3_moe_sums"):
         folder = os.path.join(models, name)  # which may hold an adapter too: not to be loaded
         m = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder), attn_implementation="eager").float().eval()
         weights = {n: v.float() for n, v in load_file(os.path.join(folder, "model.safetensors")).items()}
-        missing, unexpected = m.load_state_dict(weights, strict=False)
+        missing, unexpected = m.load_state_dict(together(weights), strict=False)
         assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
         cases[name] = [continuation(m, p, 20, penalty) for p in prompts for penalty in (1.0, 1.4)]
     write("greedy", cases)

@@ -1,0 +1,73 @@
+package sampler
+
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity/engine/cpu/experts"
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// mixtureWeights are one layer's experts, in place of its MLP.
+type mixtureWeights struct {
+	router       linear   // [experts, H]
+	gateUp, down []linear // of every expert
+}
+
+// mixtureActivations of one step; a pair is a row at one of its experts.
+type mixtureActivations struct {
+	routing *experts.Routing
+	in, out kernel.Matrix // [pairs, H]
+	gateUp  kernel.Matrix // [pairs, 2·Size]
+}
+
+func (t *taker) mixture(cfg *modelfile.Config) *mixtureWeights {
+	m := cfg.Mixture
+	w := &mixtureWeights{router: t.linear(m.Experts, cfg.HiddenSize, false)}
+	for range m.Experts {
+		w.gateUp = append(w.gateUp, t.linear(2*m.Size, cfg.HiddenSize, false))
+		w.down = append(w.down, t.linear(cfg.HiddenSize, m.Size, false))
+	}
+	return w
+}
+
+func (t *taker) mixtureActivations(cfg *modelfile.Config, rows int) *mixtureActivations {
+	m, pairs := cfg.Mixture, rows*cfg.Mixture.PerToken
+	matrix := func(cols int) kernel.Matrix {
+		return kernel.Matrix{Data: t.floats(pairs * cols), Rows: pairs, Cols: cols, Stride: cols}
+	}
+	shape := experts.Shape{Experts: m.Experts, PerToken: m.PerToken, Normalise: m.Normalise}
+	return &mixtureActivations{routing: experts.New(t.floats, shape, rows), in: matrix(cfg.HiddenSize), out: matrix(cfg.HiddenSize), gateUp: matrix(2 * m.Size)}
+}
+
+func (l *loader) mixture(w *mixtureWeights, prefix string) error {
+	if err := l.linear(w.router, prefix+"mlp.gate"); err != nil {
+		return err
+	}
+	for i := range w.gateUp {
+		expert := fmt.Sprintf("%smlp.experts.%d.", prefix, i)
+		if err := l.linear(w.gateUp[i], expert+"gate_proj", expert+"up_proj"); err != nil {
+			return err
+		}
+		if err := l.linear(w.down[i], expert+"down_proj"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mixture adds the weighted results of each row's experts to x [R, H].
+func (m *model) mixture(w *mixtureWeights, x, normed kernel.Matrix) {
+	a, size := m.act.mixture, m.cfg.Mixture.Size
+	m.linear(a.routing.Logits(x.Rows), normed, w.router, false)
+	a.routing.Route(m.pool)
+	a.routing.Gather(m.pool, a.in, normed)
+	a.routing.Each(m.pool, func(i, from, to int) {
+		gateUp := a.gateUp.RowRange(from, to)
+		m.linear(gateUp, a.in.RowRange(from, to), w.gateUp[i], false)
+		gate := gateUp.ColRange(0, size)
+		kernel.SwiGLU(m.pool, gate, gate, gateUp.ColRange(size, 2*size))
+		m.linear(a.out.RowRange(from, to), gate, w.down[i], false)
+	})
+	a.routing.Combine(m.pool, x, a.out)
+}
