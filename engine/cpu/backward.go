@@ -33,7 +33,7 @@ func (e *Engine) backwardLayer(index int, l, grad *layer, a *activations, p *pac
 
 	kernel.RMSNorm(e.pool, normed, mid, l.mlpNorm, eps, nil)
 	if l.experts != nil {
-		e.backExperts(l.experts, grad.experts, a.experts, dNormed, dx, normed, nil)
+		e.backExperts(l.experts, grad.experts, a.experts, dNormed, dx, normed, e.balance.byRow())
 	} else {
 		e.backMLP(l, grad, a, dNormed, dx, normed)
 	}

@@ -41,7 +41,8 @@ type Engine struct {
 	shareNothing      bool // computes shared prompts once per sequence: for tests of sharing
 	logitsBudget      int  // bytes
 	mergeScratch      []float32
-	accumulating      bool // a gradient was added since the last optimizer step
+	balance           *balance // nil for a model without experts
+	accumulating      bool     // a gradient was added since the last optimizer step
 
 	memory   []trinity.MemoryPart // what was taken
 	planning bool                 // only counts memory

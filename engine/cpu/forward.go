@@ -28,6 +28,9 @@ func (e *Engine) forward(ctx context.Context, m *model, p *packing, train bool) 
 			}
 		}
 		e.forwardLayer(i, &m.layers[i], a, p, out.RowRange(0, rows))
+		if train && e.cfg.Sparse(i) {
+			e.balance.observe(e.pool, i, a.experts.routing, p)
+		}
 		if !train && i+1 < len(m.layers) {
 			w.layers[0].in, w.out = w.out, w.layers[0].in
 		}

@@ -35,7 +35,7 @@ func Plan(cfg *modelfile.Config, opts Options) ([]trinity.MemoryPart, error) {
 func newEngine(cfg *modelfile.Config, opts Options) *Engine {
 	e := &Engine{opts: opts, cfg: cfg, pool: opts.Pool, logitsBudget: logitsBudget}
 	e.opts.Recompute = min(opts.Recompute, cfg.NumLayers-1)
-	e.rope.cfg = cfg
+	e.rope.cfg, e.balance = cfg, newBalance(cfg)
 	return e
 }
 

@@ -11,7 +11,8 @@ import (
 
 // OptimStep applies the gradient by AdamW with decoupled weight decay on every tensor, norms and biases included, as torch.optim.AdamW
 // does with one parameter group, and clears it. The gradient is scaled down first if its norm is over ClipNorm.
-// Metrics: grad_norm before clipping, lr.
+// Metrics: grad_norm before clipping, lr; of a model with experts also router/load_max, router/load_min and router/load_entropy, the load of
+// the experts since the last step (see balance.report).
 func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
 	if err := checkOptim(p); err != nil {
 		return nil, err
@@ -41,7 +42,9 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 	}.Step(e.pool, e.trained, e.gradient, e.moment1, e.moment2)
 	e.clearFlat(e.gradient)
 	e.accumulating = false
-	return trinity.Metrics{"grad_norm": norm, "lr": p.LR}, nil
+	metrics := trinity.Metrics{"grad_norm": norm, "lr": p.LR}
+	e.balance.report(metrics)
+	return metrics, nil
 }
 
 // keepPublished saves the weights that samplers have before they change.

@@ -26,6 +26,7 @@ type packing struct {
 	tokens    []int32          // [rows]
 	positions []int32          // [rows] in the RoPE table
 	segments  []kernel.Segment // runs of tokens, of one sequence or shared by several; those that follow a shared one name it as prefix
+	sequences [][]int          // the segments of each sequence, its prefix first
 	head      []headRow
 }
 
@@ -39,7 +40,7 @@ type stretch struct {
 // pack reuses the memory of p. tableOf says where the RoPE table for an input of so many tokens begins; only sequences of one table
 // share. share false computes every sequence on its own.
 func (p *packing) pack(batch []*trinity.Experience, share bool, tableOf func(length int) int) {
-	p.tokens, p.positions, p.segments, p.head = p.tokens[:0], p.positions[:0], p.segments[:0], p.head[:0]
+	p.tokens, p.positions, p.segments, p.sequences, p.head = p.tokens[:0], p.positions[:0], p.segments[:0], p.sequences[:0], p.head[:0]
 	var work []stretch
 	for i, e := range batch {
 		if last := lastTrained(e.Mask); last > 0 {
@@ -104,10 +105,15 @@ func (p *packing) packGroup(batch []*trinity.Experience, group []stretch, shared
 		prefix = p.addSegment(group[0].tokens[:shared], -1, 0, group[0].table)
 	}
 	for _, s := range group {
-		own := -1
+		own, segments := -1, []int{}
+		if prefix >= 0 {
+			segments = append(segments, prefix)
+		}
 		if len(s.tokens) > shared {
 			own = p.addSegment(s.tokens[shared:], prefix, shared, s.table)
+			segments = append(segments, own)
 		}
+		p.sequences = append(p.sequences, segments)
 		e := batch[s.experience]
 		for t := 1; t <= len(s.tokens); t++ {
 			if !e.Mask[t] {

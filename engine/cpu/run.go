@@ -47,7 +47,8 @@ func (e *Engine) scoreAll(ctx context.Context, m *model, b *trinity.Batch, want 
 	return stats, nil
 }
 
-// ForwardBackward adds the gradient of the loss to the gradient. Metrics are the loss's.
+// ForwardBackward adds the gradient of the loss to the gradient. Metrics are the loss's, and router/aux_loss, the load-balancing loss
+// before its coefficient, if the model's config asks for it (output_router_logits).
 func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -59,6 +60,7 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 		return nil, err
 	}
 	e.pack(b.Experiences)
+	e.balance.begin(&e.packing)
 	if err := e.logprobs(ctx, e.weights, true); err != nil {
 		return nil, err
 	}
@@ -67,11 +69,21 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 		return nil, err
 	}
 	needed, err := e.takeGrads(b, grads)
-	if err != nil || !needed {
+	if err != nil {
 		return metrics, err
 	}
+	if e.balance.weighs() && len(e.packing.head) > 0 {
+		sum := trinity.Metrics{"router/aux_loss": e.balance.weigh(&e.packing, b.Whole)}
+		sum.Add(metrics)
+		metrics, needed = sum, true
+	}
+	if !needed {
+		return metrics, nil
+	}
 	e.accumulating = true
-	e.dropIdle()
+	if !e.balance.weighs() { // which reaches every token
+		e.dropIdle()
+	}
 	e.backScore(e.weights, e.grads, &e.packing, e.work.dOut.RowRange(0, len(e.packing.tokens)))
 	return metrics, e.backward(ctx, e.weights, e.grads, &e.packing)
 }

@@ -110,6 +110,17 @@ def add_lora(m, rank, alpha):
             for n in names:
                 setattr(holder, n, LoRA(getattr(holder, n), rank, alpha, g))
 
+def balance(m, seqs):  # transformers' load-balancing loss of each sequence, averaged over tokens: all before the last trained one
+    loss, tokens = 0, 0
+    for s in seqs:
+        n = max([t for t, trained in enumerate(s["mask"]) if trained], default=0)
+        if n > 0:
+            loss, tokens = loss + n * m(input_ids=torch.tensor([s["tokens"][:n]]), output_router_logits=True).aux_loss, tokens + n
+    loss = loss / tokens
+    keep = ("layers.0.mlp.gate.weight", "layers.1.mlp.gate.weight", "layers.0.self_attn.q_norm.weight", "layers.0.self_attn.k_proj.weight",
+            "layers.1.input_layernorm.weight", "layers.0.mlp.experts.1.down_proj.weight", "layers.0.mlp.experts.2.gate_proj.weight")
+    return loss.item(), {k: v.contiguous() for k, v in grads(m, m.config.router_aux_loss_coef * loss).items() if k.endswith(keep)}
+
 def reference(m, seqs):
     nll, mix = losses(m, seqs)
     tensors = {"nll." + k: v for k, v in grads(m, nll).items()}
@@ -147,6 +158,10 @@ def main():
         ref, tensors = reference(m, seqs)
         write_json(os.path.join(d, "reference.json.gz"), ref)
         save_file(tensors, os.path.join(d, "gradients.safetensors"))
+        if cfg.model_type == "qwen3_moe" and not cfg.norm_topk_prob:
+            loss, gradients = balance(m, seqs)
+            write_json(os.path.join(d, "reference_balance.json.gz"), dict(loss=loss))
+            save_file(gradients, os.path.join(d, "gradients_balance.safetensors"))
         if name == "qwen2":
             add_lora(m, 4, 8)
             save_file({"base_model.model." + k.replace(".base.", "."): v.detach().half().contiguous() for k, v in m.named_parameters() if "lora_" in k

@@ -1,0 +1,177 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/cpu/experts"
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// balance watches how the routers spread tokens over experts, and computes the load-balancing loss. It counts the tokens of every sequence,
+// those that several share once for each, so that nothing depends on how a step is cut into micro-batches.
+type balance struct {
+	mixture *modelfile.Mixture
+	layers  int       // that have experts
+	counts  [][]int64 // [layers of the model][experts] tokens sent, since the last optimizer step
+
+	// of the batch at hand, by segment of the packing
+	uses          []int64   // [segments] sequences that a segment is part of
+	chosen        []float32 // [segments, experts] tokens sent, in all layers together
+	probabilities []float32 // [segments, experts] sums over tokens, in all layers together
+	gradient      []float32 // [segments, experts] of the loss by each probability of a token of the segment
+	segmentOf     []int32   // [rows]
+}
+
+func newBalance(cfg *modelfile.Config) *balance {
+	if cfg.Mixture == nil {
+		return nil
+	}
+	b := &balance{mixture: cfg.Mixture}
+	for _, sparse := range cfg.Mixture.Layers {
+		var counts []int64
+		if sparse {
+			b.layers++
+			counts = make([]int64, cfg.Mixture.Experts)
+		}
+		b.counts = append(b.counts, counts)
+	}
+	return b
+}
+
+// weighs reports whether the load-balancing loss is trained with.
+func (b *balance) weighs() bool { return b != nil && b.mixture.AuxLoss > 0 }
+
+// begin prepares for a forward pass over p.
+func (b *balance) begin(p *packing) {
+	if b == nil {
+		return
+	}
+	b.uses = zeros(b.uses, len(p.segments))
+	for _, s := range p.sequences {
+		for _, segment := range s {
+			b.uses[segment]++
+		}
+	}
+	if !b.weighs() {
+		return
+	}
+	n := len(p.segments) * b.mixture.Experts
+	b.chosen, b.probabilities, b.gradient = zeros(b.chosen, n), zeros(b.probabilities, n), zeros(b.gradient, n)
+	b.segmentOf = zeros(b.segmentOf, len(p.tokens))
+	for i, s := range p.segments {
+		for row := range s.Len {
+			b.segmentOf[s.Start+row] = int32(i)
+		}
+	}
+}
+
+func zeros[T any](v []T, n int) []T {
+	if cap(v) < n {
+		return make([]T, n)
+	}
+	v = v[:n]
+	clear(v)
+	return v
+}
+
+// observe counts what a layer's router did.
+func (b *balance) observe(pool *kernel.Pool, layer int, r *experts.Routing, p *packing) {
+	counts, n := b.counts[layer], b.mixture.Experts
+	for i, s := range p.segments {
+		for row := s.Start; row < s.Start+s.Len; row++ {
+			for _, expert := range r.Chosen(row) {
+				counts[expert] += b.uses[i]
+			}
+		}
+	}
+	if !b.weighs() {
+		return
+	}
+	pool.Run(len(p.segments), func(i int) {
+		chosen, sums, s := b.chosen[i*n:][:n], b.probabilities[i*n:][:n], p.segments[i]
+		for row := s.Start; row < s.Start+s.Len; row++ {
+			for _, expert := range r.Chosen(row) {
+				chosen[expert]++
+			}
+			kernel.AddTo(sums, r.Probabilities(row))
+		}
+	})
+}
+
+// weigh is this batch's part of the load-balancing loss of the optimizer step, whose gradient by the probabilities it prepares. The loss is
+// transformers' load_balancing_loss_func (Fedus et al. 2022, equations 4 to 6) of every sequence on its own, experts · Σᵢ fᵢ·Pᵢ with fᵢ the
+// tokens sent to expert i and Pᵢ the sum of its probabilities, each per token and layer, averaged over the tokens of the step: so it does
+// not depend on the cut into micro-batches, and is transformers' for a batch of one sequence. fᵢ counts as constant.
+func (b *balance) weigh(p *packing, whole []*trinity.Experience) (loss float64) {
+	tokens := 0
+	for _, x := range whole {
+		tokens += lastTrained(x.Mask)
+	}
+	n := b.mixture.Experts
+	share := make([]float64, n)
+	for _, s := range p.sequences {
+		rows := 0
+		for _, segment := range s {
+			rows += p.segments[segment].Len
+		}
+		for i := range share {
+			f, sum := 0.0, 0.0
+			for _, segment := range s {
+				f += float64(b.chosen[segment*n+i])
+				sum += float64(b.probabilities[segment*n+i])
+			}
+			share[i] = f / float64(rows*b.layers)
+			loss += float64(n) * share[i] * sum / float64(tokens*b.layers)
+		}
+		for _, segment := range s {
+			for i, f := range share {
+				b.gradient[segment*n+i] += float32(b.mixture.AuxLoss * float64(n) * f / float64(tokens*b.layers))
+			}
+		}
+	}
+	return loss
+}
+
+// byRow is the gradient of the load-balancing loss by the probabilities of a row's token; nil if the loss is not trained with.
+func (b *balance) byRow() func(row int) []float32 {
+	if !b.weighs() {
+		return nil
+	}
+	n := b.mixture.Experts
+	return func(row int) []float32 { return b.gradient[int(b.segmentOf[row])*n:][:n] }
+}
+
+// report describes the load of the experts since the last report, as multiples of an even load: that of the busiest and of the idlest
+// expert of any layer, and the mean over layers of the entropy of the shares, 1 for an even load.
+func (b *balance) report(metrics trinity.Metrics) {
+	if b == nil {
+		return
+	}
+	largest, least, entropy, n := 0.0, math.Inf(1), 0.0, float64(b.mixture.Experts)
+	for _, counts := range b.counts {
+		sum := int64(0)
+		for _, c := range counts {
+			sum += c
+		}
+		if sum == 0 {
+			continue
+		}
+		for i, c := range counts {
+			share := float64(c) / float64(sum)
+			largest, least = max(largest, share*n), min(least, share*n)
+			if c > 0 {
+				entropy -= share * math.Log(share)
+			}
+			counts[i] = 0
+		}
+	}
+	if largest == 0 {
+		return
+	}
+	metrics["router/load_max"], metrics["router/load_min"] = largest, least
+	if n > 1 {
+		metrics["router/load_entropy"] = entropy / (math.Log(n) * float64(b.layers))
+	}
+}
