@@ -145,7 +145,11 @@ func (e *Engine) scratch() int64 {
 	for layer := range e.cfg.NumLayers {
 		floats = max(floats, cores*e.attentionOf(layer).BackwardScratch(length))
 	}
-	floats += kernel.ProductScratch(cores)
+	products := 1 // at once
+	if e.cfg.Mixture != nil {
+		products = min(cores, e.cfg.Mixture.Experts)
+	}
+	floats += products * kernel.ProductScratch((cores+products-1)/products)
 	if e.adapters != nil {
 		largest := 0
 		for _, s := range e.base.slots {

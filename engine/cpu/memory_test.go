@@ -39,8 +39,13 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 		"critic with adapter":      {Value: true, LoRA: lora},
 		"forward only":             {ForwardOnly: true, DType: "bf16"},
 		"forward only, adapter":    {ForwardOnly: true, LoRA: lora},
+		"experts":                  {ModelPath: "testdata/qwen3_moe"},
+		"experts with adapter":     {ModelPath: "testdata/qwen3_moe", LoRA: lora, Recompute: 1},
+		"experts, forward only":    {ModelPath: "testdata/qwen3_moe_sums", ForwardOnly: true},
 	} {
-		opts.ModelPath, opts.Pool = "testdata/qwen2", pool
+		if opts.Pool = pool; opts.ModelPath == "" {
+			opts.ModelPath = "testdata/qwen2"
+		}
 		if opts.MaxTokens == 0 {
 			opts.MaxTokens = 300
 		}
