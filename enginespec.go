@@ -9,6 +9,8 @@ type EngineSpec struct {
 	LoRA      *LoRASpec
 	Seed      uint64
 	DType     string // of the weights: "f32" or "bf16"; "" leaves it to the engine
+	// Quantization of the sampler's weights: "int8", or "" for none. Training keeps its own.
+	Quantization string
 
 	// Head is what the engine computes from the last hidden states: LogprobHead, or ValueHead for a critic.
 	Head string

@@ -33,6 +33,11 @@ type Experience struct {
 	Advantages []float32    `json:"advantages,omitempty"` // [T] written by an Advantage; nil means never scored
 	Returns    []float32    `json:"returns,omitempty"`    // [T] written by an Advantage that has a value function
 
+	// OldLogprobs are those under the trained policy before the update, computed by the trainer; nil means Logprobs stand for them.
+	// PolicyWeights are factors of each token's policy loss. Both live for one train step.
+	OldLogprobs   []float32 `json:"-"` // [T] nats
+	PolicyWeights []float32 `json:"-"` // [T]; nil means 1
+
 	RefLogprobs     []float32 `json:"ref_logprobs,omitempty"`     // [T] nats, under the frozen reference; nil if unused
 	TeacherLogprobs []float32 `json:"teacher_logprobs,omitempty"` // [T] nats, under a teacher; nil if unused
 

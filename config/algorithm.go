@@ -39,7 +39,27 @@ type Algorithm struct {
 	// Take the rollout's logprobs as the old logprobs; false computes them again with the training engine before the first update.
 	BypassOldLogprobs bool `yaml:"bypass_old_logprobs" default:"true"`
 	// Weights and rejection against the mismatch of rollout and training logprobs.
-	RolloutCorrection map[string]any `yaml:"rollout_correction"`
+	RolloutCorrection RolloutCorrection `yaml:"rollout_correction"`
+}
+
+// RolloutCorrection weighs tokens by trainer's probability / sampler's probability of what was sampled, both before the update, and leaves
+// out what is too far off.
+type RolloutCorrection struct {
+	// Take the rollout's logprobs as the old logprobs, so that the loss's own ratio is against the sampler; false computes the old logprobs
+	// with the trainer and corrects. Not set is algorithm.bypass_old_logprobs.
+	BypassMode *bool `yaml:"bypass_mode"`
+	// Importance weights, factors of the policy loss: of each token, or of each sequence (the product of its tokens').
+	RolloutIs string `yaml:"rollout_is" enum:"|token|sequence"`
+	// Weights are cut to this from above.
+	RolloutIsThreshold float64 `yaml:"rollout_is_threshold" default:"2.0" range:"(0,)"`
+	// Divide the weights by their mean over the batch.
+	RolloutIsBatchNormalize bool `yaml:"rollout_is_batch_normalize"`
+	// Leave out what has a ratio outside the band: tokens, sequences by their product, or sequences by their geometric mean.
+	RolloutRs string `yaml:"rollout_rs" enum:"|token|sequence|geometric"`
+	// Upper end of the band.
+	RolloutRsThreshold *float64 `yaml:"rollout_rs_threshold" range:"[1,)"`
+	// Lower end of the band; not set is 1 / rollout_rs_threshold.
+	RolloutRsThresholdLower *float64 `yaml:"rollout_rs_threshold_lower" range:"(0,1]"`
 }
 
 // Optimizer is AdamW and its learning-rate schedule.

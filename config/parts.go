@@ -173,3 +173,11 @@ func (c *Config) InitSeed() int {
 }
 
 func valueOf[T any](p *T) reflect.Value { return reflect.ValueOf(p).Elem() }
+
+// RecomputesOldLogprobs reports whether the trainer computes the old logprobs, those before the update, itself.
+func (c *Config) RecomputesOldLogprobs() bool {
+	if bypass := c.Algorithm.RolloutCorrection.BypassMode; bypass != nil {
+		return !*bypass
+	}
+	return !c.Algorithm.BypassOldLogprobs
+}

@@ -22,6 +22,7 @@ type ModelFacts struct {
 	Parameters                               int64
 	Layers, Hidden, Intermediate, Vocab      int
 	Heads, KVHeads, HeadDim                  int
+	TiedEmbeddings                           bool
 	LinearInputs, LinearOutputs, LinearCount int64 // over the layers that an adapter covers: sums of input and of output widths
 }
 

@@ -30,12 +30,26 @@ func (c *Config) planMemory(s *StagePlan, f Facts) {
 		add("activations", int64(s.MicroBatchTokens)*activationBytes(m), fmt.Sprintf("micro-batch of %d tokens, estimate", s.MicroBatchTokens))
 	}
 	if c.Mode != "train" {
-		add("sampler's weights", m.Parameters*float32Bytes, "packed copy of the published version")
+		if c.Explorer.RolloutModel.Quantization == "int8" {
+			add("sampler's weights", int8Bytes(m), "8-bit copy of the published version, embeddings float32")
+		} else {
+			add("sampler's weights", m.Parameters*float32Bytes, "packed copy of the published version")
+		}
 		groups := c.Explorer.RunnerPerModel * c.Explorer.RolloutModel.EngineNum
 		tokens := int64(groups) * int64(*c.Model.MaxPromptTokens+max(1, s.GroupSize)**c.Model.MaxResponseTokens)
 		add("KV cache", tokens*int64(2*m.Layers*m.KVHeads*m.HeadDim)*float32Bytes,
 			fmt.Sprintf("%d groups in flight at full length, prompts shared", groups))
 	}
+}
+
+// int8Bytes is the sampler's weights in 8-bit integers, with a float32 scale for 64 of them. A tied head has a copy of its own.
+func int8Bytes(m ModelFacts) int64 {
+	embedding := int64(m.Vocab) * int64(m.Hidden)
+	quantized := m.Parameters - embedding
+	if m.TiedEmbeddings {
+		quantized += embedding
+	}
+	return 4*embedding + quantized*17/16
 }
 
 // activationBytes is what one token of a micro-batch keeps for the backward pass: per layer the residual stream and its norms, the attention's

@@ -152,8 +152,7 @@ func TestUnsupported(t *testing.T) {
 		{"service.data_juicer.auto_start=true", "service.data_juicer", "Data-Juicer"},
 		{"cod.task_pack_size=2", "cod", "Connect-the-Dots"},
 		{"algorithm.enable_router_replay=true", "algorithm.enable_router_replay", "router replay"},
-		{"algorithm.rollout_correction={bypass_mode: false}", "algorithm.rollout_correction", "rollout correction"},
-		{"algorithm.bypass_old_logprobs=false", "algorithm.bypass_old_logprobs", "old logprobs"},
+		{"trainer.trainer_config.algorithm.rollout_correction.bypass_mode=false", "trainer.trainer_config.algorithm.rollout_correction.bypass_mode", "use algorithm.rollout_correction"},
 		{"algorithm.kl_penalty_fn=k1", "algorithm.kl_penalty_fn", "KL in the reward"},
 		{"algorithm.algorithm_type=ppo", "algorithm.algorithm_type", `"ppo" is not built`},
 		{"algorithm.sample_strategy=staleness_control", "algorithm.sample_strategy", "staleness_control"},
@@ -171,6 +170,35 @@ func TestUnsupported(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `the engine "torch" is not built`) {
 		t.Error(err)
 	}
+}
+
+func TestRolloutCorrectionRules(t *testing.T) {
+	const key = "algorithm.rollout_correction"
+	for _, c := range []struct{ value, key, words string }{
+		{"{rollout_is: token}", key + ".rollout_is", "bypass_mode: false"},
+		{"{rollout_rs: token, rollout_rs_threshold: 2}", key + ".rollout_rs", "bypass_mode: false"},
+		{"{bypass_mode: false, rollout_is: tokens}", key + ".rollout_is", `did you mean "token"`},
+		{"{bypass_mode: false, rollout_is_threshold: 0}", key + ".rollout_is_threshold", "more than 0"},
+		{"{bypass_mode: false, rollout_is_batch_normalize: true}", key + ".rollout_is_batch_normalize", "set rollout_is"},
+		{"{bypass_mode: false, rollout_rs: geometric}", key + ".rollout_rs", "set rollout_rs_threshold"},
+		{"{bypass_mode: false, rollout_rs: token, rollout_rs_threshold: 0.5}", key + ".rollout_rs_threshold", "at least 1"},
+		{"{bypass_mode: false, rollout_rs_threshold: 2}", key + ".rollout_rs_threshold", "set rollout_rs"},
+		{"{bypass_mode: false, rollout_rs_threshold_lower: 0.5}", key + ".rollout_rs_threshold_lower", "set rollout_rs"},
+		{"{bypass_mode: false, rollout_token_veto_threshold: 0.1}", key + ".rollout_token_veto_threshold", "unknown"},
+	} {
+		t.Run(c.value, func(t *testing.T) { expectError(t, base, key+"="+c.value, c.key, c.words, false) })
+	}
+	expectError(t, offlineBase, key+"={bypass_mode: false}", key+".bypass_mode", "no policy sampled", false)
+	expectError(t, offlineBase, "algorithm.bypass_old_logprobs=false", "algorithm.bypass_old_logprobs", "no policy sampled", false)
+	for override, want := range map[string]bool{key + "={bypass_mode: false}": true, "algorithm.bypass_old_logprobs=false": true, key + "={}": false} {
+		if got := mustParse(t, base, Options{Overrides: []string{override}}).RecomputesOldLogprobs(); got != want {
+			t.Errorf("%s: recomputes %t", override, got)
+		}
+	}
+	if _, err := parse(t, base, Options{Overrides: []string{"algorithm.bypass_old_logprobs=false", key + "={bypass_mode: true}"}}); err == nil {
+		t.Error("two keys that contradict each other were accepted")
+	}
+	expectError(t, base, "explorer.rollout_model.quantization=int4", "explorer.rollout_model.quantization", `did you mean "int8"`, false)
 }
 
 func TestRefusedOffline(t *testing.T) {

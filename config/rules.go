@@ -18,6 +18,7 @@ func (c *Config) checkRules() Errors {
 	r.tasksets()
 	r.optimizer()
 	r.miniBatch()
+	r.correction()
 	return r.errs
 }
 
@@ -129,5 +130,36 @@ func (r *rules) miniBatch() {
 	if n, batch := r.MiniBatch(), r.Buffer.TrainBatchSize; batch > 0 && n > batch {
 		r.fail(actorKey+".ppo_mini_batch_size", fmt.Sprintf("is %d, more than the %d experiences of a train step", n, batch),
 			"it counts experiences per optimizer step; lower it or raise buffer.train_batch_size")
+	}
+}
+
+// correction checks that rollout correction has what it corrects by.
+func (r *rules) correction() {
+	const key = "algorithm.rollout_correction"
+	c, bypass := &r.Algorithm.RolloutCorrection, r.Algorithm.RolloutCorrection.BypassMode
+	if bypass != nil && r.IsSet("algorithm.bypass_old_logprobs") && *bypass != r.Algorithm.BypassOldLogprobs {
+		r.fail(key+".bypass_mode", "is not what algorithm.bypass_old_logprobs says", "set one of the two")
+	}
+	if r.RecomputesOldLogprobs() && r.offline() {
+		set := key + ".bypass_mode"
+		if bypass == nil {
+			set = "algorithm.bypass_old_logprobs"
+		}
+		r.fail(set, fmt.Sprintf("%s trains on a dataset, which no policy sampled", r.Algorithm.AlgorithmType), "remove it")
+	}
+	for _, part := range []struct{ name, value string }{{"rollout_is", c.RolloutIs}, {"rollout_rs", c.RolloutRs}} {
+		if part.value != "" && !r.RecomputesOldLogprobs() {
+			r.fail(key+"."+part.name, "compares the rollout's logprobs with the trainer's, which bypass mode does not compute", "set bypass_mode: false beside it")
+		}
+	}
+	switch {
+	case c.RolloutIsBatchNormalize && c.RolloutIs == "":
+		r.fail(key+".rollout_is_batch_normalize", "there are no weights to normalise", "set rollout_is")
+	case c.RolloutRs == "" && c.RolloutRsThreshold != nil:
+		r.fail(key+".rollout_rs_threshold", "nothing is rejected", "set rollout_rs")
+	case c.RolloutRs != "" && c.RolloutRsThreshold == nil:
+		r.fail(key+".rollout_rs", "needs the upper end of its band", "set rollout_rs_threshold, for example 2.0, or 1.01 with geometric")
+	case c.RolloutRsThreshold == nil && c.RolloutRsThresholdLower != nil:
+		r.fail(key+".rollout_rs_threshold_lower", "nothing is rejected", "set rollout_rs and rollout_rs_threshold")
 	}
 }

@@ -71,10 +71,6 @@ var refusals = []refusal{
 	{"cod", func(c *Config) bool { return !reflect.DeepEqual(c.Cod, *newDefault[Cod]()) }, "Connect-the-Dots task packing", ""},
 
 	{"algorithm.enable_router_replay", func(c *Config) bool { return c.Algorithm.EnableRouterReplay }, "router replay of mixture-of-experts models", ""},
-	{"algorithm.rollout_correction", func(c *Config) bool { return c.Algorithm.RolloutCorrection != nil }, "rollout correction",
-		"sampler and trainer of the embedded engine agree, so there is nothing to correct"},
-	{"algorithm.bypass_old_logprobs", func(c *Config) bool { return !c.Algorithm.BypassOldLogprobs }, "old logprobs computed again by the trainer",
-		"sampler and trainer of the embedded engine agree, so true gives the same"},
 	{"algorithm.kl_penalty_fn", func(c *Config) bool { return !named(c.Algorithm.KLPenaltyFn, "", "none") }, "KL in the reward", "use kl_loss_fn"},
 	{"algorithm.algorithm_type", func(c *Config) bool { a, ok := c.parts(); return ok && a.NeedsCritic }, "an algorithm with a critic", ""},
 	{"trainer.critic_warmup", func(c *Config) bool { return c.Trainer.CriticWarmup > 0 }, "training a critic", ""},
@@ -199,7 +195,7 @@ func trainerConfigHint(key string) string {
 	case strings.HasSuffix(key, ".grad_clip"):
 		return "use trainer.grad_clip"
 	case strings.Contains(key, ".rollout_correction"):
-		return "sampler and trainer of the embedded engine agree, so there is nothing to correct"
+		return "use algorithm.rollout_correction"
 	}
 	return "of trainer_config it reads actor_rollout_ref.actor.ppo_mini_batch_size and ppo_epochs"
 }

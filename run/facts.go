@@ -77,7 +77,7 @@ func local(name, key string, isDataset bool, f *config.Facts) (string, bool) {
 func modelFacts(m *modelfile.Config, loras []config.Lora) (config.ModelFacts, error) {
 	f := config.ModelFacts{
 		Known: true, Parameters: m.Parameters(), Layers: m.NumLayers, Hidden: m.HiddenSize, Intermediate: m.IntermediateSize, Vocab: m.VocabSize,
-		Heads: m.NumHeads, KVHeads: m.NumKVHeads, HeadDim: m.HeadDim,
+		Heads: m.NumHeads, KVHeads: m.NumKVHeads, HeadDim: m.HeadDim, TiedEmbeddings: m.TieEmbeddings,
 	}
 	if len(loras) == 0 {
 		return f, nil

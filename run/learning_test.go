@@ -15,8 +15,12 @@ func init() {
 		func() trinity.Operator { return trinitytest.ShuffleRewards{} })
 }
 
-// A tiny model, which demonstrations have taught to answer with either of two digits, learns from rewards alone to answer with the larger one.
-// Without learning rate, and with rewards that are not its own, it does not.
+// quantized samples with 8-bit weights and corrects for it.
+var quantized = []string{"stages.1.explorer={rollout_model: {quantization: int8}}",
+	"stages.1.algorithm.rollout_correction={bypass_mode: false, rollout_is: token, rollout_rs: geometric, rollout_rs_threshold: 1.5}"}
+
+// A tiny model, which demonstrations have taught to answer with either of two digits, learns from rewards alone to answer with the larger one,
+// also when it samples with 8-bit weights. Without learning rate, and with rewards that are not its own, it does not.
 func TestRewardsAreLearntFrom(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains three models: not in -short")
@@ -30,6 +34,7 @@ func TestRewardsAreLearntFrom(t *testing.T) {
 		learns   bool
 	}{
 		{"grpo", nil, true},
+		{"8-bit rollouts", quantized, true},
 		{"learning rate 0", []string{short, "stages.1.algorithm.optimizer.lr=0"}, false},
 		{"shuffled rewards", []string{short, "stages.1.data_processor.experience_pipeline.operators=[{name: test_shuffle_rewards}]"}, false},
 	} {
@@ -47,9 +52,30 @@ func TestRewardsAreLearntFrom(t *testing.T) {
 			if c.learns && (last < 0.9 || last < first+0.15) {
 				t.Errorf("accuracy rose from %.3f to %.3f, want at least 0.9 and 0.15 more", first, last)
 			}
+			if c.name == "8-bit rollouts" {
+				checkCorrection(t, p)
+			}
 			if !c.learns && last > first+0.1 {
 				t.Errorf("accuracy rose from %.3f to %.3f, and there was nothing to learn from", first, last)
 			}
 		})
+	}
+}
+
+// checkCorrection looks for what rollout correction logs of every step: a sampler that is nearly the trainer, and not it.
+func checkCorrection(t *testing.T, p project) {
+	t.Helper()
+	for name, in := range map[string][2]float64{
+		"rollout_is_mean": {0.95, 1.05}, "rollout_is_eff_sample_size": {0.9, 1}, "k3_kl": {1e-9, 0.05}, "rollout_rs_masked_fraction": {0, 0.1},
+	} {
+		values := curve(t, filepath.Join(p.job(), "rl"), "trainer", "rollout_corr/"+name)
+		if len(values) != 30 {
+			t.Errorf("%s was logged in %d steps of 30", name, len(values))
+		}
+		for step, v := range values {
+			if v < in[0] || v > in[1] {
+				t.Errorf("%s of step %d is %v, want it within %v", name, step+1, v, in)
+			}
+		}
 	}
 }

@@ -92,8 +92,9 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 		ModelPath: s.modelPath, Seed: uint64(cfg.Seed), LoRA: loraSpec(cfg.Model.LoraConfigs),
 		Init:  trinity.InitSpec{Seed: uint64(cfg.InitSeed()), Style: cfg.Model.Init.Style},
 		Train: train, Reference: train && s.algorithm.NeedsReference, MicroTokens: *cfg.Trainer.MaxTokenLenPerGPU,
-		Ahead:  s.publishInterval() > 1,
-		Sample: sample, MaxSequences: s.inFlight(), MaxModelLen: value(0, cfg.Model.MaxModelLen), Text: s.text.Renderer.Decode,
+		Ahead:        s.publishInterval() > 1,
+		Quantization: cfg.Explorer.RolloutModel.Quantization,
+		Sample:       sample, MaxSequences: s.inFlight(), MaxModelLen: value(0, cfg.Model.MaxModelLen), Text: s.text.Renderer.Decode,
 	}
 	s.engine, s.sampler, err = opener.OpenEngine(ctx, spec)
 	if err != nil {

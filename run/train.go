@@ -9,7 +9,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/explorer"
@@ -104,11 +106,22 @@ func (s *stage) newTrainer(source trinity.Source) *trainer.Trainer {
 		SyncInterval: s.publishInterval(), SaveInterval: int64(cfg.Trainer.SaveInterval),
 	}
 	tr.AfterStep = s.algorithm.AfterStep
+	if cfg.RecomputesOldLogprobs() {
+		tr.Correct = correction(&cfg.Algorithm.RolloutCorrection).Apply
+	}
 	tr.Log = func(ctx context.Context, step int64, m trinity.Metrics) error {
 		return s.log.role("trainer")(ctx, step, m)
 	}
 	tr.Save = func(ctx context.Context, step int64, last bool) error { return s.save(ctx, tr, source, step, last) }
 	return tr
+}
+
+func correction(c *config.RolloutCorrection) *algorithm.Correction {
+	high := value(0, c.RolloutRsThreshold)
+	return &algorithm.Correction{
+		Weights: c.RolloutIs, Truncate: c.RolloutIsThreshold, Normalize: c.RolloutIsBatchNormalize,
+		Reject: c.RolloutRs, High: high, Low: value(1/high, c.RolloutRsThresholdLower),
+	}
 }
 
 // newExplorer makes the explorer but for its buffer, model and synchronizer.

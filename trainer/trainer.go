@@ -23,6 +23,9 @@ type Trainer struct {
 	Save      func(ctx context.Context, step int64, last bool) error
 	Log       func(ctx context.Context, step int64, m trinity.Metrics) error
 	AfterStep func(m trinity.Metrics, sequences int) // is told of each optimizer step: adaptive coefficients; nil for none
+	// Correct is given a batch whose OldLogprobs the trainer has computed, and returns what to train on, with metrics. nil computes none: old
+	// log-probabilities are those recorded when sampling.
+	Correct   func(exps []*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error)
 	Schedule  Schedule
 	Optimizer trinity.OptimParams // LR is the schedule's
 
@@ -126,6 +129,12 @@ func (t *Trainer) update(ctx context.Context, step int64, exps []*trinity.Experi
 			return err
 		}
 	}
+	if t.Correct != nil {
+		var err error
+		if exps, err = t.correct(ctx, step, exps, metrics); err != nil || len(exps) == 0 {
+			return err
+		}
+	}
 	sum, steps := trinity.Metrics{}, 0
 	for range max(1, t.Epochs) {
 		for _, mini := range miniBatches(exps, t.MiniBatch) {
@@ -181,4 +190,22 @@ func (t *Trainer) reference(ctx context.Context, step int64, exps []*trinity.Exp
 		}
 	}
 	return nil
+}
+
+// correct computes the log-probabilities before the update and lets Correct make of the batch what is trained on.
+func (t *Trainer) correct(ctx context.Context, step int64, exps []*trinity.Experience, metrics trinity.Metrics) ([]*trinity.Experience, error) {
+	start := time.Now()
+	for _, micro := range microBatches(exps, t.MicroTokens) {
+		stats, err := t.Engine.Forward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: exps}, trinity.Streams{})
+		if err != nil {
+			return nil, err
+		}
+		for i, e := range micro {
+			e.OldLogprobs = stats[i].Logprob
+		}
+	}
+	corrected, m, err := t.Correct(exps)
+	metrics.Merge("", m)
+	metrics["time/old_log_probs"] = time.Since(start).Seconds()
+	return corrected, err
 }

@@ -45,15 +45,23 @@ func newInput(t *tape.Tape, b *trinity.Batch) *Input {
 	return &Input{Batch: b, Tape: t, trained: lengths(b.Whole)}
 }
 
-// Old returns the log-probabilities [n] under the policy that sampled.
+// Old returns the log-probabilities [n] that ratios are against: those under the policy that sampled, or those that the trainer computed
+// before the update.
 func (in *Input) Old() (tape.Stream, error) {
-	return in.constant("logprobs", "of the policy that sampled it", func(e *trinity.Experience) []float32 { return e.Logprobs })
+	return in.constant("logprobs", "of the policy that sampled it", old)
 }
 
-// HasOld reports whether every sequence of the micro-batch has the log-probabilities of the policy that sampled.
+func old(e *trinity.Experience) []float32 {
+	if e.OldLogprobs != nil {
+		return e.OldLogprobs
+	}
+	return e.Logprobs
+}
+
+// HasOld reports whether every sequence of the micro-batch has the log-probabilities that Old returns.
 func (in *Input) HasOld() bool {
 	for _, e := range in.Batch.Experiences {
-		if e.Logprobs == nil && e.TrainedTokens() > 0 {
+		if old(e) == nil && e.TrainedTokens() > 0 {
 			return false
 		}
 	}
@@ -65,9 +73,21 @@ func (in *Input) Ref() (tape.Stream, error) {
 	return in.constant("ref_logprobs", "of the reference model", func(e *trinity.Experience) []float32 { return e.RefLogprobs })
 }
 
-// Advantages returns the advantages [n].
+// Advantages returns the advantages [n] times the weights of rollout correction: a factor of the advantage is one of the policy loss, which
+// is proportional to the advantage on either side of 0.
 func (in *Input) Advantages() (tape.Stream, error) {
-	return in.constant("advantages", "from an advantage_fn", func(e *trinity.Experience) []float32 { return e.Advantages })
+	return in.constant("advantages", "from an advantage_fn", weighted)
+}
+
+func weighted(e *trinity.Experience) []float32 {
+	if e.PolicyWeights == nil || len(e.PolicyWeights) != len(e.Advantages) {
+		return e.Advantages
+	}
+	out := make([]float32, len(e.Advantages))
+	for t, w := range e.PolicyWeights {
+		out[t] = w * e.Advantages[t]
+	}
+	return out
 }
 
 // constant packs a per-token slice of the experiences.

@@ -81,7 +81,12 @@ func loraOptions(spec trinity.EngineSpec) *LoRAOptions {
 
 func newSampler(cfg *modelfile.Config, spec trinity.EngineSpec, pool *kernel.Pool) (*sampler.Sampler, error) {
 	opts := sampler.Options{Pool: pool, MaxSequences: spec.MaxSequences, MaxModelLen: spec.MaxModelLen, Decode: spec.Text}
-	if spec.DType == "bf16" {
+	switch {
+	case spec.Quantization == "int8":
+		opts.Storage = kernel.Int8
+	case spec.Quantization != "":
+		return nil, fmt.Errorf("cpu: quantization %q; expected int8", spec.Quantization)
+	case spec.DType == "bf16":
 		opts.Storage = kernel.BF16
 	}
 	if opts.MaxModelLen == 0 || opts.MaxModelLen > cfg.MaxPositions {

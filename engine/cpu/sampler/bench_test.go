@@ -20,7 +20,7 @@ func smol(b *testing.B, storage kernel.Storage) *Sampler {
 	return start(b, open(b, path), Options{Pool: pool, Storage: storage, MaxSequences: 64, MaxTokens: 16384, MaxModelLen: 1024})
 }
 
-var storages = map[string]kernel.Storage{"f32": kernel.F32, "bf16": kernel.BF16}
+var storages = map[string]kernel.Storage{"f32": kernel.F32, "bf16": kernel.BF16, "int8": kernel.Int8}
 
 // question is n tokens that differ from those of another number early on.
 func question(n, number int) []int32 {

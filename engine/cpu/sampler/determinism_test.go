@@ -104,14 +104,16 @@ func TestSameTokensAndBitsHoweverScheduled(t *testing.T) {
 	}
 }
 
-func TestBF16SamplesTheSameHoweverScheduled(t *testing.T) {
+func TestSmallWeightsSampleTheSameHoweverScheduled(t *testing.T) {
 	requests := twenty()
 	m := tiny(t, "llama")
-	want := answers(t, start(t, m, Options{Storage: kernel.BF16}), requests, rand.Perm(len(requests)), 1)
-	got := answers(t, start(t, m, Options{Storage: kernel.BF16, PrefillChunk: 3}), requests, rand.Perm(len(requests)), 20)
-	for i := range requests {
-		if !same(got[i], want[i]) {
-			t.Errorf("request %d: got %v, want %v", i, got[i], want[i])
+	for _, storage := range []kernel.Storage{kernel.BF16, kernel.Int8} {
+		want := answers(t, start(t, m, Options{Storage: storage}), requests, rand.Perm(len(requests)), 1)
+		got := answers(t, start(t, m, Options{Storage: storage, PrefillChunk: 3}), requests, rand.Perm(len(requests)), 20)
+		for i := range requests {
+			if !same(got[i], want[i]) {
+				t.Errorf("storage %d, request %d: got %v, want %v", storage, i, got[i], want[i])
+			}
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 // Options plan a sampler. Zero values have the defaults given.
 type Options struct {
 	Pool    *kernel.Pool   // computes; nil means the scheduler's goroutine alone
-	Storage kernel.Storage // of the matrices: F32 samples what training computes, BF16 streams half the bytes
+	Storage kernel.Storage // of the matrices: F32 samples what training computes, BF16 streams half the bytes, Int8 a quarter and quantises activations too
 
 	MaxSequences int // completions that decode at once; 32
 	MaxTokens    int // of prompts and completions that the K/V cache holds, in pages of 16; MaxSequences × MaxModelLen, at most 65536. Each takes

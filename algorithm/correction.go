@@ -1,0 +1,200 @@
+package algorithm
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Correction makes up for a sampler that is not exactly the policy that is trained: another engine, 8-bit weights, older weights. With
+// ρ = exp(old − rollout), the trainer's probability of a token before the update by the sampler's, it gives tokens the weight min(ρ, Truncate)
+// in the policy loss (truncated importance sampling, Ionides 2008; of a sequence: the product of its tokens' ρ) and leaves out what has a
+// ratio outside [Low, High] (rejection sampling): the loss does not see it, nor divide by it.
+type Correction struct {
+	Weights   string  // "token", "sequence", or "" for none
+	Truncate  float64 // largest weight
+	Normalize bool    // divide the weights by their mean over tokens, or sequences, of the batch
+
+	Reject    string // "token", "sequence", "geometric" (of a sequence: the geometric mean of its tokens' ρ), or "" for nothing
+	Low, High float64
+}
+
+// logRatioLimit bounds |log ρ|, so that no product overflows.
+const logRatioLimit = 20
+
+// Apply returns the batch to train on: copies of the experiences, which have both log-probabilities, with PolicyWeights and with what is
+// rejected masked out; nothing where all is rejected. Demonstrations stay as they are.
+//
+// Metrics, over the trained tokens before rejection: rollout_corr/rollout_is_mean, _max and _min (the ratio before truncation),
+// rollout_is_ratio_fraction_high (share of ratios above Truncate), rollout_is_eff_sample_size ((Σw)² / (n·Σw²) of the weights),
+// rollout_is_batch_norm_factor, kl (mean of rollout − old, nats per token), k3_kl (mean of ρ − 1 − log ρ), rollout_rs_masked_fraction
+// (tokens) and rollout_rs_seq_masked_fraction (sequences that lost any).
+func (c *Correction) Apply(batch []*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error) {
+	out := make([]*trinity.Experience, len(batch))
+	ratios := make([]sequenceRatio, len(batch))
+	for i, e := range batch {
+		copied := *e
+		out[i] = &copied
+		if e.IsExpert {
+			continue
+		}
+		if e.Logprobs == nil && e.TrainedTokens() > 0 {
+			return nil, nil, fmt.Errorf("experience %s has no logprobs of the policy that sampled it, which rollout correction needs", e.ID)
+		}
+		ratios[i] = ratioOf(e)
+	}
+	metrics := c.weigh(out, ratios)
+	left := c.reject(out, ratios, metrics)
+	if left == 0 {
+		return nil, metrics, nil
+	}
+	return out, metrics, nil
+}
+
+// sequenceRatio is log ρ of a sequence.
+type sequenceRatio struct {
+	token []float64 // [T] of trained tokens; nil for a demonstration
+	sum   float64
+	n     int
+}
+
+func ratioOf(e *trinity.Experience) sequenceRatio {
+	r := sequenceRatio{token: make([]float64, len(e.Mask))}
+	for t, trained := range e.Mask {
+		if trained {
+			r.token[t] = float64(e.OldLogprobs[t]) - float64(e.Logprobs[t])
+			r.sum += r.token[t]
+			r.n++
+		}
+	}
+	return r
+}
+
+func bounded(logRatio float64) float64 {
+	return math.Exp(max(-logRatioLimit, min(logRatioLimit, logRatio)))
+}
+
+// weigh sets the weights.
+func (c *Correction) weigh(batch []*trinity.Experience, ratios []sequenceRatio) trinity.Metrics {
+	s := statistics{low: math.Inf(1)}
+	for i, e := range batch {
+		r := &ratios[i]
+		if c.Weights != "" && r.token != nil {
+			e.PolicyWeights = make([]float32, len(e.Mask))
+		}
+		if r.n == 0 {
+			continue
+		}
+		whole := bounded(r.sum)
+		s.sequences++
+		s.sequenceWeights += min(whole, c.Truncate)
+		for t, trained := range e.Mask {
+			if !trained {
+				continue
+			}
+			ratio := bounded(r.token[t])
+			s.kl -= r.token[t]
+			s.k3 += ratio - 1 - math.Log(ratio)
+			if c.Weights == "sequence" {
+				ratio = whole
+			}
+			w := min(ratio, c.Truncate)
+			s.add(ratio, w, ratio > c.Truncate)
+			if c.Weights != "" {
+				e.PolicyWeights[t] = float32(w)
+			}
+		}
+	}
+	m := s.metrics()
+	if c.Weights != "" && c.Normalize && s.n > 0 {
+		mean := s.weights / s.n
+		if c.Weights == "sequence" {
+			mean = s.sequenceWeights / s.sequences
+		}
+		for _, e := range batch {
+			for t := range e.PolicyWeights {
+				e.PolicyWeights[t] /= float32(mean)
+			}
+		}
+		m["rollout_corr/rollout_is_batch_norm_factor"] = mean
+	}
+	return m
+}
+
+// reject masks out what has a ratio outside the band and returns the number of tokens that are left.
+func (c *Correction) reject(batch []*trinity.Experience, ratios []sequenceRatio, metrics trinity.Metrics) (left int) {
+	tokens, sequences, hit := 0, 0, 0
+	for i, e := range batch {
+		r := &ratios[i]
+		if r.n > 0 && c.Reject != "" {
+			mask := make([]bool, len(e.Mask))
+			kept := 0
+			for t, trained := range e.Mask {
+				mask[t] = trained && c.keeps(r, t)
+				if mask[t] {
+					kept++
+				}
+			}
+			e.Mask = mask
+			if kept < r.n {
+				hit++
+			}
+		}
+		if r.n > 0 {
+			sequences++
+		}
+		tokens += r.n
+		left += e.TrainedTokens()
+		if r.token == nil {
+			tokens += e.TrainedTokens()
+		}
+	}
+	if c.Reject != "" && tokens > 0 {
+		metrics["rollout_corr/rollout_rs_masked_fraction"] = float64(tokens-left) / float64(tokens)
+		metrics["rollout_corr/rollout_rs_seq_masked_fraction"] = float64(hit) / float64(max(1, sequences))
+	}
+	return left
+}
+
+// keeps says whether token t of a sequence is inside the band.
+func (c *Correction) keeps(r *sequenceRatio, t int) bool {
+	log := r.token[t]
+	switch c.Reject {
+	case "sequence":
+		log = r.sum
+	case "geometric":
+		log = r.sum / float64(r.n)
+	}
+	return log >= math.Log(c.Low) && log <= math.Log(c.High)
+}
+
+// statistics sum over tokens.
+type statistics struct {
+	n, ratios, weights, squares, high, low, above, kl, k3 float64
+	sequences, sequenceWeights                            float64
+}
+
+func (s *statistics) add(ratio, weight float64, above bool) {
+	s.n++
+	s.ratios += ratio
+	s.weights += weight
+	s.squares += weight * weight
+	s.high, s.low = max(s.high, ratio), min(s.low, ratio)
+	if above {
+		s.above++
+	}
+}
+
+func (s *statistics) metrics() trinity.Metrics {
+	if s.n == 0 {
+		return trinity.Metrics{}
+	}
+	const name = "rollout_corr/"
+	return trinity.Metrics{
+		name + "rollout_is_mean": s.ratios / s.n, name + "rollout_is_max": s.high, name + "rollout_is_min": s.low,
+		name + "rollout_is_ratio_fraction_high": s.above / s.n,
+		name + "rollout_is_eff_sample_size":     s.weights * s.weights / (s.n * s.squares),
+		name + "kl":                             s.kl / s.n, name + "k3_kl": s.k3 / s.n,
+	}
+}

@@ -1,0 +1,72 @@
+package cpu
+
+import (
+	"context"
+	"math"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+// divergence is KL(sampler ‖ trainer) in nats per token, estimated by k3 on what the sampler drew, and the largest difference of a logprob.
+func divergence(t *testing.T, spec trinity.EngineSpec, prompt []int32) (kl, worst float64) {
+	t.Helper()
+	ctx := context.Background()
+	spec.Forward, spec.Sample, spec.MaxSequences, spec.MaxModelLen, spec.MicroTokens = true, true, 4, len(prompt)+20, 256
+	e, s, err := plugin{}.OpenEngine(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	defer s.(interface{ Close() error }).Close()
+	group := rollouts(t, s, prompt)
+	stats, err := e.Forward(ctx, whole(group), trinity.Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for i, x := range group {
+		for j, trained := range x.Mask {
+			if trained {
+				d := float64(stats[i].Logprob[j] - x.Logprobs[j])
+				kl += math.Exp(d) - 1 - d
+				worst = max(worst, math.Abs(d))
+				n++
+			}
+		}
+	}
+	return kl / float64(n), worst
+}
+
+// An 8-bit sampler draws from nearly the trainer's policy, and not from exactly it.
+func TestInt8SamplesNearlyTheTrainedPolicy(t *testing.T) {
+	for _, name := range []string{"llama", "llama3_bias_tied", "qwen3", "mistral"} {
+		kl, worst := divergence(t, trinity.EngineSpec{ModelPath: tiny(name).ModelPath, Quantization: "int8"}, sequences(t, true)[0].Tokens[:6])
+		t.Logf("%s: KL %.2g nats per token, worst logprob %.2g nats off", name, kl, worst)
+		if worst == 0 || kl > 1e-2 || worst > 0.5 {
+			t.Errorf("%s: KL %.2g nats per token, worst logprob %.2g nats off", name, kl, worst)
+		}
+	}
+	if _, _, err := (plugin{}).OpenEngine(context.Background(), trinity.EngineSpec{ModelPath: tiny("llama").ModelPath, Sample: true, Quantization: "fp8"}); err == nil {
+		t.Error("quantization fp8 was taken")
+	}
+}
+
+func TestInt8SmolLM2(t *testing.T) {
+	path := smollm2Path(t)
+	if testing.Short() || os.Getenv("TRINITY_HEAVY") == "" {
+		t.Skip("loads a model of 135 M parameters twice: set TRINITY_HEAVY")
+	}
+	var recorded smollm2
+	readJSON(t, "testdata/smollm2.json.gz", &recorded)
+	for _, text := range recorded.Texts[:3] {
+		prompt := slices.Clip(text.Tokens[:min(len(text.Tokens), 40)])
+		kl, worst := divergence(t, trinity.EngineSpec{ModelPath: path, Quantization: "int8"}, prompt)
+		t.Logf("KL %.2g nats per token, worst logprob %.2g nats off", kl, worst)
+		if kl > 0.1 {
+			t.Errorf("KL %.2g nats per token, worst logprob %.2g nats off", kl, worst)
+		}
+	}
+}
