@@ -23,7 +23,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	defer watchSignals()()
-	err := root.ExecuteContext(context.Background())
+	cmd, err := root.ExecuteContextC(context.Background())
 	if err == nil {
 		return 0
 	}
@@ -34,6 +34,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	if errors.Is(err, errInterrupted) {
 		return interruptedCode
+	}
+	if cmd.Annotations[verdict] != "" && !errors.Is(err, errDisagree) {
+		return undecidedCode
 	}
 	return 1
 }
@@ -64,7 +67,7 @@ func New() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		runCommand(), checkCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(), pullCommand(), convertCommand(),
+		runCommand(), checkCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(), verifyCommand(), pullCommand(), convertCommand(),
 		listCommand(), explainCommand(), logCommand(), doctorCommand(), versionCommand(),
 	)
 	return root
@@ -72,7 +75,7 @@ func New() *cobra.Command {
 
 // wants are the values of flags by type, in words.
 var wants = map[string]string{
-	"int": "a whole number", "uint64": "a whole number, 0 or more", "float32": "a number", "bool": "true or false",
+	"duration": "a time such as 90s", "float64": "a number", "int": "a whole number", "uint64": "a whole number, 0 or more", "float32": "a number", "bool": "true or false",
 }
 
 // flagError says what is wrong with a flag.

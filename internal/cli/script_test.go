@@ -2,11 +2,13 @@ package cli_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -49,7 +51,7 @@ func TestScripts(t *testing.T) {
 			return os.WriteFile(filepath.Join(env.WorkDir, "sft.yaml"), []byte(text), 0o644)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"refuse": refuse, "note": note, "unchanged": unchanged, "keys": keys,
+			"refuse": refuse, "note": note, "unchanged": unchanged, "keys": keys, "code": code,
 		},
 	})
 }
@@ -91,6 +93,21 @@ func refuse(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("want one line that begins with \"trinity: \", got:\n%s", stderr)
 	case !regexp.MustCompile(args[0]).MatchString(stderr):
 		ts.Fatalf("want a line that matches %s, got: %s", args[0], stderr)
+	}
+}
+
+// code N COMMAND… wants the command to end with the exit code N.
+func code(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N COMMAND…")
+	}
+	got, err := 0, ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	}
+	if fmt.Sprint(got) != args[0] {
+		ts.Fatalf("%v ended with exit code %d, want %s", args[1:], got, args[0])
 	}
 }
 

@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"registry", "tape", "durable", "tokenizer", "modelfile", "hub", "engine/cpu/kernel"},
 	{"config", "renderer"},
 	{"algorithm", "workflow", "reward", "operator", "selector", "dataset", "buffer", "synchronizer", "monitor", "engine"},
-	{"explorer", "trainer", "pipeline"},
+	{"explorer", "trainer", "pipeline", "verify"},
 	{"run"},
 	{"gateway", "studio", "internal/cli"},
 	{"standard"},

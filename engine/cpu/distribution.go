@@ -1,0 +1,56 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+)
+
+// Distributions calls visit with the log-probabilities [V] in nats, at temperature 1, of the token that follows tokens[:t], for every t in
+// [from, len(tokens)], in order. from is at least 1. The slice is reused; visit must not call the engine. An error of visit ends the call.
+func (e *Engine) Distributions(ctx context.Context, tokens []int32, from int, visit func(t int, logprobs []float32) error) error {
+	if from < 1 || from > len(tokens) {
+		return fmt.Errorf("cpu: distributions from position %d of %d tokens: want 1 to %d", from, len(tokens), len(tokens))
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	row := make([]float32, e.cfg.VocabSize)
+	for ; from <= len(tokens); from += headChunk {
+		if err := e.distributions(ctx, tokens[:min(len(tokens), from+headChunk-1)], from, row, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// distributions is Distributions for the positions of one chunk of head rows, whose logits are all there after the forward pass.
+func (e *Engine) distributions(ctx context.Context, tokens []int32, from int, row []float32, visit func(t int, logprobs []float32) error) error {
+	n := len(tokens)
+	x := &trinity.Experience{Tokens: append(slices.Clone(tokens), tokens[n-1]), Mask: make([]bool, n+1), PromptLen: from} // what follows is never read
+	for t := from; t <= n; t++ {
+		x.Mask[t] = true
+	}
+	batch := []*trinity.Experience{x}
+	if err := e.check(&trinity.Batch{Experiences: batch, Whole: batch}, trinity.Streams{}); err != nil {
+		return err
+	}
+	e.pack(batch)
+	if err := e.logprobs(ctx, e.weights, false); err != nil {
+		return err
+	}
+	logits := e.logitsOf(0, len(e.packing.head))
+	for i, r := range e.packing.head {
+		copy(row, logits.Row(i))
+		lse := kernel.LogSumExp(row)
+		for v := range row {
+			row[v] -= lse
+		}
+		if err := visit(int(r.position), row); err != nil {
+			return err
+		}
+	}
+	return nil
+}

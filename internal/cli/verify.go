@@ -1,0 +1,189 @@
+package cli
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/verify"
+)
+
+// verdict marks a command whose exit code 1 is an answer; undecidedCode says that it came to none.
+const (
+	verdict       = "verdict"
+	undecidedCode = 2
+)
+
+// errDisagree is the answer no of `verify`.
+var errDisagree = errors.New("the engines disagree")
+
+//go:embed prompts.txt
+var prompts string
+
+// verifyFlags are those of `verify` beside the model's.
+type verifyFlags struct {
+	against, prompts, dtype, keyEnv string
+	options                         verify.Options
+	limits                          verify.Limits
+	asJSON                          bool
+}
+
+func verifyCommand() *cobra.Command {
+	var model modelFlags
+	flags := verifyFlags{limits: verify.DefaultLimits()}
+	cmd := &cobra.Command{
+		Use:   "verify --model PATH --against URL|PATH",
+		Short: "Compare another engine with this one",
+		Long: "Compare log-probabilities, greedy tokens and samples of another engine with this one: of an OpenAI-compatible server, or of records in a file or\n" +
+			"directory of JSON lines, such as `trinity score` prints. The exit code is 0 if they agree, 1 if they do not, 2 if it could not be found out.",
+		Args:        wantArgs(0),
+		Annotations: map[string]string{verdict: "exit code"},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := flags.check(); err != nil {
+				return err
+			}
+			engine, _, err := model.open(cmd.Context(), trinity.EngineSpec{Forward: true, DType: flags.dtype})
+			if err != nil {
+				return err
+			}
+			defer engine.Close()
+			report, err := flags.compare(cmd, &model, engine)
+			if err != nil {
+				return err
+			}
+			if flags.asJSON {
+				err = json.NewEncoder(cmd.OutOrStdout()).Encode(report)
+			} else {
+				err = report.Print(cmd.OutOrStdout())
+			}
+			if err == nil && !report.Agree {
+				return errDisagree
+			}
+			return err
+		},
+	}
+	model.add(cmd)
+	flags.add(cmd)
+	return cmd
+}
+
+func (f *verifyFlags) add(cmd *cobra.Command) {
+	set := cmd.Flags()
+	set.StringVar(&f.against, "against", "", "address of an OpenAI-compatible server, or file or directory of records")
+	if err := cmd.MarkFlagRequired("against"); err != nil {
+		panic(err) // the flag was added above
+	}
+	set.StringVarP(&f.prompts, "prompts", "i", "", "file of JSON lines to ask a server with, in place of the built-in ones; - is standard input")
+	set.StringVar(&f.options.Model, "peer-model", "", "the model's name on the server, in place of the first that it lists")
+	set.StringVar(&f.keyEnv, "api-key-env", "OPENAI_API_KEY", "environment variable with the server's key")
+	set.DurationVar(&f.options.Timeout, "timeout", time.Minute, "longest wait for an answer of the server")
+	set.IntVar(&f.options.Samples, "samples", 200, "first tokens that a server draws, of each prompt and setting; 0 leaves samples out")
+	set.StringVar(&f.dtype, "dtype", "f32", "number type of this engine's weights: f32, or bf16 (rounded; computed with in f32)")
+	l := &f.limits
+	set.Float64Var(&l.Mean, "tolerance", l.Mean, "largest mean |difference| of log-probabilities, nats")
+	set.Float64Var(&l.Max, "tolerance-max", l.Max, "largest |difference| of a log-probability, nats; 0 is any")
+	set.Float64Var(&l.Ratio, "ratio-share", l.Ratio, "largest share of tokens whose probabilities' ratio is outside of 0.8 to 1.25")
+	set.Float64Var(&l.Greedy, "greedy-share", l.Greedy, "least share of equal greedy tokens; ties within twice the tolerance are equal")
+	set.Float64Var(&l.Significance, "significance", l.Significance, "chance that the samples of a right engine are called wrong")
+	set.BoolVar(&f.asJSON, "json", false, "print one JSON object")
+}
+
+func (f *verifyFlags) check() error {
+	for _, c := range []struct {
+		name        string
+		value, most float64
+	}{
+		{"tolerance", f.limits.Mean, 100}, {"tolerance-max", f.limits.Max, 100}, {"ratio-share", f.limits.Ratio, 1},
+		{"greedy-share", f.limits.Greedy, 1}, {"significance", f.limits.Significance, 1}, {"samples", float64(f.options.Samples), maxCompletions},
+	} {
+		if !(c.value >= 0 && c.value <= c.most) {
+			return fmt.Errorf("--%s is %v: want 0 to %v", c.name, c.value, c.most)
+		}
+	}
+	if f.dtype != "f32" && f.dtype != "bf16" {
+		return fmt.Errorf("--dtype is %q: want f32 or bf16", f.dtype)
+	}
+	if f.options.Timeout <= 0 {
+		return fmt.Errorf("--timeout is %v: want more than 0", f.options.Timeout)
+	}
+	return nil
+}
+
+// compare finds records and judges them.
+func (f *verifyFlags) compare(cmd *cobra.Command, model *modelFlags, engine trinity.Engine) (*verify.Report, error) {
+	oracle, ok := engine.(verify.Oracle)
+	if !ok {
+		return nil, errors.New("the engine gives no distributions to compare with")
+	}
+	if r := model.text.Renderer; r != nil {
+		f.options.Encode, f.options.Decode, f.options.Stops = r.Encode, r.Decode, r.StopTokens()
+	}
+	found, err := f.find(cmd, model, oracle)
+	if err != nil {
+		return nil, err
+	}
+	report, err := verify.Judge(cmd.Context(), oracle, found.Records, f.options.Stops, f.limits)
+	if err != nil {
+		return nil, err
+	}
+	report.Model, report.Against = model.path, f.against
+	report.Used, report.Warnings = found.Used, found.Warnings
+	return report, nil
+}
+
+// find reads records or asks a server.
+func (f *verifyFlags) find(cmd *cobra.Command, model *modelFlags, oracle verify.Oracle) (*verify.Answers, error) {
+	if !strings.Contains(f.against, "://") {
+		records, err := verify.ReadRecords(f.against)
+		return &verify.Answers{Records: records}, err
+	}
+	asked, err := f.ask(cmd, model)
+	if err != nil {
+		return nil, err
+	}
+	f.options.Key = os.Getenv(f.keyEnv)
+	return verify.Ask(cmd.Context(), f.against, oracle, asked, f.options)
+}
+
+// ask lists the prompts for a server.
+func (f *verifyFlags) ask(cmd *cobra.Command, model *modelFlags) ([][]int32, error) {
+	cfg, err := model.config()
+	if err != nil {
+		return nil, err
+	}
+	var out [][]int32
+	add := func(in *input) error {
+		tokens, err := in.tokens(model.text, true)
+		if err == nil {
+			err = scorable(tokens, cfg)
+		}
+		if err == nil && len(tokens) < 2 {
+			err = errors.New("a prompt of one token has no log-probability to compare: want at least two")
+		}
+		out = append(out, tokens)
+		return in.at(err)
+	}
+	if f.prompts != "" {
+		if err := eachInput(cmd, f.prompts, add); err != nil {
+			return nil, err
+		}
+		if len(out) == 0 {
+			return nil, fmt.Errorf("%s holds no prompts", f.prompts)
+		}
+		return out, nil
+	}
+	for text := range strings.Lines(prompts) {
+		text = strings.TrimSuffix(text, "\n")
+		if err := add(&input{Text: &text}); err != nil {
+			return nil, fmt.Errorf("built-in prompt %q: %w; give others with --prompts", text, err)
+		}
+	}
+	return out, nil
+}
