@@ -20,6 +20,7 @@ type Facts struct {
 type ModelFacts struct {
 	Known                                    bool
 	Parameters                               int64
+	Active                                   int64 // parameters that one token is computed with, if the model has experts
 	Layers, Hidden, Intermediate, Vocab      int
 	Heads, KVHeads, HeadDim                  int
 	TiedEmbeddings                           bool
@@ -61,6 +62,7 @@ type StagePlan struct {
 	MicroBatchTokens   int    `json:"micro_batch_tokens,omitempty"`   // budget of a micro-batch
 
 	Parameters int64        `json:"parameters,omitempty"` // 0 if not known
+	Active     int64        `json:"active,omitempty"`     // parameters that one token is computed with, if the model has experts
 	Trainable  int64        `json:"trainable,omitempty"`
 	Memory     []MemoryPlan `json:"memory,omitempty"`
 	MemorySum  int64        `json:"memory_sum,omitempty"`     // bytes
@@ -136,7 +138,7 @@ func uniqueNotes(notes []Note) []Note {
 }
 
 func (c *Config) planStage(f Facts) StagePlan {
-	s := StagePlan{Mode: c.Mode, Model: c.Model.ModelPath, Engines: c.engineWords(), Parameters: f.Model.Parameters, MemoryHere: f.Machine.Memory}
+	s := StagePlan{Mode: c.Mode, Model: c.Model.ModelPath, Engines: c.engineWords(), Parameters: f.Model.Parameters, Active: f.Model.Active, MemoryHere: f.Machine.Memory}
 	if c.trains() || c.explores() {
 		s.Algorithm = c.Algorithm.AlgorithmType
 	}

@@ -39,7 +39,7 @@ func (s *StagePlan) write(b *strings.Builder) {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(b, "  %-12s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	row("model", "%s%s", s.Model, parameters(s.Parameters, s.Trainable))
+	row("model", "%s%s", s.Model, parameters(s.Parameters, s.Active, s.Trainable))
 	for _, e := range s.Engines {
 		name, words, _ := strings.Cut(e, ": ")
 		row(name, "%s", words)
@@ -86,14 +86,18 @@ func (s *StagePlan) writeMemory(b *strings.Builder, row func(name, format string
 	}
 }
 
-func parameters(all, trainable int64) string {
-	switch {
-	case all == 0:
+func parameters(all, active, trainable int64) string {
+	if all == 0 {
 		return ""
-	case trainable == all || trainable == 0:
-		return fmt.Sprintf(", %s parameters", thousands(all))
 	}
-	return fmt.Sprintf(", %s parameters, %s of them trained", thousands(all), thousands(trainable))
+	words := fmt.Sprintf(", %s parameters", thousands(all))
+	if active > 0 {
+		words += fmt.Sprintf(", %s of them for a token", thousands(active))
+	}
+	if trainable > 0 && trainable != all {
+		words += fmt.Sprintf(", %s of them trained", thousands(trainable))
+	}
+	return words
 }
 
 func steps(n int64) string {

@@ -79,6 +79,9 @@ func modelFacts(m *modelfile.Config, loras []config.Lora) (config.ModelFacts, er
 		Known: true, Parameters: m.Parameters(), Layers: m.NumLayers, Hidden: m.HiddenSize, Intermediate: m.IntermediateSize, Vocab: m.VocabSize,
 		Heads: m.NumHeads, KVHeads: m.NumKVHeads, HeadDim: m.HeadDim, TiedEmbeddings: m.TieEmbeddings,
 	}
+	if m.Mixture != nil {
+		f.Active = m.ActiveParameters()
+	}
 	if len(loras) == 0 {
 		return f, nil
 	}
