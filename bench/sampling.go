@@ -20,7 +20,11 @@ type sampling struct {
 }
 
 func newSampling(a *assignment) (task, error) {
-	_, s, err := open(trinity.EngineSpec{ModelPath: a.Model, Sample: true, MaxSequences: a.Batch, MaxModelLen: a.Prompt + a.New, DType: a.DType})
+	spec := trinity.EngineSpec{ModelPath: a.Model, Sample: true, MaxSequences: a.Batch, MaxModelLen: a.Prompt + a.New, DType: a.DType}
+	if a.DType == int8Weights {
+		spec.DType, spec.Quantization = "", a.DType
+	}
+	_, s, err := open(spec)
 	return &sampling{sampler: s, calls: a.Calls, new: a.New, whole: a.Whole}, err
 }
 

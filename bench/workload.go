@@ -62,6 +62,7 @@ var workloads = []workload{
 		{name: "vLLM f32", program: "vllm", script: "first_token_vllm.py"}}},
 	{name: "threads_train_step_f32", unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, limit: trainLimit, rivals: []rival{oneThread}},
 	decode("threads_decode_32", 32, oneThread),
+	int8Rollout(),
 	{name: "version", unit: "ms", command: (*session).version, rivals: []rival{{name: "import torch", program: "pytorch", script: "import_torch.py"}}},
 }
 
