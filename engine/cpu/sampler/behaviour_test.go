@@ -36,20 +36,6 @@ func TestGroupsComputeTheirPromptOnce(t *testing.T) {
 	}
 }
 
-func TestThousandsOfRequestsWait(t *testing.T) {
-	s := start(t, tiny(t, "llama"), Options{MaxSequences: 8, MaxTokens: 256})
-	var wait sync.WaitGroup
-	for i := range 2000 {
-		wait.Go(func() {
-			sample(t, s, []int32{2, int32(3 + i/8%60), 4}, trinity.SamplingParams{Temperature: 1, MaxTokens: 1 + i%5, Seed: uint64(i), IgnoreEOS: true})
-		})
-	}
-	wait.Wait()
-	if got := s.Stats(); got.Sampled != 6000 || got.Hits+got.Prompts != 2000 || got.Queued+got.Running != 0 {
-		t.Errorf("%+v", got)
-	}
-}
-
 func TestRetainedPromptsMakeRoom(t *testing.T) {
 	s := start(t, tiny(t, "llama"), Options{MaxSequences: 2, MaxTokens: 128, MaxModelLen: 64})
 	for i := range int32(30) {
