@@ -104,11 +104,17 @@ func TestDrawDistribution(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const n = 40000
 			want, got := expected(logits, q), make([]float64, len(logits))
+			logprobs := make([]float32, len(logits))
 			for i := range n {
 				q.u = uniform(5, 0, i)
 				token, logprob := d.draw(logits, &q)
-				got[token]++
-				checkLogprob(t, logits, q.temperature, token, logprob)
+				if got[token]++; got[token] == 1 {
+					checkLogprob(t, logits, q.temperature, token, logprob)
+					logprobs[token] = logprob
+				}
+				if logprob != logprobs[token] {
+					t.Fatalf("token %d has the log-probability %v, and %v before", token, logprob, logprobs[token])
+				}
 			}
 			chi, degrees := 0.0, -1
 			for i, p := range want {

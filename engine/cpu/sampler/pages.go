@@ -18,8 +18,10 @@ func pagesFor(tokens int) int { return (tokens + pageTokens - 1) / pageTokens }
 // unused first.
 type pages struct {
 	meta   []page   // by number
-	free   []uint64 // a bit for each
+	opened int      // pages before it have been in use; the memory of others is untouched
+	free   []uint64 // a bit for each that is opened
 	nFree  int
+	peak   int   // most pages held at once
 	idle   int   // pages in the list from oldest to newest
 	oldest int32 // -1: none
 	newest int32
@@ -34,41 +36,56 @@ type page struct {
 }
 
 func newPages(n int) pages {
-	p := pages{meta: make([]page, n), free: make([]uint64, (n+63)/64), nFree: n, oldest: -1, newest: -1}
-	for i := range n {
-		p.free[i/64] |= 1 << (i % 64)
-	}
-	p.prefixes = newPrefixes(n)
-	return p
+	return pages{meta: make([]page, n), free: make([]uint64, (n+63)/64), oldest: -1, newest: -1, prefixes: newPrefixes(n)}
 }
 
+// held is how many pages have holders.
+func (p *pages) held() int { return p.opened - p.nFree - p.idle }
+
 // available is how many pages take could hand out.
-func (p *pages) available() int { return p.nFree + p.idle }
+func (p *pages) available() int { return len(p.meta) - p.held() }
 
-// cluster is how many pages a sequence finds one behind the other, if there is such room: runs of pages are read faster.
-const cluster = 4
-
-// evicted is how many idle pages make room at once, so that it may be in one piece.
-const evicted = 8
+const (
+	// cluster is how many pages a sequence finds one behind the other, if there is such room: runs of pages are read faster.
+	cluster = 4
+	// evicted is how many idle pages make room at once, so that it may be in one piece.
+	evicted = 8
+	// opening is how many pages are opened at once: a word of bits.
+	opening = 64
+	// retained is how many idle pages there may be before they make room rather than untouched memory, if more were never
+	// held at once: what is kept for later takes no more memory than the work itself.
+	retained = 128
+)
 
 // take is a page, behind the one given if that is free; false when all are held.
 func (p *pages) take(after int32) (int32, bool) {
-	if p.nFree == 0 {
-		for range min(evicted, p.idle) {
-			p.evict(p.oldest)
-		}
-	}
-	if p.nFree == 0 {
+	if p.nFree == 0 && !p.makeRoom() {
 		return 0, false
 	}
 	n := after + 1
-	if after < 0 || int(n) >= len(p.meta) || !p.isFree(n) {
+	if after < 0 || int(n) >= p.opened || !p.isFree(n) {
 		n = p.room()
 	}
 	p.free[n/64] &^= 1 << (n % 64)
 	p.nFree--
 	p.meta[n].holders = 1
+	p.peak = max(p.peak, p.held())
 	return n, true
+}
+
+// makeRoom frees idle pages or opens new ones; false when all are held.
+func (p *pages) makeRoom() bool {
+	if p.opened < len(p.meta) && p.idle <= max(p.peak, retained) {
+		n := min(opening, len(p.meta)-p.opened)
+		p.free[p.opened/64] = ^uint64(0) >> (64 - n)
+		p.opened += n
+		p.nFree += n
+		return true
+	}
+	for range min(evicted, p.idle) {
+		p.evict(p.oldest)
+	}
+	return p.nFree > 0
 }
 
 func (p *pages) isFree(n int32) bool { return p.free[n/64]>>(n%64)&1 == 1 }
@@ -83,7 +100,7 @@ func (p *pages) room() int32 {
 		if first < 0 {
 			first = i*64 + bits.TrailingZeros64(word)
 		}
-		const starts = 0x1111111111111111 // of clusters
+		const starts = ^uint64(0) / (1<<cluster - 1) // a bit for each cluster
 		if whole := word & (word >> 1) & (word >> 2) & (word >> 3) & starts; whole != 0 {
 			return int32(i*64 + bits.TrailingZeros64(whole))
 		}
@@ -98,6 +115,7 @@ func (p *pages) hold(n int32) {
 		p.unlink(n)
 	}
 	m.holders++
+	p.peak = max(p.peak, p.held())
 }
 
 // drop takes a holder from a page: without any it is idle if it can be found, and free otherwise.

@@ -47,6 +47,12 @@ func checkAccounts(t *testing.T, p *pages) {
 				t.Errorf("page %d is filed as %d, %v", n, at, ok)
 			}
 		}
+		if n >= p.opened {
+			if m.holders != 0 || m.id != 0 || p.isFree(int32(n)) {
+				t.Errorf("page %d is in use, the first %d are opened", n, p.opened)
+			}
+			continue
+		}
 		if ways := count(p.isFree(int32(n)), idle[int32(n)], m.holders > 0); ways != 1 || idle[int32(n)] && m.id == 0 || p.isFree(int32(n)) && m.id != 0 {
 			t.Errorf("page %d: free %v, idle %v, %d holders, id %d", n, p.isFree(int32(n)), idle[int32(n)], m.holders, m.id)
 		}
@@ -73,7 +79,7 @@ func count(facts ...bool) (n int) {
 // TestPagesAreNeitherLostNorFreedTwice takes, files, finds and drops chains at random.
 func TestPagesAreNeitherLostNorFreedTwice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	const size = 70
+	const size = 150
 	p := newPages(size)
 	var chains []chain
 	token := func() []int32 { // few different ones, so that pages are found
@@ -178,4 +184,24 @@ func TestTheOldestIdlePageMakesRoom(t *testing.T) {
 	if n, ok := p.find(0, []int32{1, 0, 15: 0}); !ok || p.meta[n].step != 1 {
 		t.Error("the chain let go last is gone")
 	}
+}
+
+// TestIdlePagesTakeNoNewMemory: a long run of short sequences is content with what idle pages may keep.
+func TestIdlePagesTakeNoNewMemory(t *testing.T) {
+	p := newPages(10000)
+	for i := range int32(3000) {
+		var c chain
+		for j := range int32(3) {
+			p.extend(&c)
+			p.filled(&c, c.last(), []int32{i, j, 15: 0}, int64(i))
+		}
+		p.letGo(&c)
+	}
+	if p.peak != 3 || p.opened > retained+2*opening {
+		t.Errorf("%d pages opened, %d held at most", p.opened, p.peak)
+	}
+	if _, ok := p.find(0, []int32{2999, 0, 15: 0}); !ok {
+		t.Error("the newest page is gone")
+	}
+	checkAccounts(t, &p)
 }

@@ -81,7 +81,7 @@ func (s *Sampler) report() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats.Running = len(s.running) + len(s.preempted)
-	s.stats.Cached = (len(s.pages.meta) - s.pages.nFree) * pageTokens
+	s.stats.Cached = (s.pages.opened - s.pages.nFree) * pageTokens
 }
 
 // keepHidden stores the last hidden states of prompts that are complete now, for those who come later, and lines up the
