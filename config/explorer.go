@@ -94,7 +94,7 @@ type InferenceModel struct {
 	UseV1 bool `yaml:"use_v1" default:"true"`
 	// No CUDA graphs.
 	EnforceEager bool `yaml:"enforce_eager"`
-	// Share the KV cache of equal prompt prefixes; the embedded engine shares a group's prompt in any case.
+	// Share the KV cache of equal prompt prefixes; the embedded engine shares the pages of equal beginnings, prompts and earlier turns, in any case.
 	EnablePrefixCaching bool `yaml:"enable_prefix_caching" default:"true"`
 	// Prefill long prompts in pieces.
 	EnableChunkedPrefill bool `yaml:"enable_chunked_prefill" default:"true"`
