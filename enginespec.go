@@ -73,6 +73,21 @@ type MemoryPlanner interface {
 	PlanMemory(spec EngineSpec) ([]MemoryPart, error)
 }
 
+// BaseAdapter is the SamplingParams.Adapter that samples the model without any adapter.
+const BaseAdapter = "base"
+
+// AdapterLoader is a Sampler that holds several low-rank adapters of its model at once, which requests choose from by SamplingParams.Adapter.
+// Rows of different adapters are computed together. Adapters may come and go while others are sampled.
+type AdapterLoader interface {
+	// LoadAdapter adds the adapter of a PEFT directory, or replaces the one of that name, as the given version; sequences that are being
+	// sampled with the replaced one go on with the new one.
+	LoadAdapter(ctx context.Context, name, dir string, version int64) error
+	// DropAdapter forgets a name: later requests with it are errors, earlier ones end as they began.
+	DropAdapter(ctx context.Context, name string) error
+	// Adapters lists the names, sorted.
+	Adapters() []string
+}
+
 // WeightLoader is a Sampler that can take other weights of the same architecture from a checkpoint.
 type WeightLoader interface {
 	LoadWeights(ctx context.Context, dir string, version int64) error

@@ -178,6 +178,16 @@ func (a *Adapter) Tensor(name string) (Tensor, error) {
 	return t, nil
 }
 
+// Float32 reads a tensor.
+func (a *Adapter) Float32(name string) ([]float32, error) {
+	t, err := a.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	v := make([]float32, t.Len())
+	return v, t.Float32(v)
+}
+
 // Close releases the file; tensors must not be read afterwards.
 func (a *Adapter) Close() error { return a.file.Close() }
 

@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/modelfile"
-	"strings"
-)
+import "github.com/trinity-go/trinity/modelfile"
 
 // LoRAOptions ask for low-rank adapters (Hu et al. 2021) to be trained in place of the weights.
 type LoRAOptions struct {
@@ -64,12 +60,6 @@ func newAdapterLayout(cfg *modelfile.Config, lora modelfile.LoRA) (*adapterLayou
 	return l, nil
 }
 
-// adapts says whether a weight of the model has an adapter.
-func (l *adapterLayout) adapts(name string) bool {
-	module, ok := strings.CutSuffix(name, ".weight")
-	return ok && l.has(modelfile.LoRATensor(module, "A"))
-}
-
 // place puts the A of a group of modules beside one another, and then each B.
 func (l *adapterLayout) place(shapes map[string][]int, prefix string, group []string) {
 	var as, bs []slot
@@ -100,13 +90,4 @@ func (l *adapterLayout) view(to *linear, base *layout, flat []float32, prefix st
 	if len(as) > 0 {
 		to.down = l.block(flat, as...)
 	}
-}
-
-// addTo adds scale·B·A of a module to its weight [out, in].
-func (l *adapterLayout) addTo(pool *kernel.Pool, weight kernel.Matrix, flat []float32, module string) {
-	b := l.block(flat, modelfile.LoRATensor(module, "B"))
-	scaled := pool.Borrow(len(b.Data))
-	defer pool.Return(scaled)
-	kernel.Scale(scaled, b.Data, l.scale)
-	kernel.MatMul(pool, weight, kernel.NewMatrix(scaled, b.Rows, b.Cols), l.block(flat, modelfile.LoRATensor(module, "A")), true)
 }

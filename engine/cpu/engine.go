@@ -34,13 +34,13 @@ type Engine struct {
 	behind            bool   // an optimizer step came after the last Publish
 	publishedWeights  []float32
 	updater           Updater
+	hasBase           bool // the updater has the frozen weights
 	rope              ropeTables
 	work              workspace
 	headSpace         headSpace
 	packing           packing
-	shareNothing      bool // computes shared prompts once per sequence: for tests of sharing
-	logitsBudget      int  // bytes
-	mergeScratch      []float32
+	shareNothing      bool     // computes shared prompts once per sequence: for tests of sharing
+	logitsBudget      int      // bytes
 	balance           *balance // nil for a model without experts
 	accumulating      bool     // a gradient was added since the last optimizer step
 
@@ -52,9 +52,11 @@ var _ trinity.Engine = (*Engine)(nil)
 
 // Updater is what receives published weights: the engine's sampler.
 type Updater interface {
-	// Update takes over the weights of a version. tensor returns them merged with the adapters, under their Hugging Face names; what
-	// it returned is valid until the next call of it.
+	// Update takes over the weights of a version, under LoRA those of the base. tensor returns them by their Hugging Face names; what it
+	// returned must not be changed.
 	Update(version int64, tensor func(name string) ([]float32, error)) error
+	// UpdateAdapter takes over the adapter of a version, which the base comes before or after. tensor returns the tensors of lora.Tensors.
+	UpdateAdapter(version int64, lora *modelfile.LoRA, tensor func(name string) ([]float32, error)) error
 }
 
 // Open reads a model, or makes random weights if opts say so, and takes all memory that training needs.
@@ -86,7 +88,7 @@ func (e *Engine) Config() *modelfile.Config { return e.cfg }
 func (e *Engine) Attach(u Updater) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.updater = u
+	e.updater, e.hasBase = u, false
 }
 
 // Steps counts the optimizer steps done, those before a resume included.

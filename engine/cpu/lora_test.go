@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"context"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -81,30 +80,32 @@ func TestNewAdapterChangesNothingAndReferenceIsTheBase(t *testing.T) {
 	}
 }
 
-func TestPublishedWeightsAreMerged(t *testing.T) {
+// Publishing hands over the base once, and then the adapter alone.
+func TestPublicationsAfterTheFirstAreTheAdapterAlone(t *testing.T) {
+	ctx := context.Background()
 	e, sampler := withRecorder(t, adapterOptions())
-	if err := e.Publish(context.Background(), 7); err != nil {
-		t.Fatal(err)
-	}
-	merged := open(t, tiny("qwen2"))
-	for name, v := range sampler.tensors {
-		copy(merged.base.in(merged.baseFlat, name), v)
-	}
-	batch := whole(sequences(t, true))
-	want, err := e.Forward(context.Background(), batch, trinity.Streams{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := merged.Forward(context.Background(), batch, trinity.Streams{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range want {
-		for j := range want[i].Logprob {
-			if d := math.Abs(float64(want[i].Logprob[j] - got[i].Logprob[j])); d > 1e-5 {
-				t.Errorf("sequence %d token %d: %.2g nats apart", i, j, d)
+	for version := range int64(3) {
+		if err := e.Publish(ctx, version); err != nil {
+			t.Fatal(err)
+		}
+		if (sampler.tensors != nil) != (version == 0) {
+			t.Errorf("version %d: %d tensors of the base", version, len(sampler.tensors))
+		}
+		for name, v := range sampler.tensors {
+			if !slices.Equal(v, e.base.in(e.baseFlat, name)) {
+				t.Errorf("%s is not the base's", name)
 			}
 		}
+		for _, s := range e.adapters.slots {
+			if !slices.Equal(sampler.adapter[s.name], e.adapters.in(e.trained, s.name)) {
+				t.Errorf("version %d: %s is not what was trained", version, s.name)
+			}
+		}
+		if sampler.version != version || sampler.lora.Scale() != e.adapters.Scale() {
+			t.Errorf("version %d with scale %v", sampler.version, sampler.lora.Scale())
+		}
+		sampler.tensors = nil
+		train(t, e, sequences(t, true), 1)
 	}
 }
 

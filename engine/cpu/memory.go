@@ -135,7 +135,7 @@ func (e *Engine) takeOptimizer() (err error) {
 	return nil
 }
 
-// scratch is the memory in bytes that kernels borrow at once, and that merging adapters takes.
+// scratch is the memory in bytes that kernels borrow at once.
 func (e *Engine) scratch() int64 {
 	length := e.opts.MaxTokens
 	if e.opts.MaxLength > 0 {
@@ -150,14 +150,5 @@ func (e *Engine) scratch() int64 {
 		products = min(cores, e.cfg.Mixture.Experts)
 	}
 	floats += products * kernel.ProductScratch((cores+products-1)/products)
-	if e.adapters != nil {
-		largest := 0
-		for _, s := range e.base.slots {
-			if e.adapters.adapts(s.name) {
-				largest = max(largest, s.size())
-			}
-		}
-		floats += largest
-	}
 	return 4 * int64(floats)
 }

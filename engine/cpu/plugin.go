@@ -100,7 +100,6 @@ type soloSampler struct {
 	*sampler.Sampler
 	pool *kernel.Pool
 	cfg  *modelfile.Config
-	base string
 	lora bool
 }
 
@@ -110,17 +109,15 @@ func openSampler(spec trinity.EngineSpec) (*soloSampler, error) {
 		return nil, err
 	}
 	defer model.Close()
-	s := &soloSampler{pool: kernel.NewPool(0), cfg: model.Config, base: spec.ModelPath, lora: spec.LoRA != nil}
+	s := &soloSampler{pool: kernel.NewPool(0), cfg: model.Config, lora: spec.LoRA != nil}
 	if s.Sampler, err = newSampler(model.Config, spec, s.pool); err != nil {
 		s.pool.Close()
 		return nil, err
 	}
 	if spec.LoRA != nil && spec.LoRA.Path != "" {
-		err = s.loadAdapter(model, spec.LoRA.Path, 0)
-	} else {
-		err = s.load(model, 0)
+		err = s.loadPolicy(spec.LoRA.Path, 0)
 	}
-	if err != nil {
+	if err = errors.Join(err, s.load(model, 0)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -128,29 +125,25 @@ func openSampler(spec trinity.EngineSpec) (*soloSampler, error) {
 
 // LoadWeights implements trinity.WeightLoader: dir holds a model, or an adapter of the model that was opened.
 func (s *soloSampler) LoadWeights(_ context.Context, dir string, version int64) error {
-	if !s.lora {
-		model, err := modelfile.Open(dir)
-		if err != nil {
-			return err
-		}
-		defer model.Close()
-		return s.load(model, version)
+	if s.lora {
+		return s.loadPolicy(dir, version)
 	}
-	model, err := modelfile.Open(s.base)
+	model, err := modelfile.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer model.Close()
-	return s.loadAdapter(model, dir, version)
+	return s.load(model, version)
 }
 
-func (s *soloSampler) loadAdapter(model *modelfile.Model, dir string, version int64) error {
+// loadPolicy makes the adapter of a directory that of requests which name none.
+func (s *soloSampler) loadPolicy(dir string, version int64) error {
 	adapter, err := modelfile.OpenAdapter(dir, s.cfg)
 	if err != nil {
 		return err
 	}
 	defer adapter.Close()
-	return s.load(modelfile.Merge(model, adapter), version)
+	return s.UpdateAdapter(version, &adapter.LoRA, adapter.Float32)
 }
 
 func (s *soloSampler) load(weights modelfile.Source, version int64) error {

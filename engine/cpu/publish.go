@@ -3,13 +3,9 @@ package cpu
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
-
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
 )
 
-// Publish hands the current weights, merged with the adapters, to the attached sampler.
+// Publish hands the current weights, under LoRA the adapters alone once the base is there, to the attached sampler.
 func (e *Engine) Publish(ctx context.Context, version int64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -27,30 +23,33 @@ func (e *Engine) update(version int64, trained []float32) error {
 	if e.updater == nil {
 		return nil
 	}
-	if err := e.updater.Update(version, func(name string) ([]float32, error) { return e.merged(trained, name) }); err != nil {
+	if err := e.handOver(version, trained); err != nil {
 		return fmt.Errorf("cpu: publishing version %d: %w", version, err)
 	}
 	return nil
 }
 
-// merged is a tensor of the model that trained weights make, valid until the next call.
-func (e *Engine) merged(trained []float32, name string) ([]float32, error) {
-	s, ok := e.base.find(name)
-	if !ok {
-		return nil, fmt.Errorf("cpu: the model has no tensor %s", name)
-	}
+// handOver gives the adapter before the base, so that a sampler which cannot sample without weights never samples the base alone.
+func (e *Engine) handOver(version int64, trained []float32) error {
 	if e.adapters == nil {
-		return e.base.in(trained, name), nil
+		return e.updater.Update(version, tensors(e.base, trained))
 	}
-	if e.adapters.has(name) { // a value head
-		return e.adapters.in(trained, name), nil
+	if err := e.updater.UpdateAdapter(version, &e.adapters.LoRA, tensors(&e.adapters.layout, trained)); err != nil || e.hasBase {
+		return err
 	}
-	weight := e.base.in(e.baseFlat, name)
-	if !e.adapters.adapts(name) {
-		return weight, nil
+	if err := e.updater.Update(version, tensors(e.base, e.baseFlat)); err != nil {
+		return err
 	}
-	e.mergeScratch = slices.Grow(e.mergeScratch[:0], s.size())[:s.size()]
-	e.copyFlat(e.mergeScratch, weight)
-	e.adapters.addTo(e.pool, kernel.NewMatrix(e.mergeScratch, s.shape[0], s.shape[1]), trained, strings.TrimSuffix(name, ".weight"))
-	return e.mergeScratch, nil
+	e.hasBase = true
+	return nil
+}
+
+// tensors reads a flat vector by name.
+func tensors(l *layout, flat []float32) func(name string) ([]float32, error) {
+	return func(name string) ([]float32, error) {
+		if !l.has(name) {
+			return nil, fmt.Errorf("cpu: the model has no tensor %s", name)
+		}
+		return l.in(flat, name), nil
+	}
 }

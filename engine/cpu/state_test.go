@@ -2,20 +2,25 @@ package cpu
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity/modelfile"
 	"github.com/trinity-go/trinity/modelfile/safetensors"
 )
 
 // recorder keeps what was published.
 type recorder struct {
+	cfg     *modelfile.Config
 	version int64
 	tensors map[string][]float32
 	names   []string
+	lora    *modelfile.LoRA
+	adapter map[string][]float32
 }
 
 func (r *recorder) Update(version int64, tensor func(name string) ([]float32, error)) error {
@@ -30,18 +35,34 @@ func (r *recorder) Update(version int64, tensor func(name string) ([]float32, er
 	return nil
 }
 
+func (r *recorder) UpdateAdapter(version int64, lora *modelfile.LoRA, tensor func(name string) ([]float32, error)) error {
+	r.version, r.lora, r.adapter = version, lora, map[string][]float32{}
+	specs, err := lora.Tensors(r.cfg)
+	if err != nil {
+		return err
+	}
+	for _, s := range specs {
+		v, err := tensor(s.Name)
+		if err != nil {
+			return err
+		}
+		r.adapter[s.Name] = slices.Clone(v)
+	}
+	return nil
+}
+
 func (r *recorder) equal(o *recorder) bool {
 	for _, name := range r.names {
 		if !slices.Equal(r.tensors[name], o.tensors[name]) {
 			return false
 		}
 	}
-	return r.version == o.version
+	return r.version == o.version && maps.EqualFunc(r.adapter, o.adapter, slices.Equal)
 }
 
 func withRecorder(t *testing.T, opts Options) (*Engine, *recorder) {
 	e := open(t, opts)
-	r := &recorder{}
+	r := &recorder{cfg: e.cfg}
 	for _, s := range e.base.slots {
 		r.names = append(r.names, s.name)
 	}

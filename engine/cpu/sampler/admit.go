@@ -39,7 +39,7 @@ func (s *Sampler) start(r *request) bool {
 	p := s.current(r)
 	known := p != nil
 	if !known {
-		p = &prompt{tokens: r.prompt, hash: r.hash}
+		p = newPrompt(r, r.prompt)
 	}
 	if !s.wait(p) {
 		return false
@@ -54,9 +54,10 @@ func (s *Sampler) start(r *request) bool {
 func (s *Sampler) comeBack(q *sequence) bool {
 	p := s.current(q.request)
 	if len(q.tokens) > 0 {
-		p = &prompt{tokens: slices.Concat(q.request.prompt, q.tokens[:len(q.tokens)-1]), again: true}
+		p = newPrompt(q.request, slices.Concat(q.request.prompt, q.tokens[:len(q.tokens)-1]))
+		p.again = true
 	} else if p == nil {
-		p = &prompt{tokens: q.request.prompt, hash: q.request.hash}
+		p = newPrompt(q.request, q.request.prompt)
 	}
 	if !s.wait(p) {
 		return false
@@ -92,12 +93,16 @@ func (s *Sampler) wait(p *prompt) bool {
 	return true
 }
 
-// join adds a sequence behind those of its request's prompt: neighbours read the pages that they share together.
+// join adds a sequence behind those of its request's prompt, or else of its adapter: neighbours read the pages that they share, and are
+// updated, together.
 func (s *Sampler) join(q *sequence) {
-	at := len(s.running)
+	at, among := len(s.running), false
 	for i, other := range s.running {
-		if other.request.hash == q.request.hash {
-			at = i + 1
+		if other.request.adapter != q.request.adapter {
+			continue
+		}
+		if alike := other.request.hash == q.request.hash; alike || !among {
+			at, among = i+1, alike
 		}
 	}
 	s.running = slices.Insert(s.running, at, q)

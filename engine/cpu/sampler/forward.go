@@ -27,6 +27,7 @@ type activations struct {
 	mixture   *mixtureActivations // nil for a model without experts
 	hidden    []float32           // [S, H] inputs of the head, S sequences at most
 	logits    []float32           // [S, V]
+	low       []float32           // [R, r of all maps of one input]; grows
 }
 
 // batch is what one step computes: rows of any sequences and prompts.
@@ -36,15 +37,19 @@ type batch struct {
 	sees      []kernel.View // [R] what each attends to
 	slots     []int32       // [R] of the cache, where each one's K/V go
 	heads     []int         // rows whose hidden state the head needs, in order
+	adapters  []*adapter    // [R]
+	adapted   []stretch     // of adapters, made by forward
 }
 
 func (b *batch) reset() {
 	b.tokens, b.positions, b.sees, b.slots, b.heads = b.tokens[:0], b.positions[:0], b.sees[:0], b.slots[:0], b.heads[:0]
+	b.adapters = b.adapters[:0]
 }
 
 // add appends a row and returns its number.
-func (b *batch) add(token int32, position int, c *chain) int {
+func (b *batch) add(a *adapter, token int32, position int, c *chain) int {
 	b.tokens = append(b.tokens, token)
+	b.adapters = append(b.adapters, a)
 	b.positions = append(b.positions, int32(position))
 	b.sees = append(b.sees, kernel.View{Pages: c.pages, Tokens: position + 1})
 	b.slots = append(b.slots, c.slot(position))
@@ -90,6 +95,7 @@ func (m *model) forward(b *batch) {
 	if rows == 0 {
 		return
 	}
+	b.adapted = stretches(b.adapted, b.adapters)
 	x := kernel.NewMatrix(m.act.x, rows, h)
 	for i, t := range b.tokens {
 		copy(x.Row(i), m.weights.embedding.Row(int(t)))
@@ -97,7 +103,7 @@ func (m *model) forward(b *batch) {
 	m.reading.Plan(m.shape, m.pool, b.sees)
 	for layer := range m.weights.layers {
 		m.attention(layer, b, x)
-		m.mlp(layer, x)
+		m.mlp(layer, b, x)
 	}
 	if len(b.heads) == 0 {
 		return
@@ -117,6 +123,7 @@ func (m *model) attention(layer int, b *batch, x kernel.Matrix) {
 	kernel.RMSNorm(m.pool, normed, x, w.attentionNorm, float32(cfg.RMSNormEps), nil)
 	qkv := kernel.NewMatrix(m.act.qkv, x.Rows, q+2*kv)
 	m.linear(qkv, normed, w.qkv, false)
+	m.adapt(b, qkv, normed, func(u *updates) *update { return &u.layers[layer].qkv })
 	if w.qNorm != nil {
 		m.normHeads(qkv.ColRange(0, q), w.qNorm)
 		m.normHeads(qkv.ColRange(q, q+kv), w.kNorm)
@@ -127,6 +134,7 @@ func (m *model) attention(layer int, b *batch, x kernel.Matrix) {
 	m.shape.Window = cfg.Window(layer)
 	m.shape.Paged(m.pool, attended, qkv.ColRange(0, q), &m.cache[layer], &m.reading)
 	m.linear(x, attended, w.out, true)
+	m.adapt(b, x, attended, func(u *updates) *update { return &u.layers[layer].out })
 }
 
 // normHeads is RMSNorm over each head of x [R, heads·HeadDim].
@@ -141,7 +149,7 @@ func (m *model) normHeads(x kernel.Matrix, weight []float32) {
 }
 
 // mlp adds the output of the SwiGLU block, or of the experts, to x [R, H].
-func (m *model) mlp(layer int, x kernel.Matrix) {
+func (m *model) mlp(layer int, b *batch, x kernel.Matrix) {
 	w, n := &m.weights.layers[layer], m.cfg.IntermediateSize
 	normed := kernel.NewMatrix(m.act.normed, x.Rows, x.Cols)
 	kernel.RMSNorm(m.pool, normed, x, w.mlpNorm, float32(m.cfg.RMSNormEps), nil)
@@ -151,9 +159,11 @@ func (m *model) mlp(layer int, x kernel.Matrix) {
 	}
 	gateUp := kernel.NewMatrix(m.act.gateUp, x.Rows, 2*n)
 	m.linear(gateUp, normed, w.gateUp, false)
+	m.adapt(b, gateUp, normed, func(u *updates) *update { return &u.layers[layer].gateUp })
 	gate := gateUp.ColRange(0, n)
 	kernel.SwiGLU(m.pool, gate, gate, gateUp.ColRange(n, 2*n))
 	m.linear(x, gate, w.down, true)
+	m.adapt(b, x, gate, func(u *updates) *update { return &u.layers[layer].down })
 }
 
 // linear is y = x·Wᵀ + bias, or y += x·Wᵀ + bias.

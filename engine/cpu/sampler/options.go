@@ -19,6 +19,9 @@ type Options struct {
 	MaxModelLen  int // tokens of a prompt and its completion; the model's MaxPositions
 	PrefillChunk int // prompt tokens computed in one step, beside decoding; 512
 
+	MaxAdapters    int // named LoRA adapters that are held at once; 64
+	MaxAdapterRank int // of the largest LoRA adapter; 512
+
 	// Decode turns tokens into text, for stop strings. Without it a request that has stop strings is an error.
 	Decode func(tokens []int32) string
 }
@@ -33,6 +36,8 @@ func (o Options) withDefaults(cfg *modelfile.Config) (Options, error) {
 	setDefault(&o.MaxSequences, 32)
 	setDefault(&o.MaxModelLen, cfg.MaxPositions)
 	setDefault(&o.PrefillChunk, 512)
+	setDefault(&o.MaxAdapters, 64)
+	setDefault(&o.MaxAdapterRank, 512)
 	if o.MaxTokens == 0 && o.MaxSequences > 0 && o.MaxModelLen > 0 {
 		whole := pagesFor(o.MaxModelLen) * pageTokens
 		o.MaxTokens = max(min(o.MaxSequences*whole, 65536), 2*whole)
@@ -42,7 +47,8 @@ func (o Options) withDefaults(cfg *modelfile.Config) (Options, error) {
 	for _, s := range []struct {
 		name  string
 		value int
-	}{{"MaxSequences", o.MaxSequences}, {"MaxTokens", o.MaxTokens}, {"MaxModelLen", o.MaxModelLen}, {"PrefillChunk", o.PrefillChunk}} {
+	}{{"MaxSequences", o.MaxSequences}, {"MaxTokens", o.MaxTokens}, {"MaxModelLen", o.MaxModelLen}, {"PrefillChunk", o.PrefillChunk},
+		{"MaxAdapters", o.MaxAdapters}, {"MaxAdapterRank", o.MaxAdapterRank}} {
 		if s.value < 0 {
 			errs = append(errs, fmt.Errorf("sampler: %s is %d; expected a positive number", s.name, s.value))
 		}

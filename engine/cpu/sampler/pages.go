@@ -1,8 +1,10 @@
 package sampler
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
 )
@@ -167,6 +169,29 @@ func (p *pages) evict(n int32) {
 	p.unlink(n)
 	p.forget(&p.meta[n].entry, n)
 	p.release(n)
+}
+
+// outdateBelow is outdate for the pages below a root of the tree.
+func (p *pages) outdateBelow(root int64) {
+	var filed []int32
+	for n := range p.meta {
+		if p.meta[n].id != 0 {
+			filed = append(filed, int32(n))
+		}
+	}
+	slices.SortFunc(filed, func(a, b int32) int { return cmp.Compare(p.meta[a].id, p.meta[b].id) }) // parents first
+	below := map[int64]bool{root: true}
+	for _, n := range filed {
+		m := &p.meta[n]
+		if !below[m.key.parent] {
+			continue
+		}
+		if below[m.id] = true; m.holders == 0 {
+			p.evict(n)
+		} else {
+			p.forget(&m.entry, n)
+		}
+	}
 }
 
 // outdate is called when weights were replaced: no page can be found any more, those that are held stay for their

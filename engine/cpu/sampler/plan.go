@@ -13,7 +13,7 @@ func (s *Sampler) plan() int {
 		}
 		position := q.position()
 		s.draws = append(s.draws, draw{sequence: q, row: len(b.heads)})
-		b.heads = append(b.heads, b.add(q.tokens[len(q.tokens)-1], position, &q.chain))
+		b.heads = append(b.heads, b.add(q.request.adapter, q.tokens[len(q.tokens)-1], position, &q.chain))
 		if position%pageTokens == pageTokens-1 {
 			tokens := q.tokensOf(position / pageTokens)
 			s.pages.filled(&q.chain, q.chain.pages[position/pageTokens], tokens[:], s.steps)
@@ -53,7 +53,7 @@ func (s *Sampler) planPrompt(p *prompt, budget int) int {
 		if p.done/pageTokens == len(p.chain.pages) && !s.pages.extend(&p.chain) {
 			break
 		}
-		b.add(p.tokens[p.done], p.done, &p.chain)
+		b.add(p.adapter, p.tokens[p.done], p.done, &p.chain)
 		if p.done++; p.done%pageTokens == 0 {
 			at := p.done/pageTokens - 1
 			s.pages.filled(&p.chain, p.chain.pages[at], p.tokens[at*pageTokens:p.done], s.steps)

@@ -105,15 +105,21 @@ func (s *scheduler) vacate(q *sequence) {
 	}
 }
 
-// outdate is called when weights were replaced. Sequences whose prompt is still being computed start again; others go
+// outdate is called when the weights of an adapter, or with nil all weights, were replaced. Sequences whose prompt is still being computed start again; others go
 // on with what they have.
-func (s *scheduler) outdate() {
-	s.pages.outdate()
+func (s *scheduler) outdate(a *adapter) {
+	if a == nil {
+		s.pages.outdate()
+	} else {
+		s.pages.outdateBelow(a.root)
+	}
 	for _, p := range s.prompts {
-		p.chain.outdated = true
+		p.chain.outdated = p.chain.outdated || a == nil || p.adapter == a
 	}
 	for i := len(s.running) - 1; i >= 0; i-- {
-		if q := s.running[i]; q.prompt != nil && !q.prompt.complete() {
+		if q := s.running[i]; a != nil && q.request.adapter != a {
+			continue
+		} else if q.prompt != nil && !q.prompt.complete() {
 			s.sendBack(i)
 		} else {
 			q.chain.outdated = true

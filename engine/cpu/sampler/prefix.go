@@ -9,7 +9,7 @@ type prefixes struct {
 	lastID int64
 }
 
-// pageKey is a place in the tree. parent is 0 for a sequence's first page.
+// pageKey is a place in the tree. parent is the adapter's root, below 0, for a sequence's first page.
 type pageKey struct {
 	parent int64
 	n      int32 // tokens, fewer than a page has at the end of a prompt or completion
@@ -104,7 +104,7 @@ func (p *pages) forget(e *entry, n int32) {
 // chain is the pages of one run of tokens, in order, held by a prompt or a sequence.
 type chain struct {
 	pages    []int32
-	parent   int64 // place in the tree of the last full page; 0: none yet
+	parent   int64 // place in the tree of the last full page, or the adapter's root
 	filed    int32 // the page that is there: the chain's own, or another with the same tokens
 	outdated bool  // some K/V are of replaced weights: nobody else may find them
 }

@@ -5,16 +5,21 @@ import "slices"
 // prompt is tokens whose K/V are computed, or being computed, in chunks: a request's prompt for all its completions that
 // are about to begin, or the tokens of one sequence that was preempted.
 type prompt struct {
-	tokens []int32
-	hash   uint64
-	chain  chain
-	done   int       // tokens computed
-	users  int       // sequences that wait for it, or have not yet gone on from it
-	again  bool      // of a sequence that goes on where it was: no hidden state is needed
-	hidden []float32 // [H] normalised last hidden state, input of the head; valid once complete
+	tokens  []int32
+	hash    uint64
+	adapter *adapter // that computes it
+	chain   chain
+	done    int       // tokens computed
+	users   int       // sequences that wait for it, or have not yet gone on from it
+	again   bool      // of a sequence that goes on where it was: no hidden state is needed
+	hidden  []float32 // [H] normalised last hidden state, input of the head; valid once complete
 
 	headRow  int   // row of the logits that follow the prompt,
 	headStep int64 // in this step
+}
+
+func newPrompt(r *request, tokens []int32) *prompt {
+	return &prompt{tokens: tokens, hash: r.hash, adapter: r.adapter, chain: chain{parent: r.adapter.root}}
 }
 
 func (p *prompt) complete() bool { return p.done == len(p.tokens) }
@@ -25,7 +30,7 @@ func (p *prompt) missing() int { return pagesFor(len(p.tokens)) - len(p.chain.pa
 // current is the request's prompt if it is there for others that begin now; nil otherwise.
 func (s *scheduler) current(r *request) *prompt {
 	for _, p := range s.prompts {
-		if !p.again && p.hash == r.hash && !p.chain.outdated && slices.Equal(p.tokens, r.prompt) {
+		if !p.again && p.hash == r.hash && p.adapter == r.adapter && !p.chain.outdated && slices.Equal(p.tokens, r.prompt) {
 			return p
 		}
 	}

@@ -17,13 +17,14 @@ var ErrClosed = errors.New("sampler is closed")
 
 // request is one call of Sample.
 type request struct {
-	id     int64
-	prompt []int32
-	hash   uint64
-	params trinity.SamplingParams
-	length int     // tokens that a completion may have
-	stops  []int32 // tokens that end a completion
-	tail   int     // tokens whose text may hold a stop string
+	id      int64
+	prompt  []int32
+	hash    uint64
+	params  trinity.SamplingParams
+	adapter *adapter
+	length  int     // tokens that a completion may have
+	stops   []int32 // tokens that end a completion
+	tail    int     // tokens whose text may hold a stop string
 
 	admitted  int // completions that have become sequences
 	remaining int // completions that are not done
@@ -55,8 +56,12 @@ func (s *Sampler) newRequest(tokens []int32, p trinity.SamplingParams) (*request
 	if room <= 0 {
 		return nil, fmt.Errorf("sampler: the prompt has %d tokens and leaves no room in the model's length of %d", len(tokens), s.opts.MaxModelLen)
 	}
+	a, err := s.adapterOf(p.Adapter)
+	if err != nil {
+		return nil, err
+	}
 	r := &request{
-		prompt: slices.Clone(tokens), hash: hashTokens(tokens), params: p, length: room, remaining: p.N,
+		adapter: a, prompt: slices.Clone(tokens), hash: hashTokens(tokens), params: p, length: room, remaining: p.N,
 		completions: make([]trinity.Completion, p.N), done: make(chan struct{}),
 	}
 	if p.MaxTokens > 0 {

@@ -29,7 +29,8 @@ type Sampler struct {
 	cancelling atomic.Bool // some request is cancelled and not yet let go
 	ended      chan struct{}
 
-	gate sync.Mutex // held by a step, and by an update
+	gate     sync.Mutex // held by a step, and by an update
+	adapters adapters
 	scheduler
 }
 
@@ -57,7 +58,7 @@ func New(cfg modelfile.Config, opts Options) (*Sampler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sampler{cfg: cfg, opts: opts, ended: make(chan struct{}), unfit: errors.New("no weights yet: call Update first")}
+	s := &Sampler{cfg: cfg, opts: opts, ended: make(chan struct{}), unfit: errors.New("no weights yet: call Update first"), adapters: newAdapters()}
 	s.wake.L = &s.mu
 	arena := kernel.NewArena()
 	model, err := newModel(&s.cfg, opts, arena)
@@ -95,8 +96,8 @@ func (s *Sampler) replaceWeights(version int64, tensor func(name string) ([]floa
 		s.abandon(err)
 		return err
 	}
-	s.version = version
-	s.outdate()
+	s.adapters.policy.version, s.adapters.base.version = version, version
+	s.outdate(nil)
 	return nil
 }
 

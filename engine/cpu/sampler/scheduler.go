@@ -12,7 +12,6 @@ import (
 type scheduler struct {
 	model     *model
 	arena     *kernel.Arena
-	version   int64
 	steps     int64
 	pages     pages
 	prompts   []*prompt   // in order of arrival
@@ -120,7 +119,7 @@ func (s *Sampler) drawTokens() int {
 	for i := range s.draws {
 		d := &s.draws[i]
 		if d.token >= 0 {
-			d.sequence.add(d.token, d.logprob, s.version)
+			d.sequence.add(d.token, d.logprob, d.sequence.request.adapter.version)
 		}
 	}
 	return len(s.draws)
