@@ -45,15 +45,19 @@ func (m *merged) Tensor(name string) (Tensor, error) {
 	}), nil
 }
 
-// addProduct adds scale·b·a to dst [rows, in]; b is [rows, rank], a [rank, in].
+// addProduct adds scale·(b·a) to dst [rows, in], rounding where PEFT does; b is [rows, rank], a [rank, in].
 func addProduct(dst, b, a []float32, scale float32, rows, rank, in int) {
+	update := make([]float32, in)
 	for i := range rows {
-		row := dst[i*in : (i+1)*in]
+		clear(update)
 		for r := range rank {
-			s := scale * b[i*rank+r]
+			s := b[i*rank+r]
 			for j, x := range a[r*in : (r+1)*in] {
-				row[j] += s * x
+				update[j] += s * x
 			}
+		}
+		for j, u := range update {
+			dst[i*in+j] += scale * u
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // What the sampler recorded of its tokens is what the engine computes of them, for the first weights and after a step.
 func TestSampledLogprobsAreTheTrainedOnes(t *testing.T) {
-	const tolerance = 5e-5 // nats; adapters are merged in one place and added in the other
+	const tolerance = 2e-6 // nats; the logits have the same bits, the two sums over the vocabulary do not
 	ctx := context.Background()
 	for _, opts := range []Options{tiny("llama"), tiny("llama3_bias_tied"), tiny("qwen3"), tiny("mistral"), tiny("qwen3_moe"), tiny("qwen3_moe_sums"), adapterOptions()} {
 		pool := kernel.NewPool(2)

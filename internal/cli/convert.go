@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,12 +13,12 @@ import (
 )
 
 func convertCommand() *cobra.Command {
-	var out, dtype string
+	var out, dtype, adapter string
 	cmd := &cobra.Command{
 		Use:   "convert SOURCE --output DIR",
 		Short: "Write a model as a Hugging Face directory: from GGUF, a checkpoint, or an adapter that is merged",
 		Long: "SOURCE is a GGUF file, a model directory, a global_step_N directory of a run (or anything below it that holds the model), or a PEFT adapter\n" +
-			"directory, which is merged into the base model that it names.",
+			"directory, which is merged into the base model that it names. With --adapter, SOURCE is the base model whatever the adapter names.",
 		Args: wantArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dtype != "f32" && dtype != "bf16" {
@@ -26,7 +27,7 @@ func convertCommand() *cobra.Command {
 			if _, err := os.Stat(filepath.Join(out, "config.json")); err == nil {
 				return fmt.Errorf("%s holds a model already: choose another --output", out)
 			}
-			if err := convert(modelBelow(args[0]), out, dtype); err != nil {
+			if err := convert(cmd.Context(), modelBelow(args[0]), adapter, out, dtype); err != nil {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), out)
@@ -34,6 +35,7 @@ func convertCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "directory to write")
+	cmd.Flags().StringVar(&adapter, "adapter", "", "PEFT adapter directory, or checkpoint of a LoRA run, to merge into SOURCE")
 	cmd.Flags().StringVar(&dtype, "dtype", "f32", "number type to write: f32, which loses nothing, or bf16")
 	if err := cmd.MarkFlagRequired("output"); err != nil {
 		panic(err) // the flag was added above
@@ -61,13 +63,15 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func convert(source, out, dtype string) error {
-	base, isAdapter, err := adapterBase(source)
+// convert writes source, or the base that source names, with the adapter merged.
+func convert(ctx context.Context, source, adapter, out, dtype string) error {
+	base, err := baseAndAdapter(source, &adapter)
 	if err != nil {
 		return err
 	}
-	if !isAdapter {
-		base = source
+	say := func(line string) { fmt.Fprintln(os.Stderr, line) }
+	if base, err = run.ResolveModel(ctx, base, say); err != nil {
+		return err
 	}
 	model, err := modelfile.Open(base)
 	if err != nil {
@@ -75,13 +79,13 @@ func convert(source, out, dtype string) error {
 	}
 	defer model.Close()
 	var weights modelfile.Source = model
-	if isAdapter {
-		adapter, err := modelfile.OpenAdapter(source, model.Config)
+	if adapter != "" {
+		update, err := modelfile.OpenAdapter(adapter, model.Config)
 		if err != nil {
 			return err
 		}
-		defer adapter.Close()
-		weights = modelfile.Merge(model, adapter)
+		defer update.Close()
+		weights = modelfile.Merge(model, update)
 	}
 	text, err := run.OpenText(base, run.TextOptions{})
 	if err != nil {
@@ -91,4 +95,22 @@ func convert(source, out, dtype string) error {
 		return err
 	}
 	return text.Tokenizer.WriteFiles(out)
+}
+
+// baseAndAdapter finds the base model and, if one is to be merged, the adapter's directory.
+func baseAndAdapter(source string, adapter *string) (base string, err error) {
+	named, isAdapter, err := adapterBase(source)
+	switch {
+	case err != nil:
+		return "", err
+	case *adapter != "" && isAdapter:
+		return "", fmt.Errorf("%s is an adapter, and so is --adapter: name the base model in place of the first", source)
+	case *adapter != "":
+		*adapter = modelBelow(*adapter)
+		return source, nil
+	case isAdapter:
+		*adapter = source
+		return named, nil
+	}
+	return source, nil
 }

@@ -1,4 +1,4 @@
-"""Records a LoRA adapter of the tiny llama as PEFT saves it, and the weights of the model with it merged.
+"""Records a LoRA adapter of the tiny llama as PEFT saves it, and the weights of the model with it merged: in float32, and rounded to bfloat16.
 
 Usage: python record_adapter.py   (after record_tiny.py; needs torch, transformers, peft; writes adapter/ beside this script)
 """
@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).parent
 OUT = HERE / "adapter"
 
 shutil.rmtree(OUT, ignore_errors=True)
-model = AutoModelForCausalLM.from_pretrained(HERE / "tiny" / "llama")
+model = AutoModelForCausalLM.from_pretrained(HERE / "tiny" / "llama", dtype=torch.float32)
 model = get_peft_model(model, LoraConfig(r=2, lora_alpha=3, use_rslora=True, target_modules="all-linear", task_type="CAUSAL_LM"))
 torch.manual_seed(5)
 with torch.no_grad():
@@ -24,6 +24,6 @@ with torch.no_grad():
 model.peft_config["default"].base_model_name_or_path = "tiny/llama"
 model.save_pretrained(OUT)
 (OUT / "README.md").unlink(missing_ok=True)
-merged = model.merge_and_unload().state_dict()
-name = "model.layers.1.mlp.down_proj.weight"
-save_file({name: merged[name].contiguous()}, OUT / "merged.safetensors")
+merged = {name: v.clone() for name, v in model.merge_and_unload().named_parameters()}  # a tied head once
+save_file(merged, OUT / "merged.safetensors")
+save_file({name: v.bfloat16() for name, v in merged.items()}, OUT / "merged_bf16.safetensors")

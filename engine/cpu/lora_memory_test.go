@@ -1,0 +1,62 @@
+package cpu
+
+import (
+	"testing"
+
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
+)
+
+// Training adapters takes memory for the frozen weights once, and for the adapters four times: weights, gradient and two moments.
+func TestAdaptersTakeNoGradientMemoryOfTheBase(t *testing.T) {
+	frozen := tiny("qwen2")
+	frozen.ForwardOnly = true
+	base := open(t, frozen).arena.Bytes()
+	for _, reference := range []bool{false, true} { // which is the frozen weights themselves
+		opts := tiny("qwen2")
+		opts.LoRA, opts.Reference = &LoRAOptions{Rank: 4, Alpha: 8}, reference
+		e := open(t, opts)
+		const float, line = 4, 64 // bytes; arrays begin at cache lines
+		if got, want := e.arena.Bytes()-base, int64(4*(float*e.adapters.size+line)); got > want {
+			t.Errorf("reference %t: adapters take %d bytes beside the base's %d, want at most %d", reference, got, base, want)
+		}
+		for name, v := range map[string][]float32{"gradient": e.gradient, "first moment": e.moment1, "second moment": e.moment2, "trained": e.trained} {
+			if len(v) != e.adapters.size {
+				t.Errorf("the %s has %d elements; the adapters have %d", name, len(v), e.adapters.size)
+			}
+		}
+	}
+}
+
+// The gradient of the base has no place to go, so the backward pass computes none of it: only that of the adapters.
+func TestBackwardComputesNoGradientOfTheBase(t *testing.T) {
+	opts := tiny("qwen2")
+	opts.LoRA = &LoRAOptions{Rank: 4, Alpha: 8}
+	e := open(t, opts)
+	absent := func(what string, sizes ...int) {
+		for _, n := range sizes {
+			if n != 0 {
+				t.Errorf("%s: a gradient of %d elements", what, n)
+			}
+		}
+	}
+	elements := func(m kernel.Matrix) int { return max(len(m.Data), m.Rows) }
+	g := e.grads
+	absent("embedding, head and norm", elements(g.embedding), elements(g.head), len(g.norm))
+	for i := range g.layers {
+		l := &g.layers[i]
+		absent("norms", len(l.attentionNorm), len(l.mlpNorm), len(l.qNorm), len(l.kNorm))
+		for _, linear := range []*linear{&l.qkv, &l.output, &l.gateUp, &l.down} {
+			absent("a linear map", elements(linear.weight), len(linear.bias))
+			if elements(linear.down) == 0 || len(linear.up) == 0 {
+				t.Error("an adapter without a gradient")
+			}
+		}
+	}
+	before := append([]float32(nil), e.baseFlat...)
+	train(t, e, sequences(t, true), 2)
+	for i, v := range e.baseFlat {
+		if v != before[i] {
+			t.Fatalf("weight %d of the base changed", i)
+		}
+	}
+}
