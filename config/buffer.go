@@ -128,6 +128,8 @@ type RolloutArgs struct {
 	Logprobs *int `yaml:"logprobs" range:"[0,)"`
 	// Longest response, in tokens; not set is model.max_response_tokens.
 	MaxTokens *int `yaml:"max_tokens" range:"[1,)"`
+	// Which of model.lora_configs samples, by name; base is the model without any. Empty is the one that is trained. Own key of Trinity-Go.
+	Adapter string `yaml:"adapter"`
 }
 
 // DataSelector is the order in which rows are taken.

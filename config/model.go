@@ -36,7 +36,8 @@ type Model struct {
 	RepetitionPenalty float64 `yaml:"repetition_penalty" default:"1.0" range:"(0,)"`
 	// The chat template's flag of the same name; not set leaves it to the template.
 	EnableThinking *bool `yaml:"enable_thinking"`
-	// Low-rank adapter to train instead of all weights; at most one.
+	// Low-rank adapters: the first is trained instead of all weights; further ones, which Trinity-RFT does not have, are only sampled, by tasksets that
+	// name them in rollout_args.
 	LoraConfigs []Lora `yaml:"lora_configs"`
 	// Shard LoRA layers over tensor-parallel ranks.
 	FullyShardedLoras bool `yaml:"fully_sharded_loras"`
@@ -62,9 +63,9 @@ type Init struct {
 
 // Lora is a low-rank adapter.
 type Lora struct {
-	// Name of the adapter.
+	// Name of the adapter, for rollout_args of tasksets; the first one is sampled by tasksets that name none.
 	Name string `yaml:"name"`
-	// PEFT directory to go on from; empty starts a new adapter.
+	// PEFT directory to go on from, which then decides rank, scale and layers; empty starts a new adapter. Further adapters need one.
 	Path string `yaml:"path"`
 	// Model that the adapter belongs to; empty is model_path.
 	BaseModelName string `yaml:"base_model_name"`

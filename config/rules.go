@@ -47,9 +47,7 @@ func (r *rules) model() {
 	if r.Model.ModelPath == "" && !r.Model.ExternalModel.Enable {
 		r.fail("model.model_path", "no model is given", "set it to a model directory, a GGUF file or a hub name")
 	}
-	if n := len(r.Model.LoraConfigs); n > 1 {
-		r.fail("model.lora_configs.1", fmt.Sprintf("there are %d adapters, one can be trained", n), "keep one")
-	}
+	r.adapters()
 }
 
 // data holds the mode against the data that it needs.
@@ -97,6 +95,7 @@ func (r *rules) tasksets() {
 		if n := *t.RolloutArgs.MaxTokens; n > *r.Model.MaxModelLen {
 			r.fail(t.Key+".rollout_args.max_tokens", fmt.Sprintf("is %d, more than model.max_model_len %d", n, *r.Model.MaxModelLen), "")
 		}
+		r.tasksetAdapter(t)
 		kind := fmt.Sprint(t.Eval, t.Name)
 		if other, twice := names[kind]; twice {
 			r.fail(t.Key+".name", fmt.Sprintf("%q is also the name of %s", t.Name, other), "metrics need different names")

@@ -80,7 +80,6 @@ var unused = []struct{ key, reason string }{
 	{"explorer.rollout_model.seed", "sampling draws from the run's seed"},
 	{"explorer.name", "metrics and logs say explorer"},
 	{"trainer.name", "metrics and logs say trainer"},
-	{"model.lora_configs.*.name", "one adapter needs no name"},
 	{"model.lora_configs.*.base_model_name", "the adapter is of model.model_path"},
 	{"buffer.explorer_input.eval_tasksets.*.data_selector", "an evaluation runs every row once, in order"},
 	{"buffer.explorer_input.*.max_retry_times", "tasks are read from local files"},

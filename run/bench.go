@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/explorer"
@@ -38,7 +39,7 @@ func (s *stage) bench(ctx context.Context, opts Options) error {
 	for _, step := range steps {
 		dir := filepath.Join(s.ckpt.path(step), s.modelDir())
 		if len(s.cfg.Model.LoraConfigs) > 0 {
-			s.cfg.Model.LoraConfigs = []config.Lora{withPath(s.cfg.Model.LoraConfigs[0], dir)}
+			s.cfg.Model.LoraConfigs = withPath(s.cfg.Model.LoraConfigs, dir)
 		} else {
 			s.modelPath = dir
 		}
@@ -69,9 +70,11 @@ func (s *stage) stepsWithModel() (with []int64, err error) {
 	return with, nil
 }
 
-func withPath(l config.Lora, dir string) config.Lora {
-	l.Path = dir
-	return l
+// withPath is the adapters with the first from dir.
+func withPath(loras []config.Lora, dir string) []config.Lora {
+	loras = slices.Clone(loras)
+	loras[0].Path = dir
+	return loras
 }
 
 // benchModel evaluates the model that the stage now points at.

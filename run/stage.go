@@ -100,6 +100,24 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 	if err != nil {
 		return fmt.Errorf("opening model %s: %w", s.modelPath, err)
 	}
+	if !sample {
+		return nil
+	}
+	return s.loadAdapters(ctx)
+}
+
+// loadAdapters gives the sampler the adapters that are not trained.
+func (s *stage) loadAdapters(ctx context.Context) error {
+	named := s.cfg.Model.SampledAdapters()
+	loader, ok := s.sampler.(trinity.AdapterLoader)
+	if len(named) > 0 && !ok {
+		return fmt.Errorf("model.lora_configs: engine %s samples one adapter; leave out the others", s.cfg.TrainEngine())
+	}
+	for _, l := range named {
+		if err := loader.LoadAdapter(ctx, l.Name, l.Path, 0); err != nil {
+			return fmt.Errorf("model.lora_configs: adapter %q: %w", l.Name, err)
+		}
+	}
 	return nil
 }
 

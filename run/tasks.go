@@ -63,6 +63,7 @@ func (s *stage) sampling(a *config.RolloutArgs) trinity.SamplingParams {
 		MaxTokens:         value(value(0, m.MaxResponseTokens), r.MaxResponseTokens, a.MaxTokens),
 		MinTokens:         value(m.MinResponseTokens, r.MinResponseTokens),
 		IgnoreEOS:         r.IgnoreEos,
+		Adapter:           m.Adapter(a.Adapter),
 	}
 }
 

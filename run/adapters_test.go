@@ -1,0 +1,47 @@
+package run_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Evaluations choose among adapters of one model; what an adapter of an earlier run scores is what that run had found.
+func TestEvaluationsOfNamedAdapters(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	evals := func(adapters ...string) string {
+		var list []string
+		for _, a := range adapters {
+			list = append(list, fmt.Sprintf("{name: by_%s, path: %s/eval.jsonl, format: {prompt_key: question, response_key: answer}, rollout_args: {temperature: 0, adapter: '%s'}}",
+				a, p.dir, strings.TrimSuffix(a, "policy")))
+		}
+		return "buffer.explorer_input.eval_tasksets=[" + strings.Join(list, ", ") + "]"
+	}
+	const lora = "lora_rank: 4, lora_alpha: 4, use_rslora: true, exclude_modules: [k_proj]"
+	if _, err := p.run(t, "model.lora_configs=[{"+lora+"}]", "explorer.eval_on_startup=true", evals("policy")); err != nil {
+		t.Fatal(err)
+	}
+	first := curve(t, p.job(), "explorer", "eval/by_policy/accuracy/mean@1")
+	adapter := filepath.Join(p.job(), "global_step_8/actor/lora_adapter")
+	text, err := os.ReadFile(filepath.Join(adapter, "adapter_config.json"))
+	if err != nil || !strings.Contains(string(text), `"use_rslora": true`) || !strings.Contains(string(text), `"k_proj"`) {
+		t.Errorf("the saved adapter's config is %s (%v)", text, err)
+	}
+	job := filepath.Join(filepath.Dir(p.job()), "second")
+	second := []string{"name=second", fmt.Sprintf("model.lora_configs=[{name: new, %s}, {name: old, path: %s}]", lora, adapter),
+		"explorer.eval_on_startup=true", "buffer.total_steps=4", evals("policy", "new", "old", "base")}
+	if _, err := p.run(t, second...); err != nil {
+		t.Fatal(err)
+	}
+	score := func(by string, step int) float64 { return curve(t, job, "explorer", "eval/by_"+by+"/accuracy/mean@1")[step/4] }
+	if old := score("old", 0); old != first[2] || old == first[0] {
+		t.Errorf("the old adapter scores %v, in its own run it began with %v and ended with %v", old, first[0], first[2])
+	}
+	for step := 0; step <= 4; step += 4 {
+		if score("policy", step) != score("new", step) || score("old", step) != score("old", 0) || score("base", step) != first[0] {
+			t.Errorf("step %d: policy %v, new %v, old %v, base %v", step, score("policy", step), score("new", step), score("old", step), score("base", step))
+		}
+	}
+}
