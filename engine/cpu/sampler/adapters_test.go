@@ -119,6 +119,8 @@ func TestReplacedAdapterComputesPromptsAgain(t *testing.T) {
 	s := start(t, tiny(t, "llama"), Options{})
 	prompt := []int32{5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24}
 	p := trinity.SamplingParams{Adapter: "a", MaxTokens: 10, IgnoreEOS: true}
+	load(t, s, "partial")
+	sample(t, s, prompt, trinity.SamplingParams{Adapter: "partial", MaxTokens: 1})
 	var outs [][]trinity.Completion
 	for version, from := range []string{"plain", "stable", "plain"} {
 		if err := s.LoadAdapter(context.Background(), "a", filepath.Join("testdata", "adapters", from), int64(version)); err != nil {
@@ -129,6 +131,14 @@ func TestReplacedAdapterComputesPromptsAgain(t *testing.T) {
 		if n := s.Stats().Prefilled - before; n != int64(len(prompt)) {
 			t.Errorf("version %d: %d prompt tokens were computed for two requests, want %d", version, n, len(prompt))
 		}
+	}
+	before := s.Stats().Prefilled
+	sample(t, s, prompt, trinity.SamplingParams{Adapter: "partial", MaxTokens: 1})
+	if n := s.Stats().Prefilled - before; n != 0 {
+		t.Errorf("%d prompt tokens of another adapter were computed again", n)
+	}
+	if cached := s.Stats().Cached; cached > 2*2*pageTokens*pagesFor(len(prompt)) {
+		t.Errorf("%d tokens are cached: those of replaced adapters were not given up", cached)
 	}
 	if !same(outs[0], outs[1]) || same(outs[0], outs[2]) || !same(outs[0], outs[4]) {
 		t.Errorf("completions %v", outs)

@@ -14,6 +14,9 @@
 // whatever else is in the step. So a request gets the same tokens and log-probabilities for any number of cores, any
 // company in the batch and any order of arrival.
 //
+// One base serves any number of LoRA adapters at once: rows of a step that use one get its two narrow products added, unmerged, as training
+// adds them. Each adapter has pages of its own.
+//
 // A recorded log-probability is that of the sampled token under softmax(logits / temperature) over the whole
 // vocabulary, in nats (at temperature 0, under softmax(logits)): what training computes. Truncation (top-k, top-p,
 // min-p), repetition penalty and forbidden stop tokens change which token is drawn and leave the record alone.
