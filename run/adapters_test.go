@@ -35,7 +35,9 @@ func TestEvaluationsOfNamedAdapters(t *testing.T) {
 	if _, err := p.run(t, second...); err != nil {
 		t.Fatal(err)
 	}
-	score := func(by string, step int) float64 { return curve(t, job, "explorer", "eval/by_"+by+"/accuracy/mean@1")[step/4] }
+	score := func(by string, step int) float64 {
+		return curve(t, job, "explorer", "eval/by_"+by+"/accuracy/mean@1")[step/4]
+	}
 	if old := score("old", 0); old != first[2] || old == first[0] {
 		t.Errorf("the old adapter scores %v, in its own run it began with %v and ended with %v", old, first[0], first[2])
 	}
