@@ -92,3 +92,16 @@ type AdapterLoader interface {
 type WeightLoader interface {
 	LoadWeights(ctx context.Context, dir string, version int64) error
 }
+
+// Scorer is an open reward model: a frozen model that gives a whole sequence one or more numbers.
+type Scorer interface {
+	// Score returns the numbers [labels] of each sequence.
+	Score(ctx context.Context, sequences [][]int32) ([][]float32, error)
+	Close() error
+}
+
+// ScorerOpener is an EngineOpener that also opens reward models.
+type ScorerOpener interface {
+	// OpenScorer loads spec.ModelPath, which has a sequence classification head; of the rest of spec it reads MicroTokens and DType.
+	OpenScorer(ctx context.Context, spec EngineSpec) (Scorer, error)
+}

@@ -48,3 +48,16 @@ type RewardInput struct {
 type RewardFunc interface {
 	Score(ctx context.Context, in RewardInput) (Reward, error)
 }
+
+// RewardModel is an open reward model with the tokenizer and chat template of its own.
+type RewardModel struct {
+	Scorer   Scorer
+	Renderer Renderer
+}
+
+// RewardModelUser is a RewardFunc that scores with a reward model. The run opens each model once, for all that name it.
+type RewardModelUser interface {
+	// RewardModelPath is a directory or a hub's name.
+	RewardModelPath() string
+	WithRewardModel(*RewardModel) RewardFunc
+}

@@ -12,6 +12,7 @@ func TestConformance(t *testing.T) {
 	argsOf := map[string]map[string]any{ // what a reward requires, and what makes it work hardest
 		"pattern_reward": {"pattern": `(a+)+(?P<answer>\d+)b`}, "json_reward": {"keys": []any{"a"}},
 		"format_reward": {"pattern": `(x+x+)+y`}, "math_boxed_reward": {"with_think": true},
+		"reward_model":     {"model_path": "not opened"},
 		"math_dapo_reward": {"enable_overlong_penalty": true, "max_response_length": 4, "cache_length": 3},
 	}
 	for _, name := range registry.Rewards.Names() {

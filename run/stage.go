@@ -29,6 +29,8 @@ type stage struct {
 	ckpt      checkpoints
 	say       func(string) // for people
 
+	rewardModels rewardModels
+
 	engine  trinity.Engine
 	sampler trinity.Sampler
 }
@@ -62,6 +64,7 @@ func open(ctx context.Context, cfg *config.Config, say func(string)) (*stage, er
 		return nil, err
 	}
 	s.groupSize = cfg.GroupSize()
+	s.rewardModels = rewardModels{engine: cfg.TrainEngine(), tokens: *cfg.Trainer.MaxTokenLenPerGPU, say: say}
 	return s, nil
 }
 
@@ -230,7 +233,7 @@ func (s *stage) modelDir() string {
 
 // close frees the engine and the monitors.
 func (s *stage) close() error {
-	err := s.closeEngine()
+	err := errors.Join(s.closeEngine(), s.rewardModels.close())
 	if s.log != nil {
 		err = errors.Join(err, s.log.close())
 	}

@@ -23,7 +23,7 @@ func (s *stage) taskset(ts *config.Taskset, eval bool) (*explorer.Taskset, error
 			return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
 		}
 	}
-	if out.Workflow, err = workflow(&out.Template); err != nil {
+	if out.Workflow, err = s.workflow(&out.Template); err != nil {
 		return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
 	}
 	return out, nil
@@ -68,7 +68,7 @@ func (s *stage) sampling(a *config.RolloutArgs) trinity.SamplingParams {
 }
 
 // workflow builds the task's workflow with its reward function.
-func workflow(t *trinity.Task) (trinity.Workflow, error) {
+func (s *stage) workflow(t *trinity.Task) (trinity.Workflow, error) {
 	if t.Workflow == "" {
 		return nil, fmt.Errorf("names no workflow: set default_workflow_type")
 	}
@@ -87,6 +87,9 @@ func workflow(t *trinity.Task) (trinity.Workflow, error) {
 	reward, err := registry.Rewards.Build(name, t.RewardArgs)
 	if err != nil {
 		return nil, err
+	}
+	if reward, err = s.rewardModels.give(reward); err != nil {
+		return nil, fmt.Errorf("reward_fn %s: %w", name, err)
 	}
 	return user.WithReward(reward), nil
 }

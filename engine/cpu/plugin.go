@@ -33,6 +33,11 @@ func (plugin) OpenEngine(ctx context.Context, spec trinity.EngineSpec) (trinity.
 	return nil, s, nil
 }
 
+// OpenScorer implements trinity.ScorerOpener.
+func (plugin) OpenScorer(_ context.Context, spec trinity.EngineSpec) (trinity.Scorer, error) {
+	return OpenRewardModel(Options{ModelPath: spec.ModelPath, MaxTokens: spec.MicroTokens, DType: spec.DType})
+}
+
 // openBoth opens the engine, and its sampler if there is to be one.
 func openBoth(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
 	value, err := hasValueHead(spec)

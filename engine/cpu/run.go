@@ -31,20 +31,29 @@ func (e *Engine) scoreAll(ctx context.Context, m *model, b *trinity.Batch, want 
 		return nil, err
 	}
 	stats := make([]trinity.TokenStats, 0, len(b.Experiences))
-	for part := b.Experiences; len(part) > 0; {
-		n, tokens := 0, 0
-		for n < len(part) && (n == 0 || tokens+len(part[n].Tokens) <= e.opts.MaxTokens) {
-			tokens += len(part[n].Tokens)
-			n++
-		}
-		e.pack(part[:n])
-		if err := e.logprobs(ctx, m, false); err != nil {
-			return nil, err
-		}
-		stats = append(stats, e.stats(part[:n], want)...)
-		part = part[n:]
+	err := e.eachPart(ctx, m, b.Experiences, func(part []*trinity.Experience) { stats = append(stats, e.stats(part, want)...) })
+	if err != nil {
+		return nil, err
 	}
 	return stats, nil
+}
+
+// eachPart computes the head rows of as many sequences as fit the planned memory, until all were done.
+func (e *Engine) eachPart(ctx context.Context, m *model, rest []*trinity.Experience, done func(part []*trinity.Experience)) error {
+	for len(rest) > 0 {
+		n, tokens := 0, 0
+		for n < len(rest) && (n == 0 || tokens+len(rest[n].Tokens) <= e.opts.MaxTokens) {
+			tokens += len(rest[n].Tokens)
+			n++
+		}
+		e.pack(rest[:n])
+		if err := e.logprobs(ctx, m, false); err != nil {
+			return err
+		}
+		done(rest[:n])
+		rest = rest[n:]
+	}
+	return nil
 }
 
 // ForwardBackward adds the gradient of the loss to the gradient. Metrics are the loss's, and router/aux_loss, the load-balancing loss

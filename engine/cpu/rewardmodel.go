@@ -1,0 +1,83 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+)
+
+// RewardModel scores whole sequences with a frozen model that has a classification head (…ForSequenceClassification). It implements
+// trinity.Scorer; calls from several goroutines take turns.
+type RewardModel struct{ engine *Engine }
+
+// OpenRewardModel opens a reward model. Of opts it reads ModelPath, MaxTokens, DType and Pool.
+func OpenRewardModel(opts Options) (*RewardModel, error) {
+	e, err := Open(Options{ModelPath: opts.ModelPath, MaxTokens: opts.MaxTokens, DType: opts.DType, Pool: opts.Pool, ForwardOnly: true, scores: true})
+	if err != nil {
+		return nil, err
+	}
+	return &RewardModel{e}, nil
+}
+
+// Labels is how many numbers a sequence gets.
+func (r *RewardModel) Labels() int { return r.engine.cfg.NumLabels }
+
+// Score returns the numbers [Labels] of each sequence, at its last token that is not padding, as transformers does for one sequence at a time:
+// without a pad_token_id in config.json the last token counts, and the first one of a sequence that is all padding. Sequences that begin
+// alike share that part.
+func (r *RewardModel) Score(ctx context.Context, sequences [][]int32) ([][]float32, error) {
+	e := r.engine
+	states := make([]*trinity.Experience, len(sequences))
+	for i, tokens := range sequences {
+		if len(tokens) == 0 || len(tokens) > e.cfg.MaxPositions {
+			return nil, fmt.Errorf("cpu: sequence %d has %d tokens; the reward model reads 1 to %d", i, len(tokens), e.cfg.MaxPositions)
+		}
+		states[i] = after(tokens[:r.pooled(tokens)+1])
+		states[i].ID.Run = i
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	b := &trinity.Batch{Experiences: states, Whole: states}
+	if err := e.check(b, trinity.Streams{Value: true}); err != nil {
+		return nil, err
+	}
+	scores := make([][]float32, 0, len(sequences))
+	err := e.eachPart(ctx, e.weights, states, func(part []*trinity.Experience) {
+		of := make([][]float32, len(part))
+		for i, row := range e.packing.head {
+			of[row.experience] = slices.Clone(e.headSpace.scores.Row(i))
+		}
+		scores = append(scores, of...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return scores, nil
+}
+
+// pooled is the token that a sequence is scored at.
+func (r *RewardModel) pooled(tokens []int32) int {
+	pad := r.engine.cfg.PAD
+	if len(pad) == 0 {
+		return len(tokens) - 1
+	}
+	for t := len(tokens) - 1; t > 0; t-- {
+		if tokens[t] != pad[0] {
+			return t
+		}
+	}
+	return 0
+}
+
+// after is a sequence whose only wanted state is the one after all tokens: that before one more token, which is not read.
+func after(tokens []int32) *trinity.Experience {
+	n := len(tokens)
+	x := &trinity.Experience{Tokens: append(slices.Clone(tokens), tokens[n-1]), Mask: make([]bool, n+1)}
+	x.Mask[n] = true
+	return x
+}
+
+// Close implements trinity.Scorer.
+func (r *RewardModel) Close() error { return r.engine.Close() }

@@ -1,0 +1,53 @@
+package run_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// rewardModel writes a random reward model beside the policy, with the policy's tokenizer.
+func (p project) rewardModel(t *testing.T) {
+	t.Helper()
+	from, to := filepath.Join(p.dir, "model"), filepath.Join(p.dir, "judge")
+	var shape map[string]any
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(from, "config.json"))), &shape); err != nil {
+		t.Fatal(err)
+	}
+	shape["architectures"], shape["num_labels"] = []string{"LlamaForSequenceClassification"}, 1
+	cfg, err := modelfile.ParseConfig([]byte(encode(t, shape)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := modelfile.RandomInit(cfg, 1, modelfile.StyleFanIn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := modelfile.WriteDir(to, cfg, model, "f32"); err != nil {
+		t.Fatal(err)
+	}
+	if err := modelfile.CopyTokenizer(to, from); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestARewardModelTeaches(t *testing.T) {
+	p := newProject(t, tiny, strings.ReplaceAll(rl, "default_reward_fn_type: test_even", "default_reward_fn_type: reward_model"))
+	p.rewardModel(t)
+	args := "buffer.explorer_input.taskset.reward_fn_args."
+	if _, err := p.run(t, args+"model_path="+filepath.Join(p.dir, "judge"), args+"scale=-1", "buffer.explorer_input.eval_tasksets=[]", "buffer.total_steps=40"); err != nil {
+		t.Fatal(err)
+	}
+	scores := curve(t, p.job(), "explorer", "rollout/score/mean")
+	if n := len(scores); n != 40 || mean(scores[30:]) < mean(scores[:10])+0.5 {
+		t.Errorf("mean scores of the steps are %v; want 40 that rise", scores)
+	}
+	_, err := newProject(t, tiny, strings.ReplaceAll(rl, "default_reward_fn_type: test_even", "default_reward_fn_type: reward_model")).run(t,
+		args+"model_path="+filepath.Join(p.dir, "model"), "buffer.explorer_input.eval_tasksets=[]")
+	if err == nil || !strings.Contains(err.Error(), "reward_fn reward_model: reward model") {
+		t.Errorf("a policy as a reward model: %v", err)
+	}
+}
