@@ -35,6 +35,9 @@ func (c *Config) planMemory(s *StagePlan, f Facts) {
 		} else {
 			add("sampler's weights", m.Parameters*float32Bytes, "packed copy of the published version")
 		}
+		if lora {
+			add("sampler's adapter", s.Trainable*float32Bytes, "packed copy of the published version, float32")
+		}
 		groups := c.Explorer.RunnerPerModel * c.Explorer.RolloutModel.EngineNum
 		tokens := int64(groups) * int64(*c.Model.MaxPromptTokens+max(1, s.GroupSize)**c.Model.MaxResponseTokens)
 		add("KV cache", tokens*int64(2*m.Layers*m.KVHeads*m.HeadDim)*float32Bytes,

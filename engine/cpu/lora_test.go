@@ -109,6 +109,34 @@ func TestPublicationsAfterTheFirstAreTheAdapterAlone(t *testing.T) {
 	}
 }
 
+// Adapters that PEFT wrote give the log-probabilities that PEFT recorded; one with dropout is not trained.
+func TestForwardEqualsPEFT(t *testing.T) {
+	var cases map[string][]struct {
+		Prompt, Tokens []int32
+		Logprobs       []float64
+	}
+	readJSON(t, "sampler/testdata/adapters.json.gz", &cases)
+	for _, name := range []string{"plain", "stable"} {
+		opts := tiny("llama")
+		opts.LoRA = &LoRAOptions{Path: "sampler/testdata/adapters/" + name}
+		e := open(t, opts)
+		for _, c := range cases[name] {
+			stats, err := e.Forward(context.Background(), whole([]*trinity.Experience{allTrained(0, slices.Concat(c.Prompt, c.Tokens))}), trinity.Streams{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := worst(stats[0].Logprob[len(c.Prompt):], c.Logprobs); d > 1e-5 {
+				t.Errorf("%s: %.2g nats apart", name, d)
+			}
+		}
+	}
+	opts := tiny("llama")
+	opts.LoRA = &LoRAOptions{Path: "sampler/testdata/adapters/partial"}
+	if _, err := Open(opts); err == nil || !strings.Contains(err.Error(), "lora_dropout 0.1") {
+		t.Errorf("an adapter with dropout: %v", err)
+	}
+}
+
 // What a new adapter was asked to be is what its files say, and what goes on from them.
 func TestRankStabilisedAdapterGoesOn(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()

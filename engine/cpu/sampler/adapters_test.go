@@ -84,6 +84,25 @@ func TestAdaptersHaveTheSameBitsInAnyCompany(t *testing.T) {
 	}
 }
 
+// Adapters stay float32 beside a base of fewer bits.
+func TestAdaptersOfSmallWeights(t *testing.T) {
+	requests := mixed()
+	m := tiny(t, "llama")
+	for _, storage := range []kernel.Storage{kernel.BF16, kernel.Int8} {
+		var outs [][][]trinity.Completion
+		for _, inFlight := range []int{1, 20} {
+			s := start(t, m, Options{Storage: storage, PrefillChunk: 2 + inFlight})
+			load(t, s, recordedAdapters...)
+			outs = append(outs, answers(t, s, requests, rand.Perm(len(requests)), inFlight))
+		}
+		for i := range requests {
+			if !same(outs[0][i], outs[1][i]) {
+				t.Errorf("storage %v: request %d with adapter %q: %v alone, %v in company", storage, i, requests[i].params.Adapter, outs[0][i], outs[1][i])
+			}
+		}
+	}
+}
+
 // A policy's adapter is what requests without a name sample, and the base stays at hand.
 func TestPolicyAdapter(t *testing.T) {
 	s := start(t, tiny(t, "llama"), Options{})
