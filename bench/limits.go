@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -120,26 +121,24 @@ func trainLimit(c *modelfile.Config, l limits, w *workload, _ string) float64 {
 	return l.GFLOPs * 1e9 / (6*(s.layers+s.head) + 3.5*attention(c, float64(w.prompt)/2))
 }
 
-// weightBytes is what a weight takes by the storage of the sampler's matrices.
-var weightBytes = map[string]float64{"": 4, "f32": 4, "bf16": 2}
+// storage is how the sampler keeps its matrices: the bytes of a weight, and how many times the rate of f32 its arithmetic could have.
+type storage struct{ bytes, rate float64 }
 
-// storages are those that can be chosen.
-func storages() (names []string) {
-	for name := range weightBytes {
-		if name != "" {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+// storages by what --dtype says. bf16 is computed with in f32.
+var storages = map[string]storage{"": {4, 1}, "f32": {4, 1}, "bf16": {2, 1}}
+
+// storageNames are those that can be chosen.
+func storageNames() []string {
+	names := slices.Sorted(maps.Keys(storages))
+	return slices.DeleteFunc(names, func(n string) bool { return n == "" })
 }
 
 // decodeTime is the least time of a step, in seconds: the weights and every sequence's keys and values, these in f32, are read once while the
-// arithmetic goes on, in f32 whatever the storage.
+// arithmetic goes on.
 func decodeTime(c *modelfile.Config, l limits, w *workload, dtype string, context float64) float64 {
 	s, rows := sizeOf(c), float64(w.rows)
-	bytes := weightBytes[dtype]*(s.layers+s.head) + 4*rows*context*2*float64(c.NumKVHeads*c.HeadDim*c.NumLayers)
-	return max(bytes/(l.GBps*1e9), rows*(2*(s.layers+s.head)+attention(c, context))/(l.GFLOPs*1e9))
+	bytes := storages[dtype].bytes*(s.layers+s.head) + 4*rows*context*2*float64(c.NumKVHeads*c.HeadDim*c.NumLayers)
+	return max(bytes/(l.GBps*1e9), rows*(2*(s.layers+s.head)/storages[dtype].rate+attention(c, context))/(l.GFLOPs*1e9))
 }
 
 func decodeLimit(c *modelfile.Config, l limits, w *workload, dtype string) float64 {
@@ -147,9 +146,9 @@ func decodeLimit(c *modelfile.Config, l limits, w *workload, dtype string) float
 }
 
 // prefillLimit: the head runs on the last token alone.
-func prefillLimit(c *modelfile.Config, l limits, w *workload, _ string) float64 {
+func prefillLimit(c *modelfile.Config, l limits, w *workload, dtype string) float64 {
 	s, n := sizeOf(c), float64(w.prompt)
-	return l.GFLOPs * 1e9 / (2*s.layers + 2*s.head/n + attention(c, n/2))
+	return l.GFLOPs * 1e9 / ((2*s.layers+2*s.head/n)/storages[dtype].rate + attention(c, n/2))
 }
 
 // rolloutLimit: prompts are computed once per group; the tokens are those sampled.

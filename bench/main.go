@@ -64,7 +64,7 @@ func parse(args []string) (*settings, error) {
 	f.StringVar(&s.python, "python", os.Getenv("TRINITY_PYTHON"), "Python that has torch, transformers and trl; $TRINITY_PYTHON if not given, else that of --install")
 	f.BoolVar(&s.install, "install", false, "first install the chosen peers, each kind in an environment of its own in the user's cache: "+sizes())
 	f.StringVar(&s.profile, "profile", "", "measure nothing, but tell where our side of these workloads, separated by commas, spends its time")
-	f.StringVar(&s.dtype, "dtype", "", "storage of the sampler's weights: "+strings.Join(storages(), " or ")+"; if not given the one nearest to each peer's")
+	f.StringVar(&s.dtype, "dtype", "", "storage of the sampler's weights: "+strings.Join(storageNames(), " or ")+"; if not given the one nearest to each peer's")
 	f.BoolVar(&s.save, "save", false, "keep the rows in bench/results, in a file of this processor and day")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("--runs is %d: want at least 1", s.runs)
 	case s.profile != "" && s.only != "":
 		return errors.New("--profile names workloads itself: leave out --only")
-	case s.dtype != "" && weightBytes[s.dtype] == 0:
-		return fmt.Errorf("--dtype is %q: want %s", s.dtype, strings.Join(storages(), " or "))
+	case storages[s.dtype] == storage{}:
+		return fmt.Errorf("--dtype is %q: want %s", s.dtype, strings.Join(storageNames(), " or "))
 	case s.model == "":
 		return errors.New("no model: give --model a GGUF file or a Hugging Face directory, or set TRINITY_SMOLLM2_GGUF")
 	}
