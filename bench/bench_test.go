@@ -27,7 +27,7 @@ func TestParse(t *testing.T) {
 		{[]string{"--model", "m", "--profile", "start"}, "--profile: start is a whole process"},
 		{[]string{"--model", "m", "--profile", "prefill", "--only", "prefill"}, "leave out --only"},
 		{[]string{"--model", "m", "--runs", "-1"}, "--runs is -1"},
-		{[]string{"--model", "m", "--dtype", "int3"}, `--dtype is "int3": want bf16 or f32`},
+		{[]string{"--model", "m", "--dtype", "int3"}, `--dtype is "int3": want bf16 or f32 or int8`},
 		{[]string{"--model", ""}, "no model"},
 	} {
 		s, err := parse(c.args)

@@ -124,8 +124,9 @@ func trainLimit(c *modelfile.Config, l limits, w *workload, _ string) float64 {
 // storage is how the sampler keeps its matrices: the bytes of a weight, and how many times the rate of f32 its arithmetic could have.
 type storage struct{ bytes, rate float64 }
 
-// storages by what --dtype says. bf16 is computed with in f32.
-var storages = map[string]storage{"": {4, 1}, "f32": {4, 1}, "bf16": {2, 1}}
+// storages by what --dtype says. bf16 is computed with in f32; of 8-bit products, whose 64 weights have a scale, a
+// processor makes four for one of f32 at best.
+var storages = map[string]storage{"": {4, 1}, "f32": {4, 1}, "bf16": {2, 1}, int8Weights: {1 + 4./64, 4}}
 
 // storageNames are those that can be chosen.
 func storageNames() []string {

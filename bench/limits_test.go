@@ -17,7 +17,7 @@ func TestLimits(t *testing.T) {
 		want            float64
 	}{
 		{"train_step_f32", "", 540}, {"decode_1", "", 92}, {"decode_1", "bf16", 179}, {"decode_8", "", 660}, {"decode_32", "", 1610}, {"decode_64", "", 1610},
-		{"prefill", "", 2040},
+		{"prefill", "", 2040}, {"decode_32", "int8", 3890},
 	} {
 		w := find(c.workload)
 		if got := w.limit(smol, machine, w, c.dtype); math.Abs(got/c.want-1) > 0.03 {

@@ -30,6 +30,9 @@ type rival struct {
 	differs func(a *assignment) // what is not as in ours when we are our own rival
 }
 
+// int8Weights is the storage that the engine knows as a quantization.
+const int8Weights = "int8"
+
 const (
 	group      = 8   // rollouts of a GRPO task
 	promptSize = 150 // tokens of a prompt to sample from
@@ -39,9 +42,9 @@ const (
 var (
 	vllm         = rival{name: "vLLM f32", program: "vllm", script: "generate_vllm.py"}
 	transformers = rival{name: "transformers generate f32", program: "transformers", script: "generate_transformers.py"}
-	// llama.cpp has the files that it is fastest with, and ours the storage nearest to each.
+	// llama.cpp reads the files that it is fastest with, and ours has the storage nearest to each.
 	llamaBF16 = rival{name: "llama.cpp bf16", program: "llama.cpp", script: "generate_llama.py", gguf: "bf16", dtype: "bf16"}
-	llamaQ4   = rival{name: "llama.cpp Q4_1", program: "llama.cpp", script: "generate_llama.py", gguf: "q4_1", dtype: "bf16"}
+	llamaQ4   = rival{name: "llama.cpp Q4_1", program: "llama.cpp", script: "generate_llama.py", gguf: "q4_1", dtype: int8Weights}
 	oneThread = rival{name: "ourselves, one thread", program: "ourselves", differs: func(a *assignment) { a.Threads = 1 }}
 )
 
@@ -62,8 +65,13 @@ var workloads = []workload{
 		{name: "vLLM f32", program: "vllm", script: "first_token_vllm.py"}}},
 	{name: "threads_train_step_f32", unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, limit: trainLimit, rivals: []rival{oneThread}},
 	decode("threads_decode_32", 32, oneThread),
-	int8Rollout(),
+	decode("int8_rollout", 32, inStorage("f32"), inStorage("bf16")),
 	{name: "version", unit: "ms", command: (*session).version, rivals: []rival{{name: "import torch", program: "pytorch", script: "import_torch.py"}}},
+}
+
+// inStorage is our own sampler with weights wider than the 8 bits of our side, which are explorer.rollout_model.quantization of a run.
+func inStorage(dtype string) rival {
+	return rival{name: "ourselves, " + dtype, program: "ourselves", dtype: int8Weights, differs: func(a *assignment) { a.DType = dtype }}
 }
 
 // decode is sampling after the prompts are in the cache.
