@@ -16,7 +16,7 @@ type EngineSpec struct {
 	Head string
 
 	Train       bool // forward, backward, optimizer
-	Forward     bool // log-probabilities only: Engine.Forward
+	Forward     bool // log-probabilities only: Engine.Forward, as of a teacher or a frozen model
 	Reference   bool // keep the frozen reference
 	Recompute   int  // layers whose activations are computed again in the backward pass: less memory, the same bits
 	Ahead       bool // training goes on for several steps between publications
