@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"runtime"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
@@ -103,7 +102,7 @@ func (e *Engine) takeMemory() error {
 // cores is how many the engine computes with.
 func (e *Engine) cores() int {
 	if e.pool == nil {
-		return runtime.GOMAXPROCS(0)
+		return kernel.Cores().Used
 	}
 	return e.pool.Size()
 }

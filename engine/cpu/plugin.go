@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -175,7 +174,7 @@ func (s *soloSampler) Close() error {
 
 // Describe implements trinity.EngineOpener.
 func (plugin) Describe() string {
-	text := fmt.Sprintf("kernels %s of %s, %d cores", kernel.Choose(), strings.Join(kernel.Available(), ", "), runtime.GOMAXPROCS(0))
+	text := fmt.Sprintf("kernels %s of %s, %s", kernel.Choose(), strings.Join(kernel.Available(), ", "), kernel.Cores())
 	switch name, err := kernel.Forced(); {
 	case err != nil:
 		text += fmt.Sprintf("\n%v", err)

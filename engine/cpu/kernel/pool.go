@@ -1,13 +1,14 @@
 package kernel
 
 import (
-	"runtime"
+	"math"
 	"sync"
 	"sync/atomic"
 )
 
 // spins bounds the polling of an idle worker, or of a caller waiting for the last tasks, before it parks: ten to twenty
-// microseconds, about the gap between two parallel operations of one forward pass.
+// microseconds, about the gap between two parallel operations of one forward pass. Where other programs want the cores, that is
+// what a wait takes from them at most, well below a time slice; then the core is theirs, or the worker's that is waited for.
 const spins = 20_000
 
 // Pool runs tasks on a fixed number of goroutines, the caller among them. Any number of goroutines may call [Pool.Run]
@@ -18,30 +19,39 @@ type Pool struct {
 	waiting atomic.Int32 // jobs that workers may join
 	mu      sync.Mutex
 	wake    sync.Cond // on mu: a job arrived, or the pool closed
-	jobs    []*job    // on mu
+	jobs    []ticket  // on mu
 	parked  int       // on mu: workers in wake.Wait
 	closed  bool      // on mu
 	scratch scratchList
 	free    sync.Pool
 }
 
-// job is one Run: tasks [0, n) handed out by a counter.
+// job is one Run of tasks [0, n). Its memory serves one Run after the other: each is a round.
+//
+// Only a worker that has taken a task is waited for. One that the system takes off its core before that, because other programs want it, may
+// come back rounds later: it then finds that its round is over, and touches nothing else.
 type job struct {
-	run     func(task int)
-	n       int64
-	next    atomic.Int64
-	helpers atomic.Int32  // workers inside, plus one for the caller
-	done    chan struct{} // receives when the last worker leaves a caller that parked
+	state    atomic.Uint64 // round<<32 | tasks that nobody has taken yet
+	run      func(task int)
+	n        uint32        // run and n stand still while a task of the round is unfinished
+	pending  atomic.Int64  // unfinished tasks, plus one for the caller
+	finished chan struct{} // receives when the last task ends after the caller parked
 }
 
-// NewPool starts a pool of size goroutines, its callers counted as one; size 0 means as many as there are usable cores.
+// ticket lets a worker into one round of a job.
+type ticket struct {
+	job   *job
+	round uint64
+}
+
+// NewPool starts a pool of size goroutines, its callers counted as one; size 0 means as many as [Cores] says.
 func NewPool(size int) *Pool {
 	if size <= 0 {
-		size = runtime.GOMAXPROCS(0)
+		size = Cores().Used
 	}
 	p := &Pool{size: size}
 	p.wake.L = &p.mu
-	p.free.New = func() any { return &job{done: make(chan struct{}, 1)} }
+	p.free.New = func() any { return &job{finished: make(chan struct{}, 1)} }
 	for range size - 1 {
 		go p.work()
 	}
@@ -74,35 +84,42 @@ func (p *Pool) Run(tasks int, run func(task int)) {
 		return
 	}
 	j := p.free.Get().(*job)
-	j.run, j.n = run, int64(tasks)
-	j.next.Store(0)
-	j.helpers.Store(1)
-	p.post(j)
-	j.work()
-	p.retract(j)
+	t := j.open(tasks, run)
+	p.post(t)
+	t.work()
+	p.retract(t)
 	j.wait()
 	j.run = nil
 	p.free.Put(j)
 }
 
-// post offers j to the workers.
-func (p *Pool) post(j *job) {
+// open begins a round.
+func (j *job) open(tasks int, run func(task int)) ticket {
+	j.run, j.n = run, uint32(tasks)
+	j.pending.Store(int64(tasks) + 1)
+	round := j.state.Load()>>32 + 1
+	j.state.Store(round<<32 | uint64(tasks))
+	return ticket{j, round & math.MaxUint32}
+}
+
+// post offers a round to the workers.
+func (p *Pool) post(t ticket) {
 	p.mu.Lock()
-	p.jobs = append(p.jobs, j)
+	p.jobs = append(p.jobs, t)
 	p.waiting.Add(1)
-	wake := min(p.parked, int(j.n)-1)
+	wake := min(p.parked, int(t.job.n)-1)
 	p.mu.Unlock()
 	for range wake {
 		p.wake.Signal()
 	}
 }
 
-// retract takes j off the list, so that no further worker joins.
-func (p *Pool) retract(j *job) {
+// retract takes a round off the list, so that no further worker joins.
+func (p *Pool) retract(t ticket) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, other := range p.jobs {
-		if other == j {
+		if other == t {
 			p.jobs = append(p.jobs[:i], p.jobs[i+1:]...)
 			p.waiting.Add(-1)
 			return
@@ -110,47 +127,51 @@ func (p *Pool) retract(j *job) {
 	}
 }
 
-// work takes tasks of j until none is left.
-func (j *job) work() {
-	for i := j.next.Add(1) - 1; i < j.n; i = j.next.Add(1) - 1 {
-		j.run(int(i))
+// work takes tasks of the round until none is left.
+func (t ticket) work() {
+	j := t.job
+	for {
+		state := j.state.Load()
+		left := uint32(state)
+		if state>>32 != t.round || left == 0 {
+			return
+		}
+		if !j.state.CompareAndSwap(state, state-1) {
+			continue
+		}
+		j.run(int(j.n - left))
+		if j.pending.Add(-1) == 0 {
+			j.finished <- struct{}{}
+		}
 	}
 }
 
-// wait returns when every worker has left j.
+// wait returns when all tasks have ended.
 func (j *job) wait() {
 	for range spins {
-		if j.helpers.Load() == 1 {
+		if j.pending.Load() == 1 {
 			return
 		}
 	}
-	if j.helpers.Add(-1) > 0 {
-		<-j.done
-	}
-}
-
-// leave is a worker's last touch of j.
-func (j *job) leave() {
-	if j.helpers.Add(-1) == 0 {
-		j.done <- struct{}{}
+	if j.pending.Add(-1) > 0 {
+		<-j.finished
 	}
 }
 
 // work is the life of one worker.
 func (p *Pool) work() {
 	for {
-		j := p.join()
-		if j == nil {
+		t, ok := p.join()
+		if !ok {
 			return
 		}
-		j.work()
-		p.retract(j)
-		j.leave()
+		t.work()
+		p.retract(t)
 	}
 }
 
-// join waits for a job and enters it; nil when the pool is closed.
-func (p *Pool) join() *job {
+// join waits for a round to work on; false when the pool is closed.
+func (p *Pool) join() (t ticket, ok bool) {
 	for range spins {
 		if p.waiting.Load() > 0 {
 			break
@@ -160,12 +181,10 @@ func (p *Pool) join() *job {
 	defer p.mu.Unlock()
 	for {
 		if p.closed {
-			return nil
+			return ticket{}, false
 		}
 		if n := len(p.jobs); n > 0 {
-			j := p.jobs[n-1]
-			j.helpers.Add(1)
-			return j
+			return p.jobs[n-1], true
 		}
 		p.parked++
 		p.wake.Wait()

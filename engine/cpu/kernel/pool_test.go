@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -98,5 +99,70 @@ func TestBorrowReuses(t *testing.T) {
 	}
 	for range 100 {
 		pool.Return(make([]float32, 10))
+	}
+}
+
+// TestPoolDoesNotWaitForIdlers: a worker that has joined and is then taken off its core before it has a task holds nobody up, and does no harm
+// when it comes back in a later round of the same job.
+func TestPoolDoesNotWaitForIdlers(t *testing.T) {
+	pool := &Pool{size: 2} // its only worker is this test
+	pool.wake.L = &pool.mu
+	j := &job{finished: make(chan struct{}, 1)}
+	pool.free.New = func() any { return j }
+	var late ticket
+	ran := 0
+	pool.Run(3, func(int) {
+		if late.job == nil {
+			late, _ = pool.join()
+		}
+		ran++
+	})
+	if ran != 3 || late.job != j {
+		t.Fatalf("%d of 3 tasks ran; joined %v", ran, late)
+	}
+	counts := make([]int, 4)
+	next := j.open(4, func(i int) { counts[i]++ })
+	late.work()
+	next.work()
+	j.wait()
+	for i, n := range counts {
+		if n != 1 {
+			t.Errorf("task %d ran %d times", i, n)
+		}
+	}
+}
+
+// TestPoolUnderForeignLoad runs more busy goroutines than there are cores beside the pool, so that workers are stopped at any point.
+func TestPoolUnderForeignLoad(t *testing.T) {
+	pool := NewPool(4)
+	defer pool.Close()
+	var stop atomic.Bool
+	var load sync.WaitGroup
+	for range 2 * runtime.GOMAXPROCS(0) {
+		load.Go(func() {
+			for !stop.Load() {
+				_ = Active()
+			}
+		})
+	}
+	counts := make([]atomic.Int32, 64)
+	for round := range int32(50) {
+		pool.Run(len(counts), func(i int) { counts[i].Add(1) })
+		for i := range counts {
+			if n := counts[i].Load(); n != round+1 {
+				t.Fatalf("round %d: task %d ran %d times", round, i, n)
+			}
+		}
+	}
+	stop.Store(true)
+	load.Wait()
+}
+
+func TestPoolAllocatesNothing(t *testing.T) {
+	pool := NewPool(3)
+	defer pool.Close()
+	task := func(int) {}
+	if n := testing.AllocsPerRun(200, func() { pool.Run(16, task) }); n >= 1 {
+		t.Errorf("a run allocates %v times", n)
 	}
 }
