@@ -7,6 +7,9 @@ func nativeSets() (sets []*kernels) {
 		return nil
 	}
 	avx2.int8, avx512.int8 = &avx2Int8, &avx2Int8
+	if cpu.X86.HasAVX512VNNI {
+		avx512.int8 = &vnniInt8
+	}
 	if cpu.X86.HasAVX512F {
 		sets = append(sets, &avx512)
 	}

@@ -14,9 +14,17 @@ const (
 
 // int8Sets are the files of the Int8 kernels, by name.
 func int8Sets() map[string]*set {
-	avx2 := newSet("avx2Int8", "amd64", &x86{lanes: 8, registers: 16, prefix: "Y"}, []int{0, 1, 1, 1, 1})
+	avx2 := newSet("avx2Int8", "amd64", &x86{lanes: 8, registers: 16, prefix: "Y"}, make([]int, 5))
 	avx2.x86Int8()
-	return map[string]*set{"int8_avx2": avx2}
+	vnni := newSet("vnniInt8", "amd64", &x86{lanes: 16, registers: 32, prefix: "Z"}, make([]int, 13))
+	vnni.vnniTiles()
+	neon := newSet("neonInt8", "arm64", &arm{}, make([]int, 3))
+	neon.armInt8Tiles(false)
+	neon.armQuantize()
+	dot := newSet("neonDotInt8", "arm64", &arm{}, make([]int, 5))
+	dot.armInt8Tiles(true)
+	dot.borrow("quantize", "neonInt8")
+	return map[string]*set{"int8_avx2": avx2, "int8_vnni": vnni, "int8_neon": neon, "int8_neondot": dot}
 }
 
 func int8TileArgs() []arg {
