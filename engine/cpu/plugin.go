@@ -22,8 +22,12 @@ type plugin struct{}
 
 // OpenEngine implements trinity.EngineOpener. Trainer and sampler share the cores: they rarely compute at once.
 func (plugin) OpenEngine(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
+	value, err := hasValueHead(spec)
+	if err != nil {
+		return nil, nil, err
+	}
 	if spec.Train || spec.Forward {
-		return openBoth(ctx, spec)
+		return openBoth(ctx, spec, value)
 	}
 	s, err := openSampler(spec)
 	if err != nil {
@@ -34,15 +38,15 @@ func (plugin) OpenEngine(ctx context.Context, spec trinity.EngineSpec) (trinity.
 
 // OpenScorer implements trinity.ScorerOpener.
 func (plugin) OpenScorer(_ context.Context, spec trinity.EngineSpec) (trinity.Scorer, error) {
-	return OpenRewardModel(Options{ModelPath: spec.ModelPath, MaxTokens: spec.MicroTokens, DType: spec.DType})
+	r, err := OpenRewardModel(Options{ModelPath: spec.ModelPath, MaxTokens: spec.MicroTokens, DType: spec.DType})
+	if err != nil {
+		return nil, err // not a nil *RewardModel, which would be a Scorer
+	}
+	return r, nil
 }
 
 // openBoth opens the engine, and its sampler if there is to be one.
-func openBoth(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
-	value, err := hasValueHead(spec)
-	if err != nil {
-		return nil, nil, err
-	}
+func openBoth(ctx context.Context, spec trinity.EngineSpec, value bool) (trinity.Engine, trinity.Sampler, error) {
 	opts := Options{
 		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: loraOptions(spec),
 		MaxTokens: spec.MicroTokens, Reference: spec.Reference, KeepPublished: spec.Ahead, ForwardOnly: !spec.Train, DType: spec.DType,

@@ -94,6 +94,9 @@ func TestRewardModelErrors(t *testing.T) {
 	if _, err := r.Score(t.Context(), [][]int32{{1}}); err == nil || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("closed: %v", err)
 	}
+	if s, err := (plugin{}).OpenScorer(t.Context(), trinity.EngineSpec{ModelPath: tiny("llama").ModelPath}); s != nil || err == nil {
+		t.Errorf("a language model as a scorer: %v, %v", s, err)
+	}
 	for want, name := range map[string]string{"no score": "llama", "use it as a critic": "critic"} {
 		if _, err := OpenRewardModel(tiny(name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error is %v, want one with %q", name, err, want)

@@ -238,7 +238,7 @@ func TestOpeningByHead(t *testing.T) {
 	}
 	for want, spec := range map[string]trinity.EngineSpec{
 		"expected \"value\"": {ModelPath: path, Train: true, Head: "nose"},
-		"no next tokens":     {ModelPath: path, Train: true, Head: trinity.ValueHead, Sample: true},
+		"no next tokens":     {ModelPath: path, Head: trinity.ValueHead, Sample: true},
 	} {
 		if _, _, err := (plugin{}).OpenEngine(ctx, spec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want one with %q", err, want)
