@@ -170,8 +170,14 @@ func (d *decoder) eachTile(p part, visit func(row, rows, groups int)) {
 	}
 }
 
-// valueBlock is how many tokens' values several tiles read one after the other, from a first-level cache.
-const valueBlock = 128
+const (
+	// valueBlock is how many tokens' values several tiles read one after the other, from a first-level cache.
+	valueBlock = 128
+	// valuesAhead is how many tokens ahead values are fetched within a run of pages.
+	valuesAhead = 16
+	// shortRun is how many tokens a run has at most if the next run is fetched instead.
+	shortRun = 4 * PageTokens
+)
 
 // weightedSum adds s·v to sum, run of pages by run.
 func (d *decoder) weightedSum(p part) {
@@ -180,20 +186,24 @@ func (d *decoder) weightedSum(p part) {
 		for (j+n)*PageTokens < p.tokens && p.pages[j+n] == p.pages[j]+int32(n) {
 			n++
 		}
-		tokens := min(n*PageTokens, p.tokens-j*PageTokens)
+		tokens, ahead := min(n*PageTokens, p.tokens-j*PageTokens), valuesAhead
+		if tokens <= shortRun && (j+n)*PageTokens < p.tokens {
+			ahead = int(p.pages[j+n]-p.pages[j]) * PageTokens
+		}
 		step := tokens
 		if p.rows > d.ks.rows {
 			step = valueBlock
 		}
 		for k := 0; k < tokens; k += step {
-			d.addValues(p, int(p.pages[j])*PageTokens+k, j*PageTokens+k, min(step, tokens-k))
+			d.addValues(p, int(p.pages[j])*PageTokens+k, j*PageTokens+k, min(step, tokens-k), ahead)
 		}
 		j += n
 	}
 }
 
-// addValues adds the values of consecutive slots, the part's tokens from the given one on.
-func (d *decoder) addValues(p part, slot, token, tokens int) {
+// addValues adds the values of consecutive slots, the part's tokens from the given one on; meanwhile those some slots
+// ahead are fetched.
+func (d *decoder) addValues(p part, slot, token, tokens, ahead int) {
 	accumulate := 0
 	if p.goesOn || token > 0 {
 		accumulate = 1
@@ -206,12 +216,9 @@ func (d *decoder) addValues(p part, slot, token, tokens int) {
 		}
 		d.eachTile(p, func(row, rows, groups int) {
 			d.ks.tiles[rows][wide](groups, tokens, unsafe.Pointer(&d.s[row*d.stride+p.column+token]), d.stride*4, 4, rows*d.stride*4,
-				unsafe.Pointer(unsafe.SliceData(d.kv.valueRow(slot, d.head)[e:])), stride, panelBytes, valuesAhead*stride, stride,
+				unsafe.Pointer(unsafe.SliceData(d.kv.valueRow(slot, d.head)[e:])), stride, panelBytes, ahead*stride, stride,
 				unsafe.Pointer(&d.sum[row*d.width+e]), d.width*4, accumulate)
 		})
 		e += lanes << wide
 	}
 }
-
-// valuesAhead is how many tokens ahead values are fetched.
-const valuesAhead = 8

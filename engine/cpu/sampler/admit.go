@@ -67,13 +67,18 @@ func (s *Sampler) comeBack(q *sequence) bool {
 	return true
 }
 
+// headroom is how many pages each sequence finds free when another one is let in, or all of them an eighth of the cache:
+// so that none is preempted soon after.
+const headroom = 4
+
 // wait adds a user to a prompt, a new one or not, if there are pages for what it still misses, for what other prompts
-// do, and one more for every sequence.
+// do, and some to spare.
 func (s *Sampler) wait(p *prompt) bool {
 	if p.users == 0 {
 		s.match(p)
 	}
-	need := len(s.running) + 1
+	sequences := len(s.running) + 1
+	need := max(sequences, min(headroom*sequences, len(s.pages.meta)/8))
 	for _, other := range s.prompts {
 		need += other.missing()
 	}
