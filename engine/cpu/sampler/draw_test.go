@@ -102,7 +102,7 @@ func TestDrawDistribution(t *testing.T) {
 		"forbidden, top-k": plain(func(q *query) { q.forbidden, q.topK = []int32{1, 2, 30}, 3 }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			const n = 16000
+			const n = 8000
 			want, got := expected(logits, q), make([]float64, len(logits))
 			logprobs := make([]float32, len(logits))
 			for i := range n {

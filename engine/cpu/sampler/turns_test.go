@@ -89,7 +89,7 @@ func TestPreemptionChangesNothing(t *testing.T) {
 	for _, name := range []string{"llama", "mistral"} {
 		m := tiny(t, name)
 		want := answers(t, start(t, m, Options{}), requests, order, 20)
-		for _, opts := range []Options{{MaxTokens: 80}, {MaxTokens: 112, PrefillChunk: 7}, {MaxTokens: 200, MaxSequences: 12}} {
+		for _, opts := range []Options{{MaxTokens: 80}, {MaxTokens: 200, PrefillChunk: 7}} {
 			opts.MaxModelLen = 64
 			s := start(t, m, opts)
 			got := answers(t, s, requests, order, 20)
