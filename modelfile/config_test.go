@@ -170,7 +170,7 @@ func TestSynthesisedConfigReadsBack(t *testing.T) {
 		`{"rope_scaling":{"type":"yarn","factor":4,"mscale":0.7,"mscale_all_dim":1,"truncate":false}}`,
 		`{"model_type":"mistral","num_key_value_heads":2,"sliding_window":9}`, `{"model_type":"mistral","num_key_value_heads":2,"sliding_window":null}`,
 		`{"model_type":"qwen3","num_key_value_heads":2,"use_sliding_window":true,"max_window_layers":1}`, `{"model_type":"qwen2","num_key_value_heads":2}`,
-		moe(""), moe(`"norm_topk_prob":true,"output_router_logits":true,"mlp_only_layers":[1]`), moe(`"num_experts":0`),
+		moe(""), moe(`"norm_topk_prob":true,"output_router_logits":true,"mlp_only_layers":[1]`), moe(`"num_experts":0`), moe(`"output_router_logits":true,"router_aux_loss_coef":2`),
 	} {
 		c, err := ParseConfig(changed(t, change))
 		if err != nil {

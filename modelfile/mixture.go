@@ -1,8 +1,10 @@
 package modelfile
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/trinity-go/trinity/modelfile/safetensors"
@@ -120,10 +122,23 @@ func (c *Config) mixtureJSON() map[string]any {
 			dense = append(dense, i)
 		}
 	}
-	return map[string]any{
+	raw := map[string]any{
 		"num_experts": m.Experts, "num_experts_per_tok": m.PerToken, "moe_intermediate_size": m.Size, "norm_topk_prob": m.Normalise,
-		"decoder_sparse_step": 1, "mlp_only_layers": dense, "router_aux_loss_coef": m.AuxLoss, "output_router_logits": m.AuxLoss > 0,
+		"decoder_sparse_step": 1, "mlp_only_layers": dense,
 	}
+	if m.AuxLoss > 0 {
+		raw["router_aux_loss_coef"], raw["output_router_logits"] = decimal(m.AuxLoss), true
+	}
+	return raw
+}
+
+// decimal writes 1 as 1.0, as transformers takes no integer where it wants a float.
+func decimal(v float64) json.Number {
+	text := strconv.FormatFloat(v, 'g', -1, 64)
+	if !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return json.Number(text)
 }
 
 func (m *Mixture) tensors(prefix string, hidden int) []TensorSpec {

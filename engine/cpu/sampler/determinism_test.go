@@ -106,13 +106,15 @@ func TestSameTokensAndBitsHoweverScheduled(t *testing.T) {
 
 func TestSmallWeightsSampleTheSameHoweverScheduled(t *testing.T) {
 	requests := twenty()
-	m := tiny(t, "llama")
-	for _, storage := range []kernel.Storage{kernel.BF16, kernel.Int8} {
-		want := answers(t, start(t, m, Options{Storage: storage}), requests, rand.Perm(len(requests)), 1)
-		got := answers(t, start(t, m, Options{Storage: storage, PrefillChunk: 3}), requests, rand.Perm(len(requests)), 20)
-		for i := range requests {
-			if !same(got[i], want[i]) {
-				t.Errorf("storage %d, request %d: got %v, want %v", storage, i, got[i], want[i])
+	for _, name := range []string{"llama", "qwen3_moe"} {
+		m := tiny(t, name)
+		for _, storage := range []kernel.Storage{kernel.BF16, kernel.Int8} {
+			want := answers(t, start(t, m, Options{Storage: storage}), requests, rand.Perm(len(requests)), 1)
+			got := answers(t, start(t, m, Options{Storage: storage, PrefillChunk: 3}), requests, rand.Perm(len(requests)), 20)
+			for i := range requests {
+				if !same(got[i], want[i]) {
+					t.Errorf("%s, storage %d, request %d: got %v, want %v", name, storage, i, got[i], want[i])
+				}
 			}
 		}
 	}

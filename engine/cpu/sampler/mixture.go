@@ -23,7 +23,12 @@ type mixtureActivations struct {
 
 func (t *taker) mixture(cfg *modelfile.Config) *mixtureWeights {
 	m := cfg.Mixture
-	w := &mixtureWeights{router: t.linear(m.Experts, cfg.HiddenSize, false)}
+	router := *t
+	if t.storage == kernel.Int8 { // rounded logits would send tokens to other experts than training does
+		router.storage = kernel.F32
+	}
+	w := &mixtureWeights{router: router.linear(m.Experts, cfg.HiddenSize, false)}
+	t.err = router.err
 	for range m.Experts {
 		w.gateUp = append(w.gateUp, t.linear(2*m.Size, cfg.HiddenSize, false))
 		w.down = append(w.down, t.linear(cfg.HiddenSize, m.Size, false))
