@@ -18,7 +18,7 @@ const (
 	adapterWeightsName = "adapter_model.safetensors"
 	adapterPrefix      = "base_model.model." // of every tensor name in a PEFT file
 
-	// AllLinear as the only target module means every linear map of the layers, but neither the head nor experts and routers.
+	// AllLinear as the only target module means every linear map of the layers, not the head; of attention alone in a model with experts.
 	AllLinear = "all-linear"
 )
 
@@ -59,7 +59,7 @@ func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 	}
 	var specs []TensorSpec
 	for layer := range cfg.NumLayers {
-		for _, linear := range cfg.linears(layer) {
+		for _, linear := range cfg.adaptable(layer) {
 			module := fmt.Sprintf("model.layers.%d.%s", layer, linear.name)
 			if !l.targets(module, unused) || matches(module, l.ExcludeModules) {
 				continue
@@ -68,8 +68,8 @@ func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 		}
 	}
 	for _, target := range slices.Sorted(maps.Keys(unused)) {
-		if cfg.Mixture != nil && slices.Contains([]string{"gate", "gate_proj", "up_proj", "down_proj"}, target) {
-			return nil, fmt.Errorf("target_modules: %q is a part of experts or routers, which adapters do not cover; known are %s or one or more of %s", target, AllLinear, strings.Join(linearNames(cfg), ", "))
+		if cfg.Mixture != nil && slices.Contains([]string{"gate", "gate_proj", "up_proj", "down_proj"}, target[strings.LastIndex(target, ".")+1:]) {
+			return nil, fmt.Errorf("target_modules: %q means experts or routers in a model that has them, which adapters do not cover; known are %s or one or more of %s", target, AllLinear, strings.Join(linearNames(cfg), ", "))
 		}
 		return nil, fmt.Errorf("target_modules: no linear map is called %q; known are %s or one or more of %s", target, AllLinear, strings.Join(linearNames(cfg), ", "))
 	}
@@ -113,10 +113,18 @@ func (l *LoRA) targets(module string, unused map[string]bool) bool {
 	return matched
 }
 
+// names is TargetModules with AllLinear spelt out.
+func (l *LoRA) names(cfg *Config) []string {
+	if len(l.TargetModules) == 1 && l.TargetModules[0] == AllLinear {
+		return linearNames(cfg)
+	}
+	return l.TargetModules
+}
+
 func linearNames(cfg *Config) []string {
 	var names []string
 	for layer := range cfg.NumLayers {
-		for _, linear := range cfg.linears(layer) {
+		for _, linear := range cfg.adaptable(layer) {
 			if name := linear.name[strings.LastIndex(linear.name, ".")+1:]; !slices.Contains(names, name) {
 				names = append(names, name)
 			}
@@ -216,5 +224,9 @@ func WriteAdapter(dir string, cfg *Config, lora *LoRA, source Source) error {
 	if err := safetensors.Write(filepath.Join(dir, adapterWeightsName), entries, nil); err != nil {
 		return fmt.Errorf("modelfile: %w", err)
 	}
-	return writeJSON(filepath.Join(dir, adapterConfigName), lora.json(cfg.Head))
+	described := *lora
+	if cfg.Mixture != nil { // where PEFT takes all-linear to mean the experts and routers too
+		described.TargetModules = lora.names(cfg)
+	}
+	return writeJSON(filepath.Join(dir, adapterConfigName), described.json(cfg.Head))
 }

@@ -53,7 +53,7 @@ func (c *Config) layerTensors(layer int) []TensorSpec {
 	return specs
 }
 
-// linear is one of a layer's linear maps that an adapter can cover.
+// linear is one of a layer's linear maps, experts apart.
 type linear struct {
 	name    string // below "model.layers.N."
 	out, in int
@@ -77,6 +77,15 @@ func (c *Config) linears(layer int) []linear {
 		{"mlp.up_proj", c.IntermediateSize, c.HiddenSize, c.MLPBias},
 		{"mlp.down_proj", c.HiddenSize, c.IntermediateSize, c.MLPBias},
 	}...)
+}
+
+// adaptable are the linear maps that adapters cover: in a model with experts those of attention alone, as PEFT takes the names of the others to mean
+// the experts, also where a layer has one MLP.
+func (c *Config) adaptable(layer int) []linear {
+	if c.Mixture != nil {
+		return c.linears(layer)[:4]
+	}
+	return c.linears(layer)
 }
 
 // Parameters counts the numbers in Tensors; a tied head counts once.

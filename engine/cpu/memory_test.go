@@ -40,7 +40,7 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 		"forward only":             {ForwardOnly: true, DType: "bf16"},
 		"forward only, adapter":    {ForwardOnly: true, LoRA: lora},
 		"experts":                  {ModelPath: "testdata/qwen3_moe"},
-		"experts with adapter":     {ModelPath: "testdata/qwen3_moe", LoRA: lora, Recompute: 1},
+		"experts with adapter":     {ModelPath: "testdata/qwen3_moe", LoRA: &LoRAOptions{Rank: 2, Alpha: 2}, Recompute: 1},
 		"experts, forward only":    {ModelPath: "testdata/qwen3_moe_sums", ForwardOnly: true},
 	} {
 		if opts.Pool = pool; opts.ModelPath == "" {

@@ -142,7 +142,7 @@ func TestAdaptersBesideExperts(t *testing.T) {
 	_, got := e.gradientOf(t, weighted{}, whole(sequences(t, true)))
 	_, want := full.gradientOf(t, weighted{}, whole(sequences(t, true)))
 	for _, module := range []string{ // the gradient by B = 0 is scale·dW·Aᵀ
-		"model.layers.1.self_attn.o_proj", "model.layers.0.mlp.down_proj",
+		"model.layers.1.self_attn.o_proj", "model.layers.0.self_attn.v_proj",
 	} {
 		a := e.adapters.block(e.trained, module+".lora_A.weight")
 		d := full.base.block(want, module+".weight")
