@@ -107,3 +107,17 @@ func TestProcessDies(t *testing.T) {
 		t.Errorf("error %v, want the signal and the last words", err)
 	}
 }
+
+func TestDType(t *testing.T) {
+	for _, c := range []struct{ workload, given, want string }{
+		{"decode_1", "", ""}, {"decode_1", "bf16", "bf16"}, {"int8_rollout", "", "int8"}, {"decode_32", "", ""},
+	} {
+		s := &session{set: &settings{dtype: c.given}}
+		if got := s.dtype(find(c.workload), nil); got != c.want {
+			t.Errorf("%s without a peer, --dtype %q: %q, want %q", c.workload, c.given, got, c.want)
+		}
+	}
+	if got := (&session{set: &settings{}}).dtype(find("decode_1"), &llamaBF16); got != "bf16" {
+		t.Errorf("decode_1 beside llama.cpp bf16: %q, want bf16", got)
+	}
+}

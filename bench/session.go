@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
@@ -198,12 +199,19 @@ func (s *session) measureRow(ctx context.Context, w *workload, r *rival) (row Ro
 	return row, ctx.Err()
 }
 
-// dtype is the storage of our sampler's weights; "" is the engine's own choice.
+// dtype is the storage of our sampler's weights; "" is the engine's own choice. Without a peer it is that of the workload's rows if they agree.
 func (s *session) dtype(w *workload, r *rival) string {
-	if s.set.dtype != "" || r == nil {
+	switch {
+	case s.set.dtype != "":
 		return s.set.dtype
+	case r != nil:
+		return r.dtype
 	}
-	return r.dtype
+	first := w.rivals[0].dtype
+	if slices.ContainsFunc(w.rivals, func(r rival) bool { return r.dtype != first }) {
+		return ""
+	}
+	return first
 }
 
 // command is how the row is measured again.
