@@ -108,53 +108,56 @@ func (c *Correction) weigh(batch []*trinity.Experience, ratios []sequenceRatio) 
 	}
 	m := s.metrics()
 	if c.Weights != "" && c.Normalize && s.n > 0 {
-		mean := s.weights / s.n
-		if c.Weights == "sequence" {
-			mean = s.sequenceWeights / s.sequences
-		}
-		for _, e := range batch {
-			for t := range e.PolicyWeights {
-				e.PolicyWeights[t] /= float32(mean)
-			}
-		}
-		m["rollout_corr/rollout_is_batch_norm_factor"] = mean
+		m["rollout_corr/rollout_is_batch_norm_factor"] = c.normalize(batch, &s)
 	}
 	return m
+}
+
+// normalize divides the weights by their mean, which it returns.
+func (c *Correction) normalize(batch []*trinity.Experience, s *statistics) float64 {
+	mean := s.weights / s.n
+	if c.Weights == "sequence" {
+		mean = s.sequenceWeights / s.sequences
+	}
+	for _, e := range batch {
+		for t := range e.PolicyWeights {
+			e.PolicyWeights[t] /= float32(mean)
+		}
+	}
+	return mean
 }
 
 // reject masks out what has a ratio outside the band and returns the number of tokens that are left.
 func (c *Correction) reject(batch []*trinity.Experience, ratios []sequenceRatio, metrics trinity.Metrics) (left int) {
 	tokens, sequences, hit := 0, 0, 0
 	for i, e := range batch {
-		r := &ratios[i]
-		if r.n > 0 && c.Reject != "" {
-			mask := make([]bool, len(e.Mask))
-			kept := 0
-			for t, trained := range e.Mask {
-				mask[t] = trained && c.keeps(r, t)
-				if mask[t] {
-					kept++
-				}
-			}
-			e.Mask = mask
-			if kept < r.n {
-				hit++
-			}
+		before := e.TrainedTokens()
+		if c.Reject != "" && ratios[i].n > 0 {
+			e.Mask = c.mask(e.Mask, &ratios[i])
 		}
-		if r.n > 0 {
+		after := e.TrainedTokens()
+		tokens, left = tokens+before, left+after
+		if before > 0 {
 			sequences++
 		}
-		tokens += r.n
-		left += e.TrainedTokens()
-		if r.token == nil {
-			tokens += e.TrainedTokens()
+		if after < before {
+			hit++
 		}
 	}
 	if c.Reject != "" && tokens > 0 {
 		metrics["rollout_corr/rollout_rs_masked_fraction"] = float64(tokens-left) / float64(tokens)
-		metrics["rollout_corr/rollout_rs_seq_masked_fraction"] = float64(hit) / float64(max(1, sequences))
+		metrics["rollout_corr/rollout_rs_seq_masked_fraction"] = float64(hit) / float64(sequences)
 	}
 	return left
+}
+
+// mask is what of the trained tokens is inside the band.
+func (c *Correction) mask(trained []bool, r *sequenceRatio) []bool {
+	kept := make([]bool, len(trained))
+	for t, is := range trained {
+		kept[t] = is && c.keeps(r, t)
+	}
+	return kept
 }
 
 // keeps says whether token t of a sequence is inside the band.

@@ -100,7 +100,7 @@ type InferenceModel struct {
 	EnableChunkedPrefill bool `yaml:"enable_chunked_prefill" default:"true"`
 	// Share of GPU memory.
 	GPUMemoryUtilization float64 `yaml:"gpu_memory_utilization" default:"0.9" range:"(0,1]"`
-	// Number type of the weights; the embedded engine samples in float32.
+	// Number type of the weights; the embedded engine samples in float32, or as quantization says.
 	Dtype string `yaml:"dtype" default:"bfloat16" enum:"auto|bfloat16|float16|float32|half|float"`
 	// Quantization of the sampler's weights, which is faster and makes its logprobs differ from the trainer's: `int8`, which
 	// algorithm.rollout_correction goes with, or nothing. The embedded engine's layers and head; training keeps float32.
