@@ -57,7 +57,7 @@ type Limits struct {
 	Significance float64 // of all tests of samples together: the chance that a right engine is called wrong
 }
 
-// DefaultLimits fit an engine that computes in bf16.
+// DefaultLimits fit an engine that computes in bf16: transformers' SmolLM2-135M in bf16 is off by 0.05 nats on average.
 func DefaultLimits() Limits {
-	return Limits{Mean: 0.05, Ratio: 0.02, Greedy: 0.95, Significance: 0.001}
+	return Limits{Mean: 0.1, Ratio: 0.05, Greedy: 0.95, Significance: 0.001}
 }
