@@ -41,6 +41,7 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 		"forward only, adapter":    {ForwardOnly: true, LoRA: lora},
 		"experts":                  {ModelPath: "testdata/qwen3_moe"},
 		"experts with adapter":     {ModelPath: "testdata/qwen3_moe", LoRA: &LoRAOptions{Rank: 2, Alpha: 2}, Recompute: 1},
+		"experts, critic":          {ModelPath: "testdata/qwen3_moe", Value: true},
 		"experts, forward only":    {ModelPath: "testdata/qwen3_moe_sums", ForwardOnly: true},
 	} {
 		if opts.Pool = pool; opts.ModelPath == "" {
