@@ -72,7 +72,8 @@ func (s *Sampler) comeBack(q *sequence) bool {
 const headroom = 4
 
 // wait adds a user to a prompt, a new one or not, if there are pages for what it still misses, for what other prompts
-// do, and some to spare.
+// do, and some to spare. So prompts alone never fill the cache: without a sequence that decodes, and so will end or be
+// preempted, all of them can be computed.
 func (s *Sampler) wait(p *prompt) bool {
 	if p.users == 0 {
 		s.match(p)

@@ -25,21 +25,7 @@ func (s *Sampler) plan() int {
 			budget -= s.planPrompt(p, budget)
 		}
 	}
-	if len(b.tokens) == 0 && len(s.running) > 1 && !s.canDraw() { // prompts hold all pages between them
-		s.preempt(s.youngest())
-		return s.plan()
-	}
 	return s.opts.PrefillChunk - budget
-}
-
-// canDraw reports whether some sequence waits for its first token with its prompt complete.
-func (s *Sampler) canDraw() bool {
-	for _, q := range s.running {
-		if q.prompt != nil && q.prompt.complete() {
-			return true
-		}
-	}
-	return false
 }
 
 // planPrompt adds up to budget rows of a prompt, as far as there are pages, and returns how many.

@@ -46,36 +46,112 @@ func TestTurnsShareTheirPages(t *testing.T) {
 	}
 }
 
-// TestPromptsThatBeginAlikeAreComputedOnce starts them at the same time: the second finds the pages of the first in the
-// step that computes them.
+// TestPromptsThatBeginAlikeAreComputedOnce starts them at the same time: the second finds the whole pages of the first in
+// the step that computes them, and has nothing to copy from a part of one.
 func TestPromptsThatBeginAlikeAreComputedOnce(t *testing.T) {
-	s := start(t, tiny(t, "llama"), Options{})
-	system := counted(32, 1)
-	var requests []*request
+	for _, c := range []struct {
+		alike             int
+		prefilled, reused int64
+	}{{32, 32 + 5*9, 4 * 32}, {40, 32 + 5*17, 4 * 32}} {
+		s := start(t, tiny(t, "llama"), Options{})
+		alone := start(t, tiny(t, "llama"), Options{})
+		p := trinity.SamplingParams{MaxTokens: 4, IgnoreEOS: true}
+		var requests []*request
+		s.gate.Lock()
+		for i := range uint64(5) {
+			requests = append(requests, enqueued(t, s, slices.Concat(counted(c.alike, 1), counted(9, i+2)), p))
+		}
+		s.gate.Unlock()
+		for i, r := range requests {
+			got, err := r.wait(context.Background(), s)
+			if want := sample(t, alone, r.prompt, p); err != nil || !same(got, want) {
+				t.Errorf("%d tokens alike, request %d: got %v, %v; want %v", c.alike, i, got, err, want)
+			}
+		}
+		if got := s.Stats(); got.Prefilled != c.prefilled || got.Reused != c.reused {
+			t.Errorf("%d tokens alike: %+v", c.alike, got)
+		}
+	}
+}
+
+// enqueued is a request in the queue of a sampler whose gate is held.
+func enqueued(t *testing.T, s *Sampler, prompt []int32, p trinity.SamplingParams) *request {
+	t.Helper()
+	r, err := s.newRequest(prompt, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.enqueue(r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// finished steps a sampler whose gate is held until a request is answered.
+func finished(t *testing.T, s *Sampler, r *request) []trinity.Completion {
+	t.Helper()
+	for range 1000 {
+		select {
+		case <-r.done:
+			return r.completions
+		default:
+			s.step()
+		}
+	}
+	t.Fatal("no answer after 1000 steps")
+	return nil
+}
+
+// TestWhatOldWeightsComputedIsNotFound replaces the weights while a completion fills its first page.
+func TestWhatOldWeightsComputedIsNotFound(t *testing.T) {
+	m := tiny(t, "llama")
+	s, fresh := start(t, m, Options{}), start(t, m, Options{})
+	if err := fresh.Update(2, scaledTensors(m)); err != nil {
+		t.Fatal(err)
+	}
+	p := trinity.SamplingParams{MaxTokens: 30, IgnoreEOS: true}
 	s.gate.Lock()
-	for i := range uint64(5) {
-		r, err := s.newRequest(slices.Concat(system, counted(9, i+2)), trinity.SamplingParams{MaxTokens: 4, IgnoreEOS: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.enqueue(r); err != nil {
-			t.Fatal(err)
-		}
-		requests = append(requests, r)
+	r := enqueued(t, s, counted(4, 1), p)
+	for range 5 {
+		s.step()
 	}
+	if err := s.replaceWeights(2, scaledTensors(m)); err != nil {
+		t.Fatal(err)
+	}
+	first := finished(t, s, r)[0]
 	s.gate.Unlock()
-	for i, r := range requests {
-		got, err := r.wait(context.Background(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := sample(t, start(t, tiny(t, "llama"), Options{}), slices.Concat(system, counted(9, uint64(i)+2)), trinity.SamplingParams{MaxTokens: 4, IgnoreEOS: true})
-		if !same(got, want) {
-			t.Errorf("request %d: got %v, want %v", i, got, want)
-		}
+	next := slices.Concat(r.prompt, first.Tokens, counted(5, 2))
+	if got, want := sample(t, s, next, p), sample(t, fresh, next, p); first.Versions != [2]int64{1, 2} || !same(got, want) {
+		t.Errorf("versions %v, then %v; want %v", first.Versions, got, want)
 	}
-	if got := s.Stats(); got.Prefilled != 32+5*9 || got.Reused != 4*32 {
-		t.Errorf("%+v", got)
+	if n := s.Stats().Reused; n != 0 {
+		t.Errorf("%d tokens were reused", n)
+	}
+	checkPages(t, s)
+}
+
+// TestPreemptedAfterAnyToken sends all completions of a prompt back to wait, after each number of tokens.
+func TestPreemptedAfterAnyToken(t *testing.T) {
+	m := tiny(t, "llama")
+	prompt := counted(21, 3)
+	p := trinity.SamplingParams{N: 3, Temperature: 1, MaxTokens: 20, Seed: 9, IgnoreEOS: true, RepetitionPenalty: 1.1}
+	want := sample(t, start(t, m, Options{}), prompt, p)
+	for steps := 1; steps < 20; steps++ {
+		s := start(t, m, Options{})
+		s.gate.Lock()
+		r := enqueued(t, s, prompt, p)
+		for range steps {
+			s.step()
+		}
+		for len(s.running) > 0 {
+			s.preempt(s.youngest())
+		}
+		got := finished(t, s, r)
+		s.gate.Unlock()
+		if !same(got, want) {
+			t.Errorf("after %d tokens: got %v, want %v", steps, got, want)
+		}
+		checkPages(t, s)
 	}
 }
 
