@@ -119,6 +119,9 @@ const int8InputFloats = int(unsafe.Sizeof(int8Inputs{})) / 4
 
 // int8View uses scratch for n blocks of activations.
 func int8View(scratch []float32, n int) []int8Inputs {
+	if n == 0 {
+		return nil
+	}
 	return unsafe.Slice((*int8Inputs)(unsafe.Pointer(unsafe.SliceData(scratch))), n)
 }
 
