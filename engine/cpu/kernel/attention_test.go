@@ -362,3 +362,19 @@ func TestReadersJoin(t *testing.T) {
 		}
 	}
 }
+
+// TestPagedAllocatesNothing, on one core, once its scratch is there.
+func TestPagedAllocatesNothing(t *testing.T) {
+	c := attentionCases[1]
+	kv, tables := c.paged(t, c.data(1))
+	q, out := zeros(3, c.Heads*c.HeadDim), zeros(3, c.Heads*c.HeadDim)
+	views := []View{{tables[0], 70}, {tables[0], 69}, {tables[1], 9}}
+	pool := NewPool(1)
+	var plan Reading
+	if n := testing.AllocsPerRun(20, func() {
+		plan.Plan(c.Attention, pool, views)
+		c.Paged(pool, out, q, &kv, &plan)
+	}); n > 1 { // the task's closure
+		t.Errorf("%v allocations", n)
+	}
+}
