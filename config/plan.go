@@ -11,9 +11,12 @@ import (
 type Facts struct {
 	Model   ModelFacts
 	Machine Machine
-	Rows    map[string]int    // rows by the dotted key of the taskset or buffer; one that is absent is not known
-	Fetch   map[string]string // what is a hub name and not on this machine, by the key that names it
-	Missing map[string]string // what is neither on this machine nor a hub name, by the key that names it
+	Memory  []MemoryPlan // what the engine will take, and the process around it; none if that is not known
+	// DoesNotFit says in one line what is needed, what there is, and which setting would fit; "" if the memory does.
+	DoesNotFit string
+	Rows       map[string]int    // rows by the dotted key of the taskset or buffer; one that is absent is not known
+	Fetch      map[string]string // what is a hub name and not on this machine, by the key that names it
+	Missing    map[string]string // what is neither on this machine nor a hub name, by the key that names it
 }
 
 // ModelFacts are the sizes of the model.
@@ -23,7 +26,6 @@ type ModelFacts struct {
 	Active                                   int64 // parameters that one token is computed with, if the model has experts
 	Layers, Hidden, Intermediate, Vocab      int
 	Heads, KVHeads, HeadDim                  int
-	TiedEmbeddings                           bool
 	LinearInputs, LinearOutputs, LinearCount int64 // over the layers that an adapter covers: sums of input and of output widths
 }
 
@@ -67,6 +69,7 @@ type StagePlan struct {
 	Memory     []MemoryPlan `json:"memory,omitempty"`
 	MemorySum  int64        `json:"memory_sum,omitempty"`     // bytes
 	MemoryHere int64        `json:"memory_machine,omitempty"` // bytes; 0 if not known
+	DoesNotFit string       `json:"does_not_fit,omitempty"`   // why the stage cannot start, and what would fit
 
 	Fetch   []string   `json:"fetch,omitempty"`   // what is downloaded first
 	Missing []string   `json:"missing,omitempty"` // what has to be put there before the run can start

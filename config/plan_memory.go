@@ -1,63 +1,66 @@
 package config
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
-// planMemory estimates the memory of the embedded engine by kind.
+// planMemory takes over what the engine says that it will take.
 func (c *Config) planMemory(s *StagePlan, f Facts) {
-	m := f.Model
-	add := func(kind string, bytes int64, why string) {
-		if bytes > 0 {
-			s.Memory = append(s.Memory, MemoryPlan{kind, bytes, why})
-			s.MemorySum += bytes
-		}
+	s.Trainable = f.Model.Parameters
+	if len(c.Model.LoraConfigs) > 0 {
+		s.Trainable = int64(c.Model.LoraConfigs[0].LoraRank) * (f.Model.LinearInputs + f.Model.LinearOutputs)
 	}
-	const float32Bytes = 4
-	s.Trainable = m.Parameters
-	lora := len(c.Model.LoraConfigs) > 0
-	if lora {
-		s.Trainable = int64(c.Model.LoraConfigs[0].LoraRank) * (m.LinearInputs + m.LinearOutputs)
-	}
-	add("weights", m.Parameters*float32Bytes, "float32")
-	if c.trains() {
-		if lora {
-			add("adapter", s.Trainable*float32Bytes, "float32")
-		}
-		add("gradient", s.Trainable*float32Bytes, "float32, of what is trained")
-		add("optimizer", 2*s.Trainable*float32Bytes, "two moments, float32")
-		if p, err := c.Parts(); err == nil && p.UsesReference() && !lora {
-			add("reference model", m.Parameters*float32Bytes, "frozen weights for the KL term")
-		}
-		add("activations", int64(s.MicroBatchTokens)*activationBytes(m), fmt.Sprintf("micro-batch of %d tokens, estimate", s.MicroBatchTokens))
-	}
-	if c.Mode != "train" {
-		if c.Explorer.RolloutModel.Quantization == "int8" {
-			add("sampler's weights", int8Bytes(m), "8-bit copy of the published version, embeddings float32")
-		} else {
-			add("sampler's weights", m.Parameters*float32Bytes, "packed copy of the published version")
-		}
-		if lora {
-			add("sampler's adapter", s.Trainable*float32Bytes, "packed copy of the published version, float32")
-		}
-		groups := c.Explorer.RunnerPerModel * c.Explorer.RolloutModel.EngineNum
-		tokens := int64(groups) * int64(*c.Model.MaxPromptTokens+max(1, s.GroupSize)**c.Model.MaxResponseTokens)
-		add("KV cache", tokens*int64(2*m.Layers*m.KVHeads*m.HeadDim)*float32Bytes,
-			fmt.Sprintf("%d groups in flight at full length, prompts shared", groups))
+	s.Memory, s.DoesNotFit = f.Memory, f.DoesNotFit
+	for _, m := range s.Memory {
+		s.MemorySum += m.Bytes
 	}
 }
 
-// int8Bytes is the sampler's weights in 8-bit integers, with a float32 scale for 64 of them. A tied head has a copy of its own.
-func int8Bytes(m ModelFacts) int64 {
-	embedding := int64(m.Vocab) * int64(m.Hidden)
-	quantized := m.Parameters - embedding
-	if m.TiedEmbeddings {
-		quantized += embedding
+// Fits is an error where a stage needs more memory than there is: it names what would fit.
+func (p *Plan) Fits() error {
+	for _, s := range p.Stages {
+		switch {
+		case s.DoesNotFit != "" && s.Name != "":
+			return fmt.Errorf("stage %s: %s", s.Name, s.DoesNotFit)
+		case s.DoesNotFit != "":
+			return errors.New(s.DoesNotFit)
+		}
 	}
-	return 4*embedding + quantized*17/16
+	return nil
 }
 
-// activationBytes is what one token of a micro-batch keeps for the backward pass: per layer the residual stream and its norms, the attention's
-// projections and output, and the feed-forward's gate, up and product.
-func activationBytes(m ModelFacts) int64 {
-	layer := 4*m.Hidden + (2*m.Heads+2*m.KVHeads)*m.HeadDim + 3*m.Intermediate
-	return 4 * int64(m.Layers) * int64(layer)
+// MicroTokens is the most tokens that a micro-batch can have: what trainer.max_token_len_per_gpu allows, but never less than one sequence and,
+// where sequences come from the explorer, which keeps to max_model_len, never more than the sequences of an optimizer step.
+func (c *Config) MicroTokens() int {
+	n, length := *c.Trainer.MaxTokenLenPerGPU, *c.Model.MaxModelLen
+	if !c.offline() {
+		n = min(n, c.MiniBatch()*length)
+	}
+	return max(n, length)
+}
+
+// Sequences is the most rollouts that run at once: each runner works on one group.
+func (c *Config) Sequences() int {
+	e, group := &c.Explorer, max(1, c.GroupSize())
+	n := e.RunnerPerModel * e.RolloutModel.EngineNum * group
+	if c.explores() && len(c.Buffer.ExplorerInput.EvalTasksets) == 0 {
+		n = min(n, c.Buffer.BatchSize*group)
+	}
+	return n
+}
+
+// GradientCheckpointing reports whether the trainer may compute activations again in the backward pass instead of keeping them:
+// enable_gradient_checkpointing of veRL's model section. It does so where memory is short; the results have the same bits.
+func (c *Config) GradientCheckpointing() bool {
+	allowed, set := c.gradientCheckpointing().(bool)
+	return allowed || !set
+}
+
+const gradientCheckpointingKey = trainerConfigKey + ".actor_rollout_ref.model.enable_gradient_checkpointing"
+
+func (c *Config) gradientCheckpointing() any {
+	tree, _ := c.Trainer.TrainerConfig["actor_rollout_ref"].(map[string]any)
+	model, _ := tree["model"].(map[string]any)
+	return model["enable_gradient_checkpointing"]
 }

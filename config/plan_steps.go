@@ -12,7 +12,7 @@ func (c *Config) planSteps(s *StagePlan, f Facts) {
 		s.ExperiencesPerStep = c.Buffer.TrainBatchSize
 		s.OptimizerSteps = c.Epochs() * ceil(c.Buffer.TrainBatchSize, c.MiniBatch())
 		s.TokensPerStep = int64(s.ExperiencesPerStep) * length
-		s.MicroBatchTokens = *c.Trainer.MaxTokenLenPerGPU
+		s.MicroBatchTokens = c.MicroTokens()
 	}
 	switch {
 	case c.Mode == "bench":

@@ -75,14 +75,13 @@ func (s *StagePlan) writeMemory(b *strings.Builder, row func(name, format string
 	here := ""
 	switch {
 	case s.MemoryHere > 0 && s.MemorySum > s.MemoryHere:
-		here = fmt.Sprintf(", MORE than the %s that this machine has: lower trainer.max_token_len_per_gpu, explorer.runner_per_model or the lengths",
-			size(s.MemoryHere))
+		here = fmt.Sprintf(", MORE than the %s that are available", Size(s.MemoryHere))
 	case s.MemoryHere > 0:
-		here = fmt.Sprintf(" of %s", size(s.MemoryHere))
+		here = fmt.Sprintf(" of %s that are available", Size(s.MemoryHere))
 	}
-	row("memory", "about %s%s", size(s.MemorySum), here)
+	row("memory", "about %s%s", Size(s.MemorySum), here)
 	for _, m := range s.Memory {
-		fmt.Fprintf(b, "  %-12s   %9s  %s (%s)\n", "", size(m.Bytes), m.Kind, m.Why)
+		fmt.Fprintf(b, "  %-12s   %9s  %s (%s)\n", "", Size(m.Bytes), m.Kind, m.Why)
 	}
 }
 
@@ -116,8 +115,8 @@ func thousands(n int64) string {
 	return s
 }
 
-// size writes a number of bytes.
-func size(n int64) string {
+// Size writes a number of bytes.
+func Size(n int64) string {
 	switch {
 	case n >= 1<<30:
 		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))

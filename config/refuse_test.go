@@ -108,6 +108,7 @@ func TestRefused(t *testing.T) {
 		{"empty name", "name=''", "name", "is empty"},
 		{"an override of nonsense", "{}=", "{}", "unknown key"},
 		{"mini-batch above the batch", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=9", actorKey + ".ppo_mini_batch_size", "more than the 8"},
+		{"gradient checkpointing that is no flag", "trainer.trainer_config.actor_rollout_ref.model.enable_gradient_checkpointing=sometimes", gradientCheckpointingKey, "true or false"},
 		{"mini-batch that is no number", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=many", actorKey + ".ppo_mini_batch_size", "whole number"},
 		{"no passes", "trainer.trainer_config.actor_rollout_ref.actor.ppo_epochs=0", actorKey + ".ppo_epochs", "at least 1"},
 		{"two adapters to train", "model.lora_configs=[{}, {}]", "model.lora_configs.1", "the adapter has no name"},

@@ -118,8 +118,13 @@ func (r *rules) optimizer() {
 	}
 }
 
-// miniBatch checks what is read of veRL's actor section.
+// miniBatch checks what is read of veRL's actor and model sections.
 func (r *rules) miniBatch() {
+	if v := r.gradientCheckpointing(); v != nil {
+		if _, ok := v.(bool); !ok {
+			r.fail(gradientCheckpointingKey, fmt.Sprintf("is %v, must be true or false", v), "")
+		}
+	}
 	for _, key := range []string{"ppo_mini_batch_size", "ppo_epochs"} {
 		v := r.actor(key)
 		if n, ok := v.(int); v != nil && (!ok || n < 1) {

@@ -183,7 +183,7 @@ const trainerConfigKey = "trainer.trainer_config"
 
 // read reports whether a key of trainer_config has a meaning for the embedded engine.
 func read(key string) bool {
-	return key == actorKey+".ppo_mini_batch_size" || key == actorKey+".ppo_epochs"
+	return key == actorKey+".ppo_mini_batch_size" || key == actorKey+".ppo_epochs" || key == gradientCheckpointingKey
 }
 
 func trainerConfigHint(key string) string {
@@ -197,5 +197,5 @@ func trainerConfigHint(key string) string {
 	case strings.Contains(key, ".rollout_correction"):
 		return "use algorithm.rollout_correction"
 	}
-	return "of trainer_config it reads actor_rollout_ref.actor.ppo_mini_batch_size and ppo_epochs"
+	return "of trainer_config it reads actor_rollout_ref.actor.ppo_mini_batch_size and ppo_epochs, and actor_rollout_ref.model.enable_gradient_checkpointing"
 }

@@ -48,7 +48,8 @@ type Trainer struct {
 	TrustRemoteCode *bool    `yaml:"trust_remote_code"`
 	Megatron        Megatron `yaml:"megatron"`
 	// veRL's own tree. The embedded engine reads actor_rollout_ref.actor.ppo_mini_batch_size (experiences per optimizer step; left out is
-	// the whole batch), ppo_epochs (passes over a batch) and shuffle of it.
+	// the whole batch), ppo_epochs (passes over a batch) and shuffle of it, and actor_rollout_ref.model.enable_gradient_checkpointing: false
+	// keeps the activations of all layers; left out or true computes those of as many layers again as memory demands.
 	TrainerConfig map[string]any `yaml:"trainer_config"`
 	// Removed upstream: write the keys under trainer_config.
 	TrainerConfigPath string `yaml:"trainer_config_path"`

@@ -111,7 +111,6 @@ var unused = []struct{ key, reason string }{
 	{trainerConfigKey + ".actor_rollout_ref.rollout", "upstream does not use it either"},
 	{trainerConfigKey + ".actor_rollout_ref.ref", training},
 	{trainerConfigKey + ".actor_rollout_ref.model.use_remove_padding", training},
-	{trainerConfigKey + ".actor_rollout_ref.model.enable_gradient_checkpointing", training},
 	{trainerConfigKey + ".actor_rollout_ref.model.enable_activation_offload", training},
 	{trainerConfigKey + ".actor_rollout_ref.model.use_fused_kernels", training},
 	{trainerConfigKey + ".actor_rollout_ref.model.fused_kernel_options", training},

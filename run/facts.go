@@ -25,6 +25,15 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 		if f.Model, err = modelFacts(m, cfg.Model.LoraConfigs); err != nil {
 			return f, err
 		}
+		memory, err := stageMemory(cfg, path)
+		if err != nil {
+			return f, err
+		}
+		if f.Memory = memory.parts; len(f.Memory) > 0 {
+			if f.DoesNotFit, err = memory.doesNotFit(); err != nil {
+				return f, err
+			}
+		}
 	}
 	rows := func(key, path, split, subset string) error {
 		if path == "" {
@@ -77,7 +86,7 @@ func local(name, key string, isDataset bool, f *config.Facts) (string, bool) {
 func modelFacts(m *modelfile.Config, loras []config.Lora) (config.ModelFacts, error) {
 	f := config.ModelFacts{
 		Known: true, Parameters: m.Parameters(), Layers: m.NumLayers, Hidden: m.HiddenSize, Intermediate: m.IntermediateSize, Vocab: m.VocabSize,
-		Heads: m.NumHeads, KVHeads: m.NumKVHeads, HeadDim: m.HeadDim, TiedEmbeddings: m.TieEmbeddings,
+		Heads: m.NumHeads, KVHeads: m.NumKVHeads, HeadDim: m.HeadDim,
 	}
 	if m.Mixture != nil {
 		f.Active = m.ActiveParameters()

@@ -21,9 +21,9 @@ func Machine() MachineFacts {
 	if data, err := os.ReadFile("/proc/meminfo"); err == nil {
 		m.Memory, m.Available = meminfo(data, "MemTotal:"), meminfo(data, "MemAvailable:")
 	}
-	if limit := cgroupLimit(); limit > 0 && limit < m.Memory {
-		m.Memory, m.Available = limit, min(limit, m.Available)
-	}
+	self, _ := os.ReadFile("/proc/self/cgroup") // absent where there are no control groups
+	limit, available := cgroups(os.DirFS("/sys/fs/cgroup"), string(self))
+	m.Memory, m.Available = min(m.Memory, limit), min(m.Available, max(available, 1)) // 0 would be unknown
 	m.Disk = diskFree(".")
 	return m
 }
@@ -39,13 +39,4 @@ func meminfo(data []byte, key string) uint64 {
 		}
 	}
 	return 0
-}
-
-func cgroupLimit() uint64 {
-	data, err := os.ReadFile("/sys/fs/cgroup/memory.max")
-	if err != nil {
-		return 0
-	}
-	n, _ := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64) // "max" is no limit
-	return n
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/hub"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -40,6 +41,9 @@ type stageDone struct {
 // Run runs all stages that are not finished yet. The error is the cause of opts.Stop when that ended it.
 func Run(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error) {
 	summary := &Summary{}
+	if err := fits(cfg); err != nil {
+		return summary, err
+	}
 	if len(cfg.Stages) == 0 {
 		err := summary.run(ctx, cfg, opts)
 		return summary, err
@@ -70,6 +74,44 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error
 		}
 	}
 	return summary, nil
+}
+
+// fits refuses a run of which a stage needs more memory than there is. A model that has to be fetched first is looked at when it is there.
+func fits(cfg *config.Config) error {
+	path := cfg.Model.ModelPath
+	if cached, ok := hub.Cached(path); ok {
+		path = cached
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil
+	}
+	stages := []*config.Config{cfg}
+	for i := range cfg.Stages {
+		stage, err := cfg.Stage(i)
+		if err != nil {
+			return err
+		}
+		stages = append(stages, stage)
+	}
+	if len(cfg.Stages) > 0 {
+		stages = stages[1:]
+	}
+	for i, stage := range stages {
+		if done, err := finished(stage.CheckpointJobDir); err != nil || done != nil {
+			continue // an error is reported when it is this stage's turn
+		}
+		m, err := stageMemory(stage, path)
+		if err != nil {
+			return err
+		}
+		if why, err := m.doesNotFit(); err != nil || why != "" {
+			if len(cfg.Stages) > 0 {
+				why = "stage " + cfg.Stages[i].StageName + ": " + why
+			}
+			return errors.Join(err, errors.New(why))
+		}
+	}
+	return nil
 }
 
 // finished reads the mark of a finished stage; nil means that it is not.

@@ -91,14 +91,18 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 	if err != nil {
 		return err
 	}
-	spec := trinity.EngineSpec{
-		ModelPath: s.modelPath, Seed: uint64(cfg.Seed), LoRA: loraSpec(cfg.Model.LoraConfigs),
-		Init:  trinity.InitSpec{Seed: uint64(cfg.InitSeed()), Style: cfg.Model.Init.Style},
-		Train: train, Reference: train && s.algorithm.NeedsReference, MicroTokens: *cfg.Trainer.MaxTokenLenPerGPU,
-		Ahead:        s.publishInterval() > 1,
-		Quantization: cfg.Explorer.RolloutModel.Quantization,
-		Sample:       sample, MaxSequences: s.inFlight(), MaxModelLen: value(0, cfg.Model.MaxModelLen), Text: s.text.Renderer.Decode,
+	spec, err := engineSpec(cfg, s.modelPath, train, sample)
+	if err != nil {
+		return err
 	}
+	need, err := memoryOf(cfg, spec)
+	if err != nil {
+		return err
+	}
+	if spec = need.spec; spec.Recompute > 0 {
+		s.say(fmt.Sprintf("the activations of %d layers are computed again in the backward pass, because memory is short", spec.Recompute))
+	}
+	spec.Text = s.text.Renderer.Decode
 	s.engine, s.sampler, err = opener.OpenEngine(ctx, spec)
 	if err != nil {
 		return fmt.Errorf("opening model %s: %w", s.modelPath, err)
@@ -132,17 +136,11 @@ func loraSpec(configs []config.Lora) *trinity.LoRASpec {
 	return &trinity.LoRASpec{Path: c.Path, Rank: c.LoraRank, Alpha: c.LoraAlpha, TargetModules: c.TargetModules, Exclude: c.ExcludeModules, RSLoRA: c.UseRslora}
 }
 
-// inFlight is how many rollouts run at once: each runner works on one group.
-func (s *stage) inFlight() int {
-	e := &s.cfg.Explorer
-	return e.RunnerPerModel * e.RolloutModel.EngineNum * max(1, s.groupSize)
-}
-
 // runner makes what runs groups of rollouts.
 func (s *stage) runner() *explorer.Runner {
 	m := &s.cfg.Model
 	return &explorer.Runner{
-		Seed: uint64(s.cfg.Seed), InFlight: s.inFlight(), MaxRetries: s.cfg.Explorer.MaxRetryTimes,
+		Seed: uint64(s.cfg.Seed), InFlight: s.cfg.Sequences(), MaxRetries: s.cfg.Explorer.MaxRetryTimes,
 		Timeout: seconds(s.cfg.Explorer.MaxTimeout),
 		NewModel: func(task *trinity.Task) *trinity.Model {
 			return &trinity.Model{

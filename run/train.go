@@ -177,8 +177,10 @@ func (s *stage) capacity(ex *explorer.Explorer) int {
 }
 
 // publishInterval is the number of train steps between versions.
-func (s *stage) publishInterval() int64 {
-	return int64(value(s.cfg.Synchronizer.SyncInterval, s.cfg.Synchronizer.TrainerSyncInterval))
+func (s *stage) publishInterval() int64 { return publishInterval(s.cfg) }
+
+func publishInterval(cfg *config.Config) int64 {
+	return int64(value(cfg.Synchronizer.SyncInterval, cfg.Synchronizer.TrainerSyncInterval))
 }
 
 func (s *stage) schedule(total int64) trainer.Schedule {

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"testing"
@@ -44,9 +45,7 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 		"experts, critic":          {ModelPath: "testdata/qwen3_moe", Value: true},
 		"experts, forward only":    {ModelPath: "testdata/qwen3_moe_sums", ForwardOnly: true},
 	} {
-		if opts.Pool = pool; opts.ModelPath == "" {
-			opts.ModelPath = "testdata/qwen2"
-		}
+		opts.Pool, opts.ModelPath = pool, cmp.Or(opts.ModelPath, "testdata/qwen2")
 		if opts.MaxTokens == 0 {
 			opts.MaxTokens = 300
 		}

@@ -22,12 +22,12 @@ type plugin struct{}
 
 // OpenEngine implements trinity.EngineOpener. Trainer and sampler share the cores: they rarely compute at once.
 func (plugin) OpenEngine(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
-	value, err := hasValueHead(spec)
+	opts, err := engineOptions(spec)
 	if err != nil {
 		return nil, nil, err
 	}
 	if spec.Train || spec.Forward {
-		return openBoth(ctx, spec, value)
+		return openBoth(ctx, spec, opts)
 	}
 	s, err := openSampler(spec)
 	if err != nil {
@@ -46,12 +46,7 @@ func (plugin) OpenScorer(_ context.Context, spec trinity.EngineSpec) (trinity.Sc
 }
 
 // openBoth opens the engine, and its sampler if there is to be one.
-func openBoth(ctx context.Context, spec trinity.EngineSpec, value bool) (trinity.Engine, trinity.Sampler, error) {
-	opts := Options{
-		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: loraOptions(spec),
-		MaxTokens: spec.MicroTokens, Reference: spec.Reference, KeepPublished: spec.Ahead, ForwardOnly: !spec.Train, DType: spec.DType,
-		Value: value, HeadSeed: spec.Seed,
-	}
+func openBoth(ctx context.Context, spec trinity.EngineSpec, opts Options) (trinity.Engine, trinity.Sampler, error) {
 	e, err := Open(opts)
 	if err != nil || !spec.Sample {
 		return e, nil, err
@@ -79,6 +74,15 @@ func hasValueHead(spec trinity.EngineSpec) (bool, error) {
 	return true, nil
 }
 
+func engineOptions(spec trinity.EngineSpec) (Options, error) {
+	value, err := hasValueHead(spec)
+	return Options{
+		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: loraOptions(spec),
+		MaxTokens: spec.MicroTokens, MaxLength: spec.MaxModelLen, Recompute: spec.Recompute, Reference: spec.Reference,
+		KeepPublished: spec.Ahead, ForwardOnly: !spec.Train, DType: spec.DType, Value: value, HeadSeed: spec.Seed,
+	}, err
+}
+
 func loraOptions(spec trinity.EngineSpec) *LoRAOptions {
 	l := spec.LoRA
 	if l == nil {
@@ -88,19 +92,27 @@ func loraOptions(spec trinity.EngineSpec) *LoRAOptions {
 }
 
 func newSampler(cfg *modelfile.Config, spec trinity.EngineSpec, pool *kernel.Pool) (*sampler.Sampler, error) {
+	opts, err := samplerOptions(cfg, spec, pool)
+	if err != nil {
+		return nil, err
+	}
+	return sampler.New(*cfg, opts)
+}
+
+func samplerOptions(cfg *modelfile.Config, spec trinity.EngineSpec, pool *kernel.Pool) (sampler.Options, error) {
 	opts := sampler.Options{Pool: pool, MaxSequences: spec.MaxSequences, MaxModelLen: spec.MaxModelLen, Decode: spec.Text}
 	switch {
 	case spec.Quantization == "int8":
 		opts.Storage = kernel.Int8
 	case spec.Quantization != "":
-		return nil, fmt.Errorf("cpu: quantization %q; expected int8", spec.Quantization)
+		return opts, fmt.Errorf("cpu: quantization %q; expected int8", spec.Quantization)
 	case spec.DType == "bf16":
 		opts.Storage = kernel.BF16
 	}
 	if opts.MaxModelLen == 0 || opts.MaxModelLen > cfg.MaxPositions {
 		opts.MaxModelLen = cfg.MaxPositions
 	}
-	return sampler.New(*cfg, opts)
+	return opts, nil
 }
 
 // soloSampler samples from a model's files, without an engine beside it.
@@ -154,19 +166,34 @@ func (s *soloSampler) loadPolicy(dir string, version int64) error {
 	return s.UpdateAdapter(version, &adapter.LoRA, adapter.Float32)
 }
 
-func (s *soloSampler) load(weights modelfile.Source, version int64) error {
-	var buf []float32
+func (s *soloSampler) load(weights modelfile.Source, version int64) (err error) {
+	arena := kernel.NewArena()
+	defer func() { err = errors.Join(err, arena.Free()) }()
+	buf, err := arena.Float32(largestTensor(s.cfg))
+	if err != nil {
+		return fmt.Errorf("cpu: %w", err)
+	}
 	return s.Update(version, func(name string) ([]float32, error) {
 		t, err := weights.Tensor(name)
 		if err != nil {
 			return nil, err
 		}
-		if cap(buf) < t.Len() {
-			buf = make([]float32, t.Len())
-		}
-		buf = buf[:t.Len()]
-		return buf, t.Float32(buf)
+		part := buf[:t.Len()]
+		return part, t.Float32(part)
 	})
+}
+
+// largestTensor is the number of elements of the model's largest tensor.
+func largestTensor(cfg *modelfile.Config) int {
+	most := 0
+	for _, t := range cfg.Tensors() {
+		n := 1
+		for _, d := range t.Shape {
+			n *= d
+		}
+		most = max(most, n)
+	}
+	return most
 }
 
 // Close implements io.Closer.

@@ -8,7 +8,7 @@ import (
 )
 
 func TestRecomputedActivationsGiveTheSameBits(t *testing.T) {
-	for name, opts := range map[string]Options{"four layers": randomOptions(t, 4, 256), "q/k norm": tiny("qwen3"), "biases": tiny("qwen2")} {
+	for name, opts := range map[string]Options{"four layers": randomOptions(t, 4, 256), "q/k norm": tiny("qwen3"), "biases": tiny("qwen2"), "experts": tiny("qwen3_moe")} {
 		for _, lora := range []*LoRAOptions{nil, {Rank: 2, Alpha: 4}} {
 			opts := opts
 			opts.LoRA, opts.MaxTokens = lora, 256

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -26,17 +27,19 @@ func checkCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(struct {
+				return errors.Join(plan.Fits(), json.NewEncoder(cmd.OutOrStdout()).Encode(struct {
 					Config *config.Config `json:"config"`
 					Plan   *config.Plan   `json:"plan"`
-				}{cfg, plan})
+				}{cfg, plan}))
 			}
 			text, err := cfg.YAML()
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s", text, plan)
-			return err
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s", text, plan); err != nil {
+				return err
+			}
+			return plan.Fits()
 		},
 	}
 	flags.add(cmd)

@@ -76,8 +76,10 @@ func (ks *kernels) packedProduct(pool *Pool, c, a, b Matrix, accumulate bool) {
 	}
 }
 
-// ProductScratch is the most memory in floats that one [MatMul] on so many cores borrows.
-func ProductScratch(cores int) int { return packLimit + cores*(rowBlock+maxRows)*kBlock }
+// ProductScratch is the most memory in floats that one [MatMul] on so many cores borrows, if the largest of its operands has so many elements.
+func ProductScratch(cores, largest int) int {
+	return min(packLimit, largest) + cores*(rowBlock+maxRows)*kBlock
+}
 
 // columns is columns [from, to) of b, which may be a transpose.
 func columns(b Matrix, from, to int) Matrix {

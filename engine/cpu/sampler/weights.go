@@ -3,6 +3,7 @@ package sampler
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
 	"github.com/trinity-go/trinity/modelfile"
@@ -64,7 +65,9 @@ func newWeights(cfg *modelfile.Config, opts Options, arena *kernel.Arena) (*weig
 	if t.err != nil {
 		return nil, t.err
 	}
-	w.rotations(cfg, opts.MaxModelLen)
+	if w.cos.Data != nil { // else the arena is a tally
+		w.rotations(cfg, opts.MaxModelLen)
+	}
 	return w, nil
 }
 
@@ -184,25 +187,38 @@ func (l *loader) vector(dst []float32, name string) error {
 
 // linear packs the weights of the named maps, which share their input, as one matrix.
 func (l *loader) linear(dst linear, names ...string) error {
-	l.stage = l.stage[:0]
-	for _, name := range names {
-		v, err := l.tensor(name + ".weight")
-		if err != nil {
-			return fmt.Errorf("sampler: tensor %s.weight: %w", name, err)
-		}
-		if len(v)%dst.w.K != 0 || len(l.stage)+len(v) > dst.w.N*dst.w.K {
-			return fmt.Errorf("sampler: tensor %s.weight has %d elements; the config demands another size (%d inputs)", name, len(v), dst.w.K)
-		}
-		l.stage = append(l.stage, v...)
+	whole, err := l.matrix(dst.w.N, dst.w.K, names)
+	if err != nil {
+		return err
 	}
-	if len(l.stage) != dst.w.N*dst.w.K {
-		return fmt.Errorf("sampler: tensors %v have %d elements; the config demands %d", names, len(l.stage), dst.w.N*dst.w.K)
-	}
-	dst.w.Pack(l.pool, kernel.NewMatrix(l.stage, dst.w.N, dst.w.K).T())
+	dst.w.Pack(l.pool, kernel.NewMatrix(whole, dst.w.N, dst.w.K).T())
 	if dst.bias == nil {
 		return nil
 	}
 	return l.biases(dst.bias, names)
+}
+
+// matrix is the weights [n, k] of the named maps: where they are if it is one, else behind one another.
+func (l *loader) matrix(n, k int, names []string) ([]float32, error) {
+	var whole []float32
+	l.stage = slices.Grow(l.stage[:0], n*k*min(1, len(names)-1))
+	for _, name := range names {
+		v, err := l.tensor(name + ".weight")
+		if err != nil {
+			return nil, fmt.Errorf("sampler: tensor %s.weight: %w", name, err)
+		}
+		if len(v)%k != 0 || len(l.stage)+len(v) > n*k {
+			return nil, fmt.Errorf("sampler: tensor %s.weight has %d elements; the config demands another size (%d inputs)", name, len(v), k)
+		}
+		if whole = v; len(names) > 1 {
+			l.stage = append(l.stage, v...)
+			whole = l.stage
+		}
+	}
+	if len(whole) != n*k {
+		return nil, fmt.Errorf("sampler: tensors %v have %d elements; the config demands %d", names, len(whole), n*k)
+	}
+	return whole, nil
 }
 
 func (l *loader) biases(dst []float32, names []string) error {

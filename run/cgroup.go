@@ -1,0 +1,71 @@
+package run
+
+import (
+	"io/fs"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// groupFiles are the files of a memory control group: its limit, its use, and the line of memory.stat that counts what of the use is only a
+// cache of files, which gives way.
+type groupFiles struct{ limit, use, cache string }
+
+var (
+	groupV1 = groupFiles{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}
+	groupV2 = groupFiles{"memory.max", "memory.current", "inactive_file"}
+)
+
+// cgroups is the least limit of the control groups that a process is in, and the least that any of them leaves free, in bytes; the largest
+// number where there is none. root is the mounted hierarchy, self the process's /proc/self/cgroup: lines "number:controllers:path".
+func cgroups(root fs.FS, self string) (limit, free uint64) {
+	limit, free = math.MaxUint64, math.MaxUint64
+	for line := range strings.Lines(self) {
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(part) < 3 {
+			continue
+		}
+		base, files := ".", groupV2
+		if part[1] != "" {
+			if !slices.Contains(strings.Split(part[1], ","), "memory") {
+				continue
+			}
+			base, files = "memory", groupV1
+		}
+		for at := path.Clean("/" + part[2]); ; at = path.Dir(at) { // in a container the path may be one of the host; its root is still there
+			l, f := files.read(root, path.Join(base, at))
+			limit, free = min(limit, l), min(free, f)
+			if at == "/" {
+				break
+			}
+		}
+	}
+	return limit, free
+}
+
+// read is the limit of one group, and what it leaves.
+func (g groupFiles) read(root fs.FS, dir string) (limit, free uint64) {
+	number := func(name string) (uint64, bool) {
+		data, err := fs.ReadFile(root, path.Join(dir, name))
+		if err != nil {
+			return 0, false
+		}
+		n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64) // "max" is no limit
+		return n, err == nil
+	}
+	limit, ok := number(g.limit)
+	if !ok {
+		return math.MaxUint64, math.MaxUint64
+	}
+	use, _ := number(g.use) // unknown counts as 0
+	stat, _ := fs.ReadFile(root, path.Join(dir, "memory.stat"))
+	for line := range strings.Lines(string(stat)) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), " "); name == g.cache {
+			n, _ := strconv.ParseUint(value, 10, 64)
+			use -= min(use, n)
+		}
+	}
+	return limit, limit - min(limit, use)
+}

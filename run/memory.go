@@ -1,0 +1,177 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// engineSpec is what a stage asks of its engine, but for decoding text.
+func engineSpec(cfg *config.Config, modelPath string, train, sample bool) (trinity.EngineSpec, error) {
+	spec := trinity.EngineSpec{
+		ModelPath: modelPath, Seed: uint64(cfg.Seed), LoRA: loraSpec(cfg.Model.LoraConfigs),
+		Init:  trinity.InitSpec{Seed: uint64(cfg.InitSeed()), Style: cfg.Model.Init.Style},
+		Train: train, MicroTokens: cfg.MicroTokens(), Ahead: publishInterval(cfg) > 1,
+		Quantization: cfg.Explorer.RolloutModel.Quantization,
+		Sample:       sample, MaxSequences: cfg.Sequences(), MaxModelLen: value(0, cfg.Model.MaxModelLen),
+	}
+	if train {
+		parts, err := cfg.Parts()
+		if err != nil {
+			return spec, err
+		}
+		spec.Reference = parts.UsesReference()
+	}
+	return spec, nil
+}
+
+// memory is what an engine and the process around it take, and what there is.
+type memory struct {
+	cfg       *config.Config
+	model     *modelfile.Config
+	planner   trinity.MemoryPlanner // nil for an engine that cannot tell
+	spec      trinity.EngineSpec    // with as few layers computed again as let it fit
+	parts     []config.MemoryPlan
+	available int64 // bytes; 0 if not known
+}
+
+// memoryOf plans the memory of an engine.
+func memoryOf(cfg *config.Config, spec trinity.EngineSpec) (*memory, error) {
+	m := &memory{cfg: cfg, spec: spec, available: int64(Machine().Available)}
+	name := cfg.SampleEngine()
+	if spec.Train {
+		name = cfg.TrainEngine()
+	}
+	opener, err := registry.Engines.Build(name)
+	if err != nil {
+		return nil, err
+	}
+	var ok bool
+	if m.planner, ok = opener.(trinity.MemoryPlanner); !ok {
+		return m, nil
+	}
+	if m.model, err = readConfig(spec.ModelPath); err != nil {
+		return nil, err
+	}
+	if err := m.recompute(); err != nil {
+		return nil, err
+	}
+	m.parts, err = m.partsOf(m.spec)
+	return m, err
+}
+
+// recompute chooses the fewest layers whose activations are computed again that let the plan fit; all, if none does.
+func (m *memory) recompute() error {
+	if !m.spec.Train || !m.cfg.GradientCheckpointing() {
+		return nil
+	}
+	var failed error
+	m.spec.Recompute = sort.Search(m.model.NumLayers-1, func(n int) bool {
+		spec := m.spec
+		spec.Recompute = n
+		bytes, err := m.need(spec)
+		failed = errors.Join(failed, err)
+		return m.fits(bytes)
+	})
+	return failed
+}
+
+func (m *memory) fits(bytes int64) bool { return m.available == 0 || bytes <= m.available }
+
+// need is the memory of a spec in bytes.
+func (m *memory) need(spec trinity.EngineSpec) (bytes int64, err error) {
+	parts, err := m.partsOf(spec)
+	for _, p := range parts {
+		bytes += p.Bytes
+	}
+	return bytes, err
+}
+
+func (m *memory) partsOf(spec trinity.EngineSpec) ([]config.MemoryPlan, error) {
+	taken, err := m.planner.PlanMemory(spec)
+	if err != nil {
+		return nil, err
+	}
+	var parts []config.MemoryPlan
+	for _, p := range append(taken, m.process()) {
+		if p.Bytes > 0 {
+			parts = append(parts, config.MemoryPlan(p))
+		}
+	}
+	return parts, nil
+}
+
+// process is what the program takes beside the engine: its code and the runtime, the tokenizer's tables, and the garbage of all of it.
+func (m *memory) process() trinity.MemoryPart {
+	const program, perToken = 28 << 20, 900
+	return trinity.MemoryPart{
+		Kind: "process", Bytes: program + perToken*int64(m.model.VocabSize), Why: fmt.Sprintf("program, tokenizer of %d tokens, experiences; estimate", m.model.VocabSize),
+	}
+}
+
+// doesNotFit says in one line what is needed, what there is and what would fit; "" if all is well.
+func (m *memory) doesNotFit() (string, error) {
+	var bytes int64
+	for _, p := range m.parts {
+		bytes += p.Bytes
+	}
+	if m.fits(bytes) {
+		return "", nil
+	}
+	advice, err := m.advice()
+	return fmt.Sprintf("the run needs about %s of memory and %s are available; %s", config.Size(bytes), config.Size(m.available), advice), err
+}
+
+// advice is the largest settings that fit. Settings are lowered one after another, each as far as it must be, and to its least before the next.
+func (m *memory) advice() (string, error) {
+	spec, length := m.spec, *m.cfg.Model.MaxModelLen
+	perRunner := max(1, m.cfg.GroupSize()) * m.cfg.Explorer.RolloutModel.EngineNum
+	var lowered []string
+	for _, k := range []struct {
+		key        string
+		used       bool
+		now, least int
+		set        func(spec *trinity.EngineSpec, n int)
+	}{
+		{"trainer.max_token_len_per_gpu", spec.Train, spec.MicroTokens, length, func(s *trinity.EngineSpec, n int) { s.MicroTokens = n }},
+		{"explorer.runner_per_model", spec.Sample, m.cfg.Explorer.RunnerPerModel, 1, func(s *trinity.EngineSpec, n int) { s.MaxSequences = min(s.MaxSequences, n*perRunner) }},
+		{"model.max_model_len", true, length, 2, func(s *trinity.EngineSpec, n int) { s.MaxModelLen, s.MicroTokens = n, min(s.MicroTokens, n) }},
+	} {
+		if !k.used || k.now <= k.least {
+			continue
+		}
+		var failed error
+		tooMany := k.least + sort.Search(k.now-k.least, func(i int) bool {
+			trial := spec
+			k.set(&trial, k.least+i)
+			bytes, err := m.need(trial)
+			failed = errors.Join(failed, err)
+			return !m.fits(bytes)
+		})
+		if failed != nil {
+			return "", failed
+		}
+		if tooMany > k.least {
+			return strings.Join(append(lowered, fmt.Sprintf("%s=%d", k.key, tooMany-1)), " ") + " would fit", nil
+		}
+		k.set(&spec, k.least)
+		lowered = append(lowered, fmt.Sprintf("%s=%d", k.key, k.least))
+	}
+	least, err := m.need(spec)
+	return fmt.Sprintf("even one short sequence at a time takes %s: use a smaller model, model.lora_configs or a machine with more memory", config.Size(least)), err
+}
+
+// stageMemory is the memory of a stage whose model is at modelPath.
+func stageMemory(cfg *config.Config, modelPath string) (*memory, error) {
+	spec, err := engineSpec(cfg, modelPath, cfg.Mode == "both" || cfg.Mode == "train", cfg.Mode != "train")
+	if err != nil {
+		return nil, err
+	}
+	return memoryOf(cfg, spec)
+}

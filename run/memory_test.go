@@ -1,0 +1,68 @@
+package run
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// planner takes 10 bytes, 2 for every token of a micro-batch, less one where a layer is computed again, and 3 for every sequence.
+type planner struct{ layers int }
+
+func (p planner) PlanMemory(s trinity.EngineSpec) ([]trinity.MemoryPart, error) {
+	return []trinity.MemoryPart{
+		{Kind: "weights", Bytes: 10}, {Kind: "activations", Bytes: int64(s.MicroTokens * (2*p.layers - s.Recompute))}, {Kind: "KV cache", Bytes: int64(3 * s.MaxSequences)},
+	}, nil
+}
+
+func TestWhatFitsIsChosenAndElseAdvised(t *testing.T) {
+	const layers = 4
+	p := newPlanned(t, layers)
+	base := p.process().Bytes
+	for _, c := range []struct {
+		available int64
+		recompute int
+		want      string
+	}{
+		{0, 0, ""}, // not known
+		{base + 10 + 100*8 + 8*3, 0, ""},
+		{base + 10 + 100*8 + 8*3 - 1, 1, ""},
+		{base + 10 + 100*5 + 8*3, 3, ""},
+		{base + 10 + 100*5 + 8*3 - 1, 3, "; trainer.max_token_len_per_gpu=99 would fit"},
+		{base + 10 + 20*5 + 7*3, 3, "; trainer.max_token_len_per_gpu=20 explorer.runner_per_model=3 would fit"},
+		{base + 10 + 7*5 + 2*3, 3, "; trainer.max_token_len_per_gpu=20 explorer.runner_per_model=1 model.max_model_len=7 would fit"},
+		{base, 3, "; even one short sequence at a time takes"},
+	} {
+		p.available, p.spec.Recompute = c.available, 0
+		if err := p.recompute(); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if p.parts, err = p.partsOf(p.spec); err != nil {
+			t.Fatal(err)
+		}
+		why, err := p.doesNotFit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.spec.Recompute != c.recompute || !strings.Contains(why, c.want) || c.want == "" && why != "" || strings.Contains(why, "\n") {
+			t.Errorf("%d bytes available: %d layers again, %q; want %d, %q", c.available, p.spec.Recompute, why, c.recompute, c.want)
+		}
+	}
+}
+
+// newPlanned is a stage of 100 tokens a micro-batch, sequences of 20, and 8 rollouts of groups of 2 on 4 runners.
+func newPlanned(t *testing.T, layers int) *memory {
+	t.Helper()
+	cfg := &config.Config{}
+	length, group := 20, 2
+	cfg.Model.MaxModelLen, cfg.Algorithm.RepeatTimes = &length, &group
+	cfg.Explorer.RunnerPerModel, cfg.Explorer.RolloutModel.EngineNum = 4, 1
+	return &memory{
+		cfg: cfg, model: &modelfile.Config{NumLayers: layers, VocabSize: 10}, planner: planner{layers},
+		spec: trinity.EngineSpec{Train: true, Sample: true, MicroTokens: 100, MaxSequences: 8, MaxModelLen: length},
+	}
+}
