@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -24,8 +25,8 @@ type server struct {
 	kind   string // vllm, sglang, llama.cpp, strict, text
 	fault  string
 
-	mu    sync.Mutex
-	calls int
+	mu   sync.Mutex
+	told map[string]bool // requests that were told to wait
 }
 
 // asked is a request as the server reads it.
@@ -61,11 +62,11 @@ func encode(text string) []int32 {
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	s.calls++
-	calls := s.calls
-	s.mu.Unlock()
-	if s.fault == "busy" && calls%2 == 1 {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Error(err)
+	}
+	if s.fault == "busy" && s.isNew(string(body)) {
 		w.Header().Set("Retry-After", "0")
 		http.Error(w, `{"error":"wait"}`, http.StatusServiceUnavailable)
 		return
@@ -79,7 +80,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var q asked
-	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+	if err := json.Unmarshal(body, &q); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -104,6 +105,18 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := json.NewEncoder(w).Encode(map[string]any{"choices": choices}); err != nil {
 		s.t.Error(err)
 	}
+}
+
+// isNew reports whether a request comes for the first time.
+func (s *server) isNew(body string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.told[body]
+	if s.told == nil {
+		s.told = map[string]bool{}
+	}
+	s.told[body] = true
+	return !known
 }
 
 // read refuses what the kind of server refuses.

@@ -36,6 +36,20 @@ func TestArena(t *testing.T) {
 			t.Fatalf("array %d was overwritten", i)
 		}
 	}
+	for _, storage := range []Storage{F32, BF16, Int8} {
+		here, counted := NewArena(), NewTally()
+		for _, a := range []*Arena{here, counted} {
+			if _, err := NewPacked(a, 50, 130, storage); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if here.Bytes() == 0 || counted.Bytes() != here.Bytes() {
+			t.Errorf("storage %d: a tally counts %d bytes of an operand, the arena %d", storage, counted.Bytes(), here.Bytes())
+		}
+		if err := here.Free(); err != nil {
+			t.Error(err)
+		}
+	}
 	tally := NewTally()
 	for _, n := range sizes {
 		if v, err := tally.Float32(n); err != nil || v != nil {

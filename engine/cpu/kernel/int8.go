@@ -59,7 +59,7 @@ func newInt8(arena *Arena, n, k int) ([]int8Weights, error) {
 		return make([]int8Weights, size), nil
 	}
 	b, err := arena.bytes(size, int(unsafe.Sizeof(int8Weights{})))
-	if err != nil || size == 0 {
+	if err != nil || len(b) == 0 {
 		return nil, err
 	}
 	return unsafe.Slice((*int8Weights)(unsafe.Pointer(&b[0])), size), nil
