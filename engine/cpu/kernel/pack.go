@@ -23,7 +23,9 @@ func (ks *kernels) packTransposed(dst, src []float32, ld, rows, k int) {
 func packRows(dst, src []float32, ld, cols, k int) {
 	if cols == lanes {
 		for i := range k {
-			*(*[lanes]float32)(dst[i*lanes:]) = *(*[lanes]float32)(src[i*ld:])
+			to, from := unsafe.Pointer((*[lanes]float32)(dst[i*lanes:])), unsafe.Pointer((*[lanes]float32)(src[i*ld:]))
+			copyPairs4(to, from)
+			copyPairs4(unsafe.Add(to, 32), unsafe.Add(from, 32))
 		}
 		return
 	}
@@ -56,13 +58,28 @@ func copyGroups(dst, src unsafe.Pointer, group, groups, stride int) {
 		to, from := unsafe.Add(dst, g*stride), unsafe.Add(src, g*group*4)
 		switch group {
 		case 6:
-			*(*[6]float32)(to) = *(*[6]float32)(from)
+			copyPairs3(to, from)
 		case 12:
-			*(*[12]float32)(to) = *(*[12]float32)(from)
+			copyPairs3(to, from)
+			copyPairs3(unsafe.Add(to, 24), unsafe.Add(from, 24))
 		default:
 			copy(unsafe.Slice((*float32)(to), group), unsafe.Slice((*float32)(from), group))
 		}
 	}
+}
+
+// copyPairs3 copies 6 floats. An assignment of arrays would call memmove.
+func copyPairs3(to, from unsafe.Pointer) {
+	d, s := (*[3]uint64)(to), (*[3]uint64)(from)
+	a, b, c := s[0], s[1], s[2]
+	d[0], d[1], d[2] = a, b, c
+}
+
+// copyPairs4 copies 8 floats.
+func copyPairs4(to, from unsafe.Pointer) {
+	d, s := (*[4]uint64)(to), (*[4]uint64)(from)
+	a, b, c, e := s[0], s[1], s[2], s[3]
+	d[0], d[1], d[2], d[3] = a, b, c, e
 }
 
 // packPanel packs panel j of op(b) [k, n], rows [k0, k0+kc) of it.
