@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	headChunk    = 512       // rows whose logits are computed at once
+	headChunk    = 512       // rows whose logits are computed at once where not all are kept
 	logitsBudget = 512 << 20 // bytes of logits that are kept from forward to backward; more are computed again
 )
 
@@ -129,9 +129,14 @@ func (e *Engine) score(m *model, p *packing, out kernel.Matrix, keep bool) error
 	return nil
 }
 
+// eachChunk cuts head rows where their logits share memory; where all have their own, the vocabulary's weights are packed once for all.
 func (e *Engine) eachChunk(n int, do func(from, to int)) {
-	for from := 0; from < n; from += headChunk {
-		do(from, min(n, from+headChunk))
+	chunk := n
+	if e.headSpace.recompute {
+		chunk = headChunk
+	}
+	for from := 0; from < n; from += chunk {
+		do(from, min(n, from+chunk))
 	}
 }
 
