@@ -136,7 +136,7 @@ func (ks *kernels) int8Product(pool *Pool, c, a Matrix, w *Packed, accumulate bo
 			ks.quantizeRow(pool, inputs[i*blocks:(i+1)*blocks], a, i, int8InputLimit)
 		}
 	})
-	pool.split(c.Rows, c.Cols, a.Cols, func(i, rows, j, panels int) {
+	pool.split(c.Rows, c.Cols, a.Cols, false, func(i, rows, j, panels int) {
 		for p := j; p < j+panels; p++ {
 			ks.int8Panel(c, inputs, w.int8[p*blocks:(p+1)*blocks], i, i+rows, p, accumulate)
 		}

@@ -15,6 +15,14 @@ const (
 	packLimit = 2 << 20
 	// smallProduct is the number of multiply-adds below which a second core does not pay.
 	smallProduct = 48 << 10
+	// taskCost is what handing out a task costs, in multiply-adds.
+	taskCost = 32 << 10
+	// readCost is what bringing an element of A near a core costs, in multiply-adds.
+	readCost = 16
+	// packCost is what packing an element of A costs, in multiply-adds.
+	packCost = 48
+	// rangeLimit bounds the panels of B that all blocks of rows run over one after the other, in floats.
+	rangeLimit = 512 << 10
 )
 
 // MatMulPacked computes c = a·w, or c += a·w if accumulate: a [m, k], w packed [k, n], c [m, n].
@@ -26,7 +34,7 @@ func MatMulPacked(pool *Pool, c, a Matrix, w *Packed, accumulate bool) {
 		ks.int8Product(pool, c, a, w, accumulate)
 		return
 	}
-	pool.split(c.Rows, c.Cols, a.Cols, func(i, rows, j, panels int) {
+	pool.split(c.Rows, c.Cols, a.Cols, a.trans, func(i, rows, j, panels int) {
 		ks.blockProduct(pool, c, a, w.operand(j), i, rows, j, panels, 0, a.Cols, accumulate)
 	})
 }
@@ -38,7 +46,7 @@ func MatMul(pool *Pool, c, a, b Matrix, accumulate bool) {
 	b.check("MatMul: right operand")
 	ks := current()
 	if !b.trans && b.Cols%lanes == 0 && c.Rows <= 2*ks.rows {
-		pool.split(c.Rows, c.Cols, a.Cols, func(i, rows, j, panels int) {
+		pool.split(c.Rows, c.Cols, a.Cols, a.trans, func(i, rows, j, panels int) {
 			w := inPlace(b.Data[min(j*lanes, len(b.Data)):], b.Stride)
 			ks.blockProduct(pool, c, a, w, i, rows, j, panels, 0, a.Cols, accumulate)
 		})
@@ -69,7 +77,7 @@ func (ks *kernels) packedProduct(pool *Pool, c, a, b Matrix, accumulate bool) {
 					ks.packPanel(buf[j*kc*lanes:], right, j, k0, kc)
 				}
 			})
-			pool.split(m, part.Cols, kc, func(i, rows, j, panels int) {
+			pool.split(m, part.Cols, kc, a.trans, func(i, rows, j, panels int) {
 				ks.blockProduct(pool, part, a, panelMajor(buf[j*kc*lanes:], kc), i, rows, j, panels, k0, kc, accumulate || k0 > 0)
 			})
 		}
@@ -117,8 +125,9 @@ func (ks *kernels) blockProduct(pool *Pool, c, a Matrix, b operandB, i, rows, j,
 	}
 }
 
-// split runs an [m, n] product over k as tasks: blocks of rows times ranges of panels.
-func (p *Pool) split(m, n, k int, run func(i, rows, j, panels int)) {
+// split runs an [m, n] product over k as tasks: blocks of rows times ranges of panels, which all blocks run through before the next.
+// packs says that a task packs its rows first.
+func (p *Pool) split(m, n, k int, packs bool, run func(i, rows, j, panels int)) {
 	panels := (n + lanes - 1) / lanes
 	if m == 0 || panels == 0 {
 		return
@@ -126,7 +135,7 @@ func (p *Pool) split(m, n, k int, run func(i, rows, j, panels int)) {
 	if m*n*k <= smallProduct {
 		p = nil // the caller alone
 	}
-	rows, width := p.cut(m, panels, m*n*k)
+	rows, width := p.cut(m, panels, k, packs)
 	blocks, ranges := (m+rows-1)/rows, (panels+width-1)/width
 	p.Run(blocks*ranges, func(t int) {
 		i, j := t%blocks*rows, t/blocks*width
@@ -134,25 +143,45 @@ func (p *Pool) split(m, n, k int, run func(i, rows, j, panels int)) {
 	})
 }
 
-// cut chooses the rows and panels of a task such that there are a few tasks per core: rows first, for a block of A is
-// then read once.
-func (p *Pool) cut(m, panels, multiplyAdds int) (rows, width int) {
-	blocks, tasks := (m+rowBlock-1)/rowBlock, 4*p.Size()
-	if p.Size() > 1 {
-		blocks = max(blocks, min(tasks, m/leastRows))
+// cut chooses the rows and panels of a task.
+func (p *Pool) cut(m, panels, k int, packs bool) (rows, width int) {
+	blocks := (m + rowBlock - 1) / rowBlock
+	if few := 4 * p.Size(); p.Size() > 1 && panels < few {
+		blocks = max(blocks, min(few, m/leastRows))
 	}
 	rows = (m + blocks - 1) / blocks
 	rows = (rows + maxRows - 1) / maxRows * maxRows
-	blocks = (m + rows - 1) / rows
-	if p.Size() == 1 {
-		return rows, panels
+	return rows, p.cutPanels(min(rows, m), (m+rows-1)/rows, panels, k, packs)
+}
+
+// cutPanels is the width of tasks of rows × blocks, in panels, that are done the earliest: as evenly shared among the cores as possible, yet
+// not smaller than pays, of panels that stay in a third-level cache for all blocks of rows.
+func (p *Pool) cutPanels(rows, blocks, panels, k int, packs bool) (width int) {
+	overhead := taskCost
+	if blocks > 1 {
+		overhead += readCost * rows * k
 	}
-	ranges := min((panels+3)/4, (tasks+blocks-1)/blocks, max(p.Size(), multiplyAdds/(4*smallProduct)))
-	width = (panels + ranges - 1) / ranges
-	if width > 4 {
-		width = (width + 3) &^ 3
+	if packs {
+		overhead += packCost * rows * k
 	}
-	return rows, width
+	step := 1
+	if rows <= 3 {
+		step = 4 // tiles of so few rows are up to four panels wide
+	}
+	least := 0
+	for w := step; w < panels+step; w += step {
+		if w > step && blocks > 1 && !packs && w*k*lanes > rangeLimit {
+			break
+		}
+		tasks := blocks * ((panels + w - 1) / w)
+		rounds := (tasks + p.Size() - 1) / p.Size()
+		work := w*lanes*rows*k + overhead
+		// A core that is late keeps the others waiting for half a task on average.
+		if cost := rounds*work + work/2; least == 0 || cost < least {
+			least, width = cost, w
+		}
+	}
+	return width
 }
 
 // checkProduct panics unless c = a·b makes sense for a right operand [k, n].
