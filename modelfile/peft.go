@@ -67,7 +67,8 @@ func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 			specs = append(specs, TensorSpec{LoRATensor(module, "A"), []int{l.Rank, linear.in}}, TensorSpec{LoRATensor(module, "B"), []int{linear.out, l.Rank}})
 		}
 	}
-	for _, target := range slices.Sorted(maps.Keys(unused)) {
+	if len(unused) > 0 {
+		target := slices.Min(slices.Collect(maps.Keys(unused)))
 		if cfg.Mixture != nil && slices.Contains([]string{"gate", "gate_proj", "up_proj", "down_proj"}, target[strings.LastIndex(target, ".")+1:]) {
 			return nil, fmt.Errorf("target_modules: %q means experts or routers in a model that has them, which adapters do not cover; known are %s or one or more of %s", target, AllLinear, strings.Join(linearNames(cfg), ", "))
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 )
 
@@ -46,15 +47,10 @@ func TestSameRunOnAnyNumberOfCores(t *testing.T) {
 
 // busy keeps a core busy until the function that it returns is called.
 func busy() (stop func()) {
-	done := make(chan struct{})
+	var done atomic.Bool
 	go func() {
-		for {
-			select {
-			case <-done:
-				return
-			default:
-			}
+		for !done.Load() {
 		}
 	}()
-	return func() { close(done) }
+	return func() { done.Store(true) }
 }
