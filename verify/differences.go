@@ -35,6 +35,9 @@ type Differences struct {
 	KLTokens int     `json:"kl_tokens"`
 }
 
+// largestK3 stands for what is too large for a float64 or for JSON: servers write -9999 for a log-probability of −∞.
+const largestK3 = 1e300
+
 func (d *differences) sum() Differences {
 	s := Differences{Tokens: len(d.all)}
 	if s.Tokens == 0 {
@@ -60,7 +63,7 @@ func (d *differences) sum() Differences {
 	s.KLTokens = len(drawn)
 	for _, v := range drawn {
 		s.K1 += v / float64(len(drawn))
-		s.K3 += (math.Expm1(-v) + v) / float64(len(drawn))
+		s.K3 += min(math.Expm1(-v)+v, largestK3) / float64(len(drawn))
 	}
 	return s
 }

@@ -117,9 +117,9 @@ func (r *Record) compares(t int) bool {
 // compare holds token t against the oracle's distribution.
 func (j *judge) compare(r *Record, t int, logprobs []float32) {
 	drawn, token := r.drawn(t), r.Tokens[t]
-	if r.Best != nil && r.Best[t] >= 0 && int(r.Best[t]) < len(logprobs) {
+	if r.Best != nil && r.Best[t] >= 0 {
 		j.greedyTokens++
-		if float64(slices.Max(logprobs)-logprobs[r.Best[t]]) <= j.tie {
+		if int(r.Best[t]) < len(logprobs) && float64(slices.Max(logprobs)-logprobs[r.Best[t]]) <= j.tie {
 			j.greedySame++
 		}
 	}

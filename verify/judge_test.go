@@ -84,6 +84,11 @@ func TestDisagreement(t *testing.T) {
 				r.Best[t] ^= 1
 			}
 		}, strict, "share of equal greedy tokens"},
+		{"most likely tokens that the model has not", func(r *Record) {
+			for t := range r.Best {
+				r.Best[t] += 1000
+			}
+		}, strict, "share of equal greedy tokens"},
 		{"samples of another temperature", func(r *Record) {
 			if r.Temperature == 0.6 {
 				r.Temperature, r.Logprobs = 2, nil

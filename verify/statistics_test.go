@@ -75,6 +75,15 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+func TestImpossibleTokensLeaveFiniteFigures(t *testing.T) {
+	var d differences
+	d.add(-9999, true)
+	d.add(0.5, true)
+	if s := d.sum(); math.IsInf(s.K3, 0) || s.K3 < 1e299 {
+		t.Errorf("k3 is %v, want a large number that JSON has", s.K3)
+	}
+}
+
 func TestSurprise(t *testing.T) {
 	mean, variance := surprise([]float64{0.5, 0.25, 0.25, 0})
 	if l := math.Ln2; math.Abs(mean-1.5*l) > 1e-12 || math.Abs(variance-0.25*l*l) > 1e-12 {

@@ -12,7 +12,6 @@ import (
 
 // What the sampler recorded of its tokens is what the engine computes of them, for the first weights and after a step.
 func TestSampledLogprobsAreTheTrainedOnes(t *testing.T) {
-	const tolerance = 2e-6 // nats; the logits have the same bits, the two sums over the vocabulary do not
 	ctx := context.Background()
 	experts := tiny("qwen3_moe")
 	experts.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, RSLoRA: true}
@@ -44,7 +43,7 @@ func TestSampledLogprobsAreTheTrainedOnes(t *testing.T) {
 				for j, v := range x.Logprobs {
 					sampled[j] = float64(v)
 				}
-				if d := worst(stats[i].Logprob, sampled); d > tolerance {
+				if d := worst(stats[i].Logprob, sampled); d > 0 {
 					t.Errorf("%s, version %d: sampled and trained logprobs are %.2g nats apart", opts.ModelPath, version, d)
 				}
 			}

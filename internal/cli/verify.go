@@ -49,6 +49,9 @@ func verifyCommand() *cobra.Command {
 			if err := flags.check(); err != nil {
 				return err
 			}
+			if err := flags.checkUsed(cmd); err != nil {
+				return err
+			}
 			engine, _, err := model.open(cmd.Context(), trinity.EngineSpec{Forward: true, DType: flags.dtype})
 			if err != nil {
 				return err
@@ -116,6 +119,24 @@ func (f *verifyFlags) check() error {
 	return nil
 }
 
+// ofServer are flags that say nothing of records.
+var ofServer = []string{"prompts", "peer-model", "api-key-env", "timeout", "samples"}
+
+// checkUsed refuses flags that would have no effect.
+func (f *verifyFlags) checkUsed(cmd *cobra.Command) error {
+	if f.hasServer() {
+		return nil
+	}
+	for _, name := range ofServer {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s is for a server, and --against %s is a path: leave it out, or give an address that begins with http:// or https://", name, f.against)
+		}
+	}
+	return nil
+}
+
+func (f *verifyFlags) hasServer() bool { return strings.Contains(f.against, "://") }
+
 // compare finds records and judges them.
 func (f *verifyFlags) compare(cmd *cobra.Command, model *modelFlags, engine trinity.Engine) (*verify.Report, error) {
 	oracle, ok := engine.(verify.Oracle)
@@ -140,8 +161,11 @@ func (f *verifyFlags) compare(cmd *cobra.Command, model *modelFlags, engine trin
 
 // find reads records or asks a server.
 func (f *verifyFlags) find(cmd *cobra.Command, model *modelFlags, oracle verify.Oracle) (*verify.Answers, error) {
-	if !strings.Contains(f.against, "://") {
+	if !f.hasServer() {
 		records, err := verify.ReadRecords(f.against)
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("--against %s: no such file or directory; a server's address begins with http:// or https://", f.against)
+		}
 		return &verify.Answers{Records: records}, err
 	}
 	asked, err := f.ask(cmd, model)

@@ -40,6 +40,14 @@ func LogitStats(pool *Pool, logits Matrix, targets []int32, lse, entropy, logpro
 	})
 }
 
+// Logprob is [LogitStats]'s logprob of one row of logits [vocab], with the same bits.
+func Logprob(logits []float32, target int32) float32 {
+	ks := current()
+	m := ks.maxRow(logits)
+	sum, _ := ks.entropyRow(logits, m)
+	return logits[target] - m - float32(math.Log(float64(sum)))
+}
+
 // LogitBackward turns logits [rows, vocab] in place into the gradient of a loss with respect to them, where gradLogprob
 // and gradEntropy [rows] are its derivatives by logprob and entropy of [LogitStats]:
 //

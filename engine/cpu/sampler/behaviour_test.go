@@ -301,12 +301,24 @@ func TestBadRequestsAreErrors(t *testing.T) {
 		{[]int32{2}, trinity.SamplingParams{TopP: 1.5}, "top_p is 1.5"},
 		{[]int32{2}, trinity.SamplingParams{MinP: 2}, "min_p is 2"},
 		{[]int32{2}, trinity.SamplingParams{N: -1}, "N is -1"},
+		{[]int32{2}, trinity.SamplingParams{N: 1 << 58}, "N is 288230376151711744; expected 1 to 65536"},
 		{[]int32{2}, trinity.SamplingParams{RepetitionPenalty: -1}, "repetition_penalty is -1"},
 		{[]int32{2}, trinity.SamplingParams{Stop: []string{"x"}}, "Options.Decode"},
 	} {
 		if _, err := s.Sample(context.Background(), trinity.Prompt{Tokens: c.prompt}, c.params); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v %+v: %v; want an error with %q", c.prompt, c.params, err, c.want)
 		}
+	}
+}
+
+// TestStopTokensOutsideTheVocabularyAreNeverSampled forbids them as long as a reply is too short to end: there is no logit to take out.
+func TestStopTokensOutsideTheVocabularyAreNeverSampled(t *testing.T) {
+	s := start(t, tiny(t, "llama"), Options{})
+	p := trinity.SamplingParams{MaxTokens: 3, MinTokens: 3, Temperature: 1}
+	want := sample(t, s, []int32{2, 3}, p)
+	p.StopTokens = []int32{-4, 64, 1 << 20}
+	if got := sample(t, s, []int32{2, 3}, p); !same(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

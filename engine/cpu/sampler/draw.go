@@ -48,8 +48,12 @@ func (d *drawer) draw(logits []float32, q *query) (token int32, logprob float32)
 	if math.IsNaN(total) {
 		return -1, 0
 	}
-	record := func(token int32) (int32, float32) {
-		return token, float32(float64(logits[token]-highest)/float64(temperature) - math.Log(total))
+	record := func(token int32) (int32, float32) { // as training computes it, to the last bit
+		if temperature == 1 {
+			return token, kernel.Logprob(logits, token)
+		}
+		kernel.Scale(d.p, logits, 1/temperature)
+		return token, kernel.Logprob(d.p, token)
 	}
 	scores, best := logits, highest
 	if q.altersScores() {

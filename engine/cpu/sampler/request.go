@@ -71,7 +71,7 @@ func (s *Sampler) newRequest(tokens []int32, p trinity.SamplingParams) (*request
 		return nil, fmt.Errorf("sampler: a prompt of %d tokens and a completion of up to %d need %d pages of %d tokens, of a K/V cache of %d: "+
 			"lower the request's MaxTokens or raise the sampler's, which is %d", len(tokens), r.length, need, pageTokens, have, s.opts.MaxTokens)
 	}
-	r.stops = stopTokens(p, s.cfg.EOS)
+	r.stops = stopTokens(p, s.cfg.EOS, s.cfg.VocabSize)
 	for _, stop := range p.Stop {
 		r.tail = max(r.tail, len(stop)+utf8.UTFMax)
 	}
@@ -102,6 +102,9 @@ func normalised(p trinity.SamplingParams) trinity.SamplingParams {
 	return p
 }
 
+// maxCompletions bounds those of a request, whose places are taken when it is made.
+const maxCompletions = 1 << 16
+
 func checkParams(p trinity.SamplingParams) error {
 	var errs []error
 	demand := func(ok bool, format string, args ...any) {
@@ -109,7 +112,7 @@ func checkParams(p trinity.SamplingParams) error {
 			errs = append(errs, fmt.Errorf("sampler: "+format, args...))
 		}
 	}
-	demand(p.N > 0, "N is %d; expected a positive number of completions", p.N)
+	demand(p.N > 0 && p.N <= maxCompletions, "N is %d; expected 1 to %d completions", p.N, maxCompletions)
 	demand(p.Temperature == 0 || p.Temperature >= 1e-4 && p.Temperature <= 1e4, "temperature is %v; expected 0 (greedy) or 0.0001 to 10000", p.Temperature)
 	demand(p.TopP > 0 && p.TopP <= 1, "top_p is %v; expected above 0, at most 1", p.TopP)
 	demand(p.MinP >= 0 && p.MinP <= 1, "min_p is %v; expected 0 to 1", p.MinP)
@@ -121,8 +124,8 @@ func checkParams(p trinity.SamplingParams) error {
 }
 
 // stopTokens is the tokens that end a completion: the model's own and the request's. IgnoreEOS takes the model's out,
-// also where the request names them, as a renderer's defaults do.
-func stopTokens(p trinity.SamplingParams, eos []int32) []int32 {
+// also where the request names them, as a renderer's defaults do. Those that only the tokenizer knows, and the model cannot say, are left out.
+func stopTokens(p trinity.SamplingParams, eos []int32, vocab int) []int32 {
 	var stops []int32
 	for _, t := range p.StopTokens {
 		if !p.IgnoreEOS || !slices.Contains(eos, t) {
@@ -132,6 +135,7 @@ func stopTokens(p trinity.SamplingParams, eos []int32) []int32 {
 	if !p.IgnoreEOS {
 		stops = append(stops, eos...)
 	}
+	stops = slices.DeleteFunc(stops, func(t int32) bool { return t < 0 || int(t) >= vocab })
 	slices.Sort(stops)
 	return slices.Compact(stops)
 }

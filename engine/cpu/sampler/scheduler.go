@@ -136,7 +136,9 @@ func (s *Sampler) deliver() {
 		if d.token < 0 {
 			r.fail(errLogits)
 			finished = true
-			continue
+		}
+		if r.failed() {
+			continue // its caller may be gone
 		}
 		if r.params.OnToken != nil {
 			r.params.OnToken(q.index, d.token)
