@@ -12,7 +12,7 @@ type EngineSpec struct {
 	// Quantization of the sampler's weights: "int8", or "" for none. Training keeps its own.
 	Quantization string
 
-	// Head is what the engine computes from the last hidden states: LogprobHead, or ValueHead for a critic.
+	// Head is what the engine computes from the last hidden states: LogprobHead, ValueHead for a critic, or ScoreHead for a reward model.
 	Head string
 
 	Train       bool // forward, backward, optimizer
@@ -33,6 +33,7 @@ type EngineSpec struct {
 const (
 	LogprobHead = ""      // the vocabulary projection
 	ValueHead   = "value" // one number per token; a model that has no such head gets a new one, drawn from Seed
+	ScoreHead   = "score" // numbers for a whole sequence; such a model is opened by ScorerOpener
 )
 
 // InitSpec says how missing weights are drawn.
@@ -103,5 +104,6 @@ type Scorer interface {
 // ScorerOpener is an EngineOpener that also opens reward models.
 type ScorerOpener interface {
 	// OpenScorer loads spec.ModelPath, which has a sequence classification head; of the rest of spec it reads MicroTokens and DType.
+	// A MemoryPlanner plans it as an engine of Head ScoreHead for Forward.
 	OpenScorer(ctx context.Context, spec EngineSpec) (Scorer, error)
 }

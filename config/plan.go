@@ -21,12 +21,10 @@ type Facts struct {
 
 // ModelFacts are the sizes of the model.
 type ModelFacts struct {
-	Known                                    bool
-	Parameters                               int64
-	Active                                   int64 // parameters that one token is computed with, if the model has experts
-	Layers, Hidden, Intermediate, Vocab      int
-	Heads, KVHeads, HeadDim                  int
-	LinearInputs, LinearOutputs, LinearCount int64 // over the layers that an adapter covers: sums of input and of output widths
+	Known      bool
+	Parameters int64
+	Active     int64 // parameters that one token is computed with, if the model has experts
+	Trained    int64 // parameters: all, or those of the adapter
 }
 
 // Machine is what this machine has.
@@ -166,7 +164,7 @@ func (c *Config) sources() []string {
 	keys := []string{"model.model_path"}
 	for _, t := range c.Tasksets() {
 		if t.Eval || c.explores() {
-			keys = append(keys, t.Key+".path")
+			keys = append(keys, t.Key+".path", t.Key+".reward_fn_args.model_path")
 		}
 	}
 	if c.offline() {

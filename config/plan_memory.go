@@ -7,11 +7,7 @@ import (
 
 // planMemory takes over what the engine says that it will take.
 func (c *Config) planMemory(s *StagePlan, f Facts) {
-	s.Trainable = f.Model.Parameters
-	if len(c.Model.LoraConfigs) > 0 {
-		s.Trainable = int64(c.Model.LoraConfigs[0].LoraRank) * (f.Model.LinearInputs + f.Model.LinearOutputs)
-	}
-	s.Memory, s.DoesNotFit = f.Memory, f.DoesNotFit
+	s.Trainable, s.Memory, s.DoesNotFit = f.Model.Trained, f.Memory, f.DoesNotFit
 	for _, m := range s.Memory {
 		s.MemorySum += m.Bytes
 	}

@@ -19,11 +19,29 @@ const (
 	maxConfigSize  = 16 << 20 // bytes; real ones have a few thousand
 )
 
-// ReadConfig reads config.json, and generation_config.json if there is one, of a Hugging Face directory.
-func ReadConfig(dir string) (*Config, error) {
+// ReadConfig reads the configuration of what [Open] opens: the metadata of a GGUF file, or config.json, and generation_config.json if there
+// is one, of a Hugging Face directory.
+func ReadConfig(path string) (*Config, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("modelfile: %w", err)
+	}
+	if info.IsDir() {
+		return readDirConfig(path)
+	}
+	m, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return m.Config, m.Close()
+}
+
+func readDirConfig(dir string) (*Config, error) {
 	path := filepath.Join(dir, configName)
 	text, err := readSmall(path)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("modelfile: %s is no model directory, as it has no %s%s", dir, configName, adapterHint(dir))
+	} else if err != nil {
 		return nil, fmt.Errorf("modelfile: %w", err)
 	}
 	c, err := ParseConfig(text)
@@ -41,6 +59,14 @@ func ReadConfig(dir string) (*Config, error) {
 		return nil, fmt.Errorf("modelfile: %s: %w", path, err)
 	}
 	return c, nil
+}
+
+// adapterHint says what a directory is that is taken for a model's by mistake.
+func adapterHint(dir string) string {
+	if _, err := os.Stat(filepath.Join(dir, adapterConfigName)); err != nil {
+		return ""
+	}
+	return ": it holds a LoRA adapter, which is used with its base model (model.lora_configs) or merged into it (trinity convert --adapter)"
 }
 
 func readSmall(path string) ([]byte, error) {

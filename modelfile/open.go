@@ -28,7 +28,7 @@ func Open(path string) (*Model, error) {
 }
 
 func openDir(dir string) (*Model, error) {
-	cfg, err := ReadConfig(dir)
+	cfg, err := readDirConfig(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/run"
 )
 
 // Evaluations choose among adapters of one model; what an adapter of an earlier run scores is what that run had found.
@@ -28,6 +30,10 @@ func TestEvaluationsOfNamedAdapters(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(adapter, "adapter_config.json"))
 	if err != nil || !strings.Contains(string(text), `"use_rslora": true`) || !strings.Contains(string(text), `"k_proj"`) {
 		t.Errorf("the saved adapter's config is %s (%v)", text, err)
+	}
+	f, err := run.Facts(p.load(t, "model.lora_configs=[{path: "+adapter+", lora_rank: 64}]"))
+	if want := int64(4 * (6*64 + 2*64 + 128 + 2*128 + 32)); err != nil || f.Model.Trained != want {
+		t.Errorf("%d parameters of the saved adapter are trained, %v; want %d", f.Model.Trained, err, want)
 	}
 	job := filepath.Join(filepath.Dir(p.job()), "second")
 	second := []string{"name=second", fmt.Sprintf("model.lora_configs=[{name: new, %s}, {name: old, path: %s}]", lora, adapter),

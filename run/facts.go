@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 
@@ -18,12 +19,12 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 		Rows:    map[string]int{}, Fetch: map[string]string{}, Missing: map[string]string{},
 	}
 	if path, ok := local(cfg.Model.ModelPath, "model.model_path", false, &f); ok {
-		m, err := readConfig(path)
+		m, err := modelfile.ReadConfig(path)
 		if err != nil {
-			return f, err
+			return f, fmt.Errorf("model.model_path: %w", err)
 		}
 		if f.Model, err = modelFacts(m, cfg.Model.LoraConfigs); err != nil {
-			return f, err
+			return f, fmt.Errorf("model.lora_configs.0: %w", err)
 		}
 		memory, err := stageMemory(cfg, path)
 		if err != nil {
@@ -51,6 +52,9 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 		return nil
 	}
 	for _, t := range cfg.Tasksets() {
+		if name := rewardModelPath(t); name != "" {
+			local(name, t.Key+".reward_fn_args.model_path", false, &f)
+		}
 		if err := rows(t.Key, t.Path, t.Split, t.SubsetName); err != nil {
 			return f, err
 		}
@@ -83,29 +87,39 @@ func local(name, key string, isDataset bool, f *config.Facts) (string, bool) {
 	return "", false
 }
 
+// modelFacts are the sizes of the model and of what is trained of it.
 func modelFacts(m *modelfile.Config, loras []config.Lora) (config.ModelFacts, error) {
-	f := config.ModelFacts{
-		Known: true, Parameters: m.Parameters(), Layers: m.NumLayers, Hidden: m.HiddenSize, Intermediate: m.IntermediateSize, Vocab: m.VocabSize,
-		Heads: m.NumHeads, KVHeads: m.NumKVHeads, HeadDim: m.HeadDim,
-	}
+	f := config.ModelFacts{Known: true, Parameters: m.Parameters(), Trained: m.Parameters()}
 	if m.Mixture != nil {
 		f.Active = m.ActiveParameters()
 	}
 	if len(loras) == 0 {
 		return f, nil
 	}
-	one := modelfile.LoRA{Rank: 1, Alpha: 1, TargetModules: loras[0].TargetModules, ExcludeModules: loras[0].ExcludeModules}
-	if err := one.CheckExcluded(m); err != nil {
-		return f, err
-	}
-	specs, err := one.Tensors(m)
+	adapter, err := adapterOf(m, &loras[0])
 	if err != nil {
 		return f, err
 	}
-	for i := 0; i < len(specs); i += 2 { // A [1, in], B [out, 1]
-		f.LinearInputs += int64(specs[i].Shape[1])
-		f.LinearOutputs += int64(specs[i+1].Shape[0])
-		f.LinearCount++
+	specs, err := adapter.Tensors(m)
+	if err != nil {
+		return f, err
+	}
+	f.Trained = 0
+	for _, s := range specs {
+		f.Trained += int64(s.Shape[0]) * int64(s.Shape[1])
 	}
 	return f, nil
+}
+
+// adapterOf is the adapter that is trained: that of the PEFT directory to go on from, else a new one.
+func adapterOf(m *modelfile.Config, l *config.Lora) (*modelfile.LoRA, error) {
+	if l.Path != "" {
+		file, err := modelfile.OpenAdapter(l.Path, m)
+		if err != nil {
+			return nil, err
+		}
+		return &file.LoRA, file.Close()
+	}
+	lora := modelfile.LoRA{Rank: l.LoraRank, Alpha: float64(l.LoraAlpha), TargetModules: l.TargetModules, ExcludeModules: l.ExcludeModules}
+	return &lora, lora.CheckExcluded(m)
 }

@@ -37,6 +37,7 @@ type memory struct {
 	model     *modelfile.Config
 	planner   trinity.MemoryPlanner // nil for an engine that cannot tell
 	spec      trinity.EngineSpec    // with as few layers computed again as let it fit
+	rewards   []config.MemoryPlan   // of the reward models beside the engine
 	parts     []config.MemoryPlan
 	available int64 // bytes; 0 if not known
 }
@@ -56,8 +57,13 @@ func memoryOf(cfg *config.Config, spec trinity.EngineSpec) (*memory, error) {
 	if m.planner, ok = opener.(trinity.MemoryPlanner); !ok {
 		return m, nil
 	}
-	if m.model, err = readConfig(spec.ModelPath); err != nil {
+	if m.model, err = modelfile.ReadConfig(spec.ModelPath); err != nil {
 		return nil, err
+	}
+	if spec.Sample {
+		if m.rewards, err = rewardMemory(cfg); err != nil {
+			return nil, err
+		}
 	}
 	if err := m.recompute(); err != nil {
 		return nil, err
@@ -104,7 +110,7 @@ func (m *memory) partsOf(spec trinity.EngineSpec) ([]config.MemoryPlan, error) {
 			parts = append(parts, config.MemoryPlan(p))
 		}
 	}
-	return parts, nil
+	return append(parts, m.rewards...), nil
 }
 
 // process is what the program takes beside the engine: its code and the runtime, the tokenizer's tables, and the garbage of all of it.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -15,6 +17,10 @@ type rewardModels struct {
 	tokens int    // planned for at once
 	say    func(string)
 	open   map[string]*trinity.RewardModel
+}
+
+func newRewardModels(cfg *config.Config, say func(string)) rewardModels {
+	return rewardModels{engine: cfg.TrainEngine(), tokens: *cfg.Trainer.MaxTokenLenPerGPU, say: say}
 }
 
 // give is the reward function with its reward model, if it uses one.
@@ -58,11 +64,59 @@ func (r *rewardModels) load(ctx context.Context, name string) (*trinity.RewardMo
 	if !ok {
 		return nil, fmt.Errorf("engine %s opens no reward models", r.engine)
 	}
-	scorer, err := opener.OpenScorer(ctx, trinity.EngineSpec{ModelPath: path, MicroTokens: r.tokens})
+	scorer, err := opener.OpenScorer(ctx, r.spec(path))
 	if err != nil {
 		return nil, err
 	}
 	return &trinity.RewardModel{Scorer: scorer, Renderer: text.Renderer}, nil
+}
+
+// spec is what is asked of the engine of a reward model.
+func (r *rewardModels) spec(path string) trinity.EngineSpec {
+	return trinity.EngineSpec{ModelPath: path, Head: trinity.ScoreHead, Forward: true, MicroTokens: r.tokens}
+}
+
+// rewardMemory is the memory of the reward models that tasksets name, as far as they are on this machine.
+func rewardMemory(cfg *config.Config) ([]config.MemoryPlan, error) {
+	r := newRewardModels(cfg, nil)
+	engine, err := registry.Engines.Build(r.engine)
+	if err != nil {
+		return nil, err
+	}
+	planner, ok := engine.(trinity.MemoryPlanner)
+	if !ok {
+		return nil, nil
+	}
+	var plans []config.MemoryPlan
+	for _, t := range cfg.Tasksets() {
+		name := rewardModelPath(t)
+		path, ok := local(name, "", false, &config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}})
+		if name == "" || !ok || slices.ContainsFunc(plans, func(p config.MemoryPlan) bool { return p.Why == name }) {
+			continue
+		}
+		parts, err := planner.PlanMemory(r.spec(path))
+		if err != nil {
+			return nil, fmt.Errorf("%s.reward_fn_args: reward model: %w", t.Key, err)
+		}
+		plan := config.MemoryPlan{Kind: "reward model", Why: name}
+		for _, p := range parts {
+			plan.Bytes += p.Bytes
+		}
+		plans = append(plans, plan)
+	}
+	return plans, nil
+}
+
+// rewardModelPath is the reward model that a taskset names; "" if there is none.
+func rewardModelPath(t config.TasksetEntry) string {
+	fn, err := registry.Rewards.Build(t.DefaultRewardFnType, t.RewardFnArgs)
+	if err != nil {
+		return "" // which config reports
+	}
+	if user, ok := fn.(trinity.RewardModelUser); ok {
+		return user.RewardModelPath()
+	}
+	return ""
 }
 
 func (r *rewardModels) close() error {

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/run"
 )
 
 // rewardModel writes a random reward model beside the policy, with the policy's tokenizer.
@@ -34,6 +36,25 @@ func (p project) rewardModel(t *testing.T) {
 	}
 }
 
+func TestARewardModelIsPlanned(t *testing.T) {
+	p := newProject(t, tiny, strings.ReplaceAll(rl, "default_reward_fn_type: test_even", "default_reward_fn_type: reward_model"))
+	p.rewardModel(t)
+	const key = "buffer.explorer_input.taskset.reward_fn_args.model_path"
+	plan := func(model string) (config.Facts, error) {
+		return run.Facts(p.load(t, key+"="+filepath.Join(p.dir, model), "buffer.explorer_input.eval_tasksets=[]"))
+	}
+	f, err := plan("judge")
+	if n := len(f.Memory) - 1; err != nil || f.Memory[n].Kind != "reward model" || f.Memory[n].Bytes < 4*54_464 {
+		t.Errorf("planned is %v, %v; want a reward model of more than its weights", f.Memory, err)
+	}
+	if _, err := plan("model"); err == nil || !strings.Contains(err.Error(), "buffer.explorer_input.taskset.reward_fn_args: reward model") {
+		t.Errorf("a policy as a reward model: %v", err)
+	}
+	if f, err := plan("none"); err != nil || f.Missing[key] == "" {
+		t.Errorf("missing is %v, %v; want the reward model", f.Missing, err)
+	}
+}
+
 func TestARewardModelTeaches(t *testing.T) {
 	p := newProject(t, tiny, strings.ReplaceAll(rl, "default_reward_fn_type: test_even", "default_reward_fn_type: reward_model"))
 	p.rewardModel(t)
@@ -44,10 +65,5 @@ func TestARewardModelTeaches(t *testing.T) {
 	scores := curve(t, p.job(), "explorer", "rollout/score/mean")
 	if n := len(scores); n != 40 || mean(scores[30:]) < mean(scores[:10])+0.5 {
 		t.Errorf("mean scores of the steps are %v; want 40 that rise", scores)
-	}
-	_, err := newProject(t, tiny, strings.ReplaceAll(rl, "default_reward_fn_type: test_even", "default_reward_fn_type: reward_model")).run(t,
-		args+"model_path="+filepath.Join(p.dir, "model"), "buffer.explorer_input.eval_tasksets=[]")
-	if err == nil || !strings.Contains(err.Error(), "reward_fn reward_model: reward model") {
-		t.Errorf("a policy as a reward model: %v", err)
 	}
 }

@@ -64,7 +64,7 @@ func open(ctx context.Context, cfg *config.Config, say func(string)) (*stage, er
 		return nil, err
 	}
 	s.groupSize = cfg.GroupSize()
-	s.rewardModels = rewardModels{engine: cfg.TrainEngine(), tokens: *cfg.Trainer.MaxTokenLenPerGPU, say: say}
+	s.rewardModels = newRewardModels(cfg, say)
 	return s, nil
 }
 

@@ -62,24 +62,11 @@ func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
 
 // stopTokens are the end-of-sequence ids that the model's own configuration names.
 func stopTokens(path string) ([]int32, error) {
-	c, err := readConfig(path)
+	c, err := modelfile.ReadConfig(path)
 	if err != nil {
 		return nil, err
 	}
 	return c.EOS, nil
-}
-
-// readConfig reads the configuration of a model directory or GGUF file.
-func readConfig(path string) (*modelfile.Config, error) {
-	if !strings.HasSuffix(path, ".gguf") {
-		return modelfile.ReadConfig(path)
-	}
-	m, err := modelfile.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer m.Close()
-	return m.Config, nil
 }
 
 // ResolveModel returns the local path of a model: itself when it exists, else the hub's copy, which is fetched if need be.

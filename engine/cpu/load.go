@@ -22,13 +22,25 @@ func openModel(opts Options) (*modelfile.Model, error) {
 	with := m
 	if opts.Value {
 		with, err = m.WithValueHead(opts.HeadSeed)
-	} else if head := m.Config.Head; opts.scores && head != modelfile.SequenceClassification || !opts.scores && head != modelfile.CausalLM {
-		err = fmt.Errorf("cpu: %s is a model %s; %s", opts.ModelPath, head, headHints[head])
+	} else {
+		err = checkHead(m.Config, opts)
 	}
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return with, nil
+}
+
+// checkHead refuses a model with another head than opts ask for.
+func checkHead(cfg *modelfile.Config, opts Options) error {
+	wanted := modelfile.CausalLM
+	if opts.scores {
+		wanted = modelfile.SequenceClassification
+	}
+	if cfg.Head != wanted {
+		return fmt.Errorf("cpu: %s is a model %s; %s", opts.ModelPath, cfg.Head, headHints[cfg.Head])
+	}
+	return nil
 }
 
 // headHints say what a model that was opened as something else is for.

@@ -18,6 +18,8 @@ func Plan(cfg *modelfile.Config, opts Options) ([]trinity.MemoryPart, error) {
 		if cfg, err = cfg.WithValueHead(); err != nil {
 			return nil, fmt.Errorf("cpu: %w", err)
 		}
+	} else if err := checkHead(cfg, opts); err != nil {
+		return nil, err
 	}
 	e := newEngine(cfg, opts)
 	e.planning = true

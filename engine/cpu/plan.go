@@ -16,7 +16,11 @@ var _ trinity.MemoryPlanner = plugin{}
 
 // PlanMemory implements trinity.MemoryPlanner.
 func (plugin) PlanMemory(spec trinity.EngineSpec) ([]trinity.MemoryPart, error) {
-	cfg, err := readConfig(spec.ModelPath)
+	cfg, err := modelfile.ReadConfig(spec.ModelPath)
+	if err != nil {
+		return nil, err
+	}
+	opts, err := engineOptions(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -24,25 +28,24 @@ func (plugin) PlanMemory(spec trinity.EngineSpec) ([]trinity.MemoryPart, error) 
 	defer pool.Close()
 	var parts []trinity.MemoryPart
 	if spec.Train || spec.Forward {
-		opts, err := engineOptions(spec)
-		if err != nil {
-			return nil, err
-		}
 		opts.Pool = pool
 		if parts, err = Plan(cfg, opts); err != nil {
 			return nil, err
 		}
 	}
 	if spec.Sample {
-		opts, err := samplerOptions(cfg, spec, pool)
+		if err := checkHead(cfg, opts); err != nil {
+			return nil, err
+		}
+		sampling, err := samplerOptions(cfg, spec, pool)
 		if err != nil {
 			return nil, err
 		}
-		sampling, err := sampler.Plan(*cfg, opts)
+		taken, err := sampler.Plan(*cfg, sampling)
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, sampling...)
+		parts = append(parts, taken...)
 		if spec.LoRA != nil {
 			n, err := adapterFloats(cfg, loraOptions(spec))
 			if err != nil {
@@ -70,17 +73,6 @@ func adapterFloats(cfg *modelfile.Config, opts *LoRAOptions) (int64, error) {
 		return 0, fmt.Errorf("cpu: lora: %w", err)
 	}
 	return int64(l.size), nil
-}
-
-func readConfig(path string) (*modelfile.Config, error) {
-	if !strings.HasSuffix(path, ".gguf") {
-		return modelfile.ReadConfig(path)
-	}
-	m, err := modelfile.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	return m.Config, m.Close()
 }
 
 // withLoading adds what reading the weights takes beyond what is in use afterwards: the pages of the mapped file count as memory until it is

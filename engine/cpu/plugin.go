@@ -26,6 +26,9 @@ func (plugin) OpenEngine(ctx context.Context, spec trinity.EngineSpec) (trinity.
 	if err != nil {
 		return nil, nil, err
 	}
+	if opts.scores {
+		return nil, nil, fmt.Errorf("cpu: head %q is a reward model's, which is opened as a scorer", spec.Head)
+	}
 	if spec.Train || spec.Forward {
 		return openBoth(ctx, spec, opts)
 	}
@@ -48,8 +51,11 @@ func (plugin) OpenScorer(_ context.Context, spec trinity.EngineSpec) (trinity.Sc
 // openBoth opens the engine, and its sampler if there is to be one.
 func openBoth(ctx context.Context, spec trinity.EngineSpec, opts Options) (trinity.Engine, trinity.Sampler, error) {
 	e, err := Open(opts)
-	if err != nil || !spec.Sample {
-		return e, nil, err
+	if err != nil {
+		return nil, nil, err // not a nil *Engine, which would be an Engine
+	}
+	if !spec.Sample {
+		return e, nil, nil
 	}
 	s, err := newSampler(e.cfg, spec, e.pool)
 	if err != nil {
@@ -62,25 +68,27 @@ func openBoth(ctx context.Context, spec trinity.EngineSpec, opts Options) (trini
 	return e, s, nil
 }
 
-func hasValueHead(spec trinity.EngineSpec) (bool, error) {
+func checkSpecHead(spec trinity.EngineSpec) error {
 	switch {
 	case spec.Head == trinity.LogprobHead:
-		return false, nil
-	case spec.Head != trinity.ValueHead:
-		return false, fmt.Errorf("cpu: head %q; expected %q or none", spec.Head, trinity.ValueHead)
+		return nil
+	case spec.Head != trinity.ValueHead && spec.Head != trinity.ScoreHead:
+		return fmt.Errorf("cpu: head %q; expected %q, %q or none", spec.Head, trinity.ValueHead, trinity.ScoreHead)
 	case spec.Sample:
-		return false, fmt.Errorf("cpu: an engine with a value head has no next tokens to sample")
+		return fmt.Errorf("cpu: an engine with a %s head has no next tokens to sample", spec.Head)
+	case spec.Head == trinity.ScoreHead && spec.Train:
+		return fmt.Errorf("cpu: an engine with a %s head is for forward passes; to train it, open it with head %q", spec.Head, trinity.ValueHead)
 	}
-	return true, nil
+	return nil
 }
 
 func engineOptions(spec trinity.EngineSpec) (Options, error) {
-	value, err := hasValueHead(spec)
 	return Options{
 		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: loraOptions(spec),
 		MaxTokens: spec.MicroTokens, MaxLength: spec.MaxModelLen, Recompute: spec.Recompute, Reference: spec.Reference,
-		KeepPublished: spec.Ahead, ForwardOnly: !spec.Train, DType: spec.DType, Value: value, HeadSeed: spec.Seed,
-	}, err
+		KeepPublished: spec.Ahead, ForwardOnly: !spec.Train, DType: spec.DType, HeadSeed: spec.Seed,
+		Value: spec.Head == trinity.ValueHead, scores: spec.Head == trinity.ScoreHead,
+	}, checkSpecHead(spec)
 }
 
 func loraOptions(spec trinity.EngineSpec) *LoRAOptions {

@@ -239,9 +239,19 @@ func TestOpeningByHead(t *testing.T) {
 	for want, spec := range map[string]trinity.EngineSpec{
 		"expected \"value\"": {ModelPath: path, Train: true, Head: "nose"},
 		"no next tokens":     {ModelPath: path, Head: trinity.ValueHead, Sample: true},
+		"as a scorer":        {ModelPath: tiny("reward").ModelPath, Head: trinity.ScoreHead, Forward: true},
+		"is for forward":     {ModelPath: tiny("reward").ModelPath, Head: trinity.ScoreHead, Train: true},
+		"as a reward model":  {ModelPath: tiny("reward").ModelPath, Train: true, Sample: true, MicroTokens: 64},
 	} {
-		if _, _, err := (plugin{}).OpenEngine(ctx, spec); err == nil || !strings.Contains(err.Error(), want) {
+		e, s, err := plugin{}.OpenEngine(ctx, spec)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want one with %q", err, want)
+		}
+		if e != nil || s != nil {
+			t.Errorf("%v: an engine or sampler beside an error", err)
+		}
+		if _, err := (plugin{}).PlanMemory(spec); err == nil && spec.Head != trinity.ScoreHead {
+			t.Errorf("a plan of what does not open: %+v", spec)
 		}
 	}
 }
