@@ -6,10 +6,14 @@ import (
 	"testing"
 )
 
-// eachSet runs a test under every kernel set of this processor.
+// eachSet runs a test under every kernel set of this processor, and, without -short, under that of AVX-512 as its text says it.
 func eachSet(t *testing.T, test func(t *testing.T)) {
 	defer active.Store(current())
-	for _, set := range sets {
+	tested := sets
+	if !testing.Short() {
+		tested = append([]*kernels{interpreted(t)}, sets...)
+	}
+	for _, set := range tested {
 		active.Store(set)
 		t.Run(set.name, test)
 	}
