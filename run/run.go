@@ -48,13 +48,13 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error
 		err := summary.run(ctx, cfg, opts)
 		return summary, err
 	}
-	modelPath := cfg.Model.ModelPath
+	from := start{model: cfg.Model.ModelPath}
 	for i := range cfg.Stages {
 		stageCfg, err := cfg.Stage(i)
 		if err != nil {
 			return summary, err
 		}
-		stageCfg.Model.ModelPath = modelPath
+		from.begin(stageCfg)
 		done, err := finished(stageCfg.CheckpointJobDir)
 		if err != nil {
 			return summary, err
@@ -66,9 +66,7 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error
 		}
 		last := &summary.Stages[len(summary.Stages)-1]
 		last.Name = cfg.Stages[i].StageName
-		if last.Model != "" {
-			modelPath = last.Model
-		}
+		from.after(stageCfg, last.Model)
 		if err := durable.WriteFile(filepath.Join(stageCfg.CheckpointJobDir, doneFile), encodeJSON(stageDone{Model: last.Model, Steps: last.Steps})); err != nil {
 			return summary, err
 		}

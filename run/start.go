@@ -1,0 +1,28 @@
+package run
+
+import "github.com/trinity-go/trinity/config"
+
+// start is what a stage begins with: what the ones before it ended with. All stages train an adapter, or none does.
+type start struct {
+	model   string
+	adapter string // PEFT directory; "" before the first
+}
+
+// begin makes a stage's configuration that of what it begins with.
+func (s *start) begin(cfg *config.Config) {
+	cfg.Model.ModelPath = s.model
+	if s.adapter != "" {
+		cfg.Model.LoraConfigs[0].Path = s.adapter
+	}
+}
+
+// after takes over what a stage wrote, "" for nothing.
+func (s *start) after(cfg *config.Config, wrote string) {
+	switch {
+	case wrote == "":
+	case len(cfg.Model.LoraConfigs) > 0:
+		s.adapter = wrote
+	default:
+		s.model = wrote
+	}
+}

@@ -1,0 +1,28 @@
+package run_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// stagesOfAdapters is a run of two short stages.
+var stagesOfAdapters = strings.NewReplacer("WARMBATCH", "8", "WARMSTEPS", "2", "WARMSAVE", "2", "RLLR", "2e-3", "RLBATCH", "2", "RLSTEPS", "1", "RLSAVE", "1", "RLMINI", "8",
+	"WORKFLOW", "simple_workflow", "REWARDARGS", "{}", "REWARD", "test_even").Replace(staged)
+
+func TestAStageGoesOnWithTheAdapterOfTheOneBefore(t *testing.T) {
+	p := newProject(t, tiny, stagesOfAdapters)
+	summary, err := p.run(t, "model.lora_configs=[{lora_rank: 3, lora_alpha: 3}]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"warmup/global_step_2", "rl/global_step_1"} {
+		if want := filepath.Join(p.job(), name, "actor/lora_adapter"); summary.Stages[i].Model != want {
+			t.Errorf("stage %d wrote %s, want %s", i, summary.Stages[i].Model, want)
+		}
+	}
+	config := read(t, filepath.Join(summary.Stages[1].Model, "adapter_config.json"))
+	if want := `"base_model_name_or_path": "` + filepath.Join(p.dir, "model"); !strings.Contains(config, want) || !strings.Contains(config, `"r": 3`) {
+		t.Errorf("the last adapter is %s, want %s", config, want)
+	}
+}
