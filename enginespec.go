@@ -22,9 +22,10 @@ type EngineSpec struct {
 	Ahead       bool // training goes on for several steps between publications
 	MicroTokens int  // largest micro-batch, tokens: the engine plans its memory for it
 
-	Sample       bool // sampling
-	MaxSequences int  // sequences that are sampled at once
-	MaxModelLen  int  // tokens of prompt and reply
+	Sample       bool     // sampling
+	MaxSequences int      // sequences that are sampled at once
+	MaxModelLen  int      // tokens of prompt and reply
+	Adapters     []string // PEFT directories that an AdapterLoader will be given: memory is planned for them
 	// Text decodes tokens, for stop strings.
 	Text func(tokens []int32) string
 }

@@ -26,8 +26,8 @@ const logRatioLimit = 20
 // Apply returns the batch to train on: copies of the experiences, which have both log-probabilities, with PolicyWeights and with what is
 // rejected masked out; nothing where all is rejected. Demonstrations stay as they are.
 //
-// Metrics, over the trained tokens before rejection: rollout_corr/rollout_is_mean, _max and _min (the ratio before truncation),
-// rollout_is_ratio_fraction_high (share of ratios above Truncate), rollout_is_eff_sample_size ((Σw)² / (n·Σw²) of the weights),
+// Metrics, over the sampled tokens before rejection: rollout_corr/rollout_is_mean, _max and _min (the ratio before truncation),
+// rollout_is_ratio_fraction_high (share of ratios above Truncate: of tokens, or of sequences), rollout_is_eff_sample_size ((Σw)² / (n·Σw²) of the weights),
 // rollout_is_batch_norm_factor, kl (mean of rollout − old, nats per token), k3_kl (mean of ρ − 1 − log ρ), rollout_rs_masked_fraction
 // (tokens) and rollout_rs_seq_masked_fraction (sequences that lost any).
 func (c *Correction) Apply(batch []*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error) {
@@ -89,6 +89,9 @@ func (c *Correction) weigh(batch []*trinity.Experience, ratios []sequenceRatio) 
 		whole := bounded(r.sum)
 		s.sequences++
 		s.sequenceWeights += min(whole, c.Truncate)
+		if c.Weights == "sequence" {
+			s.compare(whole, c.Truncate)
+		}
 		for t, trained := range e.Mask {
 			if !trained {
 				continue
@@ -98,9 +101,11 @@ func (c *Correction) weigh(batch []*trinity.Experience, ratios []sequenceRatio) 
 			s.k3 += ratio - 1 - math.Log(ratio)
 			if c.Weights == "sequence" {
 				ratio = whole
+			} else {
+				s.compare(ratio, c.Truncate)
 			}
 			w := min(ratio, c.Truncate)
-			s.add(ratio, w, ratio > c.Truncate)
+			s.add(ratio, w)
 			if c.Weights != "" {
 				e.PolicyWeights[t] = float32(w)
 			}
@@ -129,14 +134,18 @@ func (c *Correction) normalize(batch []*trinity.Experience, s *statistics) float
 
 // reject masks out what has a ratio outside the band and returns the number of tokens that are left.
 func (c *Correction) reject(batch []*trinity.Experience, ratios []sequenceRatio, metrics trinity.Metrics) (left int) {
-	tokens, sequences, hit := 0, 0, 0
+	tokens, rejected, sequences, hit := 0, 0, 0, 0
 	for i, e := range batch {
 		before := e.TrainedTokens()
+		if ratios[i].token == nil { // a demonstration
+			left += before
+			continue
+		}
 		if c.Reject != "" && ratios[i].n > 0 {
 			e.Mask = c.mask(e.Mask, &ratios[i])
 		}
 		after := e.TrainedTokens()
-		tokens, left = tokens+before, left+after
+		tokens, rejected, left = tokens+before, rejected+before-after, left+after
 		if before > 0 {
 			sequences++
 		}
@@ -145,7 +154,7 @@ func (c *Correction) reject(batch []*trinity.Experience, ratios []sequenceRatio,
 		}
 	}
 	if c.Reject != "" && tokens > 0 {
-		metrics["rollout_corr/rollout_rs_masked_fraction"] = float64(tokens-left) / float64(tokens)
+		metrics["rollout_corr/rollout_rs_masked_fraction"] = float64(rejected) / float64(tokens)
 		metrics["rollout_corr/rollout_rs_seq_masked_fraction"] = float64(hit) / float64(sequences)
 	}
 	return left
@@ -174,19 +183,24 @@ func (c *Correction) keeps(r *sequenceRatio, t int) bool {
 
 // statistics sum over tokens.
 type statistics struct {
-	n, ratios, weights, squares, high, low, above, kl, k3 float64
-	sequences, sequenceWeights                            float64
+	n, ratios, weights, squares, high, low, kl, k3 float64
+	sequences, sequenceWeights                     float64
+	compared, above                                float64 // ratios, of tokens or sequences
 }
 
-func (s *statistics) add(ratio, weight float64, above bool) {
+// compare counts one ratio that is truncated on its own.
+func (s *statistics) compare(ratio, limit float64) {
+	if s.compared++; ratio > limit {
+		s.above++
+	}
+}
+
+func (s *statistics) add(ratio, weight float64) {
 	s.n++
 	s.ratios += ratio
 	s.weights += weight
 	s.squares += weight * weight
 	s.high, s.low = max(s.high, ratio), min(s.low, ratio)
-	if above {
-		s.above++
-	}
 }
 
 func (s *statistics) metrics() trinity.Metrics {
@@ -196,7 +210,7 @@ func (s *statistics) metrics() trinity.Metrics {
 	const name = "rollout_corr/"
 	return trinity.Metrics{
 		name + "rollout_is_mean": s.ratios / s.n, name + "rollout_is_max": s.high, name + "rollout_is_min": s.low,
-		name + "rollout_is_ratio_fraction_high": s.above / s.n,
+		name + "rollout_is_ratio_fraction_high": s.above / s.compared,
 		name + "rollout_is_eff_sample_size":     s.weights * s.weights / (s.n * s.squares),
 		name + "kl":                             s.kl / s.n, name + "k3_kl": s.k3 / s.n,
 	}

@@ -53,7 +53,7 @@ func TestCorrectionByHand(t *testing.T) {
 			map[string]float64{"rollout_is_batch_norm_factor": 1.44}},
 		{"sequences", Correction{Weights: "sequence", Truncate: 5}, []float64{4, 4, 4, 0, 0.72, 0.72}, "111011", map[string]float64{
 			"rollout_is_mean": (3*4 + 2*0.72) / 5, "rollout_is_ratio_fraction_high": 0}},
-		{"sequences, truncated", Correction{Weights: "sequence", Truncate: 2}, []float64{2, 2, 2, 0, 0.72, 0.72}, "111011", map[string]float64{"rollout_is_ratio_fraction_high": 0.6}},
+		{"sequences, truncated", Correction{Weights: "sequence", Truncate: 2}, []float64{2, 2, 2, 0, 0.72, 0.72}, "111011", map[string]float64{"rollout_is_ratio_fraction_high": 0.5}},
 		{"sequences, normalised over sequences: mean 1.36", Correction{Weights: "sequence", Truncate: 2, Normalize: true},
 			[]float64{1.4706, 1.4706, 1.4706, 0, 0.5294, 0.5294}, "111011", map[string]float64{"rollout_is_batch_norm_factor": 1.36}},
 		{"reject tokens", Correction{Reject: "token", Low: 0.85, High: 2.5}, nil, "100001", map[string]float64{
@@ -101,8 +101,8 @@ func TestCorrectionOfOddBatches(t *testing.T) {
 	if weights, masks := weightsOf(out); fmt.Sprint(weights) != "[1 1 2]" || masks != "11110" {
 		t.Errorf("beside a demonstration: %v, %s", weights, masks)
 	}
-	if got := m["rollout_corr/rollout_rs_masked_fraction"]; got != 0.2 {
-		t.Errorf("share masked %v, want 0.2", got)
+	if got := m["rollout_corr/rollout_rs_masked_fraction"]; got != 1.0/3 {
+		t.Errorf("share masked %v, want a third: the demonstration could not be rejected", got)
 	}
 	unknown := rolled(1)
 	unknown.Logprobs = nil

@@ -21,6 +21,9 @@ func engineSpec(cfg *config.Config, modelPath string, train, sample bool) (trini
 		Quantization: cfg.Explorer.RolloutModel.Quantization,
 		Sample:       sample, MaxSequences: cfg.Sequences(), MaxModelLen: value(0, cfg.Model.MaxModelLen),
 	}
+	for _, l := range cfg.Model.SampledAdapters() {
+		spec.Adapters = append(spec.Adapters, l.Path)
+	}
 	if train {
 		parts, err := cfg.Parts()
 		if err != nil {

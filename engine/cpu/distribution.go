@@ -15,6 +15,11 @@ func (e *Engine) Distributions(ctx context.Context, tokens []int32, from int, vi
 	if from < 1 || from > len(tokens) {
 		return fmt.Errorf("cpu: distributions from position %d of %d tokens: want 1 to %d", from, len(tokens), len(tokens))
 	}
+	for t, token := range tokens {
+		if token < 0 || int(token) >= e.cfg.VocabSize {
+			return fmt.Errorf("cpu: token %d at position %d is outside the vocabulary of %d", token, t, e.cfg.VocabSize)
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	row := make([]float32, e.cfg.VocabSize)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -81,6 +82,32 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 		if scratch := plan[len(plan)-1]; pool.ScratchBytes() > 2*scratch.Bytes {
 			t.Errorf("%s: %d bytes of scratch, planned %d", name, pool.ScratchBytes(), scratch.Bytes)
 		}
+	}
+}
+
+func TestSampledAdaptersAreInThePlan(t *testing.T) {
+	saved := t.TempDir()
+	e := open(t, adapterOptions())
+	if err := e.SaveModel(t.Context(), saved); err != nil {
+		t.Fatal(err)
+	}
+	spec := trinity.EngineSpec{ModelPath: e.opts.ModelPath, Sample: true, MaxSequences: 2, MaxModelLen: 64, Adapters: []string{saved, saved}}
+	parts, err := plugin{}.PlanMemory(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, p := range parts {
+		if p.Kind == "sampled adapter" && p.Bytes >= 4*int64(len(e.trained)) {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("%+v: want two adapters", parts)
+	}
+	spec.Adapters = []string{t.TempDir()}
+	if _, err := (plugin{}).PlanMemory(spec); err == nil || !strings.Contains(err.Error(), spec.Adapters[0]) {
+		t.Errorf("an empty directory as an adapter: %v", err)
 	}
 }
 

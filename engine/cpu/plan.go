@@ -53,6 +53,13 @@ func (plugin) PlanMemory(spec trinity.EngineSpec) ([]trinity.MemoryPart, error) 
 			}
 			parts = append(parts, trinity.MemoryPart{Kind: "sampler's adapter", Bytes: 3 * 4 * n, Why: "packed, and its successor while that is published; estimate"})
 		}
+		for _, path := range spec.Adapters {
+			n, err := adapterFloats(cfg, &LoRAOptions{Path: path})
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, trinity.MemoryPart{Kind: "sampled adapter", Bytes: 2 * 4 * n, Why: path + ", packed, and its tensors while they are read; estimate"})
+		}
 	}
 	return withLoading(cfg, spec, parts), nil
 }
