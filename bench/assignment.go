@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -66,7 +66,7 @@ func tokens(model string) ([]int32, error) {
 // assignment is what our side of a workload is told.
 func (s *session) assignment(w *workload, dtype string) *assignment {
 	a := &assignment{
-		Workload: w.name, Model: s.set.model, Threads: runtime.GOMAXPROCS(0), Runs: s.set.runs,
+		Workload: w.name, Model: s.set.model, Threads: kernel.Cores().Used, Runs: s.set.runs,
 		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows),
 		Questions: filepath.Join(s.dir, "questions.jsonl"), System: systemPrompt, DType: dtype,
 	}

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/trinity-go/trinity/engine/cpu/kernel"
 )
 
 // machine is where and when a row was measured.
@@ -21,7 +23,7 @@ type machine struct {
 }
 
 func examine(ctx context.Context) machine {
-	return machine{CPU: cpuName(), Cores: runtime.GOMAXPROCS(0), Commit: commit(ctx), Load: loadAverage(), Date: time.Now().UTC().Format(time.DateOnly),
+	return machine{CPU: cpuName(), Cores: kernel.Cores().Used, Commit: commit(ctx), Load: loadAverage(), Date: time.Now().UTC().Format(time.DateOnly),
 		Foreign: foreignDuring(time.Second)}
 }
 

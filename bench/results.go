@@ -96,7 +96,8 @@ func report(rows []Row) string {
 	var b strings.Builder
 	first := &rows[0]
 	fmt.Fprintf(&b, "### %s, %d cores, %s\n\n", first.Machine.CPU, first.Machine.Cores, first.Machine.Date)
-	fmt.Fprintf(&b, "Limits: %.0f GFLOP/s f32, %.1f GB/s. Peers: %s.\n\n", first.Limits.GFLOPs, first.Limits.GBps, versions(rows))
+	fmt.Fprintf(&b, "Limits: %s GFLOP/s f32, %s GB/s. Peers: %s.\n\n", between(rows, func(l limits) float64 { return l.GFLOPs }),
+		between(rows, func(l limits) float64 { return l.GBps }), versions(rows))
 	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 	for i := range rows {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(rows[i].cells(), " | "))
@@ -111,6 +112,18 @@ func report(rows []Row) string {
 		fmt.Fprintf(&b, "| %s | %s | %s | `%s` | %s | %s |\n", r.cells()[0], r.cells()[1], r.Machine.Commit, r.Command, runsText(r.OurRuns), theirs)
 	}
 	return b.String()
+}
+
+// between is the least and the greatest of what the sessions measured, or the one figure.
+func between(rows []Row, figure func(limits) float64) string {
+	least, greatest := figure(rows[0].Limits), figure(rows[0].Limits)
+	for i := range rows {
+		least, greatest = min(least, figure(rows[i].Limits)), max(greatest, figure(rows[i].Limits))
+	}
+	if number(least) == number(greatest) {
+		return number(least)
+	}
+	return number(least) + "–" + number(greatest)
 }
 
 // versions names those of all peers.

@@ -49,6 +49,7 @@ func NewPool(size int) *Pool {
 	if size <= 0 {
 		size = Cores().Used
 	}
+	settle()
 	p := &Pool{size: size}
 	p.wake.L = &p.mu
 	p.free.New = func() any { return &job{finished: make(chan struct{}, 1)} }

@@ -100,12 +100,18 @@ func current() *kernels {
 	if k := active.Load(); k != nil {
 		return k
 	}
+	settle()
+	return active.Load()
+}
+
+// settle chooses a set if none was, or waits for who does. While [Choose] tries sets it makes them the active one, so what starts several
+// goroutines settles first.
+func settle() {
 	chooseOnce.Do(func() {
 		if active.Load() == nil {
 			Choose()
 		}
 	})
-	return active.Load()
 }
 
 // trialM, trialN and trialK are the shape of the product that sets are timed by.
