@@ -40,6 +40,9 @@ func (p project) peak(t *testing.T, overrides ...string) (measured, planned int6
 
 // The Go runtime and the program decide here, of which the plan knows a constant.
 func TestPlanOfATinyModelIsNearThePeak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short tests are those of the race detector, which has memory of its own")
+	}
 	for name, yaml := range map[string]string{"rl": rl, "sft": sft} {
 		measured, planned := newProject(t, tiny, yaml).peak(t)
 		if d := planned - measured; d > 48<<20 || d < -16<<20 {
