@@ -25,6 +25,22 @@ type Mixture struct {
 // Sparse reports whether a layer has experts in place of one MLP.
 func (c *Config) Sparse(layer int) bool { return c.Mixture != nil && c.Mixture.Layers[layer] }
 
+// DenseSize is the IntermediateSize of the layers that have one MLP; 0 if all have experts.
+func (c *Config) DenseSize() int {
+	if c.Mixture != nil && !slices.Contains(c.Mixture.Layers, false) {
+		return 0
+	}
+	return c.IntermediateSize
+}
+
+// WidestMLP is the largest hidden size of an MLP or an expert.
+func (c *Config) WidestMLP() int {
+	if c.Mixture == nil {
+		return c.IntermediateSize
+	}
+	return max(c.DenseSize(), c.Mixture.Size)
+}
+
 // maxExperts bounds the experts of all layers together, whose tensors are listed one by one.
 const maxExperts = 1 << 16
 

@@ -1,8 +1,10 @@
 package modelfile
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -148,7 +150,9 @@ type Adapter struct {
 // of the model that it adapts.
 func OpenAdapter(dir string, cfg *Config) (*Adapter, error) {
 	lora, err := readAdapterConfig(filepath.Join(dir, adapterConfigName))
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("modelfile: %s is no PEFT directory, as it has no %s", dir, adapterConfigName)
+	} else if err != nil {
 		return nil, fmt.Errorf("modelfile: %w", err)
 	}
 	specs, err := lora.Tensors(cfg)

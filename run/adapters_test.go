@@ -53,3 +53,22 @@ func TestEvaluationsOfNamedAdapters(t *testing.T) {
 		}
 	}
 }
+
+func TestAdaptersAreCheckedBeforeARun(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	for list, want := range map[string]string{
+		"[{path: DIR}]": "model.lora_configs.0: modelfile: ",
+		"[{lora_rank: 2}, {name: other, path: DIR}]":   "model.lora_configs.1: modelfile: ",
+		"[{target_modules: [nose]}]":                   "model.lora_configs.0: target_modules",
+		"[{lora_rank: 2, exclude_modules: [no_proj]}]": "model.lora_configs.0: exclude_modules",
+	} {
+		cfg := p.load(t, "model.lora_configs="+strings.ReplaceAll(list, "DIR", p.dir))
+		_, checked := run.Facts(cfg)
+		_, ran := runConfig(t, cfg)
+		for _, err := range []error{checked, ran} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v; want %q", list, err, want)
+			}
+		}
+	}
+}

@@ -23,11 +23,11 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 		if err != nil {
 			return f, fmt.Errorf("model.model_path: %w", err)
 		}
-		if f.Model, err = modelFacts(m, cfg.Model.LoraConfigs); err != nil {
-			return f, fmt.Errorf("model.lora_configs.0: %w", err)
-		}
 		memory, err := stageMemory(cfg, path)
 		if err != nil {
+			return f, err
+		}
+		if f.Model, err = modelFacts(m, cfg.Model.LoraConfigs); err != nil {
 			return f, err
 		}
 		if f.Memory = memory.parts; len(f.Memory) > 0 {
@@ -109,17 +109,4 @@ func modelFacts(m *modelfile.Config, loras []config.Lora) (config.ModelFacts, er
 		f.Trained += int64(s.Shape[0]) * int64(s.Shape[1])
 	}
 	return f, nil
-}
-
-// adapterOf is the adapter that is trained: that of the PEFT directory to go on from, else a new one.
-func adapterOf(m *modelfile.Config, l *config.Lora) (*modelfile.LoRA, error) {
-	if l.Path != "" {
-		file, err := modelfile.OpenAdapter(l.Path, m)
-		if err != nil {
-			return nil, err
-		}
-		return &file.LoRA, file.Close()
-	}
-	lora := modelfile.LoRA{Rank: l.LoraRank, Alpha: float64(l.LoraAlpha), TargetModules: l.TargetModules, ExcludeModules: l.ExcludeModules}
-	return &lora, lora.CheckExcluded(m)
 }

@@ -63,6 +63,9 @@ func memoryOf(cfg *config.Config, spec trinity.EngineSpec) (*memory, error) {
 	if m.model, err = modelfile.ReadConfig(spec.ModelPath); err != nil {
 		return nil, err
 	}
+	if err := checkAdapters(m.model, cfg.Model.LoraConfigs); err != nil {
+		return nil, err
+	}
 	if spec.Sample {
 		if m.rewards, err = rewardMemory(cfg); err != nil {
 			return nil, err

@@ -150,7 +150,7 @@ func (e *Engine) scratch() int64 {
 	if e.cfg.Mixture != nil {
 		products = min(cores, e.cfg.Mixture.Experts)
 	}
-	operand := max(largestTensor(e.cfg), e.opts.MaxTokens*max(e.cfg.HiddenSize, 2*e.cfg.IntermediateSize))
+	operand := max(largestTensor(e.cfg), e.opts.MaxTokens*max(e.cfg.HiddenSize, 2*e.cfg.WidestMLP()))
 	floats += products * kernel.ProductScratch((cores+products-1)/products, operand)
 	return 4 * int64(floats)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile"
 )
 
 // balanced is the tiny model whose config asks for the load-balancing loss.
@@ -152,5 +153,31 @@ func TestAdaptersBesideExperts(t *testing.T) {
 		if d := difference(e.adapters.in(got, module+".lora_B.weight"), product.Data); d > 1e-5 {
 			t.Errorf("%s: gradient differs by %.2g relative", module, d)
 		}
+	}
+}
+
+// The MLP's width in the config of a model whose layers all have experts is of no layer.
+func TestNoMemoryForAnMLPThatNoLayerHas(t *testing.T) {
+	plan := func(intermediate int, layers []bool) (n int64) {
+		cfg, err := modelfile.ReadConfig("testdata/qwen3_moe")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mixture := *cfg.Mixture
+		mixture.Layers, cfg.Mixture, cfg.IntermediateSize = layers, &mixture, intermediate
+		parts, err := Plan(cfg, Options{ModelPath: "m", MaxTokens: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range parts {
+			n += p.Bytes
+		}
+		return n
+	}
+	if small, large := plan(40, []bool{true, true}), plan(4000, []bool{true, true}); small != large {
+		t.Errorf("%d bytes for an intermediate_size of 40, %d for one of 4000, of no layer", small, large)
+	}
+	if small, large := plan(40, []bool{false, true}), plan(4000, []bool{false, true}); small >= large {
+		t.Errorf("%d bytes for an intermediate_size of 40, %d for one of 4000, of a layer", small, large)
 	}
 }

@@ -113,21 +113,21 @@ func takeWorkspace(arena *kernel.Arena, d demand, rows int) (*workspace, error) 
 			a.raw, a.headRstd = matrix(q+kv), vector(rows*(c.NumHeads+c.NumKVHeads))
 		}
 		if i == 0 || !c.Sparse(i) { // all layers use those of layer 0 while only scoring, and those that are computed again while training
-			a.gateUp = matrix(2 * c.IntermediateSize)
+			a.gateUp = matrix(2 * c.DenseSize())
 		}
 		if c.Sparse(i) || i == 0 && c.Mixture != nil {
 			a.experts = takeMixture(c, rows, vector, sized)
 		}
 		w.layers = append(w.layers, a)
 	}
-	w.out, w.normed, w.hidden = matrix(c.HiddenSize), matrix(c.HiddenSize), matrix(c.IntermediateSize)
+	w.out, w.normed, w.hidden = matrix(c.HiddenSize), matrix(c.HiddenSize), matrix(c.DenseSize())
 	if c.Mixture != nil {
 		w.experts = takeMixtureSpace(c, rows, d.train, sized)
 	}
 	w.low = vector(rows * d.low)
 	if d.train {
 		w.dOut, w.dNormed = matrix(c.HiddenSize), matrix(max(c.HiddenSize, q))
-		w.dQKV, w.dHidden = matrix(q+2*kv), matrix(c.IntermediateSize)
+		w.dQKV, w.dHidden = matrix(q+2*kv), matrix(c.DenseSize())
 		w.dLow = vector(rows * d.low)
 	}
 	if err != nil {

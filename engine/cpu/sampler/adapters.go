@@ -27,7 +27,7 @@ func newAdapters() adapters {
 
 // UpdateAdapter replaces, between two steps, the adapter of the policy, which requests that name no adapter sample; the model's own weights
 // stay. tensor gives the tensors of lora.Tensors by name, row-major; it is called from this goroutine, and what it returns is not kept.
-// Sequences that are being sampled go on with the new adapter. After an error the old one is still there.
+// The new one may have any rank. Sequences that are being sampled go on with the new adapter. After an error the old one is still there.
 func (s *Sampler) UpdateAdapter(version int64, lora *modelfile.LoRA, tensor func(name string) ([]float32, error)) error {
 	return s.setAdapter("", version, lora, tensor)
 }
@@ -42,7 +42,7 @@ func (s *Sampler) SetAdapter(name string, version int64, lora *modelfile.LoRA, t
 }
 
 func (s *Sampler) setAdapter(name string, version int64, lora *modelfile.LoRA, tensor func(name string) ([]float32, error)) error {
-	if lora.Rank > s.opts.MaxAdapterRank {
+	if name != "" && lora.Rank > s.opts.MaxAdapterRank {
 		return fmt.Errorf("sampler: adapter %q has rank %d; the sampler takes up to %d", name, lora.Rank, s.opts.MaxAdapterRank)
 	}
 	weights, err := pack(&s.cfg, s.opts.Pool, lora, tensor)

@@ -23,7 +23,7 @@ type activations struct {
 	x, normed []float32           // [R, H]
 	qkv       []float32           // [R, (NumHeads+2·NumKVHeads)·HeadDim]
 	attended  []float32           // [R, NumHeads·HeadDim]
-	gateUp    []float32           // [R, 2·IntermediateSize]
+	gateUp    []float32           // [R, 2·DenseSize]
 	mixture   *mixtureActivations // nil for a model without experts
 	hidden    []float32           // [S, H] inputs of the head, S sequences at most
 	logits    []float32           // [S, V]
@@ -78,7 +78,7 @@ func newModel(cfg *modelfile.Config, opts Options, arena *kernel.Arena) (*model,
 		normed:   t.floats(rows * cfg.HiddenSize),
 		qkv:      t.floats(rows * (cfg.NumHeads + 2*cfg.NumKVHeads) * cfg.HeadDim),
 		attended: t.floats(rows * cfg.NumHeads * cfg.HeadDim),
-		gateUp:   t.floats(rows * 2 * cfg.IntermediateSize),
+		gateUp:   t.floats(rows * 2 * cfg.DenseSize()),
 		hidden:   t.floats(opts.MaxSequences * cfg.HiddenSize),
 		logits:   t.floats(opts.MaxSequences * cfg.VocabSize),
 	}

@@ -42,5 +42,5 @@ func Plan(cfg modelfile.Config, opts Options) ([]trinity.MemoryPart, error) {
 // largestStage is the size of the largest matrix that is staged to be packed.
 func largestStage(cfg *modelfile.Config) int {
 	qkv := (cfg.NumHeads + 2*cfg.NumKVHeads) * cfg.HeadDim
-	return cfg.HiddenSize * max(qkv, 2*cfg.IntermediateSize)
+	return cfg.HiddenSize * max(qkv, 2*cfg.WidestMLP())
 }

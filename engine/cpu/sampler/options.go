@@ -20,7 +20,7 @@ type Options struct {
 	PrefillChunk int // prompt tokens computed in one step, beside decoding; 512
 
 	MaxAdapters    int // named LoRA adapters that are held at once; 64
-	MaxAdapterRank int // of the largest LoRA adapter; 512
+	MaxAdapterRank int // of the largest named LoRA adapter; 512
 
 	// Decode turns tokens into text, for stop strings. Without it a request that has stop strings is an error.
 	Decode func(tokens []int32) string

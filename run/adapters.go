@@ -1,0 +1,35 @@
+package run
+
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// checkAdapters opens the adapters that start from files, and checks that they are of the model.
+func checkAdapters(m *modelfile.Config, loras []config.Lora) error {
+	for i := range loras {
+		if _, err := adapterOf(m, &loras[i]); err != nil {
+			return fmt.Errorf("model.lora_configs.%d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// adapterOf describes an adapter: that of its PEFT directory, else a new one.
+func adapterOf(m *modelfile.Config, l *config.Lora) (*modelfile.LoRA, error) {
+	if l.Path != "" {
+		file, err := modelfile.OpenAdapter(l.Path, m)
+		if err != nil {
+			return nil, err
+		}
+		return &file.LoRA, file.Close()
+	}
+	lora := modelfile.LoRA{Rank: l.LoraRank, Alpha: float64(l.LoraAlpha), TargetModules: l.TargetModules, ExcludeModules: l.ExcludeModules}
+	if err := lora.CheckExcluded(m); err != nil {
+		return nil, err
+	}
+	_, err := lora.Tensors(m)
+	return &lora, err
+}
