@@ -39,41 +39,47 @@ func newDrawer(vocab int) *drawer {
 // draw picks a token from logits [V], which stay as they are, and gives its log-probability in nats under
 // softmax(logits / temperature). The token is -1 when the logits are not numbers, or every token is forbidden.
 func (d *drawer) draw(logits []float32, q *query) (token int32, logprob float32) {
-	temperature := q.temperature
-	if temperature == 0 {
-		temperature = 1
+	token = d.choose(logits, q)
+	if token >= 0 {
+		logprob = d.logprob(logits, token, q.temperature)
 	}
-	highest := kernel.Max(logits)
-	total := d.exponentials(logits, highest, temperature)
-	if math.IsNaN(total) {
+	if math.IsNaN(float64(logprob)) {
 		return -1, 0
 	}
-	record := func(token int32) (int32, float32) { // as training computes it, to the last bit
-		if temperature == 1 {
-			return token, kernel.Logprob(logits, token)
-		}
-		kernel.Scale(d.p, logits, 1/temperature)
-		return token, kernel.Logprob(d.p, token)
-	}
-	scores, best := logits, highest
+	return token, logprob
+}
+
+// choose is draw without the log-probability.
+func (d *drawer) choose(logits []float32, q *query) int32 {
+	scores := logits
 	if q.altersScores() {
 		scores = d.altered(logits, q)
-		if best = kernel.Max(scores); math.IsInf(float64(best), -1) {
-			return -1, 0
-		}
+	}
+	best := kernel.Max(scores)
+	if math.IsInf(float64(best), -1) {
+		return -1
 	}
 	if q.temperature == 0 {
-		return record(firstAt(scores, best))
+		return firstAt(scores, best)
 	}
-	mass := total
-	if q.altersScores() {
-		mass = d.exponentials(scores, best, temperature)
-	}
-	if q.truncates() {
+	mass := d.exponentials(scores, best, q.temperature)
+	switch {
+	case math.IsNaN(mass):
+		return -1
+	case q.truncates():
 		d.cut.cut(d.p, mass, q.topK, q.topP, q.minP)
-		return record(d.cut.pick(q.u))
+		return d.cut.pick(q.u)
 	}
-	return record(d.pick(q.u * mass))
+	return d.pick(q.u * mass)
+}
+
+// logprob is what training computes of a token, to the last bit.
+func (d *drawer) logprob(logits []float32, token int32, temperature float32) float32 {
+	if temperature == 0 || temperature == 1 {
+		return kernel.Logprob(logits, token)
+	}
+	kernel.Scale(d.p, logits, 1/temperature)
+	return kernel.Logprob(d.p, token)
 }
 
 func (q *query) altersScores() bool { return len(q.seen) > 0 || len(q.forbidden) > 0 }
