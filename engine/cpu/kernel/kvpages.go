@@ -18,6 +18,9 @@ type KVPages struct {
 func NewKVPages(arena *Arena, a Attention, pages int) (KVPages, error) {
 	a.checkShape("NewKVPages")
 	p := KVPages{pages: pages, heads: a.KVHeads, dim: a.HeadDim}
+	if perToken := mostFloats / a.KVHeads / a.HeadDim; pages < 0 || pages > perToken/PageTokens {
+		return p, fmt.Errorf("%d pages of %d heads of %d: no memory has so many elements", pages, a.KVHeads, a.HeadDim)
+	}
 	var err error
 	if p.keys, err = arena.Float32(pages * p.keyFloats()); err != nil {
 		return p, err

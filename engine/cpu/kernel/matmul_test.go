@@ -183,3 +183,17 @@ func TestMatMulAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestSizesDoNotOverflow: what no memory holds is refused, not wrapped around to something small.
+func TestSizesDoNotOverflow(t *testing.T) {
+	for _, storage := range []Storage{F32, BF16, Int8} {
+		for _, arena := range []*Arena{nil, NewTally()} {
+			if _, err := NewPacked(arena, 1<<40, 1<<40, storage); err == nil {
+				t.Errorf("storage %d: packed", storage)
+			}
+		}
+	}
+	if _, err := NewKVPages(NewTally(), Attention{Heads: 1, KVHeads: 1, HeadDim: 1 << 30}, 1<<40); err == nil {
+		t.Error("pages")
+	}
+}

@@ -15,6 +15,9 @@ const (
 	Int8                // 17/16 bytes per weight: 7 bits, one scale for each output and 64 inputs
 )
 
+// mostFloats is more than any memory holds, and little enough to compute with.
+const mostFloats = 1 << 44
+
 // Packed is the right operand [k, n] of a matrix product, laid out for streaming: panels of 16 columns, each [k, 16],
 // the last one padded with zeros. All kernel sets share the layout.
 type Packed struct {
@@ -28,6 +31,9 @@ type Packed struct {
 func NewPacked(arena *Arena, n, k int, storage Storage) (*Packed, error) {
 	if n < 0 || k < 0 {
 		return nil, fmt.Errorf("packed operand [%d, %d]: negative size", k, n)
+	}
+	if k > 0 && n > mostFloats/k {
+		return nil, fmt.Errorf("packed operand [%d, %d]: no memory has so many elements", k, n)
 	}
 	size := (n + lanes - 1) / lanes * lanes * k
 	p := &Packed{N: n, K: k}
