@@ -3,6 +3,8 @@ package run
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 
@@ -144,16 +146,16 @@ func (m *memory) doesNotFit() (string, error) {
 func (m *memory) advice() (string, error) {
 	spec, length := m.spec, *m.cfg.Model.MaxModelLen
 	perRunner := max(1, m.cfg.GroupSize()) * m.cfg.Explorer.RolloutModel.EngineNum
-	var lowered []string
+	lowered := map[string]int{}
 	for _, k := range []struct {
 		key        string
 		used       bool
 		now, least int
 		set        func(spec *trinity.EngineSpec, n int)
 	}{
-		{"trainer.max_token_len_per_gpu", spec.Train, spec.MicroTokens, length, func(s *trinity.EngineSpec, n int) { s.MicroTokens = n }},
+		{microTokensKey, spec.Train, spec.MicroTokens, length, func(s *trinity.EngineSpec, n int) { s.MicroTokens = n }},
 		{"explorer.runner_per_model", spec.Sample, m.cfg.Explorer.RunnerPerModel, 1, func(s *trinity.EngineSpec, n int) { s.MaxSequences = min(s.MaxSequences, n*perRunner) }},
-		{"model.max_model_len", true, length, 2, func(s *trinity.EngineSpec, n int) { s.MaxModelLen, s.MicroTokens = n, min(s.MicroTokens, n) }},
+		{modelLenKey, true, length, 2, func(s *trinity.EngineSpec, n int) { s.MaxModelLen, s.MicroTokens = n, min(s.MicroTokens, n) }},
 	} {
 		if !k.used || k.now <= k.least {
 			continue
@@ -169,14 +171,35 @@ func (m *memory) advice() (string, error) {
 		if failed != nil {
 			return "", failed
 		}
-		if tooMany > k.least {
-			return strings.Join(append(lowered, fmt.Sprintf("%s=%d", k.key, tooMany-1)), " ") + " would fit", nil
+		n := max(k.least, tooMany-1)
+		k.set(&spec, n)
+		lowered[k.key] = n
+		if spec.Train && spec.MicroTokens < m.spec.MicroTokens {
+			lowered[microTokensKey] = spec.MicroTokens
 		}
-		k.set(&spec, k.least)
-		lowered = append(lowered, fmt.Sprintf("%s=%d", k.key, k.least))
+		if tooMany > k.least {
+			return m.settings(lowered) + " would fit", nil
+		}
 	}
 	least, err := m.need(spec)
 	return fmt.Sprintf("even one short sequence at a time takes %s: use a smaller model, model.lora_configs or a machine with more memory", config.Size(least)), err
+}
+
+const (
+	microTokensKey = "trainer.max_token_len_per_gpu"
+	modelLenKey    = "model.max_model_len"
+)
+
+// settings writes settings as on the command line. Where the file sets the parts of max_model_len, it is they that have to be lowered.
+func (m *memory) settings(values map[string]int) string {
+	var words []string
+	for _, key := range slices.Backward(slices.Sorted(maps.Keys(values))) {
+		words = append(words, fmt.Sprintf("%s=%d", key, values[key]))
+	}
+	if c := &m.cfg.Model; values[modelLenKey] > 0 && (c.MaxPromptTokens != nil || c.MaxResponseTokens != nil) {
+		words = append(words, "(max_prompt_tokens and max_response_tokens no more than that together)")
+	}
+	return strings.Join(words, " ")
 }
 
 // stageMemory is the memory of a stage whose model is at modelPath.

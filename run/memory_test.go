@@ -33,7 +33,7 @@ func TestWhatFitsIsChosenAndElseAdvised(t *testing.T) {
 		{base + 10 + 100*5 + 8*3, 3, ""},
 		{base + 10 + 100*5 + 8*3 - 1, 3, "; trainer.max_token_len_per_gpu=99 would fit"},
 		{base + 10 + 20*5 + 7*3, 3, "; trainer.max_token_len_per_gpu=20 explorer.runner_per_model=3 would fit"},
-		{base + 10 + 7*5 + 2*3, 3, "; trainer.max_token_len_per_gpu=20 explorer.runner_per_model=1 model.max_model_len=7 would fit"},
+		{base + 10 + 7*5 + 2*3, 3, "; trainer.max_token_len_per_gpu=7 model.max_model_len=7 explorer.runner_per_model=1 would fit"},
 		{base, 3, "; even one short sequence at a time takes"},
 	} {
 		p.available, p.spec.Recompute = c.available, 0
