@@ -49,11 +49,11 @@ func (w *troubled) Run(ctx context.Context, task *trinity.Task, m *trinity.Model
 
 // A failed rollout is data: it is retried, told of, and absent; it never becomes reward 0.
 func TestFailedRolloutsAreAbsent(t *testing.T) {
-	for trouble, want := range map[string]string{"error": "a broken tool", "panic": "workflow panicked: a broken tool", "hang": "explorer.max_timeout of 100ms passed"} {
+	for trouble, want := range map[string]string{"error": "a broken tool", "panic": "workflow panicked: a broken tool", "hang": "explorer.max_timeout of 1s passed"} {
 		t.Run(trouble, func(t *testing.T) {
 			t.Parallel()
 			p := newProject(t, tiny, rl)
-			_, err := p.run(t, "buffer.total_steps=2", noEvaluation, "explorer.max_timeout=0.1", "explorer.max_retry_times=1",
+			_, err := p.run(t, "buffer.total_steps=2", noEvaluation, "explorer.max_timeout=1", "explorer.max_retry_times=1",
 				"buffer.explorer_input.taskset.default_workflow_type=test_troubled", "buffer.explorer_input.taskset.workflow_args={trouble: "+trouble+"}")
 			if err != nil {
 				t.Fatal(err)
