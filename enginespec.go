@@ -97,7 +97,8 @@ type WeightLoader interface {
 
 // Scorer is an open reward model: a frozen model that gives a whole sequence one or more numbers.
 type Scorer interface {
-	// Score returns the numbers [labels] of each sequence.
+	Labels() int
+	// Score returns the numbers [Labels] of each sequence.
 	Score(ctx context.Context, sequences [][]int32) ([][]float32, error)
 	Close() error
 }

@@ -59,5 +59,6 @@ type RewardModel struct {
 type RewardModelUser interface {
 	// RewardModelPath is a directory or a hub's name.
 	RewardModelPath() string
-	WithRewardModel(*RewardModel) RewardFunc
+	// WithRewardModel refuses a model that it cannot score with.
+	WithRewardModel(*RewardModel) (RewardFunc, error)
 }

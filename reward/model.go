@@ -40,10 +40,13 @@ func (m *Model) Validate() error {
 func (m *Model) RewardModelPath() string { return m.ModelPath }
 
 // WithRewardModel implements trinity.RewardModelUser.
-func (m *Model) WithRewardModel(model *trinity.RewardModel) trinity.RewardFunc {
+func (m *Model) WithRewardModel(model *trinity.RewardModel) (trinity.RewardFunc, error) {
+	if n := model.Scorer.Labels(); m.Label >= n {
+		return nil, fmt.Errorf("label: is %d, and reward model %s has %d: want 0 to %d", m.Label, m.ModelPath, n, n-1)
+	}
 	with := *m
 	with.model = model
-	return &with
+	return &with, nil
 }
 
 // Score implements trinity.RewardFunc.
@@ -58,9 +61,6 @@ func (m *Model) Score(ctx context.Context, in trinity.RewardInput) (trinity.Rewa
 	scores, err := m.model.Scorer.Score(ctx, [][]int32{tokens})
 	if err != nil {
 		return trinity.Reward{}, fmt.Errorf("reward model %s: %w", m.ModelPath, err)
-	}
-	if len(scores) != 1 || m.Label >= len(scores[0]) {
-		return trinity.Reward{}, fmt.Errorf("reward model %s: gave %v and label %d is asked for", m.ModelPath, scores, m.Label)
 	}
 	return trinity.NewReward(map[string]float64{"score": m.Scale * float64(scores[0][m.Label])}), nil
 }

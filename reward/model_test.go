@@ -25,6 +25,8 @@ func (l *lengths) Score(_ context.Context, sequences [][]int32) ([][]float32, er
 	return out, l.err
 }
 
+func (l *lengths) Labels() int { return 2 + len(l.of) }
+
 func (l *lengths) Close() error { return nil }
 
 // spelled renders a chat as its text, a token per byte.
@@ -53,7 +55,11 @@ func TestModelScoresTheChat(t *testing.T) {
 		if fn.RewardModelPath() != "m" {
 			t.Errorf("path %s", fn.RewardModelPath())
 		}
-		return fn.WithRewardModel(&trinity.RewardModel{Scorer: scorer, Renderer: spelled{last: &read}}).Score(t.Context(), in)
+		with, err := fn.WithRewardModel(&trinity.RewardModel{Scorer: scorer, Renderer: spelled{last: &read}})
+		if err != nil {
+			return trinity.Reward{}, err
+		}
+		return with.Score(t.Context(), in)
 	}
 	in := trinity.RewardInput{Prompt: "2+3?", Response: "5"}
 	r, err := score(1, in)
@@ -67,7 +73,7 @@ func TestModelScoresTheChat(t *testing.T) {
 	if r, err := score(2, in); err != nil || r.Valid {
 		t.Errorf("a score that is not a number gave %+v, %v", r, err)
 	}
-	if _, err := score(3, in); err == nil || !strings.Contains(err.Error(), "label 3") {
+	if _, err := score(3, in); err == nil || !strings.Contains(err.Error(), "label: is 3, and reward model m has 3: want 0 to 2") {
 		t.Errorf("a label that the model lacks: %v", err)
 	}
 	scorer.err = errors.New("broken")

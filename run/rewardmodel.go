@@ -41,7 +41,7 @@ func (r *rewardModels) give(fn trinity.RewardFunc) (trinity.RewardFunc, error) {
 		}
 		r.open[name] = model
 	}
-	return user.WithRewardModel(model), nil
+	return user.WithRewardModel(model)
 }
 
 func (r *rewardModels) load(ctx context.Context, name string) (*trinity.RewardModel, error) {

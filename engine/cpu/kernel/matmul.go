@@ -23,6 +23,8 @@ const (
 	packCost = 48
 	// rangeLimit bounds the panels of B that all blocks of rows run over one after the other, in floats.
 	rangeLimit = 512 << 10
+	// maxRanges is how many ways of sharing out the panels are looked at.
+	maxRanges = 64
 )
 
 // MatMulPacked computes c = a·w, or c += a·w if accumulate: a [m, k], w packed [k, n], c [m, n].
@@ -168,11 +170,13 @@ func (p *Pool) cutPanels(rows, blocks, panels, k int, packs bool) (width int) {
 	if rows <= 3 {
 		step = 4 // tiles of so few rows are up to four panels wide
 	}
+	fewest := 1
+	if blocks > 1 && !packs {
+		fewest = (panels*k*lanes + rangeLimit - 1) / rangeLimit
+	}
 	least := 0
-	for w := step; w < panels+step; w += step {
-		if w > step && blocks > 1 && !packs && w*k*lanes > rangeLimit {
-			break
-		}
+	for ranges := min(fewest, panels); ranges <= min(fewest+maxRanges, panels); ranges++ {
+		w := (panels + ranges*step - 1) / (ranges * step) * step
 		tasks := blocks * ((panels + w - 1) / w)
 		rounds := (tasks + p.Size() - 1) / p.Size()
 		work := w*lanes*rows*k + overhead
