@@ -99,12 +99,16 @@ func (m *memory) recompute() error {
 func (m *memory) fits(bytes int64) bool { return m.available == 0 || bytes <= m.available }
 
 // need is the memory of a spec in bytes.
-func (m *memory) need(spec trinity.EngineSpec) (bytes int64, err error) {
+func (m *memory) need(spec trinity.EngineSpec) (int64, error) {
 	parts, err := m.partsOf(spec)
+	return total(parts), err
+}
+
+func total(parts []config.MemoryPlan) (bytes int64) {
 	for _, p := range parts {
 		bytes += p.Bytes
 	}
-	return bytes, err
+	return bytes
 }
 
 func (m *memory) partsOf(spec trinity.EngineSpec) ([]config.MemoryPlan, error) {
@@ -131,10 +135,7 @@ func (m *memory) process() trinity.MemoryPart {
 
 // doesNotFit says in one line what is needed, what there is and what would fit; "" if all is well.
 func (m *memory) doesNotFit() (string, error) {
-	var bytes int64
-	for _, p := range m.parts {
-		bytes += p.Bytes
-	}
+	bytes := total(m.parts)
 	if m.fits(bytes) {
 		return "", nil
 	}

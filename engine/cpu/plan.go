@@ -100,7 +100,7 @@ func withLoading(cfg *modelfile.Config, spec trinity.EngineSpec, parts []trinity
 		}
 		reading += 4 * int64(largestTensor(cfg))
 		why += ", and one tensor"
-		weights += whole - weights // the cache and activations of an earlier version are still there
+		weights = whole // the cache and activations of an earlier version are still there
 	}
 	if more := weights + reading - whole; more > 0 {
 		parts = append(parts, trinity.MemoryPart{Kind: "loading", Bytes: more, Why: why})

@@ -195,11 +195,7 @@ func (s *soloSampler) load(weights modelfile.Source, version int64) (err error) 
 func largestTensor(cfg *modelfile.Config) int {
 	most := 0
 	for _, t := range cfg.Tensors() {
-		n := 1
-		for _, d := range t.Shape {
-			n *= d
-		}
-		most = max(most, n)
+		most = max(most, slot{shape: t.Shape}.size())
 	}
 	return most
 }

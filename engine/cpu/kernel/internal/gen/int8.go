@@ -44,12 +44,6 @@ func (s *set) int8Declarations() string {
 		fmt.Fprintf(&b, "\t\t%d: %sTile%d,\n", rows, s.name, rows)
 	}
 	b.WriteString("\t},\n")
-	for _, f := range s.fields {
-		fmt.Fprintf(&b, "\t%s: %s,\n", f.name, f.function)
-	}
-	b.WriteString("}\n")
-	for _, f := range s.functions {
-		b.WriteString("\n//go:noescape\n" + f.signature() + "\n")
-	}
+	s.declareFunctions(&b)
 	return b.String()
 }

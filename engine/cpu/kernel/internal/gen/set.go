@@ -179,14 +179,19 @@ func (s *set) declarations() string {
 		}
 		b.WriteString("\t},\n")
 	}
+	s.declareFunctions(&b)
+	return b.String()
+}
+
+// declareFunctions ends the table of a set with its fields, and declares what they point to.
+func (s *set) declareFunctions(b *strings.Builder) {
 	for _, f := range s.fields {
-		fmt.Fprintf(&b, "\t%s: %s,\n", f.name, f.function)
+		fmt.Fprintf(b, "\t%s: %s,\n", f.name, f.function)
 	}
 	b.WriteString("}\n")
 	for _, f := range s.functions {
 		b.WriteString("\n//go:noescape\n" + f.signature() + "\n")
 	}
-	return b.String()
 }
 
 func tileName(rows, panels int, bf16 bool) string {
