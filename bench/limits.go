@@ -20,6 +20,11 @@ type limits struct {
 	Kernels string  `json:"kernels"`
 }
 
+// better takes the greater of each figure.
+func (l limits) better(other limits) limits {
+	return limits{GFLOPs: max(l.GFLOPs, other.GFLOPs), Product: max(l.Product, other.Product), GBps: max(l.GBps, other.GBps), Kernels: l.Kernels}
+}
+
 // sayLimits writes what [measureLimits] finds as JSON.
 func sayLimits(out io.Writer) error {
 	l, err := measureLimits()

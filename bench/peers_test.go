@@ -67,7 +67,7 @@ func TestWhy(t *testing.T) {
 // TestMeasure has a workload with three peers: one that works, one that dies, one that is not installed.
 func TestMeasure(t *testing.T) {
 	python := stand(t, `case $1 in *works*) exec sleep 0.01;; *) echo no such instruction >&2; exit 132;; esac`)
-	s := &session{set: &settings{runs: 2, peers: "all", model: "m"}, dir: t.TempDir(), trinity: stand(t, "exit 0")}
+	s := &session{set: &settings{runs: 2, peers: "all", model: "m"}, dir: t.TempDir(), trinity: stand(t, "exit 0"), program: stand(t, `[ $1 = limits ] && echo '{"gflops":7}'`)}
 	s.peers = peers{
 		found:  []environment{{installation: &installations[0], python: python}, {installation: &installations[1], missing: "not installed"}},
 		models: map[string]string{"": "m"},
@@ -75,7 +75,7 @@ func TestMeasure(t *testing.T) {
 	w := &workload{name: "version", unit: "ms", command: (*session).version, rivals: []rival{
 		{name: "one", program: "pytorch", script: "works.py"}, {name: "two", program: "trl", script: "dies.py"}, {name: "three", program: "vllm", script: "works.py"}}}
 	rows := measured(t, s, w)
-	if len(rows) != 2 || rows[0].Peer != "one" || rows[0].Theirs == nil || rows[0].Why != "" || len(rows[0].TheirRuns) != 2 {
+	if len(rows) != 2 || rows[0].Peer != "one" || rows[0].Limits.GFLOPs != 7 || rows[0].Theirs == nil || rows[0].Why != "" || len(rows[0].TheirRuns) != 2 {
 		t.Fatalf("rows %+v, want two, the first with two runs of peer one", rows)
 	}
 	if r := rows[1]; r.Peer != "two" || r.Theirs != nil || !strings.Contains(r.Why, "no such instruction") || len(r.OurRuns) != 2 {

@@ -17,13 +17,25 @@ import (
 	"github.com/trinity-go/trinity/durable"
 )
 
-// keep puts a row among those of its processor and day in dir, a row a line. A row of the same workload, peer, storage and kernels is replaced.
+// quiet is the share of the cores that other programs may take beside a row that says something.
+const quiet = .05
+
+// keep puts a row among those of its processor and day in dir, a row a line. A row of the same workload, peer, storage and kernels is replaced,
+// unless that one was measured on a quiet machine and the new one was not.
 func keep(dir string, m machine, row Row) error {
 	same := func(r Row) bool {
 		return r.Workload == row.Workload && r.Peer == row.Peer && r.DType == row.DType && r.Kernels == row.Kernels
 	}
 	order := func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.Kernels, b.Kernels), cmp.Compare(rank(a.Workload, a.Peer), rank(b.Workload, b.Peer)))
+	}
+	rows, err := readLines[Row](fileOf(dir, m))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if row.Machine.Foreign > quiet && slices.ContainsFunc(rows, func(r Row) bool { return same(r) && r.Machine.Foreign <= quiet }) {
+		fmt.Fprintf(os.Stderr, "%s: other programs took %s of the cores: the row that was measured without them is kept\n", row.Workload, percent(row.Machine.Foreign))
+		return nil
 	}
 	return replace(fileOf(dir, m), row, same, order)
 }

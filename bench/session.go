@@ -26,7 +26,8 @@ type session struct {
 	stored  string  // how most of the model's weights are stored: "F32", "Q4_1" …
 	tokens  []int32 // of the texts
 	dir     string  // scratch
-	trinity string  // the program, built
+	program string  // this one, which carries out assignments in processes of their own
+	trinity string  // the command, built
 	root    string  // of the module
 }
 
@@ -36,13 +37,19 @@ func newSession(ctx context.Context, set *settings) (*session, error) {
 	if s.forced, err = kernel.Forced(); err != nil {
 		return nil, err
 	}
+	if s.program, err = os.Executable(); err != nil {
+		return nil, err
+	}
 	if s.dir, err = os.MkdirTemp("", "trinity-bench-"); err != nil {
 		return nil, err
 	}
-	for _, prepare := range []func(context.Context) error{s.openModel, s.build, s.findPeers, s.measureLimits} {
+	for _, prepare := range []func(context.Context) error{s.openModel, s.build, s.findPeers} {
 		if err := prepare(ctx); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
+	}
+	if s.limits, err = s.limitsNow(ctx); err != nil {
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
@@ -91,17 +98,13 @@ func (s *session) build(ctx context.Context) error {
 	return nil
 }
 
-// measureLimits does so in a process of its own: a process that is started inherits the peak memory of the one that starts it.
-func (s *session) measureLimits(ctx context.Context) error {
-	self, err := os.Executable()
+// limitsNow measures them in a process of its own: a process that is started inherits the peak memory of the one that starts it.
+func (s *session) limitsNow(ctx context.Context) (l limits, err error) {
+	out, err := exec.CommandContext(ctx, s.program, "limits").Output()
 	if err != nil {
-		return err
+		return l, fmt.Errorf("measuring the limits of the machine: %w", err)
 	}
-	out, err := exec.CommandContext(ctx, self, "limits").Output()
-	if err != nil {
-		return fmt.Errorf("measuring the limits of the machine: %w", err)
-	}
-	return json.Unmarshal(out, &s.limits)
+	return l, json.Unmarshal(out, &l)
 }
 
 func (s *session) version() []string { return []string{s.trinity, "version"} }
@@ -115,7 +118,7 @@ func (s *session) heading() string {
 		fmt.Sprintf("%s, %d cores, load average %s, commit %s", s.machine.CPU, s.machine.Cores, s.machine.Load, s.machine.Commit),
 		fmt.Sprintf("multiply-adds %.0f GFLOP/s f32, our best product %.0f with the kernels of %s, memory read %.1f GB/s", s.limits.GFLOPs, s.limits.Product, s.limits.Kernels, s.limits.GBps),
 		"peers: " + s.peers.describe(),
-		fmt.Sprintf("other programs take %.0f %% of the cores: ratios say little over 5 %%", 100*s.machine.Foreign),
+		fmt.Sprintf("other programs take %s of the cores: ratios say little over %s", percent(s.machine.Foreign), percent(quiet)),
 	}
 	return strings.Join(lines, "\n")
 }
@@ -154,10 +157,14 @@ func (s *session) measure(ctx context.Context, w *workload, each func(Row) error
 	return each(row)
 }
 
-// measureRow lets our side and the peer's take turns; r is nil without a peer. A peer that fails leaves the reason in the row.
+// measureRow lets our side and the peer's take turns, between two measurements of the limits, of which the better counts: clocks change from
+// minute to minute. r is nil without a peer. A peer that fails leaves the reason in the row.
 func (s *session) measureRow(ctx context.Context, w *workload, r *rival) (row Row, err error) {
-	row = Row{Workload: w.name, Unit: w.unit, DType: s.dtype(w, r), Kernels: s.limits.Kernels, Runs: s.set.runs, Machine: examine(ctx), Limits: s.limits}
+	row = Row{Workload: w.name, Unit: w.unit, DType: s.dtype(w, r), Kernels: s.limits.Kernels, Runs: s.set.runs, Machine: examine(ctx)}
 	row.Command = s.command(w, r)
+	if row.Limits, err = s.limitsNow(ctx); err != nil {
+		return row, err
+	}
 	ours, err := s.ours(ctx, w, row.DType)
 	if err != nil {
 		return row, err
@@ -190,8 +197,13 @@ func (s *session) measureRow(ctx context.Context, w *workload, r *rival) (row Ro
 	if len(row.TheirRuns) > 0 {
 		row.TheirRSS = theirs.peakRSS()
 	}
+	after, err := s.limitsNow(ctx)
+	if err != nil {
+		return row, err
+	}
+	row.Limits = row.Limits.better(after)
 	if w.limit != nil {
-		limit := w.limit(s.config, s.limits, w, row.DType)
+		limit := w.limit(s.config, row.Limits, w, row.DType)
 		row.Limit = &limit
 	}
 	row.LoadAfter = loadAverage()
@@ -244,11 +256,7 @@ func (s *session) self(ctx context.Context, a *assignment, profile string) (side
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	args := []string{self, "child", path}
+	args := []string{s.program, "child", path}
 	if profile != "" {
 		args = append(args, profile)
 	}
