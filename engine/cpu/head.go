@@ -22,7 +22,7 @@ type headSpace struct {
 	rstd      []float32     // [rows]
 	scores    kernel.Matrix // [rows, labels] of a value head or reward model; the rest below is empty then
 	dScores   kernel.Matrix // [rows, labels]
-	logits    []float32     // [kept · V]
+	logits    kernel.Matrix // [kept, V]
 	lse       []float32     // [rows]
 	logprob   []float32     // [rows] nats
 	entropy   []float32     // [rows] nats
@@ -70,33 +70,23 @@ func (h *headSpace) grow(e *Engine, rows, kept int) error {
 	}
 	recompute := h.recompute
 	*h = headSpace{arena: e.newArena(), rows: rows, kept: kept, recompute: recompute}
-	var err error
-	vector := func(n int) []float32 {
-		v, failed := h.arena.Float32(n)
-		if failed != nil && err == nil {
-			err = fmt.Errorf("cpu: head of %d tokens: %w", rows, failed)
-		}
-		return v
-	}
-	H := e.cfg.HiddenSize
-	matrix := func(cols int) kernel.Matrix {
-		return kernel.Matrix{Data: vector(rows * cols), Rows: rows, Cols: cols, Stride: cols}
-	}
-	h.hidden, h.normed, h.dNormed, h.rstd = matrix(H), matrix(H), matrix(H), vector(rows)
+	t, H := taker{arena: h.arena}, e.cfg.HiddenSize
+	h.hidden, h.normed, h.dNormed, h.rstd = t.matrix(rows, H), t.matrix(rows, H), t.matrix(rows, H), t.vector(rows)
 	if e.hasScore() {
-		h.scores, h.dScores = matrix(e.cfg.NumLabels), matrix(e.cfg.NumLabels)
+		h.scores, h.dScores = t.matrix(rows, e.cfg.NumLabels), t.matrix(rows, e.cfg.NumLabels)
 	} else {
-		h.logits = vector(kept * e.cfg.VocabSize)
+		h.logits = t.matrix(kept, e.cfg.VocabSize)
 		for _, v := range []*[]float32{&h.lse, &h.logprob, &h.entropy, &h.dLogprob, &h.dEntropy} {
-			*v = vector(rows)
+			*v = t.vector(rows)
 		}
 	}
 	h.index, h.targets = make([]int32, 0, rows), make([]int32, 0, rows)
-	if err != nil {
+	if t.err != nil {
 		h.free()
 		*h = headSpace{}
+		return fmt.Errorf("cpu: head of %d tokens: %w", rows, t.err)
 	}
-	return err
+	return nil
 }
 
 func (h *headSpace) free() error {
@@ -142,11 +132,10 @@ func (e *Engine) eachChunk(n int, do func(from, to int)) {
 
 // logitsOf is the memory of a chunk's logits.
 func (e *Engine) logitsOf(from, to int) kernel.Matrix {
-	at := 0
-	if !e.headSpace.recompute {
-		at = from * e.cfg.VocabSize
+	if e.headSpace.recompute {
+		from, to = 0, to-from
 	}
-	return kernel.NewMatrix(e.headSpace.logits[at:], to-from, e.cfg.VocabSize)
+	return e.headSpace.logits.RowRange(from, to)
 }
 
 // chunkLogits computes the logits of some head rows, divided by their temperatures.

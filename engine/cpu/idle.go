@@ -47,7 +47,7 @@ func (e *Engine) keepHead(active []int) {
 	if !e.hasScore() {
 		moved, vectors = []kernel.Matrix{h.hidden, h.normed}, [][]float32{h.rstd, h.lse, h.entropy, h.dLogprob, h.dEntropy}
 		if !h.recompute {
-			moved = append(moved, kernel.NewMatrix(h.logits, h.kept, e.cfg.VocabSize))
+			moved = append(moved, h.logits)
 		}
 	}
 	for _, v := range vectors {

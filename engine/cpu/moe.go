@@ -57,17 +57,17 @@ func mixtureGroups(cfg *modelfile.Config) [][]string {
 }
 
 // takeMixture takes the memory of one layer's experts for so many rows.
-func takeMixture(cfg *modelfile.Config, rows int, vector func(n int) []float32, matrix func(rows, cols int) kernel.Matrix) *mixtureActivations {
+func takeMixture(cfg *modelfile.Config, rows int, t *taker) *mixtureActivations {
 	m := cfg.Mixture
 	shape := experts.Shape{Experts: m.Experts, PerToken: m.PerToken, Normalise: m.Normalise}
-	return &mixtureActivations{routing: experts.New(vector, shape, rows), gateUp: matrix(rows*m.PerToken, 2*m.Size)}
+	return &mixtureActivations{routing: experts.New(t.vector, shape, rows), gateUp: t.matrix(rows*m.PerToken, 2*m.Size)}
 }
 
-func takeMixtureSpace(cfg *modelfile.Config, rows int, train bool, matrix func(rows, cols int) kernel.Matrix) mixtureSpace {
+func takeMixtureSpace(cfg *modelfile.Config, rows int, train bool, t *taker) mixtureSpace {
 	m, pairs := cfg.Mixture, rows*cfg.Mixture.PerToken
-	s := mixtureSpace{in: matrix(pairs, cfg.HiddenSize), out: matrix(pairs, cfg.HiddenSize), hidden: matrix(pairs, m.Size)}
+	s := mixtureSpace{in: t.matrix(pairs, cfg.HiddenSize), out: t.matrix(pairs, cfg.HiddenSize), hidden: t.matrix(pairs, m.Size)}
 	if train {
-		s.dHidden, s.dLogits = matrix(pairs, m.Size), matrix(rows, m.Experts)
+		s.dHidden, s.dLogits = t.matrix(pairs, m.Size), t.matrix(rows, m.Experts)
 	}
 	return s
 }

@@ -162,7 +162,7 @@ func TestNewValueHead(t *testing.T) {
 		t.Errorf("standard deviation %v, bias %v; want about %v and 0", std, e.base.in(e.trained, scoreBiasName), e.cfg.InitializerRange)
 	}
 	valuesOf(t, e, sequences(t, true))
-	if e.headSpace.logits != nil || e.headSpace.logprob != nil {
+	if e.headSpace.logits.Data != nil || e.headSpace.logprob != nil {
 		t.Error("a value head took memory for logits")
 	}
 	opts = Options{ModelPath: tiny("reward").ModelPath, Value: true}

@@ -82,18 +82,8 @@ func takeWorkspace(arena *kernel.Arena, d demand, rows int) (*workspace, error) 
 	w := &workspace{arena: arena, rows: rows, train: d.train}
 	c := d.cfg
 	q, kv := c.NumHeads*c.HeadDim, c.NumKVHeads*c.HeadDim
-	var err error
-	vector := func(n int) []float32 {
-		v, failed := arena.Float32(n)
-		if failed != nil && err == nil {
-			err = fmt.Errorf("cpu: activations of %d tokens: %w", rows, failed)
-		}
-		return v
-	}
-	sized := func(rows, cols int) kernel.Matrix {
-		return kernel.Matrix{Data: vector(rows * cols), Rows: rows, Cols: cols, Stride: cols}
-	}
-	matrix := func(cols int) kernel.Matrix { return sized(rows, cols) }
+	t := taker{arena: arena}
+	matrix := func(cols int) kernel.Matrix { return t.matrix(rows, cols) }
 	layers := 1
 	if d.train {
 		layers = c.NumLayers
@@ -107,34 +97,54 @@ func takeWorkspace(arena *kernel.Arena, d demand, rows int) (*workspace, error) 
 		}
 		a := activations{
 			in: matrix(c.HiddenSize), qkv: matrix(q + 2*kv), attention: matrix(q), lse: matrix(c.NumHeads),
-			mid: matrix(c.HiddenSize), rstd: vector(rows), midRstd: vector(rows),
+			mid: matrix(c.HiddenSize), rstd: t.vector(rows), midRstd: t.vector(rows),
 		}
 		if c.QKNorm {
-			a.raw, a.headRstd = matrix(q+kv), vector(rows*(c.NumHeads+c.NumKVHeads))
+			a.raw, a.headRstd = matrix(q+kv), t.vector(rows*(c.NumHeads+c.NumKVHeads))
 		}
 		if i == 0 || !c.Sparse(i) { // all layers use those of layer 0 while only scoring, and those that are computed again while training
 			a.gateUp = matrix(2 * c.DenseSize())
 		}
 		if c.Sparse(i) || i == 0 && c.Mixture != nil {
-			a.experts = takeMixture(c, rows, vector, sized)
+			a.experts = takeMixture(c, rows, &t)
 		}
 		w.layers = append(w.layers, a)
 	}
 	w.out, w.normed, w.hidden = matrix(c.HiddenSize), matrix(c.HiddenSize), matrix(c.DenseSize())
 	if c.Mixture != nil {
-		w.experts = takeMixtureSpace(c, rows, d.train, sized)
+		w.experts = takeMixtureSpace(c, rows, d.train, &t)
 	}
-	w.low = vector(rows * d.low)
+	w.low = t.vector(rows * d.low)
 	if d.train {
 		w.dOut, w.dNormed = matrix(c.HiddenSize), matrix(max(c.HiddenSize, q))
 		w.dQKV, w.dHidden = matrix(q+2*kv), matrix(c.DenseSize())
-		w.dLow = vector(rows * d.low)
+		w.dLow = t.vector(rows * d.low)
 	}
-	if err != nil {
+	if t.err != nil {
 		arena.Free()
-		return nil, err
+		return nil, fmt.Errorf("cpu: activations of %d tokens: %w", rows, t.err)
 	}
 	return w, nil
+}
+
+// taker takes memory from an arena until that fails.
+type taker struct {
+	arena *kernel.Arena
+	err   error
+}
+
+func (t *taker) vector(n int) (v []float32) {
+	if t.err == nil {
+		v, t.err = t.arena.Float32(n)
+	}
+	return v
+}
+
+func (t *taker) matrix(rows, cols int) (m kernel.Matrix) {
+	if t.err == nil {
+		m, t.err = t.arena.Matrix(rows, cols)
+	}
+	return m
 }
 
 func (w *workspace) free() error {
@@ -144,7 +154,7 @@ func (w *workspace) free() error {
 	return w.arena.Free()
 }
 
-// first is the first rows of m as a matrix of so many columns.
+// first is the first rows and columns of m.
 func first(m kernel.Matrix, rows, cols int) kernel.Matrix {
-	return kernel.NewMatrix(m.Data, rows, cols)
+	return m.RowRange(0, rows).ColRange(0, cols)
 }

@@ -37,6 +37,18 @@ func (a *Arena) Float32(n int) ([]float32, error) {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), n), nil
 }
 
+// Matrix is a zeroed [rows, cols] matrix, valid until Free. Its rows are a cache line further apart than they need be where they would lie a
+// multiple of eight lines apart: those of a tile would fall into few sets of a cache then, and push one another out.
+func (a *Arena) Matrix(rows, cols int) (Matrix, error) {
+	m := Matrix{Rows: rows, Cols: cols, Stride: cols}
+	if cols > 0 && cols%(8*lanes) == 0 {
+		m.Stride += lanes
+	}
+	var err error
+	m.Data, err = a.Float32(rows * m.Stride)
+	return m, err
+}
+
 // Uint16 is a zeroed array of n 16-bit words (bf16), 64-byte aligned, valid until Free.
 func (a *Arena) Uint16(n int) ([]uint16, error) {
 	b, err := a.bytes(n, 2)

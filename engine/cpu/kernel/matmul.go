@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// rowBlock is the most rows of A that one task holds: with kBlock, 108 KiB of a second-level cache.
-	rowBlock = 144
+	// rowBlock is the most rows of A that one task holds: with kBlock, 72 KiB of a second-level cache.
+	rowBlock = 96
 	// leastRows is how many rows of A a task should keep when rows are split among cores, so that panels of B are used
 	// often enough.
 	leastRows = 48

@@ -19,7 +19,7 @@ const streamAhead = 2048
 
 // residentA is the size of A, in floats, that stays in a second-level cache: then each panel of B is read from start to
 // end, which memory streams best, instead of block by block.
-const residentA = 48 << 10
+const residentA = 84 << 10
 
 const panelBytes = lanes * 4
 

@@ -20,13 +20,13 @@ type model struct {
 
 // activations of one step, R rows at most.
 type activations struct {
-	x, normed []float32           // [R, H]
-	qkv       []float32           // [R, (NumHeads+2·NumKVHeads)·HeadDim]
-	attended  []float32           // [R, NumHeads·HeadDim]
-	gateUp    []float32           // [R, 2·DenseSize]
+	x, normed kernel.Matrix       // [R, H]
+	qkv       kernel.Matrix       // [R, (NumHeads+2·NumKVHeads)·HeadDim]
+	attended  kernel.Matrix       // [R, NumHeads·HeadDim]
+	gateUp    kernel.Matrix       // [R, 2·DenseSize]
 	mixture   *mixtureActivations // nil for a model without experts
-	hidden    []float32           // [S, H] inputs of the head, S sequences at most
-	logits    []float32           // [S, V]
+	hidden    kernel.Matrix       // [S, H] inputs of the head, S sequences at most
+	logits    kernel.Matrix       // [S, V]
 	low       []float32           // [R, r of all maps of one input]; grows
 }
 
@@ -74,13 +74,13 @@ func newModel(cfg *modelfile.Config, opts Options, arena *kernel.Arena) (*model,
 	}
 	rows := opts.MaxSequences + opts.PrefillChunk
 	m.act = activations{
-		x:        t.floats(rows * cfg.HiddenSize),
-		normed:   t.floats(rows * cfg.HiddenSize),
-		qkv:      t.floats(rows * (cfg.NumHeads + 2*cfg.NumKVHeads) * cfg.HeadDim),
-		attended: t.floats(rows * cfg.NumHeads * cfg.HeadDim),
-		gateUp:   t.floats(rows * 2 * cfg.DenseSize()),
-		hidden:   t.floats(opts.MaxSequences * cfg.HiddenSize),
-		logits:   t.floats(opts.MaxSequences * cfg.VocabSize),
+		x:        t.matrix(rows, cfg.HiddenSize),
+		normed:   t.matrix(rows, cfg.HiddenSize),
+		qkv:      t.matrix(rows, (cfg.NumHeads+2*cfg.NumKVHeads)*cfg.HeadDim),
+		attended: t.matrix(rows, cfg.NumHeads*cfg.HeadDim),
+		gateUp:   t.matrix(rows, 2*cfg.DenseSize()),
+		hidden:   t.matrix(opts.MaxSequences, cfg.HiddenSize),
+		logits:   t.matrix(opts.MaxSequences, cfg.VocabSize),
 	}
 	if cfg.Mixture != nil {
 		m.act.mixture = t.mixtureActivations(cfg, rows)
@@ -91,12 +91,12 @@ func newModel(cfg *modelfile.Config, opts Options, arena *kernel.Arena) (*model,
 // forward runs the batch through all layers, writes its K/V, and puts the normalised hidden states of b.heads into the
 // first rows of act.hidden.
 func (m *model) forward(b *batch) {
-	rows, h := len(b.tokens), m.cfg.HiddenSize
+	rows := len(b.tokens)
 	if rows == 0 {
 		return
 	}
 	b.adapted = stretches(b.adapted, b.adapters)
-	x := kernel.NewMatrix(m.act.x, rows, h)
+	x := m.act.x.RowRange(0, rows)
 	for i, t := range b.tokens {
 		copy(x.Row(i), m.weights.embedding.Row(int(t)))
 	}
@@ -108,7 +108,7 @@ func (m *model) forward(b *batch) {
 	if len(b.heads) == 0 {
 		return
 	}
-	hidden := kernel.NewMatrix(m.act.hidden, len(b.heads), h)
+	hidden := m.act.hidden.RowRange(0, len(b.heads))
 	for i, row := range b.heads {
 		copy(hidden.Row(i), x.Row(row))
 	}
@@ -119,9 +119,9 @@ func (m *model) forward(b *batch) {
 func (m *model) attention(layer int, b *batch, x kernel.Matrix) {
 	cfg, w := m.cfg, &m.weights.layers[layer]
 	q, kv := cfg.NumHeads*cfg.HeadDim, cfg.NumKVHeads*cfg.HeadDim
-	normed := kernel.NewMatrix(m.act.normed, x.Rows, x.Cols)
+	normed := m.act.normed.RowRange(0, x.Rows)
 	kernel.RMSNorm(m.pool, normed, x, w.attentionNorm, float32(cfg.RMSNormEps), nil)
-	qkv := kernel.NewMatrix(m.act.qkv, x.Rows, q+2*kv)
+	qkv := m.act.qkv.RowRange(0, x.Rows)
 	m.linear(qkv, normed, w.qkv, false)
 	m.adapt(b, qkv, normed, func(u *updates) *update { return &u.layers[layer].qkv })
 	if w.qNorm != nil {
@@ -130,7 +130,7 @@ func (m *model) attention(layer int, b *batch, x kernel.Matrix) {
 	}
 	kernel.RoPE(m.pool, qkv.ColRange(0, q+kv), cfg.HeadDim, m.weights.cos, m.weights.sin, b.positions)
 	m.cache[layer].Store(m.pool, qkv.ColRange(q, q+kv), qkv.ColRange(q+kv, q+2*kv), b.slots)
-	attended := kernel.NewMatrix(m.act.attended, x.Rows, q)
+	attended := m.act.attended.RowRange(0, x.Rows)
 	m.shape.Window = cfg.Window(layer)
 	m.shape.Paged(m.pool, attended, qkv.ColRange(0, q), &m.cache[layer], &m.reading)
 	m.linear(x, attended, w.out, true)
@@ -151,13 +151,13 @@ func (m *model) normHeads(x kernel.Matrix, weight []float32) {
 // mlp adds the output of the SwiGLU block, or of the experts, to x [R, H].
 func (m *model) mlp(layer int, b *batch, x kernel.Matrix) {
 	w, n := &m.weights.layers[layer], m.cfg.IntermediateSize
-	normed := kernel.NewMatrix(m.act.normed, x.Rows, x.Cols)
+	normed := m.act.normed.RowRange(0, x.Rows)
 	kernel.RMSNorm(m.pool, normed, x, w.mlpNorm, float32(m.cfg.RMSNormEps), nil)
 	if w.mixture != nil {
 		m.mixture(w.mixture, x, normed)
 		return
 	}
-	gateUp := kernel.NewMatrix(m.act.gateUp, x.Rows, 2*n)
+	gateUp := m.act.gateUp.RowRange(0, x.Rows)
 	m.linear(gateUp, normed, w.gateUp, false)
 	m.adapt(b, gateUp, normed, func(u *updates) *update { return &u.layers[layer].gateUp })
 	gate := gateUp.ColRange(0, n)
@@ -176,8 +176,8 @@ func (m *model) linear(y, x kernel.Matrix, l linear, accumulate bool) {
 
 // head computes the logits of the first n rows of act.hidden.
 func (m *model) head(n int) kernel.Matrix {
-	logits := kernel.NewMatrix(m.act.logits, n, m.cfg.VocabSize)
-	kernel.MatMulPacked(m.pool, logits, kernel.NewMatrix(m.act.hidden, n, m.cfg.HiddenSize), m.weights.head, false)
+	logits := m.act.logits.RowRange(0, n)
+	kernel.MatMulPacked(m.pool, logits, m.act.hidden.RowRange(0, n), m.weights.head, false)
 	return logits
 }
 

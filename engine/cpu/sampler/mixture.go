@@ -38,11 +38,9 @@ func (t *taker) mixture(cfg *modelfile.Config) *mixtureWeights {
 
 func (t *taker) mixtureActivations(cfg *modelfile.Config, rows int) *mixtureActivations {
 	m, pairs := cfg.Mixture, rows*cfg.Mixture.PerToken
-	matrix := func(cols int) kernel.Matrix {
-		return kernel.Matrix{Data: t.floats(pairs * cols), Rows: pairs, Cols: cols, Stride: cols}
-	}
 	shape := experts.Shape{Experts: m.Experts, PerToken: m.PerToken, Normalise: m.Normalise}
-	return &mixtureActivations{routing: experts.New(t.floats, shape, rows), in: matrix(cfg.HiddenSize), out: matrix(cfg.HiddenSize), gateUp: matrix(2 * m.Size)}
+	return &mixtureActivations{routing: experts.New(t.floats, shape, rows), in: t.matrix(pairs, cfg.HiddenSize),
+		out: t.matrix(pairs, cfg.HiddenSize), gateUp: t.matrix(pairs, 2*m.Size)}
 }
 
 func (l *loader) mixture(w *mixtureWeights, prefix string) error {

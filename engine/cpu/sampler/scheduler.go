@@ -86,11 +86,10 @@ func (s *Sampler) report() {
 // keepHidden stores the last hidden states of prompts that are complete now, for those who come later, and lines up the
 // first tokens of all sequences whose prompt is complete: sequences of one prompt share a row of logits.
 func (s *Sampler) keepHidden() {
-	hidden := kernel.NewMatrix(s.model.act.hidden, s.opts.MaxSequences, s.cfg.HiddenSize)
 	rows := len(s.batch.heads)
 	for i, p := range s.fresh {
 		p.headRow, p.headStep = rows-len(s.fresh)+i, s.steps
-		p.hidden = slices.Clone(hidden.Row(p.headRow))
+		p.hidden = slices.Clone(s.model.act.hidden.Row(p.headRow))
 		s.retain(p)
 	}
 	for _, q := range s.running {
@@ -99,7 +98,7 @@ func (s *Sampler) keepHidden() {
 		}
 		if q.prompt.headStep != s.steps {
 			q.prompt.headRow, q.prompt.headStep = rows, s.steps
-			copy(hidden.Row(rows), q.prompt.hidden)
+			copy(s.model.act.hidden.Row(rows), q.prompt.hidden)
 			rows++
 		}
 		s.draws = append(s.draws, draw{sequence: q, row: q.prompt.headRow})

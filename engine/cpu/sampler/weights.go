@@ -99,6 +99,13 @@ func (t *taker) floats(n int) []float32 {
 	return v
 }
 
+func (t *taker) matrix(rows, cols int) (m kernel.Matrix) {
+	if t.err == nil {
+		m, t.err = t.arena.Matrix(rows, cols)
+	}
+	return m
+}
+
 func (t *taker) linear(out, in int, bias bool) linear {
 	var l linear
 	if t.err == nil {
