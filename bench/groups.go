@@ -24,7 +24,7 @@ var owners = []rule{
 // leaves sort the innermost function that is not the Go runtime's, the first rule that fits.
 var leaves = []rule{
 	{"matrix tiles", regexp.MustCompile(`kernel\.(.*Tile\d|\(\*kernels\)\.(block|product|blockProduct|packedProduct|tileRows|groupColumns)|\(\*kStep\)|MatMul|\(\*Pool\)\.split)`)},
-	{"packing and transposing", regexp.MustCompile(`kernel\..*([pP]ack|[tT]ranspose)`)},
+	{"packing and transposing", regexp.MustCompile(`kernel\..*([pP]ack|[tT]ranspose|copyGroups|copyPairs)`)},
 	{"AdamW", regexp.MustCompile(`kernel\..*[aA]dam`)},
 	{"norms", regexp.MustCompile(`kernel\..*(RMSNorm|[nN]ormDX|[sS]caleMul|[mM]ulAdd|SumSquares|[dD]ot)`)},
 	{"sharing out work", regexp.MustCompile(`kernel\.\(\*(Pool|job)\)`)},

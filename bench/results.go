@@ -108,8 +108,8 @@ func report(rows []Row) string {
 	var b strings.Builder
 	first := &rows[0]
 	fmt.Fprintf(&b, "### %s, %d cores, %s\n\n", first.Machine.CPU, first.Machine.Cores, first.Machine.Date)
-	fmt.Fprintf(&b, "Limits: %s GFLOP/s f32, %s GB/s. Peers: %s.\n\n", between(rows, func(l limits) float64 { return l.GFLOPs }),
-		between(rows, func(l limits) float64 { return l.GBps }), versions(rows))
+	fmt.Fprintf(&b, "Limits: %s GFLOP/s f32 at best, %s half of the time, %s GB/s. Peers: %s.\n\n", between(rows, func(l limits) float64 { return l.GFLOPs }),
+		between(rows, func(l limits) float64 { return l.Sustained }), between(rows, func(l limits) float64 { return l.GBps }), versions(rows))
 	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 	for i := range rows {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(rows[i].cells(), " | "))

@@ -116,7 +116,7 @@ func (s *session) firstToken() []string {
 func (s *session) heading() string {
 	lines := []string{
 		fmt.Sprintf("%s, %d cores, load average %s, commit %s", s.machine.CPU, s.machine.Cores, s.machine.Load, s.machine.Commit),
-		fmt.Sprintf("multiply-adds %.0f GFLOP/s f32, our best product %.0f with the kernels of %s, memory read %.1f GB/s", s.limits.GFLOPs, s.limits.Product, s.limits.Kernels, s.limits.GBps),
+		fmt.Sprintf("multiply-adds %.0f GFLOP/s f32, %.0f half of the time, our best product %.0f with the kernels of %s, memory read %.1f GB/s", s.limits.GFLOPs, s.limits.Sustained, s.limits.Product, s.limits.Kernels, s.limits.GBps),
 		"peers: " + s.peers.describe(),
 		fmt.Sprintf("other programs take %s of the cores: ratios say little over %s", percent(s.machine.Foreign), percent(quiet)),
 	}
