@@ -57,11 +57,14 @@ func TestMemoryOfTrainingIsLinearInTheLength(t *testing.T) {
 		e.logitsBudget = 0 // which jumps to logits that are computed again
 		x := longSequence(e.cfg.VocabSize, length)
 		e.gradientOf(t, nll{}, whole([]*trinity.Experience{x}))
-		bytes := [3]float64{float64(e.work.arena.Bytes()), float64(e.headSpace.arena.Bytes()), float64(pool.ScratchBytes())}
+		// Scratch depends on how many tasks happen to run at once: what both cores borrow at most bounds it.
+		most := float64(2 * 4 * 2 * e.attentionOf(0).BackwardScratch(length))
+		bytes := [3]float64{float64(e.work.arena.Bytes()), float64(e.headSpace.arena.Bytes()), most}
+		scratch := float64(pool.ScratchBytes())
 		pool.Close()
-		t.Logf("%d tokens: activations %.0f, head %.0f, scratch %.0f bytes", length, bytes[0], bytes[1], bytes[2])
-		if bound := float64(2 * 4 * 2 * e.attentionOf(0).BackwardScratch(length)); bytes[2] > bound+(8<<20) {
-			t.Errorf("%d tokens: scratch of %.0f bytes, bound %.0f", length, bytes[2], bound)
+		t.Logf("%d tokens: activations %.0f, head %.0f, scratch %.0f of at most %.0f bytes", length, bytes[0], bytes[1], scratch, most)
+		if scratch > most+(8<<20) {
+			t.Errorf("%d tokens: scratch of %.0f bytes, bound %.0f", length, scratch, most)
 		}
 		for k := range bytes {
 			switch i {
@@ -71,8 +74,8 @@ func TestMemoryOfTrainingIsLinearInTheLength(t *testing.T) {
 				perToken[k] = (bytes[k] - fixed[k]) / float64(length-lengths[0])
 				fixed[k] -= perToken[k] * float64(lengths[0])
 			default:
-				if most := 1.3 * (fixed[k] + perToken[k]*float64(length)); bytes[k] > most {
-					t.Errorf("%d tokens: memory %d is %.0f bytes; linear growth would be %.0f", length, k, bytes[k], most/1.3)
+				if linear := fixed[k] + perToken[k]*float64(length); bytes[k] > 1.3*linear {
+					t.Errorf("%d tokens: memory %d is %.0f bytes; linear growth would be %.0f", length, k, bytes[k], linear)
 				}
 			}
 		}
