@@ -21,7 +21,7 @@ import (
 const quiet = .05
 
 // keep puts a row among those of its processor and day in dir, a row a line. A row of the same workload, peer, storage and kernels is replaced,
-// unless that one was measured on a quiet machine and the new one was not.
+// unless the same engine was measured as often on a quiet machine, and the new row was not.
 func keep(dir string, m machine, row Row) error {
 	same := func(r Row) bool {
 		return r.Workload == row.Workload && r.Peer == row.Peer && r.DType == row.DType && r.Kernels == row.Kernels
@@ -33,7 +33,10 @@ func keep(dir string, m machine, row Row) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if row.Machine.Foreign > quiet && slices.ContainsFunc(rows, func(r Row) bool { return same(r) && r.Machine.Foreign <= quiet }) {
+	better := func(r Row) bool {
+		return same(r) && r.Machine.Commit == row.Machine.Commit && r.Runs >= row.Runs && r.Machine.Foreign <= quiet
+	}
+	if row.Machine.Foreign > quiet && slices.ContainsFunc(rows, better) {
 		fmt.Fprintf(os.Stderr, "%s: other programs took %s of the cores: the row that was measured without them is kept\n", row.Workload, percent(row.Machine.Foreign))
 		return nil
 	}
@@ -126,16 +129,22 @@ func report(rows []Row) string {
 	return b.String()
 }
 
-// between is the least and the greatest of what the sessions measured, or the one figure.
+// between is the least and the greatest of what the sessions measured, or the one figure; a dash if none did.
 func between(rows []Row, figure func(limits) float64) string {
-	least, greatest := figure(rows[0].Limits), figure(rows[0].Limits)
+	var known []float64
 	for i := range rows {
-		least, greatest = min(least, figure(rows[i].Limits)), max(greatest, figure(rows[i].Limits))
+		if v := figure(rows[i].Limits); v > 0 {
+			known = append(known, v)
+		}
 	}
-	if number(least) == number(greatest) {
-		return number(least)
+	if len(known) == 0 {
+		return "–"
 	}
-	return number(least) + "–" + number(greatest)
+	least, greatest := number(slices.Min(known)), number(slices.Max(known))
+	if least == greatest {
+		return least
+	}
+	return least + "–" + greatest
 }
 
 // versions names those of all peers.

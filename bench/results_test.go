@@ -19,6 +19,7 @@ func TestKeep(t *testing.T) {
 		{Workload: "version", Ours: 1}, {Workload: "decode_1", Peer: "llama.cpp Q4_1", Ours: 5}, {Workload: "decode_1", Peer: "llama.cpp bf16", Ours: 2},
 		{Workload: "decode_1", Peer: "llama.cpp bf16", DType: "bf16", Ours: 3}, {Workload: "version", Ours: 4}, {Workload: "version", Kernels: "avx2", Ours: 6},
 		{Workload: "version", Ours: 7, Machine: machine{Foreign: .06}}, {Workload: "start", Ours: 8, Machine: machine{Foreign: .5}},
+		{Workload: "prefill", Ours: 9}, {Workload: "prefill", Ours: 10, Machine: machine{Foreign: .5, Commit: "newer"}},
 	} {
 		if err := keep(dir, m, r); err != nil {
 			t.Fatal(err)
@@ -32,8 +33,8 @@ func TestKeep(t *testing.T) {
 	for _, r := range rows {
 		got = append(got, r.Ours)
 	}
-	if !slices.Equal(got, []float64{2, 3, 5, 8, 4, 6}) {
-		t.Errorf("kept %v, want 2, 3 (other storage), 5 (a later peer), 8 (disturbed, but alone), 4 in place of 1 and not of the disturbed 7, and 6 (other kernels)", got)
+	if !slices.Equal(got, []float64{2, 3, 5, 10, 8, 4, 6}) {
+		t.Errorf("kept %v, want 2, 3 (other storage), 5 (a later peer), 10 (disturbed, but of a newer engine), 8 (disturbed, but alone), 4 in place of 1 and not of the disturbed 7, and 6 (other kernels)", got)
 	}
 }
 

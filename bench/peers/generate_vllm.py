@@ -28,7 +28,7 @@ def main():
     from vllm import SamplingParams
 
     llm = start(spec["peer_model"], disable_log_stats=True)
-    params = SamplingParams(temperature=1.0, max_tokens=new, min_tokens=new, ignore_eos=True)
+    params = SamplingParams(temperature=1.0, max_tokens=new, ignore_eos=True, detokenize=False)
 
     def run(number):
         count, begin, first, end = batch(llm, params, number)

@@ -1,10 +1,8 @@
 """vLLM on all cores of this machine, in this process."""
 import os
 
-cores = sorted(os.sched_getaffinity(0))
-os.environ["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, cores))  # else it may keep one for itself
 os.environ["VLLM_CPU_KVCACHE_SPACE"] = "2"
-os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # an engine process of its own keeps a core
 os.environ["VLLM_LOGGING_LEVEL"] = "ERROR"
 os.environ["VLLM_NO_USAGE_STATS"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
