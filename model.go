@@ -21,7 +21,7 @@ type SamplingParams struct {
 	IgnoreEOS         bool
 	Adapter           string // LoRA adapter by name: "" is the policy, the model with what is trained; see BaseAdapter and AdapterLoader
 	Seed              uint64 // with the position it determines every random number: same seed and prompt, same tokens
-	// OnToken, if set, is called for every sampled token of completion i as it appears. It must not block.
+	// OnToken, if set, is called for every sampled token of completion i as it appears. It must neither block nor call the sampler.
 	OnToken func(i int, token int32)
 }
 

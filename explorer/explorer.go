@@ -133,28 +133,32 @@ func (e *Explorer) explore(ctx context.Context, step int64) error {
 	return e.deliver(ctx, step, groups, nil)
 }
 
-// maxFailedSteps in a row, without one rollout that ended well, end the run: something is wrong with the workflow or what it depends on, and
-// nothing would be learned.
+// maxFailedSteps in a row, without one experience that has a valid reward, end the run: something is wrong with the workflow or what it depends
+// on, and nothing would be learned.
 const maxFailedSteps = 3
 
 // warn tells of every rollout that failed or could not be scored.
 func (e *Explorer) warn(outcomes []*outcome) error {
-	failed, ended := 0, 0
+	rollouts, scored := 0, 0
 	var first error
+	tell := func(err error) {
+		first = cmp.Or(first, err)
+		e.Warn(err)
+	}
 	for _, o := range outcomes {
 		for _, err := range o.failed {
-			first = cmp.Or(first, err)
-			e.Warn(err)
+			tell(err)
 		}
 		for _, x := range o.group {
-			if !x.Reward.Valid {
-				e.Warn(fmt.Errorf("task %s, run %d: no valid reward: %s", x.ID.Task, x.ID.Run, cmp.Or(x.Reward.Reason, "the workflow gave none")))
+			if x.Reward.Valid {
+				scored++
+				continue
 			}
+			tell(fmt.Errorf("task %s, run %d: no valid reward: %s", x.ID.Task, x.ID.Run, cmp.Or(x.Reward.Reason, "the workflow gave none")))
 		}
-		failed += len(o.failed)
-		ended += len(o.elapsed)
+		rollouts += len(o.failed) + len(o.elapsed)
 	}
-	if first == nil || ended > 0 {
+	if first == nil || scored > 0 {
 		e.failedSteps = 0
 		return nil
 	}
@@ -162,7 +166,7 @@ func (e *Explorer) warn(outcomes []*outcome) error {
 		return nil
 	}
 	line, _, _ := strings.Cut(first.Error(), "\n") // a panic's stack is in the log of failed rollouts
-	return fmt.Errorf("all %d rollouts of this step and of the %d before failed; the first: %s", failed, maxFailedSteps-1, line)
+	return fmt.Errorf("all %d rollouts of this step and of the %d before failed or have no valid reward; the first: %s", rollouts, maxFailedSteps-1, line)
 }
 
 func (e *Explorer) evaluatesAfter(step int64) bool {

@@ -53,7 +53,12 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 	}
 	for _, t := range cfg.Tasksets() {
 		if name := rewardModelPath(t); name != "" {
-			local(name, t.Key+".reward_fn_args.model_path", false, &f)
+			key := t.Key + ".reward_fn_args.model_path"
+			if path, ok := local(name, key, false, &f); ok {
+				if err := checkRewardModel(path); err != nil {
+					return f, fmt.Errorf("%s: %w", key, err)
+				}
+			}
 		}
 		if err := rows(t.Key, t.Path, t.Split, t.SubsetName); err != nil {
 			return f, err

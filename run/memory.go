@@ -143,47 +143,61 @@ func (m *memory) doesNotFit() (string, error) {
 	return fmt.Sprintf("the run needs about %s of memory and %s are available; %s", config.Size(bytes), config.Size(m.available), advice), err
 }
 
+// lowering is a setting that may be lowered until a plan fits.
+type lowering struct {
+	key        string
+	now, least int
+	set        func(spec *trinity.EngineSpec, n int)
+}
+
+// lowerings are those of the plan, in the order in which they cost the user the least.
+func (m *memory) lowerings() (all []lowering) {
+	length := *m.cfg.Model.MaxModelLen
+	if m.spec.Train {
+		all = append(all, lowering{microTokensKey, m.spec.MicroTokens, length, func(s *trinity.EngineSpec, n int) { s.MicroTokens = n }})
+	}
+	if m.spec.Sample {
+		perRunner := max(1, m.cfg.GroupSize()) * m.cfg.Explorer.RolloutModel.EngineNum
+		all = append(all, lowering{"explorer.runner_per_model", m.cfg.Explorer.RunnerPerModel, 1, func(s *trinity.EngineSpec, n int) { s.MaxSequences = min(s.MaxSequences, n*perRunner) }})
+	}
+	return append(all, lowering{modelLenKey, length, 2, func(s *trinity.EngineSpec, n int) { s.MaxModelLen, s.MicroTokens = n, min(s.MicroTokens, n) }})
+}
+
 // advice is the largest settings that fit. Settings are lowered one after another, each as far as it must be, and to its least before the next.
 func (m *memory) advice() (string, error) {
-	spec, length := m.spec, *m.cfg.Model.MaxModelLen
-	perRunner := max(1, m.cfg.GroupSize()) * m.cfg.Explorer.RolloutModel.EngineNum
-	lowered := map[string]int{}
-	for _, k := range []struct {
-		key        string
-		used       bool
-		now, least int
-		set        func(spec *trinity.EngineSpec, n int)
-	}{
-		{microTokensKey, spec.Train, spec.MicroTokens, length, func(s *trinity.EngineSpec, n int) { s.MicroTokens = n }},
-		{"explorer.runner_per_model", spec.Sample, m.cfg.Explorer.RunnerPerModel, 1, func(s *trinity.EngineSpec, n int) { s.MaxSequences = min(s.MaxSequences, n*perRunner) }},
-		{modelLenKey, true, length, 2, func(s *trinity.EngineSpec, n int) { s.MaxModelLen, s.MicroTokens = n, min(s.MicroTokens, n) }},
-	} {
-		if !k.used || k.now <= k.least {
+	spec, lowered := m.spec, map[string]int{}
+	for _, l := range m.lowerings() {
+		if l.now <= l.least {
 			continue
 		}
-		var failed error
-		tooMany := k.least + sort.Search(k.now-k.least, func(i int) bool {
-			trial := spec
-			k.set(&trial, k.least+i)
-			bytes, err := m.need(trial)
-			failed = errors.Join(failed, err)
-			return !m.fits(bytes)
-		})
-		if failed != nil {
-			return "", failed
+		n, fits, err := m.lower(&spec, l)
+		if err != nil {
+			return "", err
 		}
-		n := max(k.least, tooMany-1)
-		k.set(&spec, n)
-		lowered[k.key] = n
+		lowered[l.key] = n
 		if spec.Train && spec.MicroTokens < m.spec.MicroTokens {
 			lowered[microTokensKey] = spec.MicroTokens
 		}
-		if tooMany > k.least {
+		if fits {
 			return m.settings(lowered) + " would fit", nil
 		}
 	}
 	least, err := m.need(spec)
 	return fmt.Sprintf("even one short sequence at a time takes %s: use a smaller model, model.lora_configs or a machine with more memory", config.Size(least)), err
+}
+
+// lower sets in spec the greatest value of a setting that fits, or else its least.
+func (m *memory) lower(spec *trinity.EngineSpec, l lowering) (n int, fits bool, err error) {
+	tooMany := l.least + sort.Search(l.now-l.least, func(i int) bool {
+		trial := *spec
+		l.set(&trial, l.least+i)
+		bytes, failed := m.need(trial)
+		err = errors.Join(err, failed)
+		return !m.fits(bytes)
+	})
+	n = max(l.least, tooMany-1)
+	l.set(spec, n)
+	return n, tooMany > l.least, err
 }
 
 const (

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/modelfile"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -49,12 +50,9 @@ func (r *rewardModels) load(ctx context.Context, name string) (*trinity.RewardMo
 	if err != nil {
 		return nil, err
 	}
-	text, err := OpenText(path, TextOptions{})
+	text, err := rewardText(path)
 	if err != nil {
 		return nil, err
-	}
-	if text.Tokenizer == nil {
-		return nil, fmt.Errorf("model %s has no tokenizer (tokenizer.json)", path)
 	}
 	engine, err := registry.Engines.Build(r.engine)
 	if err != nil {
@@ -69,6 +67,25 @@ func (r *rewardModels) load(ctx context.Context, name string) (*trinity.RewardMo
 		return nil, err
 	}
 	return &trinity.RewardModel{Scorer: scorer, Renderer: text.Renderer}, nil
+}
+
+// rewardText opens the tokenizer and chat template of a reward model.
+func rewardText(path string) (*Text, error) {
+	text, err := OpenText(path, TextOptions{})
+	if err == nil && text.Tokenizer == nil {
+		err = fmt.Errorf("model %s has no tokenizer (tokenizer.json)", path)
+	}
+	return text, err
+}
+
+// checkRewardModel tells what a reward model on this machine lacks; its weights stay on disk.
+func checkRewardModel(path string) error {
+	m, err := modelfile.Open(path)
+	if err != nil {
+		return err
+	}
+	_, err = rewardText(path)
+	return errors.Join(err, m.Close())
 }
 
 // spec is what is asked of the engine of a reward model.

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,6 +50,13 @@ func TestARewardModelIsPlanned(t *testing.T) {
 	}
 	if _, err := plan("model"); err == nil || !strings.Contains(err.Error(), "buffer.explorer_input.taskset.reward_fn_args: reward model") {
 		t.Errorf("a policy as a reward model: %v", err)
+	}
+	for _, file := range []string{"tokenizer.json", "model.safetensors"} {
+		if err := os.Remove(filepath.Join(p.dir, "judge", file)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := plan("judge")
+		oneLine(t, err, key, filepath.Join(p.dir, "judge"), strings.TrimSuffix(file, ".json"))
 	}
 	if f, err := plan("none"); err != nil || f.Missing[key] == "" {
 		t.Errorf("missing is %v, %v; want the reward model", f.Missing, err)

@@ -10,7 +10,7 @@ x = torch.tensor(spec["train"][:count]).view(rows, length)
 y = torch.tensor(spec["train"][1 : count + 1]).view(rows, length)
 model = load(attn_implementation="sdpa").train()
 model.config.use_cache = False
-adamw = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.01)
+adamw = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.01, fused=True)
 forward = torch.compile(model) if spec["compile"] else model
 
 

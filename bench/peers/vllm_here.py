@@ -2,7 +2,7 @@
 import os
 
 os.environ["VLLM_CPU_KVCACHE_SPACE"] = "2"
-os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # an engine process of its own keeps a core
+os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
 os.environ["VLLM_LOGGING_LEVEL"] = "ERROR"
 os.environ["VLLM_NO_USAGE_STATS"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"

@@ -209,7 +209,7 @@ func (s *soloSampler) Close() error {
 
 // Describe implements trinity.EngineOpener.
 func (plugin) Describe() string {
-	text := fmt.Sprintf("kernels %s of %s, %s", kernel.Choose(), strings.Join(kernel.Available(), ", "), kernel.Cores())
+	text := fmt.Sprintf("kernels %s of %s, %s", kernel.Active(), strings.Join(kernel.Available(), ", "), kernel.Cores())
 	switch name, err := kernel.Forced(); {
 	case err != nil:
 		text += fmt.Sprintf("\n%v", err)

@@ -9,7 +9,7 @@ import (
 // rejected are the sets that this processor can run but that do not give portable's bits on it.
 var rejected []string
 
-// Rejected names the sets that Choose found to compute other bits than portable here. That is a defect of a kernel or of the processor; they are
+// Rejected names the sets that were found to compute other bits than portable here. That is a defect of a kernel or of the processor; they are
 // not used.
 func Rejected() []string { return rejected }
 

@@ -6,7 +6,7 @@ import (
 )
 
 func TestChooseRejectsASetWithOtherBits(t *testing.T) {
-	defer func(old []*kernels) { sets = old; Choose() }(sets)
+	defer func(old []*kernels) { sets = old; choose() }(sets)
 	broken := portable
 	broken.name = "broken"
 	broken.axpy = func(y, x *float32, a float32, n int) {
@@ -14,14 +14,14 @@ func TestChooseRejectsASetWithOtherBits(t *testing.T) {
 		*y++
 	}
 	sets = append([]*kernels{&broken}, sets...)
-	if got := Choose(); got == "broken" || !slices.Equal(Rejected(), []string{"broken"}) {
+	if got := choose(); got == "broken" || !slices.Equal(Rejected(), []string{"broken"}) {
 		t.Errorf("chose %s, rejected %v", got, Rejected())
 	}
 }
 
 func TestAllSetsAgree(t *testing.T) {
-	defer Choose()
-	if Choose(); len(Rejected()) > 0 {
+	defer choose()
+	if choose(); len(Rejected()) > 0 {
 		t.Errorf("rejected %v", Rejected())
 	}
 }

@@ -83,7 +83,7 @@ func TestArenaRefuses(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	name := Choose()
+	name := choose()
 	if Active() != name {
 		t.Errorf("chose %s, active is %s", name, Active())
 	}

@@ -20,7 +20,7 @@ func Forced() (string, error) {
 	return "", fmt.Errorf("%s is %q: this processor runs %s; unset it to use the fastest", Variable, name, strings.Join(Available(), ", "))
 }
 
-// forced is the set that Choose must take, nil when it may take the fastest. A set that computes other bits than portable can be forced too:
+// forced is the set that must be taken, nil when it may take the fastest. A set that computes other bits than portable can be forced too:
 // that is how its defect is looked at.
 func forced() *kernels {
 	name, err := Forced()

@@ -6,13 +6,13 @@ import (
 )
 
 func TestForced(t *testing.T) {
-	defer Choose()
+	defer choose()
 	for _, name := range Available() {
 		t.Setenv(Variable, name)
 		if got, err := Forced(); got != name || err != nil {
 			t.Errorf("%s: forced %q, %v", name, got, err)
 		}
-		if got := Choose(); got != name || Active() != name {
+		if got := choose(); got != name || Active() != name {
 			t.Errorf("%s is forced: chose %s, active %s", name, got, Active())
 		}
 	}
@@ -21,7 +21,7 @@ func TestForced(t *testing.T) {
 		!strings.Contains(err.Error(), "portable") {
 		t.Errorf("avx9: forced %q, %v; want an error that lists the sets", got, err)
 	}
-	if got := Choose(); got == "avx9" {
+	if got := choose(); got == "avx9" {
 		t.Errorf("chose %s", got)
 	}
 }

@@ -72,9 +72,10 @@ func Available() []string {
 // Active names the set in use, choosing one first if none was.
 func Active() string { return current().name }
 
-// Choose makes the fastest of the available sets the active one, by timing them for a few milliseconds; a set that does not give
-// portable's bits on this processor is not used, unless [Variable] names it. It happens by itself on first use. Processor flags do not tell which set is faster: AVX-512 is twice AVX2 on some and no gain on others.
-func Choose() string {
+// choose makes the fastest of the available sets the active one, by timing them for a few milliseconds; a set that does not give
+// portable's bits on this processor is not used, unless [Variable] names it. Nothing else may compute meanwhile: while sets are tried, each is
+// the active one. Processor flags do not tell which set is faster: AVX-512 is twice AVX2 on some and no gain on others.
+func choose() string {
 	usable := agreeing()
 	best, bestTime := usable[0], time.Duration(0)
 	speeds = nil
@@ -104,12 +105,11 @@ func current() *kernels {
 	return active.Load()
 }
 
-// settle chooses a set if none was, or waits for who does. While [Choose] tries sets it makes them the active one, so what starts several
-// goroutines settles first.
+// settle chooses a set if none was, or waits for who does. What starts several goroutines settles first.
 func settle() {
 	chooseOnce.Do(func() {
 		if active.Load() == nil {
-			Choose()
+			choose()
 		}
 	})
 }
@@ -125,7 +125,7 @@ type Speed struct {
 
 var speeds []Speed
 
-// Speeds are those that Choose measured last.
+// Speeds are what the choice of the active set was made by, the most capable first.
 func Speeds() []Speed { return speeds }
 
 // trial is the best time of a product that fits the second-level cache.
