@@ -156,7 +156,7 @@ func scored(tokens []int32, given []map[string]promptLogprob) (logprobs []float6
 		logprobs[t], best[t] = math.NaN(), -1
 		for key, value := range given[t] {
 			id, err := strconv.ParseInt(key, 10, 32)
-			if err != nil {
+			if err != nil || id < 0 {
 				return nil, nil, fmt.Errorf("prompt_logprobs: %q is no token id", key)
 			}
 			if int32(id) == token {

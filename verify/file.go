@@ -23,8 +23,9 @@ type line struct {
 	Mask         []bool     `json:"mask"`
 	PromptLen    int        `json:"prompt_len"`
 	Temperature  *float64   `json:"temperature"`
-	TopP         float64    `json:"top_p"`
+	TopP         *float64   `json:"top_p"`
 	IsExpert     bool       `json:"is_expert"`
+	Versions     []int64    `json:"versions"` // of the weights, in experiences of a run
 }
 
 // ReadRecords reads a file of JSON lines, or all files *.jsonl of a directory.
@@ -118,10 +119,16 @@ func (l *line) record() (*Record, error) {
 	if l.Tokens == nil {
 		return nil, errors.New(`there is no "tokens", the list of token ids`)
 	}
-	r := &Record{Tokens: l.Tokens, PromptLen: l.PromptLen, Mask: l.Mask, TopP: l.TopP}
+	r := &Record{Tokens: l.Tokens, PromptLen: l.PromptLen, Mask: l.Mask}
 	if l.Temperature != nil {
-		r.Temperature = *l.Temperature
+		if r.Temperature = *l.Temperature; r.Temperature == 0 { // greedy: nothing was drawn
+			r.PromptLen = 0
+		}
 	}
+	if l.TopP != nil {
+		r.TopP = *l.TopP
+	}
+	r.Selected = l.Versions != nil && l.TopP == nil // experiences do not tell, and operators chose among them
 	logprobs := l.Logprobs
 	if l.PromptTokens != nil {
 		if len(logprobs) > 0 && len(logprobs) != len(l.Tokens) {

@@ -59,7 +59,7 @@ func (j *judge) read(r *Record) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	if r.sampled() {
+	if r.sampled() && !r.Selected {
 		j.count(r)
 	}
 	first := 1
@@ -104,11 +104,6 @@ func (r *Record) check() error {
 
 func (r *Record) hasLogprob(t int) bool { return r.Logprobs != nil && !math.IsNaN(r.Logprobs[t]) }
 
-// surprising reports whether token t is part of the test of whole replies. Replies of one token are counted by their prompt instead.
-func (r *Record) surprising(t int) bool {
-	return r.drawn(t) && r.topP() == 1 && len(r.Tokens) > r.PromptLen+1
-}
-
 // compares reports whether the oracle's distribution at t is needed.
 func (r *Record) compares(t int) bool {
 	return r.hasLogprob(t) || r.Best != nil && r.Best[t] >= 0 || r.surprising(t)
@@ -119,7 +114,7 @@ func (j *judge) compare(r *Record, t int, logprobs []float32) {
 	drawn, token := r.drawn(t), r.Tokens[t]
 	if r.Best != nil && r.Best[t] >= 0 {
 		j.greedyTokens++
-		if int(r.Best[t]) < len(logprobs) && float64(slices.Max(logprobs)-logprobs[r.Best[t]]) <= j.tie {
+		if int(r.Best[t]) < len(logprobs) && float64(slices.Max(logprobs)-j.likeliest(logprobs, r.Best[t])) <= j.tie {
 			j.greedySame++
 		}
 	}
@@ -131,7 +126,7 @@ func (j *judge) compare(r *Record, t int, logprobs []float32) {
 		j.differences.add(r.Logprobs[t]-logprobAt(logprobs, token, temperature), drawn)
 	}
 	if r.surprising(t) {
-		j.surprise.add(shaped(logprobs, temperature, 1), token)
+		j.surprise.add(j.merged(shaped(logprobs, temperature, 1)), j.outcome(token))
 	}
 }
 
@@ -159,6 +154,30 @@ func (j *judge) count(r *Record) {
 	}
 	j.groups[i].counts[j.outcome(r.Tokens[r.PromptLen])]++
 	j.groups[i].draws++
+}
+
+// likeliest is the log-probability of a token, or that of the likeliest stop token for all of them.
+func (j *judge) likeliest(logprobs []float32, token int32) float32 {
+	best := logprobs[token]
+	if slices.Contains(j.stops, token) {
+		for _, stop := range j.stops {
+			if int(stop) < len(logprobs) {
+				best = max(best, logprobs[stop])
+			}
+		}
+	}
+	return best
+}
+
+// merged gives the first stop token the probability of all of them.
+func (j *judge) merged(p []float64) []float64 {
+	for _, stop := range j.stops {
+		if first := j.stops[0]; stop != first && int(stop) < len(p) && int(first) < len(p) {
+			p[first] += p[stop]
+			p[stop] = 0
+		}
+	}
+	return p
 }
 
 // outcome is the token itself, or the first stop token for all of them.

@@ -17,7 +17,7 @@ type Options struct {
 	Model   string        // its name there; "" takes the first that the server lists
 	Key     string        // "" sends none
 	Timeout time.Duration // of one request
-	Samples int           // draws of each prompt and setting; 0 draws nothing
+	Samples int           // draws of each prompt and setting, at least MinDraws; 0 draws nothing
 	Encode  func(text string) []int32
 	Decode  func(tokens []int32) string // Encode and Decode are nil without a tokenizer: then the server must speak token ids
 	Stops   []int32                     // tokens that end a reply
@@ -60,7 +60,11 @@ func ask(ctx context.Context, c *client, oracle Oracle, prompts [][]int32, o Opt
 	}
 	p.Records = append(records, replies...)
 	if !slices.ContainsFunc(p.Records, func(r *Record) bool { return r.Logprobs != nil }) {
-		return nil, fmt.Errorf("%s gives no log-probabilities: neither prompt_logprobs, nor echo with logprobs, nor logprobs of sampled tokens", c.base)
+		what := "nor logprobs of sampled tokens"
+		if o.Samples == 0 {
+			what = "and without samples there are none of sampled tokens"
+		}
+		return nil, fmt.Errorf("%s gives no log-probabilities: neither prompt_logprobs, nor echo with logprobs, %s", c.base, what)
 	}
 	return &p.Answers, nil
 }

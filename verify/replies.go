@@ -96,6 +96,7 @@ type draw struct {
 
 func (p *peer) draw(ctx context.Context, d draw) ([]*Record, error) {
 	var records []*Record
+	dropped := false
 	for got := 0; got < d.n; {
 		p.mu.Lock()
 		n := min(p.perRequest, d.n-got)
@@ -120,14 +121,18 @@ func (p *peer) draw(ctx context.Context, d draw) ([]*Record, error) {
 				return nil, err
 			}
 			if record == nil {
+				dropped = true
 				continue
 			}
 			record.Temperature, record.TopP = d.temperature, d.topP
-			if d.tokens == 1 {
+			if record.First = d.tokens == 1; record.First {
 				record.Logprobs = nil // those of whole replies are compared
 			}
 			records = append(records, record)
 		}
+	}
+	for _, r := range records {
+		r.Selected = dropped
 	}
 	return records, nil
 }
@@ -168,7 +173,7 @@ func (p *peer) record(prompt []int32, c *choice) (*Record, error) {
 			return nil, err
 		}
 		if len(said.ids) == 0 || said.names != nil && len(said.names) != len(said.ids) {
-			p.warn("replies whose text reads as another number of tokens than the server sampled are left out")
+			p.warn("replies whose text reads as another number of tokens than the server sampled are left out, and their prompts' samples not tested")
 			return nil, nil
 		}
 	}

@@ -16,8 +16,10 @@ type SampleTest struct {
 	P         float64 `json:"p"`                 // chance of a statistic at least as large, if the other engine draws as it should
 }
 
+// MinDraws is how many first tokens of one prompt and setting a χ² test of it wants.
+const MinDraws = 50
+
 const (
-	minDraws   = 50   // of one prompt and setting, for a χ² test of it
 	maxOutside = 0.02 // share of draws at the edge of a nucleus that rounding may put in or out
 )
 
@@ -26,7 +28,7 @@ func (j *judge) testSamples() ([]SampleTest, error) {
 	var tests []SampleTest
 	var settings []*group
 	for _, g := range j.groups { // ordered by setting
-		if g.draws < minDraws {
+		if g.draws < MinDraws {
 			continue
 		}
 		if last := len(settings) - 1; last < 0 || settings[last].temperature != g.temperature || (settings[last].topP < 1) != (g.topP < 1) {
@@ -56,14 +58,7 @@ func (j *judge) testSamples() ([]SampleTest, error) {
 // testGroup adds the statistic of one prompt to that of its setting.
 func (j *judge) testGroup(g *group, to *SampleTest) error {
 	return j.oracle.Distributions(j.ctx, g.prompt, len(g.prompt), func(_ int, logprobs []float32) error {
-		p := shaped(logprobs, g.temperature, g.topP)
-		for _, stop := range j.stops {
-			if first := j.stops[0]; stop != first && int(stop) < len(p) && int(first) < len(p) {
-				p[first] += p[stop]
-				p[stop] = 0
-			}
-		}
-		statistic, degrees, outside := chiSquare(g.counts, p)
+		statistic, degrees, outside := chiSquare(g.counts, j.merged(shaped(logprobs, g.temperature, g.topP)))
 		to.Statistic += statistic
 		to.Degrees += degrees
 		to.Outside += outside
@@ -101,7 +96,7 @@ func (s *surpriseTest) add(p []float64, token int32) {
 
 // test wants as many tokens as make the sum nearly normal.
 func (s *surpriseTest) test() (SampleTest, bool) {
-	if s.tokens < 4*minDraws || s.variance < 1 {
+	if s.tokens < 4*MinDraws || s.variance < 1 {
 		return SampleTest{}, false
 	}
 	z := s.sum / math.Sqrt(s.variance)

@@ -23,6 +23,8 @@ type Record struct {
 	Mask        []bool  // [T] true where the engine drew the token, which it did not before PromptLen; nil means all from there on
 	Temperature float64 // of the sampled tokens and of their log-probabilities; 0 means 1
 	TopP        float64 // nucleus that was sampled from; 0 means 1
+	First       bool    // one token was asked for: the test of first tokens takes it, and that of whole replies does not
+	Selected    bool    // which replies became records depended on what was drawn, or how they were drawn is not known: no test takes it
 	Place       string  // file and line or request, for messages
 }
 
@@ -32,6 +34,11 @@ func (r *Record) sampled() bool { return r.PromptLen > 0 && r.PromptLen < len(r.
 // drawn reports whether the engine drew token t.
 func (r *Record) drawn(t int) bool {
 	return r.sampled() && t >= r.PromptLen && (r.Mask == nil || r.Mask[t])
+}
+
+// surprising reports whether token t is part of the test of whole replies.
+func (r *Record) surprising(t int) bool {
+	return r.drawn(t) && r.topP() == 1 && !r.First && !r.Selected
 }
 
 func (r *Record) temperature() float64 {

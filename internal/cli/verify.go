@@ -110,6 +110,9 @@ func (f *verifyFlags) check() error {
 			return fmt.Errorf("--%s is %v: want 0 to %v", c.name, c.value, c.most)
 		}
 	}
+	if n := f.options.Samples; n > 0 && n < verify.MinDraws {
+		return fmt.Errorf("--samples is %d: want at least %d, or 0 for none", n, verify.MinDraws)
+	}
 	if f.dtype != "f32" && f.dtype != "bf16" {
 		return fmt.Errorf("--dtype is %q: want f32 or bf16", f.dtype)
 	}
