@@ -38,6 +38,20 @@ func TestCorrectMayLeaveNothing(t *testing.T) {
 	if err := tr.Run(t.Context(), t.Context()); err != nil || b.Logits[1] != 0 || tr.Step() != 1 {
 		t.Errorf("error %v, logits %v, step %d", err, b.Logits, tr.Step())
 	}
+	tr, _, _ = newTrainer(t, 1, new([]int64))
+	steps := 0
+	tr.MiniBatch, tr.AfterStep = 4, func(trinity.Metrics, int) { steps++ }
+	tr.Correct = func(exps []*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error) {
+		for i, e := range exps[:4] { // the first mini-batch
+			rejected := *e
+			rejected.Mask = make([]bool, len(e.Mask))
+			exps[i] = &rejected
+		}
+		return exps, nil, nil
+	}
+	if err := tr.Run(t.Context(), t.Context()); err != nil || steps != 1 {
+		t.Errorf("error %v, %d optimizer steps of 2 mini-batches of which one is rejected", err, steps)
+	}
 	wrong := errors.New("no logprobs")
 	tr, _, _ = newTrainer(t, 1, new([]int64))
 	tr.Correct = func([]*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error) { return nil, nil, wrong }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -138,6 +139,9 @@ func (t *Trainer) update(ctx context.Context, step int64, exps []*trinity.Experi
 	sum, steps := trinity.Metrics{}, 0
 	for range max(1, t.Epochs) {
 		for _, mini := range miniBatches(exps, t.MiniBatch) {
+			if !slices.ContainsFunc(mini, func(e *trinity.Experience) bool { return e.TrainedTokens() > 0 }) {
+				continue // all rejected: momentum alone must not move the weights
+			}
 			m, err := t.optimize(ctx, step, mini)
 			if err != nil {
 				return err
