@@ -21,6 +21,7 @@ type sample struct {
 	Value   float64 `json:"value,omitempty"` // in the workload's unit
 	Loss    float64 `json:"loss,omitempty"`
 	Rollout float64 `json:"rollout,omitempty"` // seconds of a GRPO step
+	Micro   int     `json:"micro,omitempty"`   // sequences that the peer of a GRPO step trains at once
 }
 
 // mark is what lines of results begin with; libraries print others.

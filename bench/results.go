@@ -178,6 +178,9 @@ func runsText(runs []sample) string {
 		}
 		out = append(out, text)
 	}
+	if micro := runs[0].Micro; micro > 0 {
+		out = append(out, fmt.Sprintf("training %d sequences at once", micro))
+	}
 	return strings.Join(out, ", ")
 }
 

@@ -71,8 +71,8 @@ func TestReport(t *testing.T) {
 	}
 	got := report(rows)
 	for _, want := range []string{
-		"Peers: a 1, torch 2, b 1.", "| decode_8 | a | 4.00 | 2.00 | 2.00× | tok/s | – | – | ? | 1 | avx2 | 0 % |",
-		"| decode_8 | b | 4.00 | – | – | tok/s |", "| decode_8 | a |  | `c` | 4.00 | 2.00 |", `| 4.00 | illegal \| instruction |`,
+		"Peers: a 1, torch 2, b 1.", "| decode_8 | a | 4.00 | 2.00 | 2.00× | – | tok/s | – | – | ? | 1 | avx2 | 0 % |",
+		"| decode_8 | b | 4.00 | – | – | – | tok/s |", "| decode_8 | a |  | `c` | 4.00 | 2.00 |", `| 4.00 | illegal \| instruction |`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("report lacks %q:\n%s", want, got)

@@ -20,9 +20,9 @@ type sampling struct {
 }
 
 func newSampling(a *assignment) (task, error) {
-	spec := trinity.EngineSpec{ModelPath: a.Model, Sample: true, MaxSequences: a.Batch, MaxModelLen: a.Prompt + a.New, DType: a.DType}
-	if a.DType == int8Weights {
-		spec.DType, spec.Quantization = "", a.DType
+	spec := trinity.EngineSpec{ModelPath: a.Model, Sample: true, MaxSequences: a.Batch, MaxModelLen: a.Prompt + a.New}
+	if a.DType != "f32" {
+		spec.Quantization = a.DType
 	}
 	_, s, err := open(spec)
 	return &sampling{sampler: s, calls: a.Calls, new: a.New, whole: a.Whole}, err

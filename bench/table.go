@@ -94,7 +94,7 @@ func median(v []float64) float64 {
 	return (v[n/2-1] + v[n/2]) / 2
 }
 
-var columns = []string{"workload", "peer", "ours", "theirs", "ratio", "unit", "limit", "share", "peak RSS", "n", "kernels", "foreign"}
+var columns = []string{"workload", "peer", "ours", "theirs", "ratio", "target", "unit", "limit", "share", "peak RSS", "n", "kernels", "foreign"}
 
 // cells are what a table shows of a row.
 func (r *Row) cells() []string {
@@ -111,7 +111,19 @@ func (r *Row) cells() []string {
 	if r.Limit != nil {
 		limit, share = number(*r.Limit), percent(r.Share)
 	}
-	return []string{name, peer, number(r.Ours), theirs, ratio, r.Unit, limit, share, r.memory(), strconv.Itoa(r.Runs), r.Kernels, percent(r.Machine.Foreign)}
+	return []string{name, peer, number(r.Ours), theirs, ratio, r.target(), r.Unit, limit, share, r.memory(), strconv.Itoa(r.Runs), r.Kernels, percent(r.Machine.Foreign)}
+}
+
+// target is the ratio that the row's peer is to be beaten by.
+func (r *Row) target() string {
+	if w := find(r.Workload); w != nil {
+		for _, rival := range w.rivals {
+			if rival.name == r.Peer && rival.target > 0 {
+				return fmt.Sprintf("%.2f×", rival.target)
+			}
+		}
+	}
+	return "–"
 }
 
 // printTable aligns columns.

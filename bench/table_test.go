@@ -53,7 +53,7 @@ func TestRowWithoutPeer(t *testing.T) {
 	if !strings.HasPrefix(string(data), want) {
 		t.Errorf("row is %s\nwant it to begin with %s", data, want)
 	}
-	if cells := r.cells(); cells[1] != "–" || cells[3] != "–" || cells[4] != "–" || cells[6] != "–" {
+	if cells := r.cells(); cells[1] != "–" || cells[3] != "–" || cells[4] != "–" || cells[7] != "–" {
 		t.Errorf("cells without peer and limit: %q", cells)
 	}
 }
@@ -67,7 +67,7 @@ func TestPrintTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	want := "prefill a peer 1234 100.0 12.35× tok/s – – 2.00 GB 1 avx2 3 %"
+	want := "prefill a peer 1234 100.0 12.35× – tok/s – – 2.00 GB 1 avx2 3 %"
 	if len(lines) != 2 || strings.Join(strings.Fields(lines[1]), " ") != want {
 		t.Errorf("table is\n%s\nwant its row to say %s", b.String(), want)
 	}
@@ -107,5 +107,23 @@ func TestWindows(t *testing.T) {
 	}
 	if len(begins) != 6 {
 		t.Errorf("%d different prompts, want 6: two of each of three calls", len(begins))
+	}
+}
+
+// TestTarget: every workload but those of a whole process has a peer that is to be beaten by a ratio.
+func TestTarget(t *testing.T) {
+	for _, name := range names() {
+		w, targets := find(name), 0
+		for _, r := range w.rivals {
+			if row := (&Row{Workload: name, Peer: r.name}); row.target() != "–" {
+				targets++
+			}
+		}
+		if (targets > 0) != (w.ours != nil) {
+			t.Errorf("workload %s: %d peers have a target", name, targets)
+		}
+	}
+	if got := (&Row{Workload: "decode_8", Peer: vllm.name}).target(); got != "2.00×" {
+		t.Errorf("decode_8 beside vLLM wants %s", got)
 	}
 }

@@ -27,7 +27,14 @@ type rival struct {
 	compile bool                // with torch.compile
 	gguf    string              // storage of the GGUF file that it reads; a Hugging Face directory if empty
 	dtype   string              // storage of our sampler's weights in this row, unless --dtype says another
+	target  float64             // ratio that we want to reach at least; 0 for none
 	differs func(a *assignment) // what is not as in ours when we are our own rival
+}
+
+// wanting is the rival with a target.
+func (r rival) wanting(ratio float64) rival {
+	r.target = ratio
+	return r
 }
 
 // int8Weights is the storage that the engine knows as a quantization.
@@ -43,22 +50,24 @@ var (
 	vllm         = rival{name: "vLLM f32", program: "vllm", script: "generate_vllm.py"}
 	transformers = rival{name: "transformers generate f32", program: "transformers", script: "generate_transformers.py"}
 	// llama.cpp reads the files that it is fastest with, and ours has the storage nearest to each.
-	llamaBF16 = rival{name: "llama.cpp bf16", program: "llama.cpp", script: "generate_llama.py", gguf: "bf16", dtype: "bf16"}
-	llamaQ4   = rival{name: "llama.cpp Q4_1", program: "llama.cpp", script: "generate_llama.py", gguf: "q4_1", dtype: int8Weights}
-	oneThread = rival{name: "ourselves, one thread", program: "ourselves", differs: func(a *assignment) { a.Threads = 1 }}
+	llamaBF16 = rival{name: "llama.cpp bf16", program: "llama.cpp", script: "generate_llama.py", gguf: "bf16", dtype: "bf16", target: 1.7}
+	llamaQ4   = rival{name: "llama.cpp Q4_1", program: "llama.cpp", script: "generate_llama.py", gguf: "q4_1", dtype: int8Weights, target: 1}
+	oneThread = rival{name: "ourselves, one thread", program: "ourselves", target: 1.85, differs: func(a *assignment) { a.Threads = 1 }}
 )
 
 var workloads = []workload{
 	{name: "train_step_f32", unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, limit: trainLimit, rivals: []rival{
-		{name: "PyTorch eager f32", program: "pytorch", script: "train_torch.py"},
-		{name: "PyTorch torch.compile f32", program: "torch.compile", script: "train_torch.py", compile: true}}},
+		{name: "PyTorch eager f32", program: "pytorch", script: "train_torch.py", target: 1.5},
+		{name: "PyTorch torch.compile f32", program: "torch.compile", script: "train_torch.py", compile: true, target: 1.5}}},
 	{name: "grpo_step", unit: "s", rows: 4 * group, copies: group, new: newTokens, ours: newGRPO, limit: grpoLimit,
-		rivals: []rival{{name: "TRL GRPOTrainer f32", program: "trl", script: "grpo_trl.py"}}},
+		rivals: []rival{{name: "TRL GRPOTrainer f32", program: "trl", script: "grpo_trl.py", target: 6}}},
 	decode("decode_1", 1, llamaBF16, llamaQ4, transformers),
-	decode("decode_8", 8, vllm, transformers), decode("decode_32", 32, vllm, transformers), decode("decode_64", 64, vllm, transformers),
-	{name: "prefill", unit: "tok/s", rows: 16, prompt: promptSize, new: 1, ours: newSampling, limit: prefillLimit, rivals: []rival{vllm, transformers}},
+	decode("decode_8", 8, vllm.wanting(2), transformers), decode("decode_32", 32, vllm.wanting(1.8), transformers),
+	decode("decode_64", 64, vllm.wanting(1.8), transformers),
+	{name: "prefill", unit: "tok/s", rows: 16, prompt: promptSize, new: 1, ours: newSampling, limit: prefillLimit,
+		rivals: []rival{vllm.wanting(1.1), transformers}},
 	{name: "group_rollout", unit: "tok/s", rows: 4 * group, copies: group, whole: true, prompt: promptSize, new: newTokens, ours: newSampling, limit: rolloutLimit,
-		rivals: []rival{vllm, transformers}},
+		rivals: []rival{vllm.wanting(1.5), transformers}},
 	{name: "start", unit: "ms", command: (*session).firstToken, rivals: []rival{
 		{name: "transformers f32", program: "transformers", script: "first_token.py"},
 		{name: "TRL f32", program: "trl", script: "first_token_trl.py"},
@@ -71,7 +80,7 @@ var workloads = []workload{
 
 // inStorage is our own sampler with weights wider than the 8 bits of our side, which are explorer.rollout_model.quantization of a run.
 func inStorage(dtype string) rival {
-	return rival{name: "ourselves, " + dtype, program: "ourselves", dtype: int8Weights, differs: func(a *assignment) { a.DType = dtype }}
+	return rival{name: "ourselves, " + dtype, program: "ourselves", dtype: int8Weights, target: 1.8, differs: func(a *assignment) { a.DType = dtype }}
 }
 
 // decode is sampling after the prompts are in the cache.

@@ -31,7 +31,7 @@ class Gate(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         seconds = time.perf_counter() - self.start
         if state.global_step > 1:
-            say(value=seconds, rollout=trainer.rollout_seconds)
+            say(value=seconds, rollout=trainer.rollout_seconds, micro=micro)
 
 
 class Trainer(GRPOTrainer):
