@@ -8,8 +8,8 @@ type EngineSpec struct {
 	Init      InitSpec // for a directory that has config.json but no weights
 	LoRA      *LoRASpec
 	Seed      uint64
-	DType     string // of the weights: "f32" or "bf16"; "" leaves it to the engine
-	// Quantization of the sampler's weights: "int8", or "" for none. Training keeps its own.
+	DType     string // of the weights of an engine for Forward alone: "f32" or "bf16"; "" leaves it to the engine
+	// Quantization of the sampler's weights: "bf16", "int8", or "" for none. Training keeps its own.
 	Quantization string
 
 	// Head is what the engine computes from the last hidden states: LogprobHead, ValueHead for a critic, or ScoreHead for a reward model.

@@ -102,9 +102,9 @@ type InferenceModel struct {
 	GPUMemoryUtilization float64 `yaml:"gpu_memory_utilization" default:"0.9" range:"(0,1]"`
 	// Number type of the weights; the embedded engine samples in float32, or as quantization says.
 	Dtype string `yaml:"dtype" default:"bfloat16" enum:"auto|bfloat16|float16|float32|half|float"`
-	// Quantization of the sampler's weights, which is faster and makes its logprobs differ from the trainer's: `int8`, which
+	// Quantization of the sampler's weights, which is faster and makes its logprobs differ from the trainer's: `bf16` or `int8`, which
 	// algorithm.rollout_correction goes with, or nothing. The embedded engine's layers and head; training keeps float32.
-	Quantization string `yaml:"quantization" enum:"|int8"`
+	Quantization string `yaml:"quantization" enum:"|bf16|int8"`
 	// Seed of sampling.
 	Seed int `yaml:"seed" default:"42"`
 	// Run Python code that comes with a model; not set is model.trust_remote_code.

@@ -68,7 +68,7 @@ var unused = []struct{ key, reason string }{
 	{"explorer.rollout_model.enable_prefix_caching", "the embedded engine always shares the prompt of a group"},
 	{"explorer.rollout_model.enable_chunked_prefill", gpuEngine},
 	{"explorer.rollout_model.enable_runtime_lora_updating", gpuEngine},
-	{"explorer.rollout_model.dtype", "the embedded engine samples with the weights that it trains"},
+	{"explorer.rollout_model.dtype", "the embedded engine samples with the weights that it trains, or as explorer.rollout_model.quantization says"},
 	{"explorer.rollout_model.trust_remote_code", "no Python code is run"},
 	{"explorer.rollout_model.enable_history", "what is sampled is always recorded"},
 	{"explorer.rollout_model.enable_log_requests", "the embedded engine serves no HTTP"},

@@ -3,6 +3,7 @@ package modelfile
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -147,4 +148,19 @@ func (c *Config) check() error {
 		errs = append(errs, c.Mixture.check(c.NumLayers))
 	}
 	return together(errs)
+}
+
+// Differs tells of the first setting in which two models compute differently, e.g. "RopeTheta is 10000, not 500000" of other; "" if there is none.
+func (c *Config) Differs(other *Config) string {
+	mine, theirs := reflect.ValueOf(*c), reflect.ValueOf(*other)
+	for i := range mine.NumField() {
+		switch name := mine.Type().Field(i).Name; name {
+		case "BOS", "EOS", "PAD", "InitializerRange", "Raw", "RawGeneration":
+		default:
+			if a, b := mine.Field(i).Interface(), theirs.Field(i).Interface(); !reflect.DeepEqual(a, b) {
+				return fmt.Sprintf("%s is %v, not %v", name, b, a)
+			}
+		}
+	}
+	return ""
 }

@@ -114,6 +114,24 @@ func TestGGUFEqualsDirectory(t *testing.T) {
 	}
 }
 
+// A model that was written out computes as it did; another one does not.
+func TestDiffers(t *testing.T) {
+	for _, name := range append([]string{"llama_biases.gguf", "llama3.gguf", "qwen2.gguf", "qwen3.gguf"}, tiny...) {
+		m, to := open(t, filepath.Join("testdata", "tiny", name)), filepath.Join(t.TempDir(), "copy")
+		if err := WriteDir(to, m.Config, m, "f32"); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Config.Differs(open(t, to).Config); got != "" {
+			t.Errorf("%s and its copy differ: %s", name, got)
+		}
+	}
+	a, b := *open(t, "testdata/tiny/llama").Config, *open(t, "testdata/tiny/llama").Config
+	b.EOS, b.RopeTheta = []int32{1}, 7
+	if got := a.Differs(&b); !strings.HasPrefix(got, "RopeTheta is 7, not ") {
+		t.Errorf("another rope_theta: %q", got)
+	}
+}
+
 func TestRowsAreSlicesOfTheWhole(t *testing.T) {
 	for _, path := range []string{"llama_biases", "llama_biases.gguf"} {
 		m := open(t, filepath.Join("testdata", "tiny", path))

@@ -47,9 +47,9 @@ type memory struct {
 	available int64 // bytes; 0 if not known
 }
 
-// memoryOf plans the memory of an engine.
-func memoryOf(cfg *config.Config, spec trinity.EngineSpec) (*memory, error) {
-	m := &memory{cfg: cfg, spec: spec, available: int64(Machine().Available)}
+// memoryOf plans the memory of an engine where so many bytes are available to it and the reward models beside it.
+func memoryOf(cfg *config.Config, spec trinity.EngineSpec, available int64) (*memory, error) {
+	m := &memory{cfg: cfg, spec: spec, available: available}
 	name := cfg.SampleEngine()
 	if spec.Train {
 		name = cfg.TrainEngine()
@@ -64,6 +64,9 @@ func memoryOf(cfg *config.Config, spec trinity.EngineSpec) (*memory, error) {
 	}
 	if m.model, err = modelfile.ReadConfig(spec.ModelPath); err != nil {
 		return nil, err
+	}
+	if n := *cfg.Model.MaxModelLen; n > m.model.MaxPositions {
+		return nil, fmt.Errorf("%s is %d, but model %s has positions for %d tokens: lower it, or max_prompt_tokens and max_response_tokens", modelLenKey, n, spec.ModelPath, m.model.MaxPositions)
 	}
 	if err := checkAdapters(m.model, cfg.Model.LoraConfigs); err != nil {
 		return nil, err
@@ -223,5 +226,5 @@ func stageMemory(cfg *config.Config, modelPath string) (*memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	return memoryOf(cfg, spec)
+	return memoryOf(cfg, spec, int64(Machine().Available))
 }

@@ -93,6 +93,18 @@ func (r *rewardModels) spec(path string) trinity.EngineSpec {
 	return trinity.EngineSpec{ModelPath: path, Head: trinity.ScoreHead, Forward: true, MicroTokens: r.tokens}
 }
 
+// fetchRewardModels brings the reward models that tasksets name onto this machine.
+func fetchRewardModels(ctx context.Context, cfg *config.Config, say func(string)) error {
+	for _, t := range cfg.Tasksets() {
+		if name := rewardModelPath(t); name != "" {
+			if _, err := ResolveModel(ctx, name, say); err != nil {
+				return fmt.Errorf("%s.reward_fn_args: reward model: %w", t.Key, err)
+			}
+		}
+	}
+	return nil
+}
+
 // rewardMemory is the memory of the reward models that tasksets name, as far as they are on this machine.
 func rewardMemory(cfg *config.Config) ([]config.MemoryPlan, error) {
 	r := newRewardModels(cfg, nil)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/durable"
-	"github.com/trinity-go/trinity/hub"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -41,7 +40,7 @@ type stageDone struct {
 // Run runs all stages that are not finished yet. The error is the cause of opts.Stop when that ended it.
 func Run(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error) {
 	summary := &Summary{}
-	if err := fits(cfg); err != nil {
+	if err := fits(ctx, cfg, opts.Say); err != nil {
 		return summary, err
 	}
 	if len(cfg.Stages) == 0 {
@@ -74,15 +73,8 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error
 	return summary, nil
 }
 
-// fits refuses a run of which a stage needs more memory than there is. A model that has to be fetched first is looked at when it is there.
-func fits(cfg *config.Config) error {
-	path := cfg.Model.ModelPath
-	if cached, ok := hub.Cached(path); ok {
-		path = cached
-	}
-	if _, err := os.Stat(path); err != nil {
-		return nil
-	}
+// fits refuses a run of which a stage needs more memory than there is. Models that are on no disk yet are fetched first.
+func fits(ctx context.Context, cfg *config.Config, say func(string)) error {
 	stages := []*config.Config{cfg}
 	for i := range cfg.Stages {
 		stage, err := cfg.Stage(i)
@@ -97,6 +89,13 @@ func fits(cfg *config.Config) error {
 	for i, stage := range stages {
 		if done, err := finished(stage.CheckpointJobDir); err != nil || done != nil {
 			continue // an error is reported when it is this stage's turn
+		}
+		path, err := ResolveModel(ctx, cfg.Model.ModelPath, say)
+		if err != nil {
+			return err
+		}
+		if err := fetchRewardModels(ctx, stage, say); err != nil {
+			return err
 		}
 		m, err := stageMemory(stage, path)
 		if err != nil {

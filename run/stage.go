@@ -29,6 +29,7 @@ type stage struct {
 	ckpt      checkpoints
 	say       func(string) // for people
 
+	available    int64 // bytes of memory before anything was loaded
 	rewardModels rewardModels
 
 	engine  trinity.Engine
@@ -37,7 +38,7 @@ type stage struct {
 
 // open reads the model's text side and resolves the algorithm; it loads no weights.
 func open(ctx context.Context, cfg *config.Config, say func(string)) (*stage, error) {
-	s := &stage{cfg: cfg, say: say, ckpt: checkpoints{dir: cfg.CheckpointJobDir, keep: cfg.Trainer.MaxCheckpointsToKeep}}
+	s := &stage{cfg: cfg, say: say, available: int64(Machine().Available), ckpt: checkpoints{dir: cfg.CheckpointJobDir, keep: cfg.Trainer.MaxCheckpointsToKeep}}
 	var err error
 	if s.modelPath, err = ResolveModel(ctx, cfg.Model.ModelPath, say); err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 	if err != nil {
 		return err
 	}
-	need, err := memoryOf(cfg, spec)
+	need, err := memoryOf(cfg, spec, s.available)
 	if err != nil {
 		return err
 	}

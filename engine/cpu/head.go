@@ -80,7 +80,7 @@ func (h *headSpace) grow(e *Engine, rows, kept int) error {
 			*v = t.vector(rows)
 		}
 	}
-	h.index, h.targets = make([]int32, 0, rows), make([]int32, 0, rows)
+	h.index, h.targets = t.integers(rows)[:0], t.integers(rows)[:0]
 	if t.err != nil {
 		h.free()
 		*h = headSpace{}

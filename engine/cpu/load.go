@@ -123,7 +123,7 @@ func (e *Engine) takeFrozen(source *modelfile.Model) error {
 	if e.opts.LoRA == nil && !e.opts.ForwardOnly {
 		why = "frozen weights for the KL term, float32"
 	}
-	e.note("base weights", 4*int64(e.base.size), why+"; one copy for all that read the same file")
+	e.note(frozenWeights, 4*int64(e.base.size), why+"; one copy for all that read the same file")
 	if e.planning {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (e *Engine) trainAll(source *modelfile.Model) error {
 		return nil
 	}
 	var err error
-	if e.trained, err = e.take("weights", e.base.size, "float32"); err != nil || e.planning {
+	if e.trained, err = e.take(trainedWeights, e.base.size, "float32"); err != nil || e.planning {
 		return err
 	}
 	if e.baseFlat != nil {

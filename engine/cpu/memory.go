@@ -65,6 +65,12 @@ func (e *Engine) take(kind string, n int, why string) ([]float32, error) {
 	return v, nil
 }
 
+// The kinds of memory that weights are read into.
+const (
+	frozenWeights  = "base weights"
+	trainedWeights = "weights"
+)
+
 // note adds to the account of memory.
 func (e *Engine) note(kind string, bytes int64, why string) {
 	if n := len(e.memory) - 1; n >= 0 && e.memory[n].Kind == kind {

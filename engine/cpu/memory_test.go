@@ -2,6 +2,8 @@ package cpu
 
 import (
 	"cmp"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -22,8 +24,6 @@ func (e *Engine) arenaBytes() int64 {
 }
 
 func TestPlanIsWhatIsTaken(t *testing.T) {
-	pool := kernel.NewPool(3)
-	defer pool.Close()
 	lora := &LoRAOptions{Rank: 3, Alpha: 3, TargetModules: []string{"q_proj", "down_proj"}}
 	saved := t.TempDir()
 	if err := open(t, adapterOptions()).SaveModel(t.Context(), saved); err != nil {
@@ -36,7 +36,7 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 		"full, published":          {KeepPublished: true},
 		"adapter":                  {LoRA: lora},
 		"adapter that is read":     {LoRA: &LoRAOptions{Path: saved}},
-		"adapter with all at once": {LoRA: lora, Reference: true, KeepPublished: true, Recompute: 9, MaxTokens: 1000, MaxLength: 40},
+		"adapter with all at once": {LoRA: lora, Reference: true, KeepPublished: true, Recompute: 9, MaxTokens: 1000, MaxLength: 140},
 		"critic":                   {Value: true, KeepPublished: true},
 		"critic with adapter":      {Value: true, LoRA: lora},
 		"forward only":             {ForwardOnly: true, DType: "bf16"},
@@ -46,6 +46,7 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 		"experts, critic":          {ModelPath: "testdata/qwen3_moe", Value: true},
 		"experts, forward only":    {ModelPath: "testdata/qwen3_moe_sums", ForwardOnly: true},
 	} {
+		pool := kernel.NewPool(3)
 		opts.Pool, opts.ModelPath = pool, cmp.Or(opts.ModelPath, "testdata/qwen2")
 		if opts.MaxTokens == 0 {
 			opts.MaxTokens = 300
@@ -81,6 +82,31 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 		}
 		if scratch := plan[len(plan)-1]; pool.ScratchBytes() > 2*scratch.Bytes {
 			t.Errorf("%s: %d bytes of scratch, planned %d", name, pool.ScratchBytes(), scratch.Bytes)
+		}
+		pool.Close()
+	}
+}
+
+// While a model is read its file is mapped: what is taken afterwards does not come on top.
+func TestLoadingIsBeforeTheRest(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	if err := os.WriteFile(path, make([]byte, 50), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		later string
+		bytes int64
+		want  int64
+	}{{"activations", 5, 45}, {"sampler's weights", 60, 0}, {"sampler's weights", 20, 30}} {
+		parts := []trinity.MemoryPart{{Kind: frozenWeights, Bytes: 10}, {Kind: c.later, Bytes: c.bytes}}
+		var got int64
+		for _, p := range withLoading(nil, trinity.EngineSpec{ModelPath: path, Train: true}, parts) {
+			if p.Kind == "loading" {
+				got = p.Bytes
+			}
+		}
+		if got != c.want {
+			t.Errorf("a file of 50 bytes into weights of 10, then %s of %d: %d for loading, want %d", c.later, c.bytes, got, c.want)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
@@ -83,12 +82,12 @@ func adapterFloats(cfg *modelfile.Config, opts *LoRAOptions) (int64, error) {
 }
 
 // withLoading adds what reading the weights takes beyond what is in use afterwards: the pages of the mapped file count as memory until it is
-// closed. Everything but weights is taken later, so that this is rarely more.
+// closed. Everything but the trained and the frozen weights is taken later, so that this is rarely more.
 func withLoading(cfg *modelfile.Config, spec trinity.EngineSpec, parts []trinity.MemoryPart) []trinity.MemoryPart {
 	var weights, whole int64
 	for _, p := range parts {
 		whole += p.Bytes
-		if strings.HasSuffix(p.Kind, "weights") {
+		if p.Kind == trainedWeights || p.Kind == frozenWeights {
 			weights += p.Bytes
 		}
 	}

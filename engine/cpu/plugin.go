@@ -109,13 +109,14 @@ func newSampler(cfg *modelfile.Config, spec trinity.EngineSpec, pool *kernel.Poo
 
 func samplerOptions(cfg *modelfile.Config, spec trinity.EngineSpec, pool *kernel.Pool) (sampler.Options, error) {
 	opts := sampler.Options{Pool: pool, MaxSequences: spec.MaxSequences, MaxModelLen: spec.MaxModelLen, Decode: spec.Text}
-	switch {
-	case spec.Quantization == "int8":
-		opts.Storage = kernel.Int8
-	case spec.Quantization != "":
-		return opts, fmt.Errorf("cpu: quantization %q; expected int8", spec.Quantization)
-	case spec.DType == "bf16":
+	switch spec.Quantization {
+	case "":
+	case "bf16":
 		opts.Storage = kernel.BF16
+	case "int8":
+		opts.Storage = kernel.Int8
+	default:
+		return opts, fmt.Errorf("cpu: quantization %q; expected bf16 or int8", spec.Quantization)
 	}
 	if opts.MaxModelLen == 0 || opts.MaxModelLen > cfg.MaxPositions {
 		opts.MaxModelLen = cfg.MaxPositions
@@ -161,6 +162,9 @@ func (s *soloSampler) LoadWeights(_ context.Context, dir string, version int64) 
 		return err
 	}
 	defer model.Close()
+	if difference := s.cfg.Differs(model.Config); difference != "" {
+		return fmt.Errorf("cpu: %s is another model than the one that was opened: %s", dir, difference)
+	}
 	return s.load(model, version)
 }
 

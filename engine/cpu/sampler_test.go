@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -49,6 +50,23 @@ func TestSampledLogprobsAreTheTrainedOnes(t *testing.T) {
 			}
 			train(t, e, sequences(t, true), 1)
 		}
+	}
+}
+
+// A sampler takes other weights of its model, and no other model.
+func TestLoadWeightsOfAnotherModel(t *testing.T) {
+	ctx := context.Background()
+	_, s, err := plugin{}.OpenEngine(ctx, trinity.EngineSpec{ModelPath: tiny("llama").ModelPath, Sample: true, MaxSequences: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.(interface{ Close() error }).Close()
+	loader := s.(trinity.WeightLoader)
+	if err := loader.LoadWeights(ctx, tiny("llama").ModelPath, 1); err != nil {
+		t.Error(err)
+	}
+	if err := loader.LoadWeights(ctx, tiny("qwen3").ModelPath, 2); err == nil || !strings.Contains(err.Error(), "another model than the one that was opened: Architecture is qwen3, not llama") {
+		t.Errorf("another model's weights: %v", err)
 	}
 }
 

@@ -140,6 +140,13 @@ func (t *taker) vector(n int) (v []float32) {
 	return v
 }
 
+func (t *taker) integers(n int) (v []int32) {
+	if t.err == nil {
+		v, t.err = t.arena.Int32(n)
+	}
+	return v
+}
+
 func (t *taker) matrix(rows, cols int) (m kernel.Matrix) {
 	if t.err == nil {
 		m, t.err = t.arena.Matrix(rows, cols)

@@ -37,7 +37,7 @@ func chatCommand() *cobra.Command {
 			return c.loop()
 		},
 	}
-	model.add(cmd)
+	model.addSampler(cmd)
 	sampling.add(cmd, 512, 0.7)
 	cmd.Flags().StringVar(&system, "system", "", "system message")
 	return cmd

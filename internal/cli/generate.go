@@ -96,7 +96,7 @@ func generateCommand() *cobra.Command {
 			return g.file(file)
 		},
 	}
-	model.add(cmd)
+	model.addSampler(cmd)
 	sampling.add(cmd, 256, 0)
 	cmd.Flags().StringVarP(&prompt, "prompt", "p", "", "prompt")
 	cmd.Flags().StringVarP(&file, "input", "i", "", "file of JSON lines; - is standard input")

@@ -22,9 +22,10 @@ import (
 
 // modelFlags are the flags of commands that open a model.
 type modelFlags struct {
-	path string
-	base string // of the opened model: without the adapter
-	text *run.Text
+	path    string
+	rounded string // quantization of a sampler's weights
+	base    string // of the opened model: without the adapter
+	text    *run.Text
 }
 
 func (f *modelFlags) add(cmd *cobra.Command) {
@@ -34,6 +35,12 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 	}
 }
 
+// addSampler adds the flags of a model that is sampled from.
+func (f *modelFlags) addSampler(cmd *cobra.Command) {
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.rounded, "quantization", "", "hold the weights in bf16 or int8: faster, less memory, other digits")
+}
+
 // open loads the model for what spec asks, with its tokenizer and template.
 func (f *modelFlags) open(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
 	say := func(line string) { fmt.Fprintln(os.Stderr, line) }
@@ -41,7 +48,7 @@ func (f *modelFlags) open(ctx context.Context, spec trinity.EngineSpec) (trinity
 	if err != nil {
 		return nil, nil, err
 	}
-	spec.ModelPath = path
+	spec.ModelPath, spec.Quantization = path, f.rounded
 	if base, ok, err := adapterBase(path); err != nil {
 		return nil, nil, err
 	} else if ok {

@@ -25,7 +25,7 @@ func random(rng *rand.Rand, n int) []float32 {
 // routed is the routing of the given logits [tokens, experts].
 func routed(shape Shape, logits []float32) *Routing {
 	tokens := len(logits) / shape.Experts
-	r := New(vector, shape, tokens)
+	r := New(vector, func(n int) []int32 { return make([]int32, n) }, shape, tokens)
 	copy(r.Logits(tokens).Data, logits)
 	r.Route(kernel.NewPool(2))
 	return r

@@ -49,6 +49,15 @@ func (a *Arena) Matrix(rows, cols int) (Matrix, error) {
 	return m, err
 }
 
+// Int32 is a zeroed array of n integers, 64-byte aligned, valid until Free.
+func (a *Arena) Int32(n int) ([]int32, error) {
+	b, err := a.bytes(n, 4)
+	if err != nil || len(b) == 0 {
+		return nil, err
+	}
+	return unsafe.Slice((*int32)(unsafe.Pointer(&b[0])), n), nil
+}
+
 // Uint16 is a zeroed array of n 16-bit words (bf16), 64-byte aligned, valid until Free.
 func (a *Arena) Uint16(n int) ([]uint16, error) {
 	b, err := a.bytes(n, 2)
@@ -106,9 +115,10 @@ func (a *Arena) hand(chunk []byte, need int) []byte {
 // v keeps its values.
 func Touch(pool *Pool, v []float32) {
 	const page = hugePage / 4
-	pool.Run((len(v)+page-1)/page, func(task int) {
-		for i := task * page; i < min(len(v), (task+1)*page); i += 1024 {
-			v[i] += 0
+	words := unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(v))), len(v)) // adding 0.0 would change -0.0
+	pool.Run((len(words)+page-1)/page, func(task int) {
+		for i := task * page; i < min(len(words), (task+1)*page); i += 1024 {
+			words[i] += 0
 		}
 	})
 }

@@ -1,5 +1,7 @@
 package kernel
 
+import "slices"
+
 // Backward writes the gradients dq, dk, dv of [Attention.Forward] from its inputs, its results out and lse, and the
 // gradient dout of out. Shapes as there; dk and dv as k and v. The scores are computed again, so memory besides is
 // linear in the longest segment. The rows of a prefix sum over its own queries, then those of the segments that follow
@@ -43,7 +45,7 @@ func (a Attention) Backward(pool *Pool, dq, dk, dv, dout, out, lse, q, k, v Matr
 }
 
 // families groups the segments that share key and value rows: each without a prefix, followed by those it is the
-// prefix of.
+// prefix of. Those with the most to do come first, so that no core is left alone with one of them at the end.
 func families(segments []Segment) [][]int {
 	var out [][]int
 	of := make([]int, len(segments))
@@ -59,6 +61,17 @@ func families(segments []Segment) [][]int {
 			out[f] = append(out[f], i)
 		}
 	}
+	work := func(family []int) (pairs int) { // of queries and keys
+		for _, s := range family {
+			keys := segments[s].Len
+			if segments[s].Prefix >= 0 {
+				keys += 2 * segments[segments[s].Prefix].Len
+			}
+			pairs += segments[s].Len * keys
+		}
+		return pairs
+	}
+	slices.SortStableFunc(out, func(a, b []int) int { return work(b) - work(a) })
 	return out
 }
 

@@ -173,7 +173,6 @@ func TestRowsStayWithin(t *testing.T) {
 				RMSNormBackward(nil, m(), m(), m(), v(), rstd, v())
 				SwiGLU(nil, m(), m(), m())
 				SwiGLUBackward(nil, m(), m(), m(), m(), m())
-				Add(nil, m(), m())
 				AddBias(nil, m(), v())
 				AddBiasBackward(nil, v(), m())
 				Dot(v(), v())

@@ -114,18 +114,6 @@ func (ks *kernels) mulAddRow(dw, dy, x []float32, rstd float32) {
 	}
 }
 
-// Add adds x to y, row by row: y, x [rows, cols].
-func Add(pool *Pool, y, x Matrix) {
-	y.checkShape("Add: y", x.Rows, x.Cols)
-	x.checkShape("Add: x", x.Rows, x.Cols)
-	ks := current()
-	pool.runRows(x.Rows, x.Cols, func(from, to int) {
-		for i := from; i < to; i++ {
-			unary(y.Row(i), x.Row(i), ks.add)
-		}
-	})
-}
-
 // AddBias adds bias [cols] to every row of y [rows, cols].
 func AddBias(pool *Pool, y Matrix, bias []float32) {
 	y.checkShape("AddBias: y", y.Rows, y.Cols)

@@ -56,17 +56,6 @@ func NewPacked(arena *Arena, n, k int, storage Storage) (*Packed, error) {
 	return p, nil
 }
 
-// Storage says how p is kept.
-func (p *Packed) Storage() Storage {
-	switch {
-	case p.int8 != nil:
-		return Int8
-	case p.bf16 != nil:
-		return BF16
-	}
-	return F32
-}
-
 // Pack fills p from b [k, n]. For y = x·Wᵀ with W [n, k] as checkpoints have it, b is NewMatrix(w, n, k).T().
 // Packing again overwrites.
 func (p *Packed) Pack(pool *Pool, b Matrix) {

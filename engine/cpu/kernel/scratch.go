@@ -1,6 +1,9 @@
 package kernel
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // scratchList keeps temporary buffers between calls, so that a steady load allocates nothing. What it keeps is bounded by what was ever in use
 // at once: room for the buffers of two operations that follow one another.
@@ -25,7 +28,7 @@ func (s *scratchList) borrow(n int) []float32 {
 	defer s.mu.Unlock()
 	for i := len(s.free) - 1; i >= 0; i-- {
 		if buf := s.free[i]; cap(buf) >= n && cap(buf) <= 4*n+4096 {
-			s.free = append(s.free[:i], s.free[i+1:]...)
+			s.free = slices.Delete(s.free, i, i+1)
 			s.idle -= cap(buf)
 			s.lend(cap(buf))
 			return buf[:n]
@@ -53,7 +56,7 @@ func (p *Pool) Return(buf []float32) {
 	s.free = append(s.free, buf)
 	for len(s.free) > 0 && s.idle+s.live > 2*s.most {
 		s.idle -= cap(s.free[0])
-		s.free = append(s.free[:0], s.free[1:]...)
+		s.free = slices.Delete(s.free, 0, 1)
 	}
 }
 

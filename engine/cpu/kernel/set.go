@@ -105,7 +105,7 @@ func current() *kernels {
 	return active.Load()
 }
 
-// settle chooses a set if none was, or waits for who does. What starts several goroutines settles first.
+// settle chooses a set if none was, or waits for who does; while sets are tried each is the active one, so what starts goroutines settles first.
 func settle() {
 	chooseOnce.Do(func() {
 		if active.Load() == nil {

@@ -29,7 +29,7 @@ func Plan(cfg modelfile.Config, opts Options) ([]trinity.MemoryPart, error) {
 		return nil, fmt.Errorf("sampler: %w", err)
 	}
 	cores := int64(opts.Pool.Size())
-	drawing := cores * int64(cfg.VocabSize) * 16
+	drawing := cores * int64(cfg.VocabSize) * 20
 	attention := cores * 4 * int64(m.shape.BackwardScratch(opts.MaxModelLen))
 	return []trinity.MemoryPart{
 		{Kind: "sampler's weights", Bytes: weights.Bytes(), Why: "packed copy of the published version"},

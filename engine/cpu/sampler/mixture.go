@@ -24,9 +24,7 @@ type mixtureActivations struct {
 func (t *taker) mixture(cfg *modelfile.Config) *mixtureWeights {
 	m := cfg.Mixture
 	router := *t
-	if t.storage == kernel.Int8 { // rounded logits would send tokens to other experts than training does
-		router.storage = kernel.F32
-	}
+	router.storage = kernel.F32 // rounded logits would send tokens to other experts than training does
 	w := &mixtureWeights{router: router.linear(m.Experts, cfg.HiddenSize, false)}
 	t.err = router.err
 	for range m.Experts {
@@ -39,7 +37,7 @@ func (t *taker) mixture(cfg *modelfile.Config) *mixtureWeights {
 func (t *taker) mixtureActivations(cfg *modelfile.Config, rows int) *mixtureActivations {
 	m, pairs := cfg.Mixture, rows*cfg.Mixture.PerToken
 	shape := experts.Shape{Experts: m.Experts, PerToken: m.PerToken, Normalise: m.Normalise}
-	return &mixtureActivations{routing: experts.New(t.floats, shape, rows), in: t.matrix(pairs, cfg.HiddenSize),
+	return &mixtureActivations{routing: experts.New(t.floats, t.integers, shape, rows), in: t.matrix(pairs, cfg.HiddenSize),
 		out: t.matrix(pairs, cfg.HiddenSize), gateUp: t.matrix(pairs, 2*m.Size)}
 }
 

@@ -28,6 +28,7 @@ type Sampler struct {
 
 	cancelling atomic.Bool // some request is cancelled and not yet let go
 	ended      chan struct{}
+	freed      error // of giving back the memory; read after ended
 
 	gate     sync.Mutex // held by a step, and by an update
 	adapters adapters
@@ -152,7 +153,7 @@ func (s *Sampler) Close() error {
 	s.wake.Signal()
 	s.mu.Unlock()
 	<-s.ended
-	return nil
+	return s.freed
 }
 
 func (s *Sampler) isClosed() bool {
@@ -171,7 +172,7 @@ func (s *Sampler) run() {
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	s.abandon(ErrClosed)
-	s.arena.Free()
+	s.freed = s.arena.Free()
 	close(s.ended)
 }
 

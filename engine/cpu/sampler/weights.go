@@ -99,6 +99,13 @@ func (t *taker) floats(n int) []float32 {
 	return v
 }
 
+func (t *taker) integers(n int) (v []int32) {
+	if t.err == nil {
+		v, t.err = t.arena.Int32(n)
+	}
+	return v
+}
+
 func (t *taker) matrix(rows, cols int) (m kernel.Matrix) {
 	if t.err == nil {
 		m, t.err = t.arena.Matrix(rows, cols)
