@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -115,10 +116,10 @@ func (a *Arena) hand(chunk []byte, need int) []byte {
 // v keeps its values.
 func Touch(pool *Pool, v []float32) {
 	const page = hugePage / 4
-	words := unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(v))), len(v)) // adding 0.0 would change -0.0
+	words := unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(v))), len(v)) // adding 0.0 would change -0.0; a plain 0 would not be added
 	pool.Run((len(words)+page-1)/page, func(task int) {
 		for i := task * page; i < min(len(words), (task+1)*page); i += 1024 {
-			words[i] += 0
+			atomic.AddUint32(&words[i], 0)
 		}
 	})
 }
