@@ -4,13 +4,21 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // spins bounds the polling of an idle worker, or of a caller waiting for the last tasks, before it parks: about a hundred microseconds, which is
 // what waking a parked thread takes in a virtual machine. To poll for as long as waking costs is never twice as bad as the best choice (Karlin
-// et al. 1991), and it spans the gap between two parallel operations: with a tenth of it, decoding 8 sequences took 1.4 times as long on two
-// cores. Where other programs want the cores, it is what a wait takes from them at most, well below a time slice.
-const spins = 300_000
+// et al. 1991), and it spans the gap between two parallel operations.
+//
+// Where other programs want the cores, polling takes them from those who have work, perhaps the very worker that is waited for. A caller who
+// waits for longer than foreignWait after it parked takes that as a sign of them: the next crowdedWaits are spinsCrowded long.
+const (
+	spins        = 300_000
+	spinsCrowded = 20_000
+	foreignWait  = 2 * time.Millisecond // a core's other tasks get at least that at once
+	crowdedWaits = 1000
+)
 
 // Pool runs tasks on a fixed number of goroutines, the caller among them. Any number of goroutines may call [Pool.Run]
 // at once, also from inside a task: each caller works on its own tasks, and idle workers help whoever has some left.
@@ -18,6 +26,7 @@ const spins = 300_000
 type Pool struct {
 	size    int
 	waiting atomic.Int32 // jobs that workers may join
+	crowded atomic.Int64 // waits to come that are short, because other programs want the cores
 	mu      sync.Mutex
 	wake    sync.Cond // on mu: a job arrived, or the pool closed
 	jobs    []ticket  // on mu
@@ -90,7 +99,7 @@ func (p *Pool) Run(tasks int, run func(task int)) {
 	p.post(t)
 	t.work()
 	p.retract(t)
-	j.wait()
+	p.wait(j)
 	j.run = nil
 	p.free.Put(j)
 }
@@ -148,15 +157,28 @@ func (t ticket) work() {
 	}
 }
 
+// polls is for how long the next wait polls.
+func (p *Pool) polls() int {
+	if p.crowded.Load() > 0 {
+		p.crowded.Add(-1)
+		return spinsCrowded
+	}
+	return spins
+}
+
 // wait returns when all tasks have ended.
-func (j *job) wait() {
-	for range spins {
+func (p *Pool) wait(j *job) {
+	for range p.polls() {
 		if j.pending.Load() == 1 {
 			return
 		}
 	}
 	if j.pending.Add(-1) > 0 {
+		parked := time.Now()
 		<-j.finished
+		if time.Since(parked) > foreignWait {
+			p.crowded.Store(crowdedWaits)
+		}
 	}
 }
 
@@ -174,7 +196,7 @@ func (p *Pool) work() {
 
 // join waits for a round to work on; false when the pool is closed.
 func (p *Pool) join() (t ticket, ok bool) {
-	for range spins {
+	for range p.polls() {
 		if p.waiting.Load() > 0 {
 			break
 		}

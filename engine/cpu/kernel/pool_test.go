@@ -124,7 +124,7 @@ func TestPoolDoesNotWaitForIdlers(t *testing.T) {
 	next := j.open(4, func(i int) { counts[i]++ })
 	late.work()
 	next.work()
-	j.wait()
+	(&Pool{}).wait(j)
 	for i, n := range counts {
 		if n != 1 {
 			t.Errorf("task %d ran %d times", i, n)
@@ -164,5 +164,36 @@ func TestPoolAllocatesNothing(t *testing.T) {
 	task := func(int) {}
 	if n := testing.AllocsPerRun(200, func() { pool.Run(16, task) }); n >= 1 {
 		t.Errorf("a run allocates %v times", n)
+	}
+}
+
+// TestPoolPollsLessBesideOthers: a caller who waited long for a worker takes that as a sign of other programs, for a while.
+func TestPoolPollsLessBesideOthers(t *testing.T) {
+	pool := NewPool(2)
+	defer pool.Close()
+	if pool.polls() != spins {
+		t.Fatal("polling is short from the start")
+	}
+	for try := 0; pool.crowded.Load() == 0; try++ {
+		if try == 100 {
+			t.Fatal("no long wait made polling short")
+		}
+		var second atomic.Bool
+		begun := make(chan struct{})
+		pool.Run(2, func(int) { // the caller and the worker take one each, in either order
+			if second.Swap(true) {
+				close(begun)
+				time.Sleep(5 * foreignWait)
+			} else {
+				<-begun
+			}
+		})
+	}
+	if pool.polls() != spinsCrowded {
+		t.Error("polling is not short after a long wait")
+	}
+	pool.crowded.Store(0)
+	if pool.polls() != spins {
+		t.Error("polling stays short")
 	}
 }
