@@ -94,8 +94,10 @@ func fits(ctx context.Context, cfg *config.Config, say func(string)) error {
 		if err != nil {
 			return err
 		}
-		if err := fetchRewardModels(ctx, stage, say); err != nil {
-			return err
+		if stage.Mode != "train" {
+			if err := fetchRewardModels(ctx, stage, say); err != nil {
+				return err
+			}
 		}
 		m, err := stageMemory(stage, path)
 		if err != nil {

@@ -87,7 +87,7 @@ func (f *verifyFlags) add(cmd *cobra.Command) {
 	set.StringVar(&f.options.Model, "peer-model", "", "the model's name on the server, in place of the first that it lists")
 	set.StringVar(&f.keyEnv, "api-key-env", "OPENAI_API_KEY", "environment variable with the server's key")
 	set.DurationVar(&f.options.Timeout, "timeout", time.Minute, "longest wait for an answer of the server")
-	set.IntVar(&f.options.Samples, "samples", 200, "first tokens that a server draws, of each prompt and setting; 0 leaves samples out")
+	set.IntVar(&f.options.Samples, "samples", 200, "first tokens that a server draws, of each prompt and setting, at least 50; 0 leaves samples out")
 	set.StringVar(&f.dtype, "dtype", "f32", "number type of this engine's weights: f32, or bf16 (rounded; computed with in f32)")
 	l := &f.limits
 	set.Float64Var(&l.Mean, "tolerance", l.Mean, "largest mean |difference| of log-probabilities, nats")
