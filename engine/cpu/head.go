@@ -70,21 +70,21 @@ func (h *headSpace) grow(e *Engine, rows, kept int) error {
 	}
 	recompute := h.recompute
 	*h = headSpace{arena: e.newArena(), rows: rows, kept: kept, recompute: recompute}
-	t, H := taker{arena: h.arena}, e.cfg.HiddenSize
-	h.hidden, h.normed, h.dNormed, h.rstd = t.matrix(rows, H), t.matrix(rows, H), t.matrix(rows, H), t.vector(rows)
+	t, H := kernel.Taker{Arena: h.arena}, e.cfg.HiddenSize
+	h.hidden, h.normed, h.dNormed, h.rstd = t.Matrix(rows, H), t.Matrix(rows, H), t.Matrix(rows, H), t.Float32(rows)
 	if e.hasScore() {
-		h.scores, h.dScores = t.matrix(rows, e.cfg.NumLabels), t.matrix(rows, e.cfg.NumLabels)
+		h.scores, h.dScores = t.Matrix(rows, e.cfg.NumLabels), t.Matrix(rows, e.cfg.NumLabels)
 	} else {
-		h.logits = t.matrix(kept, e.cfg.VocabSize)
+		h.logits = t.Matrix(kept, e.cfg.VocabSize)
 		for _, v := range []*[]float32{&h.lse, &h.logprob, &h.entropy, &h.dLogprob, &h.dEntropy} {
-			*v = t.vector(rows)
+			*v = t.Float32(rows)
 		}
 	}
-	h.index, h.targets = t.integers(rows)[:0], t.integers(rows)[:0]
-	if t.err != nil {
+	h.index, h.targets = t.Int32(rows)[:0], t.Int32(rows)[:0]
+	if t.Err != nil {
 		h.free()
 		*h = headSpace{}
-		return fmt.Errorf("cpu: head of %d tokens: %w", rows, t.err)
+		return fmt.Errorf("cpu: head of %d tokens: %w", rows, t.Err)
 	}
 	return nil
 }

@@ -57,17 +57,17 @@ func mixtureGroups(cfg *modelfile.Config) [][]string {
 }
 
 // takeMixture takes the memory of one layer's experts for so many rows.
-func takeMixture(cfg *modelfile.Config, rows int, t *taker) *mixtureActivations {
+func takeMixture(cfg *modelfile.Config, rows int, t *kernel.Taker) *mixtureActivations {
 	m := cfg.Mixture
 	shape := experts.Shape{Experts: m.Experts, PerToken: m.PerToken, Normalise: m.Normalise}
-	return &mixtureActivations{routing: experts.New(t.vector, t.integers, shape, rows), gateUp: t.matrix(rows*m.PerToken, 2*m.Size)}
+	return &mixtureActivations{routing: experts.New(t.Float32, t.Int32, shape, rows), gateUp: t.Matrix(rows*m.PerToken, 2*m.Size)}
 }
 
-func takeMixtureSpace(cfg *modelfile.Config, rows int, train bool, t *taker) mixtureSpace {
+func takeMixtureSpace(cfg *modelfile.Config, rows int, train bool, t *kernel.Taker) mixtureSpace {
 	m, pairs := cfg.Mixture, rows*cfg.Mixture.PerToken
-	s := mixtureSpace{in: t.matrix(pairs, cfg.HiddenSize), out: t.matrix(pairs, cfg.HiddenSize), hidden: t.matrix(pairs, m.Size)}
+	s := mixtureSpace{in: t.Matrix(pairs, cfg.HiddenSize), out: t.Matrix(pairs, cfg.HiddenSize), hidden: t.Matrix(pairs, m.Size)}
 	if train {
-		s.dHidden, s.dLogits = t.matrix(pairs, m.Size), t.matrix(rows, m.Experts)
+		s.dHidden, s.dLogits = t.Matrix(pairs, m.Size), t.Matrix(rows, m.Experts)
 	}
 	return s
 }

@@ -82,8 +82,8 @@ func takeWorkspace(arena *kernel.Arena, d demand, rows int) (*workspace, error) 
 	w := &workspace{arena: arena, rows: rows, train: d.train}
 	c := d.cfg
 	q, kv := c.NumHeads*c.HeadDim, c.NumKVHeads*c.HeadDim
-	t := taker{arena: arena}
-	matrix := func(cols int) kernel.Matrix { return t.matrix(rows, cols) }
+	t := kernel.Taker{Arena: arena}
+	matrix := func(cols int) kernel.Matrix { return t.Matrix(rows, cols) }
 	layers := 1
 	if d.train {
 		layers = c.NumLayers
@@ -97,10 +97,10 @@ func takeWorkspace(arena *kernel.Arena, d demand, rows int) (*workspace, error) 
 		}
 		a := activations{
 			in: matrix(c.HiddenSize), qkv: matrix(q + 2*kv), attention: matrix(q), lse: matrix(c.NumHeads),
-			mid: matrix(c.HiddenSize), rstd: t.vector(rows), midRstd: t.vector(rows),
+			mid: matrix(c.HiddenSize), rstd: t.Float32(rows), midRstd: t.Float32(rows),
 		}
 		if c.QKNorm {
-			a.raw, a.headRstd = matrix(q+kv), t.vector(rows*(c.NumHeads+c.NumKVHeads))
+			a.raw, a.headRstd = matrix(q+kv), t.Float32(rows*(c.NumHeads+c.NumKVHeads))
 		}
 		if i == 0 || !c.Sparse(i) { // all layers use those of layer 0 while only scoring, and those that are computed again while training
 			a.gateUp = matrix(2 * c.DenseSize())
@@ -114,44 +114,17 @@ func takeWorkspace(arena *kernel.Arena, d demand, rows int) (*workspace, error) 
 	if c.Mixture != nil {
 		w.experts = takeMixtureSpace(c, rows, d.train, &t)
 	}
-	w.low = t.vector(rows * d.low)
+	w.low = t.Float32(rows * d.low)
 	if d.train {
 		w.dOut, w.dNormed = matrix(c.HiddenSize), matrix(max(c.HiddenSize, q))
 		w.dQKV, w.dHidden = matrix(q+2*kv), matrix(c.DenseSize())
-		w.dLow = t.vector(rows * d.low)
+		w.dLow = t.Float32(rows * d.low)
 	}
-	if t.err != nil {
+	if t.Err != nil {
 		arena.Free()
-		return nil, fmt.Errorf("cpu: activations of %d tokens: %w", rows, t.err)
+		return nil, fmt.Errorf("cpu: activations of %d tokens: %w", rows, t.Err)
 	}
 	return w, nil
-}
-
-// taker takes memory from an arena until that fails.
-type taker struct {
-	arena *kernel.Arena
-	err   error
-}
-
-func (t *taker) vector(n int) (v []float32) {
-	if t.err == nil {
-		v, t.err = t.arena.Float32(n)
-	}
-	return v
-}
-
-func (t *taker) integers(n int) (v []int32) {
-	if t.err == nil {
-		v, t.err = t.arena.Int32(n)
-	}
-	return v
-}
-
-func (t *taker) matrix(rows, cols int) (m kernel.Matrix) {
-	if t.err == nil {
-		m, t.err = t.arena.Matrix(rows, cols)
-	}
-	return m
 }
 
 func (w *workspace) free() error {

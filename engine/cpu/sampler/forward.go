@@ -64,7 +64,7 @@ func newModel(cfg *modelfile.Config, opts Options, arena *kernel.Arena) (*model,
 	}
 	m := &model{cfg: cfg, pool: opts.Pool, weights: w}
 	m.shape = kernel.Attention{Heads: cfg.NumHeads, KVHeads: cfg.NumKVHeads, HeadDim: cfg.HeadDim, Scale: float32(1 / math.Sqrt(float64(cfg.HeadDim)))}
-	t := taker{arena: arena}
+	t := taker{Taker: kernel.Taker{Arena: arena}}
 	for range cfg.NumLayers {
 		kv, err := kernel.NewKVPages(arena, m.shape, pagesFor(opts.MaxTokens))
 		if err != nil {
@@ -74,18 +74,18 @@ func newModel(cfg *modelfile.Config, opts Options, arena *kernel.Arena) (*model,
 	}
 	rows := opts.MaxSequences + opts.PrefillChunk
 	m.act = activations{
-		x:        t.matrix(rows, cfg.HiddenSize),
-		normed:   t.matrix(rows, cfg.HiddenSize),
-		qkv:      t.matrix(rows, (cfg.NumHeads+2*cfg.NumKVHeads)*cfg.HeadDim),
-		attended: t.matrix(rows, cfg.NumHeads*cfg.HeadDim),
-		gateUp:   t.matrix(rows, 2*cfg.DenseSize()),
-		hidden:   t.matrix(opts.MaxSequences, cfg.HiddenSize),
-		logits:   t.matrix(opts.MaxSequences, cfg.VocabSize),
+		x:        t.Matrix(rows, cfg.HiddenSize),
+		normed:   t.Matrix(rows, cfg.HiddenSize),
+		qkv:      t.Matrix(rows, (cfg.NumHeads+2*cfg.NumKVHeads)*cfg.HeadDim),
+		attended: t.Matrix(rows, cfg.NumHeads*cfg.HeadDim),
+		gateUp:   t.Matrix(rows, 2*cfg.DenseSize()),
+		hidden:   t.Matrix(opts.MaxSequences, cfg.HiddenSize),
+		logits:   t.Matrix(opts.MaxSequences, cfg.VocabSize),
 	}
 	if cfg.Mixture != nil {
 		m.act.mixture = t.mixtureActivations(cfg, rows)
 	}
-	return m, t.err
+	return m, t.Err
 }
 
 // forward runs the batch through all layers, writes its K/V, and puts the normalised hidden states of b.heads into the

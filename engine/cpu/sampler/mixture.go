@@ -26,7 +26,7 @@ func (t *taker) mixture(cfg *modelfile.Config) *mixtureWeights {
 	router := *t
 	router.storage = kernel.F32 // rounded logits would send tokens to other experts than training does
 	w := &mixtureWeights{router: router.linear(m.Experts, cfg.HiddenSize, false)}
-	t.err = router.err
+	t.Err = router.Err
 	for range m.Experts {
 		w.gateUp = append(w.gateUp, t.linear(2*m.Size, cfg.HiddenSize, false))
 		w.down = append(w.down, t.linear(cfg.HiddenSize, m.Size, false))
@@ -37,8 +37,8 @@ func (t *taker) mixture(cfg *modelfile.Config) *mixtureWeights {
 func (t *taker) mixtureActivations(cfg *modelfile.Config, rows int) *mixtureActivations {
 	m, pairs := cfg.Mixture, rows*cfg.Mixture.PerToken
 	shape := experts.Shape{Experts: m.Experts, PerToken: m.PerToken, Normalise: m.Normalise}
-	return &mixtureActivations{routing: experts.New(t.floats, t.integers, shape, rows), in: t.matrix(pairs, cfg.HiddenSize),
-		out: t.matrix(pairs, cfg.HiddenSize), gateUp: t.matrix(pairs, 2*m.Size)}
+	return &mixtureActivations{routing: experts.New(t.Float32, t.Int32, shape, rows), in: t.Matrix(pairs, cfg.HiddenSize),
+		out: t.Matrix(pairs, cfg.HiddenSize), gateUp: t.Matrix(pairs, 2*m.Size)}
 }
 
 func (l *loader) mixture(w *mixtureWeights, prefix string) error {

@@ -36,17 +36,17 @@ type linear struct {
 
 // newWeights takes the memory of a model's weights and computes its RoPE tables.
 func newWeights(cfg *modelfile.Config, opts Options, arena *kernel.Arena) (*weights, error) {
-	t := taker{arena: arena, storage: opts.Storage}
+	t := taker{Taker: kernel.Taker{Arena: arena}, storage: opts.Storage}
 	q, kv := cfg.NumHeads*cfg.HeadDim, cfg.NumKVHeads*cfg.HeadDim
 	w := &weights{
-		embedding: kernel.NewMatrix(t.floats(cfg.VocabSize*cfg.HiddenSize), cfg.VocabSize, cfg.HiddenSize),
-		norm:      t.floats(cfg.HiddenSize),
+		embedding: kernel.NewMatrix(t.Float32(cfg.VocabSize*cfg.HiddenSize), cfg.VocabSize, cfg.HiddenSize),
+		norm:      t.Float32(cfg.HiddenSize),
 		head:      t.linear(cfg.VocabSize, cfg.HiddenSize, false).w,
 		layers:    make([]layerWeights, cfg.NumLayers),
 	}
 	for i := range w.layers {
 		l := &w.layers[i]
-		l.attentionNorm, l.mlpNorm = t.floats(cfg.HiddenSize), t.floats(cfg.HiddenSize)
+		l.attentionNorm, l.mlpNorm = t.Float32(cfg.HiddenSize), t.Float32(cfg.HiddenSize)
 		l.qkv = t.linear(q+2*kv, cfg.HiddenSize, cfg.AttentionBias)
 		l.out = t.linear(cfg.HiddenSize, q, cfg.AttentionOutputBias)
 		if cfg.Sparse(i) {
@@ -56,14 +56,14 @@ func newWeights(cfg *modelfile.Config, opts Options, arena *kernel.Arena) (*weig
 			l.down = t.linear(cfg.HiddenSize, cfg.IntermediateSize, cfg.MLPBias)
 		}
 		if cfg.QKNorm {
-			l.qNorm, l.kNorm = t.floats(cfg.HeadDim), t.floats(cfg.HeadDim)
+			l.qNorm, l.kNorm = t.Float32(cfg.HeadDim), t.Float32(cfg.HeadDim)
 		}
 	}
 	half := cfg.HeadDim / 2
-	w.cos = kernel.NewMatrix(t.floats(opts.MaxModelLen*half), opts.MaxModelLen, half)
-	w.sin = kernel.NewMatrix(t.floats(opts.MaxModelLen*half), opts.MaxModelLen, half)
-	if t.err != nil {
-		return nil, t.err
+	w.cos = kernel.NewMatrix(t.Float32(opts.MaxModelLen*half), opts.MaxModelLen, half)
+	w.sin = kernel.NewMatrix(t.Float32(opts.MaxModelLen*half), opts.MaxModelLen, half)
+	if t.Err != nil {
+		return nil, t.Err
 	}
 	if w.cos.Data != nil { // else the arena is a tally
 		w.rotations(cfg, opts.MaxModelLen)
@@ -83,43 +83,19 @@ func (w *weights) rotations(cfg *modelfile.Config, length int) {
 	}
 }
 
-// taker takes memory and keeps the first error.
+// taker takes memory, that of matrices of weights in the storage.
 type taker struct {
-	arena   *kernel.Arena
+	kernel.Taker
 	storage kernel.Storage
-	err     error
-}
-
-func (t *taker) floats(n int) []float32 {
-	if t.err != nil {
-		return nil
-	}
-	v, err := t.arena.Float32(n)
-	t.err = err
-	return v
-}
-
-func (t *taker) integers(n int) (v []int32) {
-	if t.err == nil {
-		v, t.err = t.arena.Int32(n)
-	}
-	return v
-}
-
-func (t *taker) matrix(rows, cols int) (m kernel.Matrix) {
-	if t.err == nil {
-		m, t.err = t.arena.Matrix(rows, cols)
-	}
-	return m
 }
 
 func (t *taker) linear(out, in int, bias bool) linear {
 	var l linear
-	if t.err == nil {
-		l.w, t.err = kernel.NewPacked(t.arena, out, in, t.storage)
+	if t.Err == nil {
+		l.w, t.Err = kernel.NewPacked(t.Arena, out, in, t.storage)
 	}
 	if bias {
-		l.bias = t.floats(out)
+		l.bias = t.Float32(out)
 	}
 	return l
 }
