@@ -60,7 +60,7 @@ func mixtureGroups(cfg *modelfile.Config) [][]string {
 func takeMixture(cfg *modelfile.Config, rows int, t *kernel.Taker) *mixtureActivations {
 	m := cfg.Mixture
 	shape := experts.Shape{Experts: m.Experts, PerToken: m.PerToken, Normalise: m.Normalise}
-	return &mixtureActivations{routing: experts.New(t.Float32, t.Int32, shape, rows), gateUp: t.Matrix(rows*m.PerToken, 2*m.Size)}
+	return &mixtureActivations{routing: experts.New(t, shape, rows), gateUp: t.Matrix(rows*m.PerToken, 2*m.Size)}
 }
 
 func takeMixtureSpace(cfg *modelfile.Config, rows int, train bool, t *kernel.Taker) mixtureSpace {

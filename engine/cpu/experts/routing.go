@@ -28,12 +28,12 @@ type Routing struct {
 	from          []int32   // [experts+1] first pair of every expert; the number of pairs
 }
 
-// New takes the memory of so many tokens: vector that of numbers, integers that of indices. Both may only count it.
-func New(vector func(n int) []float32, integers func(n int) []int32, shape Shape, tokens int) *Routing {
+// New takes the memory of so many tokens.
+func New(t *kernel.Taker, shape Shape, tokens int) *Routing {
 	pairs := tokens * shape.PerToken
 	return &Routing{
-		Shape: shape, probabilities: vector(tokens * shape.Experts), weights: vector(pairs), dWeights: vector(pairs),
-		chosen: integers(pairs), place: integers(pairs), token: integers(pairs), from: integers(shape.Experts + 1),
+		Shape: shape, probabilities: t.Float32(tokens * shape.Experts), weights: t.Float32(pairs), dWeights: t.Float32(pairs),
+		chosen: t.Int32(pairs), place: t.Int32(pairs), token: t.Int32(pairs), from: t.Int32(shape.Experts + 1),
 	}
 }
 

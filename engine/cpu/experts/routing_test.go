@@ -12,8 +12,6 @@ import (
 
 var shapes = []Shape{{8, 2, true}, {8, 2, false}, {5, 3, true}, {33, 8, true}, {4, 4, false}, {1, 1, true}}
 
-func vector(n int) []float32 { return make([]float32, n) }
-
 func random(rng *rand.Rand, n int) []float32 {
 	v := make([]float32, n)
 	for i := range v {
@@ -22,10 +20,13 @@ func random(rng *rand.Rand, n int) []float32 {
 	return v
 }
 
+// arena is where the routings of all tests, which are small, have their memory.
+var arena = kernel.NewArena()
+
 // routed is the routing of the given logits [tokens, experts].
 func routed(shape Shape, logits []float32) *Routing {
 	tokens := len(logits) / shape.Experts
-	r := New(vector, func(n int) []int32 { return make([]int32, n) }, shape, tokens)
+	r := New(&kernel.Taker{Arena: arena}, shape, tokens)
 	copy(r.Logits(tokens).Data, logits)
 	r.Route(kernel.NewPool(2))
 	return r

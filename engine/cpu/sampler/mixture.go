@@ -37,7 +37,7 @@ func (t *taker) mixture(cfg *modelfile.Config) *mixtureWeights {
 func (t *taker) mixtureActivations(cfg *modelfile.Config, rows int) *mixtureActivations {
 	m, pairs := cfg.Mixture, rows*cfg.Mixture.PerToken
 	shape := experts.Shape{Experts: m.Experts, PerToken: m.PerToken, Normalise: m.Normalise}
-	return &mixtureActivations{routing: experts.New(t.Float32, t.Int32, shape, rows), in: t.Matrix(pairs, cfg.HiddenSize),
+	return &mixtureActivations{routing: experts.New(&t.Taker, shape, rows), in: t.Matrix(pairs, cfg.HiddenSize),
 		out: t.Matrix(pairs, cfg.HiddenSize), gateUp: t.Matrix(pairs, 2*m.Size)}
 }
 
