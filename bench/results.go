@@ -20,7 +20,7 @@ import (
 // quiet is the share of the cores that other programs may take beside a row that says something.
 const quiet = .05
 
-// keep puts a row among those of its processor and day in dir, a row a line. A row of the same workload, peer, storage and kernels is replaced,
+// keep puts a row among those of its processor in dir, a row a line. A row of the same workload, peer, storage and kernels is replaced,
 // unless the same engine was measured as often on a quiet machine, and the new row was not.
 func keep(dir string, m machine, row Row) error {
 	same := func(r Row) bool {
@@ -54,8 +54,8 @@ func keepTimes(dir string, t timeTable) error {
 	return replace(fileOf(filepath.Join(dir, "profiles"), t.Machine), t, same, order)
 }
 
-// fileOf is named after day and processor.
-func fileOf(dir string, m machine) string { return filepath.Join(dir, m.Date+"-"+slug(m.CPU)+".json") }
+// fileOf is named after the processor.
+func fileOf(dir string, m machine) string { return filepath.Join(dir, slug(m.CPU)+".json") }
 
 // rank orders rows as the workloads and their peers stand in the program.
 func rank(name, peer string) int {
@@ -110,21 +110,21 @@ func report(rows []Row) string {
 	}
 	var b strings.Builder
 	first := &rows[0]
-	fmt.Fprintf(&b, "### %s, %d cores, %s\n\n", first.Machine.CPU, first.Machine.Cores, first.Machine.Date)
+	fmt.Fprintf(&b, "### %s, %d cores\n\n", first.Machine.CPU, first.Machine.Cores)
 	fmt.Fprintf(&b, "Limits: %s GFLOP/s f32 at best, %s half of the time, %s GB/s. Peers: %s.\n\n", between(rows, func(l limits) float64 { return l.GFLOPs }),
 		between(rows, func(l limits) float64 { return l.Sustained }), between(rows, func(l limits) float64 { return l.GBps }), versions(rows))
 	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 	for i := range rows {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(rows[i].cells(), " | "))
 	}
-	b.WriteString("\n| workload | peer | commit | command | our runs | their runs |\n|---|---|---|---|---|---|\n")
+	b.WriteString("\n| workload | peer | day | commit | command | our runs | their runs |\n|---|---|---|---|---|---|---|\n")
 	for i := range rows {
 		r := &rows[i]
 		theirs := runsText(r.TheirRuns)
 		if r.Why != "" {
 			theirs = strings.ReplaceAll(strings.ReplaceAll(r.Why, "\n", "; "), "|", "\\|")
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | `%s` | %s | %s |\n", r.cells()[0], r.cells()[1], r.Machine.Commit, r.Command, runsText(r.OurRuns), theirs)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | `%s` | %s | %s |\n", r.cells()[0], r.cells()[1], r.Machine.Date, r.Machine.Commit, r.Command, runsText(r.OurRuns), theirs)
 	}
 	return b.String()
 }
