@@ -3,10 +3,9 @@ package trinity
 // Algorithm is an advantage function, a loss and a few needs, by the names of their parts. Args are defaults, which a config's *_args
 // merge over key by key.
 type Algorithm struct {
-	Schema      string // what the trainer reads: "experience", "sft", "dpo", "cpt"
-	GroupSize   int    // rollouts per task when repeat_times is not set
-	Offline     bool   // reads a dataset: mode train only, no explorer
-	NeedsCritic bool
+	Schema    string // what the trainer reads: "experience", "sft", "dpo", "kto", "cpt"
+	GroupSize int    // rollouts per task when repeat_times is not set
+	Offline   bool   // reads a dataset: mode train only, no explorer
 
 	Advantage      string // "" for none
 	PolicyLoss     string
@@ -25,4 +24,26 @@ type Algorithm struct {
 // UsesReference reports whether training needs the frozen reference model.
 func (a *Algorithm) UsesReference() bool {
 	return (a.KLLoss != "" && a.KLLoss != "none") || (a.KLPenalty != "" && a.KLPenalty != "none")
+}
+
+// Needs are what the trainer computes for a batch before it is trained on.
+type Needs struct {
+	Values    bool // Experience.Values, of a critic
+	Reference bool // Experience.RefLogprobs
+	Teacher   bool // Experience.TeacherLogprobs, where the explorer has not recorded them
+	Entropies bool // Experience.Entropies
+}
+
+// TrainerAdvantage is an Advantage that reads what only the trainer knows. It is not part of the pipeline: the trainer gives it the groups of a
+// batch, which need not be whole ones, before the first optimizer step.
+type TrainerAdvantage interface {
+	Advantage
+	Needs() Needs
+}
+
+// SampleStrategy chooses what the trainer reads.
+type SampleStrategy interface {
+	// Open returns the source of batches, over the experience buffer and the auxiliary buffers by name. What Open returns keeps the strategy's
+	// own state beside that of its sources.
+	Open(usual Source, auxiliary map[string]Source) (Source, error)
 }

@@ -57,6 +57,19 @@ func (c *Config) Parts() (*trinity.Algorithm, error) {
 	return &out, nil
 }
 
+// needs are what the advantage function wants of the trainer.
+func (c *Config) needs() trinity.Needs {
+	parts, err := c.Parts()
+	if err != nil {
+		return trinity.Needs{}
+	}
+	advantage, err := registry.Advantages.Build(parts.Advantage, parts.AdvantageArgs)
+	if in, ok := advantage.(trinity.TrainerAdvantage); err == nil && ok {
+		return in.Needs()
+	}
+	return trinity.Needs{}
+}
+
 func choose(name *string, args *map[string]any, given string, givenArgs map[string]any) {
 	if given != "" && given != *name {
 		*name, *args = given, nil

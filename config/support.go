@@ -72,7 +72,7 @@ var refusals = []refusal{
 
 	{"algorithm.enable_router_replay", func(c *Config) bool { return c.Algorithm.EnableRouterReplay }, "router replay of mixture-of-experts models", ""},
 	{"algorithm.kl_penalty_fn", func(c *Config) bool { return !named(c.Algorithm.KLPenaltyFn, "", "none") }, "KL in the reward", "use kl_loss_fn"},
-	{"algorithm.algorithm_type", func(c *Config) bool { a, ok := c.parts(); return ok && a.NeedsCritic }, "an algorithm with a critic", ""},
+	{"algorithm.algorithm_type", func(c *Config) bool { return c.needs().Values }, "an algorithm with a critic", ""},
 	{"trainer.critic_warmup", func(c *Config) bool { return c.Trainer.CriticWarmup > 0 }, "training a critic", ""},
 
 	{"model.logprobs", func(c *Config) bool { return c.Model.Logprobs > 0 }, "logprobs of alternative tokens", "0 returns those of the sampled tokens"},

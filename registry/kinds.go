@@ -11,4 +11,6 @@ var (
 	Rewards    = New[trinity.RewardFunc]("reward_fn", "how a response is scored (default_reward_fn_type)")
 	Operators  = New[trinity.Operator]("operator", "edits of groups between explorer and buffer (data_processor.experience_pipeline.operators)")
 	Selectors  = New[trinity.Selector]("selector", "which rows of a taskset come next (data_selector.selector_type)")
+
+	SampleStrategies = New[trinity.SampleStrategy]("sample_strategy", "what the trainer reads (algorithm.sample_strategy)")
 )
