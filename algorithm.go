@@ -47,3 +47,12 @@ type SampleStrategy interface {
 	// own state beside that of its sources.
 	Open(usual Source, auxiliary map[string]Source) (Source, error)
 }
+
+// MixingStrategy is a SampleStrategy that reads auxiliary buffers beside the experience buffer.
+type MixingStrategy interface {
+	SampleStrategy
+	// Auxiliary maps the names of the buffers that it reads to the schema of what they hold, such as "sft".
+	Auxiliary() map[string]string
+	// Rollouts is how many experiences of a batch of n come from the experience buffer.
+	Rollouts(n int) int
+}

@@ -33,6 +33,13 @@ type Source interface {
 	Restore(SourceState) error
 }
 
+// MetricsSource is a Source that has something to say of the batch that it gave last.
+type MetricsSource interface {
+	Source
+	// Metrics describe what the last Take gave, and what it left out.
+	Metrics() Metrics
+}
+
 // SourceState is a consistent cut of a source and of whoever fills it.
 type SourceState struct {
 	Cursor  json.RawMessage `json:"cursor,omitempty"`  // of the explorer, or of the dataset's own selector

@@ -45,6 +45,7 @@ type Experience struct {
 
 	RefLogprobs     []float32 `json:"ref_logprobs,omitempty"`     // [T] nats, under the frozen reference; nil if unused
 	TeacherLogprobs []float32 `json:"teacher_logprobs,omitempty"` // [T] nats, under a teacher; nil if unused
+	Teacher         string    `json:"teacher,omitempty"`          // whose log-probabilities those are to be, by name; "" is the first of the run's teachers
 
 	PromptLen   int                `json:"prompt_len"`  // tokens before the first one that the policy may have written
 	Temperature float32            `json:"temperature"` // the sampling temperature that Logprobs and training use; 0 means 1

@@ -18,6 +18,7 @@ type Task struct {
 	Format       TaskFormat     // which keys of Row mean what
 	Sampling     SamplingParams // taskset's rollout arguments; N and Seed are set by the caller of the sampler
 	GroupSize    int            // rollouts of the task, G
+	Teacher      string         // Experience.Teacher of its rollouts, unless the workflow names another
 	Eval         bool           // evaluation: nothing is trained on
 }
 

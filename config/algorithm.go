@@ -9,7 +9,7 @@ type Algorithm struct {
 	RepeatTimes *int      `yaml:"repeat_times" range:"[1,)"`
 	Optimizer   Optimizer `yaml:"optimizer"`
 	// How the trainer chooses what it reads.
-	SampleStrategy string `yaml:"sample_strategy"`
+	SampleStrategy string `yaml:"sample_strategy" plugin:"sample_strategy"`
 	// Arguments of the sample strategy, merged over its defaults.
 	SampleStrategyArgs map[string]any `yaml:"sample_strategy_args"`
 	// How rewards become advantages.

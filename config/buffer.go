@@ -36,7 +36,7 @@ type ExplorerInput struct {
 type TrainerInput struct {
 	// Where the trainer takes experiences from; left out is an in-memory queue.
 	ExperienceBuffer *ExperienceBuffer `yaml:"experience_buffer"`
-	// More sources by name, for sample strategies that mix.
+	// Datasets of demonstrations by name, for sample strategies that mix them into batches; their schema_type is what the strategy reads.
 	AuxiliaryBuffers map[string]ExperienceBuffer `yaml:"auxiliary_buffers"`
 }
 
@@ -58,6 +58,9 @@ type Taskset struct {
 	DefaultWorkflowType string `yaml:"default_workflow_type" plugin:"workflow"`
 	// Reward function of the workflow.
 	DefaultRewardFnType string `yaml:"default_reward_fn_type" plugin:"reward_fn"`
+	// Which of explorer.auxiliary_models teaches the rollouts of this taskset, by its name, to an algorithm that distils; empty is the first. Own key of
+	// Trinity-Go.
+	Teacher string `yaml:"teacher"`
 	// Sampling of this taskset; what is not set is the model's.
 	RolloutArgs RolloutArgs `yaml:"rollout_args"`
 	// Arguments of the workflow.
@@ -169,7 +172,7 @@ type ExperienceBuffer struct {
 	DataSelector DataSelector `yaml:"data_selector"`
 	// Deprecated name of data_selector.
 	TaskSelector *DataSelector `yaml:"task_selector"`
-	// Passes over a file; not set is buffer.total_epochs.
+	// Passes over a file; not set is buffer.total_epochs, and for an auxiliary buffer as many as there are rollouts to go with.
 	TotalEpochs *int `yaml:"total_epochs" range:"[1,)"`
 	// Batches read from a file; wins over total_epochs.
 	TotalSteps *int `yaml:"total_steps" range:"[1,)"`

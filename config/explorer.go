@@ -24,7 +24,7 @@ type Explorer struct {
 	RunnerNum *int `yaml:"runner_num" range:"[1,)"`
 	// The engine that samples from the trained model.
 	RolloutModel InferenceModel `yaml:"rollout_model"`
-	// Models that are called but not trained: judges, teachers.
+	// Models that are not trained: the teachers of an algorithm that distils, which see the same token ids as the trained model and so need its tokenizer.
 	AuxiliaryModels []InferenceModel `yaml:"auxiliary_models"`
 	// Explore steps between evaluations.
 	EvalInterval int `yaml:"eval_interval" default:"100" range:"[1,)"`
@@ -72,7 +72,7 @@ type DynamicTimeout struct {
 
 // InferenceModel is an engine that samples. What is not set of the sampling is inherited from model.
 type InferenceModel struct {
-	// Name by which workflows ask for an auxiliary model.
+	// Name of an auxiliary model, for `teacher` of a taskset; needed where there are several.
 	Name string `yaml:"name"`
 	// Model of an auxiliary engine; the rollout engine samples from model.model_path.
 	ModelPath string `yaml:"model_path"`
@@ -100,7 +100,8 @@ type InferenceModel struct {
 	EnableChunkedPrefill bool `yaml:"enable_chunked_prefill" default:"true"`
 	// Share of GPU memory.
 	GPUMemoryUtilization float64 `yaml:"gpu_memory_utilization" default:"0.9" range:"(0,1]"`
-	// Number type of the weights; the embedded engine samples in float32, or as quantization says.
+	// Number type of the weights; the embedded engine samples in float32, or as quantization says. Of an auxiliary model `bfloat16` rounds the weights, and
+	// left out is `auto`, which takes them as the file has them.
 	Dtype string `yaml:"dtype" default:"bfloat16" enum:"auto|bfloat16|float16|float32|half|float"`
 	// Quantization of the sampler's weights, which is faster and makes its logprobs differ from the trainer's: `bf16` or `int8`, which
 	// algorithm.rollout_correction goes with, or nothing. The embedded engine's layers and head; training keeps float32.

@@ -51,6 +51,9 @@ type StagePlan struct {
 
 	Engines []string `json:"engines"` // how each choice was resolved, in words
 
+	Auxiliary []string `json:"auxiliary,omitempty"` // buffers that are read beside the experience buffer, in words
+	Teachers  []string `json:"teachers,omitempty"`  // in words
+
 	GroupSize          int    `json:"group_size,omitempty"`           // rollouts per task
 	TasksPerStep       int    `json:"tasks_per_step,omitempty"`       // of an explore step
 	ExperiencesPerStep int    `json:"experiences_per_step,omitempty"` // of a train step
@@ -144,6 +147,12 @@ func (c *Config) planStage(f Facts) StagePlan {
 		s.Algorithm = c.Algorithm.AlgorithmType
 	}
 	c.planSteps(&s, f)
+	for _, b := range c.AuxiliaryBuffers() {
+		s.Auxiliary = append(s.Auxiliary, b.words(f.Rows))
+	}
+	for _, t := range c.Teachers() {
+		s.Teachers = append(s.Teachers, t.words())
+	}
 	if f.Model.Known {
 		c.planMemory(&s, f)
 	}
@@ -169,6 +178,12 @@ func (c *Config) sources() []string {
 	}
 	if c.offline() {
 		keys = append(keys, "buffer.trainer_input.experience_buffer.path")
+	}
+	for _, b := range c.AuxiliaryBuffers() {
+		keys = append(keys, b.Key+".path")
+	}
+	for _, t := range c.Teachers() {
+		keys = append(keys, t.Key+".model_path")
 	}
 	return keys
 }

@@ -27,7 +27,7 @@ func (c *Config) planSteps(s *StagePlan, f Facts) {
 	default:
 		s.ExploreSteps, s.StepsWhy = c.exploreSteps(f)
 		if c.Mode == "both" {
-			s.TrainSteps = s.ExploreSteps * int64(s.TasksPerStep*s.GroupSize) / int64(max(s.ExperiencesPerStep, 1))
+			s.TrainSteps = s.ExploreSteps * int64(s.TasksPerStep*s.GroupSize) / int64(max(c.Rollouts(), 1))
 			if n := c.Trainer.TotalSteps; n != nil {
 				s.TrainSteps = int64(*n)
 				s.StepsWhy += "; train steps as set by trainer.total_steps"

@@ -47,6 +47,12 @@ func (s *StagePlan) write(b *strings.Builder) {
 	if s.TasksPerStep > 0 {
 		row("explore", "%s steps of %d tasks × %d rollouts (%s)", steps(s.ExploreSteps), s.TasksPerStep, s.GroupSize, s.StepsWhy)
 	}
+	for _, t := range s.Teachers {
+		row("teacher", "%s", t)
+	}
+	for _, b := range s.Auxiliary {
+		row("reads", "%s", b)
+	}
 	if s.ExperiencesPerStep > 0 {
 		why := ""
 		if s.TasksPerStep == 0 {

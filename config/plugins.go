@@ -22,6 +22,9 @@ func (c *Config) checkPlugins() Errors {
 	if c.offline() {
 		p.selector(&c.Buffer.TrainerInput.ExperienceBuffer.DataSelector, "buffer.trainer_input.experience_buffer.data_selector")
 	}
+	for _, b := range c.AuxiliaryBuffers() {
+		p.selector(&b.DataSelector, b.Key+".data_selector")
+	}
 	for i, o := range c.DataProcessor.ExperiencePipeline.Operators {
 		key := "data_processor.experience_pipeline.operators." + digits(i)
 		p.named("operator", o.Name, key+".name", o.Args, key+".args")
@@ -182,6 +185,9 @@ func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog)
 		names = catalog.Names()
 	}
 	switch {
+	case removedNames[kind][name] != "":
+		e.Message, e.Hint = fmt.Sprintf("the %s %q is one of older versions", what, name), removedNames[kind][name]
+		return e
 	case strings.Contains(name, ".") && (kind == "workflow" || kind == "reward_fn" || kind == "operator"):
 		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is a Python class, which this program cannot load", what, name), true
 	case slices.Contains(upstream[kind], name):

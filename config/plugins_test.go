@@ -24,6 +24,18 @@ func TestMain(m *testing.M) {
 		return &trinity.Algorithm{Schema: "sft", GroupSize: 1, Offline: true, PolicyLoss: "sft", KLLoss: "none",
 			Entropy: "none", SampleStrategy: "default", KLPenalty: "none"}
 	})
+	register(registry.Algorithms, "mixing", func() *trinity.Algorithm {
+		return &trinity.Algorithm{Schema: "experience", GroupSize: 8, Advantage: "grpo", PolicyLoss: "ppo", KLLoss: "k2",
+			Entropy: "default", SampleStrategy: "mix", KLPenalty: "none"}
+	})
+	register(registry.Algorithms, "distilling", func() *trinity.Algorithm {
+		return &trinity.Algorithm{Schema: "experience", GroupSize: 8, Advantage: "distilling", PolicyLoss: "ppo", KLLoss: "none",
+			Entropy: "default", SampleStrategy: "default", KLPenalty: "none"}
+	})
+	register(registry.SampleStrategies, "default", func() trinity.SampleStrategy { return &fakeStrategy{} })
+	register(registry.SampleStrategies, "staleness_control", func() trinity.SampleStrategy { return &fakeStrategy{} })
+	register(registry.SampleStrategies, "mix", func() trinity.SampleStrategy { return &fakeMix{Ratio: 0.25, Name: "sft_dataset"} })
+	register(registry.Advantages, "distilling", func() trinity.Advantage { return &fakeDistill{} })
 	register(registry.Advantages, "grpo", func() trinity.Advantage { return &fakeAdvantage{} })
 	register(registry.Workflows, "math_workflow", func() trinity.Workflow { return &fakeWorkflow{} })
 	register(registry.Workflows, "simple_workflow", func() trinity.Workflow { return &rewardUser{} })
@@ -95,6 +107,31 @@ func (*fakeSelector) Next(int) ([]int, error)         { return nil, nil }
 func (*fakeSelector) Feedback(map[int]float64)        {}
 func (*fakeSelector) State() (json.RawMessage, error) { return nil, nil }
 func (*fakeSelector) Restore(json.RawMessage) error   { return nil }
+
+// fakeDistill is an advantage that wants a teacher.
+type fakeDistill struct{ fakeAdvantage }
+
+func (*fakeDistill) Needs() trinity.Needs { return trinity.Needs{Teacher: true} }
+
+type fakeStrategy struct {
+	MaxStaleness float64 `yaml:"max_staleness"`
+}
+
+func (*fakeStrategy) Open(usual trinity.Source, _ map[string]trinity.Source) (trinity.Source, error) {
+	return usual, nil
+}
+
+// fakeMix reads an auxiliary buffer.
+type fakeMix struct {
+	Ratio float64 `yaml:"expert_data_ratio"`
+	Name  string  `yaml:"sft_dataset_name"`
+}
+
+func (*fakeMix) Open(usual trinity.Source, _ map[string]trinity.Source) (trinity.Source, error) {
+	return usual, nil
+}
+func (m *fakeMix) Auxiliary() map[string]string { return map[string]string{m.Name: "sft"} }
+func (m *fakeMix) Rollouts(n int) int           { return n - int(m.Ratio*float64(n)) }
 
 // rewardUser is a workflow that has no reward of its own.
 type rewardUser struct{ fakeWorkflow }

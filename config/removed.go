@@ -72,6 +72,14 @@ var removed = map[string]string{
 	"model.tinker_config": "use model.tinker",
 }
 
+// removedNames are plug-ins of older Trinity-RFT versions, by kind, with what to write instead.
+var removedNames = map[string]map[string]string{
+	"sample_strategy": {
+		"warmup": "make the warm-up a stage of its own under stages, and leave the key out",
+		"dpo":    "algorithm_type dpo reads its pairs in order: leave the key out",
+	},
+}
+
 // removedKey returns the hint for a key that an older version had, "" for any other. Keys inside a stage are those of its section.
 func removedKey(path string) string {
 	if rest, ok := strings.CutPrefix(path, "stages."); ok {

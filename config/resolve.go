@@ -11,11 +11,13 @@ func (c *Config) resolve() Errors {
 	r := &resolution{Config: c}
 	r.aliases()
 	r.engines()
+	r.teacherTypes()
 	r.lengths()
 	r.algorithm()
 	r.tasksets()
 	r.models()
 	r.buffers()
+	r.auxiliaryBuffers()
 	r.synchronizer()
 	r.monitors()
 	r.paths()
@@ -47,6 +49,9 @@ func (r *resolution) engines() {
 	case "", "auto":
 	case "cpu":
 		r.Trainer.TrainerType, r.Explorer.RolloutModel.EngineType = "cpu", "cpu"
+		for i := range r.Explorer.AuxiliaryModels {
+			r.Explorer.AuxiliaryModels[i].EngineType = "cpu"
+		}
 	default:
 		r.errs = append(r.errs, Error{File: commandLine, Key: "--engine", Message: fmt.Sprintf("the engine %q is not built into this version", engine),
 			Hint: "known: auto, cpu", Unsupported: true})

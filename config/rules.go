@@ -15,6 +15,8 @@ func (c *Config) checkRules() Errors {
 	r.place()
 	r.model()
 	r.data()
+	r.strategy()
+	r.teachers()
 	r.tasksets()
 	r.optimizer()
 	r.miniBatch()

@@ -37,7 +37,8 @@ var refusals = []refusal{
 	{"explorer.rollout_model.enable_openai_api", func(c *Config) bool { return c.Explorer.RolloutModel.EnableOpenaiAPI },
 		"an OpenAI-compatible endpoint for workflows", ""},
 	{"explorer.rollout_model.enable_multimodal", func(c *Config) bool { return c.Explorer.RolloutModel.EnableMultimodal }, "image and video input", ""},
-	{"explorer.auxiliary_models", func(c *Config) bool { return len(c.Explorer.AuxiliaryModels) > 0 }, "auxiliary models (judges, teachers)", ""},
+	{"explorer.auxiliary_models", func(c *Config) bool { return len(c.Explorer.AuxiliaryModels) > 0 && !c.needs().Teacher },
+		"auxiliary models that workflows call, such as judges", "an algorithm that distils takes them as teachers"},
 	{"explorer.over_rollout.ratio", func(c *Config) bool { return c.Explorer.OverRollout.Ratio > 0 }, "going on with part of a batch", ""},
 	{"explorer.dynamic_timeout.enable", func(c *Config) bool { return c.Explorer.DynamicTimeout.Enable }, "a timeout that follows the tasks", ""},
 	{"explorer.env_vars", func(c *Config) bool { return len(c.Explorer.EnvVars) > 0 }, "an environment of the rollout's own",
@@ -54,8 +55,6 @@ var refusals = []refusal{
 	}, "an SQL buffer", "use a file that both processes see"},
 	{"buffer.trainer_input.experience_buffer.total_steps", func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
 		"a number of steps of a buffer's own", "use buffer.total_steps"},
-	{"buffer.trainer_input.auxiliary_buffers", func(c *Config) bool { return len(c.Buffer.TrainerInput.AuxiliaryBuffers) > 0 },
-		"a second source of experiences", ""},
 	{"buffer.explorer_input.tasksets", func(c *Config) bool { return c.explores() && len(c.Buffer.ExplorerInput.Tasksets) > 1 },
 		"mixing several tasksets", "use one taskset"},
 
@@ -109,7 +108,9 @@ func (c *Config) unsupported() Errors {
 		c.unsupportedTaskset(t, refuse)
 	}
 	unsupportedFormat("buffer.trainer_input.experience_buffer", &c.Buffer.TrainerInput.ExperienceBuffer.Format, refuse)
+	c.unsupportedAuxiliary(refuse)
 	c.unsupportedRollout(refuse)
+	c.unsupportedTeachers(refuse)
 	for _, key := range c.leaves(trainerConfigKey) {
 		if !read(key) && unusedReason(key) == "" {
 			e := c.errorFor(key, "the embedded engine does not read this key of veRL", trainerConfigHint(key))

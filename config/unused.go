@@ -18,6 +18,7 @@ const (
 	placement = "placement on GPUs: the embedded engine uses the cores of this machine"
 	gpuEngine = "a setting of GPU rollout engines"
 	training  = "a setting of GPU training engines"
+	dataset   = "an auxiliary buffer is a dataset, read from local files"
 	runners   = "a setting of upstream's runner processes: rollouts are goroutines here"
 )
 
@@ -82,6 +83,14 @@ var unused = []struct{ key, reason string }{
 	{"trainer.name", "metrics and logs say trainer"},
 	{"model.lora_configs.*.base_model_name", "the adapter is of model.model_path"},
 	{"buffer.explorer_input.eval_tasksets.*.data_selector", "an evaluation runs every row once, in order"},
+	{"buffer.explorer_input.eval_tasksets.*.teacher", "nothing is learnt from an evaluation"},
+	{auxiliaryKey + ".*.name", "the sample strategy calls it by its key"},
+	{auxiliaryKey + ".*.capacity", dataset},
+	{auxiliaryKey + ".*.max_read_timeout", dataset},
+	{auxiliaryKey + ".*.max_retry_times", dataset},
+	{auxiliaryKey + ".*.max_retry_interval", dataset},
+	{auxiliaryKey + ".*.replay_buffer", dataset},
+	{auxiliaryKey + ".*.enable_progress_bar", "the console shows progress"},
 	{"buffer.explorer_input.*.max_retry_times", "tasks are read from local files"},
 	{"buffer.explorer_input.*.*.max_retry_times", "tasks are read from local files"},
 	{"buffer.explorer_input.*.max_retry_interval", "tasks are read from local files"},
@@ -166,6 +175,12 @@ func (c *Config) Unused() []Note {
 		reason := unusedReason(key)
 		if reason == "" && c.Mode == "both" {
 			reason = unusedInQueue[key]
+		}
+		if reason == "" && !c.trains() && below(key, auxiliaryKey) {
+			reason = "it is the trainer that reads it"
+		}
+		if reason == "" {
+			reason = c.unusedByTeachers(key)
 		}
 		if reason != "" {
 			p := c.Pos(key)

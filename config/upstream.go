@@ -11,7 +11,7 @@ var upstream = map[string][]string{
 		"mix", "mix_chord"},
 	"kl_fn":           {"none", "k1", "k2", "k3", "low_var_kl", "abs", "corrected_k3"},
 	"entropy_loss_fn": {"default", "mix", "none"},
-	"sample_strategy": {"default", "staleness_control", "mix", "warmup", "dpo"},
+	"sample_strategy": {"default", "staleness_control", "mix"},
 	"selector":        {"sequential", "shuffle", "random", "offline_easy2hard", "difficulty_based", "diff_based"},
 	"monitor":         {"tensorboard", "wandb", "mlflow", "swanlab"},
 	"operator": {"reward_filter", "reward_std_filter", "dapo_dynamic_sampling", "mask_response_truncated", "invalid_reward_filter",

@@ -1,6 +1,7 @@
 package explorer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,6 +123,7 @@ func (r *Runner) attempt(ctx context.Context, workflow trinity.Workflow, task *t
 		if err := e.Check(); err != nil {
 			return nil, err
 		}
+		e.Teacher = cmp.Or(e.Teacher, task.Teacher)
 	}
 	return exps, nil
 }

@@ -57,7 +57,11 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	tr := s.newTrainer(file)
+	source, err := s.batches(file)
+	if err != nil {
+		return err
+	}
+	tr := s.newTrainer(source)
 	tr.TotalSteps = int64(value(0, s.cfg.Buffer.TotalSteps, s.cfg.Trainer.TotalSteps))
 	tr.Schedule = s.schedule(tr.TotalSteps)
 	sync := s.checkpointSync()
@@ -66,7 +70,7 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) error {
 		return err
 	}
 	tr.Publish = sync.Publish
-	if err := s.runTrainer(ctx, opts, tr, file); err != nil {
+	if err := s.runTrainer(ctx, opts, tr, source); err != nil {
 		return err // explorers wait for the run to be taken up again
 	}
 	sync.TrainerDone()
@@ -78,7 +82,9 @@ func (s *stage) runTrainer(ctx context.Context, opts Options, tr *trainer.Traine
 	if err := s.openEngine(ctx, true, false); err != nil {
 		return err
 	}
-	tr.Engine = s.engine
+	if err := s.staff(ctx, tr); err != nil {
+		return err
+	}
 	if err := s.resume(ctx, tr, source); err != nil {
 		return err
 	}

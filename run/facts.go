@@ -30,6 +30,9 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 		if f.Model, err = modelFacts(m, cfg.Model.LoraConfigs); err != nil {
 			return f, err
 		}
+		if err := teacherFacts(cfg, path, &f); err != nil {
+			return f, err
+		}
 		if f.Memory = memory.parts; len(f.Memory) > 0 {
 			if f.DoesNotFit, err = memory.doesNotFit(); err != nil {
 				return f, err
@@ -61,6 +64,11 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 			}
 		}
 		if err := rows(t.Key, t.Path, t.Split, t.SubsetName); err != nil {
+			return f, err
+		}
+	}
+	for _, b := range cfg.AuxiliaryBuffers() {
+		if err := rows(b.Key, b.Path, b.Split, b.SubsetName); err != nil {
 			return f, err
 		}
 	}

@@ -42,12 +42,12 @@ type memory struct {
 	model     *modelfile.Config
 	planner   trinity.MemoryPlanner // nil for an engine that cannot tell
 	spec      trinity.EngineSpec    // with as few layers computed again as let it fit
-	rewards   []config.MemoryPlan   // of the reward models beside the engine
+	beside    []config.MemoryPlan   // of the frozen models beside the engine: reward models and teachers
 	parts     []config.MemoryPlan
 	available int64 // bytes; 0 if not known
 }
 
-// memoryOf plans the memory of an engine where so many bytes are available to it and the reward models beside it.
+// memoryOf plans the memory of an engine where so many bytes are available to it and the frozen models beside it.
 func memoryOf(cfg *config.Config, spec trinity.EngineSpec, available int64) (*memory, error) {
 	m := &memory{cfg: cfg, spec: spec, available: available}
 	name := cfg.SampleEngine()
@@ -72,9 +72,16 @@ func memoryOf(cfg *config.Config, spec trinity.EngineSpec, available int64) (*me
 		return nil, err
 	}
 	if spec.Sample {
-		if m.rewards, err = rewardMemory(cfg); err != nil {
+		if m.beside, err = rewardMemory(cfg); err != nil {
 			return nil, err
 		}
+	}
+	if spec.Train {
+		plans, err := teacherMemory(cfg)
+		if err != nil {
+			return nil, err
+		}
+		m.beside = append(m.beside, plans...)
 	}
 	if err := m.recompute(); err != nil {
 		return nil, err
@@ -125,7 +132,7 @@ func (m *memory) partsOf(spec trinity.EngineSpec) ([]config.MemoryPlan, error) {
 			parts = append(parts, config.MemoryPlan(p))
 		}
 	}
-	return append(parts, m.rewards...), nil
+	return append(parts, m.beside...), nil
 }
 
 // process is what the program takes beside the engine: its code and the runtime, the tokenizer's tables, and the garbage of all of it.

@@ -99,6 +99,9 @@ func fits(ctx context.Context, cfg *config.Config, say func(string)) error {
 				return err
 			}
 		}
+		if err := fetchTeachers(ctx, stage, say); err != nil {
+			return err
+		}
 		m, err := stageMemory(stage, path)
 		if err != nil {
 			return err

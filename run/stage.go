@@ -31,6 +31,7 @@ type stage struct {
 
 	available    int64 // bytes of memory before anything was loaded
 	rewardModels rewardModels
+	teachers     teachers
 
 	engine  trinity.Engine
 	sampler trinity.Sampler
@@ -66,7 +67,8 @@ func open(ctx context.Context, cfg *config.Config, say func(string)) (*stage, er
 	}
 	s.groupSize = cfg.GroupSize()
 	s.rewardModels = newRewardModels(cfg, say)
-	return s, nil
+	s.teachers, err = findTeachers(ctx, cfg, s.modelPath, s.text, say)
+	return s, err
 }
 
 func buildAlgorithm(a *config.Algorithm) (*algorithm.Algorithm, error) {
@@ -178,9 +180,18 @@ func (s *stage) evalTasksets() ([]*explorer.Taskset, error) {
 	return out, nil
 }
 
-// offline opens the trainer's dataset of demonstrations.
+// offline opens the trainer's dataset.
 func (s *stage) offline() (*dataset.Source, error) {
 	b := s.cfg.Buffer.TrainerInput.ExperienceBuffer
+	epochs := value(s.cfg.Buffer.TotalEpochs, b.TotalEpochs)
+	if s.cfg.Buffer.TotalSteps != nil || s.cfg.Trainer.TotalSteps != nil {
+		epochs = 0 // as many as the steps need
+	}
+	return s.rows(b, s.algorithm.Def.Schema, epochs)
+}
+
+// rows opens a dataset of training data.
+func (s *stage) rows(b *config.ExperienceBuffer, schema string, epochs int) (*dataset.Source, error) {
 	data, err := dataset.Open(b.Path, dataset.Options{Split: b.Split, Subset: b.SubsetName, Resolve: s.resolveDataset})
 	if err != nil {
 		return nil, err
@@ -189,15 +200,11 @@ func (s *stage) offline() (*dataset.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	format, err := dataset.Formatter(s.algorithm.Def.Schema, dataset.Format{
+	format, err := dataset.Formatter(schema, dataset.Format{
 		TaskFormat: taskFormat(&b.Format), PromptType: b.Format.PromptType, AllTurns: b.Format.EnableConcatenatedMultiTurn,
 	}, s.text.Renderer)
 	if err != nil {
 		return nil, err
-	}
-	epochs := value(s.cfg.Buffer.TotalEpochs, b.TotalEpochs)
-	if s.cfg.Buffer.TotalSteps != nil || s.cfg.Trainer.TotalSteps != nil {
-		epochs = 0 // as many as the steps need
 	}
 	return dataset.NewSource(data, sel, format, epochs), nil
 }
@@ -232,7 +239,7 @@ func (s *stage) modelDir() string {
 
 // close frees the engine and the monitors.
 func (s *stage) close() error {
-	err := errors.Join(s.closeEngine(), s.rewardModels.close())
+	err := errors.Join(s.closeEngine(), s.rewardModels.close(), s.teachers.close())
 	if s.log != nil {
 		err = errors.Join(err, s.log.close())
 	}

@@ -33,7 +33,7 @@ func (s *stage) taskset(ts *config.Taskset, eval bool) (*explorer.Taskset, error
 func (s *stage) template(ts *config.Taskset, eval bool) trinity.Task {
 	in := &s.cfg.Buffer.ExplorerInput
 	t := trinity.Task{
-		Taskset: ts.Name, Eval: eval, GroupSize: s.groupSize,
+		Taskset: ts.Name, Eval: eval, GroupSize: s.groupSize, Teacher: ts.Teacher,
 		Workflow: first(ts.DefaultWorkflowType, in.DefaultWorkflowType), WorkflowArgs: ts.WorkflowArgs,
 		Reward: first(ts.DefaultRewardFnType, in.DefaultRewardFnType), RewardArgs: ts.RewardFnArgs,
 		Format: taskFormat(&ts.Format), Sampling: s.sampling(&ts.RolloutArgs),

@@ -28,14 +28,20 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	}
 	queue := buffer.NewQueue(s.capacity(ex))
 	ex.Buffer = queue
-	tr := s.newTrainer(queue)
+	source, err := s.batches(queue)
+	if err != nil {
+		return err
+	}
+	tr := s.newTrainer(source)
 	tr.TotalSteps = int64(value(s.trainSteps(ex.TotalSteps), cfg.Trainer.TotalSteps))
 	tr.Schedule = s.schedule(tr.TotalSteps)
 	if err := s.openEngine(ctx, true, true); err != nil {
 		return err
 	}
-	tr.Engine = s.engine
-	if err := s.resume(ctx, tr, queue); err != nil {
+	if err := s.staff(ctx, tr); err != nil {
+		return err
+	}
+	if err := s.resume(ctx, tr, source); err != nil {
 		return err
 	}
 	state, err := queue.State()
@@ -85,12 +91,16 @@ func (s *stage) train(ctx context.Context, opts Options) error {
 	if !s.algorithm.Def.Offline {
 		return s.trainOnline(ctx, opts)
 	}
-	source, err := s.offline()
+	data, err := s.offline()
+	if err != nil {
+		return err
+	}
+	source, err := s.batches(data)
 	if err != nil {
 		return err
 	}
 	tr := s.newTrainer(source)
-	tr.TotalSteps = int64(value(s.offlineSteps(source), s.cfg.Buffer.TotalSteps, s.cfg.Trainer.TotalSteps))
+	tr.TotalSteps = int64(value(s.offlineSteps(data), s.cfg.Buffer.TotalSteps, s.cfg.Trainer.TotalSteps))
 	tr.Schedule = s.schedule(tr.TotalSteps)
 	return s.runTrainer(ctx, opts, tr, source)
 }
@@ -154,8 +164,8 @@ func (s *stage) newExplorer() (*explorer.Explorer, error) {
 
 // trainSteps is how many train steps the explorer's steps feed.
 func (s *stage) trainSteps(exploreSteps int64) int {
-	perStep := s.cfg.Buffer.BatchSize * s.groupSize
-	return (int(exploreSteps)*perStep + s.cfg.Buffer.TrainBatchSize - 1) / s.cfg.Buffer.TrainBatchSize
+	rollouts := s.cfg.Rollouts()
+	return (int(exploreSteps)*s.cfg.Buffer.BatchSize*s.groupSize + rollouts - 1) / rollouts
 }
 
 // offlineSteps is how many full batches the dataset's epochs give.
@@ -172,7 +182,7 @@ func (s *stage) capacity(ex *explorer.Explorer) int {
 	}
 	perStep := ex.BatchSize * max(1, s.groupSize)
 	ahead := int(max(ex.SyncInterval, s.publishInterval()) + ex.SyncOffset)
-	surplus := max(0, perStep-s.cfg.Buffer.TrainBatchSize) * int(ex.TotalSteps)
+	surplus := max(0, perStep-s.cfg.Rollouts()) * int(ex.TotalSteps)
 	return max(groups*max(1, s.groupSize), ahead*perStep+surplus)
 }
 

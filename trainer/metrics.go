@@ -28,15 +28,12 @@ func (s *summary) log(m trinity.Metrics, name string) {
 
 // batchMetrics describe a batch before it is trained on.
 func batchMetrics(exps []*trinity.Experience) trinity.Metrics {
-	var rewards, advantages, responses, prompts, versions summary
+	var rewards, advantages, responses, prompts summary
 	tokens, clipped := 0, 0
-	tasks := map[string]bool{}
 	for _, e := range exps {
 		tokens += len(e.Tokens)
-		tasks[e.ID.Task] = true
 		responses.add(float64(len(e.Tokens) - e.PromptLen))
 		prompts.add(float64(e.PromptLen))
-		versions.add(float64(e.Versions[0]))
 		if e.Truncated == trinity.ResponseTruncated {
 			clipped++
 		}
@@ -49,12 +46,11 @@ func batchMetrics(exps []*trinity.Experience) trinity.Metrics {
 			}
 		}
 	}
-	m := trinity.Metrics{"perf/total_num_tokens": float64(tokens), "sample/task_count": float64(len(tasks))}
+	m := trinity.Metrics{"perf/total_num_tokens": float64(tokens)}
 	rewards.log(m, "critic/rewards")
 	advantages.log(m, "critic/advantages")
 	responses.log(m, "response_length")
 	prompts.log(m, "prompt_length")
-	versions.log(m, "sample/model_version")
 	if len(exps) > 0 {
 		m["response_length/clip_ratio"] = float64(clipped) / float64(len(exps))
 	}

@@ -39,6 +39,9 @@ type Trainer struct {
 	SaveInterval int64 // steps; 0 means only at the end
 	Reference    bool  // the loss reads reference log-probabilities
 
+	// Teachers are frozen models by name, "" for what names none, which Experience.TeacherLogprobs are asked of. nil asks for none.
+	Teachers map[string]trinity.Engine
+
 	step      int64
 	published int64
 }
@@ -99,7 +102,9 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 		return err
 	}
 	metrics := batchMetrics(exps)
-	metrics["time/read_experience"] = time.Since(begin).Seconds()
+	if source, ok := t.Source.(trinity.MetricsSource); ok {
+		metrics.Merge("", source.Metrics())
+	}
 	start := time.Now()
 	if err := t.update(ctx, step, exps, metrics); err != nil {
 		return err
@@ -127,6 +132,11 @@ func (t *Trainer) update(ctx context.Context, step int64, exps []*trinity.Experi
 	}
 	if t.Reference {
 		if err := t.reference(ctx, step, exps); err != nil {
+			return err
+		}
+	}
+	if len(t.Teachers) > 0 {
+		if err := t.teach(ctx, step, exps, metrics); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,35 @@
+package sample
+
+import (
+	"context"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.SampleStrategies.Register("default", "The next train_batch_size experiences of the experience buffer, or rows of the dataset, oldest first. "+
+		"Metrics: time/read_experience, sample/task_count, sample/model_version/{mean,max,min}.",
+		func() trinity.SampleStrategy { return &Default{} })
+}
+
+// Default reads what there is, in order.
+type Default struct{}
+
+// Open implements trinity.SampleStrategy.
+func (*Default) Open(usual trinity.Source, _ map[string]trinity.Source) (trinity.Source, error) {
+	return &inOrder{reader{usual: usual}}, nil
+}
+
+type inOrder struct{ reader }
+
+// Take implements trinity.Source.
+func (s *inOrder) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
+	begin := time.Now()
+	batch, err := s.usual.Take(ctx, n, published)
+	if err != nil {
+		return nil, err
+	}
+	return s.give(begin, batch, batch), nil
+}

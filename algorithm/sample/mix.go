@@ -1,0 +1,102 @@
+package sample
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.SampleStrategies.Register("mix", "Demonstrations beside rollouts: of a batch of n, ⌈expert_data_ratio·n⌉ experiences are the next rows of the auxiliary buffer sft_dataset_name, "+
+		"marked as experts, and follow the others, which are the next of the experience buffer. "+
+		"Metrics: those of default, of the rollouts alone, and sample/expert_count.",
+		func() trinity.SampleStrategy { return &Mix{ExpertDataRatio: 0.5, SFTDatasetName: "sft_dataset"} })
+}
+
+// Mix puts demonstrations into every batch: ⌈r·n⌉ of n experiences are experts, the others rollouts, rollouts first. An expert has IsExpert, no
+// reward, no advantage and no log-probabilities of a policy that sampled it, so that it is in no statistics of rollouts.
+//
+// Where the experience buffer gives fewer rollouts than asked for, as when groups were filtered out, the experts are fewer in proportion, rounded
+// up: the ratio stays. Training ends when the demonstrations do; total_epochs of the auxiliary buffer says when that is.
+//
+// Unlike Trinity-RFT: experts have no reward and no log-probabilities in place of zeros, because a zero would count in means of rewards and as a
+// probability of 1.
+type Mix struct {
+	ExpertDataRatio float64 `yaml:"expert_data_ratio" doc:"share of a batch that is demonstrations, rounded up to whole experiences; more than 0 and less than 1"`
+	SFTDatasetName  string  `yaml:"sft_dataset_name" doc:"the demonstrations, by their name in buffer.trainer_input.auxiliary_buffers"`
+}
+
+// Validate refuses a ratio that leaves no rollouts, or no demonstrations.
+func (m *Mix) Validate() error {
+	switch {
+	case !(m.ExpertDataRatio > 0 && m.ExpertDataRatio < 1):
+		return fmt.Errorf("expert_data_ratio is %v, must be more than 0 and less than 1: rollouts alone are sample_strategy default, demonstrations alone algorithm_type sft", m.ExpertDataRatio)
+	case m.SFTDatasetName == "":
+		return fmt.Errorf("sft_dataset_name is empty: name one of buffer.trainer_input.auxiliary_buffers")
+	}
+	return nil
+}
+
+// Auxiliary implements trinity.MixingStrategy.
+func (m *Mix) Auxiliary() map[string]string { return map[string]string{m.SFTDatasetName: "sft"} }
+
+// Rollouts implements trinity.MixingStrategy.
+func (m *Mix) Rollouts(n int) int { return n - roundUp(m.ExpertDataRatio*float64(n)) }
+
+// roundUp is ⌈x⌉, where a product of decimal fractions may be a little more than the whole number that it stands for.
+func roundUp(x float64) int { return int(math.Ceil(x - 1e-9)) }
+
+// Open implements trinity.SampleStrategy.
+func (m *Mix) Open(usual trinity.Source, auxiliary map[string]trinity.Source) (trinity.Source, error) {
+	experts, ok := auxiliary[m.SFTDatasetName]
+	if !ok {
+		return nil, fmt.Errorf("sample_strategy mix: there is no auxiliary buffer %q: add it under buffer.trainer_input.auxiliary_buffers, or name another in sft_dataset_name", m.SFTDatasetName)
+	}
+	return &mixed{reader: reader{usual: usual, auxiliary: map[string]trinity.Source{m.SFTDatasetName: experts}}, mix: *m}, nil
+}
+
+type mixed struct {
+	reader
+	mix Mix
+}
+
+// Take implements trinity.Source.
+func (s *mixed) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
+	begin := time.Now()
+	rollouts := s.mix.Rollouts(n)
+	if rollouts < 1 {
+		return nil, fmt.Errorf("sample_strategy mix: expert_data_ratio %v leaves a batch of %d no rollout: lower it, or raise buffer.train_batch_size", s.mix.ExpertDataRatio, n)
+	}
+	if err := s.hold(ctx, rollouts, published, nil); err != nil {
+		return nil, err
+	}
+	experts, err := s.experts(ctx, roundUp(float64((n-rollouts)*len(s.held))/float64(rollouts)))
+	if err != nil {
+		return nil, err
+	}
+	batch := s.give(begin, slices.Concat(s.held, experts), s.held)
+	s.metrics["sample/expert_count"] = float64(len(experts))
+	return batch, nil
+}
+
+// experts are the next n demonstrations. Their tasks are called after the buffer, because a taskset may have rows of the same name.
+func (s *mixed) experts(ctx context.Context, n int) ([]*trinity.Experience, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	name := s.mix.SFTDatasetName
+	experts, err := s.auxiliary[name].Take(ctx, n, 0)
+	if err != nil {
+		return nil, fmt.Errorf("auxiliary buffer %s: %w", name, err)
+	}
+	for _, e := range experts {
+		e.IsExpert = true
+		e.ID.Task = name + "/" + e.ID.Task
+	}
+	return experts, nil
+}

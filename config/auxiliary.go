@@ -1,0 +1,159 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+const auxiliaryKey = "buffer.trainer_input.auxiliary_buffers"
+
+// AuxiliaryBuffer is a buffer that the sample strategy reads beside the experience buffer, with its place in the file.
+type AuxiliaryBuffer struct {
+	ExperienceBuffer
+	Key  string // dotted path
+	Name string // by which the strategy asks for it
+}
+
+// AuxiliaryBuffers lists those that the run reads, by name.
+func (c *Config) AuxiliaryBuffers() []AuxiliaryBuffer {
+	var all []AuxiliaryBuffer
+	read := c.auxiliary()
+	for _, name := range slices.Sorted(maps.Keys(read)) {
+		if b, ok := c.Buffer.TrainerInput.AuxiliaryBuffers[name]; ok {
+			all = append(all, AuxiliaryBuffer{b, join(auxiliaryKey, name), name})
+		}
+	}
+	return all
+}
+
+// words describe the buffer for a plan; rows are those of Facts.
+func (b AuxiliaryBuffer) words(rows map[string]int) string {
+	text := fmt.Sprintf("auxiliary buffer %s (%s): %s", b.Name, b.SchemaType, b.Path)
+	if n, ok := rows[b.Key]; ok {
+		text += fmt.Sprintf(", %d rows", n)
+	}
+	if n := b.TotalEpochs; n != nil {
+		return text + fmt.Sprintf(", total_epochs %d", *n)
+	}
+	return text + ", again and again"
+}
+
+// SampleStrategy makes the strategy by which the trainer reads.
+func (c *Config) SampleStrategy() (trinity.SampleStrategy, error) {
+	parts, err := c.Parts()
+	if err != nil {
+		return nil, err
+	}
+	name := parts.SampleStrategy
+	setDefault(&name, "default")
+	return registry.SampleStrategies.Build(name, parts.SampleStrategyArgs)
+}
+
+// mixing is the run's sample strategy, if it reads auxiliary buffers; else nil.
+func (c *Config) mixing() trinity.MixingStrategy {
+	s, err := c.SampleStrategy()
+	if err != nil || !c.trains() {
+		return nil
+	}
+	m, _ := s.(trinity.MixingStrategy)
+	return m
+}
+
+// auxiliary maps the names of the auxiliary buffers that the run reads to their schemas.
+func (c *Config) auxiliary() map[string]string {
+	if m := c.mixing(); m != nil {
+		return m.Auxiliary()
+	}
+	return nil
+}
+
+// Rollouts is how many experiences of a train step come from the experience buffer, or from the dataset of offline training. The others come from
+// auxiliary buffers.
+func (c *Config) Rollouts() int {
+	if m := c.mixing(); m != nil {
+		return m.Rollouts(c.Buffer.TrainBatchSize)
+	}
+	return c.Buffer.TrainBatchSize
+}
+
+// auxiliaryBuffers completes the auxiliary buffers: they are datasets, of the schema that the strategy wants.
+func (r *resolution) auxiliaryBuffers() {
+	schemas, all := r.auxiliary(), r.Buffer.TrainerInput.AuxiliaryBuffers
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		b, key := all[name], join(auxiliaryKey, name)
+		r.taskSelector(key, &b.TaskSelector, &b.DataSelector)
+		setDefault(&b.Name, name)
+		if b.StorageType == "queue" {
+			if r.IsSet(key + ".storage_type") {
+				r.fail(key+".storage_type", "an auxiliary buffer is a dataset, not a queue", "set it to file, or leave it out")
+			}
+			b.StorageType = "file"
+		}
+		if schema := schemas[name]; schema != "" {
+			if b.SchemaType != "" && b.SchemaType != schema {
+				r.fail(key+".schema_type", fmt.Sprintf("is %q, but sample_strategy %s reads %q", b.SchemaType, r.Algorithm.SampleStrategy, schema), "leave it out")
+			}
+			b.SchemaType = schema
+		}
+		all[name] = b
+	}
+}
+
+// strategy holds the sample strategy against the buffers that there are.
+func (r *rules) strategy() {
+	const key = "algorithm.sample_strategy"
+	if !r.trains() {
+		return
+	}
+	strategy, err := r.SampleStrategy()
+	if err != nil {
+		return // reported with the plug-ins
+	}
+	if name := r.Algorithm.SampleStrategy; r.offline() && !named(name, "", "default") {
+		r.fail(key, fmt.Sprintf("%s chooses among rollouts, and %s trains on a dataset", name, r.Algorithm.AlgorithmType), "leave it out")
+		return
+	}
+	wanted, there := r.auxiliary(), r.Buffer.TrainerInput.AuxiliaryBuffers
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		b, ok := there[name]
+		switch {
+		case !ok && len(there) > 0:
+			r.fail(key+"_args", fmt.Sprintf("%s reads the auxiliary buffer %q, which is not there", r.Algorithm.SampleStrategy, name),
+				"there is "+strings.Join(slices.Sorted(maps.Keys(there)), ", "))
+		case !ok:
+			r.fail(key, fmt.Sprintf("%s reads the auxiliary buffer %q, which is not there", r.Algorithm.SampleStrategy, name), "add "+join(auxiliaryKey, name))
+		case b.Path == "":
+			r.fail(join(auxiliaryKey, name)+".path", "an auxiliary buffer needs a dataset", "set the path of a file, a directory or a hub dataset")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(there)) {
+		if wanted[name] == "" {
+			r.fail(join(auxiliaryKey, name), fmt.Sprintf("sample_strategy %s does not read it", r.Algorithm.SampleStrategy), "remove it, or name it in algorithm.sample_strategy_args of a strategy that mixes")
+		}
+	}
+	if _, mixes := strategy.(trinity.MixingStrategy); mixes && r.Buffer.TrainBatchSize > 0 && r.Rollouts() < 1 {
+		r.fail("buffer.train_batch_size", fmt.Sprintf("is %d, of which sample_strategy %s leaves no rollout", r.Buffer.TrainBatchSize, r.Algorithm.SampleStrategy),
+			"raise it, or lower the share of demonstrations")
+	}
+}
+
+// unsupportedAuxiliary refuses what an auxiliary buffer cannot be in this version.
+func (c *Config) unsupportedAuxiliary(refuse func(key, what, hint string)) {
+	for _, b := range c.AuxiliaryBuffers() {
+		if b.StorageType == "sql" {
+			refuse(b.Key+".storage_type", "an SQL buffer", "use file")
+		}
+		if b.ReplayBuffer.Enable {
+			refuse(b.Key+".replay_buffer.enable", "a priority replay buffer", "")
+		}
+		if b.TotalSteps != nil {
+			refuse(b.Key+".total_steps", "a number of steps of a buffer's own", "use total_epochs")
+		}
+		unsupportedFormat(b.Key, &b.Format, refuse)
+	}
+}

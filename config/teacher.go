@@ -1,0 +1,159 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+const auxiliaryModelsKey = "explorer.auxiliary_models"
+
+// Teacher is a frozen model of explorer.auxiliary_models that the trainer asks for log-probabilities.
+type Teacher struct {
+	Name string // by which tasksets ask for it; the first is also asked for by those that name none
+	Path string // model directory, GGUF file or hub name
+	Key  string // dotted path of the auxiliary model
+	// DType of the weights, as engines call it: "f32", "bf16", or "" for as they are.
+	DType string
+}
+
+// Teachers lists the teachers that the run asks, in the order of the file; none where the algorithm needs none, or nothing is trained.
+func (c *Config) Teachers() []Teacher {
+	if !c.trains() || !c.needs().Teacher {
+		return nil
+	}
+	var all []Teacher
+	for i, m := range c.Explorer.AuxiliaryModels {
+		all = append(all, Teacher{Name: m.Name, Path: m.ModelPath, Key: join(auxiliaryModelsKey, digits(i)), DType: dtypes[m.Dtype]})
+	}
+	return all
+}
+
+// words describe the teacher for a plan.
+func (t Teacher) words() string {
+	text := t.Path
+	if t.Name != "" {
+		text = t.Name + ", " + text
+	}
+	if t.DType != "" {
+		text += ", " + t.DType
+	}
+	return text
+}
+
+var dtypes = map[string]string{"bfloat16": "bf16", "float32": "f32", "float": "f32"}
+
+// teacherTypes takes the weights of auxiliary models as they are, unless the file says otherwise.
+func (r *resolution) teacherTypes() {
+	for i := range r.Explorer.AuxiliaryModels {
+		if !r.IsSet(join(auxiliaryModelsKey, digits(i)) + ".dtype") {
+			r.Explorer.AuxiliaryModels[i].Dtype = "auto"
+		}
+	}
+}
+
+// teachers holds the teachers against those who need them.
+func (r *rules) teachers() {
+	needed, models := r.needs().Teacher, r.Explorer.AuxiliaryModels
+	switch {
+	case !needed:
+		r.untaught()
+		return
+	case !r.trains():
+		return
+	case len(models) == 0:
+		r.fail(auxiliaryModelsKey, fmt.Sprintf("%s needs a teacher", r.Algorithm.AlgorithmType), "list a model with the tokenizer of model.model_path: - model_path: …")
+		return
+	}
+	names := map[string]string{}
+	for _, t := range r.Teachers() {
+		other, twice := names[t.Name]
+		switch {
+		case t.Path == "":
+			r.fail(t.Key, "the teacher has no model_path", "set it to a model directory, a GGUF file or a hub name")
+		case t.Name == "" && len(models) > 1:
+			r.fail(t.Key, "the teacher has no name, and there are several", "set name, for `teacher` of a taskset")
+		case twice:
+			r.fail(t.Key+".name", fmt.Sprintf("%q is also the name of %s", t.Name, other), "give each teacher a name of its own")
+		}
+		names[t.Name] = t.Key
+	}
+	r.taught(names)
+}
+
+// untaught refuses a teacher where nobody learns from one.
+func (r *rules) untaught() {
+	for _, t := range r.Tasksets() {
+		if t.Teacher != "" && !t.Eval {
+			r.fail(t.Key+".teacher", fmt.Sprintf("%s learns from no teacher", r.Algorithm.AlgorithmType), "remove it")
+		}
+	}
+}
+
+// taught checks that every taskset has a teacher and, where this process explores, every teacher a taskset.
+func (r *rules) taught(names map[string]string) {
+	asked := map[string]bool{}
+	first := r.Explorer.AuxiliaryModels[0].Name
+	for _, t := range r.Tasksets() {
+		if t.Eval {
+			continue
+		}
+		name := t.Teacher
+		setDefault(&name, first)
+		if asked[name] = true; names[name] == "" {
+			r.fail(t.Key+".teacher", fmt.Sprintf("%q is no name in %s", name, auxiliaryModelsKey), r.teacherHint())
+		}
+	}
+	for _, t := range r.Teachers() {
+		if r.explores() && !asked[t.Name] {
+			r.fail(t.Key, "no taskset names this teacher", "name it in `teacher` of a taskset, or remove it")
+		}
+	}
+}
+
+func (r *rules) teacherHint() string {
+	var names []string
+	for _, t := range r.Teachers() {
+		names = append(names, t.Name)
+	}
+	if len(names) == 1 && names[0] == "" {
+		return "there is one teacher, without a name: leave the key out"
+	}
+	return "there is " + strings.Join(names, ", ")
+}
+
+// unsupportedTeachers refuses teachers that this version cannot open.
+func (c *Config) unsupportedTeachers(refuse func(key, what, hint string)) {
+	for i, t := range c.Teachers() {
+		m := &c.Explorer.AuxiliaryModels[i]
+		switch {
+		case !named(m.EngineType, "auto", "cpu"):
+			refuse(t.Key+".engine_type", "this engine for a teacher", engineHint)
+		case named(m.Dtype, "float16", "half"):
+			refuse(t.Key+".dtype", "weights in float16", "use bfloat16 or float32, or leave it out")
+		}
+		for _, k := range []struct {
+			key string
+			set bool
+		}{
+			{"quantization", m.Quantization != ""}, {"rope_scaling", m.RopeScaling != nil}, {"rope_theta", m.RopeTheta != nil},
+			{"external_model_config", m.ExternalModelConfig != nil}, {"enable_multimodal", m.EnableMultimodal},
+		} {
+			if k.set {
+				refuse(t.Key+"."+k.key, "this key of a teacher", "remove it")
+			}
+		}
+	}
+}
+
+// unusedByTeachers says why a key of an auxiliary model has no meaning to a teacher; "" if it has one.
+func (c *Config) unusedByTeachers(key string) string {
+	switch {
+	case !below(key, auxiliaryModelsKey+".*.*"):
+		return ""
+	case !c.trains():
+		return "it is the trainer that asks the teachers"
+	case named(lastKey(key), "name", "model_path", "engine_type", "dtype"):
+		return ""
+	}
+	return "a teacher reads what the student wrote, at the student's temperature, with the engine that trains"
+}

@@ -1,0 +1,77 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// distilBase trains on what a teacher says of the rollouts.
+var distilBase = strings.Replace(base, "algorithm_type: grpo", "algorithm_type: distilling", 1) + `explorer:
+  auxiliary_models:
+  - model_path: t
+    temperature: 0.7
+`
+
+const two = auxiliaryModelsKey + "=[{name: a, model_path: t}, {name: b, model_path: u, dtype: bfloat16}]"
+
+func TestTeachers(t *testing.T) {
+	const key = auxiliaryModelsKey
+	for _, c := range []struct {
+		overrides []string
+		want      []Teacher
+	}{
+		{nil, []Teacher{{"", "t", key + ".0", ""}}},
+		{[]string{key + ".0.dtype=float32"}, []Teacher{{"", "t", key + ".0", "f32"}}},
+		{[]string{"mode=explore"}, nil},
+		{[]string{"algorithm.advantage_fn=grpo", key + "=[]"}, nil},
+		{[]string{two, "mode=train", "buffer.train_batch_size=4"}, []Teacher{{"a", "t", key + ".0", ""}, {"b", "u", key + ".1", "bf16"}}},
+	} {
+		if got := mustParse(t, distilBase, Options{Overrides: c.overrides}).Teachers(); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%v: %+v, want %+v", c.overrides, got, c.want)
+		}
+	}
+	c := mustParse(t, distilBase)
+	if notes := c.Unused(); len(notes) != 1 || notes[0].Key != key+".0.temperature" || !strings.Contains(notes[0].Reason, "student's temperature") {
+		t.Errorf("%+v", notes)
+	}
+	p, err := c.Plan(Facts{Fetch: map[string]string{key + ".0.model_path": "t"}})
+	if err != nil || !strings.Contains(p.String(), "  teacher      t\n") || len(p.Stages[0].Fetch) != 1 {
+		t.Errorf("%v\n%s", err, p)
+	}
+	effective, err := c.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := mustParse(t, effective).Teachers(); !reflect.DeepEqual(again, c.Teachers()) {
+		t.Errorf("the effective configuration has %+v", again)
+	}
+}
+
+func TestTeachersThatAreRefused(t *testing.T) {
+	const first, taskset = auxiliaryModelsKey + ".0", "buffer.explorer_input.taskset.teacher"
+	for _, c := range []struct {
+		text, override, key, words string
+		unsupported                bool
+	}{
+		{distilBase, auxiliaryModelsKey + "=[]", auxiliaryModelsKey, "distilling needs a teacher", false},
+		{distilBase, first + ".model_path=", first, "no model_path", false},
+		{distilBase, auxiliaryModelsKey + "=[{name: a, model_path: t}, {model_path: u}]", auxiliaryModelsKey + ".1", "has no name", false},
+		{distilBase, auxiliaryModelsKey + "=[{name: a, model_path: t}, {name: a, model_path: u}]", auxiliaryModelsKey + ".1.name", "also the name of explorer.auxiliary_models.0", false},
+		{distilBase, two, auxiliaryModelsKey + ".1", "no taskset names this teacher", false},
+		{distilBase, taskset + "=b", taskset, `"b" is no name in explorer.auxiliary_models`, false},
+		{base, taskset + "=b", taskset, "grpo learns from no teacher", false},
+		{base, auxiliaryModelsKey + "=[{model_path: t}]", auxiliaryModelsKey, "that workflows call", true},
+		{distilBase, first + ".engine_type=vllm", first + ".engine_type", "--engine cpu", true},
+		{distilBase, first + ".dtype=float16", first + ".dtype", "float16", true},
+		{distilBase, first + ".quantization=int8", first + ".quantization", "of a teacher", true},
+	} {
+		t.Run(c.override, func(t *testing.T) { expectError(t, c.text, c.override, c.key, c.words, c.unsupported) })
+	}
+	if _, err := parse(t, distilBase, Options{Engine: "cpu", Overrides: []string{first + ".engine_type=vllm"}}); err != nil {
+		t.Error("the engine of the command line is not that of the teacher:", err)
+	}
+	if _, err := parse(t, distilBase, Options{Overrides: []string{two, taskset + "=b", "buffer.explorer_input.taskset.name=x"}}); err == nil || strings.Count(err.Error(), "\n") != 0 {
+		t.Errorf("teacher a, the first, has no taskset: %v", err)
+	}
+}

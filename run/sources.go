@@ -1,0 +1,32 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trainer"
+)
+
+// batches is what the trainer reads: the experience buffer or the dataset, and auxiliary buffers, as the sample strategy has it.
+func (s *stage) batches(usual trinity.Source) (trinity.Source, error) {
+	strategy, err := s.cfg.SampleStrategy()
+	if err != nil {
+		return nil, err
+	}
+	auxiliary := map[string]trinity.Source{}
+	for _, b := range s.cfg.AuxiliaryBuffers() {
+		epochs := value(0, b.TotalEpochs) // 0: as many as there are rollouts to go with
+		if auxiliary[b.Name], err = s.rows(&b.ExperienceBuffer, b.SchemaType, epochs); err != nil {
+			return nil, fmt.Errorf("%s: %w", b.Key, err)
+		}
+	}
+	return strategy.Open(usual, auxiliary)
+}
+
+// staff gives the trainer the models that it works with.
+func (s *stage) staff(ctx context.Context, tr *trainer.Trainer) (err error) {
+	tr.Engine = s.engine
+	tr.Teachers, err = s.teachers.open(ctx)
+	return err
+}

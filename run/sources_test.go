@@ -1,0 +1,79 @@
+package run_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/run"
+)
+
+// mixed is rl with 3 demonstrations, of 4 that come again and again, beside the 12 rollouts of a step.
+var mixed = strings.NewReplacer(
+	"algorithm_type: grpo,", "algorithm_type: grpo, sample_strategy: mix, sample_strategy_args: {expert_data_ratio: 0.2}, policy_loss_fn: sft,",
+	"  total_steps: 8\n", `  total_steps: 8
+  train_batch_size: 15
+  trainer_input:
+    auxiliary_buffers:
+      sft_dataset:
+        path: DIR/eval.jsonl
+        format: {prompt_type: plaintext, prompt_key: question, response_key: answer}
+        data_selector: {selector_type: shuffle, seed: 4}
+`, "ppo_mini_batch_size: 6", "ppo_mini_batch_size: 15").Replace(rl)
+
+func TestDemonstrationsAreMixedIn(t *testing.T) {
+	p := newProject(t, tiny, mixed)
+	f, err := run.Facts(p.load(t))
+	if n := f.Rows["buffer.trainer_input.auxiliary_buffers.sft_dataset"]; err != nil || n != 4 {
+		t.Errorf("%d rows, %v", n, err)
+	}
+	if _, err := p.run(t, "buffer.total_steps=16"); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{"sample/expert_count": 3, "sample/task_count": 3} {
+		if got := curve(t, p.job(), "trainer", name); len(got) != 16 || slices.Min(got) != want || slices.Max(got) != want {
+			t.Errorf("%s is %v, want %v in 16 steps", name, got, want)
+		}
+	}
+	if got := curve(t, p.job(), "trainer", "sample/model_version/min"); got[15] != 15 {
+		t.Errorf("versions are %v: demonstrations have none", got)
+	}
+	if loss := curve(t, p.job(), "trainer", "actor/sft_loss"); loss[15] > loss[0]-0.5 {
+		t.Errorf("the loss of the demonstrations is %v: they were not learnt", loss)
+	}
+}
+
+// Training ends with the demonstrations, where the file says how often they are passed.
+func TestARunEndsWithTheDemonstrations(t *testing.T) {
+	p := newProject(t, tiny, mixed)
+	summary, err := p.run(t, "buffer.trainer_input.auxiliary_buffers.sft_dataset.total_epochs=4", "explorer.eval_on_startup=false")
+	if err != nil || summary.Stages[0].Steps != 6 { // 5 of 3 and what is left of 16
+		t.Errorf("%d steps, %v", summary.Stages[0].Steps, err)
+	}
+	if got := curve(t, p.job(), "trainer", "sample/expert_count"); len(got) != 6 || got[5] != 1 {
+		t.Errorf("%v demonstrations", got)
+	}
+}
+
+// With new weights every third step, max_staleness 2 leaves nothing to train on in each third: the step is empty, and the run goes on.
+func TestStaleExperiencesAreDropped(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	if _, err := p.run(t, "algorithm.sample_strategy=staleness_control", "algorithm.sample_strategy_args.max_staleness=2", "synchronizer.sync_interval=3", noEvaluation); err != nil {
+		t.Fatal(err)
+	}
+	if got := curve(t, p.job(), "trainer", "sample/stale_count"); !slices.Equal(got, []float64{0, 0, 12, 0, 0, 12, 0, 0}) {
+		t.Errorf("dropped %v", got)
+	}
+	if got := curve(t, p.job(), "trainer", "actor/lr"); len(got) != 6 {
+		t.Errorf("%d of 8 steps changed the weights, want 6", len(got))
+	}
+}
+
+func TestAuxiliaryBuffersThatAreWrong(t *testing.T) {
+	p := newProject(t, tiny, mixed)
+	const key = "buffer.trainer_input.auxiliary_buffers.sft_dataset"
+	_, err := p.run(t, key+".format.response_key=none")
+	oneLine(t, err, "auxiliary buffer sft_dataset", "eval.jsonl", `no field "none"`)
+	_, err = p.run(t, key+".path="+p.dir+"/nowhere.jsonl")
+	oneLine(t, err, key, "nowhere.jsonl")
+}

@@ -1,0 +1,40 @@
+package trainer
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+// teach asks each teacher for the log-probabilities of its pupils' tokens, at the temperature that they were sampled at. What the explorer has
+// recorded stays, and demonstrations need no teacher.
+func (t *Trainer) teach(ctx context.Context, step int64, exps []*trinity.Experience, metrics trinity.Metrics) error {
+	start := time.Now()
+	pupils := map[string][]*trinity.Experience{}
+	for _, e := range exps {
+		if e.TeacherLogprobs == nil && !e.IsExpert {
+			pupils[e.Teacher] = append(pupils[e.Teacher], e)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(pupils)) {
+		teacher, ok := t.Teachers[name]
+		if !ok {
+			return fmt.Errorf("experience %s is to be taught by %q, which is no name in explorer.auxiliary_models", pupils[name][0].ID, name)
+		}
+		for _, micro := range microBatches(pupils[name], t.MicroTokens) {
+			stats, err := teacher.Forward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: pupils[name]}, trinity.Streams{})
+			if err != nil {
+				return fmt.Errorf("teacher %q: %w", name, err)
+			}
+			for i, e := range micro {
+				e.TeacherLogprobs = stats[i].Logprob
+			}
+		}
+	}
+	metrics["time/teacher_log_probs"] = time.Since(start).Seconds()
+	return nil
+}

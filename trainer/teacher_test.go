@@ -1,0 +1,76 @@
+package trainer
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+// Every experience is taught by the teacher that it names, whatever the micro-batches; what has been taught before stays, and experts learn by themselves.
+func TestTeachers(t *testing.T) {
+	first, second := trinitytest.NewBandit(6), trinitytest.NewBandit(6)
+	first.Logits[1], second.Logits[0] = 3, 3
+	for _, tokens := range []int{2, 1000} {
+		tr, _, logged := newTrainer(t, 1, new([]int64))
+		group := scored(8)
+		for i, e := range group {
+			e.Teacher = []string{"", "second"}[i/4]
+		}
+		recorded := []float32{0, -7}
+		group[0].TeacherLogprobs, group[1].IsExpert = recorded, true
+		q := buffer.NewQueue(8)
+		if err := q.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group}}); err != nil {
+			t.Fatal(err)
+		}
+		tr.Source, tr.MicroTokens, tr.TotalSteps = q, tokens, 1
+		tr.Teachers = map[string]trinity.Engine{"": first, "second": second}
+		if err := tr.Run(t.Context(), t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range group {
+			switch {
+			case i == 0:
+				if &e.TeacherLogprobs[0] != &recorded[0] {
+					t.Error("what the explorer recorded was computed again")
+				}
+			case i == 1:
+				if e.TeacherLogprobs != nil {
+					t.Error("a demonstration was taught")
+				}
+			default:
+				likely := (i < 4) == (e.Tokens[1] == 1)
+				if got := e.TeacherLogprobs[1]; (got > -1) != likely || e.TeacherLogprobs[0] != 0 || math.IsNaN(float64(got)) {
+					t.Errorf("experience %d, token %d: %v", i, e.Tokens[1], e.TeacherLogprobs)
+				}
+			}
+		}
+		if (*logged)[0]["time/teacher_log_probs"] <= 0 {
+			t.Errorf("metrics %v", (*logged)[0])
+		}
+	}
+}
+
+func TestAnUnknownTeacher(t *testing.T) {
+	tr, _, _ := newTrainer(t, 1, new([]int64))
+	tr.Teachers = map[string]trinity.Engine{"a": trinitytest.NewBandit(6)}
+	if err := tr.Run(t.Context(), t.Context()); err == nil || !strings.Contains(err.Error(), `is to be taught by "", which is no name in explorer.auxiliary_models`) {
+		t.Error(err)
+	}
+}
+
+// described is a source with metrics.
+type described struct{ trinity.Source }
+
+func (described) Metrics() trinity.Metrics { return trinity.Metrics{"sample/task_count": 3} }
+
+func TestMetricsOfTheSource(t *testing.T) {
+	tr, _, logged := newTrainer(t, 1, new([]int64))
+	tr.Source = described{tr.Source}
+	if err := tr.Run(t.Context(), t.Context()); err != nil || (*logged)[0]["sample/task_count"] != 3 {
+		t.Errorf("%v, %v", (*logged)[0], err)
+	}
+}
