@@ -9,23 +9,41 @@ import (
 // microBatches cuts experiences, in order, into pieces of at most maxTokens tokens each (at least one experience), counting a prompt that
 // consecutive experiences share once: engines compute it once.
 func microBatches(exps []*trinity.Experience, maxTokens int) [][]*trinity.Experience {
+	return wholeUnits(exps, maxTokens, 1)
+}
+
+// wholeUnits is microBatches that never cuts between the experiences of a unit, which has so many.
+func wholeUnits(exps []*trinity.Experience, maxTokens, unit int) [][]*trinity.Experience {
 	var out [][]*trinity.Experience
 	start, tokens := 0, 0
-	for i, e := range exps {
-		cost := len(e.Tokens)
-		if i > start && samePrompt(exps[i-1], e) {
-			cost -= e.PromptLen
+	for i := 0; i < len(exps); i += unit {
+		alone := cost(exps[i:min(i+unit, len(exps))])
+		joined := alone
+		if i > start && samePrompt(exps[i-1], exps[i]) {
+			joined -= exps[i].PromptLen
 		}
-		if i > start && tokens+cost > maxTokens {
+		if i > start && tokens+joined > maxTokens {
 			out = append(out, exps[start:i])
-			start, tokens, cost = i, 0, len(e.Tokens)
+			start, tokens, joined = i, 0, alone
 		}
-		tokens += cost
+		tokens += joined
 	}
 	if start < len(exps) {
 		out = append(out, exps[start:])
 	}
 	return out
+}
+
+// cost is the number of tokens of consecutive experiences, a shared prompt counted once.
+func cost(exps []*trinity.Experience) int {
+	tokens := 0
+	for i, e := range exps {
+		tokens += len(e.Tokens)
+		if i > 0 && samePrompt(exps[i-1], e) {
+			tokens -= e.PromptLen
+		}
+	}
+	return tokens
 }
 
 func samePrompt(a, b *trinity.Experience) bool {

@@ -38,6 +38,8 @@ type Trainer struct {
 	SyncInterval int64 // steps between versions
 	SaveInterval int64 // steps; 0 means only at the end
 	Reference    bool  // the loss reads reference log-probabilities
+	// Cache keeps the reference log-probabilities of a source that gives the same data again; nil for none.
+	Cache *ReferenceCache
 
 	// Teachers are frozen models by name, "" for what names none, which Experience.TeacherLogprobs are asked of. nil asks for none.
 	Teachers map[string]trinity.Engine
@@ -131,7 +133,7 @@ func (t *Trainer) update(ctx context.Context, step int64, exps []*trinity.Experi
 		return nil
 	}
 	if t.Reference {
-		if err := t.reference(ctx, step, exps); err != nil {
+		if err := t.cachedReference(ctx, step, exps); err != nil {
 			return err
 		}
 	}
@@ -146,7 +148,7 @@ func (t *Trainer) update(ctx context.Context, step int64, exps []*trinity.Experi
 			return err
 		}
 	}
-	sum, steps := trinity.Metrics{}, 0
+	sum, count := trinity.Metrics{}, trinity.Metrics{}
 	for range max(1, t.Epochs) {
 		for _, mini := range miniBatches(exps, t.MiniBatch) {
 			if !slices.ContainsFunc(mini, func(e *trinity.Experience) bool { return e.TrainedTokens() > 0 }) {
@@ -157,11 +159,13 @@ func (t *Trainer) update(ctx context.Context, step int64, exps []*trinity.Experi
 				return err
 			}
 			sum.Add(m)
-			steps++
+			for name := range m {
+				count[name]++
+			}
 		}
 	}
 	for name, v := range sum {
-		metrics["actor/"+name] = v / float64(steps)
+		metrics["actor/"+name] = v / count[name]
 	}
 	return nil
 }
@@ -169,7 +173,13 @@ func (t *Trainer) update(ctx context.Context, step int64, exps []*trinity.Experi
 // optimize is one optimizer step.
 func (t *Trainer) optimize(ctx context.Context, step int64, mini []*trinity.Experience) (trinity.Metrics, error) {
 	metrics := trinity.Metrics{}
-	for _, micro := range microBatches(mini, t.MicroTokens) {
+	if err := checkPairs(t.Loss, mini); err != nil {
+		return nil, err
+	}
+	if err := t.look(ctx, step, mini); err != nil {
+		return nil, err
+	}
+	for _, micro := range wholeUnits(mini, t.MicroTokens, unit(t.Loss)) {
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -190,20 +200,6 @@ func (t *Trainer) optimize(ctx context.Context, step int64, mini []*trinity.Expe
 		t.AfterStep(metrics, len(mini))
 	}
 	return metrics, nil
-}
-
-// reference fills in the log-probabilities of the frozen reference.
-func (t *Trainer) reference(ctx context.Context, step int64, exps []*trinity.Experience) error {
-	for _, micro := range microBatches(exps, t.MicroTokens) {
-		stats, err := t.Engine.Reference(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: exps})
-		if err != nil {
-			return err
-		}
-		for i, e := range micro {
-			e.RefLogprobs = stats[i].Logprob
-		}
-	}
-	return nil
 }
 
 // correct computes the log-probabilities before the update and lets Correct make of the batch what is trained on.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,26 +51,24 @@ func sequence(tag int32, p, r int) *trinity.Experience {
 func TestMicroBatches(t *testing.T) {
 	exps := []*trinity.Experience{sequence(1, 6, 4), sequence(1, 6, 4), sequence(1, 6, 4), sequence(2, 6, 4), sequence(3, 20, 9)}
 	for _, c := range []struct {
-		budget int
-		want   []int
+		budget, unit int
+		want         []int
 	}{
-		{1000, []int{5}},
-		{18, []int{3, 1, 1}}, // 6+4+4+4 = 18: the shared prompt counts once
-		{17, []int{2, 1, 1, 1}},
-		{1, []int{1, 1, 1, 1, 1}}, // one that is over the budget goes alone
+		{1000, 1, []int{5}},
+		{18, 1, []int{3, 1, 1}}, // 6+4+4+4 = 18: the shared prompt counts once
+		{17, 1, []int{2, 1, 1, 1}},
+		{1, 1, []int{1, 1, 1, 1, 1}}, // one that is over the budget goes alone
+		{1000, 2, []int{5}},
+		{28, 2, []int{4, 1}}, // 14 and 4+10: the third shares the prompt of the second
+		{27, 2, []int{2, 2, 1}},
+		{1, 2, []int{2, 2, 1}}, // a pair that is over the budget goes alone, and is not parted
 	} {
 		var got []int
-		for _, m := range microBatches(exps, c.budget) {
+		for _, m := range wholeUnits(exps, c.budget, c.unit) {
 			got = append(got, len(m))
 		}
-		if len(got) != len(c.want) {
-			t.Errorf("budget %d: %v, want %v", c.budget, got, c.want)
-			continue
-		}
-		for i := range got {
-			if got[i] != c.want[i] {
-				t.Errorf("budget %d: %v, want %v", c.budget, got, c.want)
-			}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("budget %d, units of %d: %v, want %v", c.budget, c.unit, got, c.want)
 		}
 	}
 }

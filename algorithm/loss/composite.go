@@ -13,7 +13,7 @@ import (
 //	loss = pg − entropy_coef·entropy + kl_coef·kl
 //
 // Metrics: those of the policy loss, kl_loss and entropy_loss (aggregated, before their coefficients), kl_coef, and final_loss; each adds
-// up over the micro-batches of an optimizer step. It is safe for concurrent use, but for AfterStep and SetKLCoef.
+// up over the micro-batches of an optimizer step. It is safe for concurrent use, but for Probes, Prepare, AfterStep and SetKLCoef.
 type Composite struct {
 	Policy PolicyLoss
 	KL     KL      // nil for no term

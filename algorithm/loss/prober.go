@@ -1,0 +1,66 @@
+package loss
+
+import "github.com/trinity-go/trinity"
+
+// Looker is a policy loss that must see the whole optimizer step before its first micro-batch, as [trinity.Prober] says. What Prepare finds
+// out holds until Probes is called for the next step.
+type Looker interface {
+	PolicyLoss
+	Probes(whole []*trinity.Experience) []*trinity.Experience
+	Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error
+}
+
+// Pairer is a policy loss that compares experiences 2i and 2i+1 of an optimizer step, as [trinity.PairLoss] says.
+type Pairer interface {
+	PolicyLoss
+	Pairs() bool
+}
+
+// Needer is a policy loss that reads what the trainer has to compute first, such as reference log-probabilities.
+type Needer interface {
+	PolicyLoss
+	Needs() trinity.Needs
+}
+
+// SchemaLoss is a policy loss that only makes sense of data of one schema, such as preferences; no other loss makes sense of those.
+type SchemaLoss interface {
+	PolicyLoss
+	Schema() string
+}
+
+var (
+	_ trinity.PairLoss = (*Composite)(nil)
+	_ trinity.Prober   = (*Composite)(nil)
+)
+
+// Pairs implements trinity.PairLoss.
+func (c *Composite) Pairs() bool {
+	p, ok := c.Policy.(Pairer)
+	return ok && p.Pairs()
+}
+
+// Probes implements trinity.Prober: those of the policy loss.
+func (c *Composite) Probes(whole []*trinity.Experience) []*trinity.Experience {
+	if p, ok := c.Policy.(Looker); ok {
+		return p.Probes(whole)
+	}
+	return nil
+}
+
+// Prepare implements trinity.Prober.
+func (c *Composite) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
+	if p, ok := c.Policy.(Looker); ok {
+		return p.Prepare(probes, now)
+	}
+	return nil
+}
+
+// Needs are what the terms read of the trainer.
+func (c *Composite) Needs() trinity.Needs {
+	var needs trinity.Needs
+	if p, ok := c.Policy.(Needer); ok {
+		needs = p.Needs()
+	}
+	needs.Reference = needs.Reference || c.KL != nil
+	return needs
+}

@@ -1,0 +1,137 @@
+package trainer
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+// pairing is reinforce that must see whole pairs, and the whole step before them.
+type pairing struct {
+	reinforce
+	probes func(whole []*trinity.Experience) []*trinity.Experience
+	seen   []string // what happened, in order
+}
+
+func (*pairing) Pairs() bool { return true }
+
+func (p *pairing) Probes(whole []*trinity.Experience) []*trinity.Experience {
+	p.seen = append(p.seen, fmt.Sprintf("probes of %d", len(whole)))
+	return p.probes(whole)
+}
+
+func (p *pairing) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
+	sum := 0.0
+	for i, e := range probes {
+		sum += float64(now[i].Logprob[1])
+		if e.RefLogprobs != nil {
+			sum -= float64(e.RefLogprobs[1])
+		}
+	}
+	p.seen = append(p.seen, fmt.Sprintf("prepared with %d: %.3f", len(probes), sum))
+	return nil
+}
+
+func (p *pairing) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
+	p.seen = append(p.seen, fmt.Sprintf("%d of %d", len(b.Experiences), len(b.Whole)))
+	return p.reinforce.Loss(b, now)
+}
+
+func TestALossThatLooksSeesEveryStepBeforeItsMicroBatches(t *testing.T) {
+	tr, _, _ := newTrainer(t, 1, new([]int64))
+	loss := &pairing{probes: func(whole []*trinity.Experience) []*trinity.Experience { return whole[:3] }}
+	tr.Loss, tr.MiniBatch, tr.MicroTokens = loss, 4, 1
+	if err := tr.Run(t.Context(), t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// Half of a step's tokens are 0 and half are 1, with advantages −1 and 1: its gradient by their logits is ±½, which rate 0.5 makes ∓¼.
+	z := math.Log(math.Exp(-0.25) + math.Exp(0.25) + 4)
+	want := fmt.Sprintf("probes of 4, prepared with 3: %.3f, 2 of 4, 2 of 4, probes of 4, prepared with 3: %.3f, 2 of 4, 2 of 4", 3*math.Log(1.0/6), -0.25-3*z)
+	if got := strings.Join(loss.seen, ", "); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+func TestNothingIsPreparedWithoutProbes(t *testing.T) {
+	tr, _, _ := newTrainer(t, 1, new([]int64))
+	loss := &pairing{probes: func([]*trinity.Experience) []*trinity.Experience { return nil }}
+	tr.Loss, tr.MicroTokens = loss, 1000
+	if err := tr.Run(t.Context(), t.Context()); err != nil || strings.Join(loss.seen, ", ") != "probes of 8, 8 of 8" {
+		t.Errorf("%v, %v", loss.seen, err)
+	}
+}
+
+func TestAnOddNumberOfPairsIsRefused(t *testing.T) {
+	tr, _, _ := newTrainer(t, 1, new([]int64))
+	tr.Loss, tr.MiniBatch = &pairing{}, 5
+	err := tr.Run(t.Context(), t.Context())
+	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "an optimizer step has 5 of them: an odd number; the last is 0/t/4/0") {
+		t.Error(err)
+	}
+}
+
+// counting counts what of the reference is computed.
+type counting struct {
+	*trinitytest.Bandit
+	sequences int
+}
+
+func (c *counting) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.TokenStats, error) {
+	c.sequences += len(b.Experiences)
+	return c.Bandit.Reference(ctx, b)
+}
+
+func TestReferenceIsComputedOnceForDataThatComeAgain(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		cache *ReferenceCache
+		want  int
+	}{
+		{"no cache", nil, 3 * 8},
+		{"room for all", &ReferenceCache{Limit: 1 << 20}, 8}, // there are two kinds of sequence, which the first batch has
+		{"room for one", &ReferenceCache{Limit: entryOverhead + 4}, 8 + 4 + 4},
+		{"no room", &ReferenceCache{}, 3 * 8},
+	} {
+		tr, b, _ := newTrainer(t, 3, new([]int64))
+		engine := &counting{Bandit: b}
+		seen := 0
+		loss := &pairing{probes: func(whole []*trinity.Experience) []*trinity.Experience {
+			for _, e := range whole {
+				if len(e.RefLogprobs) != 2 || e.RefLogprobs[0] != 0 || math.Abs(float64(e.RefLogprobs[1])+math.Log(6)) > 1e-6 {
+					t.Errorf("%s: reference log-probabilities %v", c.name, e.RefLogprobs)
+				}
+				seen++
+			}
+			copied := *whole[0]
+			copied.RefLogprobs = nil
+			return []*trinity.Experience{&copied, whole[1], whole[2]}
+		}}
+		tr.Engine, tr.Loss, tr.Reference, tr.Cache, tr.MiniBatch = engine, loss, true, c.cache, 4
+		if err := tr.Run(t.Context(), t.Context()); err != nil || seen != 24 {
+			t.Fatalf("%s: %d seen, %v", c.name, seen, err)
+		}
+		const probes = 3 * 2 // of the six optimizer steps, copies without reference log-probabilities
+		if engine.sequences != c.want+probes {
+			t.Errorf("%s: %d sequences were computed under the reference, want %d", c.name, engine.sequences, c.want+probes)
+		}
+	}
+}
+
+// Sequences are told apart by what is trained of them, and by temperature.
+func TestReferenceCacheKeys(t *testing.T) {
+	e := sequence(1, 2, 3)
+	e.RefLogprobs = []float32{0, 0, -1, -2, -3}
+	cache := &ReferenceCache{Limit: 1 << 10}
+	cache.keep([]*trinity.Experience{e})
+	same, other, hot, masked := sequence(1, 2, 3), sequence(2, 2, 3), sequence(1, 2, 3), sequence(1, 2, 3)
+	hot.Temperature, masked.Mask[3] = 2, false
+	cache.recall([]*trinity.Experience{same, other, hot, masked})
+	if fmt.Sprint(same.RefLogprobs) != "[0 0 -1 -2 -3]" || other.RefLogprobs != nil || hot.RefLogprobs != nil || masked.RefLogprobs != nil {
+		t.Error(same.RefLogprobs, other.RefLogprobs, hot.RefLogprobs, masked.RefLogprobs)
+	}
+}
