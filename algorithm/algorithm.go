@@ -61,7 +61,7 @@ func New(s Spec) (*Algorithm, error) {
 			return nil, fmt.Errorf("algorithm %s: %w", s.Type, err)
 		}
 	}
-	a.NeedsReference = a.Loss.KL != nil || a.penalty != nil
+	a.NeedsReference = a.Loss.Needs().Reference || a.penalty != nil
 	return a, nil
 }
 
@@ -117,7 +117,7 @@ func (a *Algorithm) buildLoss(s Spec) error {
 		a.Def.PolicyLossArgs["loss_agg_mode"] = *s.LossAggMode
 	}
 	a.Loss = loss.NewComposite(policy, kl, entropy)
-	return nil
+	return a.checkSchema()
 }
 
 // override sets the aggregation mode of a policy loss.

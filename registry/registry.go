@@ -103,6 +103,14 @@ func (c *Catalog) Has(name string) bool {
 	return ok
 }
 
+// Default is the named plug-in with its defaults, nil if there is none of that name.
+func (c *Catalog) Default(name string) any {
+	if e, ok := c.entries[name]; ok {
+		return e.new()
+	}
+	return nil
+}
+
 // Check reports everything that is wrong with args for the named plug-in; an unknown name is one error with an empty key.
 func (c *Catalog) Check(name string, args map[string]any) []ArgError {
 	e, ok := c.entries[name]

@@ -1,0 +1,103 @@
+package loss
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/tape"
+)
+
+// DPO is direct preference optimization (Rafailov et al. 2023, eq. 7) over pairs of a chosen answer w and a rejected answer l to one prompt,
+// with conservative label smoothing (Mitchell 2023). Experiences 2i and 2i+1 of an optimizer step are w and l.
+//
+//	z = Σ_t (lp − ref) of w − Σ_t (lp − ref) of l
+//	L = −(1 − ls)·log σ(β·z) − ls·log σ(−β·z), mean over the pairs
+//
+// A pair of which one side has no trained token counts for nothing.
+//
+// Metrics: dpo_loss; chosen_reward and rejected_reward, means of β·Σ_t (lp − ref); accuracy_mean, share of pairs with z > 0.
+//
+// Unlike Trinity-RFT: the log-ratios are summed over the tokens of each answer and the loss is the mean over pairs, because the sigmoid of a
+// sum over all pairs of a batch is not the likelihood of the preferences: one pair that is far off would hide all others.
+type DPO struct {
+	Beta           float64 `yaml:"beta" doc:"how much a difference in log-ratio counts, per nat: the lower, the farther from the reference"`
+	LabelSmoothing float64 `yaml:"label_smoothing" doc:"probability that a preference is the wrong way round; less than 0.5"`
+}
+
+func init() {
+	PolicyLosses.Register("dpo", "Direct preference optimization (Rafailov et al. 2023): −log σ(β·z) with z the difference of Σ(lp − ref) between the chosen and the "+
+		"rejected answer, mean over pairs; label_smoothing is conservative DPO (Mitchell 2023). Needs the reference model and schema dpo. Metrics: dpo_loss, "+
+		"chosen_reward, rejected_reward, accuracy_mean.",
+		func() PolicyLoss { return &DPO{Beta: 0.1} })
+}
+
+// Validate checks ranges.
+func (d *DPO) Validate() error {
+	switch {
+	case !(d.Beta > 0) || math.IsInf(d.Beta, 0):
+		return errors.New("beta must be a number more than 0")
+	case !(d.LabelSmoothing >= 0 && d.LabelSmoothing < 0.5):
+		return errors.New("label_smoothing must be at least 0 and less than 0.5: it is the share of preferences that are the wrong way round")
+	}
+	return nil
+}
+
+func (d *DPO) Pairs() bool { return true }
+
+func (d *DPO) Needs() trinity.Needs { return trinity.Needs{Reference: true} }
+
+func (d *DPO) Schema() string { return "dpo" }
+
+func (d *DPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+	ref, err := in.Ref()
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	first, second, weights, err := in.pairs()
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	reward := in.Logprob.Sub(ref).SeqSum(nil).Scale(d.Beta)
+	chosen, rejected := reward.Gather(first), reward.Gather(second)
+	margin := chosen.Sub(rejected)
+	perPair := margin.LogSigmoid().Scale(d.LabelSmoothing - 1).Sub(margin.Neg().LogSigmoid().Scale(d.LabelSmoothing))
+	total := perPair.Dot(weights)
+	return total, trinity.Metrics{
+		"dpo_loss": total.Scalar(), "chosen_reward": chosen.Dot(weights).Scalar(), "rejected_reward": rejected.Dot(weights).Scalar(),
+		"accuracy_mean": share(margin, weights),
+	}, nil
+}
+
+// share is the weight of the positive numbers of v.
+func share(v tape.Stream, weights []float64) float64 {
+	sum := 0.0
+	for i, x := range v.Value() {
+		if x > 0 {
+			sum += weights[i]
+		}
+	}
+	return sum
+}
+
+// pairs are the sequences of the micro-batch that are compared: first[k] with second[k]. weights are such that a weighted sum over pairs is the
+// micro-batch's share of the mean over those of the whole step. Pairs of which a side has no trained token are left out.
+func (in *Input) pairs() (first, second []int, weights []float64, err error) {
+	if n := len(in.Batch.Experiences); n%2 != 0 {
+		return nil, nil, nil, fmt.Errorf("a micro-batch of %d sequences cannot be pairs, which this loss compares", n)
+	}
+	count := 0
+	for i := 0; i+1 < len(in.trained); i += 2 {
+		if in.trained[i] > 0 && in.trained[i+1] > 0 {
+			count++
+		}
+	}
+	for i := 0; i < len(in.Batch.Experiences); i += 2 {
+		if in.Batch.Experiences[i].TrainedTokens() > 0 && in.Batch.Experiences[i+1].TrainedTokens() > 0 {
+			first, second = append(first, i), append(second, i+1)
+			weights = append(weights, 1/float64(count))
+		}
+	}
+	return first, second, weights, nil
+}

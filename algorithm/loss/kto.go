@@ -1,0 +1,161 @@
+package loss
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/tape"
+)
+
+// KTO is Kahneman–Tversky optimization (Ethayarajh et al. 2024, eq. 8) over single answers y to prompts x that are labelled desirable
+// (Experience.Chosen) or not:
+//
+//	r  = Σ_t (lp − ref) of y
+//	z0 = max(0, mean of Σ_t (lp − ref) of y_j given x_i), an estimate of the KL from the reference
+//	L  = λ_D·(1 − σ(β·(r − z0))) where desirable, λ_U·(1 − σ(β·(z0 − r))) where not; mean over sequences
+//
+// The mean in z0 goes over the optimizer step: each prompt x_i is given the answer y_j of the next sequence, round the step, that answers
+// another prompt; what is longer than the longest sequence of the step is cut off. z0 is a constant of the step: no gradient goes through
+// it. It is 0 where all prompts are the same.
+//
+// Metrics: kto_loss; kl, which is z0; rewards/chosen and rewards/rejected, means of β·r over the desirable and the other sequences, absent
+// from a step that has none.
+//
+// Unlike Trinity-RFT: there is such a loss, because answers with a thumb up or down are more common than pairs.
+type KTO struct {
+	Beta              float64 `yaml:"beta" doc:"how much a log-ratio counts, per nat: the lower, the farther from the reference"`
+	DesirableWeight   float64 `yaml:"desirable_weight" doc:"λ_D, weight of the desirable answers; where one kind is rarer, weigh it up so that weight times number are within 4/3 of one another"`
+	UndesirableWeight float64 `yaml:"undesirable_weight" doc:"λ_U, weight of the undesirable answers"`
+
+	z0 float64 // of the optimizer step
+}
+
+func init() {
+	PolicyLosses.Register("kto", "Kahneman–Tversky optimization (Ethayarajh et al. 2024): 1 − σ(±β·(r − z0)) over single answers that are labelled desirable (+) or not (−), with "+
+		"r = Σ(lp − ref) and z0 the KL from the reference, estimated from prompts with answers to other prompts. Needs the reference model and schema kto. "+
+		"Metrics: kto_loss, kl, rewards/chosen, rewards/rejected.",
+		func() PolicyLoss { return &KTO{Beta: 0.1, DesirableWeight: 1, UndesirableWeight: 1} })
+}
+
+// Validate checks ranges.
+func (k *KTO) Validate() error {
+	switch {
+	case !(k.Beta > 0) || math.IsInf(k.Beta, 0):
+		return errors.New("beta must be a number more than 0")
+	case !(k.DesirableWeight >= 0 && k.UndesirableWeight >= 0) || math.IsInf(k.DesirableWeight+k.UndesirableWeight, 0):
+		return errors.New("desirable_weight and undesirable_weight must be numbers that are not negative")
+	case k.DesirableWeight+k.UndesirableWeight == 0:
+		return errors.New("desirable_weight and undesirable_weight are both 0: nothing would be learnt")
+	}
+	return nil
+}
+
+func (k *KTO) Needs() trinity.Needs { return trinity.Needs{Reference: true} }
+
+func (k *KTO) Schema() string { return "kto" }
+
+// Probes implements Looker: each prompt with the answer to another one.
+func (k *KTO) Probes(whole []*trinity.Experience) []*trinity.Experience {
+	k.z0 = 0
+	longest := 0
+	for _, e := range whole {
+		longest = max(longest, len(e.Tokens))
+	}
+	var probes []*trinity.Experience
+	for i, e := range whole {
+		if other := stranger(whole, i); other != nil && e.TrainedTokens() > 0 {
+			probes = append(probes, mismatched(e, other, longest))
+		}
+	}
+	return probes
+}
+
+// stranger is the next sequence after the i-th, round the step, that answers another prompt; nil if there is none.
+func stranger(whole []*trinity.Experience, i int) *trinity.Experience {
+	prompt := whole[i].Tokens[:whole[i].PromptLen]
+	for d := 1; d < len(whole); d++ {
+		e := whole[(i+d)%len(whole)]
+		if e.TrainedTokens() > 0 && !slices.Equal(prompt, e.Tokens[:e.PromptLen]) {
+			return e
+		}
+	}
+	return nil
+}
+
+// mismatched is the prompt of one sequence with the answer of another, cut to so many tokens.
+func mismatched(prompt, answer *trinity.Experience, longest int) *trinity.Experience {
+	tokens := slices.Concat(prompt.Tokens[:prompt.PromptLen], answer.Tokens[answer.PromptLen:])
+	mask := slices.Concat(make([]bool, prompt.PromptLen), answer.Mask[answer.PromptLen:])
+	n := min(len(tokens), longest)
+	return &trinity.Experience{ID: prompt.ID, Tokens: tokens[:n], Mask: mask[:n], PromptLen: prompt.PromptLen, Temperature: prompt.Temperature}
+}
+
+// Prepare implements Looker: z0 of the step.
+func (k *KTO) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
+	sum := 0.0
+	for i, e := range probes {
+		if len(e.RefLogprobs) != len(e.Mask) || len(now[i].Logprob) != len(e.Mask) {
+			return fmt.Errorf("the prompt of experience %s with another answer has %d log-probabilities and %d of the reference model, want %d", e.ID, len(now[i].Logprob),
+				len(e.RefLogprobs), len(e.Mask))
+		}
+		for t, trained := range e.Mask {
+			if trained {
+				sum += float64(now[i].Logprob[t]) - float64(e.RefLogprobs[t])
+			}
+		}
+	}
+	if math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return fmt.Errorf("the KL from the reference model, over %d prompts with answers to others, is %v", len(probes), sum)
+	}
+	k.z0 = max(0, sum/float64(len(probes)))
+	return nil
+}
+
+func (k *KTO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+	ref, err := in.Ref()
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	ratio := in.Logprob.Sub(ref).SeqSum(nil)
+	gain := ratio.Plus(-k.z0).Scale(k.Beta)
+	weights, labels := k.weights(in)
+	total := gain.Neg().Where(labels, gain).Sigmoid().Dot(weights)
+	metrics := trinity.Metrics{"kto_loss": total.Scalar(), "kl": k.z0 * in.Share()}
+	in.labelled("rewards/chosen", true, ratio, k.Beta, metrics)
+	in.labelled("rewards/rejected", false, ratio, k.Beta, metrics)
+	return total, metrics, nil
+}
+
+// weights are those of the sequences of the micro-batch in the mean over the whole step; labels say which are desirable.
+func (k *KTO) weights(in *Input) (weights []float64, labels []bool) {
+	sequences := float64(max(1, in.count(nil).sequences))
+	for _, e := range in.Batch.Experiences {
+		w := k.UndesirableWeight
+		if e.Chosen {
+			w = k.DesirableWeight
+		}
+		if e.TrainedTokens() == 0 {
+			w = 0
+		}
+		weights, labels = append(weights, w/sequences), append(labels, e.Chosen)
+	}
+	return weights, labels
+}
+
+// labelled writes the micro-batch's share of the mean of scale·v over the sequences of the whole step with that label.
+func (in *Input) labelled(name string, label bool, v tape.Stream, scale float64, metrics trinity.Metrics) {
+	whole := in.count(func(e *trinity.Experience) bool { return e.Chosen == label }).sequences
+	if whole == 0 {
+		return
+	}
+	sum := 0.0
+	for i, e := range in.Batch.Experiences {
+		if e.Chosen == label && e.TrainedTokens() > 0 {
+			sum += v.Value()[i]
+		}
+	}
+	metrics[name] = scale * sum / float64(whole)
+}
