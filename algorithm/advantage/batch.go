@@ -1,0 +1,70 @@
+package advantage
+
+import (
+	"math"
+
+	"github.com/trinity-go/trinity"
+)
+
+// sampled returns the groups without what has no valid reward, and in one list the experiences that the policy sampled: what counts in the
+// statistics of a trainer batch. Demonstrations stay in their groups, with advantage 0. invalid_count counts what was left out.
+func sampled(groups []trinity.Group, metrics trinity.Metrics) (kept []trinity.Group, batch []*trinity.Experience, err error) {
+	metrics["invalid_count"] = 0
+	for _, g := range groups {
+		var left trinity.Group
+		for _, e := range g {
+			if e.IsExpert {
+				write(e, 0)
+				left = append(left, e)
+				continue
+			}
+			valid, err := scored(trinity.Group{e})
+			if err != nil {
+				return nil, nil, err
+			}
+			metrics["invalid_count"] += float64(1 - len(valid))
+			left, batch = append(left, valid...), append(batch, valid...)
+		}
+		if len(left) > 0 {
+			kept = append(kept, left)
+		}
+	}
+	return kept, batch, nil
+}
+
+// whitenEpsilon keeps a variance of 0 apart from 0.
+const whitenEpsilon = 1e-8
+
+// whiten returns (x − m)/√(s² + 1e-8) at the trained tokens of a batch and 0 elsewhere, with the mean m and the variance s² (over n − 1) of x
+// over all trained tokens of the batch. Where there is but one, or all are equal, nothing is above or below the mean: 0.
+func whiten(batch []*trinity.Experience, x [][]float64) [][]float64 {
+	var all []float64
+	for i, e := range batch {
+		for t, trained := range e.Mask {
+			if trained {
+				all = append(all, x[i][t])
+			}
+		}
+	}
+	center, std := mean(all), sampleStd(all)
+	scale := math.Sqrt(std*std + whitenEpsilon)
+	out := make([][]float64, len(batch))
+	for i, e := range batch {
+		out[i] = make([]float64, len(e.Mask))
+		for t, trained := range e.Mask {
+			if trained {
+				out[i][t] = (x[i][t] - center) / scale
+			}
+		}
+	}
+	return out
+}
+
+// narrow rounds values per token to what an experience holds.
+func narrow(x []float64) []float32 {
+	out := make([]float32, len(x))
+	for t, v := range x {
+		out[t] = float32(v)
+	}
+	return out
+}

@@ -1,0 +1,51 @@
+package advantage
+
+import "github.com/trinity-go/trinity"
+
+// tokenRewards are what each token earns, for the advantages that tell tokens apart, which embed it: the reward of the experience at its last
+// trained token and 0 elsewhere; minus, at every trained token, the penalty on the distance from the reference model (Ouyang et al. 2022,
+// eq. 2) where the algorithm has one.
+type tokenRewards struct {
+	penalty func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) // [T] of each experience; nil for none
+}
+
+// PenalizeKL implements algorithm.KLPenalized.
+func (r *tokenRewards) PenalizeKL(of func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error)) {
+	r.penalty = of
+}
+
+// of returns the reward of each token [T], 0 where a token is not trained on, of the experiences of a trainer batch, whose rewards are valid.
+// It adds the metrics of the penalty, kl and kl_coef. An experience without trained tokens earns nothing.
+func (r *tokenRewards) of(batch []*trinity.Experience, metrics trinity.Metrics) ([][]float64, error) {
+	out := make([][]float64, len(batch))
+	for i, e := range batch {
+		out[i] = make([]float64, len(e.Mask))
+		if last := lastTrained(e); last >= 0 {
+			out[i][last] = e.Reward.Value
+		}
+	}
+	if r.penalty == nil || len(batch) == 0 {
+		return out, nil
+	}
+	penalties, m, err := r.penalty(batch)
+	if err != nil {
+		return nil, err
+	}
+	metrics.Merge("", m)
+	for i, p := range penalties {
+		for t := range p {
+			out[i][t] -= p[t]
+		}
+	}
+	return out, nil
+}
+
+// lastTrained is the place of the last trained token; −1 for none.
+func lastTrained(e *trinity.Experience) int {
+	for t := len(e.Mask) - 1; t >= 0; t-- {
+		if e.Mask[t] {
+			return t
+		}
+	}
+	return -1
+}
