@@ -26,12 +26,14 @@ func (a *Algorithm) UsesReference() bool {
 	return (a.KLLoss != "" && a.KLLoss != "none") || (a.KLPenalty != "" && a.KLPenalty != "none")
 }
 
-// Needs are what the trainer computes for a batch before it is trained on.
+// Needs are what must be known of an experience before it is trained on, besides its reward. The trainer computes it, where nothing else is said.
 type Needs struct {
-	Values    bool // Experience.Values, of a critic
-	Reference bool // Experience.RefLogprobs
-	Teacher   bool // Experience.TeacherLogprobs, where the explorer has not recorded them
-	Entropies bool // Experience.Entropies
+	Values         bool // Experience.Values, of a critic
+	Reference      bool // Experience.RefLogprobs
+	Teacher        bool // Experience.TeacherLogprobs, where the explorer has not recorded them
+	Entropies      bool // Experience.Entropies
+	Discriminators bool // Experience.Discriminators
+	GreedyReward   bool // Info["reward_baseline"]: the explorer runs each task once more, greedily, and trains on nothing of that
 }
 
 // TrainerAdvantage is an Advantage that reads what only the trainer knows. It is not part of the pipeline: the trainer gives it the groups of a

@@ -11,8 +11,9 @@ type Batch struct {
 
 // Streams name the per-token values that a loss reads besides the log-probabilities.
 type Streams struct {
-	Entropy bool // entropy of the next-token distribution
-	Value   bool // the critic's value: what an engine with a value head must be asked for, and no other can be
+	Entropy       bool // entropy of the next-token distribution
+	Value         bool // the critic's value: what an engine with a value head must be asked for, and no other can be
+	Discriminator bool // mean entropy discriminator; Engine.Forward only, for it has no gradient
 }
 
 // TokenStats are the per-token values of one sequence under the current weights, at the experience's temperature. Index t speaks of
@@ -20,10 +21,14 @@ type Streams struct {
 // the state that Tokens[t] was taken in, Tokens[<t]: computed from the same hidden state as Logprob[t]. So GAE (Schulman et al. 2016) has
 // δ_t = r_t + γ·Value[t'] − Value[t] with t' the next token that the mask holds, and no value after the last. Entries are 0 where the mask is
 // false. An engine has log-probabilities and entropies, or values, as its head is.
+//
+// Discriminator[t] = Σ_v p_v²·(H + ln p_v) over the vocabulary, with H = Entropy[t]: the mean of the entropy discriminator p_v·(H + ln p_v),
+// by which taking the logit of v up lowers the entropy (Wang et al. 2026, "On the entropy dynamics in reinforcement fine-tuning").
 type TokenStats struct {
-	Logprob []float32 // [T] nats; nil from a value head
-	Entropy []float32 // [T] nats; nil unless asked for
-	Value   []float32 // [T]; nil unless asked for, which only a value head can be
+	Logprob       []float32 // [T] nats; nil from a value head
+	Entropy       []float32 // [T] nats; nil unless asked for
+	Value         []float32 // [T]; nil unless asked for, which only a value head can be
+	Discriminator []float32 // [T] nats; nil unless asked for
 }
 
 // TokenGrads are the derivatives of the loss by each entry of TokenStats. A nil slice means zero.

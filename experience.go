@@ -38,10 +38,11 @@ type Experience struct {
 	OldLogprobs   []float32 `json:"-"` // [T] nats
 	PolicyWeights []float32 `json:"-"` // [T]; nil means 1
 
-	// Values and Entropies are of the state that each token was taken in, before the update: what a critic expects, and how random the policy
-	// is. They live for one train step.
-	Values    []float32 `json:"-"` // [T]; 0 where !Mask
-	Entropies []float32 `json:"-"` // [T] nats; 0 where !Mask
+	// Values, Entropies and Discriminators are of the state that each token was taken in, before the update: what a critic expects, how random
+	// the policy is, and the mean entropy discriminator (see TokenStats). They live for one train step.
+	Values         []float32 `json:"-"` // [T]; 0 where !Mask
+	Entropies      []float32 `json:"-"` // [T] nats; 0 where !Mask
+	Discriminators []float32 `json:"-"` // [T] nats; 0 where !Mask
 
 	RefLogprobs     []float32 `json:"ref_logprobs,omitempty"`     // [T] nats, under the frozen reference; nil if unused
 	TeacherLogprobs []float32 `json:"teacher_logprobs,omitempty"` // [T] nats, under a teacher; nil if unused

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -21,6 +22,9 @@ type Runner struct {
 	InFlight   int           // rollouts at once
 	Timeout    time.Duration // of one attempt
 	MaxRetries int
+	// Greedy runs each training task once more, at temperature 0: Info["reward_baseline"] of its experiences is the reward of that, null where it
+	// failed or could not be scored. Nothing else comes of it.
+	Greedy bool
 }
 
 // outcome is what came of one task.
@@ -39,12 +43,15 @@ func (r *Runner) Run(ctx context.Context, step int64, workflow trinity.Workflow,
 	eg, ctx := errgroup.WithContext(ctx)
 	eg.SetLimit(max(1, r.InFlight))
 	for i, task := range tasks {
-		rollouts := make([][]*trinity.Experience, task.GroupSize)
+		left := task.GroupSize
+		if r.greedy(task) {
+			left++
+		}
+		rollouts := make([][]*trinity.Experience, left)
 		out := &outcome{task: task}
 		outcomes[i] = out
 		var mu sync.Mutex
-		left := task.GroupSize
-		for run := range task.GroupSize {
+		for run := range rollouts {
 			eg.Go(func() error {
 				start := time.Now()
 				exps, retries, err := r.rollout(ctx, step, workflow, task, run)
@@ -70,7 +77,13 @@ func (r *Runner) Run(ctx context.Context, step int64, workflow trinity.Workflow,
 				for _, e := range rollouts {
 					out.group = append(out.group, e...)
 				}
-				return r.compare(ctx, step, workflow, out)
+				if err := r.compare(ctx, step, workflow, out, len(rollouts)); err != nil {
+					return err
+				}
+				if r.greedy(task) {
+					out.takeBaseline()
+				}
+				return nil
 			})
 		}
 	}
@@ -80,19 +93,44 @@ func (r *Runner) Run(ctx context.Context, step int64, workflow trinity.Workflow,
 	return outcomes, nil
 }
 
-// compare lets a GroupWorkflow rank the siblings once all are in.
-func (r *Runner) compare(ctx context.Context, step int64, workflow trinity.Workflow, out *outcome) error {
+// compare lets a GroupWorkflow rank the siblings once all are in, with a model of the next run.
+func (r *Runner) compare(ctx context.Context, step int64, workflow trinity.Workflow, out *outcome, run int) error {
 	gw, ok := workflow.(trinity.GroupWorkflow)
 	if !ok || len(out.group) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
-	if err := gw.Compare(ctx, out.task, r.model(step, out.task, out.task.GroupSize), out.group); err != nil {
+	if err := gw.Compare(ctx, out.task, r.model(step, out.task, run), out.group); err != nil {
 		out.failed = append(out.failed, fmt.Errorf("task %s, comparing its group: %w", out.task.ID, err))
 		out.group = nil
 	}
 	return nil
+}
+
+// greedy tells whether the task has a greedy rollout beside its group, as run GroupSize.
+func (r *Runner) greedy(task *trinity.Task) bool { return r.Greedy && !task.Eval }
+
+// takeBaseline takes the greedy rollout out of the group and leaves the reward of its last step with the others.
+func (o *outcome) takeBaseline() {
+	var baseline any // null
+	var rest trinity.Group
+	for _, e := range o.group {
+		switch {
+		case e.ID.Run < o.task.GroupSize:
+			rest = append(rest, e)
+		case e.Reward.Valid:
+			baseline = e.Reward.Value
+		default:
+			baseline = nil
+		}
+	}
+	for _, e := range rest {
+		info := map[string]any{"reward_baseline": baseline}
+		maps.Copy(info, e.Info)
+		e.Info = info
+	}
+	o.group = rest
 }
 
 // rollout tries one run up to 1+MaxRetries times.
@@ -132,5 +170,8 @@ func (r *Runner) model(step int64, task *trinity.Task, run int) *trinity.Model {
 	m := r.NewModel(task)
 	m.ID = trinity.ExperienceID{Step: step, Task: task.ID, Run: run}
 	m.Params.Seed = trinity.Seed(r.Seed, step, task.ID, run)
+	if r.greedy(task) && run == task.GroupSize {
+		m.Params.Temperature = 0
+	}
 	return m
 }

@@ -50,7 +50,7 @@ func engineForward(t *testing.T, open func(*testing.T) Trained) {
 		engineValues(t, e.Engine, batch)
 		return
 	}
-	for _, want := range []trinity.Streams{{}, {Entropy: true}} {
+	for _, want := range []trinity.Streams{{}, {Entropy: true}, {Discriminator: true}} {
 		stats, err := e.Engine.Forward(t.Context(), batch, want)
 		if err != nil || len(stats) != len(batch.Experiences) {
 			t.Fatalf("%d statistics, %v; want one for each of %d experiences", len(stats), err, len(batch.Experiences))
@@ -59,6 +59,9 @@ func engineForward(t *testing.T, open func(*testing.T) Trained) {
 			s := stats[i]
 			if len(s.Logprob) != len(x.Tokens) || want.Entropy && len(s.Entropy) != len(x.Tokens) || !want.Entropy && s.Entropy != nil {
 				t.Fatalf("experience %d of %d tokens: %d logprobs, %d entropies (asked for: %v)", i, len(x.Tokens), len(s.Logprob), len(s.Entropy), want.Entropy)
+			}
+			if n := len(s.Discriminator); want.Discriminator != (n > 0) || n > 0 && n != len(x.Tokens) {
+				t.Fatalf("experience %d of %d tokens: %d discriminators (asked for: %v)", i, len(x.Tokens), n, want.Discriminator)
 			}
 			for j, trained := range x.Mask {
 				if trained != (s.Logprob[j] < 0) || want.Entropy && trained != (s.Entropy[j] > 0) {

@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/trinity-go/trinity"
@@ -30,6 +31,37 @@ func sampled(groups []trinity.Group, metrics trinity.Metrics) (kept []trinity.Gr
 		}
 	}
 	return kept, batch, nil
+}
+
+// needed refuses an experience that lacks a per-token slice which an advantage reads, or has in it what is no number.
+func needed(e *trinity.Experience, name, origin string, v []float32) error {
+	if e.TrainedTokens() == 0 {
+		return nil
+	}
+	if len(v) != len(e.Mask) {
+		return fmt.Errorf("experience %s has %d %s for %d tokens, which this advantage needs (%s)", e.ID, len(v), name, len(e.Mask), origin)
+	}
+	for t, trained := range e.Mask {
+		if x := float64(v[t]); trained && (math.IsNaN(x) || math.IsInf(x, 0)) {
+			return fmt.Errorf("experience %s: %s of token %d is %v, want a finite number", e.ID, name, t, x)
+		}
+	}
+	return nil
+}
+
+// old are the log-probabilities [T] before the update: those that the trainer computed, else those recorded when sampling.
+func old(e *trinity.Experience) []float32 {
+	if e.OldLogprobs != nil {
+		return e.OldLogprobs
+	}
+	return e.Logprobs
+}
+
+// spread sets name/mean and name/std (over n − 1) of values, unless there are none.
+func spread(m trinity.Metrics, name string, values []float64) {
+	if len(values) > 0 {
+		m[name+"/mean"], m[name+"/std"] = mean(values), sampleStd(values)
+	}
 }
 
 // whitenEpsilon keeps a variance of 0 apart from 0.

@@ -25,7 +25,8 @@ import (
 // with rank_i = 0 … n−1 the place in ascending order of the mean log-probability of the trained tokens when sampled, ties in group order,
 // rollouts without trained tokens first. The lowered rewards take the place of the rewards everywhere in the formula.
 //
-// std_cal_level batch divides by the std of all rewards of the batch (Lite PPO, Liu et al. 2025); the mean stays the group's.
+// std_cal_level batch divides by the std of all rewards of the batch (Lite PPO, Liu et al. 2025a); the mean stays the group's. none divides by
+// nothing (Dr. GRPO, Liu et al. 2025b): groups that are almost solved, or almost hopeless, do not count more.
 //
 // Metrics: group_advantages/reward_mean/{mean,max,min} and group_advantages/reward_std/{mean,max,min} over groups (raw rewards; dropped
 // groups included, groups of one without std), filtered_count (experiences dropped by std_threshold) and invalid_count (experiences dropped
@@ -35,14 +36,16 @@ type GRPO struct {
 	StdThreshold         *float64 `yaml:"std_threshold" doc:"drop groups whose reward std is at most this, and groups of one; null keeps all"`
 	DuplicateExperiences bool     `yaml:"duplicate_experiences" doc:"replace dropped groups with copies of kept ones"`
 	RankPenalty          *float64 `yaml:"rank_penalty" doc:"in [0, 1]: lower the reward of rollouts that were likely, by at most this share; null is off"`
-	StdCalLevel          string   `yaml:"std_cal_level" doc:"std of the group's rewards (group) or of all rewards of the batch (batch)"`
+	StdCalLevel          string   `yaml:"std_cal_level" doc:"std of the group's rewards (group), of all rewards of the batch (batch), or no division (none)"`
 }
 
 func init() {
 	registry.Advantages.Register("grpo", "Group-relative advantage (GRPO, Shao et al. 2024): (R − mean of the group)/(std of the group + epsilon), std over n − 1, at every trained token; "+
 		"a group of one has mean 0 and std 1. Rollouts without a valid reward are left out.",
-		func() trinity.Advantage { return &GRPO{Epsilon: 1e-6, StdCalLevel: "group"} })
+		newGRPO)
 }
+
+func newGRPO() trinity.Advantage { return &GRPO{Epsilon: 1e-6, StdCalLevel: "group"} }
 
 // Validate checks ranges.
 func (a *GRPO) Validate() error {
@@ -53,8 +56,8 @@ func (a *GRPO) Validate() error {
 		return errors.New("std_threshold must not be negative")
 	case a.RankPenalty != nil && !(*a.RankPenalty >= 0 && *a.RankPenalty <= 1):
 		return errors.New("rank_penalty must be in [0, 1]")
-	case a.StdCalLevel != "group" && a.StdCalLevel != "batch":
-		return fmt.Errorf("std_cal_level: unknown level %q (known: group, batch)", a.StdCalLevel)
+	case a.StdCalLevel != "group" && a.StdCalLevel != "batch" && a.StdCalLevel != "none":
+		return fmt.Errorf("std_cal_level: unknown level %q (known: group, batch, none)", a.StdCalLevel)
 	}
 	return nil
 }
@@ -78,11 +81,15 @@ func (a *GRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metr
 		if len(g) == 1 {
 			center, scale = 0, 1
 		}
-		if a.StdCalLevel == "batch" {
-			scale = batchStd
+		scale += a.Epsilon
+		switch a.StdCalLevel {
+		case "batch":
+			scale = batchStd + a.Epsilon
+		case "none":
+			scale = 1
 		}
 		for j, e := range g {
-			write(e, (scores[i][j]-center)/(scale+a.Epsilon))
+			write(e, (scores[i][j]-center)/scale)
 		}
 		kept = append(kept, g)
 	}

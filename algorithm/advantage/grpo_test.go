@@ -72,6 +72,7 @@ func TestGRPOByHand(t *testing.T) {
 		{"batch of one reward", args{"std_cal_level": "batch"}, []trinity.Group{group([]float64{3})}, [][]float64{{3}}},
 		{"batch with a group of one", args{"std_cal_level": "batch"}, // 1, 2, 3: std 1
 			[]trinity.Group{group([]float64{1, 2}), group([]float64{3})}, [][]float64{{-0.5, 0.5}, {3}}},
+		{"no std", args{"std_cal_level": "none"}, []trinity.Group{group([]float64{1, 2, 6}), group([]float64{0.7})}, [][]float64{{-2, -1, 3}, {0.7}}},
 		{"rank_penalty lowers what was likely", args{"rank_penalty": 0.5}, // ranks 1, 0: rewards 1·(1 − ½·½), 1
 			[]trinity.Group{group([]float64{1, 1}, -1, -2)}, [][]float64{{-math.Sqrt(0.5), math.Sqrt(0.5)}}},
 		{"rank_penalty everywhere in the formula", args{"rank_penalty": 1}, // ranks 2, 0, 1: rewards 3·⅓, 2, 4.5·⅔
@@ -208,7 +209,7 @@ func TestGRPOErrors(t *testing.T) {
 		want string
 	}{
 		{args{"epsilon": 0}, "epsilon"}, {args{"epsilon": math.NaN()}, "epsilon"}, {args{"std_threshold": -1}, "std_threshold"},
-		{args{"rank_penalty": 1.5}, "rank_penalty"}, {args{"rank_penalty": -0.5}, "rank_penalty"}, {args{"std_cal_level": "none"}, `unknown level "none"`},
+		{args{"rank_penalty": 1.5}, "rank_penalty"}, {args{"rank_penalty": -0.5}, "rank_penalty"}, {args{"std_cal_level": "run"}, `unknown level "run"`},
 		{args{"std_threshhold": 1}, `did you mean "std_threshold"`},
 	} {
 		if _, err := registry.Advantages.Build("grpo", c.args); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -17,7 +17,7 @@ func TestDistributionsAreThoseOfForward(t *testing.T) {
 		for t := 1; t < len(x.Tokens); t++ {
 			scored.Mask[t] = true
 		}
-		want, err := e.Forward(context.Background(), whole([]*trinity.Experience{scored}), trinity.Streams{Entropy: true})
+		want, err := e.Forward(context.Background(), whole([]*trinity.Experience{scored}), trinity.Streams{Entropy: true, Discriminator: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,6 +40,13 @@ func TestDistributionsAreThoseOfForward(t *testing.T) {
 			}
 			if d := math.Abs(entropy - float64(want[0].Entropy[at])); d > 1e-5 {
 				t.Errorf("position %d: entropy is %v off", at, d)
+			}
+			mean := 0.0
+			for _, l := range logprobs {
+				mean += math.Exp(2*float64(l)) * (entropy + float64(l))
+			}
+			if d := math.Abs(mean - float64(want[0].Discriminator[at])); d > 1e-6 {
+				t.Errorf("position %d: mean discriminator is %v, %v off", at, mean, d)
 			}
 			return nil
 		})

@@ -13,24 +13,26 @@ const (
 
 // headSpace is the memory of the head: one row per wanted log-probability or value. It grows to the largest batch.
 type headSpace struct {
-	arena     *kernel.Arena
-	rows      int
-	kept      int           // rows of logits that have memory
-	hidden    kernel.Matrix // [rows, H] before the final norm
-	normed    kernel.Matrix // [rows, H]
-	dNormed   kernel.Matrix // [rows, H]
-	rstd      []float32     // [rows]
-	scores    kernel.Matrix // [rows, labels] of a value head or reward model; the rest below is empty then
-	dScores   kernel.Matrix // [rows, labels]
-	logits    kernel.Matrix // [kept, V]
-	lse       []float32     // [rows]
-	logprob   []float32     // [rows] nats
-	entropy   []float32     // [rows] nats
-	dLogprob  []float32     // [rows]
-	dEntropy  []float32     // [rows]
-	index     []int32       // [rows] packed row
-	targets   []int32       // [rows]
-	recompute bool          // logits of a chunk are gone when the next is computed
+	arena             *kernel.Arena
+	rows              int
+	kept              int           // rows of logits that have memory
+	hidden            kernel.Matrix // [rows, H] before the final norm
+	normed            kernel.Matrix // [rows, H]
+	dNormed           kernel.Matrix // [rows, H]
+	rstd              []float32     // [rows]
+	scores            kernel.Matrix // [rows, labels] of a value head or reward model; the rest below is empty then
+	dScores           kernel.Matrix // [rows, labels]
+	logits            kernel.Matrix // [kept, V]
+	lse               []float32     // [rows]
+	logprob           []float32     // [rows] nats
+	entropy           []float32     // [rows] nats
+	discriminator     []float32     // [rows] nats, the mean entropy discriminator, where it is wanted
+	dLogprob          []float32     // [rows]
+	dEntropy          []float32     // [rows]
+	index             []int32       // [rows] packed row
+	targets           []int32       // [rows]
+	recompute         bool          // logits of a chunk are gone when the next is computed
+	wantDiscriminator bool
 }
 
 // reserve makes room for n rows. keep asks for the logits of all of them, which is granted within the budget.
@@ -68,15 +70,14 @@ func (h *headSpace) grow(e *Engine, rows, kept int) error {
 	if err := h.free(); err != nil {
 		return err
 	}
-	recompute := h.recompute
-	*h = headSpace{arena: e.newArena(), rows: rows, kept: kept, recompute: recompute}
+	*h = headSpace{arena: e.newArena(), rows: rows, kept: kept, recompute: h.recompute, wantDiscriminator: h.wantDiscriminator}
 	t, H := kernel.Taker{Arena: h.arena}, e.cfg.HiddenSize
 	h.hidden, h.normed, h.dNormed, h.rstd = t.Matrix(rows, H), t.Matrix(rows, H), t.Matrix(rows, H), t.Float32(rows)
 	if e.hasScore() {
 		h.scores, h.dScores = t.Matrix(rows, e.cfg.NumLabels), t.Matrix(rows, e.cfg.NumLabels)
 	} else {
 		h.logits = t.Matrix(kept, e.cfg.VocabSize)
-		for _, v := range []*[]float32{&h.lse, &h.logprob, &h.entropy, &h.dLogprob, &h.dEntropy} {
+		for _, v := range []*[]float32{&h.lse, &h.logprob, &h.entropy, &h.discriminator, &h.dLogprob, &h.dEntropy} {
 			*v = t.Float32(rows)
 		}
 	}
@@ -115,6 +116,9 @@ func (e *Engine) score(m *model, p *packing, out kernel.Matrix, keep bool) error
 	e.eachChunk(n, func(from, to int) {
 		logits := e.chunkLogits(m, p, from, to)
 		kernel.LogitStats(e.pool, logits, h.targets[from:to], h.lse[from:to], h.entropy[from:to], h.logprob[from:to])
+		if h.wantDiscriminator {
+			kernel.EntropyDiscriminator(e.pool, logits, h.discriminator[from:to])
+		}
 	})
 	return nil
 }

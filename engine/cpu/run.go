@@ -30,6 +30,8 @@ func (e *Engine) scoreAll(ctx context.Context, m *model, b *trinity.Batch, want 
 	if err := e.check(b, want); err != nil {
 		return nil, err
 	}
+	e.headSpace.wantDiscriminator = want.Discriminator
+	defer func() { e.headSpace.wantDiscriminator = false }()
 	stats := make([]trinity.TokenStats, 0, len(b.Experiences))
 	err := e.eachPart(ctx, m, b.Experiences, func(part []*trinity.Experience) { stats = append(stats, e.stats(part, want)...) })
 	if err != nil {
@@ -67,6 +69,9 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 	want := loss.Streams()
 	if err := e.check(b, want); err != nil {
 		return nil, err
+	}
+	if want.Discriminator {
+		return nil, errors.New("cpu: a loss asks for entropy discriminators, which have no gradient: only Forward gives them")
 	}
 	e.pack(b.Experiences)
 	e.balance.begin(&e.packing)

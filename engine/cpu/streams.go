@@ -13,7 +13,7 @@ func (e *Engine) hasScore() bool { return e.cfg.Head != modelfile.CausalLM }
 
 // checkStreams refuses what the head does not compute.
 func (e *Engine) checkStreams(want trinity.Streams) error {
-	if e.hasScore() && (!want.Value || want.Entropy) {
+	if e.hasScore() && (!want.Value || want.Entropy || want.Discriminator) {
 		return fmt.Errorf("cpu: log-probabilities or entropies are asked of an engine with a value head: ask it for values")
 	}
 	if !e.hasScore() && want.Value {
@@ -30,7 +30,7 @@ func (e *Engine) stats(batch []*trinity.Experience, want trinity.Streams) []trin
 		for _, stream := range []struct {
 			wanted bool
 			to     *[]float32
-		}{{!want.Value, &s.Logprob}, {want.Entropy, &s.Entropy}, {want.Value, &s.Value}} {
+		}{{!want.Value, &s.Logprob}, {want.Entropy, &s.Entropy}, {want.Value, &s.Value}, {want.Discriminator, &s.Discriminator}} {
 			if stream.wanted {
 				*stream.to = make([]float32, len(x.Tokens))
 			}
@@ -45,6 +45,9 @@ func (e *Engine) stats(batch []*trinity.Experience, want trinity.Streams) []trin
 		s.Logprob[r.position] = e.headSpace.logprob[i]
 		if want.Entropy {
 			s.Entropy[r.position] = e.headSpace.entropy[i]
+		}
+		if want.Discriminator {
+			s.Discriminator[r.position] = e.headSpace.discriminator[i]
 		}
 	}
 	return stats

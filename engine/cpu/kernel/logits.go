@@ -40,6 +40,27 @@ func LogitStats(pool *Pool, logits Matrix, targets []int32, lse, entropy, logpro
 	})
 }
 
+// EntropyDiscriminator fills out [rows] with Σ_v p_v²·(H + ln p_v) of p = softmax(logits) and its entropy H, nats, for each row of logits
+// [rows, vocab]. It doubles a row and halves it again, which is exact. With s = Σ eˣ, w = Σ x·eˣ, s₂ = Σ e²ˣ and w₂ = Σ 2x·e²ˣ of the logits less
+// their largest it is (w₂/2 − s₂·w/s) / s².
+func EntropyDiscriminator(pool *Pool, logits Matrix, out []float32) {
+	logits.checkShape("EntropyDiscriminator: logits", logits.Rows, logits.Cols)
+	checkLen("EntropyDiscriminator: out", out, logits.Rows)
+	ks := current()
+	pool.runRows(logits.Rows, 16*logits.Cols, func(from, to int) {
+		for i := from; i < to; i++ {
+			row := logits.Row(i)
+			m := ks.maxRow(row)
+			s, w := ks.entropyRow(row, m)
+			Scale(row, row, 2)
+			s2, w2 := ks.entropyRow(row, 2*m)
+			Scale(row, row, 0.5)
+			sum := float64(s)
+			out[i] = float32((float64(w2)/2 - float64(s2)*float64(w)/sum) / (sum * sum))
+		}
+	})
+}
+
 // Logprob is [LogitStats]'s logprob of one row of logits [vocab], with the same bits.
 func Logprob(logits []float32, target int32) float32 {
 	ks := current()

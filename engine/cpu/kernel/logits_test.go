@@ -99,3 +99,39 @@ func TestLogitStatsWithoutTargets(t *testing.T) {
 		t.Errorf("lse %v, want %v", lse[1], want)
 	}
 }
+
+func TestEntropyDiscriminator(t *testing.T) {
+	pool := NewPool(2)
+	defer pool.Close()
+	firsts := map[int][]float32{}
+	eachSet(t, func(t *testing.T) {
+		for _, vocab := range []int{1, 5, 16, 100, 1000} {
+			logits := randomMatrix(rand.New(rand.NewPCG(33, uint64(vocab))), 4, vocab, 3)
+			if vocab > 5 {
+				logits.Row(3)[1] = float32(math.Inf(-1))
+				logits.Row(0)[2] = 60
+				for j := range logits.Row(1) {
+					logits.Row(1)[j] = -2
+				}
+			}
+			before, got := clone(logits), make([]float32, 4)
+			EntropyDiscriminator(pool, logits, got)
+			sameBits(t, "the logits after", logits.Data, before.Data)
+			for i := range got {
+				row := widen([][]float32{logits.Row(i)})[0]
+				lse, h, _ := logitReference(row, -1)
+				want := 0.0
+				for _, v := range row {
+					if p := math.Exp(v - lse); p > 0 {
+						want += p * p * (h + v - lse)
+					}
+				}
+				near(t, fmt.Sprintf("vocabulary %d, row %d", vocab, i), float64(got[i]), want, 3e-6)
+			}
+			if firsts[vocab] == nil {
+				firsts[vocab] = got
+			}
+			sameBits(t, "another set", got, firsts[vocab])
+		}
+	})
+}

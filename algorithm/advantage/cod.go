@@ -1,0 +1,87 @@
+package advantage
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// CoD is the advantage of Connect-the-Dots, where a run works through a pack of tasks one after the other and writes hints to itself between
+// them. By default it is [StepWiseGRPO]. With iterative_hint_e2e_causal an episode of the run is credited with what came after it only:
+//
+//	g = rewards of the pack's tasks from task k on, where the episode solves task k;
+//	    the episode's own reward and the rewards of the tasks after k, where it writes hint k
+//	G = mean(g) (mean), the mean of its first W (sliding_window_mean), or Σ γⁱ·g_i (discounted)
+//	score = G − mean of G over the runs of the pack in the same place (kind of episode and k),  A = score at every trained token
+//
+// Where k stands alone among the runs its score is 0. The scores may be weighted, w(score) = score·exp(score/T), with a fixed T
+// (red_weight_temp) or, with red_weight_adaptive_temp, one that brings the token-weighted sum Σ w·n to 0, by bisection on [0.8, 100] and only
+// where Σ score·n < 0, with n the trained tokens of the episode. red_weight_adv_shift takes the token-weighted mean of the scores off each,
+// where it is negative. Both go by pack, by taskset or over the whole batch (red_weight_adaptive_level). Experience.Returns is G.
+//
+// The workflow leaves in Info: exp_type ("solve_task" or "gen_hint"), task_idx or hint_idx (k, from 0), task_rewards (of the whole pack, in
+// order); taskset_id for the level taskset; judge_format_error or judge_format_error_in_trajectory, true where a judge found the format
+// broken: such an experience is left out.
+//
+// Metrics: those of [StepWiseGRPO]; in the causal mode judge_format_error_count, invalid_count (experiences left out for an invalid reward)
+// and active_weight_temp_mean (T where one was in use, 0 without).
+//
+// Unlike Trinity-RFT: a run that has several episodes in one place counts there with the lowest turn of them, because the order of a list may
+// be another one.
+type CoD struct {
+	StepWiseGRPO            `yaml:",inline"`
+	IterativeHintE2ECausal  bool     `yaml:"iterative_hint_e2e_causal" doc:"credit each episode with what came after it, against the same episode of the other runs"`
+	E2ECausalReturnsStyle   string   `yaml:"e2e_causal_returns_style" doc:"what a list of later rewards is worth: mean, sliding_window_mean or discounted"`
+	E2ECausalReturnsWindow  int      `yaml:"e2e_causal_returns_window" doc:"rewards in the window of sliding_window_mean; at least 1"`
+	E2ECausalReturnsGamma   float64  `yaml:"e2e_causal_returns_gamma" doc:"discount per reward of discounted, in [0, 1]"`
+	E2ECausalBaseline       string   `yaml:"e2e_causal_baseline" doc:"what a return is held against: group-mean"`
+	RedWeightTemp           *float64 `yaml:"red_weight_temp" doc:"temperature of the weights exp(score/T); null weights nothing"`
+	RedWeightAdaptiveTemp   bool     `yaml:"red_weight_adaptive_temp" doc:"find the temperature that brings the token-weighted sum of the advantages to 0"`
+	RedWeightAdaptiveVer    *string  `yaml:"red_weight_adaptive_version" doc:"how it is found: bisection"`
+	RedWeightAdaptiveLevel  *string  `yaml:"red_weight_adaptive_level" doc:"over what scores are weighted and shifted: task, taskset, or null for the whole batch"`
+	RedWeightAdvantageShift bool     `yaml:"red_weight_adv_shift" doc:"take a negative token-weighted mean of the scores off each"`
+}
+
+func init() {
+	registry.Advantages.Register("cod", "Connect-the-Dots: step_wise_grpo, or with iterative_hint_e2e_causal the mean reward of what came after an episode of a pack of tasks, less that of the same episode in the pack's other runs. "+
+		"Runs without a valid outcome are left out.",
+		func() trinity.Advantage {
+			return &CoD{StepWiseGRPO: *newStepWiseGRPO(), E2ECausalReturnsStyle: "mean", E2ECausalReturnsWindow: -1, E2ECausalReturnsGamma: 1, E2ECausalBaseline: "group-mean"}
+		})
+}
+
+// Validate checks ranges, and refuses weights that nothing would read.
+func (a *CoD) Validate() error {
+	switch {
+	case a.E2ECausalReturnsStyle != "mean" && a.E2ECausalReturnsStyle != "sliding_window_mean" && a.E2ECausalReturnsStyle != "discounted":
+		return fmt.Errorf("e2e_causal_returns_style: unknown style %q (known: mean, sliding_window_mean, discounted)", a.E2ECausalReturnsStyle)
+	case a.E2ECausalReturnsStyle == "sliding_window_mean" && a.E2ECausalReturnsWindow < 1:
+		return errors.New("e2e_causal_returns_window must be at least 1 with sliding_window_mean")
+	case !(a.E2ECausalReturnsGamma >= 0 && a.E2ECausalReturnsGamma <= 1):
+		return errors.New("e2e_causal_returns_gamma must be in [0, 1]")
+	case a.E2ECausalBaseline != "group-mean":
+		return fmt.Errorf("e2e_causal_baseline: unknown baseline %q (known: group-mean)", a.E2ECausalBaseline)
+	case a.RedWeightTemp != nil && (!(*a.RedWeightTemp > 0) || math.IsInf(*a.RedWeightTemp, 0)):
+		return errors.New("red_weight_temp must be a number more than 0")
+	case a.RedWeightTemp != nil && a.RedWeightAdaptiveTemp:
+		return errors.New("red_weight_temp has no effect with red_weight_adaptive_temp: remove one of them")
+	case a.RedWeightAdaptiveTemp && (a.RedWeightAdaptiveVer == nil || *a.RedWeightAdaptiveVer != "bisection"):
+		return errors.New("red_weight_adaptive_temp needs red_weight_adaptive_version: bisection")
+	case a.RedWeightAdaptiveLevel != nil && *a.RedWeightAdaptiveLevel != "task" && *a.RedWeightAdaptiveLevel != "taskset":
+		return fmt.Errorf("red_weight_adaptive_level: unknown level %q (known: task, taskset; null is the batch)", *a.RedWeightAdaptiveLevel)
+	case !a.IterativeHintE2ECausal && (a.RedWeightTemp != nil || a.RedWeightAdaptiveTemp || a.RedWeightAdvantageShift):
+		return errors.New("red_weight_temp, red_weight_adaptive_temp and red_weight_adv_shift have no effect without iterative_hint_e2e_causal: true")
+	}
+	return a.StepWiseGRPO.Validate()
+}
+
+// Advantages implements trinity.Advantage.
+func (a *CoD) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	if a.IterativeHintE2ECausal {
+		return a.causal(groups)
+	}
+	return a.StepWiseGRPO.Advantages(groups)
+}

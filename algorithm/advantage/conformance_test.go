@@ -1,0 +1,17 @@
+package advantage
+
+import (
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+func TestConformance(t *testing.T) {
+	for _, name := range registry.Advantages.Names() {
+		t.Run(name, func(t *testing.T) {
+			trinitytest.Advantage(t, func() trinity.Advantage { return made(t, name, nil) })
+		})
+	}
+}

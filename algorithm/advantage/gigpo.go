@@ -1,0 +1,212 @@
+package advantage
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// GiGPO is the two-level advantage of group-in-group policy optimization (Feng et al. 2025, eqs. 3, 6 and 8) for rollouts of several steps:
+//
+//	A = A^E + ω·A^S, at every trained token of a step
+//	A^E = norm(R_run) over the runs of a task,                        R_run = Σ_t r_t
+//	A^S = norm(R_t) over the steps of the task in the same state,     R_t = Σ_{k≥t} γ^{k−t}·r_k
+//	norm(x) = (x − mean) / (d + ε),  d = std over n − 1 with fnorm std, else 1
+//
+// r_t is Info[step_reward_key] of step t; in a run where no step has it, the reward of the last step there and 0 elsewhere; a step without it
+// in a run that has it elsewhere earned 0. The state is Info[env_state_hash_key], text or a number, of the environment before the step. A
+// step without it, or alone in its state, has A^S = 0; a run alone has mean 0 and d = 1. A run whose last step has no valid reward is left
+// out with all its steps.
+//
+// Metrics: gigpo/episode_reward_mean/{mean,max,min} and gigpo/episode_reward_std/{mean,max,min} (d) over tasks, gigpo/anchor_groups_total
+// (states), gigpo/anchor_groups_size_gt1 (states met more than once), gigpo/anchor_group_hit_ratio (their share), gigpo/mean_abs_A_E and
+// gigpo/mean_abs_A_S over steps, and invalid_count.
+//
+// Unlike Trinity-RFT: steps are compared within a task, as in the paper, because the same state is worth something else when the task is
+// another one.
+type GiGPO struct {
+	Omega           float64 `yaml:"omega" doc:"weight of the step's advantage beside the run's"`
+	Gamma           float64 `yaml:"gamma" doc:"discount of a reward per step, in [0, 1]"`
+	FNorm           string  `yaml:"fnorm" doc:"divide by the standard deviation (std) or by nothing (none)"`
+	Epsilon         float64 `yaml:"epsilon" doc:"added to what is divided by"`
+	StepRewardKey   string  `yaml:"step_reward_key" doc:"entry of Info with the reward of a step"`
+	EnvStateHashKey string  `yaml:"env_state_hash_key" doc:"entry of Info that tells states of the environment apart"`
+}
+
+func init() {
+	registry.Advantages.Register("gigpo", "Group-in-group policy optimization (Feng et al. 2025): the run's return against the task's other runs, plus omega times the return from a step on against the "+
+		"other steps of the task in the same environment state. Runs without a valid outcome are left out.",
+		func() trinity.Advantage {
+			return &GiGPO{Omega: 1, Gamma: 1, FNorm: "none", Epsilon: 1e-6, StepRewardKey: "step_reward", EnvStateHashKey: "env_state_hash"}
+		})
+}
+
+// Validate checks ranges.
+func (a *GiGPO) Validate() error {
+	switch {
+	case math.IsNaN(a.Omega) || math.IsInf(a.Omega, 0):
+		return errors.New("omega must be a finite number")
+	case !(a.Gamma >= 0 && a.Gamma <= 1):
+		return errors.New("gamma must be in [0, 1]")
+	case a.FNorm != "std" && a.FNorm != "none":
+		return fmt.Errorf("fnorm: unknown way %q (known: std, none)", a.FNorm)
+	case !(a.Epsilon > 0):
+		return errors.New("epsilon must be more than 0: equal returns have std 0")
+	case a.StepRewardKey == "" || a.EnvStateHashKey == "":
+		return errors.New("step_reward_key and env_state_hash_key must name an entry of info")
+	}
+	return nil
+}
+
+// ComparesRollouts implements trinity.GroupAdvantage.
+func (*GiGPO) ComparesRollouts() bool { return true }
+
+// Advantages implements trinity.Advantage.
+func (a *GiGPO) Advantages(groups []trinity.Group) (kept []trinity.Group, metrics trinity.Metrics, err error) {
+	metrics = trinity.Metrics{"invalid_count": 0}
+	var s gigpoStats
+	for _, g := range groups {
+		runs, left, err := scoredRuns(g)
+		if err != nil {
+			return nil, nil, err
+		}
+		metrics["invalid_count"] += float64(len(g) - len(left))
+		if len(runs) == 0 {
+			continue
+		}
+		if err := a.group(runs, &s); err != nil {
+			return nil, nil, err
+		}
+		kept = append(kept, left)
+	}
+	s.report(metrics)
+	return kept, metrics, nil
+}
+
+// group writes the advantages of a task's runs.
+func (a *GiGPO) group(runs []run, s *gigpoStats) error {
+	episodes := make([]float64, len(runs))
+	states := map[string][]int{} // places of the steps in each state
+	var returns []float64        // of all steps, run after run
+	for i, steps := range runs {
+		r, err := a.stepRewards(steps)
+		if err != nil {
+			return err
+		}
+		for t := len(r) - 1; t >= 0; t-- {
+			episodes[i] += r[t]
+			if t+1 < len(r) {
+				r[t] += a.Gamma * r[t+1]
+			}
+		}
+		for t, e := range steps {
+			state, err := a.state(e)
+			if err != nil {
+				return err
+			}
+			if state != "" {
+				states[state] = append(states[state], len(returns)+t)
+			}
+		}
+		returns = append(returns, r...)
+	}
+	step := a.compareSteps(returns, states, s)
+	episode, scale := a.normalize(episodes)
+	s.means, s.scales = append(s.means, mean(episodes)), append(s.scales, scale)
+	at := 0
+	for i, steps := range runs {
+		for _, e := range steps {
+			write(e, episode[i]+a.Omega*step[at])
+			s.episode, s.step = append(s.episode, math.Abs(episode[i])), append(s.step, math.Abs(step[at]))
+			at++
+		}
+	}
+	return nil
+}
+
+// compareSteps is A^S of each step.
+func (a *GiGPO) compareSteps(returns []float64, states map[string][]int, s *gigpoStats) []float64 {
+	out := make([]float64, len(returns))
+	for _, steps := range states {
+		s.states++
+		if len(steps) < 2 {
+			continue
+		}
+		s.met++
+		x := make([]float64, len(steps))
+		for i, at := range steps {
+			x[i] = returns[at]
+		}
+		x, _ = a.normalize(x)
+		for i, at := range steps {
+			out[at] = x[i]
+		}
+	}
+	return out
+}
+
+// normalize is norm, and d.
+func (a *GiGPO) normalize(x []float64) (scores []float64, d float64) {
+	center, d := mean(x), 1.0
+	if len(x) == 1 {
+		center = 0
+	}
+	if a.FNorm == "std" && len(x) > 1 {
+		d = sampleStd(x)
+	}
+	scores = minus(x, center)
+	for i := range scores {
+		scores[i] /= d + a.Epsilon
+	}
+	return scores, d
+}
+
+// stepRewards are r_t.
+func (a *GiGPO) stepRewards(steps run) ([]float64, error) {
+	r, found := make([]float64, len(steps)), false
+	for t, e := range steps {
+		v, ok, err := number(e, a.StepRewardKey)
+		if err != nil {
+			return nil, err
+		}
+		r[t], found = v, found || ok
+	}
+	if !found {
+		r[len(r)-1] = steps.last().Reward.Value
+	}
+	return r, nil
+}
+
+// state is the key of the state that a step was taken in; "" for an unknown one.
+func (a *GiGPO) state(e *trinity.Experience) (string, error) {
+	raw, ok := e.Info[a.EnvStateHashKey]
+	if !ok || raw == nil {
+		return "", nil
+	}
+	if text, ok := raw.(string); ok {
+		return text, nil
+	}
+	v, ok := asNumber(raw)
+	if !ok {
+		return "", fmt.Errorf("experience %s: info %s is %v, want text or a number", e.ID, a.EnvStateHashKey, raw)
+	}
+	return fmt.Sprint(v), nil
+}
+
+// gigpoStats is what the metrics are made of.
+type gigpoStats struct {
+	states, met   int
+	means, scales []float64 // of tasks
+	episode, step []float64 // |A^E| and |A^S| of steps
+}
+
+func (s *gigpoStats) report(m trinity.Metrics) {
+	summarize(m, "gigpo/episode_reward_mean", s.means)
+	summarize(m, "gigpo/episode_reward_std", s.scales)
+	m["gigpo/anchor_groups_total"], m["gigpo/anchor_groups_size_gt1"] = float64(s.states), float64(s.met)
+	m["gigpo/anchor_group_hit_ratio"] = float64(s.met) / float64(max(1, s.states))
+	m["gigpo/mean_abs_A_E"], m["gigpo/mean_abs_A_S"] = mean(s.episode), mean(s.step)
+}

@@ -1,0 +1,79 @@
+package advantage
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// OPMD is the advantage of online policy mirror descent (Kimi Team 2025, §2.3.2; Pan et al. 2025):
+//
+//	A_i = R_i − b, at every trained token of rollout i
+//	b   = mean_G,  or with opmd_baseline logavgexp  b = τ·ln( (1/n)·Σ_j exp(R_j/τ) )
+//
+// logavgexp is the value of the policy that mirror descent with temperature τ steps to: between the mean (τ → ∞) and the best reward
+// (τ → 0) of the group. A group of one has b = 0. Counts are of experiences with a valid reward.
+//
+// Metrics: as of [RLOO], and group_advantages/group_baseline/{mean,max,min}, of b over groups.
+//
+// opmd_verl is another name of it: Trinity-RFT's trainer-side twin has the same formula.
+type OPMD struct {
+	OPMDBaseline string  `yaml:"opmd_baseline" doc:"what is taken off the reward: the group's mean (mean), or the value of the policy that the step aims at (logavgexp)"`
+	Tau          float64 `yaml:"tau" doc:"temperature of logavgexp, in units of reward; more than 0"`
+}
+
+func init() {
+	const doc = "Advantage of online policy mirror descent: the reward less the group's mean, or less tau·ln(mean of exp(R/tau)); a group of one keeps its reward. " +
+		"Rollouts without a valid reward are left out."
+	build := func() trinity.Advantage { return &OPMD{OPMDBaseline: "mean", Tau: 1} }
+	registry.Advantages.Register("opmd", doc, build)
+	registry.Advantages.Register("opmd_verl", "Another name of opmd.", build)
+}
+
+// Validate checks ranges.
+func (a *OPMD) Validate() error {
+	switch {
+	case a.OPMDBaseline != "mean" && a.OPMDBaseline != "logavgexp":
+		return fmt.Errorf("opmd_baseline: unknown baseline %q (known: mean, logavgexp)", a.OPMDBaseline)
+	case !(a.Tau > 0) || math.IsInf(a.Tau, 0):
+		return fmt.Errorf("tau must be a number more than 0")
+	}
+	return nil
+}
+
+// ComparesRollouts implements trinity.GroupAdvantage.
+func (*OPMD) ComparesRollouts() bool { return true }
+
+// Advantages implements trinity.Advantage.
+func (a *OPMD) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	var baselines []float64
+	kept, metrics, err := perGroup(groups, func(_ trinity.Group, rewards []float64) []float64 {
+		b := a.baseline(rewards)
+		baselines = append(baselines, b)
+		return minus(rewards, b)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	summarize(metrics, "group_advantages/group_baseline", baselines)
+	return kept, metrics, nil
+}
+
+// baseline is b.
+func (a *OPMD) baseline(rewards []float64) float64 {
+	switch {
+	case len(rewards) == 1:
+		return 0
+	case a.OPMDBaseline == "mean":
+		return mean(rewards)
+	}
+	best := slices.Max(rewards)
+	shares := make([]float64, len(rewards)) // relative to the best, so that none overflows
+	for i, r := range rewards {
+		shares[i] = math.Exp((r - best) / a.Tau)
+	}
+	return best + a.Tau*math.Log(mean(shares))
+}

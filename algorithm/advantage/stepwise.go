@@ -1,0 +1,122 @@
+package advantage
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// StepWiseGRPO is GRPO (Shao et al. 2024) for rollouts of several steps, each an experience of its own with the same run and a turn that
+// rises: the outcome of a run is the reward of its last step, and every step of the run gets the run's advantage.
+//
+//	A_i = (R_i − mean_G) / (std_G + ε), at every trained token of every step of run i
+//
+// with the standard deviation over n − 1 and n the number of runs. std_cal_level batch divides by the std of all outcomes of the batch plus
+// ε, none by nothing. One run alone has mean 0 and std 1. enable_step_norm divides by the number of steps of the run, so that long runs do
+// not weigh more. A run whose last step has no valid reward is left out with all its steps.
+//
+// std_threshold drops groups whose std is at most the threshold, and groups of one run.
+//
+// Metrics: group_advantages/reward_mean/{mean,max,min} and group_advantages/reward_std/{mean,max,min} over groups (dropped groups included,
+// groups of one run without std), filtered_count (experiences dropped by std_threshold), skipped_group_ratio (share of groups dropped so)
+// and invalid_count (experiences of runs without a valid outcome).
+//
+// Unlike Trinity-RFT: the last step is the one of the highest turn, because the order of a list may be another one.
+type StepWiseGRPO struct {
+	Epsilon        float64  `yaml:"epsilon" doc:"added to the standard deviation"`
+	EnableStepNorm bool     `yaml:"enable_step_norm" doc:"divide a run's advantage by its number of steps"`
+	StdThreshold   *float64 `yaml:"std_threshold" doc:"drop groups whose std of outcomes is at most this, and groups of one run; null keeps all"`
+	StdCalLevel    string   `yaml:"std_cal_level" doc:"std of the group's outcomes (group), of all outcomes of the batch (batch), or no division (none)"`
+}
+
+func init() {
+	registry.Advantages.Register("step_wise_grpo", "GRPO for rollouts of several steps: the reward of a run's last step, normalised over the runs of a task, is the advantage of every step of the run; one run "+
+		"alone keeps its reward. Runs without a valid outcome are left out.",
+		func() trinity.Advantage { return newStepWiseGRPO() })
+}
+
+func newStepWiseGRPO() *StepWiseGRPO { return &StepWiseGRPO{Epsilon: 1e-6, StdCalLevel: "group"} }
+
+// Validate checks ranges.
+func (a *StepWiseGRPO) Validate() error {
+	switch {
+	case !(a.Epsilon > 0):
+		return errors.New("epsilon must be more than 0: a group of equal rewards has std 0")
+	case a.StdThreshold != nil && !(*a.StdThreshold >= 0):
+		return errors.New("std_threshold must not be negative")
+	case a.StdCalLevel != "group" && a.StdCalLevel != "batch" && a.StdCalLevel != "none":
+		return fmt.Errorf("std_cal_level: unknown level %q (known: group, batch, none)", a.StdCalLevel)
+	}
+	return nil
+}
+
+// ComparesRollouts implements trinity.GroupAdvantage.
+func (*StepWiseGRPO) ComparesRollouts() bool { return true }
+
+// Advantages implements trinity.Advantage.
+func (a *StepWiseGRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	metrics := trinity.Metrics{"filtered_count": 0, "invalid_count": 0, "skipped_group_ratio": 0}
+	var runs [][]run
+	var valid []trinity.Group
+	var all, means, stds []float64
+	for _, g := range groups {
+		r, left, err := scoredRuns(g)
+		if err != nil {
+			return nil, nil, err
+		}
+		metrics["invalid_count"] += float64(len(g) - len(left))
+		if len(r) == 0 {
+			continue
+		}
+		runs, valid = append(runs, r), append(valid, left)
+		outcome := outcomes(r)
+		all, means = append(all, outcome...), append(means, mean(outcome))
+		if len(r) > 1 {
+			stds = append(stds, sampleStd(outcome))
+		}
+	}
+	batchStd := 1.0
+	if len(all) > 1 {
+		batchStd = sampleStd(all)
+	}
+	var kept []trinity.Group
+	for i, r := range runs {
+		if a.StdThreshold != nil && sampleStd(outcomes(r)) <= *a.StdThreshold { // the std of one outcome is 0
+			metrics["filtered_count"] += float64(len(valid[i]))
+			metrics["skipped_group_ratio"] += 1 / float64(len(runs))
+			continue
+		}
+		a.spread(r, batchStd)
+		kept = append(kept, valid[i])
+	}
+	summarize(metrics, "group_advantages/reward_mean", means)
+	summarize(metrics, "group_advantages/reward_std", stds)
+	return kept, metrics, nil
+}
+
+// spread writes the advantages of a group's runs.
+func (a *StepWiseGRPO) spread(runs []run, batchStd float64) {
+	outcome := outcomes(runs)
+	center, std := mean(outcome), sampleStd(outcome)
+	if len(runs) == 1 {
+		center, std = 0, 1
+	}
+	scale := std + a.Epsilon
+	switch a.StdCalLevel {
+	case "batch":
+		scale = batchStd + a.Epsilon
+	case "none":
+		scale = 1
+	}
+	for i, steps := range runs {
+		score := (outcome[i] - center) / scale
+		if a.EnableStepNorm {
+			score /= float64(len(steps))
+		}
+		for _, e := range steps {
+			write(e, score)
+		}
+	}
+}

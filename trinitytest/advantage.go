@@ -1,0 +1,267 @@
+package trinitytest
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Advantage holds advantage functions to what every one must do. build makes a new, equal function each time.
+func Advantage(t *testing.T, build func() trinity.Advantage) {
+	_, inTrainer := build().(trinity.TrainerAdvantage)
+	for name := range advantageBatches(inTrainer) {
+		t.Run(name, func(t *testing.T) {
+			in := advantageBatches(inTrainer)[name]
+			before := shallowCopies(in)
+			kept, metrics, err := build().Advantages(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkAdvantages(t, before, kept, metrics)
+			again, m, err := build().Advantages(advantageBatches(inTrainer)[name])
+			if err != nil || describe(again, m) != describe(kept, metrics) {
+				t.Errorf("the same batch again gives %s, %v\nwant %s", describe(again, m), err, describe(kept, metrics))
+			}
+		})
+	}
+	t.Run("order", func(t *testing.T) {
+		for name := range advantageBatches(inTrainer) {
+			in := advantageBatches(inTrainer)[name]
+			want := perExperience(t, build(), advantageBatches(inTrainer)[name])
+			slices.Reverse(in)
+			for _, g := range in {
+				slices.Reverse(g)
+			}
+			sameAdvantages(t, name+" in another order", perExperience(t, build(), in), want)
+		}
+	})
+	t.Run("invalid rewards", func(t *testing.T) { advantageInvalid(t, build, inTrainer) })
+	t.Run("infinite rewards", func(t *testing.T) {
+		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			in := advantageBatches(inTrainer)["mixed"]
+			e := in[0][1]
+			e.Reward = trinity.Reward{Value: v, Valid: true}
+			kept, _, err := build().Advantages(in)
+			if err != nil {
+				if !strings.Contains(err.Error(), e.ID.String()) {
+					t.Errorf("error %q does not name experience %s", err, e.ID)
+				}
+				continue
+			}
+			for _, e := range slices.Concat(kept...) {
+				checkFinite(t, e)
+			}
+		}
+	})
+	if a, ok := build().(trinity.TrainerAdvantage); ok {
+		t.Run("needs", func(t *testing.T) { advantageNeeds(t, build, a.Needs()) })
+	}
+	if _, ok := build().(penalizable); ok {
+		t.Run("KL penalty", func(t *testing.T) { advantagePenalty(t, build) })
+	}
+}
+
+// penalizable is algorithm.KLPenalized.
+type penalizable interface {
+	trinity.Advantage
+	PenalizeKL(of func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error))
+}
+
+// input is an experience as it went in.
+type input struct {
+	was  trinity.Experience // Info and Mask copied
+	mask []bool             // the slice itself
+}
+
+func shallowCopies(groups []trinity.Group) map[*trinity.Experience]input {
+	out := map[*trinity.Experience]input{}
+	for _, e := range slices.Concat(groups...) {
+		was := *e
+		was.Info, was.Mask = maps.Clone(e.Info), slices.Clone(e.Mask)
+		out[e] = input{was, e.Mask}
+	}
+	return out
+}
+
+// checkAdvantages holds what an advantage function made against what it was given.
+func checkAdvantages(t *testing.T, before map[*trinity.Experience]input, kept []trinity.Group, metrics trinity.Metrics) {
+	t.Helper()
+	for m, v := range metrics {
+		if !finite(v) {
+			t.Errorf("metric %s is %v", m, v)
+		}
+	}
+	written := 0
+	for _, e := range slices.Concat(kept...) {
+		if _, ok := before[e]; !ok {
+			t.Fatalf("%s came out, but never went in", e.ID)
+		}
+		checkFinite(t, e)
+		if e.Advantages != nil {
+			written++
+		}
+	}
+	if n := len(slices.Concat(kept...)); written != 0 && written != n {
+		t.Errorf("%d of %d experiences have advantages", written, n)
+	}
+	for e, in := range before {
+		now := *e
+		now.Advantages, now.Returns, now.Mask = in.was.Advantages, in.was.Returns, in.was.Mask
+		if !reflect.DeepEqual(now, in.was) {
+			t.Errorf("%s: more than Advantages, Returns and Mask was changed: %+v\nwas %+v", e.ID, now, in.was)
+		}
+		if !slices.Equal(in.mask, in.was.Mask) {
+			t.Errorf("%s: the mask was changed in place, where others see it", e.ID)
+		}
+		for i, trained := range e.Mask {
+			if trained && !in.was.Mask[i] {
+				t.Errorf("%s: token %d became a trained one", e.ID, i)
+			}
+		}
+	}
+}
+
+// checkFinite checks the lengths and values of what was written.
+func checkFinite(t *testing.T, e *trinity.Experience) {
+	t.Helper()
+	if err := e.Check(); err != nil {
+		t.Error(err)
+		return
+	}
+	for _, v := range [][]float32{e.Advantages, e.Returns} {
+		for i, x := range v {
+			if !finite(float64(x)) || x != 0 && !e.Mask[i] {
+				t.Errorf("%s: token %d, trained %v, has %v", e.ID, i, e.Mask[i], x)
+			}
+		}
+	}
+}
+
+// perExperience runs an advantage function and lists what each experience got, by id.
+func perExperience(t *testing.T, a trinity.Advantage, groups []trinity.Group) map[string][]float32 {
+	t.Helper()
+	kept, _, err := a.Advantages(groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]float32{}
+	for _, e := range slices.Concat(kept...) {
+		out[e.ID.String()] = e.Advantages
+	}
+	return out
+}
+
+func sameAdvantages(t *testing.T, what string, got, want map[string][]float32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: %d experiences are left, want %d", what, len(got), len(want))
+	}
+	for id, w := range want {
+		g, ok := got[id]
+		if !ok || !slices.EqualFunc(g, w, func(x, y float32) bool { return math.Abs(float64(x-y)) <= 1e-5*(1+math.Abs(float64(y))) }) {
+			t.Errorf("%s: experience %s has %v, want %v", what, id, g, w)
+		}
+	}
+}
+
+// advantageInvalid: an experience without a valid reward changes nobody's advantage, and gets none itself unless no reward is read at all.
+func advantageInvalid(t *testing.T, build func() trinity.Advantage, inTrainer bool) {
+	in, without := advantageBatches(inTrainer)["mixed"], advantageBatches(inTrainer)["mixed"]
+	for i, g := range without {
+		without[i] = slices.DeleteFunc(g, func(e *trinity.Experience) bool { return !counts(e.Reward) && !e.IsExpert })
+	}
+	without = slices.DeleteFunc(without, func(g trinity.Group) bool { return len(g) == 0 })
+	invalid := map[string]bool{}
+	for _, e := range slices.Concat(in...) {
+		invalid[e.ID.String()] = !counts(e.Reward) && !e.IsExpert
+	}
+	got := perExperience(t, build(), in)
+	blind := advantageBatches(inTrainer)["mixed"]
+	for i, e := range slices.Concat(blind...) {
+		e.Reward = trinity.Reward{Value: float64(i * i), Valid: true}
+	}
+	for id, a := range perExperience(t, build(), blind) {
+		if g, ok := got[id]; ok && invalid[id] && !slices.Equal(g, a) {
+			t.Errorf("experience %s has no valid reward, but the advantage %v", id, g)
+		}
+	}
+	maps.DeleteFunc(got, func(id string, _ []float32) bool { return invalid[id] })
+	sameAdvantages(t, "with failed rollouts beside", got, perExperience(t, build(), without))
+}
+
+// advantageNeeds: what is needed and missing is an error that names the experience.
+func advantageNeeds(t *testing.T, build func() trinity.Advantage, needs trinity.Needs) {
+	for _, n := range []struct {
+		name   string
+		needed bool
+		of     func(*trinity.Experience) *[]float32
+	}{
+		{"values", needs.Values, func(e *trinity.Experience) *[]float32 { return &e.Values }},
+		{"reference", needs.Reference, func(e *trinity.Experience) *[]float32 { return &e.RefLogprobs }},
+		{"teacher", needs.Teacher, func(e *trinity.Experience) *[]float32 { return &e.TeacherLogprobs }},
+		{"entropies", needs.Entropies, func(e *trinity.Experience) *[]float32 { return &e.Entropies }},
+		{"discriminators", needs.Discriminators, func(e *trinity.Experience) *[]float32 { return &e.Discriminators }},
+	} {
+		in := advantageBatches(true)["mixed"]
+		*n.of(in[0][0]) = nil
+		_, _, err := build().Advantages(in)
+		if n.needed && (err == nil || !strings.Contains(err.Error(), in[0][0].ID.String())) {
+			t.Errorf("without %s: error %v, want one that names experience %s", n.name, err, in[0][0].ID)
+		}
+		if !n.needed && err != nil {
+			t.Errorf("without %s, which is not among its needs: %v", n.name, err)
+		}
+	}
+}
+
+// advantagePenalty: the penalty is asked for once, for what counts; one of 0 changes nothing; its error and its metrics are passed on.
+func advantagePenalty(t *testing.T, build func() trinity.Advantage) {
+	run := func(size float64, failure error) (map[string][]float32, trinity.Metrics, error) {
+		a, asked := build().(penalizable), 0
+		a.PenalizeKL(func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
+			asked++
+			out := make([][]float64, len(batch))
+			for i, e := range batch {
+				if !counts(e.Reward) || e.IsExpert {
+					t.Errorf("a penalty is asked for %s, which does not count", e.ID)
+				}
+				out[i] = make([]float64, len(e.Mask))
+				for j, trained := range e.Mask {
+					if trained {
+						out[i][j] = size * float64(j)
+					}
+				}
+			}
+			return out, trinity.Metrics{"kl": 0.25, "kl_coef": 0.5}, failure
+		})
+		kept, m, err := a.Advantages(advantageBatches(true)["mixed"])
+		if asked != 1 {
+			t.Errorf("the penalty was asked for %d times in a batch", asked)
+		}
+		out := map[string][]float32{}
+		for _, e := range slices.Concat(kept...) {
+			checkFinite(t, e)
+			out[e.ID.String()] = e.Advantages
+		}
+		return out, m, err
+	}
+	plain := perExperience(t, build(), advantageBatches(true)["mixed"])
+	none, m, err := run(0, nil)
+	if err != nil || m["kl"] != 0.25 || m["kl_coef"] != 0.5 {
+		t.Errorf("metrics %v, %v", m, err)
+	}
+	sameAdvantages(t, "with a penalty of 0", none, plain)
+	if some, _, err := run(0.1, nil); err != nil || reflect.DeepEqual(some, plain) {
+		t.Errorf("a penalty changes nothing, %v", err)
+	}
+	failure := errors.New("no reference")
+	if _, _, err := run(0, failure); !errors.Is(err, failure) {
+		t.Errorf("error %v, want that of the penalty", err)
+	}
+}
