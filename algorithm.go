@@ -26,6 +26,14 @@ func (a *Algorithm) UsesReference() bool {
 	return (a.KLLoss != "" && a.KLLoss != "none") || (a.KLPenalty != "" && a.KLPenalty != "none")
 }
 
+// PerRow is how many experiences a row of data of a schema gives: a preference gives two, the chosen and the rejected answer, any other row one.
+func PerRow(schema string) int {
+	if schema == "dpo" {
+		return 2
+	}
+	return 1
+}
+
 // Needs are what must be known of an experience before it is trained on, besides its reward. The trainer computes it, where nothing else is said.
 type Needs struct {
 	Values         bool // Experience.Values, of a critic

@@ -33,6 +33,7 @@ type TaskFormat struct {
 	ReplyPrefix     string
 	ChosenKey       string
 	RejectedKey     string
+	LabelKey        string
 }
 
 // Field returns the value at a dotted key of the row; a key that contains dots and exists as written wins.

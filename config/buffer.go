@@ -4,7 +4,8 @@ package config
 type Buffer struct {
 	// Tasks per explore step.
 	BatchSize int `yaml:"batch_size" default:"1" range:"[1,)"`
-	// Experiences per train step; 0 is batch_size × repeat_times. Mode train, SFT and DPO must set it.
+	// Experiences per train step; 0 is batch_size × repeat_times. Mode train must set it. Of a dataset it counts rows: with schema dpo pairs, of
+	// two sequences each; with format.packing the packed sequences.
 	TrainBatchSize int `yaml:"train_batch_size" default:"0" range:"[0,)"`
 	// Passes over the taskset.
 	TotalEpochs int `yaml:"total_epochs" default:"1" range:"[1,)"`
@@ -87,7 +88,7 @@ type Format struct {
 	PromptType string `yaml:"prompt_type" default:"messages" enum:"messages|plaintext"`
 	// Key of the question.
 	PromptKey string `yaml:"prompt_key" default:"prompt"`
-	// Key of the reference answer.
+	// Key of the reference answer, or of the answer that is learnt from (SFT, KTO).
 	ResponseKey string `yaml:"response_key" default:"response"`
 	// Key of the system prompt.
 	SystemPromptKey string `yaml:"system_prompt_key"`
@@ -111,8 +112,15 @@ type Format struct {
 	ChosenKey string `yaml:"chosen_key" default:"chosen"`
 	// Key of the other reply (DPO).
 	RejectedKey string `yaml:"rejected_key" default:"rejected"`
+	// Key of the verdict on a reply, true or false (KTO). Own key of Trinity-Go.
+	LabelKey string `yaml:"label_key" default:"label"`
 	// Learn from every assistant turn of a conversation, not only the last.
 	EnableConcatenatedMultiTurn bool `yaml:"enable_concatenated_multi_turn"`
+	// Join texts, each ended by the end-of-sequence token, and cut them into sequences of model.max_model_len (CPT). A text then has those
+	// before it in its sequence as its context. False makes every text a sequence of its own. Own key of Trinity-Go.
+	Packing bool `yaml:"packing"`
+	// Cut rows of training data that are longer than model.max_model_len; false refuses them. Own key of Trinity-Go.
+	Truncate bool `yaml:"truncate"`
 	// Chat template of this data; empty is the model's.
 	ChatTemplate string `yaml:"chat_template"`
 	// The chat template's flag of the same name.
@@ -162,7 +170,7 @@ type ExperienceBuffer struct {
 	// Which keys of a row mean what.
 	Format Format `yaml:"format"`
 	// What a row is; empty follows from the algorithm.
-	SchemaType string `yaml:"schema_type" enum:"|experience|sft|dpo|cpt"`
+	SchemaType string `yaml:"schema_type" enum:"|experience|sft|dpo|kto|cpt"`
 	// Groups that a queue holds before the explorer waits.
 	Capacity int `yaml:"capacity" default:"10000" range:"[1,)"`
 	// Seconds that the trainer waits for a batch.

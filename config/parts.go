@@ -161,7 +161,8 @@ func (c *Config) actor(key string) any {
 	return actor[key]
 }
 
-// MiniBatch is the number of experiences per optimizer step: ppo_mini_batch_size of the actor, or the whole batch.
+// MiniBatch is the number of experiences per optimizer step, in the unit of buffer.train_batch_size: ppo_mini_batch_size of the actor, or the
+// whole batch.
 func (c *Config) MiniBatch() int {
 	if n, ok := c.actor("ppo_mini_batch_size").(int); ok && n > 0 {
 		return n

@@ -26,14 +26,11 @@ func (p *Plan) Fits() error {
 	return nil
 }
 
-// MicroTokens is the most tokens that a micro-batch can have: what trainer.max_token_len_per_gpu allows, but never less than one sequence and,
-// where sequences come from the explorer, which keeps to max_model_len, never more than the sequences of an optimizer step.
+// MicroTokens is the most tokens that a micro-batch can have: what trainer.max_token_len_per_gpu allows, but never less than one sequence, or one
+// pair, and never more than those of an optimizer step. No sequence is longer than max_model_len.
 func (c *Config) MicroTokens() int {
-	n, length := *c.Trainer.MaxTokenLenPerGPU, *c.Model.MaxModelLen
-	if !c.offline() {
-		n = min(n, c.MiniBatch()*length)
-	}
-	return max(n, length)
+	length := c.PerRow() * *c.Model.MaxModelLen
+	return max(min(*c.Trainer.MaxTokenLenPerGPU, c.MiniBatch()*length), length)
 }
 
 // Sequences is the most rollouts that run at once: each runner works on one group.

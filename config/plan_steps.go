@@ -9,7 +9,7 @@ func (c *Config) planSteps(s *StagePlan, f Facts) {
 		s.GroupSize, s.TasksPerStep = c.GroupSize(), c.Buffer.BatchSize
 	}
 	if c.trains() {
-		s.ExperiencesPerStep = c.Buffer.TrainBatchSize
+		s.ExperiencesPerStep = c.Buffer.TrainBatchSize * c.PerRow()
 		s.OptimizerSteps = c.Epochs() * ceil(c.Buffer.TrainBatchSize, c.MiniBatch())
 		s.TokensPerStep = int64(s.ExperiencesPerStep) * length
 		s.MicroBatchTokens = c.MicroTokens()
@@ -62,6 +62,9 @@ func (c *Config) offlineSteps(f Facts) (int64, string) {
 		epochs = *n
 	}
 	rows, ok := f.Rows["buffer.trainer_input.experience_buffer"]
+	if c.Buffer.TrainerInput.ExperienceBuffer.Format.Packing {
+		return 0, fmt.Sprintf("one pass over texts packed into sequences of %d tokens, which are counted when the run starts", *c.Model.MaxModelLen) + times(epochs)
+	}
 	if !ok {
 		return 0, "one pass over the dataset, whose length is not known yet" + times(epochs)
 	}

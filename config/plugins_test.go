@@ -36,6 +36,11 @@ func TestMain(m *testing.M) {
 	register(registry.SampleStrategies, "staleness_control", func() trinity.SampleStrategy { return &fakeStrategy{} })
 	register(registry.SampleStrategies, "mix", func() trinity.SampleStrategy { return &fakeMix{Ratio: 0.25, Name: "sft_dataset"} })
 	register(registry.Advantages, "distilling", func() trinity.Advantage { return &fakeDistill{} })
+	for schema, loss := range map[string]string{"dpo": "dpo", "kto": "kto", "cpt": "sft"} {
+		register(registry.Algorithms, schema, func() *trinity.Algorithm {
+			return &trinity.Algorithm{Schema: schema, GroupSize: 1, Offline: true, PolicyLoss: loss, KLLoss: "none", Entropy: "none", SampleStrategy: "default", KLPenalty: "none"}
+		})
+	}
 	register(registry.Advantages, "grpo", func() trinity.Advantage { return &fakeAdvantage{} })
 	register(registry.Workflows, "math_workflow", func() trinity.Workflow { return &fakeWorkflow{} })
 	register(registry.Workflows, "simple_workflow", func() trinity.Workflow { return &rewardUser{} })
@@ -45,6 +50,8 @@ func TestMain(m *testing.M) {
 	losses := registry.New[any]("policy_loss_fn", "")
 	register(losses, "ppo", func() any { return &fakeLoss{ClipRange: 0.2} })
 	register(losses, "sft", func() any { return &fakeLoss{} })
+	register(losses, "dpo", func() any { return &fakePreference{} })
+	register(losses, "kto", func() any { return &fakePreference{} })
 	kls := registry.New[any]("kl_fn", "")
 	for _, name := range []string{"none", "k1", "k2", "low_var_kl"} {
 		register(kls, name, func() any { return &fakeKL{KLCoef: 0.001} })
@@ -68,6 +75,12 @@ type fakeLoss struct {
 	ClipRangeLow float64 `yaml:"clip_range_low"`
 	ClipHigh     float64 `yaml:"clip_range_high"`
 }
+
+// fakePreference is a loss that compares with a reference model.
+type fakePreference struct{ fakeLoss }
+
+func (*fakePreference) Needs() trinity.Needs { return trinity.Needs{Reference: true} }
+
 type fakeKL struct {
 	KLCoef float64 `yaml:"kl_coef"`
 }

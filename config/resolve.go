@@ -206,6 +206,9 @@ func (r *resolution) buffers() {
 			"leave it out")
 	}
 	setDefault(&b.SchemaType, schema)
+	if b.SchemaType == "cpt" && !r.IsSet("buffer.trainer_input.experience_buffer.format.prompt_type") {
+		b.Format.PromptType = "plaintext"
+	}
 	const storage = "buffer.trainer_input.experience_buffer.storage_type"
 	if r.offline() {
 		if r.IsSet(storage) && b.StorageType == "queue" {

@@ -17,6 +17,7 @@ func (c *Config) checkRules() Errors {
 	r.data()
 	r.strategy()
 	r.teachers()
+	r.format()
 	r.tasksets()
 	r.optimizer()
 	r.miniBatch()

@@ -182,6 +182,9 @@ func (c *Config) Unused() []Note {
 		if reason == "" {
 			reason = c.unusedByTeachers(key)
 		}
+		if reason == "" && c.offline() && below(key, "synchronizer") {
+			reason = "nobody samples while " + c.Algorithm.AlgorithmType + " trains on a dataset"
+		}
 		if reason != "" {
 			p := c.Pos(key)
 			notes = append(notes, Note{Key: key, File: p.File, Line: p.Line, Reason: reason})

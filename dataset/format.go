@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
@@ -11,11 +10,16 @@ import (
 type Format struct {
 	trinity.TaskFormat
 	PromptType string // "messages", "plaintext" or "chatpair"; "" means messages
-	AllTurns   bool   // learn from every turn of the assistant, not only the last
+	AllTurns   bool   // schema sft: learn from every turn of the assistant, not only the last
+	MaxTokens  int    // longest sequence; 0 for no limit
+	Truncate   bool   // cut what is longer; false refuses it
 }
 
-// RowFormatter turns a row into an experience without an ID.
-type RowFormatter func(row map[string]any) (*trinity.Experience, error)
+// RowFormatter turns rows into experiences without IDs.
+type RowFormatter struct {
+	PerRow int // experiences that every row gives
+	Format func(row map[string]any) ([]*trinity.Experience, error)
+}
 
 // Formatter returns the formatter of a schema.
 //
@@ -24,126 +28,91 @@ type RowFormatter func(row map[string]any) (*trinity.Experience, error)
 //   - plaintext: the text at PromptKey asked by the user and that at ResponseKey answered;
 //   - chatpair: the messages at PromptKey followed by those at ResponseKey.
 //
-// A system prompt, the row's own or that of the format, opens a chat that has none. Schema cpt learns every token of the text at PromptKey but
-// the first.
+// Schema dpo gives two experiences of a row, the answer at ChosenKey and that at RejectedKey to one prompt, schema kto one, the answer at
+// ResponseKey with the label at LabelKey in Experience.Chosen. By f.PromptType the prompt is
+//   - messages: the list at MessagesKey. Answers are lists too, or the text of the assistant, and may repeat the prompt. Without MessagesKey
+//     in the row, the prompt of a pair is what both answers begin with. Without ResponseKey, the answer is the last message of the assistant;
+//   - plaintext: the text at PromptKey asked by the user; answers are texts;
+//   - chatpair: as messages, the prompt at PromptKey.
+//
+// A system prompt, the row's own or that of the format, opens a chat that has none.
+//
+// Schema cpt learns every token of the text at PromptKey but the first.
 func Formatter(schema string, f Format, r trinity.Renderer) (RowFormatter, error) {
+	var read func(row *trinity.Task) ([]*trinity.Experience, error)
+	w := writer{f, r}
 	switch schema {
 	case "sft":
-		chat, err := chatReader(f)
-		if err != nil {
-			return nil, err
-		}
-		return func(row map[string]any) (*trinity.Experience, error) { return demonstration(row, chat, f, r) }, nil
+		read = w.demonstration
+	case "dpo":
+		read = w.preference
+	case "kto":
+		read = w.labelled
 	case "cpt":
 		if f.PromptType != "plaintext" {
-			return nil, fmt.Errorf("schema cpt reads plain text: set format.prompt_type: plaintext (it is %q)", f.PromptType)
+			return RowFormatter{}, fmt.Errorf("schema cpt reads plain text: set format.prompt_type: plaintext (it is %q)", f.PromptType)
 		}
-		return func(row map[string]any) (*trinity.Experience, error) { return plainText(row, f, r) }, nil
+		read = w.plainText
+	default:
+		return RowFormatter{}, fmt.Errorf("no formatter of rows for schema %q: there are sft, dpo, kto and cpt", schema)
 	}
-	return nil, fmt.Errorf("no formatter of rows for schema %q: there are sft and cpt", schema)
-}
-
-// chatReader returns how a row is read as a chat.
-func chatReader(f Format) (func(*trinity.Task) ([]trinity.Message, error), error) {
 	switch f.PromptType {
-	case "", "messages":
-		return func(row *trinity.Task) ([]trinity.Message, error) { return messagesAt(row, f.MessagesKey) }, nil
-	case "plaintext":
-		return readPlain, nil
-	case "chatpair":
-		return func(row *trinity.Task) ([]trinity.Message, error) {
-			prompt, err := messagesAt(row, f.PromptKey)
-			if err != nil {
-				return nil, err
-			}
-			response, err := messagesAt(row, f.ResponseKey)
-			return append(prompt, response...), err
-		}, nil
+	case "", "messages", "plaintext", "chatpair":
+	default:
+		return RowFormatter{}, fmt.Errorf("format.prompt_type %q: want messages, plaintext or chatpair", f.PromptType)
 	}
-	return nil, fmt.Errorf("format.prompt_type %q: want messages, plaintext or chatpair", f.PromptType)
-}
-
-func readPlain(row *trinity.Task) ([]trinity.Message, error) {
-	prompt, err := textAt(row, row.Format.PromptKey)
-	if err != nil {
-		return nil, err
-	}
-	response, err := textAt(row, row.Format.ResponseKey)
-	return []trinity.Message{{Role: "user", Content: prompt}, {Role: "assistant", Content: response}}, err
-}
-
-// demonstration renders one chat and masks what is learnt.
-func demonstration(row map[string]any, read func(*trinity.Task) ([]trinity.Message, error), f Format, r trinity.Renderer) (*trinity.Experience, error) {
-	task := &trinity.Task{Row: row, Format: f.TaskFormat}
-	chat, err := read(task)
-	if err != nil {
-		return nil, err
-	}
-	last := len(chat) - 1
-	for last >= 0 && chat[last].Role != "assistant" {
-		last--
-	}
-	if last < 0 {
-		return nil, errors.New("a chat without a message of the assistant, which is what is learnt")
-	}
-	chat = chat[:last+1] // nothing is learnt from what follows
-	if system := task.System(); system != "" && chat[0].Role != "system" {
-		chat = append([]trinity.Message{{Role: "system", Content: system}}, chat...)
-	}
-	tools, err := toolsAt(task)
-	if err != nil {
-		return nil, err
-	}
-	tokens, mask, err := r.RenderTraining(chat, tools)
-	if err != nil {
-		return nil, err
-	}
-	if !f.AllTurns && len(chat) > 1 {
-		prompt, err := r.Render(chat[:len(chat)-1], tools, true)
+	return RowFormatter{PerRow: trinity.PerRow(schema), Format: func(row map[string]any) ([]*trinity.Experience, error) {
+		exps, err := read(&trinity.Task{Row: row, Format: f.TaskFormat})
 		if err != nil {
 			return nil, err
 		}
-		clear(mask[:commonPrefix(prompt, tokens)])
+		for _, e := range exps {
+			if err := f.fit(e); err != nil {
+				return nil, err
+			}
+		}
+		return exps, nil
+	}}, nil
+}
+
+// fit cuts or refuses a sequence that is too long. A sequence that is cut counts as truncated.
+func (f *Format) fit(e *trinity.Experience) error {
+	n := f.MaxTokens
+	switch {
+	case n == 0 || len(e.Tokens) <= n:
+		return nil
+	case !f.Truncate:
+		return fmt.Errorf("%d tokens, more than model.max_model_len %d: raise it, remove the row, or set format.truncate: true to learn from the first %d tokens", len(e.Tokens), n, n)
+	case e.PromptLen >= n:
+		return fmt.Errorf("a prompt of %d tokens leaves nothing to learn of the %d of model.max_model_len: raise it, or remove the row", e.PromptLen, n)
 	}
-	e := &trinity.Experience{Tokens: tokens, Mask: mask, PromptLen: promptLen(mask), Response: chat[len(chat)-1].Content}
-	if e.PromptLen == len(tokens) {
-		return nil, errors.New("the chat has no token to learn: its last message of the assistant is empty, or the chat template does not write it as a reply")
-	}
-	return e, e.Check()
+	e.Tokens, e.Mask, e.Truncated = e.Tokens[:n], e.Mask[:n], trinity.ResponseTruncated
+	return e.Check()
+}
+
+// writer makes experiences of rows.
+type writer struct {
+	Format
+	renderer trinity.Renderer
 }
 
 // plainText learns all of a text. Its first token has no predecessor.
-func plainText(row map[string]any, f Format, r trinity.Renderer) (*trinity.Experience, error) {
-	text, err := textAt(&trinity.Task{Row: row}, f.PromptKey)
+func (w writer) plainText(row *trinity.Task) ([]*trinity.Experience, error) {
+	text, err := textAt(row, w.PromptKey)
 	if err != nil {
 		return nil, err
 	}
-	tokens := r.Encode(text)
+	tokens := w.renderer.Encode(text)
 	if len(tokens) < 2 {
-		return nil, fmt.Errorf("%s has %d tokens, want at least 2", f.PromptKey, len(tokens))
+		return nil, fmt.Errorf("%s has %d tokens, want at least 2", w.PromptKey, len(tokens))
 	}
-	mask := make([]bool, len(tokens))
+	return []*trinity.Experience{{Tokens: tokens, Mask: allButFirst(len(tokens)), PromptLen: 1}}, nil
+}
+
+func allButFirst(n int) []bool {
+	mask := make([]bool, n)
 	for i := range mask {
 		mask[i] = i > 0
 	}
-	return &trinity.Experience{Tokens: tokens, Mask: mask, PromptLen: 1}, nil
-}
-
-// promptLen counts the tokens before the first that is learnt.
-func promptLen(mask []bool) int {
-	for i, m := range mask {
-		if m {
-			return i
-		}
-	}
-	return len(mask)
-}
-
-// commonPrefix is how many tokens a and b share at their beginning.
-func commonPrefix(a, b []int32) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
+	return mask
 }

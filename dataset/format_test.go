@@ -112,7 +112,13 @@ func TestFormatter(t *testing.T) {
 		{"sft", Format{TaskFormat: keys, PromptType: "chat"}, ``, `format.prompt_type "chat": want messages, plaintext or chatpair`},
 		{"cpt", Format{TaskFormat: keys, PromptType: "messages"}, ``, "set format.prompt_type: plaintext"},
 		{"cpt", Format{TaskFormat: keys, PromptType: "plaintext"}, `{"prompt": "t"}`, "has 1 tokens"},
-		{"dpo", Format{TaskFormat: keys}, ``, `schema "dpo": there are sft and cpt`},
+		{"ppo", Format{TaskFormat: keys}, ``, `schema "ppo": there are sft, dpo, kto and cpt`},
+
+		{"cpt", Format{TaskFormat: keys, PromptType: "plaintext", MaxTokens: 4}, `{"prompt": "text"}`, "t[ext]"},
+		{"cpt", Format{TaskFormat: keys, PromptType: "plaintext", MaxTokens: 3}, `{"prompt": "text"}`, "4 tokens, more than model.max_model_len 3: raise it, remove the row, or set format.truncate: true"},
+		{"cpt", Format{TaskFormat: keys, PromptType: "plaintext", MaxTokens: 3, Truncate: true}, `{"prompt": "text"}`, "t[ex]…"},
+		{"sft", Format{TaskFormat: keys, PromptType: "plaintext", MaxTokens: 18, Truncate: true}, `{"prompt": "q", "response": "rst"}`, "user:q;assistant:[r]…"},
+		{"sft", Format{TaskFormat: keys, PromptType: "plaintext", MaxTokens: 17, Truncate: true}, `{"prompt": "q", "response": "rst"}`, "a prompt of 17 tokens leaves nothing to learn of the 17"},
 	} {
 		got, err := learntOf(c.schema, c.format, c.row)
 		if got != c.want && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -121,7 +127,7 @@ func TestFormatter(t *testing.T) {
 	}
 }
 
-// learntOf writes what is learnt of a row of JSON.
+// learntOf writes what is learnt of a row of JSON: of a preference with + before the chosen and − before the rejected answer.
 func learntOf(schema string, f Format, row string) (string, error) {
 	formatter, err := Formatter(schema, f, letters{})
 	if err != nil {
@@ -131,12 +137,31 @@ func learntOf(schema string, f Format, row string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	e, err := formatter(fields)
+	exps, err := formatter.Format(fields)
 	if err != nil {
 		return "", err
 	}
-	if first := slices.Index(e.Mask, true); first != e.PromptLen || e.IsExpert || e.Reward.Valid {
-		return "", fmt.Errorf("prompt of %d tokens, first learnt %d, expert %v, reward %v", e.PromptLen, first, e.IsExpert, e.Reward)
+	if len(exps) != formatter.PerRow {
+		return "", fmt.Errorf("%d experiences, want %d", len(exps), formatter.PerRow)
 	}
-	return learnt(e), e.Check()
+	var all []string
+	for _, e := range exps {
+		if first := slices.Index(e.Mask, true); first != e.PromptLen || e.IsExpert || e.Reward.Valid {
+			return "", fmt.Errorf("prompt of %d tokens, first learnt %d, expert %v, reward %v", e.PromptLen, first, e.IsExpert, e.Reward)
+		}
+		if err := e.Check(); err != nil {
+			return "", err
+		}
+		text := learnt(e)
+		if e.Truncated == trinity.ResponseTruncated {
+			text += "…"
+		}
+		if schema == "dpo" || schema == "kto" {
+			text = map[bool]string{true: "+ ", false: "- "}[e.Chosen] + text
+		} else if e.Chosen {
+			return "", errors.New("chosen, though there is nothing to choose from")
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " "), nil
 }

@@ -28,24 +28,35 @@ type cursor struct {
 }
 
 // NewSource makes a source of as many rows as epochs passes over the data have; epochs ≤ 0 means without end. The selector must be started.
+// The experiences of a row come together, in order.
 func NewSource(d *Dataset, sel trinity.Selector, format RowFormatter, epochs int) *Source {
 	return &Source{data: d, sel: sel, format: format, epochs: epochs}
 }
 
 // Total is the number of experiences over all epochs, 0 for a source without end.
-func (s *Source) Total() int { return s.data.Len() * max(0, s.epochs) }
+func (s *Source) Total() int { return s.data.Len() * s.format.PerRow * max(0, s.epochs) }
 
-// Take implements [trinity.Source]: it gives n experiences while there are as many left, then the remainder, then io.EOF. A row that cannot be
-// formatted is an error that names its file and line. The published version does not matter.
+// First formats the first row, so that keys which do not fit the data are found before a model is loaded.
+func (s *Source) First() error {
+	if s.data.Len() == 0 {
+		return fmt.Errorf("dataset %s has no rows", s.data.Name())
+	}
+	_, err := s.row(0)
+	return err
+}
+
+// Take implements [trinity.Source]: it gives n experiences while there are as many left, then the remainder, then io.EOF. n must be whole rows.
+// A row that cannot be formatted is an error that names its file and line. The published version does not matter.
 func (s *Source) Take(ctx context.Context, n int, _ int64) ([]*trinity.Experience, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if n <= 0 {
-		return nil, fmt.Errorf("a batch of %d experiences was asked for", n)
+	if n <= 0 || n%s.format.PerRow != 0 {
+		return nil, fmt.Errorf("a batch of %d experiences was asked for, and a row of %s gives %d", n, s.data.Name(), s.format.PerRow)
 	}
+	n /= s.format.PerRow
 	if s.epochs > 0 {
-		left := int64(s.Total()) - s.taken
+		left := int64(s.data.Len())*int64(s.epochs) - s.taken
 		if left <= 0 {
 			return nil, io.EOF
 		}
@@ -60,24 +71,36 @@ func (s *Source) Take(ctx context.Context, n int, _ int64) ([]*trinity.Experienc
 	return s.experiences(rows)
 }
 
-// experiences formats the rows of a batch. A row that comes again in it, as at the border of epochs, is told apart by ID.Run.
+// experiences formats the rows of a batch. Those of one row, and of a row that comes again, as at the border of epochs, are told apart by
+// ID.Run.
 func (s *Source) experiences(rows []int) ([]*trinity.Experience, error) {
 	repeats := map[int]int{}
-	out := make([]*trinity.Experience, len(rows))
-	for i, row := range rows {
-		fields, err := s.data.Row(row)
+	var out []*trinity.Experience
+	for _, row := range rows {
+		exps, err := s.row(row)
 		if err != nil {
 			return nil, err
 		}
-		e, err := s.format(fields)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.data.Where(row), err)
+		for _, e := range exps {
+			e.ID = trinity.ExperienceID{Step: s.batches, Task: fmt.Sprintf("%s/%d", s.data.Name(), row), Run: repeats[row]}
+			repeats[row]++
 		}
-		e.ID = trinity.ExperienceID{Step: s.batches, Task: fmt.Sprintf("%s/%d", s.data.Name(), row), Run: repeats[row]}
-		repeats[row]++
-		out[i] = e
+		out = append(out, exps...)
 	}
 	return out, nil
+}
+
+// row formats one row.
+func (s *Source) row(i int) ([]*trinity.Experience, error) {
+	fields, err := s.data.Row(i)
+	if err != nil {
+		return nil, err
+	}
+	exps, err := s.format.Format(fields)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.data.Where(i), err)
+	}
+	return exps, nil
 }
 
 // State implements [trinity.Source].

@@ -107,6 +107,42 @@ func TestSourceGoesOnAfterAResume(t *testing.T) {
 	}
 }
 
+// A preference is two experiences, which come together and count as two.
+func TestSourceOfPairs(t *testing.T) {
+	const rows = "{\"prompt\": \"0\", \"chosen\": \"g\", \"rejected\": \"b\"}\n{\"prompt\": \"1\", \"chosen\": \"g\", \"rejected\": \"b\"}\n"
+	d, err := Open(filepath.Join(write(t, map[string]string{"dpo.jsonl": rows}), "dpo.jsonl"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Formatter("dpo", Format{TaskFormat: preferenceKeys, PromptType: "plaintext"}, letters{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sel := &trinitytest.InOrder{}
+	if err := sel.Start(d); err != nil {
+		t.Fatal(err)
+	}
+	s := NewSource(d, sel, f, 3)
+	if _, err := s.Take(t.Context(), 3, 0); err == nil || !strings.Contains(err.Error(), "a batch of 3 experiences was asked for, and a row of dpo gives 2") {
+		t.Error(err)
+	}
+	ids, sizes := takeAll(t, s, 8)
+	if want := "1/dpo/0/0/0 1/dpo/0/1/0 1/dpo/1/0/0 1/dpo/1/1/0 1/dpo/0/2/0 1/dpo/0/3/0"; s.Total() != 12 || fmt.Sprint(sizes) != "[8 4]" || strings.Join(ids[:6], " ") != want {
+		t.Errorf("total %d, batches of %v, ids %v", s.Total(), sizes, ids)
+	}
+}
+
+func TestTheFirstRowIsLookedAt(t *testing.T) {
+	s := newSource(t, 2, 1)
+	if err := s.First(); err != nil {
+		t.Error(err)
+	}
+	s.format.Format = func(map[string]any) ([]*trinity.Experience, error) { return nil, errors.New("no field") }
+	if err := s.First(); err == nil || !strings.Contains(err.Error(), "sft.jsonl:1: no field") {
+		t.Error(err)
+	}
+}
+
 func TestSourceErrors(t *testing.T) {
 	dir := write(t, map[string]string{"a.jsonl": "{\"prompt\": \"q\", \"response\": \"r\"}\n\n{\"prompt\": \"q\"}\n"})
 	d, err := Open(dir, Options{})

@@ -62,6 +62,7 @@ func newProject(t *testing.T, layers int, yaml string) project {
 	shape["num_attention_heads"], shape["num_key_value_heads"] = 2, 1
 	write(t, filepath.Join(model, "config.json"), encode(t, shape))
 	p.maxDigit(t)
+	p.preferences(t)
 	return p
 }
 
@@ -83,6 +84,33 @@ func (p project) maxDigit(t *testing.T) {
 	write(t, filepath.Join(p.dir, "train.jsonl"), questions.String())
 	first := strings.SplitAfter(questions.String(), "\n")[:4]
 	write(t, filepath.Join(p.dir, "eval.jsonl"), strings.Join(first, ""))
+}
+
+// preferences writes, of all questions with two different digits, which of the two is the better answer: pairs, single answers, and the answered
+// questions as text. A fifth of the questions is held out.
+func (p project) preferences(t *testing.T) {
+	files := map[string]*strings.Builder{"dpo": {}, "heldout": {}, "kto": {}, "cpt": {}}
+	add := func(file string, row map[string]any) { files[file].WriteString(encode(t, row)) }
+	answer := func(digit int) string { return fmt.Sprintf("<answer>%d</answer>", digit) }
+	for i := range 100 {
+		a, b := (7*i+3)%100/10, (7*i+3)%10
+		if a == b {
+			continue
+		}
+		question, good, bad := fmt.Sprintf("max %d %d", a, b), answer(max(a, b)), answer(min(a, b))
+		pair := map[string]any{"question": question, "chosen": good, "rejected": bad}
+		if (3*a+b)%5 == 0 {
+			add("heldout", pair)
+			continue
+		}
+		add("dpo", pair)
+		add("kto", map[string]any{"question": question, "response": good, "label": true})
+		add("kto", map[string]any{"question": question, "response": bad, "label": false})
+		add("cpt", map[string]any{"question": question + " is " + good})
+	}
+	for name, rows := range files {
+		write(t, filepath.Join(p.dir, name+".jsonl"), rows.String())
+	}
 }
 
 // load reads the configuration, with overrides.
@@ -151,6 +179,24 @@ buffer:
   trainer_input:
     experience_buffer:
       {storage_type: file, path: DIR/sft.jsonl, format: {prompt_type: plaintext, prompt_key: question, response_key: response}, data_selector: {selector_type: shuffle, seed: 1}}
+trainer: {save_interval: 2}
+monitor: {monitor_type: jsonl}
+`
+
+// onDataset trains with ALGORITHM on the file of its name.
+const onDataset = `
+project: p
+name: r
+checkpoint_root_dir: DIR/checkpoints
+seed: 3
+mode: train
+model: {model_path: DIR/model, init: {style: fan_in}, max_prompt_tokens: 40, max_response_tokens: 12}
+algorithm: {algorithm_type: ALGORITHM, optimizer: {lr: 5e-3, lr_warmup_steps: 2, lr_scheduler_type: cosine}}
+buffer:
+  train_batch_size: 8
+  total_steps: 16
+  trainer_input:
+    experience_buffer: {path: DIR/ALGORITHM.jsonl, format: {prompt_type: plaintext, prompt_key: question}, data_selector: {selector_type: shuffle, seed: 1}}
 trainer: {save_interval: 2}
 monitor: {monitor_type: jsonl}
 `

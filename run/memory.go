@@ -15,7 +15,7 @@ import (
 )
 
 // engineSpec is what a stage asks of its engine, but for decoding text.
-func engineSpec(cfg *config.Config, modelPath string, train, sample bool) (trinity.EngineSpec, error) {
+func engineSpec(cfg *config.Config, modelPath string, train, sample bool) trinity.EngineSpec {
 	spec := trinity.EngineSpec{
 		ModelPath: modelPath, Seed: uint64(cfg.Seed), LoRA: loraSpec(cfg.Model.LoraConfigs),
 		Init:  trinity.InitSpec{Seed: uint64(cfg.InitSeed()), Style: cfg.Model.Init.Style},
@@ -26,14 +26,8 @@ func engineSpec(cfg *config.Config, modelPath string, train, sample bool) (trini
 	for _, l := range cfg.Model.SampledAdapters() {
 		spec.Adapters = append(spec.Adapters, l.Path)
 	}
-	if train {
-		parts, err := cfg.Parts()
-		if err != nil {
-			return spec, err
-		}
-		spec.Reference = parts.UsesReference()
-	}
-	return spec, nil
+	spec.Reference = train && cfg.UsesReference()
+	return spec
 }
 
 // memory is what an engine and the process around it take, and what there is.
@@ -127,7 +121,11 @@ func (m *memory) partsOf(spec trinity.EngineSpec) ([]config.MemoryPlan, error) {
 		return nil, err
 	}
 	var parts []config.MemoryPlan
-	for _, p := range append(taken, m.process()) {
+	taken = append(taken, m.process())
+	if spec.Reference && m.cfg.RereadsDataset() {
+		taken = append(taken, trinity.MemoryPart{Kind: "cache", Bytes: referenceCache, Why: "reference log-probabilities for the next epoch, at most"})
+	}
+	for _, p := range taken {
 		if p.Bytes > 0 {
 			parts = append(parts, config.MemoryPlan(p))
 		}
@@ -162,15 +160,15 @@ type lowering struct {
 
 // lowerings are those of the plan, in the order in which they cost the user the least.
 func (m *memory) lowerings() (all []lowering) {
-	length := *m.cfg.Model.MaxModelLen
+	length, perRow := *m.cfg.Model.MaxModelLen, m.cfg.PerRow()
 	if m.spec.Train {
-		all = append(all, lowering{microTokensKey, m.spec.MicroTokens, length, func(s *trinity.EngineSpec, n int) { s.MicroTokens = n }})
+		all = append(all, lowering{microTokensKey, m.spec.MicroTokens, perRow * length, func(s *trinity.EngineSpec, n int) { s.MicroTokens = n }})
 	}
 	if m.spec.Sample {
 		perRunner := max(1, m.cfg.GroupSize()) * m.cfg.Explorer.RolloutModel.EngineNum
 		all = append(all, lowering{"explorer.runner_per_model", m.cfg.Explorer.RunnerPerModel, 1, func(s *trinity.EngineSpec, n int) { s.MaxSequences = min(s.MaxSequences, n*perRunner) }})
 	}
-	return append(all, lowering{modelLenKey, length, 2, func(s *trinity.EngineSpec, n int) { s.MaxModelLen, s.MicroTokens = n, min(s.MicroTokens, n) }})
+	return append(all, lowering{modelLenKey, length, 2, func(s *trinity.EngineSpec, n int) { s.MaxModelLen, s.MicroTokens = n, min(s.MicroTokens, perRow*n) }})
 }
 
 // advice is the largest settings that fit. Settings are lowered one after another, each as far as it must be, and to its least before the next.
@@ -229,9 +227,6 @@ func (m *memory) settings(values map[string]int) string {
 
 // stageMemory is the memory of a stage whose model is at modelPath.
 func stageMemory(cfg *config.Config, modelPath string) (*memory, error) {
-	spec, err := engineSpec(cfg, modelPath, cfg.Mode == "both" || cfg.Mode == "train", cfg.Mode != "train")
-	if err != nil {
-		return nil, err
-	}
+	spec := engineSpec(cfg, modelPath, cfg.Mode == "both" || cfg.Mode == "train", cfg.Mode != "train")
 	return memoryOf(cfg, spec, int64(Machine().Available))
 }

@@ -26,6 +26,9 @@ func TestKilledRunsEndWithTheSameBytes(t *testing.T) {
 		{"backlog", rl, []string{"buffer.train_batch_size=8", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4"}, []string{"global_step_4", "global_step_8"}},
 		{"demonstrations mixed in", mixed, nil, []string{"global_step_2", "global_step_6"}},
 		{"stale rollouts", rl, []string{"algorithm.sample_strategy=staleness_control", "algorithm.sample_strategy_args.max_staleness=2", "synchronizer.sync_interval=3"}, []string{"global_step_4"}},
+		{"dpo", strings.ReplaceAll(onDataset, "ALGORITHM", "dpo"), nil, []string{"global_step_4", ".writing_global_step_12"}}, // past the first epoch, of 9 steps
+		{"kto", strings.ReplaceAll(onDataset, "ALGORITHM", "kto"), []string{"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4"}, []string{"global_step_6"}},
+		{"packed text", strings.ReplaceAll(onDataset, "ALGORITHM", "cpt"), []string{"buffer.trainer_input.experience_buffer.format.packing=true"}, []string{"global_step_2", "global_step_10"}},
 		{"stages", stages, nil, []string{"warmup/global_step_2", "warmup/stage_done.json", "rl/global_step_2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

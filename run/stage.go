@@ -11,7 +11,6 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/hub"
 	"github.com/trinity-go/trinity/pipeline"
@@ -94,10 +93,7 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 	if err != nil {
 		return err
 	}
-	spec, err := engineSpec(cfg, s.modelPath, train, sample)
-	if err != nil {
-		return err
-	}
+	spec := engineSpec(cfg, s.modelPath, train, sample)
 	need, err := memoryOf(cfg, spec, s.available)
 	if err != nil {
 		return err
@@ -178,35 +174,6 @@ func (s *stage) evalTasksets() ([]*explorer.Taskset, error) {
 		out = append(out, ts)
 	}
 	return out, nil
-}
-
-// offline opens the trainer's dataset.
-func (s *stage) offline() (*dataset.Source, error) {
-	b := s.cfg.Buffer.TrainerInput.ExperienceBuffer
-	epochs := value(s.cfg.Buffer.TotalEpochs, b.TotalEpochs)
-	if s.cfg.Buffer.TotalSteps != nil || s.cfg.Trainer.TotalSteps != nil {
-		epochs = 0 // as many as the steps need
-	}
-	return s.rows(b, s.algorithm.Def.Schema, epochs)
-}
-
-// rows opens a dataset of training data.
-func (s *stage) rows(b *config.ExperienceBuffer, schema string, epochs int) (*dataset.Source, error) {
-	data, err := dataset.Open(b.Path, dataset.Options{Split: b.Split, Subset: b.SubsetName, Resolve: s.resolveDataset})
-	if err != nil {
-		return nil, err
-	}
-	sel, err := selector(&b.DataSelector, data)
-	if err != nil {
-		return nil, err
-	}
-	format, err := dataset.Formatter(schema, dataset.Format{
-		TaskFormat: taskFormat(&b.Format), PromptType: b.Format.PromptType, AllTurns: b.Format.EnableConcatenatedMultiTurn,
-	}, s.text.Renderer)
-	if err != nil {
-		return nil, err
-	}
-	return dataset.NewSource(data, sel, format, epochs), nil
 }
 
 func (s *stage) resolveDataset(name string) (string, error) {

@@ -49,6 +49,7 @@ func taskFormat(f *config.Format) trinity.TaskFormat {
 	return trinity.TaskFormat{
 		PromptKey: f.PromptKey, ResponseKey: f.ResponseKey, SystemPromptKey: f.SystemPromptKey, SystemPrompt: f.SystemPrompt,
 		MessagesKey: f.MessagesKey, ToolsKey: f.ToolsKey, ReplyPrefix: f.ReplyPrefix, ChosenKey: f.ChosenKey, RejectedKey: f.RejectedKey,
+		LabelKey: f.LabelKey,
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/synchronizer"
@@ -112,10 +111,10 @@ func (s *stage) newTrainer(source trinity.Source) *trainer.Trainer {
 	tr := &trainer.Trainer{
 		Source: source, Loss: s.algorithm.Loss, Reference: s.algorithm.NeedsReference,
 		Optimizer: trinity.OptimParams{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay, ClipNorm: cfg.GradClip()},
-		BatchSize: s.cfg.Buffer.TrainBatchSize, MiniBatch: cfg.MiniBatch(), Epochs: cfg.Epochs(), MicroTokens: *cfg.Trainer.MaxTokenLenPerGPU,
+		BatchSize: cfg.Buffer.TrainBatchSize * cfg.PerRow(), MiniBatch: cfg.MiniBatch() * cfg.PerRow(), Epochs: cfg.Epochs(), MicroTokens: *cfg.Trainer.MaxTokenLenPerGPU,
 		SyncInterval: s.publishInterval(), SaveInterval: int64(cfg.Trainer.SaveInterval),
 	}
-	tr.AfterStep = s.algorithm.AfterStep
+	tr.AfterStep, tr.Cache = s.algorithm.AfterStep, newCache(cfg)
 	if cfg.RecomputesOldLogprobs() {
 		tr.Correct = correction(&cfg.Algorithm.RolloutCorrection).Apply
 	}
@@ -166,11 +165,6 @@ func (s *stage) newExplorer() (*explorer.Explorer, error) {
 func (s *stage) trainSteps(exploreSteps int64) int {
 	rollouts := s.cfg.Rollouts()
 	return (int(exploreSteps)*s.cfg.Buffer.BatchSize*s.groupSize + rollouts - 1) / rollouts
-}
-
-// offlineSteps is how many full batches the dataset's epochs give.
-func (s *stage) offlineSteps(source *dataset.Source) int {
-	return max(1, source.Total()/s.cfg.Buffer.TrainBatchSize)
 }
 
 // capacity is the queue's bound in experiences; the key counts groups. It is at least what fixed synchronization makes pile up, since the

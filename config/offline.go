@@ -1,0 +1,70 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// PerRow is how many sequences one of buffer.train_batch_size is: two of a pair, chosen and rejected, else one.
+func (c *Config) PerRow() int {
+	if a, ok := c.parts(); ok {
+		return trinity.PerRow(a.Schema)
+	}
+	return 1
+}
+
+// RereadsDataset reports whether the rows of the trainer's dataset come more than once.
+func (c *Config) RereadsDataset() bool {
+	epochs := c.Buffer.TotalEpochs
+	if own := c.Buffer.TrainerInput.ExperienceBuffer.TotalEpochs; own != nil {
+		epochs = *own
+	}
+	return c.offline() && (epochs > 1 || firstSet(c.Buffer.TotalSteps, c.Trainer.TotalSteps) != nil)
+}
+
+// UsesReference reports whether training needs the frozen reference model: for a KL term, an advantage or the policy loss.
+func (c *Config) UsesReference() bool {
+	parts, err := c.Parts()
+	return err == nil && (parts.UsesReference() || c.needs().Reference || policyNeeds(parts).Reference)
+}
+
+// policyNeeds are what the policy loss wants of the trainer.
+func policyNeeds(a *trinity.Algorithm) trinity.Needs {
+	if losses, ok := registry.Find("policy_loss_fn"); ok {
+		if in, ok := losses.Default(a.PolicyLoss).(interface{ Needs() trinity.Needs }); ok {
+			return in.Needs()
+		}
+	}
+	return trinity.Needs{}
+}
+
+// format holds what is said of rows against what reads them.
+func (r *rules) format() {
+	const key = "buffer.trainer_input.experience_buffer.format."
+	b := r.Buffer.TrainerInput.ExperienceBuffer
+	f, reads := &b.Format, fmt.Sprintf("%s reads schema %s", r.Algorithm.AlgorithmType, b.SchemaType)
+	if b.SchemaType == "cpt" && f.PromptType != "plaintext" {
+		r.fail(key+"prompt_type", fmt.Sprintf("is %s, but %s, which is plain text", f.PromptType, reads), "set it to plaintext, or leave it out")
+	}
+	if f.Packing && b.SchemaType != "cpt" {
+		r.fail(key+"packing", "joins texts, but "+reads+", in which every row is a sequence of its own", "remove it")
+	}
+	if f.Packing && f.Truncate {
+		r.fail(key+"truncate", "packed texts are never cut: one that is longer than a sequence goes on in the next", "remove it")
+	}
+	if f.EnableConcatenatedMultiTurn && b.SchemaType != "sft" {
+		r.fail(key+"enable_concatenated_multi_turn", "is for schema sft, but "+reads, "remove it")
+	}
+	for _, a := range r.AuxiliaryBuffers() {
+		if a.Format.Packing {
+			r.fail(a.Key+".format.packing", "joins texts, but this buffer holds "+a.SchemaType+" rows, each a sequence of its own", "remove it")
+		}
+	}
+	for _, t := range r.Tasksets() {
+		if t.Format.Packing || t.Format.Truncate {
+			r.fail(t.Key+".format", "packing and truncate are for training data, not for tasks", "remove them")
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package dataset
+
+import (
+	"errors"
+
+	"github.com/trinity-go/trinity"
+)
+
+// demonstration learns what the assistant says in a chat.
+func (w writer) demonstration(row *trinity.Task) ([]*trinity.Experience, error) {
+	chat, err := w.chat(row)
+	if err != nil {
+		return nil, err
+	}
+	if chat, err = untilAssistant(chat); err != nil {
+		return nil, err
+	}
+	given := len(chat) - 1
+	if w.AllTurns {
+		given = 0
+	}
+	e, err := w.write(row, chat[:given], chat[given:])
+	return []*trinity.Experience{e}, err
+}
+
+// chat is the whole chat of a demonstration.
+func (w writer) chat(row *trinity.Task) ([]trinity.Message, error) {
+	switch w.PromptType {
+	case "plaintext":
+		prompt, err := userAt(row, w.PromptKey)
+		if err != nil {
+			return nil, err
+		}
+		response, err := textAt(row, w.ResponseKey)
+		return append(prompt, trinity.Message{Role: "assistant", Content: response}), err
+	case "chatpair":
+		prompt, err := messagesAt(row, w.PromptKey)
+		if err != nil {
+			return nil, err
+		}
+		response, err := messagesAt(row, w.ResponseKey)
+		return append(prompt, response...), err
+	}
+	return messagesAt(row, w.MessagesKey)
+}
+
+// userAt is what the user asks in plain text.
+func userAt(row *trinity.Task, key string) ([]trinity.Message, error) {
+	text, err := textAt(row, key)
+	return []trinity.Message{{Role: "user", Content: text}}, err
+}
+
+// untilAssistant drops what follows the last message of the assistant: nothing is learnt from it.
+func untilAssistant(chat []trinity.Message) ([]trinity.Message, error) {
+	for n := len(chat); n > 0; n-- {
+		if chat[n-1].Role == "assistant" {
+			return chat[:n:n], nil
+		}
+	}
+	return nil, errors.New("a chat without a message of the assistant, which is what is learnt")
+}
+
+// write renders a chat of which the assistant's part in what follows is learnt.
+func (w writer) write(row *trinity.Task, given, follows []trinity.Message) (*trinity.Experience, error) {
+	chat := append(given[:len(given):len(given)], follows...)
+	if system := row.System(); system != "" && chat[0].Role != "system" {
+		chat = append([]trinity.Message{{Role: "system", Content: system}}, chat...)
+	}
+	tools, err := toolsAt(row)
+	if err != nil {
+		return nil, err
+	}
+	tokens, mask, err := w.renderer.RenderTraining(chat, tools)
+	if err != nil {
+		return nil, err
+	}
+	if prompt := chat[:len(chat)-len(follows)]; len(given) > 0 {
+		known, err := w.renderer.Render(prompt, tools, true)
+		if err != nil {
+			return nil, err
+		}
+		clear(mask[:commonPrefix(known, tokens)])
+	}
+	e := &trinity.Experience{Tokens: tokens, Mask: mask, PromptLen: promptLen(mask), Response: chat[len(chat)-1].Content}
+	if e.PromptLen == len(tokens) {
+		return nil, errors.New("the chat has no token to learn: its last message of the assistant is empty, or the chat template does not write it as a reply")
+	}
+	return e, e.Check()
+}
+
+// promptLen counts the tokens before the first that is learnt.
+func promptLen(mask []bool) int {
+	for i, m := range mask {
+		if m {
+			return i
+		}
+	}
+	return len(mask)
+}
+
+// commonPrefix is how many tokens a and b share at their beginning.
+func commonPrefix(a, b []int32) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,166 @@
+package dataset
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+)
+
+// preference is a pair: the chosen answer, then the rejected one.
+func (w writer) preference(row *trinity.Task) ([]*trinity.Experience, error) {
+	chosen, err := w.answerAt(row, w.ChosenKey)
+	if err != nil {
+		return nil, err
+	}
+	rejected, err := w.answerAt(row, w.RejectedKey)
+	if err != nil {
+		return nil, err
+	}
+	prompt, err := w.promptOfPair(row, chosen, rejected)
+	if err != nil {
+		return nil, err
+	}
+	pair := make([]*trinity.Experience, 2)
+	for i, answer := range [][]trinity.Message{chosen, rejected} {
+		key := []string{w.ChosenKey, w.RejectedKey}[i]
+		if pair[i], err = w.answer(row, prompt, answer); err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		pair[i].Chosen = i == 0
+	}
+	return pair, nil
+}
+
+// labelled is one answer that is desirable or not.
+func (w writer) labelled(row *trinity.Task) ([]*trinity.Experience, error) {
+	prompt, answer, err := w.promptAndAnswer(row)
+	if err != nil {
+		return nil, err
+	}
+	label, err := labelAt(row, w.LabelKey)
+	if err != nil {
+		return nil, err
+	}
+	e, err := w.answer(row, prompt, answer)
+	if err != nil {
+		return nil, err
+	}
+	e.Chosen = label
+	return []*trinity.Experience{e}, nil
+}
+
+// promptAndAnswer reads a single answer to a prompt.
+func (w writer) promptAndAnswer(row *trinity.Task) (prompt, answer []trinity.Message, err error) {
+	if prompt, err = w.promptAt(row); err != nil {
+		return nil, nil, err
+	}
+	if _, ok := row.Field(w.ResponseKey); !ok && w.promptKey() == w.MessagesKey && w.PromptType != "plaintext" {
+		chat, err := untilAssistant(prompt)
+		if err != nil {
+			return nil, nil, fmt.Errorf("no field %q, and %s is %w", w.ResponseKey, w.MessagesKey, err)
+		}
+		return chat[:len(chat)-1], chat[len(chat)-1:], nil
+	}
+	answer, err = w.answerAt(row, w.ResponseKey)
+	return prompt, answer, err
+}
+
+// promptOfPair is the row's prompt, or what both answers begin with.
+func (w writer) promptOfPair(row *trinity.Task, chosen, rejected []trinity.Message) ([]trinity.Message, error) {
+	if _, ok := row.Field(w.promptKey()); ok || w.PromptType != "" && w.PromptType != "messages" {
+		return w.promptAt(row)
+	}
+	n := common(chosen, rejected)
+	if n == len(chosen) || n == len(rejected) {
+		n = min(len(chosen), len(rejected)) - 1 // the same answer twice: at least its last message is one
+	}
+	if n <= 0 {
+		return nil, fmt.Errorf("no field %q, and %s and %s have no message in common that could be the prompt: set format.messages_key", w.promptKey(), w.ChosenKey, w.RejectedKey)
+	}
+	return chosen[:n], nil
+}
+
+// promptKey is where the prompt is.
+func (w writer) promptKey() string {
+	if w.PromptType == "" || w.PromptType == "messages" {
+		return w.MessagesKey
+	}
+	return w.PromptKey
+}
+
+func (w writer) promptAt(row *trinity.Task) ([]trinity.Message, error) {
+	if w.PromptType == "plaintext" {
+		return userAt(row, w.PromptKey)
+	}
+	return messagesAt(row, w.promptKey())
+}
+
+// answerAt is what is answered: text, or messages.
+func (w writer) answerAt(row *trinity.Task, key string) ([]trinity.Message, error) {
+	v, err := fieldAt(row, key)
+	if err != nil {
+		return nil, err
+	}
+	text, isText := v.(string)
+	_, isList := v.([]any)
+	switch {
+	case isList && w.PromptType == "plaintext":
+		return nil, fmt.Errorf("%s holds a list, want text: set format.prompt_type: messages, and format.messages_key to the messages of the prompt if the answers do not begin with it", key)
+	case isList, isText && w.PromptType != "plaintext" && isChat(text):
+		return messagesAt(row, key)
+	}
+	text, err = textAt(row, key)
+	return []trinity.Message{{Role: "assistant", Content: text}}, err
+}
+
+// isChat tells a list of messages, as JSON text, from an answer in words.
+func isChat(text string) bool {
+	if !strings.HasPrefix(strings.TrimSpace(text), "[") {
+		return false
+	}
+	v, err := fromText(text)
+	list, _ := v.([]any)
+	if err != nil || len(list) == 0 {
+		return false
+	}
+	first, _ := list[0].(map[string]any)
+	return first["role"] != nil
+}
+
+// answer learns an answer to a prompt, which it may repeat.
+func (w writer) answer(row *trinity.Task, prompt, answer []trinity.Message) (*trinity.Experience, error) {
+	if n := common(prompt, answer); n == len(prompt) {
+		answer = answer[n:]
+	}
+	answer, err := untilAssistant(answer)
+	if err != nil {
+		return nil, err
+	}
+	return w.write(row, prompt, answer)
+}
+
+// common is how many messages a and b share at their beginning.
+func common(a, b []trinity.Message) int {
+	n := 0
+	for n < len(a) && n < len(b) && reflect.DeepEqual(a[n], b[n]) {
+		n++
+	}
+	return n
+}
+
+// labelAt is a verdict: true or false, 1 or 0, or one of these as text.
+func labelAt(row *trinity.Task, key string) (bool, error) {
+	v, err := fieldAt(row, key)
+	if err != nil {
+		return false, err
+	}
+	switch strings.ToLower(fmt.Sprint(v)) {
+	case "true", "1":
+		return true, nil
+	case "false", "0":
+		return false, nil
+	}
+	return false, fmt.Errorf("%s holds %.40q, want true or false, or 1 or 0", key, fmt.Sprint(v))
+}

@@ -1,0 +1,91 @@
+package run
+
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/trainer"
+)
+
+// offlineSource is a dataset that is trained on.
+type offlineSource struct {
+	trinity.Source
+	experiences int // over all epochs; 0 where the steps are set
+}
+
+// offline opens the trainer's dataset.
+func (s *stage) offline() (*offlineSource, error) {
+	b := s.cfg.Buffer.TrainerInput.ExperienceBuffer
+	epochs := value(s.cfg.Buffer.TotalEpochs, b.TotalEpochs)
+	if s.cfg.Buffer.TotalSteps != nil || s.cfg.Trainer.TotalSteps != nil {
+		epochs = 0 // as many as the steps need
+	}
+	rows, err := s.rows(b, s.algorithm.Def.Schema, epochs)
+	if err != nil {
+		return nil, err
+	}
+	if !b.Format.Packing {
+		return &offlineSource{rows, rows.Total()}, nil
+	}
+	packed, err := s.packed(rows)
+	if err != nil {
+		return nil, err
+	}
+	if epochs == 0 {
+		return &offlineSource{packed, 0}, nil
+	}
+	n, err := packed.Total()
+	return &offlineSource{packed, n}, err
+}
+
+// rows opens a dataset of training data.
+func (s *stage) rows(b *config.ExperienceBuffer, schema string, epochs int) (*dataset.Source, error) {
+	data, err := dataset.Open(b.Path, dataset.Options{Split: b.Split, Subset: b.SubsetName, Resolve: s.resolveDataset})
+	if err != nil {
+		return nil, err
+	}
+	sel, err := selector(&b.DataSelector, data)
+	if err != nil {
+		return nil, err
+	}
+	f := dataset.Format{
+		TaskFormat: taskFormat(&b.Format), PromptType: b.Format.PromptType, AllTurns: b.Format.EnableConcatenatedMultiTurn,
+		MaxTokens: *s.cfg.Model.MaxModelLen, Truncate: b.Format.Truncate,
+	}
+	if b.Format.Packing {
+		f.MaxTokens = 0 // what is longer goes on in the next sequence
+	}
+	format, err := dataset.Formatter(schema, f, s.text.Renderer)
+	if err != nil {
+		return nil, err
+	}
+	source := dataset.NewSource(data, sel, format, epochs)
+	return source, source.First()
+}
+
+// packed joins rows into sequences of the model's length.
+func (s *stage) packed(rows *dataset.Source) (*dataset.Packed, error) {
+	end := s.text.Tokenizer.EOS()
+	if end < 0 {
+		return nil, fmt.Errorf("format.packing: the tokenizer of %s has no end-of-sequence token, which is to stand between texts", s.modelPath)
+	}
+	return &dataset.Packed{Rows: rows, Length: *s.cfg.Model.MaxModelLen, End: end}, nil
+}
+
+// offlineSteps is how many full batches the dataset's epochs give.
+func (s *stage) offlineSteps(source *offlineSource) int {
+	return max(1, source.experiences/(s.cfg.Buffer.TrainBatchSize*s.cfg.PerRow()))
+}
+
+// referenceCache is what the reference log-probabilities of a dataset take at most, bytes: those of 8 million tokens, if every row comes again.
+const referenceCache = 32 << 20
+
+// newCache makes the cache of a run that reads its data more than once.
+func newCache(cfg *config.Config) *trainer.ReferenceCache {
+	if cfg.RereadsDataset() {
+		return &trainer.ReferenceCache{Limit: referenceCache}
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package run_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/run"
+)
+
+// preferring warms up on demonstrations that answer with either of two digits, and then learns which is preferred.
+const preferring = `
+project: p
+name: r
+checkpoint_root_dir: DIR/checkpoints
+seed: 3
+model: {model_path: DIR/model, init: {style: fan_in}, max_prompt_tokens: 40, max_response_tokens: 12}
+monitor: {monitor_type: jsonl}
+stages:
+  - stage_name: warmup
+    mode: train
+    algorithm: {algorithm_type: sft, optimizer: {lr: 5e-3, lr_warmup_steps: 10, lr_scheduler_type: cosine, min_lr_ratio: 0.1, betas: [0.9, 0.95]}}
+    buffer:
+      train_batch_size: 32
+      total_steps: 60
+      trainer_input:
+        experience_buffer: {path: DIR/sft.jsonl, format: {prompt_type: plaintext, prompt_key: question}, data_selector: {selector_type: shuffle, seed: 1}}
+  - stage_name: preferences
+    mode: train
+    algorithm:
+      algorithm_type: ALGORITHM
+      policy_loss_fn_args: {beta: 0.1}
+      optimizer: {lr: 1e-3, lr_warmup_steps: 5, lr_scheduler_type: cosine, min_lr_ratio: 0.1, betas: [0.9, 0.95]}
+    buffer:
+      train_batch_size: BATCH
+      total_steps: 60
+      trainer_input:
+        experience_buffer: {path: DIR/ALGORITHM.jsonl, format: {prompt_type: plaintext, prompt_key: question}, data_selector: {selector_type: shuffle, seed: 1}}
+`
+
+// A tiny model that answers with either digit learns from preferences to find the larger more likely, also in questions that it was not shown.
+func TestPreferencesAreLearnt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains two models: not in -short")
+	}
+	for algorithm, batch := range map[string]string{"dpo": "16", "kto": "32"} {
+		t.Run(algorithm, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, 2, strings.NewReplacer("ALGORITHM", algorithm, "BATCH", batch).Replace(preferring))
+			summary, err := p.run(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			loss := curve(t, filepath.Join(p.job(), "preferences"), "trainer", "actor/"+algorithm+"_loss")
+			if len(loss) != 60 {
+				t.Fatalf("%d steps", len(loss))
+			}
+			before, after := p.preferred(t, summary.Stages[0].Model), p.preferred(t, summary.Stages[1].Model)
+			t.Logf("loss %.3f to %.3f, held-out pairs the right way round %.2f to %.2f", mean(loss[:5]), mean(loss[55:]), before, after)
+			if mean(loss[55:]) > 0.9*mean(loss[:5]) {
+				t.Errorf("the loss went from %.3f to %.3f", mean(loss[:5]), mean(loss[55:]))
+			}
+			if after < 0.85 || after < before+0.2 {
+				t.Errorf("the larger digit is the likelier answer to %.2f of the held-out questions, %.2f before", after, before)
+			}
+		})
+	}
+}
+
+// preferred is the share of held-out pairs of which a model finds the chosen answer the likelier one.
+func (p project) preferred(t *testing.T, model string) float64 {
+	t.Helper()
+	text, err := run.OpenText(model, run.TextOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	format, err := dataset.Formatter("dpo", dataset.Format{
+		TaskFormat: trinity.TaskFormat{PromptKey: "question", ChosenKey: "chosen", RejectedKey: "rejected"}, PromptType: "plaintext",
+	}, text.Renderer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := dataset.Open(filepath.Join(p.dir, "heldout.jsonl"), dataset.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pairs []*trinity.Experience
+	for i := range data.Len() {
+		row, err := data.Row(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := format.Format(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pairs = append(pairs, pair...)
+	}
+	stats := forward(t, model, pairs)
+	right := 0
+	for i := 0; i < len(stats); i += 2 {
+		if total(stats[i]) > total(stats[i+1]) {
+			right++
+		}
+	}
+	return float64(right) / float64(data.Len())
+}
+
+func total(s trinity.TokenStats) float64 {
+	sum := 0.0
+	for _, lp := range s.Logprob {
+		sum += float64(lp)
+	}
+	return sum
+}
+
+// forward gives the log-probabilities of sequences under a model.
+func forward(t *testing.T, model string, exps []*trinity.Experience) []trinity.TokenStats {
+	t.Helper()
+	opener, err := registry.Engines.Build("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, _, err := opener.OpenEngine(context.Background(), trinity.EngineSpec{ModelPath: model, Forward: true, MicroTokens: 2048})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	stats, err := engine.Forward(t.Context(), &trinity.Batch{Experiences: exps, Whole: exps}, trinity.Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stats
+}
+
+// Texts are learnt, one by one or packed; packed, every sequence is as long as the model's.
+func TestTextsAreLearnt(t *testing.T) {
+	for _, packing := range []string{"false", "true"} {
+		t.Run("packing "+packing, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, tiny, strings.ReplaceAll(onDataset, "ALGORITHM", "cpt"))
+			if _, err := p.run(t, "buffer.trainer_input.experience_buffer.format.packing="+packing, "buffer.total_steps=40", "trainer.save_interval=0"); err != nil {
+				t.Fatal(err)
+			}
+			loss := curve(t, p.job(), "trainer", "actor/sft_loss")
+			if len(loss) != 40 || mean(loss[35:]) > 0.5*loss[0] {
+				t.Errorf("%d steps, loss %.3f to %.3f", len(loss), loss[0], mean(loss[35:]))
+			}
+			for i, n := range curve(t, p.job(), "trainer", "response_length/max") {
+				if packing == "true" && n != 40+12-1 || packing == "false" && n > 40 {
+					t.Errorf("step %d: %v tokens are learnt of the longest sequence", i+1, n)
+				}
+			}
+		})
+	}
+}
+
+// Epochs of packed texts are counted in sequences before the run begins, so that schedules end where it does.
+func TestStepsOfPackedTexts(t *testing.T) {
+	p := newProject(t, tiny, strings.ReplaceAll(onDataset, "ALGORITHM", "cpt"))
+	summary, err := p.run(t, "buffer.trainer_input.experience_buffer.format.packing=true", "buffer.total_steps=null", "buffer.total_epochs=2", "buffer.train_batch_size=4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rates := curve(t, p.job(), "trainer", "actor/lr")
+	if n := summary.Stages[0].Steps; n < 8 || int(n) != len(rates) || rates[len(rates)-1] > 1.01*5e-3*0.01 {
+		t.Errorf("%d steps, last rate %v, want the least", n, rates[len(rates)-1])
+	}
+}
+
+// Nothing but a dataset and a batch size needs to be said, and what is wrong is said before the model is opened.
+func TestDatasetsThatDoNotFit(t *testing.T) {
+	for _, c := range []struct {
+		algorithm, override, want string
+	}{
+		{"dpo", "buffer.trainer_input.experience_buffer.format.chosen_key=good", `dpo.jsonl:1: no field "good": check the keys`},
+		{"kto", "buffer.trainer_input.experience_buffer.format.label_key=verdict", `kto.jsonl:1: no field "verdict"`},
+		{"cpt", "buffer.trainer_input.experience_buffer.format.prompt_key=text", `cpt.jsonl:1: no field "text"`},
+		{"dpo", "model={model_path: DIR/model, max_model_len: 20}", "tokens, more than model.max_model_len 20: raise it"},
+		{"dpo", "algorithm.policy_loss_fn=sft", "policy_loss_fn sft would learn from the rejected answers"},
+		{"sft", "algorithm.policy_loss_fn=kto", "policy_loss_fn kto learns from data of schema kto"},
+	} {
+		p := newProject(t, tiny, strings.ReplaceAll(onDataset, "ALGORITHM", c.algorithm))
+		_, err := p.run(t, strings.ReplaceAll(c.override, "DIR", p.dir))
+		if err == nil {
+			t.Errorf("%s %s: no error", c.algorithm, c.override)
+			continue
+		}
+		oneLine(t, err, c.want)
+	}
+}
+
+// Rows that are too long are cut where that is asked for, and counted.
+func TestLongRowsAreCut(t *testing.T) {
+	p := newProject(t, tiny, strings.ReplaceAll(onDataset, "ALGORITHM", "dpo"))
+	if _, err := p.run(t, "model.max_prompt_tokens=26", "model.max_response_tokens=4", "buffer.total_steps=2", "buffer.trainer_input.experience_buffer.format.truncate=true"); err != nil {
+		t.Fatal(err)
+	}
+	for _, share := range curve(t, p.job(), "trainer", "response_length/clip_ratio") {
+		if share != 1 {
+			t.Errorf("%v of the answers were cut, want all", share)
+		}
+	}
+}
