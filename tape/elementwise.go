@@ -173,11 +173,3 @@ func sigmoid(x float64) float64 {
 	e := math.Exp(x)
 	return e / (1 + e)
 }
-
-// Detach is s as a constant: the stop-gradient sg(s).
-func (s Stream) Detach() Stream {
-	in := s.node()
-	out := s.tape.add(node{kind: leaf, shape: in.shape, a: -1, b: -1}, len(in.value))
-	copy(out.Value(), s.Value())
-	return out
-}

@@ -10,9 +10,11 @@ import "fmt"
 
 // Tape records expressions. The zero Tape is not ready: call Reset.
 type Tape struct {
-	bounds []int // [S+1] sequence s owns tokens bounds[s] … bounds[s+1]−1
-	nodes  []node
-	memory arena
+	bounds   []int // [S+1] sequence s owns tokens bounds[s] … bounds[s+1]−1
+	nodes    []node
+	memory   arena
+	detached []int       // ids of what Detach gave, in order
+	held     [][]float64 // what Detach is to give; nil for what its stream holds
 }
 
 // Stream is a value on a tape: per token [N], per sequence [S], or a single number [1].
@@ -64,7 +66,7 @@ func (t *Tape) Reset(lengths []int) {
 		t.bounds = append(t.bounds, t.bounds[s]+n)
 	}
 	clear(t.nodes)
-	t.nodes = t.nodes[:0]
+	t.nodes, t.detached = t.nodes[:0], t.detached[:0]
 	t.memory.reset()
 }
 
