@@ -5,11 +5,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/tape"
 )
 
 // AggMode says how per-token values become one number (loss_agg_mode). Below, v_{i,t} is the value of trained token t of sequence i, n_i
 // the number of trained tokens of sequence i, N = Σ n_i, and S the number of sequences with n_i > 0, all over the whole optimizer step.
+//
+// Variants of GRPO that go by names of their own differ in nothing but this and another argument:
+//
+//   - GRPO as first published, length-normalised: seq-mean-token-mean.
+//   - BNPO, one mean over all tokens of the step (also DAPO's): token-mean.
+//   - Dr. GRPO, without the bias to long wrong answers: seq-mean-token-sum-norm, with an advantage that is not divided by the group's
+//     deviation (advantage_fn rec with std_normalize: false).
+//   - REINFORCE, the sum of a sequence's tokens: seq-mean-token-sum.
 type AggMode string
 
 const (
@@ -60,7 +69,7 @@ func (in *Input) Aggregate(mode AggMode, v tape.Stream, rows Rows) tape.Stream {
 	weights := make([]float64, 0, in.Tape.Tokens())
 	for _, e := range in.Batch.Experiences {
 		n, w := e.TrainedTokens(), 0.0
-		if n > 0 && rows.has(e) {
+		if n > 0 && in.takes(e, rows) {
 			w = 1 / whole.divisor(mode, n)
 		}
 		for range n {
@@ -69,6 +78,9 @@ func (in *Input) Aggregate(mode AggMode, v tape.Stream, rows Rows) tape.Stream {
 	}
 	return v.Dot(weights)
 }
+
+// takes says whether a sequence is in the loss and among the rows.
+func (in *Input) takes(e *trinity.Experience, rows Rows) bool { return in.rows.has(e) && rows.has(e) }
 
 // counts are what aggregates divide by.
 type counts struct {
@@ -81,7 +93,7 @@ type counts struct {
 func (in *Input) count(rows Rows) counts {
 	var c counts
 	for i, e := range in.Batch.Whole {
-		if n := in.trained[i]; n > 0 && rows.has(e) {
+		if n := in.trained[i]; n > 0 && in.takes(e, rows) {
 			c.tokens += n
 			c.sequences++
 			c.longest = max(c.longest, len(e.Tokens)-e.PromptLen)

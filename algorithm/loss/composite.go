@@ -1,7 +1,6 @@
 package loss
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/trinity-go/trinity"
@@ -48,7 +47,7 @@ func (c *Composite) Streams() trinity.Streams { return trinity.Streams{Entropy: 
 func (c *Composite) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
 	t := c.tapes.Get().(*tape.Tape)
 	defer c.tapes.Put(t)
-	in, err := c.input(t, b, now)
+	in, err := NewInput(t, b, now, c.Bonus != nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -100,43 +99,6 @@ func (c *Composite) terms(in *Input) (tape.Stream, trinity.Metrics, error) {
 		total = total.Add(kl.Scale(c.klCoef))
 	}
 	return total, metrics, nil
-}
-
-// input packs the micro-batch onto the tape.
-func (c *Composite) input(t *tape.Tape, b *trinity.Batch, now []trinity.TokenStats) (*Input, error) {
-	if len(now) != len(b.Experiences) {
-		return nil, fmt.Errorf("the engine gave the streams of %d sequences for a micro-batch of %d", len(now), len(b.Experiences))
-	}
-	if len(b.Whole) < len(b.Experiences) {
-		return nil, fmt.Errorf("Batch.Whole has %d sequences, fewer than the %d of the micro-batch: it must hold the whole optimizer step", len(b.Whole), len(b.Experiences))
-	}
-	in := newInput(t, b)
-	var err error
-	if in.Logprob, err = in.variable("log-probability", now, func(s trinity.TokenStats) []float32 { return s.Logprob }); err != nil {
-		return nil, err
-	}
-	if c.Bonus != nil {
-		if in.Entropy, err = in.variable("entropy", now, func(s trinity.TokenStats) []float32 { return s.Entropy }); err != nil {
-			return nil, err
-		}
-	}
-	return in, nil
-}
-
-// variable packs a stream of the engine's.
-func (in *Input) variable(name string, now []trinity.TokenStats, of func(trinity.TokenStats) []float32) (tape.Stream, error) {
-	in.scratch = in.scratch[:0]
-	for i, e := range in.Batch.Experiences {
-		v := of(now[i])
-		if len(v) != len(e.Mask) {
-			return tape.Stream{}, fmt.Errorf("experience %s: the engine gave %d values of %s for %d tokens", e.ID, len(v), name, len(e.Mask))
-		}
-		var err error
-		if in.scratch, err = pack(in.scratch, e, "current "+name, v); err != nil {
-			return tape.Stream{}, err
-		}
-	}
-	return in.Tape.Variable(in.scratch), nil
 }
 
 // KLCoef is the present weight of the KL term, 0 without one.

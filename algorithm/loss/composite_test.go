@@ -23,7 +23,8 @@ func TestCutIntoMicroBatches(t *testing.T) {
 	cuts := [][]int{{1, 1, 1, 1, 1, 1, 1}, {2, 3, 2}, {6, 1}, {3, 4}, {0, 7}}
 	for _, c := range r.Cases {
 		l := build(t, c)
-		whole, metrics, err := l.Loss(&trinity.Batch{Experiences: batch, Whole: batch}, now)
+		look(t, l, batch, now)
+		whole, metrics, err := l.Loss(&trinity.Batch{Step: r.Step, Experiences: batch, Whole: batch}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +33,7 @@ func TestCutIntoMicroBatches(t *testing.T) {
 			var grads []trinity.TokenGrads
 			for from := 0; len(cut) > 0; cut = cut[1:] {
 				to := from + cut[0]
-				g, m, err := l.Loss(&trinity.Batch{Experiences: batch[from:to], Whole: batch}, now[from:to])
+				g, m, err := l.Loss(&trinity.Batch{Step: r.Step, Experiences: batch[from:to], Whole: batch}, now[from:to])
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -60,8 +61,9 @@ func sameGrads(t *testing.T, name string, got, want []float32) {
 	}
 }
 
-// TestFiniteDifferences compares the gradients with differences of final_loss by every trained token's log-probability and entropy. Tokens
-// that record.py put far from the reference are brought near: an e³⁰ in the sum leaves the differences no digits.
+// TestFiniteDifferences compares the gradients with differences of final_loss by every trained token's log-probability and entropy, for
+// losses without stop-gradients (the others: TestConformance). Tokens that record.py put far from the reference are brought near: an e³⁰ in
+// the sum leaves the differences no digits.
 func TestFiniteDifferences(t *testing.T) {
 	r, batch, now := load(t)
 	for i, e := range batch {
@@ -73,8 +75,8 @@ func TestFiniteDifferences(t *testing.T) {
 	}
 	const h = 1.0 / 1024
 	for _, c := range r.Cases {
-		if c.PolicyArgs["fallback_to_policy_gradient"] == true {
-			continue // the ratio's value is constant by definition
+		if c.PolicyArgs["fallback_to_policy_gradient"] == true || c.Policy != "ppo" && c.Policy != "sft" {
+			continue
 		}
 		l := build(t, c)
 		value := func() float64 {
@@ -133,12 +135,14 @@ func TestNothingTrained(t *testing.T) {
 	r, _, _ := load(t)
 	e := &trinity.Experience{Tokens: make([]int32, 3), Mask: make([]bool, 3), PromptLen: 3}
 	for _, c := range r.Cases {
-		grads, m, err := build(t, c).Loss(whole(e), []trinity.TokenStats{{Logprob: make([]float32, 3), Entropy: make([]float32, 3)}})
+		l, now := build(t, c), []trinity.TokenStats{{Logprob: make([]float32, 3), Entropy: make([]float32, 3)}}
+		look(t, l, []*trinity.Experience{e}, now)
+		grads, m, err := l.Loss(whole(e), now)
 		if err != nil {
 			t.Fatalf("%s: %v", c.Name, err)
 		}
 		for name, v := range m {
-			if name != "kl_coef" && v != 0 {
+			if name != "kl_coef" && name != "mu" && v != 0 {
 				t.Errorf("%s: %s = %v, want 0", c.Name, name, v)
 			}
 		}
@@ -193,6 +197,33 @@ func TestArgErrors(t *testing.T) {
 		{"policy", "ppo", args{"clip_range": 0.3, "clip_range_low": 0.2, "clip_range_high": 0.28}, "clip_range has no effect"},
 		{"policy", "ppo", args{"delta": 1}, "unknown argument"},
 		{"policy", "sft", args{"loss_agg_mode": "meen"}, `unknown mode "meen"`},
+		{"policy", "gspo", args{"clip_range_high": -0.1}, "must not be negative"},
+		{"policy", "gspo", args{"clip_range": 0.3, "clip_range_low": 0.2, "clip_range_high": 0.28}, "clip_range has no effect"},
+		{"policy", "cispo", args{"mask_clip_range_high": -1}, "must not be negative"},
+		{"policy", "sapo", args{"tau_pos": 0}, "tau_pos must be more than 0"},
+		{"policy", "sapo", args{"tau_pos": 2, "tau_neg": 1.5}, "tau_neg at least tau_pos"},
+		{"policy", "topr", args{"advantage_threshold": math.NaN()}, "advantage_threshold"},
+		{"policy", "opmd", args{"tau": -0.5}, "tau must not be negative"},
+		{"policy", "sppo", args{"epsilon": 0}, "epsilon must be more than 0"},
+		{"policy", "importance_sampling", args{"loss_agg_mode": "meen"}, `unknown mode "meen"`},
+		{"policy", "sft_is", args{"loss_agg_mode": "meen"}, `unknown mode "meen"`},
+		{"policy", "sft_phi", args{"cutoff_prob": 1.5}, "cutoff_prob must be more than 0"},
+		{"policy", "m2po", args{"m2_threshold": 0}, "m2_threshold must be more than 0"},
+		{"policy", "m2po", args{"log_ratio_clip": 90}, "at most 80"},
+		{"policy", "rec", args{"epsilon_low": 0}, "epsilon_low must be more than 0"},
+		{"policy", "rec", args{"epsilon_low_prime": 2}, "at most 1"},
+		{"policy", "rec", args{"temp": 0}, "temp must be more than 0"},
+		{"policy", "rec", args{"clip_mode": "ringed"}, `clip_mode: unknown value "ringed" (known: none, one-side, two-side, ring, gspo-one-side)`},
+		{"policy", "rec", args{"weight": "gspo_importance_sampling", "clip_mode": "one-side"}, "set clip_mode: gspo-one-side"},
+		{"policy", "rec", args{"regularizer": "k2", "regularizer_coef": -1}, "regularizer_coef must be"},
+		{"policy", "rec", args{"regularizer_coef": 0.1}, "no effect without a regularizer"},
+		{"policy", "rec", args{"loss_agg_mode": "meen"}, `unknown mode "meen"`},
+		{"policy", "mix", args{"mu": 1.5}, "mu must be between 0 and 1"},
+		{"policy", "mix", args{"sft_loss_agg_mode": "meen"}, `unknown mode "meen"`},
+		{"policy", "mix", args{"grpo_loss_agg_mode": "meen"}, `unknown mode "meen"`},
+		{"policy", "mix", args{"clip_range": -1}, "must not be negative"},
+		{"policy", "mix_chord", args{"mu_decay_steps": -1}, "must not be negative"},
+		{"policy", "mix_chord", args{"mu_peak": 2}, "mu_peak and mu_valley must be between 0 and 1"},
 		{"kl", "k2", args{"kl_coef": -1}, "kl_coef"},
 		{"kl", "k2", args{"kl_coef": math.NaN()}, "kl_coef"},
 		{"kl", "k2", args{"adaptive": true, "target_kl": 0.1}, "horizon"},

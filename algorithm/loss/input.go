@@ -3,8 +3,11 @@
 //
 // Conventions. n trained tokens (Experience.Mask) of the micro-batch are packed one after the other; streams are [n], so that a loss never
 // sees a prompt or environment token. lp is the log-probability now, old the one recorded when the token was sampled, ref the one under
-// the frozen reference, A the advantage, r = exp(lp − old), sg the stop-gradient. A sequence without trained tokens counts for nothing: it
-// is in no sum and in no number of sequences.
+// the frozen reference, A the advantage, d = lp − old, r = exp(d), sg the stop-gradient. A sequence without trained tokens counts for
+// nothing: it is in no sum and in no number of sequences.
+//
+// What a policy loss exponentiates is clamped to ±20 first, log-ratios in [Input.LogRatio], so that no distance between two policies makes
+// an infinite loss or gradient; lp itself needs no clamp, being at most 0.
 //
 // Every normaliser counts over Batch.Whole, the whole optimizer step, so losses, metrics and gradients of micro-batches add up to those
 // of the step, however it is cut.
@@ -35,14 +38,61 @@ type Input struct {
 	Logprob tape.Stream // [n] nats, now
 	Entropy tape.Stream // [n] nats, now; only if the loss asked for it
 
+	rows    Rows  // sequences that the loss is over; nil for all
 	trained []int // trained tokens of each sequence of Batch.Whole
 	scratch []float64
+}
+
+// NewInput packs a micro-batch, with what the engine gave for it, onto the tape; entropy says that the loss reads Entropy. Errors name an
+// experience that does not fit its streams.
+func NewInput(t *tape.Tape, b *trinity.Batch, now []trinity.TokenStats, entropy bool) (*Input, error) {
+	if len(now) != len(b.Experiences) {
+		return nil, fmt.Errorf("the engine gave the streams of %d sequences for a micro-batch of %d", len(now), len(b.Experiences))
+	}
+	if len(b.Whole) < len(b.Experiences) {
+		return nil, fmt.Errorf("Batch.Whole has %d sequences, fewer than the %d of the micro-batch: it must hold the whole optimizer step", len(b.Whole), len(b.Experiences))
+	}
+	in := newInput(t, b)
+	var err error
+	if in.Logprob, err = in.variable("log-probability", now, func(s trinity.TokenStats) []float32 { return s.Logprob }); err != nil {
+		return nil, err
+	}
+	if entropy {
+		if in.Entropy, err = in.variable("entropy", now, func(s trinity.TokenStats) []float32 { return s.Entropy }); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
 }
 
 // newInput sets the tape up for a micro-batch.
 func newInput(t *tape.Tape, b *trinity.Batch) *Input {
 	t.Reset(lengths(b.Experiences))
 	return &Input{Batch: b, Tape: t, trained: lengths(b.Whole)}
+}
+
+// variable packs a stream of the engine's.
+func (in *Input) variable(name string, now []trinity.TokenStats, of func(trinity.TokenStats) []float32) (tape.Stream, error) {
+	in.scratch = in.scratch[:0]
+	for i, e := range in.Batch.Experiences {
+		v := of(now[i])
+		if len(v) != len(e.Mask) {
+			return tape.Stream{}, fmt.Errorf("experience %s: the engine gave %d values of %s for %d tokens", e.ID, len(v), name, len(e.Mask))
+		}
+		var err error
+		if in.scratch, err = pack(in.scratch, e, "current "+name, v); err != nil {
+			return tape.Stream{}, err
+		}
+	}
+	return in.Tape.Variable(in.scratch), nil
+}
+
+// Over is the input of a part of a loss that is over the chosen sequences alone. Of the others it has the engine's streams, zeros for what
+// was recorded, and no share in any aggregate, count or metric.
+func (in *Input) Over(rows Rows) *Input {
+	part := *in
+	part.rows = rows
+	return &part
 }
 
 // Old returns the log-probabilities [n] that ratios are against: those under the policy that sampled, or those that the trainer computed
@@ -58,10 +108,10 @@ func old(e *trinity.Experience) []float32 {
 	return e.Logprobs
 }
 
-// HasOld reports whether every sequence of the micro-batch has the log-probabilities that Old returns.
+// HasOld reports whether every sequence of the whole step has the log-probabilities that Old returns.
 func (in *Input) HasOld() bool {
-	for _, e := range in.Batch.Experiences {
-		if old(e) == nil && e.TrainedTokens() > 0 {
+	for i, e := range in.Batch.Whole {
+		if old(e) == nil && in.trained[i] > 0 {
 			return false
 		}
 	}
@@ -73,27 +123,14 @@ func (in *Input) Ref() (tape.Stream, error) {
 	return in.constant("ref_logprobs", "of the reference model", func(e *trinity.Experience) []float32 { return e.RefLogprobs })
 }
 
-// Advantages returns the advantages [n] times the weights of rollout correction: a factor of the advantage is one of the policy loss, which
-// is proportional to the advantage on either side of 0.
-func (in *Input) Advantages() (tape.Stream, error) {
-	return in.constant("advantages", "from an advantage_fn", weighted)
-}
-
-func weighted(e *trinity.Experience) []float32 {
-	if e.PolicyWeights == nil || len(e.PolicyWeights) != len(e.Advantages) {
-		return e.Advantages
-	}
-	out := make([]float32, len(e.Advantages))
-	for t, w := range e.PolicyWeights {
-		out[t] = w * e.Advantages[t]
-	}
-	return out
-}
-
 // constant packs a per-token slice of the experiences.
 func (in *Input) constant(name, origin string, of func(*trinity.Experience) []float32) (tape.Stream, error) {
 	in.scratch = in.scratch[:0]
 	for _, e := range in.Batch.Experiences {
+		if !in.rows.has(e) {
+			in.scratch = append(in.scratch, make([]float64, e.TrainedTokens())...)
+			continue
+		}
 		v := of(e)
 		if v == nil && e.TrainedTokens() > 0 {
 			return tape.Stream{}, fmt.Errorf("experience %s has no %s (%s), which this loss needs", e.ID, name, origin)
@@ -132,16 +169,22 @@ func (r Rows) has(e *trinity.Experience) bool { return r == nil || r(e) }
 // Usual chooses what the policy sampled, as opposed to demonstrations mixed in.
 func Usual(e *trinity.Experience) bool { return !e.IsExpert }
 
+// Expert chooses the demonstrations.
+func Expert(e *trinity.Experience) bool { return e.IsExpert }
+
 // Mean is the mean of v [n] over the trained tokens of the whole step, this micro-batch's share of it. Metrics use it whatever the loss's
 // aggregation is.
 func (in *Input) Mean(v tape.Stream) float64 { return in.Aggregate(TokenMean, v, nil).Scalar() }
 
 // MeanTrue is the share of the whole step's trained tokens for which yes holds, this micro-batch's part of it.
 func (in *Input) MeanTrue(yes func(i int) bool) float64 {
-	count := 0
-	for i := range in.Tape.Tokens() {
-		if yes(i) {
-			count++
+	count, i := 0, 0
+	for _, e := range in.Batch.Experiences {
+		for range e.TrainedTokens() {
+			if in.rows.has(e) && yes(i) {
+				count++
+			}
+			i++
 		}
 	}
 	return float64(count) / float64(max(1, in.count(nil).tokens))
@@ -151,7 +194,7 @@ func (in *Input) MeanTrue(yes func(i int) bool) float64 {
 func (in *Input) SequenceMean(v tape.Stream) float64 {
 	sum := 0.0
 	for i, e := range in.Batch.Experiences {
-		if e.TrainedTokens() > 0 {
+		if in.rows.has(e) && e.TrainedTokens() > 0 {
 			sum += v.Value()[i]
 		}
 	}

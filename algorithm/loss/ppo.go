@@ -31,14 +31,17 @@ type PPO struct {
 	FallbackToPolicyGradient bool     `yaml:"fallback_to_policy_gradient" doc:"take the ratio as 1 whatever log-probabilities were recorded: plain policy gradient"`
 }
 
-const defaultClipRange = 0.2
+const (
+	defaultClipRange  = 0.2
+	defaultClipRatioC = 3
+)
 
 func init() {
 	PolicyLosses.Register("ppo", "Clipped surrogate of PPO (Schulman et al. 2017) with dual clip (Ye et al. 2020): max(−A·r, −A·clip(r, 1−low, 1+high)), "+
 		"at most −A·clip_ratio_c where A < 0, with r = exp(clamp(lp − old, ±20)). Optional masking of whole sequences that have drifted "+
 		"(DeepSeek-V3.2). Metrics: pg_loss, pg_clipfrac, pg_clipfrac_lower, ppo_kl, seq_mask/masked_tokens, seq_mask/mean_sequence_kl.",
 		func() PolicyLoss {
-			return &PPO{Agg: Agg{TokenMean}, ClipRange: defaultClipRange, ClipRatioC: 3, DeltaSequenceMasking: 0.1}
+			return &PPO{Agg: Agg{TokenMean}, ClipRange: defaultClipRange, ClipRatioC: defaultClipRatioC, DeltaSequenceMasking: 0.1}
 		})
 }
 
@@ -59,14 +62,17 @@ func (p *PPO) Validate() error {
 }
 
 func (p *PPO) clip() (low, high float64) {
-	low, high = p.ClipRange, p.ClipRange
-	if p.ClipRangeLow != nil {
-		low = *p.ClipRangeLow
+	return first(p.ClipRange, p.ClipRangeLow), first(p.ClipRange, p.ClipRangeHigh)
+}
+
+// first is the first choice that is made.
+func first(otherwise float64, choices ...*float64) float64 {
+	for _, c := range choices {
+		if c != nil {
+			return *c
+		}
 	}
-	if p.ClipRangeHigh != nil {
-		high = *p.ClipRangeHigh
-	}
-	return low, high
+	return otherwise
 }
 
 func (p *PPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
@@ -107,11 +113,7 @@ func (p *PPO) logRatio(in *Input) (tape.Stream, error) {
 	if p.FallbackToPolicyGradient {
 		return in.Logprob.Sub(in.Logprob.Detach()), nil
 	}
-	old, err := in.Old()
-	if err != nil {
-		return tape.Stream{}, err
-	}
-	return in.Logprob.Sub(old).Clamp(-20, 20), nil
+	return in.LogRatio()
 }
 
 // maskSequences zeroes the tokens that sequence masking leaves out.

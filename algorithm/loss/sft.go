@@ -19,6 +19,10 @@ func init() {
 func (s *SFT) Validate() error { return s.LossAggMode.Check() }
 
 func (s *SFT) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
-	total := in.Aggregate(s.LossAggMode, in.Logprob.Neg(), nil)
+	perToken, err := in.Weigh(in.Logprob.Neg())
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	total := in.Aggregate(s.LossAggMode, perToken, nil)
 	return total, trinity.Metrics{"sft_loss": total.Scalar()}, nil
 }

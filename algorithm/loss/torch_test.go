@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -11,6 +12,7 @@ import (
 
 // recorded is what testdata/record.py wrote: the formulas in PyTorch, float64 with autograd.
 type recorded struct {
+	Step  int64 `json:"step"`
 	Batch []struct {
 		PromptLen int       `json:"prompt_len"`
 		Mask      []bool    `json:"mask"`
@@ -76,11 +78,29 @@ func build(t *testing.T, c recordedCase) *Composite {
 	return NewComposite(policy, kl, entropy)
 }
 
+// look shows a loss the optimizer step, as the trainer does. now are the streams of batch.
+func look(t *testing.T, l *Composite, batch []*trinity.Experience, now []trinity.TokenStats) {
+	t.Helper()
+	var stats []trinity.TokenStats
+	probes := l.Probes(batch)
+	for _, e := range probes {
+		stats = append(stats, now[slices.Index(batch, e)])
+	}
+	if len(probes) == 0 {
+		return
+	}
+	if err := l.Prepare(probes, stats); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAgainstPyTorch(t *testing.T) {
 	r, batch, now := load(t)
 	for _, c := range r.Cases {
 		t.Run(c.Name, func(t *testing.T) {
-			grads, metrics, err := build(t, c).Loss(&trinity.Batch{Experiences: batch, Whole: batch}, now)
+			l := build(t, c)
+			look(t, l, batch, now)
+			grads, metrics, err := l.Loss(&trinity.Batch{Step: r.Step, Experiences: batch, Whole: batch}, now)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,44 @@
+package loss_test
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/trinity-go/trinity/algorithm/loss"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+// TestConformance holds every registered policy loss to the suite, with its defaults and with every setting that testdata/record.py records.
+func TestConformance(t *testing.T) {
+	type setting struct {
+		Name   string         `json:"name"`
+		Policy string         `json:"policy_loss_fn"`
+		Args   map[string]any `json:"policy_loss_fn_args"`
+	}
+	var recorded struct {
+		Cases []setting `json:"cases"`
+	}
+	data, err := os.ReadFile("testdata/torch.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &recorded); err != nil {
+		t.Fatal(err)
+	}
+	settings := recorded.Cases
+	for _, name := range loss.PolicyLosses.Names() {
+		settings = append(settings, setting{Name: name + " by default", Policy: name})
+	}
+	for _, s := range settings {
+		t.Run(s.Name, func(t *testing.T) {
+			trinitytest.Loss(t, func() loss.PolicyLoss {
+				p, err := loss.PolicyLosses.Build(s.Policy, s.Args)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return p
+			})
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package loss
+
+import (
+	"errors"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/tape"
+)
+
+// GSPO is group sequence policy optimization (Zheng et al. 2025) in its per-token form: the ratio is that of the whole sequence, the
+// geometric mean of its tokens' ratios, and so is the clip.
+//
+//	s = clamp(mean_t(lp − old), −20, 20) of the sequence,  r = exp(lp − sg(lp) + sg(s))
+//	L = max(−A·r, −A·clip(r, 1 − low, 1 + high))
+//
+// r has the value exp(s) at every token, and a token's derivative is its own. The clip range is that of a mean over tokens, so some thousand
+// times smaller than PPO's.
+//
+// Metrics: pg_loss (aggregated); means over trained tokens: pg_clipfrac (tokens whose clipped value is the larger), ppo_kl (old − lp);
+// ppo_kl_seq, the mean of −s over sequences.
+//
+// Unlike Trinity-RFT: keeps seq-mean-token-mean unless algorithm.loss_agg_mode is set, because there a loss_agg_mode that nobody wrote
+// (token-mean) replaces the one that the paper's objective has.
+type GSPO struct {
+	Agg           `yaml:",inline"`
+	ClipRange     *float64 `yaml:"clip_range" doc:"stands for clip_range_low and clip_range_high where they are not set"`
+	ClipRangeLow  *float64 `yaml:"clip_range_low" doc:"distance of the sequence's ratio below 1; null means clip_range, without it 0.0003"`
+	ClipRangeHigh *float64 `yaml:"clip_range_high" doc:"distance of the sequence's ratio above 1; null means clip_range, without it 0.0004"`
+}
+
+func init() {
+	PolicyLosses.Register("gspo", "Group sequence policy optimization (Zheng et al. 2025): PPO's clipped loss with the ratio of the whole sequence, exp(mean_t(lp − old)), "+
+		"clipped to [1 − 0.0003, 1 + 0.0004]; the derivative of a token is its own (GSPO-token). Metrics: pg_loss, pg_clipfrac, ppo_kl, ppo_kl_seq.",
+		func() PolicyLoss { return &GSPO{Agg: Agg{SeqMeanTokenMean}} })
+}
+
+// Validate checks ranges, and refuses a clip_range that nothing would read.
+func (g *GSPO) Validate() error {
+	low, high := g.clip()
+	if low < 0 || high < 0 {
+		return errors.New("clip_range, clip_range_low and clip_range_high must not be negative")
+	}
+	if g.ClipRange != nil && g.ClipRangeLow != nil && g.ClipRangeHigh != nil {
+		return errors.New("clip_range has no effect, because clip_range_low and clip_range_high are both set: remove it")
+	}
+	return g.LossAggMode.Check()
+}
+
+func (g *GSPO) clip() (low, high float64) {
+	return first(3e-4, g.ClipRangeLow, g.ClipRange), first(4e-4, g.ClipRangeHigh, g.ClipRange)
+}
+
+func (g *GSPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+	adv, err := in.Advantages()
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	old, err := in.Old()
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	low, high := g.clip()
+	logRatio := in.Logprob.Sub(old)
+	sequence := bounded(logRatio.SeqMean(nil)).Detach()
+	cost, ratio := adv.Neg(), in.Logprob.Sub(in.Logprob.Detach()).Add(sequence.Spread()).Exp()
+	unclipped, clipped := cost.Mul(ratio), cost.Mul(ratio.Clamp(1-low, 1+high))
+	total := in.Aggregate(g.LossAggMode, unclipped.Max(clipped), nil)
+	return total, trinity.Metrics{
+		"pg_loss":     total.Scalar(),
+		"pg_clipfrac": in.MeanTrue(func(i int) bool { return clipped.Value()[i] > unclipped.Value()[i] }),
+		"ppo_kl":      -in.Mean(logRatio),
+		"ppo_kl_seq":  -in.SequenceMean(sequence),
+	}, nil
+}

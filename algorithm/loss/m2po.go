@@ -1,0 +1,171 @@
+package loss
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/tape"
+)
+
+// M2PO is second-moment trust policy optimization (Zheng et al. 2025): instead of a clip, the fewest tokens are left out whose removal brings
+// the second moment of the log-ratios of an optimizer step within bounds. It is for training on rollouts that are many versions old.
+//
+//	x = lp − old before the step,  T = {A > 0, x > 0} ∪ {A < 0, x < 0}, the tokens that have gone where the update would push them on
+//	left out: if mean_T(x²) > m2_threshold, the largest x² of T, until the mean of the others is within it
+//	L = −A·exp(x + sg(clamp(x, −c, c) − x)), 0 for what is left out
+//
+// T and its mean are of the whole optimizer step, so the log-probabilities of the step are computed once before its first micro-batch. The
+// clamp bounds the value and lets the derivative through. What the loss divides by counts the tokens left out. Tokens with the same x² stay
+// or go together, so that their order does not matter.
+//
+// Metrics: pg_loss (aggregated); means over trained tokens: ppo_kl (old − lp), ratio/mean; of the whole step: m2po/m2_before and
+// m2po/m2_after (mean_T(x²), nats², with and without what is left out), m2po/masked_fraction and m2po/trust_region_fraction (shares of the
+// trained tokens that are left out, and that are in T).
+//
+// Unlike Trinity-RFT: every loss_agg_mode is taken, because leaving out tokens before the sum has a meaning in each.
+type M2PO struct {
+	Agg          `yaml:",inline"`
+	M2Threshold  float64 `yaml:"m2_threshold" doc:"largest mean of squared log-ratios over the tokens that have gone where they are pushed, nats²; more than 0"`
+	LogRatioClip float64 `yaml:"log_ratio_clip" doc:"log-ratios are clamped to plus and minus this before they are exponentiated, nats; more than 0, at most 80"`
+
+	step m2Step
+}
+
+// m2Step is what is known of an optimizer step.
+type m2Step struct {
+	left          map[*trinity.Experience][]bool // of the trained tokens: left out
+	before, after float64                        // mean_T(x²), nats²
+	inside        float64                        // share of the trained tokens that are in T
+}
+
+func init() {
+	PolicyLosses.Register("m2po", "Second-moment trust policy optimization (M2PO, Zheng et al. 2025): −A·r without a clip; of the tokens that have moved the way they are pushed, the farthest "+
+		"are left out until the mean of their squared log-ratios over the optimizer step is within m2_threshold. For stale rollouts. Metrics: pg_loss, ppo_kl, ratio/mean, "+
+		"m2po/m2_before, m2po/m2_after, m2po/masked_fraction, m2po/trust_region_fraction.",
+		func() PolicyLoss { return &M2PO{Agg: Agg{TokenMean}, M2Threshold: 0.04, LogRatioClip: maxExponent} })
+}
+
+// Validate checks ranges.
+func (m *M2PO) Validate() error {
+	switch {
+	case !(m.M2Threshold > 0):
+		return errors.New("m2_threshold must be more than 0")
+	case !(m.LogRatioClip > 0 && m.LogRatioClip <= 80):
+		return errors.New("log_ratio_clip must be more than 0 and at most 80: a float32 gradient holds no more than e⁸⁸")
+	}
+	return m.LossAggMode.Check()
+}
+
+// Probes implements Looker: every sequence of the step.
+func (m *M2PO) Probes(whole []*trinity.Experience) []*trinity.Experience {
+	m.step = m2Step{}
+	return slices.DeleteFunc(slices.Clone(whole), func(e *trinity.Experience) bool { return e.TrainedTokens() == 0 })
+}
+
+// Prepare implements Looker: it chooses what is left out of the step.
+func (m *M2PO) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
+	in, err := NewInput(new(tape.Tape), &trinity.Batch{Experiences: probes, Whole: probes}, now, false)
+	if err != nil {
+		return err
+	}
+	adv, err := in.RawAdvantages()
+	if err != nil {
+		return err
+	}
+	old, err := in.Old()
+	if err != nil {
+		return err
+	}
+	step, left := m.choose(in.Logprob.Sub(old).Value(), adv.Value())
+	step.left = make(map[*trinity.Experience][]bool, len(probes))
+	for _, e := range probes {
+		n := e.TrainedTokens()
+		step.left[e], left = left[:n:n], left[n:]
+	}
+	m.step = step
+	return nil
+}
+
+// choose says which tokens of the step are left out, given x and A of all.
+func (m *M2PO) choose(x, adv []float64) (step m2Step, left []bool) {
+	var inside []int // T, by x²
+	for i := range x {
+		if x[i]*adv[i] > 0 {
+			inside = append(inside, i)
+		}
+	}
+	slices.SortFunc(inside, func(i, j int) int { return cmp.Compare(x[i]*x[i], x[j]*x[j]) })
+	limit := math.Inf(1) // the smallest x² that is left out
+	sum := 0.0
+	for k, i := range inside {
+		square := x[i] * x[i]
+		sum += square
+		if sum > m.M2Threshold*float64(k+1) {
+			limit = min(limit, square)
+		}
+	}
+	left = make([]bool, len(x))
+	within := 0
+	for _, i := range inside {
+		if square := x[i] * x[i]; square < limit {
+			step.after += square
+			within++
+		} else {
+			left[i] = true
+		}
+	}
+	step.before = sum / float64(max(1, len(inside)))
+	step.after /= float64(max(1, within))
+	step.inside = float64(len(inside)) / float64(max(1, len(x)))
+	return step, left
+}
+
+func (m *M2PO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+	adv, err := in.RawAdvantages() // their signs chose what is left out
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	old, err := in.Old()
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	kept, err := m.kept(in.Batch.Experiences)
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	x := in.Logprob.Sub(old)
+	ratio := x.Add(x.Clamp(-m.LogRatioClip, m.LogRatioClip).Sub(x).Detach()).Exp()
+	perToken, err := in.Weigh(adv.Neg().Mul(ratio).Where(kept, in.Tape.Fill(0)))
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	total := in.Aggregate(m.LossAggMode, perToken, nil)
+	return total, trinity.Metrics{
+		"pg_loss":                    total.Scalar(),
+		"ppo_kl":                     -in.Mean(x),
+		"ratio/mean":                 in.Mean(ratio),
+		"m2po/m2_before":             m.step.before * in.Share(),
+		"m2po/m2_after":              m.step.after * in.Share(),
+		"m2po/masked_fraction":       in.MeanTrue(func(i int) bool { return !kept[i] }),
+		"m2po/trust_region_fraction": m.step.inside * in.Share(),
+	}, nil
+}
+
+// kept says which trained tokens of a micro-batch are in the loss.
+func (m *M2PO) kept(micro []*trinity.Experience) ([]bool, error) {
+	var kept []bool
+	for _, e := range micro {
+		left, ok := m.step.left[e]
+		if !ok && e.TrainedTokens() > 0 {
+			return nil, fmt.Errorf("experience %s is not of the optimizer step that m2po was shown: the trainer must give all of the step to Prepare first", e.ID)
+		}
+		for _, l := range left {
+			kept = append(kept, !l)
+		}
+	}
+	return kept, nil
+}

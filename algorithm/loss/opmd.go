@@ -1,0 +1,41 @@
+package loss
+
+import (
+	"errors"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/tape"
+)
+
+// OPMD is online policy mirror descent in the form of a policy gradient (after Kimi k1.5, Kimi Team 2025): REINFORCE, damped by the temperature
+// τ of the regularized problem, whatever policy the tokens come from.
+//
+//	L = −A·lp / (1 + τ)
+//
+// Metric: opmd_loss (aggregated).
+type OPMD struct {
+	Agg `yaml:",inline"`
+	Tau float64 `yaml:"tau" doc:"temperature of the regularization; the loss is divided by 1 plus this; not negative"`
+}
+
+func init() {
+	PolicyLosses.Register("opmd", "Online policy mirror descent as a policy gradient (after Kimi k1.5, 2025): −A·lp/(1 + tau), without ratios. Metric: opmd_loss.",
+		func() PolicyLoss { return &OPMD{Agg{TokenMean}, 1} })
+}
+
+// Validate checks ranges.
+func (o *OPMD) Validate() error {
+	if !(o.Tau >= 0) {
+		return errors.New("tau must not be negative")
+	}
+	return o.LossAggMode.Check()
+}
+
+func (o *OPMD) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+	adv, err := in.Advantages()
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	total := in.Aggregate(o.LossAggMode, adv.Mul(in.Logprob).Scale(-1/(1+o.Tau)), nil)
+	return total, trinity.Metrics{"opmd_loss": total.Scalar()}, nil
+}

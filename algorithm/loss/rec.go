@@ -1,0 +1,171 @@
+package loss
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/tape"
+)
+
+// REC is the family of REINFORCE with clipping (Yao et al. 2025), group-relative policy gradients taken apart: which tokens take part, how
+// they are weighted, and what holds the policy back are chosen one by one.
+//
+//	L = −W·lp·keep + regularizer,  W = weight(A) without a derivative
+//
+// clip_mode says what is kept (lo, hi, lo', hi' are epsilon_low, epsilon_high, epsilon_low_prime, epsilon_high_prime):
+//
+//   - none: everything.
+//   - one-side: A ≥ 0 and r ≤ 1 + hi, or A ≤ 0 and r ≥ 1 − lo; what PPO's clip leaves a derivative.
+//   - two-side: 1 − lo ≤ r ≤ 1 + hi, whatever the sign of A.
+//   - ring: two-side, or A ≥ 0 and r ≤ 1 − lo', or A ≤ 0 and r ≥ 1 + hi'.
+//   - gspo-one-side: one-side with the ratio of the sequence, exp(mean_t(lp − old)).
+//
+// weight: none A; importance_sampling A·r; truncated_importance_sampling A·clip(r, 1 − lo', 1 + hi'); gspo_importance_sampling A times the
+// ratio of the sequence; advantage A·exp(A/temp).
+//
+// regularizer, times regularizer_coef, over all tokens, kept or not: k2 (lp − old)² (without ½, as in Kimi k1.5); forward-kl −lp.
+//
+// With fix_opd_advantage A is A + old − sg(lp): the advantage of on-policy distillation, teacher − old, brought up to date.
+//
+// Metrics: pg_loss (aggregated, the regularizer in it), pg_clipfrac (share of trained tokens that are not kept).
+//
+// Unlike Trinity-RFT: weight gspo_importance_sampling without clip_mode gspo-one-side is refused when the configuration is read, because
+// there is no ratio of the sequence then and training would fail in its first step. And gspo-one-side takes seq-mean-token-mean only where
+// no loss_agg_mode is set, because a setting is not to be overruled.
+type REC struct {
+	Agg              `yaml:",inline"`
+	EpsilonLow       float64 `yaml:"epsilon_low" doc:"lo: distance below 1 at which a ratio is clipped; more than 0, at most 1"`
+	EpsilonHigh      float64 `yaml:"epsilon_high" doc:"hi: distance above 1 at which a ratio is clipped; more than 0"`
+	EpsilonLowPrime  float64 `yaml:"epsilon_low_prime" doc:"lo': outer distance below 1, of ring and truncated_importance_sampling; more than 0, at most 1"`
+	EpsilonHighPrime float64 `yaml:"epsilon_high_prime" doc:"hi': outer distance above 1, of ring and truncated_importance_sampling; more than 0"`
+	ClipMode         string  `yaml:"clip_mode" doc:"which tokens take part: none, one-side, two-side, ring, gspo-one-side"`
+	Weight           string  `yaml:"weight" doc:"what a token is weighted by: none, importance_sampling, truncated_importance_sampling, gspo_importance_sampling, advantage"`
+	Regularizer      string  `yaml:"regularizer" doc:"what holds the policy back: none, k2, forward-kl"`
+	RegularizerCoef  float64 `yaml:"regularizer_coef" doc:"weight of the regularizer; not negative"`
+	Temp             float64 `yaml:"temp" doc:"temperature of weight advantage: the lower, the more the best tokens count; more than 0"`
+	FixOPDAdvantage  bool    `yaml:"fix_opd_advantage" doc:"add old − lp to the advantage, for the advantages of on-policy distillation"`
+}
+
+func init() {
+	PolicyLosses.Register("rec", "REINFORCE with clipping (Yao et al. 2025): −W·lp over the tokens that clip_mode keeps (none, one-side, two-side, ring, gspo-one-side), W being A times what "+
+		"weight says, and a regularizer. loss_agg_mode is token-mean where it is not set, with gspo-one-side seq-mean-token-mean. Metrics: pg_loss, pg_clipfrac.",
+		func() PolicyLoss {
+			return &REC{EpsilonLow: 0.2, EpsilonHigh: 0.2, EpsilonLowPrime: 0.6, EpsilonHighPrime: 2, ClipMode: "none", Weight: "none", Regularizer: "none", Temp: 1}
+		})
+}
+
+// Validate checks ranges and names, and settles a loss_agg_mode that is not set.
+func (r *REC) Validate() error {
+	for _, e := range []struct {
+		key   string
+		value float64
+	}{{"epsilon_low", r.EpsilonLow}, {"epsilon_high", r.EpsilonHigh}, {"epsilon_low_prime", r.EpsilonLowPrime}, {"epsilon_high_prime", r.EpsilonHighPrime}, {"temp", r.Temp}} {
+		if !(e.value > 0) {
+			return fmt.Errorf("%s must be more than 0", e.key)
+		}
+	}
+	for _, c := range []struct {
+		key, value string
+		known      []string
+	}{
+		{"clip_mode", r.ClipMode, []string{"none", "one-side", "two-side", "ring", "gspo-one-side"}},
+		{"weight", r.Weight, []string{"none", "importance_sampling", "truncated_importance_sampling", "gspo_importance_sampling", "advantage"}},
+		{"regularizer", r.Regularizer, []string{"none", "k2", "forward-kl"}},
+	} {
+		if !slices.Contains(c.known, c.value) {
+			return fmt.Errorf("%s: unknown value %q (known: %s)", c.key, c.value, strings.Join(c.known, ", "))
+		}
+	}
+	switch {
+	case r.EpsilonLow > 1 || r.EpsilonLowPrime > 1:
+		return errors.New("epsilon_low and epsilon_low_prime must be at most 1: no ratio is negative")
+	case r.Weight == "gspo_importance_sampling" && r.ClipMode != "gspo-one-side":
+		return fmt.Errorf("weight gspo_importance_sampling is the ratio of the sequence, which clip_mode %s does not have: set clip_mode: gspo-one-side", r.ClipMode)
+	case !(r.RegularizerCoef >= 0) || math.IsInf(r.RegularizerCoef, 0):
+		return errors.New("regularizer_coef must be a number that is not negative")
+	case r.Regularizer == "none" && r.RegularizerCoef != 0:
+		return errors.New("regularizer_coef has no effect without a regularizer: set regularizer or remove it")
+	}
+	if r.LossAggMode == "" {
+		r.LossAggMode = TokenMean
+		if r.ClipMode == "gspo-one-side" {
+			r.LossAggMode = SeqMeanTokenMean
+		}
+	}
+	return r.LossAggMode.Check()
+}
+
+func (r *REC) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+	adv, err := in.RawAdvantages() // the weight need not be proportional to it
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	old, err := in.Old()
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	logRatio := in.Logprob.Sub(old)
+	if r.FixOPDAdvantage {
+		adv = adv.Sub(logRatio.Detach())
+	}
+	ratio := bounded(logRatio).Detach().Exp()
+	clipped := ratio
+	if r.ClipMode == "gspo-one-side" {
+		clipped = bounded(logRatio.SeqMean(nil)).Detach().Spread().Exp()
+	}
+	kept := r.keeps(adv.Value(), clipped.Value())
+	perToken := r.weigh(adv, ratio, clipped).Mul(in.Logprob).Neg().Where(kept, in.Tape.Fill(0))
+	switch r.Regularizer {
+	case "k2":
+		perToken = perToken.Add(logRatio.Square().Scale(r.RegularizerCoef))
+	case "forward-kl":
+		perToken = perToken.Sub(in.Logprob.Scale(r.RegularizerCoef))
+	}
+	if perToken, err = in.Weigh(perToken); err != nil {
+		return tape.Stream{}, nil, err
+	}
+	total := in.Aggregate(r.LossAggMode, perToken, nil)
+	return total, trinity.Metrics{
+		"pg_loss":     total.Scalar(),
+		"pg_clipfrac": in.MeanTrue(func(i int) bool { return !kept[i] }),
+	}, nil
+}
+
+// weigh is W, given the ratio of the token and the one that clip_mode looks at.
+func (r *REC) weigh(adv, ratio, clipped tape.Stream) tape.Stream {
+	switch r.Weight {
+	case "importance_sampling":
+		return adv.Mul(ratio)
+	case "gspo_importance_sampling":
+		return adv.Mul(clipped)
+	case "truncated_importance_sampling":
+		return adv.Mul(ratio.Clamp(1-r.EpsilonLowPrime, 1+r.EpsilonHighPrime))
+	case "advantage":
+		return adv.Mul(bounded(adv.Scale(1 / r.Temp)).Exp())
+	}
+	return adv
+}
+
+// keeps says which tokens clip_mode lets take part.
+func (r *REC) keeps(adv, ratio []float64) []bool {
+	kept := make([]bool, len(adv))
+	for i, x := range ratio {
+		good, bad := adv[i] >= 0, adv[i] <= 0
+		within := x >= 1-r.EpsilonLow && x <= 1+r.EpsilonHigh
+		switch r.ClipMode {
+		case "one-side", "gspo-one-side":
+			kept[i] = good && x <= 1+r.EpsilonHigh || bad && x >= 1-r.EpsilonLow
+		case "two-side":
+			kept[i] = within
+		case "ring":
+			kept[i] = within || good && x <= 1-r.EpsilonLowPrime || bad && x >= 1+r.EpsilonHighPrime
+		default:
+			kept[i] = true
+		}
+	}
+	return kept
+}

@@ -1,0 +1,49 @@
+package loss
+
+import (
+	"errors"
+	"math"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/tape"
+)
+
+// SFTPhi is supervised fine-tuning with each token weighted by φ = p·(1 − p), p = exp(lp) (CHORD-φ, Zhang et al. 2025): most is learnt
+// where the policy is undecided, little from what it knows and from what would upset it.
+//
+//	L = −lp·sg(p·(1 − p)),  lp being at most log(cutoff_prob)
+//
+// A token above cutoff_prob has derivative 0. Metric: sft_phi_loss (aggregated).
+type SFTPhi struct {
+	Agg        `yaml:",inline"`
+	CutoffProb float64 `yaml:"cutoff_prob" doc:"tokens that are more probable than this are left alone; 1 leaves out none"`
+}
+
+func init() {
+	PolicyLosses.Register("sft_phi", "Supervised fine-tuning, each token weighted by how undecided the policy is: −lp·sg(p·(1 − p)) (CHORD-φ, Zhang et al. 2025). Metric: sft_phi_loss.",
+		func() PolicyLoss { return newSFTPhi(TokenMean) })
+}
+
+func newSFTPhi(mode AggMode) *SFTPhi { return &SFTPhi{Agg: Agg{mode}, CutoffProb: 1} }
+
+// Validate checks ranges.
+func (s *SFTPhi) Validate() error {
+	if !(s.CutoffProb > 0 && s.CutoffProb <= 1) {
+		return errors.New("cutoff_prob must be more than 0 and at most 1")
+	}
+	return s.LossAggMode.Check()
+}
+
+func (s *SFTPhi) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+	lp := in.Logprob
+	if s.CutoffProb < 1 {
+		lp = lp.Clamp(math.Inf(-1), math.Log(s.CutoffProb))
+	}
+	p := lp.Detach().Exp()
+	perToken, err := in.Weigh(p.Mul(p.Neg().Plus(1)).Mul(lp).Neg())
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	total := in.Aggregate(s.LossAggMode, perToken, nil)
+	return total, trinity.Metrics{"sft_phi_loss": total.Scalar()}, nil
+}

@@ -1,0 +1,55 @@
+package loss
+
+import (
+	"errors"
+	"math"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/tape"
+)
+
+// TOPR is tapered off-policy REINFORCE (Le Roux et al. 2025): what was good is learnt from in full however unlikely it has become, what was
+// bad only as far as the policy would still do it.
+//
+//	L = −sg(α)·A·lp,  α = clip(r, 0, 1) where A ≤ advantage_threshold, else 1
+//
+// r is that of the token; the paper's is that of the whole answer.
+//
+// Metrics: topr_loss (aggregated); means over trained tokens: avg_alpha, avg_ratio.
+type TOPR struct {
+	Agg                `yaml:",inline"`
+	AdvantageThreshold float64 `yaml:"advantage_threshold" doc:"tokens with an advantage up to this are weighted by their ratio, at most 1"`
+}
+
+func init() {
+	PolicyLosses.Register("topr", "Tapered off-policy REINFORCE (Le Roux et al. 2025): −A·lp, where A is not above advantage_threshold times sg(clip(r, 0, 1)). "+
+		"Metrics: topr_loss, avg_alpha, avg_ratio.",
+		func() PolicyLoss { return &TOPR{Agg: Agg{TokenMean}} })
+}
+
+// Validate refuses a threshold that is not a number.
+func (o *TOPR) Validate() error {
+	if math.IsNaN(o.AdvantageThreshold) {
+		return errors.New("advantage_threshold must be a number")
+	}
+	return o.LossAggMode.Check()
+}
+
+func (o *TOPR) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+	adv, err := in.RawAdvantages() // compared with a threshold, so not to be scaled
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	d, err := in.LogRatio()
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	ratio := d.Detach().Exp()
+	alpha := in.Tape.Fill(1).Where(above(adv, o.AdvantageThreshold), ratio.Clamp(0, 1))
+	perToken, err := in.Weigh(alpha.Mul(adv).Mul(in.Logprob).Neg())
+	if err != nil {
+		return tape.Stream{}, nil, err
+	}
+	total := in.Aggregate(o.LossAggMode, perToken, nil)
+	return total, trinity.Metrics{"topr_loss": total.Scalar(), "avg_alpha": in.Mean(alpha), "avg_ratio": in.Mean(ratio)}, nil
+}

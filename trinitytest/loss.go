@@ -1,0 +1,230 @@
+package trinitytest
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/algorithm/loss"
+	"github.com/trinity-go/trinity/tape"
+)
+
+// Loss holds policy losses to what every one must do, whatever its formula: gradients that differences confirm; the same sums however an
+// optimizer step is cut into micro-batches and in whichever order its experiences come; no effect of what the mask leaves out, and nothing for
+// it; finite numbers at log-ratios of ±50, without trained tokens, for single tokens and single sequences; metrics that add up; the factors of
+// rollout correction; no state but what Prepare is shown. build makes a new, equal loss each time.
+func Loss(t *testing.T, build func() loss.PolicyLoss) {
+	compose := func() *loss.Composite { return loss.NewComposite(build(), nil, &loss.NoEntropy{}) }
+	t.Run("differences", func(t *testing.T) { lossDifferences(t, compose()) })
+	t.Run("cuts", func(t *testing.T) { lossCuts(t, compose()) })
+	t.Run("order", func(t *testing.T) { lossOrder(t, compose()) })
+	t.Run("masks", func(t *testing.T) { lossMasks(t, compose()) })
+	t.Run("weights", func(t *testing.T) { lossWeights(t, compose()) })
+	t.Run("repeats", func(t *testing.T) { lossRepeats(t, compose) })
+	for name, s := range lossCorners(lossUnit(compose())) {
+		t.Run(name, func(t *testing.T) {
+			l := compose()
+			s.show(t, l)
+			for _, cut := range s.cuts(l) {
+				grads, metrics := s.run(t, l, cut)
+				s.sound(t, grads, metrics)
+			}
+		})
+	}
+}
+
+// lossDifferences compares the gradient with differences of the loss, in float64, stop-gradients held.
+func lossDifferences(t *testing.T, l *loss.Composite) {
+	s := rollouts(1)
+	s.show(t, l)
+	b := &trinity.Batch{Step: 3, Experiences: s.exps, Whole: s.exps}
+	var tp tape.Tape
+	value := func(lp []float64) (tape.Stream, *loss.Input) {
+		in, err := loss.NewInput(&tp, b, s.now, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lp != nil {
+			in.Logprob = tp.Variable(lp)
+		}
+		total, _, err := l.Policy.Loss(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return total, in
+	}
+	total, in := value(nil)
+	tp.Backward(total)
+	lp, grad := slices.Clone(in.Logprob.Value()), slices.Clone(in.Logprob.Grad())
+	if !slices.ContainsFunc(grad, func(g float64) bool { return g != 0 }) {
+		t.Error("no token has a gradient")
+	}
+	tp.Hold(tp.Detached())
+	const h = 1e-5
+	for i, x := range lp {
+		lp[i] = x + h
+		up, _ := value(lp)
+		high := up.Scalar()
+		lp[i] = x - h
+		down, _ := value(lp)
+		if want := (high - down.Scalar()) / (2 * h); !(math.Abs(grad[i]-want) <= 1e-6*(1+math.Abs(want))) {
+			t.Errorf("d(loss)/d(lp) of trained token %d is %v, differences give %v", i, grad[i], want)
+		}
+		lp[i] = x
+	}
+	packed := 0
+	grads, _ := s.run(t, l, []int{len(s.exps)})
+	for i, e := range s.exps {
+		for k, trained := range e.Mask {
+			if trained {
+				if got := grads[i].Logprob[k]; got != float32(grad[packed]) {
+					t.Errorf("%s, token %d: the engine is given %v, the tape has %v", e.ID, k, got, grad[packed])
+				}
+				packed++
+			}
+		}
+	}
+}
+
+func lossCuts(t *testing.T, l *loss.Composite) {
+	s := rollouts(2)
+	s.show(t, l)
+	grads, metrics := s.run(t, l, []int{len(s.exps)})
+	s.sound(t, grads, metrics)
+	if _, ok := metrics["final_loss"]; !ok || len(metrics) < 2 {
+		t.Errorf("metrics %v: want the loss's own beside final_loss", metrics)
+	}
+	for _, cut := range s.cuts(l) {
+		g, m := s.run(t, l, cut)
+		sameLoss(t, s.exps, g, grads, m, metrics)
+	}
+}
+
+// lossOrder gives the step in another order, pairs as pairs.
+func lossOrder(t *testing.T, l *loss.Composite) {
+	s := rollouts(3)
+	own := s.show(t, l)
+	grads, metrics := s.run(t, l, []int{len(s.exps)})
+	turned := &lossStep{}
+	want := []trinity.TokenGrads{}
+	unit := lossUnit(l)
+	for from := len(s.exps) - unit; from >= 0; from -= unit {
+		turned.exps = append(turned.exps, s.exps[from:from+unit]...)
+		turned.now = append(turned.now, s.now[from:from+unit]...)
+		want = append(want, grads[from:from+unit]...)
+	}
+	if own { // probes that a loss makes of the step's parts may be others then
+		turned.show(t, l)
+	}
+	g, m := turned.run(t, l, turned.cuts(l)[1])
+	sameLoss(t, turned.exps, g, want, m, metrics)
+}
+
+// lossMasks puts rubbish where the mask is false.
+func lossMasks(t *testing.T, l *loss.Composite) {
+	s := rollouts(4)
+	s.show(t, l)
+	want, metrics := s.run(t, l, []int{len(s.exps)})
+	s.sound(t, want, metrics)
+	for i, e := range s.exps {
+		for k, trained := range e.Mask {
+			if !trained {
+				for _, v := range [][]float32{e.Logprobs, e.RefLogprobs, e.TeacherLogprobs, e.Advantages, s.now[i].Logprob} {
+					v[k] = float32(1000 * (k + 1))
+				}
+			}
+		}
+	}
+	s.show(t, l)
+	grads, again := s.run(t, l, []int{len(s.exps)})
+	s.sound(t, grads, again)
+	for name, v := range metrics {
+		if again[name] != v {
+			t.Errorf("%s is %v, and %v with other numbers where the mask is false", name, v, again[name])
+		}
+	}
+	for i, e := range s.exps {
+		if !slices.Equal(grads[i].Logprob, want[i].Logprob) {
+			t.Errorf("%s: the gradient depends on numbers where the mask is false", e.ID)
+		}
+	}
+}
+
+// lossWeights doubles every token by rollout correction: so does the gradient, or the loss takes no such weights.
+func lossWeights(t *testing.T, l *loss.Composite) {
+	s := rollouts(5)
+	s.show(t, l)
+	once, _ := s.run(t, l, []int{len(s.exps)})
+	for _, e := range s.exps {
+		e.PolicyWeights = slices.Repeat([]float32{2}, len(e.Mask))
+	}
+	s.show(t, l)
+	twice, _ := s.run(t, l, []int{len(s.exps)})
+	factor := float32(0)
+	for i := range s.exps {
+		for k, g := range once[i].Logprob {
+			if g == 0 {
+				continue
+			}
+			f := twice[i].Logprob[k] / g
+			if factor == 0 {
+				factor = f
+			}
+			if math.Abs(float64(f-factor)) > 1e-5 || math.Abs(float64(f-2)) > 1e-5 && f != 1 {
+				t.Fatalf("%s, token %d: with weights of 2 the gradient is %v times as large, want 2 (or 1 at every token)", s.exps[i].ID, k, f)
+			}
+		}
+	}
+}
+
+// lossRepeats computes a step twice, from many goroutines, and after another step.
+func lossRepeats(t *testing.T, compose func() *loss.Composite) {
+	s, l := rollouts(6), compose()
+	s.show(t, l)
+	want, metrics := s.run(t, l, []int{len(s.exps)})
+	done := make(chan bool)
+	for range 4 {
+		go func() {
+			defer func() { done <- true }()
+			g, m := s.run(t, l, []int{len(s.exps)})
+			sameLoss(t, s.exps, g, want, m, metrics)
+		}()
+	}
+	for range 4 {
+		<-done
+	}
+	other := rollouts(7)
+	other.show(t, l)
+	other.run(t, l, []int{len(other.exps)})
+	s.show(t, l)
+	g, m := s.run(t, l, []int{len(s.exps)})
+	for i := range want {
+		if !slices.Equal(g[i].Logprob, want[i].Logprob) {
+			t.Errorf("%s: another gradient after another step", s.exps[i].ID)
+		}
+	}
+	sameLoss(t, s.exps, g, want, m, metrics)
+}
+
+// sameLoss compares to 1e-6 of the larger number.
+func sameLoss(t *testing.T, exps []*trinity.Experience, got, want []trinity.TokenGrads, metrics, wanted trinity.Metrics) {
+	t.Helper()
+	for i, e := range exps {
+		for k, w := range want[i].Logprob {
+			if g := got[i].Logprob[k]; !close6(float64(g), float64(w)) {
+				t.Errorf("%s, token %d: gradient %v, want %v", e.ID, k, g, w)
+			}
+		}
+	}
+	if len(metrics) != len(wanted) {
+		t.Errorf("metrics %v, want %v", metrics, wanted)
+	}
+	for name, w := range wanted {
+		if g, ok := metrics[name]; !ok || !close6(g, w) {
+			t.Errorf("%s adds up to %v, want %v", name, g, w)
+		}
+	}
+}
+
+func close6(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b))+1e-12 }
