@@ -213,7 +213,7 @@ func TestUnusedKeysExist(t *testing.T) {
 		known[k.Path] = true
 	}
 	for _, u := range unused {
-		if strings.HasPrefix(u.key, trainerConfigKey+".") || strings.Contains(u.key, ".*") {
+		if strings.HasPrefix(u.key, trainerConfigKey+".") || strings.HasPrefix(u.key, lossArgsKey+".") || strings.Contains(u.key, ".*") {
 			continue
 		}
 		if !known[u.key] {

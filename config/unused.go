@@ -20,7 +20,10 @@ const (
 	training  = "a setting of GPU training engines"
 	dataset   = "an auxiliary buffer is a dataset, read from local files"
 	runners   = "a setting of upstream's runner processes: rollouts are goroutines here"
+	wholeStep = "losses are normalised over the optimizer step, however it is cut"
 )
+
+const lossArgsKey = "algorithm.policy_loss_fn_args"
 
 // unused are the keys that have no meaning for the embedded engine, with everything below them. They are accepted, because leaving them out
 // would not change what the engine does, and listed in the plan.
@@ -34,6 +37,12 @@ var unused = []struct{ key, reason string }{
 	{"log.group_by_node", "one process has one machine"},
 	{"algorithm.optimizer.fused", training},
 	{"algorithm.optimizer.foreach", training},
+	{lossArgsKey + ".use_dynamic_bsz", wholeStep},
+	{lossArgsKey + ".ppo_mini_batch_size", wholeStep},
+	{lossArgsKey + ".ppo_micro_batch_size_per_gpu", wholeStep},
+	{lossArgsKey + ".ngpus_trainer", wholeStep},
+	{lossArgsKey + ".train_batch_size_usual", wholeStep},
+	{lossArgsKey + ".train_batch_size_expert", wholeStep},
 	{"model.trust_remote_code", "no Python code is run"},
 	{"model.fully_sharded_loras", gpuEngine},
 	{"model.max_cpu_loras", gpuEngine},
