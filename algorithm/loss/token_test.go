@@ -221,6 +221,19 @@ func TestM2POTiesGoTogether(t *testing.T) {
 	}
 }
 
+// TestM2POForgets: a step without trained tokens needs no look, and has nothing of the step before in its metrics.
+func TestM2POForgets(t *testing.T) {
+	l := NewComposite(mustPolicy(t, "m2po", nil), nil, &NoEntropy{})
+	look(t, l, []*trinity.Experience{seq(1, []float32{-2}, nil)}, []trinity.TokenStats{at(-1)})
+	empty := &trinity.Experience{Tokens: make([]int32, 2), Mask: make([]bool, 2), PromptLen: 1}
+	now := []trinity.TokenStats{{Logprob: make([]float32, 2)}}
+	look(t, l, []*trinity.Experience{empty}, now)
+	_, m, err := l.Loss(whole(empty), now)
+	if err != nil || m["m2po/m2_before"] != 0 {
+		t.Errorf("m2_before %v, %v", m["m2po/m2_before"], err)
+	}
+}
+
 func TestM2POWithoutTheWholeStep(t *testing.T) {
 	x := seq(1, []float32{-1}, nil)
 	_, _, err := NewComposite(mustPolicy(t, "m2po", nil), nil, &NoEntropy{}).Loss(whole(x), []trinity.TokenStats{at(-1)})
