@@ -111,7 +111,7 @@ func report(rows []Row) string {
 	var b strings.Builder
 	first := &rows[0]
 	fmt.Fprintf(&b, "### %s, %d cores\n\n", first.Machine.CPU, first.Machine.Cores)
-	fmt.Fprintf(&b, "Limits: %s GFLOP/s f32 at best, %s half of the time, %s GB/s. Peers: %s.\n\n", between(rows, func(l limits) float64 { return l.GFLOPs }),
+	fmt.Fprintf(&b, "Limits: %s GFLOP/s f32 at best, %s half of the time, %s GB/s. Peers: %s.\n\n", between(rows, registersAlone),
 		between(rows, func(l limits) float64 { return l.Sustained }), between(rows, func(l limits) float64 { return l.GBps }), versions(rows))
 	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 	for i := range rows {
@@ -127,6 +127,14 @@ func report(rows []Row) string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | `%s` | %s | %s |\n", r.cells()[0], r.cells()[1], r.Machine.Date, r.Machine.Commit, r.Command, runsText(r.OurRuns), theirs)
 	}
 	return b.String()
+}
+
+// registersAlone is the rate of multiply-adds; 0 for rows so old that another one stands in its place.
+func registersAlone(l limits) float64 {
+	if l.Product == 0 {
+		return 0
+	}
+	return l.GFLOPs
 }
 
 // between is the least and the greatest of what the sessions measured, or the one figure; a dash if none did.
