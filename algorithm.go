@@ -51,6 +51,19 @@ type TrainerAdvantage interface {
 	Needs() Needs
 }
 
+// KLPenalized is an Advantage over token rewards, which can take a KL penalty out of them. of returns the penalty at each token [T] of each
+// experience of a trainer batch, and metrics (kl, kl_coef); it is called once per batch.
+type KLPenalized interface {
+	Advantage
+	PenalizeKL(of func(batch []*Experience) ([][]float64, Metrics, error))
+}
+
+// GroupAdvantage is an Advantage that may score a rollout against the others of its task: with one rollout per task it has nothing to compare.
+type GroupAdvantage interface {
+	Advantage
+	ComparesRollouts() bool
+}
+
 // SampleStrategy chooses what the trainer reads.
 type SampleStrategy interface {
 	// Open returns the source of batches, over the experience buffer and the auxiliary buffers by name. What Open returns keeps the strategy's

@@ -43,12 +43,6 @@ type Algorithm struct {
 	penalty *loss.Penalty
 }
 
-// KLPenalized is an Advantage over token rewards, which can take a KL penalty out of them. of returns the penalty at each token [T] of each
-// experience of a trainer batch, and metrics (kl, kl_coef); it is called once per batch.
-type KLPenalized interface {
-	PenalizeKL(of func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error))
-}
-
 // New builds an algorithm. Errors name the part and the argument.
 func New(s Spec) (*Algorithm, error) {
 	def, err := registry.Algorithms.Build(s.Type)
@@ -61,7 +55,7 @@ func New(s Spec) (*Algorithm, error) {
 			return nil, fmt.Errorf("algorithm %s: %w", s.Type, err)
 		}
 	}
-	a.NeedsReference = a.Loss.Needs().Reference || a.penalty != nil
+	a.NeedsReference = a.Loss.Needs().Reference || a.penalty != nil || a.Needs().Reference
 	return a, nil
 }
 
@@ -141,7 +135,7 @@ func (a *Algorithm) buildPenalty(s Spec) error {
 	if a.Def.KLPenalty == "none" {
 		return nil
 	}
-	advantage, ok := a.Advantage.(KLPenalized)
+	advantage, ok := a.Advantage.(trinity.KLPenalized)
 	if !ok {
 		return fmt.Errorf("kl_penalty_fn %s: advantage_fn %s scores whole responses and has no token rewards to take a KL penalty from: use kl_loss_fn", a.Def.KLPenalty, a.Def.Advantage)
 	}

@@ -62,6 +62,9 @@ func (a *GRPO) Validate() error {
 	return nil
 }
 
+// ComparesRollouts implements trinity.GroupAdvantage.
+func (*GRPO) ComparesRollouts() bool { return true }
+
 // Advantages implements trinity.Advantage.
 func (a *GRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{"filtered_count": 0, "invalid_count": 0}
