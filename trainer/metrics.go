@@ -6,18 +6,25 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// summary is the mean, max and min of a stream of values.
+// summary is the mean, variance, max and min of a stream of values.
 type summary struct {
 	sum, max, min float64
+	spread        float64 // Σ (v − mean)², updated as in Welford 1962
 	n             int
 }
 
 func (s *summary) add(v float64) {
 	if s.n == 0 {
 		s.max, s.min = math.Inf(-1), math.Inf(1)
+	} else {
+		off := v - s.sum/float64(s.n)
+		s.spread += off * off * float64(s.n) / float64(s.n+1)
 	}
 	s.sum, s.max, s.min, s.n = s.sum+v, max(s.max, v), min(s.min, v), s.n+1
 }
+
+// variance is over n − 1; it wants at least two values.
+func (s *summary) variance() float64 { return s.spread / float64(s.n-1) }
 
 func (s *summary) log(m trinity.Metrics, name string) {
 	if s.n == 0 {
@@ -28,7 +35,7 @@ func (s *summary) log(m trinity.Metrics, name string) {
 
 // batchMetrics describe a batch before it is trained on.
 func batchMetrics(exps []*trinity.Experience) trinity.Metrics {
-	var rewards, advantages, responses, prompts summary
+	var rewards, responses, prompts summary
 	tokens, clipped := 0, 0
 	for _, e := range exps {
 		tokens += len(e.Tokens)
@@ -40,19 +47,41 @@ func batchMetrics(exps []*trinity.Experience) trinity.Metrics {
 		if e.Reward.Valid {
 			rewards.add(e.Reward.Value)
 		}
-		for t, a := range e.Advantages {
-			if e.Mask[t] {
-				advantages.add(float64(a))
-			}
-		}
 	}
 	m := trinity.Metrics{"perf/total_num_tokens": float64(tokens)}
-	rewards.log(m, "critic/rewards")
-	advantages.log(m, "critic/advantages")
+	rewards.log(m, "critic/score")
+	rewards.log(m, "critic/rewards") // which an advantage over token rewards may know better
 	responses.log(m, "response_length")
 	prompts.log(m, "prompt_length")
 	if len(exps) > 0 {
 		m["response_length/clip_ratio"] = float64(clipped) / float64(len(exps))
 	}
 	return m
+}
+
+// streamMetrics add those of what is trained on: advantages, the critic's values and the returns, over trained tokens, and the share of the
+// returns' variance that the values explain, 1 − Var(R − V)/(Var(R) + 1e-5).
+func streamMetrics(exps []*trinity.Experience, metrics trinity.Metrics) {
+	var advantages, values, returns, errors summary
+	for _, e := range exps {
+		for t, trained := range e.Mask {
+			if !trained {
+				continue
+			}
+			if e.Advantages != nil {
+				advantages.add(float64(e.Advantages[t]))
+			}
+			if e.Values != nil && e.Returns != nil {
+				values.add(float64(e.Values[t]))
+				returns.add(float64(e.Returns[t]))
+				errors.add(float64(e.Returns[t]) - float64(e.Values[t]))
+			}
+		}
+	}
+	advantages.log(metrics, "critic/advantages")
+	values.log(metrics, "critic/values")
+	returns.log(metrics, "critic/returns")
+	if returns.n > 1 {
+		metrics["critic/vf_explained_var"] = 1 - errors.variance()/(returns.variance()+1e-5)
+	}
 }

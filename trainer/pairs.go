@@ -24,8 +24,8 @@ func checkPairs(loss trinity.Loss, mini []*trinity.Experience) error {
 }
 
 // look shows a loss that asks for it what it must know of the whole optimizer step.
-func (t *Trainer) look(ctx context.Context, step int64, mini []*trinity.Experience) error {
-	p, ok := t.Loss.(trinity.Prober)
+func (l *learner) look(ctx context.Context, step int64, mini []*trinity.Experience) error {
+	p, ok := l.loss.(trinity.Prober)
 	if !ok {
 		return nil
 	}
@@ -33,14 +33,14 @@ func (t *Trainer) look(ctx context.Context, step int64, mini []*trinity.Experien
 	if len(probes) == 0 {
 		return nil
 	}
-	if t.Reference {
-		if err := t.reference(ctx, step, probes); err != nil {
+	if l.compares {
+		if err := l.reference(ctx, step, probes); err != nil {
 			return err
 		}
 	}
 	var now []trinity.TokenStats
-	for _, micro := range microBatches(probes, t.MicroTokens) {
-		stats, err := t.Engine.Forward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: probes}, t.Loss.Streams())
+	for _, micro := range microBatches(probes, l.microTokens) {
+		stats, err := l.engine.Forward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: probes}, l.loss.Streams())
 		if err != nil {
 			return err
 		}

@@ -10,15 +10,15 @@ import (
 )
 
 // reference fills in the log-probabilities of the frozen reference where they are missing.
-func (t *Trainer) reference(ctx context.Context, step int64, exps []*trinity.Experience) error {
+func (l *learner) reference(ctx context.Context, step int64, exps []*trinity.Experience) error {
 	var missing []*trinity.Experience
 	for _, e := range exps {
 		if e.RefLogprobs == nil {
 			missing = append(missing, e)
 		}
 	}
-	for _, micro := range microBatches(missing, t.MicroTokens) {
-		stats, err := t.Engine.Reference(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: exps})
+	for _, micro := range microBatches(missing, l.microTokens) {
+		stats, err := l.engine.Reference(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: exps})
 		if err != nil {
 			return err
 		}
@@ -32,10 +32,10 @@ func (t *Trainer) reference(ctx context.Context, step int64, exps []*trinity.Exp
 // cachedReference is reference of a batch, which may have come before.
 func (t *Trainer) cachedReference(ctx context.Context, step int64, exps []*trinity.Experience) error {
 	if t.Cache == nil {
-		return t.reference(ctx, step, exps)
+		return t.policy().reference(ctx, step, exps)
 	}
 	t.Cache.recall(exps)
-	if err := t.reference(ctx, step, exps); err != nil {
+	if err := t.policy().reference(ctx, step, exps); err != nil {
 		return err
 	}
 	t.Cache.keep(exps)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -37,12 +36,14 @@ type Trainer struct {
 	TotalSteps   int64 // 0 means until the source ends
 	SyncInterval int64 // steps between versions
 	SaveInterval int64 // steps; 0 means only at the end
-	Reference    bool  // the loss reads reference log-probabilities
+	Reference    bool  // the loss or the advantage reads reference log-probabilities
 	// Cache keeps the reference log-probabilities of a source that gives the same data again; nil for none.
 	Cache *ReferenceCache
 
 	// Teachers are frozen models by name, "" for what names none, which Experience.TeacherLogprobs are asked of. nil asks for none.
-	Teachers map[string]trinity.Engine
+	Teachers  map[string]trinity.Engine
+	Advantage trinity.TrainerAdvantage // scores each batch before it is trained on; nil where batches come scored
+	Critic    *Critic                  // whose values the advantage reads; nil for none
 
 	step      int64
 	published int64
@@ -127,95 +128,30 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 	return t.Log(ctx, step, metrics)
 }
 
-// update runs the optimizer steps of one batch. An empty batch, all of it filtered, changes nothing.
+// update trains on one batch. An empty batch, all of it filtered, changes nothing.
 func (t *Trainer) update(ctx context.Context, step int64, exps []*trinity.Experience, metrics trinity.Metrics) error {
 	if len(exps) == 0 {
 		return nil
 	}
-	if t.Reference {
-		if err := t.cachedReference(ctx, step, exps); err != nil {
-			return err
-		}
-	}
-	if len(t.Teachers) > 0 {
-		if err := t.teach(ctx, step, exps, metrics); err != nil {
-			return err
-		}
-	}
-	if t.Correct != nil {
-		var err error
-		if exps, err = t.correct(ctx, step, exps, metrics); err != nil || len(exps) == 0 {
-			return err
-		}
-	}
-	sum, count := trinity.Metrics{}, trinity.Metrics{}
-	for range max(1, t.Epochs) {
-		for _, mini := range miniBatches(exps, t.MiniBatch) {
-			if !slices.ContainsFunc(mini, func(e *trinity.Experience) bool { return e.TrainedTokens() > 0 }) {
-				continue // all rejected: momentum alone must not move the weights
-			}
-			m, err := t.optimize(ctx, step, mini)
-			if err != nil {
-				return err
-			}
-			sum.Add(m)
-			for name := range m {
-				count[name]++
-			}
-		}
-	}
-	for name, v := range sum {
-		metrics["actor/"+name] = v / count[name]
-	}
-	return nil
-}
-
-// optimize is one optimizer step.
-func (t *Trainer) optimize(ctx context.Context, step int64, mini []*trinity.Experience) (trinity.Metrics, error) {
-	metrics := trinity.Metrics{}
-	if err := checkPairs(t.Loss, mini); err != nil {
-		return nil, err
-	}
-	if err := t.look(ctx, step, mini); err != nil {
-		return nil, err
-	}
-	for _, micro := range wholeUnits(mini, t.MicroTokens, unit(t.Loss)) {
-		if err := ctx.Err(); err != nil {
-			return nil, context.Cause(ctx)
-		}
-		m, err := t.Engine.ForwardBackward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: mini}, t.Loss)
-		if err != nil {
-			return nil, err
-		}
-		metrics.Add(m)
-	}
-	p := t.Optimizer
-	p.LR = t.Schedule.At(step)
-	m, err := t.Engine.OptimStep(ctx, p)
+	exps, err := t.prepare(ctx, step, exps, metrics)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	metrics.Merge("", m)
-	if t.AfterStep != nil {
-		t.AfterStep(metrics, len(mini))
+	streamMetrics(exps, metrics)
+	if t.Critic != nil {
+		if err := t.Critic.learn(ctx, step, exps, t.MicroTokens, metrics); err != nil {
+			return fmt.Errorf("critic: %w", err)
+		}
+		if step <= t.Critic.Warmup {
+			return nil
+		}
 	}
-	return metrics, nil
+	m, err := t.policy().learn(ctx, step, exps)
+	metrics.Merge("actor/", m)
+	return err
 }
 
-// correct computes the log-probabilities before the update and lets Correct make of the batch what is trained on.
-func (t *Trainer) correct(ctx context.Context, step int64, exps []*trinity.Experience, metrics trinity.Metrics) ([]*trinity.Experience, error) {
-	start := time.Now()
-	for _, micro := range microBatches(exps, t.MicroTokens) {
-		stats, err := t.Engine.Forward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: exps}, trinity.Streams{})
-		if err != nil {
-			return nil, err
-		}
-		for i, e := range micro {
-			e.OldLogprobs = stats[i].Logprob
-		}
-	}
-	corrected, m, err := t.Correct(exps)
-	metrics.Merge("", m)
-	metrics["time/old_log_probs"] = time.Since(start).Seconds()
-	return corrected, err
+// policy is what trains the policy.
+func (t *Trainer) policy() *learner {
+	return &learner{t.Engine, t.Loss, t.Schedule, t.Optimizer, t.MiniBatch, t.Epochs, t.MicroTokens, t.Reference, t.AfterStep}
 }

@@ -1,0 +1,159 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+// advantage is a trainer's advantage made of functions.
+type advantage struct {
+	needs trinity.Needs
+	score func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error)
+}
+
+func (a advantage) Needs() trinity.Needs { return a.needs }
+
+func (a advantage) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	return a.score(groups)
+}
+
+// asTheyCame keeps the advantages that a batch came with.
+func asTheyCame(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	return groups, trinity.Metrics{"kl": 0.5}, nil
+}
+
+// watched is a bandit that counts passes over experiences.
+type watched struct {
+	*trinitytest.Bandit
+	forward, reference int // experiences
+	asked              []trinity.Streams
+}
+
+func (w *watched) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
+	w.forward += len(b.Experiences)
+	w.asked = append(w.asked, want)
+	return w.Bandit.Forward(ctx, b, want)
+}
+
+func (w *watched) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.TokenStats, error) {
+	w.reference += len(b.Experiences)
+	return w.Bandit.Reference(ctx, b)
+}
+
+// The advantage gets groups by step and task, in order of first appearance, and what it leaves out is not trained on.
+func TestAdvantageInTheTrainer(t *testing.T) {
+	tr, b, logged := newTrainer(t, 1, new([]int64))
+	source := tr.Source
+	tr.Source = mixed{source}
+	var got string
+	tr.Advantage = advantage{score: func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+		for _, g := range groups {
+			for _, e := range g {
+				got += fmt.Sprintf(" %d/%s/%d", e.ID.Step, e.ID.Task, e.ID.Run)
+			}
+			got += ";"
+		}
+		left := groups[1][:1] // run 1, a token 1
+		left[0].Advantages = []float32{0, 3}
+		return []trinity.Group{left}, trinity.Metrics{"kl": 0.5, "rewards/mean": -7}, nil
+	}}
+	if err := tr.Run(t.Context(), t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := " 0/t/0 0/t/3 0/t/6; 0/u/1 0/u/4 0/u/7; 1/t/2 1/t/5;"; got != want {
+		t.Errorf("groups%s\nwant%s", got, want)
+	}
+	if b.Logits[0] >= 0 || b.Logits[1] <= 0 {
+		t.Errorf("logits %v: only a token 1 with advantage 3 was left", b.Logits)
+	}
+	m := (*logged)[0]
+	if m["critic/advantages/mean"] != 3 || m["critic/advantages/min"] != 3 || m["critic/kl"] != 0.5 || m["critic/rewards/mean"] != -7 || m["critic/score/mean"] != 0.5 {
+		t.Errorf("metrics %v", m)
+	}
+}
+
+// mixed gives the experiences of a batch three groups, one after the other.
+type mixed struct{ trinity.Source }
+
+func (s mixed) Take(ctx context.Context, n int, version int64) ([]*trinity.Experience, error) {
+	exps, err := s.Source.Take(ctx, n, version)
+	for i, e := range exps {
+		e.ID.Step, e.ID.Task = int64(i%3/2), []string{"t", "u", "t"}[i%3]
+	}
+	return exps, err
+}
+
+func TestAnAdvantageThatKeepsNothingTrainsNothing(t *testing.T) {
+	tr, b, _ := newTrainer(t, 1, new([]int64))
+	tr.Advantage = advantage{score: func([]trinity.Group) ([]trinity.Group, trinity.Metrics, error) { return nil, nil, nil }}
+	if err := tr.Run(t.Context(), t.Context()); err != nil || b.Logits[1] != 0 || tr.Step() != 1 {
+		t.Errorf("error %v, logits %v, step %d", err, b.Logits, tr.Step())
+	}
+	tr, _, _ = newTrainer(t, 1, new([]int64))
+	wrong := errors.New("no values")
+	tr.Advantage = advantage{score: func([]trinity.Group) ([]trinity.Group, trinity.Metrics, error) { return nil, nil, wrong }}
+	if err := tr.Run(t.Context(), t.Context()); !errors.Is(err, wrong) || !strings.Contains(err.Error(), "trainer step 1: advantage: ") {
+		t.Error(err)
+	}
+}
+
+// Entropies come with the log-probabilities of rollout correction, in one pass; the advantage sees what was corrected.
+func TestEntropiesAndOldLogprobsInOnePass(t *testing.T) {
+	for _, corrects := range []bool{true, false} {
+		tr, b, _ := newTrainer(t, 1, new([]int64))
+		engine := &watched{Bandit: b}
+		tr.Engine, tr.Epochs = engine, 3
+		if corrects {
+			tr.Correct = func(exps []*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error) {
+				return exps[:5], nil, nil
+			}
+		}
+		seen := 0
+		tr.Advantage = advantage{needs: trinity.Needs{Entropies: true}, score: func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+			for _, e := range groups[0] {
+				seen++
+				if (e.OldLogprobs != nil) != corrects || len(e.Entropies) != 2 || math.Abs(float64(e.Entropies[1])-math.Log(6)) > 1e-6 {
+					t.Errorf("entropies %v, old log-probabilities %v", e.Entropies, e.OldLogprobs)
+				}
+			}
+			return asTheyCame(groups)
+		}}
+		if err := tr.Run(t.Context(), t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]int{true: 5, false: 8}[corrects]; engine.forward != 8 || seen != want || !engine.asked[0].Entropy {
+			t.Errorf("corrects %v: %d experiences were computed, %d scored, asked for %v", corrects, engine.forward, seen, engine.asked[0])
+		}
+	}
+}
+
+// The reference's log-probabilities are computed once, however often an experience is trained on.
+func TestReferenceIsComputedOnce(t *testing.T) {
+	tr, b, _ := newTrainer(t, 1, new([]int64))
+	engine := &watched{Bandit: b}
+	tr.Engine, tr.Reference, tr.Epochs, tr.MiniBatch = engine, true, 3, 4
+	var first []*trinity.Experience
+	tr.Advantage = advantage{score: func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+		first = slices.Concat(groups...)
+		return asTheyCame(groups)
+	}}
+	if err := tr.Run(t.Context(), t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if engine.reference != 8 || math.Abs(float64(first[0].RefLogprobs[1])+math.Log(6)) > 1e-6 {
+		t.Fatalf("%d experiences for 8 in 3 epochs: %v", engine.reference, first[0].RefLogprobs)
+	}
+	first[0].RefLogprobs = nil // one that is new among seven that come again
+	kept := &first[1].RefLogprobs[1]
+	if err := tr.update(t.Context(), 2, first, trinity.Metrics{}); err != nil || engine.reference != 9 || first[0].RefLogprobs == nil || kept != &first[1].RefLogprobs[1] {
+		t.Errorf("%v: %d experiences after the second batch, want 9", err, engine.reference)
+	}
+}

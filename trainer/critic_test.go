@@ -1,0 +1,148 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/algorithm/loss"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+// rewardToGo is the reward less the critic's value; the return is the reward.
+func rewardToGo(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	for _, e := range slices.Concat(groups...) {
+		if e.Values == nil {
+			return nil, nil, errors.New("no values")
+		}
+		r := float32(e.Reward.Value)
+		e.Returns, e.Advantages = []float32{0, r}, []float32{0, r - e.Values[1]}
+	}
+	return groups, nil, nil
+}
+
+// newCritic gives a trainer a critic of 6 states.
+func newCritic(t *testing.T, tr *Trainer) *trinitytest.Critic {
+	t.Helper()
+	value, err := loss.NewValue(0.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := trinitytest.NewCritic(6)
+	tr.Critic = &Critic{Engine: c, Loss: value, Schedule: Schedule{LR: 0.5, Type: "constant"}}
+	tr.Advantage = advantage{needs: trinity.Needs{Values: true}, score: rewardToGo}
+	return c
+}
+
+// Every prompt of the batches ends with token 5, and rewards are 0 and 1 in turn: the critic's value goes to ½.
+func TestCriticLearnsTheReturns(t *testing.T) {
+	tr, b, logged := newTrainer(t, 12, new([]int64))
+	c := newCritic(t, tr)
+	if err := tr.Run(t.Context(), t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for token, v := range c.Table {
+		if want := map[bool]float64{true: 0.5}[token == 5]; math.Abs(v-want) > 1e-3 {
+			t.Errorf("value after token %d is %v, want %v", token, v, want)
+		}
+	}
+	if b.Logits[1] <= b.Logits[0] {
+		t.Errorf("logits %v", b.Logits)
+	}
+	first := (*logged)[0]
+	for name, want := range map[string]float64{
+		"critic/values/mean": 0, "critic/returns/mean": 0.5, "critic/returns/max": 1, "critic/advantages/mean": 0.5, // before the update
+		"critic/vf_loss": 0.25, "critic/vpred_mean": 0, "critic/vf_clipfrac": 0, "critic/grad_norm": 0.5, "critic/lr": 0.5,
+		"critic/vf_explained_var": 1 - (2.0/7)/(2.0/7+1e-5), // constant values explain nothing
+	} {
+		if got, ok := first[name]; !ok || math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s of step 1 is %v, want %v", name, got, want)
+		}
+	}
+	if second := (*logged)[1]["critic/values/mean"]; math.Abs(second-0.25) > 1e-9 { // 0 + ½·½
+		t.Errorf("values of step 2 are %v, want those after the first step, 0.25", second)
+	}
+}
+
+// The critic has optimizer steps of its own number.
+func TestCriticHasItsOwnMiniBatchesAndEpochs(t *testing.T) {
+	tr, _, _ := newTrainer(t, 1, new([]int64))
+	c := newCritic(t, tr)
+	tr.Critic.MiniBatch, tr.Critic.Epochs = 4, 2
+	if err := tr.Run(t.Context(), t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := 0.5 - math.Pow(0.5, 5); math.Abs(c.Table[5]-want) > 1e-6 { // each of 4 steps goes half of the way
+		t.Errorf("value %v, want %v", c.Table[5], want)
+	}
+}
+
+func TestWarmupTrainsTheCriticAlone(t *testing.T) {
+	tr, b, logged := newTrainer(t, 3, new([]int64))
+	c := newCritic(t, tr)
+	tr.Critic.Warmup = 2
+	var logits, values []float64 // after each step
+	tr.Publish = func(context.Context, int64) error {
+		logits, values = append(logits, b.Logits[1]), append(values, c.Table[5])
+		return nil
+	}
+	if err := tr.Run(t.Context(), t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if logits[0] != 0 || logits[1] != 0 || logits[2] <= 0 || !slices.IsSorted(values) || values[0] <= 0 {
+		t.Errorf("logits %v, values %v", logits, values)
+	}
+	for step, m := range *logged {
+		if _, trained := m["actor/lr"]; trained != (step == 2) {
+			t.Errorf("metrics of step %d: %v", step+1, m)
+		}
+	}
+}
+
+// A demonstration among the rollouts has no return, and is trained on all the same.
+func TestWhatHasNoReturnTeachesNoCritic(t *testing.T) {
+	tr, b, _ := newTrainer(t, 1, new([]int64))
+	c := newCritic(t, tr)
+	tr.Advantage = advantage{score: func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+		for _, e := range slices.Concat(groups...) {
+			e.Returns, e.Advantages = nil, []float32{0, 1}
+		}
+		return groups, nil, nil
+	}}
+	if err := tr.Run(t.Context(), t.Context()); err != nil || c.Table[5] != 0 || b.Logits[1] <= 0 {
+		t.Errorf("%v, value %v, logits %v", err, c.Table[5], b.Logits)
+	}
+}
+
+// broken is a critic that cannot compute, or cannot learn.
+type broken struct {
+	*trinitytest.Critic
+	forward, backward error
+}
+
+func (b broken) Forward(ctx context.Context, batch *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
+	if b.forward != nil {
+		return nil, b.forward
+	}
+	return b.Critic.Forward(ctx, batch, want)
+}
+
+func (b broken) ForwardBackward(context.Context, *trinity.Batch, trinity.Loss) (trinity.Metrics, error) {
+	return nil, b.backward
+}
+
+func TestAFailedCriticIsNamed(t *testing.T) {
+	failed := errors.New("out of memory")
+	for _, engine := range []broken{{forward: failed}, {backward: failed}} {
+		tr, _, _ := newTrainer(t, 1, new([]int64))
+		engine.Critic = newCritic(t, tr)
+		tr.Critic.Engine = engine
+		if err := tr.Run(t.Context(), t.Context()); !errors.Is(err, failed) || !strings.Contains(err.Error(), "trainer step 1: critic: ") {
+			t.Error(err)
+		}
+	}
+}
