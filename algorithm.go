@@ -21,11 +21,6 @@ type Algorithm struct {
 	SampleStrategyArgs map[string]any
 }
 
-// UsesReference reports whether training needs the frozen reference model.
-func (a *Algorithm) UsesReference() bool {
-	return (a.KLLoss != "" && a.KLLoss != "none") || (a.KLPenalty != "" && a.KLPenalty != "none")
-}
-
 // PerRow is how many experiences a row of data of a schema gives: a preference gives two, the chosen and the rejected answer, any other row one.
 func PerRow(schema string) int {
 	if schema == "dpo" {

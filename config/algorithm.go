@@ -20,7 +20,7 @@ type Algorithm struct {
 	PolicyLossFn string `yaml:"policy_loss_fn" plugin:"policy_loss_fn"`
 	// Arguments of the policy loss, merged over its defaults.
 	PolicyLossFnArgs map[string]any `yaml:"policy_loss_fn_args"`
-	// KL divergence from the reference model, taken off the reward.
+	// KL divergence from the reference model, taken off the reward of each token, by an advantage_fn that has such.
 	KLPenaltyFn string `yaml:"kl_penalty_fn" plugin:"kl_fn"`
 	// Arguments of the KL penalty, merged over its defaults.
 	KLPenaltyFnArgs map[string]any `yaml:"kl_penalty_fn_args"`

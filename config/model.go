@@ -6,7 +6,8 @@ type Model struct {
 	ModelPath string `yaml:"model_path"`
 	// Run Python code that comes with a model (GPU engines).
 	TrustRemoteCode bool `yaml:"trust_remote_code"`
-	// Model that the critic starts from; empty is model_path.
+	// Model that the critic starts from, of the same tokens as the policy: a language model, or one that was saved as a critic; empty is model_path. All
+	// its weights are trained, also beside lora_configs.
 	CriticModelPath string `yaml:"critic_model_path"`
 	// Random initialisation of a model directory that has config.json but no weights. Own section of Trinity-Go.
 	Init Init `yaml:"init"`

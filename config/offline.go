@@ -24,12 +24,6 @@ func (c *Config) RereadsDataset() bool {
 	return c.offline() && (epochs > 1 || firstSet(c.Buffer.TotalSteps, c.Trainer.TotalSteps) != nil)
 }
 
-// UsesReference reports whether training needs the frozen reference model: for a KL term, an advantage or the policy loss.
-func (c *Config) UsesReference() bool {
-	parts, err := c.Parts()
-	return err == nil && (parts.UsesReference() || c.needs().Reference || policyNeeds(parts).Reference)
-}
-
 // policyNeeds are what the policy loss wants of the trainer.
 func policyNeeds(a *trinity.Algorithm) trinity.Needs {
 	if losses, ok := registry.Find("policy_loss_fn"); ok {

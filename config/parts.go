@@ -57,17 +57,41 @@ func (c *Config) Parts() (*trinity.Algorithm, error) {
 	return &out, nil
 }
 
-// needs are what the advantage function wants of the trainer.
-func (c *Config) needs() trinity.Needs {
+// advantage is the advantage function; nil where there is none, or none that can be built, which is reported elsewhere.
+func (c *Config) advantage() trinity.Advantage {
 	parts, err := c.Parts()
 	if err != nil {
-		return trinity.Needs{}
+		return nil
 	}
-	advantage, err := registry.Advantages.Build(parts.Advantage, parts.AdvantageArgs)
-	if in, ok := advantage.(trinity.TrainerAdvantage); err == nil && ok {
+	a, err := registry.Advantages.Build(parts.Advantage, parts.AdvantageArgs)
+	if err != nil {
+		return nil
+	}
+	return a
+}
+
+// needs are what the advantage function wants of the trainer.
+func (c *Config) needs() trinity.Needs {
+	if in, ok := c.advantage().(trinity.TrainerAdvantage); ok {
 		return in.Needs()
 	}
 	return trinity.Needs{}
+}
+
+// UsesReference reports whether training keeps the frozen reference model: for a KL term of some weight, the advantage or the policy loss.
+func (c *Config) UsesReference() bool {
+	parts, err := c.Parts()
+	if err != nil {
+		return false
+	}
+	return weighs(parts.KLLoss, parts.KLLossArgs) || weighs(parts.KLPenalty, c.Algorithm.KLPenaltyFnArgs) ||
+		c.needs().Reference || policyNeeds(parts).Reference
+}
+
+// weighs tells a KL term from none and from one that kl_coef 0 switches off.
+func weighs(name string, args map[string]any) bool {
+	coef, set := args["kl_coef"]
+	return !named(name, "", "none") && !(set && (coef == 0 || coef == 0.0))
 }
 
 func choose(name *string, args *map[string]any, given string, givenArgs map[string]any) {

@@ -49,7 +49,8 @@ type StagePlan struct {
 	Algorithm string `json:"algorithm,omitempty"`
 	Model     string `json:"model"`
 
-	Engines []string `json:"engines"` // how each choice was resolved, in words
+	Engines []string `json:"engines"`          // how each choice was resolved, in words
+	Critic  string   `json:"critic,omitempty"` // what is trained beside the policy, in words
 
 	Auxiliary []string `json:"auxiliary,omitempty"` // buffers that are read beside the experience buffer, in words
 	Teachers  []string `json:"teachers,omitempty"`  // in words
@@ -146,6 +147,7 @@ func (c *Config) planStage(f Facts) StagePlan {
 	if c.trains() || c.explores() {
 		s.Algorithm = c.Algorithm.AlgorithmType
 	}
+	s.Critic = c.criticWords()
 	c.planSteps(&s, f)
 	for _, b := range c.AuxiliaryBuffers() {
 		s.Auxiliary = append(s.Auxiliary, b.words(f.Rows))
@@ -171,6 +173,9 @@ func (c *Config) planStage(f Facts) StagePlan {
 // sources lists the keys of everything that the stage reads.
 func (c *Config) sources() []string {
 	keys := []string{"model.model_path"}
+	if c.TrainsCritic() {
+		keys = append(keys, "model.critic_model_path")
+	}
 	for _, t := range c.Tasksets() {
 		if t.Eval || c.explores() {
 			keys = append(keys, t.Key+".path", t.Key+".reward_fn_args.model_path")
@@ -243,7 +248,11 @@ func (c *Config) planFiles() []FilePlan {
 			model, what = "lora_adapter", "a PEFT adapter"
 		}
 		if keep := c.Trainer.SaveHfCheckpoint; keep != "never" {
-			files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "actor", model), what + ", in the " + strings.Replace(keep, "always", "every", 1) + " checkpoint"})
+			which := ", in the " + strings.Replace(keep, "always", "every", 1) + " checkpoint"
+			files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "actor", model), what + which})
+			if c.TrainsCritic() {
+				files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "critic", "huggingface"), "the critic, for model.critic_model_path of another run" + which})
+			}
 		}
 	}
 	if b := c.Buffer.TrainerInput.ExperienceBuffer; c.Mode == "explore" {

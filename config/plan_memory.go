@@ -29,8 +29,11 @@ func (p *Plan) Fits() error {
 // MicroTokens is the most tokens that a micro-batch can have: what trainer.max_token_len_per_gpu allows, but never less than one sequence, or one
 // pair, and never more than those of an optimizer step. No sequence is longer than max_model_len.
 func (c *Config) MicroTokens() int {
-	length := c.PerRow() * *c.Model.MaxModelLen
-	return max(min(*c.Trainer.MaxTokenLenPerGPU, c.MiniBatch()*length), length)
+	length, mini := c.PerRow()**c.Model.MaxModelLen, c.MiniBatch()
+	if c.TrainsCritic() {
+		mini = max(mini, *c.Critic().PpoMiniBatchSize)
+	}
+	return max(min(*c.Trainer.MaxTokenLenPerGPU, mini*length), length)
 }
 
 // Sequences is the most rollouts that run at once: each runner works on one group.

@@ -44,6 +44,9 @@ func (s *StagePlan) write(b *strings.Builder) {
 		name, words, _ := strings.Cut(e, ": ")
 		row(name, "%s", words)
 	}
+	if s.Critic != "" {
+		row("critic", "%s", s.Critic)
+	}
 	if s.TasksPerStep > 0 {
 		row("explore", "%s steps of %d tasks × %d rollouts (%s)", steps(s.ExploreSteps), s.TasksPerStep, s.GroupSize, s.StepsWhy)
 	}

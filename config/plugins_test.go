@@ -42,6 +42,7 @@ func TestMain(m *testing.M) {
 		})
 	}
 	register(registry.Advantages, "grpo", func() trinity.Advantage { return &fakeAdvantage{} })
+	register(registry.Advantages, "ppo", func() trinity.Advantage { return &fakeCritic{} })
 	register(registry.Workflows, "math_workflow", func() trinity.Workflow { return &fakeWorkflow{} })
 	register(registry.Workflows, "simple_workflow", func() trinity.Workflow { return &rewardUser{} })
 	register(registry.Rewards, "math_reward", func() trinity.RewardFunc { return &fakeReward{} })
@@ -105,6 +106,18 @@ type fakeSelector struct {
 
 func (*fakeAdvantage) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return groups, nil, nil
+}
+
+func (*fakeAdvantage) ComparesRollouts() bool { return true }
+
+// fakeCritic is an advantage over token rewards that wants a critic's values.
+type fakeCritic struct{}
+
+func (*fakeCritic) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	return groups, nil, nil
+}
+func (*fakeCritic) Needs() trinity.Needs { return trinity.Needs{Values: true} }
+func (*fakeCritic) PenalizeKL(func([]*trinity.Experience) ([][]float64, trinity.Metrics, error)) {
 }
 
 func (*fakeWorkflow) Run(context.Context, *trinity.Task, *trinity.Model) ([]*trinity.Experience, error) {

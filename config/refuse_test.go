@@ -80,6 +80,10 @@ func TestRefused(t *testing.T) {
 		{"monitor", "monitor.monitor_type=[console, tensorbord]", "monitor.monitor_type.1", `"tensorboard"`},
 		{"monitor argument", "monitor={monitor_type: [console, jsonl], monitor_args: {consol: {}}}", "monitor.monitor_args.consol", "not one of the monitors"},
 
+		{"groups of one", "algorithm.repeat_times=1", "algorithm.repeat_times", "is 1, but advantage_fn grpo compares the rollouts of a task"},
+		{"a penalty on rewards of whole responses", "algorithm.kl_penalty_fn=k1", "algorithm.kl_penalty_fn", "use kl_loss_fn"},
+		{"warm-up of no critic", "trainer.critic_warmup=3", "trainer.critic_warmup", "advantage_fn grpo reads no values"},
+
 		{"misspelt key", "algorithm.repeat_tims=4", "algorithm.repeat_tims", `did you mean "repeat_times"`},
 		{"key of another section", "buffer.lr=1", "buffer.lr", "it belongs at algorithm.optimizer.lr"},
 		{"key of an older version", "trainer.eval_interval=5", "trainer.eval_interval", "use explorer.eval_interval"},
@@ -157,13 +161,11 @@ func TestUnsupported(t *testing.T) {
 		{"cod.task_pack_size=2", "cod", "Connect-the-Dots"},
 		{"algorithm.enable_router_replay=true", "algorithm.enable_router_replay", "router replay"},
 		{"trainer.trainer_config.algorithm.rollout_correction.bypass_mode=false", "trainer.trainer_config.algorithm.rollout_correction.bypass_mode", "use algorithm.rollout_correction"},
-		{"algorithm.kl_penalty_fn=k1", "algorithm.kl_penalty_fn", "KL in the reward"},
 		{"algorithm.algorithm_type=ppo", "algorithm.algorithm_type", `"ppo" is not built`},
 		{"buffer.explorer_input.taskset.default_workflow_type=alfworld_workflow", "buffer.explorer_input.taskset.default_workflow_type", "alfworld_workflow"},
 		{"buffer.explorer_input.taskset.default_workflow_type=my.module.Flow", "buffer.explorer_input.taskset.default_workflow_type", "Python class"},
 		{"monitor.monitor_type=wandb", "monitor.monitor_type", "wandb"},
 		{"monitor.detailed_stats=true", "monitor.detailed_stats", "every single task"},
-		{"trainer.critic_warmup=3", "trainer.critic_warmup", "critic"},
 		{"trainer.trainer_config.actor_rollout_ref.actor.optim.lr=1", actorKey + ".optim.lr", "use algorithm.optimizer"},
 		{"trainer.trainer_config.trainer.max_actor_ckpt_to_keep=1", "trainer.trainer_config.trainer.max_actor_ckpt_to_keep", "max_checkpoints_to_keep"},
 	} {
@@ -211,6 +213,7 @@ func TestRefusedOffline(t *testing.T) {
 		{"buffer.trainer_input.experience_buffer.storage_type=queue", "buffer.trainer_input.experience_buffer.storage_type", "not a queue"},
 		{"buffer.trainer_input.experience_buffer.data_selector.kwargs={tua: 1}", "buffer.trainer_input.experience_buffer.data_selector.kwargs.tua", "tau"},
 		{"algorithm.advantage_fn_args={a: 1}", "algorithm.advantage_fn_args", "has no advantage_fn"},
+		{"algorithm.advantage_fn=grpo", "algorithm.advantage_fn", "has no rewards"},
 	} {
 		t.Run(c.override, func(t *testing.T) { expectError(t, offlineBase, c.override, c.key, c.words, false) })
 	}

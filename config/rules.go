@@ -22,6 +22,8 @@ func (c *Config) checkRules() Errors {
 	r.optimizer()
 	r.miniBatch()
 	r.correction()
+	r.scoring()
+	r.critic()
 	return r.errs
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -70,9 +71,6 @@ var refusals = []refusal{
 	{"cod", func(c *Config) bool { return !reflect.DeepEqual(c.Cod, *newDefault[Cod]()) }, "Connect-the-Dots task packing", ""},
 
 	{"algorithm.enable_router_replay", func(c *Config) bool { return c.Algorithm.EnableRouterReplay }, "router replay of mixture-of-experts models", ""},
-	{"algorithm.kl_penalty_fn", func(c *Config) bool { return !named(c.Algorithm.KLPenaltyFn, "", "none") }, "KL in the reward", "use kl_loss_fn"},
-	{"algorithm.algorithm_type", func(c *Config) bool { return c.needs().Values }, "an algorithm with a critic", ""},
-	{"trainer.critic_warmup", func(c *Config) bool { return c.Trainer.CriticWarmup > 0 }, "training a critic", ""},
 
 	{"model.logprobs", func(c *Config) bool { return c.Model.Logprobs > 0 }, "logprobs of alternative tokens", "0 returns those of the sampled tokens"},
 	{"explorer.rollout_model.enable_return_routed_experts", func(c *Config) bool { return c.Explorer.RolloutModel.EnableReturnRoutedExperts },
@@ -112,7 +110,7 @@ func (c *Config) unsupported() Errors {
 	c.unsupportedRollout(refuse)
 	c.unsupportedTeachers(refuse)
 	for _, key := range c.leaves(trainerConfigKey) {
-		if !read(key) && unusedReason(key) == "" {
+		if !read(key) && c.unusedReason(key) == "" {
 			e := c.errorFor(key, "the embedded engine does not read this key of veRL", trainerConfigHint(key))
 			e.Unsupported = true
 			errs = append(errs, e)
@@ -184,11 +182,15 @@ const trainerConfigKey = "trainer.trainer_config"
 
 // read reports whether a key of trainer_config has a meaning for the embedded engine.
 func read(key string) bool {
-	return key == actorKey+".ppo_mini_batch_size" || key == actorKey+".ppo_epochs" || key == gradientCheckpointingKey
+	return key == actorKey+".ppo_mini_batch_size" || key == actorKey+".ppo_epochs" || key == gradientCheckpointingKey || slices.Contains(readOfCritic(), key)
 }
 
 func trainerConfigHint(key string) string {
 	switch {
+	case below(key, criticKey+".optim"):
+		return "of the critic's optimizer it reads lr, lr_scheduler_type and lr_warmup_steps_ratio; the rest is that of algorithm.optimizer"
+	case below(key, criticKey):
+		return "of the critic it reads optim, cliprange_value, ppo_epochs, ppo_mini_batch_size and grad_clip"
 	case strings.Contains(key, ".optim."):
 		return "use algorithm.optimizer"
 	case strings.HasSuffix(key, "_ckpt_to_keep"):
@@ -198,5 +200,5 @@ func trainerConfigHint(key string) string {
 	case strings.Contains(key, ".rollout_correction"):
 		return "use algorithm.rollout_correction"
 	}
-	return "of trainer_config it reads actor_rollout_ref.actor.ppo_mini_batch_size and ppo_epochs, and actor_rollout_ref.model.enable_gradient_checkpointing"
+	return "of trainer_config it reads actor_rollout_ref.actor.ppo_mini_batch_size and ppo_epochs, actor_rollout_ref.model.enable_gradient_checkpointing, and critic"
 }

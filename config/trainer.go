@@ -24,7 +24,7 @@ type Trainer struct {
 	UseRemovePadding bool `yaml:"use_remove_padding" default:"true"`
 	// Balance tokens over GPUs.
 	BalanceBatch bool `yaml:"balance_batch" default:"true"`
-	// First steps that train the critic only.
+	// First steps, so many, that train the critic alone; upstream trains the policy in the last of them already.
 	CriticWarmup int `yaml:"critic_warmup" default:"0" range:"[0,)"`
 	// Tokens of a micro-batch; not set is 2 × model.max_model_len, at least 2048.
 	MaxTokenLenPerGPU *int `yaml:"max_token_len_per_gpu" range:"[1,)"`
@@ -49,7 +49,9 @@ type Trainer struct {
 	Megatron        Megatron `yaml:"megatron"`
 	// veRL's own tree. The embedded engine reads actor_rollout_ref.actor.ppo_mini_batch_size (experiences per optimizer step; left out is
 	// the whole batch), ppo_epochs (passes over a batch) and shuffle of it, and actor_rollout_ref.model.enable_gradient_checkpointing: false
-	// keeps the activations of all layers; left out or true computes those of as many layers again as memory demands.
+	// keeps the activations of all layers; left out or true computes those of as many layers again as memory demands. Of critic it reads optim.lr
+	// (1e-5), optim.lr_scheduler_type (constant), optim.lr_warmup_steps_ratio (0; the rest of its optimizer is algorithm.optimizer), cliprange_value
+	// (0.5), ppo_mini_batch_size and ppo_epochs (those of the actor), and grad_clip (that of the trainer).
 	TrainerConfig map[string]any `yaml:"trainer_config"`
 	// Removed upstream: write the keys under trainer_config.
 	TrainerConfigPath string `yaml:"trainer_config_path"`

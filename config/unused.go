@@ -47,7 +47,6 @@ var unused = []struct{ key, reason string }{
 	{"model.fully_sharded_loras", gpuEngine},
 	{"model.max_cpu_loras", gpuEngine},
 	{"model.lora_configs.*.lora_dtype", "adapters are float32"},
-	{"model.critic_model_path", "no critic is trained"},
 	{"model.tinker", "the Tinker API is not used"},
 	{"model.external_model", "no external model is used"},
 	{"buffer.trainer_input.experience_buffer.max_retry_times", "the queue is in memory"},
@@ -124,7 +123,19 @@ var unused = []struct{ key, reason string }{
 	{"trainer.enable_preview", "samples are in the logs, not in a table of the monitor"},
 	{"trainer.trust_remote_code", "no Python code is run"},
 	{"trainer.megatron", placement},
-	{trainerConfigKey + ".critic", "no critic is trained"},
+	{criticKey + ".strategy", placement},
+	{criticKey + ".model", training},
+	{criticKey + ".use_dynamic_bsz", training},
+	{criticKey + ".ppo_micro_batch_size", training},
+	{criticKey + ".ppo_micro_batch_size_per_gpu", training},
+	{criticKey + ".ppo_max_token_len_per_gpu", training},
+	{criticKey + ".forward_micro_batch_size", training},
+	{criticKey + ".forward_micro_batch_size_per_gpu", training},
+	{criticKey + ".forward_max_token_len_per_gpu", training},
+	{criticKey + ".ulysses_sequence_parallel_size", placement},
+	{criticKey + ".fsdp_config", placement},
+	{criticKey + ".checkpoint", training},
+	{criticKey + ".megatron", placement},
 	{trainerConfigKey + ".actor_rollout_ref.hybrid_engine", placement},
 	{trainerConfigKey + ".actor_rollout_ref.rollout", "upstream does not use it either"},
 	{trainerConfigKey + ".actor_rollout_ref.ref", training},
@@ -148,13 +159,25 @@ var unused = []struct{ key, reason string }{
 }
 
 // unusedReason says why a key has no meaning for the embedded engine, "" if it has one.
-func unusedReason(key string) string {
+func (c *Config) unusedReason(key string) string {
 	for _, u := range unused {
 		if below(key, u.key) {
 			return u.reason
 		}
 	}
-	return ""
+	if (key == "model.critic_model_path" || below(key, criticKey)) && !c.TrainsCritic() {
+		return "no critic is trained"
+	}
+	if !c.trains() && below(key, auxiliaryKey) {
+		return "it is the trainer that reads it"
+	}
+	if reason := unusedInQueue[key]; reason != "" && c.Mode == "both" {
+		return reason
+	}
+	if c.offline() && below(key, "synchronizer") {
+		return "nobody samples while " + c.Algorithm.AlgorithmType + " trains on a dataset"
+	}
+	return c.unusedByTeachers(key)
 }
 
 // below reports whether a key is the pattern or under it; * stands for any segment.
@@ -181,20 +204,7 @@ var unusedInQueue = map[string]string{
 func (c *Config) Unused() []Note {
 	var notes []Note
 	for _, key := range c.leaves("") {
-		reason := unusedReason(key)
-		if reason == "" && c.Mode == "both" {
-			reason = unusedInQueue[key]
-		}
-		if reason == "" && !c.trains() && below(key, auxiliaryKey) {
-			reason = "it is the trainer that reads it"
-		}
-		if reason == "" {
-			reason = c.unusedByTeachers(key)
-		}
-		if reason == "" && c.offline() && below(key, "synchronizer") {
-			reason = "nobody samples while " + c.Algorithm.AlgorithmType + " trains on a dataset"
-		}
-		if reason != "" {
+		if reason := c.unusedReason(key); reason != "" {
 			p := c.Pos(key)
 			notes = append(notes, Note{Key: key, File: p.File, Line: p.Line, Reason: reason})
 		}

@@ -21,6 +21,7 @@ func TestTwoProcesses(t *testing.T) {
 	}{
 		{"synchronous", nil},
 		{"interval 2", []string{"synchronizer.sync_interval=2"}},
+		{"critic", withCritic},
 		{"everything filtered out", []string{"algorithm.advantage_fn_args={std_threshold: 1e9}"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -18,26 +18,8 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 		Machine: config.Machine{Cores: runtime.GOMAXPROCS(0), Memory: int64(Machine().Available)},
 		Rows:    map[string]int{}, Fetch: map[string]string{}, Missing: map[string]string{},
 	}
-	if path, ok := local(cfg.Model.ModelPath, "model.model_path", false, &f); ok {
-		m, err := modelfile.ReadConfig(path)
-		if err != nil {
-			return f, fmt.Errorf("model.model_path: %w", err)
-		}
-		memory, err := stageMemory(cfg, path)
-		if err != nil {
-			return f, err
-		}
-		if f.Model, err = modelFacts(m, cfg.Model.LoraConfigs); err != nil {
-			return f, err
-		}
-		if err := teacherFacts(cfg, path, &f); err != nil {
-			return f, err
-		}
-		if f.Memory = memory.parts; len(f.Memory) > 0 {
-			if f.DoesNotFit, err = memory.doesNotFit(); err != nil {
-				return f, err
-			}
-		}
+	if err := models(cfg, &f); err != nil {
+		return f, err
 	}
 	rows := func(key, path, split, subset string) error {
 		if path == "" {
@@ -78,6 +60,35 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 		}
 	}
 	return f, nil
+}
+
+// models looks at the models, and at what a run takes with them, as far as they are there.
+func models(cfg *config.Config, f *config.Facts) error {
+	path, known := local(cfg.Model.ModelPath, "model.model_path", false, f)
+	critic, all := localCritic(cfg, path, known, f)
+	if !known {
+		return nil
+	}
+	m, err := modelfile.ReadConfig(path)
+	if err != nil {
+		return fmt.Errorf("model.model_path: %w", err)
+	}
+	if err := teacherFacts(cfg, path, f); err != nil {
+		return err
+	}
+	if all {
+		memory, err := stageMemory(cfg, path, critic)
+		if err != nil {
+			return err
+		}
+		if f.Memory = memory.parts; len(f.Memory) > 0 {
+			if f.DoesNotFit, err = memory.doesNotFit(); err != nil {
+				return err
+			}
+		}
+	}
+	f.Model, err = modelFacts(m, cfg.Model.LoraConfigs)
+	return err
 }
 
 // local returns the path of what is on this machine; what is not is noted in f.

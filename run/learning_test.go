@@ -19,6 +19,9 @@ func init() {
 var quantized = []string{"stages.1.explorer={rollout_model: {quantization: int8}}",
 	"stages.1.algorithm.rollout_correction={bypass_mode: false, rollout_is: token, rollout_rs: geometric, rollout_rs_threshold: 1.5}"}
 
+// critic replaces the group's mean by a critic.
+var critic = []string{"stages.1.algorithm.advantage_fn=ppo", "stages.1.trainer.critic_warmup=3", "stages.1.trainer.trainer_config.critic={optim: {lr: 3e-3}}"}
+
 // A tiny model, which demonstrations have taught to answer with either of two digits, learns from rewards alone to answer with the larger one,
 // also when it samples with 8-bit weights. Without learning rate, and with rewards that are not its own, it does not.
 func TestRewardsAreLearntFrom(t *testing.T) {
@@ -35,6 +38,7 @@ func TestRewardsAreLearntFrom(t *testing.T) {
 	}{
 		{"grpo", nil, true},
 		{"8-bit rollouts", quantized, true},
+		{"critic", critic, true},
 		{"learning rate 0", []string{short, "stages.1.algorithm.optimizer.lr=0"}, false},
 		{"shuffled rewards", []string{short, "stages.1.data_processor.experience_pipeline.operators=[{name: test_shuffle_rewards}]"}, false},
 	} {

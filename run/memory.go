@@ -36,14 +36,15 @@ type memory struct {
 	model     *modelfile.Config
 	planner   trinity.MemoryPlanner // nil for an engine that cannot tell
 	spec      trinity.EngineSpec    // with as few layers computed again as let it fit
+	critic    string                // model that the critic starts from; "" for none
 	beside    []config.MemoryPlan   // of the frozen models beside the engine: reward models and teachers
 	parts     []config.MemoryPlan
 	available int64 // bytes; 0 if not known
 }
 
-// memoryOf plans the memory of an engine where so many bytes are available to it and the frozen models beside it.
-func memoryOf(cfg *config.Config, spec trinity.EngineSpec, available int64) (*memory, error) {
-	m := &memory{cfg: cfg, spec: spec, available: available}
+// memoryOf plans the memory of an engine where so many bytes are available to it, and to the critic and the frozen models beside it.
+func memoryOf(cfg *config.Config, spec trinity.EngineSpec, critic string, available int64) (*memory, error) {
+	m := &memory{cfg: cfg, spec: spec, critic: critic, available: available}
 	name := cfg.SampleEngine()
 	if spec.Train {
 		name = cfg.TrainEngine()
@@ -64,6 +65,11 @@ func memoryOf(cfg *config.Config, spec trinity.EngineSpec, available int64) (*me
 	}
 	if err := checkAdapters(m.model, cfg.Model.LoraConfigs); err != nil {
 		return nil, err
+	}
+	if critic != "" {
+		if err := checkCritic(m.model, critic, *cfg.Model.MaxModelLen); err != nil {
+			return nil, err
+		}
 	}
 	if spec.Sample {
 		if m.beside, err = rewardMemory(cfg); err != nil {
@@ -119,6 +125,16 @@ func (m *memory) partsOf(spec trinity.EngineSpec) ([]config.MemoryPlan, error) {
 	taken, err := m.planner.PlanMemory(spec)
 	if err != nil {
 		return nil, err
+	}
+	if m.critic != "" {
+		beside, err := m.planner.PlanMemory(criticSpec(spec, m.critic))
+		if err != nil {
+			return nil, fmt.Errorf("critic: %w", err)
+		}
+		for _, p := range beside {
+			p.Kind = "critic's " + p.Kind
+			taken = append(taken, p)
+		}
 	}
 	var parts []config.MemoryPlan
 	taken = append(taken, m.process())
@@ -225,8 +241,8 @@ func (m *memory) settings(values map[string]int) string {
 	return strings.Join(words, " ")
 }
 
-// stageMemory is the memory of a stage whose model is at modelPath.
-func stageMemory(cfg *config.Config, modelPath string) (*memory, error) {
+// stageMemory is the memory of a stage whose model is at modelPath and whose critic, if it trains one, is at criticPath.
+func stageMemory(cfg *config.Config, modelPath, criticPath string) (*memory, error) {
 	spec := engineSpec(cfg, modelPath, cfg.Mode == "both" || cfg.Mode == "train", cfg.Mode != "train")
-	return memoryOf(cfg, spec, int64(Machine().Available))
+	return memoryOf(cfg, spec, criticPath, int64(Machine().Available))
 }

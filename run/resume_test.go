@@ -29,6 +29,7 @@ func TestKilledRunsEndWithTheSameBytes(t *testing.T) {
 		{"dpo", strings.ReplaceAll(onDataset, "ALGORITHM", "dpo"), nil, []string{"global_step_4", ".writing_global_step_12"}}, // past the first epoch, of 9 steps
 		{"kto", strings.ReplaceAll(onDataset, "ALGORITHM", "kto"), []string{"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4"}, []string{"global_step_6"}},
 		{"packed text", strings.ReplaceAll(onDataset, "ALGORITHM", "cpt"), []string{"buffer.trainer_input.experience_buffer.format.packing=true"}, []string{"global_step_2", "global_step_10"}},
+		{"critic", rl, withCritic, []string{".writing_global_step_2/critic", "global_step_4", ".writing_global_step_6/engine"}},
 		{"stages", stages, nil, []string{"warmup/global_step_2", "warmup/stage_done.json", "rl/global_step_2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

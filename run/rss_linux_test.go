@@ -43,8 +43,11 @@ func TestPlanOfATinyModelIsNearThePeak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short tests are those of the race detector, which has memory of its own")
 	}
-	for name, yaml := range map[string]string{"rl": rl, "sft": sft} {
-		measured, planned := newProject(t, tiny, yaml).peak(t)
+	for name, c := range map[string]struct {
+		yaml      string
+		overrides []string
+	}{"rl": {rl, nil}, "sft": {sft, nil}, "critic": {rl, withCritic}} {
+		measured, planned := newProject(t, tiny, c.yaml).peak(t, c.overrides...)
 		if d := planned - measured; d > 48<<20 || d < -16<<20 {
 			t.Errorf("%s: %d MiB measured, %d MiB planned", name, measured>>20, planned>>20)
 		}
@@ -64,6 +67,7 @@ func TestPlanOfSmolLM2IsThePeak(t *testing.T) {
 		{"sft-full", sft, []string{"buffer.train_batch_size=2", "model.max_prompt_tokens=100", "model.max_response_tokens=100", "trainer.max_token_len_per_gpu=256"}},
 		{"sft-adapter", sft, []string{"buffer.train_batch_size=2", "model.max_prompt_tokens=100", "model.max_response_tokens=100", "trainer.max_token_len_per_gpu=256", lora}},
 		{"grpo-full", rl, []string{"model.max_prompt_tokens=100", "model.max_response_tokens=12", "buffer.batch_size=1", "algorithm.repeat_times=2", "buffer.train_batch_size=2", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=2", "buffer.explorer_input.eval_tasksets=[]"}},
+		{"critic", rl, []string{"model.max_prompt_tokens=100", "model.max_response_tokens=12", "buffer.batch_size=1", "algorithm.repeat_times=2", "buffer.train_batch_size=2", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=2", "buffer.explorer_input.eval_tasksets=[]", "algorithm.advantage_fn=ppo"}},
 		{"grpo-full-kl", rl, []string{"model.max_prompt_tokens=100", "model.max_response_tokens=12", "buffer.batch_size=1", "algorithm.repeat_times=2", "buffer.train_batch_size=2", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=2", "buffer.explorer_input.eval_tasksets=[]", "algorithm.kl_loss_fn=k2"}},
 		{"grpo-adapter", rl, []string{"model.max_prompt_tokens=100", "model.max_response_tokens=12", "buffer.batch_size=1", "algorithm.repeat_times=2", "buffer.train_batch_size=2", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=2", "buffer.explorer_input.eval_tasksets=[]", lora}},
 	} {

@@ -94,6 +94,10 @@ func fits(ctx context.Context, cfg *config.Config, say func(string)) error {
 		if err != nil {
 			return err
 		}
+		critic, err := criticPath(ctx, stage, say)
+		if err != nil {
+			return err
+		}
 		if stage.Mode != "train" {
 			if err := fetchRewardModels(ctx, stage, say); err != nil {
 				return err
@@ -102,7 +106,7 @@ func fits(ctx context.Context, cfg *config.Config, say func(string)) error {
 		if err := fetchTeachers(ctx, stage, say); err != nil {
 			return err
 		}
-		m, err := stageMemory(stage, path)
+		m, err := stageMemory(stage, path, critic)
 		if err != nil {
 			return err
 		}

@@ -27,6 +27,9 @@ func (s *stage) batches(usual trinity.Source) (trinity.Source, error) {
 // staff gives the trainer the models that it works with.
 func (s *stage) staff(ctx context.Context, tr *trainer.Trainer) (err error) {
 	tr.Engine = s.engine
+	if tr.Critic, err = s.newCritic(tr); err != nil {
+		return err
+	}
 	tr.Teachers, err = s.teachers.open(ctx)
 	return err
 }

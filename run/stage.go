@@ -19,20 +19,22 @@ import (
 
 // stage is one stage of a run, wired.
 type stage struct {
-	cfg       *config.Config
-	modelPath string // local
-	algorithm *algorithm.Algorithm
-	groupSize int
-	text      *Text
-	log       *recorder
-	ckpt      checkpoints
-	say       func(string) // for people
+	cfg        *config.Config
+	modelPath  string // local
+	criticPath string // local; "" where no critic is trained
+	algorithm  *algorithm.Algorithm
+	groupSize  int
+	text       *Text
+	log        *recorder
+	ckpt       checkpoints
+	say        func(string) // for people
 
 	available    int64 // bytes of memory before anything was loaded
 	rewardModels rewardModels
 	teachers     teachers
 
 	engine  trinity.Engine
+	critic  trinity.Engine // nil where none is trained
 	sampler trinity.Sampler
 }
 
@@ -41,6 +43,9 @@ func open(ctx context.Context, cfg *config.Config, say func(string)) (*stage, er
 	s := &stage{cfg: cfg, say: say, available: int64(Machine().Available), ckpt: checkpoints{dir: cfg.CheckpointJobDir, keep: cfg.Trainer.MaxCheckpointsToKeep}}
 	var err error
 	if s.modelPath, err = ResolveModel(ctx, cfg.Model.ModelPath, say); err != nil {
+		return nil, err
+	}
+	if s.criticPath, err = criticPath(ctx, cfg, say); err != nil {
 		return nil, err
 	}
 	template := cfg.Model.CustomChatTemplate
@@ -94,7 +99,7 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 		return err
 	}
 	spec := engineSpec(cfg, s.modelPath, train, sample)
-	need, err := memoryOf(cfg, spec, s.available)
+	need, err := memoryOf(cfg, spec, s.criticPath, s.available)
 	if err != nil {
 		return err
 	}
@@ -105,6 +110,9 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 	s.engine, s.sampler, err = opener.OpenEngine(ctx, spec)
 	if err != nil {
 		return fmt.Errorf("opening model %s: %w", s.modelPath, err)
+	}
+	if err := s.openCritic(ctx, spec); err != nil {
+		return err
 	}
 	if !sample {
 		return nil
@@ -150,9 +158,9 @@ func (s *stage) runner() *explorer.Runner {
 	}
 }
 
-// pipeline makes the operators and the advantage.
+// pipeline makes the operators and the advantage, unless that is the trainer's.
 func (s *stage) pipeline() (*pipeline.Pipeline, error) {
-	p := &pipeline.Pipeline{Advantage: s.algorithm.Advantage}
+	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline()}
 	for _, o := range s.cfg.DataProcessor.ExperiencePipeline.Operators {
 		op, err := registry.Operators.Build(o.Name, o.Args)
 		if err != nil {
@@ -218,9 +226,11 @@ func (s *stage) closeEngine() error {
 	if c, ok := s.sampler.(io.Closer); ok {
 		errs = append(errs, c.Close())
 	}
-	if s.engine != nil {
-		errs = append(errs, s.engine.Close())
+	for _, e := range []trinity.Engine{s.engine, s.critic} {
+		if e != nil {
+			errs = append(errs, e.Close())
+		}
 	}
-	s.engine, s.sampler = nil, nil
+	s.engine, s.critic, s.sampler = nil, nil, nil
 	return errors.Join(errs...)
 }

@@ -10,6 +10,9 @@ type start struct {
 
 // begin makes a stage's configuration that of what it begins with.
 func (s *start) begin(cfg *config.Config) {
+	if cfg.Model.CriticModelPath == cfg.Model.ModelPath { // which it is unless the file says otherwise
+		cfg.Model.CriticModelPath = s.model
+	}
 	cfg.Model.ModelPath = s.model
 	if s.adapter != "" {
 		cfg.Model.LoraConfigs[0].Path = s.adapter

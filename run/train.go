@@ -115,6 +115,7 @@ func (s *stage) newTrainer(source trinity.Source) *trainer.Trainer {
 		SyncInterval: s.publishInterval(), SaveInterval: int64(cfg.Trainer.SaveInterval),
 	}
 	tr.AfterStep, tr.Cache = s.algorithm.AfterStep, newCache(cfg)
+	tr.Advantage = s.algorithm.InTrainer()
 	if cfg.RecomputesOldLogprobs() {
 		tr.Correct = correction(&cfg.Algorithm.RolloutCorrection).Apply
 	}
@@ -208,6 +209,9 @@ func (s *stage) resume(ctx context.Context, tr *trainer.Trainer, source trinity.
 	if err := s.engine.LoadState(ctx, filepath.Join(dir, engineDir)); err != nil {
 		return fmt.Errorf("resuming from %s: %w", dir, err)
 	}
+	if err := s.loadCritic(ctx, dir); err != nil {
+		return err
+	}
 	if err := s.algorithm.Restore(state.Algorithm); err != nil {
 		return err
 	}
@@ -225,7 +229,7 @@ func (s *stage) save(ctx context.Context, tr *trainer.Trainer, source trinity.So
 	if !present(dir) {
 		err = s.saveState(ctx, tr, source, step, withModel)
 	} else if withModel && !present(model) {
-		err = durable.WriteDir(model, func(temp string) error { return s.writeModel(ctx, temp) })
+		err = s.addModels(ctx, dir)
 	}
 	if err != nil {
 		return err
@@ -255,9 +259,20 @@ func (s *stage) saveState(ctx context.Context, tr *trainer.Trainer, source trini
 		if err := os.MkdirAll(engine, 0o755); err != nil {
 			return err
 		}
-		if err := s.engine.SaveState(ctx, engine); err != nil || !withModel {
+		if err := s.engine.SaveState(ctx, engine); err != nil {
+			return err
+		}
+		if err := s.saveCritic(ctx, dir, withModel); err != nil || !withModel {
 			return err
 		}
 		return s.writeModel(ctx, filepath.Join(dir, s.modelDir()))
 	})
+}
+
+// addModels adds what transformers loads to a checkpoint that has none. The policy's comes last: where it is, all is.
+func (s *stage) addModels(ctx context.Context, dir string) error {
+	if err := s.addCritic(ctx, dir); err != nil {
+		return err
+	}
+	return durable.WriteDir(filepath.Join(dir, s.modelDir()), func(temp string) error { return s.writeModel(ctx, temp) })
 }

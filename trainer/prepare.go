@@ -26,7 +26,7 @@ func (t *Trainer) prepare(ctx context.Context, step int64, exps []*trinity.Exper
 			return nil, fmt.Errorf("critic: %w", err)
 		}
 	}
-	if t.Correct != nil || t.wantsEntropies() {
+	if t.Correct != nil || t.wants() != (trinity.Streams{}) {
 		if err := t.current(ctx, step, exps, metrics); err != nil {
 			return nil, err
 		}
@@ -50,7 +50,14 @@ func (t *Trainer) prepare(ctx context.Context, step int64, exps []*trinity.Exper
 	return slices.Concat(kept...), nil
 }
 
-func (t *Trainer) wantsEntropies() bool { return t.Advantage != nil && t.Advantage.Needs().Entropies }
+// wants are the streams of the policy that the advantage reads besides the log-probabilities.
+func (t *Trainer) wants() trinity.Streams {
+	if t.Advantage == nil {
+		return trinity.Streams{}
+	}
+	needs := t.Advantage.Needs()
+	return trinity.Streams{Entropy: needs.Entropies, Discriminator: needs.Discriminators}
+}
 
 // values fills in what the critic expects.
 func (t *Trainer) values(ctx context.Context, step int64, exps []*trinity.Experience, metrics trinity.Metrics) error {
@@ -62,13 +69,13 @@ func (t *Trainer) values(ctx context.Context, step int64, exps []*trinity.Experi
 	return err
 }
 
-// current fills in, in one pass, the entropies that the advantage reads and the log-probabilities that are corrected with.
+// current fills in, in one pass, what the advantage reads of the policy and the log-probabilities that are corrected with.
 func (t *Trainer) current(ctx context.Context, step int64, exps []*trinity.Experience, metrics trinity.Metrics) error {
 	start := time.Now()
-	want := trinity.Streams{Entropy: t.wantsEntropies()}
+	want := t.wants()
 	err := t.each(step, exps, func(b *trinity.Batch) ([]trinity.TokenStats, error) { return t.Engine.Forward(ctx, b, want) },
 		func(e *trinity.Experience, s trinity.TokenStats) {
-			e.Entropies = s.Entropy
+			e.Entropies, e.Discriminators = s.Entropy, s.Discriminator
 			if t.Correct != nil {
 				e.OldLogprobs = s.Logprob
 			}

@@ -1,0 +1,31 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+)
+
+// scoring holds the advantage function against the data and the terms that it is used with.
+func (r *rules) scoring() {
+	const fn, penalty = "algorithm.advantage_fn", "algorithm.kl_penalty_fn"
+	s, a := &r.Algorithm, r.advantage()
+	if a == nil || !r.explores() && !r.trains() {
+		return
+	}
+	if r.offline() && !named(s.AdvantageFn, "", "none") {
+		r.fail(fn, fmt.Sprintf("%s trains on a dataset, which has no rewards to make advantages of", s.AlgorithmType), "remove it")
+	}
+	if g, ok := a.(trinity.GroupAdvantage); ok && g.ComparesRollouts() && r.explores() && r.GroupSize() == 1 {
+		r.fail("algorithm.repeat_times", fmt.Sprintf("is 1, but advantage_fn %s compares the rollouts of a task with one another", s.AdvantageFn),
+			"set it to 2 or more, or choose an algorithm_type or advantage_fn that takes single rollouts, such as ppo or reinforceplusplus")
+	}
+	if named(s.KLPenaltyFn, "", "none") {
+		return
+	}
+	_, tokens := a.(trinity.KLPenalized)
+	if _, inTrainer := a.(trinity.TrainerAdvantage); !tokens || !inTrainer {
+		r.fail(penalty, fmt.Sprintf("is %s, but advantage_fn %s scores whole responses, before the trainer, and has no token rewards to take a penalty from", s.KLPenaltyFn, s.AdvantageFn),
+			"use kl_loss_fn, or an advantage_fn over token rewards, such as ppo or reinforceplusplus")
+	}
+}

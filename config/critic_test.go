@@ -1,0 +1,122 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// criticBase is base with an algorithm that has a critic.
+var criticBase = strings.Replace(base, "algorithm_type: grpo", "algorithm_type: grpo\n  advantage_fn: ppo", 1)
+
+func TestCritic(t *testing.T) {
+	const actor, critic = "trainer.trainer_config.actor_rollout_ref.actor", "trainer.trainer_config.critic"
+	for _, c := range []struct {
+		overrides []string
+		want      Critic
+	}{
+		{nil, Critic{CriticOptim{1e-5, "constant", 0}, 0.5, ptr(1), ptr(8), ptr(1.0)}},
+		{[]string{actor + "={ppo_mini_batch_size: 2, ppo_epochs: 3}", "trainer.grad_clip=0.25"}, Critic{CriticOptim{1e-5, "constant", 0}, 0.5, ptr(3), ptr(2), ptr(0.25)}},
+		{[]string{critic + "={optim: {lr: 2e-3, lr_scheduler_type: Cosine, lr_warmup_steps_ratio: 0.1}, cliprange_value: 10, ppo_mini_batch_size: 4, ppo_epochs: 5, grad_clip: 2, strategy: fsdp}"},
+			Critic{CriticOptim{2e-3, "cosine", 0.1}, 10, ptr(5), ptr(4), ptr(2.0)}},
+	} {
+		cfg := mustParse(t, criticBase, Options{Overrides: c.overrides})
+		if got := cfg.Critic(); !cfg.TrainsCritic() || !reflect.DeepEqual(*got, c.want) {
+			t.Errorf("%v: %+v, want %+v", c.overrides, *got, c.want)
+		}
+	}
+	for _, none := range []string{base, offlineBase, strings.Replace(criticBase, "mode: both", "mode: explore", 1)} {
+		if mustParse(t, none).TrainsCritic() {
+			t.Errorf("a critic in\n%s", none)
+		}
+	}
+}
+
+// The critic knows the schedules of the policy.
+func TestCriticsSchedules(t *testing.T) {
+	policy, _ := fieldOf(reflect.TypeFor[Optimizer](), "lr_scheduler_type")
+	critic, _ := fieldOf(reflect.TypeFor[CriticOptim](), "lr_scheduler_type")
+	if p, c := policy.Tag.Get("enum"), critic.Tag.Get("enum"); p != c {
+		t.Errorf("the critic has the schedules %s, the policy %s", c, p)
+	}
+}
+
+func TestCriticRefused(t *testing.T) {
+	const key = "trainer.trainer_config.critic"
+	for _, c := range []struct {
+		value, key, words string
+		unsupported       bool
+	}{
+		{"{optim: {lr: -1}}", ".optim.lr", "is -1, must be at least 0", false},
+		{"{optim: {lr: fast}}", ".optim.lr", "wants a number", false},
+		{"{optim: {lr_scheduler_type: cosin}}", ".optim.lr_scheduler_type", `did you mean "cosine"`, false},
+		{"{optim: {lr_warmup_steps_ratio: 2}}", ".optim.lr_warmup_steps_ratio", "at most 1", false},
+		{"{cliprange_value: 0}", ".cliprange_value", "must be more than 0", false},
+		{"{ppo_epochs: 0}", ".ppo_epochs", "at least 1", false},
+		{"{ppo_mini_batch_size: 9}", ".ppo_mini_batch_size", "more than the 8 experiences", false},
+		{"{grad_clip: 0}", ".grad_clip", "must be more than 0", false},
+		{"{optim: {weight_decay: 0.1}}", ".optim.weight_decay", "the rest is that of algorithm.optimizer", true},
+		{"{shuffle: true}", ".shuffle", "of the critic it reads", true},
+	} {
+		t.Run(c.value, func(t *testing.T) { expectError(t, criticBase, key+"="+c.value, key+c.key, c.words, c.unsupported) })
+	}
+}
+
+func TestUnusedCritic(t *testing.T) {
+	overrides := []string{"model.critic_model_path=c", "trainer.trainer_config.critic={optim: {lr: 1e-3}, strategy: fsdp, model: {use_remove_padding: true}}"}
+	for text, want := range map[string][]string{
+		base:       {"model.critic_model_path", "trainer.trainer_config.critic.optim.lr", "trainer.trainer_config.critic.strategy", "trainer.trainer_config.critic.model.use_remove_padding"},
+		criticBase: {"trainer.trainer_config.critic.strategy", "trainer.trainer_config.critic.model.use_remove_padding"},
+	} {
+		var keys []string
+		for _, n := range mustParse(t, text, Options{Overrides: overrides}).Unused() {
+			keys = append(keys, n.Key)
+		}
+		slices.Sort(keys)
+		slices.Sort(want)
+		if !slices.Equal(keys, want) {
+			t.Errorf("unused are %v, want %v", keys, want)
+		}
+	}
+}
+
+// A critic takes a penalty out of the rewards of tokens, and single rollouts.
+func TestCriticNeedsNoGroup(t *testing.T) {
+	cfg := mustParse(t, criticBase, Options{Overrides: []string{"algorithm.repeat_times=1", "algorithm.kl_penalty_fn=k1", "algorithm.kl_loss_fn=none"}})
+	if cfg.GroupSize() != 1 || !cfg.UsesReference() {
+		t.Errorf("group size %d, reference %t", cfg.GroupSize(), cfg.UsesReference())
+	}
+}
+
+func TestReferenceNeedsAWeight(t *testing.T) {
+	for _, c := range []struct {
+		overrides []string
+		want      bool
+	}{
+		{nil, true}, // grpo's k2
+		{[]string{"algorithm.kl_loss_fn=none"}, false},
+		{[]string{"algorithm.kl_loss_fn_args={kl_coef: 0}"}, false},
+		{[]string{"algorithm.kl_loss_fn_args={kl_coef: 0.0}"}, false},
+		{[]string{"algorithm.kl_loss_fn=none", "algorithm.kl_penalty_fn=k1"}, true},
+		{[]string{"algorithm.kl_loss_fn=none", "algorithm.kl_penalty_fn=k1", "algorithm.kl_penalty_fn_args={kl_coef: 0}"}, false},
+	} {
+		if got := mustParse(t, criticBase, Options{Overrides: c.overrides}).UsesReference(); got != c.want {
+			t.Errorf("%v: %t, want %t", c.overrides, got, c.want)
+		}
+	}
+}
+
+func TestPlanOfACritic(t *testing.T) {
+	p, err := mustParse(t, criticBase, Options{Overrides: []string{"model.critic_model_path=c", "trainer.critic_warmup=3", "trainer.trainer_config.critic={ppo_mini_batch_size: 3, ppo_epochs: 2}"}}).
+		Plan(Facts{Model: tiny, Fetch: map[string]string{"model.critic_model_path": "c"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{"critic       c with a value head, all weights trained, learning rate 1e-05, 6 optimizer steps each; the first 3 steps train it alone",
+		"to be fetched model.critic_model_path: c"} {
+		if !strings.Contains(p.String(), words) {
+			t.Errorf("no %q in\n%s", words, p)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/algorithm/loss"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trainer"
+)
+
+// Where a checkpoint keeps the critic: what a resumed run goes on from, and what transformers and model.critic_model_path load.
+const (
+	criticEngineDir = "critic/engine"
+	CriticModelDir  = "critic/huggingface"
+)
+
+// criticPath is the local path of the model that the critic starts from, fetched if need be; "" where none is trained.
+func criticPath(ctx context.Context, cfg *config.Config, say func(string)) (string, error) {
+	if !cfg.TrainsCritic() {
+		return "", nil
+	}
+	return ResolveModel(ctx, cfg.Model.CriticModelPath, say)
+}
+
+// localCritic is criticPath of what is on this machine; false if it is not, which is noted in f. The policy's model is at policy, if that is known.
+func localCritic(cfg *config.Config, policy string, known bool, f *config.Facts) (string, bool) {
+	switch {
+	case !cfg.TrainsCritic():
+		return "", true
+	case cfg.Model.CriticModelPath == cfg.Model.ModelPath:
+		return policy, known
+	}
+	return local(cfg.Model.CriticModelPath, "model.critic_model_path", false, f)
+}
+
+// criticSpec is what is asked of the critic's engine, beside the policy's. All its weights are trained, whether the policy is an adapter or not:
+// a value head on frozen features would be a poor critic, and the critic is neither sampled nor published.
+func criticSpec(policy trinity.EngineSpec, path string) trinity.EngineSpec {
+	return trinity.EngineSpec{
+		ModelPath: path, Head: trinity.ValueHead, Init: policy.Init, Seed: policy.Seed,
+		Train: true, Recompute: policy.Recompute, MicroTokens: policy.MicroTokens, MaxModelLen: policy.MaxModelLen,
+	}
+}
+
+// checkCritic refuses a critic that cannot read the policy's sequences.
+func checkCritic(policy *modelfile.Config, path string, length int) error {
+	critic, err := modelfile.ReadConfig(path)
+	if err != nil {
+		return fmt.Errorf("model.critic_model_path: %w", err)
+	}
+	switch {
+	case critic.VocabSize < policy.VocabSize:
+		return fmt.Errorf("model.critic_model_path: %s has a vocabulary of %d and the policy one of %d: a critic reads the policy's tokens, so start it from a model with the same tokenizer", path, critic.VocabSize, policy.VocabSize)
+	case critic.MaxPositions < length:
+		return fmt.Errorf("model.critic_model_path: %s has positions for %d tokens, %s is %d: lower it or use another critic", path, critic.MaxPositions, modelLenKey, length)
+	}
+	return nil
+}
+
+// openCritic loads the critic, if one is trained.
+func (s *stage) openCritic(ctx context.Context, policy trinity.EngineSpec) error {
+	if s.criticPath == "" {
+		return nil
+	}
+	opener, err := registry.Engines.Build(s.cfg.TrainEngine())
+	if err != nil {
+		return err
+	}
+	if s.critic, _, err = opener.OpenEngine(ctx, criticSpec(policy, s.criticPath)); err != nil {
+		return fmt.Errorf("opening critic %s: %w", s.criticPath, err)
+	}
+	return nil
+}
+
+// newCritic makes what trains the open critic beside a trainer; nil if there is none.
+func (s *stage) newCritic(tr *trainer.Trainer) (*trainer.Critic, error) {
+	if s.critic == nil {
+		return nil, nil
+	}
+	cfg := s.cfg.Critic()
+	value, err := loss.NewValue(cfg.CliprangeValue)
+	if err != nil {
+		return nil, err
+	}
+	optimizer, schedule := tr.Optimizer, tr.Schedule
+	optimizer.ClipNorm = *cfg.GradClip
+	schedule.LR, schedule.Type = cfg.Optim.LR, cfg.Optim.LRSchedulerType
+	schedule.WarmupSteps = int64(cfg.Optim.LRWarmupStepsRatio * float64(tr.TotalSteps))
+	return &trainer.Critic{
+		Engine: s.critic, Loss: value, Schedule: schedule, Optimizer: optimizer,
+		MiniBatch: *cfg.PpoMiniBatchSize, Epochs: *cfg.PpoEpochs, Warmup: int64(s.cfg.Trainer.CriticWarmup),
+	}, nil
+}
+
+// saveCritic writes the critic into the directory of a checkpoint.
+func (s *stage) saveCritic(ctx context.Context, dir string, withModel bool) error {
+	if s.critic == nil {
+		return nil
+	}
+	state := filepath.Join(dir, criticEngineDir)
+	if err := os.MkdirAll(state, 0o755); err != nil {
+		return err
+	}
+	if err := s.critic.SaveState(ctx, state); err != nil || !withModel {
+		return err
+	}
+	return s.writeCritic(ctx, filepath.Join(dir, CriticModelDir))
+}
+
+// addCritic adds the critic's model to a checkpoint that has none.
+func (s *stage) addCritic(ctx context.Context, dir string) error {
+	if s.critic == nil {
+		return nil
+	}
+	return durable.WriteDir(filepath.Join(dir, CriticModelDir), func(temp string) error { return s.writeCritic(ctx, temp) })
+}
+
+// writeCritic writes what transformers loads, tokenizer files included, into dir.
+func (s *stage) writeCritic(ctx context.Context, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return errors.Join(s.critic.SaveModel(ctx, dir), s.text.Tokenizer.WriteFiles(dir))
+}
+
+// loadCritic takes up the critic of a checkpoint.
+func (s *stage) loadCritic(ctx context.Context, dir string) error {
+	if s.critic == nil {
+		return nil
+	}
+	state := filepath.Join(dir, criticEngineDir)
+	if !present(state) {
+		return fmt.Errorf("resuming from %s: it has no critic, which algorithm %s trains: give the run another name to begin anew", dir, s.cfg.Algorithm.AlgorithmType)
+	}
+	if err := s.critic.LoadState(ctx, state); err != nil {
+		return fmt.Errorf("resuming the critic from %s: %w", dir, err)
+	}
+	return nil
+}

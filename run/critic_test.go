@@ -1,0 +1,163 @@
+package run_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/run"
+)
+
+// withCritic makes the run rl one of PPO, with everything that has a state: a critic, and a KL penalty whose coefficient moves.
+var withCritic = []string{"algorithm.advantage_fn=ppo", "algorithm.advantage_fn_args={gamma: 0.99, lam: 0.95}", "trainer.critic_warmup=2",
+	"trainer.trainer_config.critic={optim: {lr: 2e-3, lr_scheduler_type: linear}, ppo_mini_batch_size: 4, ppo_epochs: 2}",
+	"algorithm.kl_penalty_fn=k2", "algorithm.kl_penalty_fn_args={kl_coef: 0.1, adaptive: true, target_kl: 0.02, horizon: 60}"}
+
+// A run of PPO trains a critic, logs it, plans it, and saves it as something that another run can begin with.
+func TestCritic(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	plan, err := p.load(t, withCritic...).PlanStages(run.Facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{"critic       a copy of the model with a value head, all weights trained, learning rate 0.002, 6 optimizer steps each; the first 2 steps train it alone",
+		"critic's weights", "critic's optimizer", "critic's activations", "base weights", filepath.Join("global_step_<N>", "critic", "huggingface")} {
+		if !strings.Contains(plan.String(), words) {
+			t.Errorf("no %q in\n%s", words, plan)
+		}
+	}
+	if _, err := p.run(t, withCritic...); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"values/mean", "returns/mean", "advantages/mean", "score/mean", "vf_loss", "vf_clipfrac", "vpred_mean", "vf_explained_var", "grad_norm", "lr", "kl", "kl_coef"} {
+		if got := curve(t, p.job(), "trainer", "critic/"+name); len(got) != 8 {
+			t.Errorf("critic/%s was logged in %d of 8 steps", name, len(got))
+		}
+	}
+	if advantage := curve(t, p.job(), "trainer", "critic/advantages/mean"); math.Abs(advantage[0]) > 1e-5 {
+		t.Errorf("the mean of whitened advantages is %v", advantage[0])
+	}
+	if policy := curve(t, p.job(), "trainer", "actor/lr"); len(policy) != 6 {
+		t.Errorf("the policy was trained in %d steps, want 8 less 2", len(policy))
+	}
+	if kl := curve(t, p.job(), "trainer", "critic/kl"); kl[0] != 0 || kl[2] != 0 || kl[3] <= 0 {
+		t.Errorf("KL from the reference is %v, want 0 until the policy has been trained, in step 3", kl)
+	}
+	loss := curve(t, p.job(), "trainer", "critic/vf_loss")
+	if mean(loss[6:]) >= loss[0] {
+		t.Errorf("the critic's loss is %v", loss)
+	}
+
+	saved := filepath.Join(p.job(), "global_step_8", "critic", "huggingface")
+	var shape struct{ Architectures []string }
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(saved, "config.json"))), &shape); err != nil || !strings.HasSuffix(shape.Architectures[0], "ForTokenClassification") {
+		t.Errorf("the critic was saved as %v, %v", shape, err)
+	}
+	next := append(fields(withCritic), "name=next", "buffer.total_steps=1", "model.critic_model_path="+saved)
+	if _, err := p.run(t, next...); err != nil {
+		t.Fatal(err)
+	}
+	job := filepath.Join(filepath.Dir(p.job()), "next")
+	if fresh, learnt := curve(t, p.job(), "trainer", "critic/vf_loss")[0], curve(t, job, "trainer", "critic/vf_loss")[0]; learnt >= fresh {
+		t.Errorf("the loss of a critic that was saved is %v, of a new one it was %v", learnt, fresh)
+	}
+}
+
+// The critic of an adapter's run trains all its weights.
+func TestCriticBesideAnAdapter(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	if _, err := p.run(t, append(fields(withCritic), "buffer.total_steps=3", "model.lora_configs=[{lora_rank: 4, lora_alpha: 8}]")...); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"actor/lora_adapter/adapter_model.safetensors", "critic/huggingface/model.safetensors", "critic/engine/state.safetensors"} {
+		if !exists(filepath.Join(p.job(), "global_step_3", path)) {
+			t.Errorf("no %s in the checkpoint", path)
+		}
+	}
+}
+
+// A2C learns from returns of two tokens, with a critic and without clipping.
+func TestA2C(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	_, err := p.run(t, "buffer.total_steps=3", "algorithm.advantage_fn=a2c", "algorithm.advantage_fn_args={n_steps: 2}", "algorithm.policy_loss_fn_args={fallback_to_policy_gradient: true}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := curve(t, p.job(), "trainer", "critic/vf_loss"); len(got) != 3 {
+		t.Errorf("losses of the critic: %v", got)
+	}
+	if got := curve(t, p.job(), "trainer", "actor/pg_clipfrac"); len(got) != 3 || got[0]+got[1]+got[2] != 0 {
+		t.Errorf("clipped: %v", got)
+	}
+}
+
+// An adaptive coefficient follows the KL that is logged beside it, in the reward and in the loss.
+func TestAdaptiveKL(t *testing.T) {
+	const control = "{kl_coef: 0.1, adaptive: true, target_kl: 0.005, horizon: 40}"
+	oneStep := "trainer.trainer_config={actor_rollout_ref: {actor: {ppo_mini_batch_size: 12}}}" // of the optimizer, in a train step
+	for where, overrides := range map[string][]string{
+		"critic/kl":     {"algorithm.advantage_fn=ppo", "algorithm.kl_penalty_fn=k2", "algorithm.kl_penalty_fn_args=" + control},
+		"actor/kl_loss": {"algorithm.kl_loss_fn=k2", "algorithm.kl_loss_fn_args=" + control},
+	} {
+		p := newProject(t, tiny, rl)
+		if _, err := p.run(t, append(overrides, oneStep)...); err != nil {
+			t.Fatal(err)
+		}
+		kl, coef := curve(t, p.job(), "trainer", where), curve(t, p.job(), "trainer", filepath.Dir(where)+"/kl_coef")
+		if len(kl) != 8 || len(coef) != 8 || math.Abs(coef[0]-0.1) > 1e-12 {
+			t.Fatalf("%s: %v with coefficients %v", where, kl, coef)
+		}
+		up := false
+		for step := range 7 {
+			off := max(-0.2, min(0.2, kl[step]/0.005-1))
+			if want := coef[step] * (1 + off*12/40); math.Abs(coef[step+1]-want) > 1e-9 {
+				t.Errorf("%s: coefficient of step %d is %v, want %v after %v", where, step+2, coef[step+1], want, kl[step])
+			}
+			up = up || off > 0
+		}
+		if coef[1] >= coef[0] || !up {
+			t.Errorf("%s: coefficients %v of KL %v: want them to fall where there is none, and to rise later", where, coef, kl)
+		}
+	}
+}
+
+// What is wrong with a critic is said before anything is loaded.
+func TestCriticsAreCheckedBeforeARun(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	small := filepath.Join(p.dir, "small")
+	var shape map[string]any
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(p.dir, "model", "config.json"))), &shape); err != nil {
+		t.Fatal(err)
+	}
+	vocabulary := shape["vocab_size"]
+	shape["vocab_size"] = 100
+	write(t, filepath.Join(small, "config.json"), encode(t, shape))
+	short := filepath.Join(p.dir, "short")
+	shape["vocab_size"], shape["max_position_embeddings"] = vocabulary, 16
+	write(t, filepath.Join(short, "config.json"), encode(t, shape))
+	for path, want := range map[string]string{small: fmt.Sprintf("has a vocabulary of 100 and the policy one of %v", vocabulary), short: "has positions for 16 tokens"} {
+		cfg := p.load(t, "algorithm.advantage_fn=ppo", "model.critic_model_path="+path)
+		_, checked := run.Facts(cfg)
+		_, ran := runConfig(t, cfg)
+		for _, err := range []error{checked, ran} {
+			oneLine(t, err, "model.critic_model_path: ", want)
+		}
+	}
+	missing, err := p.load(t, "algorithm.advantage_fn=ppo", "model.critic_model_path=no/such/critic/here").PlanStages(run.Facts)
+	if err != nil || !strings.Contains(missing.String(), "model.critic_model_path: no/such/critic/here") {
+		t.Errorf("%v\n%s", err, missing)
+	}
+}
+
+// A checkpoint without a critic cannot be gone on from with one.
+func TestACriticCannotJoinLater(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	if _, err := p.run(t, "buffer.total_steps=2"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.run(t, "buffer.total_steps=4", "algorithm.advantage_fn=ppo")
+	oneLine(t, err, "it has no critic", fmt.Sprint("global_step_", 2))
+}
