@@ -17,7 +17,7 @@ import (
 //   - GRPO as first published, length-normalised: seq-mean-token-mean.
 //   - BNPO, one mean over all tokens of the step (also DAPO's): token-mean.
 //   - Dr. GRPO, without the bias to long wrong answers: seq-mean-token-sum-norm, with an advantage that is not divided by the group's
-//     deviation (advantage_fn grpo with std_cal_level: none).
+//     deviation (advantage_fn grpo with std_cal_level: none); algorithm_type dr_grpo is both.
 //   - REINFORCE, the sum of a sequence's tokens: seq-mean-token-sum.
 type AggMode string
 

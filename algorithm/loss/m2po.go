@@ -19,8 +19,9 @@ import (
 //	L = −A·exp(x + sg(clamp(x, −c, c) − x)), 0 for what is left out
 //
 // T and its mean are of the whole optimizer step, so the log-probabilities of the step are computed once before its first micro-batch. The
-// clamp bounds the value and lets the derivative through. What the loss divides by counts the tokens left out. Tokens with the same x² stay
-// or go together, so that their order does not matter.
+// clamp bounds the value and lets the derivative through. old is the policy that sampled; where the trainer computes old log-probabilities
+// itself (bypass_old_logprobs: false) it is the policy before the batch, and only steps within a batch are bounded. What the loss divides by
+// counts the tokens left out. Tokens with the same x² stay or go together, so that their order does not matter.
 //
 // Metrics: pg_loss (aggregated); means over trained tokens: ppo_kl (old − lp), ratio/mean; of the whole step: m2po/m2_before and
 // m2po/m2_after (mean_T(x²), nats², with and without what is left out), m2po/masked_fraction and m2po/trust_region_fraction (shares of the

@@ -1,0 +1,79 @@
+package trinitytest
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/algorithm/loss"
+)
+
+// lossLearns gives a bandit's right token an advantage, on policy: its probability must rise. A loss that does not read advantages has
+// nothing to learn there.
+func lossLearns(t *testing.T, l *loss.Composite) {
+	if !readsAdvantages(t, l) {
+		return
+	}
+	const right = 3
+	bandit := NewBandit(8)
+	start := math.Exp(logSoftmax(bandit.Logits)[right])
+	for step := range int64(50) {
+		if err := bandit.Publish(t.Context(), step); err != nil {
+			t.Fatal(err)
+		}
+		drawn, err := bandit.Sample(t.Context(), trinity.Prompt{}, trinity.SamplingParams{N: 64, Seed: uint64(step)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &lossStep{exps: answers(drawn, right)}
+		s.now = stats(bandit.Logits, &trinity.Batch{Experiences: s.exps})
+		s.show(t, l)
+		if _, err := bandit.ForwardBackward(t.Context(), &trinity.Batch{Step: step + 1, Experiences: s.exps, Whole: s.exps}, l); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bandit.OptimStep(t.Context(), trinity.OptimParams{LR: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if end := math.Exp(logSoftmax(bandit.Logits)[right]); !(end > 2*start) {
+		t.Errorf("after 50 steps the token with the reward has probability %.3f, at first %.3f", end, start)
+	}
+}
+
+// answers are sequences of one sampled token, with the reward of the right one less the mean as the advantage.
+func answers(drawn []trinity.Completion, right int32) []*trinity.Experience {
+	hits := 0
+	for _, c := range drawn {
+		if c.Tokens[0] == right {
+			hits++
+		}
+	}
+	exps := make([]*trinity.Experience, len(drawn))
+	for i, c := range drawn {
+		advantage := -float32(hits) / float32(len(drawn))
+		if c.Tokens[0] == right {
+			advantage++
+		}
+		exps[i] = &trinity.Experience{
+			ID: trinity.ExperienceID{Task: "bandit", Run: i}, Tokens: []int32{0, c.Tokens[0]}, Mask: []bool{false, true}, PromptLen: 1,
+			Logprobs: []float32{0, c.Logprobs[0]}, RefLogprobs: []float32{0, c.Logprobs[0]}, Advantages: []float32{0, advantage},
+		}
+	}
+	return exps
+}
+
+// readsAdvantages tells by the gradient.
+func readsAdvantages(t *testing.T, l *loss.Composite) bool {
+	s := rollouts(9)
+	s.show(t, l)
+	one, _ := s.run(t, l, []int{len(s.exps)})
+	for _, e := range s.exps {
+		for k := range e.Advantages {
+			e.Advantages[k] = -e.Advantages[k]
+		}
+	}
+	s.show(t, l)
+	other, _ := s.run(t, l, []int{len(s.exps)})
+	return !slices.EqualFunc(one, other, func(a, b trinity.TokenGrads) bool { return slices.Equal(a.Logprob, b.Logprob) })
+}
