@@ -67,13 +67,13 @@ type Advantage interface {
 	Advantages(groups []Group) (kept []Group, metrics Metrics, err error)
 }
 
-// OptimParams are the settings of one optimizer step.
+// OptimParams are the settings of one optimizer step. An optimizer reads those that it has.
 type OptimParams struct {
 	LR          float64
 	Beta1       float64
 	Beta2       float64
 	Eps         float64
-	WeightDecay float64 // decoupled (AdamW, Loshchilov & Hutter 2019)
+	WeightDecay float64 // decoupled (AdamW, Loshchilov & Hutter 2019) but in SGD
 	ClipNorm    float64 // global gradient norm; ≤ 0 means no clipping
 }
 

@@ -16,6 +16,7 @@ type EngineSpec struct {
 	Head string
 
 	Train       bool // forward, backward, optimizer
+	Optimizer   OptimizerSpec
 	Forward     bool // log-probabilities only: Engine.Forward, as of a teacher or a frozen model
 	Reference   bool // keep the frozen reference
 	Recompute   int  // layers whose activations are computed again in the backward pass: less memory, the same bits
@@ -35,6 +36,20 @@ const (
 	LogprobHead = ""      // the vocabulary projection
 	ValueHead   = "value" // one number per token; a model that has no such head gets a new one, drawn from Seed
 	ScoreHead   = "score" // numbers for a whole sequence; such a model is opened by ScorerOpener
+)
+
+// OptimizerSpec says by which rule the gradient changes the weights; its rates come with every step, as OptimParams.
+type OptimizerSpec struct {
+	Type     string  // AdamW, SGD or Muon; "" is AdamW
+	Momentum float64 // of SGD and Muon; 0 is none
+	Nesterov bool    // the gradient is taken where the momentum leads to (Sutskever et al. 2013)
+}
+
+// The optimizers of the embedded engine.
+const (
+	AdamW = "adamw"
+	SGD   = "sgd"
+	Muon  = "muon"
 )
 
 // InitSpec says how missing weights are drawn.

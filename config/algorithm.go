@@ -62,27 +62,34 @@ type RolloutCorrection struct {
 	RolloutRsThresholdLower *float64 `yaml:"rollout_rs_threshold_lower" range:"(0,1]"`
 }
 
-// Optimizer is AdamW and its learning-rate schedule.
+// Optimizer is how weights follow their gradient, and the learning rate over the steps of a run.
 type Optimizer struct {
 	// Peak learning rate; 0 trains nothing (a control run).
 	LR float64 `yaml:"lr" default:"1e-6" range:"[0,)"`
-	// Optimizer steps of linear warm-up; negative is lr_warmup_steps_ratio of all steps.
+	// Train steps of linear warm-up, from min_lr_ratio of lr; negative is lr_warmup_steps_ratio of all steps.
 	LRWarmupSteps int `yaml:"lr_warmup_steps" default:"-1"`
 	// Share of all steps that is warm-up, when lr_warmup_steps is negative.
 	LRWarmupStepsRatio float64 `yaml:"lr_warmup_steps_ratio" default:"0.0" range:"[0,1]"`
-	// Learning rate at the end of a cosine or linear schedule, as a share of lr.
+	// Learning rate at the end of a cosine, linear or wsd schedule, and before warm-up, as a share of lr.
 	MinLRRatio float64 `yaml:"min_lr_ratio" default:"0.01" range:"[0,1]"`
 	// Deprecated name of lr_scheduler_type.
 	WarmupStyle string `yaml:"warmup_style" enum:"|constant|cosine|linear"`
-	// Schedule after the warm-up; `linear` is Trinity-Go's own.
-	LRSchedulerType string `yaml:"lr_scheduler_type" default:"constant" enum:"constant|cosine|linear"`
-	// The optimizer: AdamW.
-	OptimizerType string `yaml:"optimizer_type" default:"adam" enum:"adam|adamw"`
-	// Decay of the first and second moment.
+	// Schedule after the warm-up: it stays, falls as a cosine or in a line to the end, or (wsd: warm-up, stable, decay) stays and falls in a line
+	// over the last lr_decay_steps_ratio of all steps. `linear` and `wsd` are Trinity-Go's own.
+	LRSchedulerType string `yaml:"lr_scheduler_type" default:"constant" enum:"constant|cosine|linear|wsd"`
+	// Share of all steps, at the end, over which wsd decays. Own key of Trinity-Go.
+	LRDecayStepsRatio float64 `yaml:"lr_decay_steps_ratio" default:"0.1" range:"(0,1]"`
+	// The optimizer: AdamW (of either name), SGD, or Muon for the matrices of the layers with AdamW for the rest. `muon` is Trinity-Go's own.
+	OptimizerType string `yaml:"optimizer_type" default:"adam" enum:"adam|adamw|sgd|muon"`
+	// Decay of the first and second moment of AdamW; of Muon's AdamW as well.
 	Betas []float64 `yaml:"betas" default:"[0.9, 0.999]" range:"[0,1)"`
-	// Added to the root of the second moment. Own key of Trinity-Go.
+	// Added to the root of AdamW's second moment. Own key of Trinity-Go.
 	Eps float64 `yaml:"eps" default:"1e-8" range:"(0,)"`
-	// Decoupled weight decay.
+	// Momentum of SGD and of Muon; 0 is none. Left out is 0.9 for SGD and 0.95 for Muon. Own key of Trinity-Go.
+	Momentum *float64 `yaml:"momentum" range:"[0,1)"`
+	// Nesterov's momentum, of SGD and of Muon. Left out is false for SGD and true for Muon. Own key of Trinity-Go.
+	Nesterov *bool `yaml:"nesterov"`
+	// Weight decay: decoupled from the gradient in AdamW and Muon, added to it in SGD, as PyTorch's optimizers do.
 	WeightDecay float64 `yaml:"weight_decay" default:"0.01" range:"[0,)"`
 	// Largest norm of the gradient; the same as trainer.grad_clip, of which one is enough.
 	ClipGrad float64 `yaml:"clip_grad" default:"1.0" range:"(0,)"`

@@ -116,13 +116,6 @@ func (r *rules) lacksReward(t TasksetEntry) bool {
 	return err == nil && ok && t.DefaultRewardFnType == "" && user.DefaultReward() == ""
 }
 
-func (r *rules) optimizer() {
-	o := r.Algorithm.Optimizer
-	if len(o.Betas) != 2 {
-		r.fail("algorithm.optimizer.betas", fmt.Sprintf("has %d numbers, Adam has two", len(o.Betas)), "for example [0.9, 0.999]")
-	}
-}
-
 // miniBatch checks what is read of veRL's actor and model sections.
 func (r *rules) miniBatch() {
 	if v := r.gradientCheckpointing(); v != nil {

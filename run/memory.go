@@ -18,8 +18,9 @@ import (
 func engineSpec(cfg *config.Config, modelPath string, train, sample bool) trinity.EngineSpec {
 	spec := trinity.EngineSpec{
 		ModelPath: modelPath, Seed: uint64(cfg.Seed), LoRA: loraSpec(cfg.Model.LoraConfigs),
-		Init:  trinity.InitSpec{Seed: uint64(cfg.InitSeed()), Style: cfg.Model.Init.Style},
-		Train: train, MicroTokens: cfg.MicroTokens(), Ahead: publishInterval(cfg) > 1,
+		Init:      trinity.InitSpec{Seed: uint64(cfg.InitSeed()), Style: cfg.Model.Init.Style},
+		Optimizer: cfg.OptimizerSpec(),
+		Train:     train, MicroTokens: cfg.MicroTokens(), Ahead: publishInterval(cfg) > 1,
 		Quantization: cfg.Explorer.RolloutModel.Quantization,
 		Sample:       sample, MaxSequences: cfg.Sequences(), MaxModelLen: value(0, cfg.Model.MaxModelLen),
 	}

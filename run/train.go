@@ -194,7 +194,7 @@ func (s *stage) schedule(total int64) trainer.Schedule {
 	if warmup < 0 {
 		warmup = int64(o.LRWarmupStepsRatio * float64(total))
 	}
-	return trainer.Schedule{LR: o.LR, MinRatio: o.MinLRRatio, WarmupSteps: warmup, TotalSteps: total, Type: o.LRSchedulerType}
+	return trainer.Schedule{LR: o.LR, MinRatio: o.MinLRRatio, WarmupSteps: warmup, DecayRatio: o.LRDecayStepsRatio, TotalSteps: total, Type: o.LRSchedulerType}
 }
 
 // resume takes up the newest checkpoint, if there is one, and opens the monitors at its step.

@@ -6,16 +6,28 @@ import (
 )
 
 // Schedule is the learning rate over the steps of a run.
+//
+//	lr(step) = LR·(m + (1 − m)·f(step)),  m = MinRatio,  W = WarmupSteps,  N = TotalSteps
+//
+//	warm-up   f = step / W                     up to step W
+//	constant  f = 1
+//	cosine    f = (1 + cos(π·x)) / 2           x = (step − W) / (N − W)   (Loshchilov & Hutter 2017, without restarts)
+//	linear    f = 1 − x
+//	wsd       f = 1, then (N − step) / (N − S) from step S = max(W, N − DecayRatio·N) on: warm-up, stable, decay (Hu et al. 2024)
+//
+// So warm-up begins just above m·LR, step W has LR, and step N, with those after it, has m·LR. These are the formulas of Trinity-RFT's trainer
+// for Tinker; veRL warms up from 0 and counts steps from 0, so that its first step changes nothing and its last one is not at the minimum.
+// Hu et al. let the rate halve again and again where it decays; it falls in a line here, which ends at m·LR whatever DecayRatio is.
 type Schedule struct {
 	LR          float64 // peak
-	MinRatio    float64 // of LR: where warm-up starts and cosine or linear ends
+	MinRatio    float64 // of LR: where warm-up starts and where cosine, linear and wsd end
 	WarmupSteps int64
+	DecayRatio  float64 // of TotalSteps: how many of them wsd decays in, at the end
 	TotalSteps  int64
-	Type        string // constant, cosine, linear
+	Type        string // constant, cosine, linear, wsd
 }
 
-// At returns the learning rate of step (from 1): warm-up rises linearly from MinRatio·LR to LR; then constant stays, cosine and linear fall
-// to MinRatio·LR at TotalSteps.
+// At returns the learning rate of step, counted from 1.
 func (s Schedule) At(step int64) float64 {
 	return s.LR * (s.MinRatio + (1-s.MinRatio)*s.shape(step))
 }
@@ -24,21 +36,33 @@ func (s Schedule) shape(step int64) float64 {
 	if step <= s.WarmupSteps {
 		return float64(step) / float64(s.WarmupSteps)
 	}
-	progress := min(1, float64(step-s.WarmupSteps)/float64(max(1, s.TotalSteps-s.WarmupSteps)))
 	switch s.Type {
 	case "cosine":
-		return 0.5 * (1 + math.Cos(math.Pi*progress))
+		return 0.5 * (1 + math.Cos(math.Pi*s.progress(step, s.WarmupSteps)))
 	case "linear":
-		return 1 - progress
+		return 1 - s.progress(step, s.WarmupSteps)
+	case "wsd":
+		decay := int64(math.Round(s.DecayRatio * float64(s.TotalSteps)))
+		return 1 - s.progress(step, max(s.WarmupSteps, s.TotalSteps-decay))
 	}
 	return 1
 }
 
-// Validate refuses an unknown type.
+// progress is how much of the way from a step to the last one is behind: 0 up to from, 1 at TotalSteps and after it.
+func (s Schedule) progress(step, from int64) float64 {
+	return max(0, min(1, float64(step-from)/float64(max(1, s.TotalSteps-from))))
+}
+
+// Validate refuses an unknown type, and one that needs a number of steps without it.
 func (s Schedule) Validate() error {
 	switch s.Type {
-	case "constant", "cosine", "linear":
+	case "constant":
+		return nil
+	case "cosine", "linear", "wsd":
+		if s.TotalSteps <= 0 {
+			return fmt.Errorf("lr_scheduler_type %s: the number of steps, which it falls over, is not known", s.Type)
+		}
 		return nil
 	}
-	return fmt.Errorf("lr_scheduler_type %q: want constant, cosine or linear", s.Type)
+	return fmt.Errorf("lr_scheduler_type %q: want constant, cosine, linear or wsd", s.Type)
 }

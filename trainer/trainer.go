@@ -61,6 +61,9 @@ func (t *Trainer) Published() int64 { return t.published }
 // Run trains until TotalSteps, the end of the source, or stop is cancelled, and saves where it ends. When stop is cancelled a step that has
 // begun is finished first, and the error is the cause; when ctx is cancelled nothing more is written.
 func (t *Trainer) Run(ctx, stop context.Context) error {
+	if err := t.Schedule.Validate(); err != nil {
+		return err
+	}
 	saved, ended := t.step, false
 	for t.TotalSteps == 0 || t.step < t.TotalSteps {
 		step := t.step + 1

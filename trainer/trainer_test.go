@@ -28,13 +28,25 @@ func TestSchedule(t *testing.T) {
 		{Schedule{LR: 2, TotalSteps: 10, MinRatio: 0.1, Type: "linear"}, 99, 0.2},
 		{Schedule{LR: 2, TotalSteps: 12, WarmupSteps: 2, Type: "cosine"}, 7, 1},
 		{Schedule{LR: 2, TotalSteps: 12, WarmupSteps: 2, MinRatio: 0.1, Type: "cosine"}, 12, 0.2},
+		{Schedule{LR: 2, TotalSteps: 100, WarmupSteps: 4, DecayRatio: 0.2, MinRatio: 0.5, Type: "wsd"}, 2, 1.5},
+		{Schedule{LR: 2, TotalSteps: 100, WarmupSteps: 4, DecayRatio: 0.2, Type: "wsd"}, 4, 2},
+		{Schedule{LR: 2, TotalSteps: 100, WarmupSteps: 4, DecayRatio: 0.2, Type: "wsd"}, 80, 2},
+		{Schedule{LR: 2, TotalSteps: 100, WarmupSteps: 4, DecayRatio: 0.2, Type: "wsd"}, 85, 1.5},
+		{Schedule{LR: 2, TotalSteps: 100, WarmupSteps: 4, DecayRatio: 0.2, MinRatio: 0.1, Type: "wsd"}, 90, 1.1},
+		{Schedule{LR: 2, TotalSteps: 100, WarmupSteps: 4, DecayRatio: 0.2, MinRatio: 0.1, Type: "wsd"}, 100, 0.2},
+		{Schedule{LR: 2, TotalSteps: 100, WarmupSteps: 4, DecayRatio: 0.2, MinRatio: 0.1, Type: "wsd"}, 101, 0.2},
+		{Schedule{LR: 2, TotalSteps: 10, WarmupSteps: 6, DecayRatio: 1, Type: "wsd"}, 8, 1},     // no stable part
+		{Schedule{LR: 2, TotalSteps: 3, DecayRatio: 0.1, Type: "wsd"}, 3, 2},                    // a decay of less than half a step
+		{Schedule{LR: 2, TotalSteps: 10, WarmupSteps: 20, MinRatio: 0.5, Type: "wsd"}, 10, 1.5}, // the run ends in the warm-up
 	} {
 		if got := c.s.At(c.step); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%+v at step %d = %v, want %v", c.s, c.step, got, c.want)
 		}
 	}
-	if err := (Schedule{Type: "cosin"}).Validate(); err == nil {
-		t.Error("unknown type was accepted")
+	for _, bad := range []Schedule{{Type: "cosin"}, {Type: "wsd"}, {Type: "linear"}, {Type: "cosine"}} {
+		if err := bad.Validate(); err == nil {
+			t.Errorf("%+v was accepted", bad)
+		}
 	}
 }
 

@@ -31,9 +31,15 @@ func TestIsAnEngine(t *testing.T) {
 			trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained { return trinitytest.Trained{Engine: open(t, opts), Value: true} })
 		})
 	}
-	newLoRA := tiny("qwen2")
+	newLoRA, momentum, muon := tiny("qwen2"), tiny("llama"), tiny("qwen3")
 	newLoRA.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}
-	for name, opts := range map[string]Options{"all weights": tiny("llama"), "adapters": adapterOptions(), "new adapters": newLoRA} {
+	momentum.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD, Momentum: 0.9}
+	muon.Optimizer = trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.95, Nesterov: true}
+	muonLoRA := newLoRA
+	muonLoRA.Optimizer = muon.Optimizer
+	for name, opts := range map[string]Options{
+		"all weights": tiny("llama"), "adapters": adapterOptions(), "new adapters": newLoRA, "momentum": momentum, "muon": muon, "muon of adapters": muonLoRA,
+	} {
 		t.Run(name, func(t *testing.T) {
 			trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained { return trained(t, opts) })
 		})

@@ -17,7 +17,7 @@ type Engine struct {
 	cfg     *modelfile.Config
 	pool    *kernel.Pool
 	ownPool bool
-	arena   *kernel.Arena // weights, gradient, moments
+	arena   *kernel.Arena // weights, gradient, state of the optimizer
 
 	base     *layout
 	baseFlat []float32      // all weights of the model as they were read; frozen where that is asked for
@@ -25,7 +25,7 @@ type Engine struct {
 	adapters *adapterLayout // nil without LoRA
 
 	trained, gradient []float32 // of what is trained: baseFlat, or the adapters
-	moment1, moment2  []float32 // of AdamW
+	optimizer         optimizer // nil where nothing is trained
 	weights, grads    *model
 	reference         *model // frozen; nil unless asked for
 	steps             int64  // optimizer steps done

@@ -106,12 +106,14 @@ func TestRecomputedLogitsGiveTheSameBits(t *testing.T) {
 }
 
 func TestSameBitsForAnyNumberOfCores(t *testing.T) {
-	for _, name := range []string{"llama3_bias_tied", "qwen3", "qwen3_moe"} {
+	muon, momentum := tiny("qwen3"), tiny("qwen3_moe")
+	muon.Optimizer = trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.95, Nesterov: true}
+	momentum.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD, Momentum: 0.9, Nesterov: true}
+	for name, opts := range map[string]Options{"biases": tiny("llama3_bias_tied"), "q/k norm": tiny("qwen3"), "experts": tiny("qwen3_moe"), "muon": muon, "momentum": momentum} {
 		var want []float32
 		for _, cores := range []int{1, 2, 5} {
 			pool := kernel.NewPool(cores)
 			defer pool.Close()
-			opts := tiny(name)
 			opts.Pool = pool
 			e := open(t, opts)
 			train(t, e, longGroups(e.cfg.VocabSize), 3)

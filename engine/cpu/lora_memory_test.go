@@ -19,7 +19,8 @@ func TestAdaptersTakeNoGradientMemoryOfTheBase(t *testing.T) {
 		if got, want := e.arena.Bytes()-base, int64(4*(float*e.adapters.size+line)); got > want {
 			t.Errorf("reference %t: adapters take %d bytes beside the base's %d, want at most %d", reference, got, base, want)
 		}
-		for name, v := range map[string][]float32{"gradient": e.gradient, "first moment": e.moment1, "second moment": e.moment2, "trained": e.trained} {
+		moments := e.optimizer.state()
+		for name, v := range map[string][]float32{"gradient": e.gradient, "first moment": moments[0].flat, "second moment": moments[1].flat, "trained": e.trained} {
 			if len(v) != e.adapters.size {
 				t.Errorf("the %s has %d elements; the adapters have %d", name, len(v), e.adapters.size)
 			}

@@ -116,17 +116,14 @@ func (e *Engine) cores() int {
 }
 
 func (e *Engine) takeOptimizer() (err error) {
-	n := len(e.trained)
-	if e.planning {
-		n = e.trainedLayout().size
-	}
+	n := e.trainedLayout().size
 	if e.gradient, err = e.take("gradient", n, "float32, of what is trained"); err != nil {
 		return err
 	}
-	if e.moment1, err = e.take("optimizer", n, "two moments, float32"); err != nil {
+	if e.optimizer, err = newOptimizer(e.opts.Optimizer); err != nil {
 		return err
 	}
-	if e.moment2, err = e.take("optimizer", n, "two moments, float32"); err != nil {
+	if err := e.optimizer.take(e); err != nil {
 		return err
 	}
 	if e.opts.KeepPublished {

@@ -33,6 +33,10 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 		"full":                     {},
 		"full with reference":      {Reference: true},
 		"full, layers again":       {Recompute: 1},
+		"gradient descent":         {Optimizer: trinity.OptimizerSpec{Type: trinity.SGD}},
+		"momentum":                 {Optimizer: trinity.OptimizerSpec{Type: trinity.SGD, Momentum: 0.9}},
+		"muon":                     {Optimizer: trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.95}},
+		"muon of an adapter":       {Optimizer: trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.95}, LoRA: lora},
 		"full, published":          {KeepPublished: true},
 		"adapter":                  {LoRA: lora},
 		"adapter that is read":     {LoRA: &LoRAOptions{Path: saved}},
@@ -142,7 +146,7 @@ func TestPlanRefusesWhatOpenRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, opts := range []Options{{}, {ModelPath: "m", Recompute: -1}, {ModelPath: "m", LoRA: &LoRAOptions{Rank: 1, TargetModules: []string{"nothing"}}}} {
+	for _, opts := range []Options{{}, {ModelPath: "m", Recompute: -1}, {ModelPath: "m", Optimizer: trinity.OptimizerSpec{Type: "adagrad"}}, {ModelPath: "m", LoRA: &LoRAOptions{Rank: 1, TargetModules: []string{"nothing"}}}} {
 		if _, err := Plan(cfg, opts); err == nil {
 			t.Errorf("%+v was planned", opts)
 		}

@@ -3,14 +3,66 @@ package cpu
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
 )
 
-// OptimStep applies the gradient by AdamW with decoupled weight decay on every tensor, norms and biases included, as torch.optim.AdamW
-// does with one parameter group, and clears it. The gradient is scaled down first if its norm is over ClipNorm.
+// optimizer is a rule that changes the weights by their gradient, with what it remembers from step to step.
+type optimizer interface {
+	// describe names the rule, and all that decides which vectors are its state.
+	describe() string
+	// take takes the memory of the state, of what e trains.
+	take(e *Engine) error
+	// state are the vectors that a resumed run goes on with.
+	state() []vector
+	// step changes e's weights by its gradient times scale, and may use the gradient up. e.steps counts this step.
+	step(e *Engine, p trinity.OptimParams, scale float64)
+}
+
+// optimizers make the rules by name; each registers itself.
+var optimizers = map[string]func(trinity.OptimizerSpec) (optimizer, error){}
+
+// newOptimizer is the rule of a spec, without memory.
+func newOptimizer(spec trinity.OptimizerSpec) (optimizer, error) {
+	name := spec.Type
+	if name == "" {
+		name = trinity.AdamW
+	}
+	build, ok := optimizers[name]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("cpu: optimizer %q; expected %s", name, strings.Join(slices.Sorted(maps.Keys(optimizers)), ", "))
+	case !(spec.Momentum >= 0 && spec.Momentum < 1):
+		return nil, fmt.Errorf("cpu: optimizer %s: momentum is %v; expected at least 0 and less than 1", name, spec.Momentum)
+	case spec.Nesterov && spec.Momentum == 0:
+		return nil, fmt.Errorf("cpu: optimizer %s: Nesterov's momentum has no effect where momentum is 0", name)
+	}
+	return build(spec)
+}
+
+// vector is a number for every weight of a layout.
+type vector struct {
+	prefix string // of the names of its tensors in a saved state
+	layout *layout
+	flat   []float32
+}
+
+// in is the tensor's part.
+func (v vector) in(name string) []float32 { return v.layout.in(v.flat, name) }
+
+// takeVector takes the memory of a vector of an optimizer's state.
+func (e *Engine) takeVector(prefix string, l *layout, why string) (vector, error) {
+	flat, err := e.take("optimizer", l.size, why+", float32")
+	return vector{prefix, l, flat}, err
+}
+
+// OptimStep applies the gradient by the engine's optimizer to every tensor that is trained, norms and biases included, and clears it. The
+// gradient is scaled down first if its norm is over ClipNorm.
 // Metrics: grad_norm before clipping, lr; of a model with experts also router/load_max, router/load_min and router/load_entropy, the load of
 // the experts since the last step (see balance.report).
 func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
@@ -35,11 +87,7 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 	}
 	e.keepPublished()
 	e.steps++
-	n := float64(e.steps)
-	kernel.AdamW{
-		LearningRate: p.LR, Beta1: p.Beta1, Beta2: p.Beta2, Eps: p.Eps, WeightDecay: p.WeightDecay,
-		Correction1: 1 - math.Pow(p.Beta1, n), Correction2: 1 - math.Pow(p.Beta2, n), GradScale: scale,
-	}.Step(e.pool, e.trained, e.gradient, e.moment1, e.moment2)
+	e.optimizer.step(e, p, scale)
 	e.clearFlat(e.gradient)
 	e.accumulating = false
 	metrics := trinity.Metrics{"grad_norm": norm, "lr": p.LR}

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
 )
 
@@ -23,6 +24,8 @@ type Options struct {
 	MaxTokens int  // packed tokens of a micro-batch that memory is planned for, activations included; larger ones make it grow. 0 means 2048
 	MaxLength int  // tokens of the longest sequence, for the plan of scratch; 0 means MaxTokens
 	Reference bool // Reference will be asked for. Without LoRA this keeps a second copy of the initial weights
+
+	Optimizer trinity.OptimizerSpec // how weights follow their gradient
 
 	// Recompute is the number of layers, from the first, of which training keeps the input alone and computes the other activations again in
 	// the backward pass (Chen et al. 2016, gradient checkpointing): less memory, more time, the same bits. At most NumLayers-1.
@@ -66,6 +69,9 @@ func (o *Options) check() error {
 		return fmt.Errorf("cpu: a value head has no log-probabilities, so no reference of them")
 	case o.DType == "bf16" && !o.ForwardOnly:
 		return fmt.Errorf("cpu: dtype bf16 is for forward passes; training keeps its weights in f32")
+	}
+	if _, err := newOptimizer(o.Optimizer); err != nil {
+		return err
 	}
 	_, err := kernel.Forced()
 	return err

@@ -14,7 +14,7 @@ import (
 )
 
 func init() {
-	registry.Engines.Register("cpu", "The embedded engine: forward, backward, AdamW, LoRA and continuous-batching sampling on this machine's CPU, in one process.",
+	registry.Engines.Register("cpu", "The embedded engine: forward, backward, AdamW, SGD, Muon, LoRA and continuous-batching sampling on this machine's CPU, in one process.",
 		func() trinity.EngineOpener { return plugin{} })
 }
 
@@ -86,7 +86,7 @@ func engineOptions(spec trinity.EngineSpec) (Options, error) {
 	return Options{
 		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: loraOptions(spec),
 		MaxTokens: spec.MicroTokens, MaxLength: spec.MaxModelLen, Recompute: spec.Recompute, Reference: spec.Reference,
-		KeepPublished: spec.Ahead, ForwardOnly: !spec.Train, DType: spec.DType, HeadSeed: spec.Seed,
+		KeepPublished: spec.Ahead, Optimizer: spec.Optimizer, ForwardOnly: !spec.Train, DType: spec.DType, HeadSeed: spec.Seed,
 		Value: spec.Head == trinity.ValueHead, scores: spec.Head == trinity.ScoreHead,
 	}, checkSpecHead(spec)
 }

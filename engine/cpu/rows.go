@@ -45,6 +45,13 @@ func (e *Engine) scatterAdd(dst, src kernel.Matrix, index []int32) {
 	})
 }
 
+// eachBlock calls do for consecutive parts of a vector of n elements, in parallel; a part with its neighbours in other vectors stays in a
+// first-level cache.
+func (e *Engine) eachBlock(n int, do func(from, to int)) {
+	const block = 4 << 10
+	e.pool.Run((n+block-1)/block, func(task int) { do(task*block, min(n, (task+1)*block)) })
+}
+
 // clearFlat zeroes a vector.
 func (e *Engine) clearFlat(v []float32) {
 	const block = 1 << 18

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
 	"github.com/trinity-go/trinity/modelfile/safetensors"
 )
@@ -28,6 +30,7 @@ type state struct {
 	Published    int64    `json:"published_version"`
 	HasPublished bool     `json:"has_published"`
 	Behind       bool     `json:"published_weights_differ"` // the tensors published.* are the sampler's weights then
+	Optimizer    string   `json:"optimizer"`                // what the other tensors are the state of; "" in states of before there was another than AdamW
 	Kernels      string   `json:"kernels"`                  // set that computed; all sets give the same bits, so another may go on
 	LoRA         *loraTag `json:"lora,omitempty"`
 }
@@ -54,7 +57,16 @@ func (e *Engine) trainedLayout() *layout {
 	return e.base
 }
 
-// SaveState writes master weights (or adapters), moments, counters and, where they differ, the published weights to dir, which exists.
+// vectors are the tensors of a state.
+func (e *Engine) vectors(behind bool) []vector {
+	all := append([]vector{{"weights.", e.trainedLayout(), e.trained}}, e.optimizer.state()...)
+	if behind {
+		all = append(all, vector{"published.", e.trainedLayout(), e.publishedWeights})
+	}
+	return all
+}
+
+// SaveState writes master weights (or adapters), the optimizer's state, counters and, where they differ, the published weights to dir, which exists.
 // A gradient is not part of a state: call it after OptimStep.
 func (e *Engine) SaveState(ctx context.Context, dir string) error {
 	e.mu.Lock()
@@ -72,21 +84,17 @@ func (e *Engine) SaveState(ctx context.Context, dir string) error {
 	if err := e.usable(ctx); err != nil {
 		return err
 	}
-	parts := map[string][]float32{"weights.": e.trained, "exp_avg.": e.moment1, "exp_avg_sq.": e.moment2}
-	if behind {
-		parts["published."] = e.publishedWeights
-	}
 	var entries []safetensors.Entry
-	for prefix, flat := range parts {
-		for _, s := range e.trainedLayout().slots {
-			entries = append(entries, safetensors.Float32s(prefix+s.name, s.shape, flat[s.from:s.from+s.size()]))
+	for _, v := range e.vectors(behind) {
+		for _, s := range v.layout.slots {
+			entries = append(entries, safetensors.Float32s(v.prefix+s.name, s.shape, v.in(s.name)))
 		}
 	}
 	if err := safetensors.Write(filepath.Join(dir, tensorsName), entries, nil); err != nil {
 		return fmt.Errorf("cpu: state: %w", err)
 	}
 	return writeJSON(filepath.Join(dir, stateName), state{
-		Format: stateFormat, Steps: e.steps, Published: e.published, HasPublished: e.hasPublished, Behind: behind, Kernels: kernel.Active(), LoRA: e.loraTag(),
+		Format: stateFormat, Steps: e.steps, Published: e.published, HasPublished: e.hasPublished, Behind: behind, Optimizer: e.optimizer.describe(), Kernels: kernel.Active(), LoRA: e.loraTag(),
 	})
 }
 
@@ -110,15 +118,11 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 		return fmt.Errorf("cpu: state: %w", err)
 	}
 	defer file.Close()
-	parts := map[string][]float32{"weights.": e.trained, "exp_avg.": e.moment1, "exp_avg_sq.": e.moment2}
-	if s.Behind {
-		if e.publishedWeights == nil {
-			return fmt.Errorf("cpu: %s holds published weights of their own: open the engine with Options.KeepPublished", path)
-		}
-		parts["published."] = e.publishedWeights
+	if s.Behind && e.publishedWeights == nil {
+		return fmt.Errorf("cpu: %s holds published weights of their own: open the engine with Options.KeepPublished", path)
 	}
-	for prefix, flat := range parts {
-		if err := e.readFlat(file, prefix, flat); err != nil {
+	for _, v := range e.vectors(s.Behind) {
+		if err := v.read(file); err != nil {
 			return err
 		}
 	}
@@ -145,6 +149,9 @@ func (e *Engine) readState(path string) (state, error) {
 	if s.Format != stateFormat {
 		return s, fmt.Errorf("cpu: %s has format %d; this version reads %d", path, s.Format, stateFormat)
 	}
+	if saved := cmp.Or(s.Optimizer, trinity.AdamW); saved != e.optimizer.describe() {
+		return s, fmt.Errorf("cpu: %s is of a run with optimizer %s, this engine was opened with %s: take up the run with the optimizer that it began with", path, saved, e.optimizer.describe())
+	}
 	mine, theirs := e.loraTag(), s.LoRA
 	if (mine == nil) != (theirs == nil) || mine != nil && (mine.Rank != theirs.Rank || mine.Scale != theirs.Scale || !slices.Equal(mine.Modules, theirs.Modules) || !slices.Equal(mine.Exclude, theirs.Exclude)) {
 		return s, fmt.Errorf("cpu: %s is of a run with LoRA %s, this engine was opened with %s", path, describe(theirs), describe(mine))
@@ -159,14 +166,14 @@ func describe(l *loraTag) string {
 	return fmt.Sprintf("rank %d, scale %v, %v without %v", l.Rank, l.Scale, l.Modules, l.Exclude)
 }
 
-// readFlat fills a flat vector from the tensors with a prefix.
-func (e *Engine) readFlat(file *safetensors.File, prefix string, flat []float32) error {
-	for _, s := range e.trainedLayout().slots {
-		t, ok := file.Tensor(prefix + s.name)
+// read fills a vector from a file of tensors.
+func (v vector) read(file *safetensors.File) error {
+	for _, s := range v.layout.slots {
+		t, ok := file.Tensor(v.prefix + s.name)
 		if !ok || !slices.Equal(t.Shape, s.shape) {
-			return fmt.Errorf("cpu: %s: tensor %s has shape %v; expected %v", file.Path, prefix+s.name, t.Shape, s.shape)
+			return fmt.Errorf("cpu: %s: tensor %s has shape %v; expected %v", file.Path, v.prefix+s.name, t.Shape, s.shape)
 		}
-		if err := t.Range(flat[s.from:s.from+s.size()], 0); err != nil {
+		if err := t.Range(v.in(s.name), 0); err != nil {
 			return fmt.Errorf("cpu: state: %w", err)
 		}
 	}

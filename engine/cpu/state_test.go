@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/modelfile"
 	"github.com/trinity-go/trinity/modelfile/safetensors"
 )
@@ -75,7 +76,15 @@ func TestResumedRunHasTheSameBits(t *testing.T) {
 	lora.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}
 	loraCritic := critic()
 	loraCritic.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}
-	for name, opts := range map[string]Options{"all weights": tiny("llama"), "lora": lora, "critic": critic(), "critic with lora": loraCritic} {
+	descent, momentum, muon, loraMuon := tiny("llama"), tiny("qwen3_moe"), tiny("llama3_bias_tied"), loraCritic
+	descent.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD}
+	momentum.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD, Momentum: 0.9}
+	muon.Optimizer = trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.95, Nesterov: true}
+	loraMuon.Optimizer = muon.Optimizer
+	for name, opts := range map[string]Options{
+		"all weights": tiny("llama"), "lora": lora, "critic": critic(), "critic with lora": loraCritic,
+		"gradient descent": descent, "momentum": momentum, "muon": muon, "muon of a critic with lora": loraMuon,
+	} {
 		t.Run(name, func(t *testing.T) {
 			opts.KeepPublished = true
 			ctx, dir := context.Background(), t.TempDir()
@@ -98,9 +107,9 @@ func TestResumedRunHasTheSameBits(t *testing.T) {
 			}
 			train(t, straight, batch, 2)
 			train(t, resumed, batch, 2)
-			for name, v := range map[string][2][]float32{"weights": {straight.trained, resumed.trained}, "first moments": {straight.moment1, resumed.moment1}, "second moments": {straight.moment2, resumed.moment2}} {
-				if !slices.Equal(v[0], v[1]) {
-					t.Errorf("%s differ", name)
+			for i, v := range straight.vectors(false) {
+				if !slices.Equal(v.flat, resumed.vectors(false)[i].flat) {
+					t.Errorf("%s differ", v.prefix)
 				}
 			}
 			if straight.steps != 5 || resumed.steps != 5 {
@@ -125,6 +134,14 @@ func TestStateErrors(t *testing.T) {
 	lora := tiny("llama")
 	lora.LoRA = &LoRAOptions{Rank: 2, Alpha: 4}
 	wants("other kind of run", open(t, lora).LoadState(ctx, dir), "LoRA off")
+	for want, other := range map[string]trinity.OptimizerSpec{
+		"optimizer adamw, this engine was opened with muon":                 {Type: trinity.Muon},
+		"optimizer adamw, this engine was opened with sgd without momentum": {Type: trinity.SGD},
+	} {
+		opts := tiny("llama")
+		opts.Optimizer = other
+		wants("other optimizer", open(t, opts).LoadState(ctx, dir), want)
+	}
 	wants("other model", open(t, tiny("qwen3")).LoadState(ctx, dir), "expected")
 	wants("no state", e.LoadState(ctx, t.TempDir()), "state.json")
 	if _, err := e.ForwardBackward(ctx, whole(sequences(t, true)), nll{}); err != nil {
