@@ -41,6 +41,7 @@ pairs = [
     sequence(C, [1, 1], True, -15.0), sequence(C, [1], False, 30.0),  # far on the wrong side
     sequence(A, [0, 0], True), sequence(A, [1, 1], False),  # one side has nothing to learn: no pair
     sequence(B, [1, 1, 1, 1], True), sequence(B, [0, 1, 1], False),
+    sequence(C, [1, 1], True), sequence(C, [0], False),  # nor here
 ]
 answers = [
     sequence(A, [1, 1, 1], True), sequence(A, [1, 1], False), sequence(B, [1], True, 25.0), sequence(C, [0, 0, 0, 0], True),
@@ -70,13 +71,13 @@ def dpo(name, beta=0.1, label_smoothing=0.0):
         w, l = ratio(lps[i], pairs[i]), ratio(lps[i + 1], pairs[i + 1])
         z = w - l
         losses.append(-(1 - label_smoothing) * F.logsigmoid(beta * z) - label_smoothing * F.logsigmoid(-beta * z))
-        good.append(beta * float(w))
-        bad.append(beta * float(l))
-        right.append(float(z > 0))
+        good.append(beta * float(w.detach()))
+        bad.append(beta * float(l.detach()))
+        right.append(float(z.detach() > 0))
     loss = torch.stack(losses).mean()
     loss.backward()
     mean = lambda v: sum(v) / len(v)
-    metrics = dict(dpo_loss=float(loss), final_loss=float(loss), chosen_reward=mean(good), rejected_reward=mean(bad), accuracy_mean=mean(right))
+    metrics = dict(dpo_loss=float(loss.detach()), final_loss=float(loss.detach()), chosen_reward=mean(good), rejected_reward=mean(bad), accuracy_mean=mean(right))
     return dict(name=name, policy_loss_fn="dpo", policy_loss_fn_args=dict(beta=beta, label_smoothing=label_smoothing), metrics=metrics, logprob_grad=grads(lps))
 
 
@@ -114,14 +115,14 @@ def kto(name, shift=0.0, beta=0.1, desirable_weight=1.0, undesirable_weight=1.0)
         r = ratio(lp, s)
         if s["chosen"]:
             losses.append(desirable_weight * (1 - torch.sigmoid(beta * (r - z0))))
-            good.append(beta * float(r))
+            good.append(beta * float(r.detach()))
         else:
             losses.append(undesirable_weight * (1 - torch.sigmoid(beta * (z0 - r))))
-            bad.append(beta * float(r))
+            bad.append(beta * float(r.detach()))
     loss = torch.stack(losses).mean()
     loss.backward()
     mean = lambda v: sum(v) / len(v)
-    metrics = {"kto_loss": float(loss), "final_loss": float(loss), "kl": z0, "rewards/chosen": mean(good), "rewards/rejected": mean(bad)}
+    metrics = {"kto_loss": float(loss.detach()), "final_loss": float(loss.detach()), "kl": z0, "rewards/chosen": mean(good), "rewards/rejected": mean(bad)}
     args = dict(beta=beta, desirable_weight=desirable_weight, undesirable_weight=undesirable_weight)
     return dict(name=name, policy_loss_fn="kto", policy_loss_fn_args=args, shift=shift, metrics=metrics, logprob_grad=grads(lps))
 
