@@ -148,7 +148,7 @@ func (s *stage) runner() *explorer.Runner {
 	m := &s.cfg.Model
 	return &explorer.Runner{
 		Seed: uint64(s.cfg.Seed), InFlight: s.cfg.Sequences(), MaxRetries: s.cfg.Explorer.MaxRetryTimes,
-		Timeout: seconds(s.cfg.Explorer.MaxTimeout),
+		Timeout: seconds(s.cfg.Explorer.MaxTimeout), Greedy: s.algorithm.Needs().GreedyReward,
 		NewModel: func(task *trinity.Task) *trinity.Model {
 			return &trinity.Model{
 				Sampler: s.sampler, Renderer: s.text.Renderer, Params: task.Sampling,
