@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -18,8 +17,9 @@ func init() {
 		func() trinity.SampleStrategy { return &Mix{ExpertDataRatio: 0.5, SFTDatasetName: "sft_dataset"} })
 }
 
-// Mix puts demonstrations into every batch: ⌈r·n⌉ of n experiences are experts, the others rollouts, rollouts first. An expert has IsExpert, no
-// reward, no advantage and no log-probabilities of a policy that sampled it, so that it is in no statistics of rollouts.
+// Mix puts demonstrations into every batch: ⌈r·n⌉ of n experiences are experts, the others rollouts. They are spread evenly between the tasks of
+// the rollouts, so that each of several optimizer steps over a batch has its share of both. An expert has IsExpert, no reward, no advantage and
+// no log-probabilities of a policy that sampled it, so that it is in no statistics of rollouts.
 //
 // Where the experience buffer gives fewer rollouts than asked for, as when groups were filtered out, the experts are fewer in proportion, rounded
 // up: the ratio stays. Training ends when the demonstrations do; total_epochs of the auxiliary buffer says when that is.
@@ -79,9 +79,26 @@ func (s *mixed) Take(ctx context.Context, n int, published int64) ([]*trinity.Ex
 	if err != nil {
 		return nil, err
 	}
-	batch := s.give(begin, slices.Concat(s.held, experts), s.held)
+	batch := s.give(begin, spread(s.held, experts), s.held)
 	s.metrics["sample/expert_count"] = float64(len(experts))
 	return batch, nil
+}
+
+// spread puts the experts among the rollouts, evenly, and not between two of a task: engines compute the prompt of neighbours once.
+func spread(rollouts, experts []*trinity.Experience) []*trinity.Experience {
+	batch := make([]*trinity.Experience, 0, len(rollouts)+len(experts))
+	placed := 0
+	for i, e := range rollouts {
+		batch = append(batch, e)
+		if i+1 < len(rollouts) && rollouts[i+1].ID.Task == e.ID.Task {
+			continue
+		}
+		for (placed+1)*len(rollouts) <= (i+1)*len(experts) {
+			batch = append(batch, experts[placed])
+			placed++
+		}
+	}
+	return batch
 }
 
 // experts are the next n demonstrations. Their tasks are called after the buffer, because a taskset may have rows of the same name.
