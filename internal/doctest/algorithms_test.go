@@ -1,0 +1,77 @@
+package doctest
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write docs/algorithms.md")
+
+// docs/algorithms.md is written from the registered plug-ins and from the comments of their types.
+func TestAlgorithmsInDocs(t *testing.T) {
+	const (
+		path = "../../docs/algorithms.md"
+		mark = "<!-- written by go test ./internal/doctest -update -->\n"
+	)
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, ok := strings.Cut(string(old), mark)
+	if !ok {
+		t.Fatalf("%s has no line %s", path, mark)
+	}
+	p := &page{t: t, sources: readSources(t, repository(t))}
+	p.types()
+	for _, s := range sections {
+		p.section(s)
+	}
+	p.differences()
+	want := head + mark + strings.TrimRight(p.String(), "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if line, same := firstDifference(string(old), want); !same {
+		t.Errorf("%s:%d differs from the comments: run go test ./internal/doctest -update", path, line)
+	}
+}
+
+// firstDifference is the number of the first line that two texts do not have in common.
+func firstDifference(a, b string) (int, bool) {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(x), len(y)) {
+		if x[i] != y[i] {
+			return i + 1, false
+		}
+	}
+	return min(len(x), len(y)) + 1, len(x) == len(y)
+}
+
+// Every plug-in can be looked up: what it computes stands in the comment of its type, and each argument says what it is.
+func TestEveryPartIsDocumented(t *testing.T) {
+	comments := readSources(t, repository(t)).comments
+	for _, s := range sections {
+		if s.catalog == nil {
+			continue
+		}
+		for _, name := range s.catalog.Names() {
+			info, err := s.catalog.Explain(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if comments[typeKey(s.catalog.Default(name))] == "" {
+				t.Errorf("%s %s: its type has no comment", info.Kind, name)
+			}
+			for _, f := range info.Fields {
+				if f.Doc == "" {
+					t.Errorf("%s %s: argument %s has no doc", info.Kind, name, f.Key)
+				}
+			}
+		}
+	}
+}
