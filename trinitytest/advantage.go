@@ -62,15 +62,9 @@ func Advantage(t *testing.T, build func() trinity.Advantage) {
 	if a, ok := build().(trinity.TrainerAdvantage); ok {
 		t.Run("needs", func(t *testing.T) { advantageNeeds(t, build, a.Needs()) })
 	}
-	if _, ok := build().(penalizable); ok {
+	if _, ok := build().(trinity.KLPenalized); ok {
 		t.Run("KL penalty", func(t *testing.T) { advantagePenalty(t, build) })
 	}
-}
-
-// penalizable is algorithm.KLPenalized.
-type penalizable interface {
-	trinity.Advantage
-	PenalizeKL(of func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error))
 }
 
 // input is an experience as it went in.
@@ -223,7 +217,7 @@ func advantageNeeds(t *testing.T, build func() trinity.Advantage, needs trinity.
 // advantagePenalty: the penalty is asked for once, for what counts; one of 0 changes nothing; its error and its metrics are passed on.
 func advantagePenalty(t *testing.T, build func() trinity.Advantage) {
 	run := func(size float64, failure error) (map[string][]float32, trinity.Metrics, error) {
-		a, asked := build().(penalizable), 0
+		a, asked := build().(trinity.KLPenalized), 0
 		a.PenalizeKL(func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
 			asked++
 			out := make([][]float64, len(batch))

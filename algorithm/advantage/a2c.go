@@ -18,7 +18,8 @@ import (
 //
 // Unlike Trinity-RFT: it has no such function; defaults are those of its ppo.
 //
-// Metrics: invalid_count (experiences without a valid reward, which are left out); of a KL penalty kl and kl_coef.
+// Metrics: invalid_count (experiences without a valid reward, which are left out); of a KL penalty kl, kl_coef and
+// rewards/{mean,max,min}, what it leaves of the rewards.
 type A2C struct {
 	tokenRewards
 	Gamma  float64  `yaml:"gamma" doc:"discount of later rewards and values per token, in [0, 1]"`

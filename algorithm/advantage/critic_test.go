@@ -187,7 +187,7 @@ func TestCriticsEstimatesWithKLPenalty(t *testing.T) {
 		})
 		e := valued(".xx", 1, 0, 0)
 		_, m, err := a.Advantages([]trinity.Group{{e}})
-		if err != nil || calls != 1 || m["kl"] != 0.75 || m["kl_coef"] != 0.1 || !near(e.Returns, []float64{0, 0.25, 0.75}, 1e-6) {
+		if err != nil || calls != 1 || m["kl"] != 0.75 || m["kl_coef"] != 0.1 || m["rewards/mean"] != 0.25 || !near(e.Returns, []float64{0, 0.25, 0.75}, 1e-6) {
 			t.Errorf("%s: %v, %d calls, metrics %v, returns %v", fn, err, calls, m, e.Returns)
 		}
 		if _, _, err := a.Advantages([]trinity.Group{{e}}); err == nil || !strings.Contains(err.Error(), "no reference") {

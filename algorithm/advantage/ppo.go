@@ -23,7 +23,8 @@ import (
 // the critic does not learn their values.
 // Unlike Trinity-RFT: fewer than two trained tokens in a batch have the advantage 0 and are no error, because nothing is above their mean.
 //
-// Metrics: invalid_count (experiences without a valid reward, which are left out); of a KL penalty kl and kl_coef.
+// Metrics: invalid_count (experiences without a valid reward, which are left out); of a KL penalty kl, kl_coef and
+// rewards/{mean,max,min}, what it leaves of the rewards.
 type PPO struct {
 	tokenRewards
 	Gamma float64 `yaml:"gamma" doc:"discount of later rewards and values per token, in [0, 1]"`

@@ -9,13 +9,14 @@ type tokenRewards struct {
 	penalty func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) // [T] of each experience; nil for none
 }
 
-// PenalizeKL implements algorithm.KLPenalized.
+// PenalizeKL implements trinity.KLPenalized.
 func (r *tokenRewards) PenalizeKL(of func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error)) {
 	r.penalty = of
 }
 
 // of returns the reward of each token [T], 0 where a token is not trained on, of the experiences of a trainer batch, whose rewards are valid.
-// It adds the metrics of the penalty, kl and kl_coef. An experience without trained tokens earns nothing.
+// It adds the metrics of the penalty, kl and kl_coef, and rewards/{mean,max,min}, what is left of the rewards of whole experiences. An
+// experience without trained tokens earns nothing.
 func (r *tokenRewards) of(batch []*trinity.Experience, metrics trinity.Metrics) ([][]float64, error) {
 	out := make([][]float64, len(batch))
 	for i, e := range batch {
@@ -32,11 +33,14 @@ func (r *tokenRewards) of(batch []*trinity.Experience, metrics trinity.Metrics) 
 		return nil, err
 	}
 	metrics.Merge("", m)
+	left := make([]float64, len(batch))
 	for i, p := range penalties {
 		for t := range p {
 			out[i][t] -= p[t]
+			left[i] += out[i][t]
 		}
 	}
+	summarize(metrics, "rewards", left)
 	return out, nil
 }
 
