@@ -19,10 +19,10 @@ type Critic struct {
 	GradClip         *float64    `yaml:"grad_clip" range:"(0,)"`                     // largest norm of the gradient; not set is trainer.grad_clip
 }
 
-// CriticOptim is the learning rate of the critic. The rest of its optimizer is that of algorithm.optimizer.
+// CriticOptim is the learning rate of the critic. The rest of its optimizer, the type included, is that of algorithm.optimizer.
 type CriticOptim struct {
 	LR                 float64 `yaml:"lr" default:"1e-5" range:"[0,)"`
-	LRSchedulerType    string  `yaml:"lr_scheduler_type" default:"constant" enum:"constant|cosine|linear"`
+	LRSchedulerType    string  `yaml:"lr_scheduler_type" default:"constant" enum:"constant|cosine|linear|wsd"`
 	LRWarmupStepsRatio float64 `yaml:"lr_warmup_steps_ratio" default:"0.0" range:"[0,1]"` // of the steps of the run
 }
 

@@ -45,7 +45,7 @@ func localCritic(cfg *config.Config, policy string, known bool, f *config.Facts)
 // a value head on frozen features would be a poor critic, and the critic is neither sampled nor published.
 func criticSpec(policy trinity.EngineSpec, path string) trinity.EngineSpec {
 	return trinity.EngineSpec{
-		ModelPath: path, Head: trinity.ValueHead, Init: policy.Init, Seed: policy.Seed,
+		ModelPath: path, Head: trinity.ValueHead, Init: policy.Init, Seed: policy.Seed, Optimizer: policy.Optimizer,
 		Train: true, Recompute: policy.Recompute, MicroTokens: policy.MicroTokens, MaxModelLen: policy.MaxModelLen,
 	}
 }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -64,5 +65,19 @@ func newPlanned(t *testing.T, layers int) *memory {
 	return &memory{
 		cfg: cfg, model: &modelfile.Config{NumLayers: layers, VocabSize: 10}, planner: planner{layers},
 		spec: trinity.EngineSpec{Train: true, Sample: true, MicroTokens: 100, MaxSequences: 8, MaxModelLen: length},
+	}
+}
+
+// A critic is asked for what the policy is, less what is for sampling, adapters and the reference.
+func TestCriticSpec(t *testing.T) {
+	policy := trinity.EngineSpec{
+		ModelPath: "m", Init: trinity.InitSpec{Seed: 1, Style: "hf"}, LoRA: &trinity.LoRASpec{Rank: 2}, Seed: 3, Optimizer: trinity.OptimizerSpec{Type: trinity.SGD},
+		Train: true, Reference: true, Recompute: 4, Ahead: true, MicroTokens: 5, Sample: true, MaxSequences: 6, MaxModelLen: 7, Quantization: "int8",
+	}
+	want := trinity.EngineSpec{
+		ModelPath: "c", Init: policy.Init, Seed: 3, Optimizer: policy.Optimizer, Head: trinity.ValueHead, Train: true, Recompute: 4, MicroTokens: 5, MaxModelLen: 7,
+	}
+	if got := criticSpec(policy, "c"); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
 	}
 }
