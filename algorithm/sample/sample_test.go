@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
@@ -78,7 +79,9 @@ func ids(exps []*trinity.Experience) string {
 
 func take(t *testing.T, s trinity.Source, n int, published int64) (string, trinity.Metrics) {
 	t.Helper()
-	exps, err := s.Take(t.Context(), n, published)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // a wait in vain fails the test
+	defer cancel()
+	exps, err := s.Take(ctx, n, published)
 	if err != nil {
 		t.Fatal(err)
 	}
