@@ -10,7 +10,7 @@ import (
 
 // mixed is rl with 3 demonstrations, of 4 that come again and again, beside the 12 rollouts of a step.
 var mixed = strings.NewReplacer(
-	"algorithm_type: grpo,", "algorithm_type: grpo, sample_strategy: mix, sample_strategy_args: {expert_data_ratio: 0.2}, policy_loss_fn: sft,",
+	"algorithm_type: grpo,", "algorithm_type: mix, sample_strategy_args: {expert_data_ratio: 0.2}, policy_loss_fn_args: {mu: 0.5},",
 	"  total_steps: 8\n", `  total_steps: 8
   train_batch_size: 15
   trainer_input:
@@ -27,19 +27,32 @@ func TestDemonstrationsAreMixedIn(t *testing.T) {
 	if n := f.Rows["buffer.trainer_input.auxiliary_buffers.sft_dataset"]; err != nil || n != 4 {
 		t.Errorf("%d rows, %v", n, err)
 	}
-	if _, err := p.run(t, "buffer.total_steps=16"); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]float64{"sample/expert_count": 3, "sample/task_count": 3} {
-		if got := curve(t, p.job(), "trainer", name); len(got) != 16 || slices.Min(got) != want || slices.Max(got) != want {
-			t.Errorf("%s is %v, want %v in 16 steps", name, got, want)
-		}
-	}
-	if got := curve(t, p.job(), "trainer", "sample/model_version/min"); got[15] != 15 {
-		t.Errorf("versions are %v: demonstrations have none", got)
-	}
-	if loss := curve(t, p.job(), "trainer", "actor/sft_loss"); loss[15] > loss[0]-0.5 {
-		t.Errorf("the loss of the demonstrations is %v: they were not learnt", loss)
+	for name, overrides := range map[string][]string{
+		"mix":       nil,
+		"corrected": {"algorithm.bypass_old_logprobs=false"},
+		"chord":     {"algorithm.algorithm_type=mix_chord", "algorithm.policy_loss_fn_args={mu_peak: 0.9, mu_valley: 0.5, enable_phi_function: false}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := p.copyOf(t)
+			if _, err := p.run(t, append(overrides, "buffer.total_steps=16")...); err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range map[string]float64{"sample/expert_count": 3, "sample/task_count": 3} {
+				if got := curve(t, p.job(), "trainer", name); len(got) != 16 || slices.Min(got) != want || slices.Max(got) != want {
+					t.Errorf("%s is %v, want %v in 16 steps", name, got, want)
+				}
+			}
+			if got := curve(t, p.job(), "trainer", "sample/model_version/min"); got[15] != 15 {
+				t.Errorf("versions are %v: demonstrations have none", got)
+			}
+			if loss := curve(t, p.job(), "trainer", "actor/expert/sft_loss"); loss[15] > loss[0]-0.5 {
+				t.Errorf("the loss of the demonstrations is %v: they were not learnt", loss)
+			}
+			if got := curve(t, p.job(), "trainer", "rollout_corr/rollout_is_mean"); name == "corrected" && (len(got) != 16 || slices.Max(got) > 1.0001 || slices.Min(got) < 0.9999) {
+				t.Errorf("ratios are %v: those of rollouts are 1, and demonstrations have none", got)
+			}
+		})
 	}
 }
 
@@ -73,7 +86,7 @@ func TestAuxiliaryBuffersThatAreWrong(t *testing.T) {
 	p := newProject(t, tiny, mixed)
 	const key = "buffer.trainer_input.auxiliary_buffers.sft_dataset"
 	_, err := p.run(t, key+".format.response_key=none")
-	oneLine(t, err, "auxiliary buffer sft_dataset", "eval.jsonl", `no field "none"`)
+	oneLine(t, err, key, "eval.jsonl", `no field "none"`)
 	_, err = p.run(t, key+".path="+p.dir+"/nowhere.jsonl")
 	oneLine(t, err, key, "nowhere.jsonl")
 }

@@ -1,0 +1,116 @@
+package run_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/run"
+)
+
+// distilled is rl with a teacher in place of rewards.
+var distilled = strings.Replace(rl, "algorithm_type: grpo,", "algorithm_type: grpo, advantage_fn: on_policy_distill,", 1)
+
+const teacherKey = "explorer.auxiliary_models.0"
+
+// teachers names models below the project's directory.
+func (p project) teachers(names ...string) string {
+	var list []string
+	for _, n := range names {
+		list = append(list, "{name: "+n+", model_path: "+filepath.Join(p.dir, n)+"}")
+	}
+	return "explorer.auxiliary_models=[" + strings.Join(list, ", ") + "]"
+}
+
+// teacher writes a model that so many steps have taught the demonstrations.
+func (p project) teacher(t *testing.T, name string, steps int) {
+	t.Helper()
+	school := project{dir: p.dir, config: filepath.Join(p.dir, "school.yaml")}
+	write(t, school.config, strings.NewReplacer("DIR/checkpoints", p.dir+"/school", "DIR", p.dir).Replace(sft))
+	summary, err := school.run(t, "buffer.train_batch_size=32", fmt.Sprint("buffer.total_steps=", steps), "trainer.save_interval=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(p.dir, name), os.DirFS(summary.Stages[0].Model)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestATeacherTeaches(t *testing.T) {
+	p := newProject(t, tiny, distilled)
+	p.teacher(t, "master", 60)
+	if _, err := p.run(t, p.teachers("master"), "buffer.total_steps=60", "buffer.batch_size=8", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=32", noEvaluation, "model.max_response_tokens=12"); err != nil {
+		t.Fatal(err)
+	}
+	kl := curve(t, p.job(), "trainer", "critic/kl/mean")
+	if len(kl) != 60 || mean(kl[:5]) < 0.5 || mean(kl[50:]) > 0.5*mean(kl[:5]) {
+		t.Errorf("the divergence from the teacher is %v; want it to fall to a half", kl)
+	}
+}
+
+// A teacher that is the student itself has nothing to teach, to the last bit.
+func TestTheStudentTeachesItselfNothing(t *testing.T) {
+	p := newProject(t, tiny, distilled)
+	p.teacher(t, "model2", 1)
+	if _, err := p.run(t, p.teachers("model2"), "model.model_path="+filepath.Join(p.dir, "model2"), "algorithm.optimizer.lr=0", noEvaluation); err != nil {
+		t.Fatal(err)
+	}
+	if kl := curve(t, p.job(), "trainer", "critic/kl/mean"); len(kl) != 8 || slices.Max(kl) != 0 || slices.Min(kl) != 0 {
+		t.Errorf("%v", kl)
+	}
+}
+
+func TestTeachersAreCheckedAndPlanned(t *testing.T) {
+	p := newProject(t, tiny, distilled)
+	p.teacher(t, "master", 1)
+	facts := func() error {
+		_, err := run.Facts(p.load(t, p.teachers("master")))
+		return err
+	}
+	f, err := run.Facts(p.load(t, p.teachers("master")))
+	if n := len(f.Memory) - 1; err != nil || f.Memory[n].Kind != "teacher" || f.Memory[n].Bytes < 4*54_464 {
+		t.Errorf("planned is %v, %v; want a teacher of more than its weights", f.Memory, err)
+	}
+	if f, err := run.Facts(p.load(t, p.teachers("none"))); err != nil || f.Missing[teacherKey+".model_path"] == "" {
+		t.Errorf("missing is %v, %v; want the teacher", f.Missing, err)
+	}
+	tokenizer, shape := filepath.Join(p.dir, "master", "tokenizer.json"), filepath.Join(p.dir, "master", "config.json")
+	for name, c := range map[string]struct {
+		path  string
+		spoil func(text string) string
+		words []string
+	}{
+		"another tokenizer": {tokenizer, func(s string) string { return strings.ReplaceAll(s, "<answer>", "<reply>") }, []string{"another tokenizer", "<reply>"}},
+		"fewer tokens":      {shape, with(t, "vocab_size", 200), []string{"vocabulary of 200"}},
+		"short sequences":   {shape, with(t, "max_position_embeddings", 45), []string{"positions for 45 tokens", "model.max_model_len is 46"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			was := read(t, c.path)
+			defer write(t, c.path, was)
+			write(t, c.path, c.spoil(was))
+			oneLine(t, facts(), append(c.words, teacherKey)...)
+			_, err := p.run(t, p.teachers("master"))
+			oneLine(t, err, c.words...)
+		})
+	}
+	if err := os.Remove(tokenizer); err != nil {
+		t.Fatal(err)
+	}
+	oneLine(t, facts(), teacherKey, "has no tokenizer")
+}
+
+// with sets a key of a JSON object.
+func with(t *testing.T, key string, value any) func(string) string {
+	return func(text string) string {
+		var object map[string]any
+		if err := json.Unmarshal([]byte(text), &object); err != nil {
+			t.Fatal(err)
+		}
+		object[key] = value
+		return encode(t, object)
+	}
+}
