@@ -84,3 +84,35 @@ func TestPluginsAreDocumented(t *testing.T) {
 		}
 	}
 }
+
+// Arguments that Trinity-RFT's mixtures need and these do not are accepted, and listed as not used.
+func TestArgumentsThatAreNotRead(t *testing.T) {
+	data := `
+mode: both
+model: {model_path: some/model, max_prompt_tokens: 32, max_response_tokens: 32}
+algorithm:
+  algorithm_type: mix_chord
+  repeat_times: 4
+  policy_loss_fn_args: {use_dynamic_bsz: true, ppo_mini_batch_size: 320, ppo_micro_batch_size_per_gpu: 4, ngpus_trainer: 4, train_batch_size_usual: 256, train_batch_size_expert: 64, mu_peak: 0.5}
+buffer:
+  batch_size: 8
+  train_batch_size: 40
+  total_steps: 1
+  explorer_input:
+    taskset: {path: tasks.jsonl, default_workflow_type: simple_workflow, default_reward_fn_type: math_reward}
+  trainer_input:
+    auxiliary_buffers: {sft_dataset: {storage_type: file, path: sft.jsonl}}
+`
+	c, err := config.Parse("mix.yaml", []byte(data), config.Options{Engine: "cpu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, n := range c.Unused() {
+		got = append(got, strings.TrimPrefix(n.Key, "algorithm.policy_loss_fn_args."))
+	}
+	want := "use_dynamic_bsz ppo_mini_batch_size ppo_micro_batch_size_per_gpu ngpus_trainer train_batch_size_usual train_batch_size_expert"
+	if strings.Join(got, " ") != want {
+		t.Errorf("not read: %v, want %s", got, want)
+	}
+}
