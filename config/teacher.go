@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -89,25 +90,26 @@ func (r *rules) untaught() {
 	}
 }
 
-// taught checks that every taskset has a teacher and, where this process explores, every teacher a taskset.
+// taught checks that every taskset has a teacher.
 func (r *rules) taught(names map[string]string) {
-	asked := map[string]bool{}
-	first := r.Explorer.AuxiliaryModels[0].Name
 	for _, t := range r.Tasksets() {
-		if t.Eval {
-			continue
-		}
-		name := t.Teacher
-		setDefault(&name, first)
-		if asked[name] = true; names[name] == "" {
+		if name := r.teacherOf(t); !t.Eval && names[name] == "" {
 			r.fail(t.Key+".teacher", fmt.Sprintf("%q is no name in %s", name, auxiliaryModelsKey), r.teacherHint())
 		}
 	}
-	for _, t := range r.Teachers() {
-		if r.explores() && !asked[t.Name] {
-			r.fail(t.Key, "no taskset names this teacher", "name it in `teacher` of a taskset, or remove it")
-		}
+}
+
+// teacherOf is the name of a taskset's teacher: the first, where it names none.
+func (c *Config) teacherOf(t TasksetEntry) string {
+	if t.Teacher != "" {
+		return t.Teacher
 	}
+	return c.Explorer.AuxiliaryModels[0].Name
+}
+
+// teaches reports whether a training taskset has this teacher.
+func (c *Config) teaches(name string) bool {
+	return slices.ContainsFunc(c.Tasksets(), func(t TasksetEntry) bool { return !t.Eval && c.teacherOf(t) == name })
 }
 
 func (r *rules) teacherHint() string {
@@ -125,6 +127,9 @@ func (r *rules) teacherHint() string {
 func (c *Config) unsupportedTeachers(refuse func(key, what, hint string)) {
 	for i, t := range c.Teachers() {
 		m := &c.Explorer.AuxiliaryModels[i]
+		if c.explores() && !c.teaches(t.Name) {
+			refuse(t.Key, "a teacher that no taskset names, for workflows to choose", "name it in `teacher` of a taskset, or remove it")
+		}
 		switch {
 		case !named(m.EngineType, "auto", "cpu"):
 			refuse(t.Key+".engine_type", "this engine for a teacher", engineHint)
