@@ -121,7 +121,7 @@ func (e *Engine) takeFrozen(source *modelfile.Model) error {
 	}
 	why := "frozen base weights, float32"
 	if e.opts.LoRA == nil && !e.opts.ForwardOnly {
-		why = "frozen weights for the KL term, float32"
+		why = "frozen weights of the reference model, float32"
 	}
 	e.note(frozenWeights, 4*int64(e.base.size), why+"; one copy for all that read the same file")
 	if e.planning {
