@@ -38,7 +38,7 @@ var refusals = []refusal{
 	{"explorer.rollout_model.enable_openai_api", func(c *Config) bool { return c.Explorer.RolloutModel.EnableOpenaiAPI },
 		"an OpenAI-compatible endpoint for workflows", ""},
 	{"explorer.rollout_model.enable_multimodal", func(c *Config) bool { return c.Explorer.RolloutModel.EnableMultimodal }, "image and video input", ""},
-	{"explorer.auxiliary_models", func(c *Config) bool { return len(c.Explorer.AuxiliaryModels) > 0 && !c.needs().Teacher },
+	{"explorer.auxiliary_models", func(c *Config) bool { return len(c.Explorer.AuxiliaryModels) > 0 && !c.distils() },
 		"auxiliary models that workflows call, such as judges", "an algorithm that distils takes them as teachers"},
 	{"explorer.over_rollout.ratio", func(c *Config) bool { return c.Explorer.OverRollout.Ratio > 0 }, "going on with part of a batch", ""},
 	{"explorer.dynamic_timeout.enable", func(c *Config) bool { return c.Explorer.DynamicTimeout.Enable }, "a timeout that follows the tasks", ""},

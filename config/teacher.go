@@ -17,9 +17,15 @@ type Teacher struct {
 	DType string
 }
 
+// distils reports whether the advantage function or the policy loss learns from a teacher.
+func (c *Config) distils() bool {
+	parts, err := c.Parts()
+	return err == nil && (c.needs().Teacher || policyNeeds(parts).Teacher)
+}
+
 // Teachers lists the teachers that the run asks, in the order of the file; none where the algorithm needs none, or nothing is trained.
 func (c *Config) Teachers() []Teacher {
-	if !c.trains() || !c.needs().Teacher {
+	if !c.trains() || !c.distils() {
 		return nil
 	}
 	var all []Teacher
@@ -54,7 +60,7 @@ func (r *resolution) teacherTypes() {
 
 // teachers holds the teachers against those who need them.
 func (r *rules) teachers() {
-	needed, models := r.needs().Teacher, r.Explorer.AuxiliaryModels
+	needed, models := r.distils(), r.Explorer.AuxiliaryModels
 	switch {
 	case !needed:
 		r.untaught()

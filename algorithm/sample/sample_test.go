@@ -189,7 +189,7 @@ func TestNothingIsLostInAWait(t *testing.T) {
 		metric   string
 		value    float64
 	}{
-		{"staleness_control", &StalenessControl{MaxStaleness: 1}, 5, []int64{1, 0, 1, 0, 1}, "2/0 2/2 2/4 3/0 3/1", "sample/stale_count", 2},
+		{"staleness_control", &StalenessControl{MaxStaleness: 1}, 5, []int64{1, 0, 1, 0, 1}, "2/0 2/2 2/4 3/0 3/2", "sample/stale_count", 3},
 		{"mix", &Mix{ExpertDataRatio: 0.2, SFTDatasetName: "d"}, 4, []int64{1, 1, 1, 1}, "2/0 2/1 2/2 2/3 d/row/1", "sample/expert_count", 1},
 	} {
 		for _, resumed := range []bool{false, true} {
@@ -218,7 +218,7 @@ func TestNothingIsLostInAWait(t *testing.T) {
 						t.Errorf("the explorer's cursor is %s, %v", state.Cursor, err)
 					}
 				}
-				put(t, q, 3, 1, 1)
+				put(t, q, 3, 1, 0, 1)
 				if got, m := take(t, s, 5, 1); got != c.want || m[c.metric] != c.value {
 					t.Errorf("%s, %v; want %s", got, m, c.want)
 				}
