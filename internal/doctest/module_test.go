@@ -9,35 +9,49 @@ import (
 	"testing"
 )
 
-// TestOwnModule builds examples/own_reward as a module outside of the repository, as docs/develop.md says that one can.
+// TestOwnModule makes modules outside of the repository of examples, as docs/develop.md and docs/develop/algorithm.md say that one can.
 func TestOwnModule(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it links a program")
+		t.Skip("it links programs")
 	}
-	root, dir := repository(t), t.TempDir()
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
+	root := repository(t)
+	for _, c := range []struct{ example, command, want string }{
+		{"own_reward", "go run . list reward_fn", " share_reward"},
+		{"own_algorithm", "go run . list policy_loss_fn", " my_cispo"},
+		{"own_algorithm", "go test -v .", "--- PASS: TestMyCISPO"},
+	} {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "examples", c.example))); err != nil {
 			t.Fatal(err)
 		}
-		return string(text)
+		requireTrinity(t, dir, root)
+		run := exec.CommandContext(t.Context(), "bash", "-c", c.command)
+		run.Dir, run.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+		if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: %s: %v: %s", c.example, c.command, err, out)
+		}
 	}
+}
+
+// requireTrinity makes dir a module that requires the one at root.
+func requireTrinity(t *testing.T, dir, root string) {
+	t.Helper()
 	const path = "github.com/trinity-go/trinity"
-	mod := regexp.MustCompile(`(?m)^(module|tool) .*$`).ReplaceAllString(read("go.mod"), "")
-	files := map[string]string{
-		"go.mod":  "module example.com/my-trinity\n" + mod + "\nrequire " + path + " v0.0.0\nreplace " + path + " => " + filepath.ToSlash(root) + "\n",
-		"go.sum":  read("go.sum"),
-		"main.go": read("examples/own_reward/main.go"),
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, text := range files {
+	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	requires := regexp.MustCompile(`(?m)^(module|tool) .*$`).ReplaceAllString(string(mod), "")
+	for name, text := range map[string]string{
+		"go.mod": "module example.com/my-trinity\n" + requires + "\nrequire " + path + " v0.0.0\nreplace " + path + " => " + filepath.ToSlash(root) + "\n",
+		"go.sum": string(sum),
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	}
-	run := exec.CommandContext(t.Context(), "go", "run", "-mod=mod", ".", "list", "reward_fn")
-	run.Dir, run.Env = dir, append(os.Environ(), "GOWORK=off")
-	out, err := run.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), " share_reward") {
-		t.Errorf("go run . list reward_fn: %v: %s", err, out)
 	}
 }

@@ -23,10 +23,10 @@ var exempt = []struct {
 	{regexp.MustCompile(`^bash \.ci/run$`), "this test is part of it", isFile},
 	{regexp.MustCompile(`^(\w+=\S+ )*go run \./bench`), "it measures for minutes and is no test", packages},
 	{regexp.MustCompile(`^go test .*-fuzz`), "it runs until it is stopped", fuzzers},
+	{regexp.MustCompile(`^go (run|test) \.( |$)`), "it is run in a module of its own; TestOwnModule makes one", nil},
 	{regexp.MustCompile(`^(\w+=\S+ )*go test `), "`go test ./...` runs it", packages},
 	{regexp.MustCompile(`^go (vet|generate|install|tool) `), "it speaks of the source tree, not of a program", packages},
 	{regexp.MustCompile(`^go (get|mod) `), "it needs the network", nil},
-	{regexp.MustCompile(`^go run \. `), "it is run in a module of its own; TestOwnModule builds one", nil},
 	{regexp.MustCompile(`^tensorboard `), "it is a program of its own, and a server", nil},
 	{regexp.MustCompile(`^(\S*/)?python3? \S*record\S*\.py`), "it needs PyTorch; what it writes is in the repository", nil},
 }
