@@ -12,7 +12,7 @@ import (
 )
 
 // withCritic makes the run rl one of PPO, with everything that has a state: a critic, and a KL penalty whose coefficient moves.
-var withCritic = []string{"algorithm.advantage_fn=ppo", "algorithm.advantage_fn_args={gamma: 0.99, lam: 0.95}", "trainer.critic_warmup=2",
+var withCritic = []string{"algorithm.algorithm_type=ppo", "algorithm.advantage_fn_args={gamma: 0.99, lam: 0.95}", "trainer.critic_warmup=2",
 	"trainer.trainer_config.critic={optim: {lr: 2e-3, lr_scheduler_type: linear}, ppo_mini_batch_size: 4, ppo_epochs: 2}",
 	"algorithm.kl_penalty_fn=k2", "algorithm.kl_penalty_fn_args={kl_coef: 0.1, adaptive: true, target_kl: 0.02, horizon: 60}"}
 
@@ -82,7 +82,7 @@ func TestCriticBesideAnAdapter(t *testing.T) {
 // A2C learns from returns of two tokens, with a critic and without clipping.
 func TestA2C(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	_, err := p.run(t, "buffer.total_steps=3", "algorithm.advantage_fn=a2c", "algorithm.advantage_fn_args={n_steps: 2}", "algorithm.policy_loss_fn_args={fallback_to_policy_gradient: true}")
+	_, err := p.run(t, "buffer.total_steps=3", "algorithm.algorithm_type=a2c", "algorithm.repeat_times=1", "algorithm.advantage_fn_args={n_steps: 2}", "buffer.batch_size=12")
 	if err != nil {
 		t.Fatal(err)
 	}
