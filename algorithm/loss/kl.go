@@ -57,7 +57,7 @@ func (c *KLController) Next(coef, kl float64, sequences int) float64 {
 	return coef * (1 + miss*float64(sequences)/c.Horizon)
 }
 
-// Estimator is a KL by formula.
+// Estimator is a KL by one formula, over the trained tokens, aggregated as the loss is.
 type Estimator struct {
 	KLController `yaml:",inline"`
 	formula      func(lp, ref tape.Stream, old *tape.Stream) tape.Stream
