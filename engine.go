@@ -14,7 +14,23 @@ type Streams struct {
 	Entropy       bool // entropy of the next-token distribution
 	Value         bool // the critic's value: what an engine with a value head must be asked for, and no other can be
 	Discriminator bool // mean entropy discriminator; Engine.Forward only, for it has no gradient
+	// Divergence of the next-token distribution from that of a teacher, which a Distiller was given; Kind "" for none.
+	Divergence Divergence
 }
+
+// Divergence names a distance between the distribution p of a teacher and the trained model's, q, over the whole vocabulary, both at the
+// experience's temperature.
+type Divergence struct {
+	Kind string  // ForwardKL, ReverseKL or JSD
+	Beta float64 // of JSD: the weight of p in the mixture m = Beta·p + (1−Beta)·q; more than 0 and less than 1
+}
+
+// The kinds of divergence.
+const (
+	ForwardKL = "forward_kl" // KL(p‖q) = Σ p·ln(p/q)
+	ReverseKL = "reverse_kl" // KL(q‖p) = Σ q·ln(q/p)
+	JSD       = "jsd"        // Beta·KL(p‖m) + (1−Beta)·KL(q‖m), the generalised Jensen–Shannon divergence
+)
 
 // TokenStats are the per-token values of one sequence under the current weights, at the experience's temperature. Index t speaks of
 // Tokens[t]: Logprob[t] = log p(Tokens[t] | Tokens[<t]), Entropy[t] is of the distribution that Tokens[t] was drawn from, and Value[t] is V of
@@ -29,13 +45,16 @@ type TokenStats struct {
 	Entropy       []float32 // [T] nats; nil unless asked for
 	Value         []float32 // [T]; nil unless asked for, which only a value head can be
 	Discriminator []float32 // [T] nats; nil unless asked for
+	// Divergence [T] nats, of the distributions that Tokens[t] was drawn from and that the teacher would have drawn it from; nil unless asked for.
+	Divergence []float32
 }
 
 // TokenGrads are the derivatives of the loss by each entry of TokenStats. A nil slice means zero.
 type TokenGrads struct {
-	Logprob []float32 // [T]
-	Entropy []float32 // [T]
-	Value   []float32 // [T]
+	Logprob    []float32 // [T]
+	Entropy    []float32 // [T]
+	Value      []float32 // [T]
+	Divergence []float32 // [T]
 }
 
 // Loss maps per-token streams to a scalar and its derivatives. It knows nothing of models: an engine multiplies the derivatives into

@@ -43,7 +43,7 @@ func (e *Engine) distributions(ctx context.Context, tokens []int32, from int, ro
 		return err
 	}
 	e.pack(batch)
-	if err := e.logprobs(ctx, e.weights, false); err != nil {
+	if err := e.scorePart(ctx, e.weights, batch, trinity.Streams{}, false); err != nil {
 		return err
 	}
 	logits := e.logitsOf(0, len(e.packing.head))

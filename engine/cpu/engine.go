@@ -41,8 +41,11 @@ type Engine struct {
 	packing           packing
 	shareNothing      bool     // computes shared prompts once per sequence: for tests of sharing
 	logitsBudget      int      // bytes
+	teacherBudget     int      // bytes
 	balance           *balance // nil for a model without experts
-	accumulating      bool     // a gradient was added since the last optimizer step
+	teachers          map[string]*Engine
+	divergence        kernel.Divergence // of the batch at hand, from its teachers; nil for none
+	accumulating      bool              // a gradient was added since the last optimizer step
 
 	memory   []trinity.MemoryPart // what was taken
 	planning bool                 // only counts memory

@@ -33,6 +33,15 @@ type headSpace struct {
 	targets           []int32       // [rows]
 	recompute         bool          // logits of a chunk are gone when the next is computed
 	wantDiscriminator bool
+
+	// for divergences from teachers; empty without any
+	teachers   []*Engine     // [experiences] of the batch at hand
+	teacher    kernel.Matrix // [rows, TeacherWidth] normed last hidden states of the row's teacher, as many as it has
+	slab       kernel.Matrix // [as many rows as teacherBudget holds, V] logits of a teacher
+	teacherLSE []float32     // [rows]
+	distance   []float32     // [rows] nats
+	inner      []float32     // [rows] see kernel.Divergences
+	dDistance  []float32     // [rows]
 }
 
 // reserve makes room for n rows. keep asks for the logits of all of them, which is granted within the budget.
@@ -80,6 +89,13 @@ func (h *headSpace) grow(e *Engine, rows, kept int) error {
 		for _, v := range []*[]float32{&h.lse, &h.logprob, &h.entropy, &h.discriminator, &h.dLogprob, &h.dEntropy} {
 			*v = t.Float32(rows)
 		}
+		if e.opts.TeacherWidth > 0 {
+			h.teacher = t.Matrix(rows, e.opts.TeacherWidth)
+			h.slab = t.Matrix(min(rows, max(1, e.teacherBudget/(4*e.cfg.VocabSize))), e.cfg.VocabSize)
+			for _, v := range []*[]float32{&h.teacherLSE, &h.distance, &h.inner, &h.dDistance} {
+				*v = t.Float32(rows)
+			}
+		}
 	}
 	h.index, h.targets = t.Int32(rows)[:0], t.Int32(rows)[:0]
 	if t.Err != nil {
@@ -97,8 +113,8 @@ func (h *headSpace) free() error {
 	return h.arena.Free()
 }
 
-// score fills scores, or logprob and entropy, and what backward needs for every head row of p, given the last hidden states.
-func (e *Engine) score(m *model, p *packing, out kernel.Matrix, keep bool) error {
+// keepStates makes room for every head row of p and fills hidden and normed, given the last hidden states of all rows.
+func (e *Engine) keepStates(m *model, p *packing, out kernel.Matrix, keep bool) error {
 	h, n := &e.headSpace, len(p.head)
 	if err := h.reserve(e, n, keep); err != nil {
 		return err
@@ -109,9 +125,15 @@ func (e *Engine) score(m *model, p *packing, out kernel.Matrix, keep bool) error
 	hidden := h.hidden.RowRange(0, n)
 	e.gather(hidden, out, h.index)
 	kernel.RMSNorm(e.pool, h.normed.RowRange(0, n), hidden, m.norm, float32(e.cfg.RMSNormEps), h.rstd[:n])
+	return nil
+}
+
+// score fills scores, or logprob, entropy and distance, and what backward needs for every head row of p, given its hidden states.
+func (e *Engine) score(m *model, p *packing) {
+	h, n := &e.headSpace, len(p.head)
 	if e.hasScore() {
 		e.apply(&m.score, h.scores.RowRange(0, n), h.normed.RowRange(0, n), false)
-		return nil
+		return
 	}
 	e.eachChunk(n, func(from, to int) {
 		logits := e.chunkLogits(m, p, from, to)
@@ -119,8 +141,10 @@ func (e *Engine) score(m *model, p *packing, out kernel.Matrix, keep bool) error
 		if h.wantDiscriminator {
 			kernel.EntropyDiscriminator(e.pool, logits, h.discriminator[from:to])
 		}
+		if e.divergence != nil {
+			e.compare(p, logits, from, to)
+		}
 	})
-	return nil
 }
 
 // eachChunk cuts head rows where their logits share memory; where all have their own, the vocabulary's weights are packed once for all.
@@ -146,15 +170,20 @@ func (e *Engine) logitsOf(from, to int) kernel.Matrix {
 func (e *Engine) chunkLogits(m *model, p *packing, from, to int) kernel.Matrix {
 	logits := e.logitsOf(from, to)
 	kernel.MatMul(e.pool, logits, e.headSpace.normed.RowRange(from, to), m.head.T(), false)
-	e.eachRow(to-from, func(i int) {
-		if t := p.head[from+i].temperature; t != 1 {
-			kernel.Scale(logits.Row(i), logits.Row(i), 1/t)
-		}
-	})
+	e.temper(logits, p.head[from:to])
 	return logits
 }
 
-// backScore adds the gradient of the head by dScores, or dLogprob and dEntropy, to grad, and to dOut [rows, H], which it clears first.
+// temper divides the logits of head rows by their temperatures.
+func (e *Engine) temper(logits kernel.Matrix, rows []headRow) {
+	e.eachRow(len(rows), func(i int) {
+		if t := rows[i].temperature; t != 1 {
+			kernel.Scale(logits.Row(i), logits.Row(i), 1/t)
+		}
+	})
+}
+
+// backScore adds the gradient of the head by dScores, or dLogprob, dEntropy and dDistance, to grad, and to dOut [rows, H], which it clears first.
 func (e *Engine) backScore(m, grad *model, p *packing, dOut kernel.Matrix) {
 	h, n := &e.headSpace, len(p.head)
 	if e.hasScore() {
@@ -175,16 +204,29 @@ func (e *Engine) backLogits(m, grad *model, p *packing) {
 	for i, r := range p.head {
 		h.dLogprob[i] /= r.temperature
 		h.dEntropy[i] /= r.temperature
+		if e.divergence != nil {
+			h.dDistance[i] /= r.temperature
+		}
 	}
 	e.eachChunk(n, func(from, to int) {
 		logits := e.logitsOf(from, to)
 		if h.recompute {
 			e.chunkLogits(m, p, from, to)
 		}
-		kernel.LogitBackward(e.pool, logits, h.targets[from:to], h.lse[from:to], h.entropy[from:to], h.dLogprob[from:to], h.dEntropy[from:to])
+		if e.divergence != nil {
+			e.backCompare(p, logits, from, to)
+		} else {
+			e.backStats(logits, from, to)
+		}
 		kernel.MatMul(e.pool, h.dNormed.RowRange(from, to), logits, m.head, false)
 		if grad.head.Rows > 0 {
 			kernel.MatMul(e.pool, grad.head, logits.T(), h.normed.RowRange(from, to), true)
 		}
 	})
+}
+
+// backStats turns the logits of head rows [from, to) into the gradient by them of their log-probabilities and entropies.
+func (e *Engine) backStats(logits kernel.Matrix, from, to int) {
+	h := &e.headSpace
+	kernel.LogitBackward(e.pool, logits, h.targets[from:to], h.lse[from:to], h.entropy[from:to], h.dLogprob[from:to], h.dEntropy[from:to])
 }

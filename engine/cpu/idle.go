@@ -49,6 +49,9 @@ func (e *Engine) keepHead(active []int) {
 		if !h.recompute {
 			moved = append(moved, h.logits)
 		}
+		if e.divergence != nil {
+			moved, vectors = append(moved, h.teacher), append(vectors, h.teacherLSE, h.inner, h.dDistance)
+		}
 	}
 	for _, v := range vectors {
 		moved = append(moved, kernel.NewMatrix(v, len(v), 1))

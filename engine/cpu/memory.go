@@ -34,7 +34,7 @@ func Plan(cfg *modelfile.Config, opts Options) ([]trinity.MemoryPart, error) {
 
 // newEngine is an engine without memory.
 func newEngine(cfg *modelfile.Config, opts Options) *Engine {
-	e := &Engine{opts: opts, cfg: cfg, pool: opts.Pool, logitsBudget: logitsBudget}
+	e := &Engine{opts: opts, cfg: cfg, pool: opts.Pool, logitsBudget: logitsBudget, teacherBudget: teacherBudget}
 	e.opts.Recompute = min(opts.Recompute, cfg.NumLayers-1)
 	e.rope.cfg, e.balance = cfg, newBalance(cfg)
 	return e
@@ -98,10 +98,13 @@ func (e *Engine) takeMemory() error {
 	if err := e.headSpace.plan(e, e.opts.MaxTokens, !e.opts.ForwardOnly); err != nil {
 		return err
 	}
-	if e.hasScore() {
-		e.note("values", e.headSpace.arena.Bytes(), "hidden states and values; there are no logits")
-	} else {
-		e.note("logits", e.headSpace.arena.Bytes(), fmt.Sprintf("%d rows kept at once", e.headSpace.kept))
+	switch h := &e.headSpace; {
+	case e.hasScore():
+		e.note("values", h.arena.Bytes(), "hidden states and values; there are no logits")
+	case e.opts.TeacherWidth > 0:
+		e.note("logits", h.arena.Bytes(), fmt.Sprintf("%d rows kept at once, %d of a teacher's, and its hidden states", h.kept, h.slab.Rows))
+	default:
+		e.note("logits", h.arena.Bytes(), fmt.Sprintf("%d rows kept at once", h.kept))
 	}
 	e.note("scratch", e.scratch(), fmt.Sprintf("of attention and matrix products, %d cores", e.cores()))
 	return nil

@@ -41,6 +41,7 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 		"adapter":                  {LoRA: lora},
 		"adapter that is read":     {LoRA: &LoRAOptions{Path: saved}},
 		"adapter with all at once": {LoRA: lora, Reference: true, KeepPublished: true, Recompute: 9, MaxTokens: 1000, MaxLength: 140},
+		"with a teacher":           {TeacherWidth: 48, MaxTokens: 600},
 		"critic":                   {Value: true, KeepPublished: true},
 		"critic with adapter":      {Value: true, LoRA: lora},
 		"forward only":             {ForwardOnly: true, DType: "bf16"},

@@ -27,6 +27,8 @@ type Options struct {
 
 	Optimizer trinity.OptimizerSpec // how weights follow their gradient
 
+	TeacherWidth int // hidden size of the widest model that SetTeachers will be given, which memory is planned for; 0 for none
+
 	// Recompute is the number of layers, from the first, of which training keeps the input alone and computes the other activations again in
 	// the backward pass (Chen et al. 2016, gradient checkpointing): less memory, more time, the same bits. At most NumLayers-1.
 	Recompute int

@@ -83,11 +83,19 @@ func checkSpecHead(spec trinity.EngineSpec) error {
 }
 
 func engineOptions(spec trinity.EngineSpec) (Options, error) {
+	width := 0
+	for _, path := range spec.Teachers {
+		cfg, err := modelfile.ReadConfig(path)
+		if err != nil {
+			return Options{}, err
+		}
+		width = max(width, cfg.HiddenSize)
+	}
 	return Options{
 		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: loraOptions(spec),
 		MaxTokens: spec.MicroTokens, MaxLength: spec.MaxModelLen, Recompute: spec.Recompute, Reference: spec.Reference,
 		KeepPublished: spec.Ahead, Optimizer: spec.Optimizer, ForwardOnly: !spec.Train, DType: spec.DType, HeadSeed: spec.Seed,
-		Value: spec.Head == trinity.ValueHead, scores: spec.Head == trinity.ScoreHead,
+		TeacherWidth: width, Value: spec.Head == trinity.ValueHead, scores: spec.Head == trinity.ScoreHead,
 	}, checkSpecHead(spec)
 }
 

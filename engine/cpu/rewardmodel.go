@@ -44,12 +44,16 @@ func (r *RewardModel) Score(ctx context.Context, sequences [][]int32) ([][]float
 		return nil, err
 	}
 	scores := make([][]float32, 0, len(sequences))
-	err := e.eachPart(ctx, e.weights, states, func(part []*trinity.Experience) {
+	err := e.eachPart(states, func(part []*trinity.Experience) error {
+		if err := e.scorePart(ctx, e.weights, part, trinity.Streams{Value: true}, false); err != nil {
+			return err
+		}
 		of := make([][]float32, len(part))
 		for i, row := range e.packing.head {
 			of[row.experience] = slices.Clone(e.headSpace.scores.Row(i))
 		}
 		scores = append(scores, of...)
+		return nil
 	})
 	if err != nil {
 		return nil, err

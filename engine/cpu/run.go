@@ -33,15 +33,21 @@ func (e *Engine) scoreAll(ctx context.Context, m *model, b *trinity.Batch, want 
 	e.headSpace.wantDiscriminator = want.Discriminator
 	defer func() { e.headSpace.wantDiscriminator = false }()
 	stats := make([]trinity.TokenStats, 0, len(b.Experiences))
-	err := e.eachPart(ctx, m, b.Experiences, func(part []*trinity.Experience) { stats = append(stats, e.stats(part, want)...) })
+	err := e.eachPart(b.Experiences, func(part []*trinity.Experience) error {
+		if err := e.scorePart(ctx, m, part, want, false); err != nil {
+			return err
+		}
+		stats = append(stats, e.stats(part, want)...)
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
 	return stats, nil
 }
 
-// eachPart computes the head rows of as many sequences as fit the planned memory, until all were done.
-func (e *Engine) eachPart(ctx context.Context, m *model, rest []*trinity.Experience, done func(part []*trinity.Experience)) error {
+// eachPart packs as many sequences as fit the planned memory, for do to compute, until all were done.
+func (e *Engine) eachPart(rest []*trinity.Experience, do func(part []*trinity.Experience) error) error {
 	for len(rest) > 0 {
 		n, tokens := 0, 0
 		for n < len(rest) && (n == 0 || tokens+len(rest[n].Tokens) <= e.opts.MaxTokens) {
@@ -49,10 +55,9 @@ func (e *Engine) eachPart(ctx context.Context, m *model, rest []*trinity.Experie
 			n++
 		}
 		e.pack(rest[:n])
-		if err := e.logprobs(ctx, m, false); err != nil {
+		if err := do(rest[:n]); err != nil {
 			return err
 		}
-		done(rest[:n])
 		rest = rest[n:]
 	}
 	return nil
@@ -75,7 +80,7 @@ func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tri
 	}
 	e.pack(b.Experiences)
 	e.balance.begin(&e.packing)
-	if err := e.logprobs(ctx, e.weights, true); err != nil {
+	if err := e.scorePart(ctx, e.weights, b.Experiences, want, true); err != nil {
 		return nil, err
 	}
 	grads, metrics, err := loss.Loss(b, e.stats(b.Experiences, want))
@@ -141,8 +146,25 @@ func (e *Engine) pack(batch []*trinity.Experience) {
 	e.packing.pack(batch, !e.shareNothing, e.rope.start)
 }
 
-// logprobs computes all head rows of the packing.
-func (e *Engine) logprobs(ctx context.Context, m *model, train bool) error {
+// scorePart computes all head rows of the packing, which part was packed into.
+func (e *Engine) scorePart(ctx context.Context, m *model, part []*trinity.Experience, want trinity.Streams, train bool) (err error) {
+	if e.divergence, err = divergenceOf(want.Divergence); err != nil || len(e.packing.head) == 0 {
+		return err
+	}
+	if err := e.states(ctx, m, train); err != nil {
+		return err
+	}
+	if e.divergence != nil {
+		if err := e.listen(ctx, part); err != nil {
+			return err
+		}
+	}
+	e.score(m, &e.packing)
+	return nil
+}
+
+// states computes the last hidden states of all head rows of the packing.
+func (e *Engine) states(ctx context.Context, m *model, train bool) error {
 	if len(e.packing.head) == 0 {
 		return nil
 	}
@@ -150,5 +172,5 @@ func (e *Engine) logprobs(ctx context.Context, m *model, train bool) error {
 	if err != nil {
 		return err
 	}
-	return e.score(m, &e.packing, out, train)
+	return e.keepStates(m, &e.packing, out, train)
 }
