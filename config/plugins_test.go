@@ -53,6 +53,7 @@ func TestMain(m *testing.M) {
 	register(losses, "sft", func() any { return &fakeLoss{} })
 	register(losses, "dpo", func() any { return &fakePreference{} })
 	register(losses, "kto", func() any { return &fakePreference{} })
+	register(losses, "distill", func() any { return &fakeComparer{} })
 	kls := registry.New[any]("kl_fn", "")
 	for _, name := range []string{"none", "k1", "k2", "low_var_kl"} {
 		register(kls, name, func() any { return &fakeKL{KLCoef: 0.001} })
@@ -164,3 +165,7 @@ type rewardUser struct{ fakeWorkflow }
 
 func (*rewardUser) DefaultReward() string                            { return "" }
 func (w *rewardUser) WithReward(trinity.RewardFunc) trinity.Workflow { return w }
+
+type fakeComparer struct{}
+
+func (*fakeComparer) Compares() trinity.Divergence { return trinity.Divergence{Kind: trinity.ReverseKL} }

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
 )
 
 const auxiliaryModelsKey = "explorer.auxiliary_models"
 
-// Teacher is a frozen model of explorer.auxiliary_models that the trainer asks for log-probabilities.
+// Teacher is a frozen model of explorer.auxiliary_models that the trainer asks for log-probabilities, or the engine compares its distributions with.
 type Teacher struct {
 	Name string // by which tasksets ask for it; the first is also asked for by those that name none
 	Path string // model directory, GGUF file or hub name
@@ -20,7 +23,7 @@ type Teacher struct {
 // distils reports whether the advantage function or the policy loss learns from a teacher.
 func (c *Config) distils() bool {
 	parts, err := c.Parts()
-	return err == nil && (c.needs().Teacher || policyNeeds(parts).Teacher)
+	return err == nil && (c.needs().Teacher || policyNeeds(parts).Teacher || c.Compares())
 }
 
 // Teachers lists the teachers that the run asks, in the order of the file; none where the algorithm needs none, or nothing is trained.
@@ -33,6 +36,17 @@ func (c *Config) Teachers() []Teacher {
 		all = append(all, Teacher{Name: m.Name, Path: m.ModelPath, Key: join(auxiliaryModelsKey, digits(i)), DType: dtypes[m.Dtype]})
 	}
 	return all
+}
+
+// Compares reports whether the policy loss is over a divergence from a teacher's whole distribution, which the engine computes.
+func (c *Config) Compares() bool {
+	parts, err := c.Parts()
+	losses, ok := registry.Find("policy_loss_fn")
+	if err != nil || !ok {
+		return false
+	}
+	_, compares := losses.Default(parts.PolicyLoss).(interface{ Compares() trinity.Divergence })
+	return compares
 }
 
 // words describe the teacher for a plan.

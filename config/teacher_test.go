@@ -75,3 +75,18 @@ func TestTeachersThatAreRefused(t *testing.T) {
 		t.Errorf("teacher a, the first, has no taskset: %v", err)
 	}
 }
+
+// A policy loss over whole distributions needs a teacher, for rollouts as for a dataset, and takes one where the advantage reads none.
+func TestTeachersOfThePolicyLoss(t *testing.T) {
+	for _, text := range []string{base, offlineBase} {
+		const loss = "algorithm.policy_loss_fn=distill"
+		expectError(t, text, loss, auxiliaryModelsKey, "needs a teacher", false)
+		c := mustParse(t, text, Options{Overrides: []string{loss, auxiliaryModelsKey + "=[{model_path: t}]"}})
+		if all := c.Teachers(); !c.Compares() || len(all) != 1 || all[0].Path != "t" {
+			t.Errorf("%+v", all)
+		}
+		if mustParse(t, text).Compares() {
+			t.Error("another loss compares with a teacher")
+		}
+	}
+}

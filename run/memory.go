@@ -28,6 +28,9 @@ func engineSpec(cfg *config.Config, modelPath string, train, sample bool) trinit
 		spec.Adapters = append(spec.Adapters, l.Path)
 	}
 	spec.Reference = train && cfg.UsesReference()
+	if train && cfg.Compares() {
+		spec.Teachers = teacherPaths(cfg)
+	}
 	return spec
 }
 

@@ -30,6 +30,19 @@ func (s *stage) staff(ctx context.Context, tr *trainer.Trainer) (err error) {
 	if tr.Critic, err = s.newCritic(tr); err != nil {
 		return err
 	}
-	tr.Teachers, err = s.teachers.open(ctx)
-	return err
+	teachers, err := s.teachers.open(ctx)
+	if err != nil {
+		return err
+	}
+	if s.algorithm.Needs().Teacher {
+		tr.Teachers = teachers
+	}
+	if s.algorithm.Loss.Streams().Divergence.Kind == "" {
+		return nil
+	}
+	student, ok := s.engine.(trinity.Distiller)
+	if !ok {
+		return fmt.Errorf("algorithm.policy_loss_fn: %s compares whole distributions, which engine %s cannot: choose another loss", s.algorithm.Def.PolicyLoss, s.cfg.TrainEngine())
+	}
+	return student.SetTeachers(teachers)
 }

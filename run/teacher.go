@@ -138,6 +138,16 @@ func teacherFacts(cfg *config.Config, student string, f *config.Facts) error {
 	return nil
 }
 
+// teacherPaths are the teachers' models, as far as they are on this machine.
+func teacherPaths(cfg *config.Config) (paths []string) {
+	for _, t := range cfg.Teachers() {
+		if path, ok := local(t.Path, "", false, &config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}); ok {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
 // teacherMemory is the memory of the teachers, as far as they are on this machine.
 func teacherMemory(cfg *config.Config) ([]config.MemoryPlan, error) {
 	opener, err := registry.Engines.Build(cfg.TrainEngine())

@@ -42,12 +42,12 @@ func lossDifferences(t *testing.T, l *loss.Composite) {
 	b := &trinity.Batch{Step: 3, Experiences: s.exps, Whole: s.exps}
 	var tp tape.Tape
 	value := func(lp []float64) (tape.Stream, *loss.Input) {
-		in, err := loss.NewInput(&tp, b, s.now, false)
+		in, err := loss.NewInput(&tp, b, s.now, l.Streams())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if lp != nil {
-			in.Logprob = tp.Variable(lp)
+			*read(l, in) = tp.Variable(lp)
 		}
 		total, _, err := l.Policy.Loss(in)
 		if err != nil {
@@ -57,7 +57,7 @@ func lossDifferences(t *testing.T, l *loss.Composite) {
 	}
 	total, in := value(nil)
 	tp.Backward(total)
-	lp, grad := slices.Clone(in.Logprob.Value()), slices.Clone(in.Logprob.Grad())
+	lp, grad := slices.Clone(read(l, in).Value()), slices.Clone(read(l, in).Grad())
 	if !slices.ContainsFunc(grad, func(g float64) bool { return g != 0 }) {
 		t.Error("no token has a gradient")
 	}
@@ -70,7 +70,7 @@ func lossDifferences(t *testing.T, l *loss.Composite) {
 		lp[i] = x - h
 		down, _ := value(lp)
 		if want := (high - down.Scalar()) / (2 * h); !(math.Abs(grad[i]-want) <= 1e-6*(1+math.Abs(want))) {
-			t.Errorf("d(loss)/d(lp) of trained token %d is %v, differences give %v", i, grad[i], want)
+			t.Errorf("d(loss)/d(stream) of trained token %d is %v, differences give %v", i, grad[i], want)
 		}
 		lp[i] = x
 	}
@@ -79,7 +79,7 @@ func lossDifferences(t *testing.T, l *loss.Composite) {
 	for i, e := range s.exps {
 		for k, trained := range e.Mask {
 			if trained {
-				if got := grads[i].Logprob[k]; got != float32(grad[packed]) {
+				if got := lossGrad(grads[i])[k]; got != float32(grad[packed]) {
 					t.Errorf("%s, token %d: the engine is given %v, the tape has %v", e.ID, k, got, grad[packed])
 				}
 				packed++
@@ -131,7 +131,7 @@ func lossMasks(t *testing.T, l *loss.Composite) {
 	for i, e := range s.exps {
 		for k, trained := range e.Mask {
 			if !trained {
-				for _, v := range [][]float32{e.Logprobs, e.RefLogprobs, e.TeacherLogprobs, e.Advantages, s.now[i].Logprob} {
+				for _, v := range [][]float32{e.Logprobs, e.RefLogprobs, e.TeacherLogprobs, e.Advantages, s.now[i].Logprob, s.now[i].Divergence} {
 					v[k] = float32(1000 * (k + 1))
 				}
 			}
@@ -146,7 +146,7 @@ func lossMasks(t *testing.T, l *loss.Composite) {
 		}
 	}
 	for i, e := range s.exps {
-		if !slices.Equal(grads[i].Logprob, want[i].Logprob) {
+		if !slices.Equal(lossGrad(grads[i]), lossGrad(want[i])) {
 			t.Errorf("%s: the gradient depends on numbers where the mask is false", e.ID)
 		}
 	}
@@ -164,11 +164,11 @@ func lossWeights(t *testing.T, l *loss.Composite) {
 	twice, _ := s.run(t, l, []int{len(s.exps)})
 	factor := float32(0)
 	for i := range s.exps {
-		for k, g := range once[i].Logprob {
+		for k, g := range lossGrad(once[i]) {
 			if g == 0 {
 				continue
 			}
-			f := twice[i].Logprob[k] / g
+			f := lossGrad(twice[i])[k] / g
 			if factor == 0 {
 				factor = f
 			}
@@ -201,7 +201,7 @@ func lossRepeats(t *testing.T, compose func() *loss.Composite) {
 	s.show(t, l)
 	g, m := s.run(t, l, []int{len(s.exps)})
 	for i := range want {
-		if !slices.Equal(g[i].Logprob, want[i].Logprob) {
+		if !slices.Equal(lossGrad(g[i]), lossGrad(want[i])) {
 			t.Errorf("%s: another gradient after another step", s.exps[i].ID)
 		}
 	}
@@ -212,8 +212,8 @@ func lossRepeats(t *testing.T, compose func() *loss.Composite) {
 func sameLoss(t *testing.T, exps []*trinity.Experience, got, want []trinity.TokenGrads, metrics, wanted trinity.Metrics) {
 	t.Helper()
 	for i, e := range exps {
-		for k, w := range want[i].Logprob {
-			if g := got[i].Logprob[k]; !close6(float64(g), float64(w)) {
+		for k, w := range lossGrad(want[i]) {
+			if g := lossGrad(got[i])[k]; !close6(float64(g), float64(w)) {
 				t.Errorf("%s, token %d: gradient %v, want %v", e.ID, k, g, w)
 			}
 		}
@@ -229,3 +229,19 @@ func sameLoss(t *testing.T, exps []*trinity.Experience, got, want []trinity.Toke
 }
 
 func close6(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b))+1e-12 }
+
+// read is the stream that the loss is a function of: log-probabilities, or the divergence that it compares by.
+func read(l *loss.Composite, in *loss.Input) *tape.Stream {
+	if l.Streams().Divergence.Kind != "" {
+		return &in.Divergence
+	}
+	return &in.Logprob
+}
+
+// lossGrad are the derivatives by the stream that the loss is a function of.
+func lossGrad(g trinity.TokenGrads) []float32 {
+	if g.Divergence != nil {
+		return g.Divergence
+	}
+	return g.Logprob
+}

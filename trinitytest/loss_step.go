@@ -87,7 +87,7 @@ func stepOf(rng *rand.Rand, masks []string, token func(i int) (lp, old, ref, adv
 			Chosen: i%2 == 0, IsExpert: i%4 == 2, Tokens: slices.Clone(prompt), Mask: make([]bool, n),
 			Logprobs: make([]float32, n), RefLogprobs: make([]float32, n), TeacherLogprobs: make([]float32, n), Advantages: make([]float32, n),
 		}
-		now := trinity.TokenStats{Logprob: make([]float32, n)}
+		now := trinity.TokenStats{Logprob: make([]float32, n), Divergence: make([]float32, n)}
 		for range mask {
 			e.Tokens = append(e.Tokens, rng.Int32N(1000))
 		}
@@ -95,6 +95,7 @@ func stepOf(rng *rand.Rand, masks []string, token func(i int) (lp, old, ref, adv
 			if at := len(prompt) + k; c == '1' {
 				lp, old, ref, adv := token(i)
 				e.Mask[at] = true
+				now.Divergence[at] = float32(-lp)
 				now.Logprob[at], e.Logprobs[at], e.RefLogprobs[at] = float32(lp), float32(old), float32(ref)
 				e.TeacherLogprobs[at], e.Advantages[at] = float32(min(0, lp+0.3)), float32(adv)
 			}
@@ -187,11 +188,11 @@ func (s *lossStep) sound(t *testing.T, grads []trinity.TokenGrads, metrics trini
 		}
 	}
 	for i, e := range s.exps {
-		if n := len(grads[i].Logprob); n != len(e.Mask) {
+		if n := len(lossGrad(grads[i])); n != len(e.Mask) {
 			t.Errorf("%s: %d derivatives for %d tokens", e.ID, n, len(e.Mask))
 			continue
 		}
-		for k, g := range grads[i].Logprob {
+		for k, g := range lossGrad(grads[i]) {
 			if !finite(float64(g)) || !e.Mask[k] && g != 0 {
 				t.Errorf("%s, token %d (trained on: %v): gradient %v", e.ID, k, e.Mask[k], g)
 			}

@@ -40,14 +40,20 @@ func NewComposite(policy PolicyLoss, kl KL, entropy Entropy) *Composite {
 	return c
 }
 
-// Streams asks for entropies where there is an entropy term.
-func (c *Composite) Streams() trinity.Streams { return trinity.Streams{Entropy: c.Bonus != nil} }
+// Streams asks for entropies where there is an entropy term, and for the divergence that the policy loss compares by.
+func (c *Composite) Streams() trinity.Streams {
+	s := trinity.Streams{Entropy: c.Bonus != nil}
+	if p, ok := c.Policy.(Comparer); ok {
+		s.Divergence = p.Compares()
+	}
+	return s
+}
 
 // Loss implements trinity.Loss.
 func (c *Composite) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
 	t := c.tapes.Get().(*tape.Tape)
 	defer c.tapes.Put(t)
-	in, err := NewInput(t, b, now, c.Bonus != nil)
+	in, err := NewInput(t, b, now, c.Streams())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -64,6 +70,11 @@ func (c *Composite) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.
 	if c.Bonus != nil && c.Bonus.Coef() != 0 {
 		for i, g := range unpack(b.Experiences, narrow(in.Entropy.Grad())) {
 			grads[i].Entropy = g
+		}
+	}
+	if _, ok := c.Policy.(Comparer); ok {
+		for i, g := range unpack(b.Experiences, narrow(in.Divergence.Grad())) {
+			grads[i].Divergence = g
 		}
 	}
 	return grads, metrics, nil

@@ -28,6 +28,12 @@ type PolicyLoss interface {
 	Loss(in *Input) (tape.Stream, trinity.Metrics, error)
 }
 
+// Comparer is a PolicyLoss that reads Input.Divergence, of the kind that Compares names.
+type Comparer interface {
+	PolicyLoss
+	Compares() trinity.Divergence
+}
+
 // PolicyLosses are the registered policy losses.
 var PolicyLosses = registry.New[PolicyLoss]("policy_loss_fn", "what the policy gradient follows (algorithm.policy_loss_fn)")
 
@@ -37,15 +43,17 @@ type Input struct {
 	Tape    *tape.Tape
 	Logprob tape.Stream // [n] nats, now
 	Entropy tape.Stream // [n] nats, now; only if the loss asked for it
+	// Divergence [n] nats, now, of the whole distribution from the teacher's; only if the loss asked for it.
+	Divergence tape.Stream
 
 	rows    Rows  // sequences that the loss is over; nil for all
 	trained []int // trained tokens of each sequence of Batch.Whole
 	scratch []float64
 }
 
-// NewInput packs a micro-batch, with what the engine gave for it, onto the tape; entropy says that the loss reads Entropy. Errors name an
-// experience that does not fit its streams.
-func NewInput(t *tape.Tape, b *trinity.Batch, now []trinity.TokenStats, entropy bool) (*Input, error) {
+// NewInput packs a micro-batch, with what the engine gave for it, onto the tape; asked are the streams that the loss reads beside the
+// log-probabilities. Errors name an experience that does not fit its streams.
+func NewInput(t *tape.Tape, b *trinity.Batch, now []trinity.TokenStats, asked trinity.Streams) (*Input, error) {
 	if len(now) != len(b.Experiences) {
 		return nil, fmt.Errorf("the engine gave the streams of %d sequences for a micro-batch of %d", len(now), len(b.Experiences))
 	}
@@ -57,8 +65,13 @@ func NewInput(t *tape.Tape, b *trinity.Batch, now []trinity.TokenStats, entropy 
 	if in.Logprob, err = in.variable("log-probability", now, func(s trinity.TokenStats) []float32 { return s.Logprob }); err != nil {
 		return nil, err
 	}
-	if entropy {
+	if asked.Entropy {
 		if in.Entropy, err = in.variable("entropy", now, func(s trinity.TokenStats) []float32 { return s.Entropy }); err != nil {
+			return nil, err
+		}
+	}
+	if asked.Divergence.Kind != "" {
+		if in.Divergence, err = in.variable("divergence", now, func(s trinity.TokenStats) []float32 { return s.Divergence }); err != nil {
 			return nil, err
 		}
 	}

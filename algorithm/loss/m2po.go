@@ -69,7 +69,7 @@ func (m *M2PO) Probes(whole []*trinity.Experience) []*trinity.Experience {
 
 // Prepare implements Looker: it chooses what is left out of the step.
 func (m *M2PO) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
-	in, err := NewInput(new(tape.Tape), &trinity.Batch{Experiences: probes, Whole: probes}, now, false)
+	in, err := NewInput(new(tape.Tape), &trinity.Batch{Experiences: probes, Whole: probes}, now, trinity.Streams{})
 	if err != nil {
 		return err
 	}

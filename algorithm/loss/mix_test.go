@@ -64,7 +64,7 @@ func TestMixByHand(t *testing.T) {
 func TestOver(t *testing.T) {
 	usual, expert := seq(3, []float32{-1, -2}, nil), seq(5, []float32{-4}, nil)
 	expert.IsExpert = true
-	in, err := NewInput(new(tape.Tape), whole(usual, expert), []trinity.TokenStats{at(-6, -8), at(-9)}, false)
+	in, err := NewInput(new(tape.Tape), whole(usual, expert), []trinity.TokenStats{at(-6, -8), at(-9)}, trinity.Streams{})
 	if err != nil {
 		t.Fatal(err)
 	}
