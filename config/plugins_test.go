@@ -168,4 +168,6 @@ func (w *rewardUser) WithReward(trinity.RewardFunc) trinity.Workflow { return w 
 
 type fakeComparer struct{}
 
-func (*fakeComparer) Compares() trinity.Divergence { return trinity.Divergence{Kind: trinity.ReverseKL} }
+func (*fakeComparer) Compares() trinity.Divergence {
+	return trinity.Divergence{Kind: trinity.ReverseKL}
+}
