@@ -34,7 +34,7 @@ func (s *stage) staff(ctx context.Context, tr *trainer.Trainer) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.algorithm.Needs().Teacher {
+	if s.algorithm.Needs().Teacher || s.algorithm.Loss.Needs().Teacher {
 		tr.Teachers = teachers
 	}
 	if s.algorithm.Loss.Streams().Divergence.Kind == "" {
