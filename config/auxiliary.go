@@ -154,6 +154,9 @@ func (c *Config) unsupportedAuxiliary(refuse func(key, what, hint string)) {
 		if b.TotalSteps != nil {
 			refuse(b.Key+".total_steps", "a number of steps of a buffer's own", "use total_epochs")
 		}
+		if b.Format.Packing {
+			refuse(b.Key+".format.packing", "demonstrations packed into sequences", "")
+		}
 		unsupportedFormat(b.Key, &b.Format, refuse)
 	}
 }

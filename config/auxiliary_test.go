@@ -66,6 +66,7 @@ func TestSampleStrategiesThatAreRefused(t *testing.T) {
 		{mixedBase, buffer + ".storage_type=sql", buffer + ".storage_type", "SQL", true},
 		{mixedBase, buffer + ".total_steps=4", buffer + ".total_steps", "use total_epochs", true},
 		{mixedBase, buffer + ".replay_buffer.enable=true", buffer + ".replay_buffer.enable", "replay", true},
+		{mixedBase, buffer + ".format.packing=true", buffer + ".format.packing", "packed", true},
 		{mixedBase, buffer + ".format.image_key=i", buffer + ".format.image_key", "image", true},
 		{offlineBase, "algorithm.sample_strategy=staleness_control", "algorithm.sample_strategy", "chooses among rollouts, and sft trains on a dataset", false},
 		{base, "algorithm.sample_strategy=warmup", "algorithm.sample_strategy", "make the warm-up a stage of its own", false},

@@ -13,7 +13,7 @@ import (
 )
 
 // distilled is rl with a teacher in place of rewards.
-var distilled = strings.Replace(rl, "algorithm_type: grpo,", "algorithm_type: grpo, advantage_fn: on_policy_distill,", 1)
+var distilled = strings.Replace(rl, "algorithm_type: grpo,", "algorithm_type: on_policy_distill,", 1)
 
 const teacherKey = "explorer.auxiliary_models.0"
 
