@@ -45,7 +45,12 @@ func smolLM2(t *testing.T) string {
 func runExample(t *testing.T, path string, overrides ...string) []trinity.Record {
 	t.Helper()
 	t.Chdir("..")
-	dir := t.TempDir()
+	return runExampleIn(t, t.TempDir(), path, overrides...)
+}
+
+// runExampleIn runs an example in the repository's root and writes to dir. It returns the metrics of everything there.
+func runExampleIn(t *testing.T, dir, path string, overrides ...string) []trinity.Record {
+	t.Helper()
 	cfg, err := config.Load(filepath.Join("examples", path), config.Options{Overrides: append(overrides, "checkpoint_root_dir="+dir, "monitor.monitor_type=jsonl")})
 	if err != nil {
 		t.Fatal(err)

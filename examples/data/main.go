@@ -1,4 +1,4 @@
-// Command data writes the datasets of the examples: run it in this directory. Same bytes every time.
+// Command data writes the datasets of the examples, and the tiny model's shape: run it in this directory. Same bytes every time.
 package main
 
 import (
@@ -34,6 +34,9 @@ func main() {
 			log.Fatal(err)
 		}
 	}
+	if err := maxDigitModel(); err != nil {
+		log.Fatal(err)
+	}
 }
 
 // datasets returns all files by their path under examples.
@@ -42,6 +45,7 @@ func datasets() map[string][]row {
 	twoDigitSums(out)
 	oneDigitSums(out)
 	cities(out)
+	maxDigits(out)
 	return out
 }
 

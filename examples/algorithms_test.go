@@ -1,0 +1,162 @@
+package examples
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+var update = flag.Bool("update", false, "write what was measured into the README")
+
+// algorithmConfig is the example of an algorithm type, by its path under examples.
+func algorithmConfig(algorithm string) string { return "algorithms/" + algorithm + ".yaml" }
+
+// evaluated is the share of right replies to all questions after the last stage.
+func evaluated(t *testing.T, records []trinity.Record) (sampled, greedy float64) {
+	t.Helper()
+	s, g := curve(records, "bench/sampled/accuracy/mean@4"), curve(records, "bench/greedy/accuracy/mean@1")
+	if len(s) != 1 || len(g) != 1 {
+		t.Fatalf("the last stage evaluated %d and %d times, want once", len(s), len(g))
+	}
+	return s[0], g[0]
+}
+
+// unchanged are the settings with which the stage learn changes no weight, and is short.
+var unchanged = []string{"stages.1.algorithm.optimizer.lr=0", "stages.1.buffer.total_steps=1"}
+
+// Every algorithm type that there is has an example, of the type's name, in which it learns. All begin with the same warm-up; those that sample
+// have half of the example's steps, so that all together take a minute or two.
+func TestAlgorithmsLearn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains with every algorithm: not in -short")
+	}
+	t.Chdir("..")
+	warm := t.TempDir()
+	before, _ := evaluated(t, runExampleIn(t, warm, algorithmConfig("grpo"), unchanged...))
+	const done = "warmup/stage_done.json"
+	mark, err := os.ReadFile(filepath.Join(warm, "trinity-examples", "algorithms_grpo", done))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, algorithm := range registry.Algorithms.Names() {
+		t.Run(algorithm, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(filepath.Join("examples", algorithmConfig(algorithm)))
+			if err != nil {
+				t.Fatalf("algorithm type %s has no example in which it learns: write examples/%s", algorithm, algorithmConfig(algorithm))
+			}
+			dir := t.TempDir()
+			path := filepath.Join(dir, "trinity-examples", "algorithms_"+algorithm, done)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, mark, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			var short []string
+			if strings.Contains(string(text), "mode: both") {
+				short = []string{"stages.1.buffer.total_steps=15"}
+			}
+			after, greedy := evaluated(t, runExampleIn(t, dir, algorithmConfig(algorithm), short...))
+			t.Logf("accuracy %.3f to %.3f, greedy %.3f", before, after, greedy)
+			if after < before+0.1 {
+				t.Errorf("accuracy over 400 replies went from %.3f to %.3f, want 0.1 more", before, after)
+			}
+		})
+	}
+}
+
+// measured is what came of one run.
+type measured struct {
+	tens            []string // means of ten steps
+	sampled, greedy float64
+	wall            time.Duration
+}
+
+func measure(t *testing.T, algorithm string, overrides ...string) measured {
+	t.Helper()
+	begin := time.Now()
+	records := runExample(t, algorithmConfig(algorithm), overrides...)
+	m := measured{wall: time.Since(begin)}
+	m.sampled, m.greedy = evaluated(t, records)
+	for ten := range slices.Chunk(curve(records, "rollout/accuracy/mean"), 10) {
+		m.tens = append(m.tens, share(mean(ten)))
+	}
+	return m
+}
+
+// share writes 0.973 as .97.
+func share(v float64) string { return strings.TrimPrefix(fmt.Sprintf("%.2f", v), "0") }
+
+// TestAlgorithmsTable runs every example as a user does, with three seeds, and the controls; with -update it writes the table of
+// algorithms/README.md. Seconds are of the machine that it runs on.
+func TestAlgorithmsTable(t *testing.T) {
+	heavy(t)
+	var table strings.Builder
+	table.WriteString("| algorithm | seed 0 | seed 1 | seed 2 | sampled | greedy | seconds |\n|---|---|---|---|---|---|---|\n")
+	row := func(name, algorithm string, overrides ...string) (runs []measured) {
+		var curves, sampled, greedy, seconds []string
+		for seed := range 3 {
+			t.Run(fmt.Sprint(name, " seed ", seed), func(t *testing.T) {
+				m := measure(t, algorithm, append(overrides, fmt.Sprint("seed=", seed))...)
+				runs = append(runs, m)
+				tens := strings.Join(m.tens, " ")
+				if tens == "" {
+					tens = "–"
+				}
+				curves, sampled, greedy = append(curves, tens), append(sampled, share(m.sampled)), append(greedy, share(m.greedy))
+				seconds = append(seconds, fmt.Sprintf("%.0f", m.wall.Seconds()))
+			})
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", name, strings.Join(curves, " | "), strings.Join(sampled, " "), strings.Join(greedy, " "), strings.Join(seconds, " "))
+		return runs
+	}
+	start := row("after the warm-up", "grpo", unchanged...)
+	for _, algorithm := range registry.Algorithms.Names() {
+		for seed, m := range row(fmt.Sprintf("[%s](%s.yaml)", algorithm, algorithm), algorithm) {
+			if m.sampled < start[seed].sampled+0.15 {
+				t.Errorf("%s, seed %d: accuracy went from %.3f to %.3f, want 0.15 more", algorithm, seed, start[seed].sampled, m.sampled)
+			}
+		}
+	}
+	for name, override := range map[string]string{
+		"learning rate 0":  "stages.1.algorithm.optimizer.lr=0",
+		"shuffled rewards": "stages.1.data_processor.experience_pipeline.operators=[{name: test_shuffle_rewards}]",
+	} {
+		for seed, m := range row("grpo, "+name, "grpo", override) {
+			if m.sampled > start[seed].sampled+0.1 {
+				t.Errorf("%s, seed %d: accuracy rose from %.3f to %.3f, and there was nothing to learn from", name, seed, start[seed].sampled, m.sampled)
+			}
+		}
+	}
+	t.Log("\n" + table.String())
+	if *update && !t.Failed() {
+		writeTable(t, "algorithms/README.md", table.String())
+	}
+}
+
+// writeTable puts a table in place of the one between the marks of a document.
+func writeTable(t *testing.T, path, table string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- measured -->\n", "<!-- end -->"
+	head, rest, found := strings.Cut(string(text), begin)
+	_, tail, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no place for the table: %q and %q", path, begin, end)
+	}
+	if err := os.WriteFile(path, []byte(head+begin+table+end+tail), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
