@@ -30,7 +30,17 @@ func evaluated(t *testing.T, records []trinity.Record) (sampled, greedy float64)
 }
 
 // unchanged are the settings with which the stage learn changes no weight, and is short.
-var unchanged = []string{"stages.1.algorithm.optimizer.lr=0", "stages.1.buffer.total_steps=1"}
+var unchanged = []string{"name=unchanged", "stages.1.algorithm.optimizer.lr=0", "stages.1.buffer.total_steps=1"}
+
+// teacher is the algorithm whose example makes what others distil.
+const teacher = "sft"
+
+// algorithms are all types that there are, the teacher first.
+func algorithms() []string {
+	names := slices.Clone(registry.Algorithms.Names())
+	at := slices.Index(names, teacher)
+	return slices.Insert(slices.Delete(names, at, at+1), 0, teacher)
+}
 
 // Every algorithm type that there is has an example, of the type's name, in which it learns. All begin with the same warm-up; those that sample
 // have half of the example's steps, so that all together take a minute or two.
@@ -39,26 +49,27 @@ func TestAlgorithmsLearn(t *testing.T) {
 		t.Skip("trains with every algorithm: not in -short")
 	}
 	t.Chdir("..")
-	warm := t.TempDir()
-	before, _ := evaluated(t, runExampleIn(t, warm, algorithmConfig("grpo"), unchanged...))
-	const done = "warmup/stage_done.json"
-	mark, err := os.ReadFile(filepath.Join(warm, "trinity-examples", "algorithms_grpo", done))
+	dir := t.TempDir()
+	before, _ := evaluated(t, runExampleIn(t, dir, algorithmConfig("grpo"), unchanged...))
+	warmed := func(name string) string { return filepath.Join(dir, "trinity-examples", name, "warmup") }
+	mark, err := os.ReadFile(filepath.Join(warmed("unchanged"), "stage_done.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, algorithm := range registry.Algorithms.Names() {
+	for _, algorithm := range algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
-			t.Parallel()
+			if algorithm != teacher {
+				t.Parallel()
+			}
 			text, err := os.ReadFile(filepath.Join("examples", algorithmConfig(algorithm)))
 			if err != nil {
 				t.Fatalf("algorithm type %s has no example in which it learns: write examples/%s", algorithm, algorithmConfig(algorithm))
 			}
-			dir := t.TempDir()
-			path := filepath.Join(dir, "trinity-examples", "algorithms_"+algorithm, done)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			begin := warmed("algorithms_" + algorithm)
+			if err := os.MkdirAll(begin, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(path, mark, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(begin, "stage_done.json"), mark, 0o644); err != nil {
 				t.Fatal(err)
 			}
 			var short []string
@@ -67,8 +78,8 @@ func TestAlgorithmsLearn(t *testing.T) {
 			}
 			after, greedy := evaluated(t, runExampleIn(t, dir, algorithmConfig(algorithm), short...))
 			t.Logf("accuracy %.3f to %.3f, greedy %.3f", before, after, greedy)
-			if after < before+0.1 {
-				t.Errorf("accuracy over 400 replies went from %.3f to %.3f, want 0.1 more", before, after)
+			if after < before+0.15 {
+				t.Errorf("accuracy over 400 replies went from %.3f to %.3f, want 0.15 more", before, after)
 			}
 		})
 	}
@@ -81,10 +92,10 @@ type measured struct {
 	wall            time.Duration
 }
 
-func measure(t *testing.T, algorithm string, overrides ...string) measured {
+func measure(t *testing.T, dir, algorithm string, overrides ...string) measured {
 	t.Helper()
 	begin := time.Now()
-	records := runExample(t, algorithmConfig(algorithm), overrides...)
+	records := runExampleIn(t, dir, algorithmConfig(algorithm), overrides...)
 	m := measured{wall: time.Since(begin)}
 	m.sampled, m.greedy = evaluated(t, records)
 	for ten := range slices.Chunk(curve(records, "rollout/accuracy/mean"), 10) {
@@ -100,13 +111,15 @@ func share(v float64) string { return strings.TrimPrefix(fmt.Sprintf("%.2f", v),
 // algorithms/README.md. Seconds are of the machine that it runs on.
 func TestAlgorithmsTable(t *testing.T) {
 	heavy(t)
+	t.Chdir("..")
+	dirs := [3]string{t.TempDir(), t.TempDir(), t.TempDir()} // by seed
 	var table strings.Builder
 	table.WriteString("| algorithm | seed 0 | seed 1 | seed 2 | sampled | greedy | seconds |\n|---|---|---|---|---|---|---|\n")
 	row := func(name, algorithm string, overrides ...string) (runs []measured) {
-		var curves, sampled, greedy, seconds []string
-		for seed := range 3 {
+		var curves, sampled, greedy, seconds []string // by seed
+		for seed, dir := range dirs {
 			t.Run(fmt.Sprint(name, " seed ", seed), func(t *testing.T) {
-				m := measure(t, algorithm, append(overrides, fmt.Sprint("seed=", seed))...)
+				m := measure(t, dir, algorithm, append(overrides, fmt.Sprint("seed=", seed))...)
 				runs = append(runs, m)
 				tens := strings.Join(m.tens, " ")
 				if tens == "" {
@@ -120,7 +133,7 @@ func TestAlgorithmsTable(t *testing.T) {
 		return runs
 	}
 	start := row("after the warm-up", "grpo", unchanged...)
-	for _, algorithm := range registry.Algorithms.Names() {
+	for _, algorithm := range algorithms() {
 		for seed, m := range row(fmt.Sprintf("[%s](%s.yaml)", algorithm, algorithm), algorithm) {
 			if m.sampled < start[seed].sampled+0.15 {
 				t.Errorf("%s, seed %d: accuracy went from %.3f to %.3f, want 0.15 more", algorithm, seed, start[seed].sampled, m.sampled)
@@ -131,7 +144,7 @@ func TestAlgorithmsTable(t *testing.T) {
 		"learning rate 0":  "stages.1.algorithm.optimizer.lr=0",
 		"shuffled rewards": "stages.1.data_processor.experience_pipeline.operators=[{name: test_shuffle_rewards}]",
 	} {
-		for seed, m := range row("grpo, "+name, "grpo", override) {
+		for seed, m := range row("grpo, "+name, "grpo", "name=control_"+strings.ReplaceAll(name, " ", "_"), override) {
 			if m.sampled > start[seed].sampled+0.1 {
 				t.Errorf("%s, seed %d: accuracy rose from %.3f to %.3f, and there was nothing to learn from", name, seed, start[seed].sampled, m.sampled)
 			}
@@ -139,7 +152,7 @@ func TestAlgorithmsTable(t *testing.T) {
 	}
 	t.Log("\n" + table.String())
 	if *update && !t.Failed() {
-		writeTable(t, "algorithms/README.md", table.String())
+		writeTable(t, "examples/algorithms/README.md", table.String())
 	}
 }
 

@@ -48,7 +48,7 @@ func runExample(t *testing.T, path string, overrides ...string) []trinity.Record
 	return runExampleIn(t, t.TempDir(), path, overrides...)
 }
 
-// runExampleIn runs an example in the repository's root and writes to dir. It returns the metrics of everything there.
+// runExampleIn runs an example in the repository's root and writes below dir. It returns the metrics of all stages.
 func runExampleIn(t *testing.T, dir, path string, overrides ...string) []trinity.Record {
 	t.Helper()
 	cfg, err := config.Load(filepath.Join("examples", path), config.Options{Overrides: append(overrides, "checkpoint_root_dir="+dir, "monitor.monitor_type=jsonl")})
@@ -59,7 +59,7 @@ func runExampleIn(t *testing.T, dir, path string, overrides ...string) []trinity
 		t.Fatal(err)
 	}
 	var all []trinity.Record
-	err = filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+	err = filepath.WalkDir(filepath.Join(dir, cfg.Project, cfg.Name), func(path string, _ os.DirEntry, err error) error {
 		if err == nil && filepath.Base(path) == "metrics.jsonl" {
 			all = append(all, records(t, path)...)
 		}
