@@ -76,6 +76,15 @@ func (e *Experience) TrainedTokens() int {
 	return n
 }
 
+// LogprobsBefore are the log-probabilities [T], nats, that ratios are against: those before the update, which the trainer computed, else those
+// recorded when sampling.
+func (e *Experience) LogprobsBefore() []float32 {
+	if e.OldLogprobs != nil {
+		return e.OldLogprobs
+	}
+	return e.Logprobs
+}
+
 // Check reports the first per-token slice whose length is not len(Tokens), or a mask that claims the first token, which has no
 // predecessor and so no probability.
 func (e *Experience) Check() error {

@@ -49,14 +49,6 @@ func needed(e *trinity.Experience, name, origin string, v []float32) error {
 	return nil
 }
 
-// old are the log-probabilities [T] before the update: those that the trainer computed, else those recorded when sampling.
-func old(e *trinity.Experience) []float32 {
-	if e.OldLogprobs != nil {
-		return e.OldLogprobs
-	}
-	return e.Logprobs
-}
-
 // spread sets name/mean and name/std (over n − 1) of values, unless there are none.
 func spread(m trinity.Metrics, name string, values []float64) {
 	if len(values) > 0 {

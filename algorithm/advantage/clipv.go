@@ -66,7 +66,7 @@ func (a *ClipV) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Met
 			return nil, nil, err
 		}
 	}
-	tokens, err := clipTokens(batch, old)
+	tokens, err := clipTokens(batch, (*trinity.Experience).LogprobsBefore)
 	if err != nil {
 		return nil, nil, err
 	}

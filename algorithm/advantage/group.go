@@ -6,7 +6,22 @@ import "github.com/trinity-go/trinity"
 // left out. Metrics: group_advantages/reward_mean/{mean,max,min} and group_advantages/reward_std/{mean,max,min} over groups (groups of one
 // without std), and invalid_count (experiences left out).
 func perGroup(groups []trinity.Group, score func(g trinity.Group, rewards []float64) []float64) (kept []trinity.Group, metrics trinity.Metrics, err error) {
-	metrics = trinity.Metrics{"invalid_count": 0}
+	metrics = trinity.Metrics{}
+	kept, rewards, err := scoredGroups(groups, metrics)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, g := range kept {
+		for j, a := range score(g, rewards[i]) {
+			write(g[j], a)
+		}
+	}
+	return kept, metrics, nil
+}
+
+// scoredGroups returns the groups without invalid rewards, where any are left, with their rewards, and sets the metrics of [perGroup].
+func scoredGroups(groups []trinity.Group, metrics trinity.Metrics) (valid []trinity.Group, scores [][]float64, err error) {
+	metrics["invalid_count"] = 0
 	var means, stds []float64
 	for _, all := range groups {
 		g, err := scored(all)
@@ -22,14 +37,11 @@ func perGroup(groups []trinity.Group, score func(g trinity.Group, rewards []floa
 		if len(r) > 1 {
 			stds = append(stds, sampleStd(r))
 		}
-		for i, a := range score(g, r) {
-			write(g[i], a)
-		}
-		kept = append(kept, g)
+		valid, scores = append(valid, g), append(scores, r)
 	}
 	summarize(metrics, "group_advantages/reward_mean", means)
 	summarize(metrics, "group_advantages/reward_std", stds)
-	return kept, metrics, nil
+	return valid, scores, nil
 }
 
 // minus returns each reward less a baseline.

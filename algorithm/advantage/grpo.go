@@ -67,7 +67,7 @@ func (*GRPO) ComparesRollouts() bool { return true }
 
 // Advantages implements trinity.Advantage.
 func (a *GRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-	metrics := trinity.Metrics{"filtered_count": 0, "invalid_count": 0}
+	metrics := trinity.Metrics{"filtered_count": 0}
 	valid, scores, err := a.score(groups, metrics)
 	if err != nil {
 		return nil, nil, err
@@ -104,30 +104,15 @@ func (a *GRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metr
 
 // score returns the groups without invalid rewards, the rewards that the formula uses, and counts what was left out.
 func (a *GRPO) score(groups []trinity.Group, metrics trinity.Metrics) (valid []trinity.Group, scores [][]float64, err error) {
-	var means, stds []float64
-	for _, all := range groups {
-		g, err := scored(all)
-		if err != nil {
+	valid, scores, err = scoredGroups(groups, metrics)
+	if err != nil || a.RankPenalty == nil {
+		return valid, scores, err
+	}
+	for i, g := range valid {
+		if err := penalizeLikely(g, scores[i], *a.RankPenalty); err != nil {
 			return nil, nil, err
 		}
-		metrics["invalid_count"] += float64(len(all) - len(g))
-		if len(g) == 0 {
-			continue
-		}
-		r := rewards(g)
-		means = append(means, mean(r))
-		if len(g) > 1 {
-			stds = append(stds, sampleStd(r))
-		}
-		if a.RankPenalty != nil {
-			if err := penalizeLikely(g, r, *a.RankPenalty); err != nil {
-				return nil, nil, err
-			}
-		}
-		valid, scores = append(valid, g), append(scores, r)
 	}
-	summarize(metrics, "group_advantages/reward_mean", means)
-	summarize(metrics, "group_advantages/reward_std", stds)
 	return valid, scores, nil
 }
 

@@ -58,7 +58,7 @@ func distill(groups []trinity.Group, name string, of func(student, teacher float
 				write(e, 0)
 				continue
 			}
-			student := old(e)
+			student := e.LogprobsBefore()
 			if err := errors.Join(needed(e, "logprobs", "of the policy that sampled it", student), needed(e, "teacher_logprobs", "of a teacher model", e.TeacherLogprobs)); err != nil {
 				return nil, nil, err
 			}

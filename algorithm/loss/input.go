@@ -111,20 +111,13 @@ func (in *Input) Over(rows Rows) *Input {
 // Old returns the log-probabilities [n] that ratios are against: those under the policy that sampled, or those that the trainer computed
 // before the update.
 func (in *Input) Old() (tape.Stream, error) {
-	return in.constant("logprobs", "of the policy that sampled it", old)
-}
-
-func old(e *trinity.Experience) []float32 {
-	if e.OldLogprobs != nil {
-		return e.OldLogprobs
-	}
-	return e.Logprobs
+	return in.constant("logprobs", "of the policy that sampled it", (*trinity.Experience).LogprobsBefore)
 }
 
 // HasOld reports whether every sequence of the whole step has the log-probabilities that Old returns.
 func (in *Input) HasOld() bool {
 	for i, e := range in.Batch.Whole {
-		if old(e) == nil && in.trained[i] > 0 {
+		if e.LogprobsBefore() == nil && in.trained[i] > 0 {
 			return false
 		}
 	}
