@@ -46,6 +46,7 @@ func datasets() map[string][]row {
 	oneDigitSums(out)
 	cities(out)
 	maxDigits(out)
+	sumsForAlgorithms(out)
 	return out
 }
 
