@@ -17,7 +17,7 @@ import (
 //	G = mean(g) (mean), the mean of its first W (sliding_window_mean), or Σ γⁱ·g_i (discounted)
 //	score = G − mean of G over the runs of the pack in the same place (kind of episode and k),  A = score at every trained token
 //
-// Where k stands alone among the runs its score is 0. The scores may be weighted, w(score) = score·exp(score/T), with a fixed T
+// Where k stands alone among the runs its score is 0. The scores may be weighted, w(score) = score·exp(min(score/T, 20)), with a fixed T
 // (red_weight_temp) or, with red_weight_adaptive_temp, one that brings the token-weighted sum Σ w·n to 0, by bisection on [0.8, 100] and only
 // where Σ score·n < 0, with n the trained tokens of the episode. red_weight_adv_shift takes the token-weighted mean of the scores off each,
 // where it is negative. Both go by pack, by taskset or over the whole batch (red_weight_adaptive_level). Experience.Returns is G.

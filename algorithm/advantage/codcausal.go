@@ -185,7 +185,7 @@ func (a *CoD) settle(episodes []*episode) (temp float64, used bool) {
 	for _, ep := range episodes {
 		score := ep.score
 		if used {
-			score *= math.Exp(score / temp)
+			score *= weight(score, temp)
 		}
 		write(ep.of, score-shift)
 		ep.of.Returns = make([]float32, len(ep.of.Mask))
@@ -197,6 +197,9 @@ func (a *CoD) settle(episodes []*episode) (temp float64, used bool) {
 	}
 	return temp, used
 }
+
+// weight is exp(score/T), bounded because a cold T would make more of it than a float32 holds.
+func weight(score, temp float64) float64 { return math.Exp(min(score/temp, 20)) }
 
 // Ends of the bisection, in units of reward: below the lower one the weights would be too far apart.
 const coldest, hottest, closeEnough = 0.8, 100.0, 0.05
@@ -215,7 +218,7 @@ func balance(episodes []*episode) (temp float64, used bool) {
 	low, high := coldest, hottest
 	for range 20 {
 		temp = (low + high) / 2
-		if sum(func(score float64) float64 { return math.Exp(score / temp) }) < 0 {
+		if sum(func(score float64) float64 { return weight(score, temp) }) < 0 {
 			high = temp
 		} else {
 			low = temp

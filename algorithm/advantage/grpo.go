@@ -3,6 +3,7 @@ package advantage
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
@@ -25,8 +26,9 @@ import (
 // with rank_i = 0 … n−1 the place in ascending order of the mean log-probability of the trained tokens when sampled, ties in group order,
 // rollouts without trained tokens first. The lowered rewards take the place of the rewards everywhere in the formula.
 //
-// std_cal_level batch divides by the std of all rewards of the batch (Lite PPO, Liu et al. 2025a); the mean stays the group's. none divides by
-// nothing (Dr. GRPO, Liu et al. 2025b): groups that are almost solved, or almost hopeless, do not count more.
+// std_cal_level batch divides by the std of all rewards of the batch (Lite PPO, Liu et al. 2025a), which counts as 1 where they are all equal;
+// the mean stays the group's. none divides by nothing (Dr. GRPO, Liu et al. 2025b): groups that are almost solved, or almost hopeless, do not
+// count more.
 //
 // Metrics: group_advantages/reward_mean/{mean,max,min} and group_advantages/reward_std/{mean,max,min} over groups (raw rewards; dropped
 // groups included, groups of one without std), filtered_count (experiences dropped by std_threshold) and invalid_count (experiences dropped
@@ -72,7 +74,7 @@ func (a *GRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metr
 	if err != nil {
 		return nil, nil, err
 	}
-	batchStd := a.batchStd(scores)
+	batchStd := unitStd(slices.Concat(scores...))
 	var kept []trinity.Group
 	for i, g := range valid {
 		std := sampleStd(scores[i])
@@ -114,16 +116,4 @@ func (a *GRPO) score(groups []trinity.Group, metrics trinity.Metrics) (valid []t
 		}
 	}
 	return valid, scores, nil
-}
-
-// batchStd is the std of all scores; 1 when there is but one.
-func (a *GRPO) batchStd(scores [][]float64) float64 {
-	var all []float64
-	for _, s := range scores {
-		all = append(all, s...)
-	}
-	if len(all) < 2 {
-		return 1
-	}
-	return sampleStd(all)
 }

@@ -72,6 +72,8 @@ func TestGRPOByHand(t *testing.T) {
 		{"batch of one reward", args{"std_cal_level": "batch"}, []trinity.Group{group([]float64{3})}, [][]float64{{3}}},
 		{"batch with a group of one", args{"std_cal_level": "batch"}, // 1, 2, 3: std 1
 			[]trinity.Group{group([]float64{1, 2}), group([]float64{3})}, [][]float64{{-0.5, 0.5}, {3}}},
+		{"batch of equal rewards with a group of one", args{"std_cal_level": "batch"},
+			[]trinity.Group{group([]float64{1, 1}), group([]float64{bad, 1})}, [][]float64{{0, 0}, {1}}},
 		{"no std", args{"std_cal_level": "none"}, []trinity.Group{group([]float64{1, 2, 6}), group([]float64{0.7})}, [][]float64{{-2, -1, 3}, {0.7}}},
 		{"rank_penalty lowers what was likely", args{"rank_penalty": 0.5}, // ranks 1, 0: rewards 1·(1 − ½·½), 1
 			[]trinity.Group{group([]float64{1, 1}, -1, -2)}, [][]float64{{-math.Sqrt(0.5), math.Sqrt(0.5)}}},

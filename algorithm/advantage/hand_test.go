@@ -174,6 +174,26 @@ func TestStepsByHand(t *testing.T) {
 	}
 }
 
+// Equal outcomes of the other task do not blow up that of a run alone.
+func TestOneRunAmongEqualOutcomes(t *testing.T) {
+	one, two := trinity.Group{step(0, 0, 1, nil)}, trinity.Group{step(0, 0, 1, nil), step(1, 0, 1, nil)}
+	got := perRollout(t, "step_wise_grpo", args{"std_cal_level": "batch"}, one, two)
+	if !closeTo(slices.Concat(got...), []float64{1, 0, 0}, 5e-6) {
+		t.Errorf("%v, want 1, and 0 for both of the other task", got)
+	}
+}
+
+// The colder the temperature, the more a good score weighs, up to e²⁰ times: no advantage is infinite.
+func TestCoDWithAColdTemperature(t *testing.T) {
+	solve := func(run int, reward float64) *trinity.Experience {
+		return step(run, 0, reward, args{"exp_type": "solve_task", "task_idx": 0, "task_rewards": []any{reward}})
+	}
+	got := perRollout(t, "cod", args{"iterative_hint_e2e_causal": true, "red_weight_temp": 1e-3}, trinity.Group{solve(0, 1), solve(1, 0)})
+	if len(got) != 1 || !closeTo(got[0], []float64{0.5 * math.Exp(20), 0}, 1e-6) {
+		t.Errorf("%v, want ½·e²⁰ and 0", got)
+	}
+}
+
 func TestStatesOfOtherTasksAreNotCompared(t *testing.T) {
 	one := trinity.Group{step(0, 0, 4, args{"env_state_hash": "s"})}
 	two := trinity.Group{step(0, 0, 0, args{"env_state_hash": "s"})}

@@ -74,6 +74,14 @@ func sampleStd(x []float64) float64 {
 	return math.Sqrt(sum / float64(len(x)-1))
 }
 
+// unitStd is sampleStd, but 1 where that is 0: a group of one, which has no mean to be held against, is not blown up by equal rewards around it.
+func unitStd(x []float64) float64 {
+	if std := sampleStd(x); std > 0 {
+		return std
+	}
+	return 1
+}
+
 // summarize sets name/mean, name/max and name/min, unless there are no values.
 func summarize(m trinity.Metrics, name string, values []float64) {
 	if len(values) == 0 {

@@ -13,9 +13,9 @@ import (
 //
 //	A_i = (R_i − mean_G) / (std_G + ε), at every trained token of every step of run i
 //
-// with the standard deviation over n − 1 and n the number of runs. std_cal_level batch divides by the std of all outcomes of the batch plus
-// ε, none by nothing. One run alone has mean 0 and std 1. enable_step_norm divides by the number of steps of the run, so that long runs do
-// not weigh more. A run whose last step has no valid reward is left out with all its steps.
+// with the standard deviation over n − 1 and n the number of runs. std_cal_level batch divides by the std of all outcomes of the batch,
+// which counts as 1 where they are all equal, plus ε, none by nothing. One run alone has mean 0 and std 1. enable_step_norm divides by the
+// number of steps of the run, so that long runs do not weigh more. A run whose last step has no valid reward is left out with all its steps.
 //
 // std_threshold drops groups whose std is at most the threshold, and groups of one run.
 //
@@ -77,10 +77,7 @@ func (a *StepWiseGRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trin
 			stds = append(stds, sampleStd(outcome))
 		}
 	}
-	batchStd := 1.0
-	if len(all) > 1 {
-		batchStd = sampleStd(all)
-	}
+	batchStd := unitStd(all)
 	var kept []trinity.Group
 	for i, r := range runs {
 		if a.StdThreshold != nil && sampleStd(outcomes(r)) <= *a.StdThreshold { // the std of one outcome is 0
