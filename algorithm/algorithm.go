@@ -167,16 +167,17 @@ func (a *Algorithm) State() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// Restore takes up what State returned. A coefficient whose term is gone is ignored, one that does not move keeps the config's value.
+// Restore takes up what State returned. A coefficient whose term is gone is ignored; one that does not move, or whose term is new, keeps the
+// config's value.
 func (a *Algorithm) Restore(data []byte) error {
 	var s state
 	if err := json.Unmarshal(data, &s); err != nil {
 		return fmt.Errorf("algorithm %s: saved state: %w", a.Type, err)
 	}
-	if a.Loss.KL != nil && a.Loss.KL.Controller().Adaptive {
+	if a.Loss.KL != nil && a.Loss.KL.Controller().Adaptive && s.KLLossCoef > 0 {
 		a.Loss.SetKLCoef(s.KLLossCoef)
 	}
-	if a.penalty != nil && a.penalty.KL.Controller().Adaptive {
+	if a.penalty != nil && a.penalty.KL.Controller().Adaptive && s.KLPenaltyCoef > 0 {
 		a.penalty.Coef = s.KLPenaltyCoef
 	}
 	return nil

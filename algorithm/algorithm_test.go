@@ -251,6 +251,12 @@ func TestAdaptiveKLLossIsSavedAndRestored(t *testing.T) {
 	if err := c.Restore(saved); err != nil || c.Loss.KLCoef() != 0.3 {
 		t.Errorf("a constant kl_coef became %v, %v", c.Loss.KLCoef(), err)
 	}
+	none, _ := New(Spec{Type: "grpo", KLLossFn: "none"})
+	before, _ := none.State()
+	d, _ := New(Spec{Type: "grpo", KLLossArgs: map[string]any{"kl_coef": 0.2, "adaptive": true, "target_kl": 0.5, "horizon": 100}})
+	if err := d.Restore(before); err != nil || d.Loss.KLCoef() != 0.2 {
+		t.Errorf("the kl_coef of a term that is new since the checkpoint is %v, %v", d.Loss.KLCoef(), err)
+	}
 	if err := c.Restore([]byte("{")); err == nil || !strings.Contains(err.Error(), "grpo") {
 		t.Errorf("broken state: %v", err)
 	}

@@ -35,7 +35,7 @@ func init() {
 
 // Validate checks ranges.
 func (c *CISPO) Validate() error {
-	if c.ClipRangeLow < 0 || c.ClipRangeHigh < 0 || c.MaskClipRangeLow < 0 || c.MaskClipRangeHigh < 0 {
+	if !(c.ClipRangeLow >= 0 && c.ClipRangeHigh >= 0 && c.MaskClipRangeLow >= 0 && c.MaskClipRangeHigh >= 0) {
 		return errors.New("clip_range_low, clip_range_high, mask_clip_range_low and mask_clip_range_high must not be negative")
 	}
 	return c.LossAggMode.Check()

@@ -191,6 +191,10 @@ func TestArgErrors(t *testing.T) {
 	}{
 		{"policy", "ppo", args{"clip_range": -0.1}, "must not be negative"},
 		{"policy", "ppo", args{"clip_range_low": -0.1}, "must not be negative"},
+		{"policy", "ppo", args{"clip_range": math.NaN()}, "must not be negative"},
+		{"policy", "ppo", args{"clip_ratio_c": math.NaN()}, "clip_ratio_c must be more than 1"},
+		{"policy", "gspo", args{"clip_range": math.NaN()}, "must not be negative"},
+		{"policy", "cispo", args{"clip_range_high": math.NaN()}, "must not be negative"},
 		{"policy", "ppo", args{"clip_ratio_c": 1}, "clip_ratio_c must be more than 1"},
 		{"policy", "ppo", args{"delta_sequence_masking": -1}, "delta_sequence_masking"},
 		{"policy", "ppo", args{"loss_agg_mode": "meen"}, `unknown mode "meen"`},
@@ -260,6 +264,7 @@ func TestAdaptiveCoefficient(t *testing.T) {
 		{1.8, 50, 0.1 * 0.95}, // −10 %
 		{0, 50, 0.1 * 0.9},    // cut at −20 %
 		{20, 100, 0.1 * 1.2},  // a whole horizon
+		{0, 900, 0.1 * 0.8},   // nine of them in a step are one: never below 0
 	} {
 		if got := c.Next(0.1, k.kl, k.sequences); math.Abs(got-k.want) > 1e-15 {
 			t.Errorf("KL %v over %d sequences: %v, want %v", k.kl, k.sequences, got, k.want)

@@ -37,7 +37,7 @@ func init() {
 // Validate checks ranges, and refuses a clip_range that nothing would read.
 func (g *GSPO) Validate() error {
 	low, high := g.clip()
-	if low < 0 || high < 0 {
+	if !(low >= 0 && high >= 0) {
 		return errors.New("clip_range, clip_range_low and clip_range_high must not be negative")
 	}
 	if g.ClipRange != nil && g.ClipRangeLow != nil && g.ClipRangeHigh != nil {

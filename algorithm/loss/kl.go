@@ -21,10 +21,10 @@ var KLs = registry.New[KL]("kl_fn", "how the distance from the reference model i
 
 // KLController is the weight of a KL term: constant, or adaptive (Ziegler et al. 2019):
 //
-//	kl_coef ← kl_coef · (1 + clip(KL/target_kl − 1, −0.2, 0.2) · sequences/horizon)
+//	kl_coef ← kl_coef · (1 + clip(KL/target_kl − 1, −0.2, 0.2) · min(1, sequences/horizon))
 //
 // after each optimizer step, with KL the step's kl_loss, in the unit of loss_agg_mode (nats per token with token-mean, nats per sequence
-// with seq-mean-token-sum).
+// with seq-mean-token-sum). A step of more sequences than the horizon counts as one horizon: kl_coef cannot change its sign.
 type KLController struct {
 	KLCoef   float64 `yaml:"kl_coef" doc:"weight of the term; 0 switches it off, and the reference model with it; with adaptive, its first value"`
 	Adaptive bool    `yaml:"adaptive" doc:"steer kl_coef so that the KL comes to target_kl"`
@@ -54,7 +54,7 @@ func (c *KLController) Next(coef, kl float64, sequences int) float64 {
 		return coef
 	}
 	miss := min(max(kl/c.TargetKL-1, -0.2), 0.2)
-	return coef * (1 + miss*float64(sequences)/c.Horizon)
+	return coef * (1 + miss*min(1, float64(sequences)/c.Horizon))
 }
 
 // Estimator is a KL by one formula, over the trained tokens, aggregated as the loss is.

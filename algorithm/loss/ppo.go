@@ -49,13 +49,13 @@ func init() {
 func (p *PPO) Validate() error {
 	low, high := p.clip()
 	switch {
-	case low < 0 || high < 0:
+	case !(low >= 0 && high >= 0):
 		return errors.New("clip_range, clip_range_low and clip_range_high must not be negative")
 	case p.ClipRangeLow != nil && p.ClipRangeHigh != nil && p.ClipRange != defaultClipRange:
 		return errors.New("clip_range has no effect, because clip_range_low and clip_range_high are both set (by the config or by the algorithm type): remove it")
-	case p.ClipRatioC <= 1:
+	case !(p.ClipRatioC > 1):
 		return errors.New("clip_ratio_c must be more than 1: a lower bound would cut unclipped tokens")
-	case p.DeltaSequenceMasking < 0:
+	case !(p.DeltaSequenceMasking >= 0):
 		return errors.New("delta_sequence_masking must not be negative")
 	}
 	return p.LossAggMode.Check()
