@@ -40,7 +40,7 @@ type packedCursor struct {
 	Sequences int64           `json:"sequences"`
 }
 
-// Total is the number of sequences over all epochs, 0 for a source without end. It formats every row.
+// Total is the number of sequences over all epochs, 0 for a source without end; a rest of one token is none. It formats every row.
 func (p *Packed) Total() (int, error) {
 	tokens := 0
 	for i := range p.Rows.data.Len() {
@@ -53,7 +53,7 @@ func (p *Packed) Total() (int, error) {
 		}
 	}
 	tokens *= max(0, p.Rows.epochs)
-	return (tokens + p.Length - 1) / p.Length, nil
+	return (tokens + p.Length - 2) / p.Length, nil
 }
 
 // Take implements [trinity.Source].
@@ -61,17 +61,14 @@ func (p *Packed) Take(ctx context.Context, n int, published int64) ([]*trinity.E
 	if n <= 0 {
 		return nil, fmt.Errorf("a batch of %d sequences was asked for", n)
 	}
+	if err := p.fill(ctx, n*p.Length, published); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err // what was read stays in the rest
+	}
 	p.batches++
 	var out []*trinity.Experience
-	for len(out) < n {
-		err := p.fill(ctx, published)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
+	for len(out) < n && len(p.rest.Tokens) > 0 {
 		if e := p.cut(); e != nil {
 			out = append(out, e)
-		} else if len(p.rest.Tokens) == 0 && err != nil {
-			break
 		}
 	}
 	if len(out) == 0 {
@@ -80,9 +77,9 @@ func (p *Packed) Take(ctx context.Context, n int, published int64) ([]*trinity.E
 	return out, nil
 }
 
-// fill takes rows until there is enough for a sequence; io.EOF says that there are no more.
-func (p *Packed) fill(ctx context.Context, published int64) error {
-	for len(p.rest.Tokens) < p.Length {
+// fill takes rows until there are so many tokens; io.EOF says that there are no more.
+func (p *Packed) fill(ctx context.Context, tokens int, published int64) error {
+	for len(p.rest.Tokens) < tokens {
 		rows, err := p.Rows.Take(ctx, p.Rows.format.PerRow, published)
 		if err != nil {
 			return err

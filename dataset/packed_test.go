@@ -82,7 +82,7 @@ func TestPacked(t *testing.T) {
 }
 
 func TestPackedTotal(t *testing.T) {
-	for _, c := range []struct{ length, epochs, want int }{{6, 1, 2}, {5, 2, 5}, {11, 1, 1}, {4, 0, 0}} {
+	for _, c := range []struct{ length, epochs, want int }{{6, 1, 2}, {5, 2, 5}, {11, 1, 1}, {10, 1, 1}, {4, 0, 0}} {
 		p := newPacked(t, c.length, c.epochs, "ab", "cdef", "gh") // 11 tokens
 		if n, err := p.Total(); err != nil || n != c.want {
 			t.Errorf("%+v: %d, %v", c, n, err)
@@ -127,6 +127,33 @@ func TestPackedGoesOnAfterAResume(t *testing.T) {
 		}
 		if got = append(got, sequences(t, second, 2)...); !slices.Equal(got, want) {
 			t.Errorf("resumed after %d batches: %q, want %q", cut, got, want)
+		}
+	}
+}
+
+// stopping cancels a context after so many looks at it.
+type stopping struct {
+	context.Context
+	looks int
+}
+
+func (s *stopping) Err() error {
+	if s.looks--; s.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestPackedLosesNothingWhenABatchIsGivenUp(t *testing.T) {
+	texts := []string{"ab", "cd", "ef", "gh", "ij"} // four rows make three sequences
+	want := sequences(t, newPacked(t, 4, 1, texts...), 3)
+	for looks := range 4 {
+		p := newPacked(t, 4, 1, texts...)
+		if _, err := p.Take(&stopping{t.Context(), looks}, 3, 0); err == nil {
+			t.Fatalf("after %d looks at the context: no error", looks)
+		}
+		if got := sequences(t, p, 3); !slices.Equal(got, want) {
+			t.Errorf("given up after %d rows: %q, want %q", looks, got, want)
 		}
 	}
 }
