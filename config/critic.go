@@ -104,6 +104,7 @@ func (r *rules) critic() {
 	}
 	critic, errs := r.readCritic()
 	r.errs = append(r.errs, errs...)
+	r.needsSteps(criticKey+".optim", critic.Optim.LRSchedulerType, critic.Optim.LRWarmupStepsRatio, "")
 	if n, batch := critic.PpoMiniBatchSize, r.Buffer.TrainBatchSize; n != nil && batch > 0 && *n > batch {
 		r.fail(criticKey+".ppo_mini_batch_size", fmt.Sprintf("is %d, more than the %d experiences of a train step", *n, batch), "lower it or raise buffer.train_batch_size")
 	}

@@ -63,6 +63,20 @@ func TestCriticRefused(t *testing.T) {
 	}
 }
 
+func TestCriticsScheduleWantsTheNumberOfSteps(t *testing.T) {
+	const optim = "trainer.trainer_config.critic.optim"
+	online := []string{"mode=train", "buffer.train_batch_size=8"}
+	for set, key := range map[string]string{"{lr_scheduler_type: cosine}": ".lr_scheduler_type", "{lr_warmup_steps_ratio: 0.1}": ".lr_warmup_steps_ratio"} {
+		overrides := append(slices.Clone(online), optim+"="+set)
+		if _, err := parse(t, criticBase, Options{Overrides: overrides}); err == nil || !strings.Contains(err.Error(), optim+key+": ") || !strings.Contains(err.Error(), "set trainer.total_steps") {
+			t.Errorf("%s: %v", set, err)
+		}
+		mustParse(t, criticBase, Options{Overrides: append(overrides, "trainer.total_steps=10")})
+		mustParse(t, criticBase, Options{Overrides: []string{optim + "=" + set}})
+	}
+	mustParse(t, criticBase, Options{Overrides: online})
+}
+
 func TestUnusedCritic(t *testing.T) {
 	overrides := []string{"model.critic_model_path=c", "trainer.trainer_config.critic={optim: {lr: 1e-3}, strategy: fsdp, model: {use_remove_padding: true}}"}
 	for text, want := range map[string][]string{

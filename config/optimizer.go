@@ -58,18 +58,26 @@ func (r *rules) optimizer() {
 	r.schedule()
 }
 
-// schedule wants the number of steps where the learning rate depends on it: a trainer that reads what an explorer of another process writes
-// does not know it otherwise.
+// schedule checks that of the policy.
 func (r *rules) schedule() {
-	o := &r.Algorithm.Optimizer
+	o, warmup := &r.Algorithm.Optimizer, 0.0
+	if o.LRWarmupSteps < 0 {
+		warmup = o.LRWarmupStepsRatio
+	}
+	r.needsSteps(optimizerKey, o.LRSchedulerType, warmup, " or lr_warmup_steps")
+}
+
+// needsSteps wants the number of steps where a learning rate depends on it: a trainer that reads what an explorer of another process writes
+// does not know it otherwise.
+func (r *rules) needsSteps(section, scheduler string, warmup float64, orElse string) {
 	if r.Mode != "train" || r.offline() || firstSet(r.Trainer.TotalSteps, r.Buffer.TotalSteps) != nil {
 		return
 	}
 	const hint = "set trainer.total_steps"
-	if o.LRSchedulerType != "constant" {
-		r.fail(optimizerKey+".lr_scheduler_type", fmt.Sprintf("%s falls over all steps, whose number is not known", o.LRSchedulerType), hint)
+	if scheduler != "constant" {
+		r.fail(section+".lr_scheduler_type", fmt.Sprintf("%s falls over all steps, whose number is not known", scheduler), hint)
 	}
-	if o.LRWarmupSteps < 0 && o.LRWarmupStepsRatio > 0 {
-		r.fail(optimizerKey+".lr_warmup_steps_ratio", "is a share of all steps, whose number is not known", hint+" or lr_warmup_steps")
+	if warmup > 0 {
+		r.fail(section+".lr_warmup_steps_ratio", "is a share of all steps, whose number is not known", hint+orElse)
 	}
 }
