@@ -24,7 +24,9 @@ type Critic struct {
 func (c *Critic) learn(ctx context.Context, step int64, exps []*trinity.Experience, microTokens int, metrics trinity.Metrics) error {
 	start := time.Now()
 	valued := slices.DeleteFunc(slices.Clone(exps), func(e *trinity.Experience) bool { return e.Returns == nil })
-	l := learner{c.Engine, c.Loss, c.Schedule, c.Optimizer, c.MiniBatch, c.Epochs, microTokens, false, nil}
+	l := learner{
+		engine: c.Engine, loss: c.Loss, schedule: c.Schedule, optimizer: c.Optimizer, miniBatch: c.MiniBatch, epochs: c.Epochs, microTokens: microTokens,
+	}
 	m, err := l.learn(ctx, step, valued)
 	metrics.Merge("critic/", m)
 	metrics["time/update_critic"] = time.Since(start).Seconds()

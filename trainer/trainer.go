@@ -156,5 +156,8 @@ func (t *Trainer) update(ctx context.Context, step int64, exps []*trinity.Experi
 
 // policy is what trains the policy.
 func (t *Trainer) policy() *learner {
-	return &learner{t.Engine, t.Loss, t.Schedule, t.Optimizer, t.MiniBatch, t.Epochs, t.MicroTokens, t.Reference, t.AfterStep}
+	return &learner{
+		engine: t.Engine, loss: t.Loss, schedule: t.Schedule, optimizer: t.Optimizer, miniBatch: t.MiniBatch, epochs: t.Epochs, microTokens: t.MicroTokens,
+		compares: t.Reference, afterStep: t.AfterStep,
+	}
 }
