@@ -133,6 +133,22 @@ func TestRECBalance(t *testing.T) {
 	}
 }
 
+// Only the surplus goes, so that as many are left below the mean as at or above it.
+func TestRECBalanceDropsTheSurplusAlone(t *testing.T) {
+	kept, m, err := made(t, "rec", args{"drop": "balance"}).Advantages([]trinity.Group{group([]float64{0, 1, 0, 0, 1})})
+	if err != nil || m["drop_balance"] != 1 {
+		t.Fatalf("metrics %v, %v; want 1 of 3 below the mean dropped", m, err)
+	}
+	var got []float64
+	for _, e := range kept[0] {
+		got = append(got, float64(e.Advantages[1]))
+	}
+	slices.Sort(got)
+	if !closeTo(got, []float64{-0.5, -0.5, 0, 0.5, 0.5}, 1e-6) {
+		t.Errorf("advantages %v: want those of two 0 and two 1, and one 0", got)
+	}
+}
+
 // step is one step of a run with one trained token.
 func step(run, turn int, reward float64, info args) *trinity.Experience {
 	e := rollout(run, trinity.Reward{Value: reward, Valid: !math.IsNaN(reward)}, -1)
