@@ -71,8 +71,8 @@ func TestAdvantageInTheTrainer(t *testing.T) {
 	if want := " 0/t/0 0/t/3 0/t/6; 0/u/1 0/u/4 0/u/7; 1/t/2 1/t/5;"; got != want {
 		t.Errorf("groups%s\nwant%s", got, want)
 	}
-	if b.Logits[0] >= 0 || b.Logits[1] <= 0 {
-		t.Errorf("logits %v: only a token 1 with advantage 3 was left", b.Logits)
+	if b.Weights[0] >= 0 || b.Weights[1] <= 0 {
+		t.Errorf("logits %v: only a token 1 with advantage 3 was left", b.Weights)
 	}
 	m := (*logged)[0]
 	if m["critic/advantages/mean"] != 3 || m["critic/advantages/min"] != 3 || m["critic/kl"] != 0.5 || m["critic/rewards/mean"] != -7 || m["critic/score/mean"] != 0.5 {
@@ -94,8 +94,8 @@ func (s mixed) Take(ctx context.Context, n int, version int64) ([]*trinity.Exper
 func TestAnAdvantageThatKeepsNothingTrainsNothing(t *testing.T) {
 	tr, b, _ := newTrainer(t, 1, new([]int64))
 	tr.Advantage = advantage{score: func([]trinity.Group) ([]trinity.Group, trinity.Metrics, error) { return nil, nil, nil }}
-	if err := tr.Run(t.Context(), t.Context()); err != nil || b.Logits[1] != 0 || tr.Step() != 1 {
-		t.Errorf("error %v, logits %v, step %d", err, b.Logits, tr.Step())
+	if err := tr.Run(t.Context(), t.Context()); err != nil || b.Weights[1] != 0 || tr.Step() != 1 {
+		t.Errorf("error %v, logits %v, step %d", err, b.Weights, tr.Step())
 	}
 	tr, _, _ = newTrainer(t, 1, new([]int64))
 	wrong := errors.New("no values")

@@ -26,8 +26,8 @@ func TestCorrect(t *testing.T) {
 		if len(seen) != 16 || math.Abs(float64(seen[0][1])+math.Log(6)) > 1e-6 || seen[0][1] == seen[8][1] {
 			t.Errorf("%d old log-probabilities: %v", len(seen), seen)
 		}
-		if b.Logits[1] <= 0 || b.Logits[0] >= 0 || (*logged)[0]["rollout_corr/kl"] != 0.25 {
-			t.Errorf("logits %v, metrics %v: only token 1 was left to learn from", b.Logits, (*logged)[0])
+		if b.Weights[1] <= 0 || b.Weights[0] >= 0 || (*logged)[0]["rollout_corr/kl"] != 0.25 {
+			t.Errorf("logits %v, metrics %v: only token 1 was left to learn from", b.Weights, (*logged)[0])
 		}
 	}
 }
@@ -35,8 +35,8 @@ func TestCorrect(t *testing.T) {
 func TestCorrectMayLeaveNothing(t *testing.T) {
 	tr, b, _ := newTrainer(t, 1, new([]int64))
 	tr.Correct = func([]*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error) { return nil, nil, nil }
-	if err := tr.Run(t.Context(), t.Context()); err != nil || b.Logits[1] != 0 || tr.Step() != 1 {
-		t.Errorf("error %v, logits %v, step %d", err, b.Logits, tr.Step())
+	if err := tr.Run(t.Context(), t.Context()); err != nil || b.Weights[1] != 0 || tr.Step() != 1 {
+		t.Errorf("error %v, logits %v, step %d", err, b.Weights, tr.Step())
 	}
 	tr, _, _ = newTrainer(t, 1, new([]int64))
 	steps := 0

@@ -45,13 +45,13 @@ func TestCriticLearnsTheReturns(t *testing.T) {
 	if err := tr.Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for token, v := range c.Table {
+	for token, v := range c.Weights {
 		if want := map[bool]float64{true: 0.5}[token == 5]; math.Abs(v-want) > 1e-3 {
 			t.Errorf("value after token %d is %v, want %v", token, v, want)
 		}
 	}
-	if b.Logits[1] <= b.Logits[0] {
-		t.Errorf("logits %v", b.Logits)
+	if b.Weights[1] <= b.Weights[0] {
+		t.Errorf("logits %v", b.Weights)
 	}
 	first := (*logged)[0]
 	for name, want := range map[string]float64{
@@ -76,8 +76,8 @@ func TestCriticHasItsOwnMiniBatchesAndEpochs(t *testing.T) {
 	if err := tr.Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if want := 0.5 - math.Pow(0.5, 5); math.Abs(c.Table[5]-want) > 1e-6 { // each of 4 steps goes half of the way
-		t.Errorf("value %v, want %v", c.Table[5], want)
+	if want := 0.5 - math.Pow(0.5, 5); math.Abs(c.Weights[5]-want) > 1e-6 { // each of 4 steps goes half of the way
+		t.Errorf("value %v, want %v", c.Weights[5], want)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestWarmupTrainsTheCriticAlone(t *testing.T) {
 	tr.Critic.Warmup = 2
 	var logits, values []float64 // after each step
 	tr.Publish = func(context.Context, int64) error {
-		logits, values = append(logits, b.Logits[1]), append(values, c.Table[5])
+		logits, values = append(logits, b.Weights[1]), append(values, c.Weights[5])
 		return nil
 	}
 	if err := tr.Run(t.Context(), t.Context()); err != nil {
@@ -113,8 +113,8 @@ func TestWhatHasNoReturnTeachesNoCritic(t *testing.T) {
 		}
 		return groups, nil, nil
 	}}
-	if err := tr.Run(t.Context(), t.Context()); err != nil || c.Table[5] != 0 || b.Logits[1] <= 0 {
-		t.Errorf("%v, value %v, logits %v", err, c.Table[5], b.Logits)
+	if err := tr.Run(t.Context(), t.Context()); err != nil || c.Weights[5] != 0 || b.Weights[1] <= 0 {
+		t.Errorf("%v, value %v, logits %v", err, c.Weights[5], b.Weights)
 	}
 }
 

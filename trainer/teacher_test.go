@@ -13,7 +13,7 @@ import (
 // Every experience is taught by the teacher that it names, whatever the micro-batches; what has been taught before stays, and experts learn by themselves.
 func TestTeachers(t *testing.T) {
 	first, second := trinitytest.NewBandit(6), trinitytest.NewBandit(6)
-	first.Logits[1], second.Logits[0] = 3, 3
+	first.Weights[1], second.Weights[0] = 3, 3
 	for _, tokens := range []int{2, 1000} {
 		tr, _, logged := newTrainer(t, 1, new([]int64))
 		group := scored(8)

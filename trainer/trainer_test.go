@@ -154,8 +154,8 @@ func TestRunLearnsAndSaves(t *testing.T) {
 	if tr.Step() != 5 || len(saved) != 3 || saved[2] != 5 {
 		t.Errorf("ended at step %d with checkpoints %v", tr.Step(), saved)
 	}
-	if b.Logits[1] <= b.Logits[0] || b.Logits[1] <= b.Logits[2] {
-		t.Errorf("logits %v: token 1 should have won", b.Logits)
+	if b.Weights[1] <= b.Weights[0] || b.Weights[1] <= b.Weights[2] {
+		t.Errorf("logits %v: token 1 should have won", b.Weights)
 	}
 	m := (*logged)[0]
 	if m["actor/lr"] != 0.5 || m["critic/rewards/mean"] != 0.5 || m["perf/total_num_tokens"] != 16 || m["actor/grad_norm"] <= 0 {
@@ -181,19 +181,21 @@ func TestTheLastCheckpointIsSavedAsTheLast(t *testing.T) {
 }
 
 func TestResultDoesNotDependOnMicroBatches(t *testing.T) {
-	var want []float64
+	var want []float64 // of policy and critic
 	for _, tokens := range []int{2, 6, 1000} {
 		tr, b, _ := newTrainer(t, 3, new([]int64))
+		c := newCritic(t, tr)
 		tr.MicroTokens = tokens
 		if err := tr.Run(t.Context(), t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		got := slices.Concat(b.Weights, c.Weights)
 		if want == nil {
-			want = b.Logits
+			want = got
 		}
 		for v := range want {
-			if math.Abs(b.Logits[v]-want[v]) > 1e-6 {
-				t.Errorf("%d tokens a micro-batch: logits %v, want %v", tokens, b.Logits, want)
+			if math.Abs(got[v]-want[v]) > 1e-6 {
+				t.Errorf("%d tokens a micro-batch: weights %v, want %v", tokens, got, want)
 			}
 		}
 	}
@@ -209,8 +211,8 @@ func TestMiniBatchesAndEpochsAreOptimizerSteps(t *testing.T) {
 	if err := one.Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if b.Logits[1] < 3*single.Logits[1] {
-		t.Errorf("four optimizer steps moved the logit to %v, one to %v", b.Logits[1], single.Logits[1])
+	if b.Weights[1] < 3*single.Weights[1] {
+		t.Errorf("four optimizer steps moved the logit to %v, one to %v", b.Weights[1], single.Weights[1])
 	}
 }
 

@@ -4,25 +4,23 @@ package trinitytest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/trinity-go/trinity"
 )
 
-// Bandit is the smallest policy that really learns: one logit per token, whatever came before. It is an Engine and a Sampler at once, and
-// exact, so that loops can be tested without a language model.
+// Bandit is the smallest policy that really learns: Weights are one logit per token, whatever came before. It is an Engine and a Sampler at
+// once, and exact but for the gradient of entropies, which it leaves out, so that loops can be tested without a language model.
 type Bandit struct {
+	descent
 	mu        sync.Mutex
-	Logits    []float64 // [V], what is trained
-	published []float64 // [V], what is sampled from
+	published []float64 // [V] logits, what is sampled from
 	version   int64
-	reference []float64 // [V]
-	grad      []float64 // [V]
+	reference []float64 // [V] logits
 
 	// SampleError, if set, is returned by Sample when it gives an error.
 	SampleError func(prompt []int32) error
@@ -30,7 +28,7 @@ type Bandit struct {
 
 // NewBandit makes a policy of v tokens with equal logits.
 func NewBandit(v int) *Bandit {
-	return &Bandit{Logits: make([]float64, v), published: make([]float64, v), reference: make([]float64, v), grad: make([]float64, v)}
+	return &Bandit{descent: newDescent(v), published: make([]float64, v), reference: make([]float64, v)}
 }
 
 func logSoftmax(z []float64) []float64 {
@@ -77,41 +75,71 @@ func (b *Bandit) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.Sa
 	return out, nil
 }
 
-func stats(logits []float64, b *trinity.Batch) []trinity.TokenStats {
+// stats are the streams of a batch; Value and Divergence are none of a bandit's.
+func stats(logits []float64, b *trinity.Batch, want trinity.Streams) []trinity.TokenStats {
 	logp := logSoftmax(logits)
-	entropy := 0.0
+	entropy, discriminator := 0.0, 0.0
 	for _, l := range logp {
 		entropy -= math.Exp(l) * l
 	}
+	for _, l := range logp {
+		discriminator += math.Exp(2*l) * (entropy + l)
+	}
 	out := make([]trinity.TokenStats, len(b.Experiences))
 	for i, e := range b.Experiences {
-		out[i] = trinity.TokenStats{Logprob: make([]float32, len(e.Tokens)), Entropy: make([]float32, len(e.Tokens))}
-		for t, tok := range e.Tokens {
-			if e.Mask[t] {
-				out[i].Logprob[t], out[i].Entropy[t] = float32(logp[tok]), float32(entropy)
-			}
+		out[i].Logprob = along(e, func(token int32) float64 { return logp[token] })
+		if want.Entropy {
+			out[i].Entropy = along(e, func(int32) float64 { return entropy })
+		}
+		if want.Discriminator {
+			out[i].Discriminator = along(e, func(int32) float64 { return discriminator })
+		}
+	}
+	return out
+}
+
+// along is [T], 0 where the mask is false.
+func along(e *trinity.Experience, of func(token int32) float64) []float32 {
+	out := make([]float32, len(e.Tokens))
+	for t, token := range e.Tokens {
+		if e.Mask[t] {
+			out[t] = float32(of(token))
 		}
 	}
 	return out
 }
 
 // Forward implements trinity.Engine.
-func (b *Bandit) Forward(_ context.Context, batch *trinity.Batch, _ trinity.Streams) ([]trinity.TokenStats, error) {
-	return stats(b.Logits, batch), nil
+func (b *Bandit) Forward(_ context.Context, batch *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
+	return b.score(b.Weights, batch, want)
 }
 
 // Reference implements trinity.Engine: the initial logits.
 func (b *Bandit) Reference(_ context.Context, batch *trinity.Batch) ([]trinity.TokenStats, error) {
-	return stats(b.reference, batch), nil
+	return b.score(b.reference, batch, trinity.Streams{})
 }
 
-// ForwardBackward implements trinity.Engine. The entropy's gradient is left out.
-func (b *Bandit) ForwardBackward(_ context.Context, batch *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
-	grads, metrics, err := loss.Loss(batch, stats(b.Logits, batch))
+func (b *Bandit) score(logits []float64, batch *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
+	if want.Value || want.Divergence.Kind != "" {
+		return nil, errors.New("a bandit has no values and no teachers")
+	}
+	if err := b.check(batch); err != nil {
+		return nil, err
+	}
+	return stats(logits, batch, want), nil
+}
+
+// ForwardBackward implements trinity.Engine.
+func (b *Bandit) ForwardBackward(ctx context.Context, batch *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
+	now, err := b.Forward(ctx, batch, loss.Streams())
 	if err != nil {
 		return nil, err
 	}
-	logp := logSoftmax(b.Logits)
+	grads, metrics, err := loss.Loss(batch, now)
+	if err != nil {
+		return nil, err
+	}
+	logp := logSoftmax(b.Weights)
 	for i, e := range batch.Experiences {
 		for t, g := range grads[i].Logprob {
 			if !e.Mask[t] {
@@ -126,24 +154,13 @@ func (b *Bandit) ForwardBackward(_ context.Context, batch *trinity.Batch, loss t
 	return metrics, nil
 }
 
-// OptimStep implements trinity.Engine as plain gradient descent.
-func (b *Bandit) OptimStep(_ context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
-	norm := 0.0
-	for v, g := range b.grad {
-		norm += g * g
-		b.Logits[v] -= p.LR * g
-		b.grad[v] = 0
-	}
-	return trinity.Metrics{"grad_norm": math.Sqrt(norm), "lr": p.LR}, nil
-}
-
 // Publish implements trinity.Engine.
 func (b *Bandit) Publish(_ context.Context, version int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	copy(b.published, b.Logits)
+	copy(b.published, b.Weights)
 	b.version = version
-	return nil
+	return b.usable()
 }
 
 type banditState struct {
@@ -153,27 +170,16 @@ type banditState struct {
 
 // SaveState implements trinity.Engine.
 func (b *Bandit) SaveState(_ context.Context, dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	data, err := json.Marshal(banditState{b.Logits, b.published, b.version})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "bandit.json"), data, 0o644)
+	return b.save(dir, banditState{b.Weights, b.published, b.version})
 }
 
 // LoadState implements trinity.Engine.
 func (b *Bandit) LoadState(_ context.Context, dir string) error {
-	data, err := os.ReadFile(filepath.Join(dir, "bandit.json"))
-	if err != nil {
-		return err
-	}
 	var s banditState
-	if err := json.Unmarshal(data, &s); err != nil {
+	if err := b.load(dir, &s); err != nil {
 		return err
 	}
-	copy(b.Logits, s.Logits)
+	copy(b.Weights, s.Logits)
 	copy(b.published, s.Published)
 	b.version = s.Version
 	return nil
@@ -181,9 +187,6 @@ func (b *Bandit) LoadState(_ context.Context, dir string) error {
 
 // SaveModel implements trinity.Engine.
 func (b *Bandit) SaveModel(ctx context.Context, dir string) error { return b.SaveState(ctx, dir) }
-
-// Close implements trinity.Engine.
-func (b *Bandit) Close() error { return nil }
 
 // PlainRenderer renders a chat as the bytes of its contents and decodes each token as its number.
 type PlainRenderer struct{}

@@ -17,7 +17,7 @@ func lossLearns(t *testing.T, l *loss.Composite) {
 	}
 	const right = 3
 	bandit := NewBandit(8)
-	start := math.Exp(logSoftmax(bandit.Logits)[right])
+	start := math.Exp(logSoftmax(bandit.Weights)[right])
 	for step := range int64(50) {
 		if err := bandit.Publish(t.Context(), step); err != nil {
 			t.Fatal(err)
@@ -27,7 +27,7 @@ func lossLearns(t *testing.T, l *loss.Composite) {
 			t.Fatal(err)
 		}
 		s := &lossStep{exps: answers(drawn, right)}
-		s.now = stats(bandit.Logits, &trinity.Batch{Experiences: s.exps})
+		s.now = stats(bandit.Weights, &trinity.Batch{Experiences: s.exps}, l.Streams())
 		s.show(t, l)
 		if _, err := bandit.ForwardBackward(t.Context(), &trinity.Batch{Step: step + 1, Experiences: s.exps, Whole: s.exps}, l); err != nil {
 			t.Fatal(err)
@@ -36,7 +36,7 @@ func lossLearns(t *testing.T, l *loss.Composite) {
 			t.Fatal(err)
 		}
 	}
-	if end := math.Exp(logSoftmax(bandit.Logits)[right]); !(end > 2*start) {
+	if end := math.Exp(logSoftmax(bandit.Weights)[right]); !(end > 2*start) {
 		t.Errorf("after 50 steps the token with the reward has probability %.3f, at first %.3f", end, start)
 	}
 }
