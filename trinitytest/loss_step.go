@@ -105,28 +105,25 @@ func stepOf(rng *rand.Rand, masks []string, token func(i int) (lp, old, ref, adv
 	return s
 }
 
-// show does for the loss what the trainer does before the first micro-batch. own says that all that the loss asked for were sequences of the step.
-func (s *lossStep) show(t *testing.T, l *loss.Composite) (own bool) {
+// show does for the loss what the trainer does before the first micro-batch.
+func (s *lossStep) show(t *testing.T, l *loss.Composite) {
 	t.Helper()
 	probes := l.Probes(s.exps)
 	if len(probes) == 0 {
-		return true
+		return
 	}
-	own = true
 	var stats []trinity.TokenStats
 	for _, e := range probes {
 		if at := slices.Index(s.exps, e); at >= 0 {
 			stats = append(stats, s.now[at])
 			continue
 		}
-		own = false
 		e.RefLogprobs = imagined(e, 1)
 		stats = append(stats, trinity.TokenStats{Logprob: imagined(e, 2)})
 	}
 	if err := l.Prepare(probes, stats); err != nil {
 		t.Fatal(err)
 	}
-	return own
 }
 
 // imagined are log-probabilities that depend on nothing but the tokens.

@@ -1,6 +1,7 @@
 package loss
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -17,9 +18,10 @@ import (
 //	z0 = max(0, mean of Σ_t (lp − ref) of y_j given x_i), an estimate of the KL from the reference
 //	L  = λ_D·(1 − σ(β·(r − z0))) where desirable, λ_U·(1 − σ(β·(z0 − r))) where not; mean over sequences
 //
-// The mean in z0 goes over the optimizer step: each prompt x_i is given the answer y_j of the next sequence, round the step, that answers
-// another prompt; what is longer than the longest sequence of the step is cut off. z0 is a constant of the step: no gradient goes through
-// it. It is 0 where all prompts are the same.
+// The mean in z0 goes over the optimizer step: with the answers in the order of their prompts and tokens, whichever order they came in, each prompt
+// x_i is given the answer y_j that stands as many places on, round the step, as the commonest prompt has answers: one to another prompt, used once,
+// unless a prompt has more than half of the step. What is longer than the longest sequence of the step is cut off. z0 is a constant of the
+// step: no gradient goes through it. It is 0 where all prompts are the same.
 //
 // Metrics: kto_loss; kl, which is z0; rewards/chosen and rewards/rejected, means of β·r over the desirable and the other sequences, absent
 // from a step that has none.
@@ -64,21 +66,40 @@ func (k *KTO) Probes(whole []*trinity.Experience) []*trinity.Experience {
 	for _, e := range whole {
 		longest = max(longest, len(e.Tokens))
 	}
+	answers, most := byPrompt(whole)
 	var probes []*trinity.Experience
-	for i, e := range whole {
-		if other := stranger(whole, i); other != nil && e.TrainedTokens() > 0 {
+	for i, e := range answers {
+		if other := stranger(answers, i, most); other != nil {
 			probes = append(probes, mismatched(e, other, longest))
 		}
 	}
 	return probes
 }
 
-// stranger is the next sequence after the i-th, round the step, that answers another prompt; nil if there is none.
-func stranger(whole []*trinity.Experience, i int) *trinity.Experience {
-	prompt := whole[i].Tokens[:whole[i].PromptLen]
-	for d := 1; d < len(whole); d++ {
-		e := whole[(i+d)%len(whole)]
-		if e.TrainedTokens() > 0 && !slices.Equal(prompt, e.Tokens[:e.PromptLen]) {
+// byPrompt are the sequences that have trained tokens, in the order of prompts and answers, and most is how many the commonest prompt has.
+func byPrompt(whole []*trinity.Experience) (answers []*trinity.Experience, most int) {
+	answers = slices.DeleteFunc(slices.Clone(whole), func(e *trinity.Experience) bool { return e.TrainedTokens() == 0 })
+	slices.SortStableFunc(answers, func(a, b *trinity.Experience) int {
+		return cmp.Or(slices.Compare(promptOf(a), promptOf(b)), slices.Compare(a.Tokens, b.Tokens))
+	})
+	alike := 0
+	for i, e := range answers {
+		if i > 0 && !slices.Equal(promptOf(e), promptOf(answers[i-1])) {
+			alike = 0
+		}
+		alike++
+		most = max(most, alike)
+	}
+	return answers, most
+}
+
+func promptOf(e *trinity.Experience) []int32 { return e.Tokens[:e.PromptLen] }
+
+// stranger is the sequence that stands so far behind the i-th, round the step, or the next one after it that answers another prompt; nil if there
+// is none.
+func stranger(answers []*trinity.Experience, i, far int) *trinity.Experience {
+	for d := range answers {
+		if e := answers[(i+far+d)%len(answers)]; !slices.Equal(promptOf(answers[i]), promptOf(e)) {
 			return e
 		}
 	}
@@ -87,7 +108,7 @@ func stranger(whole []*trinity.Experience, i int) *trinity.Experience {
 
 // mismatched is the prompt of one sequence with the answer of another, cut to so many tokens.
 func mismatched(prompt, answer *trinity.Experience, longest int) *trinity.Experience {
-	tokens := slices.Concat(prompt.Tokens[:prompt.PromptLen], answer.Tokens[answer.PromptLen:])
+	tokens := slices.Concat(promptOf(prompt), answer.Tokens[answer.PromptLen:])
 	mask := slices.Concat(make([]bool, prompt.PromptLen), answer.Mask[answer.PromptLen:])
 	n := min(len(tokens), longest)
 	return &trinity.Experience{ID: prompt.ID, Tokens: tokens[:n], Mask: mask[:n], PromptLen: prompt.PromptLen, Temperature: prompt.Temperature}

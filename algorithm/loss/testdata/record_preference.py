@@ -81,26 +81,25 @@ def dpo(name, beta=0.1, label_smoothing=0.0):
     return dict(name=name, policy_loss_fn="dpo", policy_loss_fn_args=dict(beta=beta, label_smoothing=label_smoothing), metrics=metrics, logprob_grad=grads(lps))
 
 
+prompt = lambda s: s["tokens"][: s["prompt_len"]]
+trained = sorted([s for s in answers if any(s["mask"])], key=lambda s: (prompt(s), s["tokens"]))
+most = max(sum(prompt(s) == prompt(o) for o in trained) for s in trained)
+
+
 def stranger(i):
-    """The next sequence, round the batch, that answers another prompt."""
-    n = len(answers)
-    prompt = lambda s: s["tokens"][: s["prompt_len"]]
-    for d in range(1, n):
-        s = answers[(i + d) % n]
-        if any(s["mask"]) and prompt(s) != prompt(answers[i]):
-            return s
-    raise ValueError(i)
+    """The sequence that stands as many places on, round the batch, as the commonest prompt has answers; or the next after it with another prompt."""
+    behind = [trained[(i + most + d) % len(trained)] for d in range(len(trained))]
+    return next(s for s in behind if prompt(s) != prompt(trained[i]))
 
 
 longest = max(len(s["tokens"]) for s in answers)
 probes = []
-for i, s in enumerate(answers):
-    if any(s["mask"]):
-        other, p = stranger(i), s["prompt_len"]
-        tokens = (s["tokens"][:p] + other["tokens"][other["prompt_len"] :])[:longest]
-        mask = ([False] * p + other["mask"][other["prompt_len"] :])[:longest]
-        lp, ref = values(mask)
-        probes.append(dict(tokens=tokens, prompt_len=p, mask=mask, chosen=False, logprob=lp, ref=ref))
+for i, s in enumerate(trained):
+    other, p = stranger(i), s["prompt_len"]
+    tokens = (prompt(s) + other["tokens"][other["prompt_len"] :])[:longest]
+    mask = ([False] * p + other["mask"][other["prompt_len"] :])[:longest]
+    lp, ref = values(mask)
+    probes.append(dict(tokens=tokens, prompt_len=p, mask=mask, chosen=False, logprob=lp, ref=ref))
 
 
 def kto(name, shift=0.0, beta=0.1, desirable_weight=1.0, undesirable_weight=1.0):
