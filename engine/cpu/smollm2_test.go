@@ -113,37 +113,6 @@ func BenchmarkSmolLM2Step(b *testing.B) {
 	b.ReportMetric(2048*float64(b.N)/b.Elapsed().Seconds(), "tok/s")
 }
 
-func TestSmolLM2GradientDoesNotDependOnMicroBatches(t *testing.T) {
-	path := smollm2Path(t)
-	if testing.Short() || os.Getenv("TRINITY_HEAVY") == "" {
-		t.Skip("takes 3 GB: set TRINITY_HEAVY")
-	}
-	var recorded smollm2
-	readJSON(t, "testdata/smollm2.json.gz", &recorded)
-	e := open(t, Options{ModelPath: path, MaxTokens: 256})
-	var all []*trinity.Experience
-	for i := range 4 { // two groups of two: a shared prompt of 40 tokens, different replies
-		from := 100 * (i / 2)
-		tokens := slices.Concat(recorded.Train[from:from+40], recorded.Train[500+60*i:500+60*i+20+10*i])
-		x := allTrained(i, tokens)
-		for j := range 40 {
-			x.Mask[j] = false
-		}
-		all = append(all, x)
-	}
-	_, want := e.gradientOf(t, nll{}, whole(all))
-	var cut []*trinity.Batch
-	for part := range slices.Chunk(all, 1) {
-		cut = append(cut, &trinity.Batch{Step: 1, Experiences: part, Whole: all})
-	}
-	_, got := e.gradientOf(t, nll{}, cut...)
-	if d := difference(got, want); d > 1e-5 {
-		t.Errorf("gradient differs by %.2g relative", d)
-	} else {
-		t.Logf("gradient differs by %.2g relative", d)
-	}
-}
-
 // BenchmarkSmolLM2GRPO is the training part of a GRPO step with LoRA: 4 prompts of 110 tokens, 8 replies of 64 each, in micro-batches of one
 // group.
 func BenchmarkSmolLM2GRPO(b *testing.B) {

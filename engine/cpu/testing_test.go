@@ -143,8 +143,8 @@ func (e *Engine) gradientOf(t testing.TB, loss trinity.Loss, batches ...*trinity
 func difference(a, b []float32) float64 {
 	d, n := 0.0, 0.0
 	for i := range a {
-		d += math.Pow(float64(a[i])-float64(b[i]), 2)
-		n += math.Pow(float64(b[i]), 2)
+		off, of := float64(a[i])-float64(b[i]), float64(b[i])
+		d, n = d+off*off, n+of*of
 	}
 	if n == 0 {
 		return math.Sqrt(d)
