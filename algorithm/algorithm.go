@@ -50,7 +50,7 @@ func New(s Spec) (*Algorithm, error) {
 		return nil, err
 	}
 	a := &Algorithm{Type: s.Type, Def: resolve(def, s)}
-	for _, build := range []func(Spec) error{a.buildAdvantage, a.buildLoss, a.buildPenalty} {
+	for _, build := range []func(Spec) error{a.buildAdvantage, a.buildLoss, a.buildPenalty, a.checkLoss} {
 		if err := build(s); err != nil {
 			return nil, fmt.Errorf("algorithm %s: %w", s.Type, err)
 		}
@@ -114,6 +114,15 @@ func (a *Algorithm) buildLoss(s Spec) error {
 	return a.checkSchema()
 }
 
+// checkLoss refuses a loss that the other parts do not fit. It tries another one of the same arguments, because a loss may have state.
+func (a *Algorithm) checkLoss(Spec) error {
+	policy, err := loss.PolicyLosses.Build(a.Def.PolicyLoss, a.Def.PolicyLossArgs)
+	if err != nil {
+		return err
+	}
+	return a.rehearse(loss.NewComposite(policy, nil, nil))
+}
+
 // override sets the aggregation mode of a policy loss.
 func override(policy loss.PolicyLoss, name string, mode loss.AggMode) error {
 	if err := mode.Check(); err != nil {
@@ -121,7 +130,7 @@ func override(policy loss.PolicyLoss, name string, mode loss.AggMode) error {
 	}
 	own := loss.Aggregation(policy)
 	if own == nil {
-		return fmt.Errorf("loss_agg_mode: policy_loss_fn %s aggregates in a way of its own: remove the key", name)
+		return registry.ArgError{Key: "loss_agg_mode", Message: fmt.Sprintf("policy_loss_fn %s aggregates in a way of its own", name), Hint: "remove the key"}
 	}
 	*own = mode
 	return nil

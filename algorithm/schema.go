@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity/algorithm/loss"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // preferences are the schemas in which not everything that is read is to be imitated.
@@ -19,9 +20,13 @@ func (a *Algorithm) checkSchema() error {
 	}
 	switch bad := preferences[schema]; {
 	case want != "" && want != schema:
-		return fmt.Errorf("policy_loss_fn %s learns from data of schema %s, and %s reads schema %s: use algorithm_type %s", a.Def.PolicyLoss, want, a.Type, schema, want)
+		e := registry.ArgError{Key: "policy_loss_fn", Hint: "use algorithm_type " + want}
+		e.Message = fmt.Sprintf("%s learns from data of schema %s, and %s reads schema %s", a.Def.PolicyLoss, want, a.Type, schema)
+		return e
 	case want == "" && bad != "":
-		return fmt.Errorf("policy_loss_fn %s would learn from the %s of schema %s as from the others: leave policy_loss_fn out", a.Def.PolicyLoss, bad, schema)
+		e := registry.ArgError{Key: "policy_loss_fn", Hint: "leave it out"}
+		e.Message = fmt.Sprintf("%s would learn from the %s of schema %s as from the others", a.Def.PolicyLoss, bad, schema)
+		return e
 	}
 	return nil
 }

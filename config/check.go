@@ -92,6 +92,9 @@ func (c *Config) Pos(key string) Position {
 	return Position{File: c.source.file, Line: 1, Col: 1}
 }
 
+// At is an error of a key that was found behind the configuration, where the key is written.
+func (c *Config) At(key, message, hint string) error { return c.errorFor(key, message, hint) }
+
 // IsSet reports whether the file or the command line gives the key.
 func (c *Config) IsSet(key string) bool {
 	_, ok := c.source.positions[key]

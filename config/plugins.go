@@ -51,15 +51,16 @@ func (p *pluginCheck) algorithm() {
 	if !ok {
 		own = &trinity.Algorithm{}
 	}
-	p.partOf("advantage_fn", "advantage_fn", s.AdvantageFn, own.Advantage, s.AdvantageFnArgs)
-	p.partOf("policy_loss_fn", "policy_loss_fn", s.PolicyLossFn, own.PolicyLoss, s.PolicyLossFnArgs)
-	p.partOf("kl_fn", "kl_penalty_fn", s.KLPenaltyFn, own.KLPenalty, s.KLPenaltyFnArgs)
-	p.partOf("kl_fn", "kl_loss_fn", s.KLLossFn, own.KLLoss, s.KLLossFnArgs)
-	p.partOf("entropy_loss_fn", "entropy_loss_fn", s.EntropyLossFn, own.Entropy, s.EntropyLossFnArgs)
-	p.partOf("sample_strategy", "sample_strategy", s.SampleStrategy, own.SampleStrategy, s.SampleStrategyArgs)
+	p.partOf("advantage_fn", "advantage_fn", s.AdvantageFn, own.Advantage, s.AdvantageFnArgs, own.AdvantageArgs)
+	p.partOf("policy_loss_fn", "policy_loss_fn", s.PolicyLossFn, own.PolicyLoss, s.PolicyLossFnArgs, own.PolicyLossArgs)
+	p.partOf("kl_fn", "kl_penalty_fn", s.KLPenaltyFn, own.KLPenalty, s.KLPenaltyFnArgs, nil)
+	p.partOf("kl_fn", "kl_loss_fn", s.KLLossFn, own.KLLoss, s.KLLossFnArgs, own.KLLossArgs)
+	p.partOf("entropy_loss_fn", "entropy_loss_fn", s.EntropyLossFn, own.Entropy, s.EntropyLossFnArgs, own.EntropyArgs)
+	p.partOf("sample_strategy", "sample_strategy", s.SampleStrategy, own.SampleStrategy, s.SampleStrategyArgs, own.SampleStrategyArgs)
 }
 
-func (p *pluginCheck) partOf(kind, key, given, own string, args map[string]any) {
+// partOf checks one part. Arguments that the type gives its own part, ownArgs, are under those of the file, because some fit only together.
+func (p *pluginCheck) partOf(kind, key, given, own string, args, ownArgs map[string]any) {
 	key = "algorithm." + key
 	name := given
 	if name == "" {
@@ -74,6 +75,9 @@ func (p *pluginCheck) partOf(kind, key, given, own string, args map[string]any) 
 			p.errs = append(p.errs, p.errorFor(key+"_args", fmt.Sprintf("%s has no %s", p.Algorithm.AlgorithmType, lastKey(key)), "remove the arguments"))
 		}
 		return
+	}
+	if name == own && len(args) > 0 {
+		args = merged(ownArgs, args)
 	}
 	p.named(kind, name, key, args, key+"_args")
 }

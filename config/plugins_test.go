@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"testing"
 
@@ -31,6 +32,10 @@ func TestMain(m *testing.M) {
 	register(registry.Algorithms, "distilling", func() *trinity.Algorithm {
 		return &trinity.Algorithm{Schema: "experience", GroupSize: 8, Advantage: "distilling", PolicyLoss: "ppo", KLLoss: "none",
 			Entropy: "default", SampleStrategy: "default", KLPenalty: "none"}
+	})
+	register(registry.Algorithms, "clipping", func() *trinity.Algorithm {
+		return &trinity.Algorithm{Schema: "experience", GroupSize: 2, Advantage: "grpo", PolicyLoss: "ppo", PolicyLossArgs: map[string]any{"clip_range_low": 0.2},
+			KLLoss: "none", Entropy: "default", SampleStrategy: "default", KLPenalty: "none"}
 	})
 	register(registry.SampleStrategies, "default", func() trinity.SampleStrategy { return &fakeStrategy{} })
 	register(registry.SampleStrategies, "staleness_control", func() trinity.SampleStrategy { return &fakeStrategy{} })
@@ -76,6 +81,14 @@ type fakeLoss struct {
 	ClipRange    float64 `yaml:"clip_range"`
 	ClipRangeLow float64 `yaml:"clip_range_low"`
 	ClipHigh     float64 `yaml:"clip_range_high"`
+}
+
+// Validate refuses two clips at once.
+func (l *fakeLoss) Validate() error {
+	if l.ClipRangeLow != 0 && l.ClipRange == 0.1 {
+		return errors.New("clip_range has no effect beside clip_range_low")
+	}
+	return nil
 }
 
 // fakePreference is a loss that compares with a reference model.

@@ -54,6 +54,7 @@ func TestRefused(t *testing.T) {
 		{"beta 1", "algorithm.optimizer.betas=[0.9, 1]", "algorithm.optimizer.betas", "less than 1"},
 		{"a schedule's share that nothing reads", "algorithm.optimizer.lr_decay_steps_ratio=0.2", "algorithm.optimizer.lr_decay_steps_ratio", "wsd"},
 		{"a decay over nothing", "algorithm.optimizer={lr_scheduler_type: wsd, lr_decay_steps_ratio: 0}", "algorithm.optimizer.lr_decay_steps_ratio", "more than 0"},
+		{"an argument beside the type's own", "algorithm={algorithm_type: clipping, policy_loss_fn_args: {clip_range: 0.1}}", "algorithm.policy_loss_fn_args", "beside clip_range_low"},
 		{"optimizer", "algorithm.optimizer.optimizer_type=muno", "algorithm.optimizer.optimizer_type", `did you mean "muon"`},
 		{"momentum of AdamW", "algorithm.optimizer.momentum=0.9", "algorithm.optimizer.momentum", "has no effect"},
 		{"Nesterov's momentum of AdamW", "algorithm.optimizer.nesterov=true", "algorithm.optimizer.nesterov", "has no effect"},

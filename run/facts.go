@@ -18,6 +18,9 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 		Machine: config.Machine{Cores: runtime.GOMAXPROCS(0), Memory: int64(Machine().Available)},
 		Rows:    map[string]int{}, Fetch: map[string]string{}, Missing: map[string]string{},
 	}
+	if err := checkAlgorithm(cfg); err != nil {
+		return f, err
+	}
 	if err := models(cfg, &f); err != nil {
 		return f, err
 	}

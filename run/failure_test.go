@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -182,4 +183,16 @@ func TestSequencesBeyondThePositionsAreRefused(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	_, err := run.Facts(p.load(t, "model.max_prompt_tokens=100000"))
 	oneLine(t, err, "model.max_model_len is 1000", "has positions for")
+}
+
+// Parts that do not fit together are told by their place in the file, in every stage, before the first one begins or a model is fetched.
+func TestAlgorithmsAreCheckedBeforeTheFirstStage(t *testing.T) {
+	text := strings.NewReplacer("WARMBATCH", "8", "WARMSTEPS", "4", "WARMSAVE", "2", "RLLR", "2e-3", "RLBATCH", "2", "RLSTEPS", "4", "RLSAVE", "1", "RLMINI", "8",
+		"REWARDARGS", "{}", "WORKFLOW", "simple_workflow", "REWARD", "test_even", "kl_loss_fn: none", "kl_loss_fn: none, policy_loss_fn: dpo", "DIR/model", "nobody/no-such-model").Replace(staged)
+	p := newProject(t, tiny, text)
+	_, err := run.Run(t.Context(), p.load(t), run.Options{Say: func(line string) { t.Error(line) }})
+	oneLine(t, err, ":24:", "algorithm.policy_loss_fn: dpo learns from data of schema dpo")
+	if _, err := os.Stat(filepath.Join(p.dir, "checkpoints")); !os.IsNotExist(err) {
+		t.Errorf("something was written: %v", err)
+	}
 }

@@ -181,8 +181,8 @@ func TestDatasetsThatDoNotFit(t *testing.T) {
 		{"kto", "buffer.trainer_input.experience_buffer.format.label_key=verdict", `kto.jsonl:1: no field "verdict"`},
 		{"cpt", "buffer.trainer_input.experience_buffer.format.prompt_key=text", `cpt.jsonl:1: no field "text"`},
 		{"dpo", "model={model_path: DIR/model, max_model_len: 20}", "tokens, more than model.max_model_len 20: raise it"},
-		{"dpo", "algorithm.policy_loss_fn=sft", "policy_loss_fn sft would learn from the rejected answers"},
-		{"sft", "algorithm.policy_loss_fn=kto", "policy_loss_fn kto learns from data of schema kto"},
+		{"dpo", "algorithm.policy_loss_fn=sft", "policy_loss_fn: sft would learn from the rejected answers"},
+		{"sft", "algorithm.policy_loss_fn=kto", "policy_loss_fn: kto learns from data of schema kto"},
 	} {
 		p := newProject(t, tiny, strings.ReplaceAll(onDataset, "ALGORITHM", c.algorithm))
 		_, err := p.run(t, strings.ReplaceAll(c.override, "DIR", p.dir))

@@ -73,7 +73,8 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error
 	return summary, nil
 }
 
-// fits refuses a run of which a stage needs more memory than there is. Models that are on no disk yet are fetched first.
+// fits refuses a run of which a stage has an algorithm whose parts do not fit together, or needs more memory than there is. Models that are on
+// no disk yet are fetched between the two.
 func fits(ctx context.Context, cfg *config.Config, say func(string)) error {
 	stages := []*config.Config{cfg}
 	for i := range cfg.Stages {
@@ -85,6 +86,11 @@ func fits(ctx context.Context, cfg *config.Config, say func(string)) error {
 	}
 	if len(cfg.Stages) > 0 {
 		stages = stages[1:]
+	}
+	for _, stage := range stages {
+		if err := checkAlgorithm(stage); err != nil {
+			return err
+		}
 	}
 	for i, stage := range stages {
 		if done, err := finished(stage.CheckpointJobDir); err != nil || done != nil {

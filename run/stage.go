@@ -66,7 +66,7 @@ func open(ctx context.Context, cfg *config.Config, say func(string)) (*stage, er
 	if s.text.Tokenizer == nil {
 		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", s.modelPath)
 	}
-	if s.algorithm, err = buildAlgorithm(&cfg.Algorithm); err != nil {
+	if s.algorithm, err = buildAlgorithm(cfg); err != nil {
 		return nil, err
 	}
 	s.groupSize = cfg.GroupSize()
@@ -75,7 +75,9 @@ func open(ctx context.Context, cfg *config.Config, say func(string)) (*stage, er
 	return s, err
 }
 
-func buildAlgorithm(a *config.Algorithm) (*algorithm.Algorithm, error) {
+// buildAlgorithm makes the algorithm. Errors say where in the file the part is that does not fit.
+func buildAlgorithm(cfg *config.Config) (*algorithm.Algorithm, error) {
+	a := &cfg.Algorithm
 	spec := algorithm.Spec{
 		Type:        a.AlgorithmType,
 		AdvantageFn: a.AdvantageFn, AdvantageArgs: a.AdvantageFnArgs,
@@ -88,7 +90,20 @@ func buildAlgorithm(a *config.Algorithm) (*algorithm.Algorithm, error) {
 	if a.LossAggMode != "" {
 		spec.LossAggMode = &a.LossAggMode
 	}
-	return algorithm.New(spec)
+	built, err := algorithm.New(spec)
+	if wrong := (registry.ArgError{}); errors.As(err, &wrong) {
+		return nil, cfg.At("algorithm."+wrong.Key, wrong.Message, wrong.Hint)
+	}
+	return built, err
+}
+
+// checkAlgorithm refuses an algorithm whose parts do not fit together; an evaluation has none.
+func checkAlgorithm(cfg *config.Config) error {
+	if cfg.Mode == "bench" {
+		return nil
+	}
+	_, err := buildAlgorithm(cfg)
+	return err
 }
 
 // openEngine loads the weights.

@@ -32,7 +32,7 @@ func findTeachers(ctx context.Context, cfg *config.Config, student string, text 
 			err = checkTeacher(cfg, path, student, text)
 		}
 		if err != nil {
-			return t, fmt.Errorf("%s: %w", one.Key, err)
+			return t, cfg.At(one.Key, err.Error(), "")
 		}
 		t.all = append(t.all, teacher{one, teacherSpec(cfg, one, path)})
 	}
@@ -110,7 +110,7 @@ func (t *teachers) close() error {
 func fetchTeachers(ctx context.Context, cfg *config.Config, say func(string)) error {
 	for _, t := range cfg.Teachers() {
 		if _, err := ResolveModel(ctx, t.Path, say); err != nil {
-			return fmt.Errorf("%s: %w", t.Key, err)
+			return cfg.At(t.Key+".model_path", err.Error(), "")
 		}
 	}
 	return nil
@@ -132,7 +132,7 @@ func teacherFacts(cfg *config.Config, student string, f *config.Facts) error {
 			continue
 		}
 		if err := checkTeacher(cfg, path, student, text); err != nil {
-			return fmt.Errorf("%s: %w", t.Key, err)
+			return cfg.At(t.Key, err.Error(), "")
 		}
 	}
 	return nil

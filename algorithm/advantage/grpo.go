@@ -33,6 +33,9 @@ import (
 // Metrics: group_advantages/reward_mean/{mean,max,min} and group_advantages/reward_std/{mean,max,min} over groups (raw rewards; dropped
 // groups included, groups of one without std), filtered_count (experiences dropped by std_threshold) and invalid_count (experiences dropped
 // for an invalid reward).
+//
+// Unlike Trinity-RFT: with rank_penalty the lowered rewards are in the numerator too, because there only mean and std are of them, so that of two
+// rollouts with the same reward the likelier one gets the same advantage.
 type GRPO struct {
 	Epsilon              float64  `yaml:"epsilon" doc:"added to the standard deviation"`
 	StdThreshold         *float64 `yaml:"std_threshold" doc:"drop groups whose reward std is at most this, and groups of one; null keeps all"`

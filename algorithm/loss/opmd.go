@@ -2,6 +2,7 @@ package loss
 
 import (
 	"errors"
+	"math"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/tape"
@@ -25,8 +26,8 @@ func init() {
 
 // Validate checks ranges.
 func (o *OPMD) Validate() error {
-	if !(o.Tau >= 0) {
-		return errors.New("tau must not be negative")
+	if !(o.Tau >= 0) || math.IsInf(o.Tau, 0) {
+		return errors.New("tau must not be negative or infinite")
 	}
 	return o.LossAggMode.Check()
 }

@@ -52,7 +52,7 @@ func (p *PPO) Validate() error {
 	case !(low >= 0 && high >= 0):
 		return errors.New("clip_range, clip_range_low and clip_range_high must not be negative")
 	case p.ClipRangeLow != nil && p.ClipRangeHigh != nil && p.ClipRange != defaultClipRange:
-		return errors.New("clip_range has no effect, because clip_range_low and clip_range_high are both set (by the config or by the algorithm type): remove it")
+		return errors.New("clip_range has no effect, because clip_range_low and clip_range_high are both set (by the config or by the algorithm type): set those instead")
 	case !(p.ClipRatioC > 1):
 		return errors.New("clip_ratio_c must be more than 1: a lower bound would cut unclipped tokens")
 	case !(p.DeltaSequenceMasking >= 0):

@@ -2,6 +2,7 @@ package loss
 
 import (
 	"errors"
+	"math"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/tape"
@@ -32,8 +33,8 @@ func init() {
 
 // Validate checks ranges.
 func (s *SAPO) Validate() error {
-	if !(s.TauPos > 0) || !(s.TauNeg >= s.TauPos) {
-		return errors.New("tau_pos must be more than 0, and tau_neg at least tau_pos")
+	if !(s.TauPos > 0) || !(s.TauNeg >= s.TauPos) || math.IsInf(s.TauNeg, 0) {
+		return errors.New("tau_pos must be more than 0, and tau_neg at least tau_pos and finite")
 	}
 	return s.LossAggMode.Check()
 }
