@@ -210,6 +210,17 @@ func TestCoDWithAColdTemperature(t *testing.T) {
 	}
 }
 
+// A run that solves a task twice counts in the mean with the earlier turn, wherever that stands in the list.
+func TestCoDCountsARunOnce(t *testing.T) {
+	solve := func(run, turn int, reward float64) *trinity.Experience {
+		return step(run, turn, reward, args{"exp_type": "solve_task", "task_idx": 0, "task_rewards": []any{reward}})
+	}
+	got := perRollout(t, "cod", args{"iterative_hint_e2e_causal": true}, trinity.Group{solve(0, 1, 0.25), solve(0, 0, 1), solve(1, 0, 0), solve(0, 2, 9)})
+	if len(got) != 1 || !closeTo(got[0], []float64{-0.25, 0.5, -0.5, 8.5}, 1e-6) { // less the mean of 1 and 0
+		t.Errorf("%v", got)
+	}
+}
+
 func TestStatesOfOtherTasksAreNotCompared(t *testing.T) {
 	one := trinity.Group{step(0, 0, 4, args{"env_state_hash": "s"})}
 	two := trinity.Group{step(0, 0, 0, args{"env_state_hash": "s"})}
