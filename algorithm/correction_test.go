@@ -104,6 +104,11 @@ func TestCorrectionOfOddBatches(t *testing.T) {
 	if got := m["rollout_corr/rollout_rs_masked_fraction"]; got != 1.0/3 {
 		t.Errorf("share masked %v, want a third: the demonstration could not be rejected", got)
 	}
+	far := rolled(1)
+	far.Logprobs[1] = -1000
+	if _, m, err := (&Correction{Weights: "sequence", Truncate: 2}).Apply([]*trinity.Experience{far}); err != nil || m["rollout_corr/rollout_is_max"] != math.Exp(20) {
+		t.Errorf("1000 nats apart: %v, %v", m, err)
+	}
 	unknown := rolled(1)
 	unknown.Logprobs = nil
 	if _, _, err := c.Apply([]*trinity.Experience{unknown}); err == nil || !strings.Contains(err.Error(), "has no logprobs") {

@@ -265,6 +265,10 @@ func TestTokensByHand(t *testing.T) {
 	if run("jsd", nil, e); !near(e.Advantages, []float64{0, up, 0, down, 0, 0}, 1e-6) {
 		t.Errorf("jsd: %v", e.Advantages)
 	}
+	warm := func(d float64) float64 { return 0.5 * math.Log(0.5*math.Exp(d)+0.5) } // of half the log-ratios ±2
+	if run("jsd", args{"temperature": 2}, e); !near(e.Advantages, []float64{0, warm(1), 0, warm(-1), 0, 0}, 1e-6) {
+		t.Errorf("jsd at temperature 2: %v", e.Advantages)
+	}
 }
 
 func TestTokenRewardsWithoutTrainedTokens(t *testing.T) {
