@@ -64,16 +64,16 @@ func (c *Composite) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.
 	metrics["final_loss"] = total.Scalar()
 	t.Backward(total)
 	grads := make([]trinity.TokenGrads, len(b.Experiences))
-	for i, g := range unpack(b.Experiences, narrow(in.Logprob.Grad())) {
+	for i, g := range unpack[float32](b.Experiences, in.Logprob.Grad()) {
 		grads[i].Logprob = g
 	}
 	if c.Bonus != nil && c.Bonus.Coef() != 0 {
-		for i, g := range unpack(b.Experiences, narrow(in.Entropy.Grad())) {
+		for i, g := range unpack[float32](b.Experiences, in.Entropy.Grad()) {
 			grads[i].Entropy = g
 		}
 	}
 	if _, ok := c.Policy.(Comparer); ok {
-		for i, g := range unpack(b.Experiences, narrow(in.Divergence.Grad())) {
+		for i, g := range unpack[float32](b.Experiences, in.Divergence.Grad()) {
 			grads[i].Divergence = g
 		}
 	}
@@ -124,12 +124,4 @@ func (c *Composite) AfterStep(metrics trinity.Metrics, sequences int) {
 	if c.KL != nil {
 		c.klCoef = c.KL.Controller().Next(c.klCoef, metrics["kl_loss"], sequences)
 	}
-}
-
-func narrow(v []float64) []float32 {
-	out := make([]float32, len(v))
-	for i, x := range v {
-		out[i] = float32(x)
-	}
-	return out
 }

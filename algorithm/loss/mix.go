@@ -47,9 +47,7 @@ type Mixture struct {
 	Agg             `yaml:",inline"`
 	GRPOLossAggMode *AggMode `yaml:"grpo_loss_agg_mode" doc:"loss_agg_mode of the rollouts; null means loss_agg_mode"`
 	SFTLossAggMode  *AggMode `yaml:"sft_loss_agg_mode" doc:"loss_agg_mode of the demonstrations; null means loss_agg_mode"`
-	ClipRange       float64  `yaml:"clip_range" doc:"as in ppo: how far the ratio may move from 1; stands for clip_range_low and clip_range_high where they are not set"`
-	ClipRangeLow    *float64 `yaml:"clip_range_low" doc:"distance below 1; null means clip_range"`
-	ClipRangeHigh   *float64 `yaml:"clip_range_high" doc:"distance above 1; null means clip_range"`
+	Clip            `yaml:",inline"`
 	BatchSizes      `yaml:",inline"`
 }
 
@@ -64,7 +62,7 @@ type BatchSizes struct {
 	TrainBatchSizeExpert    *int  `yaml:"train_batch_size_expert" doc:"not read: losses are normalised over the optimizer step"`
 }
 
-func newMixture() Mixture { return Mixture{Agg: Agg{TokenMean}, ClipRange: defaultClipRange} }
+func newMixture() Mixture { return Mixture{Agg: Agg{TokenMean}, Clip: usualClip()} }
 
 // Validate checks ranges.
 func (m *Mixture) Validate() error {
@@ -89,9 +87,7 @@ func (m *Mixture) mode(own *AggMode) AggMode {
 
 // ppo is the loss of the rollouts.
 func (m *Mixture) ppo() *PPO {
-	return &PPO{
-		Agg: Agg{m.mode(m.GRPOLossAggMode)}, ClipRange: m.ClipRange, ClipRangeLow: m.ClipRangeLow, ClipRangeHigh: m.ClipRangeHigh, ClipRatioC: defaultClipRatioC,
-	}
+	return &PPO{Agg: Agg{m.mode(m.GRPOLossAggMode)}, Clip: m.Clip, ClipRatioC: defaultClipRatioC}
 }
 
 // mix is (1 − mu)·ppo + mu·sft.

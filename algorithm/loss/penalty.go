@@ -31,7 +31,7 @@ func (p *Penalty) Of(batch []*trinity.Experience) ([][]float64, trinity.Metrics,
 	estimate := p.KL.Estimate(old, ref, &old)
 	kl := in.SequenceMean(estimate.SeqMean(nil))
 	metrics := trinity.Metrics{"kl": kl, "kl_coef": p.Coef}
-	out := unpack(batch, estimate.Scale(p.Coef).Value())
+	out := unpack[float64](batch, estimate.Scale(p.Coef).Value())
 	p.Coef = p.KL.Controller().Next(p.Coef, kl, len(batch))
 	return out, metrics, nil
 }
@@ -45,15 +45,15 @@ func lengths(batch []*trinity.Experience) []int {
 	return n
 }
 
-// unpack spreads packed values [n] over the trained tokens of sequences [T].
-func unpack[F float32 | float64](batch []*trinity.Experience, packed []F) [][]F {
+// unpack spreads packed values [n] over the trained tokens of sequences [T], rounded to what F holds.
+func unpack[F float32 | float64](batch []*trinity.Experience, packed []float64) [][]F {
 	out := make([][]F, len(batch))
 	next := 0
 	for i, e := range batch {
 		out[i] = make([]F, len(e.Mask))
 		for t, trained := range e.Mask {
 			if trained {
-				out[i][t] = packed[next]
+				out[i][t] = F(packed[next])
 				next++
 			}
 		}

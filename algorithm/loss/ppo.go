@@ -22,13 +22,11 @@ import (
 // of the mean of −d).
 type PPO struct {
 	Agg                      `yaml:",inline"`
-	ClipRange                float64  `yaml:"clip_range" doc:"how far the ratio may move from 1 before its gradient is cut; stands for clip_range_low and clip_range_high where they are not set"`
-	ClipRangeLow             *float64 `yaml:"clip_range_low" doc:"distance below 1; null means clip_range"`
-	ClipRangeHigh            *float64 `yaml:"clip_range_high" doc:"distance above 1; null means clip_range"`
-	ClipRatioC               float64  `yaml:"clip_ratio_c" doc:"dual clip: the loss of a token with a negative advantage is at most −A times this; more than 1"`
-	EnableSequenceMasking    bool     `yaml:"enable_sequence_masking" doc:"leave out tokens with a negative advantage of sequences that the policy has moved away from"`
-	DeltaSequenceMasking     float64  `yaml:"delta_sequence_masking" doc:"a sequence has moved away when the mean of old − lp exceeds this, nats per token"`
-	FallbackToPolicyGradient bool     `yaml:"fallback_to_policy_gradient" doc:"take the ratio as 1 whatever log-probabilities were recorded: plain policy gradient"`
+	Clip                     `yaml:",inline"`
+	ClipRatioC               float64 `yaml:"clip_ratio_c" doc:"dual clip: the loss of a token with a negative advantage is at most −A times this; more than 1"`
+	EnableSequenceMasking    bool    `yaml:"enable_sequence_masking" doc:"leave out tokens with a negative advantage of sequences that the policy has moved away from"`
+	DeltaSequenceMasking     float64 `yaml:"delta_sequence_masking" doc:"a sequence has moved away when the mean of old − lp exceeds this, nats per token"`
+	FallbackToPolicyGradient bool    `yaml:"fallback_to_policy_gradient" doc:"take the ratio as 1 whatever log-probabilities were recorded: plain policy gradient"`
 }
 
 const (
@@ -41,38 +39,25 @@ func init() {
 		"at most −A·clip_ratio_c where A < 0, with r = exp(clamp(lp − old, ±20)). Optional masking of whole sequences that have drifted "+
 		"(DeepSeek-V3.2). Metrics: pg_loss, pg_clipfrac, pg_clipfrac_lower, ppo_kl, seq_mask/masked_tokens, seq_mask/mean_sequence_kl.",
 		func() PolicyLoss {
-			return &PPO{Agg: Agg{TokenMean}, ClipRange: defaultClipRange, ClipRatioC: defaultClipRatioC, DeltaSequenceMasking: 0.1}
+			return &PPO{Agg: Agg{TokenMean}, Clip: usualClip(), ClipRatioC: defaultClipRatioC, DeltaSequenceMasking: 0.1}
 		})
 }
 
+// usualClip is PPO's.
+func usualClip() Clip { return Clip{ClipRange: new(defaultClipRange)} }
+
 // Validate checks ranges, and refuses a clip_range that nothing would read.
 func (p *PPO) Validate() error {
-	low, high := p.clip()
 	switch {
-	case !(low >= 0 && high >= 0):
-		return errors.New("clip_range, clip_range_low and clip_range_high must not be negative")
-	case p.ClipRangeLow != nil && p.ClipRangeHigh != nil && p.ClipRange != defaultClipRange:
-		return errors.New("clip_range has no effect, because clip_range_low and clip_range_high are both set (by the config or by the algorithm type): set those instead")
 	case !(p.ClipRatioC > 1):
 		return errors.New("clip_ratio_c must be more than 1: a lower bound would cut unclipped tokens")
 	case !(p.DeltaSequenceMasking >= 0):
 		return errors.New("delta_sequence_masking must not be negative")
 	}
-	return p.LossAggMode.Check()
-}
-
-func (p *PPO) clip() (low, high float64) {
-	return first(p.ClipRange, p.ClipRangeLow), first(p.ClipRange, p.ClipRangeHigh)
-}
-
-// first is the first choice that is made.
-func first(otherwise float64, choices ...*float64) float64 {
-	for _, c := range choices {
-		if c != nil {
-			return *c
-		}
+	if err := p.Clip.check(defaultClipRange); err != nil {
+		return err
 	}
-	return otherwise
+	return p.LossAggMode.Check()
 }
 
 func (p *PPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
@@ -84,7 +69,7 @@ func (p *PPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	if err != nil {
 		return tape.Stream{}, nil, err
 	}
-	low, high := p.clip()
+	low, high := p.distances(defaultClipRange, defaultClipRange)
 	cost, ratio := adv.Neg(), d.Exp()
 	unclipped := cost.Mul(ratio)
 	clipped := cost.Mul(ratio.Clamp(1-low, 1+high))

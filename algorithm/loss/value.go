@@ -61,7 +61,7 @@ func (l *Value) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.Toke
 	total := in.Aggregate(TokenMean, free.Max(clipped).Scale(0.5), nil)
 	t.Backward(total)
 	grads := make([]trinity.TokenGrads, len(b.Experiences))
-	for i, g := range unpack(b.Experiences, narrow(v.Grad())) {
+	for i, g := range unpack[float32](b.Experiences, v.Grad()) {
 		grads[i].Value = g
 	}
 	return grads, trinity.Metrics{
