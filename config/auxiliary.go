@@ -136,9 +136,28 @@ func (r *rules) strategy() {
 			r.fail(join(auxiliaryKey, name), fmt.Sprintf("sample_strategy %s does not read it", r.Algorithm.SampleStrategy), "remove it, or name it in algorithm.sample_strategy_args of a strategy that mixes")
 		}
 	}
-	if _, mixes := strategy.(trinity.MixingStrategy); mixes && r.Buffer.TrainBatchSize > 0 && r.Rollouts() < 1 {
-		r.fail("buffer.train_batch_size", fmt.Sprintf("is %d, of which sample_strategy %s leaves no rollout", r.Buffer.TrainBatchSize, r.Algorithm.SampleStrategy),
+	if _, mixes := strategy.(trinity.MixingStrategy); mixes && r.Buffer.TrainBatchSize > 0 {
+		r.mixture()
+	}
+}
+
+// mixture wants rollouts in every train step, and rollouts and demonstrations in every optimizer step: AdamW takes the scale of a loss out, so that a
+// step of one kind alone would learn from it whatever its weight is.
+func (r *rules) mixture() {
+	batch, size := r.Buffer.TrainBatchSize, r.MiniBatch()
+	rollouts := r.Rollouts()
+	if rollouts < 1 {
+		r.fail("buffer.train_batch_size", fmt.Sprintf("is %d, of which sample_strategy %s leaves no rollout", batch, r.Algorithm.SampleStrategy),
 			"raise it, or lower the share of demonstrations")
+		return
+	}
+	rarer, kind := batch-rollouts, "demonstrations"
+	if rollouts < rarer {
+		rarer, kind = rollouts, "rollouts"
+	}
+	if steps := ceil(batch, size); rarer > 0 && steps > rarer {
+		r.fail(actorKey+".ppo_mini_batch_size", fmt.Sprintf("is %d: of the %d experiences of a train step %d are %s, too few for its %d optimizer steps", size, batch, rarer, kind, steps),
+			fmt.Sprintf("set it to %d or more", ceil(batch, rarer)))
 	}
 }
 

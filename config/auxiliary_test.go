@@ -58,6 +58,8 @@ func TestSampleStrategiesThatAreRefused(t *testing.T) {
 		{mixedBase, "algorithm.sample_strategy_args.sft_dataset_name=sft", "algorithm.sample_strategy_args", `"sft", which is not there; there is sft_dataset`, false},
 		{mixedBase, "algorithm.sample_strategy_args.sft_dataset=sft", "algorithm.sample_strategy_args.sft_dataset", "sft_dataset_name", false},
 		{mixedBase, "algorithm.sample_strategy_args.expert_data_ratio=1", "buffer.train_batch_size", "is 32, of which sample_strategy mix leaves no rollout", false},
+		{mixedBase, actorKey + ".ppo_mini_batch_size=3", actorKey + ".ppo_mini_batch_size", "of the 32 experiences of a train step 8 are demonstrations, too few for its 11 optimizer steps; set it to 4 or more", false},
+		{strings.Replace(mixedBase, "algorithm_type: mixing", "algorithm_type: mixing\n  sample_strategy_args: {expert_data_ratio: 0.875}", 1), actorKey + ".ppo_mini_batch_size=6", actorKey + ".ppo_mini_batch_size", "4 are rollouts, too few for its 6 optimizer steps; set it to 8 or more", false},
 		{mixedBase, buffer + ".path=", buffer + ".path", "needs a dataset", false},
 		{mixedBase, buffer + ".storage_type=queue", buffer + ".storage_type", "a dataset, not a queue", false},
 		{mixedBase, buffer + ".schema_type=dpo", buffer + ".schema_type", `is "dpo", but sample_strategy mix reads "sft"`, false},

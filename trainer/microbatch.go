@@ -50,10 +50,34 @@ func samePrompt(a, b *trinity.Experience) bool {
 	return a.PromptLen == b.PromptLen && slices.Equal(a.Tokens[:a.PromptLen], b.Tokens[:b.PromptLen])
 }
 
-// miniBatches cuts a batch, in order, into optimizer steps of size experiences.
+// miniBatches cuts a batch, in order, into optimizer steps of size experiences. Where demonstrations are mixed in, every step has its share of them
+// and of the rollouts: the steps are then as many, and as even as they can be.
 func miniBatches(exps []*trinity.Experience, size int) [][]*trinity.Experience {
 	if size <= 0 {
 		return [][]*trinity.Experience{exps}
 	}
-	return slices.Collect(slices.Chunk(exps, size))
+	experts := 0
+	for _, e := range exps {
+		if e.IsExpert {
+			experts++
+		}
+	}
+	rollouts := len(exps) - experts
+	if experts == 0 || rollouts == 0 {
+		return slices.Collect(slices.Chunk(exps, size))
+	}
+	steps := make([][]*trinity.Experience, (len(exps)+size-1)/size)
+	expert, rollout := 0, 0
+	for _, e := range exps {
+		var at int
+		if e.IsExpert {
+			at = expert * len(steps) / experts
+			expert++
+		} else { // rounded the other way, so that steps come out even
+			rollout++
+			at = (rollout*len(steps) - 1) / rollouts
+		}
+		steps[at] = append(steps[at], e)
+	}
+	return steps
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -17,15 +18,16 @@ func init() {
 		func() trinity.SampleStrategy { return &Mix{ExpertDataRatio: 0.5, SFTDatasetName: "sft_dataset"} })
 }
 
-// Mix puts demonstrations into every batch: ⌈r·n⌉ of n experiences are experts, the others rollouts. They are spread evenly between the tasks of
-// the rollouts, so that each of several optimizer steps over a batch has its share of both. An expert has IsExpert, no reward, no advantage and
-// no log-probabilities of a policy that sampled it, so that it is in no statistics of rollouts.
+// Mix puts demonstrations into every batch: ⌈r·n⌉ of n experiences are experts, the others rollouts. Each of several optimizer steps over a batch has
+// its share of both; a ppo_mini_batch_size that leaves steps of one kind alone is refused. An expert has IsExpert, no reward, no advantage and no
+// log-probabilities of a policy that sampled it, so that it is in no statistics of rollouts.
 //
 // Where the experience buffer gives fewer rollouts than asked for, as when groups were filtered out, the experts are fewer in proportion, rounded
 // up: the ratio stays. Training ends when the demonstrations do; total_epochs of the auxiliary buffer says when that is.
 //
 // Unlike Trinity-RFT: experts have no reward and no log-probabilities in place of zeros, because a zero would count in means of rewards and as a
-// probability of 1.
+// probability of 1. Unlike Trinity-RFT: optimizer steps over part of a batch hold both kinds, because a step of demonstrations alone learns from them
+// at the full rate, whatever their weight is: AdamW takes the scale of a loss out.
 type Mix struct {
 	ExpertDataRatio float64 `yaml:"expert_data_ratio" doc:"share of a batch that is demonstrations, rounded up to whole experiences; more than 0 and less than 1"`
 	SFTDatasetName  string  `yaml:"sft_dataset_name" doc:"the demonstrations, by their name in buffer.trainer_input.auxiliary_buffers"`
@@ -79,26 +81,9 @@ func (s *mixed) Take(ctx context.Context, n int, published int64) ([]*trinity.Ex
 	if err != nil {
 		return nil, err
 	}
-	batch := s.give(begin, spread(s.held, experts), s.held)
+	batch := s.give(begin, slices.Concat(s.held, experts), s.held)
 	s.metrics["sample/expert_count"] = float64(len(experts))
 	return batch, nil
-}
-
-// spread puts the experts among the rollouts, evenly, and not between two of a task: engines compute the prompt of neighbours once.
-func spread(rollouts, experts []*trinity.Experience) []*trinity.Experience {
-	batch := make([]*trinity.Experience, 0, len(rollouts)+len(experts))
-	placed := 0
-	for i, e := range rollouts {
-		batch = append(batch, e)
-		if i+1 < len(rollouts) && rollouts[i+1].ID.Task == e.ID.Task {
-			continue
-		}
-		for (placed+1)*len(rollouts) <= (i+1)*len(experts) {
-			batch = append(batch, experts[placed])
-			placed++
-		}
-	}
-	return batch
 }
 
 // experts are the next n demonstrations. Their tasks are called after the buffer, because a taskset may have rows of the same name.
