@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -12,19 +13,15 @@ const criticKey = trainerConfigKey + ".critic"
 
 // Critic is what is read of veRL's critic section, with its defaults.
 type Critic struct {
-	Optim            CriticOptim `yaml:"optim"`
-	CliprangeValue   float64     `yaml:"cliprange_value" default:"0.5" range:"(0,)"` // how far a value may move in one train step before its gradient is cut
-	PpoEpochs        *int        `yaml:"ppo_epochs" range:"[1,)"`                    // passes over a batch; not set is the actor's
-	PpoMiniBatchSize *int        `yaml:"ppo_mini_batch_size" range:"[1,)"`           // experiences per optimizer step; not set is the actor's
-	GradClip         *float64    `yaml:"grad_clip" range:"(0,)"`                     // largest norm of the gradient; not set is trainer.grad_clip
+	// Optim is a learning rate of 1e-5, constant and without warm-up, and for the rest algorithm.optimizer, where the file does not say otherwise.
+	Optim            Optimizer `yaml:"optim"`
+	CliprangeValue   float64   `yaml:"cliprange_value" default:"0.5" range:"(0,)"` // how far a value may move in one train step before its gradient is cut
+	PpoEpochs        *int      `yaml:"ppo_epochs" range:"[1,)"`                    // passes over a batch; not set is the actor's
+	PpoMiniBatchSize *int      `yaml:"ppo_mini_batch_size" range:"[1,)"`           // experiences per optimizer step; not set is the actor's
+	GradClip         *float64  `yaml:"grad_clip" range:"(0,)"`                     // largest norm of the gradient; not set is trainer.grad_clip
 }
 
-// CriticOptim is the learning rate of the critic. The rest of its optimizer, the type included, is that of algorithm.optimizer.
-type CriticOptim struct {
-	LR                 float64 `yaml:"lr" default:"1e-5" range:"[0,)"`
-	LRSchedulerType    string  `yaml:"lr_scheduler_type" default:"constant" enum:"constant|cosine|linear|wsd"`
-	LRWarmupStepsRatio float64 `yaml:"lr_warmup_steps_ratio" default:"0.0" range:"[0,1]"` // of the steps of the run
-}
+const criticOptimKey = criticKey + ".optim"
 
 // TrainsCritic reports whether a critic is trained beside the policy: the advantage function reads its values.
 func (c *Config) TrainsCritic() bool { return c.trains() && c.needs().Values }
@@ -41,6 +38,8 @@ func (c *Config) Critic() *Critic {
 // readCritic decodes what is known of trainer_config.critic, and reports what is wrong with it.
 func (c *Config) readCritic() (*Critic, Errors) {
 	critic := newDefault[Critic]()
+	critic.Optim = c.Algorithm.Optimizer
+	critic.Optim.LR, critic.Optim.LRSchedulerType, critic.Optim.LRWarmupSteps, critic.Optim.LRWarmupStepsRatio = 1e-5, "constant", -1, 0
 	d := &decoder{source: c.source}
 	n := c.source.root
 	for _, segment := range strings.Split(criticKey, ".") {
@@ -57,11 +56,32 @@ func (c *Config) readCritic() (*Critic, Errors) {
 		} else if text := f.Tag.Get("range"); text != "" {
 			message = checkRange(v, text)
 		}
-		if message != "" {
+		if message != "" && c.IsSet(key) {
 			errs = append(errs, c.errorFor(key, message, hint))
 		}
 	})
+	c.ownOptimizer(&critic.Optim)
 	return critic, errs
+}
+
+// ownOptimizer completes the critic's optimizer: the settings of a type do not outlive it, where the file names another one than the policy's.
+func (c *Config) ownOptimizer(o *Optimizer) {
+	set := func(name string) bool { return c.IsSet(criticOptimKey + "." + name) }
+	usual, policys := newDefault[Optimizer](), c.Algorithm.Optimizer.OptimizerType
+	another := o.OptimizerType != policys && !(named(o.OptimizerType, "adam", "adamw") && named(policys, "adam", "adamw"))
+	if another && !set("betas") {
+		o.Betas = usual.Betas
+	}
+	if another && !set("eps") {
+		o.Eps = usual.Eps
+	}
+	if another && !set("momentum") {
+		o.Momentum = nil
+	}
+	if (another || set("momentum")) && !set("nesterov") {
+		o.Nesterov = nil
+	}
+	o.momentum()
 }
 
 // known decodes the keys of a mapping that a struct has, and leaves the others.
@@ -82,11 +102,11 @@ func (d *decoder) known(n *yaml.Node, v reflect.Value, key string) {
 	}
 }
 
-// readOfCritic lists the keys of trainer_config.critic that are read.
+// readOfCritic lists the keys of trainer_config.critic that are read: those that there are but the policy's own.
 func readOfCritic() []string {
 	var all []string
 	walkType(reflect.TypeFor[Critic](), criticKey, func(k Key) {
-		if k.Type != "section" {
+		if k.Type != "section" && !named(lastKey(k.Path), "clip_grad", "warmup_style", "fused", "foreach") {
 			all = append(all, k.Path)
 		}
 	})
@@ -104,23 +124,28 @@ func (r *rules) critic() {
 	}
 	critic, errs := r.readCritic()
 	r.errs = append(r.errs, errs...)
-	r.needsSteps(criticKey+".optim", critic.Optim.LRSchedulerType, critic.Optim.LRWarmupStepsRatio, "")
+	r.optimizer(criticOptimKey, &critic.Optim)
 	if n, batch := critic.PpoMiniBatchSize, r.Buffer.TrainBatchSize; n != nil && batch > 0 && *n > batch {
 		r.fail(criticKey+".ppo_mini_batch_size", fmt.Sprintf("is %d, more than the %d experiences of a train step", *n, batch), "lower it or raise buffer.train_batch_size")
 	}
 }
 
-// criticWords say what critic is trained; "" for none.
-func (c *Config) criticWords() string {
+// criticWords say what critic is trained; "" for none. before is the critic that an earlier stage has trained, in words, "" if none has.
+func (c *Config) criticWords(before string) string {
 	if !c.TrainsCritic() {
 		return ""
 	}
 	critic, from := c.Critic(), c.Model.CriticModelPath
 	if from == c.Model.ModelPath {
-		from = "a copy of the model"
+		from = cmp.Or(before, "a copy of the model with a value head")
+	} else {
+		from += " with a value head"
 	}
-	words := fmt.Sprintf("%s with a value head, all weights trained, learning rate %g, %d optimizer steps each", from, critic.Optim.LR,
-		*critic.PpoEpochs*ceil(c.Buffer.TrainBatchSize, *critic.PpoMiniBatchSize))
+	words := fmt.Sprintf("%s, all weights trained, learning rate %g", from, critic.Optim.LR)
+	if own := critic.Optim.Spec().Type; own != c.Algorithm.Optimizer.Spec().Type {
+		words += ", optimizer " + own
+	}
+	words += fmt.Sprintf(", %d optimizer steps each", *critic.PpoEpochs*ceil(c.Buffer.TrainBatchSize, *critic.PpoMiniBatchSize))
 	if n := c.Trainer.CriticWarmup; n > 0 {
 		words += fmt.Sprintf("; the first %d steps train it alone", n)
 	}

@@ -14,16 +14,18 @@ func TestCritic(t *testing.T) {
 	const actor, critic = "trainer.trainer_config.actor_rollout_ref.actor", "trainer.trainer_config.critic"
 	for _, c := range []struct {
 		overrides []string
-		want      Critic
+		clip      float64
+		epochs    int
+		mini      int
+		norm      float64
 	}{
-		{nil, Critic{CriticOptim{1e-5, "constant", 0}, 0.5, ptr(1), ptr(8), ptr(1.0)}},
-		{[]string{actor + "={ppo_mini_batch_size: 2, ppo_epochs: 3}", "trainer.grad_clip=0.25"}, Critic{CriticOptim{1e-5, "constant", 0}, 0.5, ptr(3), ptr(2), ptr(0.25)}},
-		{[]string{critic + "={optim: {lr: 2e-3, lr_scheduler_type: Cosine, lr_warmup_steps_ratio: 0.1}, cliprange_value: 10, ppo_mini_batch_size: 4, ppo_epochs: 5, grad_clip: 2, strategy: fsdp}"},
-			Critic{CriticOptim{2e-3, "cosine", 0.1}, 10, ptr(5), ptr(4), ptr(2.0)}},
+		{nil, 0.5, 1, 8, 1},
+		{[]string{actor + "={ppo_mini_batch_size: 2, ppo_epochs: 3}", "trainer.grad_clip=0.25"}, 0.5, 3, 2, 0.25},
+		{[]string{critic + "={cliprange_value: 10, ppo_mini_batch_size: 4, ppo_epochs: 5, grad_clip: 2, strategy: fsdp}"}, 10, 5, 4, 2},
 	} {
 		cfg := mustParse(t, criticBase, Options{Overrides: c.overrides})
-		if got := cfg.Critic(); !cfg.TrainsCritic() || !reflect.DeepEqual(*got, c.want) {
-			t.Errorf("%v: %+v, want %+v", c.overrides, *got, c.want)
+		if got := cfg.Critic(); !cfg.TrainsCritic() || got.CliprangeValue != c.clip || *got.PpoEpochs != c.epochs || *got.PpoMiniBatchSize != c.mini || *got.GradClip != c.norm {
+			t.Errorf("%v: %+v, want %+v", c.overrides, *got, c)
 		}
 	}
 	for _, none := range []string{base, offlineBase, strings.Replace(criticBase, "mode: both", "mode: explore", 1)} {
@@ -33,12 +35,40 @@ func TestCritic(t *testing.T) {
 	}
 }
 
-// The critic knows the schedules of the policy.
-func TestCriticsSchedules(t *testing.T) {
-	policy, _ := fieldOf(reflect.TypeFor[Optimizer](), "lr_scheduler_type")
-	critic, _ := fieldOf(reflect.TypeFor[CriticOptim](), "lr_scheduler_type")
-	if p, c := policy.Tag.Get("enum"), critic.Tag.Get("enum"); p != c {
-		t.Errorf("the critic has the schedules %s, the policy %s", c, p)
+// The critic has the policy's optimizer, with a rate of its own, but for what its section says.
+func TestCriticsOptimizer(t *testing.T) {
+	usual := Optimizer{LR: 1e-5, LRSchedulerType: "constant", LRWarmupSteps: -1, MinLRRatio: 0.01, LRDecayStepsRatio: 0.1, OptimizerType: "adam", Betas: []float64{0.9, 0.999},
+		Eps: 1e-8, WeightDecay: 0.01, ClipGrad: 1}
+	for _, c := range []struct {
+		policy, critic string
+		change         func(o *Optimizer)
+	}{
+		{"{}", "{lr: 1e-5}", func(*Optimizer) {}},
+		{"{lr: 3, lr_warmup_steps: 7, lr_scheduler_type: cosine}", "{lr: 1e-5}", func(*Optimizer) {}},
+		{"{min_lr_ratio: 0.5, weight_decay: 0.25, betas: [0.5, 0.75], eps: 0.125}", "{lr: 1e-5}", func(o *Optimizer) {
+			o.MinLRRatio, o.WeightDecay, o.Betas, o.Eps = 0.5, 0.25, []float64{0.5, 0.75}, 0.125
+		}},
+		{"{}", "{lr: 2e-3, lr_scheduler_type: Cosine, lr_warmup_steps_ratio: 0.1, min_lr_ratio: 0, weight_decay: 0, betas: [0.5, 0.75], eps: 0.125}", func(o *Optimizer) {
+			o.LR, o.LRSchedulerType, o.LRWarmupStepsRatio, o.MinLRRatio, o.WeightDecay, o.Betas, o.Eps = 2e-3, "cosine", 0.1, 0, 0, []float64{0.5, 0.75}, 0.125
+		}},
+		{"{}", "{lr_scheduler_type: wsd, lr_decay_steps_ratio: 0.5, lr_warmup_steps: 4}", func(o *Optimizer) {
+			o.LRSchedulerType, o.LRDecayStepsRatio, o.LRWarmupSteps = "wsd", 0.5, 4
+		}},
+		{"{optimizer_type: muon, momentum: 0.5}", "{lr: 1e-5}", func(o *Optimizer) { o.OptimizerType, o.Momentum, o.Nesterov = "muon", ptr(0.5), ptr(true) }},
+		{"{optimizer_type: muon, momentum: 0.5}", "{momentum: 0}", func(o *Optimizer) { o.OptimizerType, o.Momentum, o.Nesterov = "muon", ptr(0.0), ptr(false) }},
+		{"{betas: [0.5, 0.75]}", "{optimizer_type: adamw}", func(o *Optimizer) { o.OptimizerType, o.Betas = "adamw", []float64{0.5, 0.75} }},
+		{"{betas: [0.5, 0.75], eps: 0.125, weight_decay: 0}", "{optimizer_type: SGD}", func(o *Optimizer) {
+			o.OptimizerType, o.Momentum, o.Nesterov, o.WeightDecay = "sgd", ptr(0.9), ptr(false), 0
+		}},
+		{"{optimizer_type: muon, momentum: 0.5}", "{optimizer_type: adam}", func(*Optimizer) {}},
+		{"{optimizer_type: sgd, momentum: 0.5}", "{optimizer_type: muon, nesterov: false}", func(o *Optimizer) { o.OptimizerType, o.Momentum, o.Nesterov = "muon", ptr(0.95), ptr(false) }},
+	} {
+		want := usual
+		c.change(&want)
+		cfg := mustParse(t, criticBase, Options{Overrides: []string{"algorithm.optimizer=" + c.policy, criticKey + "={cliprange_value: 1, optim: " + c.critic + "}"}})
+		if got := cfg.Critic().Optim; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s with %s: %+v, want %+v", c.policy, c.critic, got, want)
+		}
 	}
 }
 
@@ -56,7 +86,13 @@ func TestCriticRefused(t *testing.T) {
 		{"{ppo_epochs: 0}", ".ppo_epochs", "at least 1", false},
 		{"{ppo_mini_batch_size: 9}", ".ppo_mini_batch_size", "more than the 8 experiences", false},
 		{"{grad_clip: 0}", ".grad_clip", "must be more than 0", false},
-		{"{optim: {weight_decay: 0.1}}", ".optim.weight_decay", "the rest is that of algorithm.optimizer", true},
+		{"{optim: {optimizer_type: muno}}", ".optim.optimizer_type", `did you mean "muon"`, false},
+		{"{optim: {momentum: 0.9}}", ".optim.momentum", "has no effect: AdamW's is the first of betas", false},
+		{"{optim: {optimizer_type: sgd, betas: [0.9, 0.95]}}", ".optim.betas", "has no effect: SGD", false},
+		{"{optim: {betas: [0.9]}}", ".optim.betas", "Adam has two", false},
+		{"{optim: {lr_decay_steps_ratio: 0.5}}", ".optim.lr_decay_steps_ratio", "only lr_scheduler_type wsd", false},
+		{"{optim: {num_cycles: 2}}", ".optim.num_cycles", "it reads the keys of algorithm.optimizer", true},
+		{"{optim: {clip_grad: 2}}", ".optim.clip_grad", "use grad_clip of critic", true},
 		{"{shuffle: true}", ".shuffle", "of the critic it reads", true},
 	} {
 		t.Run(c.value, func(t *testing.T) { expectError(t, criticBase, key+"="+c.value, key+c.key, c.words, c.unsupported) })
@@ -131,6 +167,15 @@ func TestPlanOfACritic(t *testing.T) {
 		"to be fetched model.critic_model_path: c"} {
 		if !strings.Contains(p.String(), words) {
 			t.Errorf("no %q in\n%s", words, p)
+		}
+	}
+	stages := []string{"stages=[{stage_name: one}, {stage_name: two}]", criticOptimKey + "={optimizer_type: sgd}"}
+	if p, err = mustParse(t, criticBase, Options{Overrides: stages}).Plan(Facts{Model: tiny}); err != nil {
+		t.Fatal(err)
+	}
+	for i, words := range []string{"a copy of the model with a value head, all weights trained, learning rate 1e-05, optimizer sgd,", "the critic of stage one, all weights trained"} {
+		if !strings.HasPrefix(p.Stages[i].Critic, words) {
+			t.Errorf("the critic of stage %d is %s, want %s", i, p.Stages[i].Critic, words)
 		}
 	}
 }

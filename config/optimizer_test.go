@@ -54,4 +54,8 @@ func TestSchedulesWantTheNumberOfSteps(t *testing.T) {
 		mustParse(t, offlineBase, Options{Overrides: []string{set}})
 	}
 	mustParse(t, base, Options{Overrides: append(online, optimizerKey+"={lr_warmup_steps: 3, lr_warmup_steps_ratio: 0.1}")})
+	_, err := parse(t, criticBase, Options{Overrides: append(online, criticOptimKey+".lr_scheduler_type=linear")})
+	if err == nil || !strings.Contains(err.Error(), criticOptimKey+".lr_scheduler_type: linear falls over all steps") {
+		t.Errorf("the critic's: %v", err)
+	}
 }

@@ -104,6 +104,7 @@ func (c *Config) PlanStages(facts func(stage *Config) (Facts, error)) (*Plan, er
 	if err != nil {
 		return nil, err
 	}
+	critic := "" // of an earlier stage
 	for i, s := range stages {
 		f, err := facts(s)
 		if err != nil {
@@ -111,11 +112,15 @@ func (c *Config) PlanStages(facts func(stage *Config) (Facts, error)) (*Plan, er
 		}
 		p.Cores = f.Machine.Cores
 		sp := s.planStage(f)
+		sp.Critic = s.criticWords(critic)
 		if len(c.Stages) > 0 {
 			sp.Name = c.Stages[i].StageName
 			if i > 0 {
 				sp.Fetch, sp.Missing = without(sp.Fetch, "model.model_path"), without(sp.Missing, "model.model_path")
 				sp.Model = "the last checkpoint of stage " + c.Stages[i-1].StageName
+			}
+			if s.TrainsCritic() {
+				critic = "the critic of stage " + sp.Name
 			}
 		}
 		p.Stages = append(p.Stages, sp)
@@ -147,7 +152,6 @@ func (c *Config) planStage(f Facts) StagePlan {
 	if c.trains() || c.explores() {
 		s.Algorithm = c.Algorithm.AlgorithmType
 	}
-	s.Critic = c.criticWords()
 	c.planSteps(&s, f)
 	for _, b := range c.AuxiliaryBuffers() {
 		s.Auxiliary = append(s.Auxiliary, b.words(f.Rows))

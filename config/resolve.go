@@ -110,7 +110,7 @@ func (r *resolution) algorithm() {
 		r.Buffer.TrainBatchSize = r.Buffer.BatchSize * r.GroupSize()
 	}
 	r.gradClip()
-	r.optimizer()
+	r.Algorithm.Optimizer.momentum()
 	if r.Trainer.MaxTokenLenPerGPU == nil {
 		r.Trainer.MaxTokenLenPerGPU = ptr(max(2048, 2**r.Model.MaxModelLen)) // fewer would leave the matrix kernels idle
 	}

@@ -19,7 +19,7 @@ func (c *Config) checkRules() Errors {
 	r.teachers()
 	r.format()
 	r.tasksets()
-	r.optimizer()
+	r.optimizer(optimizerKey, &r.Algorithm.Optimizer)
 	r.miniBatch()
 	r.correction()
 	r.scoring()

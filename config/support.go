@@ -182,13 +182,16 @@ const trainerConfigKey = "trainer.trainer_config"
 
 // read reports whether a key of trainer_config has a meaning for the embedded engine.
 func read(key string) bool {
-	return key == actorKey+".ppo_mini_batch_size" || key == actorKey+".ppo_epochs" || key == gradientCheckpointingKey || slices.Contains(readOfCritic(), key)
+	return key == actorKey+".ppo_mini_batch_size" || key == actorKey+".ppo_epochs" || key == gradientCheckpointingKey ||
+		slices.ContainsFunc(readOfCritic(), func(known string) bool { return below(key, known) })
 }
 
 func trainerConfigHint(key string) string {
 	switch {
-	case below(key, criticKey+".optim"):
-		return "of the critic's optimizer it reads lr, lr_scheduler_type and lr_warmup_steps_ratio; the rest is that of algorithm.optimizer"
+	case key == criticOptimKey+".clip_grad":
+		return "use grad_clip of critic"
+	case below(key, criticOptimKey):
+		return "of critic.optim it reads the keys of algorithm.optimizer"
 	case below(key, criticKey):
 		return "of the critic it reads optim, cliprange_value, ppo_epochs, ppo_mini_batch_size and grad_clip"
 	case strings.Contains(key, ".optim."):

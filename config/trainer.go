@@ -49,9 +49,9 @@ type Trainer struct {
 	Megatron        Megatron `yaml:"megatron"`
 	// veRL's own tree. The embedded engine reads actor_rollout_ref.actor.ppo_mini_batch_size (experiences per optimizer step; left out is
 	// the whole batch), ppo_epochs (passes over a batch) and shuffle of it, and actor_rollout_ref.model.enable_gradient_checkpointing: false
-	// keeps the activations of all layers; left out or true computes those of as many layers again as memory demands. Of critic it reads optim.lr
-	// (1e-5), optim.lr_scheduler_type (constant), optim.lr_warmup_steps_ratio (0; the rest of its optimizer is algorithm.optimizer), cliprange_value
-	// (0.5), ppo_mini_batch_size and ppo_epochs (those of the actor), and grad_clip (that of the trainer).
+	// keeps the activations of all layers; left out or true computes those of as many layers again as memory demands. Of critic it reads optim (the
+	// keys of algorithm.optimizer, whose values are those of the keys that are left out; but lr is 1e-5, and constant without warm-up),
+	// cliprange_value (0.5), ppo_mini_batch_size and ppo_epochs (those of the actor), and grad_clip (that of the trainer).
 	TrainerConfig map[string]any `yaml:"trainer_config"`
 	// Removed upstream: write the keys under trainer_config.
 	TrainerConfigPath string `yaml:"trainer_config_path"`

@@ -43,9 +43,9 @@ func localCritic(cfg *config.Config, policy string, known bool, f *config.Facts)
 
 // criticSpec is what is asked of the critic's engine, beside the policy's. All its weights are trained, whether the policy is an adapter or not:
 // a value head on frozen features would be a poor critic, and the critic is neither sampled nor published.
-func criticSpec(policy trinity.EngineSpec, path string) trinity.EngineSpec {
+func criticSpec(policy trinity.EngineSpec, path string, optimizer trinity.OptimizerSpec) trinity.EngineSpec {
 	return trinity.EngineSpec{
-		ModelPath: path, Head: trinity.ValueHead, Init: policy.Init, Seed: policy.Seed, Optimizer: policy.Optimizer,
+		ModelPath: path, Head: trinity.ValueHead, Init: policy.Init, Seed: policy.Seed, Optimizer: optimizer,
 		Train: true, Recompute: policy.Recompute, MicroTokens: policy.MicroTokens, MaxModelLen: policy.MaxModelLen,
 	}
 }
@@ -74,7 +74,7 @@ func (s *stage) openCritic(ctx context.Context, policy trinity.EngineSpec) error
 	if err != nil {
 		return err
 	}
-	if s.critic, _, err = opener.OpenEngine(ctx, criticSpec(policy, s.criticPath)); err != nil {
+	if s.critic, _, err = opener.OpenEngine(ctx, criticSpec(policy, s.criticPath, s.cfg.Critic().Optim.Spec())); err != nil {
 		return fmt.Errorf("opening critic %s: %w", s.criticPath, err)
 	}
 	return nil
@@ -90,12 +90,8 @@ func (s *stage) newCritic(tr *trainer.Trainer) (*trainer.Critic, error) {
 	if err != nil {
 		return nil, err
 	}
-	optimizer, schedule := tr.Optimizer, tr.Schedule
-	optimizer.ClipNorm = *cfg.GradClip
-	schedule.LR, schedule.Type = cfg.Optim.LR, cfg.Optim.LRSchedulerType
-	schedule.WarmupSteps = int64(cfg.Optim.LRWarmupStepsRatio * float64(tr.TotalSteps))
 	return &trainer.Critic{
-		Engine: s.critic, Loss: value, Schedule: schedule, Optimizer: optimizer,
+		Engine: s.critic, Loss: value, Schedule: schedule(&cfg.Optim, tr.TotalSteps), Optimizer: optimParams(&cfg.Optim, *cfg.GradClip),
 		MiniBatch: *cfg.PpoMiniBatchSize, Epochs: *cfg.PpoEpochs, Warmup: int64(s.cfg.Trainer.CriticWarmup),
 	}, nil
 }

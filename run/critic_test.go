@@ -66,6 +66,56 @@ func TestCritic(t *testing.T) {
 	}
 }
 
+// A stage goes on with the critic of the one before, and not with that where the file names another.
+func TestAStageGoesOnWithTheCriticOfTheOneBefore(t *testing.T) {
+	p := newProject(t, tiny, rl+"stages: [{stage_name: one}, {stage_name: sft, mode: train, algorithm: {algorithm_type: sft}, buffer: {train_batch_size: 6, total_steps: 1, "+
+		"trainer_input: {experience_buffer: {path: DIR/sft.jsonl, format: {prompt_type: plaintext, prompt_key: question}}}}}, {stage_name: two}]\n")
+	overrides := append(fields(withCritic), "explorer.eval_on_startup=false", "trainer.critic_warmup=0", "trainer.save_interval=0")
+	plan, err := p.load(t, overrides...).PlanStages(run.Facts)
+	if err != nil || !strings.Contains(plan.String(), "critic       the critic of stage one, all weights trained") {
+		t.Errorf("%v\n%s", err, plan)
+	}
+	if _, err := p.run(t, overrides...); err != nil {
+		t.Fatal(err)
+	}
+	off := func(name, stage string) float64 { // of the first batch's values from its returns, before the critic learns from them
+		job := filepath.Join(filepath.Dir(p.job()), name, stage)
+		return math.Abs(curve(t, job, "trainer", "critic/values/mean")[0] - curve(t, job, "trainer", "critic/returns/mean")[0])
+	}
+	if fresh, learnt := off("r", "one"), off("r", "two"); learnt >= fresh/2 {
+		t.Errorf("the critic's values are %v off at first, and %v where the next stage begins", fresh, learnt)
+	}
+	other := filepath.Join(p.dir, "other")
+	for _, file := range []string{"config.json", "tokenizer.json", "tokenizer_config.json"} {
+		write(t, filepath.Join(other, file), read(t, filepath.Join(p.dir, "model", file)))
+	}
+	if _, err := p.run(t, append(overrides, "name=named", "model.critic_model_path="+other)...); err != nil {
+		t.Fatal(err)
+	}
+	if fresh, named := off("r", "one"), off("named", "two"); named < fresh/2 {
+		t.Errorf("the values of the critic that the file names are %v off, where a new one's are %v", named, fresh)
+	}
+}
+
+// The critic has the optimizer that its section names, and is not taken up again with another.
+func TestTheCriticsOwnOptimizer(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	overrides := append(fields(withCritic), "explorer.eval_on_startup=false", "trainer.trainer_config.critic.optim={lr: 5e-3, optimizer_type: muon, lr_scheduler_type: wsd, lr_decay_steps_ratio: 0.5}")
+	plan, err := p.load(t, overrides...).PlanStages(run.Facts)
+	if err != nil || !strings.Contains(plan.String(), "learning rate 0.005, optimizer muon, ") {
+		t.Errorf("%v\n%s", err, plan)
+	}
+	if _, err := p.run(t, append(overrides, "buffer.total_steps=4")...); err != nil {
+		t.Fatal(err)
+	}
+	rates, loss := curve(t, p.job(), "trainer", "critic/lr"), curve(t, p.job(), "trainer", "critic/vf_loss")
+	if len(rates) != 4 || rates[1] != 5e-3 || rates[3] >= rates[2] || loss[3] >= loss[0] {
+		t.Errorf("losses %v at rates %v", loss, rates)
+	}
+	_, err = p.run(t, fields(withCritic)...)
+	oneLine(t, err, "resuming the critic", "optimizer muon", "adamw")
+}
+
 // The critic of an adapter's run trains all its weights.
 func TestCriticBesideAnAdapter(t *testing.T) {
 	p := newProject(t, tiny, rl)

@@ -63,7 +63,7 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) error {
 	}
 	tr := s.newTrainer(source)
 	tr.TotalSteps = int64(value(0, s.cfg.Buffer.TotalSteps, s.cfg.Trainer.TotalSteps))
-	tr.Schedule = s.schedule(tr.TotalSteps)
+	tr.Schedule = schedule(&s.cfg.Algorithm.Optimizer, tr.TotalSteps)
 	sync := s.checkpointSync()
 	sync.Write = s.writeModel
 	if err := sync.TrainerStarts(); err != nil {

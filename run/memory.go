@@ -19,7 +19,7 @@ func engineSpec(cfg *config.Config, modelPath string, train, sample bool) trinit
 	spec := trinity.EngineSpec{
 		ModelPath: modelPath, Seed: uint64(cfg.Seed), LoRA: loraSpec(cfg.Model.LoraConfigs),
 		Init:      trinity.InitSpec{Seed: uint64(cfg.InitSeed()), Style: cfg.Model.Init.Style},
-		Optimizer: cfg.OptimizerSpec(),
+		Optimizer: cfg.Algorithm.Optimizer.Spec(),
 		Train:     train, MicroTokens: cfg.MicroTokens(), Ahead: publishInterval(cfg) > 1,
 		Quantization: cfg.Explorer.RolloutModel.Quantization,
 		Sample:       sample, MaxSequences: cfg.Sequences(), MaxModelLen: value(0, cfg.Model.MaxModelLen),
@@ -131,7 +131,7 @@ func (m *memory) partsOf(spec trinity.EngineSpec) ([]config.MemoryPlan, error) {
 		return nil, err
 	}
 	if m.critic != "" {
-		beside, err := m.planner.PlanMemory(criticSpec(spec, m.critic))
+		beside, err := m.planner.PlanMemory(criticSpec(spec, m.critic, m.cfg.Critic().Optim.Spec()))
 		if err != nil {
 			return nil, fmt.Errorf("critic: %w", err)
 		}

@@ -68,16 +68,17 @@ func newPlanned(t *testing.T, layers int) *memory {
 	}
 }
 
-// A critic is asked for what the policy is, less what is for sampling, adapters and the reference.
+// A critic is asked for what the policy is, less what is for sampling, adapters and the reference, with an optimizer of its own.
 func TestCriticSpec(t *testing.T) {
 	policy := trinity.EngineSpec{
 		ModelPath: "m", Init: trinity.InitSpec{Seed: 1, Style: "hf"}, LoRA: &trinity.LoRASpec{Rank: 2}, Seed: 3, Optimizer: trinity.OptimizerSpec{Type: trinity.SGD},
 		Train: true, Reference: true, Recompute: 4, Ahead: true, MicroTokens: 5, Sample: true, MaxSequences: 6, MaxModelLen: 7, Quantization: "int8",
 	}
+	own := trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.5}
 	want := trinity.EngineSpec{
-		ModelPath: "c", Init: policy.Init, Seed: 3, Optimizer: policy.Optimizer, Head: trinity.ValueHead, Train: true, Recompute: 4, MicroTokens: 5, MaxModelLen: 7,
+		ModelPath: "c", Init: policy.Init, Seed: 3, Optimizer: own, Head: trinity.ValueHead, Train: true, Recompute: 4, MicroTokens: 5, MaxModelLen: 7,
 	}
-	if got := criticSpec(policy, "c"); !reflect.DeepEqual(got, want) {
+	if got := criticSpec(policy, "c", own); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
 }

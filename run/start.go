@@ -1,17 +1,22 @@
 package run
 
-import "github.com/trinity-go/trinity/config"
+import (
+	"path/filepath"
+
+	"github.com/trinity-go/trinity/config"
+)
 
 // start is what a stage begins with: what the ones before it ended with. All stages train an adapter, or none does.
 type start struct {
 	model   string
 	adapter string // PEFT directory; "" before the first
+	critic  string // model directory; "" before the first stage that trains one
 }
 
 // begin makes a stage's configuration that of what it begins with.
 func (s *start) begin(cfg *config.Config) {
 	if cfg.Model.CriticModelPath == cfg.Model.ModelPath { // which it is unless the file says otherwise
-		cfg.Model.CriticModelPath = s.model
+		cfg.Model.CriticModelPath = first(s.critic, s.model)
 	}
 	cfg.Model.ModelPath = s.model
 	if s.adapter != "" {
@@ -19,13 +24,18 @@ func (s *start) begin(cfg *config.Config) {
 	}
 }
 
-// after takes over what a stage wrote, "" for nothing.
+// after takes over what a stage wrote, "" for nothing. Where it trained a critic, that lies beside the policy.
 func (s *start) after(cfg *config.Config, wrote string) {
 	switch {
 	case wrote == "":
+		return
 	case len(cfg.Model.LoraConfigs) > 0:
 		s.adapter = wrote
 	default:
 		s.model = wrote
+	}
+	if cfg.TrainsCritic() {
+		checkpoint := filepath.Dir(filepath.Dir(wrote))
+		s.critic = filepath.Join(checkpoint, CriticModelDir)
 	}
 }

@@ -33,7 +33,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	}
 	tr := s.newTrainer(source)
 	tr.TotalSteps = int64(value(s.trainSteps(ex.TotalSteps), cfg.Trainer.TotalSteps))
-	tr.Schedule = s.schedule(tr.TotalSteps)
+	tr.Schedule = schedule(&cfg.Algorithm.Optimizer, tr.TotalSteps)
 	if err := s.openEngine(ctx, true, true); err != nil {
 		return err
 	}
@@ -100,17 +100,16 @@ func (s *stage) train(ctx context.Context, opts Options) error {
 	}
 	tr := s.newTrainer(source)
 	tr.TotalSteps = int64(value(s.offlineSteps(data), s.cfg.Buffer.TotalSteps, s.cfg.Trainer.TotalSteps))
-	tr.Schedule = s.schedule(tr.TotalSteps)
+	tr.Schedule = schedule(&s.cfg.Algorithm.Optimizer, tr.TotalSteps)
 	return s.runTrainer(ctx, opts, tr, source)
 }
 
 // newTrainer makes the trainer but for its engine and number of steps.
 func (s *stage) newTrainer(source trinity.Source) *trainer.Trainer {
 	cfg := s.cfg
-	o := &cfg.Algorithm.Optimizer
 	tr := &trainer.Trainer{
 		Source: source, Loss: s.algorithm.Loss, Reference: s.algorithm.NeedsReference,
-		Optimizer: trinity.OptimParams{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay, ClipNorm: cfg.GradClip()},
+		Optimizer: optimParams(&cfg.Algorithm.Optimizer, cfg.GradClip()),
 		BatchSize: cfg.Buffer.TrainBatchSize * cfg.PerRow(), MiniBatch: cfg.MiniBatch() * cfg.PerRow(), Epochs: cfg.Epochs(), MicroTokens: *cfg.Trainer.MaxTokenLenPerGPU,
 		SyncInterval: s.publishInterval(), SaveInterval: int64(cfg.Trainer.SaveInterval),
 	}
@@ -188,8 +187,12 @@ func publishInterval(cfg *config.Config) int64 {
 	return int64(value(cfg.Synchronizer.SyncInterval, cfg.Synchronizer.TrainerSyncInterval))
 }
 
-func (s *stage) schedule(total int64) trainer.Schedule {
-	o := &s.cfg.Algorithm.Optimizer
+func optimParams(o *config.Optimizer, norm float64) trinity.OptimParams {
+	return trinity.OptimParams{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay, ClipNorm: norm}
+}
+
+// schedule is the learning rate over the steps of a run, of which there are total.
+func schedule(o *config.Optimizer, total int64) trainer.Schedule {
 	warmup := int64(o.LRWarmupSteps)
 	if warmup < 0 {
 		warmup = int64(o.LRWarmupStepsRatio * float64(total))
