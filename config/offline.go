@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/registry"
 )
 
 // PerRow is how many sequences one of buffer.train_batch_size is: two of a pair, chosen and rejected, else one.
@@ -22,16 +21,6 @@ func (c *Config) RereadsDataset() bool {
 		epochs = *own
 	}
 	return c.offline() && (epochs > 1 || firstSet(c.Buffer.TotalSteps, c.Trainer.TotalSteps) != nil)
-}
-
-// policyNeeds are what the policy loss wants of the trainer.
-func policyNeeds(a *trinity.Algorithm) trinity.Needs {
-	if losses, ok := registry.Find("policy_loss_fn"); ok {
-		if in, ok := losses.Default(a.PolicyLoss).(interface{ Needs() trinity.Needs }); ok {
-			return in.Needs()
-		}
-	}
-	return trinity.Needs{}
 }
 
 // format holds what is said of rows against what reads them.

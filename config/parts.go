@@ -41,15 +41,19 @@ func (c *Config) parts() (*trinity.Algorithm, bool) {
 }
 
 // Parts returns what the algorithm is made of: the type's own parts, with those that the file names in their place. The arguments of a part
-// are the type's, as long as the part is the type's own, with the file's merged over them.
+// are the type's, as long as the part is the type's own, with the file's merged over them. Where the file names a policy loss that reads no
+// advantages, the type's advantage function is left out.
 func (c *Config) Parts() (*trinity.Algorithm, error) {
 	a, err := registry.Algorithms.Build(c.Algorithm.AlgorithmType)
 	if err != nil {
 		return nil, c.errorFor("algorithm.algorithm_type", err.Error(), "")
 	}
 	out, s := *a, c.Algorithm
-	choose(&out.Advantage, &out.AdvantageArgs, s.AdvantageFn, s.AdvantageFnArgs)
 	choose(&out.PolicyLoss, &out.PolicyLossArgs, s.PolicyLossFn, s.PolicyLossFnArgs)
+	if out.PolicyLoss != a.PolicyLoss && !readsAdvantages(out.PolicyLoss) {
+		out.Advantage, out.AdvantageArgs = "none", nil
+	}
+	choose(&out.Advantage, &out.AdvantageArgs, s.AdvantageFn, s.AdvantageFnArgs)
 	choose(&out.KLPenalty, new(map[string]any), s.KLPenaltyFn, nil)
 	choose(&out.KLLoss, &out.KLLossArgs, s.KLLossFn, s.KLLossFnArgs)
 	choose(&out.Entropy, &out.EntropyArgs, s.EntropyLossFn, s.EntropyLossFnArgs)
@@ -68,6 +72,28 @@ func (c *Config) advantage() trinity.Advantage {
 		return nil
 	}
 	return a
+}
+
+// policyLoss is a policy loss with its defaults; nil if there is none of that name.
+func policyLoss(name string) any {
+	if losses, ok := registry.Find("policy_loss_fn"); ok {
+		return losses.Default(name)
+	}
+	return nil
+}
+
+// readsAdvantages tells a policy loss from those that say that they read none.
+func readsAdvantages(name string) bool {
+	says, ok := policyLoss(name).(interface{ ReadsAdvantages() bool })
+	return !ok || says.ReadsAdvantages()
+}
+
+// policyNeeds are what the policy loss wants of the trainer.
+func policyNeeds(a *trinity.Algorithm) trinity.Needs {
+	if in, ok := policyLoss(a.PolicyLoss).(interface{ Needs() trinity.Needs }); ok {
+		return in.Needs()
+	}
+	return trinity.Needs{}
 }
 
 // needs are what the advantage function wants of the trainer.

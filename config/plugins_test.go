@@ -46,6 +46,7 @@ func TestMain(m *testing.M) {
 			return &trinity.Algorithm{Schema: schema, GroupSize: 1, Offline: true, PolicyLoss: loss, KLLoss: "none", Entropy: "none", SampleStrategy: "default", KLPenalty: "none"}
 		})
 	}
+	register(registry.Advantages, "none", func() trinity.Advantage { return &fakeNone{} })
 	register(registry.Advantages, "grpo", func() trinity.Advantage { return &fakeAdvantage{} })
 	register(registry.Advantages, "ppo", func() trinity.Advantage { return &fakeCritic{} })
 	register(registry.Workflows, "math_workflow", func() trinity.Workflow { return &fakeWorkflow{} })
@@ -148,6 +149,13 @@ func (*fakeSelector) Feedback(map[int]float64)        {}
 func (*fakeSelector) State() (json.RawMessage, error) { return nil, nil }
 func (*fakeSelector) Restore(json.RawMessage) error   { return nil }
 
+// fakeNone is no advantage, and has no arguments.
+type fakeNone struct{}
+
+func (*fakeNone) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	return groups, nil, nil
+}
+
 // fakeDistill is an advantage that wants a teacher.
 type fakeDistill struct{ fakeAdvantage }
 
@@ -180,6 +188,8 @@ func (*rewardUser) DefaultReward() string                            { return ""
 func (w *rewardUser) WithReward(trinity.RewardFunc) trinity.Workflow { return w }
 
 type fakeComparer struct{}
+
+func (*fakeComparer) ReadsAdvantages() bool { return false }
 
 func (*fakeComparer) Compares() trinity.Divergence {
 	return trinity.Divergence{Kind: trinity.ReverseKL}

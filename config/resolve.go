@@ -94,7 +94,7 @@ func (r *resolution) remainder(key string, given, whole int) *int {
 
 // algorithm fills in what the algorithm type decides. IsSet still tells what the file says.
 func (r *resolution) algorithm() {
-	if own, ok := r.parts(); ok && (r.trains() || r.explores()) {
+	if own, err := r.Parts(); err == nil && (r.trains() || r.explores()) {
 		a := &r.Algorithm
 		setDefault(&a.AdvantageFn, own.Advantage)
 		setDefault(&a.PolicyLossFn, own.PolicyLoss)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/registry"
 )
 
 const auxiliaryModelsKey = "explorer.auxiliary_models"
@@ -41,11 +40,10 @@ func (c *Config) Teachers() []Teacher {
 // Compares reports whether the policy loss is over a divergence from a teacher's whole distribution, which the engine computes.
 func (c *Config) Compares() bool {
 	parts, err := c.Parts()
-	losses, ok := registry.Find("policy_loss_fn")
-	if err != nil || !ok {
+	if err != nil {
 		return false
 	}
-	_, compares := losses.Default(parts.PolicyLoss).(interface{ Compares() trinity.Divergence })
+	_, compares := policyLoss(parts.PolicyLoss).(interface{ Compares() trinity.Divergence })
 	return compares
 }
 

@@ -90,3 +90,31 @@ func TestTeachersOfThePolicyLoss(t *testing.T) {
 		}
 	}
 }
+
+// The type's own advantage function, and what it asks of a teacher, is left out beside a loss that reads no advantages; one that the file names stays.
+func TestAdvantagesThatNobodyReads(t *testing.T) {
+	const loss = "algorithm.policy_loss_fn=distill"
+	for _, c := range []struct {
+		overrides []string
+		want      string
+	}{
+		{nil, "distilling"},
+		{[]string{loss}, "none"},
+		{[]string{loss, "algorithm.advantage_fn=distilling"}, "distilling"},
+		{[]string{loss, "algorithm.repeat_times=1"}, "none"},
+	} {
+		cfg := mustParse(t, distilBase, Options{Overrides: c.overrides})
+		if got := cfg.Algorithm.AdvantageFn; got != c.want || cfg.needs().Teacher != (c.want == "distilling") || len(cfg.Teachers()) != 1 {
+			t.Errorf("%v: advantage_fn %s with needs %+v", c.overrides, got, cfg.needs())
+		}
+		effective, err := cfg.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := mustParse(t, effective).Algorithm.AdvantageFn; again != c.want {
+			t.Errorf("%v: the effective configuration has advantage_fn %s", c.overrides, again)
+		}
+	}
+	expectError(t, strings.Replace(distilBase, "algorithm_type: distilling", "algorithm_type: distilling\n  policy_loss_fn: distill", 1), "algorithm.advantage_fn_args.kl_coef=2",
+		"algorithm.advantage_fn_args.kl_coef", "it takes none", false)
+}

@@ -1,10 +1,12 @@
 package run_test
 
 import (
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -61,4 +63,57 @@ func TestRunWithAnotherOptimizer(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "is of a run with optimizer muon, this engine was opened with adamw") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("taken up with AdamW: %v", err)
 	}
+}
+
+// On its own rollouts a student comes nearer to the teacher's distributions, on what neither has seen as well. Nothing is asked of the teacher that no
+// loss reads: no advantage is computed.
+func TestAStudentIsDistilledOnItsOwnRollouts(t *testing.T) {
+	p := newProject(t, tiny, sft)
+	if _, err := p.run(t, "buffer.total_steps=60", "trainer.save_interval=0"); err != nil {
+		t.Fatal(err)
+	}
+	teacher := filepath.Join(p.job(), "global_step_60", run.ModelDir)
+	write(t, p.config, strings.ReplaceAll(rl, "DIR", p.dir))
+	questions := p.formatted(t, "sft", "sft.jsonl")[:64]
+	wise := forward(t, teacher, questions)
+	for algorithm, divergence := range map[string]string{"on_policy_distill": "reverse_kl", "jsd": "jsd"} {
+		t.Run(algorithm, func(t *testing.T) {
+			job := filepath.Join(filepath.Dir(p.job()), algorithm)
+			_, err := p.run(t, "name="+algorithm, "model.init={style: fan_in, seed: 8}", "buffer.total_steps=30", "trainer.save_hf_checkpoint=always", "trainer.save_interval=1",
+				"algorithm={algorithm_type: "+algorithm+", repeat_times: 4, policy_loss_fn: distill, policy_loss_fn_args: {divergence: "+divergence+"}, optimizer: {lr: 5e-3, lr_warmup_steps: 2, lr_scheduler_type: linear}}",
+				"explorer.auxiliary_models=[{model_path: "+teacher+"}]", noEvaluation)
+			if err != nil {
+				t.Fatal(err)
+			}
+			losses := curve(t, job, "trainer", "actor/distill_loss")
+			if len(losses) != 30 || mean(losses[25:]) > losses[0]/2 {
+				t.Errorf("on its rollouts the divergence from the teacher went %v nats", losses)
+			}
+			first := distance(wise, forward(t, filepath.Join(job, "global_step_1", run.ModelDir), questions))
+			last := distance(wise, forward(t, filepath.Join(job, "global_step_30", run.ModelDir), questions))
+			t.Logf("divergence on rollouts %.3f to %.3f; log-probabilities of demonstrations are %.3f and %.3f nats off", losses[0], mean(losses[25:]), first, last)
+			if last > first/2 {
+				t.Errorf("log-probabilities of demonstrations were %.3f nats off the teacher's, and are %.3f", first, last)
+			}
+			for _, name := range []string{"time/teacher_log_probs", "critic/advantages/mean"} {
+				if got := curve(t, job, "trainer", name); len(got) != 0 {
+					t.Errorf("%s: %v, and no loss reads it", name, got)
+				}
+			}
+		})
+	}
+}
+
+// distance is the mean, over tokens, of how far log-probabilities are apart, nats.
+func distance(a, b []trinity.TokenStats) float64 {
+	sum, n := 0.0, 0
+	for i := range a {
+		for t, lp := range a[i].Logprob {
+			if lp != 0 {
+				sum += math.Abs(float64(lp - b[i].Logprob[t]))
+				n++
+			}
+		}
+	}
+	return sum / float64(n)
 }

@@ -74,40 +74,44 @@ func TestPreferencesAreLearnt(t *testing.T) {
 // preferred is the share of held-out pairs of which a model finds the chosen answer the likelier one.
 func (p project) preferred(t *testing.T, model string) float64 {
 	t.Helper()
-	text, err := run.OpenText(model, run.TextOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	format, err := dataset.Formatter("dpo", dataset.Format{
-		TaskFormat: trinity.TaskFormat{PromptKey: "question", ChosenKey: "chosen", RejectedKey: "rejected"}, PromptType: "plaintext",
-	}, text.Renderer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := dataset.Open(filepath.Join(p.dir, "heldout.jsonl"), dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pairs []*trinity.Experience
-	for i := range data.Len() {
-		row, err := data.Row(i)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pair, err := format.Format(row)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pairs = append(pairs, pair...)
-	}
-	stats := forward(t, model, pairs)
+	stats := forward(t, model, p.formatted(t, "dpo", "heldout.jsonl"))
 	right := 0
 	for i := 0; i < len(stats); i += 2 {
 		if total(stats[i]) > total(stats[i+1]) {
 			right++
 		}
 	}
-	return float64(right) / float64(data.Len())
+	return float64(right) / float64(len(stats)/2)
+}
+
+// formatted are the rows of a file, as training has them.
+func (p project) formatted(t *testing.T, schema, file string) (all []*trinity.Experience) {
+	t.Helper()
+	text, err := run.OpenText(filepath.Join(p.dir, "model"), run.TextOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := trinity.TaskFormat{PromptKey: "question", ResponseKey: "response", ChosenKey: "chosen", RejectedKey: "rejected"}
+	format, err := dataset.Formatter(schema, dataset.Format{TaskFormat: keys, PromptType: "plaintext"}, text.Renderer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := dataset.Open(filepath.Join(p.dir, file), dataset.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range data.Len() {
+		row, err := data.Row(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exps, err := format.Format(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, exps...)
+	}
+	return all
 }
 
 func total(s trinity.TokenStats) float64 {

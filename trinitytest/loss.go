@@ -13,7 +13,7 @@ import (
 // Loss holds policy losses to what every one must do, whatever its formula: gradients that differences confirm; the same sums however an
 // optimizer step is cut into micro-batches and in whichever order its experiences come; no effect of what the mask leaves out, and nothing for
 // it; finite numbers at log-ratios of ±50, without trained tokens, for single tokens and single sequences; metrics that add up; the factors of
-// rollout correction; no state but what Prepare is shown; and that what has an advantage becomes more likely. build makes a new, equal loss each time.
+// rollout correction; no state but what Prepare is shown; that what has an advantage becomes more likely; and to what it says of reading advantages. build makes a new, equal loss each time.
 func Loss(t *testing.T, build func() loss.PolicyLoss) {
 	compose := func() *loss.Composite { return loss.NewComposite(build(), nil, &loss.NoEntropy{}) }
 	t.Run("differences", func(t *testing.T) { lossDifferences(t, compose()) })
@@ -21,6 +21,7 @@ func Loss(t *testing.T, build func() loss.PolicyLoss) {
 	t.Run("order", func(t *testing.T) { lossOrder(t, compose()) })
 	t.Run("masks", func(t *testing.T) { lossMasks(t, compose()) })
 	t.Run("weights", func(t *testing.T) { lossWeights(t, compose()) })
+	t.Run("advantages", func(t *testing.T) { lossAdvantages(t, compose()) })
 	t.Run("learns", func(t *testing.T) { lossLearns(t, compose()) })
 	t.Run("repeats", func(t *testing.T) { lossRepeats(t, compose) })
 	for name, s := range lossCorners(lossUnit(compose())) {
@@ -174,6 +175,24 @@ func lossWeights(t *testing.T, l *loss.Composite) {
 				t.Fatalf("%s, token %d: with weights of 2 the gradient is %v times as large, want 2 (or 1 at every token)", s.exps[i].ID, k, f)
 			}
 		}
+	}
+}
+
+// lossAdvantages takes the advantages away: a loss that says that it reads none does without them, and no other does.
+func lossAdvantages(t *testing.T, l *loss.Composite) {
+	s := rollouts(8)
+	for _, e := range s.exps {
+		e.Advantages = nil
+	}
+	reads := loss.ReadsAdvantages(l.Policy)
+	if !reads {
+		s.show(t, l)
+	}
+	switch _, _, err := l.Loss(&trinity.Batch{Step: 3, Experiences: s.exps, Whole: s.exps}, s.now); {
+	case !reads && err != nil:
+		t.Errorf("without advantages, which it says that it does not read: %v", err)
+	case reads && err == nil:
+		t.Error("it does without advantages: say so by a method ReadsAdvantages() bool, so that none are computed for it")
 	}
 }
 

@@ -2,7 +2,6 @@ package trinitytest
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -12,7 +11,7 @@ import (
 // lossLearns gives a bandit's right token an advantage, on policy: its probability must rise. A loss that does not read advantages has
 // nothing to learn there.
 func lossLearns(t *testing.T, l *loss.Composite) {
-	if !readsAdvantages(t, l) {
+	if !loss.ReadsAdvantages(l.Policy) {
 		return
 	}
 	const right = 3
@@ -61,19 +60,4 @@ func answers(drawn []trinity.Completion, right int32) []*trinity.Experience {
 		}
 	}
 	return exps
-}
-
-// readsAdvantages tells by the gradient.
-func readsAdvantages(t *testing.T, l *loss.Composite) bool {
-	s := rollouts(9)
-	s.show(t, l)
-	one, _ := s.run(t, l, []int{len(s.exps)})
-	for _, e := range s.exps {
-		for k := range e.Advantages {
-			e.Advantages[k] = -e.Advantages[k]
-		}
-	}
-	s.show(t, l)
-	other, _ := s.run(t, l, []int{len(s.exps)})
-	return !slices.EqualFunc(one, other, func(a, b trinity.TokenGrads) bool { return slices.Equal(a.Logprob, b.Logprob) })
 }

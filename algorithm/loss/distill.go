@@ -18,7 +18,8 @@ import (
 // On a dataset this is word-level distillation (Hinton et al. 2015; Kim & Rush 2016), on rollouts of the policy on-policy distillation
 // (Agarwal et al. 2024, equations 2 and 3 with λ = 1; Gu et al. 2024 on why reverse_kl keeps a small student to what it can do). The gradient
 // goes through q and not through which tokens were sampled. Both distributions are at the temperature that the tokens were sampled at. No
-// advantage and no recorded log-probability is read; weights of rollout correction count.
+// recorded log-probability and no advantage is read, so that an advantage_fn which the file does not name is none: with the types on_policy_distill
+// and jsd this loss takes the place of their estimates. Weights of rollout correction count.
 //
 // Metric: distill_loss (aggregated, nats).
 //
@@ -64,6 +65,8 @@ func (d *Distill) Compares() trinity.Divergence {
 	}
 	return trinity.Divergence{Kind: d.Divergence, Beta: d.Beta}
 }
+
+func (*Distill) ReadsAdvantages() bool { return false }
 
 func (d *Distill) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	perToken, err := in.Weigh(in.Divergence)

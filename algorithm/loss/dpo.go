@@ -50,6 +50,8 @@ func (d *DPO) Needs() trinity.Needs { return trinity.Needs{Reference: true} }
 
 func (d *DPO) Schema() string { return "dpo" }
 
+func (*DPO) ReadsAdvantages() bool { return false }
+
 func (d *DPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	ref, err := in.Ref()
 	if err != nil {

@@ -59,6 +59,8 @@ func (k *KTO) Needs() trinity.Needs { return trinity.Needs{Reference: true} }
 
 func (k *KTO) Schema() string { return "kto" }
 
+func (*KTO) ReadsAdvantages() bool { return false }
+
 // Probes implements Looker: each prompt with the answer to another one.
 func (k *KTO) Probes(whole []*trinity.Experience) []*trinity.Experience {
 	k.z0 = 0

@@ -22,6 +22,13 @@ type Needer interface {
 	Needs() trinity.Needs
 }
 
+// ReadsAdvantages reports whether a policy loss reads advantages. One that does not has a method of this name that says so: an algorithm type's own
+// advantage function is then left out beside it, with all that it needs.
+func ReadsAdvantages(p PolicyLoss) bool {
+	says, ok := p.(interface{ ReadsAdvantages() bool })
+	return !ok || says.ReadsAdvantages()
+}
+
 // SchemaLoss is a policy loss that only makes sense of data of one schema, such as preferences; no other loss makes sense of those.
 type SchemaLoss interface {
 	PolicyLoss

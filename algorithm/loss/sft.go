@@ -18,6 +18,8 @@ func init() {
 // Validate checks the aggregation mode.
 func (s *SFT) Validate() error { return s.LossAggMode.Check() }
 
+func (*SFT) ReadsAdvantages() bool { return false }
+
 func (s *SFT) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	perToken, err := in.Weigh(in.Logprob.Neg())
 	if err != nil {

@@ -23,6 +23,8 @@ func init() {
 // Validate checks the aggregation mode.
 func (s *SFTIS) Validate() error { return s.LossAggMode.Check() }
 
+func (*SFTIS) ReadsAdvantages() bool { return false }
+
 func (s *SFTIS) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	perToken, err := in.Weigh(in.Logprob.Detach().Exp().Mul(in.Logprob).Neg())
 	if err != nil {

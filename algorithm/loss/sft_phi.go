@@ -34,6 +34,8 @@ func (s *SFTPhi) Validate() error {
 	return s.LossAggMode.Check()
 }
 
+func (*SFTPhi) ReadsAdvantages() bool { return false }
+
 func (s *SFTPhi) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	lp := in.Logprob
 	if s.CutoffProb < 1 {
