@@ -75,6 +75,20 @@ func Formatter(schema string, f Format, r trinity.Renderer) (RowFormatter, error
 	}}, nil
 }
 
+// LengthError is a row that is too long for the model.
+type LengthError struct {
+	Tokens int // of the sequence, or of the prompt where that is what is too long
+	Limit  int // tokens: model.max_model_len
+	Prompt bool
+}
+
+func (e *LengthError) Error() string {
+	if e.Prompt {
+		return fmt.Sprintf("a prompt of %d tokens leaves nothing to learn of the %d of model.max_model_len: raise it, or remove the row", e.Tokens, e.Limit)
+	}
+	return fmt.Sprintf("%d tokens, more than model.max_model_len %d: raise it, remove the row, or set format.truncate: true to learn from the first %d tokens", e.Tokens, e.Limit, e.Limit)
+}
+
 // fit cuts or refuses a sequence that is too long. A sequence that is cut counts as truncated.
 func (f *Format) fit(e *trinity.Experience) error {
 	n := f.MaxTokens
@@ -82,9 +96,9 @@ func (f *Format) fit(e *trinity.Experience) error {
 	case n == 0 || len(e.Tokens) <= n:
 		return nil
 	case !f.Truncate:
-		return fmt.Errorf("%d tokens, more than model.max_model_len %d: raise it, remove the row, or set format.truncate: true to learn from the first %d tokens", len(e.Tokens), n, n)
+		return &LengthError{Tokens: len(e.Tokens), Limit: n}
 	case e.PromptLen >= n:
-		return fmt.Errorf("a prompt of %d tokens leaves nothing to learn of the %d of model.max_model_len: raise it, or remove the row", e.PromptLen, n)
+		return &LengthError{Tokens: e.PromptLen, Limit: n, Prompt: true}
 	}
 	e.Tokens, e.Mask, e.Truncated = e.Tokens[:n], e.Mask[:n], trinity.ResponseTruncated
 	return e.Check()

@@ -36,15 +36,6 @@ func NewSource(d *Dataset, sel trinity.Selector, format RowFormatter, epochs int
 // Total is the number of experiences over all epochs, 0 for a source without end.
 func (s *Source) Total() int { return s.data.Len() * s.format.PerRow * max(0, s.epochs) }
 
-// First formats the first row, so that keys which do not fit the data are found before a model is loaded.
-func (s *Source) First() error {
-	if s.data.Len() == 0 {
-		return fmt.Errorf("dataset %s has no rows", s.data.Name())
-	}
-	_, err := s.row(0)
-	return err
-}
-
 // Take implements [trinity.Source]: it gives n experiences while there are as many left, then the remainder, then io.EOF. n must be whole rows.
 // A row that cannot be formatted is an error that names its file and line. The published version does not matter.
 func (s *Source) Take(ctx context.Context, n int, _ int64) ([]*trinity.Experience, error) {

@@ -132,17 +132,6 @@ func TestSourceOfPairs(t *testing.T) {
 	}
 }
 
-func TestTheFirstRowIsLookedAt(t *testing.T) {
-	s := newSource(t, 2, 1)
-	if err := s.First(); err != nil {
-		t.Error(err)
-	}
-	s.format.Format = func(map[string]any) ([]*trinity.Experience, error) { return nil, errors.New("no field") }
-	if err := s.First(); err == nil || !strings.Contains(err.Error(), "sft.jsonl:1: no field") {
-		t.Error(err)
-	}
-}
-
 func TestSourceErrors(t *testing.T) {
 	dir := write(t, map[string]string{"a.jsonl": "{\"prompt\": \"q\", \"response\": \"r\"}\n\n{\"prompt\": \"q\"}\n"})
 	d, err := Open(dir, Options{})

@@ -57,7 +57,9 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	source, err := s.batches(file)
+	stop, cancel := withStop(ctx, opts.Stop)
+	defer cancel()
+	source, err := s.batches(stop, file)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
@@ -15,26 +16,28 @@ type offlineSource struct {
 	experiences int // over all epochs; 0 where the steps are set
 }
 
-// offline opens the trainer's dataset.
-func (s *stage) offline() (*offlineSource, error) {
+// offline opens the trainer's dataset and checks all that the run will read of it, so that no row ends the run when its turn comes.
+func (s *stage) offline(ctx context.Context) (*offlineSource, error) {
 	b := s.cfg.Buffer.TrainerInput.ExperienceBuffer
 	epochs := value(s.cfg.Buffer.TotalEpochs, b.TotalEpochs)
-	if s.cfg.Buffer.TotalSteps != nil || s.cfg.Trainer.TotalSteps != nil {
+	steps := value(0, s.cfg.Buffer.TotalSteps, s.cfg.Trainer.TotalSteps)
+	if steps > 0 {
 		epochs = 0 // as many as the steps need
 	}
 	rows, err := s.rows(b, s.algorithm.Def.Schema, epochs)
 	if err != nil {
 		return nil, err
 	}
+	batch := s.cfg.Buffer.TrainBatchSize * s.cfg.PerRow()
 	if !b.Format.Packing {
-		return &offlineSource{rows, rows.Total()}, nil
+		return &offlineSource{rows, rows.Total()}, rows.Check(ctx, max(rows.Total(), steps*batch), batch)
 	}
 	packed, err := s.packed(rows)
 	if err != nil {
 		return nil, err
 	}
-	if epochs == 0 {
-		return &offlineSource{packed, 0}, nil
+	if steps > 0 {
+		return &offlineSource{packed, 0}, packed.Check(ctx, steps*batch)
 	}
 	n, err := packed.Total()
 	return &offlineSource{packed, n}, err
@@ -45,6 +48,9 @@ func (s *stage) rows(b *config.ExperienceBuffer, schema string, epochs int) (*da
 	data, err := dataset.Open(b.Path, dataset.Options{Split: b.Split, Subset: b.SubsetName, Resolve: s.resolveDataset})
 	if err != nil {
 		return nil, err
+	}
+	if data.Len() >= manyRows {
+		s.say(fmt.Sprintf("looks at the rows of %s, before anything is loaded", data.Name()))
 	}
 	sel, err := selector(&b.DataSelector, data)
 	if err != nil {
@@ -61,9 +67,11 @@ func (s *stage) rows(b *config.ExperienceBuffer, schema string, epochs int) (*da
 	if err != nil {
 		return nil, err
 	}
-	source := dataset.NewSource(data, sel, format, epochs)
-	return source, source.First()
+	return dataset.NewSource(data, sel, format, epochs), nil
 }
+
+// manyRows take some seconds to look at.
+const manyRows = 20000
 
 // packed joins rows into sequences of the model's length.
 func (s *stage) packed(rows *dataset.Source) (*dataset.Packed, error) {

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -195,6 +196,28 @@ func TestDatasetsThatDoNotFit(t *testing.T) {
 			continue
 		}
 		oneLine(t, err, c.want)
+	}
+}
+
+// A row that does not fit is found before the model is opened, wherever it is; of rows that the run does not come to nothing is asked.
+func TestRowsAreCheckedBeforeTheModelIsOpened(t *testing.T) {
+	for _, c := range []struct{ algorithm, packing, row, want string }{
+		{"dpo", "false", `{"question": "q", "chosen": "` + strings.Repeat("x", 60) + `", "rejected": "r"}`, "82 tokens, more than model.max_model_len 52: raise it"},
+		{"cpt", "false", `{"question": "q"}`, "question has 1 tokens"},
+		{"cpt", "true", `{"question": "q"}`, "question has 1 tokens"},
+	} {
+		p := newProject(t, tiny, strings.ReplaceAll(onDataset, "ALGORITHM", c.algorithm))
+		file, buffer := filepath.Join(p.dir, c.algorithm+".jsonl"), "buffer.trainer_input.experience_buffer."
+		text := read(t, file)
+		write(t, file, text+c.row+"\n")
+		_, err := p.run(t, buffer+"format.packing="+c.packing, "buffer.total_steps=400")
+		oneLine(t, err, fmt.Sprintf("%s.jsonl:%d: %s", c.algorithm, strings.Count(text, "\n")+1, c.want))
+		if exists(filepath.Join(p.job(), "monitor")) {
+			t.Error("the run has begun")
+		}
+		if _, err := p.run(t, buffer+"format.packing="+c.packing, buffer+"data_selector.selector_type=sequential", "buffer.total_steps=1"); err != nil {
+			t.Errorf("a row that the run does not come to: %v", err)
+		}
 	}
 }
 

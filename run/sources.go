@@ -9,7 +9,7 @@ import (
 )
 
 // batches is what the trainer reads: the experience buffer or the dataset, and auxiliary buffers, as the sample strategy has it.
-func (s *stage) batches(usual trinity.Source) (trinity.Source, error) {
+func (s *stage) batches(ctx context.Context, usual trinity.Source) (trinity.Source, error) {
 	strategy, err := s.cfg.SampleStrategy()
 	if err != nil {
 		return nil, err
@@ -17,9 +17,14 @@ func (s *stage) batches(usual trinity.Source) (trinity.Source, error) {
 	auxiliary := map[string]trinity.Source{}
 	for _, b := range s.cfg.AuxiliaryBuffers() {
 		epochs := value(0, b.TotalEpochs) // 0: as many as there are rollouts to go with
-		if auxiliary[b.Name], err = s.rows(&b.ExperienceBuffer, b.SchemaType, epochs); err != nil {
+		rows, err := s.rows(&b.ExperienceBuffer, b.SchemaType, epochs)
+		if err == nil {
+			err = rows.Check(ctx, rows.Total(), 1)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", b.Key, err)
 		}
+		auxiliary[b.Name] = rows
 	}
 	return strategy.Open(usual, auxiliary)
 }

@@ -27,7 +27,9 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	}
 	queue := buffer.NewQueue(s.capacity(ex))
 	ex.Buffer = queue
-	source, err := s.batches(queue)
+	stop, cancel := withStop(ctx, opts.Stop)
+	defer cancel()
+	source, err := s.batches(stop, queue)
 	if err != nil {
 		return err
 	}
@@ -90,11 +92,13 @@ func (s *stage) train(ctx context.Context, opts Options) error {
 	if !s.algorithm.Def.Offline {
 		return s.trainOnline(ctx, opts)
 	}
-	data, err := s.offline()
+	stop, cancel := withStop(ctx, opts.Stop)
+	defer cancel()
+	data, err := s.offline(stop)
 	if err != nil {
 		return err
 	}
-	source, err := s.batches(data)
+	source, err := s.batches(stop, data)
 	if err != nil {
 		return err
 	}
