@@ -2,8 +2,10 @@ package trinity
 
 import "context"
 
-// Workflow runs one rollout of a task. It asks the model for what it needs and returns the experiences with rewards. Exported fields of an
-// implementation are its workflow_args. Implementations are used by many goroutines at once and keep no state between runs.
+// Workflow runs one rollout of a task. It asks the model for what it needs and returns the experiences with rewards. A rollout of several steps
+// returns one for each, as the model gave them: ID.Turn is their order, no two have the same, and the reward of the last is the rollout's outcome.
+// Whether the others need one is for the algorithm to say; what else it wants of a step, such as a state of the environment, is left in Info.
+// Exported fields of an implementation are its workflow_args. Implementations are used by many goroutines at once and keep no state between runs.
 type Workflow interface {
 	Run(ctx context.Context, task *Task, m *Model) ([]*Experience, error)
 }

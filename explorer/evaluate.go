@@ -54,13 +54,7 @@ func evalMetrics(outcomes []*outcome, k int) trinity.Metrics {
 	failed := 0
 	for _, o := range outcomes {
 		failed += len(o.failed)
-		runs := map[string][]float64{}
-		for _, e := range o.group {
-			for name, v := range experienceMetrics(e) {
-				runs[name] = append(runs[name], v)
-			}
-		}
-		for name, v := range runs {
+		for name, v := range perRun(o.group) {
 			perMetric[name] = append(perMetric[name], v)
 		}
 	}

@@ -152,8 +152,9 @@ func (e *Explorer) warn(outcomes []*outcome) error {
 		for _, x := range o.group {
 			if x.Reward.Valid {
 				scored++
-				continue
 			}
+		}
+		for _, x := range unscored(o.group) {
 			tell(fmt.Errorf("task %s, run %d: no valid reward: %s", x.ID.Task, x.ID.Run, cmp.Or(x.Reward.Reason, "the workflow gave none")))
 		}
 		rollouts += len(o.failed) + len(o.elapsed)

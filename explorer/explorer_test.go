@@ -225,8 +225,8 @@ func TestResumeGoesOnWithTheNextTasks(t *testing.T) {
 func TestEvaluationMetrics(t *testing.T) {
 	score := func(v ...float64) *outcome {
 		o := &outcome{}
-		for _, x := range v {
-			o.group = append(o.group, &trinity.Experience{Reward: trinity.NewReward(map[string]float64{"accuracy": x})})
+		for run, x := range v {
+			o.group = append(o.group, &trinity.Experience{ID: trinity.ExperienceID{Run: run}, Reward: trinity.NewReward(map[string]float64{"accuracy": x})})
 		}
 		return o
 	}

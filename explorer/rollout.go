@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -153,17 +154,36 @@ func (r *Runner) attempt(ctx context.Context, workflow trinity.Workflow, task *t
 			err = fmt.Errorf("workflow panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
-	exps, err = workflow.Run(ctx, task, m)
-	if err != nil {
+	id := m.ID
+	if exps, err = workflow.Run(ctx, task, m); err != nil {
+		return nil, err
+	}
+	if err := admit(exps, id); err != nil {
 		return nil, err
 	}
 	for _, e := range exps {
-		if err := e.Check(); err != nil {
-			return nil, err
-		}
 		e.Teacher = cmp.Or(e.Teacher, task.Teacher)
 	}
 	return exps, nil
+}
+
+// admit checks that the experiences are steps of one run, each with a turn of its own, and puts them in the order of turns.
+func admit(exps []*trinity.Experience, run trinity.ExperienceID) error {
+	slices.SortStableFunc(exps, func(a, b *trinity.Experience) int { return cmp.Compare(a.ID.Turn, b.ID.Turn) })
+	for i, e := range exps {
+		if err := e.Check(); err != nil {
+			return err
+		}
+		own := run
+		own.Turn = e.ID.Turn
+		if e.ID != own {
+			return fmt.Errorf("the workflow returned experience %s from run %d of task %s in step %d: leave the id that the model gives", e.ID, run.Run, run.Task, run.Step)
+		}
+		if i > 0 && exps[i-1].ID == e.ID {
+			return fmt.Errorf("the workflow returned two experiences %s: each needs an ID.Turn of its own", e.ID)
+		}
+	}
+	return nil
 }
 
 func (r *Runner) model(step int64, task *trinity.Task, run int) *trinity.Model {
