@@ -182,18 +182,20 @@ func (a *GiGPO) stepRewards(steps run) ([]float64, error) {
 
 // state is the key of the state that a step was taken in; "" for an unknown one.
 func (a *GiGPO) state(e *trinity.Experience) (string, error) {
-	raw, ok := e.Info[a.EnvStateHashKey]
-	if !ok || raw == nil {
+	switch raw := e.Info[a.EnvStateHashKey].(type) {
+	case nil:
 		return "", nil
+	case string:
+		return raw, nil
+	case int, int32, int64, uint, uint32, uint64:
+		return fmt.Sprint(raw), nil // a float64 would not tell large hashes apart
+	default:
+		v, ok := asNumber(raw)
+		if !ok {
+			return "", fmt.Errorf("experience %s: info %s is %v, want text or a number", e.ID, a.EnvStateHashKey, raw)
+		}
+		return fmt.Sprint(v), nil
 	}
-	if text, ok := raw.(string); ok {
-		return text, nil
-	}
-	v, ok := asNumber(raw)
-	if !ok {
-		return "", fmt.Errorf("experience %s: info %s is %v, want text or a number", e.ID, a.EnvStateHashKey, raw)
-	}
-	return fmt.Sprint(v), nil
 }
 
 // gigpoStats is what the metrics are made of.

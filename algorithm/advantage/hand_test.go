@@ -178,6 +178,10 @@ func TestStepsByHand(t *testing.T) {
 		{"gigpo: the outcome where no step is graded", "gigpo", args{"gamma": 0.5, "omega": 10}, // runs 4, 0; state s: ½·4 = 2 and 0
 			trinity.Group{step(0, 0, 9, args{"env_state_hash": "s"}), step(0, 1, 4, nil), step(1, 0, 0, args{"env_state_hash": "s"})}, []float64{12, 2, -12}},
 		{"gigpo: std", "gigpo", args{"fnorm": "std"}, trinity.Group{step(0, 0, 4, args{"env_state_hash": 1}), step(1, 0, 0, args{"env_state_hash": 1.0})}, []float64{2 * h, -2 * h}},
+		{"gigpo: hashes of 64 bits", "gigpo", nil, // runs 4, 0; the same state
+			trinity.Group{step(0, 0, 4, args{"env_state_hash": uint64(1<<63 + 1)}), step(1, 0, 0, args{"env_state_hash": uint64(1<<63 + 1)})}, []float64{4, -4}},
+		{"gigpo: hashes that differ in the last bit", "gigpo", nil, // no state is met twice
+			trinity.Group{step(0, 0, 4, args{"env_state_hash": int64(1<<62 + 1)}), step(1, 0, 0, args{"env_state_hash": int64(1 << 62)})}, []float64{2, -2}},
 		{"gigpo: one run", "gigpo", nil, trinity.Group{step(0, 0, 0, nil), step(0, 1, 0.7, nil)}, []float64{0.7, 0.7}},
 		{"gigpo: equal", "gigpo", args{"fnorm": "std"}, trinity.Group{step(0, 0, 1, args{"env_state_hash": "s"}), step(1, 0, 1, args{"env_state_hash": "s"})}, []float64{0, 0}},
 	} {
