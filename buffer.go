@@ -25,12 +25,20 @@ type Buffer interface {
 
 // Source is what a trainer reads from: a buffer, or a dataset of demonstrations or preferences.
 type Source interface {
-	// Take removes n experiences, oldest first, and blocks until there are that many. It gives fewer, even none, only when the explorer
-	// has paused for a version beyond the one that the trainer has published, and what remains once the source is closed; then io.EOF.
+	// Take removes n experiences, or n of what a CountingSource counts, oldest first, and blocks until there are that many. It gives fewer, even
+	// none, only when the explorer has paused for a version beyond the one that the trainer has published, and what remains once the source is
+	// closed; then io.EOF.
 	Take(ctx context.Context, n int, published int64) ([]*Experience, error)
 	// State returns what a resumed run needs to go on from here; Restore takes it back.
 	State() (SourceState, error)
 	Restore(SourceState) error
+}
+
+// CountingSource is a Source whose Take counts something else than experiences, such as rollouts of several steps.
+type CountingSource interface {
+	Source
+	// Count is how many of what Take counts the experiences are.
+	Count(exps []*Experience) int
 }
 
 // MetricsSource is a Source that has something to say of the batch that it gave last.

@@ -11,9 +11,13 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Queue is a first-in, first-out buffer in memory with a bounded number of experiences.
+// Queue is a first-in, first-out buffer in memory with a bounded number of rollouts. A rollout is the experiences of one run, its steps, as long as
+// they follow one another in ascending turn.
 type Queue struct {
-	capacity int
+	// ByRollout makes Take count rollouts, of which it cuts none, in place of experiences. It is set before the queue is used.
+	ByRollout bool
+
+	capacity int // rollouts
 
 	mu      sync.Mutex
 	pending []*trinity.Experience
@@ -23,7 +27,7 @@ type Queue struct {
 	changed chan struct{} // closed and replaced whenever the state above changes
 }
 
-// NewQueue makes a queue that blocks Put while it holds capacity experiences or more.
+// NewQueue makes a queue that blocks Put while it holds capacity rollouts or more.
 func NewQueue(capacity int) *Queue {
 	return &Queue{capacity: capacity, changed: make(chan struct{})}
 }
@@ -31,7 +35,7 @@ func NewQueue(capacity int) *Queue {
 // Put adds the delivery in one piece; it may exceed the capacity by that much, so that a delivery never waits half done. A delivery without
 // groups needs no room and does not wait.
 func (q *Queue) Put(ctx context.Context, d trinity.Delivery) error {
-	err := q.await(ctx, "room in the experience buffer (the trainer takes from it)", func() bool { return q.closed || len(d.Groups) == 0 || len(q.pending) < q.capacity })
+	err := q.await(ctx, "room in the experience buffer (the trainer takes from it)", func() bool { return q.closed || len(d.Groups) == 0 || rollouts(q.pending) < q.capacity })
 	if err != nil {
 		return err
 	}
@@ -49,7 +53,11 @@ func (q *Queue) Put(ctx context.Context, d trinity.Delivery) error {
 
 // Take implements trinity.Source.
 func (q *Queue) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
-	err := q.await(ctx, fmt.Sprintf("%d experiences (the explorer puts them)", n), func() bool { return len(q.pending) >= n || q.paused > published || q.closed })
+	unit := "experiences"
+	if q.ByRollout {
+		unit = "rollouts"
+	}
+	err := q.await(ctx, fmt.Sprintf("%d %s (the explorer puts them)", n, unit), func() bool { return q.Count(q.pending) >= n || q.paused > published || q.closed })
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +65,55 @@ func (q *Queue) Take(ctx context.Context, n int, published int64) ([]*trinity.Ex
 	if q.closed && len(q.pending) == 0 {
 		return nil, io.EOF
 	}
-	n = min(n, len(q.pending))
-	out := q.pending[:n:n]
-	q.pending = append([]*trinity.Experience(nil), q.pending[n:]...)
+	end := q.end(n)
+	out := q.pending[:end:end]
+	q.pending = append([]*trinity.Experience(nil), q.pending[end:]...)
 	q.signal()
 	return out, nil
+}
+
+// Count implements trinity.CountingSource.
+func (q *Queue) Count(exps []*trinity.Experience) int {
+	if q.ByRollout {
+		return rollouts(exps)
+	}
+	return len(exps)
+}
+
+// end is where the first n of what Take counts end, or all that is pending.
+func (q *Queue) end(n int) int {
+	if !q.ByRollout {
+		return min(n, len(q.pending))
+	}
+	for i := range q.pending {
+		if begins(q.pending, i) {
+			if n == 0 {
+				return i
+			}
+			n--
+		}
+	}
+	return len(q.pending)
+}
+
+// rollouts counts them.
+func rollouts(exps []*trinity.Experience) int {
+	n := 0
+	for i := range exps {
+		if begins(exps, i) {
+			n++
+		}
+	}
+	return n
+}
+
+// begins tells whether experience i is of another rollout than the one before it.
+func begins(exps []*trinity.Experience, i int) bool {
+	if i == 0 {
+		return true
+	}
+	before, id := exps[i-1].ID, exps[i].ID
+	return before.Step != id.Step || before.Task != id.Task || before.Run != id.Run || before.Turn >= id.Turn
 }
 
 // Pause implements trinity.Buffer.

@@ -23,10 +23,57 @@ func group(step int64, n int) trinity.Group {
 
 func TestQueueIsABuffer(t *testing.T) {
 	o := trinitytest.BufferOptions{Capacity: 10, CursorInside: true}
-	trinitytest.Buffer(t, o, func(*testing.T, string) trinitytest.Store {
-		q := NewQueue(o.Capacity)
-		return trinitytest.Store{Explorer: q, Trainer: q}
-	})
+	for name, byRollout := range map[string]bool{"by experience": false, "by rollout": true} {
+		t.Run(name, func(t *testing.T) {
+			trinitytest.Buffer(t, o, func(*testing.T, string) trinitytest.Store {
+				q := NewQueue(o.Capacity)
+				q.ByRollout = byRollout
+				return trinitytest.Store{Explorer: q, Trainer: q}
+			})
+		})
+	}
+}
+
+// runs makes a group of runs of so many steps.
+func runs(task string, lengths ...int) trinity.Group {
+	var g trinity.Group
+	for run, n := range lengths {
+		for turn := range n {
+			g = append(g, &trinity.Experience{ID: trinity.ExperienceID{Step: 1, Task: task, Run: run, Turn: turn}, Tokens: []int32{1, 2}, Mask: []bool{false, true}})
+		}
+	}
+	return g
+}
+
+// Rollouts of several steps are taken whole, and fill a queue by their number.
+func TestQueueOfRunsOfSeveralSteps(t *testing.T) {
+	q := NewQueue(4)
+	q.ByRollout = true
+	put := func(groups ...trinity.Group) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		return q.Put(ctx, trinity.Delivery{Groups: groups})
+	}
+	for _, groups := range [][]trinity.Group{{runs("a", 2)}, {runs("a", 3), runs("b", 1)}} { // two rollouts of one id: the turns begin anew
+		if err := put(groups...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := put(runs("c", 4, 1, 2)); err != nil {
+		t.Errorf("3 rollouts of 6 experiences fill a queue of 4 rollouts: %v", err)
+	}
+	if err := put(runs("d", 1)); err == nil {
+		t.Error("6 rollouts do not fill a queue of 4")
+	}
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{5, 5, 3} { // experiences of two rollouts each: 2 + 3, 1 + 4, 1 + 2
+		exps, err := q.Take(t.Context(), 2, 0)
+		if err != nil || len(exps) != want || q.Count(exps) != 2 {
+			t.Errorf("batch %d has %d experiences of %d rollouts, %v; want %d of 2", i+1, len(exps), q.Count(exps), err, want)
+		}
+	}
 }
 
 func TestQueueTakeNamesWhoItWaitsFor(t *testing.T) {

@@ -72,13 +72,13 @@ func (c *Config) auxiliary() map[string]string {
 	return nil
 }
 
-// Rollouts is how many experiences of a train step come from the experience buffer, or from the dataset of offline training. The others come from
-// auxiliary buffers.
+// Rollouts is how much of a train step comes from the experience buffer, or from the dataset of offline training, in the unit of
+// [Config.TrainBatch]. The others come from auxiliary buffers.
 func (c *Config) Rollouts() int {
 	if m := c.mixing(); m != nil {
-		return m.Rollouts(c.Buffer.TrainBatchSize)
+		return m.Rollouts(c.TrainBatch())
 	}
-	return c.Buffer.TrainBatchSize
+	return c.TrainBatch()
 }
 
 // auxiliaryBuffers completes the auxiliary buffers: they are datasets, of the schema that the strategy wants.
@@ -136,7 +136,7 @@ func (r *rules) strategy() {
 			r.fail(join(auxiliaryKey, name), fmt.Sprintf("sample_strategy %s does not read it", r.Algorithm.SampleStrategy), "remove it, or name it in algorithm.sample_strategy_args of a strategy that mixes")
 		}
 	}
-	if _, mixes := strategy.(trinity.MixingStrategy); mixes && r.Buffer.TrainBatchSize > 0 {
+	if _, mixes := strategy.(trinity.MixingStrategy); mixes && r.TrainBatch() > 0 {
 		r.mixture()
 	}
 }
@@ -144,7 +144,7 @@ func (r *rules) strategy() {
 // mixture wants rollouts in every train step, and rollouts and demonstrations in every optimizer step: AdamW takes the scale of a loss out, so that a
 // step of one kind alone would learn from it whatever its weight is.
 func (r *rules) mixture() {
-	batch, size := r.Buffer.TrainBatchSize, r.MiniBatch()
+	batch, size := r.TrainBatch(), r.MiniBatch()
 	rollouts := r.Rollouts()
 	if rollouts < 1 {
 		r.fail("buffer.train_batch_size", fmt.Sprintf("is %d, of which sample_strategy %s leaves no rollout", batch, r.Algorithm.SampleStrategy),

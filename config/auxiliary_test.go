@@ -20,8 +20,8 @@ func TestAuxiliaryBuffers(t *testing.T) {
 	if len(all) != 1 || all[0].Name != "sft_dataset" || all[0].SchemaType != "sft" || all[0].StorageType != "file" || all[0].DataSelector.SelectorType != "shuffle" {
 		t.Errorf("%+v", all)
 	}
-	if c.Buffer.TrainBatchSize != 32 || c.Rollouts() != 24 || mustParse(t, base).Rollouts() != 8 {
-		t.Errorf("%d rollouts of a batch of %d", c.Rollouts(), c.Buffer.TrainBatchSize)
+	if c.TrainBatch() != 32 || c.Rollouts() != 24 || mustParse(t, base).Rollouts() != 8 {
+		t.Errorf("%d rollouts of a batch of %d", c.Rollouts(), c.TrainBatch())
 	}
 	if notes := c.Unused(); len(notes) != 1 || notes[0].Key != auxiliaryKey+".sft_dataset.capacity" {
 		t.Errorf("%+v", notes)

@@ -4,8 +4,8 @@ package config
 type Buffer struct {
 	// Tasks per explore step.
 	BatchSize int `yaml:"batch_size" default:"1" range:"[1,)"`
-	// Experiences per train step; 0 is batch_size × repeat_times. Mode train must set it. Of a dataset it counts rows: with schema dpo pairs, of
-	// two sequences each; with format.packing the packed sequences.
+	// Experiences per train step; 0 is those of batch_size × repeat_times rollouts, with all steps of each. Mode train must set it. Of a dataset it
+	// counts rows: with schema dpo pairs, of two sequences each; with format.packing the packed sequences.
 	TrainBatchSize int `yaml:"train_batch_size" default:"0" range:"[0,)"`
 	// Passes over the taskset.
 	TotalEpochs int `yaml:"total_epochs" default:"1" range:"[1,)"`

@@ -17,7 +17,7 @@ type Critic struct {
 	Optim            Optimizer `yaml:"optim"`
 	CliprangeValue   float64   `yaml:"cliprange_value" default:"0.5" range:"(0,)"` // how far a value may move in one train step before its gradient is cut
 	PpoEpochs        *int      `yaml:"ppo_epochs" range:"[1,)"`                    // passes over a batch; not set is the actor's
-	PpoMiniBatchSize *int      `yaml:"ppo_mini_batch_size" range:"[1,)"`           // experiences per optimizer step; not set is the actor's
+	PpoMiniBatchSize *int      `yaml:"ppo_mini_batch_size" range:"[1,)"`           // experiences per optimizer step; not set is the actor's, or the whole batch
 	GradClip         *float64  `yaml:"grad_clip" range:"(0,)"`                     // largest norm of the gradient; not set is trainer.grad_clip
 }
 
@@ -30,7 +30,9 @@ func (c *Config) TrainsCritic() bool { return c.trains() && c.needs().Values }
 func (c *Config) Critic() *Critic {
 	critic, _ := c.readCritic()
 	inherit(&critic.PpoEpochs, ptr(c.Epochs()))
-	inherit(&critic.PpoMiniBatchSize, ptr(c.MiniBatch()))
+	if !c.WholeBatch() {
+		inherit(&critic.PpoMiniBatchSize, ptr(c.MiniBatch()))
+	}
 	inherit(&critic.GradClip, ptr(c.GradClip()))
 	return critic
 }
@@ -125,7 +127,7 @@ func (r *rules) critic() {
 	critic, errs := r.readCritic()
 	r.errs = append(r.errs, errs...)
 	r.optimizer(criticOptimKey, &critic.Optim)
-	if n, batch := critic.PpoMiniBatchSize, r.Buffer.TrainBatchSize; n != nil && batch > 0 && *n > batch {
+	if n, batch := critic.PpoMiniBatchSize, r.TrainBatch(); n != nil && batch > 0 && *n > batch {
 		r.fail(criticKey+".ppo_mini_batch_size", fmt.Sprintf("is %d, more than the %d experiences of a train step", *n, batch), "lower it or raise buffer.train_batch_size")
 	}
 }
@@ -135,7 +137,10 @@ func (c *Config) criticWords(before string) string {
 	if !c.TrainsCritic() {
 		return ""
 	}
-	critic, from := c.Critic(), c.Model.CriticModelPath
+	critic, from, cuts := c.Critic(), c.Model.CriticModelPath, 1
+	if n := critic.PpoMiniBatchSize; n != nil {
+		cuts = ceil(c.TrainBatch(), *n)
+	}
 	if from == c.Model.ModelPath {
 		from = cmp.Or(before, "a copy of the model with a value head")
 	} else {
@@ -145,7 +150,7 @@ func (c *Config) criticWords(before string) string {
 	if own := critic.Optim.Spec().Type; own != c.Algorithm.Optimizer.Spec().Type {
 		words += ", optimizer " + own
 	}
-	words += fmt.Sprintf(", %d optimizer steps each", *critic.PpoEpochs*ceil(c.Buffer.TrainBatchSize, *critic.PpoMiniBatchSize))
+	words += fmt.Sprintf(", %d optimizer steps each", *critic.PpoEpochs*cuts)
 	if n := c.Trainer.CriticWarmup; n > 0 {
 		words += fmt.Sprintf("; the first %d steps train it alone", n)
 	}

@@ -16,15 +16,15 @@ func TestCritic(t *testing.T) {
 		overrides []string
 		clip      float64
 		epochs    int
-		mini      int
+		mini      int // 0 is the whole batch
 		norm      float64
 	}{
-		{nil, 0.5, 1, 8, 1},
+		{nil, 0.5, 1, 0, 1},
 		{[]string{actor + "={ppo_mini_batch_size: 2, ppo_epochs: 3}", "trainer.grad_clip=0.25"}, 0.5, 3, 2, 0.25},
 		{[]string{critic + "={cliprange_value: 10, ppo_mini_batch_size: 4, ppo_epochs: 5, grad_clip: 2, strategy: fsdp}"}, 10, 5, 4, 2},
 	} {
 		cfg := mustParse(t, criticBase, Options{Overrides: c.overrides})
-		if got := cfg.Critic(); !cfg.TrainsCritic() || got.CliprangeValue != c.clip || *got.PpoEpochs != c.epochs || *got.PpoMiniBatchSize != c.mini || *got.GradClip != c.norm {
+		if got := cfg.Critic(); !cfg.TrainsCritic() || got.CliprangeValue != c.clip || *got.PpoEpochs != c.epochs || (got.PpoMiniBatchSize == nil) != (c.mini == 0) || c.mini > 0 && *got.PpoMiniBatchSize != c.mini || *got.GradClip != c.norm {
 			t.Errorf("%v: %+v, want %+v", c.overrides, *got, c)
 		}
 	}

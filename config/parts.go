@@ -211,14 +211,17 @@ func (c *Config) actor(key string) any {
 	return actor[key]
 }
 
-// MiniBatch is the number of experiences per optimizer step, in the unit of buffer.train_batch_size: ppo_mini_batch_size of the actor, or the
-// whole batch.
+// MiniBatch is the number of experiences per optimizer step, in the unit of [Config.TrainBatch]: ppo_mini_batch_size of the actor, or the whole
+// batch.
 func (c *Config) MiniBatch() int {
 	if n, ok := c.actor("ppo_mini_batch_size").(int); ok && n > 0 {
 		return n
 	}
-	return c.Buffer.TrainBatchSize
+	return c.TrainBatch()
 }
+
+// WholeBatch reports whether a batch is one optimizer step, however many experiences it has.
+func (c *Config) WholeBatch() bool { return c.actor("ppo_mini_batch_size") == nil }
 
 // Epochs is the number of passes over a batch: ppo_epochs of the actor, or 1.
 func (c *Config) Epochs() int {

@@ -31,7 +31,9 @@ func (p *Plan) Fits() error {
 func (c *Config) MicroTokens() int {
 	length, mini := c.PerRow()**c.Model.MaxModelLen, c.MiniBatch()
 	if c.TrainsCritic() {
-		mini = max(mini, *c.Critic().PpoMiniBatchSize)
+		if n := c.Critic().PpoMiniBatchSize; n != nil {
+			mini = max(mini, *n)
+		}
 	}
 	return max(min(*c.Trainer.MaxTokenLenPerGPU, mini*length), length)
 }

@@ -9,8 +9,8 @@ func (c *Config) planSteps(s *StagePlan, f Facts) {
 		s.GroupSize, s.TasksPerStep = c.GroupSize(), c.Buffer.BatchSize
 	}
 	if c.trains() {
-		s.ExperiencesPerStep = c.Buffer.TrainBatchSize * c.PerRow()
-		s.OptimizerSteps = c.Epochs() * ceil(c.Buffer.TrainBatchSize, c.MiniBatch())
+		s.ExperiencesPerStep = c.TrainBatch() * c.PerRow()
+		s.OptimizerSteps = c.Epochs() * ceil(c.TrainBatch(), c.MiniBatch())
 		s.TokensPerStep = int64(s.ExperiencesPerStep) * length
 		s.MicroBatchTokens = c.MicroTokens()
 	}
@@ -27,13 +27,33 @@ func (c *Config) planSteps(s *StagePlan, f Facts) {
 	default:
 		s.ExploreSteps, s.StepsWhy = c.exploreSteps(f)
 		if c.Mode == "both" {
-			s.TrainSteps = s.ExploreSteps * int64(s.TasksPerStep*s.GroupSize) / int64(max(c.Rollouts(), 1))
-			if n := c.Trainer.TotalSteps; n != nil {
-				s.TrainSteps = int64(*n)
+			s.TrainSteps = c.TrainSteps(s.ExploreSteps)
+			if c.Trainer.TotalSteps != nil {
 				s.StepsWhy += "; train steps as set by trainer.total_steps"
 			}
 		}
 	}
+}
+
+// TrainBatch is what a train step reads: train_batch_size experiences, or what batch_size × repeat_times rollouts give.
+func (c *Config) TrainBatch() int {
+	if c.CountsRollouts() {
+		return c.Buffer.BatchSize * c.GroupSize()
+	}
+	return c.Buffer.TrainBatchSize
+}
+
+// CountsRollouts reports whether the train batch is a number of rollouts, each with all its steps, and not of experiences.
+func (c *Config) CountsRollouts() bool { return c.explores() && c.Buffer.TrainBatchSize == 0 }
+
+// TrainSteps is the number of train steps in mode both: trainer.total_steps, or as many as explore steps feed. A step that finds less than it asks
+// for takes that, so there is one at least for each explore step.
+func (c *Config) TrainSteps(exploreSteps int64) int64 {
+	if n := c.Trainer.TotalSteps; n != nil {
+		return int64(*n)
+	}
+	rollouts := int64(max(c.Rollouts(), 1))
+	return max(exploreSteps, (exploreSteps*int64(c.Buffer.BatchSize*c.GroupSize())+rollouts-1)/rollouts)
 }
 
 func (c *Config) exploreSteps(f Facts) (int64, string) {

@@ -75,6 +75,25 @@ func TestPlanNumbers(t *testing.T) {
 	}
 }
 
+// Of 5 explore steps with 8 rollouts each.
+func TestTrainSteps(t *testing.T) {
+	for _, k := range []struct {
+		overrides []string
+		want      int64
+	}{
+		{nil, 5},
+		{[]string{"buffer.train_batch_size=8"}, 5},
+		{[]string{"buffer.train_batch_size=4"}, 10},
+		{[]string{"buffer.train_batch_size=3"}, 14},
+		{[]string{"buffer.train_batch_size=1000"}, 5}, // takes what there is
+		{[]string{"buffer.train_batch_size=1000", "trainer.total_steps=3"}, 3},
+	} {
+		if got := mustParse(t, base, Options{Overrides: k.overrides}).TrainSteps(5); got != k.want {
+			t.Errorf("%v: %d train steps, want %d", k.overrides, got, k.want)
+		}
+	}
+}
+
 func TestMicroTokens(t *testing.T) {
 	for _, k := range []struct {
 		overrides []string

@@ -106,9 +106,6 @@ func (r *resolution) algorithm() {
 			a.RepeatTimes = ptr(r.GroupSize())
 		}
 	}
-	if r.Buffer.TrainBatchSize == 0 && r.explores() {
-		r.Buffer.TrainBatchSize = r.Buffer.BatchSize * r.GroupSize()
-	}
 	r.gradClip()
 	r.Algorithm.Optimizer.momentum()
 	if r.Trainer.MaxTokenLenPerGPU == nil {

@@ -129,7 +129,7 @@ func (r *rules) miniBatch() {
 			r.fail(actorKey+"."+key, fmt.Sprintf("is %v, must be a whole number of at least 1", v), "")
 		}
 	}
-	if n, batch := r.MiniBatch(), r.Buffer.TrainBatchSize; batch > 0 && n > batch {
+	if n, batch := r.MiniBatch(), r.TrainBatch(); batch > 0 && n > batch {
 		r.fail(actorKey+".ppo_mini_batch_size", fmt.Sprintf("is %d, more than the %d experiences of a train step", n, batch),
 			"it counts experiences per optimizer step; lower it or raise buffer.train_batch_size")
 	}

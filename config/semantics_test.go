@@ -14,8 +14,8 @@ func TestGroupSizeIsTheAlgorithmsOwn(t *testing.T) {
 		"algorithm.algorithm_type=dapo": 16,
 	} {
 		c := mustParse(t, base, Options{Overrides: []string{override}})
-		if c.GroupSize() != want || c.Buffer.TrainBatchSize != 4*want || c.Buffer.ExplorerInput.Taskset.RepeatTimes != want {
-			t.Errorf("%s: group size %d, batch %d, want %d", override, c.GroupSize(), c.Buffer.TrainBatchSize, want)
+		if c.GroupSize() != want || c.TrainBatch() != 4*want || c.Buffer.ExplorerInput.Taskset.RepeatTimes != want {
+			t.Errorf("%s: group size %d, batch %d, want %d", override, c.GroupSize(), c.TrainBatch(), want)
 		}
 	}
 }

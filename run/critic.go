@@ -86,13 +86,13 @@ func (s *stage) newCritic(tr *trainer.Trainer) (*trainer.Critic, error) {
 		return nil, nil
 	}
 	cfg := s.cfg.Critic()
-	value, err := loss.NewValue(cfg.CliprangeValue)
+	squared, err := loss.NewValue(cfg.CliprangeValue)
 	if err != nil {
 		return nil, err
 	}
 	return &trainer.Critic{
-		Engine: s.critic, Loss: value, Schedule: schedule(&cfg.Optim, tr.TotalSteps), Optimizer: optimParams(&cfg.Optim, *cfg.GradClip),
-		MiniBatch: *cfg.PpoMiniBatchSize, Epochs: *cfg.PpoEpochs, Warmup: int64(s.cfg.Trainer.CriticWarmup),
+		Engine: s.critic, Loss: squared, Schedule: schedule(&cfg.Optim, tr.TotalSteps), Optimizer: optimParams(&cfg.Optim, *cfg.GradClip),
+		MiniBatch: value(0, cfg.PpoMiniBatchSize), Epochs: *cfg.PpoEpochs, Warmup: int64(s.cfg.Trainer.CriticWarmup),
 	}, nil
 }
 

@@ -2,6 +2,17 @@ package run_test
 
 import "testing"
 
+// A batch of more experiences than an explore step gives takes what there is, for every explore step once.
+func TestTrainBatchLargerThanAnExploreStep(t *testing.T) {
+	whole, larger := newProject(t, tiny, rl), newProject(t, tiny, rl)
+	for p, overrides := range map[project][]string{whole: nil, larger: {"buffer.train_batch_size=1000"}} {
+		if _, err := p.run(t, overrides...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	results(t, larger.dir).sameAs(t, results(t, whole.dir))
+}
+
 // total_steps counts however short the data are.
 func TestStepsMayPassTheDataSeveralTimes(t *testing.T) {
 	p := newProject(t, tiny, sft)

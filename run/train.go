@@ -26,6 +26,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 		return err
 	}
 	queue := buffer.NewQueue(s.capacity(ex))
+	queue.ByRollout = cfg.CountsRollouts()
 	ex.Buffer = queue
 	stop, cancel := withStop(ctx, opts.Stop)
 	defer cancel()
@@ -34,7 +35,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 		return err
 	}
 	tr := s.newTrainer(source)
-	tr.TotalSteps = int64(value(s.trainSteps(ex.TotalSteps), cfg.Trainer.TotalSteps))
+	tr.TotalSteps = cfg.TrainSteps(ex.TotalSteps)
 	tr.Schedule = schedule(&cfg.Algorithm.Optimizer, tr.TotalSteps)
 	if err := s.openEngine(ctx, true, true); err != nil {
 		return err
@@ -114,8 +115,11 @@ func (s *stage) newTrainer(source trinity.Source) *trainer.Trainer {
 	tr := &trainer.Trainer{
 		Source: source, Loss: s.algorithm.Loss, Reference: s.algorithm.NeedsReference,
 		Optimizer: optimParams(&cfg.Algorithm.Optimizer, cfg.GradClip()),
-		BatchSize: cfg.Buffer.TrainBatchSize * cfg.PerRow(), MiniBatch: cfg.MiniBatch() * cfg.PerRow(), Epochs: cfg.Epochs(), MicroTokens: *cfg.Trainer.MaxTokenLenPerGPU,
+		BatchSize: cfg.TrainBatch() * cfg.PerRow(), Epochs: cfg.Epochs(), MicroTokens: cfg.MicroTokens(),
 		SyncInterval: s.publishInterval(), SaveInterval: int64(cfg.Trainer.SaveInterval),
+	}
+	if !cfg.WholeBatch() {
+		tr.MiniBatch = cfg.MiniBatch() * cfg.PerRow()
 	}
 	tr.AfterStep, tr.Cache = s.algorithm.AfterStep, newCache(cfg)
 	tr.Advantage = s.algorithm.InTrainer()
@@ -165,13 +169,7 @@ func (s *stage) newExplorer() (*explorer.Explorer, error) {
 	}, nil
 }
 
-// trainSteps is how many train steps the explorer's steps feed.
-func (s *stage) trainSteps(exploreSteps int64) int {
-	rollouts := s.cfg.Rollouts()
-	return (int(exploreSteps)*s.cfg.Buffer.BatchSize*s.groupSize + rollouts - 1) / rollouts
-}
-
-// capacity is the queue's bound in experiences; the key counts groups. It is at least what fixed synchronization makes pile up, since the
+// capacity is the queue's bound in rollouts; the key counts groups. It is at least what fixed synchronization makes pile up, since the
 // trainer waits for the explorer there, and the two would wait for each other.
 func (s *stage) capacity(ex *explorer.Explorer) int {
 	groups := 10000
@@ -180,8 +178,11 @@ func (s *stage) capacity(ex *explorer.Explorer) int {
 	}
 	perStep := ex.BatchSize * max(1, s.groupSize)
 	ahead := int(max(ex.SyncInterval, s.publishInterval()) + ex.SyncOffset)
-	surplus := max(0, perStep-s.cfg.Rollouts()) * int(ex.TotalSteps)
-	return max(groups*max(1, s.groupSize), ahead*perStep+surplus)
+	left := perStep // by a train step, at most: of so many experiences there may be few rollouts
+	if s.cfg.CountsRollouts() {
+		left = max(0, perStep-s.cfg.Rollouts())
+	}
+	return max(groups*max(1, s.groupSize), ahead*perStep+left*int(ex.TotalSteps))
 }
 
 // publishInterval is the number of train steps between versions.

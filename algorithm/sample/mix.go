@@ -77,7 +77,7 @@ func (s *mixed) Take(ctx context.Context, n int, published int64) ([]*trinity.Ex
 	if err := s.hold(ctx, rollouts, published, nil); err != nil {
 		return nil, err
 	}
-	experts, err := s.experts(ctx, roundUp(float64((n-rollouts)*len(s.held))/float64(rollouts)))
+	experts, err := s.experts(ctx, roundUp(float64((n-rollouts)*s.count(s.held))/float64(rollouts)))
 	if err != nil {
 		return nil, err
 	}

@@ -28,11 +28,19 @@ type reader struct {
 	metrics trinity.Metrics
 }
 
-// hold takes of the experience buffer until n experiences that keep accepts are held, and drops the others; nil accepts all. It holds fewer when no
-// more are to be had before the trainer goes on, and is io.EOF when there are none at all any more.
+// count is how many of what the experience buffer counts the experiences are.
+func (r *reader) count(exps []*trinity.Experience) int {
+	if c, ok := r.usual.(trinity.CountingSource); ok {
+		return c.Count(exps)
+	}
+	return len(exps)
+}
+
+// hold takes of the experience buffer until n, as it counts, that keep accepts are held, and drops the others; nil accepts all. It holds fewer
+// when no more are to be had before the trainer goes on, and is io.EOF when there are none at all any more.
 func (r *reader) hold(ctx context.Context, n int, published int64, keep func(*trinity.Experience) bool) error {
-	for len(r.held) < n {
-		exps, err := r.usual.Take(ctx, n-len(r.held), published)
+	for r.count(r.held) < n {
+		exps, err := r.usual.Take(ctx, n-r.count(r.held), published)
 		if errors.Is(err, io.EOF) && len(r.held) > 0 || err == nil && len(exps) == 0 {
 			return nil
 		}

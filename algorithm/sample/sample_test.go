@@ -176,6 +176,38 @@ func TestStalenessRefills(t *testing.T) {
 	}
 }
 
+// Where the buffer counts rollouts so do the strategies: what is dropped is replaced by as many, with all their steps.
+func TestRolloutsOfSeveralSteps(t *testing.T) {
+	for _, c := range []struct {
+		strategy trinity.SampleStrategy
+		n        int
+		want     string
+	}{
+		{&Default{}, 3, "1/0 1/0 1/1 1/1 1/2 1/2"},
+		{&StalenessControl{MaxStaleness: 1}, 3, "1/0 1/0 1/2 1/2 1/3 1/3"},
+		{&Mix{ExpertDataRatio: 0.5, SFTDatasetName: "d"}, 4, "1/0 1/0 1/1 1/1 d/row/0 d/row/1"},
+	} {
+		q := buffer.NewQueue(100)
+		q.ByRollout = true
+		var g trinity.Group
+		for run, version := range []int64{1, 0, 1, 1, 1} {
+			for turn := range 2 {
+				g = append(g, &trinity.Experience{ID: trinity.ExperienceID{Step: 1, Task: "t/1", Run: run, Turn: turn}, Versions: [2]int64{version, version}})
+			}
+		}
+		if err := q.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{g}}); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, c.strategy, q, map[string]trinity.Source{"d": &trinitytest.Numbered{Task: "row", Total: 100}})
+		if f, ok := s.(*fresh); ok {
+			f.batches = 1 // step 2 wants version 1
+		}
+		if got, _ := take(t, s, c.n, 0); got != c.want {
+			t.Errorf("%T gives %s, want %s", c.strategy, got, c.want)
+		}
+	}
+}
+
 // A wait that is given up loses nothing, whether the run goes on or is resumed.
 func TestNothingIsLostInAWait(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
