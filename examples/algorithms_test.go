@@ -32,6 +32,42 @@ func evaluated(t *testing.T, records []trinity.Record) (sampled, greedy float64)
 // unchanged are the settings with which the stage learn changes no weight, and is short.
 var unchanged = []string{"name=unchanged", "stages.1.algorithm.optimizer.lr=0", "stages.1.buffer.total_steps=1"}
 
+// warmed is a tiny model after the stage that all examples of algorithms begin with.
+type warmed struct {
+	dir     string  // of the runs that go on from there
+	mark    []byte  // says that the stage is finished, and where its model is
+	sampled float64 // share of right replies
+}
+
+func warmUp(t *testing.T) *warmed {
+	t.Helper()
+	w := &warmed{dir: t.TempDir()}
+	w.sampled, _ = evaluated(t, runExampleIn(t, w.dir, algorithmConfig("grpo"), unchanged...))
+	var err error
+	if w.mark, err = os.ReadFile(w.finished("unchanged")); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// finished is where a run of that name says that it is warmed up.
+func (w *warmed) finished(name string) string {
+	return filepath.Join(w.dir, "trinity-examples", name, "warmup", "stage_done.json")
+}
+
+// learn runs the example of an algorithm, under a name, from the stage learn on.
+func (w *warmed) learn(t *testing.T, algorithm, name string, overrides ...string) []trinity.Record {
+	t.Helper()
+	path := w.finished(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, w.mark, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return runExampleIn(t, w.dir, algorithmConfig(algorithm), append(overrides, "name="+name)...)
+}
+
 // teacher is the algorithm whose example makes what others distil.
 const teacher = "sft"
 
@@ -49,13 +85,7 @@ func TestAlgorithmsLearn(t *testing.T) {
 		t.Skip("trains with every algorithm: not in -short")
 	}
 	t.Chdir("..")
-	dir := t.TempDir()
-	before, _ := evaluated(t, runExampleIn(t, dir, algorithmConfig("grpo"), unchanged...))
-	warmed := func(name string) string { return filepath.Join(dir, "trinity-examples", name, "warmup") }
-	mark, err := os.ReadFile(filepath.Join(warmed("unchanged"), "stage_done.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := warmUp(t)
 	for _, algorithm := range algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
 			if algorithm != teacher {
@@ -65,21 +95,14 @@ func TestAlgorithmsLearn(t *testing.T) {
 			if err != nil {
 				t.Fatalf("algorithm type %s has no example in which it learns: write examples/%s", algorithm, algorithmConfig(algorithm))
 			}
-			begin := warmed("algorithms_" + algorithm)
-			if err := os.MkdirAll(begin, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(begin, "stage_done.json"), mark, 0o644); err != nil {
-				t.Fatal(err)
-			}
 			var short []string
 			if strings.Contains(string(text), "mode: both") {
 				short = []string{"stages.1.buffer.total_steps=15"}
 			}
-			after, greedy := evaluated(t, runExampleIn(t, dir, algorithmConfig(algorithm), short...))
-			t.Logf("accuracy %.3f to %.3f, greedy %.3f", before, after, greedy)
-			if after < before+0.15 {
-				t.Errorf("accuracy over 400 replies went from %.3f to %.3f, want 0.15 more", before, after)
+			after, greedy := evaluated(t, model.learn(t, algorithm, "algorithms_"+algorithm, short...))
+			t.Logf("accuracy %.3f to %.3f, greedy %.3f", model.sampled, after, greedy)
+			if after < model.sampled+0.15 {
+				t.Errorf("accuracy over 400 replies went from %.3f to %.3f, want 0.15 more", model.sampled, after)
 			}
 		})
 	}
