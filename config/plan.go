@@ -162,7 +162,7 @@ func (c *Config) planStage(f Facts) StagePlan {
 	if f.Model.Known {
 		c.planMemory(&s, f)
 	}
-	for _, key := range c.sources() {
+	for _, key := range c.Sources() {
 		if name, ok := f.Fetch[key]; ok {
 			s.Fetch = append(s.Fetch, fmt.Sprintf("%s: %s", key, name))
 		}
@@ -174,8 +174,8 @@ func (c *Config) planStage(f Facts) StagePlan {
 	return s
 }
 
-// sources lists the keys of everything that the stage reads.
-func (c *Config) sources() []string {
+// Sources lists the keys of everything that the stage reads.
+func (c *Config) Sources() []string {
 	keys := []string{"model.model_path"}
 	if c.TrainsCritic() {
 		keys = append(keys, "model.critic_model_path")

@@ -26,6 +26,9 @@ func extension(name string) string {
 	return strings.ToLower(filepath.Ext(name))
 }
 
+// IsFile reports whether a name is that of a file of a known format, by its extension.
+func IsFile(name string) bool { return slices.Contains(extensions, extension(name)) }
+
 // splitWords are the other words by which files name a split, as Hugging Face datasets reads them.
 var splitWords = map[string][]string{
 	"train":      {"training"},
@@ -89,7 +92,7 @@ func dataFiles(dir string) ([]string, error) {
 			}
 			return nil
 		}
-		if !hidden && slices.Contains(extensions, extension(rel)) && !isMetadata(e.Name()) {
+		if !hidden && IsFile(rel) && !isMetadata(e.Name()) {
 			files = append(files, rel)
 		}
 		return nil

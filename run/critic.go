@@ -51,16 +51,17 @@ func criticSpec(policy trinity.EngineSpec, path string, optimizer trinity.Optimi
 }
 
 // checkCritic refuses a critic that cannot read the policy's sequences.
-func checkCritic(policy *modelfile.Config, path string, length int) error {
+func checkCritic(cfg *config.Config, policy *modelfile.Config, path string) error {
+	const key = "model.critic_model_path"
 	critic, err := modelfile.ReadConfig(path)
 	if err != nil {
-		return fmt.Errorf("model.critic_model_path: %w", err)
+		return cfg.At(key, err.Error(), "")
 	}
-	switch {
+	switch length := *cfg.Model.MaxModelLen; {
 	case critic.VocabSize < policy.VocabSize:
-		return fmt.Errorf("model.critic_model_path: %s has a vocabulary of %d and the policy one of %d: a critic reads the policy's tokens, so start it from a model with the same tokenizer", path, critic.VocabSize, policy.VocabSize)
+		return cfg.At(key, fmt.Sprintf("%s has a vocabulary of %d and the policy one of %d", path, critic.VocabSize, policy.VocabSize), "a critic reads the policy's tokens, so start it from a model with the same tokenizer")
 	case critic.MaxPositions < length:
-		return fmt.Errorf("model.critic_model_path: %s has positions for %d tokens, %s is %d: lower it or use another critic", path, critic.MaxPositions, modelLenKey, length)
+		return cfg.At(key, fmt.Sprintf("%s has positions for %d tokens, %s is %d", path, critic.MaxPositions, modelLenKey, length), "lower it or use another critic")
 	}
 	return nil
 }

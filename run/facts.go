@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
@@ -24,21 +25,6 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 	if err := models(cfg, &f); err != nil {
 		return f, err
 	}
-	rows := func(key, path, split, subset string) error {
-		if path == "" {
-			return nil // config says what is missing
-		}
-		path, ok := local(path, key+".path", true, &f)
-		if !ok {
-			return nil
-		}
-		d, err := dataset.Open(path, dataset.Options{Split: split, Subset: subset})
-		if err != nil {
-			return err
-		}
-		f.Rows[key] = d.Len()
-		return nil
-	}
 	for _, t := range cfg.Tasksets() {
 		if name := rewardModelPath(t); name != "" {
 			key := t.Key + ".reward_fn_args.model_path"
@@ -48,21 +34,60 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 				}
 			}
 		}
-		if err := rows(t.Key, t.Path, t.Split, t.SubsetName); err != nil {
-			return f, err
-		}
 	}
-	for _, b := range cfg.AuxiliaryBuffers() {
-		if err := rows(b.Key, b.Path, b.Split, b.SubsetName); err != nil {
+	for _, d := range datasets(cfg) {
+		path, ok := local(d.path, d.key+".path", true, &f)
+		if !ok {
+			continue
+		}
+		rows, err := dataset.Open(path, d.of)
+		if err != nil {
 			return f, err
 		}
-	}
-	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil && b.SchemaType != "experience" {
-		if err := rows("buffer.trainer_input.experience_buffer", b.Path, b.Split, b.SubsetName); err != nil {
-			return f, err
-		}
+		f.Rows[d.key] = rows.Len()
 	}
 	return f, nil
+}
+
+// named is a dataset that a configuration names; key is the section with its path.
+type named struct {
+	key, path string
+	of        dataset.Options
+}
+
+// datasets lists the datasets that a configuration names.
+func datasets(cfg *config.Config) (all []named) {
+	add := func(key, path, split, subset string) {
+		if path != "" { // config says what is missing
+			all = append(all, named{key, path, dataset.Options{Split: split, Subset: subset}})
+		}
+	}
+	for _, t := range cfg.Tasksets() {
+		add(t.Key, t.Path, t.Split, t.SubsetName)
+	}
+	for _, b := range cfg.AuxiliaryBuffers() {
+		add(b.Key, b.Path, b.Split, b.SubsetName)
+	}
+	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil && b.SchemaType != "experience" {
+		add("buffer.trainer_input.experience_buffer", b.Path, b.Split, b.SubsetName)
+	}
+	return all
+}
+
+// checkDatasets refuses a dataset that the stage reads and that is neither on this machine nor a hub's.
+func checkDatasets(cfg *config.Config) error {
+	if done, err := finished(cfg.CheckpointJobDir); err != nil || done != nil {
+		return err
+	}
+	read := cfg.Sources()
+	f := config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}
+	for _, d := range datasets(cfg) {
+		key := d.key + ".path"
+		if local(d.path, key, true, &f); f.Missing[key] != "" && slices.Contains(read, key) {
+			return cfg.At(key, fmt.Sprintf("dataset %s: no such file or directory", d.path), "")
+		}
+	}
+	return nil
 }
 
 // models looks at the models, and at what a run takes with them, as far as they are there.
@@ -99,14 +124,14 @@ func local(name, key string, isDataset bool, f *config.Facts) (string, bool) {
 	if _, err := os.Stat(name); err == nil {
 		return name, true
 	}
-	hubName := name
+	hubName, isName := name, hub.IsName(name)
 	if isDataset {
-		hubName = datasetName(name)
+		hubName, isName = datasetName(name), isHubDataset(name)
 	}
 	if dir, ok := hub.Cached(hubName); ok {
 		return dir, true
 	}
-	if hub.IsName(hubName) {
+	if isName {
 		f.Fetch[key] = name
 	} else {
 		f.Missing[key] = name

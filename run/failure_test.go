@@ -182,7 +182,33 @@ func oneLine(t *testing.T, err error, texts ...string) {
 func TestSequencesBeyondThePositionsAreRefused(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	_, err := run.Facts(p.load(t, "model.max_prompt_tokens=100000"))
-	oneLine(t, err, "model.max_model_len is 1000", "has positions for")
+	oneLine(t, err, ": model.max_model_len: is 1000", "has positions for")
+	cfg := p.load(t)
+	*cfg.Model.MaxModelLen = 100000
+	_, err = run.Facts(cfg)
+	oneLine(t, err, p.config+":", ": model.max_model_len: is 100000", "has positions for")
+}
+
+// What is no file and looks like one is not asked of a hub; nothing is fetched, and no stage begins.
+func TestDatasetsAreLookedForBeforeAnything(t *testing.T) {
+	for _, path := range []string{"nowhere.jsonl", "data/nowhere.parquet", "nowhere.json.gz", "org/nowhere.csv"} {
+		p := newProject(t, tiny, strings.NewReplacer("DIR/train.jsonl", path, "DIR/model", "nobody/no-such-model").Replace(rl))
+		summary, err := run.Run(t.Context(), p.load(t), run.Options{Say: func(line string) { t.Error(line) }})
+		oneLine(t, err, p.config+":", ": buffer.explorer_input.taskset.path: dataset "+path+": no such file or directory")
+		if len(summary.Stages) != 0 {
+			t.Errorf("%d stages began", len(summary.Stages))
+		}
+	}
+}
+
+// A stage that fails before it begins is in no table.
+func TestAStageThatDoesNotBeginIsInNoTable(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	write(t, filepath.Join(p.dir, "train.jsonl"), "{")
+	summary, err := p.run(t)
+	if err == nil || len(summary.Stages) != 0 {
+		t.Errorf("%v, and %d stages", err, len(summary.Stages))
+	}
 }
 
 // Parts that do not fit together are told by their place in the file, in every stage, before the first one begins or a model is fetched.

@@ -65,13 +65,13 @@ func memoryOf(cfg *config.Config, spec trinity.EngineSpec, critic string, availa
 		return nil, err
 	}
 	if n := *cfg.Model.MaxModelLen; n > m.model.MaxPositions {
-		return nil, fmt.Errorf("%s is %d, but model %s has positions for %d tokens: lower it, or max_prompt_tokens and max_response_tokens", modelLenKey, n, spec.ModelPath, m.model.MaxPositions)
+		return nil, cfg.At(modelLenKey, fmt.Sprintf("is %d, but model %s has positions for %d tokens", n, spec.ModelPath, m.model.MaxPositions), "lower it, or max_prompt_tokens and max_response_tokens")
 	}
 	if err := checkAdapters(m.model, cfg.Model.LoraConfigs); err != nil {
 		return nil, err
 	}
 	if critic != "" {
-		if err := checkCritic(m.model, critic, *cfg.Model.MaxModelLen); err != nil {
+		if err := checkCritic(cfg, m.model, critic); err != nil {
 			return nil, err
 		}
 	}

@@ -73,7 +73,7 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error
 	return summary, nil
 }
 
-// fits refuses a run of which a stage has an algorithm whose parts do not fit together, or needs more memory than there is. Models that are on
+// fits refuses a run of which a stage has an algorithm whose parts do not fit together or data that is nowhere, or needs more memory than there is. Models that are on
 // no disk yet are fetched between the two.
 func fits(ctx context.Context, cfg *config.Config, say func(string)) error {
 	stages := []*config.Config{cfg}
@@ -89,6 +89,9 @@ func fits(ctx context.Context, cfg *config.Config, say func(string)) error {
 	}
 	for _, stage := range stages {
 		if err := checkAlgorithm(stage); err != nil {
+			return err
+		}
+		if err := checkDatasets(stage); err != nil {
 			return err
 		}
 	}
@@ -142,7 +145,7 @@ func finished(dir string) (*stageDone, error) {
 	return &d, nil
 }
 
-// run runs one stage and appends what it did.
+// run runs one stage and appends what it did, if it began.
 func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
 	if err := freshDir(cfg); err != nil {
 		return err
@@ -157,13 +160,12 @@ func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	sum.Stages = append(sum.Stages, StageSummary{})
 	defer func() {
-		if s.log != nil {
+		if s.log != nil { // it began
 			done := &s.log.summary
 			done.Name, done.Mode, done.Algorithm = cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType
 			done.Skipped = err == nil && done.records == 0
-			sum.Stages[len(sum.Stages)-1] = *done
+			sum.Stages = append(sum.Stages, *done)
 		}
 	}()
 	switch cfg.Mode {

@@ -200,7 +200,7 @@ func (s *stage) evalTasksets() ([]*explorer.Taskset, error) {
 }
 
 func (s *stage) resolveDataset(name string) (string, error) {
-	if !hub.IsName(datasetName(name)) {
+	if !isHubDataset(name) {
 		return "", fmt.Errorf("dataset %s: no such file or directory", name)
 	}
 	return hub.Pull(context.Background(), datasetName(name), hub.Options{})

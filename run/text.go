@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/hub"
 	"github.com/trinity-go/trinity/modelfile"
 	"github.com/trinity-go/trinity/renderer"
@@ -99,6 +100,11 @@ func Progress(say func(string)) func(hub.Progress) {
 			say(fmt.Sprintf("fetching %s: %d of %d MB", p.File, p.AllDone>>20, p.AllTotal>>20))
 		}
 	}
+}
+
+// isHubDataset reports whether a dataset that is not on this machine can be one of the hub: a name like that of a file is no hub's.
+func isHubDataset(name string) bool {
+	return hub.IsName(datasetName(name)) && (strings.Contains(name, "://") || !dataset.IsFile(name))
 }
 
 // datasetName is the hub's name of a dataset, which a configuration writes as org/name.
