@@ -23,8 +23,8 @@ func init() {
 // (equation 4) gives the update the root mean square that AdamW's usually has, 0.2, so that learning rate and weight decay are those of
 // AdamW. torch.optim.Muon calls it adjust_lr_fn "match_rms_adamw"; it iterates in bf16, this in f32.
 //
-// The state is one number for a weight of a matrix, two for any other. A step costs 5·(2·cols + rows)·rows² multiply-adds for a matrix
-// with rows ≤ cols, whatever the batch.
+// The state is one number for a weight of a matrix, two for any other. A step costs (1.5·cols + 8.5·rows)·rows² multiply-adds and a little more for a
+// matrix with rows ≤ cols, whatever the batch.
 type muon struct {
 	momentum     float32
 	nesterov     bool
@@ -59,7 +59,7 @@ func (m *muon) take(e *Engine) (err error) {
 	for _, v := range []struct {
 		to *[]float32
 		n  int
-	}{{&m.space.next, largest}, {&m.space.gram, inner * inner}, {&m.space.polynomial, inner * inner}} {
+	}{{&m.space.result, largest}, {&m.space.gram, inner * inner}, {&m.space.polynomial, inner * inner}, {&m.space.all, inner * inner}, {&m.space.product, inner * inner}} {
 		if *v.to, err = e.take("optimizer", v.n, why); err != nil {
 			return err
 		}

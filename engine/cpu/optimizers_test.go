@@ -126,7 +126,7 @@ func TestNewtonSchulz(t *testing.T) {
 		rows, cols := shape[0], shape[1]
 		k := min(rows, cols)
 		x := kernel.NewMatrix(make([]float32, rows*cols), rows, cols)
-		space := orthogonal{make([]float32, rows*cols), make([]float32, k*k), make([]float32, k*k)}
+		space := orthogonal{make([]float32, rows*cols), make([]float32, k*k), make([]float32, k*k), make([]float32, k*k), make([]float32, k*k)}
 		if got := space.newtonSchulz(e, x); norm(got) != 0 {
 			t.Errorf("%v: zeros became %v", shape, norm(got))
 		}
@@ -152,6 +152,28 @@ func TestNewtonSchulz(t *testing.T) {
 				t.Errorf("%v: a direction is stretched by %.3f", shape, stretch)
 			}
 		}
+	}
+}
+
+// A gradient that has fewer directions than the matrix, as of few tokens, keeps them: rounding errors do not grow to others.
+func TestNewtonSchulzOfFewDirections(t *testing.T) {
+	const n, directions = 96, 5
+	random := uint64(3)
+	next := func() float32 { random = mix(random); return float32(int64(random)>>40) * 0x1p-23 }
+	x := kernel.NewMatrix(make([]float32, n*n), n, n)
+	u := make([]float32, n)
+	for d := range directions {
+		for i := range u {
+			u[i] = next() / float32(math.Pow(10, float64(d)/2)) // a hundred times smaller at the end
+		}
+		for i := range n {
+			kernel.Axpy(x.Row(i), u, next())
+		}
+	}
+	square := func() []float32 { return make([]float32, n*n) }
+	space := orthogonal{square(), square(), square(), square(), square()}
+	if got := norm(space.newtonSchulz(&Engine{}, x)); got < 0.6*0.6*directions || got > 1.25*1.25*directions {
+		t.Errorf("the squares of the singular values add up to %.3f, want about %d", got, directions)
 	}
 }
 

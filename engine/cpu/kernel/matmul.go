@@ -54,11 +54,12 @@ func MatMul(pool *Pool, c, a, b Matrix, accumulate bool) {
 		})
 		return
 	}
-	ks.packedProduct(pool, c, a, b, accumulate)
+	ks.packedProduct(pool, c, a, b, accumulate, false)
 }
 
-// packedProduct packs b by chunks of columns and k that fit the scratch, and multiplies chunk by chunk.
-func (ks *kernels) packedProduct(pool *Pool, c, a, b Matrix, accumulate bool) {
+// packedProduct packs b by chunks of columns and k that fit the scratch, and multiplies chunk by chunk; upper leaves out most of what is below
+// the diagonal.
+func (ks *kernels) packedProduct(pool *Pool, c, a, b Matrix, accumulate, upper bool) {
 	m, n, k := c.Rows, c.Cols, a.Cols
 	if m == 0 || n == 0 {
 		return
@@ -80,6 +81,12 @@ func (ks *kernels) packedProduct(pool *Pool, c, a, b Matrix, accumulate bool) {
 				}
 			})
 			pool.split(m, part.Cols, kc, a.trans, func(i, rows, j, panels int) {
+				if skip := (i-n0)/lanes - j; upper && skip > 0 {
+					j, panels = j+skip, panels-skip
+				}
+				if panels <= 0 {
+					return
+				}
 				ks.blockProduct(pool, part, a, panelMajor(buf[j*kc*lanes:], kc), i, rows, j, panels, k0, kc, accumulate || k0 > 0)
 			})
 		}
