@@ -66,18 +66,17 @@ type Loss interface {
 	Loss(b *Batch, now []TokenStats) (grads []TokenGrads, metrics Metrics, err error)
 }
 
-// PairLoss is a Loss that may compare experiences 2i and 2i+1 of an optimizer step, chosen and rejected: no micro-batch parts them.
+// PairLoss is a Loss, or a part of one, that may compare experiences 2i and 2i+1 of an optimizer step, chosen and rejected: no micro-batch parts them.
 type PairLoss interface {
-	Loss
 	Pairs() bool
 }
 
-// Prober is a Loss that must know something of the whole optimizer step before it sees the first micro-batch of it.
+// Prober is a Loss, or a part of one, that must know something of the whole optimizer step before it sees the first micro-batch of it.
 type Prober interface {
-	Loss
 	// Probes are the sequences whose log-probabilities Prepare wants: of the step, or made of its parts. None means that there is nothing to prepare.
 	Probes(whole []*Experience) []*Experience
-	// Prepare is given the probes with their streams under the current weights, and with RefLogprobs where the run has a reference model.
+	// Prepare is given the probes with their streams under the current weights, and with RefLogprobs where the run has a reference model. What
+	// it finds out holds until Probes is called for the next step.
 	Prepare(probes []*Experience, now []TokenStats) error
 }
 

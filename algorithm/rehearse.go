@@ -29,7 +29,13 @@ func (a *Algorithm) rehearse(l *loss.Composite) error {
 		e.Hint = "set advantage_fn, or use a loss that reads none, such as sft"
 		return e
 	}
-	if !a.mixes() {
+	_, wants := l.Policy.(loss.Demonstrated)
+	switch mixes := a.mixes(); {
+	case wants && !mixes:
+		e.Message = fmt.Sprintf("%s learns from demonstrations too, and sample_strategy %s mixes none in", a.Def.PolicyLoss, a.Def.SampleStrategy)
+		e.Hint = "set sample_strategy: mix, or a policy_loss_fn of rollouts alone, such as ppo"
+		return e
+	case !mixes:
 		return nil
 	}
 	expert := a.actor(2, a.InTrainer() != nil, false)

@@ -23,7 +23,9 @@ func TestPartsFitTogether(t *testing.T) {
 		{Spec{Type: "grpo", SampleStrategy: "mix"}, "policy_loss_fn: ppo cannot learn from demonstrations, which sample_strategy mix mixes in (use mix or mix_chord, or sample_strategy default)"},
 		{Spec{Type: "mix", PolicyLossFn: "m2po"}, "policy_loss_fn: m2po cannot learn from demonstrations, which sample_strategy mix mixes in (use mix or mix_chord, or sample_strategy default)"},
 		{Spec{Type: "raft", SampleStrategy: "mix"}, ""},
-		{Spec{Type: "mix", SampleStrategy: "default"}, ""},
+		{Spec{Type: "mix", SampleStrategy: "default"}, "policy_loss_fn: mix learns from demonstrations too, and sample_strategy default mixes none in (set sample_strategy: mix, or a policy_loss_fn of rollouts alone, such as ppo)"},
+		{Spec{Type: "grpo", PolicyLossFn: "mix_chord"}, "policy_loss_fn: mix_chord learns from demonstrations too, and sample_strategy default mixes none in (set sample_strategy: mix, or a policy_loss_fn of rollouts alone, such as ppo)"},
+		{Spec{Type: "mix", SampleStrategy: "default", PolicyLossFn: "ppo"}, ""},
 		{Spec{Type: "dpo", LossAggMode: new("token-mean")}, "loss_agg_mode: policy_loss_fn dpo aggregates in a way of its own (remove the key)"},
 	} {
 		_, err := New(c.spec)

@@ -157,3 +157,40 @@ func TestReferenceIsComputedOnce(t *testing.T) {
 		t.Errorf("%v: %d experiences after the second batch, want 9", err, engine.reference)
 	}
 }
+
+// Returns are logged whether there is a critic or not; how well values explain them only where there are values.
+func TestReturnsWithoutACritic(t *testing.T) {
+	e := &trinity.Experience{Tokens: make([]int32, 3), Mask: []bool{false, true, true}, Returns: []float32{9, 1, 3}, Advantages: make([]float32, 3)}
+	m := trinity.Metrics{}
+	streamMetrics([]*trinity.Experience{e}, m)
+	if m["critic/returns/mean"] != 2 || m["critic/returns/max"] != 3 || m["critic/returns/min"] != 1 || len(m) != 6 {
+		t.Errorf("%v, want returns and advantages alone", m)
+	}
+}
+
+// reporting is a bandit of which one optimizer step has a metric that the others have not.
+type reporting struct {
+	*trinitytest.Bandit
+	steps int
+}
+
+func (r *reporting) ForwardBackward(context.Context, *trinity.Batch, trinity.Loss) (trinity.Metrics, error) {
+	r.steps++
+	m := trinity.Metrics{"often": float64(r.steps)}
+	if r.steps == 1 {
+		m["once"] = 6
+	}
+	return m, nil
+}
+
+// Metrics are means over the optimizer steps that have them: here 2 of each of 3 epochs.
+func TestMetricsAreMeansOverOptimizerSteps(t *testing.T) {
+	tr, b, logged := newTrainer(t, 1, new([]int64))
+	tr.Engine, tr.MiniBatch, tr.Epochs, tr.MicroTokens = &reporting{Bandit: b}, 4, 3, 1000
+	if err := tr.Run(t.Context(), t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if m := (*logged)[0]; m["actor/often"] != 3.5 || m["actor/once"] != 6 {
+		t.Errorf("often %v, want 3.5; once %v, want 6", m["actor/often"], m["actor/once"])
+	}
+}

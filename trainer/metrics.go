@@ -59,7 +59,7 @@ func batchMetrics(exps []*trinity.Experience) trinity.Metrics {
 	return m
 }
 
-// streamMetrics add those of what is trained on: advantages, the critic's values and the returns, over trained tokens, and the share of the
+// streamMetrics add those of what is trained on: advantages, the returns and the critic's values, over trained tokens, and with a critic the share of the
 // returns' variance that the values explain, 1 − Var(R − V)/(Var(R) + 1e-5).
 func streamMetrics(exps []*trinity.Experience, metrics trinity.Metrics) {
 	var advantages, values, returns, errors summary
@@ -71,9 +71,11 @@ func streamMetrics(exps []*trinity.Experience, metrics trinity.Metrics) {
 			if e.Advantages != nil {
 				advantages.add(float64(e.Advantages[t]))
 			}
+			if e.Returns != nil {
+				returns.add(float64(e.Returns[t]))
+			}
 			if e.Values != nil && e.Returns != nil {
 				values.add(float64(e.Values[t]))
-				returns.add(float64(e.Returns[t]))
 				errors.add(float64(e.Returns[t]) - float64(e.Values[t]))
 			}
 		}
@@ -81,7 +83,7 @@ func streamMetrics(exps []*trinity.Experience, metrics trinity.Metrics) {
 	advantages.log(metrics, "critic/advantages")
 	values.log(metrics, "critic/values")
 	returns.log(metrics, "critic/returns")
-	if returns.n > 1 {
+	if errors.n > 1 {
 		metrics["critic/vf_explained_var"] = 1 - errors.variance()/(returns.variance()+1e-5)
 	}
 }

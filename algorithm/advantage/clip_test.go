@@ -3,9 +3,11 @@ package advantage
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // clipped runs an entropy clip on a rollout below and one above the mean with three trained tokens each, and lists which of them stay in the mask.
@@ -78,6 +80,41 @@ func TestClipVByHand(t *testing.T) {
 		below, above := clipped(t, "clipv", args{"mu": c.mu, "max_frac": c.maxFrac}, edit)
 		if !slices.Equal(below, c.below) || !slices.Equal(above, []bool{true, true, true}) {
 			t.Errorf("mu %v, max_frac %v: %v, %v stay, want %v", c.mu, c.maxFrac, below, above, c.below)
+		}
+	}
+}
+
+// All D are 1 but one, which is more by the probability that the trainer computed; that of the sampler says nothing.
+func TestClipVReadsTheProbabilityBeforeTheUpdate(t *testing.T) {
+	below, _ := clipped(t, "clipv", args{"mu": 0, "max_frac": 0}, func(below, above *trinity.Experience) {
+		below.Discriminators = []float32{0, 1, 1, 0, 1}
+		below.OldLogprobs = []float32{0, 0, 0, 0, -1} // S = −1/e
+	})
+	if !slices.Equal(below, []bool{true, true, false}) {
+		t.Errorf("%v stay, want the last one clipped", below)
+	}
+}
+
+// What would make every advantage 0, or drop every group, is refused.
+func TestInfinitiesThatMakeARunPointless(t *testing.T) {
+	for _, c := range []struct{ name, key string }{
+		{"grpo", "epsilon"}, {"rec", "epsilon"}, {"gigpo", "epsilon"}, {"step_wise_grpo", "epsilon"}, {"cod", "epsilon"}, {"clipb", "epsilon"}, {"clipv", "epsilon"},
+		{"grpo", "std_threshold"}, {"step_wise_grpo", "std_threshold"},
+	} {
+		_, err := registry.Advantages.Build(c.name, args{c.key: math.Inf(1)})
+		if err == nil || !strings.Contains(err.Error(), c.key+" must") || !strings.Contains(err.Error(), "finite") {
+			t.Errorf("%s with an infinite %s: %v", c.name, c.key, err)
+		}
+	}
+}
+
+// The trainer logs advantages/mean of what is trained on.
+func TestDistillationLeavesTheMeanAdvantageToTheTrainer(t *testing.T) {
+	for _, name := range []string{"on_policy_distill", "jsd"} {
+		e := &trinity.Experience{Tokens: make([]int32, 3), Mask: []bool{false, true, true}, Logprobs: make([]float32, 3), TeacherLogprobs: []float32{0, -1, 0}}
+		_, m, err := made(t, name, nil).Advantages([]trinity.Group{{e}})
+		if _, own := m["advantages/mean"]; err != nil || own || len(m) != 2 {
+			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}
 }

@@ -31,13 +31,10 @@ func init() {
 
 // Validate checks ranges.
 func (a *ClipB) Validate() error {
-	switch {
-	case !(a.Mu >= 0):
+	if !(a.Mu >= 0) {
 		return errors.New("mu must not be negative")
-	case !(a.Epsilon > 0):
-		return errors.New("epsilon must be more than 0: a group of equal rewards has std 0")
 	}
-	return nil
+	return checkEpsilon(a.Epsilon)
 }
 
 // Needs implements trinity.TrainerAdvantage.

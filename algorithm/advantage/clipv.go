@@ -12,8 +12,11 @@ import (
 // ClipV is GRPO's advantage with the vocabulary-normalised entropy clip (Wang et al. 2026, Clip_V): as [ClipB], but a token's discriminator S is
 // held against its mean over the vocabulary at the same place, which is what a whole policy-gradient step compares it with (theorem 3.3).
 //
-//	D = Σ_v p_v²·(H + ln p_v) − S, with S as of [ClipB] under the policy before the update
+//	D = Σ_v p_v²·(H + ln p_v) − S, with S as of [ClipB]
 //	clipped: A < 0 and D > μ·std, with the std (over n) of D over all trained tokens of the batch
+//
+// The sum and H are of the policy before the update. So is the p of S where the trainer computes log-probabilities (bypass_old_logprobs: false);
+// else it is the probability with which the token was sampled, as in [ClipB].
 //
 // At most the share max_frac of the trained tokens is clipped, rounded down but at least one: those with the largest D. Clipped tokens leave
 // the mask. A is as of [GRPO] with its defaults.
@@ -43,10 +46,8 @@ func (a *ClipV) Validate() error {
 		return errors.New("mu must not be negative")
 	case !(a.MaxFrac >= 0 && a.MaxFrac <= 1):
 		return errors.New("max_frac must be in [0, 1]")
-	case !(a.Epsilon > 0):
-		return errors.New("epsilon must be more than 0: a group of equal rewards has std 0")
 	}
-	return nil
+	return checkEpsilon(a.Epsilon)
 }
 
 // Needs implements trinity.TrainerAdvantage.

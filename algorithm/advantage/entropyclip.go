@@ -97,7 +97,8 @@ func groupRelative(groups []trinity.Group, epsilon float64) (kept []trinity.Grou
 	for i, g := range kept {
 		own[i] = slices.DeleteFunc(slices.Clone(g), func(e *trinity.Experience) bool { return e.IsExpert })
 	}
-	grpo := GRPO{Epsilon: epsilon, StdCalLevel: "group"}
+	grpo := GRPO{Scaling: newScaling()}
+	grpo.Epsilon = epsilon
 	if _, metrics, err = grpo.Advantages(own); err != nil {
 		return nil, nil, nil, err
 	}

@@ -53,12 +53,10 @@ func (a *GiGPO) Validate() error {
 		return errors.New("gamma must be in [0, 1]")
 	case a.FNorm != "std" && a.FNorm != "none":
 		return fmt.Errorf("fnorm: unknown way %q (known: std, none)", a.FNorm)
-	case !(a.Epsilon > 0):
-		return errors.New("epsilon must be more than 0: equal returns have std 0")
 	case a.StepRewardKey == "" || a.EnvStateHashKey == "":
 		return errors.New("step_reward_key and env_state_hash_key must name an entry of info")
 	}
-	return nil
+	return checkEpsilon(a.Epsilon)
 }
 
 // ComparesRollouts implements trinity.GroupAdvantage.

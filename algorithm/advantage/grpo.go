@@ -2,7 +2,6 @@ package advantage
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/trinity-go/trinity"
@@ -19,12 +18,13 @@ import (
 // the batch to its number of groups with copies of groups that were kept; the choice is a shuffle seeded by the ids of the batch, so the
 // same batch gives the same copies.
 //
-// rank_penalty p (unlikeliness reward, He et al. 2025) lowers the reward of rollouts that the policy found likely:
+// rank_penalty p (unlikeliness reward, He et al. 2025) takes a share of the reward from rollouts that the policy found likely, so that one above 0 falls and
+// one below 0 rises:
 //
 //	R_i ← R_i · (1 − p·rank_i/n)
 //
 // with rank_i = 0 … n−1 the place in ascending order of the mean log-probability of the trained tokens when sampled, ties in group order,
-// rollouts without trained tokens first. The lowered rewards take the place of the rewards everywhere in the formula.
+// rollouts without trained tokens first. The rewards that are left take the place of the rewards everywhere in the formula.
 //
 // std_cal_level batch divides by the std of all rewards of the batch (Lite PPO, Liu et al. 2025a), which counts as 1 where they are all equal;
 // the mean stays the group's. none divides by nothing (Dr. GRPO, Liu et al. 2025b): groups that are almost solved, or almost hopeless, do not
@@ -34,14 +34,12 @@ import (
 // groups included, groups of one without std), filtered_count (experiences dropped by std_threshold) and invalid_count (experiences dropped
 // for an invalid reward).
 //
-// Unlike Trinity-RFT: with rank_penalty the lowered rewards are in the numerator too, because there only mean and std are of them, so that of two
+// Unlike Trinity-RFT: with rank_penalty the rewards that are left are in the numerator too, because there only mean and std are of them, so that of two
 // rollouts with the same reward the likelier one gets the same advantage.
 type GRPO struct {
-	Epsilon              float64  `yaml:"epsilon" doc:"added to the standard deviation"`
-	StdThreshold         *float64 `yaml:"std_threshold" doc:"drop groups whose reward std is at most this, and groups of one; null keeps all"`
+	Scaling              `yaml:",inline"`
 	DuplicateExperiences bool     `yaml:"duplicate_experiences" doc:"replace dropped groups with copies of kept ones"`
-	RankPenalty          *float64 `yaml:"rank_penalty" doc:"in [0, 1]: lower the reward of rollouts that were likely, by at most this share; null is off"`
-	StdCalLevel          string   `yaml:"std_cal_level" doc:"std of the group's rewards (group), of all rewards of the batch (batch), or no division (none)"`
+	RankPenalty          *float64 `yaml:"rank_penalty" doc:"in [0, 1]: take from the reward of rollouts that were likely at most this share; null is off"`
 }
 
 func init() {
@@ -50,21 +48,14 @@ func init() {
 		newGRPO)
 }
 
-func newGRPO() trinity.Advantage { return &GRPO{Epsilon: 1e-6, StdCalLevel: "group"} }
+func newGRPO() trinity.Advantage { return &GRPO{Scaling: newScaling()} }
 
 // Validate checks ranges.
 func (a *GRPO) Validate() error {
-	switch {
-	case !(a.Epsilon > 0):
-		return errors.New("epsilon must be more than 0: a group of equal rewards has std 0")
-	case a.StdThreshold != nil && !(*a.StdThreshold >= 0):
-		return errors.New("std_threshold must not be negative")
-	case a.RankPenalty != nil && !(*a.RankPenalty >= 0 && *a.RankPenalty <= 1):
+	if a.RankPenalty != nil && !(*a.RankPenalty >= 0 && *a.RankPenalty <= 1) {
 		return errors.New("rank_penalty must be in [0, 1]")
-	case a.StdCalLevel != "group" && a.StdCalLevel != "batch" && a.StdCalLevel != "none":
-		return fmt.Errorf("std_cal_level: unknown level %q (known: group, batch, none)", a.StdCalLevel)
 	}
-	return nil
+	return a.Scaling.Validate()
 }
 
 // ComparesRollouts implements trinity.GroupAdvantage.
@@ -80,24 +71,12 @@ func (a *GRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metr
 	batchStd := unitStd(slices.Concat(scores...))
 	var kept []trinity.Group
 	for i, g := range valid {
-		std := sampleStd(scores[i])
-		if a.StdThreshold != nil && std <= *a.StdThreshold { // the std of one reward is 0
+		if a.drops(scores[i]) {
 			metrics["filtered_count"] += float64(len(g))
 			continue
 		}
-		center, scale := mean(scores[i]), std
-		if len(g) == 1 {
-			center, scale = 0, 1
-		}
-		scale += a.Epsilon
-		switch a.StdCalLevel {
-		case "batch":
-			scale = batchStd + a.Epsilon
-		case "none":
-			scale = 1
-		}
-		for j, e := range g {
-			write(e, (scores[i][j]-center)/scale)
+		for j, s := range a.scores(scores[i], batchStd) {
+			write(g[j], s)
 		}
 		kept = append(kept, g)
 	}

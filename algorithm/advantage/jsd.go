@@ -25,7 +25,7 @@ import (
 // Rewards are not read, so a rollout without a valid one is trained on as any other. Demonstrations have A = 0.
 //
 // Metrics, over trained tokens: jsd/mean and jsd/std (std over n − 1) of λ·(T/S)·ln(T/M) + (1−λ)·ln(S/M), which is never negative and has the
-// mean JSD_λ (at the ends of its limit), nats, and advantages/mean.
+// mean JSD_λ (at the ends of its limit), nats; advantages/mean is the trainer's.
 //
 // Unlike Trinity-RFT: A has both signs and follows the gradient, because −JSD estimated on the sampled token, as there, is never negative and
 // largest where teacher and student disagree most, in either direction, so that it pulls nothing towards the teacher.

@@ -17,7 +17,7 @@ import (
 // left out. ln S is under the policy before the update. Rewards are not read, so a rollout without a valid one is trained on as any other.
 // Demonstrations have A = 0.
 //
-// Metrics, over trained tokens: kl/mean and kl/std (ln S − ln T, nats, std over n − 1) and advantages/mean.
+// Metrics, over trained tokens: kl/mean and kl/std (ln S − ln T, nats, std over n − 1); advantages/mean is the trainer's.
 type OnPolicyDistill struct {
 	KLCoef float64 `yaml:"kl_coef" doc:"factor of the advantage"`
 }
@@ -49,9 +49,9 @@ func (a *OnPolicyDistill) Advantages(groups []trinity.Group) ([]trinity.Group, t
 }
 
 // distill writes the advantage of every trained token from its log-probabilities under student and teacher, nats. Metrics: name/mean and
-// name/std of the divergence, and advantages/mean.
+// name/std of the divergence.
 func distill(groups []trinity.Group, name string, of func(student, teacher float64) (advantage, divergence float64)) ([]trinity.Group, trinity.Metrics, error) {
-	var advantages, divergences []float64
+	var divergences []float64
 	for _, g := range groups {
 		for _, e := range g {
 			if e.IsExpert {
@@ -69,14 +69,11 @@ func distill(groups []trinity.Group, name string, of func(student, teacher float
 				}
 				a, d := of(float64(student[t]), float64(e.TeacherLogprobs[t]))
 				e.Advantages[t] = float32(a)
-				advantages, divergences = append(advantages, a), append(divergences, d)
+				divergences = append(divergences, d)
 			}
 		}
 	}
 	metrics := trinity.Metrics{}
 	spread(metrics, name, divergences)
-	if len(advantages) > 0 {
-		metrics["advantages/mean"] = mean(advantages)
-	}
 	return groups, metrics, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// penalizeLikely multiplies reward i by 1 − p·rank/n, with ranks 0 … n−1 in ascending order of the mean recorded log-probability.
+// penalizeLikely multiplies reward i by 1 − p·rank/n, which takes it nearer to 0 from either side, with ranks 0 … n−1 in ascending order of the mean recorded log-probability.
 func penalizeLikely(g trinity.Group, r []float64, p float64) error {
 	likelihood := make([]float64, len(g))
 	order := make([]int, len(g))

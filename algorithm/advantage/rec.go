@@ -2,7 +2,6 @@ package advantage
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -38,13 +37,10 @@ func init() {
 
 // Validate checks ranges.
 func (a *REC) Validate() error {
-	switch {
-	case !(a.Epsilon > 0):
-		return errors.New("epsilon must be more than 0: a group of equal rewards has std 0")
-	case a.Drop != nil && *a.Drop != "balance":
+	if a.Drop != nil && *a.Drop != "balance" {
 		return fmt.Errorf("drop: unknown way %q (known: balance)", *a.Drop)
 	}
-	return nil
+	return checkEpsilon(a.Epsilon)
 }
 
 // ComparesRollouts implements trinity.GroupAdvantage.

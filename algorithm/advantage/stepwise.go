@@ -1,9 +1,6 @@
 package advantage
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -25,10 +22,8 @@ import (
 //
 // Unlike Trinity-RFT: the last step is the one of the highest turn, because the order of a list may be another one.
 type StepWiseGRPO struct {
-	Epsilon        float64  `yaml:"epsilon" doc:"added to the standard deviation"`
-	EnableStepNorm bool     `yaml:"enable_step_norm" doc:"divide a run's advantage by its number of steps"`
-	StdThreshold   *float64 `yaml:"std_threshold" doc:"drop groups whose std of outcomes is at most this, and groups of one run; null keeps all"`
-	StdCalLevel    string   `yaml:"std_cal_level" doc:"std of the group's outcomes (group), of all outcomes of the batch (batch), or no division (none)"`
+	Scaling        `yaml:",inline"`
+	EnableStepNorm bool `yaml:"enable_step_norm" doc:"divide a run's advantage by its number of steps"`
 }
 
 func init() {
@@ -37,20 +32,7 @@ func init() {
 		func() trinity.Advantage { return newStepWiseGRPO() })
 }
 
-func newStepWiseGRPO() *StepWiseGRPO { return &StepWiseGRPO{Epsilon: 1e-6, StdCalLevel: "group"} }
-
-// Validate checks ranges.
-func (a *StepWiseGRPO) Validate() error {
-	switch {
-	case !(a.Epsilon > 0):
-		return errors.New("epsilon must be more than 0: a group of equal rewards has std 0")
-	case a.StdThreshold != nil && !(*a.StdThreshold >= 0):
-		return errors.New("std_threshold must not be negative")
-	case a.StdCalLevel != "group" && a.StdCalLevel != "batch" && a.StdCalLevel != "none":
-		return fmt.Errorf("std_cal_level: unknown level %q (known: group, batch, none)", a.StdCalLevel)
-	}
-	return nil
-}
+func newStepWiseGRPO() *StepWiseGRPO { return &StepWiseGRPO{Scaling: newScaling()} }
 
 // ComparesRollouts implements trinity.GroupAdvantage.
 func (*StepWiseGRPO) ComparesRollouts() bool { return true }
@@ -80,7 +62,7 @@ func (a *StepWiseGRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trin
 	batchStd := unitStd(all)
 	var kept []trinity.Group
 	for i, r := range runs {
-		if a.StdThreshold != nil && sampleStd(outcomes(r)) <= *a.StdThreshold { // the std of one outcome is 0
+		if a.drops(outcomes(r)) {
 			metrics["filtered_count"] += float64(len(valid[i]))
 			metrics["skipped_group_ratio"] += 1 / float64(len(runs))
 			continue
@@ -95,20 +77,9 @@ func (a *StepWiseGRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trin
 
 // spread writes the advantages of a group's runs.
 func (a *StepWiseGRPO) spread(runs []run, batchStd float64) {
-	outcome := outcomes(runs)
-	center, std := mean(outcome), sampleStd(outcome)
-	if len(runs) == 1 {
-		center, std = 0, 1
-	}
-	scale := std + a.Epsilon
-	switch a.StdCalLevel {
-	case "batch":
-		scale = batchStd + a.Epsilon
-	case "none":
-		scale = 1
-	}
+	scores := a.scores(outcomes(runs), batchStd)
 	for i, steps := range runs {
-		score := (outcome[i] - center) / scale
+		score := scores[i]
 		if a.EnableStepNorm {
 			score /= float64(len(steps))
 		}

@@ -55,6 +55,9 @@ type Agg struct {
 
 func (a *Agg) aggregation() *AggMode { return &a.LossAggMode }
 
+// aggregates is the mode that the loss aggregates with.
+func (a *Agg) aggregates() AggMode { return a.LossAggMode }
+
 // Aggregation returns where a policy loss keeps its mode, nil for one that has none.
 func Aggregation(p PolicyLoss) *AggMode {
 	if a, ok := p.(interface{ aggregation() *AggMode }); ok {

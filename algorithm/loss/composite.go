@@ -27,8 +27,8 @@ type Composite struct {
 // policy loss is, with token-mean if it has no mode.
 func NewComposite(policy PolicyLoss, kl KL, entropy Entropy) *Composite {
 	c := &Composite{Policy: policy, Mode: TokenMean}
-	if mode := Aggregation(policy); mode != nil {
-		c.Mode = *mode
+	if p, ok := policy.(interface{ aggregates() AggMode }); ok {
+		c.Mode = p.aggregates()
 	}
 	if kl != nil && kl.Controller().KLCoef != 0 {
 		c.KL, c.klCoef = kl, kl.Controller().KLCoef

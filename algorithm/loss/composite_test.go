@@ -302,3 +302,23 @@ func TestPenalty(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// The mode that stands for one that is not set is chosen where it is used; checking changes nothing.
+func TestTheModeOfREC(t *testing.T) {
+	for _, c := range []struct {
+		args map[string]any
+		want AggMode
+	}{
+		{map[string]any{}, TokenMean}, {map[string]any{"clip_mode": "gspo-one-side"}, SeqMeanTokenMean},
+		{map[string]any{"clip_mode": "gspo-one-side", "loss_agg_mode": "token-mean"}, TokenMean},
+	} {
+		p, err := PolicyLosses.Build("rec", c.args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, _ := c.args["loss_agg_mode"].(string)
+		if got := NewComposite(p, nil, nil).Mode; got != c.want || string(*Aggregation(p)) != set {
+			t.Errorf("%v: %s, and set is %q", c.args, got, *Aggregation(p))
+		}
+	}
+}

@@ -61,7 +61,7 @@ func (k *KTO) Schema() string { return "kto" }
 
 func (*KTO) ReadsAdvantages() bool { return false }
 
-// Probes implements Looker: each prompt with the answer to another one.
+// Probes implements trinity.Prober: each prompt with the answer to another one.
 func (k *KTO) Probes(whole []*trinity.Experience) []*trinity.Experience {
 	k.z0 = 0
 	longest := 0
@@ -116,7 +116,7 @@ func mismatched(prompt, answer *trinity.Experience, longest int) *trinity.Experi
 	return &trinity.Experience{ID: prompt.ID, Tokens: tokens[:n], Mask: mask[:n], PromptLen: prompt.PromptLen, Temperature: prompt.Temperature}
 }
 
-// Prepare implements Looker: z0 of the step.
+// Prepare implements trinity.Prober: z0 of the step.
 func (k *KTO) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
 	sum := 0.0
 	for i, e := range probes {

@@ -61,13 +61,13 @@ func (m *M2PO) Validate() error {
 	return m.LossAggMode.Check()
 }
 
-// Probes implements Looker: every sequence of the step.
+// Probes implements trinity.Prober: every sequence of the step.
 func (m *M2PO) Probes(whole []*trinity.Experience) []*trinity.Experience {
 	m.step = m2Step{}
 	return slices.DeleteFunc(slices.Clone(whole), func(e *trinity.Experience) bool { return e.TrainedTokens() == 0 })
 }
 
-// Prepare implements Looker: it chooses what is left out of the step.
+// Prepare implements trinity.Prober: it chooses what is left out of the step.
 func (m *M2PO) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
 	in, err := NewInput(new(tape.Tape), &trinity.Batch{Experiences: probes, Whole: probes}, now, trinity.Streams{})
 	if err != nil {

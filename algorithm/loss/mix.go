@@ -90,6 +90,9 @@ func (m *Mixture) ppo() *PPO {
 	return &PPO{Agg: Agg{m.mode(m.GRPOLossAggMode)}, Clip: m.Clip, ClipRatioC: defaultClipRatioC}
 }
 
+// Demonstrated implements the interface of that name.
+func (*Mixture) Demonstrated() {}
+
 // mix is (1 − mu)·ppo + mu·sft.
 func (m *Mixture) mix(in *Input, mu float64, sft PolicyLoss) (tape.Stream, trinity.Metrics, error) {
 	usual, usualMetrics, err := m.ppo().Loss(in.Over(Usual))

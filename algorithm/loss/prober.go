@@ -2,20 +2,6 @@ package loss
 
 import "github.com/trinity-go/trinity"
 
-// Looker is a policy loss that must see the whole optimizer step before its first micro-batch, as [trinity.Prober] says. What Prepare finds
-// out holds until Probes is called for the next step.
-type Looker interface {
-	PolicyLoss
-	Probes(whole []*trinity.Experience) []*trinity.Experience
-	Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error
-}
-
-// Pairer is a policy loss that compares experiences 2i and 2i+1 of an optimizer step, as [trinity.PairLoss] says.
-type Pairer interface {
-	PolicyLoss
-	Pairs() bool
-}
-
 // Needer is a policy loss that reads what the trainer has to compute first, such as reference log-probabilities.
 type Needer interface {
 	PolicyLoss
@@ -27,6 +13,12 @@ type Needer interface {
 func ReadsAdvantages(p PolicyLoss) bool {
 	says, ok := p.(interface{ ReadsAdvantages() bool })
 	return !ok || says.ReadsAdvantages()
+}
+
+// Demonstrated is a policy loss of which a part learns from demonstrations that are mixed in (Experience.IsExpert).
+type Demonstrated interface {
+	PolicyLoss
+	Demonstrated()
 }
 
 // SchemaLoss is a policy loss that only makes sense of data of one schema, such as preferences; no other loss makes sense of those.
@@ -42,13 +34,13 @@ var (
 
 // Pairs implements trinity.PairLoss.
 func (c *Composite) Pairs() bool {
-	p, ok := c.Policy.(Pairer)
+	p, ok := c.Policy.(trinity.PairLoss)
 	return ok && p.Pairs()
 }
 
 // Probes implements trinity.Prober: those of the policy loss.
 func (c *Composite) Probes(whole []*trinity.Experience) []*trinity.Experience {
-	if p, ok := c.Policy.(Looker); ok {
+	if p, ok := c.Policy.(trinity.Prober); ok {
 		return p.Probes(whole)
 	}
 	return nil
@@ -56,7 +48,7 @@ func (c *Composite) Probes(whole []*trinity.Experience) []*trinity.Experience {
 
 // Prepare implements trinity.Prober.
 func (c *Composite) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
-	if p, ok := c.Policy.(Looker); ok {
+	if p, ok := c.Policy.(trinity.Prober); ok {
 		return p.Prepare(probes, now)
 	}
 	return nil

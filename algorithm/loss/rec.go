@@ -58,7 +58,7 @@ func init() {
 		})
 }
 
-// Validate checks ranges and names, and settles a loss_agg_mode that is not set.
+// Validate checks ranges and names.
 func (r *REC) Validate() error {
 	for _, e := range []struct {
 		key   string
@@ -90,13 +90,18 @@ func (r *REC) Validate() error {
 	case r.Regularizer == "none" && r.RegularizerCoef != 0:
 		return errors.New("regularizer_coef has no effect without a regularizer: set regularizer or remove it")
 	}
-	if r.LossAggMode == "" {
-		r.LossAggMode = TokenMean
-		if r.ClipMode == "gspo-one-side" {
-			r.LossAggMode = SeqMeanTokenMean
-		}
+	return r.aggregates().Check()
+}
+
+// aggregates is loss_agg_mode, or what stands for it where it is not set.
+func (r *REC) aggregates() AggMode {
+	switch {
+	case r.LossAggMode != "":
+		return r.LossAggMode
+	case r.ClipMode == "gspo-one-side":
+		return SeqMeanTokenMean
 	}
-	return r.LossAggMode.Check()
+	return TokenMean
 }
 
 func (r *REC) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
@@ -128,7 +133,7 @@ func (r *REC) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	if perToken, err = in.Weigh(perToken); err != nil {
 		return tape.Stream{}, nil, err
 	}
-	total := in.Aggregate(r.LossAggMode, perToken, nil)
+	total := in.Aggregate(r.aggregates(), perToken, nil)
 	return total, trinity.Metrics{
 		"pg_loss":     total.Scalar(),
 		"pg_clipfrac": in.MeanTrue(func(i int) bool { return !kept[i] }),
