@@ -176,6 +176,9 @@ func (p *pluginCheck) named(kind, name, key string, args map[string]any, argsKey
 		if e.Key != "" {
 			at = join(argsKey, e.Key)
 		}
+		if now := removedArgs[kind][e.Key]; now != "" {
+			e.Hint = now
+		}
 		p.errs = append(p.errs, p.errorFor(at, e.Message, e.Hint))
 	}
 }

@@ -80,6 +80,14 @@ var removedNames = map[string]map[string]string{
 	},
 }
 
+// removedArgs are arguments of plug-ins of older Trinity-RFT versions, by kind, with what to write instead.
+var removedArgs = map[string]map[string]string{
+	"policy_loss_fn": {
+		"use_token_level_loss":        "use loss_agg_mode: token-mean in place of true, seq-mean-token-mean in place of false",
+		"use_token_level_loss_in_sft": "use sft_loss_agg_mode: token-mean in place of true, seq-mean-token-mean in place of false",
+	},
+}
+
 // removedKey returns the hint for a key that an older version had, "" for any other. Keys inside a stage are those of its section.
 func removedKey(path string) string {
 	if rest, ok := strings.CutPrefix(path, "stages."); ok {

@@ -80,7 +80,7 @@ func (r *rules) teachers() {
 	case !r.trains():
 		return
 	case len(models) == 0:
-		r.fail(auxiliaryModelsKey, fmt.Sprintf("%s needs a teacher", r.Algorithm.AlgorithmType), "list a model with the tokenizer of model.model_path: - model_path: …")
+		r.fail(auxiliaryModelsKey, r.pupil()+" needs a teacher", "list a model with the tokenizer of model.model_path: - model_path: …")
 		return
 	}
 	names := map[string]string{}
@@ -88,7 +88,7 @@ func (r *rules) teachers() {
 		other, twice := names[t.Name]
 		switch {
 		case t.Path == "":
-			r.fail(t.Key, "the teacher has no model_path", "set it to a model directory, a GGUF file or a hub name")
+			r.fail(t.Key+".model_path", "the teacher has no model_path", "set it to a model directory, a GGUF file or a hub name")
 		case t.Name == "" && len(models) > 1:
 			r.fail(t.Key, "the teacher has no name, and there are several", "set name, for `teacher` of a taskset")
 		case twice:
@@ -97,6 +97,18 @@ func (r *rules) teachers() {
 		names[t.Name] = t.Key
 	}
 	r.taught(names)
+}
+
+// pupil names what learns from a teacher.
+func (r *rules) pupil() string {
+	parts, err := r.Parts()
+	switch {
+	case err == nil && (policyNeeds(parts).Teacher || r.Compares()):
+		return "policy_loss_fn " + parts.PolicyLoss
+	case r.Algorithm.AdvantageFn != "":
+		return "advantage_fn " + r.Algorithm.AdvantageFn
+	}
+	return r.Algorithm.AlgorithmType
 }
 
 // untaught refuses a teacher where nobody learns from one.

@@ -55,7 +55,7 @@ func TestTeachersThatAreRefused(t *testing.T) {
 		unsupported                bool
 	}{
 		{distilBase, auxiliaryModelsKey + "=[]", auxiliaryModelsKey, "distilling needs a teacher", false},
-		{distilBase, first + ".model_path=", first, "no model_path", false},
+		{distilBase, first + ".model_path=", first + ".model_path", "no model_path", false},
 		{distilBase, auxiliaryModelsKey + "=[{name: a, model_path: t}, {model_path: u}]", auxiliaryModelsKey + ".1", "has no name", false},
 		{distilBase, auxiliaryModelsKey + "=[{name: a, model_path: t}, {name: a, model_path: u}]", auxiliaryModelsKey + ".1.name", "also the name of explorer.auxiliary_models.0", false},
 		{distilBase, two, auxiliaryModelsKey + ".1", "a teacher that no taskset names", true},
@@ -76,11 +76,19 @@ func TestTeachersThatAreRefused(t *testing.T) {
 	}
 }
 
+// A path that could not be read is told once.
+func TestATeacherWithoutItsVariable(t *testing.T) {
+	_, err := parse(t, distilBase, Options{Overrides: []string{auxiliaryModelsKey + ".0.model_path=${oc.env:NOT_SET}"}})
+	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "NOT_SET is not set") {
+		t.Errorf("%v, want one line", err)
+	}
+}
+
 // A policy loss over whole distributions needs a teacher, for rollouts as for a dataset, and takes one where the advantage reads none.
 func TestTeachersOfThePolicyLoss(t *testing.T) {
 	for _, text := range []string{base, offlineBase} {
 		const loss = "algorithm.policy_loss_fn=distill"
-		expectError(t, text, loss, auxiliaryModelsKey, "needs a teacher", false)
+		expectError(t, text, loss, auxiliaryModelsKey, "policy_loss_fn distill needs a teacher", false)
 		c := mustParse(t, text, Options{Overrides: []string{loss, auxiliaryModelsKey + "=[{model_path: t}]"}})
 		if all := c.Teachers(); !c.Compares() || len(all) != 1 || all[0].Path != "t" {
 			t.Errorf("%+v", all)

@@ -104,6 +104,9 @@ func outside(x float64, shown, text string) string {
 	if !math.IsInf(x, 0) && (x > r.low || x == r.low && r.withLow) && (x < r.high || x == r.high && r.withHigh) {
 		return ""
 	}
+	if math.IsInf(x, 1) && math.IsInf(r.high, 1) {
+		return fmt.Sprintf("is %s, must be finite and %s", shown, r)
+	}
 	return fmt.Sprintf("is %s, must be %s", shown, r)
 }
 
