@@ -10,11 +10,17 @@ import (
 type Delivery struct {
 	Groups []Group
 	Cursor json.RawMessage
+	// Needs is the version that the explorer waited for before it sampled these groups. A trainer that has not published it, because a kill has
+	// thrown it back, does not see them yet.
+	Needs int64
 }
 
 // Buffer carries groups from explorer to trainer.
 type Buffer interface {
 	Source
+	// Resume returns the cursor of the last delivery, nil if there was none. The explorer calls it once, before the first Put; what a killed one had
+	// not put as a whole is gone.
+	Resume() (cursor json.RawMessage, err error)
 	// Put adds a delivery as a whole; it blocks while the buffer is full, and is ErrEnded once the buffer is closed.
 	Put(ctx context.Context, d Delivery) error
 	// Pause says that nothing more is put before the trainer has published version until.
@@ -26,8 +32,8 @@ type Buffer interface {
 // Source is what a trainer reads from: a buffer, or a dataset of demonstrations or preferences.
 type Source interface {
 	// Take removes n experiences, or n of what a CountingSource counts, oldest first, and blocks until there are that many. It gives fewer, even
-	// none, only when the explorer has paused for a version beyond the one that the trainer has published, and what remains once the source is
-	// closed; then io.EOF.
+	// none, only when the explorer has paused for a version beyond the one that the trainer has published, or what follows needs one, and what remains
+	// once the source is closed; then io.EOF.
 	Take(ctx context.Context, n int, published int64) ([]*Experience, error)
 	// State returns what a resumed run needs to go on from here; Restore takes it back.
 	State() (SourceState, error)
@@ -48,10 +54,10 @@ type MetricsSource interface {
 	Metrics() Metrics
 }
 
-// SourceState is a consistent cut of a source and of whoever fills it.
+// SourceState is where a trainer reads on.
 type SourceState struct {
-	Cursor  json.RawMessage `json:"cursor,omitempty"`  // of the explorer, or of the dataset's own selector
-	Pending []*Experience   `json:"pending,omitempty"` // put but not taken
+	Cursor  json.RawMessage `json:"cursor,omitempty"`  // a place in what the source keeps itself
+	Pending []*Experience   `json:"pending,omitempty"` // what comes before that, and is kept nowhere else
 }
 
 // Operator edits the groups of a step between explorer and buffer. It sees them all at once, because shares and means of a step are no sums

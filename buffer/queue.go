@@ -6,36 +6,55 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/durable"
 )
 
-// Queue is a first-in, first-out buffer in memory with a bounded number of rollouts. A rollout is the experiences of one run, its steps, as long as
-// they follow one another in ascending turn.
+// Queue is a first-in, first-out buffer of one process, with a bounded number of rollouts. A rollout is the experiences of one run, its steps, as long as
+// they follow one another in ascending turn. With a log, what was put is on the disk before Put returns, and is given again to a run that goes on from a
+// state of before it was taken. Of what the log holds only so much is in memory as memory allows; the rest is read when its turn comes.
 type Queue struct {
 	// ByRollout makes Take count rollouts, of which it cuts none, in place of experiences. It is set before the queue is used.
 	ByRollout bool
 
-	capacity int // rollouts
+	capacity int   // rollouts, from which on Put waits
+	memory   int64 // bytes, from which on experiences stay in the log only
+	log      *durable.Log
 
 	mu      sync.Mutex
-	pending []*trinity.Experience
-	cursor  json.RawMessage
-	paused  int64 // version that the explorer waits for
+	window                     // what is in memory
+	later   *durable.LogReader // reads what is in the log and not in memory; nil if nothing is
+	behind  int                // rollouts that later will give
+	cursor  json.RawMessage    // of the last delivery
+	next    position           // in the log, after what was taken last
+	record  []byte             // room for the next
+	paused  int64              // version that the explorer waits for
 	closed  bool
 	changed chan struct{} // closed and replaced whenever the state above changes
 }
 
-// NewQueue makes a queue that blocks Put while it holds capacity rollouts or more.
-func NewQueue(capacity int) *Queue {
-	return &Queue{capacity: capacity, changed: make(chan struct{})}
+// NewQueue makes an empty queue that blocks Put while it holds capacity rollouts or more; Restore gives it what the log has. Without a log (nil) it
+// is in memory alone.
+func NewQueue(capacity int, memory int64, log *durable.Log) *Queue {
+	return &Queue{capacity: capacity, memory: memory, log: log, changed: make(chan struct{})}
+}
+
+// Resume implements trinity.Buffer.
+func (q *Queue) Resume() (json.RawMessage, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.cursor, nil
 }
 
 // Put adds the delivery in one piece; it may exceed the capacity by that much, so that a delivery never waits half done. A delivery without
 // groups needs no room and does not wait.
 func (q *Queue) Put(ctx context.Context, d trinity.Delivery) error {
-	err := q.await(ctx, "room in the experience buffer (the trainer takes from it)", func() bool { return q.closed || len(d.Groups) == 0 || rollouts(q.pending) < q.capacity })
+	err := q.await(ctx, "room in the experience buffer (the trainer takes from it)", func() bool {
+		return q.closed || len(d.Groups) == 0 || q.rollouts+q.behind < q.capacity
+	})
 	if err != nil {
 		return err
 	}
@@ -43,12 +62,39 @@ func (q *Queue) Put(ctx context.Context, d trinity.Delivery) error {
 	if q.closed {
 		return trinity.ErrEnded
 	}
-	for _, g := range d.Groups {
-		q.pending = append(q.pending, g...)
+	record, err := q.write(d)
+	if err != nil {
+		return fmt.Errorf("experience buffer: %w", err)
 	}
 	q.cursor = d.Cursor
+	q.keep(d, record)
 	q.signal()
 	return nil
+}
+
+// write makes the delivery a record of the log, and says which.
+func (q *Queue) write(d trinity.Delivery) (int64, error) {
+	if q.log == nil {
+		return 0, nil
+	}
+	var err error
+	if q.record, err = appendDelivery(q.record[:0], d); err != nil {
+		return 0, err
+	}
+	return q.log.Append(q.record)
+}
+
+// keep holds the delivery in memory, unless something before it is in the log only, or memory is full.
+func (q *Queue) keep(d trinity.Delivery, record int64) {
+	if q.later == nil && q.log != nil && q.bytes >= q.memory {
+		q.later = durable.ReadLog(q.log.Dir(), record)
+	}
+	exps := slices.Concat(d.Groups...)
+	if q.later != nil {
+		q.behind += rollouts(exps)
+		return
+	}
+	q.holdAll(exps, d.Needs, position{Record: record})
 }
 
 // Take implements trinity.Source.
@@ -57,17 +103,31 @@ func (q *Queue) Take(ctx context.Context, n int, published int64) ([]*trinity.Ex
 	if q.ByRollout {
 		unit = "rollouts"
 	}
-	err := q.await(ctx, fmt.Sprintf("%d %s (the explorer puts them)", n, unit), func() bool { return q.Count(q.pending) >= n || q.paused > published || q.closed })
+	var end int
+	var failed error
+	err := q.await(ctx, fmt.Sprintf("%d %s (the explorer puts them)", n, unit), func() bool {
+		if failed = q.fetch(n); failed != nil {
+			return true
+		}
+		var whole bool
+		end, whole = q.end(n, q.ByRollout, published)
+		barred := q.paused > published || end < len(q.pending)
+		return whole || barred || q.closed
+	})
 	if err != nil {
 		return nil, err
 	}
 	defer q.mu.Unlock()
+	if failed != nil {
+		return nil, fmt.Errorf("experience buffer: %w", failed)
+	}
 	if q.closed && len(q.pending) == 0 {
 		return nil, io.EOF
 	}
-	end := q.end(n)
-	out := q.pending[:end:end]
-	q.pending = append([]*trinity.Experience(nil), q.pending[end:]...)
+	out, after := q.take(end)
+	if end > 0 {
+		q.next = after
+	}
 	q.signal()
 	return out, nil
 }
@@ -78,42 +138,6 @@ func (q *Queue) Count(exps []*trinity.Experience) int {
 		return rollouts(exps)
 	}
 	return len(exps)
-}
-
-// end is where the first n of what Take counts end, or all that is pending.
-func (q *Queue) end(n int) int {
-	if !q.ByRollout {
-		return min(n, len(q.pending))
-	}
-	for i := range q.pending {
-		if begins(q.pending, i) {
-			if n == 0 {
-				return i
-			}
-			n--
-		}
-	}
-	return len(q.pending)
-}
-
-// rollouts counts them.
-func rollouts(exps []*trinity.Experience) int {
-	n := 0
-	for i := range exps {
-		if begins(exps, i) {
-			n++
-		}
-	}
-	return n
-}
-
-// begins tells whether experience i is of another rollout than the one before it.
-func begins(exps []*trinity.Experience, i int) bool {
-	if i == 0 {
-		return true
-	}
-	before, id := exps[i-1].ID, exps[i].ID
-	return before.Step != id.Step || before.Task != id.Task || before.Run != id.Run || before.Turn >= id.Turn
 }
 
 // Pause implements trinity.Buffer.
@@ -129,22 +153,6 @@ func (q *Queue) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.signal()
-	return nil
-}
-
-// State implements trinity.Source.
-func (q *Queue) State() (trinity.SourceState, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return trinity.SourceState{Cursor: q.cursor, Pending: append([]*trinity.Experience(nil), q.pending...)}, nil
-}
-
-// Restore implements trinity.Source.
-func (q *Queue) Restore(s trinity.SourceState) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.pending, q.cursor = s.Pending, s.Cursor
 	q.signal()
 	return nil
 }

@@ -3,12 +3,14 @@ package buffer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -22,15 +24,22 @@ func group(step int64, n int) trinity.Group {
 }
 
 func TestQueueIsABuffer(t *testing.T) {
-	o := trinitytest.BufferOptions{Capacity: 10, CursorInside: true}
-	for name, byRollout := range map[string]bool{"by experience": false, "by rollout": true} {
-		t.Run(name, func(t *testing.T) {
-			trinitytest.Buffer(t, o, func(*testing.T, string) trinitytest.Store {
-				q := NewQueue(o.Capacity)
-				q.ByRollout = byRollout
-				return trinitytest.Store{Explorer: q, Trainer: q}
+	o := trinitytest.BufferOptions{Capacity: 10}
+	for name, memory := range map[string]int64{"all in memory": 1 << 30, "little in memory": 1000, "none in memory": 0} {
+		for _, byRollout := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", by rollout ", byRollout), func(t *testing.T) {
+				trinitytest.Buffer(t, o, func(t *testing.T, dir string) trinitytest.Store {
+					log, err := durable.OpenLog(dir)
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { log.Close() })
+					q := NewQueue(o.Capacity, memory, log)
+					q.ByRollout = byRollout
+					return trinitytest.Store{Explorer: q, Trainer: q}
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -47,7 +56,7 @@ func runs(task string, lengths ...int) trinity.Group {
 
 // Rollouts of several steps are taken whole, and fill a queue by their number.
 func TestQueueOfRunsOfSeveralSteps(t *testing.T) {
-	q := NewQueue(4)
+	q := NewQueue(4, 0, nil)
 	q.ByRollout = true
 	put := func(groups ...trinity.Group) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -80,7 +89,7 @@ func TestQueueTakeNamesWhoItWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := NewQueue(2).Take(ctx, 1, 0)
+		_, err := NewQueue(2, 0, nil).Take(ctx, 1, 0)
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "explorer") {
 			t.Errorf("got %v", err)
 		}

@@ -173,6 +173,8 @@ type ExperienceBuffer struct {
 	SchemaType string `yaml:"schema_type" enum:"|experience|sft|dpo|kto|cpt"`
 	// Groups that a queue holds before the explorer waits.
 	Capacity int `yaml:"capacity" default:"10000" range:"[1,)"`
+	// Experiences that a queue holds in memory, in MiB; what is more stays on the disk until its turn. Own key of Trinity-Go.
+	CapacityMb int `yaml:"capacity_mb" default:"1024" range:"[1,)"`
 	// Seconds that the trainer waits for a batch.
 	MaxReadTimeout float64      `yaml:"max_read_timeout" default:"1800" range:"(0,)"`
 	ReplayBuffer   ReplayBuffer `yaml:"replay_buffer"`

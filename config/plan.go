@@ -259,6 +259,9 @@ func (c *Config) planFiles() []FilePlan {
 			}
 		}
 	}
+	if c.Mode == "both" {
+		files = append(files, FilePlan{filepath.Join(c.Buffer.CacheDir, "experience_buffer"), "experiences on their way to the trainer"})
+	}
 	if b := c.Buffer.TrainerInput.ExperienceBuffer; c.Mode == "explore" {
 		path := b.Path
 		setDefault(&path, filepath.Join(c.Buffer.CacheDir, "experience_buffer.jsonl"))

@@ -226,7 +226,7 @@ func (e *Explorer) deliver(ctx context.Context, step int64, groups []trinity.Gro
 	if err != nil {
 		return err
 	}
-	if err := e.Buffer.Put(ctx, trinity.Delivery{Groups: groups, Cursor: state}); err != nil {
+	if err := e.Buffer.Put(ctx, trinity.Delivery{Groups: groups, Cursor: state, Needs: e.Required(step)}); err != nil {
 		return err
 	}
 	e.step = step

@@ -194,23 +194,24 @@ func tasksOf(exps []*trinity.Experience) string {
 }
 
 func TestResumeGoesOnWithTheNextTasks(t *testing.T) {
-	whole := buffer.NewQueue(100)
+	whole := buffer.NewQueue(100, 0, nil)
 	if err := newExplorer(t, whole, 4).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	all, _ := whole.State()
 
-	first := buffer.NewQueue(100)
+	first := buffer.NewQueue(100, 0, nil)
 	if err := newExplorer(t, first, 2).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	cut, _ := first.State()
-	second := buffer.NewQueue(100)
+	cursor, _ := first.Resume()
+	second := buffer.NewQueue(100, 0, nil)
 	if err := second.Restore(cut); err != nil {
 		t.Fatal(err)
 	}
 	e := newExplorer(t, second, 4)
-	if err := e.Restore(cut.Cursor); err != nil {
+	if err := e.Restore(cursor); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Run(t.Context()); err != nil {

@@ -31,24 +31,24 @@ func recording(t *testing.T, q *buffer.Queue, broken error) (*Explorer, *[]strin
 
 // The state that a delivery carries owes the evaluation that follows it, until that is done.
 func TestAnEvaluationIsOwedUntilItIsRecorded(t *testing.T) {
-	whole := buffer.NewQueue(100)
+	whole := buffer.NewQueue(100, 0, nil)
 	e, want := recording(t, whole, nil)
 	if err := e.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
-	q := buffer.NewQueue(100)
+	q := buffer.NewQueue(100, 0, nil)
 	killed := errors.New("killed")
 	e, got := recording(t, q, killed)
 	if err := e.Run(t.Context()); !errors.Is(err, killed) {
 		t.Fatalf("got %v", err)
 	}
-	cut, _ := q.State()
-	if state := string(cut.Cursor); strings.Contains(state, "time/") || !strings.Contains(state, "rollout/reward/mean") {
+	cut, _ := q.Resume()
+	if state := string(cut); strings.Contains(state, "time/") || !strings.Contains(state, "rollout/reward/mean") {
 		t.Errorf("the state %s holds durations, or no reward", state)
 	}
 	second, rest := recording(t, q, nil)
-	if err := second.Restore(cut.Cursor); err != nil {
+	if err := second.Restore(cut); err != nil {
 		t.Fatal(err)
 	}
 	if err := second.Run(t.Context()); err != nil {
@@ -58,9 +58,9 @@ func TestAnEvaluationIsOwedUntilItIsRecorded(t *testing.T) {
 		t.Errorf("the killed run recorded\n%v\nthe whole one\n%v", got, *want)
 	}
 
-	end, _ := q.State()
-	third, again := recording(t, buffer.NewQueue(100), nil)
-	if err := third.Restore(end.Cursor); err != nil {
+	end, _ := q.Resume()
+	third, again := recording(t, buffer.NewQueue(100, 0, nil), nil)
+	if err := third.Restore(end); err != nil {
 		t.Fatal(err)
 	}
 	if err := third.Run(t.Context()); err != nil || len(*again) != 0 {

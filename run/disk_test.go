@@ -42,47 +42,49 @@ func TestFullDisk(t *testing.T) {
 	results(t, full.dir).sameAs(t, results(t, whole.dir))
 }
 
-// A damaged checkpoint is one line that names the file, whatever the file.
+// A damaged checkpoint, or log of experiences, is one line that says where, whatever the file.
 func TestDamagedCheckpoint(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	backlog := []string{"trainer.total_steps=1", "buffer.train_batch_size=9", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=9"} // leaves 3 pending
 	if _, err := p.run(t, backlog...); err != nil {
 		t.Fatal(err)
 	}
-	root := filepath.Join(p.job(), "global_step_1")
 	damages := map[string]func(string) string{
 		"cut":     func(s string) string { return s[:len(s)/2] },
-		"short":   func(s string) string { return s[:1+strings.LastIndexByte(s[:len(s)-1], '\n')] },
+		"short":   func(s string) string { return s[:1+strings.LastIndexByte(s[:max(0, len(s)-1)], '\n')] },
 		"emptied": func(string) string { return "" },
 		"garbage": func(s string) string { return strings.Repeat("\xff", len(s)) },
 	}
-	seen := 0
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.Contains(path, "huggingface") { // the model is not read again
-			return err
-		}
-		seen++
-		for name, damage := range damages {
-			t.Run(fmt.Sprint(d.Name(), " ", name), func(t *testing.T) {
-				sound := read(t, path)
-				defer write(t, path, sound)
-				write(t, path, damage(sound))
-				_, err := p.run(t, backlog...)
-				oneLine(t, err, path)
-			})
-		}
-		t.Run(d.Name()+" missing", func(t *testing.T) {
-			sound := read(t, path)
-			defer write(t, path, sound)
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
+	log := filepath.Join(p.job(), "buffer", "experience_buffer")
+	for dir, files := range map[string]int{filepath.Join(p.job(), "global_step_1"): 4, log: 1} {
+		seen := 0
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.Contains(path, "huggingface") { // the model is not read again
+				return err
 			}
-			_, err := p.run(t, backlog...)
-			oneLine(t, err, path)
+			seen++
+			sound := read(t, path)
+			refused := func(name string, damage func() error) {
+				t.Run(fmt.Sprint(d.Name(), " ", name), func(t *testing.T) {
+					defer write(t, path, sound)
+					if err := damage(); err != nil {
+						t.Fatal(err)
+					}
+					_, err := p.run(t, backlog...)
+					oneLine(t, err, filepath.Dir(path))
+				})
+			}
+			refused("missing", func() error { return os.Remove(path) })
+			for name, damage := range damages {
+				ends := name == "cut" || name == "short" // which is what a kill may do to the end of a log
+				if damaged := damage(sound); damaged != sound && !(ends && dir == log) {
+					refused(name, func() error { return os.WriteFile(path, []byte(damaged), 0o644) })
+				}
+			}
+			return nil
 		})
-		return nil
-	})
-	if err != nil || seen != 4 {
-		t.Errorf("%d files of the checkpoint were damaged, want 4: %v", seen, err)
+		if err != nil || seen != files {
+			t.Errorf("%d files of %s were damaged, want %d: %v", seen, dir, files, err)
+		}
 	}
 }

@@ -25,7 +25,12 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	queue := buffer.NewQueue(s.capacity(ex))
+	log, err := durable.OpenLog(filepath.Join(cfg.Buffer.CacheDir, experienceLog))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	queue := buffer.NewQueue(s.capacity(ex), int64(cfg.Buffer.TrainerInput.ExperienceBuffer.CapacityMb)<<20, log)
 	queue.ByRollout = cfg.CountsRollouts()
 	ex.Buffer = queue
 	stop, cancel := withStop(ctx, opts.Stop)
@@ -46,17 +51,48 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	if err := s.resume(ctx, tr, source); err != nil {
 		return err
 	}
-	state, err := queue.State()
+	if tr.Step() == 0 { // no checkpoint: what the log has is from the run's beginning
+		if err := queue.Restore(trinity.SourceState{}); err != nil {
+			return err
+		}
+	}
+	tr.Save = trimming(queue, tr.Save)
+	cursor, err := queue.Resume()
 	if err != nil {
 		return err
 	}
-	if err := ex.Restore(state.Cursor); err != nil {
+	if err := ex.Restore(cursor); err != nil {
 		return err
 	}
 	sync := synchronizer.NewMemory(tr.Published(), seconds(cfg.Synchronizer.SyncTimeout), s.engine.Publish)
 	ex.Sync, tr.Publish = sync, sync.Publish
 	ex.Runner, ex.Log, ex.Warn = s.runner(), s.log.role("explorer"), s.log.warn
 	return s.together(ctx, opts.Stop, ex, tr, sync, queue)
+}
+
+// experienceLog is the directory, in buffer.cache_dir, of what a queue holds.
+const experienceLog = "experience_buffer"
+
+// trimming removes from the queue's log, after each checkpoint, what the one before it had no need of: should the newest be lost, the one before can
+// still be gone on from.
+func trimming(queue *buffer.Queue, save func(context.Context, int64, bool) error) func(context.Context, int64, bool) error {
+	var before trinity.SourceState
+	return func(ctx context.Context, step int64, last bool) error {
+		state, err := queue.State()
+		if err != nil {
+			return err
+		}
+		if err := save(ctx, step, last); err != nil {
+			return err
+		}
+		if before.Cursor != nil {
+			if err := queue.Trim(before); err != nil {
+				return err
+			}
+		}
+		before = state
+		return nil
+	}
 }
 
 // together runs both loops. When one ends well the other is let come to its own end; when one fails the other is cancelled. A stop is the
@@ -172,10 +208,7 @@ func (s *stage) newExplorer() (*explorer.Explorer, error) {
 // capacity is the queue's bound in rollouts; the key counts groups. It is at least what fixed synchronization makes pile up, since the
 // trainer waits for the explorer there, and the two would wait for each other.
 func (s *stage) capacity(ex *explorer.Explorer) int {
-	groups := 10000
-	if b := s.cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil {
-		groups = b.Capacity
-	}
+	groups := s.cfg.Buffer.TrainerInput.ExperienceBuffer.Capacity
 	perStep := ex.BatchSize * max(1, s.groupSize)
 	ahead := int(max(ex.SyncInterval, s.publishInterval()) + ex.SyncOffset)
 	left := perStep // by a train step, at most: of so many experiences there may be few rollouts

@@ -126,7 +126,7 @@ func scored(n int) trinity.Group {
 // newTrainer has a queue with so many steps of data and records what was saved.
 func newTrainer(t *testing.T, steps int, saved *[]int64) (*Trainer, *trinitytest.Bandit, *[]trinity.Metrics) {
 	t.Helper()
-	q := buffer.NewQueue(1 << 20)
+	q := buffer.NewQueue(1<<20, 0, nil)
 	for range steps {
 		if err := q.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{scored(8)}}); err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -37,8 +38,13 @@ func TestStrategies(t *testing.T) {
 func TestTheBufferSuite(t *testing.T) {
 	for name, s := range map[string]trinity.SampleStrategy{"default": &Default{}, "staleness_control": &StalenessControl{MaxStaleness: math.Inf(1)}} {
 		t.Run(name, func(t *testing.T) {
-			trinitytest.Buffer(t, trinitytest.BufferOptions{Capacity: 16}, func(t *testing.T, _ string) trinitytest.Store {
-				q := buffer.NewQueue(16)
+			trinitytest.Buffer(t, trinitytest.BufferOptions{Capacity: 16}, func(t *testing.T, dir string) trinitytest.Store {
+				log, err := durable.OpenLog(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { log.Close() })
+				q := buffer.NewQueue(16, 1<<20, log)
 				return trinitytest.Store{Explorer: q, Trainer: open(t, s, q, nil)}
 			})
 		})
@@ -94,7 +100,7 @@ func take(t *testing.T, s trinity.Source, n int, published int64) (string, trini
 }
 
 func TestMetricsOfABatch(t *testing.T) {
-	q := buffer.NewQueue(100)
+	q := buffer.NewQueue(100, 0, nil)
 	put(t, q, 1, 0, 2, 1)
 	put(t, q, 2, 5)
 	s := open(t, &Default{}, q, nil)
@@ -121,7 +127,7 @@ func TestStalenessRule(t *testing.T) {
 		{1, 5, "45"}, {2, 5, "345"}, {3.5, 5, "2345"}, {5, 5, "012345"},
 		{math.Inf(1), 1000, "012345"},
 	} {
-		q := buffer.NewQueue(100)
+		q := buffer.NewQueue(100, 0, nil)
 		s := open(t, &StalenessControl{MaxStaleness: c.limit}, q, nil)
 		s.(*fresh).batches = c.step - 1
 		put(t, q, 1, 0, 1, 2, 3, 4, 5)
@@ -140,7 +146,7 @@ func TestStalenessRule(t *testing.T) {
 
 // What is dropped is replaced; a batch is short only where the buffer's would be.
 func TestStalenessRefills(t *testing.T) {
-	q := buffer.NewQueue(100)
+	q := buffer.NewQueue(100, 0, nil)
 	s := open(t, &StalenessControl{MaxStaleness: 1}, q, nil)
 	put(t, q, 1, 0, 0, 0, 0)
 	put(t, q, 2, 0, 0)
@@ -187,7 +193,7 @@ func TestRolloutsOfSeveralSteps(t *testing.T) {
 		{&StalenessControl{MaxStaleness: 1}, 3, "1/0 1/0 1/2 1/2 1/3 1/3"},
 		{&Mix{ExpertDataRatio: 0.5, SFTDatasetName: "d"}, 4, "1/0 1/0 1/1 1/1 d/row/0 d/row/1"},
 	} {
-		q := buffer.NewQueue(100)
+		q := buffer.NewQueue(100, 0, nil)
 		q.ByRollout = true
 		var g trinity.Group
 		for run, version := range []int64{1, 0, 1, 1, 1} {
@@ -227,7 +233,7 @@ func TestNothingIsLostInAWait(t *testing.T) {
 		for _, resumed := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, " resumed ", resumed), func(t *testing.T) {
 				start := func() (*buffer.Queue, trinity.Source) {
-					q := buffer.NewQueue(100)
+					q := buffer.NewQueue(100, 0, nil)
 					return q, open(t, c.strategy, q, map[string]trinity.Source{"d": &trinitytest.Numbered{Task: "row", Total: 100}})
 				}
 				q, s := start()
@@ -245,9 +251,6 @@ func TestNothingIsLostInAWait(t *testing.T) {
 					q, s = start()
 					if err := s.Restore(state); err != nil {
 						t.Fatal(err)
-					}
-					if state, err := q.State(); err != nil || string(state.Cursor) != `"explorer"` {
-						t.Errorf("the explorer's cursor is %s, %v", state.Cursor, err)
 					}
 				}
 				put(t, q, 3, 1, 0, 1)
@@ -276,7 +279,7 @@ func TestMix(t *testing.T) {
 		{0.75, 8, 1, "1/0 d/row/0 d/row/1 d/row/2"}, // of 2 rollouts there is 1
 		{0.2, 10, 8, "1/0 1/1 1/2 1/3 1/4 1/5 1/6 1/7 d/row/0 d/row/1"},
 	} {
-		q := buffer.NewQueue(100)
+		q := buffer.NewQueue(100, 0, nil)
 		s := open(t, &Mix{ExpertDataRatio: c.ratio, SFTDatasetName: "d"}, q, map[string]trinity.Source{"d": &trinitytest.Numbered{Task: "row", Total: 100}, "e": nil})
 		put(t, q, 1, make([]int64, c.rollouts)...)
 		q.Pause(1)
@@ -310,7 +313,7 @@ func TestRollouts(t *testing.T) {
 
 // Training ends with the demonstrations; what was taken for the batch that they would have been in is still there.
 func TestMixEndsWithTheDemonstrations(t *testing.T) {
-	q := buffer.NewQueue(100)
+	q := buffer.NewQueue(100, 0, nil)
 	s := open(t, &Mix{ExpertDataRatio: 0.5, SFTDatasetName: "d"}, q, map[string]trinity.Source{"d": &trinitytest.Numbered{Task: "row", Total: 3}})
 	put(t, q, 1, make([]int64, 9)...)
 	for _, want := range []string{"1/0 1/1 d/row/0 d/row/1", "1/2 1/3 d/row/2"} {
@@ -347,7 +350,7 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 	if _, err := registry.SampleStrategies.Build("staleness_control", map[string]any{"max_staleness": math.Inf(1)}); err != nil {
 		t.Error(err)
 	}
-	s := open(t, &Mix{ExpertDataRatio: 0.9, SFTDatasetName: "d"}, buffer.NewQueue(1), map[string]trinity.Source{"d": &trinitytest.Numbered{}})
+	s := open(t, &Mix{ExpertDataRatio: 0.9, SFTDatasetName: "d"}, buffer.NewQueue(1, 0, nil), map[string]trinity.Source{"d": &trinitytest.Numbered{}})
 	if _, err := s.Take(t.Context(), 5, 0); err == nil || !strings.Contains(err.Error(), "leaves a batch of 5 no rollout") {
 		t.Error(err)
 	}
@@ -355,7 +358,7 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 
 // A run may go on with another strategy.
 func TestAnotherStrategyGoesOn(t *testing.T) {
-	q := buffer.NewQueue(100)
+	q := buffer.NewQueue(100, 0, nil)
 	data := map[string]trinity.Source{"d": &trinitytest.Numbered{Task: "row", Total: -1}}
 	mixed := open(t, &Mix{ExpertDataRatio: 0.5, SFTDatasetName: "d"}, q, data)
 	put(t, q, 1, 0, 0, 0, 0)
@@ -364,7 +367,7 @@ func TestAnotherStrategyGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain := open(t, &Default{}, buffer.NewQueue(100), nil)
+	plain := open(t, &Default{}, buffer.NewQueue(100, 0, nil), nil)
 	if err := plain.Restore(state); err != nil {
 		t.Fatal(err)
 	}

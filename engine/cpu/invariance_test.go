@@ -91,7 +91,7 @@ func oneStep(t *testing.T, tr trainer.Trainer, tokens int, xs []*trinity.Experie
 		own := *x // the trainer writes on it
 		batch[i] = &own
 	}
-	q := buffer.NewQueue(len(batch))
+	q := buffer.NewQueue(len(batch), 0, nil)
 	if err := q.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{batch}}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,97 @@
+package buffer
+
+import "github.com/trinity-go/trinity"
+
+// window is the experiences of a queue that are in memory, in order.
+type window struct {
+	pending  []pending
+	bytes    int64 // about
+	rollouts int
+}
+
+// pending is an experience that was not taken yet.
+type pending struct {
+	*trinity.Experience
+	begins bool     // it is of another rollout than the one before it
+	needs  int64    // version, see trinity.Delivery
+	after  position // of what follows it
+	bytes  int64
+}
+
+// holdAll adds all experiences of a record from a position on.
+func (w *window) holdAll(exps []*trinity.Experience, needs int64, at position) {
+	for i, e := range exps {
+		after := position{at.Record, at.Index + i + 1}
+		if i+1 == len(exps) {
+			after = position{Record: at.Record + 1}
+		}
+		w.hold(e, needs, after)
+	}
+}
+
+func (w *window) hold(e *trinity.Experience, needs int64, after position) {
+	p := pending{e, len(w.pending) == 0 || begins(w.pending[len(w.pending)-1].ID, e.ID), needs, after, size(e)}
+	w.pending = append(w.pending, p)
+	w.bytes += p.bytes
+	if p.begins {
+		w.rollouts++
+	}
+}
+
+// take removes the first n experiences and says where what follows them stands.
+func (w *window) take(n int) (out []*trinity.Experience, after position) {
+	out = make([]*trinity.Experience, n)
+	for i, p := range w.pending[:n] {
+		out[i], after = p.Experience, p.after
+		w.bytes -= p.bytes
+		if p.begins {
+			w.rollouts--
+		}
+	}
+	clear(w.pending[:n]) // what is taken is not kept in memory
+	w.pending = w.pending[n:]
+	if len(w.pending) > 0 && !w.pending[0].begins {
+		w.pending[0].begins = true
+		w.rollouts++
+	}
+	return out, after
+}
+
+// end is where the first n rollouts, or experiences, end of those that need no version after published. whole says that there are n.
+func (w *window) end(n int, byRollout bool, published int64) (end int, whole bool) {
+	for i, p := range w.pending {
+		counts := p.begins || !byRollout
+		if counts && n == 0 {
+			return i, true
+		}
+		if p.needs > published {
+			return i, false
+		}
+		if counts {
+			n--
+		}
+	}
+	return len(w.pending), n == 0
+}
+
+// size is about what an experience takes in memory, in bytes.
+func size(e *trinity.Experience) int64 {
+	floats := len(e.Logprobs) + len(e.Advantages) + len(e.Returns) + len(e.RefLogprobs) + len(e.TeacherLogprobs)
+	return int64(512 + 5*len(e.Tokens) + 4*floats + len(e.Prompt) + len(e.Response))
+}
+
+// rollouts counts them.
+func rollouts(exps []*trinity.Experience) int {
+	n := 0
+	for i, e := range exps {
+		if i == 0 || begins(exps[i-1].ID, e.ID) {
+			n++
+		}
+	}
+	return n
+}
+
+// begins tells whether an experience is of another rollout than the one before it.
+func begins(before, id trinity.ExperienceID) bool {
+	return before.Step != id.Step || before.Task != id.Task || before.Run != id.Run || before.Turn >= id.Turn
+}

@@ -1,0 +1,188 @@
+package durable
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// Log is a directory of records, numbered from 0, to which one process appends and from which any read. A record is on the disk when Append
+// returns, whole or not at all.
+//
+// Records stand one after the other in segments, files that are named by the number of their first record. Before the bytes of a record are three
+// little-endian uint32: their number, their CRC-32C (Castagnoli), and the CRC-32C of the eight bytes before. A segment begins with the eight bytes of
+// segmentMagic.
+type Log struct {
+	dir string
+
+	mu     sync.Mutex
+	first  int64    // number of the first record that is left
+	file   *os.File // the last segment
+	size   int64    // of it, bytes
+	next   int64    // number of the next record
+	broken error    // why nothing can be appended any more
+}
+
+const (
+	segmentMagic  = "TGLOG01\n"
+	segmentSuffix = ".log"
+	segmentBytes  = 64 << 20 // after which a new one begins
+	frameBytes    = 12       // before each record
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// OpenLog opens or makes the log of a directory for appending. What a killed process had not written to the end is cut off. A record that is damaged
+// anywhere else is an error.
+func OpenLog(dir string) (*Log, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	l := &Log{dir: dir}
+	segments, err := segments(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(segments) == 0 {
+		return l, l.begin()
+	}
+	l.first = segments[0]
+	last := segments[len(segments)-1]
+	r := ReadLog(dir, last)
+	defer r.Close()
+	for {
+		if _, err = r.Next(); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	l.next, l.size = r.next, max(r.offset, int64(len(segmentMagic)))
+	if l.file, err = os.OpenFile(segmentPath(dir, last), os.O_RDWR, 0o644); err != nil {
+		return nil, err
+	}
+	return l, errors.Join(l.cut(), l.file.Sync())
+}
+
+// begin starts a segment with the next record.
+func (l *Log) begin() error {
+	f, err := os.OpenFile(segmentPath(l.dir, l.next), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	if l.file != nil {
+		if err := l.file.Close(); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	l.file, l.size = f, int64(len(segmentMagic))
+	if err := l.cut(); err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), syncPath(l.dir))
+}
+
+// cut leaves the segment with its magic and what is whole, and the file's offset at its end.
+func (l *Log) cut() error {
+	if err := l.file.Truncate(l.size); err != nil {
+		return err
+	}
+	if _, err := l.file.WriteAt([]byte(segmentMagic), 0); err != nil {
+		return err
+	}
+	_, err := l.file.Seek(l.size, io.SeekStart)
+	return err
+}
+
+// Append adds a record and returns its number. After an error, such as a full disk, the log is as it was before.
+func (l *Log) Append(record []byte) (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
+		return 0, l.broken
+	}
+	if len(record) > math.MaxUint32 {
+		return 0, fmt.Errorf("%s: a record of %d bytes, at most %d are possible", l.dir, len(record), math.MaxUint32)
+	}
+	if l.size >= segmentBytes {
+		if l.broken = l.begin(); l.broken != nil {
+			return 0, l.broken
+		}
+	}
+	if err := l.write(record); err != nil {
+		l.broken = l.cut()
+		return 0, errors.Join(err, l.broken)
+	}
+	l.size += frameBytes + int64(len(record))
+	l.next++
+	return l.next - 1, nil
+}
+
+func (l *Log) write(record []byte) error {
+	var frame [frameBytes]byte
+	binary.LittleEndian.PutUint32(frame[:], uint32(len(record)))
+	binary.LittleEndian.PutUint32(frame[4:], crc32.Checksum(record, castagnoli))
+	binary.LittleEndian.PutUint32(frame[8:], crc32.Checksum(frame[:8], castagnoli))
+	if _, err := l.file.Write(frame[:]); err != nil {
+		return err
+	}
+	if _, err := l.file.Write(record); err != nil {
+		return err
+	}
+	return l.file.Sync()
+}
+
+// Dir is the log's directory.
+func (l *Log) Dir() string { return l.dir }
+
+// First is the number of the first record that was not removed.
+func (l *Log) First() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.first
+}
+
+// Next is the number that the next record will have.
+func (l *Log) Next() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next
+}
+
+// Trim removes segments of which all records are before the given one.
+func (l *Log) Trim(before int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	segments, err := segments(l.dir)
+	if err != nil {
+		return err
+	}
+	for i := 0; i+1 < len(segments) && segments[i+1] <= before; i++ {
+		if err := os.Remove(segmentPath(l.dir, segments[i])); err != nil {
+			return err
+		}
+		l.first = segments[i+1]
+	}
+	return nil
+}
+
+// Close closes the log; Append is then an error.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken == nil {
+		l.broken = fmt.Errorf("%s: %w", l.dir, os.ErrClosed)
+	}
+	return l.file.Close()
+}
+
+func segmentPath(dir string, first int64) string {
+	return filepath.Join(dir, fmt.Sprintf("%020d%s", first, segmentSuffix))
+}

@@ -1,0 +1,146 @@
+package durable
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func appendAll(t *testing.T, l *Log, records ...string) {
+	t.Helper()
+	for _, r := range records {
+		if _, err := l.Append([]byte(r)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// readAll reads to the end of what there is.
+func readAll(t *testing.T, r *LogReader) []string {
+	t.Helper()
+	var out []string
+	for {
+		record, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, string(record))
+	}
+}
+
+func openLog(t *testing.T, dir string) *Log {
+	t.Helper()
+	l, err := OpenLog(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func TestLog(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	follower := ReadLog(dir, 0)
+	if got := readAll(t, follower); got != nil {
+		t.Errorf("read %q of what is not there yet", got)
+	}
+	l := openLog(t, dir)
+	appendAll(t, l, "a", "", "ccc")
+	if got := readAll(t, follower); fmt.Sprint(got) != "[a  ccc]" {
+		t.Errorf("read %q", got)
+	}
+	appendAll(t, l, "d")
+	if got := readAll(t, follower); fmt.Sprint(got) != "[d]" || follower.Number() != 4 || l.Next() != 4 {
+		t.Errorf("read %q, next %d and %d; want d and 4", got, follower.Number(), l.Next())
+	}
+	if got := readAll(t, ReadLog(dir, 2)); fmt.Sprint(got) != "[ccc d]" {
+		t.Errorf("read %q from record 2", got)
+	}
+	again := openLog(t, dir)
+	appendAll(t, again, "e")
+	if got := readAll(t, follower); fmt.Sprint(got) != "[e]" {
+		t.Errorf("read %q after the log was opened anew", got)
+	}
+}
+
+func TestLogSegments(t *testing.T) {
+	dir := t.TempDir()
+	l := openLog(t, dir)
+	big := strings.Repeat("x", segmentBytes)
+	appendAll(t, l, "a", big, "c", "d", big, "f")
+	if all, err := segments(dir); err != nil || fmt.Sprint(all) != "[0 2 5]" {
+		t.Fatalf("segments %v, %v", all, err)
+	}
+	if got := readAll(t, ReadLog(dir, 0)); len(got) != 6 || got[5] != "f" {
+		t.Errorf("read %d records", len(got))
+	}
+	if err := l.Trim(4); err != nil {
+		t.Fatal(err)
+	}
+	if got := readAll(t, ReadLog(dir, 3)); len(got) != 3 || got[0] != "d" {
+		t.Errorf("read %d records after a trim, want those from 3 on", len(got))
+	}
+	if _, err := ReadLog(dir, 1).Next(); err == nil || !strings.Contains(err.Error(), "record 1 has been removed") {
+		t.Errorf("reading what was removed: %v", err)
+	}
+	appendAll(t, openLog(t, dir), "g")
+	if got := readAll(t, ReadLog(dir, 5)); fmt.Sprint(got) != "[f g]" {
+		t.Errorf("read %q", got)
+	}
+}
+
+// Whatever a kill leaves of the last record is cut off, and the next one takes its place.
+func TestLogIsWholeAfterAKill(t *testing.T) {
+	const last = frameBytes + len("abc")
+	for cut := 1; cut <= last; cut++ {
+		for name, tail := range map[string][]byte{"cut off": nil, "not written": make([]byte, cut)} {
+			dir := t.TempDir()
+			appendAll(t, openLog(t, dir), "first", "abc")
+			path := segmentPath(dir, 0)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, append(data[:len(data)-cut], tail...), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			appendAll(t, openLog(t, dir), "new")
+			if got := readAll(t, ReadLog(dir, 0)); fmt.Sprint(got) != "[first new]" {
+				t.Errorf("%d bytes %s: read %q", cut, name, got)
+			}
+		}
+	}
+}
+
+// What is damaged elsewhere than at the end is an error that says where, and nothing is cut off.
+func TestLogIsDamaged(t *testing.T) {
+	dir := t.TempDir()
+	appendAll(t, openLog(t, dir), "first", "second", "third")
+	path := segmentPath(dir, 0)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range len(whole) - len("third") {
+		data := bytes.Clone(whole)
+		data[at] ^= 0x10
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := OpenLog(dir)
+		if err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("byte %d: %v", at, err)
+		}
+		if left, _ := os.ReadFile(path); !bytes.Equal(left, data) {
+			t.Errorf("byte %d: the damaged file was changed", at)
+		}
+	}
+}
