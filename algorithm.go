@@ -66,6 +66,14 @@ type SampleStrategy interface {
 	Open(usual Source, auxiliary map[string]Source) (Source, error)
 }
 
+// StalenessStrategy is a SampleStrategy that drops experiences of old weights. Where explorer and trainer do not wait for one another, the explorer
+// does not sample what would be dropped.
+type StalenessStrategy interface {
+	SampleStrategy
+	// Staleness is the most train steps between the weights that sampled and those that come of it: 1 is on-policy, +Inf drops nothing.
+	Staleness() float64
+}
+
 // MixingStrategy is a SampleStrategy that reads auxiliary buffers beside the experience buffer.
 type MixingStrategy interface {
 	SampleStrategy

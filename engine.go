@@ -115,3 +115,12 @@ type Engine interface {
 	SaveModel(ctx context.Context, dir string) error
 	Close() error
 }
+
+// Offerer is an Engine whose sampler is given new weights when it asks for them, while training goes on.
+type Offerer interface {
+	Engine
+	// Offer makes the current weights a version that may be adopted, in place of the one offered before.
+	Offer(ctx context.Context, version int64) error
+	// Adopt makes the version that was offered last that of the sampler, and says which it is. It may be called while another goroutine trains.
+	Adopt(ctx context.Context) (version int64, err error)
+}

@@ -158,8 +158,6 @@ func TestUnsupported(t *testing.T) {
 		{"explorer.rollout_model.enable_openai_api=true", "explorer.rollout_model.enable_openai_api", "endpoint"},
 		{"explorer.rollout_model.enable_multimodal=true", "explorer.rollout_model.enable_multimodal", "image"},
 		{"explorer.rollout_model.max_model_len=9", "explorer.rollout_model.max_model_len", "set model.max_model_len"},
-		{"synchronizer.sync_style=fully_async", "synchronizer.sync_style", "other than fixed"},
-		{"synchronizer.sync_style=dynamic_by_trainer", "synchronizer.sync_style", "other than fixed"},
 		{replay + "=true", replay, "replay"},
 		{"buffer.trainer_input.experience_buffer.storage_type=sql", "buffer.trainer_input.experience_buffer.storage_type", "SQL"},
 		{"buffer.explorer_input={tasksets: [{path: a}, {path: b}], default_workflow_type: math_workflow}", "buffer.explorer_input.tasksets", "several tasksets"},

@@ -222,16 +222,6 @@ func (r *resolution) buffers() {
 	}
 }
 
-func (r *resolution) synchronizer() {
-	s := &r.Synchronizer
-	inherit(&s.ExplorerSyncInterval, &s.SyncInterval)
-	inherit(&s.TrainerSyncInterval, &s.SyncInterval)
-	if b, ahead := r.Buffer.TrainerInput.ExperienceBuffer, r.Buffer.BatchSize*(s.SyncOffset+1); r.Mode == "both" && b.Capacity < ahead {
-		r.fail("buffer.trainer_input.experience_buffer.capacity", fmt.Sprintf("is %d groups, but with batch_size %d and sync_offset %d the explorer puts %d before the trainer can publish",
-			b.Capacity, r.Buffer.BatchSize, s.SyncOffset, ahead), fmt.Sprintf("set it to %d or more", ahead))
-	}
-}
-
 // monitors resolves auto.
 func (r *resolution) monitors() {
 	if m := r.Monitor.MonitorType; len(m) == 1 && m[0] == "auto" {

@@ -45,8 +45,6 @@ var refusals = []refusal{
 	{"explorer.env_vars", func(c *Config) bool { return len(c.Explorer.EnvVars) > 0 }, "an environment of the rollout's own",
 		"set the variables before the run"},
 
-	{"synchronizer.sync_style", func(c *Config) bool { return c.Synchronizer.SyncStyle != "fixed" }, "a sync_style other than fixed", ""},
-
 	{"buffer.trainer_input.experience_buffer.replay_buffer.enable",
 		func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.ReplayBuffer.Enable }, "a priority replay buffer", ""},
 	{"buffer.trainer_input.experience_buffer.storage_type",

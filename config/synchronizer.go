@@ -1,18 +1,25 @@
 package config
 
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+)
+
 // Synchronizer is how new weights reach the sampler.
 type Synchronizer struct {
 	// The way of the weights: `memory` and `nccl` in memory, `checkpoint` through files. The embedded engine does nccl's job in memory.
 	SyncMethod string `yaml:"sync_method" default:"nccl" enum:"nccl|checkpoint|memory|hccl|online|offline"`
-	// Who asks for a synchronization: at fixed steps, the explorer, the trainer, or nobody.
+	// When a version comes into use: at fixed steps, for which both sides wait; or the newest, for which nobody waits, every explorer_sync_interval
+	// steps (explorer_driven), at every explore step (trainer_driven), or at any moment (fully_async).
 	SyncStyle string `yaml:"sync_style" default:"fixed" enum:"fixed|explorer_driven|trainer_driven|fully_async|dynamic_by_explorer|dynamic_by_trainer"`
 	// Steps between synchronizations.
 	SyncInterval int `yaml:"sync_interval" default:"1" range:"[1,)"`
-	// Explore steps between synchronizations; not set is sync_interval.
+	// Explore steps between synchronizations, with fixed and explorer_driven; not set is sync_interval.
 	ExplorerSyncInterval *int `yaml:"explorer_sync_interval" range:"[1,)"`
-	// Train steps between synchronizations; not set is sync_interval.
+	// Train steps between versions; not set is sync_interval.
 	TrainerSyncInterval *int `yaml:"trainer_sync_interval" range:"[1,)"`
-	// Steps that the explorer may be ahead: 0 is on-policy, 1 one step off-policy.
+	// Steps that the explorer may be ahead, with fixed: 0 is on-policy, 1 one step off-policy.
 	SyncOffset int `yaml:"sync_offset" default:"0" range:"[0,)"`
 	// Seconds that one side waits for the other.
 	SyncTimeout float64 `yaml:"sync_timeout" default:"3600" range:"(0,)"`
@@ -20,4 +27,33 @@ type Synchronizer struct {
 	GroupName string `yaml:"group_name" default:"rollout_weight_sync"`
 	// Not used by upstream either.
 	WaitForCheckpoint bool `yaml:"wait_for_checkpoint"`
+}
+
+func (r *resolution) synchronizer() {
+	s := &r.Synchronizer
+	inherit(&s.ExplorerSyncInterval, &s.SyncInterval)
+	inherit(&s.TrainerSyncInterval, &s.SyncInterval)
+	if s.SyncStyle != "fixed" {
+		r.unfixed(s)
+		return
+	}
+	if b, ahead := r.Buffer.TrainerInput.ExperienceBuffer, r.Buffer.BatchSize*(s.SyncOffset+1); r.Mode == "both" && b.Capacity < ahead {
+		r.fail("buffer.trainer_input.experience_buffer.capacity", fmt.Sprintf("is %d groups, but with batch_size %d and sync_offset %d the explorer puts %d before the trainer can publish",
+			b.Capacity, r.Buffer.BatchSize, s.SyncOffset, ahead), fmt.Sprintf("set it to %d or more", ahead))
+	}
+}
+
+// unfixed holds the styles in which nobody waits to what they read.
+func (r *resolution) unfixed(s *Synchronizer) {
+	if s.SyncOffset > 0 {
+		r.fail("synchronizer.sync_offset", fmt.Sprintf("is %d, which only sync_style fixed reads", s.SyncOffset), "bound how far behind rollouts may be with algorithm.sample_strategy staleness_control")
+	}
+	strategy, err := r.SampleStrategy()
+	if err != nil {
+		return // reported with the plug-ins
+	}
+	if bounded, ok := strategy.(trinity.StalenessStrategy); ok && bounded.Staleness() < float64(*s.TrainerSyncInterval) {
+		r.fail("algorithm.sample_strategy_args.max_staleness", fmt.Sprintf("is %v train steps, but there is a new version only every %d: no rollout would be new enough", bounded.Staleness(), *s.TrainerSyncInterval),
+			"raise it, or lower synchronizer.trainer_sync_interval")
+	}
 }

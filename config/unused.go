@@ -57,7 +57,7 @@ var unused = []struct{ key, reason string }{
 	{"explorer.runner_prepare_max_retries", runners},
 	{"explorer.max_repeat_times_per_runner", runners},
 	{"explorer.runner_state_report_interval", runners},
-	{"explorer.max_inflight_batches", "only sync_style fully_async reads it"},
+	{"explorer.max_inflight_batches", "one batch is in flight at a time, with its rollouts side by side"},
 	{"explorer.dynamic_timeout", "it is off"},
 	{"explorer.over_rollout", "it is off"},
 	{"explorer.proxy_port", "only mode serve reads it"},

@@ -25,8 +25,7 @@ type Explorer struct {
 
 	BatchSize     int   // tasks per step
 	TotalSteps    int64 // steps of the run
-	SyncInterval  int64 // steps
-	SyncOffset    int64 // steps that the explorer may be ahead
+	Pace          Pace
 	EvalInterval  int64 // steps; 0 means never
 	EvalOnStartup bool
 
@@ -50,16 +49,6 @@ func (e *Explorer) Restore(state json.RawMessage) error {
 
 // Step is the last step that was delivered.
 func (e *Explorer) Step() int64 { return e.step }
-
-// Required is the oldest weights version that step may sample with (trinity-rft's sync_style fixed): the versions 0, interval, 2·interval …
-// come into use offset steps after the trainer made them.
-func (e *Explorer) Required(step int64) int64 {
-	behind := step - 1 - e.SyncOffset
-	if behind < 0 {
-		return 0
-	}
-	return behind / e.SyncInterval * e.SyncInterval
-}
 
 // Run explores all steps that are left, evaluates as configured, and then closes the buffer. It ends early, without error, when the trainer has
 // ended. A run that fails or is stopped leaves the buffer open: it goes on later.
@@ -191,12 +180,12 @@ func (e *Explorer) evaluateAfter(ctx context.Context, step int64, metrics trinit
 	return e.deliver(ctx, step, nil, nil)
 }
 
-// weights waits for the version that step needs. Meanwhile the buffer gives the trainer whatever there is.
+// weights waits for the version that step begins with. Meanwhile the buffer gives the trainer whatever there is.
 func (e *Explorer) weights(ctx context.Context, step int64) (version int64, waited time.Duration, err error) {
 	start := time.Now()
-	need := e.Required(step)
+	need := e.Pace.Required(step)
 	e.Buffer.Pause(need)
-	version, err = e.Sync.Wait(ctx, need)
+	version, err = e.Sync.Wait(ctx, need, e.Pace.Newest(step))
 	return version, time.Since(start), err
 }
 
@@ -226,7 +215,7 @@ func (e *Explorer) deliver(ctx context.Context, step int64, groups []trinity.Gro
 	if err != nil {
 		return err
 	}
-	if err := e.Buffer.Put(ctx, trinity.Delivery{Groups: groups, Cursor: state, Needs: e.Required(step)}); err != nil {
+	if err := e.Buffer.Put(ctx, trinity.Delivery{Groups: groups, Cursor: state, Needs: e.Pace.Required(step)}); err != nil {
 		return err
 	}
 	e.step = step

@@ -156,20 +156,6 @@ func TestAFailedEngineEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestRequired(t *testing.T) {
-	for _, c := range []struct{ interval, offset, step, want int64 }{
-		{1, 0, 1, 0}, {1, 0, 2, 1}, {1, 0, 9, 8}, // on-policy
-		{4, 0, 4, 0}, {4, 0, 5, 4}, {4, 0, 8, 4}, // every four steps
-		{1, 1, 2, 0}, {1, 1, 3, 1}, // one step off-policy
-		{2, 1, 3, 0}, {2, 1, 4, 2},
-	} {
-		e := &Explorer{SyncInterval: c.interval, SyncOffset: c.offset}
-		if got := e.Required(c.step); got != c.want {
-			t.Errorf("interval %d, offset %d: step %d needs version %d, want %d", c.interval, c.offset, c.step, got, c.want)
-		}
-	}
-}
-
 // newExplorer explores without a trainer: nothing newer than version 0 is ever needed.
 func newExplorer(t *testing.T, q *buffer.Queue, steps int64) *Explorer {
 	t.Helper()
@@ -178,9 +164,9 @@ func newExplorer(t *testing.T, q *buffer.Queue, steps int64) *Explorer {
 		Process: func(_ context.Context, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 			return g, nil, nil
 		},
-		Buffer: q, Sync: synchronizer.NewMemory(0, time.Minute, nil), Warn: func(error) {},
+		Buffer: q, Sync: synchronizer.NewMemory(nil, 0, synchronizer.AtRendezvous, time.Minute), Warn: func(error) {},
 		Log:       func(context.Context, int64, trinity.Metrics) error { return nil },
-		BatchSize: 2, TotalSteps: steps, SyncInterval: 100,
+		BatchSize: 2, TotalSteps: steps, Pace: Pace{Style: "fixed", Interval: 100},
 	}
 	return e
 }

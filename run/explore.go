@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/synchronizer"
@@ -45,10 +47,26 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	if err := s.record(ex.Step(), ex.TotalSteps); err != nil {
 		return err
 	}
-	ex.Buffer, ex.Sync = file, s.checkpointSync()
-	ex.Sync.(*synchronizer.Checkpoint).Load = loader.LoadWeights
+	sync := s.checkpointSync()
+	sync.Load = loader.LoadWeights
+	ex.Buffer, ex.Sync = file, sync
 	ex.Runner, ex.Log, ex.Warn = s.runner(), s.log.role("explorer"), s.log.warn
-	return ex.Run(ctx)
+	return s.following(ctx, sync, ex.Run)
+}
+
+// following runs the explorer, which has new weights as soon as they are there where nothing is to wait for anything.
+func (s *stage) following(ctx context.Context, sync *synchronizer.Checkpoint, explore func(context.Context) error) error {
+	if handovers[s.cfg.Synchronizer.SyncStyle] != synchronizer.AtOnce {
+		return explore(ctx)
+	}
+	eg, ctx := errgroup.WithContext(ctx)
+	following, enough := context.WithCancel(ctx)
+	eg.Go(func() error { return sync.Follow(following) })
+	eg.Go(func() error {
+		defer enough()
+		return explore(ctx)
+	})
+	return eg.Wait()
 }
 
 // trainOnline trains on what an explorer of another process writes.

@@ -12,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/modelfile"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/synchronizer"
 )
 
 // engineSpec is what a stage asks of its engine, but for decoding text.
@@ -20,7 +21,7 @@ func engineSpec(cfg *config.Config, modelPath string, train, sample bool) trinit
 		ModelPath: modelPath, Seed: uint64(cfg.Seed), LoRA: loraSpec(cfg.Model.LoraConfigs),
 		Init:      trinity.InitSpec{Seed: uint64(cfg.InitSeed()), Style: cfg.Model.Init.Style},
 		Optimizer: cfg.Algorithm.Optimizer.Spec(),
-		Train:     train, MicroTokens: cfg.MicroTokens(), Ahead: publishInterval(cfg) > 1,
+		Train:     train, MicroTokens: cfg.MicroTokens(), Ahead: publishInterval(cfg) > 1 || handovers[cfg.Synchronizer.SyncStyle] == synchronizer.WhenAsked,
 		Quantization: cfg.Explorer.RolloutModel.Quantization,
 		Sample:       sample, MaxSequences: cfg.Sequences(), MaxModelLen: value(0, cfg.Model.MaxModelLen),
 	}

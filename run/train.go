@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -64,10 +65,19 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	if err := ex.Restore(cursor); err != nil {
 		return err
 	}
-	sync := synchronizer.NewMemory(tr.Published(), seconds(cfg.Synchronizer.SyncTimeout), s.engine.Publish)
+	engine, ok := s.engine.(trinity.Offerer)
+	if !ok {
+		return fmt.Errorf("engine %s cannot hand weights to its own sampler, which mode both needs", cfg.TrainEngine())
+	}
+	sync := synchronizer.NewMemory(engine, tr.Published(), handovers[cfg.Synchronizer.SyncStyle], seconds(cfg.Synchronizer.SyncTimeout))
 	ex.Sync, tr.Publish = sync, sync.Publish
 	ex.Runner, ex.Log, ex.Warn = s.runner(), s.log.role("explorer"), s.log.warn
 	return s.together(ctx, opts.Stop, ex, tr, sync, queue)
+}
+
+// handovers are of the styles of synchronization; AtRendezvous is fixed's.
+var handovers = map[string]synchronizer.Handover{
+	"explorer_driven": synchronizer.WhenAsked, "trainer_driven": synchronizer.WhenAsked, "fully_async": synchronizer.AtOnce,
 }
 
 // experienceLog is the directory, in buffer.cache_dir, of what a queue holds.
@@ -196,12 +206,33 @@ func (s *stage) newExplorer() (*explorer.Explorer, error) {
 	if err != nil {
 		return nil, err
 	}
+	pace, err := s.pace()
+	if err != nil {
+		return nil, err
+	}
 	steps := ts.Data.Len() * cfg.Buffer.TotalEpochs / cfg.Buffer.BatchSize
 	return &explorer.Explorer{
 		Taskset: ts, EvalTasksets: evals, Process: p.Process, BatchSize: cfg.Buffer.BatchSize,
 		TotalSteps:   int64(value(max(1, steps), cfg.Buffer.TotalSteps)),
-		SyncInterval: int64(value(cfg.Synchronizer.SyncInterval, cfg.Synchronizer.ExplorerSyncInterval)), SyncOffset: int64(cfg.Synchronizer.SyncOffset),
+		Pace:         pace,
 		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
+	}, nil
+}
+
+// pace is how explorer and trainer keep step.
+func (s *stage) pace() (explorer.Pace, error) {
+	strategy, err := s.cfg.SampleStrategy()
+	if err != nil {
+		return explorer.Pace{}, err
+	}
+	staleness := math.Inf(1)
+	if bounded, ok := strategy.(trinity.StalenessStrategy); ok {
+		staleness = bounded.Staleness()
+	}
+	cfg := &s.cfg.Synchronizer
+	return explorer.Pace{
+		Style: cfg.SyncStyle, Interval: int64(value(cfg.SyncInterval, cfg.ExplorerSyncInterval)), Offset: int64(cfg.SyncOffset),
+		MaxStaleness: staleness, PerStep: int64(s.cfg.Buffer.BatchSize * s.groupSize), PerBatch: int64(s.cfg.Rollouts()),
 	}, nil
 }
 
@@ -209,8 +240,11 @@ func (s *stage) newExplorer() (*explorer.Explorer, error) {
 // trainer waits for the explorer there, and the two would wait for each other.
 func (s *stage) capacity(ex *explorer.Explorer) int {
 	groups := s.cfg.Buffer.TrainerInput.ExperienceBuffer.Capacity
+	if s.cfg.Synchronizer.SyncStyle != "fixed" {
+		return max(groups*max(1, s.groupSize), s.cfg.Rollouts())
+	}
 	perStep := ex.BatchSize * max(1, s.groupSize)
-	ahead := int(max(ex.SyncInterval, s.publishInterval()) + ex.SyncOffset)
+	ahead := int(max(ex.Pace.Interval, s.publishInterval()) + ex.Pace.Offset)
 	left := perStep // by a train step, at most: of so many experiences there may be few rollouts
 	if s.cfg.CountsRollouts() {
 		left = max(0, perStep-s.cfg.Rollouts())

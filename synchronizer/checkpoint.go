@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -24,6 +25,7 @@ type Checkpoint struct {
 	Timeout time.Duration
 	Poll    time.Duration // between looks at the directory
 
+	mu      sync.Mutex
 	version int64 // in use by the sampler
 }
 
@@ -50,33 +52,65 @@ func (c *Checkpoint) Publish(ctx context.Context, version int64) error {
 }
 
 // Wait implements trinity.Synchronizer.
-func (c *Checkpoint) Wait(ctx context.Context, min int64) (int64, error) {
+func (c *Checkpoint) Wait(ctx context.Context, min int64, newest bool) (int64, error) {
 	deadline := time.Now().Add(c.Timeout)
-	for c.version < min {
+	for {
 		ended := c.trainerEnded() // looked up first: what it published before ending still counts
-		newest, err := c.latest()
-		if err != nil {
-			return 0, err
-		}
+		version, err := c.catchUp(ctx, min, newest)
 		switch {
-		case newest >= min:
-			if err := c.Load(ctx, c.weights(newest), newest); err != nil {
-				return 0, fmt.Errorf("loading version %d: %w", newest, err)
-			}
-			c.version = newest
+		case err != nil:
+			return 0, err
+		case version >= min:
+			return version, nil
 		case ended:
 			return 0, fmt.Errorf("version %d is never published: %w", min, trinity.ErrEnded)
 		case time.Now().After(deadline):
 			return 0, fmt.Errorf("waiting for the trainer to publish version %d in %s: synchronizer.sync_timeout of %v passed; is a run in mode train using this directory?", min, c.Dir, c.Timeout)
-		default:
-			select {
-			case <-time.After(c.Poll):
-			case <-ctx.Done():
-				return 0, context.Cause(ctx)
-			}
+		}
+		if err := pause(ctx, c.Poll); err != nil {
+			return 0, err
 		}
 	}
-	return c.version, nil
+}
+
+// catchUp loads the newest version where min or newest asks for it, and returns what is in use then.
+func (c *Checkpoint) catchUp(ctx context.Context, min int64, newest bool) (int64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.version >= min && !newest {
+		return c.version, nil
+	}
+	latest, err := c.latest()
+	if err != nil || latest <= c.version {
+		return c.version, err
+	}
+	if err := c.Load(ctx, c.weights(latest), latest); err != nil {
+		return 0, fmt.Errorf("loading version %d: %w", latest, err)
+	}
+	c.version = latest
+	return latest, nil
+}
+
+// Follow loads every version as soon as it is there, in the middle of a step too, until ctx is cancelled, or the trainer has ended.
+func (c *Checkpoint) Follow(ctx context.Context) error {
+	for ctx.Err() == nil && !c.trainerEnded() {
+		if _, err := c.catchUp(ctx, 0, true); err != nil {
+			return err
+		}
+		if err := pause(ctx, c.Poll); err != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // ExplorerDone implements trinity.Synchronizer; the trainer of another process does not wait for this one.

@@ -10,55 +10,88 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Memory synchronizes a trainer and an explorer of one process: the engine hands its weights to the sampler while no rollout runs.
+// Handover says when a version that the trainer published comes into use.
+type Handover int
+
+const (
+	AtRendezvous Handover = iota // when the explorer waits for it, and has ended what needs an older one: Publish waits too
+	WhenAsked                    // when the explorer asks for the newest: Publish does not wait
+	AtOnce                       // when it is published, in the middle of a step
+)
+
+// Memory synchronizes a trainer and an explorer of one process: the engine hands its weights to the sampler.
 type Memory struct {
-	publish func(ctx context.Context, version int64) error
-	timeout time.Duration
+	engine   trinity.Offerer
+	handover Handover
+	timeout  time.Duration
 
 	mu                        sync.Mutex
-	version                   int64
+	version                   int64 // in use
+	offered                   int64 // published
 	wanted                    int64 // the version that the explorer waits for; 0 when it does not wait
 	explorerDone, trainerDone bool
 	changed                   chan struct{}
 }
 
-// NewMemory starts at version, which the sampler already uses. publish moves the engine's weights; a wait longer than timeout is an error.
-func NewMemory(version int64, timeout time.Duration, publish func(context.Context, int64) error) *Memory {
-	return &Memory{publish: publish, timeout: timeout, version: version, changed: make(chan struct{})}
+// NewMemory starts at version, which the sampler already uses. A wait longer than timeout is an error.
+func NewMemory(engine trinity.Offerer, version int64, h Handover, timeout time.Duration) *Memory {
+	return &Memory{engine: engine, handover: h, timeout: timeout, version: version, offered: version, changed: make(chan struct{})}
 }
 
 // Publish implements trinity.Synchronizer.
 func (m *Memory) Publish(ctx context.Context, version int64) error {
-	err := m.await(ctx, fmt.Sprintf("the explorer to end its steps before version %d", version), func() bool { return m.explorerDone || m.wanted > m.version })
+	err := m.await(ctx, fmt.Sprintf("the explorer to end its steps before version %d", version), func() bool {
+		return m.handover != AtRendezvous || m.explorerDone || m.wanted > m.version
+	})
 	if err != nil {
 		return err
 	}
 	defer m.mu.Unlock()
-	if err := m.publish(ctx, version); err != nil {
+	if err := m.engine.Offer(ctx, version); err != nil {
 		return fmt.Errorf("publishing version %d: %w", version, err)
 	}
-	m.version = version
+	m.offered = version
+	if m.handover != WhenAsked {
+		if err := m.adopt(ctx); err != nil {
+			return err
+		}
+	}
 	m.signal()
 	return nil
 }
 
+// adopt brings into use what was published last; the lock is held.
+func (m *Memory) adopt(ctx context.Context) error {
+	version, err := m.engine.Adopt(ctx)
+	if err != nil {
+		return fmt.Errorf("bringing version %d into use: %w", m.offered, err)
+	}
+	m.version = version
+	return nil
+}
+
 // Wait implements trinity.Synchronizer.
-func (m *Memory) Wait(ctx context.Context, min int64) (int64, error) {
+func (m *Memory) Wait(ctx context.Context, min int64, newest bool) (int64, error) {
 	m.mu.Lock()
 	if min > m.version {
 		m.wanted = min
 		m.signal()
 	}
 	m.mu.Unlock()
-	err := m.await(ctx, fmt.Sprintf("the trainer to publish version %d", min), func() bool { return m.version >= min || m.trainerDone })
+	err := m.await(ctx, fmt.Sprintf("the trainer to publish version %d", min), func() bool { return m.offered >= min || m.trainerDone })
 	if err != nil {
 		return 0, err
 	}
 	defer m.mu.Unlock()
-	if m.version < min {
+	if m.offered < min {
 		return 0, fmt.Errorf("version %d is never published: %w", min, trinity.ErrEnded)
 	}
 	m.wanted = 0
+	if m.offered > m.version && (newest || m.version < min) {
+		if err := m.adopt(ctx); err != nil {
+			return 0, err
+		}
+	}
 	return m.version, nil
 }
 

@@ -32,7 +32,7 @@ func Synchronizer(t *testing.T, o SynchronizerOptions, open func(t *testing.T, t
 	run("the explorer ends", rescue, synchronizerExplorerEnds)
 	run("cancelled", rescue, synchronizerCancelled)
 	run("wait has a deadline", patience, func(t *testing.T, s Synchronized) {
-		_, err := s.Explorer.Wait(t.Context(), 1)
+		_, err := s.Explorer.Wait(t.Context(), 1, false)
 		names(t, err, "trainer")
 	})
 	if !o.Apart {
@@ -50,7 +50,7 @@ func names(t *testing.T, err error, who string) {
 // expect waits for a version ≥ minimum and finds one of those published.
 func (s Synchronized) expect(t *testing.T, minimum, newest int64) {
 	t.Helper()
-	v, err := s.Explorer.Wait(t.Context(), minimum)
+	v, err := s.Explorer.Wait(t.Context(), minimum, false)
 	if err != nil || v < minimum || v > newest || v != s.InUse() {
 		t.Fatalf("Wait(%d) = %d, %v, with version %d in use; want one of %d to %d, in use", minimum, v, err, s.InUse(), minimum, newest)
 	}
@@ -105,7 +105,7 @@ func synchronizerTrainerEnds(t *testing.T, s Synchronized) {
 	}
 	waited := make(chan error)
 	go func() {
-		_, err := s.Explorer.Wait(t.Context(), 2)
+		_, err := s.Explorer.Wait(t.Context(), 2, false)
 		waited <- err
 	}()
 	s.Trainer.TrainerDone()
@@ -129,7 +129,7 @@ func synchronizerExplorerEnds(t *testing.T, s Synchronized) {
 func synchronizerCancelled(t *testing.T, s Synchronized) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errCause)
-	if _, err := s.Explorer.Wait(ctx, 1); !errors.Is(err, errCause) {
+	if _, err := s.Explorer.Wait(ctx, 1, false); !errors.Is(err, errCause) {
 		t.Errorf("Wait: %v, want the context's cause", err)
 	}
 }

@@ -41,6 +41,9 @@ func (s *StalenessControl) Validate() error {
 	return nil
 }
 
+// Staleness implements trinity.StalenessStrategy.
+func (s *StalenessControl) Staleness() float64 { return s.MaxStaleness }
+
 // Open implements trinity.SampleStrategy.
 func (s *StalenessControl) Open(usual trinity.Source, _ map[string]trinity.Source) (trinity.Source, error) {
 	return &fresh{reader{usual: usual}, s.MaxStaleness}, nil

@@ -5,18 +5,40 @@ import (
 	"fmt"
 )
 
-// Publish hands the current weights, under LoRA the adapters alone once the base is there, to the attached sampler.
+// Publish implements trinity.Engine.
 func (e *Engine) Publish(ctx context.Context, version int64) error {
+	if err := e.Offer(ctx, version); err != nil {
+		return err
+	}
+	_, err := e.Adopt(ctx)
+	return err
+}
+
+// Offer implements trinity.Offerer. Weights are copied only when a later step changes them.
+func (e *Engine) Offer(ctx context.Context, version int64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.usable(ctx); err != nil {
 		return err
 	}
-	if err := e.update(version, e.trained); err != nil {
-		return err
-	}
 	e.published, e.hasPublished, e.behind = version, true, false
 	return nil
+}
+
+// Adopt implements trinity.Offerer.
+func (e *Engine) Adopt(ctx context.Context) (int64, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.usable(ctx); err != nil {
+		return 0, err
+	}
+	weights := e.trained
+	if e.behind {
+		if weights = e.publishedWeights; weights == nil {
+			return 0, fmt.Errorf("cpu: the weights of version %d have been trained on: open the engine with Options.KeepPublished", e.published)
+		}
+	}
+	return e.published, e.update(e.published, weights)
 }
 
 func (e *Engine) update(version int64, trained []float32) error {

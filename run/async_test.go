@@ -1,0 +1,125 @@
+package run_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/durable"
+)
+
+// Where explorer and trainer do not wait for one another, a run that is killed again and again still trains on every rollout, and on none twice.
+func TestAsynchronousRunsLoseNothing(t *testing.T) {
+	for _, style := range []string{"explorer_driven", "trainer_driven", "fully_async"} {
+		t.Run(style, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, tiny, rl)
+			override := []string{"synchronizer.sync_style=" + style, "synchronizer.explorer_sync_interval=2", "explorer.eval_interval=100"}
+			rng := rand.New(rand.NewPCG(uint64(len(style)), 2))
+			kills := 0
+			for range 6 {
+				begun := p.trains(t)
+				late := time.Duration(rng.Float64() * float64(60*time.Millisecond))
+				when := (func() bool)(nil)
+				if p.start(t, nil, override...).signalWhen(t, os.Kill, func() bool {
+					if when == nil && begun() {
+						when = after(late)
+					}
+					return when != nil && when()
+				}) {
+					kills++
+				}
+			}
+			p.start(t, nil, override...).finish(t)
+			if kills == 0 {
+				t.Error("the run was never killed")
+			}
+			t.Logf("%d kills", kills)
+
+			const rollouts = 8 * 3 * 4
+			seen := map[trinity.ExperienceID]bool{}
+			for _, e := range p.delivered(t, trinity.SourceState{}) {
+				if seen[e.ID] {
+					t.Errorf("%s was explored twice", e.ID)
+				}
+				seen[e.ID] = true
+			}
+			if len(seen) != rollouts {
+				t.Errorf("%d rollouts were delivered, want %d", len(seen), rollouts)
+			}
+			if left := p.delivered(t, p.position(t, 8)); len(left) != 0 {
+				t.Errorf("after the last of 8 steps, of 12 rollouts each, %d are left", len(left))
+			}
+		})
+	}
+}
+
+// delivered are the experiences that the run's buffer gives from a state on.
+func (p project) delivered(t *testing.T, from trinity.SourceState) []*trinity.Experience {
+	t.Helper()
+	log, err := durable.OpenLog(filepath.Join(p.job(), "buffer", "experience_buffer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	q := buffer.NewQueue(1, 1<<30, log)
+	if err := q.Restore(from); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	exps, err := q.Take(t.Context(), 1<<20, 1<<20)
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	return exps
+}
+
+// position is where in the buffer the checkpoint of a step goes on.
+func (p project) position(t *testing.T, step int64) trinity.SourceState {
+	t.Helper()
+	var state struct {
+		Cursor struct {
+			Usual json.RawMessage `json:"usual"`
+		} `json:"cursor"`
+	}
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(p.job(), fmt.Sprint("global_step_", step), "run.json"))), &state); err != nil {
+		t.Fatal(err)
+	}
+	return trinity.SourceState{Cursor: state.Cursor.Usual}
+}
+
+// The explorer does not begin what would be too old when the trainer comes to it: nothing is dropped.
+func TestStalenessPacesTheExplorer(t *testing.T) {
+	for _, style := range []string{"explorer_driven", "trainer_driven", "fully_async"} {
+		t.Run(style, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, tiny, rl)
+			_, err := p.run(t, "synchronizer.sync_style="+style, "algorithm.sample_strategy=staleness_control", "algorithm.sample_strategy_args.max_staleness=2", "explorer.eval_interval=100")
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps := 0
+			for _, e := range metrics(t, filepath.Join(p.job(), "monitor", "metrics.jsonl")) {
+				if dropped, ok := e.Metrics["sample/stale_count"]; ok {
+					steps++
+					if dropped != 0.0 || e.Metrics["sample/task_count"] != 3.0 {
+						t.Errorf("step %d: %v rollouts dropped, of %v tasks; want none, of 3", e.Step, dropped, e.Metrics["sample/task_count"])
+					}
+				}
+			}
+			if steps != 8 {
+				t.Errorf("%d steps were trained, want 8", steps)
+			}
+		})
+	}
+}
