@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/durable"
@@ -19,6 +20,9 @@ import (
 type Queue struct {
 	// ByRollout makes Take count rollouts, of which it cuts none, in place of experiences. It is set before the queue is used.
 	ByRollout bool
+	// TakeTimeout and PutTimeout are how long the trainer waits for a batch, and the explorer for room; 0 is as long as it takes. They are set before the
+	// queue is used.
+	TakeTimeout, PutTimeout time.Duration
 
 	capacity int   // rollouts, from which on Put waits
 	memory   int64 // bytes, from which on experiences stay in the log only
@@ -52,7 +56,10 @@ func (q *Queue) Resume() (json.RawMessage, error) {
 // Put adds the delivery in one piece; it may exceed the capacity by that much, so that a delivery never waits half done. A delivery without
 // groups needs no room and does not wait.
 func (q *Queue) Put(ctx context.Context, d trinity.Delivery) error {
-	err := q.await(ctx, "room in the experience buffer (the trainer takes from it)", func() bool {
+	ctx, cancel := withTimeout(ctx, q.PutTimeout, "synchronizer.sync_timeout")
+	defer cancel()
+	const what = "the trainer to make room in the experience buffer"
+	err := q.await(ctx, what, func() bool {
 		return q.closed || len(d.Groups) == 0 || q.rollouts+q.behind < q.capacity
 	})
 	if err != nil {
@@ -103,9 +110,11 @@ func (q *Queue) Take(ctx context.Context, n int, published int64) ([]*trinity.Ex
 	if q.ByRollout {
 		unit = "rollouts"
 	}
+	ctx, cancel := withTimeout(ctx, q.TakeTimeout, "buffer.trainer_input.experience_buffer.max_read_timeout")
+	defer cancel()
 	var end int
 	var failed error
-	err := q.await(ctx, fmt.Sprintf("%d %s (the explorer puts them)", n, unit), func() bool {
+	err := q.await(ctx, fmt.Sprintf("the explorer to put %d %s into the experience buffer", n, unit), func() bool {
 		if failed = q.fetch(n); failed != nil {
 			return true
 		}
@@ -157,19 +166,28 @@ func (q *Queue) Close() error {
 	return nil
 }
 
-// await blocks until ready holds and returns with the lock held; on error the lock is not held.
+// withTimeout bounds a wait by a setting, which the error names; 0 does not.
+func withTimeout(ctx context.Context, d time.Duration, key string) (context.Context, context.CancelFunc) {
+	if d == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%s of %v passed", key, d))
+}
+
+// await blocks until ready holds and returns with the lock held; on error the lock is not held, and the error says who was waited for and what the
+// queue holds.
 func (q *Queue) await(ctx context.Context, what string, ready func() bool) error {
 	for {
 		q.mu.Lock()
 		if ready() {
 			return nil
 		}
-		changed := q.changed
+		changed, rollouts := q.changed, q.rollouts+q.behind
 		q.mu.Unlock()
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+			return fmt.Errorf("waiting for %s, which holds %d rollouts: %w", what, rollouts, context.Cause(ctx))
 		}
 	}
 }

@@ -2,7 +2,6 @@ package buffer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -85,13 +84,28 @@ func TestQueueOfRunsOfSeveralSteps(t *testing.T) {
 	}
 }
 
-func TestQueueTakeNamesWhoItWaitsFor(t *testing.T) {
+// Both waits have a deadline, and say who was waited for, how long by which key, and what the queue holds.
+func TestQueueWaitsHaveDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := NewQueue(2, 0, nil).Take(ctx, 1, 0)
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "explorer") {
-			t.Errorf("got %v", err)
+		q := NewQueue(2, 0, nil)
+		q.TakeTimeout, q.PutTimeout = time.Minute, time.Hour
+		if err := q.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(1, 3)}}); err != nil {
+			t.Fatal(err)
+		}
+		_, takes := q.Take(t.Context(), 4, 0)
+		puts := q.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(2, 1)}})
+		for _, c := range []struct {
+			err error
+			say []string
+		}{
+			{takes, []string{"the explorer to put 4 experiences", "holds 3 rollouts", "experience_buffer.max_read_timeout of 1m0s passed"}},
+			{puts, []string{"the trainer to make room", "holds 3 rollouts", "synchronizer.sync_timeout of 1h0m0s passed"}},
+		} {
+			for _, text := range c.say {
+				if c.err == nil || !strings.Contains(c.err.Error(), text) {
+					t.Errorf("got %v, want it to say %q", c.err, text)
+				}
+			}
 		}
 	})
 }

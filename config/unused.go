@@ -49,8 +49,8 @@ var unused = []struct{ key, reason string }{
 	{"model.lora_configs.*.lora_dtype", "adapters are float32"},
 	{"model.tinker", "the Tinker API is not used"},
 	{"model.external_model", "no external model is used"},
-	{"buffer.trainer_input.experience_buffer.max_retry_times", "the queue is in memory"},
-	{"buffer.trainer_input.experience_buffer.max_retry_interval", "the queue is in memory"},
+	{"buffer.trainer_input.experience_buffer.max_retry_times", "the queue is in this process"},
+	{"buffer.trainer_input.experience_buffer.max_retry_interval", "the queue is in this process"},
 	{"buffer.trainer_input.experience_buffer.replay_buffer", "replay is off"},
 	{"explorer.concurrent_mode", runners},
 	{"explorer.runner_prepare_concurrency", runners},
@@ -196,8 +196,7 @@ func below(key, pattern string) bool {
 
 // unusedInQueue are keys of the experience buffer that have no meaning in mode both.
 var unusedInQueue = map[string]string{
-	"buffer.trainer_input.experience_buffer.path":             "the queue is in memory and part of the checkpoint; no copy is written",
-	"buffer.trainer_input.experience_buffer.max_read_timeout": "the trainer waits for the explorer, whose tasks have timeouts",
+	"buffer.trainer_input.experience_buffer.path": "the queue is kept in buffer.cache_dir",
 }
 
 // Unused lists the keys that are set and have no meaning for the embedded engine, in file order.

@@ -33,6 +33,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	defer log.Close()
 	queue := buffer.NewQueue(s.capacity(ex), int64(cfg.Buffer.TrainerInput.ExperienceBuffer.CapacityMb)<<20, log)
 	queue.ByRollout = cfg.CountsRollouts()
+	queue.TakeTimeout, queue.PutTimeout = seconds(cfg.Buffer.TrainerInput.ExperienceBuffer.MaxReadTimeout), seconds(cfg.Synchronizer.SyncTimeout)
 	ex.Buffer = queue
 	stop, cancel := withStop(ctx, opts.Stop)
 	defer cancel()
