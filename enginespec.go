@@ -41,16 +41,17 @@ const (
 
 // OptimizerSpec says by which rule the gradient changes the weights; its rates come with every step, as OptimParams.
 type OptimizerSpec struct {
-	Type     string  // AdamW, SGD or Muon; "" is AdamW
+	Type     string  // AdamW, AdamW8bit, SGD or Muon; "" is AdamW
 	Momentum float64 // of SGD and Muon; 0 is none
 	Nesterov bool    // the gradient is taken where the momentum leads to (Sutskever et al. 2013)
 }
 
 // The optimizers of the embedded engine.
 const (
-	AdamW = "adamw"
-	SGD   = "sgd"
-	Muon  = "muon"
+	AdamW     = "adamw"
+	AdamW8bit = "adamw_8bit"
+	SGD       = "sgd"
+	Muon      = "muon"
 )
 
 // InitSpec says how missing weights are drawn.

@@ -79,8 +79,9 @@ type Optimizer struct {
 	LRSchedulerType string `yaml:"lr_scheduler_type" default:"constant" enum:"constant|cosine|linear|wsd"`
 	// Share of all steps, at the end, over which wsd decays. Own key of Trinity-Go.
 	LRDecayStepsRatio float64 `yaml:"lr_decay_steps_ratio" default:"0.1" range:"(0,1]"`
-	// The optimizer: AdamW (of either name), SGD, or Muon for the matrices of the layers with AdamW for the rest. `muon` is Trinity-Go's own.
-	OptimizerType string `yaml:"optimizer_type" default:"adam" enum:"adam|adamw|sgd|muon"`
+	// The optimizer: AdamW (of either name), AdamW that keeps its moments in 8 bits, SGD, or Muon for the matrices of the layers with AdamW for the
+	// rest. `muon` is Trinity-Go's own.
+	OptimizerType string `yaml:"optimizer_type" default:"adam" enum:"adam|adamw|adamw_8bit|sgd|muon"`
 	// Decay of the first and second moment of AdamW; of Muon's AdamW as well.
 	Betas []float64 `yaml:"betas" default:"[0.9, 0.999]" range:"[0,1)"`
 	// Added to the root of AdamW's second moment. Own key of Trinity-Go.

@@ -70,7 +70,7 @@ func (c *Config) readCritic() (*Critic, Errors) {
 func (c *Config) ownOptimizer(o *Optimizer) {
 	set := func(name string) bool { return c.IsSet(criticOptimKey + "." + name) }
 	usual, policys := newDefault[Optimizer](), c.Algorithm.Optimizer.OptimizerType
-	another := o.OptimizerType != policys && !(named(o.OptimizerType, "adam", "adamw") && named(policys, "adam", "adamw"))
+	another := o.OptimizerType != policys && !(named(o.OptimizerType, adamW...) && named(policys, adamW...))
 	if another && !set("betas") {
 		o.Betas = usual.Betas
 	}

@@ -57,6 +57,7 @@ func TestCriticsOptimizer(t *testing.T) {
 		{"{optimizer_type: muon, momentum: 0.5}", "{lr: 1e-5}", func(o *Optimizer) { o.OptimizerType, o.Momentum, o.Nesterov = "muon", ptr(0.5), ptr(true) }},
 		{"{optimizer_type: muon, momentum: 0.5}", "{momentum: 0}", func(o *Optimizer) { o.OptimizerType, o.Momentum, o.Nesterov = "muon", ptr(0.0), ptr(false) }},
 		{"{betas: [0.5, 0.75]}", "{optimizer_type: adamw}", func(o *Optimizer) { o.OptimizerType, o.Betas = "adamw", []float64{0.5, 0.75} }},
+		{"{betas: [0.5, 0.75]}", "{optimizer_type: adamw_8bit}", func(o *Optimizer) { o.OptimizerType, o.Betas = "adamw_8bit", []float64{0.5, 0.75} }},
 		{"{betas: [0.5, 0.75], eps: 0.125, weight_decay: 0}", "{optimizer_type: SGD}", func(o *Optimizer) {
 			o.OptimizerType, o.Momentum, o.Nesterov, o.WeightDecay = "sgd", ptr(0.9), ptr(false), 0
 		}},

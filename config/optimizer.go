@@ -9,6 +9,9 @@ import (
 
 const optimizerKey = "algorithm.optimizer"
 
+// adamW are the names of AdamW: their settings are the same.
+var adamW = []string{"adam", "adamw", "adamw_8bit"}
+
 // momentum gives the optimizers that have it their own defaults.
 func (o *Optimizer) momentum() {
 	switch o.OptimizerType {
@@ -23,7 +26,10 @@ func (o *Optimizer) momentum() {
 
 // Spec is the optimizer that an engine is opened with: "adam" means AdamW, as it does upstream.
 func (o *Optimizer) Spec() trinity.OptimizerSpec {
-	if o.Momentum == nil {
+	switch {
+	case o.OptimizerType == "adamw_8bit":
+		return trinity.OptimizerSpec{Type: trinity.AdamW8bit}
+	case o.Momentum == nil:
 		return trinity.OptimizerSpec{Type: trinity.AdamW}
 	}
 	return trinity.OptimizerSpec{Type: o.OptimizerType, Momentum: *o.Momentum, Nesterov: *o.Nesterov}
@@ -35,7 +41,7 @@ func (r *rules) optimizer(key string, o *Optimizer) {
 	if len(o.Betas) != 2 && r.IsSet(key+".betas") {
 		r.fail(key+".betas", fmt.Sprintf("has %d numbers, Adam has two", len(o.Betas)), "for example [0.9, 0.999]")
 	}
-	adam, sgd := named(o.OptimizerType, "adam", "adamw"), o.OptimizerType == "sgd"
+	adam, sgd := named(o.OptimizerType, adamW...), o.OptimizerType == "sgd"
 	none := o.Momentum != nil && *o.Momentum == 0
 	for _, c := range []struct {
 		name   string

@@ -23,7 +23,7 @@ func TestOptimizersHaveDefaultsOfTheirOwn(t *testing.T) {
 			t.Errorf("%s: momentum %v, nesterov %v", c.set, *o.Momentum, *o.Nesterov)
 		}
 	}
-	for _, name := range []string{"adam", "adamw"} {
+	for _, name := range []string{"adam", "adamw", "adamw_8bit"} {
 		if o := mustParse(t, base, Options{Overrides: []string{optimizerKey + ".optimizer_type=" + name}}).Algorithm.Optimizer; o.Momentum != nil || o.Nesterov != nil {
 			t.Errorf("%s has momentum", name)
 		}
@@ -32,7 +32,7 @@ func TestOptimizersHaveDefaultsOfTheirOwn(t *testing.T) {
 
 // What `check` prints for any optimizer is a configuration that can be run.
 func TestEffectiveOptimizersCanBeLoaded(t *testing.T) {
-	for _, set := range []string{"{optimizer_type: sgd}", "{optimizer_type: muon}", "{lr_scheduler_type: wsd, lr_decay_steps_ratio: 0.3}"} {
+	for _, set := range []string{"{optimizer_type: sgd}", "{optimizer_type: muon}", "{optimizer_type: adamw_8bit}", "{lr_scheduler_type: wsd, lr_decay_steps_ratio: 0.3}"} {
 		text, err := mustParse(t, base, Options{Overrides: []string{optimizerKey + "=" + set}}).YAML()
 		if err != nil {
 			t.Fatal(err)

@@ -17,9 +17,7 @@ func init() {
 	}
 }
 
-// adamW is Adam with decoupled weight decay (Loshchilov & Hutter 2019), as torch.optim.AdamW does with one parameter group. Its moments have
-// 32 bits. Those of 8 bits (Dettmers et al. 2022), which would save 6 of the 16 bytes that a trained weight takes, are left out: nothing that
-// was measured here asks for them.
+// adamW is Adam with decoupled weight decay (Loshchilov & Hutter 2019), as torch.optim.AdamW does with one parameter group.
 type adamW struct{ mean, square vector }
 
 func (*adamW) describe() string { return trinity.AdamW }
@@ -33,7 +31,7 @@ func (a *adamW) take(e *Engine) (err error) {
 	return err
 }
 
-func (a *adamW) state() []vector { return []vector{a.mean, a.square} }
+func (a *adamW) state() []stored { return []stored{a.mean, a.square} }
 
 func (a *adamW) step(e *Engine, p trinity.OptimParams, scale float64) {
 	adamWStep(e.steps, p, scale).Step(e.pool, e.trained, e.gradient, a.mean.flat, a.square.flat)

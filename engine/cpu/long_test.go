@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,6 +15,12 @@ import (
 // randomOptions are of a random Llama with so many layers and positions.
 func randomOptions(t testing.TB, layers, positions int) Options {
 	t.Helper()
+	return changedOptions(t, map[string]any{"num_hidden_layers": layers, "max_position_embeddings": positions})
+}
+
+// changedOptions are of random weights, for the configuration of testdata/llama with changes.
+func changedOptions(t testing.TB, changes map[string]any) Options {
+	t.Helper()
 	text, err := os.ReadFile("testdata/llama/config.json")
 	if err != nil {
 		t.Fatal(err)
@@ -22,7 +29,7 @@ func randomOptions(t testing.TB, layers, positions int) Options {
 	if err := json.Unmarshal(text, &config); err != nil {
 		t.Fatal(err)
 	}
-	config["num_hidden_layers"], config["max_position_embeddings"] = layers, positions
+	maps.Copy(config, changes)
 	if text, err = json.Marshal(config); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func TestAdaptersTakeNoGradientMemoryOfTheBase(t *testing.T) {
 			t.Errorf("reference %t: adapters take %d bytes beside the base's %d, want at most %d", reference, got, base, want)
 		}
 		moments := e.optimizer.state()
-		for name, v := range map[string][]float32{"gradient": e.gradient, "first moment": moments[0].flat, "second moment": moments[1].flat, "trained": e.trained} {
+		for name, v := range map[string][]float32{"gradient": e.gradient, "first moment": moments[0].(vector).flat, "second moment": moments[1].(vector).flat, "trained": e.trained} {
 			if len(v) != e.adapters.size {
 				t.Errorf("the %s has %d elements; the adapters have %d", name, len(v), e.adapters.size)
 			}

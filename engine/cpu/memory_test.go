@@ -29,7 +29,12 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 	if err := open(t, adapterOptions()).SaveModel(t.Context(), saved); err != nil {
 		t.Fatal(err)
 	}
+	eightBits := codedOptions(t)
+	eightBitLoRA := eightBits
+	eightBitLoRA.LoRA = &LoRAOptions{Rank: 64, Alpha: 3}
 	for name, opts := range map[string]Options{
+		"8 bits":                   eightBits,
+		"8 bits, adapter":          eightBitLoRA,
 		"full":                     {},
 		"full with reference":      {Reference: true},
 		"full, layers again":       {Recompute: 1},

@@ -72,7 +72,7 @@ func isHiddenMatrix(s slot) bool {
 	return len(s.shape) == 2 && s.name != embeddingName && s.name != headName && s.name != scoreName
 }
 
-func (m *muon) state() []vector { return []vector{m.buffer, m.mean, m.square} }
+func (m *muon) state() []stored { return []stored{m.buffer, m.mean, m.square} }
 
 func (m *muon) step(e *Engine, p trinity.OptimParams, scale float64) {
 	l := e.trainedLayout()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/modelfile/safetensors"
 )
 
 // optimizer is a rule that changes the weights by their gradient, with what it remembers from step to step.
@@ -18,8 +19,8 @@ type optimizer interface {
 	describe() string
 	// take takes the memory of the state, of what e trains.
 	take(e *Engine) error
-	// state are the vectors that a resumed run goes on with.
-	state() []vector
+	// state is what a resumed run goes on with.
+	state() []stored
 	// step changes e's weights by its gradient times scale, and may use the gradient up. e.steps counts this step.
 	step(e *Engine, p trinity.OptimParams, scale float64)
 }
@@ -43,6 +44,12 @@ func newOptimizer(spec trinity.OptimizerSpec) (optimizer, error) {
 		return nil, fmt.Errorf("cpu: optimizer %s: Nesterov's momentum has no effect where momentum is 0", name)
 	}
 	return build(spec)
+}
+
+// stored is a part of the state of a run: tensors of a file.
+type stored interface {
+	entries() []safetensors.Entry
+	read(file *safetensors.File) error
 }
 
 // vector is a number for every weight of a layout.

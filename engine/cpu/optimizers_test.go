@@ -179,12 +179,13 @@ func TestNewtonSchulzOfFewDirections(t *testing.T) {
 
 func TestOptimizersThatCannotBe(t *testing.T) {
 	for want, spec := range map[string]trinity.OptimizerSpec{
-		`"adagrad"; expected adamw, muon, sgd`: {Type: "adagrad"},
-		"momentum is 1":                        {Type: trinity.SGD, Momentum: 1},
-		"momentum is -0.1":                     {Type: trinity.Muon, Momentum: -0.1},
-		"momentum is NaN":                      {Type: trinity.Muon, Momentum: math.NaN()},
-		"OptimParams.Beta1":                    {Momentum: 0.9},
-		"no effect where momentum is 0":        {Type: trinity.SGD, Nesterov: true},
+		`"adagrad"; expected adamw, adamw_8bit, muon, sgd`: {Type: "adagrad"},
+		"momentum is 1":                 {Type: trinity.SGD, Momentum: 1},
+		"momentum is -0.1":              {Type: trinity.Muon, Momentum: -0.1},
+		"momentum is NaN":               {Type: trinity.Muon, Momentum: math.NaN()},
+		"OptimParams.Beta1":             {Momentum: 0.9},
+		"adamw_8bit: momentum":          {Type: trinity.AdamW8bit, Momentum: 0.9},
+		"no effect where momentum is 0": {Type: trinity.SGD, Nesterov: true},
 	} {
 		opts := tiny("llama")
 		opts.Optimizer = spec

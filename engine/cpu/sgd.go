@@ -39,11 +39,11 @@ func (s *sgd) take(e *Engine) (err error) {
 	return err
 }
 
-func (s *sgd) state() []vector {
+func (s *sgd) state() []stored {
 	if s.momentum == 0 {
 		return nil
 	}
-	return []vector{s.buffer}
+	return []stored{s.buffer}
 }
 
 func (s *sgd) step(e *Engine, p trinity.OptimParams, scale float64) {

@@ -57,9 +57,9 @@ func (e *Engine) trainedLayout() *layout {
 	return e.base
 }
 
-// vectors are the tensors of a state.
-func (e *Engine) vectors(behind bool) []vector {
-	all := append([]vector{{"weights.", e.trainedLayout(), e.trained}}, e.optimizer.state()...)
+// tensors are those of a state.
+func (e *Engine) tensors(behind bool) []stored {
+	all := append([]stored{vector{"weights.", e.trainedLayout(), e.trained}}, e.optimizer.state()...)
 	if behind {
 		all = append(all, vector{"published.", e.trainedLayout(), e.publishedWeights})
 	}
@@ -85,10 +85,8 @@ func (e *Engine) SaveState(ctx context.Context, dir string) error {
 		return err
 	}
 	var entries []safetensors.Entry
-	for _, v := range e.vectors(behind) {
-		for _, s := range v.layout.slots {
-			entries = append(entries, safetensors.Float32s(v.prefix+s.name, s.shape, v.in(s.name)))
-		}
+	for _, part := range e.tensors(behind) {
+		entries = append(entries, part.entries()...)
 	}
 	if err := safetensors.Write(filepath.Join(dir, tensorsName), entries, nil); err != nil {
 		return fmt.Errorf("cpu: state: %w", err)
@@ -121,8 +119,8 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 	if s.Behind && e.publishedWeights == nil {
 		return fmt.Errorf("cpu: %s holds published weights of their own: open the engine with Options.KeepPublished", path)
 	}
-	for _, v := range e.vectors(s.Behind) {
-		if err := v.read(file); err != nil {
+	for _, part := range e.tensors(s.Behind) {
+		if err := part.read(file); err != nil {
 			return err
 		}
 	}
@@ -166,16 +164,33 @@ func describe(l *loraTag) string {
 	return fmt.Sprintf("rank %d, scale %v, %v without %v", l.Rank, l.Scale, l.Modules, l.Exclude)
 }
 
-// read fills a vector from a file of tensors.
+// entries implements stored.
+func (v vector) entries() []safetensors.Entry {
+	var out []safetensors.Entry
+	for _, s := range v.layout.slots {
+		out = append(out, safetensors.Float32s(v.prefix+s.name, s.shape, v.in(s.name)))
+	}
+	return out
+}
+
+// read implements stored.
 func (v vector) read(file *safetensors.File) error {
 	for _, s := range v.layout.slots {
-		t, ok := file.Tensor(v.prefix + s.name)
-		if !ok || !slices.Equal(t.Shape, s.shape) {
-			return fmt.Errorf("cpu: %s: tensor %s has shape %v; expected %v", file.Path, v.prefix+s.name, t.Shape, s.shape)
+		if err := readTensor(file, v.prefix+s.name, s.shape, v.in(s.name)); err != nil {
+			return err
 		}
-		if err := t.Range(v.in(s.name), 0); err != nil {
-			return fmt.Errorf("cpu: state: %w", err)
-		}
+	}
+	return nil
+}
+
+// readTensor fills dst from a file of tensors.
+func readTensor(file *safetensors.File, name string, shape []int, dst []float32) error {
+	t, ok := file.Tensor(name)
+	if !ok || !slices.Equal(t.Shape, shape) {
+		return fmt.Errorf("cpu: %s: tensor %s has shape %v; expected %v", file.Path, name, t.Shape, shape)
+	}
+	if err := t.Range(dst, 0); err != nil {
+		return fmt.Errorf("cpu: state: %w", err)
 	}
 	return nil
 }

@@ -17,22 +17,42 @@ type adamConstants struct {
 	invCorrection2, eps, step, decay                      float32
 }
 
-// Step updates param, and its moments m and v, by the gradient grad, all of one length:
-// param ← param·(1 - lr·wd) - lr/c1·m / (√(v/c2) + eps). grad keeps its values.
-func (o AdamW) Step(pool *Pool, param, grad, m, v []float32) {
-	checkLen("AdamW: grad", grad, len(param))
-	checkLen("AdamW: m", m, len(param))
-	checkLen("AdamW: v", v, len(param))
-	c := &adamConstants{
+func (o AdamW) constants() adamConstants {
+	return adamConstants{
 		gradScale: float32(o.GradScale), beta1: float32(o.Beta1), oneMinusBeta1: float32(1 - o.Beta1),
 		beta2: float32(o.Beta2), oneMinusBeta2: float32(1 - o.Beta2), invCorrection2: float32(1 / o.Correction2),
 		eps: float32(o.Eps), step: float32(o.LearningRate / o.Correction1), decay: float32(1 - o.LearningRate*o.WeightDecay),
 	}
+}
+
+// AdamWStep is a step for callers that cut the vectors themselves.
+type AdamWStep struct{ constants adamConstants }
+
+// Prepare makes a step ready for its parts.
+func (o AdamW) Prepare() AdamWStep { return AdamWStep{o.constants()} }
+
+// Update does what [AdamW.Step] does, on the caller alone and without garbage.
+func (s *AdamWStep) Update(param, grad, m, v []float32) {
+	checkAdamW(param, grad, m, v)
+	current().adamwRange(param, grad, m, v, &s.constants)
+}
+
+func checkAdamW(param, grad, m, v []float32) {
+	checkLen("AdamW: grad", grad, len(param))
+	checkLen("AdamW: m", m, len(param))
+	checkLen("AdamW: v", v, len(param))
+}
+
+// Step updates param, and its moments m and v, by the gradient grad, all of one length:
+// param ← param·(1 - lr·wd) - lr/c1·m / (√(v/c2) + eps). grad keeps its values.
+func (o AdamW) Step(pool *Pool, param, grad, m, v []float32) {
+	checkAdamW(param, grad, m, v)
+	c := o.constants()
 	const block = 16 << 10
 	ks := current()
 	pool.Run((len(param)+block-1)/block, func(task int) {
 		from, to := task*block, min(len(param), (task+1)*block)
-		ks.adamwRange(param[from:to], grad[from:to], m[from:to], v[from:to], c)
+		ks.adamwRange(param[from:to], grad[from:to], m[from:to], v[from:to], &c)
 	})
 }
 

@@ -3,6 +3,7 @@ package kernel
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -16,11 +17,17 @@ func TestAdamW(t *testing.T) {
 		r := rand.New(rand.NewPCG(41, 1))
 		param, m, v := random(r, n), make([]float32, n), make([]float32, n)
 		wide := widen([][]float32{param, m, v})
+		cut, cutM, cutV := slices.Clone(param), make([]float32, n), make([]float32, n)
 		for step := 1; step <= 3; step++ {
 			grad := random(r, n)
 			o := AdamW{LearningRate: 0.01, Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, WeightDecay: 0.1, GradScale: 0.5,
 				Correction1: 1 - math.Pow(0.9, float64(step)), Correction2: 1 - math.Pow(0.99, float64(step))}
 			o.Step(pool, param, grad, m, v)
+			parts := o.Prepare()
+			for _, p := range [][2]int{{0, 256}, {256, 1001}, {1001, n}} {
+				from, to := p[0], p[1]
+				parts.Update(cut[from:to], grad[from:to], cutM[from:to], cutV[from:to])
+			}
 			for i, g := range grad {
 				adamReference(o, &wide[0][i], float64(g), &wide[1][i], &wide[2][i])
 			}
@@ -34,6 +41,7 @@ func TestAdamW(t *testing.T) {
 			first = param
 		}
 		sameBits(t, "another set", param, first)
+		sameBits(t, "part by part", cut, param)
 	})
 }
 

@@ -68,6 +68,15 @@ func (a *Arena) Uint16(n int) ([]uint16, error) {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(&b[0])), n), nil
 }
 
+// Uint8 is a zeroed array of n bytes, 64-byte aligned, valid until Free.
+func (a *Arena) Uint8(n int) ([]uint8, error) {
+	b, err := a.bytes(n, 1)
+	if err != nil || len(b) == 0 {
+		return nil, err
+	}
+	return b[:n:n], nil
+}
+
 // Bytes is how many bytes were handed out since the last Free.
 func (a *Arena) Bytes() int64 {
 	a.mu.Lock()

@@ -23,6 +23,10 @@ func TestArena(t *testing.T) {
 	if err != nil || len(words) != 999 {
 		t.Fatal(len(words), err)
 	}
+	bytes, err := arena.Uint8(77)
+	if err != nil || len(bytes) != 77 || cap(bytes) != 77 {
+		t.Fatal(len(bytes), cap(bytes), err)
+	}
 	for i, v := range arrays {
 		for j := range v {
 			if v[j] != 0 {
@@ -55,6 +59,9 @@ func TestArena(t *testing.T) {
 		if v, err := tally.Float32(n); err != nil || v != nil {
 			t.Errorf("a tally gave %d floats, %v", len(v), err)
 		}
+	}
+	if v, err := tally.Uint8(77); err != nil || v != nil {
+		t.Errorf("a tally gave %d bytes, %v", len(v), err)
 	}
 	if v, err := tally.Uint16(999); err != nil || v != nil {
 		t.Errorf("a tally gave %d words, %v", len(v), err)

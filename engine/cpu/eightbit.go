@@ -1,0 +1,164 @@
+package cpu
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/trinity-go/trinity/modelfile/safetensors"
+)
+
+// codebook is a map of 8 bits to numbers from -1 to 1, in increasing order: the dynamic quantisation of Dettmers et al. 2022 (section 1.3). Zeros
+// after the sign count decades, the bits after the first one are the fraction of what is linear within a decade:
+//
+//	0, 1 and ±10^-k·(0.1 + 0.9·(j + ½)/2^f),  k = 0 … 6,  j = 0 … 2^f - 1,  f = 6 - k
+//
+// Where there is no sign its bit is one more of the fraction, f = 7 - k, and only 0 becomes 0: a second moment of 0 under a first one that is not
+// would leave eps alone to divide by. All else becomes the nearest number.
+type codebook struct {
+	values [256]float32
+	upper  [256]uint32    // order of the largest number that becomes values[code]
+	first  [1 << 16]uint8 // by the leading half of an order: the code of the least number that has it; the others have this one or the next
+}
+
+var (
+	signedCodes   = sync.OnceValue(func() *codebook { return newCodebook(true) })
+	unsignedCodes = sync.OnceValue(func() *codebook { return newCodebook(false) })
+)
+
+func newCodebook(signed bool) *codebook {
+	values, cells := []float64{0, 1}, 128
+	if signed {
+		cells = 64
+	}
+	for k := 0; k < 7; k, cells = k+1, cells/2 {
+		for j := range cells {
+			v := math.Pow10(-k) * (0.1 + 0.9*(float64(j)+0.5)/float64(cells))
+			values = append(values, v)
+			if signed {
+				values = append(values, -v)
+			}
+		}
+	}
+	slices.Sort(values)
+	c := &codebook{}
+	for i, v := range values {
+		c.values[i], c.upper[i] = float32(v), math.MaxUint32
+		if i+1 < len(values) {
+			c.upper[i] = order(float32((v + values[i+1]) / 2))
+		}
+	}
+	if !signed {
+		c.upper[0] = order(0)
+	}
+	code := 0
+	for half := range c.first {
+		for c.upper[code] < uint32(half)<<16 {
+			code++
+		}
+		c.first[half] = uint8(code)
+	}
+	return c
+}
+
+// order maps numbers to integers that grow as they do.
+func order(x float32) uint32 {
+	b := math.Float32bits(x)
+	return b ^ (uint32(int32(b)>>31) | 1<<31)
+}
+
+// code is that of a number.
+func (c *codebook) code(x float32) uint8 {
+	o := order(x)
+	code := c.first[o>>16]
+	return code + uint8((uint64(c.upper[code])-uint64(o))>>63) // one more where o is above
+}
+
+// codeBlock is how many numbers are scaled together, by the largest of their magnitudes.
+const codeBlock = 256
+
+// codes are a number of 8 bits for every weight of a layout, whose tensors begin at multiples of codeBlock: blocks do not reach from one tensor
+// to the next.
+type codes struct {
+	prefix string // of the names of its tensors in a saved state
+	layout *layout
+	book   *codebook
+	flat   []uint8
+	scales []float32 // of the blocks
+}
+
+// takeCodes takes the memory of codes of an optimizer's state.
+func (e *Engine) takeCodes(prefix string, l *layout, book *codebook, why string) (*codes, error) {
+	flat, err := e.arena.Uint8(l.size)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: optimizer: %w", err)
+	}
+	e.note("optimizer", int64(l.size), why)
+	scales, err := e.take("optimizer", (l.size+codeBlock-1)/codeBlock, why)
+	return &codes{prefix, l, book, flat, scales}, err
+}
+
+// decode writes numbers of the block that begins at from.
+func (c *codes) decode(to []float32, from int) {
+	scale, values, flat := c.scales[from/codeBlock], &c.book.values, c.flat[from:from+len(to)]
+	for i := range to {
+		to[i] = values[flat[i]] * scale
+	}
+}
+
+// encode keeps the numbers of the block that begins at to.
+func (c *codes) encode(to int, x []float32) {
+	const least = 0x1p-126 // smaller ones have no inverse
+	largest := uint32(0)
+	for _, v := range x {
+		largest = max(largest, math.Float32bits(v)&^(1<<31))
+	}
+	scale := math.Float32frombits(largest)
+	if scale < least {
+		c.scales[to/codeBlock] = 0
+		return
+	}
+	c.scales[to/codeBlock] = scale
+	inverse, book, out := 1/scale, c.book, c.flat[to:to+len(x)]
+	for i, v := range x {
+		out[i] = book.code(v * inverse)
+	}
+}
+
+// entries implements stored: codes as they are, and scales under another prefix.
+func (c *codes) entries() []safetensors.Entry {
+	var out []safetensors.Entry
+	for _, s := range c.layout.slots {
+		flat, scales := c.in(s)
+		out = append(out,
+			safetensors.Entry{Name: c.prefix + s.name, DType: "U8", Shape: s.shape, Write: func(w io.Writer) error { _, err := w.Write(flat); return err }},
+			safetensors.Float32s(scalePrefix+c.prefix+s.name, []int{len(scales)}, scales))
+	}
+	return out
+}
+
+const scalePrefix = "scale."
+
+// in are a tensor's codes and scales.
+func (c *codes) in(s slot) (flat []uint8, scales []float32) {
+	end := s.from + s.size()
+	return c.flat[s.from:end], c.scales[s.from/codeBlock : (end+codeBlock-1)/codeBlock]
+}
+
+// read implements stored.
+func (c *codes) read(file *safetensors.File) error {
+	for _, s := range c.layout.slots {
+		flat, scales := c.in(s)
+		t, ok := file.Tensor(c.prefix + s.name)
+		if !ok || t.DType != "U8" || !slices.Equal(t.Shape, s.shape) {
+			return fmt.Errorf("cpu: %s: tensor %s is %s %v; expected U8 %v", file.Path, c.prefix+s.name, t.DType, t.Shape, s.shape)
+		}
+		copy(flat, t.Data)
+		if err := readTensor(file, scalePrefix+c.prefix+s.name, []int{len(scales)}, scales); err != nil {
+			return err
+		}
+	}
+	return nil
+}
