@@ -64,7 +64,9 @@ func (r *resolution) runnerNum() {
 	e.RunnerNum = nil
 }
 
+// taskSelector takes up the old name of a section, and in it that of a selector.
 func (r *resolution) taskSelector(owner string, old **DataSelector, now *DataSelector) {
+	defer r.respell(owner+".data_selector.selector_type", &now.SelectorType, map[string]string{"diff_based": "difficulty_based"})
 	if *old == nil {
 		return
 	}

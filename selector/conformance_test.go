@@ -11,15 +11,19 @@ import (
 func TestConformance(t *testing.T) {
 	for _, name := range registry.Selectors.Names() {
 		t.Run(name, func(t *testing.T) {
+			keys := []string{"rank"}
+			if name == "difficulty_based" {
+				keys = []string{"weak", "strong"}
+			}
 			build := func() trinity.Selector {
-				s, err := registry.Selectors.Build(name, map[string]any{"seed": 7, "feature_keys": []string{"rank"}})
+				s, err := registry.Selectors.Build(name, map[string]any{"seed": 7, "feature_keys": keys})
 				if err != nil {
 					t.Fatal(err)
 				}
 				return s
 			}
 			trinitytest.Selector(t, build)
-			if name != "random" { // which draws every batch anew
+			if name != "random" && name != "difficulty_based" { // which choose every batch anew
 				trinitytest.SelectorEpochs(t, build)
 			}
 		})

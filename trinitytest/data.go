@@ -21,11 +21,11 @@ func (r Rows) Row(i int) (map[string]any, error) {
 	return r[i], nil
 }
 
-// ranked is the dataset of the selector suites: n rows with a number at "rank", for selectors that sort by one.
+// ranked is the dataset of the selector suites: n rows with a number at "rank", for selectors that sort by one, and pass rates at "weak" and "strong".
 func ranked(n int) Rows {
 	r := make(Rows, n)
 	for i := range r {
-		r[i] = map[string]any{"rank": float64(i % 4)}
+		r[i] = map[string]any{"rank": float64(i % 4), "weak": float64(i%3) / 4, "strong": float64(i%5)/8 + 0.5}
 	}
 	return r
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Selector holds selectors to what every one must do. The rows have a number at the key "rank". build makes a new, equal selector each time.
+// Selector holds selectors to what every one must do. The rows have a number at the key "rank", and
+// pass rates at "weak" and "strong". build makes a new, equal selector each time.
 func Selector(t *testing.T, build func() trinity.Selector) {
 	start := func(t *testing.T, n int) trinity.Selector {
 		t.Helper()

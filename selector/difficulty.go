@@ -1,0 +1,159 @@
+package selector
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Selectors.Register("difficulty_based", "Rows whose estimated pass rate is nearest to target_reward (BOTS). Two feature_keys name reference pass rates in [0, 1]: of a weak model, "+
+		"then of a strong one. What is learnt comes from the mean reward of the rows that were run, which is to be in [0, 1].",
+		func() trinity.Selector {
+			return &Difficulty{Options: Options{Seed: 42}, M: 16, Lamb: 0.2, Rho: 0.2, TargetReward: 1, Tau: 1}
+		})
+}
+
+// Difficulty takes the rows whose pass rate, as it is estimated by now, is nearest to TargetReward (Shen et al. 2025, BOTS). The score of a row is
+// −|TargetReward − p|, where p is the mean α/(α+β) of its estimate, or a draw from Beta(α, β) with DoSample. With Tau 0 the n highest scores are
+// taken, the first rows among equal ones; else n rows are drawn without replacement by softmax(score/Tau). Draws follow from PCG seeded with
+// (seed + rows drawn before, 2). A batch larger than the dataset holds every row as often as it goes.
+//
+// The state grows with the dataset, 22 bytes a row, and travels with every delivery.
+type Difficulty struct {
+	Options `yaml:",inline"`
+
+	M            float64 `yaml:"m" doc:"rollouts that an observed pass rate counts for: those of a group"`
+	Lamb         float64 `yaml:"lamb" doc:"share of what was learnt that a step forgets, in [0, 1]"`
+	Rho          float64 `yaml:"rho" doc:"weight of evidence inferred from other rows, against 1 − rho of what was observed, in [0, 1]"`
+	AdaptiveRho  bool    `yaml:"adaptive_rho" doc:"halve rho whenever the inferred pass rates of a step miss the observed ones by 0.25 or more in the mean"`
+	TargetReward float64 `yaml:"target_reward" doc:"pass rate that is looked for, in [0, 1]; 0.5 has the most to learn from"`
+	Tau          float64 `yaml:"tau" doc:"temperature of the draw; 0 takes the best rows"`
+	DoSample     bool    `yaml:"do_sample" doc:"draw pass rates from what is believed of them, instead of taking its mean"`
+
+	progress
+	passRates
+}
+
+// Validate refuses arguments that have no meaning.
+func (s *Difficulty) Validate() error {
+	in := func(v, low, high float64) bool { return low <= v && v <= high } // false of NaN
+	switch {
+	case !in(s.M, 0, math.MaxInt32) || s.M == 0:
+		return fmt.Errorf("m is %v, want a positive number of rollouts", s.M)
+	case !in(s.Lamb, 0, 1):
+		return fmt.Errorf("lamb is %v, want a number in [0, 1]", s.Lamb)
+	case !in(s.Rho, 0, 1):
+		return fmt.Errorf("rho is %v, want a number in [0, 1]", s.Rho)
+	case !in(s.TargetReward, 0, 1):
+		return fmt.Errorf("target_reward is %v, want a pass rate in [0, 1]", s.TargetReward)
+	case !in(s.Tau, 0, math.MaxFloat32):
+		return fmt.Errorf("tau is %v, want 0 or more", s.Tau)
+	}
+	return nil
+}
+
+// Start implements [trinity.Selector]. It reads every row once.
+func (s *Difficulty) Start(d trinity.Dataset) error {
+	if len(s.FeatureKeys) != 2 {
+		return fmt.Errorf("selector difficulty_based needs two keys in data_selector.feature_keys, the pass rates of a weak and of a strong model: there are %d", len(s.FeatureKeys))
+	}
+	if err := s.start(d); err != nil {
+		return err
+	}
+	features := make([][2]float64, d.Len())
+	for i := range features {
+		row, err := d.Row(i)
+		if err != nil {
+			return err
+		}
+		f, err := readFeatures(row, s.FeatureKeys)
+		if err == nil && (min(f[0], f[1]) < 0 || max(f[0], f[1]) > 1) {
+			err = fmt.Errorf("%v are %v, want pass rates in [0, 1]", s.FeatureKeys, f)
+		}
+		if err != nil {
+			return fmt.Errorf("selector difficulty_based: row %d: %w", i, err)
+		}
+		features[i] = [2]float64(f)
+	}
+	s.passRates = newPassRates(features, s.Rho)
+	return nil
+}
+
+// Next implements [trinity.Selector].
+func (s *Difficulty) Next(n int) ([]int, error) {
+	first, err := s.take(n)
+	if err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(uint64(s.Seed)+uint64(first), 2))
+	rows := make([]int, 0, n)
+	for len(rows) < n {
+		rows = append(rows, s.best(rng, min(n-len(rows), s.rows))...)
+	}
+	return rows, nil
+}
+
+// best are k rows, the most wanted first. The k highest of score/τ plus standard Gumbel noise are a draw without replacement by softmax(score/τ).
+func (s *Difficulty) best(rng *rand.Rand, k int) []int {
+	key := make([]float64, s.rows)
+	order := make([]int, s.rows)
+	for i := range key {
+		p := s.mean(i)
+		if s.DoSample {
+			p = s.draw(rng, i)
+		}
+		key[i] = -math.Abs(s.TargetReward - p)
+		if s.Tau > 0 {
+			key[i] = key[i]/s.Tau - math.Log(rng.ExpFloat64())
+		}
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(key[b], key[a]) })
+	return order[:k]
+}
+
+// Feedback implements [trinity.Selector]: the mean rewards are observed pass rates. What is beyond [0, 1] counts as its nearer end.
+func (s *Difficulty) Feedback(rewards map[int]float64) {
+	observed := map[int]float64{}
+	for row, r := range rewards {
+		if row >= 0 && row < s.rows && !math.IsNaN(r) {
+			observed[row] = min(max(r, 0), 1)
+		}
+	}
+	if len(observed) > 0 {
+		s.update(observed, s.M, s.Lamb, s.AdaptiveRho)
+	}
+}
+
+type savedDifficulty struct {
+	Progress json.RawMessage `json:"progress"`
+	Estimate savedPassRates  `json:"estimate"`
+}
+
+// State implements [trinity.Selector].
+func (s *Difficulty) State() (json.RawMessage, error) {
+	p, err := s.progress.State()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(savedDifficulty{p, s.save()})
+}
+
+// Restore implements [trinity.Selector].
+func (s *Difficulty) Restore(state json.RawMessage) error {
+	var saved savedDifficulty
+	if err := json.Unmarshal(state, &saved); err != nil {
+		return fmt.Errorf("selector state: %w", err)
+	}
+	if err := s.progress.Restore(saved.Progress); err != nil {
+		return err
+	}
+	return s.restore(saved.Estimate)
+}
