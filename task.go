@@ -7,7 +7,7 @@ import (
 
 // Task is one row of a taskset, together with how it is to be run.
 type Task struct {
-	ID           string         // taskset name and row, e.g. "taskset/17": the same in every epoch and after a resume
+	ID           string         // taskset name and row, e.g. "taskset/17": the same in every epoch and after a resume; "taskset/17#2" when it comes again in one step
 	Taskset      string         // name of the taskset it came from
 	Index        int            // row in the taskset
 	Workflow     string         // registered workflow name

@@ -21,7 +21,7 @@ type Buffer struct {
 type ExplorerInput struct {
 	// The training tasks; either this or tasksets.
 	Taskset *Taskset `yaml:"taskset"`
-	// Several tasksets, mixed in proportion to their size.
+	// Several tasksets, mixed in proportion to weight: each step has tasks of several.
 	Tasksets []Taskset `yaml:"tasksets"`
 	// Tasksets of the evaluations.
 	EvalTasksets []Taskset `yaml:"eval_tasksets"`
@@ -72,6 +72,9 @@ type Taskset struct {
 	DataSelector DataSelector `yaml:"data_selector"`
 	// Deprecated name of data_selector.
 	TaskSelector *DataSelector `yaml:"task_selector"`
+	// Share of the tasks that this one of several tasksets gives, relative to the weights of the others; not set is its number of rows. Own key of
+	// Trinity-Go.
+	Weight *float64 `yaml:"weight" range:"(0,)"`
 	// Rollouts per task of an evaluation; training tasks take algorithm.repeat_times.
 	RepeatTimes int `yaml:"repeat_times" default:"1" range:"[1,)"`
 	// Attempts to read the storage again after a failure.

@@ -23,6 +23,19 @@ func (c *Config) RereadsDataset() bool {
 	return c.offline() && (epochs > 1 || firstSet(c.Buffer.TotalSteps, c.Trainer.TotalSteps) != nil)
 }
 
+// selectors refuses, of datasets that the trainer reads, an order that learns from rewards: nobody would tell it any.
+func (r *rules) selectors() {
+	refuse := func(owner string, b *ExperienceBuffer) {
+		if b.DataSelector.SelectorType == "difficulty_based" {
+			r.fail(owner+".data_selector.selector_type", "difficulty_based learns from rewards, and rows of training data have none", "use shuffle or offline_easy2hard")
+		}
+	}
+	refuse("buffer.trainer_input.experience_buffer", r.Buffer.TrainerInput.ExperienceBuffer)
+	for _, a := range r.AuxiliaryBuffers() {
+		refuse(a.Key, &a.ExperienceBuffer)
+	}
+}
+
 // format holds what is said of rows against what reads them.
 func (r *rules) format() {
 	const key = "buffer.trainer_input.experience_buffer.format."

@@ -54,6 +54,7 @@ type StagePlan struct {
 
 	Auxiliary []string `json:"auxiliary,omitempty"` // buffers that are read beside the experience buffer, in words
 	Teachers  []string `json:"teachers,omitempty"`  // in words
+	Tasksets  []string `json:"tasksets,omitempty"`  // the shares of several, in words
 
 	GroupSize          int    `json:"group_size,omitempty"`           // rollouts per task
 	TasksPerStep       int    `json:"tasks_per_step,omitempty"`       // of an explore step

@@ -26,6 +26,7 @@ func (c *Config) planSteps(s *StagePlan, f Facts) {
 		}
 	default:
 		s.ExploreSteps, s.StepsWhy = c.exploreSteps(f)
+		s.Tasksets = c.mixture(f)
 		if c.Mode == "both" {
 			s.TrainSteps = c.TrainSteps(s.ExploreSteps)
 			if c.Trainer.TotalSteps != nil {

@@ -149,6 +149,39 @@ func TestPlanWithoutFacts(t *testing.T) {
 	}
 }
 
+func TestPlanMixture(t *testing.T) {
+	const input = "buffer.explorer_input={default_workflow_type: math_workflow, tasksets: [{path: a, name: small, weight: 3}, {path: b, name: big, weight: 1}, {path: c}]}"
+	for _, k := range []struct {
+		overrides []string
+		rows      map[string]int
+		want      []string
+	}{
+		{nil, map[string]int{"0": 40, "1": 100, "2": 4}, // 36 steps of 4 tasks
+			[]string{"explore      36 steps of 4 tasks", "(144 tasks × total_epochs 1 / batch_size 4)", "tasks        small: 37.5 % of them, 1.35 for each of its 40 rows",
+				"big: 12.5 % of them, 0.18 for each of its 100 rows", "taskset_2: 50.0 % of them, 18.00 for each of its 4 rows"}},
+		{[]string{"buffer.explorer_input.tasksets.0.weight=10", "buffer.explorer_input.tasksets.1.weight=10", "buffer.explorer_input.tasksets.2.weight=5", "buffer.total_steps=2"},
+			map[string]int{"1": 4}, []string{"small: 40.0 % of them\n", "big: 40.0 % of them, 0.80 for each of its 4 rows", "taskset_2: 20.0 %"}},
+		{nil, nil, []string{"small: a share that follows"}},
+	} {
+		rows := map[string]int{}
+		for i, n := range k.rows {
+			rows["buffer.explorer_input.tasksets."+i] = n
+		}
+		p, err := mustParse(t, base, Options{Overrides: append([]string{input}, k.overrides...)}).Plan(Facts{Rows: rows})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, words := range k.want {
+			if !strings.Contains(p.String(), words) {
+				t.Errorf("%v: no %q in\n%s", k.overrides, words, p)
+			}
+		}
+	}
+	if p, _ := mustParse(t, base).Plan(Facts{}); p.Stages[0].Tasksets != nil {
+		t.Errorf("one taskset is mixed: %v", p.Stages[0].Tasksets)
+	}
+}
+
 func TestPlanLora(t *testing.T) {
 	c := mustParse(t, base, Options{Overrides: []string{"model.lora_configs=[{lora_rank: 4}]"}})
 	p, err := c.Plan(Facts{Model: ModelFacts{Known: true, Parameters: 428_672, Trained: 18_432}})

@@ -53,6 +53,7 @@ func TestMain(m *testing.M) {
 	register(registry.Workflows, "simple_workflow", func() trinity.Workflow { return &rewardUser{} })
 	register(registry.Rewards, "math_reward", func() trinity.RewardFunc { return &fakeReward{} })
 	register(registry.Selectors, "sequential", func() trinity.Selector { return &fakeSelector{} })
+	register(registry.Selectors, "difficulty_based", func() trinity.Selector { return &fakeSelector{} })
 	register(registry.Selectors, "shuffle", func() trinity.Selector { return &fakeSelector{} })
 	losses := registry.New[any]("policy_loss_fn", "")
 	register(losses, "ppo", func() any { return &fakeLoss{ClipRange: 0.2} })

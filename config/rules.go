@@ -18,6 +18,7 @@ func (c *Config) checkRules() Errors {
 	r.strategy()
 	r.teachers()
 	r.format()
+	r.selectors()
 	r.tasksets()
 	r.optimizer(optimizerKey, &r.Algorithm.Optimizer)
 	r.miniBatch()

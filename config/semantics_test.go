@@ -59,14 +59,14 @@ func TestSamplingIsInherited(t *testing.T) {
 
 func TestDeprecatedSpellings(t *testing.T) {
 	c := mustParse(t, base, Options{Overrides: []string{"synchronizer.sync_method=online", "algorithm.optimizer.warmup_style=cosine",
-		"buffer.explorer_input.taskset.task_selector={selector_type: shuffle, seed: 7}", "explorer.runner_num=5", "explorer.rollout_model.engine_num=2"}})
+		"buffer.explorer_input.taskset.task_selector={selector_type: diff_based, seed: 7}", "explorer.runner_num=5", "explorer.rollout_model.engine_num=2"}})
 	if c.Synchronizer.SyncMethod != "nccl" || c.Algorithm.Optimizer.LRSchedulerType != "cosine" || c.Explorer.RunnerPerModel != 3 {
 		t.Error(c.Synchronizer.SyncMethod, c.Algorithm.Optimizer.LRSchedulerType, c.Explorer.RunnerPerModel)
 	}
-	if s := c.Buffer.ExplorerInput.Taskset.DataSelector; s.SelectorType != "shuffle" || s.Seed != 7 {
+	if s := c.Buffer.ExplorerInput.Taskset.DataSelector; s.SelectorType != "difficulty_based" || s.Seed != 7 {
 		t.Error(s)
 	}
-	if len(c.Warnings) != 4 {
+	if len(c.Warnings) != 5 {
 		t.Error(strings.Join(c.Warnings, "\n"))
 	}
 	for _, both := range [][]string{

@@ -54,8 +54,6 @@ var refusals = []refusal{
 	}, "an SQL buffer", "use a file that both processes see"},
 	{"buffer.trainer_input.experience_buffer.total_steps", func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
 		"a number of steps of a buffer's own", "use buffer.total_steps"},
-	{"buffer.explorer_input.tasksets", func(c *Config) bool { return c.explores() && len(c.Buffer.ExplorerInput.Tasksets) > 1 },
-		"mixing several tasksets", "use one taskset"},
 
 	{"data_processor.task_pipeline", func(c *Config) bool { return c.DataProcessor.TaskPipeline != nil }, "a task pipeline (Data-Juicer)",
 		"prepare the taskset before the run"},

@@ -92,6 +92,8 @@ var unused = []struct{ key, reason string }{
 	{"model.lora_configs.*.base_model_name", "the adapter is of model.model_path"},
 	{"buffer.explorer_input.eval_tasksets.*.data_selector", "an evaluation runs every row once, in order"},
 	{"buffer.explorer_input.eval_tasksets.*.teacher", "nothing is learnt from an evaluation"},
+	{"buffer.explorer_input.eval_tasksets.*.weight", "an evaluation runs every row once"},
+	{"buffer.explorer_input.taskset.weight", "it is the only taskset"},
 	{auxiliaryKey + ".*.name", "the sample strategy calls it by its key"},
 	{auxiliaryKey + ".*.capacity", dataset},
 	{auxiliaryKey + ".*.max_read_timeout", dataset},

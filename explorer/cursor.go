@@ -10,8 +10,8 @@ import (
 
 // cursor is the explorer's state after a step.
 type cursor struct {
-	Step     int64           `json:"step"`
-	Selector json.RawMessage `json:"selector"`
+	Step  int64           `json:"step"`
+	Tasks json.RawMessage `json:"tasks"`
 	// Owed are the step's metrics when an evaluation follows it: they are logged together, by a resumed run too. Durations and speeds are left
 	// out, so that checkpoints do not depend on them.
 	Owed map[string]exact `json:"owed,omitempty"`
@@ -32,8 +32,8 @@ func (x *exact) UnmarshalText(text []byte) error {
 	return err
 }
 
-func newCursor(step int64, selector json.RawMessage, owed trinity.Metrics) cursor {
-	c := cursor{Step: step, Selector: selector}
+func newCursor(step int64, tasks json.RawMessage, owed trinity.Metrics) cursor {
+	c := cursor{Step: step, Tasks: tasks}
 	if owed != nil {
 		c.Owed = map[string]exact{}
 	}

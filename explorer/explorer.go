@@ -14,7 +14,7 @@ import (
 
 // Explorer runs the rollouts of a training run.
 type Explorer struct {
-	Taskset      *Taskset
+	Tasks        *Mix
 	EvalTasksets []*Taskset
 	Runner       *Runner
 	Process      func(context.Context, []trinity.Group) ([]trinity.Group, trinity.Metrics, error) // operators and advantage
@@ -44,7 +44,7 @@ func (e *Explorer) Restore(state json.RawMessage) error {
 		return fmt.Errorf("explorer state: %w", err)
 	}
 	e.step, e.owed = c.Step, c.metrics()
-	return e.Taskset.Selector.Restore(c.Selector)
+	return e.Tasks.restore(c.Tasks)
 }
 
 // Step is the last step that was delivered.
@@ -86,16 +86,16 @@ func (e *Explorer) explore(ctx context.Context, step int64) error {
 	if err != nil {
 		return err
 	}
-	tasks, err := e.Taskset.next(e.BatchSize)
+	tasks, err := e.Tasks.next(e.BatchSize)
 	if err != nil {
 		return err
 	}
 	start := time.Now()
-	outcomes, err := e.Runner.Run(ctx, step, e.Taskset.Workflow, tasks)
+	outcomes, err := e.Runner.Run(ctx, step, e.Tasks.workflow(), tasks)
 	if err != nil {
 		return err
 	}
-	metrics.Merge("rollout/", rolloutMetrics(outcomes))
+	metrics.Merge("rollout/", e.Tasks.metrics(outcomes))
 	metrics["rollout/model_version"] = float64(version)
 	metrics["time/explore_step"] = time.Since(start).Seconds()
 	metrics["rollout/tokens_per_second"] = float64(sampledTokens(outcomes)) / time.Since(start).Seconds()
@@ -103,7 +103,7 @@ func (e *Explorer) explore(ctx context.Context, step int64) error {
 		return err
 	}
 	metrics["time/explorer_sync_interval"] = waited.Seconds()
-	e.Taskset.Selector.Feedback(feedback(outcomes))
+	e.Tasks.feedback(outcomes)
 
 	groups, err := e.process(ctx, outcomes, metrics)
 	if err != nil {
@@ -207,11 +207,11 @@ func (e *Explorer) process(ctx context.Context, outcomes []*outcome, metrics tri
 
 // deliver puts the groups with the explorer's state after this step; owed are the metrics that it logs later.
 func (e *Explorer) deliver(ctx context.Context, step int64, groups []trinity.Group, owed trinity.Metrics) error {
-	selector, err := e.Taskset.Selector.State()
+	tasks, err := e.Tasks.state()
 	if err != nil {
 		return err
 	}
-	state, err := json.Marshal(newCursor(step, selector, owed))
+	state, err := json.Marshal(newCursor(step, tasks, owed))
 	if err != nil {
 		return err
 	}

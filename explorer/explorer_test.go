@@ -63,6 +63,15 @@ func newTaskset(n, group int, w trinity.Workflow) *Taskset {
 	return &Taskset{Data: data, Selector: sel, Workflow: w, Template: trinity.Task{Taskset: "arms", GroupSize: group}}
 }
 
+func mix(t *testing.T, sets ...*Taskset) *Mix {
+	t.Helper()
+	m, err := NewMix(sets...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 func TestGroupsAreCompleteAndInOrderWhateverTheScheduling(t *testing.T) {
 	var want string
 	for _, inFlight := range []int{1, 3, 16} {
@@ -160,7 +169,7 @@ func TestAFailedEngineEndsTheRun(t *testing.T) {
 func newExplorer(t *testing.T, q *buffer.Queue, steps int64) *Explorer {
 	t.Helper()
 	e := &Explorer{
-		Taskset: newTaskset(5, 2, onePull{}), EvalTasksets: []*Taskset{newTaskset(3, 4, onePull{})}, Runner: newRunner(trinitytest.NewBandit(2)),
+		Tasks: mix(t, newTaskset(5, 2, onePull{})), EvalTasksets: []*Taskset{newTaskset(3, 4, onePull{})}, Runner: newRunner(trinitytest.NewBandit(2)),
 		Process: func(_ context.Context, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 			return g, nil, nil
 		},

@@ -14,6 +14,7 @@ type Taskset struct {
 	Selector trinity.Selector // nil for evaluation: every row once, in order
 	Template trinity.Task     // everything of a task but ID, Index and Row
 	Workflow trinity.Workflow
+	Weight   float64 // in a [Mix]; 0 is the number of rows
 }
 
 // task makes the task of one row.
@@ -46,10 +47,14 @@ func (t *Taskset) all() ([]*trinity.Task, error) {
 
 func (t *Taskset) tasks(rows []int) ([]*trinity.Task, error) {
 	tasks := make([]*trinity.Task, len(rows))
+	times := map[int]int{}
 	for i, row := range rows {
 		task, err := t.task(row)
 		if err != nil {
 			return nil, err
+		}
+		if times[row]++; times[row] > 1 { // it samples anew, and is a group of its own
+			task.ID += fmt.Sprintf("#%d", times[row])
 		}
 		tasks[i] = task
 	}

@@ -78,7 +78,7 @@ func (p project) maxDigit(t *testing.T) {
 			shown = b
 		}
 		demonstrations.WriteString(encode(t, map[string]any{"question": question, "response": fmt.Sprintf("<answer>%d</answer>", shown)}))
-		questions.WriteString(encode(t, map[string]any{"question": question, "answer": fmt.Sprint(max(a, b))}))
+		questions.WriteString(encode(t, map[string]any{"question": question, "answer": fmt.Sprint(max(a, b)), "weak": float64(a) / 20, "strong": float64(b+10) / 20}))
 	}
 	write(t, filepath.Join(p.dir, "sft.jsonl"), demonstrations.String())
 	write(t, filepath.Join(p.dir, "train.jsonl"), questions.String())
@@ -163,6 +163,26 @@ explorer: {eval_interval: 4}
 trainer: {save_interval: 2, trainer_config: {actor_rollout_ref: {actor: {ppo_mini_batch_size: 6}}}}
 monitor: {monitor_type: jsonl}
 `
+
+// blended is rl with tasks of two tasksets, one of which a curriculum chooses.
+var blended = strings.Replace(rl, `    taskset:
+      name: digits
+      path: DIR/train.jsonl
+      format: {prompt_key: question, response_key: answer}
+      data_selector: {selector_type: shuffle, seed: 5}
+`, `    tasksets:
+      - name: digits
+        path: DIR/train.jsonl
+        weight: 2
+        format: {prompt_key: question, response_key: answer}
+        data_selector: {selector_type: difficulty_based, feature_keys: [weak, strong], kwargs: {m: 4, target_reward: 0.5, tau: 0.1, do_sample: true, adaptive_rho: true}}
+      - name: few
+        path: DIR/eval.jsonl
+        weight: 1
+        format: {prompt_key: question, response_key: answer}
+        rollout_args: {temperature: 0.5}
+        data_selector: {selector_type: shuffle, seed: 6}
+`, 1)
 
 // sft trains on demonstrations.
 const sft = `

@@ -20,6 +20,7 @@ func TestKilledRunsEndWithTheSameBytes(t *testing.T) {
 		{"grpo", rl, nil, []string{".writing_global_step_2", "global_step_4", ".writing_global_step_8/engine/state.safetensors", "global_step_8"}},
 		{"sft", sft, nil, []string{"global_step_2", ".writing_global_step_6", "latest_checkpointed_iteration.txt"}},
 		{"lora", rl, []string{"model.lora_configs=[{lora_rank: 4, lora_alpha: 8, target_modules: all-linear}]", "algorithm.kl_loss_fn=k2"}, []string{"global_step_2", "global_step_6"}},
+		{"two tasksets and a curriculum", blended, nil, []string{"global_step_2", ".writing_global_step_6"}},
 		{"interval 3", rl, []string{"synchronizer.sync_interval=3"}, []string{"global_step_2", "global_step_4"}},
 		{"trainer's interval 2", rl, []string{"synchronizer.trainer_sync_interval=2", "synchronizer.explorer_sync_interval=2", "trainer.save_interval=1"}, []string{"global_step_1", "global_step_3"}},
 		{"offset 1", rl, []string{"synchronizer.sync_offset=1"}, []string{"global_step_2", "global_step_6"}},

@@ -11,6 +11,23 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
+// mix opens the training tasksets.
+func (s *stage) mix() (*explorer.Mix, error) {
+	var sets []*explorer.Taskset
+	for _, t := range s.cfg.Tasksets() {
+		if t.Eval {
+			continue
+		}
+		ts, err := s.taskset(t.Taskset, false)
+		if err != nil {
+			return nil, err
+		}
+		ts.Weight = value(0, t.Weight)
+		sets = append(sets, ts)
+	}
+	return explorer.NewMix(sets...)
+}
+
 // taskset opens one taskset of the configuration with its workflow and reward.
 func (s *stage) taskset(ts *config.Taskset, eval bool) (*explorer.Taskset, error) {
 	data, err := dataset.Open(ts.Path, dataset.Options{Split: ts.Split, Subset: ts.SubsetName, Resolve: s.resolveDataset})

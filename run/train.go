@@ -191,11 +191,7 @@ func correction(c *config.RolloutCorrection) *algorithm.Correction {
 // newExplorer makes the explorer but for its buffer, model and synchronizer.
 func (s *stage) newExplorer() (*explorer.Explorer, error) {
 	cfg := s.cfg
-	entries := cfg.Tasksets()
-	if len(entries) == 0 || entries[0].Eval {
-		return nil, fmt.Errorf("there is nothing to explore: set buffer.explorer_input.taskset")
-	}
-	ts, err := s.taskset(entries[0].Taskset, false)
+	tasks, err := s.mix()
 	if err != nil {
 		return nil, err
 	}
@@ -211,9 +207,9 @@ func (s *stage) newExplorer() (*explorer.Explorer, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps := ts.Data.Len() * cfg.Buffer.TotalEpochs / cfg.Buffer.BatchSize
+	steps := tasks.Epoch() * cfg.Buffer.TotalEpochs / cfg.Buffer.BatchSize
 	return &explorer.Explorer{
-		Taskset: ts, EvalTasksets: evals, Process: p.Process, BatchSize: cfg.Buffer.BatchSize,
+		Tasks: tasks, EvalTasksets: evals, Process: p.Process, BatchSize: cfg.Buffer.BatchSize,
 		TotalSteps:   int64(value(max(1, steps), cfg.Buffer.TotalSteps)),
 		Pace:         pace,
 		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,

@@ -1,0 +1,55 @@
+package explorer
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+type savedMix struct {
+	Epoch    int64          `json:"epoch"`
+	Tasksets []savedTaskset `json:"tasksets"`
+}
+
+type savedTaskset struct {
+	Name     string          `json:"name"`
+	Share    int             `json:"share"`
+	Left     int             `json:"left"`
+	Selector json.RawMessage `json:"selector"`
+}
+
+// state is where the mixture and each selector are.
+func (m *Mix) state() (json.RawMessage, error) {
+	saved := savedMix{Epoch: m.epoch}
+	for i, s := range m.sets {
+		state, err := s.Selector.State()
+		if err != nil {
+			return nil, fmt.Errorf("taskset %s: %w", s.Template.Taskset, err)
+		}
+		saved.Tasksets = append(saved.Tasksets, savedTaskset{s.Template.Taskset, m.share[i], m.left[i], state})
+	}
+	return json.Marshal(saved)
+}
+
+// restore refuses the state of another mixture.
+func (m *Mix) restore(state json.RawMessage) error {
+	var saved savedMix
+	if err := json.Unmarshal(state, &saved); err != nil {
+		return fmt.Errorf("state of the tasksets: %w", err)
+	}
+	if len(saved.Tasksets) != len(m.sets) || saved.Epoch < 0 {
+		return fmt.Errorf("state of the tasksets: it is of %d tasksets in epoch %d, there are %d: resume with the same tasksets, or start a new run", len(saved.Tasksets), saved.Epoch, len(m.sets))
+	}
+	for i, s := range m.sets {
+		was, name := saved.Tasksets[i], s.Template.Taskset
+		if was.Name != name || was.Share != m.share[i] || was.Left < 0 || was.Left > was.Share {
+			return fmt.Errorf("taskset %s with %d tasks of an epoch: the state is of taskset %s with %d, %d of them left: resume with the same tasksets and weights, or start a new run",
+				name, m.share[i], was.Name, was.Share, was.Left)
+		}
+		m.left[i] = was.Left
+		if err := s.Selector.Restore(was.Selector); err != nil {
+			return fmt.Errorf("taskset %s: %w", name, err)
+		}
+	}
+	m.epoch = saved.Epoch
+	return nil
+}
