@@ -10,26 +10,30 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// openCompressed reads gzip or Zstandard over JSON Lines or JSON into memory.
-func openCompressed(path string) (shard, error) {
+// openCompressed reads gzip or Zstandard over JSON Lines or JSON.
+func openCompressed(path string, opts Options) (shard, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	r, err := decompress(f, path)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	r, err := decompress(counted(f, path, info.Size(), opts), path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	defer r.Close()
 	if !strings.HasPrefix(extension(path), ".json.") {
-		return readLines(path, r)
+		return readLines(path, r, opts)
 	}
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return readJSON(path, text)
+	return readJSON(path, text, opts)
 }
 
 func decompress(f io.Reader, path string) (io.ReadCloser, error) {

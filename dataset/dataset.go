@@ -23,6 +23,12 @@ type Options struct {
 	Subset string // the configuration of a dataset that has several
 	// Resolve gives the directory of a name that is no local path, such as a hub dataset; nil means that there are only local paths.
 	Resolve func(name string) (dir string, err error)
+	// Scratch is the directory for temporary files of rows that are too many to be held in memory; "" is the system's.
+	Scratch string
+	// Progress is told from time to time how much of a file was read, in bytes, or in rows where a format is known by its rows; nil is not.
+	Progress func(file string, done, total int64)
+
+	held int64 // bytes of a file's decoded rows that are held in memory; 0 is heldBytes
 }
 
 // Dataset is the rows of one split, over one file or several. It is safe for concurrent use.
@@ -67,7 +73,7 @@ func Open(path string, opts Options) (*Dataset, error) {
 	base := filepath.Base(name)
 	d := &Dataset{name: strings.TrimSuffix(base, extension(base)), starts: []int{0}}
 	for _, f := range files {
-		s, err := openShard(f)
+		s, err := openShard(f, opts)
 		if err != nil {
 			return nil, err
 		}
@@ -78,18 +84,18 @@ func Open(path string, opts Options) (*Dataset, error) {
 }
 
 // openShard reads or indexes a file by its extension.
-func openShard(path string) (shard, error) {
+func openShard(path string, opts Options) (shard, error) {
 	switch extension(path) {
 	case ".jsonl", ".ndjson":
-		return openLines(path)
+		return openLines(path, opts)
 	case ".jsonl.gz", ".ndjson.gz", ".json.gz", ".jsonl.zst", ".ndjson.zst", ".json.zst":
-		return openCompressed(path)
+		return openCompressed(path, opts)
 	case ".json":
-		return openJSON(path)
+		return openJSON(path, opts)
 	case ".csv", ".tsv":
-		return openCSV(path)
+		return openCSV(path, opts)
 	case ".parquet":
-		return openParquet(path)
+		return openParquet(path, opts)
 	}
 	return nil, fmt.Errorf("%s: not a format of datasets: want one of %s", path, strings.Join(extensions, " "))
 }

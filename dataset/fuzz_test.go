@@ -31,9 +31,9 @@ func FuzzJSON(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := readJSON("file.json", data)
+		s, err := readJSON("file.json", data, Options{held: 64})
 		readable(t, s, err)
-		s, err = readLines("file.jsonl", bytes.NewReader(data))
+		s, err = readLines("file.jsonl", bytes.NewReader(data), Options{})
 		readable(t, s, err)
 	})
 }
@@ -46,7 +46,7 @@ func FuzzCSV(f *testing.F) {
 		if tabs {
 			path = "file.tsv"
 		}
-		s, err := readCSV(path, strings.NewReader(text))
+		s, err := readCSV(path, strings.NewReader(text), Options{})
 		readable(t, s, err)
 	})
 }
@@ -58,7 +58,7 @@ func FuzzParquet(f *testing.F) {
 	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := readParquet("file.parquet", bytes.NewReader(data), int64(len(data)))
+		s, err := readParquet("file.parquet", bytes.NewReader(data), int64(len(data)), Options{held: 64})
 		readable(t, s, err)
 	})
 }

@@ -10,25 +10,25 @@ import (
 )
 
 // openJSON reads an array of objects, an object that has such an array under "data", or JSON Lines, which many a .json file is.
-func openJSON(path string) (shard, error) {
+func openJSON(path string, opts Options) (shard, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return readJSON(path, text)
+	return readJSON(path, text, opts)
 }
 
-func readJSON(path string, text []byte) (shard, error) {
+func readJSON(path string, text []byte, opts Options) (shard, error) {
 	text = bytes.TrimPrefix(text, byteOrderMark)
 	dec := json.NewDecoder(bytes.NewReader(text))
 	var first json.RawMessage
 	if err := dec.Decode(&first); errors.Is(err, io.EOF) {
-		return &memory{path: path, unit: "line"}, nil
+		return &memory{path: path}, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("%s:%d: not JSON: %w", path, lineOf(text, offsetOf(err, dec)), err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return readLines(path, bytes.NewReader(text))
+		return readLines(path, bytes.NewReader(text), opts)
 	}
 	begin := int(dec.InputOffset()) - len(first)
 	switch {
@@ -38,24 +38,22 @@ func readJSON(path string, text []byte) (shard, error) {
 		if at, ok := dataArray(first); ok {
 			return readArray(path, text, begin+at)
 		}
-		return readLines(path, bytes.NewReader(bytes.ReplaceAll(first, []byte("\n"), []byte(" ")))) // one row, written over several lines
+		return readLines(path, bytes.NewReader(bytes.ReplaceAll(first, []byte("\n"), []byte(" "))), opts) // one row, written over several lines
 	}
 	return nil, fmt.Errorf("%s:%d: want an array of objects, {\"data\": [...]} or an object per line", path, lineOf(text, begin))
 }
 
-// readLines keeps the JSON Lines of r in memory.
-func readLines(path string, r io.Reader) (shard, error) {
-	m := &memory{path: path, unit: "line"}
-	err := scanLines(r, func(_ int64, number int, data []byte) error {
-		if err := checkRow(data); err != nil {
-			return fmt.Errorf("%s:%d: %w", path, number, err)
-		}
-		return m.add(number, data)
+// readLines keeps the JSON Lines of r.
+func readLines(path string, r io.Reader, opts Options) (shard, error) {
+	return spooled(path, "line", opts, func(s *spool) error {
+		err := scanLines(r, func(_ int64, number int, data []byte) error {
+			if err := checkRow(data); err != nil {
+				return fmt.Errorf("%s:%d: %w", path, number, err)
+			}
+			return s.add(number, data)
+		})
+		return inFile(path, err)
 	})
-	if err != nil {
-		return nil, inFile(path, err)
-	}
-	return m, nil
 }
 
 // dataArray finds the array under the key "data" of a JSON object.
@@ -82,7 +80,7 @@ func dataArray(object []byte) (begin int, ok bool) {
 
 // readArray keeps text and indexes the objects of the array that begins at the given byte; text is known to be valid JSON.
 func readArray(path string, text []byte, begin int) (shard, error) {
-	m := &memory{path: path, unit: "line", text: text}
+	m := &memory{path: path, text: text}
 	dec := json.NewDecoder(bytes.NewReader(text[begin:]))
 	if _, err := dec.Token(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

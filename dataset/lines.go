@@ -9,31 +9,31 @@ import (
 	"os"
 )
 
-// line is where a row is in its file.
-type line struct {
-	begin  int64
-	size   int32 // bytes, at most maxRow
-	number int32 // from 1; blank lines count
-}
-
 // lines is a JSON Lines file whose rows stay on the disk.
 type lines struct {
 	path  string
-	index []line
+	marks marks
+	rows  int
+	size  int64 // bytes
 }
 
-func openLines(path string) (shard, error) {
+func openLines(path string, opts Options) (shard, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	l := &lines{path: path}
-	err = scanLines(f, func(begin int64, number int, data []byte) error {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	l := &lines{path: path, size: info.Size()}
+	err = scanLines(counted(f, path, l.size, opts), func(begin int64, number int, data []byte) error {
 		if err := checkRow(data); err != nil {
 			return fmt.Errorf("%s:%d: %w", path, number, err)
 		}
-		l.index = append(l.index, line{begin: begin, size: int32(len(data)), number: int32(number)})
+		l.marks.add(mark{begin: begin, row: l.rows, number: number}, len(data))
+		l.rows++
 		return nil
 	})
 	if err != nil {
@@ -42,25 +42,50 @@ func openLines(path string) (shard, error) {
 	return l, nil
 }
 
-func (l *lines) len() int { return len(l.index) }
+func (l *lines) len() int { return l.rows }
 
-func (l *lines) where(i int) string { return fmt.Sprintf("%s:%d", l.path, l.index[i].number) }
-
-// row opens the file anew: a dataset lives as long as its run and need not hold a handle for so long.
 func (l *lines) row(i int) ([]byte, error) {
+	_, data, err := l.find(i)
+	return data, err
+}
+
+func (l *lines) where(i int) string {
+	number, _, _ := l.find(i) // the line is known as far as the file could be read
+	return place(l.path, "line", number)
+}
+
+// find reads the block of row i and counts its lines. It opens the file anew: a dataset lives as long as its run and need not hold a handle for
+// so long.
+func (l *lines) find(i int) (number int, data []byte, err error) {
+	first, size := l.marks.find(i, l.size)
 	f, err := os.Open(l.path)
 	if err != nil {
-		return nil, err
+		return first.number, nil, err
 	}
 	defer f.Close()
-	data := make([]byte, l.index[i].size)
-	if _, err := f.ReadAt(data, l.index[i].begin); err != nil {
-		return nil, fmt.Errorf("the file has changed since it was opened: %w", err)
+	block := make([]byte, size)
+	n, readErr := f.ReadAt(block, first.begin)
+	block = block[:n]
+	number = first.number
+	for row := first.row; ; number++ {
+		data, rest, whole := bytes.Cut(block, []byte("\n"))
+		trimmed := bytes.Trim(data, space)
+		switch {
+		case row == i && len(trimmed) > 0 && (whole || readErr == nil):
+			return number, trimmed, nil
+		case !whole:
+			return number, nil, fmt.Errorf("the file has changed since it was opened: row %d is no more where it was", i)
+		case len(trimmed) > 0:
+			row++
+		}
+		block = rest
 	}
-	return data, nil
 }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// space is what JSON calls so.
+const space = " \t\r\n"
 
 // scanLines calls visit for every line that is not blank, without the space around it. begin is its first byte in r; data is valid during the
 // call.
@@ -84,9 +109,9 @@ func scanLines(r io.Reader, visit func(begin int64, number int, data []byte) err
 		if number == 1 && bytes.HasPrefix(data, byteOrderMark) {
 			begin, data = begin+int64(len(byteOrderMark)), data[len(byteOrderMark):]
 		}
-		trimmed := bytes.TrimLeft(data, " \t\r\n")
+		trimmed := bytes.TrimLeft(data, space)
 		begin += int64(len(data) - len(trimmed))
-		if trimmed = bytes.TrimRight(trimmed, " \t\r\n"); len(trimmed) > 0 {
+		if trimmed = bytes.TrimRight(trimmed, space); len(trimmed) > 0 {
 			if err := visit(begin, number, trimmed); err != nil {
 				return err
 			}

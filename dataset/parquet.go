@@ -10,9 +10,9 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// openParquet reads a Parquet file into memory, rows as JSON. The file's own row seeking would decode a column's pages from the start for each
+// openParquet decodes a Parquet file once into a spool. The file's own row seeking would decode a column's pages from the start for each
 // row of a shuffled epoch, as files of pyarrow have no page index.
-func openParquet(path string) (shard, error) {
+func openParquet(path string, opts Options) (shard, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -22,10 +22,10 @@ func openParquet(path string) (shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readParquet(path, f, info.Size())
+	return readParquet(path, f, info.Size(), opts)
 }
 
-func readParquet(path string, in io.ReaderAt, size int64) (s shard, err error) {
+func readParquet(path string, in io.ReaderAt, size int64, opts Options) (s shard, err error) {
 	defer func() { // the decoder panics on some damaged files
 		if r := recover(); r != nil {
 			s, err = nil, fmt.Errorf("%s: damaged Parquet file: %v", path, r)
@@ -35,36 +35,40 @@ func readParquet(path string, in io.ReaderAt, size int64) (s shard, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	m := &memory{path: path, unit: "row"}
 	asm := newAssembler(file.Schema())
-	for _, group := range file.RowGroups() {
-		if err := readGroup(m, asm, group); err != nil {
-			return nil, err
+	return spooled(path, "row", opts, func(s *spool) error {
+		for _, group := range file.RowGroups() {
+			if err := readGroup(s, asm, group); err != nil {
+				return err
+			}
+			if opts.Progress != nil {
+				opts.Progress(path, int64(s.rows), file.NumRows())
+			}
 		}
-	}
-	if int64(len(m.index)) != file.NumRows() {
-		return nil, fmt.Errorf("%s: the file says %d rows, %d were read: write it anew with the three-level list layout", path, file.NumRows(), len(m.index))
-	}
-	return m, nil
+		if int64(s.rows) != file.NumRows() {
+			return fmt.Errorf("%s: the file says %d rows, %d were read: write it anew with the three-level list layout", path, file.NumRows(), s.rows)
+		}
+		return nil
+	})
 }
 
-func readGroup(m *memory, asm *assembler, group parquet.RowGroup) (err error) {
+func readGroup(s *spool, asm *assembler, group parquet.RowGroup) (err error) {
 	rows := group.Rows()
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	batch := make([]parquet.Row, 64)
 	for {
 		n, err := rows.ReadRows(batch)
 		for _, row := range batch[:n] {
-			number := len(m.index)
+			number := s.rows
 			v, err := asm.row(row)
 			if err != nil {
-				return fmt.Errorf("%s: %w", m.at(number), err)
+				return fmt.Errorf("%s: %w", s.at(number), err)
 			}
 			data, err := json.Marshal(v)
 			if err != nil {
-				return fmt.Errorf("%s: %w", m.at(number), err)
+				return fmt.Errorf("%s: %w", s.at(number), err)
 			}
-			if err := m.add(number, data); err != nil {
+			if err := s.add(number, data); err != nil {
 				return err
 			}
 		}
@@ -72,10 +76,10 @@ func readGroup(m *memory, asm *assembler, group parquet.RowGroup) (err error) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.at(len(m.index)), err)
+			return fmt.Errorf("%s: %w", s.at(s.rows), err)
 		}
 		if n == 0 {
-			return fmt.Errorf("%s: %w", m.at(len(m.index)), io.ErrNoProgress)
+			return fmt.Errorf("%s: %w", s.at(s.rows), io.ErrNoProgress)
 		}
 	}
 }

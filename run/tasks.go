@@ -6,7 +6,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -30,7 +29,7 @@ func (s *stage) mix() (*explorer.Mix, error) {
 
 // taskset opens one taskset of the configuration with its workflow and reward.
 func (s *stage) taskset(ts *config.Taskset, eval bool) (*explorer.Taskset, error) {
-	data, err := dataset.Open(ts.Path, dataset.Options{Split: ts.Split, Subset: ts.SubsetName, Resolve: s.resolveDataset})
+	data, err := s.openDataset(ts.Path, ts.Split, ts.SubsetName, ts.EnableProgressBar)
 	if err != nil {
 		return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
 	}

@@ -1,0 +1,65 @@
+package run
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/trinity-go/trinity/dataset"
+)
+
+// openDataset opens the rows of a section of the configuration; progress is its enable_progress_bar.
+func (s *stage) openDataset(path, split, subset string, progress bool) (*dataset.Dataset, error) {
+	opts := dataset.Options{Split: split, Subset: subset, Resolve: s.resolveDataset, Scratch: s.cfg.Buffer.CacheDir}
+	if progress {
+		m := &readMeter{say: s.say, now: time.Now}
+		if term.IsTerminal(int(os.Stderr.Fd())) {
+			m.bar = os.Stderr
+		}
+		opts.Progress = m.told
+	}
+	return dataset.Open(path, opts)
+}
+
+// readMeter shows how much of a long read is done: a line that changes on a terminal, else a line every ten seconds. What takes less than a
+// second is not long.
+type readMeter struct {
+	bar io.Writer // a terminal, or nil
+	say func(string)
+	now func() time.Time
+
+	file        string
+	begun, last time.Time
+	drawn       bool
+}
+
+func (m *readMeter) told(file string, done, total int64) {
+	now := m.now()
+	if file != m.file {
+		m.file, m.begun, m.last = file, now, now
+	}
+	every := 10 * time.Second
+	if m.bar != nil {
+		every = time.Second
+	}
+	long, over := now.Sub(m.last) >= every, done >= total
+	if !long && !(over && m.drawn) {
+		return
+	}
+	m.last = now
+	text := fmt.Sprintf("reading %s: %d %%, %s", filepath.Base(file), 100*done/max(1, total), now.Sub(m.begun).Round(time.Second))
+	if m.bar == nil {
+		m.say(text)
+		return
+	}
+	m.drawn = !over
+	end := "\x1b[K" // what the line before had more
+	if over {
+		end += "\n"
+	}
+	_, _ = io.WriteString(m.bar, "\r"+text+end) // a terminal that is gone is no reason to end a run
+}
