@@ -23,7 +23,7 @@ type reader struct {
 	auxiliary map[string]trinity.Source // those that the strategy reads
 
 	held    []*trinity.Experience // taken of usual for a batch that is not whole: a wait that is given up loses nothing
-	dropped int                   // of what was taken for that batch
+	dropped dropped               // of what was taken for that batch
 	batches int64                 // given so far: the trainer's steps
 	metrics trinity.Metrics
 }
@@ -51,7 +51,7 @@ func (r *reader) hold(ctx context.Context, n int, published int64, keep func(*tr
 			if keep == nil || keep(e) {
 				r.held = append(r.held, e)
 			} else {
-				r.dropped++
+				r.dropped.add(e)
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func (r *reader) hold(ctx context.Context, n int, published int64, keep func(*tr
 // give counts a batch and describes it by its rollouts, for which the trainer has waited since begin.
 func (r *reader) give(begin time.Time, batch, rollouts []*trinity.Experience) []*trinity.Experience {
 	r.batches++
-	r.held, r.dropped = nil, 0
+	r.held, r.dropped = nil, dropped{}
 	r.metrics = describe(rollouts)
 	r.metrics["time/read_experience"] = time.Since(begin).Seconds()
 	return batch
@@ -91,7 +91,7 @@ func (r *reader) Metrics() trinity.Metrics { return r.metrics }
 type state struct {
 	Usual     json.RawMessage                `json:"usual,omitempty"` // of the experience buffer
 	Batches   int64                          `json:"batches"`
-	Dropped   int                            `json:"dropped,omitempty"` // for the batch at hand
+	Dropped   dropped                        `json:"dropped,omitzero"` // for the batch at hand
 	Auxiliary map[string]trinity.SourceState `json:"auxiliary,omitempty"`
 }
 

@@ -2,6 +2,7 @@ package sample
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -383,5 +384,32 @@ func TestAnotherStrategyGoesOn(t *testing.T) {
 	put(t, q, 2, 0, 0)
 	if got, _ := take(t, mixed, 4, 0); got != "2/0 2/1 d/row/2 d/row/3" { // its demonstrations are the same object, and not named in the state
 		t.Error(got)
+	}
+}
+
+// What is dropped is described by its number and its lengths, wherever the batch was interrupted.
+func TestDroppedLengths(t *testing.T) {
+	var d dropped
+	m := trinity.Metrics{}
+	d.describe(m)
+	if len(m) != 1 || m["sample/stale_count"] != 0 {
+		t.Errorf("nothing dropped: %v", m)
+	}
+	for _, n := range []int{5, 2, 11} {
+		d.add(&trinity.Experience{Tokens: make([]int32, 3+n), PromptLen: 3})
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read dropped
+	if err := json.Unmarshal(text, &read); err != nil {
+		t.Fatal(err)
+	}
+	read.describe(m)
+	const length = "sample/stale_response_length/"
+	want := trinity.Metrics{"sample/stale_count": 3, length + "mean": 6, length + "max": 11, length + "min": 2}
+	if !maps.Equal(m, want) {
+		t.Errorf("%v, want %v", m, want)
 	}
 }

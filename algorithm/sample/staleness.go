@@ -13,7 +13,7 @@ import (
 func init() {
 	registry.SampleStrategies.Register("staleness_control", "As default, without experiences that are too old: at train step t, counted from 1, those of a version before t − max_staleness "+
 		"(the oldest version that sampled them) are dropped, and others read in their place. On-policy experiences are of version t − 1, so 1 is the least that leaves any. "+
-		"Metrics: those of default, and sample/stale_count, the number dropped.",
+		"Metrics: those of default, and sample/stale_count, the number dropped, and sample/stale_response_length, tokens of their responses.",
 		func() trinity.SampleStrategy { return &StalenessControl{MaxStaleness: math.Inf(1)} })
 }
 
@@ -63,6 +63,6 @@ func (s *fresh) Take(ctx context.Context, n int, published int64) ([]*trinity.Ex
 	}
 	dropped := s.dropped
 	batch := s.give(begin, s.held, s.held)
-	s.metrics["sample/stale_count"] = float64(dropped)
+	dropped.describe(s.metrics)
 	return batch, nil
 }
