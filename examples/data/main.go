@@ -43,6 +43,7 @@ func main() {
 func datasets() map[string][]row {
 	out := map[string][]row{}
 	twoDigitSums(out)
+	carriedSums(out)
 	oneDigitSums(out)
 	cities(out)
 	maxDigits(out)

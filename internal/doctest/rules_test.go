@@ -37,6 +37,7 @@ var shorter = []struct {
 	overrides string
 }{
 	{"examples/quickstart/quickstart.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=2 stages.1.buffer.batch_size=12"},
+	{"examples/curriculum/curriculum.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=2 stages.1.buffer.batch_size=12"},
 	{"examples/algorithms/grpo.yaml", "stages.0.buffer.total_steps=2 stages.1.buffer.total_steps=1"},
 	{"examples/own_reward/own_reward.yaml", "buffer.total_steps=2"},
 	{"examples/grpo_arithmetic_smollm2/arithmetic.yaml", tiny + " buffer.explorer_input.eval_tasksets=[]"},
