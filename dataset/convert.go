@@ -1,14 +1,12 @@
 package dataset
 
 import (
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"math"
 	"math/big"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
@@ -73,10 +71,7 @@ func physical(v parquet.Value) any {
 	case parquet.Double:
 		return finite(v.Double())
 	}
-	if b := v.ByteArray(); utf8.Valid(b) {
-		return string(b)
-	}
-	return base64.StdEncoding.EncodeToString(v.ByteArray())
+	return bytesText(v.ByteArray())
 }
 
 func finite(f float64) any {
@@ -131,7 +126,7 @@ func clock(unit time.Duration) func(parquet.Value) any {
 		if v.Kind() == parquet.Int32 {
 			n = int64(v.Int32())
 		}
-		return time.Unix(0, 0).UTC().Add(time.Duration(n) * unit).Format("15:04:05.999999999")
+		return time.Unix(0, 0).UTC().Add(time.Duration(n) * unit).Format(timeOfDay)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package dataset reads the rows of tasksets and of offline training data: JSON Lines, JSON, CSV and Parquet files, single or in the
+// Package dataset reads the rows of tasksets and of offline training data: JSON Lines, JSON, CSV, Parquet and Arrow files, single or in the
 // directory layouts of Hugging Face datasets.
 //
 // All formats give the same values: string, bool, nil, int64, float64, []any and map[string]any. A number is an int64 when it is whole and
@@ -51,7 +51,7 @@ const maxRow = 64 << 20
 // Open finds the rows of path: a file, a directory, or what opts.Resolve makes of a name. Every row is checked to be a JSON object.
 func Open(path string, opts Options) (*Dataset, error) {
 	if path == "" {
-		return nil, errors.New("no path: name a file (.jsonl, .json, .csv, .parquet), a directory or a hub dataset")
+		return nil, errors.New("no path: name a file (.jsonl, .json, .csv, .parquet, .arrow), a directory or a hub dataset")
 	}
 	name := strings.TrimRight(path, `/\`)
 	info, err := os.Stat(path)
@@ -96,6 +96,8 @@ func openShard(path string, opts Options) (shard, error) {
 		return openCSV(path, opts)
 	case ".parquet":
 		return openParquet(path, opts)
+	case ".arrow":
+		return openArrow(path, opts)
 	}
 	return nil, fmt.Errorf("%s: not a format of datasets: want one of %s", path, strings.Join(extensions, " "))
 }

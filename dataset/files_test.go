@@ -111,7 +111,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		"j.jsonl.zst":  {"no zstandard", "j.jsonl.zst"},
 		"k.json.gz":    {gz(t, "[{\"q\": 1}]")[:20], "k.json.gz: unexpected EOF"},
 		"l.parquet":    {"PAR1", "l.parquet"},
-		"m.arrow":      {"x", "m.arrow: not a format of datasets"},
+		"m.arrow":      {"x", "m.arrow: no Arrow file"},
 		"long.jsonl":   {"{}\n{\"q\": \"" + strings.Repeat("x", maxRow) + "\"}\n", "long.jsonl:2: row of more than"},
 		"wrong.tsv.gz": {"x", "wrong.tsv.gz: not a format"},
 	} {

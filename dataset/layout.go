@@ -12,7 +12,7 @@ import (
 
 // extensions are the formats, longer ones first where one ends another.
 var extensions = []string{
-	".jsonl.gz", ".jsonl.zst", ".ndjson.gz", ".ndjson.zst", ".json.gz", ".json.zst", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet",
+	".jsonl.gz", ".jsonl.zst", ".ndjson.gz", ".ndjson.zst", ".json.gz", ".json.zst", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".arrow",
 }
 
 // extension is the format's extension of a file name, or whatever extension it has.
@@ -100,9 +100,11 @@ func dataFiles(dir string) ([]string, error) {
 	return files, err
 }
 
-// isMetadata reports files that lie beside data in a hub dataset's repository.
+// isMetadata reports files that lie beside data: in a hub dataset's repository, where datasets were saved to disk, and in the cache of them, where
+// results of maps and filters (cache-*.arrow) lie too.
 func isMetadata(name string) bool {
-	return name == "dataset_infos.json" || name == "dataset_info.json" || name == "state.json"
+	return name == "dataset_infos.json" || name == "dataset_info.json" || name == "dataset_dict.json" || name == "state.json" ||
+		strings.HasPrefix(name, "cache-") && strings.HasSuffix(name, ".arrow")
 }
 
 // isSubset reports whether a directory of the path is named like the subset, or the file's name begins with it.

@@ -1,0 +1,154 @@
+package dataset
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+)
+
+// arrowValue is element i of a column as JSON, by the rules of [converter]. Unions and intervals are refused.
+func arrowValue(column arrow.Array, i int) (any, error) {
+	if column.IsNull(i) {
+		return nil, nil
+	}
+	switch a := column.(type) {
+	case *array.Struct:
+		return arrowStruct(a, i)
+	case *array.Map: // before lists, of which it is one
+		return arrowMap(a, i)
+	case array.ListLike:
+		return arrowList(a, i)
+	case *array.Dictionary:
+		return arrowValue(a.Dictionary(), a.GetValueIndex(i))
+	case array.ExtensionArray:
+		return arrowValue(a.Storage(), i)
+	}
+	if v, ok := arrowNumber(column, i); ok {
+		return v, nil
+	}
+	if v, ok := arrowText(column, i); ok {
+		return v, nil
+	}
+	return nil, fmt.Errorf("values of the type %s are not read", column.DataType())
+}
+
+func arrowNumber(column arrow.Array, i int) (v any, ok bool) {
+	switch a := column.(type) {
+	case *array.Boolean:
+		return a.Value(i), true
+	case *array.Int8:
+		return a.Value(i), true
+	case *array.Int16:
+		return a.Value(i), true
+	case *array.Int32:
+		return a.Value(i), true
+	case *array.Int64:
+		return a.Value(i), true
+	case *array.Uint8:
+		return a.Value(i), true
+	case *array.Uint16:
+		return a.Value(i), true
+	case *array.Uint32:
+		return a.Value(i), true
+	case *array.Uint64:
+		return a.Value(i), true
+	case *array.Float16:
+		return finite(float64(a.Value(i).Float32())), true
+	case *array.Float32:
+		return finite(float64(a.Value(i))), true
+	case *array.Float64:
+		return finite(a.Value(i)), true
+	case *array.Decimal128:
+		return json.Number(decimalText(a.Value(i).BigInt(), int(a.DataType().(*arrow.Decimal128Type).Scale))), true
+	case *array.Decimal256:
+		return json.Number(decimalText(a.Value(i).BigInt(), int(a.DataType().(*arrow.Decimal256Type).Scale))), true
+	}
+	return nil, false
+}
+
+func arrowText(column arrow.Array, i int) (v any, ok bool) {
+	switch a := column.(type) {
+	case *array.String:
+		return a.Value(i), true
+	case *array.LargeString:
+		return a.Value(i), true
+	case *array.StringView:
+		return a.Value(i), true
+	case *array.Binary:
+		return bytesText(a.Value(i)), true
+	case *array.LargeBinary:
+		return bytesText(a.Value(i)), true
+	case *array.BinaryView:
+		return bytesText(a.Value(i)), true
+	case *array.FixedSizeBinary:
+		return bytesText(a.Value(i)), true
+	case *array.Date32:
+		return a.Value(i).ToTime().Format(time.DateOnly), true
+	case *array.Date64:
+		return a.Value(i).ToTime().Format(time.DateOnly), true
+	case *array.Timestamp:
+		return a.Value(i).ToTime(a.DataType().(*arrow.TimestampType).Unit).UTC().Format(time.RFC3339Nano), true
+	case *array.Time32:
+		return a.Value(i).ToTime(a.DataType().(*arrow.Time32Type).Unit).Format(timeOfDay), true
+	case *array.Time64:
+		return a.Value(i).ToTime(a.DataType().(*arrow.Time64Type).Unit).Format(timeOfDay), true
+	}
+	return nil, false
+}
+
+const timeOfDay = "15:04:05.999999999"
+
+// bytesText is bytes as text where they are UTF-8, else in base64.
+func bytesText(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return base64.StdEncoding.EncodeToString(b)
+}
+
+func arrowStruct(a *array.Struct, i int) (any, error) {
+	t := a.DataType().(*arrow.StructType)
+	out := make(map[string]any, a.NumField())
+	for k := range a.NumField() {
+		v, err := arrowValue(a.Field(k), i)
+		if err != nil {
+			return nil, err
+		}
+		out[t.Field(k).Name] = v
+	}
+	return out, nil
+}
+
+func arrowList(a array.ListLike, i int) (any, error) {
+	begin, end := a.ValueOffsets(i)
+	out := []any{}
+	for k := begin; k < end; k++ {
+		v, err := arrowValue(a.ListValues(), int(k))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// arrowMap makes an object of the keys and values; keys that are no text are written as such.
+func arrowMap(a *array.Map, i int) (any, error) {
+	begin, end := a.ValueOffsets(i)
+	out := map[string]any{}
+	for k := begin; k < end; k++ {
+		key, err := arrowValue(a.Keys(), int(k))
+		if err != nil {
+			return nil, err
+		}
+		if out[fmt.Sprint(key)], err = arrowValue(a.Items(), int(k)); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
