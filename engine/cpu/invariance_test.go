@@ -310,7 +310,7 @@ func TestSmolLM2GradientsOfLossesAreInvariant(t *testing.T) {
 	readJSON(t, "testdata/smollm2.json.gz", &recorded)
 	opts := Options{ModelPath: path, MaxTokens: 512, LoRA: &LoRAOptions{Rank: 8, Alpha: 16, Seed: 1}}
 	all, groups, ways := []objective{{"ppo", "none", "none"}, {"gspo", "none", "none"}, {"dpo", "none", "none"}, {"distill", "none", "none"}}, 2, someWays
-	if os.Getenv("TRINITY_HEAVY") != "" { // all losses and weights: 5 GB and some minutes
+	if os.Getenv("TRINITY_HEAVY") != "" { // all losses and weights: 3.3 GB and ten minutes
 		opts.LoRA, all, groups, ways = nil, objectives(), 3, allWays
 	}
 	g := newGraded(t, opts, &Options{ModelPath: path, MaxTokens: 512})
