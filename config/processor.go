@@ -13,7 +13,7 @@ type ExperiencePipeline struct {
 	Operators []Operator `yaml:"operators"`
 	// Keep a copy of every experience as it came in.
 	SaveInput bool `yaml:"save_input" default:"true"`
-	// Where that copy goes; empty is a file in the run's buffer directory.
+	// Where that copy goes, a path that ends in .jsonl; empty is buffer/explorer_output.jsonl in the run's directory.
 	InputSavePath string `yaml:"input_save_path"`
 	// More inputs by name.
 	Inputs map[string]ExperienceBuffer `yaml:"inputs"`

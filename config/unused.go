@@ -104,7 +104,6 @@ var unused = []struct{ key, reason string }{
 	{"buffer.explorer_input.*.*.max_retry_times", "tasks are read from local files"},
 	{"buffer.explorer_input.*.max_retry_interval", "tasks are read from local files"},
 	{"buffer.explorer_input.*.*.max_retry_interval", "tasks are read from local files"},
-	{"data_processor.experience_pipeline.save_input", "no copy of the experiences is written"},
 	{"synchronizer.group_name", placement},
 	{"synchronizer.wait_for_checkpoint", "upstream does not use it either"},
 	{"trainer.trainer_strategy", placement},

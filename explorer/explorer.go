@@ -17,7 +17,7 @@ type Explorer struct {
 	Tasks        *Mix
 	EvalTasksets []*Taskset
 	Runner       *Runner
-	Process      func(context.Context, []trinity.Group) ([]trinity.Group, trinity.Metrics, error) // operators and advantage
+	Process      func(context.Context, []trinity.Group) ([]trinity.Group, trinity.Metrics, error) // operators and advantage; metrics by their whole names
 	Buffer       trinity.Buffer
 	Sync         trinity.Synchronizer
 	Log          func(ctx context.Context, step int64, m trinity.Metrics) error
@@ -201,7 +201,7 @@ func (e *Explorer) process(ctx context.Context, outcomes []*outcome, metrics tri
 	if err != nil {
 		return nil, err
 	}
-	metrics.Merge("experience_pipeline/", m)
+	metrics.Merge("", m)
 	return groups, nil
 }
 

@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
@@ -35,26 +34,19 @@ func (d *DynamicSampling) Validate() error {
 // is known are passed on.
 func (d *DynamicSampling) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{"dropped_all_correct": 0, "dropped_all_wrong": 0}
+	verdicts := verdicts{key: d.MetricKey, threshold: d.CorrectThreshold}
 	var kept []trinity.Group
-	var without *trinity.Experience
-	found := false
 	for _, g := range groups {
 		correct, counted := 0, 0
 		for _, e := range g {
-			if !scored(e) {
-				continue
+			right, known := verdicts.of(e)
+			if known {
+				counted++
 			}
-			v, ok := metric(e, d.MetricKey)
-			if !ok {
-				without = e
-				continue
-			}
-			counted++
-			if v > d.CorrectThreshold {
+			if right {
 				correct++
 			}
 		}
-		found = found || counted > 0
 		switch {
 		case counted > 0 && correct == counted:
 			metrics["dropped_all_correct"]++
@@ -64,18 +56,8 @@ func (d *DynamicSampling) Process(_ context.Context, groups []trinity.Group) ([]
 			kept = append(kept, g)
 		}
 	}
-	if without != nil && !found {
-		return nil, nil, fmt.Errorf("metric_key %q: no experience has such a part of its reward or such a metric, e.g. %s with the parts %v: set metric_key",
-			d.MetricKey, without.ID, without.Reward.Parts)
+	if err := verdicts.check(); err != nil {
+		return nil, nil, err
 	}
 	return kept, metrics, nil
-}
-
-// metric returns a part of the reward, or else a metric, by its name, as the explorer logs it.
-func metric(e *trinity.Experience, name string) (float64, bool) {
-	if v, ok := e.Reward.Parts[name]; ok {
-		return v, true
-	}
-	v, ok := e.Metrics[name]
-	return v, ok
 }

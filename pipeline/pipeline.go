@@ -1,4 +1,5 @@
-// Package pipeline edits groups between explorer and buffer: operators in order, then the algorithm's advantage.
+// Package pipeline edits groups between explorer and buffer: operators in order, then the algorithm's advantage. It can keep a copy of what
+// came in.
 package pipeline
 
 import (
@@ -6,41 +7,70 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trinity-go/trinity"
 )
 
 // Pipeline is what every step's groups pass through.
 type Pipeline struct {
-	Operators []trinity.Operator
+	Operators []Operator
 	Advantage trinity.Advantage // nil when the algorithm has none
+	Input     *Copy             // takes what comes in; nil keeps no copy
+	Say       func(string)      // told, with figures, when less than half of a step is left
 }
 
-// Process returns the groups that are left, in order, and metrics without the experience_pipeline/ prefix.
+// Operator is a trinity.Operator with the name that the configuration calls it by.
+type Operator struct {
+	Name string
+	trinity.Operator
+}
+
+// Process returns the groups that are left, in order, and metrics: experience_pipeline/… of the operators and the advantage, and
+// time/experience_pipeline/… in seconds, of each by its place and name, and in total.
 func (p *Pipeline) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-	metrics := trinity.Metrics{}
-	for i, op := range p.Operators {
-		kept, m, err := op.Process(ctx, groups)
-		if err != nil {
-			return nil, nil, fmt.Errorf("operator %d (%T): %w", i, op, err)
+	begin := time.Now()
+	if p.Input != nil {
+		if err := p.Input.Write(groups); err != nil {
+			return nil, nil, fmt.Errorf("data_processor.experience_pipeline.input_save_path: %w", err)
 		}
+	}
+	metrics, said := trinity.Metrics{}, trinity.Metrics{}
+	losses := losses{came: count(groups), left: count(groups)}
+	for i, part := range p.parts() {
+		step := stepOf(groups)
+		start := time.Now()
+		kept, m, err := part.Process(ctx, groups)
+		if err != nil {
+			return nil, nil, fmt.Errorf("operator %d, %s: %w", i, part.Name, err)
+		}
+		metrics[fmt.Sprintf("time/experience_pipeline/operator/%d_%s", i, part.Name)] = time.Since(start).Seconds()
 		groups = slices.DeleteFunc(kept, func(g trinity.Group) bool { return len(g) == 0 })
-		merge(metrics, m)
+		losses.note(step, part.Name, count(groups))
+		merge(said, m)
 	}
-	if p.Advantage != nil {
-		kept, m, err := p.Advantage.Advantages(groups)
-		if err != nil {
-			return nil, nil, fmt.Errorf("advantage: %w", err)
-		}
-		groups = kept
-		merge(metrics, m)
+	said["experience_count"] = float64(count(groups))
+	metrics.Merge("experience_pipeline/", said)
+	metrics["time/experience_pipeline/total"] = time.Since(begin).Seconds()
+	if losses.starve() {
+		p.Say(losses.String())
 	}
-	count := 0
-	for _, g := range groups {
-		count += len(g)
-	}
-	metrics["experience_count"] = float64(count)
 	return groups, metrics, nil
+}
+
+// parts are the operators, and the advantage as the last.
+func (p *Pipeline) parts() []Operator {
+	if p.Advantage == nil {
+		return p.Operators
+	}
+	return append(slices.Clone(p.Operators), Operator{"advantage", advantage{p.Advantage}})
+}
+
+// advantage is one as an operator.
+type advantage struct{ trinity.Advantage }
+
+func (a advantage) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	return a.Advantages(groups)
 }
 
 // merge adds up counts, such as filtered_count, over the parts of the pipeline; of any other number the last part's stands.
@@ -51,4 +81,12 @@ func merge(metrics, m trinity.Metrics) {
 		}
 		metrics[name] = v
 	}
+}
+
+func count(groups []trinity.Group) int {
+	n := 0
+	for _, g := range groups {
+		n += len(g)
+	}
+	return n
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +31,67 @@ func three() []trinity.Group {
 	return []trinity.Group{{&trinity.Experience{}, &trinity.Experience{}}, {&trinity.Experience{}}, {&trinity.Experience{}}}
 }
 
+// untimed takes the prefix off the metrics of the parts, and the timings out.
+func untimed(t *testing.T, metrics trinity.Metrics) trinity.Metrics {
+	t.Helper()
+	out := trinity.Metrics{}
+	for name, v := range metrics {
+		if short, ok := strings.CutPrefix(name, "experience_pipeline/"); ok {
+			out[short] = v
+		} else if !strings.HasPrefix(name, "time/experience_pipeline/") || v < 0 {
+			t.Errorf("metric %s = %v", name, v)
+		}
+	}
+	return out
+}
+
+func TestTimingsAreNamedAfterTheOperators(t *testing.T) {
+	p := Pipeline{Operators: []Operator{{"a", part(empty)}, {"b", part(empty)}, {"a", part(empty)}}, Advantage: part(empty)}
+	_, metrics, err := p.Process(t.Context(), three())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for name := range metrics {
+		if short, ok := strings.CutPrefix(name, "time/experience_pipeline/"); ok {
+			got = append(got, short)
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"operator/0_a", "operator/1_b", "operator/2_a", "operator/3_advantage", "total"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestAStarvedTrainerIsSaid(t *testing.T) {
+	drop := func(n int) part {
+		return func(g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) { return g[n:], nil, nil }
+	}
+	for _, c := range []struct {
+		ops  []Operator
+		want string
+	}{
+		{[]Operator{{"a", drop(2)}}, ""}, // 2 of 4: half
+		{[]Operator{{"a", drop(1)}, {"none", drop(0)}, {"b", drop(1)}, {"c", drop(0)}}, ""},
+		{[]Operator{{"a", drop(1)}, {"none", drop(0)}, {"b", drop(2)}}, "step 7: the pipeline left the trainer 1 of 4 experiences: a dropped 1, b dropped 2"},
+		{[]Operator{{"all", drop(4)}, {"none", drop(0)}}, "step 7: the pipeline left the trainer 0 of 4 experiences: all dropped 4"},
+	} {
+		said := ""
+		p := Pipeline{Operators: c.ops, Say: func(s string) { said += s }}
+		var in []trinity.Group
+		for range 4 {
+			in = append(in, trinity.Group{{ID: trinity.ExperienceID{Step: 7}}})
+		}
+		if _, _, err := p.Process(t.Context(), in); err != nil || said != c.want {
+			t.Errorf("said %q, %v; want %q", said, err, c.want)
+		}
+	}
+	p := Pipeline{Say: func(s string) { t.Errorf("of a step in which nothing came in: %s", s) }}
+	if _, _, err := p.Process(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestProcess(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -38,16 +100,18 @@ func TestProcess(t *testing.T) {
 		metrics trinity.Metrics
 	}{
 		{"nothing to do", Pipeline{}, 3, trinity.Metrics{"experience_count": 4}},
-		{"an operator", Pipeline{Operators: []trinity.Operator{part(first)}}, 1,
+		{"an operator", Pipeline{Operators: []Operator{{"first", part(first)}}}, 1,
 			trinity.Metrics{"experience_count": 2, "filtered_count": 2, "reward_diff/mean": 1}},
 		{"an advantage", Pipeline{Advantage: part(first)}, 1,
 			trinity.Metrics{"experience_count": 2, "filtered_count": 2, "reward_diff/mean": 1}},
-		{"an empty group is dropped", Pipeline{Operators: []trinity.Operator{part(empty)}}, 3,
+		{"an empty group is dropped", Pipeline{Operators: []Operator{{"empty", part(empty)}}}, 3,
 			trinity.Metrics{"experience_count": 4, "filtered_count": 0, "reward_diff/mean": 2}},
-		{"counts add up, of other metrics the last stands", Pipeline{Operators: []trinity.Operator{part(empty), part(first)}, Advantage: part(first)}, 1,
+		{"counts add up, of other metrics the last stands", Pipeline{Operators: []Operator{{"empty", part(empty)}, {"first", part(first)}}, Advantage: part(first)}, 1,
 			trinity.Metrics{"experience_count": 2, "filtered_count": 2, "reward_diff/mean": 1}},
 	} {
+		c.p.Say = func(string) {}
 		groups, metrics, err := c.p.Process(t.Context(), three())
+		metrics = untimed(t, metrics)
 		if err != nil || len(groups) != c.groups || !maps.Equal(metrics, c.metrics) {
 			t.Errorf("%s: got %d groups, %v, %v; want %d, %v", c.name, len(groups), metrics, err, c.groups, c.metrics)
 		}
@@ -59,8 +123,8 @@ func TestAnErrorNamesThePart(t *testing.T) {
 		return nil, nil, errors.New("no such key")
 	})
 	for want, p := range map[string]Pipeline{
-		"operator 1 (pipeline.part): no such key": {Operators: []trinity.Operator{part(first), fail}},
-		"advantage: no such key":                  {Advantage: fail},
+		"operator 1, fail: no such key":      {Operators: []Operator{{"first", part(first)}, {"fail", fail}}},
+		"operator 0, advantage: no such key": {Advantage: fail},
 	} {
 		if _, _, err := p.Process(t.Context(), three()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -1,11 +1,13 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -36,6 +38,8 @@ type stage struct {
 	engine  trinity.Engine
 	critic  trinity.Engine // nil where none is trained
 	sampler trinity.Sampler
+
+	input *pipeline.Copy // nil where none is kept
 }
 
 // open reads the model's text side and resolves the algorithm; it loads no weights.
@@ -175,13 +179,18 @@ func (s *stage) runner() *explorer.Runner {
 
 // pipeline makes the operators and the advantage, unless that is the trainer's.
 func (s *stage) pipeline() (*pipeline.Pipeline, error) {
-	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline()}
-	for _, o := range s.cfg.DataProcessor.ExperiencePipeline.Operators {
+	cfg := &s.cfg.DataProcessor.ExperiencePipeline
+	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline(), Say: s.say}
+	if cfg.SaveInput {
+		s.input = &pipeline.Copy{Path: cmp.Or(cfg.InputSavePath, filepath.Join(s.cfg.Buffer.CacheDir, "explorer_output.jsonl"))}
+		p.Input = s.input
+	}
+	for _, o := range cfg.Operators {
 		op, err := registry.Operators.Build(o.Name, o.Args)
 		if err != nil {
 			return nil, err
 		}
-		p.Operators = append(p.Operators, op)
+		p.Operators = append(p.Operators, pipeline.Operator{Name: o.Name, Operator: op})
 	}
 	return p, nil
 }
@@ -232,6 +241,9 @@ func (s *stage) close() error {
 	err := errors.Join(s.closeEngine(), s.rewardModels.close(), s.teachers.close())
 	if s.log != nil {
 		err = errors.Join(err, s.log.close())
+	}
+	if s.input != nil {
+		err = errors.Join(err, s.input.Close())
 	}
 	return err
 }

@@ -1,0 +1,72 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Operators.Register("balance_filter",
+		"Evens out right and wrong rollouts of a group: of the side that has more, the first `max_ratio` times as many as the other has are kept. A rollout is right when its `metric_key`, a part of "+
+			"the reward or a metric of the workflow, is more than `correct_threshold` in its last step. Groups that are all right or all wrong are passed on (dapo_dynamic_sampling drops them), and so "+
+			"are rollouts of which neither is known. Metrics: filtered_count (experiences), balanced_group_count (groups that lost any).",
+		func() trinity.Operator { return &Balance{MetricKey: "accuracy", MaxRatio: 1} })
+}
+
+// Balance keeps as many right rollouts as wrong ones.
+type Balance struct {
+	MetricKey        string  `yaml:"metric_key" doc:"the part of the reward, or the metric, that says whether a rollout is right"`
+	CorrectThreshold float64 `yaml:"correct_threshold" doc:"more than this is right"`
+	MaxRatio         float64 `yaml:"max_ratio" doc:"rollouts of the larger side for each of the smaller, rounded down"`
+}
+
+// Validate checks the ranges.
+func (b *Balance) Validate() error {
+	if b.MetricKey == "" {
+		return errors.New("metric_key: name a part of the reward, such as accuracy")
+	}
+	if !(b.MaxRatio >= 1) {
+		return fmt.Errorf("max_ratio: must be at least 1, got %g", b.MaxRatio)
+	}
+	return nil
+}
+
+// Process implements trinity.Operator. It is an error when rollouts have rewards and none of them has the metric.
+func (b *Balance) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	verdicts := verdicts{key: b.MetricKey, threshold: b.CorrectThreshold}
+	surplus, balanced := selection{}, 0
+	for _, g := range groups {
+		var right, wrong []trinity.Group
+		for _, r := range rollouts(g) {
+			switch correct, known := verdicts.of(outcome(r)); {
+			case known && correct:
+				right = append(right, r)
+			case known:
+				wrong = append(wrong, r)
+			}
+		}
+		if len(right) == 0 || len(wrong) == 0 {
+			continue
+		}
+		before := len(surplus)
+		for _, side := range [][2][]trinity.Group{{right, wrong}, {wrong, right}} {
+			most := min(b.MaxRatio*float64(len(side[1])), float64(len(side[0])))
+			for _, r := range side[0][int(most):] {
+				surplus.add(r)
+			}
+		}
+		if len(surplus) > before {
+			balanced++
+		}
+	}
+	if err := verdicts.check(); err != nil {
+		return nil, nil, err
+	}
+	kept, metrics := keep(groups, surplus.lacks)
+	metrics["balanced_group_count"] = float64(balanced)
+	return kept, metrics, nil
+}

@@ -1,0 +1,77 @@
+package operator
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Operators.Register("response_deduplicator",
+		"Of rollouts with equal responses it keeps the first. The response of a rollout of several steps is all that follows its first prompt, and it is dropped as a whole. "+
+			"Metrics: filtered_count (experiences), unique_response_ratio (rollouts kept, of those that came in).",
+		func() trinity.Operator { return &Dedup{Scope: perGroup, By: "tokens"} })
+}
+
+// Dedup drops what was said before.
+type Dedup struct {
+	Scope Scope  `yaml:"scope" doc:"group compares the rollouts of one task, step those of all tasks, whatever was asked"`
+	By    string `yaml:"by" doc:"tokens: equal token by token; text: equal as text, letter case and white space apart"`
+}
+
+// Validate checks the names.
+func (d *Dedup) Validate() error {
+	if d.By != "tokens" && d.By != "text" {
+		return fmt.Errorf("by: unknown value %q (known: tokens, text)", d.By)
+	}
+	return d.Scope.check()
+}
+
+// Process implements trinity.Operator.
+func (d *Dedup) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	repeated, all, unique := selection{}, 0, 0
+	for _, part := range d.Scope.parts(groups) {
+		seen := map[string]bool{}
+		for _, r := range part {
+			k := d.key(r)
+			if seen[k] {
+				repeated.add(r)
+			} else {
+				unique++
+			}
+			seen[k] = true
+			all++
+		}
+	}
+	kept, metrics := keep(groups, repeated.lacks)
+	if all > 0 {
+		metrics["unique_response_ratio"] = float64(unique) / float64(all)
+	}
+	return kept, metrics, nil
+}
+
+// key is equal for rollouts that are.
+func (d *Dedup) key(rollout trinity.Group) string {
+	var key strings.Builder
+	for i, e := range rollout {
+		if d.By == "text" {
+			key.WriteString(strings.Join(strings.Fields(strings.ToLower(e.Response)), " "))
+			key.WriteByte(0)
+			continue
+		}
+		tokens := e.Tokens
+		if i == 0 {
+			tokens = tokens[e.PromptLen:]
+		}
+		b := binary.AppendUvarint(nil, uint64(len(tokens)))
+		for _, id := range tokens {
+			b = binary.LittleEndian.AppendUint32(b, uint32(id))
+		}
+		key.Write(b)
+	}
+	return key.String()
+}

@@ -1,0 +1,124 @@
+package operator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Operators.Register("exec",
+		"Edits a step by a program in any language. Once a step it is started, reads experiences from its standard input, a JSON object a line, and writes those that are kept to its standard output. "+wireForm+
+			" A program that exits with another status than 0, or does not end in time, ends the run; the error has the beginning and the end of its standard error. Metrics: filtered_count, reward_diff/{mean,max,min}.",
+		func() trinity.Operator { return &Exec{Timeout: 60} })
+}
+
+// Exec runs a program on each step.
+type Exec struct {
+	Command   []string `yaml:"command" doc:"the program and its arguments; no shell reads them"`
+	Timeout   float64  `yaml:"timeout" doc:"seconds for one step; then the program is killed, with the processes that it started"`
+	MaxMemory int      `yaml:"max_memory_mb" doc:"MiB of address space for each of its processes (Linux); 0 sets no bound"`
+}
+
+// maxAnswer bounds what a program or a server may answer to one step, in bytes.
+const maxAnswer = 256 << 20
+
+// Validate wants a program that is there.
+func (x *Exec) Validate() error {
+	switch {
+	case len(x.Command) == 0:
+		return errors.New("command: name a program, such as [python3, score.py]")
+	case !(x.Timeout > 0):
+		return fmt.Errorf("timeout: must be more than 0 seconds, got %g", x.Timeout)
+	case x.MaxMemory < 0:
+		return fmt.Errorf("max_memory_mb: must not be negative, got %d", x.MaxMemory)
+	case x.MaxMemory > 0 && runtime.GOOS != "linux":
+		return fmt.Errorf("max_memory_mb: memory is not bounded on %s, leave it out", runtime.GOOS)
+	}
+	if _, err := exec.LookPath(x.Command[0]); err != nil {
+		return fmt.Errorf("command: %w", err)
+	}
+	return nil
+}
+
+// Process implements trinity.Operator.
+func (x *Exec) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	lines, err := encode(groups)
+	if err != nil || len(lines) == 0 {
+		return nil, nil, err
+	}
+	out, err := x.run(ctx, bytes.Join(lines, nil))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", strings.Join(x.Command, " "), err)
+	}
+	answers, err := decode(out)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", strings.Join(x.Command, " "), err)
+	}
+	return edit(groups, answers)
+}
+
+// run feeds the program and returns what it wrote.
+func (x *Exec) run(ctx context.Context, input []byte) (*bytes.Buffer, error) {
+	late := fmt.Errorf("did not end within timeout = %g s", x.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(x.Timeout*float64(time.Second)), late)
+	defer cancel()
+	argv := x.Command
+	if x.MaxMemory > 0 {
+		argv = append([]string{"sh", "-c", `ulimit -v "$1" && shift && exec "$@"`, "sh", fmt.Sprint(x.MaxMemory << 10)}, argv...)
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	out, said := &bounded{}, &ends{}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), out, said
+	cmd.WaitDelay = 5 * time.Second // for pipes that an orphan holds open
+	killWhole(cmd)
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case out.full:
+		err = fmt.Errorf("wrote more than %d MiB", maxAnswer>>20)
+	}
+	if err != nil && said.String() != "" {
+		err = fmt.Errorf("%w; it said: %s", err, said)
+	}
+	return &out.text, err
+}
+
+// bounded keeps what is written, up to maxAnswer bytes.
+type bounded struct {
+	text bytes.Buffer
+	full bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.full = b.full || b.text.Len()+len(p) > maxAnswer; b.full {
+		return 0, errors.New("too long")
+	}
+	return b.text.Write(p)
+}
+
+// ends keeps the beginning and the end of what is written: some languages say what went wrong first, others last.
+type ends struct{ head, tail []byte }
+
+func (e *ends) Write(p []byte) (int, error) {
+	const most = 1000
+	n := min(len(p), most-len(e.head))
+	e.head, e.tail = append(e.head, p[:n]...), append(e.tail, p[n:]...)
+	e.tail = slices.Clone(e.tail[max(0, len(e.tail)-most):])
+	return len(p), nil
+}
+
+// String is one line.
+func (e *ends) String() string {
+	return strings.Join(strings.Fields(string(e.head)+string(e.tail)), " ")
+}

@@ -1,0 +1,95 @@
+package operator
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/vm"
+
+	"github.com/trinity-go/trinity"
+)
+
+// expressionFields says in the operators' descriptions what an expression may use.
+const expressionFields = "Fields: reward (NaN without a valid one), valid, parts, metrics, info (maps; `info.x ?? 0` where x may be absent), prompt, response, prompt_tokens, response_tokens, " +
+	"trained_tokens (numbers), truncated (\"\", \"prompt_truncated\", \"response_truncated\"), task, step, run, turn, version (the oldest that sampled), and group.{size, scored, mean, std, max, min} of the valid " +
+	"rewards of the group (NaN without any). The language is that of expr-lang.org; there is no clock."
+
+// fields are what an expression sees of an experience.
+type fields struct {
+	Reward         float64        `expr:"reward"`
+	Valid          bool           `expr:"valid"`
+	Parts          map[string]any `expr:"parts"`
+	Metrics        map[string]any `expr:"metrics"`
+	Info           map[string]any `expr:"info"`
+	Prompt         string         `expr:"prompt"`
+	Response       string         `expr:"response"`
+	PromptTokens   int            `expr:"prompt_tokens"`
+	ResponseTokens int            `expr:"response_tokens"`
+	TrainedTokens  int            `expr:"trained_tokens"`
+	Truncated      string         `expr:"truncated"`
+	Task           string         `expr:"task"`
+	Step           int64          `expr:"step"`
+	Run            int            `expr:"run"`
+	Turn           int            `expr:"turn"`
+	Version        int64          `expr:"version"`
+	Group          groupFields    `expr:"group"`
+}
+
+type groupFields struct {
+	Size   int     `expr:"size"`
+	Scored int     `expr:"scored"`
+	Mean   float64 `expr:"mean"`
+	Std    float64 `expr:"std"`
+	Max    float64 `expr:"max"`
+	Min    float64 `expr:"min"`
+}
+
+func fieldsOfGroup(g trinity.Group) groupFields {
+	r := rewards(g)
+	if len(r) == 0 {
+		nan := math.NaN()
+		return groupFields{len(g), 0, nan, nan, nan, nan}
+	}
+	return groupFields{len(g), len(r), mean(r), populationStd(r), slices.Max(r), slices.Min(r)}
+}
+
+func fieldsOf(e *trinity.Experience, g groupFields) fields {
+	f := fields{
+		Reward: math.NaN(), Valid: scored(e), Parts: untyped(e.Reward.Parts), Metrics: untyped(e.Metrics), Info: e.Info,
+		Prompt: e.Prompt, Response: e.Response, PromptTokens: e.PromptLen, ResponseTokens: responseLen(e), TrainedTokens: e.TrainedTokens(),
+		Truncated: string(e.Truncated), Task: e.ID.Task, Step: e.ID.Step, Run: e.ID.Run, Turn: e.ID.Turn, Version: e.Versions[0], Group: g,
+	}
+	if f.Valid {
+		f.Reward = e.Reward.Value
+	}
+	return f
+}
+
+// untyped copies a map so that an absent key is nil in an expression, and not the number 0.
+func untyped(m map[string]float64) map[string]any {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+// compile checks the names and types of an expression. What it gives must be of the type that as says.
+func compile(key, source string, as ...expr.Option) (*vm.Program, error) {
+	program, err := expr.Compile(source, append([]expr.Option{expr.Env(fields{}), expr.DisableBuiltin("now")}, as...)...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", key, oneLine(err))
+	}
+	return program, nil
+}
+
+// evaluate runs an expression on one experience.
+func evaluate(key string, program *vm.Program, e *trinity.Experience, f fields) (any, error) {
+	v, err := expr.Run(program, f)
+	if err != nil {
+		return nil, fmt.Errorf("%s of experience %s: %s", key, e.ID, oneLine(err))
+	}
+	return v, nil
+}

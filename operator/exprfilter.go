@@ -1,0 +1,57 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/expr-lang/expr"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Operators.Register("expr_filter",
+		"Keeps experiences for which an expression is true, such as `valid and response_tokens < 512`. "+expressionFields+" Metric: filtered_count.",
+		func() trinity.Operator { return &ExprFilter{} })
+}
+
+// ExprFilter keeps what a condition holds for.
+type ExprFilter struct {
+	Condition string `yaml:"condition" doc:"an expression that is true or false"`
+}
+
+// Validate compiles the condition.
+func (f *ExprFilter) Validate() error {
+	if f.Condition == "" {
+		return errors.New("condition: write an expression, such as reward > group.mean")
+	}
+	_, err := compile("condition", f.Condition, expr.AsBool())
+	return err
+}
+
+// Process implements trinity.Operator. A condition that fails, or is neither true nor false, is an error that names the experience.
+func (f *ExprFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	program, err := compile("condition", f.Condition, expr.AsBool())
+	if err != nil {
+		return nil, nil, err
+	}
+	chosen := selection{}
+	for _, g := range groups {
+		of := fieldsOfGroup(g)
+		for _, e := range g {
+			v, err := evaluate("condition", program, e, fieldsOf(e, of))
+			if err != nil {
+				return nil, nil, err
+			}
+			holds, ok := v.(bool)
+			if !ok {
+				return nil, nil, fmt.Errorf("condition of experience %s: got %v (%T), want true or false", e.ID, v, v)
+			}
+			chosen[e] = holds
+		}
+	}
+	kept, metrics := keep(groups, chosen.has)
+	return kept, metrics, nil
+}

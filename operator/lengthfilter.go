@@ -1,0 +1,58 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Operators.Register("length_filter",
+		"Keeps experiences whose prompt and response have numbers of tokens within the bounds that are set, both ends included. A response is all that follows the prompt, "+
+			"the answers of an environment included. Metric: filtered_count.",
+		func() trinity.Operator { return &LengthFilter{} })
+}
+
+// LengthFilter drops what is too short or too long.
+type LengthFilter struct {
+	MinPrompt   *int `yaml:"min_prompt_tokens" doc:"tokens; not set: no bound"`
+	MaxPrompt   *int `yaml:"max_prompt_tokens" doc:"tokens; not set: no bound"`
+	MinResponse *int `yaml:"min_response_tokens" doc:"tokens; not set: no bound"`
+	MaxResponse *int `yaml:"max_response_tokens" doc:"tokens; not set: no bound"`
+}
+
+// Validate wants a bound, and none that contradicts another.
+func (f *LengthFilter) Validate() error {
+	if f.MinPrompt == nil && f.MaxPrompt == nil && f.MinResponse == nil && f.MaxResponse == nil {
+		return errors.New("set at least one of min_prompt_tokens, max_prompt_tokens, min_response_tokens, max_response_tokens")
+	}
+	for _, b := range []struct {
+		of       string
+		min, max *int
+	}{{"prompt", f.MinPrompt, f.MaxPrompt}, {"response", f.MinResponse, f.MaxResponse}} {
+		switch {
+		case b.min != nil && *b.min < 0:
+			return fmt.Errorf("min_%s_tokens must not be negative, got %d", b.of, *b.min)
+		case b.max != nil && *b.max < 0:
+			return fmt.Errorf("max_%s_tokens must not be negative, got %d", b.of, *b.max)
+		case b.min != nil && b.max != nil && *b.min > *b.max:
+			return fmt.Errorf("min_%s_tokens %d is more than max_%s_tokens %d: nothing would be left", b.of, *b.min, b.of, *b.max)
+		}
+	}
+	return nil
+}
+
+// Process implements trinity.Operator.
+func (f *LengthFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	kept, metrics := keep(groups, func(e *trinity.Experience) bool {
+		return within(e.PromptLen, f.MinPrompt, f.MaxPrompt) && within(responseLen(e), f.MinResponse, f.MaxResponse)
+	})
+	return kept, metrics, nil
+}
+
+func within(n int, low, high *int) bool {
+	return (low == nil || n >= *low) && (high == nil || n <= *high)
+}

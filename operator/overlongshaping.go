@@ -1,0 +1,63 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Operators.Register("overlong_shaping",
+		"Soft punishment of long replies for whatever reward (DAPO, Yu et al. 2025, equation 13). A response of n tokens, with e = max_response_length − cache_length, loses nothing for n ≤ e, "+
+			"penalty_factor·(n − e)/cache_length up to max_response_length, penalty_factor beyond. The reward math_dapo_reward can do it by itself: use one of them. "+
+			"Metrics: reward_diff/{mean,max,min}, overlong_count (experiences punished).",
+		func() trinity.Operator { return &OverlongShaping{PenaltyFactor: 1} })
+}
+
+// OverlongShaping takes from the reward of long replies.
+type OverlongShaping struct {
+	PenaltyFactor     float64 `yaml:"penalty_factor" doc:"the whole penalty"`
+	MaxResponseLength int     `yaml:"max_response_length" doc:"tokens after the prompt; from here on the penalty is whole"`
+	CacheLength       int     `yaml:"cache_length" doc:"tokens before max_response_length over which the penalty grows"`
+}
+
+// Validate checks the lengths.
+func (s *OverlongShaping) Validate() error {
+	switch {
+	case s.CacheLength <= 0 || s.MaxResponseLength < s.CacheLength:
+		return fmt.Errorf("set 0 < cache_length ≤ max_response_length, in tokens, got %d and %d", s.CacheLength, s.MaxResponseLength)
+	case !(s.PenaltyFactor >= 0):
+		return fmt.Errorf("penalty_factor must not be negative, got %g", s.PenaltyFactor)
+	}
+	return nil
+}
+
+// Process implements trinity.Operator.
+func (s *OverlongShaping) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	var diffs []float64
+	overlong := 0
+	for _, g := range groups {
+		for _, e := range g {
+			if !scored(e) {
+				continue
+			}
+			penalty := s.penalty(responseLen(e))
+			if penalty > 0 {
+				e.Reward.Value -= penalty
+				overlong++
+			}
+			diffs = append(diffs, 0-penalty)
+		}
+	}
+	metrics := trinity.Metrics{"overlong_count": float64(overlong)}
+	summarize(metrics, "reward_diff", diffs)
+	return groups, metrics, nil
+}
+
+// penalty of a response of n tokens.
+func (s *OverlongShaping) penalty(n int) float64 {
+	over := n - (s.MaxResponseLength - s.CacheLength)
+	return s.PenaltyFactor * float64(min(max(over, 0), s.CacheLength)) / float64(s.CacheLength)
+}

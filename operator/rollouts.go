@@ -1,0 +1,67 @@
+package operator
+
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+)
+
+// rollouts cuts a group into its rollouts, which are more than one experience each where a workflow made several model calls. They are kept
+// or dropped as a whole: an algorithm for several steps cannot tell a rollout with a hole from another one.
+func rollouts(g trinity.Group) []trinity.Group {
+	var out []trinity.Group
+	for i, e := range g {
+		if i > 0 && g[i-1].ID.Run == e.ID.Run {
+			out[len(out)-1] = append(out[len(out)-1], e)
+		} else {
+			out = append(out, trinity.Group{e})
+		}
+	}
+	return out
+}
+
+// outcome is the experience that carries a rollout's reward: its last step.
+func outcome(rollout trinity.Group) *trinity.Experience { return rollout[len(rollout)-1] }
+
+// Scope is what rollouts are compared within.
+type Scope string
+
+const (
+	perGroup Scope = "group"
+	perStep  Scope = "step"
+)
+
+func (s Scope) check() error {
+	if s != perGroup && s != perStep {
+		return fmt.Errorf("scope: unknown value %q (known: group, step)", s)
+	}
+	return nil
+}
+
+// parts lists the rollouts of each group, or those of the whole step as one part.
+func (s Scope) parts(groups []trinity.Group) [][]trinity.Group {
+	var parts [][]trinity.Group
+	for i, g := range groups {
+		if i == 0 || s == perGroup {
+			parts = append(parts, nil)
+		}
+		parts[len(parts)-1] = append(parts[len(parts)-1], rollouts(g)...)
+	}
+	return parts
+}
+
+// selection is a set of experiences, filled by rollouts.
+type selection map[*trinity.Experience]bool
+
+func (s selection) add(rollout trinity.Group) {
+	for _, e := range rollout {
+		s[e] = true
+	}
+}
+
+func (s selection) has(e *trinity.Experience) bool { return s[e] }
+
+func (s selection) lacks(e *trinity.Experience) bool { return !s[e] }
+
+// responseLen is the number of tokens after the prompt, those of an environment's answers included.
+func responseLen(e *trinity.Experience) int { return len(e.Tokens) - e.PromptLen }

@@ -1,0 +1,61 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Operators.Register("top_k_filter",
+		"Keeps the `k` rollouts of highest reward, of equal ones the earlier; rollouts without a valid reward are dropped. A rollout of several steps has the reward of its last, "+
+			"and stays or goes as a whole. Metrics: filtered_count (experiences), top_k_reward_threshold (the lowest reward that was kept, a mean over groups).",
+		func() trinity.Operator { return &TopK{Scope: perGroup} })
+}
+
+// TopK keeps the best.
+type TopK struct {
+	K     int   `yaml:"k" doc:"rollouts kept"`
+	Scope Scope `yaml:"scope" doc:"group: k of each task; step: k of all"`
+}
+
+// Validate checks the range.
+func (f *TopK) Validate() error {
+	if f.K < 1 {
+		return fmt.Errorf("k: must be at least 1, got %d", f.K)
+	}
+	return f.Scope.check()
+}
+
+// Process implements trinity.Operator.
+func (f *TopK) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	best := selection{}
+	var lowest []float64
+	for _, part := range f.Scope.parts(groups) {
+		part = slices.DeleteFunc(part, func(r trinity.Group) bool { return !scored(outcome(r)) })
+		slices.SortStableFunc(part, func(a, b trinity.Group) int {
+			switch x, y := outcome(a).Reward.Value, outcome(b).Reward.Value; {
+			case x > y:
+				return -1
+			case x < y:
+				return 1
+			}
+			return 0
+		})
+		part = part[:min(f.K, len(part))]
+		for _, r := range part {
+			best.add(r)
+		}
+		if len(part) > 0 {
+			lowest = append(lowest, outcome(part[len(part)-1]).Reward.Value)
+		}
+	}
+	kept, metrics := keep(groups, best.has)
+	if len(lowest) > 0 {
+		metrics["top_k_reward_threshold"] = mean(lowest)
+	}
+	return kept, metrics, nil
+}

@@ -1,0 +1,214 @@
+package operator
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+)
+
+// wireForm says in the operators' descriptions what goes over and comes back.
+const wireForm = "An experience is an object with index (its number in the step) and group; id, task, step, run, turn, prompt, response, prompt_tokens, response_tokens, truncated, versions; " +
+	"reward (null without a valid one), reason, parts, metrics, info. The answer is those of the objects that are kept, each with its index, in any order: reward may be changed (null makes it invalid, with reason), and " +
+	"entries of metrics and info changed or added; the rest is for reading, and may be left out. A number that is not finite goes over as null."
+
+// object is an experience as programs in other languages see it.
+type object struct {
+	Index          int                 `json:"index"`
+	Group          int                 `json:"group"`
+	ID             string              `json:"id"`
+	Task           string              `json:"task"`
+	Step           int64               `json:"step"`
+	Run            int                 `json:"run"`
+	Turn           int                 `json:"turn"`
+	Prompt         string              `json:"prompt"`
+	Response       string              `json:"response"`
+	PromptTokens   int                 `json:"prompt_tokens"`
+	ResponseTokens int                 `json:"response_tokens"`
+	Truncated      string              `json:"truncated"`
+	Versions       [2]int64            `json:"versions"`
+	Reward         *float64            `json:"reward"`
+	Reason         string              `json:"reason"`
+	Parts          map[string]*float64 `json:"parts"`
+	Metrics        map[string]*float64 `json:"metrics"`
+	Info           map[string]any      `json:"info"`
+}
+
+// encode returns each experience as a JSON object on a line of its own.
+func encode(groups []trinity.Group) ([][]byte, error) {
+	var lines [][]byte
+	for i, g := range groups {
+		for _, e := range g {
+			o := object{
+				Index: len(lines), Group: i, ID: e.ID.String(), Task: e.ID.Task, Step: e.ID.Step, Run: e.ID.Run, Turn: e.ID.Turn,
+				Prompt: e.Prompt, Response: e.Response, PromptTokens: e.PromptLen, ResponseTokens: responseLen(e), Truncated: string(e.Truncated),
+				Versions: e.Versions, Reason: e.Reward.Reason, Parts: finite(e.Reward.Parts), Metrics: finite(e.Metrics), Info: e.Info,
+			}
+			if scored(e) {
+				o.Reward = &e.Reward.Value
+			}
+			if o.Info == nil {
+				o.Info = map[string]any{} // so that a program may add to it
+			}
+			var line bytes.Buffer
+			enc := json.NewEncoder(&line)
+			enc.SetEscapeHTML(false)
+			if err := enc.Encode(o); err != nil {
+				return nil, fmt.Errorf("experience %s as JSON: %w", e.ID, err)
+			}
+			lines = append(lines, line.Bytes())
+		}
+	}
+	return lines, nil
+}
+
+// finite has nil for what JSON cannot say.
+func finite(m map[string]float64) map[string]*float64 {
+	out := make(map[string]*float64, len(m))
+	for k, v := range m {
+		out[k] = nil
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			out[k] = &v
+		}
+	}
+	return out
+}
+
+// answer is what came back of one experience.
+type answer struct {
+	object
+	Index   *int                       `json:"index"`
+	Reward  json.RawMessage            `json:"reward"`
+	Reason  *string                    `json:"reason"`
+	Metrics map[string]*float64        `json:"metrics"`
+	Info    map[string]json.RawMessage `json:"info"`
+}
+
+// decode reads JSON objects, one after the other.
+func decode(r io.Reader) ([]answer, error) {
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	var answers []answer
+	for {
+		var a answer
+		err := d.Decode(&a)
+		if errors.Is(err, io.EOF) {
+			return answers, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("answer %d: %w", len(answers)+1, err)
+		}
+		answers = append(answers, a)
+	}
+}
+
+// edit applies the answers to the experiences that were sent, and keeps those that have one.
+func edit(groups []trinity.Group, answers []answer) ([]trinity.Group, trinity.Metrics, error) {
+	var all trinity.Group
+	for _, g := range groups {
+		all = append(all, g...)
+	}
+	answered := selection{}
+	var diffs []float64
+	for i, a := range answers {
+		switch {
+		case a.Index == nil:
+			return nil, nil, fmt.Errorf("answer %d has no index: give back that of the experience", i+1)
+		case *a.Index < 0 || *a.Index >= len(all):
+			return nil, nil, fmt.Errorf("answer %d: index %d is not of the %d experiences that were sent", i+1, *a.Index, len(all))
+		case answered[all[*a.Index]]:
+			return nil, nil, fmt.Errorf("answer %d: index %d was answered before", i+1, *a.Index)
+		}
+		e := all[*a.Index]
+		answered[e] = true
+		before, valid := e.Reward.Value, scored(e)
+		if err := a.apply(e); err != nil {
+			return nil, nil, fmt.Errorf("answer %d, of experience %s: %w", i+1, e.ID, err)
+		}
+		if valid && scored(e) {
+			diffs = append(diffs, e.Reward.Value-before)
+		}
+	}
+	kept, metrics := keep(groups, answered.has)
+	summarize(metrics, "reward_diff", diffs)
+	return kept, metrics, nil
+}
+
+// apply writes what was changed into the experience.
+func (a *answer) apply(e *trinity.Experience) error {
+	if err := a.applyReward(e); err != nil {
+		return err
+	}
+	metrics, info := maps.Clone(e.Metrics), maps.Clone(e.Info) // siblings may share them
+	if metrics == nil {
+		metrics = map[string]float64{}
+	}
+	if info == nil {
+		info = map[string]any{}
+	}
+	for k, v := range a.Metrics {
+		if v != nil {
+			metrics[k] = *v
+		}
+	}
+	for k, raw := range a.Info {
+		if unchanged(e.Info, k, raw) { // what came back as it went keeps its type
+			continue
+		}
+		var v any
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return fmt.Errorf("info.%s: %w", k, err)
+		}
+		info[k] = v
+	}
+	if len(metrics) > 0 {
+		e.Metrics = metrics
+	}
+	if len(info) > 0 {
+		e.Info = info
+	}
+	return nil
+}
+
+func (a *answer) applyReward(e *trinity.Experience) error {
+	switch {
+	case a.Reward == nil:
+		return nil
+	case string(a.Reward) != "null":
+		var v float64
+		if err := json.Unmarshal(a.Reward, &v); err != nil {
+			return fmt.Errorf("reward: want a number or null, got %s", a.Reward)
+		}
+		e.Reward.Value, e.Reward.Valid, e.Reward.Reason = v, true, ""
+	case scored(e):
+		reason := "the operator took it away"
+		if a.Reason != nil && *a.Reason != "" {
+			reason = *a.Reason
+		}
+		e.Reward = trinity.InvalidReward(reason)
+	}
+	return nil
+}
+
+// unchanged reports whether the entry of info says what it said.
+func unchanged(info map[string]any, key string, raw json.RawMessage) bool {
+	old, ok := info[key]
+	if !ok {
+		return false
+	}
+	had, err := json.Marshal(old)
+	var is bytes.Buffer
+	return err == nil && json.Compact(&is, raw) == nil && bytes.Equal(is.Bytes(), had)
+}
+
+// oneLine is an error's text without the picture of the source that follows it.
+func oneLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
