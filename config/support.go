@@ -118,8 +118,8 @@ func (c *Config) unsupported() Errors {
 }
 
 func (c *Config) unsupportedTaskset(t TasksetEntry, refuse func(key, what, hint string)) {
-	if t.StorageType != "file" {
-		refuse(t.Key+".storage_type", fmt.Sprintf("reading tasks from %s", t.StorageType), "use file")
+	if t.StorageType != "file" && t.StorageType != "task_dir" {
+		refuse(t.Key+".storage_type", fmt.Sprintf("reading tasks from %s", t.StorageType), "use file or task_dir")
 	}
 	if *t.RolloutArgs.Logprobs > 0 && c.Model.Logprobs == 0 {
 		refuse(t.Key+".rollout_args.logprobs", "logprobs of alternative tokens", "0 returns those of the sampled tokens")

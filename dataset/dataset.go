@@ -21,6 +21,8 @@ import (
 type Options struct {
 	Split  string // "" means train
 	Subset string // the configuration of a dataset that has several
+	// TaskDir says that the path is a directory with a folder for each task, which has neither split nor subset.
+	TaskDir bool
 	// Resolve gives the directory of a name that is no local path, such as a hub dataset; nil means that there are only local paths.
 	Resolve func(name string) (dir string, err error)
 	// Scratch is the directory for temporary files of rows that are too many to be held in memory; "" is the system's.
@@ -64,23 +66,35 @@ func Open(path string, opts Options) (*Dataset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
 	}
+	base := filepath.Base(name)
+	d := &Dataset{name: strings.TrimSuffix(base, extension(base)), starts: []int{0}}
+	if opts.TaskDir {
+		s, err := openTaskDir(path)
+		if err != nil {
+			return nil, err
+		}
+		d.add(s)
+		return d, nil
+	}
 	files := []string{path}
 	if info.IsDir() {
 		if files, err = findSplit(path, opts.Split, opts.Subset); err != nil {
 			return nil, err
 		}
 	}
-	base := filepath.Base(name)
-	d := &Dataset{name: strings.TrimSuffix(base, extension(base)), starts: []int{0}}
 	for _, f := range files {
 		s, err := openShard(f, opts)
 		if err != nil {
 			return nil, err
 		}
-		d.shards = append(d.shards, s)
-		d.starts = append(d.starts, d.Len()+s.len())
+		d.add(s)
 	}
 	return d, nil
+}
+
+func (d *Dataset) add(s shard) {
+	d.shards = append(d.shards, s)
+	d.starts = append(d.starts, d.Len()+s.len())
 }
 
 // openShard reads or indexes a file by its extension.

@@ -13,8 +13,8 @@ import (
 )
 
 // openDataset opens the rows of a section of the configuration; progress is its enable_progress_bar.
-func (s *stage) openDataset(path, split, subset string, progress bool) (*dataset.Dataset, error) {
-	opts := dataset.Options{Split: split, Subset: subset, Resolve: s.resolveDataset, Scratch: s.cfg.Buffer.CacheDir}
+func (s *stage) openDataset(path string, opts dataset.Options, progress bool) (*dataset.Dataset, error) {
+	opts.Resolve, opts.Scratch = s.resolveDataset, s.cfg.Buffer.CacheDir
 	if progress {
 		m := &readMeter{say: s.say, now: time.Now}
 		if term.IsTerminal(int(os.Stderr.Fd())) {

@@ -57,19 +57,19 @@ type named struct {
 
 // datasets lists the datasets that a configuration names.
 func datasets(cfg *config.Config) (all []named) {
-	add := func(key, path, split, subset string) {
+	add := func(key, path string, of dataset.Options) {
 		if path != "" { // config says what is missing
-			all = append(all, named{key, path, dataset.Options{Split: split, Subset: subset}})
+			all = append(all, named{key, path, of})
 		}
 	}
 	for _, t := range cfg.Tasksets() {
-		add(t.Key, t.Path, t.Split, t.SubsetName)
+		add(t.Key, t.Path, tasksOf(t.Taskset))
 	}
 	for _, b := range cfg.AuxiliaryBuffers() {
-		add(b.Key, b.Path, b.Split, b.SubsetName)
+		add(b.Key, b.Path, dataset.Options{Split: b.Split, Subset: b.SubsetName})
 	}
 	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil && b.SchemaType != "experience" {
-		add("buffer.trainer_input.experience_buffer", b.Path, b.Split, b.SubsetName)
+		add("buffer.trainer_input.experience_buffer", b.Path, dataset.Options{Split: b.Split, Subset: b.SubsetName})
 	}
 	return all
 }

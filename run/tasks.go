@@ -6,6 +6,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -29,7 +30,7 @@ func (s *stage) mix() (*explorer.Mix, error) {
 
 // taskset opens one taskset of the configuration with its workflow and reward.
 func (s *stage) taskset(ts *config.Taskset, eval bool) (*explorer.Taskset, error) {
-	data, err := s.openDataset(ts.Path, ts.Split, ts.SubsetName, ts.EnableProgressBar)
+	data, err := s.openDataset(ts.Path, tasksOf(ts), ts.EnableProgressBar)
 	if err != nil {
 		return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
 	}
@@ -43,6 +44,11 @@ func (s *stage) taskset(ts *config.Taskset, eval bool) (*explorer.Taskset, error
 		return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
 	}
 	return out, nil
+}
+
+// tasksOf says where in its path a taskset's rows are.
+func tasksOf(ts *config.Taskset) dataset.Options {
+	return dataset.Options{Split: ts.Split, Subset: ts.SubsetName, TaskDir: ts.StorageType == "task_dir"}
 }
 
 // template is what all tasks of a taskset have in common.
