@@ -67,7 +67,7 @@ func New() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		runCommand(), checkCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(), verifyCommand(), pullCommand(), convertCommand(),
+		runCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(), verifyCommand(), pullCommand(), convertCommand(),
 		listCommand(), explainCommand(), logCommand(), doctorCommand(), versionCommand(),
 	)
 	return root

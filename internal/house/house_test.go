@@ -21,6 +21,7 @@ var layers = [][]string{
 	{"config", "renderer"},
 	{"algorithm", "workflow", "reward", "operator", "selector", "dataset", "buffer", "synchronizer", "monitor", "engine"},
 	{"explorer", "trainer", "pipeline", "verify"},
+	{"simulation"},
 	{"run"},
 	{"gateway", "studio", "internal/cli"},
 	{"standard"},

@@ -1,0 +1,66 @@
+package run
+
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+)
+
+// choices are the settings that may keep staleness within the bound. With fixed a rollout is trained on interval + offset train steps after its weights at
+// most, where an explore step feeds a train step; otherwise staleness_control bounds it.
+func (p *Planner) choices(cfg *config.Config, stage int) []Choice {
+	var all []Choice
+	for _, interval := range doubling(1, p.MaxStaleness) {
+		for _, offset := range doubling(0, p.MaxStaleness-interval) {
+			all = append(all, p.choice(cfg, "fixed", interval, offset))
+		}
+	}
+	if p.mixes(cfg, stage) {
+		return all
+	}
+	algorithm := "algorithm"
+	if stage >= 0 && cfg.Stages[stage].Algorithm != nil {
+		algorithm = fmt.Sprintf("stages.%d.algorithm", stage)
+	}
+	for _, style := range []string{"explorer_driven", "trainer_driven", "fully_async"} {
+		for _, interval := range doubling(1, p.MaxStaleness) {
+			c := p.choice(cfg, style, interval, 0)
+			c.Set = append(c.Set, algorithm+".sample_strategy=staleness_control", fmt.Sprintf("%s.sample_strategy_args={max_staleness: %d}", algorithm, p.MaxStaleness))
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// mixes tells whether the stage has a sample strategy that staleness_control cannot replace.
+func (p *Planner) mixes(cfg *config.Config, stage int) bool {
+	own, err := stageOf(cfg, stage)
+	if err != nil {
+		return false // it was opened before
+	}
+	strategy, err := own.SampleStrategy()
+	_, mixes := strategy.(trinity.MixingStrategy)
+	return err == nil && mixes
+}
+
+func (p *Planner) choice(cfg *config.Config, style string, interval, offset int) Choice {
+	const section = "synchronizer."
+	c := Choice{Style: style, Interval: interval, Offset: offset}
+	c.Set = []string{section + "sync_style=" + style, fmt.Sprint(section, "sync_interval=", interval), fmt.Sprint(section, "sync_offset=", offset)}
+	for _, key := range []string{section + "explorer_sync_interval", section + "trainer_sync_interval"} {
+		if cfg.IsSet(key) { // it would stand above sync_interval
+			c.Set = append(c.Set, fmt.Sprint(key, "=", interval))
+		}
+	}
+	return c
+}
+
+// doubling is from, and 1, 2, 4, … beyond it, up to last.
+func doubling(from, last int) []int {
+	var all []int
+	for n := from; n <= last; n = max(1, 2*n) {
+		all = append(all, n)
+	}
+	return all
+}

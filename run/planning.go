@@ -1,0 +1,186 @@
+package run
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/explorer"
+	"github.com/trinity-go/trinity/simulation"
+	"github.com/trinity-go/trinity/synchronizer"
+)
+
+// Planner tries ways in which explorer and trainer of a configuration may work together.
+type Planner struct {
+	Load         func(overrides ...string) (*config.Config, error) // the configuration with key=value settings
+	Rates        simulation.Rates                                  // as given; what is 0 is taken from the metrics of the run, if there was one
+	MaxStaleness int                                               // train steps, 1 is on-policy
+	Steps        int                                               // explore steps that are simulated
+}
+
+// Choice is a way to work together and what comes of it.
+type Choice struct {
+	Style    string             `json:"sync_style"`
+	Interval int                `json:"sync_interval"`
+	Offset   int                `json:"sync_offset"`
+	Set      []string           `json:"set"` // key=value, on top of the configuration
+	Report   *simulation.Report `json:"report"`
+}
+
+// Planned is what a planner found.
+type Planned struct {
+	Stage       string           `json:"stage,omitempty"`
+	Rates       simulation.Rates `json:"rates"`    // of each side alone
+	Measured    bool             `json:"measured"` // of an earlier run, in part at least
+	Metrics     string           `json:"metrics"`  // file that rates were looked for in
+	Current     Choice           `json:"current"`
+	Choices     []Choice         `json:"choices"` // within the bound on staleness, the best first
+	Recommended Choice           `json:"recommended"`
+}
+
+// Plan simulates the configuration as it is and with other settings of the synchronizer.
+func (p *Planner) Plan() (*Planned, error) {
+	cfg, err := p.Load()
+	if err != nil {
+		return nil, err
+	}
+	stage, err := coupled(cfg)
+	if err != nil {
+		return nil, err
+	}
+	current, err := p.settingOf(cfg, stage)
+	if err != nil {
+		return nil, err
+	}
+	plan := &Planned{Current: Choice{Style: current.Pace.Style, Interval: int(current.Pace.Interval), Offset: int(current.Pace.Offset)}}
+	if stage >= 0 {
+		plan.Stage = cfg.Stages[stage].StageName
+	}
+	if err := p.rates(cfg, stage, current, plan); err != nil {
+		return nil, err
+	}
+	if plan.Current.Report, err = simulation.Run(current, plan.Rates); err != nil {
+		return nil, err
+	}
+	var refused error // why the first one is no choice
+	for _, c := range p.choices(cfg, stage) {
+		if c.Report, err = p.try(c.Set, stage, plan.Rates); err != nil {
+			refused = cmp.Or(refused, fmt.Errorf("with %s: %w", strings.Join(c.Set, " "), err))
+		} else if c.Report.Staleness.Max <= int64(p.MaxStaleness) && c.Report.Dropped == 0 {
+			plan.Choices = append(plan.Choices, c)
+		}
+	}
+	if len(plan.Choices) == 0 {
+		return nil, cmp.Or(refused, fmt.Errorf("no setting keeps staleness at %d train steps: raise --max-staleness", p.MaxStaleness))
+	}
+	byMerit(plan.Choices)
+	plan.Recommended = plan.Choices[0]
+	return plan, nil
+}
+
+// alike is the difference in steps per hour that decides nothing: rates are not known better.
+const alike = 0.02
+
+// byMerit orders choices: first those about as fast as the fastest, fresher rollouts first, by tenths of a step, and then as they were tried; then the others,
+// faster ones first.
+func byMerit(choices []Choice) {
+	fastest := 0.0
+	for _, c := range choices {
+		fastest = max(fastest, c.Report.StepsPerHour)
+	}
+	slices.SortStableFunc(choices, func(a, b Choice) int {
+		x, y := a.Report.StepsPerHour, b.Report.StepsPerHour
+		fast, other := x >= (1-alike)*fastest, y >= (1-alike)*fastest
+		switch {
+		case fast && other:
+			return cmp.Compare(math.Round(10*a.Report.Staleness.Mean), math.Round(10*b.Report.Staleness.Mean))
+		case fast:
+			return -1
+		case other:
+			return 1
+		}
+		return cmp.Compare(y, x)
+	})
+}
+
+// try simulates the configuration with settings.
+func (p *Planner) try(set []string, stage int, rates simulation.Rates) (*simulation.Report, error) {
+	cfg, err := p.Load(set...)
+	if err != nil {
+		return nil, err
+	}
+	setting, err := p.settingOf(cfg, stage)
+	if err != nil {
+		return nil, err
+	}
+	return simulation.Run(setting, rates)
+}
+
+// coupled finds the last stage in which an explorer and a trainer work together; −1 is a configuration without stages.
+func coupled(cfg *config.Config) (int, error) {
+	for i := len(cfg.Stages) - 1; i >= -1; i-- {
+		if i == -1 && len(cfg.Stages) > 0 {
+			break
+		}
+		stage, err := stageOf(cfg, i)
+		if err != nil {
+			return 0, err
+		}
+		built, err := buildAlgorithm(stage)
+		if err != nil {
+			return 0, err
+		}
+		if stage.Mode == "both" || stage.Mode == "explore" || stage.Mode == "train" && !built.Def.Offline {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("%s: there is nothing to plan: no explorer works with a trainer (mode both, or explore and train)", cfg.File())
+}
+
+func stageOf(cfg *config.Config, i int) (*config.Config, error) {
+	if i < 0 {
+		return cfg, nil
+	}
+	return cfg.Stage(i)
+}
+
+// settingOf is how explorer and trainer of a configuration work together.
+func (p *Planner) settingOf(whole *config.Config, i int) (simulation.Setting, error) {
+	cfg, err := stageOf(whole, i)
+	if err != nil {
+		return simulation.Setting{}, err
+	}
+	s := &stage{cfg: cfg, groupSize: cfg.GroupSize()}
+	pace, err := s.pace()
+	if err != nil {
+		return simulation.Setting{}, err
+	}
+	strategy, err := cfg.SampleStrategy()
+	if err != nil {
+		return simulation.Setting{}, err
+	}
+	if len(cfg.AuxiliaryBuffers()) > 0 {
+		strategy = nil // of what it mixes, the rollouts are read in order
+	}
+	setting := simulation.Setting{
+		Pace: pace, Handover: handovers[pace.Style], PublishInterval: s.publishInterval(), Strategy: strategy,
+		Batch: cfg.Rollouts() * cfg.PerRow(), InFlight: cfg.Sequences(), Steps: int64(p.Steps),
+	}
+	ex := &explorer.Explorer{BatchSize: cfg.Buffer.BatchSize, TotalSteps: setting.Steps, Pace: pace}
+	setting.Capacity = s.capacity(ex)
+	if cfg.Mode != "both" {
+		apart(&setting)
+	}
+	return setting, nil
+}
+
+// apart makes the setting one of two processes: a file holds any number of rollouts, and the trainer waits for no explorer.
+func apart(s *simulation.Setting) {
+	s.Capacity = math.MaxInt
+	if s.Handover == synchronizer.AtRendezvous {
+		s.Handover = synchronizer.WhenAsked
+	}
+}

@@ -1,0 +1,99 @@
+package run_test
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/simulation"
+)
+
+func (p project) planner(t *testing.T, r simulation.Rates, overrides ...string) *run.Planner {
+	t.Helper()
+	return &run.Planner{Rates: r, MaxStaleness: 4, Steps: 8, Load: func(more ...string) (*config.Config, error) {
+		return config.Load(p.config, config.Options{Overrides: slices.Concat(overrides, more)})
+	}}
+}
+
+// With fixed synchronization what samples with what, and what is trained on, does not depend on time: a simulation of a run is that run.
+func TestSimulationIsTheRun(t *testing.T) {
+	for _, overrides := range [][]string{
+		nil,
+		{"synchronizer.sync_offset=1"},
+		{"synchronizer.sync_interval=2", "synchronizer.sync_offset=1"},
+		{"synchronizer.sync_interval=3", "synchronizer.sync_offset=2", "buffer.train_batch_size=9"},
+		{"synchronizer.sync_interval=3", "algorithm.sample_strategy=staleness_control", "algorithm.sample_strategy_args.max_staleness=2"},
+	} {
+		t.Run(fmt.Sprint(overrides), func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, tiny, rl)
+			overrides = append(overrides, noEvaluation, "trainer.save_interval=100")
+			if _, err := p.run(t, overrides...); err != nil {
+				t.Fatal(err)
+			}
+			var versions []int64
+			var batches []simulation.Batch
+			for _, e := range metrics(t, filepath.Join(p.job(), "monitor", "metrics.jsonl")) {
+				if v, ok := e.Metrics["rollout/model_version"].(float64); ok {
+					versions = append(versions, int64(v))
+				}
+				if tasks, ok := e.Metrics["sample/task_count"].(float64); ok {
+					of := func(name string) float64 { v, _ := e.Metrics["sample/model_version/"+name].(float64); return v }
+					batches = append(batches, simulation.Batch{Rollouts: int(tasks), OldestVersion: int64(of("min")), NewVersion: int64(of("max")), MeanVersion: of("mean")})
+				}
+			}
+			for _, r := range []simulation.Rates{{Explore: 3, Train: 1}, {Explore: 1, Train: 3, Sync: 1, Slowdown: 1, Lengths: simulation.Lengths{Spread: 1}}} {
+				plan, err := p.planner(t, r, overrides...).Plan()
+				if err != nil {
+					t.Fatal(err)
+				}
+				simulated := plan.Current.Report
+				if !slices.Equal(simulated.Versions, versions) {
+					t.Errorf("simulated explore steps sample with %v, those of the run with %v", simulated.Versions, versions)
+				}
+				if len(batches) != len(simulated.Batches) {
+					t.Fatalf("%d simulated train steps, %d of the run", len(simulated.Batches), len(batches))
+				}
+				for i, b := range simulated.Batches {
+					real := batches[i]
+					if b.OldestVersion != real.OldestVersion || b.NewVersion != real.NewVersion || fmt.Sprintf("%.9f", b.MeanVersion) != fmt.Sprintf("%.9f", real.MeanVersion) || (b.Rollouts == 0) != (real.Rollouts == 0) {
+						t.Errorf("train step %d: %+v simulated, %+v in the run", i+1, b, real)
+					}
+				}
+			}
+		})
+	}
+}
+
+// An earlier run tells how fast both sides are, also one that was killed in the middle of a line.
+func TestRatesOfARun(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	if _, err := p.run(t, noEvaluation); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(p.job(), "monitor", "metrics.jsonl")
+	write(t, path, read(t, path)+`{"step":`)
+	plan, err := p.planner(t, simulation.Rates{}, noEvaluation).Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := plan.Rates; !plan.Measured || r.Explore <= 0 || r.Train <= 0 || r.Prompt <= 0 || r.Lengths.Mean <= 0 || r.Lengths.Mean > 6 || r.Slowdown != 2 {
+		t.Errorf("rates %+v", r)
+	}
+	// Where nothing overlaps the run as it was is simulated with the times that were measured.
+	if r := plan.Current.Report; math.Abs(r.ExploreSeconds/plan.Rates.Explore-1) > 1e-9 || r.Staleness.Max != 1 {
+		t.Errorf("%+v, at %+v", r, plan.Rates)
+	}
+	for _, c := range plan.Choices {
+		if c.Report.Staleness.Max > 4 || c.Report.Dropped > 0 {
+			t.Errorf("%v exceeds the bound: %+v", c.Set, c.Report)
+		}
+	}
+	write(t, path, "no record\n")
+	_, err = p.planner(t, simulation.Rates{}, noEvaluation).Plan()
+	oneLine(t, err, path+":1", "not a record")
+}
