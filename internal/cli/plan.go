@@ -11,6 +11,7 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/simulation"
 )
 
 func planCommand() *cobra.Command {
@@ -64,6 +65,9 @@ func printPlan(out io.Writer, plan *run.Planned, p *run.Planner) {
 	r, source := plan.Rates, "as given"
 	if plan.Measured {
 		source = "of " + plan.Metrics
+		if p.Rates != (simulation.Rates{}) {
+			source = "as given, else " + source
+		}
 	}
 	fmt.Fprintf(out, "rates %s: explore step %.3g s, train step %.3g s, sync %.3g s, %.3g times as long while both are busy\n", source, r.Explore, r.Train, r.Sync, r.Slowdown)
 	fmt.Fprintf(out, "responses: %.4g tokens, spread %.2g; prompts: %.4g tokens\n\n", r.Lengths.Mean, r.Lengths.Spread, r.Prompt)
