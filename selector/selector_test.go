@@ -87,6 +87,27 @@ func TestEasy2Hard(t *testing.T) {
 	}
 }
 
+// Any number of keys sorts: further ones decide where those before are equal, and then the later row comes first.
+func TestEasy2HardByAnyNumberOfKeys(t *testing.T) {
+	data := trinitytest.Rows{{"a": 1, "b": 2, "c": "0.5"}, {"a": 1, "b": 2, "c": 1.5}, {"a": 1, "b": 3, "c": 0}, {"a": 2, "b": 0, "c": 0}, {"a": 1, "b": 2, "c": 0.5}}
+	for _, c := range []struct {
+		keys []string
+		want []int
+	}{
+		{[]string{"a"}, []int{3, 4, 2, 1, 0}},
+		{[]string{"a", "b"}, []int{3, 2, 4, 1, 0}},
+		{[]string{"a", "b", "c"}, []int{3, 2, 1, 4, 0}},
+	} {
+		s := &Easy2Hard{Options: Options{FeatureKeys: c.keys}}
+		if err := s.Start(data); err != nil {
+			t.Fatal(err)
+		}
+		if got := next(t, s, 5); !slices.Equal(got, c.want) {
+			t.Errorf("by %v: %v, want %v", c.keys, got, c.want)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	small := build(t, "shuffle", 1, 5)
 	state, _ := small.State()
