@@ -144,3 +144,33 @@ func TestLogIsDamaged(t *testing.T) {
 		}
 	}
 }
+
+func TestLogIndex(t *testing.T) {
+	dir := t.TempDir()
+	l := openLog(t, dir)
+	big := strings.Repeat("x", segmentBytes)
+	appendAll(t, l, "a", big, "c", "d")
+	x := IndexLog(dir)
+	defer x.Close()
+	read := func(number int64, want string) {
+		t.Helper()
+		if got, err := x.Read(number); err != nil || string(got) != want {
+			t.Errorf("record %d: %.10q, %v; want %.10q", number, got, err, want)
+		}
+	}
+	for _, n := range []int{3, 0, 2, 1, 3} {
+		read(int64(n), []string{"a", big, "c", "d"}[n])
+	}
+	if _, err := x.Read(4); err == nil || !strings.Contains(err.Error(), "ends before record 4") {
+		t.Errorf("reading what is not there yet: %v", err)
+	}
+	appendAll(t, l, "e")
+	read(4, "e")
+	if err := errors.Join(x.Close(), l.Trim(2)); err != nil {
+		t.Fatal(err)
+	}
+	read(2, "c")
+	if _, err := x.Read(1); err == nil || !strings.Contains(err.Error(), "record 1 has been removed") {
+		t.Errorf("reading what was removed: %v", err)
+	}
+}

@@ -129,32 +129,41 @@ func (r *LogReader) record() ([]byte, error) {
 			return nil, err
 		}
 	}
-	var frame [frameBytes]byte
-	if size < r.offset+frameBytes {
-		return nil, io.EOF
-	}
-	if _, err := r.file.ReadAt(frame[:], r.offset); err != nil {
+	length, sum, err := r.frame(size)
+	if err != nil {
 		return nil, err
 	}
-	if crc32.Checksum(frame[:8], castagnoli) != binary.LittleEndian.Uint32(frame[8:]) {
-		return nil, r.unwritten(size)
-	}
-	length := int64(binary.LittleEndian.Uint32(frame[:]))
 	end := r.offset + frameBytes + length
-	if end > size {
-		return nil, io.EOF
-	}
 	r.buffer = slices.Grow(r.buffer[:0], int(length))[:length]
 	if _, err := r.file.ReadAt(r.buffer, r.offset+frameBytes); err != nil {
 		return nil, err
 	}
-	if crc32.Checksum(r.buffer, castagnoli) != binary.LittleEndian.Uint32(frame[4:]) {
+	if crc32.Checksum(r.buffer, castagnoli) != sum {
 		if end == size {
 			return nil, io.EOF // its length is on the disk, its bytes are not, yet
 		}
 		return nil, r.damaged()
 	}
 	return r.buffer, nil
+}
+
+// frame reads what stands before the bytes of the record at the offset: their number and their checksum.
+func (r *LogReader) frame(size int64) (length int64, sum uint32, err error) {
+	var frame [frameBytes]byte
+	if size < r.offset+frameBytes {
+		return 0, 0, io.EOF
+	}
+	if _, err := r.file.ReadAt(frame[:], r.offset); err != nil {
+		return 0, 0, err
+	}
+	if crc32.Checksum(frame[:8], castagnoli) != binary.LittleEndian.Uint32(frame[8:]) {
+		return 0, 0, r.unwritten(size)
+	}
+	length, sum = int64(binary.LittleEndian.Uint32(frame[:])), binary.LittleEndian.Uint32(frame[4:])
+	if r.offset+frameBytes+length > size {
+		return 0, 0, io.EOF
+	}
+	return length, sum, nil
 }
 
 // begins passes over the segment's magic.
