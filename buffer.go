@@ -47,6 +47,26 @@ type CountingSource interface {
 	Count(exps []*Experience) int
 }
 
+// FreshSource is a Source that gives no experiences any more that an old version has sampled, once it is told from which on.
+type FreshSource interface {
+	Source
+	// Fresh sets the oldest version; it never falls.
+	Fresh(oldest int64)
+}
+
+// PriorityFunc says which groups a replay buffer reads first, and which it keeps.
+type PriorityFunc interface {
+	// Priority of a group: the highest is read first, the lowest gives way when the buffer is full. keep is false for one that is not to be read again.
+	Priority(r Replayed) (priority float64, keep bool)
+}
+
+// Replayed is what a PriorityFunc knows of a group.
+type Replayed struct {
+	Version int64   // the newest of the versions that its experiences were sampled from on
+	Uses    int     // how often it was read
+	Noise   float64 // drawn from N(0, 1), the same for each seed, group and number of uses
+}
+
 // MetricsSource is a Source that has something to say of the batch that it gave last.
 type MetricsSource interface {
 	Source

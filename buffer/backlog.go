@@ -39,8 +39,8 @@ func (q *Queue) Restore(s trinity.SourceState) error {
 	defer q.mu.Unlock()
 	q.window, q.behind, q.next, q.cursor = window{}, 0, position{}, nil
 	if len(s.Cursor) > 0 {
-		if err := json.Unmarshal(s.Cursor, &q.next); err != nil {
-			return fmt.Errorf("state of the experience buffer: %w", err)
+		if err := readState(s.Cursor, &q.next); err != nil {
+			return err
 		}
 	}
 	for _, e := range s.Pending {
@@ -58,8 +58,8 @@ func (q *Queue) Restore(s trinity.SourceState) error {
 // Trim removes from the log what was taken before a state.
 func (q *Queue) Trim(s trinity.SourceState) error {
 	var at position
-	if err := json.Unmarshal(s.Cursor, &at); err != nil {
-		return fmt.Errorf("state of the experience buffer: %w", err)
+	if err := readState(s.Cursor, &at); err != nil {
+		return err
 	}
 	return q.log.Trim(at.Record - 1) // the record before has the cursor of an explorer that has put nothing since
 }
@@ -138,7 +138,7 @@ func (q *Queue) load(record []byte, at position) error {
 	if err != nil {
 		return fmt.Errorf("%s, record %d: %w", q.log.Dir(), at.Record, err)
 	}
-	exps, err := d.experiences(at.Index)
+	exps, err := d.experiences(at.Index, d.count)
 	if err != nil {
 		return fmt.Errorf("%s, record %d: %w", q.log.Dir(), at.Record, err)
 	}

@@ -76,11 +76,11 @@ func prefixed(data []byte) (payload, rest []byte, err error) {
 	return data[used : used+int(n)], data[used+int(n):], nil
 }
 
-// experiences decodes those from index from on.
-func (d *delivered) experiences(from int) ([]*trinity.Experience, error) {
-	out := make([]*trinity.Experience, 0, max(0, d.count-from))
+// experiences decodes those from index from up to index to.
+func (d *delivered) experiences(from, to int) ([]*trinity.Experience, error) {
+	out := make([]*trinity.Experience, 0, max(0, to-from))
 	rest := d.rest
-	for i := range d.count {
+	for i := range to {
 		data, after, err := prefixed(rest)
 		if err != nil {
 			return nil, err

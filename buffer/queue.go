@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -28,22 +27,21 @@ type Queue struct {
 	memory   int64 // bytes, from which on experiences stay in the log only
 	log      *durable.Log
 
-	mu      sync.Mutex
-	window                     // what is in memory
-	later   *durable.LogReader // reads what is in the log and not in memory; nil if nothing is
-	behind  int                // rollouts that later will give
-	cursor  json.RawMessage    // of the last delivery
-	next    position           // in the log, after what was taken last
-	record  []byte             // room for the next
-	paused  int64              // version that the explorer waits for
-	closed  bool
-	changed chan struct{} // closed and replaced whenever the state above changes
+	gate
+	window                    // what is in memory
+	later  *durable.LogReader // reads what is in the log and not in memory; nil if nothing is
+	behind int                // rollouts that later will give
+	cursor json.RawMessage    // of the last delivery
+	next   position           // in the log, after what was taken last
+	record []byte             // room for the next
+	paused int64              // version that the explorer waits for
+	closed bool
 }
 
 // NewQueue makes an empty queue that blocks Put while it holds capacity rollouts or more; Restore gives it what the log has. Without a log (nil) it
 // is in memory alone.
 func NewQueue(capacity int, memory int64, log *durable.Log) *Queue {
-	return &Queue{capacity: capacity, memory: memory, log: log, changed: make(chan struct{})}
+	return &Queue{capacity: capacity, memory: memory, log: log, gate: newGate()}
 }
 
 // Resume implements trinity.Buffer.
@@ -59,7 +57,7 @@ func (q *Queue) Put(ctx context.Context, d trinity.Delivery) error {
 	ctx, cancel := withTimeout(ctx, q.PutTimeout, "synchronizer.sync_timeout")
 	defer cancel()
 	const what = "the trainer to make room in the experience buffer"
-	err := q.await(ctx, what, func() bool {
+	err := q.await(ctx, what, q.held, func() bool {
 		return q.closed || len(d.Groups) == 0 || q.rollouts+q.behind < q.capacity
 	})
 	if err != nil {
@@ -114,7 +112,7 @@ func (q *Queue) Take(ctx context.Context, n int, published int64) ([]*trinity.Ex
 	defer cancel()
 	var end int
 	var failed error
-	err := q.await(ctx, fmt.Sprintf("the explorer to put %d %s into the experience buffer", n, unit), func() bool {
+	err := q.await(ctx, fmt.Sprintf("the explorer to put %d %s into the experience buffer", n, unit), q.held, func() bool {
 		if failed = q.fetch(n); failed != nil {
 			return true
 		}
@@ -166,34 +164,5 @@ func (q *Queue) Close() error {
 	return nil
 }
 
-// withTimeout bounds a wait by a setting, which the error names; 0 does not.
-func withTimeout(ctx context.Context, d time.Duration, key string) (context.Context, context.CancelFunc) {
-	if d == 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%s of %v passed", key, d))
-}
-
-// await blocks until ready holds and returns with the lock held; on error the lock is not held, and the error says who was waited for and what the
-// queue holds.
-func (q *Queue) await(ctx context.Context, what string, ready func() bool) error {
-	for {
-		q.mu.Lock()
-		if ready() {
-			return nil
-		}
-		changed, rollouts := q.changed, q.rollouts+q.behind
-		q.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s, which holds %d rollouts: %w", what, rollouts, context.Cause(ctx))
-		}
-	}
-}
-
-// signal wakes all waiters; the lock is held.
-func (q *Queue) signal() {
-	close(q.changed)
-	q.changed = make(chan struct{})
-}
+// held says what a wait is for more of.
+func (q *Queue) held() string { return fmt.Sprintf("%d rollouts", q.rollouts+q.behind) }

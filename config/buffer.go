@@ -174,7 +174,7 @@ type ExperienceBuffer struct {
 	Format Format `yaml:"format"`
 	// What a row is; empty follows from the algorithm.
 	SchemaType string `yaml:"schema_type" enum:"|experience|sft|dpo|kto|cpt"`
-	// Groups that a queue holds before the explorer waits.
+	// Groups that a queue holds before the explorer waits. With replay_buffer it does not wait: groups of the lowest priority give way.
 	Capacity int `yaml:"capacity" default:"10000" range:"[1,)"`
 	// Experiences that a queue holds in memory, in MiB; what is more stays on the disk until its turn. Own key of Trinity-Go.
 	CapacityMb int `yaml:"capacity_mb" default:"1024" range:"[1,)"`
@@ -197,13 +197,13 @@ type ExperienceBuffer struct {
 	EnableProgressBar bool `yaml:"enable_progress_bar"`
 }
 
-// ReplayBuffer reads experiences again, by priority.
+// ReplayBuffer reads experiences by priority, and again.
 type ReplayBuffer struct {
-	// Read experiences more than once.
+	// Read the groups of the highest priority first, in place of the oldest.
 	Enable bool `yaml:"enable"`
 	// How priority falls with age and use.
-	PriorityFn string `yaml:"priority_fn" default:"linear_decay" enum:"linear_decay|decay_limit_randomization"`
-	// Seconds before an experience may be read again; not set is never.
+	PriorityFn string `yaml:"priority_fn" default:"linear_decay" plugin:"priority_fn"`
+	// Seconds before a group that was read may be read again; not set is never.
 	ReuseCooldownTime *float64 `yaml:"reuse_cooldown_time" range:"[0,)"`
 	// Arguments of the priority function.
 	PriorityFnArgs map[string]any `yaml:"priority_fn_args" default:"{decay: 2.0}"`

@@ -22,6 +22,9 @@ func (c *Config) checkPlugins() Errors {
 	if c.offline() {
 		p.selector(&c.Buffer.TrainerInput.ExperienceBuffer.DataSelector, "buffer.trainer_input.experience_buffer.data_selector")
 	}
+	if r := c.replay(); r.Enable {
+		p.named("priority_fn", r.PriorityFn, replayKey+".priority_fn", r.PriorityFnArgs, replayKey+".priority_fn_args")
+	}
 	for _, b := range c.AuxiliaryBuffers() {
 		p.selector(&b.DataSelector, b.Key+".data_selector")
 	}

@@ -49,6 +49,8 @@ func TestMain(m *testing.M) {
 	register(registry.Advantages, "none", func() trinity.Advantage { return &fakeNone{} })
 	register(registry.Advantages, "grpo", func() trinity.Advantage { return &fakeAdvantage{} })
 	register(registry.Advantages, "ppo", func() trinity.Advantage { return &fakeCritic{} })
+	register(registry.PriorityFuncs, "linear_decay", func() trinity.PriorityFunc { return &fakePriority{Decay: 2} })
+	register(registry.PriorityFuncs, "decay_limit_randomization", func() trinity.PriorityFunc { return &fakeNoisyPriority{Decay: 2} })
 	register(registry.Workflows, "math_workflow", func() trinity.Workflow { return &fakeWorkflow{} })
 	register(registry.Workflows, "simple_workflow", func() trinity.Workflow { return &rewardUser{} })
 	register(registry.Rewards, "math_reward", func() trinity.RewardFunc { return &fakeReward{} })
@@ -195,3 +197,16 @@ func (*fakeComparer) ReadsAdvantages() bool { return false }
 func (*fakeComparer) Compares() trinity.Divergence {
 	return trinity.Divergence{Kind: trinity.ReverseKL}
 }
+
+type fakePriority struct {
+	Decay float64 `yaml:"decay"`
+}
+
+func (*fakePriority) Priority(trinity.Replayed) (float64, bool) { return 0, true }
+
+type fakeNoisyPriority struct {
+	Decay float64 `yaml:"decay"`
+	Sigma float64 `yaml:"sigma"`
+}
+
+func (*fakeNoisyPriority) Priority(trinity.Replayed) (float64, bool) { return 0, true }

@@ -144,7 +144,6 @@ func TestRefused(t *testing.T) {
 
 // Everything that is valid and not built: each is refused by name at its key.
 func TestUnsupported(t *testing.T) {
-	const replay = "buffer.trainer_input.experience_buffer.replay_buffer.enable"
 	for _, c := range []struct{ override, key, words string }{
 		{"mode=serve", "mode", "mode serve"},
 		{"mode=colocate", "mode", "mode colocate"},
@@ -161,7 +160,6 @@ func TestUnsupported(t *testing.T) {
 		{"explorer.rollout_model.enable_openai_api=true", "explorer.rollout_model.enable_openai_api", "endpoint"},
 		{"explorer.rollout_model.enable_multimodal=true", "explorer.rollout_model.enable_multimodal", "image"},
 		{"explorer.rollout_model.max_model_len=9", "explorer.rollout_model.max_model_len", "set model.max_model_len"},
-		{replay + "=true", replay, "replay"},
 		{"buffer.trainer_input.experience_buffer.storage_type=sql", "buffer.trainer_input.experience_buffer.storage_type", "SQL"},
 		{"buffer.explorer_input.taskset.storage_type=sql", "buffer.explorer_input.taskset.storage_type", "sql"},
 		{"buffer.explorer_input.taskset.format.image_key=i", "buffer.explorer_input.taskset.format.image_key", "image"},

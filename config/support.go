@@ -45,8 +45,7 @@ var refusals = []refusal{
 	{"explorer.env_vars", func(c *Config) bool { return len(c.Explorer.EnvVars) > 0 }, "an environment of the rollout's own",
 		"set the variables before the run"},
 
-	{"buffer.trainer_input.experience_buffer.replay_buffer.enable",
-		func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.ReplayBuffer.Enable }, "a priority replay buffer", ""},
+	{replayKey + ".enable", func(c *Config) bool { return c.replay().Enable && c.trains() && c.Mode != "both" }, "a priority replay buffer outside of mode both", ""},
 	{"buffer.trainer_input.experience_buffer.storage_type",
 		func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "sql" }, "an SQL buffer", "use queue"},
 	{"buffer.trainer_input.experience_buffer.path", func(c *Config) bool {

@@ -51,7 +51,6 @@ var unused = []struct{ key, reason string }{
 	{"model.external_model", "no external model is used"},
 	{"buffer.trainer_input.experience_buffer.max_retry_times", "the queue is in this process"},
 	{"buffer.trainer_input.experience_buffer.max_retry_interval", "the queue is in this process"},
-	{"buffer.trainer_input.experience_buffer.replay_buffer", "replay is off"},
 	{"explorer.concurrent_mode", runners},
 	{"explorer.runner_prepare_concurrency", runners},
 	{"explorer.runner_prepare_max_retries", runners},
@@ -170,6 +169,12 @@ func (c *Config) unusedReason(key string) string {
 	}
 	if reason := unusedInQueue[key]; reason != "" && c.Mode == "both" {
 		return reason
+	}
+	if !c.replay().Enable && below(key, replayKey) {
+		return "replay is off"
+	}
+	if !c.trains() && below(key, replayKey) {
+		return "it is the trainer that reads it"
 	}
 	if c.offline() && below(key, "synchronizer") {
 		return "nobody samples while " + c.Algorithm.AlgorithmType + " trains on a dataset"

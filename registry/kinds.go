@@ -12,5 +12,7 @@ var (
 	Operators  = New[trinity.Operator]("operator", "edits of groups between explorer and buffer (data_processor.experience_pipeline.operators)")
 	Selectors  = New[trinity.Selector]("selector", "which rows of a taskset come next (data_selector.selector_type)")
 
+	PriorityFuncs = New[trinity.PriorityFunc]("priority_fn", "what a replay buffer reads first (experience_buffer.replay_buffer.priority_fn)")
+
 	SampleStrategies = New[trinity.SampleStrategy]("sample_strategy", "what the trainer reads (algorithm.sample_strategy)")
 )

@@ -27,6 +27,8 @@ func TestKilledRunsEndWithTheSameBytes(t *testing.T) {
 		{"backlog", rl, []string{"buffer.train_batch_size=8", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4"}, []string{"global_step_4", "global_step_8"}},
 		{"demonstrations mixed in", mixed, nil, []string{"global_step_2", "global_step_6"}},
 		{"stale rollouts", rl, []string{"algorithm.sample_strategy=staleness_control", "algorithm.sample_strategy_args.max_staleness=2", "synchronizer.sync_interval=3"}, []string{"global_step_4"}},
+		{"replay", rl, append(replay("reuse_cooldown_time: 0, priority_fn: decay_limit_randomization, priority_fn_args: {decay: 0.2, sigma: 2}"), "buffer.train_batch_size=16",
+			"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=8", "synchronizer.sync_offset=1"), []string{"global_step_2", "global_step_6"}},
 		{"dpo", strings.ReplaceAll(onDataset, "ALGORITHM", "dpo"), nil, []string{"global_step_4", ".writing_global_step_12"}}, // past the first epoch, of 9 steps
 		{"kto", strings.ReplaceAll(onDataset, "ALGORITHM", "kto"), []string{"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4"}, []string{"global_step_6"}},
 		{"packed text", strings.ReplaceAll(onDataset, "ALGORITHM", "cpt"), []string{"buffer.trainer_input.experience_buffer.format.packing=true"}, []string{"global_step_2", "global_step_10"}},

@@ -11,7 +11,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
-	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/explorer"
@@ -31,9 +30,10 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 		return err
 	}
 	defer log.Close()
-	queue := buffer.NewQueue(s.capacity(ex), int64(cfg.Buffer.TrainerInput.ExperienceBuffer.CapacityMb)<<20, log)
-	queue.ByRollout = cfg.CountsRollouts()
-	queue.TakeTimeout, queue.PutTimeout = seconds(cfg.Buffer.TrainerInput.ExperienceBuffer.MaxReadTimeout), seconds(cfg.Synchronizer.SyncTimeout)
+	queue, err := s.store(ex, log)
+	if err != nil {
+		return err
+	}
 	ex.Buffer = queue
 	stop, cancel := withStop(ctx, opts.Stop)
 	defer cancel()
@@ -86,7 +86,7 @@ const experienceLog = "experience_buffer"
 
 // trimming removes from the queue's log, after each checkpoint, what the one before it had no need of: should the newest be lost, the one before can
 // still be gone on from.
-func trimming(queue *buffer.Queue, save func(context.Context, int64, bool) error) func(context.Context, int64, bool) error {
+func trimming(queue store, save func(context.Context, int64, bool) error) func(context.Context, int64, bool) error {
 	var before trinity.SourceState
 	return func(ctx context.Context, step int64, last bool) error {
 		state, err := queue.State()

@@ -29,7 +29,8 @@ const (
 	rescue   = 30 * time.Second
 )
 
-// Buffer holds a buffer to the contract of trinity.Buffer and trinity.Source. open makes both sides in a folder; a second call with the same
+// Buffer holds a buffer to the contract of trinity.Buffer and trinity.Source; one that gives experiences by priority is to give equal ones oldest first, and
+// none again. open makes both sides in a folder; a second call with the same
 // folder is a resumed run. A buffer without files ignores it.
 func Buffer(t *testing.T, o BufferOptions, open func(t *testing.T, dir string) Store) {
 	for name, check := range map[string]func(*testing.T, Store){

@@ -63,6 +63,9 @@ func (r *reader) give(begin time.Time, batch, rollouts []*trinity.Experience) []
 	r.batches++
 	r.held, r.dropped = nil, dropped{}
 	r.metrics = describe(rollouts)
+	if source, ok := r.usual.(trinity.MetricsSource); ok {
+		r.metrics.Merge("", source.Metrics())
+	}
 	r.metrics["time/read_experience"] = time.Since(begin).Seconds()
 	return batch
 }

@@ -25,6 +25,8 @@ func init() {
 // so max_staleness is the number of optimizer updates, this step's own included, between the weights that sampled and those that come of it;
 // it is 1 for rollouts of the newest weights.
 //
+// A replay buffer leaves groups out of which every experience is too old: they are its sample/expired_count.
+//
 // What is dropped is replaced: a batch is short only where the experience buffer has no more, as when the explorer waits for the next version.
 //
 // Unlike Trinity-RFT: the bound is that of its newer source, because release 0.6.0 keeps one version more than max_staleness says
@@ -58,6 +60,9 @@ type fresh struct {
 func (s *fresh) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
 	begin := time.Now()
 	oldest := float64(s.batches+1) - s.limit
+	if usual, ok := s.usual.(trinity.FreshSource); ok {
+		usual.Fresh(int64(math.Ceil(max(0, oldest))))
+	}
 	if err := s.hold(ctx, n, published, func(e *trinity.Experience) bool { return float64(e.Versions[0]) >= oldest }); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,42 @@
+package buffer
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	for name, doc := range map[string]string{
+		"decay_limit_randomization":                    "version − decay · uses + sigma · noise, and a group is read use_count_limit times at most.",
+		"linear_decay_use_count_control_randomization": "Another name of decay_limit_randomization.",
+	} {
+		registry.PriorityFuncs.Register(name, doc, func() trinity.PriorityFunc { return &DecayLimit{Decay: 2, UseCountLimit: 3} })
+	}
+}
+
+// DecayLimit is LinearDecay with noise, which lets older groups come first now and then, and a limit to the uses of a group:
+//
+//	priority = version − decay · uses + sigma · noise,  noise ~ N(0, 1)
+//
+// A group is kept while uses < use_count_limit.
+type DecayLimit struct {
+	Decay         float64 `yaml:"decay" doc:"train steps of age that one use weighs as much as; 0 or more"`
+	UseCountLimit int     `yaml:"use_count_limit" doc:"how often a group is read at most; 0 or less is without limit"`
+	Sigma         float64 `yaml:"sigma" doc:"standard deviation of the noise, in train steps of age; 0 or more"`
+}
+
+// Validate refuses a decay or a deviation below 0.
+func (d *DecayLimit) Validate() error {
+	if !(d.Sigma >= 0) || math.IsInf(d.Sigma, 1) {
+		return fmt.Errorf("sigma is %v, must be a finite number, 0 or more", d.Sigma)
+	}
+	return checkDecay(d.Decay)
+}
+
+// Priority implements trinity.PriorityFunc.
+func (d *DecayLimit) Priority(r trinity.Replayed) (float64, bool) {
+	return float64(r.Version) - d.Decay*float64(r.Uses) + d.Sigma*r.Noise, d.UseCountLimit <= 0 || r.Uses < d.UseCountLimit
+}

@@ -1,0 +1,38 @@
+package buffer
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.PriorityFuncs.Register("linear_decay", "version − decay · uses: newer groups first, and those that were read less often.",
+		func() trinity.PriorityFunc { return &LinearDecay{Decay: 2} })
+}
+
+// LinearDecay makes one use of a group count as much as Decay train steps of age:
+//
+//	priority = version − decay · uses
+//
+// Every group is kept.
+type LinearDecay struct {
+	Decay float64 `yaml:"decay" doc:"train steps of age that one use weighs as much as; 0 or more"`
+}
+
+// Validate refuses a decay that would prefer what was read most often.
+func (d *LinearDecay) Validate() error { return checkDecay(d.Decay) }
+
+// Priority implements trinity.PriorityFunc.
+func (d *LinearDecay) Priority(r trinity.Replayed) (float64, bool) {
+	return float64(r.Version) - d.Decay*float64(r.Uses), true
+}
+
+func checkDecay(decay float64) error {
+	if !(decay >= 0) || math.IsInf(decay, 1) {
+		return fmt.Errorf("decay is %v, must be a finite number, 0 or more", decay)
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+package buffer
+
+import "github.com/trinity-go/trinity"
+
+// replayMetrics are of what was given.
+type replayMetrics struct {
+	given, uses         int // experiences, and how often they were given by then, added up
+	mostUsed, leastUsed int
+	evicted, expired    int // experiences that gave way to others; that were too old
+}
+
+// used notes n experiences that were given for the uses-th time.
+func (m *replayMetrics) used(uses, n int) {
+	if m.given == 0 {
+		m.leastUsed = uses
+	}
+	m.given += n
+	m.uses += uses * n
+	m.mostUsed, m.leastUsed = max(m.mostUsed, uses), min(m.leastUsed, uses)
+}
+
+func (m *replayMetrics) metrics() trinity.Metrics {
+	out := trinity.Metrics{"sample/evicted_count": float64(m.evicted), "sample/expired_count": float64(m.expired)}
+	if m.given > 0 {
+		const use = "sample/use_count/"
+		out[use+"mean"], out[use+"max"], out[use+"min"] = float64(m.uses)/float64(m.given), float64(m.mostUsed), float64(m.leastUsed)
+	}
+	return out
+}

@@ -1,0 +1,183 @@
+package buffer
+
+import (
+	"slices"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+// admit makes deliveries available whose version is published.
+func (r *Replay) admit() {
+	for len(r.arrived) > 0 && r.arrived[0].needs <= r.published {
+		for _, it := range r.arrived[0].items {
+			r.insert(it)
+		}
+		r.next = r.arrived[0].record + 1
+		r.arrived = r.arrived[1:]
+	}
+}
+
+// warm makes those available again that have cooled down.
+func (r *Replay) warm() {
+	now := time.Now()
+	for len(r.cooling) > 0 && !r.closed && !now.Before(r.cooling[0].due) {
+		it := r.cooling[0].item
+		r.cooling = r.cooling[1:]
+		r.insert(it)
+	}
+}
+
+// setAlarm has waiters look again when the next one has cooled down.
+func (r *Replay) setAlarm() {
+	if r.alarm != nil {
+		r.alarm.Stop()
+	}
+	if len(r.cooling) == 0 || r.closed {
+		return
+	}
+	r.alarm = time.AfterFunc(time.Until(r.cooling[0].due), func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.signal()
+	})
+}
+
+// insert lets a group wait, if there is room for it, or it can take another's.
+func (r *Replay) insert(it *item) {
+	if it.version < r.oldest {
+		r.expire(it)
+		return
+	}
+	var keep bool
+	if it.priority, keep = r.rank(it); !keep {
+		r.forget(it)
+		return
+	}
+	if len(r.waiting.items) >= r.Capacity {
+		lowest := r.waiting.items[0]
+		if it.priority < lowest.priority {
+			r.evict(it)
+			return
+		}
+		r.waiting.remove(0)
+		r.evict(lowest)
+	}
+	r.waiting.insert(it)
+}
+
+func (r *Replay) rank(it *item) (priority float64, keep bool) {
+	return r.Priority.Priority(trinity.Replayed{Version: it.version, Uses: it.uses, Noise: it.noise(r.Seed)})
+}
+
+func (r *Replay) evict(it *item) {
+	r.metrics.evicted += it.to - it.from
+	r.forget(it)
+}
+
+func (r *Replay) expire(it *item) {
+	r.metrics.expired += it.to - it.from
+	r.forget(it)
+}
+
+// hold keeps the experiences of a group in memory, unless it is full.
+func (r *Replay) hold(it *item) {
+	if r.bytes >= r.Memory {
+		it.exps = nil
+		return
+	}
+	for _, e := range it.exps {
+		r.bytes += size(e)
+	}
+}
+
+// forget frees the memory that a group's experiences take.
+func (r *Replay) forget(it *item) {
+	for _, e := range it.exps {
+		r.bytes -= size(e)
+	}
+	it.exps = nil
+}
+
+// available is how many there are of what Take counts.
+func (r *Replay) available() int {
+	n := r.Count(r.first) + r.waiting.size
+	if r.rest != nil {
+		n += r.rest.size
+	}
+	return n
+}
+
+// give takes the first n of what Take counts, or all that there are.
+func (r *Replay) give(n int) ([]*trinity.Experience, error) {
+	end := r.end(r.first, n)
+	out := slices.Clone(r.first[:end])
+	r.first = r.first[end:]
+	for n -= r.Count(out); n > 0; {
+		it, exps, err := r.best()
+		if it == nil || err != nil {
+			return out, err
+		}
+		exps = exps[:r.cut(it, exps, n)]
+		n -= it.size
+		r.forget(it)
+		it.uses++
+		r.metrics.used(it.uses, len(exps))
+		if r.Cooldown != nil {
+			r.cooling = append(r.cooling, cooling{it, time.Now().Add(*r.Cooldown)})
+		}
+		out = append(out, exps...)
+	}
+	return out, nil
+}
+
+// best removes the group that comes first; nil if there is none.
+func (r *Replay) best() (*item, []*trinity.Experience, error) {
+	it, at := r.rest, -1
+	if it == nil {
+		if at = r.waiting.first(); at < 0 {
+			return nil, nil, nil
+		}
+		it = r.waiting.items[at]
+	}
+	exps, err := r.load(it)
+	if err != nil {
+		return nil, nil, err
+	}
+	if at < 0 {
+		r.rest = nil
+	} else {
+		r.waiting.remove(at)
+	}
+	return it, exps, nil
+}
+
+// cut leaves n of a group, if it has more, and makes the others the rest. It returns how many experiences are left.
+func (r *Replay) cut(it *item, exps []*trinity.Experience, n int) int {
+	if it.size <= n {
+		return len(exps)
+	}
+	end := r.end(exps, n)
+	rest := *it
+	rest.from, rest.size = it.from+end, it.size-n
+	if it.exps != nil {
+		it.exps, rest.exps = it.exps[:end], slices.Clone(it.exps[end:]) // what is given is not kept in memory
+	}
+	it.to, it.size = rest.from, n
+	r.rest = &rest
+	return end
+}
+
+// end is where the first n of what Take counts end.
+func (r *Replay) end(exps []*trinity.Experience, n int) int {
+	for i, e := range exps {
+		counts := i == 0 || !r.ByRollout || begins(exps[i-1].ID, e.ID)
+		if counts && n == 0 {
+			return i
+		}
+		if counts {
+			n--
+		}
+	}
+	return len(exps)
+}

@@ -1,0 +1,36 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestReplayBuffer(t *testing.T) {
+	on := func(args string) string { return replayKey + "={enable: true" + args + "}" }
+	c := mustParse(t, base, Options{Overrides: []string{on(", reuse_cooldown_time: 0")}})
+	if r := c.replay(); r.PriorityFn != "linear_decay" || *r.ReuseCooldownTime != 0 {
+		t.Errorf("%+v", r)
+	}
+	if slices.ContainsFunc(c.Unused(), func(n Note) bool { return strings.HasPrefix(n.Key, replayKey) }) {
+		t.Errorf("not used: %v", c.Unused())
+	}
+	for _, c := range []struct {
+		override, key, words string
+	}{
+		{on(", priority_fn: linear"), replayKey + ".priority_fn", "unknown priority fn"},
+		{on(", priority_fn_args: {sigma: 1}"), replayKey + ".priority_fn_args.sigma", "unknown argument"},
+		{on(", reuse_cooldown_time: -1"), replayKey + ".reuse_cooldown_time", "at least 0"},
+	} {
+		expectError(t, base, c.override, c.key, c.words, false)
+	}
+}
+
+// Without a trainer there is nothing to replay; one of a process of its own reads a file in order.
+func TestReplayBufferOfAnotherMode(t *testing.T) {
+	c := mustParse(t, base, Options{Overrides: []string{"mode=bench", replayKey + ".enable=true"}})
+	if !slices.ContainsFunc(c.Unused(), func(n Note) bool { return n.Key == replayKey+".enable" }) {
+		t.Errorf("not used in mode bench: %v", c.Unused())
+	}
+	expectError(t, strings.Replace(base, "mode: both", "mode: train", 1), replayKey+".enable=true", replayKey+".enable", "outside of mode both", true)
+}
