@@ -17,7 +17,8 @@ import (
 //
 // A pair of which one side has no trained token counts for nothing.
 //
-// Metrics: dpo_loss; chosen_reward and rejected_reward, means of β·Σ_t (lp − ref); accuracy_mean, share of pairs with z > 0.
+// Metrics: dpo_loss; chosen_reward and rejected_reward, means of β·Σ_t (lp − ref); accuracy_mean, share of pairs with z > 0, which is 0 before
+// anything was learnt; ranking_accuracy, share of pairs with Σ_t lp of w more than that of l (Chen et al. 2024), whatever the reference says of them.
 //
 // Unlike Trinity-RFT: the log-ratios are summed over the tokens of each answer and the loss is the mean over pairs, because the sigmoid of a
 // sum over all pairs of a batch is not the likelihood of the preferences: one pair that is far off would hide all others.
@@ -29,7 +30,7 @@ type DPO struct {
 func init() {
 	PolicyLosses.Register("dpo", "Direct preference optimization (Rafailov et al. 2023): −log σ(β·z) with z the difference of Σ(lp − ref) between the chosen and the "+
 		"rejected answer, mean over pairs; label_smoothing is conservative DPO (Mitchell 2023). Needs the reference model and schema dpo. Metrics: dpo_loss, "+
-		"chosen_reward, rejected_reward, accuracy_mean.",
+		"chosen_reward, rejected_reward, accuracy_mean, ranking_accuracy.",
 		func() PolicyLoss { return &DPO{Beta: 0.1} })
 }
 
@@ -61,6 +62,7 @@ func (d *DPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	if err != nil {
 		return tape.Stream{}, nil, err
 	}
+	likelihood := in.Logprob.SeqSum(nil)
 	reward := in.Logprob.Sub(ref).SeqSum(nil).Scale(d.Beta)
 	chosen, rejected := reward.Gather(first), reward.Gather(second)
 	margin := chosen.Sub(rejected)
@@ -68,7 +70,7 @@ func (d *DPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	total := perPair.Dot(weights)
 	return total, trinity.Metrics{
 		"dpo_loss": total.Scalar(), "chosen_reward": chosen.Dot(weights).Scalar(), "rejected_reward": rejected.Dot(weights).Scalar(),
-		"accuracy_mean": share(margin, weights),
+		"accuracy_mean": share(margin, weights), "ranking_accuracy": share(likelihood.Gather(first).Sub(likelihood.Gather(second)), weights),
 	}, nil
 }
 

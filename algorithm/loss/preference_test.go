@@ -151,13 +151,14 @@ func TestDPOByHand(t *testing.T) {
 		chosen, rejected []float32
 		loss, slope      float64
 		right            float64
+		likelier         float64 // log-probabilities are −2 a token
 	}{
-		{"at the reference", 0.1, 0, []float32{0, 0}, []float32{0}, math.Ln2, -0.05, 0},
-		{"a sum over the answer, not a mean", 0.5, 0, []float32{1, 1}, []float32{0}, -math.Log(logistic(1)), -0.5 * logistic(-1), 1},
-		{"the wrong way round", 0.5, 0, []float32{-1}, []float32{2, 1}, -math.Log(logistic(-2)), -0.5 * logistic(2), 0},
-		{"length alone decides nothing", 1, 0, []float32{0.5, 0.5, 0.5, 0.5}, []float32{2}, math.Ln2, -0.5, 0},
-		{"conservative: no push at the smoothed odds", 1, 0.25, []float32{float32(math.Log(3))}, []float32{0}, -0.75*math.Log(0.75) - 0.25*math.Log(0.25), 0, 1},
-		{"conservative: back where it is surer", 1, 0.25, []float32{40}, []float32{0}, 10, 0.25, 1},
+		{"at the reference", 0.1, 0, []float32{0, 0}, []float32{0}, math.Ln2, -0.05, 0, 0},
+		{"a sum over the answer, not a mean", 0.5, 0, []float32{1, 1}, []float32{0}, -math.Log(logistic(1)), -0.5 * logistic(-1), 1, 0},
+		{"the wrong way round", 0.5, 0, []float32{-1}, []float32{2, 1}, -math.Log(logistic(-2)), -0.5 * logistic(2), 0, 1},
+		{"length alone decides nothing", 1, 0, []float32{0.5, 0.5, 0.5, 0.5}, []float32{2}, math.Ln2, -0.5, 0, 0},
+		{"conservative: no push at the smoothed odds", 1, 0.25, []float32{float32(math.Log(3))}, []float32{0}, -0.75*math.Log(0.75) - 0.25*math.Log(0.25), 0, 1, 0},
+		{"conservative: back where it is surer", 1, 0.25, []float32{40}, []float32{0}, 10, 0.25, 1, 0},
 	} {
 		w, nowW := answer(1, true, c.chosen...)
 		l, nowL := answer(1, false, c.rejected...)
@@ -169,6 +170,7 @@ func TestDPOByHand(t *testing.T) {
 		for what, v := range map[string][2]float64{
 			"dpo_loss": {m["dpo_loss"], c.loss}, "slope": {float64(grads[0].Logprob[1]), c.slope}, "slope of the rejected": {float64(grads[1].Logprob[1]), -c.slope},
 			"accuracy_mean": {m["accuracy_mean"], c.right}, "chosen_reward": {m["chosen_reward"], c.beta * sum(c.chosen)}, "rejected_reward": {m["rejected_reward"], c.beta * sum(c.rejected)},
+			"ranking_accuracy": {m["ranking_accuracy"], c.likelier},
 		} {
 			if math.Abs(v[0]-v[1]) > 1e-6 {
 				t.Errorf("%s: %s = %v, want %v", c.name, what, v[0], v[1])

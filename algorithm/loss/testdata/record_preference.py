@@ -58,13 +58,17 @@ def ratio(lp, s):
     return ((lp - torch.tensor(s["ref"])) * m).sum()
 
 
+def likelihood(lp, s):
+    return float((lp.detach() * torch.tensor([float(x) for x in s["mask"]])).sum())
+
+
 def grads(lps):
     return [(x.grad if x.grad is not None else torch.zeros_like(x)).tolist() for x in lps]
 
 
 def dpo(name, beta=0.1, label_smoothing=0.0):
     lps = tensors(pairs)
-    losses, good, bad, right = [], [], [], []
+    losses, good, bad, right, ranked = [], [], [], [], []
     for i in range(0, len(pairs), 2):
         if not any(pairs[i]["mask"]) or not any(pairs[i + 1]["mask"]):
             continue
@@ -74,10 +78,12 @@ def dpo(name, beta=0.1, label_smoothing=0.0):
         good.append(beta * float(w.detach()))
         bad.append(beta * float(l.detach()))
         right.append(float(z.detach() > 0))
+        ranked.append(float(likelihood(lps[i], pairs[i]) > likelihood(lps[i + 1], pairs[i + 1])))
     loss = torch.stack(losses).mean()
     loss.backward()
     mean = lambda v: sum(v) / len(v)
-    metrics = dict(dpo_loss=float(loss.detach()), final_loss=float(loss.detach()), chosen_reward=mean(good), rejected_reward=mean(bad), accuracy_mean=mean(right))
+    metrics = dict(dpo_loss=float(loss.detach()), final_loss=float(loss.detach()), chosen_reward=mean(good), rejected_reward=mean(bad))
+    metrics.update(accuracy_mean=mean(right), ranking_accuracy=mean(ranked))
     return dict(name=name, policy_loss_fn="dpo", policy_loss_fn_args=dict(beta=beta, label_smoothing=label_smoothing), metrics=metrics, logprob_grad=grads(lps))
 
 
