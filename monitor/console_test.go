@@ -35,12 +35,14 @@ func TestConsoleWritesPlainLinesElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	eval := rec("explorer", 2, trinity.Metrics{"eval/held_out/accuracy/mean@1": 0.5, "eval/held_out/response_length/mean@1": 9, "time/eval": 3})
-	logAll(t, c, exploreRecord(2, 0.25), trainRecord(2, -0.125), eval)
+	pairs := rec("trainer", 0, trinity.Metrics{"eval/pairs/ranking_accuracy": 0.5, "eval/pairs/dpo_loss": 0.75, "eval/pairs/kl_loss": 0, "eval/pairs/final_loss": 1, "eval/pairs/kl_coef": 0.1})
+	logAll(t, c, pairs, exploreRecord(2, 0.25), trainRecord(2, -0.125), eval)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)
-	want := "12:00:20  explorer  step 2  reward 0.25  length 56.25  1.23k tok/s  step 3s  waited 1s\n" +
+	want := "12:00:00  trainer  step 0/10  eval/pairs/dpo_loss 0.75  eval/pairs/ranking_accuracy 0.5\n" +
+		"12:00:20  explorer  step 2  reward 0.25  length 56.25  1.23k tok/s  step 3s  waited 1s\n" +
 		"12:00:20  trainer  step 2/10  loss -0.125  grad 0.5  lr 1e-05  2.5k tok/s  step 6s  waited 2s\n" +
 		"12:00:20  explorer  step 2  eval/held_out/accuracy/mean@1 0.5\n"
 	if err != nil || string(got) != want {
@@ -156,7 +158,7 @@ func TestLiveDisplay(t *testing.T) {
 	}
 	show(exploreRecord(1, 0), trainRecord(1, 3))
 	got := show(exploreRecord(2, 0.5), trainRecord(2, 2), exploreRecord(3, 1), trainRecord(3, 1), exploreRecord(4, 0.25), trainRecord(4, 1),
-		rec("explorer", 4, trinity.Metrics{"eval/held_out/accuracy/mean@1": 0.5}))
+		rec("trainer", 4, trinity.Metrics{"eval/pairs/accuracy_mean": 0.75}), rec("explorer", 4, trinity.Metrics{"eval/held_out/accuracy/mean@1": 0.5}))
 	want := `$ trinity run
 p/r
 step     4/8  ━━━━━━━━━━━━━━━━━━━━────────────────────  50%  after 40s  left 40s
@@ -165,6 +167,7 @@ rollout  1.23k tok/s  length 56.25  step 3s  waits for trainer 25%
 train    2.5k tok/s  step 6s  grad 0.5  lr 1e-05  waits for explorer 25%
 loss     1  █▅▁▁  1 … 3
 eval     held_out/accuracy/mean@1 0.5  at step 4
+eval     pairs/accuracy_mean 0.75  at step 4
 `
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
@@ -172,7 +175,7 @@ eval     held_out/accuracy/mean@1 0.5  at step 4
 	width = 40
 	tm.narrow(width)
 	got = show(trainRecord(5, 1))
-	if strings.Count(got, "p/r") != 1 || strings.Count(got, "eval") != 1 || !strings.HasPrefix(got, "$ trinity run\n") {
+	if strings.Count(got, "p/r") != 1 || strings.Count(got, "eval") != 2 || !strings.HasPrefix(got, "$ trinity run\n") {
 		t.Errorf("a narrower window shows remains:\n%s", got)
 	}
 	for line := range strings.Lines(got) {

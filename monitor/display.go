@@ -36,11 +36,11 @@ func newDisplay(run Run) *display {
 
 // add takes a record up. A record of an evaluation leaves the role's last step in view.
 func (d *display) add(r trinity.Record) {
-	for _, name := range evaluations(r.Metrics) {
+	for _, name := range Evaluations(r.Metrics) {
 		d.evals[name], d.evalAt = r.Metrics[name], r.Step
 	}
 	_, explored := r.Metrics["time/explore_step"]
-	if r.Role != "trainer" && !explored {
+	if _, trained := r.Metrics["time/train_step"]; !explored && !trained {
 		return
 	}
 	if _, trains := d.latest["trainer"]; r.Role == "trainer" && !trains {
@@ -83,7 +83,7 @@ func (d *display) lines(width int) []row {
 			rows = append(rows, row{"loss", d.losses.text(spark)})
 		}
 	}
-	for _, name := range evaluations(d.evals) {
+	for _, name := range Evaluations(d.evals) {
 		rows = append(rows, row{"eval", fmt.Sprintf("%s %s  at step %d", strings.TrimPrefix(name, "eval/"), number(d.evals[name]), d.evalAt)})
 	}
 	return rows

@@ -3,6 +3,7 @@ package monitor
 import (
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -49,7 +50,7 @@ func plainLine(r trinity.Record, total int64) string {
 	}
 	fields := []string{r.Time.Format(time.TimeOnly), r.Role, step}
 	fields = append(fields, describe(r.Metrics, list)...)
-	for _, e := range evaluations(r.Metrics) {
+	for _, e := range Evaluations(r.Metrics) {
 		fields = append(fields, e+" "+number(r.Metrics[e]))
 	}
 	return strings.Join(fields, "  ")
@@ -75,11 +76,19 @@ func describe(m trinity.Metrics, list []shown) []string {
 	return out
 }
 
-// evaluations are the names of mean values of evaluations, sorted; lengths are left out.
-func evaluations(m trinity.Metrics) []string {
+// Evaluations are the names of what people look at of an evaluation, sorted: means over rollouts, but of lengths; of held-out data the loss, without
+// the terms beside it, and the shares of pairs that are the right way round.
+func Evaluations(m trinity.Metrics) []string {
 	var names []string
 	for name := range m {
-		if strings.Contains(name, "/mean@") && !strings.Contains(name, "_length/") {
+		last := path.Base(name)
+		switch {
+		case strings.Contains(last, "@"):
+			if strings.HasPrefix(last, "mean@") && !strings.Contains(name, "_length/") {
+				names = append(names, name)
+			}
+		case !strings.HasPrefix(name, "eval/") || slices.Contains([]string{"final_loss", "kl_loss", "entropy_loss"}, last):
+		case strings.HasSuffix(last, "_loss") || strings.Contains(last, "accuracy"):
 			names = append(names, name)
 		}
 	}

@@ -1,12 +1,10 @@
 package run
 
 import (
-	"maps"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/monitor"
 )
 
 // StageSummary is what a stage did, for the closing table.
@@ -31,7 +29,7 @@ type StageSummary struct {
 // Eval is one evaluation of one taskset metric.
 type Eval struct {
 	Step  int64   `json:"step"`
-	Name  string  `json:"name"` // e.g. eval/held_out/accuracy/mean@1
+	Name  string  `json:"name"` // e.g. eval/held_out/accuracy/mean@1; those of monitor.Evaluations
 	Value float64 `json:"value"`
 }
 
@@ -62,10 +60,8 @@ func (s *StageSummary) add(r trinity.Record) {
 		s.train.tokens += m["perf/throughput"] * t
 		s.train.seconds += t
 	}
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		if strings.Contains(name, "/mean@") {
-			s.Evals = append(s.Evals, Eval{Step: r.Step, Name: name, Value: m[name]})
-		}
+	for _, name := range monitor.Evaluations(m) {
+		s.Evals = append(s.Evals, Eval{Step: r.Step, Name: name, Value: m[name]})
 	}
 	s.Steps = max(s.Steps, r.Step)
 	s.Sampled, s.Trained = s.rollout.perSecond(), s.train.perSecond()
