@@ -12,31 +12,37 @@ import (
 
 const auxiliaryKey = "buffer.trainer_input.auxiliary_buffers"
 
-// AuxiliaryBuffer is a buffer that the sample strategy reads beside the experience buffer, with its place in the file.
-type AuxiliaryBuffer struct {
+// NamedBuffer is a buffer beside the experience buffer, with its place in the file.
+type NamedBuffer struct {
 	ExperienceBuffer
 	Key  string // dotted path
-	Name string // by which the strategy asks for it
+	Name string // its key
 }
 
-// AuxiliaryBuffers lists those that the run reads, by name.
-func (c *Config) AuxiliaryBuffers() []AuxiliaryBuffer {
-	var all []AuxiliaryBuffer
+// AuxiliaryBuffers lists those that the sample strategy reads, by name.
+func (c *Config) AuxiliaryBuffers() []NamedBuffer {
+	var all []NamedBuffer
 	read := c.auxiliary()
 	for _, name := range slices.Sorted(maps.Keys(read)) {
 		if b, ok := c.Buffer.TrainerInput.AuxiliaryBuffers[name]; ok {
-			all = append(all, AuxiliaryBuffer{b, join(auxiliaryKey, name), name})
+			all = append(all, NamedBuffer{b, join(auxiliaryKey, name), name})
 		}
 	}
 	return all
 }
 
-// words describe the buffer for a plan; rows are those of Facts.
-func (b AuxiliaryBuffer) words(rows map[string]int) string {
-	text := fmt.Sprintf("auxiliary buffer %s (%s): %s", b.Name, b.SchemaType, b.Path)
+// words describe the buffer, of a kind, for a plan; rows are those of Facts.
+func (b NamedBuffer) words(kind string, rows map[string]int) string {
+	text := fmt.Sprintf("%s %s (%s): %s", kind, b.Name, b.SchemaType, b.Path)
 	if n, ok := rows[b.Key]; ok {
 		text += fmt.Sprintf(", %d rows", n)
 	}
+	return text
+}
+
+// auxiliaryWords describe an auxiliary buffer.
+func (b NamedBuffer) auxiliaryWords(rows map[string]int) string {
+	text := b.words("auxiliary buffer", rows)
 	if n := b.TotalEpochs; n != nil {
 		return text + fmt.Sprintf(", total_epochs %d", *n)
 	}
@@ -87,13 +93,7 @@ func (r *resolution) auxiliaryBuffers() {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		b, key := all[name], join(auxiliaryKey, name)
 		r.taskSelector(key, &b.TaskSelector, &b.DataSelector)
-		setDefault(&b.Name, name)
-		if b.StorageType == "queue" {
-			if r.IsSet(key + ".storage_type") {
-				r.fail(key+".storage_type", "an auxiliary buffer is a dataset, not a queue", "set it to file, or leave it out")
-			}
-			b.StorageType = "file"
-		}
+		r.dataset(key, name, &b)
 		if schema := schemas[name]; schema != "" {
 			if b.SchemaType != "" && b.SchemaType != schema {
 				r.fail(key+".schema_type", fmt.Sprintf("is %q, but sample_strategy %s reads %q", b.SchemaType, r.Algorithm.SampleStrategy, schema), "leave it out")
@@ -101,6 +101,17 @@ func (r *resolution) auxiliaryBuffers() {
 			b.SchemaType = schema
 		}
 		all[name] = b
+	}
+}
+
+// dataset completes a buffer that is a dataset.
+func (r *resolution) dataset(key, name string, b *ExperienceBuffer) {
+	setDefault(&b.Name, name)
+	if b.StorageType == "queue" {
+		if r.IsSet(key + ".storage_type") {
+			r.fail(key+".storage_type", "this buffer is a dataset, not a queue", "set it to file, or leave it out")
+		}
+		b.StorageType = "file"
 	}
 }
 
@@ -164,18 +175,23 @@ func (r *rules) mixture() {
 // unsupportedAuxiliary refuses what an auxiliary buffer cannot be in this version.
 func (c *Config) unsupportedAuxiliary(refuse func(key, what, hint string)) {
 	for _, b := range c.AuxiliaryBuffers() {
-		if b.StorageType == "sql" {
-			refuse(b.Key+".storage_type", "an SQL buffer", "use file")
-		}
-		if b.ReplayBuffer.Enable {
-			refuse(b.Key+".replay_buffer.enable", "a priority replay buffer", "")
-		}
+		b.unsupported(refuse)
 		if b.TotalSteps != nil {
 			refuse(b.Key+".total_steps", "a number of steps of a buffer's own", "use total_epochs")
 		}
 		if b.Format.Packing {
 			refuse(b.Key+".format.packing", "demonstrations packed into sequences", "")
 		}
-		unsupportedFormat(b.Key, &b.Format, refuse)
 	}
+}
+
+// unsupported refuses what no buffer beside the experience buffer can be.
+func (b *NamedBuffer) unsupported(refuse func(key, what, hint string)) {
+	if b.StorageType == "sql" {
+		refuse(b.Key+".storage_type", "an SQL buffer", "use file")
+	}
+	if b.ReplayBuffer.Enable {
+		refuse(b.Key+".replay_buffer.enable", "a priority replay buffer", "")
+	}
+	unsupportedFormat(b.Key, &b.Format, refuse)
 }

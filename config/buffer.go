@@ -39,6 +39,10 @@ type TrainerInput struct {
 	ExperienceBuffer *ExperienceBuffer `yaml:"experience_buffer"`
 	// Datasets of demonstrations by name, for sample strategies that mix them into batches; their schema_type is what the strategy reads.
 	AuxiliaryBuffers map[string]ExperienceBuffer `yaml:"auxiliary_buffers"`
+	// Datasets by name that are measured and not trained on, where the trainer reads a dataset: with the metrics of the loss, before the first step
+	// (explorer.eval_on_startup), every explorer.eval_interval train steps and at the end. Rows are of the schema that is trained on, unless schema_type
+	// says otherwise: dpo measures pairs in a run of kto. Own key of Trinity-Go.
+	EvalBuffers map[string]ExperienceBuffer `yaml:"eval_buffers"`
 }
 
 // Taskset is a set of tasks.

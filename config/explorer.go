@@ -26,7 +26,7 @@ type Explorer struct {
 	RolloutModel InferenceModel `yaml:"rollout_model"`
 	// Models that are not trained: the teachers of an algorithm that distils, which see the same token ids as the trained model and so need its tokenizer.
 	AuxiliaryModels []InferenceModel `yaml:"auxiliary_models"`
-	// Explore steps between evaluations.
+	// Explore steps between evaluations; train steps, where it is buffer.trainer_input.eval_buffers that are measured.
 	EvalInterval int `yaml:"eval_interval" default:"100" range:"[1,)"`
 	// Evaluate before the first step.
 	EvalOnStartup bool `yaml:"eval_on_startup" default:"true"`

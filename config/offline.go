@@ -38,9 +38,24 @@ func (r *rules) selectors() {
 
 // format holds what is said of rows against what reads them.
 func (r *rules) format() {
-	const key = "buffer.trainer_input.experience_buffer.format."
-	b := r.Buffer.TrainerInput.ExperienceBuffer
-	f, reads := &b.Format, fmt.Sprintf("%s reads schema %s", r.Algorithm.AlgorithmType, b.SchemaType)
+	own := NamedBuffer{ExperienceBuffer: *r.Buffer.TrainerInput.ExperienceBuffer, Key: "buffer.trainer_input.experience_buffer"}
+	for _, b := range append(r.EvalBuffers(), own) {
+		r.formatOf(b)
+	}
+	for _, a := range r.AuxiliaryBuffers() {
+		if a.Format.Packing {
+			r.fail(a.Key+".format.packing", "joins texts, but this buffer holds "+a.SchemaType+" rows, each a sequence of its own", "remove it")
+		}
+	}
+	for _, t := range r.Tasksets() {
+		if t.Format.Packing || t.Format.Truncate {
+			r.fail(t.Key+".format", "packing and truncate are for training data, not for tasks", "remove them")
+		}
+	}
+}
+
+func (r *rules) formatOf(b NamedBuffer) {
+	f, key, reads := &b.Format, b.Key+".format.", fmt.Sprintf("%s reads schema %s", r.Algorithm.AlgorithmType, b.SchemaType)
 	if b.SchemaType == "cpt" && f.PromptType != "plaintext" {
 		r.fail(key+"prompt_type", fmt.Sprintf("is %s, but %s, which is plain text", f.PromptType, reads), "set it to plaintext, or leave it out")
 	}
@@ -52,15 +67,5 @@ func (r *rules) format() {
 	}
 	if f.EnableConcatenatedMultiTurn && b.SchemaType != "sft" {
 		r.fail(key+"enable_concatenated_multi_turn", "is for schema sft, but "+reads, "remove it")
-	}
-	for _, a := range r.AuxiliaryBuffers() {
-		if a.Format.Packing {
-			r.fail(a.Key+".format.packing", "joins texts, but this buffer holds "+a.SchemaType+" rows, each a sequence of its own", "remove it")
-		}
-	}
-	for _, t := range r.Tasksets() {
-		if t.Format.Packing || t.Format.Truncate {
-			r.fail(t.Key+".format", "packing and truncate are for training data, not for tasks", "remove them")
-		}
 	}
 }

@@ -53,6 +53,7 @@ type StagePlan struct {
 	Critic  string   `json:"critic,omitempty"` // what is trained beside the policy, in words
 
 	Auxiliary []string `json:"auxiliary,omitempty"` // buffers that are read beside the experience buffer, in words
+	Measured  []string `json:"measured,omitempty"`  // datasets that are not trained on, in words
 	Teachers  []string `json:"teachers,omitempty"`  // in words
 	Tasksets  []string `json:"tasksets,omitempty"`  // the shares of several, in words
 
@@ -155,7 +156,10 @@ func (c *Config) planStage(f Facts) StagePlan {
 	}
 	c.planSteps(&s, f)
 	for _, b := range c.AuxiliaryBuffers() {
-		s.Auxiliary = append(s.Auxiliary, b.words(f.Rows))
+		s.Auxiliary = append(s.Auxiliary, b.auxiliaryWords(f.Rows))
+	}
+	for _, b := range c.EvalBuffers() {
+		s.Measured = append(s.Measured, b.words("eval buffer", f.Rows))
 	}
 	for _, t := range c.Teachers() {
 		s.Teachers = append(s.Teachers, t.words())
@@ -189,7 +193,7 @@ func (c *Config) Sources() []string {
 	if c.offline() {
 		keys = append(keys, "buffer.trainer_input.experience_buffer.path")
 	}
-	for _, b := range c.AuxiliaryBuffers() {
+	for _, b := range append(c.AuxiliaryBuffers(), c.EvalBuffers()...) {
 		keys = append(keys, b.Key+".path")
 	}
 	for _, t := range c.Teachers() {

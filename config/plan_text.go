@@ -59,6 +59,9 @@ func (s *StagePlan) write(b *strings.Builder) {
 	for _, b := range s.Auxiliary {
 		row("reads", "%s", b)
 	}
+	for _, b := range s.Measured {
+		row("measures", "%s", b)
+	}
 	if s.ExperiencesPerStep > 0 {
 		why := ""
 		if s.TasksPerStep == 0 {

@@ -18,6 +18,7 @@ func (c *Config) resolve() Errors {
 	r.models()
 	r.buffers()
 	r.auxiliaryBuffers()
+	r.evalBuffers()
 	r.synchronizer()
 	r.monitors()
 	r.paths()
@@ -204,9 +205,7 @@ func (r *resolution) buffers() {
 			"leave it out")
 	}
 	setDefault(&b.SchemaType, schema)
-	if b.SchemaType == "cpt" && !r.IsSet("buffer.trainer_input.experience_buffer.format.prompt_type") {
-		b.Format.PromptType = "plaintext"
-	}
+	r.plainText("buffer.trainer_input.experience_buffer", b)
 	const storage = "buffer.trainer_input.experience_buffer.storage_type"
 	if r.offline() {
 		if r.IsSet(storage) && b.StorageType == "queue" {
@@ -219,6 +218,13 @@ func (r *resolution) buffers() {
 	if b.StorageType == "file" && r.Mode == "both" {
 		r.warn(storage, "mode both passes experiences through a queue, not a file")
 		b.StorageType = "queue"
+	}
+}
+
+// plainText is the only form that schema cpt has.
+func (r *resolution) plainText(key string, b *ExperienceBuffer) {
+	if b.SchemaType == "cpt" && !r.IsSet(key+".format.prompt_type") {
+		b.Format.PromptType = "plaintext"
 	}
 }
 

@@ -17,6 +17,7 @@ func (c *Config) checkRules() Errors {
 	r.data()
 	r.strategy()
 	r.teachers()
+	r.evaluation()
 	r.format()
 	r.selectors()
 	r.pipeline()

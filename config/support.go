@@ -104,6 +104,7 @@ func (c *Config) unsupported() Errors {
 	}
 	unsupportedFormat("buffer.trainer_input.experience_buffer", &c.Buffer.TrainerInput.ExperienceBuffer.Format, refuse)
 	c.unsupportedAuxiliary(refuse)
+	c.unsupportedEvaluation(refuse)
 	c.unsupportedRollout(refuse)
 	c.unsupportedTeachers(refuse)
 	for _, key := range c.leaves(trainerConfigKey) {

@@ -18,7 +18,7 @@ const (
 	placement = "placement on GPUs: the embedded engine uses the cores of this machine"
 	gpuEngine = "a setting of GPU rollout engines"
 	training  = "a setting of GPU training engines"
-	dataset   = "an auxiliary buffer is a dataset, read from local files"
+	dataset   = "this buffer is a dataset, read from local files"
 	runners   = "a setting of upstream's runner processes: rollouts are goroutines here"
 	wholeStep = "losses are normalised over the optimizer step, however it is cut"
 )
@@ -95,10 +95,18 @@ var unused = []struct{ key, reason string }{
 	{"buffer.explorer_input.taskset.weight", "it is the only taskset"},
 	{auxiliaryKey + ".*.name", "the sample strategy calls it by its key"},
 	{auxiliaryKey + ".*.capacity", dataset},
+	{auxiliaryKey + ".*.capacity_mb", dataset},
 	{auxiliaryKey + ".*.max_read_timeout", dataset},
 	{auxiliaryKey + ".*.max_retry_times", dataset},
 	{auxiliaryKey + ".*.max_retry_interval", dataset},
 	{auxiliaryKey + ".*.replay_buffer", dataset},
+	{evalBuffersKey + ".*.name", "metrics call it by its key"},
+	{evalBuffersKey + ".*.capacity", dataset},
+	{evalBuffersKey + ".*.capacity_mb", dataset},
+	{evalBuffersKey + ".*.max_read_timeout", dataset},
+	{evalBuffersKey + ".*.max_retry_times", dataset},
+	{evalBuffersKey + ".*.max_retry_interval", dataset},
+	{evalBuffersKey + ".*.replay_buffer", dataset},
 	{"buffer.explorer_input.*.max_retry_times", "tasks are read from local files"},
 	{"buffer.explorer_input.*.*.max_retry_times", "tasks are read from local files"},
 	{"buffer.explorer_input.*.max_retry_interval", "tasks are read from local files"},
@@ -164,7 +172,7 @@ func (c *Config) unusedReason(key string) string {
 	if (key == "model.critic_model_path" || below(key, criticKey)) && !c.TrainsCritic() {
 		return "no critic is trained"
 	}
-	if !c.trains() && below(key, auxiliaryKey) {
+	if !c.trains() && (below(key, auxiliaryKey) || below(key, evalBuffersKey)) {
 		return "it is the trainer that reads it"
 	}
 	if reason := unusedInQueue[key]; reason != "" && c.Mode == "both" {

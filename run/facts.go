@@ -65,7 +65,7 @@ func datasets(cfg *config.Config) (all []named) {
 	for _, t := range cfg.Tasksets() {
 		add(t.Key, t.Path, tasksOf(t.Taskset))
 	}
-	for _, b := range cfg.AuxiliaryBuffers() {
+	for _, b := range append(cfg.AuxiliaryBuffers(), cfg.EvalBuffers()...) {
 		add(b.Key, b.Path, dataset.Options{Split: b.Split, Subset: b.SubsetName})
 	}
 	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil && b.SchemaType != "experience" {

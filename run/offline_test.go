@@ -3,6 +3,7 @@ package run_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,6 +42,10 @@ stages:
       total_steps: 60
       trainer_input:
         experience_buffer: {path: DIR/ALGORITHM.jsonl, format: {prompt_type: plaintext, prompt_key: question}, data_selector: {selector_type: shuffle, seed: 1}}
+        eval_buffers:
+          pairs: {path: DIR/heldout.jsonl, schema_type: dpo, format: {prompt_type: plaintext, prompt_key: question}}
+          same: {path: DIR/ALGORITHM.jsonl, format: {prompt_type: plaintext, prompt_key: question}}
+    explorer: {eval_interval: 25}
 `
 
 // A tiny model that answers with either digit learns from preferences to find the larger more likely, also in questions that it was not shown.
@@ -61,6 +66,19 @@ func TestPreferencesAreLearnt(t *testing.T) {
 				t.Fatalf("%d steps", len(loss))
 			}
 			before, after := p.preferred(t, summary.Stages[0].Model), p.preferred(t, summary.Stages[1].Model)
+			gained := p.gained(t, summary.Stages[0].Model, summary.Stages[1].Model)
+			measured := func(name string) []float64 {
+				return curve(t, filepath.Join(p.job(), "preferences"), "trainer", "eval/"+name)
+			}
+			if got := measured("pairs/ranking_accuracy"); len(got) != 4 || math.Abs(got[0]-before) > 1e-9 || math.Abs(got[3]-after) > 1e-9 {
+				t.Errorf("chosen answers are the likelier ones in %v of the held-out pairs, want %v at first and %v after step 60", got, before, after)
+			}
+			if got := measured("pairs/accuracy_mean"); len(got) != 4 || got[0] != 0 || math.Abs(got[3]-gained) > 1e-9 {
+				t.Errorf("chosen answers gain more in %v of the held-out pairs, want 0 at first and %v after step 60", got, gained)
+			}
+			if got := measured("same/" + algorithm + "_loss"); len(got) != 4 || got[0] < loss[0]-0.1 || got[3] > 0.9*got[0] {
+				t.Errorf("over all that is learnt from, the loss is %v", got)
+			}
 			t.Logf("loss %.3f to %.3f, held-out pairs the right way round %.2f to %.2f", mean(loss[:5]), mean(loss[55:]), before, after)
 			if mean(loss[55:]) > 0.9*mean(loss[:5]) {
 				t.Errorf("the loss went from %.3f to %.3f", mean(loss[:5]), mean(loss[55:]))
@@ -76,13 +94,26 @@ func TestPreferencesAreLearnt(t *testing.T) {
 func (p project) preferred(t *testing.T, model string) float64 {
 	t.Helper()
 	stats := forward(t, model, p.formatted(t, "dpo", "heldout.jsonl"))
-	right := 0
+	return wins(stats, func(i int) float64 { return total(stats[i]) })
+}
+
+// gained is the share of held-out pairs of which the chosen answer has gained more log-probability than the rejected one from one model to another.
+func (p project) gained(t *testing.T, from, to string) float64 {
+	t.Helper()
+	pairs := p.formatted(t, "dpo", "heldout.jsonl")
+	before, after := forward(t, from, pairs), forward(t, to, pairs)
+	return wins(after, func(i int) float64 { return total(after[i]) - total(before[i]) })
+}
+
+// wins is the share of pairs whose first sequence has the higher score.
+func wins(stats []trinity.TokenStats, score func(i int) float64) float64 {
+	n := 0
 	for i := 0; i < len(stats); i += 2 {
-		if total(stats[i]) > total(stats[i+1]) {
-			right++
+		if score(i) > score(i+1) {
+			n++
 		}
 	}
-	return float64(right) / float64(len(stats)/2)
+	return float64(n) / float64(len(stats)/2)
 }
 
 // formatted are the rows of a file, as training has them.
@@ -187,6 +218,8 @@ func TestDatasetsThatDoNotFit(t *testing.T) {
 		{"cpt", "buffer.trainer_input.experience_buffer.format.prompt_key=text", `cpt.jsonl:1: no field "text"`},
 		{"dpo", "model={model_path: DIR/model, max_model_len: 20}", "tokens, more than model.max_model_len 20: raise it"},
 		{"dpo", "algorithm.policy_loss_fn=sft", "policy_loss_fn: sft would learn from the rejected answers"},
+		{"dpo", evalBuffers + "={few: {path: DIR/kto.jsonl, format: {prompt_type: plaintext, prompt_key: question}}}", evalBuffers + `.few: ` + "DIR" + `/kto.jsonl:1: no field "chosen"`},
+		{"dpo", evalBuffers + "={few: {path: DIR/nowhere.jsonl}}", evalBuffers + ".few.path: dataset DIR/nowhere.jsonl: no such file"},
 		{"sft", "algorithm.policy_loss_fn=kto", "policy_loss_fn: kto learns from data of schema kto"},
 	} {
 		p := newProject(t, tiny, strings.ReplaceAll(onDataset, "ALGORITHM", c.algorithm))
@@ -195,9 +228,11 @@ func TestDatasetsThatDoNotFit(t *testing.T) {
 			t.Errorf("%s %s: no error", c.algorithm, c.override)
 			continue
 		}
-		oneLine(t, err, c.want)
+		oneLine(t, err, strings.ReplaceAll(c.want, "DIR", p.dir))
 	}
 }
+
+const evalBuffers = "buffer.trainer_input.eval_buffers"
 
 // A row that does not fit is found before the model is opened, wherever it is; of rows that the run does not come to nothing is asked.
 func TestRowsAreCheckedBeforeTheModelIsOpened(t *testing.T) {

@@ -151,6 +151,10 @@ func (s *stage) train(ctx context.Context, opts Options) error {
 		return err
 	}
 	tr := s.newTrainer(source)
+	if tr.HeldOut, err = s.heldOut(stop); err != nil {
+		return err
+	}
+	tr.EvalInterval, tr.EvalOnStartup = int64(s.cfg.Explorer.EvalInterval), s.cfg.Explorer.EvalOnStartup
 	tr.TotalSteps = int64(value(s.offlineSteps(data), s.cfg.Buffer.TotalSteps, s.cfg.Trainer.TotalSteps))
 	tr.Schedule = schedule(&s.cfg.Algorithm.Optimizer, tr.TotalSteps)
 	return s.runTrainer(ctx, opts, tr, source)

@@ -45,6 +45,10 @@ type Trainer struct {
 	Advantage trinity.TrainerAdvantage // scores each batch before it is trained on; nil where batches come scored
 	Critic    *Critic                  // whose values the advantage reads; nil for none
 
+	HeldOut       []HeldOut // is measured as the loss goes, and at the end
+	EvalInterval  int64     // steps; 0 means only at the end
+	EvalOnStartup bool      // measure HeldOut before the first step, too
+
 	step      int64
 	published int64
 }
@@ -62,6 +66,9 @@ func (t *Trainer) Published() int64 { return t.published }
 // begun is finished first, and the error is the cause; when ctx is cancelled nothing more is written.
 func (t *Trainer) Run(ctx, stop context.Context) error {
 	if err := t.Schedule.Validate(); err != nil {
+		return err
+	}
+	if err := t.evaluateFirst(ctx); err != nil {
 		return err
 	}
 	saved, ended := t.step, false
@@ -127,6 +134,11 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 		}
 		t.published = step
 		metrics["time/sync_weight"] = time.Since(start).Seconds()
+	}
+	if t.evaluatesAfter(step) {
+		if err := t.evaluate(ctx, step, metrics); err != nil {
+			return err
+		}
 	}
 	return t.Log(ctx, step, metrics)
 }

@@ -1,0 +1,78 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/trinity-go/trinity/registry"
+)
+
+const evalBuffersKey = "buffer.trainer_input.eval_buffers"
+
+// EvalBuffers lists the datasets that the trainer measures and does not train on, by name.
+func (c *Config) EvalBuffers() []NamedBuffer {
+	var all []NamedBuffer
+	if !c.trains() {
+		return nil
+	}
+	named := c.Buffer.TrainerInput.EvalBuffers
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		all = append(all, NamedBuffer{named[name], join(evalBuffersKey, name), name})
+	}
+	return all
+}
+
+// evalBuffers completes them: they are datasets, of the run's own schema unless the file says otherwise.
+func (r *resolution) evalBuffers() {
+	all := r.Buffer.TrainerInput.EvalBuffers
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		b, key := all[name], join(evalBuffersKey, name)
+		r.dataset(key, name, &b)
+		setDefault(&b.SchemaType, r.Buffer.TrainerInput.ExperienceBuffer.SchemaType)
+		r.plainText(key, &b)
+		all[name] = b
+	}
+}
+
+// evaluation holds the datasets that are measured against the run.
+func (r *rules) evaluation() {
+	for _, b := range r.EvalBuffers() {
+		switch {
+		case !r.offline():
+			r.fail(b.Key, fmt.Sprintf("rows are measured beside training on a dataset, and %s trains on rollouts", r.Algorithm.AlgorithmType), "use buffer.explorer_input.eval_tasksets")
+			continue
+		case b.Path == "":
+			r.fail(b.Key+".path", "there is nothing to measure", "set the path of a file, a directory or a hub dataset")
+		case !r.measures(b.SchemaType):
+			r.fail(b.Key+".schema_type", fmt.Sprintf("is %s, which %s cannot measure: it is no schema of a dataset, or compares with a reference model and the run has none", b.SchemaType, r.Algorithm.AlgorithmType), "leave it out")
+		}
+		for _, k := range []struct {
+			name string
+			set  bool
+		}{
+			{"data_selector", b.DataSelector.SelectorType != "sequential"}, {"task_selector", b.TaskSelector != nil}, {"total_epochs", b.TotalEpochs != nil},
+			{"total_steps", b.TotalSteps != nil},
+		} {
+			if k.set {
+				r.fail(join(b.Key, k.name), "every row is measured, once, in order", "remove it")
+			}
+		}
+	}
+}
+
+// measures reports whether the run can tell how well it does on rows of a schema: its own, or one whose algorithm needs no more than the run has.
+func (r *rules) measures(schema string) bool {
+	if schema == r.Buffer.TrainerInput.ExperienceBuffer.SchemaType {
+		return true
+	}
+	a, err := registry.Algorithms.Build(schema)
+	return err == nil && (r.UsesReference() || !weighs(a.KLLoss, a.KLLossArgs) && !policyNeeds(a).Reference)
+}
+
+// unsupportedEvaluation refuses what a dataset that is measured cannot be in this version.
+func (c *Config) unsupportedEvaluation(refuse func(key, what, hint string)) {
+	for _, b := range c.EvalBuffers() {
+		b.unsupported(refuse)
+	}
+}

@@ -1,0 +1,61 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/algorithm"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/trainer"
+)
+
+// heldOut reads the datasets that the trainer measures.
+func (s *stage) heldOut(ctx context.Context) (all []trainer.HeldOut, err error) {
+	for _, b := range s.cfg.EvalBuffers() {
+		set := trainer.HeldOut{Name: b.Name}
+		if set.Experiences, err = s.whole(ctx, &b.ExperienceBuffer); err == nil {
+			set.Loss, err = s.measure(b.SchemaType)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", b.Key, err)
+		}
+		all = append(all, set)
+	}
+	return all, nil
+}
+
+// whole is everything that a dataset holds.
+func (s *stage) whole(ctx context.Context, b *config.ExperienceBuffer) ([]*trinity.Experience, error) {
+	rows, err := s.rows(b, b.SchemaType, 1)
+	if err == nil {
+		err = rows.Check(ctx, 0, 1)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !b.Format.Packing {
+		return rows.Take(ctx, rows.Total(), 0)
+	}
+	packed, err := s.packed(rows)
+	if err != nil {
+		return nil, err
+	}
+	n, err := packed.Total()
+	if err != nil {
+		return nil, err
+	}
+	return packed.Take(ctx, n, 0)
+}
+
+// measure is the loss whose metrics tell about data of a schema: the run's own, else that of the algorithm type that is called as the schema.
+func (s *stage) measure(schema string) (trinity.Loss, error) {
+	if schema == s.algorithm.Def.Schema {
+		return s.algorithm.Loss, nil
+	}
+	other, err := algorithm.New(algorithm.Spec{Type: schema})
+	if err != nil {
+		return nil, err
+	}
+	return other.Loss, nil
+}
