@@ -99,17 +99,46 @@ func TestAlgorithmsLearn(t *testing.T) {
 			if strings.Contains(string(text), "mode: both") {
 				short = []string{"stages.1.buffer.total_steps=15"}
 			}
-			after, greedy := evaluated(t, model.learn(t, algorithm, "algorithms_"+algorithm, short...))
+			records := model.learn(t, algorithm, "algorithms_"+algorithm, short...)
+			after, greedy := evaluated(t, records)
 			t.Logf("accuracy %.3f to %.3f, greedy %.3f", model.sampled, after, greedy)
 			if after < model.sampled+0.15 {
 				t.Errorf("accuracy over 400 replies went from %.3f to %.3f, want 0.15 more", model.sampled, after)
+			}
+			if slices.Contains(preferring, algorithm) {
+				heldOutPairs(t, records).check(t)
 			}
 		})
 	}
 }
 
+// preferring are the types that learn from answers of which one is preferred, in whose examples pairs are held out.
+var preferring = []string{"dpo", "kto"}
+
+// preference is what a model makes of the held-out pairs: the share whose right answer is the likelier one, at first and after the last step, and the
+// share whose right answer has gained more than the wrong one.
+type preference struct{ before, after, gained float64 }
+
+func heldOutPairs(t *testing.T, records []trinity.Record) preference {
+	t.Helper()
+	ranking, accuracy := curve(records, "eval/held_out/ranking_accuracy"), curve(records, "eval/held_out/accuracy_mean")
+	if len(ranking) < 2 || len(accuracy) != len(ranking) {
+		t.Fatalf("held-out pairs were measured %d and %d times, want twice and more", len(ranking), len(accuracy))
+	}
+	last := len(ranking) - 1
+	return preference{ranking[0], ranking[last], accuracy[last]}
+}
+
+func (p preference) check(t *testing.T) {
+	t.Helper()
+	if p.after < p.before+0.25 || p.gained < 0.85 {
+		t.Errorf("of the held-out pairs the right answer is the likelier one in %.2f, %.2f before, and has gained more in %.2f; want 0.25 more, and 0.85", p.after, p.before, p.gained)
+	}
+}
+
 // measured is what came of one run.
 type measured struct {
+	records         []trinity.Record
 	tens            []string // means of ten steps
 	sampled, greedy float64
 	wall            time.Duration
@@ -119,7 +148,7 @@ func measure(t *testing.T, dir, algorithm string, overrides ...string) measured 
 	t.Helper()
 	begin := time.Now()
 	records := runExampleIn(t, dir, algorithmConfig(algorithm), overrides...)
-	m := measured{wall: time.Since(begin)}
+	m := measured{records: records, wall: time.Since(begin)}
 	m.sampled, m.greedy = evaluated(t, records)
 	for ten := range slices.Chunk(curve(records, "rollout/accuracy/mean"), 10) {
 		m.tens = append(m.tens, share(mean(ten)))
@@ -156,11 +185,17 @@ func TestAlgorithmsTable(t *testing.T) {
 		return runs
 	}
 	start := row("after the warm-up", "grpo", unchanged...)
+	preferences := "| algorithm | likelier, after the warm-up | likelier, in the end | has gained more |\n|---|---|---|---|\n"
 	for _, algorithm := range algorithms() {
-		for seed, m := range row(fmt.Sprintf("[%s](%s.yaml)", algorithm, algorithm), algorithm) {
+		name := fmt.Sprintf("[%s](%s.yaml)", algorithm, algorithm)
+		runs := row(name, algorithm)
+		for seed, m := range runs {
 			if m.sampled < start[seed].sampled+0.15 {
 				t.Errorf("%s, seed %d: accuracy went from %.3f to %.3f, want 0.15 more", algorithm, seed, start[seed].sampled, m.sampled)
 			}
+		}
+		if slices.Contains(preferring, algorithm) {
+			preferences += preferenceRow(t, name, runs)
 		}
 	}
 	for name, override := range map[string]string{
@@ -173,20 +208,32 @@ func TestAlgorithmsTable(t *testing.T) {
 			}
 		}
 	}
-	t.Log("\n" + table.String())
+	t.Log("\n" + table.String() + "\n" + preferences)
 	if *update && !t.Failed() {
-		writeTable(t, "examples/algorithms/README.md", table.String())
+		writeTable(t, "examples/algorithms/README.md", "measured", table.String())
+		writeTable(t, "examples/algorithms/README.md", "held out", preferences)
 	}
 }
 
-// writeTable puts a table in place of the one between the marks of a document.
-func writeTable(t *testing.T, path, table string) {
+// preferenceRow is a row of shares of held-out pairs, by seed.
+func preferenceRow(t *testing.T, name string, runs []measured) string {
+	var before, after, gained []string
+	for _, m := range runs {
+		p := heldOutPairs(t, m.records)
+		p.check(t)
+		before, after, gained = append(before, share(p.before)), append(after, share(p.after)), append(gained, share(p.gained))
+	}
+	return fmt.Sprintf("| %s | %s | %s | %s |\n", name, strings.Join(before, " "), strings.Join(after, " "), strings.Join(gained, " "))
+}
+
+// writeTable puts a table in place of the one between the marks of that name of a document.
+func writeTable(t *testing.T, path, name, table string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const begin, end = "<!-- measured -->\n", "<!-- end -->"
+	begin, end := "<!-- "+name+" -->\n", "<!-- end -->"
 	head, rest, found := strings.Cut(string(text), begin)
 	_, tail, closed := strings.Cut(rest, end)
 	if !found || !closed {

@@ -9,7 +9,7 @@ import (
 )
 
 // maxDigits are the data of the examples of algorithms: which of two digits is the larger? 1,000 demonstrations answer with either, at random;
-// the 100 questions have their answers in the forms that the algorithms read.
+// the 100 questions have their answers in the forms that the algorithms read. Of the 90 with two digits, 20 are held out of the preferences.
 func maxDigits(out map[string][]row) {
 	const dir = "algorithms/data/"
 	add := func(file string, r row) { out[dir+file+".jsonl"] = append(out[dir+file+".jsonl"], r) }
@@ -20,6 +20,11 @@ func maxDigits(out map[string][]row) {
 		digits := [2]int{rng.IntN(10), rng.IntN(10)}
 		add("warmup", row{"question": ask(digits[0], digits[1]), "response": answer(digits[rng.IntN(2)])})
 	}
+	heldOut := map[int]bool{} // by place among the 90
+	for _, place := range rng.Perm(90)[:20] {
+		heldOut[place] = true
+	}
+	place := -1
 	for i := range 100 {
 		a, b := i/10, i%10
 		right := answer(max(a, b))
@@ -30,7 +35,12 @@ func maxDigits(out map[string][]row) {
 			continue
 		}
 		wrong := answer(min(a, b))
-		add("pairs", row{"question": ask(a, b), "chosen": right, "rejected": wrong})
+		pair := row{"question": ask(a, b), "chosen": right, "rejected": wrong}
+		if place++; heldOut[place] {
+			add("held_out", pair)
+			continue
+		}
+		add("pairs", pair)
 		add("verdicts", row{"question": ask(a, b), "response": right, "label": true})
 		add("verdicts", row{"question": ask(a, b), "response": wrong, "label": false})
 	}
