@@ -116,7 +116,7 @@ func (s *spool) where(i int) string {
 // record is the number and the JSON of row i.
 func (s *spool) record(i int) (number int, data []byte, err error) {
 	first, size := s.marks.find(i, s.size)
-	block := s.text
+	var block []byte
 	if s.file == nil {
 		block = s.text[first.begin:]
 	} else {
