@@ -190,7 +190,7 @@ func (r *Replay) Pause(until int64) {
 	r.signal()
 }
 
-// Close implements trinity.Buffer. What was taken does not come back any more.
+// Close implements trinity.Buffer. What was taken does not come back any more, but in lockstep.
 func (r *Replay) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,19 +21,23 @@ func (r *Replay) admit() {
 // warm makes those available again that have cooled down.
 func (r *Replay) warm() {
 	now := time.Now()
-	for len(r.cooling) > 0 && !r.closed && !now.Before(r.cooling[0].due) {
+	for len(r.cooling) > 0 && !r.draining() && !now.Before(r.cooling[0].due) {
 		it := r.cooling[0].item
 		r.cooling = r.cooling[1:]
 		r.insert(it)
 	}
 }
 
+// draining says that what was taken does not come back any more. In lockstep it does until the trainer's last step: when the explorer closes, compared
+// with the trainer's steps, depends on the clock.
+func (r *Replay) draining() bool { return r.closed && !r.Lockstep }
+
 // setAlarm has waiters look again when the next one has cooled down.
 func (r *Replay) setAlarm() {
 	if r.alarm != nil {
 		r.alarm.Stop()
 	}
-	if len(r.cooling) == 0 || r.closed {
+	if len(r.cooling) == 0 || r.draining() {
 		return
 	}
 	r.alarm = time.AfterFunc(time.Until(r.cooling[0].due), func() {
