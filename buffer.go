@@ -15,24 +15,34 @@ type Delivery struct {
 	Needs int64
 }
 
-// Buffer carries groups from explorer to trainer.
+// Buffer carries groups from explorers to a trainer.
 type Buffer interface {
 	Source
-	// Resume returns the cursor of the last delivery, nil if there was none. The explorer calls it once, before the first Put; what a killed one had
-	// not put as a whole is gone.
-	Resume() (cursor json.RawMessage, err error)
-	// Put adds a delivery as a whole; it blocks while the buffer is full, and is ErrEnded once the buffer is closed.
+	// Sink is where the explorer of that name puts; a buffer may have several at once, each of another name.
+	Sink(explorer string) Sink
+	// Trim forgets what a state has no need of, nor any later one.
+	Trim(SourceState) error
+	// Close says that nothing more is taken, or put.
+	Close() error
+}
+
+// Sink is an explorer's side of a buffer.
+type Sink interface {
+	// Resume returns the cursor of the explorer's last delivery, nil if there was none. The explorer calls it once, before the first Put; what a killed one
+	// had not put as a whole is gone.
+	Resume(ctx context.Context) (cursor json.RawMessage, err error)
+	// Put adds a delivery as a whole; it blocks while the buffer is full, and is ErrEnded once the sink or the buffer is closed.
 	Put(ctx context.Context, d Delivery) error
-	// Pause says that nothing more is put before the trainer has published version until.
-	Pause(until int64)
-	// Close says that nothing more is put.
+	// Pause says that the explorer puts nothing more before the trainer has published version until.
+	Pause(ctx context.Context, until int64) error
+	// Close says that the explorer puts nothing more. The buffer is closed once all explorers have closed theirs.
 	Close() error
 }
 
 // Source is what a trainer reads from: a buffer, or a dataset of demonstrations or preferences.
 type Source interface {
 	// Take removes n experiences, or n of what a CountingSource counts, oldest first, and blocks until there are that many. It gives fewer, even
-	// none, only when the explorer has paused for a version beyond the one that the trainer has published, or what follows needs one, and what remains
+	// none, only when all explorers have paused for a version beyond the one that the trainer has published, or what follows needs one, and what remains
 	// once the source is closed; then io.EOF.
 	Take(ctx context.Context, n int, published int64) ([]*Experience, error)
 	// State returns what a resumed run needs to go on from here; Restore takes it back.

@@ -37,7 +37,7 @@ func (q *Queue) State() (trinity.SourceState, error) {
 func (q *Queue) Restore(s trinity.SourceState) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.window, q.behind, q.next, q.cursor = window{}, 0, position{}, nil
+	q.window, q.behind, q.next, q.explorers = window{}, 0, position{}, map[string]*explorer{}
 	if len(s.Cursor) > 0 {
 		if err := readState(s.Cursor, &q.next); err != nil {
 			return err
@@ -55,13 +55,15 @@ func (q *Queue) Restore(s trinity.SourceState) error {
 	return nil
 }
 
-// Trim removes from the log what was taken before a state.
+// Trim implements trinity.Buffer.
 func (q *Queue) Trim(s trinity.SourceState) error {
 	var at position
 	if err := readState(s.Cursor, &at); err != nil {
 		return err
 	}
-	return q.log.Trim(at.Record - 1) // the record before has the cursor of an explorer that has put nothing since
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.trim(at.Record - 1) // the record before is the last of an explorer that has put nothing since
 }
 
 // rewind makes what follows the next position available.
@@ -84,9 +86,9 @@ func (q *Queue) rewind() error {
 	return q.load(record, at)
 }
 
-// count finds out how many rollouts follow, those of the record at a position all, and the cursor of the last delivery.
+// count finds out how many rollouts follow, those of the record at a position all, and the cursors of the last deliveries.
 func (q *Queue) count(at position) error {
-	r := durable.ReadLog(q.log.Dir(), max(q.log.First(), at.Record-1))
+	r := durable.ReadLog(q.log.Dir(), q.log.First())
 	defer r.Close()
 	for {
 		record, err := r.Next()
@@ -100,7 +102,7 @@ func (q *Queue) count(at position) error {
 		if err != nil {
 			return fmt.Errorf("%s, record %d: %w", q.log.Dir(), r.Number()-1, err)
 		}
-		q.cursor = d.cursor
+		q.arrived(d, r.Number()-1)
 		if r.Number() > at.Record {
 			q.behind += d.rollouts
 		}

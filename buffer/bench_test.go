@@ -16,8 +16,9 @@ func BenchmarkQueue(b *testing.B) {
 	}
 	d := trinity.Delivery{Groups: []trinity.Group{g}}
 	measure := func(b *testing.B, q *Queue) {
+		sink := q.Sink("")
 		for b.Loop() {
-			if err := q.Put(b.Context(), d); err != nil {
+			if err := sink.Put(b.Context(), d); err != nil {
 				b.Fatal(err)
 			}
 			if _, err := q.Take(b.Context(), n, 0); err != nil {
@@ -35,7 +36,7 @@ func BenchmarkQueue(b *testing.B) {
 			}
 			defer log.Close()
 			measure(b, NewQueue(1000, memory, log))
-			record, err := appendDelivery(nil, d)
+			record, err := appendDelivery(nil, "", d)
 			if err != nil {
 				b.Fatal(err)
 			}

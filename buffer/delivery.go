@@ -11,12 +11,15 @@ import (
 	"github.com/trinity-go/trinity/experience"
 )
 
-// A delivery's record in a log: the version that it needs (zigzag varint), the length of its cursor (varint) and the cursor, the numbers of its rollouts
-// and of its experiences (varints), and of each experience the length (varint) and the form of package experience.
+// A delivery's record in a log: the version that it needs (zigzag varint), the length (varint) and name of its explorer, the length (varint) of its cursor
+// and the cursor, the numbers of its rollouts and of its experiences (varints), and of each experience the length (varint) and the form of package
+// experience.
 
-// appendDelivery appends the record of a delivery to dst.
-func appendDelivery(dst []byte, d trinity.Delivery) ([]byte, error) {
+// appendDelivery appends the record of an explorer's delivery to dst.
+func appendDelivery(dst []byte, explorer string, d trinity.Delivery) ([]byte, error) {
 	dst = binary.AppendVarint(dst, d.Needs)
+	dst = binary.AppendUvarint(dst, uint64(len(explorer)))
+	dst = append(dst, explorer...)
 	dst = binary.AppendUvarint(dst, uint64(len(d.Cursor)))
 	dst = append(dst, d.Cursor...)
 	exps := slices.Concat(d.Groups...)
@@ -37,6 +40,7 @@ func appendDelivery(dst []byte, d trinity.Delivery) ([]byte, error) {
 // delivered is a record that was read.
 type delivered struct {
 	needs    int64
+	explorer string
 	cursor   json.RawMessage
 	rollouts int
 	count    int    // experiences
@@ -51,11 +55,15 @@ func readDelivery(record []byte) (delivered, error) {
 	if used <= 0 {
 		return delivered{}, errRecord
 	}
-	cursor, record, err := prefixed(record[used:])
+	explorer, record, err := prefixed(record[used:])
 	if err != nil {
 		return delivered{}, err
 	}
-	d := delivered{needs: needs, cursor: append(json.RawMessage(nil), cursor...)}
+	cursor, record, err := prefixed(record)
+	if err != nil {
+		return delivered{}, err
+	}
+	d := delivered{needs: needs, explorer: string(explorer), cursor: append(json.RawMessage(nil), cursor...)}
 	for _, n := range []*int{&d.rollouts, &d.count} {
 		v, used := binary.Uvarint(record)
 		if used <= 0 || v > uint64(len(record)) {

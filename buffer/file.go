@@ -16,7 +16,7 @@ import (
 	"github.com/trinity-go/trinity/durable"
 )
 
-// File is a buffer of JSON lines, one experience each, between an explorer and a trainer of different processes. The explorer appends, the
+// File is a file of JSON lines, one experience each, between an explorer and a trainer of different processes: both trinity.Sink and trinity.Source. The explorer appends, the
 // trainer follows the end of the file until the explorer has closed it.
 type File struct {
 	path    string
@@ -26,7 +26,6 @@ type File struct {
 	mu     sync.Mutex
 	file   *os.File // appended to
 	put    fileState
-	failed error // of a Pause; the next Put or Close returns it
 	offset int64 // end of what was read
 	ready  []*trinity.Experience
 }
@@ -45,7 +44,7 @@ func NewFile(path string, timeout, poll time.Duration) *File {
 }
 
 // Resume cuts off what a killed explorer had not committed and returns its cursor. The explorer calls it once, before the first Put.
-func (f *File) Resume() (json.RawMessage, error) {
+func (f *File) Resume(context.Context) (json.RawMessage, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	state, err := f.state()
@@ -66,13 +65,10 @@ func (f *File) Resume() (json.RawMessage, error) {
 	return state.Cursor, errors.Join(err, f.commit())
 }
 
-// Put implements trinity.Buffer.
+// Put implements trinity.Sink.
 func (f *File) Put(_ context.Context, d trinity.Delivery) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.failed != nil {
-		return f.failed
-	}
 	if f.put.Closed {
 		return trinity.ErrEnded
 	}
@@ -93,17 +89,18 @@ func (f *File) Put(_ context.Context, d trinity.Delivery) error {
 	return f.commit()
 }
 
-// Pause implements trinity.Buffer.
-func (f *File) Pause(until int64) {
+// Pause implements trinity.Sink.
+func (f *File) Pause(_ context.Context, until int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if until != f.put.Paused {
-		f.put.Paused = until
-		f.failed = f.commit()
+	if until == f.put.Paused {
+		return nil
 	}
+	f.put.Paused = until
+	return f.commit()
 }
 
-// Close implements trinity.Buffer: the trainer's Take ends once it has read everything.
+// Close implements trinity.Sink: the trainer's Take ends once it has read everything.
 func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,7 +108,7 @@ func (f *File) Close() error {
 		return nil
 	}
 	f.put.Closed = true
-	return errors.Join(f.failed, f.file.Close(), f.commit())
+	return errors.Join(f.file.Close(), f.commit())
 }
 
 // Take implements trinity.Source.

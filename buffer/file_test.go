@@ -16,7 +16,7 @@ import (
 func TestFileBetweenProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "experiences.jsonl")
 	explorer, trainer := NewFile(path, time.Minute, time.Millisecond), NewFile(path, time.Minute, time.Millisecond)
-	if _, err := explorer.Resume(); err != nil {
+	if _, err := explorer.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := explorer.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(1, 3)}, Cursor: []byte(`1`)}); err != nil {
@@ -35,7 +35,7 @@ func TestFileBetweenProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	explorer = NewFile(path, time.Minute, time.Millisecond)
-	cursor, err := explorer.Resume()
+	cursor, err := explorer.Resume(t.Context())
 	if err != nil || string(cursor) != "1" {
 		t.Fatalf("resumed at %s, %v", cursor, err)
 	}
@@ -68,7 +68,7 @@ func pair(t *testing.T, timeout time.Duration) (explorer, trainer *File) {
 func sides(t *testing.T, path string, timeout time.Duration) (explorer, trainer *File) {
 	t.Helper()
 	explorer = NewFile(path, timeout, time.Millisecond)
-	if _, err := explorer.Resume(); err != nil {
+	if _, err := explorer.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return explorer, NewFile(path, timeout, time.Millisecond)
@@ -97,7 +97,7 @@ func TestAShortFileIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, asTrainer := trainer.Take(t.Context(), 3, 0)
-	_, asExplorer := NewFile(explorer.path, time.Minute, time.Millisecond).Resume()
+	_, asExplorer := NewFile(explorer.path, time.Minute, time.Millisecond).Resume(t.Context())
 	for _, err := range []error{asTrainer, asExplorer} {
 		if err == nil || !strings.Contains(err.Error(), explorer.path) || !strings.Contains(err.Error(), "has 10 bytes") {
 			t.Errorf("got %v", err)

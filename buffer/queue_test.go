@@ -35,7 +35,7 @@ func TestQueueIsABuffer(t *testing.T) {
 					t.Cleanup(func() { log.Close() })
 					q := NewQueue(o.Capacity, memory, log)
 					q.ByRollout = byRollout
-					return trinitytest.Store{Explorer: q, Trainer: q}
+					return trinitytest.StoreOf(q)
 				})
 			})
 		}
@@ -60,7 +60,7 @@ func TestQueueOfRunsOfSeveralSteps(t *testing.T) {
 	put := func(groups ...trinity.Group) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		return q.Put(ctx, trinity.Delivery{Groups: groups})
+		return q.Sink("").Put(ctx, trinity.Delivery{Groups: groups})
 	}
 	for _, groups := range [][]trinity.Group{{runs("a", 2)}, {runs("a", 3), runs("b", 1)}} { // two rollouts of one id: the turns begin anew
 		if err := put(groups...); err != nil {
@@ -89,11 +89,11 @@ func TestQueueWaitsHaveDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(2, 0, nil)
 		q.TakeTimeout, q.PutTimeout = time.Minute, time.Hour
-		if err := q.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(1, 3)}}); err != nil {
+		if err := q.Sink("").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(1, 3)}}); err != nil {
 			t.Fatal(err)
 		}
 		_, takes := q.Take(t.Context(), 4, 0)
-		puts := q.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(2, 1)}})
+		puts := q.Sink("").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(2, 1)}})
 		for _, c := range []struct {
 			err error
 			say []string
@@ -108,4 +108,48 @@ func TestQueueWaitsHaveDeadlines(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The cursor of an explorer that has put nothing for long outlives the part of the log that it stands in.
+func TestTrimmingKeepsCursors(t *testing.T) {
+	log, err := durable.OpenLog(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	q := NewQueue(100, 0, log)
+	big := group(1, 1)
+	big[0].Prompt = strings.Repeat("x", 65<<20) // a segment of its own
+	for _, name := range []string{"silent", "other"} {
+		g := group(1, 1)
+		if name == "silent" {
+			g[0].Prompt = strings.Repeat("x", 65<<20) // a segment of its own
+		}
+		d := trinity.Delivery{Groups: []trinity.Group{g}, Cursor: []byte(`"` + name + `"`)}
+		if err := q.Sink(name).Put(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := q.Take(t.Context(), 2, 0); err != nil {
+		t.Fatal(err)
+	}
+	state, err := q.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Trim(state); err != nil {
+		t.Fatal(err)
+	}
+	if log.First() == 0 {
+		t.Fatal("nothing was trimmed")
+	}
+	q = NewQueue(100, 0, log)
+	if err := q.Restore(state); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"silent", "other"} {
+		if cursor, err := q.Sink(name).Resume(t.Context()); err != nil || string(cursor) != `"`+name+`"` {
+			t.Errorf("%s goes on at %s, %v", name, cursor, err)
+		}
+	}
 }

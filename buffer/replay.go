@@ -2,7 +2,6 @@ package buffer
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -20,10 +19,7 @@ type ReplayOptions struct {
 	Cooldown *time.Duration       // after which a group that was taken comes back; nil means never
 	Seed     int64                // of the priorities' noise
 
-	// TakeTimeout is how long the trainer waits for a batch; 0 is as long as it takes.
-	TakeTimeout time.Duration
-	// ByRollout makes Take count rollouts, of which it cuts none, in place of experiences.
-	ByRollout bool
+	Reading
 	// Lockstep makes Take wait for all that the explorer puts before it pauses, so that which groups come first depends on nothing but seeds.
 	Lockstep bool
 }
@@ -32,17 +28,16 @@ type ReplayOptions struct {
 // equal priorities the oldest comes first. A group of which Take gives a part leaves the rest for the next one; the parts are groups of their own from then
 // on. What is given again is as it was put, because it is read from the log.
 //
-// Put never waits. A group that finds the buffer full takes the place of that of the lowest priority, unless its own is lower still.
+// An explorer's Put never waits. A group that finds the buffer full takes the place of that of the lowest priority, unless its own is lower still.
 //
 // Unlike Trinity-RFT: the version of a group is the newest that one of its experiences began with, in place of the first one's, because a group of
 // fully_async is of several; the order of equal priorities, and the noise, depend on nothing but seeds; and what is read again is on the disk.
 type Replay struct {
 	ReplayOptions
-	gate
-	log   *durable.Log
+	intake
 	index *durable.LogIndex
 
-	arrived   []arrival             // deliveries that need a version that is not published yet
+	coming    []arrival             // deliveries that need a version that is not published yet
 	next      int64                 // record of the first of them, or of what is put next
 	waiting   ranking               // to be taken
 	cooling   []cooling             // taken, and to come back, in that order
@@ -51,13 +46,8 @@ type Replay struct {
 	bytes     int64                 // of the experiences that are in memory, about
 	oldest    int64                 // version that is still given
 	published int64                 // version, as of the last Take
-	record    []byte                // room for the next
 	alarm     *time.Timer           // of the first that comes back
-
-	cursor  json.RawMessage // of the last delivery
-	paused  int64           // version that the explorer waits for
-	closed  bool
-	metrics replayMetrics
+	metrics   replayMetrics
 }
 
 // arrival is a delivery that was put.
@@ -75,37 +65,27 @@ type cooling struct {
 
 // NewReplay makes an empty buffer; Restore gives it what the log has.
 func NewReplay(options ReplayOptions, log *durable.Log) *Replay {
-	return &Replay{ReplayOptions: options, gate: newGate(), log: log, index: durable.IndexLog(log.Dir()), next: log.Next()}
+	return &Replay{ReplayOptions: options, intake: newIntake(log), index: durable.IndexLog(log.Dir()), next: log.Next()}
 }
 
-// Resume implements trinity.Buffer.
-func (r *Replay) Resume() (json.RawMessage, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.cursor, nil
-}
+// Sink implements trinity.Buffer. Its Put does not wait.
+func (r *Replay) Sink(explorer string) trinity.Sink { return &sink{&r.intake, explorer, r.put} }
 
-// Put implements trinity.Buffer. It does not wait.
-func (r *Replay) Put(_ context.Context, d trinity.Delivery) error {
+func (r *Replay) put(_ context.Context, explorer string, d trinity.Delivery) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
+	if r.closed || r.explorer(explorer).closed {
 		return trinity.ErrEnded
 	}
-	var err error
-	if r.record, err = appendDelivery(r.record[:0], d); err != nil {
-		return fmt.Errorf("experience buffer: %w", err)
-	}
-	record, err := r.log.Append(r.record)
+	record, err := r.write(explorer, d)
 	if err != nil {
-		return fmt.Errorf("experience buffer: %w", err)
+		return err
 	}
-	r.cursor = d.Cursor
 	items := r.items(record, slices.Concat(d.Groups...))
 	for _, it := range items {
 		r.hold(it)
 	}
-	r.arrived = append(r.arrived, arrival{record, d.Needs, items})
+	r.coming = append(r.coming, arrival{record, d.Needs, items})
 	r.admit()
 	r.signal()
 	return nil
@@ -113,21 +93,14 @@ func (r *Replay) Put(_ context.Context, d trinity.Delivery) error {
 
 // Take implements trinity.Source: those of the highest priority first.
 func (r *Replay) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
-	unit := "experiences"
-	if r.ByRollout {
-		unit = "rollouts"
-	}
-	ctx, cancel := withTimeout(ctx, r.TakeTimeout, "buffer.trainer_input.experience_buffer.max_read_timeout")
-	defer cancel()
 	held := func() string {
-		return fmt.Sprintf("%d %s that may be read, and %d groups that may be later", r.available(), unit, len(r.cooling))
+		return fmt.Sprintf("%d %s that may be read, and %d groups that may be later", r.available(), r.unit(), len(r.cooling))
 	}
-	err := r.await(ctx, fmt.Sprintf("the explorer to put %d %s into the experience buffer", n, unit), held, func() bool { return r.ready(n, published) })
-	if err != nil {
+	if err := r.awaitBatch(ctx, &r.gate, n, held, func() bool { return r.ready(n, published) }); err != nil {
 		return nil, err
 	}
 	defer r.mu.Unlock()
-	if r.closed && len(r.arrived) == 0 && r.available() == 0 {
+	if r.ended() && len(r.coming) == 0 && r.available() == 0 {
 		return nil, io.EOF
 	}
 	out, err := r.give(n)
@@ -142,20 +115,12 @@ func (r *Replay) ready(n int, published int64) bool {
 	r.published = published
 	r.admit()
 	r.warm()
-	barred := r.closed || r.paused > published || len(r.arrived) > 0
+	barred := r.ended() || r.barred(published) || len(r.coming) > 0
 	if barred || r.available() >= n && !r.Lockstep {
 		return true
 	}
 	r.setAlarm()
 	return false
-}
-
-// Count implements trinity.CountingSource.
-func (r *Replay) Count(exps []*trinity.Experience) int {
-	if r.ByRollout {
-		return rollouts(exps)
-	}
-	return len(exps)
 }
 
 // Fresh implements trinity.FreshSource.
@@ -180,14 +145,6 @@ func (r *Replay) Metrics() trinity.Metrics {
 	m["sample/replay_groups"] = float64(len(r.waiting.items) + len(r.cooling))
 	r.metrics = replayMetrics{}
 	return m
-}
-
-// Pause implements trinity.Buffer.
-func (r *Replay) Pause(until int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.paused = until
-	r.signal()
 }
 
 // Close implements trinity.Buffer. What was taken does not come back any more, but in lockstep.

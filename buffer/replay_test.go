@@ -47,8 +47,8 @@ func TestReplayIsABuffer(t *testing.T) {
 		for _, byRollout := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", by rollout ", byRollout), func(t *testing.T) {
 				trinitytest.Buffer(t, trinitytest.BufferOptions{}, func(t *testing.T, dir string) trinitytest.Store {
-					r := openReplay(t, dir, ReplayOptions{Memory: memory, ByRollout: byRollout})
-					return trinitytest.Store{Explorer: r, Trainer: r}
+					r := openReplay(t, dir, ReplayOptions{Memory: memory, Reading: Reading{ByRollout: byRollout}})
+					return trinitytest.StoreOf(r)
 				})
 			})
 		}
@@ -66,7 +66,14 @@ func versioned(task string, version int64, n int) trinity.Group {
 
 func deliver(t *testing.T, r *Replay, groups ...trinity.Group) {
 	t.Helper()
-	if err := r.Put(t.Context(), trinity.Delivery{Groups: groups, Cursor: json.RawMessage(`1`)}); err != nil {
+	if err := r.Sink("").Put(t.Context(), trinity.Delivery{Groups: groups, Cursor: json.RawMessage(`1`)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func pause(t *testing.T, b trinity.Buffer, until int64) {
+	t.Helper()
+	if err := b.Sink("").Pause(t.Context(), until); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -202,7 +209,7 @@ func TestReplayIsDrained(t *testing.T) {
 func TestReplayVersions(t *testing.T) {
 	r := openReplay(t, t.TempDir(), ReplayOptions{Memory: 1 << 20})
 	deliver(t, r, versioned("a", 1, 1), versioned("b", 3, 1))
-	if err := r.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{versioned("c", 2, 1), versioned("d", 9, 1)}, Needs: 5}); err != nil {
+	if err := r.Sink("").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{versioned("c", 2, 1), versioned("d", 9, 1)}, Needs: 5}); err != nil {
 		t.Fatal(err)
 	}
 	r.Fresh(3)
@@ -227,7 +234,7 @@ func TestReplayInLockstep(t *testing.T) {
 		synctest.Wait()
 		deliver(t, r, versioned("b", 2, 1))
 		synctest.Wait()
-		r.Pause(1)
+		pause(t, r, 1)
 		if tasks := <-got; tasks != "b" {
 			t.Errorf("took %s, want b", tasks)
 		}
@@ -241,7 +248,7 @@ func TestReplayResumes(t *testing.T) {
 			t.Run(fmt.Sprint("by rollout ", byRollout, ", again ", name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					o := ReplayOptions{
-						Capacity: 7, Memory: 3000, Cooldown: cooldown, Seed: 5, ByRollout: byRollout, Lockstep: true,
+						Capacity: 7, Memory: 3000, Cooldown: cooldown, Seed: 5, Reading: Reading{ByRollout: byRollout}, Lockstep: true,
 						Priority: &DecayLimit{Decay: 0.2, UseCountLimit: 3, Sigma: 1.5},
 					}
 					r := openReplay(t, t.TempDir(), o)
@@ -262,7 +269,7 @@ func TestReplayResumes(t *testing.T) {
 							t.Fatal(err)
 						}
 						for step := from; step < steps; step++ {
-							again.Pause(int64(step) + 1)
+							pause(t, again, int64(step)+1)
 							if got := trainStep(t, again, int64(step)); got != want[step] {
 								t.Fatalf("from step %d: step %d is given %s, want %s", from, step, got, want[step])
 							}
@@ -307,10 +314,10 @@ func explore(t *testing.T, r *Replay, step int64) {
 		}
 		groups = append(groups, g)
 	}
-	if err := r.Put(t.Context(), trinity.Delivery{Groups: groups, Needs: step}); err != nil {
+	if err := r.Sink("").Put(t.Context(), trinity.Delivery{Groups: groups, Needs: step}); err != nil {
 		t.Fatal(err)
 	}
-	r.Pause(step + 1)
+	pause(t, r, step+1)
 }
 
 // trainStep takes ten seconds, and tells what it was given.

@@ -62,8 +62,8 @@ func (r *Replay) Restore(from trinity.SourceState) error {
 	if err != nil {
 		return err
 	}
-	r.arrived, r.waiting, r.cooling, r.rest, r.bytes = nil, ranking{}, nil, nil, 0
-	r.cursor, r.published, r.first, r.metrics = nil, 0, from.Pending, replayMetrics{}
+	r.coming, r.waiting, r.cooling, r.rest, r.bytes = nil, ranking{}, nil, nil, 0
+	r.explorers, r.published, r.first, r.metrics = map[string]*explorer{}, 0, from.Pending, replayMetrics{}
 	if s.Rest != nil {
 		r.rest = s.Rest.item()
 	}
@@ -96,13 +96,13 @@ func (r *Replay) rankAll(places []place) {
 	}
 }
 
-// readOn finds out what the log has after the state, and the cursor of the last delivery.
+// readOn finds out what the log has after the state, and the cursors of the last deliveries.
 func (r *Replay) readOn() error {
 	first, end := r.log.First(), r.log.Next()
 	if r.next > end || r.next < first {
 		return fmt.Errorf("%s has the records %d to %d, and the checkpoint goes on from record %d: was it removed?", r.log.Dir(), first, end-1, r.next)
 	}
-	log := durable.ReadLog(r.log.Dir(), max(first, r.next-1)) // the record before has the cursor of an explorer that has put nothing since
+	log := durable.ReadLog(r.log.Dir(), first)
 	defer log.Close()
 	for {
 		record, err := log.Next()
@@ -123,7 +123,7 @@ func (r *Replay) arrive(record []byte, number int64) error {
 	if err != nil {
 		return err
 	}
-	r.cursor = d.cursor
+	r.arrived(d, number)
 	if number < r.next {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (r *Replay) arrive(record []byte, number int64) error {
 	for _, it := range items {
 		r.hold(it)
 	}
-	r.arrived = append(r.arrived, arrival{number, d.needs, items})
+	r.coming = append(r.coming, arrival{number, d.needs, items})
 	return nil
 }
 
@@ -162,7 +162,7 @@ func (r *Replay) load(it *item) ([]*trinity.Experience, error) {
 	return exps, nil
 }
 
-// Trim removes from the log what is before all that a state has.
+// Trim implements trinity.Buffer.
 func (r *Replay) Trim(state trinity.SourceState) error {
 	s, err := readReplayState(state.Cursor)
 	if err != nil {
@@ -180,7 +180,7 @@ func (r *Replay) Trim(state trinity.SourceState) error {
 	if err := r.index.Close(); err != nil { // not every system removes a file that is open
 		return err
 	}
-	return r.log.Trim(oldest)
+	return r.trim(oldest)
 }
 
 func readReplayState(cursor json.RawMessage) (s replayState, err error) {

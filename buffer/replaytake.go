@@ -9,12 +9,12 @@ import (
 
 // admit makes deliveries available whose version is published.
 func (r *Replay) admit() {
-	for len(r.arrived) > 0 && r.arrived[0].needs <= r.published {
-		for _, it := range r.arrived[0].items {
+	for len(r.coming) > 0 && r.coming[0].needs <= r.published {
+		for _, it := range r.coming[0].items {
 			r.insert(it)
 		}
-		r.next = r.arrived[0].record + 1
-		r.arrived = r.arrived[1:]
+		r.next = r.coming[0].record + 1
+		r.coming = r.coming[1:]
 	}
 }
 
@@ -28,9 +28,9 @@ func (r *Replay) warm() {
 	}
 }
 
-// draining says that what was taken does not come back any more. In lockstep it does until the trainer's last step: when the explorer closes, compared
+// draining says that what was taken does not come back any more. In lockstep it does until the trainer's last step: when explorers close, compared
 // with the trainer's steps, depends on the clock.
-func (r *Replay) draining() bool { return r.closed && !r.Lockstep }
+func (r *Replay) draining() bool { return r.ended() && !r.Lockstep }
 
 // setAlarm has waiters look again when the next one has cooled down.
 func (r *Replay) setAlarm() {

@@ -18,7 +18,7 @@ type Explorer struct {
 	EvalTasksets []*Taskset
 	Runner       *Runner
 	Process      func(context.Context, []trinity.Group) ([]trinity.Group, trinity.Metrics, error) // operators and advantage; metrics by their whole names
-	Buffer       trinity.Buffer
+	Buffer       trinity.Sink
 	Sync         trinity.Synchronizer
 	Log          func(ctx context.Context, step int64, m trinity.Metrics) error
 	Warn         func(error) // is told of every rollout that failed or could not be scored
@@ -184,7 +184,9 @@ func (e *Explorer) evaluateAfter(ctx context.Context, step int64, metrics trinit
 func (e *Explorer) weights(ctx context.Context, step int64) (version int64, waited time.Duration, err error) {
 	start := time.Now()
 	need := e.Pace.Required(step)
-	e.Buffer.Pause(need)
+	if err := e.Buffer.Pause(ctx, need); err != nil {
+		return 0, 0, err
+	}
 	version, err = e.Sync.Wait(ctx, need, e.Pace.Newest(step))
 	return version, time.Since(start), err
 }

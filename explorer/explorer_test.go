@@ -173,7 +173,7 @@ func newExplorer(t *testing.T, q *buffer.Queue, steps int64) *Explorer {
 		Process: func(_ context.Context, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 			return g, nil, nil
 		},
-		Buffer: q, Sync: synchronizer.NewMemory(nil, 0, synchronizer.AtRendezvous, time.Minute), Warn: func(error) {},
+		Buffer: q.Sink(""), Sync: synchronizer.NewMemory(nil, 0, synchronizer.AtRendezvous, time.Minute), Warn: func(error) {},
 		Log:       func(context.Context, int64, trinity.Metrics) error { return nil },
 		BatchSize: 2, TotalSteps: steps, Pace: Pace{Style: "fixed", Interval: 100},
 	}
@@ -200,7 +200,7 @@ func TestResumeGoesOnWithTheNextTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	cut, _ := first.State()
-	cursor, _ := first.Resume()
+	cursor, _ := first.Sink("").Resume(t.Context())
 	second := buffer.NewQueue(100, 0, nil)
 	if err := second.Restore(cut); err != nil {
 		t.Fatal(err)

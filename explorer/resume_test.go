@@ -43,7 +43,7 @@ func TestAnEvaluationIsOwedUntilItIsRecorded(t *testing.T) {
 	if err := e.Run(t.Context()); !errors.Is(err, killed) {
 		t.Fatalf("got %v", err)
 	}
-	cut, _ := q.Resume()
+	cut, _ := q.Sink("").Resume(t.Context())
 	if state := string(cut); strings.Contains(state, "time/") || !strings.Contains(state, "rollout/reward/mean") {
 		t.Errorf("the state %s holds durations, or no reward", state)
 	}
@@ -58,7 +58,7 @@ func TestAnEvaluationIsOwedUntilItIsRecorded(t *testing.T) {
 		t.Errorf("the killed run recorded\n%v\nthe whole one\n%v", got, *want)
 	}
 
-	end, _ := q.Resume()
+	end, _ := q.Sink("").Resume(t.Context())
 	third, again := recording(t, buffer.NewQueue(100, 0, nil), nil)
 	if err := third.Restore(end); err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	cursor, err := file.Resume()
+	cursor, err := file.Resume(ctx)
 	if err != nil {
 		return err
 	}

@@ -10,21 +10,13 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// store is a buffer that keeps a log.
-type store interface {
-	trinity.Buffer
-	// Trim removes from the log what a state has no need of.
-	Trim(trinity.SourceState) error
-}
-
 // store makes the buffer between explorer and trainer.
-func (s *stage) store(ex *explorer.Explorer, log *durable.Log) (store, error) {
+func (s *stage) store(ex *explorer.Explorer, log *durable.Log) (trinity.Buffer, error) {
 	own := s.cfg.Buffer.TrainerInput.ExperienceBuffer
-	patience, memory := seconds(own.MaxReadTimeout), int64(own.CapacityMb)<<20
+	memory, reading := int64(own.CapacityMb)<<20, buffer.Reading{ByRollout: s.cfg.CountsRollouts(), TakeTimeout: seconds(own.MaxReadTimeout)}
 	if !own.ReplayBuffer.Enable {
 		queue := buffer.NewQueue(s.capacity(ex), memory, log)
-		queue.ByRollout = s.cfg.CountsRollouts()
-		queue.TakeTimeout, queue.PutTimeout = patience, seconds(s.cfg.Synchronizer.SyncTimeout)
+		queue.Reading, queue.PutTimeout = reading, seconds(s.cfg.Synchronizer.SyncTimeout)
 		return queue, nil
 	}
 	replay := &own.ReplayBuffer
@@ -34,7 +26,7 @@ func (s *stage) store(ex *explorer.Explorer, log *durable.Log) (store, error) {
 	}
 	options := buffer.ReplayOptions{
 		Capacity: own.Capacity, Memory: memory, Priority: priority, Seed: int64(s.cfg.Seed),
-		TakeTimeout: patience, ByRollout: s.cfg.CountsRollouts(), Lockstep: s.cfg.Synchronizer.SyncStyle == "fixed",
+		Reading: reading, Lockstep: s.cfg.Synchronizer.SyncStyle == "fixed",
 	}
 	if replay.ReuseCooldownTime != nil {
 		cooldown := seconds(*replay.ReuseCooldownTime)

@@ -34,7 +34,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	ex.Buffer = queue
+	ex.Buffer = queue.Sink(cfg.Explorer.Name)
 	stop, cancel := withStop(ctx, opts.Stop)
 	defer cancel()
 	source, err := s.batches(stop, queue)
@@ -59,7 +59,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 		}
 	}
 	tr.Save = trimming(queue, tr.Save)
-	cursor, err := queue.Resume()
+	cursor, err := ex.Buffer.Resume(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ const experienceLog = "experience_buffer"
 
 // trimming removes from the queue's log, after each checkpoint, what the one before it had no need of: should the newest be lost, the one before can
 // still be gone on from.
-func trimming(queue store, save func(context.Context, int64, bool) error) func(context.Context, int64, bool) error {
+func trimming(queue trinity.Buffer, save func(context.Context, int64, bool) error) func(context.Context, int64, bool) error {
 	var before trinity.SourceState
 	return func(ctx context.Context, step int64, last bool) error {
 		state, err := queue.State()

@@ -37,7 +37,9 @@ func (e *exploring) begin() error {
 		return errNotYet
 	}
 	need := e.Pace.Required(e.step)
-	e.queue.Pause(need)
+	if err := e.queue.sink.Pause(e.now, need); err != nil {
+		return err
+	}
 	version, err := e.sync.Wait(e.now, need, e.Pace.Newest(e.step))
 	if err != nil {
 		return err
@@ -79,7 +81,7 @@ func (e *exploring) deliver() error {
 	if e.step++; e.step > e.Steps {
 		e.done = true
 		e.sync.ExplorerDone()
-		return e.queue.Close()
+		return e.queue.sink.Close()
 	}
 	return nil
 }

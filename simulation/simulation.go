@@ -87,7 +87,7 @@ func Run(s Setting, r Rates) (*Report, error) {
 	sim.now = now
 	queue := buffer.NewQueue(s.Capacity, 0, nil)
 	queue.ByRollout = true
-	sim.queue = &counted{Queue: queue}
+	sim.queue = &counted{Queue: queue, sink: queue.Sink("")}
 	sim.source = sim.queue
 	if s.Strategy != nil {
 		var err error
@@ -181,14 +181,15 @@ func (w *weights) Offer(_ context.Context, version int64) error { w.offered = ve
 
 func (w *weights) Adopt(context.Context) (int64, error) { return w.offered, nil }
 
-// counted is the queue, with the number of rollouts in it, the most that there were, and of what it gave.
+// counted is the queue and its explorer's side, with the number of rollouts in it, the most that there were, and of what it gave.
 type counted struct {
 	*buffer.Queue
+	sink               trinity.Sink
 	holds, most, given int
 }
 
 func (c *counted) Put(ctx context.Context, d trinity.Delivery) error {
-	err := c.Queue.Put(ctx, d)
+	err := c.sink.Put(ctx, d)
 	if err == nil {
 		for _, g := range d.Groups {
 			c.holds += len(g)

@@ -23,7 +23,7 @@ func TestTeachers(t *testing.T) {
 		recorded := []float32{0, -7}
 		group[0].TeacherLogprobs, group[1].IsExpert = recorded, true
 		q := buffer.NewQueue(8, 0, nil)
-		if err := q.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group}}); err != nil {
+		if err := q.Sink("").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group}}); err != nil {
 			t.Fatal(err)
 		}
 		tr.Source, tr.MicroTokens, tr.TotalSteps = q, tokens, 1

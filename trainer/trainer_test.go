@@ -128,7 +128,7 @@ func newTrainer(t *testing.T, steps int, saved *[]int64) (*Trainer, *trinitytest
 	t.Helper()
 	q := buffer.NewQueue(1<<20, 0, nil)
 	for range steps {
-		if err := q.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{scored(8)}}); err != nil {
+		if err := q.Sink("").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{scored(8)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

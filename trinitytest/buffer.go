@@ -12,10 +12,16 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Store is a buffer under test, as its two sides see it. One value may be both.
+// Store is a buffer under test, as its sides see it.
 type Store struct {
-	Explorer trinity.Buffer
+	Explorer trinity.Sink
+	Second   trinity.Sink // another explorer's; nil where there can be one only
 	Trainer  trinity.Source
+}
+
+// StoreOf is a buffer of one process as a Store.
+func StoreOf(b trinity.Buffer) Store {
+	return Store{Explorer: b.Sink("explorer"), Second: b.Sink("second"), Trainer: b}
 }
 
 // BufferOptions say what the documentation of a buffer leaves out or adds.
@@ -43,6 +49,7 @@ func Buffer(t *testing.T, o BufferOptions, open func(t *testing.T, dir string) S
 		t.Run(name, func(t *testing.T) { check(t, open(t, t.TempDir())) })
 	}
 	t.Run("state", func(t *testing.T) { bufferState(t, open) })
+	t.Run("two explorers", func(t *testing.T) { bufferExplorers(t, open) })
 	if o.Capacity > 0 {
 		t.Run("a full buffer makes put wait", func(t *testing.T) { bufferFull(t, o.Capacity, open(t, t.TempDir())) })
 	}
@@ -79,7 +86,9 @@ func bufferWaits(t *testing.T, s Store) {
 
 func bufferPause(t *testing.T, s Store) {
 	s.put(t, 1, 3)
-	s.Explorer.Pause(2)
+	if err := s.Explorer.Pause(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
 	s.take(t, 5, 1, 3)
 	s.take(t, 5, 1, 0)
 	s.takeInVain(t, 5, 2) // version 2 is published: the explorer is about to put more
@@ -132,7 +141,7 @@ func bufferState(t *testing.T, open func(*testing.T, string) Store) {
 	if err := s.Trainer.Restore(read); err != nil {
 		t.Fatal(err)
 	}
-	if cursor, err := s.Explorer.Resume(); err != nil || string(cursor) != "1" {
+	if cursor, err := s.Explorer.Resume(t.Context()); err != nil || string(cursor) != "1" {
 		t.Errorf("the explorer goes on at %s, %v; want the cursor of the last delivery, 1", cursor, err)
 	}
 	s.put(t, 2, 1)

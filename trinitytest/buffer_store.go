@@ -3,6 +3,7 @@ package trinitytest
 import (
 	"context"
 	"errors"
+	"io"
 	"strconv"
 	"testing"
 
@@ -75,5 +76,52 @@ func bufferFull(t *testing.T, capacity int, s Store) {
 	}
 	if got := s.take(t, capacity, 0); got[0].ID.Step != 3 {
 		t.Errorf("took step %d, want 3: what could not be put is not there", got[0].ID.Step)
+	}
+}
+
+// bufferExplorers has two explorers put, pause, close and go on each for itself.
+func bufferExplorers(t *testing.T, open func(*testing.T, string) Store) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if s.Second == nil {
+		t.Skip("has one explorer only")
+	}
+	must := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(s.Second.Put(t.Context(), delivery(7, 1)))
+	for step := range int64(3) {
+		s.put(t, step, 1)
+	}
+	if got := s.take(t, 2, 0); got[0].ID.Step != 7 || got[1].ID.Step != 0 {
+		t.Errorf("took steps %d, %d; want them in order of arrival, 7, 0", got[0].ID.Step, got[1].ID.Step)
+	}
+	must(s.Explorer.Pause(t.Context(), 1))
+	s.takeInVain(t, 3, 0) // the second may put more
+	state, err := s.Trainer.State()
+	must(err)
+	if b, ok := s.Trainer.(trinity.Buffer); ok {
+		must(b.Trim(state), b.Trim(state))
+	}
+
+	s = open(t, dir)
+	must(s.Trainer.Restore(state))
+	for want, sink := range map[string]trinity.Sink{"2": s.Explorer, "7": s.Second} {
+		if cursor, err := sink.Resume(t.Context()); err != nil || string(cursor) != want {
+			t.Errorf("an explorer goes on at %q, %v; want its own cursor, %s", cursor, err, want)
+		}
+	}
+	s.takeInVain(t, 3, 0) // neither waits any more
+	must(s.Explorer.Close(), s.Second.Pause(t.Context(), 1))
+	if got := s.take(t, 3, 0, 2); got[0].ID.Step != 1 || got[1].ID.Step != 2 {
+		t.Errorf("took steps %d, %d; want 1, 2", got[0].ID.Step, got[1].ID.Step)
+	}
+	s.takeInVain(t, 1, 1)
+	must(s.Second.Close())
+	if _, err := s.Trainer.Take(t.Context(), 1, 1); !errors.Is(err, io.EOF) {
+		t.Errorf("Take once both are closed: %v, want io.EOF", err)
 	}
 }

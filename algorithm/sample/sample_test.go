@@ -46,7 +46,7 @@ func TestTheBufferSuite(t *testing.T) {
 				}
 				t.Cleanup(func() { log.Close() })
 				q := buffer.NewQueue(16, 1<<20, log)
-				return trinitytest.Store{Explorer: q, Trainer: open(t, s, q, nil)}
+				return trinitytest.Store{Explorer: q.Sink(""), Second: q.Sink("second"), Trainer: open(t, s, q, nil)}
 			})
 		})
 	}
@@ -62,6 +62,13 @@ func open(t *testing.T, s trinity.SampleStrategy, usual trinity.Source, auxiliar
 }
 
 // put puts a group of the given oldest versions; tasks are named by step.
+func pause(t *testing.T, q *buffer.Queue, until int64) {
+	t.Helper()
+	if err := q.Sink("").Pause(t.Context(), until); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func put(t *testing.T, q *buffer.Queue, step int64, versions ...int64) {
 	t.Helper()
 	var g trinity.Group
@@ -70,7 +77,7 @@ func put(t *testing.T, q *buffer.Queue, step int64, versions ...int64) {
 			ID: trinity.ExperienceID{Step: step, Task: fmt.Sprint("t/", step), Run: run}, Tokens: []int32{1, 2}, Mask: []bool{false, true}, Versions: [2]int64{v, v + 9},
 		})
 	}
-	if err := q.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{g}, Cursor: []byte(`"explorer"`)}); err != nil {
+	if err := q.Sink("").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{g}, Cursor: []byte(`"explorer"`)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -110,7 +117,7 @@ func TestMetricsOfABatch(t *testing.T) {
 	if got != "1/0 1/1 1/2 2/0" || !maps.Equal(m, want) {
 		t.Errorf("%s with %v, want %v", got, m, want)
 	}
-	q.Pause(1)
+	pause(t, q, 1)
 	if got, m := take(t, s, 4, 0); got != "" || !maps.Equal(m, trinity.Metrics{"sample/task_count": 0}) {
 		t.Errorf("an empty batch has %q, %v", got, m)
 	}
@@ -132,7 +139,7 @@ func TestStalenessRule(t *testing.T) {
 		s := open(t, &StalenessControl{MaxStaleness: c.limit}, q, nil)
 		s.(*fresh).batches = c.step - 1
 		put(t, q, 1, 0, 1, 2, 3, 4, 5)
-		q.Pause(1)
+		pause(t, q, 1)
 		got, m := take(t, s, 100, 0)
 		want := strings.Join(slices.Collect(func(yield func(string) bool) {
 			for _, v := range c.kept {
@@ -167,7 +174,7 @@ func TestStalenessRefills(t *testing.T) {
 	if m := s.(trinity.MetricsSource).Metrics(); m["sample/stale_count"] != 3 || m["sample/task_count"] != 2 || m["sample/model_version/mean"] != 1 {
 		t.Errorf("step 2: %v", m)
 	}
-	q.Pause(3)
+	pause(t, q, 3)
 	if got, m := take(t, s, 4, 2); got != "" || m["sample/stale_count"] != 1 { // the explorer waits for what this step makes
 		t.Errorf("step 3: %s, %v", got, m)
 	}
@@ -202,7 +209,7 @@ func TestRolloutsOfSeveralSteps(t *testing.T) {
 				g = append(g, &trinity.Experience{ID: trinity.ExperienceID{Step: 1, Task: "t/1", Run: run, Turn: turn}, Versions: [2]int64{version, version}})
 			}
 		}
-		if err := q.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{g}}); err != nil {
+		if err := q.Sink("").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{g}}); err != nil {
 			t.Fatal(err)
 		}
 		s := open(t, c.strategy, q, map[string]trinity.Source{"d": &trinitytest.Numbered{Task: "row", Total: 100}})
@@ -283,7 +290,7 @@ func TestMix(t *testing.T) {
 		q := buffer.NewQueue(100, 0, nil)
 		s := open(t, &Mix{ExpertDataRatio: c.ratio, SFTDatasetName: "d"}, q, map[string]trinity.Source{"d": &trinitytest.Numbered{Task: "row", Total: 100}, "e": nil})
 		put(t, q, 1, make([]int64, c.rollouts)...)
-		q.Pause(1)
+		pause(t, q, 1)
 		exps, err := s.Take(t.Context(), c.batch, 0)
 		if err != nil || ids(exps) != c.want {
 			t.Errorf("%v of %d: %s, %v; want %s", c.ratio, c.batch, ids(exps), err, c.want)

@@ -92,7 +92,7 @@ func oneStep(t *testing.T, tr trainer.Trainer, tokens int, xs []*trinity.Experie
 		batch[i] = &own
 	}
 	q := buffer.NewQueue(len(batch), 0, nil)
-	if err := q.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{batch}}); err != nil {
+	if err := q.Sink("").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{batch}}); err != nil {
 		t.Fatal(err)
 	}
 	tr.Source, tr.TotalSteps, tr.BatchSize, tr.MicroTokens, tr.SyncInterval = q, 1, len(batch), tokens, 1
