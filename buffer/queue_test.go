@@ -118,8 +118,6 @@ func TestTrimmingKeepsCursors(t *testing.T) {
 	}
 	defer log.Close()
 	q := NewQueue(100, 0, log)
-	big := group(1, 1)
-	big[0].Prompt = strings.Repeat("x", 65<<20) // a segment of its own
 	for _, name := range []string{"silent", "other"} {
 		g := group(1, 1)
 		if name == "silent" {
