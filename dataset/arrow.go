@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
@@ -18,32 +17,14 @@ const arrowMagic = "ARROW1"
 // maxBatch bounds one record batch of an Arrow file, bytes.
 const maxBatch = 1 << 30
 
-// openArrow decodes an Arrow IPC file, in the file or the stream format, batch by batch.
-func openArrow(path string, opts Options) (shard, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	return readArrow(path, f, info.Size(), opts)
-}
-
-func readArrow(path string, in io.ReaderAt, size int64, opts Options) (s shard, err error) {
-	defer func() { // the decoder panics on some damaged files
-		if r := recover(); r != nil {
-			s, err = nil, fmt.Errorf("%s: damaged Arrow file: %v", path, r)
-		}
-	}()
-	whole := io.NewSectionReader(in, 0, size)
-	next, err := arrowBatches(path, whole, opts)
+// readArrow decodes an Arrow IPC file, in the file or the stream format, batch by batch.
+func readArrow(in *input) (shard, error) {
+	path := in.path
+	next, err := arrowBatches(in)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return spooled(path, "row", opts, func(s *spool) error {
+	return spooled(in, "row", func(s *spool) error {
 		for {
 			batch, err := next()
 			if errors.Is(err, io.EOF) {
@@ -60,20 +41,21 @@ func readArrow(path string, in io.ReaderAt, size int64, opts Options) (s shard, 
 }
 
 // arrowBatches gives the record batches of a file one after another, then io.EOF.
-func arrowBatches(path string, in *io.SectionReader, opts Options) (next func() (arrow.RecordBatch, error), err error) {
+func arrowBatches(in *input) (next func() (arrow.RecordBatch, error), err error) {
 	limits := []ipc.Option{ipc.WithBodySizeLimit(maxBatch), ipc.WithMetadataSizeLimit(maxRow)}
+	whole, opts := io.NewSectionReader(in.at, 0, in.size), in.opts
 	magic := make([]byte, len(arrowMagic))
-	if n, err := in.ReadAt(magic, 0); n < len(magic) {
+	if n, err := whole.ReadAt(magic, 0); n < len(magic) {
 		return nil, fmt.Errorf("no Arrow file: %w", err)
 	}
 	if string(magic) != arrowMagic {
-		r, err := ipc.NewReader(bufio.NewReaderSize(counted(in, path, in.Size(), opts), 1<<16), limits...)
+		r, err := ipc.NewReader(bufio.NewReaderSize(counted(whole, in.path, in.size, opts), 1<<16), limits...)
 		if err != nil {
 			return nil, err
 		}
 		return r.Read, nil
 	}
-	f, err := ipc.NewFileReader(in, limits...)
+	f, err := ipc.NewFileReader(whole, limits...)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +66,7 @@ func arrowBatches(path string, in *io.SectionReader, opts Options) (next func() 
 		}
 		at++
 		if opts.Progress != nil {
-			opts.Progress(path, int64(at), int64(f.NumRecords()))
+			opts.Progress(in.path, int64(at), int64(f.NumRecords()))
 		}
 		return f.RecordBatchAt(at - 1)
 	}, nil

@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -64,7 +63,7 @@ func TestDamagedArrow(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range []int{0, 3, 8, len(data) / 2} {
-			if _, err := readArrow("cut.arrow", bytes.NewReader(data[:n]), int64(n), Options{}); err == nil || !strings.Contains(err.Error(), "cut.arrow") {
+			if _, err := held("cut.arrow", data[:n], Options{}).read(); err == nil || !strings.Contains(err.Error(), "cut.arrow") {
 				t.Errorf("%d bytes of %s: %v", n, path, err)
 			}
 		}
@@ -80,7 +79,7 @@ func FuzzArrow(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := readArrow("file.arrow", bytes.NewReader(data), int64(len(data)), Options{})
+		s, err := held("file.arrow", data, Options{}).read()
 		readable(t, s, err)
 	})
 }

@@ -7,36 +7,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 )
 
-// openCSV reads a table of comma- or tab-separated values whose first record names the columns (RFC 4180). Every value is text: a table says
+// readCSV reads a table of comma- or tab-separated values whose first record names the columns (RFC 4180). Every value is text: a table says
 // nothing of types, and an answer 007 or 1e3 should stay as written.
-func openCSV(path string, opts Options) (shard, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	return readCSV(path, counted(f, path, info.Size(), opts), opts)
-}
-
-func readCSV(path string, in io.Reader, opts Options) (shard, error) {
-	return spooled(path, "line", opts, func(s *spool) error { return readTable(s, in) })
+func readCSV(in *input) (shard, error) {
+	return spooled(in, "line", func(s *spool) error {
+		r, err := in.text()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		return readTable(s, r)
+	})
 }
 
 func readTable(s *spool, in io.Reader) error {
 	path := s.path
 	br := bufio.NewReader(in)
-	if mark, err := br.Peek(len(byteOrderMark)); err == nil && string(mark) == string(byteOrderMark) {
-		_, _ = br.Discard(len(byteOrderMark)) // just peeked
-	}
+	skipByteOrderMark(br)
 	r := csv.NewReader(br)
-	if extension(path) == ".tsv" {
+	if format, _ := formatOf(path); format == ".tsv" {
 		r.Comma = '\t'
 	}
 	header, err := r.Read()

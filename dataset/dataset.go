@@ -25,12 +25,22 @@ type Options struct {
 	TaskDir bool
 	// Resolve gives the directory of a name that is no local path, such as a hub dataset; nil means that there are only local paths.
 	Resolve func(name string) (dir string, err error)
-	// Scratch is the directory for temporary files of rows that are too many to be held in memory; "" is the system's.
-	Scratch string
+	// Cache is the directory that keeps, for later processes, where the rows of a large file are, or the rows themselves where they cannot be read at
+	// any place of it; "" keeps nothing, and what is too large for memory goes to the system's temporary files.
+	Cache string
 	// Progress is told from time to time how much of a file was read, in bytes, or in rows where a format is known by its rows; nil is not.
 	Progress func(file string, done, total int64)
 
-	held int64 // bytes of a file's decoded rows that are held in memory; 0 is heldBytes
+	held int64 // bytes of a file from which on it is large; 0 is heldBytes
+	kept *keeper
+}
+
+// large is the number of bytes from which on a file is.
+func (o *Options) large() int64 {
+	if o.held > 0 {
+		return o.held
+	}
+	return heldBytes
 }
 
 // Dataset is the rows of one split, over one file or several. It is safe for concurrent use.
@@ -95,25 +105,6 @@ func Open(path string, opts Options) (*Dataset, error) {
 func (d *Dataset) add(s shard) {
 	d.shards = append(d.shards, s)
 	d.starts = append(d.starts, d.Len()+s.len())
-}
-
-// openShard reads or indexes a file by its extension.
-func openShard(path string, opts Options) (shard, error) {
-	switch extension(path) {
-	case ".jsonl", ".ndjson":
-		return openLines(path, opts)
-	case ".jsonl.gz", ".ndjson.gz", ".json.gz", ".jsonl.zst", ".ndjson.zst", ".json.zst":
-		return openCompressed(path, opts)
-	case ".json":
-		return openJSON(path, opts)
-	case ".csv", ".tsv":
-		return openCSV(path, opts)
-	case ".parquet":
-		return openParquet(path, opts)
-	case ".arrow":
-		return openArrow(path, opts)
-	}
-	return nil, fmt.Errorf("%s: not a format of datasets: want one of %s", path, strings.Join(extensions, " "))
 }
 
 // Name is the file's or directory's base name without extension.

@@ -26,14 +26,20 @@ func readable(t *testing.T, s shard, err error) {
 	}
 }
 
+// held is an input in memory.
+func held(path string, data []byte, opts Options) *input {
+	opts.kept = &keeper{}
+	return &input{path, bytes.NewReader(data), int64(len(data)), opts}
+}
+
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{"[{\"a\": 1}, {}]", "{\"data\": [{}], \"x\": {\"data\": [1]}}", "{}\n{\"a\": [1.5, null]}\n", "\xef\xbb\xbf[]", " {\n\"a\":\n\"\\ud800\"}"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := readJSON("file.json", data, Options{held: 64})
+		s, err := readJSON(held("file.json", data, Options{held: 64}))
 		readable(t, s, err)
-		s, err = readLines("file.jsonl", bytes.NewReader(data), Options{})
+		s, err = readLines(held("file.jsonl", data, Options{}))
 		readable(t, s, err)
 	})
 }
@@ -46,7 +52,7 @@ func FuzzCSV(f *testing.F) {
 		if tabs {
 			path = "file.tsv"
 		}
-		s, err := readCSV(path, strings.NewReader(text), Options{})
+		s, err := readCSV(held(path, []byte(text), Options{}))
 		readable(t, s, err)
 	})
 }
@@ -58,7 +64,7 @@ func FuzzParquet(f *testing.F) {
 	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := readParquet("file.parquet", bytes.NewReader(data), int64(len(data)), Options{held: 64})
+		s, err := held("file.parquet", data, Options{held: 64}).read()
 		readable(t, s, err)
 	})
 }

@@ -1,117 +1,123 @@
 package dataset
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 )
 
-// openJSON reads an array of objects, an object that has such an array under "data", or JSON Lines, which many a .json file is.
-func openJSON(path string, opts Options) (shard, error) {
-	text, err := os.ReadFile(path)
+// readJSON reads an array of objects, an object that has such an array under "data", or objects one after the other, which many a .json file is. It
+// holds one of them at a time.
+func readJSON(in *input) (shard, error) {
+	wrapped, err := wrapsArray(in)
 	if err != nil {
 		return nil, err
 	}
-	return readJSON(path, text, opts)
-}
-
-func readJSON(path string, text []byte, opts Options) (shard, error) {
-	text = bytes.TrimPrefix(text, byteOrderMark)
-	dec := json.NewDecoder(bytes.NewReader(text))
-	var first json.RawMessage
-	if err := dec.Decode(&first); errors.Is(err, io.EOF) {
-		return &memory{path: path}, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("%s:%d: not JSON: %w", path, lineOf(text, offsetOf(err, dec)), err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return readLines(path, bytes.NewReader(text), opts)
-	}
-	begin := int(dec.InputOffset()) - len(first)
-	switch {
-	case first[0] == '[':
-		return readArray(path, text, begin)
-	case first[0] == '{':
-		if at, ok := dataArray(first); ok {
-			return readArray(path, text, begin+at)
+	return spooled(in, "line", func(rows *spool) error {
+		r, err := in.text()
+		if err != nil {
+			return err
 		}
-		return readLines(path, bytes.NewReader(bytes.ReplaceAll(first, []byte("\n"), []byte(" "))), opts) // one row, written over several lines
-	}
-	return nil, fmt.Errorf("%s:%d: want an array of objects, {\"data\": [...]} or an object per line", path, lineOf(text, begin))
-}
-
-// readLines keeps the JSON Lines of r.
-func readLines(path string, r io.Reader, opts Options) (shard, error) {
-	return spooled(path, "line", opts, func(s *spool) error {
-		err := scanLines(r, func(_ int64, number int, data []byte) error {
-			if err := checkRow(data); err != nil {
-				return fmt.Errorf("%s:%d: %w", path, number, err)
+		defer r.Close()
+		s := newScanner(in.path, r)
+		switch first, err := s.peek(); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case wrapped:
+			return s.wrappedRows(rows)
+		case first == '[':
+			if err := s.arrayRows(rows); err != nil {
+				return err
 			}
-			return s.add(number, data)
-		})
-		return inFile(path, err)
+			return s.end()
+		case first == '{':
+			return s.objectRows(rows)
+		}
+		return s.wrong(s.line, errors.New(`want an array of objects, {"data": [...]} or an object per line`))
 	})
 }
 
-// dataArray finds the array under the key "data" of a JSON object.
-func dataArray(object []byte) (begin int, ok bool) {
-	dec := json.NewDecoder(bytes.NewReader(object))
-	if _, err := dec.Token(); err != nil {
-		return 0, false
+const dataKey = `"data"`
+
+// wrapsArray reports whether a file is one object with an array under "data". What is wrong with it is found when its rows are read.
+func wrapsArray(in *input) (bool, error) {
+	quiet := *in
+	quiet.opts.Progress = nil
+	r, err := quiet.text()
+	if err != nil {
+		return false, err
 	}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return 0, false
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return 0, false
-		}
-		if key == "data" && value[0] == '[' {
-			return int(dec.InputOffset()) - len(value), true
-		}
+	defer r.Close()
+	s := newScanner(in.path, r)
+	if first, err := s.peek(); err != nil || first != '{' {
+		return false, nil
 	}
-	return 0, false
+	found := false
+	if err := s.members(func(key string, first byte) error {
+		found = found || key == dataKey && first == '['
+		return s.skip()
+	}); err != nil {
+		return found, nil
+	}
+	_, err = s.peek()
+	return found && errors.Is(err, io.EOF), nil
 }
 
-// readArray keeps text and indexes the objects of the array that begins at the given byte; text is known to be valid JSON.
-func readArray(path string, text []byte, begin int) (shard, error) {
-	m := &memory{path: path, text: text}
-	dec := json.NewDecoder(bytes.NewReader(text[begin:]))
-	if _, err := dec.Token(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	number, counted := 1, 0
-	for dec.More() {
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, number, err)
+// wrappedRows reads the first array under "data".
+func (s *scanner) wrappedRows(rows *spool) error {
+	done := false
+	err := s.members(func(key string, first byte) error {
+		if !done && key == dataKey && first == '[' {
+			done = true
+			return s.arrayRows(rows)
 		}
-		at := begin + int(dec.InputOffset()) - len(value)
-		number += bytes.Count(text[counted:at], []byte("\n"))
-		counted = at
-		if err := checkRow(value); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, number, err)
-		}
-		m.index = append(m.index, line{begin: int64(at), size: int32(len(value)), number: int32(number)})
+		_, err := s.valid()
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	return m, nil
+	return s.end()
 }
 
-// offsetOf is the byte at which decoding failed.
-func offsetOf(err error, dec *json.Decoder) int {
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		return int(syntax.Offset)
+func (s *scanner) arrayRows(rows *spool) error {
+	if err := s.take('['); err != nil {
+		return err
 	}
-	return int(dec.InputOffset())
+	for first := true; ; first = false {
+		more, err := s.more(first, ']')
+		if err != nil || !more {
+			return err
+		}
+		if err := s.row(rows); err != nil {
+			return err
+		}
+	}
 }
 
-// lineOf is the line, from 1, of a byte of text.
-func lineOf(text []byte, offset int) int {
-	return 1 + bytes.Count(text[:min(offset, len(text))], []byte("\n"))
+func (s *scanner) objectRows(rows *spool) error {
+	for {
+		if _, err := s.peek(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := s.row(rows); err != nil {
+			return err
+		}
+	}
+}
+
+// row reads a value that is a row.
+func (s *scanner) row(rows *spool) error {
+	number := s.line
+	text, err := s.value()
+	if err != nil {
+		return err
+	}
+	if err := checkRow(text); err != nil {
+		return s.wrong(number, err)
+	}
+	return rows.add(number, text)
 }

@@ -10,10 +10,18 @@ import (
 	"strings"
 )
 
-// extensions are the formats, longer ones first where one ends another.
-var extensions = []string{
-	".jsonl.gz", ".jsonl.zst", ".ndjson.gz", ".ndjson.zst", ".json.gz", ".json.zst", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".arrow",
-}
+// texts are the formats that may be compressed as well.
+var texts = []string{".jsonl", ".ndjson", ".json", ".csv", ".tsv"}
+
+// extensions are all formats, longer ones first where one ends another.
+var extensions = func() (all []string) {
+	for _, compression := range []string{".gz", ".zst", ""} {
+		for _, t := range texts {
+			all = append(all, t+compression)
+		}
+	}
+	return append(all, ".parquet", ".arrow")
+}()
 
 // extension is the format's extension of a file name, or whatever extension it has.
 func extension(name string) string {
@@ -23,7 +31,18 @@ func extension(name string) string {
 			return e
 		}
 	}
-	return strings.ToLower(filepath.Ext(name))
+	return filepath.Ext(lower)
+}
+
+// formatOf is the extension of a file name in its two parts: ".jsonl" and ".gz".
+func formatOf(name string) (format, compression string) {
+	format = extension(name)
+	for _, c := range []string{".gz", ".zst"} {
+		if base, ok := strings.CutSuffix(format, c); ok {
+			return base, c
+		}
+	}
+	return format, ""
 }
 
 // IsFile reports whether a name is that of a file of a known format, by its extension.

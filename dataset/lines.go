@@ -17,29 +17,41 @@ type lines struct {
 	size  int64 // bytes
 }
 
-func openLines(path string, opts Options) (shard, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	l := &lines{path: path, size: info.Size()}
-	err = scanLines(counted(f, path, l.size, opts), func(begin int64, number int, data []byte) error {
-		if err := checkRow(data); err != nil {
-			return fmt.Errorf("%s:%d: %w", path, number, err)
-		}
-		l.marks.add(mark{begin: begin, row: l.rows, number: number}, len(data))
+// indexLines finds where the rows of a file are. They are read when their turn comes.
+func indexLines(in *input) (shard, error) {
+	l := &lines{path: in.path, size: in.size}
+	err := scanRows(in, func(begin int64, number int, data []byte) error {
+		l.marks.add(mark{Begin: begin, Row: l.rows, Number: number}, len(data))
 		l.rows++
 		return nil
 	})
 	if err != nil {
-		return nil, inFile(path, err)
+		return nil, err
 	}
 	return l, nil
+}
+
+// readLines keeps the rows of a file that cannot be read at any place.
+func readLines(in *input) (shard, error) {
+	return spooled(in, "line", func(s *spool) error {
+		return scanRows(in, func(_ int64, number int, data []byte) error { return s.add(number, data) })
+	})
+}
+
+// scanRows calls visit for every row of JSON Lines, as [scanLines] does for every line.
+func scanRows(in *input, visit func(begin int64, number int, data []byte) error) error {
+	r, err := in.text()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	err = scanLines(r, func(begin int64, number int, data []byte) error {
+		if err := checkRow(data); err != nil {
+			return &lineError{number, err}
+		}
+		return visit(begin, number, data)
+	})
+	return inFile(in.path, err)
 }
 
 func (l *lines) len() int { return l.rows }
@@ -60,14 +72,14 @@ func (l *lines) find(i int) (number int, data []byte, err error) {
 	first, size := l.marks.find(i, l.size)
 	f, err := os.Open(l.path)
 	if err != nil {
-		return first.number, nil, err
+		return first.Number, nil, err
 	}
 	defer f.Close()
 	block := make([]byte, size)
-	n, readErr := f.ReadAt(block, first.begin)
+	n, readErr := f.ReadAt(block, first.Begin)
 	block = block[:n]
-	number = first.number
-	for row := first.row; ; number++ {
+	number = first.Number
+	for row := first.Row; ; number++ {
 		data, rest, whole := bytes.Cut(block, []byte("\n"))
 		trimmed := bytes.Trim(data, space)
 		switch {
@@ -83,6 +95,12 @@ func (l *lines) find(i int) (number int, data []byte, err error) {
 }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
+
+func skipByteOrderMark(r *bufio.Reader) {
+	if mark, err := r.Peek(len(byteOrderMark)); err == nil && bytes.Equal(mark, byteOrderMark) {
+		_, _ = r.Discard(len(byteOrderMark)) // just peeked
+	}
+}
 
 // space is what JSON calls so.
 const space = " \t\r\n"

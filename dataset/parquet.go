@@ -5,38 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/parquet-go/parquet-go"
 )
 
-// openParquet decodes a Parquet file once into a spool. The file's own row seeking would decode a column's pages from the start for each
+// readParquet decodes a Parquet file once into a spool. The file's own row seeking would decode a column's pages from the start for each
 // row of a shuffled epoch, as files of pyarrow have no page index.
-func openParquet(path string, opts Options) (shard, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	return readParquet(path, f, info.Size(), opts)
-}
-
-func readParquet(path string, in io.ReaderAt, size int64, opts Options) (s shard, err error) {
-	defer func() { // the decoder panics on some damaged files
-		if r := recover(); r != nil {
-			s, err = nil, fmt.Errorf("%s: damaged Parquet file: %v", path, r)
-		}
-	}()
-	file, err := parquet.OpenFile(in, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+func readParquet(in *input) (shard, error) {
+	path, opts := in.path, in.opts
+	file, err := parquet.OpenFile(in.at, in.size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	asm := newAssembler(file.Schema())
-	return spooled(path, "row", opts, func(s *spool) error {
+	return spooled(in, "row", func(s *spool) error {
 		for _, group := range file.RowGroups() {
 			if err := readGroup(s, asm, group); err != nil {
 				return err

@@ -12,11 +12,11 @@ import (
 const heldBytes = 64 << 20
 
 // spool is the rows of a file that cannot be read at any place of itself (compressed, columns, tables), as records of number, size and JSON:
-// in memory while they are few, else in a file that nobody else sees and that goes with the process.
+// in memory while they are few, else in a file, which goes with the process where it is not kept.
 type spool struct {
 	path  string
 	unit  string // what rows are counted in: "line", or "row" for formats without lines
-	dir   string
+	kept  *keeper
 	limit int64 // bytes held
 
 	marks marks
@@ -28,23 +28,19 @@ type spool struct {
 }
 
 // spooled makes a shard of the rows that fill adds.
-func spooled(path, unit string, opts Options, fill func(*spool) error) (shard, error) {
-	s := &spool{path: path, unit: unit, dir: opts.Scratch, limit: opts.held}
-	if s.limit == 0 {
-		s.limit = heldBytes
+func spooled(in *input, unit string, fill func(*spool) error) (shard, error) {
+	s := &spool{path: in.path, unit: unit, kept: in.opts.kept, limit: in.opts.large()}
+	err := fill(s)
+	if err == nil && s.out != nil {
+		err = s.scratchError(s.out.Flush())
 	}
-	if err := fill(s); err != nil {
+	if err != nil {
 		if s.file != nil {
 			err = errors.Join(err, s.file.Close())
 		}
 		return nil, err
 	}
-	if s.out == nil {
-		return s, nil
-	}
-	err := s.out.Flush()
-	s.out = nil
-	return s, s.scratchError(err)
+	return s, nil
 }
 
 // add appends a row. data is copied.
@@ -52,7 +48,7 @@ func (s *spool) add(number int, data []byte) error {
 	if len(data) > maxRow {
 		return fmt.Errorf("%s: %w", s.at(number), errLong)
 	}
-	s.marks.add(mark{begin: s.size, row: s.rows, number: number}, len(data))
+	s.marks.add(mark{Begin: s.size, Row: s.rows, Number: number}, len(data))
 	var head [2 * binary.MaxVarintLen64]byte
 	record := binary.AppendUvarint(binary.AppendUvarint(head[:0], uint64(number)), uint64(len(data)))
 	s.rows++
@@ -73,19 +69,12 @@ func (s *spool) add(number int, data []byte) error {
 	return s.scratchError(err)
 }
 
-// spill moves what is held to a file, whose name is taken away at once so that no kill leaves it behind.
-func (s *spool) spill() error {
-	if s.dir != "" {
-		if err := os.MkdirAll(s.dir, 0o755); err != nil {
-			return err
-		}
-	}
-	f, err := os.CreateTemp(s.dir, "rows-*")
-	if err != nil {
+// spill moves what is held to a file.
+func (s *spool) spill() (err error) {
+	if s.file, err = s.kept.create(); err != nil {
 		return err
 	}
-	_ = os.Remove(f.Name()) // where an open file keeps its name, the system's cleaning of temporary files takes it
-	s.file, s.out = f, bufio.NewWriterSize(f, 1<<20)
+	s.out = bufio.NewWriterSize(s.file, 1<<20)
 	_, err = s.out.Write(s.text)
 	s.text = nil
 	return err
@@ -95,7 +84,7 @@ func (s *spool) scratchError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: its rows are too many for memory and go to a temporary file: %w: set buffer.cache_dir or TMPDIR to where there is room", s.path, err)
+	return fmt.Errorf("%s: its rows are too many for memory and go to a file: %w: set buffer.cache_dir or TMPDIR to where there is room", s.path, err)
 }
 
 func (s *spool) len() int { return s.rows }
@@ -118,14 +107,14 @@ func (s *spool) record(i int) (number int, data []byte, err error) {
 	first, size := s.marks.find(i, s.size)
 	var block []byte
 	if s.file == nil {
-		block = s.text[first.begin:]
+		block = s.text[first.Begin:]
 	} else {
 		block = make([]byte, size)
-		if _, err := s.file.ReadAt(block, first.begin); err != nil {
-			return 0, nil, fmt.Errorf("%s: temporary file of its rows: %w", s.path, err)
+		if _, err := s.file.ReadAt(block, first.Begin); err != nil {
+			return 0, nil, fmt.Errorf("%s: the file of its rows: %w", s.path, err)
 		}
 	}
-	for row := first.row; ; row++ {
+	for row := first.Row; ; row++ {
 		n, head := binary.Uvarint(block)
 		length, more := binary.Uvarint(block[head:])
 		begin := head + more

@@ -36,7 +36,7 @@ func TestRowsBeyondTheLimitAreThoseInMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spilled, err := Open(path, Options{held: 100, Scratch: scratch})
+		spilled, err := Open(path, Options{held: 100, Cache: scratch})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestParquetBeyondTheLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spilled, err := Open("testdata/many_groups.parquet", Options{held: 1, Scratch: t.TempDir()})
+	spilled, err := Open("testdata/many_groups.parquet", Options{held: 1, Cache: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,16 +85,29 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// What an open dataset holds does not grow with its file: TRINITY_HEAVY takes files of 300 MB in place of 20.
+// What a dataset holds, once open and while it is opened, does not grow with its file: TRINITY_HEAVY takes files of 300 MB in place of 8.
 func TestMemoryOfALargeFileIsBounded(t *testing.T) {
-	rows, most := 20_000, int64(4<<20)
+	rows, most := 8000, int64(3<<20)
 	if os.Getenv("TRINITY_HEAVY") != "" {
 		rows = 300_000
 	}
-	for _, format := range []string{"jsonl", "csv"} {
-		path := filepath.Join(write(t, map[string]string{"a." + format: table(format, rows, 2000)}), "a."+format)
+	for name, text := range map[string]func() string{
+		"a.jsonl":    func() string { return table("jsonl", rows, 2000) },
+		"a.csv":      func() string { return table("csv", rows, 2000) },
+		"a.jsonl.gz": func() string { return gz(t, table("jsonl", rows, 2000)) },
+		"a.json":     func() string { return "[" + strings.ReplaceAll(table("jsonl", rows, 2000), "}\n\n", "},\n\n") + "{}]" },
+		"data.json": func() string {
+			return `{"data": [` + strings.ReplaceAll(table("jsonl", rows, 2000), "}\n\n", "},\n\n") + "{}]}"
+		},
+	} {
+		path := filepath.Join(write(t, map[string]string{name: text()}), name)
 		before := heap()
-		d, err := Open(path, Options{held: 1 << 20, Scratch: t.TempDir()})
+		reads, peak := 0, before
+		d, err := Open(path, Options{held: 1 << 20, Cache: t.TempDir(), Progress: func(string, int64, int64) {
+			if reads++; reads%32 == 0 {
+				peak = max(peak, heap())
+			}
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,15 +117,18 @@ func TestMemoryOfALargeFileIsBounded(t *testing.T) {
 			}
 		}
 		if held := heap() - before; held > most {
-			t.Errorf("%s: %d bytes are held of %d rows, want at most %d", format, held, rows, most)
+			t.Errorf("%s: %d bytes are held of %d rows, want at most %d", name, held, rows, most)
+		}
+		if peak -= before; peak > 2*most {
+			t.Errorf("%s: %d bytes were held of %d rows while it was opened, want at most %d", name, peak, rows, 2*most)
 		}
 		runtime.KeepAlive(d)
 	}
 }
 
 func TestProgressEndsAtTheTotal(t *testing.T) {
-	dir := write(t, map[string]string{"a.jsonl": table("jsonl", 100, 100), "a.csv": table("csv", 100, 100), "a.jsonl.zst": zst(t, table("jsonl", 100, 100))})
-	for _, path := range []string{filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "a.csv"), filepath.Join(dir, "a.jsonl.zst"), "testdata/many_groups.parquet"} {
+	dir := write(t, map[string]string{"a.jsonl": table("jsonl", 100, 100), "a.csv": table("csv", 100, 100), "a.jsonl.zst": zst(t, table("jsonl", 100, 100)), "a.json": `{"data": [{}, {}]}`})
+	for _, path := range []string{filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "a.csv"), filepath.Join(dir, "a.jsonl.zst"), filepath.Join(dir, "a.json"), "testdata/many_groups.parquet"} {
 		var last, all int64
 		_, err := Open(path, Options{Progress: func(file string, done, total int64) {
 			if file != path || done < last {
@@ -128,7 +144,7 @@ func TestProgressEndsAtTheTotal(t *testing.T) {
 
 func TestNoRoomForRows(t *testing.T) {
 	dir := write(t, map[string]string{"a.csv": table("csv", 10, 100), "file": ""})
-	if _, err := Open(filepath.Join(dir, "a.csv"), Options{held: 1, Scratch: filepath.Join(dir, "file", "buffer")}); err == nil || !strings.Contains(err.Error(), "temporary file") {
+	if _, err := Open(filepath.Join(dir, "a.csv"), Options{held: 1, Cache: filepath.Join(dir, "file", "buffer")}); err == nil || !strings.Contains(err.Error(), "go to a file") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // openDataset opens the rows of a section of the configuration; progress is its enable_progress_bar.
 func (s *stage) openDataset(path string, opts dataset.Options, progress bool) (*dataset.Dataset, error) {
-	opts.Resolve, opts.Scratch = s.resolveDataset, s.cfg.Buffer.CacheDir
+	opts.Resolve, opts.Cache = s.resolveDataset, filepath.Join(s.cfg.Buffer.CacheDir, "datasets")
 	if progress {
 		m := &readMeter{say: s.say, now: time.Now}
 		if term.IsTerminal(int(os.Stderr.Fd())) {

@@ -1,0 +1,102 @@
+package dataset
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// input is a file whose rows are read.
+type input struct {
+	path string
+	at   io.ReaderAt
+	size int64 // bytes
+	opts Options
+}
+
+// openShard reads or indexes a file by its extension, or takes what an earlier process has kept of that.
+func openShard(path string, opts Options) (shard, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	k, err := opts.keeping(path, info)
+	if err != nil {
+		return nil, err
+	}
+	if s := k.load(); s != nil {
+		return s, nil
+	}
+	opts.kept = k
+	s, err := (&input{path, f, info.Size(), opts}).read()
+	if err != nil {
+		return nil, errors.Join(err, k.release())
+	}
+	return k.keep(s)
+}
+
+// read reads a file by its extension.
+func (in *input) read() (shard, error) {
+	format, compression := formatOf(in.path)
+	switch format {
+	case ".jsonl", ".ndjson":
+		if compression == "" {
+			return indexLines(in)
+		}
+		return readLines(in)
+	case ".json":
+		return readJSON(in)
+	case ".csv", ".tsv":
+		return readCSV(in)
+	case ".parquet":
+		return in.guarded("Parquet", readParquet)
+	case ".arrow":
+		return in.guarded("Arrow", readArrow)
+	}
+	return nil, fmt.Errorf("%s: not a format of datasets: want one of %s", in.path, strings.Join(extensions, " "))
+}
+
+// guarded reads with a decoder that panics on some damaged files.
+func (in *input) guarded(format string, read func(*input) (shard, error)) (s shard, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			s, err = nil, fmt.Errorf("%s: damaged %s file: %v", in.path, format, r)
+		}
+	}()
+	return read(in)
+}
+
+// text is the file from its beginning, decompressed.
+func (in *input) text() (io.ReadCloser, error) {
+	file := counted(io.NewSectionReader(in.at, 0, in.size), in.path, in.size, in.opts)
+	r, err := decompress(file, in.path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", in.path, err)
+	}
+	return r, nil
+}
+
+func decompress(file io.Reader, path string) (io.ReadCloser, error) {
+	switch _, compression := formatOf(path); compression {
+	case ".gz":
+		return gzip.NewReader(file)
+	case ".zst":
+		const window = 128 << 20 // what `zstd --long` asks for; more is refused
+		z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(window))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
+	}
+	return io.NopCloser(file), nil
+}
