@@ -136,7 +136,7 @@ func (l *Log) write(record []byte) error {
 	if _, err := l.file.Write(record); err != nil {
 		return err
 	}
-	return l.file.Sync()
+	return syncData(l.file)
 }
 
 // Dir is the log's directory.

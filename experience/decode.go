@@ -22,7 +22,7 @@ func Decode(data []byte) (*trinity.Experience, error) {
 		if tag == tagEnd && !r.failed {
 			break
 		}
-		field := &reader{data: r.bytes()}
+		field := &reader{data: r.bytes(), length: len(e.Tokens)}
 		if r.failed {
 			return nil, errShort
 		}

@@ -8,7 +8,7 @@
 //	1    id                step (zigzag varint), run, turn (varints), task (the rest, UTF-8)
 //	2    tokens            int32 × T
 //	3    mask              one bit per token, lowest bit first, ⌈T/8⌉ bytes
-//	4    logprobs          float32 × T; likewise 5 advantages, 6 returns, 7 ref_logprobs, 8 teacher_logprobs
+//	4    logprobs          numbers; likewise 5 advantages, 6 returns, 7 ref_logprobs, 8 teacher_logprobs
 //	9    teacher           UTF-8; likewise 10 truncated, 11 prompt, 12 response
 //	13   prompt_len        varint
 //	14   temperature       float32
@@ -17,6 +17,9 @@
 //	17   metrics           count (varint), then of each, by name: length of the name (varint), name, value (float64)
 //	18   info              JSON object
 //	19   flags             byte: 1 chosen, 2 is_expert
+//
+// Numbers are the byte 0 and float32 × T; or, where that takes half as much or less, the byte 1 and runs of equal bits: how long each is (varint), and its float32. An
+// advantage that all tokens of a response share is two runs, of the prompt's zeros and its own.
 //
 // A reader refuses tags that it does not know: a newer program wrote them, and leaving them out could change what is learnt.
 package experience
@@ -44,6 +47,12 @@ const (
 	tagMetrics
 	tagInfo
 	tagFlags
+)
+
+// forms of numbers
+const (
+	formWords = iota
+	formRuns
 )
 
 const (

@@ -74,19 +74,12 @@ func appendID(dst []byte, id trinity.ExperienceID) []byte {
 	return appendField(dst, tagID, append(p, id.Task...))
 }
 
-// appendWords makes room for n 4-byte numbers in a field, and returns that room.
-func appendWords(dst []byte, tag byte, n int) (all, room []byte) {
-	dst = binary.AppendUvarint(append(dst, tag), uint64(4*n))
-	dst = slices.Grow(dst, 4*n)
-	all = dst[:len(dst)+4*n]
-	return all, all[len(dst):]
-}
-
 func appendTokens(dst []byte, tokens []int32) []byte {
 	if tokens == nil {
 		return dst
 	}
-	dst, room := appendWords(dst, tagTokens, len(tokens))
+	dst = binary.AppendUvarint(append(dst, tagTokens), uint64(4*len(tokens)))
+	dst, room := extend(dst, 4*len(tokens))
 	for i, v := range tokens {
 		binary.LittleEndian.PutUint32(room[4*i:], uint32(v))
 	}
@@ -97,11 +90,64 @@ func appendFloats(dst []byte, tag byte, values []float32) []byte {
 	if values == nil {
 		return dst
 	}
-	dst, room := appendWords(dst, tag, len(values))
+	dst = append(dst, tag)
+	if size, much := sizeInRuns(values); much {
+		return appendRuns(binary.AppendUvarint(dst, uint64(size)), values)
+	}
+	dst = append(binary.AppendUvarint(dst, uint64(1+4*len(values))), formWords)
+	dst, room := extend(dst, 4*len(values))
 	for i, v := range values {
 		binary.LittleEndian.PutUint32(room[4*i:], math.Float32bits(v))
 	}
 	return dst
+}
+
+// extend makes dst n bytes longer, and returns these too.
+func extend(dst []byte, n int) (all, room []byte) {
+	dst = slices.Grow(dst, n)
+	all = dst[:len(dst)+n]
+	return all, all[len(dst):]
+}
+
+// sizeInRuns is what the values take in runs, in bytes, if that is at most half of what they take in words: those are faster.
+func sizeInRuns(values []float32) (size int, much bool) {
+	size = 1
+	for i := 0; i < len(values) && size <= 2*len(values); {
+		n := run(values[i:])
+		size += uvarintBytes(n) + 4
+		i += n
+	}
+	return size, size <= 2*len(values)
+}
+
+func appendRuns(dst []byte, values []float32) []byte {
+	dst = append(dst, formRuns)
+	for len(values) > 0 {
+		n := run(values)
+		dst = binary.AppendUvarint(dst, uint64(n))
+		dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(values[0]))
+		values = values[n:]
+	}
+	return dst
+}
+
+// run is how many of the first values have the same bits.
+func run(values []float32) int {
+	first := math.Float32bits(values[0])
+	for i, v := range values {
+		if math.Float32bits(v) != first {
+			return i
+		}
+	}
+	return len(values)
+}
+
+func uvarintBytes(v int) int {
+	n := 1
+	for ; v >= 0x80; v >>= 7 {
+		n++
+	}
+	return n
 }
 
 func appendMask(dst []byte, mask []bool) []byte {
@@ -109,11 +155,11 @@ func appendMask(dst []byte, mask []bool) []byte {
 		return dst
 	}
 	dst = binary.AppendUvarint(append(dst, tagMask), uint64(maskBytes(len(mask))))
-	at := len(dst)
-	dst = append(dst, make([]byte, maskBytes(len(mask)))...)
+	dst, room := extend(dst, maskBytes(len(mask)))
+	clear(room)
 	for i, m := range mask {
 		if m {
-			dst[at+i/8] |= 1 << (i % 8)
+			room[i/8] |= 1 << (i % 8)
 		}
 	}
 	return dst

@@ -3,6 +3,7 @@ package experience
 import (
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -28,6 +29,7 @@ func TestRoundTrip(t *testing.T) {
 		"none but tokens":  {Tokens: []int32{1}, Mask: []bool{false}},
 		"empty, not nil":   {Tokens: []int32{1}, Mask: []bool{false}, Metrics: map[string]float64{}, Info: map[string]any{}, Reward: trinity.Reward{Parts: map[string]float64{}}},
 		"an unscored one":  {Tokens: []int32{1, 2}, Mask: []bool{false, true}, Reward: trinity.InvalidReward("no answer")},
+		"runs":             {Tokens: make([]int32, 300), Mask: make([]bool, 300), Advantages: slices.Concat(make([]float32, 10), slices.Repeat([]float32{0.5}, 289), []float32{float32(math.Inf(1))})},
 		"a whole mask set": {Tokens: make([]int32, 17), Mask: append([]bool{false}, []bool{true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true}...)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,6 +64,15 @@ func TestBrokenData(t *testing.T) {
 		if _, err := Decode(whole[:n]); err == nil {
 			t.Errorf("the first %d of %d bytes were taken for an experience", n, len(whole))
 		}
+	}
+	e := full()
+	e.Returns = make([]float32, 10)
+	more, err := Append(nil, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Decode(more); err == nil {
+		t.Error("a run longer than the tokens was read")
 	}
 	if _, err := Decode(append(whole, 1)); err == nil {
 		t.Error("a byte too many was ignored")
@@ -101,7 +112,7 @@ func long() *trinity.Experience {
 	e.Tokens, e.Mask, e.Logprobs, e.Advantages = make([]int32, 512), make([]bool, 512), make([]float32, 512), make([]float32, 512)
 	e.Returns, e.RefLogprobs, e.TeacherLogprobs, e.Info = nil, nil, nil, nil
 	for i := 256; i < 512; i++ {
-		e.Mask[i] = true
+		e.Mask[i], e.Logprobs[i], e.Advantages[i] = true, -float32(i), 0.5
 	}
 	return e
 }

@@ -10,6 +10,7 @@ import (
 // reader takes values off the front of data. After a value that is not there all are zero, and failed says so.
 type reader struct {
 	data   []byte
+	length int // the most numbers that a field may have
 	failed bool
 }
 
@@ -99,10 +100,29 @@ func (r *reader) tokens() []int32 {
 }
 
 func (r *reader) floats() []float32 {
+	if r.byte() == formRuns {
+		return r.runs()
+	}
 	data := r.words()
 	out := make([]float32, len(data)/4)
 	for i := range out {
 		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return out
+}
+
+// runs are as many numbers as there are tokens, which come before them.
+func (r *reader) runs() []float32 {
+	out := make([]float32, 0, r.length)
+	for len(r.data) > 0 && !r.failed {
+		n, v := r.uvarint(), math.Float32frombits(r.word())
+		if n > uint64(cap(out)-len(out)) {
+			r.failed = true
+			return nil
+		}
+		for range n {
+			out = append(out, v)
+		}
 	}
 	return out
 }
