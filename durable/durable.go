@@ -2,18 +2,65 @@
 package durable
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/trinity-go/trinity/failpoint"
 )
 
-// TempPrefix starts the names of directories that are being written; what a killed process left under such a name may be removed.
+// TempPrefix starts the names of files and directories that are being written; what a killed process left under such a name may be removed.
 const TempPrefix = ".writing_"
 
-// WriteDir has write fill a directory under a temporary name, flushes it to the disk and renames it to dir, in place of what was there.
+// replacedPrefix starts the name of a directory while another takes its place.
+const replacedPrefix = ".replaced_"
+
+var (
+	failDirCreate  = failpoint.New("durable.dir.create")
+	failDirSync    = failpoint.New("durable.dir.sync")
+	failDirReplace = failpoint.New("durable.dir.replace")
+	failDirRename  = failpoint.New("durable.dir.rename")
+	failDirRenamed = failpoint.New("durable.dir.renamed")
+	failDirRemove  = failpoint.New("durable.dir.remove")
+)
+
+// WriteDir has write fill a directory under a temporary name, flushes it to the disk and renames it to dir, in place of what was there. On an error
+// dir stays as it was. A process that is killed while one directory takes the place of another leaves RemoveLeftovers to put the old one back.
 func WriteDir(dir string, write func(temp string) error) error {
-	parent := filepath.Dir(dir)
-	temp := filepath.Join(parent, TempPrefix+filepath.Base(dir))
+	temp := beside(TempPrefix, dir)
+	if err := fillDir(temp, write); err != nil {
+		return errors.Join(err, os.RemoveAll(temp)) // it would only take room
+	}
+	replaced := beside(replacedPrefix, dir)
+	if err := restore(replaced, dir); err != nil { // of a process that was killed
+		return err
+	}
+	if _, err := os.Stat(dir); err == nil {
+		if err := rename(dir, replaced, failDirReplace); err != nil {
+			return err
+		}
+	}
+	if err := rename(temp, dir, failDirRename); err != nil {
+		return errors.Join(err, restore(replaced, dir), os.RemoveAll(temp))
+	}
+	if err := failDirRenamed.Hit(dir); err != nil {
+		return err
+	}
+	if err := syncPath(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	return os.RemoveAll(replaced)
+}
+
+func beside(prefix, path string) string {
+	return filepath.Join(filepath.Dir(path), prefix+filepath.Base(path))
+}
+
+func fillDir(temp string, write func(temp string) error) error {
+	if err := failDirCreate.Hit(temp); err != nil {
+		return err
+	}
 	if err := os.RemoveAll(temp); err != nil {
 		return err
 	}
@@ -23,30 +70,63 @@ func WriteDir(dir string, write func(temp string) error) error {
 	if err := write(temp); err != nil {
 		return err
 	}
-	if err := syncTree(temp); err != nil {
+	if err := failDirSync.Hit(temp); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	if err := os.Rename(temp, dir); err != nil {
-		return err
-	}
-	return syncPath(parent)
+	return syncTree(temp)
 }
 
-// RemoveLeftovers removes what killed processes left half written in parent.
-func RemoveLeftovers(parent string) error {
-	leftovers, err := filepath.Glob(filepath.Join(parent, TempPrefix+"*"))
-	if err != nil {
+// restore puts a replaced directory back where no other has taken its place.
+func restore(replaced, dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return os.RemoveAll(replaced)
+	}
+	if err := os.Rename(replaced, dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for _, l := range leftovers {
-		if err := os.RemoveAll(l); err != nil {
+	return nil
+}
+
+// RemoveDir removes a directory as a whole: a killed process leaves all of it, or a leftover.
+func RemoveDir(dir string) error {
+	temp := beside(TempPrefix, dir)
+	if err := os.RemoveAll(temp); err != nil {
+		return err
+	}
+	if err := os.Rename(dir, temp); err != nil {
+		return err
+	}
+	if err := failDirRemove.Hit(dir); err != nil {
+		return err
+	}
+	return os.RemoveAll(temp)
+}
+
+// RemoveLeftovers removes what killed processes left half written in parent, and puts back what they had not replaced yet.
+func RemoveLeftovers(parent string) error {
+	for _, replaced := range matches(parent, replacedPrefix) {
+		name := filepath.Base(replaced)[len(replacedPrefix):]
+		if err := restore(replaced, filepath.Join(parent, name)); err != nil {
+			return err
+		}
+	}
+	for _, temp := range matches(parent, TempPrefix) {
+		if err := os.RemoveAll(temp); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// matches are the paths in parent whose names begin with a prefix; none where it cannot be read.
+func matches(parent, prefix string) (paths []string) {
+	entries, _ := os.ReadDir(parent)
+	for _, e := range entries {
+		if name := e.Name(); len(name) > len(prefix) && name[:len(prefix)] == prefix {
+			paths = append(paths, filepath.Join(parent, name))
+		}
+	}
+	return paths
 }
 
 // syncTree flushes every file and directory below dir.

@@ -7,35 +7,68 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/trinity-go/trinity/failpoint"
+)
+
+var (
+	failFileCreate  = failpoint.New("durable.file.create")
+	failFileWrite   = failpoint.New("durable.file.write")
+	failFileSync    = failpoint.New("durable.file.sync")
+	failFileRename  = failpoint.New("durable.file.rename")
+	failFileRenamed = failpoint.New("durable.file.renamed")
 )
 
 // Replace makes path hold what write writes: under a temporary name beside it at first, then flushed to the disk and renamed. On an error
 // path stays as it was.
 func Replace(path string, write func(w io.Writer) error) error {
 	temp := filepath.Join(filepath.Dir(path), TempPrefix+filepath.Base(path))
+	if err := failFileCreate.Hit(path); err != nil {
+		return err
+	}
 	f, err := os.Create(temp)
 	if err != nil {
 		return err
 	}
 	err = fill(f, write)
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(temp, path)
+		err = rename(temp, path, failFileRename)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
+	if err := failFileRenamed.Hit(path); err != nil {
+		return err
+	}
 	return syncPath(filepath.Dir(path))
 }
 
+func rename(from, to string, fail *failpoint.Point) error {
+	if err := fail.Hit(to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
 func fill(f *os.File, write func(w io.Writer) error) error {
-	w := bufio.NewWriterSize(f, 1<<20)
+	w := bufio.NewWriterSize(failing{f}, 1<<20)
 	if err := write(w); err != nil {
 		return err
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	if err := failFileSync.Hit(f.Name()); err != nil {
+		return err
+	}
 	return f.Sync()
+}
+
+// failing is a file with a failpoint.
+type failing struct{ file *os.File }
+
+func (f failing) Write(data []byte) (int, error) {
+	return failFileWrite.Write(f.file, f.file.Name(), data)
 }
 
 // WriteFile makes path hold data: readers see the old or the new content.

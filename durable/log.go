@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/trinity-go/trinity/failpoint"
 )
 
 // Log is a directory of records, numbered from 0, to which one process appends and from which any read. A record is on the disk when Append
@@ -34,6 +36,17 @@ const (
 	segmentSuffix = ".log"
 	segmentBytes  = 64 << 20 // after which a new one begins
 	frameBytes    = 12       // before each record
+)
+
+var (
+	failLogCreate   = failpoint.New("durable.log.create")
+	failLogBegin    = failpoint.New("durable.log.begin")
+	failLogFrame    = failpoint.New("durable.log.frame")
+	failLogRecord   = failpoint.New("durable.log.record")
+	failLogSync     = failpoint.New("durable.log.sync")
+	failLogAppended = failpoint.New("durable.log.appended")
+	failLogRoll     = failpoint.New("durable.log.roll") // forced: every record begins a segment
+	failLogTrim     = failpoint.New("durable.log.trim")
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -73,7 +86,11 @@ func OpenLog(dir string) (*Log, error) {
 
 // begin starts a segment with the next record.
 func (l *Log) begin() error {
-	f, err := os.OpenFile(segmentPath(l.dir, l.next), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	path := segmentPath(l.dir, l.next)
+	if err := failLogCreate.Hit(path); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 	if err != nil {
 		return err
 	}
@@ -83,6 +100,9 @@ func (l *Log) begin() error {
 		}
 	}
 	l.file, l.size = f, int64(len(segmentMagic))
+	if err := failLogBegin.Hit(path); err != nil {
+		return err
+	}
 	if err := l.cut(); err != nil {
 		return err
 	}
@@ -111,7 +131,7 @@ func (l *Log) Append(record []byte) (int64, error) {
 	if len(record) > math.MaxUint32 {
 		return 0, fmt.Errorf("%s: a record of %d bytes, at most %d are possible", l.dir, len(record), math.MaxUint32)
 	}
-	if l.size >= segmentBytes {
+	if l.size >= segmentBytes || l.size > int64(len(segmentMagic)) && failLogRoll.Forced() {
 		if l.broken = l.begin(); l.broken != nil {
 			return 0, l.broken
 		}
@@ -122,7 +142,7 @@ func (l *Log) Append(record []byte) (int64, error) {
 	}
 	l.size += frameBytes + int64(len(record))
 	l.next++
-	return l.next - 1, nil
+	return l.next - 1, failLogAppended.Hit(l.file.Name())
 }
 
 func (l *Log) write(record []byte) error {
@@ -130,10 +150,13 @@ func (l *Log) write(record []byte) error {
 	binary.LittleEndian.PutUint32(frame[:], uint32(len(record)))
 	binary.LittleEndian.PutUint32(frame[4:], crc32.Checksum(record, castagnoli))
 	binary.LittleEndian.PutUint32(frame[8:], crc32.Checksum(frame[:8], castagnoli))
-	if _, err := l.file.Write(frame[:]); err != nil {
+	if _, err := failLogFrame.Write(l.file, l.file.Name(), frame[:]); err != nil {
 		return err
 	}
-	if _, err := l.file.Write(record); err != nil {
+	if _, err := failLogRecord.Write(l.file, l.file.Name(), record); err != nil {
+		return err
+	}
+	if err := failLogSync.Hit(l.file.Name()); err != nil {
 		return err
 	}
 	return syncData(l.file)
@@ -165,7 +188,11 @@ func (l *Log) Trim(before int64) error {
 		return err
 	}
 	for i := 0; i+1 < len(segments) && segments[i+1] <= before; i++ {
-		if err := os.Remove(segmentPath(l.dir, segments[i])); err != nil {
+		path := segmentPath(l.dir, segments[i])
+		if err := failLogTrim.Hit(path); err != nil {
+			return err
+		}
+		if err := os.Remove(path); err != nil {
 			return err
 		}
 		l.first = segments[i+1]

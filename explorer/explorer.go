@@ -10,6 +10,16 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/failpoint"
+)
+
+// Where the explorer hands something over.
+var (
+	failWeights   = failpoint.New("explorer.weights")   // before it waits for them
+	failRollouts  = failpoint.New("explorer.rollouts")  // after a step's
+	failDeliver   = failpoint.New("explorer.deliver")   // before a delivery
+	failDelivered = failpoint.New("explorer.delivered") // after it
+	failEvaluated = failpoint.New("explorer.evaluated")
 )
 
 // Explorer runs the rollouts of a training run.
@@ -92,7 +102,7 @@ func (e *Explorer) explore(ctx context.Context, step int64) error {
 	}
 	start := time.Now()
 	outcomes, err := e.Runner.Run(ctx, step, e.Tasks.workflow(), tasks)
-	if err != nil {
+	if err = errors.Join(err, failRollouts.Hit("")); err != nil {
 		return err
 	}
 	metrics.Merge("rollout/", e.Tasks.metrics(outcomes))
@@ -173,7 +183,7 @@ func (e *Explorer) evaluateAfter(ctx context.Context, step int64, metrics trinit
 	if err != nil {
 		return err
 	}
-	if err := e.evaluate(ctx, step, metrics); err != nil {
+	if err := errors.Join(e.evaluate(ctx, step, metrics), failEvaluated.Hit("")); err != nil {
 		return err
 	}
 	// Before the trainer is let publish a newer version: a run that is taken up with that one must not evaluate again.
@@ -182,6 +192,9 @@ func (e *Explorer) evaluateAfter(ctx context.Context, step int64, metrics trinit
 
 // weights waits for the version that step begins with. Meanwhile the buffer gives the trainer whatever there is.
 func (e *Explorer) weights(ctx context.Context, step int64) (version int64, waited time.Duration, err error) {
+	if err := failWeights.Hit(""); err != nil {
+		return 0, 0, err
+	}
 	start := time.Now()
 	need := e.Pace.Required(step)
 	if err := e.Buffer.Pause(ctx, need); err != nil {
@@ -217,9 +230,12 @@ func (e *Explorer) deliver(ctx context.Context, step int64, groups []trinity.Gro
 	if err != nil {
 		return err
 	}
+	if err := failDeliver.Hit(""); err != nil {
+		return err
+	}
 	if err := e.Buffer.Put(ctx, trinity.Delivery{Groups: groups, Cursor: state, Needs: e.Pace.Required(step)}); err != nil {
 		return err
 	}
 	e.step = step
-	return nil
+	return failDelivered.Hit("")
 }

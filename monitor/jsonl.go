@@ -16,7 +16,10 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/failpoint"
 )
+
+var failJSONL = failpoint.New("monitor.jsonl.write")
 
 func init() {
 	Monitors.Register("jsonl", "Appends every record to metrics.jsonl in the run's monitor directory, one JSON object per line.",
@@ -105,7 +108,7 @@ func (j *JSONL) Log(_ context.Context, r trinity.Record) error {
 	if err != nil {
 		return err
 	}
-	_, err = j.file.Write(append(line, '\n'))
+	_, err = failJSONL.Write(j.file, j.path, append(line, '\n'))
 	return err
 }
 

@@ -17,7 +17,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/failpoint"
 )
+
+var failTensorBoard = failpoint.New("monitor.tensorboard.write")
 
 func init() {
 	Monitors.Register("tensorboard", "Writes event files for TensorBoard to tensorboard/<role> in the run's monitor directory.",
@@ -67,7 +70,7 @@ func (t *TensorBoard) Log(_ context.Context, r trinity.Record) error {
 		out = appendRecord(out, event(r, sessionStarts()))
 	}
 	out = appendRecord(out, event(r, summary(r.Metrics)))
-	_, err = f.Write(out)
+	_, err = failTensorBoard.Write(f, f.Name(), out)
 	return err
 }
 

@@ -12,7 +12,10 @@ import (
 	"path/filepath"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/failpoint"
 )
+
+var failCopy = failpoint.New("pipeline.copy.write")
 
 // Copy writes experiences as they came in, before any operator: a JSON object a line, in order. A file that is there is gone on with; a step
 // that is explored again, because a kill threw the run back, takes the place of what the file has of it and of later ones; a file of which
@@ -43,7 +46,7 @@ func (c *Copy) Write(groups []trinity.Group) error {
 			}
 		}
 	}
-	_, err := c.file.Write(text.Bytes())
+	_, err := failCopy.Write(c.file, c.Path, text.Bytes())
 	return err
 }
 

@@ -54,7 +54,7 @@ func (c *checkpoints) save(state runState, pending []*trinity.Experience, write 
 		if err := writeLines(filepath.Join(dir, pendingFile), pending); err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(dir, stateFile), encodeJSON(state), 0o644)
+		return durable.WriteFile(filepath.Join(dir, stateFile), encodeJSON(state))
 	})
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (c *checkpoints) prune() error {
 		return err
 	}
 	for len(steps) > c.keep {
-		if err := os.RemoveAll(c.path(steps[0])); err != nil {
+		if err := durable.RemoveDir(c.path(steps[0])); err != nil {
 			return err
 		}
 		steps = steps[1:]
@@ -140,18 +140,15 @@ func (c *checkpoints) prune() error {
 }
 
 func writeLines(path string, exps []*trinity.Experience) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(f)
-	enc := json.NewEncoder(w)
-	for _, e := range exps {
-		if err := enc.Encode(e); err != nil {
-			return errors.Join(err, f.Close())
+	return durable.Replace(path, func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		for _, e := range exps {
+			if err := enc.Encode(e); err != nil {
+				return err
+			}
 		}
-	}
-	return errors.Join(w.Flush(), f.Close())
+		return nil
+	})
 }
 
 func readLines(path string) ([]*trinity.Experience, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/failpoint"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -29,6 +30,8 @@ type Summary struct {
 	Stages []StageSummary `json:"stages"`
 }
 
+var failStage = failpoint.New("run.stage") // before a stage is marked as finished
+
 // doneFile marks a finished stage; it holds the directory that the next stage starts from.
 const doneFile = "stage_done.json"
 
@@ -40,6 +43,9 @@ type stageDone struct {
 // Run runs all stages that are not finished yet. The error is the cause of opts.Stop when that ended it.
 func Run(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error) {
 	summary := &Summary{}
+	if err := failpoint.Check(); err != nil {
+		return summary, err
+	}
 	if err := fits(ctx, cfg, opts.Say); err != nil {
 		return summary, err
 	}
@@ -66,6 +72,9 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error
 		last := &summary.Stages[len(summary.Stages)-1]
 		last.Name = cfg.Stages[i].StageName
 		from.after(stageCfg, last.Model)
+		if err := failStage.Hit(""); err != nil {
+			return summary, err
+		}
 		if err := durable.WriteFile(filepath.Join(stageCfg.CheckpointJobDir, doneFile), encodeJSON(stageDone{Model: last.Model, Steps: last.Steps})); err != nil {
 			return summary, err
 		}

@@ -3,11 +3,18 @@ package synchronizer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/failpoint"
+)
+
+var (
+	failOffer = failpoint.New("synchronizer.offer")
+	failAdopt = failpoint.New("synchronizer.adopt")
 )
 
 // Handover says when a version that the trainer published comes into use.
@@ -47,7 +54,7 @@ func (m *Memory) Publish(ctx context.Context, version int64) error {
 		return err
 	}
 	defer m.mu.Unlock()
-	if err := m.engine.Offer(ctx, version); err != nil {
+	if err := errors.Join(failOffer.Hit(""), m.engine.Offer(ctx, version)); err != nil {
 		return fmt.Errorf("publishing version %d: %w", version, err)
 	}
 	m.offered = version
@@ -63,7 +70,7 @@ func (m *Memory) Publish(ctx context.Context, version int64) error {
 // adopt brings into use what was published last; the lock is held.
 func (m *Memory) adopt(ctx context.Context) error {
 	version, err := m.engine.Adopt(ctx)
-	if err != nil {
+	if err = errors.Join(err, failAdopt.Hit("")); err != nil {
 		return fmt.Errorf("bringing version %d into use: %w", m.offered, err)
 	}
 	m.version = version

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/trinity-go/trinity/durable"
 )
 
 // WriteFiles writes the tokenizer into dir, which it makes if needed, in Hugging Face's layout: the files as they were
@@ -22,7 +24,7 @@ func (t *Tokenizer) WriteFiles(dir string) error {
 		return fmt.Errorf("tokenizer: %w", err)
 	}
 	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+		if err := durable.WriteFile(filepath.Join(dir, name), data); err != nil {
 			return fmt.Errorf("tokenizer: %w", err)
 		}
 	}

@@ -10,6 +10,17 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/failpoint"
+)
+
+// Where the trainer hands something over.
+var (
+	failTake      = failpoint.New("trainer.take")    // before it takes a batch
+	failTaken     = failpoint.New("trainer.taken")   // after that
+	failUpdated   = failpoint.New("trainer.updated") // after the optimizer's step
+	failPublished = failpoint.New("trainer.published")
+	failSave      = failpoint.New("trainer.save")  // before a checkpoint
+	failSaved     = failpoint.New("trainer.saved") // after it
 )
 
 // Trainer trains one engine.
@@ -101,7 +112,10 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 }
 
 func (t *Trainer) save(ctx context.Context, last bool) error {
-	if err := t.Save(ctx, t.step, last); err != nil {
+	if err := failSave.Hit(""); err != nil {
+		return err
+	}
+	if err := errors.Join(t.Save(ctx, t.step, last), failSaved.Hit("")); err != nil {
 		return fmt.Errorf("checkpoint at step %d: %w", t.step, err)
 	}
 	return nil
@@ -110,8 +124,11 @@ func (t *Trainer) save(ctx context.Context, last bool) error {
 // train does one step.
 func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 	begin := time.Now()
+	if err := failTake.Hit(""); err != nil {
+		return err
+	}
 	exps, err := t.Source.Take(stop, t.BatchSize, t.published)
-	if err != nil {
+	if err = errors.Join(err, failTaken.Hit("")); err != nil {
 		return err
 	}
 	metrics := batchMetrics(exps)
@@ -119,7 +136,7 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 		metrics.Merge("", source.Metrics())
 	}
 	start := time.Now()
-	if err := t.update(ctx, step, exps, metrics); err != nil {
+	if err := errors.Join(t.update(ctx, step, exps, metrics), failUpdated.Hit("")); err != nil {
 		return err
 	}
 	elapsed := time.Since(start).Seconds()
@@ -129,7 +146,7 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 	t.step = step
 	if t.Publish != nil && step%t.SyncInterval == 0 {
 		start := time.Now()
-		if err := t.Publish(ctx, step); err != nil {
+		if err := errors.Join(t.Publish(ctx, step), failPublished.Hit("")); err != nil {
 			return err
 		}
 		t.published = step

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/engine/cpu/kernel"
 	"github.com/trinity-go/trinity/modelfile/safetensors"
 )
@@ -195,25 +196,13 @@ func readTensor(file *safetensors.File, name string, shape []int, dst []float32)
 	return nil
 }
 
-// writeJSON writes a file and syncs it.
 func writeJSON(path string, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
+	if err == nil {
+		err = durable.WriteFile(path, append(text, '\n'))
+	}
 	if err != nil {
 		return fmt.Errorf("cpu: %s: %w", path, err)
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("cpu: %w", err)
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return fmt.Errorf("cpu: %w", err)
 	}
 	return nil
 }
