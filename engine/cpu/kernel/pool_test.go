@@ -183,7 +183,7 @@ func TestPoolPollsLessBesideOthers(t *testing.T) {
 		pool.Run(2, func(int) { // the caller and the worker take one each, in either order
 			if second.Swap(true) {
 				close(begun)
-				time.Sleep(5 * foreignWait)
+				time.Sleep(time.Duration(try+1) * 5 * foreignWait) // longer than the caller polls, however slow it is
 			} else {
 				<-begun
 			}
