@@ -1,0 +1,37 @@
+package tasks
+
+import (
+	"context"
+	"math"
+	"unicode"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.TaskOperators.Register("alphanumeric_filter",
+		"Keeps rows of whose text the share of letters and digits is within the range. Statistic: alnum_ratio. Unlike Data-Juicer: no tokenization by a model, because that needs one.",
+		func() trinity.TaskOperator {
+			return &Alphanumeric{TextKey: TextKey{"text"}, Interval: closed(), Min: 0.25, Max: math.MaxFloat64}
+		})
+}
+
+// Alphanumeric filters by the share of letters and digits.
+type Alphanumeric struct {
+	TextKey  `yaml:",inline"`
+	Interval `yaml:",inline"`
+	Min      float64 `yaml:"min_ratio" doc:"least share"`
+	Max      float64 `yaml:"max_ratio" doc:"greatest share"`
+}
+
+// Validate wants a range.
+func (f *Alphanumeric) Validate() error {
+	return ordered("min_ratio", f.Min, "max_ratio", f.Max)
+}
+
+// Process implements trinity.TaskOperator.
+func (f *Alphanumeric) Process(_ context.Context, rows []*trinity.TaskRow) ([]*trinity.TaskRow, error) {
+	alnum := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
+	return f.measured(rows, "alnum_ratio", func(text string) float64 { return share(text, alnum) }, f.Interval, f.Min, f.Max)
+}

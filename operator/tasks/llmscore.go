@@ -1,0 +1,209 @@
+package tasks
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/trinity-go/trinity"
+)
+
+// LLMScore asks a model to score rows.
+type LLMScore struct {
+	Interval      `yaml:",inline"`
+	Model         string         `yaml:"api_or_hf_model" doc:"name of the model, as its server knows it"`
+	Min           float64        `yaml:"min_score" doc:"least score to keep, of 0.2 to 1"`
+	Max           float64        `yaml:"max_score" doc:"greatest score to keep"`
+	IsHF          bool           `yaml:"is_hf_model" doc:"true, a model in Data-Juicer's process, needs Data-Juicer"`
+	EnableVLLM    bool           `yaml:"enable_vllm" doc:"true, a model in Data-Juicer's process, needs Data-Juicer"`
+	Endpoint      string         `yaml:"api_endpoint" doc:"path below the server's address, or a URL"`
+	ResponsePath  string         `yaml:"response_path" doc:"where in the server's answer the text is"`
+	InputKeys     []string       `yaml:"input_keys" doc:"fields that the model sees; dots lead into nested objects"`
+	FieldNames    []string       `yaml:"field_names" doc:"what they are called, one for each"`
+	SystemPrompt  string         `yaml:"system_prompt" doc:"what to score and how to answer; not set: a built-in one"`
+	InputTemplate string         `yaml:"input_template" doc:"the question; {data} stands for the fields"`
+	FieldTemplate string         `yaml:"field_template" doc:"a field; {field_name} and {field_data} stand for its name and text"`
+	TryNum        int            `yaml:"try_num" doc:"how often the model is asked for scores that can be read"`
+	Server        Server         `yaml:"model_params" doc:"base_url, api_key, timeout, max_retries"`
+	Sampling      map[string]any `yaml:"sampling_params" doc:"more of the request, such as temperature and max_tokens"`
+	Dimensions    []string       `yaml:"dim_required_keys" doc:"the dimensions of which the score is the mean"`
+
+	stat  string // name of the statistic
+	tools trinity.TaskTools
+}
+
+// llmScore has the defaults; stat names the statistics stat_score and stat_record.
+func llmScore(stat, prompt string, dimensions ...string) LLMScore {
+	return LLMScore{
+		Interval: closed(), Model: "gpt-4o", Min: 0.5, Max: 1, Endpoint: "/chat/completions", ResponsePath: "choices.0.message.content",
+		InputKeys: []string{"text"}, FieldNames: []string{"Text"}, SystemPrompt: prompt, InputTemplate: "# Data\n'''\n{data}\n'''", FieldTemplate: "**{field_name}**\n{field_data}",
+		TryNum: 3, Server: Server{Timeout: 120, MaxRetries: 5}, Dimensions: dimensions, stat: stat,
+	}
+}
+
+// answerForm ends the built-in prompts.
+func answerForm(dimensions ...string) string {
+	return "Answer with one JSON object and nothing else: {\"dimension_scores\": {\"" + strings.Join(dimensions, "\": n, \"") +
+		"\": n}, \"flags\": [short words for what is remarkable], \"rationale\": \"one or two sentences\"}, where every n is a number from 1 to 5."
+}
+
+// llmDoc is what the descriptions of all such filters end with.
+const llmDoc = "The score is the mean of the dimensions over 5. Any OpenAI-compatible server will do; num_process questions are asked at once, and every answer is kept by model, question and " +
+	"sampling parameters, so that nothing is asked twice, not even after a kill. A row whose answers cannot be read, try_num times, is dropped, and the log says so. "
+
+const llmUnlike = "Unlike Data-Juicer: such a row does not get the score 0, because then it would count as the easiest or the worst of all; and a server that does not answer ends the run."
+
+// Validate checks what can be known before the server is asked.
+func (f *LLMScore) Validate() error {
+	switch {
+	case f.IsHF || f.EnableVLLM:
+		return errors.New("is_hf_model and enable_vllm load a model into Data-Juicer: serve the model with an OpenAI-compatible server instead, and leave both out")
+	case f.Model == "":
+		return errors.New("api_or_hf_model: name the model")
+	case len(f.InputKeys) == 0 || len(f.InputKeys) != len(f.FieldNames):
+		return fmt.Errorf("input_keys has %d entries and field_names %d: want a name for each key, and at least one", len(f.InputKeys), len(f.FieldNames))
+	case !strings.Contains(f.InputTemplate, "{data}"):
+		return errors.New("input_template lacks {data}")
+	case f.TryNum < 1:
+		return fmt.Errorf("try_num must be at least 1, got %d", f.TryNum)
+	case len(f.Dimensions) == 0:
+		return errors.New("dim_required_keys: name the dimensions of which the score is the mean")
+	}
+	if err := f.Server.validate(); err != nil {
+		return err
+	}
+	return ordered("min_score", f.Min, "max_score", f.Max)
+}
+
+// UseTools implements trinity.TaskToolUser.
+func (f *LLMScore) UseTools(t trinity.TaskTools) { f.tools = t }
+
+// Process implements trinity.TaskOperator.
+func (f *LLMScore) Process(ctx context.Context, rows []*trinity.TaskRow) ([]*trinity.TaskRow, error) {
+	address, err := f.Server.address(f.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	unread := make([]error, len(rows))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(f.tools.Parallel)
+	for i, r := range rows {
+		group.Go(func() (err error) {
+			unread[i], err = f.score(ctx, address, r)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var kept []*trinity.TaskRow
+	for i, r := range rows {
+		if unread[i] != nil {
+			f.tools.Say(fmt.Sprintf("%s: dropped, because %s gave no scores in %d answers: %v", r.Where, f.Model, f.TryNum, unread[i]))
+		} else if f.keeps(r.Stats[f.stat+"_score"].(float64), f.Min, f.Max) {
+			kept = append(kept, r)
+		}
+	}
+	return kept, nil
+}
+
+// score asks until the scores of a row can be read; unread is why they cannot.
+func (f *LLMScore) score(ctx context.Context, address string, r *trinity.TaskRow) (unread, err error) {
+	question, err := f.question(r)
+	if err != nil {
+		return nil, err
+	}
+	for try := range f.TryNum {
+		answer, err := f.ask(ctx, address, question, try)
+		if err != nil {
+			return nil, err
+		}
+		var record map[string]any
+		var score float64
+		if record, score, unread = f.read(answer); unread == nil {
+			r.Stats[f.stat+"_score"], r.Stats[f.stat+"_record"] = score, record
+			return nil, nil
+		}
+	}
+	return unread, nil
+}
+
+// question is the body of the request.
+func (f *LLMScore) question(r *trinity.TaskRow) ([]byte, error) {
+	var parts []string
+	for i, key := range f.InputKeys {
+		v, err := field(r, key)
+		if err != nil {
+			return nil, err
+		}
+		text, ok := v.(string)
+		if !ok {
+			data, err := json.Marshal(v)
+			if err != nil {
+				return nil, fmt.Errorf("%s: field %q: %w", r.Where, key, err)
+			}
+			text = string(data)
+		}
+		parts = append(parts, strings.NewReplacer("{field_name}", f.FieldNames[i], "{field_data}", text).Replace(f.FieldTemplate))
+	}
+	body := map[string]any{}
+	maps.Copy(body, f.Sampling)
+	body["model"] = f.Model
+	body["messages"] = []any{
+		map[string]any{"role": "system", "content": f.SystemPrompt},
+		map[string]any{"role": "user", "content": strings.ReplaceAll(f.InputTemplate, "{data}", strings.Join(parts, "\n\n"))},
+	}
+	return json.Marshal(body) // keys in order, so that it is a key of answers
+}
+
+// ask returns the model's answer to a question, the one that it gave before if it did. Each try is a question of its own.
+func (f *LLMScore) ask(ctx context.Context, address string, question []byte, try int) (string, error) {
+	key := fmt.Sprintf("%x/%d", sha256.Sum256(question), try)
+	if known, ok, err := f.tools.Answers.Answer(key); ok || err != nil {
+		return string(known), err
+	}
+	body, err := f.Server.post(ctx, address, question)
+	if err != nil {
+		return "", err
+	}
+	answer, err := at(body, f.ResponsePath)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", address, err)
+	}
+	return answer, f.tools.Answers.Put(key, []byte(answer))
+}
+
+// read finds the scores in an answer: in its first JSON object that has any.
+func (f *LLMScore) read(answer string) (record map[string]any, score float64, err error) {
+	for i := range len(answer) {
+		if answer[i] != '{' {
+			continue
+		}
+		record = nil
+		if json.NewDecoder(strings.NewReader(answer[i:])).Decode(&record) != nil {
+			continue
+		}
+		scores, ok := record["dimension_scores"].(map[string]any)
+		if !ok {
+			continue
+		}
+		sum := 0.0
+		for _, d := range f.Dimensions {
+			v, ok := scores[d].(float64)
+			if !ok || !(v >= 1 && v <= 5) {
+				return nil, 0, fmt.Errorf("%s is %v, want a number from 1 to 5", d, scores[d])
+			}
+			sum += v
+		}
+		score = sum / float64(len(f.Dimensions)) / 5
+		return record, math.Round(score*1e12) / 1e12, nil
+	}
+	return nil, 0, fmt.Errorf("no JSON object with dimension_scores: %s", start([]byte(answer)))
+}

@@ -1,0 +1,65 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.TaskOperators.Register("script_share_filter",
+		"Keeps rows of whose letters a share within the range is of the given scripts, such as Latin, Han or Cyrillic. Statistic: script_share, 0 of a text without letters. "+
+			"It tells scripts, not languages: language_id_score_filter does, and needs Data-Juicer for its model.",
+		func() trinity.TaskOperator {
+			return &ScriptShare{TextKey: TextKey{"text"}, Interval: closed(), Min: 0.8, Max: 1}
+		})
+}
+
+// ScriptShare filters by the writing system.
+type ScriptShare struct {
+	TextKey  `yaml:",inline"`
+	Interval `yaml:",inline"`
+	Scripts  []string `yaml:"scripts" doc:"names of the Unicode standard: Latin, Han, Hiragana, Cyrillic, Arabic…"`
+	Min      float64  `yaml:"min_ratio" doc:"least share"`
+	Max      float64  `yaml:"max_ratio" doc:"greatest share"`
+}
+
+// Validate wants known scripts and a range.
+func (f *ScriptShare) Validate() error {
+	if len(f.Scripts) == 0 {
+		return errors.New("set scripts, such as [Latin]")
+	}
+	for _, s := range f.Scripts {
+		if _, ok := unicode.Scripts[s]; !ok {
+			return fmt.Errorf("scripts: unknown script %q (known: %s)", s, strings.Join(slices.Sorted(maps.Keys(unicode.Scripts)), ", "))
+		}
+	}
+	return ordered("min_ratio", f.Min, "max_ratio", f.Max)
+}
+
+// Process implements trinity.TaskOperator.
+func (f *ScriptShare) Process(_ context.Context, rows []*trinity.TaskRow) ([]*trinity.TaskRow, error) {
+	var tables []*unicode.RangeTable
+	for _, s := range f.Scripts {
+		tables = append(tables, unicode.Scripts[s])
+	}
+	return f.measured(rows, "script_share", func(text string) float64 {
+		n, letters := 0, 0
+		for _, r := range text {
+			if unicode.IsLetter(r) {
+				letters++
+				if unicode.IsOneOf(tables, r) {
+					n++
+				}
+			}
+		}
+		return ratio(n, letters)
+	}, f.Interval, f.Min, f.Max)
+}
