@@ -1,0 +1,176 @@
+// Package taskset makes a taskset before the run: rows of files pass through operators, get a priority, and the best are written, whole or not at all.
+package taskset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// Recipe says what a taskset is made of.
+type Recipe struct {
+	Inputs    []string // files, or directories of them
+	Operators []Operator
+	Fields    []string // what every row must have; the first is the text of operators that name none
+	Weights   Weights
+	TopK      int    // rows to keep, the best; negative is all
+	Output    string // a .jsonl file, or the directory for output.jsonl
+}
+
+// Operator is a name of registry.TaskOperators with arguments.
+type Operator struct {
+	Name string         `json:"name"`
+	Args map[string]any `json:"args"`
+}
+
+// Host is what making a taskset needs of the program around it.
+type Host struct {
+	Open     func(path string) (*dataset.Dataset, error)
+	Parallel int                     // questions to a model at once
+	Say      func(string)            // for people
+	Progress func(done, total int64) // rows; nil is not told
+}
+
+// File is where the taskset is written.
+func (r *Recipe) File() string {
+	if strings.HasSuffix(r.Output, ".jsonl") {
+		return r.Output
+	}
+	return filepath.Join(r.Output, "output.jsonl")
+}
+
+// work is the directory beside the output for what is needed to make it. Readers of datasets pass over names with a dot.
+func (r *Recipe) work() string {
+	return filepath.Join(filepath.Dir(r.File()), ".task_pipeline_"+strings.TrimSuffix(filepath.Base(r.File()), ".jsonl"))
+}
+
+// Make writes the taskset, unless that was done before with the same settings and inputs. After a kill it begins anew, but asks no model twice.
+func (r *Recipe) Make(ctx context.Context, host Host) (*Report, error) {
+	if err := os.MkdirAll(r.work(), 0o755); err != nil {
+		return nil, err
+	}
+	lock := flock.New(filepath.Join(r.work(), "lock"))
+	ok, err := lock.TryLock()
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, fmt.Errorf("%s is being made by another process: wait for it", r.File())
+	}
+	defer lock.Unlock()
+	made, err := r.Made()
+	if err != nil || made != nil {
+		return made, err
+	}
+	return r.make(ctx, host)
+}
+
+// make reads, processes, scores and writes.
+func (r *Recipe) make(ctx context.Context, host Host) (_ *Report, err error) {
+	inputs, err := stamps(r.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := openAnswers(filepath.Join(r.work(), "answers"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, answers.close()) }()
+	ops, err := r.build(trinity.TaskTools{Answers: answers, Parallel: host.Parallel, Say: host.Say})
+	if err != nil {
+		return nil, err
+	}
+	out, err := newSpool(filepath.Join(r.work(), "rows"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, out.close()) }()
+	report := &Report{Output: r.File()}
+	scores := &scores{weights: r.Weights}
+	rows := &reader{paths: r.Inputs, open: host.Open, progress: host.Progress}
+	err = report.pass(ctx, rows.next, ops, func(row *trinity.TaskRow) error {
+		data, err := encode(row)
+		if err != nil {
+			return err
+		}
+		scores.add(row)
+		return out.add(data)
+	})
+	if err != nil {
+		return nil, err
+	}
+	report.Read = int(rows.read)
+	order := scores.order(r.TopK)
+	report.Dropped = append(report.Dropped, Loss{"top_k", len(scores.rows) - len(order)})
+	if report.Rows = len(order); report.Rows == 0 {
+		return nil, fmt.Errorf("the task pipeline leaves no rows: %s", report.losses())
+	}
+	return report, r.write(inputs, report, func(i int) ([]byte, error) {
+		data, err := out.get(order[i])
+		if err != nil {
+			return nil, err
+		}
+		return scores.append(data, order[i]), nil
+	})
+}
+
+// build makes the operators.
+func (r *Recipe) build(tools trinity.TaskTools) ([]operator, error) {
+	ops := []operator{{"target_fields", having(r.Fields)}}
+	for _, o := range r.Operators {
+		var defaults map[string]any
+		if len(r.Fields) > 0 && takesText(o.Name) {
+			defaults = map[string]any{"text_key": r.Fields[0]}
+		}
+		op, err := registry.TaskOperators.Build(o.Name, defaults, o.Args)
+		if err != nil {
+			return nil, err
+		}
+		if u, ok := op.(trinity.TaskToolUser); ok {
+			u.UseTools(tools)
+		}
+		ops = append(ops, operator{o.Name, op})
+	}
+	return ops, nil
+}
+
+// takesText reports whether an operator has the argument text_key.
+func takesText(name string) bool {
+	info, err := registry.TaskOperators.Explain(name)
+	if err != nil {
+		return false // Build says why
+	}
+	for _, f := range info.Fields {
+		if f.Key == "text_key" {
+			return true
+		}
+	}
+	return false
+}
+
+// having keeps the rows that have all fields.
+type having []string
+
+func (fields having) Process(_ context.Context, rows []*trinity.TaskRow) ([]*trinity.TaskRow, error) {
+	var kept []*trinity.TaskRow
+	for _, r := range rows {
+		has := true
+		for _, key := range fields {
+			v, ok := (&trinity.Task{Row: r.Row}).Field(key)
+			has = has && ok && v != nil
+		}
+		if has {
+			kept = append(kept, r)
+		}
+	}
+	return kept, nil
+}
