@@ -46,11 +46,17 @@ func messagesAt(row *trinity.Task, key string) ([]trinity.Message, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s holds %s, want a list of messages", key, kindOfValue(v))
 	}
+	return Messages(key, list)
+}
+
+// Messages are the messages of a chat that a row holds at a key.
+func Messages(key string, list []any) ([]trinity.Message, error) {
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%s is an empty list, want messages", key)
 	}
 	chat := make([]trinity.Message, len(list))
 	for i, m := range list {
+		var err error
 		if chat[i], err = message(m); err != nil {
 			return nil, fmt.Errorf("%s[%d]: %w", key, i, err)
 		}

@@ -68,7 +68,7 @@ func New() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		runCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(), verifyCommand(), pullCommand(), convertCommand(),
-		listCommand(), explainCommand(), logCommand(), doctorCommand(), versionCommand(),
+		listCommand(), explainCommand(), logCommand(), annotateCommand(), doctorCommand(), versionCommand(),
 	)
 	return root
 }

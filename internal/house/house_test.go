@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"registry", "tape", "failpoint", "durable", "experience", "tokenizer", "modelfile", "hub", "engine/cpu/kernel"},
 	{"config", "renderer"},
 	{"algorithm", "workflow", "reward", "operator", "selector", "dataset", "buffer", "synchronizer", "monitor", "engine"},
-	{"explorer", "trainer", "pipeline", "verify"},
+	{"explorer", "trainer", "pipeline", "verify", "annotate"},
 	{"simulation"},
 	{"run"},
 	{"gateway", "studio", "internal/cli"},

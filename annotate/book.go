@@ -1,0 +1,195 @@
+package annotate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/trinity-go/trinity/durable"
+)
+
+// Terms say who sees which pair.
+type Terms struct {
+	Overlap int           // annotators that judge each pair
+	Lease   time.Duration // how long a pair is kept for an annotator who is not heard of
+	Seed    uint64        // gives which answer stands left
+}
+
+// Book is the pairs and what was decided on them. It is safe for concurrent use.
+type Book struct {
+	terms Terms
+	now   func() time.Time
+
+	mu        sync.Mutex
+	log       *durable.Log
+	lock      *flock.Flock
+	pairs     []Pair
+	place     map[string]int   // of a pair, by its ID
+	decided   [][]Decision     // on each pair, in the order of time
+	history   map[string][]int // pairs that an annotator has decided on, in the order of time
+	leases    map[string]lease // by annotator
+	elsewhere int              // decisions on pairs that the data do not have
+}
+
+type lease struct {
+	pair  int
+	until time.Time
+}
+
+// Open opens the book in a directory, which is made if it is not there, with what was decided before. A book is open in one process.
+func Open(dir string, pairs []Pair, terms Terms) (*Book, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	lock := flock.New(filepath.Join(dir, ".lock"))
+	if ok, err := lock.TryLock(); err != nil || !ok {
+		return nil, errors.Join(fmt.Errorf("%s is open in another process: end that one, or give another --out", dir), err)
+	}
+	b := &Book{
+		terms: terms, now: time.Now, lock: lock, pairs: pairs, place: map[string]int{}, decided: make([][]Decision, len(pairs)),
+		history: map[string][]int{}, leases: map[string]lease{},
+	}
+	for i, p := range pairs {
+		b.place[p.ID] = i
+	}
+	err := b.load(filepath.Join(dir, "decisions"))
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	return b, nil
+}
+
+// load reads the log and leaves it open for appending.
+func (b *Book) load(dir string) (err error) {
+	if b.log, err = durable.OpenLog(dir); err != nil {
+		return err
+	}
+	records := durable.ReadLog(dir, 0)
+	defer records.Close()
+	for {
+		record, err := records.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return errors.Join(err, b.log.Close())
+		}
+		var d Decision
+		if err := json.Unmarshal(record, &d); err != nil {
+			return errors.Join(fmt.Errorf("%s: record %d: %w", dir, records.Number()-1, err), b.log.Close())
+		}
+		b.apply(d)
+	}
+}
+
+// apply takes a record of the log in.
+func (b *Book) apply(d Decision) {
+	at, ok := b.place[d.Pair]
+	switch {
+	case !ok && d.Verdict == undo:
+		b.elsewhere--
+	case !ok:
+		b.elsewhere++
+	case d.Verdict == undo:
+		b.decided[at] = slices.DeleteFunc(b.decided[at], func(old Decision) bool { return old.Annotator == d.Annotator })
+		b.history[d.Annotator] = slices.DeleteFunc(b.history[d.Annotator], func(p int) bool { return p == at })
+	default:
+		b.decided[at] = append(b.decided[at], d)
+		b.history[d.Annotator] = append(b.history[d.Annotator], at)
+	}
+}
+
+// record writes to the log, and only then takes in.
+func (b *Book) record(d Decision) error {
+	d.Time = b.now().UTC()
+	text, err := json.Marshal(d)
+	if err == nil {
+		_, err = b.log.Append(text)
+	}
+	if err == nil {
+		b.apply(d)
+	}
+	return err
+}
+
+// ErrDecided says that the annotator has decided on the pair before, and otherwise.
+var ErrDecided = errors.New("you have decided on this pair before: undo that first")
+
+// Decide keeps a decision; it is on the disk when Decide returns. One that is sent again, because its acknowledgement was lost, is kept once. Work is never
+// turned away: a decision on a pair that others have finished meanwhile counts too.
+func (b *Book) Decide(d Decision) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at, ok := b.place[d.Pair]
+	if !ok {
+		return mistake("there is no pair %q: reload the page", d.Pair)
+	}
+	if err := checkName(d.Annotator); err != nil {
+		return err
+	}
+	if err := d.check(); err != nil {
+		return err
+	}
+	for i, e := range d.Edits {
+		if e != nil && *e == b.pairs[at].Answers[i] {
+			d.Edits[i] = nil
+		}
+	}
+	d.Left = b.Left(d.Pair, d.Annotator)
+	if old := b.by(at, d.Annotator); old != nil {
+		if old.Verdict != d.Verdict {
+			return ErrDecided
+		}
+		return nil
+	}
+	if b.leases[d.Annotator].pair == at {
+		delete(b.leases, d.Annotator)
+	}
+	return b.record(d)
+}
+
+// Undo takes the annotator's last decision back and returns it, with its pair, which is kept for the annotator. It returns nil when there is none.
+func (b *Book) Undo(annotator string) (*Shown, error) {
+	if err := checkName(annotator); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	history := b.history[annotator]
+	if len(history) == 0 {
+		return nil, nil
+	}
+	at := history[len(history)-1]
+	old := *b.by(at, annotator)
+	if err := b.record(Decision{Pair: old.Pair, Annotator: annotator, Verdict: undo}); err != nil {
+		return nil, err
+	}
+	shown := b.lend(at, annotator)
+	shown.Before = &old
+	return shown, nil
+}
+
+// by is what the annotator has decided on a pair; nil if nothing.
+func (b *Book) by(at int, annotator string) *Decision {
+	for i, d := range b.decided[at] {
+		if d.Annotator == annotator {
+			return &b.decided[at][i]
+		}
+	}
+	return nil
+}
+
+// Close closes the book.
+func (b *Book) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return errors.Join(b.log.Close(), b.lock.Unlock())
+}

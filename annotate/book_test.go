@@ -1,0 +1,251 @@
+package annotate
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// names are the prompts of a book in tests.
+const names = "pqrstuvw"
+
+// openBook opens a book with n pairs: prompt p with answers <b>p1 and p2, prompt q with <b>q1 and q2, …
+func openBook(t *testing.T, dir string, terms Terms, n int) *Book {
+	t.Helper()
+	var pairs []Pair
+	for _, c := range names[:n] {
+		pairs = append(pairs, newPair(Prompt{Text: string(c)}, "<b>"+string(c)+"1", string(c)+"2"))
+	}
+	if terms.Lease == 0 {
+		terms.Lease = time.Minute
+	}
+	b, err := Open(dir, pairs, terms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() }) // which some tests do themselves
+	return b
+}
+
+// pairOf is the pair of a prompt.
+func pairOf(b *Book, prompt string) Pair { return b.pairs[strings.Index(names, prompt)] }
+
+// say decides on the pair of a prompt.
+func say(t *testing.T, b *Book, prompt, annotator string, v Verdict) {
+	t.Helper()
+	if err := b.Decide(Decision{Pair: pairOf(b, prompt).ID, Annotator: annotator, Verdict: v}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next is the prompt that an annotator gets, "" for none.
+func next(t *testing.T, b *Book, annotator string) string {
+	t.Helper()
+	s, err := b.Next(annotator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s == nil {
+		return ""
+	}
+	return s.Prompt.Text
+}
+
+func TestTurns(t *testing.T) {
+	b := openBook(t, t.TempDir(), Terms{Overlap: 2, Lease: time.Minute}, 3)
+	now := time.Unix(0, 0)
+	b.now = func() time.Time { return now }
+	want := func(step, annotator, prompt string) {
+		t.Helper()
+		if got := next(t, b, annotator); got != prompt {
+			t.Fatalf("%s: %s gets %q, want %q", step, annotator, got, prompt)
+		}
+	}
+	want("the first", "ann", "p")
+	want("a second judge of it", "bob", "p")
+	want("two are at it", "cid", "q")
+	want("asked again", "ann", "p")
+	say(t, b, "p", "ann", First)
+	want("decided", "ann", "q")
+	say(t, b, "p", "bob", Skip)
+	want("skipped is not judged", "bob", "r")
+	want("so a third is asked, once they are free", "cid", "q")
+	now = now.Add(2 * time.Minute)
+	want("who is not heard of loses nothing that nobody else wants", "cid", "q")
+	want("and others get what is free", "dan", "p")
+	now = now.Add(2 * time.Minute)
+	want("leases have ended", "eve", "p")
+	want("and the pair is taken", "dan", "q")
+	say(t, b, "p", "dan", Second) // it counts in any case
+	want("a pair with enough judgements goes to nobody", "eve", "q")
+	want("nor does one twice to who skipped it", "bob", "r")
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	b := openBook(t, t.TempDir(), Terms{Overlap: 1}, 1)
+	if got := next(t, b, "ann"); got != "p" {
+		t.Fatal(got)
+	}
+	if got := next(t, b, "bob"); got != "" {
+		t.Errorf("bob gets %q, which ann is at", got)
+	}
+	say(t, b, "p", "ann", Skip)
+	if got := next(t, b, "ann"); got != "" {
+		t.Errorf("ann gets %q, which she skipped", got)
+	}
+	if got := next(t, b, "bob"); got != "p" {
+		t.Errorf("bob gets %q, want what ann skipped", got)
+	}
+}
+
+func TestUndo(t *testing.T) {
+	b := openBook(t, t.TempDir(), Terms{Overlap: 1}, 2)
+	edited := "better"
+	if err := b.Decide(Decision{Pair: pairOf(b, "p").ID, Annotator: "ann", Verdict: First, Ratings: [2]int{4, 1}, Edits: [2]*string{&edited, ptr("p2")}}); err != nil {
+		t.Fatal(err)
+	}
+	say(t, b, "q", "ann", Tie)
+	for _, want := range []string{"q", "p"} {
+		s, err := b.Undo("ann")
+		if err != nil || s == nil || s.Prompt.Text != want {
+			t.Fatalf("undo gives %+v, %v, want %s", s, err, want)
+		}
+		if want == "p" && (s.Before.Ratings != [2]int{4, 1} || *s.Before.Edits[0] != edited || s.Before.Edits[1] != nil) {
+			t.Errorf("what was decided before is %+v", s.Before)
+		}
+		if got := next(t, b, "ann"); got != want {
+			t.Errorf("after the undo ann is at %q, want %q", got, want)
+		}
+	}
+	if s, err := b.Undo("ann"); s != nil || err != nil {
+		t.Errorf("undo of nothing gives %+v, %v", s, err)
+	}
+	if p := b.Progress("ann"); p.Judged != 0 || p.Mine != 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestDecideTwice(t *testing.T) {
+	b := openBook(t, t.TempDir(), Terms{Overlap: 1}, 1)
+	say(t, b, "p", "ann", First)
+	say(t, b, "p", "ann", First) // the acknowledgement was lost
+	if p := b.Progress("ann"); p.Judged != 1 {
+		t.Errorf("%+v", p)
+	}
+	if err := b.Decide(Decision{Pair: pairOf(b, "p").ID, Annotator: "ann", Verdict: Second}); !errors.Is(err, ErrDecided) {
+		t.Errorf("another decision on the same pair: %v", err)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	b := openBook(t, t.TempDir(), Terms{Overlap: 1}, 1)
+	ok := Decision{Pair: pairOf(b, "p").ID, Annotator: "ann", Verdict: First}
+	for want, change := range map[string]func(*Decision){
+		`no pair "x"`:             func(d *Decision) { d.Pair = "x" },
+		"0 characters":            func(d *Decision) { d.Annotator = "" },
+		"65 characters":           func(d *Decision) { d.Annotator = strings.Repeat("é", 65) },
+		"none of them a space":    func(d *Decision) { d.Annotator = " ann" },
+		"want printable":          func(d *Decision) { d.Annotator = "a\nb" },
+		`verdict "undo"`:          func(d *Decision) { d.Verdict = undo },
+		"a rating of 6":           func(d *Decision) { d.Ratings[1] = 6 },
+		"a rating of -1":          func(d *Decision) { d.Ratings[0] = -1 },
+		"edited answer is empty":  func(d *Decision) { d.Edits[1] = ptr(" ") },
+		`the annotator's name`:    func(d *Decision) { d.Annotator = "\xff" },
+		`verdict ""`:              func(d *Decision) { d.Verdict = "" },
+		`annotator's name "ann "`: func(d *Decision) { d.Annotator = "ann " },
+	} {
+		d := ok
+		change(&d)
+		err := b.Decide(d)
+		var m Mistake
+		if !errors.As(err, &m) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want a mistake with %q", err, want)
+		}
+	}
+	if p := b.Progress("ann"); p.Judged != 0 {
+		t.Errorf("mistakes were kept: %+v", p)
+	}
+}
+
+// What was acknowledged is there after a kill: the book is copied at that moment and opened anew.
+func TestResume(t *testing.T) {
+	dir := t.TempDir()
+	b := openBook(t, dir, Terms{Overlap: 1}, 3)
+	say(t, b, "p", "ann", First)
+	say(t, b, "q", "bob", Second)
+	say(t, b, "r", "bob", Tie)
+	if _, err := b.Undo("bob"); err != nil {
+		t.Fatal(err)
+	}
+	killed := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(killed, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	again := openBook(t, killed, Terms{Overlap: 1}, 3)
+	if got := fmt.Sprint(next(t, again, "ann"), next(t, again, "bob")); got != "r" {
+		t.Errorf("the next ones are %q, want r for ann and nothing for bob", got)
+	}
+	if s, err := again.Undo("bob"); err != nil || s.Prompt.Text != "q" {
+		t.Errorf("bob's undo gives %+v, %v, want q", s, err)
+	}
+	again.Close()
+	fewer := openBook(t, killed, Terms{Overlap: 1}, 1)
+	if p := fewer.Progress(""); p.Pairs != 1 || p.Done != 1 || p.Elsewhere != 0 {
+		t.Errorf("with one pair: %+v", p)
+	}
+	fewer.Close()
+	if p := openBook(t, killed, Terms{Overlap: 1}, 0).Progress(""); p.Elsewhere != 1 {
+		t.Errorf("without pairs: %+v", p)
+	}
+}
+
+func TestABookIsOpenOnce(t *testing.T) {
+	dir := t.TempDir()
+	b := openBook(t, dir, Terms{}, 1)
+	if _, err := Open(dir, nil, Terms{}); err == nil || !strings.Contains(err.Error(), "open in another process") {
+		t.Errorf("got %v", err)
+	}
+	b.Close()
+	openBook(t, dir, Terms{}, 1)
+}
+
+// Each answer stands left in half of the pairs, whoever looks; and in the same ones each time.
+func TestSides(t *testing.T) {
+	b, same, other := &Book{terms: Terms{Seed: 3}}, &Book{terms: Terms{Seed: 3}}, &Book{terms: Terms{Seed: 4}}
+	differ := 0
+	for _, who := range []string{"ann", "bob"} {
+		lefts := 0
+		for i := range 1000 {
+			id := fmt.Sprint(i)
+			lefts += b.Left(id, who)
+			if same.Left(id, who) != b.Left(id, who) {
+				t.Fatal("drawn anew")
+			}
+			if b.Left(id, who) != b.Left(id, "cid") || b.Left(id, who) != other.Left(id, who) {
+				differ++
+			}
+		}
+		if lefts < 420 || lefts > 580 {
+			t.Errorf("%s sees the second answer left in %d of 1000 pairs", who, lefts)
+		}
+	}
+	if differ < 1300 {
+		t.Errorf("of 2000 pairs %d stand otherwise for another annotator or seed, want about 1500", differ)
+	}
+}
+
+func TestPositionsAreCounted(t *testing.T) {
+	b := openBook(t, t.TempDir(), Terms{Overlap: 1}, 8)
+	for _, c := range names {
+		p := pairOf(b, string(c))
+		say(t, b, string(c), "ann", [2]Verdict{First, Second}[b.Left(p.ID, "ann")])
+	}
+	say(t, b, "p", "bob", Tie)
+	if p := b.Progress("bob"); p.LeftWins != 8 || p.Wins != 8 || p.Judged != 9 || p.Mine != 1 || p.Done != 8 {
+		t.Errorf("%+v", p)
+	}
+}

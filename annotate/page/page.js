@@ -1,0 +1,185 @@
+"use strict";
+
+const token = new URLSearchParams(location.search).get("token");
+const at = (id) => document.getElementById(id);
+const answers = ["left", "right"];
+
+let name = localStorage.getItem("annotator") || "";
+let pair = null; // what is shown
+let ratings, edits; // of it, by side
+let marked = "left";
+let editing = false;
+let busy = false; // a request is under way
+let renewal; // timer
+
+// ask posts a request and returns the reply; an error becomes a message and undefined.
+async function ask(path, fields) {
+  try {
+    const headers = { "Content-Type": "application/json" };
+    if (token) headers.Authorization = "Bearer " + token;
+    const response = await fetch("api/" + path, { method: "POST", headers, body: JSON.stringify({ annotator: name, ...fields }) });
+    const reply = await response.json();
+    say(reply.error || "", true);
+    return reply.error ? undefined : reply;
+  } catch (error) {
+    say(`No answer (${error.message}). Nothing was lost: try again.`, true);
+  }
+}
+
+// turn asks for what is to be shown next; keys that are pressed meanwhile do nothing.
+async function turn(path, fields) {
+  busy = true;
+  show(await ask(path, fields));
+  busy = false;
+}
+
+function say(text, isError) {
+  at("message").textContent = text;
+  at("message").className = isError ? "error" : "";
+}
+
+// show takes a reply in.
+function show(reply) {
+  if (!reply) return;
+  const p = reply.progress;
+  at("bar").max = p.pairs;
+  at("bar").value = p.done;
+  at("progress").textContent = `${p.done} of ${p.pairs} pairs done, ${p.mine} decisions are yours` + agreement(p.agreement);
+  clearInterval(renewal);
+  renewal = setInterval(renew, 1000 * reply.renew);
+  pair = reply.pair;
+  editing = false;
+  marked = "left";
+  at("pair").hidden = !pair;
+  if (!pair) {
+    say(p.done < p.pairs ? "Nothing is left for you now; what others are at may come back." : "All pairs are done. Thank you!");
+    return;
+  }
+  ratings = pair.before ? pair.before.ratings : { left: 0, right: 0 };
+  edits = pair.before ? pair.before.edits : { left: null, right: null };
+  at("prompt").replaceChildren(...pair.prompt.flatMap((m) => [labelled("role", m.role), ...text(m.content)]));
+  answers.forEach(draw);
+  at("left").focus();
+}
+
+function agreement(a) {
+  if (!a.pairs) return "";
+  const kappa = a.kappa === null ? "" : `, ${a.name}'s κ ${a.kappa.toFixed(2)}`;
+  return `; annotators agree on ${Math.round(100 * a.share)} % of ${a.pairs} pairs${kappa}`;
+}
+
+// renew keeps the pair, or looks whether there is one again. What is on the screen stays there: a decision on it counts in any case.
+async function renew() {
+  if (busy || !name) return;
+  const shown = pair;
+  const reply = await ask("next", {});
+  if (!shown && !pair) show(reply);
+}
+
+// draw shows an answer as it is now.
+function draw(side) {
+  const state = [ratings[side] ? `rated ${ratings[side]}` : "", edits[side] === null ? "" : "edited"].filter(Boolean).join(", ");
+  at(side).replaceChildren(labelled("state", state), ...text(edits[side] ?? pair[side]));
+  at(side).className = side === marked ? "answer marked" : "answer";
+}
+
+// text makes elements of what a model wrote: blocks of code between fences of ```, and text. Nothing of it is read as HTML.
+function text(content) {
+  return content.split(/^(```[^\n]*\n[^]*?^```[^\S\n]*$)/m).filter(Boolean).map((part) => {
+    const code = /^```[^\n]*\n([^]*?)^```[^\S\n]*$/m.exec(part);
+    const e = document.createElement(code ? "pre" : "p");
+    e.className = code ? "" : "text";
+    e.textContent = code ? code[1] : part;
+    return e;
+  });
+}
+
+function labelled(className, content) {
+  const e = document.createElement("div");
+  e.className = className;
+  e.textContent = content || "";
+  return e;
+}
+
+function mark(side) {
+  marked = side;
+  answers.forEach((s) => { at(s).className = s === marked ? "answer marked" : "answer"; });
+}
+
+function rate(n) {
+  ratings[marked] = ratings[marked] === n ? 0 : n;
+  draw(marked);
+}
+
+function edit() {
+  const area = document.createElement("textarea");
+  area.value = edits[marked] ?? pair[marked];
+  at(marked).replaceChildren(area);
+  editing = true;
+  area.focus();
+}
+
+function endEdit(keep) {
+  const value = at(marked).firstChild.value;
+  if (keep && value.trim() === "") return say("An empty answer cannot be learnt.", true);
+  if (keep) edits[marked] = value === pair[marked] ? null : value;
+  editing = false;
+  draw(marked);
+  at(marked).focus();
+}
+
+function decide(verdict) { turn("decide", { pair: pair.id, verdict, ratings, edits }); }
+
+function help() { at("help").open ? at("help").close() : at("help").showModal(); }
+
+const keys = {
+  ArrowLeft: () => decide("left"), ArrowRight: () => decide("right"), "=": () => decide("tie"), s: () => decide("skip"), e: edit,
+  1: () => rate(1), 2: () => rate(2), 3: () => rate(3), 4: () => rate(4), 5: () => rate(5),
+};
+
+// press does what a key does. What is being edited is kept first; what needs a pair does nothing without one.
+function press(key) {
+  if (key === "?") return help();
+  if (busy || !name || at("help").open) return;
+  if (editing) endEdit(true);
+  if (editing) return;
+  if (key === "u") turn("undo", {});
+  else if (pair) keys[key]();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (editing && (event.key === "Escape" || (event.key === "Enter" && (event.ctrlKey || event.metaKey)))) {
+    event.preventDefault();
+    return endEdit(event.key === "Enter");
+  }
+  const typing = event.target.tagName === "TEXTAREA" || event.target.tagName === "INPUT";
+  if (typing || event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "?" || event.key === "u" || keys[event.key]) {
+    event.preventDefault();
+    press(event.key);
+  }
+});
+
+document.querySelectorAll("nav button").forEach((b) => b.addEventListener("click", () => { press(b.dataset.key); }));
+answers.forEach((side) => at(side).addEventListener("focusin", () => { if (!editing) mark(side); }));
+at("help-button").addEventListener("click", help);
+at("name").addEventListener("click", () => enter(""));
+at("login").addEventListener("submit", (event) => {
+  event.preventDefault();
+  enter(at("who").value.trim());
+});
+
+// enter begins under a name; without one it asks for it.
+function enter(as) {
+  name = as;
+  localStorage.setItem("annotator", name);
+  at("name").textContent = name;
+  at("name").hidden = !name;
+  at("login").hidden = !!name;
+  at("pair").hidden = true;
+  pair = null;
+  if (name) turn("next", {});
+  else at("who").focus();
+}
+
+enter(name);

@@ -1,0 +1,206 @@
+package annotate
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/dataset"
+)
+
+// Options say where a row has its prompt and its answers.
+type Options struct {
+	PromptKey  string   // a text, or a list of messages
+	AnswerKeys []string // texts, or lists of texts
+	PerPrompt  int      // most pairs of a prompt with more than two answers; 0 has each answer in one pair
+	Seed       uint64   // chooses the pairs of such a prompt
+}
+
+// Data is what was read.
+type Data struct {
+	Pairs []Pair
+	Alone int // prompts without two different answers
+}
+
+// Read reads the rows of a dataset, or experiences, such as a run's buffer/explorer_output.jsonl; of these the responses to one prompt of one task
+// are its answers, whatever step they are of.
+func Read(path string, o Options) (Data, error) {
+	rows, err := dataset.Open(path, dataset.Options{})
+	if err != nil {
+		return Data{}, err
+	}
+	if rows.Len() == 0 {
+		return Data{}, fmt.Errorf("%s has no rows", path)
+	}
+	r := reader{Options: o, tasks: map[string]int{}}
+	for i := range rows.Len() {
+		row, err := rows.Row(i)
+		if err == nil {
+			err = r.read(row)
+		}
+		if err != nil {
+			return Data{}, fmt.Errorf("%s: %w", rows.Where(i), err)
+		}
+	}
+	data := r.data()
+	if len(data.Pairs) == 0 {
+		return Data{}, fmt.Errorf("%s: no prompt has two different answers", path)
+	}
+	return data, nil
+}
+
+// reader gathers the answers to each prompt.
+type reader struct {
+	Options
+	prompts []answered
+	tasks   map[string]int // of experiences: where a task's prompt is
+}
+
+type answered struct {
+	prompt  Prompt
+	answers []string
+}
+
+func (r *reader) read(row map[string]any) error {
+	if _, ok := row["tokens"]; ok && row["id"] != nil {
+		return r.experience(row)
+	}
+	task := trinity.Task{Row: row}
+	prompt, err := promptAt(&task, r.PromptKey)
+	if err != nil {
+		return err
+	}
+	if len(r.prompts) > 0 && (r.prompts[0].prompt.Chat == nil) != (prompt.Chat == nil) {
+		return fmt.Errorf("%s: rows before have another kind of prompt: want texts or messages in all of them", r.PromptKey)
+	}
+	var answers []string
+	for _, key := range r.AnswerKeys {
+		found, err := answersAt(&task, key)
+		if err != nil {
+			return err
+		}
+		answers = append(answers, found...)
+	}
+	r.prompts = append(r.prompts, answered{prompt, answers})
+	return nil
+}
+
+// experience adds the response of an experience to those of its task. One without a response was not answered.
+func (r *reader) experience(row map[string]any) error {
+	id, _ := row["id"].(map[string]any)
+	task, ok := id["task"].(string)
+	if !ok {
+		return errors.New("tokens and id, but no id.task: this is no experience")
+	}
+	prompt, _ := row["prompt"].(string)
+	response, _ := row["response"].(string)
+	if response == "" {
+		return nil
+	}
+	key := task + "\x00" + prompt
+	at, ok := r.tasks[key]
+	if !ok {
+		at = len(r.prompts)
+		r.tasks[key] = at
+		r.prompts = append(r.prompts, answered{prompt: Prompt{Text: prompt}})
+	}
+	r.prompts[at].answers = append(r.prompts[at].answers, response)
+	return nil
+}
+
+// promptAt is a text or a chat.
+func promptAt(task *trinity.Task, key string) (Prompt, error) {
+	v, ok := task.Field(key)
+	if !ok {
+		return Prompt{}, fmt.Errorf("no field %q: name the prompt's with --prompt-key", key)
+	}
+	switch v := v.(type) {
+	case string:
+		return Prompt{Text: v}, nil
+	case []any:
+		chat, err := dataset.Messages(key, v)
+		return Prompt{Chat: chat}, err
+	}
+	return Prompt{}, fmt.Errorf("%s holds %v, want text or a list of messages", key, v)
+}
+
+func answersAt(task *trinity.Task, key string) ([]string, error) {
+	v, ok := task.Field(key)
+	if !ok {
+		return nil, fmt.Errorf("no field %q: name the answers' with --answers", key)
+	}
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	var out []string
+	for _, v := range list {
+		text, ok := v.(string)
+		if !ok {
+			return nil, fmt.Errorf("%s holds %v, want text or a list of texts", key, v)
+		}
+		out = append(out, text)
+	}
+	return out, nil
+}
+
+// data pairs the answers. A pair that comes again is one.
+func (r *reader) data() Data {
+	var d Data
+	known := map[string]bool{}
+	for _, p := range r.prompts {
+		pairs := r.pairs(p)
+		if len(pairs) == 0 {
+			d.Alone++
+		}
+		for _, pair := range pairs {
+			if !known[pair.ID] {
+				known[pair.ID] = true
+				d.Pairs = append(d.Pairs, pair)
+			}
+		}
+	}
+	return d
+}
+
+// pairs chooses among the pairs of different answers, so that no answer is in many more than another: rounds of a tournament in which each meets each,
+// by the circle method, of answers in an order that the seed and the prompt give.
+func (r *reader) pairs(p answered) []Pair {
+	answers := different(p.answers)
+	n := len(answers)
+	hash := fnv.New64a()
+	fmt.Fprint(hash, p.prompt.messages())
+	order := rand.New(rand.NewPCG(r.Seed, hash.Sum64())).Perm(n)
+	if n%2 == 1 {
+		order = append(order, n) // whoever meets it has no match in this round
+	}
+	most := r.PerPrompt
+	if most == 0 {
+		most = n / 2
+	}
+	var out []Pair
+	for range len(order) - 1 {
+		for i := range len(order) / 2 {
+			a, b := order[i], order[len(order)-1-i]
+			if a, b = min(a, b), max(a, b); b < n && len(out) < most {
+				out = append(out, newPair(p.prompt, answers[a], answers[b]))
+			}
+		}
+		last := len(order) - 1
+		order = slices.Concat(order[:1], order[last:], order[1:last])
+	}
+	return out
+}
+
+func different(answers []string) []string {
+	var out []string
+	for _, a := range answers {
+		if !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
