@@ -22,6 +22,8 @@ type sample struct {
 	Loss    float64 `json:"loss,omitempty"`
 	Rollout float64 `json:"rollout,omitempty"` // seconds of a GRPO step
 	Micro   int     `json:"micro,omitempty"`   // sequences that the peer of a GRPO step trains at once
+	P99     float64 `json:"p99_ms,omitempty"`  // milliseconds of a batch of a store
+	Bytes   int     `json:"bytes,omitempty"`   // of an experience in a store
 }
 
 // mark is what lines of results begin with; libraries print others.

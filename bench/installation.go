@@ -17,6 +17,7 @@ type installation struct {
 	size     string   // on disk, for those who wonder before they install
 	steps    func(python, scripts string) [][]string
 	env      []string // while installing
+	noModel  bool     // it reads none
 }
 
 var installations = []installation{
@@ -39,6 +40,14 @@ var installations = []installation{
 			return [][]string{{python, "-m", "pip", "install", "--no-binary", "llama-cpp-python", "--requirement", filepath.Join(scripts, "requirements-llama.txt")}}
 		},
 		env: []string{"CMAKE_ARGS=-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF"}},
+	// What it asks for does not go together, and most of it its stores have no use for.
+	{name: "trinity-rft", programs: []string{"trinity-rft"}, packages: []string{"trinity-rft", "torch", "sqlalchemy"}, size: "6 GB", noModel: true,
+		steps: func(python, scripts string) [][]string {
+			return [][]string{
+				{python, "-m", "pip", "install", "--requirement", filepath.Join(scripts, "requirements-trinity.txt")},
+				{python, "-m", "pip", "install", "--no-deps", "trinity-rft==0.6.0"},
+			}
+		}},
 }
 
 // programs are all that can be compared with; ourselves is this engine with another setting.

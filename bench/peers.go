@@ -111,6 +111,8 @@ func (p *peers) why(r *rival) string {
 		return ""
 	case e.missing != "":
 		return e.missing
+	case e.noModel:
+		return ""
 	case p.models[r.gguf] == "" && r.gguf != "":
 		return fmt.Sprintf("it reads a GGUF file with matrices in %s, and --model is none", r.gguf)
 	case p.models[r.gguf] == "":

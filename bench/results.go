@@ -184,7 +184,13 @@ func runsText(runs []sample) string {
 		if s.Rollout != 0 {
 			text += fmt.Sprintf(" (rollout %s s)", number(s.Rollout))
 		}
+		if s.P99 != 0 {
+			text += fmt.Sprintf(" (p99 %s ms)", number(s.P99))
+		}
 		out = append(out, text)
+	}
+	if size := runs[0].Bytes; size > 0 {
+		out = append(out, fmt.Sprintf("%d bytes each", size))
 	}
 	if micro := runs[0].Micro; micro > 0 {
 		out = append(out, fmt.Sprintf("training %d sequences at once", micro))

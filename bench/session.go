@@ -218,6 +218,8 @@ func (s *session) dtype(w *workload, r *rival) string {
 		return s.set.dtype
 	case r != nil:
 		return r.dtype
+	case len(w.rivals) == 0:
+		return ""
 	}
 	first := w.rivals[0].dtype
 	if slices.ContainsFunc(w.rivals, func(r rival) bool { return r.dtype != first }) {

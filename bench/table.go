@@ -114,13 +114,18 @@ func (r *Row) cells() []string {
 	return []string{name, peer, number(r.Ours), theirs, ratio, r.target(), r.Unit, limit, share, r.memory(), strconv.Itoa(r.Runs), r.Kernels, percent(r.Machine.Foreign)}
 }
 
-// target is the ratio that the row's peer is to be beaten by.
+// target is the ratio that the row's peer is to be beaten by, or what ours is to reach in the unit.
 func (r *Row) target() string {
-	if w := find(r.Workload); w != nil {
-		for _, rival := range w.rivals {
-			if rival.name == r.Peer && rival.target > 0 {
-				return fmt.Sprintf("%.2f×", rival.target)
-			}
+	w := find(r.Workload)
+	if w == nil {
+		return "–"
+	}
+	if w.goal > 0 {
+		return number(w.goal)
+	}
+	for _, rival := range w.rivals {
+		if rival.name == r.Peer && rival.target > 0 {
+			return fmt.Sprintf("%.2f×", rival.target)
 		}
 	}
 	return "–"

@@ -5,7 +5,7 @@ import "github.com/trinity-go/trinity/modelfile"
 // workload is one thing that is measured.
 type workload struct {
 	name string
-	unit string // tok/s, where more is better, or s and ms, where less is
+	unit string // tok/s and exp/s, where more is better, or s and ms, where less is
 
 	rows   int  // sequences at once
 	prompt int  // tokens
@@ -16,6 +16,7 @@ type workload struct {
 	ours    func(a *assignment) (task, error)                                      // in a child process; nil for whole processes
 	command func(s *session) []string                                              // a whole process of ours
 	rivals  []rival                                                                // a row each
+	goal    float64                                                                // what ours is to reach, in the unit; 0 for none
 	limit   func(c *modelfile.Config, l limits, w *workload, dtype string) float64 // in the unit; nil if there is none that says something
 }
 
@@ -75,6 +76,9 @@ var workloads = []workload{
 	{name: "threads_train_step_f32", unit: "tok/s", rows: 8, prompt: 256, ours: newTraining, limit: trainLimit, rivals: []rival{oneThread}},
 	decode("threads_decode_32", 32, oneThread),
 	decode("int8_rollout", 32, inStorage("f32"), inStorage("bf16")),
+	store("store_encode", 230_000, newEncoding), // 1 GB/s
+	store("store_decode", 0, newDecoding), store("store_memory", 500_000, newMemoryQueue), store("store_durable", 50_000, newDurableQueue),
+	{name: "store_recovery", unit: "s", goal: 2, ours: newRecovery},
 	{name: "version", unit: "ms", command: (*session).version, rivals: []rival{{name: "import torch", program: "pytorch", script: "import_torch.py"}}},
 }
 
@@ -86,6 +90,12 @@ func inStorage(dtype string) rival {
 // decode is sampling after the prompts are in the cache.
 func decode(name string, rows int, rivals ...rival) workload {
 	return workload{name: name, unit: "tok/s", rows: rows, prompt: promptSize, new: newTokens, ours: newSampling, limit: decodeLimit, rivals: rivals}
+}
+
+// store is experiences that go through a part of the buffer.
+func store(name string, goal float64, ours func(*assignment) (task, error)) workload {
+	peer := rival{name: "Trinity-RFT without Ray", program: "trinity-rft", script: "stores_trinity.py"}
+	return workload{name: name, unit: "exp/s", goal: goal, ours: ours, rivals: []rival{peer}}
 }
 
 func names() []string {
