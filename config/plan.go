@@ -267,6 +267,14 @@ func (c *Config) planFiles() []FilePlan {
 	if c.Mode == "both" {
 		files = append(files, FilePlan{filepath.Join(c.Buffer.CacheDir, "experience_buffer"), "experiences on their way to the trainer"})
 	}
+	if p := &c.DataProcessor.ExperiencePipeline; c.explores() {
+		if p.SaveInput {
+			files = append(files, FilePlan{c.InputCopy(), "a copy of the experiences as they came in (save_input)"})
+		}
+		if p.OutputSavePath != "" {
+			files = append(files, FilePlan{p.OutputSavePath, "a copy of the experiences that the operators leave"})
+		}
+	}
 	if b := c.Buffer.TrainerInput.ExperienceBuffer; c.Mode == "explore" {
 		path := b.Path
 		setDefault(&path, filepath.Join(c.Buffer.CacheDir, "experience_buffer.jsonl"))

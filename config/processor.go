@@ -1,5 +1,13 @@
 package config
 
+import (
+	"cmp"
+	"path/filepath"
+	"strings"
+
+	"github.com/trinity-go/trinity/experience/archive"
+)
+
 // DataProcessor edits data on its way: tasks before the explorer, experiences before the trainer.
 type DataProcessor struct {
 	ExperiencePipeline ExperiencePipeline `yaml:"experience_pipeline"`
@@ -13,10 +21,34 @@ type ExperiencePipeline struct {
 	Operators []Operator `yaml:"operators"`
 	// Keep a copy of every experience as it came in.
 	SaveInput bool `yaml:"save_input" default:"true"`
-	// Where that copy goes, a path that ends in .jsonl; empty is buffer/explorer_output.jsonl in the run's directory.
+	// Where that copy goes, a path that ends in .jsonl, .jsonl.gz, .jsonl.zst or .parquet; empty is buffer/explorer_output.jsonl in the run's directory.
 	InputSavePath string `yaml:"input_save_path"`
+	// Where a copy goes of what the operators have left, with advantages: a path of the same kinds; empty keeps none. Own key of Trinity-Go.
+	OutputSavePath string `yaml:"output_save_path"`
 	// More inputs by name.
 	Inputs map[string]ExperienceBuffer `yaml:"inputs"`
+}
+
+// InputCopy is where the copy goes of every experience as it came in.
+func (c *Config) InputCopy() string {
+	return cmp.Or(c.DataProcessor.ExperiencePipeline.InputSavePath, filepath.Join(c.Buffer.CacheDir, "explorer_output.jsonl"))
+}
+
+// copies refuses copies of experiences that are of no form, or of one name.
+func (r *rules) copies() {
+	p := &r.DataProcessor.ExperiencePipeline
+	const owner = "data_processor.experience_pipeline."
+	if !p.SaveInput && p.InputSavePath != "" {
+		r.fail(owner+"input_save_path", "save_input is false, so nothing is written there", "leave one of the two out")
+	}
+	for key, path := range map[string]string{"input_save_path": p.InputSavePath, "output_save_path": p.OutputSavePath} {
+		if path != "" && !archive.IsName(path) {
+			r.fail(owner+key, path+" is not a form of experiences", "let the path end in one of "+strings.Join(archive.Forms, " "))
+		}
+	}
+	if p.SaveInput && p.OutputSavePath == r.InputCopy() {
+		r.fail(owner+"output_save_path", "is where input_save_path goes", "choose another path")
+	}
 }
 
 // Operator is one operator of a pipeline.

@@ -45,6 +45,10 @@ func TestRefused(t *testing.T) {
 	for _, c := range []struct{ name, override, key, words string }{
 		{"batch size below 1", "buffer.batch_size=-3", "buffer.batch_size", "is -3, must be at least 1"},
 		{"batch size 0", "buffer.batch_size=0", "buffer.batch_size", "must be at least 1"},
+		{"a copy of no form", "data_processor.experience_pipeline.input_save_path=copy.db", "data_processor.experience_pipeline.input_save_path", "let the path end in one of .jsonl"},
+		{"an output of no form", "data_processor.experience_pipeline.output_save_path=copy.csv", "data_processor.experience_pipeline.output_save_path", "not a form of experiences"},
+		{"two copies of one name", "data_processor.experience_pipeline={input_save_path: a.parquet, output_save_path: a.parquet}", "data_processor.experience_pipeline.output_save_path", "choose another path"},
+		{"a copy that is not made", "data_processor.experience_pipeline={save_input: false, input_save_path: a.jsonl}", "data_processor.experience_pipeline.input_save_path", "save_input is false"},
 		{"negative learning rate", "algorithm.optimizer.lr=-1", "algorithm.optimizer.lr", "is -1, must be at least 0"},
 		{"infinite learning rate", "algorithm.optimizer.lr=.inf", "algorithm.optimizer.lr", "is +Inf, must be finite and at least 0"},
 		{"argument of an older version", "algorithm.policy_loss_fn_args={use_token_level_loss: true}", "algorithm.policy_loss_fn_args.use_token_level_loss", "unknown argument; use loss_agg_mode: token-mean"},

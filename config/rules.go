@@ -20,7 +20,7 @@ func (c *Config) checkRules() Errors {
 	r.evaluation()
 	r.format()
 	r.selectors()
-	r.pipeline()
+	r.copies()
 	r.tasksets()
 	r.optimizer(optimizerKey, &r.Algorithm.Optimizer)
 	r.miniBatch()
@@ -33,13 +33,6 @@ func (c *Config) checkRules() Errors {
 type rules struct {
 	*Config
 	errs Errors
-}
-
-// pipeline refuses a path of a copy that is not made.
-func (r *rules) pipeline() {
-	if p := &r.DataProcessor.ExperiencePipeline; !p.SaveInput && p.InputSavePath != "" {
-		r.fail("data_processor.experience_pipeline.input_save_path", "save_input is false, so nothing is written there", "leave one of the two out")
-	}
 }
 
 func (r *rules) fail(key, message, hint string) {

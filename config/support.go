@@ -58,10 +58,6 @@ var refusals = []refusal{
 		"prepare the taskset before the run"},
 	{"data_processor.experience_pipeline.inputs", func(c *Config) bool { return len(c.DataProcessor.ExperiencePipeline.Inputs) > 0 },
 		"a second input of the experience pipeline", ""},
-	{"data_processor.experience_pipeline.input_save_path", func(c *Config) bool {
-		path := c.DataProcessor.ExperiencePipeline.InputSavePath
-		return path != "" && !strings.HasSuffix(path, ".jsonl")
-	}, "a copy of the experiences in another form than JSONL", "end the path in .jsonl"},
 	{"monitor.detailed_stats", func(c *Config) bool { return c.Monitor.DetailedStats }, "metrics of every single task", ""},
 	{"service.data_juicer", func(c *Config) bool { return c.Service.DataJuicer.AutoStart || c.Service.DataJuicer.ServerURL != "" },
 		"a Data-Juicer service", ""},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/experience/archive"
 )
 
 // Format says how rows become training data.
@@ -15,7 +16,7 @@ type Format struct {
 	Truncate   bool   // cut what is longer; false refuses it
 }
 
-// RowFormatter turns rows into experiences without IDs.
+// RowFormatter turns rows into experiences, of which only those of earlier runs have an ID.
 type RowFormatter struct {
 	PerRow int // experiences that every row gives
 	Format func(row map[string]any) ([]*trinity.Experience, error)
@@ -38,6 +39,8 @@ type RowFormatter struct {
 // A system prompt, the row's own or that of the format, opens a chat that has none.
 //
 // Schema cpt learns every token of the text at PromptKey but the first.
+//
+// Schema experience takes rows that package archive has written, as they are.
 func Formatter(schema string, f Format, r trinity.Renderer) (RowFormatter, error) {
 	var read func(row *trinity.Task) ([]*trinity.Experience, error)
 	w := writer{f, r}
@@ -53,8 +56,10 @@ func Formatter(schema string, f Format, r trinity.Renderer) (RowFormatter, error
 			return RowFormatter{}, fmt.Errorf("schema cpt reads plain text: set format.prompt_type: plaintext (it is %q)", f.PromptType)
 		}
 		read = w.plainText
+	case "experience":
+		read = recorded
 	default:
-		return RowFormatter{}, fmt.Errorf("no formatter of rows for schema %q: there are sft, dpo, kto and cpt", schema)
+		return RowFormatter{}, fmt.Errorf("no formatter of rows for schema %q: there are sft, dpo, kto, cpt and experience", schema)
 	}
 	switch f.PromptType {
 	case "", "messages", "plaintext", "chatpair":
@@ -101,7 +106,19 @@ func (f *Format) fit(e *trinity.Experience) error {
 		return &LengthError{Tokens: e.PromptLen, Limit: n, Prompt: true}
 	}
 	e.Tokens, e.Mask, e.Truncated = e.Tokens[:n], e.Mask[:n], trinity.ResponseTruncated
+	for _, s := range []*[]float32{&e.Logprobs, &e.Advantages, &e.Returns, &e.RefLogprobs, &e.TeacherLogprobs} {
+		*s = (*s)[:min(n, len(*s))]
+	}
 	return e.Check()
+}
+
+// recorded is an experience of an earlier run.
+func recorded(row *trinity.Task) ([]*trinity.Experience, error) {
+	e, err := archive.Experience(row.Row)
+	if err != nil {
+		return nil, err
+	}
+	return []*trinity.Experience{e}, nil
 }
 
 // writer makes experiences of rows.

@@ -112,7 +112,7 @@ func TestFormatter(t *testing.T) {
 		{"sft", Format{TaskFormat: keys, PromptType: "chat"}, ``, `format.prompt_type "chat": want messages, plaintext or chatpair`},
 		{"cpt", Format{TaskFormat: keys, PromptType: "messages"}, ``, "set format.prompt_type: plaintext"},
 		{"cpt", Format{TaskFormat: keys, PromptType: "plaintext"}, `{"prompt": "t"}`, "has 1 tokens"},
-		{"ppo", Format{TaskFormat: keys}, ``, `schema "ppo": there are sft, dpo, kto and cpt`},
+		{"ppo", Format{TaskFormat: keys}, ``, `schema "ppo": there are sft, dpo, kto, cpt and experience`},
 
 		{"cpt", Format{TaskFormat: keys, PromptType: "plaintext", MaxTokens: 4}, `{"prompt": "text"}`, "t[ext]"},
 		{"cpt", Format{TaskFormat: keys, PromptType: "plaintext", MaxTokens: 3}, `{"prompt": "text"}`, "4 tokens, more than model.max_model_len 3: raise it, remove the row, or set format.truncate: true"},

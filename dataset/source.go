@@ -63,7 +63,8 @@ func (s *Source) Take(ctx context.Context, n int, _ int64) ([]*trinity.Experienc
 }
 
 // experiences formats the rows of a batch. Those of one row, and of a row that comes again, as at the border of epochs, are told apart by
-// ID.Run.
+// ID.Run. Experiences of an earlier run keep theirs, so that groups stay groups: their task has its step before it then, and behind it how often the row
+// has come before.
 func (s *Source) experiences(rows []int) ([]*trinity.Experience, error) {
 	repeats := map[int]int{}
 	var out []*trinity.Experience
@@ -73,6 +74,15 @@ func (s *Source) experiences(rows []int) ([]*trinity.Experience, error) {
 			return nil, err
 		}
 		for _, e := range exps {
+			if e.ID.Task != "" {
+				e.ID.Task = fmt.Sprintf("%d/%s", e.ID.Step, e.ID.Task)
+				if n := repeats[row]; n > 0 {
+					e.ID.Task = fmt.Sprintf("%s~%d", e.ID.Task, n)
+				}
+				e.ID.Step = s.batches
+				repeats[row]++
+				continue
+			}
 			e.ID = trinity.ExperienceID{Step: s.batches, Task: fmt.Sprintf("%s/%d", s.data.Name(), row), Run: repeats[row]}
 			repeats[row]++
 		}

@@ -11,12 +11,12 @@ import (
 
 // Decode reads the binary form of one experience. The error says which field is broken; nothing of data is kept.
 func Decode(data []byte) (*trinity.Experience, error) {
-	if len(data) < len(magic) || string(data[:len(magic)]) != magic {
-		return nil, fmt.Errorf("not an experience: it does not begin with %s", magic)
+	if len(data) < len(Magic) || string(data[:len(Magic)]) != Magic {
+		return nil, fmt.Errorf("not an experience: it does not begin with %s", Magic)
 	}
 	e := new(trinity.Experience)
 	var mask []byte
-	r := &reader{data: data[len(magic):]}
+	r := &reader{data: data[len(Magic):]}
 	for last := tagEnd; ; {
 		tag := int(r.byte())
 		if tag == tagEnd && !r.failed {

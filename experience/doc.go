@@ -24,7 +24,8 @@
 // A reader refuses tags that it does not know: a newer program wrote them, and leaving them out could change what is learnt.
 package experience
 
-const magic = "TGX1"
+// Magic is what the form begins with.
+const Magic = "TGX1"
 
 const (
 	tagEnd = iota

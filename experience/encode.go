@@ -16,7 +16,7 @@ import (
 func Append(dst []byte, e *trinity.Experience) ([]byte, error) {
 	before := len(dst)
 	dst = slices.Grow(dst, sizeHint(e))
-	dst = append(dst, magic...)
+	dst = append(dst, Magic...)
 	dst = appendID(dst, e.ID)
 	dst = appendTokens(dst, e.Tokens)
 	dst = appendMask(dst, e.Mask)

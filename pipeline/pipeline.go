@@ -1,22 +1,25 @@
-// Package pipeline edits groups between explorer and buffer: operators in order, then the algorithm's advantage. It can keep a copy of what
-// came in.
+// Package pipeline edits groups between explorer and buffer: operators in order, then the algorithm's advantage. It can keep copies of what came in and
+// of what is left.
 package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/experience/archive"
 )
 
 // Pipeline is what every step's groups pass through.
 type Pipeline struct {
 	Operators []Operator
 	Advantage trinity.Advantage // nil when the algorithm has none
-	Input     *Copy             // takes what comes in; nil keeps no copy
+	Input     *archive.Writer   // takes what comes in; nil keeps no copy
+	Output    *archive.Writer   // takes what is left; nil keeps no copy
 	Say       func(string)      // told, with figures, when less than half of a step is left
 }
 
@@ -30,10 +33,8 @@ type Operator struct {
 // time/experience_pipeline/… in seconds, of each by its place and name, and in total.
 func (p *Pipeline) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	begin := time.Now()
-	if p.Input != nil {
-		if err := p.Input.Write(groups); err != nil {
-			return nil, nil, fmt.Errorf("data_processor.experience_pipeline.input_save_path: %w", err)
-		}
+	if err := save(p.Input, "input_save_path", groups); err != nil {
+		return nil, nil, err
 	}
 	metrics, said := trinity.Metrics{}, trinity.Metrics{}
 	losses := losses{came: count(groups), left: count(groups)}
@@ -49,6 +50,9 @@ func (p *Pipeline) Process(ctx context.Context, groups []trinity.Group) ([]trini
 		losses.note(step, part.Name, count(groups))
 		merge(said, m)
 	}
+	if err := save(p.Output, "output_save_path", groups); err != nil {
+		return nil, nil, err
+	}
 	said["experience_count"] = float64(count(groups))
 	metrics.Merge("experience_pipeline/", said)
 	metrics["time/experience_pipeline/total"] = time.Since(begin).Seconds()
@@ -56,6 +60,28 @@ func (p *Pipeline) Process(ctx context.Context, groups []trinity.Group) ([]trini
 		p.Say(losses.String())
 	}
 	return groups, metrics, nil
+}
+
+// save adds a step to a copy, where one is kept.
+func save(to *archive.Writer, key string, groups []trinity.Group) error {
+	if to == nil {
+		return nil
+	}
+	if err := to.Write(groups); err != nil {
+		return fmt.Errorf("data_processor.experience_pipeline.%s: %w", key, err)
+	}
+	return nil
+}
+
+// Close ends the copies.
+func (p *Pipeline) Close() error {
+	var errs []error
+	for _, w := range []*archive.Writer{p.Input, p.Output} {
+		if w != nil {
+			errs = append(errs, w.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // parts are the operators, and the advantage as the last.

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/experience/archive"
 )
 
 // part is an operator and an advantage.
@@ -115,6 +118,28 @@ func TestProcess(t *testing.T) {
 		if err != nil || len(groups) != c.groups || !maps.Equal(metrics, c.metrics) {
 			t.Errorf("%s: got %d groups, %v, %v; want %d, %v", c.name, len(groups), metrics, err, c.groups, c.metrics)
 		}
+	}
+}
+
+func TestCopiesAreKept(t *testing.T) {
+	input, output := filepath.Join(t.TempDir(), "input.jsonl"), filepath.Join(t.TempDir(), "output.jsonl")
+	p := Pipeline{Input: archive.New(input), Output: archive.New(output), Operators: []Operator{{"first", part(first)}}, Say: func(string) {}}
+	for range 2 {
+		if _, _, err := p.Process(t.Context(), three()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{input: 8, output: 4} {
+		if data, err := os.ReadFile(path); err != nil || strings.Count(string(data), "\n") != want {
+			t.Errorf("%s has %d lines, %v; want %d", filepath.Base(path), strings.Count(string(data), "\n"), err, want)
+		}
+	}
+	p = Pipeline{Output: archive.New(filepath.Join(input, "x.jsonl"))}
+	if _, _, err := p.Process(t.Context(), three()); err == nil || !strings.Contains(err.Error(), "output_save_path") {
+		t.Errorf("got %v, want an error that names the key", err)
 	}
 }
 

@@ -1,18 +1,17 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/experience/archive"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/hub"
 	"github.com/trinity-go/trinity/pipeline"
@@ -39,7 +38,7 @@ type stage struct {
 	critic  trinity.Engine // nil where none is trained
 	sampler trinity.Sampler
 
-	input *pipeline.Copy // nil where none is kept
+	process *pipeline.Pipeline // of the explorer; nil without one
 }
 
 // open reads the model's text side and resolves the algorithm; it loads no weights.
@@ -181,9 +180,12 @@ func (s *stage) runner() *explorer.Runner {
 func (s *stage) pipeline() (*pipeline.Pipeline, error) {
 	cfg := &s.cfg.DataProcessor.ExperiencePipeline
 	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline(), Say: s.say}
+	s.process = p
 	if cfg.SaveInput {
-		s.input = &pipeline.Copy{Path: cmp.Or(cfg.InputSavePath, filepath.Join(s.cfg.Buffer.CacheDir, "explorer_output.jsonl"))}
-		p.Input = s.input
+		p.Input = archive.New(s.cfg.InputCopy())
+	}
+	if cfg.OutputSavePath != "" {
+		p.Output = archive.New(cfg.OutputSavePath)
 	}
 	for _, o := range cfg.Operators {
 		op, err := registry.Operators.Build(o.Name, o.Args)
@@ -242,8 +244,8 @@ func (s *stage) close() error {
 	if s.log != nil {
 		err = errors.Join(err, s.log.close())
 	}
-	if s.input != nil {
-		err = errors.Join(err, s.input.Close())
+	if s.process != nil {
+		err = errors.Join(err, s.process.Close())
 	}
 	return err
 }

@@ -1,0 +1,307 @@
+package archive
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/trinity-go/trinity"
+)
+
+func ofStep(step int64, n int) []trinity.Group {
+	var g trinity.Group
+	for run := range n {
+		g = append(g, &trinity.Experience{
+			ID: trinity.ExperienceID{Step: step, Task: "t<1>", Run: run}, Tokens: []int32{1, 2000}, Mask: []bool{false, true}, Logprobs: []float32{0, -0.1},
+			PromptLen: 1, Reward: trinity.NewReward(map[string]float64{"a": 0.5}), Versions: [2]int64{3, 4}, Prompt: "p", Response: "é\n" + strings.Repeat("r", run),
+		})
+	}
+	return []trinity.Group{g}
+}
+
+// fileOf is the one file of a form, or a table's of a step.
+func fileOf(t *testing.T, path string, step int64) string {
+	t.Helper()
+	if !strings.HasSuffix(path, ".parquet") {
+		return path
+	}
+	return filepath.Join(path, fmt.Sprintf(partName, step, 0))
+}
+
+// written lists step and run of each experience.
+func written(t *testing.T, path string) string {
+	t.Helper()
+	var out []string
+	for _, e := range readAll(t, path) {
+		out = append(out, fmt.Sprintf("%d.%d", e.ID.Step, e.ID.Run))
+	}
+	return strings.Join(out, " ")
+}
+
+// readAll reads with other programs, where there are any: gzip and zstd.
+func readAll(t *testing.T, path string) (exps []*trinity.Experience) {
+	t.Helper()
+	if strings.Contains(path, ".parquet") {
+		return readTable(t, path)
+	}
+	data, err := os.ReadFile(path)
+	for ending, tool := range map[string]string{".gz": "gzip", ".zst": "zstd"} {
+		if strings.Contains(path, ending) {
+			c := exec.Command(tool, "-dc")
+			if c.Err != nil {
+				t.Skipf("%s is not installed", tool)
+			}
+			c.Stdin = strings.NewReader(string(data))
+			data, err = c.Output()
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		var row map[string]any
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		e, err := Experience(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exps = append(exps, e)
+	}
+	return exps
+}
+
+func readTable(t *testing.T, dir string) (exps []*trinity.Experience) {
+	t.Helper()
+	parts, err := partsOf(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range parts {
+		rows, err := parquet.ReadFile[row](filepath.Join(dir, p.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			e, err := Experience(map[string]any{column: string(r.Experience)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.ID != e.ID.String() || r.Step != e.ID.Step || r.Response != e.Response || r.ModelVersion != e.Versions[1] || *r.Reward != e.Reward.Value {
+				t.Errorf("the columns %+v are not those of %+v", r, e)
+			}
+			exps = append(exps, e)
+		}
+	}
+	return exps
+}
+
+func write(t *testing.T, path string, steps ...[]trinity.Group) {
+	t.Helper()
+	w := New(path)
+	for _, groups := range steps {
+		if err := w.Write(groups); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func inEveryForm(t *testing.T, check func(t *testing.T, path string)) {
+	for _, form := range Forms {
+		t.Run(form, func(t *testing.T) { check(t, filepath.Join(t.TempDir(), "new", "copy"+form)) })
+	}
+}
+
+func TestStepsAreKept(t *testing.T) {
+	inEveryForm(t, func(t *testing.T, path string) {
+		write(t, path, ofStep(1, 2), nil, ofStep(2, 2), ofStep(3, 1), ofStep(3, 2))
+		if got, want := written(t, path), "1.0 1.1 2.0 2.1 3.0 3.0 3.1"; got != want {
+			t.Errorf("it has %s, want %s", got, want)
+		}
+		if got, want := readAll(t, path)[1], ofStep(1, 2)[0][1]; !reflect.DeepEqual(got, want) {
+			t.Errorf("read %+v, want %+v", got, want)
+		}
+	})
+}
+
+func TestAnArchiveIsGoneOnWith(t *testing.T) {
+	inEveryForm(t, func(t *testing.T, path string) {
+		for _, c := range []struct {
+			torn float64 // how much of the last step a kill has left
+			from int64
+			want string
+		}{
+			{1, 4, "1.0 2.0 2.1 3.0 4.0"}, {0.5, 3, "1.0 2.0 2.1 3.0"}, {0.02, 3, "1.0 2.0 2.1 3.0"}, {1, 3, "1.0 2.0 2.1 3.0"}, {0.9, 2, "1.0 2.0"}, {1, 9, "1.0 2.0 2.1 3.0 9.0"},
+		} {
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+			write(t, path, ofStep(1, 1), ofStep(2, 2))
+			last := fileOf(t, path, 3)
+			before, _ := os.Stat(last) // 0 bytes where it is not there
+			write(t, path, ofStep(3, 1))
+			after, err := os.Stat(last)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.torn < 1 && before == nil { // a table's step has its name when it is whole
+				err = os.Rename(last, filepath.Join(path, ".writing_x"))
+			} else if c.torn < 1 {
+				err = os.Truncate(last, before.Size()+int64(c.torn*float64(after.Size()-before.Size())))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, path, ofStep(c.from, 1))
+			if got := written(t, path); got != c.want {
+				t.Errorf("from step %d, with %v of the last step: %s, want %s", c.from, c.torn, got, c.want)
+			}
+			if left, _ := filepath.Glob(filepath.Join(path, ".writing_*")); len(left) > 0 {
+				t.Errorf("%v is left", left)
+			}
+		}
+	})
+}
+
+// The file is found its end in by few looks: with long lines and short ones, at any step.
+func TestEveryStepIsFound(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "copy.jsonl")
+	var steps [][]trinity.Group
+	for step := int64(1); step <= 20; step++ {
+		steps = append(steps, ofStep(2*step, int(step*step*7%40)+1))
+	}
+	for from := int64(3); from <= 41; from++ {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, steps...)
+		write(t, path, ofStep(from, 1))
+		want := 1
+		for _, s := range steps {
+			if s[0][0].ID.Step < from {
+				want += len(s[0])
+			}
+		}
+		if got := readAll(t, path); len(got) != want || got[len(got)-1].ID.Step != from || got[len(got)-2].ID.Step >= from {
+			t.Fatalf("from step %d: %d experiences, want %d", from, len(got), want)
+		}
+	}
+}
+
+func TestAnArchiveOfAnotherRunIsMovedAside(t *testing.T) {
+	inEveryForm(t, func(t *testing.T, path string) {
+		write(t, path, ofStep(1, 3))
+		write(t, path, ofStep(1, 2))
+		write(t, path, ofStep(1, 1))
+		for name, want := range map[string]string{path: "1.0", path + ".1": "1.0 1.1 1.2", path + ".2": "1.0 1.1"} {
+			if got := written(t, name); got != want {
+				t.Errorf("%s has %s, want %s", filepath.Base(name), got, want)
+			}
+		}
+	})
+}
+
+func TestNoOtherFileIsOverwritten(t *testing.T) {
+	inEveryForm(t, func(t *testing.T, path string) {
+		foreign := path
+		if strings.HasSuffix(path, ".parquet") {
+			foreign = filepath.Join(path, "train.parquet")
+		}
+		if err := os.MkdirAll(filepath.Dir(foreign), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(foreign, []byte("my notes\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := New(path).Write(ofStep(1, 1)); err == nil || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("got %v, want one line that names the file", err)
+		}
+		if data, err := os.ReadFile(foreign); err != nil || string(data) != "my notes\n" {
+			t.Errorf("the file is now %q, %v", data, err)
+		}
+	})
+}
+
+func TestWhatJSONCannotSay(t *testing.T) {
+	groups := ofStep(1, 1)
+	e := groups[0][0]
+	e.Reward = trinity.Reward{Value: math.NaN(), Valid: true, Parts: map[string]float64{"a": math.Inf(1), "b": 1}}
+	e.Metrics = map[string]float64{"x": math.NaN()}
+	path := filepath.Join(t.TempDir(), "copy.jsonl")
+	write(t, path, groups)
+	data, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(data), `"valid":false,"reason":"the reward is NaN"`) || !strings.Contains(string(data), `"task":"t<1>"`) {
+		t.Errorf("wrote %s, %v", data, err)
+	}
+	if len(e.Reward.Parts) != 2 || len(e.Metrics) != 1 || !e.Reward.Valid {
+		t.Error("the experience itself was changed")
+	}
+	e.Info = map[string]any{"f": math.NaN()}
+	for _, form := range Forms {
+		if err := New(path + "2" + form).Write(groups); err == nil || !strings.Contains(err.Error(), e.ID.String()) {
+			t.Errorf("%s: got %v, want an error that names the experience", form, err)
+		}
+	}
+}
+
+func TestRowsThatAreNoExperiences(t *testing.T) {
+	for want, row := range map[string]map[string]any{
+		"it has no tokens":   {"prompt": "x"},
+		"cannot unmarshal":   {"tokens": "x"},
+		"illegal base64":     {"experience": "<>"},
+		"does not begin":     {"experience": "AAAA"},
+		"before its length":  {"experience": "TGX1"},
+		"mask has length 0":  {"tokens": []any{int64(1)}},
+		"column experience:": {"experience": "\n!"},
+	} {
+		if e, err := Experience(row); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got %v, %v; want %q", row, e, err, want)
+		}
+	}
+}
+
+func TestUnknownForms(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x", "copy.csv")
+	if err := New(path).Write(ofStep(1, 1)); err == nil || !strings.Contains(err.Error(), "copy.csv") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a directory was made: %v", err)
+	}
+}
+
+// Whatever is behind the first mark, and wherever the file ends, what stays is whole steps.
+func FuzzFrames(f *testing.F) {
+	var sound []byte
+	for step := range int64(3) {
+		data, err := gz.pack(step, []byte("x\n"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		sound = append(sound, data...)
+	}
+	f.Add(sound, int64(2))
+	f.Add(sound[:len(sound)-3], int64(9))
+	f.Fuzz(func(t *testing.T, data []byte, step int64) {
+		end, err := gz.before(strings.NewReader(string(data)), int64(len(data)), step)
+		if err == nil && (end < 0 || end > int64(len(data))) {
+			t.Errorf("%d of %d bytes stay", end, len(data))
+		}
+		if _, err := (plain{}).before(strings.NewReader(string(data)), int64(len(data)), step); err != nil && len(data) == 0 {
+			t.Error(err)
+		}
+	})
+}
