@@ -111,10 +111,10 @@ func (l *Log) begin() error {
 
 // cut leaves the segment with its magic and what is whole, and the file's offset at its end.
 func (l *Log) cut() error {
-	if err := l.file.Truncate(l.size); err != nil {
+	if _, err := l.file.WriteAt([]byte(segmentMagic), 0); err != nil { // first, for a longer file without it would be a wrong one
 		return err
 	}
-	if _, err := l.file.WriteAt([]byte(segmentMagic), 0); err != nil {
+	if err := l.file.Truncate(l.size); err != nil {
 		return err
 	}
 	_, err := l.file.Seek(l.size, io.SeekStart)

@@ -120,6 +120,60 @@ func TestLogIsWholeAfterAKill(t *testing.T) {
 	}
 }
 
+// A segment of which a kill, or the machine's end, has left nothing but its length is an empty one.
+func TestSegmentWithoutItsBeginning(t *testing.T) {
+	for size := range frameBytes {
+		dir := t.TempDir()
+		appendAll(t, openLog(t, dir), "first")
+		if err := os.WriteFile(segmentPath(dir, 1), make([]byte, size), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		appendAll(t, openLog(t, dir), "new")
+		if got := readAll(t, ReadLog(dir, 0)); fmt.Sprint(got) != "[first new]" {
+			t.Errorf("%d bytes: read %q", size, got)
+		}
+	}
+}
+
+// A segment in the middle that is shorter than it was, or gone, is an error and not the end of the log.
+func TestSegmentsAreMissed(t *testing.T) {
+	dir := t.TempDir()
+	for first := range 3 {
+		l := &Log{dir: dir, next: int64(2 * first)}
+		if err := l.begin(); err != nil {
+			t.Fatal(err)
+		}
+		appendAll(t, l, "a", "b")
+	}
+	path := segmentPath(dir, 2)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantMissing := func(what, record string) {
+		t.Helper()
+		r := ReadLog(dir, 0)
+		defer r.Close()
+		var err error
+		for err == nil {
+			_, err = r.Next()
+		}
+		if !strings.Contains(err.Error(), record+" is missing, and the log goes on with record 4") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for size := range whole {
+		if err := os.WriteFile(path, whole[:size], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		wantMissing(fmt.Sprint(size, " bytes"), "record "+map[bool]string{false: "2", true: "3"}[size >= len(whole)-frameBytes-1])
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	wantMissing("removed", "record 2")
+}
+
 // What is damaged elsewhere than at the end is an error that says where, and nothing is cut off.
 func TestLogIsDamaged(t *testing.T) {
 	dir := t.TempDir()

@@ -89,15 +89,21 @@ func (r *LogReader) enter(first int64) error {
 	return nil
 }
 
-// advance goes on to the next segment, if there is one, which means that this one is whole.
+// advance goes on to the segment that follows, if there is one, which means that this one is whole.
 func (r *LogReader) advance() (bool, error) {
-	if r.next == r.first {
-		return false, nil
-	}
-	if _, err := os.Stat(segmentPath(r.dir, r.next)); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	} else if err != nil {
+	all, err := segments(r.dir)
+	if err != nil {
 		return false, err
+	}
+	i, found := slices.BinarySearch(all, r.first)
+	if found {
+		i++
+	}
+	switch {
+	case i == len(all):
+		return false, nil
+	case all[i] != r.next:
+		return true, r.wrote(all[i])
 	}
 	if err := r.whole(); err != nil {
 		return false, err
@@ -106,6 +112,15 @@ func (r *LogReader) advance() (bool, error) {
 		return false, err
 	}
 	return true, r.enter(r.next)
+}
+
+// wrote looks again for a record that was not there, of a segment that is followed by another: it was written meanwhile, or something was lost.
+func (r *LogReader) wrote(following int64) error {
+	_, err := r.record()
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: record %d is missing, and the log goes on with record %d: a file was cut or removed", r.file.Name(), r.next, following)
+	}
+	return err
 }
 
 // whole says whether the segment ends with its last record.
@@ -157,7 +172,7 @@ func (r *LogReader) frame(size int64) (length int64, sum uint32, err error) {
 		return 0, 0, err
 	}
 	if crc32.Checksum(frame[:8], castagnoli) != binary.LittleEndian.Uint32(frame[8:]) {
-		return 0, 0, r.unwritten(size)
+		return 0, 0, r.unwritten(r.offset+frameBytes, size)
 	}
 	length, sum = int64(binary.LittleEndian.Uint32(frame[:])), binary.LittleEndian.Uint32(frame[4:])
 	if r.offset+frameBytes+length > size {
@@ -175,17 +190,22 @@ func (r *LogReader) begins(size int64) error {
 	if _, err := r.file.ReadAt(magic[:], 0); err != nil {
 		return err
 	}
-	if string(magic[:]) != segmentMagic {
-		return fmt.Errorf("%s is no segment of a log", r.file.Name())
+	switch string(magic[:]) {
+	case segmentMagic:
+	case string(make([]byte, len(magic))):
+		return r.unwritten(int64(len(magic)), size)
+	default:
+		return fmt.Errorf("%s is no segment of a log: its first bytes are wrong", r.file.Name())
 	}
 	r.offset = int64(len(segmentMagic))
 	return nil
 }
 
-// unwritten is io.EOF where the segment was made longer and nothing was written there, but for the beginning of a frame, before the process was killed.
-func (r *LogReader) unwritten(size int64) error {
-	rest := make([]byte, size-r.offset-frameBytes)
-	if _, err := r.file.ReadAt(rest, r.offset+frameBytes); err != nil {
+// unwritten is io.EOF where the segment was made longer and nothing was written from a place on, but for the beginning of something before it, before the
+// process was killed.
+func (r *LogReader) unwritten(from, size int64) error {
+	rest := make([]byte, size-from)
+	if _, err := r.file.ReadAt(rest, from); err != nil {
 		return err
 	}
 	if bytes.ContainsFunc(rest, func(b rune) bool { return b != 0 }) {

@@ -65,7 +65,7 @@ func TestAsynchronousRunsLoseNothing(t *testing.T) {
 // delivered are the experiences that the run's buffer gives from a state on.
 func (p project) delivered(t *testing.T, from trinity.SourceState) []*trinity.Experience {
 	t.Helper()
-	log, err := durable.OpenLog(filepath.Join(p.job(), "buffer", "experience_buffer"))
+	log, err := durable.OpenLog(p.logDir())
 	if err != nil {
 		t.Fatal(err)
 	}

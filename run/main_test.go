@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/failpoint"
 	"github.com/trinity-go/trinity/run"
 	_ "github.com/trinity-go/trinity/standard"
 )
@@ -19,6 +21,7 @@ const (
 	childConfig    = "TRINITY_TEST_CONFIG"
 	childOverrides = "TRINITY_TEST_OVERRIDES" // one a line
 	childStatus    = "TRINITY_TEST_STATUS"    // file to write /proc/self/status to, at the end
+	childHits      = "TRINITY_TEST_HITS"      // file to write the hits of failpoints to, at the end
 	interruptCode  = 130
 )
 
@@ -29,6 +32,11 @@ func TestMain(m *testing.M) {
 		code := child(path, overrides(os.Getenv(childOverrides)))
 		if to := os.Getenv(childStatus); to != "" {
 			if status, err := os.ReadFile("/proc/self/status"); err != nil || os.WriteFile(to, status, 0o666) != nil {
+				code = 2
+			}
+		}
+		if to := os.Getenv(childHits); to != "" {
+			if hits, err := json.Marshal(failpoint.Hits()); err != nil || os.WriteFile(to, hits, 0o666) != nil {
 				code = 2
 			}
 		}

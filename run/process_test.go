@@ -81,6 +81,20 @@ func (c *process) signalWhen(t *testing.T, sig os.Signal, due func() bool) bool 
 	return false
 }
 
+// killedWithin waits until the process is killed, by itself or after so long, if that is more than 0; false means that it ended well.
+func (c *process) killedWithin(t *testing.T, d time.Duration) bool {
+	t.Helper()
+	if d > 0 {
+		kill := time.AfterFunc(d, func() { _ = c.cmd.Process.Kill() }) // it may have ended
+		defer kill.Stop()
+	}
+	err := <-c.done
+	if err != nil && c.cmd.ProcessState.ExitCode() != -1 {
+		t.Fatalf("%v\n%s", err, &c.output)
+	}
+	return err != nil
+}
+
 // appears is due when a file of the pattern is there, relative to the run's directory, that was not there before.
 func (p project) appears(pattern string) func() bool {
 	pattern = filepath.Join(p.job(), pattern)

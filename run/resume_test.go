@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
+// fewSteps are two stages of four steps each.
+var fewSteps = strings.NewReplacer("WARMBATCH", "8", "WARMSTEPS", "4", "WARMSAVE", "2", "RLLR", "2e-3", "RLBATCH", "2", "RLSTEPS", "4", "RLSAVE", "1", "RLMINI", "8",
+	"WORKFLOW", "simple_workflow", "REWARDARGS", "{}", "REWARD", "test_even").Replace(staged)
+
 // A run that is killed at any moment and started again ends with the bytes of one that was not.
 func TestKilledRunsEndWithTheSameBytes(t *testing.T) {
-	stages := strings.NewReplacer("WARMBATCH", "8", "WARMSTEPS", "4", "WARMSAVE", "2", "RLLR", "2e-3", "RLBATCH", "2", "RLSTEPS", "4", "RLSAVE", "1", "RLMINI", "8",
-		"WORKFLOW", "simple_workflow", "REWARDARGS", "{}", "REWARD", "test_even").Replace(staged)
 	for _, c := range []struct {
 		name, yaml string
 		overrides  []string
@@ -33,7 +35,7 @@ func TestKilledRunsEndWithTheSameBytes(t *testing.T) {
 		{"kto", strings.ReplaceAll(onDataset, "ALGORITHM", "kto"), []string{"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4"}, []string{"global_step_6"}},
 		{"packed text", strings.ReplaceAll(onDataset, "ALGORITHM", "cpt"), []string{"buffer.trainer_input.experience_buffer.format.packing=true"}, []string{"global_step_2", "global_step_10"}},
 		{"critic", rl, withCritic, []string{".writing_global_step_2/critic", "global_step_4", ".writing_global_step_6/engine"}},
-		{"stages", stages, nil, []string{"warmup/global_step_2", "warmup/stage_done.json", "rl/global_step_2"}},
+		{"stages", fewSteps, nil, []string{"warmup/global_step_2", "warmup/stage_done.json", "rl/global_step_2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

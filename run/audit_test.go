@@ -1,0 +1,153 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.SampleStrategies.Register("test_audit", "staleness_control that writes down what it gives.", func() trinity.SampleStrategy { return &audit{MaxStaleness: math.Inf(1)} })
+}
+
+// audit writes down what the trainer takes, and when it is thrown back.
+type audit struct {
+	MaxStaleness float64 `yaml:"max_staleness" doc:"as of staleness_control"`
+	File         string  `yaml:"file" doc:"where it is written down"`
+}
+
+func (a *audit) Staleness() float64 { return a.MaxStaleness }
+
+// entryOfAudit is a line: a batch, or that a process goes on after so many.
+type entryOfAudit struct {
+	Batch   int64    `json:"batch"`
+	Resumes bool     `json:"resumes"`
+	Keys    []string `json:"keys"`
+}
+
+func (a *audit) Open(usual trinity.Source, auxiliary map[string]trinity.Source) (trinity.Source, error) {
+	inner, err := registry.SampleStrategies.Build("staleness_control", map[string]any{"max_staleness": a.MaxStaleness})
+	if err != nil {
+		return nil, err
+	}
+	source, err := inner.Open(usual, auxiliary)
+	if err != nil {
+		return nil, err
+	}
+	s := &audited{Source: source, file: a.File}
+	return s, s.write(entryOfAudit{Resumes: true})
+}
+
+type audited struct {
+	trinity.Source
+	file  string
+	batch int64
+}
+
+func (s *audited) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
+	exps, err := s.Source.Take(ctx, n, published)
+	if err != nil {
+		return nil, err
+	}
+	s.batch++
+	e := entryOfAudit{Batch: s.batch}
+	for _, x := range exps {
+		e.Keys = append(e.Keys, keyOf(x))
+	}
+	return exps, s.write(e)
+}
+
+func (s *audited) State() (trinity.SourceState, error) {
+	state, err := s.Source.State()
+	if err != nil {
+		return state, err
+	}
+	state.Cursor, err = json.Marshal(auditCursor{state.Cursor, s.batch})
+	return state, err
+}
+
+func (s *audited) Restore(state trinity.SourceState) error {
+	var c auditCursor
+	if err := json.Unmarshal(state.Cursor, &c); err != nil {
+		return err
+	}
+	state.Cursor, s.batch = c.Inner, c.Batch
+	if err := s.write(entryOfAudit{Batch: s.batch, Resumes: true}); err != nil {
+		return err
+	}
+	return s.Source.Restore(state)
+}
+
+func (s *audited) Metrics() trinity.Metrics { return s.Source.(trinity.MetricsSource).Metrics() }
+
+type auditCursor struct {
+	Inner json.RawMessage `json:"inner"`
+	Batch int64           `json:"batch"`
+}
+
+func (s *audited) write(e entryOfAudit) error {
+	f, err := os.OpenFile(s.file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(line, '\n'))
+	return err
+}
+
+// keyOf is an experience's id, and what was sampled: another rollout of the same task has another key.
+func keyOf(e *trinity.Experience) string {
+	return fmt.Sprintf("%s %08x", e.ID, crc32.ChecksumIEEE(fmt.Append(nil, e.Tokens, e.Logprobs, e.Versions)))
+}
+
+// consumed are the batches of the history that remains, without what kills have undone.
+func (p project) consumed(t *testing.T) (batches [][]string) {
+	t.Helper()
+	for line := range strings.Lines(read(t, p.auditFile())) {
+		var e entryOfAudit
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		if e.Resumes {
+			batches = batches[:e.Batch]
+		} else {
+			batches = append(batches, e.Keys)
+		}
+	}
+	return batches
+}
+
+// acknowledged are what the explorers have put and the log still has.
+func (p project) acknowledged(t *testing.T) (keys []string) {
+	t.Helper()
+	log, err := durable.OpenLog(p.logDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := log.First()
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range p.delivered(t, trinity.SourceState{Cursor: fmt.Appendf(nil, `{"record": %d, "index": 0}`, first)}) {
+		keys = append(keys, keyOf(e))
+	}
+	return keys
+}
+
+func (p project) logDir() string { return filepath.Join(p.job(), "buffer", "experience_buffer") }
+
+func (p project) auditFile() string { return filepath.Join(p.dir, "audit.jsonl") }

@@ -1,0 +1,261 @@
+package run_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity/failpoint"
+)
+
+// rolling has every delivery begin a segment of the log, so that segments are made and removed all the time.
+const rolling = "durable.log.roll=force"
+
+// elsewhere are failpoints that a process of these scenarios never comes to: the tests of package durable do.
+var elsewhere = []string{"durable.dir.replace"}
+
+// scenario is a run that is killed again and again.
+type scenario struct {
+	name      string
+	overrides []string // of rl with audit
+	check     func(*killing, *testing.T)
+}
+
+var scenarios = []scenario{
+	{"synchronous", nil, (*killing).sameAsWhole},
+	{"one step off", []string{"synchronizer.sync_offset=1"}, (*killing).sameAsWhole},
+	{"interval 3 with stale rollouts", []string{"synchronizer.sync_interval=3", "algorithm.sample_strategy_args.max_staleness=2"}, (*killing).sameAsWhole},
+	{"replay", append(replay("reuse_cooldown_time: 0, priority_fn: decay_limit_randomization, priority_fn_args: {decay: 0.2, sigma: 2}"),
+		"synchronizer.sync_offset=1"), (*killing).sameAsWhole},
+	{"fully asynchronous", []string{"synchronizer.sync_style=fully_async"}, (*killing).eachOnce},
+	{"explorer driven with staleness control", []string{"synchronizer.sync_style=explorer_driven", "synchronizer.explorer_sync_interval=2",
+		"algorithm.sample_strategy_args.max_staleness=3"}, (*killing).eachOnce},
+	{"trainer driven", []string{"synchronizer.sync_style=trainer_driven", "synchronizer.sync_interval=2"}, (*killing).eachOnce},
+	{"asynchronous replay", append(replay("reuse_cooldown_time: 0, priority_fn: decay_limit_randomization"), "synchronizer.sync_style=fully_async"), (*killing).eachAtMostThrice},
+	{"stages", nil, (*killing).endsAsWhole},
+}
+
+// Processes that are killed at every failpoint, at hits of any of them and at any time, in every mode: what was acknowledged is trained on, once, and
+// where explorer and trainer keep step the run ends with the bytes of one that was never killed.
+func TestKilledAtEveryFailpoint(t *testing.T) {
+	var struck sync.Map
+	t.Cleanup(func() {
+		for _, name := range failpoint.Names() {
+			if _, ok := struck.Load(name); !ok && !slices.Contains(elsewhere, name) && !testing.Short() && !t.Skipped() {
+				t.Errorf("no run was killed at failpoint %s", name)
+			}
+		}
+	})
+	for i, c := range scenarios {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newKilling(t, c, i)
+			for _, how := range s.plan(t) {
+				s.once(t, how)
+				name, _, _ := strings.Cut(how, "=")
+				struck.Store(name, true)
+			}
+			s.finish(t)
+			t.Logf("%d kills in %d runs", s.kills, s.runs)
+		})
+	}
+}
+
+// killing is a run that is killed.
+type killing struct {
+	scenario
+	number   int
+	whole, p project
+	rng      *rand.Rand
+	hits     map[string]int64 // of the run that was never killed
+	took     time.Duration    // by it
+	acked    map[string]bool  // of the run at hand
+	kills    int
+	runs     int
+}
+
+// newKilling runs the scenario once without a kill.
+func newKilling(t *testing.T, c scenario, number int) *killing {
+	t.Helper()
+	yaml := rl
+	if c.name == "stages" {
+		yaml = fewSteps
+	}
+	s := &killing{scenario: c, number: number, whole: newProject(t, tiny, yaml), rng: rand.New(rand.NewPCG(uint64(number), 5)), acked: map[string]bool{}}
+	s.p = s.whole.copyOf(t)
+	counts := filepath.Join(t.TempDir(), "hits.json")
+	begin := time.Now()
+	s.whole.start(t, []string{childHits + "=" + counts, failpoint.Variable + "=" + rolling}, s.settings(s.whole)...).finish(t)
+	s.took = time.Since(begin)
+	if err := json.Unmarshal([]byte(read(t, counts)), &s.hits); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// settings are those of a project of the scenario.
+func (s *killing) settings(p project) []string {
+	if s.name == "stages" {
+		return nil
+	}
+	return append([]string{
+		"trainer.save_interval=1", "trainer.max_checkpoints_to_keep=2", "monitor.monitor_type=[jsonl, tensorboard]", "data_processor.experience_pipeline.save_input=true",
+		"algorithm.sample_strategy=test_audit", "algorithm.sample_strategy_args.file=" + p.auditFile(),
+	}, s.scenario.overrides...)
+}
+
+// plan are rules for failpoints, and "" for a kill at any time. Each scenario has a third of the failpoints, in TRINITY_HEAVY all.
+func (s *killing) plan(t *testing.T) (all []string) {
+	t.Helper()
+	share, anywhere := 3, 1
+	if os.Getenv("TRINITY_HEAVY") != "" {
+		share, anywhere = 1, 4
+	}
+	total := int64(0)
+	for i, name := range failpoint.Names() {
+		n := s.hits[name]
+		total += n
+		if n > 0 && ((i+s.number)%share == 0 || name == "run.stage") {
+			all = append(all, fmt.Sprintf("%s=kill@%d", name, 1+s.rng.Int64N((n+1)/2)))
+		}
+	}
+	for range anywhere {
+		all = append(all, fmt.Sprintf("*=kill@%d", 1+s.rng.Int64N(total/2)), "")
+	}
+	s.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	if testing.Short() {
+		return all[:2]
+	}
+	return all
+}
+
+// once starts or goes on with the run, to be killed. A run that comes to its end first is checked, and another one is begun to be killed early.
+func (s *killing) once(t *testing.T, how string) {
+	t.Helper()
+	if s.killed(t, how) {
+		return
+	}
+	s.done(t)
+	if name, _, ok := strings.Cut(how, "@"); ok && !s.killed(t, name) {
+		t.Errorf("%s: a new run was not killed", name)
+		s.done(t)
+	}
+}
+
+// killed runs one process until it is killed; false means that it came to its end.
+func (s *killing) killed(t *testing.T, how string) bool {
+	t.Helper()
+	within := time.Duration(0)
+	if how == "" {
+		within = time.Duration(s.rng.Float64() * float64(s.took))
+	}
+	c := s.p.start(t, []string{failpoint.Variable + "=" + how + ";" + rolling}, s.settings(s.p)...)
+	if !c.killedWithin(t, within) {
+		return false
+	}
+	s.kills++
+	if exists(s.p.logDir()) {
+		for _, key := range s.p.acknowledged(t) {
+			s.acked[key] = true
+		}
+	}
+	return true
+}
+
+// finish lets the run come to its end.
+func (s *killing) finish(t *testing.T) {
+	t.Helper()
+	if s.killed(t, rolling) {
+		t.Error("the last process was killed")
+	}
+	s.done(t)
+}
+
+// done checks the run and clears the place for another.
+func (s *killing) done(t *testing.T) {
+	t.Helper()
+	s.runs++
+	s.check(s, t)
+	if t.Failed() {
+		t.FailNow()
+	}
+	s.acked = map[string]bool{}
+	for _, path := range []string{filepath.Join(s.p.dir, "checkpoints"), s.p.auditFile()} {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// endsAsWhole wants the checkpoint and the metrics of the run that was never killed.
+func (s *killing) endsAsWhole(t *testing.T) {
+	t.Helper()
+	results(t, s.p.dir).sameAs(t, results(t, s.whole.dir))
+}
+
+// sameAsWhole wants also what was trained on, in that order, and the copy of what came in to be the same.
+func (s *killing) sameAsWhole(t *testing.T) {
+	t.Helper()
+	s.endsAsWhole(t)
+	for name, of := range map[string]func(project) string{
+		"the experiences trained on": func(p project) string { return fmt.Sprint(p.consumed(t)) },
+		"the copy of the input":      func(p project) string { return read(t, filepath.Join(p.job(), "buffer", "explorer_output.jsonl")) },
+	} {
+		if of(s.p) != of(s.whole) {
+			t.Errorf("%s differ", name)
+		}
+	}
+}
+
+// eachOnce wants every experience that was acknowledged, and every rollout of the run, to be trained on once.
+func (s *killing) eachOnce(t *testing.T) {
+	t.Helper()
+	const rollouts = 8 * 3 * 4
+	uses := s.uses(t, 1)
+	if len(uses) != rollouts {
+		t.Errorf("%d rollouts were trained on, want %d", len(uses), rollouts)
+	}
+	for key := range s.acked {
+		if uses[key] == 0 {
+			t.Errorf("%s was acknowledged and is lost", key)
+		}
+	}
+}
+
+// eachAtMostThrice wants every experience that was acknowledged to be trained on, or to wait for it.
+func (s *killing) eachAtMostThrice(t *testing.T) {
+	t.Helper()
+	uses := s.uses(t, 3)
+	waiting := s.p.acknowledged(t)
+	for key := range s.acked {
+		if uses[key] == 0 && !slices.Contains(waiting, key) {
+			t.Errorf("%s was acknowledged and is lost", key)
+		}
+	}
+}
+
+// uses counts how often each experience was trained on, of the history that remains.
+func (s *killing) uses(t *testing.T, most int) map[string]int {
+	t.Helper()
+	uses, keys := map[string]int{}, map[string]string{}
+	for _, batch := range s.p.consumed(t) {
+		for _, key := range batch {
+			if uses[key]++; uses[key] == most+1 {
+				t.Errorf("%s was trained on more than %d times", key, most)
+			}
+			id, _, _ := strings.Cut(key, " ")
+			if other := keys[id]; other != "" && other != key {
+				t.Errorf("of %s two rollouts were trained on", id)
+			}
+			keys[id] = key
+		}
+	}
+	return uses
+}
