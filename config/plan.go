@@ -14,9 +14,11 @@ type Facts struct {
 	Memory  []MemoryPlan // what the engine will take, and the process around it; none if that is not known
 	// DoesNotFit says in one line what is needed, what there is, and which setting would fit; "" if the memory does.
 	DoesNotFit string
-	Rows       map[string]int    // rows by the dotted key of the taskset or buffer; one that is absent is not known
-	Fetch      map[string]string // what is a hub name and not on this machine, by the key that names it
-	Missing    map[string]string // what is neither on this machine nor a hub name, by the key that names it
+	// TaskPipeline says what the task pipeline would do before the run, a line each; none if there is none.
+	TaskPipeline []string
+	Rows         map[string]int    // rows by the dotted key of the taskset or buffer; one that is absent is not known
+	Fetch        map[string]string // what is a hub name and not on this machine, by the key that names it
+	Missing      map[string]string // what is neither on this machine nor a hub name, by the key that names it
 }
 
 // ModelFacts are the sizes of the model.
@@ -52,10 +54,11 @@ type StagePlan struct {
 	Engines []string `json:"engines"`          // how each choice was resolved, in words
 	Critic  string   `json:"critic,omitempty"` // what is trained beside the policy, in words
 
-	Auxiliary []string `json:"auxiliary,omitempty"` // buffers that are read beside the experience buffer, in words
-	Measured  []string `json:"measured,omitempty"`  // datasets that are not trained on, in words
-	Teachers  []string `json:"teachers,omitempty"`  // in words
-	Tasksets  []string `json:"tasksets,omitempty"`  // the shares of several, in words
+	TaskPipeline []string `json:"task_pipeline,omitempty"` // what is done before anything else, in words
+	Auxiliary    []string `json:"auxiliary,omitempty"`     // buffers that are read beside the experience buffer, in words
+	Measured     []string `json:"measured,omitempty"`      // datasets that are not trained on, in words
+	Teachers     []string `json:"teachers,omitempty"`      // in words
+	Tasksets     []string `json:"tasksets,omitempty"`      // the shares of several, in words
 
 	GroupSize          int    `json:"group_size,omitempty"`           // rollouts per task
 	TasksPerStep       int    `json:"tasks_per_step,omitempty"`       // of an explore step
@@ -155,6 +158,7 @@ func (c *Config) planStage(f Facts) StagePlan {
 		s.Algorithm = c.Algorithm.AlgorithmType
 	}
 	c.planSteps(&s, f)
+	s.TaskPipeline = f.TaskPipeline
 	for _, b := range c.AuxiliaryBuffers() {
 		s.Auxiliary = append(s.Auxiliary, b.auxiliaryWords(f.Rows))
 	}

@@ -47,6 +47,9 @@ func (s *StagePlan) write(b *strings.Builder) {
 	if s.Critic != "" {
 		row("critic", "%s", s.Critic)
 	}
+	for _, p := range s.TaskPipeline {
+		row("prepares", "%s", p)
+	}
 	if s.TasksPerStep > 0 {
 		row("explore", "%s steps of %d tasks × %d rollouts (%s)", steps(s.ExploreSteps), s.TasksPerStep, s.GroupSize, s.StepsWhy)
 	}

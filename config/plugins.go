@@ -35,6 +35,7 @@ func (c *Config) checkPlugins() Errors {
 			p.errs = append(p.errs, c.errorFor(key, "the operator has no name", ""))
 		}
 	}
+	p.taskOperators()
 	p.monitors()
 	p.rest()
 	return p.errs

@@ -59,29 +59,41 @@ type Operator struct {
 	Args map[string]any `yaml:"args"`
 }
 
-// TaskPipeline is Data-Juicer operators that make a taskset.
+// TaskPipeline is what makes a taskset of files, before the modes that read it: both, explore, and train of an offline algorithm.
 type TaskPipeline struct {
-	// Operators in order; names are Data-Juicer's.
+	// Operators in order.
 	Operators []TaskOperator `yaml:"operators"`
-	// Processes of Data-Juicer.
+	// Questions to a model at once, and processes of Data-Juicer.
 	NumProcess int `yaml:"num_process" default:"4" range:"[1,)"`
-	// A Data-Juicer recipe; wins over operators.
+	// A Data-Juicer recipe in place of operators. Inputs and target fields that are not set here are the recipe's.
 	ConfigPath string `yaml:"config_path"`
-	// Files to read.
+	// Files or directories to read.
 	Inputs []string `yaml:"inputs"`
-	// What to write; left out is the first taskset, or the experience buffer when training offline.
+	// What to write: of this section path is read, a .jsonl file or the directory for output.jsonl; left out is the first taskset's, or the experience buffer's when training offline.
 	Output *ExperienceBuffer `yaml:"output"`
-	// Fields to keep.
+	// Fields that every row must have, others are dropped; the first is what operators on a text read.
 	TargetFields []string `yaml:"target_fields"`
-	// Weights of difficulty, diversity, usage_frequency and quality in the priority of a row.
-	PriorityWeights map[string]any `yaml:"priority_weights"`
-	// Rows to keep, the best; -1 is all.
+	// Weights of the priority; not set are difficulty -0.7, diversity 0.8, usage_frequency -0.5 and quality 1.
+	PriorityWeights *PriorityWeights `yaml:"priority_weights"`
+	// Rows to keep, those of the highest priority; -1 is all.
 	TopK int `yaml:"top_k" default:"-1" range:"[-1,)"`
 }
 
-// TaskOperator is one operator of Data-Juicer.
+// PriorityWeights say what makes a row come first. What is left out counts nothing.
+type PriorityWeights struct {
+	// Of the score of difficulty, 0 to 1; below 0 easy rows come first.
+	Difficulty float64 `yaml:"difficulty"`
+	// Of the score of diversity, 0 to 1.
+	Diversity float64 `yaml:"diversity"`
+	// Of the number of uses that a row brings along (__dj__stats__.consumed_cnt).
+	UsageFrequency float64 `yaml:"usage_frequency"`
+	// Of the score of quality, 0 to 1.
+	Quality float64 `yaml:"quality"`
+}
+
+// TaskOperator is one operator of the task pipeline.
 type TaskOperator struct {
-	// Data-Juicer's name of the operator.
+	// Name of the operator; one that is not built in is Data-Juicer's, and needs service.data_juicer.
 	Name string `yaml:"name"`
 	// Arguments of the operator.
 	Args map[string]any `yaml:"args"`

@@ -17,6 +17,7 @@ func (c *Config) resolve() Errors {
 	r.tasksets()
 	r.models()
 	r.buffers()
+	r.taskPipeline()
 	r.auxiliaryBuffers()
 	r.evalBuffers()
 	r.synchronizer()

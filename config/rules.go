@@ -22,6 +22,7 @@ func (c *Config) checkRules() Errors {
 	r.selectors()
 	r.copies()
 	r.tasksets()
+	r.taskPipeline()
 	r.optimizer(optimizerKey, &r.Algorithm.Optimizer)
 	r.miniBatch()
 	r.correction()

@@ -54,8 +54,6 @@ var refusals = []refusal{
 	{"buffer.trainer_input.experience_buffer.total_steps", func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
 		"a number of steps of a buffer's own", "use buffer.total_steps"},
 
-	{"data_processor.task_pipeline", func(c *Config) bool { return c.DataProcessor.TaskPipeline != nil }, "a task pipeline (Data-Juicer)",
-		"prepare the taskset before the run"},
 	{"data_processor.experience_pipeline.inputs", func(c *Config) bool { return len(c.DataProcessor.ExperiencePipeline.Inputs) > 0 },
 		"a second input of the experience pipeline", ""},
 	{"monitor.detailed_stats", func(c *Config) bool { return c.Monitor.DetailedStats }, "metrics of every single task", ""},

@@ -187,6 +187,12 @@ func (c *Config) unusedReason(key string) string {
 	if c.offline() && below(key, "synchronizer") {
 		return "nobody samples while " + c.Algorithm.AlgorithmType + " trains on a dataset"
 	}
+	if below(key, taskPipelineKey) && c.Prepares() == nil {
+		return "nothing that this mode reads is made by it"
+	}
+	if below(key, taskPipelineKey+".output") && key != taskPipelineKey+".output.path" {
+		return "rows are written as they came in, with their scores: only the path is read"
+	}
 	return c.unusedByTeachers(key)
 }
 

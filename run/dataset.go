@@ -16,28 +16,35 @@ import (
 func (s *stage) openDataset(path string, opts dataset.Options, progress bool) (*dataset.Dataset, error) {
 	opts.Resolve, opts.Cache = s.resolveDataset, filepath.Join(s.cfg.Buffer.CacheDir, "datasets")
 	if progress {
-		m := &readMeter{say: s.say, now: time.Now}
-		if term.IsTerminal(int(os.Stderr.Fd())) {
-			m.bar = os.Stderr
-		}
-		opts.Progress = m.told
+		m := newMeter("reading ", s.say)
+		opts.Progress = func(file string, done, total int64) { m.told(filepath.Base(file), done, total) }
 	}
 	return dataset.Open(path, opts)
 }
 
-// readMeter shows how much of a long read is done: a line that changes on a terminal, else a line every ten seconds. What takes less than a
+// meter shows how much of something long is done: a line that changes on a terminal, else a line every ten seconds. What takes less than a
 // second is not long.
-type readMeter struct {
-	bar io.Writer // a terminal, or nil
-	say func(string)
-	now func() time.Time
+type meter struct {
+	doing string
+	bar   io.Writer // a terminal, or nil
+	say   func(string)
+	now   func() time.Time
 
 	file        string
 	begun, last time.Time
 	drawn       bool
 }
 
-func (m *readMeter) told(file string, done, total int64) {
+// newMeter shows on a terminal, if there is one.
+func newMeter(doing string, say func(string)) *meter {
+	m := &meter{doing: doing, say: say, now: time.Now}
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		m.bar = os.Stderr
+	}
+	return m
+}
+
+func (m *meter) told(file string, done, total int64) {
 	now := m.now()
 	if file != m.file {
 		m.file, m.begun, m.last = file, now, now
@@ -51,7 +58,7 @@ func (m *readMeter) told(file string, done, total int64) {
 		return
 	}
 	m.last = now
-	text := fmt.Sprintf("reading %s: %d %%, %s", filepath.Base(file), 100*done/max(1, total), now.Sub(m.begun).Round(time.Second))
+	text := fmt.Sprintf("%s%s: %d %%, %s", m.doing, file, 100*done/max(1, total), now.Sub(m.begun).Round(time.Second))
 	if m.bar == nil {
 		m.say(text)
 		return

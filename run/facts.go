@@ -35,7 +35,15 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 			}
 		}
 	}
-	for _, d := range datasets(cfg) {
+	var err error
+	if f.TaskPipeline, err = taskPipelineWords(cfg); err != nil {
+		return f, err
+	}
+	read, err := datasets(cfg)
+	if err != nil {
+		return f, err
+	}
+	for _, d := range read {
 		path, ok := local(d.path, d.key+".path", true, &f)
 		if !ok {
 			continue
@@ -55,10 +63,18 @@ type named struct {
 	of        dataset.Options
 }
 
-// datasets lists the datasets that a configuration names.
-func datasets(cfg *config.Config) (all []named) {
+// datasets lists the datasets that a configuration names, but for one that the task pipeline has yet to make.
+func datasets(cfg *config.Config) (all []named, err error) {
+	later := ""
+	recipe, made, err := taskPipeline(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if recipe != nil && made == nil {
+		later = recipe.Output
+	}
 	add := func(key, path string, of dataset.Options) {
-		if path != "" { // config says what is missing
+		if path != "" && path != later { // config says what is missing
 			all = append(all, named{key, path, of})
 		}
 	}
@@ -71,7 +87,7 @@ func datasets(cfg *config.Config) (all []named) {
 	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil && b.SchemaType != "experience" {
 		add("buffer.trainer_input.experience_buffer", b.Path, dataset.Options{Split: b.Split, Subset: b.SubsetName})
 	}
-	return all
+	return all, nil
 }
 
 // checkDatasets refuses a dataset that the stage reads and that is neither on this machine nor a hub's.
@@ -79,9 +95,13 @@ func checkDatasets(cfg *config.Config) error {
 	if done, err := finished(cfg.CheckpointJobDir); err != nil || done != nil {
 		return err
 	}
+	all, err := datasets(cfg)
+	if err != nil {
+		return err
+	}
 	read := cfg.Sources()
 	f := config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}
-	for _, d := range datasets(cfg) {
+	for _, d := range all {
 		key := d.key + ".path"
 		if local(d.path, key, true, &f); f.Missing[key] != "" && slices.Contains(read, key) {
 			return cfg.At(key, fmt.Sprintf("dataset %s: no such file or directory", d.path), "")

@@ -164,6 +164,9 @@ func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (
 		return err
 	}
 	defer unlock()
+	if err := prepare(ctx, cfg, opts.Say); err != nil {
+		return err
+	}
 	s, err := open(ctx, cfg, opts.Say)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package taskset
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -20,24 +19,6 @@ type Weights struct {
 
 // DefaultWeights prefer what is easy, new, little used and good.
 var DefaultWeights = Weights{Difficulty: -0.7, Diversity: 0.8, UsageFrequency: -0.5, Quality: 1}
-
-// ParseWeights reads weights by name; none given are the defaults, else what is left out counts nothing.
-func ParseWeights(given map[string]any) (Weights, error) {
-	if len(given) == 0 {
-		return DefaultWeights, nil
-	}
-	var w Weights
-	for name, v := range given {
-		target, ok := map[string]*float64{"difficulty": &w.Difficulty, "diversity": &w.Diversity, "usage_frequency": &w.UsageFrequency, "quality": &w.Quality}[name]
-		if !ok {
-			return w, fmt.Errorf("priority_weights: unknown %q (known: difficulty, diversity, usage_frequency, quality)", name)
-		}
-		if *target, ok = number(v); !ok {
-			return w, fmt.Errorf("priority_weights.%s: want a number, got %v", name, v)
-		}
-	}
-	return w, nil
-}
 
 // scoreOf says what a statistic, of 0 to 1, tells of a dimension.
 type scoreOf struct {

@@ -3,7 +3,6 @@ package taskset
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -35,24 +34,5 @@ func TestPriority(t *testing.T) {
 	}
 	if got := string(s.append([]byte(`{"a":1}`), 1)); got != `{"a":1,"difficulty_score":0.25,"diversity_score":0,"quality_score":0,"priority":2.5}` {
 		t.Errorf("the row is %s", got)
-	}
-}
-
-func TestParseWeights(t *testing.T) {
-	for _, c := range []struct {
-		given args
-		want  Weights
-		err   string
-	}{
-		{nil, DefaultWeights, ""},
-		{args{"quality": 2}, Weights{Quality: 2}, ""},
-		{args{"difficulty": 0.5, "usage_frequency": -1.0}, Weights{Difficulty: 0.5, UsageFrequency: -1}, ""},
-		{args{"hardness": 1}, Weights{}, `unknown "hardness"`},
-		{args{"quality": "much"}, Weights{}, "want a number"},
-	} {
-		w, err := ParseWeights(c.given)
-		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || err == nil && w != c.want {
-			t.Errorf("%v: %v, %v", c.given, w, err)
-		}
 	}
 }

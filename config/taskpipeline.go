@@ -1,0 +1,94 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/trinity-go/trinity/registry"
+)
+
+const taskPipelineKey = "data_processor.task_pipeline"
+
+// Prepares is the task pipeline that runs before this stage, nil if none does: it makes what the explorer reads, or the dataset of an offline algorithm.
+func (c *Config) Prepares() *TaskPipeline {
+	if c.explores() || c.Mode == "train" && c.offline() {
+		return c.DataProcessor.TaskPipeline
+	}
+	return nil
+}
+
+// prepared is the path of what the task pipeline makes where its output names none: the first taskset, or the offline algorithm's dataset.
+func (c *Config) prepared() *string {
+	if c.offline() {
+		return &c.Buffer.TrainerInput.ExperienceBuffer.Path
+	}
+	for _, t := range c.Tasksets() {
+		if !t.Eval {
+			return &t.Path
+		}
+	}
+	return nil
+}
+
+// taskPipeline gives output and what is read one path, if only one of them has one.
+func (r *resolution) taskPipeline() {
+	p, path := r.Prepares(), r.prepared()
+	if p == nil || path == nil {
+		return
+	}
+	if p.Output == nil {
+		p.Output = newDefault[ExperienceBuffer]()
+	}
+	setDefault(&p.Output.Path, *path)
+	setDefault(path, p.Output.Path)
+}
+
+// HasService reports whether there is a Data-Juicer to be asked.
+func (d *DataJuicer) HasService() bool { return d.ServerURL != "" || d.AutoStart }
+
+// taskPipeline checks what the pipeline is made of.
+func (r *rules) taskPipeline() {
+	p := r.Prepares()
+	switch {
+	case p == nil || p.Output == nil: // nothing to make, or nothing that would read it, which is said elsewhere
+		return
+	case p.ConfigPath == "" && len(p.Operators) == 0:
+		r.fail(taskPipelineKey, "it has no operators", "set operators, or config_path to a recipe of Data-Juicer")
+	case p.ConfigPath != "" && len(p.Operators) > 0:
+		r.fail(taskPipelineKey+".operators", "config_path is set as well", "use one of the two")
+	case p.ConfigPath == "" && len(p.Inputs) == 0:
+		r.fail(taskPipelineKey+".inputs", "there are no files to read", "list files")
+	case p.TopK == 0:
+		r.fail(taskPipelineKey+".top_k", "is 0, which leaves nothing", "set it to a number of rows, or to -1 for all")
+	case slices.Contains(p.Inputs, p.Output.Path):
+		r.fail(taskPipelineKey+".inputs", fmt.Sprintf("%s is the output as well", p.Output.Path), "set output.path, or the path of the taskset, to a file that is to be made")
+	}
+}
+
+// taskOperators looks up the operators of the task pipeline. Those that this program does not have are for Data-Juicer.
+func (p *pluginCheck) taskOperators() {
+	pipeline := p.Prepares()
+	if pipeline == nil {
+		return
+	}
+	for i, o := range pipeline.Operators {
+		key := taskPipelineKey + ".operators." + digits(i)
+		switch {
+		case o.Name == "":
+			p.errs = append(p.errs, p.errorFor(key, "the operator has no name", ""))
+		case registry.TaskOperators.Has(o.Name):
+			p.named("task_operator", o.Name, key+".name", o.Args, key+".args")
+		case !p.Service.DataJuicer.HasService():
+			p.errs = append(p.errs, p.foreign(key+".name", o.Name))
+		}
+	}
+}
+
+// foreign is the error for an operator that is not built in, where there is no Data-Juicer.
+func (c *Config) foreign(key, name string) Error {
+	known := registry.TaskOperators.Names()
+	if near := nearest(name, known); near != "" {
+		return c.errorFor(key, fmt.Sprintf("unknown task operator %q", name), fmt.Sprintf("did you mean %q?", near))
+	}
+	return c.errorFor(key, fmt.Sprintf("the task operator %q is not built in", name), "if Data-Juicer has it, set service.data_juicer.server_url or auto_start")
+}

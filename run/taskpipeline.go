@@ -1,0 +1,82 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/pipeline/taskset"
+)
+
+// taskRecipe is what the stage's task pipeline makes, nil if it has none.
+func taskRecipe(cfg *config.Config) (*taskset.Recipe, error) {
+	p := cfg.Prepares()
+	if p == nil {
+		return nil, nil
+	}
+	r := &taskset.Recipe{Inputs: p.Inputs, Fields: p.TargetFields, Weights: taskset.DefaultWeights, TopK: p.TopK, Output: p.Output.Path}
+	for _, o := range p.Operators {
+		r.Operators = append(r.Operators, taskset.Operator{Name: o.Name, Args: o.Args})
+	}
+	if w := p.PriorityWeights; w != nil && *w != (config.PriorityWeights{}) {
+		r.Weights = taskset.Weights(*w)
+	}
+	if p.ConfigPath == "" {
+		return r, nil
+	}
+	if err := r.ReadDataJuicer(p.ConfigPath); err != nil {
+		return nil, cfg.At("data_processor.task_pipeline.config_path", err.Error(), "")
+	}
+	return r, nil
+}
+
+// prepare makes the taskset that the stage reads, unless that was done before.
+func prepare(ctx context.Context, cfg *config.Config, say func(string)) error {
+	r, err := taskRecipe(cfg)
+	if r == nil || err != nil {
+		return err
+	}
+	m := newMeter("task pipeline: ", say)
+	report, err := r.Make(ctx, taskset.Host{
+		Open:     func(path string) (*dataset.Dataset, error) { return dataset.Open(path, dataset.Options{}) },
+		Parallel: cfg.Prepares().NumProcess, Say: say,
+		Progress: func(done, total int64) { m.told("rows", done, total) },
+	})
+	if err != nil {
+		return fmt.Errorf("data_processor.task_pipeline: %w", err)
+	}
+	say(report.String())
+	return nil
+}
+
+// taskPipeline is the stage's task pipeline, nil if it has none, and what it has made before, nil if nothing. It refuses one that cannot run.
+func taskPipeline(cfg *config.Config) (r *taskset.Recipe, made *taskset.Report, err error) {
+	if r, err = taskRecipe(cfg); r == nil || err != nil {
+		return nil, nil, err
+	}
+	if made, err = r.Check(); err != nil {
+		return nil, nil, fmt.Errorf("data_processor.task_pipeline: %w", err)
+	}
+	return r, made, nil
+}
+
+// taskPipelineWords say what the stage's task pipeline has done, or would do.
+func taskPipelineWords(cfg *config.Config) ([]string, error) {
+	r, made, err := taskPipeline(cfg)
+	if r == nil || err != nil {
+		return nil, err
+	}
+	if made != nil {
+		return []string{made.String()}, nil
+	}
+	rows := 0
+	for _, path := range r.Inputs {
+		d, err := dataset.Open(path, dataset.Options{})
+		if err != nil {
+			return nil, err
+		}
+		rows += d.Len()
+	}
+	return r.Plan(rows)
+}
