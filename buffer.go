@@ -3,6 +3,7 @@ package trinity
 import (
 	"context"
 	"encoding/json"
+	"time"
 )
 
 // Delivery is what an explorer hands over at once: the groups of a step, and the explorer's own state after them. The two travel together, so
@@ -24,6 +25,23 @@ type Buffer interface {
 	Trim(SourceState) error
 	// Close says that nothing more is taken, or put.
 	Close() error
+}
+
+// BufferOpener opens buffers that explorers and the trainer reach from processes of their own, such as those of a database.
+type BufferOpener interface {
+	OpenBuffer(ctx context.Context, s BufferSpec) (Buffer, error)
+}
+
+// BufferSpec says what a buffer is to be.
+type BufferSpec struct {
+	Name          string // of the run's buffer: others may be in the same place
+	Path          string // where it is, a URL
+	Capacity      int    // rollouts, from which on Put waits
+	ByRollout     bool   // Take counts rollouts, of which it cuts none, in place of experiences
+	TakeTimeout   time.Duration
+	PutTimeout    time.Duration // 0 is as long as it takes, of both
+	Retries       int           // after a failure that may pass, such as a lost connection
+	RetryInterval time.Duration
 }
 
 // Sink is an explorer's side of a buffer.

@@ -111,13 +111,7 @@ func (q *Queue) count(at position) error {
 
 // fetch reads what is in the log only until n of what Take counts are in memory, or all.
 func (q *Queue) fetch(n int) error {
-	held := func() int {
-		if q.ByRollout {
-			return q.rollouts
-		}
-		return len(q.pending)
-	}
-	for q.later != nil && held() < n {
+	for q.later != nil && q.window.held(q.ByRollout) < n {
 		record, err := q.later.Next()
 		if errors.Is(err, io.EOF) {
 			err = q.later.Close()

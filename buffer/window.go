@@ -29,6 +29,14 @@ func (w *window) holdAll(exps []*trinity.Experience, needs int64, at position) {
 	}
 }
 
+// held is how many there are, of rollouts or of experiences.
+func (w *window) held(byRollout bool) int {
+	if byRollout {
+		return w.rollouts
+	}
+	return len(w.pending)
+}
+
 func (w *window) hold(e *trinity.Experience, needs int64, after position) {
 	p := pending{e, len(w.pending) == 0 || begins(w.pending[len(w.pending)-1].ID, e.ID), needs, after, size(e)}
 	w.pending = append(w.pending, p)

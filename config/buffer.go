@@ -166,9 +166,11 @@ type DataSelector struct {
 type ExperienceBuffer struct {
 	// Name in metrics, logs and file names.
 	Name string `yaml:"name"`
-	// What holds the experiences.
+	// What holds the experiences: the queue of one process, a database that explorer and trainer reach each by itself, or a file. Outside of mode both a queue with a
+	// database URL is kept in that database.
 	StorageType string `yaml:"storage_type" default:"queue" enum:"queue|sql|file"`
-	// File, directory, hub name or database URL; empty is a file in the run's directory.
+	// File, directory, hub name or database URL (sqlite:///relative.db, sqlite:////absolute.db, postgresql://user:password@host/name, mysql://…); empty is a file in
+	// the run's directory.
 	Path string `yaml:"path"`
 	// Split of a dataset directory or hub dataset.
 	Split string `yaml:"split" default:"train"`
@@ -178,7 +180,7 @@ type ExperienceBuffer struct {
 	Format Format `yaml:"format"`
 	// What a row is; empty follows from the algorithm.
 	SchemaType string `yaml:"schema_type" enum:"|experience|sft|dpo|kto|cpt"`
-	// Groups that a queue holds before the explorer waits. With replay_buffer it does not wait: groups of the lowest priority give way.
+	// Groups that a queue or a database holds before the explorer waits. With replay_buffer it does not wait: groups of the lowest priority give way.
 	Capacity int `yaml:"capacity" default:"10000" range:"[1,)"`
 	// Experiences that a queue holds in memory, in MiB; what is more stays on the disk until its turn. Own key of Trinity-Go.
 	CapacityMb int `yaml:"capacity_mb" default:"1024" range:"[1,)"`

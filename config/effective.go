@@ -9,10 +9,12 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/trinity-go/trinity/database"
 )
 
 // YAML prints the effective configuration: what the file says, with defaults, inherited values and overrides filled in. It can be loaded
-// again. Keys that are empty or not set are left out. A run with stages is one document per stage.
+// again, but for the passwords of databases, which are stars. Keys that are empty or not set are left out. A run with stages is one document per stage.
 func (c *Config) YAML() (string, error) {
 	var b bytes.Buffer
 	all, err := c.each()
@@ -97,7 +99,7 @@ func encode(v reflect.Value) *yaml.Node {
 		if v.String() == "" {
 			return nil
 		}
-		v = reflect.ValueOf(escaped(v.String()))
+		v = reflect.ValueOf(escaped(database.Hidden(v.String())))
 	}
 	var n yaml.Node
 	if err := n.Dump(v.Interface()); err != nil {

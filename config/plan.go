@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/trinity-go/trinity/database"
 )
 
 // Facts are what a plan needs to know beyond the configuration. What is not known is planned in words.
@@ -268,8 +270,15 @@ func (c *Config) planFiles() []FilePlan {
 			}
 		}
 	}
-	if c.Mode == "both" {
+	switch b := c.Buffer.TrainerInput.ExperienceBuffer; {
+	case c.SharedStore() && c.Mode != "bench":
+		files = append(files, FilePlan{database.Hidden(b.Path), "experiences on their way to the trainer"})
+	case c.Mode == "both":
 		files = append(files, FilePlan{filepath.Join(c.Buffer.CacheDir, "experience_buffer"), "experiences on their way to the trainer"})
+	case c.Mode == "explore":
+		path := b.Path
+		setDefault(&path, filepath.Join(c.Buffer.CacheDir, "experience_buffer.jsonl"))
+		files = append(files, FilePlan{path, "experiences for the trainer"})
 	}
 	if p := &c.DataProcessor.ExperiencePipeline; c.explores() {
 		if p.SaveInput {
@@ -278,11 +287,6 @@ func (c *Config) planFiles() []FilePlan {
 		if p.OutputSavePath != "" {
 			files = append(files, FilePlan{p.OutputSavePath, "a copy of the experiences that the operators leave"})
 		}
-	}
-	if b := c.Buffer.TrainerInput.ExperienceBuffer; c.Mode == "explore" {
-		path := b.Path
-		setDefault(&path, filepath.Join(c.Buffer.CacheDir, "experience_buffer.jsonl"))
-		files = append(files, FilePlan{path, "experiences for the trainer"})
 	}
 	return files
 }

@@ -49,6 +49,7 @@ func TestMain(m *testing.M) {
 	register(registry.Advantages, "none", func() trinity.Advantage { return &fakeNone{} })
 	register(registry.Advantages, "grpo", func() trinity.Advantage { return &fakeAdvantage{} })
 	register(registry.Advantages, "ppo", func() trinity.Advantage { return &fakeCritic{} })
+	register(registry.Buffers, "sql", func() trinity.BufferOpener { return &fakeOpener{} })
 	register(registry.PriorityFuncs, "linear_decay", func() trinity.PriorityFunc { return &fakePriority{Decay: 2} })
 	register(registry.PriorityFuncs, "decay_limit_randomization", func() trinity.PriorityFunc { return &fakeNoisyPriority{Decay: 2} })
 	register(registry.Workflows, "math_workflow", func() trinity.Workflow { return &fakeWorkflow{} })
@@ -80,6 +81,8 @@ func TestMain(m *testing.M) {
 func register[T any](r *registry.Registry[T], name string, build func() T) {
 	r.Register(name, "fake", build)
 }
+
+type fakeOpener struct{ trinity.BufferOpener }
 
 type fakeLoss struct {
 	ClipRange    float64 `yaml:"clip_range"`

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+
+	"github.com/trinity-go/trinity/database"
 )
 
 // resolve fills in what follows from other keys, so that the configuration says what will happen, and reports what cannot be resolved.
@@ -216,6 +218,9 @@ func (r *resolution) buffers() {
 			b.StorageType = "file"
 		}
 	}
+	if b.StorageType == "queue" && r.Mode != "both" && database.IsURL(b.Path) {
+		b.StorageType = "sql" // Trinity-RFT keeps such a queue in the database
+	}
 	if b.StorageType == "file" && r.Mode == "both" {
 		r.warn(storage, "mode both passes experiences through a queue, not a file")
 		b.StorageType = "queue"
@@ -239,6 +244,9 @@ func (r *resolution) monitors() {
 func (r *resolution) paths() {
 	r.CheckpointJobDir = filepath.Join(r.CheckpointRootDir, r.Project, r.Group, r.Name)
 	r.Buffer.CacheDir = filepath.Join(r.CheckpointJobDir, "buffer")
+	if b := r.Buffer.TrainerInput.ExperienceBuffer; b.StorageType == "sql" && !r.offline() {
+		setDefault(&b.Path, "sqlite:///"+filepath.ToSlash(filepath.Join(r.Buffer.CacheDir, b.Name+".db")))
+	}
 	r.Monitor.CacheDir = filepath.Join(r.CheckpointJobDir, "monitor")
 	r.Log.SaveDir = filepath.Join(r.CheckpointJobDir, "log")
 }

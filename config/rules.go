@@ -23,6 +23,7 @@ func (c *Config) checkRules() Errors {
 	r.copies()
 	r.tasksets()
 	r.taskPipeline()
+	r.store()
 	r.optimizer(optimizerKey, &r.Algorithm.Optimizer)
 	r.miniBatch()
 	r.correction()

@@ -46,11 +46,9 @@ var refusals = []refusal{
 		"set the variables before the run"},
 
 	{replayKey + ".enable", func(c *Config) bool { return c.replay().Enable && c.trains() && c.Mode != "both" }, "a priority replay buffer outside of mode both", ""},
-	{"buffer.trainer_input.experience_buffer.storage_type",
-		func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "sql" }, "an SQL buffer", "use queue"},
-	{"buffer.trainer_input.experience_buffer.path", func(c *Config) bool {
-		return c.Mode != "both" && strings.Contains(c.Buffer.TrainerInput.ExperienceBuffer.Path, "://")
-	}, "an SQL buffer", "use a file that both processes see"},
+	{"buffer.trainer_input.experience_buffer.storage_type", func(c *Config) bool {
+		return c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "sql"
+	}, "a dataset in a database", "use file"},
 	{"buffer.trainer_input.experience_buffer.total_steps", func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
 		"a number of steps of a buffer's own", "use buffer.total_steps"},
 

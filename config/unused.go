@@ -49,8 +49,6 @@ var unused = []struct{ key, reason string }{
 	{"model.lora_configs.*.lora_dtype", "adapters are float32"},
 	{"model.tinker", "the Tinker API is not used"},
 	{"model.external_model", "no external model is used"},
-	{"buffer.trainer_input.experience_buffer.max_retry_times", "the queue is in this process"},
-	{"buffer.trainer_input.experience_buffer.max_retry_interval", "the queue is in this process"},
 	{"explorer.concurrent_mode", runners},
 	{"explorer.runner_prepare_concurrency", runners},
 	{"explorer.runner_prepare_max_retries", runners},
@@ -175,7 +173,7 @@ func (c *Config) unusedReason(key string) string {
 	if !c.trains() && (below(key, auxiliaryKey) || below(key, evalBuffersKey)) {
 		return "it is the trainer that reads it"
 	}
-	if reason := unusedInQueue[key]; reason != "" && c.Mode == "both" {
+	if reason := c.unusedOfStore(key); reason != "" {
 		return reason
 	}
 	if !c.replay().Enable && below(key, replayKey) {
@@ -208,11 +206,6 @@ func below(key, pattern string) bool {
 		}
 	}
 	return true
-}
-
-// unusedInQueue are keys of the experience buffer that have no meaning in mode both.
-var unusedInQueue = map[string]string{
-	"buffer.trainer_input.experience_buffer.path": "the queue is kept in buffer.cache_dir",
 }
 
 // Unused lists the keys that are set and have no meaning for the embedded engine, in file order.

@@ -13,6 +13,8 @@ var (
 	TaskOperators = New[trinity.TaskOperator]("task_operator", "edits of a taskset before the run (data_processor.task_pipeline.operators)")
 	Selectors     = New[trinity.Selector]("selector", "which rows of a taskset come next (data_selector.selector_type)")
 
+	Buffers = New[trinity.BufferOpener]("buffer", "what carries experiences between processes (experience_buffer.storage_type)")
+
 	PriorityFuncs = New[trinity.PriorityFunc]("priority_fn", "what a replay buffer reads first (experience_buffer.replay_buffer.priority_fn)")
 
 	SampleStrategies = New[trinity.SampleStrategy]("sample_strategy", "what the trainer reads (algorithm.sample_strategy)")

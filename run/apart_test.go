@@ -13,6 +13,8 @@ var (
 	training  = []string{"mode=train", "trainer.total_steps=8", "buffer.train_batch_size=12"}
 )
 
+var inDatabase = []string{"buffer.trainer_input.experience_buffer.storage_type=sql"}
+
 // An explorer and a trainer of two processes do together what one process does; each may be killed and started again.
 func TestTwoProcesses(t *testing.T) {
 	for _, c := range []struct {
@@ -22,6 +24,7 @@ func TestTwoProcesses(t *testing.T) {
 		{"synchronous", nil},
 		{"interval 2", []string{"synchronizer.sync_interval=2"}},
 		{"critic", withCritic},
+		{"database", inDatabase},
 		{"everything filtered out", []string{"algorithm.advantage_fn_args={std_threshold: 1e9}"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

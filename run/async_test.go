@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,11 +20,15 @@ import (
 
 // Where explorer and trainer do not wait for one another, a run that is killed again and again still trains on every rollout, and on none twice.
 func TestAsynchronousRunsLoseNothing(t *testing.T) {
-	for _, style := range []string{"explorer_driven", "trainer_driven", "fully_async"} {
+	for _, style := range []string{"explorer_driven", "trainer_driven", "fully_async", "fully_async in a database"} {
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()
 			p := newProject(t, tiny, rl)
+			style, database := strings.CutSuffix(style, " in a database")
 			override := []string{"synchronizer.sync_style=" + style, "synchronizer.explorer_sync_interval=2", "explorer.eval_interval=100"}
+			if database {
+				override = append(override, inDatabase...)
+			}
 			rng := rand.New(rand.NewPCG(uint64(len(style)), 2))
 			kills := 0
 			for range 6 {
@@ -44,9 +50,13 @@ func TestAsynchronousRunsLoseNothing(t *testing.T) {
 			}
 			t.Logf("%d kills", kills)
 
+			delivered := p.delivered
+			if database {
+				delivered = p.inTable
+			}
 			const rollouts = 8 * 3 * 4
 			seen := map[trinity.ExperienceID]bool{}
-			for _, e := range p.delivered(t, trinity.SourceState{}) {
+			for _, e := range delivered(t, trinity.SourceState{}) {
 				if seen[e.ID] {
 					t.Errorf("%s was explored twice", e.ID)
 				}
@@ -55,7 +65,7 @@ func TestAsynchronousRunsLoseNothing(t *testing.T) {
 			if len(seen) != rollouts {
 				t.Errorf("%d rollouts were delivered, want %d", len(seen), rollouts)
 			}
-			if left := p.delivered(t, p.position(t, 8)); len(left) != 0 {
+			if left := delivered(t, p.position(t, 8)); len(left) != 0 {
 				t.Errorf("after the last of 8 steps, of 12 rollouts each, %d are left", len(left))
 			}
 		})
@@ -79,6 +89,39 @@ func (p project) delivered(t *testing.T, from trinity.SourceState) []*trinity.Ex
 	}
 	exps, err := q.Take(t.Context(), 1<<20, 1<<20)
 	if err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	return exps
+}
+
+// inTable are the names of the experiences that the run's database has after a state.
+func (p project) inTable(t *testing.T, from trinity.SourceState) []*trinity.Experience {
+	t.Helper()
+	var at struct{ Taken int64 }
+	if len(from.Cursor) > 0 {
+		if err := json.Unmarshal(from.Cursor, &at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db, err := sql.Open("sqlite", filepath.Join(p.job(), "buffer", "experience_buffer.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query("SELECT step, task, run, turn FROM trinity_experiences WHERE number > ?", at.Taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var exps []*trinity.Experience
+	for rows.Next() {
+		e := new(trinity.Experience)
+		if err := rows.Scan(&e.ID.Step, &e.ID.Task, &e.ID.Run, &e.ID.Turn); err != nil {
+			t.Fatal(err)
+		}
+		exps = append(exps, e)
+	}
+	if err := rows.Err(); err != nil {
 		t.Fatal(err)
 	}
 	return exps

@@ -33,11 +33,11 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	if !ok {
 		return fmt.Errorf("engine %s cannot take weights from a checkpoint, which mode explore needs", s.cfg.SampleEngine())
 	}
-	file, err := s.experienceFile()
+	sink, _, err := s.apart(ctx, s.capacity(ex))
 	if err != nil {
 		return err
 	}
-	cursor, err := file.Resume(ctx)
+	cursor, err := sink.Resume(ctx)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	}
 	sync := s.checkpointSync()
 	sync.Load = loader.LoadWeights
-	ex.Buffer, ex.Sync = file, sync
+	ex.Buffer, ex.Sync = sink, sync
 	ex.Runner, ex.Log, ex.Warn = s.runner(), s.log.role("explorer"), s.log.warn
 	return s.following(ctx, sync, ex.Run)
 }
@@ -71,13 +71,13 @@ func (s *stage) following(ctx context.Context, sync *synchronizer.Checkpoint, ex
 
 // trainOnline trains on what an explorer of another process writes.
 func (s *stage) trainOnline(ctx context.Context, opts Options) error {
-	file, err := s.experienceFile()
+	_, experiences, err := s.apart(ctx, 0)
 	if err != nil {
 		return err
 	}
 	stop, cancel := withStop(ctx, opts.Stop)
 	defer cancel()
-	source, err := s.batches(stop, file)
+	source, err := s.batches(stop, experiences)
 	if err != nil {
 		return err
 	}
@@ -90,10 +90,17 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) error {
 		return err
 	}
 	tr.Publish = sync.Publish
+	b, shared := experiences.(trinity.Buffer)
+	if shared {
+		tr.Save = trimming(b, tr.Save)
+	}
 	if err := s.runTrainer(ctx, opts, tr, source); err != nil {
 		return err // explorers wait for the run to be taken up again
 	}
 	sync.TrainerDone()
+	if shared {
+		return b.Close()
+	}
 	return nil
 }
 
@@ -113,14 +120,22 @@ func (s *stage) runTrainer(ctx context.Context, opts Options, tr *trainer.Traine
 	return tr.Run(ctx, stop)
 }
 
-// experienceFile is the file between explorer and trainer of different processes.
-func (s *stage) experienceFile() (*buffer.File, error) {
+// apart is the two sides of what is between explorer and trainer of different processes: a shared store, or a file.
+func (s *stage) apart(ctx context.Context, capacity int) (trinity.Sink, trinity.Source, error) {
+	if s.cfg.SharedStore() {
+		b, err := s.sharedStore(ctx, capacity)
+		if err != nil {
+			return nil, nil, err
+		}
+		return b.Sink(s.cfg.Explorer.Name), b, nil
+	}
 	b := s.cfg.Buffer.TrainerInput.ExperienceBuffer
 	path := first(b.Path, filepath.Join(s.cfg.Buffer.CacheDir, "experience_buffer.jsonl"))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return buffer.NewFile(path, seconds(b.MaxReadTimeout), pollInterval), nil
+	file := buffer.NewFile(path, seconds(b.MaxReadTimeout), pollInterval)
+	return file, file, nil
 }
 
 func (s *stage) checkpointSync() *synchronizer.Checkpoint {

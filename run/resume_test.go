@@ -26,6 +26,7 @@ func TestKilledRunsEndWithTheSameBytes(t *testing.T) {
 		{"interval 3", rl, []string{"synchronizer.sync_interval=3"}, []string{"global_step_2", "global_step_4"}},
 		{"trainer's interval 2", rl, []string{"synchronizer.trainer_sync_interval=2", "synchronizer.explorer_sync_interval=2", "trainer.save_interval=1"}, []string{"global_step_1", "global_step_3"}},
 		{"offset 1", rl, []string{"synchronizer.sync_offset=1"}, []string{"global_step_2", "global_step_6"}},
+		{"database", rl, append(inDatabase, "synchronizer.sync_offset=1"), []string{"global_step_4", ".writing_global_step_6"}},
 		{"backlog", rl, []string{"buffer.train_batch_size=8", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4"}, []string{"global_step_4", "global_step_8"}},
 		{"demonstrations mixed in", mixed, nil, []string{"global_step_2", "global_step_6"}},
 		{"stale rollouts", rl, []string{"algorithm.sample_strategy=staleness_control", "algorithm.sample_strategy_args.max_staleness=2", "synchronizer.sync_interval=3"}, []string{"global_step_4"}},

@@ -11,6 +11,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/experience/archive"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/hub"
@@ -39,6 +40,7 @@ type stage struct {
 	sampler trinity.Sampler
 
 	process *pipeline.Pipeline // of the explorer; nil without one
+	written *durable.Log       // of a queue; nil where there is none
 }
 
 // open reads the model's text side and resolves the algorithm; it loads no weights.
@@ -246,6 +248,9 @@ func (s *stage) close() error {
 	}
 	if s.process != nil {
 		err = errors.Join(err, s.process.Close())
+	}
+	if s.written != nil {
+		err = errors.Join(err, s.written.Close())
 	}
 	return err
 }

@@ -1,7 +1,15 @@
 package run
 
 import (
+	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
@@ -10,12 +18,18 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// store makes the buffer between explorer and trainer.
-func (s *stage) store(ex *explorer.Explorer, log *durable.Log) (trinity.Buffer, error) {
+// store makes the buffer between explorer and trainer of one process.
+func (s *stage) store(ctx context.Context, ex *explorer.Explorer) (_ trinity.Buffer, err error) {
+	if s.cfg.SharedStore() {
+		return s.sharedStore(ctx, s.capacity(ex))
+	}
+	if s.written, err = durable.OpenLog(filepath.Join(s.cfg.Buffer.CacheDir, experienceLog)); err != nil {
+		return nil, err
+	}
 	own := s.cfg.Buffer.TrainerInput.ExperienceBuffer
 	memory, reading := int64(own.CapacityMb)<<20, buffer.Reading{ByRollout: s.cfg.CountsRollouts(), TakeTimeout: seconds(own.MaxReadTimeout)}
 	if !own.ReplayBuffer.Enable {
-		queue := buffer.NewQueue(s.capacity(ex), memory, log)
+		queue := buffer.NewQueue(s.capacity(ex), memory, s.written)
 		queue.Reading, queue.PutTimeout = reading, seconds(s.cfg.Synchronizer.SyncTimeout)
 		return queue, nil
 	}
@@ -32,5 +46,47 @@ func (s *stage) store(ex *explorer.Explorer, log *durable.Log) (trinity.Buffer, 
 		cooldown := seconds(*replay.ReuseCooldownTime)
 		options.Cooldown = &cooldown
 	}
-	return buffer.NewReplay(options, log), nil
+	return buffer.NewReplay(options, s.written), nil
+}
+
+// sharedStore opens the buffer that explorers and trainer reach each by itself.
+func (s *stage) sharedStore(ctx context.Context, capacity int) (trinity.Buffer, error) {
+	own := s.cfg.Buffer.TrainerInput.ExperienceBuffer
+	opener, err := registry.Buffers.Build(own.StorageType)
+	if err != nil {
+		return nil, err
+	}
+	word, err := s.word()
+	if err != nil {
+		return nil, err
+	}
+	b, err := opener.OpenBuffer(ctx, trinity.BufferSpec{
+		Name: path.Join(s.cfg.Project, s.cfg.Group, s.cfg.Name, own.Name+"-"+word), Path: own.Path,
+		Capacity: capacity, ByRollout: s.cfg.CountsRollouts(), TakeTimeout: seconds(own.MaxReadTimeout), PutTimeout: seconds(s.cfg.Synchronizer.SyncTimeout),
+		Retries: own.MaxRetryTimes, RetryInterval: seconds(float64(own.MaxRetryInterval)),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("buffer.trainer_input.experience_buffer: %w", err)
+	}
+	return b, nil
+}
+
+// word is a random one that the run's directory keeps, by which a shared store tells its experiences from those of a run of the same name whose directory was
+// removed.
+func (s *stage) word() (string, error) {
+	file := filepath.Join(s.cfg.Buffer.CacheDir, "store_word")
+	if err := os.MkdirAll(s.cfg.Buffer.CacheDir, 0o755); err != nil {
+		return "", err
+	}
+	lock := flock.New(filepath.Join(s.cfg.Buffer.CacheDir, ".lock_store_word")) // explorer and trainer may begin at once
+	if err := lock.Lock(); err != nil {
+		return "", err
+	}
+	defer lock.Unlock()
+	word, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		word = []byte(rand.Text()[:8])
+		err = durable.WriteFile(file, word)
+	}
+	return string(word), err
 }

@@ -25,12 +25,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	log, err := durable.OpenLog(filepath.Join(cfg.Buffer.CacheDir, experienceLog))
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	queue, err := s.store(ex, log)
+	queue, err := s.store(ctx, ex)
 	if err != nil {
 		return err
 	}
