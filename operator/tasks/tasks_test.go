@@ -56,12 +56,13 @@ func left(t *testing.T, op trinity.TaskOperator, rows []*trinity.TaskRow) []int 
 
 func TestConformance(t *testing.T) {
 	required := map[string]args{
-		"regex_filter":                   {"pattern": "(?i)eggs|ha"},
-		"script_share_filter":            {"scripts": []any{"Latin"}},
-		"specified_field_filter":         {"field_key": "level", "target_value": []any{0, 1}},
-		"specified_numeric_field_filter": {"field_key": "level", "min_value": 1},
-		"llm_difficulty_score_filter":    scoring(t),
-		"llm_quality_score_filter":       scoring(t),
+		"regex_filter":                       {"pattern": "(?i)eggs|ha"},
+		"script_share_filter":                {"scripts": []any{"Latin"}},
+		"specified_field_filter":             {"field_key": "level", "target_value": []any{0, 1}},
+		"specified_numeric_field_filter":     {"field_key": "level", "min_value": 1},
+		"llm_difficulty_score_filter":        scoring(t),
+		"llm_quality_score_filter":           scoring(t),
+		"human_preference_annotation_mapper": comparing(t),
 	}
 	for _, name := range registry.TaskOperators.Names() {
 		t.Run(name, func(t *testing.T) {
