@@ -19,8 +19,9 @@ async function ask(path, fields) {
     if (token) headers.Authorization = "Bearer " + token;
     const response = await fetch("api/" + path, { method: "POST", headers, body: JSON.stringify({ annotator: name, ...fields }) });
     const reply = await response.json();
+    const decided = response.status === 409 && await ask("next", {}); // in another window: go on with what comes next
     say(reply.error || "", true);
-    return reply.error ? undefined : reply;
+    return decided || (reply.error ? undefined : reply);
   } catch (error) {
     say(`No answer (${error.message}). Nothing was lost: try again.`, true);
   }

@@ -83,6 +83,20 @@ await press("ArrowLeft");
 assert.equal(at("prompt").textContent, "userq");
 assert.match(at("progress").textContent, /^1 of 4 pairs done, 1 decisions are yours/);
 
+// what another window has decided otherwise is told, and passed over
+const headers = { "Content-Type": "application/json", ...(token && { Authorization: `Bearer ${token}` }) };
+const elsewhere = async (path, fields) => (await fetch(url + "api/" + path, { method: "POST", headers, body: JSON.stringify({ annotator: "ann", ...fields }) })).json();
+const other = (await elsewhere("next", {})).pair.id;
+await elsewhere("decide", { pair: other, verdict: "skip" });
+await press("=");
+assert.match(at("message").textContent, /undo that first/);
+assert.equal(at("prompt").textContent, "userr");
+await press("u");
+await press("u");
+assert.equal(at("prompt").textContent, "userp");
+await press("ArrowLeft");
+assert.equal(at("prompt").textContent, "userq");
+
 // undo brings it back as it was
 await press("u");
 assert.equal(at("prompt").textContent, "userp");
