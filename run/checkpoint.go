@@ -32,7 +32,8 @@ const (
 // checkpoints writes and finds the checkpoints of one run.
 type checkpoints struct {
 	dir  string
-	keep int // newest that are kept; 0 means all
+	keep int          // newest that are kept; 0 means all
+	say  func(string) // for people
 }
 
 // runState is what a checkpoint holds besides the engine's own state.
@@ -54,7 +55,10 @@ func (c *checkpoints) save(state runState, pending []*trinity.Experience, write 
 		if err := writeLines(filepath.Join(dir, pendingFile), pending); err != nil {
 			return err
 		}
-		return durable.WriteFile(filepath.Join(dir, stateFile), encodeJSON(state))
+		if err := durable.WriteFile(filepath.Join(dir, stateFile), encodeJSON(state)); err != nil {
+			return err
+		}
+		return durable.Seal(dir)
 	})
 	if err != nil {
 		return err
@@ -70,8 +74,14 @@ func (c *checkpoints) settle(newest int64) error {
 	return c.prune()
 }
 
-// steps lists the checkpoints, oldest first.
+// steps lists the checkpoints that are whole, oldest first.
 func (c *checkpoints) steps() ([]int64, error) {
+	all, err := c.all()
+	return slices.DeleteFunc(all, func(step int64) bool { return durable.Missing(c.path(step)) != "" }), err
+}
+
+// all lists also those that somebody has copied or removed in part, which no kill leaves.
+func (c *checkpoints) all() ([]int64, error) {
 	entries, err := os.ReadDir(c.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -95,33 +105,71 @@ func (c *checkpoints) path(step int64) string {
 }
 
 // latest returns the newest checkpoint's state, directory and pending experiences; ok is false when there is none. What a killed run left undone
-// is removed, or done.
+// is removed, or done. A checkpoint that lacks files gives way to the one before; one that is damaged is an error.
 func (c *checkpoints) latest() (state runState, dir string, pending []*trinity.Experience, ok bool, err error) {
 	if err := durable.RemoveLeftovers(c.dir); err != nil {
 		return state, "", nil, false, err
 	}
-	steps, err := c.steps()
-	if err != nil || len(steps) == 0 {
-		return state, "", nil, false, err
-	}
-	newest := steps[len(steps)-1]
-	if err := c.settle(newest); err != nil {
+	newest, ok, err := c.newest()
+	if err != nil || !ok {
 		return state, "", nil, false, err
 	}
 	dir = c.path(newest)
+	if state, pending, err = readCheckpoint(dir); err != nil {
+		return state, "", nil, false, fmt.Errorf("%w; %s", err, c.instead(newest))
+	}
+	return state, dir, pending, true, c.settle(newest)
+}
+
+// newest is the last checkpoint that is whole. Later ones that are not are told of.
+func (c *checkpoints) newest() (step int64, ok bool, err error) {
+	all, err := c.all()
+	if err != nil {
+		return 0, false, err
+	}
+	for i, step := range slices.Backward(all) {
+		missing := durable.Missing(c.path(step))
+		if missing == "" {
+			return step, true, nil
+		}
+		what := fmt.Sprintf("the checkpoint of step %d is not whole: %s is missing", step, filepath.Join(c.path(step), missing))
+		if i == 0 {
+			return 0, false, fmt.Errorf("%s; put it back, or %s", what, anew)
+		}
+		c.say(what + ", so the one before is gone on from")
+	}
+	return 0, false, nil
+}
+
+// anew is what to do without a checkpoint: the experience buffer of the run may begin after it.
+const anew = "give the run another name to begin anew"
+
+// instead is what to do without a checkpoint that is damaged.
+func (c *checkpoints) instead(step int64) string {
+	steps, err := c.steps()
+	if i := slices.Index(steps, step); err == nil && i > 0 {
+		return fmt.Sprintf("remove %s to go on from %s", c.path(step), c.path(steps[i-1]))
+	}
+	return anew
+}
+
+func readCheckpoint(dir string) (state runState, pending []*trinity.Experience, err error) {
+	if err := durable.Verify(dir); err != nil {
+		return state, nil, err
+	}
 	data, err := os.ReadFile(filepath.Join(dir, stateFile))
 	if err != nil {
-		return state, "", nil, false, err
+		return state, nil, err
 	}
 	if err := json.Unmarshal(data, &state); err != nil {
-		return state, "", nil, false, fmt.Errorf("%s: %w", filepath.Join(dir, stateFile), err)
+		return state, nil, fmt.Errorf("%s: %w", filepath.Join(dir, stateFile), err)
 	}
 	path := filepath.Join(dir, pendingFile)
 	pending, err = readLines(path)
 	if err == nil && len(pending) != state.Pending {
 		err = fmt.Errorf("%s: has %d experiences, want %d", path, len(pending), state.Pending)
 	}
-	return state, dir, pending, err == nil, err
+	return state, pending, err
 }
 
 // prune removes all but the newest.

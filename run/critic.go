@@ -125,7 +125,10 @@ func (s *stage) writeCritic(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return errors.Join(s.critic.SaveModel(ctx, dir), s.text.Tokenizer.WriteFiles(dir))
+	if err := errors.Join(s.critic.SaveModel(ctx, dir), s.text.Tokenizer.WriteFiles(dir)); err != nil {
+		return err
+	}
+	return durable.Seal(dir)
 }
 
 // loadCritic takes up the critic of a checkpoint.

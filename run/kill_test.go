@@ -114,10 +114,7 @@ func (s *killing) settings(p project) []string {
 // plan are rules for failpoints, and "" for a kill at any time. Each scenario has a third of the failpoints, in TRINITY_HEAVY all.
 func (s *killing) plan(t *testing.T) (all []string) {
 	t.Helper()
-	share, anywhere := 3, 1
-	if os.Getenv("TRINITY_HEAVY") != "" {
-		share, anywhere = 1, 4
-	}
+	share := every(3, 3)
 	total := int64(0)
 	for i, name := range failpoint.Names() {
 		n := s.hits[name]
@@ -126,7 +123,7 @@ func (s *killing) plan(t *testing.T) (all []string) {
 			all = append(all, fmt.Sprintf("%s=kill@%d", name, 1+s.rng.Int64N((n+1)/2)))
 		}
 	}
-	for range anywhere {
+	for range 4 / share {
 		all = append(all, fmt.Sprintf("*=kill@%d", 1+s.rng.Int64N(total/2)), "")
 	}
 	s.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })

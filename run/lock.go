@@ -1,11 +1,30 @@
 package run
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/trinity-go/trinity/durable"
 )
+
+// holder is the process that has a lock, as the file beside the lock tells others.
+type holder struct {
+	PID   int       `json:"pid"`
+	Host  string    `json:"host"`
+	Since time.Time `json:"since"`
+}
+
+func (h holder) String() string {
+	if h.PID == 0 {
+		return "another process"
+	}
+	return fmt.Sprintf("process %d on %s, since %s", h.PID, h.Host, h.Since.Format(time.DateTime))
+}
 
 // lockDir keeps two processes from the same part in one run: exploring and training may be in two. The kernel drops a lock when its holder
 // dies.
@@ -21,18 +40,39 @@ func lockDir(dir, mode string) (unlock func(), err error) {
 		}
 	}
 	for _, name := range names {
-		path := filepath.Join(dir, ".lock_"+name)
-		l := flock.New(path)
-		ok, err := l.TryLock()
+		l, err := lock(dir, name)
 		if err != nil {
 			unlock()
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if !ok {
-			unlock()
-			return nil, fmt.Errorf("%s has the %s of another process: wait for it, or change `name`", dir, name)
+			return nil, err
 		}
 		locks = append(locks, l)
 	}
 	return unlock, nil
+}
+
+// lock takes the part of that name in a run.
+func lock(dir, name string) (*flock.Flock, error) {
+	path := filepath.Join(dir, ".lock_"+name)
+	whose := filepath.Join(dir, ".holder_"+name+".json") // not in the lock itself, which some systems let nobody else read
+	l := flock.New(path)
+	ok, err := l.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if !ok {
+		var other holder
+		if text, err := os.ReadFile(whose); err != nil || json.Unmarshal(text, &other) != nil {
+			other = holder{} // it has just begun
+		}
+		return nil, fmt.Errorf("%s has the %s of %s: wait for it or end it, or change `name`", dir, name, other)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "an unknown host"
+	}
+	if err := durable.WriteFile(whose, encodeJSON(holder{os.Getpid(), host, time.Now()})); err != nil {
+		_ = l.Unlock()
+		return nil, err
+	}
+	return l, nil
 }

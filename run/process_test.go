@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,22 +51,27 @@ func (c *process) finish(t *testing.T) {
 	}
 }
 
-// signalWhen sends a signal once due says so, and reports whether the process ended by it; false means that it had ended well before.
-func (c *process) signalWhen(t *testing.T, sig os.Signal, due func() bool) bool {
+// await waits until due says so; false means that the process had ended well before.
+func (c *process) await(t *testing.T, due func() bool) bool {
 	t.Helper()
-	for {
+	for !due() {
 		select {
 		case err := <-c.done:
 			if err != nil {
 				t.Fatalf("%v\n%s", err, &c.output)
 			}
 			return false
-		default:
+		case <-time.After(200 * time.Microsecond):
 		}
-		if due() {
-			break
-		}
-		time.Sleep(200 * time.Microsecond)
+	}
+	return true
+}
+
+// signalWhen sends a signal once due says so, and reports whether the process ended by it; false means that it had ended well before.
+func (c *process) signalWhen(t *testing.T, sig os.Signal, due func() bool) bool {
+	t.Helper()
+	if !c.await(t, due) {
+		return false
 	}
 	if err := c.cmd.Process.Signal(sig); err != nil && err != os.ErrProcessDone {
 		t.Fatal(err)
@@ -79,6 +85,15 @@ func (c *process) signalWhen(t *testing.T, sig os.Signal, due func() bool) bool 
 	}
 	t.Fatalf("%v\n%s", err, &c.output)
 	return false
+}
+
+// fails waits until the process has ended by itself with one line, with all the texts.
+func (c *process) fails(t *testing.T, texts ...string) {
+	t.Helper()
+	if err := <-c.done; err == nil || c.cmd.ProcessState.ExitCode() != 1 {
+		t.Fatalf("%v, want exit status 1\n%s", err, &c.output)
+	}
+	oneLine(t, errors.New(strings.TrimSuffix(c.output.String(), "\n")), texts...)
 }
 
 // killedWithin waits until the process is killed, by itself or after so long, if that is more than 0; false means that it ended well.

@@ -40,8 +40,21 @@ type stageDone struct {
 	Steps int64  `json:"steps"`
 }
 
+// check looks at the model that the next stage starts from, if the stage has written one and it was not removed since.
+func (d *stageDone) check() error {
+	if !present(filepath.Join(d.Model, durable.SumsFile)) {
+		return nil
+	}
+	return durable.Verify(d.Model)
+}
+
 // Run runs all stages that are not finished yet. The error is the cause of opts.Stop when that ended it.
 func Run(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error) {
+	summary, err := runAll(ctx, cfg, opts)
+	return summary, advised(err)
+}
+
+func runAll(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error) {
 	summary := &Summary{}
 	if err := failpoint.Check(); err != nil {
 		return summary, err
@@ -65,6 +78,9 @@ func Run(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error
 			return summary, err
 		}
 		if done != nil {
+			if err := done.check(); err != nil {
+				return summary, fmt.Errorf("stage %s is finished, but %w: put the file back, or remove %s to run the stage again", cfg.Stages[i].StageName, err, stageCfg.CheckpointJobDir)
+			}
 			summary.Stages = append(summary.Stages, StageSummary{Name: cfg.Stages[i].StageName, Mode: stageCfg.Mode, Steps: done.Steps, Model: done.Model, Skipped: true})
 		} else if err := summary.run(ctx, stageCfg, opts); err != nil {
 			return summary, fmt.Errorf("stage %s: %w", cfg.Stages[i].StageName, err)

@@ -45,7 +45,7 @@ type stage struct {
 
 // open reads the model's text side and resolves the algorithm; it loads no weights.
 func open(ctx context.Context, cfg *config.Config, say func(string)) (*stage, error) {
-	s := &stage{cfg: cfg, say: say, available: int64(Machine().Available), ckpt: checkpoints{dir: cfg.CheckpointJobDir, keep: cfg.Trainer.MaxCheckpointsToKeep}}
+	s := &stage{cfg: cfg, say: say, available: int64(Machine().Available), ckpt: checkpoints{dir: cfg.CheckpointJobDir, keep: cfg.Trainer.MaxCheckpointsToKeep, say: say}}
 	var err error
 	if s.modelPath, err = ResolveModel(ctx, cfg.Model.ModelPath, say); err != nil {
 		return nil, err
@@ -229,7 +229,10 @@ func (s *stage) writeModel(ctx context.Context, dir string) error {
 	if err := s.engine.SaveModel(ctx, dir); err != nil {
 		return err
 	}
-	return s.text.Tokenizer.WriteFiles(dir)
+	if err := s.text.Tokenizer.WriteFiles(dir); err != nil {
+		return err
+	}
+	return durable.Seal(dir)
 }
 
 // modelDir is where in a checkpoint the model or the adapter is.

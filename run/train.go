@@ -297,7 +297,7 @@ func (s *stage) save(ctx context.Context, tr *trainer.Trainer, source trinity.So
 	model := filepath.Join(dir, s.modelDir())
 	withModel := s.cfg.Trainer.SaveHfCheckpoint == "always" || last && s.cfg.Trainer.SaveHfCheckpoint == "last"
 	var err error
-	if !present(dir) {
+	if durable.Missing(dir) != "" {
 		err = s.saveState(ctx, tr, source, step, withModel)
 	} else if withModel && !present(model) {
 		err = s.addModels(ctx, dir)

@@ -1,0 +1,33 @@
+package run_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/trinity-go/trinity/failpoint"
+)
+
+// A second process is told who has the directory, and changes nothing there; that of a process that was killed is free.
+func TestTwoProcessesInOneDirectory(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	first := p.start(t, []string{failpoint.Variable + "=*=sleep"})
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !first.await(t, p.appears("global_step_2")) {
+		t.Fatal("the first process has ended")
+	}
+	for _, mode := range []string{"mode=both", "mode=explore", "mode=bench"} {
+		p.start(t, nil, mode).fails(t, p.job(), fmt.Sprintf("of process %d on %s, since ", first.cmd.Process.Pid, host), "end it, or change `name`")
+	}
+	if err := first.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-first.done
+	p.start(t, nil).finish(t)
+	whole := p.copyOf(t)
+	whole.start(t, nil).finish(t)
+	results(t, p.dir).sameAs(t, results(t, whole.dir))
+}
