@@ -32,7 +32,8 @@ type assignment struct {
 	Calls     [][][]int32 `json:"calls"` // [runs+1][batch][prompt] the first warms up; a group has one prompt, no two groups have a common beginning
 	Questions string      `json:"questions"`
 	System    string      `json:"system"`
-	Dir       string      `json:"dir"` // for what a run writes
+	Dir       string      `json:"dir"`  // for what a run writes
+	Rows      string      `json:"rows"` // a large dataset, which our side writes
 	DType     string      `json:"dtype"`
 }
 
@@ -68,7 +69,7 @@ func (s *session) assignment(w *workload, dtype string) *assignment {
 	a := &assignment{
 		Workload: w.name, Model: s.set.model, Threads: kernel.Cores().Used, Runs: s.set.runs,
 		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows),
-		Questions: filepath.Join(s.dir, "questions.jsonl"), System: systemPrompt, DType: dtype,
+		Questions: filepath.Join(s.dir, "questions.jsonl"), Rows: filepath.Join(s.dir, "rows.jsonl"), System: systemPrompt, DType: dtype,
 	}
 	switch {
 	case w.new > 0 && w.prompt > 0:

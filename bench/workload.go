@@ -5,7 +5,7 @@ import "github.com/trinity-go/trinity/modelfile"
 // workload is one thing that is measured.
 type workload struct {
 	name string
-	unit string // tok/s and exp/s, where more is better, or s and ms, where less is
+	unit string // tok/s, exp/s and rows/s, where more is better, or s and ms, where less is
 
 	rows   int  // sequences at once
 	prompt int  // tokens
@@ -79,6 +79,8 @@ var workloads = []workload{
 	store("store_encode", 230_000, newEncoding), // 1 GB/s
 	store("store_decode", 0, newDecoding), store("store_memory", 500_000, newMemoryQueue), store("store_durable", 50_000, newDurableQueue),
 	{name: "store_recovery", unit: "s", goal: 2, ours: newRecovery},
+	{name: "stream", unit: "rows/s", ours: newStreaming, rivals: []rival{
+		{name: "datasets", program: "transformers", script: "stream_datasets.py", target: 1}}},
 	{name: "version", unit: "ms", command: (*session).version, rivals: []rival{{name: "import torch", program: "pytorch", script: "import_torch.py"}}},
 }
 

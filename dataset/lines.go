@@ -15,6 +15,7 @@ type lines struct {
 	marks marks
 	rows  int
 	size  int64 // bytes
+	last  block
 }
 
 // indexLines finds where the rows of a file are. They are read when their turn comes.
@@ -66,32 +67,40 @@ func (l *lines) where(i int) string {
 	return place(l.path, "line", number)
 }
 
-// find reads the block of row i and counts its lines. It opens the file anew: a dataset lives as long as its run and need not hold a handle for
-// so long.
+// find counts the lines of row i's block.
 func (l *lines) find(i int) (number int, data []byte, err error) {
-	first, size := l.marks.find(i, l.size)
+	b := &l.last
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.seek(l.marks, i, l.size, l.read); err != nil {
+		return b.number, nil, err
+	}
+	for ; ; b.number++ {
+		line, rest, whole := bytes.Cut(b.rest, []byte("\n"))
+		trimmed := bytes.Trim(line, space)
+		if !whole && (len(trimmed) == 0 || b.short) {
+			b.rest = nil
+			return b.number, nil, fmt.Errorf("the file has changed since it was opened: row %d is no more where it was", i)
+		}
+		b.rest = rest
+		if len(trimmed) == 0 {
+			continue
+		}
+		if b.row++; b.row > i {
+			b.number++
+			return b.number - 1, trimmed, nil
+		}
+	}
+}
+
+// read opens the file anew: a dataset lives as long as its run and need not hold a handle for so long.
+func (l *lines) read(begin, size int64) ([]byte, error) {
 	f, err := os.Open(l.path)
 	if err != nil {
-		return first.Number, nil, err
+		return nil, err
 	}
 	defer f.Close()
-	block := make([]byte, size)
-	n, readErr := f.ReadAt(block, first.Begin)
-	block = block[:n]
-	number = first.Number
-	for row := first.Row; ; number++ {
-		data, rest, whole := bytes.Cut(block, []byte("\n"))
-		trimmed := bytes.Trim(data, space)
-		switch {
-		case row == i && len(trimmed) > 0 && (whole || readErr == nil):
-			return number, trimmed, nil
-		case !whole:
-			return number, nil, fmt.Errorf("the file has changed since it was opened: row %d is no more where it was", i)
-		case len(trimmed) > 0:
-			row++
-		}
-		block = rest
-	}
+	return readAt(f, begin, size)
 }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 )
 
@@ -25,6 +26,7 @@ type spool struct {
 	text  []byte
 	file  *os.File // nil while text has all
 	out   *bufio.Writer
+	last  block
 }
 
 // spooled makes a shard of the rows that fill adds.
@@ -104,26 +106,33 @@ func (s *spool) where(i int) string {
 
 // record is the number and the JSON of row i.
 func (s *spool) record(i int) (number int, data []byte, err error) {
-	first, size := s.marks.find(i, s.size)
-	var block []byte
-	if s.file == nil {
-		block = s.text[first.Begin:]
-	} else {
-		block = make([]byte, size)
-		if _, err := s.file.ReadAt(block, first.Begin); err != nil {
-			return 0, nil, fmt.Errorf("%s: the file of its rows: %w", s.path, err)
-		}
+	b := &s.last
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.seek(s.marks, i, s.size, s.read); err != nil {
+		return 0, nil, fmt.Errorf("%s: the file of its rows: %w", s.path, err)
 	}
-	for row := first.Row; ; row++ {
-		n, head := binary.Uvarint(block)
-		length, more := binary.Uvarint(block[head:])
+	for {
+		n, head := binary.Uvarint(b.rest)
+		length, more := binary.Uvarint(b.rest[head:])
 		begin := head + more
 		end := begin + int(length)
-		if row == i {
-			return int(n), block[begin:end], nil
+		data, b.rest = b.rest[begin:end], b.rest[end:]
+		if b.row++; b.row > i {
+			return int(n), data, nil
 		}
-		block = block[end:]
 	}
+}
+
+func (s *spool) read(begin, size int64) ([]byte, error) {
+	if s.file == nil {
+		return s.text[begin : begin+size], nil
+	}
+	data, err := readAt(s.file, begin, size)
+	if err == nil && int64(len(data)) < size {
+		err = io.ErrUnexpectedEOF
+	}
+	return data, err
 }
 
 func (s *spool) at(number int) string { return place(s.path, s.unit, number) }
