@@ -190,6 +190,9 @@ func (b *NamedBuffer) unsupported(refuse func(key, what, hint string)) {
 	if b.StorageType == "sql" {
 		refuse(b.Key+".storage_type", "an SQL buffer", "use file")
 	}
+	if b.StorageType == "redis" {
+		refuse(b.Key+".storage_type", "a dataset on a Redis server", "use file")
+	}
 	if b.ReplayBuffer.Enable {
 		refuse(b.Key+".replay_buffer.enable", "a priority replay buffer", "")
 	}

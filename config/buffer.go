@@ -166,11 +166,11 @@ type DataSelector struct {
 type ExperienceBuffer struct {
 	// Name in metrics, logs and file names.
 	Name string `yaml:"name"`
-	// What holds the experiences: the queue of one process, a database that explorer and trainer reach each by itself, or a file. Outside of mode both a queue with a
-	// database URL is kept in that database.
-	StorageType string `yaml:"storage_type" default:"queue" enum:"queue|sql|file"`
-	// File, directory, hub name or database URL (sqlite:///relative.db, sqlite:////absolute.db, postgresql://user:password@host/name, mysql://…); empty is a file in
-	// the run's directory.
+	// What holds the experiences: the queue of one process, a database or a Redis server that explorer and trainer reach each by itself, or a file. Outside of mode
+	// both a queue with such a URL is kept there. redis is an own value of Trinity-Go.
+	StorageType string `yaml:"storage_type" default:"queue" enum:"queue|sql|redis|file"`
+	// File, directory, hub name or database URL (sqlite:///relative.db, sqlite:////absolute.db, postgresql://user:password@host/name, mysql://…,
+	// redis://user:password@host/0); empty is a file in the run's directory.
 	Path string `yaml:"path"`
 	// Split of a dataset directory or hub dataset.
 	Split string `yaml:"split" default:"train"`

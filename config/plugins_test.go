@@ -50,6 +50,7 @@ func TestMain(m *testing.M) {
 	register(registry.Advantages, "grpo", func() trinity.Advantage { return &fakeAdvantage{} })
 	register(registry.Advantages, "ppo", func() trinity.Advantage { return &fakeCritic{} })
 	register(registry.Buffers, "sql", func() trinity.BufferOpener { return &fakeOpener{} })
+	register(registry.Buffers, "redis", func() trinity.BufferOpener { return &fakeOpener{} })
 	register(registry.PriorityFuncs, "linear_decay", func() trinity.PriorityFunc { return &fakePriority{Decay: 2} })
 	register(registry.PriorityFuncs, "decay_limit_randomization", func() trinity.PriorityFunc { return &fakeNoisyPriority{Decay: 2} })
 	register(registry.Workflows, "math_workflow", func() trinity.Workflow { return &fakeWorkflow{} })

@@ -70,6 +70,8 @@ func TestRefused(t *testing.T) {
 		{"one beta", "algorithm.optimizer.betas=[0.9]", "algorithm.optimizer.betas", "Adam has two"},
 		{"a queue that would block both sides", "buffer={batch_size: 8, explorer_input: {taskset: {path: p}, default_workflow_type: math_workflow}, trainer_input: {experience_buffer: {capacity: 1}}}", "buffer.trainer_input.experience_buffer.capacity", "set it to 8 or more"},
 		{"a database that is none", "buffer.trainer_input.experience_buffer={storage_type: sql, path: gsm8k.db}", "buffer.trainer_input.experience_buffer.path", "want sqlite:///file.db"},
+		{"a Redis server that is none", "buffer.trainer_input.experience_buffer={storage_type: redis, path: 'http://u:secret@h'}", "buffer.trainer_input.experience_buffer.path", "http://u:***@h\" is not where a Redis server is"},
+		{"replay from a Redis server", "buffer.trainer_input.experience_buffer={storage_type: redis, path: 'redis://h', replay_buffer: {enable: true}}", "buffer.trainer_input.experience_buffer.replay_buffer.enable", "set storage_type to queue"},
 		{"replay from a database", "buffer.trainer_input.experience_buffer={storage_type: sql, replay_buffer: {enable: true}}", "buffer.trainer_input.experience_buffer.replay_buffer.enable", "set storage_type to queue"},
 		{"sync interval 0", "synchronizer.sync_interval=0", "synchronizer.sync_interval", "at least 1"},
 		{"eval interval 0", "explorer.eval_interval=0", "explorer.eval_interval", "at least 1"},

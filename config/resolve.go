@@ -218,8 +218,13 @@ func (r *resolution) buffers() {
 			b.StorageType = "file"
 		}
 	}
-	if b.StorageType == "queue" && r.Mode != "both" && database.IsURL(b.Path) {
-		b.StorageType = "sql" // Trinity-RFT keeps such a queue in the database
+	if b.StorageType == "queue" && r.Mode != "both" {
+		switch { // Trinity-RFT keeps such a queue in the database
+		case database.IsURL(b.Path):
+			b.StorageType = "sql"
+		case isRedis(b.Path):
+			b.StorageType = "redis"
+		}
 	}
 	if b.StorageType == "file" && r.Mode == "both" {
 		r.warn(storage, "mode both passes experiences through a queue, not a file")

@@ -49,6 +49,9 @@ var refusals = []refusal{
 	{"buffer.trainer_input.experience_buffer.storage_type", func(c *Config) bool {
 		return c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "sql"
 	}, "a dataset in a database", "use file"},
+	{"buffer.trainer_input.experience_buffer.storage_type", func(c *Config) bool {
+		return c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "redis"
+	}, "a dataset on a Redis server", "use file"},
 	{"buffer.trainer_input.experience_buffer.total_steps", func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
 		"a number of steps of a buffer's own", "use buffer.total_steps"},
 

@@ -1,0 +1,251 @@
+package buffer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+// redisProcess is a server of a test's own.
+type redisProcess struct {
+	dir, port string
+	more      []string
+	cmd       *exec.Cmd
+}
+
+// startRedis starts a server that flushes every write, until the test ends.
+func startRedis(t *testing.T, more ...string) *redisProcess {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not installed")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p := &redisProcess{dir: t.TempDir(), port: port, more: more}
+	p.start(t)
+	t.Cleanup(func() { p.kill(t) })
+	return p
+}
+
+func (p *redisProcess) start(t *testing.T) {
+	t.Helper()
+	args := []string{"--bind", "127.0.0.1", "--port", p.port, "--dir", p.dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always"}
+	p.cmd = exec.Command("redis-server", append(args, p.more...)...)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *redisProcess) kill(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = p.cmd.Wait() // killed
+}
+
+func (p *redisProcess) url() string { return "redis://127.0.0.1:" + p.port + "/3" }
+
+// open opens a buffer until the test ends.
+func (p *redisProcess) open(t *testing.T, s trinity.BufferSpec) *Redis {
+	t.Helper()
+	s.Path, s.Retries, s.RetryInterval = p.url(), 1000, 10*time.Millisecond
+	b, err := OpenRedis(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func TestRedisIsABuffer(t *testing.T) {
+	server := startRedis(t)
+	o := trinitytest.BufferOptions{Capacity: 10}
+	for name, byRollout := range map[string]bool{"by experience": false, "by rollout": true} {
+		t.Run(name, func(t *testing.T) {
+			trinitytest.Buffer(t, o, func(t *testing.T, dir string) trinitytest.Store {
+				return trinitytest.StoreOf(server.open(t, trinity.BufferSpec{Name: dir, Capacity: o.Capacity, ByRollout: byRollout}))
+			})
+		})
+	}
+	t.Run("each side in a process of its own", func(t *testing.T) {
+		trinitytest.Buffer(t, o, func(t *testing.T, dir string) trinitytest.Store {
+			spec := trinity.BufferSpec{Name: dir, Capacity: o.Capacity}
+			return trinitytest.Store{Explorer: server.open(t, spec).Sink("explorer"), Second: server.open(t, spec).Sink("second"), Trainer: server.open(t, spec)}
+		})
+	})
+}
+
+// A server that is killed again and again, and a trainer that is, lose nothing and give nothing twice in the history that remains.
+func TestRedisIsKilled(t *testing.T) {
+	server := startRedis(t)
+	const deliveries, size = 60, 5
+	spec := trinity.BufferSpec{Name: "kill", Capacity: 40}
+	explorer := server.open(t, spec).Sink("explorer")
+	put := make(chan error, 1)
+	go func() {
+		for step := range int64(deliveries) {
+			d := trinity.Delivery{Groups: []trinity.Group{group(step, size)}, Cursor: fmt.Appendf(nil, "%d", step)}
+			if err := explorer.Put(context.Background(), d); err != nil {
+				put <- err
+				return
+			}
+		}
+		put <- explorer.Close()
+	}()
+	killed := make(chan int)
+	stop := make(chan struct{})
+	go func() {
+		rng, n := rand.New(rand.NewPCG(1, 2)), 0
+		for ; ; n++ {
+			select {
+			case <-stop:
+				killed <- n
+				return
+			case <-time.After(time.Duration(20+rng.IntN(60)) * time.Millisecond):
+				server.kill(t)
+				server.start(t)
+			}
+		}
+	}()
+
+	var taken []string
+	trainer := server.open(t, spec)
+	rng := rand.New(rand.NewPCG(3, 4))
+	var saved trinity.SourceState
+	history := 0 // of taken, at the checkpoint
+	for len(taken) < deliveries*size {
+		if rng.IntN(4) == 0 {
+			trainer = server.open(t, spec)
+			if err := trainer.Restore(saved); err != nil {
+				t.Fatal(err)
+			}
+			taken = taken[:history]
+		}
+		exps, err := trainer.Take(t.Context(), 1+rng.IntN(7), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range exps {
+			taken = append(taken, e.ID.String())
+		}
+		if rng.IntN(2) == 0 {
+			if saved, err = trainer.State(); err != nil {
+				t.Fatal(err)
+			}
+			history = len(taken)
+			if err := trainer.Trim(saved); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	close(stop)
+	if n := <-killed; n < 3 {
+		t.Errorf("the server was killed %d times only", n)
+	}
+	if err := <-put; err != nil {
+		t.Error(err)
+	}
+	var want []string
+	for step := range int64(deliveries) {
+		for _, e := range group(step, size) {
+			want = append(want, e.ID.String())
+		}
+	}
+	if !slices.Equal(taken, want) {
+		t.Errorf("took %v, want each of the %d once and in order", taken, len(want))
+	}
+}
+
+func TestARedisThatIsRefused(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"--appendonly no", "set its appendonly to yes"},
+		{"--maxmemory 100mb --maxmemory-policy allkeys-lru", "set that to noeviction"},
+		{"--requirepass secret", "NOAUTH"},
+	} {
+		server := startRedis(t, strings.Fields(c.args)...)
+		spec := trinity.BufferSpec{Name: "x", Path: server.url(), Retries: 500, RetryInterval: 10 * time.Millisecond}
+		if _, err := OpenRedis(t.Context(), spec); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.args, err, c.want)
+		}
+	}
+	for _, path := range []string{"http://u:secret@h", "redis://u:secret@h:x/0", "redis://u:secret@127.0.0.1:1/0"} {
+		if _, err := OpenRedis(t.Context(), trinity.BufferSpec{Path: path}); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want an error without the password", path, err)
+		}
+	}
+}
+
+// A server that has lost the buffer, a second trainer and a second explorer of one name are told.
+func TestRedisTellsWhatCannotBe(t *testing.T) {
+	server := startRedis(t)
+	spec := trinity.BufferSpec{Name: filepath.Base(t.Name()), Capacity: 10}
+	b, other := server.open(t, spec), server.open(t, spec)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(want string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	d := trinity.Delivery{Groups: []trinity.Group{group(1, 4)}, Cursor: []byte("1")}
+	must(b.Sink("explorer").Put(t.Context(), d))
+	_, err := b.Take(t.Context(), 1, 0)
+	must(err)
+	early, err := b.State()
+	must(err)
+	_, err = other.Take(t.Context(), 2, 0)
+	must(err)
+	_, err = b.Take(t.Context(), 1, 0)
+	refused("another process has become its trainer", err)
+
+	sink := b.Sink("explorer")
+	must(sink.Put(t.Context(), trinity.Delivery{}))
+	must(other.Sink("explorer").Put(t.Context(), d))
+	refused("another process has become explorer explorer", sink.Put(t.Context(), d))
+
+	late, err := other.State()
+	must(err)
+	must(other.Trim(late))
+	refused("has it no more", b.Restore(early))
+	refused("does not have experience 99", b.Restore(trinity.SourceState{Cursor: []byte(`{"taken": 99}`)}))
+
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, errors.New("enough"))
+	defer cancel()
+	_, err = other.Take(ctx, 50, 0)
+	refused("which holds 6 rollouts (explorer is at work): enough", err)
+
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + server.port, DB: 3})
+	defer client.Close()
+	must(client.FlushAll(t.Context()).Err())
+	_, err = other.Take(t.Context(), 1, 0)
+	refused("not there any more", err)
+}
