@@ -3,16 +3,13 @@ package tasks
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed"
-	"errors"
 	"fmt"
-	"net/url"
-	"os"
+	"maps"
 	"slices"
-	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/labelstudio"
+	"github.com/trinity-go/trinity/notify"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -35,23 +32,24 @@ func init() {
 
 // HumanPreference has people compare the two answers of each row.
 type HumanPreference struct {
-	APIURL             string         `yaml:"api_url" doc:"address of Label Studio"`
-	APIKey             string         `yaml:"api_key" doc:"personal access token or legacy token of a user; not set: LABEL_STUDIO_API_KEY of the environment"`
-	ProjectNamePrefix  string         `yaml:"project_name_prefix" doc:"what the project's name begins with"`
-	ProjectID          *int           `yaml:"project_id" doc:"number of a project to use in place of one by name"`
-	LabelConfigFile    string         `yaml:"label_config_file" doc:"what annotators see, XML with a Pairwise of the texts $answer1 and $answer2, and $prompt; not set: a built-in one"`
-	WaitForAnnotations bool           `yaml:"wait_for_annotations" doc:"wait; without, end when the tasks are imported, unless all are annotated"`
-	Timeout            float64        `yaml:"timeout" doc:"seconds without a new annotation after which the wait ends"`
-	PollInterval       float64        `yaml:"poll_interval" doc:"seconds between looks for new annotations, where Label Studio does not tell of them"`
-	MaxTasksPerBatch   int            `yaml:"max_tasks_per_batch" doc:"tasks that are imported at once"`
-	SamplesPerTask     int            `yaml:"samples_per_task" doc:"1"`
-	WebhookAddr        string         `yaml:"webhook_addr" doc:"address of this machine at which Label Studio is to tell of annotations, host:port; not set: one on the loopback interface if Label Studio is there, else none"`
-	PromptKey          string         `yaml:"prompt_key" doc:"field of the prompt"`
-	Answer1Key         string         `yaml:"answer1_key" doc:"field of an answer"`
-	Answer2Key         string         `yaml:"answer2_key" doc:"field of the other answer"`
-	ChosenKey          string         `yaml:"chosen_key" doc:"field to write the better answer to"`
-	RejectedKey        string         `yaml:"rejected_key" doc:"field to write the other one to"`
-	NotificationConfig map[string]any `yaml:"notification_config" doc:"enabled: false, or none; the log says what is waited for"`
+	APIURL             string          `yaml:"api_url" doc:"address of Label Studio"`
+	APIKey             string          `yaml:"api_key" doc:"personal access token or legacy token of a user; not set: LABEL_STUDIO_API_KEY of the environment"`
+	ProjectNamePrefix  string          `yaml:"project_name_prefix" doc:"what the project's name begins with"`
+	ProjectID          *int            `yaml:"project_id" doc:"number of a project to use in place of one by name"`
+	LabelConfigFile    string          `yaml:"label_config_file" doc:"what annotators see, XML with a Pairwise of the texts $answer1 and $answer2, and $prompt; not set: a built-in one"`
+	WaitForAnnotations bool            `yaml:"wait_for_annotations" doc:"wait; without, end when the tasks are imported, unless all are annotated"`
+	Timeout            float64         `yaml:"timeout" doc:"seconds without a new annotation after which the wait ends"`
+	PollInterval       float64         `yaml:"poll_interval" doc:"seconds between looks for new annotations, where Label Studio does not tell of them"`
+	MaxTasksPerBatch   int             `yaml:"max_tasks_per_batch" doc:"tasks that are imported at once"`
+	SamplesPerTask     int             `yaml:"samples_per_task" doc:"1"`
+	WebhookAddr        string          `yaml:"webhook_addr" doc:"address of this machine at which Label Studio is to tell of annotations, host:port; not set: one on the loopback interface if Label Studio is there, else none"`
+	PromptKey          string          `yaml:"prompt_key" doc:"field of the prompt"`
+	Answer1Key         string          `yaml:"answer1_key" doc:"field of an answer"`
+	Answer2Key         string          `yaml:"answer2_key" doc:"field of the other answer"`
+	ChosenKey          string          `yaml:"chosen_key" doc:"field to write the better answer to"`
+	RejectedKey        string          `yaml:"rejected_key" doc:"field to write the other one to"`
+	NotificationConfig notify.Config   `yaml:"notification_config" doc:"enabled: true, and where people are told: slack {webhook_url, channel, username}, dingtalk {access_token, secret}, email {smtp_server, smtp_port, use_ssl, username, password, sender_email, sender_name, recipients}; enabled: false turns one off"`
+	NotificationEvents map[string]bool `yaml:"notification_events" doc:"of what: batch_created, when tasks wait; annotation_completed, when some were annotated (not set: false); project_completed, when all are; error_occurred, when the wait has ended without"`
 
 	say     func(string)
 	client  *labelstudio.Client
@@ -59,14 +57,8 @@ type HumanPreference struct {
 	tasks   map[string]labelstudio.Task // of the project, by key
 }
 
-//go:embed humanpreference.xml
-var preferenceView string
-
 // rowKey is the field of a task by which its row is known.
 const rowKey = "trinity_row"
-
-// maxImports is how often an import is tried whose answer does not come.
-const maxImports = 5
 
 // Validate checks what can be known before the server is asked.
 func (h *HumanPreference) Validate() error {
@@ -82,10 +74,41 @@ func (h *HumanPreference) Validate() error {
 		return fmt.Errorf("max_tasks_per_batch: must be at least 1, got %d", h.MaxTasksPerBatch)
 	case h.SamplesPerTask != 1:
 		return fmt.Errorf("samples_per_task: must be 1, which is what two answers to one prompt are, got %d", h.SamplesPerTask)
-	case h.NotificationConfig["enabled"] == true:
-		return errors.New("notification_config: mail and messages are not built in; set enabled: false, the log says what is waited for")
+	}
+	for event, wanted := range h.NotificationEvents {
+		if _, known := toldOf[event]; wanted && !known {
+			return fmt.Errorf("notification_events: %s is not told of: want %v", event, slices.Sorted(maps.Keys(toldOf)))
+		}
+	}
+	if err := h.NotificationConfig.Validate(); err != nil {
+		return fmt.Errorf("notification_config: %w", err)
 	}
 	return nil
+}
+
+const (
+	batchCreated        = "batch_created"
+	annotationCompleted = "annotation_completed"
+	projectCompleted    = "project_completed"
+	errorOccurred       = "error_occurred"
+)
+
+// toldOf are the events of which people may be told, and whether they are where notification_events does not say.
+var toldOf = map[string]bool{batchCreated: true, annotationCompleted: false, projectCompleted: true, errorOccurred: true}
+
+// tell says something in the log and, unless they do not want to know of the event, to people. That they could not be reached is said in the log.
+func (h *HumanPreference) tell(ctx context.Context, event, text string) {
+	h.say(text)
+	wanted, set := h.NotificationEvents[event]
+	if !set {
+		wanted = toldOf[event]
+	}
+	if !wanted {
+		return
+	}
+	if err := h.NotificationConfig.Send(ctx, "Trinity: "+h.project.Title, text); err != nil {
+		h.say(fmt.Sprintf("nobody was told: %v", err))
+	}
 }
 
 // UseTools implements trinity.TaskToolUser.
@@ -113,8 +136,12 @@ func (h *HumanPreference) Process(ctx context.Context, rows []*trinity.TaskRow) 
 		return nil, err
 	}
 	if err := h.await(ctx, keys); err != nil {
+		if ctx.Err() == nil {
+			h.tell(ctx, errorOccurred, err.Error())
+		}
 		return nil, err
 	}
+	h.tell(ctx, projectCompleted, fmt.Sprintf("%d rows are annotated", len(rows)))
 	return h.decided(rows, keys)
 }
 
@@ -130,201 +157,6 @@ func (h *HumanPreference) data(r *trinity.TaskRow) (map[string]any, error) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", texts))
 	left := int(sum[31] & 1)
 	return map[string]any{rowKey: fmt.Sprintf("%x", sum[:8]), "prompt": texts[0], "answer1": texts[1+left], "answer2": texts[2-left]}, nil
-}
-
-// open finds the project or makes it.
-func (h *HumanPreference) open(ctx context.Context) (err error) {
-	if h.client != nil {
-		return nil
-	}
-	key := h.APIKey
-	if key == "" {
-		key = os.Getenv("LABEL_STUDIO_API_KEY")
-	}
-	client, err := labelstudio.NewClient(h.APIURL, key)
-	if err != nil {
-		return err
-	}
-	if h.project, err = h.findProject(ctx, client); err == nil {
-		h.client = client
-	}
-	return err
-}
-
-func (h *HumanPreference) findProject(ctx context.Context, client *labelstudio.Client) (labelstudio.Project, error) {
-	if h.ProjectID != nil {
-		return client.Project(ctx, *h.ProjectID)
-	}
-	view := preferenceView
-	if h.LabelConfigFile != "" {
-		file, err := os.ReadFile(h.LabelConfigFile)
-		if err != nil {
-			return labelstudio.Project{}, fmt.Errorf("label_config_file: %w", err)
-		}
-		view = string(file)
-	}
-	title := fmt.Sprintf("%s_%.6x", h.ProjectNamePrefix, sha256.Sum256([]byte(view)))
-	p, ok, err := client.FindProject(ctx, title)
-	if ok || err != nil {
-		return p, err
-	}
-	return client.CreateProject(ctx, title, view)
-}
-
-// look lists the project's tasks.
-func (h *HumanPreference) look(ctx context.Context) error {
-	tasks := map[string]labelstudio.Task{}
-	for t, err := range h.client.Tasks(ctx, h.project.ID) {
-		if err != nil {
-			return err
-		}
-		if key, ok := t.Data[rowKey].(string); ok {
-			tasks[key] = t
-		}
-	}
-	h.tasks = tasks
-	return nil
-}
-
-// bring imports the rows that the project does not have. Before an import is tried again it looks what came of it.
-func (h *HumanPreference) bring(ctx context.Context, keys []string, texts map[string]map[string]any) error {
-	for try := 1; ; try++ {
-		err := h.look(ctx)
-		if err == nil {
-			err = h.importMissing(ctx, keys, texts)
-		}
-		if !labelstudio.IsTemporary(err) || try == maxImports {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(seconds(min(h.PollInterval, 5))):
-		}
-	}
-}
-
-func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
-
-func (h *HumanPreference) importMissing(ctx context.Context, keys []string, texts map[string]map[string]any) error {
-	var missing []map[string]any
-	for _, key := range keys {
-		if _, ok := h.tasks[key]; !ok {
-			h.tasks[key] = labelstudio.Task{} // so that a row that comes twice is one task
-			missing = append(missing, texts[key])
-		}
-	}
-	for batch := range slices.Chunk(missing, h.MaxTasksPerBatch) {
-		if err := h.client.Import(ctx, h.project.ID, batch); err != nil {
-			return err
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	h.say(fmt.Sprintf("%d tasks imported; annotate at %s", len(missing), h.client.Page(h.project)))
-	return nil
-}
-
-// await waits until all rows are annotated or skipped.
-func (h *HumanPreference) await(ctx context.Context, keys []string) error {
-	var bell <-chan struct{}
-	open, last := -1, time.Now()
-	for rung := false; ; {
-		if err := h.refresh(ctx, rung); err != nil && !labelstudio.IsTemporary(err) {
-			return err
-		}
-		n := h.unanswered(keys)
-		switch {
-		case n == 0:
-			return nil
-		case !h.WaitForAnnotations:
-			return fmt.Errorf("%d of %d rows are not annotated: annotate at %s and run again, or set wait_for_annotations: true", n, len(keys), h.client.Page(h.project))
-		case n != open:
-			open, last = n, time.Now()
-			h.say(fmt.Sprintf("%d of %d rows wait for annotators at %s", n, len(keys), h.client.Page(h.project)))
-		case time.Since(last).Seconds() > h.Timeout:
-			return fmt.Errorf("%d of %d rows are not annotated, and none was for timeout = %g s: annotate at %s and run again, it goes on", n, len(keys), h.Timeout, h.client.Page(h.project))
-		}
-		if bell == nil {
-			b, down := h.hang(ctx)
-			bell = b
-			defer down()
-		}
-		var err error
-		if rung, err = h.pause(ctx, bell); err != nil {
-			return err
-		}
-	}
-}
-
-// refresh lists the tasks again if there is something new: because Label Studio says so, or by the number of annotations.
-func (h *HumanPreference) refresh(ctx context.Context, told bool) error {
-	now, err := h.client.Project(ctx, h.project.ID)
-	if err != nil || now.Annotations == h.project.Annotations && !told {
-		return err
-	}
-	if err := h.look(ctx); err != nil {
-		return err
-	}
-	h.project = now
-	return nil
-}
-
-// hang has Label Studio tell of annotations, where it can. Where it cannot, there is the poll.
-func (h *HumanPreference) hang(ctx context.Context) (rung <-chan struct{}, down func()) {
-	never := make(chan struct{})
-	address := h.WebhookAddr
-	if u, err := url.Parse(h.APIURL); address == "" && err == nil && slices.Contains([]string{"localhost", "127.0.0.1"}, u.Hostname()) {
-		address = "127.0.0.1:0"
-	}
-	if address == "" {
-		return never, func() {}
-	}
-	bell, err := h.client.HangBell(ctx, h.project.ID, address)
-	if err != nil {
-		h.say(fmt.Sprintf("Label Studio is asked every %g s, because no webhook could be registered: %v", h.PollInterval, err))
-		return never, func() {}
-	}
-	return bell.Rung, func() {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if err := bell.Close(last); err != nil {
-			h.say(fmt.Sprintf("the webhook stays registered: %v", err))
-		}
-	}
-}
-
-// settle is how long after the bell an annotation is looked for: Label Studio rings before it has kept it.
-const settle = 300 * time.Millisecond
-
-// pause waits for the bell, if there is one, at most poll_interval.
-func (h *HumanPreference) pause(ctx context.Context, bell <-chan struct{}) (rung bool, err error) {
-	poll := time.After(seconds(h.PollInterval))
-	select {
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	case <-poll:
-		return false, nil
-	case <-bell:
-	}
-	select {
-	case <-ctx.Done():
-		return true, context.Cause(ctx)
-	case <-poll:
-	case <-time.After(settle):
-	}
-	return true, nil
-}
-
-func (h *HumanPreference) unanswered(keys []string) int {
-	n := 0
-	for _, key := range keys {
-		if len(h.tasks[key].Annotations) == 0 {
-			n++
-		}
-	}
-	return n
 }
 
 // decided writes what the annotators chose, and leaves out rows of which they did not.

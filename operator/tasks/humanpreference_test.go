@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -197,6 +200,83 @@ func TestNoPreference(t *testing.T) {
 	}
 }
 
+// People are told when tasks wait, when all is done and when it is given up, and that they could not be told stops nothing.
+func TestPeopleAreTold(t *testing.T) {
+	var told []string
+	status := 200
+	slack := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		told = append(told, string(text))
+		w.WriteHeader(status)
+	}))
+	t.Cleanup(slack.Close)
+	ls := trinitytest.NewLabelStudio(t)
+	a := asking(ls)
+	a["wait_for_annotations"] = false
+	a["notification_config"] = args{"enabled": true, "slack": args{"webhook_url": slack.URL}, "email": args{"enabled": false}}
+	a["notification_events"] = args{"task_created": false}
+	if _, err := mapper(t, a, quiet).Process(t.Context(), compared(2)); err == nil {
+		t.Fatal("nothing is annotated")
+	}
+	ls.Say(longer)
+	if _, err := mapper(t, a, quiet).Process(t.Context(), compared(2)); err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(told, " ")
+	if len(told) != 3 || !strings.Contains(told[0], "2 tasks imported; annotate at "+ls.URL) || !strings.Contains(told[1], "are not annotated") || !strings.Contains(told[2], "2 rows are annotated") {
+		t.Errorf("told: %s", all)
+	}
+	status = 500
+	a["notification_events"] = args{"batch_created": false}
+	ls.Annotate = longer
+	var said []string
+	if _, err := mapper(t, a, func(s string) { said = append(said, s) }).Process(t.Context(), compared(3)); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 4 || !strings.Contains(strings.Join(said, " "), "nobody was told: slack: 500") {
+		t.Errorf("told %d times; it says %q", len(told), said)
+	}
+}
+
+// With annotation_completed people are told of each look at which there was something new.
+func TestPeopleAreToldOfAnnotations(t *testing.T) {
+	told := make(chan string, 9)
+	slack := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		told <- string(text)
+	}))
+	t.Cleanup(slack.Close)
+	ls := trinitytest.NewLabelStudio(t)
+	a := asking(ls)
+	a["poll_interval"] = 600.0
+	a["notification_config"] = args{"enabled": true, "slack": args{"webhook_url": slack.URL}}
+	a["notification_events"] = args{"annotation_completed": true, "batch_created": false, "project_completed": false}
+	first := func(data map[string]any) string {
+		if data["prompt"] == "p0" {
+			return longer(data)
+		}
+		return ""
+	}
+	ls.Registered = func() { ls.Say(first) }
+	op := mapper(t, a, func(s string) {
+		if strings.HasPrefix(s, "1 of 2 rows wait") {
+			go ls.Say(longer)
+		}
+	})
+	if _, err := op.Process(t.Context(), compared(2)); err != nil {
+		t.Fatal(err)
+	}
+	if text := <-told; !strings.Contains(text, "1 of 2 rows wait for annotators") || len(told) > 0 {
+		t.Errorf("told %s, and %d more", text, len(told))
+	}
+}
+
 func TestComparingRefuses(t *testing.T) {
 	ls := trinitytest.NewLabelStudio(t)
 	for want, c := range map[string]struct {
@@ -224,7 +304,9 @@ func TestComparingRefuses(t *testing.T) {
 		"poll_interval: must be":                  {"api_url": ls.URL, "poll_interval": 0},
 		"max_tasks_per_batch: must":               {"api_url": ls.URL, "max_tasks_per_batch": 0},
 		"samples_per_task: must be 1":             {"api_url": ls.URL, "samples_per_task": 2},
-		"notification_config: mail":               {"api_url": ls.URL, "notification_config": args{"enabled": true}},
+		"notification_config: enabled, but no":    {"api_url": ls.URL, "notification_config": args{"enabled": true}},
+		"notification_config.slack: has inval":    {"api_url": ls.URL, "notification_config": args{"slack": args{"webhook": "x"}}},
+		"notification_events: task_created is":    {"api_url": ls.URL, "notification_events": args{"task_created": true}},
 	} {
 		if _, err := registry.TaskOperators.Build("human_preference_annotation_mapper", a); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
