@@ -104,6 +104,9 @@ func TestEveryFileIsDamaged(t *testing.T) {
 			if out := c.output.String(); strings.Count(out, "\n") != 1 || !strings.Contains(out, path) && !strings.Contains(out, filepath.Dir(path)) {
 				t.Errorf("%s %s: the run ended with\n%s\nwant one line that names the file", name, damage.name, out)
 			}
+			if strings.HasPrefix(c.output.String(), "explorer step") { // until then the trainer has gone on, and removed old checkpoints
+				continue
+			}
 			after := strings.Join(broken.files(t), "\n")
 			for _, file := range before {
 				if !strings.Contains(after, file) && !strings.Contains(file, ".writing_") {
