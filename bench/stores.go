@@ -15,6 +15,7 @@ import (
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/experience"
+	"github.com/trinity-go/trinity/registry"
 )
 
 const (
@@ -126,6 +127,21 @@ func newDurableQueue(a *assignment) (task, error) {
 		return nil, err
 	}
 	return newStoring(buffer.NewQueue(storeBatch, 1<<30, log), func() (int64, error) { return sizeOfFiles(log.Dir()) }), nil
+}
+
+func newSQLite(a *assignment) (task, error) {
+	if err := os.MkdirAll(a.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	opener, err := registry.Buffers.Build("sql")
+	if err != nil {
+		return nil, err
+	}
+	b, err := opener.OpenBuffer(context.Background(), trinity.BufferSpec{Name: "bench", Path: "sqlite:///" + filepath.Join(a.Dir, "x.db"), Capacity: storeBatch})
+	if err != nil {
+		return nil, err
+	}
+	return newStoring(b, func() (int64, error) { return sizeOfFiles(a.Dir) }), nil
 }
 
 func newStoring(b trinity.Buffer, size func() (int64, error)) *storing {

@@ -78,6 +78,7 @@ var workloads = []workload{
 	decode("int8_rollout", 32, inStorage("f32"), inStorage("bf16")),
 	store("store_encode", 230_000, newEncoding), // 1 GB/s
 	store("store_decode", 0, newDecoding), store("store_memory", 500_000, newMemoryQueue), store("store_durable", 50_000, newDurableQueue),
+	store("store_sqlite", 10_000, newSQLite),
 	{name: "store_recovery", unit: "s", goal: 2, ours: newRecovery},
 	{name: "stream", unit: "rows/s", ours: newStreaming, rivals: []rival{
 		{name: "datasets", program: "transformers", script: "stream_datasets.py", target: 1}}},
