@@ -92,14 +92,21 @@ func (b *SQL) Take(ctx context.Context, n int, published int64) ([]*trinity.Expe
 	var end int
 	var over bool
 	waiting := fmt.Sprintf("the explorer to put %d %s into the experience buffer", n, b.unit())
-	err := b.await(ctx, waiting, func(s *sqlStatus) (ready bool, err error) {
-		if *s, err = b.status(ctx); err != nil { // before the rows: who puts no more has put them all
-			return false, err
-		}
+	err := b.await(ctx, waiting, func() (bool, error) {
+		var whole bool
 		if err := b.fetch(ctx, n); err != nil {
 			return false, err
 		}
-		var whole bool
+		if end, whole = b.window.end(n, b.ByRollout, published); whole || end < len(b.pending) {
+			return true, nil
+		}
+		s, err := b.status(ctx)
+		if err != nil {
+			return false, err
+		}
+		if err := b.fetch(ctx, n); err != nil { // again: who puts nothing more has put all that there is now
+			return false, err
+		}
 		end, whole = b.window.end(n, b.ByRollout, published)
 		over = b.isClosed() || s.closed()
 		return whole || end < len(b.pending) || s.barred(published) || over, nil
@@ -122,14 +129,13 @@ func (b *SQL) Take(ctx context.Context, n int, published int64) ([]*trinity.Expe
 	return out, nil
 }
 
-// await blocks until ready holds; it fills the status in for the error.
-func (b *SQL) await(ctx context.Context, what string, ready func(*sqlStatus) (bool, error)) error {
-	var s sqlStatus
+// await blocks until ready holds; its error says who was waited for and what the buffer holds.
+func (b *SQL) await(ctx context.Context, what string, ready func() (bool, error)) error {
 	for n := 0; ; n++ {
 		changed := b.db.Changed()
-		ok, err := ready(&s)
+		ok, err := ready()
 		if ctx.Err() != nil && !ok {
-			return fmt.Errorf("waiting for %s, which holds %s: %w", what, s, context.Cause(ctx))
+			return fmt.Errorf("waiting for %s, which holds %s: %w", what, b.holds(ctx), context.Cause(ctx))
 		}
 		if err != nil || ok {
 			return err
@@ -143,6 +149,17 @@ func (b *SQL) await(ctx context.Context, what string, ready func(*sqlStatus) (bo
 	}
 }
 
+// holds says what is in the buffer once a wait is over.
+func (b *SQL) holds(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	s, err := b.status(ctx)
+	if err != nil {
+		return fmt.Sprintf("what is not known (%v)", err)
+	}
+	return s.String()
+}
+
 func (b *SQL) failed(err error) error { return fmt.Errorf("experience buffer: %w", err) }
 
 var errTrainer = errors.New("another process has become its trainer: there can be one only")
@@ -152,16 +169,16 @@ func (b *SQL) took(ctx context.Context, number, rollout int64) error {
 	return b.own(ctx, "taken = ?, taken_rollouts = ?", number, rollout)
 }
 
-// own changes the buffer's row, as its trainer.
+// own changes the buffer's row, as its trainer. A checkpoint has what is to last.
 func (b *SQL) own(ctx context.Context, set string, values ...any) error {
 	found := int64(0)
-	err := b.db.Update(ctx, func(t database.Tx) (bool, error) {
+	err := b.db.Note(ctx, func(t database.Tx) (bool, error) {
 		var err error
 		found, err = t.Exec(ctx, "UPDATE trinity_buffers SET "+set+" WHERE name = ? AND trainer = ?", append(values, b.name, b.claim)...)
 		return true, err
 	})
 	if err == nil && found == 0 {
-		err = errTrainer
+		err = fmt.Errorf("%s: %w", b.db, errTrainer)
 	}
 	return err
 }

@@ -96,7 +96,7 @@ type sqlSink struct {
 }
 
 func (s *sqlSink) taken() error {
-	return fmt.Errorf("another process has become explorer %s: give each a name of its own (explorer.name)", s.name)
+	return fmt.Errorf("%s: another process has become explorer %s: give each a name of its own (explorer.name)", s.db, s.name)
 }
 
 // Resume implements trinity.Sink.
@@ -153,7 +153,7 @@ func (s *sqlSink) Put(ctx context.Context, d trinity.Delivery) error {
 	p := sqlPut{sqlSink: s, rows: rows, cursor: d.Cursor, needs: d.Needs}
 	err = s.begun(ctx)
 	if err == nil {
-		err = s.await(ctx, "the trainer to make room in the experience buffer", func(st *sqlStatus) (bool, error) { return p.try(ctx, st) })
+		err = s.await(ctx, "the trainer to make room in the experience buffer", func() (bool, error) { return p.try(ctx) })
 	}
 	if err != nil && s.isClosed() {
 		p.end = trinity.ErrEnded
@@ -181,7 +181,7 @@ type sqlPut struct {
 }
 
 // try puts the delivery if there is room. Where a transaction before it has, though its answer was lost, it does nothing.
-func (p *sqlPut) try(ctx context.Context, st *sqlStatus) (done bool, err error) {
+func (p *sqlPut) try(ctx context.Context) (done bool, err error) {
 	if p.isClosed() {
 		p.end = trinity.ErrEnded
 		return true, nil
@@ -206,7 +206,6 @@ func (p *sqlPut) try(ctx context.Context, st *sqlStatus) (done bool, err error) 
 			}
 			p.number = p.delivery + 1
 		}
-		st.rollouts = rollouts - taken
 		switch {
 		case session != p.session:
 			p.end, done = p.taken(), true
@@ -215,7 +214,7 @@ func (p *sqlPut) try(ctx context.Context, st *sqlStatus) (done bool, err error) 
 		case over != 0 || closed != 0:
 			p.end, done = trinity.ErrEnded, true
 		}
-		if done || len(p.rows.exps) > 0 && st.rollouts >= p.capacity {
+		if done || len(p.rows.exps) > 0 && rollouts-taken >= p.capacity {
 			return false, nil
 		}
 		if err := p.rows.insert(ctx, t, p.SQL.name, p.name, p.number, p.needs, put, rollouts); err != nil {

@@ -25,6 +25,7 @@ type DB struct {
 	Options
 	*bell
 	pool *sql.DB
+	lazy *sql.DB // does not wait for the disk, where that is a property of the connection; and reads
 	stop context.CancelFunc
 }
 
@@ -35,12 +36,12 @@ func Open(ctx context.Context, a Address, o Options) (*DB, error) {
 			return nil, err
 		}
 	}
-	pool, err := a.kind.open(a, o.ReadOnly)
+	pool, lazy, err := a.kind.open(a, o.ReadOnly)
 	if err != nil {
 		return nil, err
 	}
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
-	db := &DB{Address: a, Options: o, bell: newBell(), pool: pool, stop: stop}
+	db := &DB{Address: a, Options: o, bell: newBell(), pool: pool, lazy: lazy, stop: stop}
 	err = db.Retry(ctx, func() error { return pool.PingContext(ctx) })
 	if err == nil && !o.ReadOnly && a.kind.watch != nil {
 		err = db.Retry(ctx, func() error { return a.kind.watch(watching, db) })
@@ -62,7 +63,7 @@ func sqliteFile(path string, readOnly bool) error {
 // Close ends all connections.
 func (db *DB) Close() error {
 	db.stop()
-	return db.pool.Close()
+	return errors.Join(db.pool.Close(), db.lazy.Close())
 }
 
 // Retry has fn tried again, from its beginning, after errors that may pass. Its error names the database.
@@ -75,23 +76,35 @@ func (db *DB) Retry(ctx context.Context, fn func() error) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case !db.kind.transient(err):
-			return fmt.Errorf("%s: %w", db, err)
+			return fmt.Errorf("%s: %s", db, oneLine(err))
 		case try >= db.Retries:
-			return fmt.Errorf("%s: tried %d times, %v apart (max_retry_times, max_retry_interval): %w", db, try+1, db.Interval, err)
+			return fmt.Errorf("%s: tried %d times, %v apart (max_retry_times, max_retry_interval): %s", db, try+1, db.Interval, oneLine(err))
 		}
 		select {
 		case <-time.After(db.Interval):
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return fmt.Errorf("%s: %s: %w", db, oneLine(err), context.Cause(ctx))
 		}
 	}
 }
 
+// oneLine is the text of an error, of which pgx makes a line for each address of a host.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
 // Update runs fn in a transaction, which is committed if fn says so, and wakes all who wait for a change then. It is tried again as Retry does: where the
 // answer to a commit was lost, fn must find out itself that it was done.
 func (db *DB) Update(ctx context.Context, fn func(Tx) (commit bool, err error)) error {
+	return db.update(ctx, db.pool, fn)
+}
+
+// Note is Update for what may be lost in a power cut: it need not be on the disk before it returns.
+func (db *DB) Note(ctx context.Context, fn func(Tx) (commit bool, err error)) error {
+	return db.update(ctx, db.lazy, fn)
+}
+
+func (db *DB) update(ctx context.Context, pool *sql.DB, fn func(Tx) (commit bool, err error)) error {
 	return db.Retry(ctx, func() error {
-		tx, err := db.pool.BeginTx(ctx, nil)
+		tx, err := pool.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -115,7 +128,7 @@ func (db *DB) Update(ctx context.Context, fn func(Tx) (commit bool, err error)) 
 	})
 }
 
-// Tx is a transaction.
+// Tx is a transaction in progress.
 type Tx struct {
 	tx   *sql.Tx
 	kind *dialect
@@ -154,7 +167,7 @@ func (t Tx) InsertAll(ctx context.Context, table, columns string, rows [][]any) 
 func (db *DB) Each(ctx context.Context, query string, args []any, begin func(), scan func(*sql.Rows) error) error {
 	return db.Retry(ctx, func() error {
 		begin()
-		rows, err := db.pool.QueryContext(ctx, db.kind.bind(query), args...)
+		rows, err := db.lazy.QueryContext(ctx, db.kind.bind(query), args...)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ import (
 
 // dialect is what is a server's own.
 type dialect struct {
-	open      func(a Address, readOnly bool) (*sql.DB, error)
+	open      func(a Address, readOnly bool) (pool, lazy *sql.DB, err error)
 	transient func(error) bool // may an error pass?
 	watch     func(ctx context.Context, db *DB) error
 	poll      time.Duration // between looks for what other processes have changed, at most; 0 where they tell
@@ -77,12 +77,21 @@ func transientPostgres(err error) bool {
 	return slices.Contains([]string{"08", "40", "57"}, e.Code[:2]) && e.Code != "57014" || e.Code == "53300"
 }
 
-func openSQLite(a Address, readOnly bool) (*sql.DB, error) {
+func openSQLite(a Address, readOnly bool) (pool, lazy *sql.DB, err error) {
+	if pool, err = connectSQLite(a, readOnly, "FULL"); err != nil {
+		return nil, nil, err
+	}
+	lazy, err = connectSQLite(a, readOnly, "NORMAL")
+	return pool, lazy, err
+}
+
+func connectSQLite(a Address, readOnly bool, synchronous string) (*sql.DB, error) {
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)"}} // one that reads first and writes then would fail at once where another writes
 	if readOnly {
 		q.Set("mode", "ro")
 	} else {
-		q["_pragma"] = append(q["_pragma"], "journal_mode(WAL)", "synchronous(FULL)")
+		q["_pragma"] = append(q["_pragma"], "page_size(16384)", "synchronous("+synchronous+")")
+		q.Set("_journal_mode", "WAL") // after the page's size, which is then fixed
 	}
 	db, err := sql.Open("sqlite", "file:"+strings.ReplaceAll(url.PathEscape(a.file), "%2F", "/")+"?"+q.Encode())
 	if err == nil && !readOnly {
@@ -91,12 +100,15 @@ func openSQLite(a Address, readOnly bool) (*sql.DB, error) {
 	return db, err
 }
 
-func openPostgres(a Address, _ bool) (*sql.DB, error) {
+func openPostgres(a Address, _ bool) (pool, lazy *sql.DB, err error) {
 	cfg, err := postgresConfig(a)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return stdlib.OpenDB(*cfg), nil
+	return stdlib.OpenDB(*cfg), stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, "SET synchronous_commit = off")
+		return err
+	})), nil
 }
 
 func postgresConfig(a Address) (*pgx.ConnConfig, error) {
@@ -113,7 +125,7 @@ func postgresConfig(a Address) (*pgx.ConnConfig, error) {
 // mySQLOptions are what a URL may say behind its ?.
 var mySQLOptions = []string{"charset", "tls", "unix_socket"}
 
-func openMySQL(a Address, _ bool) (*sql.DB, error) {
+func openMySQL(a Address, _ bool) (pool, lazy *sql.DB, err error) {
 	cfg := mysql.NewConfig()
 	cfg.User = a.url.User.Username()
 	cfg.Passwd, _ = a.url.User.Password()
@@ -133,9 +145,9 @@ func openMySQL(a Address, _ bool) (*sql.DB, error) {
 	cfg.ParseTime = true
 	c, err := mysql.NewConnector(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s", a, Hidden(err.Error()))
+		return nil, nil, fmt.Errorf("%s: %s", a, Hidden(err.Error()))
 	}
-	return sql.OpenDB(c), nil
+	return sql.OpenDB(c), sql.OpenDB(c), nil
 }
 
 // bind writes a query as the server reads it.

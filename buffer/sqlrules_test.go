@@ -1,0 +1,189 @@
+package buffer
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/database"
+)
+
+func put(t *testing.T, s trinity.Sink, step int64, n int) {
+	t.Helper()
+	if err := s.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(step, n)}, Cursor: []byte("1")}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func take(t *testing.T, b trinity.Source, n int) []*trinity.Experience {
+	t.Helper()
+	exps, err := b.Take(t.Context(), n, 0)
+	if err != nil || len(exps) != n {
+		t.Fatalf("took %d, %v; want %d", len(exps), err, n)
+	}
+	return exps
+}
+
+// refused wants an error of one line with the words.
+func refused(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if err == nil || strings.Contains(err.Error(), "\n") {
+		t.Fatalf("%v, want an error of one line", err)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q does not say %q", err, w)
+		}
+	}
+}
+
+// A delivery whose commit was answered by a broken connection is not put a second time.
+func TestSQLPutsNoDeliveryTwice(t *testing.T) {
+	b := openTest(t, fileURL(t.TempDir()), trinity.BufferSpec{Capacity: 100})
+	s := b.Sink("explorer").(*sqlSink)
+	put(t, s, 1, 2)
+	s.delivery-- // as though nobody had said that it is there
+	put(t, s, 1, 2)
+	put(t, s, 2, 1)
+	if got := take(t, b, 3); got[2].ID.Step != 2 {
+		t.Errorf("took %v third, want step 2", got[2].ID)
+	}
+}
+
+// After a Put that was given up, of which nobody knows whether it was done, the next one is put in any case.
+func TestSQLPutAfterOneThatWasGivenUp(t *testing.T) {
+	b := openTest(t, fileURL(t.TempDir()), trinity.BufferSpec{Capacity: 100})
+	s := b.Sink("explorer").(*sqlSink)
+	put(t, s, 1, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Put(ctx, trinity.Delivery{}); err == nil {
+		t.Error("Put with a context that is over: no error")
+	}
+	s.delivery-- // it was done, though
+	put(t, s, 2, 1)
+	take(t, b, 2)
+}
+
+func TestSQLHasOneOfEach(t *testing.T) {
+	url := fileURL(t.TempDir())
+	open := func() *SQL { return openTest(t, url, trinity.BufferSpec{Capacity: 100}) }
+	first, second := open(), open()
+	put(t, first.Sink("explorer"), 1, 2)
+	take(t, first, 1)
+	take(t, second, 1)
+	_, err := first.Take(t.Context(), 1, 0)
+	refused(t, err, "buffer.db", "another process has become its trainer")
+
+	old := first.Sink("explorer")
+	put(t, old, 2, 1)
+	put(t, second.Sink("explorer"), 3, 1)
+	refused(t, old.Put(t.Context(), trinity.Delivery{}), "another process has become explorer explorer")
+	refused(t, old.Pause(t.Context(), 9), "another process")
+}
+
+func TestSQLTrim(t *testing.T) {
+	url := fileURL(t.TempDir())
+	b := openTest(t, url, trinity.BufferSpec{Capacity: 100})
+	put(t, b.Sink("explorer"), 1, 4)
+	take(t, b, 3)
+	state, err := b.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Trim(state); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, b.Restore(trinity.SourceState{}), "keeps none before 4", "set another name")
+	refused(t, b.Restore(trinity.SourceState{Cursor: []byte(`{"taken":5}`)}), "has 4 experiences", "after experience 5")
+	if err := b.Restore(state); err != nil {
+		t.Fatal(err)
+	}
+	take(t, b, 1)
+}
+
+// People read the table with whatever reads SQL.
+func TestSQLTableIsReadable(t *testing.T) {
+	dir := t.TempDir()
+	b := openTest(t, fileURL(dir), trinity.BufferSpec{Capacity: 100})
+	e := group(7, 1)[0]
+	e.Prompt, e.Response, e.Versions, e.Reward = "What is 2 + 2?", "4\x00\xff", [2]int64{2, 3}, trinity.NewReward(map[string]float64{"accuracy": 1})
+	none := group(7, 1)[0]
+	none.ID.Run, none.Reward = 1, trinity.InvalidReward("no verdict")
+	if err := b.Sink("explorer").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{{e, none}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := take(t, b, 2); got[0].Response != e.Response {
+		t.Errorf("the response came back as %q", got[0].Response)
+	}
+	db, err := sql.Open("sqlite", strings.TrimPrefix(fileURL(dir), "sqlite:///"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var prompt, response, task string
+	var step, version, tokens int
+	var reward, other sql.NullFloat64
+	row := db.QueryRow("SELECT step, task, version, tokens, prompt, response, reward, (SELECT reward FROM trinity_experiences WHERE run = 1) FROM trinity_experiences WHERE run = 0")
+	if err := row.Scan(&step, &task, &version, &tokens, &prompt, &response, &reward, &other); err != nil {
+		t.Fatal(err)
+	}
+	if step != 7 || task != "t" || version != 3 || tokens != 2 || prompt != e.Prompt || response != "4\uFFFD\uFFFD" || reward.Float64 != 1 || other.Valid {
+		t.Errorf("step %d, task %s, version %d, %d tokens, %q → %q, rewards %v, %v", step, task, version, tokens, prompt, response, reward, other)
+	}
+}
+
+// What is late is said with who is to blame.
+func TestSQLWaitsForSomebody(t *testing.T) {
+	b := openTest(t, fileURL(t.TempDir()), trinity.BufferSpec{Capacity: 100})
+	s := b.Sink("ann")
+	put(t, s, 1, 100)
+	b.putTimeout = time.Millisecond
+	refused(t, s.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(2, 1)}}), "waiting for the trainer to make room", "100 rollouts", "sync_timeout")
+	if err := b.Sink("bob").Pause(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Restore(trinity.SourceState{}); err != nil {
+		t.Fatal(err)
+	}
+	b.TakeTimeout = time.Millisecond
+	_, err := b.Take(t.Context(), 101, 0)
+	refused(t, err, "waiting for the explorer to put 101 experiences", "100 rollouts (ann is at work, bob waits for version 3)", "max_read_timeout of 1ms passed")
+}
+
+func TestSQLRefusesNewerTables(t *testing.T) {
+	dir := t.TempDir()
+	openTest(t, fileURL(dir), trinity.BufferSpec{})
+	db, err := sql.Open("sqlite", strings.TrimPrefix(fileURL(dir), "sqlite:///"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("UPDATE trinity_schema SET version = 99"); err != nil {
+		t.Fatal(err)
+	}
+	address, err := database.Parse(fileURL(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = OpenSQL(t.Context(), address, trinity.BufferSpec{Name: "x"})
+	refused(t, err, "buffer.db", "version 99", "use the one that made them")
+}
+
+// A server that cannot be reached is named, without the password.
+func TestSQLServerThatIsNotThere(t *testing.T) {
+	for _, url := range []string{"postgresql://ann:s3cret@127.0.0.1:1/rft", "mysql://ann:s3cret@127.0.0.1:1/rft"} {
+		address, err := database.Parse(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = OpenSQL(t.Context(), address, trinity.BufferSpec{Name: "x", Retries: 2, RetryInterval: 1e6})
+		refused(t, err, "ann@127.0.0.1:1/rft", "tried 3 times", "refused")
+		if strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%v has the password", err)
+		}
+	}
+}

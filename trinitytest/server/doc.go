@@ -1,0 +1,2 @@
+// Package server starts real servers on loopback, in temporary directories, for tests of what talks to them.
+package server

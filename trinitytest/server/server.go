@@ -1,0 +1,208 @@
+//go:build unix
+
+package server
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Server is a server of a test's own.
+type Server struct {
+	URL string // of its database; "" where it has none
+
+	dir   string
+	owner *syscall.Credential // nil is who runs the test
+	start []string
+	cmd   *exec.Cmd
+	port  int
+}
+
+// newServer makes a server's directory, which a user owns that is not root: servers refuse to be root's.
+func newServer(t *testing.T, owners ...string) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "trinity-server") // a test's own directory may have a path too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{dir: dir, port: freePort(t)}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if os.Getuid() != 0 {
+		return s
+	}
+	for _, name := range append(owners, "nobody") {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, _ := strconv.ParseUint(u.Uid, 10, 32)
+		gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+		s.owner = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		if err := os.Chown(dir, int(uid), int(gid)); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	t.Skip("root runs the test, and there is no user nobody to run the server")
+	return nil
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// program finds a program in the path, or where a system puts it; the test is skipped where it is missing.
+func program(t *testing.T, name string, places ...string) string {
+	t.Helper()
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	for _, pattern := range places {
+		if found, _ := filepath.Glob(filepath.Join(pattern, name)); len(found) > 0 {
+			return found[len(found)-1]
+		}
+	}
+	t.Skipf("no %s: it is not installed", name)
+	return ""
+}
+
+func (s *Server) command(args []string) *exec.Cmd {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "HOME="+s.dir, "LC_ALL=C")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.owner, Setpgid: true}
+	return cmd
+}
+
+// prepare runs a program that makes what the server needs.
+func (s *Server) prepare(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := s.command(args).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+}
+
+// run starts the server by a command, and ends it with the test.
+func (s *Server) run(t *testing.T, args ...string) *Server {
+	t.Helper()
+	s.start = args
+	t.Cleanup(func() {
+		if s.cmd != nil {
+			s.Kill(t)
+		}
+	})
+	s.Start(t)
+	return s
+}
+
+// Start starts the server, again after Kill, and waits until it accepts connections; it may refuse queries for a while.
+func (s *Server) Start(t *testing.T) {
+	t.Helper()
+	for range 20 { // what was killed may still hold the data for a moment
+		if s.starts(t) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	said, _ := os.ReadFile(s.log())
+	t.Fatalf("%s does not start\n%s", s.start[0], said)
+}
+
+func (s *Server) log() string { return filepath.Join(s.dir, "log") }
+
+func (s *Server) starts(t *testing.T) bool {
+	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	s.cmd = s.command(s.start)
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func(cmd *exec.Cmd) { _ = cmd.Wait(); close(ended) }(s.cmd)
+	for !s.listens() {
+		select {
+		case <-ended:
+			return false
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return true
+}
+
+// Kill ends the server and its children as a power cut does, but for what the disk has not written.
+func (s *Server) Kill(t *testing.T) {
+	t.Helper()
+	pid := s.cmd.Process.Pid
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // PostgreSQL's have groups of their own; without them it starts a little later
+	if err := syscall.Kill(-pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for _, child := range strings.Fields(string(children)) {
+		if pid, err := strconv.Atoi(child); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		}
+	}
+	for s.listens() {
+		time.Sleep(time.Millisecond)
+	}
+	s.cmd = nil
+}
+
+func (s *Server) listens() bool {
+	conn, err := net.Dial("tcp", s.Address())
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil
+}
+
+// Address is where it listens.
+func (s *Server) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+
+// Postgres starts a PostgreSQL server.
+func Postgres(t *testing.T) *Server {
+	t.Helper()
+	const debian = "/usr/lib/postgresql/*/bin"
+	initdb, postgres := program(t, "initdb", debian), program(t, "postgres", debian)
+	s := newServer(t, "postgres")
+	data := filepath.Join(s.dir, "data")
+	s.prepare(t, initdb, "--no-sync", "--auth=trust", "--username=trinity", "--encoding=UTF8", "--no-locale", data)
+	s.URL = fmt.Sprintf("postgresql+psycopg2://trinity:secret@%s/postgres", s.Address())
+	return s.run(t, postgres, "-D", data, "-p", strconv.Itoa(s.port), "-k", s.dir, "-h", "127.0.0.1")
+}
+
+// MariaDB starts a MariaDB server.
+func MariaDB(t *testing.T) *Server {
+	t.Helper()
+	const debian = "/usr/sbin"
+	install, mariadbd := program(t, "mariadb-install-db"), program(t, "mariadbd", debian)
+	s := newServer(t, "mysql")
+	data := filepath.Join(s.dir, "data")
+	s.prepare(t, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=8M")
+	init := filepath.Join(s.dir, "init.sql")
+	const sql = "CREATE DATABASE IF NOT EXISTS rft;\nCREATE USER IF NOT EXISTS trinity@'%' IDENTIFIED BY 'secret';\nGRANT ALL ON rft.* TO trinity@'%';\n"
+	if err := os.WriteFile(init, []byte(sql), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.URL = fmt.Sprintf("mysql+pymysql://trinity:secret@%s/rft", s.Address())
+	return s.run(t, mariadbd, "--no-defaults", "--datadir="+data, "--port="+strconv.Itoa(s.port), "--bind-address=127.0.0.1", "--socket="+filepath.Join(s.dir, "s"),
+		"--init-file="+init, "--innodb-log-file-size=8M", "--skip-log-bin", "--skip-name-resolve")
+}
