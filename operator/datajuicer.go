@@ -1,0 +1,126 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/datajuicer"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Operators.Register("data_juicer",
+		"Edits a step by operators of Data-Juicer, in the service of the section service.data_juicer. Experiences go over as a table with the columns of Trinity-RFT (prompt_text, response_text, reward, "+
+			"tokens, info, metrics…; of info what is a number in every experience that has it). Those of which a row comes back are kept; every statistic of the row is then in their info, and the row's reward is theirs. "+
+			"Metrics: filtered_count, reward_diff/{mean,max,min}, and what the service says. "+
+			"Unlike Trinity-RFT: texts, tokens and masks stay as they were sampled, because what an operator writes was not.",
+		func() trinity.Operator { return &DataJuicer{Processes: 4, Timeout: 3600} })
+}
+
+// DataJuicer asks Data-Juicer.
+type DataJuicer struct {
+	ConfigPath string                      `yaml:"config_path" doc:"a recipe of Data-Juicer, in the service's files; wins over operators"`
+	Operators  []map[string]map[string]any `yaml:"operators" doc:"each a name with its arguments"`
+	Processes  int                         `yaml:"np" doc:"processes of Data-Juicer"`
+	Timeout    float64                     `yaml:"timeout" doc:"seconds for one step"`
+
+	service *datajuicer.Service
+	session *datajuicer.Session
+}
+
+// Validate wants operators.
+func (d *DataJuicer) Validate() error {
+	switch {
+	case d.ConfigPath == "" && len(d.Operators) == 0:
+		return errors.New("set config_path or operators")
+	case d.Processes < 1:
+		return fmt.Errorf("np must be at least 1, got %d", d.Processes)
+	case !(d.Timeout > 0):
+		return fmt.Errorf("timeout: must be more than 0 seconds, got %g", d.Timeout)
+	}
+	for i, o := range d.Operators {
+		if len(o) != 1 {
+			return fmt.Errorf("operators.%d has %d names, want one operator with its arguments", i, len(o))
+		}
+	}
+	return nil
+}
+
+// UseService implements datajuicer.User.
+func (d *DataJuicer) UseService(s *datajuicer.Service) { d.service = s }
+
+// Process implements trinity.Operator.
+func (d *DataJuicer) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	if len(groups) == 0 {
+		return nil, nil, ctx.Err()
+	}
+	late := fmt.Errorf("no answer within timeout = %g s", d.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(d.Timeout*float64(time.Second)), late)
+	defer cancel()
+	if d.session == nil {
+		var err error
+		settings := datajuicer.Settings{Type: "experience", Operators: d.Operators, ConfigPath: d.ConfigPath, Processes: d.Processes}
+		if d.session, err = d.service.Open(ctx, settings); err != nil {
+			return nil, nil, err
+		}
+	}
+	table, err := juicerTable(groups)
+	if err != nil {
+		return nil, nil, err
+	}
+	left, said, err := d.session.ProcessExperience(ctx, table)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err := juicerRows(left)
+	if err != nil {
+		return nil, nil, fmt.Errorf("Data-Juicer's answer: %w", err)
+	}
+	kept, metrics, err := edited(groups, rows)
+	for name, v := range said {
+		if n, ok := v.(float64); ok {
+			metrics[name] = n
+		}
+	}
+	return kept, metrics, err
+}
+
+// edited keeps the experiences that a row came back for, with what it says.
+func edited(groups []trinity.Group, rows []juicerRow) ([]trinity.Group, trinity.Metrics, error) {
+	var all trinity.Group
+	for _, g := range groups {
+		all = append(all, g...)
+	}
+	answered := selection{}
+	var diffs []float64
+	for _, r := range rows {
+		i, err := r.index(len(all))
+		if err != nil {
+			return nil, nil, fmt.Errorf("Data-Juicer's answer: %w", err)
+		}
+		e := all[i]
+		if answered[e] {
+			return nil, nil, fmt.Errorf("Data-Juicer's answer has two rows of experience %s: an operator that makes several of one cannot be used here", e.ID)
+		}
+		answered[e] = true
+		if stats := r.stats(); len(stats) > 0 {
+			info := maps.Clone(e.Info) // siblings may share it
+			if info == nil {
+				info = map[string]any{}
+			}
+			maps.Copy(info, stats)
+			e.Info = info
+		}
+		if scored(e) && r.Reward != nil {
+			diffs = append(diffs, *r.Reward-e.Reward.Value)
+			e.Reward.Value = *r.Reward
+		}
+	}
+	kept, metrics := keep(groups, answered.has)
+	summarize(metrics, "reward_diff", diffs)
+	return kept, metrics, nil
+}
