@@ -172,7 +172,6 @@ func TestUnsupported(t *testing.T) {
 		{"buffer.explorer_input.taskset.format.image_key=i", "buffer.explorer_input.taskset.format.image_key", "image"},
 		{"buffer.explorer_input.taskset.rollout_args.logprobs=2", "buffer.explorer_input.taskset.rollout_args.logprobs", "alternative tokens"},
 		{"data_processor.experience_pipeline.operators=[{name: reward_filter}]", "data_processor.experience_pipeline.operators.0.name", "reward_filter"},
-		{"service.data_juicer.auto_start=true", "service.data_juicer", "Data-Juicer"},
 		{"cod.task_pack_size=2", "cod", "Connect-the-Dots"},
 		{"algorithm.enable_router_replay=true", "algorithm.enable_router_replay", "router replay"},
 		{"trainer.trainer_config.algorithm.rollout_correction.bypass_mode=false", "trainer.trainer_config.algorithm.rollout_correction.bypass_mode", "use algorithm.rollout_correction"},

@@ -24,6 +24,7 @@ func (c *Config) checkRules() Errors {
 	r.tasksets()
 	r.taskPipeline()
 	r.store()
+	r.service()
 	r.optimizer(optimizerKey, &r.Algorithm.Optimizer)
 	r.miniBatch()
 	r.correction()

@@ -58,8 +58,6 @@ var refusals = []refusal{
 	{"data_processor.experience_pipeline.inputs", func(c *Config) bool { return len(c.DataProcessor.ExperiencePipeline.Inputs) > 0 },
 		"a second input of the experience pipeline", ""},
 	{"monitor.detailed_stats", func(c *Config) bool { return c.Monitor.DetailedStats }, "metrics of every single task", ""},
-	{"service.data_juicer", func(c *Config) bool { return c.Service.DataJuicer.AutoStart || c.Service.DataJuicer.ServerURL != "" },
-		"a Data-Juicer service", ""},
 	{"cod", func(c *Config) bool { return !reflect.DeepEqual(c.Cod, *newDefault[Cod]()) }, "Connect-the-Dots task packing", ""},
 
 	{"algorithm.enable_router_replay", func(c *Config) bool { return c.Algorithm.EnableRouterReplay }, "router replay of mixture-of-experts models", ""},

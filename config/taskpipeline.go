@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 
 	"github.com/trinity-go/trinity/registry"
@@ -45,6 +46,19 @@ func (r *resolution) taskPipeline() {
 
 // HasService reports whether there is a Data-Juicer to be asked.
 func (d *DataJuicer) HasService() bool { return d.ServerURL != "" || d.AutoStart }
+
+// service checks that there is a Data-Juicer for who asks one.
+func (r *rules) service() {
+	d := &r.Service.DataJuicer
+	if u, err := url.Parse(d.ServerURL); d.ServerURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		r.fail("service.data_juicer.server_url", fmt.Sprintf("is %q, want http://host:port", d.ServerURL), "")
+	}
+	for i, o := range r.DataProcessor.ExperiencePipeline.Operators {
+		if o.Name == "data_juicer" && !d.HasService() && r.explores() {
+			r.fail("data_processor.experience_pipeline.operators."+digits(i)+".name", "there is no Data-Juicer to be asked", "set service.data_juicer.server_url or auto_start")
+		}
+	}
+}
 
 // taskPipeline checks what the pipeline is made of.
 func (r *rules) taskPipeline() {

@@ -185,6 +185,9 @@ func (c *Config) unusedReason(key string) string {
 	if c.offline() && below(key, "synchronizer") {
 		return "nobody samples while " + c.Algorithm.AlgorithmType + " trains on a dataset"
 	}
+	if d := &c.Service.DataJuicer; key == "service.data_juicer.server_url" && d.AutoStart || key == "service.data_juicer.port" && !d.AutoStart {
+		return "auto_start starts a service, at port, instead of asking one at server_url"
+	}
 	if below(key, taskPipelineKey) && c.Prepares() == nil {
 		return "nothing that this mode reads is made by it"
 	}

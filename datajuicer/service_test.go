@@ -111,6 +111,27 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// What is started is Trinity-RFT's module, by the Python of PATH.
+func TestStartPython(t *testing.T) {
+	dir := t.TempDir()
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$1 $2\" = '-m trinity.service.data_juicer.server.server' ] || exit 1\nshift 2\nexec %s serve \"$@\"\n", os.Args[0])
+	if err := os.WriteFile(filepath.Join(dir, "python3"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	port, err := freePort(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Service{Port: port, Say: say}
+	if _, err := s.Open(t.Context(), Settings{ConfigPath: "recipe.yaml"}); err != nil || s.URL != fmt.Sprintf("http://127.0.0.1:%d", port) {
+		t.Errorf("%s: %v", s.URL, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestStartFails(t *testing.T) {
 	for how, want := range map[string]string{"fails": "it ended; it said: ModuleNotFoundError: No module named 'trinity'", "hangs": "it does not answer within 300ms"} {
 		s := &Service{Start: []string{os.Args[0], "serve", "--how", how}, Wait: 300 * time.Millisecond, Say: say}

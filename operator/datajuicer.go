@@ -16,12 +16,12 @@ func init() {
 	registry.Operators.Register("data_juicer",
 		"Edits a step by operators of Data-Juicer, in the service of the section service.data_juicer. Experiences go over as a table with the columns of Trinity-RFT (prompt_text, response_text, reward, "+
 			"tokens, info, metrics…; of info what is a number in every experience that has it). Those of which a row comes back are kept; every statistic of the row is then in their info, and the row's reward is theirs. "+
-			"Metrics: filtered_count, reward_diff/{mean,max,min}, and what the service says. "+
-			"Unlike Trinity-RFT: texts, tokens and masks stay as they were sampled, because what an operator writes was not.",
+			"Texts, tokens and masks stay as they were sampled. Metrics: filtered_count, reward_diff/{mean,max,min}, and what the service says.",
 		func() trinity.Operator { return &DataJuicer{Processes: 4, Timeout: 3600} })
 }
 
 // DataJuicer asks Data-Juicer.
+// Unlike Trinity-RFT: texts, tokens and masks stay as they were sampled, because what an operator writes instead was not.
 type DataJuicer struct {
 	ConfigPath string                      `yaml:"config_path" doc:"a recipe of Data-Juicer, in the service's files; wins over operators"`
 	Operators  []map[string]map[string]any `yaml:"operators" doc:"each a name with its arguments"`

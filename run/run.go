@@ -180,13 +180,18 @@ func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (
 		return err
 	}
 	defer unlock()
-	if err := prepare(ctx, cfg, opts.Say); err != nil {
+	juicer := newJuicer(cfg, opts.Say)
+	if juicer != nil {
+		defer func() { err = errors.Join(err, juicer.Close()) }()
+	}
+	if err := prepare(ctx, cfg, juicer, opts.Say); err != nil {
 		return err
 	}
 	s, err := open(ctx, cfg, opts.Say)
 	if err != nil {
 		return err
 	}
+	s.juicer = juicer
 	defer func() { err = errors.Join(err, s.close()) }()
 	defer func() {
 		if s.log != nil { // it began

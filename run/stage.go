@@ -11,6 +11,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/datajuicer"
 	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/experience/archive"
 	"github.com/trinity-go/trinity/explorer"
@@ -34,6 +35,7 @@ type stage struct {
 	available    int64 // bytes of memory before anything was loaded
 	rewardModels rewardModels
 	teachers     teachers
+	juicer       *datajuicer.Service // nil where there is none
 
 	engine  trinity.Engine
 	critic  trinity.Engine // nil where none is trained
@@ -193,6 +195,9 @@ func (s *stage) pipeline() (*pipeline.Pipeline, error) {
 		op, err := registry.Operators.Build(o.Name, o.Args)
 		if err != nil {
 			return nil, err
+		}
+		if u, ok := op.(datajuicer.User); ok {
+			u.UseService(s.juicer)
 		}
 		p.Operators = append(p.Operators, pipeline.Operator{Name: o.Name, Operator: op})
 	}

@@ -3,19 +3,33 @@ package run
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/datajuicer"
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/pipeline/taskset"
 )
 
+// newJuicer is the Data-Juicer of a configuration, nil if it has none. It is not asked, or started, before somebody needs it.
+func newJuicer(cfg *config.Config, say func(string)) *datajuicer.Service {
+	c := &cfg.Service.DataJuicer
+	switch {
+	case c.AutoStart:
+		return &datajuicer.Service{Port: value(0, c.Port), Say: say}
+	case c.ServerURL != "":
+		return &datajuicer.Service{URL: strings.TrimRight(c.ServerURL, "/"), Say: say}
+	}
+	return nil
+}
+
 // taskRecipe is what the stage's task pipeline makes, nil if it has none.
-func taskRecipe(cfg *config.Config) (*taskset.Recipe, error) {
+func taskRecipe(cfg *config.Config, juicer *datajuicer.Service) (*taskset.Recipe, error) {
 	p := cfg.Prepares()
 	if p == nil {
 		return nil, nil
 	}
-	r := &taskset.Recipe{Inputs: p.Inputs, Fields: p.TargetFields, Weights: taskset.DefaultWeights, TopK: p.TopK, Output: p.Output.Path}
+	r := &taskset.Recipe{Inputs: p.Inputs, Fields: p.TargetFields, Weights: taskset.DefaultWeights, TopK: p.TopK, Output: p.Output.Path, Juicer: juicer}
 	for _, o := range p.Operators {
 		r.Operators = append(r.Operators, taskset.Operator{Name: o.Name, Args: o.Args})
 	}
@@ -32,8 +46,8 @@ func taskRecipe(cfg *config.Config) (*taskset.Recipe, error) {
 }
 
 // prepare makes the taskset that the stage reads, unless that was done before.
-func prepare(ctx context.Context, cfg *config.Config, say func(string)) error {
-	r, err := taskRecipe(cfg)
+func prepare(ctx context.Context, cfg *config.Config, juicer *datajuicer.Service, say func(string)) error {
+	r, err := taskRecipe(cfg, juicer)
 	if r == nil || err != nil {
 		return err
 	}
@@ -52,7 +66,7 @@ func prepare(ctx context.Context, cfg *config.Config, say func(string)) error {
 
 // taskPipeline is the stage's task pipeline, nil if it has none, and what it has made before, nil if nothing. It refuses one that cannot run.
 func taskPipeline(cfg *config.Config) (r *taskset.Recipe, made *taskset.Report, err error) {
-	if r, err = taskRecipe(cfg); r == nil || err != nil {
+	if r, err = taskRecipe(cfg, newJuicer(cfg, nil)); r == nil || err != nil {
 		return nil, nil, err
 	}
 	if made, err = r.Check(); err != nil {

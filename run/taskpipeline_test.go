@@ -8,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // prepared is rl on the digits of which a task pipeline has left 20 questions.
@@ -99,6 +100,44 @@ func TestTaskPipelineIsRefused(t *testing.T) {
 	} {
 		if _, err := p.run(t, c.override); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.override, err, c.want)
+		}
+	}
+}
+
+// Data-Juicer does what is not built in, to tasks and to experiences.
+func TestDataJuicer(t *testing.T) {
+	p := newProject(t, tiny, prepared)
+	j := trinitytest.NewJuicer(t, func(row map[string]any) (map[string]float64, bool) {
+		if q, ok := row["question"].(string); ok {
+			return nil, !strings.Contains(q, "9")
+		}
+		return map[string]float64{"llm_quality_score": 0.5}, true
+	})
+	const pipelines = "data_processor."
+	overrides := []string{
+		"buffer.total_steps=1", "service.data_juicer.server_url=" + j.URL,
+		pipelines + "task_pipeline.operators=[{name: document_deduplicator}, {name: nine_filter}]",
+		pipelines + "experience_pipeline.operators=[{name: data_juicer, args: {operators: [{llm_quality_score_filter: {min_score: 0}}]}}, " +
+			"{name: reward_shaping_mapper, args: {reward_shaping_configs: [{stats_key: llm_quality_score, op_type: ADD, weight: 1.0}]}}]",
+	}
+	if plan := planOf(t, p.load(t, overrides...)); !strings.Contains(plan, "nine_filter, by Data-Juicer") {
+		t.Errorf("the plan:\n%s", plan)
+	}
+	if _, err := p.run(t, overrides...); err != nil {
+		t.Fatal(err)
+	}
+	if text := read(t, filepath.Join(p.dir, "made", "output.jsonl")); strings.Count(text, "\n") != 20 || strings.Contains(text, ` 9`) {
+		t.Errorf("made are\n%s", text)
+	}
+	if metrics := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl")); !strings.Contains(metrics, `"experience_pipeline/reward_diff/mean":0.5`) {
+		t.Errorf("the reward got no part of quality: %s", metrics)
+	}
+	for override, want := range map[string]string{
+		"service.data_juicer.server_url=localhost:5005": "want http://host:port",
+		"service.data_juicer.server_url=":               "there is no Data-Juicer to be asked",
+	} {
+		if _, err := config.Load(p.config, config.Options{Overrides: append(overrides, override)}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", override, err)
 		}
 	}
 }

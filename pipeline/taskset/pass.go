@@ -51,8 +51,11 @@ func (r *Report) String() string {
 func (r *Report) losses() string {
 	words := []string{fmt.Sprintf("%d read", r.Read)}
 	for _, l := range r.Dropped {
-		if l.Rows > 0 {
+		switch {
+		case l.Rows > 0:
 			words = append(words, fmt.Sprintf("%s dropped %d", l.By, l.Rows))
+		case l.Rows < 0: // one row has become several
+			words = append(words, fmt.Sprintf("%s added %d", l.By, -l.Rows))
 		}
 	}
 	return strings.Join(words, ", ")

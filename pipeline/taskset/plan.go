@@ -11,9 +11,14 @@ import (
 // Check reports the first operator that cannot be built, an input that is not there, and an output that is not the pipeline's own. Nothing is read or asked. made
 // is as [Recipe.Made] has it.
 func (r *Recipe) Check() (made *Report, err error) {
-	for _, o := range r.Operators {
-		if _, err := registry.TaskOperators.Build(o.Name, o.Args); err != nil {
-			return nil, err
+	for _, part := range r.parts() {
+		if !part.native && r.Juicer != nil {
+			continue
+		}
+		for _, o := range part.operators {
+			if _, err := registry.TaskOperators.Build(o.Name, o.Args); err != nil {
+				return nil, fmt.Errorf("%w; if it is one of Data-Juicer's, set service.data_juicer.server_url or auto_start", err)
+			}
 		}
 	}
 	if _, err := stamps(r.Inputs); err != nil {
@@ -26,6 +31,10 @@ func (r *Recipe) Check() (made *Report, err error) {
 func (r *Recipe) Plan(rows int) ([]string, error) {
 	words := []string{fmt.Sprintf("%d rows of %s", rows, strings.Join(r.Inputs, ", "))}
 	for _, o := range r.Operators {
+		if !registry.TaskOperators.Has(o.Name) {
+			words = append(words, o.Name+", by Data-Juicer")
+			continue
+		}
 		op, err := registry.TaskOperators.Build(o.Name, o.Args)
 		if err != nil {
 			return nil, err

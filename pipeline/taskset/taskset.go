@@ -12,6 +12,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/datajuicer"
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -24,6 +25,8 @@ type Recipe struct {
 	Weights   Weights
 	TopK      int    // rows to keep, the best; negative is all
 	Output    string // a .jsonl file, or the directory for output.jsonl
+
+	Juicer *datajuicer.Service `json:"-"` // does the operators that are not built in; nil if there is none
 }
 
 // Operator is a name of registry.TaskOperators with arguments.
@@ -35,7 +38,7 @@ type Operator struct {
 // Host is what making a taskset needs of the program around it.
 type Host struct {
 	Open     func(path string) (*dataset.Dataset, error)
-	Parallel int                     // questions to a model at once
+	Parallel int                     // questions to a model at once, and processes of Data-Juicer
 	Say      func(string)            // for people
 	Progress func(done, total int64) // rows; nil is not told
 }
@@ -67,7 +70,7 @@ func (r *Recipe) Make(ctx context.Context, host Host) (*Report, error) {
 		return nil, fmt.Errorf("%s is being made by another process: wait for it", r.File())
 	}
 	defer lock.Unlock()
-	made, err := r.Made()
+	made, err := r.Check()
 	if err != nil || made != nil {
 		return made, err
 	}
@@ -85,10 +88,6 @@ func (r *Recipe) make(ctx context.Context, host Host) (_ *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, answers.close()) }()
-	ops, err := r.build(trinity.TaskTools{Answers: answers, Parallel: host.Parallel, Say: host.Say})
-	if err != nil {
-		return nil, err
-	}
 	out, err := newSpool(filepath.Join(r.work(), "rows"))
 	if err != nil {
 		return nil, err
@@ -97,7 +96,7 @@ func (r *Recipe) make(ctx context.Context, host Host) (_ *Report, err error) {
 	report := &Report{Output: r.File()}
 	scores := &scores{weights: r.Weights}
 	rows := &reader{paths: r.Inputs, open: host.Open, progress: host.Progress}
-	err = report.pass(ctx, rows.next, ops, func(row *trinity.TaskRow) error {
+	err = r.process(ctx, host, answers, report, rows, func(row *trinity.TaskRow) error {
 		data, err := encode(row)
 		if err != nil {
 			return err
@@ -123,10 +122,50 @@ func (r *Recipe) make(ctx context.Context, host Host) (_ *Report, err error) {
 	})
 }
 
-// build makes the operators.
-func (r *Recipe) build(tools trinity.TaskTools) ([]operator, error) {
-	ops := []operator{{"target_fields", having(r.Fields)}}
+// process passes the rows through all operators to sink.
+func (r *Recipe) process(ctx context.Context, host Host, answers *answers, report *Report, rows *reader, sink func(*trinity.TaskRow) error) (err error) {
+	tools := trinity.TaskTools{Answers: answers, Parallel: host.Parallel, Say: host.Say}
+	next, ops := rows.next, []operator{{"target_fields", having(r.Fields)}}
+	for i, part := range r.parts() {
+		if part.native {
+			if ops, err = r.build(ops, part.operators, tools); err != nil {
+				return err
+			}
+			continue
+		}
+		e := &errand{service: r.Juicer, operators: part.operators, fields: r.Fields, processes: host.Parallel, dir: filepath.Join(r.work(), fmt.Sprint("data_juicer_", i))}
+		defer func() { err = errors.Join(err, e.close()) }()
+		if err := e.run(ctx, func(sink func(*trinity.TaskRow) error) error { return report.pass(ctx, next, ops, sink) }); err != nil {
+			return err
+		}
+		report.Dropped = append(report.Dropped, Loss{e.name(), e.went - len(e.order)})
+		next, ops = e.next, nil
+	}
+	return report.pass(ctx, next, ops, sink)
+}
+
+// part is operators that follow one another and are built in, or are all Data-Juicer's.
+type part struct {
+	native    bool
+	operators []Operator
+}
+
+// parts cuts the operators where the next one is somebody else's.
+func (r *Recipe) parts() (parts []part) {
 	for _, o := range r.Operators {
+		native := registry.TaskOperators.Has(o.Name)
+		if len(parts) == 0 || parts[len(parts)-1].native != native {
+			parts = append(parts, part{native: native})
+		}
+		last := &parts[len(parts)-1]
+		last.operators = append(last.operators, o)
+	}
+	return parts
+}
+
+// build adds operators that are built in.
+func (r *Recipe) build(ops []operator, more []Operator, tools trinity.TaskTools) ([]operator, error) {
+	for _, o := range more {
 		var defaults map[string]any
 		if len(r.Fields) > 0 && takesText(o.Name) {
 			defaults = map[string]any{"text_key": r.Fields[0]}
