@@ -45,7 +45,7 @@ function show(reply) {
   const p = reply.progress;
   at("bar").max = p.pairs;
   at("bar").value = p.done;
-  at("progress").textContent = `${p.done} of ${p.pairs} pairs done, ${p.mine} decisions are yours` + agreement(p.agreement);
+  at("progress").textContent = `${p.done} of ${p.pairs} pairs done, you have decided on ${p.mine}` + agreement(p.agreement);
   clearInterval(renewal);
   renewal = setInterval(renew, 1000 * reply.renew);
   pair = reply.pair;
@@ -53,7 +53,7 @@ function show(reply) {
   marked = "left";
   at("pair").hidden = !pair;
   if (!pair) {
-    say(p.done < p.pairs ? "Nothing is left for you now; what others are at may come back." : "All pairs are done. Thank you!");
+    say(p.done < p.pairs ? "Nothing is left for you now; what others are at may come back." : "All pairs are done. Thank you! (u takes the last decision back.)");
     return;
   }
   ratings = pair.before ? pair.before.ratings : { left: 0, right: 0 };

@@ -81,7 +81,7 @@ await press("ArrowLeft", { ctrlKey: true });
 assert.equal(at("prompt").textContent, "userp", "keys that are held or have another meaning decide nothing");
 await press("ArrowLeft");
 assert.equal(at("prompt").textContent, "userq");
-assert.match(at("progress").textContent, /^1 of 4 pairs done, 1 decisions are yours/);
+assert.match(at("progress").textContent, /^1 of 4 pairs done, you have decided on 1/);
 
 // what another window has decided otherwise is told, and passed over
 const headers = { "Content-Type": "application/json", ...(token && { Authorization: `Bearer ${token}` }) };
