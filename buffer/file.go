@@ -10,40 +10,31 @@ import (
 	"io/fs"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/durable"
 )
 
-// File is a file of JSON lines, one experience each, between an explorer and a trainer of different processes: both trinity.Sink and trinity.Source. The explorer appends, the
-// trainer follows the end of the file until the explorer has closed it.
+// File is a file of JSON lines, one experience each, that an explorer writes for people and other programs. What a delivery adds is there as a whole: beside
+// the file stands how much of it counts, and the explorer's cursor.
 type File struct {
-	path    string
-	timeout time.Duration // how long Take waits
-	poll    time.Duration // between looks at the file
+	path string
 
-	mu     sync.Mutex
-	file   *os.File // appended to
-	put    fileState
-	offset int64 // end of what was read
-	ready  []*trinity.Experience
+	mu   sync.Mutex
+	file *os.File // nil before Resume and after Close
+	put  fileState
 }
 
-// fileState is the explorer's own record beside the file: how much of it is committed, and its cursor then.
+// fileState is beside the file, under its name and .state.
 type fileState struct {
-	Offset int64           `json:"offset"`
+	Offset int64           `json:"offset"` // bytes that count
 	Cursor json.RawMessage `json:"cursor"`
-	Paused int64           `json:"paused"` // the version that the explorer waits for
-	Closed bool            `json:"closed"`
 }
 
-// NewFile makes a buffer at path. Put and Take open it as they need it.
-func NewFile(path string, timeout, poll time.Duration) *File {
-	return &File{path: path, timeout: timeout, poll: poll}
-}
+// NewFile is the file at path; Resume opens it.
+func NewFile(path string) *File { return &File{path: path} }
 
-// Resume cuts off what a killed explorer had not committed and returns its cursor. The explorer calls it once, before the first Put.
+// Resume implements trinity.Sink: what a killed explorer had not put as a whole is cut off.
 func (f *File) Resume(context.Context) (json.RawMessage, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,25 +42,38 @@ func (f *File) Resume(context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.file, err = os.OpenFile(f.path, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
+	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
 		return nil, err
 	}
-	if err := f.holds(f.file, state.Offset); err != nil {
-		return nil, err
+	if err := f.cut(file, state.Offset); err != nil {
+		return nil, errors.Join(err, file.Close())
 	}
-	if err := f.file.Truncate(state.Offset); err != nil {
-		return nil, err
+	f.file, f.put = file, state
+	return state.Cursor, nil
+}
+
+// cut leaves what counts.
+func (f *File) cut(file *os.File, size int64) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
 	}
-	_, err = f.file.Seek(state.Offset, io.SeekStart)
-	f.put = fileState{Offset: state.Offset, Cursor: state.Cursor}
-	return state.Cursor, errors.Join(err, f.commit())
+	if size < 0 || info.Size() < size {
+		return fmt.Errorf("%s has %d bytes, and %s.state says %d: it was damaged; remove both to explore from the first step", f.path, info.Size(), f.path, size)
+	}
+	if err := file.Truncate(size); err != nil {
+		return err
+	}
+	_, err = file.Seek(size, io.SeekStart)
+	return err
 }
 
 // Put implements trinity.Sink.
 func (f *File) Put(_ context.Context, d trinity.Delivery) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.put.Closed {
+	if f.file == nil {
 		return trinity.ErrEnded
 	}
 	var lines bytes.Buffer
@@ -86,131 +90,26 @@ func (f *File) Put(_ context.Context, d trinity.Delivery) error {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
 	f.put.Offset, f.put.Cursor = f.put.Offset+int64(n), d.Cursor
-	return f.commit()
-}
-
-// Pause implements trinity.Sink.
-func (f *File) Pause(_ context.Context, until int64) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if until == f.put.Paused {
-		return nil
+	data, err := json.Marshal(f.put)
+	if err != nil {
+		return err
 	}
-	f.put.Paused = until
-	return f.commit()
+	return durable.WriteFile(f.path+".state", data)
 }
 
-// Close implements trinity.Sink: the trainer's Take ends once it has read everything.
+// Pause implements trinity.Sink: nobody reads meanwhile.
+func (f *File) Pause(context.Context, int64) error { return nil }
+
+// Close implements trinity.Sink.
 func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.file == nil {
 		return nil
 	}
-	f.put.Closed = true
-	return errors.Join(f.file.Close(), f.commit())
-}
-
-// Take implements trinity.Source.
-func (f *File) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	deadline := time.Now().Add(f.timeout)
-	for len(f.ready) < n {
-		state, err := f.state()
-		if err != nil {
-			return nil, err
-		}
-		if err := f.read(state.Offset); err != nil {
-			return nil, err
-		}
-		if len(f.ready) >= n {
-			break
-		}
-		if state.Closed && len(f.ready) == 0 {
-			return nil, io.EOF
-		}
-		if state.Closed || state.Paused > published {
-			n = len(f.ready)
-			break
-		}
-		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("waiting for %d experiences in %s (there are %d): max_read_timeout of %v passed; is a run in mode explore writing it?", n, f.path, len(f.ready), f.timeout)
-		}
-		select {
-		case <-time.After(f.poll):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-	out := f.ready[:n:n]
-	f.ready = append([]*trinity.Experience(nil), f.ready[n:]...)
-	return out, nil
-}
-
-// read decodes what was committed since the last look.
-func (f *File) read(end int64) error {
-	if end <= f.offset {
-		return nil
-	}
-	file, err := os.Open(f.path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if err := f.holds(file, end); err != nil {
-		return err
-	}
-	dec := json.NewDecoder(io.NewSectionReader(file, f.offset, end-f.offset))
-	for {
-		e := new(trinity.Experience)
-		err := dec.Decode(e)
-		if errors.Is(err, io.EOF) {
-			f.offset = end
-			return nil
-		}
-		if err == nil {
-			err = e.Check()
-		}
-		if err != nil {
-			return fmt.Errorf("%s, after byte %d: %w", f.path, f.offset+dec.InputOffset(), err)
-		}
-		f.ready = append(f.ready, e)
-	}
-}
-
-// holds checks that the file is as long as its state says.
-func (f *File) holds(file *os.File, size int64) error {
-	info, err := file.Stat()
-	if err == nil && (size < 0 || info.Size() < size) {
-		err = fmt.Errorf("%s has %d bytes, and %s.state says %d: it was damaged; remove both to explore from the first step", f.path, info.Size(), f.path, size)
-	}
-	return err
-}
-
-// State implements trinity.Source.
-func (f *File) State() (trinity.SourceState, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	cursor, err := json.Marshal(f.offset)
-	return trinity.SourceState{Cursor: cursor, Pending: append([]*trinity.Experience(nil), f.ready...)}, err
-}
-
-// Restore implements trinity.Source.
-func (f *File) Restore(s trinity.SourceState) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ready = s.Pending
-	return json.Unmarshal(s.Cursor, &f.offset)
-}
-
-// commit makes what was put, up to here, the trainer's to read.
-func (f *File) commit() error {
-	data, err := json.Marshal(f.put)
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(f.path+".state", data)
+	file := f.file
+	f.file = nil
+	return file.Close()
 }
 
 func (f *File) state() (fileState, error) {

@@ -20,8 +20,19 @@ func withTimeout(ctx context.Context, d time.Duration, key string) (context.Cont
 	if d == 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%s of %v passed", key, d))
+	return context.WithTimeoutCause(ctx, d, timeout{key, d})
 }
+
+// timeout is the cause of a wait's end by a setting.
+type timeout struct {
+	key string
+	d   time.Duration
+}
+
+func (t timeout) Error() string { return fmt.Sprintf("%s of %v passed", t.key, t.d) }
+
+// Timeout tells it from other causes, as that of [net.Error] does.
+func (t timeout) Timeout() bool { return true }
 
 // await blocks until ready holds and returns with the lock held; on error the lock is not held, and the error says who was waited for and what the
 // buffer holds.

@@ -2,7 +2,8 @@ package config
 
 // Explorer is the rollout side.
 type Explorer struct {
-	// Name in metrics and logs.
+	// Name, which each of several explorers with one trainer has of its own. The tasks of one that has another name than the default one bear it in
+	// their ids, so that each draws numbers of its own.
 	Name string `yaml:"name" default:"explorer"`
 	// Tasks in flight per engine.
 	RunnerPerModel int `yaml:"runner_per_model" default:"8" range:"[1,)"`
@@ -49,6 +50,9 @@ type Explorer struct {
 	// Batches in flight with sync_style fully_async.
 	MaxInflightBatches int `yaml:"max_inflight_batches" default:"2" range:"[1,)"`
 }
+
+// OnlyExplorer is the name of an explorer that is not one of several.
+const OnlyExplorer = "explorer"
 
 // OverRollout goes on with part of a batch and cancels the slow rest.
 type OverRollout struct {

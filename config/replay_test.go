@@ -26,11 +26,12 @@ func TestReplayBuffer(t *testing.T) {
 	}
 }
 
-// Without a trainer there is nothing to replay; one of a process of its own reads a file in order.
+// Without a trainer there is nothing to replay.
 func TestReplayBufferOfAnotherMode(t *testing.T) {
-	c := mustParse(t, base, Options{Overrides: []string{"mode=bench", replayKey + ".enable=true"}})
-	if !slices.ContainsFunc(c.Unused(), func(n Note) bool { return n.Key == replayKey+".enable" }) {
-		t.Errorf("not used in mode bench: %v", c.Unused())
+	for mode, unused := range map[string]bool{"bench": true, "explore": true, "train": false} {
+		c := mustParse(t, base, Options{Overrides: []string{"mode=" + mode, "buffer.train_batch_size=8", replayKey + ".enable=true"}})
+		if got := slices.ContainsFunc(c.Unused(), func(n Note) bool { return n.Key == replayKey+".enable" }); got != unused {
+			t.Errorf("mode %s: not used is %v, want %v", mode, got, unused)
+		}
 	}
-	expectError(t, strings.Replace(base, "mode: both", "mode: train", 1), replayKey+".enable=true", replayKey+".enable", "outside of mode both", true)
 }

@@ -49,6 +49,9 @@ func (r *rules) place() {
 			r.fail(p.key, fmt.Sprintf("%q would put the run outside checkpoint_root_dir", p.value), "use a plain name")
 		}
 	}
+	if name := r.Explorer.Name; name != filepath.Base(name) || !filepath.IsLocal(name) {
+		r.fail("explorer.name", fmt.Sprintf("%q is no plain name", name), "it is part of file names: use letters, digits, - and _")
+	}
 	if strings.TrimSpace(r.Name) == "" {
 		r.fail("name", "is empty", "it names the directory of the run")
 	}

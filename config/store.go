@@ -40,7 +40,7 @@ func (r *rules) store() {
 // unusedOfStore says why the store of the experience buffer has no use for one of its keys; "" if it has.
 func (c *Config) unusedOfStore(key string) string {
 	switch {
-	case key == storeKey+".path" && c.Mode == "both" && !c.SharedStore():
+	case key == storeKey+".path" && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "queue":
 		return "the queue is kept in buffer.cache_dir"
 	case key == storeKey+".capacity_mb" && c.SharedStore():
 		return "the database keeps what waits"

@@ -45,13 +45,16 @@ var refusals = []refusal{
 	{"explorer.env_vars", func(c *Config) bool { return len(c.Explorer.EnvVars) > 0 }, "an environment of the rollout's own",
 		"set the variables before the run"},
 
-	{replayKey + ".enable", func(c *Config) bool { return c.replay().Enable && c.trains() && c.Mode != "both" }, "a priority replay buffer outside of mode both", ""},
 	{"buffer.trainer_input.experience_buffer.storage_type", func(c *Config) bool {
 		return c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "sql"
 	}, "a dataset in a database", "use file"},
 	{"buffer.trainer_input.experience_buffer.storage_type", func(c *Config) bool {
 		return c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "redis"
 	}, "a dataset on a Redis server", "use file"},
+	{"buffer.trainer_input.experience_buffer.storage_type", func(c *Config) bool {
+		_, known := c.parts()
+		return known && c.Mode == "train" && !c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file"
+	}, "training on a file of rollouts", "use queue: explorers of other processes put into it"},
 	{"buffer.trainer_input.experience_buffer.total_steps", func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
 		"a number of steps of a buffer's own", "use buffer.total_steps"},
 

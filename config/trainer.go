@@ -4,6 +4,9 @@ package config
 type Trainer struct {
 	// Name in metrics and logs.
 	Name string `yaml:"name" default:"trainer"`
+	// Mode train: host:port at which explorers of other processes reach the trainer, with the token that is in trainer.json of the run's directory, or in
+	// TRINITY_TOKEN. Port 0 takes a free one; 0.0.0.0 is all addresses of the machine. Own key of Trinity-Go.
+	ListenAddress string `yaml:"listen_address" default:"127.0.0.1:0"`
 	// `auto` is resolved by `trinity check`; `cpu` is the embedded engine.
 	TrainerType string `yaml:"trainer_type" default:"auto" enum:"auto|cpu|verl|tinker"`
 	// How a GPU engine spreads the model.

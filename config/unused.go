@@ -84,7 +84,6 @@ var unused = []struct{ key, reason string }{
 	{"explorer.rollout_model.tool_call_parser", "the embedded engine serves no HTTP"},
 	{"explorer.rollout_model.reasoning_parser", "the embedded engine serves no HTTP"},
 	{"explorer.rollout_model.seed", "sampling draws from the run's seed"},
-	{"explorer.name", "metrics and logs say explorer"},
 	{"trainer.name", "metrics and logs say trainer"},
 	{"model.lora_configs.*.base_model_name", "the adapter is of model.model_path"},
 	{"buffer.explorer_input.eval_tasksets.*.data_selector", "an evaluation runs every row once, in order"},
@@ -175,6 +174,9 @@ func (c *Config) unusedReason(key string) string {
 	}
 	if reason := c.unusedOfStore(key); reason != "" {
 		return reason
+	}
+	if key == "trainer.listen_address" && (c.Mode != "train" || c.offline()) {
+		return "no explorer of another process joins"
 	}
 	if !c.replay().Enable && below(key, replayKey) {
 		return "replay is off"

@@ -29,7 +29,7 @@ type Explorer struct {
 	Runner       *Runner
 	Process      func(context.Context, []trinity.Group) ([]trinity.Group, trinity.Metrics, error) // operators and advantage; metrics by their whole names
 	Buffer       trinity.Sink
-	Sync         trinity.Synchronizer
+	Sync         Weights
 	Log          func(ctx context.Context, step int64, m trinity.Metrics) error
 	Warn         func(error) // is told of every rollout that failed or could not be scored
 
@@ -42,6 +42,12 @@ type Explorer struct {
 	step        int64
 	failedSteps int             // in a row
 	owed        trinity.Metrics // of the last delivered step, whose evaluation a killed run may not have ended
+}
+
+// Weights are the explorer's side of a [trinity.Synchronizer].
+type Weights interface {
+	Wait(ctx context.Context, min int64, newest bool) (int64, error)
+	ExplorerDone()
 }
 
 // Restore takes up the state that a delivery carried.

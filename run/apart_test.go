@@ -1,10 +1,17 @@
 package run_test
 
 import (
+	"encoding/json"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/run"
 )
 
 // apart is the same run as rl in two processes: one explores, one trains.
@@ -23,6 +30,9 @@ func TestTwoProcesses(t *testing.T) {
 	}{
 		{"synchronous", nil},
 		{"interval 2", []string{"synchronizer.sync_interval=2"}},
+		{"offset 1", []string{"synchronizer.sync_offset=1"}},
+		{"lora", []string{"model.lora_configs=[{lora_rank: 4, lora_alpha: 4, target_modules: all-linear}]"}},
+		{"replay", replay("priority_fn: decay_limit_randomization, reuse_cooldown_time: 0")},
 		{"critic", withCritic},
 		{"database", inDatabase},
 		{"everything filtered out", []string{"algorithm.advantage_fn_args={std_threshold: 1e9}"}},
@@ -51,5 +61,97 @@ func TestTwoProcesses(t *testing.T) {
 			}
 			got.sameAs(t, want)
 		})
+	}
+}
+
+// Where nobody waits, a killed explorer and a killed trainer lose no rollout that was delivered, and none is trained on twice.
+func TestTwoProcessesThatDoNotWait(t *testing.T) {
+	for _, style := range []string{"explorer_driven", "fully_async"} {
+		t.Run(style, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, tiny, rl)
+			override := []string{"synchronizer.sync_style=" + style, "explorer.eval_interval=100"}
+			explore, train := append(fields(override), exploring...), append(fields(override), training...)
+			explorer := p.start(t, nil, explore...)
+			if !p.start(t, nil, train...).signalWhen(t, os.Kill, p.appears("global_step_2")) {
+				t.Error("the trainer was not killed")
+			}
+			trainer := p.start(t, nil, train...)
+			if explorer.signalWhen(t, os.Kill, p.appears("global_step_4")) { // it may have ended
+				p.start(t, nil, explore...).finish(t)
+			}
+			trainer.finish(t)
+			seen := map[trinity.ExperienceID]bool{}
+			for _, e := range p.delivered(t, trinity.SourceState{}) {
+				if seen[e.ID] {
+					t.Errorf("%s was delivered twice", e.ID)
+				}
+				seen[e.ID] = true
+			}
+			if len(seen) != 8*3*4 {
+				t.Errorf("%d rollouts were delivered, want %d", len(seen), 8*3*4)
+			}
+			if left := p.delivered(t, p.position(t, 8)); len(left) != 0 {
+				t.Errorf("after the last of 8 steps, of 12 rollouts each, %d are left", len(left))
+			}
+		})
+	}
+}
+
+// An explorer of another machine has a directory of its own, and finds the trainer by its URL and token.
+func TestJoinByURL(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, tiny, rl)
+	elsewhere := p.copyOf(t)
+	const token = "TRINITY_TOKEN=of the test"
+	port := freePort(t)
+	trainer := p.start(t, []string{token}, append(training, "trainer.listen_address=127.0.0.1:"+port)...)
+	elsewhere.start(t, []string{token, childJoin + "=http://127.0.0.1:" + port}, exploring...).finish(t)
+	trainer.finish(t)
+	if got := curve(t, elsewhere.job(), "explorer", "rollout/accuracy/mean"); len(got) != 8 {
+		t.Errorf("the explorer has logged %d steps, want 8", len(got))
+	}
+	if got := curve(t, p.job(), "trainer", "actor/grad_norm"); len(got) == 0 {
+		t.Error("the trainer has trained on nothing")
+	}
+	log := read(t, filepath.Join(p.job(), "log", "explorers.log"))
+	if strings.Count(log, ", as published") < 8 || strings.Contains(log, "of the test") {
+		t.Errorf("the log does not say that every version has arrived as it was published:\n%s", log)
+	}
+	_, err := run.Run(t.Context(), p.load(t), run.Options{Stop: t.Context(), Say: func(string) {}, Join: "http://127.0.0.1:" + port})
+	oneLine(t, err, "--join is of mode explore")
+}
+
+// freePort is one that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// Rollouts of a model that nobody trains go to a file, each once, however often the explorer is killed.
+func TestExploreIntoAFile(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, tiny, rl)
+	override := append(fields(exploring), "buffer.trainer_input.experience_buffer.storage_type=file")
+	file := filepath.Join(p.job(), "buffer", "experience_buffer.jsonl")
+	for range 2 {
+		p.start(t, nil, override...).signalWhen(t, os.Kill, func() bool { return exists(file) && strings.Count(read(t, file), "\n") >= 24 })
+	}
+	p.start(t, nil, override...).finish(t)
+	seen := map[string]bool{}
+	for line := range strings.Lines(read(t, file)) {
+		var e trinity.Experience
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		seen[e.ID.String()] = true
+	}
+	if want := 8 * 3 * 4; len(seen) != want || strings.Count(read(t, file), "\n") != want {
+		t.Errorf("%d rollouts in %d lines, want %d", len(seen), strings.Count(read(t, file), "\n"), want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/durable"
 )
 
@@ -26,13 +27,21 @@ func (h holder) String() string {
 	return fmt.Sprintf("process %d on %s, since %s", h.PID, h.Host, h.Since.Format(time.DateTime))
 }
 
-// lockDir keeps two processes from the same part in one run: exploring and training may be in two. The kernel drops a lock when its holder
-// dies.
-func lockDir(dir, mode string) (unlock func(), err error) {
-	names := map[string][]string{"explore": {"explorer"}, "both": {"explorer", "trainer"}}[mode]
-	if names == nil {
-		names = []string{"trainer"}
+// parts are what the mode does in a run: exploring and training may be in several processes.
+func parts(cfg *config.Config) []string {
+	switch {
+	case cfg.Mode == "both":
+		return []string{"explorer", "trainer"}
+	case cfg.Mode == "explore" && cfg.Explorer.Name != config.OnlyExplorer:
+		return []string{"explorer_" + cfg.Explorer.Name}
+	case cfg.Mode == "explore":
+		return []string{"explorer"}
 	}
+	return []string{"trainer"}
+}
+
+// lockDir keeps two processes from the same part in one run. The kernel drops a lock when its holder dies.
+func lockDir(dir string, names []string) (unlock func(), err error) {
 	var locks []*flock.Flock
 	unlock = func() {
 		for _, l := range locks {

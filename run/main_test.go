@@ -22,6 +22,7 @@ const (
 	childOverrides = "TRINITY_TEST_OVERRIDES" // one a line
 	childStatus    = "TRINITY_TEST_STATUS"    // file to write /proc/self/status to, at the end
 	childHits      = "TRINITY_TEST_HITS"      // file to write the hits of failpoints to, at the end
+	childJoin      = "TRINITY_TEST_JOIN"      // URL of a trainer
 	interruptCode  = 130
 )
 
@@ -58,7 +59,7 @@ func child(path string, overrides []string) int {
 		<-signals
 		cancel(errInterrupt)
 	}()
-	_, err = run.Run(context.Background(), cfg, run.Options{Stop: stop, Say: func(string) {}})
+	_, err = run.Run(context.Background(), cfg, run.Options{Stop: stop, Say: func(string) {}, Join: os.Getenv(childJoin)})
 	switch {
 	case errors.Is(err, errInterrupt):
 		return interruptCode

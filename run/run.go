@@ -23,6 +23,9 @@ type Options struct {
 	Stop context.Context
 	// Say receives lines for people.
 	Say func(string)
+	// Join is the URL of the trainer that mode explore rolls out for; "" is the one of the run's directory. User information in it is the token, else
+	// TRINITY_TOKEN is.
+	Join string
 }
 
 // Summary is what a run did.
@@ -172,10 +175,14 @@ func finished(dir string) (*stageDone, error) {
 
 // run runs one stage and appends what it did, if it began.
 func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
+	if opts.Join != "" && cfg.Mode != "explore" {
+		return fmt.Errorf("--join is of mode explore, and this is mode %s", cfg.Mode)
+	}
 	if err := freshDir(cfg); err != nil {
 		return err
 	}
-	unlock, err := lockDir(cfg.CheckpointJobDir, cfg.Mode)
+	ownDirs(cfg)
+	unlock, err := lockDir(cfg.CheckpointJobDir, parts(cfg))
 	if err != nil {
 		return err
 	}
@@ -226,6 +233,16 @@ func freshDir(cfg *config.Config) error {
 		cfg.Log.SaveDir = filepath.Join(cfg.CheckpointJobDir, "log")
 	}
 	return os.MkdirAll(cfg.CheckpointJobDir, 0o755)
+}
+
+// ownDirs gives an explorer that is one of several what the others would write as well.
+func ownDirs(cfg *config.Config) {
+	if cfg.Mode != "explore" || cfg.Explorer.Name == config.OnlyExplorer {
+		return
+	}
+	for _, dir := range []*string{&cfg.Buffer.CacheDir, &cfg.Monitor.CacheDir, &cfg.Log.SaveDir} {
+		*dir = filepath.Join(*dir, cfg.Explorer.Name)
+	}
 }
 
 // record opens the monitors; records after fromStep, of a run that was killed, are dropped.

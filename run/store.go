@@ -14,14 +14,13 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/durable"
-	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/registry"
 )
 
-// store makes the buffer between explorer and trainer of one process.
-func (s *stage) store(ctx context.Context, ex *explorer.Explorer) (_ trinity.Buffer, err error) {
+// store makes the buffer between explorers and trainer, which has room for capacity rollouts.
+func (s *stage) store(ctx context.Context, capacity int) (_ trinity.Buffer, err error) {
 	if s.cfg.SharedStore() {
-		return s.sharedStore(ctx, s.capacity(ex))
+		return s.sharedStore(ctx, capacity)
 	}
 	if s.written, err = durable.OpenLog(filepath.Join(s.cfg.Buffer.CacheDir, experienceLog)); err != nil {
 		return nil, err
@@ -29,7 +28,7 @@ func (s *stage) store(ctx context.Context, ex *explorer.Explorer) (_ trinity.Buf
 	own := s.cfg.Buffer.TrainerInput.ExperienceBuffer
 	memory, reading := int64(own.CapacityMb)<<20, buffer.Reading{ByRollout: s.cfg.CountsRollouts(), TakeTimeout: seconds(own.MaxReadTimeout)}
 	if !own.ReplayBuffer.Enable {
-		queue := buffer.NewQueue(s.capacity(ex), memory, s.written)
+		queue := buffer.NewQueue(capacity, memory, s.written)
 		queue.Reading, queue.PutTimeout = reading, seconds(s.cfg.Synchronizer.SyncTimeout)
 		return queue, nil
 	}
@@ -49,7 +48,7 @@ func (s *stage) store(ctx context.Context, ex *explorer.Explorer) (_ trinity.Buf
 	return buffer.NewReplay(options, s.written), nil
 }
 
-// sharedStore opens the buffer that explorers and trainer reach each by itself.
+// sharedStore opens a buffer that is a program of its own.
 func (s *stage) sharedStore(ctx context.Context, capacity int) (trinity.Buffer, error) {
 	own := s.cfg.Buffer.TrainerInput.ExperienceBuffer
 	opener, err := registry.Buffers.Build(own.StorageType)

@@ -25,7 +25,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	queue, err := s.store(ctx, ex)
+	queue, err := s.store(ctx, s.capacity(ex))
 	if err != nil {
 		return err
 	}
@@ -48,10 +48,8 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	if err := s.resume(ctx, tr, source); err != nil {
 		return err
 	}
-	if tr.Step() == 0 { // no checkpoint: what the log has is from the run's beginning
-		if err := queue.Restore(trinity.SourceState{}); err != nil {
-			return err
-		}
+	if err := s.beginning(tr, queue); err != nil {
+		return err
 	}
 	tr.Save = trimming(queue, tr.Save)
 	cursor, err := ex.Buffer.Resume(ctx)
@@ -152,7 +150,10 @@ func (s *stage) train(ctx context.Context, opts Options) error {
 	tr.EvalInterval, tr.EvalOnStartup = int64(s.cfg.Explorer.EvalInterval), s.cfg.Explorer.EvalOnStartup
 	tr.TotalSteps = int64(value(s.offlineSteps(data), s.cfg.Buffer.TotalSteps, s.cfg.Trainer.TotalSteps))
 	tr.Schedule = schedule(&s.cfg.Algorithm.Optimizer, tr.TotalSteps)
-	return s.runTrainer(ctx, opts, tr, source)
+	if err := s.readyTrainer(ctx, tr, source); err != nil {
+		return err
+	}
+	return tr.Run(ctx, stop)
 }
 
 // newTrainer makes the trainer but for its engine and number of steps.
@@ -235,9 +236,8 @@ func (s *stage) pace() (explorer.Pace, error) {
 // capacity is the queue's bound in rollouts; the key counts groups. It is at least what fixed synchronization makes pile up, since the
 // trainer waits for the explorer there, and the two would wait for each other.
 func (s *stage) capacity(ex *explorer.Explorer) int {
-	groups := s.cfg.Buffer.TrainerInput.ExperienceBuffer.Capacity
 	if s.cfg.Synchronizer.SyncStyle != "fixed" {
-		return max(groups*max(1, s.groupSize), s.cfg.Rollouts())
+		return s.groups()
 	}
 	perStep := ex.BatchSize * max(1, s.groupSize)
 	ahead := int(max(ex.Pace.Interval, s.publishInterval()) + ex.Pace.Offset)
@@ -245,7 +245,12 @@ func (s *stage) capacity(ex *explorer.Explorer) int {
 	if s.cfg.CountsRollouts() {
 		left = max(0, perStep-s.cfg.Rollouts())
 	}
-	return max(groups*max(1, s.groupSize), ahead*perStep+left*int(ex.TotalSteps))
+	return max(s.groups(), ahead*perStep+left*int(ex.TotalSteps))
+}
+
+// groups is what the key allows, in rollouts: a batch at least.
+func (s *stage) groups() int {
+	return max(s.cfg.Buffer.TrainerInput.ExperienceBuffer.Capacity*max(1, s.groupSize), s.cfg.Rollouts())
 }
 
 // publishInterval is the number of train steps between versions.

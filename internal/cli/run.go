@@ -40,6 +40,7 @@ func (f *configFlags) load(args []string) (*config.Config, error) {
 func runCommand() *cobra.Command {
 	var flags configFlags
 	var asJSON bool
+	var join string
 	cmd := &cobra.Command{
 		Use:   "run --config FILE [key=value …]",
 		Short: "Run what a configuration describes, or go on with it where it stopped",
@@ -54,7 +55,7 @@ func runCommand() *cobra.Command {
 			stop, cancel := interruptible(cmd.Context())
 			defer cancel()
 			say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
-			summary, err := run.Run(cmd.Context(), cfg, run.Options{Stop: stop, Say: say})
+			summary, err := run.Run(cmd.Context(), cfg, run.Options{Stop: stop, Say: say, Join: join})
 			if asJSON {
 				err = errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(summary))
 			} else if summary != nil {
@@ -68,6 +69,7 @@ func runCommand() *cobra.Command {
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the closing summary as JSON")
+	cmd.Flags().StringVar(&join, "join", "", "mode explore: URL of the trainer, if it is not in the run's directory; its token is in TRINITY_TOKEN")
 	return cmd
 }
 

@@ -1,0 +1,59 @@
+package remote
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Serve listens on an address, writes it into the run's directory, and answers explorers while train runs. When train ends well they are told, and waited
+// for; when it fails they wait for the run to be taken up again.
+func (s *Server) Serve(ctx context.Context, listen string, train func(context.Context) error) error {
+	listener, err := net.Listen("tcp", listen)
+	if err != nil {
+		return fmt.Errorf("trainer.listen_address: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	at := address{URL: "http://" + listener.Addr().String(), Token: s.Token, Host: host, PID: os.Getpid()}
+	serving, closing := context.WithCancel(context.Background())
+	s.closing = serving
+	server := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 16}
+	eg, ctx := errgroup.WithContext(ctx)
+	watching, enough := context.WithCancel(ctx)
+	eg.Go(func() error { return s.watch(watching) })
+	eg.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serving explorers: %w", err)
+		}
+		return nil
+	})
+	eg.Go(func() error {
+		defer enough()
+		defer server.Close()
+		defer closing()
+		if err := at.write(s.Dir); err != nil {
+			return err
+		}
+		s.Say("waits for explorers at " + at.URL)
+		if err := train(ctx); err != nil {
+			return err
+		}
+		err := errors.Join(s.Buffer.Close(), s.end(ctx))
+		at.Token, at.Ended = "", true
+		return errors.Join(err, at.write(s.Dir))
+	})
+	return eg.Wait()
+}
+
+// NewToken draws a token.
+func NewToken() string { return rand.Text() }

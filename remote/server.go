@@ -1,0 +1,164 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/durable"
+)
+
+// Server is the trainer as explorers of other processes see it: it has their experiences put into the buffer and gives them weights.
+type Server struct {
+	Buffer  trinity.Buffer
+	Style   string                                      // synchronizer.sync_style
+	Token   string                                      // which every request must bear
+	Dir     string                                      // of the run: published weights, and which explorers there are
+	Lease   time.Duration                               // for which an explorer that is not heard of keeps its name and is waited for
+	Timeout time.Duration                               // synchronizer.sync_timeout: how long the end waits for explorers
+	Save    func(ctx context.Context, dir string) error // writes the trained weights
+	Say     func(string)                                // for people
+	Note    func(string)                                // for the log: which explorer has which weights
+
+	gate
+	shelf
+	explorers map[string]*explorer
+	ended     bool
+	closing   context.Context // cancelled when the server is
+}
+
+// Open takes up what an earlier process has published and which explorers it had. published is the version that the run goes on with; current says that its
+// weights are the trained ones.
+func (s *Server) Open(ctx context.Context, published int64, current bool) error {
+	s.gate, s.shelf, s.explorers = gate{changed: make(chan struct{})}, shelf{dir: s.Dir}, map[string]*explorer{}
+	if err := s.shelf.open(published); err != nil {
+		return err
+	}
+	if _, there := s.newest(published); !there {
+		if !current {
+			return fmt.Errorf("the weights of version %d, which the checkpoint goes on with, are not in %s: go on in mode both, or from a checkpoint of a step with a version of its own", published, s.path(published))
+		}
+		if err := s.Publish(ctx, published); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.recall(ctx)
+}
+
+// Publish makes the trained weights a version. It waits for nobody: in sync_style fixed explorers take the oldest version that a step may begin with, and
+// otherwise the newest.
+func (s *Server) Publish(ctx context.Context, version int64) error {
+	if err := durable.WriteDir(s.path(version), func(dir string) error { return s.Save(ctx, dir) }); err != nil {
+		return fmt.Errorf("publishing version %d: %w", version, err)
+	}
+	w, err := describe(s.path(version))
+	if err != nil {
+		return fmt.Errorf("publishing version %d: %w", version, err)
+	}
+	w.Version = version
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.versions = append(slices.DeleteFunc(s.versions, func(old weights) bool { return old.Version == version }), w)
+	s.signal()
+	return s.tidy(s.floor())
+}
+
+// floor is the oldest version that an explorer may ask for; the lock is held.
+func (s *Server) floor() int64 {
+	if s.Style != fixed {
+		return math.MaxInt64
+	}
+	floor, others := int64(math.MaxInt64), false
+	for _, e := range s.explorers {
+		others = others || e.there()
+	}
+	for _, e := range s.explorers {
+		if e.there() || !others && !e.closed {
+			floor = min(floor, e.Version)
+		}
+	}
+	return floor
+}
+
+// fixed is the style in which every step has a version of its own.
+const fixed = "fixed"
+
+// Saved notes that a checkpoint was written with a version.
+func (s *Server) Saved(published int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.saved(published)
+}
+
+// version waits for the one that a step with at least min may begin with, and another than that of the digest unlike. ok is false when it was not there in
+// time.
+func (s *Server) version(ctx context.Context, min int64, unlike string) (w weights, ok bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, pollWindow, errWindow)
+	defer cancel()
+	err = s.await(ctx, func() bool {
+		if s.Style == fixed {
+			w, ok = s.oldest(min)
+		} else {
+			w, ok = s.newest(min)
+		}
+		ok = ok && w.Digest != unlike
+		return ok || s.ended || s.closing.Err() != nil
+	})
+	if errors.Is(err, errWindow) {
+		return weights{}, false, nil
+	}
+	if err != nil {
+		return weights{}, false, err
+	}
+	defer s.mu.Unlock()
+	if !ok && s.ended {
+		return weights{Ended: true}, true, nil
+	}
+	return w, ok, nil
+}
+
+var errWindow = errors.New("nothing has happened yet")
+
+// end tells explorers that nothing more is published, and waits until those that are there have closed.
+func (s *Server) end(ctx context.Context) error {
+	s.mu.Lock()
+	s.ended = true
+	s.signal()
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("synchronizer.sync_timeout of %v passed", s.Timeout))
+	defer cancel()
+	err := s.await(ctx, func() bool {
+		for _, e := range s.explorers {
+			if e.there() && !e.gone {
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("training has ended; waiting for explorers to take note: %w: %s", err, s.Explorers())
+	}
+	s.mu.Unlock()
+	return nil
+}
+
+// Handler answers what explorers ask.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/explorers/{name}", s.handleJoin)
+	mux.HandleFunc("POST /v1/explorers/{name}/alive", s.handleAlive)
+	mux.HandleFunc("POST /v1/explorers/{name}/using", s.handleUsing)
+	mux.HandleFunc("PUT /v1/explorers/{name}/deliveries/{n}", s.handlePut)
+	mux.HandleFunc("POST /v1/explorers/{name}/pause", s.handlePause)
+	mux.HandleFunc("POST /v1/explorers/{name}/close", s.handleClose)
+	mux.HandleFunc("GET /v1/versions", s.handleVersion)
+	mux.HandleFunc("GET /v1/versions/{version}/{file...}", s.handleFile)
+	return s.demandToken(mux)
+}
