@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -247,5 +248,50 @@ func TestPositionsAreCounted(t *testing.T) {
 	say(t, b, "p", "bob", Tie)
 	if p := b.Progress("bob"); p.LeftWins != 8 || p.Wins != 8 || p.Judged != 9 || p.Mine != 1 || p.Done != 8 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// Five annotators at once: every pair gets just as many judgements as it is to, each of another annotator, and all of them are on the disk.
+func TestManyAtOnce(t *testing.T) {
+	var pairs []Pair
+	for i := range 30 {
+		pairs = append(pairs, newPair(Prompt{Text: fmt.Sprint(i)}, "a", "b"))
+	}
+	dir := t.TempDir()
+	terms := Terms{Overlap: 2, Lease: time.Minute}
+	b, err := Open(dir, pairs, terms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for _, who := range []string{"ann", "bob", "cid", "dan", "eve"} {
+		all.Go(func() {
+			for {
+				s, err := b.Next(who)
+				if err != nil || s == nil {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				if err := b.Decide(Decision{Pair: s.ID, Annotator: who, Verdict: First}); err != nil {
+					t.Error(err)
+					return
+				}
+				b.Progress(who)
+			}
+		})
+	}
+	all.Wait()
+	b.Close()
+	again, err := Open(dir, pairs, terms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	for i, decided := range again.decided {
+		if len(decided) != 2 || decided[0].Annotator == decided[1].Annotator {
+			t.Errorf("pair %d: %+v", i, decided)
+		}
 	}
 }

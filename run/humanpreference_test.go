@@ -38,6 +38,9 @@ data_processor:
     inputs:
       - 'DIR/answers.jsonl'
     target_fields: ["prompt"]
+service:
+  data_juicer:
+    auto_start: true # nothing is to be started: the operator is built in
 model: {model_path: DIR/model, init: {style: fan_in}, max_prompt_tokens: 40, max_response_tokens: 12}
 algorithm: {algorithm_type: dpo, kl_loss_fn: k1, kl_loss_fn_args: {kl_coef: 0.1}, optimizer: {lr: 5e-4}}
 buffer:
