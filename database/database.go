@@ -10,6 +10,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/trinity-go/trinity/failpoint"
+)
+
+var (
+	failCommit    = failpoint.New("database.commit")
+	failCommitted = failpoint.New("database.committed")
 )
 
 // Options say how a database is used.
@@ -117,7 +124,10 @@ func (db *DB) update(ctx context.Context, pool *sql.DB, fn func(Tx) (commit bool
 				return err
 			}
 		}
-		if err := tx.Commit(); err != nil {
+		if err := failCommit.Hit(db.String()); err != nil {
+			return err
+		}
+		if err := errors.Join(tx.Commit(), failCommitted.Hit(db.String())); err != nil {
 			return err
 		}
 		db.ring()

@@ -103,7 +103,7 @@ func (p project) inTable(t *testing.T, from trinity.SourceState) []*trinity.Expe
 			t.Fatal(err)
 		}
 	}
-	db, err := sql.Open("sqlite", filepath.Join(p.job(), "buffer", "experience_buffer.db"))
+	db, err := sql.Open("sqlite", p.database())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/experience"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -131,22 +133,61 @@ func (p project) consumed(t *testing.T) (batches [][]string) {
 	return batches
 }
 
-// acknowledged are what the explorers have put and the log still has.
+// acknowledged are what the explorers have put and the buffer still has.
 func (p project) acknowledged(t *testing.T) (keys []string) {
 	t.Helper()
-	log, err := durable.OpenLog(p.logDir())
-	if err != nil {
-		t.Fatal(err)
+	var exps []*trinity.Experience
+	switch {
+	case exists(p.logDir()):
+		log, err := durable.OpenLog(p.logDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := log.First()
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		exps = p.delivered(t, trinity.SourceState{Cursor: fmt.Appendf(nil, `{"record": %d, "index": 0}`, first)})
+	case exists(p.database()):
+		exps = p.stored(t)
 	}
-	first := log.First()
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range p.delivered(t, trinity.SourceState{Cursor: fmt.Appendf(nil, `{"record": %d, "index": 0}`, first)}) {
+	for _, e := range exps {
 		keys = append(keys, keyOf(e))
 	}
 	return keys
 }
+
+// stored are the experiences of the run's database, but for those that were trimmed.
+func (p project) stored(t *testing.T) (exps []*trinity.Experience) {
+	t.Helper()
+	db, err := sql.Open("sqlite", p.database())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query("SELECT experience FROM trinity_experiences WHERE experience IS NOT NULL")
+	if err != nil {
+		return nil // killed before the tables were made
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var data []byte
+		if err := rows.Scan(&data); err != nil {
+			t.Fatal(err)
+		}
+		e, err := experience.Decode(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exps = append(exps, e)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return exps
+}
+
+func (p project) database() string { return filepath.Join(p.job(), "buffer", "experience_buffer.db") }
 
 func (p project) logDir() string { return filepath.Join(p.job(), "buffer", "experience_buffer") }
 
