@@ -166,7 +166,7 @@ type DataSelector struct {
 type ExperienceBuffer struct {
 	// Name in metrics, logs and file names.
 	Name string `yaml:"name"`
-	// What holds the experiences: the queue of one process, a database or a Redis server that explorer and trainer reach each by itself, or a file. Outside of mode
+	// What holds the experiences: the queue of one process, a database or a Redis server that the trainer reaches, or a file. Outside of mode
 	// both a queue with such a URL is kept there. redis is an own value of Trinity-Go.
 	StorageType string `yaml:"storage_type" default:"queue" enum:"queue|sql|redis|file"`
 	// File, directory, hub name or database URL (sqlite:///relative.db, sqlite:////absolute.db, postgresql://user:password@host/name, mysql://…,

@@ -1,10 +1,18 @@
 package config
 
+import (
+	"strconv"
+	"strings"
+)
+
 // Explorer is the rollout side.
 type Explorer struct {
 	// Name, which each of several explorers with one trainer has of its own. The tasks of one that has another name than the default one bear it in
 	// their ids, so that each draws numbers of its own.
 	Name string `yaml:"name" default:"explorer"`
+	// Which of the training tasksets' rows are this explorer's, of several with one trainer: `2/3` is the second third, every third row from the second on; 1/1 is
+	// all. Own key of Trinity-Go.
+	Share string `yaml:"share" default:"1/1"`
 	// Tasks in flight per engine.
 	RunnerPerModel int `yaml:"runner_per_model" default:"8" range:"[1,)"`
 	// Runners that start at the same time (upstream's process runners).
@@ -49,6 +57,17 @@ type Explorer struct {
 	RunnerStateReportInterval int `yaml:"runner_state_report_interval" default:"0" range:"[0,)"`
 	// Batches in flight with sync_style fully_async.
 	MaxInflightBatches int `yaml:"max_inflight_batches" default:"2" range:"[1,)"`
+}
+
+// Part is the share, from 1 on, and of how many; 1 of 1 where all rows are this explorer's, and where the key is wrong.
+func (e *Explorer) Part() (k, n int) {
+	part, of, ok := strings.Cut(e.Share, "/")
+	k, errPart := strconv.Atoi(part)
+	n, errOf := strconv.Atoi(of)
+	if !ok || errPart != nil || errOf != nil || k < 1 || k > n {
+		return 1, 1
+	}
+	return k, n
 }
 
 // OnlyExplorer is the name of an explorer that is not one of several.

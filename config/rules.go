@@ -52,6 +52,9 @@ func (r *rules) place() {
 	if name := r.Explorer.Name; name != filepath.Base(name) || !filepath.IsLocal(name) {
 		r.fail("explorer.name", fmt.Sprintf("%q is no plain name", name), "it is part of file names: use letters, digits, - and _")
 	}
+	if k, n := r.Explorer.Part(); r.Explorer.Share != fmt.Sprintf("%d/%d", k, n) {
+		r.fail("explorer.share", fmt.Sprintf("%q is no share", r.Explorer.Share), "write k/n, such as 2/3 for the second of three explorers")
+	}
 	if strings.TrimSpace(r.Name) == "" {
 		r.fail("name", "is empty", "it names the directory of the run")
 	}

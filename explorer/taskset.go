@@ -15,6 +15,7 @@ type Taskset struct {
 	Template trinity.Task     // everything of a task but ID, Index and Row
 	Workflow trinity.Workflow
 	Weight   float64 // in a [Mix]; 0 is the number of rows
+	Explorer string  // name of one of several explorers, which its tasks bear; "" where there is one
 }
 
 // task makes the task of one row.
@@ -24,8 +25,20 @@ func (t *Taskset) task(row int) (*trinity.Task, error) {
 		return nil, fmt.Errorf("taskset %s, row %d: %w", t.Template.Taskset, row, err)
 	}
 	task := t.Template
-	task.ID, task.Index, task.Row = fmt.Sprintf("%s/%d", t.Template.Taskset, row), row, data
+	task.ID, task.Index, task.Row = t.name(row), row, data
 	return &task, nil
+}
+
+// name is unique among the tasks of a step, of all explorers.
+func (t *Taskset) name(row int) string {
+	if share, ok := t.Data.(*Share); ok {
+		row = share.number(row)
+	}
+	name := fmt.Sprintf("%s/%d", t.Template.Taskset, row)
+	if t.Explorer != "" {
+		name = t.Explorer + ":" + name
+	}
+	return name
 }
 
 // next makes the tasks of the next n rows.

@@ -10,7 +10,6 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/durable"
 )
 
 // holder is the process that has a lock, as the file beside the lock tells others.
@@ -79,7 +78,8 @@ func lock(dir, name string) (*flock.Flock, error) {
 	if err != nil {
 		host = "an unknown host"
 	}
-	if err := durable.WriteFile(whose, encodeJSON(holder{os.Getpid(), host, time.Now()})); err != nil {
+	// Not under another name at first: a trainer that begins at the same time would remove that as a leftover. Who reads half of it knows no holder yet.
+	if err := os.WriteFile(whose, encodeJSON(holder{os.Getpid(), host, time.Now()}), 0o644); err != nil {
 		_ = l.Unlock()
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (s *stage) taskset(ts *config.Taskset, eval bool) (*explorer.Taskset, error
 	}
 	out := &explorer.Taskset{Data: data, Template: s.template(ts, eval)}
 	if !eval {
-		if out.Selector, err = selector(&ts.DataSelector, data); err != nil {
+		if out.Selector, err = s.choose(ts, out); err != nil {
 			return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
 		}
 	}
@@ -44,6 +44,18 @@ func (s *stage) taskset(ts *config.Taskset, eval bool) (*explorer.Taskset, error
 		return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
 	}
 	return out, nil
+}
+
+// choose makes the selector of a taskset's rows: those that are this explorer's.
+func (s *stage) choose(ts *config.Taskset, of *explorer.Taskset) (trinity.Selector, error) {
+	own := &s.cfg.Explorer
+	if own.Name != config.OnlyExplorer {
+		of.Explorer = own.Name
+	}
+	if k, n := own.Part(); n > 1 {
+		of.Data = explorer.ShareOf(of.Data, k, n)
+	}
+	return selector(&ts.DataSelector, of.Data)
 }
 
 // tasksOf says where in its path a taskset's rows are.
