@@ -20,7 +20,7 @@ func (c *Config) RereadsDataset() bool {
 	if own := c.Buffer.TrainerInput.ExperienceBuffer.TotalEpochs; own != nil {
 		epochs = *own
 	}
-	return c.offline() && (epochs > 1 || firstSet(c.Buffer.TotalSteps, c.Trainer.TotalSteps) != nil)
+	return c.readsDataset() && (epochs > 1 || firstSet(c.Buffer.TotalSteps, c.Trainer.TotalSteps) != nil)
 }
 
 // selectors refuses, of datasets that the trainer reads, an order that learns from rewards: nobody would tell it any.

@@ -196,7 +196,7 @@ func (c *Config) Sources() []string {
 			keys = append(keys, t.Key+".path", t.Key+".reward_fn_args.model_path")
 		}
 	}
-	if c.offline() {
+	if c.readsDataset() {
 		keys = append(keys, "buffer.trainer_input.experience_buffer.path")
 	}
 	for _, b := range append(c.AuxiliaryBuffers(), c.EvalBuffers()...) {
@@ -234,7 +234,7 @@ func (c *Config) engineWords() []string {
 		words = append(words, "weights: in memory")
 	case c.Mode == "both":
 		words = append(words, fmt.Sprintf("weights: in memory, which is what sync_method %s comes to within one process", c.Synchronizer.SyncMethod))
-	case c.explores() || c.trains() && !c.offline():
+	case c.explores() || c.trains() && !c.readsDataset():
 		words = append(words, "weights: through files, since explorer and trainer are different processes")
 	}
 	return words

@@ -17,7 +17,7 @@ func (c *Config) planSteps(s *StagePlan, f Facts) {
 	switch {
 	case c.Mode == "bench":
 		s.StepsWhy = "evaluates checkpoints, without steps"
-	case c.offline():
+	case c.readsDataset():
 		s.TrainSteps, s.StepsWhy = c.offlineSteps(f)
 	case c.Mode == "train":
 		s.StepsWhy = "as many as the explorer's experiences give"

@@ -19,7 +19,7 @@ func (c *Config) checkPlugins() Errors {
 	for _, t := range c.Tasksets() {
 		p.taskset(t)
 	}
-	if c.offline() {
+	if c.readsDataset() {
 		p.selector(&c.Buffer.TrainerInput.ExperienceBuffer.DataSelector, "buffer.trainer_input.experience_buffer.data_selector")
 	}
 	if r := c.replay(); r.Enable {

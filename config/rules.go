@@ -76,7 +76,7 @@ func (r *rules) data() {
 	case r.Mode == "train" && r.Buffer.TrainBatchSize == 0:
 		r.fail(batch, "mode train needs the number of experiences per train step", "set it to 1 or more")
 	}
-	if r.offline() && r.Buffer.TrainerInput.ExperienceBuffer.Path == "" {
+	if r.readsDataset() && r.Buffer.TrainerInput.ExperienceBuffer.Path == "" {
 		r.fail(path, fmt.Sprintf("%s needs a dataset", r.Algorithm.AlgorithmType), "set the path of a file, a directory or a hub dataset")
 	}
 	in := r.Buffer.ExplorerInput

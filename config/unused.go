@@ -184,7 +184,7 @@ func (c *Config) unusedReason(key string) string {
 	if !c.trains() && below(key, replayKey) {
 		return "it is the trainer that reads it"
 	}
-	if c.offline() && below(key, "synchronizer") {
+	if c.readsDataset() && below(key, "synchronizer") {
 		return "nobody samples while " + c.Algorithm.AlgorithmType + " trains on a dataset"
 	}
 	if d := &c.Service.DataJuicer; key == "service.data_juicer.server_url" && d.AutoStart || key == "service.data_juicer.port" && !d.AutoStart {

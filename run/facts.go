@@ -84,7 +84,7 @@ func datasets(cfg *config.Config) (all []named, err error) {
 	for _, b := range append(cfg.AuxiliaryBuffers(), cfg.EvalBuffers()...) {
 		add(b.Key, b.Path, dataset.Options{Split: b.Split, Subset: b.SubsetName})
 	}
-	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil && b.SchemaType != "experience" {
+	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil && (b.SchemaType != "experience" || cfg.Recorded()) {
 		add("buffer.trainer_input.experience_buffer", b.Path, dataset.Options{Split: b.Split, Subset: b.SubsetName})
 	}
 	return all, nil

@@ -67,7 +67,23 @@ func (s *stage) rows(b *config.ExperienceBuffer, schema string, epochs int) (*da
 	if err != nil {
 		return nil, err
 	}
+	if schema == "experience" && s.algorithm.InPipeline() != nil && s.algorithm.Def.Advantage != "none" {
+		format.Format = scored(format.Format)
+	}
 	return dataset.NewSource(data, sel, format, epochs), nil
+}
+
+// scored refuses experiences of an earlier run without advantages: they are made of whole groups, which batches of rows need not have.
+func scored(format func(map[string]any) ([]*trinity.Experience, error)) func(map[string]any) ([]*trinity.Experience, error) {
+	return func(row map[string]any) ([]*trinity.Experience, error) {
+		exps, err := format(row)
+		for _, e := range exps {
+			if e.Advantages == nil {
+				return nil, fmt.Errorf("experience %s has no advantages: want what output_save_path of an experience pipeline keeps, not input_save_path", e.ID)
+			}
+		}
+		return exps, err
+	}
 }
 
 // manyRows take some seconds to look at.

@@ -130,7 +130,7 @@ func withStop(ctx, stop context.Context) (context.Context, context.CancelFunc) {
 
 // train trains from a dataset, or on what an explorer of another process writes.
 func (s *stage) train(ctx context.Context, opts Options) error {
-	if !s.algorithm.Def.Offline {
+	if !s.algorithm.Def.Offline && !s.cfg.Recorded() {
 		return s.trainOnline(ctx, opts)
 	}
 	stop, cancel := withStop(ctx, opts.Stop)

@@ -1,0 +1,32 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Mode train reads a file of experiences as a dataset, and only that: another algorithm's file is a dataset of its own, and a queue is explorers'.
+func TestRecorded(t *testing.T) {
+	train := []string{"mode=train", "buffer.train_batch_size=4", "algorithm.optimizer.lr_scheduler_type=cosine"}
+	file := append(slices.Clone(train), storeKey+".storage_type=file")
+	cfg, err := Parse("c.yaml", []byte(base), Options{Overrides: append(file, storeKey+".path=kept.parquet", "synchronizer.sync_interval=3")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := cfg.Plan(Facts{Rows: map[string]int{storeKey: 40}})
+	if err != nil || plan.Stages[0].TrainSteps != 10 {
+		t.Errorf("%d train steps, %v; want 40 rows / 4", plan.Stages[0].TrainSteps, err)
+	}
+	if !slices.Contains(cfg.Sources(), storeKey+".path") || len(cfg.Unused()) != 1 {
+		t.Errorf("sources %v, unused %v", cfg.Sources(), cfg.Unused())
+	}
+	_, err = Parse("c.yaml", []byte(base), Options{Overrides: file})
+	if err == nil || !strings.Contains(err.Error(), "grpo needs a dataset") {
+		t.Errorf("without a path: %v", err)
+	}
+	_, err = Parse("c.yaml", []byte(base), Options{Overrides: append(train, storeKey+".path=kept.parquet")})
+	if err == nil || !strings.Contains(err.Error(), "whose number is not known") {
+		t.Errorf("a queue: %v", err)
+	}
+}
