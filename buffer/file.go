@@ -1,40 +1,37 @@
 package buffer
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"sync"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/experience/archive"
 )
 
-// File is a file of JSON lines, one experience each, that an explorer writes for people and other programs. What a delivery adds is there as a whole: beside
-// the file stands how much of it counts, and the explorer's cursor.
+// File is an archive that an explorer writes for people, other programs and later runs. Beside it stands the explorer's cursor.
 type File struct {
 	path string
 
-	mu   sync.Mutex
-	file *os.File // nil before Resume and after Close
-	put  fileState
+	mu sync.Mutex
+	to *archive.Writer // nil before Resume and after Close
 }
 
 // fileState is beside the file, under its name and .state.
 type fileState struct {
-	Offset int64           `json:"offset"` // bytes that count
+	Bytes  int64           `json:"bytes"` // that the file had, at least; 0 of one that is a directory
 	Cursor json.RawMessage `json:"cursor"`
 }
 
-// NewFile is the file at path; Resume opens it.
+// NewFile is the archive at path, of the form that its ending says; Resume opens it.
 func NewFile(path string) *File { return &File{path: path} }
 
-// Resume implements trinity.Sink: what a killed explorer had not put as a whole is cut off.
+// Resume implements trinity.Sink. What a killed explorer had written and not put gives way when its step is put again.
 func (f *File) Resume(context.Context) (json.RawMessage, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,59 +39,45 @@ func (f *File) Resume(context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
+	bytes, err := f.bytes()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if err := f.cut(file, state.Offset); err != nil {
-		return nil, errors.Join(err, file.Close())
+	if bytes < state.Bytes {
+		return nil, fmt.Errorf("%s has %d bytes, and %s.state says %d: it was damaged; remove both to explore from the first step", f.path, bytes, f.path, state.Bytes)
 	}
-	f.file, f.put = file, state
+	f.to = archive.New(f.path)
 	return state.Cursor, nil
-}
-
-// cut leaves what counts.
-func (f *File) cut(file *os.File, size int64) error {
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if size < 0 || info.Size() < size {
-		return fmt.Errorf("%s has %d bytes, and %s.state says %d: it was damaged; remove both to explore from the first step", f.path, info.Size(), f.path, size)
-	}
-	if err := file.Truncate(size); err != nil {
-		return err
-	}
-	_, err = file.Seek(size, io.SeekStart)
-	return err
 }
 
 // Put implements trinity.Sink.
 func (f *File) Put(_ context.Context, d trinity.Delivery) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.file == nil {
+	if f.to == nil {
 		return trinity.ErrEnded
 	}
-	var lines bytes.Buffer
-	enc := json.NewEncoder(&lines)
-	for _, g := range d.Groups {
-		for _, e := range g {
-			if err := enc.Encode(e); err != nil {
-				return err
-			}
-		}
+	if err := f.to.Write(d.Groups); err != nil {
+		return err
 	}
-	n, err := f.file.Write(lines.Bytes())
-	if err := errors.Join(err, f.file.Sync()); err != nil {
-		return fmt.Errorf("%s: %w", f.path, err)
+	bytes, err := f.bytes()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing was left of any step
+		return err
 	}
-	f.put.Offset, f.put.Cursor = f.put.Offset+int64(n), d.Cursor
-	data, err := json.Marshal(f.put)
+	data, err := json.Marshal(fileState{bytes, d.Cursor})
 	if err != nil {
 		return err
 	}
 	return durable.WriteFile(f.path+".state", data)
+}
+
+// bytes is how many there are at path.
+func (f *File) bytes() (int64, error) {
+	info, err := os.Stat(f.path)
+	if err != nil || info.IsDir() {
+		return 0, err
+	}
+	return info.Size(), nil
 }
 
 // Pause implements trinity.Sink: nobody reads meanwhile.
@@ -104,12 +87,12 @@ func (f *File) Pause(context.Context, int64) error { return nil }
 func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.file == nil {
+	if f.to == nil {
 		return nil
 	}
-	file := f.file
-	f.file = nil
-	return file.Close()
+	to := f.to
+	f.to = nil
+	return to.Close()
 }
 
 func (f *File) state() (fileState, error) {

@@ -2,13 +2,45 @@ package buffer
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/experience/archive"
 )
+
+// What an explorer has not put is not in the file for good, in any form; its cursor is that of what is.
+func TestFileInEveryForm(t *testing.T) {
+	for _, form := range archive.Forms {
+		path := filepath.Join(t.TempDir(), "kept"+form)
+		f := NewFile(path)
+		if _, err := f.Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for step := range int64(3) {
+			if err := f.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(step+1, 2)}, Cursor: fmt.Appendf(nil, "%d", step)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := archive.New(path).Write([]trinity.Group{group(4, 5)}); err != nil { // and is killed
+			t.Fatal(err)
+		}
+		f = NewFile(path)
+		if cursor, err := f.Resume(t.Context()); err != nil || string(cursor) != "2" {
+			t.Errorf("%s: goes on at %s, %v", form, cursor, err)
+		}
+		if err := errors.Join(f.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(4, 1)}}), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := dataset.Open(path, dataset.Options{}); err != nil || d.Len() != 7 {
+			t.Errorf("%s: %v, %v; want 7 rows", form, d, err)
+		}
+	}
+}
 
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "experiences.jsonl")

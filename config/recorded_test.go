@@ -25,6 +25,10 @@ func TestRecorded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "grpo needs a dataset") {
 		t.Errorf("without a path: %v", err)
 	}
+	_, err = Parse("c.yaml", []byte(base), Options{Overrides: []string{"mode=explore", storeKey + ".storage_type=file", storeKey + ".path=kept.db"}})
+	if err == nil || !strings.Contains(err.Error(), "kept.db is not a form of experiences") {
+		t.Errorf("a file of no form: %v", err)
+	}
 	_, err = Parse("c.yaml", []byte(base), Options{Overrides: append(train, storeKey+".path=kept.parquet")})
 	if err == nil || !strings.Contains(err.Error(), "whose number is not known") {
 		t.Errorf("a queue: %v", err)

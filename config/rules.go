@@ -21,6 +21,7 @@ func (c *Config) checkRules() Errors {
 	r.format()
 	r.selectors()
 	r.copies()
+	r.recording()
 	r.tasksets()
 	r.taskPipeline()
 	r.store()

@@ -51,10 +51,6 @@ var refusals = []refusal{
 	{"buffer.trainer_input.experience_buffer.storage_type", func(c *Config) bool {
 		return c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "redis"
 	}, "a dataset on a Redis server", "use file"},
-	{"buffer.trainer_input.experience_buffer.storage_type", func(c *Config) bool {
-		_, known := c.parts()
-		return known && c.Mode == "train" && !c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file"
-	}, "training on a file of rollouts", "use queue: explorers of other processes put into it"},
 	{"buffer.trainer_input.experience_buffer.total_steps", func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
 		"a number of steps of a buffer's own", "use buffer.total_steps"},
 
