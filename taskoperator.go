@@ -1,12 +1,15 @@
 package trinity
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // TaskRow is a row on its way into a taskset, and what operators have measured of it.
 type TaskRow struct {
 	Row   map[string]any
 	Stats map[string]any // by Data-Juicer's names, such as text_len and llm_difficulty_score
-	Where string         // file and line, for errors
+	Where fmt.Stringer   // file and line, for errors
 }
 
 // TaskOperator filters, scores or edits the rows of a taskset before the run. Process gets them in blocks, in the order of the inputs, and returns those

@@ -53,15 +53,20 @@ func passRows(t *testing.T, op trinity.TaskOperator, size int) string {
 				t.Fatalf("%s came out of its place, twice, or never went in", r.Where)
 			}
 			before = before[i+1:]
-			line, err := json.Marshal(r) // NaN and Inf are errors
+			text, err := json.Marshal(r) // NaN and Inf are errors
 			if err != nil {
 				t.Fatalf("%s: %v", r.Where, err)
 			}
-			fmt.Fprintf(&out, "%s\n", line)
+			fmt.Fprintf(&out, "%s\n", text)
 		}
 	}
 	return out.String()
 }
+
+// line is where a row stands.
+type line int
+
+func (l line) String() string { return fmt.Sprintf("rows.jsonl:%d", int(l)) }
 
 func taskRows() []*trinity.TaskRow {
 	var rows []*trinity.TaskRow
@@ -77,7 +82,7 @@ func taskRows() []*trinity.TaskRow {
 	} {
 		rows = append(rows, &trinity.TaskRow{
 			Row:   map[string]any{"text": text, "question": text, "answer": "13", "level": int64(i % 3)},
-			Stats: map[string]any{}, Where: fmt.Sprintf("rows.jsonl:%d", i+1),
+			Stats: map[string]any{}, Where: line(i + 1),
 		})
 	}
 	return rows

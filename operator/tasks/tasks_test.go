@@ -28,8 +28,13 @@ func build(t *testing.T, name string, a args) trinity.TaskOperator {
 	return op
 }
 
+// place of a row.
+type place string
+
+func (p place) String() string { return string(p) }
+
 func row(fields args) *trinity.TaskRow {
-	return &trinity.TaskRow{Row: fields, Stats: map[string]any{}, Where: "rows.jsonl:1"}
+	return &trinity.TaskRow{Row: fields, Stats: map[string]any{}, Where: place("rows.jsonl:1")}
 }
 
 func texts(all ...string) []*trinity.TaskRow {

@@ -31,7 +31,7 @@ type errand struct {
 	processes int
 	dir       string // for files in between
 
-	went  int              // rows
+	where []fmt.Stringer   // of the rows that went
 	kept  *dataset.Dataset // what went
 	back  *dataset.Dataset // what came back
 	order []int            // places in back, in the order in which the rows went
@@ -57,7 +57,7 @@ func (e *errand) run(ctx context.Context, fill func(sink func(*trinity.TaskRow) 
 		return err
 	}
 	kept := filepath.Join(e.dir, "kept.jsonl")
-	if err := e.write(in, kept, fill); err != nil || e.went == 0 {
+	if err := e.write(in, kept, fill); err != nil || len(e.where) == 0 {
 		return err
 	}
 	settings := datajuicer.Settings{Type: "task", Processes: e.processes, Inputs: []string{in}, OutputDir: filepath.Dir(in), TargetFields: e.fields, TopK: -1}
@@ -96,9 +96,9 @@ func (e *errand) write(in, kept string, fill func(sink func(*trinity.TaskRow) er
 	return fill(func(row *trinity.TaskRow) error {
 		fields := maps.Clone(row.Row)
 		delete(fields, statsField)
-		fields[numberField] = e.went
-		e.went++
-		err := errors.Join(files[0].Encode(fields), files[1].Encode(map[string]any{"row": row.Row, "stats": row.Stats, "where": row.Where}))
+		fields[numberField] = len(e.where)
+		e.where = append(e.where, row.Where)
+		err := errors.Join(files[0].Encode(fields), files[1].Encode(map[string]any{"row": row.Row, "stats": row.Stats}))
 		if err != nil {
 			return fmt.Errorf("%s: %w", row.Where, err)
 		}
@@ -115,7 +115,7 @@ func (e *errand) sort() error {
 			return err
 		}
 		n, ok := row[numberField].(int64)
-		if !ok || n < 0 || n >= int64(e.went) {
+		if !ok || n < 0 || n >= int64(len(e.where)) {
 			return fmt.Errorf("%s: %s is %v: an operator of Data-Juicer has changed it", e.back.Where(i), numberField, row[numberField])
 		}
 		numbers[i], e.order = n, append(e.order, i)
@@ -134,11 +134,12 @@ func (e *errand) next() (*trinity.TaskRow, error) {
 		return nil, err
 	}
 	e.at++
-	went, err := e.kept.Row(int(got[numberField].(int64)))
+	number := int(got[numberField].(int64))
+	went, err := e.kept.Row(number)
 	if err != nil {
 		return nil, err
 	}
-	row := &trinity.TaskRow{Row: went["row"].(map[string]any), Stats: went["stats"].(map[string]any), Where: went["where"].(string)}
+	row := &trinity.TaskRow{Row: went["row"].(map[string]any), Stats: went["stats"].(map[string]any), Where: e.where[number]}
 	merge(row, got)
 	return row, nil
 }

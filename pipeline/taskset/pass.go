@@ -111,6 +111,14 @@ type reader struct {
 	row   int // in it
 }
 
+// place is where a row stands. To find the line takes reading, so it is put off until somebody asks.
+type place struct {
+	data *dataset.Dataset
+	row  int
+}
+
+func (p place) String() string { return p.data.Where(p.row) }
+
 func (r *reader) next() (*trinity.TaskRow, error) {
 	if r.sets == nil {
 		for _, p := range r.paths {
@@ -132,7 +140,7 @@ func (r *reader) next() (*trinity.TaskRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &trinity.TaskRow{Row: row, Stats: map[string]any{}, Where: d.Where(r.row)}
+	out := &trinity.TaskRow{Row: row, Stats: map[string]any{}, Where: place{d, r.row}}
 	if stats, ok := row[statsField].(map[string]any); ok {
 		out.Stats = stats
 	}

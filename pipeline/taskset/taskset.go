@@ -138,7 +138,7 @@ func (r *Recipe) process(ctx context.Context, host Host, answers *answers, repor
 		if err := e.run(ctx, func(sink func(*trinity.TaskRow) error) error { return report.pass(ctx, next, ops, sink) }); err != nil {
 			return err
 		}
-		report.Dropped = append(report.Dropped, Loss{e.name(), e.went - len(e.order)})
+		report.Dropped = append(report.Dropped, Loss{e.name(), len(e.where) - len(e.order)})
 		next, ops = e.next, nil
 	}
 	return report.pass(ctx, next, ops, sink)
