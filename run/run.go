@@ -191,7 +191,7 @@ func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (
 	if juicer != nil {
 		defer func() { err = errors.Join(err, juicer.Close()) }()
 	}
-	if err := prepare(ctx, cfg, juicer, opts.Say); err != nil {
+	if err := prepare(ctx, cfg, juicer, opts); err != nil {
 		return err
 	}
 	s, err := open(ctx, cfg, opts.Say)

@@ -11,6 +11,8 @@ import (
 	"github.com/trinity-go/trinity/pipeline/taskset"
 )
 
+const taskPipelineKey = "data_processor.task_pipeline"
+
 // newJuicer is the Data-Juicer of a configuration, nil if it has none. It is not asked, or started, before somebody needs it.
 func newJuicer(cfg *config.Config, say func(string)) *datajuicer.Service {
 	c := &cfg.Service.DataJuicer
@@ -40,17 +42,21 @@ func taskRecipe(cfg *config.Config, juicer *datajuicer.Service) (*taskset.Recipe
 		return r, nil
 	}
 	if err := r.ReadDataJuicer(p.ConfigPath); err != nil {
-		return nil, cfg.At("data_processor.task_pipeline.config_path", err.Error(), "")
+		return nil, cfg.At(taskPipelineKey+".config_path", err.Error(), "")
 	}
 	return r, nil
 }
 
-// prepare makes the taskset that the stage reads, unless that was done before.
-func prepare(ctx context.Context, cfg *config.Config, juicer *datajuicer.Service, say func(string)) error {
+// prepare makes the taskset that the stage reads, unless that was done before. opts.Stop ends it at once: what a model was asked is not asked again.
+func prepare(ctx context.Context, cfg *config.Config, juicer *datajuicer.Service, opts Options) error {
 	r, err := taskRecipe(cfg, juicer)
 	if r == nil || err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(opts.Stop, func() { cancel(context.Cause(opts.Stop)) })()
+	say := opts.Say
 	m := newMeter("task pipeline: ", say)
 	report, err := r.Make(ctx, taskset.Host{
 		Open:     func(path string) (*dataset.Dataset, error) { return dataset.Open(path, dataset.Options{}) },
@@ -58,7 +64,7 @@ func prepare(ctx context.Context, cfg *config.Config, juicer *datajuicer.Service
 		Progress: func(done, total int64) { m.told("rows", done, total) },
 	})
 	if err != nil {
-		return fmt.Errorf("data_processor.task_pipeline: %w", err)
+		return fmt.Errorf("%s: %w", taskPipelineKey, err)
 	}
 	say(report.String())
 	return nil
@@ -70,7 +76,7 @@ func taskPipeline(cfg *config.Config) (r *taskset.Recipe, made *taskset.Report, 
 		return nil, nil, err
 	}
 	if made, err = r.Check(); err != nil {
-		return nil, nil, fmt.Errorf("data_processor.task_pipeline: %w", err)
+		return nil, nil, fmt.Errorf("%s: %w", taskPipelineKey, err)
 	}
 	return r, made, nil
 }

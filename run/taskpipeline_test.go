@@ -1,6 +1,11 @@
 package run_test
 
 import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,7 +100,7 @@ func TestTaskPipelineIsRefused(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ override, want string }{
-		{key + "inputs=[nowhere.jsonl]", "task_pipeline.inputs: stat nowhere.jsonl"},
+		{key + "inputs=[nowhere.jsonl]", "data_processor.task_pipeline: inputs: stat nowhere.jsonl"},
 		{key + "output={path: " + p.dir + "/sft.jsonl}", "not what a task pipeline wrote"},
 	} {
 		if _, err := p.run(t, c.override); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -139,5 +144,22 @@ func TestDataJuicer(t *testing.T) {
 		if _, err := config.Load(p.config, config.Options{Overrides: append(overrides, override)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", override, err)
 		}
+	}
+}
+
+// An interrupt ends the pipeline, however long a model would take.
+func TestTaskPipelineIsInterrupted(t *testing.T) {
+	p := newProject(t, tiny, prepared)
+	stop, interrupt := context.WithCancelCause(t.Context())
+	interrupted := errors.New("interrupted")
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		interrupt(interrupted)
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	cfg := p.load(t, "data_processor.task_pipeline.operators=[{name: llm_quality_score_filter, args: {input_keys: [question], field_names: [Q], model_params: {base_url: '"+server.URL+"'}}}]")
+	if _, err := run.Run(t.Context(), cfg, run.Options{Stop: stop, Say: func(string) {}}); !errors.Is(err, interrupted) {
+		t.Errorf("it ended with %v", err)
 	}
 }

@@ -41,7 +41,7 @@ func stamps(paths []string) ([]stamp, error) {
 	var all []stamp
 	for _, root := range paths {
 		if _, err := os.Stat(root); err != nil {
-			return nil, fmt.Errorf("data_processor.task_pipeline.inputs: %w", err)
+			return nil, fmt.Errorf("inputs: %w", err)
 		}
 		err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 			switch {
@@ -126,7 +126,7 @@ func (r *Recipe) Made() (*Report, error) {
 		return nil, err
 	}
 	if there != m.Output && there != m.Before {
-		return nil, fmt.Errorf("%s is there and is not what a task pipeline wrote: name another data_processor.task_pipeline.output.path, or remove it", r.File())
+		return nil, fmt.Errorf("%s is there and is not what a task pipeline wrote: name another output.path, or remove it", r.File())
 	}
 	settings, err := r.settings()
 	if err != nil {
