@@ -174,7 +174,7 @@ func (s *session) rewrite(t *testing.T, text, model string) string {
 		return base + filepath.Base(found[len(found)-1])
 	})
 	if strings.Contains(text, " annotate ") && !strings.Contains(text, " --export") {
-		text = "timeout --foreground --preserve-status -s INT 3 " + text + " --addr 127.0.0.1:0" // it serves until Ctrl-C
+		text += " --addr 127.0.0.1:0 & sleep 5; kill $!; wait $!" // it serves until it is told to end
 	}
 	for _, short := range shorter {
 		if strings.Contains(text, " --config "+short.config) {
