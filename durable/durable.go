@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/trinity-go/trinity/failpoint"
 )
@@ -102,16 +103,32 @@ func RemoveDir(dir string) error {
 	return os.RemoveAll(temp)
 }
 
-// RemoveLeftovers removes what killed processes left half written in parent, and puts back what they had not replaced yet.
+// RemoveLeftovers removes what killed processes left half written in parent, and puts back what they had not replaced yet. No other process writes there.
 func RemoveLeftovers(parent string) error {
+	if err := RemoveLeftoverDirs(parent); err != nil {
+		return err
+	}
+	return removeAll(matches(parent, TempPrefix))
+}
+
+// RemoveLeftoverDirs is RemoveLeftovers where other processes write files: it removes directories alone. Whoever writes the file of a killed process
+// again takes its place.
+func RemoveLeftoverDirs(parent string) error {
 	for _, replaced := range matches(parent, replacedPrefix) {
 		name := filepath.Base(replaced)[len(replacedPrefix):]
 		if err := restore(replaced, filepath.Join(parent, name)); err != nil {
 			return err
 		}
 	}
-	for _, temp := range matches(parent, TempPrefix) {
-		if err := os.RemoveAll(temp); err != nil {
+	return removeAll(slices.DeleteFunc(matches(parent, TempPrefix), func(path string) bool {
+		info, err := os.Stat(path)
+		return err != nil || !info.IsDir()
+	}))
+}
+
+func removeAll(paths []string) error {
+	for _, path := range paths {
+		if err := os.RemoveAll(path); err != nil {
 			return err
 		}
 	}

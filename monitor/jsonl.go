@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -80,7 +81,7 @@ func (j *JSONL) Open(run Run) error {
 }
 
 func (j *JSONL) open() (err error) {
-	j.file, err = os.OpenFile(j.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	j.file, err = os.OpenFile(j.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	return err
 }
 
@@ -92,7 +93,7 @@ func (j *JSONL) Log(_ context.Context, r trinity.Record) error {
 		return fmt.Errorf("%s: %w", j.path, err)
 	}
 	defer j.lock.Unlock()
-	if err := j.follow(); err != nil {
+	if err := errors.Join(j.follow(), j.mend()); err != nil {
 		return err
 	}
 	if j.begun.first(r) {
@@ -122,6 +123,19 @@ func (j *JSONL) follow() error {
 		return nil
 	}
 	return errors.Join(j.file.Close(), j.open())
+}
+
+// mend removes what another process had written of a line when it was killed.
+func (j *JSONL) mend() error {
+	size, err := j.file.Seek(0, io.SeekEnd)
+	if err != nil || size == 0 {
+		return err
+	}
+	var last [1]byte
+	if _, err := j.file.ReadAt(last[:], size-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	return cutPartialLine(j.path)
 }
 
 // Close implements [trinity.Monitor].

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -120,5 +121,17 @@ func TestJSONLOfTwoProcesses(t *testing.T) {
 	logAll(t, first, rec("trainer", 2, none))
 	if got, want := steps(t, dir), "e1 t1 e2 t2"; got != want {
 		t.Errorf("the file has %s, want %s", got, want)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "metrics.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteString(`{"step":3,"role":"expl`) // by a process that is killed
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	logAll(t, first, rec("trainer", 3, none))
+	if got, want := steps(t, dir), "e1 t1 e2 t2 t3"; got != want {
+		t.Errorf("after a kill the file has %s, want %s", got, want)
 	}
 }

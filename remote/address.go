@@ -16,7 +16,10 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/failpoint"
 )
+
+var failAddress = failpoint.New("remote.address") // before the trainer says where it is, and that it has ended
 
 // AddressFile is the file in a run's directory that says where its trainer is.
 const AddressFile = "trainer.json"
@@ -37,6 +40,9 @@ func (a address) write(dir string) error {
 		return err
 	}
 	path := filepath.Join(dir, AddressFile)
+	if err := failAddress.Hit(path); err != nil {
+		return err
+	}
 	temp := filepath.Join(dir, durable.TempPrefix+AddressFile)
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

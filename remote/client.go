@@ -15,6 +15,12 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/failpoint"
+)
+
+var (
+	failRequest = failpoint.New("remote.request") // before an explorer asks for something
+	failReplied = failpoint.New("remote.replied") // when the reply has begun
 )
 
 // Client is an explorer of another process than the trainer's.
@@ -133,9 +139,15 @@ func (c *Client) send(ctx context.Context, at address, method, path string, body
 	}
 	req.Header.Set("Authorization", "Bearer "+at.Token)
 	req.Header.Set(sessionHeader, c.session)
+	if err := failRequest.Hit(""); err != nil {
+		return nil, err
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, unreachable{err}
+	}
+	if err := failReplied.Hit(""); err != nil {
+		return nil, errors.Join(err, resp.Body.Close())
 	}
 	if resp.StatusCode == http.StatusOK {
 		c.mu.Lock()

@@ -16,7 +16,10 @@ import (
 	"sync"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/failpoint"
 )
+
+var failFetched = failpoint.New("remote.fetched") // when a file of weights has arrived, before it is checked
 
 // Follower gives an explorer's sampler the weights of a trainer of another process.
 type Follower struct {
@@ -136,6 +139,9 @@ func (f *Follower) fetch(ctx context.Context, at address, version int64, file we
 	}
 	sum := sha256.New()
 	_, err = io.Copy(out, io.TeeReader(resp.Body, sum))
+	if failed := failFetched.Hit(path); failed != nil {
+		return errors.Join(failed, out.Close())
+	}
 	if closed := out.Close(); closed != nil {
 		return closed
 	}

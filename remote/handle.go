@@ -14,11 +14,17 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/experience"
+	"github.com/trinity-go/trinity/failpoint"
 )
 
 const (
 	maxDelivery = 1 << 30 // bytes
 	maxRequest  = 1 << 16 // bytes, of all others
+)
+
+var (
+	failReceived  = failpoint.New("remote.received")  // when the trainer has a request
+	failDelivered = failpoint.New("remote.delivered") // when a delivery is in the buffer, and not acknowledged
 )
 
 // demandToken refuses requests without the token. Hashes are compared, so that the time it takes says nothing of the token or its length.
@@ -29,6 +35,10 @@ func (s *Server) demandToken(next http.Handler) http.Handler {
 		got := sha256.Sum256([]byte(token))
 		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 || !bearer {
 			reply(w, http.StatusUnauthorized, refusal{"the token is not the trainer's"})
+			return
+		}
+		if err := failReceived.Hit(""); err != nil {
+			answer(w, nil, err)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -167,7 +177,7 @@ func (s *Server) put(ctx context.Context, e *explorer, session context.Context, 
 		return err
 	}
 	e.delivered = n
-	return nil
+	return failDelivered.Hit("")
 }
 
 func (s *Server) handlePause(w http.ResponseWriter, r *http.Request) {

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/trinity-go/trinity/durable"
 )
 
 // shelf is the published versions in a run's directory, each a model directory, or an adapter's, by the name weights_N.
@@ -43,7 +45,7 @@ func (s *shelf) open(published int64) error {
 			continue
 		}
 		if v > published {
-			err = os.RemoveAll(s.path(v))
+			err = durable.RemoveDir(s.path(v))
 		} else {
 			err = s.add(v)
 		}
@@ -148,7 +150,7 @@ func (s *shelf) tidy(floor int64) error {
 		if w.Version >= recent || w.Version >= floor || early || slices.Contains(s.pinned, w.Version) {
 			left = append(left, w)
 		} else {
-			errs = append(errs, os.RemoveAll(s.path(w.Version)))
+			errs = append(errs, durable.RemoveDir(s.path(w.Version)))
 		}
 	}
 	s.versions = left

@@ -107,7 +107,7 @@ func (c *checkpoints) path(step int64) string {
 // latest returns the newest checkpoint's state, directory and pending experiences; ok is false when there is none. What a killed run left undone
 // is removed, or done. A checkpoint that lacks files gives way to the one before; one that is damaged is an error.
 func (c *checkpoints) latest() (state runState, dir string, pending []*trinity.Experience, ok bool, err error) {
-	if err := durable.RemoveLeftovers(c.dir); err != nil {
+	if err := durable.RemoveLeftoverDirs(c.dir); err != nil {
 		return state, "", nil, false, err
 	}
 	newest, ok, err := c.newest()

@@ -1,0 +1,131 @@
+package run_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/failpoint"
+)
+
+// Explorer and trainer in two processes, each killed at failpoints, again and again, while the other goes on: what was acknowledged is trained on, once, and
+// where they keep step the run ends with the bytes of one process that was never killed.
+func TestKilledApart(t *testing.T) {
+	for i, c := range []scenario{
+		{"synchronous", []string{noEvaluation}, (*killing).endsAsOneProcess},
+		{"one step off", []string{noEvaluation, "synchronizer.sync_offset=1"}, (*killing).endsAsOneProcess},
+		{"fully asynchronous", []string{noEvaluation, "synchronizer.sync_style=fully_async"}, (*killing).eachOnce},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newKilling(t, c, 200+i)
+			explorer := &side{killing: s, overrides: exploring}
+			trainer := &side{killing: s, overrides: training}
+			explorer.count, trainer.count = filepath.Join(t.TempDir(), "explorer"), filepath.Join(t.TempDir(), "trainer")
+			s.together(t, explorer, trainer)
+			came := map[string]int64{}
+			explorer.plan(t, s.rng, came)
+			trainer.plan(t, s.rng, came)
+			for _, name := range failpoint.Names() {
+				if elsewhere(name) && name != "durable.dir.replace" && came[name] == 0 {
+					t.Errorf("neither process comes to failpoint %s", name)
+				}
+			}
+			for s.together(t, explorer, trainer); len(explorer.rules)+len(trainer.rules) > 0 && !testing.Short(); {
+				s.together(t, explorer, trainer)
+			}
+			t.Logf("%d kills in %d runs", s.kills, s.runs)
+		})
+	}
+}
+
+// side is one of two processes.
+type side struct {
+	*killing
+	overrides []string
+	count     string   // file for its hits; "" once they are counted
+	rules     []string // by which it is yet to be killed
+	process   *process
+	ended     bool
+}
+
+// begin starts the process, to be killed by the next rule.
+func (d *side) begin(t *testing.T) {
+	t.Helper()
+	env := []string{failpoint.Variable + "=" + rolling}
+	switch {
+	case d.count != "":
+		env = append(env, childHits+"="+d.count)
+	case len(d.rules) > 0:
+		env[0] = failpoint.Variable + "=" + d.rules[0] + ";" + rolling
+		d.rules = d.rules[1:]
+	}
+	d.process = d.p.start(t, env, append(d.settings(d.p), d.overrides...)...)
+}
+
+// plan draws rules from what the process came to while it was counted, which it adds to came.
+func (d *side) plan(t *testing.T, rng *rand.Rand, came map[string]int64) {
+	t.Helper()
+	var hits map[string]int64
+	if err := json.Unmarshal([]byte(read(t, d.count)), &hits); err != nil {
+		t.Fatal(err)
+	}
+	d.count = ""
+	for i, name := range slices.Sorted(maps.Keys(hits)) {
+		n := hits[name]
+		came[name] += n
+		if n > 0 && ((i+d.number)%every(8, 4) == 0 || strings.HasPrefix(name, "remote.") && !testing.Short()) {
+			d.rules = append(d.rules, fmt.Sprintf("%s=kill@%d", name, 1+rng.Int64N(min(n, 20))))
+		}
+	}
+	rng.Shuffle(len(d.rules), func(i, j int) { d.rules[i], d.rules[j] = d.rules[j], d.rules[i] })
+}
+
+// after goes on once the process has ended, as err says.
+func (d *side) after(t *testing.T, err error) {
+	t.Helper()
+	switch {
+	case err == nil:
+		d.ended = true
+		return
+	case d.process.cmd.ProcessState.ExitCode() != -1:
+		t.Fatalf("%v: %v\n%s", d.overrides, err, &d.process.output)
+	}
+	d.kills++
+	d.begin(t)
+}
+
+// together runs both until they have come to their ends, and checks what they have left.
+func (s *killing) together(t *testing.T, explorer, trainer *side) {
+	t.Helper()
+	explorer.ended, trainer.ended = false, false
+	explorer.begin(t)
+	trainer.begin(t)
+	for !explorer.ended || !trainer.ended {
+		select {
+		case err := <-explorer.process.done:
+			explorer.after(t, err)
+		case err := <-trainer.process.done:
+			trainer.after(t, err)
+		}
+	}
+	s.done(t)
+}
+
+// endsAsOneProcess wants the checkpoint and the metrics of one process, but for what says whether a sampler is attached.
+func (s *killing) endsAsOneProcess(t *testing.T) {
+	t.Helper()
+	got, want := results(t, s.p.dir), results(t, s.whole.dir)
+	for _, r := range []result{got, want} {
+		maps.DeleteFunc(r.files, func(name, _ string) bool { return filepath.Base(name) == "state.json" })
+	}
+	got.sameAs(t, want)
+	if fmt.Sprint(s.p.consumed(t)) != fmt.Sprint(s.whole.consumed(t)) {
+		t.Error("the experiences trained on differ")
+	}
+}
