@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -33,7 +34,7 @@ func (c *Config) AuxiliaryBuffers() []NamedBuffer {
 
 // words describe the buffer, of a kind, for a plan; rows are those of Facts.
 func (b NamedBuffer) words(kind string, rows map[string]int) string {
-	text := fmt.Sprintf("%s %s (%s): %s", kind, b.Name, b.SchemaType, b.Path)
+	text := fmt.Sprintf("%s %s (%s): %s", kind, b.Name, b.SchemaType, database.Hidden(b.Path))
 	if n, ok := rows[b.Key]; ok {
 		text += fmt.Sprintf(", %d rows", n)
 	}
@@ -187,9 +188,6 @@ func (c *Config) unsupportedAuxiliary(refuse func(key, what, hint string)) {
 
 // unsupported refuses what no buffer beside the experience buffer can be.
 func (b *NamedBuffer) unsupported(refuse func(key, what, hint string)) {
-	if b.StorageType == "sql" {
-		refuse(b.Key+".storage_type", "an SQL buffer", "use file")
-	}
 	if b.StorageType == "redis" {
 		refuse(b.Key+".storage_type", "a dataset on a Redis server", "use file")
 	}

@@ -65,7 +65,7 @@ func TestSampleStrategiesThatAreRefused(t *testing.T) {
 		{mixedBase, buffer + ".schema_type=dpo", buffer + ".schema_type", `is "dpo", but sample_strategy mix reads "sft"`, false},
 		{mixedBase, buffer + ".data_selector={selector_type: shufle}", buffer + ".data_selector.selector_type", `"shuffle"`, false},
 		{mixedBase, buffer + ".data_selector={kwargs: {tua: 1}}", buffer + ".data_selector.kwargs.tua", "tau", false},
-		{mixedBase, buffer + ".storage_type=sql", buffer + ".storage_type", "SQL", true},
+		{mixedBase, buffer + ".storage_type=sql", buffer + ".path", "want sqlite:///file.db", false},
 		{mixedBase, buffer + ".total_steps=4", buffer + ".total_steps", "use total_epochs", true},
 		{mixedBase, buffer + ".replay_buffer.enable=true", buffer + ".replay_buffer.enable", "replay", true},
 		{mixedBase, buffer + ".format.packing=true", buffer + ".format.packing", "packed", true},

@@ -55,7 +55,7 @@ type Taskset struct {
 	Path string `yaml:"path"`
 	// Split of a dataset directory or hub dataset.
 	Split string `yaml:"split" default:"train"`
-	// Subset (configuration) of a hub dataset.
+	// Subset (configuration) of a hub dataset; of a database the table, or a query. Empty is the table called name.
 	SubsetName string `yaml:"subset_name"`
 	// Which keys of a row mean what.
 	Format Format `yaml:"format"`
@@ -174,7 +174,7 @@ type ExperienceBuffer struct {
 	Path string `yaml:"path"`
 	// Split of a dataset directory or hub dataset.
 	Split string `yaml:"split" default:"train"`
-	// Subset (configuration) of a hub dataset.
+	// Subset (configuration) of a hub dataset; of a database the table, or a query. Empty is the table called name.
 	SubsetName string `yaml:"subset_name"`
 	// Which keys of a row mean what.
 	Format Format `yaml:"format"`

@@ -52,7 +52,7 @@ func TestEvalBuffersThatAreRefused(t *testing.T) {
 		{measuring, buffer + ".data_selector={selector_type: shuffle}", buffer + ".data_selector", "every row is measured", false},
 		{measuring, buffer + ".total_epochs=2", buffer + ".total_epochs", "every row is measured", false},
 		{measuring, buffer + ".storage_type=queue", buffer + ".storage_type", "a dataset, not a queue", false},
-		{measuring, buffer + ".storage_type=sql", buffer + ".storage_type", "SQL", true},
+		{measuring, buffer + ".storage_type=sql", buffer + ".path", "want sqlite:///file.db", false},
 		{measuring, buffer + ".format.packing=true", buffer + ".format.packing", "every row is a sequence of its own", false},
 		{measuring, buffer + ".format.image_key=i", buffer + ".format.image_key", "image", true},
 	} {

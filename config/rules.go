@@ -26,6 +26,7 @@ func (c *Config) checkRules() Errors {
 	r.taskPipeline()
 	r.store()
 	r.service()
+	r.tables()
 	r.optimizer(optimizerKey, &r.Algorithm.Optimizer)
 	r.miniBatch()
 	r.correction()

@@ -44,8 +44,60 @@ func (c *Config) unusedOfStore(key string) string {
 		return "the queue is kept in buffer.cache_dir"
 	case key == storeKey+".capacity_mb" && c.SharedStore():
 		return "the database keeps what waits"
-	case (key == storeKey+".max_retry_times" || key == storeKey+".max_retry_interval") && !c.SharedStore():
-		return "the queue is in this process"
+	}
+	if owner, isRetry := retries(key); isRetry && !c.remote(owner) {
+		return "nothing is read over a network here"
 	}
 	return ""
+}
+
+// retries is the section of a key that says how often a storage is tried again.
+func retries(key string) (owner string, ok bool) {
+	owner, ok = strings.CutSuffix(strings.TrimSuffix(key, "_times"), ".max_retry")
+	if !ok {
+		owner, ok = strings.CutSuffix(key, ".max_retry_interval")
+	}
+	return owner, ok && strings.HasPrefix(owner, "buffer.")
+}
+
+// remote reports whether the storage of a section may be lost and come back.
+func (c *Config) remote(owner string) bool {
+	if owner == storeKey && c.SharedStore() {
+		return true
+	}
+	for _, d := range c.datasets() {
+		if d.key == owner {
+			return database.IsURL(d.path)
+		}
+	}
+	return false
+}
+
+// storedRows is a section that names rows: a taskset or a dataset.
+type storedRows struct{ key, storage, path string }
+
+func (c *Config) datasets() []storedRows {
+	var all []storedRows
+	for _, t := range c.Tasksets() {
+		all = append(all, storedRows{t.Key, t.StorageType, t.Path})
+	}
+	for _, b := range append(c.AuxiliaryBuffers(), c.EvalBuffers()...) {
+		all = append(all, storedRows{b.Key, b.StorageType, b.Path})
+	}
+	if b := c.Buffer.TrainerInput.ExperienceBuffer; c.offline() {
+		all = append(all, storedRows{storeKey, b.StorageType, b.Path})
+	}
+	return all
+}
+
+// tables wants rows in a database where the storage is one.
+func (r *rules) tables() {
+	for _, d := range r.datasets() {
+		if d.storage != "sql" && !database.IsURL(d.path) {
+			continue
+		}
+		if _, err := database.Parse(d.path); err != nil {
+			r.fail(d.key+".path", err.Error(), "")
+		}
+	}
 }

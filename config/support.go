@@ -46,9 +46,6 @@ var refusals = []refusal{
 		"set the variables before the run"},
 
 	{"buffer.trainer_input.experience_buffer.storage_type", func(c *Config) bool {
-		return c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "sql"
-	}, "a dataset in a database", "use file"},
-	{"buffer.trainer_input.experience_buffer.storage_type", func(c *Config) bool {
 		return c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "redis"
 	}, "a dataset on a Redis server", "use file"},
 	{"buffer.trainer_input.experience_buffer.total_steps", func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
@@ -110,8 +107,8 @@ func (c *Config) unsupported() Errors {
 }
 
 func (c *Config) unsupportedTaskset(t TasksetEntry, refuse func(key, what, hint string)) {
-	if t.StorageType != "file" && t.StorageType != "task_dir" {
-		refuse(t.Key+".storage_type", fmt.Sprintf("reading tasks from %s", t.StorageType), "use file or task_dir")
+	if t.StorageType == "queue" {
+		refuse(t.Key+".storage_type", "reading tasks from a queue", "use file, sql or task_dir")
 	}
 	if *t.RolloutArgs.Logprobs > 0 && c.Model.Logprobs == 0 {
 		refuse(t.Key+".rollout_args.logprobs", "logprobs of alternative tokens", "0 returns those of the sampled tokens")

@@ -86,10 +86,11 @@ func openSQLite(a Address, readOnly bool) (pool, lazy *sql.DB, err error) {
 }
 
 func connectSQLite(a Address, readOnly bool, synchronous string) (*sql.DB, error) {
-	q := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)"}} // one that reads first and writes then would fail at once where another writes
+	q := url.Values{"_pragma": {"busy_timeout(10000)"}}
 	if readOnly {
 		q.Set("mode", "ro")
 	} else {
+		q.Set("_txlock", "immediate") // one that reads first and writes then would fail at once where another writes
 		q["_pragma"] = append(q["_pragma"], "page_size(16384)", "synchronous("+synchronous+")")
 		q.Set("_journal_mode", "WAL") // after the page's size, which is then fixed
 	}

@@ -1,5 +1,5 @@
 // Package dataset reads the rows of tasksets and of offline training data: JSON Lines, JSON, CSV, Parquet and Arrow files, single or in the
-// directory layouts of Hugging Face datasets.
+// directory layouts of Hugging Face datasets, and tables of databases.
 //
 // All formats give the same values: string, bool, nil, int64, float64, []any and map[string]any. A number is an int64 when it is whole and
 // fits, else a float64.
@@ -15,12 +15,15 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"time"
+
+	"github.com/trinity-go/trinity/database"
 )
 
 // Options say what to open in a directory.
 type Options struct {
 	Split  string // "" means train
-	Subset string // the configuration of a dataset that has several
+	Subset string // the configuration of a dataset that has several; of a database the table, or a query
 	// TaskDir says that the path is a directory with a folder for each task, which has neither split nor subset.
 	TaskDir bool
 	// Resolve gives the directory of a name that is no local path, such as a hub dataset; nil means that there are only local paths.
@@ -30,6 +33,10 @@ type Options struct {
 	Cache string
 	// Progress is told from time to time how much of a file was read, in bytes, or in rows where a format is known by its rows; nil is not.
 	Progress func(file string, done, total int64)
+
+	// Retries are made when a database cannot be reached, or is lost.
+	Retries       int
+	RetryInterval time.Duration
 
 	held int64 // bytes of a file from which on it is large; 0 is heldBytes
 	kept *keeper
@@ -60,10 +67,13 @@ type shard interface {
 // maxRow bounds a row, bytes of JSON.
 const maxRow = 64 << 20
 
-// Open finds the rows of path: a file, a directory, or what opts.Resolve makes of a name. Every row is checked to be a JSON object.
+// Open finds the rows of path: a file, a directory, a database's URL, or what opts.Resolve makes of a name. Every row is checked to be a JSON object.
 func Open(path string, opts Options) (*Dataset, error) {
 	if path == "" {
 		return nil, errors.New("no path: name a file (.jsonl, .json, .csv, .parquet, .arrow), a directory or a hub dataset")
+	}
+	if database.IsURL(path) {
+		return openDatabase(path, opts)
 	}
 	name := strings.TrimRight(path, `/\`)
 	info, err := os.Stat(path)

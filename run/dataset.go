@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/dataset"
 )
 
@@ -20,6 +22,21 @@ func (s *stage) openDataset(path string, opts dataset.Options, progress bool) (*
 		opts.Progress = func(file string, done, total int64) { m.told(filepath.Base(file), done, total) }
 	}
 	return dataset.Open(path, opts)
+}
+
+// rowsOf says where in its path a section's rows are. The table of a database is called like the section, as Trinity-RFT has it, unless there is a subset.
+func rowsOf(path, split, subset, name string, retries, seconds int) dataset.Options {
+	o := dataset.Options{Split: split, Subset: subset}
+	if database.IsURL(path) {
+		o.Subset = first(subset, name)
+		o.Retries, o.RetryInterval = retries, time.Duration(seconds)*time.Second
+	}
+	return o
+}
+
+// bufferRows says where in its path the rows of a buffer are that is a dataset.
+func bufferRows(b *config.ExperienceBuffer) dataset.Options {
+	return rowsOf(b.Path, b.Split, b.SubsetName, b.Name, b.MaxRetryTimes, b.MaxRetryInterval)
 }
 
 // meter shows how much of something long is done: a line that changes on a terminal, else a line every ten seconds. What takes less than a

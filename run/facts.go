@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/hub"
 	"github.com/trinity-go/trinity/modelfile"
@@ -82,10 +83,10 @@ func datasets(cfg *config.Config) (all []named, err error) {
 		add(t.Key, t.Path, tasksOf(t.Taskset))
 	}
 	for _, b := range append(cfg.AuxiliaryBuffers(), cfg.EvalBuffers()...) {
-		add(b.Key, b.Path, dataset.Options{Split: b.Split, Subset: b.SubsetName})
+		add(b.Key, b.Path, bufferRows(&b.ExperienceBuffer))
 	}
 	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil && (b.SchemaType != "experience" || cfg.Recorded()) {
-		add("buffer.trainer_input.experience_buffer", b.Path, dataset.Options{Split: b.Split, Subset: b.SubsetName})
+		add("buffer.trainer_input.experience_buffer", b.Path, bufferRows(b))
 	}
 	return all, nil
 }
@@ -141,7 +142,7 @@ func models(cfg *config.Config, f *config.Facts) error {
 
 // local returns the path of what is on this machine; what is not is noted in f.
 func local(name, key string, isDataset bool, f *config.Facts) (string, bool) {
-	if _, err := os.Stat(name); err == nil {
+	if _, err := os.Stat(name); err == nil || isDataset && database.IsURL(name) {
 		return name, true
 	}
 	hubName, isName := name, hub.IsName(name)

@@ -45,7 +45,7 @@ func (s *stage) offline(ctx context.Context) (*offlineSource, error) {
 
 // rows opens a dataset of training data.
 func (s *stage) rows(b *config.ExperienceBuffer, schema string, epochs int) (*dataset.Source, error) {
-	data, err := s.openDataset(b.Path, dataset.Options{Split: b.Split, Subset: b.SubsetName}, b.EnableProgressBar)
+	data, err := s.openDataset(b.Path, bufferRows(b), b.EnableProgressBar)
 	if err != nil {
 		return nil, err
 	}

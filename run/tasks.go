@@ -60,7 +60,9 @@ func (s *stage) choose(ts *config.Taskset, of *explorer.Taskset) (trinity.Select
 
 // tasksOf says where in its path a taskset's rows are.
 func tasksOf(ts *config.Taskset) dataset.Options {
-	return dataset.Options{Split: ts.Split, Subset: ts.SubsetName, TaskDir: ts.StorageType == "task_dir"}
+	o := rowsOf(ts.Path, ts.Split, ts.SubsetName, ts.Name, ts.MaxRetryTimes, ts.MaxRetryInterval)
+	o.TaskDir = ts.StorageType == "task_dir"
+	return o
 }
 
 // template is what all tasks of a taskset have in common.

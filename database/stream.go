@@ -1,0 +1,132 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Column is a value of a row, as JSON has it: numbers are numbers, times RFC 3339 in UTC, JSON is itself, bytes are text if they are UTF-8, else base64.
+type Column struct {
+	Name  string
+	Value any
+}
+
+// Stream reads the rows of a table, or of a query (which begins with SELECT or WITH), one after the other, in a transaction that only reads. A table is read in
+// the order of its column id, one of SQLite without it in the order of its rows.
+func (db *DB) Stream(ctx context.Context, from string, row func([]Column) error) error {
+	tx, err := db.lazy.BeginTx(ctx, &sql.TxOptions{ReadOnly: db.kind != sqlite}) // SQLite's whole connection is
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // there is nothing to commit
+	query := from
+	if !isQuery(from) {
+		if query, err = db.ordered(ctx, tx, from); err != nil {
+			return err
+		}
+	}
+	rows, err := tx.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	types, err := rows.ColumnTypes()
+	if err != nil {
+		return err
+	}
+	values, into, columns := make([]any, len(types)), make([]any, len(types)), make([]Column, len(types))
+	for i := range into {
+		into[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		for i, t := range types {
+			columns[i] = Column{t.Name(), jsonOf(values[i], strings.ToUpper(t.DatabaseTypeName()))}
+		}
+		if err := row(columns); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func isQuery(from string) bool {
+	word, _, more := strings.Cut(strings.TrimSpace(from), " ")
+	return more && (strings.EqualFold(word, "select") || strings.EqualFold(word, "with"))
+}
+
+// ordered is the query of a table's rows.
+func (db *DB) ordered(ctx context.Context, tx *sql.Tx, table string) (string, error) {
+	parts := strings.Split(table, ".")
+	for i, p := range parts {
+		parts[i] = db.quoted(p)
+	}
+	query := "SELECT * FROM " + strings.Join(parts, ".")
+	rows, err := tx.QueryContext(ctx, query+" WHERE 1 = 0")
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		return "", err
+	}
+	at := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, "id") })
+	switch {
+	case at >= 0:
+		return query + " ORDER BY " + db.quoted(names[at]), nil
+	case db.kind == sqlite:
+		return query + " ORDER BY rowid", nil
+	}
+	return "", fmt.Errorf("table %s has no column id, which says in what order its rows are read: write a query with ORDER BY in its place", table)
+}
+
+// quoted is a name that may have any characters.
+func (db *DB) quoted(name string) string {
+	mark := `"`
+	if db.kind == mySQL {
+		mark = "`"
+	}
+	return mark + strings.ReplaceAll(name, mark, mark+mark) + mark
+}
+
+func jsonOf(v any, kind string) any {
+	switch v := v.(type) {
+	case int64:
+		if kind == "BOOLEAN" || kind == "BOOL" { // SQLite has none
+			return v != 0
+		}
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil
+		}
+	case time.Time:
+		return v.UTC().Format(time.RFC3339Nano)
+	case []byte:
+		if !utf8.Valid(v) {
+			return base64.StdEncoding.EncodeToString(v)
+		}
+		return textOf(string(v), kind)
+	case string:
+		return textOf(v, kind)
+	}
+	return v
+}
+
+func textOf(text, kind string) any {
+	number := kind == "NUMERIC" || kind == "DECIMAL"
+	if (number || strings.HasPrefix(kind, "JSON")) && json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	return text
+}
