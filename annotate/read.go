@@ -1,7 +1,6 @@
 package annotate
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/experience/archive"
 )
 
 // Options say where a row has its prompt and its answers.
@@ -25,7 +25,7 @@ type Data struct {
 	Alone int // prompts without two different answers
 }
 
-// Read reads the rows of a dataset, or experiences, such as a run's buffer/explorer_output.jsonl; of these the responses to one prompt of one task
+// Read reads the rows of a dataset, or experiences in any form that a run keeps them in, such as buffer/explorer_output.jsonl; of these the responses to one prompt of one task
 // are its answers, whatever step they are of.
 func Read(path string, o Options) (Data, error) {
 	rows, err := dataset.Open(path, dataset.Options{})
@@ -65,7 +65,7 @@ type answered struct {
 }
 
 func (r *reader) read(row map[string]any) error {
-	if _, ok := row["tokens"]; ok && row["id"] != nil {
+	if row["experience"] != nil || row["tokens"] != nil && row["id"] != nil {
 		return r.experience(row)
 	}
 	task := trinity.Task{Row: row}
@@ -90,24 +90,18 @@ func (r *reader) read(row map[string]any) error {
 
 // experience adds the response of an experience to those of its task. One without a response was not answered.
 func (r *reader) experience(row map[string]any) error {
-	id, _ := row["id"].(map[string]any)
-	task, ok := id["task"].(string)
-	if !ok {
-		return errors.New("tokens and id, but no id.task: this is no experience")
+	e, err := archive.Experience(row)
+	if err != nil || e.Response == "" {
+		return err
 	}
-	prompt, _ := row["prompt"].(string)
-	response, _ := row["response"].(string)
-	if response == "" {
-		return nil
-	}
-	key := task + "\x00" + prompt
+	key := e.ID.Task + "\x00" + e.Prompt
 	at, ok := r.tasks[key]
 	if !ok {
 		at = len(r.prompts)
 		r.tasks[key] = at
-		r.prompts = append(r.prompts, answered{prompt: Prompt{Text: prompt}})
+		r.prompts = append(r.prompts, answered{prompt: Prompt{Text: e.Prompt}})
 	}
-	r.prompts[at].answers = append(r.prompts[at].answers, response)
+	r.prompts[at].answers = append(r.prompts[at].answers, e.Response)
 	return nil
 }
 

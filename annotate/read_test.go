@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/experience/archive"
 )
 
 // read reads rows of JSON Lines.
@@ -66,11 +69,35 @@ func TestReadRefuses(t *testing.T) {
 		"prompt holds 3, want text":                {`{"prompt":3,"answer1":"a","answer2":"b"}`},
 		"prompt[0]: a message is an object":        {`{"prompt":["p"],"answer1":"a","answer2":"b"}`},
 		"rows before have another kind of prompt":  {`{"prompt":"p","answer1":"a","answer2":"b"}`, `{"prompt":[{"role":"user"}],"answer1":"a","answer2":"b"}`},
-		"but no id.task: this is no experience":    {`{"id":3,"tokens":[]}`},
+		"rows.jsonl:1: not an experience":          {`{"id":3,"tokens":[]}`},
 		"answer1 holds <nil>, want text or a list": {`{"prompt":"p","answer1":null,"answer2":"b"}`},
 	} {
 		if got, err := read(t, plain, rows...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, %v, want an error with %q", got, err, want)
+		}
+	}
+}
+
+// A run may keep its experiences compressed, or as tables.
+func TestReadArchives(t *testing.T) {
+	for _, name := range []string{"kept.jsonl", "kept.jsonl.gz", "kept.jsonl.zst", "kept.parquet"} {
+		path := filepath.Join(t.TempDir(), name)
+		w := archive.New(path)
+		for step := range int64(2) {
+			var g trinity.Group
+			for run := range 2 {
+				id := trinity.ExperienceID{Step: step + 1, Task: fmt.Sprint("t/", step), Run: run}
+				g = append(g, &trinity.Experience{ID: id, Tokens: []int32{1, 2}, Mask: []bool{false, true}, PromptLen: 1, Prompt: fmt.Sprint("p", step), Response: string(rune('a' + run))})
+			}
+			if err := w.Write([]trinity.Group{g}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := Read(path, plain); err != nil || brief(d) != "p0:a/b p1:a/b" {
+			t.Errorf("%s: %s, %v", name, brief(d), err)
 		}
 	}
 }
