@@ -1,3 +1,5 @@
+//go:build unix
+
 package buffer
 
 import (
@@ -5,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,58 +17,13 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/trinitytest"
+	"github.com/trinity-go/trinity/trinitytest/server"
 )
 
-// redisProcess is a server of a test's own.
-type redisProcess struct {
-	dir, port string
-	more      []string
-	cmd       *exec.Cmd
-}
-
-// startRedis starts a server that flushes every write, until the test ends.
-func startRedis(t *testing.T, more ...string) *redisProcess {
+// openRedis opens a buffer of a server until the test ends.
+func openRedis(t *testing.T, on *server.Server, s trinity.BufferSpec) *Redis {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("redis-server is not installed")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	p := &redisProcess{dir: t.TempDir(), port: port, more: more}
-	p.start(t)
-	t.Cleanup(func() { p.kill(t) })
-	return p
-}
-
-func (p *redisProcess) start(t *testing.T) {
-	t.Helper()
-	args := []string{"--bind", "127.0.0.1", "--port", p.port, "--dir", p.dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always"}
-	p.cmd = exec.Command("redis-server", append(args, p.more...)...)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (p *redisProcess) kill(t *testing.T) {
-	t.Helper()
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Error(err)
-	}
-	_ = p.cmd.Wait() // killed
-}
-
-func (p *redisProcess) url() string { return "redis://127.0.0.1:" + p.port + "/3" }
-
-// open opens a buffer until the test ends.
-func (p *redisProcess) open(t *testing.T, s trinity.BufferSpec) *Redis {
-	t.Helper()
-	s.Path, s.Retries, s.RetryInterval = p.url(), 1000, 10*time.Millisecond
+	s.Path, s.Retries, s.RetryInterval = on.URL, 1000, 10*time.Millisecond
 	b, err := OpenRedis(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
@@ -82,29 +37,29 @@ func (p *redisProcess) open(t *testing.T, s trinity.BufferSpec) *Redis {
 }
 
 func TestRedisIsABuffer(t *testing.T) {
-	server := startRedis(t)
+	on := server.Redis(t)
 	o := trinitytest.BufferOptions{Capacity: 10}
 	for name, byRollout := range map[string]bool{"by experience": false, "by rollout": true} {
 		t.Run(name, func(t *testing.T) {
 			trinitytest.Buffer(t, o, func(t *testing.T, dir string) trinitytest.Store {
-				return trinitytest.StoreOf(server.open(t, trinity.BufferSpec{Name: dir, Capacity: o.Capacity, ByRollout: byRollout}))
+				return trinitytest.StoreOf(openRedis(t, on, trinity.BufferSpec{Name: dir, Capacity: o.Capacity, ByRollout: byRollout}))
 			})
 		})
 	}
 	t.Run("each side in a process of its own", func(t *testing.T) {
 		trinitytest.Buffer(t, o, func(t *testing.T, dir string) trinitytest.Store {
 			spec := trinity.BufferSpec{Name: dir, Capacity: o.Capacity}
-			return trinitytest.Store{Explorer: server.open(t, spec).Sink("explorer"), Second: server.open(t, spec).Sink("second"), Trainer: server.open(t, spec)}
+			return trinitytest.Store{Explorer: openRedis(t, on, spec).Sink("explorer"), Second: openRedis(t, on, spec).Sink("second"), Trainer: openRedis(t, on, spec)}
 		})
 	})
 }
 
 // A server that is killed again and again, and a trainer that is, lose nothing and give nothing twice in the history that remains.
 func TestRedisIsKilled(t *testing.T) {
-	server := startRedis(t)
+	on := server.Redis(t)
 	const deliveries, size = 60, 5
 	spec := trinity.BufferSpec{Name: "kill", Capacity: 40}
-	explorer := server.open(t, spec).Sink("explorer")
+	explorer := openRedis(t, on, spec).Sink("explorer")
 	put := make(chan error, 1)
 	go func() {
 		for step := range int64(deliveries) {
@@ -126,20 +81,20 @@ func TestRedisIsKilled(t *testing.T) {
 				killed <- n
 				return
 			case <-time.After(time.Duration(20+rng.IntN(60)) * time.Millisecond):
-				server.kill(t)
-				server.start(t)
+				on.Kill(t)
+				on.Start(t)
 			}
 		}
 	}()
 
 	var taken []string
-	trainer := server.open(t, spec)
+	trainer := openRedis(t, on, spec)
 	rng := rand.New(rand.NewPCG(3, 4))
 	var saved trinity.SourceState
 	history := 0 // of taken, at the checkpoint
 	for len(taken) < deliveries*size {
 		if rng.IntN(4) == 0 {
-			trainer = server.open(t, spec)
+			trainer = openRedis(t, on, spec)
 			if err := trainer.Restore(saved); err != nil {
 				t.Fatal(err)
 			}
@@ -186,8 +141,8 @@ func TestARedisThatIsRefused(t *testing.T) {
 		{"--maxmemory 100mb --maxmemory-policy allkeys-lru", "set that to noeviction"},
 		{"--requirepass secret", "NOAUTH"},
 	} {
-		server := startRedis(t, strings.Fields(c.args)...)
-		spec := trinity.BufferSpec{Name: "x", Path: server.url(), Retries: 500, RetryInterval: 10 * time.Millisecond}
+		redis := server.Redis(t, strings.Fields(c.args)...)
+		spec := trinity.BufferSpec{Name: "x", Path: redis.URL, Retries: 500, RetryInterval: 10 * time.Millisecond}
 		if _, err := OpenRedis(t.Context(), spec); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.args, err, c.want)
 		}
@@ -201,9 +156,9 @@ func TestARedisThatIsRefused(t *testing.T) {
 
 // A server that has lost the buffer, a second trainer and a second explorer of one name are told.
 func TestRedisTellsWhatCannotBe(t *testing.T) {
-	server := startRedis(t)
+	on := server.Redis(t)
 	spec := trinity.BufferSpec{Name: filepath.Base(t.Name()), Capacity: 10}
-	b, other := server.open(t, spec), server.open(t, spec)
+	b, other := openRedis(t, on, spec), openRedis(t, on, spec)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -243,7 +198,7 @@ func TestRedisTellsWhatCannotBe(t *testing.T) {
 	_, err = other.Take(ctx, 50, 0)
 	refused("which holds 6 rollouts (explorer is at work): enough", err)
 
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + server.port, DB: 3})
+	client := redis.NewClient(&redis.Options{Addr: on.Address(), DB: 3})
 	defer client.Close()
 	must(client.FlushAll(t.Context()).Err())
 	_, err = other.Take(t.Context(), 1, 0)
