@@ -41,7 +41,7 @@ func (r *Recipe) Plan(rows int) ([]string, error) {
 		}
 		line := o.Name
 		if _, asks := op.(trinity.TaskToolUser); asks {
-			line += ", which asks a model about every row that is left, unless it did before"
+			line += ", which asks others about every row that is left, unless it did before"
 		}
 		words = append(words, line)
 	}
