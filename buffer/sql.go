@@ -54,7 +54,8 @@ type SQL struct {
 
 // sqlCursor is where a trainer reads on.
 type sqlCursor struct {
-	Taken int64 `json:"taken"` // number of the experience that was taken last
+	Taken    int64 `json:"taken"`    // number of the experience that was taken last
+	Rollouts int64 `json:"rollouts"` // and of its rollout
 }
 
 // OpenSQL makes the tables of a buffer where there are none, and opens it.
@@ -125,7 +126,7 @@ func (b *SQL) Take(ctx context.Context, n int, published int64) ([]*trinity.Expe
 		return nil, b.failed(err)
 	}
 	out, _ := b.take(end)
-	b.next.Taken = at.Record
+	b.next = sqlCursor{at.Record, int64(at.Index)}
 	return out, nil
 }
 
@@ -218,8 +219,7 @@ func (b *SQL) restore(ctx context.Context, at sqlCursor) error {
 		if at.Taken < trimmed || at.Taken > put {
 			return false, nil
 		}
-		_, err := t.Exec(ctx, `UPDATE trinity_buffers SET trainer = ?, closed = 0, taken = ?, taken_rollouts = (SELECT COALESCE(MAX(rollout), 0)
-			FROM trinity_experiences WHERE buffer = ? AND number = ?) WHERE name = ?`, claim, at.Taken, b.name, at.Taken, b.name)
+		_, err := t.Exec(ctx, "UPDATE trinity_buffers SET trainer = ?, closed = 0, taken = ?, taken_rollouts = ? WHERE name = ?", claim, at.Taken, at.Rollouts, b.name)
 		return true, err
 	})
 	switch {
