@@ -29,7 +29,7 @@ func (redisOpener) OpenBuffer(ctx context.Context, s trinity.BufferSpec) (trinit
 	return OpenRedis(ctx, s)
 }
 
-// Redis is a first-in, first-out buffer on a Redis server, of version 5 or newer. Its keys begin with trinity:{name}: the hash without more has the counts and
+// Redis is a first-in, first-out buffer on a Redis server, of version 6.2 or newer. Its keys begin with trinity:{name}: the hash without more has the counts and
 // the explorers, :experiences is a stream with an entry for each experience, and :news one whose last entries say that something has changed, for who waits.
 //
 // A delivery is put by one script, which the server executes as a whole. What is acknowledged is as durable as the server's appendfsync makes it: a

@@ -243,6 +243,12 @@ func ownDirs(cfg *config.Config) {
 	for _, dir := range []*string{&cfg.Buffer.CacheDir, &cfg.Monitor.CacheDir, &cfg.Log.SaveDir} {
 		*dir = filepath.Join(*dir, cfg.Explorer.Name)
 	}
+	copies := &cfg.DataProcessor.ExperiencePipeline
+	for _, path := range []*string{&copies.InputSavePath, &copies.OutputSavePath} {
+		if *path != "" {
+			*path = filepath.Join(filepath.Dir(*path), cfg.Explorer.Name+"-"+filepath.Base(*path))
+		}
+	}
 }
 
 // record opens the monitors; records after fromStep, of a run that was killed, are dropped.
