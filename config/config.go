@@ -2,8 +2,8 @@ package config
 
 // Config is one run: the whole YAML file, with defaults filled in.
 type Config struct {
-	// What runs: `both` rolls out and trains, `explore` only rolls out, `train` only trains, `bench` evaluates checkpoints; `serve` and
-	// `colocate` are upstream's.
+	// What runs: `both` rolls out and trains, `explore` only rolls out, `train` only trains, `bench` evaluates checkpoints; `serve` answers
+	// the OpenAI API with the rollout model; `colocate` is `both`: on a CPU the two share cores and memory in any case.
 	Mode string `yaml:"mode" default:"both" enum:"both|explore|train|bench|serve|colocate"`
 	// First path segment under checkpoint_root_dir.
 	Project string `yaml:"project" default:"Trinity-RFT"`

@@ -43,13 +43,13 @@ type Explorer struct {
 	BenchOnLatestCheckpoint bool `yaml:"bench_on_latest_checkpoint"`
 	// Mode serve: port of the API.
 	ProxyPort int `yaml:"proxy_port" default:"8010" range:"[0,65535]"`
-	// Mode serve: address of the API.
+	// Mode serve: address of the API. One that other machines reach needs a key that clients bear: TRINITY_TOKEN, or rollout_model.api_key.
 	ListenAddress string `yaml:"listen_address" default:"0.0.0.0"`
-	// Mode serve: seconds between looks at the engines.
+	// Seconds between upstream's looks at the engines of mode serve.
 	ServiceStatusCheckInterval float64 `yaml:"service_status_check_interval" default:"60" range:"(0,)"`
-	// Mode serve: engines that go on serving while weights change.
+	// Engines of upstream's mode serve that go on serving while weights change.
 	MinRunningModelNum int `yaml:"min_running_model_num" default:"1" range:"[0,)"`
-	// Mode serve: database of the recorded requests.
+	// Database of the requests that upstream's mode serve records.
 	DBURL          string         `yaml:"db_url"`
 	OverRollout    OverRollout    `yaml:"over_rollout"`
 	DynamicTimeout DynamicTimeout `yaml:"dynamic_timeout"`

@@ -158,11 +158,14 @@ func (c *Config) offline() bool {
 
 // explores reports whether the mode rolls out training tasks.
 func (c *Config) explores() bool {
-	return c.Mode == "both" || c.Mode == "explore" || c.Mode == "colocate"
+	return c.Together() || c.Mode == "explore"
 }
 
+// Together reports whether one process explores and trains. Colocation, where the two take turns on one GPU, is that on a CPU: they share its cores and memory.
+func (c *Config) Together() bool { return c.Mode == "both" || c.Mode == "colocate" }
+
 // trains reports whether the mode updates weights.
-func (c *Config) trains() bool { return c.Mode == "both" || c.Mode == "train" || c.Mode == "colocate" }
+func (c *Config) trains() bool { return c.Together() || c.Mode == "train" }
 
 // TrainEngine is the engine that trains: "cpu", or what trainer_type names.
 func (c *Config) TrainEngine() string {
@@ -193,7 +196,7 @@ func (c *Config) SampleEngine() string {
 // SyncMethod is how weights reach the sampler: "memory" in mode both, where it is one process, and "checkpoint" in the others, where
 // explorer and trainer only meet in files.
 func (c *Config) SyncMethod() string {
-	if c.Mode == "both" {
+	if c.Together() {
 		return "memory"
 	}
 	return "checkpoint"

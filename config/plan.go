@@ -230,9 +230,9 @@ func (c *Config) engineWords() []string {
 		choice("rollout", "explorer.rollout_model.engine_type", c.Explorer.RolloutModel.EngineType, c.SampleEngine())
 	}
 	switch {
-	case c.Mode == "both" && c.Synchronizer.SyncMethod == "memory":
+	case c.Together() && c.Synchronizer.SyncMethod == "memory":
 		words = append(words, "weights: in memory")
-	case c.Mode == "both":
+	case c.Together():
 		words = append(words, fmt.Sprintf("weights: in memory, which is what sync_method %s comes to within one process", c.Synchronizer.SyncMethod))
 	case c.explores() || c.trains() && !c.readsDataset():
 		words = append(words, "weights: through files, since explorer and trainer are different processes")
@@ -273,7 +273,7 @@ func (c *Config) planFiles() []FilePlan {
 	switch b := c.Buffer.TrainerInput.ExperienceBuffer; {
 	case c.SharedStore() && c.Mode != "bench":
 		files = append(files, FilePlan{database.Hidden(b.Path), "experiences on their way to the trainer"})
-	case c.Mode == "both":
+	case c.Together():
 		files = append(files, FilePlan{filepath.Join(c.Buffer.CacheDir, "experience_buffer"), "experiences on their way to the trainer"})
 	case c.Mode == "explore":
 		path := b.Path

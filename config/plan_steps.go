@@ -27,7 +27,7 @@ func (c *Config) planSteps(s *StagePlan, f Facts) {
 	default:
 		s.ExploreSteps, s.StepsWhy = c.exploreSteps(f)
 		s.Tasksets = c.mixture(f)
-		if c.Mode == "both" {
+		if c.Together() {
 			s.TrainSteps = c.TrainSteps(s.ExploreSteps)
 			if c.Trainer.TotalSteps != nil {
 				s.StepsWhy += "; train steps as set by trainer.total_steps"

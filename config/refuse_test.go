@@ -157,8 +157,6 @@ func TestRefused(t *testing.T) {
 // Everything that is valid and not built: each is refused by name at its key.
 func TestUnsupported(t *testing.T) {
 	for _, c := range []struct{ override, key, words string }{
-		{"mode=serve", "mode", "mode serve"},
-		{"mode=colocate", "mode", "mode colocate"},
 		{"trainer.trainer_type=verl", "trainer.trainer_type", "the PyTorch engine; run with --engine cpu"},
 		{"trainer.trainer_type=tinker", "trainer.trainer_type", "the Tinker engine"},
 		{"explorer.rollout_model.engine_type=vllm", "explorer.rollout_model.engine_type", "--engine cpu"},

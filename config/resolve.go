@@ -218,7 +218,7 @@ func (r *resolution) buffers() {
 			b.StorageType = "file"
 		}
 	}
-	if b.StorageType == "queue" && r.Mode != "both" {
+	if b.StorageType == "queue" && !r.Together() {
 		switch { // Trinity-RFT keeps such a queue in the database
 		case database.IsURL(b.Path):
 			b.StorageType = "sql"
@@ -226,7 +226,7 @@ func (r *resolution) buffers() {
 			b.StorageType = "redis"
 		}
 	}
-	if b.StorageType == "file" && r.Mode == "both" {
+	if b.StorageType == "file" && r.Together() {
 		r.warn(storage, "mode both passes experiences through a queue, not a file")
 		b.StorageType = "queue"
 	}

@@ -19,9 +19,7 @@ const engineHint = "run with --engine cpu to use the embedded engine, or write `
 
 // refusals are the values that this version refuses by name, because ignoring them would change what a run does.
 var refusals = []refusal{
-	{"mode", func(c *Config) bool { return c.Mode == "serve" }, "mode serve, an OpenAI-compatible server", ""},
-	{"mode", func(c *Config) bool { return c.Mode == "colocate" }, "mode colocate, rollout and training on one GPU",
-		"mode both does it in one process on a CPU"},
+	{"explorer.db_url", func(c *Config) bool { return c.Mode == "serve" && c.Explorer.DBURL != "" }, "recording what mode serve is asked", "leave it out"},
 	{"trainer.trainer_type", func(c *Config) bool { return c.trains() && c.TrainEngine() == "verl" }, "the PyTorch engine", engineHint},
 	{"trainer.trainer_type", func(c *Config) bool { return c.trains() && c.Trainer.TrainerType == "tinker" }, "the Tinker engine", engineHint},
 	{"model.tinker.enable", func(c *Config) bool { return c.Model.Tinker.Enable }, "training through the Tinker API",

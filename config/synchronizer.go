@@ -37,7 +37,7 @@ func (r *resolution) synchronizer() {
 		r.unfixed(s)
 		return
 	}
-	if b, ahead := r.Buffer.TrainerInput.ExperienceBuffer, r.Buffer.BatchSize*(s.SyncOffset+1); r.Mode == "both" && b.Capacity < ahead {
+	if b, ahead := r.Buffer.TrainerInput.ExperienceBuffer, r.Buffer.BatchSize*(s.SyncOffset+1); r.Together() && b.Capacity < ahead {
 		r.fail("buffer.trainer_input.experience_buffer.capacity", fmt.Sprintf("is %d groups, but with batch_size %d and sync_offset %d the explorer puts %d before the trainer can publish",
 			b.Capacity, r.Buffer.BatchSize, s.SyncOffset, ahead), fmt.Sprintf("set it to %d or more", ahead))
 	}

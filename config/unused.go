@@ -57,11 +57,8 @@ var unused = []struct{ key, reason string }{
 	{"explorer.max_inflight_batches", "one batch is in flight at a time, with its rollouts side by side"},
 	{"explorer.dynamic_timeout", "it is off"},
 	{"explorer.over_rollout", "it is off"},
-	{"explorer.proxy_port", "only mode serve reads it"},
-	{"explorer.listen_address", "only mode serve reads it"},
-	{"explorer.service_status_check_interval", "only mode serve reads it"},
-	{"explorer.min_running_model_num", "only mode serve reads it"},
-	{"explorer.db_url", "only mode serve reads it"},
+	{"explorer.service_status_check_interval", "one engine serves, and takes new weights while it does"},
+	{"explorer.min_running_model_num", "one engine serves, and takes new weights while it does"},
 	{"explorer.rollout_model.tensor_parallel_size", placement},
 	{"explorer.rollout_model.data_parallel_size", placement},
 	{"explorer.rollout_model.pipeline_parallel_size", placement},
@@ -79,7 +76,6 @@ var unused = []struct{ key, reason string }{
 	{"explorer.rollout_model.enable_history", "what is sampled is always recorded"},
 	{"explorer.rollout_model.enable_log_requests", "the embedded engine serves no HTTP"},
 	{"explorer.rollout_model.base_port", "the embedded engine serves no HTTP"},
-	{"explorer.rollout_model.api_key", "the embedded engine serves no HTTP"},
 	{"explorer.rollout_model.enable_auto_tool_choice", "the embedded engine serves no HTTP"},
 	{"explorer.rollout_model.tool_call_parser", "the embedded engine serves no HTTP"},
 	{"explorer.rollout_model.reasoning_parser", "the embedded engine serves no HTTP"},
@@ -167,6 +163,9 @@ func (c *Config) unusedReason(key string) string {
 	if reason := c.unusedOfStore(key); reason != "" {
 		return reason
 	}
+	if c.Mode != "serve" && slices.Contains(ofServe, key) {
+		return "only mode serve reads it"
+	}
 	if key == "trainer.listen_address" && (c.Mode != "train" || c.offline()) {
 		return "no explorer of another process joins"
 	}
@@ -190,6 +189,9 @@ func (c *Config) unusedReason(key string) string {
 	}
 	return c.unusedByTeachers(key)
 }
+
+// ofServe are the keys that only mode serve reads.
+var ofServe = []string{"explorer.proxy_port", "explorer.listen_address", "explorer.db_url", "explorer.rollout_model.api_key"}
 
 // below reports whether a key is the pattern or under it; * stands for any segment.
 func below(key, pattern string) bool {

@@ -62,6 +62,12 @@ type Place interface {
 	String() string
 }
 
+// Known reports whether a place has a trainer that has not ended; it need not be reachable.
+func Known(p Place) bool {
+	_, err := p.address()
+	return err == nil
+}
+
 // At is a trainer at a URL, such as http://host:port. Its user information, or else token, is the token.
 func At(join, token string) (Place, error) {
 	u, err := url.Parse(join)

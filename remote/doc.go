@@ -6,7 +6,7 @@
 //	POST /v1/explorers/{name}/using              which version it samples with, and the sha256 of what has arrived
 //	PUT  /v1/explorers/{name}/deliveries/{n}     delivery n; one that is there already is acknowledged and not added again
 //	POST /v1/explorers/{name}/pause, …/close     what trinity.Sink says
-//	GET  /v1/versions?min=…&unlike=…             the version to sample with: its digest and files; held until there is one
+//	GET  /v1/versions?min=…&unlike=…&newest=…             the version to sample with: its digest and files; held until there is one
 //	GET  /v1/versions/{version}/{file}           a file of its weights
 //
 // Every request bears the trainer's token. Those of an explorer bear its session, a number that a process draws for itself: a name belongs to one process at

@@ -27,6 +27,8 @@ type Follower struct {
 	Dir    string                                                     // of this explorer alone, for weights on their way
 	Load   func(ctx context.Context, dir string, version int64) error // gives them to the sampler
 
+	Quiet bool // it is no explorer: it takes the newest version in any sync_style, and the trainer is not told
+
 	mu sync.Mutex // one version at a time
 }
 
@@ -90,14 +92,14 @@ func (f *Follower) take(ctx context.Context, min int64) (int64, error) {
 	if err := errors.Join(f.Load(ctx, f.Dir, found.Version), os.RemoveAll(f.Dir)); err != nil {
 		return 0, fmt.Errorf("loading version %d: %w", found.Version, err)
 	}
-	return found.Version, f.Client.use(ctx, found.using)
+	return found.Version, f.note(ctx, found.using)
 }
 
 // ask asks which version there is from min on, other than that of a digest.
 func (f *Follower) ask(ctx context.Context, at address, min int64, unlike string) (weights, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*pollWindow) // a connection that hangs is given up
 	defer cancel()
-	query := url.Values{"min": {strconv.FormatInt(min, 10)}, "unlike": {unlike}}
+	query := url.Values{"min": {strconv.FormatInt(min, 10)}, "unlike": {unlike}, "newest": {strconv.FormatBool(f.Quiet)}}
 	var found weights
 	err := f.Client.request(ctx, at, http.MethodGet, "/v1/versions?"+query.Encode(), nil, &found)
 	if err == nil && found.Ended {
@@ -161,11 +163,15 @@ func (c *Client) inUse() using {
 	return c.using
 }
 
-// use notes what the sampler has, and tells the trainer.
-func (c *Client) use(ctx context.Context, u using) error {
+// note remembers what the sampler has, and tells the trainer of an explorer.
+func (f *Follower) note(ctx context.Context, u using) error {
+	c := f.Client
 	c.mu.Lock()
 	c.using = u
 	c.mu.Unlock()
+	if f.Quiet {
+		return nil
+	}
 	body, err := json.Marshal(u)
 	if err != nil {
 		return err

@@ -226,7 +226,7 @@ func (s *Server) handleVersion(w http.ResponseWriter, r *http.Request) {
 		answer(w, nil, fmt.Errorf("%w: min: %w", errBad, err))
 		return
 	}
-	found, ok, err := s.version(r.Context(), min, r.FormValue("unlike"))
+	found, ok, err := s.version(r.Context(), min, r.FormValue("unlike"), r.FormValue("newest") == "true")
 	if err == nil && !ok {
 		w.WriteHeader(http.StatusNoContent)
 		return

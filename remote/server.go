@@ -97,13 +97,13 @@ func (s *Server) Saved(published int64) {
 	s.saved(published)
 }
 
-// version waits for the one that a step with at least min may begin with, and another than that of the digest unlike. ok is false when it was not there in
+// version waits for the one that a step with at least min may begin with, and another than that of the digest unlike; newest asks for that in any style. ok is false when it was not there in
 // time.
-func (s *Server) version(ctx context.Context, min int64, unlike string) (w weights, ok bool, err error) {
+func (s *Server) version(ctx context.Context, min int64, unlike string, newest bool) (w weights, ok bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, pollWindow, errWindow)
 	defer cancel()
 	err = s.await(ctx, func() bool {
-		if s.Style == fixed {
+		if s.Style == fixed && !newest {
 			w, ok = s.oldest(min)
 		} else {
 			w, ok = s.newest(min)

@@ -248,6 +248,6 @@ func (m *memory) settings(values map[string]int) string {
 
 // stageMemory is the memory of a stage whose model is at modelPath and whose critic, if it trains one, is at criticPath.
 func stageMemory(cfg *config.Config, modelPath, criticPath string) (*memory, error) {
-	spec := engineSpec(cfg, modelPath, cfg.Mode == "both" || cfg.Mode == "train", cfg.Mode != "train")
+	spec := engineSpec(cfg, modelPath, cfg.Together() || cfg.Mode == "train", cfg.Mode != "train")
 	return memoryOf(cfg, spec, criticPath, int64(Machine().Available))
 }

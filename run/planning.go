@@ -133,7 +133,7 @@ func coupled(cfg *config.Config) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if stage.Mode == "both" || stage.Mode == "explore" || stage.Mode == "train" && !built.Def.Offline {
+		if stage.Together() || stage.Mode == "explore" || stage.Mode == "train" && !built.Def.Offline {
 			return i, nil
 		}
 	}
@@ -171,7 +171,7 @@ func (p *Planner) settingOf(whole *config.Config, i int) (simulation.Setting, er
 	}
 	ex := &explorer.Explorer{BatchSize: cfg.Buffer.BatchSize, TotalSteps: setting.Steps, Pace: pace}
 	setting.Capacity = s.capacity(ex)
-	if cfg.Mode != "both" {
+	if !cfg.Together() {
 		apart(&setting)
 	}
 	return setting, nil

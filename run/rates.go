@@ -28,7 +28,7 @@ func (p *Planner) rates(whole *config.Config, i int, current simulation.Setting,
 	}
 	given := &p.Rates
 	slowdown := 1.0
-	if cfg.Mode == "both" { // all cores are shared, so two that work get half of them each
+	if cfg.Together() { // all cores are shared, so two that work get half of them each
 		slowdown = 2
 	}
 	limit := float64(value(0, cfg.Model.MaxResponseTokens))

@@ -23,7 +23,7 @@ type Options struct {
 	Stop context.Context
 	// Say receives lines for people.
 	Say func(string)
-	// Join is the URL of the trainer that mode explore rolls out for; "" is the one of the run's directory. User information in it is the token, else
+	// Join is the URL of the trainer that mode explore rolls out for and mode serve follows; "" is the one of the run's directory. User information in it is the token, else
 	// TRINITY_TOKEN is.
 	Join string
 }
@@ -175,8 +175,8 @@ func finished(dir string) (*stageDone, error) {
 
 // run runs one stage and appends what it did, if it began.
 func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
-	if opts.Join != "" && cfg.Mode != "explore" {
-		return fmt.Errorf("--join is of mode explore, and this is mode %s", cfg.Mode)
+	if opts.Join != "" && cfg.Mode != "explore" && cfg.Mode != "serve" {
+		return fmt.Errorf("--join is of the modes explore and serve, and this is mode %s", cfg.Mode)
 	}
 	if err := freshDir(cfg); err != nil {
 		return err
@@ -209,12 +209,14 @@ func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (
 		}
 	}()
 	switch cfg.Mode {
-	case "both":
+	case "both", "colocate":
 		return s.both(ctx, opts)
 	case "train":
 		return s.train(ctx, opts)
 	case "explore":
 		return s.explore(ctx, opts)
+	case "serve":
+		return s.serve(ctx, opts)
 	case "bench":
 		return s.bench(ctx, opts)
 	}
@@ -224,7 +226,7 @@ func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (
 // freshDir gives a run that must not continue a directory of its own.
 func freshDir(cfg *config.Config) error {
 	entries, err := os.ReadDir(cfg.CheckpointJobDir)
-	if err == nil && len(entries) > 0 && !cfg.ContinueFromCheckpoint {
+	if err == nil && len(entries) > 0 && !cfg.ContinueFromCheckpoint && cfg.Mode != "serve" {
 		stamp := time.Now().Format("20060102150405")
 		cfg.Name += "_" + stamp
 		cfg.CheckpointJobDir += "_" + stamp

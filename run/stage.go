@@ -106,7 +106,7 @@ func buildAlgorithm(cfg *config.Config) (*algorithm.Algorithm, error) {
 
 // checkAlgorithm refuses an algorithm whose parts do not fit together; an evaluation has none.
 func checkAlgorithm(cfg *config.Config) error {
-	if cfg.Mode == "bench" {
+	if cfg.Mode == "bench" || cfg.Mode == "serve" {
 		return nil
 	}
 	_, err := buildAlgorithm(cfg)

@@ -69,7 +69,7 @@ func runCommand() *cobra.Command {
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the closing summary as JSON")
-	cmd.Flags().StringVar(&join, "join", "", "mode explore: URL of the trainer, if it is not in the run's directory; its token is in TRINITY_TOKEN")
+	cmd.Flags().StringVar(&join, "join", "", "modes explore and serve: URL of the trainer, if it is not in the run's directory; its token is in TRINITY_TOKEN")
 	return cmd
 }
 
@@ -91,7 +91,7 @@ func printSummary(out io.Writer, s *run.Summary, ended bool) {
 	}
 	w.Flush()
 	for _, st := range s.Stages {
-		if ended && st.Mode == "both" && st.Sampled > 0 && len(st.Losses) == 0 {
+		if ended && (st.Mode == "both" || st.Mode == "colocate") && st.Sampled > 0 && len(st.Losses) == 0 {
 			fmt.Fprintf(out, "\n%s trained on nothing: every group was dropped (equal rewards, invalid rewards, failed rollouts or an operator); the metrics and the log say which\n", st.Name)
 		}
 	}

@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"registry", "tape", "failpoint", "durable", "experience", "database", "tokenizer", "modelfile", "hub", "labelstudio", "datajuicer", "notify", "engine/cpu/kernel"},
 	{"config", "renderer"},
 	{"algorithm", "workflow", "reward", "operator", "selector", "dataset", "buffer", "synchronizer", "monitor", "engine"},
-	{"explorer", "trainer", "pipeline", "verify", "annotate", "remote"},
+	{"explorer", "trainer", "pipeline", "verify", "annotate", "remote", "openai"},
 	{"simulation"},
 	{"run"},
 	{"gateway", "studio", "internal/cli"},

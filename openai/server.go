@@ -1,0 +1,159 @@
+// Package openai answers the chat completions and completions of the OpenAI API with a sampler.
+package openai
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+const (
+	maxBody = 8 << 20 // bytes of a request
+	// maxWaiting requests are held at once; what is more is told to come again.
+	maxWaiting = 256
+)
+
+// Server is the model as clients of the OpenAI API see it. What a request leaves out has the value of Params.
+type Server struct {
+	Name        string // of the model
+	Sampler     trinity.Sampler
+	Renderer    trinity.Renderer
+	Params      trinity.SamplingParams
+	MaxModelLen int           // tokens of prompt and reply; 0 is no limit
+	Timeout     time.Duration // of a request
+	Token       string        // which every request must bear; "" demands none
+
+	slots chan struct{}
+}
+
+// Handler answers /v1/models, /v1/chat/completions, /v1/completions and /health.
+func (s *Server) Handler() http.Handler {
+	s.slots = make(chan struct{}, maxWaiting)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+	mux.Handle("GET /v1/models", s.guard(s.models))
+	mux.Handle("POST /v1/chat/completions", s.guard(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, chat) }))
+	mux.Handle("POST /v1/completions", s.guard(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, plain) }))
+	return mux
+}
+
+// guard demands the token. Hashes are compared, so that the time it takes says nothing of the token.
+func (s *Server) guard(next http.HandlerFunc) http.Handler {
+	want := sha256.Sum256([]byte("Bearer " + s.Token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+		if s.Token != "" && subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			fail(w, &problem{http.StatusUnauthorized, "invalid_api_key", "", "the API key is not the server's"})
+			return
+		}
+		next(w, r)
+	})
+}
+
+// problem is an error in the API's form.
+type problem struct {
+	status  int
+	code    string
+	param   string
+	message string
+}
+
+func (p *problem) Error() string { return p.message }
+
+func bad(param, format string, args ...any) error {
+	return &problem{http.StatusBadRequest, "invalid_value", param, fmt.Sprintf(format, args...)}
+}
+
+func (p *problem) body() any {
+	kind := "invalid_request_error"
+	if p.status >= 500 {
+		kind = "server_error"
+	}
+	return map[string]any{"error": map[string]any{"message": p.message, "type": kind, "param": orNull(p.param), "code": orNull(p.code)}}
+}
+
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// problemOf gives any error the API's form.
+func problemOf(err error) *problem {
+	if p := (*problem)(nil); errors.As(err, &p) {
+		return p
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &problem{http.StatusGatewayTimeout, "timeout", "", "the request took too long"}
+	}
+	return &problem{http.StatusInternalServerError, "", "", err.Error()}
+}
+
+func fail(w http.ResponseWriter, err error) {
+	p := problemOf(err)
+	write(w, p.status, p.body())
+}
+
+func write(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // a client that has gone needs no reply
+}
+
+func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
+	write(w, http.StatusOK, map[string]any{"object": "list", "data": []any{map[string]any{"id": s.Name, "object": "model", "created": 0, "owned_by": "trinity"}}})
+}
+
+// complete answers a request, as a whole or as a stream.
+func (s *Server) complete(w http.ResponseWriter, r *http.Request, as form) {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	default:
+		fail(w, &problem{http.StatusTooManyRequests, "rate_limit_exceeded", "", fmt.Sprintf("%d requests are waiting already", maxWaiting)})
+		return
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		fail(w, bad("", "reading the request: %v", err))
+		return
+	}
+	q, err := s.parse(data, as)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.Timeout)
+	defer cancel()
+	if q.Stream {
+		s.stream(ctx, w, q)
+		return
+	}
+	out, err := s.Sampler.Sample(ctx, trinity.Prompt{Tokens: q.prompt}, q.params)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	write(w, http.StatusOK, q.whole(s, out))
+}
+
+// visible is the text of a reply: without the token that ended it, and up to the first stop string.
+func (q *request) visible(s *Server, tokens []int32) string {
+	text := s.Renderer.Decode(tokens)
+	for _, stop := range q.params.Stop {
+		if before, _, found := strings.Cut(text, stop); found {
+			text = before
+		}
+	}
+	return text
+}

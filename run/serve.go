@@ -1,0 +1,142 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/openai"
+	"github.com/trinity-go/trinity/remote"
+)
+
+// serve answers the OpenAI API with the rollout model until it is stopped: with the weights of the run's trainer, followed as they are published, or where there is
+// none those of its newest checkpoint, or the base model's.
+func (s *stage) serve(ctx context.Context, opts Options) error {
+	ctx, cancel := withStop(ctx, opts.Stop)
+	defer cancel()
+	token, err := s.apiKey()
+	if err != nil {
+		return err
+	}
+	place, err := s.trainerPlace(opts)
+	if err != nil {
+		return err
+	}
+	if err := s.newestModel(); err != nil && place == nil {
+		return err
+	}
+	if err := s.openEngine(ctx, false, true); err != nil {
+		return err
+	}
+	m := &s.cfg.Model
+	api := &openai.Server{
+		Name: filepath.Base(m.ModelPath), Sampler: s.sampler, Renderer: s.text.Renderer, Params: s.sampling(&config.RolloutArgs{}),
+		MaxModelLen: value(0, m.MaxModelLen), Timeout: seconds(s.cfg.Explorer.MaxTimeout), Token: token,
+	}
+	eg, ctx := errgroup.WithContext(ctx)
+	if place != nil {
+		follower, err := s.quietFollower(place)
+		if err != nil {
+			return err
+		}
+		eg.Go(func() error { return follower.Follow(ctx) })
+	}
+	eg.Go(func() error { return s.answer(ctx, api) })
+	return eg.Wait()
+}
+
+// apiKey is what clients must bear; a server that other machines reach has one.
+func (s *stage) apiKey() (string, error) {
+	e := &s.cfg.Explorer
+	if token := os.Getenv(tokenVariable); token != "" {
+		return token, nil
+	}
+	if key := e.RolloutModel.APIKey; key != "" && key != "EMPTY" {
+		return key, nil
+	}
+	if ip := net.ParseIP(e.ListenAddress); e.ListenAddress != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return "", s.cfg.At("explorer.listen_address", fmt.Sprintf("%s is reached by other machines, and any of them could use the model", e.ListenAddress),
+			"set "+tokenVariable+" to a key that clients bear, or the address to 127.0.0.1")
+	}
+	return "", nil
+}
+
+// trainerPlace is where the trainer is that is followed; nil where there is none.
+func (s *stage) trainerPlace(opts Options) (remote.Place, error) {
+	if opts.Join != "" {
+		return remote.At(opts.Join, os.Getenv(tokenVariable))
+	}
+	if place := remote.In(s.cfg.CheckpointJobDir); remote.Known(place) {
+		return place, nil
+	}
+	return nil, nil
+}
+
+// newestModel takes the newest checkpoint that has a model in place of the base model, if there is one.
+func (s *stage) newestModel() error {
+	steps, err := s.stepsWithModel()
+	if err != nil || len(steps) == 0 {
+		return err
+	}
+	dir := filepath.Join(s.ckpt.path(steps[len(steps)-1]), s.modelDir())
+	if len(s.cfg.Model.LoraConfigs) > 0 {
+		s.cfg.Model.LoraConfigs = withPath(s.cfg.Model.LoraConfigs, dir)
+	} else {
+		s.modelPath = dir
+	}
+	return nil
+}
+
+// quietFollower takes weights of a trainer that does not wait for this process.
+func (s *stage) quietFollower(place remote.Place) (*remote.Follower, error) {
+	loader, ok := s.sampler.(trinity.WeightLoader)
+	if !ok {
+		return nil, fmt.Errorf("engine %s cannot take weights from a trainer", s.cfg.SampleEngine())
+	}
+	sync := &s.cfg.Synchronizer
+	dir, err := os.MkdirTemp(s.cfg.CheckpointJobDir, ".serve_")
+	if err != nil {
+		return nil, err
+	}
+	load := func(ctx context.Context, dir string, version int64) error {
+		if err := loader.LoadWeights(ctx, dir, version); err != nil {
+			return err
+		}
+		s.say(fmt.Sprintf("serves version %d", version))
+		return nil
+	}
+	return &remote.Follower{Client: remote.NewClient("", sync.SyncStyle, seconds(sync.SyncTimeout), place), Dir: dir, Load: load, Quiet: true}, nil
+}
+
+// answer serves until ctx is cancelled; then requests that have begun have a little time to end.
+func (s *stage) answer(ctx context.Context, api *openai.Server) error {
+	e := &s.cfg.Explorer
+	listener, err := net.Listen("tcp", net.JoinHostPort(e.ListenAddress, strconv.Itoa(e.ProxyPort)))
+	if err != nil {
+		return fmt.Errorf("explorer.listen_address, explorer.proxy_port: %w", err)
+	}
+	server := &http.Server{Handler: api.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 16}
+	stopped := make(chan error, 1)
+	unhook := context.AfterFunc(ctx, func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		stopped <- server.Shutdown(ending)
+	})
+	defer unhook()
+	s.say("serves " + api.Name + " at http://" + listener.Addr().String() + "/v1")
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	<-stopped
+	return context.Cause(ctx)
+}

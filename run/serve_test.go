@@ -1,0 +1,108 @@
+package run_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// completion is what a server says to one question; version is of the weights that said it.
+func completion(t *testing.T, port, key string) (status int, text string, version int64) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:"+port+"/v1/chat/completions",
+		strings.NewReader(`{"messages":[{"role":"user","content":"max 3 5"}],"temperature":0,"max_tokens":4}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err.Error(), 0
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reply struct {
+		Choices []struct {
+			Message  struct{ Content string }
+			Versions [2]int64
+		}
+	}
+	if json.Unmarshal(data, &reply) != nil || len(reply.Choices) != 1 {
+		return resp.StatusCode, string(data), 0
+	}
+	return resp.StatusCode, reply.Choices[0].Message.Content, reply.Choices[0].Versions[1]
+}
+
+// serving is due when a server answers with weights of a version or a later one.
+func serving(t *testing.T, port, key string, version int64) func() bool {
+	return func() bool {
+		time.Sleep(10 * time.Millisecond)
+		status, _, v := completion(t, port, key)
+		return status == http.StatusOK && v >= version
+	}
+}
+
+// Mode serve follows the weights of the run's trainer, and is no explorer to it. Without a key nobody else's machine may ask.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, tiny, rl)
+	const key = "of the test"
+	port := freePort(t)
+	mode := []string{"mode=serve", "explorer.proxy_port=" + port}
+	p.start(t, nil, mode...).fails(t, "explorer.listen_address", "0.0.0.0 is reached by other machines", "set TRINITY_TOKEN")
+
+	token := []string{"TRINITY_TOKEN=" + key}
+	trainer := p.start(t, token, training...)
+	if !trainer.await(t, p.appears("trainer.json")) {
+		t.Fatal("the trainer has ended")
+	}
+	server := p.start(t, token, mode...)
+	if !server.await(t, serving(t, port, key, 0)) {
+		t.Fatal("the server has ended")
+	}
+	p.start(t, token, exploring...).finish(t)
+	trainer.finish(t)
+	if !server.await(t, serving(t, port, key, 8)) {
+		t.Fatal("the server has ended")
+	}
+	if status, text, _ := completion(t, port, "another"); status != http.StatusUnauthorized || !strings.Contains(text, "invalid_api_key") {
+		t.Errorf("another key: %d %s", status, text)
+	}
+	_, followed, _ := completion(t, port, key)
+	if err := server.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-server.done
+
+	// The trainer has ended: a server takes the weights of its last checkpoint, which are those that it published last.
+	again := p.start(t, nil, append(mode, "explorer.listen_address=127.0.0.1")...)
+	if !again.await(t, serving(t, port, "", 0)) {
+		t.Fatal("the server has ended")
+	}
+	if _, text, _ := completion(t, port, ""); text != followed {
+		t.Errorf("the weights of the checkpoint say %q, those that were followed %q", text, followed)
+	}
+	if err := again.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-again.done
+}
+
+// Mode colocate has the bits of mode both.
+func TestColocateIsBoth(t *testing.T) {
+	t.Parallel()
+	both, colocated := newProject(t, tiny, rl), newProject(t, tiny, rl)
+	if _, err := both.run(t); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := colocated.run(t, "mode=colocate"); err != nil {
+		t.Fatal(err)
+	}
+	results(t, colocated.dir).sameAs(t, results(t, both.dir))
+}
