@@ -83,7 +83,7 @@ func (b *Redis) Take(ctx context.Context, n int, published int64) ([]*trinity.Ex
 	var end int
 	var over bool
 	waiting := fmt.Sprintf("the explorer to put %d %s into the experience buffer", n, b.unit())
-	err := b.server.await(ctx, waiting, func(s *sqlStatus) (bool, error) {
+	err := b.server.await(ctx, waiting, func(s *sharedStatus) (bool, error) {
 		now, err := b.server.status(ctx) // before the experiences: who puts no more has put them all
 		if err != nil {
 			return false, err

@@ -223,8 +223,8 @@ func (r *redisServer) listen(from string) {
 }
 
 // await blocks until ready holds; it fills the status in for the error.
-func (r *redisServer) await(ctx context.Context, what string, ready func(*sqlStatus) (bool, error)) error {
-	var s sqlStatus
+func (r *redisServer) await(ctx context.Context, what string, ready func(*sharedStatus) (bool, error)) error {
+	var s sharedStatus
 	for {
 		r.mu.Lock()
 		changed := r.changed

@@ -107,7 +107,7 @@ func (s *redisSink) Put(ctx context.Context, d trinity.Delivery) error {
 	}
 	values := append([]any{s.name, s.session, s.delivery + 1, s.buffer.capacity, d.Needs, string(d.Cursor), n, len(exps)}, fields...)
 	var answer any
-	err = s.server.await(ctx, "the trainer to make room in the experience buffer", func(st *sqlStatus) (bool, error) {
+	err = s.server.await(ctx, "the trainer to make room in the experience buffer", func(st *sharedStatus) (bool, error) {
 		var err error
 		if s.server.isClosed() {
 			answer = "ended"

@@ -10,7 +10,7 @@ import (
 )
 
 // status reads the hash, in one piece.
-func (r *redisServer) status(ctx context.Context) (s sqlStatus, err error) {
+func (r *redisServer) status(ctx context.Context) (s sharedStatus, err error) {
 	var fields map[string]string
 	err = r.try(ctx, func() error {
 		fields, err = r.client.HGetAll(ctx, r.keys[0]).Result()
@@ -25,7 +25,7 @@ func (r *redisServer) status(ctx context.Context) (s sqlStatus, err error) {
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		name, ok := strings.CutPrefix(field, "explorer:")
 		if name, session := strings.CutSuffix(name, ":session"); ok && session {
-			e := sqlExplorer{name: name, closed: fields["explorer:"+name+":closed"] == "1"}
+			e := sharedExplorer{name: name, closed: fields["explorer:"+name+":closed"] == "1"}
 			if e.paused, err = strconv.ParseInt(fields["explorer:"+name+":paused"], 10, 64); err != nil {
 				return s, fmt.Errorf("%s: explorer %s: %w", r, name, err)
 			}

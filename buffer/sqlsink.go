@@ -6,73 +6,23 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/database"
 )
 
-// sqlStatus is what a wait knows of a buffer.
-type sqlStatus struct {
-	rollouts  int64 // not taken
-	explorers []sqlExplorer
-}
-
-type sqlExplorer struct {
-	name   string
-	paused int64
-	closed bool
-}
-
-// barred says that nobody puts anything before a version after published.
-func (s sqlStatus) barred(published int64) bool {
-	return s.all(func(e sqlExplorer) bool { return e.closed || e.paused > published })
-}
-
-// closed says that nobody puts anything any more.
-func (s sqlStatus) closed() bool { return s.all(func(e sqlExplorer) bool { return e.closed }) }
-
-func (s sqlStatus) all(holds func(sqlExplorer) bool) bool {
-	for _, e := range s.explorers {
-		if !holds(e) {
-			return false
-		}
-	}
-	return len(s.explorers) > 0
-}
-
-// String says what the buffer holds, and who puts into it.
-func (s sqlStatus) String() string {
-	text := fmt.Sprintf("%d rollouts", s.rollouts)
-	var names []string
-	for _, e := range s.explorers {
-		switch {
-		case e.closed:
-			names = append(names, e.name+" has closed")
-		case e.paused > 0:
-			names = append(names, fmt.Sprintf("%s waits for version %d", e.name, e.paused))
-		default:
-			names = append(names, e.name+" is at work")
-		}
-	}
-	if len(names) > 0 {
-		text += " (" + strings.Join(names, ", ") + ")"
-	}
-	return text
-}
-
-func (b *SQL) status(ctx context.Context) (sqlStatus, error) {
-	var s sqlStatus
+func (b *SQL) status(ctx context.Context) (sharedStatus, error) {
+	var s sharedStatus
 	err := b.db.Each(ctx, `SELECT b.put_rollouts - b.taken_rollouts, e.name, e.paused, e.closed FROM trinity_buffers b
-		LEFT JOIN trinity_explorers e ON e.buffer = b.name WHERE b.name = ? ORDER BY e.name`, []any{b.name}, func() { s = sqlStatus{} }, func(r *sql.Rows) error {
+		LEFT JOIN trinity_explorers e ON e.buffer = b.name WHERE b.name = ? ORDER BY e.name`, []any{b.name}, func() { s = sharedStatus{} }, func(r *sql.Rows) error {
 		var name sql.NullString
 		var paused, closed sql.NullInt64
 		if err := r.Scan(&s.rollouts, &name, &paused, &closed); err != nil {
 			return err
 		}
 		if name.Valid {
-			s.explorers = append(s.explorers, sqlExplorer{name.String, paused.Int64, closed.Int64 != 0})
+			s.explorers = append(s.explorers, sharedExplorer{name.String, paused.Int64, closed.Int64 != 0})
 		}
 		return nil
 	})
