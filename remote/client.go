@@ -218,14 +218,15 @@ func (c *Client) rejoin(ctx context.Context, at address, epoch int) error {
 	if c.joinedTimes() != epoch {
 		return nil
 	}
+	c.mu.Lock()
+	acknowledged := c.delivered // before it is asked: a Put beside this may go on as soon as it has joined
+	c.mu.Unlock()
 	told, err := c.join(ctx, at)
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if told.Delivered < c.delivered {
-		return fmt.Errorf("trainer at %s: it has %d deliveries of explorer %s, and has acknowledged %d: its run is another; start this explorer again", at.URL, told.Delivered, c.Name, c.delivered)
+	if told.Delivered < acknowledged {
+		return fmt.Errorf("trainer at %s: it has %d deliveries of explorer %s, and has acknowledged %d: its run is another; start this explorer again", at.URL, told.Delivered, c.Name, acknowledged)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/durable"
 )
 
 // In sync_style fixed an explorer takes the oldest version that there is from the one that it needs, however late it comes; otherwise the newest. What was
@@ -118,7 +119,7 @@ func TestShelf(t *testing.T) {
 	} {
 		s := shelf{dir: t.TempDir()}
 		for v := range int64(7) {
-			if err := os.Mkdir(s.path(v), 0o755); err != nil {
+			if err := errors.Join(os.Mkdir(s.path(v), 0o755), durable.Seal(s.path(v))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -143,6 +144,21 @@ func TestShelf(t *testing.T) {
 		s = shelf{dir: s.dir}
 		if err := s.open(2); err != nil || slices.ContainsFunc(s.versions, func(w weights) bool { return w.Version > 2 }) {
 			t.Errorf("opened at version 2: %v, %v", s.versions, err)
+		}
+	}
+}
+
+// Weights that were damaged since they were published are not served; of those that a kill has undone nobody asks.
+func TestWeightsAreDamaged(t *testing.T) {
+	s := shelf{dir: t.TempDir()}
+	for v := range int64(2) {
+		file := filepath.Join(s.path(v), "model.safetensors")
+		if err := errors.Join(os.Mkdir(s.path(v), 0o755), os.WriteFile(file, []byte("weights"), 0o644), durable.Seal(s.path(v)), os.WriteFile(file, []byte("Weights"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		err := (&shelf{dir: s.dir}).open(0)
+		if err == nil || !strings.Contains(err.Error(), filepath.Join(s.path(0), "model.safetensors")+" is damaged") {
+			t.Errorf("%v", err)
 		}
 	}
 }

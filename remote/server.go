@@ -55,7 +55,13 @@ func (s *Server) Open(ctx context.Context, published int64, current bool) error 
 // Publish makes the trained weights a version. It waits for nobody: in sync_style fixed explorers take the oldest version that a step may begin with, and
 // otherwise the newest.
 func (s *Server) Publish(ctx context.Context, version int64) error {
-	if err := durable.WriteDir(s.path(version), func(dir string) error { return s.Save(ctx, dir) }); err != nil {
+	err := durable.WriteDir(s.path(version), func(dir string) error {
+		if err := s.Save(ctx, dir); err != nil {
+			return err
+		}
+		return durable.Seal(dir)
+	})
+	if err != nil {
 		return fmt.Errorf("publishing version %d: %w", version, err)
 	}
 	w, err := describe(s.path(version))

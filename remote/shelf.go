@@ -58,6 +58,9 @@ func (s *shelf) open(published int64) error {
 
 // add takes up a version that is on the disk.
 func (s *shelf) add(version int64) error {
+	if err := durable.Verify(s.path(version)); err != nil {
+		return fmt.Errorf("version %d of the weights: %w; remove %s, and the trainer says whether the run can go on without", version, err, s.path(version))
+	}
 	w, err := describe(s.path(version))
 	if err != nil {
 		return err
