@@ -114,6 +114,7 @@ func TestJoinByURL(t *testing.T) {
 	if got := curve(t, p.job(), "trainer", "actor/grad_norm"); len(got) == 0 {
 		t.Error("the trainer has trained on nothing")
 	}
+	p.start(t, nil, exploring...).finish(t) // an explorer that comes too late has nothing to do
 	log := read(t, filepath.Join(p.job(), "log", "explorers.log"))
 	if strings.Count(log, ", as published") < 8 || strings.Contains(log, "of the test") {
 		t.Errorf("the log does not say that every version has arrived as it was published:\n%s", log)

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,6 +39,9 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	client := remote.NewClient(s.cfg.Explorer.Name, cfg.SyncStyle, seconds(cfg.SyncTimeout), place)
 	s.say(fmt.Sprintf("explorer %s joins the trainer of %s", client.Name, place))
 	cursor, err := client.Resume(ctx)
+	if errors.Is(err, trinity.ErrEnded) { // the trainer has all that it needs
+		return s.record(ex.TotalSteps, ex.TotalSteps)
+	}
 	if err != nil {
 		return err
 	}
