@@ -36,6 +36,7 @@ func TestRowsBeyondTheLimitAreThoseInMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		settle(t, path, 0) // too young to be kept
 		spilled, err := Open(path, Options{held: 100, Cache: scratch})
 		if err != nil {
 			t.Fatal(err)
