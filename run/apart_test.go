@@ -120,7 +120,7 @@ func TestJoinByURL(t *testing.T) {
 		t.Errorf("the log does not say that every version has arrived as it was published:\n%s", log)
 	}
 	_, err := run.Run(t.Context(), p.load(t), run.Options{Stop: t.Context(), Say: func(string) {}, Join: "http://127.0.0.1:" + port})
-	oneLine(t, err, "--join is of mode explore")
+	oneLine(t, err, "--join is of the modes explore and serve, and this is mode both")
 }
 
 // freePort is one that nobody listens on.
