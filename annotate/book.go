@@ -50,8 +50,11 @@ func Open(dir string, pairs []Pair, terms Terms) (*Book, error) {
 		return nil, err
 	}
 	lock := flock.New(filepath.Join(dir, ".lock"))
-	if ok, err := lock.TryLock(); err != nil || !ok {
-		return nil, errors.Join(fmt.Errorf("%s is open in another process: end that one, or give another --out", dir), err)
+	switch ok, err := lock.TryLock(); {
+	case err != nil:
+		return nil, fmt.Errorf("decisions cannot be kept in %s: %w: let this user write there, or give another --out", dir, err)
+	case !ok:
+		return nil, fmt.Errorf("%s is open in another process: end that one, or give another --out", dir)
 	}
 	b := &Book{
 		terms: terms, now: time.Now, lock: lock, pairs: pairs, place: map[string]int{}, decided: make([][]Decision, len(pairs)),

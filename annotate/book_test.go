@@ -214,6 +214,48 @@ func TestABookIsOpenOnce(t *testing.T) {
 	openBook(t, dir, Terms{}, 1)
 }
 
+// What is damaged at the end of the decisions is cut off, and that is said.
+func TestTornDecision(t *testing.T) {
+	dir := t.TempDir()
+	b := openBook(t, dir, Terms{Overlap: 1}, 2)
+	for range 2 {
+		shown, err := b.Next("ann")
+		if err == nil {
+			err = b.Decide(Decision{Pair: shown.ID, Annotator: "ann", Verdict: First})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p := b.Progress(""); p.Done != 2 || p.Torn != 0 {
+		t.Errorf("whole: %+v", p)
+	}
+	b.Close()
+	log := filepath.Join(dir, "decisions", "00000000000000000000.log")
+	info, err := os.Stat(log)
+	if err == nil {
+		err = os.Truncate(log, info.Size()-3)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := openBook(t, dir, Terms{Overlap: 1}, 2).Progress(""); p.Done != 1 || p.Torn < 50 {
+		t.Errorf("cut: %+v", p)
+	}
+}
+
+// A directory that cannot be locked is not taken for one that another process has.
+func TestABookThatCannotBeKept(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, ".lock"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(dir, nil, Terms{})
+	if err == nil || strings.Contains(err.Error(), "another process") || !strings.Contains(err.Error(), "cannot be kept in "+dir) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Each answer stands left in half of the pairs, whoever looks; and in the same ones each time.
 func TestSides(t *testing.T) {
 	b, same, other := &Book{terms: Terms{Seed: 3}}, &Book{terms: Terms{Seed: 3}}, &Book{terms: Terms{Seed: 4}}

@@ -11,13 +11,14 @@ type Progress struct {
 	Wins      int       `json:"wins"`      // judgements for one of the answers
 	Agreement Agreement `json:"agreement"`
 	Elsewhere int       `json:"elsewhere"` // decisions on pairs that the data do not have
+	Torn      int64     `json:"torn"`      // bytes at the end of the decisions that were no whole one when the book was opened
 }
 
 // Progress counts.
 func (b *Book) Progress(annotator string) Progress {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := Progress{Pairs: len(b.pairs), Mine: len(b.history[annotator]), Elsewhere: b.elsewhere}
+	p := Progress{Pairs: len(b.pairs), Mine: len(b.history[annotator]), Elsewhere: b.elsewhere, Torn: b.log.Torn()}
 	for at, decided := range b.decided {
 		if b.votes(at) >= b.terms.Overlap {
 			p.Done++

@@ -28,6 +28,7 @@ type Log struct {
 	file   *os.File // the last segment
 	size   int64    // of it, bytes
 	next   int64    // number of the next record
+	torn   int64    // bytes after the last whole record that OpenLog cut off
 	broken error    // why nothing can be appended any more
 }
 
@@ -81,6 +82,11 @@ func OpenLog(dir string) (*Log, error) {
 	if l.file, err = os.OpenFile(segmentPath(dir, last), os.O_RDWR, 0o644); err != nil {
 		return nil, err
 	}
+	info, err := l.file.Stat()
+	if err != nil {
+		return nil, errors.Join(err, l.file.Close())
+	}
+	l.torn = max(0, info.Size()-l.size)
 	return l, errors.Join(l.cut(), l.file.Sync())
 }
 
@@ -161,6 +167,9 @@ func (l *Log) write(record []byte) error {
 	}
 	return syncData(l.file)
 }
+
+// Torn is how many bytes OpenLog cut off after the last whole record: what a killed process had begun to write, or a last record that was damaged.
+func (l *Log) Torn() int64 { return l.torn }
 
 // Dir is the log's directory.
 func (l *Log) Dir() string { return l.dir }

@@ -162,5 +162,8 @@ func report(cmd *cobra.Command, book *annotate.Book) {
 	if p.Elsewhere > 0 {
 		fmt.Fprintf(out, " %d decisions are on pairs that the data do not have: are these other data, or another --seed?", p.Elsewhere)
 	}
+	if p.Torn > 0 {
+		fmt.Fprintf(out, " The last %d bytes of the decisions were not a whole one and are gone: a kill while it was written, or a damaged file.", p.Torn)
+	}
 	fmt.Fprintln(out)
 }
