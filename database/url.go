@@ -82,5 +82,10 @@ func sqliteAddress(rest string) (Address, error) {
 
 var password = regexp.MustCompile(`(\w://[^:/@\s]*):\S*@`)
 
+// option is a password as libpq's URLs may have it: an option, or that of a key's file.
+var option = regexp.MustCompile(`([?&](?:ssl)?password=)[^&\s]*`)
+
 // Hidden is text with stars in place of the passwords of URLs.
-func Hidden(text string) string { return password.ReplaceAllString(text, "$1:***@") }
+func Hidden(text string) string {
+	return option.ReplaceAllString(password.ReplaceAllString(text, "$1:***@"), "$1***")
+}

@@ -44,10 +44,12 @@ func TestParse(t *testing.T) {
 
 func TestHidden(t *testing.T) {
 	for text, want := range map[string]string{
-		"path: mysql://ann:a@b/c@host/db is wrong": "path: mysql://ann:***@host/db is wrong",
-		"sqlite:////a/b@c:d.db":                    "sqlite:////a/b@c:d.db",
-		"https://ann@host:80/a@b":                  "https://ann@host:80/a@b",
-		"mail ann@host: hello":                     "mail ann@host: hello",
+		"path: mysql://ann:a@b/c@host/db is wrong":                  "path: mysql://ann:***@host/db is wrong",
+		"sqlite:////a/b@c:d.db":                                     "sqlite:////a/b@c:d.db",
+		"https://ann@host:80/a@b":                                   "https://ann@host:80/a@b",
+		"postgresql://ann@host/db?password=a%20b&sslpassword=c&x=1": "postgresql://ann@host/db?password=***&sslpassword=***&x=1",
+		"postgresql://ann:a@host/db?sslmode=disable&password=b is":  "postgresql://ann:***@host/db?sslmode=disable&password=*** is",
+		"mail ann@host: hello":                                      "mail ann@host: hello",
 	} {
 		if got := Hidden(text); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
