@@ -195,7 +195,7 @@ func readState(cursor json.RawMessage, state any) error {
 	d := json.NewDecoder(bytes.NewReader(cursor))
 	d.DisallowUnknownFields()
 	if err := d.Decode(state); err != nil {
-		return fmt.Errorf("state of the experience buffer: %w: was replay_buffer.enable changed? it must stay what it was", err)
+		return fmt.Errorf("state of the experience buffer: %w: was storage_type or replay_buffer.enable changed? they must stay what they were", err)
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func (r *Recipe) make(ctx context.Context, host Host) (_ *Report, err error) {
 	order := scores.order(r.TopK)
 	report.Dropped = append(report.Dropped, Loss{"top_k", len(scores.rows) - len(order)})
 	if report.Rows = len(order); report.Rows == 0 {
-		return nil, fmt.Errorf("the task pipeline leaves no rows: %s", report.losses())
+		return nil, fmt.Errorf("the task pipeline leaves no rows of %s: %s", strings.Join(r.Inputs, ", "), report.losses())
 	}
 	return report, r.write(inputs, report, func(i int) ([]byte, error) {
 		data, err := out.get(order[i])
