@@ -2,7 +2,10 @@ package config
 
 import (
 	"fmt"
+	"net"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -44,6 +47,19 @@ func (r *rules) fail(key, message, hint string) {
 	r.errs = append(r.errs, r.errorFor(key, message, hint))
 }
 
+// plainName is a name that can stand in file names, ids of tasks and lists.
+var plainName = regexp.MustCompile(`^[\p{L}\p{N}_-]+$`)
+
+// isAddress reports whether a text is host:port.
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
 // place keeps the run inside checkpoint_root_dir.
 func (r *rules) place() {
 	for _, p := range []struct{ key, value string }{{"project", r.Project}, {"group", r.Group}, {"name", r.Name}} {
@@ -51,11 +67,14 @@ func (r *rules) place() {
 			r.fail(p.key, fmt.Sprintf("%q would put the run outside checkpoint_root_dir", p.value), "use a plain name")
 		}
 	}
-	if name := r.Explorer.Name; name != filepath.Base(name) || !filepath.IsLocal(name) {
+	if name := r.Explorer.Name; !plainName.MatchString(name) {
 		r.fail("explorer.name", fmt.Sprintf("%q is no plain name", name), "it is part of file names: use letters, digits, - and _")
 	}
 	if k, n := r.Explorer.Part(); r.Explorer.Share != fmt.Sprintf("%d/%d", k, n) {
 		r.fail("explorer.share", fmt.Sprintf("%q is no share", r.Explorer.Share), "write k/n, such as 2/3 for the second of three explorers")
+	}
+	if !isAddress(r.Trainer.ListenAddress) {
+		r.fail("trainer.listen_address", fmt.Sprintf("%q is nothing to listen at: want host:port", r.Trainer.ListenAddress), "such as 0.0.0.0:7000; port 0 is any free one")
 	}
 	if strings.TrimSpace(r.Name) == "" {
 		r.fail("name", "is empty", "it names the directory of the run")

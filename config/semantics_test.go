@@ -244,3 +244,19 @@ func TestOverrideThatNoStageReads(t *testing.T) {
 		}
 	}
 }
+
+// What a task pipeline makes is read by the run, or the run says that it reads something else.
+func TestOutputThatNobodyReads(t *testing.T) {
+	const pipeline = "data_processor.task_pipeline={inputs: [in.jsonl], operators: [{name: document_deduplicator}], output: {path: made/output.jsonl}}"
+	for path, warnings := range map[string]int{"made/output.jsonl": 0, "./made/output.jsonl": 0, "made": 0, "other.jsonl": 1} {
+		c := mustParse(t, base, Options{Overrides: []string{pipeline, "service.data_juicer.server_url=http://127.0.0.1:1", "buffer.explorer_input.taskset.path=" + path}})
+		if len(c.Warnings) != warnings {
+			t.Errorf("taskset %s: %q", path, c.Warnings)
+		}
+		for _, w := range c.Warnings {
+			if !strings.Contains(w, "data_processor.task_pipeline.output.path: this run does not read made/output.jsonl, but other.jsonl") {
+				t.Error(w)
+			}
+		}
+	}
+}

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/trinity-go/trinity/database"
@@ -20,6 +22,17 @@ func isRedis(path string) bool {
 	return strings.HasPrefix(path, "redis://") || strings.HasPrefix(path, "rediss://")
 }
 
+// isRedisURL reports whether a path says which database of which Redis server.
+func isRedisURL(path string) bool {
+	u, err := url.Parse(path)
+	if err != nil || !isRedis(path) {
+		return false
+	}
+	number := strings.Trim(u.Path, "/")
+	_, err = strconv.ParseUint(number, 10, 16)
+	return number == "" || err == nil
+}
+
 // store holds the experience buffer against what its store needs.
 func (r *rules) store() {
 	b := r.Buffer.TrainerInput.ExperienceBuffer
@@ -29,8 +42,9 @@ func (r *rules) store() {
 	if _, err := database.Parse(b.Path); err != nil && b.StorageType == "sql" {
 		r.fail(storeKey+".path", err.Error(), "")
 	}
-	if b.StorageType == "redis" && !isRedis(b.Path) {
-		r.fail(storeKey+".path", fmt.Sprintf("%q is not where a Redis server is", database.Hidden(b.Path)), "write redis://user:password@host:6379/0, or rediss:// with TLS")
+	if b.StorageType == "redis" && !isRedisURL(b.Path) {
+		r.fail(storeKey+".path", fmt.Sprintf("%q is not where a Redis server is", database.Hidden(b.Path)),
+			"write redis://user:password@host:6379/0, or rediss:// with TLS; in a password % : / ? # @ are written %25 %3A %2F %3F %23 %40")
 	}
 	if b.ReplayBuffer.Enable {
 		r.fail(replayKey+".enable", "a database gives the oldest experiences first, each once", "set storage_type to queue")

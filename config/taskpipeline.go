@@ -3,8 +3,10 @@ package config
 import (
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"slices"
 
+	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -42,6 +44,24 @@ func (r *resolution) taskPipeline() {
 	}
 	setDefault(&p.Output.Path, *path)
 	setDefault(path, p.Output.Path)
+	if !r.reads(p.Output.Path) {
+		r.warn(taskPipelineKey+".output.path", "this run does not read %s, but %s", p.Output.Path, database.Hidden(*path))
+	}
+}
+
+// reads reports whether what the task pipeline makes is read: the file, or the directory that it is in.
+func (r *resolution) reads(made string) bool {
+	paths := []string{r.Buffer.TrainerInput.ExperienceBuffer.Path}
+	if !r.offline() {
+		paths = nil
+		for _, t := range r.Tasksets() {
+			paths = append(paths, t.Path)
+		}
+	}
+	return slices.ContainsFunc(paths, func(path string) bool {
+		path = filepath.Clean(path)
+		return path == filepath.Clean(made) || path == filepath.Dir(made)
+	})
 }
 
 // HasService reports whether there is a Data-Juicer to be asked.
