@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -73,9 +74,16 @@ func runCommand() *cobra.Command {
 	return cmd
 }
 
-// printSummary is the table at the end of a run.
+// didNothing reports whether no stage made a step in this process, nor was complete before.
+func didNothing(s *run.Summary) bool {
+	return !slices.ContainsFunc(s.Stages, func(st run.StageSummary) bool {
+		return st.Skipped || len(st.Rewards) > 0 || len(st.Losses) > 0 || len(st.Evals) > 0
+	})
+}
+
+// printSummary is the table at the end of a run. One that failed before its first step has none: its error stands alone.
 func printSummary(out io.Writer, s *run.Summary, ended bool) {
-	if len(s.Stages) == 0 {
+	if len(s.Stages) == 0 || !ended && didNothing(s) {
 		return
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/run"
+)
+
+// A run that failed before its first step has no table: its error stands alone.
+func TestSummaryOfAFailure(t *testing.T) {
+	for name, c := range map[string]struct {
+		stage        run.StageSummary
+		ended, shown bool
+	}{
+		"failed at once":       {run.StageSummary{}, false, false},
+		"failed when taken up": {run.StageSummary{Steps: 3, Model: "m"}, false, false},
+		"failed after a step":  {run.StageSummary{Rewards: []float64{1}}, false, true},
+		"nothing was left":     {run.StageSummary{}, true, true},
+		"was complete":         {run.StageSummary{Skipped: true}, false, true},
+	} {
+		var out strings.Builder
+		printSummary(&out, &run.Summary{Stages: []run.StageSummary{c.stage}}, c.ended)
+		if shown := out.Len() > 0; shown != c.shown {
+			t.Errorf("%s: %q", name, out.String())
+		}
+	}
+}
