@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 )
@@ -122,6 +123,9 @@ func (q *request) hasPrompt(param string) error {
 	if len(q.prompt) == 0 {
 		return bad(param, "the prompt has no token")
 	}
+	if least := slices.Min(q.prompt); least < 0 {
+		return bad(param, "token id %d; want 0 or more", least)
+	}
 	return nil
 }
 
@@ -149,7 +153,9 @@ func (q *request) readParams(s *Server) error {
 		return bad("n", "n is %d; want 1 to %d", *q.N, maxChoices)
 	case p.Temperature < 0 || p.Temperature > 10:
 		return bad("temperature", "temperature is %v; want 0 to 10", p.Temperature)
-	case p.TopP < 0 || p.TopP > 1:
+	case p.TopK < -1:
+		return bad("top_k", "top_k is %d; want 1 or more, or -1 for all", p.TopK)
+	case q.TopP != nil && *q.TopP <= 0 || p.TopP < 0 || p.TopP > 1:
 		return bad("top_p", "top_p is %v; want more than 0, up to 1", p.TopP)
 	case p.MinTokens < 0 || q.MinTokens > 0 && p.MaxTokens > 0 && q.MinTokens > p.MaxTokens:
 		return bad("min_tokens", "min_tokens is %d; want 0 to max_tokens", q.MinTokens)
