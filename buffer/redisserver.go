@@ -25,7 +25,7 @@ type redisServer struct {
 	rest    time.Duration // between them
 
 	gate    // signalled with every piece of news
-	ended   chan struct{}
+	ended   <-chan struct{}
 	hearing chan struct{} // closed when nobody listens for news any more
 }
 
@@ -39,7 +39,8 @@ func (silence) Printf(context.Context, string, ...any) {}
 // redisPatience is how long a request may take: a large delivery is flushed to a disk.
 const redisPatience = 30 * time.Second
 
-func dialRedis(ctx context.Context, s trinity.BufferSpec) (*redisServer, error) {
+// dialRedis connects; ended is closed when the buffer is.
+func dialRedis(ctx context.Context, s trinity.BufferSpec, ended <-chan struct{}) (*redisServer, error) {
 	options, err := redis.ParseURL(s.Path)
 	if err != nil { // the error may have the password in it
 		return nil, errors.New("its path is no URL of a Redis server: want redis://user:password@host:6379/0, or rediss:// with TLS")
@@ -50,7 +51,7 @@ func dialRedis(ctx context.Context, s trinity.BufferSpec) (*redisServer, error) 
 	r := &redisServer{
 		client: redis.NewClient(options), keys: []string{key, key + ":experiences", key + ":news"},
 		where: fmt.Sprintf("redis://%s/%d, buffer %s", options.Addr, options.DB, s.Name), retries: s.Retries, rest: s.RetryInterval,
-		gate: newGate(), ended: make(chan struct{}), hearing: make(chan struct{}),
+		gate: newGate(), ended: ended, hearing: make(chan struct{}),
 	}
 	from, err := r.begin(ctx)
 	if err != nil {
@@ -157,17 +158,10 @@ func (r *redisServer) run(ctx context.Context, script *redis.Script, values ...a
 	return answer, err
 }
 
-// redisEntry is an experience of the stream.
-type redisEntry struct {
-	number, rollout, needs int64
-	experience             *trinity.Experience
-}
-
-// entries reads experiences from a number on.
-func (r *redisServer) entries(ctx context.Context, from int64, limit int) (entries []redisEntry, err error) {
+func (r *redisServer) entries(ctx context.Context, after int64, limit int) (entries []sharedEntry, err error) {
 	var messages []redis.XMessage
 	err = r.try(ctx, func() error {
-		messages, err = r.client.XRangeN(ctx, r.keys[1], fmt.Sprintf("%d-0", from), "+", int64(limit)).Result()
+		messages, err = r.client.XRangeN(ctx, r.keys[1], fmt.Sprintf("%d-0", after+1), "+", int64(limit)).Result()
 		return err
 	})
 	if err != nil {
@@ -178,12 +172,15 @@ func (r *redisServer) entries(ctx context.Context, from int64, limit int) (entri
 		if err != nil {
 			return nil, fmt.Errorf("%s, experience %s: %w", r, m.ID, err)
 		}
+		if after++; e.number != after {
+			return nil, fmt.Errorf("%s: after experience %d comes %d: was the stream changed?", r, after-1, e.number)
+		}
 		entries = append(entries, e)
 	}
 	return entries, nil
 }
 
-func readEntry(m redis.XMessage) (e redisEntry, err error) {
+func readEntry(m redis.XMessage) (e sharedEntry, err error) {
 	number, _, _ := strings.Cut(m.ID, "-")
 	for _, f := range []struct {
 		to   *int64
@@ -222,26 +219,10 @@ func (r *redisServer) listen(from string) {
 	}
 }
 
-// await blocks until ready holds; it fills the status in for the error.
-func (r *redisServer) await(ctx context.Context, what string, ready func(*sharedStatus) (bool, error)) error {
-	var s sharedStatus
-	for {
-		r.mu.Lock()
-		changed := r.changed
-		r.mu.Unlock()
-		ok, err := ready(&s)
-		if ctx.Err() != nil && !ok {
-			return fmt.Errorf("waiting for %s, which holds %s: %w", what, s, context.Cause(ctx))
-		}
-		if err != nil || ok {
-			return err
-		}
-		select {
-		case <-changed:
-		case <-r.ended:
-		case <-ctx.Done():
-		}
-	}
+func (r *redisServer) changed() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.gate.changed
 }
 
 func (r *redisServer) isClosed() bool {

@@ -16,7 +16,7 @@ import (
 // Sink implements trinity.Buffer. Its Put may exceed the capacity by a delivery, so that none waits half done; one without groups needs no room and
 // does not wait.
 func (b *Redis) Sink(explorer string) trinity.Sink {
-	return &redisSink{buffer: b, server: b.server, name: explorer}
+	return &redisSink{buffer: b, server: b.redis, name: explorer}
 }
 
 // redisSink is an explorer's side.
@@ -37,7 +37,7 @@ func (s *redisSink) Resume(ctx context.Context) (json.RawMessage, error) {
 	defer s.mu.Unlock()
 	cursor, err := s.resume(ctx)
 	if err != nil {
-		return nil, redisFailed(s.over(err))
+		return nil, sharedFailed(s.over(err))
 	}
 	return cursor, nil
 }
@@ -96,38 +96,32 @@ func (s *redisSink) Put(ctx context.Context, d trinity.Delivery) error {
 	exps := slices.Concat(d.Groups...)
 	fields, n, err := redisFields(exps)
 	if err != nil {
-		return redisFailed(err)
+		return sharedFailed(err)
 	}
 	ctx, cancel := withTimeout(ctx, s.buffer.putTimeout, "synchronizer.sync_timeout")
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.begin(ctx); err != nil {
-		return redisFailed(s.over(err))
+		return sharedFailed(s.over(err))
 	}
 	values := append([]any{s.name, s.session, s.delivery + 1, s.buffer.capacity, d.Needs, string(d.Cursor), n, len(exps)}, fields...)
 	var answer any
-	err = s.server.await(ctx, "the trainer to make room in the experience buffer", func(st *sharedStatus) (bool, error) {
-		var err error
+	err = s.buffer.await(ctx, "the trainer to make room in the experience buffer", func() (bool, error) {
 		if s.server.isClosed() {
 			answer = "ended"
 			return true, nil
 		}
-		if answer, err = s.server.run(ctx, redisPut, values...); err != nil || answer != "full" {
-			return err == nil, err
-		}
-		now, err := s.server.status(ctx)
-		if err == nil {
-			*st = now
-		}
-		return false, err
+		var err error
+		answer, err = s.server.run(ctx, redisPut, values...)
+		return err == nil && answer != "full", err
 	})
 	if err != nil {
 		s.unsure = true
-		return redisFailed(s.over(err))
+		return sharedFailed(s.over(err))
 	}
 	if err := s.refused(answer); err != nil {
-		return redisFailed(err)
+		return sharedFailed(err)
 	}
 	s.delivery++
 	return nil
@@ -192,7 +186,7 @@ func (s *redisSink) set(ctx context.Context, what string, value int64) error {
 		}
 	}
 	if err != nil && !s.server.isClosed() {
-		return redisFailed(err)
+		return sharedFailed(err)
 	}
 	return nil
 }

@@ -73,35 +73,22 @@ func readableReward(r trinity.Reward) sql.NullFloat64 {
 	return sql.NullFloat64{Float64: r.Value, Valid: r.Valid && !math.IsNaN(r.Value) && !math.IsInf(r.Value, 0)}
 }
 
-// fetch reads rows until more than n of what Take counts are in memory, or all.
-func (b *SQL) fetch(ctx context.Context, n int) error {
-	for drained := false; !drained && b.held(b.ByRollout) <= n; {
-		limit := max(n+1-b.held(b.ByRollout), 16)
-		var rows []sqlRow
-		err := b.db.Each(ctx, "SELECT number, rollout, needs, experience FROM trinity_experiences WHERE buffer = ? AND number > ? ORDER BY number LIMIT ?",
-			[]any{b.name, b.loaded, limit}, func() { rows = rows[:0] }, func(r *sql.Rows) error {
-				var row sqlRow
-				err := r.Scan(&row.number, &row.rollout, &row.needs, &row.experience)
-				rows = append(rows, row)
-				return err
-			})
-		if err != nil {
+func (b *sqlServer) entries(ctx context.Context, after int64, limit int) (entries []sharedEntry, err error) {
+	var blobs [][]byte
+	begin := func() { entries, blobs = entries[:0], blobs[:0] }
+	err = b.db.Each(ctx, "SELECT number, rollout, needs, experience FROM trinity_experiences WHERE buffer = ? AND number > ? ORDER BY number LIMIT ?",
+		[]any{b.name, after, limit}, begin, func(r *sql.Rows) error {
+			var e sharedEntry
+			var blob []byte
+			err := r.Scan(&e.number, &e.rollout, &e.needs, &blob)
+			entries, blobs = append(entries, e), append(blobs, blob)
 			return err
+		})
+	for i := 0; err == nil && i < len(entries); i++ {
+		e := &entries[i]
+		if e.experience, err = experience.Decode(blobs[i]); err != nil {
+			err = fmt.Errorf("%s, experience %d of buffer %s: %w", b.db, e.number, b.name, err)
 		}
-		for _, r := range rows {
-			e, err := experience.Decode(r.experience)
-			if err != nil {
-				return fmt.Errorf("%s, experience %d of buffer %s: %w", b.db, r.number, b.name, err)
-			}
-			b.hold(e, r.needs, position{Record: r.number, Index: int(r.rollout)})
-			b.loaded = r.number
-		}
-		drained = len(rows) < limit
 	}
-	return nil
-}
-
-type sqlRow struct {
-	number, rollout, needs int64
-	experience             []byte
+	return entries, err
 }

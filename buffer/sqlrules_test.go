@@ -102,7 +102,7 @@ func TestSQLTrim(t *testing.T) {
 	if err := b.Restore(state); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := b.status(t.Context()); err != nil || s.rollouts != 1 {
+	if s, err := b.server.status(t.Context()); err != nil || s.rollouts != 1 {
 		t.Errorf("it holds %v, %v; want 1 rollout", s, err)
 	}
 	take(t, b, 1)

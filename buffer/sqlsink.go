@@ -12,7 +12,7 @@ import (
 	"github.com/trinity-go/trinity/database"
 )
 
-func (b *SQL) status(ctx context.Context) (sharedStatus, error) {
+func (b *sqlServer) status(ctx context.Context) (sharedStatus, error) {
 	var s sharedStatus
 	err := b.db.Each(ctx, `SELECT b.put_rollouts - b.taken_rollouts, e.name, e.paused, e.closed FROM trinity_buffers b
 		LEFT JOIN trinity_explorers e ON e.buffer = b.name WHERE b.name = ? ORDER BY e.name`, []any{b.name}, func() { s = sharedStatus{} }, func(r *sql.Rows) error {
@@ -55,7 +55,7 @@ func (s *sqlSink) Resume(ctx context.Context) (json.RawMessage, error) {
 	defer s.mu.Unlock()
 	cursor, err := s.resume(ctx)
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, sharedFailed(err)
 	}
 	return cursor, nil
 }
@@ -94,7 +94,7 @@ func (s *sqlSink) begun(ctx context.Context) error {
 func (s *sqlSink) Put(ctx context.Context, d trinity.Delivery) error {
 	rows, err := encodeDelivery(d)
 	if err != nil {
-		return s.failed(err)
+		return sharedFailed(err)
 	}
 	ctx, cancel := withTimeout(ctx, s.putTimeout, "synchronizer.sync_timeout")
 	defer cancel()
@@ -109,11 +109,11 @@ func (s *sqlSink) Put(ctx context.Context, d trinity.Delivery) error {
 		p.end = trinity.ErrEnded
 	}
 	if p.end != nil {
-		return s.failed(p.end)
+		return sharedFailed(p.end)
 	}
 	if err != nil {
 		s.unsure = true
-		return s.failed(err)
+		return sharedFailed(err)
 	}
 	s.delivery, s.unsure = p.number, false
 	return nil
@@ -230,7 +230,7 @@ func (s *sqlSink) set(ctx context.Context, column string, value int64) error {
 		return nil
 	}
 	if err != nil {
-		return s.failed(err)
+		return sharedFailed(err)
 	}
 	return nil
 }
