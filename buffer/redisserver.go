@@ -112,8 +112,11 @@ func (r *redisServer) try(ctx context.Context, do func() error) error {
 func (r *redisServer) insist(ctx context.Context, until <-chan struct{}, do func() error) error {
 	for n := 0; ; n++ {
 		err := do()
-		if err == nil || ctx.Err() != nil || !passes(err) || n >= r.retries {
+		if err == nil || ctx.Err() != nil || !passes(err) {
 			return r.named(ctx, err)
+		}
+		if n >= r.retries {
+			return fmt.Errorf("%s: tried %d times, %v apart (max_retry_times, max_retry_interval): %w", r, n+1, r.rest, err)
 		}
 		select {
 		case <-time.After(r.rest):

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/trinity-go/trinity"
 )
@@ -108,7 +107,7 @@ func (q *request) readPrompt(s *Server) (err error) {
 		if q.prompt, err = s.Renderer.Render(q.Messages, q.Tools, true); err != nil {
 			return bad("messages", "%v", err)
 		}
-		return q.hasPrompt("messages")
+		return q.hasPrompt(s, "messages")
 	}
 	var text string
 	if json.Unmarshal(q.Prompt, &text) == nil {
@@ -116,15 +115,17 @@ func (q *request) readPrompt(s *Server) (err error) {
 	} else if json.Unmarshal(q.Prompt, &q.prompt) != nil {
 		return bad("prompt", "want a text, or a list of token ids")
 	}
-	return q.hasPrompt("prompt")
+	return q.hasPrompt(s, "prompt")
 }
 
-func (q *request) hasPrompt(param string) error {
+func (q *request) hasPrompt(s *Server, param string) error {
 	if len(q.prompt) == 0 {
 		return bad(param, "the prompt has no token")
 	}
-	if least := slices.Min(q.prompt); least < 0 {
-		return bad(param, "token id %d; want 0 or more", least)
+	for _, id := range q.prompt {
+		if id < 0 || int(id) >= s.VocabSize {
+			return bad(param, "token id %d; want 0 to %d", id, s.VocabSize-1)
+		}
 	}
 	return nil
 }

@@ -29,13 +29,14 @@ type Server struct {
 	Renderer    trinity.Renderer
 	Params      trinity.SamplingParams
 	MaxModelLen int           // tokens of prompt and reply; 0 is no limit
+	VocabSize   int           // token ids are below it
 	Timeout     time.Duration // of a request
 	Token       string        // which every request must bear; "" demands none
 
 	slots chan struct{}
 }
 
-// Handler answers /v1/models, /v1/chat/completions, /v1/completions and /health.
+// Handler answers /v1/models, /v1/chat/completions, /v1/completions and /health; anything else is not found.
 func (s *Server) Handler() http.Handler {
 	s.slots = make(chan struct{}, maxWaiting)
 	mux := http.NewServeMux()
@@ -43,6 +44,9 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("GET /v1/models", s.guard(s.models))
 	mux.Handle("POST /v1/chat/completions", s.guard(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, chat) }))
 	mux.Handle("POST /v1/completions", s.guard(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, plain) }))
+	mux.Handle("/", s.guard(func(w http.ResponseWriter, r *http.Request) {
+		fail(w, &problem{http.StatusNotFound, "not_found", "", fmt.Sprintf("there is no %s %s here", r.Method, r.URL.Path)})
+	}))
 	return mux
 }
 

@@ -77,7 +77,7 @@ func start(t *testing.T) (*httptest.Server, *letters) {
 	t.Helper()
 	model := &letters{}
 	s := &Server{
-		Name: "m", Sampler: model, Renderer: bytesRenderer{}, Params: trinity.SamplingParams{Temperature: 0.7, TopP: 1, MaxTokens: 5}, MaxModelLen: 20,
+		Name: "m", Sampler: model, Renderer: bytesRenderer{}, Params: trinity.SamplingParams{Temperature: 0.7, TopP: 1, MaxTokens: 5}, MaxModelLen: 20, VocabSize: 256,
 		Timeout: 50 * time.Millisecond, Token: "t",
 	}
 	web := httptest.NewServer(s.Handler())
@@ -163,6 +163,8 @@ func TestErrors(t *testing.T) {
 		{plainPath, "t", `{"prompt":"x","top_p":0}`, 400, `"top_p"`},
 		{plainPath, "t", `{"prompt":"x","top_k":-5}`, 400, `"top_k"`},
 		{plainPath, "t", `{"prompt":[-1]}`, 400, `"prompt"`},
+		{plainPath, "t", `{"prompt":[256]}`, 400, `"prompt"`},
+		{"/v1/embeddings", "t", `{}`, 404, `null`},
 		{plainPath, "t", `{"prompt":"x","stop":[""]}`, 400, `"stop"`},
 		{plainPath, "t", `{"prompt":"x","stop":1}`, 400, `"stop"`},
 		{plainPath, "t", `{"prompt":"x","logprobs":5}`, 400, `"logprobs"`},
@@ -216,7 +218,7 @@ func TestStream(t *testing.T) {
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"role":"user","content":"hi"}],"n":2,"stop":["a"],"max_tokens":3}`), true)
 	f.Add([]byte(`{"prompt":[1,2],"logprobs":0}`), false)
-	s := &Server{Name: "m", Renderer: bytesRenderer{}, MaxModelLen: 20}
+	s := &Server{Name: "m", Renderer: bytesRenderer{}, MaxModelLen: 20, VocabSize: 256}
 	f.Fuzz(func(t *testing.T, data []byte, chat bool) {
 		q, err := s.parse(data, form(chat))
 		if err == nil && (len(q.prompt) == 0 || q.params.MaxTokens < 1 || q.params.MaxTokens+len(q.prompt) > 20 || q.params.N < 1 || q.params.N > maxChoices) {

@@ -41,7 +41,7 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	m := &s.cfg.Model
 	api := &openai.Server{
 		Name: filepath.Base(m.ModelPath), Sampler: s.sampler, Renderer: s.text.Renderer, Params: s.sampling(&config.RolloutArgs{}),
-		MaxModelLen: value(0, m.MaxModelLen), Timeout: seconds(s.cfg.Explorer.MaxTimeout), Token: token,
+		MaxModelLen: value(0, m.MaxModelLen), VocabSize: s.text.Tokenizer.VocabSize(), Timeout: seconds(s.cfg.Explorer.MaxTimeout), Token: token,
 	}
 	eg, ctx := errgroup.WithContext(ctx)
 	if place != nil {

@@ -62,7 +62,7 @@ func runCommand() *cobra.Command {
 			} else if summary != nil {
 				printSummary(cmd.OutOrStdout(), summary, err == nil)
 			}
-			if errors.Is(err, errInterrupted) {
+			if errors.Is(err, errInterrupted) && cfg.Mode != "serve" {
 				say("interrupted: the same command goes on from the last checkpoint")
 			}
 			return err
