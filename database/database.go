@@ -64,7 +64,14 @@ func sqliteFile(path string, readOnly bool) error {
 		_, err := os.Stat(path)
 		return err
 	}
-	return os.MkdirAll(filepath.Dir(path), 0o755)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644) // its error says why, which SQLite's does not
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // Close ends all connections.
