@@ -1,7 +1,6 @@
 package annotate
 
 import (
-	"crypto/subtle"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"net/netip"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/bearer"
 )
 
 //go:embed page
@@ -141,7 +141,7 @@ func (s *Server) decide(r request) (*Shown, error) {
 
 // serve answers a request for data.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, answer func(request) (*Shown, error)) {
-	if s.Token != "" && subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+s.Token)) != 1 {
+	if s.Token != "" && !bearer.Has(r, s.Token) {
 		refuse(w, http.StatusUnauthorized, errors.New("the token is missing or wrong: open the address that `trinity annotate` printed"))
 		return
 	}

@@ -3,8 +3,6 @@ package openai
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/bearer"
 )
 
 const (
@@ -50,12 +49,10 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// guard demands the token. Hashes are compared, so that the time it takes says nothing of the token.
+// guard demands the token.
 func (s *Server) guard(next http.HandlerFunc) http.Handler {
-	want := sha256.Sum256([]byte("Bearer " + s.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
-		if s.Token != "" && subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+		if s.Token != "" && !bearer.Has(r, s.Token) {
 			fail(w, &problem{http.StatusUnauthorized, "invalid_api_key", "", "the API key is not the server's"})
 			return
 		}

@@ -2,17 +2,15 @@ package remote
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/bearer"
 	"github.com/trinity-go/trinity/experience"
 	"github.com/trinity-go/trinity/failpoint"
 )
@@ -27,13 +25,10 @@ var (
 	failDelivered = failpoint.New("remote.delivered") // when a delivery is in the buffer, and not acknowledged
 )
 
-// demandToken refuses requests without the token. Hashes are compared, so that the time it takes says nothing of the token or its length.
+// demandToken refuses requests without the token.
 func (s *Server) demandToken(next http.Handler) http.Handler {
-	want := sha256.Sum256([]byte(s.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		got := sha256.Sum256([]byte(token))
-		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 || !bearer {
+		if !bearer.Has(r, s.Token) {
 			reply(w, http.StatusUnauthorized, refusal{"the token is not the trainer's"})
 			return
 		}
