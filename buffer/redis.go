@@ -59,7 +59,7 @@ func (r *redisServer) took(ctx context.Context, claim string, at sharedPlace) er
 }
 
 func (r *redisServer) claimed(ctx context.Context, claim string, at sharedPlace) error {
-	answer, err := r.run(ctx, redisClaim, claim, at.Taken)
+	answer, err := r.run(ctx, redisClaim, claim, at.Taken, at.Rollouts)
 	switch {
 	case err != nil:
 		return err

@@ -65,18 +65,13 @@ return tell('put')`)
 set(own .. ARGV[3], ARGV[4])
 return tell(ARGV[3])`)
 
-	// redisClaim(trainer, taken) makes a process the trainer.
+	// redisClaim(trainer, taken, rollouts) makes a process the trainer.
 	redisClaim = redis.NewScript(redisPrologue + `
 local taken, trimmed = tonumber(ARGV[2]), number('trimmed')
 if taken > number('put') then return 'ahead' end
 if taken < trimmed then return 'trimmed' end
-local rollouts = get('trimmed_rollouts') or '0'
-if taken > trimmed then
-	local entry = redis.call('XRANGE', stream, ARGV[2] .. '-0', ARGV[2] .. '-0')[1]
-	if not entry then return 'ahead' end
-	for i = 1, #entry[2], 2 do if entry[2][i] == 'rollout' then rollouts = entry[2][i + 1] end end
-end
-set('trainer', ARGV[1], 'closed', '0', 'taken', ARGV[2], 'taken_rollouts', rollouts)
+if taken > trimmed and #redis.call('XRANGE', stream, ARGV[2] .. '-0', ARGV[2] .. '-0') == 0 then return 'ahead' end
+set('trainer', ARGV[1], 'closed', '0', 'taken', ARGV[2], 'taken_rollouts', ARGV[3])
 return tell('trainer')`)
 
 	// redisTake(trainer, taken, rollouts) says what was taken.
@@ -84,13 +79,11 @@ return tell('trainer')`)
 set('taken', ARGV[2], 'taken_rollouts', ARGV[3])
 return tell('take')`)
 
-	// redisTrim(taken) removes what was taken, but for what tells a trainer that goes on there how many rollouts that were.
+	// redisTrim(taken) removes what was taken.
 	redisTrim = redis.NewScript(redisPrologue + `
 local taken = tonumber(ARGV[1])
 if taken <= number('trimmed') then return 'ok' end
-local entry = redis.call('XRANGE', stream, ARGV[1] .. '-0', ARGV[1] .. '-0')[1]
-if not entry then return 'gone' end
-for i = 1, #entry[2], 2 do if entry[2][i] == 'rollout' then set('trimmed_rollouts', entry[2][i + 1]) end end
+if #redis.call('XRANGE', stream, ARGV[1] .. '-0', ARGV[1] .. '-0') == 0 then return 'gone' end
 set('trimmed', ARGV[1])
 redis.call('XTRIM', stream, 'MINID', text(taken + 1) .. '-0')
 return 'ok'`)
