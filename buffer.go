@@ -42,6 +42,8 @@ type BufferSpec struct {
 	PutTimeout    time.Duration // 0 is as long as it takes, of both
 	Retries       int           // after a failure that may pass, such as a lost connection
 	RetryInterval time.Duration
+	Stop          context.Context // ends when the run is stopped: nothing is tried again then, and a server that says nothing is not waited for; nil is never
+	Say           func(string)    // receives lines for people, such as that the server is lost, and is back; nil is nobody
 }
 
 // Sink is an explorer's side of a buffer.

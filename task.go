@@ -57,10 +57,10 @@ func (t *Task) Field(key string) (any, bool) {
 	return cur, true
 }
 
-// Text returns the field as text, or an error that names the task and the key when it is absent.
+// Text returns the field as text, or an error that names the task and the key when it is absent or null.
 func (t *Task) Text(key string) (string, error) {
 	v, ok := t.Field(key)
-	if !ok {
+	if !ok || v == nil {
 		return "", fmt.Errorf("task %s has no field %q: check the taskset's `format` keys", t.ID, key)
 	}
 	if s, ok := v.(string); ok {

@@ -38,3 +38,9 @@ type TaskToolUser interface {
 	TaskOperator
 	UseTools(TaskTools)
 }
+
+// TaskFinisher is a TaskOperator with something to do after the last row. Finish is called once, when all have passed.
+type TaskFinisher interface {
+	TaskOperator
+	Finish()
+}

@@ -24,6 +24,12 @@ type RewardUser interface {
 	WithReward(RewardFunc) Workflow
 }
 
+// TaskChecker is a Workflow or a RewardFunc that sees from a task alone, before any rollout of it, that it cannot be run or scored. The rows of a taskset are
+// held to it before a model is loaded.
+type TaskChecker interface {
+	CheckTask(*Task) error
+}
+
 // Validator is implemented by plug-ins that check their arguments beyond types.
 type Validator interface {
 	Validate() error

@@ -48,6 +48,32 @@ func (a *Algorithm) rehearse(l *loss.Composite) error {
 	return nil
 }
 
+// ReadsLogprobs reports whether a part reads the log-probabilities that were recorded when sampling. It tries other parts of the same arguments, because
+// parts may have state.
+func (a *Algorithm) ReadsLogprobs() (bool, error) {
+	advantage, err := registry.Advantages.Build(a.Def.Advantage, a.Def.AdvantageArgs)
+	if err != nil {
+		return false, err
+	}
+	policy, err := loss.PolicyLosses.Build(a.Def.PolicyLoss, a.Def.PolicyLossArgs)
+	if err != nil {
+		return false, err
+	}
+	l := loss.NewComposite(policy, nil, nil)
+	fails := func(sampled bool) bool {
+		exps := []*trinity.Experience{a.actor(0, true, sampled), a.actor(1, true, sampled)}
+		for i, e := range exps {
+			e.Reward = trinity.Reward{Value: float64(i), Valid: true}
+			e.Values, e.Entropies, e.Discriminators = make([]float32, 2), make([]float32, 2), make([]float32, 2)
+		}
+		if _, _, err := advantage.Advantages([]trinity.Group{exps}); err != nil {
+			return true
+		}
+		return learn(l, exps) != nil
+	}
+	return a.penalty != nil || fails(false) && !fails(true), nil
+}
+
 // mixes reports whether the trainer is given demonstrations beside rollouts.
 func (a *Algorithm) mixes() bool {
 	s, err := registry.SampleStrategies.Build(a.Def.SampleStrategy, a.Def.SampleStrategyArgs)

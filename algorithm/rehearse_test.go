@@ -40,6 +40,29 @@ func TestPartsFitTogether(t *testing.T) {
 	}
 }
 
+func TestReadsLogprobs(t *testing.T) {
+	for _, c := range []struct {
+		spec Spec
+		want bool
+	}{
+		{Spec{Type: "grpo"}, true},
+		{Spec{Type: "grpo", PolicyLossFn: "opmd"}, false},
+		{Spec{Type: "grpo", PolicyLossFn: "opmd", AdvantageArgs: map[string]any{"rank_penalty": 0.5}}, true},
+		{Spec{Type: "raft", PolicyLossFn: "sft"}, false},
+		{Spec{Type: "ppo", PolicyLossFn: "opmd"}, false},
+		{Spec{Type: "ppo", PolicyLossFn: "opmd", KLPenaltyFn: "k2"}, true},
+		{Spec{Type: "grpo", PolicyLossFn: "topr"}, true},
+	} {
+		a, err := New(c.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := a.ReadsLogprobs(); err != nil || got != c.want {
+			t.Errorf("%+v: got %v, %v; want %v", c.spec, got, err, c.want)
+		}
+	}
+}
+
 func text(err error) string {
 	if err == nil {
 		return ""

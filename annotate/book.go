@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -32,11 +31,11 @@ type Book struct {
 	log       *durable.Log
 	lock      *flock.Flock
 	pairs     []Pair
-	place     map[string]int   // of a pair, by its ID
-	decided   [][]Decision     // on each pair, in the order of time
-	history   map[string][]int // pairs that an annotator has decided on, in the order of time
-	leases    map[string]lease // by annotator
-	elsewhere int              // decisions on pairs that the data do not have
+	place     map[string]int     // of a pair, by its ID
+	decided   [][]Decision       // on each pair, in the order of time
+	history   map[string][]int   // pairs that an annotator has decided on, in the order of time
+	leases    map[string]lease   // by annotator
+	elsewhere map[[2]string]bool // pair and annotator of the decisions on pairs that the data do not have
 }
 
 type lease struct {
@@ -44,36 +43,45 @@ type lease struct {
 	until time.Time
 }
 
-// Open opens the book in a directory, which is made if it is not there, with what was decided before. A book is open in one process.
+// Open opens the book in a directory, which is made if it is not there, with what was decided before. A book is open in one process. Where all that was decided
+// is on pairs that are not given, it is an error: the data are others, and what was made of the decisions would be replaced by nothing.
 func Open(dir string, pairs []Pair, terms Terms) (*Book, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
+	if err := durable.MkdirAll(dir, 0o755); err != nil {
+		return nil, unkept(dir, err)
 	}
 	lock := flock.New(filepath.Join(dir, ".lock"))
 	switch ok, err := lock.TryLock(); {
 	case err != nil:
-		return nil, fmt.Errorf("decisions cannot be kept in %s: %w: let this user write there, or give another --out", dir, err)
+		return nil, unkept(dir, err)
 	case !ok:
 		return nil, fmt.Errorf("%s is open in another process: end that one, or give another --out", dir)
 	}
 	b := &Book{
 		terms: terms, now: time.Now, lock: lock, pairs: pairs, place: map[string]int{}, decided: make([][]Decision, len(pairs)),
-		history: map[string][]int{}, leases: map[string]lease{},
+		history: map[string][]int{}, leases: map[string]lease{}, elsewhere: map[[2]string]bool{},
 	}
 	for i, p := range pairs {
 		b.place[p.ID] = i
 	}
-	err := b.load(filepath.Join(dir, "decisions"))
+	err := b.load(dir)
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
+	}
+	if len(b.elsewhere) > 0 && !slices.ContainsFunc(b.decided, func(d []Decision) bool { return len(d) > 0 }) {
+		return nil, errors.Join(fmt.Errorf("%s: none of its %d decisions is on a pair of these data: give --data, --answers, --pairs and --seed as before, or another --out", dir, len(b.elsewhere)), b.Close())
 	}
 	return b, nil
 }
 
-// load reads the log and leaves it open for appending.
-func (b *Book) load(dir string) (err error) {
+func unkept(dir string, err error) error {
+	return fmt.Errorf("decisions cannot be kept in %s: %w: let this user write there, or give another --out", dir, err)
+}
+
+// load reads the log in the book's directory and leaves it open for appending.
+func (b *Book) load(book string) (err error) {
+	dir := filepath.Join(book, "decisions")
 	if b.log, err = durable.OpenLog(dir); err != nil {
-		return err
+		return unkept(book, err)
 	}
 	records := durable.ReadLog(dir, 0)
 	defer records.Close()
@@ -98,12 +106,14 @@ func (b *Book) apply(d Decision) {
 	at, ok := b.place[d.Pair]
 	switch {
 	case !ok && d.Verdict == undo:
-		b.elsewhere--
+		delete(b.elsewhere, [2]string{d.Pair, d.Annotator})
 	case !ok:
-		b.elsewhere++
+		b.elsewhere[[2]string{d.Pair, d.Annotator}] = true
 	case d.Verdict == undo:
 		b.decided[at] = slices.DeleteFunc(b.decided[at], func(old Decision) bool { return old.Annotator == d.Annotator })
 		b.history[d.Annotator] = slices.DeleteFunc(b.history[d.Annotator], func(p int) bool { return p == at })
+	case b.by(at, d.Annotator) != nil: // sent again, with other ratings or edits
+		*b.by(at, d.Annotator) = d
 	default:
 		b.decided[at] = append(b.decided[at], d)
 		b.history[d.Annotator] = append(b.history[d.Annotator], at)
@@ -126,8 +136,8 @@ func (b *Book) record(d Decision) error {
 // ErrDecided says that the annotator has decided on the pair before, and otherwise.
 var ErrDecided = errors.New("you have decided on this pair before: undo that first")
 
-// Decide keeps a decision; it is on the disk when Decide returns. One that is sent again, because its acknowledgement was lost, is kept once. Work is never
-// turned away: a decision on a pair that others have finished meanwhile counts too.
+// Decide keeps a decision; it is on the disk when Decide returns. One that is sent again, because its acknowledgement was lost, is kept once, and takes the ratings and
+// edits that were changed meanwhile. Work is never turned away: a decision on a pair that others have finished meanwhile counts too.
 func (b *Book) Decide(d Decision) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -151,7 +161,10 @@ func (b *Book) Decide(d Decision) error {
 		if old.Verdict != d.Verdict {
 			return ErrDecided
 		}
-		return nil
+		if old.Ratings == d.Ratings && sameEdits(old.Edits, d.Edits) {
+			return nil
+		}
+		return b.record(d)
 	}
 	if b.leases[d.Annotator].pair == at {
 		delete(b.leases, d.Annotator)

@@ -142,6 +142,39 @@ func TestDecideTwice(t *testing.T) {
 	}
 }
 
+// The same verdict again, with other ratings or edits, takes the place of the first, also for who opens the book later.
+func TestDecideAgainWithMore(t *testing.T) {
+	dir, better, best := t.TempDir(), "better", "best"
+	b := openBook(t, dir, Terms{Overlap: 2}, 1)
+	pair := pairOf(b, "p")
+	for _, d := range []Decision{
+		{}, {Ratings: [2]int{5, 1}}, {Ratings: [2]int{5, 1}}, {Ratings: [2]int{5, 1}, Edits: [2]*string{&better, nil}},
+		{Ratings: [2]int{4, 1}, Edits: [2]*string{&best, nil}}, {Ratings: [2]int{4, 1}, Edits: [2]*string{&best, &pair.Answers[1]}},
+	} {
+		d.Pair, d.Annotator, d.Verdict = pair.ID, "ann", First
+		if err := b.Decide(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(t, b, "p", "bob", Tie)
+	check := func(b *Book) {
+		t.Helper()
+		got := b.decided[0]
+		if len(got) != 2 || got[0].Ratings != [2]int{4, 1} || got[0].Edits[0] == nil || *got[0].Edits[0] != best || got[0].Edits[1] != nil || len(b.history["ann"]) != 1 {
+			t.Errorf("kept %+v, history %v", got, b.history)
+		}
+	}
+	check(b)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := openBook(t, dir, Terms{Overlap: 2}, 1)
+	check(again)
+	if shown, err := again.Undo("ann"); err != nil || shown.Before == nil || shown.Before.Ratings != [2]int{4, 1} || len(again.decided[0]) != 1 {
+		t.Errorf("undone: %+v, %v", shown, err)
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	b := openBook(t, t.TempDir(), Terms{Overlap: 1}, 1)
 	ok := Decision{Pair: pairOf(b, "p").ID, Annotator: "ann", Verdict: First}
@@ -193,14 +226,41 @@ func TestResume(t *testing.T) {
 	if s, err := again.Undo("bob"); err != nil || s.Prompt.Text != "q" {
 		t.Errorf("bob's undo gives %+v, %v, want q", s, err)
 	}
+	say(t, again, "q", "bob", Tie)
 	again.Close()
 	fewer := openBook(t, killed, Terms{Overlap: 1}, 1)
-	if p := fewer.Progress(""); p.Pairs != 1 || p.Done != 1 || p.Elsewhere != 0 {
+	if p := fewer.Progress(""); p.Pairs != 1 || p.Done != 1 || p.Elsewhere != 1 {
 		t.Errorf("with one pair: %+v", p)
 	}
 	fewer.Close()
-	if p := openBook(t, killed, Terms{Overlap: 1}, 0).Progress(""); p.Elsewhere != 1 {
-		t.Errorf("without pairs: %+v", p)
+}
+
+// Decisions of which none is on the data are of other data.
+func TestOtherData(t *testing.T) {
+	dir := t.TempDir()
+	b := openBook(t, dir, Terms{Overlap: 1}, 3)
+	say(t, b, "p", "ann", First)
+	b.Close()
+	if _, err := Open(dir, openBook(t, t.TempDir(), Terms{}, 3).pairs[1:], Terms{}); err == nil || !strings.Contains(err.Error(), "none of its 1 decisions is on a pair of these data") {
+		t.Errorf("got %v", err)
+	}
+	b = openBook(t, dir, Terms{Overlap: 1}, 3)
+	if _, err := b.Undo("ann"); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	openBook(t, dir, Terms{}, 0)
+}
+
+func TestAPlaceThatTakesNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "below")} {
+		if _, err := Open(dir, nil, Terms{}); err == nil || !strings.HasSuffix(err.Error(), "let this user write there, or give another --out") {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

@@ -51,6 +51,16 @@ func (d *Decision) check() error {
 	return nil
 }
 
+// sameEdits says that both have the answers as the other.
+func sameEdits(a, b [2]*string) bool {
+	for i := range a {
+		if (a[i] == nil) != (b[i] == nil) || a[i] != nil && *a[i] != *b[i] {
+			return false
+		}
+	}
+	return true
+}
+
 // maxName is the longest name of an annotator, in characters.
 const maxName = 64
 

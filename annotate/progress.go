@@ -18,7 +18,7 @@ type Progress struct {
 func (b *Book) Progress(annotator string) Progress {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := Progress{Pairs: len(b.pairs), Mine: len(b.history[annotator]), Elsewhere: b.elsewhere, Torn: b.log.Torn()}
+	p := Progress{Pairs: len(b.pairs), Mine: len(b.history[annotator]), Elsewhere: len(b.elsewhere), Torn: b.log.Torn()}
 	for at, decided := range b.decided {
 		if b.votes(at) >= b.terms.Overlap {
 			p.Done++

@@ -7,16 +7,18 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/experience/archive"
 )
 
 // Options say where a row has its prompt and its answers.
 type Options struct {
-	PromptKey  string   // a text, or a list of messages
-	AnswerKeys []string // texts, or lists of texts
-	PerPrompt  int      // most pairs of a prompt with more than two answers; 0 has each answer in one pair
-	Seed       uint64   // chooses the pairs of such a prompt
+	Split, Subset string   // of a directory, which several may lie in; of a database the subset is a table, or a query
+	PromptKey     string   // a text, or a list of messages
+	AnswerKeys    []string // texts, or lists of texts
+	PerPrompt     int      // most pairs of a prompt with more than two answers; 0 has each answer in one pair
+	Seed          uint64   // chooses the pairs of such a prompt
 }
 
 // Data is what was read.
@@ -28,12 +30,12 @@ type Data struct {
 // Read reads the rows of a dataset, or experiences in any form that a run keeps them in, such as buffer/explorer_output.jsonl; of these the responses to one prompt of one task
 // are its answers, whatever step they are of.
 func Read(path string, o Options) (Data, error) {
-	rows, err := dataset.Open(path, dataset.Options{})
+	rows, err := dataset.Open(path, dataset.Options{Split: o.Split, Subset: o.Subset})
 	if err != nil {
 		return Data{}, err
 	}
 	if rows.Len() == 0 {
-		return Data{}, fmt.Errorf("%s has no rows", path)
+		return Data{}, fmt.Errorf("%s has no rows", database.Hidden(path))
 	}
 	r := reader{Options: o, tasks: map[string]int{}}
 	for i := range rows.Len() {
@@ -47,7 +49,7 @@ func Read(path string, o Options) (Data, error) {
 	}
 	data := r.data()
 	if len(data.Pairs) == 0 {
-		return Data{}, fmt.Errorf("%s: no prompt has two different answers", path)
+		return Data{}, fmt.Errorf("%s: no prompt has two different answers", database.Hidden(path))
 	}
 	return data, nil
 }

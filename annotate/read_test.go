@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/experience/archive"
 )
 
@@ -80,23 +81,33 @@ func TestReadRefuses(t *testing.T) {
 
 // A run may keep its experiences compressed, or as tables.
 func TestReadArchives(t *testing.T) {
-	for _, name := range []string{"kept.jsonl", "kept.jsonl.gz", "kept.jsonl.zst", "kept.parquet"} {
-		path := filepath.Join(t.TempDir(), name)
-		w := archive.New(path)
+	for _, name := range []string{"kept.jsonl", "kept.jsonl.gz", "kept.jsonl.zst", "kept.parquet", "kept.db"} {
+		path, o := filepath.Join(t.TempDir(), name), plain
+		w := archive.New(path, archive.Run{Name: "earlier"})
+		if name == "kept.db" {
+			path, o.Subset = "sqlite:///"+filepath.ToSlash(path), "trinity_archive"
+			a, err := database.Parse(path)
+			if err == nil {
+				w, err = archive.InDatabase(t.Context(), a, "run/output", database.Options{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
 		for step := range int64(2) {
 			var g trinity.Group
 			for run := range 2 {
 				id := trinity.ExperienceID{Step: step + 1, Task: fmt.Sprint("t/", step), Run: run}
 				g = append(g, &trinity.Experience{ID: id, Tokens: []int32{1, 2}, Mask: []bool{false, true}, PromptLen: 1, Prompt: fmt.Sprint("p", step), Response: string(rune('a' + run))})
 			}
-			if err := w.Write([]trinity.Group{g}); err != nil {
+			if err := w.Write(t.Context(), []trinity.Group{g}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if d, err := Read(path, plain); err != nil || brief(d) != "p0:a/b p1:a/b" {
+		if d, err := Read(path, o); err != nil || brief(d) != "p0:a/b p1:a/b" {
 			t.Errorf("%s: %s, %v", name, brief(d), err)
 		}
 	}

@@ -35,6 +35,7 @@ type assignment struct {
 	Dir       string      `json:"dir"`  // for what a run writes
 	Rows      string      `json:"rows"` // a large dataset, which our side writes
 	DType     string      `json:"dtype"`
+	UnderWay  int         `json:"under_way"` // explore steps at once
 }
 
 // systemPrompt goes before each question of a GRPO step.
@@ -69,7 +70,7 @@ func (s *session) assignment(w *workload, dtype string) *assignment {
 	a := &assignment{
 		Workload: w.name, Model: s.set.model, Threads: kernel.Cores().Used, Runs: s.set.runs,
 		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows),
-		Questions: filepath.Join(s.dir, "questions.jsonl"), Rows: filepath.Join(s.dir, "rows.jsonl"), System: systemPrompt, DType: dtype,
+		Questions: filepath.Join(s.dir, "questions.jsonl"), Rows: filepath.Join(s.dir, "rows.jsonl"), System: systemPrompt, DType: dtype, UnderWay: 2,
 	}
 	switch {
 	case w.new > 0 && w.prompt > 0:

@@ -16,8 +16,8 @@ type position struct {
 	Index  int   `json:"index"` // within the record
 }
 
-// State implements trinity.Source. With a log it is where the next experience stands there, and depends on nothing but what was taken; without one it
-// is what is pending.
+// State implements trinity.Source. With a log it is where the next experience stands there, what was restored and not taken, and depends on nothing but what
+// was taken; without one it is all that is pending.
 func (q *Queue) State() (trinity.SourceState, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -30,6 +30,7 @@ func (q *Queue) State() (trinity.SourceState, error) {
 	}
 	var err error
 	state.Cursor, err = json.Marshal(q.next)
+	state.Pending = q.loose()
 	return state, err
 }
 
@@ -43,9 +44,7 @@ func (q *Queue) Restore(s trinity.SourceState) error {
 			return err
 		}
 	}
-	for _, e := range s.Pending {
-		q.hold(e, 0, q.next)
-	}
+	q.holdLoose(s.Pending, q.next)
 	if q.log != nil {
 		if err := q.rewind(); err != nil {
 			return fmt.Errorf("experience buffer: %w", err)

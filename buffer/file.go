@@ -17,6 +17,7 @@ import (
 // File is an archive that an explorer writes for people, other programs and later runs. Beside it stands the explorer's cursor.
 type File struct {
 	path string
+	run  archive.Run
 
 	mu sync.Mutex
 	to *archive.Writer // nil before Resume and after Close
@@ -28,13 +29,27 @@ type fileState struct {
 	Cursor json.RawMessage `json:"cursor"`
 }
 
-// NewFile is the archive at path, of the form that its ending says; Resume opens it.
-func NewFile(path string) *File { return &File{path: path} }
+// NewFile is the run's archive at path, of the form that its ending says; Resume opens it.
+func NewFile(path string, run archive.Run) *File { return &File{path: path, run: run} }
 
 // Resume implements trinity.Sink. What a killed explorer had written and not put gives way when its step is put again.
 func (f *File) Resume(context.Context) (json.RawMessage, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	to := archive.New(f.path, f.run)
+	if err := to.Claim(); err != nil {
+		return nil, err
+	}
+	cursor, err := f.cursor()
+	if err != nil {
+		return nil, errors.Join(err, to.Close())
+	}
+	f.to = to
+	return cursor, nil
+}
+
+// cursor is that of the last delivery, all of which is in the file.
+func (f *File) cursor() (json.RawMessage, error) {
 	state, err := f.state()
 	if err != nil {
 		return nil, err
@@ -46,18 +61,17 @@ func (f *File) Resume(context.Context) (json.RawMessage, error) {
 	if bytes < state.Bytes {
 		return nil, fmt.Errorf("%s has %d bytes, and %s.state says %d: it was damaged; remove both to explore from the first step", f.path, bytes, f.path, state.Bytes)
 	}
-	f.to = archive.New(f.path)
 	return state.Cursor, nil
 }
 
 // Put implements trinity.Sink.
-func (f *File) Put(_ context.Context, d trinity.Delivery) error {
+func (f *File) Put(ctx context.Context, d trinity.Delivery) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.to == nil {
 		return trinity.ErrEnded
 	}
-	if err := f.to.Write(d.Groups); err != nil {
+	if err := f.to.Write(ctx, d.Groups); err != nil {
 		return err
 	}
 	bytes, err := f.bytes()

@@ -13,11 +13,13 @@ import (
 	"github.com/trinity-go/trinity/experience/archive"
 )
 
+var anExplorer = archive.Run{Name: "run/experiences-word", Dir: "run", Say: func(string) {}}
+
 // What an explorer has not put is not in the file for good, in any form; its cursor is that of what is.
 func TestFileInEveryForm(t *testing.T) {
 	for _, form := range archive.Forms {
 		path := filepath.Join(t.TempDir(), "kept"+form)
-		f := NewFile(path)
+		f := NewFile(path, anExplorer)
 		if _, err := f.Resume(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -26,10 +28,11 @@ func TestFileInEveryForm(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := archive.New(path).Write([]trinity.Group{group(4, 5)}); err != nil { // and is killed
+		killed := archive.New(path, anExplorer)
+		if err := errors.Join(f.Close(), killed.Write(t.Context(), []trinity.Group{group(4, 5)}), killed.Close()); err != nil {
 			t.Fatal(err)
 		}
-		f = NewFile(path)
+		f = NewFile(path, anExplorer)
 		if cursor, err := f.Resume(t.Context()); err != nil || string(cursor) != "2" {
 			t.Errorf("%s: goes on at %s, %v", form, cursor, err)
 		}
@@ -45,7 +48,7 @@ func TestFileInEveryForm(t *testing.T) {
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "experiences.jsonl")
 	open := func() (f *File, cursor string) {
-		f = NewFile(path)
+		f = NewFile(path, anExplorer)
 		c, err := f.Resume(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +68,7 @@ func TestFile(t *testing.T) {
 	}
 
 	// A killed explorer leaves half a line; the next one goes on from what counts.
-	if err := os.WriteFile(path, append(whole, `{"id":`...), 0o644); err != nil {
+	if err := errors.Join(f.Close(), os.WriteFile(path, append(whole, `{"id":`...), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	f, cursor := open()
@@ -87,7 +90,46 @@ func TestFile(t *testing.T) {
 	if err := os.Truncate(path, 10); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewFile(path).Resume(t.Context()); err == nil || !strings.Contains(err.Error(), path+" has 10 bytes") {
+	if _, err := NewFile(path, anExplorer).Resume(t.Context()); err == nil || !strings.Contains(err.Error(), path+" has 10 bytes") {
 		t.Errorf("a short file: %v", err)
+	}
+}
+
+// Explorers of two runs that are given one path: each goes on from its own cursor, with its own rollouts.
+func TestTwoExplorersAtOnePath(t *testing.T) {
+	for _, form := range archive.Forms {
+		path := filepath.Join(t.TempDir(), "kept"+form)
+		explore := func(name, from string, steps ...int64) {
+			t.Helper()
+			f := NewFile(path, archive.Run{Name: name, Dir: name, Say: func(string) {}})
+			if cursor, err := f.Resume(t.Context()); err != nil || string(cursor) != from {
+				t.Fatalf("%s: %s goes on at %q, %v; want %q", form, name, cursor, err, from)
+			}
+			if _, err := NewFile(path, anExplorer).Resume(t.Context()); err == nil || !strings.Contains(err.Error(), "is being written by run "+name+" in "+name) {
+				t.Errorf("%s: beside %s: %v", form, name, err)
+			}
+			for _, step := range steps {
+				if err := f.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(step, 1)}, Cursor: fmt.Append(nil, step)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		explore("one", "", 1, 2, 3)
+		explore("two", "", 1, 2, 3, 4, 5)
+		explore("one", "3", 4)
+		explore("two", "5", 6)
+		explore("one", "4")
+		for name, want := range map[string]int{path: 4, path + ".2": 6} {
+			look := filepath.Join(t.TempDir(), "look"+form)
+			if err := os.Rename(name, look); err != nil {
+				t.Fatal(err)
+			}
+			if d, err := dataset.Open(look, dataset.Options{}); err != nil || d.Len() != want {
+				t.Errorf("%s: %v, %v; want %d rows", filepath.Base(name), d, err, want)
+			}
+		}
 	}
 }

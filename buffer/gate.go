@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/trinity-go/trinity/await"
 )
 
 // gate is a lock, and a place to wait at until what it guards has changed.
 type gate struct {
-	mu      sync.Mutex
-	changed chan struct{} // closed and replaced whenever something has changed
+	mu    sync.Mutex
+	point await.Point
 }
-
-func newGate() gate { return gate{changed: make(chan struct{})} }
 
 // withTimeout bounds a wait by a setting, which the error names; 0 does not.
 func withTimeout(ctx context.Context, d time.Duration, key string) (context.Context, context.CancelFunc) {
@@ -37,25 +37,14 @@ func (t timeout) Timeout() bool { return true }
 // await blocks until ready holds and returns with the lock held; on error the lock is not held, and the error says who was waited for and what the
 // buffer holds.
 func (g *gate) await(ctx context.Context, what string, held func() string, ready func() bool) error {
-	for {
+	err := g.point.Await(ctx, &g.mu, ready)
+	if err != nil {
 		g.mu.Lock()
-		if ready() {
-			return nil
-		}
-		changed := g.changed
-		g.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			return fmt.Errorf("waiting for %s, which holds %s: %w", what, held(), context.Cause(ctx))
-		}
+		defer g.mu.Unlock()
+		err = fmt.Errorf("waiting for %s, which holds %s: %w", what, held(), err)
 	}
+	return err
 }
 
 // signal wakes all waiters; the lock is held.
-func (g *gate) signal() {
-	close(g.changed)
-	g.changed = make(chan struct{})
-}
+func (g *gate) signal() { g.point.Signal() }

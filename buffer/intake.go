@@ -58,7 +58,7 @@ type explorer struct {
 }
 
 func newIntake(log *durable.Log) intake {
-	return intake{gate: newGate(), log: log, explorers: map[string]*explorer{}}
+	return intake{log: log, explorers: map[string]*explorer{}}
 }
 
 func (in *intake) explorer(name string) *explorer {

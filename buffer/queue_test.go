@@ -128,11 +128,17 @@ func TestTrimmingKeepsCursors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	state, err := q.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Trim(state); err != nil || log.First() != 0 {
+		t.Fatalf("the log begins with record %d, %v; want 0, which nobody has taken", log.First(), err)
+	}
 	if _, err := q.Take(t.Context(), 2, 0); err != nil {
 		t.Fatal(err)
 	}
-	state, err := q.State()
-	if err != nil {
+	if state, err = q.State(); err != nil {
 		t.Fatal(err)
 	}
 	if err := q.Trim(state); err != nil {

@@ -64,21 +64,23 @@ func (r *redisServer) claimed(ctx context.Context, claim string, at sharedPlace)
 	case err != nil:
 		return err
 	case answer == "ahead":
-		return fmt.Errorf("%s does not have experience %d, after which the checkpoint goes on: was it removed?", r, at.Taken)
+		return fmt.Errorf("%s does not have experience %d, after which the checkpoint goes on: was it removed? %s", r, at.Taken, fewer)
 	case answer == "trimmed":
 		return fmt.Errorf("%s is to be read from experience %d on, and has it no more, because checkpoints were written later: set another name, or go on from one of them", r, at.Taken+1)
 	}
 	return nil
 }
 
-func (r *redisServer) trim(ctx context.Context, taken int64) error {
-	_, err := r.run(ctx, redisTrim, taken)
-	return err
+func (r *redisServer) trim(ctx context.Context, claim string, taken int64) error {
+	return r.own(ctx, redisTrim, claim, taken)
 }
 
 // over tries again though the buffer is closed. If another process is its trainer now, or it is gone, there is nobody to tell.
 func (r *redisServer) over(ctx context.Context, claim string) error {
-	return r.insist(ctx, nil, func() error { return redisEnd.Run(ctx, r.client, r.keys, claim).Err() })
+	p := r.policy
+	p.Quit = nil
+	_, err := asked(ctx, r, p, func(ctx context.Context) (any, error) { return r.once(ctx, redisEnd, claim) })
+	return err
 }
 
 func (r *redisServer) look(int) <-chan time.Time { return nil }

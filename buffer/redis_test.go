@@ -136,14 +136,15 @@ func TestRedisIsKilled(t *testing.T) {
 }
 
 func TestARedisThatIsRefused(t *testing.T) {
-	for _, c := range []struct{ args, want string }{
-		{"--appendonly no", "set its appendonly to yes"},
-		{"--maxmemory 100mb --maxmemory-policy allkeys-lru", "set that to noeviction"},
-		{"--requirepass secret", "NOAUTH"},
+	for _, c := range []struct{ args, want, user string }{
+		{"--appendonly no", "set its appendonly to yes", ""},
+		{"--maxmemory 100mb --maxmemory-policy allkeys-lru", "set that to noeviction", ""},
+		{"--requirepass secret", "Authentication required.; look at user and password", ""},
+		{"--requirepass secret", "disabled.; look at user and password in the URL that path has; the environment may keep them: user:${oc.env:DB_PASSWORD}@host", ":s3cret@"},
 	} {
 		redis := server.Redis(t, strings.Fields(c.args)...)
-		spec := trinity.BufferSpec{Name: "x", Path: redis.URL, Retries: 500, RetryInterval: 10 * time.Millisecond}
-		if _, err := OpenRedis(t.Context(), spec); err == nil || !strings.Contains(err.Error(), c.want) {
+		spec := trinity.BufferSpec{Name: "x", Path: strings.Replace(redis.URL, "//", "//"+c.user, 1), Retries: 500, RetryInterval: 10 * time.Millisecond}
+		if _, err := OpenRedis(t.Context(), spec); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: got %v, want %q", c.args, err, c.want)
 		}
 	}

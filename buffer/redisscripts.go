@@ -79,12 +79,12 @@ return tell('trainer')`)
 set('taken', ARGV[2], 'taken_rollouts', ARGV[3])
 return tell('take')`)
 
-	// redisTrim(taken) removes what was taken.
-	redisTrim = redis.NewScript(redisPrologue + `
-local taken = tonumber(ARGV[1])
+	// redisTrim(trainer, taken) removes what was taken.
+	redisTrim = redis.NewScript(trainers + `
+local taken = tonumber(ARGV[2])
 if taken <= number('trimmed') then return 'ok' end
-if #redis.call('XRANGE', stream, ARGV[1] .. '-0', ARGV[1] .. '-0') == 0 then return 'gone' end
-set('trimmed', ARGV[1])
+if #redis.call('XRANGE', stream, ARGV[2] .. '-0', ARGV[2] .. '-0') == 0 then return 'gone' end
+set('trimmed', ARGV[2])
 redis.call('XTRIM', stream, 'MINID', text(taken + 1) .. '-0')
 return 'ok'`)
 

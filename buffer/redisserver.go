@@ -13,16 +13,24 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/experience"
+	"github.com/trinity-go/trinity/failpoint"
+	"github.com/trinity-go/trinity/outage"
+)
+
+var (
+	failScript   = failpoint.New("redis.script")   // before the server is asked to execute one
+	failExecuted = failpoint.New("redis.executed") // when it has, and nobody knows
 )
 
 // redisServer is one buffer of a Redis server.
 type redisServer struct {
-	client  *redis.Client
-	keys    []string // hash, experiences, news
-	where   string   // for people, without password
-	retries int
-	rest    time.Duration // between them
+	client *redis.Client
+	keys   []string // hash, experiences, news
+	where  string   // for people, without password
+	policy outage.Policy
+	server outage.Server
 
 	gate    // signalled with every piece of news
 	ended   <-chan struct{}
@@ -45,14 +53,14 @@ func dialRedis(ctx context.Context, s trinity.BufferSpec, ended <-chan struct{})
 	if err != nil { // the error may have the password in it
 		return nil, errors.New("its path is no URL of a Redis server: want redis://user:password@host:6379/0, or rediss:// with TLS")
 	}
-	options.MaxRetries, options.DialerRetries = -1, 1 // try does that
+	options.MaxRetries, options.DialerRetries = -1, 1 // package outage does that
 	options.ReadTimeout, options.WriteTimeout = redisPatience, redisPatience
 	key := "trinity:{" + s.Name + "}"
 	r := &redisServer{
 		client: redis.NewClient(options), keys: []string{key, key + ":experiences", key + ":news"},
-		where: fmt.Sprintf("redis://%s/%d, buffer %s", options.Addr, options.DB, s.Name), retries: s.Retries, rest: s.RetryInterval,
-		gate: newGate(), ended: ended, hearing: make(chan struct{}),
+		where: fmt.Sprintf("redis://%s/%d, buffer %s", options.Addr, options.DB, s.Name), ended: ended, hearing: make(chan struct{}),
 	}
+	r.policy = outage.Policy{Name: r.where, Retries: s.Retries, Interval: s.RetryInterval, Passes: passes, Text: error.Error, Quit: ended, Stop: s.Stop, Say: s.Say}
 	from, err := r.begin(ctx)
 	if err != nil {
 		return nil, errors.Join(err, r.client.Close())
@@ -65,24 +73,23 @@ func (r *redisServer) String() string { return r.where }
 
 // begin looks whether the server keeps what it acknowledges, makes the buffer where there is none, and says where the news begin.
 func (r *redisServer) begin(ctx context.Context) (from string, err error) {
-	err = r.try(ctx, func() error {
+	return asked(ctx, r, r.policy, func(ctx context.Context) (string, error) {
 		info, err := r.client.Info(ctx, "persistence", "memory").Result()
 		if err != nil {
-			return err
+			return "", err
 		}
 		if err := keeps(info); err != nil {
-			return err
+			return "", err
 		}
-		if err := redisMake.Run(ctx, r.client, r.keys).Err(); err != nil {
-			return err
+		if _, err := r.once(ctx, redisMake); err != nil {
+			return "", err
 		}
 		last, err := r.client.XRevRangeN(ctx, r.keys[2], "+", "-", 1).Result()
-		if from = "0-0"; len(last) > 0 {
-			from = last[0].ID
+		if err != nil || len(last) == 0 {
+			return "0-0", err
 		}
-		return err
+		return last[0].ID, nil
 	})
-	return from, err
 }
 
 // keeps refuses a server that may lose what it has acknowledged.
@@ -104,38 +111,40 @@ func keeps(info string) error {
 	return nil
 }
 
-// try does something until it does not fail for a reason that may pass, so often as the buffer's retries allow, and until the buffer is closed.
-func (r *redisServer) try(ctx context.Context, do func() error) error {
-	return r.insist(ctx, r.ended, do)
-}
-
-func (r *redisServer) insist(ctx context.Context, until <-chan struct{}, do func() error) error {
-	for n := 0; ; n++ {
-		err := do()
-		if err == nil || ctx.Err() != nil || !passes(err) {
-			return r.named(ctx, err)
-		}
-		if n >= r.retries {
-			return fmt.Errorf("%s: tried %d times, %v apart (max_retry_times, max_retry_interval): %w", r, n+1, r.rest, err)
-		}
-		select {
-		case <-time.After(r.rest):
-		case <-until:
-			return r.named(ctx, err)
-		case <-ctx.Done():
-		}
-	}
-}
-
-// named says of an error where it was.
-func (r *redisServer) named(ctx context.Context, err error) error {
+// asked has a question asked as a policy says, and as long as ctx lets it. Its error says where that was.
+func asked[T any](ctx context.Context, r *redisServer, p outage.Policy, ask func(context.Context) (T, error)) (answer T, err error) {
+	err = r.server.Ask(ctx, p, func(ctx context.Context) (err error) {
+		answer, err = within(ctx, ask)
+		return err
+	})
+	var told *outage.Error
 	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", r, context.Cause(ctx))
+	case err == nil, errors.As(err, &told):
+		return answer, err
+	case strings.HasPrefix(err.Error(), "NOAUTH"), strings.HasPrefix(err.Error(), "WRONGPASS"):
+		return answer, fmt.Errorf("%s: %w; %s", r, err, database.Denied)
 	}
-	return fmt.Errorf("%s: %w", r, err)
+	return answer, fmt.Errorf("%s: %w", r, err)
+}
+
+// within asks until ctx ends, which the client does not look at while it waits for an answer: that is left to itself.
+func within[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	type result struct {
+		answer T
+		err    error
+	}
+	results := make(chan result, 1)
+	go func() {
+		answer, err := ask(ctx)
+		results <- result{answer, err}
+	}()
+	select {
+	case r := <-results:
+		return r.answer, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
 }
 
 // passes reports whether an error may be over soon: no connection, or a server that has just been started.
@@ -147,25 +156,33 @@ func passes(err error) bool {
 
 var errRedisLoading = errors.New("the server is reading its file")
 
-var errRedisGone = errors.New("the buffer is not there any more: the server has lost it, or somebody has removed it")
+var errGone = errors.New("the buffer is not there any more: the server has lost it, or somebody has removed it")
 
 // run executes a script, again where its answer was lost: each does nothing the second time.
 func (r *redisServer) run(ctx context.Context, script *redis.Script, values ...any) (answer any, err error) {
-	err = r.try(ctx, func() error {
-		answer, err = script.Run(ctx, r.client, r.keys, values...).Result()
+	return asked(ctx, r, r.policy, func(ctx context.Context) (any, error) {
+		answer, err := r.once(ctx, script, values...)
 		if err == nil && answer == "gone" {
-			err = errRedisGone
+			err = errGone
 		}
-		return err
+		return answer, err
 	})
-	return answer, err
+}
+
+// once executes a script.
+func (r *redisServer) once(ctx context.Context, script *redis.Script, values ...any) (answer any, err error) {
+	if err := failScript.Hit(""); err != nil {
+		return nil, err
+	}
+	if answer, err = script.Run(ctx, r.client, r.keys, values...).Result(); err != nil {
+		return nil, err
+	}
+	return answer, failExecuted.Hit("")
 }
 
 func (r *redisServer) entries(ctx context.Context, after int64, limit int) (entries []sharedEntry, err error) {
-	var messages []redis.XMessage
-	err = r.try(ctx, func() error {
-		messages, err = r.client.XRangeN(ctx, r.keys[1], fmt.Sprintf("%d-0", after+1), "+", int64(limit)).Result()
-		return err
+	messages, err := asked(ctx, r, r.policy, func(ctx context.Context) ([]redis.XMessage, error) {
+		return r.client.XRangeN(ctx, r.keys[1], fmt.Sprintf("%d-0", after+1), "+", int64(limit)).Result()
 	})
 	if err != nil {
 		return nil, err
@@ -174,9 +191,6 @@ func (r *redisServer) entries(ctx context.Context, after int64, limit int) (entr
 		e, err := readEntry(m)
 		if err != nil {
 			return nil, fmt.Errorf("%s, experience %s: %w", r, m.ID, err)
-		}
-		if after++; e.number != after {
-			return nil, fmt.Errorf("%s: after experience %d comes %d: was the stream changed?", r, after-1, e.number)
 		}
 		entries = append(entries, e)
 	}
@@ -201,15 +215,20 @@ func readEntry(m redis.XMessage) (e sharedEntry, err error) {
 // listen waits for news and wakes who waits for something. A server that is away is waited for.
 func (r *redisServer) listen(from string) {
 	defer close(r.hearing)
+	hearing, end := context.WithCancel(context.Background())
+	defer end()
+	go func() { <-r.ended; end() }()
 	const round = 10 * time.Second // a server that has gone without a word is noticed
 	for !r.isClosed() {
-		news, err := r.client.XRead(context.Background(), &redis.XReadArgs{Streams: []string{r.keys[2], from}, Count: 100, Block: round}).Result()
+		news, err := within(hearing, func(ctx context.Context) ([]redis.XStream, error) {
+			return r.client.XRead(ctx, &redis.XReadArgs{Streams: []string{r.keys[2], from}, Count: 100, Block: round}).Result()
+		})
 		switch {
 		case errors.Is(err, redis.Nil):
 			continue
 		case err != nil:
 			select {
-			case <-time.After(max(r.rest, 100*time.Millisecond)):
+			case <-time.After(max(r.policy.Interval, 100*time.Millisecond)):
 			case <-r.ended:
 			}
 		default:
@@ -225,7 +244,7 @@ func (r *redisServer) listen(from string) {
 func (r *redisServer) changed() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.gate.changed
+	return r.gate.point.Next()
 }
 
 func (r *redisServer) isClosed() bool {

@@ -11,13 +11,12 @@ import (
 
 // status reads the hash, in one piece.
 func (r *redisServer) status(ctx context.Context) (s sharedStatus, err error) {
-	var fields map[string]string
-	err = r.try(ctx, func() error {
-		fields, err = r.client.HGetAll(ctx, r.keys[0]).Result()
+	fields, err := asked(ctx, r, r.policy, func(ctx context.Context) (map[string]string, error) {
+		fields, err := r.client.HGetAll(ctx, r.keys[0]).Result()
 		if err == nil && len(fields) == 0 {
-			err = errRedisGone
+			err = errGone
 		}
-		return err
+		return fields, err
 	})
 	if err != nil {
 		return s, err
@@ -32,7 +31,10 @@ func (r *redisServer) status(ctx context.Context) (s sharedStatus, err error) {
 			s.explorers = append(s.explorers, e)
 		}
 	}
-	s.rollouts, err = between(fields["put_rollouts"], fields["taken_rollouts"])
+	if s.rollouts, err = between(fields["put_rollouts"], fields["taken_rollouts"]); err != nil {
+		return s, err
+	}
+	s.put, err = between(fields["put"], "")
 	return s, err
 }
 

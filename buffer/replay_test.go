@@ -357,6 +357,23 @@ func TestReplayTrims(t *testing.T) {
 	}
 }
 
+// What comes back is not removed from the log.
+func TestReplayTrimsNothingThatComesBack(t *testing.T) {
+	long := time.Hour
+	r := openReplay(t, t.TempDir(), ReplayOptions{Cooldown: &long})
+	big := versioned("a", 0, 1)
+	big[0].Prompt = strings.Repeat("x", 65<<20) // a segment of its own
+	deliver(t, r, big)
+	takes(t, r, 1)
+	deliver(t, r, versioned("b", 0, 1))
+	if err := r.Trim(stateOf(t, r)); err != nil {
+		t.Fatal(err)
+	}
+	if first := r.log.First(); first != 0 {
+		t.Errorf("the log begins with record %d, want 0", first)
+	}
+}
+
 func TestReplayStatesThatAreWrong(t *testing.T) {
 	r := openReplay(t, t.TempDir(), ReplayOptions{})
 	deliver(t, r, versioned("a", 0, 1))

@@ -33,6 +33,7 @@ type shared struct {
 
 // sharedServer is what keeps a shared buffer. Its errors say where it is.
 type sharedServer interface {
+	fmt.Stringer // where it is, and the buffer's name
 	status(ctx context.Context) (sharedStatus, error)
 	// entries reads experiences after a number, at most limit; fewer are all that there are.
 	entries(ctx context.Context, after int64, limit int) ([]sharedEntry, error)
@@ -40,8 +41,8 @@ type sharedServer interface {
 	claimed(ctx context.Context, claim string, at sharedPlace) error
 	// took says what was taken, for those who wait for room, and for people; errTrainer of who is the trainer no more.
 	took(ctx context.Context, claim string, at sharedPlace) error
-	// trim forgets experiences up to a number.
-	trim(ctx context.Context, taken int64) error
+	// trim forgets experiences up to a number; errTrainer as took.
+	trim(ctx context.Context, claim string, taken int64) error
 	// over says that nothing more is taken; it is no error that there is nobody to tell.
 	over(ctx context.Context, claim string) error
 	// changed is closed when something has changed; look gives the nth time to look without that, nil for none.
@@ -71,6 +72,9 @@ func newShared(s trinity.BufferSpec) *shared {
 	return b
 }
 
+// fewer is what to do where a server has less than a checkpoint goes on from.
+const fewer = "Restore the server's copy, remove the checkpoints that are newer than what it has, or give the run another name to begin anew"
+
 var errTrainer = errors.New("another process has become its trainer: there can be one only")
 
 func sharedFailed(err error) error { return fmt.Errorf("experience buffer: %w", err) }
@@ -82,7 +86,7 @@ func (b *shared) Take(ctx context.Context, n int, published int64) ([]*trinity.E
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.claim == "" {
-		if err := b.restore(ctx, sharedPlace{}); err != nil {
+		if err := b.restore(ctx, sharedPlace{}, nil); err != nil {
 			return nil, sharedFailed(err)
 		}
 	}
@@ -103,6 +107,9 @@ func (b *shared) Take(ctx context.Context, n int, published int64) ([]*trinity.E
 		}
 		if err := b.fetch(ctx, n); err != nil { // again: who puts nothing more has put all that there is now
 			return false, err
+		}
+		if b.window.held(b.ByRollout) <= n && b.loaded < s.put { // though all were read
+			return false, b.missing(s.put)
 		}
 		end, whole = b.window.end(n, b.ByRollout, published)
 		over = s.closed()
@@ -139,6 +146,9 @@ func (b *shared) fetch(ctx context.Context, n int) error {
 			return err
 		}
 		for _, e := range entries {
+			if e.number != b.loaded+1 {
+				return b.missing(e.number - 1)
+			}
 			b.hold(e.experience, e.needs, position{Record: e.number, Index: int(e.rollout)})
 			b.loaded = e.number
 		}
@@ -147,6 +157,11 @@ func (b *shared) fetch(ctx context.Context, n int) error {
 		}
 	}
 	return nil
+}
+
+// missing says that experiences up to a number, which the trainer has not read, are not there.
+func (b *shared) missing(last int64) error {
+	return fmt.Errorf("%s: the experiences %d to %d are missing, which nobody has taken: were they removed? set another name, or bring them back", b.server, b.loaded+1, last)
 }
 
 // await blocks until ready holds; its error says who was waited for and what the buffer holds.
@@ -186,10 +201,10 @@ func (b *shared) State() (trinity.SourceState, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	cursor, err := json.Marshal(b.next)
-	return trinity.SourceState{Cursor: cursor}, err
+	return trinity.SourceState{Cursor: cursor, Pending: b.loose()}, err
 }
 
-// Restore implements trinity.Source. The zero state is the buffer's beginning.
+// Restore implements trinity.Source: what is pending comes first, then what the server has after the cursor. The zero state is the buffer's beginning.
 func (b *shared) Restore(s trinity.SourceState) error {
 	var at sharedPlace
 	if len(s.Cursor) > 0 {
@@ -199,19 +214,20 @@ func (b *shared) Restore(s trinity.SourceState) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.restore(context.Background(), at); err != nil {
+	if err := b.restore(context.Background(), at, s.Pending); err != nil {
 		return sharedFailed(err)
 	}
 	return nil
 }
 
-// restore makes this process the trainer, which goes on behind a place.
-func (b *shared) restore(ctx context.Context, at sharedPlace) error {
+// restore makes this process the trainer, which goes on behind a place, after what is in its checkpoint alone.
+func (b *shared) restore(ctx context.Context, at sharedPlace, loose []*trinity.Experience) error {
 	claim := rand.Text()
 	if err := b.server.claimed(ctx, claim, at); err != nil {
 		return err
 	}
 	b.window, b.next, b.loaded, b.claim = window{}, at, at.Taken, claim
+	b.holdLoose(loose, position{Record: at.Taken, Index: int(at.Rollouts)})
 	return nil
 }
 
@@ -223,7 +239,7 @@ func (b *shared) Trim(s trinity.SourceState) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.server.trim(context.Background(), at.Taken); err != nil {
+	if err := b.server.trim(context.Background(), b.claim, at.Taken); err != nil {
 		return sharedFailed(err)
 	}
 	return nil

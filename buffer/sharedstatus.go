@@ -7,6 +7,7 @@ import (
 
 // sharedStatus is what a wait knows of a buffer that explorers and the trainer reach from processes of their own.
 type sharedStatus struct {
+	put       int64 // experiences, in all
 	rollouts  int64 // not taken
 	explorers []sharedExplorer
 }

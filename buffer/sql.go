@@ -2,6 +2,7 @@ package buffer
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -39,7 +40,7 @@ type SQL struct {
 
 // OpenSQL makes the tables of a buffer where there are none, and opens it.
 func OpenSQL(ctx context.Context, a database.Address, s trinity.BufferSpec) (*SQL, error) {
-	db, err := database.Open(ctx, a, database.Options{Retries: s.Retries, Interval: s.RetryInterval})
+	db, err := database.Open(ctx, a, database.Options{Retries: s.Retries, Interval: s.RetryInterval, Stop: s.Stop, Say: s.Say})
 	if err != nil {
 		return nil, err
 	}
@@ -58,15 +59,27 @@ func OpenSQL(ctx context.Context, a database.Address, s trinity.BufferSpec) (*SQ
 // sqlServer is the database as the trainer uses it.
 type sqlServer SQL
 
+func (b *sqlServer) String() string { return fmt.Sprintf("%s, buffer %s", b.db, b.name) }
+
 func (b *sqlServer) took(ctx context.Context, claim string, at sharedPlace) error {
 	return b.own(ctx, claim, "taken = ?, taken_rollouts = ?", at.Taken, at.Rollouts)
 }
 
 func (b *sqlServer) over(ctx context.Context, claim string) error {
-	if err := b.own(ctx, claim, "closed = 1"); !errors.Is(err, errTrainer) {
-		return err
+	err := b.own(ctx, claim, "closed = 1")
+	if errors.Is(err, errTrainer) || errors.Is(err, errGone) {
+		return nil
 	}
-	return nil
+	return err
+}
+
+// sqlRead reads the row of a buffer, or of an explorer, which nobody removes but people.
+func sqlRead(ctx context.Context, t database.Tx, query string, args []any, into ...any) error {
+	err := t.Row(ctx, query, args, into...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return errGone
+	}
+	return err
 }
 
 // own changes the buffer's row, as its trainer. A checkpoint has what is to last.
@@ -75,6 +88,10 @@ func (b *sqlServer) own(ctx context.Context, claim, set string, values ...any) e
 	err := b.db.Note(ctx, func(t database.Tx) (bool, error) {
 		var err error
 		found, err = t.Exec(ctx, "UPDATE trinity_buffers SET "+set+" WHERE name = ? AND trainer = ?", append(values, b.name, claim)...)
+		if err == nil && found == 0 {
+			var name string
+			err = sqlRead(ctx, t, "SELECT name FROM trinity_buffers WHERE name = ?", []any{b.name}, &name)
+		}
 		return true, err
 	})
 	if err == nil && found == 0 {
@@ -86,7 +103,7 @@ func (b *sqlServer) own(ctx context.Context, claim, set string, values ...any) e
 func (b *sqlServer) claimed(ctx context.Context, claim string, at sharedPlace) error {
 	var put, trimmed int64
 	err := b.db.Update(ctx, func(t database.Tx) (bool, error) {
-		if err := t.Row(ctx, "SELECT put, trimmed FROM trinity_buffers WHERE name = ?", []any{b.name}, &put, &trimmed); err != nil {
+		if err := sqlRead(ctx, t, "SELECT put, trimmed FROM trinity_buffers WHERE name = ?", []any{b.name}, &put, &trimmed); err != nil {
 			return false, err
 		}
 		if at.Taken < trimmed || at.Taken > put {
@@ -99,7 +116,7 @@ func (b *sqlServer) claimed(ctx context.Context, claim string, at sharedPlace) e
 	case err != nil:
 		return err
 	case at.Taken > put:
-		return fmt.Errorf("%s: buffer %s has %d experiences, and the checkpoint goes on after experience %d: was it removed?", b.db, b.name, put, at.Taken)
+		return fmt.Errorf("%s: buffer %s has %d experiences, and the checkpoint goes on after experience %d: was it removed? %s", b.db, b.name, put, at.Taken, fewer)
 	case at.Taken < trimmed:
 		return fmt.Errorf("%s: buffer %s is to be read from experience %d on, and keeps none before %d, because checkpoints were written later: set another name, or go on from one of them",
 			b.db, b.name, at.Taken+1, trimmed+1)
@@ -108,19 +125,25 @@ func (b *sqlServer) claimed(ctx context.Context, claim string, at sharedPlace) e
 }
 
 // trim leaves of rows what people read.
-func (b *sqlServer) trim(ctx context.Context, taken int64) error {
-	return b.db.Update(ctx, func(t database.Tx) (bool, error) {
+func (b *sqlServer) trim(ctx context.Context, claim string, taken int64) error {
+	trainer := claim
+	err := b.db.Update(ctx, func(t database.Tx) (bool, error) {
 		var trimmed int64
-		if err := t.Row(ctx, "SELECT trimmed FROM trinity_buffers WHERE name = ?", []any{b.name}, &trimmed); err != nil || trimmed >= taken {
+		err := sqlRead(ctx, t, "SELECT trimmed, trainer FROM trinity_buffers WHERE name = ?", []any{b.name}, &trimmed, &trainer)
+		if err != nil || trainer != claim || trimmed >= taken {
 			return false, err
 		}
 		const rows = "UPDATE trinity_experiences SET experience = NULL WHERE buffer = ? AND number > ? AND number <= ?"
 		if _, err := t.Exec(ctx, rows, b.name, trimmed, taken); err != nil {
 			return false, err
 		}
-		_, err := t.Exec(ctx, "UPDATE trinity_buffers SET trimmed = ? WHERE name = ?", taken, b.name)
+		_, err = t.Exec(ctx, "UPDATE trinity_buffers SET trimmed = ? WHERE name = ?", taken, b.name)
 		return true, err
 	})
+	if err == nil && trainer != claim {
+		err = fmt.Errorf("%s: %w", b.db, errTrainer)
+	}
+	return err
 }
 
 func (b *sqlServer) changed() <-chan struct{} { return b.db.Changed() }

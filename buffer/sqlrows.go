@@ -1,12 +1,11 @@
 package buffer
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/database"
@@ -15,80 +14,87 @@ import (
 
 const sqlColumns = "buffer, number, rollout, explorer, delivery, needs, step, task, run, turn, version, reward, tokens, prompt, response, experience"
 
-// A statement inserts at most so many rows, and bytes of experiences unless one has more.
-const (
-	sqlRows  = 64
-	sqlBytes = 4 << 20
-)
+// sqlRow is what an experience is written as, and read from.
+type sqlRow struct {
+	prompt, response string
+	blob             []byte // all else, and text that the columns cannot have exactly
+}
 
 // sqlDelivery is a delivery as rows.
 type sqlDelivery struct {
 	exps     []*trinity.Experience
-	blobs    [][]byte
+	rows     []sqlRow
 	rollouts int
+	data     []byte // of all blobs
 }
 
-func encodeDelivery(d trinity.Delivery) (sqlDelivery, error) {
-	out := sqlDelivery{exps: slices.Concat(d.Groups...)}
-	out.rollouts = rollouts(out.exps)
-	for _, e := range out.exps {
-		blob, err := experience.Append(nil, e)
-		if err != nil {
-			return out, fmt.Errorf("experience %s: %w", e.ID, err)
+// encode makes the rows of a delivery, in the memory of the one before.
+func (s *sqlDelivery) encode(d trinity.Delivery) error {
+	s.exps, s.rows, s.data = slices.Concat(d.Groups...), s.rows[:0], s.data[:0]
+	s.rollouts = rollouts(s.exps)
+	for _, e := range s.exps {
+		row, rest := sqlRow{prompt: database.Text(e.Prompt), response: database.Text(e.Response)}, *e
+		if row.prompt == e.Prompt {
+			rest.Prompt = ""
 		}
-		out.blobs = append(out.blobs, blob)
-	}
-	return out, nil
-}
-
-// insert adds the rows of an explorer's delivery behind the numbers of what was put last.
-func (d sqlDelivery) insert(ctx context.Context, t database.Tx, buffer, explorer string, delivery, needs, number, rollout int64) error {
-	var rows [][]any
-	bytes := 0
-	for i, e := range d.exps {
-		number++
-		if i == 0 || begins(d.exps[i-1].ID, e.ID) {
-			rollout++
+		if row.response == e.Response {
+			rest.Response = ""
 		}
-		rows = append(rows, []any{buffer, number, rollout, explorer, delivery, needs, e.ID.Step, readable(e.ID.Task), e.ID.Run, e.ID.Turn, e.Versions[1],
-			readableReward(e.Reward), len(e.Tokens), readable(e.Prompt), readable(e.Response), d.blobs[i]})
-		bytes += len(d.blobs[i])
-		if last := i+1 == len(d.exps); last || len(rows) == sqlRows || bytes+len(d.blobs[i+1]) > sqlBytes {
-			if err := t.InsertAll(ctx, "trinity_experiences", sqlColumns, rows); err != nil {
-				return err
-			}
-			rows, bytes = nil, 0
+		begin := len(s.data)
+		var err error
+		if s.data, err = experience.Append(s.data, &rest); err != nil {
+			return fmt.Errorf("experience %s: %w", e.ID, err)
 		}
+		row.blob = s.data[begin:] // in the memory that it was written to, should data be moved later
+		s.rows = append(s.rows, row)
 	}
 	return nil
 }
 
-// readable is text as every server takes it: UTF-8 without NUL. What it is exactly is in the experience.
-func readable(text string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+// forget keeps the memory of the blobs alone.
+func (s *sqlDelivery) forget() {
+	clear(s.rows)
+	s.exps = nil
 }
 
-// readableReward is NULL for what is no reward, or not finite.
-func readableReward(r trinity.Reward) sql.NullFloat64 {
-	return sql.NullFloat64{Float64: r.Value, Valid: r.Valid && !math.IsNaN(r.Value) && !math.IsInf(r.Value, 0)}
+// insert adds the rows of an explorer's delivery behind the numbers of what was put last.
+func (s *sqlDelivery) insert(ctx context.Context, t database.Tx, buffer, explorer string, delivery, needs, number, rollout int64) error {
+	rows := make([][]any, len(s.exps))
+	for i, e := range s.exps {
+		number++
+		if i == 0 || begins(s.exps[i-1].ID, e.ID) {
+			rollout++
+		}
+		rows[i] = []any{buffer, number, rollout, explorer, delivery, needs, e.ID.Step, database.Text(e.ID.Task), e.ID.Run, e.ID.Turn, e.Versions[1],
+			database.Number(e.Reward.Value, e.Reward.Valid), len(e.Tokens), s.rows[i].prompt, s.rows[i].response, s.rows[i].blob}
+	}
+	return t.InsertAll(ctx, "trinity_experiences", sqlColumns, rows)
 }
 
 func (b *sqlServer) entries(ctx context.Context, after int64, limit int) (entries []sharedEntry, err error) {
-	var blobs [][]byte
-	begin := func() { entries, blobs = entries[:0], blobs[:0] }
-	err = b.db.Each(ctx, "SELECT number, rollout, needs, experience FROM trinity_experiences WHERE buffer = ? AND number > ? ORDER BY number LIMIT ?",
+	begin := func() { entries = entries[:0] }
+	err = b.db.Each(ctx, "SELECT number, rollout, needs, prompt, response, experience FROM trinity_experiences WHERE buffer = ? AND number > ? ORDER BY number LIMIT ?",
 		[]any{b.name, after, limit}, begin, func(r *sql.Rows) error {
 			var e sharedEntry
-			var blob []byte
-			err := r.Scan(&e.number, &e.rollout, &e.needs, &blob)
-			entries, blobs = append(entries, e), append(blobs, blob)
-			return err
+			var row sqlRow
+			err := r.Scan(&e.number, &e.rollout, &e.needs, &row.prompt, &row.response, (*sql.RawBytes)(&row.blob))
+			if err != nil {
+				return err
+			}
+			if e.experience, err = row.decode(); err != nil {
+				return fmt.Errorf("experience %d of buffer %s: %w", e.number, b.name, err)
+			}
+			entries = append(entries, e)
+			return nil
 		})
-	for i := 0; err == nil && i < len(entries); i++ {
-		e := &entries[i]
-		if e.experience, err = experience.Decode(blobs[i]); err != nil {
-			err = fmt.Errorf("%s, experience %d of buffer %s: %w", b.db, e.number, b.name, err)
-		}
-	}
 	return entries, err
+}
+
+func (r sqlRow) decode() (*trinity.Experience, error) {
+	e, err := experience.Decode(r.blob)
+	if err != nil {
+		return nil, err
+	}
+	e.Prompt, e.Response = cmp.Or(e.Prompt, r.prompt), cmp.Or(e.Response, r.response)
+	return e, nil
 }

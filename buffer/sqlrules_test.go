@@ -9,6 +9,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/experience"
 )
 
 func put(t *testing.T, s trinity.Sink, step int64, n int) {
@@ -84,6 +85,39 @@ func TestSQLHasOneOfEach(t *testing.T) {
 	refused(t, old.Put(t.Context(), trinity.Delivery{}), "another process has become explorer explorer")
 	refused(t, old.Pause(t.Context(), 9), "another process")
 }
+
+// removed has everything of a buffer taken out of its database: whoever comes to it is told so at once.
+func removed(t *testing.T, url string) {
+	spec := trinity.BufferSpec{Name: "removed", Capacity: 100, Retries: 1000, RetryInterval: time.Hour}
+	b := openTest(t, url, spec)
+	sink := b.Sink("explorer")
+	put(t, sink, 1, 3)
+	take(t, b, 2)
+	state, err := b.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"trinity_buffers WHERE name", "trinity_explorers WHERE buffer", "trinity_experiences WHERE buffer"} {
+		err := b.db.Update(t.Context(), func(tx database.Tx) (bool, error) {
+			_, err := tx.Exec(t.Context(), "DELETE FROM "+table+" = ?", spec.Name)
+			return true, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, take1 := b.Take(t.Context(), 1, 0) // of what it has read before
+	_, take9 := b.Take(t.Context(), 9, 0)
+	for what, err := range map[string]error{
+		"Put": sink.Put(t.Context(), trinity.Delivery{}), "Pause": sink.Pause(t.Context(), 9), "Take 1": take1, "Take 9": take9, "Trim": b.Trim(state), "Restore": b.Restore(state),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "not there any more") || !strings.Contains(err.Error(), b.db.String()) {
+			t.Errorf("%s: %v, want that the buffer is gone", what, err)
+		}
+	}
+}
+
+func TestSQLBufferThatIsRemoved(t *testing.T) { removed(t, fileURL(t.TempDir())) }
 
 func TestSQLTrim(t *testing.T) {
 	url := fileURL(t.TempDir())
@@ -187,6 +221,34 @@ func TestSQLServerThatIsNotThere(t *testing.T) {
 		refused(t, err, "ann@127.0.0.1:1/rft", "tried 3 times", "refused")
 		if strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%v has the password", err)
+		}
+	}
+}
+
+// Text is kept once: by its column, or where that cannot have it exactly by the experience, which had all of it in earlier versions.
+func TestSQLText(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		once bool
+	}{{"", false}, {"What is 2 + 2?", true}, {"🦆 \r\n ", true}, {"4\x00", false}, {"\xff5", false}} {
+		e := group(1, 1)[0]
+		e.Prompt, e.Response = c.text, c.text
+		var d sqlDelivery
+		if err := d.encode(trinity.Delivery{Groups: []trinity.Group{{e}}}); err != nil {
+			t.Fatal(err)
+		}
+		whole, err := experience.Append(nil, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(d.rows[0].blob) < len(whole); got != c.once {
+			t.Errorf("%q: %d bytes, and %d with the text", c.text, len(d.rows[0].blob), len(whole))
+		}
+		for _, blob := range [][]byte{d.rows[0].blob, whole} {
+			got, err := sqlRow{database.Text(c.text), database.Text(c.text), blob}.decode()
+			if err != nil || got.Prompt != c.text || got.Response != c.text {
+				t.Errorf("%q came back as %q and %q, %v", c.text, got.Prompt, got.Response, err)
+			}
 		}
 	}
 }

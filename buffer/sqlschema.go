@@ -39,7 +39,9 @@ var sqlSchema = [][]string{{
 		prompt {text} NOT NULL,
 		response {text} NOT NULL,
 		created TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
-		experience {blob},                        -- the whole, in the form of package experience
+		experience {blob},                        -- all else, and text that prompt and response have not exactly, in the form of package experience
 		PRIMARY KEY (buffer, number)
 	){table}`,
+}, {
+	// From this version on experience has no text that prompt and response have.
 }}

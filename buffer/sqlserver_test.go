@@ -32,6 +32,7 @@ func TestServersAreBuffers(t *testing.T) {
 				open := func() *SQL { return openTest(t, s.URL, patient(dir, o.Capacity)) }
 				return trinitytest.Store{Explorer: open().Sink("explorer"), Second: open().Sink("second"), Trainer: open()}
 			})
+			t.Run("removed", func(t *testing.T) { removed(t, s.URL) })
 			t.Run("killed", func(t *testing.T) { killed(t, s) })
 		})
 	}
@@ -42,7 +43,7 @@ func killed(t *testing.T, s *server.Server) {
 	const steps, each = 60, 24
 	b, taker := openTest(t, s.URL, patient(t.Name(), 3*each)), openTest(t, s.URL, patient(t.Name(), 3*each))
 	sink := b.Sink("explorer")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	put, taken := make(chan error, 1), make(chan []string, 1)
 	at := make(chan int64, steps)

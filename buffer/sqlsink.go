@@ -14,11 +14,13 @@ import (
 
 func (b *sqlServer) status(ctx context.Context) (sharedStatus, error) {
 	var s sharedStatus
-	err := b.db.Each(ctx, `SELECT b.put_rollouts - b.taken_rollouts, e.name, e.paused, e.closed FROM trinity_buffers b
+	found := false
+	err := b.db.Each(ctx, `SELECT b.put, b.put_rollouts - b.taken_rollouts, e.name, e.paused, e.closed FROM trinity_buffers b
 		LEFT JOIN trinity_explorers e ON e.buffer = b.name WHERE b.name = ? ORDER BY e.name`, []any{b.name}, func() { s = sharedStatus{} }, func(r *sql.Rows) error {
+		found = true
 		var name sql.NullString
 		var paused, closed sql.NullInt64
-		if err := r.Scan(&s.rollouts, &name, &paused, &closed); err != nil {
+		if err := r.Scan(&s.put, &s.rollouts, &name, &paused, &closed); err != nil {
 			return err
 		}
 		if name.Valid {
@@ -26,6 +28,9 @@ func (b *sqlServer) status(ctx context.Context) (sharedStatus, error) {
 		}
 		return nil
 	})
+	if err == nil && !found {
+		err = fmt.Errorf("%s: %w", b.db, errGone)
+	}
 	return s, err
 }
 
@@ -43,6 +48,7 @@ type sqlSink struct {
 	delivery int64  // number of the last one
 	unsure   bool   // whether a later one is there
 	paused   int64
+	rows     sqlDelivery // the one that is on its way
 }
 
 func (s *sqlSink) taken() error {
@@ -68,7 +74,7 @@ func (s *sqlSink) resume(ctx context.Context) (json.RawMessage, error) {
 		if err := t.Insert(ctx, "trinity_explorers", "buffer, name", s.SQL.name, s.name); err != nil {
 			return false, err
 		}
-		err := t.Row(ctx, "SELECT delivery, state FROM trinity_explorers WHERE buffer = ? AND name = ?", []any{s.SQL.name, s.name}, &delivery, &cursor)
+		err := sqlRead(ctx, t, "SELECT delivery, state FROM trinity_explorers WHERE buffer = ? AND name = ?", []any{s.SQL.name, s.name}, &delivery, &cursor)
 		if err != nil {
 			return false, err
 		}
@@ -92,16 +98,16 @@ func (s *sqlSink) begun(ctx context.Context) error {
 
 // Put implements trinity.Sink.
 func (s *sqlSink) Put(ctx context.Context, d trinity.Delivery) error {
-	rows, err := encodeDelivery(d)
-	if err != nil {
-		return sharedFailed(err)
-	}
 	ctx, cancel := withTimeout(ctx, s.putTimeout, "synchronizer.sync_timeout")
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := sqlPut{sqlSink: s, rows: rows, cursor: d.Cursor, needs: d.Needs}
-	err = s.begun(ctx)
+	defer s.rows.forget()
+	if err := s.rows.encode(d); err != nil {
+		return sharedFailed(err)
+	}
+	p := sqlPut{sqlSink: s, cursor: d.Cursor, needs: d.Needs}
+	err := s.begun(ctx)
 	if err == nil {
 		err = s.await(ctx, "the trainer to make room in the experience buffer", func() (bool, error) { return p.try(ctx) })
 	}
@@ -122,7 +128,6 @@ func (s *sqlSink) Put(ctx context.Context, d trinity.Delivery) error {
 // sqlPut is a delivery that is on its way.
 type sqlPut struct {
 	*sqlSink
-	rows   sqlDelivery
 	cursor json.RawMessage
 	needs  int64
 
@@ -142,11 +147,11 @@ func (p *sqlPut) try(ctx context.Context) (done bool, err error) {
 		var over, closed int
 		var session string
 		// The buffer's row first, always: who puts waits here for those who put before.
-		err := t.Row(ctx, "SELECT put, put_rollouts, taken_rollouts, closed FROM trinity_buffers WHERE name = ?", []any{p.SQL.name}, &put, &rollouts, &taken, &over)
+		err := sqlRead(ctx, t, "SELECT put, put_rollouts, taken_rollouts, closed FROM trinity_buffers WHERE name = ?", []any{p.SQL.name}, &put, &rollouts, &taken, &over)
 		if err != nil {
 			return false, err
 		}
-		err = t.Row(ctx, "SELECT session, delivery, closed FROM trinity_explorers WHERE buffer = ? AND name = ?", []any{p.SQL.name, p.name}, &session, &delivery, &closed)
+		err = sqlRead(ctx, t, "SELECT session, delivery, closed FROM trinity_explorers WHERE buffer = ? AND name = ?", []any{p.SQL.name, p.name}, &session, &delivery, &closed)
 		if err != nil {
 			return false, err
 		}
@@ -220,6 +225,10 @@ func (s *sqlSink) set(ctx context.Context, column string, value int64) error {
 	if err == nil {
 		err = s.db.Update(ctx, func(t database.Tx) (bool, error) {
 			found, err = t.Exec(ctx, "UPDATE trinity_explorers SET "+column+" = ? WHERE buffer = ? AND name = ? AND session = ?", value, s.SQL.name, s.name, s.session)
+			if err == nil && found == 0 {
+				var name string
+				err = sqlRead(ctx, t, "SELECT name FROM trinity_explorers WHERE buffer = ? AND name = ?", []any{s.SQL.name, s.name}, &name)
+			}
 			return true, err
 		})
 	}

@@ -16,6 +16,7 @@ type pending struct {
 	needs  int64    // version, see trinity.Delivery
 	after  position // of what follows it
 	bytes  int64
+	loose  bool // it is in the checkpoint alone
 }
 
 // holdAll adds all experiences of a record from a position on.
@@ -38,12 +39,31 @@ func (w *window) held(byRollout bool) int {
 }
 
 func (w *window) hold(e *trinity.Experience, needs int64, after position) {
-	p := pending{e, len(w.pending) == 0 || begins(w.pending[len(w.pending)-1].ID, e.ID), needs, after, size(e)}
+	first := len(w.pending) == 0 || begins(w.pending[len(w.pending)-1].ID, e.ID)
+	p := pending{Experience: e, begins: first, needs: needs, after: after, bytes: size(e)}
 	w.pending = append(w.pending, p)
 	w.bytes += p.bytes
 	if p.begins {
 		w.rollouts++
 	}
+}
+
+// holdLoose adds what a checkpoint has, which comes before what is kept at a position.
+func (w *window) holdLoose(exps []*trinity.Experience, before position) {
+	for _, e := range exps {
+		w.hold(e, 0, before)
+		w.pending[len(w.pending)-1].loose = true
+	}
+}
+
+// loose is what the next checkpoint is to have.
+func (w *window) loose() (exps []*trinity.Experience) {
+	for _, p := range w.pending {
+		if p.loose {
+			exps = append(exps, p.Experience)
+		}
+	}
+	return exps
 }
 
 // take removes the first n experiences and says where what follows them stands.

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -32,9 +31,14 @@ func (c *Config) AuxiliaryBuffers() []NamedBuffer {
 	return all
 }
 
+// Besides lists all datasets that are read beside the experience buffer.
+func (c *Config) Besides() []NamedBuffer {
+	return slices.Concat(c.AuxiliaryBuffers(), c.EvalBuffers(), c.Inputs())
+}
+
 // words describe the buffer, of a kind, for a plan; rows are those of Facts.
 func (b NamedBuffer) words(kind string, rows map[string]int) string {
-	text := fmt.Sprintf("%s %s (%s): %s", kind, b.Name, b.SchemaType, database.Hidden(b.Path))
+	text := fmt.Sprintf("%s %s (%s): %s", kind, b.Name, b.SchemaType, b.Path)
 	if n, ok := rows[b.Key]; ok {
 		text += fmt.Sprintf(", %d rows", n)
 	}

@@ -4,7 +4,8 @@ package config
 type Buffer struct {
 	// Tasks per explore step.
 	BatchSize int `yaml:"batch_size" default:"1" range:"[1,)"`
-	// Experiences per train step; 0 is those of batch_size × repeat_times rollouts, with all steps of each. Mode train must set it. Of a dataset it
+	// Experiences per train step; 0 is those of batch_size × repeat_times rollouts, with all steps of each, and of what inputs of the experience pipeline add
+	// to that: repeat_times for each of their groups, 1 for a demonstration. Mode train must set it. Of a dataset it
 	// counts rows: with schema dpo pairs, of two sequences each; with format.packing the packed sequences.
 	TrainBatchSize int `yaml:"train_batch_size" default:"0" range:"[0,)"`
 	// Passes over the taskset.
@@ -55,7 +56,7 @@ type Taskset struct {
 	Path string `yaml:"path"`
 	// Split of a dataset directory or hub dataset.
 	Split string `yaml:"split" default:"train"`
-	// Subset (configuration) of a hub dataset; of a database the table, or a query. Empty is the table called name.
+	// Subset (configuration) of a dataset directory or hub dataset, as its README.md declares them, or else a directory in it; of a database the table, or a query. Empty is the table called name.
 	SubsetName string `yaml:"subset_name"`
 	// Which keys of a row mean what.
 	Format Format `yaml:"format"`
@@ -174,7 +175,7 @@ type ExperienceBuffer struct {
 	Path string `yaml:"path"`
 	// Split of a dataset directory or hub dataset.
 	Split string `yaml:"split" default:"train"`
-	// Subset (configuration) of a hub dataset; of a database the table, or a query. Empty is the table called name.
+	// Subset (configuration) of a dataset directory or hub dataset, as its README.md declares them, or else a directory in it; of a database the table, or a query. Empty is the table called name.
 	SubsetName string `yaml:"subset_name"`
 	// Which keys of a row mean what.
 	Format Format `yaml:"format"`
@@ -191,9 +192,13 @@ type ExperienceBuffer struct {
 	DataSelector DataSelector `yaml:"data_selector"`
 	// Deprecated name of data_selector.
 	TaskSelector *DataSelector `yaml:"task_selector"`
-	// Passes over a file; not set is buffer.total_epochs, and for an auxiliary buffer as many as there are rollouts to go with.
+	// Groups that an input of the experience pipeline gives each explore step, of demonstrations rows; not set is 1. Other buffers have none. Own key of
+	// Trinity-Go.
+	BatchSize *int `yaml:"batch_size" range:"[1,)"`
+	// Passes over a file; not set is buffer.total_epochs, and for an auxiliary buffer or an input of the experience pipeline as many as there are rollouts to
+	// go with.
 	TotalEpochs *int `yaml:"total_epochs" range:"[1,)"`
-	// Batches read from a file; wins over total_epochs.
+	// Batches read from a file, of an input of the experience pipeline; wins over total_epochs.
 	TotalSteps *int `yaml:"total_steps" range:"[1,)"`
 	// Attempts to reach the storage again after a failure.
 	MaxRetryTimes int `yaml:"max_retry_times" default:"3" range:"[0,)"`

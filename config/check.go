@@ -1,16 +1,20 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
 
 // check completes the configuration and reports everything that is wrong with it. With stages it is the stages that must be right, for the
 // file is then only what they share.
 func (c *Config) check() Errors {
 	errs := c.checkValues()
 	if len(c.Stages) == 0 {
-		errs = append(errs, c.resolve()...)
-		errs = append(errs, c.checkPlugins()...)
-		errs = append(errs, c.checkRules()...)
-		return append(errs, c.unsupported()...)
+		between := c.resolve()
+		between = append(between, c.checkPlugins()...)
+		between = append(between, c.checkRules()...)
+		return append(errs.with(between), c.unsupported()...)
 	}
 	errs = append(errs, c.checkStageNames()...)
 	errs = append(errs, c.checkHidden()...)
@@ -42,32 +46,34 @@ func (c *Config) checkStageNames() Errors {
 	return errs
 }
 
-// checkHidden reports values of the command line that no stage reads, because each has a section of its own in place of the file's.
+// checkHidden reports values of the command line that no stage reads, because each has one of its own in place of the file's.
 func (c *Config) checkHidden() Errors {
 	var errs Errors
 	for _, key := range c.leaves("") {
-		section, _, _ := strings.Cut(key, ".")
-		if c.Pos(key).File != commandLine || len(c.stagesWith(section)) < len(c.Stages) {
+		if c.Pos(key).File != commandLine {
 			continue
 		}
 		var own []string
-		for _, i := range c.stagesWith(section) {
-			own = append(own, "stages."+digits(i)+"."+key)
+		for i := range c.Stages {
+			if nodeOf(c.stageTree(i), key) != nodeOf(c.source.root, key) {
+				own = append(own, "stages."+digits(i)+"."+key)
+			}
 		}
-		errs = append(errs, c.errorFor(key, "is read by no stage, since each sets "+section+" itself", "set "+strings.Join(own, " or ")))
+		if len(own) == len(c.Stages) {
+			errs = append(errs, c.errorFor(key, "is read by no stage, since each has its own", "set "+strings.Join(own, " or ")))
+		}
 	}
 	return errs
 }
 
-// stagesWith lists the stages that set a section themselves.
-func (c *Config) stagesWith(section string) []int {
-	var stages []int
-	for i, stage := range child(c.source.root, "stages").Content {
-		if own := child(stage, section); own != nil && own.ShortTag() != "!!null" {
-			stages = append(stages, i)
+// nodeOf finds the value of a dotted key; nil where there is none.
+func nodeOf(n *yaml.Node, key string) *yaml.Node {
+	for segment := range strings.SplitSeq(key, ".") {
+		if n = child(n, segment); n == nil {
+			return nil
 		}
 	}
-	return stages
+	return n
 }
 
 func unique(lines []string) []string {

@@ -43,10 +43,11 @@ type Config struct {
 	// Warnings are deprecated spellings that were accepted, one line each, with file and line.
 	Warnings []string `yaml:"-"`
 
-	source *source
+	source  *source
+	isStage bool
 }
 
-// Stage is one stage of a run. A section that is set replaces the whole section of the file; one that is left out is the file's.
+// Stage is one stage of a run. Its keys lie over the file's; what is left out is the file's.
 type Stage struct {
 	// Name of the stage; its run is named `<name>/<stage_name>`.
 	StageName string `yaml:"stage_name"`

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/trinity-go/trinity/database"
 )
 
 // Position is a place in a configuration. Line and Col count from 1; both are 0 for a value from the command line.
@@ -39,7 +41,7 @@ type Error struct {
 	Unsupported bool   // the value is valid, but no part of this version does it
 }
 
-// Error returns `file:line:col: key: message; hint`.
+// Error returns `file:line:col: key: message; hint`, without passwords.
 func (e Error) Error() string {
 	var b strings.Builder
 	b.WriteString(Position{e.File, e.Line, e.Col}.String())
@@ -50,7 +52,7 @@ func (e Error) Error() string {
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
 	}
-	return b.String()
+	return database.Hidden(b.String())
 }
 
 // Errors is everything that is wrong with a configuration.

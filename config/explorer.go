@@ -55,8 +55,16 @@ type Explorer struct {
 	DynamicTimeout DynamicTimeout `yaml:"dynamic_timeout"`
 	// Steps between tables of runner states; 0 is never.
 	RunnerStateReportInterval int `yaml:"runner_state_report_interval" default:"0" range:"[0,)"`
-	// Batches in flight with sync_style fully_async.
+	// Explore steps at once, with sync_style fully_async: while the slowest rollouts of one are under way those of the next begin. They are delivered in their order.
 	MaxInflightBatches int `yaml:"max_inflight_batches" default:"2" range:"[1,)"`
+}
+
+// BatchesUnderWay is how many explore steps there may be at once: one, unless nobody waits for weights.
+func (c *Config) BatchesUnderWay() int {
+	if !c.explores() || c.Synchronizer.SyncStyle != "fully_async" || c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file" {
+		return 1
+	}
+	return c.Explorer.MaxInflightBatches
 }
 
 // Part is the share, from 1 on, and of how many; 1 of 1 where all rows are this explorer's, and where the key is wrong.

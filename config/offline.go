@@ -31,7 +31,7 @@ func (r *rules) selectors() {
 		}
 	}
 	refuse("buffer.trainer_input.experience_buffer", r.Buffer.TrainerInput.ExperienceBuffer)
-	for _, a := range r.AuxiliaryBuffers() {
+	for _, a := range append(r.AuxiliaryBuffers(), r.Inputs()...) {
 		refuse(a.Key, &a.ExperienceBuffer)
 	}
 }
@@ -42,7 +42,7 @@ func (r *rules) format() {
 	for _, b := range append(r.EvalBuffers(), own) {
 		r.formatOf(b)
 	}
-	for _, a := range r.AuxiliaryBuffers() {
+	for _, a := range append(r.AuxiliaryBuffers(), r.Inputs()...) {
 		if a.Format.Packing {
 			r.fail(a.Key+".format.packing", "joins texts, but this buffer holds "+a.SchemaType+" rows, each a sequence of its own", "remove it")
 		}

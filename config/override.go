@@ -68,7 +68,17 @@ func set(n *yaml.Node, segment string, value *yaml.Node) {
 		n.Content[i] = value
 		return
 	}
-	replace(n, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: segment}, value)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == segment {
+			n.Content[i], n.Content[i+1] = name(segment), value
+			return
+		}
+	}
+	n.Content = append(n.Content, name(segment), value)
+}
+
+func name(segment string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: segment}
 }
 
 // overrideValue reads the right side of a setting. Its nodes have no line, which marks them as not from the file.

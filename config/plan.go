@@ -18,6 +18,7 @@ type Facts struct {
 	DoesNotFit string
 	// TaskPipeline says what the task pipeline would do before the run, a line each; none if there is none.
 	TaskPipeline []string
+	Changed      []string          // how the configuration differs from that of the checkpoint which the run would go on from, a line each
 	Rows         map[string]int    // rows by the dotted key of the taskset or buffer; one that is absent is not known
 	Fetch        map[string]string // what is a hub name and not on this machine, by the key that names it
 	Missing      map[string]string // what is neither on this machine nor a hub name, by the key that names it
@@ -58,19 +59,22 @@ type StagePlan struct {
 
 	TaskPipeline []string `json:"task_pipeline,omitempty"` // what is done before anything else, in words
 	Auxiliary    []string `json:"auxiliary,omitempty"`     // buffers that are read beside the experience buffer, in words
+	Inputs       []string `json:"inputs,omitempty"`        // what joins the rollouts in the experience pipeline, in words
 	Measured     []string `json:"measured,omitempty"`      // datasets that are not trained on, in words
 	Teachers     []string `json:"teachers,omitempty"`      // in words
 	Tasksets     []string `json:"tasksets,omitempty"`      // the shares of several, in words
+	Changed      []string `json:"changed,omitempty"`       // since the checkpoint that is gone on from, in words
 
-	GroupSize          int    `json:"group_size,omitempty"`           // rollouts per task
-	TasksPerStep       int    `json:"tasks_per_step,omitempty"`       // of an explore step
-	ExperiencesPerStep int    `json:"experiences_per_step,omitempty"` // of a train step
-	OptimizerSteps     int    `json:"optimizer_steps,omitempty"`      // of a train step
-	ExploreSteps       int64  `json:"explore_steps,omitempty"`        // 0 if there are none or they are not known
-	TrainSteps         int64  `json:"train_steps,omitempty"`          // 0 if there are none or they are not known
-	StepsWhy           string `json:"steps_why"`                      // where the numbers come from, or what is missing
-	TokensPerStep      int64  `json:"tokens_per_step,omitempty"`      // of a train step, at most
-	MicroBatchTokens   int    `json:"micro_batch_tokens,omitempty"`   // budget of a micro-batch
+	GroupSize          int    `json:"group_size,omitempty"`            // rollouts per task
+	TasksPerStep       int    `json:"tasks_per_step,omitempty"`        // of an explore step
+	ExperiencesPerStep int    `json:"experiences_per_step,omitempty"`  // of a train step
+	LastExperiences    int    `json:"experiences_last_step,omitempty"` // of the last train step if it has fewer
+	OptimizerSteps     int    `json:"optimizer_steps,omitempty"`       // of a train step
+	ExploreSteps       int64  `json:"explore_steps,omitempty"`         // 0 if there are none or they are not known
+	TrainSteps         int64  `json:"train_steps,omitempty"`           // 0 if there are none or they are not known
+	StepsWhy           string `json:"steps_why"`                       // where the numbers come from, or what is missing
+	TokensPerStep      int64  `json:"tokens_per_step,omitempty"`       // of a train step, at most
+	MicroBatchTokens   int    `json:"micro_batch_tokens,omitempty"`    // budget of a micro-batch
 
 	Parameters int64        `json:"parameters,omitempty"` // 0 if not known
 	Active     int64        `json:"active,omitempty"`     // parameters that one token is computed with, if the model has experts
@@ -125,6 +129,10 @@ func (c *Config) PlanStages(facts func(stage *Config) (Facts, error)) (*Plan, er
 			if i > 0 {
 				sp.Fetch, sp.Missing = without(sp.Fetch, "model.model_path"), without(sp.Missing, "model.model_path")
 				sp.Model = "the last checkpoint of stage " + c.Stages[i-1].StageName
+				sp.Missing = slices.DeleteFunc(sp.Missing, func(missing string) bool {
+					_, path, _ := strings.Cut(missing, ": ")
+					return slices.ContainsFunc(stages[:i], func(s *Config) bool { return s.Leaves(path) })
+				})
 			}
 			if s.TrainsCritic() {
 				critic = "the critic of stage " + sp.Name
@@ -135,6 +143,19 @@ func (c *Config) PlanStages(facts func(stage *Config) (Facts, error)) (*Plan, er
 	}
 	p.Unused = uniqueNotes(p.Unused)
 	return p, nil
+}
+
+// hide leaves no password in what the plan names.
+func (s *StagePlan) hide() {
+	s.Model = database.Hidden(s.Model)
+	for _, lines := range [][]string{s.TaskPipeline, s.Auxiliary, s.Inputs, s.Measured, s.Teachers, s.Tasksets, s.Fetch, s.Missing} {
+		for i := range lines {
+			lines[i] = database.Hidden(lines[i])
+		}
+	}
+	for i := range s.Files {
+		s.Files[i].Path = database.Hidden(s.Files[i].Path)
+	}
 }
 
 // without drops what a key names.
@@ -160,9 +181,12 @@ func (c *Config) planStage(f Facts) StagePlan {
 		s.Algorithm = c.Algorithm.AlgorithmType
 	}
 	c.planSteps(&s, f)
-	s.TaskPipeline = f.TaskPipeline
+	s.TaskPipeline, s.Changed = f.TaskPipeline, f.Changed
 	for _, b := range c.AuxiliaryBuffers() {
 		s.Auxiliary = append(s.Auxiliary, b.auxiliaryWords(f.Rows))
+	}
+	for _, b := range c.Inputs() {
+		s.Inputs = append(s.Inputs, b.inputWords(f.Rows))
 	}
 	for _, b := range c.EvalBuffers() {
 		s.Measured = append(s.Measured, b.words("eval buffer", f.Rows))
@@ -182,6 +206,7 @@ func (c *Config) planStage(f Facts) StagePlan {
 		}
 	}
 	s.Files = c.planFiles()
+	s.hide()
 	return s
 }
 
@@ -199,7 +224,7 @@ func (c *Config) Sources() []string {
 	if c.readsDataset() {
 		keys = append(keys, "buffer.trainer_input.experience_buffer.path")
 	}
-	for _, b := range append(c.AuxiliaryBuffers(), c.EvalBuffers()...) {
+	for _, b := range c.Besides() {
 		keys = append(keys, b.Key+".path")
 	}
 	for _, t := range c.Teachers() {
@@ -272,13 +297,11 @@ func (c *Config) planFiles() []FilePlan {
 	}
 	switch b := c.Buffer.TrainerInput.ExperienceBuffer; {
 	case c.SharedStore() && c.Mode != "bench":
-		files = append(files, FilePlan{database.Hidden(b.Path), "experiences on their way to the trainer"})
+		files = append(files, FilePlan{b.Path, "experiences on their way to the trainer"})
 	case c.Together():
 		files = append(files, FilePlan{filepath.Join(c.Buffer.CacheDir, "experience_buffer"), "experiences on their way to the trainer"})
 	case c.Mode == "explore":
-		path := b.Path
-		setDefault(&path, filepath.Join(c.Buffer.CacheDir, "experience_buffer.jsonl"))
-		files = append(files, FilePlan{path, "experiences for the trainer"})
+		files = append(files, FilePlan{c.ExperienceFile(), "experiences for the trainer"})
 	}
 	if p := &c.DataProcessor.ExperiencePipeline; c.explores() {
 		if p.SaveInput {

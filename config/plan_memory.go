@@ -43,7 +43,7 @@ func (c *Config) Sequences() int {
 	e, group := &c.Explorer, max(1, c.GroupSize())
 	n := e.RunnerPerModel * e.RolloutModel.EngineNum * group
 	if c.explores() && len(c.Buffer.ExplorerInput.EvalTasksets) == 0 {
-		n = min(n, c.Buffer.BatchSize*group)
+		n = min(n, c.BatchesUnderWay()*c.Buffer.BatchSize*group)
 	}
 	return n
 }

@@ -29,6 +29,7 @@ func (c *Config) planSteps(s *StagePlan, f Facts) {
 		s.Tasksets = c.mixture(f)
 		if c.Together() {
 			s.TrainSteps = c.TrainSteps(s.ExploreSteps)
+			s.LastExperiences = c.lastBatch(s)
 			if c.Trainer.TotalSteps != nil {
 				s.StepsWhy += "; train steps as set by trainer.total_steps"
 			}
@@ -36,10 +37,10 @@ func (c *Config) planSteps(s *StagePlan, f Facts) {
 	}
 }
 
-// TrainBatch is what a train step reads: train_batch_size experiences, or what batch_size × repeat_times rollouts give.
+// TrainBatch is what a train step reads: train_batch_size experiences, or what an explore step's rollouts give.
 func (c *Config) TrainBatch() int {
 	if c.CountsRollouts() {
-		return c.Buffer.BatchSize * c.GroupSize()
+		return c.StepRollouts()
 	}
 	return c.Buffer.TrainBatchSize
 }
@@ -54,7 +55,28 @@ func (c *Config) TrainSteps(exploreSteps int64) int64 {
 		return int64(*n)
 	}
 	rollouts := int64(max(c.Rollouts(), 1))
-	return max(exploreSteps, (exploreSteps*int64(c.Buffer.BatchSize*c.GroupSize())+rollouts-1)/rollouts)
+	return max(exploreSteps, (exploreSteps*int64(c.StepRollouts())+rollouts-1)/rollouts)
+}
+
+// lastBatch is what is left for the last train step where each rollout gives one experience; 0 if it is a whole batch, or not known.
+func (c *Config) lastBatch(s *StagePlan) int {
+	if c.CountsRollouts() || c.Rollouts() != c.Buffer.TrainBatchSize || c.Trainer.TotalSteps != nil || s.TrainSteps == s.ExploreSteps {
+		return 0
+	}
+	return int(s.ExploreSteps * int64(c.StepRollouts()) % int64(c.Buffer.TrainBatchSize))
+}
+
+// StepRollouts is how many rollouts an explore step gives: batch_size × repeat_times, and what inputs add, of which a group counts as repeat_times.
+func (c *Config) StepRollouts() int {
+	n := c.Buffer.BatchSize * c.GroupSize()
+	for _, b := range c.Inputs() {
+		each := c.GroupSize()
+		if b.SchemaType == "sft" {
+			each = 1
+		}
+		n += b.PerStep() * each
+	}
+	return n
 }
 
 func (c *Config) exploreSteps(f Facts) (int64, string) {

@@ -94,6 +94,20 @@ func TestTrainSteps(t *testing.T) {
 	}
 }
 
+// The last train step may have fewer experiences than the others, and a plan says so.
+func TestPlanOfAShortLastBatch(t *testing.T) {
+	for override, want := range map[string]string{
+		"buffer.train_batch_size=3":    "train        14 steps of 3 experiences (the last of 1), ",
+		"buffer.train_batch_size=4":    "train        10 steps of 4 experiences, ",
+		"buffer.train_batch_size=1000": "train        5 steps of 1000 experiences, ",
+	} {
+		p, err := mustParse(t, base, Options{Overrides: []string{override, "buffer.total_steps=5"}}).Plan(Facts{})
+		if err != nil || !strings.Contains(p.String(), want) {
+			t.Errorf("%s: %v; want %q in\n%s", override, err, want, p)
+		}
+	}
+}
+
 func TestMicroTokens(t *testing.T) {
 	for _, k := range []struct {
 		overrides []string
@@ -118,6 +132,7 @@ func TestSequences(t *testing.T) {
 	}{
 		{[]string{"explorer.runner_per_model=1"}, group},
 		{[]string{"explorer.runner_per_model=1000", "buffer.explorer_input.eval_tasksets=[]"}, mustParse(t, base).Buffer.BatchSize * group},
+		{[]string{"explorer.runner_per_model=1000", "buffer.explorer_input.eval_tasksets=[]", "synchronizer.sync_style=fully_async", "explorer.max_inflight_batches=3"}, 3 * mustParse(t, base).Buffer.BatchSize * group},
 	} {
 		if got := mustParse(t, base, Options{Overrides: k.overrides}).Sequences(); got != k.want {
 			t.Errorf("%v: %d sequences, want %d", k.overrides, got, k.want)

@@ -47,6 +47,9 @@ func (s *StagePlan) write(b *strings.Builder) {
 	if s.Critic != "" {
 		row("critic", "%s", s.Critic)
 	}
+	for _, c := range s.Changed {
+		row("changed", "%s", c)
+	}
 	for _, p := range s.TaskPipeline {
 		row("prepares", "%s", p)
 	}
@@ -62,6 +65,9 @@ func (s *StagePlan) write(b *strings.Builder) {
 	for _, b := range s.Auxiliary {
 		row("reads", "%s", b)
 	}
+	for _, b := range s.Inputs {
+		row("joins", "%s", b)
+	}
 	for _, b := range s.Measured {
 		row("measures", "%s", b)
 	}
@@ -70,7 +76,11 @@ func (s *StagePlan) write(b *strings.Builder) {
 		if s.TasksPerStep == 0 {
 			why = " (" + s.StepsWhy + ")"
 		}
-		row("train", "%s steps of %d experiences, %d optimizer steps each%s", steps(s.TrainSteps), s.ExperiencesPerStep, s.OptimizerSteps, why)
+		last := ""
+		if s.LastExperiences > 0 {
+			last = fmt.Sprintf(" (the last of %d)", s.LastExperiences)
+		}
+		row("train", "%s steps of %d experiences%s, %d optimizer steps each%s", steps(s.TrainSteps), s.ExperiencesPerStep, last, s.OptimizerSteps, why)
 		row("tokens", "at most %s a train step, micro-batches of %d", thousands(s.TokensPerStep), s.MicroBatchTokens)
 	}
 	s.writeMemory(b, row)

@@ -25,7 +25,7 @@ func (c *Config) checkPlugins() Errors {
 	if r := c.replay(); r.Enable {
 		p.named("priority_fn", r.PriorityFn, replayKey+".priority_fn", r.PriorityFnArgs, replayKey+".priority_fn_args")
 	}
-	for _, b := range c.AuxiliaryBuffers() {
+	for _, b := range append(c.AuxiliaryBuffers(), c.Inputs()...) {
 		p.selector(&b.DataSelector, b.Key+".data_selector")
 	}
 	for i, o := range c.DataProcessor.ExperiencePipeline.Operators {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/experience/archive"
 )
 
@@ -21,32 +22,51 @@ type ExperiencePipeline struct {
 	Operators []Operator `yaml:"operators"`
 	// Keep a copy of every experience as it came in.
 	SaveInput bool `yaml:"save_input" default:"true"`
-	// Where that copy goes, a path that ends in .jsonl, .jsonl.gz, .jsonl.zst or .parquet; empty is buffer/explorer_output.jsonl in the run's directory.
+	// Where that copy goes, a path that ends in .jsonl, .jsonl.gz, .jsonl.zst or .parquet, or a database's URL (sqlite:///file.db, postgresql://…, mysql://…); empty is
+	// buffer/explorer_output.jsonl in the run's directory.
 	InputSavePath string `yaml:"input_save_path"`
-	// Where a copy goes of what the operators have left, with advantages: a path of the same kinds; empty keeps none. Own key of Trinity-Go.
+	// Where a copy goes of what the operators have left, with advantages: of the same kinds; empty keeps none. Own key of Trinity-Go.
 	OutputSavePath string `yaml:"output_save_path"`
-	// More inputs by name.
+	// Further tries after a failure of the database that a copy goes to. Own key of Trinity-Go.
+	MaxRetryTimes int `yaml:"max_retry_times" default:"3" range:"[0,)"`
+	// Seconds between tries. Own key of Trinity-Go.
+	MaxRetryInterval int `yaml:"max_retry_interval" default:"1" range:"[0,)"`
+	// Further sources of experiences by name: with each explore step their next groups join those of the rollouts, before the operators. Of schema_type
+	// experience, the default, they are what an earlier run has kept; of sft demonstrations, each a group of its own.
 	Inputs map[string]ExperienceBuffer `yaml:"inputs"`
 }
+
+const pipelineKey = "data_processor.experience_pipeline"
 
 // InputCopy is where the copy goes of every experience as it came in.
 func (c *Config) InputCopy() string {
 	return cmp.Or(c.DataProcessor.ExperiencePipeline.InputSavePath, filepath.Join(c.Buffer.CacheDir, "explorer_output.jsonl"))
 }
 
+// copiesInDatabase reports whether a copy of experiences goes to a database.
+func (c *Config) copiesInDatabase() bool {
+	p := &c.DataProcessor.ExperiencePipeline
+	return p.SaveInput && database.IsURL(p.InputSavePath) || database.IsURL(p.OutputSavePath)
+}
+
 // copies refuses copies of experiences that are of no form, or of one name.
 func (r *rules) copies() {
 	p := &r.DataProcessor.ExperiencePipeline
-	const owner = "data_processor.experience_pipeline."
+	const owner = pipelineKey + "."
 	if !p.SaveInput && p.InputSavePath != "" {
 		r.fail(owner+"input_save_path", "save_input is false, so nothing is written there", "leave one of the two out")
 	}
 	for key, path := range map[string]string{"input_save_path": p.InputSavePath, "output_save_path": p.OutputSavePath} {
-		if path != "" && !archive.IsName(path) {
-			r.fail(owner+key, path+" is not a form of experiences", "let the path end in one of "+strings.Join(archive.Forms, " "))
+		if database.IsURL(path) {
+			if _, err := database.Parse(path); err != nil {
+				r.fail(owner+key, err.Error(), "")
+			}
+		} else if path != "" && !archive.IsName(path) {
+			r.fail(owner+key, path+" is not a form of experiences",
+				"let the path end in one of "+strings.Join(archive.Forms, " ")+", or write the URL of a database: sqlite:///file.db, postgresql://user@host/name, mysql://user@host/name")
 		}
 	}
-	if p.SaveInput && p.OutputSavePath == r.InputCopy() {
+	if p.SaveInput && p.OutputSavePath == r.InputCopy() && !database.IsURL(p.OutputSavePath) {
 		r.fail(owner+"output_save_path", "is where input_save_path goes", "choose another path")
 	}
 }

@@ -1,8 +1,12 @@
 package config
 
 import (
+	"cmp"
+	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/experience/archive"
 )
 
@@ -12,13 +16,38 @@ func (c *Config) Recorded() bool {
 	return known && c.Mode == "train" && !c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file"
 }
 
-// recording refuses a file of rollouts of no form.
+// recording refuses a file of rollouts of no form, and wants to be told which rows of a database are those of an earlier run.
 func (r *rules) recording() {
 	b := r.Buffer.TrainerInput.ExperienceBuffer
 	if r.Mode == "explore" && b.StorageType == "file" && b.Path != "" && !archive.IsName(b.Path) {
-		r.fail(storeKey+".path", b.Path+" is not a form of experiences", "let the path end in one of "+strings.Join(archive.Forms, " "))
+		r.fail(storeKey+".path", b.Path+" is not a form of experiences", "let the path end in one of "+strings.Join(archive.Forms, " ")+
+			"; output_save_path may be a database's URL")
+	}
+	if r.Recorded() && database.IsURL(b.Path) && b.SubsetName == "" {
+		r.fail(storeKey+".subset_name", "the experiences of a database may be of many runs",
+			"write SELECT experience FROM trinity_archive WHERE archive LIKE 'project/group/name/output-%' ORDER BY id")
 	}
 }
 
 // readsDataset reports whether the trainer reads a dataset, and no explorer puts anything.
 func (c *Config) readsDataset() bool { return c.offline() || c.Recorded() }
+
+// ExperienceFile is where mode explore writes rollouts that are for nobody in particular.
+func (c *Config) ExperienceFile() string {
+	return cmp.Or(c.Buffer.TrainerInput.ExperienceBuffer.Path, filepath.Join(c.Buffer.CacheDir, "experience_buffer.jsonl"))
+}
+
+// Leaves reports whether a later stage may read path, because this one writes experiences there.
+func (c *Config) Leaves(path string) bool {
+	var files []string
+	if c.Mode == "explore" && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file" {
+		files = append(files, c.ExperienceFile())
+	}
+	if p := c.DataProcessor.ExperiencePipeline; c.explores() {
+		files = append(files, p.OutputSavePath)
+		if p.SaveInput {
+			files = append(files, c.InputCopy())
+		}
+	}
+	return path != "" && slices.ContainsFunc(files, func(f string) bool { return f != "" && filepath.Clean(f) == filepath.Clean(path) })
+}

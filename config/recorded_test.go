@@ -29,6 +29,15 @@ func TestRecorded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "kept.db is not a form of experiences") {
 		t.Errorf("a file of no form: %v", err)
 	}
+	database := append(slices.Clone(file), storeKey+".path=postgresql://ann@host/rft")
+	_, err = Parse("c.yaml", []byte(base), Options{Overrides: database})
+	if err == nil || !strings.Contains(err.Error(), "write SELECT experience FROM trinity_archive") {
+		t.Errorf("a database without saying which rows: %v", err)
+	}
+	cfg, err = Parse("c.yaml", []byte(base), Options{Overrides: append(database, storeKey+".subset_name=trinity_archive", storeKey+".max_retry_times=5", "buffer.total_steps=1")})
+	if err != nil || slices.ContainsFunc(cfg.Unused(), func(n Note) bool { return strings.HasPrefix(n.Key, storeKey) }) {
+		t.Errorf("rows of a database: %v", err)
+	}
 	_, err = Parse("c.yaml", []byte(base), Options{Overrides: append(train, storeKey+".path=kept.parquet")})
 	if err == nil || !strings.Contains(err.Error(), "whose number is not known") {
 		t.Errorf("a queue: %v", err)

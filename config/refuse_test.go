@@ -46,6 +46,7 @@ func TestRefused(t *testing.T) {
 		{"batch size below 1", "buffer.batch_size=-3", "buffer.batch_size", "is -3, must be at least 1"},
 		{"batch size 0", "buffer.batch_size=0", "buffer.batch_size", "must be at least 1"},
 		{"a copy of no form", "data_processor.experience_pipeline.input_save_path=copy.db", "data_processor.experience_pipeline.input_save_path", "let the path end in one of .jsonl"},
+		{"a copy in no database", "data_processor.experience_pipeline.output_save_path=postgresql://ann:s3cret@host", "data_processor.experience_pipeline.output_save_path", "ann:***@host names no host, or no database"},
 		{"an output of no form", "data_processor.experience_pipeline.output_save_path=copy.csv", "data_processor.experience_pipeline.output_save_path", "not a form of experiences"},
 		{"two copies of one name", "data_processor.experience_pipeline={input_save_path: a.parquet, output_save_path: a.parquet}", "data_processor.experience_pipeline.output_save_path", "choose another path"},
 		{"a copy that is not made", "data_processor.experience_pipeline={save_input: false, input_save_path: a.jsonl}", "data_processor.experience_pipeline.input_save_path", "save_input is false"},

@@ -22,6 +22,7 @@ func (c *Config) resolve() Errors {
 	r.taskPipeline()
 	r.auxiliaryBuffers()
 	r.evalBuffers()
+	r.inputs()
 	r.synchronizer()
 	r.monitors()
 	r.paths()
@@ -44,7 +45,7 @@ func (c *Config) errorFor(key, message, hint string) Error {
 }
 
 func (r *resolution) warn(key, format string, args ...any) {
-	r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %s: %s", r.Pos(key), key, fmt.Sprintf(format, args...)))
+	r.Warnings = append(r.Warnings, database.Hidden(fmt.Sprintf("%s: %s: %s", r.Pos(key), key, fmt.Sprintf(format, args...))))
 }
 
 // engines applies the engine of the command line.

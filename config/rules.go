@@ -24,6 +24,7 @@ func (c *Config) checkRules() Errors {
 	r.format()
 	r.selectors()
 	r.copies()
+	r.inputs()
 	r.recording()
 	r.tasksets()
 	r.taskPipeline()

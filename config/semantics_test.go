@@ -158,8 +158,8 @@ func TestStages(t *testing.T) {
 	if sft.Name != "rft/warmup" || rl.Name != "rft/rl" || sft.CheckpointJobDir != filepath.Join("ckpt", "Trinity-RFT", "rft", "warmup") {
 		t.Error(sft.Name, rl.Name, sft.CheckpointJobDir)
 	}
-	if sft.Mode != "train" || sft.Buffer.TrainBatchSize != 16 || sft.Buffer.ExplorerInput.Taskset != nil || sft.Buffer.BatchSize != 1 {
-		t.Error("a section of a stage replaces the file's", sft.Buffer)
+	if sft.Mode != "train" || sft.Buffer.TrainBatchSize != 16 || sft.Buffer.BatchSize != 4 {
+		t.Error("the keys of a stage lie over the file's", sft.Buffer)
 	}
 	if rl.Mode != "both" || rl.Buffer.BatchSize != 4 || rl.Trainer.SaveHfCheckpoint != "last" || rl.Trainer.GradClip != 0.3 || len(rl.Stages) != 0 {
 		t.Error("a section that a stage leaves out is the file's", rl.Trainer)
@@ -206,6 +206,24 @@ func TestUnused(t *testing.T) {
 	}
 }
 
+func TestStepsUnderWay(t *testing.T) {
+	for _, c := range []struct {
+		overrides string
+		want      int
+		unused    bool
+	}{
+		{"mode=both", 1, true},
+		{"synchronizer.sync_style=trainer_driven", 1, true},
+		{"synchronizer.sync_style=fully_async", 3, false},
+	} {
+		cfg := mustParse(t, base, Options{Overrides: []string{"explorer.max_inflight_batches=3", c.overrides}})
+		unused := slices.ContainsFunc(cfg.Unused(), func(n Note) bool { return n.Key == "explorer.max_inflight_batches" })
+		if got := cfg.BatchesUnderWay(); got != c.want || unused != c.unused {
+			t.Errorf("%s: %d steps at once, the key is unused: %v; want %d, %v", c.overrides, got, unused, c.want, c.unused)
+		}
+	}
+}
+
 // Every key of the table of unused keys exists, so that the table cannot go stale.
 func TestUnusedKeysExist(t *testing.T) {
 	known := map[string]bool{}
@@ -231,7 +249,7 @@ func TestUnusedKeysExist(t *testing.T) {
 func TestOverrideThatNoStageReads(t *testing.T) {
 	both := "stages: [{stage_name: a, mode: both, algorithm: {algorithm_type: grpo}}, {stage_name: b, mode: both, buffer: null}]"
 	for override, want := range map[string]string{
-		"mode=train":                             "command line: mode: is read by no stage, since each sets mode itself; set stages.0.mode or stages.1.mode",
+		"mode=train":                             "command line: mode: is read by no stage, since each has its own; set stages.0.mode or stages.1.mode",
 		"algorithm.repeat_times=3":               "", // stage b reads it
 		"buffer.batch_size=3":                    "",
 		"name=x":                                 "",

@@ -2,11 +2,13 @@ package config
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
 
-// Stage returns the configuration of stage i, counted from 0: the sections that the stage sets replace the file's, its name is
+// Stage returns the configuration of stage i, counted from 0: the keys of the stage lie over the file's, see [merge]; its name is
 // `<name>/<stage_name>`, and trainer.save_hf_checkpoint is last, because the next stage starts from that checkpoint.
 func (c *Config) Stage(i int) (*Config, error) {
 	if i < 0 || i >= len(c.Stages) {
@@ -23,36 +25,78 @@ func (c *Config) stage(i int) (*Config, Errors) {
 	cfg, errs := c.source.decode(c.stageTree(i))
 	cfg.Name = c.Name + "/" + c.Stages[i].StageName
 	cfg.Trainer.SaveHfCheckpoint = "last"
+	cfg.isStage = true
 	return cfg, errs
 }
 
-// stageTree is the file's tree with the sections of a stage in place of its own.
+// IsStage reports whether this is a stage's configuration. Any but the first begins with another model than model.model_path.
+func (c *Config) IsStage() bool { return c.isStage }
+
+// stageTree is the file's tree with what a stage sets laid over it.
 func (c *Config) stageTree(i int) *yaml.Node {
-	root := *c.source.root
-	root.Content = nil
-	for k := 0; k+1 < len(c.source.root.Content); k += 2 {
-		if c.source.root.Content[k].Value != "stages" {
-			root.Content = append(root.Content, c.source.root.Content[k], c.source.root.Content[k+1])
-		}
+	file, stage := *c.source.root, *child(c.source.root, "stages").Content[i]
+	file.Content = pairsBut(file.Content, func(name string, _ *yaml.Node) bool { return name == "stages" })
+	if stage.Kind != yaml.MappingNode {
+		return &file
 	}
-	stage := child(c.source.root, "stages").Content[i]
-	for k := 0; k+1 < len(stage.Content); k += 2 {
-		name, value := stage.Content[k], stage.Content[k+1]
-		if name.Value == "stage_name" || value.ShortTag() == "!!null" {
-			continue
-		}
-		replace(&root, name, value)
-	}
-	return &root
+	stage.Content = pairsBut(stage.Content, func(name string, value *yaml.Node) bool { return name == "stage_name" || isNull(value) })
+	return merge(&file, &stage)
 }
 
-// replace sets a key of a mapping, and takes over where the key is written.
-func replace(n, name, value *yaml.Node) {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == name.Value {
-			n.Content[i], n.Content[i+1] = name, value
-			return
+// merge lays a stage's mapping over the file's, key by key. A value that is no mapping replaces the file's; null is the default. What the stage
+// chooses otherwise than the file takes with it what the file says of its own choice:
+//   - another algorithm_type has of the file's section the optimizer alone;
+//   - another storage_type or selector_type begins its section anew;
+//   - another plug-in has none of the arguments that the file gives the file's one (x and x_args);
+//   - of two keys that exclude one another the stage's stays.
+func merge(file, stage *yaml.Node) *yaml.Node {
+	if file == nil || file.Kind != yaml.MappingNode || stage.Kind != yaml.MappingNode {
+		return stage
+	}
+	out := *stage
+	out.Content = pairsBut(file.Content, func(name string, _ *yaml.Node) bool { return child(stage, name) != nil || goes(file, stage, name) })
+	for k := 0; k+1 < len(stage.Content); k += 2 {
+		name, value := stage.Content[k], stage.Content[k+1]
+		if !goes(file, stage, name.Value) {
+			value = merge(child(file, name.Value), value)
+		}
+		out.Content = append(out.Content, name, value)
+	}
+	return &out
+}
+
+// instead are keys of which a section has one.
+var instead = map[string]string{"taskset": "tasksets", "tasksets": "taskset", "total_steps": "total_epochs", "total_epochs": "total_steps"}
+
+// goes says whether the file's value of a key is of a choice that the stage does not share.
+func goes(file, stage *yaml.Node, name string) bool {
+	switch plugin, isArgs := strings.CutSuffix(name, "_args"); {
+	case chooses(file, stage, "algorithm_type"):
+		return name != "optimizer"
+	case chooses(file, stage, "storage_type"), chooses(file, stage, "selector_type"):
+		return true
+	case isArgs && chooses(file, stage, plugin):
+		return true
+	}
+	other := child(stage, instead[name])
+	return other != nil && !isNull(other)
+}
+
+// chooses says whether both have a key, with different values.
+func chooses(file, stage *yaml.Node, name string) bool {
+	before, after := child(file, name), child(stage, name)
+	return before != nil && after != nil && before.Value != after.Value
+}
+
+// pairsBut leaves out of a mapping's content what drop says.
+func pairsBut(content []*yaml.Node, drop func(name string, value *yaml.Node) bool) []*yaml.Node {
+	var left []*yaml.Node
+	for pair := range slices.Chunk(content, 2) {
+		if !drop(pair[0].Value, pair[1]) {
+			left = append(left, pair...)
 		}
 	}
-	n.Content = append(n.Content, name, value)
+	return left
 }
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }

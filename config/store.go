@@ -43,7 +43,7 @@ func (r *rules) store() {
 		r.fail(storeKey+".path", err.Error(), "")
 	}
 	if b.StorageType == "redis" && !isRedisURL(b.Path) {
-		r.fail(storeKey+".path", fmt.Sprintf("%q is not where a Redis server is", database.Hidden(b.Path)),
+		r.fail(storeKey+".path", fmt.Sprintf("%q is not where a Redis server is", b.Path),
 			"write redis://user:password@host:6379/0, or rediss:// with TLS; in a password % : / ? # @ are written %25 %3A %2F %3F %23 %40")
 	}
 	if b.ReplayBuffer.Enable {
@@ -71,11 +71,14 @@ func retries(key string) (owner string, ok bool) {
 	if !ok {
 		owner, ok = strings.CutSuffix(key, ".max_retry_interval")
 	}
-	return owner, ok && strings.HasPrefix(owner, "buffer.")
+	return owner, ok && (owner == pipelineKey || strings.HasPrefix(owner, "buffer."))
 }
 
 // remote reports whether the storage of a section may be lost and come back.
 func (c *Config) remote(owner string) bool {
+	if owner == pipelineKey {
+		return c.copiesInDatabase()
+	}
 	if owner == storeKey && c.SharedStore() {
 		return true
 	}
@@ -95,10 +98,10 @@ func (c *Config) datasets() []storedRows {
 	for _, t := range c.Tasksets() {
 		all = append(all, storedRows{t.Key, t.StorageType, t.Path})
 	}
-	for _, b := range append(c.AuxiliaryBuffers(), c.EvalBuffers()...) {
+	for _, b := range c.Besides() {
 		all = append(all, storedRows{b.Key, b.StorageType, b.Path})
 	}
-	if b := c.Buffer.TrainerInput.ExperienceBuffer; c.offline() {
+	if b := c.Buffer.TrainerInput.ExperienceBuffer; c.readsDataset() {
 		all = append(all, storedRows{storeKey, b.StorageType, b.Path})
 	}
 	return all

@@ -49,8 +49,6 @@ var refusals = []refusal{
 	{"buffer.trainer_input.experience_buffer.total_steps", func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
 		"a number of steps of a buffer's own", "use buffer.total_steps"},
 
-	{"data_processor.experience_pipeline.inputs", func(c *Config) bool { return len(c.DataProcessor.ExperiencePipeline.Inputs) > 0 },
-		"a second input of the experience pipeline", ""},
 	{"monitor.detailed_stats", func(c *Config) bool { return c.Monitor.DetailedStats }, "metrics of every single task", ""},
 	{"cod", func(c *Config) bool { return !reflect.DeepEqual(c.Cod, *newDefault[Cod]()) }, "Connect-the-Dots task packing", ""},
 
@@ -92,6 +90,7 @@ func (c *Config) unsupported() Errors {
 	unsupportedFormat("buffer.trainer_input.experience_buffer", &c.Buffer.TrainerInput.ExperienceBuffer.Format, refuse)
 	c.unsupportedAuxiliary(refuse)
 	c.unsupportedEvaluation(refuse)
+	c.unsupportedInputs(refuse)
 	c.unsupportedRollout(refuse)
 	c.unsupportedTeachers(refuse)
 	for _, key := range c.leaves(trainerConfigKey) {

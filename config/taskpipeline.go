@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -45,7 +44,7 @@ func (r *resolution) taskPipeline() {
 	setDefault(&p.Output.Path, *path)
 	setDefault(path, p.Output.Path)
 	if !r.reads(p.Output.Path) {
-		r.warn(taskPipelineKey+".output.path", "this run does not read %s, but %s", p.Output.Path, database.Hidden(*path))
+		r.warn(taskPipelineKey+".output.path", "this run does not read %s, but %s", p.Output.Path, *path)
 	}
 }
 

@@ -54,7 +54,6 @@ var unused = []struct{ key, reason string }{
 	{"explorer.runner_prepare_max_retries", runners},
 	{"explorer.max_repeat_times_per_runner", runners},
 	{"explorer.runner_state_report_interval", runners},
-	{"explorer.max_inflight_batches", "one batch is in flight at a time, with its rollouts side by side"},
 	{"explorer.dynamic_timeout", "it is off"},
 	{"explorer.over_rollout", "it is off"},
 	{"explorer.service_status_check_interval", "one engine serves, and takes new weights while it does"},
@@ -96,6 +95,11 @@ var unused = []struct{ key, reason string }{
 	{evalBuffersKey + ".*.capacity_mb", dataset},
 	{evalBuffersKey + ".*.max_read_timeout", dataset},
 	{evalBuffersKey + ".*.replay_buffer", dataset},
+	{inputsKey + ".*.name", "the pipeline calls it by its key"},
+	{inputsKey + ".*.capacity", dataset},
+	{inputsKey + ".*.capacity_mb", dataset},
+	{inputsKey + ".*.max_read_timeout", dataset},
+	{inputsKey + ".*.replay_buffer", dataset},
 	{"synchronizer.group_name", placement},
 	{"synchronizer.wait_for_checkpoint", "upstream does not use it either"},
 	{"trainer.trainer_strategy", placement},
@@ -160,11 +164,17 @@ func (c *Config) unusedReason(key string) string {
 	if !c.trains() && (below(key, auxiliaryKey) || below(key, evalBuffersKey)) {
 		return "it is the trainer that reads it"
 	}
+	if !c.explores() && below(key, inputsKey) {
+		return "it is the explorer that reads it"
+	}
 	if reason := c.unusedOfStore(key); reason != "" {
 		return reason
 	}
 	if c.Mode != "serve" && slices.Contains(ofServe, key) {
 		return "only mode serve reads it"
+	}
+	if key == "explorer.max_inflight_batches" && c.explores() && c.BatchesUnderWay() == 1 && c.Explorer.MaxInflightBatches > 1 {
+		return "several steps at once are explored with sync_style fully_async alone, for a trainer"
 	}
 	if key == "trainer.listen_address" && (c.Mode != "train" || c.offline()) {
 		return "no explorer of another process joins"

@@ -5,19 +5,22 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
+	"time"
 )
 
-// Migrate brings the tables of a part of the schema to the newest version. Each of steps is a version: statements, with {text}, {blob} and {table} (what ends a
-// CREATE TABLE) for the server's words, which change nothing when they run again: MySQL cannot take back half a step. Steps are added, never changed. A
-// database of a newer version is refused.
+// Migrate brings the tables of a part of the schema to the newest version. Each of steps is a version: statements, with {text}, {blob}, {number} (a key that
+// counts rows) and {table} (what ends a CREATE TABLE) for the server's words, which change nothing when they run again: MySQL cannot take back half a step. Steps
+// are added, never changed. A database of a newer version is refused.
 func (db *DB) Migrate(ctx context.Context, part string, steps [][]string) error {
 	var version int
 	err := db.Update(ctx, func(t Tx) (bool, error) {
-		if err := t.only(ctx, t.kind.lock); err != nil {
+		if err := t.lockSchema(ctx, db.patience()/2); err != nil {
 			return false, err
 		}
-		defer t.only(context.WithoutCancel(ctx), t.kind.unlock) // it ends with the connection at the latest
+		defer t.unlockSchema(context.WithoutCancel(ctx)) // it ends with the connection at the latest
 		const table = "CREATE TABLE IF NOT EXISTS trinity_schema (part VARCHAR(64) PRIMARY KEY, version INT NOT NULL){table}"
 		if _, err := t.Exec(ctx, t.kind.words.Replace(table)); err != nil {
 			return false, err
@@ -48,14 +51,26 @@ func (db *DB) Migrate(ctx context.Context, part string, steps [][]string) error 
 	return err
 }
 
-// only runs a statement for what it does; "" is none.
-func (t Tx) only(ctx context.Context, query string) error {
-	if query == "" {
+// lockSchema keeps other processes from changing the schema.
+func (t Tx) lockSchema(ctx context.Context, wait time.Duration) error {
+	if t.kind.lock == "" {
 		return nil
 	}
-	rows, err := t.tx.QueryContext(ctx, query)
-	if err != nil {
+	ctx, end := t.within(ctx)
+	defer end()
+	var got sql.NullInt64
+	query := strings.ReplaceAll(t.kind.lock, "{seconds}", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+	if err := t.tx.QueryRowContext(ctx, query).Scan(&got); err != nil {
 		return err
 	}
-	return rows.Close()
+	if got.Int64 != 1 {
+		return errSchema
+	}
+	return nil
+}
+
+func (t Tx) unlockSchema(ctx context.Context) {
+	if t.kind.unlock != "" {
+		_, _ = t.tx.ExecContext(ctx, t.kind.unlock) // a connection on which it fails is lost
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -19,10 +20,10 @@ type Column struct {
 	Value any
 }
 
-// Stream reads the rows of a table, or of a query (which begins with SELECT or WITH), one after the other, in a transaction that only reads. A table is read in
+// Stream reads the rows of a table, or of a query (whose first word is SELECT or WITH), one after the other, in a transaction that only reads. A table is read in
 // the order of its column id, one of SQLite without it in the order of its rows.
 func (db *DB) Stream(ctx context.Context, from string, row func([]Column) error) error {
-	tx, err := db.lazy.BeginTx(ctx, &sql.TxOptions{ReadOnly: db.kind != sqlite}) // SQLite's whole connection is
+	tx, err := db.pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: db.kind != sqlite}) // SQLite's whole connection is
 	if err != nil {
 		return err
 	}
@@ -60,9 +61,35 @@ func (db *DB) Stream(ctx context.Context, from string, row func([]Column) error)
 	return rows.Err()
 }
 
+// isQuery tells a query from a table's name: its first word, behind comments and parentheses, is SELECT or WITH, and something follows that is no part of a name.
 func isQuery(from string) bool {
-	word, _, more := strings.Cut(strings.TrimSpace(from), " ")
-	return more && (strings.EqualFold(word, "select") || strings.EqualFold(word, "with"))
+	text := firstWord(from)
+	for _, word := range []string{"select", "with"} {
+		if n := len(word); len(text) > n && strings.EqualFold(text[:n], word) {
+			next, _ := utf8.DecodeRuneInString(text[n:])
+			return next != '_' && next != '.' && next != '$' && !unicode.IsLetter(next) && !unicode.IsDigit(next) && firstWord(text[n:]) != ""
+		}
+	}
+	return false
+}
+
+// firstWord is SQL from its first word on.
+func firstWord(text string) string {
+	for {
+		text = strings.TrimLeft(text, " \t\r\n\f\v(")
+		var closed bool
+		switch {
+		case strings.HasPrefix(text, "--"):
+			_, text, closed = strings.Cut(text, "\n")
+		case strings.HasPrefix(text, "/*"):
+			_, text, closed = strings.Cut(text[2:], "*/")
+		default:
+			return text
+		}
+		if !closed {
+			return ""
+		}
+	}
 }
 
 // ordered is the query of a table's rows.

@@ -17,6 +17,9 @@ type Address struct {
 	url  *url.URL
 }
 
+// Denied is what to do where a server refuses who asks.
+const Denied = "look at user and password in the URL that path has; the environment may keep them: user:${oc.env:DB_PASSWORD}@host"
+
 // String is the address without its password.
 func (a Address) String() string {
 	if a.kind == sqlite {
@@ -63,13 +66,23 @@ func Parse(text string) (Address, error) {
 		return Address{}, fmt.Errorf("%s names no host, or no database: want %s://user@host/name", Hidden(text), u.Scheme)
 	}
 	if kind == mySQL {
-		for key := range u.Query() {
-			if !slices.Contains(mySQLOptions, key) {
-				return Address{}, fmt.Errorf("%s: option %s is not known: there is %s", Hidden(text), key, strings.Join(mySQLOptions, ", "))
-			}
+		if err := checkMySQL(u.Query()); err != nil {
+			return Address{}, fmt.Errorf("%s: %w", Hidden(text), err)
 		}
 	}
 	return Address{kind: kind, url: u}, nil
+}
+
+func checkMySQL(options url.Values) error {
+	for key := range options {
+		if !slices.Contains(mySQLOptions, key) {
+			return fmt.Errorf("option %s is not known: there is %s", key, strings.Join(mySQLOptions, ", "))
+		}
+	}
+	if set := options.Get("charset"); set != "" && !slices.Contains([]string{"utf8", "utf8mb4"}, strings.ToLower(set)) {
+		return fmt.Errorf("charset %s: text is exchanged in utf8mb4, whatever the tables have: leave charset out", set)
+	}
+	return nil
 }
 
 func sqliteAddress(rest string) (Address, error) {
@@ -82,10 +95,10 @@ func sqliteAddress(rest string) (Address, error) {
 
 var password = regexp.MustCompile(`(\w://[^:/@\s]*):\S*@`)
 
-// option is a password as libpq's URLs may have it: an option, or that of a key's file.
-var option = regexp.MustCompile(`([?&](?:ssl)?password=)[^&\s]*`)
+// option is a secret as URLs may have it behind their ?, such as libpq's passwords and services' tokens.
+var option = regexp.MustCompile(`([?&](?:(?:ssl)?password|(?:access_)?token|api_?key|key|secret)=)[^&\s"]*`)
 
-// Hidden is text with stars in place of the passwords of URLs.
+// Hidden is text with stars in place of the passwords, tokens and keys of URLs.
 func Hidden(text string) string {
 	return option.ReplaceAllString(password.ReplaceAllString(text, "$1:***@"), "$1***")
 }

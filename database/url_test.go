@@ -1,6 +1,7 @@
 package database
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -14,11 +15,17 @@ func TestParse(t *testing.T) {
 		"postgresql+psycopg2://ann:s3%40cret@db.example/rft": "postgresql://ann@db.example/rft",
 		"postgres:///rft?host=/run/postgresql":               "postgres:///rft",
 		"mysql+pymysql://ann:s3cret@db.example/rft":          "mysql://ann@db.example/rft",
+		"mysql+pymysql://ann@db.example/rft?charset=utf8mb4": "mysql://ann@db.example/rft",
 		"mariadb://ann@/rft?unix_socket=/run/my.sock":        "mariadb://ann@/rft",
 	} {
 		a, err := Parse(url)
 		if err != nil || a.String() != want {
 			t.Errorf("%s: %s, %v; want %s", url, a, err, want)
+		}
+		for _, verb := range []string{"%v", "%+v", "%#v", "%q"} {
+			if text := fmt.Sprintf(verb, struct{ Address }{a}); strings.Contains(text, "s3") {
+				t.Errorf("%s prints %s", verb, text)
+			}
 		}
 		if !IsURL(url) {
 			t.Errorf("%s is a database's URL", url)
@@ -34,6 +41,7 @@ func TestParse(t *testing.T) {
 		"postgresql://ann:s3c#ret@db.example/rft": "%23",
 		"postgresql://ann:s3cret@db.example:x/d":  "port",
 		"mysql://ann:s3cret@db.example/d?tsl=1":   "option tsl is not known",
+		"mysql://a:s3cret@h/d?charset=latin1":     "charset latin1",
 	} {
 		_, err := Parse(url)
 		if err == nil || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "s3c") {
@@ -49,6 +57,7 @@ func TestHidden(t *testing.T) {
 		"https://ann@host:80/a@b":                                   "https://ann@host:80/a@b",
 		"postgresql://ann@host/db?password=a%20b&sslpassword=c&x=1": "postgresql://ann@host/db?password=***&sslpassword=***&x=1",
 		"postgresql://ann:a@host/db?sslmode=disable&password=b is":  "postgresql://ann:***@host/db?sslmode=disable&password=*** is",
+		`Post "https://host/x?access_token=a&api_key=b": gone`:      `Post "https://host/x?access_token=***&api_key=***": gone`,
 		"mail ann@host: hello":                                      "mail ann@host: hello",
 	} {
 		if got := Hidden(text); got != want {

@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"errors"
 	"os"
 	"sync"
 	"time"
@@ -44,20 +45,29 @@ func (db *DB) Look(n int) <-chan time.Time {
 // to be read.
 func signal(file string) string { return file + "-changed" }
 
-func touch(file string) error { return os.WriteFile(signal(file), []byte("\n"), 0o644) }
+// tell tells other processes, of SQLite's databases.
+func (db *DB) tell() error {
+	if db.signal == nil {
+		return nil
+	}
+	_, err := db.signal.WriteAt([]byte("\n"), 0)
+	return err
+}
 
-// watchFile has the bell rung when another process has touched the signal.
+// watchFile has the bell rung when another process has written the signal.
 func watchFile(ctx context.Context, db *DB) error {
-	if err := touch(db.file); err != nil {
+	f, err := os.OpenFile(signal(db.file), os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
 		return err
 	}
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
-		return err
+		return errors.Join(err, f.Close())
 	}
 	if err := w.Add(signal(db.file)); err != nil {
-		return err
+		return errors.Join(err, f.Close())
 	}
+	db.signal = f
 	context.AfterFunc(ctx, func() { w.Close() })
 	go func() {
 		for {
@@ -88,27 +98,62 @@ func listen(ctx context.Context, db *DB) error {
 	}
 	go func() {
 		for ctx.Err() == nil {
+			pause := db.pause(conn != nil)
 			if conn != nil {
-				if _, err := conn.WaitForNotification(ctx); err == nil {
-					db.ring()
-					continue
+				for db.hear(ctx, conn) == nil {
 				}
-				_ = conn.Close(context.Background()) // it is lost
-			} else {
-				select {
-				case <-time.After(db.Interval):
-				case <-ctx.Done():
-				}
+				hangUp(conn)
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
 			}
 			conn, _ = listener(ctx, db) // a server that is gone is the error of who wants something of it
 			db.ring()
+		}
+		if conn != nil {
+			hangUp(conn)
 		}
 	}()
 	return nil
 }
 
+// leastPause is between two tries to listen: a server that is away, or that ends each connection, is not to be called without end.
+const leastPause = 100 * time.Millisecond
+
+// pause is before the next try to listen, after a connection was lost, or could not be made.
+func (db *DB) pause(lost bool) time.Duration {
+	if lost {
+		return leastPause
+	}
+	return max(db.Interval, leastPause)
+}
+
+// hear waits for a notification. One that does not come for a while has the server asked whether it is there: of a network that drops packets nothing else tells.
+func (db *DB) hear(ctx context.Context, conn *pgx.Conn) error {
+	wait, cancel := context.WithTimeout(ctx, db.patience()/2) // before the connection itself gives up
+	defer cancel()
+	_, err := conn.WaitForNotification(wait)
+	switch {
+	case err == nil:
+		db.ring()
+		return nil
+	case ctx.Err() == nil && wait.Err() != nil:
+		return conn.Ping(ctx)
+	}
+	return err
+}
+
+// hangUp ends a connection that may be lost, and does not wait for it.
+func hangUp(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx) // nothing is lost with it
+}
+
 func listener(ctx context.Context, db *DB) (*pgx.Conn, error) {
-	cfg, err := postgresConfig(db.Address)
+	cfg, err := postgresConfig(db.Address, db.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +162,7 @@ func listener(ctx context.Context, db *DB) (*pgx.Conn, error) {
 		return nil, err
 	}
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
-		_ = conn.Close(context.Background()) // the error is what was to be said
+		hangUp(conn)
 		return nil, err
 	}
 	return conn, nil

@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/trinity-go/trinity/database"
 )
+
+// sorting is how long a server may say nothing: it has to sort all rows before it has the first.
+const sorting = 10 * time.Minute
 
 // openDatabase reads the rows of a table or a query, of which opts.Subset is the name or the text, once from beginning to end, so that they stay the same and in the
 // same order while they are used. A table of Trinity-RFT's tasks, of the columns id and raw_task, has its rows in raw_task.
@@ -19,15 +23,18 @@ func openDatabase(url string, opts Options) (*Dataset, error) {
 	if opts.Subset == "" {
 		return nil, fmt.Errorf("%s: no table: set subset_name to a table or to a query", address)
 	}
-	ctx := context.Background()
-	db, err := database.Open(ctx, address, database.Options{ReadOnly: true, Retries: opts.Retries, Interval: opts.RetryInterval})
+	ctx := opts.Stop
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	db, err := database.Open(ctx, address, database.Options{ReadOnly: true, Retries: opts.Retries, Interval: opts.RetryInterval, Silence: sorting, Stop: opts.Stop, Say: opts.Note})
 	if err != nil {
 		return nil, err
 	}
 	name := fmt.Sprintf("%s, %.60s", address, opts.Subset)
 	opts.kept = &keeper{dir: opts.Cache}
 	var s shard
-	err = db.Retry(ctx, func() error {
+	err = db.Retry(ctx, func(ctx context.Context) error {
 		s, err = spooled(&input{path: name, opts: opts}, "row", func(s *spool) error { return readRows(ctx, s, db, opts) })
 		return err
 	})

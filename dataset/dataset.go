@@ -7,6 +7,7 @@ package dataset
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,10 +34,14 @@ type Options struct {
 	Cache string
 	// Progress is told from time to time how much of a file was read, in bytes, or in rows where a format is known by its rows; nil is not.
 	Progress func(file string, done, total int64)
+	// Note is told what people should know, a line at a time, such as that what was kept was damaged; nil is not.
+	Note func(line string)
 
 	// Retries are made when a database cannot be reached, or is lost.
 	Retries       int
 	RetryInterval time.Duration
+	// Stop ends the wait for a database; nil is never.
+	Stop context.Context
 
 	held int64 // bytes of a file from which on it is large; 0 is heldBytes
 	kept *keeper

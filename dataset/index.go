@@ -18,10 +18,11 @@ type index struct {
 	Rows    int
 	Records int64 // bytes of the kept rows
 	Marks   []mark
+	Sums    []uint32 // CRC-32C of the blocks of kept rows, which begin at Marks
 }
 
 const (
-	indexMagic = "TGROWS1\n"
+	indexMagic = "TGROWS2\n"
 	indexTail  = 8 + 4 + len(indexMagic)
 )
 
@@ -66,7 +67,7 @@ func readIndex(f *os.File) (*index, error) {
 	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&x); err != nil {
 		return nil, err
 	}
-	if x.Records != rest-int64(n) {
+	if x.Records != rest-int64(n) || x.Unit != "" && len(x.Sums) != len(x.Marks) {
 		return nil, errIndex
 	}
 	return &x, nil

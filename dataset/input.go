@@ -34,7 +34,7 @@ func openShard(path string, opts Options) (shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s := k.load(); s != nil {
+	if s := k.load(opts); s != nil {
 		return s, nil
 	}
 	opts.kept = k

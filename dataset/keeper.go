@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -52,7 +53,7 @@ func (o *Options) keeping(path string, info fs.FileInfo) (*keeper, error) {
 }
 
 // load gives what was kept of the file; nil if that is nothing that can be used.
-func (k *keeper) load() shard {
+func (k *keeper) load(opts Options) shard {
 	if k.path == "" {
 		return nil
 	}
@@ -69,7 +70,30 @@ func (k *keeper) load() shard {
 		_ = f.Close()
 		return &lines{path: k.file, marks: x.Marks, rows: x.Rows, size: k.of.Size}
 	}
-	return &spool{path: k.file, unit: x.Unit, marks: x.Marks, rows: x.Rows, size: x.Records, file: f}
+	opts.kept = k
+	return &spool{path: k.file, unit: x.Unit, opts: opts, marks: x.Marks, sums: x.Sums, rows: x.Rows, size: x.Records, file: f}
+}
+
+// readAnew removes rows that were kept and are damaged, and reads the file again that they are of, unless it has changed.
+func (k *keeper) readAnew(opts Options, why error) (*spool, error) {
+	info, err := os.Stat(k.file)
+	if err != nil {
+		return nil, fmt.Errorf("%w, and what it was made of cannot be read: %w", why, err)
+	}
+	if info.Size() != k.of.Size || info.ModTime().UnixNano() != k.of.ModTime {
+		return nil, fmt.Errorf("%w, and the dataset has changed since: start again", why)
+	}
+	if opts.Note != nil {
+		opts.Note(fmt.Sprintf("%s: what was kept of it in %s is damaged (%v): it is read again", k.file, k.path, why))
+	}
+	if err := os.Remove(k.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	s, err := openShard(k.file, opts)
+	if err != nil {
+		return nil, err
+	}
+	return s.(*spool), nil // a file of the same name is of the same format
 }
 
 // create makes the file that rows go to. Without a place to keep it, or while another process writes there, its name is taken away at once, so that
@@ -138,11 +162,11 @@ func (k *keeper) keepLines(l *lines) error {
 
 // keepSpool gives the rows their name once all of them are on the disk.
 func (k *keeper) keepSpool(s *spool) error {
-	x := index{Of: k.of, Unit: s.unit, Rows: s.rows, Records: s.size, Marks: s.marks}
+	x := index{Of: k.of, Unit: s.unit, Rows: s.rows, Records: s.size, Marks: s.marks, Sums: s.sums}
 	if err := x.write(s.file); err != nil {
 		return err
 	}
-	if err := errors.Join(s.file.Sync(), s.file.Close()); err != nil {
+	if err := errors.Join(durable.Sync(s.file), s.file.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(k.part(), k.path); err != nil {

@@ -1,9 +1,11 @@
 package dataset
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +88,84 @@ func TestADamagedIndexIsNotUsed(t *testing.T) {
 		}
 		if rows, read := reopened(t, path, cache); !read || !reflect.DeepEqual(rows, want) {
 			t.Errorf("%s: read again %v, the same rows %v", what, read, reflect.DeepEqual(rows, want))
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keptRows opens a dataset whose rows are kept, and gives the file that keeps them, what it has, and the rows.
+func keptRows(t *testing.T) (path, cache, kept string, whole []byte, want []map[string]any) {
+	t.Helper()
+	path, cache = filepath.Join(write(t, map[string]string{"a.csv": table("csv", 300, 1000)}), "a.csv"), t.TempDir()
+	settle(t, path, time.Hour)
+	want, _ = reopened(t, path, cache)
+	found, err := filepath.Glob(filepath.Join(cache, "*.rows"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("kept %v, %v", found, err)
+	}
+	if whole, err = os.ReadFile(found[0]); err != nil {
+		t.Fatal(err)
+	}
+	return path, cache, found[0], whole, want
+}
+
+// Kept rows of which a byte is another one than was written are read from the dataset again, with a line that says so.
+func TestDamagedRowsAreReadAgain(t *testing.T) {
+	path, cache, kept, whole, want := keptRows(t)
+	f, err := os.Open(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	x, err := readIndex(f)
+	if err != nil || len(x.Marks) < 2 {
+		t.Fatalf("%d blocks, %v; want some", len(x.Marks), err)
+	}
+	for at := int64(0); at < x.Records; at += x.Records/60 + 1 {
+		damaged := slices.Clone(whole)
+		damaged[at] ^= 1 << (at % 8)
+		if err := os.WriteFile(kept, damaged, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var notes []string
+		d, err := Open(path, Options{held: 100, Cache: cache, Note: func(line string) { notes = append(notes, line) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := all(t, d); !reflect.DeepEqual(got, want) || len(notes) != 1 || !strings.Contains(notes[0], kept) || strings.Contains(notes[0], "\n") {
+			t.Fatalf("byte %d: the rows are right %v, and it was said %q", at, reflect.DeepEqual(got, want), notes)
+		}
+		if now, err := os.ReadFile(kept); err != nil || !bytes.Equal(now, whole) {
+			t.Fatalf("byte %d: what is kept now is not what was, %v", at, err)
+		}
+	}
+}
+
+// Rows that cannot be read again are an error of one line, which blames the file of the rows.
+func TestDamagedRowsOfADatasetThatHasChanged(t *testing.T) {
+	path, cache, kept, whole, _ := keptRows(t)
+	for _, c := range []struct {
+		spoil func(t *testing.T)
+		words string
+	}{
+		{func(t *testing.T) { settle(t, path, 2*time.Hour) }, "has changed"},
+		{func(t *testing.T) { must(t, os.Remove(path)) }, "cannot be read"},
+	} {
+		settle(t, path, time.Hour)
+		must(t, os.WriteFile(kept, whole, 0o644))
+		d, err := Open(path, Options{held: 100, Cache: cache})
+		must(t, err)
+		must(t, os.Truncate(kept, 10))
+		c.spoil(t)
+		_, err = d.Row(d.Len() - 1)
+		if err == nil || !strings.Contains(err.Error(), "file of its rows") || !strings.Contains(err.Error(), c.words) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, want that the dataset %s", err, c.words)
 		}
 	}
 }

@@ -55,16 +55,62 @@ var splitWords = map[string][]string{
 	"test":       {"testing", "eval", "evaluation"},
 }
 
-// maxDepth bounds the search for files, in directories below the dataset's.
-const maxDepth = 4
+// maxDepth bounds the search for files, in directories below the dataset's, where no card says where they are.
+const (
+	maxDepth = 4
+	anyDepth = 1 << 10
+)
 
-// findSplit returns the files of a split in order of their names. Layouts: train.jsonl, train-00000-of-00002.parquet, data/train-*.parquet,
-// train/0000.parquet, and each of them below a directory named like the subset. Where no file names any split, all are train.
+// findSplit returns the files of a split, which the dataset's card declares or else the layout says.
 func findSplit(dir, split, subset string) ([]string, error) {
 	if split == "" {
 		split = "train"
 	}
-	files, err := dataFiles(dir)
+	subsets, err := readCard(dir)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	if len(subsets) > 0 {
+		found, err = declaredFiles(dir, subsets, split, subset)
+	} else {
+		found, err = laidOut(dir, split, subset)
+	}
+	for i, f := range found {
+		found[i] = filepath.Join(dir, filepath.FromSlash(f))
+	}
+	return found, err
+}
+
+// declaredFiles are those of a split of a subset that the card declares. Where it names only a directory, the layout of that says it.
+func declaredFiles(dir string, subsets []declared, split, name string) ([]string, error) {
+	subset, err := pick(dir, subsets, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(subset.Files) > 0 {
+		files, err := subset.files(dir, split)
+		if err != nil {
+			return nil, err
+		}
+		return files, oneFormat(dir, split, files)
+	}
+	base := path.Clean(subset.Dir)
+	if !filepath.IsLocal(filepath.FromSlash(base)) {
+		return nil, fmt.Errorf("dataset %s: %s: subset %s: data_dir %q is outside of the dataset", dir, cardFile, subset.Name, subset.Dir)
+	}
+	files, err := laidOut(filepath.Join(dir, filepath.FromSlash(base)), split, "")
+	for i, f := range files {
+		files[i] = path.Join(base, f)
+	}
+	return files, err
+}
+
+// laidOut returns the files of a split in order of their names. Layouts: train.jsonl, train-00000-of-00002.parquet, data/train-*.parquet,
+// train/0000.parquet, and each of them below a directory named like the subset. Where no file names any split, all are train. A subset called default
+// is all files, unless some are named so.
+func laidOut(dir, split, subset string) ([]string, error) {
+	files, err := dataFiles(dir, maxDepth)
 	if err != nil {
 		return nil, err
 	}
@@ -73,27 +119,22 @@ func findSplit(dir, split, subset string) ([]string, error) {
 	}
 	if subset != "" {
 		inSubset := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return !isSubset(f, subset) })
-		if len(inSubset) == 0 {
+		if len(inSubset) == 0 && subset != "default" {
 			return nil, fmt.Errorf("dataset %s: no subset %q: there is %s", dir, subset, shortList(files))
 		}
-		files = inSubset
+		if len(inSubset) > 0 {
+			files = inSubset
+		}
 	}
 	found := ofSplit(files, split)
 	if len(found) == 0 {
 		return nil, fmt.Errorf("dataset %s: no split %q: there is %s", dir, split, shortList(files))
 	}
-	found, err = oneDataset(dir, split, found)
-	if err != nil {
-		return nil, err
-	}
-	for i, f := range found {
-		found[i] = filepath.Join(dir, filepath.FromSlash(f))
-	}
-	return found, nil
+	return oneDataset(dir, split, found)
 }
 
 // dataFiles lists the files of known formats below dir, with slashes and relative to it, sorted.
-func dataFiles(dir string) ([]string, error) {
+func dataFiles(dir string, depth int) ([]string, error) {
 	var files []string
 	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -106,7 +147,7 @@ func dataFiles(dir string) ([]string, error) {
 		rel = filepath.ToSlash(rel)
 		hidden := rel != "." && strings.HasPrefix(e.Name(), ".")
 		if e.IsDir() {
-			if hidden || strings.Count(rel, "/") >= maxDepth {
+			if hidden || strings.Count(rel, "/") >= depth {
 				return fs.SkipDir
 			}
 			return nil
@@ -116,6 +157,7 @@ func dataFiles(dir string) ([]string, error) {
 		}
 		return nil
 	})
+	slices.Sort(files)
 	return files, err
 }
 
@@ -178,11 +220,17 @@ func oneDataset(dir, split string, files []string) ([]string, error) {
 		if path.Dir(f) != path.Dir(files[0]) {
 			return nil, fmt.Errorf("dataset %s: split %q is in several directories (%s): name one as subset_name", dir, split, shortList(files))
 		}
+	}
+	return files, oneFormat(dir, split, files)
+}
+
+func oneFormat(dir, split string, files []string) error {
+	for _, f := range files[1:] {
 		if extension(f) != extension(files[0]) {
-			return nil, fmt.Errorf("dataset %s: split %q is there in two formats (%s and %s): name one file as the path", dir, split, files[0], f)
+			return fmt.Errorf("dataset %s: split %q is there in two formats (%s and %s): name one file as the path", dir, split, files[0], f)
 		}
 	}
-	return files, nil
+	return nil
 }
 
 // shortList is the first files of a list, for errors.

@@ -20,11 +20,14 @@ type mark struct {
 // marks is a sparse index of rows: 24 bytes for each [blockBytes] of a file, however many rows these are.
 type marks []mark
 
-// add notes that a row of the given size begins here.
-func (m *marks) add(at mark, size int) {
-	if n := len(*m); n == 0 || at.Begin-(*m)[n-1].Begin >= blockBytes || size >= blockBytes {
-		*m = append(*m, at)
+// add notes that a row of the given size begins here, and says whether a block does.
+func (m *marks) add(at mark, size int) bool {
+	n := len(*m)
+	if n > 0 && at.Begin-(*m)[n-1].Begin < blockBytes && size < blockBytes {
+		return false
 	}
+	*m = append(*m, at)
+	return true
 }
 
 // find is the block with row i of a file that ends at byte end.

@@ -34,9 +34,9 @@ func TestExperiencesOfAnEarlierRun(t *testing.T) {
 	}
 	for _, form := range archive.Forms {
 		path := filepath.Join(t.TempDir(), "run"+form)
-		w := archive.New(path)
+		w := archive.New(path, archive.Run{Name: "earlier"})
 		for _, groups := range recordedSteps() {
-			if err := w.Write(groups); err != nil {
+			if err := w.Write(t.Context(), groups); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -73,8 +73,8 @@ func TestExperiencesOfAnEarlierRun(t *testing.T) {
 
 func TestARowTwiceInABatchIsAnotherTask(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.jsonl")
-	w := archive.New(path)
-	if err := w.Write(recordedSteps()[0]); err != nil {
+	w := archive.New(path, archive.Run{Name: "earlier"})
+	if err := w.Write(t.Context(), recordedSteps()[0]); err != nil {
 		t.Fatal(err)
 	}
 	d, err := Open(path, Options{})

@@ -65,7 +65,10 @@ func fillDir(temp string, write func(temp string) error) error {
 	if err := os.RemoveAll(temp); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(temp, 0o755); err != nil {
+	if err := MkdirAll(filepath.Dir(temp), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(temp, 0o755); err != nil {
 		return err
 	}
 	if err := write(temp); err != nil {

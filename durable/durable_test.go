@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 )
 
@@ -66,5 +67,22 @@ func TestWriteDirReplacesAsAWhole(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "old")); err == nil {
 		t.Error("the old content is still there")
+	}
+}
+
+// What is secret is never open to others, whatever a killed process has left.
+func TestASecretIsTheOwners(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), TempPrefix+"x"), []byte("half"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"first", "second"} {
+		if err := WriteSecret(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if got, _ := os.ReadFile(path); err != nil || string(got) != text || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+			t.Errorf("%q, %v, %v; want %q, and that the owner alone may read it", got, info.Mode(), err, text)
+		}
 	}
 }

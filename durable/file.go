@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -21,12 +22,14 @@ var (
 
 // Replace makes path hold what write writes: under a temporary name beside it at first, then flushed to the disk and renamed. On an error
 // path stays as it was.
-func Replace(path string, write func(w io.Writer) error) error {
+func Replace(path string, write func(w io.Writer) error) error { return replace(path, 0o666, write) }
+
+func replace(path string, mode os.FileMode, write func(w io.Writer) error) error {
 	temp := filepath.Join(filepath.Dir(path), TempPrefix+filepath.Base(path))
 	if err := failFileCreate.Hit(path); err != nil {
 		return err
 	}
-	f, err := os.Create(temp)
+	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}
@@ -61,7 +64,7 @@ func fill(f *os.File, write func(w io.Writer) error) error {
 	if err := failFileSync.Hit(f.Name()); err != nil {
 		return err
 	}
-	return f.Sync()
+	return Sync(f)
 }
 
 // failing is a file with a failpoint.
@@ -72,9 +75,20 @@ func (f failing) Write(data []byte) (int, error) {
 }
 
 // WriteFile makes path hold data: readers see the old or the new content.
-func WriteFile(path string, data []byte) error {
-	return Replace(path, func(w io.Writer) error {
+func WriteFile(path string, data []byte) error { return Replace(path, content(data)) }
+
+// WriteSecret is WriteFile for what the owner of the file alone may read.
+func WriteSecret(path string, data []byte) error {
+	temp := filepath.Join(filepath.Dir(path), TempPrefix+filepath.Base(path))
+	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // whoever left it may have let others read it
+		return err
+	}
+	return replace(path, 0o600, content(data))
+}
+
+func content(data []byte) func(w io.Writer) error {
+	return func(w io.Writer) error {
 		_, err := io.Copy(w, bytes.NewReader(data))
 		return err
-	})
+	}
 }

@@ -26,6 +26,7 @@ type Log struct {
 	mu     sync.Mutex
 	first  int64    // number of the first record that is left
 	file   *os.File // the last segment
+	named  bool     // its name is on the disk
 	size   int64    // of it, bytes
 	next   int64    // number of the next record
 	torn   int64    // bytes after the last whole record that OpenLog cut off
@@ -55,7 +56,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // OpenLog opens or makes the log of a directory for appending. What a killed process had not written to the end is cut off. A record that is damaged
 // anywhere else is an error.
 func OpenLog(dir string) (*Log, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
 	l := &Log{dir: dir}
@@ -87,32 +88,48 @@ func OpenLog(dir string) (*Log, error) {
 		return nil, errors.Join(err, l.file.Close())
 	}
 	l.torn = max(0, info.Size()-l.size)
-	return l, errors.Join(l.cut(), l.file.Sync())
+	return l, errors.Join(l.cut(), Sync(l.file))
 }
 
-// begin starts a segment with the next record.
+// begin starts a segment with the next record. On an error the last one stays, and no reader has seen another.
 func (l *Log) begin() error {
 	path := segmentPath(l.dir, l.next)
 	if err := failLogCreate.Hit(path); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	temp := beside(TempPrefix, path)
+	err := newSegment(temp)
+	if err == nil {
+		err = rename(temp, path, failLogBegin)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(temp))
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	if _, err := f.Seek(0, io.SeekEnd); err != nil {
+		return errors.Join(err, f.Close(), os.Remove(path))
+	}
+	if l.file != nil {
+		_ = l.file.Close() // all of it is on the disk
+	}
+	l.file, l.size, l.named = f, int64(len(segmentMagic)), false
+	return nil
+}
+
+// newSegment makes a segment without records.
+func newSegment(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
 	if err != nil {
 		return err
 	}
-	if l.file != nil {
-		if err := l.file.Close(); err != nil {
-			return errors.Join(err, f.Close())
-		}
+	_, err = f.WriteString(segmentMagic)
+	if err == nil {
+		err = Sync(f)
 	}
-	l.file, l.size = f, int64(len(segmentMagic))
-	if err := failLogBegin.Hit(path); err != nil {
-		return err
-	}
-	if err := l.cut(); err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), syncPath(l.dir))
+	return errors.Join(err, f.Close())
 }
 
 // cut leaves the segment with its magic and what is whole, and the file's offset at its end.
@@ -138,9 +155,15 @@ func (l *Log) Append(record []byte) (int64, error) {
 		return 0, fmt.Errorf("%s: a record of %d bytes, at most %d are possible", l.dir, len(record), math.MaxUint32)
 	}
 	if l.size >= segmentBytes || l.size > int64(len(segmentMagic)) && failLogRoll.Forced() {
-		if l.broken = l.begin(); l.broken != nil {
-			return 0, l.broken
+		if err := l.begin(); err != nil {
+			return 0, err
 		}
+	}
+	if !l.named {
+		if err := syncPath(l.dir); err != nil {
+			return 0, err
+		}
+		l.named = true
 	}
 	if err := l.write(record); err != nil {
 		l.broken = l.cut()

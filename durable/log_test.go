@@ -174,6 +174,61 @@ func TestSegmentsAreMissed(t *testing.T) {
 	wantMissing("removed", "record 2")
 }
 
+// A segment that cannot be begun leaves the log as it was, and the next record begins it.
+func TestASegmentThatCannotBeBegun(t *testing.T) {
+	for what, place := range map[string]func(path string) string{"made": func(path string) string { return beside(TempPrefix, path) }, "named": func(path string) string { return path }} {
+		dir := t.TempDir()
+		l := openLog(t, dir)
+		appendAll(t, l, "a")
+		l.size = segmentBytes // it is full
+		reader := ReadLog(dir, 0)
+		defer reader.Close()
+		in := place(segmentPath(dir, 1))
+		if err := os.Mkdir(in, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Append([]byte("b")); err == nil || l.Next() != 1 {
+			t.Errorf("a segment that cannot be %s: %v, next %d", what, err, l.Next())
+		}
+		if err := os.RemoveAll(in); err != nil {
+			t.Fatal(err)
+		}
+		if got := readAll(t, reader); fmt.Sprint(got) != "[a]" {
+			t.Errorf("read %q", got)
+		}
+		appendAll(t, l, "b", "c")
+		if got := readAll(t, reader); fmt.Sprint(got) != "[b c]" {
+			t.Errorf("a segment that could not be %s: read %q", what, got)
+		}
+		if all, err := segments(dir); err != nil || fmt.Sprint(all) != "[0 1]" {
+			t.Errorf("segments %v, %v", all, err)
+		}
+		appendAll(t, openLog(t, dir), "d")
+		if got := readAll(t, reader); fmt.Sprint(got) != "[d]" {
+			t.Errorf("opened anew: read %q", got)
+		}
+	}
+}
+
+// A name that could not be flushed is flushed before a record is said to be there.
+func TestANameThatIsNotFlushed(t *testing.T) {
+	dir := t.TempDir()
+	l := openLog(t, dir)
+	l.named = false
+	l.dir = filepath.Join(dir, "elsewhere")
+	if _, err := l.Append([]byte("a")); err == nil || l.named {
+		t.Errorf("%v, the name is flushed %v", err, l.named)
+	}
+	l.dir = dir
+	appendAll(t, l, "a")
+	if !l.named {
+		t.Error("the name is not flushed")
+	}
+	if got := readAll(t, ReadLog(dir, 0)); fmt.Sprint(got) != "[a]" {
+		t.Errorf("read %q", got)
+	}
+}
+
 // What is damaged elsewhere than at the end is an error that says where, and nothing is cut off.
 func TestLogIsDamaged(t *testing.T) {
 	dir := t.TempDir()

@@ -15,5 +15,5 @@ func syncPath(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(Sync(f), f.Close())
 }

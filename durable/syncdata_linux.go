@@ -10,7 +10,10 @@ import (
 // syncData flushes what was written to a file, and what is needed to read it: not its times, which take a write of their own.
 func syncData(f *os.File) error {
 	for {
-		if err := unix.Fdatasync(int(f.Fd())); !errors.Is(err, unix.EINTR) {
+		switch err := unix.Fdatasync(int(f.Fd())); {
+		case err == nil:
+			return failSynced.Hit(f.Name())
+		case !errors.Is(err, unix.EINTR):
 			return os.NewSyscallError("fdatasync", err)
 		}
 	}

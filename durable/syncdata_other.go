@@ -5,4 +5,4 @@ package durable
 import "os"
 
 // syncData flushes what was written to a file.
-func syncData(f *os.File) error { return f.Sync() }
+func syncData(f *os.File) error { return Sync(f) }

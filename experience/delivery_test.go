@@ -1,6 +1,7 @@
 package experience
 
 import (
+	"errors"
 	"reflect"
 	"testing"
 
@@ -35,9 +36,20 @@ func TestDeliveryRoundTrip(t *testing.T) {
 			t.Error("a byte too many was ignored")
 		}
 	}
-	if _, err := AppendDelivery(nil, trinity.Delivery{Groups: []trinity.Group{{{Info: map[string]any{"x": func() {}}}}}}); err == nil {
-		t.Error("info without a form was written")
+	if data, err := AppendDelivery([]byte("before"), trinity.Delivery{Groups: []trinity.Group{{full(), {Info: map[string]any{"x": new(fickle)}}}}}); err == nil || string(data) != "before" {
+		t.Errorf("wrote %q, %v, want an error and nothing", data, err)
 	}
+}
+
+// fickle has a form in JSON when it is asked for the first time.
+type fickle bool
+
+func (f *fickle) MarshalJSON() ([]byte, error) {
+	if *f {
+		return nil, errors.New("not twice")
+	}
+	*f = true
+	return []byte("1"), nil
 }
 
 func FuzzDecodeDelivery(f *testing.F) {

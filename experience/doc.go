@@ -15,7 +15,7 @@
 //	15   versions          oldest, newest (zigzag varints)
 //	16   reward            valid (byte 0 or 1), value (float64), reason (length as varint, UTF-8), parts (as metrics)
 //	17   metrics           count (varint), then of each, by name: length of the name (varint), name, value (float64)
-//	18   info              JSON object
+//	18   info              JSON object; what JSON has no form for is left out
 //	19   flags             byte: 1 chosen, 2 is_expert
 //
 // Numbers are the byte 0 and float32 × T; or, where that takes half as much or less, the byte 1 and runs of equal bits: how long each is (varint), and its float32. An

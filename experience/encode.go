@@ -12,7 +12,8 @@ import (
 )
 
 // Append appends the binary form of an experience to dst. What lives for one train step only (OldLogprobs, PolicyWeights, Values, Entropies,
-// Discriminators) is left out. It fails where Info holds what JSON has no form for; dst is then as it was.
+// Discriminators) is left out, and what JSON has no form for of Info (see [Sayable]). It fails where a json.Marshaler in Info does not always say the same; dst is then
+// as it was.
 func Append(dst []byte, e *trinity.Experience) ([]byte, error) {
 	before := len(dst)
 	dst = slices.Grow(dst, sizeHint(e))
@@ -46,7 +47,8 @@ func Append(dst []byte, e *trinity.Experience) ([]byte, error) {
 		dst = appendField(dst, tagMetrics, appendNumbers(nil, e.Metrics))
 	}
 	if e.Info != nil {
-		info, err := json.Marshal(e.Info)
+		sayable, _ := Sayable(e.Info)
+		info, err := json.Marshal(sayable)
 		if err != nil {
 			return dst[:before], fmt.Errorf("experience %s: info: %w", e.ID, err)
 		}

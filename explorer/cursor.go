@@ -12,6 +12,10 @@ import (
 type cursor struct {
 	Step  int64           `json:"step"`
 	Tasks json.RawMessage `json:"tasks"`
+	// Inputs are where those of the experience pipeline are.
+	Inputs []savedInput `json:"inputs,omitempty"`
+	// Ahead are the tasks of the steps that were under way behind it, in order: Tasks is where the selectors are after them.
+	Ahead [][]chosen `json:"ahead,omitempty"`
 	// Owed are the step's metrics when an evaluation follows it: they are logged together, by a resumed run too. Durations and speeds are left
 	// out, so that checkpoints do not depend on them.
 	Owed map[string]exact `json:"owed,omitempty"`
@@ -32,8 +36,8 @@ func (x *exact) UnmarshalText(text []byte) error {
 	return err
 }
 
-func newCursor(step int64, tasks json.RawMessage, owed trinity.Metrics) cursor {
-	c := cursor{Step: step, Tasks: tasks}
+func newCursor(step int64, tasks json.RawMessage, ahead [][]chosen, inputs []savedInput, owed trinity.Metrics) cursor {
+	c := cursor{Step: step, Tasks: tasks, Ahead: ahead, Inputs: inputs}
 	if owed != nil {
 		c.Owed = map[string]exact{}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -25,6 +26,7 @@ var (
 // Explorer runs the rollouts of a training run.
 type Explorer struct {
 	Tasks        *Mix
+	Inputs       Inputs
 	EvalTasksets []*Taskset
 	Runner       *Runner
 	Process      func(context.Context, []trinity.Group) ([]trinity.Group, trinity.Metrics, error) // operators and advantage; metrics by their whole names
@@ -35,11 +37,14 @@ type Explorer struct {
 
 	BatchSize     int   // tasks per step
 	TotalSteps    int64 // steps of the run
+	UnderWay      int   // steps at once; 0 is 1, one after the other
 	Pace          Pace
 	EvalInterval  int64 // steps; 0 means never
 	EvalOnStartup bool
 
-	step        int64
+	mu          sync.Mutex      // guards Tasks, step and ahead
+	step        int64           // the last that was delivered
+	ahead       [][]chosen      // of each step after it, as far as that is decided
 	failedSteps int             // in a row
 	owed        trinity.Metrics // of the last delivered step, whose evaluation a killed run may not have ended
 }
@@ -59,8 +64,19 @@ func (e *Explorer) Restore(state json.RawMessage) error {
 	if err := json.Unmarshal(state, &c); err != nil {
 		return fmt.Errorf("explorer state: %w", err)
 	}
-	e.step, e.owed = c.Step, c.metrics()
-	return e.Tasks.restore(c.Tasks)
+	if err := e.Tasks.restore(c.Tasks); err != nil {
+		return err
+	}
+	for _, step := range c.Ahead {
+		if err := e.Tasks.check(step); err != nil {
+			return err
+		}
+	}
+	if err := e.Inputs.restore(c.Inputs); err != nil {
+		return err
+	}
+	e.step, e.ahead, e.owed = c.Step, c.Ahead, c.metrics()
+	return nil
 }
 
 // Step is the last step that was delivered.
@@ -87,55 +103,7 @@ func (e *Explorer) run(ctx context.Context) error {
 			return err
 		}
 	}
-	for e.step < e.TotalSteps {
-		if err := e.explore(ctx, e.step+1); err != nil {
-			return fmt.Errorf("explorer step %d: %w", e.step+1, err)
-		}
-	}
-	return nil
-}
-
-// explore runs one step, and the evaluation that is due after it.
-func (e *Explorer) explore(ctx context.Context, step int64) error {
-	metrics := trinity.Metrics{}
-	version, waited, err := e.weights(ctx, step)
-	if err != nil {
-		return err
-	}
-	tasks, err := e.Tasks.next(e.BatchSize)
-	if err != nil {
-		return err
-	}
-	start := time.Now()
-	outcomes, err := e.Runner.Run(ctx, step, e.Tasks.workflow(), tasks)
-	if err = errors.Join(err, failRollouts.Hit("")); err != nil {
-		return err
-	}
-	metrics.Merge("rollout/", e.Tasks.metrics(outcomes))
-	metrics["rollout/model_version"] = float64(version)
-	metrics["time/explore_step"] = time.Since(start).Seconds()
-	metrics["rollout/tokens_per_second"] = float64(sampledTokens(outcomes)) / time.Since(start).Seconds()
-	if err := e.warn(outcomes); err != nil {
-		return err
-	}
-	metrics["time/explorer_sync_interval"] = waited.Seconds()
-	e.Tasks.feedback(outcomes)
-
-	groups, err := e.process(ctx, outcomes, metrics)
-	if err != nil {
-		return err
-	}
-	// A step whose delivery is in a checkpoint is not run again. So its record is out before the delivery, or travels with it.
-	if e.evaluatesAfter(step) {
-		if err := e.deliver(ctx, step, groups, metrics); err != nil {
-			return err
-		}
-		return e.evaluateAfter(ctx, step, metrics)
-	}
-	if err := e.Log(ctx, step, metrics); err != nil {
-		return err
-	}
-	return e.deliver(ctx, step, groups, nil)
+	return e.exploreAll(ctx)
 }
 
 // maxFailedSteps in a row, without one experience that has a valid reward, end the run: something is wrong with the workflow or what it depends
@@ -182,6 +150,9 @@ func (e *Explorer) evaluatesAfter(step int64) bool {
 // evaluateAfter evaluates with the weights of the next step, and logs the step's metrics with what came of it. When the trainer has ended
 // before, there are no such weights.
 func (e *Explorer) evaluateAfter(ctx context.Context, step int64, metrics trinity.Metrics) error {
+	if err := e.pause(ctx, step+1); err != nil {
+		return err
+	}
 	_, _, err := e.weights(ctx, step+1)
 	if errors.Is(err, trinity.ErrEnded) {
 		return errors.Join(e.Log(ctx, step, metrics), err)
@@ -196,27 +167,32 @@ func (e *Explorer) evaluateAfter(ctx context.Context, step int64, metrics trinit
 	return e.deliver(ctx, step, nil, nil)
 }
 
-// weights waits for the version that step begins with. Meanwhile the buffer gives the trainer whatever there is.
+// pause says that nothing is put any more before the version that step needs. The trainer, which may be needed to make it, then takes whatever there is.
+func (e *Explorer) pause(ctx context.Context, step int64) error {
+	return e.Buffer.Pause(ctx, e.Pace.Required(step))
+}
+
+// weights waits for the version that step begins with.
 func (e *Explorer) weights(ctx context.Context, step int64) (version int64, waited time.Duration, err error) {
 	if err := failWeights.Hit(""); err != nil {
 		return 0, 0, err
 	}
 	start := time.Now()
-	need := e.Pace.Required(step)
-	if err := e.Buffer.Pause(ctx, need); err != nil {
-		return 0, 0, err
-	}
-	version, err = e.Sync.Wait(ctx, need, e.Pace.Newest(step))
+	version, err = e.Sync.Wait(ctx, e.Pace.Required(step), e.Pace.Newest(step))
 	return version, time.Since(start), err
 }
 
-// process passes the groups through the pipeline.
-func (e *Explorer) process(ctx context.Context, outcomes []*outcome, metrics trinity.Metrics) ([]trinity.Group, error) {
+// process passes the groups, and those of the inputs, through the pipeline.
+func (e *Explorer) process(ctx context.Context, step int64, outcomes []*outcome, metrics trinity.Metrics) ([]trinity.Group, error) {
 	var groups []trinity.Group
 	for _, o := range outcomes {
 		if len(o.group) > 0 {
 			groups = append(groups, o.group)
 		}
+	}
+	groups, err := e.Inputs.join(step, groups, metrics)
+	if err != nil {
+		return nil, err
 	}
 	groups, m, err := e.Process(ctx, groups)
 	if err != nil {
@@ -228,11 +204,7 @@ func (e *Explorer) process(ctx context.Context, outcomes []*outcome, metrics tri
 
 // deliver puts the groups with the explorer's state after this step; owed are the metrics that it logs later.
 func (e *Explorer) deliver(ctx context.Context, step int64, groups []trinity.Group, owed trinity.Metrics) error {
-	tasks, err := e.Tasks.state()
-	if err != nil {
-		return err
-	}
-	state, err := json.Marshal(newCursor(step, tasks, owed))
+	state, err := e.stateAfter(step, owed)
 	if err != nil {
 		return err
 	}
@@ -242,6 +214,6 @@ func (e *Explorer) deliver(ctx context.Context, step int64, groups []trinity.Gro
 	if err := e.Buffer.Put(ctx, trinity.Delivery{Groups: groups, Cursor: state, Needs: e.Pace.Required(step)}); err != nil {
 		return err
 	}
-	e.step = step
+	e.delivered(step)
 	return failDelivered.Hit("")
 }

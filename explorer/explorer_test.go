@@ -49,7 +49,7 @@ func rows(n int) trinitytest.Rows {
 
 func newRunner(b *trinitytest.Bandit) *Runner {
 	return &Runner{
-		Seed: 1, InFlight: 4, Timeout: time.Second, MaxRetries: 2,
+		Seed: 1, Slots: NewSlots(4), Timeout: time.Second, MaxRetries: 2,
 		NewModel: func(*trinity.Task) *trinity.Model {
 			return &trinity.Model{Sampler: b, Renderer: trinitytest.PlainRenderer{}, Params: trinity.SamplingParams{Temperature: 1}}
 		},
@@ -76,7 +76,7 @@ func TestGroupsAreCompleteAndInOrderWhateverTheScheduling(t *testing.T) {
 	var want string
 	for _, inFlight := range []int{1, 3, 16} {
 		r := newRunner(trinitytest.NewBandit(3))
-		r.InFlight = inFlight
+		r.Slots = NewSlots(inFlight)
 		ts := newTaskset(5, 4, onePull{})
 		tasks, err := ts.all()
 		if err != nil {

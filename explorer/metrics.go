@@ -122,14 +122,3 @@ func feedback(outcomes []*outcome) map[int]float64 {
 	}
 	return rewards
 }
-
-// sampledTokens counts what the policy wrote.
-func sampledTokens(outcomes []*outcome) int {
-	n := 0
-	for _, o := range outcomes {
-		for _, e := range o.group {
-			n += e.TrainedTokens()
-		}
-	}
-	return n
-}

@@ -83,8 +83,14 @@ func sum(counts []int) int {
 	return n
 }
 
-// next makes the n tasks of the next step, those of a taskset side by side, the one that was drawn first before the others.
-func (m *Mix) next(n int) ([]*trinity.Task, error) {
+// chosen is rows of a taskset that a step runs.
+type chosen struct {
+	Taskset string `json:"taskset"`
+	Rows    []int  `json:"rows"`
+}
+
+// choose takes the n tasks of the next step, those of a taskset side by side, the one that was drawn first before the others.
+func (m *Mix) choose(n int) ([]chosen, error) {
 	counts := make([]int, len(m.sets))
 	var order []int
 	for range n {
@@ -93,15 +99,38 @@ func (m *Mix) next(n int) ([]*trinity.Task, error) {
 			order = append(order, i)
 		}
 	}
-	var tasks []*trinity.Task
+	var all []chosen
 	for _, i := range order {
-		of, err := m.sets[i].next(counts[i])
+		of, err := m.sets[i].choose(counts[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, of)
+	}
+	return all, nil
+}
+
+// tasks makes the tasks of what was chosen.
+func (m *Mix) tasks(all []chosen) ([]*trinity.Task, error) {
+	var tasks []*trinity.Task
+	for _, c := range all {
+		of, err := m.set(c.Taskset).tasks(c.Rows)
 		if err != nil {
 			return nil, err
 		}
 		tasks = append(tasks, of...)
 	}
 	return tasks, nil
+}
+
+// set is the taskset of a name, nil if there is none.
+func (m *Mix) set(name string) *Taskset {
+	for _, s := range m.sets {
+		if s.Template.Taskset == name {
+			return s
+		}
+	}
+	return nil
 }
 
 // draw takes the taskset of the next task.

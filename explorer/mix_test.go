@@ -22,7 +22,11 @@ func named(name string, n int, weight float64) *Taskset {
 
 func ids(t *testing.T, m *Mix, n int) []string {
 	t.Helper()
-	tasks, err := m.next(n)
+	all, err := m.choose(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := m.tasks(all)
 	if err != nil || len(tasks) != n {
 		t.Fatal(tasks, err)
 	}

@@ -53,3 +53,19 @@ func (m *Mix) restore(state json.RawMessage) error {
 	m.epoch = saved.Epoch
 	return nil
 }
+
+// check refuses what was chosen from other tasksets.
+func (m *Mix) check(all []chosen) error {
+	for _, c := range all {
+		s := m.set(c.Taskset)
+		if s == nil {
+			return fmt.Errorf("a step that was under way has tasks of taskset %s, which there is not: resume with the same tasksets, or start a new run", c.Taskset)
+		}
+		for _, row := range c.Rows {
+			if row < 0 || row >= s.Data.Len() {
+				return fmt.Errorf("taskset %s: a step that was under way has row %d of its %d: resume with the same data, or start a new run", c.Taskset, row, s.Data.Len())
+			}
+		}
+	}
+	return nil
+}

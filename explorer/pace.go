@@ -35,6 +35,18 @@ func (p *Pace) Required(step int64) int64 {
 	return max(0, trained-int64(p.MaxStaleness))
 }
 
+// restsOn is the last of the explorer's own steps that the version which step requires is made of, if no rollout of them fails.
+func (p *Pace) restsOn(step int64) int64 {
+	switch need := p.Required(step); {
+	case p.Style == "fixed":
+		return step - 1
+	case need == 0:
+		return 0
+	default:
+		return min(step-1, (need*p.PerBatch+p.PerStep-1)/p.PerStep)
+	}
+}
+
 // Newest reports whether step begins with the newest version that there is.
 func (p *Pace) Newest(step int64) bool {
 	switch p.Style {

@@ -58,3 +58,30 @@ func TestNewestVersions(t *testing.T) {
 		}
 	}
 }
+
+// The version that a step requires is made of whole steps of the explorer: the last of them counts, however little of it goes in.
+func TestWhatAVersionRestsOn(t *testing.T) {
+	for _, c := range []struct {
+		style             string
+		perStep, perBatch int64
+		staleness         float64
+		want              string // of steps 1 to 6
+	}{
+		{"fixed", 8, 8, math.Inf(1), "[0 1 2 3 4 5]"},
+		{"fully_async", 8, 8, math.Inf(1), "[0 0 0 0 0 0]"},
+		{"fully_async", 8, 8, 1, "[0 1 2 3 4 5]"},
+		{"fully_async", 16, 8, 2, "[0 1 2 3 4 5]"}, // versions 0 2 4 6 8 10: 80 of 16
+		{"fully_async", 16, 8, 3, "[0 1 2 3 4 5]"}, // versions 0 1 3 5 7 9: 8 of 16 are of step 1, 72 of step 5
+		{"fully_async", 12, 8, 4, "[0 0 1 2 3 4]"}, // versions 0 0 1 2 4 5: 8, 16, 32 and 40 of 12, rounded up 1 2 3 4
+		{"fully_async", 8, 16, 1, "[0 0 2 2 4 4]"}, // versions 0 0 1 1 2 2: 16 and 32 of 8
+	} {
+		p := &Pace{Style: c.style, Interval: 1, MaxStaleness: c.staleness, PerStep: c.perStep, PerBatch: c.perBatch}
+		var got []int64
+		for step := range int64(6) {
+			got = append(got, p.restsOn(step+1))
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("%+v: steps rest on %v, want %s", c, got, c.want)
+		}
+	}
+}

@@ -20,7 +20,7 @@ import (
 type Runner struct {
 	NewModel   func(task *trinity.Task) *trinity.Model // the model as the task wants it, without ID and seed
 	Seed       uint64
-	InFlight   int           // rollouts at once
+	Slots      *Slots
 	Timeout    time.Duration // of one attempt
 	MaxRetries int
 	// Greedy runs each training task once more, at temperature 0: Info["reward_baseline"] of its experiences is the reward of that, null where it
@@ -40,9 +40,30 @@ type outcome struct {
 // Run runs every task's group and returns the outcomes in the order of tasks. A failed rollout is in its outcome; a failed engine is the
 // error.
 func (r *Runner) Run(ctx context.Context, step int64, workflow trinity.Workflow, tasks []*trinity.Task) ([]*outcome, error) {
-	outcomes := make([]*outcome, len(tasks))
+	return r.start(ctx, step, workflow, tasks).wait()
+}
+
+// started is groups whose rollouts have begun.
+type started struct {
+	eg       *errgroup.Group
+	outcomes []*outcome
+
+	first  sync.Once
+	at     time.Time // when the first did
+	before int64     // tokens that were sampled until then
+}
+
+func (s *started) wait() ([]*outcome, error) {
+	if err := s.eg.Wait(); err != nil {
+		return nil, err
+	}
+	return s.outcomes, nil
+}
+
+// start begins every task's group, a rollout whenever there is a slot, and returns when all have begun.
+func (r *Runner) start(ctx context.Context, step int64, workflow trinity.Workflow, tasks []*trinity.Task) *started {
 	eg, ctx := errgroup.WithContext(ctx)
-	eg.SetLimit(max(1, r.InFlight))
+	s := &started{eg: eg, outcomes: make([]*outcome, len(tasks))}
 	for i, task := range tasks {
 		left := task.GroupSize
 		if r.greedy(task) {
@@ -50,11 +71,12 @@ func (r *Runner) Run(ctx context.Context, step int64, workflow trinity.Workflow,
 		}
 		rollouts := make([][]*trinity.Experience, left)
 		out := &outcome{task: task}
-		outcomes[i] = out
+		s.outcomes[i] = out
 		var mu sync.Mutex
 		for run := range rollouts {
-			eg.Go(func() error {
+			r.Slots.run(ctx, eg, func() error {
 				start := time.Now()
+				s.first.Do(func() { s.at, s.before = start, r.Slots.sampled.Load() })
 				exps, retries, err := r.rollout(ctx, step, workflow, task, run)
 				var engine *trinity.EngineError
 				if errors.As(err, &engine) {
@@ -63,6 +85,7 @@ func (r *Runner) Run(ctx context.Context, step int64, workflow trinity.Workflow,
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
 				}
+				r.Slots.count(exps)
 				mu.Lock()
 				defer mu.Unlock()
 				out.retries += retries
@@ -88,25 +111,36 @@ func (r *Runner) Run(ctx context.Context, step int64, workflow trinity.Workflow,
 			})
 		}
 	}
-	if err := eg.Wait(); err != nil {
-		return nil, err
-	}
-	return outcomes, nil
+	return s
 }
 
-// compare lets a GroupWorkflow rank the siblings once all are in, with a model of the next run.
+// compare lets a GroupWorkflow rank the siblings once all are in, with a model of the next run. A group that it fails on is absent; a failed engine and the end of
+// the run are errors.
 func (r *Runner) compare(ctx context.Context, step int64, workflow trinity.Workflow, out *outcome, run int) error {
 	gw, ok := workflow.(trinity.GroupWorkflow)
 	if !ok || len(out.group) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
-	defer cancel()
-	if err := gw.Compare(ctx, out.task, r.model(step, out.task, run), out.group); err != nil {
+	err := r.ranked(ctx, gw, out.task, r.model(step, out.task, run), out.group)
+	var engine *trinity.EngineError
+	switch {
+	case errors.As(err, &engine):
+		return err
+	case ctx.Err() != nil: // whatever came of it: the step is not delivered without the group
+		return context.Cause(ctx)
+	case err != nil:
 		out.failed = append(out.failed, fmt.Errorf("task %s, comparing its group: %w", out.task.ID, err))
 		out.group = nil
 	}
 	return nil
+}
+
+// ranked runs the comparison under the deadline. A panic of a workflow is its failure, not the run's.
+func (r *Runner) ranked(ctx context.Context, gw trinity.GroupWorkflow, task *trinity.Task, m *trinity.Model, group trinity.Group) (err error) {
+	ctx, cancel := r.deadline(ctx)
+	defer cancel()
+	defer panicked(&err)
+	return gw.Compare(ctx, task, m, group)
 }
 
 // greedy tells whether the task has a greedy rollout beside its group, as run GroupSize.
@@ -147,13 +181,9 @@ func (r *Runner) rollout(ctx context.Context, step int64, workflow trinity.Workf
 
 // attempt runs the workflow under the deadline. A panic of a workflow is its failure, not the run's.
 func (r *Runner) attempt(ctx context.Context, workflow trinity.Workflow, task *trinity.Task, m *trinity.Model) (exps []*trinity.Experience, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("explorer.max_timeout of %v passed", r.Timeout))
+	ctx, cancel := r.deadline(ctx)
 	defer cancel()
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("workflow panicked: %v\n%s", p, debug.Stack())
-		}
-	}()
+	defer panicked(&err)
 	id := m.ID
 	if exps, err = workflow.Run(ctx, task, m); err != nil {
 		return nil, err
@@ -165,6 +195,18 @@ func (r *Runner) attempt(ctx context.Context, workflow trinity.Workflow, task *t
 		e.Teacher = cmp.Or(e.Teacher, task.Teacher)
 	}
 	return exps, nil
+}
+
+// deadline is what one call of a workflow has.
+func (r *Runner) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("explorer.max_timeout of %v passed", r.Timeout))
+}
+
+// panicked, deferred, makes a panic an error.
+func panicked(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("workflow panicked: %v\n%s", p, debug.Stack())
+	}
 }
 
 // admit checks that the experiences are steps of one run, each with a turn of its own, and puts them in the order of turns.

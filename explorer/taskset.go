@@ -34,20 +34,33 @@ func (t *Taskset) name(row int) string {
 	if share, ok := t.Data.(*Share); ok {
 		row = share.number(row)
 	}
-	name := fmt.Sprintf("%s/%d", t.Template.Taskset, row)
-	if t.Explorer != "" {
-		name = t.Explorer + ":" + name
+	return taskName(t.Explorer, t.Template.Taskset, row)
+}
+
+// taskName is that of a row of a taskset, or of what else an explorer reads; explorer is "" where there is one.
+func taskName(explorer, set string, row int) string {
+	name := fmt.Sprintf("%s/%d", set, row)
+	if explorer != "" {
+		name = explorer + ":" + name
 	}
 	return name
 }
 
-// next makes the tasks of the next n rows.
-func (t *Taskset) next(n int) ([]*trinity.Task, error) {
+// again is the name of a task that comes for the n-th time in a step: it is a group of its own.
+func again(name string, n int) string {
+	if n > 1 {
+		name += fmt.Sprintf("#%d", n)
+	}
+	return name
+}
+
+// choose takes the next n rows.
+func (t *Taskset) choose(n int) (chosen, error) {
 	rows, err := t.Selector.Next(n)
 	if err != nil {
-		return nil, fmt.Errorf("taskset %s: %w", t.Template.Taskset, err)
+		return chosen{}, fmt.Errorf("taskset %s: %w", t.Template.Taskset, err)
 	}
-	return t.tasks(rows)
+	return chosen{t.Template.Taskset, rows}, nil
 }
 
 func (t *Taskset) all() ([]*trinity.Task, error) {
@@ -66,9 +79,8 @@ func (t *Taskset) tasks(rows []int) ([]*trinity.Task, error) {
 		if err != nil {
 			return nil, err
 		}
-		if times[row]++; times[row] > 1 { // it samples anew, and is a group of its own
-			task.ID += fmt.Sprintf("#%d", times[row])
-		}
+		times[row]++
+		task.ID = again(task.ID, times[row]) // it samples anew
 		tasks[i] = task
 	}
 	return tasks, nil

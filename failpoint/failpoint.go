@@ -58,7 +58,7 @@ func (p *Point) Hit(path string) error {
 	return p.hit(path)
 }
 
-func (p *Point) hit(path string) error { return p.fail(path, p.act(func() {})) }
+func (p *Point) hit(path string) error { return p.fail(path, p.act(path, func() {})) }
 
 // Write writes data to w, which is the file of that path. A process that is killed here has written half of it, and so has one that gets an error.
 func (p *Point) Write(w io.Writer, path string, data []byte) (int, error) {
@@ -67,20 +67,24 @@ func (p *Point) Write(w io.Writer, path string, data []byte) (int, error) {
 	}
 	written := 0
 	half := func() { written, _ = w.Write(data[:len(data)/2]) } // it fails in any case
-	if err := p.fail(path, p.act(half)); err != nil {
+	if err := p.fail(path, p.act(path, half)); err != nil {
 		return written, err
 	}
 	return w.Write(data)
 }
 
 // Forced says whether the rare case of a place is to be taken for given.
-func (p *Point) Forced() bool { return on && p.act(func() {}) == force }
+func (p *Point) Forced() bool { return on && p.act("", func() {}) == force }
 
 // act does what the rules have for this hit, after before, and returns the action; "" is none.
-func (p *Point) act(before func()) (did action) {
+func (p *Point) act(path string, before func()) (did action) {
 	p.hits.Add(1)
 	for _, r := range rules {
-		if (r.name == p.name || r.name == everywhere) && r.hits.Add(1) >= r.from {
+		switch {
+		case r.name != p.name && r.name != everywhere || r.hits.Add(1) < r.from:
+		case r.action == trace:
+			fmt.Fprintln(os.Stderr, "failpoint", p.name, path)
+		default:
 			did = cmp.Or(did, r.action)
 		}
 	}

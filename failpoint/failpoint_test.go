@@ -99,10 +99,27 @@ func TestKill(t *testing.T) {
 	}
 }
 
+// A trace says where the process comes to, in order, and what else is to happen there does.
+func TestTrace(t *testing.T) {
+	if os.Getenv("TRINITY_TEST_TRACED") != "" {
+		if err := errors.Join(first.Hit("a b"), second.Hit(""), first.Hit("c")); !errors.Is(err, syscall.EIO) {
+			t.Fatal(err)
+		}
+		return
+	}
+	c := exec.Command(os.Args[0], "-test.run=^TestTrace$")
+	c.Env = append(os.Environ(), "TRINITY_TEST_TRACED=1", Variable+"=*=trace; test.first=eio@2")
+	var said bytes.Buffer
+	c.Stderr = &said
+	if err := c.Run(); err != nil || said.String() != "failpoint test.first a b\nfailpoint test.second \nfailpoint test.first c\n" {
+		t.Errorf("%v, %q", err, &said)
+	}
+}
+
 func TestWhatIsWrongIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"test.first":          "want name=action",
-		"test.first=burn":     `action "burn" is none of [eacces eio enospc erofs force kill sleep]`,
+		"test.first=burn":     `action "burn" is none of [eacces eio enospc erofs force kill sleep trace]`,
 		"test.first=kill@0":   `hit "0"`,
 		"test.first=kill@x":   `hit "x"`,
 		"test.nowhere=kill":   "there is no failpoint test.nowhere: the names are test.first, test.second",

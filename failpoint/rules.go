@@ -23,6 +23,7 @@ const (
 	kill  action = "kill"  // ends the process
 	sleep action = "sleep" // 20 ms, so that others come first
 	force action = "force" // takes a rare case for given, at places that ask
+	trace action = "trace" // says on standard error that the place was come to, and with which file
 )
 
 // errorOf are the actions that are errors: a full disk, a broken one, one that became read-only, a directory that may not be written.
@@ -88,7 +89,7 @@ func parseRule(text string) (*rule, error) {
 	}
 	what, number, numbered := strings.Cut(what, "@")
 	r := &rule{name: name, action: action(what), from: 1}
-	known := append(slices.Sorted(maps.Keys(errorOf)), force, kill, sleep)
+	known := append(slices.Sorted(maps.Keys(errorOf)), force, kill, sleep, trace)
 	if !slices.Contains(known, r.action) {
 		return nil, fmt.Errorf("action %q is none of %s", what, known)
 	}

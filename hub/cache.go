@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/trinity-go/trinity/durable"
 )
 
 // The cache is huggingface_hub's: under models--org--name, blobs/<etag> holds contents, refs/<revision> a commit, and
@@ -30,7 +32,7 @@ func (r repository) complete(dir string) bool {
 	if r.dataset {
 		found := false
 		_ = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-			found = found || err == nil && !entry.IsDir() && r.wanted(filepath.ToSlash(path))
+			found = found || err == nil && !entry.IsDir() && r.holds(filepath.ToSlash(path))
 			return nil
 		})
 		return found
@@ -81,9 +83,7 @@ func link(snapshot, path, blob string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(partial, content, 0o666); err != nil {
-			return err
-		}
+		return durable.WriteFile(target, content)
 	}
 	return os.Rename(partial, target)
 }
@@ -97,8 +97,5 @@ func (c *client) remember(r repository, commit string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+".partial", []byte(commit), 0o666); err != nil {
-		return err
-	}
-	return os.Rename(path+".partial", path)
+	return durable.WriteFile(path, []byte(commit))
 }

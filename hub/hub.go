@@ -36,7 +36,7 @@ type Progress struct {
 
 // Pull fetches what a name such as "org/name", "org/name@revision", "hf://datasets/org/name" or
 // "modelscope://org/name" means and returns the directory that holds it: of models the JSON, safetensors and tokenizer files at the
-// top, of datasets all data files. What is in the cache is not fetched again; a download cut off goes on
+// top, of datasets all data files and the README.md that says what they are. What is in the cache is not fetched again; a download cut off goes on
 // where it stopped; sizes and SHA-256 sums are verified. If the hub cannot be reached, a complete copy in the cache serves.
 func Pull(ctx context.Context, name string, o Options) (dir string, err error) {
 	return fromEnvironment().pull(ctx, name, o)

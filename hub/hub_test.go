@@ -23,7 +23,8 @@ const testCommit = "0123456789abcdef0123456789abcdef01234567"
 type fakeHub struct {
 	t        *testing.T
 	hub, cdn *httptest.Server
-	files    map[string][]byte // path → content; *.safetensors are large files
+	kind     string            // models or datasets
+	files    map[string][]byte // path → content; *.safetensors and *.parquet are large files
 
 	mu       sync.Mutex
 	requests []string // "METHOD path range" of the hub and "CDN METHOD path range" of the CDN
@@ -36,7 +37,7 @@ type fakeHub struct {
 }
 
 func newFakeHub(t *testing.T) *fakeHub {
-	f := &fakeHub{t: t, files: map[string][]byte{
+	f := &fakeHub{t: t, kind: "models", files: map[string][]byte{
 		"config.json": []byte(`{"model_type":"llama"}`), "tokenizer.json": []byte("{}"), "README.md": []byte("no"), "onnx/model.json": []byte("no"),
 		"pytorch_model.bin": []byte("no"), "model.safetensors": bytes.Repeat([]byte("0123456789"), 50_000),
 	}}
@@ -83,7 +84,7 @@ func (f *fakeHub) serveHub(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		return
 	}
-	if strings.HasPrefix(r.URL.Path, "/api/models/org/name/revision/") {
+	if strings.HasPrefix(r.URL.Path, "/api/"+f.kind+"/org/name/revision/") {
 		answer := map[string]any{"sha": testCommit}
 		var siblings []map[string]string
 		for path := range f.files {
@@ -93,14 +94,14 @@ func (f *fakeHub) serveHub(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(answer)
 		return
 	}
-	path, ok := strings.CutPrefix(r.URL.Path, "/org/name/resolve/"+testCommit+"/")
+	path, ok := strings.CutPrefix(strings.TrimPrefix(r.URL.Path, "/datasets"), "/org/name/resolve/"+testCommit+"/")
 	content, known := f.files[path]
 	if !ok || !known {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
 	w.Header().Set("X-Repo-Commit", testCommit)
-	if strings.HasSuffix(path, ".safetensors") {
+	if strings.HasSuffix(path, ".safetensors") || strings.HasSuffix(path, ".parquet") {
 		w.Header().Set("X-Linked-Etag", `"`+sum(content)+`"`)
 		w.Header().Set("X-Linked-Size", fmt.Sprint(len(content)))
 		http.Redirect(w, r, f.cdn.URL+"/"+path, http.StatusFound)

@@ -38,16 +38,18 @@ func (c *client) list(ctx context.Context, r repository) (commit string, files [
 		return "", nil, fmt.Errorf("hub: %s: the server names commit %q; expected 40 hexadecimal digits", r, commit)
 	}
 	var needed []remoteFile
+	held := false
 	for _, f := range files {
 		if !r.wanted(f.path) {
 			continue
 		}
+		held = held || r.holds(f.path)
 		if !safePath(f.path) {
 			return "", nil, fmt.Errorf("hub: %s: the server lists the file %q, which would lie outside its directory", r, f.path)
 		}
 		needed = append(needed, f)
 	}
-	if !r.dataset && (!lists(needed, "config.json") || !lists(needed, ".safetensors")) || len(needed) == 0 {
+	if !r.dataset && (!lists(needed, "config.json") || !lists(needed, ".safetensors")) || !held {
 		return "", nil, fmt.Errorf("hub: %s has no %s among its %d files", r, map[bool]string{true: "data files", false: "config.json with safetensors weights"}[r.dataset], len(files))
 	}
 	return commit, needed, nil

@@ -95,11 +95,17 @@ func safePath(path string) bool {
 
 var (
 	modelFiles   = []string{".json", ".safetensors", ".txt", ".model", ".jinja"}
+	datasetCard  = "README.md" // says which files the subsets and splits of a dataset have
 	datasetFiles = []string{".json", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow", ".txt", ".gz", ".zst", ".zip"}
 )
 
 // wanted selects what a model or dataset needs out of a repository, which may hold copies in other formats.
 func (r repository) wanted(path string) bool {
+	return r.dataset && path == datasetCard || r.holds(path)
+}
+
+// holds reports whether a file is of the model or dataset itself.
+func (r repository) holds(path string) bool {
 	endings := modelFiles
 	if r.dataset {
 		endings = datasetFiles

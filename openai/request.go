@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/trinity-go/trinity"
@@ -138,8 +139,8 @@ func (q *request) readParams(s *Server) error {
 	override(&p.TopK, q.TopK)
 	override(&p.MinP, q.MinP)
 	override(&p.RepetitionPenalty, q.RepetitionPenalty)
-	override(&p.MaxTokens, q.MaxTokens)
-	override(&p.MaxTokens, q.MaxCompletionTokens)
+	longest, asked := q.longest()
+	override(&p.MaxTokens, asked)
 	p.N = max(1, p.N)
 	p.MinTokens, p.IgnoreEOS = max(p.MinTokens, q.MinTokens), p.IgnoreEOS || q.IgnoreEOS
 	p.StopTokens = append(q.StopTokenIDs, s.Renderer.StopTokens()...)
@@ -160,8 +161,8 @@ func (q *request) readParams(s *Server) error {
 		return bad("top_p", "top_p is %v; want more than 0, up to 1", p.TopP)
 	case p.MinTokens < 0 || q.MinTokens > 0 && p.MaxTokens > 0 && q.MinTokens > p.MaxTokens:
 		return bad("min_tokens", "min_tokens is %d; want 0 to max_tokens", q.MinTokens)
-	case p.MaxTokens < 0 || q.MaxTokens != nil && *q.MaxTokens < 1:
-		return bad("max_tokens", "max_tokens is %d; want at least 1", p.MaxTokens)
+	case asked != nil && *asked < 1:
+		return bad(longest, "%s is %d; want at least 1", longest, *asked)
 	}
 	if s.MaxModelLen == 0 {
 		if p.MaxTokens == 0 {
@@ -171,12 +172,24 @@ func (q *request) readParams(s *Server) error {
 	}
 	room := s.MaxModelLen - len(q.prompt)
 	if room <= 0 {
-		return &problem{400, "context_length_exceeded", "", "the prompt leaves no room in the length of the model"}
+		return &problem{400, "context_length_exceeded", "", fmt.Sprintf("the prompt has %d tokens, which leaves no room in the %d of the model's length", len(q.prompt), s.MaxModelLen)}
+	}
+	if asked != nil && *asked > room {
+		return &problem{400, "context_length_exceeded", longest, fmt.Sprintf("the prompt has %d tokens and %s is %d, together more than the %d tokens of the model's length; ask for at most %d, or leave it out",
+			len(q.prompt), longest, *asked, s.MaxModelLen, room)}
 	}
 	if p.MaxTokens == 0 || p.MaxTokens > room {
 		p.MaxTokens = room
 	}
 	return nil
+}
+
+// longest is what the request says of the longest reply, and by which key.
+func (q *request) longest() (key string, tokens *int) {
+	if q.MaxCompletionTokens != nil {
+		return "max_completion_tokens", q.MaxCompletionTokens
+	}
+	return "max_tokens", q.MaxTokens
 }
 
 // readStop reads one stop string or a list.

@@ -130,7 +130,7 @@ func TestReplies(t *testing.T) {
 			t.Errorf("%s %s: %d %s\nwant %s", c.path, c.body, status, text, c.has)
 		}
 	}
-	ask(t, web, plainPath, "t", `{"prompt":"hi","temperature":0,"top_p":0.5,"top_k":3,"max_tokens":50,"seed":-1,"stop_token_ids":[7],"ignore_eos":true}`)
+	ask(t, web, plainPath, "t", `{"prompt":"hi","temperature":0,"top_p":0.5,"top_k":3,"max_tokens":18,"seed":-1,"stop_token_ids":[7],"ignore_eos":true}`)
 	if p := model.asked; p.Temperature != 0 || p.TopP != 0.5 || p.TopK != 3 || p.MaxTokens != 18 || p.Seed != 1<<64-1 || !slices.Equal(p.StopTokens, []int32{7, 0}) || !p.IgnoreEOS {
 		t.Errorf("the sampler was asked for %+v", p)
 	}
@@ -158,6 +158,8 @@ func TestErrors(t *testing.T) {
 		{plainPath, "t", `{"prompt":"x","n":0}`, 400, `"n"`},
 		{plainPath, "t", `{"prompt":"x","n":1000}`, 400, `"n"`},
 		{plainPath, "t", `{"prompt":"x","max_tokens":0}`, 400, `"max_tokens"`},
+		{plainPath, "t", `{"prompt":"x","max_completion_tokens":0}`, 400, `"max_completion_tokens"`},
+		{plainPath, "t", `{"prompt":"hi","max_tokens":19}`, 400, `"max_tokens"`},
 		{plainPath, "t", `{"prompt":"x","temperature":-1}`, 400, `"temperature"`},
 		{plainPath, "t", `{"prompt":"x","top_p":2}`, 400, `"top_p"`},
 		{plainPath, "t", `{"prompt":"x","top_p":0}`, 400, `"top_p"`},
@@ -178,6 +180,20 @@ func TestErrors(t *testing.T) {
 		status, text := ask(t, web, c.path, c.token, c.body)
 		if status != c.status || !strings.Contains(text, `{"error":{"code":`) || !strings.Contains(text, `"param":`+c.param) {
 			t.Errorf("%s %s: %d %s\nwant %d of param %s", c.path, c.body, status, text, c.status, c.param)
+		}
+	}
+}
+
+// A reply that does not fit beside the prompt is refused with the figures; what is left out takes what there is room for.
+func TestNoRoom(t *testing.T) {
+	web, model := start(t)
+	const want = "the prompt has 16 tokens and max_completion_tokens is 5, together more than the 20 tokens of the model's length; ask for at most 4, or leave it out"
+	if status, text := ask(t, web, plainPath, "t", `{"prompt":"sixteen letters!","max_tokens":1,"max_completion_tokens":5}`); status != 400 || !strings.Contains(text, want) || !strings.Contains(text, `"code":"context_length_exceeded"`) {
+		t.Errorf("%d %s", status, text)
+	}
+	for _, body := range []string{`{"prompt":"sixteen letters!"}`, `{"prompt":"sixteen letters!","max_tokens":null}`, `{"prompt":"sixteen letters!","max_tokens":4}`} {
+		if status, text := ask(t, web, plainPath, "t", body); status != 200 || model.asked.MaxTokens != 4 {
+			t.Errorf("%s: %d %s, %d tokens", body, status, text, model.asked.MaxTokens)
 		}
 	}
 }

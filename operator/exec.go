@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -18,7 +21,7 @@ import (
 func init() {
 	registry.Operators.Register("exec",
 		"Edits a step by a program in any language. Once a step it is started, reads experiences from its standard input, a JSON object a line, and writes those that are kept to its standard output. "+wireForm+
-			" A program that exits with another status than 0, or does not end in time, ends the run; the error has the beginning and the end of its standard error. Metrics: filtered_count, reward_diff/{mean,max,min}.",
+			" It has ended when its own process has: what that leaves running is killed. A program that exits with another status than 0, or does not end in time, ends the run; the error has the beginning and the end of its standard error. Metrics: filtered_count, reward_diff/{mean,max,min}.",
 		func() trinity.Operator { return &Exec{Timeout: 60} })
 }
 
@@ -60,11 +63,11 @@ func (x *Exec) Process(ctx context.Context, groups []trinity.Group) ([]trinity.G
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", strings.Join(x.Command, " "), err)
 	}
-	answers, err := decode(out)
+	answers, err := decode(out.Bytes())
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", strings.Join(x.Command, " "), err)
 	}
-	return edit(groups, answers)
+	return edit(groups, lines, answers)
 }
 
 // run feeds the program and returns what it wrote.
@@ -76,12 +79,9 @@ func (x *Exec) run(ctx context.Context, input []byte) (*bytes.Buffer, error) {
 	if x.MaxMemory > 0 {
 		argv = append([]string{"sh", "-c", `ulimit -v "$1" && shift && exec "$@"`, "sh", fmt.Sprint(x.MaxMemory << 10)}, argv...)
 	}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	out, said := &bounded{}, &ends{}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), out, said
-	cmd.WaitDelay = 5 * time.Second // for pipes that an orphan holds open
-	killWhole(cmd)
-	err := cmd.Run()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	err := feed(cmd, input, out, said)
 	switch {
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
@@ -92,6 +92,63 @@ func (x *Exec) run(ctx context.Context, input []byte) (*bytes.Buffer, error) {
 		err = fmt.Errorf("%w; it said: %s", err, said)
 	}
 	return &out.text, err
+}
+
+// feed runs a program to the end of its own process. What it has written until then is read whole; what it has left running is killed, whatever
+// that holds open.
+func feed(cmd *exec.Cmd, input []byte, out, said io.Writer) error {
+	ours, theirs, err := pipes()
+	defer closeAll(ours)
+	defer closeAll(theirs)
+	if err != nil {
+		return err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
+	asGroup(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	closeAll(theirs)
+	var streams sync.WaitGroup
+	streams.Go(func() {
+		_, _ = ours[0].Write(input) // a program need not read to the end
+		ours[0].Close()
+	})
+	for i, to := range []io.Writer{out, said} {
+		streams.Go(func() {
+			_, _ = io.Copy(to, ours[1+i])
+			ours[1+i].Close()
+		})
+	}
+	err = cmd.Wait()
+	killGroup(cmd)
+	_ = ours[0].SetWriteDeadline(time.Now())
+	for _, f := range ours[1:] { // one that left the group may hold them; what is in a pipe is read in far less time
+		_ = f.SetReadDeadline(time.Now().Add(2 * time.Second))
+	}
+	streams.Wait()
+	return err
+}
+
+// pipes are our ends and the program's of its input, output and standard error.
+func pipes() (ours, theirs []*os.File, err error) {
+	for i := range 3 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return ours, theirs, err
+		}
+		if i == 0 {
+			r, w = w, r
+		}
+		ours, theirs = append(ours, r), append(theirs, w)
+	}
+	return ours, theirs, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
 }
 
 // bounded keeps what is written, up to maxAnswer bytes.

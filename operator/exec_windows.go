@@ -2,5 +2,7 @@ package operator
 
 import "os/exec"
 
-// killWhole leaves it at the program itself, which the context kills.
-func killWhole(*exec.Cmd) {}
+// asGroup leaves it at the program itself, which the context kills.
+func asGroup(*exec.Cmd) {}
+
+func killGroup(*exec.Cmd) {}

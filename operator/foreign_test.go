@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -97,11 +98,30 @@ func TestForeignAnswersThatMakeNoSense(t *testing.T) {
 		`{"index":0,"reward":"1"}`:        "want a number or null",
 		`{"index":0,"metrics":{"a":"b"}}`: "metrics",
 		`{"index":0} {"index":`:           "answer 2",
-		`<html>`:                          "answer 1",
+		`<html>`:                          `answer 1: invalid character '<' looking for beginning of value; it begins "<html>"`,
+		`{"index":0} [1]`:                 `answer 2: want a JSON object; it begins "[1]"`,
+		"{\"index\":0}\nhello " + strings.Repeat("x", 99) + "\n": `it begins "hello ` + strings.Repeat("x", 74) + `…"`,
+		`{"index":0,"response":"x"}`:                             `response was changed from "a b" to "x", but is for reading`,
+		`{"index":0,"response":null}`:                            "response was changed",
+		`{"index":0,"group":1}`:                                  "group was changed from 0 to 1",
+		`{"index":0,"parts":{"accuracy":0}}`:                     "parts was changed",
+		`{"index":0,"parts":{"new":1}}`:                          "parts was changed",
 	} {
-		if _, _, err := answering(t, answer).Process(t.Context(), groups{group(1, 0), group(failed)}); err == nil || !strings.Contains(err.Error(), want) {
+		g := group(1, 0)
+		g[0].Response = "a b"
+		if _, _, err := answering(t, answer).Process(t.Context(), groups{g, group(failed)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", answer, err, want)
 		}
+	}
+}
+
+// What is for reading may come back in any form of the same.
+func TestWhatIsForReadingMayComeBack(t *testing.T) {
+	g := group(1)
+	g[0].Response, g[0].Reward.Parts = "é\xff\u2028", map[string]float64{"accuracy": 1, "format": 0.1, "bad": math.NaN()}
+	const answer = `{"index":0,"group":0.0,"response":"\u00e9\ufffd\u2028","versions":[0, 0.0],"parts":{"bad":null,"accuracy":1.0}}`
+	if kept, _, err := answering(t, answer).Process(t.Context(), groups{g}); err != nil || len(kept) != 1 {
+		t.Errorf("kept %v, %v", kept, err)
 	}
 }
 
@@ -162,6 +182,46 @@ func TestExec(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, cancel)
 	if _, _, err := build(t, "exec", args{"command": program("hang")}).Process(ctx, in()); !errors.Is(err, context.Canceled) {
 		t.Errorf("a run that has ended: %v", err)
+	}
+}
+
+// A program that leaves another running has ended with its own process, and what it left is killed. The answers are longer than a pipe holds.
+func TestExecLeavesNothingRunning(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a shell")
+	}
+	g := group(1, 0)
+	g[0].Response = strings.Repeat("x", 300_000)
+	for _, c := range []struct{ left, script string }{
+		{"a child in the group", `sleep 50 & echo $! >"$0"; exec cat`},
+		{"a child that holds the input", `exec 3<&0; sleep 50 <&3 & echo $! >"$0"; exec cat`},
+		{"a child of a program that fails", `sleep 50 & echo $! >"$0"; exit 3`},
+	} {
+		t.Run(c.left, func(t *testing.T) {
+			pidFile := filepath.Join(t.TempDir(), "pid")
+			kept, _, err := build(t, "exec", args{"command": []any{"sh", "-c", c.script, pidFile}, "timeout": 30}).Process(t.Context(), groups{g})
+			if strings.Contains(c.script, "exit 3") {
+				if err == nil || !strings.Contains(err.Error(), "exit status 3") {
+					t.Errorf("got %v", err)
+				}
+			} else if err != nil || !same(values(kept), [][]float64{{1, 0}}) {
+				t.Errorf("kept %v, %v", values(kept), err)
+			}
+			text, err := os.ReadFile(pidFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stat := "/proc/" + strings.TrimSpace(string(text)) + "/stat"
+			for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // a signal takes a while to be taken
+				state, err := os.ReadFile(stat)
+				if err != nil || strings.Contains(string(state), ") Z ") { // gone, or dead and not yet reaped by who inherits it
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatalf("it runs: %s", state)
+				}
+			}
+		})
 	}
 }
 

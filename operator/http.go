@@ -57,11 +57,11 @@ func (h *HTTP) Process(ctx context.Context, groups []trinity.Group) ([]trinity.G
 	if err != nil {
 		return nil, nil, err
 	}
-	answers, err := decode(bytes.NewReader(body))
+	answers, err := decode(body)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", h.URL, err)
 	}
-	return edit(groups, answers)
+	return edit(groups, lines, answers)
 }
 
 // passing is what may be otherwise the next time.

@@ -27,7 +27,7 @@ func init() {
 type Starlark struct {
 	Script   string `yaml:"script" doc:"the text of the script"`
 	Path     string `yaml:"path" doc:"or a file that holds it"`
-	MaxSteps int64  `yaml:"max_steps" doc:"steps of the interpreter that the script may take for one group; more end the run"`
+	MaxSteps int64  `yaml:"max_steps" doc:"steps of the interpreter that the script may take for one group; more end the run; they do not bound its memory"`
 }
 
 // Validate runs the script's top level, which must define process.
@@ -86,17 +86,18 @@ func (s *Starlark) Process(ctx context.Context, groups []trinity.Group) ([]trini
 		return nil, nil, err
 	}
 	var answers []answer
+	rest := lines
 	for _, g := range groups {
 		if len(g) == 0 {
 			continue
 		}
-		said, err := s.call(ctx, process, lines[:len(g)])
+		said, err := s.call(ctx, process, rest[:len(g)])
 		if err != nil {
 			return nil, nil, fmt.Errorf("group of task %s: %w", g[0].ID.Task, err)
 		}
-		answers, lines = append(answers, said...), lines[len(g):]
+		answers, rest = append(answers, said...), rest[len(g):]
 	}
-	return edit(groups, answers)
+	return edit(groups, lines, answers)
 }
 
 // call gives the script one group, each experience as JSON, and reads what it returns.
@@ -126,7 +127,7 @@ func (s *Starlark) call(ctx context.Context, process starlark.Callable, lines []
 		}
 		text.WriteString(string(line.(starlark.String)))
 	}
-	return decode(&text)
+	return decode(text.Bytes())
 }
 
 // explain puts the line of the script before an error, and the limit in place of the interpreter's word for it.

@@ -8,6 +8,8 @@ import (
 	"io"
 	"maps"
 	"math"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -16,7 +18,7 @@ import (
 // wireForm says in the operators' descriptions what goes over and comes back.
 const wireForm = "An experience is an object with index (its number in the step) and group; id, task, step, run, turn, prompt, response, prompt_tokens, response_tokens, truncated, versions; " +
 	"reward (null without a valid one), reason, parts, metrics, info. The answer is those of the objects that are kept, each with its index, in any order: reward may be changed (null makes it invalid, with reason), and " +
-	"entries of metrics and info changed or added; the rest is for reading, and may be left out. A number that is not finite goes over as null."
+	"entries of metrics and info changed or added; the rest is for reading, and may be left out: changing it ends the run. A number that is not finite goes over as null."
 
 // object is an experience as programs in other languages see it.
 type object struct {
@@ -82,34 +84,116 @@ func finite(m map[string]float64) map[string]*float64 {
 
 // answer is what came back of one experience.
 type answer struct {
-	object
 	Index   *int                       `json:"index"`
 	Reward  json.RawMessage            `json:"reward"`
 	Reason  *string                    `json:"reason"`
 	Metrics map[string]*float64        `json:"metrics"`
 	Info    map[string]json.RawMessage `json:"info"`
+
+	all map[string]json.RawMessage // every key as it came
 }
 
-// decode reads JSON objects, one after the other.
-func decode(r io.Reader) ([]answer, error) {
-	d := json.NewDecoder(r)
-	d.DisallowUnknownFields()
+// forReading are the keys that answers may have and may not change.
+var forReading = []string{"group", "id", "task", "step", "run", "turn", "prompt", "response", "prompt_tokens", "response_tokens", "truncated", "versions", "parts"}
+
+// decode reads JSON objects, one after the other. An error quotes the beginning of what is no answer.
+func decode(text []byte) ([]answer, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
 	var answers []answer
 	for {
-		var a answer
-		err := d.Decode(&a)
+		rest := text[d.InputOffset():]
+		var raw json.RawMessage
+		err := d.Decode(&raw)
 		if errors.Is(err, io.EOF) {
 			return answers, nil
 		}
+		var a answer
+		if err == nil {
+			a, err = readAnswer(raw)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("answer %d: %w", len(answers)+1, err)
+			return nil, fmt.Errorf("answer %d: %w; it begins %q", len(answers)+1, err, short(rest))
 		}
 		answers = append(answers, a)
 	}
 }
 
-// edit applies the answers to the experiences that were sent, and keeps those that have one.
-func edit(groups []trinity.Group, answers []answer) ([]trinity.Group, trinity.Metrics, error) {
+// readAnswer reads one object.
+func readAnswer(raw []byte) (a answer, err error) {
+	if raw[0] != '{' {
+		return a, errors.New("want a JSON object")
+	}
+	if err = json.Unmarshal(raw, &a.all); err != nil {
+		return a, err
+	}
+	for key := range a.all {
+		if key != "index" && !slices.Contains(writable, key) && !slices.Contains(forReading, key) {
+			return a, fmt.Errorf("unknown key %q", key)
+		}
+	}
+	return a, json.Unmarshal(raw, &a)
+}
+
+// writable are the keys that answers may change.
+var writable = []string{"reward", "reason", "metrics", "info"}
+
+// short is the first line of a text, cut after some characters.
+func short(text []byte) string {
+	line, _, cut := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	const most = 80
+	if r := []rune(line); len(r) > most {
+		line, cut = string(r[:most]), true
+	}
+	if cut {
+		line += "…"
+	}
+	return line
+}
+
+// readOnly is an error when the answer changes what is for reading in the line that was sent. Parts may be left out one by one.
+func (a *answer) readOnly(line []byte) error {
+	var sent map[string]json.RawMessage
+	for _, key := range forReading {
+		is, ok := a.all[key]
+		if !ok {
+			continue
+		}
+		if sent == nil {
+			if err := json.Unmarshal(line, &sent); err != nil {
+				return err
+			}
+		}
+		if !sameJSON(is, sent[key]) {
+			return fmt.Errorf("%s was changed from %s to %s, but is for reading: only %s may be changed", key, short(sent[key]), short(is), strings.Join(writable, ", "))
+		}
+	}
+	return nil
+}
+
+// sameJSON reports whether two values are equal, of objects what the first one has.
+func sameJSON(is, was []byte) bool {
+	if bytes.Equal(is, was) {
+		return true
+	}
+	var a, b any
+	if json.Unmarshal(is, &a) != nil || json.Unmarshal(was, &b) != nil {
+		return false
+	}
+	now, ok := a.(map[string]any)
+	before, both := b.(map[string]any)
+	if !ok || !both {
+		return reflect.DeepEqual(a, b)
+	}
+	for k, v := range now {
+		if old, ok := before[k]; !ok || !reflect.DeepEqual(v, old) {
+			return false
+		}
+	}
+	return true
+}
+
+// edit applies the answers to the experiences that were sent as lines, and keeps those that have one.
+func edit(groups []trinity.Group, lines [][]byte, answers []answer) ([]trinity.Group, trinity.Metrics, error) {
 	var all trinity.Group
 	for _, g := range groups {
 		all = append(all, g...)
@@ -128,7 +212,11 @@ func edit(groups []trinity.Group, answers []answer) ([]trinity.Group, trinity.Me
 		e := all[*a.Index]
 		answered[e] = true
 		before, valid := e.Reward.Value, scored(e)
-		if err := a.apply(e); err != nil {
+		err := a.readOnly(lines[*a.Index])
+		if err == nil {
+			err = a.apply(e)
+		}
+		if err != nil {
 			return nil, nil, fmt.Errorf("answer %d, of experience %s: %w", i+1, e.ID, err)
 		}
 		if valid && scored(e) {

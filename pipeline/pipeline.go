@@ -20,7 +20,7 @@ type Pipeline struct {
 	Advantage trinity.Advantage // nil when the algorithm has none
 	Input     *archive.Writer   // takes what comes in; nil keeps no copy
 	Output    *archive.Writer   // takes what is left; nil keeps no copy
-	Say       func(string)      // told, with figures, when less than half of a step is left
+	Say       func(string)      // told, with figures, when less than half of a step is left; and what of info is left out because no store has a form for it
 }
 
 // Operator is a trinity.Operator with the name that the configuration calls it by.
@@ -33,7 +33,8 @@ type Operator struct {
 // time/experience_pipeline/… in seconds, of each by its place and name, and in total.
 func (p *Pipeline) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	begin := time.Now()
-	if err := save(p.Input, "input_save_path", groups); err != nil {
+	p.clean("a workflow", groups)
+	if err := save(ctx, p.Input, "input_save_path", groups); err != nil {
 		return nil, nil, err
 	}
 	metrics, said := trinity.Metrics{}, trinity.Metrics{}
@@ -47,10 +48,11 @@ func (p *Pipeline) Process(ctx context.Context, groups []trinity.Group) ([]trini
 		}
 		metrics[fmt.Sprintf("time/experience_pipeline/operator/%d_%s", i, part.Name)] = time.Since(start).Seconds()
 		groups = slices.DeleteFunc(kept, func(g trinity.Group) bool { return len(g) == 0 })
+		p.clean(fmt.Sprintf("operator %d, %s", i, part.Name), groups)
 		losses.note(step, part.Name, count(groups))
 		merge(said, m)
 	}
-	if err := save(p.Output, "output_save_path", groups); err != nil {
+	if err := save(ctx, p.Output, "output_save_path", groups); err != nil {
 		return nil, nil, err
 	}
 	said["experience_count"] = float64(count(groups))
@@ -63,11 +65,11 @@ func (p *Pipeline) Process(ctx context.Context, groups []trinity.Group) ([]trini
 }
 
 // save adds a step to a copy, where one is kept.
-func save(to *archive.Writer, key string, groups []trinity.Group) error {
+func save(ctx context.Context, to *archive.Writer, key string, groups []trinity.Group) error {
 	if to == nil {
 		return nil
 	}
-	if err := to.Write(groups); err != nil {
+	if err := to.Write(ctx, groups); err != nil {
 		return fmt.Errorf("data_processor.experience_pipeline.%s: %w", key, err)
 	}
 	return nil

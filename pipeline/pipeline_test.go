@@ -123,7 +123,7 @@ func TestProcess(t *testing.T) {
 
 func TestCopiesAreKept(t *testing.T) {
 	input, output := filepath.Join(t.TempDir(), "input.jsonl"), filepath.Join(t.TempDir(), "output.jsonl")
-	p := Pipeline{Input: archive.New(input), Output: archive.New(output), Operators: []Operator{{"first", part(first)}}, Say: func(string) {}}
+	p := Pipeline{Input: archive.New(input, archive.Run{}), Output: archive.New(output, archive.Run{}), Operators: []Operator{{"first", part(first)}}, Say: func(string) {}}
 	for range 2 {
 		if _, _, err := p.Process(t.Context(), three()); err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func TestCopiesAreKept(t *testing.T) {
 			t.Errorf("%s has %d lines, %v; want %d", filepath.Base(path), strings.Count(string(data), "\n"), err, want)
 		}
 	}
-	p = Pipeline{Output: archive.New(filepath.Join(input, "x.jsonl"))}
+	p = Pipeline{Output: archive.New(filepath.Join(input, "x.jsonl"), archive.Run{})}
 	if _, _, err := p.Process(t.Context(), three()); err == nil || !strings.Contains(err.Error(), "output_save_path") {
 		t.Errorf("got %v, want an error that names the key", err)
 	}

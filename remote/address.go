@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -31,6 +32,8 @@ type address struct {
 	Host  string `json:"host"`
 	PID   int    `json:"pid"`
 	Ended bool   `json:"ended"` // the run has all its steps
+	// TotalSteps are the trainer's that it had then; 0 is as many as there are experiences for.
+	TotalSteps int64 `json:"total_steps,omitempty"`
 }
 
 // write puts the address where explorers find it, whole.
@@ -43,14 +46,18 @@ func (a address) write(dir string) error {
 	if err := failAddress.Hit(path); err != nil {
 		return err
 	}
-	temp := filepath.Join(dir, durable.TempPrefix+AddressFile)
-	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	return durable.WriteSecret(path, data)
+}
+
+func readAddress(path string) (a address, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return a, err
 	}
-	if err := os.WriteFile(temp, data, 0o600); err != nil {
-		return err
+	if err := json.Unmarshal(data, &a); err != nil {
+		return a, fmt.Errorf("%s: %w", path, err)
 	}
-	return os.Rename(temp, path)
+	return a, nil
 }
 
 // Place is where an explorer finds its trainer.
@@ -68,7 +75,7 @@ func Known(p Place) bool {
 	return err == nil
 }
 
-// At is a trainer at a URL, such as http://host:port. Its user information, or else token, is the token.
+// At is a trainer at a URL, such as http://host:port, or https://proxy/path that leads there. Its user information, or else token, is the token.
 func At(join, token string) (Place, error) {
 	u, err := url.Parse(join)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -82,7 +89,7 @@ func At(join, token string) (Place, error) {
 	if token == "" {
 		return nil, fmt.Errorf("--join %s: the trainer's token is missing: set TRINITY_TOKEN", u.Host)
 	}
-	return fixedPlace{URL: u.Scheme + "://" + u.Host, Token: token}, nil
+	return fixedPlace{URL: u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/"), Token: token}, nil
 }
 
 type fixedPlace address
@@ -109,16 +116,12 @@ type directory struct {
 func (d *directory) String() string { return d.path }
 
 func (d *directory) address() (address, error) {
-	var a address
-	data, err := os.ReadFile(d.path)
+	a, err := readAddress(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return a, unreachable{fmt.Errorf("no trainer has written %s", d.path)}
 	}
-	if err == nil {
-		err = json.Unmarshal(data, &a)
-	}
 	if err != nil {
-		return a, fmt.Errorf("%s: %w", d.path, err)
+		return a, err
 	}
 	if a.Ended {
 		return a, trinity.ErrEnded

@@ -27,6 +27,7 @@ var (
 type Client struct {
 	Name    string        // of the explorer: each has another
 	Style   string        // synchronizer.sync_style, the same as the trainer's
+	Stage   string        // of the run; the trainer may be at another yet
 	Timeout time.Duration // synchronizer.sync_timeout: how long a request waits for the trainer
 	Place   Place
 
@@ -128,7 +129,10 @@ func (c *Client) request(ctx context.Context, at address, method, path string, b
 	if out == nil {
 		return nil
 	}
-	return json.Unmarshal(data, out)
+	if err := json.Unmarshal(data, out); err != nil {
+		return fmt.Errorf("trainer at %s: its reply of %d bytes to %s %s is not the JSON of a trainer (%w): is this its URL?", at.URL, len(data), method, path, err)
+	}
+	return nil
 }
 
 // send returns the reply to a request that has succeeded.
@@ -195,7 +199,7 @@ func (c *Client) join(ctx context.Context, at address) (joined, error) {
 		return joined{}, err
 	}
 	c.mu.Lock()
-	body, err := json.Marshal(joining{Protocol: protocol, Style: c.Style, Host: host, PID: os.Getpid(), Session: c.session, Paused: c.paused, using: c.using})
+	body, err := json.Marshal(joining{Protocol: protocol, Style: c.Style, Host: host, PID: os.Getpid(), Session: c.session, Stage: c.Stage, Paused: c.paused, using: c.using})
 	c.mu.Unlock()
 	if err != nil {
 		return joined{}, err

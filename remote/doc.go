@@ -36,6 +36,7 @@ type joining struct {
 	Host     string `json:"host"`
 	PID      int    `json:"pid"`
 	Session  string `json:"session"`
+	Stage    string `json:"stage"`  // of the run, which it explores for; "" of one without
 	Paused   int64  `json:"paused"` // version that it waits for
 	using
 }

@@ -34,15 +34,28 @@ type Follower struct {
 
 // Wait implements trinity.Synchronizer. Which version is in use follows, in sync_style fixed, from min alone: the oldest that the trainer has from min on.
 func (f *Follower) Wait(ctx context.Context, min int64, newest bool) (int64, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	now := f.Client.inUse()
 	if now.Version >= min && !newest {
 		return now.Version, nil
 	}
 	ctx, cancel := f.Client.limited(ctx)
 	defer cancel()
+	if now.Version < min { // before the lock: meanwhile Follow loads what comes before it, for the steps that are under way
+		if err := f.published(ctx, min); err != nil {
+			return 0, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return f.take(ctx, min)
+}
+
+// published waits for a version.
+func (f *Follower) published(ctx context.Context, min int64) error {
+	return f.Client.persist(ctx, fmt.Sprintf("publish version %d", min), func(ctx context.Context, at address) error {
+		_, err := f.ask(ctx, at, min, "")
+		return err
+	})
 }
 
 // Follow loads every version as soon as it is there, in the middle of a step too, until ctx is cancelled or the trainer has ended.

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -47,7 +48,7 @@ func TestWhichVersionIsTaken(t *testing.T) {
 		if style == fixed {
 			continue
 		}
-		tr.Saved(2)
+		tr.Saved(2, true)
 		tr.kill()
 		back := train(t, dir, style, 2)
 		p.is(back)
@@ -104,18 +105,47 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// An explorer that waits for a version, to begin a step with, samples meanwhile with those before it: other steps are under way.
+func TestFollowWhileAStepWaits(t *testing.T) {
+	tr := train(t, t.TempDir(), "fully_async", 0)
+	var loaded atomic.Int64
+	f := follower(t, NewClient("left", "fully_async", time.Minute, at(tr)), &loaded)
+	go func() { _ = f.Follow(t.Context()) }()
+	waited := make(chan error)
+	go func() {
+		v, err := f.Wait(t.Context(), 2, true)
+		if v != 2 {
+			err = errors.Join(err, fmt.Errorf("version %d", v))
+		}
+		waited <- err
+	}()
+	for _, v := range []int64{1, 2} {
+		time.Sleep(10 * time.Millisecond) // so that the wait is likely to have begun
+		if err := tr.Publish(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+		for loaded.Load() != v {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+}
+
 // What a checkpoint, an explorer in fixed, or a download that has begun needs stays; the rest goes.
 func TestShelf(t *testing.T) {
 	for _, c := range []struct {
 		pinned []int64
 		floor  int64
 		want   string
+		end    string // of the run, where checkpoints have all versions but 4 themselves
 	}{
-		{[]int64{0}, math.MaxInt64, "0 5 6"},
-		{[]int64{3}, math.MaxInt64, "0 1 2 3 5 6"}, // the checkpoint before may need 0, 1 or 2
-		{[]int64{2, 4}, math.MaxInt64, "2 4 5 6"},
-		{[]int64{2, 4}, 3, "2 3 4 5 6"},
-		{[]int64{2, 4}, -1, "0 1 2 3 4 5 6"},
+		{[]int64{0}, math.MaxInt64, "0 5 6", ""},
+		{[]int64{3}, math.MaxInt64, "0 1 2 3 5 6", "0 1 2"}, // the checkpoint before may need 0, 1 or 2
+		{[]int64{2, 4}, math.MaxInt64, "2 4 5 6", "4"},
+		{[]int64{2, 4}, 3, "2 3 4 5 6", "4"},
+		{[]int64{2, 4}, -1, "0 1 2 3 4 5 6", "4"},
 	} {
 		s := shelf{dir: t.TempDir()}
 		for v := range int64(7) {
@@ -123,29 +153,43 @@ func TestShelf(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.open(6); err != nil {
+		if err := s.open(pin{version: 6}); err != nil {
 			t.Fatal(err)
 		}
-		s.pinned = c.pinned
+		s.pinned = nil
+		for _, v := range c.pinned {
+			s.pinned = append(s.pinned, pin{version: v, again: v != 4})
+		}
 		if err := s.tidy(c.floor); err != nil {
 			t.Fatal(err)
 		}
-		names, err := filepath.Glob(filepath.Join(s.dir, weightsPrefix+"*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var left []string
-		for _, name := range names {
-			left = append(left, strings.TrimPrefix(filepath.Base(name), weightsPrefix))
-		}
-		if got := strings.Join(left, " "); got != c.want || len(s.versions) != len(left) {
+		if got := s.onDisk(t); got != c.want || len(s.versions) != len(strings.Fields(got)) {
 			t.Errorf("pinned %v, floor %d: left %s, want %s", c.pinned, c.floor, got, c.want)
 		}
+		if err := s.clear(); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.onDisk(t); got != c.end {
+			t.Errorf("pinned %v: left %q at the end, want %q", c.pinned, got, c.end)
+		}
 		s = shelf{dir: s.dir}
-		if err := s.open(2); err != nil || slices.ContainsFunc(s.versions, func(w weights) bool { return w.Version > 2 }) {
+		if err := s.open(pin{version: 2}); err != nil || slices.ContainsFunc(s.versions, func(w weights) bool { return w.Version > 2 }) {
 			t.Errorf("opened at version 2: %v, %v", s.versions, err)
 		}
 	}
+}
+
+// onDisk are the versions that are there.
+func (s *shelf) onDisk(t *testing.T) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(s.dir, weightsPrefix+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range names {
+		names[i] = strings.TrimPrefix(filepath.Base(name), weightsPrefix)
+	}
+	return strings.Join(names, " ")
 }
 
 // Weights that were damaged since they were published are not served; of those that a kill has undone nobody asks.
@@ -156,7 +200,7 @@ func TestWeightsAreDamaged(t *testing.T) {
 		if err := errors.Join(os.Mkdir(s.path(v), 0o755), os.WriteFile(file, []byte("weights"), 0o644), durable.Seal(s.path(v)), os.WriteFile(file, []byte("Weights"), 0o644)); err != nil {
 			t.Fatal(err)
 		}
-		err := (&shelf{dir: s.dir}).open(0)
+		err := (&shelf{dir: s.dir}).open(pin{})
 		if err == nil || !strings.Contains(err.Error(), filepath.Join(s.path(0), "model.safetensors")+" is damaged") {
 			t.Errorf("%v", err)
 		}

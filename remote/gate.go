@@ -3,33 +3,20 @@ package remote
 import (
 	"context"
 	"sync"
+
+	"github.com/trinity-go/trinity/await"
 )
 
 // gate is a lock, and a place to wait at until what it guards has changed.
 type gate struct {
-	mu      sync.Mutex
-	changed chan struct{} // closed and replaced whenever something has changed
+	mu    sync.Mutex
+	point await.Point
 }
 
 // await blocks until ready holds and returns with the lock held; on error, the context's cause, the lock is not held.
 func (g *gate) await(ctx context.Context, ready func() bool) error {
-	for {
-		g.mu.Lock()
-		if ready() {
-			return nil
-		}
-		changed := g.changed
-		g.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return g.point.Await(ctx, &g.mu, ready)
 }
 
 // signal wakes all waiters; the lock is held.
-func (g *gate) signal() {
-	close(g.changed)
-	g.changed = make(chan struct{})
-}
+func (g *gate) signal() { g.point.Signal() }

@@ -23,6 +23,7 @@ const (
 var (
 	failReceived  = failpoint.New("remote.received")  // when the trainer has a request
 	failDelivered = failpoint.New("remote.delivered") // when a delivery is in the buffer, and not acknowledged
+	failReply     = failpoint.New("remote.reply")     // when a request is done, before the explorer is told
 )
 
 // demandToken refuses requests without the token.
@@ -51,14 +52,18 @@ func answer(w http.ResponseWriter, body any, err error) {
 	status := http.StatusInternalServerError
 	switch {
 	case err == nil:
-		reply(w, http.StatusOK, body)
-		return
+		if err = failReply.Hit(""); err == nil {
+			reply(w, http.StatusOK, body)
+			return
+		}
 	case errors.Is(err, trinity.ErrEnded):
 		status = http.StatusGone
 	case errors.Is(err, errConflict), errors.Is(err, errReplaced):
 		status = http.StatusConflict
 	case errors.Is(err, errNoSession), errors.Is(err, errLapsed):
 		status = http.StatusPreconditionFailed
+	case errors.Is(err, errStage):
+		status = http.StatusServiceUnavailable
 	case errors.Is(err, errBad):
 		status = http.StatusBadRequest
 	}
@@ -103,12 +108,12 @@ func (s *Server) handleAlive(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) handleUsing(w http.ResponseWriter, r *http.Request) {
 	var u using
-	e, _, err := s.as(r)
+	e, session, err := s.as(r)
 	if err == nil {
 		err = read(w, r, &u)
 	}
 	if err == nil {
-		s.uses(e, u)
+		err = s.inSession(session, func() { s.uses(e, u) })
 	}
 	answer(w, struct{}{}, err)
 }
@@ -157,6 +162,9 @@ func (s *Server) put(ctx context.Context, e *explorer, session context.Context, 
 	if err := context.Cause(session); err != nil {
 		return err
 	}
+	if err := s.recount(ctx, e); err != nil {
+		return err
+	}
 	switch {
 	case n <= e.delivered:
 		return nil
@@ -169,6 +177,7 @@ func (s *Server) put(ctx context.Context, e *explorer, session context.Context, 
 	}
 	d.Cursor = cursor
 	if err := e.sink.Put(ctx, d); err != nil {
+		e.unsure = !errors.Is(err, trinity.ErrEnded)
 		return err
 	}
 	e.delivered = n
@@ -177,42 +186,53 @@ func (s *Server) put(ctx context.Context, e *explorer, session context.Context, 
 
 func (s *Server) handlePause(w http.ResponseWriter, r *http.Request) {
 	var p pausing
-	e, _, err := s.as(r)
+	e, session, err := s.as(r)
 	if err == nil {
 		err = read(w, r, &p)
 	}
 	if err == nil {
-		e.work.Lock()
-		defer e.work.Unlock()
-		s.mu.Lock()
-		e.Paused = p.Until
-		s.mu.Unlock()
-		err = e.pause(r.Context(), p.Until)
+		err = s.pause(r.Context(), e, session, p.Until)
 	}
 	answer(w, struct{}{}, err)
 }
 
+// pause notes until which version an explorer puts nothing.
+func (s *Server) pause(ctx context.Context, e *explorer, session context.Context, until int64) error {
+	e.work.Lock()
+	defer e.work.Unlock()
+	if err := s.inSession(session, func() { e.Paused = until }); err != nil {
+		return err
+	}
+	return e.pause(ctx, until)
+}
+
 func (s *Server) handleClose(w http.ResponseWriter, r *http.Request) {
-	e, _, err := s.as(r)
+	e, session, err := s.as(r)
 	if err == nil {
-		err = s.close(e)
+		err = s.close(e, session)
 	}
 	answer(w, struct{}{}, err)
 }
 
 // close notes that an explorer puts nothing more.
-func (s *Server) close(e *explorer) error {
+func (s *Server) close(e *explorer, session context.Context) (err error) {
 	e.work.Lock()
 	defer e.work.Unlock()
+	if err := context.Cause(session); err != nil {
+		return err
+	}
 	if err := e.sink.Close(); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e.closed = true
-	s.signal()
-	s.Say("explorer " + e.String())
-	return s.remember()
+	if replaced := s.inSession(session, func() { // if it is, the other is about to open the sink again
+		e.closed = true
+		s.signal()
+		s.Say("explorer " + e.String())
+		err = s.remember()
+	}); replaced != nil {
+		return replaced
+	}
+	return err
 }
 
 func (s *Server) handleVersion(w http.ResponseWriter, r *http.Request) {

@@ -20,7 +20,7 @@ func FuzzHandler(f *testing.F) {
 	f.Add("GET", "/v1/versions/0/../../../etc/passwd", []byte(nil))
 	f.Add("GET", "/v1/versions/0/model", []byte(nil))
 	s := &Server{Buffer: buffer.NewQueue(10, 1<<20, nil), Style: fixed, Token: token, Lease: time.Millisecond, Say: func(string) {}, Note: func(string) {}}
-	s.gate, s.explorers, s.closing = gate{changed: make(chan struct{})}, map[string]*explorer{}, f.Context()
+	s.explorers, s.closing = map[string]*explorer{}, f.Context()
 	s.shelf = shelf{dir: f.TempDir()}
 	s.Dir, s.ended = s.shelf.dir, true
 	if _, err := s.join(f.Context(), "left", joining{Protocol: protocol, Style: fixed, Session: "s"}); err != nil {
@@ -112,4 +112,26 @@ func TestPlaces(t *testing.T) {
 	if _, err := At("http://host:1", ""); err == nil {
 		t.Error("no token, no error")
 	}
+}
+
+// A proxy may have the trainer below a path; what answers and is no trainer is named.
+func TestBelowAPath(t *testing.T) {
+	tr := train(t, t.TempDir(), fixed, 0)
+	mux := http.NewServeMux()
+	mux.Handle("/prefix/", http.StripPrefix("/prefix", tr.Handler()))
+	mux.HandleFunc("/empty/", func(http.ResponseWriter, *http.Request) {})
+	proxy := httptest.NewServer(mux)
+	defer proxy.Close()
+	resume := func(path string) error {
+		p, err := At(proxy.URL+path, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client("left", p, time.Minute).Resume(t.Context())
+		return err
+	}
+	if err := resume("/prefix/"); err != nil {
+		t.Error(err)
+	}
+	mention(t, resume("/empty"), "trainer at "+proxy.URL+"/empty: its reply of 0 bytes to POST /v1/explorers/left is not the JSON of a trainer")
 }

@@ -189,6 +189,10 @@ func TestWhoIsRefused(t *testing.T) {
 	}
 	_, err = client("right", stranger, time.Minute).Resume(t.Context())
 	mention(t, err, "the token is not the trainer's", AddressFile, "TRINITY_TOKEN")
+	early := client("right", at(tr), 50*time.Millisecond)
+	early.Stage = "rl"
+	_, err = early.Resume(t.Context())
+	mention(t, err, "to let explorer right join", "the trainer is at a run without stages, and the explorer of stage rl", "synchronizer.sync_timeout of 50ms passed")
 	old := client("right", at(tr), time.Minute)
 	err = old.request(t.Context(), address{URL: tr.web.URL, Token: token}, "POST", old.path(""), []byte(`{"protocol":0,"sync_style":"fixed","session":"x"}`), nil)
 	mention(t, err, "version 0 of the protocol", "run the same program")

@@ -25,6 +25,7 @@ type explorer struct {
 
 	work      sync.Mutex // one request at a time changes what the buffer has of it, and guards:
 	delivered int64      // number of its last delivery
+	unsure    bool       // whether that is not known, because something has failed
 	told      int64      // until which version the buffer was told that it pauses
 
 	// The server's lock guards the rest.
@@ -53,7 +54,11 @@ func (e *explorer) String() string {
 	case e.PID == 0:
 		return who + " has not joined again"
 	}
-	return who + " was last heard of " + ago(e.heard)
+	who += " was last heard of " + ago(e.heard)
+	if e.lapsed {
+		who += " and has lost its lease"
+	}
+	return who
 }
 
 // rosterFile remembers, for a trainer that is taken up again, which explorers there are.
@@ -77,19 +82,47 @@ func (s *Server) recall(ctx context.Context) error {
 	if err := json.Unmarshal(data, &known); err != nil {
 		return fmt.Errorf("%s: %w; remove it, and explorers join anew", path, err)
 	}
+	extended, err := s.extended()
+	if err != nil {
+		return err
+	}
 	for name, entry := range known {
 		e := s.explorer(name)
-		e.closed = entry.Closed
-		if entry.Closed {
+		switch {
+		case extended: // also those that have closed: the buffer is open for them again
+			_, err = e.resume(ctx, 0)
+		case entry.Closed:
+			e.closed = true
 			err = e.sink.Close()
-		} else {
+		default:
 			err = e.sink.Pause(ctx, 0) // the buffer waits for it
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return nil
+	if !extended {
+		return nil
+	}
+	return s.remember() // before the run is no longer said to have ended
+}
+
+// extended says whether the run has ended before and was given further steps since. One that has ended before its last step is not gone on with by the same command:
+// its explorers have none.
+func (s *Server) extended() (bool, error) {
+	before, err := readAddress(filepath.Join(s.Dir, AddressFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	switch {
+	case err != nil || !before.Ended || s.TotalSteps > 0 && s.Step >= s.TotalSteps:
+		return false, err
+	case s.TotalSteps == before.TotalSteps:
+		s.Say(fmt.Sprintf("the run has ended at step %d, with all that its explorers had: to go on, set trainer.total_steps to another number above that, raise the explorers' total_steps or total_epochs, "+
+			"and start the trainer before them", s.Step))
+		return false, nil
+	}
+	return true, nil
 }
 
 // explorer returns the one of a name; the lock is held.
@@ -115,7 +148,7 @@ func (s *Server) remember() error {
 	return durable.WriteFile(filepath.Join(s.Dir, rosterFile), data)
 }
 
-// Explorers says of each who it is and when it was last heard of.
+// Explorers says of each who it is, when it was last heard of, and whether it has lost its lease.
 func (s *Server) Explorers() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +168,7 @@ func (s *Server) watch(ctx context.Context) error {
 	for {
 		s.mu.Lock()
 		next := s.lapse()
-		changed := s.changed
+		changed := s.point.Next()
 		s.mu.Unlock()
 		if err := s.settle(ctx); err != nil {
 			return err
@@ -156,6 +189,7 @@ func (s *Server) watch(ctx context.Context) error {
 // lapse ends what is due and says when the next is; the lock is held.
 func (s *Server) lapse() (next time.Duration) {
 	next = time.Hour
+	var lost []*explorer
 	for _, e := range s.explorers {
 		if !e.there() {
 			continue
@@ -170,10 +204,27 @@ func (s *Server) lapse() (next time.Duration) {
 			e.leave(errLapsed)
 			e.session = nil
 		}
-		s.Say(fmt.Sprintf("explorer %s: its lease of %v has run out", e, s.Lease))
+		lost = append(lost, e)
 		s.signal()
 	}
+	for _, e := range lost {
+		what := "the trainer waits for it"
+		if s.others() {
+			what = "the trainer goes on with the others"
+		}
+		s.Say(fmt.Sprintf("explorer %s of %v: %s; start it again", e, s.Lease, what))
+	}
 	return next
+}
+
+// others says whether any explorer is expected to go on; the lock is held.
+func (s *Server) others() bool {
+	for _, e := range s.explorers {
+		if e.there() {
+			return true
+		}
+	}
+	return false
 }
 
 var errLapsed = errors.New("the lease of the explorer has run out")
@@ -181,10 +232,9 @@ var errLapsed = errors.New("the lease of the explorer has run out")
 // settle lets the trainer go on without the explorers that were not heard of, as long as there are others; if there are none it waits for them.
 func (s *Server) settle(ctx context.Context) error {
 	s.mu.Lock()
-	others := false
+	others := s.others()
 	var lapsed []*explorer
 	for _, e := range s.explorers {
-		others = others || e.there()
 		if e.lapsed && !e.closed {
 			lapsed = append(lapsed, e)
 		}

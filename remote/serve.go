@@ -49,8 +49,13 @@ func (s *Server) Serve(ctx context.Context, listen string, train func(context.Co
 			return err
 		}
 		err := errors.Join(s.Buffer.Close(), s.end(ctx))
-		at.Token, at.Ended = "", true
-		return errors.Join(err, at.write(s.Dir))
+		at.Token, at.Ended, at.TotalSteps = "", true, s.TotalSteps
+		if err := errors.Join(err, at.write(s.Dir)); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.clear()
 	})
 	return eg.Wait()
 }

@@ -16,14 +16,17 @@ import (
 // Server is the trainer as explorers of other processes see it: it has their experiences put into the buffer and gives them weights.
 type Server struct {
 	Buffer  trinity.Buffer
-	Style   string                                      // synchronizer.sync_style
-	Token   string                                      // which every request must bear
-	Dir     string                                      // of the run: published weights, and which explorers there are
-	Lease   time.Duration                               // for which an explorer that is not heard of keeps its name and is waited for
-	Timeout time.Duration                               // synchronizer.sync_timeout: how long the end waits for explorers
-	Save    func(ctx context.Context, dir string) error // writes the trained weights
-	Say     func(string)                                // for people
-	Note    func(string)                                // for the log: which explorer has which weights
+	Style   string        // synchronizer.sync_style
+	Stage   string        // of the run; "" of one without
+	Token   string        // which every request must bear
+	Dir     string        // of the run: published weights, and which explorers there are
+	Lease   time.Duration // for which an explorer that is not heard of keeps its name and is waited for
+	Timeout time.Duration // synchronizer.sync_timeout: how long the end waits for explorers
+	// Step is the one that the trainer goes on behind, and TotalSteps where it ends, 0 if where its explorers do.
+	Step, TotalSteps int64
+	Save             func(ctx context.Context, dir string) error // writes the trained weights
+	Say              func(string)                                // for people
+	Note             func(string)                                // for the log: which explorer has which weights
 
 	gate
 	shelf
@@ -35,8 +38,8 @@ type Server struct {
 // Open takes up what an earlier process has published and which explorers it had. published is the version that the run goes on with; current says that its
 // weights are the trained ones.
 func (s *Server) Open(ctx context.Context, published int64, current bool) error {
-	s.gate, s.shelf, s.explorers = gate{changed: make(chan struct{})}, shelf{dir: s.Dir}, map[string]*explorer{}
-	if err := s.shelf.open(published); err != nil {
+	s.shelf, s.explorers = shelf{dir: s.Dir}, map[string]*explorer{}
+	if err := s.shelf.open(pin{published, current}); err != nil {
 		return err
 	}
 	if _, there := s.newest(published); !there {
@@ -81,10 +84,7 @@ func (s *Server) floor() int64 {
 	if s.Style != fixed {
 		return math.MaxInt64
 	}
-	floor, others := int64(math.MaxInt64), false
-	for _, e := range s.explorers {
-		others = others || e.there()
-	}
+	floor, others := int64(math.MaxInt64), s.others()
 	for _, e := range s.explorers {
 		if e.there() || !others && !e.closed {
 			floor = min(floor, e.Version)
@@ -96,11 +96,11 @@ func (s *Server) floor() int64 {
 // fixed is the style in which every step has a version of its own.
 const fixed = "fixed"
 
-// Saved notes that a checkpoint was written with a version.
-func (s *Server) Saved(published int64) {
+// Saved notes that a checkpoint was written with a version; current says that its weights are the trained ones.
+func (s *Server) Saved(published int64, current bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.saved(published)
+	s.saved(pin{published, current})
 }
 
 // version waits for the one that a step with at least min may begin with, and another than that of the digest unlike; newest asks for that in any style. ok is false when it was not there in

@@ -13,6 +13,7 @@ var (
 	errConflict  = errors.New("refused")   // it cannot go on
 	errNoSession = errors.New("not known") // it is to join again
 	errBad       = errors.New("not understood")
+	errStage     = errors.New("at another stage") // which may pass
 )
 
 var errReplaced = errors.New("another process has joined by the name of this explorer")
@@ -28,21 +29,42 @@ func (s *Server) join(ctx context.Context, name string, j joining) (joined, erro
 	}
 	e.work.Lock()
 	defer e.work.Unlock()
-	data, err := e.sink.Resume(ctx)
+	at, err := e.resume(ctx, j.Paused)
 	if err != nil {
 		return joined{}, err
 	}
-	var at counted
+	return joined{Delivered: at.Delivery, Cursor: at.Cursor, Lease: s.Lease}, nil
+}
+
+// resume finds out which delivery of an explorer the buffer has last; its work is locked.
+func (e *explorer) resume(ctx context.Context, paused int64) (at counted, err error) {
+	e.unsure = true
+	data, err := e.sink.Resume(ctx)
+	if err != nil {
+		return at, err
+	}
 	if len(data) > 0 {
 		if err := json.Unmarshal(data, &at); err != nil {
-			return joined{}, fmt.Errorf("the buffer's cursor of explorer %s is of another kind of run: %w", name, err)
+			return at, fmt.Errorf("the buffer's cursor of explorer %s is of another kind of run: %w", e.name, err)
 		}
 	}
-	if err := e.pause(ctx, j.Paused); err != nil {
-		return joined{}, err
+	if err := e.pause(ctx, paused); err != nil {
+		return at, err
 	}
-	e.delivered = at.Delivery
-	return joined{Delivered: at.Delivery, Cursor: at.Cursor, Lease: s.Lease}, nil
+	e.delivered, e.unsure = at.Delivery, false
+	return at, nil
+}
+
+// recount is resume where to join, or to put a delivery, has failed: what the buffer has last is not known then. Its work is locked.
+func (s *Server) recount(ctx context.Context, e *explorer) error {
+	s.mu.Lock()
+	closed, paused := e.closed, e.Paused
+	s.mu.Unlock()
+	if !e.unsure || closed { // to resume would open it again
+		return nil
+	}
+	_, err := e.resume(ctx, paused)
+	return err
 }
 
 // understands refuses explorers of another program or another rule of synchronization.
@@ -52,10 +74,19 @@ func (s *Server) understands(j joining) error {
 		return fmt.Errorf("%w: the explorer speaks version %d of the protocol, and the trainer %d: run the same program on both", errConflict, j.Protocol, protocol)
 	case j.Style != s.Style:
 		return fmt.Errorf("%w: synchronizer.sync_style of the explorer is %s, and of the trainer %s: set both to the same", errConflict, j.Style, s.Style)
+	case j.Stage != s.Stage:
+		return fmt.Errorf("%w: the trainer is at %s, and the explorer of %s", errStage, stageWords(s.Stage), stageWords(j.Stage))
 	case j.Session == "":
 		return fmt.Errorf("%w: a session is missing", errBad)
 	}
 	return nil
+}
+
+func stageWords(name string) string {
+	if name == "" {
+		return "a run without stages"
+	}
+	return "stage " + name
 }
 
 // admit gives the name to the session once nobody else has it: for as long as a lease, at most, it waits for a sign of life of the process that has.
@@ -120,10 +151,19 @@ func (s *Server) alive(ctx context.Context, e *explorer, session context.Context
 	}
 }
 
-// uses notes which weights an explorer has, and says whether they are those that were published.
-func (s *Server) uses(e *explorer, u using) {
+// inSession notes what an explorer has said, with the lock held, unless another process has joined by its name while the request waited.
+func (s *Server) inSession(session context.Context, note func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := context.Cause(session); err != nil {
+		return err
+	}
+	note()
+	return nil
+}
+
+// uses notes which weights an explorer has, and says whether they are those that were published; the lock is held.
+func (s *Server) uses(e *explorer, u using) {
 	e.using = u
 	verdict := "which this trainer has not"
 	for _, w := range s.versions {

@@ -22,7 +22,13 @@ import (
 type shelf struct {
 	dir      string
 	versions []weights // ascending
-	pinned   []int64   // what the last two checkpoints were published with: a run may go on from either
+	pinned   []pin     // what the last two checkpoints were published with: a run may go on from either
+}
+
+// pin is the version that a checkpoint was written with.
+type pin struct {
+	version int64
+	again   bool // the checkpoint has its weights, from which it can be made again
 }
 
 const weightsPrefix = "weights_"
@@ -32,8 +38,8 @@ func (s *shelf) path(version int64) string {
 }
 
 // open reads what an earlier process has published, up to the version that the run goes on with. What is newer is of a history that a kill has ended.
-func (s *shelf) open(published int64) error {
-	s.pinned = []int64{published}
+func (s *shelf) open(published pin) error {
+	s.pinned = []pin{published}
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return err
@@ -44,7 +50,7 @@ func (s *shelf) open(published int64) error {
 		if !ok || err != nil {
 			continue
 		}
-		if v > published {
+		if v > published.version {
 			err = durable.RemoveDir(s.path(v))
 		} else {
 			err = s.add(v)
@@ -135,22 +141,37 @@ func (s *shelf) file(version int64, name string) (path string, ok bool) {
 }
 
 // saved notes that a checkpoint was written with a version.
-func (s *shelf) saved(published int64) {
+func (s *shelf) saved(published pin) {
 	s.pinned = append(s.pinned, published)
 	s.pinned = s.pinned[max(0, len(s.pinned)-2):]
 }
 
 // tidy removes what nobody asks for any more: no checkpoint needs it, it is not one of the two newest, and it is older than floor, which explorers have.
 func (s *shelf) tidy(floor int64) error {
-	var left []weights
-	var errs []error
 	recent := int64(math.MinInt64)
 	if n := len(s.versions); n >= 2 {
 		recent = s.versions[n-2].Version
 	}
+	return s.keep(func(version int64) bool { return version >= recent || version >= floor || s.needed(version, true) })
+}
+
+// clear removes, at the end of a run, all but what a checkpoint needs and does not have itself.
+func (s *shelf) clear() error {
+	return s.keep(func(version int64) bool { return s.needed(version, false) })
+}
+
+// needed says whether a checkpoint may need a version; again asks for those too that it can make again.
+func (s *shelf) needed(version int64, again bool) bool {
+	early := version < s.pinned[0].version && len(s.pinned) < 2 // the checkpoint before may need it
+	return early || slices.ContainsFunc(s.pinned, func(p pin) bool { return p.version == version && (again || !p.again) })
+}
+
+// keep removes all versions but some.
+func (s *shelf) keep(wanted func(version int64) bool) error {
+	var left []weights
+	var errs []error
 	for _, w := range s.versions {
-		early := w.Version < s.pinned[0] && len(s.pinned) < 2 // the checkpoint before may need it
-		if w.Version >= recent || w.Version >= floor || early || slices.Contains(s.pinned, w.Version) {
+		if wanted(w.Version) {
 			left = append(left, w)
 		} else {
 			errs = append(errs, durable.RemoveDir(s.path(w.Version)))

@@ -2,6 +2,7 @@ package reward
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,6 +47,9 @@ func (a *Accuracy) Validate() error {
 	return nil
 }
 
+// CheckTask implements trinity.TaskChecker.
+func (*Accuracy) CheckTask(t *trinity.Task) error { return wantTruth(t) }
+
 // Score implements trinity.RewardFunc.
 func (a *Accuracy) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	truth, ok := truthOf(in)
@@ -69,11 +73,22 @@ func truthOf(in trinity.RewardInput) (string, bool) {
 	return truth, truth != ""
 }
 
+// wantTruth wants a task to have a reference answer.
+func wantTruth(t *trinity.Task) error {
+	if in := (trinity.RewardInput{Task: t, Truth: t.Truth()}); mathequal.Truth(in.Truth) == "" {
+		return errors.New(noTruth(in).Reason)
+	}
+	return nil
+}
+
 // noTruth is the reward of a task without a reference answer.
 func noTruth(in trinity.RewardInput) trinity.Reward {
 	key := ""
 	if in.Task != nil {
 		key = fmt.Sprintf(" at format.response_key %q", in.Task.Format.ResponseKey)
+		if _, ok := in.Task.Field(in.Task.Format.ResponseKey); !ok {
+			key += ", which its row lacks"
+		}
 	}
 	return trinity.InvalidReward("the task has no reference answer" + key)
 }

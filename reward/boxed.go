@@ -33,6 +33,9 @@ func (m *MathBoxed) WithFormat(withThink bool, coef *float64) trinity.RewardFunc
 
 var thinkBoxed = regexp.MustCompile(`(?s)\A\s*<think>.*</think>.*\\(?:boxed|fbox)`)
 
+// CheckTask implements trinity.TaskChecker.
+func (*MathBoxed) CheckTask(t *trinity.Task) error { return wantTruth(t) }
+
 // Score implements trinity.RewardFunc.
 func (m *MathBoxed) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	truth, ok := truthOf(in)

@@ -3,6 +3,7 @@ package reward
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -27,6 +28,12 @@ type Countdown struct {
 	NumbersKey  string  `yaml:"numbers_key" doc:"where the row has the numbers, for a truth that is the target alone"`
 }
 
+// CheckTask implements trinity.TaskChecker.
+func (c *Countdown) CheckTask(t *trinity.Task) error {
+	_, _, err := c.puzzle(trinity.RewardInput{Task: t, Truth: t.Truth()})
+	return err
+}
+
 // Score implements trinity.RewardFunc.
 func (c *Countdown) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	target, numbers, err := c.puzzle(in)
@@ -45,6 +52,9 @@ func (c *Countdown) Score(_ context.Context, in trinity.RewardInput) (trinity.Re
 
 // puzzle reads the truth: the target, and the numbers that are to be used.
 func (c *Countdown) puzzle(in trinity.RewardInput) (target *big.Rat, numbers []*big.Rat, err error) {
+	if in.Truth == "" {
+		return nil, nil, errors.New(noTruth(in).Reason)
+	}
 	truth, ok := c.truth(in)
 	if !ok {
 		return nil, nil, fmt.Errorf("the truth of countdown is %q, want a JSON object {target, numbers}, or a number with %s in the row", in.Truth, c.NumbersKey)

@@ -38,6 +38,9 @@ func (m *MathDAPO) Validate() error {
 	return nil
 }
 
+// CheckTask implements trinity.TaskChecker.
+func (*MathDAPO) CheckTask(t *trinity.Task) error { return wantTruth(t) }
+
 // Score implements trinity.RewardFunc.
 func (m *MathDAPO) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	truth, ok := truthOf(in)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"slices"
@@ -34,11 +35,17 @@ func (j *JSON) Validate() error {
 	return nil
 }
 
+// CheckTask implements trinity.TaskChecker.
+func (*JSON) CheckTask(t *trinity.Task) error {
+	_, err := objectIn(trinity.RewardInput{Task: t, Truth: t.Truth()})
+	return err
+}
+
 // Score implements trinity.RewardFunc.
 func (j *JSON) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
-	truth, ok := object(in.Truth)
-	if !ok {
-		return trinity.InvalidReward("the truth is not a JSON object: " + in.Truth), nil
+	truth, err := objectIn(in)
+	if err != nil {
+		return trinity.InvalidReward(err.Error()), nil
 	}
 	parts := map[string]float64{"accuracy": 0, "format_score": 0}
 	if got, ok := object(in.Response); ok && j.shaped(got) {
@@ -48,6 +55,18 @@ func (j *JSON) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward,
 		}
 	}
 	return trinity.NewReward(parts), nil
+}
+
+// objectIn reads the truth.
+func objectIn(in trinity.RewardInput) (map[string]any, error) {
+	o, ok := object(in.Truth)
+	switch {
+	case in.Truth == "":
+		return nil, errors.New(noTruth(in).Reason)
+	case !ok:
+		return nil, fmt.Errorf("the truth is not a JSON object: %q", in.Truth)
+	}
+	return o, nil
 }
 
 // shaped reports whether the object has just the wanted keys, with texts.

@@ -2,6 +2,8 @@ package reward
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/big"
 	"regexp"
 	"strings"
@@ -26,11 +28,17 @@ var (
 	bareNumber = regexp.MustCompile(`\A\s*-?\d[\d,]*(?:\.\d+)?\s*\z`)
 )
 
+// CheckTask implements trinity.TaskChecker.
+func (*LastNumber) CheckTask(t *trinity.Task) error {
+	_, err := numberIn(trinity.RewardInput{Task: t, Truth: t.Truth()})
+	return err
+}
+
 // Score implements trinity.RewardFunc.
 func (l *LastNumber) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
-	truth, ok := rational(in.Truth)
-	if !ok {
-		return trinity.InvalidReward("the truth " + in.Truth + " is not a number"), nil
+	truth, err := numberIn(in)
+	if err != nil {
+		return trinity.InvalidReward(err.Error()), nil
 	}
 	parts := map[string]float64{"accuracy": 0, "format_score": 0}
 	all := number.FindAllString(in.Response, -1)
@@ -43,6 +51,18 @@ func (l *LastNumber) Score(_ context.Context, in trinity.RewardInput) (trinity.R
 		parts["format_score"] = l.FormatScore
 	}
 	return trinity.NewReward(parts), nil
+}
+
+// numberIn reads the truth.
+func numberIn(in trinity.RewardInput) (*big.Rat, error) {
+	n, ok := rational(in.Truth)
+	switch {
+	case in.Truth == "":
+		return nil, errors.New(noTruth(in).Reason)
+	case !ok:
+		return nil, fmt.Errorf("the truth %q is not a number", in.Truth)
+	}
+	return n, nil
 }
 
 // maxDigits bounds the numbers that are compared.

@@ -19,6 +19,9 @@ type Math struct {
 	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"added for the think and answer blocks, taken without them; 0 scores accuracy alone"`
 }
 
+// CheckTask implements trinity.TaskChecker.
+func (*Math) CheckTask(t *trinity.Task) error { return wantTruth(t) }
+
 // Score implements trinity.RewardFunc.
 func (m *Math) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	truth, ok := truthOf(in)

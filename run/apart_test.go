@@ -24,6 +24,8 @@ var inDatabase = []string{"buffer.trainer_input.experience_buffer.storage_type=s
 
 // An explorer and a trainer of two processes do together what one process does; each may be killed and started again.
 func TestTwoProcesses(t *testing.T) {
+	kept := filepath.Join(t.TempDir(), "kept.parquet")
+	recording(t, kept)
 	for _, c := range []struct {
 		name      string
 		overrides []string
@@ -36,13 +38,14 @@ func TestTwoProcesses(t *testing.T) {
 		{"critic", withCritic},
 		{"database", inDatabase},
 		{"everything filtered out", []string{"algorithm.advantage_fn_args={std_threshold: 1e9}"}},
+		{"an input", []string{inputs + "={old: {path: " + kept + ", batch_size: 2}}", "buffer.train_batch_size=20"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			one := newProject(t, tiny, rl)
 			one.start(t, nil, c.overrides...).finish(t)
 			two := one.copyOf(t)
-			explore, train := append(fields(c.overrides), exploring...), append(fields(c.overrides), training...)
+			explore, train := append(fields(c.overrides), exploring...), append(fields(training), c.overrides...)
 
 			explorer := two.start(t, nil, explore...)
 			if !two.start(t, nil, train...).signalWhen(t, os.Kill, two.appears("global_step_2")) {
@@ -55,12 +58,30 @@ func TestTwoProcesses(t *testing.T) {
 			two.start(t, nil, explore...).finish(t)
 			trainer.finish(t)
 
+			if exists(filepath.Join(two.job(), "weights_*")) {
+				t.Error("of a run that has ended weights are left that its checkpoints have")
+			}
 			want, got := results(t, one.dir), results(t, two.dir)
 			for _, r := range []result{want, got} {
 				maps.DeleteFunc(r.files, func(name, _ string) bool { return filepath.Base(name) == "state.json" }) // says whether a sampler is attached
 			}
 			got.sameAs(t, want)
 		})
+	}
+}
+
+// A run that has ended keeps the weights that its last checkpoint goes on with and does not have itself: the same command ends well again.
+func TestWeightsThatNoCheckpointHas(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, tiny, rl)
+	override := []string{"synchronizer.sync_interval=3", "buffer.total_steps=5", "trainer.total_steps=5"}
+	for range 2 {
+		explorer := p.start(t, nil, append(fields(exploring), override...)...)
+		p.start(t, nil, append(fields(training), override...)...).finish(t)
+		explorer.finish(t)
+		if got, _ := filepath.Glob(filepath.Join(p.job(), "weights_*")); len(got) != 1 || filepath.Base(got[0]) != "weights_3" {
+			t.Errorf("there are %v, want weights_3 alone", got)
+		}
 	}
 }
 

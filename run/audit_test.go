@@ -11,8 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/experience"
 	"github.com/trinity-go/trinity/registry"
@@ -133,10 +135,9 @@ func (p project) consumed(t *testing.T) (batches [][]string) {
 	return batches
 }
 
-// acknowledged are what the explorers have put and the buffer still has.
-func (p project) acknowledged(t *testing.T) (keys []string) {
+// remaining are the experiences of the run's own buffer that were not trimmed.
+func (p project) remaining(t *testing.T) []*trinity.Experience {
 	t.Helper()
-	var exps []*trinity.Experience
 	switch {
 	case exists(p.logDir()):
 		log, err := durable.OpenLog(p.logDir())
@@ -147,44 +148,49 @@ func (p project) acknowledged(t *testing.T) (keys []string) {
 		if err := log.Close(); err != nil {
 			t.Fatal(err)
 		}
-		exps = p.delivered(t, trinity.SourceState{Cursor: fmt.Appendf(nil, `{"record": %d, "index": 0}`, first)})
+		return p.delivered(t, trinity.SourceState{Cursor: fmt.Appendf(nil, `{"record": %d, "index": 0}`, first)})
 	case exists(p.database()):
-		exps = p.stored(t)
+		return p.stored(t, "sqlite:///"+filepath.ToSlash(p.database()))
 	}
-	for _, e := range exps {
-		keys = append(keys, keyOf(e))
-	}
-	return keys
+	return nil
 }
 
-// stored are the experiences of the run's database, but for those that were trimmed.
-func (p project) stored(t *testing.T) (exps []*trinity.Experience) {
+// stored are the experiences of the run that a database has, but for those that were trimmed.
+func (p project) stored(t *testing.T, url string) (exps []*trinity.Experience) {
 	t.Helper()
-	db, err := sql.Open("sqlite", p.database())
+	address, err := database.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := database.Open(t.Context(), address, database.Options{ReadOnly: true, Retries: 60, Interval: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	rows, err := db.Query("SELECT experience FROM trinity_experiences WHERE experience IS NOT NULL")
-	if err != nil {
-		return nil // killed before the tables were made
-	}
-	defer rows.Close()
-	for rows.Next() {
+	const query = "SELECT experience FROM trinity_experiences WHERE experience IS NOT NULL AND buffer LIKE ?"
+	err = db.Each(t.Context(), query, []any{"%-" + p.word(t)}, func() { exps = nil }, func(rows *sql.Rows) error {
 		var data []byte
 		if err := rows.Scan(&data); err != nil {
-			t.Fatal(err)
+			return err
 		}
 		e, err := experience.Decode(data)
-		if err != nil {
-			t.Fatal(err)
-		}
 		exps = append(exps, e)
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	})
+	if err != nil && !strings.Contains(err.Error(), "exist") && !strings.Contains(err.Error(), "no such table") { // killed before the tables were made
 		t.Fatal(err)
 	}
 	return exps
+}
+
+// word is what tells the run's experiences from those of others on a server.
+func (p project) word(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(p.job(), "buffer", "store_word")
+	if !exists(file) {
+		return "none was drawn" // killed before that
+	}
+	return read(t, file)
 }
 
 func (p project) database() string { return filepath.Join(p.job(), "buffer", "experience_buffer.db") }

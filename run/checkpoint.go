@@ -1,11 +1,9 @@
 package run
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,7 +20,7 @@ const (
 	stepPrefix  = "global_step_"
 	latestFile  = "latest_checkpointed_iteration.txt"
 	stateFile   = "run.json"
-	pendingFile = "pending.jsonl"
+	pendingFile = "pending.tgx"
 	engineDir   = "engine"
 	// ModelDir and AdapterDir are where a checkpoint keeps what transformers and PEFT load.
 	ModelDir   = "actor/huggingface"
@@ -43,6 +41,7 @@ type runState struct {
 	Cursor    json.RawMessage `json:"cursor,omitempty"`
 	Pending   int             `json:"pending"`   // experiences in pendingFile
 	Algorithm json.RawMessage `json:"algorithm"` // coefficients that move
+	Made      made            `json:"made"`
 }
 
 // save writes a checkpoint: a kill at any moment leaves the newest one whole.
@@ -52,7 +51,7 @@ func (c *checkpoints) save(state runState, pending []*trinity.Experience, write 
 		if err := write(dir); err != nil {
 			return err
 		}
-		if err := writeLines(filepath.Join(dir, pendingFile), pending); err != nil {
+		if err := writePending(filepath.Join(dir, pendingFile), pending); err != nil {
 			return err
 		}
 		if err := durable.WriteFile(filepath.Join(dir, stateFile), encodeJSON(state)); err != nil {
@@ -157,19 +156,26 @@ func readCheckpoint(dir string) (state runState, pending []*trinity.Experience, 
 	if err := durable.Verify(dir); err != nil {
 		return state, nil, err
 	}
-	data, err := os.ReadFile(filepath.Join(dir, stateFile))
-	if err != nil {
+	if state, err = readState(dir); err != nil {
 		return state, nil, err
 	}
-	if err := json.Unmarshal(data, &state); err != nil {
-		return state, nil, fmt.Errorf("%s: %w", filepath.Join(dir, stateFile), err)
-	}
 	path := filepath.Join(dir, pendingFile)
-	pending, err = readLines(path)
+	pending, err = readPending(path)
 	if err == nil && len(pending) != state.Pending {
 		err = fmt.Errorf("%s: has %d experiences, want %d", path, len(pending), state.Pending)
 	}
 	return state, pending, err
+}
+
+func readState(dir string) (state runState, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if err != nil {
+		return state, err
+	}
+	if err := json.Unmarshal(data, &state); err != nil {
+		return state, fmt.Errorf("%s: %w", filepath.Join(dir, stateFile), err)
+	}
+	return state, nil
 }
 
 // prune removes all but the newest.
@@ -185,39 +191,6 @@ func (c *checkpoints) prune() error {
 		steps = steps[1:]
 	}
 	return nil
-}
-
-func writeLines(path string, exps []*trinity.Experience) error {
-	return durable.Replace(path, func(w io.Writer) error {
-		enc := json.NewEncoder(w)
-		for _, e := range exps {
-			if err := enc.Encode(e); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func readLines(path string) ([]*trinity.Experience, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var out []*trinity.Experience
-	dec := json.NewDecoder(bufio.NewReader(f))
-	for {
-		e := new(trinity.Experience)
-		err := dec.Decode(e)
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s, experience %d: %w", path, len(out), err)
-		}
-		out = append(out, e)
-	}
 }
 
 // encodeJSON is for the small records of this package, which always encode.

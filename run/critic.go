@@ -38,7 +38,7 @@ func localCritic(cfg *config.Config, policy string, known bool, f *config.Facts)
 	case cfg.Model.CriticModelPath == cfg.Model.ModelPath:
 		return policy, known
 	}
-	return local(cfg.Model.CriticModelPath, "model.critic_model_path", false, f)
+	return local(cfg.Model.CriticModelPath, criticKey, false, f)
 }
 
 // criticSpec is what is asked of the critic's engine, beside the policy's. All its weights are trained, whether the policy is an adapter or not:
@@ -52,16 +52,15 @@ func criticSpec(policy trinity.EngineSpec, path string, optimizer trinity.Optimi
 
 // checkCritic refuses a critic that cannot read the policy's sequences.
 func checkCritic(cfg *config.Config, policy *modelfile.Config, path string) error {
-	const key = "model.critic_model_path"
 	critic, err := modelfile.ReadConfig(path)
 	if err != nil {
-		return cfg.At(key, err.Error(), "")
+		return cfg.At(criticKey, err.Error(), "")
 	}
 	switch length := *cfg.Model.MaxModelLen; {
 	case critic.VocabSize < policy.VocabSize:
-		return cfg.At(key, fmt.Sprintf("%s has a vocabulary of %d and the policy one of %d", path, critic.VocabSize, policy.VocabSize), "a critic reads the policy's tokens, so start it from a model with the same tokenizer")
+		return cfg.At(criticKey, fmt.Sprintf("%s has a vocabulary of %d and the policy one of %d", path, critic.VocabSize, policy.VocabSize), "a critic reads the policy's tokens, so start it from a model with the same tokenizer")
 	case critic.MaxPositions < length:
-		return cfg.At(key, fmt.Sprintf("%s has positions for %d tokens, %s is %d", path, critic.MaxPositions, modelLenKey, length), "lower it or use another critic")
+		return cfg.At(criticKey, fmt.Sprintf("%s has positions for %d tokens, %s is %d", path, critic.MaxPositions, modelLenKey, length), "lower it or use another critic")
 	}
 	return nil
 }

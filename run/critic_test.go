@@ -113,7 +113,7 @@ func TestTheCriticsOwnOptimizer(t *testing.T) {
 		t.Errorf("losses %v at rates %v", loss, rates)
 	}
 	_, err = p.run(t, fields(withCritic)...)
-	oneLine(t, err, "resuming the critic", "optimizer muon", "adamw")
+	oneLine(t, err, "trainer.trainer_config.critic.optim.optimizer_type: is adamw and was muon, so the run cannot go on")
 }
 
 // The critic of an adapter's run trains all its weights.

@@ -16,7 +16,8 @@ import (
 
 // openDataset opens the rows of a section of the configuration; progress is its enable_progress_bar.
 func (s *stage) openDataset(path string, opts dataset.Options, progress bool) (*dataset.Dataset, error) {
-	opts.Resolve, opts.Cache = s.resolveDataset, filepath.Join(s.cfg.Buffer.CacheDir, "datasets")
+	opts.Resolve, opts.Cache, opts.Note = s.resolveDataset, filepath.Join(s.cfg.Buffer.CacheDir, "datasets"), s.say
+	opts.Stop = s.stop
 	if progress {
 		m := newMeter("reading ", s.say)
 		opts.Progress = func(file string, done, total int64) { m.told(filepath.Base(file), done, total) }

@@ -60,7 +60,7 @@ func TestRunWithAnotherOptimizer(t *testing.T) {
 		t.Errorf("losses %v at rates %v", losses, rates)
 	}
 	_, err := p.run(t)
-	if err == nil || !strings.Contains(err.Error(), "is of a run with optimizer muon, this engine was opened with adamw") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), "algorithm.optimizer.optimizer_type: is adamw and was muon, so the run cannot go on") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("taken up with AdamW: %v", err)
 	}
 }

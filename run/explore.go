@@ -22,7 +22,7 @@ const tokenVariable = "TRINITY_TOKEN"
 func (s *stage) explore(ctx context.Context, opts Options) error {
 	ctx, cancel := withStop(ctx, opts.Stop)
 	defer cancel()
-	ex, err := s.newExplorer()
+	ex, err := s.newExplorer(ctx)
 	if err != nil {
 		return err
 	}
@@ -37,9 +37,11 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	}
 	cfg := &s.cfg.Synchronizer
 	client := remote.NewClient(s.cfg.Explorer.Name, cfg.SyncStyle, seconds(cfg.SyncTimeout), place)
+	client.Stage = opts.Stage
 	s.say(fmt.Sprintf("explorer %s joins the trainer of %s", client.Name, place))
 	cursor, err := client.Resume(ctx)
 	if errors.Is(err, trinity.ErrEnded) { // the trainer has all that it needs
+		s.say(fmt.Sprintf("the trainer of %s has ended its run, so explorer %s has nothing to do: for more steps set trainer.total_steps and total_steps, and start the trainer first", place, client.Name))
 		return s.record(ex.TotalSteps, ex.TotalSteps)
 	}
 	if err != nil {

@@ -40,6 +40,13 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 	if f.TaskPipeline, err = taskPipelineWords(cfg); err != nil {
 		return f, err
 	}
+	with, err := madeWith(cfg)
+	if err != nil {
+		return f, err
+	}
+	if f.Changed, err = with.changes(cfg, !cfg.IsStage()); err != nil {
+		return f, err
+	}
 	read, err := datasets(cfg)
 	if err != nil {
 		return f, err
@@ -54,6 +61,9 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 			return f, err
 		}
 		f.Rows[d.key] = rows.Len()
+		if err := checkTaskset(cfg, rows, d.key); err != nil {
+			return f, err
+		}
 	}
 	return f, nil
 }
@@ -82,7 +92,7 @@ func datasets(cfg *config.Config) (all []named, err error) {
 	for _, t := range cfg.Tasksets() {
 		add(t.Key, t.Path, tasksOf(t.Taskset))
 	}
-	for _, b := range append(cfg.AuxiliaryBuffers(), cfg.EvalBuffers()...) {
+	for _, b := range cfg.Besides() {
 		add(b.Key, b.Path, bufferRows(&b.ExperienceBuffer))
 	}
 	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil && (b.SchemaType != "experience" || cfg.Recorded()) {
@@ -91,8 +101,8 @@ func datasets(cfg *config.Config) (all []named, err error) {
 	return all, nil
 }
 
-// checkDatasets refuses a dataset that the stage reads and that is neither on this machine nor a hub's.
-func checkDatasets(cfg *config.Config) error {
+// checkDatasets refuses a dataset that the stage reads and that is neither on this machine nor a hub's, nor made by a stage before.
+func checkDatasets(cfg *config.Config, before []*config.Config) error {
 	if done, err := finished(cfg.CheckpointJobDir); err != nil || done != nil {
 		return err
 	}
@@ -104,7 +114,7 @@ func checkDatasets(cfg *config.Config) error {
 	f := config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}
 	for _, d := range all {
 		key := d.key + ".path"
-		if local(d.path, key, true, &f); f.Missing[key] != "" && slices.Contains(read, key) {
+		if local(d.path, key, true, &f); f.Missing[key] != "" && slices.Contains(read, key) && !slices.ContainsFunc(before, func(s *config.Config) bool { return s.Leaves(d.path) }) {
 			return cfg.At(key, fmt.Sprintf("dataset %s: no such file or directory", d.path), "")
 		}
 	}

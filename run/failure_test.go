@@ -84,7 +84,7 @@ func TestStepsWithoutAnyRolloutEndTheRun(t *testing.T) {
 // Rollouts that could not be scored are logged with the reason. Steps of which none could be scored end the run.
 func TestWithoutAnyValidReward(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	_, err := p.run(t, noEvaluation, "buffer.explorer_input.default_reward_fn_type=math_reward", "buffer.explorer_input.taskset.format.response_key=nope",
+	_, err := p.run(t, noEvaluation, "buffer.explorer_input.default_reward_fn_type=test_unable",
 		"buffer.total_steps=5", "trainer.save_interval=1")
 	oneLine(t, err, "explorer step 3", "all 12 rollouts of this step and of the 2 before failed or have no valid reward; the first: task digits/")
 	log := read(t, filepath.Join(p.job(), "log", "failed_rollouts.log"))

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -60,7 +61,7 @@ func TestEveryFileIsDamaged(t *testing.T) {
 		t.Fatal("the run was not killed")
 	}
 	broken := project{dir: t.TempDir()}
-	rng := rand.New(rand.NewPCG(1, 1))
+	var rng *rand.Rand // of a file and a damage: other files do not change which there are
 	damages := []struct {
 		name string
 		do   func(path string, data []byte) error
@@ -73,14 +74,17 @@ func TestEveryFileIsDamaged(t *testing.T) {
 			return os.WriteFile(path, data, 0o644)
 		}},
 	}
-	whole := results(t, s.whole.dir)
+	whole := newest(t, s.whole.dir)
 	went, refused := 0, 0
 	files := s.p.files(t)
-	for i, name := range files {
+	for _, name := range files {
+		hash := fnv.New64a()
+		hash.Write([]byte(name))
 		for j, damage := range damages {
-			if (i+j)%every(12, 4) > 0 {
+			if (hash.Sum64()+uint64(j))%uint64(every(12, 4)) > 0 {
 				continue
 			}
+			rng = rand.New(rand.NewPCG(hash.Sum64(), uint64(j)))
 			if err := os.RemoveAll(broken.dir); err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +101,7 @@ func TestEveryFileIsDamaged(t *testing.T) {
 			c := broken.start(t, nil, s.settings(broken)...)
 			if err := <-c.done; err == nil {
 				went++
-				sameCheckpoint(t, name+" "+damage.name, results(t, broken.dir), whole)
+				sameCheckpoint(t, name+" "+damage.name, newest(t, broken.dir), whole)
 				continue
 			}
 			refused++

@@ -19,6 +19,13 @@ import (
 func init() {
 	registry.Rewards.Register("test_even", "The share of even token ids in the reply: an untrained model already gets some.",
 		func() trinity.RewardFunc { return even{} })
+	registry.Rewards.Register("test_unable", "No reward.", func() trinity.RewardFunc { return unable{} })
+}
+
+type unable struct{}
+
+func (unable) Score(context.Context, trinity.RewardInput) (trinity.Reward, error) {
+	return trinity.InvalidReward("nothing to score by"), nil
 }
 
 type even struct{}

@@ -1,8 +1,12 @@
 package run_test
 
 import (
+	"cmp"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,15 +17,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/failpoint"
 )
 
 // rolling has every delivery begin a segment of the log, so that segments are made and removed all the time.
 const rolling = "durable.log.roll=force"
 
-// elsewhere says that a process of these scenarios never comes to a failpoint: those of package durable's tests, or of TestKilledApart, do.
+// elsewhere says that a process of these scenarios never comes to a failpoint: those of package durable's tests, of TestKilledApart or with a Redis server do.
 func elsewhere(name string) bool {
-	return name == "durable.dir.replace" || strings.HasPrefix(name, "remote.")
+	return name == "durable.dir.replace" || strings.HasPrefix(name, "remote.") || strings.HasPrefix(name, "redis.")
 }
 
 // rare are those that few scenarios come to.
@@ -41,14 +46,22 @@ var scenarios = []scenario{
 	{"replay", append(replay("reuse_cooldown_time: 0, priority_fn: decay_limit_randomization, priority_fn_args: {decay: 0.2, sigma: 2}"),
 		"synchronizer.sync_offset=1"), (*killing).sameAsWhole},
 	{"fully asynchronous", []string{"synchronizer.sync_style=fully_async"}, (*killing).eachOnce},
+	{"four steps under way", []string{"synchronizer.sync_style=fully_async", "explorer.max_inflight_batches=4"}, (*killing).eachOnce},
 	{"explorer driven with staleness control", []string{"synchronizer.sync_style=explorer_driven", "synchronizer.explorer_sync_interval=2",
 		"algorithm.sample_strategy_args.max_staleness=3"}, (*killing).eachOnce},
 	{"trainer driven", []string{"synchronizer.sync_style=trainer_driven", "synchronizer.sync_interval=2"}, (*killing).eachOnce},
 	{"asynchronous replay", append(replay("reuse_cooldown_time: 0, priority_fn: decay_limit_randomization"), "synchronizer.sync_style=fully_async"), (*killing).eachAtMostThrice},
-	{"SQLite", []string{"buffer.trainer_input.experience_buffer.storage_type=sql", "synchronizer.sync_offset=1"}, (*killing).sameAsWhole},
+	{"SQLite", []string{"buffer.trainer_input.experience_buffer.storage_type=sql", "synchronizer.sync_offset=1",
+		"data_processor.experience_pipeline.output_save_path=sqlite:///${checkpoint_root_dir}/kept.db"}, (*killing).sameAsWhole},
 	{"SQLite fully asynchronous", []string{"buffer.trainer_input.experience_buffer.storage_type=sql", "synchronizer.sync_style=fully_async"}, (*killing).eachOnce},
 	{"stages", nil, (*killing).endsAsWhole},
+	{"stages that learn", nil, (*killing).endsAsWhole},
+	{"stages that explore", nil, (*killing).endsAsWhole},
+	{"an input", []string{inputs + "={old: {path: '${model.model_path}/../kept.jsonl', batch_size: 2, data_selector: {selector_type: shuffle}}}", "synchronizer.sync_offset=1"}, (*killing).sameAsWhole},
 }
+
+// stagesOf are the configurations of scenarios with stages.
+var stagesOf = map[string]string{"stages": fewSteps, "stages that learn": learningStages, "stages that explore": exploringStages}
 
 // Processes that are killed at every failpoint, at hits of any of them and at any time, in every mode: what was acknowledged is trained on, once, and
 // where explorer and trainer keep step the run ends with the bytes of one that was never killed.
@@ -87,9 +100,10 @@ type killing struct {
 	number   int
 	whole, p project
 	rng      *rand.Rand
-	hits     map[string]int64 // of the run that was never killed
-	took     time.Duration    // by it
-	acked    map[string]bool  // of the run at hand
+	hits     map[string]int64                       // of the run that was never killed
+	took     time.Duration                          // by it
+	acked    map[string]bool                        // of the run at hand
+	remains  func(*testing.T) []*trinity.Experience // what is acknowledged and not trimmed
 	kills    int
 	runs     int
 }
@@ -97,12 +111,14 @@ type killing struct {
 // newKilling runs the scenario once without a kill.
 func newKilling(t *testing.T, c scenario, number int) *killing {
 	t.Helper()
-	yaml := rl
-	if c.name == "stages" {
-		yaml = fewSteps
+	yaml := cmp.Or(stagesOf[c.name], rl)
+	if c.name == "four steps under way" {
+		yaml = blended
 	}
 	s := &killing{scenario: c, number: number, whole: newProject(t, tiny, yaml), rng: rand.New(rand.NewPCG(uint64(number), 5)), acked: map[string]bool{}}
+	recording(t, filepath.Join(s.whole.dir, "kept.jsonl"))
 	s.p = s.whole.copyOf(t)
+	s.remains = s.p.remaining
 	counts := filepath.Join(t.TempDir(), "hits.json")
 	begin := time.Now()
 	s.whole.start(t, []string{childHits + "=" + counts, failpoint.Variable + "=" + rolling}, s.settings(s.whole)...).finish(t)
@@ -115,7 +131,7 @@ func newKilling(t *testing.T, c scenario, number int) *killing {
 
 // settings are those of a project of the scenario.
 func (s *killing) settings(p project) []string {
-	if s.name == "stages" {
+	if stagesOf[s.name] != "" {
 		return nil
 	}
 	return append([]string{
@@ -143,7 +159,11 @@ func (s *killing) plan(t *testing.T) (all []string) {
 	if testing.Short() {
 		return all[:2]
 	}
-	return all
+	var inTurn []string // in each stage, and when it has ended
+	for range strings.Count(stagesOf[s.name], "stage_name:") {
+		inTurn = append(inTurn, fmt.Sprintf("*=kill@%d", 2+s.rng.Int64N(20)), "run.stage=kill")
+	}
+	return append(inTurn, all...)
 }
 
 // once starts or goes on with the run, to be killed. A run that comes to its end first is checked, and another one is begun to be killed early.
@@ -171,10 +191,19 @@ func (s *killing) killed(t *testing.T, how string) bool {
 		return false
 	}
 	s.kills++
-	for _, key := range s.p.acknowledged(t) {
+	for _, key := range s.acknowledged(t) {
 		s.acked[key] = true
 	}
 	return true
+}
+
+// acknowledged are the keys of what the explorers have put and the buffer still has.
+func (s *killing) acknowledged(t *testing.T) (keys []string) {
+	t.Helper()
+	for _, e := range s.remains(t) {
+		keys = append(keys, keyOf(e))
+	}
+	return keys
 }
 
 // finish lets the run come to its end.
@@ -208,13 +237,14 @@ func (s *killing) endsAsWhole(t *testing.T) {
 	results(t, s.p.dir).sameAs(t, results(t, s.whole.dir))
 }
 
-// sameAsWhole wants also what was trained on, in that order, and the copy of what came in to be the same.
+// sameAsWhole wants also what was trained on, in that order, and the copies of what came in and of what was left, where it is kept, to be the same.
 func (s *killing) sameAsWhole(t *testing.T) {
 	t.Helper()
 	s.endsAsWhole(t)
 	for name, of := range map[string]func(project) string{
 		"the experiences trained on": func(p project) string { return fmt.Sprint(p.consumed(t)) },
 		"the copy of the input":      func(p project) string { return read(t, filepath.Join(p.job(), "buffer", "explorer_output.jsonl")) },
+		"the copy of the output":     func(p project) string { return archived(t, filepath.Join(p.dir, "checkpoints", "kept.db")) },
 	} {
 		if of(s.p) != of(s.whole) {
 			t.Errorf("%s differ", name)
@@ -222,10 +252,51 @@ func (s *killing) sameAsWhole(t *testing.T) {
 	}
 }
 
-// eachOnce wants every experience that was acknowledged, and every rollout of the run, to be trained on once.
+// archived are the experiences of the run in a database, in their order; "" without one. What a run that was killed before its first checkpoint has moved
+// aside has a number behind the run's word.
+func archived(t *testing.T, file string) string {
+	t.Helper()
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query("SELECT hex(experience) FROM trinity_archive WHERE archive LIKE 'p/r/output-________' ORDER BY id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var all strings.Builder
+	for rows.Next() {
+		var e string
+		if err := rows.Scan(&e); err != nil {
+			t.Fatal(err)
+		}
+		all.WriteString(e + "\n")
+	}
+	return all.String()
+}
+
+// eachOnce wants every experience that was acknowledged, and every rollout of the run, to be trained on once; of tasksets without a curriculum those of
+// the run that was never killed.
 func (s *killing) eachOnce(t *testing.T) {
 	t.Helper()
-	const rollouts = 8 * 3 * 4
+	s.allOnce(t, 8*3*4)
+	of := "digits"
+	if s.name == "four steps under way" {
+		of = "few"
+	}
+	if got, want := tasksetOf(s.p.consumed(t), of), tasksetOf(s.whole.consumed(t), of); !slices.Equal(got, want) || len(got) == 0 {
+		t.Errorf("of taskset %s these were trained on:\n%v\nand without a kill\n%v", of, got, want)
+	}
+}
+
+// allOnce wants the experiences of a run of so many rollouts to be trained on once.
+func (s *killing) allOnce(t *testing.T, rollouts int) {
+	t.Helper()
 	uses := s.uses(t, 1)
 	if len(uses) != rollouts {
 		t.Errorf("%d rollouts were trained on, want %d", len(uses), rollouts)
@@ -237,11 +308,22 @@ func (s *killing) eachOnce(t *testing.T) {
 	}
 }
 
+// tasksetOf are the names of the rollouts of a taskset.
+func tasksetOf(batches [][]string, taskset string) (ids []string) {
+	for _, key := range slices.Concat(batches...) {
+		if id, _, _ := strings.Cut(key, " "); strings.Contains(id, "/"+taskset+"/") {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // eachAtMostThrice wants every experience that was acknowledged to be trained on, or to wait for it.
 func (s *killing) eachAtMostThrice(t *testing.T) {
 	t.Helper()
 	uses := s.uses(t, 3)
-	waiting := s.p.acknowledged(t)
+	waiting := s.acknowledged(t)
 	for key := range s.acked {
 		if uses[key] == 0 && !slices.Contains(waiting, key) {
 			t.Errorf("%s was acknowledged and is lost", key)

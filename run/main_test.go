@@ -23,6 +23,7 @@ const (
 	childStatus    = "TRINITY_TEST_STATUS"    // file to write /proc/self/status to, at the end
 	childHits      = "TRINITY_TEST_HITS"      // file to write the hits of failpoints to, at the end
 	childJoin      = "TRINITY_TEST_JOIN"      // URL of a trainer
+	childStage     = "TRINITY_TEST_STAGE"     // the only one to run
 	interruptCode  = 130
 )
 
@@ -59,7 +60,7 @@ func child(path string, overrides []string) int {
 		<-signals
 		cancel(errInterrupt)
 	}()
-	_, err = run.Run(context.Background(), cfg, run.Options{Stop: stop, Say: func(string) {}, Join: os.Getenv(childJoin)})
+	_, err = run.Run(context.Background(), cfg, run.Options{Stop: stop, Say: func(string) {}, Join: os.Getenv(childJoin), Stage: os.Getenv(childStage)})
 	switch {
 	case errors.Is(err, errInterrupt):
 		return interruptCode

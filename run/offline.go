@@ -26,7 +26,7 @@ func (s *stage) offline(ctx context.Context) (*offlineSource, error) {
 	}
 	rows, err := s.rows(b, s.algorithm.Def.Schema, epochs)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("buffer.trainer_input.experience_buffer: %w", err)
 	}
 	batch := s.cfg.Buffer.TrainBatchSize * s.cfg.PerRow()
 	if !b.Format.Packing {
@@ -43,18 +43,30 @@ func (s *stage) offline(ctx context.Context) (*offlineSource, error) {
 	return &offlineSource{packed, n}, err
 }
 
-// rows opens a dataset of training data.
+// rows opens a dataset of training data in the order that it is read in.
 func (s *stage) rows(b *config.ExperienceBuffer, schema string, epochs int) (*dataset.Source, error) {
-	data, err := s.openDataset(b.Path, bufferRows(b), b.EnableProgressBar)
+	data, format, err := s.formatted(b, schema)
 	if err != nil {
 		return nil, err
-	}
-	if data.Len() >= manyRows {
-		s.say(fmt.Sprintf("looks at the rows of %s, before anything is loaded", data.Name()))
 	}
 	sel, err := selector(&b.DataSelector, data)
 	if err != nil {
 		return nil, err
+	}
+	if schema == "experience" && s.algorithm.InPipeline() != nil && s.algorithm.Def.Advantage != "none" {
+		format.Format = scored(format.Format)
+	}
+	return dataset.NewSource(data, sel, format, epochs), nil
+}
+
+// formatted opens a dataset of training data.
+func (s *stage) formatted(b *config.ExperienceBuffer, schema string) (*dataset.Dataset, dataset.RowFormatter, error) {
+	data, err := s.openDataset(b.Path, bufferRows(b), b.EnableProgressBar)
+	if err != nil {
+		return nil, dataset.RowFormatter{}, err
+	}
+	if data.Len() >= manyRows {
+		s.say(fmt.Sprintf("looks at the rows of %s, before anything is loaded", data.Name()))
 	}
 	f := dataset.Format{
 		TaskFormat: taskFormat(&b.Format), PromptType: b.Format.PromptType, AllTurns: b.Format.EnableConcatenatedMultiTurn,
@@ -64,13 +76,7 @@ func (s *stage) rows(b *config.ExperienceBuffer, schema string, epochs int) (*da
 		f.MaxTokens = 0 // what is longer goes on in the next sequence
 	}
 	format, err := dataset.Formatter(schema, f, s.text.Renderer)
-	if err != nil {
-		return nil, err
-	}
-	if schema == "experience" && s.algorithm.InPipeline() != nil && s.algorithm.Def.Advantage != "none" {
-		format.Format = scored(format.Format)
-	}
-	return dataset.NewSource(data, sel, format, epochs), nil
+	return data, format, err
 }
 
 // scored refuses experiences of an earlier run without advantages: they are made of whole groups, which batches of rows need not have.

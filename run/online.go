@@ -19,7 +19,7 @@ const lease = 10 * time.Second
 
 // trainOnline trains on what explorers of other processes put into its buffer.
 func (s *stage) trainOnline(ctx context.Context, opts Options) (err error) {
-	queue, err := s.store(ctx, s.groups())
+	queue, err := s.store(s.groups())
 	if err != nil {
 		return err
 	}
@@ -38,18 +38,19 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) (err error) {
 	if err := s.beginning(tr, queue); err != nil {
 		return err
 	}
-	server, note, err := s.server(queue)
+	server, note, err := s.server(queue, opts.Stage)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, note.Close()) }()
+	server.Step, server.TotalSteps = tr.Step(), tr.TotalSteps
 	if err := server.Open(ctx, tr.Published(), tr.Step() == tr.Published()); err != nil {
 		return err
 	}
 	tr.Publish = server.Publish
 	save := trimming(queue, tr.Save)
 	tr.Save = func(ctx context.Context, step int64, last bool) error {
-		defer server.Saved(tr.Published())
+		defer server.Saved(tr.Published(), tr.Published() == step)
 		return save(ctx, step, last)
 	}
 	err = server.Serve(ctx, s.cfg.Trainer.ListenAddress, func(ctx context.Context) error { return tr.Run(ctx, stop) })
@@ -60,14 +61,14 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) (err error) {
 }
 
 // server makes the trainer's side of explorers of other processes, and the log of what they have.
-func (s *stage) server(queue trinity.Buffer) (*remote.Server, *os.File, error) {
+func (s *stage) server(queue trinity.Buffer, stage string) (*remote.Server, *os.File, error) {
 	note, err := os.OpenFile(filepath.Join(s.cfg.Log.SaveDir, "explorers.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, nil, err
 	}
 	write := func(line string) { fmt.Fprintf(note, "%s %s\n", time.Now().Format(time.RFC3339), line) }
 	return &remote.Server{
-		Buffer: queue, Style: s.cfg.Synchronizer.SyncStyle, Token: cmp.Or(os.Getenv(tokenVariable), remote.NewToken()),
+		Buffer: queue, Style: s.cfg.Synchronizer.SyncStyle, Stage: stage, Token: cmp.Or(os.Getenv(tokenVariable), remote.NewToken()),
 		Dir: s.cfg.CheckpointJobDir, Lease: lease, Timeout: seconds(s.cfg.Synchronizer.SyncTimeout),
 		Save: s.engine.SaveModel, Note: write,
 		Say: func(line string) { s.say(line); write(line) },

@@ -167,7 +167,7 @@ func (p *Planner) settingOf(whole *config.Config, i int) (simulation.Setting, er
 	}
 	setting := simulation.Setting{
 		Pace: pace, Handover: handovers[pace.Style], PublishInterval: s.publishInterval(), Strategy: strategy,
-		Batch: cfg.Rollouts() * cfg.PerRow(), InFlight: cfg.Sequences(), Steps: int64(p.Steps),
+		Batch: cfg.Rollouts() * cfg.PerRow(), InFlight: cfg.Sequences(), UnderWay: cfg.BatchesUnderWay(), Steps: int64(p.Steps),
 	}
 	ex := &explorer.Explorer{BatchSize: cfg.Buffer.BatchSize, TotalSteps: setting.Steps, Pace: pace}
 	setting.Capacity = s.capacity(ex)

@@ -2,8 +2,6 @@ package run
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/explorer"
@@ -11,11 +9,12 @@ import (
 
 // exploreAlone writes the rollouts of the model as it is into a file, which nobody trains on meanwhile.
 func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Explorer) error {
-	path := s.experiencePath()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	path := s.cfg.ExperienceFile()
+	own, err := s.asWriter("experiences")
+	if err != nil {
 		return err
 	}
-	file := buffer.NewFile(path)
+	file := buffer.NewFile(path, own)
 	defer file.Close()
 	cursor, err := file.Resume(ctx)
 	if err != nil {
@@ -35,11 +34,6 @@ func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Explorer) error {
 	ex.Buffer, ex.Sync = file, untrained{}
 	ex.Runner, ex.Log, ex.Warn = s.runner(), s.log.role("explorer"), s.log.warn
 	return ex.Run(ctx)
-}
-
-// experiencePath is the file of rollouts that are written for nobody in particular.
-func (s *stage) experiencePath() string {
-	return first(s.cfg.Buffer.TrainerInput.ExperienceBuffer.Path, filepath.Join(s.cfg.Buffer.CacheDir, experienceLog+".jsonl"))
 }
 
 // untrained is the weights of a model that nobody trains.

@@ -9,15 +9,18 @@ import (
 func TestTrainingOnAnEarlierRun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	var want result
-	for _, form := range []string{".jsonl", ".jsonl.zst", ".parquet"} {
-		kept := filepath.Join(p.dir, "kept"+form)
+	for _, form := range []string{".jsonl", ".jsonl.zst", ".parquet", ".db"} {
+		kept, rows := filepath.Join(p.dir, "kept"+form), ""
+		if form == ".db" {
+			kept, rows = "sqlite:///"+filepath.ToSlash(kept), ", subset_name: SELECT experience FROM trinity_archive WHERE archive LIKE '%/output-%' ORDER BY id"
+		}
 		explored := p.copyOf(t)
 		if _, err := explored.run(t, "data_processor.experience_pipeline.output_save_path="+kept); err != nil {
 			t.Fatal(err)
 		}
 		again := p.copyOf(t)
 		train := []string{"mode=train", "buffer.train_batch_size=12", "buffer.total_epochs=2", "buffer.total_steps=null",
-			"buffer.trainer_input.experience_buffer={storage_type: file, path: " + kept + "}"}
+			"buffer.trainer_input.experience_buffer={storage_type: file, path: '" + kept + "'" + rows + "}"}
 		if _, err := again.run(t, train...); err != nil {
 			t.Fatalf("%s: %v", form, err)
 		}
@@ -27,6 +30,9 @@ func TestTrainingOnAnEarlierRun(t *testing.T) {
 		}
 		got.sameAs(t, want)
 
+		if form == ".db" {
+			break
+		}
 		train = append(train, "buffer.trainer_input.experience_buffer.path="+filepath.Join(explored.job(), "buffer", "explorer_output.jsonl"))
 		_, err := p.copyOf(t).run(t, train...)
 		oneLine(t, err, "explorer_output.jsonl:1", "has no advantages", "output_save_path")

@@ -27,26 +27,38 @@ type entry struct {
 // results reads everything below dir.
 func results(t *testing.T, dir string) result {
 	t.Helper()
-	r := result{files: map[string]string{}, curves: map[string][]entry{}}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
+	r := newest(t, dir)
+	below(t, dir, "metrics.jsonl", func(path string) {
 		rel, _ := filepath.Rel(dir, filepath.Dir(path))
-		switch d.Name() {
-		case "latest_checkpointed_iteration.txt":
-			r.checkpoint(t, dir, filepath.Join(filepath.Dir(path), "global_step_"+read(t, path)))
-		case "metrics.jsonl":
-			for _, e := range metrics(t, path) {
-				r.curves[rel+" "+e.Role] = append(r.curves[rel+" "+e.Role], e)
-			}
+		for _, e := range metrics(t, path) {
+			r.curves[rel+" "+e.Role] = append(r.curves[rel+" "+e.Role], e)
 		}
-		return nil
+	})
+	return r
+}
+
+// newest reads the newest checkpoints below dir, and no metrics.
+func newest(t *testing.T, dir string) result {
+	t.Helper()
+	r := result{files: map[string]string{}, curves: map[string][]entry{}}
+	below(t, dir, "latest_checkpointed_iteration.txt", func(path string) {
+		r.checkpoint(t, dir, filepath.Join(filepath.Dir(path), "global_step_"+read(t, path)))
+	})
+	return r
+}
+
+// below visits the files of a name.
+func below(t *testing.T, dir, name string, visit func(path string)) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == name {
+			visit(path)
+		}
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r
 }
 
 func (r result) checkpoint(t *testing.T, root, dir string) {

@@ -3,15 +3,14 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/failpoint"
 	"github.com/trinity-go/trinity/monitor"
@@ -26,6 +25,8 @@ type Options struct {
 	// Join is the URL of the trainer that mode explore rolls out for and mode serve follows; "" is the one of the run's directory. User information in it is the token, else
 	// TRINITY_TOKEN is.
 	Join string
+	// Stage is the only one to run of a configuration with stages; "" is all, one after the other.
+	Stage string
 }
 
 // Summary is what a run did.
@@ -33,25 +34,7 @@ type Summary struct {
 	Stages []StageSummary `json:"stages"`
 }
 
-var failStage = failpoint.New("run.stage") // before a stage is marked as finished
-
-// doneFile marks a finished stage; it holds the directory that the next stage starts from.
-const doneFile = "stage_done.json"
-
-type stageDone struct {
-	Model string `json:"model"`
-	Steps int64  `json:"steps"`
-}
-
-// check looks at the model that the next stage starts from, if the stage has written one and it was not removed since.
-func (d *stageDone) check() error {
-	if !present(filepath.Join(d.Model, durable.SumsFile)) {
-		return nil
-	}
-	return durable.Verify(d.Model)
-}
-
-// Run runs all stages that are not finished yet. The error is the cause of opts.Stop when that ended it.
+// Run runs all stages, or the one, that are not finished yet. The error is the cause of opts.Stop when that ended it.
 func Run(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error) {
 	summary, err := runAll(ctx, cfg, opts)
 	return summary, advised(err)
@@ -62,49 +45,24 @@ func runAll(ctx context.Context, cfg *config.Config, opts Options) (*Summary, er
 	if err := failpoint.Check(); err != nil {
 		return summary, err
 	}
-	if err := fits(ctx, cfg, opts.Say); err != nil {
+	if err := checkStage(cfg, opts); err != nil {
+		return summary, err
+	}
+	if err := fits(ctx, cfg, opts); err != nil {
 		return summary, err
 	}
 	if len(cfg.Stages) == 0 {
 		err := summary.run(ctx, cfg, opts)
 		return summary, err
 	}
-	from := start{model: cfg.Model.ModelPath}
-	for i := range cfg.Stages {
-		stageCfg, err := cfg.Stage(i)
-		if err != nil {
-			return summary, err
-		}
-		from.begin(stageCfg)
-		done, err := finished(stageCfg.CheckpointJobDir)
-		if err != nil {
-			return summary, err
-		}
-		if done != nil {
-			if err := done.check(); err != nil {
-				return summary, fmt.Errorf("stage %s is finished, but %w: put the file back, or remove %s to run the stage again", cfg.Stages[i].StageName, err, stageCfg.CheckpointJobDir)
-			}
-			summary.Stages = append(summary.Stages, StageSummary{Name: cfg.Stages[i].StageName, Mode: stageCfg.Mode, Steps: done.Steps, Model: done.Model, Skipped: true})
-		} else if err := summary.run(ctx, stageCfg, opts); err != nil {
-			return summary, fmt.Errorf("stage %s: %w", cfg.Stages[i].StageName, err)
-		}
-		last := &summary.Stages[len(summary.Stages)-1]
-		last.Name = cfg.Stages[i].StageName
-		from.after(stageCfg, last.Model)
-		if err := failStage.Hit(""); err != nil {
-			return summary, err
-		}
-		if err := durable.WriteFile(filepath.Join(stageCfg.CheckpointJobDir, doneFile), encodeJSON(stageDone{Model: last.Model, Steps: last.Steps})); err != nil {
-			return summary, err
-		}
-	}
-	return summary, nil
+	err := summary.runStages(ctx, cfg, opts)
+	return summary, err
 }
 
 // fits refuses a run of which a stage has an algorithm whose parts do not fit together or data that is nowhere, or needs more memory than there is. Models that are on
 // no disk yet are fetched between the two.
-func fits(ctx context.Context, cfg *config.Config, say func(string)) error {
-	stages := []*config.Config{cfg}
+func fits(ctx context.Context, cfg *config.Config, opts Options) error {
+	say, stages := opts.Say, []*config.Config{cfg}
 	for i := range cfg.Stages {
 		stage, err := cfg.Stage(i)
 		if err != nil {
@@ -115,16 +73,19 @@ func fits(ctx context.Context, cfg *config.Config, say func(string)) error {
 	if len(cfg.Stages) > 0 {
 		stages = stages[1:]
 	}
-	for _, stage := range stages {
+	for i, stage := range stages {
+		if opts.passes(cfg, i) {
+			continue
+		}
 		if err := checkAlgorithm(stage); err != nil {
 			return err
 		}
-		if err := checkDatasets(stage); err != nil {
+		if err := checkDatasets(stage, stages[:i]); err != nil {
 			return err
 		}
 	}
 	for i, stage := range stages {
-		if done, err := finished(stage.CheckpointJobDir); err != nil || done != nil {
+		if done, err := finished(stage.CheckpointJobDir); err != nil || done != nil || opts.passes(cfg, i) {
 			continue // an error is reported when it is this stage's turn
 		}
 		path, err := ResolveModel(ctx, cfg.Model.ModelPath, say)
@@ -157,22 +118,6 @@ func fits(ctx context.Context, cfg *config.Config, say func(string)) error {
 	return nil
 }
 
-// finished reads the mark of a finished stage; nil means that it is not.
-func finished(dir string) (*stageDone, error) {
-	data, err := os.ReadFile(filepath.Join(dir, doneFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var d stageDone
-	if err := json.Unmarshal(data, &d); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, doneFile), err)
-	}
-	return &d, nil
-}
-
 // run runs one stage and appends what it did, if it began.
 func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
 	if opts.Join != "" && cfg.Mode != "explore" && cfg.Mode != "serve" {
@@ -194,11 +139,24 @@ func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (
 	if err := prepare(ctx, cfg, juicer, opts); err != nil {
 		return err
 	}
+	with, err := madeWith(cfg)
+	if err != nil {
+		return err
+	}
+	changed, err := with.changes(cfg, true)
+	if err != nil {
+		return err
+	}
+	for _, c := range changed {
+		opts.Say(c)
+	}
 	s, err := open(ctx, cfg, opts.Say)
 	if err != nil {
 		return err
 	}
-	s.juicer = juicer
+	stop, cancel := withStop(ctx, opts.Stop)
+	defer cancel()
+	s.juicer, s.made, s.stop = juicer, with, stop
 	defer func() { err = errors.Join(err, s.close()) }()
 	defer func() {
 		if s.log != nil { // it began
@@ -234,12 +192,12 @@ func freshDir(cfg *config.Config) error {
 		cfg.Monitor.CacheDir = filepath.Join(cfg.CheckpointJobDir, "monitor")
 		cfg.Log.SaveDir = filepath.Join(cfg.CheckpointJobDir, "log")
 	}
-	return os.MkdirAll(cfg.CheckpointJobDir, 0o755)
+	return durable.MkdirAll(cfg.CheckpointJobDir, 0o755)
 }
 
 // ownDirs gives an explorer that is one of several what the others would write as well.
 func ownDirs(cfg *config.Config) {
-	if cfg.Mode != "explore" || cfg.Explorer.Name == config.OnlyExplorer {
+	if !oneOfSeveral(cfg) {
 		return
 	}
 	for _, dir := range []*string{&cfg.Buffer.CacheDir, &cfg.Monitor.CacheDir, &cfg.Log.SaveDir} {
@@ -247,10 +205,14 @@ func ownDirs(cfg *config.Config) {
 	}
 	copies := &cfg.DataProcessor.ExperiencePipeline
 	for _, path := range []*string{&copies.InputSavePath, &copies.OutputSavePath} {
-		if *path != "" {
+		if *path != "" && !database.IsURL(*path) { // a database has names of its own
 			*path = filepath.Join(filepath.Dir(*path), cfg.Explorer.Name+"-"+filepath.Base(*path))
 		}
 	}
+}
+
+func oneOfSeveral(cfg *config.Config) bool {
+	return cfg.Mode == "explore" && cfg.Explorer.Name != config.OnlyExplorer
 }
 
 // record opens the monitors; records after fromStep, of a run that was killed, are dropped.

@@ -24,9 +24,10 @@ func TestTwoExplorers(t *testing.T) {
 			p := newProject(t, tiny, rl)
 			override := []string{"synchronizer.sync_style=" + style, "explorer.eval_interval=100"}
 			left, right := append(half("left", "1/2"), override...), append(half("right", "2/2"), override...)
+			first, other := p.start(t, nil, left...), p.start(t, nil, right...)
+			// Last, so that both join at once: a trainer takes what there is when all explorers that it knows of wait for it.
 			trainer := p.start(t, nil, append(fields(trainingTwo), override...)...)
-			other := p.start(t, nil, right...)
-			killed := p.start(t, nil, left...).signalWhen(t, os.Kill, func() bool { return p.trained(t) >= 2 })
+			killed := first.signalWhen(t, os.Kill, func() bool { return p.trained(t) >= 2 })
 			p.start(t, nil, left...).finish(t)
 			other.finish(t)
 			trainer.finish(t)
@@ -47,6 +48,7 @@ func TestTwoExplorers(t *testing.T) {
 			}
 			if left := p.delivered(t, p.position(t, 8)); len(left) != 0 {
 				t.Errorf("after the last of 8 steps, of 24 rollouts each, %d are left", len(left))
+				t.Log(read(t, filepath.Join(p.job(), "log", "explorers.log")))
 			}
 			for _, name := range []string{"left", "right"} {
 				if !exists(filepath.Join(p.job(), "monitor", name, "metrics.jsonl")) {
@@ -74,7 +76,7 @@ func TestTheTrainerGoesOnWithTheOthers(t *testing.T) {
 	if got := p.trained(t); got != 8 {
 		t.Errorf("the trainer ended after step %d, want 8", got)
 	}
-	if log := read(t, filepath.Join(p.job(), "log", "explorers.log")); !strings.Contains(log, "explorer left (host ") || !strings.Contains(log, "its lease of 10s has run out") {
+	if log := read(t, filepath.Join(p.job(), "log", "explorers.log")); !strings.Contains(log, "explorer left (host ") || !strings.Contains(log, " and has lost its lease of 10s: ") {
 		t.Errorf("the log does not say who was lost:\n%s", log)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/datajuicer"
 	"github.com/trinity-go/trinity/durable"
-	"github.com/trinity-go/trinity/experience/archive"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/hub"
 	"github.com/trinity-go/trinity/pipeline"
@@ -27,10 +26,12 @@ type stage struct {
 	criticPath string // local; "" where no critic is trained
 	algorithm  *algorithm.Algorithm
 	groupSize  int
+	made       made
 	text       *Text
 	log        *recorder
 	ckpt       checkpoints
-	say        func(string) // for people
+	say        func(string)    // for people
+	stop       context.Context // ends when the run is to
 
 	available    int64 // bytes of memory before anything was loaded
 	rewardModels rewardModels
@@ -169,7 +170,7 @@ func loraSpec(configs []config.Lora) *trinity.LoRASpec {
 func (s *stage) runner() *explorer.Runner {
 	m := &s.cfg.Model
 	return &explorer.Runner{
-		Seed: uint64(s.cfg.Seed), InFlight: s.cfg.Sequences(), MaxRetries: s.cfg.Explorer.MaxRetryTimes,
+		Seed: uint64(s.cfg.Seed), Slots: explorer.NewSlots(s.cfg.Sequences()), MaxRetries: s.cfg.Explorer.MaxRetryTimes,
 		Timeout: seconds(s.cfg.Explorer.MaxTimeout), Greedy: s.algorithm.Needs().GreedyReward,
 		NewModel: func(task *trinity.Task) *trinity.Model {
 			return &trinity.Model{
@@ -181,15 +182,19 @@ func (s *stage) runner() *explorer.Runner {
 }
 
 // pipeline makes the operators and the advantage, unless that is the trainer's.
-func (s *stage) pipeline() (*pipeline.Pipeline, error) {
+func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) {
 	cfg := &s.cfg.DataProcessor.ExperiencePipeline
 	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline(), Say: s.say}
 	s.process = p
 	if cfg.SaveInput {
-		p.Input = archive.New(s.cfg.InputCopy())
+		if p.Input, err = s.kept(ctx, s.cfg.InputCopy(), "input"); err != nil {
+			return nil, err
+		}
 	}
 	if cfg.OutputSavePath != "" {
-		p.Output = archive.New(cfg.OutputSavePath)
+		if p.Output, err = s.kept(ctx, cfg.OutputSavePath, "output"); err != nil {
+			return nil, err
+		}
 	}
 	for _, o := range cfg.Operators {
 		op, err := registry.Operators.Build(o.Name, o.Args)

@@ -13,14 +13,16 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/experience/archive"
 	"github.com/trinity-go/trinity/registry"
 )
 
 // store makes the buffer between explorers and trainer, which has room for capacity rollouts.
-func (s *stage) store(ctx context.Context, capacity int) (_ trinity.Buffer, err error) {
+func (s *stage) store(capacity int) (_ trinity.Buffer, err error) {
 	if s.cfg.SharedStore() {
-		return s.sharedStore(ctx, capacity)
+		return s.sharedStore(capacity)
 	}
 	if s.written, err = durable.OpenLog(filepath.Join(s.cfg.Buffer.CacheDir, experienceLog)); err != nil {
 		return nil, err
@@ -49,7 +51,7 @@ func (s *stage) store(ctx context.Context, capacity int) (_ trinity.Buffer, err 
 }
 
 // sharedStore opens a buffer that is a program of its own.
-func (s *stage) sharedStore(ctx context.Context, capacity int) (trinity.Buffer, error) {
+func (s *stage) sharedStore(capacity int) (trinity.Buffer, error) {
 	own := s.cfg.Buffer.TrainerInput.ExperienceBuffer
 	opener, err := registry.Buffers.Build(own.StorageType)
 	if err != nil {
@@ -59,10 +61,10 @@ func (s *stage) sharedStore(ctx context.Context, capacity int) (trinity.Buffer, 
 	if err != nil {
 		return nil, err
 	}
-	b, err := opener.OpenBuffer(ctx, trinity.BufferSpec{
+	b, err := opener.OpenBuffer(s.stop, trinity.BufferSpec{
 		Name: path.Join(s.cfg.Project, s.cfg.Group, s.cfg.Name, own.Name+"-"+word), Path: own.Path,
 		Capacity: capacity, ByRollout: s.cfg.CountsRollouts(), TakeTimeout: seconds(own.MaxReadTimeout), PutTimeout: seconds(s.cfg.Synchronizer.SyncTimeout),
-		Retries: own.MaxRetryTimes, RetryInterval: seconds(float64(own.MaxRetryInterval)),
+		Retries: own.MaxRetryTimes, RetryInterval: seconds(float64(own.MaxRetryInterval)), Stop: s.stop, Say: s.say,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("buffer.trainer_input.experience_buffer: %w", err)
@@ -70,11 +72,51 @@ func (s *stage) sharedStore(ctx context.Context, capacity int) (trinity.Buffer, 
 	return b, nil
 }
 
-// word is a random one that the run's directory keeps, by which a shared store tells its experiences from those of a run of the same name whose directory was
-// removed.
+// kept makes the copy of the input or output of the pipeline.
+func (s *stage) kept(ctx context.Context, to, what string) (*archive.Writer, error) {
+	own, err := s.asWriter(what)
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.archive(ctx, to, own)
+	if err != nil {
+		return nil, fmt.Errorf("data_processor.experience_pipeline.%s_save_path: %w", what, err)
+	}
+	return w, nil
+}
+
+// archive opens the run's archive in a database, or locks that in a file.
+func (s *stage) archive(ctx context.Context, to string, own archive.Run) (*archive.Writer, error) {
+	if !database.IsURL(to) {
+		w := archive.New(to, own)
+		return w, w.Lock()
+	}
+	address, err := database.Parse(to)
+	if err != nil {
+		return nil, err
+	}
+	p := &s.cfg.DataProcessor.ExperiencePipeline
+	return archive.InDatabase(ctx, address, own.Name, database.Options{Retries: p.MaxRetryTimes, Interval: seconds(float64(p.MaxRetryInterval)), Stop: s.stop, Say: s.say})
+}
+
+// asWriter is the run as one that writes an archive, which is called by its name, and by that of the explorer where it is one of several.
+func (s *stage) asWriter(what string) (archive.Run, error) {
+	word, err := s.word()
+	if err != nil {
+		return archive.Run{}, err
+	}
+	name := what + "-" + word
+	if oneOfSeveral(s.cfg) {
+		name = s.cfg.Explorer.Name + "-" + name
+	}
+	return archive.Run{Name: path.Join(s.cfg.Project, s.cfg.Group, s.cfg.Name, name), Dir: s.cfg.CheckpointJobDir, Say: s.say}, nil
+}
+
+// word is a random one that the run's directory keeps, by which a shared store, or an archive, tells its experiences from those of a run of the same name whose
+// directory was removed.
 func (s *stage) word() (string, error) {
 	file := filepath.Join(s.cfg.Buffer.CacheDir, "store_word")
-	if err := os.MkdirAll(s.cfg.Buffer.CacheDir, 0o755); err != nil {
+	if err := durable.MkdirAll(s.cfg.Buffer.CacheDir, 0o755); err != nil {
 		return "", err
 	}
 	lock := flock.New(filepath.Join(s.cfg.Buffer.CacheDir, ".lock_store_word")) // explorer and trainer may begin at once

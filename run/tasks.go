@@ -43,19 +43,27 @@ func (s *stage) taskset(ts *config.Taskset, eval bool) (*explorer.Taskset, error
 	if out.Workflow, err = s.workflow(&out.Template); err != nil {
 		return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
 	}
+	if err := checkTasks(data, &out.Template); err != nil {
+		return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
+	}
 	return out, nil
 }
 
 // choose makes the selector of a taskset's rows: those that are this explorer's.
 func (s *stage) choose(ts *config.Taskset, of *explorer.Taskset) (trinity.Selector, error) {
-	own := &s.cfg.Explorer
-	if own.Name != config.OnlyExplorer {
-		of.Explorer = own.Name
-	}
-	if k, n := own.Part(); n > 1 {
+	of.Explorer = s.oneOfSeveral()
+	if k, n := s.cfg.Explorer.Part(); n > 1 {
 		of.Data = explorer.ShareOf(of.Data, k, n)
 	}
 	return selector(&ts.DataSelector, of.Data)
+}
+
+// oneOfSeveral is the explorer's name, which its tasks bear; "" where it is the only one.
+func (s *stage) oneOfSeveral() string {
+	if name := s.cfg.Explorer.Name; name != config.OnlyExplorer {
+		return name
+	}
+	return ""
 }
 
 // tasksOf says where in its path a taskset's rows are.

@@ -21,17 +21,17 @@ import (
 // both explores and trains in one process.
 func (s *stage) both(ctx context.Context, opts Options) error {
 	cfg := s.cfg
-	ex, err := s.newExplorer()
+	stop, cancel := withStop(ctx, opts.Stop)
+	defer cancel()
+	ex, err := s.newExplorer(stop)
 	if err != nil {
 		return err
 	}
-	queue, err := s.store(ctx, s.capacity(ex))
+	queue, err := s.store(s.capacity(ex))
 	if err != nil {
 		return err
 	}
 	ex.Buffer = queue.Sink(cfg.Explorer.Name)
-	stop, cancel := withStop(ctx, opts.Stop)
-	defer cancel()
 	source, err := s.batches(stop, queue)
 	if err != nil {
 		return err
@@ -81,7 +81,11 @@ const experienceLog = "experience_buffer"
 // still be gone on from.
 func trimming(queue trinity.Buffer, save func(context.Context, int64, bool) error) func(context.Context, int64, bool) error {
 	var before trinity.SourceState
+	var saved int64
 	return func(ctx context.Context, step int64, last bool) error {
+		if step == saved { // again, because the source has ended after it: before is of this checkpoint, not of the one before it
+			return save(ctx, step, last)
+		}
 		state, err := queue.State()
 		if err != nil {
 			return err
@@ -94,7 +98,7 @@ func trimming(queue trinity.Buffer, save func(context.Context, int64, bool) erro
 				return err
 			}
 		}
-		before = state
+		before, saved = state, step
 		return nil
 	}
 }
@@ -168,6 +172,9 @@ func (s *stage) newTrainer(source trinity.Source) *trainer.Trainer {
 	if !cfg.WholeBatch() {
 		tr.MiniBatch = cfg.MiniBatch() * cfg.PerRow()
 	}
+	if !cfg.CountsRollouts() {
+		tr.Say = s.say
+	}
 	tr.AfterStep, tr.Cache = s.algorithm.AfterStep, newCache(cfg)
 	tr.Advantage = s.algorithm.InTrainer()
 	if cfg.RecomputesOldLogprobs() {
@@ -189,7 +196,7 @@ func correction(c *config.RolloutCorrection) *algorithm.Correction {
 }
 
 // newExplorer makes the explorer but for its buffer, model and synchronizer.
-func (s *stage) newExplorer() (*explorer.Explorer, error) {
+func (s *stage) newExplorer(ctx context.Context) (*explorer.Explorer, error) {
 	cfg := s.cfg
 	tasks, err := s.mix()
 	if err != nil {
@@ -199,7 +206,11 @@ func (s *stage) newExplorer() (*explorer.Explorer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.pipeline()
+	inputs, err := s.inputs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.pipeline(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -209,9 +220,10 @@ func (s *stage) newExplorer() (*explorer.Explorer, error) {
 	}
 	steps := tasks.Epoch() * cfg.Buffer.TotalEpochs / cfg.Buffer.BatchSize
 	return &explorer.Explorer{
-		Tasks: tasks, EvalTasksets: evals, Process: p.Process, BatchSize: cfg.Buffer.BatchSize,
+		Tasks: tasks, Inputs: inputs, EvalTasksets: evals, Process: p.Process, BatchSize: cfg.Buffer.BatchSize,
 		TotalSteps:   int64(value(max(1, steps), cfg.Buffer.TotalSteps)),
 		Pace:         pace,
+		UnderWay:     cfg.BatchesUnderWay(),
 		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
 	}, nil
 }
@@ -229,7 +241,7 @@ func (s *stage) pace() (explorer.Pace, error) {
 	cfg := &s.cfg.Synchronizer
 	return explorer.Pace{
 		Style: cfg.SyncStyle, Interval: int64(value(cfg.SyncInterval, cfg.ExplorerSyncInterval)), Offset: int64(cfg.SyncOffset),
-		MaxStaleness: staleness, PerStep: int64(s.cfg.Buffer.BatchSize * s.groupSize), PerBatch: int64(s.cfg.Rollouts()),
+		MaxStaleness: staleness, PerStep: int64(s.cfg.StepRollouts()), PerBatch: int64(s.cfg.Rollouts()),
 	}, nil
 }
 
@@ -239,7 +251,7 @@ func (s *stage) capacity(ex *explorer.Explorer) int {
 	if s.cfg.Synchronizer.SyncStyle != "fixed" {
 		return s.groups()
 	}
-	perStep := ex.BatchSize * max(1, s.groupSize)
+	perStep := ex.BatchSize*max(1, s.groupSize) + ex.Inputs.PerStep()
 	ahead := int(max(ex.Pace.Interval, s.publishInterval()) + ex.Pace.Offset)
 	left := perStep // by a train step, at most: of so many experiences there may be few rollouts
 	if s.cfg.CountsRollouts() {
@@ -329,7 +341,7 @@ func (s *stage) saveState(ctx context.Context, tr *trainer.Trainer, source trini
 	if err != nil {
 		return err
 	}
-	state := runState{Step: step, Published: tr.Published(), Cursor: src.Cursor, Algorithm: coefficients}
+	state := runState{Step: step, Published: tr.Published(), Cursor: src.Cursor, Algorithm: coefficients, Made: s.made}
 	return s.ckpt.save(state, src.Pending, func(dir string) error {
 		engine := filepath.Join(dir, engineDir)
 		if err := os.MkdirAll(engine, 0o755); err != nil {

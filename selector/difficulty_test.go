@@ -214,3 +214,13 @@ func TestDifficultyRefusals(t *testing.T) {
 		}
 	}
 }
+
+// An error of the tolerance itself is one too many.
+func TestToleranceOfTheInferredRates(t *testing.T) {
+	for observed, want := range map[float64]float64{0.25: 0.4, 0.4375: 0.4, 0.5: 0.2, 0: 0.2, 1: 0.2} {
+		p := newPassRates([][2]float64{{0.25, 0.25}}, 0.4) // a row of which 0.25 is inferred, whatever the capability
+		if p.update(map[int]float64{0: observed}, 8, 0.1, true); p.rho != want {
+			t.Errorf("observed %v: rho is %v, want %v", observed, p.rho, want)
+		}
+	}
+}

@@ -52,8 +52,7 @@ func largestOf(n int, σ float64) float64 {
 // step is the rollouts of an explore step.
 type step struct {
 	tokens []float64 // of each response
-	starts []float64 // when each begins, in tokens that a rollout writes
-	span   float64   // when the last ends, likewise
+	span   float64   // from the beginning of the first to the end of the last with no other step beside them, in tokens that a rollout writes
 }
 
 // draw draws all explore steps.
@@ -61,34 +60,44 @@ func draw(s *Setting, r *Rates) []step {
 	rng := rand.New(rand.NewPCG(1, 0))
 	steps := make([]step, s.Steps)
 	for i := range steps {
-		steps[i] = inFlight(r.Lengths, rng, int(s.Pace.PerStep), s.InFlight)
+		st := step{tokens: make([]float64, s.Pace.PerStep)}
+		for j := range st.tokens {
+			st.tokens[j] = r.Lengths.draw(rng)
+		}
+		_, st.span = s.places().take(st.tokens, 0)
+		steps[i] = st
 	}
 	return steps
 }
 
-// inFlight lets n rollouts begin in order, so many at once.
-func inFlight(l Lengths, rng *rand.Rand, n, atOnce int) step {
-	st := step{tokens: make([]float64, n), starts: make([]float64, n)}
-	places := make(ends, min(max(1, atOnce), n))
-	for i := range n {
-		st.tokens[i], st.starts[i] = l.draw(rng), places[0]
-		places[0] += st.tokens[i]
-		st.span = max(st.span, places[0])
-		heap.Fix(&places, 0)
-	}
-	return st
+// places are when places are free again, the first in front.
+type places []float64
+
+// places are those that a step alone uses: that there are more slots makes no engine faster.
+func (s *Setting) places() *places {
+	p := make(places, min(max(1, s.InFlight), int(s.Pace.PerStep)))
+	return &p
 }
 
-// ends are when places are free again, the first in front.
-type ends []float64
+// take lets rollouts begin in order, from now on, each where a place is free first. starts are when they begin, end is when the last has ended.
+func (p *places) take(tokens []float64, now float64) (starts []float64, end float64) {
+	starts = make([]float64, len(tokens))
+	for i, n := range tokens {
+		starts[i] = max(now, (*p)[0])
+		(*p)[0] = starts[i] + n
+		end = max(end, (*p)[0])
+		heap.Fix(p, 0)
+	}
+	return starts, end
+}
 
-func (e ends) Len() int           { return len(e) }
-func (e ends) Less(i, j int) bool { return e[i] < e[j] }
-func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
-func (e *ends) Push(x any)        { *e = append(*e, x.(float64)) }
-func (e *ends) Pop() any {
-	last := len(*e) - 1
-	x := (*e)[last]
-	*e = (*e)[:last]
+func (p places) Len() int           { return len(p) }
+func (p places) Less(i, j int) bool { return p[i] < p[j] }
+func (p places) Swap(i, j int)      { p[i], p[j] = p[j], p[i] }
+func (p *places) Push(x any)        { *p = append(*p, x.(float64)) }
+func (p *places) Pop() any {
+	last := len(*p) - 1
+	x := (*p)[last]
+	*p = (*p)[:last]
 	return x
 }

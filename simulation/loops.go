@@ -4,87 +4,8 @@ import (
 	"errors"
 	"io"
 
-	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/synchronizer"
 )
-
-// exploring is the explorer: it waits for weights, rolls out, and delivers.
-type exploring struct {
-	*simulated
-	step     int64
-	rolling  bool
-	left     float64 // seconds of work until the rollouts of the step have ended
-	versions []int64 // that each of them samples with first
-	busy     float64 // seconds
-	ended    float64 // when the last step was delivered, seconds
-	done     bool
-}
-
-// advance does what needs no time, and tells whether there was any.
-func (e *exploring) advance() (bool, error) {
-	switch {
-	case e.done || e.left > 0:
-		return false, nil
-	case !e.rolling:
-		return unlessEarly(e.begin())
-	}
-	return unlessEarly(e.deliver())
-}
-
-// begin takes the version that the step begins with. While one is published nobody gets any.
-func (e *exploring) begin() error {
-	if e.trainer.publishing && e.trainer.left > 0 {
-		return errNotYet
-	}
-	need := e.Pace.Required(e.step)
-	if err := e.queue.sink.Pause(e.now, need); err != nil {
-		return err
-	}
-	version, err := e.sync.Wait(e.now, need, e.Pace.Newest(e.step))
-	if err != nil {
-		return err
-	}
-	st := e.steps[e.step-1]
-	e.rolling, e.left = true, st.span*e.perUnit.explore
-	e.versions = make([]int64, len(st.tokens))
-	for i := range e.versions {
-		e.versions[i] = version
-	}
-	e.report.Versions = append(e.report.Versions, version)
-	return nil
-}
-
-// replace has the rollouts of the step that have not begun sample with a version.
-func (e *exploring) replace(version int64) {
-	if !e.rolling {
-		return
-	}
-	st := e.steps[e.step-1]
-	passed := st.span - e.left/e.perUnit.explore
-	for i, at := range st.starts {
-		if at > passed {
-			e.versions[i] = version
-		}
-	}
-}
-
-// deliver puts the rollouts of the step, when there is room.
-func (e *exploring) deliver() error {
-	group := make(trinity.Group, len(e.versions))
-	for i, v := range e.versions {
-		group[i] = &trinity.Experience{ID: trinity.ExperienceID{Step: e.step, Run: i}, Versions: [2]int64{v, v}}
-	}
-	if err := e.queue.Put(e.now, trinity.Delivery{Groups: []trinity.Group{group}, Needs: e.Pace.Required(e.step)}); err != nil {
-		return err
-	}
-	e.rolling, e.ended = false, e.seconds
-	if e.step++; e.step > e.Steps {
-		e.done = true
-		e.sync.ExplorerDone()
-		return e.queue.sink.Close()
-	}
-	return nil
-}
 
 // training is the trainer: it takes a batch, trains, and publishes.
 type training struct {

@@ -18,7 +18,7 @@ type Report struct {
 	Dropped      int       `json:"dropped_rollouts"` // too old for the sample strategy
 
 	Seconds        float64 `json:"seconds"`
-	ExploreSeconds float64 `json:"explore_step_seconds"` // mean; longer than alone where the trainer was busy too
+	ExploreSeconds float64 `json:"explore_step_seconds"` // mean of a step; longer than alone where the trainer was busy too, or other steps were under way
 	TrainSeconds   float64 `json:"train_step_seconds"`
 
 	Versions []int64 `json:"-"` // that each explore step began with
@@ -64,7 +64,7 @@ func (s *simulated) finish() *Report {
 	r.StepsPerHour = float64(s.trainer.step) / s.seconds * 3600
 	r.ExplorerIdle = 1 - s.explorer.busy/s.explorer.ended
 	r.TrainerIdle = 1 - (s.trainer.busy+s.trainer.syncing)/s.seconds
-	r.ExploreSeconds = s.explorer.busy / float64(s.explorer.step-1)
+	r.ExploreSeconds = s.explorer.took / float64(s.explorer.delivered)
 	r.TrainSeconds = s.trainer.busy / float64(s.trainer.step)
 	r.BufferMean, r.BufferMax = s.depth/s.seconds, s.queue.most
 	r.Staleness = distribution(s.stale)

@@ -24,6 +24,7 @@ type Setting struct {
 	Capacity        int                    // rollouts that the queue holds
 	Batch           int                    // rollouts that a train step takes of it
 	InFlight        int                    // rollouts at once
+	UnderWay        int                    // explore steps at once; 0 is 1
 	Steps           int64                  // explore steps; the trainer trains on all that comes of them
 }
 
@@ -40,15 +41,17 @@ type Rates struct {
 // Validate refuses rates that no run has.
 func (r *Rates) Validate() error {
 	for _, v := range []struct {
-		name       string
-		value, min float64
+		name  string
+		value float64
+		fits  bool
+		want  string
 	}{
-		{"rollout seconds", r.Explore, math.SmallestNonzeroFloat64}, {"train seconds", r.Train, math.SmallestNonzeroFloat64}, {"sync seconds", r.Sync, 0},
-		{"response tokens", r.Lengths.Mean, math.SmallestNonzeroFloat64}, {"the spread of response tokens", r.Lengths.Spread, 0},
-		{"prompt tokens", r.Prompt, 0}, {"slowdown", r.Slowdown, 1},
+		{"rollout seconds", r.Explore, r.Explore > 0, "above 0"}, {"train seconds", r.Train, r.Train > 0, "above 0"}, {"sync seconds", r.Sync, r.Sync >= 0, "of at least 0"},
+		{"response tokens", r.Lengths.Mean, r.Lengths.Mean > 0, "above 0"}, {"the spread of response tokens", r.Lengths.Spread, r.Lengths.Spread >= 0, "of at least 0"},
+		{"prompt tokens", r.Prompt, r.Prompt >= 0, "of at least 0"}, {"slowdown", r.Slowdown, r.Slowdown >= 1, "of at least 1"},
 	} {
-		if !(v.value >= v.min) || math.IsInf(v.value, 1) {
-			return fmt.Errorf("%s: %v is out of range, want a number of at least %.3g", v.name, v.value, v.min)
+		if !v.fits || math.IsInf(v.value, 1) {
+			return fmt.Errorf("%s: %v is out of range, want a finite number %s", v.name, v.value, v.want)
 		}
 	}
 	return nil
@@ -96,7 +99,7 @@ func Run(s Setting, r Rates) (*Report, error) {
 		}
 	}
 	sim.sync = synchronizer.NewMemory(&weights{}, 0, s.Handover, math.MaxInt64)
-	sim.explorer = exploring{simulated: sim, step: 1}
+	sim.explorer = exploring{simulated: sim, places: s.places()}
 	sim.trainer = training{simulated: sim}
 	if err := sim.play(); err != nil {
 		return nil, err
@@ -159,7 +162,7 @@ func (s *simulated) pass(work, speed float64) {
 	s.depth += elapsed * float64(s.queue.holds)
 	if s.explorer.left > 0 {
 		s.explorer.busy += elapsed
-		s.explorer.left = max(0, s.explorer.left-work)
+		s.explorer.pass(work)
 	}
 	if s.trainer.left > 0 {
 		if s.trainer.publishing {

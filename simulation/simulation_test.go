@@ -73,6 +73,28 @@ func TestVersionsInTheMiddleOfAStep(t *testing.T) {
 	}
 }
 
+// Rollouts of 1 s, four a step, in three places. One step after the other takes 2 s each. With two under way the second begins at 1 s, when all of the first have begun: 1–2,
+// 1–2, 2–3, 2–3; the third at 2 s: 2–3 and three times 3–4; the fourth at 3 s, when the second is delivered: 4–5 three times and 5–6.
+func TestStepsUnderWay(t *testing.T) {
+	for underWay, want := range map[int]struct {
+		seconds  float64
+		versions string
+	}{
+		1: {9, "[0 0 1 2]"},
+		2: {7, "[0 0 0 1]"}, // version 1 is there at 3 s, when the fourth takes its version
+	} {
+		s := even("fully_async", 1, 0, 4)
+		s.InFlight, s.UnderWay = 3, underWay
+		r, err := Run(s, rates(2, 1, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !near(r.Seconds, want.seconds) || !near(r.ExploreSeconds, 2) || !near(r.ExplorerIdle, 0) || fmt.Sprint(r.Versions) != want.versions {
+			t.Errorf("%d under way: %v s, steps of %v s, idle %v, versions %v; want %v s, 2 s, 0, %s", underWay, r.Seconds, r.ExploreSeconds, r.ExplorerIdle, r.Versions, want.seconds, want.versions)
+		}
+	}
+}
+
 // A fast explorer fills the queue, and waits for room.
 func TestTheQueueIsFull(t *testing.T) {
 	s := even("trainer_driven", 1, 0, 20)
@@ -94,6 +116,9 @@ func TestStalenessIsKept(t *testing.T) {
 			s.Strategy = &sample.StalenessControl{MaxStaleness: 3}
 			if style != "fixed" {
 				s.Pace.MaxStaleness = 3
+			}
+			if style == "fully_async" {
+				s.UnderWay = 3
 			}
 			r, err := Run(s, Rates{Explore: fast, Train: 1, Slowdown: 1.5, Lengths: Lengths{Mean: 10, Spread: 1, Max: 40}})
 			if err != nil {
@@ -124,7 +149,18 @@ func TestRatesAlone(t *testing.T) {
 	if err != nil || math.Abs(got.Explore-3) > 0.03 || math.Abs(got.Train-2) > 0.03 {
 		t.Errorf("%+v, %v; want 3 s and 2 s, of %v and %v measured", got, err, measured.Explore, measured.Train)
 	}
-	again, err := Run(s, want)
+	long := even("fully_async", 1, 0, 200)
+	long.UnderWay, want.Lengths.Spread = 2, 1
+	if r, err = Run(long, want); err != nil {
+		t.Fatal(err)
+	}
+	measured = want
+	measured.Explore, measured.Train = r.ExploreSeconds, r.TrainSeconds
+	got, err = Alone(long, measured)
+	if err != nil || math.Abs(got.Explore-3) > 0.03 || math.Abs(got.Train-2) > 0.03 || measured.Explore < 3.1 {
+		t.Errorf("with two steps under way %+v, %v; want 3 s and 2 s, of %v and %v measured", got, err, measured.Explore, measured.Train)
+	}
+	again, err := Run(long, want)
 	if err != nil || !reflect.DeepEqual(r, again) {
 		t.Errorf("a second run differs: %v", err)
 	}
@@ -160,5 +196,9 @@ func TestBadRates(t *testing.T) {
 		if _, err := Run(even("fixed", 1, 0, 2), r); err == nil {
 			t.Errorf("%+v was taken", r)
 		}
+	}
+	r := rates(-1, 1, 1)
+	if err := r.Validate(); err == nil || err.Error() != "rollout seconds: -1 is out of range, want a finite number above 0" {
+		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/await"
 	"github.com/trinity-go/trinity/failpoint"
 )
 
@@ -37,12 +38,12 @@ type Memory struct {
 	offered                   int64 // published
 	wanted                    int64 // the version that the explorer waits for; 0 when it does not wait
 	explorerDone, trainerDone bool
-	changed                   chan struct{}
+	point                     await.Point
 }
 
 // NewMemory starts at version, which the sampler already uses. A wait longer than timeout is an error.
 func NewMemory(engine trinity.Offerer, version int64, h Handover, timeout time.Duration) *Memory {
-	return &Memory{engine: engine, handover: h, timeout: timeout, version: version, offered: version, changed: make(chan struct{})}
+	return &Memory{engine: engine, handover: h, timeout: timeout, version: version, offered: version}
 }
 
 // Publish implements trinity.Synchronizer.
@@ -63,7 +64,7 @@ func (m *Memory) Publish(ctx context.Context, version int64) error {
 			return err
 		}
 	}
-	m.signal()
+	m.point.Signal()
 	return nil
 }
 
@@ -82,7 +83,7 @@ func (m *Memory) Wait(ctx context.Context, min int64, newest bool) (int64, error
 	m.mu.Lock()
 	if min > m.version {
 		m.wanted = min
-		m.signal()
+		m.point.Signal()
 	}
 	m.mu.Unlock()
 	err := m.await(ctx, fmt.Sprintf("the trainer to publish version %d", min), func() bool { return m.offered >= min || m.trainerDone })
@@ -112,29 +113,15 @@ func (m *Memory) end(side *bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	*side = true
-	m.signal()
+	m.point.Signal()
 }
 
 // await blocks until ready holds and returns with the lock held; on error the lock is not held.
 func (m *Memory) await(ctx context.Context, what string, ready func() bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, fmt.Errorf("synchronizer.sync_timeout of %v passed", m.timeout))
 	defer cancel()
-	for {
-		m.mu.Lock()
-		if ready() {
-			return nil
-		}
-		changed := m.changed
-		m.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
-		}
+	if err := m.point.Await(ctx, &m.mu, ready); err != nil {
+		return fmt.Errorf("waiting for %s: %w", what, err)
 	}
-}
-
-func (m *Memory) signal() {
-	close(m.changed)
-	m.changed = make(chan struct{})
+	return nil
 }

@@ -33,6 +33,7 @@ type Trainer struct {
 	// saved is saved again, as the last.
 	Save      func(ctx context.Context, step int64, last bool) error
 	Log       func(ctx context.Context, step int64, m trinity.Metrics) error
+	Say       func(line string)                      // is told when the last batch was short; nil for nobody
 	AfterStep func(m trinity.Metrics, sequences int) // is told of each optimizer step: adaptive coefficients; nil for none
 	// Correct is given a batch whose OldLogprobs the trainer has computed, and returns what to train on, with metrics. nil computes none: old
 	// log-probabilities are those recorded when sampling.
@@ -62,6 +63,7 @@ type Trainer struct {
 
 	step      int64
 	published int64
+	batch     int // experiences of the last one
 }
 
 // Restore goes on after the given step.
@@ -100,6 +102,7 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 			saved = t.step
 		}
 	}
+	t.sayShort()
 	if t.step > saved || ended && t.step > 0 {
 		if err := t.save(ctx, true); err != nil {
 			return err
@@ -109,6 +112,13 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 		return context.Cause(stop)
 	}
 	return nil
+}
+
+// sayShort tells that the last batch was not whole. One that was because the operators have dropped experiences is told as well.
+func (t *Trainer) sayShort() {
+	if t.Say != nil && 0 < t.batch && t.batch < t.BatchSize {
+		t.Say(fmt.Sprintf("train step %d, the last one, had %d of %d experiences: there were no more", t.step, t.batch, t.BatchSize))
+	}
 }
 
 func (t *Trainer) save(ctx context.Context, last bool) error {
@@ -131,6 +141,7 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 	if err = errors.Join(err, failTaken.Hit("")); err != nil {
 		return err
 	}
+	t.batch = len(exps)
 	metrics := batchMetrics(exps)
 	if source, ok := t.Source.(trinity.MetricsSource); ok {
 		metrics.Merge("", source.Metrics())

@@ -163,6 +163,19 @@ func TestRunLearnsAndSaves(t *testing.T) {
 	}
 }
 
+// A last batch that is not whole is not trained on without a word.
+func TestAShortLastBatchIsSaid(t *testing.T) {
+	for batch, want := range map[int]string{8: "", 12: "", 10: "train step 3, the last one, had 4 of 10 experiences: there were no more"} {
+		tr, _, _ := newTrainer(t, 3, new([]int64))
+		tr.BatchSize = batch
+		said := ""
+		tr.Say = func(line string) { said += line }
+		if err := tr.Run(t.Context(), t.Context()); err != nil || said != want {
+			t.Errorf("batches of %d of 24: said %q, %v; want %q", batch, said, err, want)
+		}
+	}
+}
+
 // The source may end right behind a checkpoint that was not known to be the last.
 func TestTheLastCheckpointIsSavedAsTheLast(t *testing.T) {
 	tr, _, _ := newTrainer(t, 4, new([]int64))

@@ -49,6 +49,7 @@ func Buffer(t *testing.T, o BufferOptions, open func(t *testing.T, dir string) S
 		t.Run(name, func(t *testing.T) { check(t, open(t, t.TempDir())) })
 	}
 	t.Run("state", func(t *testing.T) { bufferState(t, open) })
+	t.Run("what is pending comes back first", func(t *testing.T) { bufferPending(t, open) })
 	t.Run("two explorers", func(t *testing.T) { bufferExplorers(t, open) })
 	if o.Capacity > 0 {
 		t.Run("a full buffer makes put wait", func(t *testing.T) { bufferFull(t, o.Capacity, open(t, t.TempDir())) })
@@ -109,6 +110,11 @@ func bufferClose(t *testing.T, s Store) {
 	if err := s.Explorer.Put(t.Context(), delivery(2, 1)); !errors.Is(err, trinity.ErrEnded) {
 		t.Errorf("Put after Close: %v, want ErrEnded", err)
 	}
+	if _, err := s.Explorer.Resume(t.Context()); err != nil { // as one that is started again
+		t.Fatal(err)
+	}
+	s.put(t, 3, 1)
+	s.take(t, 1, 0)
 }
 
 func bufferCancelled(t *testing.T, s Store) {
@@ -151,5 +157,38 @@ func bufferState(t *testing.T, open func(*testing.T, string) Store) {
 	again, err := s.Trainer.State()
 	if err != nil || len(again.Pending) != 0 {
 		t.Errorf("state %+v, %v; want nothing pending", again, err)
+	}
+}
+
+// bufferPending has a run stop while a sample strategy holds a part of a batch: what a state calls pending comes first, and stays in the states until it is taken.
+func bufferPending(t *testing.T, open func(*testing.T, string) Store) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	s.put(t, 1, 4)
+	held := s.take(t, 3, 0)
+	state, err := s.Trainer.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	state.Pending = slices.Concat(held, state.Pending)
+	for i := range 3 {
+		s = open(t, dir)
+		if err := s.Trainer.Restore(state); err != nil {
+			t.Fatal(err)
+		}
+		s.takeInVain(t, 10, 0) // which takes nothing
+		if got := s.take(t, 1, 0); got[0].ID.Run != i {
+			t.Fatalf("took %v, want %d of step 1", got[0].ID, i)
+		}
+		if state, err = s.Trainer.State(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.put(t, 2, 1)
+	if got := s.take(t, 2, 0); got[0].ID.Run != 3 || got[1].ID.Step != 2 {
+		t.Fatalf("took %v, %v; want the last of step 1, then step 2", got[0].ID, got[1].ID)
+	}
+	if state, err = s.Trainer.State(); err != nil || len(state.Pending) != 0 {
+		t.Fatalf("%d are pending, %v; want none", len(state.Pending), err)
 	}
 }

@@ -26,6 +26,12 @@ func ask(ctx context.Context, task *trinity.Task, m *trinity.Model, system strin
 	return []*trinity.Experience{e}, nil
 }
 
+// wantPrompt wants a task to have a question.
+func wantPrompt(t *trinity.Task) error {
+	_, err := t.Prompt()
+	return err
+}
+
 // reply asks for an assistant's turn that begins with prefix. The prefix is part of the prompt's tokens and of the response's text.
 func reply(ctx context.Context, m *trinity.Model, messages []trinity.Message, prefix string) (*trinity.Experience, error) {
 	if prefix == "" {

@@ -21,6 +21,9 @@ func init() {
 // Unlike Trinity-RFT: the trainer asks the teacher, not the workflow, because there the batch's sequences are computed side by side.
 type Distill struct{}
 
+// CheckTask implements trinity.TaskChecker.
+func (*Distill) CheckTask(t *trinity.Task) error { return wantPrompt(t) }
+
 // Run implements trinity.Workflow.
 func (*Distill) Run(ctx context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
 	return ask(ctx, task, m, task.System(), unscored{})

@@ -33,6 +33,9 @@ func (w *Math) WithReward(r trinity.RewardFunc) trinity.Workflow {
 	return &c
 }
 
+// CheckTask implements trinity.TaskChecker.
+func (*Math) CheckTask(t *trinity.Task) error { return wantPrompt(t) }
+
 // Run implements trinity.Workflow.
 func (w *Math) Run(ctx context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
 	system := task.System()

@@ -47,6 +47,9 @@ func (w *MathBoxed) WithReward(r trinity.RewardFunc) trinity.Workflow {
 	return &c
 }
 
+// CheckTask implements trinity.TaskChecker.
+func (*MathBoxed) CheckTask(t *trinity.Task) error { return wantPrompt(t) }
+
 // Run implements trinity.Workflow.
 func (w *MathBoxed) Run(ctx context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
 	system := task.System()

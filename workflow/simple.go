@@ -35,6 +35,9 @@ func (s *Simple) WithReward(r trinity.RewardFunc) trinity.Workflow {
 	return &c
 }
 
+// CheckTask implements trinity.TaskChecker.
+func (*Simple) CheckTask(t *trinity.Task) error { return wantPrompt(t) }
+
 // Run implements trinity.Workflow.
 func (s *Simple) Run(ctx context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
 	return ask(ctx, task, m, task.System(), s.reward)

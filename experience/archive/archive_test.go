@@ -4,17 +4,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/experience"
 )
 
 func ofStep(step int64, n int) []trinity.Group {
@@ -27,6 +31,8 @@ func ofStep(step int64, n int) []trinity.Group {
 	}
 	return []trinity.Group{g}
 }
+
+var theRun = Run{Name: "project/group/run/output-word", Dir: "checkpoints/run", Say: func(string) {}}
 
 // fileOf is the one file of a form, or a table's of a step.
 func fileOf(t *testing.T, path string, step int64) string {
@@ -50,6 +56,9 @@ func written(t *testing.T, path string) string {
 // readAll reads with other programs, where there are any: gzip and zstd.
 func readAll(t *testing.T, path string) (exps []*trinity.Experience) {
 	t.Helper()
+	if database.IsURL(path) {
+		return readRows(t, path)
+	}
 	if strings.Contains(path, ".parquet") {
 		return readTable(t, path)
 	}
@@ -108,9 +117,9 @@ func readTable(t *testing.T, dir string) (exps []*trinity.Experience) {
 
 func write(t *testing.T, path string, steps ...[]trinity.Group) {
 	t.Helper()
-	w := New(path)
+	w := writer(t, path)
 	for _, groups := range steps {
-		if err := w.Write(groups); err != nil {
+		if err := w.Write(t.Context(), groups); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -119,26 +128,38 @@ func write(t *testing.T, path string, steps ...[]trinity.Group) {
 	}
 }
 
+// inEveryForm checks archives that are files, and one in a database.
 func inEveryForm(t *testing.T, check func(t *testing.T, path string)) {
 	for _, form := range Forms {
 		t.Run(form, func(t *testing.T) { check(t, filepath.Join(t.TempDir(), "new", "copy"+form)) })
 	}
+	t.Run("SQLite", func(t *testing.T) { check(t, sqliteArchive(t)) })
 }
 
-func TestStepsAreKept(t *testing.T) {
+// inEveryFile checks archives that are files.
+func inEveryFile(t *testing.T, check func(t *testing.T, path string)) {
 	inEveryForm(t, func(t *testing.T, path string) {
-		write(t, path, ofStep(1, 2), nil, ofStep(2, 2), ofStep(3, 1), ofStep(3, 2))
-		if got, want := written(t, path), "1.0 1.1 2.0 2.1 3.0 3.0 3.1"; got != want {
-			t.Errorf("it has %s, want %s", got, want)
+		if database.IsURL(path) {
+			t.Skip("it is no file")
 		}
-		if got, want := readAll(t, path)[1], ofStep(1, 2)[0][1]; !reflect.DeepEqual(got, want) {
-			t.Errorf("read %+v, want %+v", got, want)
-		}
+		check(t, path)
 	})
 }
 
-func TestAnArchiveIsGoneOnWith(t *testing.T) {
-	inEveryForm(t, func(t *testing.T, path string) {
+func TestStepsAreKept(t *testing.T) { inEveryForm(t, stepsAreKept) }
+
+func stepsAreKept(t *testing.T, path string) {
+	write(t, path, ofStep(1, 2), nil, ofStep(2, 2), ofStep(3, 1), ofStep(3, 2))
+	if got, want := written(t, path), "1.0 1.1 2.0 2.1 3.0 3.0 3.1"; got != want {
+		t.Errorf("it has %s, want %s", got, want)
+	}
+	if got, want := readAll(t, path)[1], ofStep(1, 2)[0][1]; !reflect.DeepEqual(got, want) {
+		t.Errorf("read %+v, want %+v", got, want)
+	}
+}
+
+func TestAFileIsGoneOnWith(t *testing.T) {
+	inEveryFile(t, func(t *testing.T, path string) {
 		for _, c := range []struct {
 			torn float64 // how much of the last step a kill has left
 			from int64
@@ -183,11 +204,15 @@ func TestEveryStepIsFound(t *testing.T) {
 	for step := int64(1); step <= 20; step++ {
 		steps = append(steps, ofStep(2*step, int(step*step*7%40)+1))
 	}
+	write(t, path, steps...)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for from := int64(3); from <= 41; from++ {
-		if err := os.RemoveAll(path); err != nil {
+		if err := os.WriteFile(path, whole, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		write(t, path, steps...)
 		write(t, path, ofStep(from, 1))
 		want := 1
 		for _, s := range steps {
@@ -201,21 +226,21 @@ func TestEveryStepIsFound(t *testing.T) {
 	}
 }
 
-func TestAnArchiveOfAnotherRunIsMovedAside(t *testing.T) {
-	inEveryForm(t, func(t *testing.T, path string) {
-		write(t, path, ofStep(1, 3))
-		write(t, path, ofStep(1, 2))
-		write(t, path, ofStep(1, 1))
-		for name, want := range map[string]string{path: "1.0", path + ".1": "1.0 1.1 1.2", path + ".2": "1.0 1.1"} {
-			if got := written(t, name); got != want {
-				t.Errorf("%s has %s, want %s", filepath.Base(name), got, want)
-			}
+func TestAnArchiveOfAnotherRunIsMovedAside(t *testing.T) { inEveryForm(t, movedAside) }
+
+func movedAside(t *testing.T, path string) {
+	write(t, path, ofStep(1, 3))
+	write(t, path, ofStep(1, 2))
+	write(t, path, ofStep(1, 1))
+	for name, want := range map[string]string{path: "1.0", path + ".1": "1.0 1.1 1.2", path + ".2": "1.0 1.1"} {
+		if got := written(t, name); got != want {
+			t.Errorf("%s has %s, want %s", filepath.Base(name), got, want)
 		}
-	})
+	}
 }
 
 func TestNoOtherFileIsOverwritten(t *testing.T) {
-	inEveryForm(t, func(t *testing.T, path string) {
+	inEveryFile(t, func(t *testing.T, path string) {
 		foreign := path
 		if strings.HasSuffix(path, ".parquet") {
 			foreign = filepath.Join(path, "train.parquet")
@@ -226,7 +251,7 @@ func TestNoOtherFileIsOverwritten(t *testing.T) {
 		if err := os.WriteFile(foreign, []byte("my notes\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := New(path).Write(ofStep(1, 1)); err == nil || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+		if err := New(path, theRun).Write(t.Context(), ofStep(1, 1)); err == nil || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("got %v, want one line that names the file", err)
 		}
 		if data, err := os.ReadFile(foreign); err != nil || string(data) != "my notes\n" {
@@ -249,12 +274,32 @@ func TestWhatJSONCannotSay(t *testing.T) {
 	if len(e.Reward.Parts) != 2 || len(e.Metrics) != 1 || !e.Reward.Valid {
 		t.Error("the experience itself was changed")
 	}
-	e.Info = map[string]any{"f": math.NaN()}
-	for _, form := range Forms {
-		if err := New(path + "2" + form).Write(groups); err == nil || !strings.Contains(err.Error(), e.ID.String()) {
-			t.Errorf("%s: got %v, want an error that names the experience", form, err)
+}
+
+// Nothing in the numbers of an experience ends a run because there is no form for it.
+func TestNumbersThatAreNotFiniteAreLeftOut(t *testing.T) {
+	inf := float32(math.Inf(-1))
+	inEveryForm(t, func(t *testing.T, path string) {
+		groups := ofStep(1, 1)
+		e := groups[0][0]
+		e.Logprobs, e.Advantages = make([]float32, len(e.Tokens)), make([]float32, len(e.Tokens))
+		e.Logprobs[1], e.Advantages[1] = inf, float32(math.NaN())
+		e.Returns, e.RefLogprobs, e.TeacherLogprobs = slices.Clone(e.Advantages), slices.Clone(e.Logprobs), slices.Clone(e.Logprobs)
+		e.Info = map[string]any{"none": math.NaN(), "some": []float64{1, math.Inf(1)}, "all": 3}
+		e.Metrics = map[string]float64{"x": math.NaN(), "y": 1}
+		write(t, path, groups)
+		got := readAll(t, path)[0]
+		if want := map[string]any{"some": []any{1.0, nil}, "all": 3.0}; !reflect.DeepEqual(got.Info, want) {
+			t.Errorf("info is %v, want %v", got.Info, want)
 		}
-	}
+		if exact := !strings.Contains(path, ".jsonl"); exact {
+			if got.Logprobs[1] != inf || got.Advantages[1] == got.Advantages[1] || len(got.Metrics) != 2 {
+				t.Errorf("the numbers are not kept: %+v", got)
+			}
+		} else if got.Logprobs != nil || got.Advantages != nil || got.Returns != nil || got.RefLogprobs != nil || got.TeacherLogprobs != nil || !maps.Equal(got.Metrics, map[string]float64{"y": 1}) {
+			t.Errorf("there are numbers that JSON cannot say: %+v", got)
+		}
+	})
 }
 
 func TestRowsThatAreNoExperiences(t *testing.T) {
@@ -273,9 +318,24 @@ func TestRowsThatAreNoExperiences(t *testing.T) {
 	}
 }
 
+func TestTextBesideTheRest(t *testing.T) {
+	e := ofStep(1, 1)[0][0]
+	for inside, want := range map[string]string{"": "of the column", "exactly\x00": "exactly\x00"} {
+		e.Prompt, e.Response = inside, inside
+		data, err := experience.Append(nil, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Experience(map[string]any{column: string(data), "prompt": "of the column", "response": "of the column"})
+		if err != nil || got.Prompt != want || got.Response != want {
+			t.Errorf("read %q, %q, %v; want %q", got.Prompt, got.Response, err, want)
+		}
+	}
+}
+
 func TestUnknownForms(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x", "copy.csv")
-	if err := New(path).Write(ofStep(1, 1)); err == nil || !strings.Contains(err.Error(), "copy.csv") {
+	if err := New(path, theRun).Write(t.Context(), ofStep(1, 1)); err == nil || !strings.Contains(err.Error(), "copy.csv") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(filepath.Dir(path)); !errors.Is(err, os.ErrNotExist) {
@@ -296,11 +356,11 @@ func FuzzFrames(f *testing.F) {
 	f.Add(sound, int64(2))
 	f.Add(sound[:len(sound)-3], int64(9))
 	f.Fuzz(func(t *testing.T, data []byte, step int64) {
-		end, err := gz.before(strings.NewReader(string(data)), int64(len(data)), step)
+		end, _, err := gz.before(strings.NewReader(string(data)), int64(len(data)), step)
 		if err == nil && (end < 0 || end > int64(len(data))) {
 			t.Errorf("%d of %d bytes stay", end, len(data))
 		}
-		if _, err := (plain{}).before(strings.NewReader(string(data)), int64(len(data)), step); err != nil && len(data) == 0 {
+		if _, _, err := (plain{}).before(strings.NewReader(string(data)), int64(len(data)), step); err != nil && len(data) == 0 {
 			t.Error(err)
 		}
 	})

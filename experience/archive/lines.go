@@ -9,9 +9,11 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/experience"
 	"github.com/trinity-go/trinity/failpoint"
 )
 
@@ -22,83 +24,100 @@ var (
 
 // lines is a file of JSON Lines.
 type lines struct {
-	steps steps
-	file  *os.File
+	path      string
+	steps     steps
+	end, size int64 // of what stays, and of what look has found
+	file      *os.File
 }
 
 // steps is how the lines of a step stand in the file.
 type steps interface {
 	// pack makes lines what is appended to the file.
 	pack(step int64, lines []byte) ([]byte, error)
-	// before is where the first step begins that is the given one, a later one or not whole. What was never an archive is an error.
-	before(r io.ReaderAt, size, step int64) (int64, error)
+	// before is where the first step begins that is the given one, a later one or not whole, and which step is the last before it. What was never an archive
+	// is an error.
+	before(r io.ReaderAt, size, step int64) (at, last int64, err error)
 }
 
-func (l *lines) open(path string, step int64) error {
-	end, size, err := l.keep(path, step)
+func (l *lines) look(step, bytes int64) (whole func(int64) bool, stays int64, err error) {
+	last, err := l.keep(step)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return nil, 0, fmt.Errorf("%s: %w", l.path, err)
 	}
-	if end == 0 && size > 0 {
-		if err := moveAside(path); err != nil {
+	if _, marked := l.steps.(frames); !marked && l.size < bytes { // lines do not say how many there were in the last step that has any
+		return func(step int64) bool { return step < last }, l.end, nil
+	}
+	return func(step int64) bool { return step <= last }, l.end, nil
+}
+
+func (l *lines) open() error {
+	if l.end == 0 && l.size > 0 {
+		if err := moveAside(l.path); err != nil {
 			return err
 		}
-		size = 0
+		l.size = 0
 	}
-	if size == 0 {
-		if err := durable.WriteFile(path, nil); err != nil { // its name is on the disk then
+	if l.size == 0 {
+		if err := durable.WriteFile(l.path, nil); err != nil { // its name is on the disk then
 			return err
 		}
 	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := os.OpenFile(l.path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	_, err = f.Seek(end, io.SeekStart)
-	if err := errors.Join(err, f.Truncate(end)); err != nil {
+	_, err = f.Seek(l.end, io.SeekStart)
+	if err := errors.Join(err, f.Truncate(l.end)); err != nil {
 		return errors.Join(err, f.Close())
 	}
 	l.file = f
 	return nil
 }
 
-// keep is how much of what is there stays, of how many bytes.
-func (l *lines) keep(path string, step int64) (end, size int64, err error) {
-	f, err := os.Open(path)
+// keep finds how much of what is there stays, of how many bytes, and which step is its last.
+func (l *lines) keep(step int64) (last int64, err error) {
+	f, err := os.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, 0, nil
+		return 0, nil
 	}
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	end, err = l.steps.before(f, info.Size(), step)
-	return end, info.Size(), err
+	l.size = info.Size()
+	l.end, last, err = l.steps.before(f, l.size, step)
+	return last, err
 }
 
-func (l *lines) write(step int64, exps []*trinity.Experience) error {
+func (l *lines) write(step int64, exps []*trinity.Experience) (bytes int64, err error) {
 	text, err := jsonLines(exps)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	data, err := l.steps.pack(step, text)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if _, err := failWrite.Write(l.file, l.file.Name(), data); err != nil {
-		return err
+		return 0, err
 	}
 	if err := failSync.Hit(l.file.Name()); err != nil {
-		return err
+		return 0, err
 	}
-	return l.file.Sync()
+	l.end += int64(len(data))
+	return l.end, durable.Sync(l.file)
 }
 
-func (l *lines) close() error { return l.file.Close() }
+func (l *lines) close() error {
+	if l.file == nil {
+		return nil
+	}
+	return l.file.Close()
+}
 
 func jsonLines(exps []*trinity.Experience) ([]byte, error) {
 	var text bytes.Buffer
@@ -112,13 +131,20 @@ func jsonLines(exps []*trinity.Experience) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// sayable is the experience with nothing in its numbers that JSON has no word for; a reward that it has none for is an invalid one.
+// sayable is the experience with nothing in its numbers that JSON has no word for: a reward that it has none for is an invalid one, and numbers per token are left out
+// together.
 func sayable(e *trinity.Experience) *trinity.Experience {
 	out := *e
 	if !finite(e.Reward.Value) {
 		out.Reward = trinity.InvalidReward(fmt.Sprintf("the reward is %v", e.Reward.Value))
 	}
 	out.Reward.Parts, out.Metrics = finiteOf(out.Reward.Parts), finiteOf(e.Metrics)
+	out.Info, _ = experience.Sayable(e.Info)
+	for _, numbers := range []*[]float32{&out.Logprobs, &out.Advantages, &out.Returns, &out.RefLogprobs, &out.TeacherLogprobs} {
+		if slices.ContainsFunc(*numbers, func(v float32) bool { return !finite(float64(v)) }) {
+			*numbers = nil
+		}
+	}
 	return &out
 }
 

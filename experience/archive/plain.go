@@ -16,10 +16,10 @@ type plain struct{}
 
 func (plain) pack(_ int64, lines []byte) ([]byte, error) { return lines, nil }
 
-// before looks at few of the lines: their steps ascend.
-func (plain) before(r io.ReaderAt, size, step int64) (int64, error) {
+// before looks at few of the lines: their steps ascend, and the search ends beside the last that is kept.
+func (plain) before(r io.ReaderAt, size, step int64) (end, last int64, err error) {
 	if _, err := stepAt(r, 0, size); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var failed error
 	at := sort.Search(int(size), func(at int) bool {
@@ -31,12 +31,17 @@ func (plain) before(r io.ReaderAt, size, step int64) (int64, error) {
 		if failed == nil {
 			failed = err
 		}
-		return err != nil || of >= step
+		if err != nil || of >= step {
+			return true
+		}
+		last = max(last, of)
+		return false
 	})
 	if failed != nil {
-		return 0, failed
+		return 0, 0, failed
 	}
-	return lineFrom(r, int64(at), size)
+	end, err = lineFrom(r, int64(at), size)
+	return end, last, err
 }
 
 // lineFrom is where the first line begins at a byte or behind it; size if none does.

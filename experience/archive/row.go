@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -10,13 +11,59 @@ import (
 	"github.com/trinity-go/trinity/experience"
 )
 
-// column is that of Parquet's rows which has all of an experience.
+// column is that of a row which has all of an experience.
 const column = "experience"
 
-// Experience is what a row of an archive says, as a dataset reads it: bytes that are no UTF-8 are text in base64.
+// row is an experience in columns.
+type row struct {
+	ID             string   `parquet:"id"`
+	Step           int64    `parquet:"step"`
+	Task           string   `parquet:"task,dict"`
+	Run            int64    `parquet:"run"`
+	Turn           int64    `parquet:"turn"`
+	Prompt         string   `parquet:"prompt,dict"`
+	Response       string   `parquet:"response"`
+	Reward         *float64 `parquet:"reward,optional"`
+	Reason         string   `parquet:"reason"`
+	ModelVersion   int64    `parquet:"model_version"`
+	OldestVersion  int64    `parquet:"oldest_version"`
+	Truncated      string   `parquet:"truncated"`
+	PromptTokens   int64    `parquet:"prompt_tokens"`
+	ResponseTokens int64    `parquet:"response_tokens"`
+	Experience     []byte   `parquet:"experience"`
+}
+
+func rowsOf(exps []*trinity.Experience) ([]row, error) {
+	rows := make([]row, len(exps))
+	for i, e := range exps {
+		data, err := experience.Append(nil, e)
+		if err != nil {
+			return nil, err
+		}
+		rows[i] = row{
+			ID: e.ID.String(), Step: e.ID.Step, Task: e.ID.Task, Run: int64(e.ID.Run), Turn: int64(e.ID.Turn), Prompt: e.Prompt, Response: e.Response,
+			Reason: e.Reward.Reason, ModelVersion: e.Versions[1], OldestVersion: e.Versions[0], Truncated: string(e.Truncated),
+			PromptTokens: int64(e.PromptLen), ResponseTokens: int64(len(e.Tokens) - e.PromptLen), Experience: data,
+		}
+		if e.Reward.Valid {
+			rows[i].Reward = &e.Reward.Value
+		}
+	}
+	return rows, nil
+}
+
+// Experience is what a row of an archive says, as a dataset reads it: bytes that are no UTF-8 are text in base64. Rows of an experience buffer in a database
+// have prompt and response in columns beside the rest.
 func Experience(row map[string]any) (*trinity.Experience, error) {
 	if text, ok := row[column].(string); ok {
-		return fromColumn(text)
+		e, err := fromColumn(text)
+		if err != nil {
+			return nil, err
+		}
+		prompt, _ := row["prompt"].(string)
+		response, _ := row["response"].(string)
+		e.Prompt, e.Response = cmp.Or(e.Prompt, prompt), cmp.Or(e.Response, response)
+		return e, nil
 	}
 	data, err := json.Marshal(row)
 	if err != nil {

@@ -7,69 +7,52 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/durable"
-	"github.com/trinity-go/trinity/experience"
 )
 
 // table is a directory of Parquet files.
 type table struct {
-	dir  string
-	step int64 // written last
-	more int   // files of it so far
-}
-
-// row is an experience in columns.
-type row struct {
-	ID             string   `parquet:"id"`
-	Step           int64    `parquet:"step"`
-	Task           string   `parquet:"task,dict"`
-	Run            int64    `parquet:"run"`
-	Turn           int64    `parquet:"turn"`
-	Prompt         string   `parquet:"prompt,dict"`
-	Response       string   `parquet:"response"`
-	Reward         *float64 `parquet:"reward,optional"`
-	Reason         string   `parquet:"reason"`
-	ModelVersion   int64    `parquet:"model_version"`
-	OldestVersion  int64    `parquet:"oldest_version"`
-	Truncated      string   `parquet:"truncated"`
-	PromptTokens   int64    `parquet:"prompt_tokens"`
-	ResponseTokens int64    `parquet:"response_tokens"`
-	Experience     []byte   `parquet:"experience"`
+	dir   string
+	parts []part // that look has found
+	from  int64  // step from which on they give way
+	step  int64  // written last
+	more  int    // files of it so far
 }
 
 const partName = "step-%09d-%d.parquet"
 
-func (t *table) open(path string, step int64) error {
-	t.dir = path
-	parts, err := partsOf(path)
-	if err != nil {
-		return err
-	}
-	rest := false
-	for _, p := range parts {
-		rest = rest || p.step < step
-	}
-	if !rest && len(parts) > 0 {
-		if err := moveAside(path); err != nil {
+func (t *table) look(step, _ int64) (whole func(int64) bool, stays int64, err error) {
+	t.from = step
+	t.parts, err = partsOf(t.dir)
+	return func(step int64) bool {
+		return slices.ContainsFunc(t.parts, func(p part) bool { return p.step == step })
+	}, 0, err
+}
+
+func (t *table) open() error {
+	parts := t.parts
+	if rest := slices.ContainsFunc(parts, func(p part) bool { return p.step < t.from }); !rest && len(parts) > 0 {
+		if err := moveAside(t.dir); err != nil {
 			return err
 		}
 		parts = nil
 	}
 	for _, p := range parts {
-		if p.step >= step {
-			if err := os.Remove(filepath.Join(path, p.name)); err != nil {
+		if p.step >= t.from {
+			if err := os.Remove(filepath.Join(t.dir, p.name)); err != nil {
 				return err
 			}
 		}
 	}
-	if err := os.MkdirAll(path, 0o755); err != nil {
+	if err := durable.MkdirAll(t.dir, 0o755); err != nil {
 		return err
 	}
-	return durable.RemoveLeftovers(path)
+	return durable.RemoveLeftovers(t.dir)
 }
 
 // part is a file of a table.
@@ -100,32 +83,21 @@ func partsOf(dir string) (parts []part, err error) {
 	return parts, nil
 }
 
-func (t *table) write(step int64, exps []*trinity.Experience) error {
-	rows := make([]row, len(exps))
-	for i, e := range exps {
-		data, err := experience.Append(nil, e)
-		if err != nil {
-			return err
-		}
-		rows[i] = row{
-			ID: e.ID.String(), Step: e.ID.Step, Task: e.ID.Task, Run: int64(e.ID.Run), Turn: int64(e.ID.Turn), Prompt: e.Prompt, Response: e.Response,
-			Reason: e.Reward.Reason, ModelVersion: e.Versions[1], OldestVersion: e.Versions[0], Truncated: string(e.Truncated),
-			PromptTokens: int64(e.PromptLen), ResponseTokens: int64(len(e.Tokens) - e.PromptLen), Experience: data,
-		}
-		if e.Reward.Valid {
-			rows[i].Reward = &e.Reward.Value
-		}
+func (t *table) write(step int64, exps []*trinity.Experience) (bytes int64, err error) {
+	rows, err := rowsOf(exps)
+	if err != nil {
+		return 0, err
 	}
 	if step != t.step {
 		t.step, t.more = step, 0
 	}
-	err := durable.Replace(filepath.Join(t.dir, fmt.Sprintf(partName, step, t.more)), func(w io.Writer) error {
+	err = durable.Replace(filepath.Join(t.dir, fmt.Sprintf(partName, step, t.more)), func(w io.Writer) error {
 		p := parquet.NewGenericWriter[row](w, parquet.Compression(&parquet.Zstd), parquet.DataPageVersion(1))
 		_, err := p.Write(rows)
 		return errors.Join(err, p.Close())
 	})
 	t.more++
-	return err
+	return 0, err
 }
 
 func (t *table) close() error { return nil }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/annotate"
+	"github.com/trinity-go/trinity/database"
 )
 
 // annotateFlags are those of `annotate`.
@@ -65,6 +66,8 @@ func (f *annotateFlags) add(cmd *cobra.Command) {
 	if err := cmd.MarkFlagRequired("data"); err != nil {
 		panic(err) // the flag was added above
 	}
+	set.StringVar(&f.options.Split, "split", "train", "split of a directory with a dataset")
+	set.StringVar(&f.options.Subset, "subset-name", "", "subset of a directory that has several; of a database's URL the table, or a query")
 	set.StringVarP(&f.out, "out", "o", "", "directory of the decisions and of what is made of them; empty is that of the data with .annotations in place of its extension")
 	set.StringVar(&f.addr, "addr", "127.0.0.1:8765", "address to serve at; one that other machines reach wants the token that is printed")
 	set.StringVar(&f.options.PromptKey, "prompt-key", "prompt", "key of the prompt: a text, or the messages of a chat")
@@ -84,6 +87,8 @@ func (f *annotateFlags) check() error {
 		return fmt.Errorf("--overlap is %d: want 1 or more", f.terms.Overlap)
 	case f.terms.Lease < time.Second:
 		return fmt.Errorf("--lease is %v: want 1s or more", f.terms.Lease)
+	case f.out == "" && database.IsURL(f.data):
+		return errors.New("--data is a database: say with --out which directory the decisions go to")
 	}
 	if f.out == "" {
 		data := filepath.Clean(f.data)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/trinity-go/trinity/database"
 )
 
 // Version is set by the linker for releases.
@@ -29,7 +31,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	for line := range strings.Lines(err.Error()) {
 		if line = strings.TrimRight(line, "\n"); !strings.HasSuffix(line, errInterrupted.Error()) { // whoever pressed Ctrl-C knows
-			fmt.Fprintf(stderr, "trinity: %s\n", line)
+			fmt.Fprintf(stderr, "trinity: %s\n", database.Hidden(line))
 		}
 	}
 	if errors.Is(err, errInterrupted) {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -41,7 +42,7 @@ func (f *configFlags) load(args []string) (*config.Config, error) {
 func runCommand() *cobra.Command {
 	var flags configFlags
 	var asJSON bool
-	var join string
+	var join, stage string
 	cmd := &cobra.Command{
 		Use:   "run --config FILE [key=value …]",
 		Short: "Run what a configuration describes, or go on with it where it stopped",
@@ -55,8 +56,8 @@ func runCommand() *cobra.Command {
 			}
 			stop, cancel := interruptible(cmd.Context())
 			defer cancel()
-			say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
-			summary, err := run.Run(cmd.Context(), cfg, run.Options{Stop: stop, Say: say, Join: join})
+			say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), database.Hidden(line)) }
+			summary, err := run.Run(cmd.Context(), cfg, run.Options{Stop: stop, Say: say, Join: join, Stage: stage})
 			if asJSON {
 				err = errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(summary))
 			} else if summary != nil {
@@ -71,6 +72,7 @@ func runCommand() *cobra.Command {
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the closing summary as JSON")
 	cmd.Flags().StringVar(&join, "join", "", "modes explore and serve: URL of the trainer, if it is not in the run's directory; its token is in TRINITY_TOKEN")
+	cmd.Flags().StringVar(&stage, "stage", "", "of a configuration with stages: the only one to run")
 	return cmd
 }
 

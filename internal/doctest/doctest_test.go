@@ -1,6 +1,7 @@
 package doctest
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -109,8 +110,22 @@ func (s *session) open(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS(filepath.Join(s.root, "examples"))); err != nil {
 		t.Fatal(err)
 	}
+	shorten(t, filepath.Join(s.dir, "examples/quickstart/data/eval.jsonl"))
 	s.env = append(os.Environ(), "HF_HUB_OFFLINE=1", "HF_HOME="+filepath.Join(s.dir, ".hf"))
 	s.env = slices.DeleteFunc(s.env, func(v string) bool { return strings.HasPrefix(v, "TRINITY_") })
+}
+
+// shorten leaves the first rows of what is measured at both ends of a run, which takes most of a short one.
+func shorten(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rows = 8
+	if err := os.WriteFile(path, bytes.Join(bytes.SplitAfterN(text, []byte("\n"), rows+1)[:rows], nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // built are the programs by package, so that each is built once.
@@ -125,7 +140,7 @@ func (s *session) program(t *testing.T, pkg string) string {
 			t.Fatal(err)
 		}
 		built[pkg] = filepath.Join(dir, filepath.Base(pkg))
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", built[pkg], pkg)
+		build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", built[pkg], pkg) // without what debuggers read, it is linked sooner
 		build.Dir = s.root
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("go build %s: %v: %s", pkg, err, out)
@@ -174,7 +189,7 @@ func (s *session) rewrite(t *testing.T, text, model string) string {
 		return base + filepath.Base(found[len(found)-1])
 	})
 	if strings.Contains(text, " annotate ") && !strings.Contains(text, " --export") {
-		text += " --addr 127.0.0.1:0 & sleep 5; kill $!; wait $!" // it serves until it is told to end
+		text = "rm -f served; " + text + " --addr 127.0.0.1:0 > served & until grep -qs 'end with Ctrl-C' served; do sleep 0.1; done; kill $!; wait $!; cat served" // it serves until then
 	}
 	for _, short := range shorter {
 		if strings.Contains(text, " --config "+short.config) {

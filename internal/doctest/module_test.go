@@ -26,7 +26,7 @@ func TestOwnModule(t *testing.T) {
 		}
 		requireTrinity(t, dir, root)
 		run := exec.CommandContext(t.Context(), "bash", "-c", c.command)
-		run.Dir, run.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+		run.Dir, run.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -ldflags=-w")
 		if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), c.want) {
 			t.Errorf("%s: %s: %v: %s", c.example, c.command, err, out)
 		}

@@ -17,7 +17,7 @@ const module = "github.com/trinity-go/trinity"
 // layers from the bottom to the top: a package may import those below its own layer, and what `beside` allows within it.
 var layers = [][]string{
 	{"."},
-	{"registry", "tape", "bearer", "failpoint", "durable", "experience", "database", "tokenizer", "modelfile", "hub", "labelstudio", "datajuicer", "notify", "engine/cpu/kernel"},
+	{"registry", "tape", "bearer", "await", "failpoint", "durable", "experience", "outage", "database", "tokenizer", "modelfile", "hub", "labelstudio", "datajuicer", "notify", "engine/cpu/kernel"},
 	{"config", "renderer"},
 	{"algorithm", "workflow", "reward", "operator", "selector", "dataset", "buffer", "synchronizer", "monitor", "engine"},
 	{"explorer", "trainer", "pipeline", "verify", "annotate", "remote", "openai"},

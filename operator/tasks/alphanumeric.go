@@ -12,26 +12,16 @@ import (
 func init() {
 	registry.TaskOperators.Register("alphanumeric_filter",
 		"Keeps rows of whose text the share of letters and digits is within the range. Statistic: alnum_ratio. Unlike Data-Juicer: no tokenization by a model, because that needs one.",
-		func() trinity.TaskOperator {
-			return &Alphanumeric{TextKey: TextKey{"text"}, Interval: closed(), Min: 0.25, Max: math.MaxFloat64}
-		})
+		func() trinity.TaskOperator { return &Alphanumeric{ratios(0.25, math.MaxFloat64)} })
 }
 
 // Alphanumeric filters by the share of letters and digits.
 type Alphanumeric struct {
-	TextKey  `yaml:",inline"`
-	Interval `yaml:",inline"`
-	Min      float64 `yaml:"min_ratio" doc:"least share"`
-	Max      float64 `yaml:"max_ratio" doc:"greatest share"`
-}
-
-// Validate wants a range.
-func (f *Alphanumeric) Validate() error {
-	return ordered("min_ratio", f.Min, "max_ratio", f.Max)
+	RatioRange `yaml:",inline"`
 }
 
 // Process implements trinity.TaskOperator.
 func (f *Alphanumeric) Process(_ context.Context, rows []*trinity.TaskRow) ([]*trinity.TaskRow, error) {
 	alnum := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
-	return f.measured(rows, "alnum_ratio", func(text string) float64 { return share(text, alnum) }, f.Interval, f.Min, f.Max)
+	return f.within(rows, "alnum_ratio", func(text string) float64 { return share(text, alnum) })
 }

@@ -35,8 +35,9 @@ type LLMScore struct {
 	Sampling      map[string]any `yaml:"sampling_params" doc:"more of the request, such as temperature and max_tokens"`
 	Dimensions    []string       `yaml:"dim_required_keys" doc:"the dimensions of which the score is the mean"`
 
-	stat  string // name of the statistic
-	tools trinity.TaskTools
+	stat    string // name of the statistic
+	tools   trinity.TaskTools
+	dropped int // rows without scores
 }
 
 // llmScore has the defaults; stat names the statistics stat_score and stat_record.
@@ -55,8 +56,8 @@ func answerForm(dimensions ...string) string {
 }
 
 // llmDoc is what the descriptions of all such filters end with.
-const llmDoc = "The score is the mean of the dimensions over 5. Any OpenAI-compatible server will do; num_process questions are asked at once, and every answer is kept by model, question and " +
-	"sampling parameters, so that nothing is asked twice, not even after a kill. A row whose answers cannot be read, try_num times, is dropped, and the log says so. "
+const llmDoc = "The score is the mean of the dimensions over 5. Any OpenAI-compatible server will do; num_process questions are asked at once, and every answer that can be read is kept by model, question and " +
+	"sampling parameters, so that nothing is scored twice, not even after a kill. A row whose answers cannot be read, try_num times, is dropped, and the log says so, with some examples; the next time it is asked again. "
 
 const llmUnlike = "Unlike Data-Juicer: such a row does not get the score 0, because then it would count as the easiest or the worst of all; and a server that does not answer ends the run."
 
@@ -106,12 +107,28 @@ func (f *LLMScore) Process(ctx context.Context, rows []*trinity.TaskRow) ([]*tri
 	var kept []*trinity.TaskRow
 	for i, r := range rows {
 		if unread[i] != nil {
-			f.tools.Say(fmt.Sprintf("%s: dropped, because %s gave no scores in %d answers: %v", r.Where, f.Model, f.TryNum, unread[i]))
+			f.drop(r, unread[i])
 		} else if f.keeps(r.Stats[f.stat+"_score"].(float64), f.Min, f.Max) {
 			kept = append(kept, r)
 		}
 	}
 	return kept, nil
+}
+
+// dropExamples are the rows that are named when they are dropped for want of scores; of the others there is a count at the end.
+const dropExamples = 3
+
+func (f *LLMScore) drop(r *trinity.TaskRow, unread error) {
+	if f.dropped++; f.dropped <= dropExamples {
+		f.tools.Say(fmt.Sprintf("%s: dropped, because %s gave no scores in %d answers: %v", r.Where, f.Model, f.TryNum, unread))
+	}
+}
+
+// Finish implements trinity.TaskFinisher.
+func (f *LLMScore) Finish() {
+	if f.dropped > dropExamples {
+		f.tools.Say(fmt.Sprintf("%d rows are dropped in all, because %s gave no scores in %d answers to each", f.dropped, f.Model, f.TryNum))
+	}
 }
 
 // score asks until the scores of a row can be read; unread is why they cannot.
@@ -120,19 +137,33 @@ func (f *LLMScore) score(ctx context.Context, address string, r *trinity.TaskRow
 	if err != nil {
 		return nil, err
 	}
-	for try := range f.TryNum {
-		answer, err := f.ask(ctx, address, question, try)
+	key := fmt.Sprintf("%x", sha256.Sum256(question))
+	known, ok, err := f.tools.Answers.Answer(key)
+	if err != nil {
+		return nil, err
+	}
+	if ok && f.note(r, string(known)) == nil { // other dimensions may be asked for than were then
+		return nil, nil
+	}
+	for range f.TryNum {
+		answer, err := f.ask(ctx, address, question)
 		if err != nil {
 			return nil, err
 		}
-		var record map[string]any
-		var score float64
-		if record, score, unread = f.read(answer); unread == nil {
-			r.Stats[f.stat+"_score"], r.Stats[f.stat+"_record"] = score, record
-			return nil, nil
+		if unread = f.note(r, answer); unread == nil {
+			return nil, f.tools.Answers.Put(key, []byte(answer))
 		}
 	}
 	return unread, nil
+}
+
+// note writes the scores of an answer into the statistics of the row.
+func (f *LLMScore) note(r *trinity.TaskRow, answer string) error {
+	record, score, err := f.read(answer)
+	if err == nil {
+		r.Stats[f.stat+"_score"], r.Stats[f.stat+"_record"] = score, record
+	}
+	return err
 }
 
 // question is the body of the request.
@@ -163,12 +194,8 @@ func (f *LLMScore) question(r *trinity.TaskRow) ([]byte, error) {
 	return json.Marshal(body) // keys in order, so that it is a key of answers
 }
 
-// ask returns the model's answer to a question, the one that it gave before if it did. Each try is a question of its own.
-func (f *LLMScore) ask(ctx context.Context, address string, question []byte, try int) (string, error) {
-	key := fmt.Sprintf("%x/%d", sha256.Sum256(question), try)
-	if known, ok, err := f.tools.Answers.Answer(key); ok || err != nil {
-		return string(known), err
-	}
+// ask returns the model's answer to a question.
+func (f *LLMScore) ask(ctx context.Context, address string, question []byte) (string, error) {
 	body, err := f.Server.post(ctx, address, question)
 	if err != nil {
 		return "", err
@@ -177,7 +204,7 @@ func (f *LLMScore) ask(ctx context.Context, address string, question []byte, try
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", address, err)
 	}
-	return answer, f.tools.Answers.Put(key, []byte(answer))
+	return answer, nil
 }
 
 // read finds the scores in an answer: in its first JSON object that has any.

@@ -111,7 +111,7 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// What cannot be read is asked again; passing trouble of the server is waited out; nothing that was answered is asked twice.
+// What cannot be read is asked again; passing trouble of the server is waited out; nothing that has scores is asked twice.
 func TestScoreAgain(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -124,7 +124,7 @@ func TestScoreAgain(t *testing.T) {
 		{"no JSON first", func(n int) (int, string) {
 			return 200, []string{"no idea", `{"dimension_scores": {"accuracy": 7}}`, scores(3, 3, 3, 3)}[n-1]
 		}, 3, true, ""},
-		{"never", func(int) (int, string) { return 200, "" }, 3, false, ""},
+		{"never", func(int) (int, string) { return 200, "" }, 6, false, ""},
 		{"busy", func(n int) (int, string) { return []int{429, 503, 200}[n-1], scores(3, 3, 3, 3) }, 3, true, ""},
 		{"down", func(int) (int, string) { return 500, "" }, 3, false, "attempt 3: 500"},
 		{"refused", func(int) (int, string) { return 401, "" }, 1, false, "attempt 1: 401"},
@@ -153,6 +153,43 @@ func TestScoreAgain(t *testing.T) {
 				t.Errorf("it says %q", said)
 			}
 		})
+	}
+}
+
+// A model that was mended is asked again about the rows that it could not score; a few of them are named, the others counted.
+func TestUnreadableAnswersAreNotKept(t *testing.T) {
+	mended := false
+	m, a := serveModel(t, func(int, string) (int, string) {
+		if mended {
+			return 200, scores(3, 3, 3, 3)
+		}
+		return 200, "I cannot rate this."
+	})
+	a["try_num"] = 1
+	store := &answers{}
+	run := func() (kept int, said []string) {
+		op := build(t, "llm_quality_score_filter", a)
+		op.(trinity.TaskToolUser).UseTools(trinity.TaskTools{Answers: store, Parallel: 1, Say: func(s string) { said = append(said, s) }})
+		for _, block := range [][]*trinity.TaskRow{texts("a", "b"), texts("c", "d", "e")} {
+			rows, err := op.Process(t.Context(), block)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept += len(rows)
+		}
+		op.(trinity.TaskFinisher).Finish()
+		return kept, said
+	}
+	kept, said := run()
+	if kept != 0 || m.asked != 5 || len(said) != 4 || !strings.HasPrefix(said[3], "5 rows are dropped in all, because judge gave no scores in 1 answers") {
+		t.Errorf("%d rows are kept after %d questions, it says %q", kept, m.asked, said)
+	}
+	mended = true
+	if kept, said = run(); kept != 5 || m.asked != 10 || len(said) != 0 {
+		t.Errorf("mended: %d rows are kept after %d questions, it says %q", kept, m.asked, said)
+	}
+	if kept, _ = run(); kept != 5 || m.asked != 10 {
+		t.Errorf("again: %d rows are kept after %d questions", kept, m.asked)
 	}
 }
 

@@ -17,18 +17,13 @@ func init() {
 	registry.TaskOperators.Register("script_share_filter",
 		"Keeps rows of whose letters a share within the range is of the given scripts, such as Latin, Han or Cyrillic. Statistic: script_share, 0 of a text without letters. "+
 			"It tells scripts, not languages: language_id_score_filter does, and needs Data-Juicer for its model.",
-		func() trinity.TaskOperator {
-			return &ScriptShare{TextKey: TextKey{"text"}, Interval: closed(), Min: 0.8, Max: 1}
-		})
+		func() trinity.TaskOperator { return &ScriptShare{RatioRange: ratios(0.8, 1)} })
 }
 
 // ScriptShare filters by the writing system.
 type ScriptShare struct {
-	TextKey  `yaml:",inline"`
-	Interval `yaml:",inline"`
-	Scripts  []string `yaml:"scripts" doc:"names of the Unicode standard: Latin, Han, Hiragana, Cyrillic, Arabic…"`
-	Min      float64  `yaml:"min_ratio" doc:"least share"`
-	Max      float64  `yaml:"max_ratio" doc:"greatest share"`
+	RatioRange `yaml:",inline"`
+	Scripts    []string `yaml:"scripts" doc:"names of the Unicode standard: Latin, Han, Hiragana, Cyrillic, Arabic…"`
 }
 
 // Validate wants known scripts and a range.
@@ -41,7 +36,7 @@ func (f *ScriptShare) Validate() error {
 			return fmt.Errorf("scripts: unknown script %q (known: %s)", s, strings.Join(slices.Sorted(maps.Keys(unicode.Scripts)), ", "))
 		}
 	}
-	return ordered("min_ratio", f.Min, "max_ratio", f.Max)
+	return f.RatioRange.Validate()
 }
 
 // Process implements trinity.TaskOperator.
@@ -50,7 +45,7 @@ func (f *ScriptShare) Process(_ context.Context, rows []*trinity.TaskRow) ([]*tr
 	for _, s := range f.Scripts {
 		tables = append(tables, unicode.Scripts[s])
 	}
-	return f.measured(rows, "script_share", func(text string) float64 {
+	return f.within(rows, "script_share", func(text string) float64 {
 		n, letters := 0, 0
 		for _, r := range text {
 			if unicode.IsLetter(r) {
@@ -61,5 +56,5 @@ func (f *ScriptShare) Process(_ context.Context, rows []*trinity.TaskRow) ([]*tr
 			}
 		}
 		return ratio(n, letters)
-	}, f.Interval, f.Min, f.Max)
+	})
 }

@@ -11,25 +11,15 @@ func init() {
 	registry.TaskOperators.Register("special_characters_filter",
 		"Keeps rows of whose text the share of special characters is within the range: digits, white space, punctuation and symbols. Statistic: special_char_ratio. "+
 			"Unlike Data-Juicer: every character that is neither a letter nor a mark on one is special, because a list of single ones knows few scripts; in ASCII it is the same.",
-		func() trinity.TaskOperator {
-			return &SpecialCharacters{TextKey: TextKey{"text"}, Interval: closed(), Max: 0.25}
-		})
+		func() trinity.TaskOperator { return &SpecialCharacters{ratios(0, 0.25)} })
 }
 
 // SpecialCharacters filters by the share of what is no letter.
 type SpecialCharacters struct {
-	TextKey  `yaml:",inline"`
-	Interval `yaml:",inline"`
-	Min      float64 `yaml:"min_ratio" doc:"least share"`
-	Max      float64 `yaml:"max_ratio" doc:"greatest share"`
-}
-
-// Validate wants a range.
-func (f *SpecialCharacters) Validate() error {
-	return ordered("min_ratio", f.Min, "max_ratio", f.Max)
+	RatioRange `yaml:",inline"`
 }
 
 // Process implements trinity.TaskOperator.
 func (f *SpecialCharacters) Process(_ context.Context, rows []*trinity.TaskRow) ([]*trinity.TaskRow, error) {
-	return f.measured(rows, "special_char_ratio", func(text string) float64 { return share(text, special) }, f.Interval, f.Min, f.Max)
+	return f.within(rows, "special_char_ratio", func(text string) float64 { return share(text, special) })
 }

@@ -95,6 +95,11 @@ func (r *Report) pass(ctx context.Context, next func() (*trinity.TaskRow, error)
 			return context.Cause(ctx)
 		}
 	}
+	for _, op := range ops {
+		if f, ok := op.TaskOperator.(trinity.TaskFinisher); ok {
+			f.Finish()
+		}
+	}
 	return nil
 }
 

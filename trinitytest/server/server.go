@@ -147,19 +147,34 @@ func (s *Server) starts(t *testing.T) bool {
 	return true
 }
 
-// Kill ends the server and its children as a power cut does, but for what the disk has not written.
-func (s *Server) Kill(t *testing.T) {
+// Freeze leaves the server and its children as they are, until it is killed: connections are accepted, and nothing is answered.
+func (s *Server) Freeze(t *testing.T) {
+	t.Helper()
+	s.signal(t, syscall.SIGSTOP)
+}
+
+// signal sends a signal to the server and its children.
+func (s *Server) signal(t *testing.T, signal syscall.Signal) {
 	t.Helper()
 	pid := s.cmd.Process.Pid
+	if err := syscall.Kill(-pid, syscall.SIGSTOP); err != nil { // so that it has no more children than it is seen to have
+		t.Fatal(err)
+	}
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // PostgreSQL's have groups of their own; without them it starts a little later
-	if err := syscall.Kill(-pid, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(-pid, signal); err != nil {
 		t.Fatal(err)
 	}
 	for _, child := range strings.Fields(string(children)) {
 		if pid, err := strconv.Atoi(child); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			_ = syscall.Kill(pid, signal) // it may have ended
 		}
 	}
+}
+
+// Kill ends the server and its children as a power cut does, but for what the disk has not written.
+func (s *Server) Kill(t *testing.T) {
+	t.Helper()
+	s.signal(t, syscall.SIGKILL)
 	for s.listens() {
 		time.Sleep(time.Millisecond)
 	}
@@ -184,7 +199,11 @@ func Postgres(t *testing.T) *Server {
 	initdb, postgres := program(t, "initdb", debian), program(t, "postgres", debian)
 	s := newServer(t, "postgres")
 	data := filepath.Join(s.dir, "data")
-	s.prepare(t, initdb, "--no-sync", "--auth=trust", "--username=trinity", "--encoding=UTF8", "--no-locale", data)
+	password := filepath.Join(s.dir, "password")
+	if err := os.WriteFile(password, []byte("secret\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.prepare(t, initdb, "--no-sync", "--auth-local=trust", "--auth-host=scram-sha-256", "--pwfile="+password, "--username=trinity", "--encoding=UTF8", "--no-locale", data)
 	s.URL = fmt.Sprintf("postgresql+psycopg2://trinity:secret@%s/postgres", s.Address())
 	return s.run(t, postgres, "-D", data, "-p", strconv.Itoa(s.port), "-k", s.dir, "-h", "127.0.0.1")
 }

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/explorer"
+	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/selector"
+	"github.com/trinity-go/trinity/synchronizer"
+)
+
+// Rollouts of agents, whose time goes by in their environments: log-normal, with a long tail.
+const (
+	exploreSteps = 20 // of a run
+	meanRollout  = 50 * time.Millisecond
+	spread       = 0.8 // standard deviation of the logarithm
+)
+
+// unequal is the explorer with rollouts that wait, in as many slots as a step has rollouts.
+type unequal struct{ a *assignment }
+
+func newUnequal(a *assignment) (task, error) { return &unequal{a}, nil }
+
+// stepsUnderWay is max_inflight_batches other than the usual 2.
+func stepsUnderWay(name string, n int, target float64) rival {
+	return rival{name: "ourselves, " + name, program: "ourselves", target: target, differs: func(a *assignment) { a.UnderWay = n }}
+}
+
+// run explores, and returns the seconds of a step.
+func (u *unequal) run(int) (sample, error) {
+	ctx := context.Background()
+	data := make(numbers, exploreSteps*u.a.Batch/u.a.Group)
+	rows := &selector.Sequential{}
+	if err := rows.Start(data); err != nil {
+		return sample{}, err
+	}
+	tasks, err := explorer.NewMix(&explorer.Taskset{Data: data, Selector: rows, Workflow: waiter{}, Template: trinity.Task{Taskset: "waits", GroupSize: u.a.Group}})
+	if err != nil {
+		return sample{}, err
+	}
+	e := &explorer.Explorer{
+		Tasks: tasks, BatchSize: u.a.Batch / u.a.Group, TotalSteps: exploreSteps, UnderWay: u.a.UnderWay,
+		Runner: &explorer.Runner{Slots: explorer.NewSlots(u.a.Batch), Timeout: time.Hour, NewModel: func(*trinity.Task) *trinity.Model { return &trinity.Model{} }},
+		Process: func(_ context.Context, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+			return g, nil, nil
+		},
+		Buffer: buffer.NewQueue(math.MaxInt, 0, nil).Sink("explorer"), Sync: synchronizer.NewMemory(nil, 0, synchronizer.AtOnce, time.Hour),
+		Log: func(context.Context, int64, trinity.Metrics) error { return nil }, Warn: func(error) {},
+		Pace: explorer.Pace{Style: "fully_async", Interval: 1, MaxStaleness: math.Inf(1), PerStep: int64(u.a.Batch), PerBatch: int64(u.a.Batch)},
+	}
+	start := time.Now()
+	err = e.Run(ctx)
+	return sample{Value: time.Since(start).Seconds() / exploreSteps}, err
+}
+
+// waiter is a workflow that waits. How long follows from the rollout alone.
+type waiter struct{}
+
+// Run implements trinity.Workflow.
+func (waiter) Run(_ context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
+	time.Sleep(wait(task.Index, m.ID.Run))
+	e := &trinity.Experience{ID: m.ID, Tokens: []int32{0, 0}, Mask: []bool{false, true}, Logprobs: []float32{0, 0}, PromptLen: 1, Reward: trinity.NewReward(map[string]float64{"waited": 1})}
+	return []*trinity.Experience{e}, nil
+}
+
+func wait(task, run int) time.Duration {
+	z := rand.New(rand.NewPCG(uint64(task), uint64(run))).NormFloat64()
+	return time.Duration(float64(meanRollout) * math.Exp(spread*z-spread*spread/2))
+}
+
+// noSlotIdle is the seconds of a step whose rollouts have all slots all the time.
+func noSlotIdle(_ *modelfile.Config, _ limits, w *workload, _ string) float64 {
+	sum := time.Duration(0)
+	tasks := exploreSteps * w.rows / w.copies
+	for task := range tasks {
+		for run := range w.copies {
+			sum += wait(task, run)
+		}
+	}
+	return sum.Seconds() / float64(w.rows) / exploreSteps
+}
+
+// numbers is a dataset of so many rows.
+type numbers []struct{}
+
+// Len implements trinity.Dataset.
+func (n numbers) Len() int { return len(n) }
+
+// Row implements trinity.Dataset.
+func (n numbers) Row(i int) (map[string]any, error) {
+	return map[string]any{"question": fmt.Sprint(i)}, nil
+}

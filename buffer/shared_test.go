@@ -1,0 +1,132 @@
+//go:build unix
+
+package buffer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/trinitytest/server"
+)
+
+// onServers runs a test on a buffer of each kind that processes share; open is another process of it.
+func onServers(t *testing.T, test func(t *testing.T, open func() trinity.Buffer)) {
+	t.Run("SQLite", func(t *testing.T) {
+		url := fileURL(t.TempDir())
+		test(t, func() trinity.Buffer { return openTest(t, url, trinity.BufferSpec{Capacity: 10}) })
+	})
+	t.Run("Redis", func(t *testing.T) {
+		on := server.Redis(t)
+		test(t, func() trinity.Buffer { return openRedis(t, on, trinity.BufferSpec{Name: "x", Capacity: 10}) })
+	})
+}
+
+func state(t *testing.T, b trinity.Buffer) trinity.SourceState {
+	t.Helper()
+	s, err := b.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A process that is the trainer no more removes nothing, and ends nothing. Nor is one the trainer whose checkpoint is too old.
+func TestADeadTrainerDoesNoHarm(t *testing.T) {
+	onServers(t, func(t *testing.T, open func() trinity.Buffer) {
+		old, young, sink := open(), open(), open().Sink("explorer")
+		put(t, sink, 1, 4)
+		put(t, sink, 2, 4)
+		take(t, old, 4)
+		if err := young.Restore(trinity.SourceState{}); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, old.Trim(state(t, old)), "another process has become its trainer")
+		if err := old.Close(); err != nil {
+			t.Error(err)
+		}
+		take(t, young, 5)
+		put(t, sink, 3, 1)
+		if err := young.Trim(state(t, young)); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, open().Restore(trinity.SourceState{}), "checkpoints were written later")
+		take(t, young, 4)
+
+		if err := young.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := sink.Put(t.Context(), trinity.Delivery{}); !errors.Is(err, trinity.ErrEnded) {
+			t.Errorf("Put once the trainer has closed: %v", err)
+		}
+	})
+}
+
+// Experiences that somebody has removed before they were taken are not passed over: those between others, and the last ones.
+func TestRemovedExperiencesAreMissed(t *testing.T) {
+	onServers(t, func(t *testing.T, open func() trinity.Buffer) {
+		b := open()
+		sink := b.Sink("explorer")
+		put(t, sink, 1, 6)
+		take(t, b, 1)
+		remove := func(number int) {
+			t.Helper()
+			var err error
+			switch b := b.(type) {
+			case *SQL:
+				err = b.db.Update(t.Context(), func(tx database.Tx) (bool, error) {
+					_, err := tx.Exec(t.Context(), "DELETE FROM trinity_experiences WHERE number = ?", number)
+					return true, err
+				})
+			case *Redis:
+				err = b.redis.client.XDel(t.Context(), b.redis.keys[1], fmt.Sprint(number, "-0")).Err()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		missed := func(n int, words string) {
+			t.Helper()
+			again := open()
+			if err := again.Restore(state(t, b)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := again.Take(t.Context(), n, 0)
+			refused(t, err, "buffer ", words, "were they removed?")
+		}
+		remove(6)
+		missed(5, "the experiences 6 to 6 are missing")
+		if err := sink.Close(); err != nil {
+			t.Fatal(err)
+		}
+		missed(9, "the experiences 6 to 6 are missing")
+		remove(2)
+		remove(3)
+		missed(1, "the experiences 2 to 3 are missing")
+	})
+}
+
+// After a Put that was given up, of which nobody knows whether it was done, the next one is put in any case.
+func TestRedisPutAfterOneThatWasGivenUp(t *testing.T) {
+	b := openRedis(t, server.Redis(t), trinity.BufferSpec{Name: "x", Capacity: 10})
+	s := b.Sink("explorer").(*redisSink)
+	put(t, s, 1, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Put(ctx, trinity.Delivery{}); err == nil {
+		t.Error("Put with a context that is over: no error")
+	}
+	s.delivery-- // it was done, though
+	put(t, s, 2, 1)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	take(t, b, 2)
+	if _, err := b.Take(t.Context(), 1, 0); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,142 @@
+//go:build unix
+
+package buffer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trinitytest/server"
+)
+
+var (
+	stores     = map[string]func(*testing.T) *server.Server{"postgresql": server.Postgres, "mysql": server.MariaDB, "redis": func(t *testing.T) *server.Server { return server.Redis(t) }}
+	errStopped = errors.New("interrupted")
+)
+
+// lines are what people were told.
+type lines struct {
+	mu   sync.Mutex
+	said []string
+	more chan struct{}
+}
+
+func (l *lines) say(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.said = append(l.said, line)
+	l.more <- struct{}{}
+}
+
+func opener(t *testing.T, kind string) trinity.BufferOpener {
+	name := "sql"
+	if kind == "redis" {
+		name = kind
+	}
+	o, err := registry.Buffers.Build(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// A run that is stopped waits for no server: not where there is none, nor where it was lost or says nothing.
+func TestAStopWaitsForNoServer(t *testing.T) {
+	for kind, start := range stores {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			on := start(t)
+			for _, frozen := range []bool{true, false} {
+				stop, cancel := context.WithCancelCause(t.Context())
+				told := &lines{more: make(chan struct{}, 100)}
+				spec := trinity.BufferSpec{Name: "stop", Path: on.URL, Capacity: 100, Retries: 1000, RetryInterval: 20 * time.Millisecond, Stop: stop, Say: told.say}
+				b, err := opener(t, kind).OpenBuffer(stop, spec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sink := b.Sink("explorer")
+				put(t, sink, 1, 3)
+				take(t, b, 2)
+				state, err := b.State()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if frozen {
+					on.Freeze(t)
+				} else {
+					on.Kill(t)
+				}
+				ended := make(chan error)
+				go func() {
+					ended <- sink.Put(context.Background(), trinity.Delivery{Groups: []trinity.Group{group(2, 3)}})
+				}()
+				cancel(errStopped)
+				stopped(t, "Put", <-ended)
+				_, err = b.Take(stop, 9, 0)
+				stopped(t, "Take", err)
+				stopped(t, "Trim", b.Trim(state))
+				stopped(t, "Pause", sink.Pause(context.Background(), 9))
+				stopped(t, "Close", b.Close())
+				if frozen {
+					on.Kill(t)
+				}
+				if _, err := opener(t, kind).OpenBuffer(stop, spec); !errors.Is(err, errStopped) {
+					t.Errorf("OpenBuffer: %v, want %v", err, errStopped)
+				}
+				on.Start(t)
+			}
+		})
+	}
+}
+
+func stopped(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, errStopped) {
+		t.Errorf("%s: %v, want %v", what, err, errStopped)
+	}
+}
+
+// A server that is lost is told of once, and once when it is back.
+func TestALostServerIsTold(t *testing.T) {
+	for kind, start := range stores {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			on := start(t)
+			told := &lines{more: make(chan struct{}, 100)}
+			b, err := opener(t, kind).OpenBuffer(t.Context(), trinity.BufferSpec{Name: "told", Path: on.URL, Capacity: 100, Retries: 1000, RetryInterval: 20 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			switch b := b.(type) {
+			case *SQL:
+				b.db.Say = told.say
+			case *Redis:
+				b.redis.policy.Say = told.say
+			}
+			sink := b.Sink("explorer")
+			put(t, sink, 1, 3)
+			on.Kill(t)
+			ended := make(chan error)
+			go func() {
+				ended <- sink.Put(context.Background(), trinity.Delivery{Groups: []trinity.Group{group(2, 3)}})
+			}()
+			<-told.more
+			on.Start(t)
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			if len(told.said) != 2 || !strings.Contains(told.said[0], "try 1 of 1001 failed") || !strings.Contains(told.said[1], "is there again") ||
+				!slices.ContainsFunc(told.said, func(line string) bool { return strings.HasPrefix(line, kind) }) || strings.Contains(told.said[0], "\n") || strings.Contains(told.said[0], "secret") {
+				t.Errorf("told %q, want that the server is lost, and that it is back", told.said)
+			}
+		})
+	}
+}

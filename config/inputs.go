@@ -1,0 +1,107 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/trinity-go/trinity/database"
+)
+
+const inputsKey = pipelineKey + ".inputs"
+
+// Inputs lists what joins the rollouts in the experience pipeline, by name.
+func (c *Config) Inputs() []NamedBuffer {
+	var all []NamedBuffer
+	if !c.explores() {
+		return nil
+	}
+	inputs := c.DataProcessor.ExperiencePipeline.Inputs
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		all = append(all, NamedBuffer{inputs[name], join(inputsKey, name), name})
+	}
+	return all
+}
+
+// PerStep is how many groups an input gives each explore step.
+func (b *ExperienceBuffer) PerStep() int {
+	if b.BatchSize == nil {
+		return 1
+	}
+	return *b.BatchSize
+}
+
+// inputWords describe an input.
+func (b NamedBuffer) inputWords(rows map[string]int) string {
+	text := b.words("input", rows) + fmt.Sprintf(", batch_size %d", b.PerStep())
+	switch {
+	case b.TotalSteps != nil:
+		return text + fmt.Sprintf(", total_steps %d", *b.TotalSteps)
+	case b.TotalEpochs != nil:
+		return text + fmt.Sprintf(", total_epochs %d", *b.TotalEpochs)
+	}
+	return text + ", again and again"
+}
+
+// inputs completes the inputs: they are datasets, of experiences unless the file says otherwise.
+func (r *resolution) inputs() {
+	all := r.DataProcessor.ExperiencePipeline.Inputs
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		b, key := all[name], join(inputsKey, name)
+		r.taskSelector(key, &b.TaskSelector, &b.DataSelector)
+		r.dataset(key, name, &b)
+		setDefault(&b.SchemaType, "experience")
+		all[name] = b
+	}
+}
+
+// inputs holds the inputs against what joins rollouts can be, and other buffers against having what only inputs have.
+func (r *rules) inputs() {
+	tasksets := map[string]bool{}
+	for _, t := range r.Tasksets() {
+		tasksets[t.Name] = tasksets[t.Name] || !t.Eval
+	}
+	for _, b := range r.Inputs() {
+		switch {
+		case !plainName.MatchString(b.Name):
+			r.fail(b.Key, fmt.Sprintf("%q is no plain name", b.Name), "it is part of metrics and of ids of tasks: use letters, digits, - and _")
+		case tasksets[b.Name]:
+			r.fail(b.Key, fmt.Sprintf("a taskset is called %s too", b.Name), "ids of tasks need different names")
+		}
+		if b.SchemaType != "experience" && b.SchemaType != "sft" {
+			r.fail(b.Key+".schema_type", "rows of schema "+b.SchemaType+" cannot go with rollouts", "use experience, for what a run has kept, or sft, for demonstrations")
+		}
+		if b.Path == "" {
+			r.fail(b.Key+".path", "there is nothing to read", "set the path of a file, a directory or a hub dataset")
+		} else if r.writes(b.Path) {
+			r.fail(b.Key+".path", "this run writes there what comes in or what is left", "copy the file, or choose another path to write to")
+		}
+		if b.Format.EnableConcatenatedMultiTurn && b.SchemaType != "sft" {
+			r.fail(b.Key+".format.enable_concatenated_multi_turn", "is for schema sft, but this input reads schema "+b.SchemaType, "remove it")
+		}
+	}
+	others := append(r.AuxiliaryBuffers(), r.EvalBuffers()...)
+	for _, b := range append(others, NamedBuffer{ExperienceBuffer: *r.Buffer.TrainerInput.ExperienceBuffer, Key: storeKey}) {
+		if b.BatchSize != nil {
+			r.fail(b.Key+".batch_size", "only inputs of the experience pipeline have one", "use buffer.train_batch_size")
+		}
+	}
+}
+
+// writes reports whether a path is that of a copy of experiences that the run keeps. A database may have those of several runs.
+func (c *Config) writes(path string) bool {
+	if database.IsURL(path) {
+		return false
+	}
+	p := &c.DataProcessor.ExperiencePipeline
+	path = filepath.Clean(path)
+	return p.OutputSavePath != "" && path == filepath.Clean(p.OutputSavePath) || p.SaveInput && path == filepath.Clean(c.InputCopy())
+}
+
+// unsupportedInputs refuses what an input cannot be in this version.
+func (c *Config) unsupportedInputs(refuse func(key, what, hint string)) {
+	for _, b := range c.Inputs() {
+		b.unsupported(refuse)
+	}
+}

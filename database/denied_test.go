@@ -1,0 +1,30 @@
+//go:build unix
+
+package database
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/trinitytest/server"
+)
+
+// Who is refused is told so at once, what to do, and not the password.
+func TestDenied(t *testing.T) {
+	for name, start := range map[string]func(*testing.T) *server.Server{"PostgreSQL": server.Postgres, "MariaDB": server.MariaDB} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := start(t).URL
+			for _, user := range []string{"trinity:s3cret@", "trinity@", "nobody:s3cret@"} {
+				a, err := Parse(strings.Replace(url, "trinity:secret@", user, 1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = Open(t.Context(), a, Options{Retries: 1000, Interval: 1e7}) // a server may be starting
+				if err == nil || !strings.HasSuffix(err.Error(), Denied) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "\n") {
+					t.Errorf("%s: %v, want what to do", user, err)
+				}
+			}
+		})
+	}
+}

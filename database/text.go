@@ -1,0 +1,48 @@
+package database
+
+import (
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+	driver "modernc.org/sqlite"
+)
+
+// oneLine is the text of an error, in one line; of MySQL's driver, which says nothing, it is made up.
+func oneLine(err error) string {
+	text := strings.Join(strings.Fields(connecting(err).Error()), " ")
+	if errors.Is(err, mysql.ErrInvalidConn) {
+		text += ": it was closed, or the server said nothing for too long"
+	}
+	return text
+}
+
+// connecting is why PostgreSQL was not reached in the end. pgx tries each address of a host, with TLS and then without, and has a line for all of them.
+func connecting(err error) error {
+	var failed *pgconn.ConnectError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	last := failed.Unwrap()
+	if tries, ok := last.(interface{ Unwrap() []error }); ok {
+		all := tries.Unwrap()
+		last = all[len(all)-1]
+	}
+	var said *pgconn.PgError
+	if errors.As(last, &said) {
+		return said
+	}
+	var network *net.OpError
+	if errors.As(last, &network) {
+		return network
+	}
+	return last
+}
+
+// damaged reports whether an error is that a file is no whole database of SQLite.
+func damaged(err error) bool {
+	var e *driver.Error
+	return errors.As(err, &e) && (e.Code()&0xff == 11 || e.Code()&0xff == 26) // SQLITE_CORRUPT, SQLITE_NOTADB
+}

@@ -1,0 +1,162 @@
+package dataset
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// cardFile is where a dataset says which files its subsets and splits have: under configs in the YAML between the first two lines "---".
+const cardFile = "README.md"
+
+// declared is a subset as a card declares it, by the rules of Hugging Face datasets.
+type declared struct {
+	Name    string   `yaml:"config_name"`
+	Dir     string   `yaml:"data_dir"` // "" is the dataset's
+	Files   patterns `yaml:"data_files"`
+	Default bool     `yaml:"default"`
+
+	Reading map[string]any `yaml:",inline"` // whatever else it says
+}
+
+// patterns are the files of each split; none where the layout of the directory says it.
+type patterns []splitPatterns
+
+type splitPatterns struct {
+	Split string
+	Paths oneOrMore `yaml:"path"`
+}
+
+type oneOrMore []string
+
+func (o *oneOrMore) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind != yaml.SequenceNode {
+		*o = make(oneOrMore, 1)
+		return node.Decode(&(*o)[0])
+	}
+	return node.Decode((*[]string)(o))
+}
+
+var splitName = regexp.MustCompile(`^\w+(\.\w+)*$`)
+
+// UnmarshalYAML takes one path or several, which are of split train, or a list of splits with theirs.
+func (p *patterns) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.MappingNode || node.Kind == yaml.SequenceNode && len(node.Content) > 0 && node.Content[0].Kind == yaml.MappingNode {
+		if err := node.Decode((*[]splitPatterns)(p)); err != nil {
+			return err
+		}
+	} else {
+		*p = patterns{{Split: "train"}}
+		if err := node.Decode(&(*p)[0].Paths); err != nil {
+			return err
+		}
+	}
+	seen := map[string]bool{}
+	for _, s := range *p {
+		if !splitName.MatchString(s.Split) || len(s.Paths) == 0 || seen[s.Split] {
+			return fmt.Errorf("line %d: data_files: want a path, a list of paths, or a list of {split: …, path: …} with each split once", node.Line)
+		}
+		seen[s.Split] = true
+	}
+	return nil
+}
+
+// readCard reads which subsets a dataset's card declares, in order; none if it has no card, or one that says nothing of that.
+func readCard(dir string) ([]declared, error) {
+	text, err := os.ReadFile(filepath.Join(dir, cardFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dataset: %w", err)
+	}
+	var card struct {
+		Configs []declared `yaml:"configs"`
+	}
+	if err := yaml.Unmarshal(frontMatter(text), &card); err != nil {
+		return nil, fmt.Errorf("%s: the YAML at its top: %s", filepath.Join(dir, cardFile), strings.Join(strings.Fields(err.Error()), " "))
+	}
+	seen := map[string]bool{}
+	for _, c := range card.Configs {
+		if c.Name == "" || seen[c.Name] {
+			return nil, fmt.Errorf("%s: configs: config_name %q: every subset has a name of its own", filepath.Join(dir, cardFile), c.Name)
+		}
+		seen[c.Name] = true
+	}
+	return card.Configs, nil
+}
+
+// frontMatter is the text between a first line "---" and the next, behind an empty line for the first, so that lines are counted as in the file.
+func frontMatter(text []byte) []byte {
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	rest, ok := bytes.CutPrefix(text, []byte("---\n"))
+	if !ok {
+		return nil
+	}
+	inner, _, ok := bytes.Cut(append([]byte("\n"), rest...), []byte("\n---\n"))
+	if !ok {
+		if inner, ok = bytes.CutSuffix(inner, []byte("\n---")); !ok {
+			return nil
+		}
+	}
+	return append(inner, '\n')
+}
+
+// pick chooses a subset by its name; without one, the only one, the one called default, or the one that says so.
+func pick(dir string, subsets []declared, name string) (*declared, error) {
+	var chosen []*declared
+	var names []string
+	for i := range subsets {
+		s := &subsets[i]
+		names = append(names, s.Name)
+		if name == s.Name || name == "" && (len(subsets) == 1 || s.Name == "default" || s.Default) {
+			chosen = append(chosen, s)
+		}
+	}
+	switch {
+	case len(chosen) == 1:
+		return chosen[0], nil
+	case name != "":
+		return nil, fmt.Errorf("dataset %s: no subset %q: %s declares %s", dir, name, cardFile, shortList(names))
+	case len(chosen) > 1:
+		return nil, fmt.Errorf("dataset %s: %s declares several default subsets (%s and %s): name one as subset_name", dir, cardFile, chosen[0].Name, chosen[1].Name)
+	}
+	return nil, fmt.Errorf("dataset %s: several subsets and none is the default: name one as subset_name: %s", dir, shortList(names))
+}
+
+// readings are what a card may say of how to read files, and what would give other rows if it were ignored.
+var readings = []string{"sep", "delimiter", "header", "names", "column_names", "skiprows", "quotechar", "quoting", "encoding", "field", "filters", "columns"}
+
+// files are the files of a split of the subset, relative to the dataset's directory, in the order of its patterns and, for each, of their names. A
+// file that two patterns match is there twice, as in Hugging Face datasets.
+func (d *declared) files(dir, split string) ([]string, error) {
+	for _, key := range readings {
+		if _, ok := d.Reading[key]; ok {
+			return nil, fmt.Errorf("dataset %s: %s sets %s for subset %s, which is not supported: convert the files, and name them as the path", dir, cardFile, key, d.Name)
+		}
+	}
+	all, err := dataFiles(dir, anyDepth)
+	if err != nil {
+		return nil, err
+	}
+	var splits []string
+	for _, s := range d.Files {
+		splits = append(splits, s.Split)
+		if s.Split != split {
+			continue
+		}
+		files, err := s.match(d.Dir, all)
+		if err != nil {
+			return nil, fmt.Errorf("dataset %s: %s: subset %s, split %s: %w", dir, cardFile, d.Name, split, err)
+		}
+		return files, nil
+	}
+	return nil, fmt.Errorf("dataset %s: subset %s has no split %q: %s declares %s", dir, d.Name, split, cardFile, shortList(splits))
+}

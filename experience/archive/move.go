@@ -1,0 +1,80 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/trinity-go/trinity/durable"
+)
+
+const (
+	ownerFile = ".owner" // behind the archive's name: its record
+	stateFile = ".state" // the cursor of an explorer that writes for nobody in particular
+)
+
+// beside are the files that go where the archive goes; the record is the last.
+var beside = []string{stateFile, ownerFile}
+
+// move renames an archive with what is beside it. A kill in between leaves the record at both names, and the archive at one.
+func move(from, to string) error {
+	for _, ending := range beside {
+		data, err := os.ReadFile(from + ending)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = remove(to + ending)
+		} else if err == nil {
+			err = durable.WriteFile(to+ending, data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return removeBeside(from)
+}
+
+// moveAside renames what is at path to path with the first number behind it that nothing has. What is beside it stays.
+func moveAside(path string) error {
+	name, err := freeName(path)
+	if err != nil {
+		return err
+	}
+	return os.Rename(path, name)
+}
+
+func freeName(path string) (string, error) {
+	for i := 1; ; i++ {
+		name := fmt.Sprintf("%s.%d", path, i)
+		if there, err := exists(name); err != nil || !there {
+			return name, err
+		}
+	}
+}
+
+// removeBeside removes what was beside an archive.
+func removeBeside(path string) error {
+	for _, ending := range beside {
+		if err := remove(path + ending); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}

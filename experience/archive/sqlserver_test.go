@@ -1,0 +1,65 @@
+//go:build unix
+
+package archive
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity/trinitytest/server"
+)
+
+func TestArchivesOnServers(t *testing.T) {
+	for name, start := range map[string]func(*testing.T) *server.Server{"PostgreSQL": server.Postgres, "MariaDB": server.MariaDB} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			stepsAreKept(t, s.URL+"#project/kept")
+			goneOnWith(t, s.URL+"#project/run")
+			movedAside(t, s.URL+"#project/aside")
+			killed(t, s)
+		})
+	}
+}
+
+// killed has a server die again and again while steps are written: each is there once, in order.
+func killed(t *testing.T, s *server.Server) {
+	const steps, each = 24, 8
+	path := s.URL + "#project/killed"
+	w := writer(t, path)
+	at, done := make(chan int64, steps), make(chan error, 1)
+	go func() {
+		defer close(at)
+		for step := range int64(steps) {
+			if err := w.Write(t.Context(), ofStep(step+1, each)); err != nil {
+				done <- err
+				return
+			}
+			at <- step
+		}
+		done <- nil
+	}()
+	rng := rand.New(rand.NewPCG(3, 4))
+	for step := range at {
+		if step%12 == 5 {
+			time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond) // into the next transaction
+			s.Kill(t)
+			s.Start(t)
+		}
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for step := range steps {
+		for run := range each {
+			want = append(want, fmt.Sprintf("%d.%d", step+1, run))
+		}
+	}
+	if got := written(t, path); got != strings.Join(want, " ") {
+		t.Errorf("it has %s", got)
+	}
+}

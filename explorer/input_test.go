@@ -1,0 +1,181 @@
+package explorer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/selector"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+// recorded are so many groups, of one rollout and two by turns, each of which begins at ten times its number.
+type recorded int
+
+func (n recorded) Len() int                        { return int(n) }
+func (recorded) Row(i int) (map[string]any, error) { return map[string]any{"row": i}, nil }
+func (recorded) Largest() int                      { return 2 }
+func (recorded) Group(i int) (trinity.Group, int, error) {
+	var g trinity.Group
+	for run := range 1 + i%2 {
+		g = append(g, &trinity.Experience{
+			ID: trinity.ExperienceID{Step: 77, Task: "of another run", Run: run}, Tokens: []int32{1, 2}, Mask: []bool{false, true},
+			Logprobs: []float32{0, -1}, Advantages: []float32{0, 9}, Returns: []float32{0, 9}, Versions: [2]int64{3, 4}, Info: sharedInfo,
+		})
+	}
+	return g, 10 * i, nil
+}
+
+var sharedInfo = map[string]any{"quality": 0.5}
+
+func newInput(t *testing.T, name string, data Recorded) *Input {
+	t.Helper()
+	in := &Input{Name: name, Data: data, Selector: &trinitytest.InOrder{}, PerStep: 2}
+	if err := in.Selector.Start(data); err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// namesOf are the ids of groups, of each the first experience's.
+func namesOf(groups []trinity.Group) (names []string) {
+	for _, g := range groups {
+		names = append(names, fmt.Sprintf("%d:%s×%d", g[0].ID.Step, g[0].ID.Task, len(g)))
+	}
+	return names
+}
+
+func TestInputsJoinTheRollouts(t *testing.T) {
+	once, always := newInput(t, "once", recorded(3)), newInput(t, "always", ShareOfGroups(recorded(2), 2, 2))
+	once.Limit, always.Explorer = 3, "left"
+	all := Inputs{always, once}
+	if got := all.PerStep(); got != 8 {
+		t.Errorf("%d rollouts in a step at most, want 8", got)
+	}
+	for step, want := range [][]string{
+		1: {"0:rollout×1", "1:left:always/10×2", "1:left:always/10#2×2", "1:once/0×1", "1:once/10×2"},
+		2: {"0:rollout×1", "2:left:always/10×2", "2:left:always/10#2×2", "2:once/20×1"},
+		3: {"0:rollout×1", "3:left:always/10×2", "3:left:always/10#2×2"},
+	} {
+		if step == 0 {
+			continue
+		}
+		metrics := trinity.Metrics{}
+		groups, err := all.join(int64(step), []trinity.Group{{{ID: trinity.ExperienceID{Task: "rollout"}}}}, metrics)
+		if err != nil || !slices.Equal(namesOf(groups), want) {
+			t.Errorf("step %d: got %q, %v; want %q", step, namesOf(groups), err, want)
+		}
+		if n := metrics["experience_pipeline/input/once_count"]; n != []float64{0, 3, 1, 0}[step] || metrics["experience_pipeline/input/always_count"] != 4 {
+			t.Errorf("step %d: counted %v", step, metrics)
+		}
+		for _, e := range slices.Concat(groups[1:]...) {
+			if e.Advantages != nil || e.Returns != nil || e.Logprobs == nil || e.Versions != [2]int64{3, 4} || e.Info["quality"] != 0.5 || !strings.Contains(e.ID.Task, e.Info["input"].(string)) {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+	if len(sharedInfo) != 1 {
+		t.Error("what was recorded was written to")
+	}
+}
+
+// dying is a sink that fails after so many deliveries.
+type dying struct {
+	trinity.Sink
+	left int
+}
+
+func (d *dying) Put(ctx context.Context, what trinity.Delivery) error {
+	if d.left--; d.left < 0 {
+		return errKilled
+	}
+	return d.Sink.Put(ctx, what)
+}
+
+// With several steps under way, and a kill every two deliveries, each step is joined by the groups that it would have had.
+func TestInputsBesideStepsUnderWay(t *testing.T) {
+	run := func(lives, deliveries int) (came []string) {
+		synctest.Test(t, func(t *testing.T) {
+			q := buffer.NewQueue(1000, 0, nil)
+			for range lives {
+				e := flying(t, q, 3, 12, unequal)
+				in := newInput(t, "old", recorded(7))
+				in.Selector = &selector.Shuffle{Options: selector.Options{Seed: 1}}
+				if err := in.Selector.Start(in.Data); err != nil {
+					t.Fatal(err)
+				}
+				e.Inputs = Inputs{in}
+				cursor, err := e.Buffer.Resume(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := e.Restore(cursor); err != nil {
+					t.Fatal(err)
+				}
+				e.Buffer = &dying{e.Buffer, deliveries}
+				if err := e.Run(t.Context()); err != nil && !errors.Is(err, errKilled) {
+					t.Fatal(err)
+				}
+			}
+			state, _ := q.State()
+			for _, e := range state.Pending {
+				if e.Info["input"] != nil {
+					came = append(came, e.ID.String())
+				}
+			}
+		})
+		return came
+	}
+	whole, killed := run(1, 12), run(7, 2)
+	if !slices.Equal(whole, killed) || len(whole) < 24 {
+		t.Errorf("joined by\n%v, want\n%v", killed, whole)
+	}
+}
+
+// An explorer that goes on has the groups of the steps that follow, and refuses the state of other inputs.
+func TestInputsGoOn(t *testing.T) {
+	explore := func(cursor json.RawMessage, steps int64) (string, json.RawMessage) {
+		q := buffer.NewQueue(100, 0, nil)
+		e := newExplorer(t, q, steps)
+		e.Inputs = Inputs{newInput(t, "old", recorded(5))}
+		if err := e.Restore(cursor); err != nil {
+			t.Fatal(err)
+		}
+		came := ""
+		e.Process = func(_ context.Context, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+			came += fmt.Sprint(namesOf(g))
+			return g, nil, nil
+		}
+		if err := e.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cursor, err := q.Sink("").Resume(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return came, cursor
+	}
+	whole, _ := explore(nil, 4)
+	first, cursor := explore(nil, 2)
+	then, _ := explore(cursor, 4)
+	if first+then != whole || !strings.Contains(whole, "2:old/30×2") {
+		t.Errorf("got  %s\nthen %s\nwant %s", first, then, whole)
+	}
+	for want, of := range map[string]Inputs{
+		"it is of 1 inputs of the experience pipeline, there are 0": nil,
+		"input new: the state is of input old":                      {newInput(t, "new", recorded(5))},
+	} {
+		e := newExplorer(t, buffer.NewQueue(100, 0, nil), 4)
+		e.Inputs = of
+		if err := e.Restore(cursor); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

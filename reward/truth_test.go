@@ -1,0 +1,30 @@
+package reward
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// Where the row has no truth the key that was looked for is named, by the check beforehand and by the score.
+func TestAMissingTruthIsNamed(t *testing.T) {
+	for name, args := range map[string]map[string]any{
+		"last_number_reward": nil, "countdown_reward": nil, "accuracy_reward": nil, "json_reward": {"keys": []any{"a"}},
+	} {
+		f, err := registry.Rewards.Build(name, args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		task := &trinity.Task{Row: map[string]any{"answer": "4", "nums": []any{1.0}}, Format: trinity.TaskFormat{ResponseKey: "solution"}}
+		const want = `format.response_key "solution", which its row lacks`
+		if err := f.(trinity.TaskChecker).CheckTask(task); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: the check says %v", name, err)
+		}
+		r, err := f.Score(t.Context(), trinity.RewardInput{Task: task, Response: "4"})
+		if err != nil || r.Valid || !strings.Contains(r.Reason, want) {
+			t.Errorf("%s: the score is %+v, %v", name, r, err)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package run
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trinity-go/trinity/database"
+)
+
+// fingerprint tells contents apart without reading all of them: it is made of the names and sizes of the files, below a directory those that are wanted, and the first and last
+// 64 KiB of each. Of a database it is "".
+func fingerprint(path string, wanted func(name string) bool) (string, error) {
+	if database.IsURL(path) {
+		return "", nil
+	}
+	root, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	err = filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case p != root && strings.HasPrefix(e.Name(), ".") && e.IsDir():
+			return fs.SkipDir
+		case e.IsDir() || p != root && !wanted(e.Name()):
+			return nil
+		}
+		name, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		return addFile(h, filepath.ToSlash(name), p)
+	})
+	if err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func addFile(to io.Writer, name, path string) error {
+	const part = 64 << 10
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	fmt.Fprintf(to, "%s %d\n", name, info.Size())
+	for _, from := range []int64{0, max(0, info.Size()-part)} {
+		if _, err := io.Copy(to, io.NewSectionReader(f, from, part)); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	return nil
+}
+
+// isModelFile reports what a model is made of.
+func isModelFile(name string) bool {
+	for _, end := range []string{".json", ".safetensors", ".gguf", ".model", ".jinja"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
+}

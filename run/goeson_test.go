@@ -1,0 +1,89 @@
+package run_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/run"
+)
+
+const fewTrainSteps = "buffer.total_steps=2"
+
+// A checkpoint is not gone on from with what does not fit it; what may change is said. `check` and `run` say the same.
+func TestWhatACheckpointIsGoneOnFromWith(t *testing.T) {
+	p := newProject(t, tiny, sft)
+	if _, err := p.run(t, fewTrainSteps); err != nil {
+		t.Fatal(err)
+	}
+	other := newProject(t, 2, sft) // another shape
+	write(t, filepath.Join(p.dir, "other", "config.json"), read(t, filepath.Join(other.dir, "model", "config.json")))
+	for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
+		write(t, filepath.Join(p.dir, "other", name), read(t, filepath.Join(p.dir, "model", name)))
+	}
+	rows := read(t, filepath.Join(p.dir, "sft.jsonl"))
+	write(t, filepath.Join(p.dir, "half.jsonl"), rows[:strings.Index(rows, "\n")+1])
+	lora := "model.lora_configs=[{lora_rank: 4, lora_alpha: 8, target_modules: all-linear}]"
+	for _, c := range []struct{ override, want string }{
+		{"algorithm.optimizer.optimizer_type=sgd", "algorithm.optimizer.optimizer_type: is sgd and was adamw, so the run cannot go on from global_step_2; put it back, or give the run another name"},
+		{lora, "model.lora_configs.0.lora_rank: is 4 and was not set"},
+		{"model.model_path=" + filepath.Join(p.dir, "other"), "model.model_path: is another model than the checkpoint's"},
+		{"buffer.trainer_input.experience_buffer.path=" + filepath.Join(p.dir, "half.jsonl"), "buffer.trainer_input.experience_buffer.path: holds other data than when the checkpoint was written"},
+	} {
+		_, checked := run.Facts(p.load(t, fewTrainSteps, c.override))
+		_, ran := p.run(t, fewTrainSteps, c.override)
+		for _, err := range []error{checked, ran} {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: got %v, want %s", c.override, err, c.want)
+			}
+		}
+	}
+	if f, err := run.Facts(p.load(t, fewTrainSteps)); err != nil || f.Changed != nil {
+		t.Errorf("nothing is changed: %q, %v", f.Changed, err)
+	}
+	secret := []string{fewTrainSteps, "explorer.rollout_model.api_key=sk-1"}
+	if f, err := run.Facts(p.load(t, secret...)); err != nil || f.Changed != nil {
+		t.Errorf("a secret is changed: %q, %v", f.Changed, err)
+	}
+	more := []string{"buffer.total_steps=3", "algorithm.optimizer.lr=1e-3", "monitor.monitor_type=tensorboard"}
+	want := []string{"algorithm.optimizer.lr is 0.001 after step 2, and was 0.005", "buffer.total_steps is 3 after step 2, and was 2"}
+	if f, err := run.Facts(p.load(t, more...)); err != nil || !slices.Equal(f.Changed, want) {
+		t.Errorf("changed: %q, %v", f.Changed, err)
+	}
+	var said []string
+	if _, err := run.Run(t.Context(), p.load(t, more...), run.Options{Stop: t.Context(), Say: func(s string) { said = append(said, s) }}); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range want {
+		if !slices.Contains(said, w) {
+			t.Errorf("%q is not said: %q", w, said)
+		}
+	}
+	if f, err := run.Facts(p.load(t, more...)); err != nil || f.Changed != nil {
+		t.Errorf("the next checkpoint is made with it: %q, %v", f.Changed, err)
+	}
+	if _, err := run.Facts(p.load(t, fewTrainSteps, "continue_from_checkpoint=false", lora)); err != nil {
+		t.Errorf("a run that begins anew: %v", err)
+	}
+}
+
+// What the rollouts are made of is compared too, by content; a stage begins with the model of the one before.
+func TestTasksetsOfACheckpoint(t *testing.T) {
+	p := newProject(t, tiny, fewSteps)
+	if _, err := p.run(t); err != nil {
+		t.Fatal(err)
+	}
+	cfg := p.load(t)
+	stage, err := cfg.Stage(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, err := run.Facts(stage); err != nil || f.Changed != nil {
+		t.Errorf("nothing is changed: %q, %v", f.Changed, err)
+	}
+	path := filepath.Join(p.dir, "train.jsonl")
+	write(t, path, strings.Replace(read(t, path), "max", "min", 1))
+	_, err = run.Facts(stage)
+	oneLine(t, err, "config.yaml", "buffer.explorer_input.taskset.path: holds other data than when the checkpoint was written")
+}

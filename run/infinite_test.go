@@ -1,0 +1,21 @@
+package run_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/run"
+)
+
+// A number that is not finite in info costs the entry, and neither the run nor those that go on with it.
+func TestInfinityInInfoEndsNoRun(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	cfg := p.load(t, `data_processor.experience_pipeline.operators=[{name: expr_mapper, args: {info: {per: "1.0 / (reward - reward)"}}}]`)
+	var said strings.Builder
+	if _, err := run.Run(t.Context(), cfg, run.Options{Stop: t.Context(), Say: func(s string) { said.WriteString(s + "\n") }}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(said.String(), "info.per, of operator 0, expr_mapper, is left out") {
+		t.Errorf("nothing is said of the entry:\n%s", &said)
+	}
+}

@@ -1,0 +1,96 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/explorer"
+	"github.com/trinity-go/trinity/modelfile"
+)
+
+// inputs opens what joins the rollouts in the experience pipeline, and checks every row.
+func (s *stage) inputs(ctx context.Context) (explorer.Inputs, error) {
+	var all explorer.Inputs
+	for _, b := range s.cfg.Inputs() {
+		in, err := s.input(ctx, b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", b.Key, err)
+		}
+		all = append(all, in)
+	}
+	return all, nil
+}
+
+func (s *stage) input(ctx context.Context, b config.NamedBuffer) (*explorer.Input, error) {
+	data, format, err := s.formatted(&b.ExperienceBuffer, b.SchemaType)
+	if err != nil {
+		return nil, err
+	}
+	if format.Format, err = s.joining(format.Format); err != nil {
+		return nil, err
+	}
+	groups, err := dataset.NewGroups(ctx, data, format)
+	if err != nil {
+		return nil, err
+	}
+	in := &explorer.Input{Name: b.Name, Data: groups, PerStep: b.PerStep(), Explorer: s.oneOfSeveral()}
+	if k, n := s.cfg.Explorer.Part(); n > 1 {
+		in.Data = explorer.ShareOfGroups(groups, k, n)
+	}
+	if in.Data.Len() == 0 {
+		return nil, fmt.Errorf("%s has %d groups, of which the share %s has none", data.Name(), groups.Len(), s.cfg.Explorer.Share)
+	}
+	switch {
+	case b.TotalSteps != nil:
+		in.Limit = int64(*b.TotalSteps) * int64(in.PerStep)
+	case b.TotalEpochs != nil:
+		in.Limit = int64(*b.TotalEpochs) * int64(in.Data.Len())
+	}
+	in.Selector, err = selector(&b.DataSelector, in.Data)
+	return in, err
+}
+
+// joining refuses experiences that the run cannot train on beside its own rollouts.
+func (s *stage) joining(format func(map[string]any) ([]*trinity.Experience, error)) (func(map[string]any) ([]*trinity.Experience, error), error) {
+	model, err := modelfile.ReadConfig(s.modelPath)
+	if err != nil {
+		return nil, err
+	}
+	logprobs, err := s.algorithm.ReadsLogprobs()
+	if err != nil {
+		return nil, err
+	}
+	logprobs = logprobs || s.cfg.RecomputesOldLogprobs() // which corrects for what sampled
+	fits := func(e *trinity.Experience) error {
+		if e.PromptLen < 0 || e.PromptLen > len(e.Tokens) {
+			return fmt.Errorf("prompt_len is %d, of %d tokens", e.PromptLen, len(e.Tokens))
+		}
+		for at, token := range e.Tokens {
+			if token < 0 || int(token) >= model.VocabSize {
+				return fmt.Errorf("token %d at position %d is outside the vocabulary of %d: it is of another model", token, at, model.VocabSize)
+			}
+		}
+		if logprobs && e.Logprobs == nil && e.TrainedTokens() > 0 {
+			return fmt.Errorf("it has no log-probabilities of the policy that sampled it, which algorithm %s reads: take what a run has kept, or a policy_loss_fn that reads none, such as opmd", s.algorithm.Type)
+		}
+		return nil
+	}
+	return func(row map[string]any) ([]*trinity.Experience, error) {
+		exps, err := format(row)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range exps {
+			if err := fits(e); err != nil {
+				return nil, err
+			}
+			if e.Prompt == "" {
+				e.Prompt = s.text.Renderer.Decode(e.Tokens[:e.PromptLen])
+			}
+		}
+		return exps, nil
+	}, nil
+}

@@ -1,0 +1,150 @@
+//go:build unix
+
+package run_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/experience"
+	"github.com/trinity-go/trinity/failpoint"
+	"github.com/trinity-go/trinity/trinitytest/server"
+)
+
+// behind is a run whose experiences pass through a server of the test's own.
+type behind struct {
+	*killing
+	server *server.Server
+	points []string // failpoints of that kind of server
+	struck int      // how often the server was killed while the run went on
+}
+
+// Runs whose experiences pass through a server end as those in memory do, whatever is killed: the run, at the failpoints around what it asks of the server
+// and at others; the server, while the run goes on; or one after the other.
+func TestKilledWithAServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("servers take seconds to start: not in -short")
+	}
+	for i, c := range []struct {
+		name, storage string
+		start         func(*testing.T) *server.Server
+		points        []string
+		remains       func(project, *testing.T, string) []*trinity.Experience
+	}{
+		{"PostgreSQL", "sql", server.Postgres, []string{"database.commit", "database.committed"}, project.stored},
+		{"MariaDB", "sql", server.MariaDB, []string{"database.commit", "database.committed"}, project.stored},
+		{"Redis", "redis", func(t *testing.T) *server.Server { return server.Redis(t) }, []string{"redis.script", "redis.executed"}, project.streamed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			on := c.start(t)
+			for j, style := range []scenario{
+				{"in step", []string{"synchronizer.sync_offset=1"}, (*killing).sameAsWhole},
+				{"fully asynchronous", []string{"synchronizer.sync_style=fully_async"}, (*killing).eachOnce},
+			} {
+				t.Run(style.name, func(t *testing.T) { // one after the other: they kill the server
+					s := newKilling(t, style, 300+10*i+j)
+					store := fmt.Sprintf("buffer.trainer_input.experience_buffer={storage_type: %s, path: '%s', max_retry_times: 60}", c.storage, on.URL)
+					s.overrides = append(s.overrides, store)
+					s.remains = func(t *testing.T) []*trinity.Experience { return c.remains(s.p, t, on.URL) }
+					b := behind{killing: s, server: on, points: c.points}
+					b.killAll(t)
+				})
+			}
+		})
+	}
+}
+
+// killAll kills the run at each of the server's failpoints and at any, and the server meanwhile and in between.
+func (b *behind) killAll(t *testing.T) {
+	t.Helper()
+	for range 8 / every(8, 8) {
+		for i, rule := range b.plan(t) {
+			if i == 2 {
+				b.server.Kill(t)
+				b.server.Start(t)
+			}
+			b.once(t, rule)
+		}
+		b.restless(t, 2)
+	}
+	t.Logf("%d kills in %d runs, and %d of the server while it ran", b.kills, b.runs, b.struck)
+}
+
+// plan runs once to its end, to count, and draws a hit of each failpoint of the server, and one of any.
+func (b *behind) plan(t *testing.T) (rules []string) {
+	t.Helper()
+	counts := filepath.Join(t.TempDir(), "hits.json")
+	b.p.start(t, []string{childHits + "=" + counts, failpoint.Variable + "=" + rolling}, b.settings(b.p)...).finish(t)
+	b.done(t)
+	var hits map[string]int64
+	if err := json.Unmarshal([]byte(read(t, counts)), &hits); err != nil {
+		t.Fatal(err)
+	}
+	all := int64(0)
+	for _, n := range hits {
+		all += n
+	}
+	for _, name := range b.points {
+		if hits[name] == 0 {
+			t.Fatalf("no run comes to failpoint %s", name)
+		}
+		rules = append(rules, fmt.Sprintf("%s=kill@%d", name, 1+b.rng.Int64N(hits[name]/2)))
+	}
+	rules = append(rules, fmt.Sprintf("*=kill@%d", 1+b.rng.Int64N(all/2)), "")
+	b.rng.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
+	return rules
+}
+
+// restless goes on with the run to its end, while the server is killed and comes back.
+func (b *behind) restless(t *testing.T, kills int) {
+	t.Helper()
+	c := b.p.start(t, nil, b.settings(b.p)...)
+	for range kills {
+		select {
+		case err := <-c.done:
+			c.done <- err
+		case <-time.After(time.Duration(b.rng.Float64() * float64(b.took))):
+			b.server.Kill(t)
+			b.server.Start(t)
+			b.struck++
+		}
+	}
+	c.finish(t)
+	b.done(t)
+}
+
+// streamed are the experiences of the run that a Redis server has.
+func (p project) streamed(t *testing.T, url string) (exps []*trinity.Experience) {
+	t.Helper()
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(options)
+	defer client.Close()
+	streams, err := client.Keys(t.Context(), "trinity:{*-"+p.word(t)+"}:experiences").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stream := range streams {
+		entries, err := client.XRange(t.Context(), stream, "-", "+").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			e, err := experience.Decode([]byte(entry.Values["experience"].(string)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			exps = append(exps, e)
+		}
+	}
+	return exps
+}

@@ -1,0 +1,51 @@
+package run
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+// What is pending comes back exactly, numbers that are not finite included.
+func TestPendingIsExact(t *testing.T) {
+	path := filepath.Join(t.TempDir(), pendingFile)
+	var exps []*trinity.Experience
+	for run := range 3 {
+		exps = append(exps, &trinity.Experience{
+			ID: trinity.ExperienceID{Step: 1, Task: "a/1", Run: run}, Tokens: []int32{1, 2}, Mask: []bool{false, true}, PromptLen: 1,
+			Logprobs: []float32{0, float32(math.Inf(-1))}, Advantages: []float32{0, float32(math.NaN())}, Info: map[string]any{"x": "y"},
+			Metrics: map[string]float64{"acc": math.NaN(), "n": float64(run)}, Reward: trinity.Reward{Value: math.Inf(1), Valid: true},
+		})
+	}
+	for n := range len(exps) + 1 {
+		if err := writePending(path, exps[:n]); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readPending(path)
+		if err != nil || len(got) != n {
+			t.Fatalf("read %d of %d, %v", len(got), n, err)
+		}
+		for i, e := range got {
+			if fmt.Sprintf("%+v", e) != fmt.Sprintf("%+v", exps[i]) {
+				t.Errorf("got %+v, want %+v", e, exps[i])
+			}
+		}
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, broken := range [][]byte{whole[:len(whole)-1], append(whole, 5, 'T'), append(whole, 1, 'x'), append(whole, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"...)} {
+		if err := os.WriteFile(path, broken, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readPending(path); err == nil || !strings.Contains(err.Error(), path+", experience ") {
+			t.Errorf("%d bytes: got %v, want an error that names the experience", len(broken), err)
+		}
+	}
+}

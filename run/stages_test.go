@@ -1,0 +1,143 @@
+package run_test
+
+import (
+	"cmp"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/run"
+)
+
+// sharedByStages is what the stages of the tests below have in common: it is merged into each.
+const sharedByStages = `
+project: p
+name: r
+checkpoint_root_dir: DIR/checkpoints
+seed: 3
+mode: train
+model: {model_path: DIR/model, init: {style: fan_in}, max_prompt_tokens: 40, max_response_tokens: 8}
+algorithm: {optimizer: {lr: 2e-3, lr_warmup_steps: 1, lr_scheduler_type: linear}}
+buffer:
+  total_steps: 4
+  train_batch_size: 8
+  explorer_input:
+    taskset: {name: digits, path: DIR/train.jsonl, format: {prompt_key: question, response_key: answer}, data_selector: {selector_type: shuffle, seed: 5}}
+    default_workflow_type: simple_workflow
+    default_reward_fn_type: test_even
+  trainer_input:
+    experience_buffer: {format: {prompt_type: plaintext, prompt_key: question}, data_selector: {selector_type: shuffle, seed: 1}}
+trainer: {save_interval: 2}
+monitor: {monitor_type: jsonl}
+stages:
+`
+
+// learningStages go from demonstrations over preferences to rewards.
+const learningStages = sharedByStages + `
+  - {stage_name: sft, algorithm: {algorithm_type: sft}, buffer: {trainer_input: {experience_buffer: {path: DIR/sft.jsonl, format: {response_key: response}}}}}
+  - {stage_name: dpo, algorithm: {algorithm_type: dpo}, buffer: {trainer_input: {experience_buffer: {path: DIR/dpo.jsonl}}}, trainer: {save_interval: 1}}
+  - {stage_name: grpo, mode: both, algorithm: {algorithm_type: grpo, repeat_times: 4, kl_loss_fn: none}, buffer: {batch_size: 3, train_batch_size: 12}}
+  - {stage_name: score, mode: bench, buffer: {explorer_input: {eval_tasksets: [{name: few, path: DIR/eval.jsonl, format: {prompt_key: question, response_key: answer}}]}}}
+`
+
+// exploringStages explore into a file, and train on that.
+const exploringStages = sharedByStages + `
+  - stage_name: explore
+    mode: explore
+    algorithm: {algorithm_type: grpo, repeat_times: 4, kl_loss_fn: none}
+    buffer: {batch_size: 3, trainer_input: {experience_buffer: {storage_type: file, path: DIR/checkpoints/rollouts.jsonl}}}
+  - stage_name: learn
+    algorithm: {algorithm_type: grpo, kl_loss_fn: none}
+    buffer: {trainer_input: {experience_buffer: {storage_type: file, path: DIR/checkpoints/rollouts.jsonl}}}
+`
+
+// Stages of any mode and algorithm follow one another, each from the weights of the one before, and share what the file says of all.
+func TestStagesOfManyKinds(t *testing.T) {
+	for yaml, want := range map[string]string{
+		learningStages:  "sft train sft, dpo train dpo, grpo both grpo, score bench ppo",
+		exploringStages: "explore explore grpo, learn train grpo",
+	} {
+		p := newProject(t, tiny, yaml)
+		var said strings.Builder
+		summary, err := run.Run(t.Context(), p.load(t), run.Options{Stop: t.Context(), Say: func(line string) { said.WriteString(line + "\n") }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ran []string
+		model := filepath.Join(p.dir, "model")
+		for _, s := range summary.Stages {
+			ran = append(ran, s.Name+" "+s.Mode+" "+s.Algorithm)
+			if s.Mode != "bench" && s.Steps != 4 {
+				t.Errorf("stage %s made %d steps, want the 4 of all stages", s.Name, s.Steps)
+			}
+			if begins := "r/" + s.Name + ": mode " + s.Mode + ", algorithm " + s.Algorithm + ", model " + model + ";"; !strings.Contains(said.String(), begins) {
+				t.Errorf("want %q in\n%s", begins, &said)
+			}
+			model = cmp.Or(s.Model, model)
+		}
+		if got := strings.Join(ran, ", "); got != want {
+			t.Errorf("ran %s, want %s", got, want)
+		}
+		if file := filepath.Join(p.dir, "checkpoints", "rollouts.jsonl"); yaml == exploringStages && strings.Count(read(t, file), "\n") != 4*3*4 {
+			t.Error("the rollouts that the second stage learns from are not those of the first")
+		}
+	}
+}
+
+// An explorer is of one stage: it waits until the trainer comes to that, and goes on when either is killed; the stages end as those of one process do.
+func TestAnExplorerOfAStage(t *testing.T) {
+	one := newProject(t, tiny, learningStages)
+	one.start(t, nil).finish(t)
+	for _, name := range []string{"in the run's directory", "by URL"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := one.copyOf(t)
+			port, at, explores := freePort(t), p, []string{childStage + "=grpo"}
+			if name == "by URL" {
+				at = one.copyOf(t)
+				explores = append(explores, "TRINITY_TOKEN=of the test", childJoin+"=http://127.0.0.1:"+port)
+			}
+			trains := []string{"stages.2.mode=train", "stages.2.trainer.total_steps=4", "trainer.listen_address=127.0.0.1:" + port}
+			explorer := at.start(t, explores, "stages.2.mode=explore")
+			trainer := p.start(t, []string{"TRINITY_TOKEN=of the test"}, trains...)
+			if !trainer.signalWhen(t, os.Kill, p.appears("grpo/global_step_2")) {
+				t.Error("the trainer was not killed")
+			}
+			if explorer.signalWhen(t, os.Kill, after(0)) { // it waits for the trainer
+				explorer = at.start(t, explores, "stages.2.mode=explore")
+			}
+			p.start(t, []string{"TRINITY_TOKEN=of the test"}, trains...).finish(t)
+			explorer.finish(t)
+			if at != p && exists(filepath.Join(at.job(), "grpo", "stage_done.json")) {
+				t.Error("an explorer marks a stage as finished")
+			}
+			got, want := results(t, filepath.Join(p.job(), "grpo")), results(t, filepath.Join(one.job(), "grpo"))
+			for _, r := range []result{got, want} {
+				maps.DeleteFunc(r.files, func(name, _ string) bool { return filepath.Base(name) == "state.json" }) // says whether a sampler is attached
+			}
+			if at != p { // whose metrics are its own
+				maps.DeleteFunc(want.curves, func(name string, _ []entry) bool { return strings.HasSuffix(name, " explorer") })
+			}
+			got.sameAs(t, want)
+		})
+	}
+}
+
+func TestStagesThatAreRefused(t *testing.T) {
+	p := newProject(t, tiny, learningStages)
+	for _, c := range []struct {
+		opts  run.Options
+		texts []string
+	}{
+		{run.Options{Join: "http://127.0.0.1:1"}, []string{"--join: ", "has the stages sft, dpo, grpo, score", "by --stage, and set its mode to explore or serve"}},
+		{run.Options{Stage: "none"}, []string{"--stage none: the stages of ", "are sft, dpo, grpo, score"}},
+		{run.Options{Stage: "grpo"}, []string{"--stage grpo: it begins with what stage dpo leaves, which is not finished: run that first"}},
+		{run.Options{Stage: "sft", Join: "http://127.0.0.1:1"}, []string{"stage sft: --join is of the modes explore and serve, and this is mode train"}},
+	} {
+		c.opts.Stop, c.opts.Say = t.Context(), func(string) {}
+		_, err := run.Run(t.Context(), p.load(t), c.opts)
+		oneLine(t, err, c.texts...)
+	}
+}

@@ -1,0 +1,33 @@
+package run_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/run"
+)
+
+// A row that cannot be asked or scored is found before the model is loaded, by `check` and by `run`.
+func TestRowsThatCannotBeScored(t *testing.T) {
+	scored := strings.Replace(rl, "test_even", "accuracy_reward", 1)
+	for _, c := range []struct{ name, line, want string }{
+		{"no answer", `{"question": "max 1 2"}`, `train.jsonl:2: the task has no reference answer at format.response_key "answer"`},
+		{"null for an answer", `{"question": "max 1 2", "answer": null}`, `train.jsonl:2: the task has no reference answer at format.response_key "answer"`},
+		{"no question", `{"query": "max 1 2", "answer": "2"}`, `train.jsonl:2: task digits/1 has no field "question"`},
+		{"twice", "{}\n{}", `; so it is with 2 of the 1000 rows looked at`},
+	} {
+		p := newProject(t, tiny, scored)
+		path := filepath.Join(p.dir, "train.jsonl")
+		lines := strings.SplitAfter(read(t, path), "\n")
+		n := 1 + strings.Count(c.line, "\n")
+		write(t, path, lines[0]+c.line+"\n"+strings.Join(lines[1+n:], ""))
+		_, err := run.Facts(p.load(t))
+		oneLine(t, err, "taskset digits: ", c.want)
+		_, err = p.run(t)
+		oneLine(t, err, "taskset digits: ", c.want)
+		if exists(filepath.Join(p.job(), "monitor")) {
+			t.Errorf("%s: the run began", c.name)
+		}
+	}
+}
