@@ -27,6 +27,7 @@ var (
 type Client struct {
 	Name    string        // of the explorer: each has another
 	Style   string        // synchronizer.sync_style, the same as the trainer's
+	Share   Share         // of the rows, which it explores
 	Stage   string        // of the run; the trainer may be at another yet
 	Timeout time.Duration // synchronizer.sync_timeout: how long a request waits for the trainer
 	Place   Place
@@ -48,7 +49,7 @@ type Client struct {
 func NewClient(name, style string, timeout time.Duration, place Place) *Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 8
-	return &Client{Name: name, Style: style, Timeout: timeout, Place: place, session: rand.Text(), using: using{Version: -1}, http: http.Client{Transport: transport}}
+	return &Client{Name: name, Style: style, Timeout: timeout, Place: place, Share: Share{1, 1}, session: rand.Text(), using: using{Version: -1}, http: http.Client{Transport: transport}}
 }
 
 // unreachable is an error that may pass: the trainer is not there, or not yet.
@@ -199,7 +200,7 @@ func (c *Client) join(ctx context.Context, at address) (joined, error) {
 		return joined{}, err
 	}
 	c.mu.Lock()
-	body, err := json.Marshal(joining{Protocol: protocol, Style: c.Style, Host: host, PID: os.Getpid(), Session: c.session, Stage: c.Stage, Paused: c.paused, using: c.using})
+	body, err := json.Marshal(joining{Protocol: protocol, Style: c.Style, Host: host, PID: os.Getpid(), Session: c.session, Share: c.Share, Stage: c.Stage, Paused: c.paused, using: c.using})
 	c.mu.Unlock()
 	if err != nil {
 		return joined{}, err

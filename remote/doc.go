@@ -1,7 +1,7 @@
 // Package remote lets explorers reach the trainer from other processes, over HTTP. The trainer keeps the experience buffer and the weights, and serves
 // both; an explorer is a client. What is said is JSON, but for deliveries (the form of package experience) and weights (files as they are):
 //
-//	POST /v1/explorers/{name}                    join: host, pid, session → the number and cursor of its last delivery, and its lease
+//	POST /v1/explorers/{name}                    join: host, pid, session, share → the number and cursor of its last delivery, and its lease
 //	POST /v1/explorers/{name}/alive              held for a third of the lease
 //	POST /v1/explorers/{name}/using              which version it samples with, and the sha256 of what has arrived
 //	PUT  /v1/explorers/{name}/deliveries/{n}     delivery n; one that is there already is acknowledged and not added again
@@ -21,7 +21,7 @@ import (
 )
 
 // protocol is raised when the two sides of different programs would misunderstand each other.
-const protocol = 1
+const protocol = 2
 
 const (
 	sessionHeader = "Trinity-Session"
@@ -36,6 +36,7 @@ type joining struct {
 	Host     string `json:"host"`
 	PID      int    `json:"pid"`
 	Session  string `json:"session"`
+	Share    Share  `json:"share"`
 	Stage    string `json:"stage"`  // of the run, which it explores for; "" of one without
 	Paused   int64  `json:"paused"` // version that it waits for
 	using

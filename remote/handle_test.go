@@ -14,7 +14,7 @@ import (
 // FuzzHandler sends what no explorer does: it is refused, and never a fault of the server.
 func FuzzHandler(f *testing.F) {
 	f.Add("PUT", "/v1/explorers/left/deliveries/1", []byte("TGD1\x00\x00\xff\xff\xff\xff\x0f"))
-	f.Add("POST", "/v1/explorers/left", []byte(`{"protocol":1,"sync_style":"fixed","session":""}`))
+	f.Add("POST", "/v1/explorers/left", []byte(`{"protocol":2,"sync_style":"fixed","session":"","share":{"part":1,"of":1}}`))
 	f.Add("POST", "/v1/explorers/left/pause", []byte(`{"until":"x"}`))
 	f.Add("GET", "/v1/versions?min=x", []byte(nil))
 	f.Add("GET", "/v1/versions/0/../../../etc/passwd", []byte(nil))
@@ -23,7 +23,7 @@ func FuzzHandler(f *testing.F) {
 	s.explorers, s.closing = map[string]*explorer{}, f.Context()
 	s.shelf = shelf{dir: f.TempDir()}
 	s.Dir, s.ended = s.shelf.dir, true
-	if _, err := s.join(f.Context(), "left", joining{Protocol: protocol, Style: fixed, Session: "s"}); err != nil {
+	if _, err := s.join(f.Context(), "left", joining{Protocol: protocol, Style: fixed, Session: "s", Share: Share{1, 1}}); err != nil {
 		f.Fatal(err)
 	}
 	handler := s.Handler()

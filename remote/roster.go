@@ -36,6 +36,7 @@ type explorer struct {
 	gone    bool // its connection has ended
 	lapsed  bool // its lease has run out
 	closed  bool
+	has     Share // zero before it has joined
 	using
 }
 
@@ -65,7 +66,8 @@ func (e *explorer) String() string {
 const rosterFile = "explorers.json"
 
 type rosterEntry struct {
-	Closed bool `json:"closed"`
+	Closed bool  `json:"closed"`
+	Share  Share `json:"share"`
 }
 
 // recall expects the explorers that the trainer had before it was taken up again.
@@ -88,6 +90,8 @@ func (s *Server) recall(ctx context.Context) error {
 	}
 	for name, entry := range known {
 		e := s.explorer(name)
+		e.has = entry.Share
+		s.parts = max(s.parts, entry.Share.Of)
 		switch {
 		case extended: // also those that have closed: the buffer is open for them again
 			_, err = e.resume(ctx, 0)
@@ -139,7 +143,7 @@ func (s *Server) explorer(name string) *explorer {
 func (s *Server) remember() error {
 	known := map[string]rosterEntry{}
 	for name, e := range s.explorers {
-		known[name] = rosterEntry{e.closed}
+		known[name] = rosterEntry{e.closed, e.has}
 	}
 	data, err := json.Marshal(known)
 	if err != nil {
@@ -156,6 +160,9 @@ func (s *Server) Explorers() string {
 		return "no explorer has joined"
 	}
 	var lines []string
+	if missing := s.missingWords(); missing != "" {
+		lines = append(lines, missing)
+	}
 	for _, e := range s.explorers {
 		lines = append(lines, "explorer "+e.String())
 	}

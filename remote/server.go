@@ -30,6 +30,7 @@ type Server struct {
 
 	gate
 	shelf
+	absent
 	explorers map[string]*explorer
 	ended     bool
 	closing   context.Context // cancelled when the server is
@@ -51,8 +52,15 @@ func (s *Server) Open(ctx context.Context, published int64, current bool) error 
 		}
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.recall(ctx)
+	err := s.recall(ctx)
+	if s.parts > 1 {
+		s.waited = len(s.missing()) == 0 // so that the buffer is told anew, whatever an earlier trainer has told it
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return s.expect(ctx)
 }
 
 // Publish makes the trained weights a version. It waits for nobody: in sync_style fixed explorers take the oldest version that a step may begin with, and

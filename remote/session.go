@@ -33,7 +33,25 @@ func (s *Server) join(ctx context.Context, name string, j joining) (joined, erro
 	if err != nil {
 		return joined{}, err
 	}
+	if err := s.enter(ctx, e, j.Share); err != nil {
+		return joined{}, err
+	}
 	return joined{Delivered: at.Delivery, Cursor: at.Cursor, Lease: s.Lease}, nil
+}
+
+// enter counts an explorer that the buffer knows, before it puts anything.
+func (s *Server) enter(ctx context.Context, e *explorer, of Share) error {
+	s.mu.Lock()
+	e.has, s.parts = of, of.Of
+	if missing := s.missingWords(); missing != "" {
+		s.Say("the trainer waits: " + missing)
+	}
+	err := s.remember()
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return s.expect(ctx)
 }
 
 // resume finds out which delivery of an explorer the buffer has last; its work is locked.
@@ -78,6 +96,8 @@ func (s *Server) understands(j joining) error {
 		return fmt.Errorf("%w: the trainer is at %s, and the explorer of %s", errStage, stageWords(s.Stage), stageWords(j.Stage))
 	case j.Session == "":
 		return fmt.Errorf("%w: a session is missing", errBad)
+	case !j.Share.valid():
+		return fmt.Errorf("%w: share %d of %d; there may be %d", errConflict, j.Share.Part, j.Share.Of, maxShares)
 	}
 	return nil
 }
@@ -106,15 +126,11 @@ func (s *Server) admit(ctx context.Context, name string, j joining) (*explorer, 
 	if e.session != nil {
 		e.leave(errReplaced)
 	}
-	known := e.PID != 0 && !e.closed
 	e.joining, e.heard, e.gone, e.lapsed, e.closed = j, time.Now(), false, false, false
 	e.session, e.leave = context.WithCancelCause(context.Background())
 	s.signal()
 	s.Say(fmt.Sprintf("explorer %s (host %s, pid %d) has joined", name, j.Host, j.PID))
-	if known {
-		return e, nil
-	}
-	return e, s.remember()
+	return e, nil
 }
 
 // of finds the explorer of a request that bears its session, and notes that it was heard of.

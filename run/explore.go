@@ -37,6 +37,7 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	}
 	cfg := &s.cfg.Synchronizer
 	client := remote.NewClient(s.cfg.Explorer.Name, cfg.SyncStyle, seconds(cfg.SyncTimeout), place)
+	client.Share.Part, client.Share.Of = s.cfg.Explorer.Part()
 	client.Stage = opts.Stage
 	s.say(fmt.Sprintf("explorer %s joins the trainer of %s", client.Name, place))
 	cursor, err := client.Resume(ctx)
