@@ -110,17 +110,11 @@ func TestALostServerIsTold(t *testing.T) {
 			t.Parallel()
 			on := start(t)
 			told := &lines{more: make(chan struct{}, 100)}
-			b, err := opener(t, kind).OpenBuffer(t.Context(), trinity.BufferSpec{Name: "told", Path: on.URL, Capacity: 100, Retries: 1000, RetryInterval: 20 * time.Millisecond})
+			b, err := opener(t, kind).OpenBuffer(t.Context(), trinity.BufferSpec{Name: "told", Path: on.URL, Capacity: 100, Retries: 1000, RetryInterval: 20 * time.Millisecond, Say: told.say})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer b.Close()
-			switch b := b.(type) {
-			case *SQL:
-				b.db.Say = told.say
-			case *Redis:
-				b.redis.policy.Say = told.say
-			}
 			sink := b.Sink("explorer")
 			put(t, sink, 1, 3)
 			on.Kill(t)

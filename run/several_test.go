@@ -24,10 +24,9 @@ func TestTwoExplorers(t *testing.T) {
 			p := newProject(t, tiny, rl)
 			override := []string{"synchronizer.sync_style=" + style, "explorer.eval_interval=100"}
 			left, right := append(half("left", "1/2"), override...), append(half("right", "2/2"), override...)
-			first, other := p.start(t, nil, left...), p.start(t, nil, right...)
-			// Last, so that both join at once: a trainer takes what there is when all explorers that it knows of wait for it.
 			trainer := p.start(t, nil, append(fields(trainingTwo), override...)...)
-			killed := first.signalWhen(t, os.Kill, func() bool { return p.trained(t) >= 2 })
+			other := p.start(t, nil, right...)
+			killed := p.start(t, nil, left...).signalWhen(t, os.Kill, func() bool { return p.trained(t) >= 2 })
 			p.start(t, nil, left...).finish(t)
 			other.finish(t)
 			trainer.finish(t)
@@ -91,16 +90,19 @@ func TestExplorersThatAreRefused(t *testing.T) {
 	elsewhere.start(t, []string{token, at}, append(half("left", "1/1"), "synchronizer.sync_timeout=0.2")...).
 		fails(t, "waiting for the trainer of http://127.0.0.1:"+port+" to let explorer left join", "it was never reached", "synchronizer.sync_timeout of 200ms passed")
 
-	trainer := p.start(t, []string{token}, append(fields(trainingTwo), "trainer.listen_address=127.0.0.1:"+port)...)
+	const endless = "trainer.total_steps=100000"
+	trainer := p.start(t, []string{token}, append(fields(trainingTwo), endless, "trainer.listen_address=127.0.0.1:"+port)...)
 	if !trainer.await(t, p.appears("trainer.json")) {
 		t.Fatal("the trainer has ended")
 	}
-	first := p.start(t, nil, half("left", "1/1")...)
+	first := p.start(t, nil, append(half("left", "1/1"), "buffer.total_epochs=100000")...)
 	if !first.await(t, p.appears("monitor/left/metrics.jsonl")) {
 		t.Fatal("the explorer has ended")
 	}
 	elsewhere.start(t, []string{token, at}, half("left", "1/1")...).fails(t, "an explorer named left is alive, on host ", "give this one another explorer.name")
 	elsewhere.start(t, []string{"TRINITY_TOKEN=another", at}, half("right", "1/1")...).fails(t, "the token is not the trainer's")
-	first.finish(t)
-	trainer.finish(t)
+	now := func() bool { return true }
+	if !first.signalWhen(t, os.Interrupt, now) || !trainer.signalWhen(t, os.Interrupt, now) {
+		t.Error("a process ended before it was told to")
+	}
 }

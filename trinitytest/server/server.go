@@ -215,13 +215,14 @@ func MariaDB(t *testing.T) *Server {
 	install, mariadbd := program(t, "mariadb-install-db"), program(t, "mariadbd", debian)
 	s := newServer(t, "mysql")
 	data := filepath.Join(s.dir, "data")
-	s.prepare(t, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=8M")
+	tmp := "--tmpdir=" + s.dir // a server that starts removes the temporary tables of all others from theirs
+	s.prepare(t, install, "--no-defaults", tmp, "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=8M")
 	init := filepath.Join(s.dir, "init.sql")
 	const sql = "CREATE DATABASE IF NOT EXISTS rft;\nCREATE USER IF NOT EXISTS trinity@'%' IDENTIFIED BY 'secret';\nGRANT ALL ON rft.* TO trinity@'%';\n"
 	if err := os.WriteFile(init, []byte(sql), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s.URL = fmt.Sprintf("mysql+pymysql://trinity:secret@%s/rft", s.Address())
-	return s.run(t, mariadbd, "--no-defaults", "--datadir="+data, "--port="+strconv.Itoa(s.port), "--bind-address=127.0.0.1", "--socket="+filepath.Join(s.dir, "s"),
+	return s.run(t, mariadbd, "--no-defaults", tmp, "--datadir="+data, "--port="+strconv.Itoa(s.port), "--bind-address=127.0.0.1", "--socket="+filepath.Join(s.dir, "s"),
 		"--init-file="+init, "--innodb-log-file-size=8M", "--skip-log-bin", "--skip-name-resolve")
 }
