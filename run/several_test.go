@@ -95,7 +95,7 @@ func TestExplorersThatAreRefused(t *testing.T) {
 	if !trainer.await(t, p.appears("trainer.json")) {
 		t.Fatal("the trainer has ended")
 	}
-	first := p.start(t, nil, append(half("left", "1/1"), "buffer.total_epochs=100000")...)
+	first := p.start(t, nil, append(half("left", "1/1"), "buffer.total_steps=100000")...)
 	if !first.await(t, p.appears("monitor/left/metrics.jsonl")) {
 		t.Fatal("the explorer has ended")
 	}
