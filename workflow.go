@@ -6,6 +6,7 @@ import "context"
 // returns one for each, as the model gave them: ID.Turn is their order, no two have the same, and the reward of the last is the rollout's outcome.
 // Whether the others need one is for the algorithm to say; what else it wants of a step, such as a state of the environment, is left in Info.
 // Exported fields of an implementation are its workflow_args. Implementations are used by many goroutines at once and keep no state between runs.
+// They return when ctx ends, after explorer.max_timeout at the latest: one that has not returned 10 s later is left behind, as a failed rollout.
 type Workflow interface {
 	Run(ctx context.Context, task *Task, m *Model) ([]*Experience, error)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -121,7 +120,8 @@ func (r *Runner) compare(ctx context.Context, step int64, workflow trinity.Workf
 	if !ok || len(out.group) == 0 {
 		return nil
 	}
-	err := r.ranked(ctx, gw, out.task, r.model(step, out.task, run), out.group)
+	task, group, m := out.task, out.group, r.model(step, out.task, run)
+	_, err := bounded(ctx, r.Timeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, gw.Compare(ctx, task, m, group) })
 	var engine *trinity.EngineError
 	switch {
 	case errors.As(err, &engine):
@@ -133,14 +133,6 @@ func (r *Runner) compare(ctx context.Context, step int64, workflow trinity.Workf
 		out.group = nil
 	}
 	return nil
-}
-
-// ranked runs the comparison under the deadline. A panic of a workflow is its failure, not the run's.
-func (r *Runner) ranked(ctx context.Context, gw trinity.GroupWorkflow, task *trinity.Task, m *trinity.Model, group trinity.Group) (err error) {
-	ctx, cancel := r.deadline(ctx)
-	defer cancel()
-	defer panicked(&err)
-	return gw.Compare(ctx, task, m, group)
 }
 
 // greedy tells whether the task has a greedy rollout beside its group, as run GroupSize.
@@ -179,13 +171,11 @@ func (r *Runner) rollout(ctx context.Context, step int64, workflow trinity.Workf
 	}
 }
 
-// attempt runs the workflow under the deadline. A panic of a workflow is its failure, not the run's.
-func (r *Runner) attempt(ctx context.Context, workflow trinity.Workflow, task *trinity.Task, m *trinity.Model) (exps []*trinity.Experience, err error) {
-	ctx, cancel := r.deadline(ctx)
-	defer cancel()
-	defer panicked(&err)
+// attempt runs the workflow under the deadline.
+func (r *Runner) attempt(ctx context.Context, workflow trinity.Workflow, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
 	id := m.ID
-	if exps, err = workflow.Run(ctx, task, m); err != nil {
+	exps, err := bounded(ctx, r.Timeout, func(ctx context.Context) ([]*trinity.Experience, error) { return workflow.Run(ctx, task, m) })
+	if err != nil {
 		return nil, err
 	}
 	if err := admit(exps, id); err != nil {
@@ -195,18 +185,6 @@ func (r *Runner) attempt(ctx context.Context, workflow trinity.Workflow, task *t
 		e.Teacher = cmp.Or(e.Teacher, task.Teacher)
 	}
 	return exps, nil
-}
-
-// deadline is what one call of a workflow has.
-func (r *Runner) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("explorer.max_timeout of %v passed", r.Timeout))
-}
-
-// panicked, deferred, makes a panic an error.
-func panicked(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("workflow panicked: %v\n%s", p, debug.Stack())
-	}
 }
 
 // admit checks that the experiences are steps of one run, each with a turn of its own, and puts them in the order of turns.

@@ -1,0 +1,76 @@
+package explorer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+// deaf is a workflow that returns when it pleases, whatever its context says.
+type deaf struct{ run, compare time.Duration }
+
+func (d deaf) Run(ctx context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
+	time.Sleep(d.run)
+	return onePull{}.Run(context.WithoutCancel(ctx), task, m)
+}
+
+func (d deaf) Compare(context.Context, *trinity.Task, *trinity.Model, trinity.Group) error {
+	time.Sleep(d.compare)
+	return nil
+}
+
+func TestAWorkflowThatDoesNotHeedItsContext(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		workflow deaf
+		failed   string
+	}{
+		{"returns within its patience", deaf{run: time.Minute + patience/2}, ""},
+		{"does not return", deaf{run: time.Hour}, "explorer.max_timeout of 1m0s passed, and 10s later the workflow had not returned: it does not heed its context"},
+		{"compares for ever", deaf{compare: time.Hour}, "comparing its group: explorer.max_timeout of 1m0s passed, and 10s later"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRunner(trinitytest.NewBandit(3))
+				r.Timeout, r.MaxRetries = time.Minute, 0
+				tasks, _ := newTaskset(1, 2, c.workflow).all()
+				start := time.Now()
+				outcomes, err := r.Run(t.Context(), 1, c.workflow, tasks)
+				if err != nil {
+					t.Fatal(err)
+				}
+				failed := errors.Join(outcomes[0].failed...)
+				if (failed == nil) != (c.failed == "") || failed != nil && !strings.Contains(failed.Error(), c.failed) {
+					t.Errorf("failed: %v, want %q", failed, c.failed)
+				}
+				if (len(outcomes[0].group) == 2) != (c.failed == "") {
+					t.Errorf("%d experiences are there", len(outcomes[0].group))
+				}
+				if waited := time.Since(start); waited > time.Minute+patience {
+					t.Errorf("it was waited for %v", waited)
+				}
+				time.Sleep(time.Hour) // what was left behind returns
+			})
+		})
+	}
+}
+
+// A run that is stopped does not wait for a workflow for ever either.
+func TestAStoppedRunLeavesAWorkflowBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errStopped) })
+		r, w := newRunner(trinitytest.NewBandit(3)), deaf{run: time.Hour}
+		tasks, _ := newTaskset(1, 2, w).all()
+		if _, err := r.Run(ctx, 1, w, tasks); !errors.Is(err, errStopped) {
+			t.Errorf("the run ended with %v", err)
+		}
+		time.Sleep(time.Hour)
+	})
+}
