@@ -157,3 +157,24 @@ func TestTrimmingKeepsCursors(t *testing.T) {
 		}
 	}
 }
+
+// A queue that is taken up has room for all but what was not taken.
+func TestWhatWasTakenFillsNoQueue(t *testing.T) {
+	log, err := durable.OpenLog(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	q := NewQueue(4, 1000, log)
+	put(t, q.Sink("explorer"), 1, 3)
+	put(t, q.Sink("explorer"), 2, 1)
+	take(t, q, 3)
+	at := state(t, q)
+	q = NewQueue(4, 1000, log)
+	if err := q.Restore(at); err != nil {
+		t.Fatal(err)
+	}
+	if got := q.held(); got != "1 rollouts" {
+		t.Errorf("it holds %s, want the one that was not taken", got)
+	}
+}

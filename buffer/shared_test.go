@@ -4,9 +4,13 @@ package buffer
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -24,15 +28,6 @@ func onServers(t *testing.T, test func(t *testing.T, open func() trinity.Buffer)
 		on := server.Redis(t)
 		test(t, func() trinity.Buffer { return openRedis(t, on, trinity.BufferSpec{Name: "x", Capacity: 10}) })
 	})
-}
-
-func state(t *testing.T, b trinity.Buffer) trinity.SourceState {
-	t.Helper()
-	s, err := b.State()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // A process that is the trainer no more removes nothing, and ends nothing. Nor is one the trainer whose checkpoint is too old.
@@ -129,4 +124,77 @@ func TestRedisPutAfterOneThatWasGivenUp(t *testing.T) {
 	if _, err := b.Take(t.Context(), 1, 0); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
+}
+
+// overtaken has an explorer do its last thing when the trainer has read all that there was, and is about to ask who puts anything yet.
+type overtaken struct {
+	sharedServer
+	last func()
+}
+
+func (b *overtaken) status(ctx context.Context) (sharedStatus, error) {
+	if b.last != nil {
+		b.last()
+		b.last = nil
+	}
+	return b.sharedServer.status(ctx)
+}
+
+// What an explorer puts right before it closes is in the trainer's last batch, whenever that looks.
+func TestTheLastDeliveryIsNotOverlooked(t *testing.T) {
+	onServers(t, func(t *testing.T, open func() trinity.Buffer) {
+		b, sink := open(), open().Sink("explorer")
+		put(t, sink, 1, 1)
+		last := func() {
+			put(t, sink, 2, 2)
+			if err := sink.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		switch b := b.(type) {
+		case *SQL:
+			b.server = &overtaken{b.server, last}
+		case *Redis:
+			b.server = &overtaken{b.server, last}
+		}
+		take(t, b, 3)
+	})
+}
+
+// Trim removes what was taken, all of it and nothing else.
+func TestTrimRemovesWhatWasTaken(t *testing.T) {
+	onServers(t, func(t *testing.T, open func() trinity.Buffer) {
+		b := open()
+		put(t, b.Sink("explorer"), 1, 5)
+		take(t, b, 3)
+		if err := b.Trim(state(t, b)); err != nil {
+			t.Fatal(err)
+		}
+		var kept []int64
+		switch b := b.(type) {
+		case *SQL:
+			err := b.db.Each(t.Context(), "SELECT number FROM trinity_experiences WHERE experience IS NOT NULL ORDER BY number", nil, func() { kept = nil }, func(rows *sql.Rows) error {
+				var number int64
+				err := rows.Scan(&number)
+				kept = append(kept, number)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		case *Redis:
+			entries, err := b.redis.client.XRange(t.Context(), b.redis.keys[1], "-", "+").Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				number, _, _ := strings.Cut(e.ID, "-")
+				n, _ := strconv.ParseInt(number, 10, 64)
+				kept = append(kept, n)
+			}
+		}
+		if !slices.Equal(kept, []int64{4, 5}) {
+			t.Errorf("kept experiences %d of 5 after 3 were taken", kept)
+		}
+	})
 }

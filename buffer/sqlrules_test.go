@@ -28,6 +28,15 @@ func take(t *testing.T, b trinity.Source, n int) []*trinity.Experience {
 	return exps
 }
 
+func state(t *testing.T, b trinity.Buffer) trinity.SourceState {
+	t.Helper()
+	s, err := b.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // refused wants an error of one line with the words.
 func refused(t *testing.T, err error, words ...string) {
 	t.Helper()
