@@ -1,7 +1,6 @@
 package buffer
 
 import (
-	"context"
 	"database/sql"
 	"strings"
 	"testing"
@@ -61,21 +60,6 @@ func TestSQLPutsNoDeliveryTwice(t *testing.T) {
 	if got := take(t, b, 3); got[2].ID.Step != 2 {
 		t.Errorf("took %v third, want step 2", got[2].ID)
 	}
-}
-
-// After a Put that was given up, of which nobody knows whether it was done, the next one is put in any case.
-func TestSQLPutAfterOneThatWasGivenUp(t *testing.T) {
-	b := openTest(t, fileURL(t.TempDir()), trinity.BufferSpec{Capacity: 100})
-	s := b.Sink("explorer").(*sqlSink)
-	put(t, s, 1, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Put(ctx, trinity.Delivery{}); err == nil {
-		t.Error("Put with a context that is over: no error")
-	}
-	s.delivery-- // it was done, though
-	put(t, s, 2, 1)
-	take(t, b, 2)
 }
 
 func TestSQLHasOneOfEach(t *testing.T) {

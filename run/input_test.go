@@ -49,8 +49,8 @@ func (p project) kept(t *testing.T) []*trinity.Experience {
 	return experiences(t, filepath.Join(p.job(), "buffer", "explorer_output.jsonl"))
 }
 
-// experiences are those of an archive.
-func experiences(t *testing.T, path string) (all []*trinity.Experience) {
+// rowsOf are those of a dataset.
+func rowsOf(t *testing.T, path string) (rows []map[string]any) {
 	t.Helper()
 	data, err := dataset.Open(path, dataset.Options{})
 	if err != nil {
@@ -61,6 +61,15 @@ func experiences(t *testing.T, path string) (all []*trinity.Experience) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// experiences are those of an archive.
+func experiences(t *testing.T, path string) (all []*trinity.Experience) {
+	t.Helper()
+	for _, row := range rowsOf(t, path) {
 		e, err := archive.Experience(row)
 		if err != nil {
 			t.Fatal(err)

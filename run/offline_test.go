@@ -128,15 +128,7 @@ func (p project) formatted(t *testing.T, schema, file string) (all []*trinity.Ex
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := dataset.Open(filepath.Join(p.dir, file), dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range data.Len() {
-		row, err := data.Row(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, row := range rowsOf(t, filepath.Join(p.dir, file)) {
 		exps, err := format.Format(row)
 		if err != nil {
 			t.Fatal(err)
