@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity/config"
@@ -59,6 +61,26 @@ func runAll(ctx context.Context, cfg *config.Config, opts Options) (*Summary, er
 	return summary, err
 }
 
+// unusedKeys says which keys are set and change nothing in any of the stages, "" if there is none.
+func unusedKeys(stages []*config.Config) string {
+	const most = 5
+	var keys []string
+	for _, stage := range stages {
+		for _, n := range stage.Unused() {
+			if !slices.Contains(keys, n.Key) {
+				keys = append(keys, n.Key)
+			}
+		}
+	}
+	if len(keys) == 0 {
+		return ""
+	}
+	if more := len(keys) - most; more > 0 {
+		keys = append(keys[:most], fmt.Sprintf("%d more", more))
+	}
+	return "set, but not used by the embedded engine: " + strings.Join(keys, ", ") + "; trinity check says why"
+}
+
 // fits refuses a run of which a stage has an algorithm whose parts do not fit together or data that is nowhere, or needs more memory than there is. Models that are on
 // no disk yet are fetched between the two.
 func fits(ctx context.Context, cfg *config.Config, opts Options) error {
@@ -83,6 +105,9 @@ func fits(ctx context.Context, cfg *config.Config, opts Options) error {
 		if err := checkDatasets(stage, stages[:i]); err != nil {
 			return err
 		}
+	}
+	if line := unusedKeys(stages); line != "" {
+		say(line)
 	}
 	for i, stage := range stages {
 		if done, err := finished(stage.CheckpointJobDir); err != nil || done != nil || opts.passes(cfg, i) {
