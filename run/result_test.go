@@ -7,10 +7,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
+
+// kernels is which of the sets that give the same bits computed: the one that was the fastest when the process started.
+var kernels = regexp.MustCompile(`"kernels": "\w+"`)
 
 // result is what a run leaves behind, without what differs from run to run: dates, durations, and checkpoints on the way.
 type result struct {
@@ -68,7 +72,8 @@ func (r result) checkpoint(t *testing.T, root, dir string) {
 			return err
 		}
 		rel, _ := filepath.Rel(root, path)
-		r.files[rel] = strings.ReplaceAll(read(t, path), root, "DIR") // an adapter names its base model
+		text := kernels.ReplaceAllLiteralString(read(t, path), "")
+		r.files[rel] = strings.ReplaceAll(text, root, "DIR") // an adapter names its base model
 		return nil
 	})
 	if err != nil {
