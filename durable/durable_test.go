@@ -3,9 +3,11 @@ package durable
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 )
 
@@ -84,5 +86,28 @@ func TestASecretIsTheOwners(t *testing.T) {
 		if got, _ := os.ReadFile(path); err != nil || string(got) != text || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 			t.Errorf("%q, %v, %v; want %q, and that the owner alone may read it", got, info.Mode(), err, text)
 		}
+	}
+}
+
+// A drive that is not there has no directory above it that is.
+func TestMissing(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "a")
+	nothing := func(string) (fs.FileInfo, error) { return nil, fs.ErrNotExist }
+	for name, c := range map[string]struct {
+		dir  string
+		stat func(string) (fs.FileInfo, error)
+		want []string
+	}{
+		"there":          {filepath.Dir(root), os.Stat, nil},
+		"below":          {filepath.Join(root, "b"), os.Stat, []string{filepath.Join(root, "b"), root}},
+		"unreadable":     {root, func(string) (fs.FileInfo, error) { return nil, fs.ErrPermission }, nil},
+		"no root":        {filepath.FromSlash("/a"), nothing, []string{filepath.FromSlash("/a"), filepath.FromSlash("/")}},
+		"nothing at all": {"a", nothing, []string{"a", "."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := missing(c.dir, c.stat); !slices.Equal(got, c.want) {
+				t.Errorf("missing %q, want %q", got, c.want)
+			}
+		})
 	}
 }

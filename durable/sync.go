@@ -23,13 +23,7 @@ func Sync(f *os.File) error {
 
 // MkdirAll is os.MkdirAll of a directory that is there after a power cut: the names of those that it makes are on the disk.
 func MkdirAll(dir string, mode os.FileMode) error {
-	var made []string
-	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
-		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		made = append(made, at)
-	}
+	made := missing(dir, os.Stat)
 	if err := os.MkdirAll(dir, mode); err != nil {
 		return err
 	}
@@ -39,4 +33,16 @@ func MkdirAll(dir string, mode os.FileMode) error {
 		}
 	}
 	return nil
+}
+
+// missing are the directories that are not there, from dir up. The root may be one: a drive of Windows that is not there.
+func missing(dir string, stat func(string) (fs.FileInfo, error)) (dirs []string) {
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		if _, err := stat(at); !errors.Is(err, fs.ErrNotExist) {
+			return dirs
+		}
+		if dirs = append(dirs, at); at == filepath.Dir(at) {
+			return dirs
+		}
+	}
 }
