@@ -38,7 +38,7 @@ func (f *File) Resume(context.Context) (json.RawMessage, error) {
 	defer f.mu.Unlock()
 	to := archive.New(f.path, f.run)
 	if err := to.Claim(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, to.Close())
 	}
 	cursor, err := f.cursor()
 	if err != nil {

@@ -133,3 +133,16 @@ func TestTwoExplorersAtOnePath(t *testing.T) {
 		}
 	}
 }
+
+// Who cannot begin holds nothing: when its record is put right, it goes on.
+func TestFileOfABrokenRecord(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kept.jsonl")
+	if err := os.WriteFile(path+".owner", []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := NewFile(path, anExplorer).Resume(t.Context()); err == nil || !strings.Contains(err.Error(), path+".owner: ") {
+			t.Errorf("a broken record: %v", err)
+		}
+	}
+}
