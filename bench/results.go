@@ -114,8 +114,16 @@ func report(rows []Row) string {
 	fmt.Fprintf(&b, "Limits: %s GFLOP/s f32 at best, %s half of the time, %s GB/s. Peers: %s.\n\n", between(rows, registersAlone),
 		between(rows, func(l limits) float64 { return l.Sustained }), between(rows, func(l limits) float64 { return l.GBps }), versions(rows))
 	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	disturbed := false
 	for i := range rows {
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(rows[i].cells(), " | "))
+		mark := ""
+		if rows[i].Machine.Foreign > quiet {
+			mark, disturbed = " \\*", true
+		}
+		fmt.Fprintf(&b, "| %s%s |\n", strings.Join(rows[i].cells(), " | "), mark)
+	}
+	if disturbed {
+		fmt.Fprintf(&b, "\n\\* Other programs took more than %s of the cores meanwhile, which may flatter us.\n", percent(quiet))
 	}
 	b.WriteString("\n| workload | peer | day | commit | command | our runs | their runs |\n|---|---|---|---|---|---|---|\n")
 	for i := range rows {

@@ -67,12 +67,13 @@ func TestReport(t *testing.T) {
 	rows := []Row{
 		{Workload: "decode_8", Peer: "a", Ours: 4, Theirs: &value, Ratio: &value, Unit: "tok/s", Kernels: "avx2", Runs: 1, OurRuns: samples([]float64{4}),
 			TheirRuns: samples([]float64{2}), PeerVersions: "a 1, torch 2", Command: "c"},
-		{Workload: "decode_8", Peer: "b", Ours: 4, Unit: "tok/s", Runs: 1, OurRuns: samples([]float64{4}), Why: "illegal | instruction", PeerVersions: "b 1, torch 2"},
+		{Workload: "decode_8", Peer: "b", Ours: 4, Unit: "tok/s", Runs: 1, OurRuns: samples([]float64{4}), Why: "illegal | instruction", PeerVersions: "b 1, torch 2", Machine: machine{Foreign: .06}},
 	}
 	got := report(rows)
 	for _, want := range []string{
 		"Peers: a 1, torch 2, b 1.", "| decode_8 | a | 4.00 | 2.00 | 2.00× | – | tok/s | – | – | ? | 1 | avx2 | 0 % |",
 		"| decode_8 | b | 4.00 | – | – | – | tok/s |", "| decode_8 | a |  |  | `c` | 4.00 | 2.00 |", `| 4.00 | illegal \| instruction |`,
+		`| avx2 | 0 % |`, `| 6 % \* |`, "\n\\* Other programs took more than 5 % of the cores",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("report lacks %q:\n%s", want, got)
