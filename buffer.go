@@ -46,6 +46,9 @@ type BufferSpec struct {
 	Say           func(string)    // receives lines for people, such as that the server is lost, and is back; nil is nobody
 }
 
+// YetToJoin is the name of a Sink that nobody has: it is open while the trainer waits for explorers that have not joined.
+const YetToJoin = "an explorer that is yet to join"
+
 // Sink is an explorer's side of a buffer.
 type Sink interface {
 	// Resume returns the cursor of the explorer's last delivery, nil if there was none. The explorer calls it once, before the first Put; what a killed one

@@ -197,7 +197,7 @@ func TestRedisTellsWhatCannotBe(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, errors.New("enough"))
 	defer cancel()
 	_, err = other.Take(ctx, 50, 0)
-	refused("which holds 6 rollouts (explorer is at work): enough", err)
+	refused("which holds 6 rollouts (explorer may put more): enough", err)
 
 	client := redis.NewClient(&redis.Options{Addr: on.Address(), DB: 3})
 	defer client.Close()

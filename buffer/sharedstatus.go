@@ -3,6 +3,8 @@ package buffer
 import (
 	"fmt"
 	"strings"
+
+	"github.com/trinity-go/trinity"
 )
 
 // sharedStatus is what a wait knows of a buffer that explorers and the trainer reach from processes of their own.
@@ -41,12 +43,13 @@ func (s sharedStatus) String() string {
 	var names []string
 	for _, e := range s.explorers {
 		switch {
+		case e.closed && e.name == trinity.YetToJoin:
 		case e.closed:
 			names = append(names, e.name+" has closed")
 		case e.paused > 0:
 			names = append(names, fmt.Sprintf("%s waits for version %d", e.name, e.paused))
 		default:
-			names = append(names, e.name+" is at work")
+			names = append(names, e.name+" may put more")
 		}
 	}
 	if len(names) > 0 {

@@ -25,12 +25,14 @@ var (
 
 // Client is an explorer of another process than the trainer's.
 type Client struct {
-	Name    string        // of the explorer: each has another
-	Style   string        // synchronizer.sync_style, the same as the trainer's
-	Share   Share         // of the rows, which it explores
-	Stage   string        // of the run; the trainer may be at another yet
-	Timeout time.Duration // synchronizer.sync_timeout: how long a request waits for the trainer
-	Place   Place
+	Name      string        // of the explorer: each has another
+	Style     string        // synchronizer.sync_style, the same as the trainer's
+	Algorithm string        // algorithm.algorithm_type, the same as the trainer's: explorers compute advantages
+	Share     Share         // of the rows, which it explores
+	Rows      string        // which those are: equal of explorers with the same tasksets
+	Stage     string        // of the run; the trainer may be at another yet
+	Timeout   time.Duration // synchronizer.sync_timeout: how long a request waits for the trainer
+	Place     Place
 
 	http    http.Client
 	session string
@@ -200,7 +202,7 @@ func (c *Client) join(ctx context.Context, at address) (joined, error) {
 		return joined{}, err
 	}
 	c.mu.Lock()
-	body, err := json.Marshal(joining{Protocol: protocol, Style: c.Style, Host: host, PID: os.Getpid(), Session: c.session, Share: c.Share, Stage: c.Stage, Paused: c.paused, using: c.using})
+	body, err := json.Marshal(joining{Protocol: protocol, Style: c.Style, Algorithm: c.Algorithm, Host: host, PID: os.Getpid(), Session: c.session, Share: c.Share, Rows: c.Rows, Stage: c.Stage, Paused: c.paused, using: c.using})
 	c.mu.Unlock()
 	if err != nil {
 		return joined{}, err

@@ -31,14 +31,16 @@ const (
 
 // joining is what an explorer says of itself.
 type joining struct {
-	Protocol int    `json:"protocol"`
-	Style    string `json:"sync_style"`
-	Host     string `json:"host"`
-	PID      int    `json:"pid"`
-	Session  string `json:"session"`
-	Share    Share  `json:"share"`
-	Stage    string `json:"stage"`  // of the run, which it explores for; "" of one without
-	Paused   int64  `json:"paused"` // version that it waits for
+	Protocol  int    `json:"protocol"`
+	Style     string `json:"sync_style"`
+	Algorithm string `json:"algorithm_type"`
+	Host      string `json:"host"`
+	PID       int    `json:"pid"`
+	Session   string `json:"session"`
+	Share     Share  `json:"share"`
+	Rows      string `json:"rows"`   // of which that is the share: equal of explorers with the same tasksets
+	Stage     string `json:"stage"`  // of the run, which it explores for; "" of one without
+	Paused    int64  `json:"paused"` // version that it waits for
 	using
 }
 

@@ -36,7 +36,7 @@ type explorer struct {
 	gone    bool // its connection has ended
 	lapsed  bool // its lease has run out
 	closed  bool
-	has     Share // zero before it has joined
+	has     holding
 	using
 }
 
@@ -66,8 +66,8 @@ func (e *explorer) String() string {
 const rosterFile = "explorers.json"
 
 type rosterEntry struct {
-	Closed bool  `json:"closed"`
-	Share  Share `json:"share"`
+	Closed bool `json:"closed"`
+	holding
 }
 
 // recall expects the explorers that the trainer had before it was taken up again.
@@ -82,7 +82,7 @@ func (s *Server) recall(ctx context.Context) error {
 	}
 	var known map[string]rosterEntry
 	if err := json.Unmarshal(data, &known); err != nil {
-		return fmt.Errorf("%s: %w; remove it, and explorers join anew", path, err)
+		return fmt.Errorf("%s: %w; remove it, and start all explorers again, those that have ended too", path, err)
 	}
 	extended, err := s.extended()
 	if err != nil {
@@ -90,8 +90,7 @@ func (s *Server) recall(ctx context.Context) error {
 	}
 	for name, entry := range known {
 		e := s.explorer(name)
-		e.has = entry.Share
-		s.parts = max(s.parts, entry.Share.Of)
+		e.has = entry.holding
 		switch {
 		case extended: // also those that have closed: the buffer is open for them again
 			_, err = e.resume(ctx, 0)
@@ -252,7 +251,7 @@ func (s *Server) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return s.expect(ctx)
 }
 
 // bench tells the buffer whether to wait for an explorer whose lease has run out.

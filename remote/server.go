@@ -15,13 +15,14 @@ import (
 
 // Server is the trainer as explorers of other processes see it: it has their experiences put into the buffer and gives them weights.
 type Server struct {
-	Buffer  trinity.Buffer
-	Style   string        // synchronizer.sync_style
-	Stage   string        // of the run; "" of one without
-	Token   string        // which every request must bear
-	Dir     string        // of the run: published weights, and which explorers there are
-	Lease   time.Duration // for which an explorer that is not heard of keeps its name and is waited for
-	Timeout time.Duration // synchronizer.sync_timeout: how long the end waits for explorers
+	Buffer    trinity.Buffer
+	Style     string        // synchronizer.sync_style
+	Algorithm string        // algorithm.algorithm_type
+	Stage     string        // of the run; "" of one without
+	Token     string        // which every request must bear
+	Dir       string        // of the run: published weights, and which explorers there are
+	Lease     time.Duration // for which an explorer that is not heard of keeps its name and is waited for
+	Timeout   time.Duration // synchronizer.sync_timeout: how long the end waits for explorers
 	// Step is the one that the trainer goes on behind, and TotalSteps where it ends, 0 if where its explorers do.
 	Step, TotalSteps int64
 	Save             func(ctx context.Context, dir string) error // writes the trained weights
@@ -53,7 +54,7 @@ func (s *Server) Open(ctx context.Context, published int64, current bool) error 
 	}
 	s.mu.Lock()
 	err := s.recall(ctx)
-	if s.parts > 1 {
+	if s.divided() {
 		s.waited = len(s.missing()) == 0 // so that the buffer is told anew, whatever an earlier trainer has told it
 	}
 	s.mu.Unlock()

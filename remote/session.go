@@ -33,25 +33,10 @@ func (s *Server) join(ctx context.Context, name string, j joining) (joined, erro
 	if err != nil {
 		return joined{}, err
 	}
-	if err := s.enter(ctx, e, j.Share); err != nil {
+	if err := s.take(ctx, e, at.Delivery); err != nil {
 		return joined{}, err
 	}
 	return joined{Delivered: at.Delivery, Cursor: at.Cursor, Lease: s.Lease}, nil
-}
-
-// enter counts an explorer that the buffer knows, before it puts anything.
-func (s *Server) enter(ctx context.Context, e *explorer, of Share) error {
-	s.mu.Lock()
-	e.has, s.parts = of, of.Of
-	if missing := s.missingWords(); missing != "" {
-		s.Say("the trainer waits: " + missing)
-	}
-	err := s.remember()
-	s.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return s.expect(ctx)
 }
 
 // resume finds out which delivery of an explorer the buffer has last; its work is locked.
@@ -92,6 +77,8 @@ func (s *Server) understands(j joining) error {
 		return fmt.Errorf("%w: the explorer speaks version %d of the protocol, and the trainer %d: run the same program on both", errConflict, j.Protocol, protocol)
 	case j.Style != s.Style:
 		return fmt.Errorf("%w: synchronizer.sync_style of the explorer is %s, and of the trainer %s: set both to the same", errConflict, j.Style, s.Style)
+	case j.Algorithm != s.Algorithm:
+		return fmt.Errorf("%w: algorithm.algorithm_type of the explorer is %s, and of the trainer %s: set both to the same", errConflict, j.Algorithm, s.Algorithm)
 	case j.Stage != s.Stage:
 		return fmt.Errorf("%w: the trainer is at %s, and the explorer of %s", errStage, stageWords(s.Stage), stageWords(j.Stage))
 	case j.Session == "":
@@ -112,14 +99,23 @@ func stageWords(name string) string {
 // admit gives the name to the session once nobody else has it: for as long as a lease, at most, it waits for a sign of life of the process that has.
 func (s *Server) admit(ctx context.Context, name string, j joining) (*explorer, error) {
 	s.mu.Lock()
-	e := s.explorer(name)
-	heard := e.heard
+	heard := time.Now()
+	if e := s.explorers[name]; e != nil {
+		heard = e.heard
+	}
 	s.mu.Unlock()
-	taken := func() bool { return e.session != nil && e.Session != j.Session && !e.gone && !e.closed }
-	if err := s.await(ctx, func() bool { return !taken() || e.heard.After(heard) }); err != nil {
+	taken := func() bool {
+		e := s.explorers[name]
+		return e != nil && e.session != nil && e.Session != j.Session && !e.gone && !e.closed
+	}
+	if err := s.await(ctx, func() bool { return !taken() || s.explorers[name].heard.After(heard) }); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
+	if other := s.rival(name, j); other != nil {
+		return nil, fmt.Errorf("%w: explorer %s has the share %s of the same rows: give this one another explorer.share, or the explorer.name %s to go on for it", errConflict, other, j.Share, other.name)
+	}
+	e := s.explorer(name)
 	if taken() {
 		return nil, fmt.Errorf("%w: an explorer named %s is alive, on host %s with pid %d, heard of %s: give this one another explorer.name", errConflict, name, e.Host, e.PID, ago(e.heard))
 	}

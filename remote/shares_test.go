@@ -37,25 +37,120 @@ func TestTheTrainerWaitsForAllShares(t *testing.T) {
 		t.Errorf("Take: %d experiences, %v, once both wait; want the one that there is", len(got), err)
 	}
 
-	mid := sharing(place, "mid", Share{2, 3})
-	resume(t, mid)
-	pause(t, mid)
-	tr.waits(t, "explorer.share 1/3, 3/3")
+	for _, c := range []*Client{left, right} {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	tr.kill()
 	tr = train(t, dir, fixed, 0)
 	place.is(tr)
-	tr.waits(t, "explorer.share 1/3, 3/3")
-	for _, c := range []*Client{left, right} {
-		c.Share = Share{1, 1}
-		resume(t, c)
-	}
-	resume(t, mid)
-	tr.waits(t, "explorer.share 1/3, 3/3")
-	mid.Share = Share{1, 1}
-	resume(t, mid)
 	if got, err := tr.Buffer.Take(t.Context(), 2, 0); err != nil || len(got) != 1 {
-		t.Errorf("Take: %d experiences, %v; want the one that there is, now that all have all rows", len(got), err)
+		t.Errorf("Take: %d experiences, %v; want the one that there is: all have come, and ended", len(got), err)
 	}
+}
+
+// Explorers of other rows, of which each has all or another share, do not take the place of the one that is missing.
+func TestTheTrainerWaitsForEachDivision(t *testing.T) {
+	dir := t.TempDir()
+	tr := train(t, dir, fixed, 0)
+	place := at(tr)
+	left, mid, all := sharing(place, "left", Share{1, 2}), sharing(place, "mid", Share{2, 3}), sharing(place, "all", Share{1, 1})
+	for _, c := range []*Client{left, mid, all} {
+		resume(t, c)
+		pause(t, c)
+	}
+	tr.waits(t, "explorer.share 2/2, 1/3, 3/3")
+	tr.kill()
+	tr = train(t, dir, fixed, 0)
+	place.is(tr)
+	tr.waits(t, "explorer.share 2/2, 1/3, 3/3")
+	others := []*Client{sharing(place, "right", Share{2, 2}), sharing(place, "low", Share{1, 3}), sharing(place, "high", Share{3, 3})}
+	for _, c := range append(others, left, mid, all) {
+		resume(t, c)
+		pause(t, c)
+	}
+	if _, err := tr.Buffer.Take(t.Context(), 2, 0); err != nil {
+		t.Error(err)
+	}
+
+	left.Share, mid.Share = Share{1, 1}, Share{1, 1} // all have begun with what they had before
+	for _, c := range []*Client{left, mid} {
+		resume(t, c)
+		pause(t, c)
+	}
+	if _, err := tr.Buffer.Take(t.Context(), 2, 0); err != nil {
+		t.Error(err)
+	}
+}
+
+// A division that was given up before it was whole is not waited for, once those of it are lost.
+func TestADivisionThatWasGivenUp(t *testing.T) {
+	tr := train(t, t.TempDir(), fixed, 0)
+	place := at(tr)
+	left := sharing(place, "left", Share{1, 2})
+	resume(t, left)
+	all := sharing(place, "all", Share{1, 1})
+	resume(t, all)
+	pause(t, all)
+	tr.waits(t, "explorer.share 2/2")
+	tr.mu.Lock()
+	tr.explorers["left"].heard = time.Now().Add(-tr.Lease)
+	tr.lapse()
+	tr.mu.Unlock()
+	if err := tr.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Buffer.Take(t.Context(), 2, 0); err != nil {
+		t.Error(err)
+	}
+}
+
+// No rows are explored twice: by two explorers of one share, or by one that has another share than the one that its cursor counts.
+func TestSharesThatAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	tr := train(t, dir, fixed, 0)
+	place := at(tr)
+	left := sharing(place, "left", Share{1, 2})
+	resume(t, left)
+	again, others := sharing(place, "again", Share{1, 2}), sharing(place, "others", Share{1, 2})
+	others.Rows = "of another taskset"
+	refused := func() {
+		t.Helper()
+		_, err := again.Resume(t.Context())
+		mention(t, err, "explorer left (host ", "has the share 1/2 of the same rows: give this one another explorer.share, or the explorer.name left")
+	}
+	refused()
+	resume(t, others)
+	left.Share = Share{2, 2} // it has explored nothing
+	resume(t, left)
+	left.Share = Share{1, 2}
+	resume(t, left)
+	if err := left.Put(t.Context(), trinity.Delivery{Groups: group(1, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	left.Share = Share{2, 2}
+	_, err := left.Resume(t.Context())
+	mention(t, err, "explorer left has explored the share 1/2 of the rows, and now would have 2/2: set explorer.share back")
+	resume(t, sharing(place, "right", Share{2, 2}))
+	left.Share = Share{1, 2}
+	resume(t, left)
+
+	tr.kill()
+	tr = train(t, dir, fixed, 0)
+	place.is(tr)
+	again.Share = Share{1, 2}
+	_, err = again.Resume(t.Context())
+	mention(t, err, "explorer left has not joined again", "has the share 1/2")
+}
+
+func TestAnExplorerOfAnotherAlgorithm(t *testing.T) {
+	tr := train(t, t.TempDir(), fixed, 0)
+	tr.Algorithm = "grpo"
+	c := client("explorer", at(tr), time.Minute)
+	c.Algorithm = "raft"
+	_, err := c.Resume(t.Context())
+	mention(t, err, "algorithm.algorithm_type of the explorer is raft, and of the trainer grpo")
 }
 
 // Those that have come and closed are not missing.

@@ -2,6 +2,8 @@ package run
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/remote"
 	"github.com/trinity-go/trinity/synchronizer"
@@ -38,6 +41,8 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	cfg := &s.cfg.Synchronizer
 	client := remote.NewClient(s.cfg.Explorer.Name, cfg.SyncStyle, seconds(cfg.SyncTimeout), place)
 	client.Share.Part, client.Share.Of = s.cfg.Explorer.Part()
+	client.Algorithm = s.cfg.Algorithm.AlgorithmType
+	client.Rows = dividedRows(s.cfg)
 	client.Stage = opts.Stage
 	s.say(fmt.Sprintf("explorer %s joins the trainer of %s", client.Name, place))
 	cursor, err := client.Resume(ctx)
@@ -97,4 +102,10 @@ func (s *stage) following(ctx context.Context, weights *remote.Follower, explore
 		return explore(ctx)
 	})
 	return eg.Wait()
+}
+
+// dividedRows tells the rows that an explorer has a share of from those of explorers with other tasksets.
+func dividedRows(cfg *config.Config) string {
+	sum := sha256.Sum256(encodeJSON(cfg.Buffer.ExplorerInput))
+	return hex.EncodeToString(sum[:])
 }

@@ -68,7 +68,7 @@ func (s *stage) server(queue trinity.Buffer, stage string) (*remote.Server, *os.
 	}
 	write := func(line string) { fmt.Fprintf(note, "%s %s\n", time.Now().Format(time.RFC3339), line) }
 	return &remote.Server{
-		Buffer: queue, Style: s.cfg.Synchronizer.SyncStyle, Stage: stage, Token: cmp.Or(os.Getenv(tokenVariable), remote.NewToken()),
+		Buffer: queue, Style: s.cfg.Synchronizer.SyncStyle, Algorithm: s.cfg.Algorithm.AlgorithmType, Stage: stage, Token: cmp.Or(os.Getenv(tokenVariable), remote.NewToken()),
 		Dir: s.cfg.CheckpointJobDir, Lease: lease, Timeout: seconds(s.cfg.Synchronizer.SyncTimeout),
 		Save: s.engine.SaveModel, Note: write,
 		Say: func(line string) { s.say(line); write(line) },

@@ -95,12 +95,14 @@ func TestExplorersThatAreRefused(t *testing.T) {
 	if !trainer.await(t, p.appears("trainer.json")) {
 		t.Fatal("the trainer has ended")
 	}
-	first := p.start(t, nil, append(half("left", "1/1"), "buffer.total_steps=100000")...)
+	first := p.start(t, nil, append(half("left", "1/2"), "buffer.total_steps=100000")...)
 	if !first.await(t, p.appears("monitor/left/metrics.jsonl")) {
 		t.Fatal("the explorer has ended")
 	}
 	elsewhere.start(t, []string{token, at}, half("left", "1/1")...).fails(t, "an explorer named left is alive, on host ", "give this one another explorer.name")
 	elsewhere.start(t, []string{"TRINITY_TOKEN=another", at}, half("right", "1/1")...).fails(t, "the token is not the trainer's")
+	p.start(t, nil, half("right", "1/2")...).fails(t, "explorer left (host ", "has the share 1/2 of the same rows: give this one another explorer.share")
+	p.start(t, nil, append(half("right", "2/2"), "algorithm.algorithm_type=raft")...).fails(t, "algorithm.algorithm_type of the explorer is raft, and of the trainer grpo")
 	now := func() bool { return true }
 	if !first.signalWhen(t, os.Interrupt, now) || !trainer.signalWhen(t, os.Interrupt, now) {
 		t.Error("a process ended before it was told to")
