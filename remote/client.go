@@ -33,6 +33,7 @@ type Client struct {
 	Stage     string        // of the run; the trainer may be at another yet
 	Timeout   time.Duration // synchronizer.sync_timeout: how long a request waits for the trainer
 	Place     Place
+	Say       func(string) // for people; nil is nobody
 
 	http    http.Client
 	session string
@@ -44,6 +45,8 @@ type Client struct {
 	delivered int64         // number of the last delivery that was acknowledged
 	paused    int64
 	reached   time.Time // when the trainer last replied
+	away      time.Time // since when it does not; zero while it does
+	told      bool      // whether that was said
 	using
 }
 
@@ -88,14 +91,43 @@ func (c *Client) persist(ctx context.Context, what string, try func(ctx context.
 		switch passing := (unreachable{}); {
 		case errors.Is(err, errWindow):
 			pause, last = shortest, nil
+			c.answered()
 		case errors.As(err, &passing):
 			last = err
+			c.missed(what, err)
 			c.Place.wait(ctx, pause)
 			pause = min(2*pause, longest)
 		default:
 			return err
 		}
 	}
+}
+
+// unsaid is for how long a trainer may be away without a word: it may be about to start.
+const unsaid = 3 * time.Second
+
+// missed says, once, that the trainer does not reply.
+func (c *Client) missed(what string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.away.IsZero() {
+		c.away = time.Now()
+	}
+	if c.told || c.Say == nil || time.Since(c.away) < unsaid {
+		return
+	}
+	c.told = true
+	c.Say(fmt.Sprintf("the trainer of %s does not %s: %v; explorer %s tries again until synchronizer.sync_timeout of %v has passed", c.Place, what, err, c.Name, c.Timeout))
+}
+
+// answered notes that the trainer has replied, and says so if it was missed.
+func (c *Client) answered() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reached = time.Now(); c.told {
+		c.Say(fmt.Sprintf("the trainer of %s is there again, after %v", c.Place, time.Since(c.away).Round(time.Second)))
+	}
+	c.away, c.told = time.Time{}, false
 }
 
 // inVain is the error of a wait that has ended; last is why the trainer could not be asked, nil if it could.
@@ -157,9 +189,7 @@ func (c *Client) send(ctx context.Context, at address, method, path string, body
 		return nil, errors.Join(err, resp.Body.Close())
 	}
 	if resp.StatusCode == http.StatusOK {
-		c.mu.Lock()
-		c.reached = time.Now()
-		c.mu.Unlock()
+		c.answered()
 		return resp, nil
 	}
 	defer resp.Body.Close()

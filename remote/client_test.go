@@ -1,11 +1,14 @@
 package remote
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -29,4 +32,37 @@ func TestDeliveriesBesideJoiningAgain(t *testing.T) {
 		}
 		server.Close()
 	}
+}
+
+// An explorer says that it waits for a trainer, but not of one that is about to start, and says so once.
+func TestAnAwayTrainerIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []string
+		c := client("left", &place{}, time.Hour)
+		c.Say = func(line string) { said = append(said, line) }
+		fails := func() { c.missed("take delivery 3", errors.New("connection refused")) }
+		fails()
+		time.Sleep(unsaid - 1)
+		fails()
+		c.answered()
+		fails()
+		time.Sleep(unsaid - 1)
+		fails()
+		if len(said) > 0 {
+			t.Fatalf("said %q too early", said)
+		}
+		time.Sleep(1)
+		fails()
+		time.Sleep(time.Minute)
+		fails()
+		c.answered()
+		c.answered()
+		want := []string{
+			"the trainer of the test does not take delivery 3: connection refused; explorer left tries again until synchronizer.sync_timeout of 1h0m0s has passed",
+			"the trainer of the test is there again, after 1m3s",
+		}
+		if !slices.Equal(said, want) {
+			t.Errorf("said %q, want %q", said, want)
+		}
+	})
 }

@@ -42,6 +42,7 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	client := remote.NewClient(s.cfg.Explorer.Name, cfg.SyncStyle, seconds(cfg.SyncTimeout), place)
 	client.Share.Part, client.Share.Of = s.cfg.Explorer.Part()
 	client.Algorithm = s.cfg.Algorithm.AlgorithmType
+	client.Say = s.say
 	client.Rows = dividedRows(s.cfg)
 	client.Stage = opts.Stage
 	s.say(fmt.Sprintf("explorer %s joins the trainer of %s", client.Name, place))
