@@ -47,8 +47,11 @@ func Append(dst []byte, e *trinity.Experience) ([]byte, error) {
 		dst = appendField(dst, tagMetrics, appendNumbers(nil, e.Metrics))
 	}
 	if e.Info != nil {
-		sayable, _ := Sayable(e.Info)
-		info, err := json.Marshal(sayable)
+		info, err := json.Marshal(e.Info)
+		if err != nil {
+			said, _ := Sayable(e.Info)
+			info, err = json.Marshal(said)
+		}
 		if err != nil {
 			return dst[:before], fmt.Errorf("experience %s: info: %w", e.ID, err)
 		}
