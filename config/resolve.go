@@ -24,6 +24,7 @@ func (c *Config) resolve() Errors {
 	r.evalBuffers()
 	r.inputs()
 	r.synchronizer()
+	r.shortSteps()
 	r.monitors()
 	r.paths()
 	return r.errs
@@ -237,6 +238,15 @@ func (r *resolution) buffers() {
 func (r *resolution) plainText(key string, b *ExperienceBuffer) {
 	if b.SchemaType == "cpt" && !r.IsSet(key+".format.prompt_type") {
 		b.Format.PromptType = "plaintext"
+	}
+}
+
+// shortSteps warns of train steps that ask for more than there is when they begin.
+func (r *resolution) shortSteps() {
+	const key = "buffer.train_batch_size"
+	if gives := r.StepRollouts(); r.Together() && r.Synchronizer.SyncStyle == "fixed" && !r.CountsRollouts() && r.Rollouts() > gives {
+		r.warn(key, "is %d, and an explore step gives %d rollouts: in sync_style fixed a train step takes what there is for its version, which is less where a rollout is one experience",
+			r.Buffer.TrainBatchSize, gives)
 	}
 }
 

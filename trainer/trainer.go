@@ -33,7 +33,7 @@ type Trainer struct {
 	// saved is saved again, as the last.
 	Save      func(ctx context.Context, step int64, last bool) error
 	Log       func(ctx context.Context, step int64, m trinity.Metrics) error
-	Say       func(line string)                      // is told when the last batch was short; nil for nobody
+	Say       func(line string)                      // is told when the first batch or the last was short; nil for nobody
 	AfterStep func(m trinity.Metrics, sequences int) // is told of each optimizer step: adaptive coefficients; nil for none
 	// Correct is given a batch whose OldLogprobs the trainer has computed, and returns what to train on, with metrics. nil computes none: old
 	// log-probabilities are those recorded when sampling.
@@ -63,7 +63,8 @@ type Trainer struct {
 
 	step      int64
 	published int64
-	batch     int // experiences of the last one
+	batch     int  // experiences of the last one
+	short     bool // whether it was said that one was not whole
 }
 
 // Restore goes on after the given step.
@@ -116,10 +117,13 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 
 // sayShort tells that the last batch was not whole. One that was because the operators have dropped experiences is told as well.
 func (t *Trainer) sayShort() {
-	if t.Say != nil && 0 < t.batch && t.batch < t.BatchSize {
+	if t.isShort() {
 		t.Say(fmt.Sprintf("train step %d, the last one, had %d of %d experiences: there were no more", t.step, t.batch, t.BatchSize))
 	}
 }
+
+// isShort says that the last batch was not whole, where somebody is told.
+func (t *Trainer) isShort() bool { return t.Say != nil && 0 < t.batch && t.batch < t.BatchSize }
 
 func (t *Trainer) save(ctx context.Context, last bool) error {
 	if err := failSave.Hit(""); err != nil {
@@ -140,6 +144,10 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 	exps, err := t.Source.Take(stop, t.BatchSize, t.published)
 	if err = errors.Join(err, failTaken.Hit("")); err != nil {
 		return err
+	}
+	if !t.short && t.isShort() {
+		t.Say(fmt.Sprintf("train step %d had %d of %d experiences, all that there were for its version; of further steps but the last this is not said", t.step, t.batch, t.BatchSize))
+		t.short = true
 	}
 	t.batch = len(exps)
 	metrics := batchMetrics(exps)

@@ -176,6 +176,31 @@ func TestAShortLastBatchIsSaid(t *testing.T) {
 	}
 }
 
+// starved gives half of what is asked for, the first two times.
+type starved struct {
+	trinity.Source
+	takes int
+}
+
+func (s *starved) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
+	if s.takes++; s.takes <= 2 {
+		n /= 2
+	}
+	return s.Source.Take(ctx, n, published)
+}
+
+// Nor are others, but one line is enough.
+func TestTheFirstShortBatchIsSaid(t *testing.T) {
+	tr, _, _ := newTrainer(t, 3, new([]int64))
+	tr.Source = &starved{Source: tr.Source}
+	said := ""
+	tr.Say = func(line string) { said += line }
+	want := "train step 1 had 4 of 8 experiences, all that there were for its version; of further steps but the last this is not said"
+	if err := tr.Run(t.Context(), t.Context()); err != nil || said != want {
+		t.Errorf("said %q, %v; want %q", said, err, want)
+	}
+}
+
 // The source may end right behind a checkpoint that was not known to be the last.
 func TestTheLastCheckpointIsSavedAsTheLast(t *testing.T) {
 	tr, _, _ := newTrainer(t, 4, new([]int64))
