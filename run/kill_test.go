@@ -153,7 +153,7 @@ func (s *killing) plan(t *testing.T) (all []string) {
 		}
 	}
 	for range 4 / share {
-		all = append(all, fmt.Sprintf("*=kill@%d", 1+s.rng.Int64N(total/2)), "")
+		all = append(all, fmt.Sprintf("*=kill@%d", 1+s.rng.Int64N((total+1)/2)), "")
 	}
 	s.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	if testing.Short() {

@@ -102,7 +102,7 @@ func (d *side) after(t *testing.T, err error, ended chan<- event) {
 	case err == nil:
 		d.ended = true
 		return
-	case d.process.cmd.ProcessState.ExitCode() != -1:
+	case !wasKilled(err):
 		t.Fatalf("%v: %v\n%s", d.overrides, err, &d.process.output)
 	}
 	d.kills++

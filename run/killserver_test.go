@@ -95,9 +95,9 @@ func (b *behind) plan(t *testing.T) (rules []string) {
 		if hits[name] == 0 {
 			t.Fatalf("no run comes to failpoint %s", name)
 		}
-		rules = append(rules, fmt.Sprintf("%s=kill@%d", name, 1+b.rng.Int64N(hits[name]/2)))
+		rules = append(rules, fmt.Sprintf("%s=kill@%d", name, 1+b.rng.Int64N((hits[name]+1)/2)))
 	}
-	rules = append(rules, fmt.Sprintf("*=kill@%d", 1+b.rng.Int64N(all/2)), "")
+	rules = append(rules, fmt.Sprintf("*=kill@%d", 1+b.rng.Int64N((all+1)/2)), "")
 	b.rng.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
 	return rules
 }

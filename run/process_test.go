@@ -5,13 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
+
+// hangs is after how long a process fails its test, with what its goroutines wait for. It is far more than any takes on a slow machine.
+const hangs = 5 * time.Minute
 
 // process is a run in a process of its own.
 type process struct {
@@ -29,9 +34,16 @@ func (p project) start(t *testing.T, env []string, overrides ...string) *process
 // startAs changes the command before it starts.
 func (p project) startAs(t *testing.T, change func(*exec.Cmd), env []string, overrides ...string) *process {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a hang fails the test
+	ctx, cancel := context.WithTimeout(t.Context(), hangs)
 	t.Cleanup(cancel)
 	c := &process{cmd: exec.CommandContext(ctx, os.Args[0]), done: make(chan error, 1)}
+	c.cmd.Cancel = func() error {
+		if ctx.Err() == context.DeadlineExceeded && c.cmd.Process.Signal(syscall.SIGQUIT) == nil { // it prints its goroutines
+			return nil
+		}
+		return c.cmd.Process.Kill()
+	}
+	c.cmd.WaitDelay = 30 * time.Second // then it is killed
 	c.cmd.Env = append(os.Environ(), childConfig+"="+p.config, childOverrides+"="+strings.Join(overrides, "\n"))
 	c.cmd.Env = append(c.cmd.Env, env...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.output, &c.output
@@ -39,8 +51,20 @@ func (p project) startAs(t *testing.T, change func(*exec.Cmd), env []string, ove
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { c.done <- c.cmd.Wait() }()
+	go func() {
+		err := c.cmd.Wait()
+		if err != nil && ctx.Err() == context.DeadlineExceeded {
+			err = fmt.Errorf("the process hung: it did not end within %v (%v)", hangs, err) // which is no exit status: nobody wanted it to be killed
+		}
+		c.done <- err
+	}()
 	return c
+}
+
+// wasKilled reports whether a process has ended by a kill, as err says, that the test or a failpoint has sent.
+func wasKilled(err error) bool {
+	var exit *exec.ExitError
+	return errors.As(err, &exit) && exit.ExitCode() == -1
 }
 
 // finish waits until the process has ended by itself, well.
@@ -77,10 +101,10 @@ func (c *process) signalWhen(t *testing.T, sig os.Signal, due func() bool) bool 
 		t.Fatal(err)
 	}
 	err := <-c.done
-	switch code := c.cmd.ProcessState.ExitCode(); {
-	case code == 0:
+	switch {
+	case err == nil:
 		return false
-	case code == interruptCode && sig == os.Interrupt, code == -1 && sig == os.Kill:
+	case c.cmd.ProcessState.ExitCode() == interruptCode && sig == os.Interrupt, wasKilled(err) && sig == os.Kill:
 		return true
 	}
 	t.Fatalf("%v\n%s", err, &c.output)
@@ -104,7 +128,7 @@ func (c *process) killedWithin(t *testing.T, d time.Duration) bool {
 		defer kill.Stop()
 	}
 	err := <-c.done
-	if err != nil && c.cmd.ProcessState.ExitCode() != -1 {
+	if err != nil && !wasKilled(err) {
 		t.Fatalf("%v\n%s", err, &c.output)
 	}
 	return err != nil
