@@ -62,7 +62,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A run that is stopped tries nothing again, waits for no server longer than Grace and for one that is known to be away not at all; one that answers is asked on.
+// A run that is stopped tries nothing again, waits for no server longer than 3 s and for one that is known to be away not at all; one that answers is asked on.
 func TestStop(t *testing.T) {
 	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	refuses := func(context.Context) error { return errAway }
@@ -71,8 +71,8 @@ func TestStop(t *testing.T) {
 		after time.Duration // the stop, from the first request on
 		took  time.Duration // the first request
 	}{
-		"between two tries": {refuses, 7 * time.Second, 7 * time.Second}, "while it is silent": {silent, 7 * time.Second, 7*time.Second + Grace},
-		"before": {silent, 0, Grace}, "before, and it refuses": {refuses, 0, 0},
+		"between two tries": {refuses, 7 * time.Second, 7 * time.Second}, "while it is silent": {silent, 7 * time.Second, 10 * time.Second},
+		"before": {silent, 0, 3 * time.Second}, "before, and it refuses": {refuses, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
