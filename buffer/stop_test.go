@@ -118,11 +118,15 @@ func TestALostServerIsTold(t *testing.T) {
 			sink := b.Sink("explorer")
 			put(t, sink, 1, 3)
 			on.Kill(t)
-			ended := make(chan error)
+			ended := make(chan error, 1)
 			go func() {
 				ended <- sink.Put(context.Background(), trinity.Delivery{Groups: []trinity.Group{group(2, 3)}})
 			}()
-			<-told.more
+			select {
+			case <-told.more:
+			case err := <-ended:
+				t.Fatalf("nobody waits for the server: %v", err)
+			}
 			on.Start(t)
 			if err := <-ended; err != nil {
 				t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,6 +24,8 @@ type Server struct {
 	dir   string
 	owner *syscall.Credential // nil is who runs the test
 	start []string
+	hello string   // is sent to find out whether it is ready; "" where it speaks first
+	ready []string // how it begins to answer then
 	cmd   *exec.Cmd
 	port  int
 }
@@ -109,7 +112,7 @@ func (s *Server) run(t *testing.T, args ...string) *Server {
 	return s
 }
 
-// Start starts the server, again after Kill, and waits until it accepts connections; it may refuse queries for a while.
+// Start starts the server, again after Kill, and waits until it is ready: some accept connections before they do anything else with them than to refuse.
 func (s *Server) Start(t *testing.T) {
 	t.Helper()
 	for range 20 { // what was killed may still hold the data for a moment
@@ -137,7 +140,7 @@ func (s *Server) starts(t *testing.T) bool {
 	}
 	ended := make(chan struct{})
 	go func(cmd *exec.Cmd) { _ = cmd.Wait(); close(ended) }(s.cmd)
-	for !s.listens() {
+	for !s.answers() {
 		select {
 		case <-ended:
 			return false
@@ -189,6 +192,24 @@ func (s *Server) listens() bool {
 	return err == nil
 }
 
+// answers reports whether the server, greeted, is ready.
+func (s *Server) answers() bool {
+	conn, err := net.DialTimeout("tcp", s.Address(), time.Second)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return false
+	}
+	answer := make([]byte, 16)
+	if _, err := conn.Write([]byte(s.hello)); err != nil {
+		return false
+	}
+	n, err := conn.Read(answer)
+	return err == nil && slices.ContainsFunc(s.ready, func(begin string) bool { return strings.HasPrefix(string(answer[:n]), begin) })
+}
+
 // Address is where it listens.
 func (s *Server) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 
@@ -205,6 +226,8 @@ func Postgres(t *testing.T) *Server {
 	}
 	s.prepare(t, initdb, "--no-sync", "--auth-local=trust", "--auth-host=scram-sha-256", "--pwfile="+password, "--username=trinity", "--encoding=UTF8", "--no-locale", data)
 	s.URL = fmt.Sprintf("postgresql+psycopg2://trinity:secret@%s/postgres", s.Address())
+	s.hello = "\x00\x00\x00\x28\x00\x03\x00\x00user\x00trinity\x00database\x00postgres\x00\x00" // of version 3, with its length
+	s.ready = []string{"R"}                                                                     // for the password
 	return s.run(t, postgres, "-D", data, "-p", strconv.Itoa(s.port), "-k", s.dir, "-h", "127.0.0.1")
 }
 
@@ -222,6 +245,7 @@ func MariaDB(t *testing.T) *Server {
 	if err := os.WriteFile(init, []byte(sql), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	s.ready = []string{""}
 	s.URL = fmt.Sprintf("mysql+pymysql://trinity:secret@%s/rft", s.Address())
 	return s.run(t, mariadbd, "--no-defaults", tmp, "--datadir="+data, "--port="+strconv.Itoa(s.port), "--bind-address=127.0.0.1", "--socket="+filepath.Join(s.dir, "s"),
 		"--init-file="+init, "--innodb-log-file-size=8M", "--skip-log-bin", "--skip-name-resolve")
