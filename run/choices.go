@@ -9,7 +9,48 @@ import (
 
 // choices are the settings that may keep staleness within the bound. With fixed a rollout is trained on interval + offset train steps after its weights at
 // most, where an explore step feeds a train step; otherwise staleness_control bounds it.
-func (p *Planner) choices(cfg *config.Config, stage int) []Choice {
+func (p *Planner) choices(cfg *config.Config, stage, explorers int) ([]Choice, error) {
+	numbers := p.Explorers
+	if len(numbers) == 0 {
+		numbers = []int{explorers}
+	}
+	var all []Choice
+	for _, n := range numbers {
+		divide, err := p.divided(cfg, stage, explorers, n)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range p.ways(cfg, stage) {
+			c.Explorers, c.Set = n, append(c.Set, divide...)
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// divided are the settings with which n explorers share the tasks of a step, of which each of some number has batch_size.
+func (p *Planner) divided(whole *config.Config, stage, explorers, n int) ([]string, error) {
+	cfg, err := stageOf(whole, stage)
+	if err != nil || n == explorers {
+		return nil, err
+	}
+	tasks := cfg.Buffer.BatchSize * explorers
+	if n < 1 || tasks%n != 0 {
+		return nil, fmt.Errorf("--explorers: %d cannot share the %d tasks of a step", n, tasks)
+	}
+	section := "buffer."
+	if stage >= 0 && whole.Stages[stage].Buffer != nil {
+		section = fmt.Sprintf("stages.%d.buffer.", stage)
+	}
+	set := []string{fmt.Sprint(section, "batch_size=", tasks/n)}
+	if cfg.CountsRollouts() { // which is what one explorer gives
+		set = append(set, fmt.Sprint(section, "train_batch_size=", cfg.StepRollouts()*explorers))
+	}
+	return set, nil
+}
+
+// ways are the settings of the synchronizer to try.
+func (p *Planner) ways(cfg *config.Config, stage int) []Choice {
 	var all []Choice
 	for _, interval := range doubling(1, p.MaxStaleness) {
 		for _, offset := range doubling(0, p.MaxStaleness-interval) {

@@ -19,15 +19,17 @@ type Planner struct {
 	Rates        simulation.Rates                                  // as given; what is 0 is taken from the metrics of the run, if there was one
 	MaxStaleness int                                               // train steps, 1 is on-policy
 	Steps        int                                               // explore steps that are simulated
+	Explorers    []int                                             // numbers of explorers to try, which share the tasks of a step; none is as many as there were
 }
 
 // Choice is a way to work together and what comes of it.
 type Choice struct {
-	Style    string             `json:"sync_style"`
-	Interval int                `json:"sync_interval"`
-	Offset   int                `json:"sync_offset"`
-	Set      []string           `json:"set"` // key=value, on top of the configuration
-	Report   *simulation.Report `json:"report"`
+	Style     string             `json:"sync_style"`
+	Interval  int                `json:"sync_interval"`
+	Offset    int                `json:"sync_offset"`
+	Explorers int                `json:"explorers"`
+	Set       []string           `json:"set"` // key=value, on top of the configuration
+	Report    *simulation.Report `json:"report"`
 }
 
 // Planned is what a planner found.
@@ -51,23 +53,34 @@ func (p *Planner) Plan() (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	current, err := p.settingOf(cfg, stage)
+	measured, err := p.readTimes(cfg, stage)
 	if err != nil {
 		return nil, err
 	}
-	plan := &Planned{Current: Choice{Style: current.Pace.Style, Interval: int(current.Pace.Interval), Offset: int(current.Pace.Offset)}}
+	current, err := p.settingOf(cfg, stage, measured.explorers)
+	if err != nil {
+		return nil, err
+	}
+	plan := &Planned{
+		Metrics: measured.path,
+		Current: Choice{Style: current.Pace.Style, Interval: int(current.Pace.Interval), Offset: int(current.Pace.Offset), Explorers: measured.explorers},
+	}
 	if stage >= 0 {
 		plan.Stage = cfg.Stages[stage].StageName
 	}
-	if err := p.rates(cfg, stage, current, plan); err != nil {
+	if err := p.rates(cfg, stage, current, measured, plan); err != nil {
 		return nil, err
 	}
 	if plan.Current.Report, err = simulation.Run(current, plan.Rates); err != nil {
 		return nil, err
 	}
 	var refused error // why the first one is no choice
-	for _, c := range p.choices(cfg, stage) {
-		if c.Report, err = p.try(c.Set, stage, plan.Rates); err != nil {
+	choices, err := p.choices(cfg, stage, measured.explorers)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range choices {
+		if c.Report, err = p.try(c, stage, plan.Rates); err != nil {
 			refused = cmp.Or(refused, fmt.Errorf("with %s: %w", strings.Join(c.Set, " "), err))
 		} else if c.Report.Staleness.Max <= int64(p.MaxStaleness) && c.Report.Dropped == 0 {
 			plan.Choices = append(plan.Choices, c)
@@ -81,7 +94,7 @@ func (p *Planner) Plan() (*Planned, error) {
 	return plan, nil
 }
 
-// alike is the difference in steps per hour that decides nothing: rates are not known better.
+// alike is the difference in rollouts per hour that decides nothing: rates are not known better.
 const alike = 0.02
 
 // byMerit orders choices: first those about as fast as the fastest, fresher rollouts first, by tenths of a step, and then as they were tried; then the others,
@@ -89,10 +102,10 @@ const alike = 0.02
 func byMerit(choices []Choice) {
 	fastest := 0.0
 	for _, c := range choices {
-		fastest = max(fastest, c.Report.StepsPerHour)
+		fastest = max(fastest, c.Report.RolloutsPerHour)
 	}
 	slices.SortStableFunc(choices, func(a, b Choice) int {
-		x, y := a.Report.StepsPerHour, b.Report.StepsPerHour
+		x, y := a.Report.RolloutsPerHour, b.Report.RolloutsPerHour
 		fast, other := x >= (1-alike)*fastest, y >= (1-alike)*fastest
 		switch {
 		case fast && other:
@@ -106,15 +119,18 @@ func byMerit(choices []Choice) {
 	})
 }
 
-// try simulates the configuration with settings.
-func (p *Planner) try(set []string, stage int, rates simulation.Rates) (*simulation.Report, error) {
-	cfg, err := p.Load(set...)
+// try simulates a choice. Explorers of other processes have cores of their own.
+func (p *Planner) try(c Choice, stage int, rates simulation.Rates) (*simulation.Report, error) {
+	cfg, err := p.Load(c.Set...)
 	if err != nil {
 		return nil, err
 	}
-	setting, err := p.settingOf(cfg, stage)
+	setting, err := p.settingOf(cfg, stage, c.Explorers)
 	if err != nil {
 		return nil, err
+	}
+	if c.Explorers > 1 {
+		rates.Slowdown = cmp.Or(p.Rates.Slowdown, 1)
 	}
 	return simulation.Run(setting, rates)
 }
@@ -147,8 +163,8 @@ func stageOf(cfg *config.Config, i int) (*config.Config, error) {
 	return cfg.Stage(i)
 }
 
-// settingOf is how explorer and trainer of a configuration work together.
-func (p *Planner) settingOf(whole *config.Config, i int) (simulation.Setting, error) {
+// settingOf is how explorers and trainer of a configuration work together. A step is that of all explorers.
+func (p *Planner) settingOf(whole *config.Config, i, explorers int) (simulation.Setting, error) {
 	cfg, err := stageOf(whole, i)
 	if err != nil {
 		return simulation.Setting{}, err
@@ -167,11 +183,13 @@ func (p *Planner) settingOf(whole *config.Config, i int) (simulation.Setting, er
 	}
 	setting := simulation.Setting{
 		Pace: pace, Handover: handovers[pace.Style], PublishInterval: s.publishInterval(), Strategy: strategy,
-		Batch: cfg.Rollouts() * cfg.PerRow(), InFlight: cfg.Sequences(), UnderWay: cfg.BatchesUnderWay(), Steps: int64(p.Steps),
+		Batch: cfg.Rollouts() * cfg.PerRow(), InFlight: cfg.Explorer.RunnerPerModel * cfg.Explorer.RolloutModel.EngineNum * max(1, cfg.GroupSize()),
+		Explorers: explorers, UnderWay: cfg.BatchesUnderWay(), Steps: int64(p.Steps),
 	}
+	setting.Pace.PerStep *= int64(explorers)
 	ex := &explorer.Explorer{BatchSize: cfg.Buffer.BatchSize, TotalSteps: setting.Steps, Pace: pace}
 	setting.Capacity = s.capacity(ex)
-	if !cfg.Together() {
+	if !cfg.Together() || explorers > 1 {
 		apart(&setting)
 	}
 	return setting, nil

@@ -97,3 +97,37 @@ func TestRatesOfARun(t *testing.T) {
 	_, err = p.planner(t, simulation.Rates{}, noEvaluation).Plan()
 	oneLine(t, err, path+":1", "not a record")
 }
+
+// The metrics of several explorers are in folders of their names: a step is what all of them give.
+func TestRatesOfSeveralExplorers(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	record := func(role, values string) string {
+		return fmt.Sprintf(`{"step":1,"role":"%s","metrics":{%s}}`+"\n", role, values)
+	}
+	for file, text := range map[string]string{
+		"metrics.jsonl":       record("trainer", `"time/train_step":4,"time/sync_weight":0`),
+		"left/metrics.jsonl":  record("explorer", `"time/explore_step":5`),
+		"right/metrics.jsonl": record("explorer", `"time/explore_step":7`),
+		"kept/metrics.jsonl":  record("trainer", `"time/train_step":100`),
+	} {
+		write(t, filepath.Join(p.job(), "monitor", file), text)
+	}
+	planner := p.planner(t, simulation.Rates{}, "mode=train", "buffer.train_batch_size=24", "synchronizer.sync_style=fixed")
+	planner.Explorers = []int{1, 2}
+	plan, err := planner.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := plan.Current.Report
+	if plan.Current.Explorers != 2 || math.Abs(r.ExploreSeconds-6) > 1e-6 || math.Abs(r.TrainSeconds-4) > 1e-6 || r.Batches[0].Rollouts != 24 {
+		t.Errorf("the run as it was: %d explorers, %+v", plan.Current.Explorers, r)
+	}
+	if math.Abs(plan.Rates.Explore-12) > 1 {
+		t.Errorf("one explorer would take %v s for a step of both", plan.Rates.Explore)
+	}
+	for _, c := range plan.Choices {
+		if want := []string{"buffer.batch_size=6"}; c.Explorers == 1 && !slices.Contains(c.Set, want[0]) || c.Report.Batches[0].Rollouts != 24 {
+			t.Errorf("%d explorers: %v, %d rollouts", c.Explorers, c.Set, c.Report.Batches[0].Rollouts)
+		}
+	}
+}

@@ -15,25 +15,58 @@ import (
 	"github.com/trinity-go/trinity/simulation"
 )
 
+// times are what the metrics of an earlier run say that speaks of its speed, by name.
+type times struct {
+	path      string // of the trainer's, or those of all
+	explorers int    // whose metrics there are; 1 if there are none
+	of        map[string][]float64
+}
+
+// readTimes reads the metrics of an earlier run. Several explorers have theirs in folders of their names.
+func (p *Planner) readTimes(whole *config.Config, i int) (*times, error) {
+	cfg, err := stageOf(whole, i)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(cfg.CheckpointJobDir, "monitor")
+	t := &times{path: filepath.Join(dir, "metrics.jsonl")}
+	if t.of, err = readTimes(t.path); err != nil {
+		return nil, err
+	}
+	others, err := filepath.Glob(filepath.Join(dir, "*", "metrics.jsonl"))
+	if err != nil || len(t.of[exploreTime]) > 0 {
+		others = nil // one explorer, and copies that somebody keeps
+	}
+	for _, path := range others {
+		more, err := readTimes(path)
+		if err != nil {
+			return nil, err
+		}
+		if steps := more[exploreTime]; len(steps) > 0 {
+			t.of[exploreTime] = append(t.of[exploreTime], steps...)
+			t.explorers++
+		}
+	}
+	t.explorers = max(1, t.explorers)
+	return t, nil
+}
+
+const exploreTime = "time/explore_step"
+
 // rates fills in plan.Rates: as given, else as an earlier run of the configuration was, else, for lengths, that all responses are as long as they may be.
-func (p *Planner) rates(whole *config.Config, i int, current simulation.Setting, plan *Planned) error {
+func (p *Planner) rates(whole *config.Config, i int, current simulation.Setting, measured *times, plan *Planned) error {
 	cfg, err := stageOf(whole, i)
 	if err != nil {
 		return err
 	}
-	plan.Metrics = filepath.Join(cfg.CheckpointJobDir, "monitor", "metrics.jsonl")
-	m, err := readTimes(plan.Metrics)
-	if err != nil {
-		return err
-	}
-	given := &p.Rates
+	m, given := measured.of, &p.Rates
 	slowdown := 1.0
 	if cfg.Together() { // all cores are shared, so two that work get half of them each
 		slowdown = 2
 	}
 	limit := float64(value(0, cfg.Model.MaxResponseTokens))
 	rates := simulation.Rates{
-		Explore: mean(m["time/explore_step"]), Train: mean(m["time/train_step"]), Sync: least(m["time/sync_weight"]),
+		Explore: mean(m[exploreTime]), Train: mean(m["time/train_step"]), Sync: least(m["time/sync_weight"]),
 		Prompt: mean(m["prompt_length/mean"]), Slowdown: cmp.Or(given.Slowdown, slowdown),
 	}
 	rates.Lengths = simulation.Lengths{Mean: cmp.Or(given.Lengths.Mean, mean(m["response_length/mean"]), limit, 1), Spread: given.Lengths.Spread, Max: limit}
@@ -60,7 +93,7 @@ func (p *Planner) rates(whole *config.Config, i int, current simulation.Setting,
 func readTimes(path string) (map[string][]float64, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return map[string][]float64{}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -77,7 +110,7 @@ func readTimes(path string) (map[string][]float64, error) {
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, fmt.Errorf("%s:%d: not a record of the jsonl monitor: %w", path, n, err)
 		}
-		for _, name := range []string{"time/explore_step", "time/train_step", "time/sync_weight", "response_length/mean", "response_length/max", "prompt_length/mean"} {
+		for _, name := range []string{exploreTime, "time/train_step", "time/sync_weight", "response_length/mean", "response_length/max", "prompt_length/mean"} {
 			if v, ok := r.Metrics[name].(float64); ok {
 				all[name] = append(all[name], v)
 			}

@@ -52,7 +52,7 @@ func largestOf(n int, σ float64) float64 {
 // step is the rollouts of an explore step.
 type step struct {
 	tokens []float64 // of each response
-	span   float64   // from the beginning of the first to the end of the last with no other step beside them, in tokens that a rollout writes
+	span   float64   // from the beginning of the first to the end of the last, of one explorer with no other step beside them, in tokens that a rollout writes
 }
 
 // draw draws all explore steps.
@@ -64,7 +64,8 @@ func draw(s *Setting, r *Rates) []step {
 		for j := range st.tokens {
 			st.tokens[j] = r.Lengths.draw(rng)
 		}
-		_, st.span = s.places().take(st.tokens, 0)
+		alone := make(places, s.placesOf(1))
+		_, st.span = alone.take(st.tokens, 0)
 		steps[i] = st
 	}
 	return steps
@@ -73,10 +74,17 @@ func draw(s *Setting, r *Rates) []step {
 // places are when places are free again, the first in front.
 type places []float64
 
-// places are those that a step alone uses: that there are more slots makes no engine faster.
+// places are those that a step alone uses: that there are more slots makes no engine faster. Those of several explorers are alike.
 func (s *Setting) places() *places {
-	p := make(places, min(max(1, s.InFlight), int(s.Pace.PerStep)))
+	n := max(1, s.Explorers)
+	p := make(places, n*s.placesOf(n))
 	return &p
+}
+
+// placesOf is how many places each of n explorers uses. All of an explorer's places together write as many tokens a second, however many they are.
+func (s *Setting) placesOf(n int) int {
+	share := (int(s.Pace.PerStep) + n - 1) / n
+	return min(max(1, s.InFlight), share)
 }
 
 // take lets rollouts begin in order, from now on, each where a place is free first. starts are when they begin, end is when the last has ended.

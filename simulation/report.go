@@ -9,13 +9,14 @@ import (
 
 // Report is what a run came to.
 type Report struct {
-	StepsPerHour float64   `json:"train_steps_per_hour"`
-	ExplorerIdle float64   `json:"explorer_idle"` // share of the time until its last step
-	TrainerIdle  float64   `json:"trainer_idle"`  // share of the time until its last step; publishing is no idleness
-	Staleness    Staleness `json:"staleness"`
-	BufferMean   float64   `json:"buffer_rollouts_mean"` // over time
-	BufferMax    int       `json:"buffer_rollouts_max"`
-	Dropped      int       `json:"dropped_rollouts"` // too old for the sample strategy
+	StepsPerHour    float64   `json:"train_steps_per_hour"`
+	RolloutsPerHour float64   `json:"trained_rollouts_per_hour"`
+	ExplorerIdle    float64   `json:"explorer_idle"` // share of the time until its last step
+	TrainerIdle     float64   `json:"trainer_idle"`  // share of the time until its last step; publishing is no idleness
+	Staleness       Staleness `json:"staleness"`
+	BufferMean      float64   `json:"buffer_rollouts_mean"` // over time
+	BufferMax       int       `json:"buffer_rollouts_max"`
+	Dropped         int       `json:"dropped_rollouts"` // too old for the sample strategy
 
 	Seconds        float64 `json:"seconds"`
 	ExploreSeconds float64 `json:"explore_step_seconds"` // mean of a step; longer than alone where the trainer was busy too, or other steps were under way
@@ -68,10 +69,12 @@ func (s *simulated) finish() *Report {
 	r.TrainSeconds = s.trainer.busy / float64(s.trainer.step)
 	r.BufferMean, r.BufferMax = s.depth/s.seconds, s.queue.most
 	r.Staleness = distribution(s.stale)
-	r.Dropped = s.queue.given
+	trained := 0
 	for _, b := range r.Batches {
-		r.Dropped -= b.Rollouts
+		trained += b.Rollouts
 	}
+	r.Dropped = s.queue.given - trained
+	r.RolloutsPerHour = float64(trained) / s.seconds * 3600
 	return r
 }
 

@@ -23,14 +23,15 @@ type Setting struct {
 	Strategy        trinity.SampleStrategy // what the trainer reads by; nil is in order
 	Capacity        int                    // rollouts that the queue holds
 	Batch           int                    // rollouts that a train step takes of it
-	InFlight        int                    // rollouts at once
+	InFlight        int                    // rollouts at once, of each explorer
+	Explorers       int                    // that share the rollouts of each step; 0 is 1
 	UnderWay        int                    // explore steps at once; 0 is 1
 	Steps           int64                  // explore steps; the trainer trains on all that comes of them
 }
 
 // Rates are how fast explorer and trainer are, each alone. A step's time is the mean over steps: those with longer rollouts take longer.
 type Rates struct {
-	Explore  float64 `json:"rollout_seconds"` // of an explore step
+	Explore  float64 `json:"rollout_seconds"` // of an explore step, by one explorer
 	Train    float64 `json:"train_seconds"`   // of a train step
 	Sync     float64 `json:"sync_seconds"`    // to publish a version
 	Lengths  Lengths `json:"response_tokens"`
@@ -117,7 +118,7 @@ func (s *simulated) scale() {
 		}
 	}
 	n := float64(len(s.steps))
-	s.perUnit.explore = s.rates.Explore * n / span
+	s.perUnit.explore = s.rates.Explore * n / span * float64(s.placesOf(max(1, s.Explorers))) / float64(s.placesOf(1))
 	s.perUnit.train = s.rates.Train * n * float64(s.Pace.PerStep) / (tokens * float64(s.Batch))
 }
 

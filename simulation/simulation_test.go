@@ -202,3 +202,20 @@ func TestBadRates(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Explorers that share a step take as many times less for it, in places that all of them fill, whatever of them one alone uses.
+func TestExplorersShareAStep(t *testing.T) {
+	for _, inFlight := range []int{1, 2, 4, 100} {
+		for n, seconds := range map[int]float64{0: 8, 1: 8, 2: 4, 4: 2} {
+			s := even("fixed", 1, 0, 3)
+			s.InFlight, s.Explorers = inFlight, n
+			r, err := Run(s, rates(8, 1, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !near(r.ExploreSeconds, seconds) || !near(r.RolloutsPerHour, 12*3600/r.Seconds) {
+				t.Errorf("%d explorers with %d rollouts at once each: a step takes %v s, want %v; %v rollouts an hour", n, inFlight, r.ExploreSeconds, seconds, r.RolloutsPerHour)
+			}
+		}
+	}
+}

@@ -54,6 +54,7 @@ func planCommand() *cobra.Command {
 	f.Float64Var(&r.Lengths.Spread, "response-spread", 0, "standard deviation of the logarithm of lengths; 0 is as measured")
 	f.Float64Var(&r.Prompt, "prompt-tokens", 0, "mean length of a prompt; 0 is as measured")
 	f.Float64Var(&r.Slowdown, "slowdown", 0, "how many times as long explorer and trainer take while both are busy; 0 is 2 in one process, 1 in two")
+	f.IntSliceVar(&p.Explorers, "explorers", nil, "numbers of explorers to try, such as 1,2,4, which share the tasks of a step on machines of their own; as many as there were if left out")
 	f.BoolVar(&asJSON, "json", false, "print the plan as one JSON object")
 	return cmd
 }
@@ -72,7 +73,7 @@ func printPlan(out io.Writer, plan *run.Planned, p *run.Planner) {
 	fmt.Fprintf(out, "rates %s: explore step %.3g s, train step %.3g s, sync %.3g s, %.3g times as long while both are busy\n", source, r.Explore, r.Train, r.Sync, r.Slowdown)
 	fmt.Fprintf(out, "responses: %.4g tokens, spread %.2g; prompts: %.4g tokens\n\n", r.Lengths.Mean, r.Lengths.Spread, r.Prompt)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\tstyle\tinterval\toffset\tsteps/hour\texplorer idle\ttrainer idle\tstaleness mean\tp50\tp95\tmax\tbuffer mean\tmax")
+	fmt.Fprintln(w, "\texplorers\tstyle\tinterval\toffset\trollouts/hour\tsteps/hour\texplorer idle\ttrainer idle\tstaleness mean\tp50\tp95\tmax\tbuffer mean\tmax")
 	printChoice(w, "now", plan.Current)
 	for i, c := range plan.Choices[:min(mostChoices, len(plan.Choices))] {
 		printChoice(w, fmt.Sprint(i+1), c)
@@ -82,11 +83,14 @@ func printPlan(out io.Writer, plan *run.Planned, p *run.Planner) {
 		fmt.Fprintf(out, "\nnow %d rollouts are dropped, too old for the sample strategy\n", n)
 	}
 	fmt.Fprintf(out, "\nrecommended, with staleness of at most %d:\n\n%s", p.MaxStaleness, settingLines(plan))
+	if n := plan.Recommended.Explorers; n > 1 {
+		fmt.Fprintf(out, "\nin mode train, and on %d machines mode explore with an explorer.name each and explorer.share 1/%d to %d/%d\n", n, n, n, n)
+	}
 }
 
 func printChoice(w io.Writer, name string, c run.Choice) {
 	r := c.Report
-	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.4g\t%.0f%%\t%.0f%%\t%.2f\t%d\t%d\t%d\t%.3g\t%d\n", name, c.Style, c.Interval, c.Offset, r.StepsPerHour,
+	fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\t%.0f\t%.4g\t%.0f%%\t%.0f%%\t%.2f\t%d\t%d\t%d\t%.3g\t%d\n", name, c.Explorers, c.Style, c.Interval, c.Offset, r.RolloutsPerHour, r.StepsPerHour,
 		100*r.ExplorerIdle, 100*r.TrainerIdle, r.Staleness.Mean, r.Staleness.P50, r.Staleness.P95, r.Staleness.Max, r.BufferMean, r.BufferMax)
 }
 
