@@ -36,7 +36,7 @@ type Options struct {
 type DB struct {
 	Address
 	Options
-	*bell
+	bell
 	server outage.Server
 	pool   *sql.DB
 	signal *os.File // of SQLite that other processes watch; nil of others
@@ -55,7 +55,7 @@ func Open(ctx context.Context, a Address, o Options) (*DB, error) {
 		return nil, err
 	}
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
-	db := &DB{Address: a, Options: o, bell: newBell(), pool: pool, stop: stop}
+	db := &DB{Address: a, Options: o, pool: pool, stop: stop}
 	err = db.Retry(ctx, pool.PingContext)
 	if err == nil && !o.ReadOnly && !o.Alone && a.kind.watch != nil {
 		err = db.Retry(ctx, func(ctx context.Context) error {

@@ -9,28 +9,27 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/trinity-go/trinity/await"
 )
 
 // bell wakes all who wait for a change.
 type bell struct {
-	mu   sync.Mutex
-	rung chan struct{}
+	mu    sync.Mutex
+	point await.Point
 }
-
-func newBell() *bell { return &bell{rung: make(chan struct{})} }
 
 // Changed is closed once something has changed: who is to miss nothing asks for it before they look.
 func (b *bell) Changed() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.rung
+	return b.point.Next()
 }
 
 func (b *bell) ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	close(b.rung)
-	b.rung = make(chan struct{})
+	b.point.Signal()
 }
 
 // Look is when to look for changes though nobody has told of one, for the n-th time in a row; nil is never. MySQL has no way to tell other processes.
@@ -65,7 +64,7 @@ func watchFile(ctx context.Context, db *DB) error {
 		return errors.Join(err, f.Close())
 	}
 	if err := w.Add(signal(db.file)); err != nil {
-		return errors.Join(err, f.Close())
+		return errors.Join(err, w.Close(), f.Close())
 	}
 	db.signal = f
 	context.AfterFunc(ctx, func() { w.Close() })
