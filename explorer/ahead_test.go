@@ -36,28 +36,56 @@ func learning(t *testing.T) *Mix {
 
 var errKilled = errors.New("killed")
 
-// mortal is a sink that fails after so many deliveries, and holds each against what those before have said of the steps behind them.
+// mortal is a sink that fails after so many deliveries.
 type mortal struct {
 	trinity.Sink
-	t      *testing.T
-	left   int
-	tasks  map[int64]string // of each step, once known
-	widest int              // most steps that were under way behind a delivery
+	left int
+	sees func(trinity.Delivery) // is told of those before; nil is not
 }
 
 func (m *mortal) Put(ctx context.Context, d trinity.Delivery) error {
 	if m.left--; m.left < 0 {
 		return errKilled
 	}
+	if m.sees != nil {
+		m.sees(d)
+	}
+	return m.Sink.Put(ctx, d)
+}
+
+// live has an explorer go on from where the one before it was killed, until it is killed itself after so many deliveries.
+func live(t *testing.T, e *Explorer, deliveries int, sees func(trinity.Delivery)) {
+	t.Helper()
+	cursor, err := e.Buffer.Resume(t.Context())
+	if err == nil {
+		err = e.Restore(cursor)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Buffer = &mortal{e.Buffer, deliveries, sees}
+	if err := e.Run(t.Context()); err != nil && !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+}
+
+// promises hold each delivery against what those before have said of the steps behind them.
+type promises struct {
+	t      *testing.T
+	tasks  map[int64]string // of each step, once known
+	widest int              // most steps that were under way behind a delivery
+}
+
+func (p *promises) see(d trinity.Delivery) {
 	var c cursor
 	if err := json.Unmarshal(d.Cursor, &c); err != nil {
-		return err
+		p.t.Error(err)
 	}
 	var ids []string
 	for _, g := range d.Groups {
 		ids = append(ids, g[0].ID.Task)
 	}
-	m.know(c.Step, ids)
+	p.know(c.Step, ids)
 	for i, step := range c.Ahead {
 		var ids []string
 		for _, of := range step {
@@ -65,18 +93,17 @@ func (m *mortal) Put(ctx context.Context, d trinity.Delivery) error {
 				ids = append(ids, fmt.Sprint(of.Taskset, "/", row))
 			}
 		}
-		m.know(c.Step+int64(i)+1, ids)
+		p.know(c.Step+int64(i)+1, ids)
 	}
-	m.widest = max(m.widest, len(c.Ahead))
-	return m.Sink.Put(ctx, d)
+	p.widest = max(p.widest, len(c.Ahead))
 }
 
-func (m *mortal) know(step int64, ids []string) {
+func (p *promises) know(step int64, ids []string) {
 	is := strings.Join(ids, " ")
-	if was, ok := m.tasks[step]; ok && was != is {
-		m.t.Errorf("step %d has %s, and was begun with %s", step, is, was)
+	if was, ok := p.tasks[step]; ok && was != is {
+		p.t.Errorf("step %d has %s, and was begun with %s", step, is, was)
 	}
-	m.tasks[step] = is
+	p.tasks[step] = is
 }
 
 // A run that is killed again and again, at another moment each time, delivers every step once, with the tasks that a delivery before has said it was under way
@@ -86,25 +113,14 @@ func TestTasksUnderWayAreTakenUpAgain(t *testing.T) {
 	run := func(lives []int, deliveries int) (tasks string, widest int) {
 		synctest.Test(t, func(t *testing.T) {
 			q := buffer.NewQueue(1000, 0, nil)
-			m := &mortal{t: t, tasks: map[int64]string{}}
+			p := &promises{t: t, tasks: map[int64]string{}}
 			for _, underWay := range lives {
 				e := flying(t, q, underWay, steps, nil)
 				e.Tasks, e.BatchSize, e.Runner.Slots = learning(t), 4, NewSlots(10)
-				cursor, err := e.Buffer.Resume(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := e.Restore(cursor); err != nil {
-					t.Fatal(err)
-				}
-				m.Sink, m.left = e.Buffer, deliveries
-				e.Buffer = m
-				if err := e.Run(t.Context()); err != nil && !errors.Is(err, errKilled) {
-					t.Fatal(err)
-				}
+				live(t, e, deliveries, p.see)
 			}
 			state, _ := q.State()
-			tasks, widest = tasksOf(state.Pending), m.widest
+			tasks, widest = tasksOf(state.Pending), p.widest
 		})
 		return tasks, widest
 	}

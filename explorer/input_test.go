@@ -3,7 +3,6 @@ package explorer
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,19 +85,6 @@ func TestInputsJoinTheRollouts(t *testing.T) {
 	}
 }
 
-// dying is a sink that fails after so many deliveries.
-type dying struct {
-	trinity.Sink
-	left int
-}
-
-func (d *dying) Put(ctx context.Context, what trinity.Delivery) error {
-	if d.left--; d.left < 0 {
-		return errKilled
-	}
-	return d.Sink.Put(ctx, what)
-}
-
 // With several steps under way, and a kill every two deliveries, each step is joined by the groups that it would have had.
 func TestInputsBesideStepsUnderWay(t *testing.T) {
 	run := func(lives, deliveries int) (came []string) {
@@ -112,17 +98,7 @@ func TestInputsBesideStepsUnderWay(t *testing.T) {
 					t.Fatal(err)
 				}
 				e.Inputs = Inputs{in}
-				cursor, err := e.Buffer.Resume(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := e.Restore(cursor); err != nil {
-					t.Fatal(err)
-				}
-				e.Buffer = &dying{e.Buffer, deliveries}
-				if err := e.Run(t.Context()); err != nil && !errors.Is(err, errKilled) {
-					t.Fatal(err)
-				}
+				live(t, e, deliveries, nil)
 			}
 			state, _ := q.State()
 			for _, e := range state.Pending {
