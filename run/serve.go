@@ -89,6 +89,7 @@ func (s *stage) newestModel() error {
 		return err
 	}
 	dir := filepath.Join(s.ckpt.path(steps[len(steps)-1]), s.modelDir())
+	s.say("serves the model of " + dir)
 	if len(s.cfg.Model.LoraConfigs) > 0 {
 		s.cfg.Model.LoraConfigs = withPath(s.cfg.Model.LoraConfigs, dir)
 	} else {

@@ -94,7 +94,14 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("trainer step %d: %w", step, err)
+			err = fmt.Errorf("trainer step %d: %w", step, err)
+			if starved(err) && t.step > saved { // nothing of the step was begun
+				if failed := t.save(ctx, false); failed != nil {
+					return errors.Join(err, failed)
+				}
+				return fmt.Errorf("%w; step %d was saved, and the same command goes on behind it", err, t.step)
+			}
+			return err
 		}
 		if t.SaveInterval > 0 && t.step%t.SaveInterval == 0 {
 			if err := t.save(ctx, t.step == t.TotalSteps); err != nil {
@@ -120,6 +127,12 @@ func (t *Trainer) sayShort() {
 	if t.isShort() {
 		t.Say(fmt.Sprintf("train step %d, the last one, had %d of %d experiences: there were no more", t.step, t.batch, t.BatchSize))
 	}
+}
+
+// starved says that the time of a wait for experiences has passed.
+func starved(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // isShort says that the last batch was not whole, where somebody is told.

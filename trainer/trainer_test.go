@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -176,13 +177,13 @@ func TestAShortLastBatchIsSaid(t *testing.T) {
 	}
 }
 
-// starved gives half of what is asked for, the first two times.
-type starved struct {
+// meagre gives half of what is asked for, the first two times.
+type meagre struct {
 	trinity.Source
 	takes int
 }
 
-func (s *starved) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
+func (s *meagre) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
 	if s.takes++; s.takes <= 2 {
 		n /= 2
 	}
@@ -192,12 +193,41 @@ func (s *starved) Take(ctx context.Context, n int, published int64) ([]*trinity.
 // Nor are others, but one line is enough.
 func TestTheFirstShortBatchIsSaid(t *testing.T) {
 	tr, _, _ := newTrainer(t, 3, new([]int64))
-	tr.Source = &starved{Source: tr.Source}
+	tr.Source = &meagre{Source: tr.Source}
 	said := ""
 	tr.Say = func(line string) { said += line }
 	want := "train step 1 had 4 of 8 experiences, all that there were for its version; of further steps but the last this is not said"
 	if err := tr.Run(t.Context(), t.Context()); err != nil || said != want {
 		t.Errorf("said %q, %v; want %q", said, err, want)
+	}
+}
+
+// late has no more in time once it has given so many batches.
+type late struct {
+	trinity.Source
+	gives int
+}
+
+func (l *late) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
+	if l.gives--; l.gives < 0 {
+		return nil, fmt.Errorf("waiting for the explorer: %w", os.ErrDeadlineExceeded)
+	}
+	return l.Source.Take(ctx, n, published)
+}
+
+// What was trained before an explorer was waited for in vain is not lost.
+func TestAStarvedTrainerSaves(t *testing.T) {
+	for interval, want := range map[int64][]int64{0: {3}, 2: {2, 3}, 3: {3}} {
+		var saved []int64
+		tr, _, _ := newTrainer(t, 5, &saved)
+		tr.Source, tr.SaveInterval = &late{tr.Source, 3}, interval
+		err := tr.Run(t.Context(), t.Context())
+		if !errors.Is(err, os.ErrDeadlineExceeded) || strings.Contains(err.Error(), "step 3 was saved") != (interval != 3) {
+			t.Errorf("ended with %v", err)
+		}
+		if !slices.Equal(saved, want) {
+			t.Errorf("a checkpoint every %d steps: saved %v, want %v", interval, saved, want)
+		}
 	}
 }
 
