@@ -115,7 +115,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		"h.csv":        {"q,q\n1,2\n", `h.csv:1: two columns are named "q"`},
 		"i.jsonl.gz":   {"no gzip", "i.jsonl.gz"},
 		"j.jsonl.zst":  {"no zstandard", "j.jsonl.zst"},
-		"k.json.gz":    {gz(t, "[{\"q\": 1}]")[:20], "k.json.gz: unexpected EOF"},
+		"k.json.gz":    {gz(t, "[{\"q\": 1}]")[:20], "k.json.gz: the file ends in the middle of its compressed data"},
 		"l.parquet":    {"PAR1", "l.parquet"},
 		"m.arrow":      {"x", "m.arrow: no Arrow file"},
 		"long.jsonl":   {"{}\n{\"q\": \"" + strings.Repeat("x", maxRow) + "\"}\n", "long.jsonl:2: row of more than"},
@@ -220,6 +220,23 @@ func TestSharedData(t *testing.T) {
 		}
 		if q, ok := all(t, d)[c.rows-1]["question"].(string); !ok || q == "" {
 			t.Errorf("%s, %s: the last row has no question", c.path, c.split)
+		}
+	}
+}
+
+// TestCutOff: compressed files that end too early, wherever that is, say so, and nothing of the row that they end in.
+func TestCutOff(t *testing.T) {
+	rows, table := "", "question,answer\n"
+	for i := range 100 {
+		rows += fmt.Sprintf("{\"question\": \"%d plus %d\"}\n", i, i*7919%1000)
+		table += fmt.Sprintf("\"%d plus\n%d\",%d\n", i, i*7919%1000, i)
+	}
+	for name, whole := range map[string]string{"cut.jsonl.gz": gz(t, rows), "cut.json.gz": gz(t, rows), "cut.csv.gz": gz(t, table), "cut.jsonl.zst": zst(t, rows)} {
+		for n := 1; n < len(whole); n += 3 {
+			_, err := Open(filepath.Join(write(t, map[string]string{name: whole[:n]}), name), Options{})
+			if err == nil || !strings.Contains(err.Error(), name+":") || !strings.HasSuffix(err.Error(), ": the file ends in the middle of its compressed data, it is cut off: copy it again") {
+				t.Errorf("%s with %d of %d bytes: %v", name, n, len(whole), err)
+			}
 		}
 	}
 }

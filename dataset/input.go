@@ -81,9 +81,24 @@ func (in *input) text() (io.ReadCloser, error) {
 	file := counted(io.NewSectionReader(in.at, 0, in.size), in.path, in.size, in.opts)
 	r, err := decompress(file, in.path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", in.path, err)
+		return nil, fmt.Errorf("%s: %w", in.path, cutOff(err))
 	}
-	return r, nil
+	return uncut{r}, nil
+}
+
+// uncut says of compressed data that end too early what has happened.
+type uncut struct{ io.ReadCloser }
+
+func (u uncut) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	return n, cutOff(err)
+}
+
+func cutOff(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the file ends in the middle of its compressed data, it is cut off: copy it again")
+	}
+	return err
 }
 
 func decompress(file io.Reader, path string) (io.ReadCloser, error) {

@@ -127,6 +127,9 @@ func scanLines(r io.Reader, visit func(begin int64, number int, data []byte) err
 				return &lineError{number, errLong}
 			}
 		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return &lineError{number, err}
+		}
 		if len(long) > 0 {
 			long = append(long, data...)
 			data = long
@@ -143,11 +146,8 @@ func scanLines(r io.Reader, visit func(begin int64, number int, data []byte) err
 				return err
 			}
 		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
 		if err != nil {
-			return &lineError{number, err}
+			return nil
 		}
 	}
 }
