@@ -117,12 +117,12 @@ func (r *Recipe) manifest() (m manifest, err error) {
 
 // Made is the report of an output that is there and need not be made again; nil if it has to be. It refuses to replace what no task pipeline has written.
 func (r *Recipe) Made() (*Report, error) {
-	m, err := r.manifest()
-	if err != nil {
+	there, err := digestFile(r.File()) // before the manifest, which another process may be about to replace together with it
+	if err != nil || there == "" {
 		return nil, err
 	}
-	there, err := digestFile(r.File())
-	if err != nil || there == "" {
+	m, err := r.manifest()
+	if err != nil {
 		return nil, err
 	}
 	if there != m.Output && there != m.Before {

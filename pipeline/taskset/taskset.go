@@ -8,12 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/gofrs/flock"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/datajuicer"
 	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -56,25 +56,41 @@ func (r *Recipe) work() string {
 	return filepath.Join(filepath.Dir(r.File()), ".task_pipeline_"+strings.TrimSuffix(filepath.Base(r.File()), ".jsonl"))
 }
 
-// Make writes the taskset, unless that was done before with the same settings and inputs. After a kill it begins anew, but asks no model twice.
+// Make writes the taskset, unless that was done before with the same settings and inputs, or another process does it meanwhile, which it waits for. After a
+// kill it begins anew, but asks no model twice.
 func (r *Recipe) Make(ctx context.Context, host Host) (*Report, error) {
 	if err := os.MkdirAll(r.work(), 0o755); err != nil {
 		return nil, err
 	}
-	lock := flock.New(filepath.Join(r.work(), "lock"))
-	ok, err := lock.TryLock()
+	lock, err := r.lock(ctx, host.Say)
 	if err != nil {
 		return nil, err
 	}
-	if !ok {
-		return nil, fmt.Errorf("%s is being made by another process: wait for it", r.File())
-	}
-	defer lock.Unlock()
+	defer lock.Release()
 	made, err := r.Check()
 	if err != nil || made != nil {
 		return made, err
 	}
 	return r.make(ctx, host)
+}
+
+// lock waits until no other process makes the taskset, however long that takes: a model or people may be asked.
+func (r *Recipe) lock(ctx context.Context, say func(string)) (*durable.Lock, error) {
+	for told := false; ; told = true {
+		lock, err := durable.TakeLock(r.work(), "make", "")
+		var other durable.Held
+		if !errors.As(err, &other) {
+			return lock, err
+		}
+		if !told {
+			say(fmt.Sprintf("task pipeline: %s is being made by %s: waiting for it", r.File(), other))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // make reads, processes, scores and writes.

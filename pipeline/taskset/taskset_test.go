@@ -1,7 +1,9 @@
 package taskset
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,8 +14,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/gofrs/flock"
 
 	"github.com/trinity-go/trinity/dataset"
 	_ "github.com/trinity-go/trinity/operator/tasks"
@@ -182,20 +182,61 @@ func TestErrors(t *testing.T) {
 			}
 		})
 	}
-	t.Run("two processes", func(t *testing.T) {
-		r := sums(t)
-		if err := os.MkdirAll(r.work(), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		other := flock.New(filepath.Join(r.work(), "lock"))
-		if ok, err := other.TryLock(); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		defer other.Unlock()
-		if _, err := r.Make(t.Context(), host(t)); err == nil || !strings.Contains(err.Error(), "another process") {
-			t.Error(err)
-		}
-	})
+}
+
+// Who finds another process at work waits for what that makes, and is told for whom.
+func TestWaitsForTheOther(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		other  func(*testing.T, *Recipe)
+		reused bool
+	}{
+		{"which makes it", func(t *testing.T, r *Recipe) {
+			if _, err := r.make(t.Context(), host(t)); err != nil {
+				t.Error(err)
+			}
+		}, true},
+		{"which fails", func(*testing.T, *Recipe) {}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, lines := sums(t), []string{}
+			if err := os.MkdirAll(r.work(), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			lock, err := r.lock(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := host(t)
+			h.Say = func(line string) {
+				lines = append(lines, line)
+				c.other(t, r)
+				lock.Release()
+			}
+			report, err := r.Make(t.Context(), h)
+			if err != nil || report.Rows != 3 || report.Reused != c.reused {
+				t.Errorf("%v, %v", report, err)
+			}
+			if want := fmt.Sprintf("output.jsonl is being made by process %d on ", os.Getpid()); len(lines) != 1 || !strings.Contains(lines[0], want) {
+				t.Errorf("it says %q, want %q", lines, want)
+			}
+		})
+	}
+	r, stopped := sums(t), errors.New("stopped")
+	if err := os.MkdirAll(r.work(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := r.lock(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Release()
+	ctx, stop := context.WithCancelCause(t.Context())
+	h := host(t)
+	h.Say = func(string) { stop(stopped) }
+	if _, err := r.Make(ctx, h); !errors.Is(err, stopped) {
+		t.Errorf("stopped while it waits: %v", err)
+	}
 }
 
 // A run that ends half way has paid for what was answered, and the next one asks only for the rest.
