@@ -27,11 +27,12 @@ type operator struct {
 
 // Report is what the pipeline did.
 type Report struct {
-	Output  string `json:"-"`
-	Read    int    `json:"read"` // rows
-	Rows    int    `json:"rows"` // that are left
-	Dropped []Loss `json:"dropped"`
-	Reused  bool   `json:"-"` // it was made before
+	Output  string   `json:"-"`
+	Read    int      `json:"read"` // rows
+	Rows    int      `json:"rows"` // that are left
+	Dropped []Loss   `json:"dropped"`
+	Idle    []string `json:"idle,omitempty"` // weights of the priority that count nothing, since no row has what they weigh
+	Reused  bool     `json:"-"`              // it was made before
 }
 
 // Loss is how many rows a part of the pipeline dropped.
@@ -41,10 +42,14 @@ type Loss struct {
 }
 
 func (r *Report) String() string {
+	text := fmt.Sprintf("task pipeline: %d of %d rows in %s: %s", r.Rows, r.Read, r.Output, r.losses())
 	if r.Reused {
-		return fmt.Sprintf("task pipeline: %s was made before with these settings and inputs: %d of %d rows", r.Output, r.Rows, r.Read)
+		text = fmt.Sprintf("task pipeline: %s was made before with these settings and inputs: %d of %d rows", r.Output, r.Rows, r.Read)
 	}
-	return fmt.Sprintf("task pipeline: %d of %d rows in %s: %s", r.Rows, r.Read, r.Output, r.losses())
+	if len(r.Idle) > 0 {
+		text += fmt.Sprintf("; no row has a score of %s, so these priority_weights change nothing: add an operator that measures it", strings.Join(r.Idle, ", "))
+	}
+	return text
 }
 
 // losses says who dropped what.

@@ -53,6 +53,7 @@ type scores struct {
 	weights Weights
 	rows    []scored
 	known   [3]bool // dimensions of which some row has a statistic
+	uses    bool    // some row has its number of uses
 	low     float64 // perplexity
 	high    float64
 	ranged  bool // low and high are of some row
@@ -87,7 +88,8 @@ func (s *scores) add(row *trinity.TaskRow) {
 			s.known[d] = true
 		}
 	}
-	r.used, _ = number(row.Stats["consumed_cnt"])
+	used, ok := number(row.Stats["consumed_cnt"])
+	r.used, s.uses = used, s.uses || ok
 	if v, ok := number(row.Row[priorityField]); ok {
 		r.given = v
 	}
@@ -138,6 +140,26 @@ func (s *scores) order(topK int) []int {
 		order = order[:min(topK, len(order))]
 	}
 	return order
+}
+
+// idle names the weights that were set and count nothing, since no row has what they weigh.
+func (s *scores) idle() (names []string) {
+	if s.weights == DefaultWeights {
+		return nil
+	}
+	for _, w := range []struct {
+		name   string
+		weight float64
+		known  bool
+	}{
+		{"difficulty", s.weights.Difficulty, s.known[0]}, {"diversity", s.weights.Diversity, s.known[1]}, {"quality", s.weights.Quality, s.known[2]},
+		{"usage_frequency", s.weights.UsageFrequency, s.uses},
+	} {
+		if w.weight != 0 && !w.known {
+			names = append(names, w.name)
+		}
+	}
+	return names
 }
 
 // append adds the scores of row i to its object in JSON.

@@ -123,7 +123,7 @@ func (r *Recipe) make(ctx context.Context, host Host) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	report.Read = int(rows.read)
+	report.Read, report.Idle = int(rows.read), scores.idle()
 	order := scores.order(r.TopK)
 	report.Dropped = append(report.Dropped, Loss{"top_k", len(scores.rows) - len(order)})
 	if report.Rows = len(order); report.Rows == 0 {

@@ -118,6 +118,18 @@ func TestTopK(t *testing.T) {
 	}
 }
 
+// Weights of what no row has are named, each time that what they have made is used; those that nobody has set are not.
+func TestIdleWeights(t *testing.T) {
+	r := sums(t)
+	r.Weights = Weights{Difficulty: 1, Diversity: 1, Quality: -1, UsageFrequency: 1}
+	for range 2 {
+		report, err := r.Make(t.Context(), host(t))
+		if err != nil || !strings.Contains(report.String(), "; no row has a score of difficulty, quality, so these priority_weights change nothing") {
+			t.Errorf("%v, %v", report, err)
+		}
+	}
+}
+
 // What is made once is used again, and made anew when anything changes that it depends on.
 func TestMadeBefore(t *testing.T) {
 	r := sums(t)
