@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 
@@ -105,6 +106,28 @@ func (c *Config) datasets() []storedRows {
 		all = append(all, storedRows{storeKey, b.StorageType, b.Path})
 	}
 	return all
+}
+
+// unusedOfRows says why rows that come from one place have no use for a key that chooses among several; "" if they have.
+func (c *Config) unusedOfRows(key string) string {
+	for _, d := range c.datasets() {
+		split := key == d.key+".split"
+		switch {
+		case !split && key != d.key+".subset_name":
+		case d.storage == "task_dir":
+			return "every folder of the path is a task: there are neither splits nor subsets"
+		case split && database.IsURL(d.path):
+			return "a database has no splits: subset_name chooses rows"
+		case isFile(d.path):
+			return "the path is one file, all of whose rows are read: name a directory to choose a split or subset of it"
+		}
+	}
+	return ""
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // tables wants rows in a database where the storage is one.

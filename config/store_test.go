@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -35,6 +37,45 @@ func TestStores(t *testing.T) {
 		}
 		if json, err := cfg.MarshalJSON(); err != nil || strings.Contains(string(json), "secret") {
 			t.Errorf("%s: the effective configuration in JSON has the password, or %v", c.name, err)
+		}
+	}
+}
+
+// What chooses among several files, tables or stores is named where there is one.
+func TestUnusedOfOnePlace(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "one.jsonl")
+	if err := os.WriteFile(file, []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const taskset, buffer = "buffer.explorer_input.taskset.", "buffer.trainer_input.experience_buffer."
+	for _, c := range []struct {
+		text, key, value string
+		more             []string
+		unused           string // part of the reason, "" where the key is used
+	}{
+		{base, taskset + "split", "test", []string{taskset + "path=" + file}, "the path is one file"},
+		{base, taskset + "subset_name", "foo", []string{taskset + "path=" + file}, "the path is one file"},
+		{base, taskset + "split", "test", []string{taskset + "path=" + dir}, ""},
+		{base, taskset + "subset_name", "foo", []string{taskset + "path=" + dir}, ""},
+		{base, taskset + "split", "test", []string{taskset + "path=org/set"}, ""},
+		{base, taskset + "split", "test", []string{taskset + "path=sqlite:///rows.db"}, "a database has no splits"},
+		{base, taskset + "subset_name", "foo", []string{taskset + "path=sqlite:///rows.db"}, ""},
+		{base, taskset + "split", "test", []string{taskset + "path=" + dir, taskset + "storage_type=task_dir"}, "neither splits nor subsets"},
+		{offlineBase, buffer + "split", "test", []string{buffer + "path=" + file}, "the path is one file"},
+		{offlineBase, buffer + "subset_name", "foo", []string{buffer + "path=" + file}, "the path is one file"},
+		{base, buffer + "path", "foo.db", nil, "the queue is kept in buffer.cache_dir"},
+		{offlineBase, buffer + "path", file, nil, ""},
+	} {
+		cfg := mustParse(t, c.text, Options{Overrides: append(c.more, c.key+"="+c.value)})
+		reason := ""
+		for _, n := range cfg.Unused() {
+			if n.Key == c.key {
+				reason = n.Reason
+			}
+		}
+		if !strings.Contains(reason, c.unused) || c.unused == "" && reason != "" {
+			t.Errorf("%s=%s with %v: %q, want %q", c.key, c.value, c.more, reason, c.unused)
 		}
 	}
 }

@@ -170,6 +170,9 @@ func (c *Config) unusedReason(key string) string {
 	if reason := c.unusedOfStore(key); reason != "" {
 		return reason
 	}
+	if reason := c.unusedOfRows(key); reason != "" {
+		return reason
+	}
 	if c.Mode != "serve" && slices.Contains(ofServe, key) {
 		return "only mode serve reads it"
 	}
