@@ -115,6 +115,7 @@ func TestRefused(t *testing.T) {
 
 		{"misspelt key", "algorithm.repeat_tims=4", "algorithm.repeat_tims", `did you mean "repeat_times"`},
 		{"key of another section", "buffer.lr=1", "buffer.lr", "it belongs at algorithm.optimizer.lr"},
+		{"key of the section around", "buffer.explorer_input.taskset.total_epochs=2", "buffer.explorer_input.taskset.total_epochs", "it belongs at buffer.total_epochs"},
 		{"key of an older version", "trainer.eval_interval=5", "trainer.eval_interval", "use explorer.eval_interval"},
 		{"computed key", "checkpoint_job_dir=x", "checkpoint_job_dir", "is computed"},
 		{"text for a number", "buffer.batch_size=many", "buffer.batch_size", "wants a whole number"},

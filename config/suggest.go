@@ -10,19 +10,18 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// unknownKeyHint says what to do about a key that a section does not have: its replacement when an older version had it, the key that was
-// probably meant, or the section where it belongs.
+// unknownKeyHint says what to do about a key that a section does not have: its replacement when an older version had it, the section where it
+// belongs, or the key that was probably meant.
 func unknownKeyHint(section reflect.Type, path string) string {
 	if hint := removedKey(path); hint != "" {
 		return hint
 	}
 	keys := yamlKeys(section)
-	name := lastKey(path)
-	if near := nearest(name, keys); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
-	}
-	if homes := homesOf(name); len(homes) > 0 && len(homes) <= 3 {
+	if homes := homesOf(path); len(homes) > 0 {
 		return "it belongs at " + strings.Join(homes, " or ")
+	}
+	if near := nearest(lastKey(path), keys); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
 	}
 	if near := nearestKey(path); near != "" {
 		return fmt.Sprintf("did you mean %s?", near)
@@ -40,10 +39,18 @@ var neighbours = sync.OnceValues(func() (byName, bySection map[string][]string) 
 	return byName, bySection
 })
 
-// homesOf lists the paths of the schema that end in a key.
-func homesOf(name string) []string {
+// homesOf lists the paths of the schema that end in the last key of a path: where they are many, those in the sections around it.
+func homesOf(path string) []string {
+	const many = 4
 	byName, _ := neighbours()
-	return slices.DeleteFunc(slices.Clone(byName[name]), func(path string) bool { return strings.HasPrefix(path, "stages.") })
+	homes := slices.DeleteFunc(slices.Clone(byName[lastKey(path)]), func(home string) bool { return strings.HasPrefix(home, "stages.") })
+	if len(homes) < many {
+		return homes
+	}
+	return slices.DeleteFunc(homes, func(home string) bool {
+		section := parent(home)
+		return section != "" && !below(path, section) && !below(path, "stages.*."+section)
+	})
 }
 
 // nearestKey returns the path of the schema that a path was probably meant to be: one with the same last key in another section, or a
