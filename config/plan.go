@@ -298,9 +298,9 @@ func (c *Config) planFiles() []FilePlan {
 	switch b := c.Buffer.TrainerInput.ExperienceBuffer; {
 	case c.SharedStore() && c.Mode != "bench":
 		files = append(files, FilePlan{b.Path, "experiences on their way to the trainer"})
-	case c.Together():
+	case c.trains() && !c.readsDataset():
 		files = append(files, FilePlan{filepath.Join(c.Buffer.CacheDir, "experience_buffer"), "experiences on their way to the trainer"})
-	case c.Mode == "explore":
+	case c.Mode == "explore" && b.StorageType == "file":
 		files = append(files, FilePlan{c.ExperienceFile(), "experiences for the trainer"})
 	}
 	if p := &c.DataProcessor.ExperiencePipeline; c.explores() {

@@ -197,6 +197,31 @@ func TestPlanMixture(t *testing.T) {
 	}
 }
 
+// The experience buffer is the trainer's: an explorer writes experiences where it is told to write a file.
+func TestPlanOfTheBuffer(t *testing.T) {
+	for _, c := range []struct{ text, storage, mode, want string }{
+		{base, "queue", "both", "/buffer/experience_buffer"},
+		{base, "queue", "explore", ""},
+		{base, "file", "explore", "/buffer/experience_buffer.jsonl"},
+		{base + "  train_batch_size: 4\n", "queue", "train", "/buffer/experience_buffer"},
+		{offlineBase, "file", "train", ""},
+	} {
+		p, err := mustParse(t, c.text, Options{Overrides: []string{"mode=" + c.mode, storeKey + ".storage_type=" + c.storage}}).Plan(Facts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, f := range p.Stages[0].Files {
+			if at := strings.LastIndex(f.Path, "/buffer/experience_buffer"); at >= 0 {
+				got += f.Path[at:]
+			}
+		}
+		if got != c.want {
+			t.Errorf("mode %s with a %s writes %q, want %q", c.mode, c.storage, got, c.want)
+		}
+	}
+}
+
 func TestPlanLora(t *testing.T) {
 	c := mustParse(t, base, Options{Overrides: []string{"model.lora_configs=[{lora_rank: 4}]"}})
 	p, err := c.Plan(Facts{Model: ModelFacts{Known: true, Parameters: 428_672, Trained: 18_432}})
