@@ -138,6 +138,7 @@ func (db *DB) update(ctx context.Context, hasty bool, fn func(Tx) (commit bool, 
 		whole, end := context.WithCancelCause(context.WithoutCancel(ctx))
 		defer end(nil)
 		committing := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+		defer committing() // of a transaction that is not committed nothing stays behind
 		tx, release, err := db.kind.begin(whole, db.pool, hasty)
 		if err != nil {
 			return err
