@@ -98,7 +98,7 @@ func (db *DB) Close() error {
 func (db *DB) Retry(ctx context.Context, fn func(context.Context) error) error {
 	err := db.server.Ask(ctx, outage.Policy{
 		Name: db.String(), Retries: db.Retries, Interval: db.Interval, Passes: db.kind.passes, Text: oneLine, Stop: db.Stop, Say: db.Say,
-	}, fn)
+	}, db.inTurn(fn))
 	var told *outage.Error
 	switch {
 	case err == nil, errors.As(err, &told):

@@ -24,6 +24,7 @@ type dialect struct {
 	open      func(a Address, o Options) (*sql.DB, error)
 	begin     beginner
 	transient func(error) bool // may an error pass?
+	collides  func(error) bool // has another transaction been in the way?
 	denies    func(error) bool // does an error say that user or password are wrong?
 	watch     func(ctx context.Context, db *DB) error
 	poll      time.Duration // between looks for what other processes have changed, at most; 0 where they tell
@@ -42,10 +43,7 @@ const connectTimeout = 10 * time.Second
 var sqlite = &dialect{
 	open: openSQLite, begin: beginSQLite, words: strings.NewReplacer("{text}", "TEXT", "{blob}", "BLOB", "{number}", "INTEGER PRIMARY KEY", "{table}", ""),
 	insert: "INSERT INTO", unless: "ON CONFLICT DO NOTHING",
-	transient: func(err error) bool {
-		var e *driver.Error
-		return errors.As(err, &e) && (e.Code()&0xff == 5 || e.Code()&0xff == 6) // SQLITE_BUSY, SQLITE_LOCKED
-	},
+	transient: busy, collides: busy,
 	denies: func(error) bool { return false }, // a file has no users
 }
 
@@ -54,6 +52,10 @@ var postgres = &dialect{
 	insert: "INSERT INTO", unless: "ON CONFLICT DO NOTHING", locks: " FOR UPDATE", notify: "NOTIFY " + channel,
 	lock:      "SELECT 1 FROM pg_advisory_xact_lock(7381643)",
 	transient: transientPostgres,
+	collides: func(err error) bool {
+		var e *pgconn.PgError
+		return errors.As(err, &e) && strings.HasPrefix(e.Code, "40")
+	},
 	denies: func(err error) bool {
 		var e *pgconn.PgError
 		return errors.As(err, &e) && strings.HasPrefix(e.Code, "28")
@@ -71,6 +73,10 @@ var mySQL = &dialect{
 		}
 		return slices.Contains(passingMySQL, e.Number)
 	},
+	collides: func(err error) bool {
+		var e *mysql.MySQLError
+		return errors.As(err, &e) && e.Number == 1213
+	},
 	denies: func(err error) bool {
 		var e *mysql.MySQLError
 		return errors.As(err, &e) && (e.Number == 1045 || e.Number == 1698)
@@ -81,6 +87,12 @@ func init() { sqlite.watch, postgres.watch = watchFile, listen } // which need t
 
 // passes reports whether an error may be over soon. Who is refused is refused again.
 func (d *dialect) passes(err error) bool { return !d.denies(err) && d.transient(err) }
+
+// busy reports whether another process, or connection, has SQLite's file.
+func busy(err error) bool {
+	var e *driver.Error
+	return errors.As(err, &e) && (e.Code()&0xff == 5 || e.Code()&0xff == 6) // SQLITE_BUSY, SQLITE_LOCKED
+}
 
 // passingMySQL are too many connections, shutdown, lock wait timeout, deadlock, and the connection was killed.
 var passingMySQL = []uint16{1040, 1053, 1205, 1213, 1927}

@@ -51,6 +51,7 @@ func TestServers(t *testing.T) {
 			s := c.start(t)
 			t.Run("silent", func(t *testing.T) { fallsSilent(t, server.Wired(t, s)) })
 			t.Run("schema", func(t *testing.T) { migratesInTurn(t, s.URL, c.hold, c.words) })
+			t.Run("deadlock", func(t *testing.T) { deadlocks(t, s.URL) })
 		})
 	}
 }
