@@ -40,6 +40,9 @@ type SQL struct {
 
 // OpenSQL makes the tables of a buffer where there are none, and opens it.
 func OpenSQL(ctx context.Context, a database.Address, s trinity.BufferSpec) (*SQL, error) {
+	if err := database.CheckName(s.Name, "project, group, name or buffer.trainer_input.experience_buffer.name"); err != nil {
+		return nil, err
+	}
 	db, err := database.Open(ctx, a, database.Options{Retries: s.Retries, Interval: s.RetryInterval, Stop: s.Stop, Say: s.Say})
 	if err != nil {
 		return nil, err

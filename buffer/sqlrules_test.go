@@ -203,6 +203,16 @@ func TestSQLRefusesNewerTables(t *testing.T) {
 	refused(t, err, "buffer.db", "version 99", "use the one that made them")
 }
 
+// A name that would be cut off is refused, with the keys that it is made of.
+func TestSQLNameThatIsTooLong(t *testing.T) {
+	address, err := database.Parse(fileURL(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = OpenSQL(t.Context(), address, trinity.BufferSpec{Name: strings.Repeat("é", 251)})
+	refused(t, err, `é"…, has 251 characters`, "project, group, name or buffer.trainer_input.experience_buffer.name")
+}
+
 // A server that cannot be reached is named, without the password.
 func TestSQLServerThatIsNotThere(t *testing.T) {
 	for _, url := range []string{"postgresql://ann:s3cret@127.0.0.1:1/rft", "mysql://ann:s3cret@127.0.0.1:1/rft"} {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,8 +34,20 @@ func TestServersAreBuffers(t *testing.T) {
 				return trinitytest.Store{Explorer: open().Sink("explorer"), Second: open().Sink("second"), Trainer: open()}
 			})
 			t.Run("removed", func(t *testing.T) { removed(t, s.URL) })
+			t.Run("longest name", func(t *testing.T) { longestName(t, s.URL) })
 			t.Run("killed", func(t *testing.T) { killed(t, s) })
 		})
+	}
+}
+
+// longestName has a buffer with as long a name as there is, and one that differs at its end.
+func longestName(t *testing.T, url string) {
+	for i, last := range []string{"é", "è"} {
+		b := openTest(t, url, patient(strings.Repeat("é", 249)+last, 10))
+		put(t, b.Sink("explorer"), int64(i), 1)
+		if got := take(t, b, 1); got[0].ID.Step != int64(i) {
+			t.Errorf("took %v from the buffer whose name ends in %s", got[0].ID, last)
+		}
 	}
 }
 

@@ -66,6 +66,9 @@ func (w *Writer) Claim() error {
 // InDatabase makes a writer of the archive of that name in a database, which has the archives of many runs. It is connected to at once, and makes the
 // table where there is none.
 func InDatabase(ctx context.Context, a database.Address, name string, o database.Options) (*Writer, error) {
+	if err := database.CheckName(name, "project, group, name or explorer.name"); err != nil {
+		return nil, err
+	}
 	to, err := openRows(ctx, a, name, o)
 	if err != nil {
 		return nil, err

@@ -124,6 +124,14 @@ func TestWhatServersDoNotTake(t *testing.T) {
 	}
 }
 
+func TestANameThatIsTooLong(t *testing.T) {
+	a, _ := addressOf(t, sqliteArchive(t))
+	_, err := InDatabase(t.Context(), a, strings.Repeat("x", 251), database.Options{})
+	if err == nil || !strings.Contains(err.Error(), "has 251 characters") || !strings.Contains(err.Error(), "project, group, name or explorer.name") {
+		t.Errorf("%v, want an error that names the keys", err)
+	}
+}
+
 func TestADatabaseThatIsNotThere(t *testing.T) {
 	a, _ := addressOf(t, "postgresql://ann:s3cret@127.0.0.1:1/rft")
 	_, err := InDatabase(t.Context(), a, "x", database.Options{Retries: 1, Interval: 1})
