@@ -127,26 +127,44 @@ func (b *sqlServer) claimed(ctx context.Context, claim string, at sharedPlace) e
 	return nil
 }
 
-// trim leaves of rows what people read.
+// trimRows is how many rows a transaction trims: who puts and takes waits for it, and it is to be over long before the server counts as silent.
+const trimRows = 1000
+
+// trim leaves of rows what people read. A run that is stopped leaves the rest to the next checkpoint.
 func (b *sqlServer) trim(ctx context.Context, claim string, taken int64) error {
-	trainer := claim
-	err := b.db.Update(ctx, func(t database.Tx) (bool, error) {
-		var trimmed int64
+	for trimmed := int64(-1); trimmed < taken; {
+		var err error
+		if trimmed, err = b.trimSome(ctx, claim, taken); err != nil {
+			return err
+		}
+		if b.db.Stop != nil && b.db.Stop.Err() != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// trimSome trims the next rows up to a number, and says up to which one that is done.
+func (b *sqlServer) trimSome(ctx context.Context, claim string, taken int64) (trimmed int64, err error) {
+	var trainer string
+	err = b.db.Update(ctx, func(t database.Tx) (bool, error) {
 		err := sqlRead(ctx, t, "SELECT trimmed, trainer FROM trinity_buffers WHERE name = ?", []any{b.name}, &trimmed, &trainer)
 		if err != nil || trainer != claim || trimmed >= taken {
 			return false, err
 		}
+		end := min(trimmed+trimRows, taken)
 		const rows = "UPDATE trinity_experiences SET experience = NULL WHERE buffer = ? AND number > ? AND number <= ?"
-		if _, err := t.Exec(ctx, rows, b.name, trimmed, taken); err != nil {
+		if _, err := t.Exec(ctx, rows, b.name, trimmed, end); err != nil {
 			return false, err
 		}
-		_, err = t.Exec(ctx, "UPDATE trinity_buffers SET trimmed = ? WHERE name = ?", taken, b.name)
+		_, err = t.Exec(ctx, "UPDATE trinity_buffers SET trimmed = ? WHERE name = ?", end, b.name)
+		trimmed = end
 		return true, err
 	})
 	if err == nil && trainer != claim {
 		err = fmt.Errorf("%s: %w", b.db, errTrainer)
 	}
-	return err
+	return trimmed, err
 }
 
 func (b *sqlServer) changed() <-chan struct{} { return b.db.Changed() }

@@ -1,6 +1,7 @@
 package buffer
 
 import (
+	"context"
 	"database/sql"
 	"strings"
 	"testing"
@@ -133,6 +134,32 @@ func TestSQLTrim(t *testing.T) {
 		t.Errorf("it holds %v, %v; want 1 rollout", s, err)
 	}
 	take(t, b, 1)
+}
+
+// Trim goes step by step, so that no transaction takes long; what a run that is stopped leaves is trimmed with the next checkpoint.
+func TestSQLTrimsInSteps(t *testing.T) {
+	b := openTest(t, fileURL(t.TempDir()), trinity.BufferSpec{Capacity: 1e6})
+	const all = 2*trimRows + 10
+	put(t, b.Sink("explorer"), 1, all)
+	take(t, b, all)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for _, c := range []struct {
+		stop context.Context
+		want int
+	}{{stopped, trimRows}, {nil, all}} {
+		b.db.Stop = c.stop
+		if err := b.Trim(state(t, b)); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		err := b.db.Update(t.Context(), func(tx database.Tx) (bool, error) {
+			return false, tx.Row(t.Context(), "SELECT COUNT(*) FROM trinity_experiences WHERE experience IS NULL", nil, &n)
+		})
+		if err != nil || n != c.want {
+			t.Errorf("%d of %d rows are trimmed, %v; want %d", n, all, err, c.want)
+		}
+	}
 }
 
 // People read the table with whatever reads SQL.
