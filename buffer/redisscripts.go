@@ -18,8 +18,10 @@ local function tell(what) redis.call('XADD', news, 'MAXLEN', '~', '100', '*', 'w
 local name, session = ARGV[1], ARGV[2]
 local own = 'explorer:' .. name .. ':'
 `
-	// sessions refuses an explorer whose name another process has taken.
+	// sessions refuses an explorer whose last delivery, of this number, is not there, and one whose name another process has taken.
 	sessions = explorerPrologue + `
+local last = tonumber(ARGV[3])
+if number(own .. 'delivery') < last then return 'lost' end
 if get(own .. 'session') ~= session then return 'other' end
 `
 	trainers = redisPrologue + `
@@ -38,32 +40,33 @@ redis.call('HSETNX', hash, own .. 'delivery', '0')
 tell('resume')
 return {get(own .. 'delivery'), get(own .. 'cursor')}`)
 
-	// redisLast(explorer, session) answers the number of the last delivery.
+	// redisLast(explorer, session, last delivery known) answers the number of the last delivery.
 	redisLast = redis.NewScript(sessions + `
 return get(own .. 'delivery')`)
 
-	// redisPut(explorer, session, delivery, capacity, needs, cursor or "", rollouts, experiences, and of each its rollout within the delivery and the fields
+	// redisPut(explorer, session, delivery before, capacity, needs, cursor or "", rollouts, experiences, and of each its rollout within the delivery and the fields
 	// of putFields). A delivery that is there already is not put again.
 	redisPut = redis.NewScript(sessions + `
-if get(own .. 'delivery') == ARGV[3] then return 'ok' end
+local delivery = text(last + 1)
+if get(own .. 'delivery') == delivery then return 'ok' end
 if get(own .. 'closed') == '1' or get('closed') == '1' then return 'ended' end
 local put, rollouts, count = number('put'), number('put_rollouts'), tonumber(ARGV[8])
 if count > 0 and rollouts - number('taken_rollouts') >= tonumber(ARGV[4]) then return 'full' end
 local at = 9
 for i = 1, count do
-	redis.call('XADD', stream, text(put + i) .. '-0', 'explorer', name, 'delivery', ARGV[3], 'needs', ARGV[5], 'rollout', text(rollouts + tonumber(ARGV[at])),
+	redis.call('XADD', stream, text(put + i) .. '-0', 'explorer', name, 'delivery', delivery, 'needs', ARGV[5], 'rollout', text(rollouts + tonumber(ARGV[at])),
 		'step', ARGV[at + 1], 'task', ARGV[at + 2], 'run', ARGV[at + 3], 'turn', ARGV[at + 4], 'version', ARGV[at + 5], 'reward', ARGV[at + 6],
 		'prompt', ARGV[at + 7], 'response', ARGV[at + 8], 'experience', ARGV[at + 9])
 	at = at + 10
 end
-set('put', text(put + count), 'put_rollouts', text(rollouts + tonumber(ARGV[7])), own .. 'delivery', ARGV[3])
+set('put', text(put + count), 'put_rollouts', text(rollouts + tonumber(ARGV[7])), own .. 'delivery', delivery)
 if ARGV[6] == '' then redis.call('HDEL', hash, own .. 'cursor') else set(own .. 'cursor', ARGV[6]) end
 return tell('put')`)
 
-	// redisSet(explorer, session, what, value) sets what is known of an explorer.
+	// redisSet(explorer, session, last delivery, what, value) sets what is known of an explorer.
 	redisSet = redis.NewScript(sessions + `
-set(own .. ARGV[3], ARGV[4])
-return tell(ARGV[3])`)
+set(own .. ARGV[4], ARGV[5])
+return tell(ARGV[4])`)
 
 	// redisClaim(trainer, taken, rollouts) makes a process the trainer.
 	redisClaim = redis.NewScript(redisPrologue + `

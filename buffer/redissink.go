@@ -81,7 +81,7 @@ func (s *redisSink) begin(ctx context.Context) error {
 	if !s.unsure {
 		return nil
 	}
-	answer, err := s.server.run(ctx, redisLast, s.name, s.session)
+	answer, err := s.server.run(ctx, redisLast, s.name, s.session, s.delivery)
 	if err == nil {
 		err = s.refused(answer)
 	}
@@ -105,7 +105,7 @@ func (s *redisSink) Put(ctx context.Context, d trinity.Delivery) error {
 	if err := s.begin(ctx); err != nil {
 		return sharedFailed(s.over(err))
 	}
-	values := append([]any{s.name, s.session, s.delivery + 1, s.buffer.capacity, d.Needs, string(d.Cursor), n, len(exps)}, fields...)
+	values := append([]any{s.name, s.session, s.delivery, s.buffer.capacity, d.Needs, string(d.Cursor), n, len(exps)}, fields...)
 	var answer any
 	err = s.buffer.await(ctx, "the trainer to make room in the experience buffer", func() (bool, error) {
 		if s.server.isClosed() {
@@ -140,6 +140,8 @@ func (s *redisSink) refused(answer any) error {
 	switch answer {
 	case "ended":
 		return trinity.ErrEnded
+	case "lost":
+		return lostDelivery(s.server, s.name, s.delivery)
 	case "other":
 		return fmt.Errorf("another process has become explorer %s: give each a name of its own (explorer.name)", s.name)
 	}
@@ -181,7 +183,7 @@ func (s *redisSink) set(ctx context.Context, what string, value int64) error {
 	err := s.begin(ctx)
 	if err == nil {
 		var answer any
-		if answer, err = s.server.run(ctx, redisSet, s.name, s.session, what, value); err == nil {
+		if answer, err = s.server.run(ctx, redisSet, s.name, s.session, s.delivery, what, value); err == nil {
 			err = s.refused(answer)
 		}
 	}

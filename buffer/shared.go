@@ -75,6 +75,14 @@ func newShared(s trinity.BufferSpec) *shared {
 // fewer is what to do where a server has less than a checkpoint goes on from.
 const fewer = "Restore the server's copy, remove the checkpoints that are newer than what it has, or give the run another name to begin anew"
 
+// again is what to do where a server has lost what came last, as in a power cut or when another takes its place.
+const again = "start trainer and explorers again, which go on from what it has, or restore its copy"
+
+// lostDelivery says that an explorer's last delivery is not there, though the server had acknowledged it.
+func lostDelivery(server fmt.Stringer, explorer string, number int64) error {
+	return fmt.Errorf("%s: delivery %d of explorer %s was acknowledged, and the server has lost it: %s", server, number, explorer, again)
+}
+
 var errTrainer = errors.New("another process has become its trainer: there can be one only")
 
 func sharedFailed(err error) error { return fmt.Errorf("experience buffer: %w", err) }
@@ -104,6 +112,9 @@ func (b *shared) Take(ctx context.Context, n int, published int64) ([]*trinity.E
 		s, err := b.server.status(ctx)
 		if err != nil {
 			return false, err
+		}
+		if s.put < b.loaded {
+			return false, fmt.Errorf("%s: it has %d experiences, and %d were read: the server has lost what came last: %s", b.server, s.put, b.loaded, again)
 		}
 		if err := b.fetch(ctx, n); err != nil { // again: who puts nothing more has put all that there is now
 			return false, err

@@ -155,6 +155,10 @@ func (p *sqlPut) try(ctx context.Context) (done bool, err error) {
 		if err != nil {
 			return false, err
 		}
+		if delivery < p.delivery {
+			p.end, done = lostDelivery(p.server, p.name, p.delivery), true
+			return false, nil
+		}
 		if p.number == 0 {
 			if p.unsure {
 				p.delivery = delivery
@@ -221,19 +225,20 @@ func (s *sqlSink) set(ctx context.Context, column string, value int64) error {
 		return nil
 	}
 	err := s.begun(ctx)
-	found := int64(0)
+	var found, delivery int64
 	if err == nil {
 		err = s.db.Update(ctx, func(t database.Tx) (bool, error) {
-			found, err = t.Exec(ctx, "UPDATE trinity_explorers SET "+column+" = ? WHERE buffer = ? AND name = ? AND session = ?", value, s.SQL.name, s.name, s.session)
+			found, err = t.Exec(ctx, "UPDATE trinity_explorers SET "+column+" = ? WHERE buffer = ? AND name = ? AND session = ? AND delivery >= ?", value, s.SQL.name, s.name, s.session, s.delivery)
 			if err == nil && found == 0 {
-				var name string
-				err = sqlRead(ctx, t, "SELECT name FROM trinity_explorers WHERE buffer = ? AND name = ?", []any{s.SQL.name, s.name}, &name)
+				err = sqlRead(ctx, t, "SELECT delivery FROM trinity_explorers WHERE buffer = ? AND name = ?", []any{s.SQL.name, s.name}, &delivery)
 			}
 			return true, err
 		})
 	}
 	if err == nil && found == 0 {
-		err = s.taken()
+		if err = s.taken(); delivery < s.delivery {
+			err = lostDelivery(s.server, s.name, s.delivery)
+		}
 	}
 	if err != nil && s.isClosed() {
 		return nil
