@@ -260,6 +260,26 @@ func TestNoOtherFileIsOverwritten(t *testing.T) {
 	})
 }
 
+// A copy that a person has put beside the steps of a table is no step, whatever its name begins with.
+func TestACopyInsideATableIsNoStep(t *testing.T) {
+	for _, name := range []string{"step-000000002-0.parquet.bak", "step-2-0.parquet", "step-000000002-0.parquet (1)", "step-000000002-+0.parquet"} {
+		path := filepath.Join(t.TempDir(), "copy.parquet")
+		write(t, path, ofStep(1, 1), ofStep(2, 1))
+		foreign := filepath.Join(path, name)
+		if err := os.WriteFile(foreign, []byte("my copy"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := New(path, theRun).Write(t.Context(), ofStep(2, 1)); err == nil || !strings.Contains(err.Error(), name+" is no step of experiences: move it away") {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, of := range []string{foreign, fileOf(t, path, 1), fileOf(t, path, 2)} {
+			if _, err := os.Stat(of); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 func TestWhatJSONCannotSay(t *testing.T) {
 	groups := ofStep(1, 1)
 	e := groups[0][0]

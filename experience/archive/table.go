@@ -72,11 +72,11 @@ func partsOf(dir string) (parts []part, err error) {
 	}
 	for _, e := range entries {
 		p, more := part{name: e.Name()}, 0
-		if e.Name()[0] == '.' { // half written, or the system's
+		if p.name[0] == '.' { // half written, or the system's
 			continue
 		}
-		if _, err := fmt.Sscanf(e.Name(), partName, &p.step, &more); err != nil {
-			return nil, fmt.Errorf("%s: %s is no step of experiences: move it away, or set another path", dir, e.Name())
+		if _, err := fmt.Sscanf(p.name, partName, &p.step, &more); err != nil || p.name != fmt.Sprintf(partName, p.step, more) {
+			return nil, fmt.Errorf("%s: %s is no step of experiences: move it away, or set another path", dir, p.name)
 		}
 		parts = append(parts, p)
 	}
