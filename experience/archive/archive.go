@@ -28,7 +28,8 @@ func IsName(path string) bool {
 
 // Writer adds steps to an archive. One that is there is gone on with: a step that is explored again, because a kill threw the run back, takes the
 // place of what the archive has of it and of later ones; an archive of which nothing would be left may be another run's and is moved aside first, to its
-// name with a number behind it. What is known to be another run's is moved aside in any case, and comes back when that run goes on.
+// name with a number behind it, and so is a file in which steps that were not to be written again are damaged. What is known to be another run's is moved aside
+// in any case, and comes back when that run goes on.
 type Writer struct {
 	to    form
 	begun bool

@@ -173,6 +173,10 @@ func TestAFileIsGoneOnWith(t *testing.T) {
 			write(t, path, ofStep(1, 1), ofStep(2, 2))
 			last := fileOf(t, path, 3)
 			before, _ := os.Stat(last) // 0 bytes where it is not there
+			record, err := os.ReadFile(path + ownerFile)
+			if err != nil {
+				t.Fatal(err)
+			}
 			write(t, path, ofStep(3, 1))
 			after, err := os.Stat(last)
 			if err != nil {
@@ -182,6 +186,9 @@ func TestAFileIsGoneOnWith(t *testing.T) {
 				err = os.Rename(last, filepath.Join(path, ".writing_x"))
 			} else if c.torn < 1 {
 				err = os.Truncate(last, before.Size()+int64(c.torn*float64(after.Size()-before.Size())))
+			}
+			if c.torn < 1 { // the record comes after the step
+				err = errors.Join(err, os.WriteFile(path+ownerFile, record, 0o644))
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -210,7 +217,7 @@ func TestEveryStepIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for from := int64(3); from <= 41; from++ {
-		if err := os.WriteFile(path, whole, 0o644); err != nil {
+		if err := errors.Join(os.WriteFile(path, whole, 0o644), os.Remove(path+ownerFile)); err != nil {
 			t.Fatal(err)
 		}
 		write(t, path, ofStep(from, 1))

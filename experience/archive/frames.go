@@ -59,7 +59,7 @@ func zstdFrame(room, lines []byte) ([]byte, error) {
 
 var errForeign = errors.New("this is not how a file of experiences of Trinity-Go begins: move it away, or set another path")
 
-// before goes from mark to mark. Without one, behind those that there are, the rest is what a kill has left.
+// before goes from mark to mark. Without one, behind those that there are, the rest is what a kill has left, or damaged.
 func (f frames) before(r io.ReaderAt, size, step int64) (at, last int64, err error) {
 	mark := make([]byte, len(f.prefix)+numbers)
 	for {

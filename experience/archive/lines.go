@@ -39,20 +39,20 @@ type steps interface {
 	before(r io.ReaderAt, size, step int64) (at, last int64, err error)
 }
 
-func (l *lines) look(step, bytes int64) (whole func(int64) bool, stays int64, err error) {
+func (l *lines) look(step, bytes int64) (found, error) {
 	last, err := l.keep(step)
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", l.path, err)
+		return found{}, fmt.Errorf("%s: %w", l.path, err)
 	}
 	if _, marked := l.steps.(frames); !marked && l.size < bytes { // lines do not say how many there were in the last step that has any
-		return func(step int64) bool { return step < last }, l.end, nil
+		last--
 	}
-	return func(step int64) bool { return step <= last }, l.end, nil
+	return found{func(step int64) bool { return step <= last }, l.end, l.size}, nil
 }
 
 func (l *lines) open() error {
 	if l.end == 0 && l.size > 0 {
-		if err := moveAside(l.path); err != nil {
+		if _, err := moveAside(l.path); err != nil {
 			return err
 		}
 		l.size = 0
@@ -78,6 +78,7 @@ func (l *lines) open() error {
 func (l *lines) keep(step int64) (last int64, err error) {
 	f, err := os.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
+		l.end, l.size = 0, 0
 		return 0, nil
 	}
 	if err != nil {

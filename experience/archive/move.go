@@ -37,12 +37,11 @@ func move(from, to string) error {
 }
 
 // moveAside renames what is at path to path with the first number behind it that nothing has. What is beside it stays.
-func moveAside(path string) error {
-	name, err := freeName(path)
-	if err != nil {
-		return err
+func moveAside(path string) (to string, err error) {
+	if to, err = freeName(path); err != nil {
+		return "", err
 	}
-	return os.Rename(path, name)
+	return to, os.Rename(path, to)
 }
 
 func freeName(path string) (string, error) {

@@ -34,13 +34,19 @@ type owned struct {
 
 // layout is how a file is written, or a directory.
 type layout interface {
-	// look finds what stays where a step is written next, of what had that many bytes at least: whether a step is there as a whole, and how many bytes stay.
-	look(step, bytes int64) (whole func(step int64) bool, stays int64, err error)
+	// look finds what stays where a step is written next, of what had that many bytes at least.
+	look(step, bytes int64) (found, error)
 	// open removes the rest, or moves all of it aside where nothing else is in it.
 	open() error
 	// write adds a step, or more of the last one, and says how many bytes there are; 0 of a directory.
 	write(step int64, exps []*trinity.Experience) (bytes int64, err error)
 	close() error
+}
+
+// found is what there is before a step is written.
+type found struct {
+	whole       func(step int64) bool // whether one that stays is there as a whole
+	stays, size int64                 // bytes that stay, and all; 0 of a directory
 }
 
 // record says whose an archive is, and what is in it.
@@ -171,20 +177,31 @@ func (o *owned) back(from string) (err error) {
 	return err
 }
 
-// open says which steps are missing of those that were written, and were not to be written again.
+// open says which steps are missing of those that were written, and were not to be written again. Bytes that may be of theirs are not cut off.
 func (o *owned) open(_ context.Context, step int64) error {
 	if err := o.claim(); err != nil {
 		return err
 	}
-	whole, stays, err := o.as.look(step, o.record.Bytes)
+	there, err := o.as.look(step, o.record.Bytes)
 	if err != nil {
 		return err
 	}
 	before := o.record.Steps.those(func(s int64) bool { return s < step })
-	if missing := before.those(func(s int64) bool { return !whole(s) }); missing != nil {
-		o.run.Say(fmt.Sprintf("%s was damaged, shortened or removed: of steps %s there is nothing, or not all; the archive goes on with step %d", o.path, missing, step))
+	if missing := before.those(func(s int64) bool { return !there.whole(s) }); missing != nil {
+		then := "the archive goes on"
+		if there.stays < there.size {
+			to, err := moveAside(o.path)
+			if err != nil {
+				return err
+			}
+			then = fmt.Sprintf("it is moved to %s, and the archive begins again", filepath.Base(to))
+			if there, err = o.as.look(step, 0); err != nil {
+				return err
+			}
+		}
+		o.run.Say(fmt.Sprintf("%s was damaged, shortened or removed: of steps %s there is nothing, or not all; %s with step %d", o.path, missing, then, step))
 	}
-	o.record.Steps, o.record.Bytes = before.those(whole), min(stays, o.record.Bytes)
+	o.record.Steps, o.record.Bytes = before.those(there.whole), min(there.stays, o.record.Bytes)
 	if err := o.save(); err != nil {
 		return err
 	}

@@ -26,18 +26,18 @@ type table struct {
 
 const partName = "step-%09d-%d.parquet"
 
-func (t *table) look(step, _ int64) (whole func(int64) bool, stays int64, err error) {
+func (t *table) look(step, _ int64) (_ found, err error) {
 	t.from = step
 	t.parts, err = partsOf(t.dir)
-	return func(step int64) bool {
+	return found{whole: func(step int64) bool {
 		return slices.ContainsFunc(t.parts, func(p part) bool { return p.step == step })
-	}, 0, err
+	}}, err
 }
 
 func (t *table) open() error {
 	parts := t.parts
 	if rest := slices.ContainsFunc(parts, func(p part) bool { return p.step < t.from }); !rest && len(parts) > 0 {
-		if err := moveAside(t.dir); err != nil {
+		if _, err := moveAside(t.dir); err != nil {
 			return err
 		}
 		parts = nil
