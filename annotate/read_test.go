@@ -100,7 +100,7 @@ func TestReadArchives(t *testing.T) {
 				id := trinity.ExperienceID{Step: step + 1, Task: fmt.Sprint("t/", step), Run: run}
 				g = append(g, &trinity.Experience{ID: id, Tokens: []int32{1, 2}, Mask: []bool{false, true}, PromptLen: 1, Prompt: fmt.Sprint("p", step), Response: string(rune('a' + run))})
 			}
-			if err := w.Write(t.Context(), []trinity.Group{g}); err != nil {
+			if err := w.Write(t.Context(), step+1, []trinity.Group{g}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -47,7 +47,7 @@ func (u *unequal) run(int) (sample, error) {
 	e := &explorer.Explorer{
 		Tasks: tasks, BatchSize: u.a.Batch / u.a.Group, TotalSteps: exploreSteps, UnderWay: u.a.UnderWay,
 		Runner: &explorer.Runner{Slots: explorer.NewSlots(u.a.Batch), Timeout: time.Hour, NewModel: func(*trinity.Task) *trinity.Model { return &trinity.Model{} }},
-		Process: func(_ context.Context, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+		Process: func(_ context.Context, _ int64, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 			return g, nil, nil
 		},
 		Buffer: buffer.NewQueue(math.MaxInt, 0, nil).Sink("explorer"), Sync: synchronizer.NewMemory(nil, 0, synchronizer.AtOnce, time.Hour),

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/trinity-go/trinity"
@@ -19,13 +20,15 @@ type File struct {
 	path string
 	run  archive.Run
 
-	mu sync.Mutex
-	to *archive.Writer // nil before Resume and after Close
+	mu   sync.Mutex
+	to   *archive.Writer // nil before Resume and after Close
+	next int64           // as in fileState
 }
 
 // fileState is beside the file, under its name and .state.
 type fileState struct {
 	Bytes  int64           `json:"bytes"` // that the file had, at least; 0 of one that is a directory
+	Next   int64           `json:"next"`  // the step behind the last that has left something: what there is of it was not put; 0 where it was not kept yet
 	Cursor json.RawMessage `json:"cursor"`
 }
 
@@ -40,28 +43,28 @@ func (f *File) Resume(context.Context) (json.RawMessage, error) {
 	if err := to.Claim(); err != nil {
 		return nil, errors.Join(err, to.Close())
 	}
-	cursor, err := f.cursor()
+	state, err := f.state()
 	if err != nil {
 		return nil, errors.Join(err, to.Close())
 	}
-	f.to = to
-	return cursor, nil
+	f.to, f.next = to, state.Next
+	return state.Cursor, nil
 }
 
-// cursor is that of the last delivery, all of which is in the file.
-func (f *File) cursor() (json.RawMessage, error) {
-	state, err := f.state()
+// state is that of the last delivery, all of which is in the file.
+func (f *File) state() (fileState, error) {
+	state, err := f.readState()
 	if err != nil {
-		return nil, err
+		return state, err
 	}
 	bytes, err := f.bytes()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return state, err
 	}
 	if bytes < state.Bytes {
-		return nil, fmt.Errorf("%s has %d bytes, and %s.state says %d: it was damaged; remove both to explore from the first step", f.path, bytes, f.path, state.Bytes)
+		return state, fmt.Errorf("%s has %d bytes, and %s.state says %d: it was damaged; remove both to explore from the first step", f.path, bytes, f.path, state.Bytes)
 	}
-	return state.Cursor, nil
+	return state, nil
 }
 
 // Put implements trinity.Sink.
@@ -71,14 +74,21 @@ func (f *File) Put(ctx context.Context, d trinity.Delivery) error {
 	if f.to == nil {
 		return trinity.ErrEnded
 	}
-	if err := f.to.Write(ctx, d.Groups); err != nil {
-		return err
+	step := f.next
+	if exps := slices.Concat(d.Groups...); len(exps) > 0 {
+		step = exps[0].ID.Step
+		f.next = step + 1
+	}
+	if step > 0 {
+		if err := f.to.Write(ctx, step, d.Groups); err != nil {
+			return err
+		}
 	}
 	bytes, err := f.bytes()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing was left of any step
 		return err
 	}
-	data, err := json.Marshal(fileState{bytes, d.Cursor})
+	data, err := json.Marshal(fileState{bytes, f.next, d.Cursor})
 	if err != nil {
 		return err
 	}
@@ -109,11 +119,10 @@ func (f *File) Close() error {
 	return to.Close()
 }
 
-func (f *File) state() (fileState, error) {
-	var s fileState
+func (f *File) readState() (s fileState, err error) {
 	data, err := os.ReadFile(f.path + ".state")
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
+		return fileState{Next: 1}, nil // a run begins with step 1
 	}
 	if err == nil {
 		err = json.Unmarshal(data, &s)

@@ -36,7 +36,7 @@ func TestExperiencesOfAnEarlierRun(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "run"+form)
 		w := archive.New(path, archive.Run{Name: "earlier"})
 		for _, groups := range recordedSteps() {
-			if err := w.Write(t.Context(), groups); err != nil {
+			if err := w.Write(t.Context(), groups[0][0].ID.Step, groups); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -74,7 +74,7 @@ func TestExperiencesOfAnEarlierRun(t *testing.T) {
 func TestARowTwiceInABatchIsAnotherTask(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.jsonl")
 	w := archive.New(path, archive.Run{Name: "earlier"})
-	if err := w.Write(t.Context(), recordedSteps()[0]); err != nil {
+	if err := w.Write(t.Context(), 1, recordedSteps()[0]); err != nil {
 		t.Fatal(err)
 	}
 	d, err := Open(path, Options{})

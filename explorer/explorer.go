@@ -29,7 +29,7 @@ type Explorer struct {
 	Inputs       Inputs
 	EvalTasksets []*Taskset
 	Runner       *Runner
-	Process      func(context.Context, []trinity.Group) ([]trinity.Group, trinity.Metrics, error) // operators and advantage; metrics by their whole names
+	Process      func(context.Context, int64, []trinity.Group) ([]trinity.Group, trinity.Metrics, error) // operators and advantage of a step; metrics by their whole names
 	Buffer       trinity.Sink
 	Sync         Weights
 	Log          func(ctx context.Context, step int64, m trinity.Metrics) error
@@ -194,7 +194,7 @@ func (e *Explorer) process(ctx context.Context, step int64, outcomes []*outcome,
 	if err != nil {
 		return nil, err
 	}
-	groups, m, err := e.Process(ctx, groups)
+	groups, m, err := e.Process(ctx, step, groups)
 	if err != nil {
 		return nil, err
 	}

@@ -170,7 +170,7 @@ func newExplorer(t *testing.T, q *buffer.Queue, steps int64) *Explorer {
 	t.Helper()
 	e := &Explorer{
 		Tasks: mix(t, newTaskset(5, 2, onePull{})), EvalTasksets: []*Taskset{newTaskset(3, 4, onePull{})}, Runner: newRunner(trinitytest.NewBandit(2)),
-		Process: func(_ context.Context, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+		Process: func(_ context.Context, _ int64, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 			return g, nil, nil
 		},
 		Buffer: q.Sink(""), Sync: synchronizer.NewMemory(nil, 0, synchronizer.AtRendezvous, time.Minute), Warn: func(error) {},

@@ -125,7 +125,7 @@ func TestInputsGoOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		came := ""
-		e.Process = func(_ context.Context, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+		e.Process = func(_ context.Context, _ int64, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 			came += fmt.Sprint(namesOf(g))
 			return g, nil, nil
 		}

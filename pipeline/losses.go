@@ -3,8 +3,6 @@ package pipeline
 import (
 	"fmt"
 	"strings"
-
-	"github.com/trinity-go/trinity"
 )
 
 // losses says which part of the pipeline dropped how many experiences of a step.
@@ -15,8 +13,7 @@ type losses struct {
 }
 
 // note is called after each part, with the number of experiences that it left.
-func (l *losses) note(step int64, part string, left int) {
-	l.step = max(l.step, step)
+func (l *losses) note(part string, left int) {
 	if left < l.left {
 		l.by = append(l.by, fmt.Sprintf("%s dropped %d", part, l.left-left))
 	}
@@ -28,14 +25,4 @@ func (l *losses) starve() bool { return 2*l.left < l.came }
 
 func (l *losses) String() string {
 	return fmt.Sprintf("step %d: the pipeline left the trainer %d of %d experiences: %s", l.step, l.left, l.came, strings.Join(l.by, ", "))
-}
-
-// stepOf is the explorer step that the groups are of, 0 if there are none.
-func stepOf(groups []trinity.Group) int64 {
-	for _, g := range groups {
-		for _, e := range g {
-			return e.ID.Step
-		}
-	}
-	return 0
 }

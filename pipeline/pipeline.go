@@ -29,18 +29,17 @@ type Operator struct {
 	trinity.Operator
 }
 
-// Process returns the groups that are left, in order, and metrics: experience_pipeline/… of the operators and the advantage, and
+// Process returns the groups of a step that are left, in order, and metrics: experience_pipeline/… of the operators and the advantage, and
 // time/experience_pipeline/… in seconds, of each by its place and name, and in total.
-func (p *Pipeline) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (p *Pipeline) Process(ctx context.Context, step int64, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	begin := time.Now()
-	p.clean("a workflow", groups)
-	if err := save(ctx, p.Input, "input_save_path", groups); err != nil {
+	p.clean(step, "a workflow", groups)
+	if err := save(ctx, p.Input, "input_save_path", step, groups); err != nil {
 		return nil, nil, err
 	}
 	metrics, said := trinity.Metrics{}, trinity.Metrics{}
-	losses := losses{came: count(groups), left: count(groups)}
+	losses := losses{step: step, came: count(groups), left: count(groups)}
 	for i, part := range p.parts() {
-		step := stepOf(groups)
 		start := time.Now()
 		kept, m, err := part.Process(ctx, groups)
 		if err != nil {
@@ -48,11 +47,11 @@ func (p *Pipeline) Process(ctx context.Context, groups []trinity.Group) ([]trini
 		}
 		metrics[fmt.Sprintf("time/experience_pipeline/operator/%d_%s", i, part.Name)] = time.Since(start).Seconds()
 		groups = slices.DeleteFunc(kept, func(g trinity.Group) bool { return len(g) == 0 })
-		p.clean(fmt.Sprintf("operator %d, %s", i, part.Name), groups)
-		losses.note(step, part.Name, count(groups))
+		p.clean(step, fmt.Sprintf("operator %d, %s", i, part.Name), groups)
+		losses.note(part.Name, count(groups))
 		merge(said, m)
 	}
-	if err := save(ctx, p.Output, "output_save_path", groups); err != nil {
+	if err := save(ctx, p.Output, "output_save_path", step, groups); err != nil {
 		return nil, nil, err
 	}
 	said["experience_count"] = float64(count(groups))
@@ -65,11 +64,11 @@ func (p *Pipeline) Process(ctx context.Context, groups []trinity.Group) ([]trini
 }
 
 // save adds a step to a copy, where one is kept.
-func save(ctx context.Context, to *archive.Writer, key string, groups []trinity.Group) error {
+func save(ctx context.Context, to *archive.Writer, key string, step int64, groups []trinity.Group) error {
 	if to == nil {
 		return nil
 	}
-	if err := to.Write(ctx, groups); err != nil {
+	if err := to.Write(ctx, step, groups); err != nil {
 		return fmt.Errorf("data_processor.experience_pipeline.%s: %w", key, err)
 	}
 	return nil

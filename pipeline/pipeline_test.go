@@ -50,7 +50,7 @@ func untimed(t *testing.T, metrics trinity.Metrics) trinity.Metrics {
 
 func TestTimingsAreNamedAfterTheOperators(t *testing.T) {
 	p := Pipeline{Operators: []Operator{{"a", part(empty)}, {"b", part(empty)}, {"a", part(empty)}}, Advantage: part(empty)}
-	_, metrics, err := p.Process(t.Context(), three())
+	_, metrics, err := p.Process(t.Context(), 7, three())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,12 +85,12 @@ func TestAStarvedTrainerIsSaid(t *testing.T) {
 		for range 4 {
 			in = append(in, trinity.Group{{ID: trinity.ExperienceID{Step: 7}}})
 		}
-		if _, _, err := p.Process(t.Context(), in); err != nil || said != c.want {
+		if _, _, err := p.Process(t.Context(), 7, in); err != nil || said != c.want {
 			t.Errorf("said %q, %v; want %q", said, err, c.want)
 		}
 	}
 	p := Pipeline{Say: func(s string) { t.Errorf("of a step in which nothing came in: %s", s) }}
-	if _, _, err := p.Process(t.Context(), nil); err != nil {
+	if _, _, err := p.Process(t.Context(), 7, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -113,7 +113,7 @@ func TestProcess(t *testing.T) {
 			trinity.Metrics{"experience_count": 2, "filtered_count": 2, "reward_diff/mean": 1}},
 	} {
 		c.p.Say = func(string) {}
-		groups, metrics, err := c.p.Process(t.Context(), three())
+		groups, metrics, err := c.p.Process(t.Context(), 7, three())
 		metrics = untimed(t, metrics)
 		if err != nil || len(groups) != c.groups || !maps.Equal(metrics, c.metrics) {
 			t.Errorf("%s: got %d groups, %v, %v; want %d, %v", c.name, len(groups), metrics, err, c.groups, c.metrics)
@@ -125,7 +125,7 @@ func TestCopiesAreKept(t *testing.T) {
 	input, output := filepath.Join(t.TempDir(), "input.jsonl"), filepath.Join(t.TempDir(), "output.jsonl")
 	p := Pipeline{Input: archive.New(input, archive.Run{}), Output: archive.New(output, archive.Run{}), Operators: []Operator{{"first", part(first)}}, Say: func(string) {}}
 	for range 2 {
-		if _, _, err := p.Process(t.Context(), three()); err != nil {
+		if _, _, err := p.Process(t.Context(), 7, three()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -138,8 +138,32 @@ func TestCopiesAreKept(t *testing.T) {
 		}
 	}
 	p = Pipeline{Output: archive.New(filepath.Join(input, "x.jsonl"), archive.Run{})}
-	if _, _, err := p.Process(t.Context(), three()); err == nil || !strings.Contains(err.Error(), "output_save_path") {
+	if _, _, err := p.Process(t.Context(), 7, three()); err == nil || !strings.Contains(err.Error(), "output_save_path") {
 		t.Errorf("got %v, want an error that names the key", err)
+	}
+}
+
+// A run that a kill throws back to a step of which nothing is left then has nothing of it in the copy.
+func TestAStepThatLeavesNothingIsNotInTheCopy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "output.jsonl")
+	none := part(func([]trinity.Group) ([]trinity.Group, trinity.Metrics, error) { return nil, nil, nil })
+	for _, life := range []struct {
+		first, last int64
+		ops         []Operator
+	}{{1, 3, nil}, {3, 3, []Operator{{"none", none}}}, {4, 4, nil}} {
+		p := Pipeline{Output: archive.New(path, archive.Run{Name: "one"}), Operators: life.ops, Say: func(string) {}}
+		for step := life.first; step <= life.last; step++ {
+			if _, _, err := p.Process(t.Context(), step, []trinity.Group{{{ID: trinity.ExperienceID{Step: step}}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(path)
+	if got := strings.Count(string(data), "\n"); err != nil || got != 3 || strings.Contains(string(data), `"step":3`) {
+		t.Errorf("the copy is %s, %v; want steps 1, 2 and 4", data, err)
 	}
 }
 
@@ -151,7 +175,7 @@ func TestAnErrorNamesThePart(t *testing.T) {
 		"operator 1, fail: no such key":      {Operators: []Operator{{"first", part(first)}, {"fail", fail}}},
 		"operator 0, advantage: no such key": {Advantage: fail},
 	} {
-		if _, _, err := p.Process(t.Context(), three()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := p.Process(t.Context(), 7, three()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

@@ -16,7 +16,7 @@ type unsayable struct {
 
 // clean leaves out of the experiences' Info what no store has a form for, such as numbers that are not finite, and says so of every entry, with who made it. So
 // what is trained on depends neither on the store nor on a restart.
-func (p *Pipeline) clean(by string, groups []trinity.Group) {
+func (p *Pipeline) clean(step int64, by string, groups []trinity.Group) {
 	var found []*unsayable
 	entries := map[string]*unsayable{}
 	for _, g := range groups {
@@ -36,6 +36,6 @@ func (p *Pipeline) clean(by string, groups []trinity.Group) {
 	}
 	for _, u := range found {
 		p.Say(fmt.Sprintf("step %d: info.%s, of %s, is left out, in whole or in part, of %d of %d experiences, because JSON has no form for it: first %s",
-			stepOf(groups), u.key, by, u.in, count(groups), u.first))
+			step, u.key, by, u.in, count(groups), u.first))
 	}
 }

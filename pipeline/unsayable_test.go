@@ -25,7 +25,7 @@ func TestWhatNoStoreHasAFormForIsLeftOut(t *testing.T) {
 	shared := map[string]any{"score": math.NaN(), "tries": 3}
 	half, zero, none := scoredAs(0.5, shared), scoredAs(0, shared), scoredAs(0, nil)
 	zero.ID.Run, none.ID.Run = 1, 2
-	groups, _, err := p.Process(context.Background(), []trinity.Group{{half, zero}, {none}})
+	groups, _, err := p.Process(context.Background(), 7, []trinity.Group{{half, zero}, {none}})
 	if err != nil || count(groups) != 3 {
 		t.Fatalf("%d experiences are left, %v", count(groups), err)
 	}

@@ -34,7 +34,7 @@ func recording(t *testing.T, path string) {
 	}
 	for _, step := range [][]trinity.Group{groups[:3], groups[3:]} {
 		w := archive.New(path, archive.Run{Name: "earlier"})
-		if err := w.Write(t.Context(), step); err != nil {
+		if err := w.Write(t.Context(), step[0][0].ID.Step, step); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Close(); err != nil {

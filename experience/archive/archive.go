@@ -77,18 +77,17 @@ func InDatabase(ctx context.Context, a database.Address, name string, o database
 	return &Writer{to: to}, nil
 }
 
-// Write adds the groups of a step.
-func (w *Writer) Write(ctx context.Context, groups []trinity.Group) error {
-	exps := slices.Concat(groups...)
-	if len(exps) == 0 {
-		return nil
-	}
-	step := exps[0].ID.Step
+// Write adds the groups of a step. One that nothing is left of makes room all the same: it may have left something before a kill.
+func (w *Writer) Write(ctx context.Context, step int64, groups []trinity.Group) error {
 	if !w.begun {
 		if err := w.to.open(ctx, step); err != nil {
 			return err
 		}
 		w.begun = true
+	}
+	exps := slices.Concat(groups...)
+	if len(exps) == 0 {
+		return nil
 	}
 	return w.to.write(ctx, step, exps)
 }

@@ -118,8 +118,13 @@ func readTable(t *testing.T, dir string) (exps []*trinity.Experience) {
 func write(t *testing.T, path string, steps ...[]trinity.Group) {
 	t.Helper()
 	w := writer(t, path)
+	step := int64(0)
 	for _, groups := range steps {
-		if err := w.Write(t.Context(), groups); err != nil {
+		step++
+		if groups != nil {
+			step = groups[0][0].ID.Step
+		}
+		if err := w.Write(t.Context(), step, groups); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -233,6 +238,43 @@ func TestEveryStepIsFound(t *testing.T) {
 	}
 }
 
+func TestAStepThatLeavesNothingMakesRoom(t *testing.T) { inEveryForm(t, leavesNothing) }
+
+// leavesNothing has a step come to nothing that a killed run had written, and others after it.
+func leavesNothing(t *testing.T, path string) {
+	for from, want := range map[int64]string{1: "", 2: "1.0", 3: "1.0 2.0 2.1", 5: "1.0 2.0 2.1 3.0"} {
+		for after, more := range map[int64]string{0: "", 7: " 7.0"} {
+			name := strings.Replace(path, "new", fmt.Sprint("new", from, after), 1)
+			write(t, name, ofStep(1, 1), ofStep(2, 2), ofStep(3, 1))
+			w := writer(t, name)
+			if err := w.Write(t.Context(), from, nil); err != nil {
+				t.Fatal(err)
+			}
+			if after > 0 {
+				if err := w.Write(t.Context(), after, ofStep(after, 1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if file := !database.IsURL(name); file && want+more == "" {
+				if parts, err := filepath.Glob(filepath.Join(name, "*")); err != nil || len(parts) > 0 {
+					t.Errorf("there is %v, %v", parts, err)
+				}
+				if info, err := os.Stat(name); err == nil && !info.IsDir() {
+					t.Error("there is a file with nothing in it")
+				}
+			} else if got := written(t, name); got != strings.TrimSpace(want+more) {
+				t.Errorf("of step %d nothing is left, then came %d: %s, want %s", from, after, got, want+more)
+			}
+			if from == 1 && written(t, name+".1") != "1.0 2.0 2.1 3.0" {
+				t.Error("what would have been nothing is not moved aside")
+			}
+		}
+	}
+}
+
 func TestAnArchiveOfAnotherRunIsMovedAside(t *testing.T) { inEveryForm(t, movedAside) }
 
 func movedAside(t *testing.T, path string) {
@@ -258,7 +300,7 @@ func TestNoOtherFileIsOverwritten(t *testing.T) {
 		if err := os.WriteFile(foreign, []byte("my notes\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := New(path, theRun).Write(t.Context(), ofStep(1, 1)); err == nil || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+		if err := New(path, theRun).Write(t.Context(), 1, ofStep(1, 1)); err == nil || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("got %v, want one line that names the file", err)
 		}
 		if data, err := os.ReadFile(foreign); err != nil || string(data) != "my notes\n" {
@@ -276,7 +318,7 @@ func TestACopyInsideATableIsNoStep(t *testing.T) {
 		if err := os.WriteFile(foreign, []byte("my copy"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := New(path, theRun).Write(t.Context(), ofStep(2, 1)); err == nil || !strings.Contains(err.Error(), name+" is no step of experiences: move it away") {
+		if err := New(path, theRun).Write(t.Context(), 2, ofStep(2, 1)); err == nil || !strings.Contains(err.Error(), name+" is no step of experiences: move it away") {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, of := range []string{foreign, fileOf(t, path, 1), fileOf(t, path, 2)} {
@@ -362,7 +404,7 @@ func TestTextBesideTheRest(t *testing.T) {
 
 func TestUnknownForms(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x", "copy.csv")
-	if err := New(path, theRun).Write(t.Context(), ofStep(1, 1)); err == nil || !strings.Contains(err.Error(), "copy.csv") {
+	if err := New(path, theRun).Write(t.Context(), 1, ofStep(1, 1)); err == nil || !strings.Contains(err.Error(), "copy.csv") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(filepath.Dir(path)); !errors.Is(err, os.ErrNotExist) {

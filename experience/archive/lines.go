@@ -50,18 +50,20 @@ func (l *lines) look(step, bytes int64) (found, error) {
 	return found{func(step int64) bool { return step <= last }, l.end, l.size}, nil
 }
 
+// open makes no file: one without a line is nothing that gzip or zstd reads.
 func (l *lines) open() error {
-	if l.end == 0 && l.size > 0 {
-		if _, err := moveAside(l.path); err != nil {
-			return err
-		}
-		l.size = 0
+	if l.end > 0 {
+		return l.behind()
 	}
-	if l.size == 0 {
-		if err := durable.WriteFile(l.path, nil); err != nil { // its name is on the disk then
-			return err
-		}
+	if l.size > 0 {
+		_, err := moveAside(l.path)
+		return err
 	}
+	return nil
+}
+
+// behind has the next step written behind what stays.
+func (l *lines) behind() error {
 	f, err := os.OpenFile(l.path, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -102,6 +104,14 @@ func (l *lines) write(step int64, exps []*trinity.Experience) (bytes int64, err 
 	data, err := l.steps.pack(step, text)
 	if err != nil {
 		return 0, err
+	}
+	if l.file == nil {
+		if err := durable.WriteFile(l.path, nil); err != nil { // its name is on the disk then
+			return 0, err
+		}
+		if err := l.behind(); err != nil {
+			return 0, err
+		}
 	}
 	if _, err := failWrite.Write(l.file, l.file.Name(), data); err != nil {
 		return 0, err

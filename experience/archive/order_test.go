@@ -19,7 +19,7 @@ func TestStepsAreFlushed(t *testing.T) {
 	if path := os.Getenv(traced); path != "" {
 		w := New(path, Run{})
 		for step := range int64(2) {
-			if err := w.Write(t.Context(), ofStep(step+1, 2)); err != nil {
+			if err := w.Write(t.Context(), step+1, ofStep(step+1, 2)); err != nil {
 				t.Fatal(err)
 			}
 			fmt.Fprintln(os.Stderr, "written")

@@ -32,7 +32,7 @@ func (r *teller) writes(t *testing.T, path string, n int, steps ...int64) {
 	t.Helper()
 	w := New(path, r.Run)
 	for _, step := range steps {
-		if err := w.Write(t.Context(), ofStep(step, n)); err != nil {
+		if err := w.Write(t.Context(), step, ofStep(step, n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,10 +95,10 @@ func TestMovesThatWereKilled(t *testing.T) {
 func TestAnArchiveInUseIsRefused(t *testing.T) {
 	inEveryFile(t, func(t *testing.T, path string) {
 		one, two := New(path, newTeller("one").Run), New(path, newTeller("two").Run)
-		if err := one.Write(t.Context(), ofStep(1, 1)); err != nil {
+		if err := one.Write(t.Context(), 1, ofStep(1, 1)); err != nil {
 			t.Fatal(err)
 		}
-		for _, refuse := range []func() error{two.Lock, two.Claim, func() error { return two.Write(t.Context(), ofStep(1, 1)) }} {
+		for _, refuse := range []func() error{two.Lock, two.Claim, func() error { return two.Write(t.Context(), 1, ofStep(1, 1)) }} {
 			if err := refuse(); err == nil || !strings.Contains(err.Error(), path+" is being written by run one in runs/one (process ") || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v", err)
 			}

@@ -59,6 +59,9 @@ func openRows(ctx context.Context, a database.Address, name string, o database.O
 func (r *sqlRows) open(ctx context.Context, step int64) error {
 	return r.db.Update(ctx, func(t database.Tx) (bool, error) {
 		err := t.Row(ctx, "SELECT id FROM trinity_archive WHERE archive = ? AND step < ? ORDER BY id DESC LIMIT 1", []any{r.name, step}, &r.last)
+		if err == nil {
+			return true, r.cut(ctx, t)
+		}
 		if !errors.Is(err, sql.ErrNoRows) {
 			return false, err
 		}
@@ -68,6 +71,12 @@ func (r *sqlRows) open(ctx context.Context, step int64) error {
 		}
 		return true, err
 	})
+}
+
+// cut removes what is behind the last row that stays.
+func (r *sqlRows) cut(ctx context.Context, t database.Tx) error {
+	_, err := t.Exec(ctx, "DELETE FROM trinity_archive WHERE archive = ? AND id > ?", r.name, r.last)
+	return err
 }
 
 // aside is the archive's name with the first number behind it that no archive has.
@@ -84,7 +93,7 @@ func (r *sqlRows) aside(ctx context.Context, t database.Tx) (string, error) {
 	}
 }
 
-// write puts a step behind the last row that stays. What is there already gives way: what open has left, or a try whose commit was not answered.
+// write puts a step behind the last row that stays. What is there already gives way: a try whose commit was not answered.
 func (r *sqlRows) write(ctx context.Context, _ int64, exps []*trinity.Experience) error {
 	rows, err := r.values(exps)
 	if err != nil {
@@ -93,7 +102,7 @@ func (r *sqlRows) write(ctx context.Context, _ int64, exps []*trinity.Experience
 	var last int64
 	err = r.db.Update(ctx, func(t database.Tx) (bool, error) {
 		if !r.sure {
-			if _, err := t.Exec(ctx, "DELETE FROM trinity_archive WHERE archive = ? AND id > ?", r.name, r.last); err != nil {
+			if err := r.cut(ctx, t); err != nil {
 				return false, err
 			}
 		}

@@ -104,7 +104,7 @@ func TestAStepIsThereOnce(t *testing.T) {
 	before := w.to.(*sqlRows).last
 	for _, groups := range [][]trinity.Group{ofStep(1, 2), ofStep(1, 2), ofStep(2, 1)} {
 		w.to.(*sqlRows).last, w.to.(*sqlRows).sure = before, false // as though nobody had said that the first is there
-		if err := w.Write(t.Context(), groups); err != nil {
+		if err := w.Write(t.Context(), groups[0][0].ID.Step, groups); err != nil {
 			t.Fatal(err)
 		}
 	}

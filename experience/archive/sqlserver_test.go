@@ -20,6 +20,7 @@ func TestArchivesOnServers(t *testing.T) {
 			stepsAreKept(t, s.URL+"#project/kept")
 			goneOnWith(t, s.URL+"#project/run")
 			movedAside(t, s.URL+"#project/aside")
+			leavesNothing(t, s.URL+"#project/new")
 			killed(t, s)
 		})
 	}
@@ -34,7 +35,7 @@ func killed(t *testing.T, s *server.Server) {
 	go func() {
 		defer close(at)
 		for step := range int64(steps) {
-			if err := w.Write(t.Context(), ofStep(step+1, each)); err != nil {
+			if err := w.Write(t.Context(), step+1, ofStep(step+1, each)); err != nil {
 				done <- err
 				return
 			}
