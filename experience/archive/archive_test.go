@@ -425,11 +425,11 @@ func FuzzFrames(f *testing.F) {
 	f.Add(sound, int64(2))
 	f.Add(sound[:len(sound)-3], int64(9))
 	f.Fuzz(func(t *testing.T, data []byte, step int64) {
-		end, _, err := gz.before(strings.NewReader(string(data)), int64(len(data)), step)
+		end, _, _, err := gz.before(strings.NewReader(string(data)), int64(len(data)), step)
 		if err == nil && (end < 0 || end > int64(len(data))) {
 			t.Errorf("%d of %d bytes stay", end, len(data))
 		}
-		if _, _, err := (plain{}).before(strings.NewReader(string(data)), int64(len(data)), step); err != nil && len(data) == 0 {
+		if _, _, _, err := (plain{}).before(strings.NewReader(string(data)), int64(len(data)), step); err != nil && len(data) == 0 {
 			t.Error(err)
 		}
 	})

@@ -59,23 +59,24 @@ func zstdFrame(room, lines []byte) ([]byte, error) {
 
 var errForeign = errors.New("this is not how a file of experiences of Trinity-Go begins: move it away, or set another path")
 
-// before goes from mark to mark. Without one, behind those that there are, the rest is what a kill has left, or damaged.
-func (f frames) before(r io.ReaderAt, size, step int64) (at, last int64, err error) {
+// before goes from mark to mark, and is sure of a step behind which there is one, or nothing. Without one, behind those that there are, the rest is what a kill has left, or damaged.
+func (f frames) before(r io.ReaderAt, size, step int64) (at, last int64, sure bool, err error) {
 	mark := make([]byte, len(f.prefix)+numbers)
 	for {
 		n, err := r.ReadAt(mark, at)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, 0, err
+			return 0, 0, false, err
 		}
-		if at == 0 && string(mark[:min(n, len(f.prefix))]) != f.prefix[:min(n, len(f.prefix))] {
-			return 0, 0, errForeign
+		sure = string(mark[:min(n, len(f.prefix))]) == f.prefix[:min(n, len(f.prefix))]
+		if at == 0 && !sure {
+			return 0, 0, false, errForeign
 		}
-		if n < len(mark) || string(mark[:len(f.prefix)]) != f.prefix {
-			return at, last, nil
+		if n < len(mark) || !sure {
+			return at, last, sure, nil
 		}
 		of, length := int64(binary.LittleEndian.Uint64(mark[len(f.prefix):])), binary.LittleEndian.Uint64(mark[len(f.prefix)+8:])
 		if of >= step || length > uint64(size-at) || length < uint64(len(mark)) {
-			return at, last, nil
+			return at, last, true, nil
 		}
 		at, last = at+int64(length), of
 	}

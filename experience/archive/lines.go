@@ -34,17 +34,17 @@ type lines struct {
 type steps interface {
 	// pack makes lines what is appended to the file.
 	pack(step int64, lines []byte) ([]byte, error)
-	// before is where the first step begins that is the given one, a later one or not whole, and which step is the last before it. What was never an archive
-	// is an error.
-	before(r io.ReaderAt, size, step int64) (at, last int64, err error)
+	// before is where the first step begins that is the given one, a later one or not whole, which step is the last before it, and whether it is sure that all
+	// of that is before it. What was never an archive is an error.
+	before(r io.ReaderAt, size, step int64) (at, last int64, sure bool, err error)
 }
 
 func (l *lines) look(step, bytes int64) (found, error) {
-	last, err := l.keep(step)
+	last, sure, err := l.keep(step)
 	if err != nil {
 		return found{}, fmt.Errorf("%s: %w", l.path, err)
 	}
-	if _, marked := l.steps.(frames); !marked && l.size < bytes { // lines do not say how many there were in the last step that has any
+	if !sure && l.end < bytes {
 		last--
 	}
 	return found{func(step int64) bool { return step <= last }, l.end, l.size}, nil
@@ -76,24 +76,24 @@ func (l *lines) behind() error {
 	return nil
 }
 
-// keep finds how much of what is there stays, of how many bytes, and which step is its last.
-func (l *lines) keep(step int64) (last int64, err error) {
+// keep finds how much of what is there stays, of how many bytes, which step is its last, and whether it is sure that all of that stays.
+func (l *lines) keep(step int64) (last int64, sure bool, err error) {
 	f, err := os.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		l.end, l.size = 0, 0
-		return 0, nil
+		return 0, true, nil
 	}
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	l.size = info.Size()
-	l.end, last, err = l.steps.before(f, l.size, step)
-	return last, err
+	l.end, last, sure, err = l.steps.before(f, l.size, step)
+	return last, sure, err
 }
 
 func (l *lines) write(step int64, exps []*trinity.Experience) (bytes int64, err error) {

@@ -210,6 +210,48 @@ func TestAStepThatHidesOthersIsMovedAside(t *testing.T) {
 	}
 }
 
+// A step whose own end is damaged is not cut off there, though all that is known of it is that it begins.
+func TestAStepThatHidesItsEndIsMovedAside(t *testing.T) {
+	length := func(mark int, data []byte, at int64) { data[at+int64(mark)+8]-- } // a byte less than there are
+	for form, damage := range map[string]func(data []byte, at int64){
+		".jsonl":     func(data []byte, _ int64) { data[len(data)-1] = ' ' }, // of step 4
+		".jsonl.gz":  func(data []byte, at int64) { length(len(gz.prefix), data, at) },
+		".jsonl.zst": func(data []byte, at int64) { length(len(zst.prefix), data, at) },
+	} {
+		for _, steps := range [][]int64{{4}, {4, 5}} { // with the last, the run is thrown back to step 5
+			if form == ".jsonl" && len(steps) > 1 {
+				continue
+			}
+			path := filepath.Join(t.TempDir(), "copy"+form)
+			r := newTeller("one")
+			r.writes(t, path, 2, 1, 2, 3)
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.writes(t, path, 2, steps...)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			damage(data, info.Size())
+			if err := os.WriteFile(path, data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			r.writes(t, path, 1, 5)
+			if got := r.said(); !strings.Contains(got, "of steps 4 there is nothing, or not all; it is moved to copy"+form+".1, and") {
+				t.Errorf("%s, with steps %v: said %q", form, steps, got)
+			}
+			if got, err := os.ReadFile(path + ".1"); err != nil || !bytes.Equal(got, data) {
+				t.Errorf("%s: moved aside are %d bytes, %v; want the %d that there were", form, len(got), err, len(data))
+			}
+			if got := written(t, path); got != "5.0" {
+				t.Errorf("%s: it has %s", form, got)
+			}
+		}
+	}
+}
+
 func TestSpans(t *testing.T) {
 	var s spans
 	for _, step := range []int64{1, 1, 2, 5, 7, 9, 11, 13, 14} {

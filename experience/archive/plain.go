@@ -16,10 +16,10 @@ type plain struct{}
 
 func (plain) pack(_ int64, lines []byte) ([]byte, error) { return lines, nil }
 
-// before looks at few of the lines: their steps ascend, and the search ends beside the last that is kept.
-func (plain) before(r io.ReaderAt, size, step int64) (end, last int64, err error) {
+// before looks at few of the lines: their steps ascend, and the search ends beside the last that is kept. It is sure of a step behind which there is a line.
+func (plain) before(r io.ReaderAt, size, step int64) (end, last int64, sure bool, err error) {
 	if _, err := stepAt(r, 0, size); err != nil {
-		return 0, 0, err
+		return 0, 0, false, err
 	}
 	var failed error
 	at := sort.Search(int(size), func(at int) bool {
@@ -38,10 +38,13 @@ func (plain) before(r io.ReaderAt, size, step int64) (end, last int64, err error
 		return false
 	})
 	if failed != nil {
-		return 0, 0, failed
+		return 0, 0, false, failed
 	}
-	end, err = lineFrom(r, int64(at), size)
-	return end, last, err
+	if end, err = lineFrom(r, int64(at), size); err != nil {
+		return 0, 0, false, err
+	}
+	behind, err := stepAt(r, end, size)
+	return end, last, behind != never, err
 }
 
 // lineFrom is where the first line begins at a byte or behind it; size if none does.
