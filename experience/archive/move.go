@@ -41,6 +41,9 @@ func moveAside(path string) (to string, err error) {
 	if to, err = freeName(path); err != nil {
 		return "", err
 	}
+	if err := removeBeside(to); err != nil { // what was beside one that has been moved back
+		return "", err
+	}
 	return to, os.Rename(path, to)
 }
 

@@ -92,6 +92,24 @@ func TestMovesThatWereKilled(t *testing.T) {
 	})
 }
 
+// A record that a kill has left behind, when the archive was moved back, is not taken for that of what is moved aside later.
+func TestARecordThatIsLeftIsNobodys(t *testing.T) {
+	inEveryFile(t, func(t *testing.T, path string) {
+		one, two := newTeller("one"), newTeller("two")
+		one.writes(t, path, 1, 1, 2)
+		record, err := os.ReadFile(path + ownerFile)
+		if err := errors.Join(err, os.WriteFile(path+".1"+ownerFile, record, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		one.writes(t, path, 2, 1, 2) // begins anew: steps 1 and 2 are moved to the name with the record
+		two.writes(t, path, 1, 1)
+		one.writes(t, path, 2, 3)
+		if got := written(t, path); got != "1.0 1.1 2.0 2.1 3.0 3.1" {
+			t.Errorf("the run goes on with %s", got)
+		}
+	})
+}
+
 func TestAnArchiveInUseIsRefused(t *testing.T) {
 	inEveryFile(t, func(t *testing.T, path string) {
 		one, two := New(path, newTeller("one").Run), New(path, newTeller("two").Run)
