@@ -27,8 +27,7 @@ type File struct {
 
 // fileState is beside the file, under its name and .state.
 type fileState struct {
-	Bytes  int64           `json:"bytes"` // that the file had, at least; 0 of one that is a directory
-	Next   int64           `json:"next"`  // the step behind the last that has left something: what there is of it was not put; 0 where it was not kept yet
+	Next   int64           `json:"next"` // the step behind the last that has left something: what there is of it was not put; 0 where it was not kept yet
 	Cursor json.RawMessage `json:"cursor"`
 }
 
@@ -51,22 +50,6 @@ func (f *File) Resume(context.Context) (json.RawMessage, error) {
 	return state.Cursor, nil
 }
 
-// state is that of the last delivery, all of which is in the file.
-func (f *File) state() (fileState, error) {
-	state, err := f.readState()
-	if err != nil {
-		return state, err
-	}
-	bytes, err := f.bytes()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return state, err
-	}
-	if bytes < state.Bytes {
-		return state, fmt.Errorf("%s has %d bytes, and %s.state says %d: it was damaged; remove both to explore from the first step", f.path, bytes, f.path, state.Bytes)
-	}
-	return state, nil
-}
-
 // Put implements trinity.Sink.
 func (f *File) Put(ctx context.Context, d trinity.Delivery) error {
 	f.mu.Lock()
@@ -84,24 +67,11 @@ func (f *File) Put(ctx context.Context, d trinity.Delivery) error {
 			return err
 		}
 	}
-	bytes, err := f.bytes()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing was left of any step
-		return err
-	}
-	data, err := json.Marshal(fileState{bytes, f.next, d.Cursor})
+	data, err := json.Marshal(fileState{f.next, d.Cursor})
 	if err != nil {
 		return err
 	}
 	return durable.WriteFile(f.path+".state", data)
-}
-
-// bytes is how many there are at path.
-func (f *File) bytes() (int64, error) {
-	info, err := os.Stat(f.path)
-	if err != nil || info.IsDir() {
-		return 0, err
-	}
-	return info.Size(), nil
 }
 
 // Pause implements trinity.Sink: nobody reads meanwhile.
@@ -119,7 +89,8 @@ func (f *File) Close() error {
 	return to.Close()
 }
 
-func (f *File) readState() (s fileState, err error) {
+// state is that of the last delivery.
+func (f *File) state() (s fileState, err error) {
 	data, err := os.ReadFile(f.path + ".state")
 	if errors.Is(err, fs.ErrNotExist) {
 		return fileState{Next: 1}, nil // a run begins with step 1

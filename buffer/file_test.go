@@ -135,11 +135,45 @@ func TestFile(t *testing.T) {
 		t.Errorf("%d lines, %v, want 4", lines, err)
 	}
 
-	if err := os.Truncate(path, 10); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := NewFile(path, anExplorer).Resume(t.Context()); err == nil || !strings.Contains(err.Error(), path+" has 10 bytes") {
-		t.Errorf("a short file: %v", err)
+}
+
+// A file that was damaged keeps no explorer from going on: a line says which steps are missing, though the explorer is killed before it has put the next one.
+func TestFileThatWasDamaged(t *testing.T) {
+	for _, form := range archive.Forms {
+		path, said := filepath.Join(t.TempDir(), "kept"+form), ""
+		run := anExplorer
+		run.Say = func(line string) { said += line }
+		explore := func(from string, steps ...int64) {
+			t.Helper()
+			f := NewFile(path, run)
+			if cursor, err := f.Resume(t.Context()); err != nil || string(cursor) != from {
+				t.Fatalf("%s: goes on at %q, %v; want %q", form, cursor, err, from)
+			}
+			for _, step := range steps {
+				if err := f.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(step, 1)}, Cursor: fmt.Append(nil, step)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		explore("", 1, 2, 3)
+		last := path
+		if form == ".parquet" {
+			last = filepath.Join(path, "step-000000003-0.parquet")
+		}
+		if info, err := os.Stat(last); err != nil || os.Truncate(last, info.Size()-1) != nil || form == ".parquet" && os.Remove(last) != nil {
+			t.Fatal(err)
+		}
+		killed := archive.New(path, run)
+		if err := errors.Join(killed.Write(t.Context(), 4, []trinity.Group{group(4, 1)}), killed.Close()); err != nil {
+			t.Fatal(err)
+		}
+		explore("3", 4)
+		if want := "3 there is nothing, or not all; "; !strings.HasPrefix(said, path+" was damaged") || !strings.Contains(said, want) || strings.Count(said, "damaged") != 1 {
+			t.Errorf("%s: said %q, want %q", form, said, want)
+		}
 	}
 }
 
