@@ -52,7 +52,7 @@ const YetToJoin = "an explorer that is yet to join"
 // Sink is an explorer's side of a buffer.
 type Sink interface {
 	// Resume returns the cursor of the explorer's last delivery, nil if there was none. The explorer calls it once, before the first Put; what a killed one
-	// had not put as a whole is gone.
+	// had not put as a whole is gone. Once the buffer is closed it may be ErrEnded, as Put is then.
 	Resume(ctx context.Context) (cursor json.RawMessage, err error)
 	// Put adds a delivery as a whole; it blocks while the buffer is full, and is ErrEnded once the sink or the buffer is closed.
 	Put(ctx context.Context, d Delivery) error

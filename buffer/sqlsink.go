@@ -60,6 +60,9 @@ func (s *sqlSink) Resume(ctx context.Context) (json.RawMessage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	cursor, err := s.resume(ctx)
+	if err != nil && s.isClosed() {
+		err = trinity.ErrEnded
+	}
 	if err != nil {
 		return nil, sharedFailed(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/trinity-go/trinity"
 )
 
 // What an explorer is refused for; each is a status of its own.
@@ -30,6 +32,9 @@ func (s *Server) join(ctx context.Context, name string, j joining) (joined, erro
 	e.work.Lock()
 	defer e.work.Unlock()
 	at, err := e.resume(ctx, j.Paused)
+	if errors.Is(err, trinity.ErrEnded) {
+		s.turnAway(e)
+	}
 	if err != nil {
 		return joined{}, err
 	}
@@ -37,6 +42,15 @@ func (s *Server) join(ctx context.Context, name string, j joining) (joined, erro
 		return joined{}, err
 	}
 	return joined{Delivered: at.Delivery, Cursor: at.Cursor, Lease: s.Lease}, nil
+}
+
+// turnAway notes that an explorer learns, as it joins, that training has ended: nobody waits for it.
+func (s *Server) turnAway(e *explorer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.closed = true
+	s.signal()
+	s.Say("explorer " + e.String())
 }
 
 // resume finds out which delivery of an explorer the buffer has last; its work is locked.

@@ -44,6 +44,7 @@ func Buffer(t *testing.T, o BufferOptions, open func(t *testing.T, dir string) S
 		"take waits for a whole batch": bufferWaits,
 		"a pause gives short batches":  bufferPause,
 		"close":                        bufferClose,
+		"the trainer ends":             bufferEnds,
 		"cancelled":                    bufferCancelled,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, open(t, t.TempDir())) })
@@ -115,6 +116,29 @@ func bufferClose(t *testing.T, s Store) {
 	}
 	s.put(t, 3, 1)
 	s.take(t, 1, 0)
+}
+
+// bufferEnds closes the buffer beside explorers that are at work: whoever joins then is told so, or when it puts.
+func bufferEnds(t *testing.T, s Store) {
+	b, ok := s.Trainer.(trinity.Buffer)
+	if !ok {
+		t.Skip("is a source only")
+	}
+	s.put(t, 1, 1)
+	s.take(t, 1, 0)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Explorer.Resume(t.Context())
+	if err == nil {
+		err = s.Explorer.Put(t.Context(), delivery(2, 1))
+	}
+	if !errors.Is(err, trinity.ErrEnded) {
+		t.Errorf("Resume, then Put, once the buffer is closed: %v, want ErrEnded", err)
+	}
+	if err := errors.Join(s.Explorer.Pause(t.Context(), 3), s.Explorer.Close()); err != nil {
+		t.Errorf("Pause and Close once the buffer is closed: %v", err)
+	}
 }
 
 func bufferCancelled(t *testing.T, s Store) {

@@ -1,0 +1,46 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/database"
+)
+
+// Whoever joins a trainer that is ending, or delivers to it, is told so, also where its buffer has left the database; nobody waits for it.
+func TestJoiningAtTheEnd(t *testing.T) {
+	dir := t.TempDir()
+	address, err := database.Parse("sqlite:///" + filepath.ToSlash(filepath.Join(dir, "buffer.db")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := train(t, dir, fixed, 0)
+	if tr.Server.Buffer, err = buffer.OpenSQL(t.Context(), address, trinity.BufferSpec{Name: "x", Capacity: 10}); err != nil {
+		t.Fatal(err)
+	}
+	left := client("left", at(tr), time.Minute)
+	resume(t, left)
+	tr.explorers["left"].unsure = true // as after a delivery that has failed
+	if err := tr.Buffer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := left.Put(t.Context(), trinity.Delivery{Groups: group(1, 1)}); !errors.Is(err, trinity.ErrEnded) {
+		t.Errorf("left delivers: %v, want ErrEnded", err)
+	}
+	if err := left.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client("right", at(tr), time.Minute).Resume(t.Context()); !errors.Is(err, trinity.ErrEnded) {
+		t.Errorf("right joins: %v, want ErrEnded", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := tr.end(ctx); err != nil {
+		t.Error(err)
+	}
+}
