@@ -33,7 +33,8 @@ type Client struct {
 	Stage     string        // of the run; the trainer may be at another yet
 	Timeout   time.Duration // synchronizer.sync_timeout: how long a request waits for the trainer
 	Place     Place
-	Say       func(string) // for people; nil is nobody
+	Say       func(string)    // for people; nil is nobody
+	Stop      context.Context // ends when the run is stopped: Close waits for the trainer no longer then
 
 	http    http.Client
 	session string
@@ -54,7 +55,7 @@ type Client struct {
 func NewClient(name, style string, timeout time.Duration, place Place) *Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 8
-	return &Client{Name: name, Style: style, Timeout: timeout, Place: place, Share: Share{1, 1}, session: rand.Text(), using: using{Version: -1}, http: http.Client{Transport: transport}}
+	return &Client{Name: name, Style: style, Timeout: timeout, Place: place, Stop: context.Background(), Share: Share{1, 1}, session: rand.Text(), using: using{Version: -1}, http: http.Client{Transport: transport}}
 }
 
 // unreachable is an error that may pass: the trainer is not there, or not yet.

@@ -44,3 +44,40 @@ func TestJoiningAtTheEnd(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// waitedAt tells that a client has found no trainer, and is about to try again.
+type waitedAt struct {
+	*place
+	told func()
+}
+
+func (p waitedAt) wait(ctx context.Context, d time.Duration) {
+	p.told()
+	p.place.wait(ctx, d)
+}
+
+// An explorer that has all its steps is stopped while it waits for a trainer that is gone; started again, it tells the one that comes back.
+func TestClosingIsStopped(t *testing.T) {
+	dir := t.TempDir()
+	tr := train(t, dir, fixed, 0)
+	p := at(tr)
+	stop, cancel := context.WithCancelCause(t.Context())
+	stopped := errors.New("interrupted")
+	c := client("left", waitedAt{p, func() { cancel(stopped) }}, 5*time.Second)
+	c.Stop = stop
+	resume(t, c)
+	tr.kill()
+	if err := c.Close(); !errors.Is(err, stopped) {
+		t.Errorf("Close: %v, want %v", err, stopped)
+	}
+	tr = train(t, dir, fixed, 0)
+	p.is(tr)
+	again := client("left", p, time.Minute)
+	resume(t, again)
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !tr.explorers["left"].closed {
+		t.Error("the trainer does not know that the explorer has ended")
+	}
+}

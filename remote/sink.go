@@ -91,7 +91,7 @@ func (c *Client) Pause(ctx context.Context, until int64) error {
 
 // Close implements trinity.Sink.
 func (c *Client) Close() error {
-	err := c.tell(context.Background(), "/close", nil)
+	err := c.tell(c.Stop, "/close", nil)
 	if errors.Is(err, trinity.ErrEnded) {
 		return nil
 	}

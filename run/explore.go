@@ -44,7 +44,7 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	client.Algorithm = s.cfg.Algorithm.AlgorithmType
 	client.Say = s.say
 	client.Rows = dividedRows(s.cfg)
-	client.Stage = opts.Stage
+	client.Stage, client.Stop = opts.Stage, ctx
 	s.say(fmt.Sprintf("explorer %s joins the trainer of %s", client.Name, place))
 	cursor, err := client.Resume(ctx)
 	if errors.Is(err, trinity.ErrEnded) { // the trainer has all that it needs

@@ -1,0 +1,53 @@
+package run_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/trinity-go/trinity/run"
+)
+
+// An explorer that has all its steps, but no trainer that hears so, is stopped as at any other time; the same command goes on.
+func TestStoppedWithAllItsSteps(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, tiny, rl)
+	elsewhere := p.copyOf(t)
+	port := freePort(t)
+	trainer := p.start(t, []string{"TRINITY_TOKEN=secret"}, append(training, "trainer.total_steps=9", "trainer.listen_address=127.0.0.1:"+port)...)
+	p.await(t, trainer)
+	stop, cancel := context.WithCancelCause(t.Context())
+	var hears atomic.Bool
+	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:" + port})
+	to.ErrorLog = log.New(io.Discard, "", 0) // requests that end with the explorer
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !hears.Load() && strings.HasSuffix(r.URL.Path, "/close") {
+			w.WriteHeader(http.StatusBadGateway)
+			cancel(errInterrupt)
+			return
+		}
+		to.ServeHTTP(w, r)
+	}))
+	defer between.Close()
+	explore := func(stop context.Context) error {
+		cfg := elsewhere.load(t, append(exploring, noEvaluation, "synchronizer.sync_timeout=60")...)
+		_, err := run.Run(t.Context(), cfg, run.Options{Stop: stop, Say: func(line string) { t.Log(line) }, Join: strings.Replace(between.URL, "http://", "http://secret@", 1)})
+		return err
+	}
+	if err := explore(stop); !errors.Is(err, errInterrupt) {
+		t.Errorf("the explorer ends with %v, want %v", err, errInterrupt)
+	}
+	hears.Store(true)
+	if err := explore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	trainer.finish(t)
+}
