@@ -116,7 +116,7 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 			return err
 		}
 	}
-	if stop.Err() != nil && t.step < t.TotalSteps {
+	if stop.Err() != nil && !ended && (t.TotalSteps == 0 || t.step < t.TotalSteps) {
 		return context.Cause(stop)
 	}
 	return nil

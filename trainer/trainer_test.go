@@ -285,22 +285,26 @@ func TestMiniBatchesAndEpochsAreOptimizerSteps(t *testing.T) {
 }
 
 func TestStopSavesTheLastWholeStep(t *testing.T) {
-	var saved []int64
-	tr, _, _ := newTrainer(t, 5, &saved)
-	tr.TotalSteps = 5
-	stop, cancel := context.WithCancelCause(t.Context())
-	cause := errors.New("asked to")
-	tr.Publish = func(_ context.Context, version int64) error {
-		if version == 3 {
-			cancel(cause)
-		}
-		return nil
-	}
-	if err := tr.Run(t.Context(), stop); !errors.Is(err, cause) {
-		t.Errorf("got %v, want the cause", err)
-	}
-	if len(saved) != 1 || saved[0] != 3 {
-		t.Errorf("saved %v, want step 3", saved)
+	for name, total := range map[string]int64{"of 5 steps": 5, "of as many as there are experiences for": 0} {
+		t.Run(name, func(t *testing.T) {
+			var saved []int64
+			tr, _, _ := newTrainer(t, 5, &saved)
+			tr.TotalSteps = total
+			stop, cancel := context.WithCancelCause(t.Context())
+			cause := errors.New("asked to")
+			tr.Publish = func(_ context.Context, version int64) error {
+				if version == 3 {
+					cancel(cause)
+				}
+				return nil
+			}
+			if err := tr.Run(t.Context(), stop); !errors.Is(err, cause) {
+				t.Errorf("got %v, want the cause", err)
+			}
+			if len(saved) != 1 || saved[0] != 3 {
+				t.Errorf("saved %v, want step 3", saved)
+			}
+		})
 	}
 }
 
