@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,8 +41,32 @@ func TestJoiningAtTheEnd(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if err := tr.end(ctx); err != nil {
+	if err := tr.end(ctx, t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A trainer that has ended says which explorers it waits for, and waits for nobody once it is stopped: that is a good end too.
+func TestTheEndIsStopped(t *testing.T) {
+	tr := train(t, t.TempDir(), fixed, 0)
+	for _, name := range []string{"left", "right", "busy"} {
+		resume(t, client(name, at(tr), time.Minute))
+	}
+	tr.explorers["left"].closed, tr.explorers["right"].gone = true, true
+	stop, cancel := context.WithCancel(t.Context())
+	var said []string
+	tr.Say = func(line string) {
+		said = append(said, line)
+		cancel()
+	}
+	tr.Timeout = 5 * time.Second
+	for range 2 { // and once more, stopped before
+		if err := tr.end(t.Context(), stop); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "waits until these have taken note, or Ctrl-C: explorer busy (host ") || strings.Count(said[0], "explorer ") != 1 {
+		t.Errorf("said %q, want one line that names explorer busy alone", said)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // Serve listens on an address, writes it into the run's directory, and answers explorers while train runs. When train ends well they are told, and waited
-// for; when it fails they wait for the run to be taken up again.
-func (s *Server) Serve(ctx context.Context, listen string, train func(context.Context) error) error {
+// for until stop; when it fails they wait for the run to be taken up again.
+func (s *Server) Serve(ctx, stop context.Context, listen string, train func(context.Context) error) error {
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
 		return fmt.Errorf("trainer.listen_address: %w", err)
@@ -48,7 +48,7 @@ func (s *Server) Serve(ctx context.Context, listen string, train func(context.Co
 		if err := train(ctx); err != nil {
 			return err
 		}
-		err := errors.Join(s.Buffer.Close(), s.end(ctx))
+		err := errors.Join(s.Buffer.Close(), s.end(ctx, stop))
 		at.Token, at.Ended, at.TotalSteps = "", true, s.TotalSteps
 		if err := errors.Join(err, at.write(s.Dir)); err != nil {
 			return err

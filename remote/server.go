@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -141,27 +142,40 @@ func (s *Server) version(ctx context.Context, min int64, unlike string, newest b
 
 var errWindow = errors.New("nothing has happened yet")
 
-// end tells explorers that nothing more is published, and waits until those that are there have closed.
-func (s *Server) end(ctx context.Context) error {
+// end tells explorers that nothing more is published, and waits until those that are there have closed. The run has ended by then, so that a stop ends the wait alone.
+func (s *Server) end(ctx, stop context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("synchronizer.sync_timeout of %v passed", s.Timeout))
+	defer cancel()
 	s.mu.Lock()
 	s.ended = true
 	s.signal()
+	if present := s.present(); present != "" && stop.Err() == nil {
+		s.Say("training has ended; waits until these have taken note, or Ctrl-C: " + present)
+	}
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("synchronizer.sync_timeout of %v passed", s.Timeout))
-	defer cancel()
-	err := s.await(ctx, func() bool {
-		for _, e := range s.explorers {
-			if e.there() && !e.gone {
-				return false
-			}
-		}
-		return true
-	})
+	defer context.AfterFunc(stop, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.signal()
+	})()
+	err := s.await(ctx, func() bool { return stop.Err() != nil || s.present() == "" })
 	if err != nil {
 		return fmt.Errorf("training has ended; waiting for explorers to take note: %w: %s", err, s.Explorers())
 	}
 	s.mu.Unlock()
 	return nil
+}
+
+// present says which explorers are there and have not taken note of the end, "" if none are; the lock is held.
+func (s *Server) present() string {
+	var who []string
+	for _, e := range s.explorers {
+		if e.there() && !e.gone {
+			who = append(who, "explorer "+e.String())
+		}
+	}
+	slices.Sort(who)
+	return strings.Join(who, "; ")
 }
 
 // Handler answers what explorers ask.

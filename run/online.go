@@ -53,7 +53,7 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) (err error) {
 		defer server.Saved(tr.Published(), tr.Published() == step)
 		return save(ctx, step, last)
 	}
-	err = server.Serve(ctx, s.cfg.Trainer.ListenAddress, func(ctx context.Context) error { return tr.Run(ctx, stop) })
+	err = server.Serve(ctx, stop, s.cfg.Trainer.ListenAddress, func(ctx context.Context) error { return tr.Run(ctx, stop) })
 	if timeout := (interface{ Timeout() bool })(nil); errors.As(err, &timeout) && timeout.Timeout() {
 		err = fmt.Errorf("%w; %s", err, server.Explorers())
 	}

@@ -9,10 +9,14 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/trinity-go/trinity/remote"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -50,4 +54,30 @@ func TestStoppedWithAllItsSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	trainer.finish(t)
+}
+
+// A trainer that has all its steps is not kept by an explorer that has not taken note: the run has ended, and Ctrl-C then is no interruption.
+func TestStoppedWhileExplorersTakeNote(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, tiny, rl)
+	trainer := p.start(t, nil, training...)
+	p.await(t, trainer)
+	busy := remote.NewClient("busy", "fixed", time.Minute, remote.In(p.job())) // is heard of, and asks for nothing
+	busy.Algorithm = "grpo"
+	if _, err := busy.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	alive := make(chan error)
+	go func() { alive <- busy.Alive(t.Context()) }()
+	explorer := p.start(t, nil, append(exploring, noEvaluation)...)
+	if trainer.signalWhen(t, os.Interrupt, p.appears("global_step_8/actor/huggingface")) {
+		t.Error("the trainer has not ended well")
+	}
+	explorer.finish(t)
+	if err := <-alive; err != nil {
+		t.Errorf("busy: %v", err)
+	}
+	if !strings.Contains(read(t, filepath.Join(p.job(), remote.AddressFile)), `"ended":true`) || exists(filepath.Join(p.job(), "weights_*")) {
+		t.Error("the run is not marked as ended, or has weights left that its checkpoints have")
+	}
 }
