@@ -2,6 +2,7 @@ package operator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,24 +111,29 @@ func feed(cmd *exec.Cmd, input []byte, out, said io.Writer) error {
 	}
 	closeAll(theirs)
 	var streams sync.WaitGroup
+	var read [2]error
 	streams.Go(func() {
 		_, _ = ours[0].Write(input) // a program need not read to the end
 		ours[0].Close()
 	})
 	for i, to := range []io.Writer{out, said} {
 		streams.Go(func() {
-			_, _ = io.Copy(to, ours[1+i])
+			_, err := io.Copy(to, ours[1+i])
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				err = drain(to, ours[1+i])
+			}
+			read[i] = err
 			ours[1+i].Close()
 		})
 	}
 	err = cmd.Wait()
 	killGroup(cmd)
 	_ = ours[0].SetWriteDeadline(time.Now())
-	for _, f := range ours[1:] { // one that left the group may hold them; what is in a pipe is read in far less time
-		_ = f.SetReadDeadline(time.Now().Add(2 * time.Second))
+	for _, f := range ours[1:] { // one that left the group may hold them
+		_ = f.SetReadDeadline(time.Now())
 	}
 	streams.Wait()
-	return err
+	return cmp.Or(err, read[0], read[1])
 }
 
 // pipes are our ends and the program's of its input, output and standard error.

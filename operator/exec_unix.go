@@ -3,8 +3,12 @@
 package operator
 
 import (
+	"errors"
+	"io"
+	"os"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // asGroup gives the program a process group of its own, which the end of the context kills with all that is in it.
@@ -15,3 +19,31 @@ func asGroup(cmd *exec.Cmd) {
 
 // killGroup kills what a program that has ended left running. Its number is not given to another process while the group has members.
 func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+
+// drain reads what is in a pipe now, and waits for nothing more.
+func drain(to io.Writer, f *os.File) error {
+	if err := f.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	pipe, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	data := make([]byte, 1<<20) // no pipe holds more
+	n := 0
+	var failed error
+	err = pipe.Read(func(fd uintptr) bool {
+		for failed = syscall.EINTR; failed == syscall.EINTR; {
+			n, failed = syscall.Read(int(fd), data)
+		}
+		return true
+	})
+	switch {
+	case failed == syscall.EAGAIN: // it is empty
+		return err
+	case err != nil || failed != nil:
+		return errors.Join(err, failed)
+	}
+	_, err = to.Write(data[:n])
+	return err
+}
