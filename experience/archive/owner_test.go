@@ -142,6 +142,45 @@ func TestAnArchiveOfNobodyIsGoneOnWith(t *testing.T) {
 	})
 }
 
+// An archive of nobody makes room, as another's does, for one that comes back.
+func TestAnArchiveOfNobodyMakesRoom(t *testing.T) {
+	inEveryFile(t, func(t *testing.T, path string) {
+		one := newTeller("one")
+		one.writes(t, path, 1, 1, 2)
+		newTeller("two").writes(t, path, 2, 1)
+		if err := os.Remove(path + ownerFile); err != nil {
+			t.Fatal(err)
+		}
+		one.writes(t, path, 1, 3)
+		if got := written(t, path) + ", " + written(t, path+".2"); got != "1.0 2.0 3.0, 1.0 1.1" {
+			t.Errorf("got %s", got)
+		}
+		if got, want := one.said(), path+" is nobody's, as far as it says: it is moved to "+filepath.Base(path)+".2\n"; !strings.HasPrefix(got, want) {
+			t.Errorf("said %q, want %q", got, want)
+		}
+	})
+}
+
+// Of an archive that somebody has moved away nothing is left to go on with: another run does not begin behind its cursor.
+func TestAnArchiveThatIsGoneLeavesNothing(t *testing.T) {
+	inEveryFile(t, func(t *testing.T, path string) {
+		newTeller("one").writes(t, path, 1, 1)
+		if err := errors.Join(os.WriteFile(path+stateFile, []byte("{}"), 0o644), os.RemoveAll(path)); err != nil {
+			t.Fatal(err)
+		}
+		two := New(path, newTeller("two").Run)
+		if err := two.Claim(); err != nil {
+			t.Fatal(err)
+		}
+		defer two.Close()
+		for _, ending := range beside {
+			if there, err := exists(path + ending); err != nil || there {
+				t.Errorf("%s is left, %v", path+ending, err)
+			}
+		}
+	})
+}
+
 // Who goes on is told what somebody else has made of the archive; a kill, or a step of which nothing was left, is no damage.
 func TestMissingStepsAreSaid(t *testing.T) {
 	damages := map[string]func(t *testing.T, path string) error{
