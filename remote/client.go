@@ -104,7 +104,7 @@ func (c *Client) persist(ctx context.Context, what string, try func(ctx context.
 	}
 }
 
-// unsaid is for how long a trainer may be away without a word: it may be about to start.
+// unsaid is for how long another process may be waited for without a word: it may be about to come, or to end.
 const unsaid = 3 * time.Second
 
 // missed says, once, that the trainer does not reply.

@@ -149,10 +149,14 @@ func (s *Server) end(ctx, stop context.Context) error {
 	s.mu.Lock()
 	s.ended = true
 	s.signal()
-	if present := s.present(); present != "" && stop.Err() == nil {
-		s.Say("training has ended; waits until these have taken note, or Ctrl-C: " + present)
-	}
 	s.mu.Unlock()
+	defer time.AfterFunc(unsaid, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if present := s.present(); present != "" && stop.Err() == nil {
+			s.Say("training has ended; waits until these have taken note, or Ctrl-C: " + present)
+		}
+	}).Stop()
 	defer context.AfterFunc(stop, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
