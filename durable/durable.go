@@ -48,7 +48,7 @@ func WriteDir(dir string, write func(temp string) error) error {
 	if err := failDirRenamed.Hit(dir); err != nil {
 		return err
 	}
-	if err := syncPath(filepath.Dir(dir)); err != nil {
+	if err := SyncPath(filepath.Dir(dir)); err != nil {
 		return err
 	}
 	return os.RemoveAll(replaced)
@@ -155,6 +155,6 @@ func syncTree(dir string) error {
 		if err != nil {
 			return err
 		}
-		return syncPath(path)
+		return SyncPath(path)
 	})
 }

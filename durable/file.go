@@ -43,7 +43,7 @@ func replace(path string, mode os.FileMode, write func(w io.Writer) error) error
 	if err := failFileRenamed.Hit(path); err != nil {
 		return err
 	}
-	return syncPath(filepath.Dir(path))
+	return SyncPath(filepath.Dir(path))
 }
 
 func rename(from, to string, fail *failpoint.Point) error {

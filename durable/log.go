@@ -160,7 +160,7 @@ func (l *Log) Append(record []byte) (int64, error) {
 		}
 	}
 	if !l.named {
-		if err := syncPath(l.dir); err != nil {
+		if err := SyncPath(l.dir); err != nil {
 			return 0, err
 		}
 		l.named = true

@@ -28,7 +28,7 @@ func MkdirAll(dir string, mode os.FileMode) error {
 		return err
 	}
 	for _, d := range slices.Backward(made) {
-		if err := syncPath(filepath.Dir(d)); err != nil {
+		if err := SyncPath(filepath.Dir(d)); err != nil {
 			return err
 		}
 	}

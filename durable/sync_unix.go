@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// syncPath flushes a file or a directory's entries to the disk.
-func syncPath(path string) error {
+// SyncPath flushes a file, or the names in a directory, to the disk.
+func SyncPath(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// syncPath flushes a file to the disk. Windows has no way to flush a directory's entries.
-func syncPath(path string) error {
+// SyncPath flushes a file to the disk. Windows has no way to flush a directory's entries.
+func SyncPath(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() {
 		return err

@@ -55,11 +55,12 @@ func (l *lines) open() error {
 	if l.end > 0 {
 		return l.behind()
 	}
-	if l.size > 0 {
-		_, err := moveAside(l.path)
-		return err
+	if l.size == 0 {
+		return nil
 	}
-	return nil
+	l.size = 0
+	_, err := moveAside(l.path)
+	return err
 }
 
 // behind has the next step written behind what stays.
@@ -68,12 +69,14 @@ func (l *lines) behind() error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Seek(l.end, io.SeekStart)
-	if err := errors.Join(err, f.Truncate(l.end)); err != nil {
-		return errors.Join(err, f.Close())
-	}
 	l.file = f
-	return nil
+	if _, err := f.Seek(l.end, io.SeekStart); err != nil || l.end == l.size {
+		return err
+	}
+	if err := f.Truncate(l.end); err != nil {
+		return err
+	}
+	return durable.Sync(f)
 }
 
 // keep finds how much of what is there stays, of how many bytes, which step is its last, and whether it is sure that all of that stays.

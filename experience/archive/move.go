@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/trinity-go/trinity/durable"
 )
@@ -44,7 +45,10 @@ func moveAside(path string) (to string, err error) {
 	if err := removeBeside(to); err != nil { // what was beside one that has been moved back
 		return "", err
 	}
-	return to, os.Rename(path, to)
+	if err := os.Rename(path, to); err != nil {
+		return "", err
+	}
+	return to, durable.SyncPath(filepath.Dir(path))
 }
 
 func freeName(path string) (string, error) {

@@ -52,7 +52,10 @@ func (t *table) open() error {
 	if err := durable.MkdirAll(t.dir, 0o755); err != nil {
 		return err
 	}
-	return durable.RemoveLeftovers(t.dir)
+	if err := durable.RemoveLeftovers(t.dir); err != nil {
+		return err
+	}
+	return durable.SyncPath(t.dir)
 }
 
 // part is a file of a table.
