@@ -382,6 +382,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 		{"starlark", args{"script": "x = [i for i in range(1000000000)]"}, "more than 10000000 steps"},
 		{"starlark", args{"path": "nowhere.star"}, "nowhere.star"},
 		{"starlark", args{"script": "def process(g): return g", "max_steps": 0}, "max_steps"},
+		{"starlark", args{"script": "def process(g): return g", "max_memory_mb": 0}, "max_memory_mb: must be at least 1"},
 		{"exec", nil, "command"},
 		{"exec", args{"command": []any{"no-such-program-here"}}, "no-such-program-here"},
 		{"exec", args{"command": []any{"go"}, "timeout": 0}, "timeout"},

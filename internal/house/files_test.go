@@ -28,6 +28,7 @@ var byThemselves = map[string]string{
 	"hub/lock_unix.go":                       "an empty file, to lock",
 	"monitor/jsonl.go":                       "appends lines for people, which are no part of the state; half a line is cut off when it goes on",
 	"monitor/tensorboard.go":                 "appends records for people, which are no part of the state",
+	"operator/scriptprocess_linux.go":        "tells the system which process is to end first",
 	"pipeline/taskset/errand.go":             "what a service reads, removed after that",
 	"pipeline/taskset/spool.go":              "rows on their way, removed after that",
 	"remote/follow.go":                       "weights on their way: fetched again, unless they have the sum that was announced",
