@@ -87,7 +87,7 @@ func TestACommitThatHangs(t *testing.T) {
 		}
 		kind := *postgres
 		kind.begin, a.kind = begin, &kind
-		db := &DB{Address: a, Options: Options{Alone: true, Retries: 1, Interval: time.Second}, bell: newBell(), pool: sql.OpenDB(&stuck{})}
+		db := &DB{Address: a, Options: Options{Alone: true, Retries: 1, Interval: time.Second}, pool: sql.OpenDB(&stuck{})}
 		defer db.pool.Close()
 		began, tries := time.Now(), 0
 		err = db.Update(t.Context(), func(Tx) (bool, error) { tries++; return true, nil })
