@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"github.com/trinity-go/trinity/durable"
 )
 
@@ -29,7 +27,7 @@ type Book struct {
 
 	mu        sync.Mutex
 	log       *durable.Log
-	lock      *flock.Flock
+	lock      *durable.Lock
 	pairs     []Pair
 	place     map[string]int     // of a pair, by its ID
 	decided   [][]Decision       // on each pair, in the order of time
@@ -49,12 +47,13 @@ func Open(dir string, pairs []Pair, terms Terms) (*Book, error) {
 	if err := durable.MkdirAll(dir, 0o755); err != nil {
 		return nil, unkept(dir, err)
 	}
-	lock := flock.New(filepath.Join(dir, ".lock"))
-	switch ok, err := lock.TryLock(); {
-	case err != nil:
+	lock, err := durable.TakeLock(dir, "book", "")
+	var other durable.Held
+	if errors.As(err, &other) {
+		return nil, fmt.Errorf("%s is open in %w: end that one, or give another --out", dir, other)
+	}
+	if err != nil {
 		return nil, unkept(dir, err)
-	case !ok:
-		return nil, fmt.Errorf("%s is open in another process: end that one, or give another --out", dir)
 	}
 	b := &Book{
 		terms: terms, now: time.Now, lock: lock, pairs: pairs, place: map[string]int{}, decided: make([][]Decision, len(pairs)),
@@ -63,9 +62,9 @@ func Open(dir string, pairs []Pair, terms Terms) (*Book, error) {
 	for i, p := range pairs {
 		b.place[p.ID] = i
 	}
-	err := b.load(dir)
-	if err != nil {
-		return nil, errors.Join(err, lock.Unlock())
+	if err := b.load(dir); err != nil {
+		lock.Release()
+		return nil, err
 	}
 	if len(b.elsewhere) > 0 && !slices.ContainsFunc(b.decided, func(d []Decision) bool { return len(d) > 0 }) {
 		return nil, errors.Join(fmt.Errorf("%s: none of its %d decisions is on a pair of these data: give --data, --answers, --pairs and --seed as before, or another --out", dir, len(b.elsewhere)), b.Close())
@@ -207,5 +206,6 @@ func (b *Book) by(at int, annotator string) *Decision {
 func (b *Book) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return errors.Join(b.log.Close(), b.lock.Unlock())
+	b.lock.Release()
+	return b.log.Close()
 }
