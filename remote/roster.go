@@ -247,15 +247,15 @@ func (s *Server) settle(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	for _, e := range lapsed {
-		if err := s.bench(ctx, e, others); err != nil {
+		if err := s.excuse(ctx, e, others); err != nil {
 			return err
 		}
 	}
 	return s.expect(ctx)
 }
 
-// bench tells the buffer whether to wait for an explorer whose lease has run out.
-func (s *Server) bench(ctx context.Context, e *explorer, others bool) error {
+// excuse tells the buffer whether to wait for an explorer whose lease has run out.
+func (s *Server) excuse(ctx context.Context, e *explorer, others bool) error {
 	e.work.Lock()
 	defer e.work.Unlock()
 	s.mu.Lock()

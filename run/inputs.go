@@ -36,7 +36,7 @@ func (s *stage) input(ctx context.Context, b config.NamedBuffer) (*explorer.Inpu
 	if err != nil {
 		return nil, err
 	}
-	in := &explorer.Input{Name: b.Name, Data: groups, PerStep: b.PerStep(), Explorer: s.oneOfSeveral()}
+	in := &explorer.Input{Name: b.Name, Data: groups, PerStep: b.PerStep(), Explorer: s.ownName()}
 	if k, n := s.cfg.Explorer.Part(); n > 1 {
 		in.Data = explorer.ShareOfGroups(groups, k, n)
 	}

@@ -51,15 +51,15 @@ func (s *stage) taskset(ts *config.Taskset, eval bool) (*explorer.Taskset, error
 
 // choose makes the selector of a taskset's rows: those that are this explorer's.
 func (s *stage) choose(ts *config.Taskset, of *explorer.Taskset) (trinity.Selector, error) {
-	of.Explorer = s.oneOfSeveral()
+	of.Explorer = s.ownName()
 	if k, n := s.cfg.Explorer.Part(); n > 1 {
 		of.Data = explorer.ShareOf(of.Data, k, n)
 	}
 	return selector(&ts.DataSelector, of.Data)
 }
 
-// oneOfSeveral is the explorer's name, which its tasks bear; "" where it is the only one.
-func (s *stage) oneOfSeveral() string {
+// ownName is the explorer's name, which its tasks bear; "" where it is the only one.
+func (s *stage) ownName() string {
 	if name := s.cfg.Explorer.Name; name != config.OnlyExplorer {
 		return name
 	}
