@@ -25,7 +25,7 @@ type File struct {
 	next int64           // as in fileState
 }
 
-// fileState is beside the file, under its name and .state.
+// fileState is beside the file, under its name and [archive.StateFile].
 type fileState struct {
 	Next   int64           `json:"next"` // the step behind the last that has left something: what there is of it was not put; 0 where it was not kept yet
 	Cursor json.RawMessage `json:"cursor"`
@@ -71,7 +71,7 @@ func (f *File) Put(ctx context.Context, d trinity.Delivery) error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(f.path+".state", data)
+	return durable.WriteFile(f.path+archive.StateFile, data)
 }
 
 // Pause implements trinity.Sink: nobody reads meanwhile.
@@ -91,7 +91,7 @@ func (f *File) Close() error {
 
 // state is that of the last delivery.
 func (f *File) state() (s fileState, err error) {
-	data, err := os.ReadFile(f.path + ".state")
+	data, err := os.ReadFile(f.path + archive.StateFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fileState{Next: 1}, nil // a run begins with step 1
 	}
@@ -99,7 +99,7 @@ func (f *File) state() (s fileState, err error) {
 		err = json.Unmarshal(data, &s)
 	}
 	if err != nil {
-		return s, fmt.Errorf("%s.state: %w", f.path, err)
+		return s, fmt.Errorf("%s%s: %w", f.path, archive.StateFile, err)
 	}
 	return s, nil
 }

@@ -75,8 +75,8 @@ func TestFileOfAStepThatLeavesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.old {
-				state, err := os.ReadFile(path + ".state")
-				if err := errors.Join(err, os.WriteFile(path+".state", regexp.MustCompile(`"next":\d+,`).ReplaceAll(state, nil), 0o644)); err != nil {
+				state, err := os.ReadFile(path + archive.StateFile)
+				if err := errors.Join(err, os.WriteFile(path+archive.StateFile, regexp.MustCompile(`"next":\d+,`).ReplaceAll(state, nil), 0o644)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -10,13 +10,13 @@ import (
 	"github.com/trinity-go/trinity/durable"
 )
 
-const (
-	ownerFile = ".owner" // behind the archive's name: its record
-	stateFile = ".state" // the cursor of an explorer that writes for nobody in particular
-)
+// StateFile is behind the archive's name: the cursor of an explorer that writes for nobody in particular.
+const StateFile = ".state"
+
+const ownerFile = ".owner" // likewise: its record
 
 // beside are the files that go where the archive goes; the record is the last.
-var beside = []string{stateFile, ownerFile}
+var beside = []string{StateFile, ownerFile}
 
 // move renames an archive with what is beside it. A kill in between leaves the record at both names, and the archive at one.
 func move(from, to string) error {

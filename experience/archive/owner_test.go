@@ -165,7 +165,7 @@ func TestAnArchiveOfNobodyMakesRoom(t *testing.T) {
 func TestAnArchiveThatIsGoneLeavesNothing(t *testing.T) {
 	inEveryFile(t, func(t *testing.T, path string) {
 		newTeller("one").writes(t, path, 1, 1)
-		if err := errors.Join(os.WriteFile(path+stateFile, []byte("{}"), 0o644), os.RemoveAll(path)); err != nil {
+		if err := errors.Join(os.WriteFile(path+StateFile, []byte("{}"), 0o644), os.RemoveAll(path)); err != nil {
 			t.Fatal(err)
 		}
 		two := New(path, newTeller("two").Run)
