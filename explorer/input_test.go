@@ -155,3 +155,27 @@ func TestInputsGoOn(t *testing.T) {
 		}
 	}
 }
+
+// The state of other inputs, or one that no run has written, is refused.
+func TestInputsRefuseAnothersState(t *testing.T) {
+	inputs := func() Inputs { return Inputs{newInput(t, "old", recorded(4)), newInput(t, "new", recorded(4))} }
+	state := func() []savedInput {
+		saved, err := inputs().state()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return saved
+	}
+	if err := inputs().restore(state()); err != nil {
+		t.Errorf("its own state: %v", err)
+	}
+	for what, change := range map[string]func([]savedInput) []savedInput{
+		"of fewer":       func(s []savedInput) []savedInput { return s[:1] },
+		"of another":     func(s []savedInput) []savedInput { s[1].Name = "other"; return s },
+		"of less than 0": func(s []savedInput) []savedInput { s[1].Taken = -1; return s },
+	} {
+		if err := inputs().restore(change(state())); err == nil || !strings.Contains(err.Error(), "resume with the same inputs, or start a new run") {
+			t.Errorf("a state %s: %v", what, err)
+		}
+	}
+}

@@ -125,6 +125,24 @@ func TestWhatIsForReadingMayComeBack(t *testing.T) {
 	}
 }
 
+// A reward of null takes one away; where there was none, the reason for that stays.
+func TestARewardOfNull(t *testing.T) {
+	for _, c := range []struct {
+		reward       trinity.Reward
+		answer, want string
+	}{
+		{trinity.InvalidReward("too late"), `"reward":null`, "too late"}, {trinity.InvalidReward("too late"), `"reward":null,"reason":"mine"`, "too late"},
+		{trinity.Reward{Value: 1, Valid: true}, `"reward":null`, "the operator took it away"}, {trinity.Reward{Value: 1, Valid: true}, `"reward":null,"reason":"mine"`, "mine"},
+	} {
+		g := group(1)
+		g[0].Reward = c.reward
+		kept, _, err := answering(t, `{"index":0,"group":0,`+c.answer+`}`).Process(t.Context(), groups{g})
+		if err != nil || len(kept) != 1 || kept[0][0].Reward.Valid || kept[0][0].Reward.Reason != c.want {
+			t.Errorf("%+v, answered %s: %v, %v; want the reason %q", c.reward, c.answer, kept, err, c.want)
+		}
+	}
+}
+
 // What comes back as it went keeps its type, down to the last bit of a whole number; what is new is added, and siblings that share a map are
 // not changed with it.
 func TestInfoComesBack(t *testing.T) {
