@@ -72,7 +72,7 @@ func TestDamagedWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	var loaded atomic.Int64
-	f := follower(t, client("left", at(tr), 100*time.Millisecond), &loaded)
+	f := follower(t, client("left", at(tr), 2*time.Second), &loaded)
 	loaded.Store(-1)
 	_, err := f.Wait(t.Context(), 0, false)
 	mention(t, err, "to publish version 0", "model of version 0 did not arrive as it was published", "sync_timeout")

@@ -170,7 +170,7 @@ func mention(t *testing.T, err error, all ...string) {
 
 func TestWhoIsRefused(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
-	tr.Lease = 100 * time.Millisecond
+	tr.Lease = 6 * time.Second
 	first := client("left", at(tr), time.Minute)
 	if _, err := first.Resume(t.Context()); err != nil {
 		t.Fatal(err)
@@ -189,10 +189,10 @@ func TestWhoIsRefused(t *testing.T) {
 	}
 	_, err = client("right", stranger, time.Minute).Resume(t.Context())
 	mention(t, err, "the token is not the trainer's", AddressFile, "TRINITY_TOKEN")
-	early := client("right", at(tr), 50*time.Millisecond)
+	early := client("right", at(tr), time.Second)
 	early.Stage = "rl"
 	_, err = early.Resume(t.Context())
-	mention(t, err, "to let explorer right join", "the trainer is at a run without stages, and the explorer of stage rl", "synchronizer.sync_timeout of 50ms passed")
+	mention(t, err, "to let explorer right join", "the trainer is at a run without stages, and the explorer of stage rl", "synchronizer.sync_timeout of 1s passed")
 	old := client("right", at(tr), time.Minute)
 	err = old.request(t.Context(), address{URL: tr.web.URL, Token: token}, "POST", old.path(""), []byte(`{"protocol":0,"sync_style":"fixed","session":"x"}`), nil)
 	mention(t, err, "version 0 of the protocol", "run the same program")
@@ -337,12 +337,13 @@ func TestLease(t *testing.T) {
 // A trainer that is gone for good is named when the deadline has passed.
 func TestTrainerIsGone(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
-	c := client("left", at(tr), 50*time.Millisecond)
+	c := client("left", at(tr), time.Minute)
 	if _, err := c.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	tr.kill()
-	mention(t, c.Put(t.Context(), trinity.Delivery{}), "waiting for the trainer of the test to take delivery 1", "it was last reached 0s ago", "connection refused", "synchronizer.sync_timeout of 50ms passed")
-	_, err := client("left", In(t.TempDir()), 50*time.Millisecond).Resume(t.Context())
+	c.Timeout = time.Second
+	mention(t, c.Put(t.Context(), trinity.Delivery{}), "waiting for the trainer of the test to take delivery 1", "it was last reached ", "connection refused", "synchronizer.sync_timeout of 1s passed")
+	_, err := client("left", In(t.TempDir()), time.Second).Resume(t.Context())
 	mention(t, err, "to let explorer left join", "it was never reached", "no trainer has written", AddressFile)
 }

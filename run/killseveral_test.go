@@ -113,7 +113,7 @@ func TestTheOnlyExplorerIsLost(t *testing.T) {
 	}
 	t.Parallel()
 	p := newProject(t, tiny, rl)
-	trainer := p.start(t, nil, append(fields(training), "buffer.trainer_input.experience_buffer.max_read_timeout=12")...)
+	trainer := p.start(t, nil, append(fields(training), "buffer.trainer_input.experience_buffer.max_read_timeout=30")...)
 	if !p.start(t, nil, exploring...).signalWhen(t, os.Kill, func() bool { return p.trained(t) >= 2 }) {
 		t.Fatal("the explorer was not killed")
 	}
