@@ -34,6 +34,9 @@ func move(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
 	}
+	if err := durable.SyncPath(filepath.Dir(to)); err != nil { // or else a power cut leaves it at its old name, without a record
+		return err
+	}
 	return removeBeside(from)
 }
 

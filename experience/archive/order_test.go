@@ -78,3 +78,19 @@ func TestWhatGivesWayIsFlushed(t *testing.T) {
 		}
 	}
 }
+
+// An archive has its new name on the disk before the record beside the old one is removed.
+func TestAMoveIsFlushed(t *testing.T) {
+	if path := os.Getenv(traced); path != "" {
+		w := New(path, Run{Name: "another", Say: func(string) {}})
+		if err := errors.Join(w.Claim(), w.Write(t.Context(), 1, ofStep(1, 1)), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	path := filepath.Join(t.TempDir(), "copy.jsonl")
+	write(t, path, ofStep(1, 1))
+	if got, want := trace(t, path), besideOf("of.1.owner")+"durable.synced ., "+besideOf("of.owner"); !strings.HasPrefix(got, want) {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
