@@ -29,9 +29,11 @@ const partName = "step-%09d-%d.parquet"
 func (t *table) look(step, _ int64) (_ found, err error) {
 	t.from = step
 	t.parts, err = partsOf(t.dir)
-	return found{whole: func(step int64) bool {
-		return slices.ContainsFunc(t.parts, func(p part) bool { return p.step == step })
-	}}, err
+	steps := make(map[int64]bool, len(t.parts)) // of which there may be very many
+	for _, p := range t.parts {
+		steps[p.step] = true
+	}
+	return found{whole: func(step int64) bool { return steps[step] }}, err
 }
 
 func (t *table) open() error {
