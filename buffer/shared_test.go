@@ -205,3 +205,21 @@ func TestTrimRemovesWhatWasTaken(t *testing.T) {
 		}
 	})
 }
+
+// What a checkpoint has lies before its place: to take it changes neither what was taken of the server nor how many rollouts that were.
+func TestWhatACheckpointHasIsNotCountedAgain(t *testing.T) {
+	onServers(t, func(t *testing.T, open func() trinity.Buffer) {
+		first := open()
+		put(t, first.Sink("explorer"), 1, 3)
+		exps, saved := take(t, first, 3), state(t, first)
+		saved.Pending = exps[2:]
+		second := open()
+		if err := second.Restore(saved); err != nil {
+			t.Fatal(err)
+		}
+		take(t, second, 1)
+		if got, want := string(state(t, second).Cursor), string(saved.Cursor); got != want {
+			t.Errorf("the place is %s, want %s", got, want)
+		}
+	})
+}
