@@ -116,6 +116,13 @@ type Engine interface {
 	Close() error
 }
 
+// PublishedSaver is an Engine that still has the weights of the last version when newer ones are trained.
+type PublishedSaver interface {
+	Engine
+	// SavePublished is SaveModel of the weights that were published last.
+	SavePublished(ctx context.Context, dir string) error
+}
+
 // Offerer is an Engine whose sampler is given new weights when it asks for them, while training goes on.
 type Offerer interface {
 	Engine

@@ -130,7 +130,7 @@ func (e *Engine) takeOptimizer() (err error) {
 		return err
 	}
 	if e.opts.KeepPublished {
-		if e.publishedWeights, err = e.take("published weights", n, "what samplers have while newer weights are trained, float32"); err != nil {
+		if err := e.keepsPublished(); err != nil {
 			return err
 		}
 	}
@@ -140,6 +140,14 @@ func (e *Engine) takeOptimizer() (err error) {
 		e.grads = viewModel(e.cfg, e.base, e.gradient, nil, nil)
 	}
 	return nil
+}
+
+// keepsPublished makes room for the published weights, if there is none: a state may have them of a run that kept them.
+func (e *Engine) keepsPublished() (err error) {
+	if e.publishedWeights == nil {
+		e.publishedWeights, err = e.take("published weights", e.trainedLayout().size, "what samplers have while newer weights are trained, float32")
+	}
+	return err
 }
 
 // scratch is the memory in bytes that kernels borrow at once.

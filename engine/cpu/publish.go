@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -32,13 +33,24 @@ func (e *Engine) Adopt(ctx context.Context) (int64, error) {
 	if err := e.usable(ctx); err != nil {
 		return 0, err
 	}
-	weights := e.trained
-	if e.behind {
-		if weights = e.publishedWeights; weights == nil {
-			return 0, fmt.Errorf("cpu: the weights of version %d have been trained on: open the engine with Options.KeepPublished", e.published)
-		}
+	weights, err := e.ofPublished()
+	if err != nil {
+		return 0, err
 	}
 	return e.published, e.update(e.published, weights)
+}
+
+// ofPublished are the weights of the last version.
+func (e *Engine) ofPublished() ([]float32, error) {
+	switch {
+	case !e.hasPublished:
+		return nil, errors.New("cpu: no version was published")
+	case !e.behind:
+		return e.trained, nil
+	case e.publishedWeights == nil:
+		return nil, fmt.Errorf("cpu: the weights of version %d have been trained on: open the engine with Options.KeepPublished", e.published)
+	}
+	return e.publishedWeights, nil
 }
 
 func (e *Engine) update(version int64, trained []float32) error {

@@ -117,8 +117,13 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 		return fmt.Errorf("cpu: state: %w", err)
 	}
 	defer file.Close()
-	if s.Behind && e.publishedWeights == nil {
-		return fmt.Errorf("cpu: %s holds published weights of their own: open the engine with Options.KeepPublished", path)
+	if !s.HasPublished && e.updater != nil {
+		return fmt.Errorf("cpu: %s does not say what a sampler had, because it is of a run without one in its process: go on in mode train first, as it was made", dir)
+	}
+	if s.Behind {
+		if err := e.keepsPublished(); err != nil {
+			return err
+		}
 	}
 	for _, part := range e.tensors(s.Behind) {
 		if err := part.read(file); err != nil {

@@ -3,6 +3,7 @@ package cpu
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -175,7 +176,48 @@ func TestStateErrors(t *testing.T) {
 	if err := safetensors.Write(filepath.Join(dir, tensorsName), nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	wants("tensors missing", e.LoadState(ctx, dir), "expected")
+	wants("tensors missing", open(t, tiny("llama")).LoadState(ctx, dir), "expected")
+	wants("no sampler beside it", e.LoadState(ctx, dir), "does not say what a sampler had")
+	wants("nothing published", open(t, tiny("llama")).SavePublished(ctx, dir), "no version was published")
+}
+
+// A run may publish less seldom than the one whose state it goes on from, and by files what that had for its sampler.
+func TestPublishedWeightsOfAState(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	kept := tiny("llama")
+	kept.KeepPublished = true
+	lora := tiny("qwen2")
+	lora.LoRA, lora.KeepPublished = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}, true
+	for name, opts := range map[string]Options{"all weights": kept, "lora": lora} {
+		t.Run(name, func(t *testing.T) {
+			e, sampler := withRecorder(t, opts)
+			train(t, e, sequences(t, true), 1)
+			want := filepath.Join(t.TempDir(), "want")
+			if err := errors.Join(e.Publish(ctx, 1), e.SaveModel(ctx, want)); err != nil {
+				t.Fatal(err)
+			}
+			train(t, e, sequences(t, true), 1)
+			if err := e.SaveState(ctx, dir); err != nil {
+				t.Fatal(err)
+			}
+			opts.KeepPublished = false
+			resumed, second := withRecorder(t, opts)
+			got := filepath.Join(t.TempDir(), "got")
+			if err := errors.Join(resumed.LoadState(ctx, dir), resumed.SavePublished(ctx, got), resumed.SaveState(ctx, t.TempDir())); err != nil {
+				t.Fatal(err)
+			}
+			if !second.equal(sampler) {
+				t.Error("the sampler of the resumed run has other weights")
+			}
+			for _, file := range []string{"model.safetensors", "adapter_model.safetensors"} {
+				a, _ := os.ReadFile(filepath.Join(want, file))
+				b, _ := os.ReadFile(filepath.Join(got, file))
+				if !bytes.Equal(a, b) {
+					t.Errorf("%s has other weights than were published", file)
+				}
+			}
+		})
+	}
 }
 
 func FuzzState(f *testing.F) {
