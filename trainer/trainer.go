@@ -85,6 +85,9 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 	if err := t.evaluateFirst(ctx); err != nil {
 		return err
 	}
+	if err := t.catchUp(ctx); err != nil {
+		return err
+	}
 	saved, ended := t.step, false
 	for t.TotalSteps == 0 || t.step < t.TotalSteps {
 		step := t.step + 1
@@ -119,6 +122,18 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 	if stop.Err() != nil && !ended && (t.TotalSteps == 0 || t.step < t.TotalSteps) {
 		return context.Cause(stop)
 	}
+	return nil
+}
+
+// catchUp publishes what a run has not that goes on with more versions than it had: explorers may wait for one before they give anything.
+func (t *Trainer) catchUp(ctx context.Context) error {
+	if t.Publish == nil || t.published >= t.step/t.SyncInterval*t.SyncInterval {
+		return nil
+	}
+	if err := t.Publish(ctx, t.step); err != nil {
+		return err
+	}
+	t.published = t.step
 	return nil
 }
 

@@ -164,6 +164,28 @@ func TestRunLearnsAndSaves(t *testing.T) {
 	}
 }
 
+// A run that goes on with a shorter interval than it had publishes what explorers may wait for, before it asks them for more.
+func TestAShorterIntervalPublishesFirst(t *testing.T) {
+	for _, c := range []struct {
+		step, published, interval int64
+		want                      string
+	}{
+		{3, 0, 1, "[3 4 5]"}, {3, 0, 2, "[3 4]"}, {3, 0, 4, "[4]"}, {3, 2, 2, "[4]"}, {3, 3, 4, "[4]"}, {0, 0, 2, "[2 4]"},
+	} {
+		tr, _, _ := newTrainer(t, 5, new([]int64))
+		tr.Restore(c.step, c.published)
+		tr.TotalSteps, tr.SyncInterval = 5, c.interval
+		var published []int64
+		tr.Publish = func(_ context.Context, version int64) error {
+			published = append(published, version)
+			return nil
+		}
+		if err := tr.Run(t.Context(), t.Context()); err != nil || fmt.Sprint(published) != c.want {
+			t.Errorf("%+v: published %v, %v", c, published, err)
+		}
+	}
+}
+
 // A last batch that is not whole is not trained on without a word.
 func TestAShortLastBatchIsSaid(t *testing.T) {
 	for batch, want := range map[int]string{8: "", 12: "", 10: "train step 3, the last one, had 4 of 10 experiences: there were no more"} {
