@@ -51,12 +51,6 @@ type joined struct {
 	Lease     time.Duration   `json:"lease"` // nanoseconds
 }
 
-// counted is the cursor that goes into the buffer.
-type counted struct {
-	Delivery int64           `json:"delivery"` // from 1
-	Cursor   json.RawMessage `json:"cursor,omitempty"`
-}
-
 type pausing struct {
 	Until int64 `json:"until"`
 }

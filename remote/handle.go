@@ -171,12 +171,7 @@ func (s *Server) put(ctx context.Context, e *explorer, session context.Context, 
 	case n > e.delivered+1:
 		return fmt.Errorf("%w: delivery %d of explorer %s comes after delivery %d: those between are lost", errConflict, n, e.name, e.delivered)
 	}
-	cursor, err := json.Marshal(counted{n, d.Cursor})
-	if err != nil {
-		return err
-	}
-	d.Cursor = cursor
-	if err := e.sink.Put(ctx, d); err != nil {
+	if err := (counted{Delivery: n}).put(ctx, e.sink, d); err != nil {
 		e.unsure = !errors.Is(err, trinity.ErrEnded)
 		return err
 	}

@@ -70,19 +70,32 @@ type rosterEntry struct {
 	holding
 }
 
-// recall expects the explorers that the trainer had before it was taken up again.
-func (s *Server) recall(ctx context.Context) error {
-	path := filepath.Join(s.Dir, rosterFile)
+// readRoster gives nil where there is none.
+func readRoster(path string) (known map[string]rosterEntry, err error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, &known); err != nil {
+		return nil, fmt.Errorf("%s: %w; remove it, and start all explorers again, those that have ended too", path, err)
+	}
+	return known, nil
+}
+
+// recall expects the explorers that the trainer had before it was taken up again.
+func (s *Server) recall(ctx context.Context) error {
+	known, err := readRoster(filepath.Join(s.Dir, rosterFile))
 	if err != nil {
 		return err
 	}
-	var known map[string]rosterEntry
-	if err := json.Unmarshal(data, &known); err != nil {
-		return fmt.Errorf("%s: %w; remove it, and start all explorers again, those that have ended too", path, err)
+	if known == nil && s.Step == 0 {
+		return nil
+	}
+	if known == nil { // so far the run was of mode both
+		known = map[string]rosterEntry{s.Explorer: {}}
 	}
 	extended, err := s.extended()
 	if err != nil {

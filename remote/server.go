@@ -20,6 +20,7 @@ type Server struct {
 	Style     string        // synchronizer.sync_style
 	Algorithm string        // algorithm.algorithm_type
 	Stage     string        // of the run; "" of one without
+	Explorer  string        // the run's own, where it was of mode both before
 	Token     string        // which every request must bear
 	Dir       string        // of the run: published weights, and which explorers there are
 	Lease     time.Duration // for which an explorer that is not heard of keeps its name and is waited for
@@ -27,6 +28,7 @@ type Server struct {
 	// Step is the one that the trainer goes on behind, and TotalSteps where it ends, 0 if where its explorers do.
 	Step, TotalSteps int64
 	Save             func(ctx context.Context, dir string) error // writes the trained weights
+	SavePublished    func(ctx context.Context, dir string) error // writes those of the last version, where they are others
 	Say              func(string)                                // for people
 	Note             func(string)                                // for the log: which explorer has which weights
 
@@ -46,11 +48,12 @@ func (s *Server) Open(ctx context.Context, published int64, current bool) error 
 		return err
 	}
 	if _, there := s.newest(published); !there {
+		write := s.Save
 		if !current {
-			return fmt.Errorf("the weights of version %d, which the checkpoint goes on with, are not in %s: go on in mode both, or from a checkpoint of a step with a version of its own", published, s.path(published))
+			write = s.SavePublished
 		}
-		if err := s.Publish(ctx, published); err != nil {
-			return err
+		if err := s.publish(ctx, published, write); err != nil {
+			return fmt.Errorf("the weights of version %d, which the checkpoint goes on with, are not in %s, and not in the checkpoint: go on from one of a step with a version of its own: %w", published, s.path(published), err)
 		}
 	}
 	s.mu.Lock()
@@ -68,8 +71,13 @@ func (s *Server) Open(ctx context.Context, published int64, current bool) error 
 // Publish makes the trained weights a version. It waits for nobody: in sync_style fixed explorers take the oldest version that a step may begin with, and
 // otherwise the newest.
 func (s *Server) Publish(ctx context.Context, version int64) error {
+	return s.publish(ctx, version, s.Save)
+}
+
+// publish makes what is written a version.
+func (s *Server) publish(ctx context.Context, version int64, write func(ctx context.Context, dir string) error) error {
 	err := durable.WriteDir(s.path(version), func(dir string) error {
-		if err := s.Save(ctx, dir); err != nil {
+		if err := write(ctx, dir); err != nil {
 			return err
 		}
 		return durable.Seal(dir)

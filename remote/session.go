@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -41,6 +40,9 @@ func (s *Server) join(ctx context.Context, name string, j joining) (joined, erro
 	if err := s.take(ctx, e, at.Delivery); err != nil {
 		return joined{}, err
 	}
+	if at.Cursor == nil && s.Step > 0 {
+		s.Say(fmt.Sprintf("explorer %s is new to this run, which goes on after step %d: it begins with its first rows, whatever others have explored", name, s.Step))
+	}
 	return joined{Delivered: at.Delivery, Cursor: at.Cursor, Lease: s.Lease}, nil
 }
 
@@ -56,14 +58,8 @@ func (s *Server) turnAway(e *explorer) {
 // resume finds out which delivery of an explorer the buffer has last; its work is locked.
 func (e *explorer) resume(ctx context.Context, paused int64) (at counted, err error) {
 	e.unsure = true
-	data, err := e.sink.Resume(ctx)
-	if err != nil {
+	if at, err = resumed(ctx, e.name, e.sink); err != nil {
 		return at, err
-	}
-	if len(data) > 0 {
-		if err := json.Unmarshal(data, &at); err != nil {
-			return at, fmt.Errorf("the buffer's cursor of explorer %s is of another kind of run: %w", e.name, err)
-		}
 	}
 	if err := e.pause(ctx, paused); err != nil {
 		return at, err

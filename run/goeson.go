@@ -12,6 +12,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/remote"
 )
 
 // made is what a checkpoint was made with, as far as a run that goes on from it must have the same, or says that it has not.
@@ -56,6 +57,7 @@ const (
 	modelKey  = "model.model_path"
 	criticKey = "model.critic_model_path"
 	loraKeys  = "model.lora_configs.0."
+	storeKey  = "buffer.trainer_input.experience_buffer.storage_type"
 )
 
 // begins are the keys of what a stage begins with.
@@ -131,6 +133,8 @@ func fixed(key string, was, is map[string]string) bool {
 	switch {
 	case lora:
 		return slices.Contains(shape, name) && !has(was, loraKeys+"path") && !has(is, loraKeys+"path")
+	case key == storeKey: // a place in a dataset is none in a buffer; sql is either
+		return slices.Contains([]string{was[key], is[key]}, "file") && !slices.Contains([]string{was[key], is[key]}, "sql")
 	case key == optimizers[1]:
 		return has(was, key) && has(is, key)
 	}
@@ -142,6 +146,9 @@ func fixed(key string, was, is map[string]string) bool {
 func (m made) changes(cfg *config.Config, model bool) (told []string, err error) {
 	if !cfg.ContinueFromCheckpoint || !slices.Contains([]string{"both", "colocate", "train"}, cfg.Mode) {
 		return nil, nil
+	}
+	if err := alone(cfg); err != nil {
+		return nil, err
 	}
 	ckpt := checkpoints{dir: cfg.CheckpointJobDir, say: func(string) {}}
 	step, ok, err := ckpt.newest()
@@ -174,6 +181,20 @@ func (m made) changes(cfg *config.Config, model bool) (told []string, err error)
 		}
 	}
 	return told, errors.Join(wrong...)
+}
+
+// alone refuses to go on with the rows of several explorers as one, in the process of the trainer: it would not know what the others have explored.
+func alone(cfg *config.Config) error {
+	if !cfg.Together() {
+		return nil
+	}
+	names, err := remote.Explorers(cfg.CheckpointJobDir)
+	others := slices.DeleteFunc(names, func(name string) bool { return name == cfg.Explorer.Name })
+	if err != nil || len(others) == 0 {
+		return err
+	}
+	return cfg.At("mode", fmt.Sprintf("is %s, which has explorer %s alone, and the run has the explorers %s, whose rows would be explored again", cfg.Mode, cfg.Explorer.Name, strings.Join(others, ", ")),
+		"go on in modes train and explore, or "+anew)
 }
 
 // differing are the keys of two maps whose values are not the same.

@@ -44,10 +44,17 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, note.Close()) }()
 	server.Step, server.TotalSteps = tr.Step(), tr.TotalSteps
+	if tr.Step() == 0 {
+		if err := s.engine.Publish(ctx, 0); err != nil {
+			return err
+		}
+	}
 	if err := server.Open(ctx, tr.Published(), tr.Step() == tr.Published()); err != nil {
 		return err
 	}
-	tr.Publish = server.Publish
+	tr.Publish = func(ctx context.Context, version int64) error {
+		return errors.Join(server.Publish(ctx, version), s.engine.Publish(ctx, version)) // to the engine too: a checkpoint is that of mode both
+	}
 	save := trimming(queue, tr.Save)
 	tr.Save = func(ctx context.Context, step int64, last bool) error {
 		defer server.Saved(tr.Published(), tr.Published() == step)
@@ -68,11 +75,20 @@ func (s *stage) server(queue trinity.Buffer, stage string) (*remote.Server, *os.
 	}
 	write := func(line string) { fmt.Fprintf(note, "%s %s\n", time.Now().Format(time.RFC3339), line) }
 	return &remote.Server{
-		Buffer: queue, Style: s.cfg.Synchronizer.SyncStyle, Algorithm: s.cfg.Algorithm.AlgorithmType, Stage: stage, Token: cmp.Or(os.Getenv(tokenVariable), remote.NewToken()),
+		Buffer: queue, Style: s.cfg.Synchronizer.SyncStyle, Algorithm: s.cfg.Algorithm.AlgorithmType, Stage: stage, Explorer: s.cfg.Explorer.Name, Token: cmp.Or(os.Getenv(tokenVariable), remote.NewToken()),
 		Dir: s.cfg.CheckpointJobDir, Lease: lease, Timeout: seconds(s.cfg.Synchronizer.SyncTimeout),
-		Save: s.engine.SaveModel, Note: write,
+		Save: s.engine.SaveModel, SavePublished: s.savePublished, Note: write,
 		Say: func(line string) { s.say(line); write(line) },
 	}, note, nil
+}
+
+// savePublished writes the weights that the checkpoint goes on with.
+func (s *stage) savePublished(ctx context.Context, dir string) error {
+	engine, ok := s.engine.(trinity.PublishedSaver)
+	if !ok {
+		return fmt.Errorf("engine %s keeps no published weights", s.cfg.TrainEngine())
+	}
+	return engine.SavePublished(ctx, dir)
 }
 
 // readyTrainer opens the engine and takes up the newest checkpoint.

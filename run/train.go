@@ -14,6 +14,7 @@ import (
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/explorer"
+	"github.com/trinity-go/trinity/remote"
 	"github.com/trinity-go/trinity/synchronizer"
 	"github.com/trinity-go/trinity/trainer"
 )
@@ -31,7 +32,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	ex.Buffer = queue.Sink(cfg.Explorer.Name)
+	ex.Buffer = remote.Counting(queue, cfg.Explorer.Name)
 	source, err := s.batches(stop, queue)
 	if err != nil {
 		return err
@@ -57,6 +58,9 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 		return err
 	}
 	if err := ex.Restore(cursor); err != nil {
+		return err
+	}
+	if err := remote.Retire(cfg.CheckpointJobDir); err != nil {
 		return err
 	}
 	engine, ok := s.engine.(trinity.Offerer)
