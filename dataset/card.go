@@ -18,10 +18,11 @@ const cardFile = "README.md"
 
 // declared is a subset as a card declares it, by the rules of Hugging Face datasets.
 type declared struct {
-	Name    string   `yaml:"config_name"`
-	Dir     string   `yaml:"data_dir"` // "" is the dataset's
-	Files   patterns `yaml:"data_files"`
-	Default bool     `yaml:"default"`
+	Name    string    `yaml:"config_name"`
+	Dir     string    `yaml:"data_dir"` // "" is the dataset's
+	Written yaml.Node `yaml:"data_files"`
+	Files   patterns  `yaml:"-"` // as written
+	Default bool      `yaml:"default"`
 
 	Reading map[string]any `yaml:",inline"` // whatever else it says
 }
@@ -46,22 +47,29 @@ func (o *oneOrMore) UnmarshalYAML(node *yaml.Node) error {
 
 var splitName = regexp.MustCompile(`^\w+(\.\w+)*$`)
 
-// UnmarshalYAML takes one path or several, which are of split train, or a list of splits with theirs.
-func (p *patterns) UnmarshalYAML(node *yaml.Node) error {
-	if node.Kind == yaml.MappingNode || node.Kind == yaml.SequenceNode && len(node.Content) > 0 && node.Content[0].Kind == yaml.MappingNode {
-		if err := node.Decode((*[]splitPatterns)(p)); err != nil {
-			return err
-		}
+// read takes one path or several, which are of split train, or a list of splits with theirs.
+func (p *patterns) read(node *yaml.Node) error {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if node.IsZero() || node.Tag == "!!null" {
+		return nil
+	}
+	var err error
+	if node.Kind == yaml.SequenceNode && len(node.Content) > 0 && node.Content[0].Kind == yaml.MappingNode {
+		err = node.Decode((*[]splitPatterns)(p))
 	} else {
 		*p = patterns{{Split: "train"}}
-		if err := node.Decode(&(*p)[0].Paths); err != nil {
-			return err
-		}
+		err = node.Decode(&(*p)[0].Paths)
+	}
+	wrong := errors.New("data_files: want a path, a list of paths, or a list of {split: …, path: …} with each split once")
+	if err != nil {
+		return wrong
 	}
 	seen := map[string]bool{}
 	for _, s := range *p {
 		if !splitName.MatchString(s.Split) || len(s.Paths) == 0 || seen[s.Split] {
-			return fmt.Errorf("line %d: data_files: want a path, a list of paths, or a list of {split: …, path: …} with each split once", node.Line)
+			return wrong
 		}
 		seen[s.Split] = true
 	}
@@ -84,9 +92,13 @@ func readCard(dir string) ([]declared, error) {
 		return nil, fmt.Errorf("%s: the YAML at its top: %s", filepath.Join(dir, cardFile), strings.Join(strings.Fields(err.Error()), " "))
 	}
 	seen := map[string]bool{}
-	for _, c := range card.Configs {
+	for i := range card.Configs {
+		c := &card.Configs[i]
 		if c.Name == "" || seen[c.Name] {
 			return nil, fmt.Errorf("%s: configs: config_name %q: every subset has a name of its own", filepath.Join(dir, cardFile), c.Name)
+		}
+		if err := c.Files.read(&c.Written); err != nil {
+			return nil, fmt.Errorf("%s:%d: subset %s: %w", filepath.Join(dir, cardFile), c.Written.Line, c.Name, err)
 		}
 		seen[c.Name] = true
 	}

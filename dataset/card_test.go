@@ -74,7 +74,14 @@ func TestCardErrors(t *testing.T) {
 		{"- config_name: x\n  data_files: '[z-a].jsonl'\n", "", "", `path "[z-a].jsonl": error parsing regexp: invalid character class range`},
 		{"- config_name: x\n  sep: ;\n  data_files: de.csv\n", "", "", "README.md sets sep for subset x, which is not supported"},
 		{"- config_name: x\n- config_name: x\n", "", "", `config_name "x": every subset has a name of its own`},
-		{"- config_name: x\n  data_files:\n  - path: en.jsonl\n", "", "", "README.md: the YAML at its top: "},
+		{"- config_name: x\n  data_files:\n  - path: en.jsonl\n", "", "", "README.md:5: subset x: data_files: want a path"},
+		{"- config_name: x\n  data_files: {train: en.jsonl}\n", "", "", "README.md:4: subset x: data_files: want a path, a list of paths, or a list of {split: …, path: …}"},
+		{"- config_name: x\n  data_files:\n  - {split: train, path: {a: b}}\n", "", "", "README.md:5: subset x: data_files: want a path"},
+		{"- config_name: x\n  data_files:\n  - {split: train}\n  - {split: test, path: {a: b}}\n", "", "", "README.md:5: subset x: data_files: want a path"},
+		{"- config_name: x\n  data_files: []\n", "", "", "README.md:4: subset x: data_files: want a path"},
+		{"- config_name: x\n  data_files: &it\n  - {split: train, path: no.jsonl}\n- config_name: y\n  data_files: *it\n", "y", "", `subset y, split train: path "no.jsonl": no such file`},
+		{"- config_name: x\n  data_files:\n", "", "", "in two formats"},
+		{"- config_name: x\n  data_dir: none\n", "", "", `README.md: subset x: data_dir "none" is not there`},
 	} {
 		_, err := Open(cardDir(t, "---\nconfigs:\n"+c.configs+"---\n", "en.jsonl", "fr.jsonl", "de.csv"), Options{Subset: c.subset, Split: c.split})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
@@ -103,6 +110,22 @@ func TestAFileTwice(t *testing.T) {
 		}
 		if rows := all(t, d); len(rows) != 3 || rows[1]["file"] != "a.jsonl" || rows[2]["file"] != "b.jsonl" {
 			t.Errorf("rows %v", rows)
+		}
+	}
+}
+
+// TestShardsOfPatterns: a pattern that would match a shard that is missing is an error; one that names a part is a choice.
+func TestShardsOfPatterns(t *testing.T) {
+	for pattern, missing := range map[string]string{
+		"train-*":                    `path "train-*": files are missing: d/train-00001-of-00003.jsonl: copy`,
+		"**/*.jsonl":                 `path "**/*.jsonl": files are missing: d/train-00001-of-00003.jsonl: copy`,
+		"train-0000[02]*":            "",
+		"train-00002-of-*":           "",
+		"train-00000-of-00003.jsonl": "",
+	} {
+		dir := cardDir(t, "---\nconfigs:\n- config_name: x\n  data_dir: d\n  data_files: '"+pattern+"'\n---\n", "d/train-00000-of-00003.jsonl", "d/train-00002-of-00003.jsonl")
+		if _, err := Open(dir, Options{}); missing == "" && err != nil || missing != "" && (err == nil || !strings.Contains(err.Error(), missing)) {
+			t.Errorf("%s: %v, want %q", pattern, err, missing)
 		}
 	}
 }

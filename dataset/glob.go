@@ -6,11 +6,12 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// match lists the files that the patterns, relative to base, match. A path without wildcards must be there; that no file matches any pattern is an
-// error too.
+// match lists the files that the patterns, relative to base, match. A path without wildcards must be there, and so must all shards that a pattern
+// would match; that no file matches any pattern is an error too.
 func (s *splitPatterns) match(base string, all []string) ([]string, error) {
 	var found []string
 	for _, p := range s.Paths {
@@ -30,6 +31,10 @@ func (s *splitPatterns) match(base string, all []string) ([]string, error) {
 		}
 		if len(found) == before && !strings.ContainsAny(p, "*?[") {
 			return nil, fmt.Errorf("path %q: no such file of a known format (%s)", p, strings.Join(extensions, " "))
+		}
+		missing := slices.DeleteFunc(missingShards(found[before:]), func(f string) bool { return !expression.MatchString(f) })
+		if err := lacking(missing); err != nil {
+			return nil, fmt.Errorf("path %q: %w", p, err)
 		}
 	}
 	if len(found) == 0 {

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -100,6 +101,9 @@ func declaredFiles(dir string, subsets []declared, split, name string) ([]string
 		return nil, fmt.Errorf("dataset %s: %s: subset %s: data_dir %q is outside of the dataset", dir, cardFile, subset.Name, subset.Dir)
 	}
 	files, err := laidOut(filepath.Join(dir, filepath.FromSlash(base)), split, "")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("dataset %s: %s: subset %s: data_dir %q is not there", dir, cardFile, subset.Name, subset.Dir)
+	}
 	for i, f := range files {
 		files[i] = path.Join(base, f)
 	}
@@ -130,7 +134,16 @@ func laidOut(dir, split, subset string) ([]string, error) {
 	if len(found) == 0 {
 		return nil, fmt.Errorf("dataset %s: no split %q: there is %s", dir, split, shortList(files))
 	}
-	return oneDataset(dir, split, found)
+	if found, err = oneDataset(dir, split, found); err != nil {
+		return nil, err
+	}
+	if found, err = savedFiles(dir, found); err == nil {
+		err = lacking(missingShards(found))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dataset %s: %w", dir, err)
+	}
+	return found, nil
 }
 
 // dataFiles lists the files of known formats below dir, with slashes and relative to it, sorted.

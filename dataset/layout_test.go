@@ -45,6 +45,15 @@ func TestFindSplit(t *testing.T) {
 		{[]string{"train.jsonl", "train.csv"}, "train", "", "in two formats (train.csv and train.jsonl)"},
 		{[]string{".cache/train.jsonl", "dataset_infos.json", "train.json"}, "train", "", "train.json"},
 		{[]string{"README.md"}, "train", "", "no files in it"},
+		{[]string{"train-00000-of-00003.jsonl", "train-00002-of-00003.jsonl"}, "", "", "files are missing: train-00001-of-00003.jsonl: copy them there"},
+		{[]string{"data/train-00000-of-00002.jsonl"}, "", "", "files are missing: data/train-00001-of-00002.jsonl: copy"},
+		{[]string{"en/0001-of-0002.csv", "en/0002-of-0002.csv"}, "", "en", "en/0001-of-0002.csv en/0002-of-0002.csv"},
+		{[]string{"en/part-2-of-10.csv", "en/part-10-of-10.csv"}, "", "en", "en/part-1-of-10.csv, en/part-3-of-10.csv, en/part-4-of-10.csv, en/part-5-of-10.csv, en/part-6-of-10.csv, en/part-7-of-10.csv and 2 more"},
+		{[]string{"train-00000-of-00001.jsonl", "test-00001-of-00002.jsonl"}, "", "", "train-00000-of-00001.jsonl"},
+		{[]string{"train-00000-of-00001.jsonl", "test-00001-of-00002.jsonl"}, "test", "", "test-00000-of-00002.jsonl"},
+		{[]string{"train_gen-00000-of-00001.parquet", "train_sft-00000-of-00002.parquet", "train_sft-00001-of-00002.parquet"}, "train_sft", "", "train_sft-00000-of-00002.parquet train_sft-00001-of-00002.parquet"},
+		{[]string{"a-00000-of-00001.jsonl", "b-00000-of-00002.jsonl"}, "", "", "files are missing: b-00001-of-00002.jsonl"},
+		{[]string{"2-of-3/train.jsonl"}, "", "", "2-of-3/train.jsonl"},
 	} {
 		dir := dirOf(t, c.files...)
 		got, err := findSplit(dir, c.split, c.subset)
@@ -57,6 +66,37 @@ func TestFindSplit(t *testing.T) {
 		}
 		if text := strings.Join(got, " ") + fmt.Sprint(err); text != c.want+"<nil>" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("split %q, subset %q of %v: got %v, %v; want %s", c.split, c.subset, c.files, got, err, c.want)
+		}
+	}
+}
+
+// TestSavedToDisk: the files of a directory of save_to_disk are those that it lists.
+func TestSavedToDisk(t *testing.T) {
+	const state = `{"_data_files": [{"filename": "data-00000-of-00002.arrow"}, {"filename": "data-00001-of-00002.arrow"}], "_split": "train"}`
+	for _, c := range []struct {
+		state string
+		files []string
+		want  string // files, or part of the error
+	}{
+		{state, []string{"data-00000-of-00002.arrow", "data-00001-of-00002.arrow"}, "data-00000-of-00002.arrow data-00001-of-00002.arrow"},
+		{state, []string{"data-00000-of-00003.arrow", "data-00000-of-00002.arrow", "data-00001-of-00002.arrow"}, "data-00000-of-00002.arrow data-00001-of-00002.arrow"},
+		{state, []string{"data-00001-of-00002.arrow"}, "files are missing: train/data-00000-of-00002.arrow: copy"},
+		{`{"_data_files": [{"filename": "dataset.arrow"}, {"filename": "more.arrow"}]}`, []string{"dataset.arrow"}, "files are missing: train/more.arrow: copy"},
+		{`{"_data_files": [{"filename": "../a.arrow"}]}`, []string{"a.arrow"}, "files are missing: a.arrow"},
+		{`{"epoch": 1}`, []string{"a.arrow", "b.arrow"}, "a.arrow b.arrow"},
+		{`{`, []string{"a.arrow"}, "state.json: unexpected end of JSON input"},
+		{`[]`, []string{"a.jsonl"}, "a.jsonl"},
+	} {
+		files := map[string]string{"train/state.json": c.state, "test/state.json": `{"_data_files": [{"filename": "gone.arrow"}]}`}
+		for _, f := range c.files {
+			files["train/"+f] = ""
+		}
+		got, err := findSplit(write(t, files), "train", "")
+		for i := range got {
+			got[i] = filepath.Base(got[i])
+		}
+		if text := strings.Join(got, " ") + fmt.Sprint(err); text != c.want+"<nil>" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v with %s: %v, %v; want %s", c.files, c.state, got, err, c.want)
 		}
 	}
 }
