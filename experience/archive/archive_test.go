@@ -373,7 +373,8 @@ func TestNumbersThatAreNotFiniteAreLeftOut(t *testing.T) {
 
 func TestRowsThatAreNoExperiences(t *testing.T) {
 	for want, row := range map[string]map[string]any{
-		"it has no tokens":   {"prompt": "x"},
+		"it has no tokens": {"prompt": "x"},
+		"column experience is NULL, because no checkpoint of its run needs it: leave such rows out (WHERE experience IS NOT NULL), or read an archive": {"prompt": "x", "response": "y", "experience": nil},
 		"cannot unmarshal":   {"tokens": "x"},
 		"illegal base64":     {"experience": "<>"},
 		"does not begin":     {"experience": "AAAA"},
