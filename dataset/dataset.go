@@ -117,6 +117,15 @@ func Open(path string, opts Options) (*Dataset, error) {
 	return d, nil
 }
 
+// Find refuses what [Open] would refuse before it reads a file: a directory that lacks the split, or some of its shards.
+func Find(path string, opts Options) error {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() || opts.TaskDir {
+		return err
+	}
+	_, err := findSplit(path, opts.Split, opts.Subset)
+	return err
+}
+
 func (d *Dataset) add(s shard) {
 	d.shards = append(d.shards, s)
 	d.starts = append(d.starts, d.Len()+s.len())

@@ -22,7 +22,16 @@ func (s *stage) openDataset(path string, opts dataset.Options, progress bool) (*
 		m := newMeter("reading ", s.say)
 		opts.Progress = func(file string, done, total int64) { m.told(filepath.Base(file), done, total) }
 	}
-	return dataset.Open(path, opts)
+	return openRows(path, opts)
+}
+
+// openRows opens a dataset, which must have rows.
+func openRows(path string, opts dataset.Options) (*dataset.Dataset, error) {
+	d, err := dataset.Open(path, opts)
+	if err == nil && d.Len() == 0 {
+		err = fmt.Errorf("dataset %s has no rows", database.Hidden(path))
+	}
+	return d, err
 }
 
 // rowsOf says where in its path a section's rows are. The table of a database is called like the section, as Trinity-RFT has it, unless there is a subset.

@@ -56,7 +56,7 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 		if !ok {
 			continue
 		}
-		rows, err := dataset.Open(path, d.of)
+		rows, err := openRows(path, d.of)
 		if err != nil {
 			return f, err
 		}
@@ -101,7 +101,7 @@ func datasets(cfg *config.Config) (all []named, err error) {
 	return all, nil
 }
 
-// checkDatasets refuses a dataset that the stage reads and that is neither on this machine nor a hub's, nor made by a stage before.
+// checkDatasets refuses a dataset that the stage reads and that is neither on this machine nor a hub's, nor made by a stage before, or of which files are missing.
 func checkDatasets(cfg *config.Config, before []*config.Config) error {
 	if done, err := finished(cfg.CheckpointJobDir); err != nil || done != nil {
 		return err
@@ -114,8 +114,17 @@ func checkDatasets(cfg *config.Config, before []*config.Config) error {
 	f := config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}
 	for _, d := range all {
 		key := d.key + ".path"
-		if local(d.path, key, true, &f); f.Missing[key] != "" && slices.Contains(read, key) && !slices.ContainsFunc(before, func(s *config.Config) bool { return s.Leaves(d.path) }) {
+		if !slices.Contains(read, key) || slices.ContainsFunc(before, func(s *config.Config) bool { return s.Leaves(d.path) }) {
+			continue
+		}
+		path, here := local(d.path, key, true, &f)
+		if f.Missing[key] != "" {
 			return cfg.At(key, fmt.Sprintf("dataset %s: no such file or directory", d.path), "")
+		}
+		if here && !database.IsURL(path) {
+			if err := dataset.Find(path, d.of); err != nil {
+				return cfg.At(key, err.Error(), "")
+			}
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -89,4 +90,24 @@ func TestAuxiliaryBuffersThatAreWrong(t *testing.T) {
 	oneLine(t, err, key, "eval.jsonl", `no field "none"`)
 	_, err = p.run(t, key+".path="+p.dir+"/nowhere.jsonl")
 	oneLine(t, err, key, "nowhere.jsonl")
+}
+
+// Files without rows are named by check, and by a run before its model is opened; shards that are missing before its first stage.
+func TestDatasetsThatAreNotWhole(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	row := read(t, filepath.Join(p.dir, "train.jsonl"))
+	write(t, filepath.Join(p.dir, "shards", "train-00000-of-00003.jsonl"), row)
+	write(t, filepath.Join(p.dir, "shards", "train-00002-of-00003.jsonl"), row)
+	write(t, filepath.Join(p.dir, "empty.jsonl"), "")
+	const key = "buffer.explorer_input.taskset.path"
+	for _, c := range []struct{ path, where, want string }{
+		{"shards", key + ": dataset", "files are missing: train-00001-of-00003.jsonl"},
+		{"empty.jsonl", "taskset digits: dataset", "empty.jsonl has no rows"},
+	} {
+		override := key + "=" + filepath.Join(p.dir, c.path)
+		_, err := p.load(t, override).PlanStages(run.Facts)
+		oneLine(t, err, c.want)
+		_, err = p.run(t, override)
+		oneLine(t, err, c.where, c.want)
+	}
 }
