@@ -1,0 +1,21 @@
+package run_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/run"
+)
+
+// A run says that its last train step had not all of its experiences.
+func TestAShortStepIsSaid(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	var said strings.Builder
+	options := run.Options{Stop: t.Context(), Say: func(line string) { said.WriteString(line + "\n") }}
+	if _, err := run.Run(t.Context(), p.load(t, "buffer.train_batch_size=20", "buffer.total_steps=1", "trainer.total_steps=1"), options); err != nil {
+		t.Fatal(err)
+	}
+	if want := "train step 1, the last one, had 12 of 20 experiences"; !strings.Contains(said.String(), want) {
+		t.Errorf("said %q, want %q", &said, want)
+	}
+}
