@@ -133,12 +133,12 @@ func fixed(key string, was, is map[string]string) bool {
 	switch {
 	case lora:
 		return slices.Contains(shape, name) && !has(was, loraKeys+"path") && !has(is, loraKeys+"path")
-	case key == storeKey: // a place in a dataset is none in a buffer; sql is either
-		return slices.Contains([]string{was[key], is[key]}, "file") && !slices.Contains([]string{was[key], is[key]}, "sql")
+	case key == storeKey: // a place in one kind of buffer is none in another; sql and file may be datasets
+		return slices.ContainsFunc([]string{was[key], is[key]}, func(kind string) bool { return kind == "queue" || kind == "redis" })
 	case key == optimizers[1]:
 		return has(was, key) && has(is, key)
 	}
-	return key == optimizers[0] || key == "algorithm.algorithm_type"
+	return key == optimizers[0] || key == "algorithm.algorithm_type" || key == "explorer.share"
 }
 
 // changes compares with what the newest checkpoint was made with, if the stage goes on from one: what it cannot be gone on with is the error, a line for each

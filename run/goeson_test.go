@@ -87,3 +87,19 @@ func TestTasksetsOfACheckpoint(t *testing.T) {
 	_, err = run.Facts(stage)
 	oneLine(t, err, "config.yaml", "buffer.explorer_input.taskset.path: holds other data than when the checkpoint was written")
 }
+
+// Where the rollouts of a run are counted by what was changed, that is refused by name.
+func TestPlacesOfACheckpoint(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	if _, err := p.run(t, fewTrainSteps); err != nil {
+		t.Fatal(err)
+	}
+	const storage = "buffer.trainer_input.experience_buffer.storage_type"
+	for override, want := range map[string]string{
+		"explorer.share=1/2": "explorer.share: is 1/2 and was 1/1, so the run cannot go on from global_step_2",
+		storage + "=sql":     storage + ": is sql and was queue, so the run cannot go on from global_step_2",
+	} {
+		_, err := p.run(t, "buffer.total_steps=3", override)
+		oneLine(t, err, want)
+	}
+}
