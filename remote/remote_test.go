@@ -190,7 +190,7 @@ func TestWhoIsRefused(t *testing.T) {
 	_, err = client("right", stranger, time.Minute).Resume(t.Context())
 	mention(t, err, "the token is not the trainer's", AddressFile, "TRINITY_TOKEN")
 	early := client("right", at(tr), time.Second)
-	early.Stage = "rl"
+	early.Stage, early.Style, early.Algorithm = "rl", "fully_async", "raft" // of that stage, which the trainer is yet to come to
 	_, err = early.Resume(t.Context())
 	mention(t, err, "to let explorer right join", "the trainer is at a run without stages, and the explorer of stage rl", "synchronizer.sync_timeout of 1s passed")
 	old := client("right", at(tr), time.Minute)

@@ -85,12 +85,12 @@ func (s *Server) understands(j joining) error {
 	switch {
 	case j.Protocol != protocol:
 		return fmt.Errorf("%w: the explorer speaks version %d of the protocol, and the trainer %d: run the same program on both", errConflict, j.Protocol, protocol)
+	case j.Stage != s.Stage:
+		return fmt.Errorf("%w: the trainer is at %s, and the explorer of %s", errStage, stageWords(s.Stage), stageWords(j.Stage))
 	case j.Style != s.Style:
 		return fmt.Errorf("%w: synchronizer.sync_style of the explorer is %s, and of the trainer %s: set both to the same", errConflict, j.Style, s.Style)
 	case j.Algorithm != s.Algorithm:
 		return fmt.Errorf("%w: algorithm.algorithm_type of the explorer is %s, and of the trainer %s: set both to the same", errConflict, j.Algorithm, s.Algorithm)
-	case j.Stage != s.Stage:
-		return fmt.Errorf("%w: the trainer is at %s, and the explorer of %s", errStage, stageWords(s.Stage), stageWords(j.Stage))
 	case j.Session == "":
 		return fmt.Errorf("%w: a session is missing", errBad)
 	case !j.Share.valid():
