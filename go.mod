@@ -3,6 +3,7 @@ module github.com/trinity-go/trinity
 go 1.26.8
 
 require (
+	github.com/abadojack/whatlanggo v1.0.1
 	github.com/apache/arrow-go/v18 v18.8.0
 	github.com/dlclark/regexp2/v2 v2.12.0
 	github.com/expr-lang/expr v1.17.8

@@ -16,7 +16,7 @@ import (
 func init() {
 	registry.TaskOperators.Register("script_share_filter",
 		"Keeps rows of whose letters a share within the range is of the given scripts, such as Latin, Han or Cyrillic. Statistic: script_share, 0 of a text without letters. "+
-			"It tells scripts, not languages: language_id_score_filter does, and needs Data-Juicer for its model.",
+			"It tells scripts, not languages: language_filter does, of longer texts.",
 		func() trinity.TaskOperator { return &ScriptShare{RatioRange: ratios(0.8, 1)} })
 }
 

@@ -63,6 +63,7 @@ func TestConformance(t *testing.T) {
 	required := map[string]args{
 		"regex_filter":                       {"pattern": "(?i)eggs|ha"},
 		"script_share_filter":                {"scripts": []any{"Latin"}},
+		"language_filter":                    {"lang": []any{"en"}},
 		"specified_field_filter":             {"field_key": "level", "target_value": []any{0, 1}},
 		"specified_numeric_field_filter":     {"field_key": "level", "min_value": 1},
 		"llm_difficulty_score_filter":        scoring(t),
@@ -168,6 +169,12 @@ func TestTexts(t *testing.T) {
 	}{
 		{"regex_filter", args{"pattern": `\d+`}, []string{"no", "a 1", "22"}, []int{1, 2}},
 		{"regex_filter", args{"pattern": `\d+`, "reversed_range": true}, []string{"no", "a 1", "22"}, []int{0}},
+		{"language_filter", args{"lang": []any{"deu", "zh"}}, []string{
+			"Natalia sold clips to 48 of her friends in April, and then she sold half as many clips in May.",
+			"Natalia verkaufte im April Haarspangen an 48 ihrer Freunde, und im Mai verkaufte sie halb so viele.",
+			"娜塔莉亚四月份卖给了48个朋友发夹，五月份卖的是四月份的一半。", "3 + 4 = ?", "",
+		}, []int{1, 2}},
+		{"language_filter", args{"lang": []any{"en"}, "min_score": 0.5}, []string{"What is 3 + 4?", "How many apples are left in the basket of Mary, who has eaten three of them?"}, []int{1}},
 		{"script_share_filter", args{"scripts": []any{"Han", "Hiragana"}}, []string{"鸭子", "ducks 鸭", "ひと 人", "12"}, []int{0, 2}},
 		{"document_deduplicator", nil, []string{"a b", " a b\n", "A b", "a b", "c"}, []int{0, 2, 4}},
 		{"document_deduplicator", args{"lowercase": true}, []string{"a b", "A b", "A  b"}, []int{0, 2}},
@@ -250,6 +257,9 @@ func TestValidate(t *testing.T) {
 		{"regex_filter", nil, "set pattern"},
 		{"regex_filter", args{"pattern": "("}, "missing closing"},
 		{"script_share_filter", args{"scripts": []any{"Klingon"}}, "Klingon"},
+		{"language_filter", args{}, "set lang"},
+		{"language_filter", args{"lang": []any{"xx"}}, `unknown language "xx"`},
+		{"language_filter", args{"lang": []any{"en"}, "min_score": 2}, "min_score: must be in [0, 1]"},
 		{"specified_field_filter", args{"field_key": "a"}, "target_value"},
 		{"specified_numeric_field_filter", nil, "field_key"},
 		{"document_minhash_deduplicator", args{"tokenization": "sentencepiece"}, "known: space, punctuation, character"},
