@@ -80,7 +80,7 @@ func TestMemoryOfScriptsCanBeRaised(t *testing.T) {
 
 // The steps of a script are the same when its lines are told: it comes to the place where it died, and not to its last step.
 func TestToldLinesAreNoSteps(t *testing.T) {
-	script := calling("x = []", "for i in range(1000):", "  x.append('a' * (1 << 20))"+strings.Repeat("; pass", 20))
+	script := calling("x = []", "for i in range(1000):", "  x.append('a' * (1 << 22))"+strings.Repeat("; pass", 20))
 	_, _, err := build(t, "starlark", args{"script": script, "max_memory_mb": 64, "max_steps": 1000}).Process(t.Context(), groups{group(1)})
 	if err == nil || !strings.Contains(err.Error(), "script:4: the script needs more memory") {
 		t.Errorf("got %v", err)
