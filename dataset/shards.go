@@ -16,6 +16,9 @@ import (
 // numbered is how the files are named that a split was cut into: train-00001-of-00003.jsonl.
 var numbered = regexp.MustCompile(`^(.*?)(\d{1,6})-of-(\d{1,6})(\D.*)$`)
 
+// shardMark is what datasets once put behind the number of a shard: -a3ecf92756993583, of each another.
+var shardMark = regexp.MustCompile(`^-[0-9a-f]{16}`)
+
 // shardSet is the files that were cut out of one.
 type shardSet struct{ before, of, after string }
 
@@ -28,7 +31,7 @@ func missingShards(files []string) (missing []string) {
 		if m == nil {
 			continue
 		}
-		s := shardSet{dir + m[1], m[3], m[4]}
+		s := shardSet{dir + m[1], m[3], shardMark.ReplaceAllString(m[4], "")}
 		number, _ := strconv.Atoi(m[2]) // digits
 		if sets[s] == nil || len(m[2]) < width[s] {
 			width[s] = len(m[2])
