@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	starjson "go.starlark.net/lib/json"
 	starmath "go.starlark.net/lib/math"
@@ -45,6 +46,7 @@ func runScript(in io.Reader, out io.Writer) error {
 	if err := confine(int64(p.MaxMemory) << 20); err != nil {
 		return fmt.Errorf("bound its memory: %w", err)
 	}
+	go endWithParent()
 	process, err := p.load()
 	for kept := ""; err == nil; {
 		if err := p.out.Encode(word{Kept: &kept}); err != nil {
@@ -61,6 +63,16 @@ func runScript(in io.Reader, out io.Writer) error {
 	text := &ends{} // a script may put anything into its error
 	fmt.Fprint(text, err)
 	return p.out.Encode(word{Error: text.String()})
+}
+
+// endWithParent ends this process soon after the one that started it: a script may be at work for hours before it has a word to say to nobody.
+func endWithParent() {
+	parent := os.Getppid()
+	for range time.Tick(time.Second) {
+		if os.Getppid() != parent {
+			os.Exit(1)
+		}
+	}
 }
 
 // load runs the script's top level and returns its function.

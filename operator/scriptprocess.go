@@ -74,13 +74,13 @@ func (o order) start(ctx context.Context, asked []question) (heard, error) {
 	out, said := &bounded{}, &ends{}
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Args = []string{scriptProcess}
-	cmd.Env = []string{"GOTRACEBACK=none", "GOMAXPROCS=2"} // no stacks where it dies; the memory that it needs is not for the machine to say
+	cmd.Env = append(os.Environ(), "GOTRACEBACK=none", "GOMAXPROCS=2") // no stacks where it dies; the memory that it needs is not for the machine to say
 	err = feed(cmd, input.Bytes(), out, said)
 	h, failed := o.hear(out.text.Bytes())
 	ended := new(exec.ExitError)
 	switch {
 	case ctx.Err() != nil:
-		err = ctx.Err()
+		err = context.Cause(ctx)
 	case out.full:
 		err = fmt.Errorf("%s: returned and printed more than %d MiB in one step", o.Name, maxAnswer>>20)
 	case failed != nil:
@@ -89,6 +89,8 @@ func (o order) start(ctx context.Context, asked []question) (heard, error) {
 		err = &death{o.Name, o.cause(ended, said.String())}
 	case err != nil:
 		err = fmt.Errorf("%s: its process: %w", o.Name, err)
+	case !h.loaded || len(h.kept) < len(asked):
+		err = fmt.Errorf("%s: its process ended without an answer: does a package of this program write to standard output as it begins?", o.Name)
 	}
 	return h, err
 }

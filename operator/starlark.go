@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
@@ -27,6 +28,9 @@ type Starlark struct {
 	MaxMemory int    `yaml:"max_memory_mb" doc:"MiB of memory that the script may take, the experiences of a group with it; more end the run"`
 }
 
+// loadTime is for the top level of a script, where one call may take any time.
+const loadTime = time.Minute
+
 // Validate runs the script's top level, which must define process.
 func (s *Starlark) Validate() error {
 	switch {
@@ -37,7 +41,9 @@ func (s *Starlark) Validate() error {
 	case s.MaxMemory < 1:
 		return fmt.Errorf("max_memory_mb: must be at least 1, got %d", s.MaxMemory)
 	}
-	_, err := s.run(context.Background(), nil)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), loadTime, fmt.Errorf("the script's top level took more than %v", loadTime))
+	defer cancel()
+	_, err := s.run(ctx, nil)
 	return err
 }
 
