@@ -31,7 +31,7 @@ func (p *Planner) choices(cfg *config.Config, stage, explorers int) ([]Choice, e
 // divided are the settings with which n explorers share the tasks of a step, of which each of some number has batch_size.
 func (p *Planner) divided(whole *config.Config, stage, explorers, n int) ([]string, error) {
 	cfg, err := stageOf(whole, stage)
-	if err != nil || n == explorers {
+	if err != nil || n == explorers && (n == 1 || !cfg.CountsRollouts()) {
 		return nil, err
 	}
 	tasks := cfg.Buffer.BatchSize * explorers

@@ -187,6 +187,10 @@ func (p *Planner) settingOf(whole *config.Config, i, explorers int) (simulation.
 		Explorers: explorers, UnderWay: cfg.BatchesUnderWay(), Steps: int64(p.Steps),
 	}
 	setting.Pace.PerStep *= int64(explorers)
+	if cfg.CountsRollouts() { // which is what one explorer gives
+		setting.Batch *= explorers
+		setting.Pace.PerBatch *= int64(explorers)
+	}
 	ex := &explorer.Explorer{BatchSize: cfg.Buffer.BatchSize, TotalSteps: setting.Steps, Pace: pace}
 	setting.Capacity = s.capacity(ex)
 	if !cfg.Together() || explorers > 1 {

@@ -131,3 +131,26 @@ func TestRatesOfSeveralExplorers(t *testing.T) {
 		}
 	}
 }
+
+// Where a train step is what one explorer gives, that of several is what all of them give, also with another number of them.
+func TestPlanOfSeveralExplorersWithoutABatchSize(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	write(t, filepath.Join(p.job(), "monitor", "metrics.jsonl"), `{"step":1,"role":"trainer","metrics":{"time/train_step":40}}`+"\n")
+	for _, name := range []string{"left", "right"} {
+		write(t, filepath.Join(p.job(), "monitor", name, "metrics.jsonl"), `{"step":1,"role":"explorer","metrics":{"time/explore_step":6}}`+"\n")
+	}
+	planner := p.planner(t, simulation.Rates{})
+	planner.Explorers = []int{1, 2, 3}
+	plan, err := planner.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(plan.Rates.Train-40) > 1e-6 || plan.Rates.Slowdown != 1 {
+		t.Errorf("rates %+v, of explorers on machines of their own", plan.Rates)
+	}
+	for _, c := range append(plan.Choices, plan.Current) {
+		if c.Report.Batches[0].Rollouts != 24 {
+			t.Errorf("%d explorers: %d rollouts in a train step, want 24", c.Explorers, c.Report.Batches[0].Rollouts)
+		}
+	}
+}

@@ -34,8 +34,11 @@ func (p *Planner) readTimes(whole *config.Config, i int) (*times, error) {
 		return nil, err
 	}
 	others, err := filepath.Glob(filepath.Join(dir, "*", "metrics.jsonl"))
-	if err != nil || len(t.of[exploreTime]) > 0 {
-		others = nil // one explorer, and copies that somebody keeps
+	if err != nil {
+		return nil, err
+	}
+	if len(t.of[exploreTime]) > 0 {
+		t.explorers = 1
 	}
 	for _, path := range others {
 		more, err := readTimes(path)
@@ -61,7 +64,7 @@ func (p *Planner) rates(whole *config.Config, i int, current simulation.Setting,
 	}
 	m, given := measured.of, &p.Rates
 	slowdown := 1.0
-	if cfg.Together() { // all cores are shared, so two that work get half of them each
+	if cfg.Together() && measured.explorers == 1 { // all cores are shared, so two that work get half of them each
 		slowdown = 2
 	}
 	limit := float64(value(0, cfg.Model.MaxResponseTokens))
