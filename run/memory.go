@@ -156,7 +156,7 @@ func (m *memory) partsOf(spec trinity.EngineSpec) ([]config.MemoryPlan, error) {
 
 // process is what the program takes beside the engine: its code and the runtime, the tokenizer's tables, and the garbage of all of it.
 func (m *memory) process() trinity.MemoryPart {
-	const program, perToken = 36 << 20, 900
+	const program, perToken = 44 << 20, 900
 	return trinity.MemoryPart{
 		Kind: "process", Bytes: program + perToken*int64(m.model.VocabSize), Why: fmt.Sprintf("program, tokenizer of %d tokens, experiences; estimate", m.model.VocabSize),
 	}
