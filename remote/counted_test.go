@@ -105,7 +105,7 @@ func TestRetire(t *testing.T) {
 		t.Errorf("explorers %q, %v", names, err)
 	}
 	for range 2 {
-		if err := Retire(tr.Dir); err != nil {
+		if err := Retire(tr.Dir, tr.Buffer); err != nil {
 			t.Fatal(err)
 		}
 		if names, err := Explorers(tr.Dir); err != nil || len(names) > 0 {

@@ -24,7 +24,7 @@ func (s *Server) join(ctx context.Context, name string, j joining) (joined, erro
 	if err := s.understands(j); err != nil {
 		return joined{}, err
 	}
-	e, err := s.admit(ctx, name, j)
+	e, ended, err := s.admit(ctx, name, j)
 	if err != nil {
 		return joined{}, err
 	}
@@ -38,12 +38,25 @@ func (s *Server) join(ctx context.Context, name string, j joining) (joined, erro
 		return joined{}, err
 	}
 	if err := s.take(ctx, e, at.Delivery); err != nil {
-		return joined{}, err
+		return joined{}, errors.Join(err, s.turnDown(e, ended))
 	}
 	if at.Cursor == nil && s.Step > 0 {
 		s.Say(fmt.Sprintf("explorer %s is new to this run, which goes on after step %d: it begins with its first rows, whatever others have explored", name, s.Step))
 	}
 	return joined{Delivered: at.Delivery, Cursor: at.Cursor, Lease: s.Lease}, nil
+}
+
+// turnDown closes an explorer again that had ended before, and that was refused its share.
+func (s *Server) turnDown(e *explorer, ended bool) error {
+	s.mu.Lock()
+	refused := ended && e.session == nil
+	e.closed = e.closed || refused
+	s.signal()
+	s.mu.Unlock()
+	if !refused {
+		return nil
+	}
+	return e.sink.Close()
 }
 
 // turnAway notes that an explorer learns, as it joins, that training has ended: nobody waits for it.
@@ -106,8 +119,9 @@ func stageWords(name string) string {
 	return "stage " + name
 }
 
-// admit gives the name to the session once nobody else has it: for as long as a lease, at most, it waits for a sign of life of the process that has.
-func (s *Server) admit(ctx context.Context, name string, j joining) (*explorer, error) {
+// admit gives the name to the session once nobody else has it: for as long as a lease, at most, it waits for a sign of life of the process that has. ended says that
+// the explorer of the name had closed.
+func (s *Server) admit(ctx context.Context, name string, j joining) (e *explorer, ended bool, err error) {
 	s.mu.Lock()
 	heard := time.Now()
 	if e := s.explorers[name]; e != nil {
@@ -119,24 +133,25 @@ func (s *Server) admit(ctx context.Context, name string, j joining) (*explorer, 
 		return e != nil && e.session != nil && e.Session != j.Session && !e.gone && !e.closed
 	}
 	if err := s.await(ctx, func() bool { return !taken() || s.explorers[name].heard.After(heard) }); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer s.mu.Unlock()
 	if other := s.rival(name, j); other != nil {
-		return nil, fmt.Errorf("%w: explorer %s has the share %s of the same rows: give this one another explorer.share, or the explorer.name %s to go on for it", errConflict, other, j.Share, other.name)
+		return nil, false, fmt.Errorf("%w: explorer %s has the share %s of the same rows: give this one another explorer.share, or the explorer.name %s to go on for it", errConflict, other, j.Share, other.name)
 	}
-	e := s.explorer(name)
+	e = s.explorer(name)
 	if taken() {
-		return nil, fmt.Errorf("%w: an explorer named %s is alive, on host %s with pid %d, heard of %s: give this one another explorer.name", errConflict, name, e.Host, e.PID, ago(e.heard))
+		return nil, false, fmt.Errorf("%w: an explorer named %s is alive, on host %s with pid %d, heard of %s: give this one another explorer.name", errConflict, name, e.Host, e.PID, ago(e.heard))
 	}
 	if e.session != nil {
 		e.leave(errReplaced)
 	}
+	ended = e.closed
 	e.joining, e.heard, e.gone, e.lapsed, e.closed = j, time.Now(), false, false, false
 	e.session, e.leave = context.WithCancelCause(context.Background())
 	s.signal()
 	s.Say(fmt.Sprintf("explorer %s (host %s, pid %d) has joined", name, j.Host, j.PID))
-	return e, nil
+	return e, ended, nil
 }
 
 // of finds the explorer of a request that bears its session, and notes that it was heard of.

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,9 +45,10 @@ type absent struct {
 // missing are the shares that nobody has taken up. The rows may be divided in several ways, by explorers of several tasksets or because that was changed: a division is
 // waited for that was never whole, as long as somebody of it is there or has explored its rows. The lock is held.
 func (s *Server) missing() (shares []Share) {
-	divisions := map[int]bool{}
+	divisions, others := map[int]bool{}, s.others()
 	for _, e := range s.explorers {
-		if !e.lapsed {
+		if !e.lapsed || !others { // if there are none the trainer waits for it
+
 			divisions[e.has.Of] = true
 		}
 	}
@@ -167,6 +169,9 @@ func (s *Server) expect(ctx context.Context) (err error) {
 		_, err = s.sink.Resume(ctx)
 	} else {
 		err = s.sink.Close()
+	}
+	if errors.Is(err, trinity.ErrEnded) { // the trainer takes nothing more
+		return nil
 	}
 	if err == nil {
 		s.waited = wait

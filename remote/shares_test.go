@@ -3,11 +3,15 @@ package remote
 import (
 	"context"
 	"errors"
+	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/database"
 )
 
 // The trainer does not take what the first of two explorers has given as all that there is, before the second has joined: nor once it was killed.
@@ -94,13 +98,7 @@ func TestADivisionThatWasGivenUp(t *testing.T) {
 	resume(t, all)
 	pause(t, all)
 	tr.waits(t, "explorer.share 2/2")
-	tr.mu.Lock()
-	tr.explorers["left"].heard = time.Now().Add(-tr.Lease)
-	tr.lapse()
-	tr.mu.Unlock()
-	if err := tr.settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	tr.loses(t, "left")
 	if _, err := tr.Buffer.Take(t.Context(), 2, 0); err != nil {
 		t.Error(err)
 	}
@@ -217,5 +215,107 @@ func (tr *trainer) waits(t *testing.T, text string) {
 	}
 	if who := tr.Explorers(); !strings.Contains(who, text) {
 		t.Errorf("the trainer waits, and says %q, want %q", who, text)
+	}
+}
+
+// loses lets an explorer's lease run out.
+func (tr *trainer) loses(t *testing.T, name string) {
+	t.Helper()
+	tr.mu.Lock()
+	tr.explorers[name].heard = time.Now().Add(-tr.Lease)
+	tr.lapse()
+	tr.mu.Unlock()
+	if err := tr.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// If the only explorer is lost the trainer waits for it, and for those that are yet to join too.
+func TestTheOnlyOneOfADivisionIsLost(t *testing.T) {
+	tr := train(t, t.TempDir(), fixed, 0)
+	left := sharing(at(tr), "left", Share{1, 2})
+	resume(t, left)
+	if err := left.Put(t.Context(), trinity.Delivery{Groups: group(1, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	pause(t, left)
+	tr.loses(t, "left")
+	tr.waits(t, "explorer.share 2/2")
+}
+
+// An explorer that has ended, and is refused when it joins again with another share, has ended still.
+func TestARefusedShareOpensNothing(t *testing.T) {
+	tr := train(t, t.TempDir(), fixed, 0)
+	left := sharing(at(tr), "left", Share{1, 1})
+	resume(t, left)
+	if err := left.Put(t.Context(), trinity.Delivery{Groups: group(1, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := left.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := sharing(at(tr), "left", Share{1, 2}).Resume(t.Context())
+	mention(t, err, "set explorer.share back")
+	if got, err := tr.Buffer.Take(t.Context(), 2, 0); err != nil || len(got) != 1 {
+		t.Errorf("Take: %d experiences, %v; want the one that there is", len(got), err)
+	}
+	if who := tr.Explorers(); !strings.Contains(who, "has ended") {
+		t.Error(who)
+	}
+}
+
+// An explorer of a share that was given up may come back when the buffer is closed: nobody is expected any more.
+func TestNobodyIsExpectedAtTheEnd(t *testing.T) {
+	dir := t.TempDir()
+	tr := train(t, dir, fixed, 0)
+	tr.Server.Buffer = inSQLite(t, dir)
+	left := sharing(at(tr), "left", Share{1, 2})
+	resume(t, left)
+	resume(t, sharing(at(tr), "all", Share{1, 1}))
+	tr.loses(t, "left")
+	if err := tr.Buffer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tr.explorers["left"].lapsed = false
+	if err := tr.settle(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func inSQLite(t *testing.T, dir string) trinity.Buffer {
+	t.Helper()
+	address, err := database.Parse("sqlite:///" + filepath.ToSlash(filepath.Join(dir, "buffer.db")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := buffer.OpenSQL(t.Context(), address, trinity.BufferSpec{Name: "x", Capacity: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// A run that goes on in mode both waits for nobody, though its trainer had a share that nobody took up.
+func TestModeBothWaitsForNobody(t *testing.T) {
+	dir := t.TempDir()
+	tr := train(t, dir, fixed, 0)
+	tr.Server.Buffer = inSQLite(t, dir)
+	resume(t, sharing(at(tr), "explorer", Share{1, 2}))
+	tr.kill()
+	b := inSQLite(t, dir)
+	if err := b.Restore(trinity.SourceState{}); err != nil {
+		t.Fatal(err)
+	}
+	sink := Counting(b, "explorer")
+	if _, err := sink.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(Retire(dir, b), sink.Close()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := b.Take(ctx, 2, 0); !errors.Is(err, io.EOF) {
+		t.Errorf("Take: %v, want the end", err)
 	}
 }

@@ -33,7 +33,7 @@ func TestStaleRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := train(t, t.TempDir(), fixed, 0).Server
 			join := func(session string) *explorer {
-				e, err := s.admit(t.Context(), "left", joining{Protocol: protocol, Style: fixed, Host: "h", PID: 1, Session: session})
+				e, _, err := s.admit(t.Context(), "left", joining{Protocol: protocol, Style: fixed, Host: "h", PID: 1, Session: session})
 				if err != nil {
 					t.Fatal(err)
 				}

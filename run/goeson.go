@@ -138,7 +138,7 @@ func fixed(key string, was, is map[string]string) bool {
 	case key == optimizers[1]:
 		return has(was, key) && has(is, key)
 	}
-	return key == optimizers[0] || key == "algorithm.algorithm_type" || key == "explorer.share"
+	return key == optimizers[0] || key == "algorithm.algorithm_type" || key == "explorer.share" && is["mode"] != "train" // where nobody reads it
 }
 
 // changes compares with what the newest checkpoint was made with, if the stage goes on from one: what it cannot be gone on with is the error, a line for each

@@ -42,6 +42,9 @@ func TestWhatACheckpointIsGoneOnFromWith(t *testing.T) {
 	if f, err := run.Facts(p.load(t, fewTrainSteps)); err != nil || f.Changed != nil {
 		t.Errorf("nothing is changed: %q, %v", f.Changed, err)
 	}
+	if _, err := run.Facts(p.load(t, fewTrainSteps, "explorer.share=1/2")); err != nil {
+		t.Errorf("a share, which no trainer has: %v", err)
+	}
 	secret := []string{fewTrainSteps, "explorer.rollout_model.api_key=sk-1"}
 	if f, err := run.Facts(p.load(t, secret...)); err != nil || f.Changed != nil {
 		t.Errorf("a secret is changed: %q, %v", f.Changed, err)

@@ -60,7 +60,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	if err := ex.Restore(cursor); err != nil {
 		return err
 	}
-	if err := remote.Retire(cfg.CheckpointJobDir); err != nil {
+	if err := remote.Retire(cfg.CheckpointJobDir, queue); err != nil {
 		return err
 	}
 	engine, ok := s.engine.(trinity.Offerer)

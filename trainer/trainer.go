@@ -64,6 +64,7 @@ type Trainer struct {
 	step      int64
 	published int64
 	batch     int  // experiences of the last one
+	taken     bool // whether the step at hand has its batch
 	short     bool // whether it was said that one was not whole
 }
 
@@ -98,7 +99,7 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 		}
 		if err != nil {
 			err = fmt.Errorf("trainer step %d: %w", step, err)
-			if starved(err) && t.step > saved { // nothing of the step was begun
+			if starved(err) && !t.taken && t.step > saved { // nothing of the step was begun
 				if failed := t.save(ctx, false); failed != nil {
 					return errors.Join(err, failed)
 				}
@@ -169,7 +170,9 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 	if err := failTake.Hit(""); err != nil {
 		return err
 	}
+	t.taken = false
 	exps, err := t.Source.Take(stop, t.BatchSize, t.published)
+	t.taken = err == nil
 	if err = errors.Join(err, failTaken.Hit("")); err != nil {
 		return err
 	}

@@ -253,6 +253,29 @@ func TestAStarvedTrainerSaves(t *testing.T) {
 	}
 }
 
+// slow is an engine that does not answer in time.
+type slow struct{ trinity.Engine }
+
+func (slow) ForwardBackward(context.Context, *trinity.Batch, trinity.Loss) (trinity.Metrics, error) {
+	return nil, fmt.Errorf("an engine elsewhere: %w", context.DeadlineExceeded)
+}
+
+// A step that was begun is not saved as though it were not: its experiences are taken.
+func TestNoStepIsSavedHalfDone(t *testing.T) {
+	tr, _, _ := newTrainer(t, 5, new([]int64))
+	tr.Log = func(context.Context, int64, trinity.Metrics) error {
+		tr.Engine = slow{tr.Engine}
+		return nil
+	}
+	tr.Save = func(_ context.Context, step int64, _ bool) error {
+		t.Errorf("step %d is saved behind the batch of the next", step)
+		return nil
+	}
+	if err := tr.Run(t.Context(), t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
 // The source may end right behind a checkpoint that was not known to be the last.
 func TestTheLastCheckpointIsSavedAsTheLast(t *testing.T) {
 	tr, _, _ := newTrainer(t, 4, new([]int64))
