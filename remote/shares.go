@@ -48,7 +48,6 @@ func (s *Server) missing() (shares []Share) {
 	divisions, others := map[int]bool{}, s.others()
 	for _, e := range s.explorers {
 		if !e.lapsed || !others { // if there are none the trainer waits for it
-
 			divisions[e.has.Of] = true
 		}
 	}
