@@ -61,7 +61,7 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) (err error) {
 		return save(ctx, step, last)
 	}
 	err = server.Serve(ctx, stop, s.cfg.Trainer.ListenAddress, func(ctx context.Context) error { return tr.Run(ctx, stop) })
-	if timeout := (interface{ Timeout() bool })(nil); errors.As(err, &timeout) && timeout.Timeout() {
+	if trainer.Starved(err) {
 		err = fmt.Errorf("%w; %s", err, server.Explorers())
 	}
 	return err

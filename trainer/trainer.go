@@ -99,7 +99,7 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 		}
 		if err != nil {
 			err = fmt.Errorf("trainer step %d: %w", step, err)
-			if starved(err) && !t.taken && t.step > saved { // nothing of the step was begun
+			if Starved(err) && !t.taken && t.step > saved { // nothing of the step was begun
 				if failed := t.save(ctx, false); failed != nil {
 					return errors.Join(err, failed)
 				}
@@ -145,8 +145,8 @@ func (t *Trainer) sayShort() {
 	}
 }
 
-// starved says that the time of a wait for experiences has passed.
-func starved(err error) bool {
+// Starved says that the time of a wait for experiences has passed.
+func Starved(err error) bool {
 	var timeout interface{ Timeout() bool }
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
