@@ -19,6 +19,14 @@ type NamedBuffer struct {
 	Name string // its key
 }
 
+// byName lists the buffers of a section, which is at key.
+func byName(key string, section map[string]ExperienceBuffer) (all []NamedBuffer) {
+	for _, name := range slices.Sorted(maps.Keys(section)) {
+		all = append(all, NamedBuffer{section[name], join(key, name), name})
+	}
+	return all
+}
+
 // AuxiliaryBuffers lists those that the sample strategy reads, by name.
 func (c *Config) AuxiliaryBuffers() []NamedBuffer {
 	var all []NamedBuffer

@@ -12,15 +12,10 @@ const evalBuffersKey = "buffer.trainer_input.eval_buffers"
 
 // EvalBuffers lists the datasets that the trainer measures and does not train on, by name.
 func (c *Config) EvalBuffers() []NamedBuffer {
-	var all []NamedBuffer
 	if !c.trains() {
 		return nil
 	}
-	named := c.Buffer.TrainerInput.EvalBuffers
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		all = append(all, NamedBuffer{named[name], join(evalBuffersKey, name), name})
-	}
-	return all
+	return byName(evalBuffersKey, c.Buffer.TrainerInput.EvalBuffers)
 }
 
 // evalBuffers completes them: they are datasets, of the run's own schema unless the file says otherwise.

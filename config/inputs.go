@@ -13,15 +13,10 @@ const inputsKey = pipelineKey + ".inputs"
 
 // Inputs lists what joins the rollouts in the experience pipeline, by name.
 func (c *Config) Inputs() []NamedBuffer {
-	var all []NamedBuffer
 	if !c.explores() {
 		return nil
 	}
-	inputs := c.DataProcessor.ExperiencePipeline.Inputs
-	for _, name := range slices.Sorted(maps.Keys(inputs)) {
-		all = append(all, NamedBuffer{inputs[name], join(inputsKey, name), name})
-	}
-	return all
+	return byName(inputsKey, c.DataProcessor.ExperiencePipeline.Inputs)
 }
 
 // PerStep is how many groups an input gives each explore step.
