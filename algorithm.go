@@ -1,13 +1,16 @@
 package trinity
 
-// Algorithm is an advantage function, a loss and a few needs, by the names of their parts. Args are defaults, which a config's *_args
-// merge over key by key.
+// Algorithm names the parts of an algorithm and their arguments. An algorithm type registers its
+// defaults in one. A configuration holds its changes in another. [registry.Parts] merges the two.
+//
+// [registry.Parts]: https://pkg.go.dev/github.com/trinity-go/trinity/registry#Parts
 type Algorithm struct {
+	Type      string // the algorithm type; its registered name, which registry.Parts fills in
 	Schema    string // what the trainer reads: "experience", "sft", "dpo", "kto", "cpt"
 	GroupSize int    // rollouts per task when repeat_times is not set
 	Offline   bool   // reads a dataset: mode train only, no explorer
 
-	Advantage      string // "" for none
+	Advantage      string // "" is none
 	PolicyLoss     string
 	KLPenalty      string
 	KLLoss         string
@@ -16,9 +19,12 @@ type Algorithm struct {
 
 	AdvantageArgs      map[string]any
 	PolicyLossArgs     map[string]any
+	KLPenaltyArgs      map[string]any
 	KLLossArgs         map[string]any
 	EntropyArgs        map[string]any
 	SampleStrategyArgs map[string]any
+
+	LossAggMode string // overrides loss_agg_mode of the policy loss; "" leaves it
 }
 
 // PerRow is how many experiences a row of data of a schema gives: a preference gives two, the chosen and the rejected answer, any other row one.
@@ -29,21 +35,20 @@ func PerRow(schema string) int {
 	return 1
 }
 
-// Needs are what must be known of an experience before it is trained on, besides its reward. The trainer computes it, where nothing else is said.
+// Needs says what an advantage function or a policy loss reads of an experience besides its reward. The trainer computes these values before it trains,
+// unless a field says otherwise.
 type Needs struct {
-	Values         bool // Experience.Values, of a critic
+	// Batch makes the trainer call the advantage function, with the groups of a batch, before the first optimizer step. A batch may hold a part of a
+	// group. Without Batch the pipeline calls the function with the whole groups of an explore step, and no other need can be met.
+	Batch bool
+	Group bool // the function compares the rollouts of a task, so one rollout per task has nothing to be compared with
+
+	Values         bool // Experience.Values, from a critic
 	Reference      bool // Experience.RefLogprobs
-	Teacher        bool // Experience.TeacherLogprobs, where the explorer has not recorded them
+	Teacher        bool // Experience.TeacherLogprobs, unless the explorer recorded them
 	Entropies      bool // Experience.Entropies
 	Discriminators bool // Experience.Discriminators
-	GreedyReward   bool // Info["reward_baseline"]: the explorer runs each task once more, greedily, and trains on nothing of that
-}
-
-// TrainerAdvantage is an Advantage that reads what only the trainer knows. It is not part of the pipeline: the trainer gives it the groups of a
-// batch, which need not be whole ones, before the first optimizer step.
-type TrainerAdvantage interface {
-	Advantage
-	Needs() Needs
+	GreedyReward   bool // Info["reward_baseline"]: the explorer runs each task once more, greedily, and trains on nothing of that rollout
 }
 
 // KLPenalized is an Advantage over token rewards, which can take a KL penalty out of them. of returns the penalty at each token [T] of each
@@ -51,12 +56,6 @@ type TrainerAdvantage interface {
 type KLPenalized interface {
 	Advantage
 	PenalizeKL(of func(batch []*Experience) ([][]float64, Metrics, error))
-}
-
-// GroupAdvantage is an Advantage that may score a rollout against the others of its task: with one rollout per task it has nothing to compare.
-type GroupAdvantage interface {
-	Advantage
-	ComparesRollouts() bool
 }
 
 // SampleStrategy chooses what the trainer reads.

@@ -3,6 +3,7 @@ package trinity
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -21,8 +22,8 @@ type Buffer interface {
 	Source
 	// Sink is where the explorer of that name puts; a buffer may have several at once, each of another name.
 	Sink(explorer string) Sink
-	// Trim forgets what a state has no need of, nor any later one.
-	Trim(SourceState) error
+	// Trim lets go of what neither a state nor any later one needs.
+	Trim(ctx context.Context, s SourceState) error
 	// Close says that nothing more is taken, or put.
 	Close() error
 }
@@ -37,7 +38,7 @@ type BufferSpec struct {
 	Name          string // of the run's buffer: others may be in the same place
 	Path          string // where it is, a URL
 	Capacity      int    // rollouts, from which on Put waits
-	ByRollout     bool   // Take counts rollouts, of which it cuts none, in place of experiences
+	Memory        int64  // bytes of experiences that may be kept in memory besides
 	TakeTimeout   time.Duration
 	PutTimeout    time.Duration // 0 is as long as it takes, of both
 	Retries       int           // after a failure that may pass, such as a lost connection
@@ -51,10 +52,11 @@ const YetToJoin = "an explorer that is yet to join"
 
 // Sink is an explorer's side of a buffer.
 type Sink interface {
-	// Resume returns the cursor of the explorer's last delivery, nil if there was none. The explorer calls it once, before the first Put; what a killed one
-	// had not put as a whole is gone. Once the buffer is closed it may be ErrEnded, as Put is then.
-	Resume(ctx context.Context) (cursor json.RawMessage, err error)
-	// Put adds a delivery as a whole; it blocks while the buffer is full, and is ErrEnded once the sink or the buffer is closed.
+	// Resume returns where the explorer continues: the number of its last delivery and the cursor after it, 0 and nil if there was none. The explorer calls
+	// it once, before the first Put; a delivery that a killed explorer had not put as a whole is gone. Once the buffer is closed the error is ErrEnded.
+	Resume(ctx context.Context) (delivered int64, cursor json.RawMessage, err error)
+	// Put adds a delivery as a whole, and gives it the next number. It blocks while the buffer is full, and returns ErrEnded once the sink or the buffer is
+	// closed. After an error the delivery is not in the buffer.
 	Put(ctx context.Context, d Delivery) error
 	// Pause says that the explorer puts nothing more before the trainer has published version until.
 	Pause(ctx context.Context, until int64) error
@@ -64,27 +66,59 @@ type Sink interface {
 
 // Source is what a trainer reads from: a buffer, or a dataset of demonstrations or preferences.
 type Source interface {
-	// Take removes n experiences, or n of what a CountingSource counts, oldest first, and blocks until there are that many. It gives fewer, even
-	// none, only when all explorers have paused for a version beyond the one that the trainer has published, or what follows needs one, and what remains
-	// once the source is closed; then io.EOF.
-	Take(ctx context.Context, n int, published int64) ([]*Experience, error)
+	// Take removes as much as want says, oldest first, and blocks until there is that much. It returns less, even
+	// nothing, only in two cases: if all explorers have paused for a version after the published one, or what follows
+	// needs such a version; and once the source is closed, what remains, and then io.EOF.
+	Take(ctx context.Context, want Want) (Taken, error)
 	// State returns what a resumed run needs to go on from here; Restore takes it back.
 	State() (SourceState, error)
 	Restore(SourceState) error
 }
 
-// CountingSource is a Source whose Take counts something else than experiences, such as rollouts of several steps.
-type CountingSource interface {
-	Source
-	// Count is how many of what Take counts the experiences are.
-	Count(exps []*Experience) int
+// Want says what a trainer takes from a Source.
+type Want struct {
+	N         int   // experiences, or rollouts
+	Rollouts  bool  // N counts rollouts, of which Take cuts none
+	Published int64 // the newest version that the trainer has published
+	Oldest    int64 // a source may leave out what versions before this one have sampled; it never falls
+	Continues bool  // an earlier Take gave a part of the same batch: the metrics are of both
 }
 
-// FreshSource is a Source that gives no experiences any more that an old version has sampled, once it is told from which on.
-type FreshSource interface {
-	Source
-	// Fresh sets the oldest version; it never falls.
-	Fresh(oldest int64)
+// Count returns how many of what w counts the groups hold.
+func (w Want) Count(groups []Group) int {
+	n := 0
+	var before *Experience
+	for _, g := range groups {
+		for _, e := range g {
+			if !w.Rollouts || before == nil || !e.ID.Follows(before.ID) {
+				n++
+			}
+			before = e
+		}
+	}
+	return n
+}
+
+// Taken is what a Source gives. The first and the last group may be parts of groups that Take has cut.
+type Taken struct {
+	Groups  []Group
+	Metrics Metrics // of the batch, and of what was left out; nil for none
+}
+
+// Experiences returns those of all groups, in order.
+func (t Taken) Experiences() []*Experience { return slices.Concat(t.Groups...) }
+
+// JoinGroups appends groups to held. Two parts of a group that Take has cut become one group again where they meet.
+func JoinGroups(held []Group, groups ...Group) []Group {
+	for _, g := range groups {
+		last := len(held) - 1
+		if len(g) > 0 && last >= 0 && len(held[last]) > 0 && held[last][0].ID.Step == g[0].ID.Step && held[last][0].ID.Task == g[0].ID.Task {
+			held[last] = append(slices.Clip(held[last]), g...)
+			continue
+		}
+		held = append(held, g)
+	}
+	return held
 }
 
 // PriorityFunc says which groups a replay buffer reads first, and which it keeps.
@@ -98,13 +132,6 @@ type Replayed struct {
 	Version int64   // the newest of the versions that its experiences were sampled from on
 	Uses    int     // how often it was read
 	Noise   float64 // drawn from N(0, 1), the same for each seed, group and number of uses
-}
-
-// MetricsSource is a Source that has something to say of the batch that it gave last.
-type MetricsSource interface {
-	Source
-	// Metrics describe what the last Take gave, and what it left out.
-	Metrics() Metrics
 }
 
 // SourceState is where a trainer reads on.

@@ -59,16 +59,14 @@ type TokenGrads struct {
 
 // Loss maps per-token streams to a scalar and its derivatives. It knows nothing of models: an engine multiplies the derivatives into
 // d(logprob)/dθ. It must normalise by counts over Batch.Whole.
+//
+// A Loss with the method Pairs() bool that returns true compares experiences 2i and 2i+1 of an optimizer step, chosen and rejected. The trainer keeps both in
+// one micro-batch.
 type Loss interface {
 	Streams() Streams
 	// Loss returns, for each experience of the batch, the derivatives of the loss by its streams, and metrics that add up over the
 	// micro-batches of an optimizer step.
 	Loss(b *Batch, now []TokenStats) (grads []TokenGrads, metrics Metrics, err error)
-}
-
-// PairLoss is a Loss, or a part of one, that may compare experiences 2i and 2i+1 of an optimizer step, chosen and rejected: no micro-batch parts them.
-type PairLoss interface {
-	Pairs() bool
 }
 
 // Prober is a Loss, or a part of one, that must know something of the whole optimizer step before it sees the first micro-batch of it.
@@ -83,6 +81,8 @@ type Prober interface {
 // Advantage writes Experience.Advantages (and Returns) of groups.
 type Advantage interface {
 	Advantages(groups []Group) (kept []Group, metrics Metrics, err error)
+	// Needs says where the function runs and what it reads.
+	Needs() Needs
 }
 
 // OptimParams are the settings of one optimizer step. An optimizer reads those that it has.
@@ -95,7 +95,7 @@ type OptimParams struct {
 	ClipNorm    float64 // global gradient norm; ≤ 0 means no clipping
 }
 
-// Engine owns the weights that are trained.
+// Engine owns the weights that are trained, or computes with frozen ones.
 type Engine interface {
 	// Forward returns the streams of every experience, without gradient.
 	Forward(ctx context.Context, b *Batch, want Streams) ([]TokenStats, error)
@@ -105,29 +105,34 @@ type Engine interface {
 	ForwardBackward(ctx context.Context, b *Batch, loss Loss) (Metrics, error)
 	// OptimStep applies the gradient and clears it. Metrics: grad_norm (before clipping), lr.
 	OptimStep(ctx context.Context, p OptimParams) (Metrics, error)
-	// Publish makes the current weights those of the engine's sampler, as the given version.
-	Publish(ctx context.Context, version int64) error
-	// SaveState writes what a resumed run needs for the same bits (master weights, moments, counters, published version) into dir.
+	// SaveState writes what a resumed run needs for the same bits into dir: master weights, moments, counters, and what a
+	// Publisher has offered.
 	SaveState(ctx context.Context, dir string) error
-	// LoadState reads what SaveState wrote.
+	// LoadState reads what SaveState wrote. The engine's sampler, if it shares memory with the engine, then has the offered version.
 	LoadState(ctx context.Context, dir string) error
 	// SaveModel writes a model directory (or a PEFT adapter) that transformers loads.
 	SaveModel(ctx context.Context, dir string) error
 	Close() error
 }
 
-// PublishedSaver is an Engine that still has the weights of the last version when newer ones are trained.
-type PublishedSaver interface {
+// Cutter is an Engine that cuts experiences into micro-batches itself, because it knows its ranks and their memory. Without it the
+// trainer cuts by tokens.
+type Cutter interface {
 	Engine
-	// SavePublished is SaveModel of the weights that were published last.
-	SavePublished(ctx context.Context, dir string) error
+	// Cut cuts experiences into consecutive pieces, each to be computed at once. It never cuts between the experiences of a unit:
+	// experiences unit·i to unit·(i+1)−1 stay together.
+	Cut(exps []*Experience, unit int) [][]*Experience
 }
 
-// Offerer is an Engine whose sampler is given new weights when it asks for them, while training goes on.
-type Offerer interface {
+// Publisher is an Engine that keeps the weights of the last version that it offered while it trains newer ones. A run needs one
+// where the trainer goes on before the sampler has taken a version, and where a checkpoint lies between two versions.
+type Publisher interface {
 	Engine
-	// Offer makes the current weights a version that may be adopted, in place of the one offered before.
+	// Offer makes the current weights a version, in place of the one offered before.
 	Offer(ctx context.Context, version int64) error
-	// Adopt makes the version that was offered last that of the sampler, and says which it is. It may be called while another goroutine trains.
+	// Adopt gives the version offered last to the sampler that was opened beside the engine, and returns its number. It may be
+	// called while another goroutine trains. Without such a sampler it only returns the number.
 	Adopt(ctx context.Context) (version int64, err error)
+	// SavePublished is SaveModel of the version offered last.
+	SavePublished(ctx context.Context, dir string) error
 }

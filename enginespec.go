@@ -2,41 +2,52 @@ package trinity
 
 import "context"
 
-// EngineSpec says which model an engine opens, and for what.
+// EngineSpec says which model a TrainerOpener opens, and for what.
 type EngineSpec struct {
 	ModelPath string   // local directory or GGUF file
 	Init      InitSpec // for a directory that has config.json but no weights
 	LoRA      *LoRASpec
 	Seed      uint64
-	DType     string // of the weights of an engine for Forward alone: "f32" or "bf16"; "" leaves it to the engine
-	// Quantization of the sampler's weights: "bf16", "int8", or "" for none. Training keeps its own.
-	Quantization string
+	DType     string // of the weights of an engine that is not trained: "f32" or "bf16"; "" leaves it to the engine
 
 	// Head is what the engine computes from the last hidden states: LogprobHead, ValueHead for a critic, or ScoreHead for a reward model.
 	Head string
 
-	Train       bool // forward, backward, optimizer
+	Train       bool // forward, backward, optimizer; otherwise Engine.Forward alone, as of a teacher
 	Optimizer   OptimizerSpec
-	Forward     bool // log-probabilities only: Engine.Forward, as of a teacher or a frozen model
 	Reference   bool // keep the frozen reference
 	Recompute   int  // layers whose activations are computed again in the backward pass: less memory, the same bits
-	Ahead       bool // training goes on for several steps between publications
+	Ahead       bool // the engine trains for several steps between versions
 	MicroTokens int  // largest micro-batch, tokens: the engine plans its memory for it
+	MaxModelLen int  // tokens of the longest sequence
 
-	Sample       bool     // sampling
+	Teachers []string // model directories or GGUF files that a Distiller will be given: memory is planned for comparing with them
+}
+
+// SamplerSpec says which model a SamplerOpener opens, and how much is sampled at once.
+type SamplerSpec struct {
+	ModelPath    string   // local directory or GGUF file
+	Init         InitSpec // for a directory that has config.json but no weights
+	LoRA         *LoRASpec
+	Quantization string // of the weights: "bf16", "int8", or "" for none. Training keeps its own
+
 	MaxSequences int      // sequences that are sampled at once
-	MaxModelLen  int      // tokens of prompt and reply
+	MaxModelLen  int      // tokens of prompt and reply; 0 is what the model has positions for
 	Adapters     []string // PEFT directories that an AdapterLoader will be given: memory is planned for them
-	Teachers     []string // model directories or GGUF files that a Distiller will be given: memory is planned for comparing with them
 	// Text decodes tokens, for stop strings.
 	Text func(tokens []int32) string
+
+	// Shared says that the sampler gets its weights from an engine of this process, which was opened by the plug-in of the same
+	// name, by its Offer and Adopt. Beside is that engine; it is nil while memory is planned.
+	Shared bool
+	Beside Engine
 }
 
 // The heads of an engine.
 const (
 	LogprobHead = ""      // the vocabulary projection
 	ValueHead   = "value" // one number per token; a model that has no such head gets a new one, drawn from Seed
-	ScoreHead   = "score" // numbers for a whole sequence; such a model is opened by ScorerOpener
+	ScoreHead   = "score" // numbers for a whole sequence; such a model is opened by TrainerOpener.OpenScorer
 )
 
 // OptimizerSpec says by which rule the gradient changes the weights; its rates come with every step, as OptimParams.
@@ -70,12 +81,28 @@ type LoRASpec struct {
 	RSLoRA        bool     // scale by Alpha/√Rank (Kalajdzievski 2023, arXiv 2312.03732) in place of Alpha/Rank
 }
 
-// EngineOpener is the plug-in of an engine type.
-type EngineOpener interface {
-	// OpenEngine loads the model. The engine is nil unless spec.Train or spec.Forward, the sampler nil unless spec.Sample;
-	// the sampler has the model's weights as version 0.
-	OpenEngine(ctx context.Context, spec EngineSpec) (Engine, Sampler, error)
+// TrainerOpener is the plug-in of an engine that trains (trainer.trainer_type). Policy, critic, teachers and reward models are
+// opened by it.
+type TrainerOpener interface {
+	// OpenTrainer loads the model.
+	OpenTrainer(ctx context.Context, spec EngineSpec) (Engine, error)
+	// OpenScorer loads a reward model from spec.ModelPath, which has a sequence classification head; of the rest of spec it reads
+	// MicroTokens and DType. An engine that has no reward models returns an error.
+	OpenScorer(ctx context.Context, spec EngineSpec) (Scorer, error)
+	// PlanMemory returns what OpenTrainer, or OpenScorer for ScoreHead, will take, and what a run then uses at most, in the order in
+	// which it is taken. It reads the model's configuration alone. nil means that the engine cannot tell.
+	PlanMemory(spec EngineSpec) ([]MemoryPart, error)
 	// Describe says in words what the engine runs on, e.g. kernels and cores, for people.
+	Describe() string
+}
+
+// SamplerOpener is the plug-in of an engine that samples (explorer.rollout_model.engine_type).
+type SamplerOpener interface {
+	// OpenSampler loads the model; its weights are version 0.
+	OpenSampler(ctx context.Context, spec SamplerSpec) (Sampler, error)
+	// PlanMemory is TrainerOpener.PlanMemory for OpenSampler.
+	PlanMemory(spec SamplerSpec) ([]MemoryPart, error)
+	// Describe is TrainerOpener.Describe.
 	Describe() string
 }
 
@@ -84,12 +111,9 @@ type MemoryPart struct {
 	Kind  string // e.g. weights, activations, KV cache
 	Bytes int64
 	Why   string // what its size comes from, in words
-}
-
-// MemoryPlanner is an EngineOpener that can tell what memory OpenEngine will take, and what a run will then use at most.
-type MemoryPlanner interface {
-	// PlanMemory reads the model's configuration alone.
-	PlanMemory(spec EngineSpec) ([]MemoryPart, error)
+	// Passing memory is given back before what follows is taken, as the pages of a file that is read. It counts as far as it is
+	// more than that.
+	Passing bool
 }
 
 // BaseAdapter is the SamplingParams.Adapter that samples the model without any adapter.
@@ -127,11 +151,4 @@ type Scorer interface {
 	// Score returns the numbers [Labels] of each sequence.
 	Score(ctx context.Context, sequences [][]int32) ([][]float32, error)
 	Close() error
-}
-
-// ScorerOpener is an EngineOpener that also opens reward models.
-type ScorerOpener interface {
-	// OpenScorer loads spec.ModelPath, which has a sequence classification head; of the rest of spec it reads MicroTokens and DType.
-	// A MemoryPlanner plans it as an engine of Head ScoreHead for Forward.
-	OpenScorer(ctx context.Context, spec EngineSpec) (Scorer, error)
 }

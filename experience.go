@@ -14,6 +14,11 @@ func (id ExperienceID) String() string {
 	return fmt.Sprintf("%d/%s/%d/%d", id.Step, id.Task, id.Run, id.Turn)
 }
 
+// Follows reports whether id is the next call of the rollout that before is a call of.
+func (id ExperienceID) Follows(before ExperienceID) bool {
+	return before.Step == id.Step && before.Task == id.Task && before.Run == id.Run && before.Turn < id.Turn
+}
+
 // Truncation says why a sequence is not whole.
 type Truncation string
 

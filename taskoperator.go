@@ -5,15 +5,19 @@ import (
 	"fmt"
 )
 
-// TaskRow is a row on its way into a taskset, and what operators have measured of it.
+// TaskRow is a row on its way into a taskset, with what operators have measured of it.
 type TaskRow struct {
 	Row   map[string]any
 	Stats map[string]any // by Data-Juicer's names, such as text_len and llm_difficulty_score
 	Where fmt.Stringer   // file and line, for errors
 }
 
-// TaskOperator filters, scores or edits the rows of a taskset before the run. Process gets them in blocks, in the order of the inputs, and returns those
-// that are kept, in order. It may remember the blocks before, as a deduplicator does; what it does must not depend on where one ends.
+// TaskOperator filters, scores or edits the rows of a taskset before the run. Process gets the rows in blocks, in the order of
+// the inputs, and returns those that it keeps, in order. It may remember earlier blocks, as a deduplicator does, but its results
+// must not depend on where a block ends. Two methods are optional:
+//
+//	UseTools(TaskTools) // gives an operator its tools before the first Process
+//	Finish()            // is called once, after the last row
 type TaskOperator interface {
 	Process(ctx context.Context, rows []*TaskRow) (kept []*TaskRow, err error)
 }
@@ -21,26 +25,14 @@ type TaskOperator interface {
 // TaskTools are what the task pipeline gives to an operator that asks others, such as a model.
 type TaskTools struct {
 	Answers  AnswerStore
-	Parallel int          // questions at once, at least 1
-	Say      func(string) // for people
+	Parallel int          // concurrent questions, at least 1
+	Say      func(string) // prints a line for people
 }
 
 // AnswerStore keeps answers that cost something, so that nobody asks twice. It is safe for concurrent use.
 type AnswerStore interface {
-	// Answer returns what was put under the key, ok false if nothing was.
+	// Answer returns the answer that was put under the key; ok is false if there is none.
 	Answer(key string) (answer []byte, ok bool, err error)
-	// Put keeps an answer; it is on the disk when Put returns.
+	// Put keeps an answer; the answer is on disk when Put returns.
 	Put(key string, answer []byte) error
-}
-
-// TaskToolUser is a TaskOperator that needs tools. UseTools is called once, before Process.
-type TaskToolUser interface {
-	TaskOperator
-	UseTools(TaskTools)
-}
-
-// TaskFinisher is a TaskOperator with something to do after the last row. Finish is called once, when all have passed.
-type TaskFinisher interface {
-	TaskOperator
-	Finish()
 }

@@ -2,36 +2,28 @@ package trinity
 
 import "context"
 
-// Workflow runs one rollout of a task. It asks the model for what it needs and returns the experiences with rewards. A rollout of several steps
-// returns one for each, as the model gave them: ID.Turn is their order, no two have the same, and the reward of the last is the rollout's outcome.
-// Whether the others need one is for the algorithm to say; what else it wants of a step, such as a state of the environment, is left in Info.
-// Exported fields of an implementation are its workflow_args. Implementations are used by many goroutines at once and keep no state between runs.
-// They return when ctx ends, after explorer.max_timeout at the latest: one that has not returned 10 s later is left behind, as a failed rollout.
+// Workflow runs one rollout of a task: it asks the model what it needs and returns the experiences with rewards. Exported
+// fields of an implementation are its workflow_args. Many goroutines call one workflow at once, so it keeps no state between runs.
+//
+// A rollout of several steps returns one experience for each step, as the model gave it. ID.Turn orders the steps, so no two
+// steps have the same turn. The reward of the last step is the outcome of the rollout; the algorithm decides whether the
+// other steps need a reward. Whatever else the algorithm reads of a step, such as a state of the environment, goes into Info.
+//
+// Run returns when ctx ends, which is after explorer.max_timeout at the latest. The explorer abandons a workflow that has
+// not returned 10 s later and counts a failed rollout.
 type Workflow interface {
-	Run(ctx context.Context, task *Task, m *Model) ([]*Experience, error)
+	Run(ctx context.Context, r *Rollout) ([]*Experience, error)
 }
 
-// GroupWorkflow is a Workflow whose rewards compare the siblings of a group (rankings, judges). Compare is called once all rollouts of a
-// group are in; it may rewrite their rewards.
+// GroupWorkflow is a Workflow whose rewards compare the rollouts of a group, such as a ranking or a judge. Compare is called
+// once all rollouts of the group have ended; it may rewrite their rewards. r.Model is not the model of any of these rollouts.
 type GroupWorkflow interface {
 	Workflow
-	Compare(ctx context.Context, task *Task, m *Model, g Group) error
+	Compare(ctx context.Context, r *Rollout, g Group) error
 }
 
-// RewardUser is a Workflow that scores with a reward function. The explorer passes the one that the task or the taskset names; DefaultReward
-// is asked when neither does ("" means that a name is required).
-type RewardUser interface {
-	DefaultReward() string
-	WithReward(RewardFunc) Workflow
-}
-
-// TaskChecker is a Workflow or a RewardFunc that sees from a task alone, before any rollout of it, that it cannot be run or scored. The rows of a taskset are
-// held to it before a model is loaded.
+// TaskChecker is a Workflow or a RewardFunc that can tell from a task alone that it cannot be run or scored. The run checks
+// the rows of a taskset with it before a model is loaded.
 type TaskChecker interface {
 	CheckTask(*Task) error
-}
-
-// Validator is implemented by plug-ins that check their arguments beyond types.
-type Validator interface {
-	Validate() error
 }

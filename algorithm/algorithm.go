@@ -1,8 +1,10 @@
-// Package algorithm makes an algorithm out of its parts. One file per algorithm type registers which parts it has and their defaults; [New]
-// builds them with a config's changes merged over.
+// Package algorithm builds an algorithm from its parts. Each algorithm type is one file, which
+// registers the names of its parts and their arguments. [New] builds the parts that
+// [registry.Parts] returns for a configuration.
 package algorithm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,30 +14,9 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// Spec is what a config says about the algorithm. "" and nil leave the type's own choice.
-type Spec struct {
-	Type           string // algorithm_type
-	AdvantageFn    string
-	PolicyLossFn   string
-	KLPenaltyFn    string
-	KLLossFn       string
-	EntropyLossFn  string
-	SampleStrategy string
-
-	AdvantageArgs      map[string]any
-	PolicyLossArgs     map[string]any
-	KLPenaltyArgs      map[string]any
-	KLLossArgs         map[string]any
-	EntropyLossArgs    map[string]any
-	SampleStrategyArgs map[string]any
-
-	LossAggMode *string // loss_agg_mode: overrides that of the policy loss; nil leaves it
-}
-
-// Algorithm is a Spec with everything resolved and built.
+// Algorithm is an algorithm with its parts built.
 type Algorithm struct {
-	Type           string
-	Def            *trinity.Algorithm // the type's definition with the names and args that are in use; every name is set
+	Def            *trinity.Algorithm // the names and arguments in use; every name is set
 	Advantage      trinity.Advantage
 	Loss           *loss.Composite
 	NeedsReference bool // training reads Experience.RefLogprobs
@@ -43,55 +24,34 @@ type Algorithm struct {
 	penalty *loss.Penalty
 }
 
-// New builds an algorithm. Errors name the part and the argument.
-func New(s Spec) (*Algorithm, error) {
-	def, err := registry.Algorithms.Build(s.Type)
-	if err != nil {
-		return nil, err
-	}
-	a := &Algorithm{Type: s.Type, Def: resolve(def, s)}
-	for _, build := range []func(Spec) error{a.buildAdvantage, a.buildLoss, a.buildPenalty, a.checkLoss} {
-		if err := build(s); err != nil {
-			return nil, fmt.Errorf("algorithm %s: %w", s.Type, err)
+// New builds the parts. The error names the part and the argument.
+func New(parts *trinity.Algorithm) (*Algorithm, error) {
+	a := &Algorithm{Def: complete(parts)}
+	for _, build := range []func() error{a.buildAdvantage, a.buildLoss, a.buildPenalty, a.checkLoss} {
+		if err := build(); err != nil {
+			return nil, fmt.Errorf("algorithm %s: %w", parts.Type, err)
 		}
 	}
 	a.NeedsReference = a.Loss.Needs().Reference || a.penalty != nil || a.Needs().Reference
 	return a, nil
 }
 
-// resolve puts the spec's choices over a copy of the type's definition.
-func resolve(def *trinity.Algorithm, s Spec) *trinity.Algorithm {
-	d := *def
-	d.Advantage, d.AdvantageArgs = part(def.Advantage, def.AdvantageArgs, s.AdvantageFn, s.AdvantageArgs, "none")
-	d.PolicyLoss, d.PolicyLossArgs = part(def.PolicyLoss, def.PolicyLossArgs, s.PolicyLossFn, s.PolicyLossArgs, "")
-	d.KLPenalty, _ = part(def.KLPenalty, nil, s.KLPenaltyFn, nil, "none")
-	d.KLLoss, d.KLLossArgs = part(def.KLLoss, def.KLLossArgs, s.KLLossFn, s.KLLossArgs, "none")
-	d.Entropy, d.EntropyArgs = part(def.Entropy, def.EntropyArgs, s.EntropyLossFn, s.EntropyLossArgs, "none")
-	d.SampleStrategy, d.SampleStrategyArgs = part(def.SampleStrategy, def.SampleStrategyArgs, s.SampleStrategy, s.SampleStrategyArgs, "default")
+// complete returns a copy of the parts in which every part has a name.
+func complete(parts *trinity.Algorithm) *trinity.Algorithm {
+	d := *parts
+	for _, name := range []*string{&d.Advantage, &d.KLPenalty, &d.KLLoss, &d.Entropy} {
+		*name = cmp.Or(*name, "none")
+	}
+	d.SampleStrategy = cmp.Or(d.SampleStrategy, "default")
 	return &d
 }
 
-// part chooses a part and merges its args. The type's args belong to the type's choice and do not outlive it.
-func part(name string, args map[string]any, chosen string, chosenArgs map[string]any, fallback string) (string, map[string]any) {
-	if name == "" {
-		name = fallback
-	}
-	merged := map[string]any{}
-	if chosen == "" || chosen == name {
-		maps.Copy(merged, args)
-	} else {
-		name = chosen
-	}
-	maps.Copy(merged, chosenArgs)
-	return name, merged
-}
-
-func (a *Algorithm) buildAdvantage(Spec) (err error) {
+func (a *Algorithm) buildAdvantage() (err error) {
 	a.Advantage, err = registry.Advantages.Build(a.Def.Advantage, a.Def.AdvantageArgs)
 	return err
 }
 
-func (a *Algorithm) buildLoss(s Spec) error {
+func (a *Algorithm) buildLoss() error {
 	policy, err := loss.PolicyLosses.Build(a.Def.PolicyLoss, a.Def.PolicyLossArgs)
 	if err != nil {
 		return err
@@ -104,18 +64,22 @@ func (a *Algorithm) buildLoss(s Spec) error {
 	if err != nil {
 		return err
 	}
-	if s.LossAggMode != nil {
-		if err := override(policy, a.Def.PolicyLoss, loss.AggMode(*s.LossAggMode)); err != nil {
+	if mode := a.Def.LossAggMode; mode != "" {
+		if err := override(policy, a.Def.PolicyLoss, loss.AggMode(mode)); err != nil {
 			return err
 		}
-		a.Def.PolicyLossArgs["loss_agg_mode"] = *s.LossAggMode
+		args := map[string]any{}
+		maps.Copy(args, a.Def.PolicyLossArgs)
+		args["loss_agg_mode"] = mode
+		a.Def.PolicyLossArgs = args
 	}
 	a.Loss = loss.NewComposite(policy, kl, entropy)
 	return a.checkSchema()
 }
 
-// checkLoss refuses a loss that the other parts do not fit. It tries another one of the same arguments, because a loss may have state.
-func (a *Algorithm) checkLoss(Spec) error {
+// checkLoss refuses a loss that does not fit the other parts. It tries a second one with the same
+// arguments, because a loss may have state.
+func (a *Algorithm) checkLoss() error {
 	policy, err := loss.PolicyLosses.Build(a.Def.PolicyLoss, a.Def.PolicyLossArgs)
 	if err != nil {
 		return err
@@ -130,14 +94,14 @@ func override(policy loss.PolicyLoss, name string, mode loss.AggMode) error {
 	}
 	own := loss.Aggregation(policy)
 	if own == nil {
-		return registry.ArgError{Key: "loss_agg_mode", Message: fmt.Sprintf("policy_loss_fn %s aggregates in a way of its own", name), Hint: "remove the key"}
+		return registry.ArgError{Key: "loss_agg_mode", Message: fmt.Sprintf("policy_loss_fn %s has a fixed aggregation", name), Hint: "remove the key"}
 	}
 	*own = mode
 	return nil
 }
 
-func (a *Algorithm) buildPenalty(s Spec) error {
-	kl, err := loss.KLs.Build(a.Def.KLPenalty, s.KLPenaltyArgs)
+func (a *Algorithm) buildPenalty() error {
+	kl, err := loss.KLs.Build(a.Def.KLPenalty, a.Def.KLPenaltyArgs)
 	if err != nil {
 		return fmt.Errorf("kl_penalty_fn: %w", err)
 	}
@@ -155,19 +119,19 @@ func (a *Algorithm) buildPenalty(s Spec) error {
 	return nil
 }
 
-// AfterStep is to be called after each optimizer step with the summed metrics of its micro-batches and its number of sequences: it moves an
-// adaptive kl_coef.
+// AfterStep adapts kl_coef. Call it after each optimizer step with the summed metrics of its
+// micro-batches and its number of sequences.
 func (a *Algorithm) AfterStep(metrics trinity.Metrics, sequences int) {
 	a.Loss.AfterStep(metrics, sequences)
 }
 
-// state is what a resumed run needs.
+// state holds what a resumed run needs.
 type state struct {
 	KLLossCoef    float64 `json:"kl_loss_coef"`
 	KLPenaltyCoef float64 `json:"kl_penalty_coef"`
 }
 
-// State returns the coefficients that move during training, for a checkpoint.
+// State returns the coefficients that change during training, for a checkpoint.
 func (a *Algorithm) State() ([]byte, error) {
 	s := state{KLLossCoef: a.Loss.KLCoef()}
 	if a.penalty != nil {
@@ -176,12 +140,13 @@ func (a *Algorithm) State() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// Restore takes up what State returned. A coefficient whose term is gone is ignored; one that does not move, or whose term is new, keeps the
-// config's value.
+// Restore restores the coefficients that State returned. It ignores a coefficient whose term no
+// longer exists. A coefficient that is not adaptive, or whose term is new, keeps the value of the
+// configuration.
 func (a *Algorithm) Restore(data []byte) error {
 	var s state
 	if err := json.Unmarshal(data, &s); err != nil {
-		return fmt.Errorf("algorithm %s: saved state: %w", a.Type, err)
+		return fmt.Errorf("algorithm %s: saved state: %w", a.Def.Type, err)
 	}
 	if a.Loss.KL != nil && a.Loss.KL.Controller().Adaptive && s.KLLossCoef > 0 {
 		a.Loss.SetKLCoef(s.KLLossCoef)

@@ -25,6 +25,15 @@ type golden struct {
 	NeedsReference bool
 }
 
+// build merges changes over an algorithm type and builds its parts.
+func build(changes trinity.Algorithm) (*Algorithm, error) {
+	parts, err := registry.Parts(changes)
+	if err != nil {
+		return nil, err
+	}
+	return New(parts)
+}
+
 func TestDefaultsOfEveryType(t *testing.T) {
 	want := map[string]json.RawMessage{}
 	data, err := os.ReadFile("testdata/defaults.json")
@@ -36,7 +45,7 @@ func TestDefaultsOfEveryType(t *testing.T) {
 	}
 	got := map[string]golden{}
 	for _, name := range registry.Algorithms.Names() {
-		a, err := New(Spec{Type: name})
+		a, err := build(trinity.Algorithm{Type: name})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -73,17 +82,20 @@ func TestDefaultsOfEveryType(t *testing.T) {
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func TestPartsAndArgsMergeOverTheType(t *testing.T) {
-	a, err := New(Spec{Type: "dapo", PolicyLossArgs: map[string]any{"clip_range_high": 0.5}, AdvantageArgs: map[string]any{"epsilon": 1e-4},
-		KLLossFn: "k3", KLLossArgs: map[string]any{"kl_coef": 0.01}, EntropyLossFn: "mix", EntropyLossArgs: map[string]any{"entropy_coef": 0.1}})
+	a, err := build(trinity.Algorithm{Type: "dapo", PolicyLossArgs: map[string]any{"clip_range_high": 0.5}, AdvantageArgs: map[string]any{"epsilon": 1e-4},
+		KLLoss: "k3", KLLossArgs: map[string]any{"kl_coef": 0.01}, Entropy: "mix", EntropyArgs: map[string]any{"entropy_coef": 0.1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := a.Loss.Policy.(*loss.PPO)
-	if *p.ClipRangeLow != 0.2 || *p.ClipRangeHigh != 0.5 || p.ClipRatioC != 1e6 || p.LossAggMode != loss.TokenMean {
-		t.Errorf("policy loss %+v: want dapo's clip_range_low and clip_ratio_c kept", p)
+	policy := reflect.ValueOf(a.Loss.Policy).Elem()
+	for field, want := range map[string]float64{"ClipRangeLow": 0.2, "ClipRangeHigh": 0.5, "ClipRatioC": 1e6} {
+		if got := reflect.Indirect(policy.FieldByName(field)).Float(); got != want {
+			t.Errorf("policy loss: %s is %v, want %v", field, got, want)
+		}
+	}
+	if mode := *loss.Aggregation(a.Loss.Policy); mode != loss.TokenMean {
+		t.Errorf("policy loss: loss_agg_mode is %s, want dapo's %s", mode, loss.TokenMean)
 	}
 	if a.Loss.KLCoef() != 0.01 || !a.NeedsReference || a.Loss.Bonus.Coef() != 0.1 || a.Def.KLLoss != "k3" || a.Def.Entropy != "mix" {
 		t.Errorf("got %+v", a)
@@ -94,7 +106,7 @@ func TestPartsAndArgsMergeOverTheType(t *testing.T) {
 }
 
 func TestArgsOfTheTypeDoNotOutliveItsPart(t *testing.T) {
-	a, err := New(Spec{Type: "dapo", PolicyLossFn: "sft"}) // sft knows no clip_range_low
+	a, err := build(trinity.Algorithm{Type: "dapo", PolicyLoss: "sft"}) // sft knows no clip_range_low
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,15 +119,15 @@ func TestLossAggMode(t *testing.T) {
 	own := map[string]any{"loss_agg_mode": "seq-mean-token-sum"}
 	for _, c := range []struct {
 		name string
-		spec Spec
+		spec trinity.Algorithm
 		want loss.AggMode
 	}{
-		{"the loss's own default", Spec{Type: "grpo"}, loss.TokenMean},
-		{"in the loss's args", Spec{Type: "grpo", PolicyLossArgs: own}, loss.SeqMeanTokenSum},
-		{"of the algorithm", Spec{Type: "grpo", LossAggMode: ptr("seq-mean-token-mean")}, loss.SeqMeanTokenMean},
-		{"of the algorithm, over the args", Spec{Type: "sft", PolicyLossArgs: own, LossAggMode: ptr("seq-mean-token-sum-norm")}, loss.SeqMeanTokenSumNorm},
+		{"the loss's own default", trinity.Algorithm{Type: "grpo"}, loss.TokenMean},
+		{"in the loss's args", trinity.Algorithm{Type: "grpo", PolicyLossArgs: own}, loss.SeqMeanTokenSum},
+		{"of the algorithm", trinity.Algorithm{Type: "grpo", LossAggMode: "seq-mean-token-mean"}, loss.SeqMeanTokenMean},
+		{"of the algorithm, over the args", trinity.Algorithm{Type: "sft", PolicyLossArgs: own, LossAggMode: "seq-mean-token-sum-norm"}, loss.SeqMeanTokenSumNorm},
 	} {
-		a, err := New(c.spec)
+		a, err := build(c.spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,16 +142,16 @@ func TestLossAggMode(t *testing.T) {
 
 func TestReferenceIsOnlyNeededWithAWeight(t *testing.T) {
 	for _, c := range []struct {
-		spec Spec
+		spec trinity.Algorithm
 		want bool
 	}{
-		{Spec{Type: "grpo"}, true},
-		{Spec{Type: "grpo", KLLossArgs: map[string]any{"kl_coef": 0}}, false},
-		{Spec{Type: "grpo", KLLossFn: "none"}, false},
-		{Spec{Type: "sft"}, false},
-		{Spec{Type: "sft", KLLossFn: "k2"}, true},
+		{trinity.Algorithm{Type: "grpo"}, true},
+		{trinity.Algorithm{Type: "grpo", KLLossArgs: map[string]any{"kl_coef": 0}}, false},
+		{trinity.Algorithm{Type: "grpo", KLLoss: "none"}, false},
+		{trinity.Algorithm{Type: "sft"}, false},
+		{trinity.Algorithm{Type: "sft", KLLoss: "k2"}, true},
 	} {
-		a, err := New(c.spec)
+		a, err := build(c.spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,23 +163,23 @@ func TestReferenceIsOnlyNeededWithAWeight(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {
-		spec Spec
+		spec trinity.Algorithm
 		want []string
 	}{
-		{Spec{Type: "gpro"}, []string{`unknown algorithm "gpro"`, `did you mean "grpo"`}},
-		{Spec{Type: "grpo", AdvantageFn: "grop"}, []string{"algorithm grpo", "advantage_fn", `did you mean "grpo"`}},
-		{Spec{Type: "grpo", PolicyLossFn: "pop"}, []string{"policy_loss_fn", `did you mean "ppo"`}},
-		{Spec{Type: "grpo", KLLossFn: "k9"}, []string{"kl_loss_fn", `unknown kl_fn "k9"`}},
-		{Spec{Type: "grpo", KLPenaltyFn: "k9"}, []string{"kl_penalty_fn", `unknown kl_fn "k9"`}},
-		{Spec{Type: "grpo", EntropyLossFn: "defualt"}, []string{"entropy_loss_fn", `did you mean "default"`}},
-		{Spec{Type: "grpo", PolicyLossArgs: map[string]any{"clip_rang": 0.1}}, []string{"policy_loss_fn ppo", `did you mean "clip_range"`}},
-		{Spec{Type: "grpo", AdvantageArgs: map[string]any{"epsilon": "small"}}, []string{"advantage_fn grpo", "epsilon"}},
-		{Spec{Type: "grpo", LossAggMode: ptr("token-meen")}, []string{"loss_agg_mode", "token-meen", "seq-mean-token-sum-norm"}},
-		{Spec{Type: "dapo", PolicyLossArgs: map[string]any{"clip_range": 0.1}}, []string{"clip_range has no effect", "clip_range_low"}},
-		{Spec{Type: "grpo", KLPenaltyFn: "k2"}, []string{"kl_penalty_fn k2", "advantage_fn grpo", "use kl_loss_fn"}},
-		{Spec{Type: "sft", KLPenaltyFn: "k1"}, []string{"algorithm sft", "kl_penalty_fn k1"}},
+		{trinity.Algorithm{Type: "gpro"}, []string{`unknown algorithm "gpro"`, `did you mean "grpo"`}},
+		{trinity.Algorithm{Type: "grpo", Advantage: "grop"}, []string{"algorithm grpo", "advantage_fn", `did you mean "grpo"`}},
+		{trinity.Algorithm{Type: "grpo", PolicyLoss: "pop"}, []string{"policy_loss_fn", `did you mean "ppo"`}},
+		{trinity.Algorithm{Type: "grpo", KLLoss: "k9"}, []string{"kl_loss_fn", `unknown kl_fn "k9"`}},
+		{trinity.Algorithm{Type: "grpo", KLPenalty: "k9"}, []string{"kl_penalty_fn", `unknown kl_fn "k9"`}},
+		{trinity.Algorithm{Type: "grpo", Entropy: "defualt"}, []string{"entropy_loss_fn", `did you mean "default"`}},
+		{trinity.Algorithm{Type: "grpo", PolicyLossArgs: map[string]any{"clip_rang": 0.1}}, []string{"policy_loss_fn ppo", `did you mean "clip_range"`}},
+		{trinity.Algorithm{Type: "grpo", AdvantageArgs: map[string]any{"epsilon": "small"}}, []string{"advantage_fn grpo", "epsilon"}},
+		{trinity.Algorithm{Type: "grpo", LossAggMode: "token-meen"}, []string{"loss_agg_mode", "token-meen", "seq-mean-token-sum-norm"}},
+		{trinity.Algorithm{Type: "dapo", PolicyLossArgs: map[string]any{"clip_range": 0.1}}, []string{"clip_range has no effect", "clip_range_low"}},
+		{trinity.Algorithm{Type: "grpo", KLPenalty: "k2"}, []string{"kl_penalty_fn k2", "advantage_fn grpo", "use kl_loss_fn"}},
+		{trinity.Algorithm{Type: "sft", KLPenalty: "k1"}, []string{"algorithm sft", "kl_penalty_fn k1"}},
 	} {
-		_, err := New(c.spec)
+		_, err := build(c.spec)
 		if err == nil {
 			t.Errorf("%+v: no error", c.spec)
 			continue
@@ -189,6 +201,8 @@ func (p *penalized) PenalizeKL(of func([]*trinity.Experience) ([][]float64, trin
 	p.penalty = of
 }
 
+func (*penalized) Needs() trinity.Needs { return trinity.Needs{Batch: true} }
+
 func (p *penalized) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	_, m, err := p.penalty(groups[0])
 	return groups, m, err
@@ -196,13 +210,19 @@ func (p *penalized) Advantages(groups []trinity.Group) ([]trinity.Group, trinity
 
 func init() {
 	registry.Advantages.Register("test_penalized", "", func() trinity.Advantage { return &penalized{} })
-	loss.PolicyLosses.Register("test_no_agg", "", func() loss.PolicyLoss { return struct{ loss.PolicyLoss }{&loss.SFT{}} })
+	loss.PolicyLosses.Register("test_no_agg", "", func() loss.PolicyLoss {
+		sft, err := loss.PolicyLosses.Build("sft")
+		if err != nil {
+			panic(err)
+		}
+		return struct{ loss.PolicyLoss }{sft}
+	})
 }
 
 func TestKLPenaltyIsGivenToTokenRewards(t *testing.T) {
 	args := map[string]any{"kl_coef": 0.1, "adaptive": true, "target_kl": 0.25, "horizon": 10}
-	spec := Spec{Type: "grpo", AdvantageFn: "test_penalized", KLLossFn: "none", KLPenaltyFn: "k1", KLPenaltyArgs: args}
-	a, err := New(spec)
+	spec := trinity.Algorithm{Type: "grpo", Advantage: "test_penalized", KLLoss: "none", KLPenalty: "k1", KLPenaltyArgs: args}
+	a, err := build(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +239,7 @@ func TestKLPenaltyIsGivenToTokenRewards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := New(spec)
+	b, err := build(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,8 +252,8 @@ func TestKLPenaltyIsGivenToTokenRewards(t *testing.T) {
 }
 
 func TestAdaptiveKLLossIsSavedAndRestored(t *testing.T) {
-	spec := Spec{Type: "grpo", KLLossArgs: map[string]any{"kl_coef": 0.1, "adaptive": true, "target_kl": 0.5, "horizon": 100}}
-	a, err := New(spec)
+	spec := trinity.Algorithm{Type: "grpo", KLLossArgs: map[string]any{"kl_coef": 0.1, "adaptive": true, "target_kl": 0.5, "horizon": 100}}
+	a, err := build(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,18 +262,18 @@ func TestAdaptiveKLLossIsSavedAndRestored(t *testing.T) {
 		t.Errorf("kl_coef %v, want 0.102", a.Loss.KLCoef())
 	}
 	saved, _ := a.State()
-	b, _ := New(spec)
+	b, _ := build(spec)
 	if err := b.Restore(saved); err != nil || b.Loss.KLCoef() != a.Loss.KLCoef() {
 		t.Errorf("restored %v, %v", b.Loss.KLCoef(), err)
 	}
 	spec.KLLossArgs = map[string]any{"kl_coef": 0.3}
-	c, _ := New(spec)
+	c, _ := build(spec)
 	if err := c.Restore(saved); err != nil || c.Loss.KLCoef() != 0.3 {
 		t.Errorf("a constant kl_coef became %v, %v", c.Loss.KLCoef(), err)
 	}
-	none, _ := New(Spec{Type: "grpo", KLLossFn: "none"})
+	none, _ := build(trinity.Algorithm{Type: "grpo", KLLoss: "none"})
 	before, _ := none.State()
-	d, _ := New(Spec{Type: "grpo", KLLossArgs: map[string]any{"kl_coef": 0.2, "adaptive": true, "target_kl": 0.5, "horizon": 100}})
+	d, _ := build(trinity.Algorithm{Type: "grpo", KLLossArgs: map[string]any{"kl_coef": 0.2, "adaptive": true, "target_kl": 0.5, "horizon": 100}})
 	if err := d.Restore(before); err != nil || d.Loss.KLCoef() != 0.2 {
 		t.Errorf("the kl_coef of a term that is new since the checkpoint is %v, %v", d.Loss.KLCoef(), err)
 	}
@@ -263,7 +283,7 @@ func TestAdaptiveKLLossIsSavedAndRestored(t *testing.T) {
 }
 
 func TestLossAggModeOfALossWithoutOne(t *testing.T) {
-	_, err := New(Spec{Type: "grpo", PolicyLossFn: "test_no_agg", LossAggMode: ptr("token-mean")})
+	_, err := build(trinity.Algorithm{Type: "grpo", PolicyLoss: "test_no_agg", LossAggMode: "token-mean"})
 	if err == nil || !strings.Contains(err.Error(), "test_no_agg") {
 		t.Errorf("error %v", err)
 	}

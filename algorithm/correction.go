@@ -7,14 +7,16 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Correction makes up for a sampler that is not exactly the policy that is trained: another engine, 8-bit weights, older weights. With
-// ρ = exp(old − rollout), the trainer's probability of a token before the update by the sampler's, it gives tokens the weight min(ρ, Truncate)
-// in the policy loss (truncated importance sampling, Ionides 2008; of a sequence: the product of its tokens' ρ) and leaves out what has a
-// ratio outside [Low, High] (rejection sampling): the loss does not see it, nor divide by it.
+// Correction corrects for a sampler that differs from the policy in training: another engine, 8-bit
+// weights, older weights. ρ = exp(old − rollout) is the trainer's probability of a token before the
+// update divided by the sampler's. Each token gets the weight min(ρ, Truncate) in the policy loss
+// (truncated importance sampling, Ionides 2008; for a sequence: the product of the ρ of its
+// tokens). Tokens or sequences with a ratio outside [Low, High] are rejected: the loss neither sees
+// them nor divides by them.
 type Correction struct {
 	Weights   string  // "token", "sequence", or "" for none
 	Truncate  float64 // largest weight
-	Normalize bool    // divide the weights by their mean over tokens, or sequences, of the batch
+	Normalize bool    // divide the weights by their mean over the tokens, or sequences, of the batch
 
 	Reject    string // "token", "sequence", "geometric" (of a sequence: the geometric mean of its tokens' ρ), or "" for nothing
 	Low, High float64
@@ -23,13 +25,16 @@ type Correction struct {
 // logRatioLimit bounds |log ρ|, so that no product overflows.
 const logRatioLimit = 20
 
-// Apply returns the batch to train on: copies of the experiences, which have both log-probabilities, with PolicyWeights and with what is
-// rejected masked out; nothing where all is rejected. Demonstrations stay as they are.
+// Apply returns the batch to train on: copies of the experiences with PolicyWeights, and with
+// rejected tokens masked. It returns nil if everything is rejected. The experiences need both
+// log-probabilities. Demonstrations do not change.
 //
-// Metrics, over the sampled tokens before rejection: rollout_corr/rollout_is_mean, _max and _min (the ratio before truncation),
-// rollout_is_ratio_fraction_high (share of ratios above Truncate: of tokens, or of sequences), rollout_is_eff_sample_size ((Σw)² / (n·Σw²) of the weights),
-// rollout_is_batch_norm_factor, kl (mean of rollout − old, nats per token), k3_kl (mean of ρ − 1 − log ρ), rollout_rs_masked_fraction
-// (tokens) and rollout_rs_seq_masked_fraction (sequences that lost any).
+// Metrics, over the sampled tokens before rejection: rollout_corr/rollout_is_mean, _max and _min
+// (the ratio before truncation), rollout_is_ratio_fraction_high (share of ratios above Truncate, of
+// tokens or of sequences), rollout_is_eff_sample_size ((Σw)² / (n·Σw²) of the weights),
+// rollout_is_batch_norm_factor, kl (mean of rollout − old, nats per token), k3_kl (mean of ρ − 1 −
+// log ρ), rollout_rs_masked_fraction (tokens) and rollout_rs_seq_masked_fraction (sequences that
+// lost any).
 func (c *Correction) Apply(batch []*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error) {
 	out := make([]*trinity.Experience, len(batch))
 	ratios := make([]sequenceRatio, len(batch))
@@ -40,7 +45,7 @@ func (c *Correction) Apply(batch []*trinity.Experience) ([]*trinity.Experience, 
 			continue
 		}
 		if e.Logprobs == nil && e.TrainedTokens() > 0 {
-			return nil, nil, fmt.Errorf("experience %s has no logprobs of the policy that sampled it, which rollout correction needs", e.ID)
+			return nil, nil, fmt.Errorf("experience %s has no log-probabilities of the policy that sampled it, which rollout correction needs", e.ID)
 		}
 		ratios[i] = ratioOf(e)
 	}
@@ -52,7 +57,7 @@ func (c *Correction) Apply(batch []*trinity.Experience) ([]*trinity.Experience, 
 	return out, metrics, nil
 }
 
-// sequenceRatio is log ρ of a sequence.
+// sequenceRatio holds log ρ of a sequence.
 type sequenceRatio struct {
 	token []float64 // [T] of trained tokens; nil for a demonstration
 	sum   float64
@@ -75,7 +80,7 @@ func bounded(logRatio float64) float64 {
 	return math.Exp(max(-logRatioLimit, min(logRatioLimit, logRatio)))
 }
 
-// weigh sets the weights.
+// weigh sets the weights and returns their metrics.
 func (c *Correction) weigh(batch []*trinity.Experience, ratios []sequenceRatio) trinity.Metrics {
 	s := statistics{low: math.Inf(1)}
 	for i, e := range batch {
@@ -118,7 +123,7 @@ func (c *Correction) weigh(batch []*trinity.Experience, ratios []sequenceRatio) 
 	return m
 }
 
-// normalize divides the weights by their mean, which it returns.
+// normalize divides the weights by their mean and returns it.
 func (c *Correction) normalize(batch []*trinity.Experience, s *statistics) float64 {
 	mean := s.weights / s.n
 	if c.Weights == "sequence" {
@@ -132,7 +137,7 @@ func (c *Correction) normalize(batch []*trinity.Experience, s *statistics) float
 	return mean
 }
 
-// reject masks out what has a ratio outside the band and returns the number of tokens that are left.
+// reject masks tokens with a ratio outside the band and returns the number of trained tokens left.
 func (c *Correction) reject(batch []*trinity.Experience, ratios []sequenceRatio, metrics trinity.Metrics) (left int) {
 	tokens, rejected, sequences, hit := 0, 0, 0, 0
 	for i, e := range batch {
@@ -160,7 +165,7 @@ func (c *Correction) reject(batch []*trinity.Experience, ratios []sequenceRatio,
 	return left
 }
 
-// mask is what of the trained tokens is inside the band.
+// mask returns the mask of the trained tokens inside the band.
 func (c *Correction) mask(trained []bool, r *sequenceRatio) []bool {
 	kept := make([]bool, len(trained))
 	for t, is := range trained {
@@ -169,7 +174,7 @@ func (c *Correction) mask(trained []bool, r *sequenceRatio) []bool {
 	return kept
 }
 
-// keeps says whether token t of a sequence is inside the band.
+// keeps reports whether token t of a sequence is inside the band.
 func (c *Correction) keeps(r *sequenceRatio, t int) bool {
 	log := r.token[t]
 	switch c.Reject {
@@ -181,14 +186,14 @@ func (c *Correction) keeps(r *sequenceRatio, t int) bool {
 	return log >= math.Log(c.Low) && log <= math.Log(c.High)
 }
 
-// statistics sum over tokens.
+// statistics sums over tokens.
 type statistics struct {
 	n, ratios, weights, squares, high, low, kl, k3 float64
 	sequences, sequenceWeights                     float64
 	compared, above                                float64 // ratios, of tokens or sequences
 }
 
-// compare counts one ratio that is truncated on its own.
+// compare counts one ratio that is truncated by itself.
 func (s *statistics) compare(ratio, limit float64) {
 	if s.compared++; ratio > limit {
 		s.above++

@@ -111,7 +111,7 @@ func TestCorrectionOfOddBatches(t *testing.T) {
 	}
 	unknown := rolled(1)
 	unknown.Logprobs = nil
-	if _, _, err := c.Apply([]*trinity.Experience{unknown}); err == nil || !strings.Contains(err.Error(), "has no logprobs") {
+	if _, _, err := c.Apply([]*trinity.Experience{unknown}); err == nil || !strings.Contains(err.Error(), "has no log-probabilities") {
 		t.Error(err)
 	}
 }

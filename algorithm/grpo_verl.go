@@ -6,7 +6,7 @@ import (
 )
 
 func init() {
-	registry.Algorithms.Register("grpo_verl", "Another name of grpo, as Trinity-RFT has it. Unlike Trinity-RFT: its advantage is computed where groups are whole, because the type there asks for a "+
+	registry.Algorithms.Register("grpo_verl", "Alias of grpo, known from Trinity-RFT. Unlike Trinity-RFT: its advantage is computed where groups are whole, because there the type asks for a "+
 		"computation in the trainer that its advantage function cannot do.",
 		func() *trinity.Algorithm {
 			return &trinity.Algorithm{

@@ -2,7 +2,8 @@ package algorithm
 
 import "github.com/trinity-go/trinity"
 
-// InPipeline is the advantage that scores groups before the trainer gets them; nil where the trainer scores them.
+// InPipeline returns the advantage function that scores groups before the trainer gets them, or nil
+// if the trainer scores them.
 func (a *Algorithm) InPipeline() trinity.Advantage {
 	if a.InTrainer() != nil {
 		return nil
@@ -10,16 +11,19 @@ func (a *Algorithm) InPipeline() trinity.Advantage {
 	return a.Advantage
 }
 
-// InTrainer is the advantage that the trainer scores its batches with; nil where they come to it scored.
-func (a *Algorithm) InTrainer() trinity.TrainerAdvantage {
-	in, _ := a.Advantage.(trinity.TrainerAdvantage)
-	return in
+// InTrainer returns the advantage function with which the trainer scores its batches, or nil if
+// they are scored already.
+func (a *Algorithm) InTrainer() trinity.Advantage {
+	if a.Advantage == nil || !a.Advantage.Needs().Batch {
+		return nil
+	}
+	return a.Advantage
 }
 
-// Needs are what the advantage reads that only the trainer knows.
+// Needs returns what the advantage function needs from the trainer.
 func (a *Algorithm) Needs() trinity.Needs {
-	if in := a.InTrainer(); in != nil {
-		return in.Needs()
+	if a.Advantage == nil {
+		return trinity.Needs{}
 	}
-	return trinity.Needs{}
+	return a.Advantage.Needs()
 }

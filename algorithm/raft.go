@@ -6,9 +6,9 @@ import (
 )
 
 func init() {
-	registry.Algorithms.Register("raft", "Reward-ranked fine-tuning (RAFT, Dong et al. 2023): SFT on the policy's own rollouts, all that reach the trainer: the operator reward_filter chooses "+
-		"which, by its threshold. No advantage, KL or reference model. Unlike Trinity-RFT: it has no advantage function, because its loss reads none; there the "+
-		"default is one that the pipeline refuses.",
+	registry.Algorithms.Register("raft", "Reward-ranked fine-tuning (RAFT, Dong et al. 2023): SFT on all of the policy's rollouts that reach the trainer. The operator reward_filter chooses "+
+		"them by its threshold. No advantage, KL or reference model. Unlike Trinity-RFT: it has no advantage function, because its loss reads none; there the "+
+		"pipeline refuses the default.",
 		func() *trinity.Algorithm {
 			return &trinity.Algorithm{
 				Schema: "experience", GroupSize: 1, SampleStrategy: "default",

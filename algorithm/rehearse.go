@@ -8,9 +8,9 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// rehearse has the loss learn from made-up experiences that hold what the other parts would give it, so that one which lacks advantages or
-// log-probabilities is refused before anything is loaded and not in the first step. A loss that fails with both has reasons of its own, which
-// are not judged here.
+// rehearse runs the loss on made-up experiences that hold what the other parts provide. So a loss
+// that lacks advantages or log-probabilities fails before anything is loaded, not in the first
+// step. rehearse ignores a loss that also fails with everything present: that has other reasons.
 func (a *Algorithm) rehearse(l *loss.Composite) error {
 	scored := a.Def.Advantage != "none" && !a.Def.Offline
 	real := []*trinity.Experience{a.actor(0, scored, !a.Def.Offline), a.actor(1, scored, !a.Def.Offline)}
@@ -21,19 +21,19 @@ func (a *Algorithm) rehearse(l *loss.Composite) error {
 	e := registry.ArgError{Key: "policy_loss_fn"}
 	switch err := learn(l, real); {
 	case err != nil && a.Def.Offline:
-		e.Message = fmt.Sprintf("%s reads advantages or log-probabilities of the policy that sampled, which the dataset of %s does not have", a.Def.PolicyLoss, a.Type)
+		e.Message = fmt.Sprintf("%s reads advantages or log-probabilities of the sampling policy, which the dataset of %s does not have", a.Def.PolicyLoss, a.Def.Type)
 		e.Hint = "use a loss such as sft, or an algorithm_type that rolls out"
 		return e
 	case err != nil:
-		e.Message = fmt.Sprintf("%s reads advantages, and advantage_fn none makes none", a.Def.PolicyLoss)
+		e.Message = fmt.Sprintf("%s reads advantages, but advantage_fn none computes none", a.Def.PolicyLoss)
 		e.Hint = "set advantage_fn, or use a loss that reads none, such as sft"
 		return e
 	}
 	_, wants := l.Policy.(loss.Demonstrated)
 	switch mixes := a.mixes(); {
 	case wants && !mixes:
-		e.Message = fmt.Sprintf("%s learns from demonstrations too, and sample_strategy %s mixes none in", a.Def.PolicyLoss, a.Def.SampleStrategy)
-		e.Hint = "set sample_strategy: mix, or a policy_loss_fn of rollouts alone, such as ppo"
+		e.Message = fmt.Sprintf("%s also learns from demonstrations, but sample_strategy %s adds none", a.Def.PolicyLoss, a.Def.SampleStrategy)
+		e.Hint = "set sample_strategy: mix, or a policy_loss_fn for rollouts alone, such as ppo"
 		return e
 	case !mixes:
 		return nil
@@ -41,15 +41,15 @@ func (a *Algorithm) rehearse(l *loss.Composite) error {
 	expert := a.actor(2, a.InTrainer() != nil, false)
 	expert.IsExpert = true
 	if learn(l, append(real, expert)) != nil {
-		e.Message = fmt.Sprintf("%s cannot learn from demonstrations, which sample_strategy %s mixes in", a.Def.PolicyLoss, a.Def.SampleStrategy)
+		e.Message = fmt.Sprintf("%s cannot learn from demonstrations, which sample_strategy %s adds", a.Def.PolicyLoss, a.Def.SampleStrategy)
 		e.Hint = "use mix or mix_chord, or sample_strategy default"
 		return e
 	}
 	return nil
 }
 
-// ReadsLogprobs reports whether a part reads the log-probabilities that were recorded when sampling. It tries other parts of the same arguments, because
-// parts may have state.
+// ReadsLogprobs reports whether a part reads the log-probabilities that were recorded when
+// sampling. It tries other parts with the same arguments, because parts may have state.
 func (a *Algorithm) ReadsLogprobs() (bool, error) {
 	advantage, err := registry.Advantages.Build(a.Def.Advantage, a.Def.AdvantageArgs)
 	if err != nil {
@@ -74,14 +74,14 @@ func (a *Algorithm) ReadsLogprobs() (bool, error) {
 	return a.penalty != nil || fails(false) && !fails(true), nil
 }
 
-// mixes reports whether the trainer is given demonstrations beside rollouts.
+// mixes reports whether the trainer reads demonstrations besides rollouts.
 func (a *Algorithm) mixes() bool {
 	s, err := registry.SampleStrategies.Build(a.Def.SampleStrategy, a.Def.SampleStrategyArgs)
 	_, mixes := s.(trinity.MixingStrategy)
 	return err == nil && mixes
 }
 
-// actor is an experience of one prompt token and one that is trained on.
+// actor returns an experience with one prompt token and one trained token.
 func (a *Algorithm) actor(i int, scored, sampled bool) *trinity.Experience {
 	zeros := func() []float32 { return make([]float32, 2) }
 	e := &trinity.Experience{
@@ -97,7 +97,7 @@ func (a *Algorithm) actor(i int, scored, sampled bool) *trinity.Experience {
 	return e
 }
 
-// learn is an optimizer step without an engine.
+// learn runs an optimizer step of the loss without an engine.
 func learn(l *loss.Composite, whole []*trinity.Experience) error {
 	probes := l.Probes(whole)
 	for _, p := range probes {
@@ -112,7 +112,7 @@ func learn(l *loss.Composite, whole []*trinity.Experience) error {
 	return err
 }
 
-// said is what an engine would say of experiences.
+// said returns token statistics of zeros, in place of an engine's.
 func said(exps []*trinity.Experience) []trinity.TokenStats {
 	stats := make([]trinity.TokenStats, len(exps))
 	for i, e := range exps {

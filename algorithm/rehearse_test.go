@@ -3,6 +3,7 @@ package algorithm
 import (
 	"testing"
 
+	"github.com/trinity-go/trinity"
 	_ "github.com/trinity-go/trinity/algorithm/sample"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -10,31 +11,31 @@ import (
 // A loss that lacks what it reads is refused when the algorithm is made, by the key to change.
 func TestPartsFitTogether(t *testing.T) {
 	for _, c := range []struct {
-		spec Spec
+		spec trinity.Algorithm
 		want string // "" for none
 	}{
-		{Spec{Type: "sft", PolicyLossFn: "ppo"}, "policy_loss_fn: ppo reads advantages or log-probabilities of the policy that sampled, which the dataset of sft does not have (use a loss such as sft, or an algorithm_type that rolls out)"},
-		{Spec{Type: "cpt", PolicyLossFn: "mix"}, "policy_loss_fn: mix reads advantages or log-probabilities of the policy that sampled, which the dataset of cpt does not have (use a loss such as sft, or an algorithm_type that rolls out)"},
-		{Spec{Type: "sft", PolicyLossFn: "distill"}, ""},
-		{Spec{Type: "sft", PolicyLossFn: "sft_phi"}, ""},
-		{Spec{Type: "grpo", AdvantageFn: "none"}, "policy_loss_fn: ppo reads advantages, and advantage_fn none makes none (set advantage_fn, or use a loss that reads none, such as sft)"},
-		{Spec{Type: "raft", PolicyLossFn: "m2po"}, "policy_loss_fn: m2po reads advantages, and advantage_fn none makes none (set advantage_fn, or use a loss that reads none, such as sft)"},
-		{Spec{Type: "raft", PolicyLossFn: "rec", AdvantageFn: "rec"}, ""},
-		{Spec{Type: "grpo", SampleStrategy: "mix"}, "policy_loss_fn: ppo cannot learn from demonstrations, which sample_strategy mix mixes in (use mix or mix_chord, or sample_strategy default)"},
-		{Spec{Type: "mix", PolicyLossFn: "m2po"}, "policy_loss_fn: m2po cannot learn from demonstrations, which sample_strategy mix mixes in (use mix or mix_chord, or sample_strategy default)"},
-		{Spec{Type: "raft", SampleStrategy: "mix"}, ""},
-		{Spec{Type: "mix", SampleStrategy: "default"}, "policy_loss_fn: mix learns from demonstrations too, and sample_strategy default mixes none in (set sample_strategy: mix, or a policy_loss_fn of rollouts alone, such as ppo)"},
-		{Spec{Type: "grpo", PolicyLossFn: "mix_chord"}, "policy_loss_fn: mix_chord learns from demonstrations too, and sample_strategy default mixes none in (set sample_strategy: mix, or a policy_loss_fn of rollouts alone, such as ppo)"},
-		{Spec{Type: "mix", SampleStrategy: "default", PolicyLossFn: "ppo"}, ""},
-		{Spec{Type: "dpo", LossAggMode: new("token-mean")}, "loss_agg_mode: policy_loss_fn dpo aggregates in a way of its own (remove the key)"},
+		{trinity.Algorithm{Type: "sft", PolicyLoss: "ppo"}, "policy_loss_fn: ppo reads advantages or log-probabilities of the sampling policy, which the dataset of sft does not have (use a loss such as sft, or an algorithm_type that rolls out)"},
+		{trinity.Algorithm{Type: "cpt", PolicyLoss: "mix"}, "policy_loss_fn: mix reads advantages or log-probabilities of the sampling policy, which the dataset of cpt does not have (use a loss such as sft, or an algorithm_type that rolls out)"},
+		{trinity.Algorithm{Type: "sft", PolicyLoss: "distill"}, ""},
+		{trinity.Algorithm{Type: "sft", PolicyLoss: "sft_phi"}, ""},
+		{trinity.Algorithm{Type: "grpo", Advantage: "none"}, "policy_loss_fn: ppo reads advantages, but advantage_fn none computes none (set advantage_fn, or use a loss that reads none, such as sft)"},
+		{trinity.Algorithm{Type: "raft", PolicyLoss: "m2po"}, "policy_loss_fn: m2po reads advantages, but advantage_fn none computes none (set advantage_fn, or use a loss that reads none, such as sft)"},
+		{trinity.Algorithm{Type: "raft", PolicyLoss: "rec", Advantage: "rec"}, ""},
+		{trinity.Algorithm{Type: "grpo", SampleStrategy: "mix"}, "policy_loss_fn: ppo cannot learn from demonstrations, which sample_strategy mix adds (use mix or mix_chord, or sample_strategy default)"},
+		{trinity.Algorithm{Type: "mix", PolicyLoss: "m2po"}, "policy_loss_fn: m2po cannot learn from demonstrations, which sample_strategy mix adds (use mix or mix_chord, or sample_strategy default)"},
+		{trinity.Algorithm{Type: "raft", SampleStrategy: "mix"}, ""},
+		{trinity.Algorithm{Type: "mix", SampleStrategy: "default"}, "policy_loss_fn: mix also learns from demonstrations, but sample_strategy default adds none (set sample_strategy: mix, or a policy_loss_fn for rollouts alone, such as ppo)"},
+		{trinity.Algorithm{Type: "grpo", PolicyLoss: "mix_chord"}, "policy_loss_fn: mix_chord also learns from demonstrations, but sample_strategy default adds none (set sample_strategy: mix, or a policy_loss_fn for rollouts alone, such as ppo)"},
+		{trinity.Algorithm{Type: "mix", SampleStrategy: "default", PolicyLoss: "ppo"}, ""},
+		{trinity.Algorithm{Type: "dpo", LossAggMode: "token-mean"}, "loss_agg_mode: policy_loss_fn dpo has a fixed aggregation (remove the key)"},
 	} {
-		_, err := New(c.spec)
+		_, err := build(c.spec)
 		if got := text(err); got != c.want && got != "algorithm "+c.spec.Type+": "+c.want {
 			t.Errorf("%+v: error %q, want %q", c.spec, got, c.want)
 		}
 	}
 	for _, name := range registry.Algorithms.Names() {
-		if _, err := New(Spec{Type: name}); err != nil {
+		if _, err := build(trinity.Algorithm{Type: name}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -42,18 +43,18 @@ func TestPartsFitTogether(t *testing.T) {
 
 func TestReadsLogprobs(t *testing.T) {
 	for _, c := range []struct {
-		spec Spec
+		spec trinity.Algorithm
 		want bool
 	}{
-		{Spec{Type: "grpo"}, true},
-		{Spec{Type: "grpo", PolicyLossFn: "opmd"}, false},
-		{Spec{Type: "grpo", PolicyLossFn: "opmd", AdvantageArgs: map[string]any{"rank_penalty": 0.5}}, true},
-		{Spec{Type: "raft", PolicyLossFn: "sft"}, false},
-		{Spec{Type: "ppo", PolicyLossFn: "opmd"}, false},
-		{Spec{Type: "ppo", PolicyLossFn: "opmd", KLPenaltyFn: "k2"}, true},
-		{Spec{Type: "grpo", PolicyLossFn: "topr"}, true},
+		{trinity.Algorithm{Type: "grpo"}, true},
+		{trinity.Algorithm{Type: "grpo", PolicyLoss: "opmd"}, false},
+		{trinity.Algorithm{Type: "grpo", PolicyLoss: "opmd", AdvantageArgs: map[string]any{"rank_penalty": 0.5}}, true},
+		{trinity.Algorithm{Type: "raft", PolicyLoss: "sft"}, false},
+		{trinity.Algorithm{Type: "ppo", PolicyLoss: "opmd"}, false},
+		{trinity.Algorithm{Type: "ppo", PolicyLoss: "opmd", KLPenalty: "k2"}, true},
+		{trinity.Algorithm{Type: "grpo", PolicyLoss: "topr"}, true},
 	} {
-		a, err := New(c.spec)
+		a, err := build(c.spec)
 		if err != nil {
 			t.Fatal(err)
 		}

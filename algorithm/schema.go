@@ -7,12 +7,12 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// preferences are the schemas in which not everything that is read is to be imitated.
+// preferences maps each schema that holds bad answers to what it calls them.
 var preferences = map[string]string{
 	"dpo": "rejected answers", "kto": "undesirable answers",
 }
 
-// checkSchema refuses a policy loss over data that mean something else to it.
+// checkSchema refuses a policy loss that would misread the data of the algorithm's schema.
 func (a *Algorithm) checkSchema() error {
 	want, schema := "", a.Def.Schema
 	if p, ok := a.Loss.Policy.(loss.SchemaLoss); ok {
@@ -21,11 +21,11 @@ func (a *Algorithm) checkSchema() error {
 	switch bad := preferences[schema]; {
 	case want != "" && want != schema:
 		e := registry.ArgError{Key: "policy_loss_fn", Hint: "use algorithm_type " + want}
-		e.Message = fmt.Sprintf("%s learns from data of schema %s, and %s reads schema %s", a.Def.PolicyLoss, want, a.Type, schema)
+		e.Message = fmt.Sprintf("%s learns from data of schema %s, and %s reads schema %s", a.Def.PolicyLoss, want, a.Def.Type, schema)
 		return e
 	case want == "" && bad != "":
 		e := registry.ArgError{Key: "policy_loss_fn", Hint: "leave it out"}
-		e.Message = fmt.Sprintf("%s would learn from the %s of schema %s as from the others", a.Def.PolicyLoss, bad, schema)
+		e.Message = fmt.Sprintf("%s would imitate the %s of schema %s", a.Def.PolicyLoss, bad, schema)
 		return e
 	}
 	return nil

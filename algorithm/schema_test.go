@@ -3,25 +3,27 @@ package algorithm
 import (
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity"
 )
 
 // A loss over preferences makes no sense of other data, and no other loss of preferences.
 func TestLossesBelongToTheirData(t *testing.T) {
 	for _, c := range []struct {
-		spec Spec
+		spec trinity.Algorithm
 		want string // "" for none
 	}{
-		{Spec{Type: "dpo"}, ""},
-		{Spec{Type: "kto"}, ""},
-		{Spec{Type: "cpt"}, ""},
-		{Spec{Type: "dpo", KLLossFn: "k1"}, ""},
-		{Spec{Type: "sft", PolicyLossFn: "dpo"}, "policy_loss_fn: dpo learns from data of schema dpo, and sft reads schema sft (use algorithm_type dpo)"},
-		{Spec{Type: "grpo", PolicyLossFn: "kto"}, "policy_loss_fn: kto learns from data of schema kto, and grpo reads schema experience"},
-		{Spec{Type: "dpo", PolicyLossFn: "kto"}, "use algorithm_type kto"},
-		{Spec{Type: "dpo", PolicyLossFn: "sft"}, "policy_loss_fn: sft would learn from the rejected answers of schema dpo as from the others"},
-		{Spec{Type: "kto", PolicyLossFn: "sft"}, "the undesirable answers of schema kto"},
+		{trinity.Algorithm{Type: "dpo"}, ""},
+		{trinity.Algorithm{Type: "kto"}, ""},
+		{trinity.Algorithm{Type: "cpt"}, ""},
+		{trinity.Algorithm{Type: "dpo", KLLoss: "k1"}, ""},
+		{trinity.Algorithm{Type: "sft", PolicyLoss: "dpo"}, "policy_loss_fn: dpo learns from data of schema dpo, and sft reads schema sft (use algorithm_type dpo)"},
+		{trinity.Algorithm{Type: "grpo", PolicyLoss: "kto"}, "policy_loss_fn: kto learns from data of schema kto, and grpo reads schema experience"},
+		{trinity.Algorithm{Type: "dpo", PolicyLoss: "kto"}, "use algorithm_type kto"},
+		{trinity.Algorithm{Type: "dpo", PolicyLoss: "sft"}, "policy_loss_fn: sft would imitate the rejected answers of schema dpo"},
+		{trinity.Algorithm{Type: "kto", PolicyLoss: "sft"}, "the undesirable answers of schema kto"},
 	} {
-		a, err := New(c.spec)
+		a, err := build(c.spec)
 		switch {
 		case c.want == "" && err != nil, c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%+v: error %v, want %q", c.spec, err, c.want)

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -46,11 +46,11 @@ var gsm8k []byte
 
 // tokens are those of the texts, one after the other.
 func tokens(model string) ([]int32, error) {
-	text, err := run.OpenText(model, run.TextOptions{})
+	text, err := renderer.Open(model, renderer.Options{})
 	if err != nil {
 		return nil, err
 	}
-	if text.Renderer == nil {
+	if text == nil {
 		return nil, fmt.Errorf("model %s has no tokenizer", model)
 	}
 	var out []int32
@@ -60,7 +60,7 @@ func tokens(model string) ([]int32, error) {
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
 			return nil, err
 		}
-		out = append(out, text.Renderer.Encode(row.Question+"\n"+row.Answer+"\n\n")...)
+		out = append(out, text.Encode(row.Question+"\n"+row.Answer+"\n\n")...)
 	}
 	return out, lines.Err()
 }
@@ -68,7 +68,7 @@ func tokens(model string) ([]int32, error) {
 // assignment is what our side of a workload is told.
 func (s *session) assignment(w *workload, dtype string) *assignment {
 	a := &assignment{
-		Workload: w.name, Model: s.set.model, Threads: kernel.Cores().Used, Runs: s.set.runs,
+		Workload: w.name, Model: s.set.model, Threads: s.machine.Cores, Runs: s.set.runs,
 		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows),
 		Questions: filepath.Join(s.dir, "questions.jsonl"), Rows: filepath.Join(s.dir, "rows.jsonl"), System: systemPrompt, DType: dtype, UnderWay: 2,
 	}

@@ -28,8 +28,8 @@ var leaves = []rule{
 	{"AdamW", regexp.MustCompile(`kernel\..*[aA]dam`)},
 	{"norms", regexp.MustCompile(`kernel\..*(RMSNorm|[nN]ormDX|[sS]caleMul|[mM]ulAdd|SumSquares|[dD]ot)`)},
 	{"sharing out work", regexp.MustCompile(`kernel\.\(\*(Pool|job)\)`)},
-	{"elementwise", regexp.MustCompile(`kernel\.|cpu\.\(\*Engine\)\.(gather|scatter|copy|clear|scale)`)},
-	{"sampler", regexp.MustCompile(`engine/cpu/sampler\.`)},
+	{"elementwise", regexp.MustCompile(`kernel\.|engine/cpu\.(gather|scatter|copy|clear|scale|each(Row|Block))`)},
+	{"sampler", regexp.MustCompile(`engine/cpu/internal/sampler\.`)},
 	{"engine", regexp.MustCompile(`engine/cpu\.`)},
 	{"rest of the program", regexp.MustCompile(`.`)},
 }

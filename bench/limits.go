@@ -2,14 +2,14 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/engine/cpu"
+	"github.com/trinity-go/trinity/model"
 )
 
 // limits are what this machine can do, measured in the same session.
@@ -36,49 +36,39 @@ func sayLimits(out io.Writer) error {
 	return json.NewEncoder(out).Encode(l)
 }
 
-// measureLimits times products that stay in the caches, and reads of an array that does not. The best time counts.
-func measureLimits() (l limits, err error) {
-	pool, arena := kernel.NewPool(0), kernel.NewArena()
-	defer func() { err = errors.Join(err, arena.Free()) }()
-	defer pool.Close()
-	l.Kernels = kernel.Active()
-	for _, shape := range [][3]int{{576, 512, 256}, {1152, 512, 256}, {1152, 1024, 256}, {2304, 512, 512}} {
-		m, n, k := shape[0], shape[1], shape[2]
-		product, err := newProduct(pool, arena, m, n, k)
-		if err != nil {
-			return l, err
-		}
-		l.Product = max(l.Product, 2*float64(m*n*k)/fastest(40, product)/1e9)
-	}
-	best, typical := multiplyAdds(pool)
-	l.GFLOPs, l.Sustained = max(l.Product, best), typical
-	const n, k = 1 << 15, 2048 // 256 MiB
-	product, err := newProduct(pool, arena, 1, n, k)
+// measureLimits measures the kernels with [cpu.MeasureSpeed], and multiply-adds that touch registers
+// alone.
+func measureLimits() (limits, error) {
+	processor, err := cpu.ThisProcessor()
 	if err != nil {
-		return l, err
+		return limits{}, err
 	}
-	l.GBps = 4 * n * k / fastest(12, product) / 1e9
-	data, err := arena.Float32(n * k)
+	speed, err := cpu.MeasureSpeed()
 	if err != nil {
-		return l, err
+		return limits{}, err
 	}
-	kernel.Touch(pool, data)
-	const parts = 64
-	scan := func(part int) { kernel.Max(data[part*n*k/parts : (part+1)*n*k/parts]) }
-	l.GBps = max(l.GBps, 4*n*k/fastest(12, func() { pool.Run(parts, scan) })/1e9)
-	return l, nil
+	best, typical := multiplyAdds(processor.Cores)
+	return limits{
+		GFLOPs: max(speed.Product, best), Sustained: typical, Product: speed.Product, GBps: speed.Read,
+		Kernels: processor.Kernels,
+	}, nil
 }
 
-// multiplyAdds are the best and the median rate of those that touch registers alone, in GFLOP/s of all cores, in the fastest of the loops that
-// this processor runs. A clock that falls under load, or a host that has other guests, tells them apart.
-func multiplyAdds(pool *kernel.Pool) (best, typical float64) {
+// multiplyAdds returns the best and the median rate of multiply-adds that touch registers alone, in
+// GFLOP/s of all cores, in the fastest of the loops that this processor runs. The two differ where the
+// clock falls under load or the host has other guests.
+func multiplyAdds(cores int) (best, typical float64) {
 	const turns, runs = 1 << 20, 200 // about a second
 	for _, loop := range fmaLoops() {
 		var rates []float64
 		for range runs {
 			start := time.Now()
-			pool.Run(pool.Size(), func(int) { loop.run(turns) })
-			rates = append(rates, float64(pool.Size()*turns*loop.flops)/time.Since(start).Seconds()/1e9)
+			var running sync.WaitGroup
+			for range cores {
+				running.Go(func() { loop.run(turns) })
+			}
+			running.Wait()
+			rates = append(rates, float64(cores*turns*loop.flops)/time.Since(start).Seconds()/1e9)
 		}
 		best, typical = max(best, slices.Max(rates)), max(typical, median(rates))
 	}
@@ -91,46 +81,22 @@ type fmaLoop struct {
 	flops int
 }
 
-// newProduct is a call of y[m, n] = x[m, k]·w with packed weights.
-func newProduct(pool *kernel.Pool, arena *kernel.Arena, m, n, k int) (func(), error) {
-	x, errX := arena.Float32(m * k)
-	y, errY := arena.Float32(m * n)
-	w, errW := kernel.NewPacked(arena, n, k, kernel.F32)
-	if err := errors.Join(errX, errY, errW); err != nil {
-		return nil, err
-	}
-	w.Pack(pool, kernel.NewMatrix(make([]float32, n*k), n, k).T())
-	return func() { kernel.MatMulPacked(pool, kernel.NewMatrix(y, m, n), kernel.NewMatrix(x, m, k), w, false) }, nil
-}
-
-// fastest is the shortest of n calls, in seconds.
-func fastest(n int, call func()) float64 {
-	call()
-	best := time.Hour
-	for range n {
-		start := time.Now()
-		call()
-		best = min(best, time.Since(start))
-	}
-	return best.Seconds()
-}
-
 // size counts a model's matrix weights.
 type size struct{ layers, head float64 }
 
-func sizeOf(c *modelfile.Config) size {
+func sizeOf(c *model.Config) size {
 	h, kv, q := float64(c.HiddenSize), float64(c.NumKVHeads*c.HeadDim), float64(c.NumHeads*c.HeadDim)
 	layer := h*(q+2*kv) + q*h + 3*h*float64(c.IntermediateSize)
 	return size{float64(c.NumLayers) * layer, h * float64(c.VocabSize)}
 }
 
 // attention is the operations of one query over context keys, in all layers.
-func attention(c *modelfile.Config, context float64) float64 {
+func attention(c *model.Config, context float64) float64 {
 	return 4 * context * float64(c.NumHeads*c.HeadDim*c.NumLayers)
 }
 
 // trainLimit: forward and backward are three products per weight; attention's backward makes 2.5 times its forward's operations.
-func trainLimit(c *modelfile.Config, l limits, w *workload, _ string) float64 {
+func trainLimit(c *model.Config, l limits, w *workload, _ string) float64 {
 	s := sizeOf(c)
 	return l.GFLOPs * 1e9 / (6*(s.layers+s.head) + 3.5*attention(c, float64(w.prompt)/2))
 }
@@ -150,30 +116,30 @@ func storageNames() []string {
 
 // decodeTime is the least time of a step, in seconds: the weights and every sequence's keys and values, these in f32, are read once while the
 // arithmetic goes on.
-func decodeTime(c *modelfile.Config, l limits, w *workload, dtype string, context float64) float64 {
+func decodeTime(c *model.Config, l limits, w *workload, dtype string, context float64) float64 {
 	s, rows := sizeOf(c), float64(w.rows)
 	bytes := storages[dtype].bytes*(s.layers+s.head) + 4*rows*context*2*float64(c.NumKVHeads*c.HeadDim*c.NumLayers)
 	return max(bytes/(l.GBps*1e9), rows*(2*(s.layers+s.head)/storages[dtype].rate+attention(c, context))/(l.GFLOPs*1e9))
 }
 
-func decodeLimit(c *modelfile.Config, l limits, w *workload, dtype string) float64 {
+func decodeLimit(c *model.Config, l limits, w *workload, dtype string) float64 {
 	return float64(w.rows) / decodeTime(c, l, w, dtype, float64(w.prompt+w.new/2))
 }
 
 // prefillLimit: the head runs on the last token alone.
-func prefillLimit(c *modelfile.Config, l limits, w *workload, dtype string) float64 {
+func prefillLimit(c *model.Config, l limits, w *workload, dtype string) float64 {
 	s, n := sizeOf(c), float64(w.prompt)
 	return l.GFLOPs * 1e9 / ((2*s.layers+2*s.head/n)/storages[dtype].rate + attention(c, n/2))
 }
 
 // rolloutLimit: prompts are computed once per group; the tokens are those sampled.
-func rolloutLimit(c *modelfile.Config, l limits, w *workload, dtype string) float64 {
+func rolloutLimit(c *model.Config, l limits, w *workload, dtype string) float64 {
 	prefill := float64(w.rows/w.copies*w.prompt) / prefillLimit(c, l, w, dtype)
 	return float64(w.rows*w.new) / (prefill + float64(w.new)*decodeTime(c, l, w, dtype, float64(w.prompt+w.new/2)))
 }
 
 // grpoLimit is in seconds: prompts are computed once per group, in the rollout and in training; the head on what was sampled alone.
-func grpoLimit(c *modelfile.Config, l limits, w *workload, _ string) float64 {
+func grpoLimit(c *model.Config, l limits, w *workload, _ string) float64 {
 	const prompt = 110 // of a question with its chat, about
 	s, flops := sizeOf(c), l.GFLOPs*1e9
 	prompts, sampled := float64(w.rows/w.copies*prompt), float64(w.rows*w.new)

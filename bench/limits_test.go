@@ -4,11 +4,11 @@ import (
 	"math"
 	"testing"
 
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/model"
 )
 
 // smol has the shape of SmolLM2-135M, whose limits the table has by another hand.
-var smol = &modelfile.Config{HiddenSize: 576, NumLayers: 30, NumHeads: 9, NumKVHeads: 3, HeadDim: 64, IntermediateSize: 1536, VocabSize: 49152}
+var smol = &model.Config{HiddenSize: 576, NumLayers: 30, NumHeads: 9, NumKVHeads: 3, HeadDim: 64, IntermediateSize: 1536, VocabSize: 49152}
 
 func TestLimits(t *testing.T) {
 	machine := limits{GFLOPs: 454, GBps: 50}

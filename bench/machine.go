@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"time"
-
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
 )
 
 // machine is where and when a row was measured.
@@ -22,8 +20,8 @@ type machine struct {
 	Foreign float64 `json:"foreign"`
 }
 
-func examine(ctx context.Context) machine {
-	return machine{CPU: cpuName(), Cores: kernel.Cores().Used, Commit: commit(ctx), Load: loadAverage(), Date: time.Now().UTC().Format(time.DateOnly),
+func examine(ctx context.Context, cores int) machine {
+	return machine{CPU: cpuName(), Cores: cores, Commit: commit(ctx), Load: loadAverage(), Date: time.Now().UTC().Format(time.DateOnly),
 		Foreign: foreignDuring(time.Second)}
 }
 

@@ -56,7 +56,7 @@ func (s *session) profileAll(ctx context.Context, out io.Writer) error {
 
 // profile runs our side alone under the profiler of the Go runtime.
 func (s *session) profile(ctx context.Context, w *workload) (t timeTable, err error) {
-	t = timeTable{Workload: w.name, Unit: w.unit, DType: s.dtype(w, nil), Kernels: s.limits.Kernels, Runs: s.set.runs, Machine: examine(ctx)}
+	t = timeTable{Workload: w.name, Unit: w.unit, DType: s.dtype(w, nil), Kernels: s.limits.Kernels, Runs: s.set.runs, Machine: examine(ctx, s.machine.Cores)}
 	t.Command = strings.Replace(s.command(w, nil), "--only", "--profile", 1)
 	path := filepath.Join(s.dir, w.name+".profile")
 	a := s.assignment(w, t.DType)

@@ -9,7 +9,7 @@ import (
 )
 
 func TestGroupOf(t *testing.T) {
-	const k, e, s = module + "/engine/cpu/kernel.", module + "/engine/cpu.", module + "/engine/cpu/sampler."
+	const k, e, s = module + "/engine/cpu/internal/kernel.", module + "/engine/cpu.", module + "/engine/cpu/internal/sampler."
 	for _, c := range []struct {
 		want  string
 		stack []string
@@ -29,8 +29,9 @@ func TestGroupOf(t *testing.T) {
 		{"drawing tokens", []string{k + "avx2Max", k + "Max", s + "(*drawer).draw"}},
 		{"elementwise", []string{k + "avx2Swiglu", k + "(*kernels).swigluRow", k + "SwiGLU.func1"}},
 		{"sharing out work", []string{"runtime.futex", "runtime.notesleep", k + "(*job).wait", k + "(*Pool).Run"}},
-		{"sampler", []string{"runtime.mapaccess1", s + "(*Sampler).admit"}},
-		{"engine", []string{e + "(*Engine).takeGrads"}},
+		{"sampler", []string{"runtime.mapaccess1", s + "(*scheduler).admit"}},
+		{"elementwise", []string{"runtime.memclrNoHeapPointers", e + "clearFlat.func1"}},
+		{"engine", []string{e + "(*head).takeGradient"}},
 		{"rest of the program", []string{"internal/runtime/maps.(*Iter).Next", module + "/buffer.(*Queue).Put"}},
 		{"rest of the program", []string{"encoding/json.Marshal", "main.say"}},
 		{goRuntime, []string{"runtime.futex", "runtime.mcall"}},
@@ -44,8 +45,8 @@ func TestGroupOf(t *testing.T) {
 
 func TestPartsOf(t *testing.T) {
 	p := &profile.Profile{DurationNanos: 1000, Sample: []*profile.Sample{
-		sampleOf(900, module+"/engine/cpu/kernel.avx2Tile6x1"), sampleOf(300, module+"/engine/cpu/kernel.avx2Adamw"),
-		sampleOf(100, module+"/engine/cpu/kernel.avx2Tile4x1"),
+		sampleOf(900, module+"/engine/cpu/internal/kernel.avx2Tile6x1"), sampleOf(300, module+"/engine/cpu/internal/kernel.avx2Adamw"),
+		sampleOf(100, module+"/engine/cpu/internal/kernel.avx2Tile4x1"),
 	}}
 	parts := partsOf(p, 2)
 	want := []part{{Group: "matrix tiles", Share: 0.5}, {Group: waiting, Share: 0.35}, {Group: "AdamW", Share: 0.15}}

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/internal/durable"
 )
 
 // quiet is the share of the cores that other programs may take beside a row that says something.

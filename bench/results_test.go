@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/internal/durable"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/performance.md")
+var update = flag.Bool("update", false, "write the tables of docs/develop/performance.md")
 
 func TestKeep(t *testing.T) {
 	dir, m := filepath.Join(t.TempDir(), "results"), machine{CPU: "A CPU (family 6)"}
@@ -81,7 +81,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestPerformanceDocument compares the tables of docs/performance.md with the kept rows and times.
+// TestPerformanceDocument compares the tables of docs/develop/performance.md with the kept rows and times.
 func TestPerformanceDocument(t *testing.T) {
 	var rows, times []string
 	for _, file := range files(t, "results/*.json") {
@@ -100,7 +100,7 @@ func TestPerformanceDocument(t *testing.T) {
 			times = append(times, lines[i].text())
 		}
 	}
-	const path = "../docs/performance.md"
+	const path = "../docs/develop/performance.md"
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // sampling is a batch of prompts that nobody has seen, all at once.
@@ -20,11 +21,15 @@ type sampling struct {
 }
 
 func newSampling(a *assignment) (task, error) {
-	spec := trinity.EngineSpec{ModelPath: a.Model, Sample: true, MaxSequences: a.Batch, MaxModelLen: a.Prompt + a.New}
+	spec := trinity.SamplerSpec{ModelPath: a.Model, MaxSequences: a.Batch, MaxModelLen: a.Prompt + a.New}
 	if a.DType != "f32" {
 		spec.Quantization = a.DType
 	}
-	_, s, err := open(spec)
+	opener, err := registry.Samplers.Build("cpu")
+	if err != nil {
+		return nil, err
+	}
+	s, err := opener.OpenSampler(context.Background(), spec)
 	return &sampling{sampler: s, calls: a.Calls, new: a.New, whole: a.Whole}, err
 }
 

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/engine/cpu"
+	"github.com/trinity-go/trinity/model"
 )
 
 // session is one call of the benchmark: what all rows have in common.
@@ -21,8 +21,8 @@ type session struct {
 	machine machine
 	limits  limits
 	peers   peers
-	forced  string // kernels, "" when the fastest are used
-	config  *modelfile.Config
+	forced  string // setting that forces the kernels; "" if the fastest are used
+	config  *model.Config
 	stored  string  // how most of the model's weights are stored: "F32", "Q4_1" …
 	tokens  []int32 // of the texts
 	dir     string  // scratch
@@ -32,11 +32,11 @@ type session struct {
 }
 
 func newSession(ctx context.Context, set *settings) (*session, error) {
-	s := &session{set: set, machine: examine(ctx)}
-	var err error
-	if s.forced, err = kernel.Forced(); err != nil {
+	processor, err := cpu.ThisProcessor()
+	if err != nil {
 		return nil, err
 	}
+	s := &session{set: set, machine: examine(ctx, processor.Cores), forced: processor.Forced}
 	if s.program, err = os.Executable(); err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (s *session) openModel(context.Context) error {
 	if s.set.model, err = filepath.Abs(s.set.model); err != nil {
 		return err
 	}
-	m, err := modelfile.Open(s.set.model)
+	m, err := model.Open(s.set.model)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (s *session) measure(ctx context.Context, w *workload, each func(Row) error
 // measureRow lets our side and the peer's take turns, between two measurements of the limits, of which the better counts: clocks change from
 // minute to minute. r is nil without a peer. A peer that fails leaves the reason in the row.
 func (s *session) measureRow(ctx context.Context, w *workload, r *rival) (row Row, err error) {
-	row = Row{Workload: w.name, Unit: w.unit, DType: s.dtype(w, r), Kernels: s.limits.Kernels, Runs: s.set.runs, Machine: examine(ctx)}
+	row = Row{Workload: w.name, Unit: w.unit, DType: s.dtype(w, r), Kernels: s.limits.Kernels, Runs: s.set.runs, Machine: examine(ctx, s.machine.Cores)}
 	row.Command = s.command(w, r)
 	if row.Limits, err = s.limitsNow(ctx); err != nil {
 		return row, err
@@ -232,7 +232,7 @@ func (s *session) dtype(w *workload, r *rival) string {
 func (s *session) command(w *workload, r *rival) string {
 	c := "go run ./bench --only " + w.name
 	if s.forced != "" {
-		c = kernel.Variable + "=" + s.forced + " " + c
+		c = s.forced + " " + c
 	}
 	if r != nil {
 		c += " --peers " + r.program

@@ -13,8 +13,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
-	"github.com/trinity-go/trinity/durable"
-	"github.com/trinity-go/trinity/experience"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -122,11 +121,11 @@ func newMemoryQueue(*assignment) (task, error) {
 }
 
 func newDurableQueue(a *assignment) (task, error) {
-	log, err := durable.OpenLog(filepath.Join(a.Dir, "log"))
+	log, err := buffer.OpenLog(filepath.Join(a.Dir, "log"))
 	if err != nil {
 		return nil, err
 	}
-	return newStoring(buffer.NewQueue(storeBatch, 1<<30, log), func() (int64, error) { return sizeOfFiles(log.Dir()) }), nil
+	return newStoring(buffer.NewQueue(storeBatch, 1<<30, log), func() (int64, error) { return sizeOfFiles(log.String()) }), nil
 }
 
 func newSQLite(a *assignment) (task, error) {
@@ -164,7 +163,8 @@ func (s *storing) run(int) (sample, error) {
 		if err := s.sink.Put(ctx, d); err != nil {
 			return err
 		}
-		taken, err := s.buffer.Take(ctx, storeBatch, 0)
+		got, err := s.buffer.Take(ctx, trinity.Want{N: storeBatch})
+		taken := got.Experiences()
 		if err == nil && len(taken) != storeBatch {
 			err = fmt.Errorf("took %d of %d experiences", len(taken), storeBatch)
 		}
@@ -204,7 +204,7 @@ type recovery struct{ dir string }
 
 func newRecovery(a *assignment) (task, error) {
 	r := &recovery{filepath.Join(a.Dir, "log")}
-	log, err := durable.OpenLog(r.dir)
+	log, err := buffer.OpenLog(r.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func newRecovery(a *assignment) (task, error) {
 
 func (r *recovery) run(int) (sample, error) {
 	start := time.Now()
-	log, err := durable.OpenLog(r.dir)
+	log, err := buffer.OpenLog(r.dir)
 	if err != nil {
 		return sample{}, err
 	}
@@ -230,7 +230,7 @@ func (r *recovery) run(int) (sample, error) {
 	if err := q.Restore(trinity.SourceState{}); err != nil {
 		return sample{}, err
 	}
-	if _, err := q.Take(context.Background(), storeBatch, 0); err != nil {
+	if _, err := q.Take(context.Background(), trinity.Want{N: storeBatch}); err != nil {
 		return sample{}, err
 	}
 	return sample{Value: time.Since(start).Seconds()}, log.Close()

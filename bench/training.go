@@ -19,7 +19,11 @@ type training struct {
 }
 
 func newTraining(a *assignment) (task, error) {
-	sft, err := algorithm.New(algorithm.Spec{Type: "sft"})
+	parts, err := registry.Parts(trinity.Algorithm{Type: "sft"})
+	if err != nil {
+		return nil, err
+	}
+	sft, err := algorithm.New(parts)
 	if err != nil {
 		return nil, err
 	}
@@ -27,17 +31,12 @@ func newTraining(a *assignment) (task, error) {
 	for i := range a.Batch {
 		t.batch = append(t.batch, allTrained(i, a.Train[i*a.Prompt:(i+1)*a.Prompt+1]))
 	}
-	t.engine, _, err = open(trinity.EngineSpec{ModelPath: a.Model, Train: true, MicroTokens: t.tokens})
-	return t, err
-}
-
-// open opens the embedded engine as a run does.
-func open(spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
-	opener, err := registry.Engines.Build("cpu")
+	opener, err := registry.Trainers.Build("cpu")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return opener.OpenEngine(context.Background(), spec)
+	t.engine, err = opener.OpenTrainer(context.Background(), trinity.EngineSpec{ModelPath: a.Model, Train: true, MicroTokens: t.tokens})
+	return t, err
 }
 
 // allTrained is a sequence of which every token but the first is predicted.

@@ -10,9 +10,9 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/explorer"
-	"github.com/trinity-go/trinity/modelfile"
-	"github.com/trinity-go/trinity/selector"
-	"github.com/trinity-go/trinity/synchronizer"
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // Rollouts of agents, whose time goes by in their environments: log-normal, with a long tail.
@@ -36,7 +36,10 @@ func stepsUnderWay(name string, n int, target float64) rival {
 func (u *unequal) run(int) (sample, error) {
 	ctx := context.Background()
 	data := make(numbers, exploreSteps*u.a.Batch/u.a.Group)
-	rows := &selector.Sequential{}
+	rows, err := registry.Selectors.Build("sequential")
+	if err != nil {
+		return sample{}, err
+	}
 	if err := rows.Start(data); err != nil {
 		return sample{}, err
 	}
@@ -44,30 +47,48 @@ func (u *unequal) run(int) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	e := &explorer.Explorer{
-		Tasks: tasks, BatchSize: u.a.Batch / u.a.Group, TotalSteps: exploreSteps, UnderWay: u.a.UnderWay,
-		Runner: &explorer.Runner{Slots: explorer.NewSlots(u.a.Batch), Timeout: time.Hour, NewModel: func(*trinity.Task) *trinity.Model { return &trinity.Model{} }},
-		Process: func(_ context.Context, _ int64, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-			return g, nil, nil
-		},
-		Buffer: buffer.NewQueue(math.MaxInt, 0, nil).Sink("explorer"), Sync: synchronizer.NewMemory(nil, 0, synchronizer.AtOnce, time.Hour),
-		Log: func(context.Context, int64, trinity.Metrics) error { return nil }, Warn: func(error) {},
+	e := explorer.New(explorer.Options{
+		Agenda: explorer.NewAgenda(tasks, nil, u.a.Batch/u.a.Group), TotalSteps: exploreSteps, UnderWay: u.a.UnderWay,
+		Runner:   &explorer.Runner{Slots: explorer.NewSlots(u.a.Batch), Timeout: time.Hour, Host: modelless{}},
+		Pipeline: nothing{}, Recorder: nothing{},
+		Buffer: buffer.NewQueue(math.MaxInt, 0, nil).Sink("explorer"), Weights: weights.NewMemory(nil, 0, weights.AtOnce, time.Hour),
 		Pace: explorer.Pace{Style: "fully_async", Interval: 1, MaxStaleness: math.Inf(1), PerStep: int64(u.a.Batch), PerBatch: int64(u.a.Batch)},
-	}
+	})
 	start := time.Now()
 	err = e.Run(ctx)
 	return sample{Value: time.Since(start).Seconds() / exploreSteps}, err
 }
 
+// nothing is a pipeline that edits nothing and a recorder that keeps nothing.
+type nothing struct{}
+
+// Process implements [explorer.Pipeline].
+func (nothing) Process(_ context.Context, _ int64, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	return g, nil, nil
+}
+
+// Log implements [explorer.Recorder].
+func (nothing) Log(context.Context, int64, trinity.Metrics) error { return nil }
+
+// Warn implements [explorer.Recorder].
+func (nothing) Warn(error) {}
+
 // waiter is a workflow that waits. How long follows from the rollout alone.
 type waiter struct{}
 
-// Run implements trinity.Workflow.
-func (waiter) Run(_ context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
-	time.Sleep(wait(task.Index, m.ID.Run))
-	e := &trinity.Experience{ID: m.ID, Tokens: []int32{0, 0}, Mask: []bool{false, true}, Logprobs: []float32{0, 0}, PromptLen: 1, Reward: trinity.NewReward(map[string]float64{"waited": 1})}
+// Run implements [trinity.Workflow].
+func (waiter) Run(_ context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	id := r.Model.ID
+	time.Sleep(wait(r.Task.Index, id.Run))
+	e := &trinity.Experience{ID: id, Tokens: []int32{0, 0}, Mask: []bool{false, true}, Logprobs: []float32{0, 0}, PromptLen: 1, Reward: trinity.NewReward(map[string]float64{"waited": 1})}
 	return []*trinity.Experience{e}, nil
 }
+
+// modelless is a host for rollouts that ask no model.
+type modelless struct{ explorer.Host }
+
+// Model implements [explorer.Host].
+func (modelless) Model(*trinity.Task, string) (*trinity.Model, error) { return &trinity.Model{}, nil }
 
 func wait(task, run int) time.Duration {
 	z := rand.New(rand.NewPCG(uint64(task), uint64(run))).NormFloat64()
@@ -75,7 +96,7 @@ func wait(task, run int) time.Duration {
 }
 
 // noSlotIdle is the seconds of a step whose rollouts have all slots all the time.
-func noSlotIdle(_ *modelfile.Config, _ limits, w *workload, _ string) float64 {
+func noSlotIdle(_ *model.Config, _ limits, w *workload, _ string) float64 {
 	sum := time.Duration(0)
 	tasks := exploreSteps * w.rows / w.copies
 	for task := range tasks {

@@ -1,6 +1,6 @@
 package main
 
-import "github.com/trinity-go/trinity/modelfile"
+import "github.com/trinity-go/trinity/model"
 
 // workload is one thing that is measured.
 type workload struct {
@@ -13,11 +13,11 @@ type workload struct {
 	copies int  // completions of each prompt; 0 means 1
 	whole  bool // the time of the prompts counts with that of the completions
 
-	ours    func(a *assignment) (task, error)                                      // in a child process; nil for whole processes
-	command func(s *session) []string                                              // a whole process of ours
-	rivals  []rival                                                                // a row each
-	goal    float64                                                                // what ours is to reach, in the unit; 0 for none
-	limit   func(c *modelfile.Config, l limits, w *workload, dtype string) float64 // in the unit; nil if there is none that says something
+	ours    func(a *assignment) (task, error)                                  // in a child process; nil for whole processes
+	command func(s *session) []string                                          // a whole process of ours
+	rivals  []rival                                                            // a row each
+	goal    float64                                                            // what ours is to reach, in the unit; 0 for none
+	limit   func(c *model.Config, l limits, w *workload, dtype string) float64 // in the unit; nil if there is none that says something
 }
 
 // rival is what a workload is compared with: a program that does the same work.

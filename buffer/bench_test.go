@@ -1,10 +1,10 @@
 package buffer
 
 import (
+	"github.com/trinity-go/trinity/trinitytest"
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/durable"
 )
 
 // BenchmarkQueue puts and takes experiences of 512 tokens, 64 at a time. bytes/exp is what one takes in the log.
@@ -21,7 +21,7 @@ func BenchmarkQueue(b *testing.B) {
 			if err := sink.Put(b.Context(), d); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := q.Take(b.Context(), n, 0); err != nil {
+			if _, err := trinitytest.Take(b.Context(), q, n, 0); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -30,13 +30,13 @@ func BenchmarkQueue(b *testing.B) {
 	b.Run("memory", func(b *testing.B) { measure(b, NewQueue(1000, 0, nil)) })
 	for name, memory := range map[string]int64{"durable": 1 << 30, "durable, read back": 0} {
 		b.Run(name, func(b *testing.B) {
-			log, err := durable.OpenLog(b.TempDir())
+			log, err := OpenLog(b.TempDir())
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer log.Close()
 			measure(b, NewQueue(1000, memory, log))
-			record, err := appendDelivery(nil, "", d)
+			record, err := appendRecord(nil, newRecord("", 1, d))
 			if err != nil {
 				b.Fatal(err)
 			}

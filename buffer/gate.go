@@ -6,13 +6,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trinity-go/trinity/await"
+	"github.com/trinity-go/trinity/internal/wait"
 )
 
 // gate is a lock, and a place to wait at until what it guards has changed.
 type gate struct {
 	mu    sync.Mutex
-	point await.Point
+	point wait.Point
 }
 
 // withTimeout bounds a wait by a setting, which the error names; 0 does not.

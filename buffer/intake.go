@@ -4,60 +4,48 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/durable"
 )
 
-// Reading is how a trainer takes from a buffer.
-type Reading struct {
-	// ByRollout makes Take count rollouts, of which it cuts none, in place of experiences.
-	ByRollout bool
-	// TakeTimeout is how long the trainer waits for a batch; 0 is as long as it takes.
-	TakeTimeout time.Duration
+// awaitBatch blocks until a batch is ready, as gate.await does, for timeout at most; 0 is no limit.
+func (in *intake) awaitBatch(ctx context.Context, timeout time.Duration, want trinity.Want, held func() string, ready func() bool) error {
+	ctx, cancel := withTimeout(ctx, timeout, "buffer.trainer_input.experience_buffer.max_read_timeout")
+	defer cancel()
+	return in.await(ctx, fmt.Sprintf("the explorer to put %d %s into the experience buffer", want.N, unit(want.Rollouts)), held, ready)
 }
 
-// Count implements trinity.CountingSource.
-func (r *Reading) Count(exps []*trinity.Experience) int {
-	if r.ByRollout {
-		return rollouts(exps)
-	}
-	return len(exps)
-}
-
-func (r *Reading) unit() string {
-	if r.ByRollout {
+// unit names what a trainer counts.
+func unit(rollouts bool) string {
+	if rollouts {
 		return "rollouts"
 	}
 	return "experiences"
 }
 
-// awaitBatch blocks until a batch of n is ready, as gate.await does.
-func (r *Reading) awaitBatch(ctx context.Context, g *gate, n int, held func() string, ready func() bool) error {
-	ctx, cancel := withTimeout(ctx, r.TakeTimeout, "buffer.trainer_input.experience_buffer.max_read_timeout")
-	defer cancel()
-	return g.await(ctx, fmt.Sprintf("the explorer to put %d %s into the experience buffer", n, r.unit()), held, ready)
-}
-
-// intake is a buffer as explorers see it.
+// intake is the explorers' side of a buffer. It numbers the deliveries of each explorer and writes them to the log: exactly-once delivery has its only
+// implementation here.
 type intake struct {
 	gate
-	log       *durable.Log // nil keeps none
+	log       Log // nil keeps none
 	explorers map[string]*explorer
 	closed    bool
-	record    []byte // room for the next
 }
 
-// explorer is what a buffer knows of one.
+// explorer is what a buffer knows of one explorer.
 type explorer struct {
-	cursor json.RawMessage // of its last delivery
-	record int64           // which that is, of the log
-	paused int64           // version that it waits for
-	closed bool
+	delivered int64           // number of its last delivery, from 1
+	cursor    json.RawMessage // after that delivery
+	record    int64           // the log's record that has the cursor
+	paused    int64           // version that the explorer waits for
+	closed    bool
 }
 
-func newIntake(log *durable.Log) intake {
+func newIntake(log Log) intake {
 	return intake{log: log, explorers: map[string]*explorer{}}
 }
 
@@ -68,12 +56,12 @@ func (in *intake) explorer(name string) *explorer {
 	return in.explorers[name]
 }
 
-// barred says that nobody puts anything before a version after published.
+// barred reports whether no explorer puts anything before a version after published.
 func (in *intake) barred(published int64) bool {
 	return in.all(func(e *explorer) bool { return e.closed || e.paused > published })
 }
 
-// ended says that nobody puts anything any more.
+// ended reports whether no explorer puts anything any more.
 func (in *intake) ended() bool {
 	return in.closed || in.all(func(e *explorer) bool { return e.closed })
 }
@@ -87,40 +75,76 @@ func (in *intake) all(holds func(*explorer) bool) bool {
 	return len(in.explorers) > 0
 }
 
-// write makes an explorer's delivery a record of the log, and says which.
-func (in *intake) write(name string, d trinity.Delivery) (int64, error) {
-	e := in.explorer(name)
-	if in.log != nil {
-		var err error
-		if in.record, err = appendDelivery(in.record[:0], name, d); err != nil {
-			return 0, err
-		}
-		if e.record, err = in.log.Append(in.record); err != nil {
-			return 0, err
+// states says what each explorer is about to do, for the error of a wait: " (ann may put more, bob waits for version 3)".
+func (in *intake) states() string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(in.explorers)) {
+		switch e := in.explorers[name]; {
+		case e.closed && name == trinity.YetToJoin:
+		case e.closed:
+			names = append(names, name+" has closed")
+		case e.paused > 0:
+			names = append(names, fmt.Sprintf("%s waits for version %d", name, e.paused))
+		default:
+			names = append(names, name+" may put more")
 		}
 	}
-	e.cursor = d.Cursor
+	if len(names) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(names, ", ") + ")"
+}
+
+// write appends an explorer's next delivery to the log and returns the number of its record.
+func (in *intake) write(ctx context.Context, name string, d trinity.Delivery) (int64, error) {
+	e := in.explorer(name)
+	if in.log != nil {
+		record, err := in.log.Append(ctx, newRecord(name, e.delivered+1, d))
+		if err != nil {
+			return 0, err
+		}
+		e.record = record
+	}
+	e.delivered, e.cursor = e.delivered+1, d.Cursor
 	return e.record, nil
 }
 
-// trim removes from the log what is before a record, but for the last delivery of each explorer: its cursor is written again.
-func (in *intake) trim(oldest int64) error {
-	for name, e := range in.explorers {
-		if e.record >= oldest || e.cursor == nil {
+// trim has the log let go of the records before oldest. The cursor of an explorer whose last delivery is among them is written again.
+func (in *intake) trim(ctx context.Context, oldest int64) error {
+	for _, name := range slices.Sorted(maps.Keys(in.explorers)) {
+		e := in.explorers[name]
+		if e.record >= oldest || e.delivered == 0 {
 			continue
 		}
-		if _, err := in.write(name, trinity.Delivery{Cursor: e.cursor}); err != nil {
+		record, err := in.log.Append(ctx, newRecord(name, e.delivered, trinity.Delivery{Cursor: e.cursor}))
+		if err != nil {
 			return err
 		}
+		e.record = record
 	}
-	return in.log.Trim(oldest)
+	return in.log.Trim(ctx, oldest)
 }
 
-// arrived takes note of a record that was read.
-func (in *intake) arrived(d delivered, record int64) {
-	e := in.explorer(d.explorer)
-	e.cursor, e.record = d.cursor, record
+// recall takes note of a record that is in the log.
+func (in *intake) recall(number int64, h Head) {
+	e := in.explorer(h.Explorer)
+	e.delivered, e.cursor, e.record = h.Delivery, h.Cursor, number
 }
+
+// check returns an error if the log cannot be read from a record on: it has fewer records, or has trimmed that one.
+func (in *intake) check(record int64) error {
+	switch first, next := in.log.Bounds(); {
+	case record > next:
+		return fmt.Errorf("%s has %d records, and the checkpoint continues with record %d: was it removed? %s", in.log, next, record, fewer)
+	case record < first:
+		return fmt.Errorf("%s keeps no record before %d, and the checkpoint continues with record %d: checkpoints were written later; resume from one of them, or "+
+			"give the run another name to begin anew", in.log, first, record)
+	}
+	return nil
+}
+
+// fewer says what to do if a log has less than a checkpoint continues from.
+const fewer = "Restore a copy of it, remove the checkpoints that are newer than what it has, or give the run another name to begin anew"
 
 // sink is an explorer's side.
 type sink struct {
@@ -130,12 +154,15 @@ type sink struct {
 }
 
 // Resume implements trinity.Sink.
-func (s *sink) Resume(context.Context) (json.RawMessage, error) {
+func (s *sink) Resume(context.Context) (delivered int64, cursor json.RawMessage, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.intake.closed {
+		return 0, nil, trinity.ErrEnded
+	}
 	e := s.explorer(s.name)
 	e.paused, e.closed = 0, false
-	return e.cursor, nil
+	return e.delivered, e.cursor, nil
 }
 
 // Put implements trinity.Sink.
@@ -164,11 +191,17 @@ func (s *sink) Close() error {
 	return nil
 }
 
-// Close implements trinity.Buffer.
+// Close implements trinity.Buffer. It closes the log too; a second Close does nothing.
 func (in *intake) Close() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	if in.closed {
+		return nil
+	}
 	in.closed = true
 	in.signal()
-	return nil
+	if in.log == nil {
+		return nil
+	}
+	return in.log.Close()
 }

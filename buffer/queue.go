@@ -1,42 +1,47 @@
-// Package buffer holds the stores between explorer and trainer.
+// Package buffer holds the stores between explorer and trainer. There are two: Queue gives each experience once, in order; Replay gives experiences by priority,
+// and again. Both keep what is put in a Log, which is files (OpenLog) or tables of a database (OpenSQLLog).
 package buffer
 
 import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/durable"
 )
 
-// Queue is a first-in, first-out buffer of one process, with a bounded number of rollouts. A rollout is the experiences of one run, its steps, as long as
-// they follow one another in ascending turn. With a log, what was put is on the disk before Put returns, and is given again to a run that goes on from a
-// state of before it was taken. Of what the log holds only so much is in memory as memory allows; the rest is read when its turn comes.
+// Queue is a first-in, first-out buffer with a bounded number of rollouts. A rollout is the experiences of one run, its steps, as long as they follow one
+// another in ascending turn. With a log, a delivery is durable before Put returns, and a run that resumes from a state gets again what was taken after it.
+// Memory holds as much of the log as the queue is allowed; it reads the rest when its turn comes.
 type Queue struct {
-	Reading // set before the queue is used
-	// PutTimeout is how long explorers wait for room; 0 is as long as it takes. It is set before the queue is used.
-	PutTimeout time.Duration
+	// TakeTimeout bounds how long the trainer waits for a batch, PutTimeout how long explorers wait for room; 0 is no
+	// limit. They are set before the queue is used.
+	TakeTimeout, PutTimeout time.Duration
 
 	capacity int   // rollouts, from which on Put waits
 	memory   int64 // bytes, from which on experiences stay in the log only
 
 	intake
-	window                    // what is in memory
-	later  *durable.LogReader // reads what is in the log and not in memory; nil if nothing is
-	behind int                // rollouts that later will give
-	next   position           // in the log, after what was taken last
+	window          // what is in memory
+	unread int64    // the first record of the log that is not in memory
+	behind int      // rollouts of that record and later ones
+	next   position // in the log, after what was taken last
 }
 
-// NewQueue makes an empty queue that blocks Put while it holds capacity rollouts or more; Restore gives it what the log has. Without a log (nil) it
-// is in memory alone.
-func NewQueue(capacity int, memory int64, log *durable.Log) *Queue {
-	return &Queue{capacity: capacity, memory: memory, intake: newIntake(log)}
+// NewQueue makes an empty queue that blocks Put while it holds capacity rollouts or more. log may be nil: then the queue is in memory alone. Restore reads what
+// the log has. The queue closes the log.
+func NewQueue(capacity int, memory int64, log Log) *Queue {
+	q := &Queue{capacity: capacity, memory: memory, intake: newIntake(log)}
+	if log != nil {
+		_, q.unread = log.Bounds()
+	}
+	return q
 }
 
-// Sink implements trinity.Buffer. Its Put may exceed the capacity by a delivery, so that none waits half done; one without groups needs no room and
+// Sink implements trinity.Buffer. Put may exceed the capacity by one delivery, so that no delivery is cut. A delivery without groups needs no room and
 // does not wait.
 func (q *Queue) Sink(explorer string) trinity.Sink { return &sink{&q.intake, explorer, q.put} }
 
@@ -54,7 +59,7 @@ func (q *Queue) put(ctx context.Context, explorer string, d trinity.Delivery) er
 	if closed() {
 		return trinity.ErrEnded
 	}
-	record, err := q.write(explorer, d)
+	record, err := q.write(ctx, explorer, d)
 	if err != nil {
 		return err
 	}
@@ -63,48 +68,69 @@ func (q *Queue) put(ctx context.Context, explorer string, d trinity.Delivery) er
 	return nil
 }
 
-// keep holds the delivery in memory, unless something before it is in the log only, or memory is full.
+// keep holds the delivery in memory, unless an earlier one is in the log only, or memory is full.
 func (q *Queue) keep(d trinity.Delivery, record int64) {
-	if q.later == nil && q.log != nil && q.bytes >= q.memory {
-		q.later = durable.ReadLog(q.log.Dir(), record)
-	}
-	exps := slices.Concat(d.Groups...)
-	if q.later != nil {
-		q.behind += rollouts(exps)
+	if q.log != nil && (q.unread < record || q.bytes >= q.memory) {
+		q.behind += rollouts(slices.Concat(d.Groups...))
 		return
 	}
-	q.holdAll(exps, d.Needs, position{Record: record})
+	q.holdAll(d.Groups, d.Needs, position{Record: record})
+	q.unread = record + 1
 }
 
 // Take implements trinity.Source.
-func (q *Queue) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
+func (q *Queue) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
 	var end int
 	var failed error
-	err := q.awaitBatch(ctx, &q.gate, n, q.held, func() bool {
-		if failed = q.fetch(n); failed != nil {
+	err := q.awaitBatch(ctx, q.TakeTimeout, want, q.held, func() bool {
+		if failed = q.fetch(ctx, want); failed != nil {
 			return true
 		}
 		var whole bool
-		end, whole = q.end(n, q.ByRollout, published)
-		return whole || end < len(q.pending) || q.barred(published) || q.ended()
+		end, whole = q.end(want.N, want.Rollouts, want.Published)
+		return whole || end < len(q.pending) || q.barred(want.Published) || q.ended()
 	})
 	if err != nil {
-		return nil, err
+		return trinity.Taken{}, err
 	}
 	defer q.mu.Unlock()
 	if failed != nil {
-		return nil, fmt.Errorf("experience buffer: %w", failed)
+		return trinity.Taken{}, fmt.Errorf("experience buffer: %w", failed)
 	}
 	if q.ended() && len(q.pending) == 0 {
-		return nil, io.EOF
+		return trinity.Taken{}, io.EOF
 	}
 	out, after := q.take(end)
 	if end > 0 {
 		q.next = after
 	}
 	q.signal()
-	return out, nil
+	return trinity.Taken{Groups: out}, nil
 }
 
-// held says what a wait is for more of.
-func (q *Queue) held() string { return fmt.Sprintf("%d rollouts", q.rollouts+q.behind) }
+// fetch reads records that are in the log only until memory holds what is wanted.
+func (q *Queue) fetch(ctx context.Context, want trinity.Want) error {
+	if q.log == nil || q.closed {
+		return nil
+	}
+	for _, next := q.log.Bounds(); q.unread < next && q.window.held(want.Rollouts) < want.N; {
+		if err := q.load(ctx, position{Record: q.unread}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load reads the experiences of the first record that is not in memory, from a position in it on.
+func (q *Queue) load(ctx context.Context, at position) error {
+	r, err := q.log.Read(ctx, at.Record, at.Index, math.MaxInt)
+	if err != nil {
+		return err
+	}
+	q.holdAll(r.Groups, r.Needs, at)
+	q.unread, q.behind = at.Record+1, q.behind-r.Rollouts
+	return nil
+}
+
+// held says what the queue holds and what its explorers are about to do, for the error of a wait.
+func (q *Queue) held() string { return fmt.Sprintf("%d rollouts%s", q.rollouts+q.behind, q.states()) }

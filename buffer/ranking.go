@@ -31,7 +31,7 @@ func (r *Replay) items(record int64, exps []*trinity.Experience) []*item {
 			continue
 		}
 		it := &item{record: record, from: from, to: i + 1, exps: slices.Clone(exps[from : i+1]), version: math.MinInt64}
-		it.size = r.Count(it.exps)
+		it.size = r.count(it.exps)
 		for _, e := range it.exps {
 			it.version = max(it.version, e.Versions[0])
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/durable"
 )
 
 // ReplayOptions are what a Replay is made with.
@@ -19,7 +18,10 @@ type ReplayOptions struct {
 	Cooldown *time.Duration       // after which a group that was taken comes back; nil means never
 	Seed     int64                // of the priorities' noise
 
-	Reading
+	// ByRollout makes Take count rollouts, of which it cuts none, in place of experiences.
+	ByRollout bool
+	// TakeTimeout bounds how long the trainer waits for a batch; 0 is no limit.
+	TakeTimeout time.Duration
 	// Lockstep makes Take wait for all that the explorer puts before it pauses, so that which groups come first depends on nothing but seeds.
 	Lockstep bool
 }
@@ -35,8 +37,6 @@ type ReplayOptions struct {
 type Replay struct {
 	ReplayOptions
 	intake
-	index *durable.LogIndex
-
 	coming    []arrival             // deliveries that need a version that is not published yet
 	next      int64                 // record of the first of them, or of what is put next
 	waiting   ranking               // to be taken
@@ -47,7 +47,8 @@ type Replay struct {
 	oldest    int64                 // version that is still given
 	published int64                 // version, as of the last Take
 	alarm     *time.Timer           // of the first that comes back
-	metrics   replayMetrics
+	metrics   replayMetrics         // since the last Take
+	batch     replayMetrics         // of the batch that the last Take gave, or a part of it
 }
 
 // arrival is a delivery that was put.
@@ -64,20 +65,22 @@ type cooling struct {
 }
 
 // NewReplay makes an empty buffer; Restore gives it what the log has.
-func NewReplay(options ReplayOptions, log *durable.Log) *Replay {
-	return &Replay{ReplayOptions: options, intake: newIntake(log), index: durable.IndexLog(log.Dir()), next: log.Next()}
+func NewReplay(options ReplayOptions, log Log) *Replay {
+	r := &Replay{ReplayOptions: options, intake: newIntake(log)}
+	_, r.next = log.Bounds()
+	return r
 }
 
 // Sink implements trinity.Buffer. Its Put does not wait.
 func (r *Replay) Sink(explorer string) trinity.Sink { return &sink{&r.intake, explorer, r.put} }
 
-func (r *Replay) put(_ context.Context, explorer string, d trinity.Delivery) error {
+func (r *Replay) put(ctx context.Context, explorer string, d trinity.Delivery) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || r.explorer(explorer).closed {
 		return trinity.ErrEnded
 	}
-	record, err := r.write(explorer, d)
+	record, err := r.write(ctx, explorer, d)
 	if err != nil {
 		return err
 	}
@@ -92,22 +95,41 @@ func (r *Replay) put(_ context.Context, explorer string, d trinity.Delivery) err
 }
 
 // Take implements trinity.Source: those of the highest priority first.
-func (r *Replay) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
-	held := func() string {
-		return fmt.Sprintf("%d %s that may be read, and %d groups that may be later", r.available(), r.unit(), len(r.cooling))
+func (r *Replay) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
+	if want.Rollouts != r.ByRollout {
+		return trinity.Taken{}, fmt.Errorf("experience buffer: it counts %s, and %s were asked for", unit(r.ByRollout), unit(want.Rollouts))
 	}
-	if err := r.awaitBatch(ctx, &r.gate, n, held, func() bool { return r.ready(n, published) }); err != nil {
-		return nil, err
+	r.expireOld(want)
+	held := func() string {
+		return fmt.Sprintf("%d %s that may be read, and %d groups that may be later%s", r.available(), unit(r.ByRollout), len(r.cooling), r.states())
+	}
+	if err := r.awaitBatch(ctx, r.TakeTimeout, want, held, func() bool { return r.ready(want.N, want.Published) }); err != nil {
+		return trinity.Taken{}, err
 	}
 	defer r.mu.Unlock()
 	if r.ended() && len(r.coming) == 0 && r.available() == 0 {
-		return nil, io.EOF
+		return trinity.Taken{}, io.EOF
 	}
-	out, err := r.give(n)
+	out, err := r.give(ctx, want.N)
 	if err != nil {
-		return nil, fmt.Errorf("experience buffer: %w", err)
+		return trinity.Taken{}, fmt.Errorf("experience buffer: %w", err)
 	}
-	return out, nil
+	if !want.Continues {
+		r.batch = replayMetrics{}
+	}
+	r.batch.add(r.metrics)
+	r.metrics = replayMetrics{}
+	m := r.batch.metrics()
+	m["sample/replay_groups"] = float64(len(r.waiting.items) + len(r.cooling))
+	return trinity.Taken{Groups: out, Metrics: m}, nil
+}
+
+// count is how many of what Take counts the experiences are.
+func (r *Replay) count(exps []*trinity.Experience) int {
+	if r.ByRollout {
+		return rollouts(exps)
+	}
+	return len(exps)
 }
 
 // ready says whether Take need not wait any more.
@@ -123,11 +145,11 @@ func (r *Replay) ready(n int, published int64) bool {
 	return false
 }
 
-// Fresh implements trinity.FreshSource.
-func (r *Replay) Fresh(oldest int64) {
+// expireOld drops groups that are too old for what is wanted.
+func (r *Replay) expireOld(want trinity.Want) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.oldest = max(r.oldest, oldest)
+	r.oldest = max(r.oldest, want.Oldest)
 	for _, it := range r.waiting.removeOlder(r.oldest) {
 		r.expire(it)
 	}
@@ -135,23 +157,4 @@ func (r *Replay) Fresh(oldest int64) {
 		r.expire(r.rest)
 		r.rest = nil
 	}
-}
-
-// Metrics implements trinity.MetricsSource, of all that was taken since it was called last: a sample strategy may make a batch of several Takes.
-func (r *Replay) Metrics() trinity.Metrics {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.metrics.metrics()
-	m["sample/replay_groups"] = float64(len(r.waiting.items) + len(r.cooling))
-	r.metrics = replayMetrics{}
-	return m
-}
-
-// Close implements trinity.Buffer. What was taken does not come back any more, but in lockstep.
-func (r *Replay) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = true
-	r.signal()
-	return r.index.Close()
 }

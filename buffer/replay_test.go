@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -23,7 +22,7 @@ import (
 // openReplay makes a buffer whose log is in a directory; options that are not set have room for everything.
 func openReplay(t *testing.T, dir string, o ReplayOptions) *Replay {
 	t.Helper()
-	log, err := durable.OpenLog(dir)
+	log, err := OpenLog(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +34,7 @@ func openReplay(t *testing.T, dir string, o ReplayOptions) *Replay {
 	}
 	r := NewReplay(o, log)
 	t.Cleanup(func() {
-		if err := errors.Join(r.Close(), log.Close()); err != nil {
+		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -47,8 +46,10 @@ func TestReplayIsABuffer(t *testing.T) {
 		for _, byRollout := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", by rollout ", byRollout), func(t *testing.T) {
 				trinitytest.Buffer(t, trinitytest.BufferOptions{}, func(t *testing.T, dir string) trinitytest.Store {
-					r := openReplay(t, dir, ReplayOptions{Memory: memory, Reading: Reading{ByRollout: byRollout}})
-					return trinitytest.StoreOf(r)
+					r := openReplay(t, dir, ReplayOptions{Memory: memory, ByRollout: byRollout})
+					s := trinitytest.StoreOf(r)
+					s.Rollouts = byRollout
+					return s
 				})
 			})
 		}
@@ -83,11 +84,20 @@ func takes(t *testing.T, r *Replay, n int) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	exps, err := r.Take(ctx, n, 0)
+	exps, err := trinitytest.Take(ctx, r, n, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 	return tasks(exps)
+}
+
+// last returns the metrics of the batch that was taken last, and of what was left out since.
+func (r *Replay) last() trinity.Metrics {
+	all := r.batch
+	all.add(r.metrics)
+	m := all.metrics()
+	m["sample/replay_groups"] = float64(len(r.waiting.items) + len(r.cooling))
+	return m
 }
 
 func tasks(exps []*trinity.Experience) string {
@@ -150,7 +160,7 @@ func TestReplayEvicts(t *testing.T) {
 	if got := takes(t, r, 2); got != "ad" {
 		t.Errorf("took %s, want ad", got)
 	}
-	if m := r.Metrics(); m["sample/evicted_count"] != 6 || m["sample/use_count/mean"] != 1 || m["sample/replay_groups"] != 0 {
+	if m := r.last(); m["sample/evicted_count"] != 6 || m["sample/use_count/mean"] != 1 || m["sample/replay_groups"] != 0 {
 		t.Errorf("metrics %v, want 4 of b and 2 of c evicted", m)
 	}
 	if r.bytes != 0 {
@@ -168,13 +178,13 @@ func TestReplayCoolsDown(t *testing.T) {
 			if got := takes(t, r, 2); got != "aa" || time.Since(begin) != want {
 				t.Errorf("use %d: took %s after %v, want aa after %v", use+1, got, time.Since(begin), want)
 			}
-			if m := r.Metrics(); m["sample/use_count/min"] != float64(use+1) || m["sample/use_count/max"] != float64(use+1) {
+			if m := r.last(); m["sample/use_count/min"] != float64(use+1) || m["sample/use_count/max"] != float64(use+1) {
 				t.Errorf("use %d: metrics %v", use+1, m)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if exps, err := r.Take(ctx, 1, 0); err == nil {
+		if exps, err := trinitytest.Take(ctx, r, 1, 0); err == nil {
 			t.Errorf("took %d past use_count_limit 3", len(exps))
 		}
 	})
@@ -185,7 +195,7 @@ func TestReplayGivesWhatWasPut(t *testing.T) {
 	r := openReplay(t, t.TempDir(), ReplayOptions{Cooldown: new(time.Duration), Memory: 1 << 20})
 	deliver(t, r, versioned("a", 0, 1))
 	for range 2 {
-		exps, err := r.Take(t.Context(), 1, 0)
+		exps, err := trinitytest.Take(t.Context(), r, 1, 0)
 		if err != nil || exps[0].Advantages != nil || exps[0].Reward.Valid {
 			t.Fatalf("took %+v, %v", exps[0], err)
 		}
@@ -212,14 +222,15 @@ func TestReplayVersions(t *testing.T) {
 	if err := r.Sink("").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{versioned("c", 2, 1), versioned("d", 9, 1)}, Needs: 5}); err != nil {
 		t.Fatal(err)
 	}
-	r.Fresh(3)
+	r.expireOld(trinity.Want{Oldest: 3})
 	if got := takes(t, r, 4); got != "b" {
 		t.Errorf("took %s, want b alone", got)
 	}
-	if exps, err := r.Take(t.Context(), 1, 5); err != nil || tasks(exps) != "d" {
-		t.Errorf("took %s, %v; want d", tasks(exps), err)
+	taken, err := r.Take(t.Context(), trinity.Want{N: 1, Published: 5, Continues: true})
+	if got := tasks(taken.Experiences()); err != nil || got != "d" {
+		t.Errorf("took %s, %v; want d", got, err)
 	}
-	if m := r.Metrics(); m["sample/expired_count"] != 2 {
+	if m := taken.Metrics; m["sample/expired_count"] != 2 {
 		t.Errorf("metrics %v, want a and c expired", m)
 	}
 }
@@ -248,7 +259,7 @@ func TestReplayResumes(t *testing.T) {
 			t.Run(fmt.Sprint("by rollout ", byRollout, ", again ", name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					o := ReplayOptions{
-						Capacity: 7, Memory: 3000, Cooldown: cooldown, Seed: 5, Reading: Reading{ByRollout: byRollout}, Lockstep: true,
+						Capacity: 7, Memory: 3000, Cooldown: cooldown, Seed: 5, ByRollout: byRollout, Lockstep: true,
 						Priority: &DecayLimit{Decay: 0.2, UseCountLimit: 3, Sigma: 1.5},
 					}
 					r := openReplay(t, t.TempDir(), o)
@@ -273,9 +284,6 @@ func TestReplayResumes(t *testing.T) {
 							if got := trainStep(t, again, int64(step)); got != want[step] {
 								t.Fatalf("from step %d: step %d is given %s, want %s", from, step, got, want[step])
 							}
-						}
-						if err := again.index.Close(); err != nil {
-							t.Fatal(err)
 						}
 					}
 				})
@@ -322,7 +330,8 @@ func explore(t *testing.T, r *Replay, step int64) {
 
 // trainStep takes ten seconds, and tells what it was given.
 func trainStep(t *testing.T, r *Replay, step int64) string {
-	exps, err := r.Take(t.Context(), 7, step)
+	taken, err := r.Take(t.Context(), trinity.Want{N: 7, Rollouts: r.ByRollout, Published: step})
+	exps := taken.Experiences()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +340,7 @@ func trainStep(t *testing.T, r *Replay, step int64) string {
 	for _, e := range exps {
 		ids = append(ids, e.ID.String())
 	}
-	m := r.Metrics()
+	m := r.last()
 	return fmt.Sprintf("%vx %v evicted: %s", m["sample/use_count/max"], m["sample/evicted_count"], strings.Join(ids, ","))
 }
 
@@ -346,10 +355,10 @@ func TestReplayTrims(t *testing.T) {
 	if len(s.Cursor) > 200 || len(s.Pending) > 0 {
 		t.Errorf("state %s", s.Cursor)
 	}
-	if err := r.Trim(s); err != nil {
+	if err := r.Trim(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	if first := r.log.First(); first != 1 {
+	if first := first(r.log); first != 1 {
 		t.Errorf("the log begins with record %d, want 1: b has taken the place of a", first)
 	}
 	if got := takes(t, r, 1); got != "b" {
@@ -366,10 +375,10 @@ func TestReplayTrimsNothingThatComesBack(t *testing.T) {
 	deliver(t, r, big)
 	takes(t, r, 1)
 	deliver(t, r, versioned("b", 0, 1))
-	if err := r.Trim(stateOf(t, r)); err != nil {
+	if err := r.Trim(t.Context(), stateOf(t, r)); err != nil {
 		t.Fatal(err)
 	}
-	if first := r.log.First(); first != 0 {
+	if first := first(r.log); first != 0 {
 		t.Errorf("the log begins with record %d, want 0", first)
 	}
 }
@@ -377,7 +386,7 @@ func TestReplayTrimsNothingThatComesBack(t *testing.T) {
 func TestReplayStatesThatAreWrong(t *testing.T) {
 	r := openReplay(t, t.TempDir(), ReplayOptions{})
 	deliver(t, r, versioned("a", 0, 1))
-	for cursor, words := range map[string]string{`{"next": 3}`: "goes on from record 3", `{"next": "x"}`: "replay_buffer.enable", `{"record":1,"index":0}`: "was storage_type or replay_buffer.enable changed"} {
+	for cursor, words := range map[string]string{`{"next": 3}`: "continues with record 3", `{"next": "x"}`: "replay_buffer.enable", `{"record":1,"index":0}`: "was storage_type or replay_buffer.enable changed"} {
 		if err := r.Restore(trinity.SourceState{Cursor: json.RawMessage(cursor)}); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v", cursor, err)
 		}
@@ -385,7 +394,7 @@ func TestReplayStatesThatAreWrong(t *testing.T) {
 	if err := r.Restore(trinity.SourceState{Cursor: json.RawMessage(`{"next": 1, "waiting": [[0, 1, 3, 2, 0, 0, 0]]}`)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Take(t.Context(), 1, 0); err == nil || !strings.Contains(err.Error(), "record 0") {
+	if _, err := trinitytest.Take(t.Context(), r, 1, 0); err == nil || !strings.Contains(err.Error(), "record 0") {
 		t.Errorf("a group that is not in its record: %v", err)
 	}
 }

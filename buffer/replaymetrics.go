@@ -19,6 +19,17 @@ func (m *replayMetrics) used(uses, n int) {
 	m.mostUsed, m.leastUsed = max(m.mostUsed, uses), min(m.leastUsed, uses)
 }
 
+// add counts what others count, too.
+func (m *replayMetrics) add(others replayMetrics) {
+	if m.given == 0 {
+		m.leastUsed = others.leastUsed
+	} else if others.given > 0 {
+		m.leastUsed = min(m.leastUsed, others.leastUsed)
+	}
+	m.given, m.uses, m.mostUsed = m.given+others.given, m.uses+others.uses, max(m.mostUsed, others.mostUsed)
+	m.evicted, m.expired = m.evicted+others.evicted, m.expired+others.expired
+}
+
 func (m *replayMetrics) metrics() trinity.Metrics {
 	out := trinity.Metrics{"sample/evicted_count": float64(m.evicted), "sample/expired_count": float64(m.expired)}
 	if m.given > 0 {

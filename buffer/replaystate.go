@@ -1,16 +1,14 @@
 package buffer
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/durable"
 )
 
 // replayState is what there is besides the log.
@@ -73,7 +71,7 @@ func (r *Replay) Restore(from trinity.SourceState) error {
 		r.cooling = append(r.cooling, cooling{p.item(), now.Add(time.Duration(p[6]))})
 	}
 	r.next = s.Next
-	if err := r.readOn(); err != nil {
+	if err := r.readOn(context.Background()); err != nil {
 		return fmt.Errorf("experience buffer: %w", err)
 	}
 	r.signal()
@@ -96,74 +94,53 @@ func (r *Replay) rankAll(places []place) {
 	}
 }
 
-// readOn finds out what the log has after the state, and the cursors of the last deliveries.
-func (r *Replay) readOn() error {
-	first, end := r.log.First(), r.log.Next()
-	if r.next > end || r.next < first {
-		return fmt.Errorf("%s has the records %d to %d, and the checkpoint goes on from record %d: was it removed?", r.log.Dir(), first, end-1, r.next)
+// readOn makes available what the log has after the state, and recalls the explorers' cursors.
+func (r *Replay) readOn(ctx context.Context) error {
+	if err := r.check(r.next); err != nil {
+		return err
 	}
-	log := durable.ReadLog(r.log.Dir(), first)
-	defer log.Close()
-	for {
-		record, err := log.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
+	sizes := map[int64]int{} // experiences of the records to read
+	err := r.log.Heads(ctx, func(number int64, h Head) error {
+		if r.recall(number, h); number >= r.next {
+			sizes[number] = h.Experiences
 		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, number := range slices.Sorted(maps.Keys(sizes)) {
+		record, err := r.log.Read(ctx, number, 0, sizes[number])
 		if err != nil {
 			return err
 		}
-		if err := r.arrive(record, log.Number()-1); err != nil {
-			return fmt.Errorf("%s, record %d: %w", r.log.Dir(), log.Number()-1, err)
+		items := r.items(number, slices.Concat(record.Groups...))
+		for _, it := range items {
+			r.hold(it)
 		}
+		r.coming = append(r.coming, arrival{number, record.Needs, items})
 	}
-}
-
-func (r *Replay) arrive(record []byte, number int64) error {
-	d, err := readDelivery(record)
-	if err != nil {
-		return err
-	}
-	r.arrived(d, number)
-	if number < r.next {
-		return nil
-	}
-	exps, err := d.experiences(0, d.count)
-	if err != nil {
-		return err
-	}
-	items := r.items(number, exps)
-	for _, it := range items {
-		r.hold(it)
-	}
-	r.coming = append(r.coming, arrival{number, d.needs, items})
 	return nil
 }
 
 // load returns the experiences of a group.
-func (r *Replay) load(it *item) ([]*trinity.Experience, error) {
+func (r *Replay) load(ctx context.Context, it *item) ([]*trinity.Experience, error) {
 	if it.exps != nil {
 		return it.exps, nil
 	}
-	record, err := r.index.Read(it.record)
+	record, err := r.log.Read(ctx, it.record, it.from, it.to)
 	if err != nil {
 		return nil, err
 	}
-	d, err := readDelivery(record)
-	if err == nil && it.to > d.count {
-		err = errRecord
-	}
-	var exps []*trinity.Experience
-	if err == nil {
-		exps, err = d.experiences(it.from, it.to)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s, record %d: %w", r.log.Dir(), it.record, err)
+	exps := slices.Concat(record.Groups...)
+	if len(exps) != it.to-it.from {
+		return nil, fmt.Errorf("%s, record %d: %w", r.log, it.record, errRecord)
 	}
 	return exps, nil
 }
 
 // Trim implements trinity.Buffer.
-func (r *Replay) Trim(state trinity.SourceState) error {
+func (r *Replay) Trim(ctx context.Context, state trinity.SourceState) error {
 	s, err := readReplayState(state.Cursor)
 	if err != nil {
 		return err
@@ -177,10 +154,10 @@ func (r *Replay) Trim(state trinity.SourceState) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.index.Close(); err != nil { // not every system removes a file that is open
-		return err
+	if err := r.trim(ctx, oldest); err != nil {
+		return fmt.Errorf("experience buffer: %w", err)
 	}
-	return r.trim(oldest)
+	return nil
 }
 
 func readReplayState(cursor json.RawMessage) (s replayState, err error) {
@@ -188,14 +165,4 @@ func readReplayState(cursor json.RawMessage) (s replayState, err error) {
 		err = readState(cursor, &s)
 	}
 	return s, err
-}
-
-// readState decodes the state of a buffer of this package. That of another kind is an error.
-func readState(cursor json.RawMessage, state any) error {
-	d := json.NewDecoder(bytes.NewReader(cursor))
-	d.DisallowUnknownFields()
-	if err := d.Decode(state); err != nil {
-		return fmt.Errorf("state of the experience buffer: %w: was storage_type or replay_buffer.enable changed? they must stay what they were", err)
-	}
-	return nil
 }

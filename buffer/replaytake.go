@@ -1,6 +1,7 @@
 package buffer
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -105,7 +106,7 @@ func (r *Replay) forget(it *item) {
 
 // available is how many there are of what Take counts.
 func (r *Replay) available() int {
-	n := r.Count(r.first) + r.waiting.size
+	n := r.count(r.first) + r.waiting.size
 	if r.rest != nil {
 		n += r.rest.size
 	}
@@ -113,12 +114,16 @@ func (r *Replay) available() int {
 }
 
 // give takes the first n of what Take counts, or all that there are.
-func (r *Replay) give(n int) ([]*trinity.Experience, error) {
+func (r *Replay) give(ctx context.Context, n int) ([]trinity.Group, error) {
 	end := r.end(r.first, n)
-	out := slices.Clone(r.first[:end])
+	var out []trinity.Group
+	for _, e := range r.first[:end] {
+		out = trinity.JoinGroups(out, trinity.Group{e})
+	}
+	n -= r.count(r.first[:end])
 	r.first = r.first[end:]
-	for n -= r.Count(out); n > 0; {
-		it, exps, err := r.best()
+	for joins := end > 0; n > 0; joins = false {
+		it, exps, err := r.best(ctx)
 		if it == nil || err != nil {
 			return out, err
 		}
@@ -130,13 +135,17 @@ func (r *Replay) give(n int) ([]*trinity.Experience, error) {
 		if r.Cooldown != nil {
 			r.cooling = append(r.cooling, cooling{it, time.Now().Add(*r.Cooldown)})
 		}
-		out = append(out, exps...)
+		if joins { // a checkpoint has the part before
+			out = trinity.JoinGroups(out, exps)
+		} else {
+			out = append(out, exps)
+		}
 	}
 	return out, nil
 }
 
 // best removes the group that comes first; nil if there is none.
-func (r *Replay) best() (*item, []*trinity.Experience, error) {
+func (r *Replay) best(ctx context.Context) (*item, []*trinity.Experience, error) {
 	it, at := r.rest, -1
 	if it == nil {
 		if at = r.waiting.first(); at < 0 {
@@ -144,7 +153,7 @@ func (r *Replay) best() (*item, []*trinity.Experience, error) {
 		}
 		it = r.waiting.items[at]
 	}
-	exps, err := r.load(it)
+	exps, err := r.load(ctx, it)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -175,7 +184,7 @@ func (r *Replay) cut(it *item, exps []*trinity.Experience, n int) int {
 // end is where the first n of what Take counts end.
 func (r *Replay) end(exps []*trinity.Experience, n int) int {
 	for i, e := range exps {
-		counts := i == 0 || !r.ByRollout || begins(exps[i-1].ID, e.ID)
+		counts := i == 0 || !r.ByRollout || !e.ID.Follows(exps[i-1].ID)
 		if counts && n == 0 {
 			return i
 		}

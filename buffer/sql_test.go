@@ -1,26 +1,22 @@
 package buffer
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // openTest opens a buffer of a database until the test ends.
-func openTest(t *testing.T, url string, s trinity.BufferSpec) *SQL {
+func openTest(t *testing.T, url string, s trinity.BufferSpec) *Queue {
 	t.Helper()
-	address, err := database.Parse(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.Path = url
 	if s.Name == "" {
 		s.Name = "test/experience_buffer"
 	}
-	b, err := OpenSQL(t.Context(), address, s)
+	b, err := (&sqlOpener{}).OpenBuffer(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,8 +25,11 @@ func openTest(t *testing.T, url string, s trinity.BufferSpec) *SQL {
 			t.Error(err)
 		}
 	})
-	return b
+	return b.(*Queue)
 }
+
+// tables returns the log of a buffer in a database.
+func tables(q *Queue) *SQLLog { return q.log.(*SQLLog) }
 
 func fileURL(dir string) string {
 	return "sqlite:///" + filepath.ToSlash(filepath.Join(dir, "buffer.db"))
@@ -38,22 +37,15 @@ func fileURL(dir string) string {
 
 func TestSQLiteIsABuffer(t *testing.T) {
 	o := trinitytest.BufferOptions{Capacity: 10}
-	for name, byRollout := range map[string]bool{"by experience": false, "by rollout": true} {
-		t.Run(name, func(t *testing.T) {
-			trinitytest.Buffer(t, o, func(t *testing.T, dir string) trinitytest.Store {
-				return trinitytest.StoreOf(openTest(t, fileURL(dir), trinity.BufferSpec{Capacity: o.Capacity, ByRollout: byRollout}))
+	for name, memory := range map[string]int64{"all in memory": 1 << 30, "none in memory": 0} {
+		for _, byRollout := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", by rollout ", byRollout), func(t *testing.T) {
+				trinitytest.Buffer(t, o, func(t *testing.T, dir string) trinitytest.Store {
+					s := trinitytest.StoreOf(openTest(t, fileURL(dir), trinity.BufferSpec{Capacity: o.Capacity, Memory: memory}))
+					s.Rollouts = byRollout
+					return s
+				})
 			})
-		})
+		}
 	}
-	t.Run("each side in a process of its own", func(t *testing.T) {
-		trinitytest.Buffer(t, o, func(t *testing.T, dir string) trinitytest.Store { return apart(t, fileURL(dir), o.Capacity) })
-	})
-}
-
-// apart opens a buffer once for each side, as separate processes do.
-func apart(t *testing.T, url string, capacity int) trinitytest.Store {
-	open := func() *SQL {
-		return openTest(t, url, trinity.BufferSpec{Capacity: capacity, Retries: 100, RetryInterval: 50 * time.Millisecond})
-	}
-	return trinitytest.Store{Explorer: open().Sink("explorer"), Second: open().Sink("second"), Trainer: open()}
 }

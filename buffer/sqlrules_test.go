@@ -3,13 +3,15 @@ package buffer
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"github.com/trinity-go/trinity/trinitytest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/database"
-	"github.com/trinity-go/trinity/experience"
+	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
 func put(t *testing.T, s trinity.Sink, step int64, n int) {
@@ -21,7 +23,7 @@ func put(t *testing.T, s trinity.Sink, step int64, n int) {
 
 func take(t *testing.T, b trinity.Source, n int) []*trinity.Experience {
 	t.Helper()
-	exps, err := b.Take(t.Context(), n, 0)
+	exps, err := trinitytest.Take(t.Context(), b, n, 0)
 	if err != nil || len(exps) != n {
 		t.Fatalf("took %d, %v; want %d", len(exps), err, n)
 	}
@@ -50,34 +52,51 @@ func refused(t *testing.T, err error, words ...string) {
 	}
 }
 
-// A delivery whose commit was answered by a broken connection is not put a second time.
-func TestSQLPutsNoDeliveryTwice(t *testing.T) {
-	b := openTest(t, fileURL(t.TempDir()), trinity.BufferSpec{Capacity: 100})
-	s := b.Sink("explorer").(*sqlSink)
-	put(t, s, 1, 2)
-	s.delivery-- // as though nobody had said that it is there
-	put(t, s, 1, 2)
-	put(t, s, 2, 1)
-	if got := take(t, b, 3); got[2].ID.Step != 2 {
-		t.Errorf("took %v third, want step 2", got[2].ID)
+// A delivery whose commit nobody answered is not there twice when it, or another one, is put again.
+func TestACommitWithoutAnAnswer(t *testing.T) {
+	url := fileURL(t.TempDir())
+	for _, again := range []int64{2, 3} { // the same delivery, or another
+		b := openTest(t, url, trinity.BufferSpec{Name: fmt.Sprint("again ", again), Capacity: 100})
+		s := b.Sink("explorer")
+		put(t, s, 1, 2)
+		l := tables(b)
+		before := *l
+		if _, err := l.Append(t.Context(), newRecord("explorer", 2, trinity.Delivery{Groups: []trinity.Group{group(2, 3)}, Cursor: []byte("1")})); err != nil {
+			t.Fatal(err)
+		}
+		l.records, l.experiences, l.rollouts = before.records, before.experiences, before.rollouts // as though nobody had said that it is there
+		put(t, s, again, 1)
+		if got := take(t, b, 3); got[2].ID.Step != again {
+			t.Errorf("took %v third, want step %d", got[2].ID, again)
+		}
+		resumed := openTest(t, url, trinity.BufferSpec{Name: fmt.Sprint("again ", again), Capacity: 100})
+		if err := resumed.Restore(trinity.SourceState{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := take(t, resumed, 3); got[2].ID.Step != again {
+			t.Errorf("after a restart took %v third, want step %d", got[2].ID, again)
+		}
+		if n, _, err := resumed.Sink("explorer").Resume(t.Context()); err != nil || n != 2 {
+			t.Errorf("%d deliveries, %v; want 2", n, err)
+		}
 	}
 }
 
-func TestSQLHasOneOfEach(t *testing.T) {
+// A process that is the trainer no more adds nothing and removes nothing.
+func TestSQLHasOneWriter(t *testing.T) {
 	url := fileURL(t.TempDir())
-	open := func() *SQL { return openTest(t, url, trinity.BufferSpec{Capacity: 100}) }
-	first, second := open(), open()
-	put(t, first.Sink("explorer"), 1, 2)
-	take(t, first, 1)
-	take(t, second, 1)
-	_, err := first.Take(t.Context(), 1, 0)
-	refused(t, err, "buffer.db", "another process has become its trainer")
-
-	old := first.Sink("explorer")
-	put(t, old, 2, 1)
-	put(t, second.Sink("explorer"), 3, 1)
-	refused(t, old.Put(t.Context(), trinity.Delivery{}), "another process has become explorer explorer")
-	refused(t, old.Pause(t.Context(), 9), "another process")
+	open := func() *Queue { return openTest(t, url, trinity.BufferSpec{Capacity: 100}) }
+	old := open()
+	put(t, old.Sink("explorer"), 1, 2)
+	take(t, old, 1)
+	young := open()
+	if err := young.Restore(trinity.SourceState{}); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, old.Sink("explorer").Put(t.Context(), trinity.Delivery{}), "buffer.db", "another process has become its trainer")
+	refused(t, old.Trim(t.Context(), state(t, old)), "another process has become its trainer")
+	put(t, young.Sink("explorer"), 2, 1)
+	take(t, young, 3)
 }
 
 // removed has everything of a buffer taken out of its database: whoever comes to it is told so at once.
@@ -87,53 +106,88 @@ func removed(t *testing.T, url string) {
 	sink := b.Sink("explorer")
 	put(t, sink, 1, 3)
 	take(t, b, 2)
-	state, err := b.State()
-	if err != nil {
-		t.Fatal(err)
+	state := state(t, b)
+	for _, table := range []string{"trinity_buffers WHERE name", "trinity_deliveries WHERE buffer", "trinity_experiences WHERE buffer"} {
+		execute(t, b, "DELETE FROM "+table+" = ?", spec.Name)
 	}
-	for _, table := range []string{"trinity_buffers WHERE name", "trinity_explorers WHERE buffer", "trinity_experiences WHERE buffer"} {
-		err := b.db.Update(t.Context(), func(tx database.Tx) (bool, error) {
-			_, err := tx.Exec(t.Context(), "DELETE FROM "+table+" = ?", spec.Name)
-			return true, err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, take1 := b.Take(t.Context(), 1, 0) // of what it has read before
-	_, take9 := b.Take(t.Context(), 9, 0)
-	for what, err := range map[string]error{
-		"Put": sink.Put(t.Context(), trinity.Delivery{}), "Pause": sink.Pause(t.Context(), 9), "Take 1": take1, "Take 9": take9, "Trim": b.Trim(state), "Restore": b.Restore(state),
-	} {
-		if err == nil || !strings.Contains(err.Error(), "not there any more") || !strings.Contains(err.Error(), b.db.String()) {
+	for what, err := range map[string]error{"Put": sink.Put(t.Context(), trinity.Delivery{}), "Trim": b.Trim(t.Context(), state)} {
+		if err == nil || !strings.Contains(err.Error(), "not there any more") || !strings.Contains(err.Error(), tables(b).db.String()) {
 			t.Errorf("%s: %v, want that the buffer is gone", what, err)
 		}
 	}
 }
 
+// execute runs a statement behind the back of a buffer.
+func execute(t *testing.T, b *Queue, statement string, args ...any) {
+	t.Helper()
+	err := tables(b).db.Update(t.Context(), func(tx database.Tx) (bool, error) {
+		_, err := tx.Exec(t.Context(), statement, args...)
+		return true, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestSQLBufferThatIsRemoved(t *testing.T) { removed(t, fileURL(t.TempDir())) }
+
+// Deliveries and experiences that somebody has removed before they were read are not passed over.
+func TestRemovedRowsAreMissed(t *testing.T) {
+	for statement, words := range map[string]string{
+		"DELETE FROM trinity_experiences WHERE number = 6": "delivery 1 is missing, or not whole",
+		"DELETE FROM trinity_deliveries WHERE record = 1":  "delivery 1 is missing, or not whole",
+		"DELETE FROM trinity_deliveries WHERE record = 2":  "delivery 2 is missing, or not whole",
+	} {
+		url := fileURL(t.TempDir())
+		b := openTest(t, url, trinity.BufferSpec{Capacity: 100})
+		for step := range int64(3) {
+			put(t, b.Sink("explorer"), step, 4)
+		}
+		execute(t, b, statement)
+		b = openTest(t, url, trinity.BufferSpec{Capacity: 100})
+		err := b.Restore(trinity.SourceState{})
+		if err == nil {
+			_, err = trinitytest.Take(t.Context(), b, 12, 0)
+		}
+		refused(t, err, "buffer.db", words, "was it removed?")
+	}
+}
 
 func TestSQLTrim(t *testing.T) {
 	url := fileURL(t.TempDir())
 	b := openTest(t, url, trinity.BufferSpec{Capacity: 100})
-	put(t, b.Sink("explorer"), 1, 4)
+	for step := range int64(4) {
+		put(t, b.Sink("explorer"), step, 2)
+	}
+	take(t, b, 5)
+	at := state(t, b) // in record 2
+	if err := b.Trim(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	if kept := countRows(t, b, "experience IS NOT NULL"); kept != 6 {
+		t.Errorf("%d experiences are kept, want those of the records 1 to 3: a cursor may stand in the one before", kept)
+	}
+	refused(t, b.Restore(trinity.SourceState{}), "keeps no record before 1", "checkpoints were written later")
+	refused(t, b.Restore(trinity.SourceState{Cursor: []byte(`{"record":5}`)}), "has 4 records", "continues with record 5", "was it removed?")
+	b = openTest(t, url, trinity.BufferSpec{Capacity: 100})
+	if err := b.Restore(at); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.held(); got != "3 rollouts (explorer may put more)" {
+		t.Errorf("it holds %s, want 3 rollouts and the one of which a part was taken", got)
+	}
 	take(t, b, 3)
-	state, err := b.State()
+}
+
+func countRows(t *testing.T, b *Queue, where string) (n int) {
+	t.Helper()
+	err := tables(b).db.Update(t.Context(), func(tx database.Tx) (bool, error) {
+		return false, tx.Row(t.Context(), "SELECT COUNT(*) FROM trinity_experiences WHERE "+where, nil, &n)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Trim(state); err != nil {
-		t.Fatal(err)
-	}
-	refused(t, b.Restore(trinity.SourceState{}), "keeps none before 4", "set another name")
-	refused(t, b.Restore(trinity.SourceState{Cursor: []byte(`{"taken":5}`)}), "has 4 experiences", "after experience 5")
-	if err := b.Restore(state); err != nil {
-		t.Fatal(err)
-	}
-	if s, err := b.server.status(t.Context()); err != nil || s.rollouts != 1 {
-		t.Errorf("it holds %v, %v; want 1 rollout", s, err)
-	}
-	take(t, b, 1)
+	return n
 }
 
 // Trim goes step by step, so that no transaction takes long; what a run that is stopped leaves is trimmed with the next checkpoint.
@@ -141,23 +195,20 @@ func TestSQLTrimsInSteps(t *testing.T) {
 	b := openTest(t, fileURL(t.TempDir()), trinity.BufferSpec{Capacity: 1e6})
 	const all = 2*trimRows + 10
 	put(t, b.Sink("explorer"), 1, all)
-	take(t, b, all)
+	put(t, b.Sink("explorer"), 2, 1)
+	take(t, b, all+1)
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	for _, c := range []struct {
 		stop context.Context
 		want int
 	}{{stopped, trimRows}, {nil, all}} {
-		b.db.Stop = c.stop
-		if err := b.Trim(state(t, b)); err != nil {
+		tables(b).db.Stop = c.stop
+		if err := b.Trim(t.Context(), state(t, b)); err != nil {
 			t.Fatal(err)
 		}
-		n := 0
-		err := b.db.Update(t.Context(), func(tx database.Tx) (bool, error) {
-			return false, tx.Row(t.Context(), "SELECT COUNT(*) FROM trinity_experiences WHERE experience IS NULL", nil, &n)
-		})
-		if err != nil || n != c.want {
-			t.Errorf("%d of %d rows are trimmed, %v; want %d", n, all, err, c.want)
+		if n := countRows(t, b, "experience IS NULL"); n != c.want {
+			t.Errorf("%d of %d rows are trimmed, want %d", n, all, c.want)
 		}
 	}
 }
@@ -194,20 +245,16 @@ func TestSQLTableIsReadable(t *testing.T) {
 }
 
 // What is late is said with who is to blame.
-func TestSQLWaitsForSomebody(t *testing.T) {
-	b := openTest(t, fileURL(t.TempDir()), trinity.BufferSpec{Capacity: 100})
+func TestWhoIsWaitedFor(t *testing.T) {
+	b := NewQueue(100, 0, nil)
 	s := b.Sink("ann")
 	put(t, s, 1, 100)
-	b.putTimeout = time.Millisecond
-	refused(t, s.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(2, 1)}}), "waiting for the trainer to make room", "100 rollouts", "sync_timeout")
 	if err := b.Sink("bob").Pause(t.Context(), 3); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Restore(trinity.SourceState{}); err != nil {
-		t.Fatal(err)
-	}
-	b.TakeTimeout = time.Millisecond
-	_, err := b.Take(t.Context(), 101, 0)
+	b.PutTimeout, b.TakeTimeout = time.Millisecond, time.Millisecond
+	refused(t, s.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(2, 1)}}), "waiting for the trainer to make room", "100 rollouts", "sync_timeout")
+	_, err := trinitytest.Take(t.Context(), b, 101, 0)
 	refused(t, err, "waiting for the explorer to put 101 experiences", "100 rollouts (ann may put more, bob waits for version 3)", "max_read_timeout of 1ms passed")
 }
 
@@ -222,32 +269,20 @@ func TestSQLRefusesNewerTables(t *testing.T) {
 	if _, err := db.Exec("UPDATE trinity_schema SET version = 99"); err != nil {
 		t.Fatal(err)
 	}
-	address, err := database.Parse(fileURL(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = OpenSQL(t.Context(), address, trinity.BufferSpec{Name: "x"})
+	_, err = (&sqlOpener{}).OpenBuffer(t.Context(), trinity.BufferSpec{Name: "x", Path: fileURL(dir)})
 	refused(t, err, "buffer.db", "version 99", "use the one that made them")
 }
 
 // A name that would be cut off is refused, with the keys that it is made of.
 func TestSQLNameThatIsTooLong(t *testing.T) {
-	address, err := database.Parse(fileURL(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = OpenSQL(t.Context(), address, trinity.BufferSpec{Name: strings.Repeat("é", 251)})
+	_, err := (&sqlOpener{}).OpenBuffer(t.Context(), trinity.BufferSpec{Path: fileURL(t.TempDir()), Name: strings.Repeat("é", 251)})
 	refused(t, err, `é"…, has 251 characters`, "project, group, name or buffer.trainer_input.experience_buffer.name")
 }
 
 // A server that cannot be reached is named, without the password.
 func TestSQLServerThatIsNotThere(t *testing.T) {
 	for _, url := range []string{"postgresql://ann:s3cret@127.0.0.1:1/rft", "mysql://ann:s3cret@127.0.0.1:1/rft"} {
-		address, err := database.Parse(url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = OpenSQL(t.Context(), address, trinity.BufferSpec{Name: "x", Retries: 2, RetryInterval: 1e6})
+		_, err := (&sqlOpener{}).OpenBuffer(t.Context(), trinity.BufferSpec{Name: "x", Path: url, Retries: 2, RetryInterval: 1e6})
 		refused(t, err, "ann@127.0.0.1:1/rft", "tried 3 times", "refused")
 		if strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%v has the password", err)
@@ -263,8 +298,8 @@ func TestSQLText(t *testing.T) {
 	}{{"", false}, {"What is 2 + 2?", true}, {"🦆 \r\n ", true}, {"4\x00", false}, {"\xff5", false}} {
 		e := group(1, 1)[0]
 		e.Prompt, e.Response = c.text, c.text
-		var d sqlDelivery
-		if err := d.encode(trinity.Delivery{Groups: []trinity.Group{{e}}}); err != nil {
+		var d sqlRows
+		if err := d.encode(Record{Groups: []trinity.Group{{e}}}); err != nil {
 			t.Fatal(err)
 		}
 		whole, err := experience.Append(nil, e)

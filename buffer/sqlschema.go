@@ -44,4 +44,29 @@ var sqlSchema = [][]string{{
 	){table}`,
 }, {
 	// From this version on experience has no text that prompt and response have.
+}, {
+	// From this version on the process of the trainer alone writes, and the tables are a log of deliveries. Rows of earlier runs stay for people.
+	`DROP TABLE IF EXISTS trinity_explorers`,
+	`DROP TABLE IF EXISTS trinity_buffers`,
+	`CREATE TABLE trinity_buffers (
+		name VARCHAR(255) PRIMARY KEY,
+		writer VARCHAR(64) NOT NULL DEFAULT '',   -- the process that may write
+		records BIGINT NOT NULL DEFAULT 0,        -- deliveries, in all
+		experiences BIGINT NOT NULL DEFAULT 0,    -- in all
+		rollouts BIGINT NOT NULL DEFAULT 0,       -- in all
+		trimmed BIGINT NOT NULL DEFAULT 0         -- records before this one are needed by no checkpoint
+	){table}`,
+	`CREATE TABLE IF NOT EXISTS trinity_deliveries (
+		buffer VARCHAR(255) NOT NULL,
+		record BIGINT NOT NULL,                   -- 0, 1, 2 … in the order in which they were put
+		explorer VARCHAR(255) NOT NULL,
+		delivery BIGINT NOT NULL,                 -- number among those of the explorer, from 1
+		needs BIGINT NOT NULL,                    -- version that the explorer waited for before
+		state {text},                             -- of the explorer, after it
+		rollouts BIGINT NOT NULL,
+		first BIGINT NOT NULL,                    -- number of its first experience, or of the next one if it has none
+		sizes {text} NOT NULL,                    -- numbers of experiences of its groups, a JSON list
+		created TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+		PRIMARY KEY (buffer, record)
+	){table}`,
 }}

@@ -30,8 +30,7 @@ func TestServersAreBuffers(t *testing.T) {
 			s := start(t)
 			o := trinitytest.BufferOptions{Capacity: 10}
 			trinitytest.Buffer(t, o, func(t *testing.T, dir string) trinitytest.Store {
-				open := func() *SQL { return openTest(t, s.URL, patient(dir, o.Capacity)) }
-				return trinitytest.Store{Explorer: open().Sink("explorer"), Second: open().Sink("second"), Trainer: open()}
+				return trinitytest.StoreOf(openTest(t, s.URL, patient(dir, o.Capacity)))
 			})
 			t.Run("removed", func(t *testing.T) { removed(t, s.URL) })
 			t.Run("longest name", func(t *testing.T) { longestName(t, s.URL) })
@@ -54,7 +53,7 @@ func longestName(t *testing.T, url string) {
 // killed has a server die again and again while experiences are put and taken: each is taken once, in order.
 func killed(t *testing.T, s *server.Server) {
 	const steps, each = 60, 24
-	b, taker := openTest(t, s.URL, patient(t.Name(), 3*each)), openTest(t, s.URL, patient(t.Name(), 3*each))
+	b := openTest(t, s.URL, patient(t.Name(), 3*each))
 	sink := b.Sink("explorer")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -75,7 +74,7 @@ func killed(t *testing.T, s *server.Server) {
 	go func() {
 		var ids []string
 		for {
-			exps, err := taker.Take(ctx, 16, 0)
+			exps, err := trinitytest.Take(ctx, b, 16, 0)
 			for _, e := range exps {
 				ids = append(ids, e.ID.String())
 			}

@@ -5,6 +5,7 @@ package buffer
 import (
 	"context"
 	"errors"
+	"github.com/trinity-go/trinity/trinitytest"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +18,7 @@ import (
 )
 
 var (
-	stores     = map[string]func(*testing.T) *server.Server{"postgresql": server.Postgres, "mysql": server.MariaDB, "redis": func(t *testing.T) *server.Server { return server.Redis(t) }}
+	stores     = map[string]func(*testing.T) *server.Server{"postgresql": server.Postgres, "mysql": server.MariaDB}
 	errStopped = errors.New("interrupted")
 )
 
@@ -35,12 +36,8 @@ func (l *lines) say(line string) {
 	l.more <- struct{}{}
 }
 
-func opener(t *testing.T, kind string) trinity.BufferOpener {
-	name := "sql"
-	if kind == "redis" {
-		name = kind
-	}
-	o, err := registry.Buffers.Build(name)
+func opener(t *testing.T) trinity.BufferOpener {
+	o, err := registry.Buffers.Build("sql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +54,7 @@ func TestAStopWaitsForNoServer(t *testing.T) {
 				stop, cancel := context.WithCancelCause(t.Context())
 				told := &lines{more: make(chan struct{}, 100)}
 				spec := trinity.BufferSpec{Name: "stop", Path: on.URL, Capacity: 100, Retries: 1000, RetryInterval: 20 * time.Millisecond, Stop: stop, Say: told.say}
-				b, err := opener(t, kind).OpenBuffer(stop, spec)
+				b, err := opener(t).OpenBuffer(stop, spec)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -79,15 +76,16 @@ func TestAStopWaitsForNoServer(t *testing.T) {
 				}()
 				cancel(errStopped)
 				stopped(t, "Put", <-ended)
-				_, err = b.Take(stop, 9, 0)
+				_, err = trinitytest.Take(stop, b, 9, 0)
 				stopped(t, "Take", err)
-				stopped(t, "Trim", b.Trim(state))
-				stopped(t, "Pause", sink.Pause(context.Background(), 9))
-				stopped(t, "Close", b.Close())
+				stopped(t, "Trim", b.Trim(context.Background(), state))
+				if err := errors.Join(sink.Pause(context.Background(), 9), b.Close()); err != nil {
+					t.Error(err)
+				}
 				if frozen {
 					on.Kill(t)
 				}
-				if _, err := opener(t, kind).OpenBuffer(stop, spec); !errors.Is(err, errStopped) {
+				if _, err := opener(t).OpenBuffer(stop, spec); !errors.Is(err, errStopped) {
 					t.Errorf("OpenBuffer: %v, want %v", err, errStopped)
 				}
 				on.Start(t)
@@ -110,7 +108,7 @@ func TestALostServerIsTold(t *testing.T) {
 			t.Parallel()
 			on := start(t)
 			told := &lines{more: make(chan struct{}, 100)}
-			b, err := opener(t, kind).OpenBuffer(t.Context(), trinity.BufferSpec{Name: "told", Path: on.URL, Capacity: 100, Retries: 1000, RetryInterval: 20 * time.Millisecond, Say: told.say})
+			b, err := opener(t).OpenBuffer(t.Context(), trinity.BufferSpec{Name: "told", Path: on.URL, Capacity: 100, Retries: 1000, RetryInterval: 20 * time.Millisecond, Say: told.say})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,21 +13,36 @@ type window struct {
 type pending struct {
 	*trinity.Experience
 	begins bool     // it is of another rollout than the one before it
+	group  bool     // it is of another group than the one before it
 	needs  int64    // version, see trinity.Delivery
 	after  position // of what follows it
 	bytes  int64
 	loose  bool // it is in the checkpoint alone
 }
 
-// holdAll adds all experiences of a record from a position on.
-func (w *window) holdAll(exps []*trinity.Experience, needs int64, at position) {
-	for i, e := range exps {
-		after := position{at.Record, at.Index + i + 1}
-		if i+1 == len(exps) {
-			after = position{Record: at.Record + 1}
-		}
-		w.hold(e, needs, after)
+// holdAll adds all groups of a record from a position on. A rest of a group continues the part that a checkpoint has.
+func (w *window) holdAll(groups []trinity.Group, needs int64, at position) {
+	left := 0
+	for _, g := range groups {
+		left += len(g)
 	}
+	for i, g := range groups {
+		for k, e := range g {
+			left--
+			at.Index++
+			after := at
+			if left == 0 {
+				after = position{Record: at.Record + 1}
+			}
+			w.hold(e, needs, after, k == 0 && (i > 0 || at.Index == 1 || !w.continues(e)))
+		}
+	}
+}
+
+// continues reports whether an experience may be of the group of the last one.
+func (w *window) continues(e *trinity.Experience) bool {
+	last := len(w.pending) - 1
+	return last >= 0 && w.pending[last].ID.Step == e.ID.Step && w.pending[last].ID.Task == e.ID.Task
 }
 
 // held is how many there are, of rollouts or of experiences.
@@ -38,9 +53,9 @@ func (w *window) held(byRollout bool) int {
 	return len(w.pending)
 }
 
-func (w *window) hold(e *trinity.Experience, needs int64, after position) {
-	first := len(w.pending) == 0 || begins(w.pending[len(w.pending)-1].ID, e.ID)
-	p := pending{Experience: e, begins: first, needs: needs, after: after, bytes: size(e)}
+func (w *window) hold(e *trinity.Experience, needs int64, after position, group bool) {
+	first := len(w.pending) == 0 || !e.ID.Follows(w.pending[len(w.pending)-1].ID)
+	p := pending{Experience: e, begins: first, group: group, needs: needs, after: after, bytes: size(e)}
 	w.pending = append(w.pending, p)
 	w.bytes += p.bytes
 	if p.begins {
@@ -51,7 +66,7 @@ func (w *window) hold(e *trinity.Experience, needs int64, after position) {
 // holdLoose adds what a checkpoint has, which comes before what is kept at a position.
 func (w *window) holdLoose(exps []*trinity.Experience, before position) {
 	for _, e := range exps {
-		w.hold(e, 0, before)
+		w.hold(e, 0, before, !w.continues(e))
 		w.pending[len(w.pending)-1].loose = true
 	}
 }
@@ -66,17 +81,20 @@ func (w *window) loose() (exps []*trinity.Experience) {
 	return exps
 }
 
-// take removes the first n experiences and says where what follows them stands.
-func (w *window) take(n int) (out []*trinity.Experience, after position) {
-	out = make([]*trinity.Experience, n)
+// take removes the first n experiences and returns their groups, and the position of what follows them.
+func (w *window) take(n int) (out []trinity.Group, after position) {
 	for i, p := range w.pending[:n] {
-		out[i], after = p.Experience, p.after
+		if i == 0 || p.group {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], p.Experience)
+		after = p.after
 		w.bytes -= p.bytes
 		if p.begins {
 			w.rollouts--
 		}
 	}
-	clear(w.pending[:n]) // what is taken is not kept in memory
+	clear(w.pending[:n]) // so that memory does not keep what is taken
 	w.pending = w.pending[n:]
 	if len(w.pending) > 0 && !w.pending[0].begins {
 		w.pending[0].begins = true
@@ -112,14 +130,9 @@ func size(e *trinity.Experience) int64 {
 func rollouts(exps []*trinity.Experience) int {
 	n := 0
 	for i, e := range exps {
-		if i == 0 || begins(exps[i-1].ID, e.ID) {
+		if i == 0 || !e.ID.Follows(exps[i-1].ID) {
 			n++
 		}
 	}
 	return n
-}
-
-// begins tells whether an experience is of another rollout than the one before it.
-func begins(before, id trinity.ExperienceID) bool {
-	return before.Step != id.Step || before.Task != id.Task || before.Run != id.Run || before.Turn >= id.Turn
 }

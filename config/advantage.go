@@ -16,7 +16,7 @@ func (r *rules) scoring() {
 	if r.offline() && !named(s.AdvantageFn, "", "none") {
 		r.fail(fn, fmt.Sprintf("%s trains on a dataset, which has no rewards to make advantages of", s.AlgorithmType), "remove it")
 	}
-	if g, ok := a.(trinity.GroupAdvantage); ok && g.ComparesRollouts() && r.explores() && r.GroupSize() == 1 {
+	if a.Needs().Group && r.explores() && r.GroupSize() == 1 {
 		r.fail("algorithm.repeat_times", fmt.Sprintf("is 1, but advantage_fn %s compares the rollouts of a task with one another", s.AdvantageFn),
 			"set it to 2 or more, or choose an algorithm_type or advantage_fn that takes single rollouts, such as ppo or reinforceplusplus")
 	}
@@ -24,7 +24,7 @@ func (r *rules) scoring() {
 		return
 	}
 	_, tokens := a.(trinity.KLPenalized)
-	if _, inTrainer := a.(trinity.TrainerAdvantage); !tokens || !inTrainer {
+	if !tokens || !a.Needs().Batch {
 		r.fail(penalty, fmt.Sprintf("is %s, but advantage_fn %s scores whole responses, before the trainer, and has no token rewards to take a penalty from", s.KLPenaltyFn, s.AdvantageFn),
 			"use kl_loss_fn, or an advantage_fn over token rewards, such as ppo or reinforceplusplus")
 	}

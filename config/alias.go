@@ -14,7 +14,7 @@ var (
 func (r *resolution) aliases() {
 	r.respell("synchronizer.sync_method", &r.Synchronizer.SyncMethod, syncMethodAliases)
 	r.respell("synchronizer.sync_style", &r.Synchronizer.SyncStyle, syncStyleAliases)
-	r.respell("explorer.rollout_model.engine_type", &r.Explorer.RolloutModel.EngineType, map[string]string{"vllm_async": "vllm"})
+	r.respell("explorer.rollout_model.engine_type", &r.Explorer.RolloutModel.EngineType, engineAliases)
 	r.warmupStyle()
 	r.runnerNum()
 	for _, e := range r.Tasksets() {

@@ -200,9 +200,6 @@ func (c *Config) unsupportedAuxiliary(refuse func(key, what, hint string)) {
 
 // unsupported refuses what no buffer beside the experience buffer can be.
 func (b *NamedBuffer) unsupported(refuse func(key, what, hint string)) {
-	if b.StorageType == "redis" {
-		refuse(b.Key+".storage_type", "a dataset on a Redis server", "use file")
-	}
 	if b.ReplayBuffer.Enable {
 		refuse(b.Key+".replay_buffer.enable", "a priority replay buffer", "")
 	}

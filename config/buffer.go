@@ -167,11 +167,11 @@ type DataSelector struct {
 type ExperienceBuffer struct {
 	// Name in metrics, logs and file names.
 	Name string `yaml:"name"`
-	// What holds the experiences: the queue of one process, a database or a Redis server that the trainer reaches, or a file. Outside of mode
-	// both a queue with such a URL is kept there. redis is an own value of Trinity-Go.
-	StorageType string `yaml:"storage_type" default:"queue" enum:"queue|sql|redis|file"`
-	// File, directory, hub name or database URL (sqlite:///relative.db, sqlite:////absolute.db, postgresql://user:password@host/name, mysql://…,
-	// redis://user:password@host/0); empty is a file in the run's directory.
+	// What holds the experiences: a queue with a log on disk, a database, or a file. Outside of mode both, a queue whose path is a database URL is
+	// kept in that database.
+	StorageType string `yaml:"storage_type" default:"queue" enum:"queue|file" plugin:"buffer"`
+	// File, directory, hub name or database URL (sqlite:///relative.db, sqlite:////absolute.db, postgresql://user:password@host/name, mysql://…);
+	// empty is a file in the run's directory.
 	Path string `yaml:"path"`
 	// Split of a dataset directory or hub dataset.
 	Split string `yaml:"split" default:"train"`
@@ -183,7 +183,7 @@ type ExperienceBuffer struct {
 	SchemaType string `yaml:"schema_type" enum:"|experience|sft|dpo|kto|cpt"`
 	// Groups that a queue or a database holds before the explorer waits. With replay_buffer it does not wait: groups of the lowest priority give way.
 	Capacity int `yaml:"capacity" default:"10000" range:"[1,)"`
-	// Experiences that a queue holds in memory, in MiB; what is more stays on the disk until its turn. Own key of Trinity-Go.
+	// Experiences that a queue keeps in memory, in MiB; more than that stays in the log until its turn. Own key of Trinity-Go.
 	CapacityMb int `yaml:"capacity_mb" default:"1024" range:"[1,)"`
 	// Seconds that the trainer waits for a batch.
 	MaxReadTimeout float64      `yaml:"max_read_timeout" default:"1800" range:"(0,)"`

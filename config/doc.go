@@ -10,5 +10,5 @@
 //	plugin   the kind of plug-in that the value names, looked up in package registry
 //	auto     the key is computed as the tag says and must not be set
 //
-// The doc comment of a field is its description in the JSON schema and in docs/configuration.md.
+// The doc comment of a field is its description in the JSON schema and in docs/reference/configuration.md.
 package config

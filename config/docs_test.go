@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// The reference of docs/configuration.md is written from the schema.
+// The reference of docs/reference/configuration.md is written from the schema.
 func TestReferenceInDocs(t *testing.T) {
-	path := filepath.Join("..", "docs", "configuration.md")
+	path := filepath.Join("..", "docs", "reference", "configuration.md")
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestReferenceInDocs(t *testing.T) {
 
 // The example of stages in the page is right.
 func TestExampleInDocs(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "docs", "configuration.md"))
+	page, err := os.ReadFile(filepath.Join("..", "docs", "reference", "configuration.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

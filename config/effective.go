@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/internal/database"
 )
 
 // YAML prints the effective configuration: what the file says, with defaults, inherited values and overrides filled in. It can be loaded

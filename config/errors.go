@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/internal/database"
 )
 
 // Position is a place in a configuration. Line and Col count from 1; both are 0 for a value from the command line.

@@ -107,8 +107,10 @@ type InferenceModel struct {
 	Name string `yaml:"name"`
 	// Model of an auxiliary engine; the rollout engine samples from model.model_path.
 	ModelPath string `yaml:"model_path"`
-	// `auto` is resolved by `trinity check`; `cpu` is the embedded engine.
-	EngineType string `yaml:"engine_type" default:"auto" enum:"auto|cpu|vllm|vllm_async|sglang|tinker|external"`
+	// The engine that samples; `trinity check` says what `auto` stands for. Mode train samples nothing, and may name any.
+	EngineType string `yaml:"engine_type" default:"auto" plugin:"sampler"`
+	// Arguments of that engine (`trinity explain sampler NAME`). Own key of Trinity-Go.
+	EngineArgs map[string]any `yaml:"engine_args"`
 	// Engines side by side.
 	EngineNum int `yaml:"engine_num" default:"1" range:"[1,)"`
 	// GPUs that share every layer.
@@ -125,17 +127,17 @@ type InferenceModel struct {
 	UseV1 bool `yaml:"use_v1" default:"true"`
 	// No CUDA graphs.
 	EnforceEager bool `yaml:"enforce_eager"`
-	// Share the KV cache of equal prompt prefixes; the embedded engine shares the pages of equal beginnings, prompts and earlier turns, in any case.
+	// Share the KV cache of equal prompt prefixes.
 	EnablePrefixCaching bool `yaml:"enable_prefix_caching" default:"true"`
 	// Prefill long prompts in pieces.
 	EnableChunkedPrefill bool `yaml:"enable_chunked_prefill" default:"true"`
 	// Share of GPU memory.
 	GPUMemoryUtilization float64 `yaml:"gpu_memory_utilization" default:"0.9" range:"(0,1]"`
-	// Number type of the weights; the embedded engine samples in float32, or as quantization says. Of an auxiliary model `bfloat16` rounds the weights, and
+	// Number type of the weights that are sampled. Of an auxiliary model `bfloat16` rounds the weights, and
 	// left out is `auto`, which takes them as the file has them.
 	Dtype string `yaml:"dtype" default:"bfloat16" enum:"auto|bfloat16|float16|float32|half|float"`
 	// Quantization of the sampler's weights, which is faster and makes its logprobs differ from the trainer's: `bf16` or `int8`, which
-	// algorithm.rollout_correction goes with, or nothing. The embedded engine's layers and head; training keeps float32.
+	// algorithm.rollout_correction goes with, or nothing. It is of layers and head; training keeps float32.
 	Quantization string `yaml:"quantization" enum:"|bf16|int8"`
 	// Seed of sampling.
 	Seed int `yaml:"seed" default:"42"`

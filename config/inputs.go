@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/internal/database"
 )
 
 const inputsKey = pipelineKey + ".inputs"
@@ -84,7 +84,7 @@ func (r *rules) inputs() {
 	}
 }
 
-// writes reports whether a path is that of a copy of experiences that the run keeps. A database may have those of several runs.
+// writes reports whether the run keeps a copy of experiences at path. In a database the archives of several runs lie beside each other.
 func (c *Config) writes(path string) bool {
 	if database.IsURL(path) {
 		return false

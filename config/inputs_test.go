@@ -42,7 +42,7 @@ func TestInputsThatAreRefused(t *testing.T) {
 		{old + ".schema_type=dpo", old + ".schema_type", "rows of schema dpo cannot go with rollouts; use experience", false},
 		{old + ".storage_type=queue", old + ".storage_type", "a dataset, not a queue", false},
 		{old + ".storage_type=sql", old + ".path", "want sqlite:///file.db", false},
-		{old + ".storage_type=redis", old + ".storage_type", "a dataset on a Redis server", true},
+		{old + ".storage_type=redis", old + ".storage_type", "use queue, which keeps a log on disk, or sql", false},
 		{old + ".replay_buffer.enable=true", old + ".replay_buffer.enable", "replay", true},
 		{old + ".format.image_key=i", old + ".format.image_key", "image", true},
 		{old + ".format.packing=true", old + ".format.packing", "each a sequence of its own", false},

@@ -40,25 +40,26 @@ func (c *Config) parts() (*trinity.Algorithm, bool) {
 	return a, err == nil
 }
 
-// Parts returns what the algorithm is made of: the type's own parts, with those that the file names in their place. The arguments of a part
-// are the type's, as long as the part is the type's own, with the file's merged over them. Where the file names a policy loss that reads no
-// advantages, the type's advantage function is left out.
+// Parts returns the parts of the algorithm: those of the type, with the changes that the file makes.
 func (c *Config) Parts() (*trinity.Algorithm, error) {
-	a, err := registry.Algorithms.Build(c.Algorithm.AlgorithmType)
+	parts, err := registry.Parts(c.Algorithm.changes())
 	if err != nil {
 		return nil, c.errorFor("algorithm.algorithm_type", err.Error(), "")
 	}
-	out, s := *a, c.Algorithm
-	choose(&out.PolicyLoss, &out.PolicyLossArgs, s.PolicyLossFn, s.PolicyLossFnArgs)
-	if out.PolicyLoss != a.PolicyLoss && !readsAdvantages(out.PolicyLoss) {
-		out.Advantage, out.AdvantageArgs = "none", nil
+	return parts, nil
+}
+
+// changes returns the parts and arguments that the section algorithm names.
+func (a *Algorithm) changes() trinity.Algorithm {
+	return trinity.Algorithm{
+		Type:      a.AlgorithmType,
+		Advantage: a.AdvantageFn, AdvantageArgs: a.AdvantageFnArgs,
+		PolicyLoss: a.PolicyLossFn, PolicyLossArgs: a.PolicyLossFnArgs, LossAggMode: a.LossAggMode,
+		KLPenalty: a.KLPenaltyFn, KLPenaltyArgs: a.KLPenaltyFnArgs,
+		KLLoss: a.KLLossFn, KLLossArgs: a.KLLossFnArgs,
+		Entropy: a.EntropyLossFn, EntropyArgs: a.EntropyLossFnArgs,
+		SampleStrategy: a.SampleStrategy, SampleStrategyArgs: a.SampleStrategyArgs,
 	}
-	choose(&out.Advantage, &out.AdvantageArgs, s.AdvantageFn, s.AdvantageFnArgs)
-	choose(&out.KLPenalty, new(map[string]any), s.KLPenaltyFn, nil)
-	choose(&out.KLLoss, &out.KLLossArgs, s.KLLossFn, s.KLLossFnArgs)
-	choose(&out.Entropy, &out.EntropyArgs, s.EntropyLossFn, s.EntropyLossFnArgs)
-	choose(&out.SampleStrategy, &out.SampleStrategyArgs, s.SampleStrategy, s.SampleStrategyArgs)
-	return &out, nil
 }
 
 // advantage is the advantage function; nil where there is none, or none that can be built, which is reported elsewhere.
@@ -82,12 +83,6 @@ func policyLoss(name string) any {
 	return nil
 }
 
-// readsAdvantages tells a policy loss from those that say that they read none.
-func readsAdvantages(name string) bool {
-	says, ok := policyLoss(name).(interface{ ReadsAdvantages() bool })
-	return !ok || says.ReadsAdvantages()
-}
-
 // policyNeeds are what the policy loss wants of the trainer.
 func policyNeeds(a *trinity.Algorithm) trinity.Needs {
 	if in, ok := policyLoss(a.PolicyLoss).(interface{ Needs() trinity.Needs }); ok {
@@ -98,8 +93,8 @@ func policyNeeds(a *trinity.Algorithm) trinity.Needs {
 
 // needs are what the advantage function wants of the trainer.
 func (c *Config) needs() trinity.Needs {
-	if in, ok := c.advantage().(trinity.TrainerAdvantage); ok {
-		return in.Needs()
+	if a := c.advantage(); a != nil {
+		return a.Needs()
 	}
 	return trinity.Needs{}
 }
@@ -110,7 +105,7 @@ func (c *Config) UsesReference() bool {
 	if err != nil {
 		return false
 	}
-	return weighs(parts.KLLoss, parts.KLLossArgs) || weighs(parts.KLPenalty, c.Algorithm.KLPenaltyFnArgs) ||
+	return weighs(parts.KLLoss, parts.KLLossArgs) || weighs(parts.KLPenalty, parts.KLPenaltyArgs) ||
 		c.needs().Reference || policyNeeds(parts).Reference
 }
 
@@ -118,13 +113,6 @@ func (c *Config) UsesReference() bool {
 func weighs(name string, args map[string]any) bool {
 	coef, set := args["kl_coef"]
 	return !named(name, "", "none") && !(set && (coef == 0 || coef == 0.0))
-}
-
-func choose(name *string, args *map[string]any, given string, givenArgs map[string]any) {
-	if given != "" && given != *name {
-		*name, *args = given, nil
-	}
-	*args = merged(*args, givenArgs)
 }
 
 // merged returns the entries of all maps, later ones over earlier ones.
@@ -166,41 +154,6 @@ func (c *Config) Together() bool { return c.Mode == "both" || c.Mode == "colocat
 
 // trains reports whether the mode updates weights.
 func (c *Config) trains() bool { return c.Together() || c.Mode == "train" }
-
-// TrainEngine is the engine that trains: "cpu", or what trainer_type names.
-func (c *Config) TrainEngine() string {
-	switch t := c.Trainer.TrainerType; {
-	case t == "auto" && c.Model.Tinker.Enable:
-		return "tinker"
-	case t == "auto":
-		return "cpu"
-	default:
-		return t
-	}
-}
-
-// SampleEngine is the engine that samples: "cpu", or what engine_type names.
-func (c *Config) SampleEngine() string {
-	switch t := c.Explorer.RolloutModel.EngineType; {
-	case t == "auto" && c.Model.ExternalModel.Enable:
-		return "external"
-	case t == "auto" && c.Model.Tinker.Enable:
-		return "tinker"
-	case t == "auto":
-		return "cpu"
-	default:
-		return t
-	}
-}
-
-// SyncMethod is how weights reach the sampler: "memory" in mode both, where it is one process, and "checkpoint" in the others, where
-// explorer and trainer only meet in files.
-func (c *Config) SyncMethod() string {
-	if c.Together() {
-		return "memory"
-	}
-	return "checkpoint"
-}
 
 // GradClip is the largest norm of the gradient: trainer.grad_clip, or algorithm.optimizer.clip_grad where only that is set.
 func (c *Config) GradClip() float64 { return c.Trainer.GradClip }

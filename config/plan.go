@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // Facts are what a plan needs to know beyond the configuration. What is not known is planned in words.
@@ -241,10 +242,7 @@ func (c *Config) engineWords() []string {
 		if c.source.opts.Engine != "" && c.source.opts.Engine != "auto" {
 			why = "--engine " + c.source.opts.Engine
 		} else if set == "auto" {
-			why = key + " is auto and this version has no other engine"
-		}
-		if got == "cpu" {
-			got = "the embedded engine (cpu)"
+			why = key + " is auto"
 		}
 		words = append(words, fmt.Sprintf("%s: %s, because %s", what, got, why))
 	}
@@ -255,10 +253,8 @@ func (c *Config) engineWords() []string {
 		choice("rollout", "explorer.rollout_model.engine_type", c.Explorer.RolloutModel.EngineType, c.SampleEngine())
 	}
 	switch {
-	case c.Together() && c.Synchronizer.SyncMethod == "memory":
-		words = append(words, "weights: in memory")
 	case c.Together():
-		words = append(words, fmt.Sprintf("weights: in memory, which is what sync_method %s comes to within one process", c.Synchronizer.SyncMethod))
+		words = append(words, fmt.Sprintf("weights: %s, because sync_method is %s and explorer and trainer are one process", c.Weights(), c.Synchronizer.SyncMethod))
 	case c.explores() || c.trains() && !c.readsDataset():
 		words = append(words, "weights: through files, since explorer and trainer are different processes")
 	}
@@ -270,11 +266,11 @@ func (c *Config) planFiles() []FilePlan {
 	job := c.CheckpointJobDir
 	files := []FilePlan{{c.Log.SaveDir, "logs, failed rollouts among them"}}
 	for _, m := range c.Monitor.MonitorType {
-		switch m {
-		case "jsonl":
-			files = append(files, FilePlan{filepath.Join(c.Monitor.CacheDir, "metrics.jsonl"), "metrics, one object per step"})
-		case "tensorboard":
-			files = append(files, FilePlan{filepath.Join(c.Monitor.CacheDir, "tensorboard"), "event files for TensorBoard"})
+		if catalog, ok := registry.Find("monitor"); ok {
+			if w, ok := catalog.Default(m).(interface{ Writes() (path, what string) }); ok {
+				path, what := w.Writes()
+				files = append(files, FilePlan{filepath.Join(c.Monitor.CacheDir, path), what})
+			}
 		}
 	}
 	if c.trains() {

@@ -18,7 +18,7 @@ func (p *Plan) String() string {
 		s.write(&b)
 	}
 	if len(p.Unused) > 0 {
-		b.WriteString("set, but not used by the embedded engine\n")
+		b.WriteString("set, but not used\n")
 		for _, n := range p.Unused {
 			fmt.Fprintf(&b, "  %s (%s): %s\n", n.Key, Position{n.File, n.Line, 0}.line(), n.Reason)
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -35,6 +34,7 @@ func (c *Config) checkPlugins() Errors {
 			p.errs = append(p.errs, c.errorFor(key, "the operator has no name", ""))
 		}
 	}
+	p.engines()
 	p.taskOperators()
 	p.monitors()
 	p.rest()
@@ -47,43 +47,29 @@ type pluginCheck struct {
 	seen map[string]bool // keys of names that were looked up
 }
 
-// algorithm checks the type and its parts. A part that the file does not name is the type's own; arguments are then checked for that.
+// algorithm checks the type, its parts and their arguments.
 func (p *pluginCheck) algorithm() {
 	s := &p.Algorithm
 	p.named("algorithm", s.AlgorithmType, "algorithm.algorithm_type", nil, "")
-	own, ok := p.parts()
-	if !ok {
-		own = &trinity.Algorithm{}
+	changes := s.changes()
+	parts, err := registry.Parts(changes)
+	if err != nil { // an unknown type, which named has reported
+		parts = &changes
 	}
-	p.partOf("advantage_fn", "advantage_fn", s.AdvantageFn, own.Advantage, s.AdvantageFnArgs, own.AdvantageArgs)
-	p.partOf("policy_loss_fn", "policy_loss_fn", s.PolicyLossFn, own.PolicyLoss, s.PolicyLossFnArgs, own.PolicyLossArgs)
-	p.partOf("kl_fn", "kl_penalty_fn", s.KLPenaltyFn, own.KLPenalty, s.KLPenaltyFnArgs, nil)
-	p.partOf("kl_fn", "kl_loss_fn", s.KLLossFn, own.KLLoss, s.KLLossFnArgs, own.KLLossArgs)
-	p.partOf("entropy_loss_fn", "entropy_loss_fn", s.EntropyLossFn, own.Entropy, s.EntropyLossFnArgs, own.EntropyArgs)
-	p.partOf("sample_strategy", "sample_strategy", s.SampleStrategy, own.SampleStrategy, s.SampleStrategyArgs, own.SampleStrategyArgs)
-}
-
-// partOf checks one part. Arguments that the type gives its own part, ownArgs, are under those of the file, because some fit only together.
-func (p *pluginCheck) partOf(kind, key, given, own string, args, ownArgs map[string]any) {
-	key = "algorithm." + key
-	name := given
-	if name == "" {
-		name = own
-	}
-	if _, known := registry.Find(kind); !known && name == own && len(args) == 0 {
-		p.seen[key+"="+name] = true
-		return // the type's own part needs no look-up
-	}
-	if name == "" && len(args) > 0 && p.Algorithm.AlgorithmType != "" {
-		if _, ok := p.parts(); ok {
-			p.errs = append(p.errs, p.errorFor(key+"_args", fmt.Sprintf("%s has no %s", p.Algorithm.AlgorithmType, lastKey(key)), "remove the arguments"))
+	check := func(kind, key, name string, args, given map[string]any) {
+		key = "algorithm." + key
+		if name == "" && len(given) > 0 && err == nil {
+			p.errs = append(p.errs, p.errorFor(key+"_args", fmt.Sprintf("%s has no %s", s.AlgorithmType, lastKey(key)), "remove the arguments"))
+			return
 		}
-		return
+		p.named(kind, name, key, args, key+"_args")
 	}
-	if name == own && len(args) > 0 {
-		args = merged(ownArgs, args)
-	}
-	p.named(kind, name, key, args, key+"_args")
+	check("advantage_fn", "advantage_fn", parts.Advantage, parts.AdvantageArgs, changes.AdvantageArgs)
+	check("policy_loss_fn", "policy_loss_fn", parts.PolicyLoss, parts.PolicyLossArgs, changes.PolicyLossArgs)
+	check("kl_fn", "kl_penalty_fn", parts.KLPenalty, parts.KLPenaltyArgs, changes.KLPenaltyArgs)
+	check("kl_fn", "kl_loss_fn", parts.KLLoss, parts.KLLossArgs, changes.KLLossArgs)
+	check("entropy_loss_fn", "entropy_loss_fn", parts.Entropy, parts.EntropyArgs, changes.EntropyArgs)
+	check("sample_strategy", "sample_strategy", parts.SampleStrategy, parts.SampleStrategyArgs, changes.SampleStrategyArgs)
 }
 
 func (p *pluginCheck) taskset(t TasksetEntry) {
@@ -149,7 +135,8 @@ func (p *pluginCheck) monitors() {
 func (p *pluginCheck) rest() {
 	walkValues(reflect.ValueOf(p.Config).Elem(), "", func(f reflect.StructField, v reflect.Value, key string) {
 		kind := f.Tag.Get("plugin")
-		if kind != "" && v.Kind() == reflect.String && p.IsSet(key) && p.reached(key) {
+		_, isEnum := f.Tag.Lookup("enum") // which checkValues holds against the plug-ins as well
+		if kind != "" && !isEnum && v.Kind() == reflect.String && p.IsSet(key) && p.reached(key) {
 			p.named(kind, v.String(), key, nil, "")
 		}
 	})
@@ -210,7 +197,9 @@ func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog)
 			return e
 		}
 	}
-	if len(names) > 0 {
+	if slices.Contains([]string{"trainer", "sampler"}, kind) && e.Unsupported {
+		e.Hint = engineHint(kind)
+	} else if len(names) > 0 {
 		e.Hint = "known: " + strings.Join(names, ", ")
 	}
 	return e
@@ -218,8 +207,11 @@ func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog)
 
 // reached reports whether the run reads a key at all: the parts of an algorithm only matter where one runs, stages are checked as stages.
 func (p *pluginCheck) reached(key string) bool {
-	if strings.HasPrefix(key, "algorithm.") {
+	switch {
+	case strings.HasPrefix(key, "algorithm."):
 		return p.explores() || p.trains()
+	case key == trainerTypeKey, key == engineTypeKey, below(key, auxiliaryModelsKey):
+		return false // engines that nothing opens, and teachers, which have rules of their own
 	}
 	return !strings.HasPrefix(key, "stages.")
 }

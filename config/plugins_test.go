@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -49,8 +51,12 @@ func TestMain(m *testing.M) {
 	register(registry.Advantages, "none", func() trinity.Advantage { return &fakeNone{} })
 	register(registry.Advantages, "grpo", func() trinity.Advantage { return &fakeAdvantage{} })
 	register(registry.Advantages, "ppo", func() trinity.Advantage { return &fakeCritic{} })
+	registry.Trainers.Auto, registry.Samplers.Auto = []string{"cpu"}, []string{"cpu"}
+	register(registry.Trainers, "cpu", func() trinity.TrainerOpener { return &fakeTrainer{} })
+	register(registry.Trainers, "silent", func() trinity.TrainerOpener { return &silentTrainer{} })
+	register(registry.Samplers, "cpu", func() trinity.SamplerOpener { return &fakeSampler{} })
+	registry.Buffers.Auto = []string{"sql"}
 	register(registry.Buffers, "sql", func() trinity.BufferOpener { return &fakeOpener{} })
-	register(registry.Buffers, "redis", func() trinity.BufferOpener { return &fakeOpener{} })
 	register(registry.PriorityFuncs, "linear_decay", func() trinity.PriorityFunc { return &fakePriority{Decay: 2} })
 	register(registry.PriorityFuncs, "decay_limit_randomization", func() trinity.PriorityFunc { return &fakeNoisyPriority{Decay: 2} })
 	register(registry.Workflows, "math_workflow", func() trinity.Workflow { return &fakeWorkflow{} })
@@ -73,8 +79,14 @@ func TestMain(m *testing.M) {
 	register(entropies, "default", func() any { return &fakeEntropy{} })
 	register(entropies, "none", func() any { return &fakeEntropy{} })
 	monitors := registry.New[any]("monitor", "")
-	for _, name := range []string{"console", "jsonl", "tensorboard"} {
-		register(monitors, name, func() any { return &fakeMonitor{} })
+	monitors.Auto = []string{"console", "jsonl", "tensorboard"}
+	register(monitors, "console", func() any { return &fakeMonitor{} })
+	register(monitors, "jsonl", func() any { return &fakeWriter{path: "metrics.jsonl", what: "metrics, one object per step"} })
+	register(monitors, "tensorboard", func() any { return &fakeWriter{path: "tensorboard", what: "event files for TensorBoard"} })
+	ways := registry.New[any]("weights", "")
+	ways.Auto = []string{"memory", "directory"}
+	for _, name := range ways.Auto {
+		register(ways, name, func() any { return &fakeMonitor{} })
 	}
 	os.Exit(m.Run())
 }
@@ -83,7 +95,53 @@ func register[T any](r *registry.Registry[T], name string, build func() T) {
 	r.Register(name, "fake", build)
 }
 
+type fakeTrainer struct {
+	trinity.TrainerOpener
+	Ranks int `yaml:"ranks"`
+}
+type fakeSampler struct{ trinity.SamplerOpener }
+
+func (*fakeTrainer) Reads() map[string]string {
+	return map[string]string{
+		"cluster": "no cluster", "trainer.megatron": "no GPUs", "trainer.trainer_strategy": "no GPUs",
+		"trainer.trainer_config.actor_rollout_ref.ref": "no GPUs", "trainer.trainer_config.actor_rollout_ref.ref.read": "",
+		"trainer.trainer_config.critic.strategy": "no GPUs", "trainer.trainer_config.critic.model": "no GPUs",
+	}
+}
+
+func (*fakeTrainer) Refuses(c *Config) []Refusal {
+	if c.Model.RopeTheta == nil {
+		return nil
+	}
+	return []Refusal{{"model.rope_theta", "another rope base than the model's own", ""}}
+}
+
+func (*fakeSampler) Reads() map[string]string {
+	return map[string]string{"cluster": "no cluster", "explorer.rollout_model.tensor_parallel_size": "no GPUs", "explorer.rollout_model.quantization": ""}
+}
+
+func (*fakeSampler) Refuses(c *Config) []Refusal { return (&fakeTrainer{}).Refuses(c) }
+
+// silentTrainer says nothing of the keys that engines share.
+type silentTrainer struct{ trinity.TrainerOpener }
+
 type fakeOpener struct{ trinity.BufferOpener }
+
+func (fakeOpener) DefaultPath(dir, name string) string {
+	return "sqlite:///" + filepath.ToSlash(filepath.Join(dir, name+".db"))
+}
+
+func (fakeOpener) CheckPath(path string) error {
+	_, err := database.Parse(path)
+	return err
+}
+
+type fakeWriter struct {
+	fakeMonitor
+	path, what string
+}
+
+func (w *fakeWriter) Writes() (path, what string) { return w.path, w.what }
 
 type fakeLoss struct {
 	ClipRange    float64 `yaml:"clip_range"`
@@ -130,7 +188,7 @@ func (*fakeAdvantage) Advantages(groups []trinity.Group) ([]trinity.Group, trini
 	return groups, nil, nil
 }
 
-func (*fakeAdvantage) ComparesRollouts() bool { return true }
+func (*fakeAdvantage) Needs() trinity.Needs { return trinity.Needs{Group: true} }
 
 // fakeCritic is an advantage over token rewards that wants a critic's values.
 type fakeCritic struct{}
@@ -138,11 +196,11 @@ type fakeCritic struct{}
 func (*fakeCritic) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return groups, nil, nil
 }
-func (*fakeCritic) Needs() trinity.Needs { return trinity.Needs{Values: true} }
+func (*fakeCritic) Needs() trinity.Needs { return trinity.Needs{Batch: true, Values: true} }
 func (*fakeCritic) PenalizeKL(func([]*trinity.Experience) ([][]float64, trinity.Metrics, error)) {
 }
 
-func (*fakeWorkflow) Run(context.Context, *trinity.Task, *trinity.Model) ([]*trinity.Experience, error) {
+func (*fakeWorkflow) Run(context.Context, *trinity.Rollout) ([]*trinity.Experience, error) {
 	return nil, nil
 }
 
@@ -159,6 +217,8 @@ func (*fakeSelector) Restore(json.RawMessage) error   { return nil }
 // fakeNone is no advantage, and has no arguments.
 type fakeNone struct{}
 
+func (*fakeNone) Needs() trinity.Needs { return trinity.Needs{} }
+
 func (*fakeNone) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return groups, nil, nil
 }
@@ -166,7 +226,7 @@ func (*fakeNone) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Me
 // fakeDistill is an advantage that wants a teacher.
 type fakeDistill struct{ fakeAdvantage }
 
-func (*fakeDistill) Needs() trinity.Needs { return trinity.Needs{Teacher: true} }
+func (*fakeDistill) Needs() trinity.Needs { return trinity.Needs{Batch: true, Teacher: true} }
 
 type fakeStrategy struct {
 	MaxStaleness float64 `yaml:"max_staleness"`
@@ -191,8 +251,7 @@ func (m *fakeMix) Rollouts(n int) int           { return n - int(m.Ratio*float64
 // rewardUser is a workflow that has no reward of its own.
 type rewardUser struct{ fakeWorkflow }
 
-func (*rewardUser) DefaultReward() string                            { return "" }
-func (w *rewardUser) WithReward(trinity.RewardFunc) trinity.Workflow { return w }
+func (*rewardUser) Requires() trinity.Requirements { return trinity.Requirements{Reward: true} }
 
 type fakeComparer struct{}
 

@@ -5,11 +5,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trinity-go/trinity/database"
-	"github.com/trinity-go/trinity/experience/archive"
+	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/experience/archive"
 )
 
-// DataProcessor edits data on its way: tasks before the explorer, experiences before the trainer.
+// DataProcessor edits tasks before the explorer gets them, and experiences before the trainer gets them.
 type DataProcessor struct {
 	ExperiencePipeline ExperiencePipeline `yaml:"experience_pipeline"`
 	// Runs once before the run and writes the taskset.
@@ -22,10 +22,10 @@ type ExperiencePipeline struct {
 	Operators []Operator `yaml:"operators"`
 	// Keep a copy of every experience as it came in.
 	SaveInput bool `yaml:"save_input" default:"true"`
-	// Where that copy goes, a path that ends in .jsonl, .jsonl.gz, .jsonl.zst or .parquet, or a database's URL (sqlite:///file.db, postgresql://…, mysql://…); empty is
-	// buffer/explorer_output.jsonl in the run's directory.
+	// Where that copy goes: a directory whose name ends in .jsonl, .jsonl.gz, .jsonl.zst or .parquet, with one file per step, or a database's URL (sqlite:///file.db,
+	// postgresql://…, mysql://…). Outside of the run's directory each run makes a directory of its own in it. Empty is buffer/explorer_output.jsonl in the run's directory.
 	InputSavePath string `yaml:"input_save_path"`
-	// Where a copy goes of what the operators have left, with advantages: of the same kinds; empty keeps none. Own key of Trinity-Go.
+	// Where a copy of what the operators leave goes, with advantages, as for input_save_path; empty keeps none. Own key of Trinity-Go.
 	OutputSavePath string `yaml:"output_save_path"`
 	// Further tries after a failure of the database that a copy goes to. Own key of Trinity-Go.
 	MaxRetryTimes int `yaml:"max_retry_times" default:"3" range:"[0,)"`
@@ -38,7 +38,7 @@ type ExperiencePipeline struct {
 
 const pipelineKey = "data_processor.experience_pipeline"
 
-// InputCopy is where the copy goes of every experience as it came in.
+// InputCopy returns where the copy of every experience as it came in goes.
 func (c *Config) InputCopy() string {
 	return cmp.Or(c.DataProcessor.ExperiencePipeline.InputSavePath, filepath.Join(c.Buffer.CacheDir, "explorer_output.jsonl"))
 }
@@ -49,7 +49,7 @@ func (c *Config) copiesInDatabase() bool {
 	return p.SaveInput && database.IsURL(p.InputSavePath) || database.IsURL(p.OutputSavePath)
 }
 
-// copies refuses copies of experiences that are of no form, or of one name.
+// copies refuses copies of experiences in no known form, and two copies at one path.
 func (r *rules) copies() {
 	p := &r.DataProcessor.ExperiencePipeline
 	const owner = pipelineKey + "."
@@ -61,13 +61,16 @@ func (r *rules) copies() {
 			if _, err := database.Parse(path); err != nil {
 				r.fail(owner+key, err.Error(), "")
 			}
-		} else if path != "" && !archive.IsName(path) {
+		} else if path != "" && archive.Form(path) == "" {
 			r.fail(owner+key, path+" is not a form of experiences",
 				"let the path end in one of "+strings.Join(archive.Forms, " ")+", or write the URL of a database: sqlite:///file.db, postgresql://user@host/name, mysql://user@host/name")
 		}
 	}
 	if p.SaveInput && p.OutputSavePath == r.InputCopy() && !database.IsURL(p.OutputSavePath) {
 		r.fail(owner+"output_save_path", "is where input_save_path goes", "choose another path")
+	}
+	if b := r.Buffer.TrainerInput.ExperienceBuffer; r.Mode == "explore" && b.StorageType == "file" && r.writes(r.ExperienceFile()) {
+		r.fail(storeKey+".path", "is where input_save_path or output_save_path goes", "choose another path")
 	}
 }
 

@@ -6,38 +6,38 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trinity-go/trinity/database"
-	"github.com/trinity-go/trinity/experience/archive"
+	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/experience/archive"
 )
 
-// Recorded reports whether the trainer reads experiences that an earlier run has kept, as rows of a dataset.
+// Recorded reports whether the trainer reads the experiences that an earlier run kept, as rows of a dataset.
 func (c *Config) Recorded() bool {
 	_, known := c.parts()
 	return known && c.Mode == "train" && !c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file"
 }
 
-// recording refuses a file of rollouts of no form, and wants to be told which rows of a database are those of an earlier run.
+// recording refuses a path for rollouts in no known form, and a database without a query for the rows of one earlier run.
 func (r *rules) recording() {
 	b := r.Buffer.TrainerInput.ExperienceBuffer
-	if r.Mode == "explore" && b.StorageType == "file" && b.Path != "" && !archive.IsName(b.Path) {
+	if r.Mode == "explore" && b.StorageType == "file" && b.Path != "" && archive.Form(b.Path) == "" {
 		r.fail(storeKey+".path", b.Path+" is not a form of experiences", "let the path end in one of "+strings.Join(archive.Forms, " ")+
 			"; output_save_path may be a database's URL")
 	}
 	if r.Recorded() && database.IsURL(b.Path) && b.SubsetName == "" {
 		r.fail(storeKey+".subset_name", "the experiences of a database may be of many runs",
-			"write SELECT experience FROM trinity_archive WHERE archive LIKE 'project/group/name/output-%' ORDER BY id")
+			"write SELECT experience FROM trinity_archive WHERE archive LIKE 'project/group/name/output-%' ORDER BY step, id")
 	}
 }
 
-// readsDataset reports whether the trainer reads a dataset, and no explorer puts anything.
+// readsDataset reports whether the trainer reads a dataset instead of what explorers deliver.
 func (c *Config) readsDataset() bool { return c.offline() || c.Recorded() }
 
-// ExperienceFile is where mode explore writes rollouts that are for nobody in particular.
+// ExperienceFile returns where mode explore with storage_type file writes rollouts.
 func (c *Config) ExperienceFile() string {
 	return cmp.Or(c.Buffer.TrainerInput.ExperienceBuffer.Path, filepath.Join(c.Buffer.CacheDir, "experience_buffer.jsonl"))
 }
 
-// Leaves reports whether a later stage may read path, because this one writes experiences there.
+// Leaves reports whether this stage writes experiences at path, so that a later stage may read them.
 func (c *Config) Leaves(path string) bool {
 	var files []string
 	if c.Mode == "explore" && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file" {

@@ -29,6 +29,10 @@ func TestRecorded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "kept.db is not a form of experiences") {
 		t.Errorf("a file of no form: %v", err)
 	}
+	_, err = Parse("c.yaml", []byte(base), Options{Overrides: []string{"mode=explore", storeKey + ".storage_type=file", storeKey + ".path=a.jsonl", pipelineKey + ".output_save_path=./a.jsonl"}})
+	if err == nil || !strings.Contains(err.Error(), storeKey+".path: is where input_save_path or output_save_path goes") {
+		t.Errorf("rollouts at the path of a copy: %v", err)
+	}
 	database := append(slices.Clone(file), storeKey+".path=postgresql://ann@host/rft")
 	_, err = Parse("c.yaml", []byte(base), Options{Overrides: database})
 	if err == nil || !strings.Contains(err.Error(), "write SELECT experience FROM trinity_archive") {

@@ -57,7 +57,7 @@ var removed = map[string]string{
 	"trainer.sft_warmup_iteration": "make the warm-up a stage of its own under stages",
 	"trainer.sft_warmup_steps":     "make the warm-up a stage of its own under stages",
 	"trainer.actor_grad_clip":      "use trainer.grad_clip",
-	"trainer.dtype":                "the embedded engine trains in float32",
+	"trainer.dtype":                "an engine trains in the number type that it has",
 	"trainer.enable_prefetch":      "only a development branch of upstream had it",
 
 	"cluster.total_gpu_num":            "it is computed from node_num and gpu_per_node",
@@ -78,6 +78,11 @@ var removedNames = map[string]map[string]string{
 		"warmup": "make the warm-up a stage of its own under stages, and leave the key out",
 		"dpo":    "algorithm_type dpo reads its pairs in order: leave the key out",
 	},
+}
+
+// removedValues maps key=value, for values of enums that an older version had, to what to write instead.
+var removedValues = map[string]string{
+	"storage_type=redis": "Redis stores are gone; use queue, which keeps a log on disk, or sql for a table that people can query",
 }
 
 // removedArgs are arguments of plug-ins of older Trinity-RFT versions, by kind, with what to write instead.

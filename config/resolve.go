@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // resolve fills in what follows from other keys, so that the configuration says what will happen, and reports what cannot be resolved.
@@ -47,21 +48,6 @@ func (c *Config) errorFor(key, message, hint string) Error {
 
 func (r *resolution) warn(key, format string, args ...any) {
 	r.Warnings = append(r.Warnings, database.Hidden(fmt.Sprintf("%s: %s: %s", r.Pos(key), key, fmt.Sprintf(format, args...))))
-}
-
-// engines applies the engine of the command line.
-func (r *resolution) engines() {
-	switch engine := r.source.opts.Engine; engine {
-	case "", "auto":
-	case "cpu":
-		r.Trainer.TrainerType, r.Explorer.RolloutModel.EngineType = "cpu", "cpu"
-		for i := range r.Explorer.AuxiliaryModels {
-			r.Explorer.AuxiliaryModels[i].EngineType = "cpu"
-		}
-	default:
-		r.errs = append(r.errs, Error{File: commandLine, Key: "--engine", Message: fmt.Sprintf("the engine %q is not built into this version", engine),
-			Hint: "known: auto, cpu", Unsupported: true})
-	}
 }
 
 // lengths applies the rules between the lengths of model and prompt and response.
@@ -220,13 +206,8 @@ func (r *resolution) buffers() {
 			b.StorageType = "file"
 		}
 	}
-	if b.StorageType == "queue" && !r.Together() {
-		switch { // Trinity-RFT keeps such a queue in the database
-		case database.IsURL(b.Path):
-			b.StorageType = "sql"
-		case isRedis(b.Path):
-			b.StorageType = "redis"
-		}
+	if b.StorageType == "queue" && !r.Together() && database.IsURL(b.Path) {
+		b.StorageType = automatic("buffer", "auto") // Trinity-RFT keeps such a queue in the database
 	}
 	if b.StorageType == "file" && r.Together() {
 		r.warn(storage, "mode both passes experiences through a queue, not a file")
@@ -253,15 +234,18 @@ func (r *resolution) shortSteps() {
 // monitors resolves auto.
 func (r *resolution) monitors() {
 	if m := r.Monitor.MonitorType; len(m) == 1 && m[0] == "auto" {
-		r.Monitor.MonitorType = Names{"console", "jsonl", "tensorboard"}
+		if catalog, ok := registry.Find("monitor"); ok {
+			r.Monitor.MonitorType = catalog.Auto
+		}
 	}
 }
 
 func (r *resolution) paths() {
 	r.CheckpointJobDir = filepath.Join(r.CheckpointRootDir, r.Project, r.Group, r.Name)
 	r.Buffer.CacheDir = filepath.Join(r.CheckpointJobDir, "buffer")
-	if b := r.Buffer.TrainerInput.ExperienceBuffer; b.StorageType == "sql" && !r.offline() {
-		setDefault(&b.Path, "sqlite:///"+filepath.ToSlash(filepath.Join(r.Buffer.CacheDir, b.Name+".db")))
+	b := r.Buffer.TrainerInput.ExperienceBuffer
+	if s, ok := registry.Buffers.Default(b.StorageType).(StorePlace); ok && !r.offline() {
+		setDefault(&b.Path, s.DefaultPath(r.Buffer.CacheDir, b.Name))
 	}
 	r.Monitor.CacheDir = filepath.Join(r.CheckpointJobDir, "monitor")
 	r.Log.SaveDir = filepath.Join(r.CheckpointJobDir, "log")

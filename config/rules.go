@@ -29,6 +29,7 @@ func (c *Config) checkRules() Errors {
 	r.tasksets()
 	r.taskPipeline()
 	r.store()
+	r.weights()
 	r.service()
 	r.tables()
 	r.optimizer(optimizerKey, &r.Algorithm.Optimizer)
@@ -143,11 +144,11 @@ func (r *rules) tasksets() {
 	}
 }
 
-// lacksReward reports a workflow that scores with a reward function, has none of its own and is given none.
+// lacksReward reports whether a taskset's workflow needs a reward function, has no default and is given none.
 func (r *rules) lacksReward(t TasksetEntry) bool {
 	w, err := registry.Workflows.Build(t.DefaultWorkflowType, t.WorkflowArgs)
-	user, ok := w.(trinity.RewardUser)
-	return err == nil && ok && t.DefaultRewardFnType == "" && user.DefaultReward() == ""
+	needs := trinity.RequirementsOf(w)
+	return err == nil && needs.Reward && t.DefaultRewardFnType == "" && needs.DefaultReward == ""
 }
 
 // miniBatch checks what is read of veRL's actor and model sections.

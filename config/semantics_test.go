@@ -94,8 +94,8 @@ func TestDerivedValues(t *testing.T) {
 	if d.GradClip() != 1 || d.MiniBatch() != 8 || d.Epochs() != 1 || d.InitSeed() != 42 || d.TrainEngine() != "cpu" || d.SampleEngine() != "cpu" {
 		t.Error(d.GradClip(), d.MiniBatch(), d.Epochs(), d.InitSeed())
 	}
-	if !slices.Equal(d.Monitor.MonitorType, []string{"console", "jsonl", "tensorboard"}) || d.SyncMethod() != "memory" {
-		t.Error(d.Monitor.MonitorType, d.SyncMethod())
+	if !slices.Equal(d.Monitor.MonitorType, []string{"console", "jsonl", "tensorboard"}) || d.Weights() != "memory" {
+		t.Error(d.Monitor.MonitorType, d.Weights())
 	}
 	if lr := mustParse(t, base, Options{Overrides: []string{"algorithm.optimizer.lr=0"}}).Algorithm.Optimizer.LR; lr != 0 {
 		t.Error("learning rate 0 is for control runs, got", lr)
@@ -203,6 +203,28 @@ func TestUnused(t *testing.T) {
 		"trainer.trainer_config.actor_rollout_ref.ref.x"}
 	if !slices.Equal(keys, want) {
 		t.Errorf("got %v", keys)
+	}
+}
+
+// A key that engines share is unused unless one of the engines that the mode opens says that it reads it.
+func TestUnusedByEngines(t *testing.T) {
+	const quantization, megatron = "explorer.rollout_model.quantization", "trainer.megatron.tensor_model_parallel_size"
+	for _, c := range []struct{ override, key, want string }{
+		{quantization + "=int8", quantization, ""},
+		{megatron + "=2", megatron, "no GPUs"},
+		{megatron + "=2 trainer.trainer_type=silent", megatron, `the trainer "silent" does not say that it reads it`},
+		{megatron + "=2 mode=explore trainer.trainer_type=verl", megatron, "no GPUs"},
+		{"trainer.trainer_config.actor_rollout_ref.ref.read=1", "trainer.trainer_config.actor_rollout_ref.ref.read", ""},
+	} {
+		got := ""
+		for _, n := range mustParse(t, base, Options{Overrides: strings.Fields(c.override)}).Unused() {
+			if n.Key == c.key {
+				got = n.Reason
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: unused because %q, want %q", c.override, got, c.want)
+		}
 	}
 }
 

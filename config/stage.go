@@ -75,7 +75,7 @@ func goes(file, stage *yaml.Node, name string) bool {
 		return name != "optimizer"
 	case chooses(file, stage, "storage_type"), chooses(file, stage, "selector_type"):
 		return true
-	case isArgs && chooses(file, stage, plugin):
+	case isArgs && (chooses(file, stage, plugin) || chooses(file, stage, plugin+"_type")):
 		return true
 	}
 	other := child(stage, instead[name])

@@ -1,37 +1,26 @@
 package config
 
 import (
-	"fmt"
-	"net/url"
 	"os"
-	"strconv"
 	"strings"
 
-	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/registry"
 )
 
 const storeKey = "buffer.trainer_input.experience_buffer"
 
-// SharedStore reports whether experiences pass through a store that explorer and trainer reach each by itself.
+// SharedStore reports whether a registered store, such as a database, keeps the experiences on their way.
 func (c *Config) SharedStore() bool {
 	return !c.offline() && registry.Buffers.Has(c.Buffer.TrainerInput.ExperienceBuffer.StorageType)
 }
 
-// isRedis reports whether a path is a Redis server's.
-func isRedis(path string) bool {
-	return strings.HasPrefix(path, "redis://") || strings.HasPrefix(path, "rediss://")
-}
-
-// isRedisURL reports whether a path says which database of which Redis server.
-func isRedisURL(path string) bool {
-	u, err := url.Parse(path)
-	if err != nil || !isRedis(path) {
-		return false
-	}
-	number := strings.Trim(u.Path, "/")
-	_, err = strconv.ParseUint(number, 10, 16)
-	return number == "" || err == nil
+// StorePlace is implemented by a buffer plug-in that says where it may be.
+type StorePlace interface {
+	// DefaultPath returns the path of the buffer of a name that has none, below the directory of the run's buffers.
+	DefaultPath(dir, name string) string
+	// CheckPath returns an error for a path that the buffer cannot be at.
+	CheckPath(path string) error
 }
 
 // store holds the experience buffer against what its store needs.
@@ -40,12 +29,10 @@ func (r *rules) store() {
 	if !r.SharedStore() {
 		return
 	}
-	if _, err := database.Parse(b.Path); err != nil && b.StorageType == "sql" {
-		r.fail(storeKey+".path", err.Error(), "")
-	}
-	if b.StorageType == "redis" && !isRedisURL(b.Path) {
-		r.fail(storeKey+".path", fmt.Sprintf("%q is not where a Redis server is", b.Path),
-			"write redis://user:password@host:6379/0, or rediss:// with TLS; in a password % : / ? # @ are written %25 %3A %2F %3F %23 %40")
+	if s, ok := registry.Buffers.Default(b.StorageType).(StorePlace); ok {
+		if err := s.CheckPath(b.Path); err != nil {
+			r.fail(storeKey+".path", err.Error(), "")
+		}
 	}
 	if b.ReplayBuffer.Enable {
 		r.fail(replayKey+".enable", "a database gives the oldest experiences first, each once", "set storage_type to queue")
@@ -57,8 +44,6 @@ func (c *Config) unusedOfStore(key string) string {
 	switch {
 	case key == storeKey+".path" && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "queue":
 		return "the queue is kept in buffer.cache_dir"
-	case key == storeKey+".capacity_mb" && c.SharedStore():
-		return "the database keeps what waits"
 	}
 	if owner, isRetry := retries(key); isRetry && !c.remote(owner) {
 		return "nothing is read over a network here"
@@ -133,7 +118,7 @@ func isFile(path string) bool {
 // tables wants rows in a database where the storage is one.
 func (r *rules) tables() {
 	for _, d := range r.datasets() {
-		if d.storage != "sql" && !database.IsURL(d.path) {
+		if !registry.Buffers.Has(d.storage) && !database.IsURL(d.path) {
 			continue
 		}
 		if _, err := database.Parse(d.path); err != nil {

@@ -17,8 +17,6 @@ func TestStores(t *testing.T) {
 	}{
 		{"a file of the run's own", []string{storage + "=sql"}, "sql", "/buffer/experience_buffer.db"},
 		{"a server", []string{storage + "=sql", path + "=postgresql://ann:secret@host/db"}, "sql", "@host/db"},
-		{"a Redis server", []string{storage + "=redis", path + "=redis://:secret@host:6379/0"}, "redis", "@host:6379/0"},
-		{"a queue on a Redis server", []string{"mode=explore", path + "=rediss://host/1"}, "redis", "rediss://host/1"},
 		{"Trinity-RFT's queue in a database", []string{"mode=explore", path + "=sqlite:///gsm8k.db"}, "sql", "sqlite:///gsm8k.db"},
 		{"the queue of one process", []string{path + "=sqlite:///gsm8k.db"}, "queue", "sqlite:///gsm8k.db"},
 	} {

@@ -15,22 +15,12 @@ type refusal struct {
 	hint string
 }
 
-const engineHint = "run with --engine cpu to use the embedded engine, or write `cpu` here"
-
 // refusals are the values that this version refuses by name, because ignoring them would change what a run does.
 var refusals = []refusal{
 	{"explorer.db_url", func(c *Config) bool { return c.Mode == "serve" && c.Explorer.DBURL != "" }, "recording what mode serve is asked", "leave it out"},
-	{"trainer.trainer_type", func(c *Config) bool { return c.trains() && c.TrainEngine() == "verl" }, "the PyTorch engine", engineHint},
-	{"trainer.trainer_type", func(c *Config) bool { return c.trains() && c.Trainer.TrainerType == "tinker" }, "the Tinker engine", engineHint},
 	{"model.tinker.enable", func(c *Config) bool { return c.Model.Tinker.Enable }, "training through the Tinker API",
-		"use model.lora_configs to train an adapter with the embedded engine"},
+		"use model.lora_configs to train an adapter instead"},
 	{"model.external_model.enable", func(c *Config) bool { return c.Model.ExternalModel.Enable }, "a model behind an OpenAI-compatible API", ""},
-	{"model.rope_scaling", func(c *Config) bool { return c.Model.RopeScaling != nil }, "another rope scaling than the model's own", "write it into the model's config.json"},
-	{"model.rope_theta", func(c *Config) bool { return c.Model.RopeTheta != nil }, "another rope base than the model's own", "write it into the model's config.json"},
-	{"explorer.rollout_model.engine_type", func(c *Config) bool {
-		return named(c.Explorer.RolloutModel.EngineType, "vllm", "sglang", "tinker", "external")
-	},
-		"this rollout engine", engineHint},
 	{"explorer.rollout_model.external_model_config", func(c *Config) bool { return c.Explorer.RolloutModel.ExternalModelConfig != nil },
 		"a model behind an OpenAI-compatible API", ""},
 	{"explorer.rollout_model.enable_openai_api", func(c *Config) bool { return c.Explorer.RolloutModel.EnableOpenaiAPI },
@@ -43,20 +33,11 @@ var refusals = []refusal{
 	{"explorer.env_vars", func(c *Config) bool { return len(c.Explorer.EnvVars) > 0 }, "an environment of the rollout's own",
 		"set the variables before the run"},
 
-	{"buffer.trainer_input.experience_buffer.storage_type", func(c *Config) bool {
-		return c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "redis"
-	}, "a dataset on a Redis server", "use file"},
 	{"buffer.trainer_input.experience_buffer.total_steps", func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
 		"a number of steps of a buffer's own", "use buffer.total_steps"},
 
 	{"monitor.detailed_stats", func(c *Config) bool { return c.Monitor.DetailedStats }, "metrics of every single task", ""},
 	{"cod", func(c *Config) bool { return !reflect.DeepEqual(c.Cod, *newDefault[Cod]()) }, "Connect-the-Dots task packing", ""},
-
-	{"algorithm.enable_router_replay", func(c *Config) bool { return c.Algorithm.EnableRouterReplay }, "router replay of mixture-of-experts models", ""},
-
-	{"model.logprobs", func(c *Config) bool { return c.Model.Logprobs > 0 }, "logprobs of alternative tokens", "0 returns those of the sampled tokens"},
-	{"explorer.rollout_model.enable_return_routed_experts", func(c *Config) bool { return c.Explorer.RolloutModel.EnableReturnRoutedExperts },
-		"routed experts of mixture-of-experts models", ""},
 }
 
 func named(value string, names ...string) bool {
@@ -88,14 +69,15 @@ func (c *Config) unsupported() Errors {
 		c.unsupportedTaskset(t, refuse)
 	}
 	unsupportedFormat("buffer.trainer_input.experience_buffer", &c.Buffer.TrainerInput.ExperienceBuffer.Format, refuse)
+	c.refusedByEngines(refuse)
 	c.unsupportedAuxiliary(refuse)
 	c.unsupportedEvaluation(refuse)
 	c.unsupportedInputs(refuse)
 	c.unsupportedRollout(refuse)
 	c.unsupportedTeachers(refuse)
 	for _, key := range c.leaves(trainerConfigKey) {
-		if !read(key) && c.unusedReason(key) == "" {
-			e := c.errorFor(key, "the embedded engine does not read this key of veRL", trainerConfigHint(key))
+		if !c.readsVerl(key) && c.unusedReason(key) == "" {
+			e := c.errorFor(key, "this version does not read this key of veRL", trainerConfigHint(key))
 			e.Unsupported = true
 			errs = append(errs, e)
 		}
@@ -164,8 +146,11 @@ func (c *Config) at(key string) any {
 
 const trainerConfigKey = "trainer.trainer_config"
 
-// read reports whether a key of trainer_config has a meaning for the embedded engine.
-func read(key string) bool {
+// readsVerl reports whether a key of trainer_config has a meaning for the program or for its engine.
+func (c *Config) readsVerl(key string) bool {
+	if reason, says := (engine{"trainer", c.TrainEngine()}).reads(key); says && reason == "" {
+		return true
+	}
 	return key == actorKey+".ppo_mini_batch_size" || key == actorKey+".ppo_epochs" || key == gradientCheckpointingKey ||
 		slices.ContainsFunc(readOfCritic(), func(known string) bool { return below(key, known) })
 }

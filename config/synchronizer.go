@@ -8,8 +8,9 @@ import (
 
 // Synchronizer is how new weights reach the sampler.
 type Synchronizer struct {
-	// The way of the weights: `memory` and `nccl` in memory, `checkpoint` through files. The embedded engine does nccl's job in memory.
-	SyncMethod string `yaml:"sync_method" default:"nccl" enum:"nccl|checkpoint|memory|hccl|online|offline"`
+	// How weights get from trainer to sampler in one process: a plug-in by name. Trinity-RFT's values stand for the first plug-in that
+	// fits the engines; `trinity check` says which. Explorers of other processes get weights over HTTP.
+	SyncMethod string `yaml:"sync_method" default:"nccl" enum:"nccl|checkpoint|memory|hccl|online|offline" plugin:"weights"`
 	// When a version comes into use: at fixed steps, for which both sides wait; or the newest, for which nobody waits, every explorer_sync_interval
 	// steps (explorer_driven), at every explore step (trainer_driven), or at any moment (fully_async).
 	SyncStyle string `yaml:"sync_style" default:"fixed" enum:"fixed|explorer_driven|trainer_driven|fully_async|dynamic_by_explorer|dynamic_by_trainer"`

@@ -161,8 +161,8 @@ func (c *Config) unsupportedTeachers(refuse func(key, what, hint string)) {
 			refuse(t.Key, "a teacher that no taskset names, for workflows to choose", "name it in `teacher` of a taskset, or remove it")
 		}
 		switch {
-		case !named(m.EngineType, "auto", "cpu"):
-			refuse(t.Key+".engine_type", "this engine for a teacher", engineHint)
+		case !named(m.EngineType, "auto", c.TrainEngine()):
+			refuse(t.Key+".engine_type", "this engine for a teacher", engineHint("trainer"))
 		case named(m.Dtype, "float16", "half"):
 			refuse(t.Key+".dtype", "weights in float16", "use bfloat16 or float32, or leave it out")
 		}

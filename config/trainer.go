@@ -7,8 +7,10 @@ type Trainer struct {
 	// Mode train: host:port at which explorers of other processes reach the trainer, with the token that is in trainer.json of the run's directory, or in
 	// TRINITY_TOKEN. Port 0 takes a free one; 0.0.0.0 is all addresses of the machine. Own key of Trinity-Go.
 	ListenAddress string `yaml:"listen_address" default:"127.0.0.1:0"`
-	// `auto` is resolved by `trinity check`; `cpu` is the embedded engine.
-	TrainerType string `yaml:"trainer_type" default:"auto" enum:"auto|cpu|verl|tinker"`
+	// The engine that trains; `trinity check` says what `auto` stands for. A mode that does not train may name any.
+	TrainerType string `yaml:"trainer_type" default:"auto" plugin:"trainer"`
+	// Arguments of that engine (`trinity explain trainer NAME`). Own key of Trinity-Go.
+	TrainerArgs map[string]any `yaml:"trainer_args"`
 	// How a GPU engine spreads the model.
 	TrainerStrategy string `yaml:"trainer_strategy" default:"fsdp2" enum:"fsdp|fsdp2|megatron"`
 	// Train steps between checkpoints; 0 saves at the end only.
@@ -33,7 +35,7 @@ type Trainer struct {
 	MaxTokenLenPerGPU *int `yaml:"max_token_len_per_gpu" range:"[1,)"`
 	// GPUs that share a sequence.
 	UlyssesSequenceParallelSize int `yaml:"ulysses_sequence_parallel_size" default:"1"`
-	// Weigh micro-batches by their tokens; the embedded engine always does.
+	// Weigh micro-batches by their tokens.
 	FixActorMicrobatchLossScale bool `yaml:"fix_actor_microbatch_loss_scale"`
 	// Keep weights in host memory.
 	ParamOffload bool `yaml:"param_offload"`
@@ -50,7 +52,7 @@ type Trainer struct {
 	// Run Python code that comes with a model; not set is model.trust_remote_code.
 	TrustRemoteCode *bool    `yaml:"trust_remote_code"`
 	Megatron        Megatron `yaml:"megatron"`
-	// veRL's own tree. The embedded engine reads actor_rollout_ref.actor.ppo_mini_batch_size (experiences per optimizer step; left out is
+	// veRL's own tree. This version reads actor_rollout_ref.actor.ppo_mini_batch_size (experiences per optimizer step; left out is
 	// the whole batch), ppo_epochs (passes over a batch) and shuffle of it, and actor_rollout_ref.model.enable_gradient_checkpointing: false
 	// keeps the activations of all layers; left out or true computes those of as many layers again as memory demands. Of critic it reads optim (the
 	// keys of algorithm.optimizer, whose values are those of the keys that are left out; but lr is 1e-5, and constant without warm-up),

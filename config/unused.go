@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Note is a key that is set but has no meaning for the engine of the run.
+// Note is a key that is set but has no meaning for the run.
 type Note struct {
 	Key    string `json:"key"`
 	File   string `json:"file"`
@@ -15,9 +15,6 @@ type Note struct {
 }
 
 const (
-	placement = "placement on GPUs: the embedded engine uses the cores of this machine"
-	gpuEngine = "a setting of GPU rollout engines"
-	training  = "a setting of GPU training engines"
 	dataset   = "this buffer is a dataset, read from local files"
 	runners   = "a setting of upstream's runner processes: rollouts are goroutines here"
 	wholeStep = "losses are normalised over the optimizer step, however it is cut"
@@ -25,28 +22,20 @@ const (
 
 const lossArgsKey = "algorithm.policy_loss_fn_args"
 
-// unused are the keys that have no meaning for the embedded engine, with everything below them. They are accepted, because leaving them out
-// would not change what the engine does, and listed in the plan.
+// unused are the keys that have no meaning for this program, with everything below them, whatever engine computes. They are accepted,
+// because leaving them out would not change a run, and listed in the plan.
 var unused = []struct{ key, reason string }{
-	{"cluster", placement},
 	{"ray_namespace", "there is no Ray cluster"},
-	{"ignore_validator_suggestions", "there is no GPU memory check"},
 	{"monitor.enable_ray_timeline", "there is no Ray cluster"},
 	{"monitor.shared_run", "explorer and trainer always share one run"},
 	{"log.level", "failed rollouts and metrics are always logged, and nothing else is"},
 	{"log.group_by_node", "one process has one machine"},
-	{"algorithm.optimizer.fused", training},
-	{"algorithm.optimizer.foreach", training},
 	{lossArgsKey + ".use_dynamic_bsz", wholeStep},
 	{lossArgsKey + ".ppo_mini_batch_size", wholeStep},
 	{lossArgsKey + ".ppo_micro_batch_size_per_gpu", wholeStep},
 	{lossArgsKey + ".ngpus_trainer", wholeStep},
 	{lossArgsKey + ".train_batch_size_usual", wholeStep},
 	{lossArgsKey + ".train_batch_size_expert", wholeStep},
-	{"model.trust_remote_code", "no Python code is run"},
-	{"model.fully_sharded_loras", gpuEngine},
-	{"model.max_cpu_loras", gpuEngine},
-	{"model.lora_configs.*.lora_dtype", "adapters are float32"},
 	{"model.tinker", "the Tinker API is not used"},
 	{"model.external_model", "no external model is used"},
 	{"explorer.concurrent_mode", runners},
@@ -58,26 +47,7 @@ var unused = []struct{ key, reason string }{
 	{"explorer.over_rollout", "it is off"},
 	{"explorer.service_status_check_interval", "one engine serves, and takes new weights while it does"},
 	{"explorer.min_running_model_num", "one engine serves, and takes new weights while it does"},
-	{"explorer.rollout_model.tensor_parallel_size", placement},
-	{"explorer.rollout_model.data_parallel_size", placement},
-	{"explorer.rollout_model.pipeline_parallel_size", placement},
-	{"explorer.rollout_model.enable_expert_parallel", placement},
-	{"explorer.rollout_model.gpu_memory_utilization", placement},
-	{"explorer.rollout_model.weight_sync_buffer_size", placement},
-	{"explorer.rollout_model.extra_engine_args", gpuEngine},
-	{"explorer.rollout_model.use_v1", gpuEngine},
-	{"explorer.rollout_model.enforce_eager", gpuEngine},
-	{"explorer.rollout_model.enable_prefix_caching", "the embedded engine always shares the prompt of a group"},
-	{"explorer.rollout_model.enable_chunked_prefill", gpuEngine},
-	{"explorer.rollout_model.enable_runtime_lora_updating", gpuEngine},
-	{"explorer.rollout_model.dtype", "the embedded engine samples with the weights that it trains, or as explorer.rollout_model.quantization says"},
-	{"explorer.rollout_model.trust_remote_code", "no Python code is run"},
 	{"explorer.rollout_model.enable_history", "what is sampled is always recorded"},
-	{"explorer.rollout_model.enable_log_requests", "the embedded engine serves no HTTP"},
-	{"explorer.rollout_model.base_port", "the embedded engine serves no HTTP"},
-	{"explorer.rollout_model.enable_auto_tool_choice", "the embedded engine serves no HTTP"},
-	{"explorer.rollout_model.tool_call_parser", "the embedded engine serves no HTTP"},
-	{"explorer.rollout_model.reasoning_parser", "the embedded engine serves no HTTP"},
 	{"explorer.rollout_model.seed", "sampling draws from the run's seed"},
 	{"trainer.name", "metrics and logs say trainer"},
 	{"model.lora_configs.*.base_model_name", "the adapter is of model.model_path"},
@@ -100,58 +70,12 @@ var unused = []struct{ key, reason string }{
 	{inputsKey + ".*.capacity_mb", dataset},
 	{inputsKey + ".*.max_read_timeout", dataset},
 	{inputsKey + ".*.replay_buffer", dataset},
-	{"synchronizer.group_name", placement},
+	{"synchronizer.group_name", "weights reach the sampler without a group of GPUs"},
 	{"synchronizer.wait_for_checkpoint", "upstream does not use it either"},
-	{"trainer.trainer_strategy", placement},
-	{"trainer.use_dynamic_bsz", "the embedded engine always cuts micro-batches by tokens; the gradient does not depend on it"},
-	{"trainer.use_remove_padding", "the embedded engine never computes padding"},
-	{"trainer.balance_batch", placement},
-	{"trainer.ulysses_sequence_parallel_size", placement},
-	{"trainer.fix_actor_microbatch_loss_scale", "the gradient of the embedded engine does not depend on the micro-batches"},
-	{"trainer.param_offload", placement},
-	{"trainer.optimizer_offload", placement},
-	{"trainer.grad_offload", placement},
-	{"trainer.offload_policy", placement},
-	{"trainer.save_strategy", "one process saves"},
 	{"trainer.enable_preview", "samples are in the logs, not in a table of the monitor"},
-	{"trainer.trust_remote_code", "no Python code is run"},
-	{"trainer.megatron", placement},
-	{criticKey + ".strategy", placement},
-	{criticKey + ".model", training},
-	{criticKey + ".use_dynamic_bsz", training},
-	{criticKey + ".ppo_micro_batch_size", training},
-	{criticKey + ".ppo_micro_batch_size_per_gpu", training},
-	{criticKey + ".ppo_max_token_len_per_gpu", training},
-	{criticKey + ".forward_micro_batch_size", training},
-	{criticKey + ".forward_micro_batch_size_per_gpu", training},
-	{criticKey + ".forward_max_token_len_per_gpu", training},
-	{criticKey + ".ulysses_sequence_parallel_size", placement},
-	{criticKey + ".fsdp_config", placement},
-	{criticKey + ".checkpoint", training},
-	{criticKey + ".megatron", placement},
-	{trainerConfigKey + ".actor_rollout_ref.hybrid_engine", placement},
-	{trainerConfigKey + ".actor_rollout_ref.rollout", "upstream does not use it either"},
-	{trainerConfigKey + ".actor_rollout_ref.ref", training},
-	{trainerConfigKey + ".actor_rollout_ref.model.use_remove_padding", training},
-	{trainerConfigKey + ".actor_rollout_ref.model.enable_activation_offload", training},
-	{trainerConfigKey + ".actor_rollout_ref.model.use_fused_kernels", training},
-	{trainerConfigKey + ".actor_rollout_ref.model.fused_kernel_options", training},
-	{actorKey + ".strategy", placement},
-	{actorKey + ".use_dynamic_bsz", training},
-	{actorKey + ".ppo_micro_batch_size", training},
-	{actorKey + ".ppo_micro_batch_size_per_gpu", training},
-	{actorKey + ".ppo_max_token_len_per_gpu", training},
-	{actorKey + ".ulysses_sequence_parallel_size", placement},
-	{actorKey + ".use_torch_compile", training},
-	{actorKey + ".entropy_checkpointing", training},
-	{actorKey + ".entropy_from_logits_with_chunking", training},
-	{actorKey + ".fsdp_config", placement},
-	{actorKey + ".checkpoint", training},
-	{actorKey + ".megatron", placement},
-	{trainerConfigKey + ".trainer.balance_batch", placement},
 }
 
-// unusedReason says why a key has no meaning for the embedded engine, "" if it has one.
+// unusedReason returns why a key has no meaning for the run, "" if it has one.
 func (c *Config) unusedReason(key string) string {
 	for _, u := range unused {
 		if below(key, u.key) {
@@ -200,7 +124,10 @@ func (c *Config) unusedReason(key string) string {
 	if below(key, taskPipelineKey+".output") && key != taskPipelineKey+".output.path" {
 		return "rows are written as they came in, with their scores: only the path is read"
 	}
-	return c.unusedByTeachers(key)
+	if reason := c.unusedByTeachers(key); reason != "" {
+		return reason
+	}
+	return c.unusedByEngines(key)
 }
 
 // ofServe are the keys that only mode serve reads.
@@ -220,7 +147,7 @@ func below(key, pattern string) bool {
 	return true
 }
 
-// Unused lists the keys that are set and have no meaning for the embedded engine, in file order.
+// Unused lists the keys that are set and have no meaning for the run, in file order.
 func (c *Config) Unused() []Note {
 	var notes []Note
 	for _, key := range c.leaves("") {

@@ -1,8 +1,16 @@
 package config
 
+// engineAliases are deprecated names of engines.
+var engineAliases = map[string]string{"vllm_async": "vllm"}
+
+// upstreamSyncMethods are values of synchronizer.sync_method that leave the way of the weights to the mode and the engines.
+var upstreamSyncMethods = []string{"nccl", "hccl", "checkpoint", "memory"}
+
 // upstream lists the plug-ins of Trinity-RFT (0.6.0 and newer) by kind: a name that this program lacks but upstream has is "not built into
 // this version", any other is unknown.
 var upstream = map[string][]string{
+	"trainer": {"verl", "tinker"},
+	"sampler": {"vllm", "vllm_async", "sglang", "tinker", "external"},
 	"algorithm": {"ppo", "grpo", "grpo_verl", "dapo", "reinforceplusplus", "rloo", "opmd", "asymre", "topr", "cispo", "gspo", "sapo", "sppo", "rec",
 		"m2po", "mix", "mix_chord", "raft", "multi_step_grpo", "gigpo", "on_policy_distill", "jsd", "sft", "cpt", "dpo"},
 	"advantage_fn": {"ppo", "grpo", "grpo_verl", "step_wise_grpo", "gigpo", "reinforceplusplus", "reinforce", "rloo", "remax", "opmd", "opmd_verl",

@@ -1,11 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/trinity-go/trinity/registry"
 )
 
 func digits(i int) string { return strconv.Itoa(i) }
@@ -15,7 +18,11 @@ func (c *Config) checkValues() Errors {
 	var errs Errors
 	walkValues(reflect.ValueOf(c).Elem(), "", func(f reflect.StructField, v reflect.Value, key string) {
 		if enum, ok := f.Tag.Lookup("enum"); ok {
+			if catalog, ok := registry.Find(f.Tag.Get("plugin")); ok { // values beside the plug-ins
+				enum = strings.Join(append([]string{enum}, catalog.Names()...), "|")
+			}
 			if message, hint := checkEnum(v, strings.Split(enum, "|")); message != "" {
+				hint = cmp.Or(removedValues[f.Tag.Get("yaml")+"="+v.String()], hint)
 				errs = append(errs, c.errorFor(key, message, hint))
 			}
 		}

@@ -11,10 +11,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 )
 
-// arrowMagic begins a file in Arrow's file format; what begins otherwise is a stream, which Hugging Face datasets writes.
+// arrowMagic begins a file in Arrow's file format. Other files are streams, which Hugging Face datasets writes.
 const arrowMagic = "ARROW1"
 
-// maxBatch bounds one record batch of an Arrow file, bytes.
+// maxBatch bounds one record batch of an Arrow file, in bytes.
 const maxBatch = 1 << 30
 
 // readArrow decodes an Arrow IPC file, in the file or the stream format, batch by batch.
@@ -40,7 +40,7 @@ func readArrow(in *input) (shard, error) {
 	})
 }
 
-// arrowBatches gives the record batches of a file one after another, then io.EOF.
+// arrowBatches returns the record batches of a file one after another, then io.EOF.
 func arrowBatches(in *input) (next func() (arrow.RecordBatch, error), err error) {
 	limits := []ipc.Option{ipc.WithBodySizeLimit(maxBatch), ipc.WithMetadataSizeLimit(maxRow)}
 	whole, opts := io.NewSectionReader(in.at, 0, in.size), in.opts

@@ -11,7 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// arrowValue is element i of a column as JSON, by the rules of [converter]. Unions and intervals are refused.
+// arrowValue returns element i of a column as JSON, by the rules of [converter]. It refuses unions and intervals.
 func arrowValue(column arrow.Array, i int) (any, error) {
 	if column.IsNull(i) {
 		return nil, nil
@@ -103,7 +103,7 @@ func arrowText(column arrow.Array, i int) (v any, ok bool) {
 
 const timeOfDay = "15:04:05.999999999"
 
-// bytesText is bytes as text where they are UTF-8, else in base64.
+// bytesText returns bytes as text if they are UTF-8, else in base64.
 func bytesText(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
@@ -137,7 +137,7 @@ func arrowList(a array.ListLike, i int) (any, error) {
 	return out, nil
 }
 
-// arrowMap makes an object of the keys and values; keys that are no text are written as such.
+// arrowMap makes an object of keys and values; it writes keys of other types as text.
 func arrowMap(a *array.Map, i int) (any, error) {
 	begin, end := a.ValueOffsets(i)
 	out := map[string]any{}

@@ -199,7 +199,7 @@ func (n *node) listed(columns [][]parquet.Value) (any, error) {
 	return elements, nil
 }
 
-// mapped makes an object of the keys and values; keys that are no text are written as such.
+// mapped makes an object of keys and values; it writes keys of other types as text.
 func (n *node) mapped(columns [][]parquet.Value) (any, error) {
 	inner := n.fields[0]
 	v, err := inner.value(columns)

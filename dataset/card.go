@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// cardFile is where a dataset says which files its subsets and splits have: under configs in the YAML between the first two lines "---".
+// cardFile declares the files of a dataset's subsets and splits: under configs in the YAML between its first two lines "---".
 const cardFile = "README.md"
 
 // declared is a subset as a card declares it, by the rules of Hugging Face datasets.
@@ -27,7 +27,7 @@ type declared struct {
 	Reading map[string]any `yaml:",inline"` // whatever else it says
 }
 
-// patterns are the files of each split; none where the layout of the directory says it.
+// patterns holds the file patterns of each split; none if the directory layout decides.
 type patterns []splitPatterns
 
 type splitPatterns struct {
@@ -47,7 +47,7 @@ func (o *oneOrMore) UnmarshalYAML(node *yaml.Node) error {
 
 var splitName = regexp.MustCompile(`^\w+(\.\w+)*$`)
 
-// read takes one path or several, which are of split train, or a list of splits with theirs.
+// read decodes one path or several, of split train, or a list of splits with their paths.
 func (p *patterns) read(node *yaml.Node) error {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
@@ -76,7 +76,7 @@ func (p *patterns) read(node *yaml.Node) error {
 	return nil
 }
 
-// readCard reads which subsets a dataset's card declares, in order; none if it has no card, or one that says nothing of that.
+// readCard returns the subsets that a dataset's card declares, in order; none without a card or a declaration.
 func readCard(dir string) ([]declared, error) {
 	text, err := os.ReadFile(filepath.Join(dir, cardFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,7 +105,8 @@ func readCard(dir string) ([]declared, error) {
 	return card.Configs, nil
 }
 
-// frontMatter is the text between a first line "---" and the next, behind an empty line for the first, so that lines are counted as in the file.
+// frontMatter returns the text between a first line "---" and the next. An empty line stands for the
+// first, so that line numbers are those of the file.
 func frontMatter(text []byte) []byte {
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 	rest, ok := bytes.CutPrefix(text, []byte("---\n"))
@@ -121,7 +122,8 @@ func frontMatter(text []byte) []byte {
 	return append(inner, '\n')
 }
 
-// pick chooses a subset by its name; without one, the only one, the one called default, or the one that says so.
+// pick returns the subset of that name. Without a name it is the only one, the one called default, or
+// the one with default: true.
 func pick(dir string, subsets []declared, name string) (*declared, error) {
 	var chosen []*declared
 	var names []string

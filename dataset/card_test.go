@@ -99,12 +99,12 @@ func TestDataDirOfPatterns(t *testing.T) {
 	}
 }
 
-// TestAFileTwice: with what is kept of a large file, a file that two patterns match is read twice.
+// TestAFileTwice: a large file that two patterns match is read twice.
 func TestAFileTwice(t *testing.T) {
 	dir := cardDir(t, "---\nconfigs:\n- config_name: x\n  data_files: [a.jsonl, '*.jsonl']\n---\n", "a.jsonl", "b.jsonl")
-	cache := t.TempDir()
+	scratch := t.TempDir()
 	for range 2 {
-		d, err := Open(dir, Options{Cache: cache, held: 1})
+		d, err := Open(dir, Options{Scratch: scratch, held: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

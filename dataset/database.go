@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/internal/database"
 )
 
 // sorting is how long a server may say nothing: it has to sort all rows before it has the first.
@@ -32,7 +32,6 @@ func openDatabase(url string, opts Options) (*Dataset, error) {
 		return nil, err
 	}
 	name := fmt.Sprintf("%s, %.60s", address, opts.Subset)
-	opts.kept = &keeper{dir: opts.Cache}
 	var s shard
 	err = db.Retry(ctx, func(ctx context.Context) error {
 		s, err = spooled(&input{path: name, opts: opts}, "row", func(s *spool) error { return readRows(ctx, s, db, opts) })

@@ -43,7 +43,7 @@ func TestDatabaseTables(t *testing.T) {
 		"SELECT question AS q FROM questions ORDER BY id DESC": {{"q": "b?"}, {"q": "a?"}},
 	} {
 		for _, held := range []int64{0, 1} {
-			d, err := Open(url, Options{Subset: subset, Cache: t.TempDir(), held: held})
+			d, err := Open(url, Options{Subset: subset, Scratch: t.TempDir(), held: held})
 			if err != nil {
 				t.Errorf("%s: %v", subset, err)
 				continue

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
 

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/internal/database"
 )
 
 // Options say what to open in a directory.
@@ -29,12 +29,11 @@ type Options struct {
 	TaskDir bool
 	// Resolve gives the directory of a name that is no local path, such as a hub dataset; nil means that there are only local paths.
 	Resolve func(name string) (dir string, err error)
-	// Cache is the directory that keeps, for later processes, where the rows of a large file are, or the rows themselves where they cannot be read at
-	// any place of it; "" keeps nothing, and what is too large for memory goes to the system's temporary files.
-	Cache string
+	// Scratch is the directory of temporary files for rows that exceed the memory limit; "" is the system's.
+	Scratch string
 	// Progress is told from time to time how much of a file was read, in bytes, or in rows where a format is known by its rows; nil is not.
 	Progress func(file string, done, total int64)
-	// Note is told what people should know, a line at a time, such as that what was kept was damaged; nil is not.
+	// Note is called with lines for people, such as that a database is being retried; it may be nil.
 	Note func(line string)
 
 	// Retries are made when a database cannot be reached, or is lost.
@@ -43,11 +42,10 @@ type Options struct {
 	// Stop ends the wait for a database; nil is never.
 	Stop context.Context
 
-	held int64 // bytes of a file from which on it is large; 0 is heldBytes
-	kept *keeper
+	held int64 // bytes of rows of one file that may stay in memory; 0 is heldBytes
 }
 
-// large is the number of bytes from which on a file is.
+// large returns the number of bytes from which on the rows of a file go to a temporary file.
 func (o *Options) large() int64 {
 	if o.held > 0 {
 		return o.held

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/experience/archive"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
 // Format says how rows become training data.
@@ -114,7 +114,7 @@ func (f *Format) fit(e *trinity.Experience) error {
 
 // recorded is an experience of an earlier run.
 func recorded(row *trinity.Task) ([]*trinity.Experience, error) {
-	e, err := archive.Experience(row.Row)
+	e, err := experience.FromRow(row.Row)
 	if err != nil {
 		return nil, err
 	}

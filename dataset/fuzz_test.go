@@ -28,7 +28,6 @@ func readable(t *testing.T, s shard, err error) {
 
 // held is an input in memory.
 func held(path string, data []byte, opts Options) *input {
-	opts.kept = &keeper{}
 	return &input{path, bytes.NewReader(data), int64(len(data)), opts}
 }
 

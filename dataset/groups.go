@@ -8,8 +8,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Groups are the rows of a dataset as groups of experiences, in the order of the rows. Neighbouring rows are a group that an earlier run has kept of one task
-// of one step, each rollout and turn once. A row without a task, a demonstration, is a group of its own.
+// Groups reads the rows of a dataset as groups of experiences, in the order of the rows. Neighbouring rows
+// that an earlier run archived for one task of one step form a group, each rollout and turn once. A row
+// without a task, a demonstration, is its own group.
 type Groups struct {
 	rows    *Source
 	first   []int // row of each group
@@ -21,7 +22,7 @@ type Groups struct {
 	runs  map[int]bool                  // likewise
 }
 
-// NewGroups reads every row, so that what is wrong with one is found before it comes to it; errors are those of [Source.Check].
+// NewGroups reads every row, so that it finds errors before a run needs the row. Errors are those of [Source.Check].
 func NewGroups(ctx context.Context, d *Dataset, format RowFormatter) (*Groups, error) {
 	g := &Groups{rows: NewSource(d, nil, format, 0)}
 	r := rehearsal{source: g.rows, measure: func(row []*trinity.Experience) int {
@@ -38,7 +39,7 @@ func NewGroups(ctx context.Context, d *Dataset, format RowFormatter) (*Groups, e
 	return g, nil
 }
 
-// add takes the next row's experience into the last group, or begins one.
+// add adds the next row's experience to the last group, or begins a new group.
 func (g *Groups) add(e *trinity.Experience) {
 	task := trinity.ExperienceID{Step: e.ID.Step, Task: e.ID.Task}
 	if e.ID.Task == "" || task != g.task || g.turns[e.ID] {
@@ -49,16 +50,16 @@ func (g *Groups) add(e *trinity.Experience) {
 	g.largest = max(g.largest, len(g.runs))
 }
 
-// Len is the number of groups.
+// Len returns the number of groups.
 func (g *Groups) Len() int { return len(g.first) }
 
-// Largest is the number of rollouts of the group that has most.
+// Largest returns the number of rollouts of the largest group.
 func (g *Groups) Largest() int { return g.largest }
 
-// Row is the first row of group i.
+// Row returns the first row of group i.
 func (g *Groups) Row(i int) (map[string]any, error) { return g.rows.data.Row(g.first[i]) }
 
-// Group makes group i, in order of run and turn, and says at which row of the dataset it begins. Its experiences are the caller's.
+// Group returns group i, ordered by run and turn, and the row of the dataset at which it begins. The caller owns its experiences.
 func (g *Groups) Group(i int) (group trinity.Group, row int, err error) {
 	end := g.rows.data.Len()
 	if i+1 < len(g.first) {

@@ -19,7 +19,7 @@ type input struct {
 	opts Options
 }
 
-// openShard reads or indexes a file by its extension, or takes what an earlier process has kept of that.
+// openShard reads or indexes a file, in the format that its extension names.
 func openShard(path string, opts Options) (shard, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -30,19 +30,7 @@ func openShard(path string, opts Options) (shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := opts.keeping(path, info)
-	if err != nil {
-		return nil, err
-	}
-	if s := k.load(opts); s != nil {
-		return s, nil
-	}
-	opts.kept = k
-	s, err := (&input{path, f, info.Size(), opts}).read()
-	if err != nil {
-		return nil, errors.Join(err, k.release())
-	}
-	return k.keep(s)
+	return (&input{path, f, info.Size(), opts}).read()
 }
 
 // read reads a file by its extension.
@@ -76,7 +64,7 @@ func (in *input) guarded(format string, read func(*input) (shard, error)) (s sha
 	return read(in)
 }
 
-// text is the file from its beginning, decompressed.
+// text returns the whole file, decompressed.
 func (in *input) text() (io.ReadCloser, error) {
 	file := counted(io.NewSectionReader(in.at, 0, in.size), in.path, in.size, in.opts)
 	r, err := decompress(file, in.path)
@@ -86,7 +74,7 @@ func (in *input) text() (io.ReadCloser, error) {
 	return uncut{r}, nil
 }
 
-// uncut says of compressed data that end too early what has happened.
+// uncut replaces the error of truncated compressed data by one that says so.
 type uncut struct{ io.ReadCloser }
 
 func (u uncut) Read(p []byte) (int, error) {

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// texts are the formats that may be compressed as well.
+// texts lists the formats that may be compressed.
 var texts = []string{".jsonl", ".ndjson", ".json", ".csv", ".tsv"}
 
-// extensions are all formats, longer ones first where one ends another.
+// extensions lists all formats; an extension precedes its own suffixes.
 var extensions = func() (all []string) {
 	for _, compression := range []string{".gz", ".zst", ""} {
 		for _, t := range texts {
@@ -24,7 +24,7 @@ var extensions = func() (all []string) {
 	return append(all, ".parquet", ".arrow")
 }()
 
-// extension is the format's extension of a file name, or whatever extension it has.
+// extension returns the format's extension of a file name, or any other extension it has.
 func extension(name string) string {
 	lower := strings.ToLower(name)
 	for _, e := range extensions {
@@ -35,7 +35,7 @@ func extension(name string) string {
 	return filepath.Ext(lower)
 }
 
-// formatOf is the extension of a file name in its two parts: ".jsonl" and ".gz".
+// formatOf returns the extension of a file name in two parts, such as ".jsonl" and ".gz".
 func formatOf(name string) (format, compression string) {
 	format = extension(name)
 	for _, c := range []string{".gz", ".zst"} {
@@ -46,23 +46,23 @@ func formatOf(name string) (format, compression string) {
 	return format, ""
 }
 
-// IsFile reports whether a name is that of a file of a known format, by its extension.
+// IsFile reports whether a file name has the extension of a known format.
 func IsFile(name string) bool { return slices.Contains(extensions, extension(name)) }
 
-// splitWords are the other words by which files name a split, as Hugging Face datasets reads them.
+// splitWords lists synonyms of splits in file names, as in Hugging Face datasets.
 var splitWords = map[string][]string{
 	"train":      {"training"},
 	"validation": {"valid", "val", "dev"},
 	"test":       {"testing", "eval", "evaluation"},
 }
 
-// maxDepth bounds the search for files, in directories below the dataset's, where no card says where they are.
+// maxDepth bounds the search for files without a card, in directories below the dataset's.
 const (
 	maxDepth = 4
 	anyDepth = 1 << 10
 )
 
-// findSplit returns the files of a split, which the dataset's card declares or else the layout says.
+// findSplit returns the files of a split: those that the dataset's card declares, else those of the directory layout.
 func findSplit(dir, split, subset string) ([]string, error) {
 	if split == "" {
 		split = "train"
@@ -83,7 +83,8 @@ func findSplit(dir, split, subset string) ([]string, error) {
 	return found, err
 }
 
-// declaredFiles are those of a split of a subset that the card declares. Where it names only a directory, the layout of that says it.
+// declaredFiles returns the files of a split of a subset that the card declares. If the card names only a
+// directory, the layout of that directory decides.
 func declaredFiles(dir string, subsets []declared, split, name string) ([]string, error) {
 	subset, err := pick(dir, subsets, name)
 	if err != nil {
@@ -174,8 +175,8 @@ func dataFiles(dir string, depth int) ([]string, error) {
 	return files, err
 }
 
-// isMetadata reports files that lie beside data: in a hub dataset's repository, where datasets were saved to disk, and in the cache of them, where
-// results of maps and filters (cache-*.arrow) lie too.
+// isMetadata reports whether a file is no data: one of a hub repository, of save_to_disk, or of the cache
+// of Hugging Face datasets, which also has results of maps and filters (cache-*.arrow).
 func isMetadata(name string) bool {
 	return name == "dataset_infos.json" || name == "dataset_info.json" || name == "dataset_dict.json" || name == "state.json" ||
 		strings.HasPrefix(name, "cache-") && strings.HasSuffix(name, ".arrow")
@@ -192,8 +193,8 @@ func isSubset(file, subset string) bool {
 	return ok && rest != "" && strings.ContainsRune("-_.", rune(rest[0]))
 }
 
-// ofSplit keeps the files of a split: those whose names say so, else those in directories that say so, else all if no file names any split and
-// train is asked for.
+// ofSplit returns the files of a split: those with the split in their names, else those in directories
+// with it, else all files if none names a split and the split is train.
 func ofSplit(files []string, split string) []string {
 	words := append([]string{split}, splitWords[split]...)
 	for _, part := range []func(string) string{path.Base, path.Dir} {
@@ -213,7 +214,7 @@ func ofSplit(files []string, split string) []string {
 	return files
 }
 
-// hasWord reports whether one of the words stands in text, between separators.
+// hasWord reports whether text contains one of the words between separators.
 func hasWord(text string, words []string) bool {
 	for _, w := range words {
 		if regexp.MustCompile(`(?i)(^|[-._ 0-9/])` + regexp.QuoteMeta(w) + `([-._ 0-9/]|$)`).MatchString(text) {
@@ -223,8 +224,8 @@ func hasWord(text string, words []string) bool {
 	return false
 }
 
-// oneDataset refuses files of several subsets or formats, of which a split would be a mixture. Files directly in the directory win over those
-// further down.
+// oneDataset refuses files of several subsets or formats, because a split would mix them. Files directly in
+// the directory win over those further down.
 func oneDataset(dir, split string, files []string) ([]string, error) {
 	if top := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return strings.Contains(f, "/") }); len(top) > 0 {
 		files = top
@@ -246,7 +247,7 @@ func oneFormat(dir, split string, files []string) error {
 	return nil
 }
 
-// shortList is the first files of a list, for errors.
+// shortList returns the first files of a list, for errors.
 func shortList(files []string) string {
 	const most = 6
 	if len(files) > most {

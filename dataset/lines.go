@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// lines is a JSON Lines file whose rows stay on the disk.
+// lines is a JSON Lines file. Its rows stay on the disk.
 type lines struct {
 	path  string
 	marks marks
@@ -18,7 +18,7 @@ type lines struct {
 	last  block
 }
 
-// indexLines finds where the rows of a file are. They are read when their turn comes.
+// indexLines finds the offsets of a file's rows, which are read when they are needed.
 func indexLines(in *input) (shard, error) {
 	l := &lines{path: in.path, size: in.size}
 	err := scanRows(in, func(begin int64, number int, data []byte) error {
@@ -32,7 +32,7 @@ func indexLines(in *input) (shard, error) {
 	return l, nil
 }
 
-// readLines keeps the rows of a file that cannot be read at any place.
+// readLines spools the rows of a file without random access.
 func readLines(in *input) (shard, error) {
 	return spooled(in, "line", func(s *spool) error {
 		return scanRows(in, func(_ int64, number int, data []byte) error { return s.add(number, data) })
@@ -67,7 +67,7 @@ func (l *lines) where(i int) string {
 	return place(l.path, "line", number)
 }
 
-// find counts the lines of row i's block.
+// find returns row i and its line number, by counting the lines of its block.
 func (l *lines) find(i int) (number int, data []byte, err error) {
 	b := &l.last
 	b.mu.Lock()
@@ -93,7 +93,7 @@ func (l *lines) find(i int) (number int, data []byte, err error) {
 	}
 }
 
-// read opens the file anew: a dataset lives as long as its run and need not hold a handle for so long.
+// read opens the file each time: a dataset lives as long as its run and should not hold a handle for so long.
 func (l *lines) read(begin, size int64) ([]byte, error) {
 	f, err := os.Open(l.path)
 	if err != nil {
@@ -111,11 +111,11 @@ func skipByteOrderMark(r *bufio.Reader) {
 	}
 }
 
-// space is what JSON calls so.
+// space is the whitespace of JSON.
 const space = " \t\r\n"
 
-// scanLines calls visit for every line that is not blank, without the space around it. begin is its first byte in r; data is valid during the
-// call.
+// scanLines calls visit for every line that is not blank, without the space around it. begin is its first
+// byte in r; data is valid during the call.
 func scanLines(r io.Reader, visit func(begin int64, number int, data []byte) error) error {
 	br := bufio.NewReaderSize(r, 1<<20)
 	var at int64
@@ -154,7 +154,7 @@ func scanLines(r io.Reader, visit func(begin int64, number int, data []byte) err
 
 var errLong = fmt.Errorf("row of more than %d bytes", maxRow)
 
-// lineError is an error at a line of a file that is named later.
+// lineError is an error at a line. inFile adds the file.
 type lineError struct {
 	number int
 	err    error
@@ -163,7 +163,7 @@ type lineError struct {
 func (e *lineError) Error() string { return fmt.Sprintf("line %d: %v", e.number, e.err) }
 func (e *lineError) Unwrap() error { return e.err }
 
-// inFile puts path before an error that has only a line.
+// inFile adds the path to a lineError.
 func inFile(path string, err error) error {
 	var le *lineError
 	if errors.As(err, &le) {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// blockBytes is how much is read for one row of a file that is not held in memory; a larger row is a block of its own.
+// blockBytes is the number of bytes read for one row of a file that is not in memory. A larger row is its own block.
 const blockBytes = 64 << 10
 
 // mark is the first row of a block of a file.
@@ -17,20 +17,19 @@ type mark struct {
 	Number int   // of the row's line in the file, from 1
 }
 
-// marks is a sparse index of rows: 24 bytes for each [blockBytes] of a file, however many rows these are.
+// marks is a sparse index of rows: 24 bytes for each [blockBytes] of a file, whatever the number of rows.
 type marks []mark
 
-// add notes that a row of the given size begins here, and says whether a block does.
-func (m *marks) add(at mark, size int) bool {
+// add records a row of the given size, which begins a block or belongs to the last one.
+func (m *marks) add(at mark, size int) {
 	n := len(*m)
 	if n > 0 && at.Begin-(*m)[n-1].Begin < blockBytes && size < blockBytes {
-		return false
+		return
 	}
 	*m = append(*m, at)
-	return true
 }
 
-// find is the block with row i of a file that ends at byte end.
+// find returns the block with row i; the file ends at byte end.
 func (m marks) find(i int, end int64) (first mark, size int64) {
 	k := sort.Search(len(m), func(k int) bool { return m[k].Row > i }) - 1
 	if k+1 < len(m) {
@@ -39,7 +38,7 @@ func (m marks) find(i int, end int64) (first mark, size int64) {
 	return m[k], end - m[k].Begin
 }
 
-// block is the one that was read last: rows after the one that it was read for are taken from it, on from there.
+// block is the block that was read last. Following rows are taken from it.
 type block struct {
 	mu     sync.Mutex
 	begin  int64  // byte of the file
@@ -49,7 +48,7 @@ type block struct {
 	short  bool   // the file ended before it
 }
 
-// seek makes the block stand at row i or before it, by reading it unless it does. Rows that were given stay what they are.
+// seek positions the block at or before row i; it reads the row's block if needed. Rows returned before stay valid.
 func (b *block) seek(m marks, i int, end int64, read func(begin, size int64) ([]byte, error)) error {
 	first, size := m.find(i, end)
 	if b.rest != nil && b.begin == first.Begin && b.row <= i {
@@ -60,7 +59,7 @@ func (b *block) seek(m marks, i int, end int64, read func(begin, size int64) ([]
 	return err
 }
 
-// readAt reads so many bytes, or to the end of a file that has become shorter.
+// readAt reads size bytes, or fewer if the file has become shorter.
 func readAt(r io.ReaderAt, begin, size int64) ([]byte, error) {
 	data := make([]byte, size)
 	n, err := r.ReadAt(data, begin)

@@ -8,7 +8,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// textAt is the text or number at a key of the row.
+// textAt returns the text or number at a key of the row.
 func textAt(row *trinity.Task, key string) (string, error) {
 	v, err := fieldAt(row, key)
 	if err != nil {
@@ -31,7 +31,7 @@ func fieldAt(row *trinity.Task, key string) (any, error) {
 	return v, nil
 }
 
-// messagesAt is the chat at a key of the row: a list of messages, or that list as JSON text.
+// messagesAt returns the chat at a key of the row: a list of messages, or that list as JSON text.
 func messagesAt(row *trinity.Task, key string) ([]trinity.Message, error) {
 	v, err := fieldAt(row, key)
 	if err != nil {
@@ -49,7 +49,7 @@ func messagesAt(row *trinity.Task, key string) ([]trinity.Message, error) {
 	return Messages(key, list)
 }
 
-// Messages are the messages of a chat that a row holds at a key.
+// Messages returns the messages of the chat at a key of a row.
 func Messages(key string, list []any) ([]trinity.Message, error) {
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%s is an empty list, want messages", key)
@@ -91,7 +91,7 @@ func message(v any) (trinity.Message, error) {
 	return m, err
 }
 
-// content is a message's text, given as such or in parts of type text.
+// content returns a message's text, given as a string or in parts of type text.
 func content(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:
@@ -113,7 +113,7 @@ func content(v any) (string, error) {
 	return "", fmt.Errorf("content holds %s, want text", kindOfValue(v))
 }
 
-// toolsAt is the row's tool schemas, given as a list or as JSON text; nil when it has none.
+// toolsAt returns the row's tool schemas, given as a list or as JSON text; nil if it has none.
 func toolsAt(row *trinity.Task) (json.RawMessage, error) {
 	v, ok := row.Field(row.Format.ToolsKey)
 	if !ok || v == nil || v == "" {
@@ -126,7 +126,7 @@ func toolsAt(row *trinity.Task) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// asJSON is the JSON of a value, or the JSON that a text is.
+// asJSON returns the JSON of a value; a string that is JSON is returned as it is.
 func asJSON(v any) (json.RawMessage, error) {
 	if text, ok := v.(string); ok {
 		if !json.Valid([]byte(text)) {
@@ -147,7 +147,7 @@ func fromText(text string) (any, error) {
 	return numbers(v), nil
 }
 
-// kindOfValue names a value's kind, for errors.
+// kindOfValue returns the name of a value's kind, for errors.
 func kindOfValue(v any) string {
 	switch v.(type) {
 	case nil:

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// numbers replaces every json.Number below v by an int64 or float64, and returns what becomes of v.
+// numbers replaces every json.Number in v by an int64 or float64 and returns the result.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -23,8 +23,8 @@ func numbers(v any) any {
 	return v
 }
 
-// number is an int64 for a whole number that fits, so that "3", "3.0" and a double 3 of Parquet are alike; else a float64, infinite when it is
-// beyond that.
+// number returns an int64 for a whole number that fits, so that "3", "3.0" and a double 3 of Parquet are
+// equal; else a float64, which is infinite beyond its range.
 func number(s string) any {
 	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return i

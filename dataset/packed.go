@@ -11,12 +11,12 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Packed joins the rows of a source one after another and cuts them into sequences of one length, so that no position of a training step is
-// empty: the packing of pre-training. What is trained of a row stays so; the first token of a sequence, whose predecessor is in the sequence
-// before, is not. The rest at the end of all epochs is a shorter sequence.
+// Packed concatenates the rows of a source and cuts them into sequences of one length, so that a training
+// step has no padding: the packing of pre-training. It keeps the rows' masks, except for the first token of
+// a sequence, whose predecessor is in the sequence before. The last sequence of all epochs may be shorter.
 //
-// Attention is not kept within rows: a row is read with those before it in its sequence as its context. End, which is learnt, tells where a
-// row ends.
+// Attention crosses rows: the rows before it in the sequence are a row's context. The token End, which is
+// trained, marks where a row ends.
 type Packed struct {
 	Rows   *Source
 	Length int   // of a sequence, tokens; at least 2
@@ -27,7 +27,7 @@ type Packed struct {
 	sequences int64 // so far
 }
 
-// piece is tokens with what is trained of them.
+// piece holds tokens and their mask.
 type piece struct {
 	Tokens []int32 `json:"tokens"`
 	Mask   []bool  `json:"mask"`
@@ -40,7 +40,8 @@ type packedCursor struct {
 	Sequences int64           `json:"sequences"`
 }
 
-// Total is the number of sequences over all epochs, 0 for a source without end; a rest of one token is none. It formats every row.
+// Total returns the number of sequences over all epochs, 0 for an endless source. A remainder of one token
+// does not count. It formats every row.
 func (p *Packed) Total() (int, error) {
 	tokens := 0
 	for i := range p.Rows.data.Len() {
@@ -57,11 +58,23 @@ func (p *Packed) Total() (int, error) {
 }
 
 // Take implements [trinity.Source].
-func (p *Packed) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
+func (p *Packed) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
+	exps, err := p.take(ctx, want.N)
+	if err != nil {
+		return trinity.Taken{}, err
+	}
+	groups := make([]trinity.Group, len(exps))
+	for i, e := range exps {
+		groups[i] = trinity.Group{e}
+	}
+	return trinity.Taken{Groups: groups}, nil
+}
+
+func (p *Packed) take(ctx context.Context, n int) ([]*trinity.Experience, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("a batch of %d sequences was asked for", n)
 	}
-	if err := p.fill(ctx, n*p.Length, published); err != nil && !errors.Is(err, io.EOF) {
+	if err := p.fill(ctx, n*p.Length); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err // what was read stays in the rest
 	}
 	p.batches++
@@ -77,10 +90,10 @@ func (p *Packed) Take(ctx context.Context, n int, published int64) ([]*trinity.E
 	return out, nil
 }
 
-// fill takes rows until there are so many tokens; io.EOF says that there are no more.
-func (p *Packed) fill(ctx context.Context, tokens int, published int64) error {
+// fill takes rows until the given number of tokens is available; it returns io.EOF at the end.
+func (p *Packed) fill(ctx context.Context, tokens int) error {
 	for len(p.rest.Tokens) < tokens {
-		rows, err := p.Rows.Take(ctx, p.Rows.format.PerRow, published)
+		rows, err := p.Rows.take(ctx, p.Rows.format.PerRow)
 		if err != nil {
 			return err
 		}
@@ -92,7 +105,7 @@ func (p *Packed) fill(ctx context.Context, tokens int, published int64) error {
 	return nil
 }
 
-// ended is a row with the token that ends it, unless it has that already.
+// ended appends the token End to a row unless the row ends with it.
 func (p *Packed) ended(e *trinity.Experience) piece {
 	row := piece{e.Tokens, e.Mask}
 	if p.End >= 0 && row.Tokens[len(row.Tokens)-1] != p.End {
@@ -101,7 +114,7 @@ func (p *Packed) ended(e *trinity.Experience) piece {
 	return row
 }
 
-// cut takes the next sequence off the rest; nil where nothing of it is trained.
+// cut removes the next sequence from the rest. It returns nil if no token of it is trained.
 func (p *Packed) cut() *trinity.Experience {
 	n := min(p.Length, len(p.rest.Tokens))
 	e := &trinity.Experience{Tokens: slices.Clone(p.rest.Tokens[:n]), Mask: slices.Clone(p.rest.Mask[:n]), PromptLen: 1}

@@ -45,7 +45,7 @@ func newPacked(t *testing.T, length, epochs int, texts ...string) *Packed {
 func sequences(t *testing.T, p *Packed, n int) (all []string) {
 	t.Helper()
 	for {
-		exps, err := p.Take(t.Context(), n, 0)
+		exps, err := trinitytest.Take(t.Context(), p, n, 0)
 		if errors.Is(err, io.EOF) {
 			return all
 		}
@@ -102,7 +102,7 @@ func TestPackedGoesOnAfterAResume(t *testing.T) {
 		first := newPacked(t, 4, 3, texts...)
 		var got []string
 		for range cut {
-			exps, err := first.Take(t.Context(), 2, 0)
+			exps, err := trinitytest.Take(t.Context(), first, 2, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +118,7 @@ func TestPackedGoesOnAfterAResume(t *testing.T) {
 		if err := second.Restore(state); err != nil {
 			t.Fatal(err)
 		}
-		exps, err := second.Take(t.Context(), 2, 0)
+		exps, err := trinitytest.Take(t.Context(), second, 2, 0)
 		if want := fmt.Sprintf("%d/texts/packed/%d/0/0", cut+1, 2*cut+1); err != nil || exps[1].ID.String() != want {
 			t.Fatalf("after %d batches: %v, %v, want %s", cut, exps, err, want)
 		}
@@ -149,7 +149,7 @@ func TestPackedLosesNothingWhenABatchIsGivenUp(t *testing.T) {
 	want := sequences(t, newPacked(t, 4, 1, texts...), 3)
 	for looks := range 4 {
 		p := newPacked(t, 4, 1, texts...)
-		if _, err := p.Take(&stopping{t.Context(), looks}, 3, 0); err == nil {
+		if _, err := trinitytest.Take(&stopping{t.Context(), looks}, p, 3, 0); err == nil {
 			t.Fatalf("after %d looks at the context: no error", looks)
 		}
 		if got := sequences(t, p, 3); !slices.Equal(got, want) {
@@ -163,16 +163,16 @@ func TestPackedErrors(t *testing.T) {
 	if _, err := p.Total(); err == nil || !strings.Contains(err.Error(), "texts.jsonl:2: prompt has 1 tokens") {
 		t.Error(err)
 	}
-	if _, err := p.Take(t.Context(), 1, 0); err == nil || !strings.Contains(err.Error(), "texts.jsonl:2") {
+	if _, err := trinitytest.Take(t.Context(), p, 1, 0); err == nil || !strings.Contains(err.Error(), "texts.jsonl:2") {
 		t.Error(err)
 	}
-	if _, err := p.Take(t.Context(), 0, 0); err == nil {
+	if _, err := trinitytest.Take(t.Context(), p, 0, 0); err == nil {
 		t.Error("a batch of none was given")
 	}
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
-	if _, err := newPacked(t, 4, 1, "ab").Take(ctx, 1, 0); !errors.Is(err, stop) {
+	if _, err := trinitytest.Take(ctx, newPacked(t, 4, 1, "ab"), 1, 0); !errors.Is(err, stop) {
 		t.Error(err)
 	}
 	for want, state := range map[string]trinity.SourceState{

@@ -33,7 +33,7 @@ func (w writer) preference(row *trinity.Task) ([]*trinity.Experience, error) {
 	return pair, nil
 }
 
-// labelled is one answer that is desirable or not.
+// labelled is one answer with the label desirable or not.
 func (w writer) labelled(row *trinity.Task) ([]*trinity.Experience, error) {
 	prompt, answer, err := w.promptAndAnswer(row)
 	if err != nil {
@@ -67,7 +67,7 @@ func (w writer) promptAndAnswer(row *trinity.Task) (prompt, answer []trinity.Mes
 	return prompt, answer, err
 }
 
-// promptOfPair is the row's prompt, or what both answers begin with.
+// promptOfPair returns the row's prompt, or else the common prefix of both answers.
 func (w writer) promptOfPair(row *trinity.Task, chosen, rejected []trinity.Message) ([]trinity.Message, error) {
 	if _, ok := row.Field(w.promptKey()); ok || w.PromptType != "" && w.PromptType != "messages" {
 		return w.promptAt(row)
@@ -82,7 +82,7 @@ func (w writer) promptOfPair(row *trinity.Task, chosen, rejected []trinity.Messa
 	return chosen[:n], nil
 }
 
-// promptKey is where the prompt is.
+// promptKey returns the key of the prompt.
 func (w writer) promptKey() string {
 	if w.PromptType == "" || w.PromptType == "messages" {
 		return w.MessagesKey
@@ -97,7 +97,7 @@ func (w writer) promptAt(row *trinity.Task) ([]trinity.Message, error) {
 	return messagesAt(row, w.promptKey())
 }
 
-// answerAt is what is answered: text, or messages.
+// answerAt returns the answer at a key: text or messages.
 func (w writer) answerAt(row *trinity.Task, key string) ([]trinity.Message, error) {
 	v, err := fieldAt(row, key)
 	if err != nil {
@@ -115,7 +115,7 @@ func (w writer) answerAt(row *trinity.Task, key string) ([]trinity.Message, erro
 	return []trinity.Message{{Role: "assistant", Content: text}}, err
 }
 
-// isChat tells a list of messages, as JSON text, from an answer in words.
+// isChat reports whether a text is a list of messages in JSON.
 func isChat(text string) bool {
 	if !strings.HasPrefix(strings.TrimSpace(text), "[") {
 		return false
@@ -141,7 +141,7 @@ func (w writer) answer(row *trinity.Task, prompt, answer []trinity.Message) (*tr
 	return w.write(row, prompt, answer)
 }
 
-// common is how many messages a and b share at their beginning.
+// common returns the number of leading messages that a and b share.
 func common(a, b []trinity.Message) int {
 	n := 0
 	for n < len(a) && n < len(b) && reflect.DeepEqual(a[n], b[n]) {
@@ -150,7 +150,7 @@ func common(a, b []trinity.Message) int {
 	return n
 }
 
-// labelAt is a verdict: true or false, 1 or 0, or one of these as text.
+// labelAt returns the label at a key: true or false, 1 or 0, or one of these as text.
 func labelAt(row *trinity.Task, key string) (bool, error) {
 	v, err := fieldAt(row, key)
 	if err != nil {

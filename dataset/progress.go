@@ -2,7 +2,7 @@ package dataset
 
 import "io"
 
-// counted tells opts.Progress how much of a file of total bytes was read.
+// counted reports to opts.Progress how many of a file's total bytes were read.
 func counted(r io.Reader, path string, total int64, opts Options) io.Reader {
 	if opts.Progress == nil {
 		return r

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/experience/archive"
-	"github.com/trinity-go/trinity/selector"
+	"github.com/trinity-go/trinity/internal/experience/archive"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // recordedSteps are two steps of a group of two.
@@ -34,7 +34,10 @@ func TestExperiencesOfAnEarlierRun(t *testing.T) {
 	}
 	for _, form := range archive.Forms {
 		path := filepath.Join(t.TempDir(), "run"+form)
-		w := archive.New(path, archive.Run{Name: "earlier"})
+		w, err := archive.New(path)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, groups := range recordedSteps() {
 			if err := w.Write(t.Context(), groups[0][0].ID.Step, groups); err != nil {
 				t.Fatal(err)
@@ -47,14 +50,14 @@ func TestExperiencesOfAnEarlierRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sel := &selector.Sequential{}
+		sel := &trinitytest.InOrder{}
 		if err := sel.Start(d); err != nil {
 			t.Fatal(err)
 		}
 		s := NewSource(d, sel, format, 2)
 		var got []trinity.ExperienceID
 		for range 2 {
-			exps, err := s.Take(t.Context(), 4, 0)
+			exps, err := trinitytest.Take(t.Context(), s, 4, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +76,10 @@ func TestExperiencesOfAnEarlierRun(t *testing.T) {
 
 func TestARowTwiceInABatchIsAnotherTask(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.jsonl")
-	w := archive.New(path, archive.Run{Name: "earlier"})
+	w, err := archive.New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := w.Write(t.Context(), 1, recordedSteps()[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +87,7 @@ func TestARowTwiceInABatchIsAnotherTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sel := &selector.Sequential{}
+	sel := &trinitytest.InOrder{}
 	if err := sel.Start(d); err != nil {
 		t.Fatal(err)
 	}
@@ -89,12 +95,12 @@ func TestARowTwiceInABatchIsAnotherTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = NewSource(d, sel, format, 2).Take(t.Context(), 4, 0)
+	_, err = trinitytest.Take(t.Context(), NewSource(d, sel, format, 2), 4, 0)
 	if err == nil || !strings.Contains(err.Error(), "a prompt of 2 tokens") {
 		t.Errorf("got %v", err)
 	}
 	format.Format = recordedOnly(t)
-	exps, err := NewSource(d, sel, format, 2).Take(t.Context(), 4, 0)
+	exps, err := trinitytest.Take(t.Context(), NewSource(d, sel, format, 2), 4, 0)
 	if err != nil || exps[0].ID.Task != "1/sums/1" || exps[2].ID.Task != "1/sums/1~1" || exps[3].ID.Run != 1 {
 		t.Errorf("got %v, %v", exps, err)
 	}

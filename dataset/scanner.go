@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// scanner finds where the values of a JSON document begin and end, and holds one at a time. Whether a value is JSON is for those who read it.
+// scanner finds where the values of a JSON document begin and end, and holds one at a time. Its callers
+// check whether a value is valid JSON.
 type scanner struct {
 	path string
 	r    *bufio.Reader
@@ -27,7 +28,7 @@ func newScanner(path string, r io.Reader) *scanner {
 // wrong is an error at a line.
 func (s *scanner) wrong(line int, err error) error { return fmt.Errorf("%s:%d: %w", s.path, line, err) }
 
-// peek passes over space and gives the byte that follows; io.EOF at the end.
+// peek skips space and returns the next byte without reading it, or io.EOF.
 func (s *scanner) peek() (byte, error) {
 	for {
 		c, err := s.r.ReadByte()
@@ -44,7 +45,7 @@ func (s *scanner) peek() (byte, error) {
 	}
 }
 
-// need is peek where something must follow.
+// need is like peek, but the end of the file is an error of the document.
 func (s *scanner) need() (byte, error) {
 	c, err := s.peek()
 	if errors.Is(err, io.EOF) {
@@ -55,7 +56,7 @@ func (s *scanner) need() (byte, error) {
 
 var errCut = errors.New("not JSON: it ends too early")
 
-// take passes over a byte that must follow.
+// take reads the byte that must follow.
 func (s *scanner) take(want byte) error {
 	c, err := s.need()
 	if err != nil {
@@ -80,7 +81,7 @@ func (s *scanner) end() error {
 	return err
 }
 
-// more reports whether another element or member follows, and passes over what is before it: a comma, unless it is the first, or the end.
+// more reports whether another element or member follows, and skips the comma before it or the closing bracket.
 func (s *scanner) more(first bool, end byte) (bool, error) {
 	c, err := s.need()
 	if err != nil {
@@ -99,7 +100,7 @@ func (s *scanner) more(first bool, end byte) (bool, error) {
 	return true, err
 }
 
-// members visits what an object has, told the key as it is written and the first byte of the value, which visit reads.
+// members calls visit for each member of an object, with the key as it is written and the first byte of the value. visit reads the value.
 func (s *scanner) members(visit func(key string, first byte) error) error {
 	if err := s.take('{'); err != nil {
 		return err
@@ -127,7 +128,7 @@ func (s *scanner) members(visit func(key string, first byte) error) error {
 	}
 }
 
-// value gives the text of the value that begins here, until the next call.
+// value returns the text of the value that begins here. It is valid until the next call.
 func (s *scanner) value() ([]byte, error) {
 	s.text = s.text[:0]
 	err := s.lex(func(part []byte) bool {
@@ -137,7 +138,7 @@ func (s *scanner) value() ([]byte, error) {
 	return s.text, err
 }
 
-// valid is value, where it is JSON.
+// valid is like value, and checks that it is JSON.
 func (s *scanner) valid() ([]byte, error) {
 	number := s.line
 	text, err := s.value()
@@ -147,10 +148,10 @@ func (s *scanner) valid() ([]byte, error) {
 	return text, err
 }
 
-// skip passes over a value, however large.
+// skip skips a value of any size.
 func (s *scanner) skip() error { return s.lex(func([]byte) bool { return true }) }
 
-// lex gives a value in parts to visit, which says whether it may be longer.
+// lex passes a value in parts to visit, which reports whether the value may go on.
 func (s *scanner) lex(visit func(part []byte) bool) error {
 	begin, v := s.line, extent{}
 	for {
@@ -176,7 +177,7 @@ func (s *scanner) lex(visit func(part []byte) bool) error {
 	}
 }
 
-// extent finds the end of a value.
+// extent tracks where a value ends.
 type extent struct {
 	depth                int
 	inText, escape, over bool
@@ -185,7 +186,7 @@ type extent struct {
 // scalar reports whether the value may end with the document.
 func (v *extent) scalar() bool { return v.depth == 0 && !v.inText }
 
-// in is how much of data, which goes on with the value, belongs to it.
+// in returns how many leading bytes of data belong to the value.
 func (v *extent) in(data []byte) int {
 	for i, c := range data {
 		switch {

@@ -13,16 +13,16 @@ import (
 	"strconv"
 )
 
-// numbered is how the files are named that a split was cut into: train-00001-of-00003.jsonl.
+// numbered matches the file names of a split's shards: train-00001-of-00003.jsonl.
 var numbered = regexp.MustCompile(`^(.*?)(\d{1,6})-of-(\d{1,6})(\D.*)$`)
 
-// shardMark is what datasets once put behind the number of a shard: -a3ecf92756993583, of each another.
+// shardMark matches the hash that old versions of Hugging Face datasets append to a shard's number: -a3ecf92756993583.
 var shardMark = regexp.MustCompile(`^-[0-9a-f]{16}`)
 
-// shardSet is the files that were cut out of one.
+// shardSet is a set of shards with one name and count.
 type shardSet struct{ before, of, after string }
 
-// missingShards names those that the names of the others count, and that are not among them.
+// missingShards returns the shards that are absent from a numbered set such as train-00001-of-00008.
 func missingShards(files []string) (missing []string) {
 	sets, width := map[shardSet][]int{}, map[shardSet]int{}
 	for _, f := range files {
@@ -58,7 +58,7 @@ func missingShards(files []string) (missing []string) {
 	return missing
 }
 
-// lacking is the error of files that are missing; nil if none is. The rows of the others alone would be another dataset.
+// lacking returns an error that names missing files, or nil. The rows of the other files alone would be another dataset.
 func lacking(missing []string) error {
 	if len(missing) == 0 {
 		return nil
@@ -66,7 +66,8 @@ func lacking(missing []string) error {
 	return fmt.Errorf("files are missing: %s: copy them there; to read a part, name its file as the path, or its files in %s (configs, data_files)", shortList(missing), cardFile)
 }
 
-// savedFiles are, of the Arrow files of one directory, those that save_to_disk lists in its state.json, all of which must be there; all where it has none.
+// savedFiles returns the Arrow files of a directory that save_to_disk lists in its state.json. All of them
+// must exist. Without a state.json it returns all.
 func savedFiles(dir string, files []string) ([]string, error) {
 	if extension(files[0]) != ".arrow" {
 		return files, nil

@@ -12,10 +12,11 @@ import (
 
 // Source reads a dataset for offline training: the rows that a selector chooses, formatted, over a number of epochs.
 type Source struct {
-	data   *Dataset
-	sel    trinity.Selector
-	format RowFormatter
-	epochs int
+	recorded bool // the rows are experiences of an earlier run, with its tasks
+	data     *Dataset
+	sel      trinity.Selector
+	format   RowFormatter
+	epochs   int
 
 	taken   int64 // rows so far
 	batches int64
@@ -27,18 +28,49 @@ type cursor struct {
 	Selector json.RawMessage `json:"selector"`
 }
 
-// NewSource makes a source of as many rows as epochs passes over the data have; epochs ≤ 0 means without end. The selector must be started.
-// The experiences of a row come together, in order.
+// NewSource returns a source of epochs passes over the data; epochs ≤ 0 means endless. The selector must be
+// started. The experiences of a row come together, in order.
 func NewSource(d *Dataset, sel trinity.Selector, format RowFormatter, epochs int) *Source {
 	return &Source{data: d, sel: sel, format: format, epochs: epochs}
 }
 
-// Total is the number of experiences over all epochs, 0 for a source without end.
+// Total returns the number of experiences over all epochs, 0 for an endless source.
 func (s *Source) Total() int { return s.data.Len() * s.format.PerRow * max(0, s.epochs) }
 
-// Take implements [trinity.Source]: it gives n experiences while there are as many left, then the remainder, then io.EOF. n must be whole rows.
-// A row that cannot be formatted is an error that names its file and line. The published version does not matter.
-func (s *Source) Take(ctx context.Context, n int, _ int64) ([]*trinity.Experience, error) {
+// Take implements [trinity.Source]: it returns n experiences while there are as many left, then the
+// remainder, then io.EOF. n must be whole rows. The error of a row that cannot be formatted names its file
+// and line. The published version does not matter.
+func (s *Source) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
+	exps, err := s.take(ctx, want.N)
+	if err != nil {
+		return trinity.Taken{}, err
+	}
+	return trinity.Taken{Groups: s.groups(exps)}, nil
+}
+
+// groups returns the experiences of each task. Rows of an earlier run come in any order; they are grouped in order of
+// first appearance. A batch may cut through a group.
+func (s *Source) groups(exps []*trinity.Experience) (groups []trinity.Group) {
+	if !s.recorded {
+		for _, e := range exps {
+			groups = trinity.JoinGroups(groups, trinity.Group{e})
+		}
+		return groups
+	}
+	place := map[string]int{}
+	for _, e := range exps {
+		i, known := place[e.ID.Task]
+		if !known {
+			i = len(groups)
+			place[e.ID.Task] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], e)
+	}
+	return groups
+}
+
+func (s *Source) take(ctx context.Context, n int) ([]*trinity.Experience, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -62,9 +94,9 @@ func (s *Source) Take(ctx context.Context, n int, _ int64) ([]*trinity.Experienc
 	return s.experiences(rows)
 }
 
-// experiences formats the rows of a batch. Those of one row, and of a row that comes again, as at the border of epochs, are told apart by
-// ID.Run. Experiences of an earlier run keep theirs, so that groups stay groups: their task has its step before it then, and behind it how often the row
-// has come before.
+// experiences formats the rows of a batch. ID.Run distinguishes the experiences of one row, and those of a
+// row that occurs twice, such as at the border of epochs. Experiences of an earlier run keep their ID.Run,
+// so that groups stay groups: their task gets the step as prefix and the count of earlier occurrences as suffix.
 func (s *Source) experiences(rows []int) ([]*trinity.Experience, error) {
 	repeats := map[int]int{}
 	var out []*trinity.Experience
@@ -79,7 +111,7 @@ func (s *Source) experiences(rows []int) ([]*trinity.Experience, error) {
 				if n := repeats[row]; n > 0 {
 					e.ID.Task = fmt.Sprintf("%s~%d", e.ID.Task, n)
 				}
-				e.ID.Step = s.batches
+				e.ID.Step, s.recorded = s.batches, true
 				repeats[row]++
 				continue
 			}

@@ -38,7 +38,7 @@ func newSource(t *testing.T, rows, epochs int) *Source {
 func takeAll(t *testing.T, s *Source, n int) (ids []string, sizes []int) {
 	t.Helper()
 	for {
-		exps, err := s.Take(t.Context(), n, 0)
+		exps, err := trinitytest.Take(t.Context(), s, n, 0)
 		if errors.Is(err, io.EOF) {
 			return ids, sizes
 		}
@@ -69,7 +69,7 @@ func TestSourceGivesEveryEpochWhole(t *testing.T) {
 func TestSourceWithoutEnd(t *testing.T) {
 	s := newSource(t, 2, 0)
 	for range 10 {
-		if exps, err := s.Take(t.Context(), 3, 0); err != nil || len(exps) != 3 {
+		if exps, err := trinitytest.Take(t.Context(), s, 3, 0); err != nil || len(exps) != 3 {
 			t.Fatalf("%d experiences, %v", len(exps), err)
 		}
 	}
@@ -84,7 +84,7 @@ func TestSourceGoesOnAfterAResume(t *testing.T) {
 		first := newSource(t, 5, 3)
 		var got []string
 		for range cut {
-			exps, err := first.Take(t.Context(), 4, 0)
+			exps, err := trinitytest.Take(t.Context(), first, 4, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +123,7 @@ func TestSourceOfPairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := NewSource(d, sel, f, 3)
-	if _, err := s.Take(t.Context(), 3, 0); err == nil || !strings.Contains(err.Error(), "a batch of 3 experiences was asked for, and a row of dpo gives 2") {
+	if _, err := trinitytest.Take(t.Context(), s, 3, 0); err == nil || !strings.Contains(err.Error(), "a batch of 3 experiences was asked for, and a row of dpo gives 2") {
 		t.Error(err)
 	}
 	ids, sizes := takeAll(t, s, 8)
@@ -140,17 +140,17 @@ func TestSourceErrors(t *testing.T) {
 	}
 	s := newSource(t, 2, 1)
 	s.data = d
-	if _, err := s.Take(t.Context(), 2, 0); err == nil || !strings.Contains(err.Error(), `a.jsonl:3: no field "response"`) {
+	if _, err := trinitytest.Take(t.Context(), s, 2, 0); err == nil || !strings.Contains(err.Error(), `a.jsonl:3: no field "response"`) {
 		t.Errorf("a row without response: %v", err)
 	}
 	s = newSource(t, 2, 1)
-	if _, err := s.Take(t.Context(), 0, 0); err == nil {
+	if _, err := trinitytest.Take(t.Context(), s, 0, 0); err == nil {
 		t.Error("a batch of none was given")
 	}
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
-	if _, err := s.Take(ctx, 1, 0); !errors.Is(err, stop) {
+	if _, err := trinitytest.Take(ctx, s, 1, 0); !errors.Is(err, stop) {
 		t.Errorf("after a stop: %v", err)
 	}
 	for want, state := range map[string]trinity.SourceState{

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // table is n rows of about size bytes in a format.
@@ -36,8 +38,7 @@ func TestRowsBeyondTheLimitAreThoseInMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		settle(t, path, 0) // too young to be kept
-		spilled, err := Open(path, Options{held: 100, Cache: scratch})
+		spilled, err := Open(path, Options{held: 100, Scratch: scratch})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +67,7 @@ func TestParquetBeyondTheLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spilled, err := Open("testdata/many_groups.parquet", Options{held: 1, Cache: t.TempDir()})
+	spilled, err := Open("testdata/many_groups.parquet", Options{held: 1, Scratch: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func heap() int64 {
 // What a dataset holds, once open and while it is opened, does not grow with its file: TRINITY_HEAVY takes files of 300 MB in place of 8.
 func TestMemoryOfALargeFileIsBounded(t *testing.T) {
 	rows, most := 8000, int64(3<<20)
-	if os.Getenv("TRINITY_HEAVY") != "" {
+	if trinitytest.EffortFor() == trinitytest.Heavy {
 		rows = 300_000
 	}
 	for name, text := range map[string]func() string{
@@ -104,7 +105,7 @@ func TestMemoryOfALargeFileIsBounded(t *testing.T) {
 		path := filepath.Join(write(t, map[string]string{name: text()}), name)
 		before := heap()
 		reads, peak := 0, before
-		d, err := Open(path, Options{held: 1 << 20, Cache: t.TempDir(), Progress: func(string, int64, int64) {
+		d, err := Open(path, Options{held: 1 << 20, Scratch: t.TempDir(), Progress: func(string, int64, int64) {
 			if reads++; reads%32 == 0 {
 				peak = max(peak, heap())
 			}
@@ -145,7 +146,7 @@ func TestProgressEndsAtTheTotal(t *testing.T) {
 
 func TestNoRoomForRows(t *testing.T) {
 	dir := write(t, map[string]string{"a.csv": table("csv", 10, 100), "file": ""})
-	if _, err := Open(filepath.Join(dir, "a.csv"), Options{held: 1, Cache: filepath.Join(dir, "file", "buffer")}); err == nil || !strings.Contains(err.Error(), "go to a file") {
+	if _, err := Open(filepath.Join(dir, "a.csv"), Options{held: 1, Scratch: filepath.Join(dir, "file", "buffer")}); err == nil || !strings.Contains(err.Error(), "go to a temporary file") {
 		t.Errorf("got %v", err)
 	}
 }

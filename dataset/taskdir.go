@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// taskDir is a directory with a folder for each task: instruction.md, and what its workflow needs besides (task.toml, tests/). Its rows have the
-// columns name (of the folder), path (absolute), instruction, and task_toml where there is such a file; both are text.
+// taskDir is a directory with a folder for each task: instruction.md, and what its workflow needs (task.toml,
+// tests/). Its rows have the columns name (of the folder), path (absolute), instruction, and task_toml if
+// there is such a file; all are text.
 type taskDir struct {
 	dir   string
 	names []string
@@ -19,8 +20,8 @@ type taskDir struct {
 
 const instructionFile = "instruction.md"
 
-// openTaskDir finds the tasks of a directory, in order of their names. Files and hidden folders beside them are none; another folder without
-// instruction is an error.
+// openTaskDir finds the tasks of a directory, in order of their names. It skips files and hidden folders; any
+// other folder without an instruction is an error.
 func openTaskDir(dir string) (shard, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -68,7 +69,7 @@ func (t *taskDir) row(i int) ([]byte, error) {
 	return json.Marshal(row)
 }
 
-// readText reads a file that is to be part of a row.
+// readText reads a text file that becomes part of a row.
 func readText(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestAlgorithmsOfSmolLM2 runs the examples of a language model in processes of their own: nothing is warned of, no rollout fails, and held-out sums
-// come out better. With -update it writes the table of docs/algorithms.md. Memory is the largest resident set of the process.
+// come out better. With -update it writes the table of docs/reference/algorithms.md. Memory is the largest resident set of the process.
 func TestAlgorithmsOfSmolLM2(t *testing.T) {
 	model := smolLM2(t)
 	t.Chdir("..")
@@ -54,13 +54,13 @@ func TestAlgorithmsOfSmolLM2(t *testing.T) {
 				t.Errorf("accuracy of held-out sums went from %.3f to %.3f, want 0.1 more", sampled, after)
 			}
 			peak := float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) / (1 << 20)
-			fmt.Fprintf(&table, "| [%s](../examples/%s) | %.0f | %.1f | %.1f | %s | %s |\n", algorithm, example,
+			fmt.Fprintf(&table, "| [%s](../../examples/%s) | %.0f | %.1f | %.1f | %s | %s |\n", algorithm, example,
 				mean(curve(learned, "perf/total_num_tokens")), mean(seconds), peak, share(after), share(best))
 		})
 	}
 	t.Log("\n" + table.String())
 	if *update && !t.Failed() {
-		writeTable(t, "docs/algorithms.md", "measured", table.String())
+		writeTable(t, "docs/reference/algorithms.md", "measured", table.String())
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 var update = flag.Bool("update", false, "write what was measured into the README")
@@ -81,9 +82,7 @@ func algorithms() []string {
 // Every algorithm type that there is has an example, of the type's name, in which it learns. All begin with the same warm-up; those that sample
 // have half of the example's steps, so that all together take a minute or two.
 func TestAlgorithmsLearn(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains with every algorithm: not in -short")
-	}
+	trinitytest.Long(t, "trains with every algorithm", trained...)
 	t.Chdir("..")
 	model := warmUp(t)
 	for _, algorithm := range algorithms() {
@@ -162,7 +161,7 @@ func share(v float64) string { return strings.TrimPrefix(fmt.Sprintf("%.2f", v),
 // TestAlgorithmsTable runs every example as a user does, with three seeds, and the controls; with -update it writes the table of
 // algorithms/README.md. Seconds are of the machine that it runs on.
 func TestAlgorithmsTable(t *testing.T) {
-	heavy(t)
+	trinitytest.TooLong(t, "trains with every algorithm, several seeds")
 	t.Chdir("..")
 	dirs := [3]string{t.TempDir(), t.TempDir(), t.TempDir()} // by seed
 	var table strings.Builder

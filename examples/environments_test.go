@@ -32,11 +32,11 @@ func (d digits) next(k int) digits { return digits{(d[0] + 3*k) % 10, (d[1] + 7*
 const questions = 3
 
 // environment is a workflow of several steps, each a chat of its own.
-type environment func(ctx context.Context, first digits, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error)
+type environment func(ctx context.Context, first digits, r *trinity.Rollout) ([]*trinity.Experience, error)
 
-// Run implements trinity.Workflow.
-func (w environment) Run(ctx context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
-	question, err := task.Prompt()
+// Run implements [trinity.Workflow].
+func (w environment) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	question, err := r.Task.Prompt()
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (w environment) Run(ctx context.Context, task *trinity.Task, m *trinity.Mod
 	if _, err := fmt.Sscanf(question, "max %d %d", &d[0], &d[1]); err != nil {
 		return nil, err
 	}
-	return w(ctx, d, task, m)
+	return w(ctx, d, r)
 }
 
 // ask asks which is the larger one. right is 1 or 0.
@@ -60,13 +60,13 @@ func ask(ctx context.Context, m *trinity.Model, d digits) (e *trinity.Experience
 }
 
 // ladder has runs of three to five steps, of which the last alone has a reward. Some runs fail, some cannot be scored.
-func ladder(ctx context.Context, first digits, task *trinity.Task, m *trinity.Model) (run []*trinity.Experience, err error) {
-	if task.Index%10 == 3 && m.ID.Run == 7 {
+func ladder(ctx context.Context, first digits, r *trinity.Rollout) (run []*trinity.Experience, err error) {
+	if r.Task.Index%10 == 3 && r.Model.ID.Run == 7 {
 		return nil, errors.New("the ladder is broken")
 	}
 	rung := 0
 	for rung < questions && len(run) < questions+2 {
-		e, right, err := ask(ctx, m, first.next(rung))
+		e, right, err := ask(ctx, r.Model, first.next(rung))
 		if err != nil {
 			return nil, err
 		}
@@ -76,24 +76,24 @@ func ladder(ctx context.Context, first digits, task *trinity.Task, m *trinity.Mo
 	}
 	last := run[len(run)-1]
 	last.Reward = trinity.NewReward(map[string]float64{"climbed": float64(rung) / questions})
-	if task.Index%10 == 4 && m.ID.Run == 6 {
+	if r.Task.Index%10 == 4 && r.Model.ID.Run == 6 {
 		last.Reward = trinity.InvalidReward("nobody has looked")
 	}
 	return run, nil
 }
 
 // toll has step rewards that add up to 0 in every run. Only from a step on, and discounted, do they say something.
-func toll(ctx context.Context, first digits, _ *trinity.Task, m *trinity.Model) (run []*trinity.Experience, err error) {
+func toll(ctx context.Context, first digits, r *trinity.Rollout) (run []*trinity.Experience, err error) {
 	paid := 0.0
 	for k := range questions {
-		e, right, err := ask(ctx, m, first.next(k))
+		e, right, err := ask(ctx, r.Model, first.next(k))
 		if err != nil {
 			return nil, err
 		}
 		e.Info = map[string]any{"env_state_hash": k, "step_reward": right}
 		if k == questions-1 {
 			e.Info = map[string]any{"step_reward": -paid}
-			e.Reward = trinity.NewReward(map[string]float64{"coin": float64(m.Params.Seed >> 63)})
+			e.Reward = trinity.NewReward(map[string]float64{"coin": float64(r.Model.Params.Seed >> 63)})
 		}
 		paid += right
 		run = append(run, e)
@@ -103,11 +103,11 @@ func toll(ctx context.Context, first digits, _ *trinity.Task, m *trinity.Model) 
 
 // pack has the kinds of episodes that the advantage cod knows. What is answered to its tasks does not matter: a task is solved by a right hint, so
 // that there is nothing to learn but hints, and nothing but the reward of later tasks tells whether one was right.
-func pack(ctx context.Context, first digits, _ *trinity.Task, m *trinity.Model) (run []*trinity.Experience, err error) {
+func pack(ctx context.Context, first digits, r *trinity.Rollout) (run []*trinity.Experience, err error) {
 	solved, sum, hint := make([]float64, questions), 0.0, 1.0
 	for k := range questions {
 		if k > 0 {
-			e, right, err := ask(ctx, m, first.next(k-1))
+			e, right, err := ask(ctx, r.Model, first.next(k-1))
 			if err != nil {
 				return nil, err
 			}
@@ -115,7 +115,7 @@ func pack(ctx context.Context, first digits, _ *trinity.Task, m *trinity.Model) 
 			e.Reward = trinity.NewReward(map[string]float64{"hint": 0})
 			run, hint = append(run, e), right
 		}
-		e, _, err := ask(ctx, m, digits{first[0], first[0]})
+		e, _, err := ask(ctx, r.Model, digits{first[0], first[0]})
 		if err != nil {
 			return nil, err
 		}

@@ -21,18 +21,13 @@ func init() {
 		func() trinity.Operator { return trinitytest.ShuffleRewards{} })
 }
 
-// heavy is set to run what takes many minutes.
-func heavy(t *testing.T) {
-	t.Helper()
-	if os.Getenv("TRINITY_HEAVY") == "" {
-		t.Skip("takes many minutes: set TRINITY_HEAVY=1")
-	}
-}
+// trained lists the rooms that what a model learns depends on.
+var trained = []string{"examples", "algorithm", "engine/cpu", "explorer", "trainer", "workflow", "reward", "run"}
 
 // smolLM2 is the path of SmolLM2-135M-Instruct as a GGUF file.
 func smolLM2(t *testing.T) string {
 	t.Helper()
-	heavy(t)
+	trinitytest.TooLong(t, "trains for many minutes")
 	path := os.Getenv("TRINITY_SMOLLM2_GGUF")
 	if path == "" {
 		t.Skip("needs SmolLM2-135M-Instruct: set TRINITY_SMOLLM2_GGUF to the GGUF file")
@@ -127,13 +122,11 @@ const quickstart = "quickstart/quickstart.yaml"
 
 // The quickstart learns to add: seed 0 always, other seeds when there is time.
 func TestQuickstartLearns(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes minutes: not in -short")
-	}
+	trinitytest.Long(t, "trains for a minute", trained...)
 	for seed := range 3 {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			if seed > 0 {
-				heavy(t)
+				trinitytest.TooLong(t, "trains for many minutes")
 			}
 			first, last := ends(t, runExample(t, quickstart, fmt.Sprint("seed=", seed)))
 			if last < 0.70 || last < first+0.30 {
@@ -145,7 +138,7 @@ func TestQuickstartLearns(t *testing.T) {
 
 // Without learning rate, or with rewards that are not its own, the quickstart's model does not improve.
 func TestQuickstartControls(t *testing.T) {
-	heavy(t)
+	trinitytest.TooLong(t, "trains for many minutes")
 	for name, override := range map[string]string{
 		"learning rate 0":  "stages.1.algorithm.optimizer.lr=0",
 		"shuffled rewards": "stages.1.data_processor.experience_pipeline.operators=[{name: test_shuffle_rewards}]",

@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // On runs of several steps: what an algorithm should learn from it does, whichever steps are rewarded and whatever their number, and from what it
 // does not look at it learns nothing.
 func TestStepsLearn(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains eight models: not in -short")
-	}
+	trinitytest.Long(t, "trains eight models", trained...)
 	t.Chdir("..")
 	model := warmUp(t)
 	for _, c := range []struct {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// patience is what a workflow has to return once its context has ended.
+// patience is how long a workflow may take to return once its context has ended.
 const patience = 10 * time.Second
 
-// bounded calls a workflow under the deadline of an attempt. One that does not return when its context has ended is left behind: its rollout has failed, and
-// whatever it returns later is nobody's. A panic is its failure too, not the run's.
+// bounded calls a workflow under the deadline of an attempt. It abandons a workflow that does not return after its context has
+// ended: the rollout fails, and bounded drops whatever the workflow returns later. A panic fails the rollout too, not the run.
 func bounded[T any](ctx context.Context, timeout time.Duration, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("explorer.max_timeout of %v passed", timeout))
 	defer cancel()
@@ -42,6 +42,6 @@ func bounded[T any](ctx context.Context, timeout time.Duration, call func(contex
 		return r.of, r.err
 	case <-late.C:
 		var none T
-		return none, fmt.Errorf("%w, and %v later the workflow had not returned: it does not heed its context", context.Cause(ctx), patience)
+		return none, fmt.Errorf("%w, and %v later the workflow had not returned: it ignores its context", context.Cause(ctx), patience)
 	}
 }

@@ -12,27 +12,27 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// deaf is a workflow that returns when it pleases, whatever its context says.
+// deaf is a workflow that ignores its context.
 type deaf struct{ run, compare time.Duration }
 
-func (d deaf) Run(ctx context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
+func (d deaf) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	time.Sleep(d.run)
-	return onePull{}.Run(context.WithoutCancel(ctx), task, m)
+	return onePull{}.Run(context.WithoutCancel(ctx), r)
 }
 
-func (d deaf) Compare(context.Context, *trinity.Task, *trinity.Model, trinity.Group) error {
+func (d deaf) Compare(context.Context, *trinity.Rollout, trinity.Group) error {
 	time.Sleep(d.compare)
 	return nil
 }
 
-func TestAWorkflowThatDoesNotHeedItsContext(t *testing.T) {
+func TestWorkflowThatIgnoresItsContext(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		workflow deaf
 		failed   string
 	}{
 		{"returns within its patience", deaf{run: time.Minute + patience/2}, ""},
-		{"does not return", deaf{run: time.Hour}, "explorer.max_timeout of 1m0s passed, and 10s later the workflow had not returned: it does not heed its context"},
+		{"does not return", deaf{run: time.Hour}, "explorer.max_timeout of 1m0s passed, and 10s later the workflow had not returned: it ignores its context"},
 		{"compares for ever", deaf{compare: time.Hour}, "comparing its group: explorer.max_timeout of 1m0s passed, and 10s later"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestAWorkflowThatDoesNotHeedItsContext(t *testing.T) {
 				r.Timeout, r.MaxRetries = time.Minute, 0
 				tasks, _ := newTaskset(1, 2, c.workflow).all()
 				start := time.Now()
-				outcomes, err := r.Run(t.Context(), 1, c.workflow, tasks)
+				outcomes, err := r.run(t.Context(), 1, tasks)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -53,22 +53,22 @@ func TestAWorkflowThatDoesNotHeedItsContext(t *testing.T) {
 					t.Errorf("%d experiences are there", len(outcomes[0].group))
 				}
 				if waited := time.Since(start); waited > time.Minute+patience {
-					t.Errorf("it was waited for %v", waited)
+					t.Errorf("the runner waited for %v", waited)
 				}
-				time.Sleep(time.Hour) // what was left behind returns
+				time.Sleep(time.Hour) // the abandoned workflow returns
 			})
 		})
 	}
 }
 
-// A run that is stopped does not wait for a workflow for ever either.
-func TestAStoppedRunLeavesAWorkflowBehind(t *testing.T) {
+// A stopped run abandons a workflow that ignores its context.
+func TestStoppedRunAbandonsAWorkflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(errStopped) })
 		r, w := newRunner(trinitytest.NewBandit(3)), deaf{run: time.Hour}
 		tasks, _ := newTaskset(1, 2, w).all()
-		if _, err := r.Run(ctx, 1, w, tasks); !errors.Is(err, errStopped) {
+		if _, err := r.run(ctx, 1, tasks); !errors.Is(err, errStopped) {
 			t.Errorf("the run ended with %v", err)
 		}
 		time.Sleep(time.Hour)

@@ -11,20 +11,20 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// ranking calls itself to compare a group.
+// ranking is a workflow that calls itself to compare a group.
 type ranking func(ctx context.Context) error
 
-func (ranking) Run(ctx context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
-	return onePull{}.Run(ctx, task, m)
+func (ranking) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	return onePull{}.Run(ctx, r)
 }
 
-func (w ranking) Compare(ctx context.Context, _ *trinity.Task, _ *trinity.Model, _ trinity.Group) error {
+func (w ranking) Compare(ctx context.Context, _ *trinity.Rollout, _ trinity.Group) error {
 	return w(ctx)
 }
 
 var errStopped = errors.New("stopped by a signal")
 
-func TestWhatComesOfComparing(t *testing.T) {
+func TestCompareGroup(t *testing.T) {
 	broken := &trinity.EngineError{Err: errors.New("out of memory")}
 	for _, c := range []struct {
 		name     string
@@ -39,7 +39,7 @@ func TestWhatComesOfComparing(t *testing.T) {
 		{name: "a panic", compare: func(context.Context) error { panic("index out of range") }, failed: "workflow panicked: index out of range"},
 		{name: "a broken engine", compare: func(context.Context) error { return broken }, ends: broken},
 		{name: "stopped", compare: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, stops: true, ends: errStopped},
-		{name: "stopped, and the workflow does not say so", compare: func(ctx context.Context) error { <-ctx.Done(); return nil }, stops: true, ends: errStopped},
+		{name: "stopped, and the workflow returns no error", compare: func(ctx context.Context) error { <-ctx.Done(); return nil }, stops: true, ends: errStopped},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -50,7 +50,7 @@ func TestWhatComesOfComparing(t *testing.T) {
 				return c.compare(ctx)
 			})
 			tasks, _ := newTaskset(1, 2, w).all()
-			outcomes, err := newRunner(trinitytest.NewBandit(3)).Run(ctx, 1, w, tasks)
+			outcomes, err := newRunner(trinitytest.NewBandit(3)).run(ctx, 1, tasks)
 			if !errors.Is(err, c.ends) {
 				t.Fatalf("the run ended with %v, want %v", err, c.ends)
 			}
@@ -68,8 +68,8 @@ func TestWhatComesOfComparing(t *testing.T) {
 	}
 }
 
-// A run that is stopped while it compares the last group of a step does not deliver the step without it.
-func TestAStepIsNotDeliveredWithoutTheGroupThatIsCompared(t *testing.T) {
+// A run that is stopped while it compares the last group of a step does not deliver the step without that group.
+func TestStopDuringACompareDeliversNothing(t *testing.T) {
 	for range 20 {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		compared := 0
@@ -82,18 +82,18 @@ func TestAStepIsNotDeliveredWithoutTheGroupThatIsCompared(t *testing.T) {
 		})
 		q := buffer.NewQueue(100, 0, nil)
 		e := newExplorer(t, q, 1)
-		e.Tasks, e.EvalTasksets, e.Runner.Slots = mix(t, newTaskset(2, 2, w)), nil, NewSlots(1)
-		e.Buffer = heedless{e.Buffer}
+		e.opts.Agenda, e.opts.EvalTasksets, e.opts.Runner.Slots = NewAgenda(mix(t, newTaskset(2, 2, w)), nil, 2), nil, NewSlots(1)
+		e.opts.Buffer = heedless{e.opts.Buffer}
 		if err := e.Run(ctx); !errors.Is(err, errStopped) {
 			t.Fatalf("the run ended with %v", err)
 		}
-		if cursor, err := q.Sink("").Resume(t.Context()); err != nil || cursor != nil {
+		if _, cursor, err := q.Sink("").Resume(t.Context()); err != nil || cursor != nil {
 			t.Fatalf("step 1 was delivered: cursor %s, %v", cursor, err)
 		}
 	}
 }
 
-// heedless takes deliveries after the end of the run too, as a file does.
+// heedless takes deliveries even after the end of the run, as a file does.
 type heedless struct{ trinity.Sink }
 
 func (s heedless) Put(ctx context.Context, d trinity.Delivery) error {

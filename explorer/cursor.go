@@ -8,20 +8,20 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// cursor is the explorer's state after a step.
+// cursor is the explorer's state after a step, as JSON.
 type cursor struct {
 	Step  int64           `json:"step"`
 	Tasks json.RawMessage `json:"tasks"`
-	// Inputs are where those of the experience pipeline are.
+	// Inputs are the positions of the inputs of the experience pipeline.
 	Inputs []savedInput `json:"inputs,omitempty"`
-	// Ahead are the tasks of the steps that were under way behind it, in order: Tasks is where the selectors are after them.
+	// Ahead lists the tasks of the steps in flight behind Step, in order. Tasks is the selectors' position after these steps.
 	Ahead [][]chosen `json:"ahead,omitempty"`
-	// Owed are the step's metrics when an evaluation follows it: they are logged together, by a resumed run too. Durations and speeds are left
-	// out, so that checkpoints do not depend on them.
+	// Owed are the step's metrics if an evaluation follows the step: the explorer logs both together, in a resumed run too. They
+	// hold no durations or speeds, so that checkpoints do not depend on the clock.
 	Owed map[string]exact `json:"owed,omitempty"`
 }
 
-// exact is a number as text: unlike JSON's numbers it may be infinite or not a number.
+// exact is a number that JSON writes as text, because it may be infinite or NaN.
 type exact float64
 
 // MarshalText implements [encoding.TextMarshaler].
@@ -54,7 +54,7 @@ func timed(name string) bool {
 	return strings.Contains("/"+name, "/time/") || strings.HasSuffix(name, "per_second")
 }
 
-// metrics are those that are owed; nil when none are.
+// metrics returns the owed metrics, nil if there are none.
 func (c cursor) metrics() trinity.Metrics {
 	if c.Owed == nil {
 		return nil

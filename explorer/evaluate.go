@@ -11,20 +11,20 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// evalSeed separates the random numbers of evaluation from those of training at the same step.
+// evalSeed makes evaluations draw other random numbers than training at the same step.
 const evalSeed = 0x6576616c
 
-// evaluate runs every evaluation taskset and logs what came of it, in one record with the step's metrics.
+// evaluate runs every evaluation taskset and logs the results in one record with the step's metrics.
 func (e *Explorer) evaluate(ctx context.Context, step int64, metrics trinity.Metrics) error {
-	if len(e.EvalTasksets) == 0 {
+	if len(e.opts.EvalTasksets) == 0 {
 		return nil
 	}
-	m, err := Evaluate(ctx, e.Runner, e.EvalTasksets, step, "eval/")
+	m, err := Evaluate(ctx, e.opts.Runner, e.opts.EvalTasksets, step, "eval/")
 	if err != nil {
 		return fmt.Errorf("evaluation at step %d: %w", step, err)
 	}
 	metrics.Merge("", m)
-	return e.Log(ctx, step, metrics)
+	return e.opts.Recorder.Log(ctx, step, metrics)
 }
 
 // Evaluate runs all rows of the tasksets and returns, per taskset and metric, mean@k, std@k and best@n, worst@n for n = 2, 4, 8 … k.
@@ -38,7 +38,7 @@ func Evaluate(ctx context.Context, r *Runner, sets []*Taskset, step int64, prefi
 		if err != nil {
 			return nil, err
 		}
-		outcomes, err := runner.Run(ctx, step, set.Workflow, tasks)
+		outcomes, err := runner.run(ctx, step, tasks)
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +48,7 @@ func Evaluate(ctx context.Context, r *Runner, sets []*Taskset, step int64, prefi
 	return metrics, nil
 }
 
-// evalMetrics aggregates over tasks what each task's k rollouts gave.
+// evalMetrics aggregates the metrics of each task's k rollouts over tasks.
 func evalMetrics(outcomes []*outcome, k int) trinity.Metrics {
 	perMetric := map[string][][]float64{} // metric → task → its runs
 	failed := 0
@@ -78,7 +78,7 @@ func evalMetrics(outcomes []*outcome, k int) trinity.Metrics {
 	return m
 }
 
-// bootstrap estimates, as a mean over tasks, the best and worst of n runs by 1,000 draws with replacement.
+// bootstrap estimates the best and the worst of n runs by 1,000 draws with replacement, as means over tasks.
 func bootstrap(rng *rand.Rand, tasks [][]float64, n int) (best, worst float64) {
 	const draws = 1000
 	for _, runs := range tasks {
@@ -95,6 +95,7 @@ func bootstrap(rng *rand.Rand, tasks [][]float64, n int) (best, worst float64) {
 	return best / count, worst / count
 }
 
+// over returns the mean over tasks of f.
 func over(tasks [][]float64, f func([]float64) float64) float64 {
 	values := make([]float64, len(tasks))
 	for i, runs := range tasks {
@@ -111,7 +112,7 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// std is the population standard deviation.
+// std returns the population standard deviation.
 func std(v []float64) float64 {
 	m, sum := mean(v), 0.0
 	for _, x := range v {

@@ -3,124 +3,109 @@ package explorer
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/failpoint"
+	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
-// Where the explorer hands something over.
+// Failpoints at the explorer's hand-over points.
 var (
-	failWeights   = failpoint.New("explorer.weights")   // before it waits for them
-	failRollouts  = failpoint.New("explorer.rollouts")  // after a step's
+	failWeights   = failpoint.New("explorer.weights")   // before it waits for weights
+	failRollouts  = failpoint.New("explorer.rollouts")  // after the rollouts of a step
 	failDeliver   = failpoint.New("explorer.deliver")   // before a delivery
-	failDelivered = failpoint.New("explorer.delivered") // after it
-	failEvaluated = failpoint.New("explorer.evaluated")
+	failDelivered = failpoint.New("explorer.delivered") // after a delivery
+	failEvaluated = failpoint.New("explorer.evaluated") // after an evaluation
 )
 
-// Explorer runs the rollouts of a training run.
-type Explorer struct {
-	Tasks        *Mix
-	Inputs       Inputs
-	EvalTasksets []*Taskset
+// Options configure an explorer. EvalTasksets, UnderWay, EvalInterval and EvalOnStartup are optional.
+type Options struct {
+	Agenda       *Agenda
+	EvalTasksets []*Taskset // none: the explorer evaluates nothing
 	Runner       *Runner
-	Process      func(context.Context, int64, []trinity.Group) ([]trinity.Group, trinity.Metrics, error) // operators and advantage of a step; metrics by their whole names
+	Pipeline     Pipeline
 	Buffer       trinity.Sink
-	Sync         Weights
-	Log          func(ctx context.Context, step int64, m trinity.Metrics) error
-	Warn         func(error) // is told of every rollout that failed or could not be scored
+	Weights      Weights
+	Recorder     Recorder
 
-	BatchSize     int   // tasks per step
-	TotalSteps    int64 // steps of the run
-	UnderWay      int   // steps at once; 0 is 1, one after the other
+	TotalSteps    int64 // of the run
+	UnderWay      int   // concurrent steps; 0 is 1
 	Pace          Pace
-	EvalInterval  int64 // steps; 0 means never
+	EvalInterval  int64 // steps between evaluations; 0 is never
 	EvalOnStartup bool
-
-	mu          sync.Mutex      // guards Tasks, step and ahead
-	step        int64           // the last that was delivered
-	ahead       [][]chosen      // of each step after it, as far as that is decided
-	failedSteps int             // in a row
-	owed        trinity.Metrics // of the last delivered step, whose evaluation a killed run may not have ended
 }
 
-// Weights are the explorer's side of a [trinity.Synchronizer].
+// Pipeline edits the groups of a step before their delivery: the operators and the advantage. Metrics have their full names.
+type Pipeline interface {
+	Process(ctx context.Context, step int64, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error)
+}
+
+// Weights is the explorer's side of a [trinity.Synchronizer].
 type Weights interface {
 	Wait(ctx context.Context, min int64, newest bool) (int64, error)
 	ExplorerDone()
 }
 
-// Restore takes up the state that a delivery carried.
-func (e *Explorer) Restore(state json.RawMessage) error {
-	if len(state) == 0 {
-		return nil
-	}
-	var c cursor
-	if err := json.Unmarshal(state, &c); err != nil {
-		return fmt.Errorf("explorer state: %w", err)
-	}
-	if err := e.Tasks.restore(c.Tasks); err != nil {
-		return err
-	}
-	for _, step := range c.Ahead {
-		if err := e.Tasks.check(step); err != nil {
-			return err
-		}
-	}
-	if err := e.Inputs.restore(c.Inputs); err != nil {
-		return err
-	}
-	e.step, e.ahead, e.owed = c.Step, c.Ahead, c.metrics()
-	return nil
+// Recorder keeps what the explorer reports.
+type Recorder interface {
+	// Log records the metrics of a step.
+	Log(ctx context.Context, step int64, m trinity.Metrics) error
+	// Warn records a rollout that failed or has no valid reward.
+	Warn(err error)
 }
 
-// Step is the last step that was delivered.
-func (e *Explorer) Step() int64 { return e.step }
+// Explorer runs the rollouts of a training run.
+type Explorer struct {
+	opts        Options
+	failedSteps int // consecutive steps without a valid reward
+}
 
-// Run explores all steps that are left, evaluates as configured, and then closes the buffer. It ends early, without error, when the trainer has
-// ended. A run that fails or is stopped leaves the buffer open: it goes on later.
+// New returns an explorer that continues after the agenda's last step.
+func New(o Options) *Explorer { return &Explorer{opts: o} }
+
+// Run explores the remaining steps, evaluates as configured, and then closes the buffer. It ends early, without error, when
+// the trainer has ended. A run that fails or is stopped leaves the buffer open, because it resumes later.
 func (e *Explorer) Run(ctx context.Context) error {
-	defer e.Sync.ExplorerDone()
+	defer e.opts.Weights.ExplorerDone()
 	if err := e.run(ctx); err != nil && !errors.Is(err, trinity.ErrEnded) {
 		return err
 	}
-	return e.Buffer.Close()
+	return e.opts.Buffer.Close()
 }
 
 func (e *Explorer) run(ctx context.Context) error {
-	if e.step == 0 && e.EvalOnStartup {
+	step, owed := e.opts.Agenda.step, e.opts.Agenda.owed
+	if step == 0 && e.opts.EvalOnStartup {
 		if err := e.evaluate(ctx, 0, trinity.Metrics{}); err != nil {
 			return err
 		}
 	}
-	if e.owed != nil {
-		if err := e.evaluateAfter(ctx, e.step, e.owed); err != nil {
+	if owed != nil {
+		if err := e.evaluateAfter(ctx, step, owed); err != nil {
 			return err
 		}
 	}
 	return e.exploreAll(ctx)
 }
 
-// maxFailedSteps in a row, without one experience that has a valid reward, end the run: something is wrong with the workflow or what it depends
-// on, and nothing would be learned.
+// maxFailedSteps is the number of consecutive steps without a valid reward that end the run: the workflow or something it
+// depends on is broken, and the policy would learn nothing.
 const maxFailedSteps = 3
 
-// warn tells of every rollout that failed or could not be scored.
+// warn reports every rollout that failed or has no valid reward to the recorder. The error ends the run, after maxFailedSteps.
 func (e *Explorer) warn(outcomes []*outcome) error {
 	rollouts, scored := 0, 0
 	var first error
-	tell := func(err error) {
+	report := func(err error) {
 		first = cmp.Or(first, err)
-		e.Warn(err)
+		e.opts.Recorder.Warn(err)
 	}
 	for _, o := range outcomes {
 		for _, err := range o.failed {
-			tell(err)
+			report(err)
 		}
 		for _, x := range o.group {
 			if x.Reward.Valid {
@@ -128,7 +113,7 @@ func (e *Explorer) warn(outcomes []*outcome) error {
 			}
 		}
 		for _, x := range unscored(o.group) {
-			tell(fmt.Errorf("task %s, run %d: no valid reward: %s", x.ID.Task, x.ID.Run, cmp.Or(x.Reward.Reason, "the workflow gave none")))
+			report(fmt.Errorf("task %s, run %d: no valid reward: %s", x.ID.Task, x.ID.Run, cmp.Or(x.Reward.Reason, "the workflow gave none")))
 		}
 		rollouts += len(o.failed) + len(o.elapsed)
 	}
@@ -139,23 +124,26 @@ func (e *Explorer) warn(outcomes []*outcome) error {
 	if e.failedSteps++; e.failedSteps < maxFailedSteps {
 		return nil
 	}
-	line, _, _ := strings.Cut(first.Error(), "\n") // a panic's stack is in the log of failed rollouts
-	return fmt.Errorf("all %d rollouts of this step and of the %d before failed or have no valid reward; the first: %s", rollouts, maxFailedSteps-1, line)
+	line, _, _ := strings.Cut(first.Error(), "\n") // the log of failed rollouts has the stack of a panic
+	return fmt.Errorf("all %d rollouts of this step and of the %d before failed or have no valid reward; the first: %s",
+		rollouts, maxFailedSteps-1, line)
 }
 
+// evaluatesAfter reports whether an evaluation follows a step.
 func (e *Explorer) evaluatesAfter(step int64) bool {
-	return len(e.EvalTasksets) > 0 && e.EvalInterval > 0 && (step%e.EvalInterval == 0 || step == e.TotalSteps)
+	o := &e.opts
+	return len(o.EvalTasksets) > 0 && o.EvalInterval > 0 && (step%o.EvalInterval == 0 || step == o.TotalSteps)
 }
 
-// evaluateAfter evaluates with the weights of the next step, and logs the step's metrics with what came of it. When the trainer has ended
-// before, there are no such weights.
+// evaluateAfter evaluates with the weights of the next step and logs the step's metrics together with the evaluation's. If the
+// trainer has ended, there are no such weights, and evaluateAfter logs the step's metrics alone.
 func (e *Explorer) evaluateAfter(ctx context.Context, step int64, metrics trinity.Metrics) error {
 	if err := e.pause(ctx, step+1); err != nil {
 		return err
 	}
 	_, _, err := e.weights(ctx, step+1)
 	if errors.Is(err, trinity.ErrEnded) {
-		return errors.Join(e.Log(ctx, step, metrics), err)
+		return errors.Join(e.opts.Recorder.Log(ctx, step, metrics), err)
 	}
 	if err != nil {
 		return err
@@ -163,13 +151,14 @@ func (e *Explorer) evaluateAfter(ctx context.Context, step int64, metrics trinit
 	if err := errors.Join(e.evaluate(ctx, step, metrics), failEvaluated.Hit("")); err != nil {
 		return err
 	}
-	// Before the trainer is let publish a newer version: a run that is taken up with that one must not evaluate again.
+	// This comes before the trainer may publish a newer version: a run that resumes with that version must not evaluate again.
 	return e.deliver(ctx, step, nil, nil)
 }
 
-// pause says that nothing is put any more before the version that step needs. The trainer, which may be needed to make it, then takes whatever there is.
+// pause tells the buffer that nothing follows before the version that step needs. The trainer may have to make that version, so
+// it then takes whatever there is.
 func (e *Explorer) pause(ctx context.Context, step int64) error {
-	return e.Buffer.Pause(ctx, e.Pace.Required(step))
+	return e.opts.Buffer.Pause(ctx, e.opts.Pace.Required(step))
 }
 
 // weights waits for the version that step begins with.
@@ -178,11 +167,11 @@ func (e *Explorer) weights(ctx context.Context, step int64) (version int64, wait
 		return 0, 0, err
 	}
 	start := time.Now()
-	version, err = e.Sync.Wait(ctx, e.Pace.Required(step), e.Pace.Newest(step))
+	version, err = e.opts.Weights.Wait(ctx, e.opts.Pace.Required(step), e.opts.Pace.Newest(step))
 	return version, time.Since(start), err
 }
 
-// process passes the groups, and those of the inputs, through the pipeline.
+// process passes the groups of the rollouts and of the inputs through the pipeline.
 func (e *Explorer) process(ctx context.Context, step int64, outcomes []*outcome, metrics trinity.Metrics) ([]trinity.Group, error) {
 	var groups []trinity.Group
 	for _, o := range outcomes {
@@ -190,11 +179,11 @@ func (e *Explorer) process(ctx context.Context, step int64, outcomes []*outcome,
 			groups = append(groups, o.group)
 		}
 	}
-	groups, err := e.Inputs.join(step, groups, metrics)
+	groups, err := e.opts.Agenda.inputs.join(step, groups, metrics)
 	if err != nil {
 		return nil, err
 	}
-	groups, m, err := e.Process(ctx, step, groups)
+	groups, m, err := e.opts.Pipeline.Process(ctx, step, groups)
 	if err != nil {
 		return nil, err
 	}
@@ -204,16 +193,16 @@ func (e *Explorer) process(ctx context.Context, step int64, outcomes []*outcome,
 
 // deliver puts the groups with the explorer's state after this step; owed are the metrics that it logs later.
 func (e *Explorer) deliver(ctx context.Context, step int64, groups []trinity.Group, owed trinity.Metrics) error {
-	state, err := e.stateAfter(step, owed)
+	state, err := e.opts.Agenda.stateAfter(step, owed)
 	if err != nil {
 		return err
 	}
 	if err := failDeliver.Hit(""); err != nil {
 		return err
 	}
-	if err := e.Buffer.Put(ctx, trinity.Delivery{Groups: groups, Cursor: state, Needs: e.Pace.Required(step)}); err != nil {
+	if err := e.opts.Buffer.Put(ctx, trinity.Delivery{Groups: groups, Cursor: state, Needs: e.opts.Pace.Required(step)}); err != nil {
 		return err
 	}
-	e.delivered(step)
+	e.opts.Agenda.delivered(step)
 	return failDelivered.Hit("")
 }

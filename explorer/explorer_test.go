@@ -12,8 +12,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
-	"github.com/trinity-go/trinity/synchronizer"
 	"github.com/trinity-go/trinity/trinitytest"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // onePull asks for one token and scores it: token 1 is right.
@@ -21,13 +21,13 @@ type onePull struct {
 	before func(ctx context.Context, task *trinity.Task, run int) error
 }
 
-func (w onePull) Run(ctx context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
+func (w onePull) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	if w.before != nil {
-		if err := w.before(ctx, task, m.ID.Run); err != nil {
+		if err := w.before(ctx, r.Task, r.Model.ID.Run); err != nil {
 			return nil, err
 		}
 	}
-	e, err := m.Chat(ctx, []trinity.Message{{Role: "user", Content: "pull"}}, nil)
+	e, err := r.Model.Chat(ctx, []trinity.Message{{Role: "user", Content: "pull"}}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -50,9 +50,7 @@ func rows(n int) trinitytest.Rows {
 func newRunner(b *trinitytest.Bandit) *Runner {
 	return &Runner{
 		Seed: 1, Slots: NewSlots(4), Timeout: time.Second, MaxRetries: 2,
-		NewModel: func(*trinity.Task) *trinity.Model {
-			return &trinity.Model{Sampler: b, Renderer: trinitytest.PlainRenderer{}, Params: trinity.SamplingParams{Temperature: 1}}
-		},
+		Host: host{sampler: b},
 	}
 }
 
@@ -72,7 +70,7 @@ func mix(t *testing.T, sets ...*Taskset) *Mix {
 	return m
 }
 
-func TestGroupsAreCompleteAndInOrderWhateverTheScheduling(t *testing.T) {
+func TestGroupsDoNotDependOnTheNumberOfSlots(t *testing.T) {
 	var want string
 	for _, inFlight := range []int{1, 3, 16} {
 		r := newRunner(trinitytest.NewBandit(3))
@@ -82,7 +80,7 @@ func TestGroupsAreCompleteAndInOrderWhateverTheScheduling(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		outcomes, err := r.Run(t.Context(), 7, ts.Workflow, tasks)
+		outcomes, err := r.run(t.Context(), 7, tasks)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +102,7 @@ func TestGroupsAreCompleteAndInOrderWhateverTheScheduling(t *testing.T) {
 	}
 }
 
-func TestAFailedRolloutIsRetriedAndThenAbsent(t *testing.T) {
+func TestFailedRolloutIsRetriedThenAbsent(t *testing.T) {
 	var tries atomic.Int32
 	w := onePull{before: func(_ context.Context, _ *trinity.Task, run int) error {
 		switch run {
@@ -118,7 +116,7 @@ func TestAFailedRolloutIsRetriedAndThenAbsent(t *testing.T) {
 	}}
 	ts := newTaskset(1, 4, w)
 	tasks, _ := ts.all()
-	outcomes, err := newRunner(trinitytest.NewBandit(2)).Run(t.Context(), 1, w, tasks)
+	outcomes, err := newRunner(trinitytest.NewBandit(2)).run(t.Context(), 1, tasks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +130,7 @@ func TestAFailedRolloutIsRetriedAndThenAbsent(t *testing.T) {
 	}
 }
 
-func TestAHangingRolloutEndsAtItsDeadline(t *testing.T) {
+func TestHangingRolloutEndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := onePull{before: func(ctx context.Context, _ *trinity.Task, run int) error {
 			if run == 0 {
@@ -143,7 +141,7 @@ func TestAHangingRolloutEndsAtItsDeadline(t *testing.T) {
 		}}
 		ts := newTaskset(1, 2, w)
 		tasks, _ := ts.all()
-		outcomes, err := newRunner(trinitytest.NewBandit(2)).Run(t.Context(), 1, w, tasks)
+		outcomes, err := newRunner(trinitytest.NewBandit(2)).run(t.Context(), 1, tasks)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,31 +151,49 @@ func TestAHangingRolloutEndsAtItsDeadline(t *testing.T) {
 	})
 }
 
-func TestAFailedEngineEndsTheRun(t *testing.T) {
+func TestFailedEngineEndsTheRun(t *testing.T) {
 	b := trinitytest.NewBandit(2)
 	b.SampleError = func([]int32) error { return errors.New("out of memory") }
 	ts := newTaskset(2, 2, onePull{})
 	tasks, _ := ts.all()
-	_, err := newRunner(b).Run(t.Context(), 1, ts.Workflow, tasks)
+	_, err := newRunner(b).run(t.Context(), 1, tasks)
 	var engine *trinity.EngineError
 	if !errors.As(err, &engine) {
 		t.Errorf("got %v, want an EngineError", err)
 	}
 }
 
-// newExplorer explores without a trainer: nothing newer than version 0 is ever needed.
+// noPipeline passes groups on as they are.
+type noPipeline struct{}
+
+func (noPipeline) Process(_ context.Context, _ int64, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	return g, nil, nil
+}
+
+// seeing calls itself with the groups of each step and passes them on.
+type seeing func([]trinity.Group)
+
+func (s seeing) Process(_ context.Context, _ int64, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	s(g)
+	return g, nil, nil
+}
+
+// logging calls itself with the metrics of each step.
+type logging func(step int64, m trinity.Metrics) error
+
+func (l logging) Log(_ context.Context, step int64, m trinity.Metrics) error { return l(step, m) }
+func (logging) Warn(error)                                                   {}
+
+// newExplorer returns an explorer without a trainer, which never needs a version newer than 0.
 func newExplorer(t *testing.T, q *buffer.Queue, steps int64) *Explorer {
 	t.Helper()
-	e := &Explorer{
-		Tasks: mix(t, newTaskset(5, 2, onePull{})), EvalTasksets: []*Taskset{newTaskset(3, 4, onePull{})}, Runner: newRunner(trinitytest.NewBandit(2)),
-		Process: func(_ context.Context, _ int64, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-			return g, nil, nil
-		},
-		Buffer: q.Sink(""), Sync: synchronizer.NewMemory(nil, 0, synchronizer.AtRendezvous, time.Minute), Warn: func(error) {},
-		Log:       func(context.Context, int64, trinity.Metrics) error { return nil },
-		BatchSize: 2, TotalSteps: steps, Pace: Pace{Style: "fixed", Interval: 100},
-	}
-	return e
+	return New(Options{
+		Agenda: NewAgenda(mix(t, newTaskset(5, 2, onePull{})), nil, 2), EvalTasksets: []*Taskset{newTaskset(3, 4, onePull{})},
+		Runner: newRunner(trinitytest.NewBandit(2)), Pipeline: noPipeline{}, Buffer: q.Sink(""),
+		Weights:    weights.NewMemory(nil, 0, weights.AtRendezvous, time.Minute),
+		Recorder:   logging(func(int64, trinity.Metrics) error { return nil }),
+		TotalSteps: steps, Pace: Pace{Style: "fixed", Interval: 100},
+	})
 }
 
 func tasksOf(exps []*trinity.Experience) string {
@@ -188,7 +204,7 @@ func tasksOf(exps []*trinity.Experience) string {
 	return s.String()
 }
 
-func TestResumeGoesOnWithTheNextTasks(t *testing.T) {
+func TestResumeContinuesWithTheNextTasks(t *testing.T) {
 	whole := buffer.NewQueue(100, 0, nil)
 	if err := newExplorer(t, whole, 4).Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -200,13 +216,13 @@ func TestResumeGoesOnWithTheNextTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	cut, _ := first.State()
-	cursor, _ := first.Sink("").Resume(t.Context())
+	_, cursor, _ := first.Sink("").Resume(t.Context())
 	second := buffer.NewQueue(100, 0, nil)
 	if err := second.Restore(cut); err != nil {
 		t.Fatal(err)
 	}
 	e := newExplorer(t, second, 4)
-	if err := e.Restore(cursor); err != nil {
+	if err := e.opts.Agenda.Restore(cursor); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Run(t.Context()); err != nil {
@@ -245,13 +261,13 @@ func TestEvaluationUsesOtherRandomNumbersThanTraining(t *testing.T) {
 	r := newRunner(trinitytest.NewBandit(1000))
 	ts := newTaskset(8, 1, onePull{})
 	tasks, _ := ts.all()
-	trained, err := r.Run(t.Context(), 3, ts.Workflow, tasks)
+	trained, err := r.run(t.Context(), 3, tasks)
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := *r
 	other.Seed ^= evalSeed
-	evaluated, err := other.Run(t.Context(), 3, ts.Workflow, tasks)
+	evaluated, err := other.run(t.Context(), 3, tasks)
 	if err != nil {
 		t.Fatal(err)
 	}

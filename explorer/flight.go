@@ -10,31 +10,32 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// flight is a step under way.
+// flight is a step in flight.
 type flight struct {
 	step     int64
-	version  int64         // that it began with
-	waited   time.Duration // for that
+	version  int64         // that the step began with
+	waited   time.Duration // for that version
 	rollouts *started
 
 	outcomes []*outcome
 	took     time.Duration
-	tokens   int64         // that were sampled meanwhile, by steps beside it too
-	landed   chan struct{} // closed when the rollouts have ended well
-	over     chan struct{} // closed when the step is delivered, and evaluated where that is due
+	tokens   int64         // sampled meanwhile, by concurrent steps too
+	landed   chan struct{} // closed when all rollouts have succeeded or failed, without an engine failure
+	over     chan struct{} // closed when the step is delivered, and evaluated if an evaluation is due
 }
 
-// exploreAll explores the steps that are left, UnderWay at once: one side begins them as versions and slots are there, the other ends them in their order.
+// exploreAll explores the remaining steps, UnderWay of them at once. One goroutine begins steps as versions and slots become
+// available; another ends them in order.
 //
-// Unlike Trinity-RFT, which takes up the tasks of all steps one by one in their order, a step is ended as a whole, because operators, advantages and metrics see
-// all groups of a step.
+// Unlike Trinity-RFT, which runs the tasks of all steps one by one in order, the explorer ends a step as a whole, because
+// operators, advantages and metrics see all groups of a step.
 func (e *Explorer) exploreAll(ctx context.Context) error {
 	eg, ctx := errgroup.WithContext(ctx)
 	begun := make(chan *flight, e.window())
-	next := e.step + 1
+	next, total := e.opts.Agenda.Step()+1, e.opts.TotalSteps
 	eg.Go(func() error {
 		var open []*flight
-		for step := next; step <= e.TotalSteps; step++ {
+		for step := next; step <= total; step++ {
 			for ; len(open) > 0 && open[0].step <= e.after(step); open = open[1:] {
 				if _, err := receive(ctx, open[0].over); err != nil {
 					return err
@@ -51,7 +52,7 @@ func (e *Explorer) exploreAll(ctx context.Context) error {
 		return nil
 	})
 	eg.Go(func() error {
-		for step := next; step <= e.TotalSteps; step++ {
+		for step := next; step <= total; step++ {
 			f, err := e.first(ctx, step, begun)
 			if err == nil {
 				err = e.end(ctx, f)
@@ -66,13 +67,13 @@ func (e *Explorer) exploreAll(ctx context.Context) error {
 	return eg.Wait()
 }
 
-// window is how many steps there may be at once.
-func (e *Explorer) window() int64 { return max(1, min(int64(e.UnderWay), e.TotalSteps)) }
+// window returns how many steps may be in flight.
+func (e *Explorer) window() int64 { return max(1, min(int64(e.opts.UnderWay), e.opts.TotalSteps)) }
 
-// after is the step that is to be over before another begins. An evaluation has the model for itself. Nobody waits for a version that rests on a step which is
-// under way: the time that the trainer has for it would run while the explorer rolls out.
+// after returns the last step that must be over before step begins. An evaluation has the model for itself. The explorer does
+// not wait for a version that needs a step in flight: the trainer's deadline for that version would pass during rollouts.
 func (e *Explorer) after(step int64) int64 {
-	last := max(step-e.window(), e.Pace.restsOn(step))
+	last := max(step-e.window(), e.opts.Pace.restsOn(step))
 	for evaluated := step - 1; evaluated > last; evaluated-- {
 		if e.evaluatesAfter(evaluated) {
 			return evaluated
@@ -81,7 +82,7 @@ func (e *Explorer) after(step int64) int64 {
 	return last
 }
 
-// receive waits for a value, or for a channel to be closed, as long as ctx lets it.
+// receive waits for a value, or for a channel to be closed, until ctx ends.
 func receive[T any](ctx context.Context, from <-chan T) (v T, err error) {
 	select {
 	case v = <-from:
@@ -91,18 +92,18 @@ func receive[T any](ctx context.Context, from <-chan T) (v T, err error) {
 	}
 }
 
-// begin waits for the version of a step, and until all its rollouts have a slot.
+// begin waits for the version of a step, and until all its rollouts have begun.
 func (e *Explorer) begin(ctx context.Context, step int64) (*flight, error) {
 	f := &flight{step: step, landed: make(chan struct{}), over: make(chan struct{})}
 	var err error
 	if f.version, f.waited, err = e.weights(ctx, step); err != nil {
 		return nil, err
 	}
-	tasks, err := e.tasksOf(step)
+	jobs, err := e.opts.Agenda.jobs(step)
 	if err != nil {
 		return nil, err
 	}
-	f.rollouts = e.Runner.start(ctx, step, e.Tasks.workflow(), tasks)
+	f.rollouts = e.opts.Runner.start(ctx, step, jobs)
 	return f, nil
 }
 
@@ -111,12 +112,12 @@ func (e *Explorer) land(f *flight) (err error) {
 	if f.outcomes, err = f.rollouts.wait(); err != nil {
 		return fmt.Errorf("explorer step %d: %w", f.step, err)
 	}
-	f.took, f.tokens = time.Since(f.rollouts.at), e.Runner.Slots.sampled.Load()-f.rollouts.before
+	f.took, f.tokens = time.Since(f.rollouts.at), e.opts.Runner.Slots.sampled.Load()-f.rollouts.before
 	close(f.landed)
 	return nil
 }
 
-// first waits for the rollouts of the step that was begun first.
+// first waits for the rollouts of the oldest step in flight, which is step.
 func (e *Explorer) first(ctx context.Context, step int64, begun <-chan *flight) (*flight, error) {
 	if err := e.pause(ctx, step); err != nil {
 		return nil, err
@@ -129,7 +130,7 @@ func (e *Explorer) first(ctx context.Context, step int64, begun <-chan *flight) 
 	return f, err
 }
 
-// end delivers a step, with the evaluation that is due after it.
+// end delivers a step and evaluates if an evaluation is due.
 func (e *Explorer) end(ctx context.Context, f *flight) error {
 	if err := failRollouts.Hit(""); err != nil {
 		return err
@@ -138,30 +139,31 @@ func (e *Explorer) end(ctx context.Context, f *flight) error {
 	if err := e.warn(f.outcomes); err != nil {
 		return err
 	}
-	e.feedback(f.outcomes)
+	e.opts.Agenda.feedback(f.outcomes)
 	groups, err := e.process(ctx, f.step, f.outcomes, metrics)
 	if err != nil {
 		return err
 	}
-	// A step whose delivery is in a checkpoint is not run again. So its record is out before the delivery, or travels with it.
+	// A resumed run does not repeat a step whose delivery is in a checkpoint. So the explorer logs the step's metrics before
+	// the delivery, or sends them with it.
 	if e.evaluatesAfter(f.step) {
 		if err := e.deliver(ctx, f.step, groups, metrics); err != nil {
 			return err
 		}
 		return e.evaluateAfter(ctx, f.step, metrics)
 	}
-	if err := e.Log(ctx, f.step, metrics); err != nil {
+	if err := e.opts.Recorder.Log(ctx, f.step, metrics); err != nil {
 		return err
 	}
 	return e.deliver(ctx, f.step, groups, nil)
 }
 
-// measure is the metrics of a step's rollouts.
+// measure returns the metrics of a step's rollouts.
 func (e *Explorer) measure(f *flight) trinity.Metrics {
 	m := trinity.Metrics{
 		"rollout/model_version": float64(f.version), "rollout/tokens_per_second": float64(f.tokens) / f.took.Seconds(),
 		"time/explore_step": f.took.Seconds(), "time/explorer_sync_interval": f.waited.Seconds(),
 	}
-	m.Merge("rollout/", e.Tasks.metrics(f.outcomes))
+	m.Merge("rollout/", e.opts.Agenda.tasks.metrics(f.outcomes))
 	return m
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/trinity-go/trinity/trinitytest"
 	"math"
 	"slices"
 	"strings"
@@ -14,26 +15,26 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
-	"github.com/trinity-go/trinity/synchronizer"
+	"github.com/trinity-go/trinity/weights"
 )
 
-// unequal has even rows take 3 s and odd ones 1 s, of a clock that is made up.
+// unequal makes rollouts of even rows take 3 s and those of odd rows 1 s, in fake time.
 func unequal(_ context.Context, task *trinity.Task, _ int) error {
 	time.Sleep(time.Duration(3-2*(task.Index%2)) * time.Second)
 	return nil
 }
 
-// flying makes an explorer of steps of two tasks, one rollout each, in two slots.
+// flying returns an explorer with two slots and two tasks per step, one rollout each.
 func flying(t *testing.T, q *buffer.Queue, underWay int, steps int64, before func(context.Context, *trinity.Task, int) error) *Explorer {
 	t.Helper()
 	e := newExplorer(t, q, steps)
-	e.Tasks, e.EvalTasksets, e.UnderWay = mix(t, newTaskset(100, 1, onePull{before: before})), nil, underWay
-	e.Runner.Slots, e.Runner.Timeout = NewSlots(2), time.Hour
-	e.Pace = Pace{Style: "fully_async", Interval: 1, MaxStaleness: math.Inf(1), PerStep: 2, PerBatch: 2}
+	e.opts.Agenda, e.opts.EvalTasksets, e.opts.UnderWay = NewAgenda(mix(t, newTaskset(100, 1, onePull{before: before})), nil, 2), nil, underWay
+	e.opts.Runner.Slots, e.opts.Runner.Timeout = NewSlots(2), time.Hour
+	e.opts.Pace = Pace{Style: "fully_async", Interval: 1, MaxStaleness: math.Inf(1), PerStep: 2, PerBatch: 2}
 	return e
 }
 
-// While the longest rollout of a step is under way the next one has the slots that are free; steps are delivered in their order all the same.
+// While a step's longest rollout runs, the next step uses the free slots. The explorer still delivers steps in order.
 func TestStepsOverlap(t *testing.T) {
 	for underWay, seconds := range map[int]float64{
 		1: 12,
@@ -49,10 +50,10 @@ func TestStepsOverlap(t *testing.T) {
 				return unequal(ctx, task, run)
 			})
 			var took []float64
-			e.Log = func(_ context.Context, _ int64, m trinity.Metrics) error {
+			e.opts.Recorder = logging(func(_ int64, m trinity.Metrics) error {
 				took = append(took, m["time/explore_step"])
 				return nil
-			}
+			})
 			start := time.Now()
 			if err := e.Run(t.Context()); err != nil {
 				t.Fatal(err)
@@ -68,8 +69,8 @@ func TestStepsOverlap(t *testing.T) {
 	}
 }
 
-// Nobody takes anything: what was begun stays within the window, and nothing is left running by a run that is cancelled.
-func TestAFullBufferStopsNewSteps(t *testing.T) {
+// If nobody takes from the buffer, the explorer begins no more steps than the window; a cancelled run leaves nothing running.
+func TestFullBufferStopsNewSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := buffer.NewQueue(1, 0, nil)
 		var begun atomic.Int32
@@ -82,7 +83,7 @@ func TestAFullBufferStopsNewSteps(t *testing.T) {
 			if got, want := begun.Load(), 2*(1+3+taken); got != want { // one step in the buffer, three under way
 				t.Errorf("after %d batches %d rollouts have begun, want %d", taken, got, want)
 			}
-			if _, err := q.Take(ctx, 2, 0); err != nil {
+			if _, err := trinitytest.Take(ctx, q, 2, 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -94,8 +95,8 @@ func TestAFullBufferStopsNewSteps(t *testing.T) {
 	})
 }
 
-// An evaluation begins when all steps before it are delivered, and no step begins before it has ended.
-func TestAnEvaluationHasTheModelForItself(t *testing.T) {
+// An evaluation begins after all earlier steps are delivered, and no step begins before it has ended.
+func TestEvaluationHasTheModelForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := buffer.NewQueue(100, 0, nil)
 		var rollouts, evals atomic.Int32
@@ -107,11 +108,11 @@ func TestAnEvaluationHasTheModelForItself(t *testing.T) {
 			}
 			return unequal(ctx, task, run)
 		})
-		e.EvalInterval = 3
-		e.EvalTasksets = []*Taskset{newTaskset(4, 1, onePull{before: func(ctx context.Context, task *trinity.Task, run int) error {
+		e.opts.EvalInterval = 3
+		e.opts.EvalTasksets = []*Taskset{newTaskset(4, 1, onePull{before: func(ctx context.Context, task *trinity.Task, run int) error {
 			evals.Add(1)
 			defer evals.Add(-1)
-			if step := e.Step(); rollouts.Load() > 0 || step%3 != 0 {
+			if step := e.opts.Agenda.Step(); rollouts.Load() > 0 || step%3 != 0 {
 				t.Errorf("an evaluation runs beside %d rollouts, after step %d", rollouts.Load(), step)
 			}
 			return unequal(ctx, task, run)
@@ -127,11 +128,11 @@ func TestAnEvaluationHasTheModelForItself(t *testing.T) {
 	})
 }
 
-// trainer takes what there is and makes versions of it at once, until everything was taken.
-func trainer(ctx context.Context, q *buffer.Queue, sync *synchronizer.Memory, batch int) error {
+// trainer takes batches and publishes a version for each at once, until the buffer is empty.
+func trainer(ctx context.Context, q *buffer.Queue, sync *weights.Memory, batch int) error {
 	defer sync.TrainerDone()
 	for version := int64(0); ; version++ {
-		exps, err := q.Take(ctx, batch, version)
+		exps, err := trinitytest.Take(ctx, q, batch, version)
 		if err != nil || len(exps) == 0 {
 			return err
 		}
@@ -141,7 +142,7 @@ func trainer(ctx context.Context, q *buffer.Queue, sync *synchronizer.Memory, ba
 	}
 }
 
-// offering is an engine whose versions come into use at once.
+// offering is an engine whose versions are in use at once.
 type offering struct {
 	trinity.Engine
 	version atomic.Int64
@@ -151,7 +152,7 @@ func (o *offering) Offer(_ context.Context, v int64) error { o.version.Store(v);
 
 func (o *offering) Adopt(context.Context) (int64, error) { return o.version.Load(), nil }
 
-// noted is a sink that writes down what it is told.
+// noted is a sink that records the calls to it.
 type noted struct {
 	trinity.Sink
 	said []string
@@ -167,8 +168,9 @@ func (n *noted) Pause(ctx context.Context, until int64) error {
 	return n.Sink.Pause(ctx, until)
 }
 
-// A step begins when the version is there that will not be too old, and no rollout counts as waiting for the trainer: sync_timeout is far less than a step.
-func TestStalenessWithStepsUnderWay(t *testing.T) {
+// A step begins once there is a version that will be new enough. The deadline for a version does not run during rollouts:
+// sync_timeout here is much shorter than a step.
+func TestStalenessWithStepsInFlight(t *testing.T) {
 	for _, c := range []struct {
 		staleness float64
 		seconds   float64 // of 6 steps
@@ -180,17 +182,17 @@ func TestStalenessWithStepsUnderWay(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q := buffer.NewQueue(100, 0, nil)
 			engine := &offering{}
-			sync := synchronizer.NewMemory(engine, 0, synchronizer.AtOnce, time.Second)
+			sync := weights.NewMemory(engine, 0, weights.AtOnce, time.Second)
 			var e *Explorer
 			e = flying(t, q, 2, 6, func(ctx context.Context, task *trinity.Task, run int) error {
 				step := int64(task.Index/2 + 1)
-				if got, want := engine.version.Load(), e.Pace.Required(step); got < want {
+				if got, want := engine.version.Load(), e.opts.Pace.Required(step); got < want {
 					t.Errorf("staleness %v: step %d begins with version %d, want %d at least", c.staleness, step, got, want)
 				}
 				return unequal(ctx, task, run)
 			})
-			sink := &noted{Sink: e.Buffer}
-			e.Buffer, e.Sync, e.Pace.MaxStaleness = sink, sync, c.staleness
+			sink := &noted{Sink: e.opts.Buffer}
+			e.opts.Buffer, e.opts.Weights, e.opts.Pace.MaxStaleness = sink, sync, c.staleness
 			start := time.Now()
 			trained := make(chan error)
 			go func() { trained <- trainer(t.Context(), q, sync, 2) }()
@@ -205,18 +207,18 @@ func TestStalenessWithStepsUnderWay(t *testing.T) {
 			}
 			var want []string
 			for step := range int64(6) {
-				need := e.Pace.Required(step + 1)
+				need := e.opts.Pace.Required(step + 1)
 				want = append(want, fmt.Sprint("pause ", need), fmt.Sprint("put ", need))
 			}
-			if !slices.Equal(sink.said, want) { // a pause is of the step that is delivered next, not of the one that begins next
+			if !slices.Equal(sink.said, want) { // a pause belongs to the next step to deliver, not to the next one to begin
 				t.Errorf("staleness %v: the buffer was told %v, want %v", c.staleness, sink.said, want)
 			}
 		})
 	}
 }
 
-// A failed engine ends the run at once, though it fails in a step that others are before, and nothing of them is left running.
-func TestAnEngineThatFailsAhead(t *testing.T) {
+// A failed engine ends the run at once, even if earlier steps are in flight, and leaves none of them running.
+func TestEngineFailureAheadEndsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := flying(t, buffer.NewQueue(100, 0, nil), 2, 6, func(ctx context.Context, task *trinity.Task, _ int) error {
 			switch task.Index {
@@ -237,7 +239,7 @@ func TestAnEngineThatFailsAhead(t *testing.T) {
 	})
 }
 
-// Three steps in a row without a valid reward end the run, whatever was begun behind them.
+// Three consecutive steps without a valid reward end the run, even if later steps are in flight.
 func TestFailedStepsAreCountedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := buffer.NewQueue(100, 0, nil)
@@ -248,8 +250,8 @@ func TestFailedStepsAreCountedInOrder(t *testing.T) {
 			return unequal(ctx, task, run)
 		})
 		err := e.Run(t.Context())
-		if err == nil || !strings.HasPrefix(err.Error(), "explorer step 5: all 2 rollouts of this step and of the 2 before failed") || e.Step() != 4 {
-			t.Errorf("after step %d: %v", e.Step(), err)
+		if err == nil || !strings.HasPrefix(err.Error(), "explorer step 5: all 2 rollouts of this step and of the 2 before failed") || e.opts.Agenda.Step() != 4 {
+			t.Errorf("after step %d: %v", e.opts.Agenda.Step(), err)
 		}
 	})
 }

@@ -9,14 +9,16 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// twoSteps makes two experiences, of which the last has the temperature plus 10 times the run as its reward. Greedy rollouts can be made to fail.
+// twoSteps returns two experiences. The reward of the last is the temperature plus 10 times the run plus 1. Greedy rollouts fail
+// with the error greedy.
 type twoSteps struct {
 	greedy   error
 	compared *[]*trinity.Experience
 	rankedAt *float32
 }
 
-func (w twoSteps) Run(_ context.Context, _ *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
+func (w twoSteps) Run(_ context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	m := r.Model
 	if m.Params.Temperature == 0 && w.greedy != nil {
 		return nil, w.greedy
 	}
@@ -31,8 +33,8 @@ func (w twoSteps) Run(_ context.Context, _ *trinity.Task, m *trinity.Model) ([]*
 	return out, nil
 }
 
-func (w twoSteps) Compare(_ context.Context, _ *trinity.Task, m *trinity.Model, group trinity.Group) error {
-	*w.compared, *w.rankedAt = group, m.Params.Temperature
+func (w twoSteps) Compare(_ context.Context, r *trinity.Rollout, group trinity.Group) error {
+	*w.compared, *w.rankedAt = group, r.Model.Params.Temperature
 	return nil
 }
 
@@ -59,7 +61,7 @@ func TestGreedyBaseline(t *testing.T) {
 			ts := newTaskset(1, 2, w)
 			ts.Template.Eval = c.eval
 			tasks, _ := ts.all()
-			outcomes, err := r.Run(t.Context(), 1, w, tasks)
+			outcomes, err := r.run(t.Context(), 1, tasks)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,16 +8,16 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Recorded is a dataset whose rows are groups of experiences that were made before.
+// Recorded is a dataset whose rows are recorded groups of experiences.
 type Recorded interface {
 	trinity.Dataset
-	// Largest is the number of rollouts of the group that has most.
+	// Largest returns the number of rollouts of the largest group.
 	Largest() int
-	// Group makes group i anew, and says which row of the data it begins at.
+	// Group returns a new copy of group i and the row of the data where it begins.
 	Group(i int) (group trinity.Group, row int, err error)
 }
 
-// ShareOfGroups is the k-th share, counted from 1, of n, as [ShareOf] gives rows.
+// ShareOfGroups returns the k-th of n shares, counted from 1, as [ShareOf] does for rows.
 func ShareOfGroups(d Recorded, k, n int) Recorded { return &sharedGroups{ShareOf(d, k, n), d} }
 
 type sharedGroups struct {
@@ -29,20 +29,20 @@ func (s *sharedGroups) Largest() int { return s.whole.Largest() }
 
 func (s *sharedGroups) Group(i int) (trinity.Group, int, error) { return s.whole.Group(s.number(i)) }
 
-// Input is experiences that were recorded before: its next groups join those of each step's rollouts on their way through the pipeline.
+// Input adds recorded experiences to a run: its next groups join the groups of each step's rollouts before the pipeline.
 type Input struct {
 	Name     string
 	Data     Recorded
 	Selector trinity.Selector // of groups
-	PerStep  int              // groups
-	Limit    int64            // groups of the whole run; 0 is as many as there are steps to go with
-	Explorer string           // name of one of several explorers; "" where there is one
+	PerStep  int              // groups per step
+	Limit    int64            // groups per run; 0 is no limit
+	Explorer string           // prefix of task IDs if there are several explorers; "" if there is one
 
-	taken int64 // groups
+	taken int64 // groups so far
 }
 
-// next gives the groups of a step. They are experiences of that step, of a task that is called after the input and the row, and Info["input"] has the
-// input's name; what else was recorded stays, but for advantages, which the pipeline makes anew.
+// next returns the input's groups for a step. Their experiences get the step and a task ID made of the input's name and the row;
+// Info["input"] is the input's name. The pipeline computes their advantages again; everything else stays as recorded.
 func (in *Input) next(step int64) (groups []trinity.Group, err error) {
 	n := int64(in.PerStep)
 	if in.Limit > 0 {
@@ -63,7 +63,7 @@ func (in *Input) next(step int64) (groups []trinity.Group, err error) {
 			return nil, err
 		}
 		times[i]++
-		task := again(taskName(in.Explorer, in.Name, row), times[i])
+		task := repeated(taskID(in.Explorer, in.Name, row), times[i])
 		for _, e := range group {
 			e.ID.Step, e.ID.Task = step, task
 			e.Info = maps.Clone(e.Info)
@@ -78,10 +78,10 @@ func (in *Input) next(step int64) (groups []trinity.Group, err error) {
 	return groups, nil
 }
 
-// Inputs are all inputs of an explorer, of different names.
+// Inputs are all inputs of an explorer; their names differ.
 type Inputs []*Input
 
-// PerStep is how many rollouts the inputs add to a step at most.
+// PerStep returns the largest number of rollouts that the inputs add to a step.
 func (all Inputs) PerStep() int {
 	n := 0
 	for _, in := range all {
@@ -90,14 +90,14 @@ func (all Inputs) PerStep() int {
 	return n
 }
 
-// savedInput is where an input is.
+// savedInput is the position of an input.
 type savedInput struct {
 	Name     string          `json:"name"`
 	Taken    int64           `json:"taken"`
 	Selector json.RawMessage `json:"selector"`
 }
 
-// join adds the groups of a step, input by input, and counts their experiences in metrics.
+// join appends the inputs' groups for a step and counts their experiences in metrics.
 func (all Inputs) join(step int64, groups []trinity.Group, metrics trinity.Metrics) ([]trinity.Group, error) {
 	for _, in := range all {
 		more, err := in.next(step)
@@ -126,15 +126,18 @@ func (all Inputs) state() ([]savedInput, error) {
 	return saved, nil
 }
 
-// restore refuses the state of other inputs.
+// restore continues from a state; it refuses the state of other inputs.
 func (all Inputs) restore(saved []savedInput) error {
 	if len(saved) != len(all) {
-		return fmt.Errorf("state of the inputs: it is of %d inputs of the experience pipeline, there are %d: resume with the same inputs, or start a new run", len(saved), len(all))
+		return fmt.Errorf("explorer state: has %d inputs of the experience pipeline, the configuration has %d: "+
+			"resume with the same inputs, or start a new run",
+			len(saved), len(all))
 	}
 	for i, in := range all {
 		was := saved[i]
 		if was.Name != in.Name || was.Taken < 0 {
-			return fmt.Errorf("input %s: the state is of input %s, of which %d groups were taken: resume with the same inputs, or start a new run", in.Name, was.Name, was.Taken)
+			return fmt.Errorf("input %s: the explorer state has input %s with %d groups taken: resume with the same inputs, or start a new run",
+				in.Name, was.Name, was.Taken)
 		}
 		if err := in.Selector.Restore(was.Selector); err != nil {
 			return fmt.Errorf("input %s: %w", in.Name, err)

@@ -1,7 +1,6 @@
 package explorer
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,11 +10,10 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
-	"github.com/trinity-go/trinity/selector"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// recorded are so many groups, of one rollout and two by turns, each of which begins at ten times its number.
+// recorded is a dataset of n groups with one and two rollouts in turn; group i begins at row 10·i.
 type recorded int
 
 func (n recorded) Len() int                        { return int(n) }
@@ -43,7 +41,7 @@ func newInput(t *testing.T, name string, data Recorded) *Input {
 	return in
 }
 
-// namesOf are the ids of groups, of each the first experience's.
+// namesOf returns the step, task and size of each group.
 func namesOf(groups []trinity.Group) (names []string) {
 	for _, g := range groups {
 		names = append(names, fmt.Sprintf("%d:%s×%d", g[0].ID.Step, g[0].ID.Task, len(g)))
@@ -81,23 +79,23 @@ func TestInputsJoinTheRollouts(t *testing.T) {
 		}
 	}
 	if len(sharedInfo) != 1 {
-		t.Error("what was recorded was written to")
+		t.Error("the explorer wrote to the recorded data")
 	}
 }
 
-// With several steps under way, and a kill every two deliveries, each step is joined by the groups that it would have had.
-func TestInputsBesideStepsUnderWay(t *testing.T) {
+// A kill every two deliveries, with several steps in flight, does not change the groups that join each step.
+func TestInputsResumeWithStepsInFlight(t *testing.T) {
 	run := func(lives, deliveries int) (came []string) {
 		synctest.Test(t, func(t *testing.T) {
 			q := buffer.NewQueue(1000, 0, nil)
 			for range lives {
 				e := flying(t, q, 3, 12, unequal)
 				in := newInput(t, "old", recorded(7))
-				in.Selector = &selector.Shuffle{Options: selector.Options{Seed: 1}}
+				in.Selector = newSelector(t, "shuffle", map[string]any{"seed": 1})
 				if err := in.Selector.Start(in.Data); err != nil {
 					t.Fatal(err)
 				}
-				e.Inputs = Inputs{in}
+				e.opts.Agenda.inputs = Inputs{in}
 				live(t, e, deliveries, nil)
 			}
 			state, _ := q.State()
@@ -115,24 +113,21 @@ func TestInputsBesideStepsUnderWay(t *testing.T) {
 	}
 }
 
-// An explorer that goes on has the groups of the steps that follow, and refuses the state of other inputs.
-func TestInputsGoOn(t *testing.T) {
+// A resumed explorer gets the groups of the following steps and refuses the state of other inputs.
+func TestInputsResume(t *testing.T) {
 	explore := func(cursor json.RawMessage, steps int64) (string, json.RawMessage) {
 		q := buffer.NewQueue(100, 0, nil)
 		e := newExplorer(t, q, steps)
-		e.Inputs = Inputs{newInput(t, "old", recorded(5))}
-		if err := e.Restore(cursor); err != nil {
+		e.opts.Agenda.inputs = Inputs{newInput(t, "old", recorded(5))}
+		if err := e.opts.Agenda.Restore(cursor); err != nil {
 			t.Fatal(err)
 		}
 		came := ""
-		e.Process = func(_ context.Context, _ int64, g []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-			came += fmt.Sprint(namesOf(g))
-			return g, nil, nil
-		}
+		e.opts.Pipeline = seeing(func(g []trinity.Group) { came += fmt.Sprint(namesOf(g)) })
 		if err := e.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		cursor, err := q.Sink("").Resume(t.Context())
+		_, cursor, err := q.Sink("").Resume(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,19 +140,19 @@ func TestInputsGoOn(t *testing.T) {
 		t.Errorf("got  %s\nthen %s\nwant %s", first, then, whole)
 	}
 	for want, of := range map[string]Inputs{
-		"it is of 1 inputs of the experience pipeline, there are 0": nil,
-		"input new: the state is of input old":                      {newInput(t, "new", recorded(5))},
+		"explorer state: has 1 inputs of the experience pipeline, the configuration has 0": nil,
+		"input new: the explorer state has input old":                                      {newInput(t, "new", recorded(5))},
 	} {
 		e := newExplorer(t, buffer.NewQueue(100, 0, nil), 4)
-		e.Inputs = of
-		if err := e.Restore(cursor); err == nil || !strings.Contains(err.Error(), want) {
+		e.opts.Agenda.inputs = of
+		if err := e.opts.Agenda.Restore(cursor); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }
 
-// The state of other inputs, or one that no run has written, is refused.
-func TestInputsRefuseAnothersState(t *testing.T) {
+// Inputs refuse the state of other inputs and forged states.
+func TestInputsRefuseForeignState(t *testing.T) {
 	inputs := func() Inputs { return Inputs{newInput(t, "old", recorded(4)), newInput(t, "new", recorded(4))} }
 	state := func() []savedInput {
 		saved, err := inputs().state()

@@ -10,22 +10,23 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Mix chooses each step's tasks from one or several tasksets. An epoch has as many tasks as the tasksets have rows together, N. Of these each
-// taskset gives N·weight/Σ weights, to the nearest whole number, in an order drawn anew for each epoch. So a step has tasks of several
-// tasksets, and every epoch has exact shares. Which rows a taskset gives, its own selector says.
+// Mix chooses each step's tasks from one or several tasksets. An epoch has N tasks, the number of rows of all tasksets. Each
+// taskset gives N·weight/Σ weights of them, to the nearest whole number, in an order drawn anew for each epoch. So a step has
+// tasks of several tasksets, and every epoch has exact shares. The selector of a taskset chooses its rows.
 //
-// The order follows from the number of the epoch alone: task t of epoch e is of taskset i with probability left_i / Σ left, drawn by PCG seeded
-// with (e, t), which makes all orders of the epoch equally likely.
+// The order depends on the epoch's number alone: task t of epoch e comes from taskset i with probability left_i / Σ left, drawn
+// by PCG seeded with (e, t). All orders of an epoch are equally likely.
 //
-// Unlike Trinity-RFT: weight may give other shares than those of the numbers of rows, because a small taskset can matter as much as a large one.
+// Unlike Trinity-RFT: weights may give shares other than the numbers of rows, because a small taskset can matter as much as a large one.
 type Mix struct {
 	sets  []*Taskset
-	share []int // [sets] tasks of an epoch
-	left  []int // [sets] tasks that this epoch still has to give
+	share []int // [sets] tasks per epoch
+	left  []int // [sets] remaining tasks of this epoch
 	epoch int64
 }
 
-// NewMix mixes tasksets, one at least. Their names differ.
+// NewMix mixes one or more tasksets with different names. It returns an error if there are no rows, or if a weight is so small
+// that its taskset gets no task.
 func NewMix(sets ...*Taskset) (*Mix, error) {
 	m := &Mix{sets: sets}
 	rows, sum := 0, 0.
@@ -42,14 +43,16 @@ func NewMix(sets ...*Taskset) (*Mix, error) {
 	m.share = apportion(rows, weights, sum)
 	for i, n := range m.share {
 		if n == 0 {
-			return nil, fmt.Errorf("taskset %s: of the %d tasks of an epoch its weight %v gives it none: raise `weight`, or leave the taskset out", sets[i].Template.Taskset, rows, weights[i])
+			return nil, fmt.Errorf("taskset %s: weight %v gives it none of the %d tasks of an epoch: raise `weight`, or leave the taskset out",
+				sets[i].Template.Taskset, weights[i], rows)
 		}
 	}
 	m.left = slices.Clone(m.share)
 	return m, nil
 }
 
-// apportion divides n in proportion to weights, which add up to sum: rounded down, and what is left to those that lost most, the first among equals.
+// apportion divides n in proportion to weights, whose sum is sum. It rounds down and gives the rest to those that lost most; the
+// first wins a tie.
 func apportion(n int, weights []float64, sum float64) []int {
 	parts, lost := make([]int, len(weights)), make([]float64, len(weights))
 	rest := n
@@ -72,7 +75,7 @@ func apportion(n int, weights []float64, sum float64) []int {
 	return parts
 }
 
-// Epoch is the number of tasks of an epoch.
+// Epoch returns the number of tasks per epoch.
 func (m *Mix) Epoch() int { return sum(m.share) }
 
 func sum(counts []int) int {
@@ -83,13 +86,13 @@ func sum(counts []int) int {
 	return n
 }
 
-// chosen is rows of a taskset that a step runs.
+// chosen is the rows that a step runs of one taskset.
 type chosen struct {
 	Taskset string `json:"taskset"`
 	Rows    []int  `json:"rows"`
 }
 
-// choose takes the n tasks of the next step, those of a taskset side by side, the one that was drawn first before the others.
+// choose takes the n tasks of the next step. Tasks of one taskset stand together, and the taskset that was drawn first comes first.
 func (m *Mix) choose(n int) ([]chosen, error) {
 	counts := make([]int, len(m.sets))
 	var order []int
@@ -110,20 +113,20 @@ func (m *Mix) choose(n int) ([]chosen, error) {
 	return all, nil
 }
 
-// tasks makes the tasks of what was chosen.
-func (m *Mix) tasks(all []chosen) ([]*trinity.Task, error) {
-	var tasks []*trinity.Task
+// jobs returns the jobs of the chosen rows.
+func (m *Mix) jobs(all []chosen) ([]job, error) {
+	var jobs []job
 	for _, c := range all {
-		of, err := m.set(c.Taskset).tasks(c.Rows)
+		of, err := m.set(c.Taskset).jobs(c.Rows)
 		if err != nil {
 			return nil, err
 		}
-		tasks = append(tasks, of...)
+		jobs = append(jobs, of...)
 	}
-	return tasks, nil
+	return jobs, nil
 }
 
-// set is the taskset of a name, nil if there is none.
+// set returns the taskset of a name, nil if there is none.
 func (m *Mix) set(name string) *Taskset {
 	for _, s := range m.sets {
 		if s.Template.Taskset == name {
@@ -133,7 +136,7 @@ func (m *Mix) set(name string) *Taskset {
 	return nil
 }
 
-// draw takes the taskset of the next task.
+// draw returns the index of the taskset that gives the next task.
 func (m *Mix) draw() int {
 	left := sum(m.left)
 	if left == 0 {
@@ -150,14 +153,14 @@ func (m *Mix) draw() int {
 	return i
 }
 
-// feedback tells each taskset's selector the mean rewards of its rows.
+// feedback reports the mean rewards of rows to the selector of their taskset.
 func (m *Mix) feedback(outcomes []*outcome) {
 	for _, s := range m.sets {
 		s.Selector.Feedback(feedback(ofTaskset(outcomes, s.Template.Taskset)))
 	}
 }
 
-// metrics are those of the step, and with several tasksets those of each under its name.
+// metrics returns the metrics of a step and, if there are several tasksets, those of each taskset under its name.
 func (m *Mix) metrics(outcomes []*outcome) trinity.Metrics {
 	all := rolloutMetrics(outcomes)
 	if len(m.sets) == 1 {
@@ -171,6 +174,7 @@ func (m *Mix) metrics(outcomes []*outcome) trinity.Metrics {
 	return all
 }
 
+// ofTaskset returns the outcomes of one taskset's tasks.
 func ofTaskset(outcomes []*outcome, name string) []*outcome {
 	var of []*outcome
 	for _, o := range outcomes {

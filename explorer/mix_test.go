@@ -26,7 +26,7 @@ func ids(t *testing.T, m *Mix, n int) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tasks, err := m.tasks(all)
+	tasks, err := m.jobs(all)
 	if err != nil || len(tasks) != n {
 		t.Fatal(tasks, err)
 	}
@@ -37,7 +37,7 @@ func ids(t *testing.T, m *Mix, n int) []string {
 	return out
 }
 
-// Every epoch has each taskset's share, to the task.
+// Every epoch has each taskset's exact share.
 func TestMixSharesOfAnEpoch(t *testing.T) {
 	for _, c := range []struct {
 		rows    []int
@@ -46,8 +46,8 @@ func TestMixSharesOfAnEpoch(t *testing.T) {
 	}{
 		{[]int{7}, []float64{0}, []int{7}},
 		{[]int{6, 3, 1}, []float64{0, 0, 0}, []int{6, 3, 1}},
-		{[]int{6, 3, 1}, []float64{1, 1, 1}, []int{4, 3, 3}}, // of 3⅓ each, the first has what is left
-		{[]int{10, 20}, []float64{0.2, 0.6}, []int{8, 22}},   // of 7½ and 22½, rounded down with one left for the first
+		{[]int{6, 3, 1}, []float64{1, 1, 1}, []int{4, 3, 3}}, // 3⅓ each; the first gets the rest
+		{[]int{10, 20}, []float64{0.2, 0.6}, []int{8, 22}},   // 7½ and 22½, rounded down; the first gets the rest
 		{[]int{10, 20}, []float64{30, 0}, []int{18, 12}},     // beside the 20 rows of the other
 	} {
 		var sets []*Taskset
@@ -61,14 +61,15 @@ func TestMixSharesOfAnEpoch(t *testing.T) {
 				got[ids(t, m, 1)[0][3]-'0']++
 			}
 			if !slices.Equal(got, c.want) {
-				t.Errorf("%v rows weighing %v: epoch %d has %v, want %v", c.rows, c.weights, epoch, got, c.want)
+				t.Errorf("%v rows with weights %v: epoch %d has %v, want %v", c.rows, c.weights, epoch, got, c.want)
 			}
 		}
 	}
 }
 
-// Each row of a taskset without weight comes once an epoch, in another order of tasksets each time; a step has the tasks of a taskset side by side.
-func TestMixGoesThroughAllRows(t *testing.T) {
+// Without weights each row occurs once per epoch, every epoch has another order of tasksets, and the tasks of a taskset stand
+// together in a step.
+func TestMixCoversAllRows(t *testing.T) {
 	m := mix(t, named("a", 12, 0), named("b", 8, 0))
 	var orders []string
 	for range 3 {
@@ -94,7 +95,7 @@ func TestMixGoesThroughAllRows(t *testing.T) {
 	}
 }
 
-// All orders of an epoch are equally likely: over many epochs each place has each taskset as often as its share.
+// All orders of an epoch are equally likely: over many epochs each position has each taskset as often as its share.
 func TestMixOrderIsEven(t *testing.T) {
 	m := mix(t, named("a", 3, 0), named("b", 1, 0))
 	var first [4]int
@@ -108,7 +109,7 @@ func TestMixOrderIsEven(t *testing.T) {
 	}
 	for place, n := range first { // mean 1000, standard deviation 27
 		if n < 890 || n > 1110 {
-			t.Errorf("b has place %d in %d of %d epochs, want about %d", place, n, epochs, epochs/4)
+			t.Errorf("b has position %d in %d of %d epochs, want about %d", place, n, epochs, epochs/4)
 		}
 	}
 }
@@ -135,7 +136,7 @@ func TestMixResumesAnywhere(t *testing.T) {
 		}
 		for i := cut; i < len(want); i++ {
 			if got := ids(t, m, 5); !slices.Equal(got, want[i]) {
-				t.Fatalf("taken up after step %d: step %d is %v, want %v", cut, i, got, want[i])
+				t.Fatalf("resumed after step %d: step %d is %v, want %v", cut, i, got, want[i])
 			}
 		}
 	}
@@ -172,17 +173,17 @@ func TestMixRefusals(t *testing.T) {
 	}
 }
 
-// A row that comes twice in a step is two groups, with samples of their own.
-func TestARowTwiceInAStep(t *testing.T) {
+// A row that occurs twice in a step gives two groups with different samples.
+func TestRowTwiceInAStep(t *testing.T) {
 	if got, want := ids(t, mix(t, newTaskset(2, 1, onePull{})), 5), []string{"arms/0", "arms/1", "arms/0#2", "arms/1#2", "arms/0#3"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-// comparing is a workflow whose groups are compared, which gives them the reward 7.
+// comparing is a group workflow that gives every rollout the reward 7.
 type comparing struct{ onePull }
 
-func (comparing) Compare(_ context.Context, _ *trinity.Task, _ *trinity.Model, group trinity.Group) error {
+func (comparing) Compare(_ context.Context, _ *trinity.Rollout, group trinity.Group) error {
 	for _, e := range group {
 		e.Reward = trinity.NewReward(map[string]float64{"compared": 7})
 	}
@@ -196,9 +197,9 @@ func TestMixKeepsTasksetsApart(t *testing.T) {
 	c.Workflow = onePull{before: func(context.Context, *trinity.Task, int) error { return errors.New("broken tool") }}
 	q := buffer.NewQueue(100, 0, nil)
 	e := newExplorer(t, q, 1)
-	e.EvalTasksets, e.BatchSize, e.Tasks = nil, 10, mix(t, a, b, c)
+	e.opts.EvalTasksets, e.opts.Agenda = nil, NewAgenda(mix(t, a, b, c), nil, 10)
 	var m trinity.Metrics
-	e.Log = func(_ context.Context, _ int64, got trinity.Metrics) error { m = got; return nil }
+	e.opts.Recorder = logging(func(_ int64, got trinity.Metrics) error { m = got; return nil })
 	if err := e.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -223,17 +224,17 @@ func TestMixKeepsTasksetsApart(t *testing.T) {
 	}
 }
 
-// The record of a run with one taskset has no second set of metrics.
-func TestOneTasksetHasNoMetricsOfItsOwn(t *testing.T) {
+// A run with one taskset logs no metrics under the taskset's name.
+func TestOneTasksetHasNoOwnMetrics(t *testing.T) {
 	e := newExplorer(t, buffer.NewQueue(100, 0, nil), 1)
-	e.Log = func(_ context.Context, _ int64, m trinity.Metrics) error {
+	e.opts.Recorder = logging(func(_ int64, m trinity.Metrics) error {
 		for name := range m {
 			if strings.HasPrefix(name, "rollout/arms/") {
 				t.Errorf("there is %s", name)
 			}
 		}
 		return nil
-	}
+	})
 	if err := e.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

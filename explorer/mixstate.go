@@ -5,6 +5,7 @@ import (
 	"fmt"
 )
 
+// savedMix is the state of a [Mix].
 type savedMix struct {
 	Epoch    int64          `json:"epoch"`
 	Tasksets []savedTaskset `json:"tasksets"`
@@ -17,7 +18,7 @@ type savedTaskset struct {
 	Selector json.RawMessage `json:"selector"`
 }
 
-// state is where the mixture and each selector are.
+// state returns the position of the mix and of each selector.
 func (m *Mix) state() (json.RawMessage, error) {
 	saved := savedMix{Epoch: m.epoch}
 	for i, s := range m.sets {
@@ -30,19 +31,22 @@ func (m *Mix) state() (json.RawMessage, error) {
 	return json.Marshal(saved)
 }
 
-// restore refuses the state of another mixture.
+// restore continues from a state; it refuses the state of other tasksets or weights.
 func (m *Mix) restore(state json.RawMessage) error {
 	var saved savedMix
 	if err := json.Unmarshal(state, &saved); err != nil {
-		return fmt.Errorf("state of the tasksets: %w", err)
+		return fmt.Errorf("explorer state: tasksets: %w", err)
 	}
 	if len(saved.Tasksets) != len(m.sets) || saved.Epoch < 0 {
-		return fmt.Errorf("state of the tasksets: it is of %d tasksets in epoch %d, there are %d: resume with the same tasksets, or start a new run", len(saved.Tasksets), saved.Epoch, len(m.sets))
+		return fmt.Errorf("explorer state: has %d tasksets in epoch %d, the configuration has %d: "+
+			"resume with the same tasksets, or start a new run",
+			len(saved.Tasksets), saved.Epoch, len(m.sets))
 	}
 	for i, s := range m.sets {
 		was, name := saved.Tasksets[i], s.Template.Taskset
 		if was.Name != name || was.Share != m.share[i] || was.Left < 0 || was.Left > was.Share {
-			return fmt.Errorf("taskset %s with %d tasks of an epoch: the state is of taskset %s with %d, %d of them left: resume with the same tasksets and weights, or start a new run",
+			return fmt.Errorf("taskset %s with %d tasks per epoch: the explorer state has taskset %s with %d, %d of them left: "+
+				"resume with the same tasksets and weights, or start a new run",
 				name, m.share[i], was.Name, was.Share, was.Left)
 		}
 		m.left[i] = was.Left
@@ -54,16 +58,19 @@ func (m *Mix) restore(state json.RawMessage) error {
 	return nil
 }
 
-// check refuses what was chosen from other tasksets.
+// check returns an error if rows were chosen from another taskset or lie outside of one.
 func (m *Mix) check(all []chosen) error {
 	for _, c := range all {
 		s := m.set(c.Taskset)
 		if s == nil {
-			return fmt.Errorf("a step that was under way has tasks of taskset %s, which there is not: resume with the same tasksets, or start a new run", c.Taskset)
+			return fmt.Errorf("explorer state: a step in flight has tasks of taskset %s, which is not configured: "+
+				"resume with the same tasksets, or start a new run", c.Taskset)
 		}
 		for _, row := range c.Rows {
 			if row < 0 || row >= s.Data.Len() {
-				return fmt.Errorf("taskset %s: a step that was under way has row %d of its %d: resume with the same data, or start a new run", c.Taskset, row, s.Data.Len())
+				return fmt.Errorf("explorer state: a step in flight has row %d of taskset %s, which has %d: "+
+					"resume with the same data, or start a new run",
+					row, c.Taskset, s.Data.Len())
 			}
 		}
 	}

@@ -2,28 +2,29 @@ package explorer
 
 import "math"
 
-// Pace is the one rule of synchronization: which version of the weights a step samples with. The styles are Trinity-RFT's.
+// Pace is the one rule of synchronization: it says which version of the weights a step samples with. The styles are Trinity-RFT's.
 //
-//	fixed            the version of Interval, as the trainer made it Offset steps before: a run depends on its seeds alone
-//	explorer_driven  the newest, looked for every Interval steps
-//	trainer_driven   the newest, looked for at every step
-//	fully_async      the newest at any moment, in the middle of a step too
+//	fixed            a new version every Interval steps, Offset steps after the trainer made it: a run depends on its seeds alone
+//	explorer_driven  the newest version; the explorer looks for it every Interval steps
+//	trainer_driven   the newest version; the explorer looks for it at every step
+//	fully_async      the newest version at any moment, in the middle of a step too
 //
-// In the last three nobody waits, but for a version that MaxStaleness asks for.
+// In the last three styles the explorer waits only for a version that MaxStaleness requires.
 type Pace struct {
 	Style    string
 	Interval int64 // explore steps
-	Offset   int64 // explore steps that the explorer may be ahead; of fixed alone
+	Offset   int64 // explore steps that the explorer may be ahead; style fixed alone reads it
 
-	// MaxStaleness bounds the train steps between the weights that sampled and those that come of it, as staleness_control counts them: a step is not
-	// begun before a version is there that will not be too old when the trainer comes to it. +Inf bounds nothing. Of all but fixed.
+	// MaxStaleness bounds the train steps between the weights that sample an experience and the weights that the trainer makes of
+	// it, as staleness_control counts them. A step does not begin before there is a version that will still be new enough
+	// when the trainer takes the step's experiences. +Inf is no bound. Style fixed does not read it.
 	MaxStaleness float64
-	PerStep      int64 // experiences of an explore step
-	PerBatch     int64 // experiences that a train step takes of them
+	PerStep      int64 // experiences that an explore step gives
+	PerBatch     int64 // experiences that a train step takes
 }
 
-// Required is the oldest version that step may sample with. Of fixed: the versions 0, interval, 2·interval … come into use offset steps after the
-// trainer made them.
+// Required returns the oldest version that step may sample with. In style fixed the versions 0, Interval, 2·Interval … come into
+// use Offset steps after the trainer made them.
 func (p *Pace) Required(step int64) int64 {
 	if p.Style == "fixed" {
 		return max(0, step-1-p.Offset) / p.Interval * p.Interval
@@ -31,11 +32,11 @@ func (p *Pace) Required(step int64) int64 {
 	if math.IsInf(p.MaxStaleness, 1) {
 		return 0
 	}
-	trained := (step*p.PerStep + p.PerBatch - 1) / p.PerBatch // the train step that takes the last of them
+	trained := (step*p.PerStep + p.PerBatch - 1) / p.PerBatch // the train step that takes the last experience of step
 	return max(0, trained-int64(p.MaxStaleness))
 }
 
-// restsOn is the last of the explorer's own steps that the version which step requires is made of, if no rollout of them fails.
+// restsOn returns the last explore step whose experiences the trainer needs for the version that step requires, if no rollout fails.
 func (p *Pace) restsOn(step int64) int64 {
 	switch need := p.Required(step); {
 	case p.Style == "fixed":
@@ -47,7 +48,7 @@ func (p *Pace) restsOn(step int64) int64 {
 	}
 }
 
-// Newest reports whether step begins with the newest version that there is.
+// Newest reports whether step begins with the newest version.
 func (p *Pace) Newest(step int64) bool {
 	switch p.Style {
 	case "fixed":

@@ -20,8 +20,8 @@ func TestFixedPace(t *testing.T) {
 	}
 }
 
-// Where nobody waits for anybody, a step needs a version that is new enough when the trainer comes to it.
-func TestPaceOfStaleness(t *testing.T) {
+// In asynchronous styles a step needs a version that is still new enough when the trainer takes the step's experiences.
+func TestPaceBoundsStaleness(t *testing.T) {
 	for _, c := range []struct {
 		perStep, perBatch int64
 		staleness         float64
@@ -59,8 +59,8 @@ func TestNewestVersions(t *testing.T) {
 	}
 }
 
-// The version that a step requires is made of whole steps of the explorer: the last of them counts, however little of it goes in.
-func TestWhatAVersionRestsOn(t *testing.T) {
+// A version rests on every explore step of which the trainer used at least one experience.
+func TestVersionRestsOnWholeSteps(t *testing.T) {
 	for _, c := range []struct {
 		style             string
 		perStep, perBatch int64

@@ -1,7 +1,6 @@
 package explorer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,26 +10,27 @@ import (
 	"github.com/trinity-go/trinity/buffer"
 )
 
-// recording makes an explorer that evaluates after steps 2 and 4 and notes its records; the record of an evaluation fails while broken is set.
+// recording returns an explorer that evaluates after steps 2 and 4, and the records that it logs. If broken is set, logging an
+// evaluation fails with it.
 func recording(t *testing.T, q *buffer.Queue, broken error) (*Explorer, *[]string) {
 	t.Helper()
 	records := &[]string{}
 	e := newExplorer(t, q, 4)
-	e.EvalInterval = 2
-	e.EvalTasksets[0].Template.Taskset = "eval"
-	e.Log = func(_ context.Context, step int64, m trinity.Metrics) error {
+	e.opts.EvalInterval = 2
+	e.opts.EvalTasksets[0].Template.Taskset = "eval"
+	e.opts.Recorder = logging(func(step int64, m trinity.Metrics) error {
 		score, evaluated := m["eval/eval/accuracy/mean@4"]
 		if evaluated && broken != nil {
 			return broken
 		}
 		*records = append(*records, fmt.Sprint(step, " reward ", m["rollout/reward/mean"], " evaluation ", score))
 		return nil
-	}
+	})
 	return e, records
 }
 
-// The state that a delivery carries owes the evaluation that follows it, until that is done.
-func TestAnEvaluationIsOwedUntilItIsRecorded(t *testing.T) {
+// The state of a delivery owes the evaluation that follows, until the explorer has logged it.
+func TestResumeRepeatsAnUnloggedEvaluation(t *testing.T) {
 	whole := buffer.NewQueue(100, 0, nil)
 	e, want := recording(t, whole, nil)
 	if err := e.Run(t.Context()); err != nil {
@@ -43,12 +43,12 @@ func TestAnEvaluationIsOwedUntilItIsRecorded(t *testing.T) {
 	if err := e.Run(t.Context()); !errors.Is(err, killed) {
 		t.Fatalf("got %v", err)
 	}
-	cut, _ := q.Sink("").Resume(t.Context())
+	_, cut, _ := q.Sink("").Resume(t.Context())
 	if state := string(cut); strings.Contains(state, "time/") || !strings.Contains(state, "rollout/reward/mean") {
 		t.Errorf("the state %s holds durations, or no reward", state)
 	}
 	second, rest := recording(t, q, nil)
-	if err := second.Restore(cut); err != nil {
+	if err := second.opts.Agenda.Restore(cut); err != nil {
 		t.Fatal(err)
 	}
 	if err := second.Run(t.Context()); err != nil {
@@ -58,9 +58,9 @@ func TestAnEvaluationIsOwedUntilItIsRecorded(t *testing.T) {
 		t.Errorf("the killed run recorded\n%v\nthe whole one\n%v", got, *want)
 	}
 
-	end, _ := q.Sink("").Resume(t.Context())
+	_, end, _ := q.Sink("").Resume(t.Context())
 	third, again := recording(t, buffer.NewQueue(100, 0, nil), nil)
-	if err := third.Restore(end); err != nil {
+	if err := third.opts.Agenda.Restore(end); err != nil {
 		t.Fatal(err)
 	}
 	if err := third.Run(t.Context()); err != nil || len(*again) != 0 {

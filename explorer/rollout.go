@@ -15,41 +15,41 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Runner runs groups of rollouts, bounded in number, each with a deadline and retries.
+// Runner runs groups of rollouts. It bounds how many run at once and gives each a deadline and retries.
 type Runner struct {
-	NewModel   func(task *trinity.Task) *trinity.Model // the model as the task wants it, without ID and seed
+	Host       Host
 	Seed       uint64
 	Slots      *Slots
 	Timeout    time.Duration // of one attempt
 	MaxRetries int
-	// Greedy runs each training task once more, at temperature 0: Info["reward_baseline"] of its experiences is the reward of that, null where it
-	// failed or could not be scored. Nothing else comes of it.
+	// Greedy runs each training task once more, at temperature 0, and trains on nothing of that run. Info["reward_baseline"] of
+	// the group's experiences becomes its reward, or null if it failed or has no valid reward.
 	Greedy bool
 }
 
-// outcome is what came of one task.
+// outcome is the result of one task.
 type outcome struct {
 	task    *trinity.Task
-	group   trinity.Group // in order of run and turn; failed rollouts are absent
-	failed  []error       // of the rollouts that failed, after their retries
+	group   trinity.Group // ordered by run and turn, without failed rollouts
+	failed  []error       // one for each rollout that failed after its retries
 	retries int
-	elapsed []time.Duration // of each rollout that ended well
+	elapsed []time.Duration // of each rollout that succeeded
 }
 
-// Run runs every task's group and returns the outcomes in the order of tasks. A failed rollout is in its outcome; a failed engine is the
-// error.
-func (r *Runner) Run(ctx context.Context, step int64, workflow trinity.Workflow, tasks []*trinity.Task) ([]*outcome, error) {
-	return r.start(ctx, step, workflow, tasks).wait()
+// run runs the group of every task and returns the outcomes in the order of the tasks. A failed rollout is part of its
+// outcome; a failed engine is the error.
+func (r *Runner) run(ctx context.Context, step int64, tasks []job) ([]*outcome, error) {
+	return r.start(ctx, step, tasks).wait()
 }
 
-// started is groups whose rollouts have begun.
+// started is the rollouts of a step that have begun.
 type started struct {
 	eg       *errgroup.Group
 	outcomes []*outcome
 
 	first  sync.Once
-	at     time.Time // when the first did
-	before int64     // tokens that were sampled until then
+	at     time.Time // when the first rollout began
+	before int64     // tokens sampled until then
 }
 
 func (s *started) wait() ([]*outcome, error) {
@@ -59,24 +59,24 @@ func (s *started) wait() ([]*outcome, error) {
 	return s.outcomes, nil
 }
 
-// start begins every task's group, a rollout whenever there is a slot, and returns when all have begun.
-func (r *Runner) start(ctx context.Context, step int64, workflow trinity.Workflow, tasks []*trinity.Task) *started {
+// start begins a rollout whenever a slot is free and returns when all rollouts of all tasks have begun.
+func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 	eg, ctx := errgroup.WithContext(ctx)
 	s := &started{eg: eg, outcomes: make([]*outcome, len(tasks))}
 	for i, task := range tasks {
 		left := task.GroupSize
-		if r.greedy(task) {
+		if r.greedy(task.Task) {
 			left++
 		}
 		rollouts := make([][]*trinity.Experience, left)
-		out := &outcome{task: task}
+		out := &outcome{task: task.Task}
 		s.outcomes[i] = out
 		var mu sync.Mutex
 		for run := range rollouts {
 			r.Slots.run(ctx, eg, func() error {
 				start := time.Now()
 				s.first.Do(func() { s.at, s.before = start, r.Slots.sampled.Load() })
-				exps, retries, err := r.rollout(ctx, step, workflow, task, run)
+				exps, retries, err := r.try(ctx, step, task, run)
 				var engine *trinity.EngineError
 				if errors.As(err, &engine) {
 					return err
@@ -100,10 +100,10 @@ func (r *Runner) start(ctx context.Context, step int64, workflow trinity.Workflo
 				for _, e := range rollouts {
 					out.group = append(out.group, e...)
 				}
-				if err := r.compare(ctx, step, workflow, out, len(rollouts)); err != nil {
+				if err := r.compare(ctx, step, task, out, len(rollouts)); err != nil {
 					return err
 				}
-				if r.greedy(task) {
+				if r.greedy(task.Task) {
 					out.takeBaseline()
 				}
 				return nil
@@ -113,20 +113,23 @@ func (r *Runner) start(ctx context.Context, step int64, workflow trinity.Workflo
 	return s
 }
 
-// compare lets a GroupWorkflow rank the siblings once all are in, with a model of the next run. A group that it fails on is absent; a failed engine and the end of
-// the run are errors.
-func (r *Runner) compare(ctx context.Context, step int64, workflow trinity.Workflow, out *outcome, run int) error {
-	gw, ok := workflow.(trinity.GroupWorkflow)
+// compare lets a GroupWorkflow compare the rollouts of a group once all have ended; its model is that of the next run. A
+// comparison that fails drops the group. The error is a failed engine or the end of the run.
+func (r *Runner) compare(ctx context.Context, step int64, task job, out *outcome, run int) error {
+	gw, ok := task.of.Workflow.(trinity.GroupWorkflow)
 	if !ok || len(out.group) == 0 {
 		return nil
 	}
-	task, group, m := out.task, out.group, r.model(step, out.task, run)
-	_, err := bounded(ctx, r.Timeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, gw.Compare(ctx, task, m, group) })
+	rollout, err := r.rollout(step, task, run)
+	if err == nil {
+		group := out.group
+		_, err = bounded(ctx, r.Timeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, gw.Compare(ctx, rollout, group) })
+	}
 	var engine *trinity.EngineError
 	switch {
 	case errors.As(err, &engine):
 		return err
-	case ctx.Err() != nil: // whatever came of it: the step is not delivered without the group
+	case ctx.Err() != nil: // the step is not delivered without the group, whether or not the comparison succeeded
 		return context.Cause(ctx)
 	case err != nil:
 		out.failed = append(out.failed, fmt.Errorf("task %s, comparing its group: %w", out.task.ID, err))
@@ -135,10 +138,10 @@ func (r *Runner) compare(ctx context.Context, step int64, workflow trinity.Workf
 	return nil
 }
 
-// greedy tells whether the task has a greedy rollout beside its group, as run GroupSize.
+// greedy reports whether the task has a greedy rollout beside its group, as run GroupSize.
 func (r *Runner) greedy(task *trinity.Task) bool { return r.Greedy && !task.Eval }
 
-// takeBaseline takes the greedy rollout out of the group and leaves the reward of its last step with the others.
+// takeBaseline removes the greedy rollout from the group and writes the reward of its last step into the Info of the others.
 func (o *outcome) takeBaseline() {
 	var baseline any // null
 	var rest trinity.Group
@@ -160,10 +163,10 @@ func (o *outcome) takeBaseline() {
 	o.group = rest
 }
 
-// rollout tries one run up to 1+MaxRetries times.
-func (r *Runner) rollout(ctx context.Context, step int64, workflow trinity.Workflow, task *trinity.Task, run int) (exps []*trinity.Experience, retries int, err error) {
+// try attempts one run up to 1+MaxRetries times.
+func (r *Runner) try(ctx context.Context, step int64, task job, run int) (exps []*trinity.Experience, retries int, err error) {
 	for try := 0; ; try++ {
-		exps, err = r.attempt(ctx, workflow, task, r.model(step, task, run))
+		exps, err = r.attempt(ctx, step, task, run)
 		var engine *trinity.EngineError
 		if err == nil || try == r.MaxRetries || ctx.Err() != nil || errors.As(err, &engine) {
 			return exps, try, err
@@ -172,9 +175,15 @@ func (r *Runner) rollout(ctx context.Context, step int64, workflow trinity.Workf
 }
 
 // attempt runs the workflow under the deadline.
-func (r *Runner) attempt(ctx context.Context, workflow trinity.Workflow, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
-	id := m.ID
-	exps, err := bounded(ctx, r.Timeout, func(ctx context.Context) ([]*trinity.Experience, error) { return workflow.Run(ctx, task, m) })
+func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) ([]*trinity.Experience, error) {
+	rollout, err := r.rollout(step, task, run)
+	if err != nil {
+		return nil, err
+	}
+	id := rollout.Model.ID
+	exps, err := bounded(ctx, r.Timeout, func(ctx context.Context) ([]*trinity.Experience, error) {
+		return task.of.Workflow.Run(ctx, rollout)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +196,7 @@ func (r *Runner) attempt(ctx context.Context, workflow trinity.Workflow, task *t
 	return exps, nil
 }
 
-// admit checks that the experiences are steps of one run, each with a turn of its own, and puts them in the order of turns.
+// admit returns an error unless the experiences are steps of one run with different turns; it sorts them by turn.
 func admit(exps []*trinity.Experience, run trinity.ExperienceID) error {
 	slices.SortStableFunc(exps, func(a, b *trinity.Experience) int { return cmp.Compare(a.ID.Turn, b.ID.Turn) })
 	for i, e := range exps {
@@ -197,7 +206,8 @@ func admit(exps []*trinity.Experience, run trinity.ExperienceID) error {
 		own := run
 		own.Turn = e.ID.Turn
 		if e.ID != own {
-			return fmt.Errorf("the workflow returned experience %s from run %d of task %s in step %d: leave the id that the model gives", e.ID, run.Run, run.Task, run.Step)
+			return fmt.Errorf("the workflow returned experience %s from run %d of task %s in step %d: leave the id that the model gives",
+				e.ID, run.Run, run.Task, run.Step)
 		}
 		if i > 0 && exps[i-1].ID == e.ID {
 			return fmt.Errorf("the workflow returned two experiences %s: each needs an ID.Turn of its own", e.ID)
@@ -206,12 +216,17 @@ func admit(exps []*trinity.Experience, run trinity.ExperienceID) error {
 	return nil
 }
 
-func (r *Runner) model(step int64, task *trinity.Task, run int) *trinity.Model {
-	m := r.NewModel(task)
+// rollout makes what a workflow gets for one run of a task.
+func (r *Runner) rollout(step int64, task job, run int) (*trinity.Rollout, error) {
+	m, err := r.Host.Model(task.Task, "")
+	if err != nil {
+		return nil, err
+	}
 	m.ID = trinity.ExperienceID{Step: step, Task: task.ID, Run: run}
 	m.Params.Seed = trinity.Seed(r.Seed, step, task.ID, run)
-	if r.greedy(task) && run == task.GroupSize {
+	if r.greedy(task.Task) && run == task.GroupSize {
 		m.Params.Temperature = 0
 	}
-	return m
+	host := &rolloutHost{Host: r.Host, task: task.Task, id: m.ID, seed: m.Params.Seed}
+	return &trinity.Rollout{Task: task.Task, Model: m, Reward: task.of.Reward, Host: host}, nil
 }

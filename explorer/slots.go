@@ -9,16 +9,16 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Slots bound the rollouts at once, of all steps that are under way, and count what they sample.
+// Slots bound the concurrent rollouts of all steps in flight, and count the tokens that they sample.
 type Slots struct {
 	free    chan struct{}
-	sampled atomic.Int64 // tokens of the rollouts that have ended
+	sampled atomic.Int64 // tokens of ended rollouts
 }
 
-// NewSlots lets n rollouts run at once, one at least.
+// NewSlots lets n rollouts run at once, and at least one.
 func NewSlots(n int) *Slots { return &Slots{free: make(chan struct{}, max(1, n))} }
 
-// run has a group run a rollout as soon as a slot is free. When ctx is cancelled first the group fails of that.
+// run starts a rollout in the group as soon as a slot is free. If ctx ends first, the group fails with its cause.
 func (s *Slots) run(ctx context.Context, eg *errgroup.Group, rollout func() error) {
 	select {
 	case s.free <- struct{}{}:
@@ -31,7 +31,7 @@ func (s *Slots) run(ctx context.Context, eg *errgroup.Group, rollout func() erro
 	}
 }
 
-// count adds what the policy wrote in a rollout that has ended.
+// count adds the tokens that the policy wrote in an ended rollout.
 func (s *Slots) count(exps []*trinity.Experience) {
 	for _, e := range exps {
 		s.sampled.Add(int64(e.TrainedTokens()))

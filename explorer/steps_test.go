@@ -11,10 +11,10 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// unknown marks a step that nobody has scored, in runsOf.
+// unknown marks a step without a reward, in runsOf.
 const unknown = -9
 
-// runsOf makes a group of runs, each given by the accuracies of its steps.
+// runsOf returns a group of runs; each argument lists the accuracies of a run's steps.
 func runsOf(runs ...[]float64) trinity.Group {
 	var g trinity.Group
 	for run, steps := range runs {
@@ -29,7 +29,7 @@ func runsOf(runs ...[]float64) trinity.Group {
 	return g
 }
 
-// Runs count alike, however many steps they have.
+// Every run has the same weight, however many steps it has.
 func TestMetricsAreMeansOverRuns(t *testing.T) {
 	outcomes := []*outcome{
 		{task: &trinity.Task{Index: 4}, group: runsOf([]float64{0, 0, 0, 1}, []float64{1})}, // ¼ and 1
@@ -50,7 +50,7 @@ func TestMetricsAreMeansOverRuns(t *testing.T) {
 		}
 	}
 	if got, want := feedback(outcomes), map[int]float64{4: 0.625, 7: 0.25, 9: 1}; !maps.Equal(got, want) {
-		t.Errorf("selectors are told %v, want %v", got, want)
+		t.Errorf("selectors get %v, want %v", got, want)
 	}
 	eval := evalMetrics(outcomes[:2], 2)
 	for name, want := range map[string]float64{"accuracy/mean@2": 0.4375, "accuracy/std@2": (0.375 + 0.25) / 2} {
@@ -64,14 +64,14 @@ func TestMetricsAreMeansOverRuns(t *testing.T) {
 	}
 }
 
-// made returns what a test has put together, whatever the model.
+// made is a workflow that returns experiences of the test's own.
 type made func(id trinity.ExperienceID) []*trinity.Experience
 
-func (w made) Run(_ context.Context, _ *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
-	return w(m.ID), nil
+func (w made) Run(_ context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	return w(r.Model.ID), nil
 }
 
-func TestStepsOfARunAreToldApart(t *testing.T) {
+func TestStepsNeedDifferentTurns(t *testing.T) {
 	step := func(id trinity.ExperienceID) *trinity.Experience {
 		return &trinity.Experience{ID: id, Tokens: []int32{1, 2}, Mask: []bool{false, true}}
 	}
@@ -105,7 +105,7 @@ func TestStepsOfARunAreToldApart(t *testing.T) {
 			tasks, _ := ts.all()
 			r := newRunner(trinitytest.NewBandit(2))
 			r.MaxRetries = 0
-			outcomes, err := r.Run(t.Context(), 3, ts.Workflow, tasks)
+			outcomes, err := r.run(t.Context(), 3, tasks)
 			if err != nil {
 				t.Fatal(err)
 			}

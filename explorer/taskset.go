@@ -8,50 +8,21 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Taskset is a dataset with the way its rows are chosen and run.
+// Taskset is a dataset with the way to choose and run its rows.
 type Taskset struct {
 	Data     trinity.Dataset
 	Selector trinity.Selector // nil for evaluation: every row once, in order
 	Template trinity.Task     // everything of a task but ID, Index and Row
 	Workflow trinity.Workflow
-	Weight   float64 // in a [Mix]; 0 is the number of rows
-	Explorer string  // name of one of several explorers, which its tasks bear; "" where there is one
+	Reward   trinity.RewardFunc // nil if the workflow runs without one
+	Weight   float64            // in a [Mix]; 0 is the number of rows
+	Explorer string             // prefix of task IDs if there are several explorers; "" if there is one
 }
 
-// task makes the task of one row.
-func (t *Taskset) task(row int) (*trinity.Task, error) {
-	data, err := t.Data.Row(row)
-	if err != nil {
-		return nil, fmt.Errorf("taskset %s, row %d: %w", t.Template.Taskset, row, err)
-	}
-	task := t.Template
-	task.ID, task.Index, task.Row = t.name(row), row, data
-	return &task, nil
-}
-
-// name is unique among the tasks of a step, of all explorers.
-func (t *Taskset) name(row int) string {
-	if share, ok := t.Data.(*Share); ok {
-		row = share.number(row)
-	}
-	return taskName(t.Explorer, t.Template.Taskset, row)
-}
-
-// taskName is that of a row of a taskset, or of what else an explorer reads; explorer is "" where there is one.
-func taskName(explorer, set string, row int) string {
-	name := fmt.Sprintf("%s/%d", set, row)
-	if explorer != "" {
-		name = explorer + ":" + name
-	}
-	return name
-}
-
-// again is the name of a task that comes for the n-th time in a step: it is a group of its own.
-func again(name string, n int) string {
-	if n > 1 {
-		name += fmt.Sprintf("#%d", n)
-	}
-	return name
+// job is a task with the taskset whose workflow runs it.
+type job struct {
+	*trinity.Task
+	of *Taskset
 }
 
 // choose takes the next n rows.
@@ -63,16 +34,18 @@ func (t *Taskset) choose(n int) (chosen, error) {
 	return chosen{t.Template.Taskset, rows}, nil
 }
 
-func (t *Taskset) all() ([]*trinity.Task, error) {
+// all returns a job for every row, in order.
+func (t *Taskset) all() ([]job, error) {
 	rows := make([]int, t.Data.Len())
 	for i := range rows {
 		rows[i] = i
 	}
-	return t.tasks(rows)
+	return t.jobs(rows)
 }
 
-func (t *Taskset) tasks(rows []int) ([]*trinity.Task, error) {
-	tasks := make([]*trinity.Task, len(rows))
+// jobs returns a job for each of the rows, which may repeat.
+func (t *Taskset) jobs(rows []int) ([]job, error) {
+	jobs := make([]job, len(rows))
 	times := map[int]int{}
 	for i, row := range rows {
 		task, err := t.task(row)
@@ -80,8 +53,59 @@ func (t *Taskset) tasks(rows []int) ([]*trinity.Task, error) {
 			return nil, err
 		}
 		times[row]++
-		task.ID = again(task.ID, times[row]) // it samples anew
-		tasks[i] = task
+		task.ID = repeated(task.ID, times[row]) // another ID gives other samples
+		jobs[i] = job{task, t}
 	}
-	return tasks, nil
+	return jobs, nil
 }
+
+// task makes the task of one row.
+func (t *Taskset) task(row int) (*trinity.Task, error) {
+	data, err := t.Data.Row(row)
+	if err != nil {
+		return nil, fmt.Errorf("taskset %s, row %d: %w", t.Template.Taskset, row, err)
+	}
+	number := row
+	if share, ok := t.Data.(*Share); ok {
+		number = share.number(row)
+	}
+	task := t.Template
+	task.ID, task.Index, task.Row = taskID(t.Explorer, t.Template.Taskset, number), row, data
+	return &task, nil
+}
+
+// taskID names a row of a taskset or an input. The name is unique among the tasks of a step, of all explorers; explorer is "" if
+// there is one explorer.
+func taskID(explorer, set string, row int) string {
+	id := fmt.Sprintf("%s/%d", set, row)
+	if explorer != "" {
+		id = explorer + ":" + id
+	}
+	return id
+}
+
+// repeated returns the ID of a task that occurs for the n-th time in a step: it is a group of its own.
+func repeated(id string, n int) string {
+	if n > 1 {
+		id += fmt.Sprintf("#%d", n)
+	}
+	return id
+}
+
+// Share is every n-th row of a dataset. The shares of all explorers together hold each row once.
+type Share struct {
+	trinity.Dataset
+	first, every int
+}
+
+// ShareOf returns the k-th of n shares, counted from 1.
+func ShareOf(d trinity.Dataset, k, n int) *Share { return &Share{d, k - 1, n} }
+
+// Len implements [trinity.Dataset].
+func (s *Share) Len() int { return (s.Dataset.Len() - s.first + s.every - 1) / s.every }
+
+// Row implements [trinity.Dataset].
+func (s *Share) Row(i int) (map[string]any, error) { return s.Dataset.Row(s.number(i)) }
+
+// number returns the row's number in the whole dataset.
+func (s *Share) number(i int) int { return s.first + i*s.every }

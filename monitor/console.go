@@ -18,7 +18,7 @@ func init() {
 
 // Console shows progress to people. On a terminal it keeps a few lines up to date in place; nothing else should write to the terminal
 // meanwhile. Elsewhere, and on a dumb terminal, it writes one line per record.
-type Console struct {
+type console struct {
 	out  io.Writer
 	size func() (width, height int) // of the terminal; nil for plain lines
 
@@ -28,8 +28,8 @@ type Console struct {
 	screen  screen
 }
 
-func newConsole(f *os.File) *Console {
-	c := &Console{out: f}
+func newConsole(f *os.File) *console {
+	c := &console{out: f}
 	if fd := int(f.Fd()); term.IsTerminal(fd) && os.Getenv("TERM") != "dumb" {
 		c.size = func() (int, int) {
 			w, h, err := term.GetSize(fd)
@@ -43,14 +43,14 @@ func newConsole(f *os.File) *Console {
 }
 
 // Open implements [Opener].
-func (c *Console) Open(run Run) error {
+func (c *console) Open(run Run) error {
 	c.run, c.display = run, newDisplay(run)
 	c.screen.styled = os.Getenv("NO_COLOR") == ""
 	return nil
 }
 
 // Log implements [trinity.Monitor].
-func (c *Console) Log(_ context.Context, r trinity.Record) error {
+func (c *console) Log(_ context.Context, r trinity.Record) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.size == nil {
@@ -64,4 +64,4 @@ func (c *Console) Log(_ context.Context, r trinity.Record) error {
 }
 
 // Close implements [trinity.Monitor]. What is shown stays.
-func (c *Console) Close() error { return nil }
+func (c *console) Close() error { return nil }

@@ -137,9 +137,9 @@ func (tm *terminal) text() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-func liveConsole(width, height *int) (*Console, *bytes.Buffer) {
+func liveConsole(width, height *int) (*console, *bytes.Buffer) {
 	var out bytes.Buffer
-	c := &Console{out: &out, size: func() (int, int) { return *width, *height }}
+	c := &console{out: &out, size: func() (int, int) { return *width, *height }}
 	_ = c.Open(Run{Project: "p", Name: "r", TotalSteps: 8}) // has no error
 	c.display.started = noon
 	return c, &out
@@ -200,7 +200,7 @@ func TestLiveDisplayInALowWindow(t *testing.T) {
 }
 
 func TestLiveDisplayWithoutTrainerOrTotal(t *testing.T) {
-	c := &Console{out: io.Discard, size: func() (int, int) { return 80, 24 }}
+	c := &console{out: io.Discard, size: func() (int, int) { return 80, 24 }}
 	if err := c.Open(Run{Name: "r"}); err != nil {
 		t.Fatal(err)
 	}

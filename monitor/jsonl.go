@@ -8,36 +8,40 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 
-	"github.com/gofrs/flock"
-
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/durable"
-	"github.com/trinity-go/trinity/failpoint"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
 var failJSONL = failpoint.New("monitor.jsonl.write")
 
 func init() {
 	Monitors.Register("jsonl", "Appends every record to metrics.jsonl in the run's monitor directory, one JSON object per line.",
-		func() trinity.Monitor { return &JSONL{} })
+		func() trinity.Monitor { return &jsonl{} })
 }
 
 // JSONL appends records to metrics.jsonl: {"step": 3, "role": "trainer", "time": "2006-01-02T15:04:05.123Z", "metrics": {...}}, names sorted.
 // Values that JSON has no numbers for are the texts "NaN", "Infinity" and "-Infinity", which Python's float and JavaScript's Number read.
 // When a run is resumed, a role's first record replaces those of the same and later steps. Every record is one write of a whole line. An explorer
 // and a trainer of two processes may write one file.
-type JSONL struct {
+type jsonl struct {
 	mu    sync.Mutex
 	path  string
 	file  *os.File
-	lock  *flock.Flock // among processes
+	lock  string // path of the lock file, which explorer and trainer share
 	begun begun
 }
+
+// Writes returns the file below the monitor directory that trinity check names, and what it holds.
+func (*jsonl) Writes() (path, what string) { return "metrics.jsonl", "metrics, one object per step" }
 
 type record struct {
 	Step    int64            `json:"step"`
@@ -63,43 +67,50 @@ func (v value) MarshalJSON() ([]byte, error) {
 	return json.Marshal(f)
 }
 
+// UnmarshalJSON implements [json.Unmarshaler].
+func (v *value) UnmarshalJSON(data []byte) error {
+	f, err := strconv.ParseFloat(strings.Trim(string(data), `"`), 64)
+	*v = value(f)
+	return err
+}
+
 // Open implements [Opener]. The end of a line that a killed process wrote in part is removed.
-func (j *JSONL) Open(run Run) error {
+func (j *jsonl) Open(run Run) error {
 	if err := os.MkdirAll(run.Dir, 0o755); err != nil {
 		return err
 	}
 	j.path = filepath.Join(run.Dir, "metrics.jsonl")
-	j.lock = flock.New(filepath.Join(run.Dir, ".metrics.lock"))
-	if err := j.lock.Lock(); err != nil {
+	j.lock = filepath.Join(run.Dir, ".metrics.lock")
+	release, err := durable.Acquire(context.Background(), j.lock)
+	if err != nil {
 		return fmt.Errorf("%s: %w", j.path, err)
 	}
-	defer j.lock.Unlock()
+	defer release()
 	if err := cutPartialLine(j.path); err != nil {
 		return err
 	}
 	return j.open()
 }
 
-func (j *JSONL) open() (err error) {
+func (j *jsonl) open() (err error) {
 	j.file, err = os.OpenFile(j.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	return err
 }
 
 // Log implements [trinity.Monitor].
-func (j *JSONL) Log(_ context.Context, r trinity.Record) error {
+func (j *jsonl) Log(ctx context.Context, r trinity.Record) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.lock.Lock(); err != nil {
+	release, err := durable.Acquire(context.WithoutCancel(ctx), j.lock) // the last record of a run that was stopped counts
+	if err != nil {
 		return fmt.Errorf("%s: %w", j.path, err)
 	}
-	defer j.lock.Unlock()
+	defer release()
 	if err := errors.Join(j.follow(), j.mend()); err != nil {
 		return err
 	}
-	if j.begun.first(r) {
-		if err := j.cut(r.Role, r.Step); err != nil {
-			return fmt.Errorf("%s: %w", j.path, err)
-		}
+	if err := j.replace(r); err != nil {
+		return fmt.Errorf("%s: %w", j.path, err)
 	}
 	rec := record{Step: r.Step, Role: r.Role, Time: r.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"), Metrics: map[string]value{}}
 	for name, v := range r.Metrics {
@@ -114,7 +125,7 @@ func (j *JSONL) Log(_ context.Context, r trinity.Record) error {
 }
 
 // follow opens the file again when another process has replaced it.
-func (j *JSONL) follow() error {
+func (j *jsonl) follow() error {
 	mine, err := j.file.Stat()
 	if err != nil {
 		return err
@@ -126,7 +137,7 @@ func (j *JSONL) follow() error {
 }
 
 // mend removes what another process had written of a line when it was killed.
-func (j *JSONL) mend() error {
+func (j *jsonl) mend() error {
 	size, err := j.file.Seek(0, io.SeekEnd)
 	if err != nil || size == 0 {
 		return err
@@ -139,25 +150,36 @@ func (j *JSONL) mend() error {
 }
 
 // Close implements [trinity.Monitor].
-func (j *JSONL) Close() error {
+func (j *jsonl) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return errors.Join(j.file.Close(), j.lock.Close())
+	return j.file.Close()
 }
 
-// cut removes the role's records from the given step on, and keeps everything else as it is.
-func (j *JSONL) cut(role string, from int64) error {
+// replace removes the records that r takes the place of. An evaluation in mode bench takes the place
+// of the same evaluation, by step and metrics, of a run that was killed before it ended.
+func (j *jsonl) replace(r trinity.Record) error {
+	if isBench(r.Metrics) {
+		return j.cut(func(old record) bool {
+			return old.Role == r.Role && old.Step == r.Step && maps.EqualFunc(old.Metrics, r.Metrics, func(value, float64) bool { return true })
+		})
+	}
+	if !j.begun.first(r) {
+		return nil
+	}
+	return j.cut(func(old record) bool { return old.Role == r.Role && old.Step >= r.Step })
+}
+
+// cut removes the records for which gone returns true, and keeps everything else as it is.
+func (j *jsonl) cut(gone func(record) bool) error {
 	all, err := os.ReadFile(j.path)
 	if err != nil {
 		return err
 	}
 	var kept []byte
 	for line := range bytes.Lines(all) {
-		var r struct {
-			Step int64  `json:"step"`
-			Role string `json:"role"`
-		}
-		if json.Unmarshal(line, &r) == nil && r.Role == role && r.Step >= from {
+		var old record
+		if json.Unmarshal(line, &old) == nil && gone(old) {
 			continue
 		}
 		kept = append(kept, line...)

@@ -135,3 +135,19 @@ func TestJSONLOfTwoProcesses(t *testing.T) {
 		t.Errorf("after a kill the file has %s, want %s", got, want)
 	}
 }
+
+// A run in mode bench that was killed evaluates again. Its record takes the place of the same evaluation and of no other.
+func TestJSONLKeepsOneRecordOfABench(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		m := openOne(t, "jsonl", Run{Dir: dir})
+		logAll(t, m, rec("explorer", 0, trinity.Metrics{"bench/x/mean@1": math.NaN()}), rec("explorer", 0, trinity.Metrics{"bench/y/mean@1": 1}),
+			rec("explorer", 4, trinity.Metrics{"bench/x/mean@1": 1}))
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := steps(t, dir); got != "e0 e0 e4" {
+		t.Errorf("got records %s, want e0 e0 e4", got)
+	}
+}

@@ -14,6 +14,8 @@ import (
 // Monitors is the registry of monitors.
 var Monitors = registry.New[trinity.Monitor]("monitor", "where metrics go (monitor.monitor_type)")
 
+func init() { Monitors.Auto = []string{"console", "jsonl", "tensorboard"} }
+
 // Run says what is monitored.
 type Run struct {
 	Dir        string // of the run's monitor files
@@ -76,7 +78,7 @@ type begun map[string]bool
 
 // first reports the first record of a role's loop. Earlier records of the role with that step or a later one are of a run that was killed after
 // its last checkpoint, and are replaced now. Each role has a step of its own, since an explorer may be ahead of the checkpoint by what the
-// buffer held. A record of mode bench replaces nothing: it evaluates steps that were trained before.
+// buffer held. A record of mode bench is never the first: it evaluates steps that were trained before.
 func (b *begun) first(r trinity.Record) bool {
 	if isBench(r.Metrics) || (*b)[r.Role] {
 		return false

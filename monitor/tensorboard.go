@@ -17,25 +17,28 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/failpoint"
+	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
 var failTensorBoard = failpoint.New("monitor.tensorboard.write")
 
 func init() {
 	Monitors.Register("tensorboard", "Writes event files for TensorBoard to tensorboard/<role> in the run's monitor directory.",
-		func() trinity.Monitor { return &TensorBoard{} })
+		func() trinity.Monitor { return &tensorBoard{} })
 }
 
 // TensorBoard writes event files, one per role and process: records of TFRecord framing that hold tensorflow.Event messages. When a run is
 // resumed, a role's first record is preceded by a session start at its step, at which TensorBoard drops the points of that step and later
 // ones that the killed run had logged. NaN and infinities are written as they are.
-type TensorBoard struct {
+type tensorBoard struct {
 	mu    sync.Mutex
 	dir   string
 	begun begun
 	files map[string]*os.File
 }
+
+// Writes returns the directory below the monitor directory that trinity check names, and what it holds.
+func (*tensorBoard) Writes() (path, what string) { return "tensorboard", "event files for TensorBoard" }
 
 // Field numbers of tensorflow.Event, Summary, Summary.Value and SessionLog (event.proto, summary.proto).
 const (
@@ -52,13 +55,13 @@ const (
 )
 
 // Open implements [Opener].
-func (t *TensorBoard) Open(run Run) error {
+func (t *tensorBoard) Open(run Run) error {
 	t.dir, t.files = filepath.Join(run.Dir, "tensorboard"), map[string]*os.File{}
 	return os.MkdirAll(t.dir, 0o755)
 }
 
 // Log implements [trinity.Monitor].
-func (t *TensorBoard) Log(_ context.Context, r trinity.Record) error {
+func (t *tensorBoard) Log(_ context.Context, r trinity.Record) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	f, err := t.file(r)
@@ -75,7 +78,7 @@ func (t *TensorBoard) Log(_ context.Context, r trinity.Record) error {
 }
 
 // Close implements [trinity.Monitor].
-func (t *TensorBoard) Close() error {
+func (t *tensorBoard) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var errs []error
@@ -88,7 +91,7 @@ func (t *TensorBoard) Close() error {
 var eventFiles atomic.Int64 // opened by this process
 
 // file is the role's event file, which begins with the version of the format.
-func (t *TensorBoard) file(r trinity.Record) (*os.File, error) {
+func (t *tensorBoard) file(r trinity.Record) (*os.File, error) {
 	if f, ok := t.files[r.Role]; ok {
 		return f, nil
 	}

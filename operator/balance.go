@@ -14,18 +14,18 @@ func init() {
 		"Evens out right and wrong rollouts of a group: of the side that has more, the first `max_ratio` times as many as the other has are kept. A rollout is right when its `metric_key`, a part of "+
 			"the reward or a metric of the workflow, is more than `correct_threshold` in its last step. Groups that are all right or all wrong are passed on (dapo_dynamic_sampling drops them), and so "+
 			"are rollouts of which neither is known. Metrics: filtered_count (experiences), balanced_group_count (groups that lost any).",
-		func() trinity.Operator { return &Balance{MetricKey: "accuracy", MaxRatio: 1} })
+		func() trinity.Operator { return &balanceFilter{MetricKey: "accuracy", MaxRatio: 1} })
 }
 
-// Balance keeps as many right rollouts as wrong ones.
-type Balance struct {
+// balanceFilter keeps as many right rollouts as wrong ones.
+type balanceFilter struct {
 	MetricKey        string  `yaml:"metric_key" doc:"the part of the reward, or the metric, that says whether a rollout is right"`
 	CorrectThreshold float64 `yaml:"correct_threshold" doc:"more than this is right"`
 	MaxRatio         float64 `yaml:"max_ratio" doc:"rollouts of the larger side for each of the smaller, rounded down"`
 }
 
 // Validate checks the ranges.
-func (b *Balance) Validate() error {
+func (b *balanceFilter) Validate() error {
 	if b.MetricKey == "" {
 		return errors.New("metric_key: name a part of the reward, such as accuracy")
 	}
@@ -35,8 +35,8 @@ func (b *Balance) Validate() error {
 	return nil
 }
 
-// Process implements trinity.Operator. It is an error when rollouts have rewards and none of them has the metric.
-func (b *Balance) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+// Process implements trinity.Operator. It returns an error if rollouts have rewards but none of them has the metric.
+func (b *balanceFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	verdicts := verdicts{key: b.MetricKey, threshold: b.CorrectThreshold}
 	surplus, balanced := selection{}, 0
 	for _, g := range groups {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/datajuicer"
+	"github.com/trinity-go/trinity/operator/datajuicer"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -17,12 +17,12 @@ func init() {
 		"Edits a step by operators of Data-Juicer, in the service of the section service.data_juicer. Experiences go over as a table with the columns of Trinity-RFT (prompt_text, response_text, reward, "+
 			"tokens, info, metrics…; of info what is a number in every experience that has it). Those of which a row comes back are kept; every statistic of the row is then in their info, and the row's reward is theirs. "+
 			"Texts, tokens and masks stay as they were sampled. Metrics: filtered_count, reward_diff/{mean,max,min}, and what the service says.",
-		func() trinity.Operator { return &DataJuicer{Processes: 4, Timeout: 3600} })
+		func() trinity.Operator { return &dataJuicer{Processes: 4, Timeout: 3600} })
 }
 
-// DataJuicer asks Data-Juicer.
-// Unlike Trinity-RFT: texts, tokens and masks stay as they were sampled, because what an operator writes instead was not.
-type DataJuicer struct {
+// dataJuicer sends each step to Data-Juicer.
+// Unlike Trinity-RFT: texts, tokens and masks stay as they were sampled, because the policy did not sample the text that an operator writes.
+type dataJuicer struct {
 	ConfigPath string                      `yaml:"config_path" doc:"a recipe of Data-Juicer, in the service's files; wins over operators"`
 	Operators  []map[string]map[string]any `yaml:"operators" doc:"each a name with its arguments"`
 	Processes  int                         `yaml:"np" doc:"processes of Data-Juicer"`
@@ -32,8 +32,8 @@ type DataJuicer struct {
 	session *datajuicer.Session
 }
 
-// Validate wants operators.
-func (d *DataJuicer) Validate() error {
+// Validate requires operators.
+func (d *dataJuicer) Validate() error {
 	switch {
 	case d.ConfigPath == "" && len(d.Operators) == 0:
 		return errors.New("set config_path or operators")
@@ -51,10 +51,10 @@ func (d *DataJuicer) Validate() error {
 }
 
 // UseService implements datajuicer.User.
-func (d *DataJuicer) UseService(s *datajuicer.Service) { d.service = s }
+func (d *dataJuicer) UseService(s *datajuicer.Service) { d.service = s }
 
 // Process implements trinity.Operator.
-func (d *DataJuicer) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (d *dataJuicer) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	if len(groups) == 0 {
 		return nil, nil, ctx.Err()
 	}
@@ -89,7 +89,7 @@ func (d *DataJuicer) Process(ctx context.Context, groups []trinity.Group) ([]tri
 	return kept, metrics, err
 }
 
-// edited keeps the experiences that a row came back for, with what it says.
+// edited keeps the experiences with a row in the answer, and applies the row's changes.
 func edited(groups []trinity.Group, rows []juicerRow) ([]trinity.Group, trinity.Metrics, error) {
 	var all trinity.Group
 	for _, g := range groups {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/datajuicer"
+	"github.com/trinity-go/trinity/operator/datajuicer"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -156,7 +156,7 @@ func TestDataJuicerFails(t *testing.T) {
 		_, _ = w.Write([]byte(`{"session_id": "x", "error": "Traceback\nKeyError: 'text'"}`))
 	}), Say: func(string) {}}
 	op.(datajuicer.User).UseService(broken)
-	op.(*DataJuicer).session = nil
+	op.(*dataJuicer).session = nil
 	if _, _, err := op.Process(t.Context(), juicerStep()); err == nil || !strings.HasSuffix(err.Error(), "/process_experience: 500 Internal Server Error: Traceback KeyError: 'text'") {
 		t.Error(err)
 	}

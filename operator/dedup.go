@@ -14,17 +14,17 @@ func init() {
 	registry.Operators.Register("response_deduplicator",
 		"Of rollouts with equal responses it keeps the first. The response of a rollout of several steps is all that follows its first prompt, and it is dropped as a whole. "+
 			"Metrics: filtered_count (experiences), unique_response_ratio (rollouts kept, of those that came in).",
-		func() trinity.Operator { return &Dedup{Scope: perGroup, By: "tokens"} })
+		func() trinity.Operator { return &dedup{Scope: perGroup, By: "tokens"} })
 }
 
-// Dedup drops what was said before.
-type Dedup struct {
+// dedup drops rollouts with a reply that an earlier rollout has given.
+type dedup struct {
 	Scope Scope  `yaml:"scope" doc:"group compares the rollouts of one task, step those of all tasks, whatever was asked"`
 	By    string `yaml:"by" doc:"tokens: equal token by token; text: equal as text, letter case and white space apart"`
 }
 
 // Validate checks the names.
-func (d *Dedup) Validate() error {
+func (d *dedup) Validate() error {
 	if d.By != "tokens" && d.By != "text" {
 		return fmt.Errorf("by: unknown value %q (known: tokens, text)", d.By)
 	}
@@ -32,7 +32,7 @@ func (d *Dedup) Validate() error {
 }
 
 // Process implements trinity.Operator.
-func (d *Dedup) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (d *dedup) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	repeated, all, unique := selection{}, 0, 0
 	for _, part := range d.Scope.parts(groups) {
 		seen := map[string]bool{}
@@ -54,8 +54,8 @@ func (d *Dedup) Process(_ context.Context, groups []trinity.Group) ([]trinity.Gr
 	return kept, metrics, nil
 }
 
-// key is equal for rollouts that are.
-func (d *Dedup) key(rollout trinity.Group) string {
+// key returns the same text for equal rollouts.
+func (d *dedup) key(rollout trinity.Group) string {
 	var key strings.Builder
 	for i, e := range rollout {
 		if d.By == "text" {

@@ -1,8 +1,8 @@
-// Package operator holds the operators: what is done to a step's groups between explorer and buffer, before the algorithm's advantage. One
-// file each, registered under the name that the YAML uses.
+// Package operator holds the operators, which edit a step's groups between explorer and buffer, before
+// the algorithm computes advantages. Each has one file and is registered under its YAML name.
 //
-// A rollout without a valid reward is no rollout of reward 0: it takes part in no mean and no count of rights and wrongs. It stays in its
-// group unless an operator says that it drops it; the advantage leaves it out.
+// A rollout without a valid reward does not count as reward 0: means and counts of right and wrong
+// rollouts leave it out. It stays in its group unless an operator's description says that it drops it.
 package operator
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// scored reports whether the experience has a reward that can be computed with.
+// scored reports whether the experience has a valid, finite reward.
 func scored(e *trinity.Experience) bool {
 	return e.Reward.Valid && !math.IsNaN(e.Reward.Value) && !math.IsInf(e.Reward.Value, 0)
 }
@@ -27,8 +27,8 @@ func rewards(g trinity.Group) []float64 {
 	return r
 }
 
-// keep returns the groups without the experiences that ok refuses, and without groups of which nothing is left. filtered_count is the number
-// of experiences that were dropped.
+// keep returns the groups without the experiences that ok refuses and without groups that are empty
+// then. The metric filtered_count is the number of dropped experiences.
 func keep(groups []trinity.Group, ok func(*trinity.Experience) bool) ([]trinity.Group, trinity.Metrics) {
 	kept, filtered := make([]trinity.Group, 0, len(groups)), 0
 	for _, g := range groups {

@@ -13,26 +13,26 @@ func init() {
 		"Drops groups that are all right or all wrong, of which a group-relative advantage learns nothing (DAPO, Yu et al. 2025, §3.2). A rollout is right when its `metric_key`, a part of the reward "+
 			"or a metric of the workflow, is more than `correct_threshold`; experiences without a valid reward or without the metric are not counted. "+
 			"Dropped groups are not sampled again: the step has fewer. Metrics, in groups: dropped_all_correct, dropped_all_wrong.",
-		func() trinity.Operator { return &DynamicSampling{MetricKey: "accuracy"} })
+		func() trinity.Operator { return &dynamicSampling{MetricKey: "accuracy"} })
 }
 
-// DynamicSampling keeps groups in which some rollouts are right and some are wrong.
-type DynamicSampling struct {
+// dynamicSampling keeps groups in which some rollouts are right and some are wrong.
+type dynamicSampling struct {
 	MetricKey        string  `yaml:"metric_key" doc:"the part of the reward, or the metric, that says whether a rollout is right"`
 	CorrectThreshold float64 `yaml:"correct_threshold" doc:"more than this is right"`
 }
 
-// Validate wants a key.
-func (d *DynamicSampling) Validate() error {
+// Validate requires a key.
+func (d *dynamicSampling) Validate() error {
 	if d.MetricKey == "" {
 		return errors.New("metric_key: name a part of the reward, such as accuracy")
 	}
 	return nil
 }
 
-// Process implements trinity.Operator. It is an error when experiences have rewards and none of them has the metric. Groups of which nothing
-// is known are passed on.
-func (d *DynamicSampling) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+// Process implements trinity.Operator. It returns an error if experiences have rewards but none of them
+// has the metric. It keeps groups without any valid reward.
+func (d *dynamicSampling) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{"dropped_all_correct": 0, "dropped_all_wrong": 0}
 	verdicts := verdicts{key: d.MetricKey, threshold: d.CorrectThreshold}
 	var kept []trinity.Group

@@ -23,21 +23,21 @@ func init() {
 	registry.Operators.Register("exec",
 		"Edits a step by a program in any language. Once a step it is started, reads experiences from its standard input, a JSON object a line, and writes those that are kept to its standard output. "+wireForm+
 			" It has ended when its own process has: what that leaves running is killed. A program that exits with another status than 0, or does not end in time, ends the run; the error has the beginning and the end of its standard error. Metrics: filtered_count, reward_diff/{mean,max,min}.",
-		func() trinity.Operator { return &Exec{Timeout: 60} })
+		func() trinity.Operator { return &execOperator{Timeout: 60} })
 }
 
-// Exec runs a program on each step.
-type Exec struct {
+// execOperator runs a program on each step.
+type execOperator struct {
 	Command   []string `yaml:"command" doc:"the program and its arguments; no shell reads them"`
 	Timeout   float64  `yaml:"timeout" doc:"seconds for one step; then the program is killed, with the processes that it started"`
 	MaxMemory int      `yaml:"max_memory_mb" doc:"MiB of address space for each of its processes (Linux); 0 sets no bound"`
 }
 
-// maxAnswer bounds what a program or a server may answer to one step, in bytes.
+// maxAnswer bounds the answer of a program or a server to one step, in bytes.
 const maxAnswer = 256 << 20
 
-// Validate wants a program that is there.
-func (x *Exec) Validate() error {
+// Validate requires a program that exists.
+func (x *execOperator) Validate() error {
 	switch {
 	case len(x.Command) == 0:
 		return errors.New("command: name a program, such as [python3, score.py]")
@@ -55,7 +55,7 @@ func (x *Exec) Validate() error {
 }
 
 // Process implements trinity.Operator.
-func (x *Exec) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (x *execOperator) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	lines, err := encode(groups)
 	if err != nil || len(lines) == 0 {
 		return nil, nil, err
@@ -71,8 +71,8 @@ func (x *Exec) Process(ctx context.Context, groups []trinity.Group) ([]trinity.G
 	return edit(groups, lines, answers)
 }
 
-// run feeds the program and returns what it wrote.
-func (x *Exec) run(ctx context.Context, input []byte) (*bytes.Buffer, error) {
+// run starts the program with input as its standard input and returns its standard output.
+func (x *execOperator) run(ctx context.Context, input []byte) (*bytes.Buffer, error) {
 	late := fmt.Errorf("did not end within timeout = %g s", x.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(x.Timeout*float64(time.Second)), late)
 	defer cancel()
@@ -95,8 +95,8 @@ func (x *Exec) run(ctx context.Context, input []byte) (*bytes.Buffer, error) {
 	return &out.text, err
 }
 
-// feed runs a program to the end of its own process. What it has written until then is read whole; what it has left running is killed, whatever
-// that holds open.
+// feed runs a program until its own process exits, and reads all that it has written until then. It kills
+// child processes that are left running, even if they hold the pipes open.
 func feed(cmd *exec.Cmd, input []byte, out, said io.Writer) error {
 	ours, theirs, err := pipes()
 	defer closeAll(ours)
@@ -136,7 +136,7 @@ func feed(cmd *exec.Cmd, input []byte, out, said io.Writer) error {
 	return cmp.Or(err, read[0], read[1])
 }
 
-// pipes are our ends and the program's of its input, output and standard error.
+// pipes returns both ends of the program's standard input, output and error: ours, and the program's.
 func pipes() (ours, theirs []*os.File, err error) {
 	for i := range 3 {
 		r, w, err := os.Pipe()
@@ -157,7 +157,7 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// bounded keeps what is written, up to maxAnswer bytes.
+// bounded is a writer that keeps up to maxAnswer bytes and fails after that.
 type bounded struct {
 	text bytes.Buffer
 	full bool
@@ -170,7 +170,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// ends keeps the beginning and the end of what is written: some languages say what went wrong first, others last.
+// ends is a writer that keeps the beginning and the end of a text: some languages report an error first, others last.
 type ends struct{ head, tail []byte }
 
 func (e *ends) Write(p []byte) (int, error) {
@@ -181,7 +181,7 @@ func (e *ends) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is one line.
+// String returns the text in one line.
 func (e *ends) String() string {
 	return strings.Join(strings.Fields(string(e.head)+string(e.tail)), " ")
 }

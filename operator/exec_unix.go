@@ -11,16 +11,17 @@ import (
 	"time"
 )
 
-// asGroup gives the program a process group of its own, which the end of the context kills with all that is in it.
+// asGroup gives the program its own process group, which is killed as a whole when the context ends.
 func asGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// killGroup kills what a program that has ended left running. Its number is not given to another process while the group has members.
+// killGroup kills the processes that an exited program left running. The system does not reuse the
+// group's number while it has members.
 func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
-// drain reads what is in a pipe now, and waits for nothing more.
+// drain reads the bytes that are in a pipe now, without waiting for more.
 func drain(to io.Writer, f *os.File) error {
 	if err := f.SetReadDeadline(time.Time{}); err != nil {
 		return err

@@ -6,10 +6,10 @@ import (
 	"os/exec"
 )
 
-// asGroup leaves it at the program itself, which the context kills.
+// asGroup does nothing: the end of the context kills the program alone.
 func asGroup(*exec.Cmd) {}
 
 func killGroup(*exec.Cmd) {}
 
-// drain has nothing to do: pipes have no deadlines here, and are read to their ends.
+// drain does nothing: pipes have no deadlines on Windows and are read to their ends.
 func drain(io.Writer, *os.File) error { return nil }

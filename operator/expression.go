@@ -11,12 +11,12 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// expressionFields says in the operators' descriptions what an expression may use.
+// expressionFields is the part of the operators' descriptions that lists what an expression may use.
 const expressionFields = "Fields: reward (NaN without a valid one), valid, parts, metrics, info (maps; `info.x ?? 0` where x may be absent), prompt, response, prompt_tokens, response_tokens, " +
 	"trained_tokens (numbers), truncated (\"\", \"prompt_truncated\", \"response_truncated\"), task, step, run, turn, version (the oldest that sampled), and group.{size, scored, mean, std, max, min} of the valid " +
 	"rewards of the group (NaN without any). The language is that of expr-lang.org; there is no clock."
 
-// fields are what an expression sees of an experience.
+// fields are the variables of an expression: one experience and its group.
 type fields struct {
 	Reward         float64        `expr:"reward"`
 	Valid          bool           `expr:"valid"`
@@ -67,7 +67,7 @@ func fieldsOf(e *trinity.Experience, g groupFields) fields {
 	return f
 }
 
-// untyped copies a map so that an absent key is nil in an expression, and not the number 0.
+// untyped copies a map so that an absent key is nil in an expression instead of 0.
 func untyped(m map[string]float64) map[string]any {
 	out := make(map[string]any, len(m))
 	for k, v := range m {
@@ -76,7 +76,7 @@ func untyped(m map[string]float64) map[string]any {
 	return out
 }
 
-// compile checks the names and types of an expression. What it gives must be of the type that as says.
+// compile checks the names and types of an expression. as says of which type its value must be.
 func compile(key, source string, as ...expr.Option) (*vm.Program, error) {
 	program, err := expr.Compile(source, append([]expr.Option{expr.Env(fields{}), expr.DisableBuiltin("now")}, as...)...)
 	if err != nil {

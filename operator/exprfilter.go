@@ -14,16 +14,16 @@ import (
 func init() {
 	registry.Operators.Register("expr_filter",
 		"Keeps experiences for which an expression is true, such as `valid and response_tokens < 512`. "+expressionFields+" Metric: filtered_count.",
-		func() trinity.Operator { return &ExprFilter{} })
+		func() trinity.Operator { return &exprFilter{} })
 }
 
-// ExprFilter keeps what a condition holds for.
-type ExprFilter struct {
+// exprFilter keeps the experiences for which a condition is true.
+type exprFilter struct {
 	Condition string `yaml:"condition" doc:"an expression that is true or false"`
 }
 
 // Validate compiles the condition.
-func (f *ExprFilter) Validate() error {
+func (f *exprFilter) Validate() error {
 	if f.Condition == "" {
 		return errors.New("condition: write an expression, such as reward > group.mean")
 	}
@@ -32,7 +32,7 @@ func (f *ExprFilter) Validate() error {
 }
 
 // Process implements trinity.Operator. A condition that fails, or is neither true nor false, is an error that names the experience.
-func (f *ExprFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (f *exprFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	program, err := compile("condition", f.Condition, expr.AsBool())
 	if err != nil {
 		return nil, nil, err

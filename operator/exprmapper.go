@@ -18,22 +18,22 @@ func init() {
 	registry.Operators.Register("expr_mapper",
 		"Sets the reward and entries of info by expressions, such as `reward: reward - 0.001 * response_tokens`. All of them see the experience, and its group, as they came in. "+expressionFields+
 			" An experience without a valid reward gets none; a reward that is no finite number is invalid. Metrics: reward_diff/{mean,max,min}.",
-		func() trinity.Operator { return &ExprMapper{} })
+		func() trinity.Operator { return &exprMapper{} })
 }
 
-// ExprMapper computes rewards and info.
-type ExprMapper struct {
+// exprMapper computes rewards and info.
+type exprMapper struct {
 	Reward string            `yaml:"reward" doc:"an expression that is a number; empty leaves rewards as they are"`
 	Info   map[string]string `yaml:"info" doc:"an expression for each key of info that is to be set"`
 }
 
-// mapping is an ExprMapper, compiled.
+// mapping is a compiled exprMapper.
 type mapping struct {
 	reward *vm.Program
 	info   map[string]*vm.Program
 }
 
-func (m *ExprMapper) compile() (c mapping, err error) {
+func (m *exprMapper) compile() (c mapping, err error) {
 	if m.Reward != "" {
 		if c.reward, err = compile("reward", m.Reward, expr.AsFloat64()); err != nil {
 			return c, err
@@ -49,7 +49,7 @@ func (m *ExprMapper) compile() (c mapping, err error) {
 }
 
 // Validate compiles the expressions.
-func (m *ExprMapper) Validate() error {
+func (m *exprMapper) Validate() error {
 	if m.Reward == "" && len(m.Info) == 0 {
 		return errors.New("set reward, info or both")
 	}
@@ -58,7 +58,7 @@ func (m *ExprMapper) Validate() error {
 }
 
 // Process implements trinity.Operator. An expression that fails is an error that names it and the experience.
-func (m *ExprMapper) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (m *exprMapper) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	c, err := m.compile()
 	if err != nil {
 		return nil, nil, err

@@ -322,7 +322,7 @@ func TestStarlark(t *testing.T) {
 	for script, want := range map[string]string{
 		"def process(group):\n  return 1":                                                 "want the list",
 		"def process(group):\n  x = 1\n  return group[7]":                                 "script:3: list index 7 out of range",
-		"def process(group):\n  for i in range(1000000000): pass":                         "more than 10000 steps",
+		"def process(group):\n  for i in range(1000000000): pass":                         "max_steps = 10000",
 		"def process(group):\n  for e in group: e['reward']=float('nan')\n  return group": "non-finite",
 	} {
 		_, _, err := build(t, "starlark", args{"script": script, "max_steps": 10000}).Process(t.Context(), groups{group(1)})

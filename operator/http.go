@@ -3,15 +3,13 @@ package operator
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/retry"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -19,11 +17,11 @@ func init() {
 	registry.Operators.Register("http",
 		"Edits a step by a service: experiences are posted to a URL, a JSON object a line (application/x-ndjson), and those that are kept come back in the same form. "+wireForm+
 			" No connection, no answer in time and the statuses 429 and 5xx are tried again, any other status than 200 ends the run. Metrics: filtered_count, reward_diff/{mean,max,min}.",
-		func() trinity.Operator { return &HTTP{Timeout: 60, MaxRetryTimes: 3, MaxRetryInterval: 1} })
+		func() trinity.Operator { return &httpOperator{Timeout: 60, MaxRetryTimes: 3, MaxRetryInterval: 1} })
 }
 
-// HTTP posts each step to a service.
-type HTTP struct {
+// httpOperator posts each step to a service.
+type httpOperator struct {
 	URL              string            `yaml:"url" doc:"where experiences are posted"`
 	Headers          map[string]string `yaml:"headers" doc:"headers of the request, such as Authorization"`
 	Timeout          float64           `yaml:"timeout" doc:"seconds for one attempt"`
@@ -32,7 +30,7 @@ type HTTP struct {
 }
 
 // Validate checks the URL and the ranges.
-func (h *HTTP) Validate() error {
+func (h *httpOperator) Validate() error {
 	u, err := url.Parse(h.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
@@ -48,87 +46,29 @@ func (h *HTTP) Validate() error {
 }
 
 // Process implements trinity.Operator.
-func (h *HTTP) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (h *httpOperator) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	lines, err := encode(groups)
 	if err != nil || len(lines) == 0 {
 		return nil, nil, err
 	}
-	body, err := h.ask(ctx, bytes.Join(lines, nil))
+	header := http.Header{"Content-Type": {"application/x-ndjson"}}
+	for k, v := range h.Headers {
+		header.Set(k, v)
+	}
+	pause := seconds(h.MaxRetryInterval)
+	client := retry.Client{Timeout: seconds(h.Timeout), Retries: h.MaxRetryTimes, Pause: pause, MaxPause: pause, MaxBody: maxAnswer}
+	request := retry.Request{Method: http.MethodPost, URL: h.URL, Header: header, Body: bytes.Join(lines, nil), Accept: isOK}
+	reply, err := client.Do(ctx, request)
 	if err != nil {
 		return nil, nil, err
 	}
-	answers, err := decode(body)
+	answers, err := decode(reply.Body)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", h.URL, err)
+		return nil, nil, fmt.Errorf("%s: %w", request, err)
 	}
 	return edit(groups, lines, answers)
 }
 
-// passing is what may be otherwise the next time.
-type passing struct{ error }
+func isOK(code int) bool { return code == http.StatusOK }
 
-// ask posts until there is an answer, or no hope of one.
-func (h *HTTP) ask(ctx context.Context, input []byte) ([]byte, error) {
-	for attempt := 1; ; attempt++ {
-		body, err := h.post(ctx, input)
-		var again passing
-		switch {
-		case err == nil:
-			return body, nil
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case !errors.As(err, &again) || attempt > h.MaxRetryTimes:
-			return nil, fmt.Errorf("%s, attempt %d: %w", h.URL, attempt, err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(time.Duration(h.MaxRetryInterval * float64(time.Second))):
-		}
-	}
-}
-
-// post makes one attempt.
-func (h *HTTP) post(ctx context.Context, input []byte) ([]byte, error) {
-	late := fmt.Errorf("no answer within timeout = %g s", h.Timeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(h.Timeout*float64(time.Second)), late)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(input))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/x-ndjson")
-	for k, v := range h.Headers {
-		req.Header.Set(k, v)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, passing{because(ctx, err)}
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	switch status := resp.StatusCode; {
-	case err != nil:
-		return nil, passing{because(ctx, err)}
-	case len(body) > maxAnswer:
-		return nil, fmt.Errorf("answered more than %d MiB", maxAnswer>>20)
-	case status == http.StatusTooManyRequests || status >= 500:
-		return nil, passing{fmt.Errorf("%s: %s", resp.Status, start(body))}
-	case status != http.StatusOK:
-		return nil, fmt.Errorf("%s: %s", resp.Status, start(body))
-	}
-	return body, nil
-}
-
-// because is why a request failed: the deadline where it has passed.
-func because(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
-// start is the beginning of a text, on one line.
-func start(body []byte) string {
-	return strings.Join(strings.Fields(string(body[:min(len(body), 300)])), " ")
-}
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

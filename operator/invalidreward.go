@@ -10,14 +10,14 @@ import (
 func init() {
 	registry.Operators.Register("invalid_reward_filter",
 		"Drops experiences without a valid reward, or with one that is not a finite number. Metric: filtered_count.",
-		func() trinity.Operator { return &InvalidRewardFilter{} })
+		func() trinity.Operator { return &invalidRewardFilter{} })
 }
 
-// InvalidRewardFilter drops what could not be scored.
-type InvalidRewardFilter struct{}
+// invalidRewardFilter drops experiences without a valid reward.
+type invalidRewardFilter struct{}
 
 // Process implements trinity.Operator.
-func (*InvalidRewardFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (*invalidRewardFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	kept, metrics := keep(groups, scored)
 	return kept, metrics, nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// juicerRow is an experience as a row of Trinity-RFT's table. What speaks of tokens has those after the prompt only.
+// juicerRow is an experience as a row of Trinity-RFT's table. Columns of tokens leave out the prompt.
 type juicerRow struct {
 	ID         juicerID           `json:"eid"`
 	Tokens     []int32            `json:"tokens,omitempty"`
@@ -43,7 +43,7 @@ type juicerID struct {
 	Suffix string `json:"suffix"`
 }
 
-// index is the number in the step of the experience that a row is of.
+// index returns the number in the step of the row's experience; n is the number of experiences.
 func (r *juicerRow) index(n int) (int, error) {
 	i, err := strconv.Atoi(r.ID.Suffix)
 	if err != nil || i < 0 || i >= n {
@@ -52,14 +52,14 @@ func (r *juicerRow) index(n int) (int, error) {
 	return i, nil
 }
 
-// stats are the statistics that were measured.
+// stats returns the statistics that Data-Juicer has measured.
 func (r *juicerRow) stats() map[string]any {
 	stats := maps.Clone(r.Statistics)
 	maps.DeleteFunc(stats, func(_ string, v any) bool { return v == nil })
 	return stats
 }
 
-// juicerTable is the step as an Arrow IPC stream.
+// juicerTable encodes a step as an Arrow IPC stream.
 func juicerTable(groups []trinity.Group) ([]byte, error) {
 	var rows []juicerRow
 	infos, metrics := map[string]bool{}, map[string]bool{}
@@ -103,7 +103,7 @@ func note(names map[string]bool, values map[string]float64) {
 	}
 }
 
-// numbers are the finite numbers of an experience's info.
+// numbers returns the finite numbers of an experience's info.
 func numbers(info map[string]any) map[string]float64 {
 	out := map[string]float64{}
 	for name, v := range info {
@@ -121,7 +121,8 @@ func numbers(info map[string]any) map[string]float64 {
 	return out
 }
 
-// juicerSchema has a column for info and for metrics only where there are any, for a struct without fields is none in Arrow's other implementations.
+// juicerSchema has the columns info and metrics only if they have fields: other implementations of Arrow
+// refuse a struct without fields.
 func juicerSchema(infos, metrics map[string]bool) *arrow.Schema {
 	nullable := func(name string, t arrow.DataType) arrow.Field {
 		return arrow.Field{Name: name, Type: t, Nullable: true}
@@ -149,7 +150,7 @@ func juicerSchema(infos, metrics map[string]bool) *arrow.Schema {
 	return arrow.NewSchema(fields, nil)
 }
 
-// juicerRows reads what matters of the table that comes back.
+// juicerRows reads identity, reward and statistics from the table that comes back.
 func juicerRows(table []byte) (rows []juicerRow, err error) {
 	defer func() {
 		if p := recover(); p != nil { // which the Arrow package does on some damaged tables

@@ -13,19 +13,19 @@ func init() {
 	registry.Operators.Register("length_filter",
 		"Keeps experiences whose prompt and response have numbers of tokens within the bounds that are set, both ends included. A response is all that follows the prompt, "+
 			"the answers of an environment included. Metric: filtered_count.",
-		func() trinity.Operator { return &LengthFilter{} })
+		func() trinity.Operator { return &lengthFilter{} })
 }
 
-// LengthFilter drops what is too short or too long.
-type LengthFilter struct {
+// lengthFilter drops experiences with too short or too long prompts or responses.
+type lengthFilter struct {
 	MinPrompt   *int `yaml:"min_prompt_tokens" doc:"tokens; not set: no bound"`
 	MaxPrompt   *int `yaml:"max_prompt_tokens" doc:"tokens; not set: no bound"`
 	MinResponse *int `yaml:"min_response_tokens" doc:"tokens; not set: no bound"`
 	MaxResponse *int `yaml:"max_response_tokens" doc:"tokens; not set: no bound"`
 }
 
-// Validate wants a bound, and none that contradicts another.
-func (f *LengthFilter) Validate() error {
+// Validate requires a bound, and bounds that do not contradict each other.
+func (f *lengthFilter) Validate() error {
 	if f.MinPrompt == nil && f.MaxPrompt == nil && f.MinResponse == nil && f.MaxResponse == nil {
 		return errors.New("set at least one of min_prompt_tokens, max_prompt_tokens, min_response_tokens, max_response_tokens")
 	}
@@ -46,7 +46,7 @@ func (f *LengthFilter) Validate() error {
 }
 
 // Process implements trinity.Operator.
-func (f *LengthFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (f *lengthFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	kept, metrics := keep(groups, func(e *trinity.Experience) bool {
 		return within(e.PromptLen, f.MinPrompt, f.MaxPrompt) && within(responseLen(e), f.MinResponse, f.MaxResponse)
 	})

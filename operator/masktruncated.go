@@ -11,14 +11,14 @@ func init() {
 	registry.Operators.Register("mask_response_truncated",
 		"Takes replies that hit a length limit out of the loss (overlong filtering of DAPO, Yu et al. 2025, §3.4). They keep their reward and count in the statistics of their group. "+
 			"Metric: masked_truncated_count.",
-		func() trinity.Operator { return &MaskTruncated{} })
+		func() trinity.Operator { return &maskTruncated{} })
 }
 
-// MaskTruncated clears the mask of replies that were cut off.
-type MaskTruncated struct{}
+// maskTruncated clears the mask of truncated responses.
+type maskTruncated struct{}
 
 // Process implements trinity.Operator.
-func (*MaskTruncated) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (*maskTruncated) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	masked := 0
 	for _, g := range groups {
 		for _, e := range g {

@@ -11,16 +11,16 @@ func init() {
 	registry.Operators.Register("overlong_filter",
 		"Drops experiences whose reply hit a length limit, so that they count in no statistic of their group; mask_response_truncated keeps their rewards there "+
 			"and takes only their tokens out of the loss. Metric: filtered_count.",
-		func() trinity.Operator { return &OverlongFilter{} })
+		func() trinity.Operator { return &overlongFilter{} })
 }
 
-// OverlongFilter drops what was cut off.
-type OverlongFilter struct {
+// overlongFilter drops truncated responses.
+type overlongFilter struct {
 	Prompts bool `yaml:"drop_truncated_prompts" doc:"drop experiences whose prompt was cut as well"`
 }
 
 // Process implements trinity.Operator.
-func (f *OverlongFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (f *overlongFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	kept, metrics := keep(groups, func(e *trinity.Experience) bool {
 		return e.Truncated != trinity.ResponseTruncated && !(f.Prompts && e.Truncated == trinity.PromptTruncated)
 	})

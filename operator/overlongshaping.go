@@ -13,18 +13,18 @@ func init() {
 		"Soft punishment of long replies for whatever reward (DAPO, Yu et al. 2025, equation 13). A response of n tokens, with e = max_response_length − cache_length, loses nothing for n ≤ e, "+
 			"penalty_factor·(n − e)/cache_length up to max_response_length, penalty_factor beyond. The reward math_dapo_reward can do it by itself: use one of them. "+
 			"Metrics: reward_diff/{mean,max,min}, overlong_count (experiences punished).",
-		func() trinity.Operator { return &OverlongShaping{PenaltyFactor: 1} })
+		func() trinity.Operator { return &overlongShaping{PenaltyFactor: 1} })
 }
 
-// OverlongShaping takes from the reward of long replies.
-type OverlongShaping struct {
+// overlongShaping lowers the reward of long responses.
+type overlongShaping struct {
 	PenaltyFactor     float64 `yaml:"penalty_factor" doc:"the whole penalty"`
 	MaxResponseLength int     `yaml:"max_response_length" doc:"tokens after the prompt; from here on the penalty is whole"`
 	CacheLength       int     `yaml:"cache_length" doc:"tokens before max_response_length over which the penalty grows"`
 }
 
 // Validate checks the lengths.
-func (s *OverlongShaping) Validate() error {
+func (s *overlongShaping) Validate() error {
 	switch {
 	case s.CacheLength <= 0 || s.MaxResponseLength < s.CacheLength:
 		return fmt.Errorf("set 0 < cache_length ≤ max_response_length, in tokens, got %d and %d", s.CacheLength, s.MaxResponseLength)
@@ -35,7 +35,7 @@ func (s *OverlongShaping) Validate() error {
 }
 
 // Process implements trinity.Operator.
-func (s *OverlongShaping) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (s *overlongShaping) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	var diffs []float64
 	overlong := 0
 	for _, g := range groups {
@@ -56,8 +56,8 @@ func (s *OverlongShaping) Process(_ context.Context, groups []trinity.Group) ([]
 	return groups, metrics, nil
 }
 
-// penalty of a response of n tokens.
-func (s *OverlongShaping) penalty(n int) float64 {
+// penalty returns what a response of n tokens loses.
+func (s *overlongShaping) penalty(n int) float64 {
 	over := n - (s.MaxResponseLength - s.CacheLength)
 	return s.PenaltyFactor * float64(min(max(over, 0), s.CacheLength)) / float64(s.CacheLength)
 }

@@ -12,14 +12,14 @@ func init() {
 		"Measures how hard the step's tasks were; changes nothing. The pass rate of a task is the mean of its valid rewards here, so place it before operators that change or drop rewards. "+
 			"(Selectors learn the mean reward of their rows with or without it.) Metrics, as shares of the tasks that have a pass rate p: selection/<1_ratio, >0_ratio, valid_ratio (0 < p < 1), "+
 			"<15_16_ratio, >1_16_ratio, strict_valid_ratio (1/16 < p < 15/16).",
-		func() trinity.Operator { return &PassRate{} })
+		func() trinity.Operator { return &passRate{} })
 }
 
-// PassRate measures the difficulty of tasks.
-type PassRate struct{}
+// passRate measures the difficulty of tasks.
+type passRate struct{}
 
 // Process implements trinity.Operator.
-func (*PassRate) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (*passRate) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	var rates []float64
 	for _, g := range groups {
 		if r := rewards(g); len(r) > 0 {
@@ -43,7 +43,7 @@ func (*PassRate) Process(_ context.Context, groups []trinity.Group) ([]trinity.G
 	return groups, metrics, nil
 }
 
-// share is the part of x, which is not empty, for which ok holds.
+// share returns the fraction of x, which is not empty, for which ok is true.
 func share(x []float64, ok func(float64) bool) float64 {
 	n := 0
 	for _, v := range x {

@@ -10,16 +10,16 @@ import (
 func init() {
 	registry.Operators.Register("reward_filter",
 		"Keeps experiences whose reward is at least `threshold`. Those without a valid reward are dropped. Metric: filtered_count.",
-		func() trinity.Operator { return &RewardFilter{} })
+		func() trinity.Operator { return &rewardFilter{} })
 }
 
-// RewardFilter drops experiences of low reward.
-type RewardFilter struct {
+// rewardFilter drops experiences of low reward.
+type rewardFilter struct {
 	Threshold float64 `yaml:"threshold" doc:"the lowest reward that is kept"`
 }
 
 // Process implements trinity.Operator.
-func (f *RewardFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (f *rewardFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	kept, metrics := keep(groups, func(e *trinity.Experience) bool { return scored(e) && e.Reward.Value >= f.Threshold })
 	return kept, metrics, nil
 }

@@ -16,16 +16,16 @@ func init() {
 		"Changes rewards by numbers that a workflow or an earlier operator left in an experience's info: reward op weight·info[stats_key], one configuration after the other. "+
 			"A reward stays as it is where the key is absent and where it would be divided by 0; an experience without a valid reward gets none. "+
 			"Metrics: reward_diff/{mean,max,min}, shaping_missing_count (scored experiences times absent keys).",
-		func() trinity.Operator { return &RewardShaping{} })
+		func() trinity.Operator { return &rewardShaping{} })
 }
 
-// RewardShaping does arithmetic on rewards.
-type RewardShaping struct {
-	Configs []Shaping `yaml:"reward_shaping_configs" doc:"a list of {stats_key, op_type, weight}: the key of info, one of ADD, SUB, MUL, DIV, and a factor of the number, 1 if left out"`
+// rewardShaping does arithmetic on rewards.
+type rewardShaping struct {
+	Configs []shaping `yaml:"reward_shaping_configs" doc:"a list of {stats_key, op_type, weight}: the key of info, one of ADD, SUB, MUL, DIV, and a factor of the number, 1 if left out"`
 }
 
-// Shaping is one change of the reward.
-type Shaping struct {
+// shaping is one change of the reward.
+type shaping struct {
 	StatsKey string   `yaml:"stats_key"`
 	OpType   string   `yaml:"op_type"`
 	Weight   *float64 `yaml:"weight"` // nil is 1
@@ -44,7 +44,7 @@ var shapings = map[string]func(reward, x float64) float64{
 }
 
 // Validate checks each configuration.
-func (s *RewardShaping) Validate() error {
+func (s *rewardShaping) Validate() error {
 	if len(s.Configs) == 0 {
 		return errors.New("reward_shaping_configs: give at least one {stats_key, op_type, weight}")
 	}
@@ -59,8 +59,8 @@ func (s *RewardShaping) Validate() error {
 	return nil
 }
 
-// Process implements trinity.Operator. A number that makes the reward no finite number makes it invalid.
-func (s *RewardShaping) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+// Process implements trinity.Operator. A reward that becomes infinite or NaN becomes invalid.
+func (s *rewardShaping) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	var diffs []float64
 	missing := 0
 	for _, g := range groups {
@@ -85,7 +85,7 @@ func (s *RewardShaping) Process(_ context.Context, groups []trinity.Group) ([]tr
 }
 
 // shape changes the reward of one experience and counts the keys that its info lacks.
-func (s *RewardShaping) shape(e *trinity.Experience) (absent int, err error) {
+func (s *rewardShaping) shape(e *trinity.Experience) (absent int, err error) {
 	for _, c := range s.Configs {
 		v, ok := e.Info[c.StatsKey]
 		if !ok || v == nil {
@@ -109,7 +109,7 @@ func (s *RewardShaping) shape(e *trinity.Experience) (absent int, err error) {
 	return absent, nil
 }
 
-// number reads a value of info, which Go code or a decoder of JSON may have left.
+// number converts a value of info, which Go code or a JSON decoder has written.
 func number(v any) (float64, bool) {
 	r := reflect.ValueOf(v)
 	switch {

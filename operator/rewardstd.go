@@ -12,16 +12,16 @@ func init() {
 	registry.Operators.Register("reward_std_filter",
 		"Drops groups whose rewards have a population standard deviation of at most `threshold`, and groups of fewer than two valid rewards: there is nothing to compare. "+
 			"Metrics: filtered_count (experiences); origin_group_advantages/reward_mean and reward_std, each with mean, max and min over the groups that came in.",
-		func() trinity.Operator { return &RewardStdFilter{} })
+		func() trinity.Operator { return &rewardStdFilter{} })
 }
 
-// RewardStdFilter drops groups whose rewards are all alike.
-type RewardStdFilter struct {
+// rewardStdFilter drops groups with rewards that do not differ enough.
+type rewardStdFilter struct {
 	Threshold float64 `yaml:"threshold" doc:"the largest standard deviation (over n) that is dropped"`
 }
 
 // Validate checks the range.
-func (f *RewardStdFilter) Validate() error {
+func (f *rewardStdFilter) Validate() error {
 	if !(f.Threshold >= 0) {
 		return errors.New("threshold must not be negative")
 	}
@@ -29,7 +29,7 @@ func (f *RewardStdFilter) Validate() error {
 }
 
 // Process implements trinity.Operator.
-func (f *RewardStdFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (f *rewardStdFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{"filtered_count": 0}
 	var kept []trinity.Group
 	var means, stds []float64

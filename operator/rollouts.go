@@ -6,8 +6,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// rollouts cuts a group into its rollouts, which are more than one experience each where a workflow made several model calls. They are kept
-// or dropped as a whole: an algorithm for several steps cannot tell a rollout with a hole from another one.
+// rollouts splits a group into its rollouts. A rollout has several experiences if its workflow made
+// several model calls. Operators keep or drop it as a whole, because an algorithm for several steps cannot
+// recognize a rollout with a missing step.
 func rollouts(g trinity.Group) []trinity.Group {
 	var out []trinity.Group
 	for i, e := range g {
@@ -20,10 +21,10 @@ func rollouts(g trinity.Group) []trinity.Group {
 	return out
 }
 
-// outcome is the experience that carries a rollout's reward: its last step.
+// outcome returns the experience with the rollout's reward: its last step.
 func outcome(rollout trinity.Group) *trinity.Experience { return rollout[len(rollout)-1] }
 
-// Scope is what rollouts are compared within.
+// Scope says with which others an operator compares a rollout: those of its group, or of the step.
 type Scope string
 
 const (
@@ -38,7 +39,7 @@ func (s Scope) check() error {
 	return nil
 }
 
-// parts lists the rollouts of each group, or those of the whole step as one part.
+// parts returns the rollouts of each group, or of the whole step as one part.
 func (s Scope) parts(groups []trinity.Group) [][]trinity.Group {
 	var parts [][]trinity.Group
 	for i, g := range groups {
@@ -63,5 +64,5 @@ func (s selection) has(e *trinity.Experience) bool { return s[e] }
 
 func (s selection) lacks(e *trinity.Experience) bool { return !s[e] }
 
-// responseLen is the number of tokens after the prompt, those of an environment's answers included.
+// responseLen returns the number of tokens after the prompt, an environment's answers included.
 func responseLen(e *trinity.Experience) int { return len(e.Tokens) - e.PromptLen }

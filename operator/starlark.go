@@ -14,95 +14,73 @@ import (
 
 func init() {
 	registry.Operators.Register("starlark",
-		"Edits groups by a script in Starlark, a small Python without files, network and clock. It defines process(group), which is given the list of a group's experiences and returns the list of those "+
-			"that are kept, changed in place or not. "+wireForm+" The modules json and math are there; what is printed comes on standard error once the step is done. It runs in a process of its own, so that "+
-			"it cannot take the run's memory. Metrics: filtered_count, reward_diff/{mean,max,min}.",
-		func() trinity.Operator { return &Starlark{MaxSteps: 10_000_000, MaxMemory: 1024} })
+		"Edits groups with a script in Starlark, a small Python without files, network and clock. The script defines process(group), which gets the list of a group's experiences and returns the list of those "+
+			"that are kept, changed in place or not. "+wireForm+" The modules json and math are available; print writes to standard error. max_steps and timeout bound the script's time, but nothing bounds its memory. "+
+			"Metrics: filtered_count, reward_diff/{mean,max,min}.",
+		func() trinity.Operator { return &starlarkOperator{MaxSteps: 10_000_000, Timeout: 60} })
 }
 
-// Starlark runs a script on each group.
-type Starlark struct {
-	Script    string `yaml:"script" doc:"the text of the script"`
-	Path      string `yaml:"path" doc:"or a file that holds it"`
-	MaxSteps  int64  `yaml:"max_steps" doc:"steps of the interpreter that the script may take for one group; more end the run"`
-	MaxMemory int    `yaml:"max_memory_mb" doc:"MiB of memory that the script may take, the experiences of a group with it; more end the run"`
+// starlarkOperator runs a script on each group.
+type starlarkOperator struct {
+	Script   string  `yaml:"script" doc:"the text of the script"`
+	Path     string  `yaml:"path" doc:"a file with the script, in place of script"`
+	MaxSteps int64   `yaml:"max_steps" doc:"interpreter steps that the script may take for one group; more end the run"`
+	Timeout  float64 `yaml:"timeout" doc:"seconds that the script may take for one group; more end the run"`
 }
-
-// loadTime is for the top level of a script, where one call may take any time.
-const loadTime = time.Minute
 
 // Validate runs the script's top level, which must define process.
-func (s *Starlark) Validate() error {
+func (s *starlarkOperator) Validate() error {
 	switch {
 	case (s.Script == "") == (s.Path == ""):
 		return errors.New("set script or path, one of the two")
 	case s.MaxSteps < 1:
 		return fmt.Errorf("max_steps: must be at least 1, got %d", s.MaxSteps)
-	case s.MaxMemory < 1:
-		return fmt.Errorf("max_memory_mb: must be at least 1, got %d", s.MaxMemory)
+	case !(s.Timeout > 0):
+		return fmt.Errorf("timeout: must be more than 0 seconds, got %g", s.Timeout)
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), loadTime, fmt.Errorf("the script's top level took more than %v", loadTime))
-	defer cancel()
-	_, err := s.run(ctx, nil)
+	_, err := s.load(context.Background())
 	return err
 }
 
-// Process implements trinity.Operator. What goes wrong in the script is an error with the line that it happened on.
-func (s *Starlark) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+// load reads the script and runs its top level.
+func (s *starlarkOperator) load(ctx context.Context) (*script, error) {
+	name, text := "script", s.Script
+	if s.Path != "" {
+		file, err := os.ReadFile(s.Path)
+		if err != nil {
+			return nil, err
+		}
+		name, text = s.Path, string(file)
+	}
+	return loadScript(ctx, name, text, limits{uint64(s.MaxSteps), time.Duration(s.Timeout * float64(time.Second))})
+}
+
+// Process implements trinity.Operator. An error of the script names the group and the line.
+func (s *starlarkOperator) Process(ctx context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	lines, err := encode(groups)
 	if err != nil {
 		return nil, nil, err
 	}
-	var asked []question
-	rest := lines
-	for _, g := range groups {
-		if len(g) > 0 {
-			asked = append(asked, question{g[0].ID.Task, "[" + string(bytes.Join(rest[:len(g)], []byte(","))) + "]"})
-			rest = rest[len(g):]
-		}
-	}
-	answers, err := s.run(ctx, asked)
+	script, err := s.load(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	return edit(groups, lines, answers)
-}
-
-// question is a group that the script is asked about, its experiences as a JSON list.
-type question struct{ task, group string }
-
-func (q question) failed(err error) error { return fmt.Errorf("group of task %s: %w", q.task, err) }
-
-// run has the script's process answer for groups.
-func (s *Starlark) run(ctx context.Context, asked []question) ([]answer, error) {
-	order, err := s.order()
-	if err != nil {
-		return nil, err
-	}
-	heard, err := order.perform(ctx, asked)
 	var answers []answer
-	for i, kept := range heard.kept {
-		said, err := decode([]byte(kept))
-		if err != nil {
-			return nil, asked[i].failed(err)
+	rest := lines
+	for _, g := range groups {
+		if len(g) == 0 {
+			continue
 		}
-		answers = append(answers, said...)
-	}
-	if err != nil && heard.loaded && len(heard.kept) < len(asked) {
-		err = asked[len(heard.kept)].failed(err)
-	}
-	return answers, err
-}
-
-// order is what the script's process is to do.
-func (s *Starlark) order() (order, error) {
-	o := order{Name: "script", Text: s.Script, MaxSteps: uint64(s.MaxSteps), MaxMemory: s.MaxMemory}
-	if s.Path != "" {
-		text, err := os.ReadFile(s.Path)
-		if err != nil {
-			return order{}, err
+		kept, err := script.process(ctx, "["+string(bytes.Join(rest[:len(g)], []byte(",")))+"]")
+		rest = rest[len(g):]
+		var some []answer
+		if err == nil {
+			some, err = decode([]byte(kept))
 		}
-		o.Name, o.Text = s.Path, string(text)
+		if err != nil {
+			return nil, nil, fmt.Errorf("group of task %s: %w", g[0].ID.Task, err)
+		}
+		answers = append(answers, some...)
 	}
-	return o, nil
+	return edit(groups, lines, answers)
 }

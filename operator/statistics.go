@@ -7,7 +7,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// mean of x, which is not empty. The mean of equal values is that value, without the rounding of a sum, so that their deviation is 0.
+// mean returns the mean of x, which is not empty. For equal values it returns that value without the
+// rounding of a sum, so that their deviation is 0.
 func mean(x []float64) float64 {
 	if slices.Min(x) == slices.Max(x) {
 		return x[0]
@@ -19,7 +20,7 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// populationStd is the standard deviation with divisor n of x, which is not empty.
+// populationStd returns the standard deviation of x, which is not empty, with divisor n.
 func populationStd(x []float64) float64 {
 	m, sum := mean(x), 0.0
 	for _, v := range x {

@@ -13,17 +13,17 @@ func init() {
 	registry.Operators.Register("top_k_filter",
 		"Keeps the `k` rollouts of highest reward, of equal ones the earlier; rollouts without a valid reward are dropped. A rollout of several steps has the reward of its last, "+
 			"and stays or goes as a whole. Metrics: filtered_count (experiences), top_k_reward_threshold (the lowest reward that was kept, a mean over groups).",
-		func() trinity.Operator { return &TopK{Scope: perGroup} })
+		func() trinity.Operator { return &topK{Scope: perGroup} })
 }
 
-// TopK keeps the best.
-type TopK struct {
+// topK keeps the rollouts with the highest rewards.
+type topK struct {
 	K     int   `yaml:"k" doc:"rollouts kept"`
 	Scope Scope `yaml:"scope" doc:"group: k of each task; step: k of all"`
 }
 
 // Validate checks the range.
-func (f *TopK) Validate() error {
+func (f *topK) Validate() error {
 	if f.K < 1 {
 		return fmt.Errorf("k: must be at least 1, got %d", f.K)
 	}
@@ -31,7 +31,7 @@ func (f *TopK) Validate() error {
 }
 
 // Process implements trinity.Operator.
-func (f *TopK) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (f *topK) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	best := selection{}
 	var lowest []float64
 	for _, part := range f.Scope.parts(groups) {

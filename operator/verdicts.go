@@ -6,7 +6,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// verdicts says which experiences are right, by a number that they carry.
+// verdicts decides which experiences are right, by a part of their reward or a metric.
 type verdicts struct {
 	key       string
 	threshold float64
@@ -15,7 +15,7 @@ type verdicts struct {
 	without *trinity.Experience // one that had a reward and not the number
 }
 
-// of reports whether the experience is right; known is false without a valid reward and without the number.
+// of reports whether the experience is right; known is false if it lacks a valid reward or the metric.
 func (v *verdicts) of(e *trinity.Experience) (right, known bool) {
 	if !scored(e) {
 		return false, false
@@ -29,7 +29,7 @@ func (v *verdicts) of(e *trinity.Experience) (right, known bool) {
 	return x > v.threshold, true
 }
 
-// check is an error when experiences had rewards and none of them the number.
+// check returns an error if experiences had rewards but none of them had the metric.
 func (v *verdicts) check() error {
 	if v.without == nil || v.found {
 		return nil
@@ -38,7 +38,7 @@ func (v *verdicts) check() error {
 		v.key, v.without.ID, v.without.Reward.Parts)
 }
 
-// metric returns a part of the reward, or else a metric, by its name, as the explorer logs it.
+// metric returns the reward's part of that name, or else the metric.
 func metric(e *trinity.Experience, name string) (float64, bool) {
 	if v, ok := e.Reward.Parts[name]; ok {
 		return v, true

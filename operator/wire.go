@@ -13,47 +13,36 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience"
 )
 
-// wireForm says in the operators' descriptions what goes over and comes back.
+// wireForm is the part of the operators' descriptions that specifies the JSON objects.
 const wireForm = "An experience is an object with index (its number in the step) and group; id, task, step, run, turn, prompt, response, prompt_tokens, response_tokens, truncated, versions; " +
 	"reward (null without a valid one), reason, parts, metrics, info. The answer is those of the objects that are kept, each with its index, in any order: reward may be changed (null makes it invalid, with reason), and " +
 	"entries of metrics and info changed or added; the rest is for reading, and may be left out: changing it ends the run. A number that is not finite goes over as null."
 
 // object is an experience as programs in other languages see it.
 type object struct {
-	Index          int                 `json:"index"`
-	Group          int                 `json:"group"`
-	ID             string              `json:"id"`
-	Task           string              `json:"task"`
-	Step           int64               `json:"step"`
-	Run            int                 `json:"run"`
-	Turn           int                 `json:"turn"`
-	Prompt         string              `json:"prompt"`
-	Response       string              `json:"response"`
-	PromptTokens   int                 `json:"prompt_tokens"`
-	ResponseTokens int                 `json:"response_tokens"`
-	Truncated      string              `json:"truncated"`
-	Versions       [2]int64            `json:"versions"`
-	Reward         *float64            `json:"reward"`
-	Reason         string              `json:"reason"`
-	Parts          map[string]*float64 `json:"parts"`
-	Metrics        map[string]*float64 `json:"metrics"`
-	Info           map[string]any      `json:"info"`
+	Index int `json:"index"`
+	Group int `json:"group"`
+	experience.Row
+	Versions [2]int64            `json:"versions"` // oldest, newest
+	Parts    map[string]*float64 `json:"parts"`
+	Metrics  map[string]*float64 `json:"metrics"`
+	Info     map[string]any      `json:"info"`
 }
 
-// encode returns each experience as a JSON object on a line of its own.
+// encode returns one line per experience: its JSON object and a newline.
 func encode(groups []trinity.Group) ([][]byte, error) {
 	var lines [][]byte
 	for i, g := range groups {
 		for _, e := range g {
 			o := object{
-				Index: len(lines), Group: i, ID: e.ID.String(), Task: e.ID.Task, Step: e.ID.Step, Run: e.ID.Run, Turn: e.ID.Turn,
-				Prompt: e.Prompt, Response: e.Response, PromptTokens: e.PromptLen, ResponseTokens: responseLen(e), Truncated: string(e.Truncated),
-				Versions: e.Versions, Reason: e.Reward.Reason, Parts: finite(e.Reward.Parts), Metrics: finite(e.Metrics), Info: e.Info,
+				Index: len(lines), Group: i, Row: experience.NewRow(e), Versions: e.Versions,
+				Parts: finite(e.Reward.Parts), Metrics: finite(e.Metrics), Info: e.Info,
 			}
-			if scored(e) {
-				o.Reward = &e.Reward.Value
+			if !scored(e) {
+				o.Reward = nil
 			}
 			if o.Info == nil {
 				o.Info = map[string]any{} // so that a program may add to it
@@ -70,7 +59,7 @@ func encode(groups []trinity.Group) ([][]byte, error) {
 	return lines, nil
 }
 
-// finite has nil for what JSON cannot say.
+// finite returns the numbers of m, with nil for those that JSON cannot express.
 func finite(m map[string]float64) map[string]*float64 {
 	out := make(map[string]*float64, len(m))
 	for k, v := range m {
@@ -82,7 +71,7 @@ func finite(m map[string]float64) map[string]*float64 {
 	return out
 }
 
-// answer is what came back of one experience.
+// answer is the JSON object that came back for one experience.
 type answer struct {
 	Index   *int                       `json:"index"`
 	Reward  json.RawMessage            `json:"reward"`
@@ -93,10 +82,10 @@ type answer struct {
 	all map[string]json.RawMessage // every key as it came
 }
 
-// forReading are the keys that answers may have and may not change.
+// forReading lists the keys that answers may repeat but not change.
 var forReading = []string{"group", "id", "task", "step", "run", "turn", "prompt", "response", "prompt_tokens", "response_tokens", "truncated", "versions", "parts"}
 
-// decode reads JSON objects, one after the other. An error quotes the beginning of what is no answer.
+// decode reads a sequence of JSON objects. An error quotes the beginning of the text that is not an answer.
 func decode(text []byte) ([]answer, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	var answers []answer
@@ -134,10 +123,10 @@ func readAnswer(raw []byte) (a answer, err error) {
 	return a, json.Unmarshal(raw, &a)
 }
 
-// writable are the keys that answers may change.
+// writable lists the keys that answers may change.
 var writable = []string{"reward", "reason", "metrics", "info"}
 
-// short is the first line of a text, cut after some characters.
+// short returns the first line of a text, truncated to 80 characters.
 func short(text []byte) string {
 	line, _, cut := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	const most = 80
@@ -150,7 +139,7 @@ func short(text []byte) string {
 	return line
 }
 
-// readOnly is an error when the answer changes what is for reading in the line that was sent. Parts may be left out one by one.
+// readOnly returns an error if the answer changes one of forReading in the line that was sent. It may leave out single parts.
 func (a *answer) readOnly(line []byte) error {
 	var sent map[string]json.RawMessage
 	for _, key := range forReading {
@@ -170,7 +159,7 @@ func (a *answer) readOnly(line []byte) error {
 	return nil
 }
 
-// sameJSON reports whether two values are equal, of objects what the first one has.
+// sameJSON reports whether two values are equal. Of two objects it compares the keys that is has.
 func sameJSON(is, was []byte) bool {
 	if bytes.Equal(is, was) {
 		return true
@@ -192,7 +181,7 @@ func sameJSON(is, was []byte) bool {
 	return true
 }
 
-// edit applies the answers to the experiences that were sent as lines, and keeps those that have one.
+// edit applies the answers to the experiences that were sent as lines, and drops experiences without an answer.
 func edit(groups []trinity.Group, lines [][]byte, answers []answer) ([]trinity.Group, trinity.Metrics, error) {
 	var all trinity.Group
 	for _, g := range groups {
@@ -228,7 +217,7 @@ func edit(groups []trinity.Group, lines [][]byte, answers []answer) ([]trinity.G
 	return kept, metrics, nil
 }
 
-// apply writes what was changed into the experience.
+// apply writes the changes of the answer into the experience.
 func (a *answer) apply(e *trinity.Experience) error {
 	if err := a.applyReward(e); err != nil {
 		return err
@@ -284,7 +273,7 @@ func (a *answer) applyReward(e *trinity.Experience) error {
 	return nil
 }
 
-// unchanged reports whether the entry of info says what it said.
+// unchanged reports whether the entry of info came back as it was sent.
 func unchanged(info map[string]any, key string, raw json.RawMessage) bool {
 	old, ok := info[key]
 	if !ok {
@@ -295,7 +284,7 @@ func unchanged(info map[string]any, key string, raw json.RawMessage) bool {
 	return err == nil && json.Compact(&is, raw) == nil && bytes.Equal(is.Bytes(), had)
 }
 
-// oneLine is an error's text without the picture of the source that follows it.
+// oneLine returns an error's text without the excerpt of the source that follows it.
 func oneLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line

@@ -28,11 +28,11 @@ func (c *Catalog) Explain(name string) (Info, error) {
 	if !ok {
 		return Info{}, c.unknown(name)
 	}
-	return Info{Kind: c.Kind, Name: name, Doc: e.doc, Fields: fields(e.new())}, nil
+	return Info{Kind: c.Kind, Name: name, Doc: e.doc, Fields: fields(reflect.ValueOf(e.new()))}, nil
 }
 
-func fields(v any) []Field {
-	rv := reflect.Indirect(reflect.ValueOf(v))
+func fields(v reflect.Value) []Field {
+	rv := reflect.Indirect(v)
 	if rv.Kind() != reflect.Struct {
 		return nil
 	}
@@ -41,8 +41,8 @@ func fields(v any) []Field {
 		f := rv.Type().Field(i)
 		tag, opts, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		switch {
-		case opts == "inline": // an embedded struct; its type must be exported
-			out = append(out, fields(rv.Field(i).Interface())...)
+		case opts == "inline": // an embedded struct
+			out = append(out, fields(rv.Field(i))...)
 		case !f.IsExported() || tag == "" || tag == "-":
 		default:
 			out = append(out, Field{Key: tag, Type: typeName(f.Type), Default: defaultText(rv.Field(i)), Doc: f.Tag.Get("doc")})
@@ -53,7 +53,7 @@ func fields(v any) []Field {
 
 func fieldKeys(v any) []string {
 	var keys []string
-	for _, f := range fields(v) {
+	for _, f := range fields(reflect.ValueOf(v)) {
 		keys = append(keys, f.Key)
 	}
 	return keys

@@ -6,8 +6,6 @@ package registry
 import (
 	"fmt"
 	"slices"
-
-	"github.com/trinity-go/trinity"
 )
 
 // Registry holds the plug-ins of one kind.
@@ -16,10 +14,16 @@ type Registry[T any] struct {
 	build map[string]func() T
 }
 
+// validator is implemented by plug-ins that check their arguments beyond types.
+type validator interface {
+	Validate() error
+}
+
 // Catalog is a Registry without its type: what config, `list` and `explain` need.
 type Catalog struct {
-	Kind    string // e.g. "workflow"
-	Doc     string // one line
+	Kind    string   // e.g. "workflow"
+	Doc     string   // one line
+	Auto    []string // the plug-ins that the value auto of a key stands for; one, unless the key takes a list
 	entries map[string]entry
 }
 
@@ -79,7 +83,7 @@ func (r *Registry[T]) Build(name string, args ...map[string]any) (T, error) {
 			return zero, fmt.Errorf("%s %s: %w", r.Kind, name, errs[0])
 		}
 	}
-	if c, ok := any(v).(trinity.Validator); ok {
+	if c, ok := any(v).(validator); ok {
 		if err := c.Validate(); err != nil {
 			return zero, fmt.Errorf("%s %s: %w", r.Kind, name, err)
 		}
@@ -122,7 +126,7 @@ func (c *Catalog) Check(name string, args map[string]any) []ArgError {
 	if len(errs) > 0 {
 		return errs
 	}
-	if val, ok := v.(trinity.Validator); ok {
+	if val, ok := v.(validator); ok {
 		if err := val.Validate(); err != nil {
 			return []ArgError{{Message: err.Error()}}
 		}

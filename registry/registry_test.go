@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-type Base struct {
+type base struct {
 	Coef float64 `yaml:"coef" doc:"a weight"`
 }
 
 type plugin struct {
-	Base `yaml:",inline"`
+	base `yaml:",inline"`
 	N    int    `yaml:"n"`
 	Mode string `yaml:"mode"`
 	Opt  *int   `yaml:"opt"`
@@ -27,7 +27,7 @@ func (p *plugin) Validate() error {
 var kinds = New[*plugin]("test_kind", "for tests")
 
 func init() {
-	kinds.Register("thing", "A thing.", func() *plugin { return &plugin{Base: Base{Coef: 0.5}, N: 3, Mode: "a"} })
+	kinds.Register("thing", "A thing.", func() *plugin { return &plugin{base: base{Coef: 0.5}, N: 3, Mode: "a"} })
 }
 
 func TestBuildMergesOverDefaults(t *testing.T) {

@@ -14,17 +14,19 @@ import (
 
 func init() {
 	registry.Rewards.Register("accuracy_reward",
-		"1 when the final answer of the reply equals the truth as mathematics (1/2 = 0.5 = \\frac12, 1,234 = 1234, sets without order), else 0. "+
-			"`answer` says where the answer stands: auto (the last <answer> tag, \\boxed, ####, \"the answer is\", last formula, last line or last number), tag, boxed, hash, last_number, whole. "+
-			"Of the truth, what follows #### or stands in \\boxed counts, else all of it. Part: accuracy.",
-		func() trinity.RewardFunc { return &Accuracy{Answer: "auto"} })
+		"1 if the final answer of the reply equals the truth mathematically (1/2 = 0.5 = \\frac12, 1,234 = 1234, sets in any order), else 0. "+
+			"`answer` says where the answer stands: auto (the last <answer> tag, \\boxed, ####, \"the answer is\", last formula, last line "+
+			"or last number), tag, boxed, hash, last_number, whole. The truth is the text after #### or in \\boxed, else the whole "+
+			"text. Part: accuracy.",
+		func() trinity.RewardFunc { return &accuracy{Answer: "auto"} })
 }
 
-// Accuracy scores whether the answer is right.
-type Accuracy struct {
+// accuracy scores whether the final answer is right.
+type accuracy struct {
 	Answer string `yaml:"answer" doc:"where the answer stands in the reply: auto, tag, boxed, hash, last_number, whole"`
 }
 
+// answers find the answer in a reply, by place.
 var answers = map[string]func(reply string) (string, bool){
 	"auto":        func(reply string) (string, bool) { a := mathequal.Answer(reply); return a, a != "" },
 	"tag":         mathequal.Tagged,
@@ -34,8 +36,8 @@ var answers = map[string]func(reply string) (string, bool){
 	"whole":       func(reply string) (string, bool) { return reply, reply != "" },
 }
 
-// Validate wants a known place.
-func (a *Accuracy) Validate() error {
+// Validate returns an error if the place is unknown.
+func (a *accuracy) Validate() error {
 	if answers[a.Answer] == nil {
 		var known []string
 		for k := range answers {
@@ -47,11 +49,11 @@ func (a *Accuracy) Validate() error {
 	return nil
 }
 
-// CheckTask implements trinity.TaskChecker.
-func (*Accuracy) CheckTask(t *trinity.Task) error { return wantTruth(t) }
+// CheckTask implements [trinity.TaskChecker].
+func (*accuracy) CheckTask(t *trinity.Task) error { return checkTruth(t) }
 
-// Score implements trinity.RewardFunc.
-func (a *Accuracy) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+// Score implements [trinity.RewardFunc].
+func (a *accuracy) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	truth, ok := truthOf(in)
 	if !ok {
 		return noTruth(in), nil
@@ -59,7 +61,7 @@ func (a *Accuracy) Score(_ context.Context, in trinity.RewardInput) (trinity.Rew
 	return trinity.NewReward(map[string]float64{"accuracy": right(answers[a.Answer], in.Response, truth)}), nil
 }
 
-// right is 1 when the answer that find sees in the reply equals the truth, else 0.
+// right returns 1 if the answer that find returns from the reply equals the truth, else 0.
 func right(find func(string) (string, bool), reply, truth string) float64 {
 	if answer, ok := find(reply); ok && mathequal.Equal(answer, truth) {
 		return 1
@@ -67,27 +69,27 @@ func right(find func(string) (string, bool), reply, truth string) float64 {
 	return 0
 }
 
-// truthOf is the reference answer without the solution around it.
-func truthOf(in trinity.RewardInput) (string, bool) {
-	truth := mathequal.Truth(in.Truth)
+// truthOf returns the reference answer without the solution around it; ok is false if there is none.
+func truthOf(in trinity.RewardInput) (truth string, ok bool) {
+	truth = mathequal.Truth(in.Truth)
 	return truth, truth != ""
 }
 
-// wantTruth wants a task to have a reference answer.
-func wantTruth(t *trinity.Task) error {
+// checkTruth returns an error if a task has no reference answer.
+func checkTruth(t *trinity.Task) error {
 	if in := (trinity.RewardInput{Task: t, Truth: t.Truth()}); mathequal.Truth(in.Truth) == "" {
 		return errors.New(noTruth(in).Reason)
 	}
 	return nil
 }
 
-// noTruth is the reward of a task without a reference answer.
+// noTruth returns the reward of a task without a reference answer; the reason names the key.
 func noTruth(in trinity.RewardInput) trinity.Reward {
 	key := ""
 	if in.Task != nil {
 		key = fmt.Sprintf(" at format.response_key %q", in.Task.Format.ResponseKey)
 		if _, ok := in.Task.Field(in.Task.Format.ResponseKey); !ok {
-			key += ", which its row lacks"
+			key += ", which the row does not have"
 		}
 	}
 	return trinity.InvalidReward("the task has no reference answer" + key)

@@ -10,19 +10,20 @@ import (
 
 func init() {
 	registry.Rewards.Register("math_boxed_reward",
-		"accuracy + format_score. accuracy: 1 when what is in the last \\boxed{} equals the truth as mathematics, else 0. "+
-			"format_score: −`format_score_coef` when `with_think` is set and the reply is not a <think> block followed by a \\boxed answer, else 0. Parts: accuracy, format_score.",
-		func() trinity.RewardFunc { return &MathBoxed{FormatScoreCoef: 0.1} })
+		"accuracy + format_score. accuracy: 1 if the content of the last \\boxed{} equals the truth mathematically, else 0. "+
+			"format_score: −`format_score_coef` if `with_think` is set and the reply is not a <think> block followed by a \\boxed answer, "+
+			"else 0. Parts: accuracy, format_score.",
+		func() trinity.RewardFunc { return &mathBoxed{FormatScoreCoef: 0.1} })
 }
 
-// MathBoxed scores a reply that puts its answer in a box.
-type MathBoxed struct {
+// mathBoxed scores a reply that puts its answer in a box.
+type mathBoxed struct {
 	WithThink       bool    `yaml:"with_think" doc:"expect a <think> block before the answer"`
-	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"taken from a reply without the expected think block; 0 takes nothing"`
+	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"subtracted for a missing think block; 0 subtracts nothing"`
 }
 
-// WithFormat is a copy that also expects what the arguments of math_boxed_workflow say. A nil coef leaves the reward's own.
-func (m *MathBoxed) WithFormat(withThink bool, coef *float64) trinity.RewardFunc {
+// WithFormat returns a copy that also expects the format of math_boxed_workflow's arguments. A nil coef keeps the reward's own.
+func (m *mathBoxed) WithFormat(withThink bool, coef *float64) trinity.RewardFunc {
 	c := *m
 	c.WithThink = c.WithThink || withThink
 	if coef != nil {
@@ -33,11 +34,11 @@ func (m *MathBoxed) WithFormat(withThink bool, coef *float64) trinity.RewardFunc
 
 var thinkBoxed = regexp.MustCompile(`(?s)\A\s*<think>.*</think>.*\\(?:boxed|fbox)`)
 
-// CheckTask implements trinity.TaskChecker.
-func (*MathBoxed) CheckTask(t *trinity.Task) error { return wantTruth(t) }
+// CheckTask implements [trinity.TaskChecker].
+func (*mathBoxed) CheckTask(t *trinity.Task) error { return checkTruth(t) }
 
-// Score implements trinity.RewardFunc.
-func (m *MathBoxed) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+// Score implements [trinity.RewardFunc].
+func (m *mathBoxed) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	truth, ok := truthOf(in)
 	if !ok {
 		return noTruth(in), nil

@@ -17,25 +17,26 @@ import (
 
 func init() {
 	registry.Rewards.Register("countdown_reward",
-		"The numbers game: 1 when the expression in the last <answer> tag uses each of the given numbers once, with + - * / and parentheses, and equals the target exactly; "+
-			"`format_score` when there is an expression that does not; 0 without one. The truth is a JSON object {target, numbers}, or the target alone, with the numbers in the row at `numbers_key`. Part: score.",
-		func() trinity.RewardFunc { return &Countdown{FormatScore: 0.1, NumbersKey: "numbers"} })
+		"The numbers game: 1 if the expression in the last <answer> tag uses each given number once, with + - * / and parentheses, and "+
+			"equals the target exactly; `format_score` for any other expression; 0 without one. The truth is a JSON object {target, numbers}, "+
+			"or the target alone with the numbers in the row at `numbers_key`. Part: score.",
+		func() trinity.RewardFunc { return &countdown{FormatScore: 0.1, NumbersKey: "numbers"} })
 }
 
-// Countdown scores an expression that is to reach a target with given numbers. Arithmetic is exact.
-type Countdown struct {
-	FormatScore float64 `yaml:"format_score" doc:"for an expression that is not right"`
-	NumbersKey  string  `yaml:"numbers_key" doc:"where the row has the numbers, for a truth that is the target alone"`
+// countdown scores an expression that should reach a target with given numbers. Arithmetic is exact.
+type countdown struct {
+	FormatScore float64 `yaml:"format_score" doc:"for a wrong expression"`
+	NumbersKey  string  `yaml:"numbers_key" doc:"key of the numbers in the row, if the truth is the target alone"`
 }
 
-// CheckTask implements trinity.TaskChecker.
-func (c *Countdown) CheckTask(t *trinity.Task) error {
+// CheckTask implements [trinity.TaskChecker].
+func (c *countdown) CheckTask(t *trinity.Task) error {
 	_, _, err := c.puzzle(trinity.RewardInput{Task: t, Truth: t.Truth()})
 	return err
 }
 
-// Score implements trinity.RewardFunc.
-func (c *Countdown) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+// Score implements [trinity.RewardFunc].
+func (c *countdown) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	target, numbers, err := c.puzzle(in)
 	if err != nil {
 		return trinity.InvalidReward(err.Error()), nil
@@ -50,14 +51,15 @@ func (c *Countdown) Score(_ context.Context, in trinity.RewardInput) (trinity.Re
 	return trinity.NewReward(map[string]float64{"score": score}), nil
 }
 
-// puzzle reads the truth: the target, and the numbers that are to be used.
-func (c *Countdown) puzzle(in trinity.RewardInput) (target *big.Rat, numbers []*big.Rat, err error) {
+// puzzle returns the target and the numbers to use.
+func (c *countdown) puzzle(in trinity.RewardInput) (target *big.Rat, numbers []*big.Rat, err error) {
 	if in.Truth == "" {
 		return nil, nil, errors.New(noTruth(in).Reason)
 	}
 	truth, ok := c.truth(in)
 	if !ok {
-		return nil, nil, fmt.Errorf("the truth of countdown is %q, want a JSON object {target, numbers}, or a number with %s in the row", in.Truth, c.NumbersKey)
+		return nil, nil, fmt.Errorf("the truth of countdown is %q, want a JSON object {target, numbers}, or a number with %s in the row",
+			in.Truth, c.NumbersKey)
 	}
 	target, ok = exact(truth["target"])
 	if !ok {
@@ -77,8 +79,9 @@ func (c *Countdown) puzzle(in trinity.RewardInput) (target *big.Rat, numbers []*
 	return target, numbers, nil
 }
 
-// truth is the object {target, numbers}: the field of the row itself, its text as JSON, or put together from two fields.
-func (c *Countdown) truth(in trinity.RewardInput) (map[string]any, bool) {
+// truth returns the object {target, numbers}: the field of the row, its text as JSON, or an object made of two fields. ok is
+// false if there is none.
+func (c *countdown) truth(in trinity.RewardInput) (truth map[string]any, ok bool) {
 	var numbers any
 	if in.Task != nil {
 		if v, ok := in.Task.Field(in.Task.Format.ResponseKey); ok {
@@ -94,7 +97,7 @@ func (c *Countdown) truth(in trinity.RewardInput) (map[string]any, bool) {
 	return map[string]any{"target": in.Truth, "numbers": numbers}, numbers != nil
 }
 
-// exact reads a number of a row, as decoders leave it or as text.
+// exact returns a number of a row, which decoders may leave as a number or a text; ok is false for anything else.
 func exact(v any) (*big.Rat, bool) {
 	switch n := v.(type) {
 	case float64:
@@ -114,11 +117,11 @@ func tally(numbers []*big.Rat) map[string]int {
 	return counts
 }
 
-// maxExpression bounds the work on an expression, in bytes: every literal is used once, so no value has many more digits.
+// maxExpression bounds an expression, in bytes. Each literal occurs once, so no value has many more digits.
 const maxExpression = 1000
 
-// calculate is the exact value of an expression of whole numbers, + - * / and parentheses, and the numbers in it. Anything else, a division
-// by zero included, is no expression.
+// calculate returns the exact value of an expression of whole numbers, + - * / and parentheses, and the numbers in it. ok is
+// false for any other text and for a division by zero.
 func calculate(text string) (value *big.Rat, used []*big.Rat, ok bool) {
 	if len(text) > maxExpression {
 		return nil, nil, false
@@ -128,12 +131,13 @@ func calculate(text string) (value *big.Rat, used []*big.Rat, ok bool) {
 	return value, c.used, ok && c.peek() == 0
 }
 
+// calculator parses an expression by recursive descent.
 type calculator struct {
 	rest string
 	used []*big.Rat
 }
 
-// peek is the next character that is no space; 0 at the end.
+// peek returns the next character that is not a space, 0 at the end.
 func (c *calculator) peek() byte {
 	c.rest = strings.TrimLeft(c.rest, " \t\r\n")
 	if c.rest == "" {
@@ -142,7 +146,7 @@ func (c *calculator) peek() byte {
 	return c.rest[0]
 }
 
-// take passes over the next character if it is one of those in set.
+// take consumes the next character if set contains it.
 func (c *calculator) take(set string) (byte, bool) {
 	b := c.peek()
 	if b == 0 || strings.IndexByte(set, b) < 0 {
@@ -194,7 +198,7 @@ func (c *calculator) product() (*big.Rat, bool) {
 	return left, ok
 }
 
-// factor is a whole number, a sum in parentheses, or a factor with a sign.
+// factor parses a whole number, a sum in parentheses, or a factor with a sign.
 func (c *calculator) factor() (*big.Rat, bool) {
 	if sign, ok := c.take("+-"); ok {
 		v, ok := c.factor()

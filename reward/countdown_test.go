@@ -49,7 +49,7 @@ func TestCountdown(t *testing.T) {
 		{`{"target": 3, "numbers": [1, 2]}`, "1.0+2", 0.1}, // whole numbers alone
 	} {
 		in := trinity.RewardInput{Truth: c.truth, Response: "<think>hm</think>\n<answer>" + c.answer + "</answer>"}
-		if r, err := (&Countdown{FormatScore: 0.1}).Score(t.Context(), in); err != nil || !r.Valid || r.Value != c.want || r.Parts["score"] != c.want {
+		if r, err := (&countdown{FormatScore: 0.1}).Score(t.Context(), in); err != nil || !r.Valid || r.Value != c.want || r.Parts["score"] != c.want {
 			t.Errorf("%s by %q: got %+v, %v; want %v", c.truth, c.answer, r, err, c.want)
 		}
 	}
@@ -67,28 +67,28 @@ func TestCountdownFindsTheLastAnswer(t *testing.T) {
 		"<answer>1+2</answer> no: <answer>2-1</answer>": 0.1,
 		"<answer>\n1\n+\n2\n</answer>":                  1,
 	} {
-		r, err := (&Countdown{FormatScore: 0.1}).Score(t.Context(), trinity.RewardInput{Truth: truth, Response: response})
+		r, err := (&countdown{FormatScore: 0.1}).Score(t.Context(), trinity.RewardInput{Truth: truth, Response: response})
 		if err != nil || r.Value != want || !r.Valid {
 			t.Errorf("%q: got %+v, %v; want %v", response, r, err, want)
 		}
 	}
 }
 
-// Whatever the model writes is dealt with at once.
+// No reply takes long to score.
 func TestCountdownOfHostileReplies(t *testing.T) {
 	for _, answer := range []string{
 		strings.Repeat("9", 1_000_000), strings.Repeat("(", 1_000_000), strings.Repeat("-", 999), strings.Repeat("(", 999), strings.Repeat("9*", 400) + "9",
 		strings.Repeat("1/7+", 240) + "1", strings.Repeat("9", 900) + "/7", strings.Repeat("</answer><answer>", 100_000), "9**9**9**9", "1e999999999+2", "\x00\xff+1",
 		strings.Repeat("(1/", 300) + "7" + strings.Repeat(")", 300), "٣+٤", "NaN", "inf", "0x10",
 	} {
-		r, err := (&Countdown{FormatScore: 0.1}).Score(t.Context(), trinity.RewardInput{Truth: `{"target": 3, "numbers": [1, 2]}`, Response: "<answer>" + answer + "</answer>"})
+		r, err := (&countdown{FormatScore: 0.1}).Score(t.Context(), trinity.RewardInput{Truth: `{"target": 3, "numbers": [1, 2]}`, Response: "<answer>" + answer + "</answer>"})
 		if err != nil || !r.Valid || r.Value > 0.1 {
 			t.Errorf("%.40q: got %+v, %v", answer, r, err)
 		}
 	}
 }
 
-func TestCountdownsTruth(t *testing.T) {
+func TestCountdownTruth(t *testing.T) {
 	format := trinity.TaskFormat{ResponseKey: "answer"}
 	puzzle := map[string]any{"target": 3.0, "numbers": []any{int64(1), json.Number("2")}}
 	for _, c := range []struct {
@@ -110,15 +110,14 @@ func TestCountdownsTruth(t *testing.T) {
 		{"nothing", nil, ``, false},
 	} {
 		in := trinity.RewardInput{Task: &trinity.Task{Row: c.row, Format: format}, Truth: c.truth, Response: "<answer>1+2</answer>"}
-		r, err := (&Countdown{NumbersKey: "numbers"}).Score(t.Context(), in)
+		r, err := (&countdown{NumbersKey: "numbers"}).Score(t.Context(), in)
 		if err != nil || r.Valid != c.valid || c.valid && r.Value != 1 || !c.valid && r.Reason == "" {
 			t.Errorf("%s: got %+v, %v", c.name, r, err)
 		}
 	}
 }
 
-// The demonstrations use each number once, rightly calculated: each reaches the target that it claims, and the questions' own target if that
-// is the same.
+// Each demonstration uses every number once and reaches the target that it claims.
 func TestCountdownDemonstrations(t *testing.T) {
 	f, err := os.Open(filepath.Join("..", "..", "shared", "data", "countdown", "sft.jsonl"))
 	if err != nil {
@@ -140,7 +139,7 @@ func TestCountdownDemonstrations(t *testing.T) {
 		}
 		for truth, want := range map[string]float64{target: want, claim: 1} {
 			in := trinity.RewardInput{Truth: fmt.Sprintf(`{"target": %s, "numbers": [%s]}`, truth, numbers), Response: row.Response}
-			if r, err := (&Countdown{FormatScore: 0.1}).Score(t.Context(), in); err != nil || r.Value != want {
+			if r, err := (&countdown{FormatScore: 0.1}).Score(t.Context(), in); err != nil || r.Value != want {
 				t.Fatalf("%s of %s with target %s: got %+v, %v; want %v", row.Response, row.Question, truth, r, err, want)
 			}
 		}

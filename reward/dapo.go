@@ -11,38 +11,40 @@ import (
 
 func init() {
 	registry.Rewards.Register("math_dapo_reward",
-		"accuracy + overlong_penalty (DAPO, Yu et al. 2025, §3.4). accuracy: 1 when the final answer equals the truth as mathematics, else −1. "+
-			"overlong_penalty of a reply of n tokens, when `enable_overlong_penalty`: with e = max_response_length − cache_length, 0 for n ≤ e, "+
-			"−penalty_factor·(n − e)/cache_length up to max_response_length, −penalty_factor beyond. Parts: accuracy, and overlong_penalty when it is enabled.",
-		func() trinity.RewardFunc { return &MathDAPO{PenaltyFactor: 1} })
+		"accuracy + overlong_penalty (DAPO, Yu et al. 2025, §3.4). accuracy: 1 if the final answer equals the truth mathematically, else −1. "+
+			"overlong_penalty of a reply of n tokens, if `enable_overlong_penalty`: with e = max_response_length − cache_length, 0 for n ≤ e, "+
+			"−penalty_factor·(n − e)/cache_length up to max_response_length, −penalty_factor beyond. "+
+			"Parts: accuracy, and overlong_penalty if it is enabled.",
+		func() trinity.RewardFunc { return &mathDAPO{PenaltyFactor: 1} })
 }
 
-// MathDAPO scores a right answer and softly punishes replies that come near the length limit.
-type MathDAPO struct {
-	EnableOverlongPenalty bool    `yaml:"enable_overlong_penalty" doc:"punish long replies"`
-	PenaltyFactor         float64 `yaml:"penalty_factor" doc:"the whole penalty"`
-	MaxResponseLength     int     `yaml:"max_response_length" doc:"tokens; from here on the penalty is whole"`
+// mathDAPO scores the answer and subtracts a penalty that grows as the reply approaches the length limit.
+type mathDAPO struct {
+	EnableOverlongPenalty bool    `yaml:"enable_overlong_penalty" doc:"penalize long replies"`
+	PenaltyFactor         float64 `yaml:"penalty_factor" doc:"the full penalty"`
+	MaxResponseLength     int     `yaml:"max_response_length" doc:"tokens at which the penalty is full"`
 	CacheLength           int     `yaml:"cache_length" doc:"tokens before max_response_length over which the penalty grows"`
 }
 
-// Validate checks the lengths.
-func (m *MathDAPO) Validate() error {
+// Validate returns an error if the lengths do not fit together.
+func (m *mathDAPO) Validate() error {
 	switch {
 	case !m.EnableOverlongPenalty:
 		return nil
 	case m.CacheLength <= 0 || m.MaxResponseLength < m.CacheLength:
-		return fmt.Errorf("enable_overlong_penalty needs 0 < cache_length ≤ max_response_length, got %d and %d", m.CacheLength, m.MaxResponseLength)
+		return fmt.Errorf("enable_overlong_penalty needs 0 < cache_length ≤ max_response_length, got %d and %d",
+			m.CacheLength, m.MaxResponseLength)
 	case m.PenaltyFactor < 0:
 		return errors.New("penalty_factor must not be negative")
 	}
 	return nil
 }
 
-// CheckTask implements trinity.TaskChecker.
-func (*MathDAPO) CheckTask(t *trinity.Task) error { return wantTruth(t) }
+// CheckTask implements [trinity.TaskChecker].
+func (*mathDAPO) CheckTask(t *trinity.Task) error { return checkTruth(t) }
 
-// Score implements trinity.RewardFunc.
-func (m *MathDAPO) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+// Score implements [trinity.RewardFunc].
+func (m *mathDAPO) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	truth, ok := truthOf(in)
 	if !ok {
 		return noTruth(in), nil
@@ -57,8 +59,8 @@ func (m *MathDAPO) Score(_ context.Context, in trinity.RewardInput) (trinity.Rew
 	return trinity.NewReward(parts), nil
 }
 
-// overlong is the penalty of a reply of n tokens.
-func (m *MathDAPO) overlong(n int) float64 {
+// overlong returns the penalty of a reply of n tokens, 0 or less.
+func (m *mathDAPO) overlong(n int) float64 {
 	over := n - (m.MaxResponseLength - m.CacheLength)
 	switch {
 	case over <= 0:

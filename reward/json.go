@@ -16,33 +16,34 @@ import (
 
 func init() {
 	registry.Rewards.Register("json_reward",
-		"Structured output: `format_score` when the reply is one JSON object with just the keys `keys`, each a text; `answer_score` more when it equals the truth, itself a JSON object. Parts: accuracy, format_score.",
-		func() trinity.RewardFunc { return &JSON{FormatScore: 0.5, AnswerScore: 1} })
+		"Structured output: `format_score` if the reply is one JSON object with exactly the keys `keys` and a text for each; "+
+			"`answer_score` in addition if it equals the truth, a JSON object too. Parts: accuracy, format_score.",
+		func() trinity.RewardFunc { return &jsonReward{FormatScore: 0.5, AnswerScore: 1} })
 }
 
-// JSON scores structured output.
-type JSON struct {
-	Keys        []string `yaml:"keys" doc:"the keys that the object must have, and no other"`
-	FormatScore float64  `yaml:"format_score" doc:"for an object of the wanted shape"`
+// jsonReward scores structured output.
+type jsonReward struct {
+	Keys        []string `yaml:"keys" doc:"the keys that the object must have, without others"`
+	FormatScore float64  `yaml:"format_score" doc:"for an object with these keys"`
 	AnswerScore float64  `yaml:"answer_score" doc:"for the right object"`
 }
 
-// Validate wants keys.
-func (j *JSON) Validate() error {
+// Validate returns an error if there are no keys.
+func (j *jsonReward) Validate() error {
 	if len(j.Keys) == 0 {
 		return errors.New("keys: name the keys of the object")
 	}
 	return nil
 }
 
-// CheckTask implements trinity.TaskChecker.
-func (*JSON) CheckTask(t *trinity.Task) error {
+// CheckTask implements [trinity.TaskChecker].
+func (*jsonReward) CheckTask(t *trinity.Task) error {
 	_, err := objectIn(trinity.RewardInput{Task: t, Truth: t.Truth()})
 	return err
 }
 
-// Score implements trinity.RewardFunc.
-func (j *JSON) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+// Score implements [trinity.RewardFunc].
+func (j *jsonReward) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	truth, err := objectIn(in)
 	if err != nil {
 		return trinity.InvalidReward(err.Error()), nil
@@ -57,7 +58,7 @@ func (j *JSON) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward,
 	return trinity.NewReward(parts), nil
 }
 
-// objectIn reads the truth.
+// objectIn returns the truth as a JSON object.
 func objectIn(in trinity.RewardInput) (map[string]any, error) {
 	o, ok := object(in.Truth)
 	switch {
@@ -69,8 +70,8 @@ func objectIn(in trinity.RewardInput) (map[string]any, error) {
 	return o, nil
 }
 
-// shaped reports whether the object has just the wanted keys, with texts.
-func (j *JSON) shaped(o map[string]any) bool {
+// shaped reports whether the object has exactly the keys, each with a text.
+func (j *jsonReward) shaped(o map[string]any) bool {
 	for k, v := range o {
 		if _, isText := v.(string); !isText || !slices.Contains(j.Keys, k) {
 			return false
@@ -79,7 +80,7 @@ func (j *JSON) shaped(o map[string]any) bool {
 	return len(o) == len(j.Keys)
 }
 
-// object decodes a text that is one JSON object and nothing else.
+// object decodes a text that is one JSON object and nothing else; ok is false for any other text.
 func object(text string) (map[string]any, bool) {
 	d := json.NewDecoder(strings.NewReader(text))
 	var o map[string]any

@@ -14,13 +14,14 @@ import (
 
 func init() {
 	registry.Rewards.Register("last_number_reward",
-		"1 when the last number in the reply equals the truth, plus `format_score` when the reply is that number and nothing else. Parts: accuracy, format_score.",
-		func() trinity.RewardFunc { return &LastNumber{FormatScore: 0.1} })
+		"1 if the last number in the reply equals the truth, plus `format_score` if the reply is a number and nothing else. "+
+			"Parts: accuracy, format_score.",
+		func() trinity.RewardFunc { return &lastNumber{FormatScore: 0.1} })
 }
 
-// LastNumber scores what most models end a reply with.
-type LastNumber struct {
-	FormatScore float64 `yaml:"format_score" doc:"for a reply that is a number alone"`
+// lastNumber scores the last number of a reply, with which most models end.
+type lastNumber struct {
+	FormatScore float64 `yaml:"format_score" doc:"for a reply that is only a number"`
 }
 
 var (
@@ -28,14 +29,14 @@ var (
 	bareNumber = regexp.MustCompile(`\A\s*-?\d[\d,]*(?:\.\d+)?\s*\z`)
 )
 
-// CheckTask implements trinity.TaskChecker.
-func (*LastNumber) CheckTask(t *trinity.Task) error {
+// CheckTask implements [trinity.TaskChecker].
+func (*lastNumber) CheckTask(t *trinity.Task) error {
 	_, err := numberIn(trinity.RewardInput{Task: t, Truth: t.Truth()})
 	return err
 }
 
-// Score implements trinity.RewardFunc.
-func (l *LastNumber) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+// Score implements [trinity.RewardFunc].
+func (l *lastNumber) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	truth, err := numberIn(in)
 	if err != nil {
 		return trinity.InvalidReward(err.Error()), nil
@@ -53,7 +54,7 @@ func (l *LastNumber) Score(_ context.Context, in trinity.RewardInput) (trinity.R
 	return trinity.NewReward(parts), nil
 }
 
-// numberIn reads the truth.
+// numberIn returns the truth as a number.
 func numberIn(in trinity.RewardInput) (*big.Rat, error) {
 	n, ok := rational(in.Truth)
 	switch {
@@ -65,9 +66,10 @@ func numberIn(in trinity.RewardInput) (*big.Rat, error) {
 	return n, nil
 }
 
-// maxDigits bounds the numbers that are compared.
+// maxDigits bounds the length of a number, in bytes.
 const maxDigits = 100
 
+// rational reads a decimal number; ok is false for any other text.
 func rational(text string) (*big.Rat, bool) {
 	text = strings.ReplaceAll(strings.TrimSpace(text), ",", "")
 	if len(text) > maxDigits || !bareNumber.MatchString(text) {

@@ -9,26 +9,26 @@ import (
 
 func init() {
 	registry.Rewards.Register("math_reward",
-		"accuracy + format_score. accuracy: 1 when the final answer equals the truth as mathematics, else 0, found as accuracy_reward's auto does. "+
-			"format_score: `format_score_coef` when the whole reply is one <think> block and one <answer> block, else −`format_score_coef`. Parts: accuracy, format_score.",
-		func() trinity.RewardFunc { return &Math{FormatScoreCoef: 0.1} })
+		"accuracy + format_score. accuracy: 1 if the final answer equals the truth mathematically, else 0; the answer stands where accuracy_reward's auto looks. "+
+			"format_score: `format_score_coef` if the whole reply is one <think> block and one <answer> block, else −`format_score_coef`. Parts: accuracy, format_score.",
+		func() trinity.RewardFunc { return &mathReward{FormatScoreCoef: 0.1} })
 }
 
-// Math scores a reply of thoughts and an answer between tags.
-type Math struct {
-	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"added for the think and answer blocks, taken without them; 0 scores accuracy alone"`
+// mathReward scores a reply with reasoning and an answer, each between tags.
+type mathReward struct {
+	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"added if the reply has the think and answer blocks, subtracted if not; 0 scores accuracy alone"`
 }
 
-// CheckTask implements trinity.TaskChecker.
-func (*Math) CheckTask(t *trinity.Task) error { return wantTruth(t) }
+// CheckTask implements [trinity.TaskChecker].
+func (*mathReward) CheckTask(t *trinity.Task) error { return checkTruth(t) }
 
-// Score implements trinity.RewardFunc.
-func (m *Math) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+// Score implements [trinity.RewardFunc].
+func (m *mathReward) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	truth, ok := truthOf(in)
 	if !ok {
 		return noTruth(in), nil
 	}
-	format := Format{Coef: m.FormatScoreCoef}
+	format := format{Coef: m.FormatScoreCoef}
 	return trinity.NewReward(map[string]float64{
 		"accuracy": right(answers["auto"], in.Response, truth), "format_score": format.score(in.Response),
 	}), nil

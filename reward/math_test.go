@@ -109,7 +109,7 @@ func TestOverlongPenalty(t *testing.T) {
 	}
 }
 
-func TestWithoutATruthThereIsNoReward(t *testing.T) {
+func TestNoTruthGivesAnInvalidReward(t *testing.T) {
 	task := &trinity.Task{Format: trinity.TaskFormat{ResponseKey: "solution"}}
 	for _, name := range []string{"math_reward", "math_boxed_reward", "math_dapo_reward", "accuracy_reward"} {
 		r, err := build(t, name, nil).Score(t.Context(), trinity.RewardInput{Task: task, Response: "0", Truth: " "})
@@ -119,18 +119,18 @@ func TestWithoutATruthThereIsNoReward(t *testing.T) {
 	}
 }
 
-func TestTheBoxedRewardTakesTheWorkflowsFormat(t *testing.T) {
-	own, zero := &MathBoxed{FormatScoreCoef: 0.3}, 0.0
+func TestBoxedRewardTakesTheWorkflowsFormat(t *testing.T) {
+	own, zero := &mathBoxed{FormatScoreCoef: 0.3}, 0.0
 	for _, c := range []struct {
 		think bool
 		coef  *float64
-		want  MathBoxed
+		want  mathBoxed
 	}{
-		{false, nil, MathBoxed{FormatScoreCoef: 0.3}},
-		{true, nil, MathBoxed{WithThink: true, FormatScoreCoef: 0.3}},
-		{true, &zero, MathBoxed{WithThink: true}},
+		{false, nil, mathBoxed{FormatScoreCoef: 0.3}},
+		{true, nil, mathBoxed{WithThink: true, FormatScoreCoef: 0.3}},
+		{true, &zero, mathBoxed{WithThink: true}},
 	} {
-		if got := own.WithFormat(c.think, c.coef).(*MathBoxed); *got != c.want || own.WithThink {
+		if got := own.WithFormat(c.think, c.coef).(*mathBoxed); *got != c.want || own.WithThink {
 			t.Errorf("WithFormat(%v, %v) = %+v, want %+v", c.think, c.coef, *got, c.want)
 		}
 	}

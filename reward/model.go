@@ -11,22 +11,20 @@ import (
 
 func init() {
 	registry.Rewards.Register("reward_model",
-		"The score of a reward model (`model_path`: a directory or hub name of a …ForSequenceClassification, such as LlamaForSequenceClassification) for the chat "+
-			"of system prompt, prompt and reply, rendered by the chat template of that model, times `scale`. Part: score.",
-		func() trinity.RewardFunc { return &Model{Scale: 1} })
+		"The score of a reward model for the conversation, with the reply as its last message, times `scale`. The reward model is a "+
+			"…ForSequenceClassification, such as LlamaForSequenceClassification, and renders the conversation with its own chat template. Part: score.",
+		func() trinity.RewardFunc { return &modelReward{Scale: 1} })
 }
 
-// Model scores with a reward model.
-type Model struct {
+// modelReward scores with a reward model.
+type modelReward struct {
 	ModelPath string  `yaml:"model_path" doc:"directory or hub name of the reward model"`
 	Label     int     `yaml:"label" doc:"which of the model's labels is the score, from 0"`
 	Scale     float64 `yaml:"scale" doc:"multiplies the score"`
-
-	model *trinity.RewardModel
 }
 
-// Validate wants a model.
-func (m *Model) Validate() error {
+// Validate returns an error if the arguments name no model or a negative label.
+func (m *modelReward) Validate() error {
 	if m.ModelPath == "" {
 		return errors.New("model_path: name the directory or hub name of a reward model")
 	}
@@ -36,37 +34,36 @@ func (m *Model) Validate() error {
 	return nil
 }
 
-// RewardModelPath implements trinity.RewardModelUser.
-func (m *Model) RewardModelPath() string { return m.ModelPath }
-
-// WithRewardModel implements trinity.RewardModelUser.
-func (m *Model) WithRewardModel(model *trinity.RewardModel) (trinity.RewardFunc, error) {
-	if n := model.Scorer.Labels(); m.Label >= n {
-		return nil, fmt.Errorf("label: is %d, and reward model %s has %d: want 0 to %d", m.Label, m.ModelPath, n, n-1)
-	}
-	with := *m
-	with.model = model
-	return &with, nil
+// Requires implements [trinity.Requirer].
+func (m *modelReward) Requires() trinity.Requirements {
+	return trinity.Requirements{RewardModels: []trinity.RewardModelSpec{{Path: m.ModelPath, Arg: "model_path", Labels: m.Label + 1}}}
 }
 
-// Score implements trinity.RewardFunc.
-func (m *Model) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {
-	if m.model == nil {
-		return trinity.Reward{}, fmt.Errorf("reward model %s was not opened", m.ModelPath)
+// Score implements [trinity.RewardFunc].
+func (m *modelReward) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+	if in.Host == nil {
+		return trinity.Reward{}, fmt.Errorf("reward model %s: it scores in a run alone, which opens it", m.ModelPath)
 	}
-	tokens, err := m.model.Renderer.Render(chat(in), nil, false)
+	model, err := in.Host.RewardModel(m.ModelPath)
+	if err != nil {
+		return trinity.Reward{}, err
+	}
+	tokens, err := model.Renderer.Render(chat(in), nil, false)
 	if err != nil {
 		return trinity.Reward{}, fmt.Errorf("reward model %s: %w", m.ModelPath, err)
 	}
-	scores, err := m.model.Scorer.Score(ctx, [][]int32{tokens})
+	scores, err := model.Scorer.Score(ctx, [][]int32{tokens})
 	if err != nil {
 		return trinity.Reward{}, fmt.Errorf("reward model %s: %w", m.ModelPath, err)
 	}
 	return trinity.NewReward(map[string]float64{"score": m.Scale * float64(scores[0][m.Label])}), nil
 }
 
-// chat is what the reward model reads.
+// chat returns the conversation that the reward model reads.
 func chat(in trinity.RewardInput) []trinity.Message {
+	if in.Messages != nil {
+		return in.Messages
+	}
 	messages := []trinity.Message{{Role: "user", Content: in.Prompt}, {Role: "assistant", Content: in.Response}}
 	if in.Task != nil {
 		if system := in.Task.System(); system != "" {

@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
 )
 
-// lengths is a reward model that scores [sequences it has seen at once, length of the chat].
+// lengths is a reward model whose labels are the number of sequences of a call, the length of the chat, and of.
 type lengths struct {
 	of  []float32
 	err error
@@ -29,7 +30,7 @@ func (l *lengths) Labels() int { return 2 + len(l.of) }
 
 func (l *lengths) Close() error { return nil }
 
-// spelled renders a chat as its text, a token per byte.
+// spelled renders a chat as its text, one token per byte, and keeps the text in last.
 type spelled struct {
 	trinity.Renderer
 	last *string
@@ -47,21 +48,32 @@ func (s spelled) Render(messages []trinity.Message, _ json.RawMessage, generate 
 	return make([]int32, len(text)), nil
 }
 
+// oneModel is a host with a reward model of one name.
+type oneModel struct {
+	trinity.Host
+	model *trinity.RewardModel
+}
+
+func (h oneModel) RewardModel(name string) (*trinity.RewardModel, error) {
+	if name != "m" {
+		return nil, errors.New("not open")
+	}
+	return h.model, nil
+}
+
 func TestModelScoresTheChat(t *testing.T) {
 	read := ""
 	scorer := &lengths{of: []float32{float32(math.NaN())}}
+	host := oneModel{model: &trinity.RewardModel{Scorer: scorer, Renderer: spelled{last: &read}}}
 	score := func(label int, in trinity.RewardInput) (trinity.Reward, error) {
-		fn := build(t, "reward_model", map[string]any{"model_path": "m", "label": label, "scale": 0.5}).(trinity.RewardModelUser)
-		if fn.RewardModelPath() != "m" {
-			t.Errorf("path %s", fn.RewardModelPath())
+		fn := build(t, "reward_model", map[string]any{"model_path": "m", "label": label, "scale": 0.5})
+		want := trinity.Requirements{RewardModels: []trinity.RewardModelSpec{{Path: "m", Arg: "model_path", Labels: label + 1}}}
+		if got := trinity.RequirementsOf(fn); !reflect.DeepEqual(got, want) {
+			t.Errorf("requires %+v, want %+v", got, want)
 		}
-		with, err := fn.WithRewardModel(&trinity.RewardModel{Scorer: scorer, Renderer: spelled{last: &read}})
-		if err != nil {
-			return trinity.Reward{}, err
-		}
-		return with.Score(t.Context(), in)
+		return fn.Score(t.Context(), in)
 	}
-	in := trinity.RewardInput{Prompt: "2+3?", Response: "5"}
+	in := trinity.RewardInput{Prompt: "2+3?", Response: "5", Host: host}
 	r, err := score(1, in)
 	if want := "user: 2+3?\nassistant: 5\n"; err != nil || read != want || r.Value != float64(len(want))/2 || r.Parts["score"] != r.Value {
 		t.Errorf("%q was read and gave %+v, %v", read, r, err)
@@ -70,14 +82,19 @@ func TestModelScoresTheChat(t *testing.T) {
 	if r, err := score(0, in); err != nil || r.Value != 0.5 || read != "system: Add.\nuser: 2+3?\nassistant: 5\n" {
 		t.Errorf("%q was read and gave %+v, %v", read, r, err)
 	}
+	in.Messages = []trinity.Message{{Role: "user", Content: "2+3?"}, {Role: "assistant", Content: "a"}, {Role: "user", Content: "b"}, {Role: "assistant", Content: "5"}}
+	if _, err := score(0, in); err != nil || read != "user: 2+3?\nassistant: a\nuser: b\nassistant: 5\n" {
+		t.Errorf("of a conversation %q was read, %v", read, err)
+	}
 	if r, err := score(2, in); err != nil || r.Valid {
 		t.Errorf("a score that is not a number gave %+v, %v", r, err)
-	}
-	if _, err := score(3, in); err == nil || !strings.Contains(err.Error(), "label: is 3, and reward model m has 3: want 0 to 2") {
-		t.Errorf("a label that the model lacks: %v", err)
 	}
 	scorer.err = errors.New("broken")
 	if _, err := score(0, in); err == nil || !strings.Contains(err.Error(), "reward model m: broken") {
 		t.Errorf("error is %v", err)
+	}
+	in.Host = nil
+	if _, err := score(0, in); err == nil || !strings.Contains(err.Error(), "reward model m: it scores in a run alone") {
+		t.Errorf("without a host: %v", err)
 	}
 }

@@ -48,8 +48,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func TestAReplyThatWasCutOffIsNotRight(t *testing.T) {
-	p := &Pattern{Pattern: `(?P<answer>\d+)`}
+func TestTruncatedReplyIsWrong(t *testing.T) {
+	p := &pattern{Pattern: `(?P<answer>\d+)`}
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +59,8 @@ func TestAReplyThatWasCutOffIsNotRight(t *testing.T) {
 	}
 }
 
-func TestATruthThatCannotBeReadIsNoReward(t *testing.T) {
-	for _, fn := range []trinity.RewardFunc{&LastNumber{}, &JSON{Keys: []string{"a"}}} {
+func TestUnreadableTruthGivesAnInvalidReward(t *testing.T) {
+	for _, fn := range []trinity.RewardFunc{&lastNumber{}, &jsonReward{Keys: []string{"a"}}} {
 		if r, err := fn.Score(t.Context(), trinity.RewardInput{Response: "1", Truth: "unknown"}); err != nil || r.Valid || r.Reason == "" {
 			t.Errorf("%T: got %+v, %v; want an invalid reward with a reason", fn, r, err)
 		}

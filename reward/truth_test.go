@@ -8,8 +8,8 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// Where the row has no truth the key that was looked for is named, by the check beforehand and by the score.
-func TestAMissingTruthIsNamed(t *testing.T) {
+// The check before a run and the score both name the key that the row lacks.
+func TestMissingTruthNamesTheKey(t *testing.T) {
 	for name, args := range map[string]map[string]any{
 		"last_number_reward": nil, "countdown_reward": nil, "accuracy_reward": nil, "json_reward": {"keys": []any{"a"}},
 	} {
@@ -18,7 +18,7 @@ func TestAMissingTruthIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		task := &trinity.Task{Row: map[string]any{"answer": "4", "nums": []any{1.0}}, Format: trinity.TaskFormat{ResponseKey: "solution"}}
-		const want = `format.response_key "solution", which its row lacks`
+		const want = `format.response_key "solution", which the row does not have`
 		if err := f.(trinity.TaskChecker).CheckTask(task); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the check says %v", name, err)
 		}

@@ -4,11 +4,11 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/model"
 )
 
 // checkAdapters opens the adapters that start from files, and checks that they are of the model.
-func checkAdapters(m *modelfile.Config, loras []config.Lora) error {
+func checkAdapters(m *model.Config, loras []config.Lora) error {
 	for i := range loras {
 		if _, err := adapterOf(m, &loras[i]); err != nil {
 			return fmt.Errorf("model.lora_configs.%d: %w", i, err)
@@ -18,15 +18,15 @@ func checkAdapters(m *modelfile.Config, loras []config.Lora) error {
 }
 
 // adapterOf describes an adapter: that of its PEFT directory, else a new one.
-func adapterOf(m *modelfile.Config, l *config.Lora) (*modelfile.LoRA, error) {
+func adapterOf(m *model.Config, l *config.Lora) (*model.LoRA, error) {
 	if l.Path != "" {
-		file, err := modelfile.OpenAdapter(l.Path, m)
+		file, err := model.OpenAdapter(l.Path, m)
 		if err != nil {
 			return nil, err
 		}
 		return &file.LoRA, file.Close()
 	}
-	lora := modelfile.LoRA{Rank: l.LoraRank, Alpha: float64(l.LoraAlpha), TargetModules: l.TargetModules, ExcludeModules: l.ExcludeModules}
+	lora := model.LoRA{Rank: l.LoraRank, Alpha: float64(l.LoraAlpha), TargetModules: l.TargetModules, ExcludeModules: l.ExcludeModules}
 	if err := lora.CheckExcluded(m); err != nil {
 		return nil, err
 	}

@@ -57,8 +57,8 @@ func TestEvaluationsOfNamedAdapters(t *testing.T) {
 func TestAdaptersAreCheckedBeforeARun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	for list, want := range map[string]string{
-		"[{path: DIR}]": "model.lora_configs.0: modelfile: ",
-		"[{lora_rank: 2}, {name: other, path: DIR}]":   "model.lora_configs.1: modelfile: ",
+		"[{path: DIR}]": "model.lora_configs.0: model: ",
+		"[{lora_rank: 2}, {name: other, path: DIR}]":   "model.lora_configs.1: model: ",
 		"[{target_modules: [nose]}]":                   "model.lora_configs.0: target_modules",
 		"[{lora_rank: 2, exclude_modules: [no_proj]}]": "model.lora_configs.0: exclude_modules",
 	} {

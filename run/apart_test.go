@@ -1,7 +1,7 @@
 package run_test
 
 import (
-	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -9,14 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/run"
 )
 
 // apart is the same run as rl in two processes: one explores, one trains.
 var (
-	exploring = []string{"mode=explore"}
-	training  = []string{"mode=train", "trainer.total_steps=8", "buffer.train_batch_size=12"}
+	exploring = []string{"mode=explore", "trainer.trainer_type=verl"}
+	training  = []string{"mode=train", "explorer.rollout_model.engine_type=vllm", "trainer.total_steps=8", "buffer.train_batch_size=12"}
 )
 
 var inDatabase = []string{"buffer.trainer_input.experience_buffer.storage_type=sql"}
@@ -138,25 +137,22 @@ func freePort(t *testing.T) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// Rollouts of a model that nobody trains go to a file, each once, however often the explorer is killed.
-func TestExploreIntoAFile(t *testing.T) {
+// Rollouts of a model that nobody trains go to files, each once, however often the explorer is killed.
+func TestExploreIntoFiles(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	override := append(fields(exploring), "buffer.trainer_input.experience_buffer.storage_type=file")
-	file := filepath.Join(p.job(), "buffer", "experience_buffer.jsonl")
-	for range 2 {
-		p.start(t, nil, override...).signalWhen(t, os.Kill, func() bool { return exists(file) && strings.Count(read(t, file), "\n") >= 24 })
+	dir := filepath.Join(p.job(), "buffer", "experience_buffer.jsonl")
+	for step := 2; step <= 4; step += 2 {
+		file := filepath.Join(dir, fmt.Sprintf("step-%09d.jsonl", step))
+		p.start(t, nil, override...).signalWhen(t, os.Kill, func() bool { return exists(file) })
 	}
 	p.start(t, nil, override...).finish(t)
-	seen := map[string]bool{}
-	for line := range strings.Lines(read(t, file)) {
-		var e trinity.Experience
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
+	seen, all := map[string]bool{}, experiences(t, dir)
+	for _, e := range all {
 		seen[e.ID.String()] = true
 	}
-	if want := 8 * 3 * 4; len(seen) != want || strings.Count(read(t, file), "\n") != want {
-		t.Errorf("%d rollouts in %d lines, want %d", len(seen), strings.Count(read(t, file), "\n"), want)
+	if want := 8 * 3 * 4; len(seen) != want || len(all) != want {
+		t.Errorf("%d rollouts in %d lines, want %d", len(seen), len(all), want)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
-	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // Where explorer and trainer do not wait for one another, a run that is killed again and again still trains on every rollout, and on none twice.
@@ -75,20 +75,24 @@ func TestAsynchronousRunsLoseNothing(t *testing.T) {
 // delivered are the experiences that the run's buffer gives from a state on.
 func (p project) delivered(t *testing.T, from trinity.SourceState) []*trinity.Experience {
 	t.Helper()
-	log, err := durable.OpenLog(p.logDir())
+	log, err := buffer.OpenLog(p.logDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer log.Close()
 	q := buffer.NewQueue(1, 1<<30, log)
 	if err := q.Restore(from); err != nil {
 		t.Fatal(err)
 	}
-	if err := q.Close(); err != nil {
+	for _, name := range []string{"explorer", "left", "right"} { // every explorer of these tests, so that Take does not wait
+		if err := q.Sink(name).Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exps, err := trinitytest.Take(t.Context(), q, 1<<20, 1<<20)
+	if err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
-	exps, err := q.Take(t.Context(), 1<<20, 1<<20)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err := q.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return exps
@@ -97,7 +101,7 @@ func (p project) delivered(t *testing.T, from trinity.SourceState) []*trinity.Ex
 // inTable are the names of the experiences that the run's database has after a state.
 func (p project) inTable(t *testing.T, from trinity.SourceState) []*trinity.Experience {
 	t.Helper()
-	var at struct{ Taken int64 }
+	var at struct{ Record, Index int64 }
 	if len(from.Cursor) > 0 {
 		if err := json.Unmarshal(from.Cursor, &at); err != nil {
 			t.Fatal(err)
@@ -108,7 +112,9 @@ func (p project) inTable(t *testing.T, from trinity.SourceState) []*trinity.Expe
 		t.Fatal(err)
 	}
 	defer db.Close()
-	rows, err := db.Query("SELECT step, task, run, turn FROM trinity_experiences WHERE number > ?", at.Taken)
+	const query = "SELECT e.step, e.task, e.run, e.turn FROM trinity_experiences e JOIN trinity_deliveries d ON d.buffer = e.buffer AND d.explorer = e.explorer AND " +
+		"d.delivery = e.delivery AND e.number >= d.first WHERE d.record > ? OR d.record = ? AND e.number >= d.first + ?"
+	rows, err := db.Query(query, at.Record, at.Record, at.Index)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/database"
-	"github.com/trinity-go/trinity/durable"
-	"github.com/trinity-go/trinity/experience"
+	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -58,17 +58,17 @@ type audited struct {
 	batch int64
 }
 
-func (s *audited) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
-	exps, err := s.Source.Take(ctx, n, published)
+func (s *audited) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
+	taken, err := s.Source.Take(ctx, want)
 	if err != nil {
-		return nil, err
+		return taken, err
 	}
 	s.batch++
 	e := entryOfAudit{Batch: s.batch}
-	for _, x := range exps {
+	for _, x := range taken.Experiences() {
 		e.Keys = append(e.Keys, keyOf(x))
 	}
-	return exps, s.write(e)
+	return taken, s.write(e)
 }
 
 func (s *audited) State() (trinity.SourceState, error) {
@@ -91,8 +91,6 @@ func (s *audited) Restore(state trinity.SourceState) error {
 	}
 	return s.Source.Restore(state)
 }
-
-func (s *audited) Metrics() trinity.Metrics { return s.Source.(trinity.MetricsSource).Metrics() }
 
 type auditCursor struct {
 	Inner json.RawMessage `json:"inner"`

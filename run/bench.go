@@ -87,5 +87,5 @@ func (s *stage) benchModel(ctx context.Context, evals []*explorer.Taskset, step 
 	if err != nil {
 		return fmt.Errorf("evaluating step %d: %w", step, err)
 	}
-	return s.log.role("explorer")(ctx, step, m)
+	return explorerRecorder{s.log}.Log(ctx, step, m)
 }

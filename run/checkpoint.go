@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/internal/durable"
 )
 
 // A run's directory, in Trinity-RFT's layout: global_step_N holds a checkpoint, latest_checkpointed_iteration.txt the newest N.

@@ -10,9 +10,9 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/loss"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/durable"
-	"github.com/trinity-go/trinity/modelfile"
-	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/trainer"
 )
 
@@ -27,7 +27,7 @@ func criticPath(ctx context.Context, cfg *config.Config, say func(string)) (stri
 	if !cfg.TrainsCritic() {
 		return "", nil
 	}
-	return ResolveModel(ctx, cfg.Model.CriticModelPath, say)
+	return hub.Resolve(ctx, cfg.Model.CriticModelPath, say)
 }
 
 // localCritic is criticPath of what is on this machine; false if it is not, which is noted in f. The policy's model is at policy, if that is known.
@@ -51,8 +51,8 @@ func criticSpec(policy trinity.EngineSpec, path string, optimizer trinity.Optimi
 }
 
 // checkCritic refuses a critic that cannot read the policy's sequences.
-func checkCritic(cfg *config.Config, policy *modelfile.Config, path string) error {
-	critic, err := modelfile.ReadConfig(path)
+func checkCritic(cfg *config.Config, policy *model.Config, path string) error {
+	critic, err := model.ReadConfig(path)
 	if err != nil {
 		return cfg.At(criticKey, err.Error(), "")
 	}
@@ -70,13 +70,11 @@ func (s *stage) openCritic(ctx context.Context, policy trinity.EngineSpec) error
 	if s.criticPath == "" {
 		return nil
 	}
-	opener, err := registry.Engines.Build(s.cfg.TrainEngine())
+	critic, err := s.engines.trainer.OpenTrainer(ctx, criticSpec(policy, s.criticPath, s.cfg.Critic().Optim.Spec()))
 	if err != nil {
-		return err
-	}
-	if s.critic, _, err = opener.OpenEngine(ctx, criticSpec(policy, s.criticPath, s.cfg.Critic().Optim.Spec())); err != nil {
 		return fmt.Errorf("opening critic %s: %w", s.criticPath, err)
 	}
+	s.critic = critic
 	return nil
 }
 
@@ -124,7 +122,7 @@ func (s *stage) writeCritic(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := errors.Join(s.critic.SaveModel(ctx, dir), s.text.Tokenizer.WriteFiles(dir)); err != nil {
+	if err := errors.Join(s.critic.SaveModel(ctx, dir), s.text.Tokenizer().WriteFiles(dir)); err != nil {
 		return err
 	}
 	return durable.Seal(dir)

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/term"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/internal/database"
 )
 
 // openDataset opens the rows of a section of the configuration; progress is its enable_progress_bar.
 func (s *stage) openDataset(path string, opts dataset.Options, progress bool) (*dataset.Dataset, error) {
-	opts.Resolve, opts.Cache, opts.Note = s.resolveDataset, filepath.Join(s.cfg.Buffer.CacheDir, "datasets"), s.say
+	opts.Resolve, opts.Scratch, opts.Note = s.resolveDataset, filepath.Join(s.cfg.Buffer.CacheDir, "datasets"), s.say
 	opts.Stop = s.stop
 	if progress {
 		m := newMeter("reading ", s.say)

@@ -7,6 +7,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trainer"
 )
 
@@ -35,7 +36,8 @@ func (s *stage) whole(ctx context.Context, b *config.ExperienceBuffer) ([]*trini
 		return nil, err
 	}
 	if !b.Format.Packing {
-		return rows.Take(ctx, rows.Total(), 0)
+		taken, err := rows.Take(ctx, trinity.Want{N: rows.Total()})
+		return taken.Experiences(), err
 	}
 	packed, err := s.packed(rows)
 	if err != nil {
@@ -45,7 +47,8 @@ func (s *stage) whole(ctx context.Context, b *config.ExperienceBuffer) ([]*trini
 	if err != nil {
 		return nil, err
 	}
-	return packed.Take(ctx, n, 0)
+	taken, err := packed.Take(ctx, trinity.Want{N: n})
+	return taken.Experiences(), err
 }
 
 // measure is the loss whose metrics tell about data of a schema: the run's own, else that of the algorithm type that is called as the schema.
@@ -53,7 +56,11 @@ func (s *stage) measure(schema string) (trinity.Loss, error) {
 	if schema == s.algorithm.Def.Schema {
 		return s.algorithm.Loss, nil
 	}
-	other, err := algorithm.New(algorithm.Spec{Type: schema})
+	parts, err := registry.Parts(trinity.Algorithm{Type: schema})
+	if err != nil {
+		return nil, err
+	}
+	other, err := algorithm.New(parts)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/explorer"
-	"github.com/trinity-go/trinity/remote"
-	"github.com/trinity-go/trinity/synchronizer"
+	"github.com/trinity-go/trinity/serve/fleet"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // tokenVariable holds what explorers and trainer know each other by.
@@ -25,28 +25,28 @@ const tokenVariable = "TRINITY_TOKEN"
 func (s *stage) explore(ctx context.Context, opts Options) error {
 	ctx, cancel := withStop(ctx, opts.Stop)
 	defer cancel()
-	ex, err := s.newExplorer(ctx)
+	ex, err := s.exploring(ctx)
 	if err != nil {
 		return err
 	}
 	if s.cfg.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file" {
 		return s.exploreAlone(ctx, ex)
 	}
-	place := remote.In(s.cfg.CheckpointJobDir)
+	place := fleet.In(s.cfg.CheckpointJobDir)
 	if opts.Join != "" {
-		if place, err = remote.At(opts.Join, os.Getenv(tokenVariable)); err != nil {
+		if place, err = fleet.At(opts.Join, os.Getenv(tokenVariable)); err != nil {
 			return err
 		}
 	}
 	cfg := &s.cfg.Synchronizer
-	client := remote.NewClient(s.cfg.Explorer.Name, cfg.SyncStyle, seconds(cfg.SyncTimeout), place)
+	client := fleet.NewClient(s.cfg.Explorer.Name, cfg.SyncStyle, seconds(cfg.SyncTimeout), place)
 	client.Share.Part, client.Share.Of = s.cfg.Explorer.Part()
 	client.Algorithm = s.cfg.Algorithm.AlgorithmType
 	client.Say = s.say
 	client.Rows = dividedRows(s.cfg)
 	client.Stage, client.Stop = opts.Stage, ctx
 	s.say(fmt.Sprintf("explorer %s joins the trainer of %s", client.Name, place))
-	cursor, err := client.Resume(ctx)
+	_, cursor, err := client.Resume(ctx)
 	if errors.Is(err, trinity.ErrEnded) { // the trainer has all that it needs
 		s.say(fmt.Sprintf("the trainer of %s has ended its run, so explorer %s has nothing to do: for more steps set trainer.total_steps and total_steps, and start the trainer first", place, client.Name))
 		return s.record(ex.TotalSteps, ex.TotalSteps)
@@ -54,7 +54,7 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	if err := ex.Restore(cursor); err != nil {
+	if err := ex.Agenda.Restore(cursor); err != nil {
 		return err
 	}
 	eg, ctx := errgroup.WithContext(ctx)
@@ -68,7 +68,7 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 }
 
 // exploreFor rolls out with the weights of a trainer that was joined.
-func (s *stage) exploreFor(ctx context.Context, ex *explorer.Explorer, client *remote.Client) error {
+func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fleet.Client) error {
 	if err := s.openEngine(ctx, false, true); err != nil {
 		return err
 	}
@@ -76,28 +76,27 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Explorer, client *r
 	if !ok {
 		return fmt.Errorf("engine %s cannot take weights from a checkpoint, which mode explore needs", s.cfg.SampleEngine())
 	}
-	if err := s.record(ex.Step(), ex.TotalSteps); err != nil {
+	if err := s.record(ex.Agenda.Step(), ex.TotalSteps); err != nil {
 		return err
 	}
-	weights := &remote.Follower{Client: client, Dir: filepath.Join(s.cfg.Buffer.CacheDir, "weights"), Load: loader.LoadWeights}
-	if ex.Step() == 0 { // an evaluation may come before the first step
-		if _, err := weights.Wait(ctx, 0, false); err != nil {
+	follower := &fleet.Follower{Client: client, Dir: filepath.Join(s.cfg.Buffer.CacheDir, "weights"), Load: loader.LoadWeights}
+	if ex.Agenda.Step() == 0 { // an evaluation may come before the first step
+		if _, err := follower.Wait(ctx, 0, false); err != nil {
 			return err
 		}
 	}
-	ex.Buffer, ex.Sync = client, weights
-	ex.Runner, ex.Log, ex.Warn = s.runner(), s.log.role("explorer"), s.log.warn
-	return s.following(ctx, weights, ex.Run)
+	ex.Buffer, ex.Weights, ex.Recorder = client, follower, explorerRecorder{s.log}
+	return s.following(ctx, follower, explorer.New(*ex).Run)
 }
 
 // following runs the explorer, which has new weights as soon as they are there where nothing is to wait for anything.
-func (s *stage) following(ctx context.Context, weights *remote.Follower, explore func(context.Context) error) error {
-	if handovers[s.cfg.Synchronizer.SyncStyle] != synchronizer.AtOnce {
+func (s *stage) following(ctx context.Context, follower *fleet.Follower, explore func(context.Context) error) error {
+	if handovers[s.cfg.Synchronizer.SyncStyle] != weights.AtOnce {
 		return explore(ctx)
 	}
 	eg, ctx := errgroup.WithContext(ctx)
 	following, enough := context.WithCancel(ctx)
-	eg.Go(func() error { return weights.Follow(following) })
+	eg.Go(func() error { return follower.Follow(following) })
 	eg.Go(func() error {
 		defer enough()
 		return explore(ctx)

@@ -44,7 +44,7 @@ func (p project) await(t *testing.T, trainer *process) {
 func TestAFinishedRunSaysWhatItLacks(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, strings.NewReplacer("total_steps: 8", "total_epochs: 9", "lr_scheduler_type: linear", "lr_scheduler_type: constant").Replace(rl))
-	trainer := p.start(t, nil, training[0], training[2])
+	trainer := p.start(t, nil, training[0], training[1], training[3])
 	p.await(t, trainer)
 	p.start(t, nil, "mode=explore", "buffer.total_steps=2").finish(t)
 	trainer.finish(t)
@@ -57,7 +57,7 @@ func TestAFinishedRunSaysWhatItLacks(t *testing.T) {
 	}
 	for side, c := range map[string]struct{ said, want string }{
 		"explorer": {say("mode=explore", "buffer.total_steps=3"), "has ended its run, so explorer explorer has nothing to do"},
-		"trainer":  {say(training[0], training[2]), "with all that its explorers had: to go on, set trainer.total_steps to another number above that"},
+		"trainer":  {say(training[0], training[1], training[3]), "with all that its explorers had: to go on, set trainer.total_steps to another number above that"},
 	} {
 		if strings.Count(c.said, c.want) != 1 {
 			t.Errorf("the %s says\n%s\nwant %q", side, c.said, c.want)

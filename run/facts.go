@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/database"
 	"github.com/trinity-go/trinity/dataset"
-	"github.com/trinity-go/trinity/hub"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/model/hub"
 )
 
 // Facts looks up what a plan needs: sizes of local models and datasets, and this machine. It fetches and writes nothing; a model or dataset
@@ -26,13 +26,10 @@ func Facts(cfg *config.Config) (config.Facts, error) {
 	if err := models(cfg, &f); err != nil {
 		return f, err
 	}
-	for _, t := range cfg.Tasksets() {
-		if name := rewardModelPath(t); name != "" {
-			key := t.Key + ".reward_fn_args.model_path"
-			if path, ok := local(name, key, false, &f); ok {
-				if err := checkRewardModel(path); err != nil {
-					return f, fmt.Errorf("%s: %w", key, err)
-				}
+	for _, r := range rewardModelsOf(cfg) {
+		if path, ok := local(r.Path, r.key, false, &f); ok {
+			if err := checkRewardModel(cfg, r, path); err != nil {
+				return f, err
 			}
 		}
 	}
@@ -137,7 +134,7 @@ func models(cfg *config.Config, f *config.Facts) error {
 	if !known {
 		return nil
 	}
-	m, err := modelfile.ReadConfig(path)
+	m, err := model.ReadConfig(path)
 	if err != nil {
 		return fmt.Errorf("model.model_path: %w", err)
 	}
@@ -180,7 +177,7 @@ func local(name, key string, isDataset bool, f *config.Facts) (string, bool) {
 }
 
 // modelFacts are the sizes of the model and of what is trained of it.
-func modelFacts(m *modelfile.Config, loras []config.Lora) (config.ModelFacts, error) {
+func modelFacts(m *model.Config, loras []config.Lora) (config.ModelFacts, error) {
 	f := config.ModelFacts{Known: true, Parameters: m.Parameters(), Trained: m.Parameters()}
 	if m.Mixture != nil {
 		f.Active = m.ActiveParameters()

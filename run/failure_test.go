@@ -17,8 +17,10 @@ import (
 func init() {
 	registry.Workflows.Register("test_troubled", "Asks the question, but the first rollout of each task has a trouble.",
 		func() trinity.Workflow { return &troubled{} })
-	registry.Engines.Register("test_failing", "The embedded engine, whose sampler fails.",
-		func() trinity.EngineOpener { return failing{} })
+	registry.Samplers.Register("test_failing", "The embedded engine's sampler, which fails.",
+		func() trinity.SamplerOpener { return &failing{} })
+	registry.Trainers.Register("test_failing", "The embedded engine, beside a sampler that fails.",
+		func() trinity.TrainerOpener { trainer, _ := registry.Trainers.Build("cpu"); return trainer })
 }
 
 const noEvaluation = "buffer.explorer_input.eval_tasksets=[]"
@@ -28,8 +30,8 @@ type troubled struct {
 	Trouble string `yaml:"trouble" doc:"error, panic, hang, or all: every rollout fails"`
 }
 
-func (w *troubled) Run(ctx context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
-	if m.ID.Run == 0 || w.Trouble == "all" {
+func (w *troubled) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	if r.Model.ID.Run == 0 || w.Trouble == "all" {
 		switch w.Trouble {
 		case "panic":
 			panic("a broken tool")
@@ -40,7 +42,7 @@ func (w *troubled) Run(ctx context.Context, task *trinity.Task, m *trinity.Model
 			return nil, errors.New("a broken tool")
 		}
 	}
-	e, err := m.Chat(ctx, []trinity.Message{{Role: "user", Content: fmt.Sprint(task.Row["question"])}}, nil)
+	e, err := r.Model.Chat(ctx, []trinity.Message{{Role: "user", Content: fmt.Sprint(r.Task.Row["question"])}}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -126,18 +128,18 @@ func TestEverythingIsFilteredOut(t *testing.T) {
 	}
 }
 
-// failing opens the embedded engine and breaks its sampler after some requests.
-type failing struct{}
+// failing opens the embedded engine's sampler and breaks it after some requests.
+type failing struct{ trinity.SamplerOpener }
 
-func (failing) Describe() string { return "fails" }
+func (f *failing) PlanMemory(trinity.SamplerSpec) ([]trinity.MemoryPart, error) { return nil, nil }
 
-func (failing) OpenEngine(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
-	opener, err := registry.Engines.Build("cpu")
+func (f *failing) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
+	opener, err := registry.Samplers.Build("cpu")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	e, s, err := opener.OpenEngine(ctx, spec)
-	return e, &failingSampler{Sampler: s}, err
+	s, err := opener.OpenSampler(ctx, spec)
+	return &failingSampler{Sampler: s}, err
 }
 
 type failingSampler struct{ trinity.Sampler }

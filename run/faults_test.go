@@ -10,18 +10,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/failpoint"
+	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// every is how many cases there are to one that is looked at: all of them in TRINITY_HEAVY.
-func every(short, usual int) int {
-	switch {
-	case testing.Short():
+// recovering lists the rooms whose changes call for more kills and faults than usual.
+var recovering = []string{"run", "trainer", "explorer", "buffer", "weights", "serve/fleet", "internal/experience", "internal/durable", "internal/database"}
+
+// every returns n where a test is to look at one of n cases: at each of them with TRINITY_HEAVY, at a few if nothing changed that recovers.
+func every(short, usual, changed int) int {
+	switch trinitytest.EffortFor(recovering...) {
+	case trinitytest.Short:
 		return short
-	case os.Getenv("TRINITY_HEAVY") != "":
-		return 1
+	case trinitytest.Usual:
+		return usual
+	case trinitytest.Changed:
+		return changed
 	}
-	return usual
+	return 1
 }
 
 // The disk fails at every failpoint in turn: the run ends with one line that says what to do, and goes on, once the disk is well, to the same bytes.
@@ -36,7 +42,7 @@ func TestTheDiskFailsAtEveryFailpoint(t *testing.T) {
 	}
 	for i, name := range failpoint.Names() {
 		n, fault := s.hits[name], faults[i%len(faults)]
-		if n == 0 || name == "durable.log.roll" || i%every(12, 3) > 0 {
+		if n == 0 || name == "durable.log.roll" || i%every(12, 12, 3) > 0 {
 			continue
 		}
 		rule := fmt.Sprintf("%s=%s@%d", name, fault.action, 1+s.rng.Int64N((n+1)/2))
@@ -81,7 +87,7 @@ func TestEveryFileIsDamaged(t *testing.T) {
 		hash := fnv.New64a()
 		hash.Write([]byte(name))
 		for j, damage := range damages {
-			if (hash.Sum64()+uint64(j))%uint64(every(12, 4)) > 0 {
+			if (hash.Sum64()+uint64(j))%uint64(every(12, 12, 4)) > 0 {
 				continue
 			}
 			rng = rand.New(rand.NewPCG(hash.Sum64(), uint64(j)))

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/internal/database"
 )
 
 // fingerprint tells contents apart without reading all of them: it is made of the names and sizes of the files, below a directory those that are wanted, and the first and last

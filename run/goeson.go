@@ -12,7 +12,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
-	"github.com/trinity-go/trinity/remote"
+	"github.com/trinity-go/trinity/serve/fleet"
 )
 
 // made is what a checkpoint was made with, as far as a run that goes on from it must have the same, or says that it has not.
@@ -134,7 +134,7 @@ func fixed(key string, was, is map[string]string) bool {
 	case lora:
 		return slices.Contains(shape, name) && !has(was, loraKeys+"path") && !has(is, loraKeys+"path")
 	case key == storeKey: // a place in one kind of buffer is none in another; sql and file may be datasets
-		return slices.ContainsFunc([]string{was[key], is[key]}, func(kind string) bool { return kind == "queue" || kind == "redis" })
+		return was[key] == "queue" || is[key] == "queue"
 	case key == optimizers[1]:
 		return has(was, key) && has(is, key)
 	}
@@ -188,7 +188,7 @@ func alone(cfg *config.Config) error {
 	if !cfg.Together() {
 		return nil
 	}
-	names, err := remote.Explorers(cfg.CheckpointJobDir)
+	names, err := fleet.Explorers(cfg.CheckpointJobDir)
 	others := slices.DeleteFunc(names, func(name string) bool { return name == cfg.Explorer.Name })
 	if err != nil || len(others) == 0 {
 		return err

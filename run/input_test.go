@@ -10,7 +10,8 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
-	"github.com/trinity-go/trinity/experience/archive"
+	"github.com/trinity-go/trinity/internal/experience"
+	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -32,12 +33,12 @@ func recording(t *testing.T, path string) {
 		}
 		groups = append(groups, g)
 	}
+	w, err := archive.New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, step := range [][]trinity.Group{groups[:3], groups[3:]} {
-		w := archive.New(path, archive.Run{Name: "earlier"})
 		if err := w.Write(t.Context(), step[0][0].ID.Step, step); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,7 +71,7 @@ func rowsOf(t *testing.T, path string) (rows []map[string]any) {
 func experiences(t *testing.T, path string) (all []*trinity.Experience) {
 	t.Helper()
 	for _, row := range rowsOf(t, path) {
-		e, err := archive.Experience(row)
+		e, err := experience.FromRow(row)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +122,8 @@ func TestRecordedRolloutsJoin(t *testing.T) {
 				t.Errorf("%s was changed: %+v", e.ID, e)
 			}
 		}
-		if n := strings.Count(read(t, seen), `"input":"old"`); n != 8*4 { // of 5 in each step the operator drops one
+		left := slices.DeleteFunc(experiences(t, seen), func(e *trinity.Experience) bool { return e.Info["input"] != "old" })
+		if n := len(left); n != 8*4 { // of 5 in each step the operator drops one
 			t.Errorf("%d experiences of the input are left of the operators, want 32", n)
 		}
 		if got := curve(t, p.job(), "explorer", "experience_pipeline/input/old_count"); len(got) != 8 || slices.Min(got) != 5 || slices.Max(got) != 5 {
@@ -227,7 +229,7 @@ func TestInputsArePlanned(t *testing.T) {
 func TestInputsThatAreWrong(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	recording(t, filepath.Join(p.dir, "kept.jsonl"))
-	text := read(t, filepath.Join(p.dir, "kept.jsonl"))
+	text := read(t, filepath.Join(p.dir, "kept.jsonl", "step-000000001.jsonl"))
 	for name, damaged := range map[string]string{
 		"foreign": strings.Replace(text, "[5,6,", "[5,99999,", 1), "unsampled": strings.Replace(text, `"logprobs":[0,0,-4,-3.5],`, "", 1),
 		"prompt": strings.Replace(text, `"prompt_len":2`, `"prompt_len":9`, 1), "empty": "",
@@ -249,7 +251,7 @@ func TestInputsThatAreWrong(t *testing.T) {
 		}
 	}
 	_, err := p.run(t, inputs+"={old: {path: "+p.dir+"/kept.jsonl}}", "model.max_prompt_tokens=2", "model.max_response_tokens=1")
-	oneLine(t, err, "kept.jsonl:1: 4 tokens, more than model.max_model_len 3", "15 of 15 rows")
+	oneLine(t, err, "kept.jsonl/step-000000001.jsonl:1: 4 tokens, more than model.max_model_len 3", "15 of 15 rows")
 	_, err = config.Load(p.config, config.Options{Overrides: []string{inputs + "={digits: {path: x.jsonl}}"}})
 	oneLine(t, err, inputs+".digits", "a taskset is called digits too")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/explorer"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/model"
 )
 
 // inputs opens what joins the rollouts in the experience pipeline, and checks every row.
@@ -55,7 +55,7 @@ func (s *stage) input(ctx context.Context, b config.NamedBuffer) (*explorer.Inpu
 
 // joining refuses experiences that the run cannot train on beside its own rollouts.
 func (s *stage) joining(format func(map[string]any) ([]*trinity.Experience, error)) (func(map[string]any) ([]*trinity.Experience, error), error) {
-	model, err := modelfile.ReadConfig(s.modelPath)
+	model, err := model.ReadConfig(s.modelPath)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (s *stage) joining(format func(map[string]any) ([]*trinity.Experience, erro
 			}
 		}
 		if logprobs && e.Logprobs == nil && e.TrainedTokens() > 0 {
-			return fmt.Errorf("it has no log-probabilities of the policy that sampled it, which algorithm %s reads: take what a run has kept, or a policy_loss_fn that reads none, such as opmd", s.algorithm.Type)
+			return fmt.Errorf("it has no log-probabilities of the policy that sampled it, which algorithm %s reads: take what a run has kept, or a policy_loss_fn that reads none, such as opmd", s.algorithm.Def.Type)
 		}
 		return nil
 	}
@@ -88,7 +88,7 @@ func (s *stage) joining(format func(map[string]any) ([]*trinity.Experience, erro
 				return nil, err
 			}
 			if e.Prompt == "" {
-				e.Prompt = s.text.Renderer.Decode(e.Tokens[:e.PromptLen])
+				e.Prompt = s.text.Decode(e.Tokens[:e.PromptLen])
 			}
 		}
 		return exps, nil

@@ -18,15 +18,15 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/failpoint"
+	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
 // rolling has every delivery begin a segment of the log, so that segments are made and removed all the time.
 const rolling = "durable.log.roll=force"
 
-// elsewhere says that a process of these scenarios never comes to a failpoint: those of package durable's tests, of TestKilledApart or with a Redis server do.
+// elsewhere says that a process of these scenarios never comes to a failpoint: those of package durable's tests or of TestKilledApart do.
 func elsewhere(name string) bool {
-	return name == "durable.dir.replace" || strings.HasPrefix(name, "remote.") || strings.HasPrefix(name, "redis.")
+	return name == "durable.dir.replace" || strings.HasPrefix(name, "remote.")
 }
 
 // rare are those that few scenarios come to.
@@ -140,10 +140,10 @@ func (s *killing) settings(p project) []string {
 	}, s.scenario.overrides...)
 }
 
-// plan are rules for failpoints, and "" for a kill at any time. Each scenario has a third of the failpoints, in TRINITY_HEAVY all.
+// plan are rules for failpoints, and "" for a kill at any time. Each scenario has a share of the failpoints, with TRINITY_HEAVY all.
 func (s *killing) plan(t *testing.T) (all []string) {
 	t.Helper()
-	share := every(3, 3)
+	share := every(9, 9, 3)
 	total := int64(0)
 	for i, name := range failpoint.Names() {
 		n := s.hits[name]
@@ -243,7 +243,7 @@ func (s *killing) sameAsWhole(t *testing.T) {
 	s.endsAsWhole(t)
 	for name, of := range map[string]func(project) string{
 		"the experiences trained on": func(p project) string { return fmt.Sprint(p.consumed(t)) },
-		"the copy of the input":      func(p project) string { return read(t, filepath.Join(p.job(), "buffer", "explorer_output.jsonl")) },
+		"the copy of the input":      func(p project) string { return readSteps(t, filepath.Join(p.job(), "buffer", "explorer_output.jsonl")) },
 		"the copy of the output":     func(p project) string { return archived(t, filepath.Join(p.dir, "checkpoints", "kept.db")) },
 	} {
 		if of(s.p) != of(s.whole) {
@@ -252,8 +252,21 @@ func (s *killing) sameAsWhole(t *testing.T) {
 	}
 }
 
-// archived are the experiences of the run in a database, in their order; "" without one. What a run that was killed before its first checkpoint has moved
-// aside has a number behind the run's word.
+// readSteps returns the names and contents of the files of an archive.
+func readSteps(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "step-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		all.WriteString(filepath.Base(file) + "\n" + read(t, file))
+	}
+	return all.String()
+}
+
+// archived returns the run's experiences in a database, in order; "" without a database.
 func archived(t *testing.T, file string) string {
 	t.Helper()
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
@@ -264,7 +277,7 @@ func archived(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	rows, err := db.Query("SELECT hex(experience) FROM trinity_archive WHERE archive LIKE 'p/r/output-________' ORDER BY id")
+	rows, err := db.Query("SELECT hex(experience) FROM trinity_archive WHERE archive LIKE 'p/r/output-________' ORDER BY step, id")
 	if err != nil {
 		t.Fatal(err)
 	}

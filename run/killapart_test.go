@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trinity-go/trinity/failpoint"
+	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
 // Explorer and trainer in two processes, each killed at failpoints, again and again, while the other goes on: what was acknowledged is trained on, once, and
@@ -82,7 +82,7 @@ func (d *side) plan(t *testing.T, rng *rand.Rand, came map[string]int64) {
 	for i, name := range slices.Sorted(maps.Keys(hits)) {
 		n := hits[name]
 		came[name] += n
-		if n > 0 && ((i+d.number)%every(8, 4) == 0 || strings.HasPrefix(name, "remote.") && !testing.Short()) {
+		if n > 0 && ((i+d.number)%every(8, 8, 4) == 0 || strings.HasPrefix(name, "remote.") && !testing.Short()) {
 			d.rules = append(d.rules, fmt.Sprintf("%s=kill@%d", name, 1+rng.Int64N(min(n, 20))))
 		}
 	}

@@ -9,11 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/experience"
-	"github.com/trinity-go/trinity/failpoint"
+	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/trinitytest"
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
 
@@ -28,9 +26,7 @@ type behind struct {
 // Runs whose experiences pass through a server end as those in memory do, whatever is killed: the run, at the failpoints around what it asks of the server
 // and at others; the server, while the run goes on; or one after the other.
 func TestKilledWithAServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("servers take seconds to start: not in -short")
-	}
+	trinitytest.Long(t, "starts and kills servers", recovering...)
 	for i, c := range []struct {
 		name, storage string
 		start         func(*testing.T) *server.Server
@@ -39,7 +35,6 @@ func TestKilledWithAServer(t *testing.T) {
 	}{
 		{"PostgreSQL", "sql", server.Postgres, []string{"database.commit", "database.committed"}, project.stored},
 		{"MariaDB", "sql", server.MariaDB, []string{"database.commit", "database.committed"}, project.stored},
-		{"Redis", "redis", func(t *testing.T) *server.Server { return server.Redis(t) }, []string{"redis.script", "redis.executed"}, project.streamed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +59,7 @@ func TestKilledWithAServer(t *testing.T) {
 // killAll kills the run at each of the server's failpoints and at any, and the server meanwhile and in between.
 func (b *behind) killAll(t *testing.T) {
 	t.Helper()
-	for range 8 / every(8, 8) {
+	for range 8 / every(8, 8, 8) {
 		for i, rule := range b.plan(t) {
 			if i == 2 {
 				b.server.Kill(t)
@@ -118,33 +113,4 @@ func (b *behind) restless(t *testing.T, kills int) {
 	}
 	c.finish(t)
 	b.done(t)
-}
-
-// streamed are the experiences of the run that a Redis server has.
-func (p project) streamed(t *testing.T, url string) (exps []*trinity.Experience) {
-	t.Helper()
-	options, err := redis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(options)
-	defer client.Close()
-	streams, err := client.Keys(t.Context(), "trinity:{*-"+p.word(t)+"}:experiences").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, stream := range streams {
-		entries, err := client.XRange(t.Context(), stream, "-", "+").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, entry := range entries {
-			e, err := experience.Decode([]byte(entry.Values["experience"].(string)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			exps = append(exps, e)
-		}
-	}
-	return exps
 }

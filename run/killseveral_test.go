@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"fmt"
+	"github.com/trinity-go/trinity/trinitytest"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -39,7 +40,7 @@ func TestSeveralExplorersAreKilled(t *testing.T) {
 				c.sides = append(c.sides, &side{killing: s, overrides: overrides, killed: c.alsoOthers})
 			}
 			c.sides[2].killed = c.note
-			for range 6 / every(6, 6) {
+			for range 6 / every(6, 6, 6) {
 				c.plan()
 				s.together(t, c.sides...)
 			}
@@ -108,9 +109,7 @@ func (s *killing) everyTaskOnce(t *testing.T) {
 
 // An explorer that never comes back ends the trainer's wait, which names it and its lease.
 func TestTheOnlyExplorerIsLost(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for a lease to run out: not in -short")
-	}
+	trinitytest.Long(t, "waits for a lease to run out", "run", "serve/fleet")
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	trainer := p.start(t, nil, append(fields(training), "buffer.trainer_input.experience_buffer.max_read_timeout=30")...)

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/trinity-go/trinity/failpoint"
+	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
 // A process that is killed while it makes a taskset, at any write, leaves none that is not whole: the next one makes it, or has it, and the run is that of one that was never killed.

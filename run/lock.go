@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/durable"
+	"github.com/trinity-go/trinity/internal/durable"
 )
 
 // parts are what the mode does in a run: exploring and training may be in several processes.

@@ -3,11 +3,9 @@ package run_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/trinity-go/trinity/experience/archive"
-	"github.com/trinity-go/trinity/failpoint"
+	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
 // A second process is told who has the directory, and changes nothing there; that of a process that was killed is free.
@@ -32,20 +30,4 @@ func TestTwoProcessesInOneDirectory(t *testing.T) {
 	whole := p.copyOf(t)
 	whole.start(t, nil).finish(t)
 	results(t, p.dir).sameAs(t, results(t, whole.dir))
-}
-
-// A run whose copy another one is writing says so before it rolls anything out.
-func TestACopyThatAnotherRunWrites(t *testing.T) {
-	p := newProject(t, tiny, rl)
-	path := filepath.Join(p.dir, "kept.jsonl")
-	other := archive.New(path, archive.Run{Name: "other", Dir: "runs/other"})
-	if err := other.Lock(); err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	_, err := p.run(t, "data_processor.experience_pipeline.output_save_path="+path)
-	oneLine(t, err, "output_save_path", path+" is being written by")
-	if metrics := filepath.Join(p.job(), "monitor", "metrics.jsonl"); exists(metrics) {
-		t.Errorf("it has begun:\n%s", read(t, metrics))
-	}
 }

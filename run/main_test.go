@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/failpoint"
+	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/run"
 	_ "github.com/trinity-go/trinity/standard"
 )

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,63 +11,32 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/modelfile"
-	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/synchronizer"
+	"github.com/trinity-go/trinity/model"
 )
-
-// engineSpec is what a stage asks of its engine, but for decoding text.
-func engineSpec(cfg *config.Config, modelPath string, train, sample bool) trinity.EngineSpec {
-	spec := trinity.EngineSpec{
-		ModelPath: modelPath, Seed: uint64(cfg.Seed), LoRA: loraSpec(cfg.Model.LoraConfigs),
-		Init:      trinity.InitSpec{Seed: uint64(cfg.InitSeed()), Style: cfg.Model.Init.Style},
-		Optimizer: cfg.Algorithm.Optimizer.Spec(),
-		Train:     train, MicroTokens: cfg.MicroTokens(), Ahead: publishInterval(cfg) > 1 || handovers[cfg.Synchronizer.SyncStyle] == synchronizer.WhenAsked,
-		Quantization: cfg.Explorer.RolloutModel.Quantization,
-		Sample:       sample, MaxSequences: cfg.Sequences(), MaxModelLen: value(0, cfg.Model.MaxModelLen),
-	}
-	for _, l := range cfg.Model.SampledAdapters() {
-		spec.Adapters = append(spec.Adapters, l.Path)
-	}
-	spec.Reference = train && cfg.UsesReference()
-	if train && cfg.Compares() {
-		spec.Teachers = teacherPaths(cfg)
-	}
-	return spec
-}
 
 // memory is what an engine and the process around it take, and what there is.
 type memory struct {
 	cfg       *config.Config
-	model     *modelfile.Config
-	planner   trinity.MemoryPlanner // nil for an engine that cannot tell
-	spec      trinity.EngineSpec    // with as few layers computed again as let it fit
-	critic    string                // model that the critic starts from; "" for none
-	beside    []config.MemoryPlan   // of the frozen models beside the engine: reward models and teachers
+	model     *model.Config
+	engines   engines
+	spec      specs               // with as few layers computed again as let it fit
+	critic    string              // model that the critic starts from; "" for none
+	beside    []config.MemoryPlan // of the frozen models beside the engine: reward models and teachers
 	parts     []config.MemoryPlan
 	available int64 // bytes; 0 if not known
 }
 
-// memoryOf plans the memory of an engine where so many bytes are available to it, and to the critic and the frozen models beside it.
-func memoryOf(cfg *config.Config, spec trinity.EngineSpec, critic string, available int64) (*memory, error) {
-	m := &memory{cfg: cfg, spec: spec, critic: critic, available: available}
-	name := cfg.SampleEngine()
-	if spec.Train {
-		name = cfg.TrainEngine()
-	}
-	opener, err := registry.Engines.Build(name)
-	if err != nil {
-		return nil, err
-	}
-	var ok bool
-	if m.planner, ok = opener.(trinity.MemoryPlanner); !ok {
-		return m, nil
-	}
-	if m.model, err = modelfile.ReadConfig(spec.ModelPath); err != nil {
+// memoryOf plans the memory of engines where so many bytes are available to them, and to the critic and the frozen models beside them.
+// The plan has no parts where an engine cannot tell what it takes.
+func memoryOf(cfg *config.Config, e engines, spec specs, critic string, available int64) (*memory, error) {
+	m := &memory{cfg: cfg, engines: e, spec: spec, critic: critic, available: available}
+	path := cmp.Or(spec.train.ModelPath, spec.sample.ModelPath)
+	var err error
+	if m.model, err = model.ReadConfig(path); err != nil {
 		return nil, err
 	}
 	if n := *cfg.Model.MaxModelLen; n > m.model.MaxPositions {
-		return nil, cfg.At(modelLenKey, fmt.Sprintf("is %d, but model %s has positions for %d tokens", n, spec.ModelPath, m.model.MaxPositions), "lower it, or max_prompt_tokens and max_response_tokens")
+		return nil, cfg.At(modelLenKey, fmt.Sprintf("is %d, but model %s has positions for %d tokens", n, path, m.model.MaxPositions), "lower it, or max_prompt_tokens and max_response_tokens")
 	}
 	if err := checkAdapters(m.model, cfg.Model.LoraConfigs); err != nil {
 		return nil, err
@@ -76,13 +46,13 @@ func memoryOf(cfg *config.Config, spec trinity.EngineSpec, critic string, availa
 			return nil, err
 		}
 	}
-	if spec.Sample {
+	if spec.samples {
 		if m.beside, err = rewardMemory(cfg); err != nil {
 			return nil, err
 		}
 	}
-	if spec.Train {
-		plans, err := teacherMemory(cfg)
+	if spec.train.Train {
+		plans, err := teacherMemory(cfg, e)
 		if err != nil {
 			return nil, err
 		}
@@ -97,13 +67,13 @@ func memoryOf(cfg *config.Config, spec trinity.EngineSpec, critic string, availa
 
 // recompute chooses the fewest layers whose activations are computed again that let the plan fit; all, if none does.
 func (m *memory) recompute() error {
-	if !m.spec.Train || !m.cfg.GradientCheckpointing() {
+	if !m.spec.train.Train || !m.cfg.GradientCheckpointing() {
 		return nil
 	}
 	var failed error
-	m.spec.Recompute = sort.Search(m.model.NumLayers-1, func(n int) bool {
+	m.spec.train.Recompute = sort.Search(m.model.NumLayers-1, func(n int) bool {
 		spec := m.spec
-		spec.Recompute = n
+		spec.train.Recompute = n
 		bytes, err := m.need(spec)
 		failed = errors.Join(failed, err)
 		return m.fits(bytes)
@@ -114,7 +84,7 @@ func (m *memory) recompute() error {
 func (m *memory) fits(bytes int64) bool { return m.available == 0 || bytes <= m.available }
 
 // need is the memory of a spec in bytes.
-func (m *memory) need(spec trinity.EngineSpec) (int64, error) {
+func (m *memory) need(spec specs) (int64, error) {
 	parts, err := m.partsOf(spec)
 	return total(parts), err
 }
@@ -126,13 +96,13 @@ func total(parts []config.MemoryPlan) (bytes int64) {
 	return bytes
 }
 
-func (m *memory) partsOf(spec trinity.EngineSpec) ([]config.MemoryPlan, error) {
-	taken, err := m.planner.PlanMemory(spec)
-	if err != nil {
+func (m *memory) partsOf(spec specs) ([]config.MemoryPlan, error) {
+	taken, err := m.engines.plan(spec)
+	if err != nil || taken == nil {
 		return nil, err
 	}
 	if m.critic != "" {
-		beside, err := m.planner.PlanMemory(criticSpec(spec, m.critic, m.cfg.Critic().Optim.Spec()))
+		beside, err := m.engines.trainer.PlanMemory(criticSpec(spec.train, m.critic, m.cfg.Critic().Optim.Spec()))
 		if err != nil {
 			return nil, fmt.Errorf("critic: %w", err)
 		}
@@ -141,14 +111,14 @@ func (m *memory) partsOf(spec trinity.EngineSpec) ([]config.MemoryPlan, error) {
 			taken = append(taken, p)
 		}
 	}
-	var parts []config.MemoryPlan
-	taken = append(taken, m.process())
-	if spec.Reference && m.cfg.RereadsDataset() {
+	taken = append(lasting(taken), m.process())
+	if spec.train.Reference && m.cfg.RereadsDataset() {
 		taken = append(taken, trinity.MemoryPart{Kind: "cache", Bytes: referenceCache, Why: "reference log-probabilities for the next epoch, at most"})
 	}
+	var parts []config.MemoryPlan
 	for _, p := range taken {
 		if p.Bytes > 0 {
-			parts = append(parts, config.MemoryPlan(p))
+			parts = append(parts, config.MemoryPlan{Kind: p.Kind, Bytes: p.Bytes, Why: p.Why})
 		}
 	}
 	return append(parts, m.beside...), nil
@@ -176,20 +146,22 @@ func (m *memory) doesNotFit() (string, error) {
 type lowering struct {
 	key        string
 	now, least int
-	set        func(spec *trinity.EngineSpec, n int)
+	set        func(spec *specs, n int)
 }
 
 // lowerings are those of the plan, in the order in which they cost the user the least.
 func (m *memory) lowerings() (all []lowering) {
 	length, perRow := *m.cfg.Model.MaxModelLen, m.cfg.PerRow()
-	if m.spec.Train {
-		all = append(all, lowering{microTokensKey, m.spec.MicroTokens, perRow * length, func(s *trinity.EngineSpec, n int) { s.MicroTokens = n }})
+	if m.spec.train.Train {
+		all = append(all, lowering{microTokensKey, m.spec.train.MicroTokens, perRow * length, func(s *specs, n int) { s.train.MicroTokens = n }})
 	}
-	if m.spec.Sample {
+	if m.spec.samples {
 		perRunner := max(1, m.cfg.GroupSize()) * m.cfg.Explorer.RolloutModel.EngineNum
-		all = append(all, lowering{"explorer.runner_per_model", m.cfg.Explorer.RunnerPerModel, 1, func(s *trinity.EngineSpec, n int) { s.MaxSequences = min(s.MaxSequences, n*perRunner) }})
+		all = append(all, lowering{"explorer.runner_per_model", m.cfg.Explorer.RunnerPerModel, 1, func(s *specs, n int) { s.sample.MaxSequences = min(s.sample.MaxSequences, n*perRunner) }})
 	}
-	return append(all, lowering{modelLenKey, length, 2, func(s *trinity.EngineSpec, n int) { s.MaxModelLen, s.MicroTokens = n, min(s.MicroTokens, perRow*n) }})
+	return append(all, lowering{modelLenKey, length, 2, func(s *specs, n int) {
+		s.sample.MaxModelLen, s.train.MaxModelLen, s.train.MicroTokens = n, n, min(s.train.MicroTokens, perRow*n)
+	}})
 }
 
 // advice is the largest settings that fit. Settings are lowered one after another, each as far as it must be, and to its least before the next.
@@ -204,8 +176,8 @@ func (m *memory) advice() (string, error) {
 			return "", err
 		}
 		lowered[l.key] = n
-		if spec.Train && spec.MicroTokens < m.spec.MicroTokens {
-			lowered[microTokensKey] = spec.MicroTokens
+		if now := spec.train.MicroTokens; spec.train.Train && now < m.spec.train.MicroTokens {
+			lowered[microTokensKey] = now
 		}
 		if fits {
 			return m.settings(lowered) + " would fit", nil
@@ -216,7 +188,7 @@ func (m *memory) advice() (string, error) {
 }
 
 // lower sets in spec the greatest value of a setting that fits, or else its least.
-func (m *memory) lower(spec *trinity.EngineSpec, l lowering) (n int, fits bool, err error) {
+func (m *memory) lower(spec *specs, l lowering) (n int, fits bool, err error) {
 	tooMany := l.least + sort.Search(l.now-l.least, func(i int) bool {
 		trial := *spec
 		l.set(&trial, l.least+i)
@@ -248,6 +220,10 @@ func (m *memory) settings(values map[string]int) string {
 
 // stageMemory is the memory of a stage whose model is at modelPath and whose critic, if it trains one, is at criticPath.
 func stageMemory(cfg *config.Config, modelPath, criticPath string) (*memory, error) {
-	spec := engineSpec(cfg, modelPath, cfg.Together() || cfg.Mode == "train", cfg.Mode != "train")
-	return memoryOf(cfg, spec, criticPath, int64(Machine().Available))
+	e, err := openers(cfg)
+	if err != nil {
+		return nil, err
+	}
+	spec := e.specs(cfg, modelPath, trains(cfg), samples(cfg))
+	return memoryOf(cfg, e, spec, criticPath, int64(Machine().Available))
 }

@@ -7,16 +7,23 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/model"
 )
 
 // planner takes 10 bytes, 2 for every token of a micro-batch, less one where a layer is computed again, and 3 for every sequence.
-type planner struct{ layers int }
+type planner struct {
+	trinity.TrainerOpener
+	layers int
+}
 
 func (p planner) PlanMemory(s trinity.EngineSpec) ([]trinity.MemoryPart, error) {
-	return []trinity.MemoryPart{
-		{Kind: "weights", Bytes: 10}, {Kind: "activations", Bytes: int64(s.MicroTokens * (2*p.layers - s.Recompute))}, {Kind: "KV cache", Bytes: int64(3 * s.MaxSequences)},
-	}, nil
+	return []trinity.MemoryPart{{Kind: "weights", Bytes: 10}, {Kind: "activations", Bytes: int64(s.MicroTokens * (2*p.layers - s.Recompute))}}, nil
+}
+
+type samplerPlanner struct{ trinity.SamplerOpener }
+
+func (samplerPlanner) PlanMemory(s trinity.SamplerSpec) ([]trinity.MemoryPart, error) {
+	return []trinity.MemoryPart{{Kind: "KV cache", Bytes: int64(3 * s.MaxSequences)}}, nil
 }
 
 func TestWhatFitsIsChosenAndElseAdvised(t *testing.T) {
@@ -37,7 +44,7 @@ func TestWhatFitsIsChosenAndElseAdvised(t *testing.T) {
 		{base + 10 + 7*5 + 2*3, 3, "; trainer.max_token_len_per_gpu=7 model.max_model_len=7 explorer.runner_per_model=1 would fit"},
 		{base, 3, "; even one short sequence at a time takes"},
 	} {
-		p.available, p.spec.Recompute = c.available, 0
+		p.available, p.spec.train.Recompute = c.available, 0
 		if err := p.recompute(); err != nil {
 			t.Fatal(err)
 		}
@@ -49,8 +56,8 @@ func TestWhatFitsIsChosenAndElseAdvised(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.spec.Recompute != c.recompute || !strings.Contains(why, c.want) || c.want == "" && why != "" || strings.Contains(why, "\n") {
-			t.Errorf("%d bytes available: %d layers again, %q; want %d, %q", c.available, p.spec.Recompute, why, c.recompute, c.want)
+		if p.spec.train.Recompute != c.recompute || !strings.Contains(why, c.want) || c.want == "" && why != "" || strings.Contains(why, "\n") {
+			t.Errorf("%d bytes available: %d layers again, %q; want %d, %q", c.available, p.spec.train.Recompute, why, c.recompute, c.want)
 		}
 	}
 }
@@ -63,16 +70,19 @@ func newPlanned(t *testing.T, layers int) *memory {
 	cfg.Model.MaxModelLen, cfg.Algorithm.RepeatTimes = &length, &group
 	cfg.Explorer.RunnerPerModel, cfg.Explorer.RolloutModel.EngineNum = 4, 1
 	return &memory{
-		cfg: cfg, model: &modelfile.Config{NumLayers: layers, VocabSize: 10}, planner: planner{layers},
-		spec: trinity.EngineSpec{Train: true, Sample: true, MicroTokens: 100, MaxSequences: 8, MaxModelLen: length},
+		cfg: cfg, model: &model.Config{NumLayers: layers, VocabSize: 10}, engines: engines{trainer: planner{layers: layers}, sampler: samplerPlanner{}},
+		spec: specs{
+			train:  trinity.EngineSpec{Train: true, MicroTokens: 100, MaxModelLen: length},
+			sample: trinity.SamplerSpec{MaxSequences: 8, MaxModelLen: length}, samples: true,
+		},
 	}
 }
 
-// A critic is asked for what the policy is, less what is for sampling, adapters and the reference, with an optimizer of its own.
+// A critic is asked for what the policy is, less what is for adapters and the reference, with an optimizer of its own.
 func TestCriticSpec(t *testing.T) {
 	policy := trinity.EngineSpec{
 		ModelPath: "m", Init: trinity.InitSpec{Seed: 1, Style: "hf"}, LoRA: &trinity.LoRASpec{Rank: 2}, Seed: 3, Optimizer: trinity.OptimizerSpec{Type: trinity.SGD},
-		Train: true, Reference: true, Recompute: 4, Ahead: true, MicroTokens: 5, Sample: true, MaxSequences: 6, MaxModelLen: 7, Quantization: "int8",
+		Train: true, Reference: true, Recompute: 4, Ahead: true, MicroTokens: 5, MaxModelLen: 7,
 	}
 	own := trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.5}
 	want := trinity.EngineSpec{
@@ -80,5 +90,15 @@ func TestCriticSpec(t *testing.T) {
 	}
 	if got := criticSpec(policy, "c", own); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
+
+// A file that is read counts as far as it is more than what is taken after it.
+func TestPassingMemory(t *testing.T) {
+	for _, c := range []struct{ later, want int64 }{{5, 45}, {60, 0}, {20, 30}} {
+		parts := []trinity.MemoryPart{{Kind: "weights", Bytes: 10}, {Kind: "loading", Bytes: 50, Passing: true}, {Kind: "activations", Bytes: c.later}}
+		if got := lasting(parts)[1].Bytes; got != c.want || planned(parts) != 10+c.later+c.want {
+			t.Errorf("50 bytes before %d others: %d for loading, %d in all; want %d for loading", c.later, got, planned(parts), c.want)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // experts makes the project's model one with experts in its last layer.
@@ -44,9 +45,7 @@ func TestFactsOfAModelWithExperts(t *testing.T) {
 
 // A model with experts learns from rewards, and its metrics tell the load of the experts.
 func TestExpertsLearnFromRewards(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains a model: not in -short")
-	}
+	trinitytest.Long(t, "trains a model", "run", "engine/cpu")
 	yaml := strings.NewReplacer("WARMBATCH", "64", "WARMSTEPS", "60", "WARMSAVE", "60", "RLLR", "2e-3", "RLBATCH", "32", "RLSTEPS", "24", "RLSAVE", "24", "RLMINI", "64",
 		"WORKFLOW", "simple_workflow", "REWARDARGS", "{pattern: '<answer>(?P<answer>[0-9])</answer>'}", "REWARD", "pattern_reward").Replace(staged)
 	t.Parallel()

@@ -75,7 +75,7 @@ func (s *stage) formatted(b *config.ExperienceBuffer, schema string) (*dataset.D
 	if b.Format.Packing {
 		f.MaxTokens = 0 // what is longer goes on in the next sequence
 	}
-	format, err := dataset.Formatter(schema, f, s.text.Renderer)
+	format, err := dataset.Formatter(schema, f, s.text)
 	return data, format, err
 }
 
@@ -97,7 +97,7 @@ const manyRows = 20000
 
 // packed joins rows into sequences of the model's length.
 func (s *stage) packed(rows *dataset.Source) (*dataset.Packed, error) {
-	end := s.text.Tokenizer.EOS()
+	end := s.text.Tokenizer().EOS()
 	if end < 0 {
 		return nil, fmt.Errorf("format.packing: the tokenizer of %s has no end-of-sequence token, which is to stand between texts", s.modelPath)
 	}

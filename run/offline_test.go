@@ -10,8 +10,9 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // preferring warms up on demonstrations that answer with either of two digits, and then learns which is preferred.
@@ -50,9 +51,7 @@ stages:
 
 // A tiny model that answers with either digit learns from preferences to find the larger more likely, also in questions that it was not shown.
 func TestPreferencesAreLearnt(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains two models: not in -short")
-	}
+	trinitytest.Long(t, "trains two models", "run", "algorithm", "trainer")
 	for algorithm, batch := range map[string]string{"dpo": "16", "kto": "32"} {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
@@ -119,12 +118,12 @@ func wins(stats []trinity.TokenStats, score func(i int) float64) float64 {
 // formatted are the rows of a file, as training has them.
 func (p project) formatted(t *testing.T, schema, file string) (all []*trinity.Experience) {
 	t.Helper()
-	text, err := run.OpenText(filepath.Join(p.dir, "model"), run.TextOptions{})
+	text, err := renderer.Open(filepath.Join(p.dir, "model"), renderer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	keys := trinity.TaskFormat{PromptKey: "question", ResponseKey: "response", ChosenKey: "chosen", RejectedKey: "rejected"}
-	format, err := dataset.Formatter(schema, dataset.Format{TaskFormat: keys, PromptType: "plaintext"}, text.Renderer)
+	format, err := dataset.Formatter(schema, dataset.Format{TaskFormat: keys, PromptType: "plaintext"}, text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,11 +148,11 @@ func total(s trinity.TokenStats) float64 {
 // forward gives the log-probabilities of sequences under a model.
 func forward(t *testing.T, model string, exps []*trinity.Experience) []trinity.TokenStats {
 	t.Helper()
-	opener, err := registry.Engines.Build("cpu")
+	opener, err := registry.Trainers.Build("cpu")
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, _, err := opener.OpenEngine(context.Background(), trinity.EngineSpec{ModelPath: model, Forward: true, MicroTokens: 2048})
+	engine, err := opener.OpenTrainer(context.Background(), trinity.EngineSpec{ModelPath: model, MicroTokens: 2048})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +208,7 @@ func TestDatasetsThatDoNotFit(t *testing.T) {
 		{"kto", "buffer.trainer_input.experience_buffer.format.label_key=verdict", `kto.jsonl:1: no field "verdict"`},
 		{"cpt", "buffer.trainer_input.experience_buffer.format.prompt_key=text", `cpt.jsonl:1: no field "text"`},
 		{"dpo", "model={model_path: DIR/model, max_model_len: 20}", "tokens, more than model.max_model_len 20: raise it"},
-		{"dpo", "algorithm.policy_loss_fn=sft", "policy_loss_fn: sft would learn from the rejected answers"},
+		{"dpo", "algorithm.policy_loss_fn=sft", "policy_loss_fn: sft would imitate the rejected answers"},
 		{"dpo", evalBuffers + "={few: {path: DIR/kto.jsonl, format: {prompt_type: plaintext, prompt_key: question}}}", evalBuffers + `.few: ` + "DIR" + `/kto.jsonl:1: no field "chosen"`},
 		{"dpo", evalBuffers + "={few: {path: DIR/nowhere.jsonl}}", evalBuffers + ".few.path: dataset DIR/nowhere.jsonl: no such file"},
 		{"sft", "algorithm.policy_loss_fn=kto", "policy_loss_fn: kto learns from data of schema kto"},

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/remote"
+	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/trainer"
 )
 
@@ -45,7 +45,7 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) (err error) {
 	defer func() { err = errors.Join(err, note.Close()) }()
 	server.Step, server.TotalSteps = tr.Step(), tr.TotalSteps
 	if tr.Step() == 0 {
-		if err := s.engine.Publish(ctx, 0); err != nil {
+		if err := s.offer(ctx, 0); err != nil {
 			return err
 		}
 	}
@@ -53,7 +53,7 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	tr.Publish = func(ctx context.Context, version int64) error {
-		return errors.Join(server.Publish(ctx, version), s.engine.Publish(ctx, version)) // to the engine too: a checkpoint is that of mode both
+		return errors.Join(server.Publish(ctx, version), s.offer(ctx, version)) // to the engine too: a checkpoint is that of mode both
 	}
 	save := trimming(queue, tr.Save)
 	tr.Save = func(ctx context.Context, step int64, last bool) error {
@@ -68,23 +68,31 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) (err error) {
 }
 
 // server makes the trainer's side of explorers of other processes, and the log of what they have.
-func (s *stage) server(queue trinity.Buffer, stage string) (*remote.Server, *os.File, error) {
+func (s *stage) server(queue trinity.Buffer, stage string) (*fleet.Server, *os.File, error) {
 	note, err := os.OpenFile(filepath.Join(s.cfg.Log.SaveDir, "explorers.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, nil, err
 	}
 	write := func(line string) { fmt.Fprintf(note, "%s %s\n", time.Now().Format(time.RFC3339), line) }
-	return &remote.Server{
-		Buffer: queue, Style: s.cfg.Synchronizer.SyncStyle, Algorithm: s.cfg.Algorithm.AlgorithmType, Stage: stage, Explorer: s.cfg.Explorer.Name, Token: cmp.Or(os.Getenv(tokenVariable), remote.NewToken()),
+	return &fleet.Server{
+		Buffer: queue, Style: s.cfg.Synchronizer.SyncStyle, Algorithm: s.cfg.Algorithm.AlgorithmType, Stage: stage, Explorer: s.cfg.Explorer.Name, Token: cmp.Or(os.Getenv(tokenVariable), fleet.NewToken()),
 		Dir: s.cfg.CheckpointJobDir, Lease: lease, Timeout: seconds(s.cfg.Synchronizer.SyncTimeout),
 		Save: s.engine.SaveModel, SavePublished: s.savePublished, Note: write,
 		Say: func(line string) { s.say(line); write(line) },
 	}, note, nil
 }
 
+// offer has the engine keep the weights of a version, if it can, so that they are in the checkpoint.
+func (s *stage) offer(ctx context.Context, version int64) error {
+	if engine, ok := s.engine.(trinity.Publisher); ok {
+		return engine.Offer(ctx, version)
+	}
+	return nil
+}
+
 // savePublished writes the weights that the checkpoint goes on with.
 func (s *stage) savePublished(ctx context.Context, dir string) error {
-	engine, ok := s.engine.(trinity.PublishedSaver)
+	engine, ok := s.engine.(trinity.Publisher)
 	if !ok {
 		return fmt.Errorf("engine %s keeps no published weights", s.cfg.TrainEngine())
 	}

@@ -8,9 +8,8 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/explorer"
-	"github.com/trinity-go/trinity/simulation"
-	"github.com/trinity-go/trinity/synchronizer"
+	"github.com/trinity-go/trinity/internal/simulation"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // Planner tries ways in which explorer and trainer of a configuration may work together.
@@ -191,8 +190,7 @@ func (p *Planner) settingOf(whole *config.Config, i, explorers int) (simulation.
 		setting.Batch *= explorers
 		setting.Pace.PerBatch *= int64(explorers)
 	}
-	ex := &explorer.Explorer{BatchSize: cfg.Buffer.BatchSize, TotalSteps: setting.Steps, Pace: pace}
-	setting.Capacity = s.capacity(ex)
+	setting.Capacity = s.capacity(pace, setting.Steps, cfg.Buffer.BatchSize*max(1, s.groupSize))
 	if !cfg.Together() || explorers > 1 {
 		apart(&setting)
 	}
@@ -202,7 +200,7 @@ func (p *Planner) settingOf(whole *config.Config, i, explorers int) (simulation.
 // apart makes the setting one of two processes: a file holds any number of rollouts, and the trainer waits for no explorer.
 func apart(s *simulation.Setting) {
 	s.Capacity = math.MaxInt
-	if s.Handover == synchronizer.AtRendezvous {
-		s.Handover = synchronizer.WhenAsked
+	if s.Handover == weights.AtRendezvous {
+		s.Handover = weights.WhenAsked
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/simulation"
 	"github.com/trinity-go/trinity/run"
-	"github.com/trinity-go/trinity/simulation"
 )
 
 func (p project) planner(t *testing.T, r simulation.Rates, overrides ...string) *run.Planner {

@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/simulation"
+	"github.com/trinity-go/trinity/internal/simulation"
 )
 
 // times are what the metrics of an earlier run say that speaks of its speed, by name.

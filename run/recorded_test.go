@@ -12,7 +12,7 @@ func TestTrainingOnAnEarlierRun(t *testing.T) {
 	for _, form := range []string{".jsonl", ".jsonl.zst", ".parquet", ".db"} {
 		kept, rows := filepath.Join(p.dir, "kept"+form), ""
 		if form == ".db" {
-			kept, rows = "sqlite:///"+filepath.ToSlash(kept), ", subset_name: SELECT experience FROM trinity_archive WHERE archive LIKE '%/output-%' ORDER BY id"
+			kept, rows = "sqlite:///"+filepath.ToSlash(kept), ", subset_name: \"SELECT experience FROM trinity_archive WHERE archive LIKE '%/output-%' ORDER BY step, id\""
 		}
 		explored := p.copyOf(t)
 		if _, err := explored.run(t, "data_processor.experience_pipeline.output_save_path="+kept); err != nil {
@@ -35,7 +35,7 @@ func TestTrainingOnAnEarlierRun(t *testing.T) {
 		}
 		train = append(train, "buffer.trainer_input.experience_buffer.path="+filepath.Join(explored.job(), "buffer", "explorer_output.jsonl"))
 		_, err := p.copyOf(t).run(t, train...)
-		oneLine(t, err, "explorer_output.jsonl:1", "has no advantages", "output_save_path")
+		oneLine(t, err, "explorer_output.jsonl/step-000000001.jsonl:1", "has no advantages", "output_save_path")
 		if _, err := p.copyOf(t).run(t, append(train, withCritic...)...); err != nil {
 			t.Errorf("a critic makes its own advantages: %v", err)
 		}

@@ -60,8 +60,16 @@ func (r *recorder) checkpoint(step int64, dir, model string) {
 	}
 }
 
-// warn notes a failed rollout.
-func (r *recorder) warn(err error) {
+// explorerRecorder is the recorder as explorer.Recorder.
+type explorerRecorder struct{ *recorder }
+
+// Log implements explorer.Recorder.
+func (r explorerRecorder) Log(ctx context.Context, step int64, m trinity.Metrics) error {
+	return r.role("explorer")(ctx, step, m)
+}
+
+// Warn implements explorer.Recorder: it adds a line to the log of failed rollouts.
+func (r explorerRecorder) Warn(err error) {
 	fmt.Fprintf(r.failures, "%s %v\n", time.Now().Format(time.RFC3339), err)
 }
 

@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"github.com/trinity-go/trinity/trinitytest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,9 +15,7 @@ func replay(settings string) []string {
 
 // With new weights in the middle of rollouts, and each group trained on up to three times, a model learns from rewards.
 func TestReplayIsLearntFrom(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains a model: not in -short")
-	}
+	trinitytest.Long(t, "trains a model", "run", "buffer", "trainer", "explorer")
 	t.Parallel()
 	yaml := strings.NewReplacer("WARMBATCH", "64", "WARMSTEPS", "80", "WARMSAVE", "80", "RLLR", "2e-3", "RLBATCH", "32", "RLSTEPS", "30", "RLSAVE", "30", "RLMINI", "64",
 		"WORKFLOW", "simple_workflow", "REWARDARGS", "{pattern: '<answer>(?P<answer>[0-9])</answer>'}", "REWARD", "pattern_reward").Replace(staged)

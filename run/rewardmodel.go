@@ -8,45 +8,42 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/modelfile"
-	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/model/hub"
+	"github.com/trinity-go/trinity/model/renderer"
 )
 
-// rewardModels are the reward models of a stage, each opened once.
+// rewardModels are the reward models of a stage. Each is opened once, for all plug-ins that require it.
 type rewardModels struct {
-	engine string // that opens them
-	tokens int    // planned for at once
+	cfg    *config.Config
+	tokens int // of a sequence batch, for the memory plan
 	say    func(string)
-	open   map[string]*trinity.RewardModel
+	opened map[string]*trinity.RewardModel // by the name that plug-ins give
 }
 
 func newRewardModels(cfg *config.Config, say func(string)) rewardModels {
-	return rewardModels{engine: cfg.TrainEngine(), tokens: *cfg.Trainer.MaxTokenLenPerGPU, say: say}
+	return rewardModels{cfg: cfg, tokens: *cfg.Trainer.MaxTokenLenPerGPU, say: say, opened: map[string]*trinity.RewardModel{}}
 }
 
-// give is the reward function with its reward model, if it uses one.
-func (r *rewardModels) give(fn trinity.RewardFunc) (trinity.RewardFunc, error) {
-	user, ok := fn.(trinity.RewardModelUser)
-	if !ok {
-		return fn, nil
+// open opens a reward model unless it is open already.
+func (r *rewardModels) open(ctx context.Context, spec trinity.RewardModelSpec) (err error) {
+	if r.opened[spec.Path] == nil {
+		r.opened[spec.Path], err = r.load(ctx, spec.Path)
 	}
-	name := user.RewardModelPath()
-	model := r.open[name]
-	if model == nil {
-		var err error
-		if model, err = r.load(context.Background(), name); err != nil {
-			return nil, fmt.Errorf("reward model: %w", err)
-		}
-		if r.open == nil {
-			r.open = map[string]*trinity.RewardModel{}
-		}
-		r.open[name] = model
+	return err
+}
+
+// get returns an open reward model.
+func (r *rewardModels) get(name string) (*trinity.RewardModel, error) {
+	m := r.opened[name]
+	if m == nil {
+		return nil, fmt.Errorf("reward model %s is not open: the plug-in must list it in its Requirements", name)
 	}
-	return user.WithRewardModel(model)
+	return m, nil
 }
 
 func (r *rewardModels) load(ctx context.Context, name string) (*trinity.RewardModel, error) {
-	path, err := ResolveModel(ctx, name, r.say)
+	path, err := hub.Resolve(ctx, name, r.say)
 	if err != nil {
 		return nil, err
 	}
@@ -54,105 +51,92 @@ func (r *rewardModels) load(ctx context.Context, name string) (*trinity.RewardMo
 	if err != nil {
 		return nil, err
 	}
-	engine, err := registry.Engines.Build(r.engine)
+	opener, err := frozenOpener(r.cfg)
 	if err != nil {
 		return nil, err
-	}
-	opener, ok := engine.(trinity.ScorerOpener)
-	if !ok {
-		return nil, fmt.Errorf("engine %s opens no reward models", r.engine)
 	}
 	scorer, err := opener.OpenScorer(ctx, r.spec(path))
 	if err != nil {
 		return nil, err
 	}
-	return &trinity.RewardModel{Scorer: scorer, Renderer: text.Renderer}, nil
+	return &trinity.RewardModel{Scorer: scorer, Renderer: text}, nil
 }
 
 // rewardText opens the tokenizer and chat template of a reward model.
-func rewardText(path string) (*Text, error) {
-	text, err := OpenText(path, TextOptions{})
-	if err == nil && text.Tokenizer == nil {
+func rewardText(path string) (*renderer.Renderer, error) {
+	text, err := renderer.Open(path, renderer.Options{})
+	if err == nil && text == nil {
 		err = fmt.Errorf("model %s has no tokenizer (tokenizer.json)", path)
 	}
 	return text, err
 }
 
-// checkRewardModel tells what a reward model on this machine lacks; its weights stay on disk.
-func checkRewardModel(path string) error {
-	m, err := modelfile.Open(path)
+// checkRewardModel returns an error if a model on this machine cannot be the required reward model. It reads no weights.
+func checkRewardModel(cfg *config.Config, r requiredRewardModel, path string) error {
+	m, err := model.Open(path)
 	if err != nil {
-		return err
+		return cfg.At(r.key, err.Error(), "")
 	}
 	_, err = rewardText(path)
-	return errors.Join(err, m.Close())
+	if err = errors.Join(err, m.Close()); err != nil {
+		return cfg.At(r.key, err.Error(), "")
+	}
+	if n := m.Config.NumLabels; m.Config.Head != model.CausalLM && n < r.Labels {
+		return cfg.At(r.key, fmt.Sprintf("reward model %s has %d labels, and label %d is asked for", r.Path, n, r.Labels-1),
+			fmt.Sprintf("want 0 to %d", n-1))
+	}
+	return nil
 }
 
-// spec is what is asked of the engine of a reward model.
+// spec returns how the engine opens a reward model.
 func (r *rewardModels) spec(path string) trinity.EngineSpec {
-	return trinity.EngineSpec{ModelPath: path, Head: trinity.ScoreHead, Forward: true, MicroTokens: r.tokens}
+	return trinity.EngineSpec{ModelPath: path, Head: trinity.ScoreHead, MicroTokens: r.tokens}
 }
 
-// fetchRewardModels brings the reward models that tasksets name onto this machine.
+// fetchRewardModels brings the reward models that tasksets require onto this machine and checks them.
 func fetchRewardModels(ctx context.Context, cfg *config.Config, say func(string)) error {
-	for _, t := range cfg.Tasksets() {
-		if name := rewardModelPath(t); name != "" {
-			if _, err := ResolveModel(ctx, name, say); err != nil {
-				return fmt.Errorf("%s.reward_fn_args: reward model: %w", t.Key, err)
-			}
+	for _, r := range rewardModelsOf(cfg) {
+		path, err := hub.Resolve(ctx, r.Path, say)
+		if err != nil {
+			return cfg.At(r.key, "reward model: "+err.Error(), "")
+		}
+		if err := checkRewardModel(cfg, r, path); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// rewardMemory is the memory of the reward models that tasksets name, as far as they are on this machine.
+// rewardMemory plans the memory of the reward models that tasksets require, as far as they are on this machine.
 func rewardMemory(cfg *config.Config) ([]config.MemoryPlan, error) {
 	r := newRewardModels(cfg, nil)
-	engine, err := registry.Engines.Build(r.engine)
-	if err != nil {
-		return nil, err
-	}
-	planner, ok := engine.(trinity.MemoryPlanner)
-	if !ok {
-		return nil, nil
-	}
 	var plans []config.MemoryPlan
-	for _, t := range cfg.Tasksets() {
-		name := rewardModelPath(t)
+	for _, required := range rewardModelsOf(cfg) {
+		name := required.Path
 		path, ok := local(name, "", false, &config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}})
-		if name == "" || !ok || slices.ContainsFunc(plans, func(p config.MemoryPlan) bool { return p.Why == name }) {
+		if !ok || slices.ContainsFunc(plans, func(p config.MemoryPlan) bool { return p.Why == name }) {
 			continue
 		}
-		parts, err := planner.PlanMemory(r.spec(path))
+		opener, err := frozenOpener(cfg)
 		if err != nil {
-			return nil, fmt.Errorf("%s.reward_fn_args: reward model: %w", t.Key, err)
+			return nil, err
 		}
-		plan := config.MemoryPlan{Kind: "reward model", Why: name}
-		for _, p := range parts {
-			plan.Bytes += p.Bytes
+		parts, err := opener.PlanMemory(r.spec(path))
+		if err != nil {
+			return nil, cfg.At(required.key, "reward model: "+err.Error(), "")
 		}
-		plans = append(plans, plan)
+		plans = append(plans, config.MemoryPlan{Kind: "reward model", Bytes: planned(parts), Why: name})
 	}
 	return plans, nil
 }
 
-// rewardModelPath is the reward model that a taskset names; "" if there is none.
-func rewardModelPath(t config.TasksetEntry) string {
-	fn, err := registry.Rewards.Build(t.DefaultRewardFnType, t.RewardFnArgs)
-	if err != nil {
-		return "" // which config reports
-	}
-	if user, ok := fn.(trinity.RewardModelUser); ok {
-		return user.RewardModelPath()
-	}
-	return ""
-}
-
 func (r *rewardModels) close() error {
 	var errs []error
-	for _, m := range r.open {
-		errs = append(errs, m.Scorer.Close())
+	for _, m := range r.opened {
+		if m != nil {
+			errs = append(errs, m.Scorer.Close())
+		}
 	}
-	r.open = nil
+	r.opened = nil
 	return errors.Join(errs...)
 }

@@ -2,13 +2,14 @@ package run_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -21,18 +22,18 @@ func (p project) rewardModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	shape["architectures"], shape["num_labels"] = []string{"LlamaForSequenceClassification"}, 1
-	cfg, err := modelfile.ParseConfig([]byte(encode(t, shape)))
+	cfg, err := model.ParseConfig([]byte(encode(t, shape)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := modelfile.RandomInit(cfg, 1, modelfile.StyleFanIn)
+	random, err := model.RandomInit(cfg, 1, "fan_in")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := modelfile.WriteDir(to, cfg, model, "f32"); err != nil {
+	if err := model.WriteDir(to, cfg, random, "f32"); err != nil {
 		t.Fatal(err)
 	}
-	if err := modelfile.CopyTokenizer(to, from); err != nil {
+	if err := model.CopyTokenizer(to, from); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -48,8 +49,21 @@ func TestARewardModelIsPlanned(t *testing.T) {
 	if n := len(f.Memory) - 1; err != nil || f.Memory[n].Kind != "reward model" || f.Memory[n].Bytes < 4*54_464 {
 		t.Errorf("planned is %v, %v; want a reward model of more than its weights", f.Memory, err)
 	}
-	if _, err := plan("model"); err == nil || !strings.Contains(err.Error(), "buffer.explorer_input.taskset.reward_fn_args: reward model") {
+	if _, err := plan("model"); err == nil || !strings.Contains(err.Error(), key+": reward model") {
 		t.Errorf("a policy as a reward model: %v", err)
+	}
+	label := func(n int) error {
+		overrides := []string{key + "=" + filepath.Join(p.dir, "judge"), fmt.Sprint("buffer.explorer_input.taskset.reward_fn_args.label=", n), noEvaluation}
+		_, planned := run.Facts(p.load(t, overrides...))
+		if n > 0 {
+			_, ran := p.run(t, overrides...)
+			oneLine(t, ran, planned.Error())
+		}
+		return planned
+	}
+	oneLine(t, label(1), key, "has 1 labels, and label 1 is asked for; want 0 to 0")
+	if err := label(0); err != nil {
+		t.Errorf("label 0: %v", err)
 	}
 	for _, file := range []string{"tokenizer.json", "model.safetensors"} {
 		if err := os.Remove(filepath.Join(p.dir, "judge", file)); err != nil {

@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/database"
-	"github.com/trinity-go/trinity/durable"
-	"github.com/trinity-go/trinity/failpoint"
+	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -78,7 +79,7 @@ func unusedKeys(stages []*config.Config) string {
 	if more := len(keys) - most; more > 0 {
 		keys = append(keys[:most], fmt.Sprintf("%d more", more))
 	}
-	return "set, but not used by the embedded engine: " + strings.Join(keys, ", ") + "; trinity check says why"
+	return "set, but not used: " + strings.Join(keys, ", ") + "; trinity check says why"
 }
 
 // fits refuses a run of which a stage has an algorithm whose parts do not fit together or data that is nowhere, or needs more memory than there is. Models that are on
@@ -113,7 +114,7 @@ func fits(ctx context.Context, cfg *config.Config, opts Options) error {
 		if done, err := finished(stage.CheckpointJobDir); err != nil || done != nil || opts.passes(cfg, i) {
 			continue // an error is reported when it is this stage's turn
 		}
-		path, err := ResolveModel(ctx, cfg.Model.ModelPath, say)
+		path, err := hub.Resolve(ctx, cfg.Model.ModelPath, say)
 		if err != nil {
 			return err
 		}
@@ -121,7 +122,7 @@ func fits(ctx context.Context, cfg *config.Config, opts Options) error {
 		if err != nil {
 			return err
 		}
-		if stage.Mode != "train" {
+		if samples(stage) {
 			if err := fetchRewardModels(ctx, stage, say); err != nil {
 				return err
 			}
@@ -229,7 +230,11 @@ func ownDirs(cfg *config.Config) {
 		*dir = filepath.Join(*dir, cfg.Explorer.Name)
 	}
 	copies := &cfg.DataProcessor.ExperiencePipeline
-	for _, path := range []*string{&copies.InputSavePath, &copies.OutputSavePath} {
+	paths := []*string{&copies.InputSavePath, &copies.OutputSavePath}
+	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b.StorageType == "file" {
+		paths = append(paths, &b.Path)
+	}
+	for _, path := range paths {
 		if *path != "" && !database.IsURL(*path) { // a database has names of its own
 			*path = filepath.Join(filepath.Dir(*path), cfg.Explorer.Name+"-"+filepath.Base(*path))
 		}

@@ -2,10 +2,8 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,8 +13,9 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/openai"
-	"github.com/trinity-go/trinity/remote"
+	"github.com/trinity-go/trinity/serve/fleet"
+	"github.com/trinity-go/trinity/serve/openai"
+	"github.com/trinity-go/trinity/serve/web"
 )
 
 // serve answers the OpenAI API with the rollout model until it is stopped: with the weights of the run's trainer, followed as they are published, or where there is
@@ -40,8 +39,8 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	}
 	m := &s.cfg.Model
 	api := &openai.Server{
-		Name: filepath.Base(m.ModelPath), Sampler: s.sampler, Renderer: s.text.Renderer, Params: s.sampling(&config.RolloutArgs{}),
-		MaxModelLen: value(0, m.MaxModelLen), VocabSize: s.text.Tokenizer.VocabSize(), Timeout: seconds(s.cfg.Explorer.MaxTimeout), Token: token,
+		Name: filepath.Base(m.ModelPath), Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}),
+		MaxModelLen: value(0, m.MaxModelLen), VocabSize: s.text.Tokenizer().VocabSize(), Timeout: seconds(s.cfg.Explorer.MaxTimeout), Token: token,
 	}
 	eg, ctx := errgroup.WithContext(ctx)
 	if place != nil {
@@ -72,11 +71,11 @@ func (s *stage) apiKey() (string, error) {
 }
 
 // trainerPlace is where the trainer is that is followed; nil where there is none.
-func (s *stage) trainerPlace(opts Options) (remote.Place, error) {
+func (s *stage) trainerPlace(opts Options) (fleet.Place, error) {
 	if opts.Join != "" {
-		return remote.At(opts.Join, os.Getenv(tokenVariable))
+		return fleet.At(opts.Join, os.Getenv(tokenVariable))
 	}
-	if place := remote.In(s.cfg.CheckpointJobDir); remote.Known(place) {
+	if place := fleet.In(s.cfg.CheckpointJobDir); fleet.Known(place) {
 		return place, nil
 	}
 	return nil, nil
@@ -99,7 +98,7 @@ func (s *stage) newestModel() error {
 }
 
 // quietFollower takes weights of a trainer that does not wait for this process.
-func (s *stage) quietFollower(place remote.Place) (*remote.Follower, error) {
+func (s *stage) quietFollower(place fleet.Place) (*fleet.Follower, error) {
 	loader, ok := s.sampler.(trinity.WeightLoader)
 	if !ok {
 		return nil, fmt.Errorf("engine %s cannot take weights from a trainer", s.cfg.SampleEngine())
@@ -116,28 +115,20 @@ func (s *stage) quietFollower(place remote.Place) (*remote.Follower, error) {
 		s.say(fmt.Sprintf("serves version %d", version))
 		return nil
 	}
-	return &remote.Follower{Client: remote.NewClient("", sync.SyncStyle, seconds(sync.SyncTimeout), place), Dir: dir, Load: load, Quiet: true}, nil
+	return &fleet.Follower{Client: fleet.NewClient("", sync.SyncStyle, seconds(sync.SyncTimeout), place), Dir: dir, Load: load, Quiet: true}, nil
 }
 
 // answer serves until ctx is cancelled; then requests that have begun have a little time to end.
 func (s *stage) answer(ctx context.Context, api *openai.Server) error {
 	e := &s.cfg.Explorer
-	listener, err := net.Listen("tcp", net.JoinHostPort(e.ListenAddress, strconv.Itoa(e.ProxyPort)))
+	listener, err := web.Listen(ctx, net.JoinHostPort(e.ListenAddress, strconv.Itoa(e.ProxyPort)))
 	if err != nil {
 		return fmt.Errorf("explorer.listen_address, explorer.proxy_port: %w", err)
 	}
-	server := &http.Server{Handler: api.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 16}
-	stopped := make(chan error, 1)
-	unhook := context.AfterFunc(ctx, func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		stopped <- server.Shutdown(ending)
-	})
-	defer unhook()
 	s.say("serves " + api.Name + " at http://" + listener.Addr().String() + "/v1")
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	server := &web.Server{Handler: api.Handler(), Read: time.Minute, Write: api.Timeout + 2*time.Minute, Grace: 5 * time.Second}
+	if err := server.Serve(ctx, listener); err != nil {
 		return err
 	}
-	<-stopped
 	return context.Cause(ctx)
 }

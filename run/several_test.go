@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // half is rl for one of two explorers, each with half of the tasks of a step and half of the rows.
@@ -60,9 +61,7 @@ func TestTwoExplorers(t *testing.T) {
 
 // An explorer that is killed for good does not hold up the others, and is named.
 func TestTheTrainerGoesOnWithTheOthers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for a lease to run out: not in -short")
-	}
+	trinitytest.Long(t, "waits for a lease to run out", "run", "serve/fleet")
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	trainer := p.start(t, nil, trainingTwo...)

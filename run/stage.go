@@ -11,11 +11,12 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/datajuicer"
-	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/explorer"
-	"github.com/trinity-go/trinity/hub"
-	"github.com/trinity-go/trinity/pipeline"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/pipeline"
+	"github.com/trinity-go/trinity/model/hub"
+	"github.com/trinity-go/trinity/model/renderer"
+	"github.com/trinity-go/trinity/operator/datajuicer"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -27,7 +28,7 @@ type stage struct {
 	algorithm  *algorithm.Algorithm
 	groupSize  int
 	made       made
-	text       *Text
+	text       *renderer.Renderer
 	log        *recorder
 	ckpt       checkpoints
 	say        func(string)    // for people
@@ -38,19 +39,20 @@ type stage struct {
 	teachers     teachers
 	juicer       *datajuicer.Service // nil where there is none
 
+	engines engines
 	engine  trinity.Engine
 	critic  trinity.Engine // nil where none is trained
 	sampler trinity.Sampler
 
 	process *pipeline.Pipeline // of the explorer; nil without one
-	written *durable.Log       // of a queue; nil where there is none
+	queue   trinity.Buffer     // between explorer and trainer; nil without one
 }
 
 // open reads the model's text side and resolves the algorithm; it loads no weights.
 func open(ctx context.Context, cfg *config.Config, say func(string)) (*stage, error) {
 	s := &stage{cfg: cfg, say: say, available: int64(Machine().Available), ckpt: checkpoints{dir: cfg.CheckpointJobDir, keep: cfg.Trainer.MaxCheckpointsToKeep, say: say}}
 	var err error
-	if s.modelPath, err = ResolveModel(ctx, cfg.Model.ModelPath, say); err != nil {
+	if s.modelPath, err = hub.Resolve(ctx, cfg.Model.ModelPath, say); err != nil {
 		return nil, err
 	}
 	if s.criticPath, err = criticPath(ctx, cfg, say); err != nil {
@@ -68,10 +70,13 @@ func open(ctx context.Context, cfg *config.Config, say func(string)) (*stage, er
 	if cfg.Model.EnableThinking != nil {
 		kwargs["enable_thinking"] = *cfg.Model.EnableThinking
 	}
-	if s.text, err = OpenText(s.modelPath, TextOptions{ChatTemplate: template, Kwargs: kwargs}); err != nil {
+	if s.engines, err = openers(cfg); err != nil {
 		return nil, err
 	}
-	if s.text.Tokenizer == nil {
+	if s.text, err = renderer.Open(s.modelPath, renderer.Options{Template: template, Kwargs: kwargs}); err != nil {
+		return nil, err
+	}
+	if s.text == nil {
 		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", s.modelPath)
 	}
 	if s.algorithm, err = buildAlgorithm(cfg); err != nil {
@@ -79,26 +84,17 @@ func open(ctx context.Context, cfg *config.Config, say func(string)) (*stage, er
 	}
 	s.groupSize = cfg.GroupSize()
 	s.rewardModels = newRewardModels(cfg, say)
-	s.teachers, err = findTeachers(ctx, cfg, s.modelPath, s.text, say)
+	s.teachers, err = findTeachers(ctx, cfg, s.engines.trainer, s.modelPath, s.text, say)
 	return s, err
 }
 
 // buildAlgorithm makes the algorithm. Errors say where in the file the part is that does not fit.
 func buildAlgorithm(cfg *config.Config) (*algorithm.Algorithm, error) {
-	a := &cfg.Algorithm
-	spec := algorithm.Spec{
-		Type:        a.AlgorithmType,
-		AdvantageFn: a.AdvantageFn, AdvantageArgs: a.AdvantageFnArgs,
-		PolicyLossFn: a.PolicyLossFn, PolicyLossArgs: a.PolicyLossFnArgs,
-		KLPenaltyFn: a.KLPenaltyFn, KLPenaltyArgs: a.KLPenaltyFnArgs,
-		KLLossFn: a.KLLossFn, KLLossArgs: a.KLLossFnArgs,
-		EntropyLossFn: a.EntropyLossFn, EntropyLossArgs: a.EntropyLossFnArgs,
-		SampleStrategy: a.SampleStrategy, SampleStrategyArgs: a.SampleStrategyArgs,
+	parts, err := cfg.Parts()
+	if err != nil {
+		return nil, err
 	}
-	if a.LossAggMode != "" {
-		spec.LossAggMode = &a.LossAggMode
-	}
-	built, err := algorithm.New(spec)
+	built, err := algorithm.New(parts)
 	if wrong := (registry.ArgError{}); errors.As(err, &wrong) {
 		return nil, cfg.At("algorithm."+wrong.Key, wrong.Message, wrong.Hint)
 	}
@@ -116,25 +112,19 @@ func checkAlgorithm(cfg *config.Config) error {
 
 // openEngine loads the weights.
 func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
-	cfg := s.cfg
-	opener, err := registry.Engines.Build(cfg.TrainEngine())
+	need, err := memoryOf(s.cfg, s.engines, s.engines.specs(s.cfg, s.modelPath, train, sample), s.criticPath, s.available)
 	if err != nil {
 		return err
 	}
-	spec := engineSpec(cfg, s.modelPath, train, sample)
-	need, err := memoryOf(cfg, spec, s.criticPath, s.available)
-	if err != nil {
+	spec := need.spec
+	if n := spec.train.Recompute; n > 0 {
+		s.say(fmt.Sprintf("the activations of %d layers are computed again in the backward pass, because memory is short", n))
+	}
+	spec.sample.Text = s.text.Decode
+	if s.engine, s.sampler, err = s.engines.open(ctx, spec); err != nil {
 		return err
 	}
-	if spec = need.spec; spec.Recompute > 0 {
-		s.say(fmt.Sprintf("the activations of %d layers are computed again in the backward pass, because memory is short", spec.Recompute))
-	}
-	spec.Text = s.text.Renderer.Decode
-	s.engine, s.sampler, err = opener.OpenEngine(ctx, spec)
-	if err != nil {
-		return fmt.Errorf("opening model %s: %w", s.modelPath, err)
-	}
-	if err := s.openCritic(ctx, spec); err != nil {
+	if err := s.openCritic(ctx, spec.train); err != nil {
 		return err
 	}
 	if !sample {
@@ -148,7 +138,7 @@ func (s *stage) loadAdapters(ctx context.Context) error {
 	named := s.cfg.Model.SampledAdapters()
 	loader, ok := s.sampler.(trinity.AdapterLoader)
 	if len(named) > 0 && !ok {
-		return fmt.Errorf("model.lora_configs: engine %s samples one adapter; leave out the others", s.cfg.TrainEngine())
+		return fmt.Errorf("model.lora_configs: engine %s samples one adapter; leave out the others", s.cfg.SampleEngine())
 	}
 	for _, l := range named {
 		if err := loader.LoadAdapter(ctx, l.Name, l.Path, 0); err != nil {
@@ -166,18 +156,11 @@ func loraSpec(configs []config.Lora) *trinity.LoRASpec {
 	return &trinity.LoRASpec{Path: c.Path, Rank: c.LoraRank, Alpha: c.LoraAlpha, TargetModules: c.TargetModules, Exclude: c.ExcludeModules, RSLoRA: c.UseRslora}
 }
 
-// runner makes what runs groups of rollouts.
+// runner returns what runs groups of rollouts.
 func (s *stage) runner() *explorer.Runner {
-	m := &s.cfg.Model
 	return &explorer.Runner{
-		Seed: uint64(s.cfg.Seed), Slots: explorer.NewSlots(s.cfg.Sequences()), MaxRetries: s.cfg.Explorer.MaxRetryTimes,
+		Host: host{s}, Seed: uint64(s.cfg.Seed), Slots: explorer.NewSlots(s.cfg.Sequences()), MaxRetries: s.cfg.Explorer.MaxRetryTimes,
 		Timeout: seconds(s.cfg.Explorer.MaxTimeout), Greedy: s.algorithm.Needs().GreedyReward,
-		NewModel: func(task *trinity.Task) *trinity.Model {
-			return &trinity.Model{
-				Sampler: s.sampler, Renderer: s.text.Renderer, Params: task.Sampling,
-				MaxPromptLen: value(0, m.MaxPromptTokens), MaxModelLen: value(0, m.MaxModelLen), TruncatePrompt: m.EnablePromptTruncation,
-			}
-		},
 	}
 }
 
@@ -239,7 +222,7 @@ func (s *stage) writeModel(ctx context.Context, dir string) error {
 	if err := s.engine.SaveModel(ctx, dir); err != nil {
 		return err
 	}
-	if err := s.text.Tokenizer.WriteFiles(dir); err != nil {
+	if err := s.text.Tokenizer().WriteFiles(dir); err != nil {
 		return err
 	}
 	return durable.Seal(dir)
@@ -262,8 +245,8 @@ func (s *stage) close() error {
 	if s.process != nil {
 		err = errors.Join(err, s.process.Close())
 	}
-	if s.written != nil {
-		err = errors.Join(err, s.written.Close())
+	if s.queue != nil {
+		err = errors.Join(err, s.queue.Close())
 	}
 	return err
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/durable"
-	"github.com/trinity-go/trinity/failpoint"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
 var failStage = failpoint.New("run.stage") // before a stage is marked as finished

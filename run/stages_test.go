@@ -80,7 +80,7 @@ func TestStagesOfManyKinds(t *testing.T) {
 		if got := strings.Join(ran, ", "); got != want {
 			t.Errorf("ran %s, want %s", got, want)
 		}
-		if file := filepath.Join(p.dir, "checkpoints", "rollouts.jsonl"); yaml == exploringStages && strings.Count(read(t, file), "\n") != 4*3*4 {
+		if dir := filepath.Join(p.dir, "checkpoints", "rollouts.jsonl"); yaml == exploringStages && len(experiences(t, dir)) != 4*3*4 {
 			t.Error("the rollouts that the second stage learns from are not those of the first")
 		}
 	}

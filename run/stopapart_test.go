@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trinity-go/trinity/remote"
 	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/serve/fleet"
 )
 
 // An explorer that has all its steps, but no trainer that hears so, is stopped as at any other time; the same command goes on.
@@ -62,9 +62,9 @@ func TestStoppedWhileExplorersTakeNote(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	trainer := p.start(t, nil, training...)
 	p.await(t, trainer)
-	busy := remote.NewClient("busy", "fixed", time.Minute, remote.In(p.job())) // is heard of, and asks for nothing
+	busy := fleet.NewClient("busy", "fixed", time.Minute, fleet.In(p.job())) // is heard of, and asks for nothing
 	busy.Algorithm = "grpo"
-	if _, err := busy.Resume(t.Context()); err != nil {
+	if _, _, err := busy.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	alive := make(chan error)
@@ -77,7 +77,7 @@ func TestStoppedWhileExplorersTakeNote(t *testing.T) {
 	if err := <-alive; err != nil {
 		t.Errorf("busy: %v", err)
 	}
-	if !strings.Contains(read(t, filepath.Join(p.job(), remote.AddressFile)), `"ended":true`) || exists(filepath.Join(p.job(), "weights_*")) {
+	if !strings.Contains(read(t, filepath.Join(p.job(), fleet.AddressFile)), `"ended":true`) || exists(filepath.Join(p.job(), "weights_*")) {
 		t.Error("the run is not marked as ended, or has weights left that its checkpoints have")
 	}
 }

@@ -9,29 +9,33 @@ import (
 	"path"
 	"path/filepath"
 
-	"github.com/gofrs/flock"
-
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
-	"github.com/trinity-go/trinity/database"
-	"github.com/trinity-go/trinity/durable"
-	"github.com/trinity-go/trinity/experience/archive"
+	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/registry"
 )
 
-// store makes the buffer between explorers and trainer, which has room for capacity rollouts.
+// store opens the buffer between explorers and trainer, which has room for capacity rollouts. The stage closes it.
 func (s *stage) store(capacity int) (_ trinity.Buffer, err error) {
+	s.queue, err = s.openStore(capacity)
+	return s.queue, err
+}
+
+func (s *stage) openStore(capacity int) (trinity.Buffer, error) {
 	if s.cfg.SharedStore() {
 		return s.sharedStore(capacity)
 	}
-	if s.written, err = durable.OpenLog(filepath.Join(s.cfg.Buffer.CacheDir, experienceLog)); err != nil {
+	log, err := buffer.OpenLog(filepath.Join(s.cfg.Buffer.CacheDir, experienceLog))
+	if err != nil {
 		return nil, err
 	}
 	own := s.cfg.Buffer.TrainerInput.ExperienceBuffer
-	memory, reading := int64(own.CapacityMb)<<20, buffer.Reading{ByRollout: s.cfg.CountsRollouts(), TakeTimeout: seconds(own.MaxReadTimeout)}
+	memory, timeout := int64(own.CapacityMb)<<20, seconds(own.MaxReadTimeout)
 	if !own.ReplayBuffer.Enable {
-		queue := buffer.NewQueue(capacity, memory, s.written)
-		queue.Reading, queue.PutTimeout = reading, seconds(s.cfg.Synchronizer.SyncTimeout)
+		queue := buffer.NewQueue(capacity, memory, log)
+		queue.TakeTimeout, queue.PutTimeout = timeout, seconds(s.cfg.Synchronizer.SyncTimeout)
 		return queue, nil
 	}
 	replay := &own.ReplayBuffer
@@ -41,16 +45,16 @@ func (s *stage) store(capacity int) (_ trinity.Buffer, err error) {
 	}
 	options := buffer.ReplayOptions{
 		Capacity: own.Capacity, Memory: memory, Priority: priority, Seed: int64(s.cfg.Seed),
-		Reading: reading, Lockstep: s.cfg.Synchronizer.SyncStyle == "fixed",
+		ByRollout: s.cfg.CountsRollouts(), TakeTimeout: timeout, Lockstep: s.cfg.Synchronizer.SyncStyle == "fixed",
 	}
 	if replay.ReuseCooldownTime != nil {
 		cooldown := seconds(*replay.ReuseCooldownTime)
 		options.Cooldown = &cooldown
 	}
-	return buffer.NewReplay(options, s.written), nil
+	return buffer.NewReplay(options, log), nil
 }
 
-// sharedStore opens a buffer that is a program of its own.
+// sharedStore opens a buffer that is a plug-in.
 func (s *stage) sharedStore(capacity int) (trinity.Buffer, error) {
 	own := s.cfg.Buffer.TrainerInput.ExperienceBuffer
 	opener, err := registry.Buffers.Build(own.StorageType)
@@ -63,7 +67,7 @@ func (s *stage) sharedStore(capacity int) (trinity.Buffer, error) {
 	}
 	b, err := opener.OpenBuffer(s.stop, trinity.BufferSpec{
 		Name: path.Join(s.cfg.Project, s.cfg.Group, s.cfg.Name, own.Name+"-"+word), Path: own.Path,
-		Capacity: capacity, ByRollout: s.cfg.CountsRollouts(), TakeTimeout: seconds(own.MaxReadTimeout), PutTimeout: seconds(s.cfg.Synchronizer.SyncTimeout),
+		Capacity: capacity, Memory: int64(own.CapacityMb) << 20, TakeTimeout: seconds(own.MaxReadTimeout), PutTimeout: seconds(s.cfg.Synchronizer.SyncTimeout),
 		Retries: own.MaxRetryTimes, RetryInterval: seconds(float64(own.MaxRetryInterval)), Stop: s.stop, Say: s.say,
 	})
 	if err != nil {
@@ -72,58 +76,88 @@ func (s *stage) sharedStore(capacity int) (trinity.Buffer, error) {
 	return b, nil
 }
 
-// kept makes the copy of the input or output of the pipeline.
-func (s *stage) kept(ctx context.Context, to, what string) (*archive.Writer, error) {
-	own, err := s.asWriter(what)
-	if err != nil {
-		return nil, err
-	}
-	w, err := s.archive(ctx, to, own)
+// kept opens the copy of what enters or leaves the pipeline; what is "input" or "output".
+func (s *stage) kept(ctx context.Context, path, what string) (*archive.Writer, error) {
+	w, err := s.archive(ctx, path, what)
 	if err != nil {
 		return nil, fmt.Errorf("data_processor.experience_pipeline.%s_save_path: %w", what, err)
 	}
 	return w, nil
 }
 
-// archive opens the run's archive in a database, or locks that in a file.
-func (s *stage) archive(ctx context.Context, to string, own archive.Run) (*archive.Writer, error) {
-	if !database.IsURL(to) {
-		w := archive.New(to, own)
-		return w, w.Lock()
+func (s *stage) archive(ctx context.Context, path, what string) (*archive.Writer, error) {
+	if !database.IsURL(path) {
+		dir, err := s.ownDir(path)
+		if err != nil {
+			return nil, err
+		}
+		return archive.New(dir)
 	}
-	address, err := database.Parse(to)
+	address, err := database.Parse(path)
+	if err != nil {
+		return nil, err
+	}
+	name, err := s.archiveName(what)
 	if err != nil {
 		return nil, err
 	}
 	p := &s.cfg.DataProcessor.ExperiencePipeline
-	return archive.InDatabase(ctx, address, own.Name, database.Options{Retries: p.MaxRetryTimes, Interval: seconds(float64(p.MaxRetryInterval)), Stop: s.stop, Say: s.say})
+	return archive.InDatabase(ctx, address, name, database.Options{Retries: p.MaxRetryTimes, Interval: seconds(float64(p.MaxRetryInterval)), Stop: s.stop, Say: s.say})
 }
 
-// asWriter is the run as one that writes an archive, which is called by its name, and by that of the explorer where it is one of several.
-func (s *stage) asWriter(what string) (archive.Run, error) {
+// ownDir returns the directory of the run's archive at path. A path in the run's directory is the
+// run's own. Elsewhere several runs may have the same path, so each writes to a directory below it
+// that is named by the run's word; a dataset at path finds it there.
+func (s *stage) ownDir(path string) (string, error) {
+	for _, dir := range []string{s.cfg.CheckpointJobDir, s.cfg.Buffer.CacheDir} {
+		if in, err := isBelow(path, dir); err != nil || in {
+			return path, err
+		}
+	}
+	word, err := s.word()
+	return filepath.Join(path, word+archive.Form(path)), err
+}
+
+// isBelow reports whether path lies in dir.
+func isBelow(path, dir string) (bool, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return false, err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return false, err
+	}
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel), nil
+}
+
+// archiveName returns the run's name for its archive in a database, which has the archives of many
+// runs. It holds the name of the explorer if there are several.
+func (s *stage) archiveName(what string) (string, error) {
 	word, err := s.word()
 	if err != nil {
-		return archive.Run{}, err
+		return "", err
 	}
 	name := what + "-" + word
 	if oneOfSeveral(s.cfg) {
 		name = s.cfg.Explorer.Name + "-" + name
 	}
-	return archive.Run{Name: path.Join(s.cfg.Project, s.cfg.Group, s.cfg.Name, name), Dir: s.cfg.CheckpointJobDir, Say: s.say}, nil
+	return path.Join(s.cfg.Project, s.cfg.Group, s.cfg.Name, name), nil
 }
 
-// word is a random one that the run's directory keeps, by which a shared store, or an archive, tells its experiences from those of a run of the same name whose
-// directory was removed.
+// word returns a random word that the run's directory keeps. It tells the run's experiences in a
+// shared store, and its archives outside of its directory, from those of a run of the same name
+// whose directory was removed.
 func (s *stage) word() (string, error) {
 	file := filepath.Join(s.cfg.Buffer.CacheDir, "store_word")
 	if err := durable.MkdirAll(s.cfg.Buffer.CacheDir, 0o755); err != nil {
 		return "", err
 	}
-	lock := flock.New(filepath.Join(s.cfg.Buffer.CacheDir, ".lock_store_word")) // explorer and trainer may begin at once
-	if err := lock.Lock(); err != nil {
+	release, err := durable.Acquire(context.Background(), filepath.Join(s.cfg.Buffer.CacheDir, ".lock_store_word")) // explorer and trainer may begin at once
+	if err != nil {
 		return "", err
 	}
-	defer lock.Unlock()
+	defer release()
 	word, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
 		word = []byte(rand.Text()[:8])

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/datajuicer"
 	"github.com/trinity-go/trinity/dataset"
-	"github.com/trinity-go/trinity/pipeline/taskset"
+	"github.com/trinity-go/trinity/internal/pipeline/taskset"
+	"github.com/trinity-go/trinity/operator/datajuicer"
 )
 
 const taskPipelineKey = "data_processor.task_pipeline"

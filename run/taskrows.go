@@ -7,7 +7,6 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
-	"github.com/trinity-go/trinity/registry"
 )
 
 // mostRows are looked at of a taskset: keys that do not fit are wrong in all of them, and a large one would hold the run up.
@@ -15,9 +14,13 @@ const mostRows = 1 << 14
 
 // checkTasks refuses a taskset of which a row cannot be asked or scored, as far as the row alone shows it. The error names the first, and how many there are.
 func checkTasks(data *dataset.Dataset, template *trinity.Task) error {
-	checks, err := taskChecks(template)
-	if err != nil || len(checks) == 0 {
+	plugins, err := pluginsOf(template)
+	if err != nil {
 		return err
+	}
+	checks := plugins.checks()
+	if len(checks) == 0 {
+		return nil
 	}
 	wrong, first, where := 0, error(nil), ""
 	rows := min(data.Len(), mostRows)
@@ -43,30 +46,6 @@ func checkTasks(data *dataset.Dataset, template *trinity.Task) error {
 		return fmt.Errorf("%s: %w", where, first)
 	}
 	return fmt.Errorf("%s: %w; so it is with %d of the %d rows looked at", where, first, wrong, rows)
-}
-
-// taskChecks are those of the workflow and of the reward function that a task names.
-func taskChecks(t *trinity.Task) (checks []trinity.TaskChecker, err error) {
-	w, err := registry.Workflows.Build(t.Workflow, t.WorkflowArgs)
-	if err != nil {
-		return nil, err
-	}
-	parts := []any{w}
-	if user, ok := w.(trinity.RewardUser); ok {
-		if name := first(t.Reward, user.DefaultReward()); name != "" {
-			reward, err := registry.Rewards.Build(name, t.RewardArgs)
-			if err != nil {
-				return nil, err
-			}
-			parts = append(parts, reward)
-		}
-	}
-	for _, part := range parts {
-		if c, ok := part.(trinity.TaskChecker); ok {
-			checks = append(checks, c)
-		}
-	}
-	return checks, nil
 }
 
 // checkTaskset is [checkTasks] for a plan.

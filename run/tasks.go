@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"maps"
 
@@ -40,8 +41,15 @@ func (s *stage) taskset(ts *config.Taskset, eval bool) (*explorer.Taskset, error
 			return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
 		}
 	}
-	if out.Workflow, err = s.workflow(&out.Template); err != nil {
+	plugins, err := pluginsOf(&out.Template)
+	if err != nil {
 		return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
+	}
+	out.Workflow, out.Reward = plugins.workflow, plugins.reward
+	for _, spec := range plugins.rewardModels() {
+		if err := s.rewardModels.open(context.Background(), spec); err != nil {
+			return nil, fmt.Errorf("taskset %s: reward model: %w", ts.Name, err)
+		}
 	}
 	if err := checkTasks(data, &out.Template); err != nil {
 		return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
@@ -110,33 +118,6 @@ func (s *stage) sampling(a *config.RolloutArgs) trinity.SamplingParams {
 		IgnoreEOS:         r.IgnoreEos,
 		Adapter:           m.Adapter(a.Adapter),
 	}
-}
-
-// workflow builds the task's workflow with its reward function.
-func (s *stage) workflow(t *trinity.Task) (trinity.Workflow, error) {
-	if t.Workflow == "" {
-		return nil, fmt.Errorf("names no workflow: set default_workflow_type")
-	}
-	w, err := registry.Workflows.Build(t.Workflow, t.WorkflowArgs)
-	if err != nil {
-		return nil, err
-	}
-	user, ok := w.(trinity.RewardUser)
-	if !ok {
-		return w, nil
-	}
-	name := first(t.Reward, user.DefaultReward())
-	if name == "" {
-		return nil, fmt.Errorf("workflow %s needs a reward function: set default_reward_fn_type", t.Workflow)
-	}
-	reward, err := registry.Rewards.Build(name, t.RewardArgs)
-	if err != nil {
-		return nil, err
-	}
-	if reward, err = s.rewardModels.give(reward); err != nil {
-		return nil, fmt.Errorf("reward_fn %s: %w", name, err)
-	}
-	return user.WithReward(reward), nil
 }
 
 func selector(c *config.DataSelector, data trinity.Dataset) (trinity.Selector, error) {

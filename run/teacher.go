@@ -7,13 +7,14 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/modelfile"
-	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/model/hub"
+	"github.com/trinity-go/trinity/model/renderer"
 )
 
 // teachers are the frozen models that the trainer of a stage asks for log-probabilities.
 type teachers struct {
-	engine string // that opens them
+	opener trinity.TrainerOpener
 	all    []teacher
 	opened []trinity.Engine
 }
@@ -24,10 +25,10 @@ type teacher struct {
 }
 
 // findTeachers brings the teachers onto this machine and checks that each reads what the student writes. It loads no weights.
-func findTeachers(ctx context.Context, cfg *config.Config, student string, text *Text, say func(string)) (teachers, error) {
-	t := teachers{engine: cfg.TrainEngine()}
+func findTeachers(ctx context.Context, cfg *config.Config, opener trinity.TrainerOpener, student string, text *renderer.Renderer, say func(string)) (teachers, error) {
+	t := teachers{opener: opener}
 	for _, one := range cfg.Teachers() {
-		path, err := ResolveModel(ctx, one.Path, say)
+		path, err := hub.Resolve(ctx, one.Path, say)
 		if err == nil {
 			err = checkTeacher(cfg, path, student, text)
 		}
@@ -41,31 +42,31 @@ func findTeachers(ctx context.Context, cfg *config.Config, student string, text 
 
 // teacherSpec is what is asked of the engine of a teacher.
 func teacherSpec(cfg *config.Config, t config.Teacher, path string) trinity.EngineSpec {
-	return trinity.EngineSpec{ModelPath: path, DType: t.DType, Forward: true, MicroTokens: cfg.MicroTokens(), MaxModelLen: *cfg.Model.MaxModelLen}
+	return trinity.EngineSpec{ModelPath: path, DType: t.DType, MicroTokens: cfg.MicroTokens(), MaxModelLen: *cfg.Model.MaxModelLen}
 }
 
 // checkTeacher tells why a model cannot be asked about the student's tokens.
-func checkTeacher(cfg *config.Config, path, student string, text *Text) error {
-	pupil, err := modelfile.ReadConfig(student)
+func checkTeacher(cfg *config.Config, path, student string, text *renderer.Renderer) error {
+	pupil, err := model.ReadConfig(student)
 	if err != nil {
 		return err
 	}
-	m, err := modelfile.ReadConfig(path)
+	m, err := model.ReadConfig(path)
 	if err != nil {
 		return err
 	}
-	own, err := OpenText(path, TextOptions{})
+	own, err := renderer.Open(path, renderer.Options{})
 	switch n := *cfg.Model.MaxModelLen; {
 	case err != nil:
 		return err
-	case own.Tokenizer == nil:
+	case own == nil:
 		return fmt.Errorf("model %s has no tokenizer (tokenizer.json) to compare with that of model.model_path", path)
 	case m.VocabSize < pupil.VocabSize:
 		return fmt.Errorf("model %s has a vocabulary of %d, model.model_path one of %d: a teacher must know every token of the student", path, m.VocabSize, pupil.VocabSize)
 	case m.MaxPositions < n:
 		return fmt.Errorf("model %s has positions for %d tokens, and %s is %d: lower that, or choose another teacher", path, m.MaxPositions, modelLenKey, n)
 	}
-	if difference := text.Tokenizer.Differs(own.Tokenizer); difference != "" {
+	if difference := text.Tokenizer().Differs(own.Tokenizer()); difference != "" {
 		return fmt.Errorf("model %s has another tokenizer than model.model_path: %s; a teacher must have the student's", path, difference)
 	}
 	return nil
@@ -76,15 +77,11 @@ func (t *teachers) open(ctx context.Context) (map[string]trinity.Engine, error) 
 	if len(t.all) == 0 {
 		return nil, nil
 	}
-	opener, err := registry.Engines.Build(t.engine)
-	if err != nil {
-		return nil, err
-	}
 	engines, byName := map[[2]string]trinity.Engine{}, map[string]trinity.Engine{}
 	for _, one := range t.all {
 		file := [2]string{one.spec.ModelPath, one.spec.DType}
 		if engines[file] == nil {
-			e, _, err := opener.OpenEngine(ctx, one.spec)
+			e, err := t.opener.OpenTrainer(ctx, one.spec)
 			if err != nil {
 				return nil, fmt.Errorf("%s: opening model %s: %w", one.Key, one.spec.ModelPath, err)
 			}
@@ -109,7 +106,7 @@ func (t *teachers) close() error {
 // fetchTeachers brings the teachers onto this machine.
 func fetchTeachers(ctx context.Context, cfg *config.Config, say func(string)) error {
 	for _, t := range cfg.Teachers() {
-		if _, err := ResolveModel(ctx, t.Path, say); err != nil {
+		if _, err := hub.Resolve(ctx, t.Path, say); err != nil {
 			return cfg.At(t.Key+".model_path", err.Error(), "")
 		}
 	}
@@ -122,8 +119,8 @@ func teacherFacts(cfg *config.Config, student string, f *config.Facts) error {
 	if len(all) == 0 {
 		return nil
 	}
-	text, err := OpenText(student, TextOptions{})
-	if err != nil || text.Tokenizer == nil {
+	text, err := renderer.Open(student, renderer.Options{})
+	if err != nil || text == nil {
 		return err // a run says that it needs one
 	}
 	for _, t := range all {
@@ -149,15 +146,7 @@ func teacherPaths(cfg *config.Config) (paths []string) {
 }
 
 // teacherMemory is the memory of the teachers, as far as they are on this machine.
-func teacherMemory(cfg *config.Config) ([]config.MemoryPlan, error) {
-	opener, err := registry.Engines.Build(cfg.TrainEngine())
-	if err != nil {
-		return nil, err
-	}
-	planner, ok := opener.(trinity.MemoryPlanner)
-	if !ok {
-		return nil, nil
-	}
+func teacherMemory(cfg *config.Config, e engines) ([]config.MemoryPlan, error) {
 	var plans []config.MemoryPlan
 	counted := map[[2]string]bool{}
 	for _, t := range cfg.Teachers() {
@@ -167,15 +156,11 @@ func teacherMemory(cfg *config.Config) ([]config.MemoryPlan, error) {
 			continue
 		}
 		counted[file] = true
-		parts, err := planner.PlanMemory(teacherSpec(cfg, t, path))
+		parts, err := e.trainer.PlanMemory(teacherSpec(cfg, t, path))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Key, err)
 		}
-		plan := config.MemoryPlan{Kind: "teacher", Why: t.Path}
-		for _, p := range parts {
-			plan.Bytes += p.Bytes
-		}
-		plans = append(plans, plan)
+		plans = append(plans, config.MemoryPlan{Kind: "teacher", Bytes: planned(parts), Why: t.Path})
 	}
 	return plans, nil
 }

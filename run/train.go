@@ -12,11 +12,11 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/explorer"
-	"github.com/trinity-go/trinity/remote"
-	"github.com/trinity-go/trinity/synchronizer"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/trainer"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // both explores and trains in one process.
@@ -24,15 +24,15 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	cfg := s.cfg
 	stop, cancel := withStop(ctx, opts.Stop)
 	defer cancel()
-	ex, err := s.newExplorer(stop)
+	ex, err := s.exploring(stop)
 	if err != nil {
 		return err
 	}
-	queue, err := s.store(s.capacity(ex))
+	queue, err := s.store(s.capacity(ex.Pace, ex.TotalSteps, ex.Agenda.Rollouts(s.groupSize)))
 	if err != nil {
 		return err
 	}
-	ex.Buffer = remote.Counting(queue, cfg.Explorer.Name)
+	ex.Buffer = queue.Sink(cfg.Explorer.Name)
 	source, err := s.batches(stop, queue)
 	if err != nil {
 		return err
@@ -53,29 +53,31 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 		return err
 	}
 	tr.Save = trimming(queue, tr.Save)
-	cursor, err := ex.Buffer.Resume(ctx)
+	_, cursor, err := ex.Buffer.Resume(ctx)
 	if err != nil {
 		return err
 	}
-	if err := ex.Restore(cursor); err != nil {
+	if err := ex.Agenda.Restore(cursor); err != nil {
 		return err
 	}
-	if err := remote.Retire(cfg.CheckpointJobDir, queue); err != nil {
+	if err := fleet.Retire(cfg.CheckpointJobDir); err != nil {
 		return err
 	}
-	engine, ok := s.engine.(trinity.Offerer)
-	if !ok {
-		return fmt.Errorf("engine %s cannot hand weights to its own sampler, which mode both needs", cfg.TrainEngine())
+	sync, err := s.engines.way.Open(ctx, weights.Link{
+		Engine: s.engine, Sampler: s.sampler, Version: tr.Published(), Current: tr.Published() == tr.Step(), Dir: cfg.Buffer.CacheDir,
+		Handover: handovers[cfg.Synchronizer.SyncStyle], Timeout: seconds(cfg.Synchronizer.SyncTimeout),
+	})
+	if err != nil {
+		return fmt.Errorf("synchronizer.sync_method %s: %w", cfg.Weights(), err)
 	}
-	sync := synchronizer.NewMemory(engine, tr.Published(), handovers[cfg.Synchronizer.SyncStyle], seconds(cfg.Synchronizer.SyncTimeout))
-	ex.Sync, tr.Publish = sync, sync.Publish
-	ex.Runner, ex.Log, ex.Warn = s.runner(), s.log.role("explorer"), s.log.warn
-	return s.together(ctx, opts.Stop, ex, tr, sync, queue)
+	ex.Weights, tr.Publish = sync, sync.Publish
+	ex.Recorder = explorerRecorder{s.log}
+	return s.together(ctx, opts.Stop, explorer.New(*ex), tr, sync, queue)
 }
 
 // handovers are of the styles of synchronization; AtRendezvous is fixed's.
-var handovers = map[string]synchronizer.Handover{
-	"explorer_driven": synchronizer.WhenAsked, "trainer_driven": synchronizer.WhenAsked, "fully_async": synchronizer.AtOnce,
+var handovers = map[string]weights.Handover{
+	"explorer_driven": weights.WhenAsked, "trainer_driven": weights.WhenAsked, "fully_async": weights.AtOnce,
 }
 
 // experienceLog is the directory, in buffer.cache_dir, of what a queue holds.
@@ -98,7 +100,7 @@ func trimming(queue trinity.Buffer, save func(context.Context, int64, bool) erro
 			return err
 		}
 		if before.Cursor != nil {
-			if err := queue.Trim(before); err != nil {
+			if err := queue.Trim(ctx, before); err != nil {
 				return err
 			}
 		}
@@ -176,7 +178,8 @@ func (s *stage) newTrainer(source trinity.Source) *trainer.Trainer {
 	if !cfg.WholeBatch() {
 		tr.MiniBatch = cfg.MiniBatch() * cfg.PerRow()
 	}
-	if !cfg.CountsRollouts() {
+	tr.ByRollout = cfg.CountsRollouts()
+	if !tr.ByRollout {
 		tr.Say = s.say
 	}
 	tr.AfterStep, tr.Cache = s.algorithm.AfterStep, newCache(cfg)
@@ -199,8 +202,8 @@ func correction(c *config.RolloutCorrection) *algorithm.Correction {
 	}
 }
 
-// newExplorer makes the explorer but for its buffer, model and synchronizer.
-func (s *stage) newExplorer(ctx context.Context) (*explorer.Explorer, error) {
+// exploring returns the options of the stage's explorer, without buffer, weights and recorder.
+func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	cfg := s.cfg
 	tasks, err := s.mix()
 	if err != nil {
@@ -223,11 +226,9 @@ func (s *stage) newExplorer(ctx context.Context) (*explorer.Explorer, error) {
 		return nil, err
 	}
 	steps := tasks.Epoch() * cfg.Buffer.TotalEpochs / cfg.Buffer.BatchSize
-	return &explorer.Explorer{
-		Tasks: tasks, Inputs: inputs, EvalTasksets: evals, Process: p.Process, BatchSize: cfg.Buffer.BatchSize,
-		TotalSteps:   int64(value(max(1, steps), cfg.Buffer.TotalSteps)),
-		Pace:         pace,
-		UnderWay:     cfg.BatchesUnderWay(),
+	return &explorer.Options{
+		Agenda: explorer.NewAgenda(tasks, inputs, cfg.Buffer.BatchSize), EvalTasksets: evals, Runner: s.runner(), Pipeline: p,
+		TotalSteps: int64(value(max(1, steps), cfg.Buffer.TotalSteps)), UnderWay: cfg.BatchesUnderWay(), Pace: pace,
 		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
 	}, nil
 }
@@ -249,19 +250,19 @@ func (s *stage) pace() (explorer.Pace, error) {
 	}, nil
 }
 
-// capacity is the queue's bound in rollouts; the key counts groups. It is at least what fixed synchronization makes pile up, since the
-// trainer waits for the explorer there, and the two would wait for each other.
-func (s *stage) capacity(ex *explorer.Explorer) int {
+// capacity returns how many rollouts the queue holds, in a run of steps with perStep rollouts at most; the key counts groups.
+// In style fixed the trainer waits for the explorer, so the queue has room for all that can pile up meanwhile: else the
+// explorer would wait for the trainer too.
+func (s *stage) capacity(pace explorer.Pace, steps int64, perStep int) int {
 	if s.cfg.Synchronizer.SyncStyle != "fixed" {
 		return s.groups()
 	}
-	perStep := ex.BatchSize*max(1, s.groupSize) + ex.Inputs.PerStep()
-	ahead := int(max(ex.Pace.Interval, s.publishInterval()) + ex.Pace.Offset)
+	ahead := int(max(pace.Interval, s.publishInterval()) + pace.Offset)
 	left := perStep // by a train step, at most: of so many experiences there may be few rollouts
 	if s.cfg.CountsRollouts() {
 		left = max(0, perStep-s.cfg.Rollouts())
 	}
-	return max(s.groups(), ahead*perStep+left*int(ex.TotalSteps))
+	return max(s.groups(), ahead*perStep+left*int(steps))
 }
 
 // groups is what the key allows, in rollouts: a batch at least.

@@ -14,35 +14,37 @@ import (
 
 func init() {
 	registry.Selectors.Register("difficulty_based", "Rows whose estimated pass rate is nearest to target_reward (BOTS). Two feature_keys name reference pass rates in [0, 1]: of a weak model, "+
-		"then of a strong one. What is learnt comes from the mean reward of the rows that were run, which is to be in [0, 1].",
+		"then of a strong one. It learns from the mean rewards of the rows that were run, which must be in [0, 1].",
 		func() trinity.Selector {
-			return &Difficulty{Options: Options{Seed: 42}, M: 16, Lamb: 0.2, Rho: 0.2, TargetReward: 1, Tau: 1}
+			return &difficulty{options: options{Seed: 42}, M: 16, Lamb: 0.2, Rho: 0.2, TargetReward: 1, Tau: 1}
 		})
 }
 
-// Difficulty takes the rows whose pass rate, as it is estimated by now, is nearest to TargetReward (Shen et al. 2025, BOTS). The score of a row is
-// −|TargetReward − p|, where p is the mean α/(α+β) of its estimate, or a draw from Beta(α, β) with DoSample. With Tau 0 the n highest scores are
-// taken, the first rows among equal ones; else n rows are drawn without replacement by softmax(score/Tau). Draws follow from PCG seeded with
-// (seed + rows drawn before, 2). A batch larger than the dataset holds every row as often as it goes.
+// difficulty takes the rows whose estimated pass rate is nearest to target_reward (Shen et al.
+// 2025, BOTS). The score of a row is −|target_reward − p|, where p is the mean α/(α+β) of its
+// estimate, or with do_sample a draw from Beta(α, β). With tau 0 the n highest scores win, and the
+// first rows among equal ones. Otherwise n rows are drawn without replacement by
+// softmax(score/tau). The draws come from PCG seeded with (seed + rows drawn before, 2). A batch
+// larger than the dataset holds every row as often as it fits.
 //
-// The state grows with the dataset, 22 bytes a row, and travels with every delivery.
-type Difficulty struct {
-	Options `yaml:",inline"`
+// The state grows with the dataset, 22 bytes per row, and is part of every delivery.
+type difficulty struct {
+	options `yaml:",inline"`
 
-	M            float64 `yaml:"m" doc:"rollouts that an observed pass rate counts for: those of a group"`
-	Lamb         float64 `yaml:"lamb" doc:"share of what was learnt that a step forgets, in [0, 1]"`
+	M            float64 `yaml:"m" doc:"number of rollouts that an observed pass rate counts for: those of a group"`
+	Lamb         float64 `yaml:"lamb" doc:"share of the past evidence that a step forgets, in [0, 1]"`
 	Rho          float64 `yaml:"rho" doc:"weight of evidence inferred from other rows, against 1 − rho of what was observed, in [0, 1]"`
 	AdaptiveRho  bool    `yaml:"adaptive_rho" doc:"halve rho whenever the inferred pass rates of a step miss the observed ones by 0.25 or more in the mean"`
-	TargetReward float64 `yaml:"target_reward" doc:"pass rate that is looked for, in [0, 1]; 0.5 has the most to learn from"`
+	TargetReward float64 `yaml:"target_reward" doc:"pass rate to look for, in [0, 1]; rows at 0.5 teach most"`
 	Tau          float64 `yaml:"tau" doc:"temperature of the draw; 0 takes the best rows"`
-	DoSample     bool    `yaml:"do_sample" doc:"draw pass rates from what is believed of them, instead of taking its mean"`
+	DoSample     bool    `yaml:"do_sample" doc:"draw pass rates from their estimated distributions, instead of taking the means"`
 
 	progress
 	passRates
 }
 
-// Validate refuses arguments that have no meaning.
-func (s *Difficulty) Validate() error {
+// Validate checks ranges.
+func (s *difficulty) Validate() error {
 	in := func(v, low, high float64) bool { return low <= v && v <= high } // false of NaN
 	switch {
 	case !in(s.M, 0, math.MaxInt32) || s.M == 0:
@@ -60,9 +62,9 @@ func (s *Difficulty) Validate() error {
 }
 
 // Start implements [trinity.Selector]. It reads every row once.
-func (s *Difficulty) Start(d trinity.Dataset) error {
+func (s *difficulty) Start(d trinity.Dataset) error {
 	if len(s.FeatureKeys) != 2 {
-		return fmt.Errorf("selector difficulty_based needs two keys in data_selector.feature_keys, the pass rates of a weak and of a strong model: there are %d", len(s.FeatureKeys))
+		return fmt.Errorf("selector difficulty_based needs two keys in data_selector.feature_keys, the pass rates of a weak and of a strong model; it has %d", len(s.FeatureKeys))
 	}
 	if err := s.start(d); err != nil {
 		return err
@@ -87,7 +89,7 @@ func (s *Difficulty) Start(d trinity.Dataset) error {
 }
 
 // Next implements [trinity.Selector].
-func (s *Difficulty) Next(n int) ([]int, error) {
+func (s *difficulty) Next(n int) ([]int, error) {
 	first, err := s.take(n)
 	if err != nil {
 		return nil, err
@@ -100,8 +102,9 @@ func (s *Difficulty) Next(n int) ([]int, error) {
 	return rows, nil
 }
 
-// best are k rows, the most wanted first. The k highest of score/τ plus standard Gumbel noise are a draw without replacement by softmax(score/τ).
-func (s *Difficulty) best(rng *rand.Rand, k int) []int {
+// best returns k rows, best first. The k highest of score/τ plus standard Gumbel noise are a draw
+// without replacement by softmax(score/τ).
+func (s *difficulty) best(rng *rand.Rand, k int) []int {
 	key := make([]float64, s.rows)
 	order := make([]int, s.rows)
 	for i := range key {
@@ -119,8 +122,9 @@ func (s *Difficulty) best(rng *rand.Rand, k int) []int {
 	return order[:k]
 }
 
-// Feedback implements [trinity.Selector]: the mean rewards are observed pass rates. What is beyond [0, 1] counts as its nearer end.
-func (s *Difficulty) Feedback(rewards map[int]float64) {
+// Feedback implements [trinity.Selector]. The mean rewards are observed pass rates, clamped to [0,
+// 1].
+func (s *difficulty) Feedback(rewards map[int]float64) {
 	observed := map[int]float64{}
 	for row, r := range rewards {
 		if row >= 0 && row < s.rows && !math.IsNaN(r) {
@@ -138,7 +142,7 @@ type savedDifficulty struct {
 }
 
 // State implements [trinity.Selector].
-func (s *Difficulty) State() (json.RawMessage, error) {
+func (s *difficulty) State() (json.RawMessage, error) {
 	p, err := s.progress.State()
 	if err != nil {
 		return nil, err
@@ -147,7 +151,7 @@ func (s *Difficulty) State() (json.RawMessage, error) {
 }
 
 // Restore implements [trinity.Selector].
-func (s *Difficulty) Restore(state json.RawMessage) error {
+func (s *difficulty) Restore(state json.RawMessage) error {
 	var saved savedDifficulty
 	if err := json.Unmarshal(state, &saved); err != nil {
 		return fmt.Errorf("selector state: %w", err)

@@ -23,7 +23,7 @@ func between(weak, strong []float64) trinitytest.Rows {
 	return rows
 }
 
-func bots(t *testing.T, data trinitytest.Rows, kwargs map[string]any) *Difficulty {
+func bots(t *testing.T, data trinitytest.Rows, kwargs map[string]any) *difficulty {
 	t.Helper()
 	args := map[string]any{"seed": 1, "feature_keys": []string{"weak", "strong"}}
 	maps.Copy(args, kwargs)
@@ -34,7 +34,7 @@ func bots(t *testing.T, data trinitytest.Rows, kwargs map[string]any) *Difficult
 	if err := s.Start(data); err != nil {
 		t.Fatal(err)
 	}
-	return s.(*Difficulty)
+	return s.(*difficulty)
 }
 
 // What is believed after each step, the rows of tau 0 and the probabilities of other temperatures are those of testdata/record_bots.py.

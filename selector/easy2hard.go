@@ -13,21 +13,21 @@ import (
 )
 
 func init() {
-	registry.Selectors.Register("offline_easy2hard", "Rows from the highest to the lowest value of feature_keys, such as the pass rate of a reference model, over and over.",
-		func() trinity.Selector { return &Easy2Hard{} })
+	registry.Selectors.Register("offline_easy2hard", "Rows from the highest to the lowest value of feature_keys, such as the pass rate of a reference model, again and again.",
+		func() trinity.Selector { return &easy2hard{} })
 }
 
-// Easy2Hard takes rows by the numbers at FeatureKeys, highest first: the first key decides, further ones where it is equal, and the later row
-// comes first where all are, as in Trinity-RFT.
-type Easy2Hard struct {
-	Options `yaml:",inline"`
+// easy2hard sorts rows by the numbers at feature_keys, highest first. The first key decides,
+// further keys break ties, and among equal rows the later one comes first, as in Trinity-RFT.
+type easy2hard struct {
+	options `yaml:",inline"`
 	progress
 
 	order []int
 }
 
 // Start implements [trinity.Selector]. It reads every row once.
-func (s *Easy2Hard) Start(d trinity.Dataset) error {
+func (s *easy2hard) Start(d trinity.Dataset) error {
 	if len(s.FeatureKeys) == 0 {
 		return errors.New("selector offline_easy2hard sorts by data_selector.feature_keys: name at least one key")
 	}
@@ -53,7 +53,7 @@ func (s *Easy2Hard) Start(d trinity.Dataset) error {
 }
 
 // Next implements [trinity.Selector].
-func (s *Easy2Hard) Next(n int) ([]int, error) {
+func (s *easy2hard) Next(n int) ([]int, error) {
 	first, err := s.take(n)
 	if err != nil {
 		return nil, err
@@ -72,9 +72,9 @@ func readFeatures(row map[string]any, keys []string) ([]float64, error) {
 	for i, key := range keys {
 		v, ok := task.Field(key)
 		if !ok {
-			return nil, fmt.Errorf("it has no %q, which feature_keys names", key)
+			return nil, fmt.Errorf("the row has no %q, which feature_keys names", key)
 		}
-		f, err := strconv.ParseFloat(fmt.Sprint(v), 64) // tables of text, such as CSV, hold numbers as text
+		f, err := strconv.ParseFloat(fmt.Sprint(v), 64) // text formats such as CSV hold numbers as text
 		if err != nil || math.IsNaN(f) {
 			return nil, fmt.Errorf("%s is %v, want a number", key, v)
 		}

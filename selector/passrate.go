@@ -9,18 +9,21 @@ import (
 	"slices"
 )
 
-// passRates believes of the pass rate of each row, N in number, that it is Beta(α, β). It begins at α = β = 1. A step in which the rates s of some
-// rows were observed first says how capable the policy is between two reference models with pass rates f₀ (weak) and f₁ (strong):
+// passRates estimates the pass rate of each of N rows as Beta(α, β), from α = β = 1. A step
+// observes the pass rates s of some rows. They first say how capable the policy is between two
+// reference models with the pass rates f₀ (weak) and f₁ (strong):
 //
-//	cap = (mean s − mean f₀) / (mean f₁ − mean f₀ + 10⁻⁶)   over the observed rows; the first as it is, later ones with EMA 0.9
-//	p̃   = clip(f₀ + cap·(f₁ − f₀), 0, 1)                     of every row; replaced by s where that was observed
+//	cap = (mean s − mean f₀) / (mean f₁ − mean f₀ + 10⁻⁶)   over the observed rows; an average with EMA 0.9 after the first
+//	p̃   = clip(f₀ + cap·(f₁ − f₀), 0, 1)                     of every row; s for observed rows
 //	α  ← (1−λ)·α + λ + (1−ρ)·s·m     + ρ·p̃·m
 //	β  ← (1−λ)·β + λ + (1−ρ)·(1−s)·m + ρ·(1−p̃)·m
 //
-// where the term of 1−ρ is for observed rows alone (Shen et al. 2025, BOTS: generalised update with interpolated implicit evidence).
+// The term of 1−ρ is for observed rows only (Shen et al. 2025, BOTS: generalised update with
+// interpolated implicit evidence).
 //
-// Unlike Trinity-RFT: a step whose observed rows have mean f₁ and f₀ within 10⁻³ leaves cap as it is, because a quotient with a divisor near 0 says
-// nothing and would stay in the average for a hundred steps; before any other step there is no cap, and p̃ is f₀ + (f₁ − f₀)/2.
+// Unlike Trinity-RFT: a step whose observed rows have mean f₁ and f₀ within 10⁻³ does not change
+// cap, because a quotient with a divisor near 0 is meaningless and would stay in the average for a
+// hundred steps; before any other step there is no cap, and p̃ is f₀ + (f₁ − f₀)/2.
 type passRates struct {
 	features    [][2]float64 // [N] f₀, f₁
 	alpha, beta []float64    // [N] at least 1
@@ -32,7 +35,7 @@ type passRates struct {
 const (
 	capDecay     = 0.9
 	capEpsilon   = 1e-6
-	capSpread    = 1e-3 // of mean f₁ from mean f₀, for cap to be measured
+	capSpread    = 1e-3 // smallest |mean f₁ − mean f₀| at which cap is measured
 	rhoDecay     = 0.5
 	rhoTolerance = 0.25
 )
@@ -45,10 +48,10 @@ func newPassRates(features [][2]float64, rho float64) passRates {
 	return p
 }
 
-// mean is the expected pass rate of a row.
+// mean returns the expected pass rate of a row.
 func (p *passRates) mean(row int) float64 { return p.alpha[row] / (p.alpha[row] + p.beta[row]) }
 
-// draw is a pass rate of a row as it may be.
+// draw returns a draw from the distribution of a row's pass rate.
 func (p *passRates) draw(rng *rand.Rand, row int) float64 {
 	x, y := gamma(rng, p.alpha[row]), gamma(rng, p.beta[row])
 	return x / (x + y)
@@ -71,7 +74,8 @@ func gamma(rng *rand.Rand, shape float64) float64 {
 	}
 }
 
-// update learns from a step's observed pass rates, of one row at least, which count as m rollouts; lambda is forgotten.
+// update learns from the observed pass rates of a step, at least one row. Each counts as m
+// rollouts. lambda is the share of the past to forget.
 func (p *passRates) update(observed map[int]float64, m, lambda float64, adaptive bool) {
 	p.measure(observed)
 	if adaptive && p.missedBy(observed) >= rhoTolerance {
@@ -82,7 +86,7 @@ func (p *passRates) update(observed map[int]float64, m, lambda float64, adaptive
 		if s, ok := observed[i]; ok {
 			rate, weight = s, weight+(1-p.rho)*m
 		}
-		p.alpha[i] += lambda*(1-p.alpha[i]) + weight*rate // so written it never falls below 1
+		p.alpha[i] += lambda*(1-p.alpha[i]) + weight*rate // in this form it never falls below 1
 		p.beta[i] += lambda*(1-p.beta[i]) + weight*(1-rate)
 	}
 }
@@ -90,7 +94,7 @@ func (p *passRates) update(observed map[int]float64, m, lambda float64, adaptive
 // measure updates the capability.
 func (p *passRates) measure(observed map[int]float64) {
 	var s, weak, strong float64
-	for _, row := range slices.Sorted(maps.Keys(observed)) { // in order, so that sums have the same bits
+	for _, row := range slices.Sorted(maps.Keys(observed)) { // in order, so that the sums are reproducible
 		s, weak, strong = s+observed[row], weak+p.features[row][0], strong+p.features[row][1]
 	}
 	n := float64(len(observed))
@@ -105,13 +109,13 @@ func (p *passRates) measure(observed map[int]float64) {
 	p.capability, p.capable = now, true
 }
 
-// inferred is p̃ of a row.
+// inferred returns p̃ of a row.
 func (p *passRates) inferred(row int) float64 {
 	f := p.features[row]
 	return min(max(f[0]+p.capability*(f[1]-f[0]), 0), 1)
 }
 
-// missedBy is the mean absolute error of what is inferred of observed rows.
+// missedBy returns the mean absolute error of the inferred pass rates of the observed rows.
 func (p *passRates) missedBy(observed map[int]float64) float64 {
 	sum := 0.
 	for _, row := range slices.Sorted(maps.Keys(observed)) {
@@ -120,7 +124,8 @@ func (p *passRates) missedBy(observed map[int]float64) float64 {
 	return sum / float64(len(observed))
 }
 
-// savedPassRates holds numbers as the bytes of float64s, little-endian, so that they come back with the same bits.
+// savedPassRates stores numbers as little-endian float64 bytes, so that they are restored with the
+// same bits.
 type savedPassRates struct {
 	Alpha   []byte `json:"alpha"`
 	Beta    []byte `json:"beta"`
@@ -135,15 +140,15 @@ func (p *passRates) save() savedPassRates {
 func (p *passRates) restore(s savedPassRates) error {
 	alpha, beta, scalars := fromBytes(s.Alpha), fromBytes(s.Beta), fromBytes(s.Scalars)
 	if len(alpha) != len(p.features) || len(beta) != len(p.features) || len(scalars) != 2 {
-		return fmt.Errorf("selector state: estimates of %d and %d rows, the dataset has %d: resume with the same data, or start a new run", len(alpha), len(beta), len(p.features))
+		return fmt.Errorf("selector state: it has estimates of %d and %d rows, the dataset has %d: resume with the same data, or start a new run", len(alpha), len(beta), len(p.features))
 	}
 	for _, v := range slices.Concat(alpha, beta) {
 		if !(v >= 1 && v < math.MaxFloat32) {
-			return fmt.Errorf("selector state: an estimate of %v, want 1 or more", v)
+			return fmt.Errorf("selector state: an estimate is %v, want 1 or more", v)
 		}
 	}
 	if c, rho := scalars[0], scalars[1]; !(math.Abs(c) < math.MaxFloat32 && rho >= 0 && rho <= 1) {
-		return fmt.Errorf("selector state: a capability of %v and rho of %v, which cannot be", c, rho)
+		return fmt.Errorf("selector state: capability %v and rho %v are impossible", c, rho)
 	}
 	p.alpha, p.beta, p.capability, p.rho, p.capable = alpha, beta, scalars[0], scalars[1], s.Capable
 	return nil

@@ -8,22 +8,23 @@ import (
 )
 
 func init() {
-	registry.Selectors.Register("random", "Rows drawn anew for every batch, none twice in a batch; over a run some come more often than others.",
-		func() trinity.Selector { return &Random{Options: Options{Seed: 42}} })
+	registry.Selectors.Register("random", "Rows drawn independently for every batch, none twice in a batch; over a run some rows come more often than others.",
+		func() trinity.Selector { return &random{options: options{Seed: 42}} })
 }
 
-// Random draws every batch without replacement from the whole dataset, by PCG seeded with (seed + rows drawn before, 1). A batch larger than
-// the dataset holds every row as often as it goes, and the rest is drawn without replacement.
-type Random struct {
-	Options `yaml:",inline"`
+// random draws every batch without replacement from the whole dataset, by PCG seeded with (seed +
+// rows drawn before, 1). A batch larger than the dataset holds every row as often as it fits, and
+// draws the rest without replacement.
+type random struct {
+	options `yaml:",inline"`
 	progress
 }
 
 // Start implements [trinity.Selector].
-func (s *Random) Start(d trinity.Dataset) error { return s.start(d) }
+func (s *random) Start(d trinity.Dataset) error { return s.start(d) }
 
 // Next implements [trinity.Selector].
-func (s *Random) Next(n int) ([]int, error) {
+func (s *random) Next(n int) ([]int, error) {
 	first, err := s.take(n)
 	if err != nil {
 		return nil, err
@@ -36,7 +37,8 @@ func (s *Random) Next(n int) ([]int, error) {
 	return rows, nil
 }
 
-// sample draws k of the numbers 0 … n−1 without replacement: the first k steps of a Fisher-Yates shuffle, in O(k) space.
+// sample draws k of the numbers 0 … n−1 without replacement. It takes the first k steps of a
+// Fisher-Yates shuffle, in O(k) space.
 func sample(rng *rand.Rand, n, k int) []int {
 	moved := make(map[int]int, k) // where the shuffled list differs from 0 … n−1
 	at := func(i int) int {

@@ -1,5 +1,6 @@
-// Package selector holds the rules by which a step's rows are chosen from a dataset. Every sequence of rows follows from the seed and the
-// rows drawn so far alone, so a run that is resumed draws what the uninterrupted one would have drawn.
+// Package selector holds the rules that choose the rows of a step from a dataset. The sequence of
+// rows depends only on the seed and the rows drawn so far, so a resumed run draws the rows that the
+// uninterrupted run would have drawn.
 package selector
 
 import (
@@ -11,16 +12,18 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Options are the arguments that every selector accepts, whether it needs them or not, as Trinity-RFT's data_selector has them.
-type Options struct {
-	Seed        int      `yaml:"seed" doc:"seed of selectors that draw"`
+// options are the arguments that every selector accepts, whether it needs them or not, like
+// Trinity-RFT's data_selector.
+type options struct {
+	Seed        int      `yaml:"seed" doc:"random seed, for selectors that draw"`
 	FeatureKeys []string `yaml:"feature_keys" doc:"keys of a row, dotted into nested objects, that selectors by difficulty read"`
 }
 
-// progress is how far a selector has come. Rows are counted from the beginning of the run, over all epochs.
+// progress counts the rows that a selector has drawn since the beginning of the run, over all
+// epochs.
 type progress struct {
 	rows  int   // of the dataset
-	drawn int64 // rows that Next has given
+	drawn int64 // rows that Next has returned
 }
 
 type savedProgress struct {
@@ -36,10 +39,10 @@ func (p *progress) start(d trinity.Dataset) error {
 	return nil
 }
 
-// take counts n further rows and returns the number of the first.
+// take counts n more rows and returns the number of the first one.
 func (p *progress) take(n int) (first int64, err error) {
 	if n < 0 {
-		return 0, fmt.Errorf("a batch of %d rows was asked for", n)
+		return 0, fmt.Errorf("cannot select a batch of %d rows", n)
 	}
 	if p.rows == 0 {
 		return 0, errors.New("the selector was not started")
@@ -49,7 +52,7 @@ func (p *progress) take(n int) (first int64, err error) {
 	return first, nil
 }
 
-// Feedback implements [trinity.Selector]: these selectors do not learn from rewards.
+// Feedback implements [trinity.Selector]. These selectors do not learn from rewards.
 func (p *progress) Feedback(map[int]float64) {}
 
 // State implements [trinity.Selector].
@@ -57,17 +60,18 @@ func (p *progress) State() (json.RawMessage, error) {
 	return json.Marshal(savedProgress{Rows: p.rows, Drawn: p.drawn})
 }
 
-// Restore implements [trinity.Selector]. It refuses the state of a dataset of another length, whose rows are not these.
+// Restore implements [trinity.Selector]. It refuses the state of a dataset with another number of
+// rows.
 func (p *progress) Restore(state json.RawMessage) error {
 	var s savedProgress
 	if err := json.Unmarshal(state, &s); err != nil {
 		return fmt.Errorf("selector state: %w", err)
 	}
 	if s.Rows != p.rows {
-		return fmt.Errorf("selector state: it was saved over a dataset of %d rows, this one has %d: resume with the same data, or start a new run", s.Rows, p.rows)
+		return fmt.Errorf("selector state: the saved dataset had %d rows, this one has %d: resume with the same data, or start a new run", s.Rows, p.rows)
 	}
-	if s.Drawn < 0 || s.Drawn > math.MaxInt64/2 { // from where the count could overflow
-		return fmt.Errorf("selector state: %d rows drawn, which cannot be", s.Drawn)
+	if s.Drawn < 0 || s.Drawn > math.MaxInt64/2 { // beyond this the count could overflow
+		return fmt.Errorf("selector state: it counts %d drawn rows, which is impossible", s.Drawn)
 	}
 	p.drawn = s.Drawn
 	return nil

@@ -98,7 +98,7 @@ func TestEasy2HardByAnyNumberOfKeys(t *testing.T) {
 		{[]string{"a", "b"}, []int{3, 2, 4, 1, 0}},
 		{[]string{"a", "b", "c"}, []int{3, 2, 1, 4, 0}},
 	} {
-		s := &Easy2Hard{Options: Options{FeatureKeys: c.keys}}
+		s := &easy2hard{options: options{FeatureKeys: c.keys}}
 		if err := s.Start(data); err != nil {
 			t.Fatal(err)
 		}
@@ -116,11 +116,11 @@ func TestRefusals(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"other dataset", build(t, "shuffle", 1, 6).Restore(state), "dataset of 5 rows, this one has 6"},
-		{"negative count", build(t, "sequential", 1, 6).Restore(json.RawMessage(`{"rows":6,"drawn":-1}`)), "cannot be"},
-		{"no keys", (&Easy2Hard{}).Start(rows(3)), "feature_keys"},
-		{"missing key", (&Easy2Hard{Options: Options{FeatureKeys: []string{"rate.middle"}}}).Start(rows(3)), `no "rate.middle"`},
-		{"no number", (&Easy2Hard{Options: Options{FeatureKeys: []string{"rate"}}}).Start(rows(3)), "want a number"},
+		{"other dataset", build(t, "shuffle", 1, 6).Restore(state), "dataset had 5 rows, this one has 6"},
+		{"negative count", build(t, "sequential", 1, 6).Restore(json.RawMessage(`{"rows":6,"drawn":-1}`)), "impossible"},
+		{"no keys", (&easy2hard{}).Start(rows(3)), "feature_keys"},
+		{"missing key", (&easy2hard{options: options{FeatureKeys: []string{"rate.middle"}}}).Start(rows(3)), `no "rate.middle"`},
+		{"no number", (&easy2hard{options: options{FeatureKeys: []string{"rate"}}}).Start(rows(3)), "want a number"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, c.err, c.want)

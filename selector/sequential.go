@@ -6,21 +6,21 @@ import (
 )
 
 func init() {
-	registry.Selectors.Register("sequential", "Rows in the order of the dataset, from the first again after the last.",
-		func() trinity.Selector { return &Sequential{} })
+	registry.Selectors.Register("sequential", "Rows in the order of the dataset; after the last row it starts again.",
+		func() trinity.Selector { return &sequential{} })
 }
 
-// Sequential takes rows in order, over and over.
-type Sequential struct {
-	Options `yaml:",inline"`
+// sequential takes the rows in order, again and again.
+type sequential struct {
+	options `yaml:",inline"`
 	progress
 }
 
 // Start implements [trinity.Selector].
-func (s *Sequential) Start(d trinity.Dataset) error { return s.start(d) }
+func (s *sequential) Start(d trinity.Dataset) error { return s.start(d) }
 
 // Next implements [trinity.Selector].
-func (s *Sequential) Next(n int) ([]int, error) {
+func (s *sequential) Next(n int) ([]int, error) {
 	first, err := s.take(n)
 	if err != nil {
 		return nil, err

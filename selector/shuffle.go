@@ -8,28 +8,29 @@ import (
 )
 
 func init() {
-	registry.Selectors.Register("shuffle", "Every row once per epoch, in an order of its own for each epoch.",
-		func() trinity.Selector { return &Shuffle{Options: Options{Seed: 42}} })
+	registry.Selectors.Register("shuffle", "Every row once per epoch, in a different order each epoch.",
+		func() trinity.Selector { return &shuffle{options: options{Seed: 42}} })
 }
 
-// Shuffle takes every row once per epoch. The order of epoch e, from 0, is the Fisher-Yates permutation of PCG seeded with (seed + e, 0).
-// A batch may reach over the end of an epoch; it can hold a row twice then.
-type Shuffle struct {
-	Options `yaml:",inline"`
+// shuffle takes every row once per epoch. The order of epoch e, from 0, is the Fisher-Yates
+// permutation of PCG seeded with (seed + e, 0). A batch can cross the end of an epoch and then hold
+// a row twice.
+type shuffle struct {
+	options `yaml:",inline"`
 	progress
 
 	epoch int64
-	order []int // of epoch; nil before the first draw
+	order []int // the permutation of epoch; nil before the first draw
 }
 
 // Start implements [trinity.Selector].
-func (s *Shuffle) Start(d trinity.Dataset) error {
+func (s *shuffle) Start(d trinity.Dataset) error {
 	s.order = nil
 	return s.start(d)
 }
 
 // Next implements [trinity.Selector].
-func (s *Shuffle) Next(n int) ([]int, error) {
+func (s *shuffle) Next(n int) ([]int, error) {
 	first, err := s.take(n)
 	if err != nil {
 		return nil, err
@@ -42,8 +43,8 @@ func (s *Shuffle) Next(n int) ([]int, error) {
 	return rows, nil
 }
 
-// permutation is the order of an epoch; that of the last one asked for is kept.
-func (s *Shuffle) permutation(epoch int64) []int {
+// permutation returns the order of an epoch. It keeps the last one.
+func (s *shuffle) permutation(epoch int64) []int {
 	if s.order == nil || s.epoch != epoch {
 		s.epoch, s.order = epoch, rand.New(rand.NewPCG(uint64(s.Seed)+uint64(epoch), 0)).Perm(s.rows)
 	}

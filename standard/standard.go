@@ -10,8 +10,9 @@ import (
 	_ "github.com/trinity-go/trinity/engine/cpu"          // the embedded engine
 	_ "github.com/trinity-go/trinity/monitor"             // monitors
 	_ "github.com/trinity-go/trinity/operator"            // edits of groups before the buffer
-	_ "github.com/trinity-go/trinity/operator/tasks"      // edits of a taskset before the run
+	_ "github.com/trinity-go/trinity/operator/rows"       // edits of a taskset before the run
 	_ "github.com/trinity-go/trinity/reward"              // reward functions
 	_ "github.com/trinity-go/trinity/selector"            // task selectors
+	_ "github.com/trinity-go/trinity/weights"             // memory, directory
 	_ "github.com/trinity-go/trinity/workflow"            // workflows
 )

@@ -116,3 +116,19 @@ buffer:
 		t.Errorf("not read: %v, want %s", got, want)
 	}
 }
+
+// What the embedded engine cannot do is refused where it is written, by the engine itself and not by the configuration's rules.
+func TestTheEngineRefuses(t *testing.T) {
+	const data = "mode: both\nmodel: {model_path: m, max_model_len: 8}\nbuffer:\n  explorer_input:\n    taskset: {path: t.jsonl, default_workflow_type: simple_workflow, default_reward_fn_type: math_reward}\n"
+	for override, want := range map[string]string{
+		"model.logprobs=3":                                         "logprobs of alternative tokens",
+		"model.rope_theta=3":                                       "another rope base",
+		"algorithm.enable_router_replay=true":                      "router replay",
+		"explorer.rollout_model.enable_return_routed_experts=true": "routed experts",
+	} {
+		_, err := config.Parse("run.yaml", []byte(data), config.Options{Overrides: []string{override}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", override, err, want)
+		}
+	}
+}

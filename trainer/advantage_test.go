@@ -80,15 +80,17 @@ func TestAdvantageInTheTrainer(t *testing.T) {
 	}
 }
 
-// mixed gives the experiences of a batch three groups, one after the other.
+// mixed makes three groups of the experiences of a batch.
 type mixed struct{ trinity.Source }
 
-func (s mixed) Take(ctx context.Context, n int, version int64) ([]*trinity.Experience, error) {
-	exps, err := s.Source.Take(ctx, n, version)
-	for i, e := range exps {
+func (s mixed) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
+	taken, err := s.Source.Take(ctx, want)
+	groups := make([]trinity.Group, 3)
+	for i, e := range taken.Experiences() {
 		e.ID.Step, e.ID.Task = int64(i%3/2), []string{"t", "u", "t"}[i%3]
+		groups[i%3] = append(groups[i%3], e)
 	}
-	return exps, err
+	return trinity.Taken{Groups: groups}, err
 }
 
 func TestAnAdvantageThatKeepsNothingTrainsNothing(t *testing.T) {
@@ -153,7 +155,7 @@ func TestReferenceIsComputedOnce(t *testing.T) {
 	}
 	first[0].RefLogprobs = nil // one that is new among seven that come again
 	kept := &first[1].RefLogprobs[1]
-	if err := tr.update(t.Context(), 2, first, trinity.Metrics{}); err != nil || engine.reference != 9 || first[0].RefLogprobs == nil || kept != &first[1].RefLogprobs[1] {
+	if err := tr.update(t.Context(), 2, trinity.JoinGroups(nil, first), trinity.Metrics{}); err != nil || engine.reference != 9 || first[0].RefLogprobs == nil || kept != &first[1].RefLogprobs[1] {
 		t.Errorf("%v: %d experiences after the second batch, want 9", err, engine.reference)
 	}
 }

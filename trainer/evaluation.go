@@ -60,7 +60,11 @@ func (l *learner) measure(ctx context.Context, step int64, exps []*trinity.Exper
 		return nil, err
 	}
 	metrics := trinity.Metrics{}
-	for _, micro := range wholeUnits(exps, l.microTokens, unit(l.loss)) {
+	micros, err := microBatches(l.engine, exps, l.microTokens, unit(l.loss))
+	if err != nil {
+		return nil, err
+	}
+	for _, micro := range micros {
 		b := &trinity.Batch{Step: step, Experiences: micro, Whole: exps}
 		now, err := l.engine.Forward(ctx, b, l.loss.Streams())
 		if err != nil {

@@ -53,7 +53,11 @@ func (l *learner) optimize(ctx context.Context, step int64, mini []*trinity.Expe
 	if err := l.look(ctx, step, mini); err != nil {
 		return nil, err
 	}
-	for _, micro := range wholeUnits(mini, l.microTokens, unit(l.loss)) {
+	micros, err := microBatches(l.engine, mini, l.microTokens, unit(l.loss))
+	if err != nil {
+		return nil, err
+	}
+	for _, micro := range micros {
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)
 		}

@@ -1,18 +1,40 @@
 package trainer
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/trinity-go/trinity"
 )
 
-// microBatches cuts experiences, in order, into pieces of at most maxTokens tokens each (at least one experience), counting a prompt that
-// consecutive experiences share once: engines compute it once.
-func microBatches(exps []*trinity.Experience, maxTokens int) [][]*trinity.Experience {
-	return wholeUnits(exps, maxTokens, 1)
+// microBatches cuts experiences, in order, into pieces that the engine computes at once, and never between the experiences of a unit. An
+// engine that cuts itself is asked; otherwise a piece has at most maxTokens tokens, or one unit.
+func microBatches(engine trinity.Engine, exps []*trinity.Experience, maxTokens, unit int) ([][]*trinity.Experience, error) {
+	cutter, ok := engine.(trinity.Cutter)
+	if !ok {
+		return wholeUnits(exps, maxTokens, unit), nil
+	}
+	pieces := cutter.Cut(exps, unit)
+	next := 0
+	for _, piece := range pieces {
+		for _, e := range piece {
+			if next == len(exps) || e != exps[next] {
+				return nil, fmt.Errorf("the engine %T cut %d experiences into pieces that do not have each of them once, in order", engine, len(exps))
+			}
+			next++
+		}
+		if len(piece) == 0 || next%unit != 0 && next < len(exps) {
+			return nil, fmt.Errorf("the engine %T cut %d experiences behind experience %d: a piece is a number of whole units of %d", engine, len(exps), next, unit)
+		}
+	}
+	if next < len(exps) {
+		return nil, fmt.Errorf("the engine %T cut %d experiences into pieces that have %d", engine, len(exps), next)
+	}
+	return pieces, nil
 }
 
-// wholeUnits is microBatches that never cuts between the experiences of a unit, which has so many.
+// wholeUnits cuts experiences into pieces of at most maxTokens tokens each (at least one unit). It counts a prompt that consecutive
+// experiences share once: engines compute it once.
 func wholeUnits(exps []*trinity.Experience, maxTokens, unit int) [][]*trinity.Experience {
 	var out [][]*trinity.Experience
 	start, tokens := 0, 0

@@ -9,7 +9,7 @@ import (
 
 // unit is how many consecutive experiences no micro-batch may part: two where the loss compares pairs.
 func unit(loss trinity.Loss) int {
-	if p, ok := loss.(trinity.PairLoss); ok && p.Pairs() {
+	if p, ok := loss.(interface{ Pairs() bool }); ok && p.Pairs() {
 		return 2
 	}
 	return 1
@@ -39,7 +39,11 @@ func (l *learner) look(ctx context.Context, step int64, mini []*trinity.Experien
 		}
 	}
 	var now []trinity.TokenStats
-	for _, micro := range microBatches(probes, l.microTokens) {
+	micros, err := microBatches(l.engine, probes, l.microTokens, 1)
+	if err != nil {
+		return err
+	}
+	for _, micro := range micros {
 		stats, err := l.engine.Forward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: probes}, l.loss.Streams())
 		if err != nil {
 			return err

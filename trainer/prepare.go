@@ -10,7 +10,8 @@ import (
 )
 
 // prepare computes what the losses and the advantage read besides what was recorded, all of it before the update, and returns what is trained on.
-func (t *Trainer) prepare(ctx context.Context, step int64, exps []*trinity.Experience, metrics trinity.Metrics) ([]*trinity.Experience, error) {
+func (t *Trainer) prepare(ctx context.Context, step int64, groups []trinity.Group, metrics trinity.Metrics) ([]*trinity.Experience, error) {
+	exps := slices.Concat(groups...)
 	if t.Reference {
 		if err := t.cachedReference(ctx, step, exps); err != nil {
 			return nil, err
@@ -37,12 +38,15 @@ func (t *Trainer) prepare(ctx context.Context, step int64, exps []*trinity.Exper
 			return nil, err
 		}
 		metrics.Merge("", m)
-		exps = corrected
+		if len(corrected) == 0 {
+			return nil, nil
+		}
+		exps, groups = corrected, regroup(groups, corrected)
 	}
-	if t.Advantage == nil || len(exps) == 0 {
+	if t.Advantage == nil {
 		return exps, nil
 	}
-	kept, m, err := t.Advantage.Advantages(groups(exps))
+	kept, m, err := t.Advantage.Advantages(groups)
 	if err != nil {
 		return nil, fmt.Errorf("advantage: %w", err)
 	}
@@ -63,7 +67,7 @@ func (t *Trainer) wants() trinity.Streams {
 func (t *Trainer) values(ctx context.Context, step int64, exps []*trinity.Experience, metrics trinity.Metrics) error {
 	start := time.Now()
 	want := trinity.Streams{Value: true}
-	err := t.each(step, exps, func(b *trinity.Batch) ([]trinity.TokenStats, error) { return t.Critic.Engine.Forward(ctx, b, want) },
+	err := t.each(ctx, step, t.Critic.Engine, want, exps,
 		func(e *trinity.Experience, s trinity.TokenStats) { e.Values = s.Value })
 	metrics["time/values"] = time.Since(start).Seconds()
 	return err
@@ -73,7 +77,7 @@ func (t *Trainer) values(ctx context.Context, step int64, exps []*trinity.Experi
 func (t *Trainer) current(ctx context.Context, step int64, exps []*trinity.Experience, metrics trinity.Metrics) error {
 	start := time.Now()
 	want := t.wants()
-	err := t.each(step, exps, func(b *trinity.Batch) ([]trinity.TokenStats, error) { return t.Engine.Forward(ctx, b, want) },
+	err := t.each(ctx, step, t.Engine, want, exps,
 		func(e *trinity.Experience, s trinity.TokenStats) {
 			e.Entropies, e.Discriminators = s.Entropy, s.Discriminator
 			if t.Correct != nil {
@@ -85,9 +89,13 @@ func (t *Trainer) current(ctx context.Context, step int64, exps []*trinity.Exper
 }
 
 // each computes streams of a batch in micro-batches and hands every experience its own.
-func (t *Trainer) each(step int64, exps []*trinity.Experience, compute func(*trinity.Batch) ([]trinity.TokenStats, error), keep func(*trinity.Experience, trinity.TokenStats)) error {
-	for _, micro := range microBatches(exps, t.MicroTokens) {
-		stats, err := compute(&trinity.Batch{Step: step, Experiences: micro, Whole: exps})
+func (t *Trainer) each(ctx context.Context, step int64, engine trinity.Engine, want trinity.Streams, exps []*trinity.Experience, keep func(*trinity.Experience, trinity.TokenStats)) error {
+	micros, err := microBatches(engine, exps, t.MicroTokens, 1)
+	if err != nil {
+		return err
+	}
+	for _, micro := range micros {
+		stats, err := engine.Forward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: exps}, want)
 		if err != nil {
 			return err
 		}
@@ -98,23 +106,20 @@ func (t *Trainer) each(step int64, exps []*trinity.Experience, compute func(*tri
 	return nil
 }
 
-// groups are the experiences of each task of an explorer step, in order of first appearance. A batch may cut through a group.
-func groups(exps []*trinity.Experience) []trinity.Group {
-	type origin struct {
-		step int64
-		task string
-	}
-	var out []trinity.Group
-	place := map[origin]int{}
-	for _, e := range exps {
-		from := origin{e.ID.Step, e.ID.Task}
-		i, known := place[from]
-		if !known {
-			i = len(out)
-			place[from] = i
-			out = append(out, nil)
+// regroup puts what is left of the experiences of groups, in the same order, into groups again. Copies have the IDs of
+// what they take the place of.
+func regroup(groups []trinity.Group, left []*trinity.Experience) (out []trinity.Group) {
+	for _, g := range groups {
+		n := 0
+		for _, e := range g {
+			if n < len(left) && left[n].ID == e.ID {
+				n++
+			}
 		}
-		out[i] = append(out[i], e)
+		if n > 0 {
+			out = append(out, left[:n:n])
+			left = left[n:]
+		}
 	}
 	return out
 }

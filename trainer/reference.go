@@ -17,7 +17,11 @@ func (l *learner) reference(ctx context.Context, step int64, exps []*trinity.Exp
 			missing = append(missing, e)
 		}
 	}
-	for _, micro := range microBatches(missing, l.microTokens) {
+	micros, err := microBatches(l.engine, missing, l.microTokens, 1)
+	if err != nil {
+		return err
+	}
+	for _, micro := range micros {
 		stats, err := l.engine.Reference(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: exps})
 		if err != nil {
 			return err

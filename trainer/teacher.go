@@ -25,14 +25,9 @@ func (t *Trainer) teach(ctx context.Context, step int64, exps []*trinity.Experie
 		if !ok {
 			return fmt.Errorf("experience %s is to be taught by %q, which is no name in explorer.auxiliary_models", pupils[name][0].ID, name)
 		}
-		for _, micro := range microBatches(pupils[name], t.MicroTokens) {
-			stats, err := teacher.Forward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: pupils[name]}, trinity.Streams{})
-			if err != nil {
-				return fmt.Errorf("teacher %q: %w", name, err)
-			}
-			for i, e := range micro {
-				e.TeacherLogprobs = stats[i].Logprob
-			}
+		keep := func(e *trinity.Experience, s trinity.TokenStats) { e.TeacherLogprobs = s.Logprob }
+		if err := t.each(ctx, step, teacher, trinity.Streams{}, pupils[name], keep); err != nil {
+			return fmt.Errorf("teacher %q: %w", name, err)
 		}
 	}
 	metrics["time/teacher_log_probs"] = time.Since(start).Seconds()

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"context"
 	"math"
 	"strings"
 	"testing"
@@ -65,7 +66,11 @@ func TestAnUnknownTeacher(t *testing.T) {
 // described is a source with metrics.
 type described struct{ trinity.Source }
 
-func (described) Metrics() trinity.Metrics { return trinity.Metrics{"sample/task_count": 3} }
+func (d described) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
+	taken, err := d.Source.Take(ctx, want)
+	taken.Metrics = trinity.Metrics{"sample/task_count": 3}
+	return taken, err
+}
 
 func TestMetricsOfTheSource(t *testing.T) {
 	tr, _, logged := newTrainer(t, 1, new([]int64))

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/failpoint"
+	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
 // Where the trainer hands something over.
@@ -42,6 +42,7 @@ type Trainer struct {
 	Optimizer trinity.OptimParams // LR is the schedule's
 
 	BatchSize    int   // experiences per step
+	ByRollout    bool  // BatchSize counts rollouts
 	MiniBatch    int   // experiences per optimizer step; 0 means the whole batch
 	Epochs       int   // passes over each batch
 	MicroTokens  int   // tokens per micro-batch
@@ -54,8 +55,8 @@ type Trainer struct {
 
 	// Teachers are frozen models by name, "" for what names none, which Experience.TeacherLogprobs are asked of. nil asks for none.
 	Teachers  map[string]trinity.Engine
-	Advantage trinity.TrainerAdvantage // scores each batch before it is trained on; nil where batches come scored
-	Critic    *Critic                  // whose values the advantage reads; nil for none
+	Advantage trinity.Advantage // scores each batch before it is trained on; nil where batches come scored
+	Critic    *Critic           // whose values the advantage reads; nil for none
 
 	HeldOut       []HeldOut // is measured as the loss goes, and at the end
 	EvalInterval  int64     // steps; 0 means only at the end
@@ -171,7 +172,7 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 		return err
 	}
 	t.taken = false
-	exps, err := t.Source.Take(stop, t.BatchSize, t.published)
+	taken, err := t.Source.Take(stop, trinity.Want{N: t.BatchSize, Rollouts: t.ByRollout, Published: t.published})
 	t.taken = err == nil
 	if err = errors.Join(err, failTaken.Hit("")); err != nil {
 		return err
@@ -180,13 +181,12 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 		t.Say(fmt.Sprintf("train step %d had %d of %d experiences, all that there were for its version; of further steps but the last this is not said", t.step, t.batch, t.BatchSize))
 		t.short = true
 	}
+	exps := taken.Experiences()
 	t.batch = len(exps)
 	metrics := batchMetrics(exps)
-	if source, ok := t.Source.(trinity.MetricsSource); ok {
-		metrics.Merge("", source.Metrics())
-	}
+	metrics.Merge("", taken.Metrics)
 	start := time.Now()
-	if err := errors.Join(t.update(ctx, step, exps, metrics), failUpdated.Hit("")); err != nil {
+	if err := errors.Join(t.update(ctx, step, taken.Groups, metrics), failUpdated.Hit("")); err != nil {
 		return err
 	}
 	elapsed := time.Since(start).Seconds()
@@ -211,11 +211,11 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 }
 
 // update trains on one batch. An empty batch, all of it filtered, changes nothing.
-func (t *Trainer) update(ctx context.Context, step int64, exps []*trinity.Experience, metrics trinity.Metrics) error {
-	if len(exps) == 0 {
+func (t *Trainer) update(ctx context.Context, step int64, groups []trinity.Group, metrics trinity.Metrics) error {
+	if len(groups) == 0 {
 		return nil
 	}
-	exps, err := t.prepare(ctx, step, exps, metrics)
+	exps, err := t.prepare(ctx, step, groups, metrics)
 	if err != nil {
 		return err
 	}

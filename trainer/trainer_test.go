@@ -205,11 +205,11 @@ type meagre struct {
 	takes int
 }
 
-func (s *meagre) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
+func (s *meagre) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
 	if s.takes++; s.takes <= 2 {
-		n /= 2
+		want.N /= 2
 	}
-	return s.Source.Take(ctx, n, published)
+	return s.Source.Take(ctx, want)
 }
 
 // Nor are others, but one line is enough.
@@ -230,11 +230,11 @@ type late struct {
 	gives int
 }
 
-func (l *late) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
+func (l *late) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
 	if l.gives--; l.gives < 0 {
-		return nil, fmt.Errorf("waiting for the explorer: %w", os.ErrDeadlineExceeded)
+		return trinity.Taken{}, fmt.Errorf("waiting for the explorer: %w", os.ErrDeadlineExceeded)
 	}
-	return l.Source.Take(ctx, n, published)
+	return l.Source.Take(ctx, want)
 }
 
 // What was trained before an explorer was waited for in vain is not lost.

@@ -14,7 +14,7 @@ import (
 
 // Advantage holds advantage functions to what every one must do. build makes a new, equal function each time.
 func Advantage(t *testing.T, build func() trinity.Advantage) {
-	_, inTrainer := build().(trinity.TrainerAdvantage)
+	inTrainer := build().Needs().Batch
 	for name := range advantageBatches(inTrainer) {
 		t.Run(name, func(t *testing.T) {
 			in := advantageBatches(inTrainer)[name]
@@ -59,8 +59,8 @@ func Advantage(t *testing.T, build func() trinity.Advantage) {
 			}
 		}
 	})
-	if a, ok := build().(trinity.TrainerAdvantage); ok {
-		t.Run("needs", func(t *testing.T) { advantageNeeds(t, build, a.Needs()) })
+	if inTrainer {
+		t.Run("needs", func(t *testing.T) { advantageNeeds(t, build, build().Needs()) })
 	}
 	if _, ok := build().(trinity.KLPenalized); ok {
 		t.Run("KL penalty", func(t *testing.T) { advantagePenalty(t, build) })

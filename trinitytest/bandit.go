@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/trinity-go/trinity"
@@ -18,8 +19,8 @@ import (
 type Bandit struct {
 	descent
 	mu        sync.Mutex
-	published []float64 // [V] logits, what is sampled from
-	version   int64
+	offered   snapshot
+	sampled   snapshot
 	reference []float64 // [V] logits
 
 	// SampleError, if set, is returned by Sample when it gives an error.
@@ -28,7 +29,7 @@ type Bandit struct {
 
 // NewBandit makes a policy of v tokens with equal logits.
 func NewBandit(v int) *Bandit {
-	return &Bandit{descent: newDescent(v), published: make([]float64, v), reference: make([]float64, v)}
+	return &Bandit{descent: newDescent(v), offered: snapshot{make([]float64, v), 0}, sampled: snapshot{make([]float64, v), 0}, reference: make([]float64, v)}
 }
 
 func logSoftmax(z []float64) []float64 {
@@ -55,7 +56,7 @@ func (b *Bandit) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.Sa
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	logp := logSoftmax(b.published)
+	logp := logSoftmax(b.sampled.Logits)
 	out := make([]trinity.Completion, max(1, p.N))
 	for i := range out {
 		u := rand.New(rand.NewPCG(p.Seed, uint64(i))).Float64()
@@ -66,7 +67,7 @@ func (b *Bandit) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.Sa
 			}
 		}
 		out[i] = trinity.Completion{
-			Tokens: []int32{int32(token)}, Logprobs: []float32{float32(logp[token])}, FinishReason: "stop", Versions: [2]int64{b.version, b.version},
+			Tokens: []int32{int32(token)}, Logprobs: []float32{float32(logp[token])}, FinishReason: "stop", Versions: [2]int64{b.sampled.Version, b.sampled.Version},
 		}
 		if p.OnToken != nil {
 			p.OnToken(i, int32(token))
@@ -154,23 +155,36 @@ func (b *Bandit) ForwardBackward(ctx context.Context, batch *trinity.Batch, loss
 	return metrics, nil
 }
 
-// Publish implements trinity.Engine.
-func (b *Bandit) Publish(_ context.Context, version int64) error {
+// snapshot is the logits [V] of a version.
+type snapshot struct {
+	Logits  []float64
+	Version int64
+}
+
+// Offer implements trinity.Publisher.
+func (b *Bandit) Offer(_ context.Context, version int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	copy(b.published, b.Weights)
-	b.version = version
+	b.offered = snapshot{slices.Clone(b.Weights), version}
 	return b.usable()
 }
 
+// Adopt implements trinity.Publisher.
+func (b *Bandit) Adopt(context.Context) (int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sampled = b.offered
+	return b.sampled.Version, b.usable()
+}
+
 type banditState struct {
-	Logits, Published []float64
-	Version           int64
+	Logits  []float64
+	Offered snapshot
 }
 
 // SaveState implements trinity.Engine.
 func (b *Bandit) SaveState(_ context.Context, dir string) error {
-	return b.save(dir, banditState{b.Weights, b.published, b.version})
+	return b.save(dir, banditState{b.Weights, b.offered})
 }
 
 // LoadState implements trinity.Engine.
@@ -180,13 +194,27 @@ func (b *Bandit) LoadState(_ context.Context, dir string) error {
 		return err
 	}
 	copy(b.Weights, s.Logits)
-	copy(b.published, s.Published)
-	b.version = s.Version
+	b.offered, b.sampled = s.Offered, s.Offered
 	return nil
 }
 
 // SaveModel implements trinity.Engine.
-func (b *Bandit) SaveModel(ctx context.Context, dir string) error { return b.SaveState(ctx, dir) }
+func (b *Bandit) SaveModel(_ context.Context, dir string) error { return b.save(dir, b.Weights) }
+
+// SavePublished implements trinity.Publisher.
+func (b *Bandit) SavePublished(_ context.Context, dir string) error {
+	return b.save(dir, b.offered.Logits)
+}
+
+// LoadWeights implements trinity.WeightLoader: it reads what SaveModel of a bandit wrote.
+func (b *Bandit) LoadWeights(_ context.Context, dir string, version int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	logits := make([]float64, len(b.sampled.Logits))
+	err := b.load(dir, &logits)
+	b.sampled = snapshot{logits, version}
+	return err
+}
 
 // PlainRenderer renders a chat as the bytes of its contents and decodes each token as its number.
 type PlainRenderer struct{}

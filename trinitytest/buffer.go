@@ -17,11 +17,22 @@ type Store struct {
 	Explorer trinity.Sink
 	Second   trinity.Sink // another explorer's; nil where there can be one only
 	Trainer  trinity.Source
+	Rollouts bool // Take counts rollouts
 }
 
 // StoreOf is a buffer of one process as a Store.
 func StoreOf(b trinity.Buffer) Store {
 	return Store{Explorer: b.Sink("explorer"), Second: b.Sink("second"), Trainer: b}
+}
+
+func (s Store) want(n int, published int64) trinity.Want {
+	return trinity.Want{N: n, Rollouts: s.Rollouts, Published: published}
+}
+
+// Take takes n experiences from a source, for tests to which groups do not matter.
+func Take(ctx context.Context, s trinity.Source, n int, published int64) ([]*trinity.Experience, error) {
+	taken, err := s.Take(ctx, trinity.Want{N: n, Published: published})
+	return taken.Experiences(), err
 }
 
 // BufferOptions say what the documentation of a buffer leaves out or adds.
@@ -77,8 +88,8 @@ func bufferWaits(t *testing.T, s Store) {
 	s.takeInVain(t, 4, 0)
 	taken := make(chan []*trinity.Experience)
 	go func() {
-		exps, _ := s.Trainer.Take(t.Context(), 4, 0)
-		taken <- exps
+		got, _ := s.Trainer.Take(t.Context(), s.want(4, 0))
+		taken <- got.Experiences()
 	}()
 	s.put(t, 2, 1, 1)
 	if got := <-taken; len(got) != 4 || got[0].ID.Step != 1 {
@@ -104,14 +115,14 @@ func bufferClose(t *testing.T, s Store) {
 	s.take(t, 2, 0)
 	s.take(t, 5, 0, 1)
 	for range 2 {
-		if exps, err := s.Trainer.Take(t.Context(), 1, 0); !errors.Is(err, io.EOF) {
-			t.Errorf("Take from what is closed and empty: %d experiences, %v; want io.EOF", len(exps), err)
+		if got, err := s.Trainer.Take(t.Context(), s.want(1, 0)); !errors.Is(err, io.EOF) {
+			t.Errorf("Take from what is closed and empty: %d groups, %v; want io.EOF", len(got.Groups), err)
 		}
 	}
 	if err := s.Explorer.Put(t.Context(), delivery(2, 1)); !errors.Is(err, trinity.ErrEnded) {
 		t.Errorf("Put after Close: %v, want ErrEnded", err)
 	}
-	if _, err := s.Explorer.Resume(t.Context()); err != nil { // as one that is started again
+	if _, _, err := s.Explorer.Resume(t.Context()); err != nil { // as one that is started again
 		t.Fatal(err)
 	}
 	s.put(t, 3, 1)
@@ -129,7 +140,7 @@ func bufferEnds(t *testing.T, s Store) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Explorer.Resume(t.Context())
+	_, _, err := s.Explorer.Resume(t.Context())
 	if err == nil {
 		err = s.Explorer.Put(t.Context(), delivery(2, 1))
 	}
@@ -144,7 +155,7 @@ func bufferEnds(t *testing.T, s Store) {
 func bufferCancelled(t *testing.T, s Store) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errCause)
-	if _, err := s.Trainer.Take(ctx, 1, 0); !errors.Is(err, errCause) {
+	if _, err := s.Trainer.Take(ctx, s.want(1, 0)); !errors.Is(err, errCause) {
 		t.Errorf("Take: %v, want the context's cause", err)
 	}
 }
@@ -171,8 +182,8 @@ func bufferState(t *testing.T, open func(*testing.T, string) Store) {
 	if err := s.Trainer.Restore(read); err != nil {
 		t.Fatal(err)
 	}
-	if cursor, err := s.Explorer.Resume(t.Context()); err != nil || string(cursor) != "1" {
-		t.Errorf("the explorer goes on at %s, %v; want the cursor of the last delivery, 1", cursor, err)
+	if n, cursor, err := s.Explorer.Resume(t.Context()); err != nil || n != 1 || string(cursor) != "1" {
+		t.Errorf("the explorer resumes after delivery %d at %s, %v; want delivery 1 and its cursor, 1", n, cursor, err)
 	}
 	s.put(t, 2, 1)
 	if got := s.take(t, 3, 0); got[0].ID.Run != 1 || got[1].ID.Run != 2 || got[2].ID.Step != 2 {

@@ -42,7 +42,8 @@ func (s Store) take(t *testing.T, n int, published int64, want ...int) []*trinit
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), rescue)
 	defer cancel()
-	got, err := s.Trainer.Take(ctx, n, published)
+	taken, err := s.Trainer.Take(ctx, s.want(n, published))
+	got := taken.Experiences()
 	if len(want) == 0 {
 		want = []int{n}
 	}
@@ -56,8 +57,8 @@ func (s Store) takeInVain(t *testing.T, n int, published int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errCause)
 	defer cancel()
-	if got, err := s.Trainer.Take(ctx, n, published); !errors.Is(err, errCause) {
-		t.Errorf("Take(%d, %d): %d experiences, %v; want a wait for the explorer that ends with the context's cause", n, published, len(got), err)
+	if got, err := s.Trainer.Take(ctx, s.want(n, published)); !errors.Is(err, errCause) {
+		t.Errorf("Take(%d, %d): %d groups, %v; want a wait for the explorer that ends with the context's cause", n, published, len(got.Groups), err)
 	}
 }
 
@@ -104,13 +105,13 @@ func bufferExplorers(t *testing.T, open func(*testing.T, string) Store) {
 	state, err := s.Trainer.State()
 	must(err)
 	if b, ok := s.Trainer.(trinity.Buffer); ok {
-		must(b.Trim(state), b.Trim(state))
+		must(b.Trim(t.Context(), state), b.Trim(t.Context(), state))
 	}
 
 	s = open(t, dir)
 	must(s.Trainer.Restore(state))
 	for want, sink := range map[string]trinity.Sink{"2": s.Explorer, "7": s.Second} {
-		if cursor, err := sink.Resume(t.Context()); err != nil || string(cursor) != want {
+		if _, cursor, err := sink.Resume(t.Context()); err != nil || string(cursor) != want {
 			t.Errorf("an explorer goes on at %q, %v; want its own cursor, %s", cursor, err, want)
 		}
 	}
@@ -121,7 +122,7 @@ func bufferExplorers(t *testing.T, open func(*testing.T, string) Store) {
 	}
 	s.takeInVain(t, 1, 1)
 	must(s.Second.Close())
-	if _, err := s.Trainer.Take(t.Context(), 1, 1); !errors.Is(err, io.EOF) {
+	if _, err := s.Trainer.Take(t.Context(), s.want(1, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("Take once both are closed: %v, want io.EOF", err)
 	}
 }

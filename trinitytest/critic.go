@@ -61,9 +61,6 @@ func (c *Critic) ForwardBackward(ctx context.Context, batch *trinity.Batch, loss
 	return metrics, nil
 }
 
-// Publish implements trinity.Engine: nobody samples from a critic.
-func (c *Critic) Publish(context.Context, int64) error { return c.usable() }
-
 // SaveState implements trinity.Engine.
 func (c *Critic) SaveState(_ context.Context, dir string) error { return c.save(dir, c.Weights) }
 

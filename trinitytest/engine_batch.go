@@ -1,6 +1,8 @@
 package trinitytest
 
 import (
+	"context"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -94,9 +96,25 @@ func optimStep(t *testing.T, e Trained, size int, scale float64) (loss, norm flo
 
 func publish(t *testing.T, e Trained, version int64) {
 	t.Helper()
-	if err := e.Engine.Publish(t.Context(), version); err != nil {
+	if err := adopted(t.Context(), e.Engine, version); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// adopted gives the current weights to the engine's sampler, as a version. An engine that is no trinity.Publisher has none.
+func adopted(ctx context.Context, e trinity.Engine, version int64) error {
+	p, ok := e.(trinity.Publisher)
+	if !ok {
+		return nil
+	}
+	if err := p.Offer(ctx, version); err != nil {
+		return err
+	}
+	got, err := p.Adopt(ctx)
+	if err == nil && got != version {
+		err = fmt.Errorf("version %d was offered, and %d adopted", version, got)
+	}
+	return err
 }
 
 // streamed are the log-probabilities or values of the whole batch, one after another.
@@ -125,7 +143,11 @@ func farthest(a, b []float32) float64 {
 // everyVerb calls each method of an engine that can fail, with a state to load.
 func everyVerb(t *testing.T, trained Trained, state string) map[string]error {
 	ctx, batch, e := t.Context(), wholeBatch(), trained.Engine
-	errs := map[string]error{"Publish": e.Publish(ctx, 9), "SaveState": e.SaveState(ctx, t.TempDir()), "SaveModel": e.SaveModel(ctx, t.TempDir()), "LoadState": e.LoadState(ctx, state)}
+	errs := map[string]error{"SaveState": e.SaveState(ctx, t.TempDir()), "SaveModel": e.SaveModel(ctx, t.TempDir()), "LoadState": e.LoadState(ctx, state)}
+	if p, ok := e.(trinity.Publisher); ok {
+		errs["Offer"], errs["SavePublished"] = p.Offer(ctx, 9), p.SavePublished(ctx, t.TempDir())
+		_, errs["Adopt"] = p.Adopt(ctx)
+	}
 	_, errs["Forward"] = e.Forward(ctx, batch, trained.streams())
 	_, errs["Reference"] = e.Reference(ctx, batch)
 	_, errs["ForwardBackward"] = e.ForwardBackward(ctx, batch, trained.loss(1))

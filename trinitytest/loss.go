@@ -7,7 +7,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/loss"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
 // Loss holds policy losses to what every one must do, whatever its formula: gradients that differences confirm; the same sums however an
@@ -15,7 +15,7 @@ import (
 // it; finite numbers at log-ratios of ±50, without trained tokens, for single tokens and single sequences; metrics that add up; the factors of
 // rollout correction; no state but what Prepare is shown; that what has an advantage becomes more likely; and to what it says of reading advantages. build makes a new, equal loss each time.
 func Loss(t *testing.T, build func() loss.PolicyLoss) {
-	compose := func() *loss.Composite { return loss.NewComposite(build(), nil, &loss.NoEntropy{}) }
+	compose := func() *loss.Composite { return loss.NewComposite(build(), nil, nil) }
 	t.Run("differences", func(t *testing.T) { lossDifferences(t, compose()) })
 	t.Run("cuts", func(t *testing.T) { lossCuts(t, compose()) })
 	t.Run("order", func(t *testing.T) { lossOrder(t, compose()) })

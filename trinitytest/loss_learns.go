@@ -18,7 +18,7 @@ func lossLearns(t *testing.T, l *loss.Composite) {
 	bandit := NewBandit(8)
 	start := math.Exp(logSoftmax(bandit.Weights)[right])
 	for step := range int64(50) {
-		if err := bandit.Publish(t.Context(), step); err != nil {
+		if err := adopted(t.Context(), bandit, step); err != nil {
 			t.Fatal(err)
 		}
 		drawn, err := bandit.Sample(t.Context(), trinity.Prompt{}, trinity.SamplingParams{N: 64, Seed: uint64(step)})

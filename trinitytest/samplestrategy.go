@@ -22,9 +22,10 @@ type Numbered struct {
 }
 
 // Take implements trinity.Source.
-func (s *Numbered) Take(ctx context.Context, n int, _ int64) ([]*trinity.Experience, error) {
+func (s *Numbered) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
+	n := want.N
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return trinity.Taken{}, context.Cause(ctx)
 	}
 	for len(s.pending) < n && s.next != s.Total {
 		s.pending = append(s.pending, &trinity.Experience{
@@ -33,12 +34,12 @@ func (s *Numbered) Take(ctx context.Context, n int, _ int64) ([]*trinity.Experie
 		s.next++
 	}
 	if len(s.pending) == 0 {
-		return nil, io.EOF
+		return trinity.Taken{}, io.EOF
 	}
 	n = min(n, len(s.pending))
-	out := s.pending[:n:n]
+	out := trinity.JoinGroups(nil, s.pending[:n:n])
 	s.pending = s.pending[n:]
-	return out, nil
+	return trinity.Taken{Groups: out}, nil
 }
 
 // State implements trinity.Source.
@@ -82,7 +83,7 @@ func SampleStrategy(t *testing.T, build func() trinity.SampleStrategy) {
 		next := 0
 		for next < usual {
 			left := usual - next
-			exps := takeSome(t, source, batch)
+			exps := takeSome(t, source, batch).Experiences()
 			if left >= rollouts && len(exps) != batch || len(exps) > batch {
 				t.Fatalf("%d experiences for a batch of %d, and there are %d left", len(exps), batch, left)
 			}
@@ -96,7 +97,7 @@ func SampleStrategy(t *testing.T, build func() trinity.SampleStrategy) {
 			}
 		}
 		for range 2 {
-			if exps, err := source.Take(t.Context(), batch, 0); !errors.Is(err, io.EOF) {
+			if exps, err := Take(t.Context(), source, batch, 0); !errors.Is(err, io.EOF) {
 				t.Errorf("at the end: %d experiences, %v", len(exps), err)
 			}
 		}
@@ -105,7 +106,7 @@ func SampleStrategy(t *testing.T, build func() trinity.SampleStrategy) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errCause)
 		source := open(t)
-		if _, err := source.Take(ctx, batch, 0); !errors.Is(err, errCause) {
+		if _, err := Take(ctx, source, batch, 0); !errors.Is(err, errCause) {
 			t.Errorf("%v, want the context's cause", err)
 		}
 		if got, want := rest(t, source, batch), rest(t, open(t), batch); got != want {
@@ -118,7 +119,7 @@ func SampleStrategy(t *testing.T, build func() trinity.SampleStrategy) {
 			first, second := open(t), open(t)
 			var got strings.Builder
 			for range cut {
-				got.WriteString(told(first, takeSome(t, first, batch)))
+				got.WriteString(told(takeSome(t, first, batch)))
 			}
 			hand(t, first, second)
 			if got.WriteString(rest(t, second, batch)); got.String() != want {
@@ -135,13 +136,13 @@ func SampleStrategy(t *testing.T, build func() trinity.SampleStrategy) {
 	})
 }
 
-func takeSome(t *testing.T, s trinity.Source, n int) []*trinity.Experience {
+func takeSome(t *testing.T, s trinity.Source, n int) trinity.Taken {
 	t.Helper()
-	exps, err := s.Take(t.Context(), n, 0)
+	taken, err := s.Take(t.Context(), trinity.Want{N: n})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return exps
+	return taken
 }
 
 // rest is all batches that are left, a line each.
@@ -149,25 +150,25 @@ func rest(t *testing.T, s trinity.Source, n int) string {
 	t.Helper()
 	var lines strings.Builder
 	for {
-		exps, err := s.Take(t.Context(), n, 0)
+		taken, err := s.Take(t.Context(), trinity.Want{N: n})
 		if errors.Is(err, io.EOF) {
 			return lines.String()
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines.WriteString(told(s, exps))
+		lines.WriteString(told(taken))
 	}
 }
 
 // told is a batch as a line, with the metrics that do not depend on the clock.
-func told(s trinity.Source, exps []*trinity.Experience) string {
+func told(taken trinity.Taken) string {
 	var line strings.Builder
-	for _, e := range exps {
+	for _, e := range taken.Experiences() {
 		fmt.Fprintf(&line, "%s ", e.ID)
 	}
-	if m, ok := s.(trinity.MetricsSource); ok {
-		metrics := maps.Clone(m.Metrics())
+	if taken.Metrics != nil {
+		metrics := maps.Clone(taken.Metrics)
 		maps.DeleteFunc(metrics, func(name string, _ float64) bool { return strings.HasPrefix(name, "time/") })
 		fmt.Fprint(&line, metrics)
 	}

@@ -6,33 +6,40 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// ask puts the task's question under a system prompt and scores the reply.
-func ask(ctx context.Context, task *trinity.Task, m *trinity.Model, system string, reward trinity.RewardFunc) ([]*trinity.Experience, error) {
-	question, err := task.Prompt()
+// ask asks the task's question under a system prompt, scores the reply with r.Reward and returns it.
+func ask(ctx context.Context, r *trinity.Rollout, system string) ([]*trinity.Experience, error) {
+	messages, err := question(r.Task, system)
 	if err != nil {
 		return nil, err
 	}
-	var messages []trinity.Message
+	e, err := reply(ctx, r.Model, messages, r.Task.Format.ReplyPrefix)
+	if err != nil {
+		return nil, err
+	}
+	e.Prompt = messages[len(messages)-1].Content
+	return []*trinity.Experience{e}, r.Score(ctx, e, messages...)
+}
+
+// question returns the chat that asks the task's question, with a system message unless system is "".
+func question(task *trinity.Task, system string) (messages []trinity.Message, err error) {
+	text, err := task.Prompt()
+	if err != nil {
+		return nil, err
+	}
 	if system != "" {
 		messages = append(messages, trinity.Message{Role: "system", Content: system})
 	}
-	messages = append(messages, trinity.Message{Role: "user", Content: question})
-	e, err := reply(ctx, m, messages, task.Format.ReplyPrefix)
-	if err != nil {
-		return nil, err
-	}
-	e.Prompt = question
-	score(ctx, task, e, reward)
-	return []*trinity.Experience{e}, nil
+	return append(messages, trinity.Message{Role: "user", Content: text}), nil
 }
 
-// wantPrompt wants a task to have a question.
-func wantPrompt(t *trinity.Task) error {
+// checkPrompt returns an error if a task has no question.
+func checkPrompt(t *trinity.Task) error {
 	_, err := t.Prompt()
 	return err
 }
 
-// reply asks for an assistant's turn that begins with prefix. The prefix is part of the prompt's tokens and of the response's text.
+// reply samples an assistant turn that begins with prefix. The prefix belongs to the prompt's tokens and to the text of
+// the response.
 func reply(ctx context.Context, m *trinity.Model, messages []trinity.Message, prefix string) (*trinity.Experience, error) {
 	if prefix == "" {
 		return m.Chat(ctx, messages, nil)
@@ -49,19 +56,8 @@ func reply(ctx context.Context, m *trinity.Model, messages []trinity.Message, pr
 	return e, nil
 }
 
-// prefixTokens encodes text that goes on after a prompt, so without the beginning-of-sequence token, which is all that an empty text has.
+// prefixTokens encodes text that continues a prompt, without the beginning-of-sequence token. An empty text encodes to that
+// token alone, or to nothing.
 func prefixTokens(r trinity.Renderer, text string) []int32 {
 	return r.Encode(text)[len(r.Encode("")):]
-}
-
-// score writes the reward. A reply that cannot be scored stays without one, with the reason.
-func score(ctx context.Context, task *trinity.Task, e *trinity.Experience, reward trinity.RewardFunc) {
-	if e.Truncated == trinity.PromptTruncated {
-		return
-	}
-	r, err := reward.Score(ctx, trinity.RewardInput{Task: task, Prompt: e.Prompt, Response: e.Response, Truth: task.Truth(), Experience: e})
-	if err != nil {
-		r = trinity.InvalidReward(err.Error())
-	}
-	e.Reward = r
 }

@@ -1,2 +1,3 @@
-// Package workflow holds the workflows: how one rollout of a task is run. One file each, registered under the name that the YAML uses.
+// Package workflow holds the workflows: each runs one rollout of a task. A workflow is one file, registered under the name that
+// the YAML uses.
 package workflow

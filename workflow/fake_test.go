@@ -10,7 +10,7 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// bos begins every text that plain encodes; all other tokens are bytes.
+// bos is the first token of every text that plain encodes; all other tokens are bytes.
 const bos = 256
 
 // plain renders a chat as lines of "role: content".
@@ -48,7 +48,7 @@ func (plain) Decode(tokens []int32) string {
 
 func (plain) StopTokens() []int32 { return []int32{0} }
 
-// parrot always says the same, and remembers what it was asked.
+// parrot is a sampler that always gives the same reply and remembers its last prompt.
 type parrot struct {
 	says   string
 	reason string
@@ -68,14 +68,15 @@ func (p *parrot) Sample(_ context.Context, prompt trinity.Prompt, params trinity
 	return []trinity.Completion{{Tokens: tokens, Logprobs: logprobs, FinishReason: p.reason, Versions: [2]int64{3, 4}}}, p.err
 }
 
-// id is that of the rollout in these tests.
+// id is the rollout's ID in these tests.
 var id = trinity.ExperienceID{Step: 2, Task: "taskset/5", Run: 1}
 
 func model(p *parrot) *trinity.Model {
-	return &trinity.Model{Sampler: p, Renderer: plain{}, Params: trinity.SamplingParams{Temperature: 0.5, MaxTokens: 99, Stop: []string{"STOP"}}, ID: id}
+	params := trinity.SamplingParams{Temperature: 0.5, MaxTokens: 99, Stop: []string{"STOP"}}
+	return &trinity.Model{Sampler: p, Renderer: plain{}, Params: params, ID: id}
 }
 
-// echo is a reward that remembers what it was given.
+// echo is a reward function that remembers its input.
 type echo struct {
 	got trinity.RewardInput
 	err error
@@ -87,14 +88,22 @@ func (e *echo) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward,
 }
 
 // build makes a workflow as a run does.
-func build(t *testing.T, name string, args map[string]any, reward trinity.RewardFunc) trinity.Workflow {
+func build(t *testing.T, name string, args map[string]any) trinity.Workflow {
 	t.Helper()
 	w, err := registry.Workflows.Build(name, args)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w.(trinity.RewardUser).WithReward(reward)
+	return w
 }
+
+// rollout is a rollout of a task.
+func rollout(task *trinity.Task, m *trinity.Model, reward trinity.RewardFunc) *trinity.Rollout {
+	return &trinity.Rollout{Task: task, Model: m, Reward: reward, Host: noHost{}}
+}
+
+// noHost is a host that has nothing.
+type noHost struct{ trinity.Host }
 
 func task() *trinity.Task {
 	return &trinity.Task{

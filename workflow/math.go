@@ -1,46 +1,38 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/trinity-go/trinity"
 )
 
-// mathSystem asks for thoughts and an answer between tags.
-const mathSystem = "You solve mathematical problems. First work through the problem step by step, writing all of your reasoning between <think> and </think>. " +
+// mathSystem asks for reasoning and an answer, each between tags.
+const mathSystem = "You solve mathematical problems. " +
+	"First work through the problem step by step, writing all of your reasoning between <think> and </think>. " +
 	"Then give the final answer, and nothing else, between <answer> and </answer>. " +
 	"A reply looks like this: <think> the reasoning </think> <answer> the final answer </answer>"
 
 func init() {
 	register("math_workflow",
-		"One turn of mathematics: a system prompt that asks for <think>…</think> <answer>…</answer>, unless the task has a system prompt of its own, and the question. "+
+		"One turn of mathematics: the task's system prompt, or else one that asks for <think>…</think> <answer>…</answer>, and "+
+			"the question. "+
 			"Default reward: math_reward. format.reply_prefix works as in simple_workflow.",
 		func() trinity.Workflow { return &Math{} })
 }
 
-// Math asks one question of mathematics.
-type Math struct {
-	reward trinity.RewardFunc
+// Math asks one mathematical question.
+type Math struct{}
+
+// Requires implements [trinity.Requirer].
+func (*Math) Requires() trinity.Requirements {
+	return trinity.Requirements{Reward: true, DefaultReward: "math_reward"}
 }
 
-// DefaultReward implements trinity.RewardUser.
-func (*Math) DefaultReward() string { return "math_reward" }
+// CheckTask implements [trinity.TaskChecker].
+func (*Math) CheckTask(t *trinity.Task) error { return checkPrompt(t) }
 
-// WithReward implements trinity.RewardUser.
-func (w *Math) WithReward(r trinity.RewardFunc) trinity.Workflow {
-	c := *w
-	c.reward = r
-	return &c
-}
-
-// CheckTask implements trinity.TaskChecker.
-func (*Math) CheckTask(t *trinity.Task) error { return wantPrompt(t) }
-
-// Run implements trinity.Workflow.
-func (w *Math) Run(ctx context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
-	system := task.System()
-	if system == "" {
-		system = mathSystem
-	}
-	return ask(ctx, task, m, system, w.reward)
+// Run implements [trinity.Workflow].
+func (*Math) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	return ask(ctx, r, cmp.Or(r.Task.System(), mathSystem))
 }

@@ -14,45 +14,40 @@ const (
 
 func init() {
 	register("math_boxed_workflow",
-		"One turn of mathematics with the answer in \\boxed{}: a system prompt that asks for it, unless the task has one of its own, and the question. "+
-			"with_think asks for a <think> block first. use_base writes the prompt as plain text, for models without a chat template, and stops where a next question would begin. "+
-			"Default reward: math_boxed_reward, which takes with_think and format_score_coef from here.",
+		"One turn of mathematics with the answer in \\boxed{}: the task's system prompt, or else one that asks for the box, and the question. "+
+			"with_think asks for a <think> block first. use_base writes the prompt as plain text, for models without a chat template, and stops "+
+			"where a next question would begin. Default reward: math_boxed_reward, which takes with_think and format_score_coef from here.",
 		func() trinity.Workflow { return &MathBoxed{} })
 }
 
-// MathBoxed asks one question of mathematics and wants the answer in a box.
+// MathBoxed asks one mathematical question and wants the answer in a box.
 type MathBoxed struct {
 	WithThink       bool     `yaml:"with_think" doc:"ask for a <think> block before the answer, and score it"`
 	UseBase         bool     `yaml:"use_base" doc:"plain text in place of the chat template"`
 	FormatScoreCoef *float64 `yaml:"format_score_coef" doc:"handed to the reward; null leaves the reward's own, which is 0.1"`
-
-	reward trinity.RewardFunc
 }
 
-// formatted is a reward that can be told which format to expect.
+// formatted is a reward function that the workflow tells which format to expect.
 type formatted interface {
 	WithFormat(withThink bool, coef *float64) trinity.RewardFunc
 }
 
-// DefaultReward implements trinity.RewardUser.
-func (*MathBoxed) DefaultReward() string { return "math_boxed_reward" }
-
-// WithReward implements trinity.RewardUser.
-func (w *MathBoxed) WithReward(r trinity.RewardFunc) trinity.Workflow {
-	c := *w
-	if f, ok := r.(formatted); ok {
-		r = f.WithFormat(w.WithThink, w.FormatScoreCoef)
-	}
-	c.reward = r
-	return &c
+// Requires implements [trinity.Requirer].
+func (*MathBoxed) Requires() trinity.Requirements {
+	return trinity.Requirements{Reward: true, DefaultReward: "math_boxed_reward"}
 }
 
-// CheckTask implements trinity.TaskChecker.
-func (*MathBoxed) CheckTask(t *trinity.Task) error { return wantPrompt(t) }
+// CheckTask implements [trinity.TaskChecker].
+func (*MathBoxed) CheckTask(t *trinity.Task) error { return checkPrompt(t) }
 
-// Run implements trinity.Workflow.
-func (w *MathBoxed) Run(ctx context.Context, task *trinity.Task, m *trinity.Model) ([]*trinity.Experience, error) {
-	system := task.System()
+// Run implements [trinity.Workflow].
+func (w *MathBoxed) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
+	if f, ok := r.Reward.(formatted); ok {
+		told := *r
+		told.Reward = f.WithFormat(w.WithThink, w.FormatScoreCoef)
+		r = &told
+	}
+	system := r.Task.System()
 	switch {
 	case system != "":
 	case w.WithThink:
@@ -61,27 +56,27 @@ func (w *MathBoxed) Run(ctx context.Context, task *trinity.Task, m *trinity.Mode
 		system = boxedSystem
 	}
 	if w.UseBase {
-		return complete(ctx, task, m, system, w.reward)
+		return complete(ctx, r, system)
 	}
-	return ask(ctx, task, m, system, w.reward)
+	return ask(ctx, r, system)
 }
 
-// nextQuestion is where a base model that goes on by itself is stopped.
+// nextQuestion stops a base model that would continue with a question of its own.
 const nextQuestion = "\nUser:"
 
-// complete puts the question as plain text.
-func complete(ctx context.Context, task *trinity.Task, m *trinity.Model, system string, reward trinity.RewardFunc) ([]*trinity.Experience, error) {
-	question, err := task.Prompt()
+// complete asks the task's question as plain text, scores the reply with r.Reward and returns it.
+func complete(ctx context.Context, r *trinity.Rollout, system string) ([]*trinity.Experience, error) {
+	messages, err := question(r.Task, system)
 	if err != nil {
 		return nil, err
 	}
+	text, prefix := messages[len(messages)-1].Content, r.Task.Format.ReplyPrefix
+	m := r.Model
 	m.Params.Stop = append(slices.Clone(m.Params.Stop), nextQuestion)
-	prefix := task.Format.ReplyPrefix
-	e, err := m.Complete(ctx, system+nextQuestion+" "+question+"\nAssistant:"+prefix)
+	e, err := m.Complete(ctx, system+nextQuestion+" "+text+"\nAssistant:"+prefix)
 	if err != nil {
 		return nil, err
 	}
-	e.Prompt, e.Response = question, prefix+e.Response
-	score(ctx, task, e, reward)
-	return []*trinity.Experience{e}, nil
+	e.Prompt, e.Response = text, prefix+e.Response
+	return []*trinity.Experience{e}, r.Score(ctx, e, messages...)
 }

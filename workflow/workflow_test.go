@@ -14,7 +14,7 @@ import (
 
 var names = []string{"simple_workflow", "math_workflow", "math_boxed_workflow"}
 
-func TestWhatTheModelIsAsked(t *testing.T) {
+func TestPrompts(t *testing.T) {
 	type args = map[string]any
 	for _, c := range []struct {
 		name   string
@@ -40,7 +40,7 @@ func TestWhatTheModelIsAsked(t *testing.T) {
 		c.format.PromptKey, c.format.ResponseKey = task.Format.PromptKey, task.Format.ResponseKey
 		task.Format = c.format
 		for _, name := range []string{c.name, "async_" + c.name} {
-			if _, err := build(t, name, c.args, &echo{}).Run(t.Context(), task, model(p)); err != nil || p.asked != c.want {
+			if _, err := build(t, name, c.args).Run(t.Context(), rollout(task, model(p), &echo{})); err != nil || p.asked != c.want {
 				t.Errorf("%s %v: asked %q, %v; want %q", name, c.args, p.asked, err, c.want)
 			}
 		}
@@ -50,13 +50,13 @@ func TestWhatTheModelIsAsked(t *testing.T) {
 	}
 }
 
-// A base model is stopped where it would ask itself the next question; the taskset's own stop texts stay as they are.
-func TestABaseModelIsStopped(t *testing.T) {
+// use_base stops the model before it asks the next question, and leaves the taskset's own stop texts as they are.
+func TestBaseModelStopsAtTheNextQuestion(t *testing.T) {
 	p := &parrot{says: "5"}
 	m := model(p)
 	own := append(make([]string, 0, 4), m.Params.Stop...)
 	m.Params.Stop = own
-	if _, err := build(t, "math_boxed_workflow", map[string]any{"use_base": true}, &echo{}).Run(t.Context(), task(), m); err != nil {
+	if _, err := build(t, "math_boxed_workflow", map[string]any{"use_base": true}).Run(t.Context(), rollout(task(), m, &echo{})); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(p.params.Stop, []string{"STOP", "\nUser:"}) || own[:2][1] != "" {
@@ -64,7 +64,7 @@ func TestABaseModelIsStopped(t *testing.T) {
 	}
 }
 
-func TestTheExperience(t *testing.T) {
+func TestExperience(t *testing.T) {
 	for _, name := range names {
 		for _, args := range []map[string]any{nil, {"use_base": true}} {
 			if args != nil && name != "math_boxed_workflow" {
@@ -73,7 +73,7 @@ func TestTheExperience(t *testing.T) {
 			for _, prefix := range []string{"", "So: "} {
 				task, p, r := task(), &parrot{says: "it is 5", reason: "length"}, &echo{}
 				task.Format.ReplyPrefix = prefix
-				exps, err := build(t, name, args, r).Run(t.Context(), task, model(p))
+				exps, err := build(t, name, args).Run(t.Context(), rollout(task, model(p), r))
 				if err != nil || len(exps) != 1 {
 					t.Fatalf("%s: %v, %v", name, exps, err)
 				}
@@ -93,7 +93,8 @@ func TestTheExperience(t *testing.T) {
 				if !e.Reward.Valid || e.Reward.Value != 1.5 || !maps.Equal(e.Reward.Parts, map[string]float64{"accuracy": 1, "format_score": 0.5}) {
 					t.Errorf("%s: reward %+v", name, e.Reward)
 				}
-				if want := (trinity.RewardInput{Task: task, Prompt: "2+3?", Response: prefix + "it is 5", Truth: "5", Experience: e}); !reflect.DeepEqual(r.got, want) {
+				want := trinity.RewardInput{Task: task, Prompt: "2+3?", Response: prefix + "it is 5", Truth: "5", Experience: e, Host: noHost{}}
+				if want.Messages = r.got.Messages; !reflect.DeepEqual(r.got, want) {
 					t.Errorf("%s: the reward was given %+v", name, r.got)
 				}
 			}
@@ -101,16 +102,16 @@ func TestTheExperience(t *testing.T) {
 	}
 }
 
-// What cannot be scored has no reward, and says why.
-func TestNoRewardIsNoZero(t *testing.T) {
+// A reply that cannot be scored gets an invalid reward with the reason.
+func TestFailedScoreIsNotZero(t *testing.T) {
 	for _, name := range names {
-		exps, err := build(t, name, nil, &echo{err: errors.New("the judge is out")}).Run(t.Context(), task(), model(&parrot{says: "5"}))
+		exps, err := build(t, name, nil).Run(t.Context(), rollout(task(), model(&parrot{says: "5"}), &echo{err: errors.New("the judge is out")}))
 		if err != nil || exps[0].Reward.Valid || exps[0].Reward.Reason != "the judge is out" {
 			t.Errorf("%s: got %+v, %v", name, exps, err)
 		}
 		m, r := model(&parrot{says: "5"}), &echo{}
 		m.MaxPromptLen, m.TruncatePrompt = 3, true
-		exps, err = build(t, name, nil, r).Run(t.Context(), task(), m)
+		exps, err = build(t, name, nil).Run(t.Context(), rollout(task(), m, r))
 		if err != nil || exps[0].Truncated != trinity.PromptTruncated || exps[0].Reward.Valid || exps[0].Reward.Reason == "" || exps[0].TrainedTokens() != 0 {
 			t.Errorf("%s with a prompt too long: got %+v, %v", name, exps, err)
 		}
@@ -126,38 +127,76 @@ func TestFailures(t *testing.T) {
 			if args != nil && name != "math_boxed_workflow" {
 				continue
 			}
-			w := build(t, name, args, &echo{})
+			w := build(t, name, args)
 			for _, prefix := range []string{"", "So: "} {
 				tk := task()
 				tk.Format.ReplyPrefix = prefix
 				var engine *trinity.EngineError
-				if _, err := w.Run(t.Context(), tk, model(&parrot{err: errors.New("out of memory")})); !errors.As(err, &engine) {
+				if _, err := w.Run(t.Context(), rollout(tk, model(&parrot{err: errors.New("out of memory")}), &echo{})); !errors.As(err, &engine) {
 					t.Errorf("%s: got %v, want an engine's error", name, err)
 				}
 				m := model(&parrot{})
 				m.MaxPromptLen = 3
-				if _, err := w.Run(t.Context(), tk, m); err == nil || !strings.Contains(err.Error(), "max_prompt_tokens") {
+				if _, err := w.Run(t.Context(), rollout(tk, m, &echo{})); err == nil || !strings.Contains(err.Error(), "max_prompt_tokens") {
 					t.Errorf("%s: got %v, want an error about the prompt", name, err)
 				}
 			}
 			tk := task()
 			tk.Format.PromptKey = "question"
-			if _, err := w.Run(t.Context(), tk, model(&parrot{})); err == nil || !strings.Contains(err.Error(), `"question"`) {
+			if _, err := w.Run(t.Context(), rollout(tk, model(&parrot{}), &echo{})); err == nil || !strings.Contains(err.Error(), `"question"`) {
 				t.Errorf("%s: got %v, want an error that names the key", name, err)
 			}
 		}
 	}
 }
 
-func TestDefaultRewards(t *testing.T) {
-	for name, want := range map[string]string{"simple_workflow": "", "math_workflow": "math_reward", "math_boxed_workflow": "math_boxed_reward"} {
+// The reward function sees the conversation as the policy did, with the reply as the last message.
+func TestRewardSeesTheConversation(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		args   map[string]any
+		system string
+	}{
+		{"simple_workflow", nil, ""},
+		{"math_workflow", nil, mathSystem},
+		{"math_boxed_workflow", nil, boxedSystem},
+		{"math_boxed_workflow", map[string]any{"use_base": true}, boxedSystem},
+	} {
+		task, r := task(), &echo{}
+		task.Format.ReplyPrefix = "So: "
+		if _, err := build(t, c.name, c.args).Run(t.Context(), rollout(task, model(&parrot{says: "5"}), r)); err != nil {
+			t.Fatal(err)
+		}
+		want := []trinity.Message{{Role: "user", Content: "2+3?"}, {Role: "assistant", Content: "So: 5"}}
+		if c.system != "" {
+			want = append([]trinity.Message{{Role: "system", Content: c.system}}, want...)
+		}
+		if !reflect.DeepEqual(r.got.Messages, want) {
+			t.Errorf("%s %v: the reward saw %+v, want %+v", c.name, c.args, r.got.Messages, want)
+		}
+	}
+}
+
+// A failed engine ends the run, even if a reward function meets it.
+func TestEngineFailureInARewardIsNoInvalidReward(t *testing.T) {
+	broken := &trinity.EngineError{Err: errors.New("out of memory")}
+	_, err := build(t, "simple_workflow", nil).Run(t.Context(), rollout(task(), model(&parrot{says: "5"}), &echo{err: broken}))
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRequirements(t *testing.T) {
+	for name, want := range map[string]trinity.Requirements{
+		"simple_workflow":                 {Reward: true},
+		"math_workflow":                   {Reward: true, DefaultReward: "math_reward"},
+		"math_boxed_workflow":             {Reward: true, DefaultReward: "math_boxed_reward"},
+		"on_policy_distill_workflow":      {},
+		"on_policy_distill_math_workflow": {Reward: true, DefaultReward: "math_boxed_reward"},
+	} {
 		for _, name := range []string{name, "async_" + name} {
-			w, err := registry.Workflows.Build(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := w.(trinity.RewardUser).DefaultReward(); got != want {
-				t.Errorf("%s: default reward %q, want %q", name, got, want)
+			if got := trinity.RequirementsOf(build(t, name, nil)); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s requires %+v, want %+v", name, got, want)
 			}
 		}
 	}
@@ -166,16 +205,18 @@ func TestDefaultRewards(t *testing.T) {
 // formattedEcho can be told a format, as math_boxed_reward can.
 type formattedEcho struct {
 	echo
+	told  *formattedEcho // the copy that was told
 	think bool
 	coef  *float64
 }
 
 func (f *formattedEcho) WithFormat(think bool, coef *float64) trinity.RewardFunc {
-	return &formattedEcho{think: think, coef: coef}
+	f.told = &formattedEcho{think: think, coef: coef}
+	return f.told
 }
 
-// A workflow is shared: giving it a reward makes another one.
-func TestTheRewardLearnsTheFormat(t *testing.T) {
+// The reward function of a task is shared, so the workflow tells a copy of it which format to expect.
+func TestMathBoxedTellsTheRewardTheFormat(t *testing.T) {
 	for _, c := range []struct {
 		args  map[string]any
 		think bool
@@ -185,17 +226,17 @@ func TestTheRewardLearnsTheFormat(t *testing.T) {
 		{map[string]any{"format_score_coef": 0}, false, 0.0}, // zero is a value, not the default
 		{map[string]any{"with_think": true, "format_score_coef": 0.3}, true, 0.3},
 	} {
-		w, err := registry.Workflows.Build("math_boxed_workflow", c.args)
-		if err != nil {
+		shared := &formattedEcho{}
+		r := rollout(task(), model(&parrot{says: "5"}), shared)
+		if _, err := build(t, "math_boxed_workflow", c.args).Run(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		with := w.(*MathBoxed).WithReward(&formattedEcho{}).(*MathBoxed)
-		if w.(*MathBoxed).reward != nil {
-			t.Errorf("%v: the workflow itself was changed", c.args)
+		told := shared.told
+		if r.Reward != trinity.RewardFunc(shared) || shared.got.Response != "" || told.got.Response != "5" {
+			t.Errorf("%v: the shared reward function scored, or was replaced", c.args)
 		}
-		r := with.reward.(*formattedEcho)
-		if r.think != c.think || (r.coef == nil) != (c.coef == nil) || r.coef != nil && *r.coef != c.coef {
-			t.Errorf("%v: the reward was told %v, %v", c.args, r.think, r.coef)
+		if told.think != c.think || (told.coef == nil) != (c.coef == nil) || told.coef != nil && *told.coef != c.coef {
+			t.Errorf("%v: the reward was told %v, %v", c.args, told.think, told.coef)
 		}
 	}
 }

@@ -7,34 +7,36 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// A2C is the advantage of synchronous advantage actor-critic (Mnih et al. 2016, arXiv 1602.01783, §4), with the values V of a critic: the return
-// of the next n_steps tokens and the critic's value of what comes after them, less its value before:
+// A2C is the advantage of synchronous advantage actor-critic (Mnih et al. 2016, arXiv 1602.01783,
+// §4), with the values V of a critic: the return of the next n_steps tokens, plus the critic's
+// value of what follows them, less its value before them:
 //
 //	A_t = r_t + γ·r_t' + … + γⁿ⁻¹·r_t⁽ⁿ⁻¹⁾ + γⁿ·V_t⁽ⁿ⁾ − V_t       returns: A_t + V_t
 //
-// t⁽ᵏ⁾ is the k-th next token that the policy sampled; beyond the last one r and V are 0. Without n_steps the sum goes to the end. With lam
-// it is the mean over all n, weighted by (1 − λ)·λⁿ⁻¹: generalized advantage estimation, as in advantage_fn ppo. Unlike there, the advantages
-// are not whitened. Rewards of tokens and turns are as there.
+// t⁽ᵏ⁾ is the k-th next token that the policy sampled; after the last one r and V are 0. Without
+// n_steps the sum goes to the end. With lam A is the mean over all n, weighted by (1 − λ)·λⁿ⁻¹:
+// generalized advantage estimation, as in advantage_fn ppo. Unlike there, the advantages are not
+// whitened. Rewards of tokens and turns are as there.
 //
-// Unlike Trinity-RFT: it has no such function; defaults are those of its ppo.
+// Unlike Trinity-RFT: it has no such function; the defaults are those of its ppo.
 //
-// Metrics: invalid_count (experiences without a valid reward, which are left out); of a KL penalty kl, kl_coef and
-// rewards/{mean,max,min}, what it leaves of the rewards.
-type A2C struct {
+// Metrics: invalid_count (experiences dropped for an invalid reward). With a KL penalty also kl,
+// kl_coef and rewards/{mean,max,min}, the rewards less the penalty.
+type a2c struct {
 	tokenRewards
 	Gamma  float64  `yaml:"gamma" doc:"discount of later rewards and values per token, in [0, 1]"`
-	NSteps *int     `yaml:"n_steps" doc:"tokens whose rewards are added up before the critic's value stands for the rest; null is all to the end"`
-	Lam    *float64 `yaml:"lam" doc:"in [0, 1]: weighs all n_steps by GAE, in place of one; null is off"`
+	NSteps *int     `yaml:"n_steps" doc:"number of tokens whose rewards are summed before the critic's value stands for the rest; null sums to the end"`
+	Lam    *float64 `yaml:"lam" doc:"in [0, 1]: average over all n_steps by GAE, instead of one; null is off"`
 }
 
 func init() {
 	registry.Advantages.Register("a2c", "Advantage actor-critic (Mnih et al. 2016): the discounted return of the next n_steps tokens and the critic's value after them, less its value before; "+
 		"GAE with lam. Not whitened. The critic learns the returns.",
-		func() trinity.Advantage { return &A2C{Gamma: 1} })
+		func() trinity.Advantage { return &a2c{Gamma: 1} })
 }
 
 // Validate checks ranges.
-func (a *A2C) Validate() error {
+func (a *a2c) Validate() error {
 	lam := 1.0
 	if a.Lam != nil {
 		lam = *a.Lam
@@ -43,20 +45,20 @@ func (a *A2C) Validate() error {
 	case a.NSteps != nil && *a.NSteps < 1:
 		return errors.New("n_steps must be at least 1")
 	case a.NSteps != nil && a.Lam != nil:
-		return errors.New("n_steps and lam are two ways to cut a return: set one of them")
+		return errors.New("n_steps and lam both cut the return: set one of them")
 	}
 	return discounts(a.Gamma, lam)
 }
 
-// Needs implements trinity.TrainerAdvantage.
-func (*A2C) Needs() trinity.Needs { return trinity.Needs{Values: true} }
+// Needs implements trinity.Advantage.
+func (*a2c) Needs() trinity.Needs { return trinity.Needs{Batch: true, Values: true} }
 
-func (a *A2C) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *a2c) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	asTheyAre := func(_ []*trinity.Experience, x [][]float64) [][]float64 { return x }
 	return a.actorCritic(groups, a.estimator(), asTheyAre)
 }
 
-func (a *A2C) estimator() estimator {
+func (a *a2c) estimator() estimator {
 	switch {
 	case a.NSteps != nil:
 		return nStep(a.Gamma, *a.NSteps)

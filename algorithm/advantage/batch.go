@@ -7,8 +7,10 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// sampled returns the groups without what has no valid reward, and in one list the experiences that the policy sampled: what counts in the
-// statistics of a trainer batch. Demonstrations stay in their groups, with advantage 0. invalid_count counts what was left out.
+// sampled drops experiences without a valid reward. kept are the groups without them; batch lists
+// the remaining experiences that the policy sampled, which the statistics of a trainer batch cover.
+// Demonstrations stay in their groups, with advantage 0. The metric invalid_count counts the
+// dropped experiences.
 func sampled(groups []trinity.Group, metrics trinity.Metrics) (kept []trinity.Group, batch []*trinity.Experience, err error) {
 	metrics["invalid_count"] = 0
 	for _, g := range groups {
@@ -33,7 +35,8 @@ func sampled(groups []trinity.Group, metrics trinity.Metrics) (kept []trinity.Gr
 	return kept, batch, nil
 }
 
-// needed refuses an experience that lacks a per-token slice which an advantage reads, or has in it what is no number.
+// needed returns an error if e lacks a per-token slice that an advantage reads, or if a value in it
+// is not finite.
 func needed(e *trinity.Experience, name, origin string, v []float32) error {
 	if e.TrainedTokens() == 0 {
 		return nil
@@ -56,11 +59,12 @@ func spread(m trinity.Metrics, name string, values []float64) {
 	}
 }
 
-// whitenEpsilon keeps a variance of 0 apart from 0.
+// whitenEpsilon keeps the divisor of whiten above 0.
 const whitenEpsilon = 1e-8
 
-// whiten returns (x − m)/√(s² + 1e-8) at the trained tokens of a batch and 0 elsewhere, with the mean m and the variance s² (over n − 1) of x
-// over all trained tokens of the batch. Where there is but one, or all are equal, nothing is above or below the mean: 0.
+// whiten returns (x − m)/√(s² + 1e-8) at the trained tokens of a batch and 0 elsewhere, with m the
+// mean and s² the variance (over n − 1) of x over all trained tokens of the batch. If there is only
+// one token, or all values are equal, the result is 0.
 func whiten(batch []*trinity.Experience, x [][]float64) [][]float64 {
 	var all []float64
 	for i, e := range batch {
@@ -84,7 +88,7 @@ func whiten(batch []*trinity.Experience, x [][]float64) [][]float64 {
 	return out
 }
 
-// narrow rounds values per token to what an experience holds.
+// narrow rounds values per token to float32.
 func narrow(x []float64) []float32 {
 	out := make([]float32, len(x))
 	for t, v := range x {

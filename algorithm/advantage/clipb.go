@@ -7,44 +7,44 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// ClipB is GRPO's advantage with the batch-normalised entropy clip (Wang et al. 2026, Clip_B): of what went badly, the tokens whose
-// punishment would take the most entropy from the policy are not trained on.
+// Clipb is GRPO's advantage with the batch-normalised entropy clip (Clip_B, Wang et al. 2026). In
+// rollouts with a negative advantage, it masks the tokens whose punishment would reduce the
+// policy's entropy most.
 //
 //	S = p·(H + ln p), with p the probability of the token when it was sampled and H the entropy of the policy there
 //	kept: A ≥ 0, or S − mean ≥ −μ·std, with mean and std (over n) of S over all trained tokens of the batch
 //
-// Punishing a token moves the entropy by +S to first order, so a token with low S, unlikely where the policy was sure of something else,
-// lowers it. Clipped tokens leave the mask: the loss neither sees them nor divides by them. A is as of [GRPO] with its defaults.
+// Punishing a token changes the entropy by +S to first order. So a token with low S, unlikely where
+// the policy was sure of another token, lowers the entropy. Clipped tokens leave the mask: the loss
+// neither sees them nor divides by them. A is that of grpo with its defaults.
 //
-// Metrics: those of [GRPO], frac_clipped (share of trained tokens), frac_clipped_pos and frac_clipped_neg (share of those with A > 0 and
-// A < 0), ES and varS (mean and variance of S).
-type ClipB struct {
-	Mu      float64 `yaml:"mu" doc:"how many standard deviations below the mean S may lie"`
+// Metrics: those of grpo; frac_clipped (share of trained tokens); frac_clipped_pos and
+// frac_clipped_neg (share of the tokens with A > 0 and A < 0); ES and varS (mean and variance of
+// S).
+type clipB struct {
+	Mu      float64 `yaml:"mu" doc:"how many standard deviations S may lie below the mean"`
 	Epsilon float64 `yaml:"epsilon" doc:"added to the standard deviation of rewards"`
 }
 
 func init() {
 	registry.Advantages.Register("clipb", "GRPO's advantage, without tokens of negative advantage whose entropy discriminator p·(H + ln p) lies more than mu standard deviations below the batch's mean (Clip_B, Wang et al. 2026), "+
-		"which slows the loss of entropy. Rollouts without a valid reward are left out.",
-		func() trinity.Advantage { return &ClipB{Mu: 2.5, Epsilon: 1e-6} })
+		"which slows the loss of entropy. Drops rollouts without a valid reward.",
+		func() trinity.Advantage { return &clipB{Mu: 2.5, Epsilon: 1e-6} })
 }
 
 // Validate checks ranges.
-func (a *ClipB) Validate() error {
+func (a *clipB) Validate() error {
 	if !(a.Mu >= 0) {
 		return errors.New("mu must not be negative")
 	}
 	return checkEpsilon(a.Epsilon)
 }
 
-// Needs implements trinity.TrainerAdvantage.
-func (*ClipB) Needs() trinity.Needs { return trinity.Needs{Entropies: true} }
-
-// ComparesRollouts implements trinity.GroupAdvantage.
-func (*ClipB) ComparesRollouts() bool { return true }
+// Needs implements trinity.Advantage.
+func (*clipB) Needs() trinity.Needs { return trinity.Needs{Batch: true, Group: true, Entropies: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *ClipB) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *clipB) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	kept, batch, metrics, err := groupRelative(groups, a.Epsilon)
 	if err != nil {
 		return nil, nil, err

@@ -9,38 +9,41 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// ClipV is GRPO's advantage with the vocabulary-normalised entropy clip (Wang et al. 2026, Clip_V): as [ClipB], but a token's discriminator S is
-// held against its mean over the vocabulary at the same place, which is what a whole policy-gradient step compares it with (theorem 3.3).
+// Clipv is GRPO's advantage with the vocabulary-normalised entropy clip (Clip_V, Wang et al. 2026).
+// It is like clipb, but compares the discriminator S of a token with its mean over the vocabulary
+// at the same position, as a whole policy-gradient step does (theorem 3.3).
 //
-//	D = Σ_v p_v²·(H + ln p_v) − S, with S as of [ClipB]
+//	D = Σ_v p_v²·(H + ln p_v) − S, with S as in clipb
 //	clipped: A < 0 and D > μ·std, with the std (over n) of D over all trained tokens of the batch
 //
-// The sum and H are of the policy before the update. So is the p of S where the trainer computes log-probabilities (bypass_old_logprobs: false);
-// else it is the probability with which the token was sampled, as in [ClipB].
+// The sum and H are of the policy before the update. If the trainer computes log-probabilities
+// (bypass_old_logprobs: false), the p of S is of this policy too. Otherwise p is the probability
+// with which the token was sampled, as in clipb.
 //
-// At most the share max_frac of the trained tokens is clipped, rounded down but at least one: those with the largest D. Clipped tokens leave
-// the mask. A is as of [GRPO] with its defaults.
+// At most the share max_frac of the trained tokens is clipped, rounded down but at least one: those
+// with the largest D. Clipped tokens leave the mask. A is that of grpo with its defaults.
 //
-// Metrics: those of [GRPO], frac_clipped, frac_clipped_pos and frac_clipped_neg as of [ClipB], and stdD.
+// Metrics: those of grpo; frac_clipped, frac_clipped_pos and frac_clipped_neg as in clipb; stdD.
 //
-// Unlike Trinity-RFT: only tokens with A < 0 are clipped, because taking out one with A = 0 changes nothing but what the loss divides by.
-type ClipV struct {
-	Mu      float64 `yaml:"mu" doc:"how many standard deviations D may be above 0"`
-	MaxFrac float64 `yaml:"max_frac" doc:"largest share of trained tokens that is clipped; one token always may be"`
+// Unlike Trinity-RFT: only tokens with A < 0 are clipped, because removing a token with A = 0
+// changes only the divisor of the loss.
+type clipV struct {
+	Mu      float64 `yaml:"mu" doc:"how many standard deviations D may lie above 0"`
+	MaxFrac float64 `yaml:"max_frac" doc:"largest share of trained tokens to clip; one token may always be clipped"`
 	Epsilon float64 `yaml:"epsilon" doc:"added to the standard deviation of rewards"`
 }
 
-// sameD is the std below which all D count as equal: nothing stands out.
+// sameD is the std below which all D count as equal, so that nothing is clipped.
 const sameD = 1e-12
 
 func init() {
 	registry.Advantages.Register("clipv", "GRPO's advantage, without the tokens of negative advantage whose entropy discriminator p·(H + ln p) lies farthest below its mean over the vocabulary (Clip_V, Wang et al. 2026), "+
-		"which slows the loss of entropy. Rollouts without a valid reward are left out.",
-		func() trinity.Advantage { return &ClipV{Mu: 8.5, MaxFrac: 1e-4, Epsilon: 1e-6} })
+		"which slows the loss of entropy. Drops rollouts without a valid reward.",
+		func() trinity.Advantage { return &clipV{Mu: 8.5, MaxFrac: 1e-4, Epsilon: 1e-6} })
 }
 
 // Validate checks ranges.
-func (a *ClipV) Validate() error {
+func (a *clipV) Validate() error {
 	switch {
 	case !(a.Mu >= 0):
 		return errors.New("mu must not be negative")
@@ -50,14 +53,13 @@ func (a *ClipV) Validate() error {
 	return checkEpsilon(a.Epsilon)
 }
 
-// Needs implements trinity.TrainerAdvantage.
-func (*ClipV) Needs() trinity.Needs { return trinity.Needs{Entropies: true, Discriminators: true} }
-
-// ComparesRollouts implements trinity.GroupAdvantage.
-func (*ClipV) ComparesRollouts() bool { return true }
+// Needs implements trinity.Advantage.
+func (*clipV) Needs() trinity.Needs {
+	return trinity.Needs{Batch: true, Group: true, Entropies: true, Discriminators: true}
+}
 
 // Advantages implements trinity.Advantage.
-func (a *ClipV) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *clipV) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	kept, batch, metrics, err := groupRelative(groups, a.Epsilon)
 	if err != nil {
 		return nil, nil, err
@@ -79,8 +81,8 @@ func (a *ClipV) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Met
 	return kept, metrics, nil
 }
 
-// violators are the tokens to clip.
-func (a *ClipV) violators(tokens []clipToken, d func(clipToken) float64, std float64) map[int]bool {
+// violators returns the indices of the tokens to clip.
+func (a *clipV) violators(tokens []clipToken, d func(clipToken) float64, std float64) map[int]bool {
 	if std < sameD {
 		return nil
 	}
@@ -90,7 +92,7 @@ func (a *ClipV) violators(tokens []clipToken, d func(clipToken) float64, std flo
 			over = append(over, i)
 		}
 	}
-	slices.SortFunc(over, func(i, j int) int { // ties by place, so that the order of the batch decides nothing
+	slices.SortFunc(over, func(i, j int) int { // break ties by position, so the order of the batch does not matter
 		x, y := tokens[i], tokens[j]
 		return cmp.Or(cmp.Compare(d(y), d(x)), cmp.Compare(x.of.ID.String(), y.of.ID.String()), cmp.Compare(x.place, y.place))
 	})

@@ -9,52 +9,58 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// CoD is the advantage of Connect-the-Dots, where a run works through a pack of tasks one after the other and writes hints to itself between
-// them. By default it is [StepWiseGRPO]. With iterative_hint_e2e_causal an episode of the run is credited with what came after it only:
+// CoD is the advantage of Connect-the-Dots. There, a run solves a pack of tasks one after the other
+// and writes hints to itself between them. By default it is step_wise_grpo. With
+// iterative_hint_e2e_causal an episode of the run gets credit only for what came after it:
 //
-//	g = rewards of the pack's tasks from task k on, where the episode solves task k;
-//	    the episode's own reward and the rewards of the tasks after k, where it writes hint k
+//	g = rewards of the pack's tasks from task k on, if the episode solves task k;
+//	    the episode's own reward and the rewards of the tasks after k, if it writes hint k
 //	G = mean(g) (mean), the mean of its first W (sliding_window_mean), or Σ γⁱ·g_i (discounted)
-//	score = G − mean of G over the runs of the pack in the same place (kind of episode and k),  A = score at every trained token
+//	score = G − mean of G over the runs of the pack at the same place (kind of episode and k),  A = score at every trained token
 //
-// Where k stands alone among the runs its score is 0. The scores may be weighted, w(score) = score·exp(min(score/T, 20)), with a fixed T
-// (red_weight_temp) or, with red_weight_adaptive_temp, one that brings the token-weighted sum Σ w·n to 0, by bisection on [0.8, 100] and only
-// where Σ score·n < 0, with n the trained tokens of the episode. red_weight_adv_shift takes the token-weighted mean of the scores off each,
-// where it is negative. Both go by pack, by taskset or over the whole batch (red_weight_adaptive_level). Experience.Returns is G.
+// A place that only one run reached has score 0. The scores can be weighted: w(score) =
+// score·exp(min(score/T, 20)), with a fixed T (red_weight_temp), or with a T that makes the
+// token-weighted sum Σ w·n equal 0, where n is the trained tokens of the episode
+// (red_weight_adaptive_temp; bisection on [0.8, 100], only if Σ score·n < 0). red_weight_adv_shift
+// subtracts the token-weighted mean of the scores from each score, if that mean is negative. Both
+// work per pack, per taskset or over the whole batch (red_weight_adaptive_level).
+// Experience.Returns is G.
 //
-// The workflow leaves in Info: exp_type ("solve_task" or "gen_hint"), task_idx or hint_idx (k, from 0), task_rewards (of the whole pack, in
-// order); taskset_id for the level taskset; judge_format_error or judge_format_error_in_trajectory, true where a judge found the format
-// broken: such an experience is left out.
+// The workflow sets in Info: exp_type ("solve_task" or "gen_hint"); task_idx or hint_idx (k, from
+// 0); task_rewards (of the whole pack, in order); taskset_id for the level taskset;
+// judge_format_error or judge_format_error_in_trajectory, which is true if a judge found the format
+// broken. Such an experience is dropped.
 //
-// Metrics: those of [StepWiseGRPO]; in the causal mode judge_format_error_count, invalid_count (experiences left out for an invalid reward)
-// and active_weight_temp_mean (T where one was in use, 0 without).
+// Metrics: those of step_wise_grpo. In the causal mode judge_format_error_count, invalid_count
+// (experiences dropped for an invalid reward) and active_weight_temp_mean (T where one was used, 0
+// elsewhere).
 //
-// Unlike Trinity-RFT: a run that has several episodes in one place counts there with the lowest turn of them, because the order of a list may
-// be another one.
-type CoD struct {
-	StepWiseGRPO            `yaml:",inline"`
-	IterativeHintE2ECausal  bool     `yaml:"iterative_hint_e2e_causal" doc:"credit each episode with what came after it, against the same episode of the other runs"`
-	E2ECausalReturnsStyle   string   `yaml:"e2e_causal_returns_style" doc:"what a list of later rewards is worth: mean, sliding_window_mean or discounted"`
+// Unlike Trinity-RFT: if a run has several episodes at one place, the one with the lowest turn
+// counts, because the order of a list may change.
+type cod struct {
+	stepWiseGRPO            `yaml:",inline"`
+	IterativeHintE2ECausal  bool     `yaml:"iterative_hint_e2e_causal" doc:"credit each episode with what came after it, compared with the same episode of the other runs"`
+	E2ECausalReturnsStyle   string   `yaml:"e2e_causal_returns_style" doc:"how later rewards become a return: mean, sliding_window_mean or discounted"`
 	E2ECausalReturnsWindow  int      `yaml:"e2e_causal_returns_window" doc:"rewards in the window of sliding_window_mean; at least 1"`
 	E2ECausalReturnsGamma   float64  `yaml:"e2e_causal_returns_gamma" doc:"discount per reward of discounted, in [0, 1]"`
-	E2ECausalBaseline       string   `yaml:"e2e_causal_baseline" doc:"what a return is held against: group-mean"`
+	E2ECausalBaseline       string   `yaml:"e2e_causal_baseline" doc:"baseline of a return: group-mean"`
 	RedWeightTemp           *float64 `yaml:"red_weight_temp" doc:"temperature of the weights exp(score/T); null weights nothing"`
 	RedWeightAdaptiveTemp   bool     `yaml:"red_weight_adaptive_temp" doc:"find the temperature that brings the token-weighted sum of the advantages to 0"`
-	RedWeightAdaptiveVer    *string  `yaml:"red_weight_adaptive_version" doc:"how it is found: bisection"`
-	RedWeightAdaptiveLevel  *string  `yaml:"red_weight_adaptive_level" doc:"over what scores are weighted and shifted: task, taskset, or null for the whole batch"`
-	RedWeightAdvantageShift bool     `yaml:"red_weight_adv_shift" doc:"take a negative token-weighted mean of the scores off each"`
+	RedWeightAdaptiveVer    *string  `yaml:"red_weight_adaptive_version" doc:"how the temperature is found: bisection"`
+	RedWeightAdaptiveLevel  *string  `yaml:"red_weight_adaptive_level" doc:"which scores are weighted and shifted together: task, taskset, or null for the whole batch"`
+	RedWeightAdvantageShift bool     `yaml:"red_weight_adv_shift" doc:"subtract the token-weighted mean of the scores from each, if it is negative"`
 }
 
 func init() {
 	registry.Advantages.Register("cod", "Connect-the-Dots: step_wise_grpo, or with iterative_hint_e2e_causal the mean reward of what came after an episode of a pack of tasks, less that of the same episode in the pack's other runs. "+
-		"Runs without a valid outcome are left out.",
+		"Drops runs without a valid outcome.",
 		func() trinity.Advantage {
-			return &CoD{StepWiseGRPO: *newStepWiseGRPO(), E2ECausalReturnsStyle: "mean", E2ECausalReturnsWindow: -1, E2ECausalReturnsGamma: 1, E2ECausalBaseline: "group-mean"}
+			return &cod{stepWiseGRPO: *newStepWiseGRPO(), E2ECausalReturnsStyle: "mean", E2ECausalReturnsWindow: -1, E2ECausalReturnsGamma: 1, E2ECausalBaseline: "group-mean"}
 		})
 }
 
-// Validate checks ranges, and refuses weights that nothing would read.
-func (a *CoD) Validate() error {
+// Validate checks ranges and refuses weights that have no effect.
+func (a *cod) Validate() error {
 	switch {
 	case a.E2ECausalReturnsStyle != "mean" && a.E2ECausalReturnsStyle != "sliding_window_mean" && a.E2ECausalReturnsStyle != "discounted":
 		return fmt.Errorf("e2e_causal_returns_style: unknown style %q (known: mean, sliding_window_mean, discounted)", a.E2ECausalReturnsStyle)
@@ -75,13 +81,16 @@ func (a *CoD) Validate() error {
 	case !a.IterativeHintE2ECausal && (a.RedWeightTemp != nil || a.RedWeightAdaptiveTemp || a.RedWeightAdvantageShift):
 		return errors.New("red_weight_temp, red_weight_adaptive_temp and red_weight_adv_shift have no effect without iterative_hint_e2e_causal: true")
 	}
-	return a.StepWiseGRPO.Validate()
+	return a.stepWiseGRPO.Validate()
 }
 
+// Needs implements trinity.Advantage.
+func (*cod) Needs() trinity.Needs { return trinity.Needs{} }
+
 // Advantages implements trinity.Advantage.
-func (a *CoD) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *cod) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	if a.IterativeHintE2ECausal {
 		return a.causal(groups)
 	}
-	return a.StepWiseGRPO.Advantages(groups)
+	return a.stepWiseGRPO.Advantages(groups)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// episode is an experience of a pack with what the causal mode knows of it.
+// episode is an experience of a pack with its return and score in the causal mode.
 type episode struct {
 	of     *trinity.Experience
 	level  string  // scores of one level are weighted together
@@ -16,14 +16,14 @@ type episode struct {
 	tokens float64 // trained ones
 }
 
-// place is where in a pack an episode stands.
+// place is the position of an episode in a pack.
 type place struct {
 	kind string
 	k    int
 }
 
-// causal is the mode iterative_hint_e2e_causal.
-func (a *CoD) causal(groups []trinity.Group) (kept []trinity.Group, metrics trinity.Metrics, err error) {
+// causal computes the advantages of the mode iterative_hint_e2e_causal.
+func (a *cod) causal(groups []trinity.Group) (kept []trinity.Group, metrics trinity.Metrics, err error) {
 	metrics = trinity.Metrics{"judge_format_error_count": 0, "invalid_count": 0, "active_weight_temp_mean": 0}
 	levels := map[string][]*episode{}
 	var order []string
@@ -57,8 +57,8 @@ func (a *CoD) causal(groups []trinity.Group) (kept []trinity.Group, metrics trin
 	return kept, metrics, nil
 }
 
-// wellFormed leaves out what a judge found broken and what has no valid reward.
-func (a *CoD) wellFormed(g trinity.Group, metrics trinity.Metrics) (trinity.Group, error) {
+// wellFormed drops experiences that a judge found malformed, and those without a valid reward.
+func (a *cod) wellFormed(g trinity.Group, metrics trinity.Metrics) (trinity.Group, error) {
 	var left trinity.Group
 	for _, e := range g {
 		if e.Info["judge_format_error"] == true || e.Info["judge_format_error_in_trajectory"] == true {
@@ -73,7 +73,7 @@ func (a *CoD) wellFormed(g trinity.Group, metrics trinity.Metrics) (trinity.Grou
 }
 
 // episodes scores the experiences of a pack.
-func (a *CoD) episodes(g trinity.Group, task string) ([]*episode, error) {
+func (a *cod) episodes(g trinity.Group, task string) ([]*episode, error) {
 	first := map[place]map[int]*episode{} // by place and run, that of the lowest turn
 	places := make([]place, len(g))
 	out := make([]*episode, len(g))
@@ -106,7 +106,7 @@ func (a *CoD) episodes(g trinity.Group, task string) ([]*episode, error) {
 	return out, nil
 }
 
-// laterRewards are the place of an episode and g.
+// laterRewards returns the place of an episode and g, the rewards that it gets credit for.
 func laterRewards(e *trinity.Experience) (place, []float64, error) {
 	rewards, err := list(e, "task_rewards")
 	if err != nil {
@@ -136,8 +136,8 @@ func laterRewards(e *trinity.Experience) (place, []float64, error) {
 	return place{kind, k}, rewards, nil
 }
 
-// worth is G.
-func (a *CoD) worth(rewards []float64) float64 {
+// worth returns G.
+func (a *cod) worth(rewards []float64) float64 {
 	switch a.E2ECausalReturnsStyle {
 	case "sliding_window_mean":
 		return mean(rewards[:min(a.E2ECausalReturnsWindow, len(rewards))])
@@ -151,8 +151,8 @@ func (a *CoD) worth(rewards []float64) float64 {
 	return mean(rewards)
 }
 
-// level names what an experience is weighted together with.
-func (a *CoD) level(e *trinity.Experience, task string) (string, error) {
+// level returns the name of the set of experiences that are weighted and shifted together.
+func (a *cod) level(e *trinity.Experience, task string) (string, error) {
 	switch {
 	case a.RedWeightAdaptiveLevel == nil:
 		return "", nil
@@ -166,8 +166,9 @@ func (a *CoD) level(e *trinity.Experience, task string) (string, error) {
 	return fmt.Sprint(id), nil
 }
 
-// settle weights and shifts the scores of one level and writes the advantages. used says whether there was a temperature.
-func (a *CoD) settle(episodes []*episode) (temp float64, used bool) {
+// settle weights and shifts the scores of one level and writes the advantages. used reports whether
+// it used a temperature.
+func (a *cod) settle(episodes []*episode) (temp float64, used bool) {
 	switch {
 	case a.RedWeightAdaptiveTemp:
 		temp, used = balance(episodes)
@@ -198,13 +199,14 @@ func (a *CoD) settle(episodes []*episode) (temp float64, used bool) {
 	return temp, used
 }
 
-// weight is exp(score/T), bounded because a cold T would make more of it than a float32 holds.
+// weight returns exp(score/T), bounded because a low T would exceed a float32.
 func weight(score, temp float64) float64 { return math.Exp(min(score/temp, 20)) }
 
-// Ends of the bisection, in units of reward: below the lower one the weights would be too far apart.
+// Ends of the bisection, in units of reward. Below the lower end the weights would differ too much.
 const coldest, hottest, closeEnough = 0.8, 100.0, 0.05
 
-// balance finds the temperature that brings Σ score·exp(score/T)·tokens to 0; none where the plain sum is not negative.
+// balance returns the temperature that makes Σ score·exp(score/T)·tokens equal 0. It uses none if
+// the plain sum is not negative.
 func balance(episodes []*episode) (temp float64, used bool) {
 	sum := func(weight func(score float64) float64) (s float64) {
 		for _, ep := range episodes {

@@ -10,8 +10,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// duplicates returns n copies of groups: every group once in shuffled order before any is taken again. The shuffle's seed is a hash of the
-// ids in the groups. None when there is nothing to copy.
+// duplicates returns n copies of groups: every group once, in shuffled order, before any group a
+// second time. The seed of the shuffle is a hash of the ids in the groups. It returns nil if there
+// is nothing to copy.
 func duplicates(groups []trinity.Group, n int) []trinity.Group {
 	if len(groups) == 0 {
 		return nil
@@ -32,7 +33,8 @@ func duplicates(groups []trinity.Group, n int) []trinity.Group {
 	return out
 }
 
-// duplicate copies a group, sharing nothing that is edited. Runs are numbered on from the group's own, so that ids stay unique.
+// duplicate returns a copy of a group that shares nothing that is edited. Its run numbers continue
+// after the group's own, so ids stay unique.
 func duplicate(g trinity.Group, round int) trinity.Group {
 	runs := 0
 	for _, e := range g {

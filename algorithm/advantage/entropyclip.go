@@ -7,8 +7,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// clipToken is a trained token of a batch as the entropy clips see it: taking its logit up by ε lowers the entropy H of the next-token
-// distribution by ε·S to first order, with S = p·(H + ln p) (Wang et al. 2026, theorem 3.2).
+// clipToken is a trained token of a batch for the entropy clips. Raising its logit by ε lowers the
+// entropy H of the next-token distribution by ε·S to first order, with S = p·(H + ln p) (Wang et
+// al. 2026, theorem 3.2).
 type clipToken struct {
 	of        *trinity.Experience
 	place     int     // index in the experience's tokens
@@ -16,7 +17,8 @@ type clipToken struct {
 	s         float64 // S, nats
 }
 
-// clipTokens lists the trained tokens of a batch that has advantages and entropies; p is exp of the given log-probabilities.
+// clipTokens returns the trained tokens of a batch that has advantages and entropies. p is exp of
+// the given log-probabilities.
 func clipTokens(batch []*trinity.Experience, logprobs func(*trinity.Experience) []float32) ([]clipToken, error) {
 	var tokens []clipToken
 	for _, e := range batch {
@@ -37,7 +39,7 @@ func clipTokens(batch []*trinity.Experience, logprobs func(*trinity.Experience) 
 	return tokens, nil
 }
 
-// momentsOf returns the mean and the standard deviation (over n) of a value of tokens.
+// momentsOf returns the mean and the standard deviation (over n) of a value of the tokens.
 func momentsOf(tokens []clipToken, value func(clipToken) float64) (center, std float64) {
 	if len(tokens) == 0 {
 		return 0, 0
@@ -50,8 +52,8 @@ func momentsOf(tokens []clipToken, value func(clipToken) float64) (center, std f
 	return mean(x), sampleStd(x) * math.Sqrt((n-1)/n)
 }
 
-// clip takes tokens out of what is trained on, and sets the metrics frac_clipped and, of the tokens with positive and with negative
-// advantage, frac_clipped_pos and frac_clipped_neg. Masks are changed on copies.
+// clip removes tokens from the masks, on copies, and sets the metric frac_clipped and, over the
+// tokens with positive and with negative advantage, frac_clipped_pos and frac_clipped_neg.
 func clip(tokens []clipToken, out func(i int) bool, metrics trinity.Metrics) {
 	var all, positive, negative share
 	own := map[*trinity.Experience]bool{}
@@ -75,7 +77,7 @@ func clip(tokens []clipToken, out func(i int) bool, metrics trinity.Metrics) {
 	metrics["frac_clipped"], metrics["frac_clipped_pos"], metrics["frac_clipped_neg"] = all.value(), positive.value(), negative.value()
 }
 
-// share counts how often something holds.
+// share counts how often something is true.
 type share struct{ yes, n int }
 
 func (s *share) add(yes bool) {
@@ -87,7 +89,8 @@ func (s *share) add(yes bool) {
 
 func (s *share) value() float64 { return float64(s.yes) / float64(max(1, s.n)) }
 
-// groupRelative writes the GRPO advantage of a trainer batch. kept are the groups to train on, batch is what the policy sampled of them.
+// groupRelative writes the GRPO advantage of a trainer batch. kept are the groups to train on;
+// batch lists their experiences that the policy sampled.
 func groupRelative(groups []trinity.Group, epsilon float64) (kept []trinity.Group, batch []*trinity.Experience, metrics trinity.Metrics, err error) {
 	left := trinity.Metrics{}
 	if kept, batch, err = sampled(groups, left); err != nil {
@@ -97,7 +100,7 @@ func groupRelative(groups []trinity.Group, epsilon float64) (kept []trinity.Grou
 	for i, g := range kept {
 		own[i] = slices.DeleteFunc(slices.Clone(g), func(e *trinity.Experience) bool { return e.IsExpert })
 	}
-	grpo := GRPO{Scaling: newScaling()}
+	grpo := grpo{scaling: newScaling()}
 	grpo.Epsilon = epsilon
 	if _, metrics, err = grpo.Advantages(own); err != nil {
 		return nil, nil, nil, err

@@ -9,43 +9,46 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// GiGPO is the two-level advantage of group-in-group policy optimization (Feng et al. 2025, eqs. 3, 6 and 8) for rollouts of several steps:
+// GiGPO is the two-level advantage of group-in-group policy optimization (Feng et al. 2025, eqs. 3,
+// 6 and 8) for rollouts of several steps:
 //
 //	A = A^E + ω·A^S, at every trained token of a step
 //	A^E = norm(R_run) over the runs of a task,                        R_run = Σ_t r_t
 //	A^S = norm(R_t) over the steps of the task in the same state,     R_t = Σ_{k≥t} γ^{k−t}·r_k
 //	norm(x) = (x − mean) / (d + ε),  d = std over n − 1 with fnorm std, else 1
 //
-// r_t is Info[step_reward_key] of step t; in a run where no step has it, the reward of the last step there and 0 elsewhere; a step without it
-// in a run that has it elsewhere earned 0. The state is Info[env_state_hash_key], text or a number, of the environment before the step. A
-// step without it, or alone in its state, has A^S = 0; a run alone has mean 0 and d = 1. A run whose last step has no valid reward is left
-// out with all its steps.
+// r_t is Info[step_reward_key] of step t. If no step of a run has it, the last step has the reward
+// and the others 0. If only some steps have it, the others have 0. The state is
+// Info[env_state_hash_key], text or a number: the state of the environment before the step. A step
+// without a state, or alone in its state, has A^S = 0. A single run has mean 0 and d = 1. A run
+// whose last step has no valid reward is dropped with all its steps.
 //
-// Metrics: gigpo/episode_reward_mean/{mean,max,min} and gigpo/episode_reward_std/{mean,max,min} (d) over tasks, gigpo/anchor_groups_total
-// (states), gigpo/anchor_groups_size_gt1 (states met more than once), gigpo/anchor_group_hit_ratio (their share), gigpo/mean_abs_A_E and
-// gigpo/mean_abs_A_S over steps, and invalid_count.
+// Metrics: gigpo/episode_reward_mean/{mean,max,min} and gigpo/episode_reward_std/{mean,max,min} (d)
+// over tasks; gigpo/anchor_groups_total (states), gigpo/anchor_groups_size_gt1 (states visited more
+// than once), gigpo/anchor_group_hit_ratio (their share); gigpo/mean_abs_A_E and gigpo/mean_abs_A_S
+// over steps; invalid_count.
 //
-// Unlike Trinity-RFT: steps are compared within a task, as in the paper, because the same state is worth something else when the task is
-// another one.
-type GiGPO struct {
-	Omega           float64 `yaml:"omega" doc:"weight of the step's advantage beside the run's"`
+// Unlike Trinity-RFT: steps are compared within a task, as in the paper, because the same state has
+// another value in another task.
+type gigpo struct {
+	Omega           float64 `yaml:"omega" doc:"weight of the step's advantage, added to the run's"`
 	Gamma           float64 `yaml:"gamma" doc:"discount of a reward per step, in [0, 1]"`
-	FNorm           string  `yaml:"fnorm" doc:"divide by the standard deviation (std) or by nothing (none)"`
-	Epsilon         float64 `yaml:"epsilon" doc:"added to what is divided by"`
+	FNorm           string  `yaml:"fnorm" doc:"divide by the standard deviation (std), or do not divide (none)"`
+	Epsilon         float64 `yaml:"epsilon" doc:"added to the divisor"`
 	StepRewardKey   string  `yaml:"step_reward_key" doc:"entry of Info with the reward of a step"`
-	EnvStateHashKey string  `yaml:"env_state_hash_key" doc:"entry of Info that tells states of the environment apart"`
+	EnvStateHashKey string  `yaml:"env_state_hash_key" doc:"entry of Info that identifies the state of the environment"`
 }
 
 func init() {
 	registry.Advantages.Register("gigpo", "Group-in-group policy optimization (Feng et al. 2025): the run's return against the task's other runs, plus omega times the return from a step on against the "+
-		"other steps of the task in the same environment state. Runs without a valid outcome are left out.",
+		"other steps of the task in the same environment state. Drops runs without a valid outcome.",
 		func() trinity.Advantage {
-			return &GiGPO{Omega: 1, Gamma: 1, FNorm: "none", Epsilon: 1e-6, StepRewardKey: "step_reward", EnvStateHashKey: "env_state_hash"}
+			return &gigpo{Omega: 1, Gamma: 1, FNorm: "none", Epsilon: 1e-6, StepRewardKey: "step_reward", EnvStateHashKey: "env_state_hash"}
 		})
 }
 
 // Validate checks ranges.
-func (a *GiGPO) Validate() error {
+func (a *gigpo) Validate() error {
 	switch {
 	case math.IsNaN(a.Omega) || math.IsInf(a.Omega, 0):
 		return errors.New("omega must be a finite number")
@@ -59,11 +62,11 @@ func (a *GiGPO) Validate() error {
 	return checkEpsilon(a.Epsilon)
 }
 
-// ComparesRollouts implements trinity.GroupAdvantage.
-func (*GiGPO) ComparesRollouts() bool { return true }
+// Needs implements trinity.Advantage.
+func (*gigpo) Needs() trinity.Needs { return trinity.Needs{Group: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *GiGPO) Advantages(groups []trinity.Group) (kept []trinity.Group, metrics trinity.Metrics, err error) {
+func (a *gigpo) Advantages(groups []trinity.Group) (kept []trinity.Group, metrics trinity.Metrics, err error) {
 	metrics = trinity.Metrics{"invalid_count": 0}
 	var s gigpoStats
 	for _, g := range groups {
@@ -84,8 +87,8 @@ func (a *GiGPO) Advantages(groups []trinity.Group) (kept []trinity.Group, metric
 	return kept, metrics, nil
 }
 
-// group writes the advantages of a task's runs.
-func (a *GiGPO) group(runs []run, s *gigpoStats) error {
+// group writes the advantages of the runs of a task.
+func (a *gigpo) group(runs []run, s *gigpoStats) error {
 	episodes := make([]float64, len(runs))
 	states := map[string][]int{} // places of the steps in each state
 	var returns []float64        // of all steps, run after run
@@ -125,8 +128,8 @@ func (a *GiGPO) group(runs []run, s *gigpoStats) error {
 	return nil
 }
 
-// compareSteps is A^S of each step.
-func (a *GiGPO) compareSteps(returns []float64, states map[string][]int, s *gigpoStats) []float64 {
+// compareSteps returns A^S of each step.
+func (a *gigpo) compareSteps(returns []float64, states map[string][]int, s *gigpoStats) []float64 {
 	out := make([]float64, len(returns))
 	for _, steps := range states {
 		s.states++
@@ -146,8 +149,8 @@ func (a *GiGPO) compareSteps(returns []float64, states map[string][]int, s *gigp
 	return out
 }
 
-// normalize is norm, and d.
-func (a *GiGPO) normalize(x []float64) (scores []float64, d float64) {
+// normalize returns norm(x) and d.
+func (a *gigpo) normalize(x []float64) (scores []float64, d float64) {
 	center, d := mean(x), 1.0
 	if len(x) == 1 {
 		center = 0
@@ -162,8 +165,8 @@ func (a *GiGPO) normalize(x []float64) (scores []float64, d float64) {
 	return scores, d
 }
 
-// stepRewards are r_t.
-func (a *GiGPO) stepRewards(steps run) ([]float64, error) {
+// stepRewards returns r_t of each step.
+func (a *gigpo) stepRewards(steps run) ([]float64, error) {
 	r, found := make([]float64, len(steps)), false
 	for t, e := range steps {
 		v, ok, err := number(e, a.StepRewardKey)
@@ -178,8 +181,8 @@ func (a *GiGPO) stepRewards(steps run) ([]float64, error) {
 	return r, nil
 }
 
-// state is the key of the state that a step was taken in; "" for an unknown one.
-func (a *GiGPO) state(e *trinity.Experience) (string, error) {
+// state returns a key for the state before a step, or "" if it is unknown.
+func (a *gigpo) state(e *trinity.Experience) (string, error) {
 	switch raw := e.Info[a.EnvStateHashKey].(type) {
 	case nil:
 		return "", nil
@@ -196,7 +199,7 @@ func (a *GiGPO) state(e *trinity.Experience) (string, error) {
 	}
 }
 
-// gigpoStats is what the metrics are made of.
+// gigpoStats collects the metrics.
 type gigpoStats struct {
 	states, met   int
 	means, scales []float64 // of tasks

@@ -2,9 +2,10 @@ package advantage
 
 import "github.com/trinity-go/trinity"
 
-// perGroup writes the advantages that score makes of the rewards of each group, in the order of its experiences. What has no valid reward is
-// left out. Metrics: group_advantages/reward_mean/{mean,max,min} and group_advantages/reward_std/{mean,max,min} over groups (groups of one
-// without std), and invalid_count (experiences left out).
+// perGroup drops experiences without a valid reward and writes the advantages that score computes
+// from the rewards of each group, in the order of its experiences. Metrics:
+// group_advantages/reward_mean/{mean,max,min} and group_advantages/reward_std/{mean,max,min} over
+// groups (groups of one have no std), and invalid_count (dropped experiences).
 func perGroup(groups []trinity.Group, score func(g trinity.Group, rewards []float64) []float64) (kept []trinity.Group, metrics trinity.Metrics, err error) {
 	metrics = trinity.Metrics{}
 	kept, rewards, err := scoredGroups(groups, metrics)
@@ -19,7 +20,8 @@ func perGroup(groups []trinity.Group, score func(g trinity.Group, rewards []floa
 	return kept, metrics, nil
 }
 
-// scoredGroups returns the groups without invalid rewards, where any are left, with their rewards, and sets the metrics of [perGroup].
+// scoredGroups returns the groups without invalid rewards, unless empty, with their rewards. It
+// sets the metrics of [perGroup].
 func scoredGroups(groups []trinity.Group, metrics trinity.Metrics) (valid []trinity.Group, scores [][]float64, err error) {
 	metrics["invalid_count"] = 0
 	var means, stds []float64
@@ -44,7 +46,7 @@ func scoredGroups(groups []trinity.Group, metrics trinity.Metrics) (valid []trin
 	return valid, scores, nil
 }
 
-// minus returns each reward less a baseline.
+// minus returns each reward less the baseline.
 func minus(rewards []float64, baseline float64) []float64 {
 	out := make([]float64, len(rewards))
 	for i, r := range rewards {

@@ -7,7 +7,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// number reads a number that a workflow or the explorer left in an experience's Info. ok is false where there is none.
+// number reads a number from the Info of an experience. ok is false if there is none.
 func number(e *trinity.Experience, key string) (v float64, ok bool, err error) {
 	raw, ok := e.Info[key]
 	if !ok {
@@ -19,7 +19,8 @@ func number(e *trinity.Experience, key string) (v float64, ok bool, err error) {
 	return v, true, nil
 }
 
-// asNumber takes the kinds that a workflow or a decoder writes; a finite number only.
+// asNumber converts the kinds of numbers that a workflow or a decoder writes. It reports whether
+// raw is a finite number.
 func asNumber(raw any) (float64, bool) {
 	var v float64
 	switch x := raw.(type) {
@@ -39,7 +40,7 @@ func asNumber(raw any) (float64, bool) {
 	return v, !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
-// list reads a list of numbers from an experience's Info.
+// list reads a list of numbers from the Info of an experience.
 func list(e *trinity.Experience, key string) ([]float64, error) {
 	var out []float64
 	switch raw := e.Info[key].(type) {
@@ -49,7 +50,7 @@ func list(e *trinity.Experience, key string) ([]float64, error) {
 		for _, r := range raw {
 			v, ok := asNumber(r)
 			if !ok {
-				return nil, fmt.Errorf("experience %s: info %s has %v in it, want finite numbers", e.ID, key, r)
+				return nil, fmt.Errorf("experience %s: info %s contains %v, want finite numbers", e.ID, key, r)
 			}
 			out = append(out, v)
 		}
@@ -58,7 +59,7 @@ func list(e *trinity.Experience, key string) ([]float64, error) {
 	}
 	for _, v := range out {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("experience %s: info %s has %v in it, want finite numbers", e.ID, key, v)
+			return nil, fmt.Errorf("experience %s: info %s contains %v, want finite numbers", e.ID, key, v)
 		}
 	}
 	return out, nil

@@ -42,7 +42,7 @@ func TestJSDDescends(t *testing.T) {
 		student := softmax(z)
 		mean := 0.0
 		for v, s := range student {
-			_, d := jsd(lambda, math.Log(teacher[v]/s))
+			_, d := jensenShannon(lambda, math.Log(teacher[v]/s))
 			if d < 0 {
 				t.Errorf("λ %v: token %d counts %v, which is negative", lambda, v, d)
 			}
@@ -58,7 +58,7 @@ func TestJSDDescends(t *testing.T) {
 				if v == k {
 					score++
 				}
-				a, _ := jsd(lambda, math.Log(teacher[v]/s))
+				a, _ := jensenShannon(lambda, math.Log(teacher[v]/s))
 				got += s * a * score
 			}
 			const h = 1e-5
@@ -77,7 +77,7 @@ func TestJSDDescends(t *testing.T) {
 func TestJSDFarApart(t *testing.T) {
 	for _, lambda := range []float64{0, 1e-3, 0.5, 1 - 1e-3, 1} {
 		for _, d := range []float64{-50, -20, -1e-9, 0, 1e-9, 20, 50} {
-			a, j := jsd(lambda, d)
+			a, j := jensenShannon(lambda, d)
 			if math.IsNaN(a) || math.IsInf(a, 0) || math.IsNaN(j) || math.IsInf(j, 0) || a*d < 0 {
 				t.Errorf("λ %v, ln T − ln S = %v: advantage %v, divergence %v", lambda, d, a, j)
 			}

@@ -5,14 +5,17 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// None leaves groups as they are, for losses that read no advantage.
-type None struct{}
+// None computes no advantage, for losses that read none.
+type none struct{}
 
 func init() {
-	registry.Advantages.Register("none", "No advantage: for losses that read none, such as sft.", func() trinity.Advantage { return &None{} })
+	registry.Advantages.Register("none", "No advantage: for losses that read none, such as sft.", func() trinity.Advantage { return &none{} })
 }
 
-// Advantages returns all groups.
-func (*None) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+// Needs implements trinity.Advantage.
+func (*none) Needs() trinity.Needs { return trinity.Needs{} }
+
+// Advantages returns all groups unchanged.
+func (*none) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return groups, trinity.Metrics{}, nil
 }

@@ -14,27 +14,28 @@ import (
 //	A_i = R_i − b, at every trained token of rollout i
 //	b   = mean_G,  or with opmd_baseline logavgexp  b = τ·ln( (1/n)·Σ_j exp(R_j/τ) )
 //
-// logavgexp is the value of the policy that mirror descent with temperature τ steps to: between the mean (τ → ∞) and the best reward
-// (τ → 0) of the group. A group of one has b = 0. Counts are of experiences with a valid reward.
+// logavgexp is the value of the policy that a mirror descent step with temperature τ aims at:
+// between the mean (τ → ∞) and the best reward (τ → 0) of the group. A group of one has b = 0. Only
+// experiences with a valid reward count.
 //
-// Metrics: as of [RLOO], and group_advantages/group_baseline/{mean,max,min}, of b over groups.
+// Metrics: as for rloo, and group_advantages/group_baseline/{mean,max,min} of b over groups.
 //
-// opmd_verl is another name of it: Trinity-RFT's trainer-side twin has the same formula.
-type OPMD struct {
-	OPMDBaseline string  `yaml:"opmd_baseline" doc:"what is taken off the reward: the group's mean (mean), or the value of the policy that the step aims at (logavgexp)"`
+// opmd_verl is an alias: Trinity-RFT's variant in the trainer has the same formula.
+type opmd struct {
+	OPMDBaseline string  `yaml:"opmd_baseline" doc:"what is subtracted from the reward: the group's mean (mean), or the value of the policy that the step aims at (logavgexp)"`
 	Tau          float64 `yaml:"tau" doc:"temperature of logavgexp, in units of reward; more than 0"`
 }
 
 func init() {
 	const doc = "Advantage of online policy mirror descent: the reward less the group's mean, or less tau·ln(mean of exp(R/tau)); a group of one keeps its reward. " +
-		"Rollouts without a valid reward are left out."
-	build := func() trinity.Advantage { return &OPMD{OPMDBaseline: "mean", Tau: 1} }
+		"Drops rollouts without a valid reward."
+	build := func() trinity.Advantage { return &opmd{OPMDBaseline: "mean", Tau: 1} }
 	registry.Advantages.Register("opmd", doc, build)
-	registry.Advantages.Register("opmd_verl", "Another name of opmd.", build)
+	registry.Advantages.Register("opmd_verl", "Alias of opmd.", build)
 }
 
 // Validate checks ranges.
-func (a *OPMD) Validate() error {
+func (a *opmd) Validate() error {
 	switch {
 	case a.OPMDBaseline != "mean" && a.OPMDBaseline != "logavgexp":
 		return fmt.Errorf("opmd_baseline: unknown baseline %q (known: mean, logavgexp)", a.OPMDBaseline)
@@ -44,11 +45,11 @@ func (a *OPMD) Validate() error {
 	return nil
 }
 
-// ComparesRollouts implements trinity.GroupAdvantage.
-func (*OPMD) ComparesRollouts() bool { return true }
+// Needs implements trinity.Advantage.
+func (*opmd) Needs() trinity.Needs { return trinity.Needs{Group: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *OPMD) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *opmd) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	var baselines []float64
 	kept, metrics, err := perGroup(groups, func(_ trinity.Group, rewards []float64) []float64 {
 		b := a.baseline(rewards)
@@ -62,8 +63,8 @@ func (a *OPMD) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metr
 	return kept, metrics, nil
 }
 
-// baseline is b.
-func (a *OPMD) baseline(rewards []float64) float64 {
+// baseline returns b.
+func (a *opmd) baseline(rewards []float64) float64 {
 	switch {
 	case len(rewards) == 1:
 		return 0

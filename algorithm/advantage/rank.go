@@ -8,7 +8,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// penalizeLikely multiplies reward i by 1 − p·rank/n, which takes it nearer to 0 from either side, with ranks 0 … n−1 in ascending order of the mean recorded log-probability.
+// penalizeLikely multiplies reward i by 1 − p·rank/n, which moves it towards 0. Ranks 0 … n−1 are
+// in ascending order of the mean recorded log-probability.
 func penalizeLikely(g trinity.Group, r []float64, p float64) error {
 	likelihood := make([]float64, len(g))
 	order := make([]int, len(g))
@@ -34,7 +35,7 @@ func penalizeLikely(g trinity.Group, r []float64, p float64) error {
 	return nil
 }
 
-// meanLogprob is over trained tokens, nats; −∞ without any.
+// meanLogprob returns the mean over trained tokens, nats; −∞ without any.
 func meanLogprob(e *trinity.Experience) (float64, error) {
 	n := e.TrainedTokens()
 	if n == 0 {

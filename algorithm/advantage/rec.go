@@ -12,42 +12,45 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// REC is the advantage of the REC family (Yao et al. 2025, "Group-relative REINFORCE is secretly an off-policy algorithm"):
+// REC is the advantage of the REC family (Yao et al. 2025, "Group-relative REINFORCE is secretly an
+// off-policy algorithm"):
 //
 //	A_i = R_i − mean_G, at every trained token of rollout i; with std_normalize divided by std_G + ε, the std over n
 //
-// With drop balance (RED-Drop), a group with more rollouts below its mean than at or above it loses the surplus: so many of those below,
-// chosen at random, get A = 0, and mean and std are of the others. The choice follows from the ids of the experiences, so the same batch
-// gives the same one, in whatever order it comes. A group of one has mean 0 and std 1. Counts are of experiences with a valid reward.
+// With drop balance (RED-Drop), a group with more rollouts below its mean than at or above it loses
+// the surplus: as many of those below, chosen at random, get A = 0. Mean and std are then of the
+// others. The choice depends only on the ids of the experiences, so the same batch gives the same
+// choice in any order. A group of one has mean 0 and std 1. Only experiences with a valid reward
+// count.
 //
-// Metrics: as of [RLOO], and with drop balance drop_balance (experiences that got A = 0 so).
+// Metrics: as for rloo, and with drop balance drop_balance (experiences that got A = 0).
 //
 // Unlike Trinity-RFT: a group of one is defined, because there it fails the whole batch.
-type REC struct {
+type rec struct {
 	Epsilon      float64 `yaml:"epsilon" doc:"added to the standard deviation"`
 	STDNormalize bool    `yaml:"std_normalize" doc:"divide by the standard deviation of the group"`
-	Drop         *string `yaml:"drop" doc:"balance: where more of a group lie below its mean than not, leave out the surplus; null keeps all"`
+	Drop         *string `yaml:"drop" doc:"balance: if more rollouts of a group lie below its mean than not, ignore the surplus; null keeps all"`
 }
 
 func init() {
 	registry.Advantages.Register("rec", "Advantage of the REC family (Yao et al. 2025): the reward less the group's mean, with std_normalize over its std (over n), with drop balance without the surplus of "+
-		"rollouts below the mean; a group of one has mean 0 and std 1. Rollouts without a valid reward are left out.",
-		func() trinity.Advantage { return &REC{Epsilon: 1e-6} })
+		"rollouts below the mean; a group of one has mean 0 and std 1. Drops rollouts without a valid reward.",
+		func() trinity.Advantage { return &rec{Epsilon: 1e-6} })
 }
 
 // Validate checks ranges.
-func (a *REC) Validate() error {
+func (a *rec) Validate() error {
 	if a.Drop != nil && *a.Drop != "balance" {
 		return fmt.Errorf("drop: unknown way %q (known: balance)", *a.Drop)
 	}
 	return checkEpsilon(a.Epsilon)
 }
 
-// ComparesRollouts implements trinity.GroupAdvantage.
-func (*REC) ComparesRollouts() bool { return true }
+// Needs implements trinity.Advantage.
+func (*rec) Needs() trinity.Needs { return trinity.Needs{Group: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *REC) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *rec) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	dropped := 0
 	kept, metrics, err := perGroup(groups, func(g trinity.Group, rewards []float64) []float64 {
 		out := map[int]bool{}
@@ -63,8 +66,8 @@ func (a *REC) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metri
 	return kept, metrics, err
 }
 
-// score is A of each rollout, 0 for those that are out.
-func (a *REC) score(rewards []float64, out map[int]bool) []float64 {
+// score returns A of each rollout, 0 for the surplus.
+func (a *rec) score(rewards []float64, out map[int]bool) []float64 {
 	var left []float64
 	for i, r := range rewards {
 		if !out[i] {
@@ -87,7 +90,7 @@ func (a *REC) score(rewards []float64, out map[int]bool) []float64 {
 	return scores
 }
 
-// populationStd is the standard deviation with divisor n; 1 for a single value.
+// populationStd returns the standard deviation with divisor n; 1 for a single value.
 func populationStd(x []float64, center float64) float64 {
 	if len(x) == 1 {
 		return 1
@@ -99,7 +102,7 @@ func populationStd(x []float64, center float64) float64 {
 	return math.Sqrt(sum / float64(len(x)))
 }
 
-// surplus chooses which rollouts below the mean are too many.
+// surplus chooses the surplus rollouts below the mean.
 func surplus(g trinity.Group, rewards []float64) map[int]bool {
 	var below []int
 	center := mean(rewards)

@@ -9,15 +9,18 @@ import (
 //
 //	A_i = R_i, at every trained token of rollout i
 //
-// Metrics: as of [RLOO].
-type Reinforce struct{}
+// Metrics: as for rloo.
+type reinforce struct{}
 
 func init() {
-	registry.Advantages.Register("reinforce", "The reward itself, without a baseline (REINFORCE, Williams 1992): A = R at every trained token. Rollouts without a valid reward are left out.",
-		func() trinity.Advantage { return &Reinforce{} })
+	registry.Advantages.Register("reinforce", "The reward itself, without a baseline (REINFORCE, Williams 1992): A = R at every trained token. Drops rollouts without a valid reward.",
+		func() trinity.Advantage { return &reinforce{} })
 }
 
+// Needs implements trinity.Advantage.
+func (*reinforce) Needs() trinity.Needs { return trinity.Needs{} }
+
 // Advantages implements trinity.Advantage.
-func (*Reinforce) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (*reinforce) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return perGroup(groups, func(_ trinity.Group, rewards []float64) []float64 { return rewards })
 }

@@ -7,44 +7,46 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// ReinforcePlusPlus is the advantage of REINFORCE++ (Hu et al. 2025, §3): returns of single tokens, normalised over the batch instead of the
-// group.
+// REINFORCE++ (Hu et al. 2025, §3) computes the returns of single tokens, normalised over the batch
+// instead of the group.
 //
 //	G_t = r_t + γ·G_{t′}, with t′ the next trained token of the sequence
 //	A_t = (G_t − mean) / √(std² + 1e-8), at every trained token
 //
-// r_t is the reward at the last trained token and 0 before, less the KL penalty at every trained token where there is one (kl_penalty_fn).
-// Mean and std (over n − 1) are over all trained tokens of the trainer's batch; where there is but one, or all are equal, A = 0.
-// Experience.Returns is G. Demonstrations have A = 0 and count in nothing.
+// r_t is the reward at the last trained token and 0 before it, less the KL penalty at every trained
+// token if there is one (kl_penalty_fn). Mean and std (over n − 1) are over all trained tokens of
+// the trainer's batch. If there is only one token, or all returns are equal, A = 0.
+// Experience.Returns is G. Demonstrations have A = 0 and do not count.
 //
-// Metrics: invalid_count (experiences left out for an invalid reward), and kl and kl_coef of the penalty.
+// Metrics: invalid_count (experiences dropped for an invalid reward), and kl and kl_coef of the
+// penalty.
 //
-// Unlike Trinity-RFT: tokens of an environment are skipped, because a discount counts the policy's own steps; and a batch with a single
-// trained token is defined, because there it raises an error.
-type ReinforcePlusPlus struct {
+// Unlike Trinity-RFT: tokens of an environment are skipped, because a discount counts the policy's
+// own steps; and a batch with a single trained token is defined, because there it raises an error.
+type reinforcePlusPlus struct {
 	Gamma float64 `yaml:"gamma" doc:"discount per trained token, in [0, 1]"`
 	tokenRewards
 }
 
 func init() {
-	registry.Advantages.Register("reinforceplusplus", "REINFORCE++ (Hu et al. 2025): the discounted return from each token on, less the KL penalty where there is one, normalised over all trained tokens of the batch. "+
-		"Rollouts without a valid reward are left out.",
-		func() trinity.Advantage { return &ReinforcePlusPlus{Gamma: 1} })
+	registry.Advantages.Register("reinforceplusplus", "REINFORCE++ (Hu et al. 2025): the discounted return from each token on, less the KL penalty if there is one, normalised over all trained tokens of the batch. "+
+		"Drops rollouts without a valid reward.",
+		func() trinity.Advantage { return &reinforcePlusPlus{Gamma: 1} })
 }
 
 // Validate checks the range of gamma.
-func (a *ReinforcePlusPlus) Validate() error {
+func (a *reinforcePlusPlus) Validate() error {
 	if !(a.Gamma >= 0 && a.Gamma <= 1) {
 		return errors.New("gamma must be in [0, 1]")
 	}
 	return nil
 }
 
-// Needs implements trinity.TrainerAdvantage: the statistics are the batch's.
-func (*ReinforcePlusPlus) Needs() trinity.Needs { return trinity.Needs{} }
+// Needs implements trinity.Advantage: the statistics are the batch's.
+func (*reinforcePlusPlus) Needs() trinity.Needs { return trinity.Needs{Batch: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *ReinforcePlusPlus) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *reinforcePlusPlus) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{}
 	kept, batch, err := sampled(groups, metrics)
 	if err != nil {
@@ -63,7 +65,7 @@ func (a *ReinforcePlusPlus) Advantages(groups []trinity.Group) ([]trinity.Group,
 	return kept, metrics, nil
 }
 
-// discount turns the rewards of tokens [T] into returns from each trained token on, in place.
+// discount replaces the rewards of tokens [T] by the returns from each trained token on, in place.
 func discount(e *trinity.Experience, r []float64, gamma float64) {
 	next := 0.0
 	for t := len(r) - 1; t >= 0; t-- {

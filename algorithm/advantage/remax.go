@@ -9,31 +9,33 @@ import (
 
 // ReMax is REINFORCE with the reward of the greedy answer as baseline (Li et al. 2024, eq. 4):
 //
-//	A_t = Σ_{k≥t} r_k − b, at every trained token, with r as of [ReinforcePlusPlus] and b the reward of the greedy answer to the same task
+//	A_t = Σ_{k≥t} r_k − b, at every trained token, with r as in reinforceplusplus and b the reward of the greedy answer to the same task
 //
-// b is Info["reward_baseline"], which the explorer writes: it runs the workflow once more per task, at temperature 0, and trains on nothing of
-// that. Experience.Returns is Σ_{k≥t} r_k. Where the greedy rollout failed b is null, and the task's experiences are left out: a failure is
-// never a baseline of 0. Demonstrations have A = 0.
+// b is Info["reward_baseline"]. The explorer writes it: it runs the workflow once more per task, at
+// temperature 0, and does not train on this run. Experience.Returns is Σ_{k≥t} r_k. If the greedy
+// rollout failed, b is null and the experiences of the task are dropped: a failure is never a
+// baseline of 0. Demonstrations have A = 0.
 //
-// Metrics: invalid_count (experiences left out for an invalid reward or baseline), and kl and kl_coef of the penalty.
-type ReMax struct {
+// Metrics: invalid_count (experiences dropped for an invalid reward or baseline), and kl and
+// kl_coef of the penalty.
+type remax struct {
 	tokenRewards
 }
 
-// baselineKey is where the explorer leaves the reward of the greedy answer.
+// baselineKey is the entry of Info in which the explorer stores the reward of the greedy answer.
 const baselineKey = "reward_baseline"
 
 func init() {
-	registry.Advantages.Register("remax", "ReMax (Li et al. 2024): the reward from each token on, less the KL penalty where there is one, and less the reward of the greedy answer to the same task, which the explorer "+
-		"samples besides. Rollouts without a valid reward or baseline are left out.",
-		func() trinity.Advantage { return &ReMax{} })
+	registry.Advantages.Register("remax", "ReMax (Li et al. 2024): the reward from each token on, less the KL penalty if there is one, and less the reward of the greedy answer to the same task, which the explorer "+
+		"samples besides. Drops rollouts without a valid reward or baseline.",
+		func() trinity.Advantage { return &remax{} })
 }
 
-// Needs implements trinity.TrainerAdvantage.
-func (*ReMax) Needs() trinity.Needs { return trinity.Needs{GreedyReward: true} }
+// Needs implements trinity.Advantage.
+func (*remax) Needs() trinity.Needs { return trinity.Needs{Batch: true, GreedyReward: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *ReMax) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *remax) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{}
 	all, _, err := sampled(groups, metrics)
 	if err != nil {
@@ -77,8 +79,8 @@ func (a *ReMax) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Met
 	return kept, metrics, nil
 }
 
-// baseline is b; false where the greedy rollout failed.
-func (*ReMax) baseline(e *trinity.Experience) (b float64, ok bool, err error) {
+// baseline returns b; ok is false if the greedy rollout failed.
+func (*remax) baseline(e *trinity.Experience) (b float64, ok bool, err error) {
 	if e.IsExpert {
 		return 0, true, nil
 	}

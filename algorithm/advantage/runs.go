@@ -7,14 +7,14 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// run is the steps of one rollout, the experiences of one ExperienceID.Run, in ascending turn: whatever order they come in, the last step is
-// the one of the highest turn.
+// run is the steps of one rollout: the experiences with the same ExperienceID.Run, in ascending
+// turn. The step with the highest turn is the last one, whatever order they arrive in.
 type run []*trinity.Experience
 
 func (r run) last() *trinity.Experience { return r[len(r)-1] }
 
-// scoredRuns splits a group into its runs, in order of first appearance, without those whose last step has no valid reward: the outcome of
-// the run. kept is the group without their steps.
+// scoredRuns splits a group into its runs, in order of first appearance. It drops runs whose last
+// step has no valid reward, which is the outcome of the run. kept is the group without their steps.
 func scoredRuns(g trinity.Group) (runs []run, kept trinity.Group, err error) {
 	of := map[int]run{}
 	var order []int
@@ -44,7 +44,7 @@ func scoredRuns(g trinity.Group) (runs []run, kept trinity.Group, err error) {
 	return runs, kept, nil
 }
 
-// outcomes lists the reward of each run's last step.
+// outcomes returns the reward of the last step of each run.
 func outcomes(runs []run) []float64 {
 	r := make([]float64, len(runs))
 	for i, steps := range runs {

@@ -1,7 +1,9 @@
-// Package advantage holds the functions that turn the rewards of a group, the rollouts of one task, into an advantage per token.
+// Package advantage holds the functions that turn the rewards of a group, the rollouts of one task,
+// into an advantage per token.
 //
-// An experience whose reward is invalid takes no part in any statistic, gets no advantage and is not in the groups that are returned: a
-// failed rollout is never a reward of 0. A group is dropped when none of its experiences is left.
+// An experience with an invalid reward counts in no statistic, gets no advantage and is not in the
+// returned groups: a failed rollout is never a reward of 0. A group without remaining experiences
+// is dropped.
 package advantage
 
 import (
@@ -12,7 +14,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// scored returns the experiences of a group whose reward is valid, in order. A valid reward that is not a finite number is an error.
+// scored returns the experiences of a group that have a valid reward, in order. A valid reward that
+// is not finite is an error.
 func scored(g trinity.Group) (trinity.Group, error) {
 	kept := make(trinity.Group, 0, len(g))
 	for _, e := range g {
@@ -27,7 +30,7 @@ func scored(g trinity.Group) (trinity.Group, error) {
 	return kept, nil
 }
 
-// rewards lists the reward of each experience.
+// rewards returns the reward of each experience.
 func rewards(g trinity.Group) []float64 {
 	r := make([]float64, len(g))
 	for i, e := range g {
@@ -46,8 +49,9 @@ func write(e *trinity.Experience, a float64) {
 	}
 }
 
-// mean of x; 0 for none. The mean of equal values is that value, without the rounding of a sum, so that their deviation is 0: a group
-// of equal rewards is seen to teach nothing.
+// mean returns the mean of x, 0 if x is empty. The mean of equal values is exactly that value,
+// without the rounding error of a sum, so their standard deviation is 0 and a group of equal
+// rewards is recognised as teaching nothing.
 func mean(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
@@ -62,7 +66,7 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// sampleStd is the standard deviation with divisor n − 1; 0 for fewer than two values.
+// sampleStd returns the standard deviation with divisor n − 1; 0 for fewer than two values.
 func sampleStd(x []float64) float64 {
 	if len(x) < 2 {
 		return 0
@@ -74,7 +78,8 @@ func sampleStd(x []float64) float64 {
 	return math.Sqrt(sum / float64(len(x)-1))
 }
 
-// unitStd is sampleStd, but 1 where that is 0: a group of one, which has no mean to be held against, is not blown up by equal rewards around it.
+// unitStd returns sampleStd, or 1 if that is 0. So equal rewards in the batch do not blow up a
+// group of one, which has no mean to compare with.
 func unitStd(x []float64) float64 {
 	if std := sampleStd(x); std > 0 {
 		return std

@@ -5,40 +5,44 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// StepWiseGRPO is GRPO (Shao et al. 2024) for rollouts of several steps, each an experience of its own with the same run and a turn that
-// rises: the outcome of a run is the reward of its last step, and every step of the run gets the run's advantage.
+// Step_wise_grpo is GRPO (Shao et al. 2024) for rollouts of several steps. Each step is an
+// experience with the run's number and an ascending turn. The outcome of a run is the reward of its
+// last step, and every step of the run gets the run's advantage.
 //
 //	A_i = (R_i − mean_G) / (std_G + ε), at every trained token of every step of run i
 //
-// with the standard deviation over n − 1 and n the number of runs. std_cal_level batch divides by the std of all outcomes of the batch,
-// which counts as 1 where they are all equal, plus ε, none by nothing. One run alone has mean 0 and std 1. enable_step_norm divides by the
-// number of steps of the run, so that long runs do not weigh more. A run whose last step has no valid reward is left out with all its steps.
+// with the standard deviation over n − 1 and n the number of runs. std_cal_level batch divides by
+// the std of all outcomes of the batch (1 if all are equal) plus ε; none does not divide. A single
+// run has mean 0 and std 1. enable_step_norm divides by the number of steps of the run, so long
+// runs do not count more. A run whose last step has no valid reward is dropped with all its steps.
 //
 // std_threshold drops groups whose std is at most the threshold, and groups of one run.
 //
-// Metrics: group_advantages/reward_mean/{mean,max,min} and group_advantages/reward_std/{mean,max,min} over groups (dropped groups included,
-// groups of one run without std), filtered_count (experiences dropped by std_threshold), skipped_group_ratio (share of groups dropped so)
-// and invalid_count (experiences of runs without a valid outcome).
+// Metrics: group_advantages/reward_mean/{mean,max,min} and
+// group_advantages/reward_std/{mean,max,min} over groups (including dropped groups; groups of one
+// run have no std), filtered_count (experiences dropped by std_threshold), skipped_group_ratio
+// (share of groups dropped by it) and invalid_count (experiences of runs without a valid outcome).
 //
-// Unlike Trinity-RFT: the last step is the one of the highest turn, because the order of a list may be another one.
-type StepWiseGRPO struct {
-	Scaling        `yaml:",inline"`
+// Unlike Trinity-RFT: the last step is the one with the highest turn, because the order of a list
+// may change.
+type stepWiseGRPO struct {
+	scaling        `yaml:",inline"`
 	EnableStepNorm bool `yaml:"enable_step_norm" doc:"divide a run's advantage by its number of steps"`
 }
 
 func init() {
 	registry.Advantages.Register("step_wise_grpo", "GRPO for rollouts of several steps: the reward of a run's last step, normalised over the runs of a task, is the advantage of every step of the run; one run "+
-		"alone keeps its reward. Runs without a valid outcome are left out.",
+		"alone keeps its reward. Drops runs without a valid outcome.",
 		func() trinity.Advantage { return newStepWiseGRPO() })
 }
 
-func newStepWiseGRPO() *StepWiseGRPO { return &StepWiseGRPO{Scaling: newScaling()} }
+func newStepWiseGRPO() *stepWiseGRPO { return &stepWiseGRPO{scaling: newScaling()} }
 
-// ComparesRollouts implements trinity.GroupAdvantage.
-func (*StepWiseGRPO) ComparesRollouts() bool { return true }
+// Needs implements trinity.Advantage.
+func (*stepWiseGRPO) Needs() trinity.Needs { return trinity.Needs{Group: true} }
 
 // Advantages implements trinity.Advantage.
-func (a *StepWiseGRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+func (a *stepWiseGRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{"filtered_count": 0, "invalid_count": 0, "skipped_group_ratio": 0}
 	var runs [][]run
 	var valid []trinity.Group
@@ -75,8 +79,8 @@ func (a *StepWiseGRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trin
 	return kept, metrics, nil
 }
 
-// spread writes the advantages of a group's runs.
-func (a *StepWiseGRPO) spread(runs []run, batchStd float64) {
+// spread writes the advantages of the runs of a group.
+func (a *stepWiseGRPO) spread(runs []run, batchStd float64) {
 	scores := a.scores(outcomes(runs), batchStd)
 	for i, steps := range runs {
 		score := scores[i]

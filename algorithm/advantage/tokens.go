@@ -2,9 +2,10 @@ package advantage
 
 import "github.com/trinity-go/trinity"
 
-// tokenRewards are what each token earns, for the advantages that tell tokens apart, which embed it: the reward of the experience at its last
-// trained token and 0 elsewhere; minus, at every trained token, the penalty on the distance from the reference model (Ouyang et al. 2022,
-// eq. 2) where the algorithm has one.
+// tokenRewards computes what each token earns. Advantages that tell tokens apart embed it. The last
+// trained token earns the reward of the experience, all others 0. If the algorithm penalizes the
+// distance from the reference model (Ouyang et al. 2022, eq. 2), every trained token loses the
+// penalty.
 type tokenRewards struct {
 	penalty func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) // [T] of each experience; nil for none
 }
@@ -14,9 +15,10 @@ func (r *tokenRewards) PenalizeKL(of func(batch []*trinity.Experience) ([][]floa
 	r.penalty = of
 }
 
-// of returns the reward of each token [T], 0 where a token is not trained on, of the experiences of a trainer batch, whose rewards are valid.
-// It adds the metrics of the penalty, kl and kl_coef, and rewards/{mean,max,min}, what is left of the rewards of whole experiences. An
-// experience without trained tokens earns nothing.
+// of returns the reward of each token [T] of each experience of a trainer batch with valid rewards,
+// 0 at tokens that are not trained. It adds the metrics of the penalty: kl, kl_coef and
+// rewards/{mean,max,min}, the rewards of whole experiences less the penalty. An experience without
+// trained tokens earns nothing.
 func (r *tokenRewards) of(batch []*trinity.Experience, metrics trinity.Metrics) ([][]float64, error) {
 	out := make([][]float64, len(batch))
 	for i, e := range batch {
@@ -44,7 +46,7 @@ func (r *tokenRewards) of(batch []*trinity.Experience, metrics trinity.Metrics) 
 	return out, nil
 }
 
-// lastTrained is the place of the last trained token; −1 for none.
+// lastTrained returns the index of the last trained token; −1 for none.
 func lastTrained(e *trinity.Experience) int {
 	for t := len(e.Mask) - 1; t >= 0; t-- {
 		if e.Mask[t] {

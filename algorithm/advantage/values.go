@@ -7,11 +7,12 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// estimator returns the advantage A of each trained token [T], 0 elsewhere, from the rewards of tokens and the values of the states that they
-// were taken in.
+// estimator returns the advantage A of each trained token [T], 0 elsewhere, from the rewards of the
+// tokens and the values of the states in which they were chosen.
 type estimator func(mask []bool, rewards, values []float64) []float64
 
-// actorCritic writes the returns A + V, which the critic learns, and finish(A) as the advantages, of the rollouts that have a valid reward.
+// actorCritic writes, for the rollouts with a valid reward, the returns A + V, which the critic
+// learns, and finish(A) as advantages.
 func (r *tokenRewards) actorCritic(groups []trinity.Group, estimate estimator, finish func(batch []*trinity.Experience, a [][]float64) [][]float64) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{}
 	kept, batch, err := sampled(groups, metrics)
@@ -40,7 +41,7 @@ func (r *tokenRewards) actorCritic(groups []trinity.Group, estimate estimator, f
 	return kept, metrics, nil
 }
 
-// valuesOf returns the critic's values [T]; 0 where a token is not trained on.
+// valuesOf returns the critic's values [T], 0 at tokens that are not trained.
 func valuesOf(e *trinity.Experience) ([]float64, error) {
 	if err := needed(e, "values", "of a critic, which the trainer has", e.Values); err != nil {
 		return nil, err
@@ -54,12 +55,12 @@ func valuesOf(e *trinity.Experience) ([]float64, error) {
 	return out, nil
 }
 
-// generalized is the advantage estimate of Schulman et al. 2016 (arXiv 1506.02438, eq. 16):
+// generalized returns the advantage estimator of Schulman et al. 2016 (arXiv 1506.02438, eq. 16):
 //
 //	δ_t = r_t + γ·V_t' − V_t
 //	A_t = δ_t + γ·λ·A_t'
 //
-// with t' the next trained token. Beyond the last one V and A are 0.
+// with t' the next trained token. After the last one V and A are 0.
 func generalized(gamma, lam float64) estimator {
 	return func(mask []bool, rewards, values []float64) []float64 {
 		out := make([]float64, len(mask))
@@ -74,12 +75,12 @@ func generalized(gamma, lam float64) estimator {
 	}
 }
 
-// nStep is the return of the next n trained tokens, with the critic's value for what comes after them, less the value (Mnih et al. 2016,
-// arXiv 1602.01783, §4):
+// nStep returns the estimator of the return of the next n trained tokens, plus the critic's value
+// of what follows them, less the value before (Mnih et al. 2016, arXiv 1602.01783, §4):
 //
 //	A_t = r_t + γ·r_t' + … + γⁿ⁻¹·r_t⁽ⁿ⁻¹⁾ + γⁿ·V_t⁽ⁿ⁾ − V_t
 //
-// with t⁽ᵏ⁾ the k-th next trained token. Beyond the last one r and V are 0.
+// with t⁽ᵏ⁾ the k-th next trained token. After the last one r and V are 0.
 func nStep(gamma float64, n int) estimator {
 	far := math.Pow(gamma, float64(n))
 	return func(mask []bool, rewards, values []float64) []float64 {

@@ -6,37 +6,41 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// AggMode says how per-token values become one number (loss_agg_mode). Below, v_{i,t} is the value of trained token t of sequence i, n_i
-// the number of trained tokens of sequence i, N = Σ n_i, and S the number of sequences with n_i > 0, all over the whole optimizer step.
+// AggMode says how per-token values become one number (loss_agg_mode). Below, v_{i,t} is the value
+// of trained token t of sequence i, n_i the number of trained tokens of sequence i, N = Σ n_i, and
+// S the number of sequences with n_i > 0. All counts are over the whole optimizer step.
 //
-// Variants of GRPO that go by names of their own differ in nothing but this and another argument:
+// Several named variants of GRPO differ only in this mode and one other argument:
 //
-//   - GRPO as first published, length-normalised: seq-mean-token-mean.
-//   - BNPO, one mean over all tokens of the step (also DAPO's): token-mean.
-//   - Dr. GRPO, without the bias to long wrong answers: seq-mean-token-sum-norm, with an advantage that is not divided by the group's
-//     deviation (advantage_fn grpo with std_cal_level: none); algorithm_type dr_grpo is both.
-//   - REINFORCE, the sum of a sequence's tokens: seq-mean-token-sum.
+//   - GRPO as first published, normalised by length: seq-mean-token-mean.
+//   - BNPO, one mean over all tokens of the step (also DAPO): token-mean.
+//   - Dr. GRPO, without the bias to long wrong answers: seq-mean-token-sum-norm, with advantages
+//     that are not divided by the group's standard deviation (advantage_fn grpo with std_cal_level
+//     none). algorithm_type dr_grpo sets both.
+//   - REINFORCE, the sum over the tokens of a sequence: seq-mean-token-sum.
 type AggMode string
 
 const (
-	// TokenMean is Σ v / N: every token weighs the same (DAPO, Yu et al. 2025).
+	// TokenMean is Σ v / N: every token has the same weight (DAPO, Yu et al. 2025).
 	TokenMean AggMode = "token-mean"
-	// SeqMeanTokenSum is Σ_i Σ_t v / S: the mean of sequence sums.
+	// SeqMeanTokenSum is Σ_i Σ_t v / S: the mean of the sums of the sequences.
 	SeqMeanTokenSum AggMode = "seq-mean-token-sum"
-	// SeqMeanTokenMean is Σ_i (Σ_t v / n_i) / S: every sequence weighs the same (GRPO, Shao et al. 2024).
+	// SeqMeanTokenMean is Σ_i (Σ_t v / n_i) / S: every sequence has the same weight (GRPO, Shao et
+	// al. 2024).
 	SeqMeanTokenMean AggMode = "seq-mean-token-mean"
-	// SeqMeanTokenSumNorm is Σ v / L, with L the length of the longest response of the whole step: every token from the first that the
-	// policy may have written to the end (T − prompt_len), the tokens of an environment between them included (after Dr. GRPO, Liu et
-	// al. 2025, whose L is constant). Unlike the other modes it grows with the number of sequences.
+	// SeqMeanTokenSumNorm is Σ v / L, with L the length of the longest response of the whole step.
+	// The response is everything from the first token that the policy may have written to the end
+	// (T − prompt_len), including tokens of an environment. After Dr. GRPO (Liu et al. 2025), whose
+	// L is constant. Unlike the other modes, this one grows with the number of sequences.
 	SeqMeanTokenSumNorm AggMode = "seq-mean-token-sum-norm"
 )
 
 var aggModes = []AggMode{TokenMean, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm}
 
-// Check reports an unknown mode.
+// Check returns an error if the mode is unknown.
 func (m AggMode) Check() error {
 	if slices.Contains(aggModes, m) {
 		return nil
@@ -48,17 +52,17 @@ func (m AggMode) Check() error {
 	return fmt.Errorf("loss_agg_mode: unknown mode %q (known: %s)", string(m), strings.Join(names, ", "))
 }
 
-// Agg is the loss_agg_mode argument; policy losses that aggregate per-token values embed it.
+// Agg is the argument loss_agg_mode. Policy losses that aggregate per-token values embed it.
 type Agg struct {
 	LossAggMode AggMode `yaml:"loss_agg_mode" doc:"how per-token values become one number: token-mean, seq-mean-token-sum, seq-mean-token-mean, seq-mean-token-sum-norm; algorithm.loss_agg_mode overrides it"`
 }
 
 func (a *Agg) aggregation() *AggMode { return &a.LossAggMode }
 
-// aggregates is the mode that the loss aggregates with.
+// aggregates returns the mode with which the loss aggregates.
 func (a *Agg) aggregates() AggMode { return a.LossAggMode }
 
-// Aggregation returns where a policy loss keeps its mode, nil for one that has none.
+// Aggregation returns a pointer to the mode of a policy loss, or nil if the loss has none.
 func Aggregation(p PolicyLoss) *AggMode {
 	if a, ok := p.(interface{ aggregation() *AggMode }); ok {
 		return a.aggregation()
@@ -66,7 +70,7 @@ func Aggregation(p PolicyLoss) *AggMode {
 	return nil
 }
 
-// Aggregate is the micro-batch's share of the aggregate of v [n] over the chosen rows.
+// Aggregate returns the micro-batch's share of the aggregate of v [n] over the chosen rows.
 func (in *Input) Aggregate(mode AggMode, v tape.Stream, rows Rows) tape.Stream {
 	whole := in.count(rows)
 	weights := make([]float64, 0, in.Tape.Tokens())
@@ -82,17 +86,17 @@ func (in *Input) Aggregate(mode AggMode, v tape.Stream, rows Rows) tape.Stream {
 	return v.Dot(weights)
 }
 
-// takes says whether a sequence is in the loss and among the rows.
+// takes reports whether a sequence belongs to the loss and to rows.
 func (in *Input) takes(e *trinity.Experience, rows Rows) bool { return in.rows.has(e) && rows.has(e) }
 
-// counts are what aggregates divide by.
+// counts are the divisors of the aggregates.
 type counts struct {
 	tokens    int // N
 	sequences int // S
 	longest   int // L, tokens
 }
 
-// count counts over the chosen rows of the whole step.
+// count counts the chosen rows of the whole step.
 func (in *Input) count(rows Rows) counts {
 	var c counts
 	for i, e := range in.Batch.Whole {
@@ -105,7 +109,7 @@ func (in *Input) count(rows Rows) counts {
 	return c
 }
 
-// divisor is what the value of one token of a sequence with n trained tokens is divided by.
+// divisor returns the divisor for one token of a sequence with n trained tokens.
 func (c counts) divisor(mode AggMode, n int) float64 {
 	switch mode {
 	case SeqMeanTokenSum:

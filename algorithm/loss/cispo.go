@@ -4,44 +4,45 @@ import (
 	"errors"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// CISPO clips the importance weight instead of the update (MiniMax-M1, Chen et al. 2025): every token keeps its derivative, with a
-// weight that is bounded.
+// CISPO clips the importance weight instead of the update (MiniMax-M1, Chen et al. 2025). Every
+// token keeps its derivative, with a bounded weight.
 //
 //	L = −A·sg(clip(r, 1 − low, 1 + high))·lp
 //
-// With enable_mask_clip L is 0 where PPO would clip: at tokens with A > 0 and r > 1 + mask_high, or A < 0 and r < 1 − mask_low. What
-// the loss divides by stays the same.
+// With enable_mask_clip, L is 0 where PPO would clip: at tokens with A > 0 and r > 1 + mask_high,
+// or A < 0 and r < 1 − mask_low. The divisor of the loss stays the same.
 //
-// Metrics: cispo_loss (aggregated); means over trained tokens: ppo_kl (−d), unmasked_frac (share that is not left out).
-type CISPO struct {
+// Metrics: cispo_loss (aggregated); means over trained tokens: ppo_kl (−d), unmasked_frac (share of
+// tokens that are not masked).
+type cispo struct {
 	Agg               `yaml:",inline"`
-	ClipRangeLow      float64 `yaml:"clip_range_low" doc:"the weight is at least 1 minus this; 1 is no lower bound, as in the paper"`
+	ClipRangeLow      float64 `yaml:"clip_range_low" doc:"the weight is at least 1 minus this; 1 means no lower bound, as in the paper"`
 	ClipRangeHigh     float64 `yaml:"clip_range_high" doc:"the weight is at most 1 plus this"`
-	EnableMaskClip    bool    `yaml:"enable_mask_clip" doc:"leave out the tokens that PPO would clip"`
-	MaskClipRangeLow  float64 `yaml:"mask_clip_range_low" doc:"with enable_mask_clip: a token with a negative advantage is left out below 1 minus this; 1 leaves out none"`
-	MaskClipRangeHigh float64 `yaml:"mask_clip_range_high" doc:"with enable_mask_clip: a token with a positive advantage is left out above 1 plus this"`
+	EnableMaskClip    bool    `yaml:"enable_mask_clip" doc:"mask the tokens that PPO would clip"`
+	MaskClipRangeLow  float64 `yaml:"mask_clip_range_low" doc:"with enable_mask_clip: mask tokens with a negative advantage and a ratio below 1 minus this; 1 masks none"`
+	MaskClipRangeHigh float64 `yaml:"mask_clip_range_high" doc:"with enable_mask_clip: mask tokens with a positive advantage and a ratio above 1 plus this"`
 }
 
 func init() {
-	PolicyLosses.Register("cispo", "Clipped importance-sampling weight policy optimization (MiniMax-M1, Chen et al. 2025): −A·sg(clip(r, 1 − low, 1 + high))·lp, so that no token "+
-		"loses its derivative; optionally without the tokens that PPO would clip. Metrics: cispo_loss, ppo_kl, unmasked_frac.",
+	PolicyLosses.Register("cispo", "Clipped importance-sampling weight policy optimization (MiniMax-M1, Chen et al. 2025): −A·sg(clip(r, 1 − low, 1 + high))·lp, so every "+
+		"token keeps its derivative. Optionally without the tokens that PPO would clip. Metrics: cispo_loss, ppo_kl, unmasked_frac.",
 		func() PolicyLoss {
-			return &CISPO{Agg: Agg{TokenMean}, ClipRangeLow: 1, ClipRangeHigh: 0.28, MaskClipRangeLow: 1, MaskClipRangeHigh: 0.28}
+			return &cispo{Agg: Agg{TokenMean}, ClipRangeLow: 1, ClipRangeHigh: 0.28, MaskClipRangeLow: 1, MaskClipRangeHigh: 0.28}
 		})
 }
 
-// Validate checks ranges.
-func (c *CISPO) Validate() error {
+// Validate refuses negative ranges.
+func (c *cispo) Validate() error {
 	if !(c.ClipRangeLow >= 0 && c.ClipRangeHigh >= 0 && c.MaskClipRangeLow >= 0 && c.MaskClipRangeHigh >= 0) {
 		return errors.New("clip_range_low, clip_range_high, mask_clip_range_low and mask_clip_range_high must not be negative")
 	}
 	return c.LossAggMode.Check()
 }
 
-func (c *CISPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+func (c *cispo) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	adv, err := in.Advantages()
 	if err != nil {
 		return tape.Stream{}, nil, err
@@ -61,8 +62,8 @@ func (c *CISPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	}, nil
 }
 
-// keeps says which tokens are in the loss.
-func (c *CISPO) keeps(adv, ratio []float64) []bool {
+// keeps reports, per token, whether it is in the loss.
+func (c *cispo) keeps(adv, ratio []float64) []bool {
 	kept := make([]bool, len(adv))
 	for i, a := range adv {
 		gone := a > 0 && ratio[i] > 1+c.MaskClipRangeHigh || a < 0 && ratio[i] < 1-c.MaskClipRangeLow

@@ -4,27 +4,28 @@ import (
 	"sync"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
 // Composite is a policy loss with its KL and entropy terms:
 //
 //	loss = pg − entropy_coef·entropy + kl_coef·kl
 //
-// Metrics: those of the policy loss, kl_loss and entropy_loss (aggregated, before their coefficients), kl_coef, and final_loss; each adds
-// up over the micro-batches of an optimizer step. It is safe for concurrent use, but for Probes, Prepare, AfterStep and SetKLCoef.
+// Metrics: those of the policy loss; kl_loss and entropy_loss (aggregated, before their
+// coefficients); kl_coef; final_loss. Each adds up over the micro-batches of an optimizer step. A
+// Composite is safe for concurrent use, except Probes, Prepare, AfterStep and SetKLCoef.
 type Composite struct {
 	Policy PolicyLoss
-	KL     KL      // nil for no term
-	Bonus  Entropy // nil for no term
-	Mode   AggMode // of KL and entropy; the policy loss has its own
+	KL     KL      // nil: no KL term
+	Bonus  Entropy // nil: no entropy term
+	Mode   AggMode // aggregates KL and entropy; the policy loss has its own
 
 	klCoef float64
 	tapes  sync.Pool
 }
 
-// NewComposite joins the terms. A KL term with weight 0 is left out, and so are the "none" terms. KL and entropy are aggregated as the
-// policy loss is, with token-mean if it has no mode.
+// NewComposite joins the terms. It drops a KL term with weight 0 and the terms named "none". KL and
+// entropy use the aggregation mode of the policy loss, or token-mean if it has none.
 func NewComposite(policy PolicyLoss, kl KL, entropy Entropy) *Composite {
 	c := &Composite{Policy: policy, Mode: TokenMean}
 	if p, ok := policy.(interface{ aggregates() AggMode }); ok {
@@ -33,14 +34,15 @@ func NewComposite(policy PolicyLoss, kl KL, entropy Entropy) *Composite {
 	if kl != nil && kl.Controller().KLCoef != 0 {
 		c.KL, c.klCoef = kl, kl.Controller().KLCoef
 	}
-	if _, none := entropy.(*NoEntropy); !none {
+	if _, none := entropy.(*noEntropy); !none {
 		c.Bonus = entropy
 	}
 	c.tapes.New = func() any { return new(tape.Tape) }
 	return c
 }
 
-// Streams asks for entropies where there is an entropy term, and for the divergence that the policy loss compares by.
+// Streams returns the streams that the loss reads: the entropy if there is an entropy term, and the
+// divergence that the policy loss reads.
 func (c *Composite) Streams() trinity.Streams {
 	s := trinity.Streams{Entropy: c.Bonus != nil}
 	if p, ok := c.Policy.(Comparer); ok {
@@ -80,7 +82,7 @@ func (c *Composite) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.
 	return grads, metrics, nil
 }
 
-// terms adds up the terms.
+// terms returns the sum of the terms and their metrics.
 func (c *Composite) terms(in *Input) (tape.Stream, trinity.Metrics, error) {
 	total, metrics, err := c.Policy.Loss(in)
 	if err != nil {
@@ -112,14 +114,14 @@ func (c *Composite) terms(in *Input) (tape.Stream, trinity.Metrics, error) {
 	return total, metrics, nil
 }
 
-// KLCoef is the present weight of the KL term, 0 without one.
+// KLCoef returns the current weight of the KL term, 0 without one.
 func (c *Composite) KLCoef() float64 { return c.klCoef }
 
-// SetKLCoef restores the weight of the KL term, e.g. from a checkpoint.
+// SetKLCoef restores the weight of the KL term, for example from a checkpoint.
 func (c *Composite) SetKLCoef(coef float64) { c.klCoef = coef }
 
-// AfterStep moves an adaptive kl_coef, given the metrics of a whole optimizer step (the sum over its micro-batches) and its number of
-// sequences.
+// AfterStep adapts kl_coef after an optimizer step. metrics are the sums over the step's
+// micro-batches; sequences is the number of sequences in the step.
 func (c *Composite) AfterStep(metrics trinity.Metrics, sequences int) {
 	if c.KL != nil {
 		c.klCoef = c.KL.Controller().Next(c.klCoef, metrics["kl_loss"], sequences)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
 // zero is a policy loss of 0, to see the other terms alone.
@@ -234,7 +234,7 @@ func TestArgErrors(t *testing.T) {
 		{"kl", "k2", args{"kl_coef": math.NaN()}, "kl_coef"},
 		{"kl", "k2", args{"adaptive": true, "target_kl": 0.1}, "horizon"},
 		{"kl", "k2", args{"target_kl": 0.1}, "no effect without adaptive"},
-		{"kl", "none", args{"kl_coef": 0.1}, "no KL term at all"},
+		{"kl", "none", args{"kl_coef": 0.1}, "no effect without a KL term"},
 		{"entropy", "none", args{"entropy_coef": 0.1}, "unknown argument"},
 		{"entropy", "mix", args{"entropy_coef": math.Inf(1)}, "finite"},
 	} {

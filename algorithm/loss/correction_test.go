@@ -12,7 +12,7 @@ import (
 func TestPolicyWeights(t *testing.T) {
 	now := []trinity.TokenStats{at(-1, -1.5, -0.2, -3)}
 	gradient := func(name string, args map[string]any, e *trinity.Experience) []float32 {
-		l := NewComposite(mustPolicy(t, name, args), nil, &NoEntropy{})
+		l := NewComposite(mustPolicy(t, name, args), nil, &noEntropy{})
 		look(t, l, []*trinity.Experience{e}, now)
 		grads, _, err := l.Loss(whole(e), now)
 		if err != nil {

@@ -25,7 +25,7 @@ func TestDistillByHand(t *testing.T) {
 		batch[0].RefLogprobs, batch[1].RefLogprobs, batch[0].PolicyWeights = nil, nil, c.weights
 		now := []trinity.TokenStats{at(-1, -1), at(-1)}
 		now[0].Divergence, now[1].Divergence = []float32{9, 1, 2}, []float32{9, 4}
-		l := NewComposite(mustPolicy(t, "distill", map[string]any{"loss_agg_mode": string(c.mode), "divergence": "jsd", "beta": 0.2}), nil, &NoEntropy{})
+		l := NewComposite(mustPolicy(t, "distill", map[string]any{"loss_agg_mode": string(c.mode), "divergence": "jsd", "beta": 0.2}), nil, &noEntropy{})
 		if want := (trinity.Streams{Divergence: trinity.Divergence{Kind: trinity.JSD, Beta: 0.2}}); l.Streams() != want {
 			t.Errorf("streams %+v, want %+v", l.Streams(), want)
 		}
@@ -57,7 +57,7 @@ func TestDistillComparesAsToldTo(t *testing.T) {
 			t.Errorf("%q: %+v, want %+v", divergence, got, want)
 		}
 	}
-	if got := NewComposite(mustPolicy(t, "ppo", nil), nil, &NoEntropy{}).Streams(); got != (trinity.Streams{}) {
+	if got := NewComposite(mustPolicy(t, "ppo", nil), nil, &noEntropy{}).Streams(); got != (trinity.Streams{}) {
 		t.Errorf("ppo asks for %+v", got)
 	}
 }
@@ -80,7 +80,7 @@ func TestDistillErrors(t *testing.T) {
 		}
 	}
 	e := seq(0, []float32{-1}, []float32{-1})
-	_, _, err := NewComposite(mustPolicy(t, "distill", nil), nil, &NoEntropy{}).Loss(whole(e), []trinity.TokenStats{at(-1)})
+	_, _, err := NewComposite(mustPolicy(t, "distill", nil), nil, &noEntropy{}).Loss(whole(e), []trinity.TokenStats{at(-1)})
 	if err == nil || !strings.Contains(err.Error(), "0 values of divergence for 2 tokens") {
 		t.Errorf("an engine that gave no divergence: %v", err)
 	}

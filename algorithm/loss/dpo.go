@@ -6,54 +6,58 @@ import (
 	"math"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// DPO is direct preference optimization (Rafailov et al. 2023, eq. 7) over pairs of a chosen answer w and a rejected answer l to one prompt,
-// with conservative label smoothing (Mitchell 2023). Experiences 2i and 2i+1 of an optimizer step are w and l.
+// DPO is direct preference optimization (Rafailov et al. 2023, eq. 7) over pairs of a chosen answer
+// w and a rejected answer l to the same prompt, with conservative label smoothing (Mitchell 2023).
+// Experiences 2i and 2i+1 of an optimizer step are w and l.
 //
 //	z = Σ_t (lp − ref) of w − Σ_t (lp − ref) of l
 //	L = −(1 − ls)·log σ(β·z) − ls·log σ(−β·z), mean over the pairs
 //
-// A pair of which one side has no trained token counts for nothing.
+// A pair with an answer without trained tokens does not count.
 //
-// Metrics: dpo_loss; chosen_reward and rejected_reward, means of β·Σ_t (lp − ref); accuracy_mean, share of pairs with z > 0, which is 0 before
-// anything was learnt; ranking_accuracy, share of pairs with Σ_t lp of w more than that of l (Chen et al. 2024), whatever the reference says of them.
+// Metrics: dpo_loss; chosen_reward and rejected_reward, the means of β·Σ_t (lp − ref);
+// accuracy_mean, the share of pairs with z > 0, which is 0 before training; ranking_accuracy, the
+// share of pairs where Σ_t lp is larger for w than for l (Chen et al. 2024), whatever the reference
+// model says.
 //
-// Unlike Trinity-RFT: the log-ratios are summed over the tokens of each answer and the loss is the mean over pairs, because the sigmoid of a
-// sum over all pairs of a batch is not the likelihood of the preferences: one pair that is far off would hide all others.
-type DPO struct {
-	Beta           float64 `yaml:"beta" doc:"how much a difference in log-ratio counts, per nat: the lower, the farther from the reference"`
-	LabelSmoothing float64 `yaml:"label_smoothing" doc:"probability that a preference is the wrong way round; less than 0.5"`
+// Unlike Trinity-RFT: the log-ratios are summed over the tokens of each answer and the loss is the
+// mean over pairs, because the sigmoid of a sum over all pairs of a batch is not the likelihood of
+// the preferences: one extreme pair would hide all others.
+type dpo struct {
+	Beta           float64 `yaml:"beta" doc:"weight of a difference in log-ratio, per nat; a lower beta lets the policy move farther from the reference model"`
+	LabelSmoothing float64 `yaml:"label_smoothing" doc:"probability that a preference label is wrong; less than 0.5"`
 }
 
 func init() {
 	PolicyLosses.Register("dpo", "Direct preference optimization (Rafailov et al. 2023): −log σ(β·z) with z the difference of Σ(lp − ref) between the chosen and the "+
 		"rejected answer, mean over pairs; label_smoothing is conservative DPO (Mitchell 2023). Needs the reference model and schema dpo. Metrics: dpo_loss, "+
 		"chosen_reward, rejected_reward, accuracy_mean, ranking_accuracy.",
-		func() PolicyLoss { return &DPO{Beta: 0.1} })
+		func() PolicyLoss { return &dpo{Beta: 0.1} })
 }
 
 // Validate checks ranges.
-func (d *DPO) Validate() error {
+func (d *dpo) Validate() error {
 	switch {
 	case !(d.Beta > 0) || math.IsInf(d.Beta, 0):
 		return errors.New("beta must be a number more than 0")
 	case !(d.LabelSmoothing >= 0 && d.LabelSmoothing < 0.5):
-		return errors.New("label_smoothing must be at least 0 and less than 0.5: it is the share of preferences that are the wrong way round")
+		return errors.New("label_smoothing must be at least 0 and less than 0.5: it is the share of wrong preference labels")
 	}
 	return nil
 }
 
-func (d *DPO) Pairs() bool { return true }
+func (d *dpo) Pairs() bool { return true }
 
-func (d *DPO) Needs() trinity.Needs { return trinity.Needs{Reference: true} }
+func (d *dpo) Needs() trinity.Needs { return trinity.Needs{Reference: true} }
 
-func (d *DPO) Schema() string { return "dpo" }
+func (d *dpo) Schema() string { return "dpo" }
 
-func (*DPO) ReadsAdvantages() bool { return false }
+func (*dpo) ReadsAdvantages() bool { return false }
 
-func (d *DPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+func (d *dpo) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	ref, err := in.Ref()
 	if err != nil {
 		return tape.Stream{}, nil, err
@@ -74,7 +78,7 @@ func (d *DPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	}, nil
 }
 
-// share is the weight of the positive numbers of v.
+// share returns the sum of the weights of the positive numbers of v.
 func share(v tape.Stream, weights []float64) float64 {
 	sum := 0.0
 	for i, x := range v.Value() {
@@ -85,11 +89,12 @@ func share(v tape.Stream, weights []float64) float64 {
 	return sum
 }
 
-// pairs are the sequences of the micro-batch that are compared: first[k] with second[k]. weights are such that a weighted sum over pairs is the
-// micro-batch's share of the mean over those of the whole step. Pairs of which a side has no trained token are left out.
+// pairs returns the sequences of the micro-batch that are compared: first[k] with second[k]. A
+// weighted sum over these pairs is the micro-batch's share of the mean over all pairs of the step.
+// pairs omits a pair with an answer without trained tokens.
 func (in *Input) pairs() (first, second []int, weights []float64, err error) {
 	if n := len(in.Batch.Experiences); n%2 != 0 {
-		return nil, nil, nil, fmt.Errorf("a micro-batch of %d sequences cannot be pairs, which this loss compares", n)
+		return nil, nil, nil, fmt.Errorf("a micro-batch of %d sequences cannot be cut into the pairs that this loss compares", n)
 	}
 	count := 0
 	for i := 0; i+1 < len(in.trained); i += 2 {

@@ -2,43 +2,45 @@ package loss
 
 import (
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// GSPO is group sequence policy optimization (Zheng et al. 2025) in its per-token form: the ratio is that of the whole sequence, the
-// geometric mean of its tokens' ratios, and so is the clip.
+// GSPO is group sequence policy optimization (Zheng et al. 2025) in its per-token form. The ratio
+// is that of the whole sequence: the geometric mean of the ratios of its tokens. The clip applies
+// to it.
 //
 //	s = clamp(mean_t(lp − old), −20, 20) of the sequence,  r = exp(lp − sg(lp) + sg(s))
 //	L = max(−A·r, −A·clip(r, 1 − low, 1 + high))
 //
-// r has the value exp(s) at every token, and a token's derivative is its own. The clip range is that of a mean over tokens, so some thousand
-// times smaller than PPO's: where nothing is set, low is 0.0003 and high 0.0004.
+// r has the value exp(s) at every token, and each token keeps its own derivative. The clip range
+// applies to a mean over tokens, so it is some thousand times smaller than PPO's: low defaults to
+// 0.0003 and high to 0.0004.
 //
-// Metrics: pg_loss (aggregated); means over trained tokens: pg_clipfrac (tokens whose clipped value is the larger), ppo_kl (old − lp);
-// ppo_kl_seq, the mean of −s over sequences.
+// Metrics: pg_loss (aggregated); means over trained tokens: pg_clipfrac (share of tokens whose
+// clipped value is larger), ppo_kl (old − lp); ppo_kl_seq, the mean of −s over sequences.
 //
-// Unlike Trinity-RFT: keeps seq-mean-token-mean unless algorithm.loss_agg_mode is set, because there a loss_agg_mode that nobody wrote
-// (token-mean) replaces the one that the paper's objective has.
-type GSPO struct {
+// Unlike Trinity-RFT: keeps seq-mean-token-mean unless algorithm.loss_agg_mode is set, because
+// there a default that nobody wrote (token-mean) replaces the mode of the paper's objective.
+type gspo struct {
 	Agg  `yaml:",inline"`
-	Clip `yaml:",inline"`
+	clip `yaml:",inline"`
 }
 
 func init() {
 	PolicyLosses.Register("gspo", "Group sequence policy optimization (Zheng et al. 2025): PPO's clipped loss with the ratio of the whole sequence, exp(mean_t(lp − old)), "+
 		"clipped to [1 − 0.0003, 1 + 0.0004]; the derivative of a token is its own (GSPO-token). Metrics: pg_loss, pg_clipfrac, ppo_kl, ppo_kl_seq.",
-		func() PolicyLoss { return &GSPO{Agg: Agg{SeqMeanTokenMean}} })
+		func() PolicyLoss { return &gspo{Agg: Agg{SeqMeanTokenMean}} })
 }
 
-// Validate checks ranges, and refuses a clip_range that nothing would read.
-func (g *GSPO) Validate() error {
-	if err := g.Clip.check(0); err != nil {
+// Validate checks ranges and refuses a clip_range that has no effect.
+func (g *gspo) Validate() error {
+	if err := g.clip.check(0); err != nil {
 		return err
 	}
 	return g.LossAggMode.Check()
 }
 
-func (g *GSPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+func (g *gspo) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	adv, err := in.Advantages()
 	if err != nil {
 		return tape.Stream{}, nil, err

@@ -74,7 +74,7 @@ func TestPPOTokenByHand(t *testing.T) {
 	} {
 		e := seq(c.adv, []float32{-30}, []float32{0})
 		now := []trinity.TokenStats{at(-30 + ln(c.ratio))}
-		grads, m, err := NewComposite(mustPolicy(t, "ppo", c.args), nil, &NoEntropy{}).Loss(whole(e), now)
+		grads, m, err := NewComposite(mustPolicy(t, "ppo", c.args), nil, &noEntropy{}).Loss(whole(e), now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestSequenceMaskingByHand(t *testing.T) {
 	}
 	now := []trinity.TokenStats{at(-1.3, -1.1), at(-1.1, -1), at(-1.2, -1.2)}
 	args := map[string]any{"enable_sequence_masking": true, "clip_range": 0.9}
-	grads, m, err := NewComposite(mustPolicy(t, "ppo", args), nil, &NoEntropy{}).Loss(whole(batch...), now)
+	grads, m, err := NewComposite(mustPolicy(t, "ppo", args), nil, &noEntropy{}).Loss(whole(batch...), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestAggregateByHand(t *testing.T) {
 		SeqMeanTokenSumNorm: 16.0 / 5,
 	} {
 		p := mustPolicy(t, "sft", map[string]any{"loss_agg_mode": string(mode)})
-		_, m, err := NewComposite(p, nil, &NoEntropy{}).Loss(whole(batch...), now)
+		_, m, err := NewComposite(p, nil, &noEntropy{}).Loss(whole(batch...), now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestKLByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		x := seq(0, []float32{c.old}, []float32{c.ref})
-		grads, m, err := NewComposite(&zero{}, kl, &NoEntropy{}).Loss(whole(x), []trinity.TokenStats{at(c.lp)})
+		grads, m, err := NewComposite(&zero{}, kl, &noEntropy{}).Loss(whole(x), []trinity.TokenStats{at(c.lp)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestCorrectedK3WithoutRecordedLogprobsIsK3(t *testing.T) {
 	}
 	x := seq(0, []float32{-9}, []float32{-1})
 	x.Logprobs = nil
-	_, m, err := NewComposite(&zero{}, kl, &NoEntropy{}).Loss(whole(x), []trinity.TokenStats{at(-2)})
+	_, m, err := NewComposite(&zero{}, kl, &noEntropy{}).Loss(whole(x), []trinity.TokenStats{at(-2)})
 	if err != nil || math.Abs(m["kl_loss"]-(math.E-2)) > 1e-12 {
 		t.Errorf("kl_loss %v, %v; want e − 2", m["kl_loss"], err)
 	}
@@ -227,7 +227,7 @@ func TestEntropyByHand(t *testing.T) {
 			t.Errorf("%s: gradient %s, want %s", c.name, got, want)
 		}
 	}
-	if NewComposite(&zero{}, nil, &NoEntropy{}).Streams().Entropy {
+	if NewComposite(&zero{}, nil, &noEntropy{}).Streams().Entropy {
 		t.Error("none asks for the entropy")
 	}
 }

@@ -2,28 +2,28 @@ package loss
 
 import (
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// ImportanceSampling is the plain off-policy policy gradient, without any clip: unbiased, and with a variance that grows with the distance
-// of the two policies.
+// Importance_sampling is the off-policy policy gradient without a clip. It is unbiased, and its
+// variance grows with the distance between the two policies.
 //
 //	L = −A·r
 //
 // Metrics: pg_loss (aggregated); means over trained tokens: ratio/mean (r), approx_kl (−d, nats).
-type ImportanceSampling struct {
+type importanceSampling struct {
 	Agg `yaml:",inline"`
 }
 
 func init() {
 	PolicyLosses.Register("importance_sampling", "Off-policy policy gradient by importance sampling: −A·r, r = exp(clamp(lp − old, ±20)), without a clip. Metrics: pg_loss, ratio/mean, approx_kl.",
-		func() PolicyLoss { return &ImportanceSampling{Agg{TokenMean}} })
+		func() PolicyLoss { return &importanceSampling{Agg{TokenMean}} })
 }
 
 // Validate checks the aggregation mode.
-func (s *ImportanceSampling) Validate() error { return s.LossAggMode.Check() }
+func (s *importanceSampling) Validate() error { return s.LossAggMode.Check() }
 
-func (s *ImportanceSampling) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+func (s *importanceSampling) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	adv, err := in.Advantages()
 	if err != nil {
 		return tape.Stream{}, nil, err

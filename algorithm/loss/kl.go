@@ -4,35 +4,39 @@ import (
 	"errors"
 	"math"
 
+	"github.com/trinity-go/trinity/algorithm/tape"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/tape"
 )
 
-// KL estimates, per token, the Kullback–Leibler divergence of the policy from the reference (Schulman, "Approximating KL divergence", 2020).
+// KL estimates, per token, the Kullback–Leibler divergence of the policy from the reference model
+// (Schulman, "Approximating KL divergence", 2020).
 type KL interface {
-	// Estimate returns the estimate [n], nats, of lp against ref; old is the policy that sampled, nil if unknown.
+	// Estimate returns the estimate [n], nats, of lp against ref. old is the log-probabilities of
+	// the policy that sampled, nil if unknown.
 	Estimate(lp, ref tape.Stream, old *tape.Stream) tape.Stream
-	// Controller holds the weight of the term.
+	// Controller returns the weight of the term.
 	Controller() *KLController
 }
 
 // KLs are the registered estimators, for kl_loss_fn and kl_penalty_fn alike. "none" needs no reference model.
 var KLs = registry.New[KL]("kl_fn", "how the distance from the reference model is estimated (algorithm.kl_loss_fn, algorithm.kl_penalty_fn)")
 
-// KLController is the weight of a KL term: constant, or adaptive (Ziegler et al. 2019):
+// KLController is the weight of a KL term: constant, or adaptive (Ziegler et al. 2019). An adaptive
+// weight changes after each optimizer step:
 //
 //	kl_coef ← kl_coef · (1 + clip(KL/target_kl − 1, −0.2, 0.2) · min(1, sequences/horizon))
 //
-// after each optimizer step, with KL the step's kl_loss, in the unit of loss_agg_mode (nats per token with token-mean, nats per sequence
-// with seq-mean-token-sum). A step of more sequences than the horizon counts as one horizon: kl_coef cannot change its sign.
+// KL is the step's kl_loss in the unit of loss_agg_mode (nats per token with token-mean, nats per
+// sequence with seq-mean-token-sum). A step with more sequences than the horizon counts as one
+// horizon, so kl_coef never changes its sign.
 type KLController struct {
-	KLCoef   float64 `yaml:"kl_coef" doc:"weight of the term; 0 switches it off, and the reference model with it; with adaptive, its first value"`
-	Adaptive bool    `yaml:"adaptive" doc:"steer kl_coef so that the KL comes to target_kl"`
+	KLCoef   float64 `yaml:"kl_coef" doc:"weight of the term; 0 switches off the term and the reference model; with adaptive, the initial weight"`
+	Adaptive bool    `yaml:"adaptive" doc:"adapt kl_coef until the KL is at target_kl"`
 	TargetKL float64 `yaml:"target_kl" doc:"wanted KL, in the unit of loss_agg_mode; needed with adaptive"`
 	Horizon  float64 `yaml:"horizon" doc:"sequences over which kl_coef adapts; needed with adaptive"`
 }
 
-// Validate checks ranges.
+// Validate refuses negative and contradictory values.
 func (c *KLController) Validate() error {
 	switch {
 	case !(c.KLCoef >= 0) || math.IsInf(c.KLCoef, 0):
@@ -45,10 +49,10 @@ func (c *KLController) Validate() error {
 	return nil
 }
 
-// Controller returns itself, for the types that embed it.
+// Controller returns the receiver, for types that embed it.
 func (c *KLController) Controller() *KLController { return c }
 
-// Next is the weight after an optimizer step over so many sequences whose KL was kl.
+// Next returns the weight after an optimizer step with this many sequences and the KL kl.
 func (c *KLController) Next(coef, kl float64, sequences int) float64 {
 	if !c.Adaptive {
 		return coef
@@ -57,49 +61,49 @@ func (c *KLController) Next(coef, kl float64, sequences int) float64 {
 	return coef * (1 + miss*min(1, float64(sequences)/c.Horizon))
 }
 
-// Estimator is a KL by one formula, over the trained tokens, aggregated as the loss is.
-type Estimator struct {
+// formulaKL is a KL estimate by one formula over the trained tokens, aggregated as the loss is.
+type formulaKL struct {
 	KLController `yaml:",inline"`
 	formula      func(lp, ref tape.Stream, old *tape.Stream) tape.Stream
 }
 
-func (e *Estimator) Estimate(lp, ref tape.Stream, old *tape.Stream) tape.Stream {
+func (e *formulaKL) Estimate(lp, ref tape.Stream, old *tape.Stream) tape.Stream {
 	return e.formula(lp, ref, old)
 }
 
-// NoKL is the absent term.
-type NoKL struct {
+// noKL is the absent term.
+type noKL struct {
 	KLController `yaml:",inline"`
 }
 
-// Validate refuses a weight of nothing.
-func (n *NoKL) Validate() error {
+// Validate refuses a weight, which would have no effect.
+func (n *noKL) Validate() error {
 	if n.KLCoef != 0 || n.Adaptive {
-		return errors.New("kl_coef and adaptive have no effect, because this is no KL term at all: remove them or choose k1, k2, k3, …")
+		return errors.New("kl_coef and adaptive have no effect without a KL term: remove them or choose k1, k2, k3, …")
 	}
 	return n.KLController.Validate()
 }
 
-// Estimate is 0.
-func (n *NoKL) Estimate(lp, _ tape.Stream, _ *tape.Stream) tape.Stream { return lp.Detach().Scale(0) }
+// Estimate returns 0.
+func (n *noKL) Estimate(lp, _ tape.Stream, _ *tape.Stream) tape.Stream { return lp.Detach().Scale(0) }
 
 const defaultKLCoef = 0.001
 
 func init() {
-	KLs.Register("none", "No KL term and no reference model.", func() KL { return &NoKL{} })
+	KLs.Register("none", "No KL term and no reference model.", func() KL { return &noKL{} })
 	register("k1", "lp − ref: unbiased, high variance; as a loss its gradient has mean 0.", k1)
 	register("k2", "½·(lp − ref)²: biased, low variance; its gradient is that of the KL.", k2)
 	register("k3", "exp(ref − lp) − 1 − (ref − lp): unbiased, low variance, never negative.", k3)
 	register("low_var_kl", "k3 with ref − lp clamped to ±20 and the result to ±10.", lowVarianceKL)
 	register("abs", "|lp − ref|.", absolute)
-	register("corrected_k3", "clamp(exp(lp − old), 0, 2)·k3: k3 corrected for tokens sampled by an older policy, the ratio differentiated too (DeepSeek-V3.2); plain k3 where no "+
-		"log-probabilities were recorded.", correctedK3)
+	register("corrected_k3", "clamp(exp(lp − old), 0, 2)·k3: k3 corrected for tokens that an older policy sampled; the ratio is differentiated too (DeepSeek-V3.2). Plain k3 "+
+		"if no log-probabilities were recorded.", correctedK3)
 }
 
 func register(name, doc string, formula func(lp, ref tape.Stream, old *tape.Stream) tape.Stream) {
 	doc += " Estimate of the KL from the reference per token (Schulman 2020), aggregated as the loss is. Metrics: kl_loss (without the coefficient), kl_coef."
 	KLs.Register(name, doc, func() KL {
-		return &Estimator{KLController: KLController{KLCoef: defaultKLCoef}, formula: formula}
+		return &formulaKL{KLController: KLController{KLCoef: defaultKLCoef}, formula: formula}
 	})
 }
 
@@ -122,5 +126,5 @@ func correctedK3(lp, ref tape.Stream, old *tape.Stream) tape.Stream {
 	return lp.Sub(*old).Exp().Clamp(0, 2).Mul(k3(lp, ref, nil))
 }
 
-// excess is eˣ − 1 − x.
+// excess returns eˣ − 1 − x.
 func excess(x tape.Stream) tape.Stream { return x.Exp().Plus(-1).Sub(x) }

@@ -8,42 +8,45 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// KTO is Kahneman–Tversky optimization (Ethayarajh et al. 2024, eq. 8) over single answers y to prompts x that are labelled desirable
-// (Experience.Chosen) or not:
+// KTO is Kahneman–Tversky optimization (Ethayarajh et al. 2024, eq. 8) over single answers y to
+// prompts x. Each answer is labelled desirable (Experience.Chosen) or undesirable.
 //
 //	r  = Σ_t (lp − ref) of y
 //	z0 = max(0, mean of Σ_t (lp − ref) of y_j given x_i), an estimate of the KL from the reference
-//	L  = λ_D·(1 − σ(β·(r − z0))) where desirable, λ_U·(1 − σ(β·(z0 − r))) where not; mean over sequences
+//	L  = λ_D·(1 − σ(β·(r − z0))) if desirable, λ_U·(1 − σ(β·(z0 − r))) if not; mean over sequences
 //
-// The mean in z0 goes over the optimizer step: with the answers in the order of their prompts and tokens, whichever order they came in, each prompt
-// x_i is given the answer y_j that stands as many places on, round the step, as the commonest prompt has answers: one to another prompt, used once,
-// unless a prompt has more than half of the step. What is longer than the longest sequence of the step is cut off. z0 is a constant of the
-// step: no gradient goes through it. It is 0 where all prompts are the same.
+// The mean in z0 is over the optimizer step. The answers are sorted by prompt and tokens, so their
+// order of arrival does not matter. Each prompt x_i is paired with the answer y_j that follows k
+// places later, cyclically, where k is the largest number of answers to one prompt. So y_j answers
+// another prompt and is used once, unless one prompt has more than half of the answers. A pair
+// longer than the longest sequence of the step is truncated. z0 is a constant of the step: no
+// gradient flows through it. It is 0 if all prompts are the same.
 //
-// Metrics: kto_loss; kl, which is z0; rewards/chosen and rewards/rejected, means of β·r over the desirable and the other sequences, absent
-// from a step that has none.
+// Metrics: kto_loss; kl, which is z0; rewards/chosen and rewards/rejected, the means of β·r over
+// the desirable and the undesirable sequences, absent from a step without such sequences.
 //
-// Unlike Trinity-RFT: there is such a loss, because answers with a thumb up or down are more common than pairs.
-type KTO struct {
-	Beta              float64 `yaml:"beta" doc:"how much a log-ratio counts, per nat: the lower, the farther from the reference"`
-	DesirableWeight   float64 `yaml:"desirable_weight" doc:"λ_D, weight of the desirable answers; where one kind is rarer, weigh it up so that weight times number are within 4/3 of one another"`
+// Unlike Trinity-RFT: there is such a loss, because answers with a thumb up or down are more common
+// than pairs.
+type kto struct {
+	Beta              float64 `yaml:"beta" doc:"weight of a log-ratio, per nat; a lower beta lets the policy move farther from the reference model"`
+	DesirableWeight   float64 `yaml:"desirable_weight" doc:"λ_D, weight of the desirable answers; if one kind is rarer, raise its weight until weight times number of the two kinds are within 4/3 of each other"`
 	UndesirableWeight float64 `yaml:"undesirable_weight" doc:"λ_U, weight of the undesirable answers"`
 
-	z0 float64 // of the optimizer step
+	z0 float64 // the estimate of the KL for the current optimizer step
 }
 
 func init() {
 	PolicyLosses.Register("kto", "Kahneman–Tversky optimization (Ethayarajh et al. 2024): 1 − σ(±β·(r − z0)) over single answers that are labelled desirable (+) or not (−), with "+
 		"r = Σ(lp − ref) and z0 the KL from the reference, estimated from prompts with answers to other prompts. Needs the reference model and schema kto. "+
 		"Metrics: kto_loss, kl, rewards/chosen, rewards/rejected.",
-		func() PolicyLoss { return &KTO{Beta: 0.1, DesirableWeight: 1, UndesirableWeight: 1} })
+		func() PolicyLoss { return &kto{Beta: 0.1, DesirableWeight: 1, UndesirableWeight: 1} })
 }
 
 // Validate checks ranges.
-func (k *KTO) Validate() error {
+func (k *kto) Validate() error {
 	switch {
 	case !(k.Beta > 0) || math.IsInf(k.Beta, 0):
 		return errors.New("beta must be a number more than 0")
@@ -55,14 +58,14 @@ func (k *KTO) Validate() error {
 	return nil
 }
 
-func (k *KTO) Needs() trinity.Needs { return trinity.Needs{Reference: true} }
+func (k *kto) Needs() trinity.Needs { return trinity.Needs{Reference: true} }
 
-func (k *KTO) Schema() string { return "kto" }
+func (k *kto) Schema() string { return "kto" }
 
-func (*KTO) ReadsAdvantages() bool { return false }
+func (*kto) ReadsAdvantages() bool { return false }
 
-// Probes implements trinity.Prober: each prompt with the answer to another one.
-func (k *KTO) Probes(whole []*trinity.Experience) []*trinity.Experience {
+// Probes implements trinity.Prober. It returns each prompt with an answer to another prompt.
+func (k *kto) Probes(whole []*trinity.Experience) []*trinity.Experience {
 	k.z0 = 0
 	longest := 0
 	for _, e := range whole {
@@ -78,7 +81,8 @@ func (k *KTO) Probes(whole []*trinity.Experience) []*trinity.Experience {
 	return probes
 }
 
-// byPrompt are the sequences that have trained tokens, in the order of prompts and answers, and most is how many the commonest prompt has.
+// byPrompt returns the sequences that have trained tokens, sorted by prompt and answer. most is the
+// largest number of answers to one prompt.
 func byPrompt(whole []*trinity.Experience) (answers []*trinity.Experience, most int) {
 	answers = slices.DeleteFunc(slices.Clone(whole), func(e *trinity.Experience) bool { return e.TrainedTokens() == 0 })
 	slices.SortStableFunc(answers, func(a, b *trinity.Experience) int {
@@ -97,8 +101,8 @@ func byPrompt(whole []*trinity.Experience) (answers []*trinity.Experience, most 
 
 func promptOf(e *trinity.Experience) []int32 { return e.Tokens[:e.PromptLen] }
 
-// stranger is the sequence that stands so far behind the i-th, round the step, or the next one after it that answers another prompt; nil if there
-// is none.
+// stranger returns the sequence that follows most places after the i-th, cyclically, or the next
+// one after it that answers another prompt. It returns nil if there is none.
 func stranger(answers []*trinity.Experience, i, far int) *trinity.Experience {
 	for d := range answers {
 		if e := answers[(i+far+d)%len(answers)]; !slices.Equal(promptOf(answers[i]), promptOf(e)) {
@@ -108,7 +112,8 @@ func stranger(answers []*trinity.Experience, i, far int) *trinity.Experience {
 	return nil
 }
 
-// mismatched is the prompt of one sequence with the answer of another, cut to so many tokens.
+// mismatched returns the prompt of one sequence with the answer of another, truncated to longest
+// tokens.
 func mismatched(prompt, answer *trinity.Experience, longest int) *trinity.Experience {
 	tokens := slices.Concat(promptOf(prompt), answer.Tokens[answer.PromptLen:])
 	mask := slices.Concat(make([]bool, prompt.PromptLen), answer.Mask[answer.PromptLen:])
@@ -116,8 +121,8 @@ func mismatched(prompt, answer *trinity.Experience, longest int) *trinity.Experi
 	return &trinity.Experience{ID: prompt.ID, Tokens: tokens[:n], Mask: mask[:n], PromptLen: prompt.PromptLen, Temperature: prompt.Temperature}
 }
 
-// Prepare implements trinity.Prober: z0 of the step.
-func (k *KTO) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
+// Prepare implements trinity.Prober. It computes z0 of the step.
+func (k *kto) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
 	sum := 0.0
 	for i, e := range probes {
 		if len(e.RefLogprobs) != len(e.Mask) || len(now[i].Logprob) != len(e.Mask) {
@@ -137,7 +142,7 @@ func (k *KTO) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) er
 	return nil
 }
 
-func (k *KTO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+func (k *kto) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	ref, err := in.Ref()
 	if err != nil {
 		return tape.Stream{}, nil, err
@@ -153,7 +158,7 @@ func (k *KTO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 }
 
 // weights are those of the sequences of the micro-batch in the mean over the whole step; labels say which are desirable.
-func (k *KTO) weights(in *Input) (weights []float64, labels []bool) {
+func (k *kto) weights(in *Input) (weights []float64, labels []bool) {
 	sequences := float64(max(1, in.count(nil).sequences))
 	for _, e := range in.Batch.Experiences {
 		w := k.UndesirableWeight

@@ -8,50 +8,56 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// M2PO is second-moment trust policy optimization (Zheng et al. 2025): instead of a clip, the fewest tokens are left out whose removal brings
-// the second moment of the log-ratios of an optimizer step within bounds. It is for training on rollouts that are many versions old.
+// M2PO is second-moment trust policy optimization (Zheng et al. 2025). Instead of clipping, it
+// removes the fewest tokens whose removal bounds the second moment of the log-ratios of an
+// optimizer step. Use it to train on rollouts that are many versions old.
 //
-//	x = lp − old before the step,  T = {A > 0, x > 0} ∪ {A < 0, x < 0}, the tokens that have gone where the update would push them on
-//	left out: if mean_T(x²) > m2_threshold, the largest x² of T, until the mean of the others is within it
-//	L = −A·exp(x + sg(clamp(x, −c, c) − x)), 0 for what is left out
+//	x = lp − old before the step
+//	T = {A > 0, x > 0} ∪ {A < 0, x < 0}, the tokens that the update would push on in their direction
+//	removed: if mean_T(x²) > m2_threshold, the largest x² of T, until the mean of the rest is within it
+//	L = −A·exp(x + sg(clamp(x, −c, c) − x)), 0 for removed tokens
 //
-// T and its mean are of the whole optimizer step, so the log-probabilities of the step are computed once before its first micro-batch. The
-// clamp bounds the value and lets the derivative through. old is the policy that sampled; where the trainer computes old log-probabilities
-// itself (bypass_old_logprobs: false) it is the policy before the batch, and only steps within a batch are bounded. What the loss divides by
-// counts the tokens left out. Tokens with the same x² stay or go together, so that their order does not matter.
+// T and its mean cover the whole optimizer step, so the engine computes the log-probabilities of
+// the step once before the first micro-batch. The clamp bounds the value and keeps the derivative.
+// old is the policy that sampled. If the trainer computes old log-probabilities itself
+// (bypass_old_logprobs: false), old is the policy before the batch, and only the steps within a
+// batch are bounded. The divisor of the loss counts removed tokens. Tokens with the same x² are
+// kept or removed together, so their order does not matter.
 //
-// Metrics: pg_loss (aggregated); means over trained tokens: ppo_kl (old − lp), ratio/mean; of the whole step: m2po/m2_before and
-// m2po/m2_after (mean_T(x²), nats², with and without what is left out), m2po/masked_fraction and m2po/trust_region_fraction (shares of the
-// trained tokens that are left out, and that are in T).
+// Metrics: pg_loss (aggregated); means over trained tokens: ppo_kl (old − lp), ratio/mean; of the
+// whole step: m2po/m2_before and m2po/m2_after (mean_T(x²), nats², with and without the removed
+// tokens), m2po/masked_fraction and m2po/trust_region_fraction (shares of the trained tokens that
+// are removed, and that are in T).
 //
-// Unlike Trinity-RFT: every loss_agg_mode is taken, because leaving out tokens before the sum has a meaning in each.
-type M2PO struct {
+// Unlike Trinity-RFT: every loss_agg_mode is allowed, because removing tokens before the sum has a
+// meaning in each.
+type m2po struct {
 	Agg          `yaml:",inline"`
-	M2Threshold  float64 `yaml:"m2_threshold" doc:"largest mean of squared log-ratios over the tokens that have gone where they are pushed, nats²; more than 0"`
-	LogRatioClip float64 `yaml:"log_ratio_clip" doc:"log-ratios are clamped to plus and minus this before they are exponentiated, nats; more than 0, at most 80"`
+	M2Threshold  float64 `yaml:"m2_threshold" doc:"largest mean of squared log-ratios over the tokens that have already moved in the direction of the update, nats²; more than 0"`
+	LogRatioClip float64 `yaml:"log_ratio_clip" doc:"log-ratios are clamped to plus and minus this before exponentiation, nats; more than 0, at most 80"`
 
 	step m2Step
 }
 
-// m2Step is what is known of an optimizer step.
+// m2Step holds the choice for one optimizer step.
 type m2Step struct {
-	left          map[*trinity.Experience][]bool // of the trained tokens: left out
+	left          map[*trinity.Experience][]bool // whether each trained token is removed
 	before, after float64                        // mean_T(x²), nats²
 	inside        float64                        // share of the trained tokens that are in T
 }
 
 func init() {
-	PolicyLosses.Register("m2po", "Second-moment trust policy optimization (M2PO, Zheng et al. 2025): −A·r without a clip; of the tokens that have moved the way they are pushed, the farthest "+
-		"are left out until the mean of their squared log-ratios over the optimizer step is within m2_threshold. For stale rollouts. Metrics: pg_loss, ppo_kl, ratio/mean, "+
+	PolicyLosses.Register("m2po", "Second-moment trust policy optimization (M2PO, Zheng et al. 2025): −A·r without a clip. Of the tokens that have moved in the direction of the update, the farthest "+
+		"are removed until the mean of their squared log-ratios over the optimizer step is within m2_threshold. For stale rollouts. Metrics: pg_loss, ppo_kl, ratio/mean, "+
 		"m2po/m2_before, m2po/m2_after, m2po/masked_fraction, m2po/trust_region_fraction.",
-		func() PolicyLoss { return &M2PO{Agg: Agg{TokenMean}, M2Threshold: 0.04, LogRatioClip: maxExponent} })
+		func() PolicyLoss { return &m2po{Agg: Agg{TokenMean}, M2Threshold: 0.04, LogRatioClip: maxExponent} })
 }
 
 // Validate checks ranges.
-func (m *M2PO) Validate() error {
+func (m *m2po) Validate() error {
 	switch {
 	case !(m.M2Threshold > 0):
 		return errors.New("m2_threshold must be more than 0")
@@ -61,14 +67,14 @@ func (m *M2PO) Validate() error {
 	return m.LossAggMode.Check()
 }
 
-// Probes implements trinity.Prober: every sequence of the step.
-func (m *M2PO) Probes(whole []*trinity.Experience) []*trinity.Experience {
+// Probes implements trinity.Prober. It returns every sequence of the step.
+func (m *m2po) Probes(whole []*trinity.Experience) []*trinity.Experience {
 	m.step = m2Step{}
 	return slices.DeleteFunc(slices.Clone(whole), func(e *trinity.Experience) bool { return e.TrainedTokens() == 0 })
 }
 
-// Prepare implements trinity.Prober: it chooses what is left out of the step.
-func (m *M2PO) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
+// Prepare implements trinity.Prober. It chooses the tokens to remove from the step.
+func (m *m2po) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
 	in, err := NewInput(new(tape.Tape), &trinity.Batch{Experiences: probes, Whole: probes}, now, trinity.Streams{})
 	if err != nil {
 		return err
@@ -91,8 +97,9 @@ func (m *M2PO) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) e
 	return nil
 }
 
-// choose says which tokens of the step are left out, given x and A of all.
-func (m *M2PO) choose(x, adv []float64) (step m2Step, left []bool) {
+// choose reports, per trained token of the step, whether it is removed, given x and A of all
+// tokens.
+func (m *m2po) choose(x, adv []float64) (step m2Step, left []bool) {
 	var inside []int // T, by x²
 	for i := range x {
 		if x[i]*adv[i] > 0 {
@@ -100,7 +107,7 @@ func (m *M2PO) choose(x, adv []float64) (step m2Step, left []bool) {
 		}
 	}
 	slices.SortFunc(inside, func(i, j int) int { return cmp.Compare(x[i]*x[i], x[j]*x[j]) })
-	limit := math.Inf(1) // the smallest x² that is left out
+	limit := math.Inf(1) // the smallest x² that is removed
 	sum := 0.0
 	for k, i := range inside {
 		square := x[i] * x[i]
@@ -125,8 +132,8 @@ func (m *M2PO) choose(x, adv []float64) (step m2Step, left []bool) {
 	return step, left
 }
 
-func (m *M2PO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
-	adv, err := in.RawAdvantages() // their signs chose what is left out
+func (m *m2po) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+	adv, err := in.RawAdvantages() // their signs chose the removed tokens
 	if err != nil {
 		return tape.Stream{}, nil, err
 	}
@@ -157,12 +164,12 @@ func (m *M2PO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 }
 
 // kept says which trained tokens of a micro-batch are in the loss.
-func (m *M2PO) kept(micro []*trinity.Experience) ([]bool, error) {
+func (m *m2po) kept(micro []*trinity.Experience) ([]bool, error) {
 	var kept []bool
 	for _, e := range micro {
 		left, ok := m.step.left[e]
 		if !ok && e.TrainedTokens() > 0 {
-			return nil, fmt.Errorf("experience %s is not of the optimizer step that m2po was shown: the trainer must give all of the step to Prepare first", e.ID)
+			return nil, fmt.Errorf("experience %s was not among the optimizer step that Prepare saw: the trainer must pass the whole step to Prepare first", e.ID)
 		}
 		for _, l := range left {
 			kept = append(kept, !l)

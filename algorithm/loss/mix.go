@@ -4,56 +4,59 @@ import (
 	"errors"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// Mix is a clipped policy gradient over what the policy sampled and supervised fine-tuning over demonstrations that were mixed in
+// Mix is a clipped policy gradient over rollouts plus supervised fine-tuning over demonstrations
 // (Experience.IsExpert):
 //
 //	loss = (1 − mu)·ppo(rollouts) + mu·sft(demonstrations)
 //
-// Each part is aggregated over its own sequences of the whole optimizer step; a step without sequences of a kind has 0 for that part.
+// Each part is aggregated over its own sequences of the whole optimizer step. A part without
+// sequences is 0.
 //
-// Metrics: usual/pg_loss and PPO's others, of the rollouts; expert/sft_loss; loss, the sum. The parts are before their weights.
+// Metrics: usual/pg_loss and the other metrics of ppo, over the rollouts; expert/sft_loss; loss,
+// the weighted sum. The parts are before their weights.
 //
-// Unlike Trinity-RFT: use_dynamic_bsz, ppo_mini_batch_size, ppo_micro_batch_size_per_gpu, ngpus_trainer, train_batch_size_usual and
-// train_batch_size_expert are not read, because a part is divided by what the step holds of its kind; there, numbers that do not fit the
-// batch scale the parts against one another.
-type Mix struct {
-	Mixture `yaml:",inline"`
-	Mu      float64 `yaml:"mu" doc:"weight of the demonstrations; the rollouts have 1 minus it; 0 to 1"`
+// Unlike Trinity-RFT: use_dynamic_bsz, ppo_mini_batch_size, ppo_micro_batch_size_per_gpu,
+// ngpus_trainer, train_batch_size_usual and train_batch_size_expert are not read, because each part
+// is divided by the sequences of its kind in the step. There, numbers that do not fit the batch
+// scale the parts against each other.
+type mix struct {
+	mixture `yaml:",inline"`
+	Mu      float64 `yaml:"mu" doc:"weight of the demonstrations, from 0 to 1; the rollouts have the weight 1 minus this"`
 }
 
 func init() {
-	PolicyLosses.Register("mix", "(1 − mu) times PPO's clipped loss over the rollouts plus mu times SFT over the demonstrations that were mixed in, each normalised over its own sequences. "+
+	PolicyLosses.Register("mix", "(1 − mu) times PPO's clipped loss over the rollouts plus mu times SFT over the demonstrations, each normalised over its own sequences. "+
 		"Metrics: usual/… (those of ppo), expert/sft_loss, loss.",
-		func() PolicyLoss { return &Mix{Mixture: newMixture(), Mu: 0.1} })
+		func() PolicyLoss { return &mix{mixture: newMixture(), Mu: 0.1} })
 }
 
-// Validate checks ranges.
-func (m *Mix) Validate() error {
+// Validate refuses a mu outside [0, 1] and invalid ranges.
+func (m *mix) Validate() error {
 	if !(m.Mu >= 0 && m.Mu <= 1) {
 		return errors.New("mu must be between 0 and 1")
 	}
-	return m.Mixture.Validate()
+	return m.mixture.Validate()
 }
 
-func (m *Mix) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
-	return m.mix(in, m.Mu, &SFT{Agg{m.expertMode()}})
+func (m *mix) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+	return m.mix(in, m.Mu, &sft{Agg{m.expertMode()}})
 }
 
-// Mixture is what losses over rollouts and demonstrations have in common.
-type Mixture struct {
+// mixture holds what losses over rollouts and demonstrations have in common.
+type mixture struct {
 	Agg             `yaml:",inline"`
 	GRPOLossAggMode *AggMode `yaml:"grpo_loss_agg_mode" doc:"loss_agg_mode of the rollouts; null means loss_agg_mode"`
 	SFTLossAggMode  *AggMode `yaml:"sft_loss_agg_mode" doc:"loss_agg_mode of the demonstrations; null means loss_agg_mode"`
-	Clip            `yaml:",inline"`
-	BatchSizes      `yaml:",inline"`
+	clip            `yaml:",inline"`
+	batchSizes      `yaml:",inline"`
 }
 
-// BatchSizes are arguments that Trinity-RFT's files hold. They are accepted so that those files load, and not read: losses are normalised
-// over the optimizer step, however it is cut.
-type BatchSizes struct {
+// batchSizes holds arguments of Trinity-RFT's files. They load, but nothing reads them: losses are
+// normalised over the optimizer step, however it is cut.
+type batchSizes struct {
 	UseDynamicBsz           *bool `yaml:"use_dynamic_bsz" doc:"not read: losses are normalised over the optimizer step"`
 	PPOMiniBatchSize        *int  `yaml:"ppo_mini_batch_size" doc:"not read: losses are normalised over the optimizer step"`
 	PPOMicroBatchSizePerGPU *int  `yaml:"ppo_micro_batch_size_per_gpu" doc:"not read: losses are normalised over the optimizer step"`
@@ -62,10 +65,10 @@ type BatchSizes struct {
 	TrainBatchSizeExpert    *int  `yaml:"train_batch_size_expert" doc:"not read: losses are normalised over the optimizer step"`
 }
 
-func newMixture() Mixture { return Mixture{Agg: Agg{TokenMean}, Clip: usualClip()} }
+func newMixture() mixture { return mixture{Agg: Agg{TokenMean}, clip: usualClip()} }
 
 // Validate checks ranges.
-func (m *Mixture) Validate() error {
+func (m *mixture) Validate() error {
 	if err := m.expertMode().Check(); err != nil {
 		return err
 	}
@@ -75,26 +78,26 @@ func (m *Mixture) Validate() error {
 	return m.ppo().Validate()
 }
 
-func (m *Mixture) expertMode() AggMode { return m.mode(m.SFTLossAggMode) }
+func (m *mixture) expertMode() AggMode { return m.mode(m.SFTLossAggMode) }
 
-// mode is that of a part.
-func (m *Mixture) mode(own *AggMode) AggMode {
+// mode returns the aggregation mode of a part.
+func (m *mixture) mode(own *AggMode) AggMode {
 	if own != nil {
 		return *own
 	}
 	return m.LossAggMode
 }
 
-// ppo is the loss of the rollouts.
-func (m *Mixture) ppo() *PPO {
-	return &PPO{Agg: Agg{m.mode(m.GRPOLossAggMode)}, Clip: m.Clip, ClipRatioC: defaultClipRatioC}
+// ppo returns the loss of the rollouts.
+func (m *mixture) ppo() *ppo {
+	return &ppo{Agg: Agg{m.mode(m.GRPOLossAggMode)}, clip: m.clip, ClipRatioC: defaultClipRatioC}
 }
 
 // Demonstrated implements the interface of that name.
-func (*Mixture) Demonstrated() {}
+func (*mixture) Demonstrated() {}
 
-// mix is (1 − mu)·ppo + mu·sft.
-func (m *Mixture) mix(in *Input, mu float64, sft PolicyLoss) (tape.Stream, trinity.Metrics, error) {
+// mix returns (1 − mu)·ppo + mu·sft.
+func (m *mixture) mix(in *Input, mu float64, sft PolicyLoss) (tape.Stream, trinity.Metrics, error) {
 	usual, usualMetrics, err := m.ppo().Loss(in.Over(Usual))
 	if err != nil {
 		return tape.Stream{}, nil, err

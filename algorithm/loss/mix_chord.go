@@ -5,28 +5,29 @@ import (
 	"math"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// MixChord is Mix with a weight of the demonstrations that moves, and with fine-tuning that spares what the policy is sure of (CHORD, Zhang
-// et al. 2025):
+// Mix_chord is mix with a scheduled weight of the demonstrations, and with fine-tuning that spares
+// tokens which the policy already knows (CHORD, Zhang et al. 2025):
 //
 //	loss = (1 − mu)·ppo(rollouts) + mu·sft_phi(demonstrations)
 //	mu   = peak·step/warmup                                       while step < warmup
 //	     = valley + (peak − valley)·(1 + cos(π·(step − warmup)/decay))/2   then, for decay steps
 //	     = valley                                                  after that
 //
-// step is the trainer's, from 1. Without enable_phi_function the demonstrations have plain SFT.
+// step is the trainer's step, from 1. Without enable_phi_function the demonstrations have plain
+// SFT.
 //
-// Metrics: those of mix, expert/sft_phi_loss or expert/sft_loss among them, and mu.
+// Metrics: those of mix (with expert/sft_phi_loss or expert/sft_loss), and mu.
 //
 // Unlike Trinity-RFT: the six arguments about batch sizes are not read, as in mix.
-type MixChord struct {
-	Mixture           `yaml:",inline"`
+type mixChord struct {
+	mixture           `yaml:",inline"`
 	MuWarmupSteps     int     `yaml:"mu_warmup_steps" doc:"trainer steps in which mu rises from 0 to mu_peak"`
 	MuDecaySteps      int     `yaml:"mu_decay_steps" doc:"trainer steps in which mu falls from mu_peak to mu_valley, along a cosine"`
 	MuPeak            float64 `yaml:"mu_peak" doc:"largest weight of the demonstrations; 0 to 1"`
-	MuValley          float64 `yaml:"mu_valley" doc:"weight of the demonstrations in the end; 0 to 1"`
+	MuValley          float64 `yaml:"mu_valley" doc:"final weight of the demonstrations; 0 to 1"`
 	EnablePhiFunction bool    `yaml:"enable_phi_function" doc:"weight the tokens of demonstrations by p·(1 − p), as sft_phi does"`
 }
 
@@ -34,24 +35,24 @@ func init() {
 	PolicyLosses.Register("mix_chord", "CHORD (Zhang et al. 2025): as mix, with a weight mu that rises to mu_peak and falls to mu_valley over the steps, and tokens of demonstrations weighted by "+
 		"p·(1 − p). Metrics: usual/… (those of ppo), expert/sft_phi_loss or expert/sft_loss, loss, mu.",
 		func() PolicyLoss {
-			return &MixChord{Mixture: newMixture(), MuPeak: 0.1, MuValley: 0.1, EnablePhiFunction: true}
+			return &mixChord{mixture: newMixture(), MuPeak: 0.1, MuValley: 0.1, EnablePhiFunction: true}
 		})
 }
 
 // Validate checks ranges.
-func (c *MixChord) Validate() error {
+func (c *mixChord) Validate() error {
 	switch {
 	case c.MuWarmupSteps < 0 || c.MuDecaySteps < 0:
 		return errors.New("mu_warmup_steps and mu_decay_steps must not be negative")
 	case !(c.MuPeak >= 0 && c.MuPeak <= 1) || !(c.MuValley >= 0 && c.MuValley <= 1):
 		return errors.New("mu_peak and mu_valley must be between 0 and 1")
 	}
-	return c.Mixture.Validate()
+	return c.mixture.Validate()
 }
 
-func (c *MixChord) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+func (c *mixChord) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	mu := c.mu(in.Batch.Step)
-	var sft PolicyLoss = &SFT{Agg{c.expertMode()}}
+	var sft PolicyLoss = &sft{Agg{c.expertMode()}}
 	if c.EnablePhiFunction {
 		sft = newSFTPhi(c.expertMode())
 	}
@@ -63,8 +64,8 @@ func (c *MixChord) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	return total, metrics, nil
 }
 
-// mu is the weight of the demonstrations at a trainer step.
-func (c *MixChord) mu(step int64) float64 {
+// mu returns the weight of the demonstrations at a trainer step.
+func (c *mixChord) mu(step int64) float64 {
 	after := int(step) - c.MuWarmupSteps
 	switch {
 	case after < 0:

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
 // TestMixByHand has two rollouts of one and three tokens and a demonstration of two, for which nothing was recorded.
@@ -40,7 +40,7 @@ func TestMixByHand(t *testing.T) {
 		for _, e := range c.batch {
 			now = append(now, streams[e])
 		}
-		_, m, err := NewComposite(mustPolicy(t, c.policy, c.args), nil, &NoEntropy{}).Loss(whole(c.batch...), now)
+		_, m, err := NewComposite(mustPolicy(t, c.policy, c.args), nil, &noEntropy{}).Loss(whole(c.batch...), now)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -95,7 +95,7 @@ func TestMuSchedule(t *testing.T) {
 		{10, 20, 1, 0.09}, {10, 20, 5, 0.45}, {10, 20, 10, 0.9}, {10, 20, 20, 0.5}, {10, 20, 15, 0.5 + 0.4*math.Sqrt2/2}, {10, 20, 30, 0.1}, {10, 20, 1000, 0.1},
 		{0, 0, 1, 0.1}, {0, 4, 2, 0.5}, {3, 0, 2, 0.6}, {3, 0, 3, 0.1},
 	} {
-		l := &MixChord{MuWarmupSteps: c.warmup, MuDecaySteps: c.decay, MuPeak: 0.9, MuValley: 0.1}
+		l := &mixChord{MuWarmupSteps: c.warmup, MuDecaySteps: c.decay, MuPeak: 0.9, MuValley: 0.1}
 		if got := l.mu(c.step); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("warm-up %d, decay %d, step %d: mu = %v, want %v", c.warmup, c.decay, c.step, got, c.want)
 		}
@@ -112,11 +112,11 @@ func TestArgumentsOfTrinityRFTFiles(t *testing.T) {
 		batch := []*trinity.Experience{seq(1, []float32{-1.5}, nil), seq(0, []float32{-1}, nil)}
 		batch[1].IsExpert = true
 		now := []trinity.TokenStats{at(-1), at(-2)}
-		_, got, err := NewComposite(l, nil, &NoEntropy{}).Loss(whole(batch...), now)
+		_, got, err := NewComposite(l, nil, &noEntropy{}).Loss(whole(batch...), now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, want, err := NewComposite(mustPolicy(t, name, nil), nil, &NoEntropy{}).Loss(whole(batch...), now)
+		_, want, err := NewComposite(mustPolicy(t, name, nil), nil, &noEntropy{}).Loss(whole(batch...), now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,34 +5,35 @@ import (
 	"math"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// OPMD is online policy mirror descent in the form of a policy gradient (after Kimi k1.5, Kimi Team 2025): REINFORCE, damped by the temperature
-// τ of the regularized problem, whatever policy the tokens come from.
+// OPMD is online policy mirror descent in the form of a policy gradient (after Kimi k1.5, Kimi Team
+// 2025): REINFORCE divided by 1 plus the temperature τ of the regularized problem. It does not
+// depend on the policy that sampled the tokens.
 //
 //	L = −A·lp / (1 + τ)
 //
 // Metric: opmd_loss (aggregated).
-type OPMD struct {
+type opmd struct {
 	Agg `yaml:",inline"`
 	Tau float64 `yaml:"tau" doc:"temperature of the regularization; the loss is divided by 1 plus this; not negative"`
 }
 
 func init() {
 	PolicyLosses.Register("opmd", "Online policy mirror descent as a policy gradient (after Kimi k1.5, 2025): −A·lp/(1 + tau), without ratios. Metric: opmd_loss.",
-		func() PolicyLoss { return &OPMD{Agg{TokenMean}, 1} })
+		func() PolicyLoss { return &opmd{Agg{TokenMean}, 1} })
 }
 
 // Validate checks ranges.
-func (o *OPMD) Validate() error {
+func (o *opmd) Validate() error {
 	if !(o.Tau >= 0) || math.IsInf(o.Tau, 0) {
 		return errors.New("tau must not be negative or infinite")
 	}
 	return o.LossAggMode.Check()
 }
 
-func (o *OPMD) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+func (o *opmd) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	adv, err := in.Advantages()
 	if err != nil {
 		return tape.Stream{}, nil, err

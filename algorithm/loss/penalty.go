@@ -2,21 +2,23 @@ package loss
 
 import (
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// Penalty is a KL term in the rewards instead of the loss: each trained token's reward is lower by kl_coef times the KL estimate at it
-// (Ouyang et al. 2022). The estimate compares the log-probabilities recorded when sampling with those of the reference.
+// Penalty is a KL term in the rewards instead of the loss: it subtracts kl_coef times the KL
+// estimate from the reward of each trained token (Ouyang et al. 2022). The estimate compares the
+// log-probabilities recorded when sampling with those of the reference model.
 type Penalty struct {
 	KL   KL
-	Coef float64 // now; it moves if the controller is adaptive
+	Coef float64 // current kl_coef; it changes if the controller is adaptive
 }
 
-// NewPenalty starts at the controller's kl_coef.
+// NewPenalty returns a penalty that starts at the controller's kl_coef.
 func NewPenalty(kl KL) *Penalty { return &Penalty{KL: kl, Coef: kl.Controller().KLCoef} }
 
-// Of returns the penalty at each token [T] of each sequence of a trainer batch, 0 where a token is not trained on, and the metrics kl (mean
-// over sequences of the mean over their tokens, nats) and kl_coef. An adaptive coefficient then moves for the next batch.
+// Of returns the penalty at each token [T] of each sequence of a trainer batch, 0 at tokens that
+// are not trained, and two metrics: kl (mean over sequences of the mean over their tokens, nats)
+// and kl_coef. It then adapts the coefficient for the next batch.
 func (p *Penalty) Of(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
 	var t tape.Tape
 	in := newInput(&t, &trinity.Batch{Experiences: batch, Whole: batch})
@@ -36,7 +38,7 @@ func (p *Penalty) Of(batch []*trinity.Experience) ([][]float64, trinity.Metrics,
 	return out, metrics, nil
 }
 
-// lengths counts the trained tokens of each sequence.
+// lengths returns the number of trained tokens of each sequence.
 func lengths(batch []*trinity.Experience) []int {
 	n := make([]int, len(batch))
 	for i, e := range batch {
@@ -45,7 +47,7 @@ func lengths(batch []*trinity.Experience) []int {
 	return n
 }
 
-// unpack spreads packed values [n] over the trained tokens of sequences [T], rounded to what F holds.
+// unpack writes packed values [n] to the trained tokens of the sequences [T], rounded to F.
 func unpack[F float32 | float64](batch []*trinity.Experience, packed []float64) [][]F {
 	out := make([][]F, len(batch))
 	next := 0

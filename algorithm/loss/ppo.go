@@ -4,29 +4,31 @@ import (
 	"errors"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// PPO is the clipped surrogate of proximal policy optimization (Schulman et al. 2017, eq. 7) with a dual clip (Ye et al. 2020) and the
-// sequence masking of DeepSeek-V3.2.
+// PPO is the clipped surrogate of proximal policy optimization (Schulman et al. 2017, eq. 7) with a
+// dual clip (Ye et al. 2020) and the sequence masking of DeepSeek-V3.2.
 //
 //	d  = clamp(lp − old, −20, 20),  r = exp(d)
 //	L1 = −A·r,  L2 = −A·clip(r, 1 − low, 1 + high),  L3 = −A·c
-//	L  = max(L1, L2);  where A < 0: min(L, L3)
+//	L  = max(L1, L2);  if A < 0: min(L, L3)
 //
-// With sequence masking, L is 0 at tokens with A < 0 of a sequence whose mean of −d exceeds delta; what the loss divides by stays the same.
-// With fallback_to_policy_gradient d = lp − sg(lp), so r = 1 and the gradient is that of −A·lp, whatever was recorded.
+// With sequence masking, L is 0 at tokens with A < 0 of a sequence whose mean of −d exceeds delta.
+// The divisor of the loss stays the same. With fallback_to_policy_gradient d = lp − sg(lp), so r =
+// 1 and the gradient is that of −A·lp, whatever log-probabilities were recorded.
 //
-// Metrics, means over trained tokens: pg_loss (the aggregated loss), pg_clipfrac (L2 > L1), pg_clipfrac_lower (max(L1, L2) > L3 and A < 0),
-// ppo_kl (−d); with sequence masking seq_mask/masked_tokens (share of trained tokens) and seq_mask/mean_sequence_kl (mean over sequences
-// of the mean of −d).
-type PPO struct {
+// Metrics, means over trained tokens: pg_loss (the aggregated loss), pg_clipfrac (L2 > L1),
+// pg_clipfrac_lower (max(L1, L2) > L3 and A < 0), ppo_kl (−d). With sequence masking also
+// seq_mask/masked_tokens (share of trained tokens) and seq_mask/mean_sequence_kl (mean over
+// sequences of the mean of −d).
+type ppo struct {
 	Agg                      `yaml:",inline"`
-	Clip                     `yaml:",inline"`
+	clip                     `yaml:",inline"`
 	ClipRatioC               float64 `yaml:"clip_ratio_c" doc:"dual clip: the loss of a token with a negative advantage is at most −A times this; more than 1"`
-	EnableSequenceMasking    bool    `yaml:"enable_sequence_masking" doc:"leave out tokens with a negative advantage of sequences that the policy has moved away from"`
-	DeltaSequenceMasking     float64 `yaml:"delta_sequence_masking" doc:"a sequence has moved away when the mean of old − lp exceeds this, nats per token"`
-	FallbackToPolicyGradient bool    `yaml:"fallback_to_policy_gradient" doc:"take the ratio as 1 whatever log-probabilities were recorded: plain policy gradient"`
+	EnableSequenceMasking    bool    `yaml:"enable_sequence_masking" doc:"mask the tokens with a negative advantage in sequences that the policy has moved away from"`
+	DeltaSequenceMasking     float64 `yaml:"delta_sequence_masking" doc:"the policy has moved away from a sequence if the mean of old − lp exceeds this, nats per token"`
+	FallbackToPolicyGradient bool    `yaml:"fallback_to_policy_gradient" doc:"set the ratio to 1 whatever log-probabilities were recorded: plain policy gradient"`
 }
 
 const (
@@ -39,28 +41,28 @@ func init() {
 		"at most −A·clip_ratio_c where A < 0, with r = exp(clamp(lp − old, ±20)). Optional masking of whole sequences that have drifted "+
 		"(DeepSeek-V3.2). Metrics: pg_loss, pg_clipfrac, pg_clipfrac_lower, ppo_kl, seq_mask/masked_tokens, seq_mask/mean_sequence_kl.",
 		func() PolicyLoss {
-			return &PPO{Agg: Agg{TokenMean}, Clip: usualClip(), ClipRatioC: defaultClipRatioC, DeltaSequenceMasking: 0.1}
+			return &ppo{Agg: Agg{TokenMean}, clip: usualClip(), ClipRatioC: defaultClipRatioC, DeltaSequenceMasking: 0.1}
 		})
 }
 
-// usualClip is PPO's.
-func usualClip() Clip { return Clip{ClipRange: new(defaultClipRange)} }
+// usualClip returns the clip range of PPO.
+func usualClip() clip { return clip{ClipRange: new(defaultClipRange)} }
 
-// Validate checks ranges, and refuses a clip_range that nothing would read.
-func (p *PPO) Validate() error {
+// Validate checks ranges and refuses a clip_range that has no effect.
+func (p *ppo) Validate() error {
 	switch {
 	case !(p.ClipRatioC > 1):
 		return errors.New("clip_ratio_c must be more than 1: a lower bound would cut unclipped tokens")
 	case !(p.DeltaSequenceMasking >= 0):
 		return errors.New("delta_sequence_masking must not be negative")
 	}
-	if err := p.Clip.check(defaultClipRange); err != nil {
+	if err := p.clip.check(defaultClipRange); err != nil {
 		return err
 	}
 	return p.LossAggMode.Check()
 }
 
-func (p *PPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+func (p *ppo) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	adv, err := in.Advantages()
 	if err != nil {
 		return tape.Stream{}, nil, err
@@ -93,16 +95,16 @@ func (p *PPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	return total, metrics, nil
 }
 
-// logRatio is d.
-func (p *PPO) logRatio(in *Input) (tape.Stream, error) {
+// logRatio returns d.
+func (p *ppo) logRatio(in *Input) (tape.Stream, error) {
 	if p.FallbackToPolicyGradient {
 		return in.Logprob.Sub(in.Logprob.Detach()), nil
 	}
 	return in.LogRatio()
 }
 
-// maskSequences zeroes the tokens that sequence masking leaves out.
-func (p *PPO) maskSequences(in *Input, perToken, d tape.Stream, negative []bool, metrics trinity.Metrics) tape.Stream {
+// maskSequences sets the loss of masked tokens to 0 and records the metrics of sequence masking.
+func (p *ppo) maskSequences(in *Input, perToken, d tape.Stream, negative []bool, metrics trinity.Metrics) tape.Stream {
 	drift := d.Detach().SeqMean(nil).Neg()
 	spread := drift.Spread().Value()
 	kept := make([]bool, len(negative))
@@ -114,7 +116,7 @@ func (p *PPO) maskSequences(in *Input, perToken, d tape.Stream, negative []bool,
 	return perToken.Where(kept, in.Tape.Fill(0))
 }
 
-// below says where v < bound.
+// below reports, per number, whether v < bound.
 func below(v tape.Stream, bound float64) []bool {
 	yes := make([]bool, len(v.Value()))
 	for i, x := range v.Value() {

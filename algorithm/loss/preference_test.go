@@ -61,7 +61,7 @@ func preferenceBatch(rows []preferenceRow) (batch []*trinity.Experience, now []t
 // prepared is a loss that has looked at the step.
 func (p *preferences) prepared(t *testing.T, c preferenceCase) (l *Composite, batch []*trinity.Experience, now []trinity.TokenStats) {
 	t.Helper()
-	l = NewComposite(mustPolicy(t, c.Policy, c.PolicyArgs), nil, &NoEntropy{})
+	l = NewComposite(mustPolicy(t, c.Policy, c.PolicyArgs), nil, &noEntropy{})
 	if c.Policy == "dpo" {
 		batch, now = preferenceBatch(p.Pairs)
 		return l, batch, now
@@ -163,7 +163,7 @@ func TestDPOByHand(t *testing.T) {
 		w, nowW := answer(1, true, c.chosen...)
 		l, nowL := answer(1, false, c.rejected...)
 		p := mustPolicy(t, "dpo", map[string]any{"beta": c.beta, "label_smoothing": c.smoothing})
-		grads, m, err := NewComposite(p, nil, &NoEntropy{}).Loss(whole(w, l), []trinity.TokenStats{nowW, nowL})
+		grads, m, err := NewComposite(p, nil, &noEntropy{}).Loss(whole(w, l), []trinity.TokenStats{nowW, nowL})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestDPOIsAMeanOverPairs(t *testing.T) {
 	far, nowFar := answer(2, true, 500)
 	farL, nowFarL := answer(2, false, 0)
 	p := mustPolicy(t, "dpo", map[string]any{"beta": 1})
-	grads, m, err := NewComposite(p, nil, &NoEntropy{}).Loss(whole(near, nearL, far, farL), []trinity.TokenStats{nowNear, nowNearL, nowFar, nowFarL})
+	grads, m, err := NewComposite(p, nil, &noEntropy{}).Loss(whole(near, nearL, far, farL), []trinity.TokenStats{nowNear, nowNearL, nowFar, nowFarL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestKTOByHand(t *testing.T) {
 		{"undesirable, lost much: hardly a push", false, -40, 2, 2, 3 * logistic(-21), 1.5 * slope(21)},
 	} {
 		k := mustPolicy(t, "kto", args)
-		l := NewComposite(k, nil, &NoEntropy{})
+		l := NewComposite(k, nil, &noEntropy{})
 		e, now := answer(1, c.chosen, c.r)
 		other, _ := answer(2, true, 0)
 		probes := l.Probes([]*trinity.Experience{e, other})
@@ -254,7 +254,7 @@ func TestKTOByHand(t *testing.T) {
 
 // A step in which every answer is to one prompt has no mismatched pairs, and what the step before it had does not count.
 func TestKTOWithoutStrangers(t *testing.T) {
-	l := NewComposite(mustPolicy(t, "kto", nil), nil, &NoEntropy{})
+	l := NewComposite(mustPolicy(t, "kto", nil), nil, &noEntropy{})
 	e, now := answer(1, true, 0)
 	other, _ := answer(2, true, 0)
 	probes := l.Probes([]*trinity.Experience{e, other})
@@ -291,11 +291,11 @@ func TestProbesAreNotLongerThanTheStep(t *testing.T) {
 func TestPreferenceErrors(t *testing.T) {
 	w, now := answer(1, true, 0)
 	l, nowL := answer(1, false, 0)
-	dpo, kto := NewComposite(mustPolicy(t, "dpo", nil), nil, &NoEntropy{}), NewComposite(mustPolicy(t, "kto", nil), nil, &NoEntropy{})
+	dpo, kto := NewComposite(mustPolicy(t, "dpo", nil), nil, &noEntropy{}), NewComposite(mustPolicy(t, "kto", nil), nil, &noEntropy{})
 	if !dpo.Pairs() || kto.Pairs() || !dpo.Needs().Reference || !kto.Needs().Reference || dpo.Probes([]*trinity.Experience{w, l}) != nil {
 		t.Error("what the losses ask of the trainer")
 	}
-	if _, _, err := dpo.Loss(whole(w), []trinity.TokenStats{now}); err == nil || !strings.Contains(err.Error(), "a micro-batch of 1 sequences cannot be pairs") {
+	if _, _, err := dpo.Loss(whole(w), []trinity.TokenStats{now}); err == nil || !strings.Contains(err.Error(), "a micro-batch of 1 sequences cannot be cut into the pairs") {
 		t.Error(err)
 	}
 	l.RefLogprobs = nil
@@ -343,7 +343,7 @@ func TestPreferencesStayFinite(t *testing.T) {
 		batch, now = append(batch, e), append(now, n)
 	}
 	for _, name := range []string{"dpo", "kto"} {
-		l := NewComposite(mustPolicy(t, name, map[string]any{"beta": 10}), nil, &NoEntropy{})
+		l := NewComposite(mustPolicy(t, name, map[string]any{"beta": 10}), nil, &noEntropy{})
 		grads, m, err := l.Loss(whole(batch...), now)
 		if err != nil {
 			t.Fatal(err)

@@ -2,43 +2,43 @@ package loss
 
 import "github.com/trinity-go/trinity"
 
-// Needer is a policy loss that reads what the trainer has to compute first, such as reference log-probabilities.
+// Needer is a policy loss that reads what the trainer must compute first, such as reference
+// log-probabilities.
 type Needer interface {
 	PolicyLoss
 	Needs() trinity.Needs
 }
 
-// ReadsAdvantages reports whether a policy loss reads advantages. One that does not has a method of this name that says so: an algorithm type's own
-// advantage function is then left out beside it, with all that it needs.
+// ReadsAdvantages reports whether a policy loss reads advantages. A loss that reads none has a
+// method of this name that returns false. The advantage function of the algorithm type, and
+// everything that it needs, is then dropped.
 func ReadsAdvantages(p PolicyLoss) bool {
 	says, ok := p.(interface{ ReadsAdvantages() bool })
 	return !ok || says.ReadsAdvantages()
 }
 
-// Demonstrated is a policy loss of which a part learns from demonstrations that are mixed in (Experience.IsExpert).
+// Demonstrated is a policy loss with a part that learns from demonstrations (Experience.IsExpert).
 type Demonstrated interface {
 	PolicyLoss
 	Demonstrated()
 }
 
-// SchemaLoss is a policy loss that only makes sense of data of one schema, such as preferences; no other loss makes sense of those.
+// SchemaLoss is a policy loss that learns only from data of one schema, such as preferences. No
+// other loss accepts data of that schema.
 type SchemaLoss interface {
 	PolicyLoss
 	Schema() string
 }
 
-var (
-	_ trinity.PairLoss = (*Composite)(nil)
-	_ trinity.Prober   = (*Composite)(nil)
-)
+var _ trinity.Prober = (*Composite)(nil)
 
-// Pairs implements trinity.PairLoss.
+// Pairs reports whether the policy loss compares pairs; see trinity.Loss.
 func (c *Composite) Pairs() bool {
-	p, ok := c.Policy.(trinity.PairLoss)
+	p, ok := c.Policy.(interface{ Pairs() bool })
 	return ok && p.Pairs()
 }
 
-// Probes implements trinity.Prober: those of the policy loss.
+// Probes implements trinity.Prober: it returns the probes of the policy loss.
 func (c *Composite) Probes(whole []*trinity.Experience) []*trinity.Experience {
 	if p, ok := c.Policy.(trinity.Prober); ok {
 		return p.Probes(whole)
@@ -54,7 +54,7 @@ func (c *Composite) Prepare(probes []*trinity.Experience, now []trinity.TokenSta
 	return nil
 }
 
-// Needs are what the terms read of the trainer.
+// Needs returns what the terms need from the trainer.
 func (c *Composite) Needs() trinity.Needs {
 	var needs trinity.Needs
 	if p, ok := c.Policy.(Needer); ok {

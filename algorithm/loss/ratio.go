@@ -4,14 +4,16 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// maxExponent bounds what is exponentiated. e²⁰ ≈ 4.9·10⁸ is beyond every clip, so what a clip keeps is not changed; without it, a token that
-// one policy holds for impossible (50 nats and more away) times a few others, or squared, is more than a float32 gradient can hold.
+// maxExponent bounds exponents. e²⁰ ≈ 4.9·10⁸ is beyond every clip range, so the bound changes no
+// result inside one. Without it, a token that one policy considers impossible (50 nats and more
+// away), multiplied by a few others or squared, exceeds a float32 gradient.
 const maxExponent = 20
 
-// LogRatio returns d = lp − old [n], nats, clamped to ±20: where the clamp holds it, its derivative is 0. exp(d) is the ratio r.
+// LogRatio returns d = lp − old [n], nats, clamped to ±20. Its derivative is 0 where the clamp
+// applies. exp(d) is the ratio r.
 func (in *Input) LogRatio() (tape.Stream, error) {
 	old, err := in.Old()
 	if err != nil {
@@ -20,11 +22,12 @@ func (in *Input) LogRatio() (tape.Stream, error) {
 	return bounded(in.Logprob.Sub(old)), nil
 }
 
-// bounded is x clamped to what can be exponentiated.
+// bounded returns x clamped to what can be exponentiated.
 func bounded(x tape.Stream) tape.Stream { return x.Clamp(-maxExponent, maxExponent) }
 
-// Advantages returns the advantages [n] times the weights of rollout correction. It is for losses that are proportional to the advantage on
-// either side of 0, so that a factor of the advantage is one of the loss; others take RawAdvantages and Weigh the loss.
+// Advantages returns the advantages [n] times the weights of rollout correction. It is for losses
+// that are proportional to the advantage on either side of 0: there, a factor of the advantage is a
+// factor of the loss. Other losses use RawAdvantages and Weigh.
 func (in *Input) Advantages() (tape.Stream, error) {
 	adv, err := in.RawAdvantages()
 	if err != nil {
@@ -33,12 +36,14 @@ func (in *Input) Advantages() (tape.Stream, error) {
 	return in.Weigh(adv)
 }
 
-// RawAdvantages returns the advantages [n] as they were computed, for losses that read more of them than their sign and size.
+// RawAdvantages returns the advantages [n] without the weights of rollout correction, for losses
+// that are not proportional to the advantage.
 func (in *Input) RawAdvantages() (tape.Stream, error) {
 	return in.constant("advantages", "from an advantage_fn", func(e *trinity.Experience) []float32 { return e.Advantages })
 }
 
-// Weigh returns v [n], a loss per token, times the weights of rollout correction; v itself without them.
+// Weigh returns v [n], a loss per token, times the weights of rollout correction. Without weights
+// it returns v.
 func (in *Input) Weigh(v tape.Stream) (tape.Stream, error) {
 	if !slices.ContainsFunc(in.Batch.Experiences, func(e *trinity.Experience) bool { return e.PolicyWeights != nil }) {
 		return v, nil

@@ -8,43 +8,51 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// REC is the family of REINFORCE with clipping (Yao et al. 2025), group-relative policy gradients taken apart: which tokens take part, how
-// they are weighted, and what holds the policy back are chosen one by one.
+// REC is the family of REINFORCE with clipping (Yao et al. 2025). It takes group-relative policy
+// gradients apart: you choose separately which tokens count, how they are weighted, and what
+// regularizes the policy.
 //
 //	L = −W·lp·keep + regularizer,  W = weight(A) without a derivative
 //
-// clip_mode says what is kept (lo, hi, lo', hi' are epsilon_low, epsilon_high, epsilon_low_prime, epsilon_high_prime):
+// clip_mode chooses the tokens to keep (lo, hi, lo', hi' are epsilon_low, epsilon_high,
+// epsilon_low_prime, epsilon_high_prime):
 //
-//   - none: everything.
-//   - one-side: A ≥ 0 and r ≤ 1 + hi, or A ≤ 0 and r ≥ 1 − lo; what PPO's clip leaves a derivative.
+//   - none: all tokens.
+//   - one-side: A ≥ 0 and r ≤ 1 + hi, or A ≤ 0 and r ≥ 1 − lo; the tokens to which PPO's clip
+//     leaves a derivative.
 //   - two-side: 1 − lo ≤ r ≤ 1 + hi, whatever the sign of A.
 //   - ring: two-side, or A ≥ 0 and r ≤ 1 − lo', or A ≤ 0 and r ≥ 1 + hi'.
 //   - gspo-one-side: one-side with the ratio of the sequence, exp(mean_t(lp − old)).
 //
-// weight: none A; importance_sampling A·r; truncated_importance_sampling A·clip(r, 1 − lo', 1 + hi'); gspo_importance_sampling A times the
-// ratio of the sequence; advantage A·exp(A/temp).
+// weight defines W: none is A; importance_sampling is A·r; truncated_importance_sampling is
+// A·clip(r, 1 − lo', 1 + hi'); gspo_importance_sampling is A times the ratio of the sequence;
+// advantage is A·exp(A/temp).
 //
-// regularizer, times regularizer_coef, over all tokens, kept or not: k2 (lp − old)² (without ½, as in Kimi k1.5); forward-kl −lp.
+// regularizer, times regularizer_coef, covers all tokens, kept or not: k2 is (lp − old)² (without
+// ½, as in Kimi k1.5); forward-kl is −lp.
 //
-// With fix_opd_advantage A is A + old − sg(lp): the advantage of on-policy distillation, teacher − old, brought up to date.
+// With fix_opd_advantage A is A + old − sg(lp): it updates the advantage of on-policy distillation,
+// teacher − old, to the current policy.
 //
-// Metrics: pg_loss (aggregated, the regularizer in it), pg_clipfrac (share of trained tokens that are not kept).
+// Metrics: pg_loss (aggregated, including the regularizer), pg_clipfrac (share of trained tokens
+// that are not kept).
 //
-// Unlike Trinity-RFT: weight gspo_importance_sampling without clip_mode gspo-one-side is refused when the configuration is read, because
-// there is no ratio of the sequence then and training would fail in its first step. And gspo-one-side takes seq-mean-token-mean only where
-// no loss_agg_mode is set, because a setting is not to be overruled.
-type REC struct {
+// Unlike Trinity-RFT: weight gspo_importance_sampling without clip_mode gspo-one-side is refused
+// when the configuration is read, because then there is no ratio of the sequence and training would
+// fail in its first step. And gspo-one-side uses seq-mean-token-mean only if no loss_agg_mode is
+// set, because it must not override a setting.
+type rec struct {
 	Agg              `yaml:",inline"`
 	EpsilonLow       float64 `yaml:"epsilon_low" doc:"lo: distance below 1 at which a ratio is clipped; more than 0, at most 1"`
 	EpsilonHigh      float64 `yaml:"epsilon_high" doc:"hi: distance above 1 at which a ratio is clipped; more than 0"`
 	EpsilonLowPrime  float64 `yaml:"epsilon_low_prime" doc:"lo': outer distance below 1, of ring and truncated_importance_sampling; more than 0, at most 1"`
 	EpsilonHighPrime float64 `yaml:"epsilon_high_prime" doc:"hi': outer distance above 1, of ring and truncated_importance_sampling; more than 0"`
-	ClipMode         string  `yaml:"clip_mode" doc:"which tokens take part: none, one-side, two-side, ring, gspo-one-side"`
-	Weight           string  `yaml:"weight" doc:"what a token is weighted by: none, importance_sampling, truncated_importance_sampling, gspo_importance_sampling, advantage"`
-	Regularizer      string  `yaml:"regularizer" doc:"what holds the policy back: none, k2, forward-kl"`
+	ClipMode         string  `yaml:"clip_mode" doc:"which tokens count: none, one-side, two-side, ring, gspo-one-side"`
+	Weight           string  `yaml:"weight" doc:"weight of a token: none, importance_sampling, truncated_importance_sampling, gspo_importance_sampling, advantage"`
+	Regularizer      string  `yaml:"regularizer" doc:"what regularizes the policy: none, k2, forward-kl"`
 	RegularizerCoef  float64 `yaml:"regularizer_coef" doc:"weight of the regularizer; not negative"`
 	Temp             float64 `yaml:"temp" doc:"temperature of weight advantage: the lower, the more the best tokens count; more than 0"`
 	FixOPDAdvantage  bool    `yaml:"fix_opd_advantage" doc:"add old − lp to the advantage, for the advantages of on-policy distillation"`
@@ -54,12 +62,12 @@ func init() {
 	PolicyLosses.Register("rec", "REINFORCE with clipping (Yao et al. 2025): −W·lp over the tokens that clip_mode keeps (none, one-side, two-side, ring, gspo-one-side), W being A times what "+
 		"weight says, and a regularizer. loss_agg_mode is token-mean where it is not set, with gspo-one-side seq-mean-token-mean. Metrics: pg_loss, pg_clipfrac.",
 		func() PolicyLoss {
-			return &REC{EpsilonLow: 0.2, EpsilonHigh: 0.2, EpsilonLowPrime: 0.6, EpsilonHighPrime: 2, ClipMode: "none", Weight: "none", Regularizer: "none", Temp: 1}
+			return &rec{EpsilonLow: 0.2, EpsilonHigh: 0.2, EpsilonLowPrime: 0.6, EpsilonHighPrime: 2, ClipMode: "none", Weight: "none", Regularizer: "none", Temp: 1}
 		})
 }
 
 // Validate checks ranges and names.
-func (r *REC) Validate() error {
+func (r *rec) Validate() error {
 	for _, e := range []struct {
 		key   string
 		value float64
@@ -84,7 +92,7 @@ func (r *REC) Validate() error {
 	case r.EpsilonLow > 1 || r.EpsilonLowPrime > 1:
 		return errors.New("epsilon_low and epsilon_low_prime must be at most 1: no ratio is negative")
 	case r.Weight == "gspo_importance_sampling" && r.ClipMode != "gspo-one-side":
-		return fmt.Errorf("weight gspo_importance_sampling is the ratio of the sequence, which clip_mode %s does not have: set clip_mode: gspo-one-side", r.ClipMode)
+		return fmt.Errorf("weight gspo_importance_sampling needs the ratio of the sequence, which clip_mode %s does not compute: set clip_mode: gspo-one-side", r.ClipMode)
 	case !(r.RegularizerCoef >= 0) || math.IsInf(r.RegularizerCoef, 0):
 		return errors.New("regularizer_coef must be a number that is not negative")
 	case r.Regularizer == "none" && r.RegularizerCoef != 0:
@@ -93,8 +101,8 @@ func (r *REC) Validate() error {
 	return r.aggregates().Check()
 }
 
-// aggregates is loss_agg_mode, or what stands for it where it is not set.
-func (r *REC) aggregates() AggMode {
+// aggregates returns loss_agg_mode, or its default, which depends on clip_mode.
+func (r *rec) aggregates() AggMode {
 	switch {
 	case r.LossAggMode != "":
 		return r.LossAggMode
@@ -104,7 +112,7 @@ func (r *REC) aggregates() AggMode {
 	return TokenMean
 }
 
-func (r *REC) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+func (r *rec) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	adv, err := in.RawAdvantages() // the weight need not be proportional to it
 	if err != nil {
 		return tape.Stream{}, nil, err
@@ -140,8 +148,8 @@ func (r *REC) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	}, nil
 }
 
-// weigh is W, given the ratio of the token and the one that clip_mode looks at.
-func (r *REC) weigh(adv, ratio, clipped tape.Stream) tape.Stream {
+// weigh returns W. ratio is the ratio of each token; clipped is the one that clip_mode compares.
+func (r *rec) weigh(adv, ratio, clipped tape.Stream) tape.Stream {
 	switch r.Weight {
 	case "importance_sampling":
 		return adv.Mul(ratio)
@@ -155,8 +163,8 @@ func (r *REC) weigh(adv, ratio, clipped tape.Stream) tape.Stream {
 	return adv
 }
 
-// keeps says which tokens clip_mode lets take part.
-func (r *REC) keeps(adv, ratio []float64) []bool {
+// keeps reports, per token, whether clip_mode keeps it.
+func (r *rec) keeps(adv, ratio []float64) []bool {
 	kept := make([]bool, len(adv))
 	for i, x := range ratio {
 		good, bad := adv[i] >= 0, adv[i] <= 0

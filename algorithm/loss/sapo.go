@@ -5,41 +5,44 @@ import (
 	"math"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// SAPO is soft adaptive policy optimization (Gao et al. 2025): a gate that closes smoothly as the ratio leaves 1, in place of a clip.
+// SAPO is soft adaptive policy optimization (Gao et al. 2025). Instead of a clip it has a gate that
+// closes smoothly as the ratio leaves 1.
 //
-//	f = sigmoid(τ·(r − 1))·4/τ,  τ = tau_pos where A > 0, else tau_neg
+//	f = sigmoid(τ·(r − 1))·4/τ,  τ = tau_pos if A > 0, else tau_neg
 //	L = −A·sg(f)·lp,  or with differentiate_gate L = −A·f
 //
-// The second is the paper's objective: the weight of a token's derivative is df/dlp = 4·σ(1 − σ)·r, which is 1 at r = 1 and falls to
-// either side. In the first it is f itself: 2/τ at r = 1, rising with r to 4/τ, so that only tokens that have become unlikely are damped.
-// The first is the default, because it is what Trinity-RFT's sapo is.
+// The second form is the paper's objective: the weight of a token's derivative is df/dlp = 4·σ(1 −
+// σ)·r, which is 1 at r = 1 and falls on both sides. In the first form the weight is f itself: 2/τ
+// at r = 1, rising with r to 4/τ, so it damps only tokens that have become unlikely. The first form
+// is the default, because Trinity-RFT's sapo uses it.
 //
-// Metrics: sapo_loss (aggregated); means over trained tokens: ppo_kl (−d), avg_soft_gate (f), avg_ratio (r), pos_adv_frac (share with A > 0).
-type SAPO struct {
+// Metrics: sapo_loss (aggregated); means over trained tokens: ppo_kl (−d), avg_soft_gate (f),
+// avg_ratio (r), pos_adv_frac (share with A > 0).
+type sapo struct {
 	Agg               `yaml:",inline"`
 	TauPos            float64 `yaml:"tau_pos" doc:"steepness of the gate for tokens with a positive advantage"`
-	TauNeg            float64 `yaml:"tau_neg" doc:"steepness of the gate for the others; at least tau_pos: what is pushed down must be let go sooner"`
-	DifferentiateGate bool    `yaml:"differentiate_gate" doc:"the paper's objective, −A·gate differentiated, instead of a gate that is a constant factor of −A·lp"`
+	TauNeg            float64 `yaml:"tau_neg" doc:"steepness of the gate for the other tokens; at least tau_pos, because the gate must close sooner on tokens that are pushed down"`
+	DifferentiateGate bool    `yaml:"differentiate_gate" doc:"differentiate −A·gate, the paper's objective, instead of using the gate as a constant factor of −A·lp"`
 }
 
 func init() {
 	PolicyLosses.Register("sapo", "Soft adaptive policy optimization (Gao et al. 2025): a sigmoid gate of the ratio in place of a clip, steeper for negative advantages. By default the gate "+
 		"is a constant factor of −A·lp, as in Trinity-RFT; differentiate_gate is the paper's. Metrics: sapo_loss, ppo_kl, avg_soft_gate, avg_ratio, pos_adv_frac.",
-		func() PolicyLoss { return &SAPO{Agg: Agg{TokenMean}, TauPos: 1, TauNeg: 1.05} })
+		func() PolicyLoss { return &sapo{Agg: Agg{TokenMean}, TauPos: 1, TauNeg: 1.05} })
 }
 
 // Validate checks ranges.
-func (s *SAPO) Validate() error {
+func (s *sapo) Validate() error {
 	if !(s.TauPos > 0) || !(s.TauNeg >= s.TauPos) || math.IsInf(s.TauNeg, 0) {
 		return errors.New("tau_pos must be more than 0, and tau_neg at least tau_pos and finite")
 	}
 	return s.LossAggMode.Check()
 }
 
-func (s *SAPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+func (s *sapo) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	adv, err := in.Advantages()
 	if err != nil {
 		return tape.Stream{}, nil, err
@@ -66,7 +69,7 @@ func (s *SAPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	}, nil
 }
 
-// above says where v > bound.
+// above reports, per number, whether v > bound.
 func above(v tape.Stream, bound float64) []bool {
 	yes := make([]bool, len(v.Value()))
 	for i, x := range v.Value() {

@@ -2,25 +2,25 @@ package loss
 
 import (
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
 // SFT is the negative log-likelihood of the trained tokens, −lp, aggregated. Metric: sft_loss, nats per token with token-mean.
-type SFT struct {
+type sft struct {
 	Agg `yaml:",inline"`
 }
 
 func init() {
 	PolicyLosses.Register("sft", "Supervised fine-tuning: the negative log-likelihood −lp of the trained tokens (cross-entropy with the demonstration). Metric: sft_loss.",
-		func() PolicyLoss { return &SFT{Agg{TokenMean}} })
+		func() PolicyLoss { return &sft{Agg{TokenMean}} })
 }
 
 // Validate checks the aggregation mode.
-func (s *SFT) Validate() error { return s.LossAggMode.Check() }
+func (s *sft) Validate() error { return s.LossAggMode.Check() }
 
-func (*SFT) ReadsAdvantages() bool { return false }
+func (*sft) ReadsAdvantages() bool { return false }
 
-func (s *SFT) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+func (s *sft) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	perToken, err := in.Weigh(in.Logprob.Neg())
 	if err != nil {
 		return tape.Stream{}, nil, err

@@ -2,30 +2,31 @@ package loss
 
 import (
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// SFTIS is supervised fine-tuning with each token weighted by its probability p = exp(lp) (dynamic fine-tuning, Wu et al. 2025): the policy
-// gradient of imitation with its importance weight, so that tokens which the policy finds absurd do not tear at it.
+// Sft_is is supervised fine-tuning with each token weighted by its probability p = exp(lp) (dynamic
+// fine-tuning, Wu et al. 2025). This is the policy gradient of imitation with its importance
+// weight, so tokens that the policy finds very unlikely have little effect.
 //
 //	L = −lp·sg(p)
 //
 // Metric: sft_is_loss (aggregated).
-type SFTIS struct {
+type sftIS struct {
 	Agg `yaml:",inline"`
 }
 
 func init() {
 	PolicyLosses.Register("sft_is", "Supervised fine-tuning, each token weighted by its probability: −lp·sg(p) (dynamic fine-tuning, Wu et al. 2025). Metric: sft_is_loss.",
-		func() PolicyLoss { return &SFTIS{Agg{TokenMean}} })
+		func() PolicyLoss { return &sftIS{Agg{TokenMean}} })
 }
 
 // Validate checks the aggregation mode.
-func (s *SFTIS) Validate() error { return s.LossAggMode.Check() }
+func (s *sftIS) Validate() error { return s.LossAggMode.Check() }
 
-func (*SFTIS) ReadsAdvantages() bool { return false }
+func (*sftIS) ReadsAdvantages() bool { return false }
 
-func (s *SFTIS) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+func (s *sftIS) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	perToken, err := in.Weigh(in.Logprob.Detach().Exp().Mul(in.Logprob).Neg())
 	if err != nil {
 		return tape.Stream{}, nil, err

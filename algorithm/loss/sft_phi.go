@@ -5,18 +5,19 @@ import (
 	"math"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// SFTPhi is supervised fine-tuning with each token weighted by φ = p·(1 − p), p = exp(lp) (CHORD-φ, Zhang et al. 2025): most is learnt
-// where the policy is undecided, little from what it knows and from what would upset it.
+// Sft_phi is supervised fine-tuning with each token weighted by φ = p·(1 − p), p = exp(lp)
+// (CHORD-φ, Zhang et al. 2025). The policy learns most from tokens about which it is undecided, and
+// little from tokens that it knows or finds very unlikely.
 //
-//	L = −lp·sg(p·(1 − p)),  lp being at most log(cutoff_prob)
+//	L = −lp·sg(p·(1 − p)),  with lp at most log(cutoff_prob)
 //
 // A token above cutoff_prob has derivative 0. Metric: sft_phi_loss (aggregated).
-type SFTPhi struct {
+type sftPhi struct {
 	Agg        `yaml:",inline"`
-	CutoffProb float64 `yaml:"cutoff_prob" doc:"tokens that are more probable than this are left alone; 1 leaves out none"`
+	CutoffProb float64 `yaml:"cutoff_prob" doc:"ignore tokens that are more probable than this; 1 ignores none"`
 }
 
 func init() {
@@ -24,19 +25,19 @@ func init() {
 		func() PolicyLoss { return newSFTPhi(TokenMean) })
 }
 
-func newSFTPhi(mode AggMode) *SFTPhi { return &SFTPhi{Agg: Agg{mode}, CutoffProb: 1} }
+func newSFTPhi(mode AggMode) *sftPhi { return &sftPhi{Agg: Agg{mode}, CutoffProb: 1} }
 
 // Validate checks ranges.
-func (s *SFTPhi) Validate() error {
+func (s *sftPhi) Validate() error {
 	if !(s.CutoffProb > 0 && s.CutoffProb <= 1) {
 		return errors.New("cutoff_prob must be more than 0 and at most 1")
 	}
 	return s.LossAggMode.Check()
 }
 
-func (*SFTPhi) ReadsAdvantages() bool { return false }
+func (*sftPhi) ReadsAdvantages() bool { return false }
 
-func (s *SFTPhi) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+func (s *sftPhi) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	lp := in.Logprob
 	if s.CutoffProb < 1 {
 		lp = lp.Clamp(math.Inf(-1), math.Log(s.CutoffProb))

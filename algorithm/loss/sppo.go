@@ -4,35 +4,37 @@ import (
 	"errors"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// SPPO is PPO over log-ratios, sPPO of Vaswani et al. 2022: the surrogate of softmax policies, where the gain is the log-ratio.
+// SPPO is PPO over log-ratios (sPPO, Vaswani et al. 2022): the surrogate of softmax policies, where
+// the gain is the log-ratio.
 //
-//	L = −A·d where 1/(1 + ε) ≤ r ≤ 1 + ε, else 0
+//	L = −A·d if 1/(1 + ε) ≤ r ≤ 1 + ε, else 0
 //
-// The band stops a token on either side, whatever the sign of its advantage; what the loss divides by stays the same.
+// The band stops a token on both sides, whatever the sign of its advantage. The divisor of the loss
+// stays the same.
 //
 // Metrics: pg_loss (aggregated), pg_clipfrac (share of trained tokens outside the band).
-type SPPO struct {
+type sppo struct {
 	Agg     `yaml:",inline"`
-	Epsilon float64 `yaml:"epsilon" doc:"a token takes part while its ratio is between 1/(1 + this) and 1 + this; more than 0"`
+	Epsilon float64 `yaml:"epsilon" doc:"a token counts while its ratio is between 1/(1 + this) and 1 + this; more than 0"`
 }
 
 func init() {
 	PolicyLosses.Register("sppo", "Softmax PPO (sPPO, Vaswani et al. 2022): −A·(lp − old) for tokens with a ratio within 1/(1 + epsilon) … 1 + epsilon. Metrics: pg_loss, pg_clipfrac.",
-		func() PolicyLoss { return &SPPO{Agg{TokenMean}, 0.3} })
+		func() PolicyLoss { return &sppo{Agg{TokenMean}, 0.3} })
 }
 
 // Validate checks ranges.
-func (s *SPPO) Validate() error {
+func (s *sppo) Validate() error {
 	if !(s.Epsilon > 0) {
 		return errors.New("epsilon must be more than 0")
 	}
 	return s.LossAggMode.Check()
 }
 
-func (s *SPPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+func (s *sppo) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	adv, err := in.Advantages()
 	if err != nil {
 		return tape.Stream{}, nil, err
@@ -49,8 +51,8 @@ func (s *SPPO) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	}, nil
 }
 
-// keeps says which tokens are inside the band.
-func (s *SPPO) keeps(ratio []float64) []bool {
+// keeps reports, per token, whether its ratio is inside the band.
+func (s *sppo) keeps(ratio []float64) []bool {
 	kept := make([]bool, len(ratio))
 	for i, r := range ratio {
 		kept[i] = r >= 1/(1+s.Epsilon) && r <= 1+s.Epsilon

@@ -112,7 +112,7 @@ func TestTokenByHand(t *testing.T) {
 	} {
 		x := seq(c.adv, []float32{-2 - float32(ln(c.ratio))}, []float32{0})
 		now := []trinity.TokenStats{at(-2)}
-		l := NewComposite(mustPolicy(t, c.policy, c.args), nil, &NoEntropy{})
+		l := NewComposite(mustPolicy(t, c.policy, c.args), nil, &noEntropy{})
 		look(t, l, []*trinity.Experience{x}, now)
 		grads, m, err := l.Loss(whole(x), now)
 		if err != nil {
@@ -150,7 +150,7 @@ func TestGSPOByHand(t *testing.T) {
 	} {
 		x := seq(c.adv, []float32{-float32(c.d[0]), -float32(c.d[1])}, nil)
 		x.RefLogprobs = nil
-		grads, m, err := NewComposite(mustPolicy(t, "gspo", c.args), nil, &NoEntropy{}).Loss(whole(x), []trinity.TokenStats{at(0, 0)})
+		grads, m, err := NewComposite(mustPolicy(t, "gspo", c.args), nil, &noEntropy{}).Loss(whole(x), []trinity.TokenStats{at(0, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestM2POByHand(t *testing.T) {
 		{"the mean of the rest decides, not each square", 0.0251, 3, 0.05 / 2},
 		{"all go", 0.009, 5, 0},
 	} {
-		l := NewComposite(mustPolicy(t, "m2po", map[string]any{"m2_threshold": c.threshold}), nil, &NoEntropy{})
+		l := NewComposite(mustPolicy(t, "m2po", map[string]any{"m2_threshold": c.threshold}), nil, &noEntropy{})
 		look(t, l, batch, now)
 		grads, m, err := l.Loss(whole(batch...), now)
 		if err != nil {
@@ -213,7 +213,7 @@ func TestM2POByHand(t *testing.T) {
 func TestM2POTiesGoTogether(t *testing.T) {
 	batch := []*trinity.Experience{seq(1, []float32{-1.5, -1.1, -1.5}, nil)}
 	now := []trinity.TokenStats{at(-1, -1, -1)}
-	l := NewComposite(mustPolicy(t, "m2po", map[string]any{"m2_threshold": 0.15}), nil, &NoEntropy{}) // one of 0.25 and 0.01 would have mean 0.13
+	l := NewComposite(mustPolicy(t, "m2po", map[string]any{"m2_threshold": 0.15}), nil, &noEntropy{}) // one of 0.25 and 0.01 would have mean 0.13
 	look(t, l, batch, now)
 	grads, _, err := l.Loss(whole(batch...), now)
 	if err != nil || grads[0].Logprob[1] != 0 || grads[0].Logprob[2] == 0 || grads[0].Logprob[3] != 0 {
@@ -223,7 +223,7 @@ func TestM2POTiesGoTogether(t *testing.T) {
 
 // TestM2POForgets: a step without trained tokens needs no look, and has nothing of the step before in its metrics.
 func TestM2POForgets(t *testing.T) {
-	l := NewComposite(mustPolicy(t, "m2po", nil), nil, &NoEntropy{})
+	l := NewComposite(mustPolicy(t, "m2po", nil), nil, &noEntropy{})
 	look(t, l, []*trinity.Experience{seq(1, []float32{-2}, nil)}, []trinity.TokenStats{at(-1)})
 	empty := &trinity.Experience{Tokens: make([]int32, 2), Mask: make([]bool, 2), PromptLen: 1}
 	now := []trinity.TokenStats{{Logprob: make([]float32, 2)}}
@@ -236,7 +236,7 @@ func TestM2POForgets(t *testing.T) {
 
 func TestM2POWithoutTheWholeStep(t *testing.T) {
 	x := seq(1, []float32{-1}, nil)
-	_, _, err := NewComposite(mustPolicy(t, "m2po", nil), nil, &NoEntropy{}).Loss(whole(x), []trinity.TokenStats{at(-1)})
+	_, _, err := NewComposite(mustPolicy(t, "m2po", nil), nil, &noEntropy{}).Loss(whole(x), []trinity.TokenStats{at(-1)})
 	if err == nil {
 		t.Error("a step that m2po was not shown was trained on")
 	}

@@ -5,18 +5,19 @@ import (
 	"math"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// TOPR is tapered off-policy REINFORCE (Le Roux et al. 2025): what was good is learnt from in full however unlikely it has become, what was
-// bad only as far as the policy would still do it.
+// TOPR is tapered off-policy REINFORCE (Le Roux et al. 2025). The policy learns from good tokens in
+// full, however unlikely they have become, and from bad tokens only as far as it would still sample
+// them.
 //
-//	L = −sg(α)·A·lp,  α = clip(r, 0, 1) where A ≤ advantage_threshold, else 1
+//	L = −sg(α)·A·lp,  α = clip(r, 0, 1) if A ≤ advantage_threshold, else 1
 //
-// r is that of the token; the paper's is that of the whole answer.
+// r is the ratio of the token; the paper uses the ratio of the whole answer.
 //
 // Metrics: topr_loss (aggregated); means over trained tokens: avg_alpha, avg_ratio.
-type TOPR struct {
+type topr struct {
 	Agg                `yaml:",inline"`
 	AdvantageThreshold float64 `yaml:"advantage_threshold" doc:"tokens with an advantage up to this are weighted by their ratio, at most 1"`
 }
@@ -24,18 +25,18 @@ type TOPR struct {
 func init() {
 	PolicyLosses.Register("topr", "Tapered off-policy REINFORCE (Le Roux et al. 2025): −A·lp, where A is not above advantage_threshold times sg(clip(r, 0, 1)). "+
 		"Metrics: topr_loss, avg_alpha, avg_ratio.",
-		func() PolicyLoss { return &TOPR{Agg: Agg{TokenMean}} })
+		func() PolicyLoss { return &topr{Agg: Agg{TokenMean}} })
 }
 
-// Validate refuses a threshold that is not a number.
-func (o *TOPR) Validate() error {
+// Validate refuses a NaN threshold.
+func (o *topr) Validate() error {
 	if math.IsNaN(o.AdvantageThreshold) {
 		return errors.New("advantage_threshold must be a number")
 	}
 	return o.LossAggMode.Check()
 }
 
-func (o *TOPR) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
+func (o *topr) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	adv, err := in.RawAdvantages() // compared with a threshold, so not to be scaled
 	if err != nil {
 		return tape.Stream{}, nil, err

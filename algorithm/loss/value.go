@@ -6,40 +6,41 @@ import (
 	"sync"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/tape"
+	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// Value is the loss of a critic: the squared error of its values v against the returns R, with a value that moves no further than ClipRange from
-// the V before the update taken as clipped there, where that is worse (after Schulman et al. 2017, as in OpenAI's baselines):
+// The loss of a critic is the squared error of its values v against the returns R. If v moves
+// further than ClipRange (cliprange_value) from V, its value before the update, the error of the
+// clipped value counts where it is larger (after Schulman et al. 2017, as in OpenAI's baselines):
 //
 //	L = ½·max((v − R)², (clip(v, V − ClipRange, V + ClipRange) − R)²)
 //
-// and of these the mean over the trained tokens of the whole optimizer step. It reads Experience.Values (V) and Experience.Returns (R).
+// The loss of a step is the mean of L over the trained tokens of the whole optimizer step. It reads
+// Experience.Values (V) and Experience.Returns (R).
 //
-// Metrics: vf_loss, vf_clipfrac (share of tokens where the clipped error is the larger one: they have no gradient), vpred_mean (mean of v).
-type Value struct {
-	ClipRange float64 // +Inf does not clip
+// Metrics: vf_loss, vf_clipfrac (share of tokens where the clipped error is larger; they have no
+// gradient), vpred_mean (mean of v).
+type valueLoss struct {
+	clipRange float64 // +Inf does not clip
 
 	tapes sync.Pool
 }
 
-var _ trinity.Loss = (*Value)(nil)
-
-// NewValue makes the loss.
-func NewValue(clipRange float64) (*Value, error) {
+// NewValue returns the loss of a critic; clipRange must be more than 0, and +Inf does not clip.
+func NewValue(clipRange float64) (trinity.Loss, error) {
 	if !(clipRange > 0) {
 		return nil, errors.New("cliprange_value must be more than 0; .inf does not clip")
 	}
-	return &Value{ClipRange: clipRange, tapes: sync.Pool{New: func() any { return new(tape.Tape) }}}, nil
+	return &valueLoss{clipRange: clipRange, tapes: sync.Pool{New: func() any { return new(tape.Tape) }}}, nil
 }
 
 // Streams implements trinity.Loss.
-func (l *Value) Streams() trinity.Streams { return trinity.Streams{Value: true} }
+func (l *valueLoss) Streams() trinity.Streams { return trinity.Streams{Value: true} }
 
 // Loss implements trinity.Loss. It is safe for concurrent use.
-func (l *Value) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
+func (l *valueLoss) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrads, trinity.Metrics, error) {
 	if len(now) != len(b.Experiences) {
-		return nil, nil, fmt.Errorf("the engine gave the values of %d sequences for a micro-batch of %d", len(now), len(b.Experiences))
+		return nil, nil, fmt.Errorf("the engine returned the values of %d sequences for a micro-batch of %d", len(now), len(b.Experiences))
 	}
 	t := l.tapes.Get().(*tape.Tape)
 	defer l.tapes.Put(t)
@@ -56,7 +57,7 @@ func (l *Value) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.Toke
 	if err != nil {
 		return nil, nil, err
 	}
-	within := v.Max(before.Plus(-l.ClipRange)).Min(before.Plus(l.ClipRange))
+	within := v.Max(before.Plus(-l.clipRange)).Min(before.Plus(l.clipRange))
 	free, clipped := v.Sub(returns).Square(), within.Sub(returns).Square()
 	total := in.Aggregate(TokenMean, free.Max(clipped).Scale(0.5), nil)
 	t.Backward(total)

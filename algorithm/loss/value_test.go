@@ -10,7 +10,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-func newValue(t *testing.T, clip float64) *Value {
+func newValue(t *testing.T, clip float64) trinity.Loss {
 	t.Helper()
 	l, err := NewValue(clip)
 	if err != nil {
@@ -170,7 +170,7 @@ func TestValueLossErrors(t *testing.T) {
 	for want, change := range map[string]func(*trinity.Experience, *trinity.TokenStats){
 		"has no values":                   func(e *trinity.Experience, _ *trinity.TokenStats) { e.Values = nil },
 		"has no returns":                  func(e *trinity.Experience, _ *trinity.TokenStats) { e.Returns = nil },
-		"gave 0 values of value":          func(_ *trinity.Experience, now *trinity.TokenStats) { now.Value = nil },
+		"returned 0 values of value":      func(_ *trinity.Experience, now *trinity.TokenStats) { now.Value = nil },
 		"current value of token 1 is NaN": func(_ *trinity.Experience, now *trinity.TokenStats) { now.Value = []float32{0, float32(math.NaN())} },
 	} {
 		if err := loss(change); err == nil || !strings.Contains(err.Error(), want) {

@@ -25,11 +25,12 @@ func (*Default) Open(usual trinity.Source, _ map[string]trinity.Source) (trinity
 type inOrder struct{ reader }
 
 // Take implements trinity.Source.
-func (s *inOrder) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
+func (s *inOrder) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
 	begin := time.Now()
-	batch, err := s.usual.Take(ctx, n, published)
+	batch, err := s.usual.Take(ctx, want)
 	if err != nil {
-		return nil, err
+		return trinity.Taken{}, err
 	}
-	return s.give(begin, batch, batch), nil
+	s.latest = batch.Metrics
+	return s.give(begin, batch.Groups, batch.Groups), nil
 }

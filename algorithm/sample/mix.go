@@ -68,37 +68,38 @@ type mixed struct {
 }
 
 // Take implements trinity.Source.
-func (s *mixed) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
+func (s *mixed) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
 	begin := time.Now()
-	rollouts := s.mix.Rollouts(n)
-	if rollouts < 1 {
-		return nil, fmt.Errorf("sample_strategy mix: expert_data_ratio %v leaves a batch of %d no rollout: lower it, or raise buffer.train_batch_size", s.mix.ExpertDataRatio, n)
+	rollouts, n := want, want.N
+	if rollouts.N = s.mix.Rollouts(n); rollouts.N < 1 {
+		return trinity.Taken{}, fmt.Errorf("sample_strategy mix: expert_data_ratio %v leaves a batch of %d no rollout: lower it, or raise buffer.train_batch_size", s.mix.ExpertDataRatio, n)
 	}
-	if err := s.hold(ctx, rollouts, published, nil); err != nil {
-		return nil, err
+	if err := s.hold(ctx, rollouts, nil); err != nil {
+		return trinity.Taken{}, err
 	}
-	experts, err := s.experts(ctx, roundUp(float64((n-rollouts)*s.count(s.held))/float64(rollouts)))
+	experts, err := s.experts(ctx, roundUp(float64((n-rollouts.N)*want.Count(s.held))/float64(rollouts.N)))
 	if err != nil {
-		return nil, err
+		return trinity.Taken{}, err
 	}
+	count := len(slices.Concat(experts...))
 	batch := s.give(begin, slices.Concat(s.held, experts), s.held)
-	s.metrics["sample/expert_count"] = float64(len(experts))
+	batch.Metrics["sample/expert_count"] = float64(count)
 	return batch, nil
 }
 
-// experts are the next n demonstrations. Their tasks are called after the buffer, because a taskset may have rows of the same name.
-func (s *mixed) experts(ctx context.Context, n int) ([]*trinity.Experience, error) {
+// experts returns the groups of the next n demonstrations. Their tasks are called after the buffer, because a taskset may have rows of the same name.
+func (s *mixed) experts(ctx context.Context, n int) ([]trinity.Group, error) {
 	if n == 0 {
 		return nil, nil
 	}
 	name := s.mix.SFTDatasetName
-	experts, err := s.auxiliary[name].Take(ctx, n, 0)
+	taken, err := s.auxiliary[name].Take(ctx, trinity.Want{N: n})
 	if err != nil {
 		return nil, fmt.Errorf("auxiliary buffer %s: %w", name, err)
 	}
-	for _, e := range experts {
+	for _, e := range taken.Experiences() {
 		e.IsExpert = true
 		e.ID.Task = name + "/" + e.ID.Task
 	}
-	return experts, nil
+	return taken.Groups, nil
 }

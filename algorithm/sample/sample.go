@@ -22,52 +22,65 @@ type reader struct {
 	usual     trinity.Source            // the experience buffer, or the dataset of offline training
 	auxiliary map[string]trinity.Source // those that the strategy reads
 
-	held    []*trinity.Experience // taken of usual for a batch that is not whole: a wait that is given up loses nothing
-	dropped dropped               // of what was taken for that batch
-	batches int64                 // given so far: the trainer's steps
-	metrics trinity.Metrics
+	held    []trinity.Group // taken from usual for a batch that is not whole: a wait that is given up loses nothing
+	begun   bool            // something was taken for that batch
+	dropped dropped         // of what was taken for that batch
+	latest  trinity.Metrics // of usual, for that batch
+	batches int64           // given so far: the trainer's steps
 }
 
-// count is how many of what the experience buffer counts the experiences are.
-func (r *reader) count(exps []*trinity.Experience) int {
-	if c, ok := r.usual.(trinity.CountingSource); ok {
-		return c.Count(exps)
-	}
-	return len(exps)
-}
-
-// hold takes of the experience buffer until n, as it counts, that keep accepts are held, and drops the others; nil accepts all. It holds fewer
-// when no more are to be had before the trainer goes on, and is io.EOF when there are none at all any more.
-func (r *reader) hold(ctx context.Context, n int, published int64, keep func(*trinity.Experience) bool) error {
-	for r.count(r.held) < n {
-		exps, err := r.usual.Take(ctx, n-r.count(r.held), published)
-		if errors.Is(err, io.EOF) && len(r.held) > 0 || err == nil && len(exps) == 0 {
+// hold takes from the experience buffer until what is wanted is held, and drops what keep refuses; nil accepts all. It
+// holds less when there is no more before the trainer's next version. Its error is io.EOF when there is nothing any more.
+func (r *reader) hold(ctx context.Context, want trinity.Want, keep func(*trinity.Experience) bool) error {
+	for {
+		next := want
+		if next.N -= want.Count(r.held); next.N <= 0 {
+			return nil
+		}
+		next.Continues = r.begun
+		taken, err := r.usual.Take(ctx, next)
+		if errors.Is(err, io.EOF) && len(r.held) > 0 {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		for _, e := range exps {
-			if keep == nil || keep(e) {
-				r.held = append(r.held, e)
-			} else {
-				r.dropped.add(e)
+		r.begun, r.latest = true, taken.Metrics
+		if len(taken.Groups) == 0 {
+			return nil
+		}
+		for _, g := range taken.Groups {
+			if kept := r.kept(g, keep); len(kept) > 0 {
+				r.held = trinity.JoinGroups(r.held, kept)
 			}
 		}
 	}
-	return nil
+}
+
+// kept returns what keep accepts of a group, and counts the rest as dropped.
+func (r *reader) kept(g trinity.Group, keep func(*trinity.Experience) bool) trinity.Group {
+	if keep == nil {
+		return g
+	}
+	kept := make(trinity.Group, 0, len(g))
+	for _, e := range g {
+		if keep(e) {
+			kept = append(kept, e)
+		} else {
+			r.dropped.add(e)
+		}
+	}
+	return kept
 }
 
 // give counts a batch and describes it by its rollouts, for which the trainer has waited since begin.
-func (r *reader) give(begin time.Time, batch, rollouts []*trinity.Experience) []*trinity.Experience {
+func (r *reader) give(begin time.Time, batch, rollouts []trinity.Group) trinity.Taken {
+	metrics := describe(slices.Concat(rollouts...))
+	metrics.Merge("", r.latest)
+	metrics["time/read_experience"] = time.Since(begin).Seconds()
 	r.batches++
-	r.held, r.dropped = nil, dropped{}
-	r.metrics = describe(rollouts)
-	if source, ok := r.usual.(trinity.MetricsSource); ok {
-		r.metrics.Merge("", source.Metrics())
-	}
-	r.metrics["time/read_experience"] = time.Since(begin).Seconds()
-	return batch
+	r.held, r.dropped, r.begun, r.latest = nil, dropped{}, false, nil
+	return trinity.Taken{Groups: batch, Metrics: metrics}
 }
 
 // describe counts tasks and sums up the oldest versions that sampled.
@@ -86,9 +99,6 @@ func describe(rollouts []*trinity.Experience) trinity.Metrics {
 	}
 	return m
 }
-
-// Metrics implements trinity.MetricsSource.
-func (r *reader) Metrics() trinity.Metrics { return r.metrics }
 
 // state is the cursor of every strategy.
 type state struct {
@@ -111,7 +121,7 @@ func (r *reader) State() (trinity.SourceState, error) {
 		}
 	}
 	cursor, err := json.Marshal(s)
-	return trinity.SourceState{Cursor: cursor, Pending: slices.Concat(r.held, usual.Pending)}, err
+	return trinity.SourceState{Cursor: cursor, Pending: slices.Concat(slices.Concat(r.held...), usual.Pending)}, err
 }
 
 // Restore implements trinity.Source. An auxiliary buffer that the state does not know begins at its beginning.
@@ -134,6 +144,6 @@ func (r *reader) Restore(from trinity.SourceState) error {
 			return fmt.Errorf("auxiliary buffer %s: %w", name, err)
 		}
 	}
-	r.batches, r.dropped, r.held = s.Batches, s.Dropped, nil
+	r.batches, r.dropped, r.held, r.begun, r.latest = s.Batches, s.Dropped, nil, false, nil
 	return r.usual.Restore(trinity.SourceState{Cursor: s.Usual, Pending: from.Pending})
 }

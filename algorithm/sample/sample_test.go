@@ -15,7 +15,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
-	"github.com/trinity-go/trinity/durable"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
@@ -40,7 +39,7 @@ func TestTheBufferSuite(t *testing.T) {
 	for name, s := range map[string]trinity.SampleStrategy{"default": &Default{}, "staleness_control": &StalenessControl{MaxStaleness: math.Inf(1)}} {
 		t.Run(name, func(t *testing.T) {
 			trinitytest.Buffer(t, trinitytest.BufferOptions{Capacity: 16}, func(t *testing.T, dir string) trinitytest.Store {
-				log, err := durable.OpenLog(dir)
+				log, err := buffer.OpenLog(dir)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -95,16 +94,16 @@ func take(t *testing.T, s trinity.Source, n int, published int64) (string, trini
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // a wait in vain fails the test
 	defer cancel()
-	exps, err := s.Take(ctx, n, published)
+	taken, err := s.Take(ctx, trinity.Want{N: n, Published: published})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := maps.Clone(s.(trinity.MetricsSource).Metrics())
+	m := maps.Clone(taken.Metrics)
 	if m["time/read_experience"] < 0 {
 		t.Error("the trainer waited less than no time")
 	}
 	delete(m, "time/read_experience")
-	return ids(exps), m
+	return ids(taken.Experiences()), m
 }
 
 func TestMetricsOfABatch(t *testing.T) {
@@ -162,16 +161,17 @@ func TestStalenessRefills(t *testing.T) {
 	if got, m := take(t, s, 4, 0); got != "1/0 1/1 1/2 1/3" || m["sample/stale_count"] != 0 {
 		t.Errorf("step 1: %s, %v", got, m)
 	}
-	waiting := make(chan string)
+	waiting := make(chan trinity.Taken)
 	go func() {
-		exps, _ := s.Take(t.Context(), 4, 1)
-		waiting <- ids(exps)
+		taken, _ := s.Take(t.Context(), trinity.Want{N: 4, Published: 1})
+		waiting <- taken
 	}()
 	put(t, q, 4, 1, 1)
-	if got := <-waiting; got != "3/0 3/1 3/3 4/0" {
+	taken := <-waiting
+	if got := ids(taken.Experiences()); got != "3/0 3/1 3/3 4/0" {
 		t.Errorf("step 2: %s", got)
 	}
-	if m := s.(trinity.MetricsSource).Metrics(); m["sample/stale_count"] != 3 || m["sample/task_count"] != 2 || m["sample/model_version/mean"] != 1 {
+	if m := taken.Metrics; m["sample/stale_count"] != 3 || m["sample/task_count"] != 2 || m["sample/model_version/mean"] != 1 {
 		t.Errorf("step 2: %v", m)
 	}
 	pause(t, q, 3)
@@ -185,7 +185,7 @@ func TestStalenessRefills(t *testing.T) {
 	if got, m := take(t, s, 4, 3); got != "5/0" || m["sample/stale_count"] != 1 {
 		t.Errorf("step 4: %s, %v", got, m)
 	}
-	if _, err := s.Take(t.Context(), 4, 3); !errors.Is(err, io.EOF) {
+	if _, err := trinitytest.Take(t.Context(), s, 4, 3); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 }
@@ -202,7 +202,6 @@ func TestRolloutsOfSeveralSteps(t *testing.T) {
 		{&Mix{ExpertDataRatio: 0.5, SFTDatasetName: "d"}, 4, "1/0 1/0 1/1 1/1 d/row/0 d/row/1"},
 	} {
 		q := buffer.NewQueue(100, 0, nil)
-		q.ByRollout = true
 		var g trinity.Group
 		for run, version := range []int64{1, 0, 1, 1, 1} {
 			for turn := range 2 {
@@ -216,8 +215,9 @@ func TestRolloutsOfSeveralSteps(t *testing.T) {
 		if f, ok := s.(*fresh); ok {
 			f.batches = 1 // step 2 wants version 1
 		}
-		if got, _ := take(t, s, c.n, 0); got != c.want {
-			t.Errorf("%T gives %s, want %s", c.strategy, got, c.want)
+		taken, err := s.Take(t.Context(), trinity.Want{N: c.n, Rollouts: true})
+		if got := ids(taken.Experiences()); err != nil || got != c.want {
+			t.Errorf("%T gives %s, %v; want %s", c.strategy, got, err, c.want)
 		}
 	}
 }
@@ -248,7 +248,7 @@ func TestNothingIsLostInAWait(t *testing.T) {
 				put(t, q, 1, make([]int64, c.first)...)
 				take(t, s, 5, 0)
 				put(t, q, 2, c.versions...)
-				if exps, err := s.Take(stopped, 5, 1); !errors.Is(err, context.Canceled) {
+				if exps, err := trinitytest.Take(stopped, s, 5, 1); !errors.Is(err, context.Canceled) {
 					t.Fatalf("%d experiences, %v", len(exps), err)
 				}
 				if resumed {
@@ -291,7 +291,8 @@ func TestMix(t *testing.T) {
 		s := open(t, &Mix{ExpertDataRatio: c.ratio, SFTDatasetName: "d"}, q, map[string]trinity.Source{"d": &trinitytest.Numbered{Task: "row", Total: 100}, "e": nil})
 		put(t, q, 1, make([]int64, c.rollouts)...)
 		pause(t, q, 1)
-		exps, err := s.Take(t.Context(), c.batch, 0)
+		taken, err := s.Take(t.Context(), trinity.Want{N: c.batch})
+		exps := taken.Experiences()
 		if err != nil || ids(exps) != c.want {
 			t.Errorf("%v of %d: %s, %v; want %s", c.ratio, c.batch, ids(exps), err, c.want)
 		}
@@ -300,7 +301,7 @@ func TestMix(t *testing.T) {
 				t.Errorf("%s: %+v", e.ID, e)
 			}
 		}
-		m := s.(trinity.MetricsSource).Metrics()
+		m := taken.Metrics
 		if got := m["sample/expert_count"]; got != float64(strings.Count(c.want, "row")) || m["sample/task_count"] > 1 || m["sample/model_version/max"] > 0 {
 			t.Errorf("%v of %d: %v; demonstrations are no rollouts", c.ratio, c.batch, m)
 		}
@@ -330,7 +331,7 @@ func TestMixEndsWithTheDemonstrations(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if _, err := s.Take(t.Context(), 4, 0); !errors.Is(err, io.EOF) {
+		if _, err := trinitytest.Take(t.Context(), s, 4, 0); !errors.Is(err, io.EOF) {
 			t.Errorf("%v, want io.EOF", err)
 		}
 	}
@@ -359,7 +360,7 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 	s := open(t, &Mix{ExpertDataRatio: 0.9, SFTDatasetName: "d"}, buffer.NewQueue(1, 0, nil), map[string]trinity.Source{"d": &trinitytest.Numbered{}})
-	if _, err := s.Take(t.Context(), 5, 0); err == nil || !strings.Contains(err.Error(), "leaves a batch of 5 no rollout") {
+	if _, err := trinitytest.Take(t.Context(), s, 5, 0); err == nil || !strings.Contains(err.Error(), "leaves a batch of 5 no rollout") {
 		t.Error(err)
 	}
 }

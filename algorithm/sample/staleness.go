@@ -57,17 +57,15 @@ type fresh struct {
 }
 
 // Take implements trinity.Source.
-func (s *fresh) Take(ctx context.Context, n int, published int64) ([]*trinity.Experience, error) {
+func (s *fresh) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
 	begin := time.Now()
 	oldest := float64(s.batches+1) - s.limit
-	if usual, ok := s.usual.(trinity.FreshSource); ok {
-		usual.Fresh(int64(math.Ceil(max(0, oldest))))
-	}
-	if err := s.hold(ctx, n, published, func(e *trinity.Experience) bool { return float64(e.Versions[0]) >= oldest }); err != nil {
-		return nil, err
+	want.Oldest = int64(math.Ceil(max(0, oldest)))
+	if err := s.hold(ctx, want, func(e *trinity.Experience) bool { return float64(e.Versions[0]) >= oldest }); err != nil {
+		return trinity.Taken{}, err
 	}
 	dropped := s.dropped
 	batch := s.give(begin, s.held, s.held)
-	dropped.describe(s.metrics)
+	dropped.describe(batch.Metrics)
 	return batch, nil
 }

@@ -5,43 +5,44 @@ import (
 	"math"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
 func init() {
 	optimizers[trinity.AdamW] = func(spec trinity.OptimizerSpec) (optimizer, error) {
 		if spec.Momentum != 0 {
-			return nil, fmt.Errorf("cpu: optimizer adamw: momentum has no effect: it is OptimParams.Beta1")
+			return nil, fmt.Errorf("cpu: optimizer adamw: momentum has no effect: set OptimParams.Beta1")
 		}
 		return &adamW{}, nil
 	}
 }
 
-// adamW is Adam with decoupled weight decay (Loshchilov & Hutter 2019), as torch.optim.AdamW does with one parameter group.
+// adamW is Adam with decoupled weight decay (Loshchilov & Hutter 2019), like torch.optim.AdamW with
+// one parameter group.
 type adamW struct{ mean, square vector }
 
 func (*adamW) describe() string { return trinity.AdamW }
 
-func (a *adamW) take(e *Engine) (err error) {
+func (a *adamW) take(memory *account, l *layout) (err error) {
 	const why = "two moments"
-	if a.mean, err = e.takeVector("exp_avg.", e.trainedLayout(), why); err != nil {
+	if a.mean, err = takeVector(memory, "exp_avg.", l, why); err != nil {
 		return err
 	}
-	a.square, err = e.takeVector("exp_avg_sq.", e.trainedLayout(), why)
+	a.square, err = takeVector(memory, "exp_avg_sq.", l, why)
 	return err
 }
 
 func (a *adamW) state() []stored { return []stored{a.mean, a.square} }
 
-func (a *adamW) step(e *Engine, p trinity.OptimParams, scale float64) {
-	adamWStep(e.steps, p, scale).Step(e.pool, e.trained, e.gradient, a.mean.flat, a.square.flat)
+func (a *adamW) step(u update) {
+	u.adamW().Step(u.pool, u.weights, u.gradient, a.mean.flat, a.square.flat)
 }
 
-// adamWStep are the constants of a step, counted from 1.
-func adamWStep(step int64, p trinity.OptimParams, scale float64) kernel.AdamW {
-	n := float64(step)
+// adamW returns the constants of an AdamW step.
+func (u *update) adamW() kernel.AdamW {
+	n := float64(u.number)
 	return kernel.AdamW{
-		LearningRate: p.LR, Beta1: p.Beta1, Beta2: p.Beta2, Eps: p.Eps, WeightDecay: p.WeightDecay,
-		Correction1: 1 - math.Pow(p.Beta1, n), Correction2: 1 - math.Pow(p.Beta2, n), GradScale: scale,
+		LearningRate: u.LR, Beta1: u.Beta1, Beta2: u.Beta2, Eps: u.Eps, WeightDecay: u.WeightDecay,
+		Correction1: 1 - math.Pow(u.Beta1, n), Correction2: 1 - math.Pow(u.Beta2, n), GradScale: u.scale,
 	}
 }

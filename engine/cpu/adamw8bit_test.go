@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
-// codedOptions are of a model whose matrices have moments of 8 bits, but for two that are too small; blocks do not divide those of its MLP.
+// codedOptions are of a model whose matrices have moments of 8 bits, but for two that are too
+// small; blocks do not divide those of its MLP.
 func codedOptions(t testing.TB) Options {
 	opts := changedOptions(t, map[string]any{"num_hidden_layers": 1, "hidden_size": 64, "intermediate_size": 67, "head_dim": 16, "max_position_embeddings": 256})
 	opts.Optimizer = trinity.OptimizerSpec{Type: trinity.AdamW8bit}
@@ -78,7 +79,8 @@ func TestAdamW8bitEqualsThePaper(t *testing.T) {
 	}
 }
 
-// A weight whose gradients were small beside its neighbours', and then are none, comes to rest: its first moment is never divided by eps alone.
+// A weight whose gradients were small beside its neighbours', and then are none, comes to rest: its
+// first moment is never divided by eps alone.
 func TestSecondMomentsOf8BitsAreNotLost(t *testing.T) {
 	e := open(t, codedOptions(t))
 	const lr = 1e-3
@@ -149,8 +151,8 @@ func TestAStepOf8BitsMakesNoGarbage(t *testing.T) {
 	opts.Pool = kernel.NewPool(1)
 	e := open(t, opts)
 	p := trinity.OptimParams{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}
-	e.steps = 1
-	if n := testing.AllocsPerRun(20, func() { e.optimizer.step(e, p, 1) }); n > 0 {
+	u := update{OptimParams: p, pool: e.pool, number: 1, scale: 1, layout: e.trainedLayout(), weights: e.trained, gradient: e.gradient}
+	if n := testing.AllocsPerRun(20, func() { e.optimizer.step(u) }); n > 0 {
 		t.Errorf("%v allocations a step", n)
 	}
 }
@@ -166,7 +168,7 @@ func TestStatesOf8BitsAreChecked(t *testing.T) {
 	if err := wide.SaveState(t.Context(), wideDir); err != nil {
 		t.Fatal(err)
 	}
-	if err := wide.LoadState(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "optimizer adamw_8bit, this engine was opened with adamw") {
+	if err := wide.LoadState(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "optimizer adamw_8bit; this engine has adamw") {
 		t.Errorf("a state of 8 bits in an engine of 32: %v", err)
 	}
 	text := fmt.Sprintf(`{"format": %d, "optimizer": "adamw_8bit"}`, stateFormat)

@@ -1,33 +1,33 @@
 package cpu
 
-import "github.com/trinity-go/trinity/modelfile"
+import "github.com/trinity-go/trinity/model"
 
-// LoRAOptions ask for low-rank adapters (Hu et al. 2021) to be trained in place of the weights.
+// LoRAOptions ask for low-rank adapters (Hu et al. 2021), which are trained instead of the weights.
 type LoRAOptions struct {
 	Rank          int      // r of a new adapter
 	Alpha         float64  // the update is scaled by Alpha/Rank
 	TargetModules []string // last parts of module names, e.g. "q_proj"; none means all linear maps of the layers
-	Exclude       []string // of these, by the same kind of name, those that get no adapter
+	Exclude       []string // modules that get no adapter although TargetModules has them, named in the same way
 	RSLoRA        bool     // scale by Alpha/√Rank (Kalajdzievski 2023)
 	Seed          uint64   // of the random A of a new adapter; B starts at 0
-	Path          string   // directory of a PEFT adapter to go on from: it decides everything above
-	BaseModel     string   // name of the base model that saved adapters carry
+	Path          string   // directory of a PEFT adapter to continue from; it replaces everything above
+	BaseModel     string   // name of the base model, for saved adapters
 }
 
-// describe is o as modelfile knows adapters.
-func (o *LoRAOptions) describe() modelfile.LoRA {
+// describe returns the description of a new adapter.
+func (o *LoRAOptions) describe() model.LoRA {
 	targets := o.TargetModules
 	if len(targets) == 0 {
-		targets = []string{modelfile.AllLinear}
+		targets = []string{model.AllLinear}
 	}
-	return modelfile.LoRA{BaseModel: o.BaseModel, Rank: o.Rank, Alpha: o.Alpha, RSLoRA: o.RSLoRA, TargetModules: targets, ExcludeModules: o.Exclude}
+	return model.LoRA{BaseModel: o.BaseModel, Rank: o.Rank, Alpha: o.Alpha, RSLoRA: o.RSLoRA, TargetModules: targets, ExcludeModules: o.Exclude}
 }
 
-// adapterLayout places the A and B of every adapted module. Modules that read the same input have their A stacked, so that one product
-// serves all.
+// adapterLayout places the A and B of every adapted module. The A of modules that read the same
+// input are stacked, so that one product computes all of them.
 type adapterLayout struct {
 	layout
-	modelfile.LoRA
+	model.LoRA
 	scale float32
 }
 
@@ -36,8 +36,8 @@ var inputGroups = [][]string{
 	{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}, {"self_attn.o_proj"}, {"mlp.gate_proj", "mlp.up_proj"}, {"mlp.down_proj"},
 }
 
-// newAdapterLayout places the adapters of all layers.
-func newAdapterLayout(cfg *modelfile.Config, lora modelfile.LoRA) (*adapterLayout, error) {
+// newAdapterLayout places the adapters of all layers, and the value head if lora has one.
+func newAdapterLayout(cfg *model.Config, lora model.LoRA) (*adapterLayout, error) {
 	specs, err := lora.Tensors(cfg)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func newAdapterLayout(cfg *modelfile.Config, lora modelfile.LoRA) (*adapterLayou
 			l.place(shapes, layerPrefix(i), group)
 		}
 	}
-	for _, name := range []string{scoreName, scoreBiasName} { // a value head is trained whole
+	for _, name := range []string{scoreName, scoreBiasName} { // a value head is trained in full
 		if shape, ok := shapes[name]; ok {
 			l.add(slot{name: name, shape: shape})
 		}
@@ -60,11 +60,11 @@ func newAdapterLayout(cfg *modelfile.Config, lora modelfile.LoRA) (*adapterLayou
 	return l, nil
 }
 
-// place puts the A of a group of modules beside one another, and then each B.
+// place puts the A of a group of modules next to each other, and then each B.
 func (l *adapterLayout) place(shapes map[string][]int, prefix string, group []string) {
 	var as, bs []slot
 	for _, module := range group {
-		a, b := modelfile.LoRATensor(prefix+module, "A"), modelfile.LoRATensor(prefix+module, "B")
+		a, b := model.LoRATensor(prefix+module, "A"), model.LoRATensor(prefix+module, "B")
 		if shape, ok := shapes[a]; ok {
 			as, bs = append(as, slot{name: a, shape: shape}), append(bs, slot{name: b, shape: shapes[b]})
 		}
@@ -75,19 +75,19 @@ func (l *adapterLayout) place(shapes map[string][]int, prefix string, group []st
 	}
 }
 
-// view fills the adapters of a linear map that consists of neighbouring modules.
+// view adds its adapters to a linear map that consists of neighbouring modules.
 func (l *adapterLayout) view(to *linear, base *layout, flat []float32, prefix string, modules []string) {
 	var as []string
 	out := 0
 	for _, module := range modules {
 		weight, _ := base.find(prefix + module + ".weight")
-		if a := modelfile.LoRATensor(prefix+module, "A"); l.has(a) {
+		if a := model.LoRATensor(prefix+module, "A"); l.has(a) {
 			as = append(as, a)
-			to.up = append(to.up, lowRank{from: out, to: out + weight.shape[0], b: l.block(flat, modelfile.LoRATensor(prefix+module, "B"))})
+			to.up = append(to.up, lowRank{from: out, to: out + weight.shape[0], b: l.block(flat, model.LoRATensor(prefix+module, "B"))})
 		}
 		out += weight.shape[0]
 	}
 	if len(as) > 0 {
-		to.down = l.block(flat, as...)
+		to.down, to.scale = l.block(flat, as...), l.scale
 	}
 }

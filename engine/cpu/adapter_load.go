@@ -6,67 +6,68 @@ import (
 	"math"
 	"strings"
 
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/model"
 )
 
-// openAdapter opens the PEFT directory to go on from; nil if there is none.
-func (e *Engine) openAdapter() (*modelfile.Adapter, error) {
-	path := e.opts.LoRA.Path
+// openAdapter opens the PEFT directory that training continues from; nil if there is none.
+func (l *loader) openAdapter() (*model.Adapter, error) {
+	path := l.opts.LoRA.Path
 	if path == "" {
 		return nil, nil
 	}
-	file, err := modelfile.OpenAdapter(path, e.cfg)
+	file, err := model.OpenAdapter(path, l.cfg)
 	if err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}
 	if file.Dropout != 0 {
 		file.Close()
-		return nil, fmt.Errorf("cpu: adapter %s was trained with lora_dropout %v, which this engine does not do: to train it further without, set it to 0 in adapter_config.json", path, file.Dropout)
+		return nil, fmt.Errorf("cpu: adapter %s was trained with lora_dropout %v, which this engine does not support: set it to 0 in adapter_config.json to train the adapter without dropout", path, file.Dropout)
 	}
 	return file, nil
 }
 
-// addAdapters makes low-rank adapters the trained weights, new ones or those of a PEFT directory, and with them the value head if
-// there is one.
-func (e *Engine) addAdapters(source modelfile.Source) error {
-	file, err := e.openAdapter()
+// addAdapters makes low-rank adapters the trained weights, and the value head if there is one. They
+// are new, or read from a PEFT directory. source is nil in a plan.
+func (l *loader) addAdapters(source model.Source) error {
+	file, err := l.openAdapter()
 	if err != nil {
 		return err
 	}
-	lora := e.opts.LoRA.describe()
+	lora := l.opts.LoRA.describe()
 	if file != nil {
 		defer file.Close()
 		lora = file.LoRA
-	} else if err := lora.CheckExcluded(e.cfg); err != nil {
+	} else if err := lora.CheckExcluded(l.cfg); err != nil {
 		return fmt.Errorf("cpu: lora: %w", err)
 	}
-	lora.Head = e.opts.Value
-	if e.adapters, err = newAdapterLayout(e.cfg, lora); err != nil {
+	lora.Head = l.opts.Value
+	if l.adapters, err = newAdapterLayout(l.cfg, lora); err != nil {
 		return fmt.Errorf("cpu: lora: %w", err)
 	}
-	if e.trained, err = e.take("adapter", e.adapters.size, "float32"); err != nil || e.planning {
+	if l.trained, err = l.memory.take("adapter", l.adapters.size, "float32"); err != nil || l.memory.planning {
 		return err
 	}
 	if file != nil {
-		err = readTensors(e.pool, &e.adapters.layout, e.trained, adaptersOver{file, source})
+		err = readTensors(l.pool, &l.adapters.layout, l.trained, adapterOrModel{file, source})
 	} else {
-		e.initialiseAdapters(e.opts.LoRA.Seed)
+		l.initialiseAdapters(l.opts.LoRA.Seed)
 	}
 	if err != nil {
 		return err
 	}
-	e.weights = viewModel(e.cfg, e.base, e.baseFlat, e.adapters, e.trained)
-	e.reference = viewModel(e.cfg, e.base, e.baseFlat, nil, nil)
+	l.weights = viewModel(l.cfg, l.base, l.baseFlat, l.adapters, l.trained)
+	l.reference = viewModel(l.cfg, l.base, l.baseFlat, nil, nil)
 	return nil
 }
 
-// adaptersOver is an adapter, and the model where the adapter has no head of its own.
-type adaptersOver struct {
-	*modelfile.Adapter
-	model modelfile.Source
+// adapterOrModel reads tensors of an adapter. It reads the head from the model if the adapter has
+// none.
+type adapterOrModel struct {
+	*model.Adapter
+	model model.Source
 }
 
-func (a adaptersOver) Tensor(name string) (modelfile.Tensor, error) {
+func (a adapterOrModel) Tensor(name string) (model.Tensor, error) {
 	if t, err := a.Adapter.Tensor(name); err == nil || !isScore(name) {
 		return t, err
 	}
@@ -75,21 +76,22 @@ func (a adaptersOver) Tensor(name string) (modelfile.Tensor, error) {
 
 func isScore(name string) bool { return name == scoreName || name == scoreBiasName }
 
-// initialiseAdapters draws every A from U(−1/√in, 1/√in), as PEFT's Kaiming initialisation does, and leaves every B at 0; a head begins as the
-// model's. Each number depends only on the seed, the tensor's name and its index.
-func (e *Engine) initialiseAdapters(seed uint64) {
-	for _, s := range e.adapters.slots {
+// initialiseAdapters draws every A from U(−1/√in, 1/√in), as PEFT's Kaiming initialisation does,
+// leaves every B at 0, and copies the model's value head. Each number depends only on the seed, the
+// tensor's name and its index.
+func (l *loader) initialiseAdapters(seed uint64) {
+	for _, s := range l.adapters.slots {
 		if isScore(s.name) {
-			copy(e.adapters.in(e.trained, s.name), e.base.in(e.baseFlat, s.name))
+			copy(l.adapters.in(l.trained, s.name), l.base.in(l.baseFlat, s.name))
 		}
-		if !strings.HasSuffix(s.name, modelfile.LoRATensor("", "A")) {
+		if !strings.HasSuffix(s.name, model.LoRATensor("", "A")) {
 			continue
 		}
 		h := fnv.New64a()
 		h.Write([]byte(s.name))
 		key, bound := mix(mix(seed)^h.Sum64()), 1/math.Sqrt(float64(s.shape[1]))
-		for i := range e.adapters.in(e.trained, s.name) {
-			e.trained[s.from+i] = float32(float64(int64(mix(key+uint64(i)))>>11) * 0x1p-52 * bound)
+		for i := range l.adapters.in(l.trained, s.name) {
+			l.trained[s.from+i] = float32(float64(int64(mix(key+uint64(i)))>>11) * 0x1p-52 * bound)
 		}
 	}
 }

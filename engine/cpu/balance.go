@@ -4,27 +4,29 @@ import (
 	"math"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/experts"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/engine/cpu/internal/experts"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
 )
 
-// balance watches how the routers spread tokens over experts, and computes the load-balancing loss. It counts the tokens of every sequence,
-// those that several share once for each, so that nothing depends on how a step is cut into micro-batches.
+// balance measures how the routers distribute tokens over experts, and computes the load-balancing
+// loss. It counts a token once for every sequence that has it, so that the result does not depend
+// on the micro-batches of a step.
 type balance struct {
-	mixture *modelfile.Mixture
-	layers  int       // that have experts
-	counts  [][]int64 // [layers of the model][experts] tokens sent, since the last optimizer step
+	mixture *model.Mixture
+	layers  int       // with experts
+	counts  [][]int64 // [layers of the model][experts] tokens sent since the last optimizer step
 
-	// of the batch at hand, by segment of the packing
-	uses          []int64   // [segments] sequences that a segment is part of
-	chosen        []float32 // [segments, experts] tokens sent, in all layers together
-	probabilities []float32 // [segments, experts] sums over tokens, in all layers together
-	gradient      []float32 // [segments, experts] of the loss by each probability of a token of the segment
+	// for the current batch, by segment of the packing
+	uses          []int64   // [segments] sequences that have the segment
+	chosen        []float32 // [segments, experts] tokens sent, summed over layers
+	probabilities []float32 // [segments, experts] sums over tokens and layers
+	gradient      []float32 // [segments, experts] of the loss by the probability of each token in the segment
 	segmentOf     []int32   // [rows]
 }
 
-func newBalance(cfg *modelfile.Config) *balance {
+// newBalance returns nil for a model without experts.
+func newBalance(cfg *model.Config) *balance {
 	if cfg.Mixture == nil {
 		return nil
 	}
@@ -40,7 +42,7 @@ func newBalance(cfg *modelfile.Config) *balance {
 	return b
 }
 
-// weighs reports whether the load-balancing loss is trained with.
+// weighs reports whether the training loss includes the load-balancing loss.
 func (b *balance) weighs() bool { return b != nil && b.mixture.AuxLoss > 0 }
 
 // begin prepares for a forward pass over p.
@@ -67,6 +69,7 @@ func (b *balance) begin(p *packing) {
 	}
 }
 
+// zeros returns n zeros, in the memory of v if they fit.
 func zeros[T any](v []T, n int) []T {
 	if cap(v) < n {
 		return make([]T, n)
@@ -76,7 +79,7 @@ func zeros[T any](v []T, n int) []T {
 	return v
 }
 
-// observe counts what a layer's router did.
+// observe counts the tokens that a layer's router sent to each expert.
 func (b *balance) observe(pool *kernel.Pool, layer int, r *experts.Routing, p *packing) {
 	counts, n := b.counts[layer], b.mixture.Experts
 	for i, s := range p.segments {
@@ -100,10 +103,12 @@ func (b *balance) observe(pool *kernel.Pool, layer int, r *experts.Routing, p *p
 	})
 }
 
-// weigh is this batch's part of the load-balancing loss of the optimizer step, whose gradient by the probabilities it prepares. The loss is
-// transformers' load_balancing_loss_func (Fedus et al. 2022, equations 4 to 6) of every sequence on its own, experts · Σᵢ fᵢ·Pᵢ with fᵢ the
-// tokens sent to expert i and Pᵢ the sum of its probabilities, each per token and layer, averaged over the tokens of the step: so it does
-// not depend on the cut into micro-batches, and is transformers' for a batch of one sequence. fᵢ counts as constant.
+// weigh returns this batch's part of the load-balancing loss of the optimizer step, and prepares
+// its gradient with respect to the probabilities. For each sequence, the loss is transformers'
+// load_balancing_loss_func (Fedus et al. 2022, equations 4 to 6): experts · Σᵢ fᵢ·Pᵢ, with fᵢ the
+// tokens sent to expert i and Pᵢ the sum of its probabilities, both per token and layer; fᵢ counts
+// as constant. weigh averages over the tokens of the step, so the sum does not depend on the
+// micro-batches. For a batch of one sequence it is transformers' value.
 func (b *balance) weigh(p *packing, whole []*trinity.Experience) (loss float64) {
 	tokens := 0
 	for _, x := range whole {
@@ -134,7 +139,8 @@ func (b *balance) weigh(p *packing, whole []*trinity.Experience) (loss float64) 
 	return loss
 }
 
-// byRow is the gradient of the load-balancing loss by the probabilities of a row's token; nil if the loss is not trained with.
+// byRow returns the gradient of the load-balancing loss by the probabilities of a row's token; nil
+// if the training loss does not include it.
 func (b *balance) byRow() func(row int) []float32 {
 	if !b.weighs() {
 		return nil
@@ -143,8 +149,9 @@ func (b *balance) byRow() func(row int) []float32 {
 	return func(row int) []float32 { return b.gradient[int(b.segmentOf[row])*n:][:n] }
 }
 
-// report describes the load of the experts since the last report, as multiples of an even load: that of the busiest and of the idlest
-// expert of any layer, and the mean over layers of the entropy of the shares, 1 for an even load.
+// report adds the load of the experts since the last report to the metrics: load_max and load_min
+// are the loads of the busiest and the idlest expert in any layer, as multiples of an even load;
+// load_entropy is the entropy of the shares averaged over layers, 1 for an even load.
 func (b *balance) report(metrics trinity.Metrics) {
 	if b == nil {
 		return

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/sampler"
+	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -49,7 +49,7 @@ func TestIsAnEngine(t *testing.T) {
 func TestAttachedSamplerIsASampler(t *testing.T) {
 	trinitytest.Sampler(t, trinitytest.SamplerOptions{Vocab: 64}, func(t *testing.T) trinity.Sampler {
 		e := trained(t, adapterOptions())
-		if err := e.Engine.Publish(t.Context(), 1); err != nil {
+		if err := publish(t.Context(), e.Engine, 1); err != nil {
 			t.Fatal(err)
 		}
 		return e.Sampler

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
 // divergences are those of testdata/record_distill.py.
@@ -20,7 +20,8 @@ var divergences = map[string]trinity.Divergence{
 	"jsd 0.2":    {Kind: trinity.JSD, Beta: 0.2},
 }
 
-// imitation is the mean over trained tokens of w·divergence, with w in Advantages; with others, plus that of [weighted].
+// imitation is the mean over trained tokens of w·divergence, with w in Advantages; with others,
+// plus that of [weighted].
 type imitation struct {
 	trinity.Divergence
 	others bool
@@ -150,7 +151,7 @@ func TestDivergenceDoesNotDependOnMemoryCoresOrCut(t *testing.T) {
 	}
 	for _, rows := range []int{1, 7, 100} {
 		few := open(t, tiny("llama"))
-		few.teacherBudget = rows * 4 * few.cfg.VocabSize
+		few.passes.head.compare.budget = rows * 4 * few.cfg.VocabSize
 		if err := few.SetTeachers(map[string]trinity.Engine{"": frozenEngine(t, "teacher")}); err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +180,8 @@ func TestDivergenceDoesNotDependOnMemoryCoresOrCut(t *testing.T) {
 	}
 }
 
-// Logits that are not kept are computed again, and tokens that the loss does not see are left out of the backward pass.
+// Logits that are not kept are computed again, and tokens that the loss does not see are left out
+// of the backward pass.
 func TestDivergencesOfManyAndOfIdleTokens(t *testing.T) {
 	e := taught(t, tiny("llama"), "teacher")
 	var many []*trinity.Experience
@@ -192,9 +194,9 @@ func TestDivergencesOfManyAndOfIdleTokens(t *testing.T) {
 	}
 	loss := imitation{trinity.Divergence{Kind: trinity.ForwardKL}, false}
 	_, want := e.gradientOf(t, loss, whole(many))
-	e.logitsBudget = 0
-	if _, got := e.gradientOf(t, loss, whole(many)); !e.headSpace.recompute || !slices.Equal(got, want) {
-		t.Errorf("logits computed again: %t, gradient %.2g relative off", e.headSpace.recompute, difference(got, want))
+	e.passes.head.budget = 0
+	if _, got := e.gradientOf(t, loss, whole(many)); !e.passes.head.recompute || !slices.Equal(got, want) {
+		t.Errorf("logits computed again: %t, gradient %.2g relative off", e.passes.head.recompute, difference(got, want))
 	}
 	seen := slices.DeleteFunc(slices.Clone(many), func(x *trinity.Experience) bool { return norm(x.Advantages) == 0 })
 	if _, got := e.gradientOf(t, loss, &trinity.Batch{Step: 1, Experiences: seen, Whole: many}); difference(got, want) > 1e-6 {
@@ -306,7 +308,7 @@ func TestTeachersThatCannotTeach(t *testing.T) {
 		return err
 	}
 	forward := trinity.Divergence{Kind: trinity.ForwardKL}
-	wants("was given none", ask(e, forward))
+	wants("has no teachers", ask(e, forward))
 	wants(`divergence "hellinger"`, ask(e, trinity.Divergence{Kind: "hellinger"}))
 	for _, beta := range []float64{0, 1, math.NaN()} {
 		wants("beta of the divergence jsd", ask(e, trinity.Divergence{Kind: trinity.JSD, Beta: beta}))
@@ -319,7 +321,7 @@ func TestTeachersThatCannotTeach(t *testing.T) {
 	if err := e.SetTeachers(map[string]trinity.Engine{"math": frozenEngine(t, "teacher")}); err != nil {
 		t.Fatal(err)
 	}
-	wants(`teacher "", which is none`, ask(e, forward))
+	wants(`names teacher ""`, ask(e, forward))
 	closed := frozenEngine(t, "teacher")
 	if err := e.SetTeachers(map[string]trinity.Engine{"": closed}); err != nil {
 		t.Fatal(err)

@@ -6,14 +6,15 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
-// Distributions calls visit with the log-probabilities [V] in nats, at temperature 1, of the token that follows tokens[:t], for every t in
-// [from, len(tokens)], in order. from is at least 1. The slice is reused; visit must not call the engine. An error of visit ends the call.
+// Distributions calls visit with the log-probabilities [V] in nats, at temperature 1, of the token
+// that follows tokens[:t], for every t in [from, len(tokens)], in order. from is at least 1. The
+// next call overwrites the slice; visit must not call the engine. An error of visit ends the call.
 func (e *Engine) Distributions(ctx context.Context, tokens []int32, from int, visit func(t int, logprobs []float32) error) error {
 	if from < 1 || from > len(tokens) {
-		return fmt.Errorf("cpu: distributions from position %d of %d tokens: want 1 to %d", from, len(tokens), len(tokens))
+		return fmt.Errorf("cpu: distributions from position %d of %d tokens: expected 1 to %d", from, len(tokens), len(tokens))
 	}
 	for t, token := range tokens {
 		if token < 0 || int(token) >= e.cfg.VocabSize {
@@ -31,23 +32,29 @@ func (e *Engine) Distributions(ctx context.Context, tokens []int32, from int, vi
 	return nil
 }
 
-// distributions is Distributions for the positions of one chunk of head rows, whose logits are all there after the forward pass.
-func (e *Engine) distributions(ctx context.Context, tokens []int32, from int, row []float32, visit func(t int, logprobs []float32) error) error {
+// distributions is Distributions for at most headChunk positions: after the forward pass, all their
+// logits are in memory.
+func (e *Engine) distributions(
+	ctx context.Context, tokens []int32, from int, row []float32, visit func(t int, logprobs []float32) error,
+) error {
 	n := len(tokens)
-	x := &trinity.Experience{Tokens: append(slices.Clone(tokens), tokens[n-1]), Mask: make([]bool, n+1), PromptLen: from} // what follows is never read
+	x := &trinity.Experience{ // its last token is never read
+		Tokens: append(slices.Clone(tokens), tokens[n-1]), Mask: make([]bool, n+1), PromptLen: from,
+	}
 	for t := from; t <= n; t++ {
 		x.Mask[t] = true
 	}
 	batch := []*trinity.Experience{x}
-	if err := e.check(&trinity.Batch{Experiences: batch, Whole: batch}, trinity.Streams{}); err != nil {
+	if err := e.check(batch, trinity.Streams{}); err != nil {
 		return err
 	}
-	e.pack(batch)
-	if err := e.scorePart(ctx, e.weights, batch, trinity.Streams{}, false); err != nil {
+	e.passes.pack(batch)
+	if err := e.passes.forward(ctx, e.weights, batch, trinity.Streams{}, false); err != nil {
 		return err
 	}
-	logits := e.logitsOf(0, len(e.packing.head))
-	for i, r := range e.packing.head {
+	rows := e.passes.packing.head
+	logits := e.passes.head.logitsOf(0, len(rows))
+	for i, r := range rows {
 		copy(row, logits.Row(i))
 		lse := kernel.LogSumExp(row)
 		for v := range row {

@@ -64,7 +64,7 @@ func TestDistributionsRefuse(t *testing.T) {
 		from   int
 		want   string
 	}{
-		{[]int32{1, 2}, 0, "want 1 to 2"}, {[]int32{1, 2}, 3, "want 1 to 2"}, {nil, 1, "want 1 to 0"}, {[]int32{1, 64}, 1, "outside the vocabulary"},
+		{[]int32{1, 2}, 0, "expected 1 to 2"}, {[]int32{1, 2}, 3, "expected 1 to 2"}, {nil, 1, "expected 1 to 0"}, {[]int32{1, 64}, 1, "outside the vocabulary"},
 		{[]int32{1, 2}, 1, "enough"},
 	} {
 		err := e.Distributions(context.Background(), c.tokens, c.from, func(int, []float32) error { return stop })

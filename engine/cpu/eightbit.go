@@ -7,20 +7,24 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/trinity-go/trinity/modelfile/safetensors"
+	"github.com/trinity-go/trinity/model/safetensors"
 )
 
-// codebook is a map of 8 bits to numbers from -1 to 1, in increasing order: the dynamic quantisation of Dettmers et al. 2022 (section 1.3). Zeros
-// after the sign count decades, the bits after the first one are the fraction of what is linear within a decade:
+// codebook maps 8 bits to numbers from -1 to 1, in increasing order: the dynamic quantisation of
+// Dettmers et al. 2022 (section 1.3). The zeros after the sign bit count decades, and the bits
+// after the first one are a linear fraction within the decade:
 //
 //	0, 1 and ±10^-k·(0.1 + 0.9·(j + ½)/2^f),  k = 0 … 6,  j = 0 … 2^f - 1,  f = 6 - k
 //
-// Where there is no sign its bit is one more of the fraction, f = 7 - k, and only 0 becomes 0: a second moment of 0 under a first one that is not
-// would leave eps alone to divide by. All else becomes the nearest number.
+// A codebook without signs has one more bit of fraction, f = 7 - k, and only 0 becomes 0: a second
+// moment of 0 under a first moment other than 0 would leave eps as the only divisor. Any other
+// number becomes the nearest value.
 type codebook struct {
 	values [256]float32
-	upper  [256]uint32    // order of the largest number that becomes values[code]
-	first  [1 << 16]uint8 // by the leading half of an order: the code of the least number that has it; the others have this one or the next
+	upper  [256]uint32 // order of the largest number that becomes values[code]
+	// first is indexed by the leading half of an order. It is the code of the least number with
+	// that half; other numbers with it have this code or the next.
+	first [1 << 16]uint8
 }
 
 var (
@@ -63,44 +67,43 @@ func newCodebook(signed bool) *codebook {
 	return c
 }
 
-// order maps numbers to integers that grow as they do.
+// order maps numbers to integers in the same order.
 func order(x float32) uint32 {
 	b := math.Float32bits(x)
 	return b ^ (uint32(int32(b)>>31) | 1<<31)
 }
 
-// code is that of a number.
+// code returns the code of a number.
 func (c *codebook) code(x float32) uint8 {
 	o := order(x)
 	code := c.first[o>>16]
-	return code + uint8((uint64(c.upper[code])-uint64(o))>>63) // one more where o is above
+	return code + uint8((uint64(c.upper[code])-uint64(o))>>63) // the next code if o is above
 }
 
-// codeBlock is how many numbers are scaled together, by the largest of their magnitudes.
+// codeBlock is the number of values that share a scale, the largest of their magnitudes.
 const codeBlock = 256
 
-// codes are a number of 8 bits for every weight of a layout, whose tensors begin at multiples of codeBlock: blocks do not reach from one tensor
-// to the next.
+// codes hold an 8-bit number for every weight of a layout. Its tensors begin at multiples of
+// codeBlock, so no block spans two tensors.
 type codes struct {
-	prefix string // of the names of its tensors in a saved state
+	prefix string // of the tensors' names in a saved state
 	layout *layout
 	book   *codebook
 	flat   []uint8
-	scales []float32 // of the blocks
+	scales []float32 // one per block
 }
 
-// takeCodes takes the memory of codes of an optimizer's state.
-func (e *Engine) takeCodes(prefix string, l *layout, book *codebook, why string) (*codes, error) {
-	flat, err := e.arena.Uint8(l.size)
+// takeCodes takes the memory of codes in an optimizer's state.
+func takeCodes(memory *account, prefix string, l *layout, book *codebook, why string) (*codes, error) {
+	flat, err := memory.takeBytes("optimizer", l.size, why)
 	if err != nil {
-		return nil, fmt.Errorf("cpu: optimizer: %w", err)
+		return nil, err
 	}
-	e.note("optimizer", int64(l.size), why)
-	scales, err := e.take("optimizer", (l.size+codeBlock-1)/codeBlock, why)
+	scales, err := memory.take("optimizer", (l.size+codeBlock-1)/codeBlock, why)
 	return &codes{prefix, l, book, flat, scales}, err
 }
 
-// decode writes numbers of the block that begins at from.
+// decode reads the first len(to) numbers of the block that begins at from.
 func (c *codes) decode(to []float32, from int) {
 	scale, values, flat := c.scales[from/codeBlock], &c.book.values, c.flat[from:from+len(to)]
 	for i := range to {
@@ -108,9 +111,9 @@ func (c *codes) decode(to []float32, from int) {
 	}
 }
 
-// encode keeps the numbers of the block that begins at to.
+// encode stores x as the first numbers of the block that begins at to.
 func (c *codes) encode(to int, x []float32) {
-	const least = 0x1p-126 // smaller ones have no inverse
+	const least = 0x1p-126 // the inverse of a smaller number is infinite
 	largest := uint32(0)
 	for _, v := range x {
 		largest = max(largest, math.Float32bits(v)&^(1<<31))
@@ -127,13 +130,16 @@ func (c *codes) encode(to int, x []float32) {
 	}
 }
 
-// entries implements stored: codes as they are, and scales under another prefix.
+// entries implements stored. It writes the codes as they are, and the scales under another prefix.
 func (c *codes) entries() []safetensors.Entry {
 	var out []safetensors.Entry
 	for _, s := range c.layout.slots {
 		flat, scales := c.in(s)
 		out = append(out,
-			safetensors.Entry{Name: c.prefix + s.name, DType: "U8", Shape: s.shape, Write: func(w io.Writer) error { _, err := w.Write(flat); return err }},
+			safetensors.Entry{Name: c.prefix + s.name, DType: "U8", Shape: s.shape, Write: func(w io.Writer) error {
+				_, err := w.Write(flat)
+				return err
+			}},
 			safetensors.Float32s(scalePrefix+c.prefix+s.name, []int{len(scales)}, scales))
 	}
 	return out
@@ -141,7 +147,7 @@ func (c *codes) entries() []safetensors.Entry {
 
 const scalePrefix = "scale."
 
-// in are a tensor's codes and scales.
+// in returns a tensor's codes and scales.
 func (c *codes) in(s slot) (flat []uint8, scales []float32) {
 	end := s.from + s.size()
 	return c.flat[s.from:end], c.scales[s.from/codeBlock : (end+codeBlock-1)/codeBlock]

@@ -62,7 +62,8 @@ func TestCodesAreNearest(t *testing.T) {
 	}
 }
 
-// Blocks that have no scale, or whose scale has no inverse, are zeros; what is decoded is encoded to the same codes.
+// Blocks that have no scale, or whose scale has no inverse, are zeros; what is decoded is encoded
+// to the same codes.
 func TestBlocksOfCodes(t *testing.T) {
 	l := &layout{index: map[string]int{}}
 	l.add(slot{name: "x", shape: []int{300}})

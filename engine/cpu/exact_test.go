@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
 func TestSharingPromptsChangesNothing(t *testing.T) {
@@ -15,11 +15,11 @@ func TestSharingPromptsChangesNothing(t *testing.T) {
 			e := open(t, tiny(name))
 			batch := whole(sequences(t, true))
 			shared, want := e.gradientOf(t, weighted{}, batch)
-			rows := len(e.packing.tokens)
-			e.shareNothing = true
+			rows := len(e.passes.packing.tokens)
+			e.passes.shareNothing = true
 			alone, got := e.gradientOf(t, weighted{}, batch)
-			if rows >= len(e.packing.tokens) {
-				t.Fatalf("%d rows with sharing, %d without: nothing was shared", rows, len(e.packing.tokens))
+			if rows >= len(e.passes.packing.tokens) {
+				t.Fatalf("%d rows with sharing, %d without: nothing was shared", rows, len(e.passes.packing.tokens))
 			}
 			if shared != alone {
 				t.Errorf("loss is %.9f with sharing, %.9f without", shared, alone)
@@ -89,14 +89,14 @@ func TestRecomputedLogitsGiveTheSameBits(t *testing.T) {
 		odd = append(odd, i)
 	}
 	for _, loss := range []trinity.Loss{weighted{}, idle{odd}} {
-		e.logitsBudget = logitsBudget
+		e.passes.head.budget = logitsBudget
 		_, want := e.gradientOf(t, loss, whole(x))
-		if n := len(e.packing.head); n <= headChunk || e.headSpace.recompute {
-			t.Fatalf("%d head rows, logits computed again: %t", n, e.headSpace.recompute)
+		if n := len(e.passes.packing.head); n <= headChunk || e.passes.head.recompute {
+			t.Fatalf("%d head rows, logits computed again: %t", n, e.passes.head.recompute)
 		}
-		e.logitsBudget = 0
+		e.passes.head.budget = 0
 		_, got := e.gradientOf(t, loss, whole(x))
-		if !e.headSpace.recompute {
+		if !e.passes.head.recompute {
 			t.Fatal("logits were kept")
 		}
 		if !slices.Equal(got, want) {
@@ -132,7 +132,7 @@ var adam = trinity.OptimParams{LR: 1e-2, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Wei
 func train(t testing.TB, e *Engine, xs []*trinity.Experience, steps int) {
 	t.Helper()
 	var loss trinity.Loss = weighted{}
-	if e.hasScore() {
+	if e.passes.head.hasScore() {
 		loss = squared{}
 	}
 	for range steps {
@@ -181,18 +181,18 @@ func TestIdleSequencesAreLeftOutOfBackward(t *testing.T) {
 		for _, seen := range [][]int{{5}, {1, 2, 4}, {3, 0}} {
 			for _, budget := range []int{0, logitsBudget} {
 				e := open(t, tiny(name))
-				e.logitsBudget = budget
+				e.passes.head.budget = budget
 				all := longGroups(e.cfg.VocabSize)
 				_, got := e.gradientOf(t, idle{seen}, whole(all))
-				rows := len(e.packing.tokens)
+				rows := len(e.passes.packing.tokens)
 				var few []*trinity.Experience
 				for _, i := range seen {
 					few = append(few, all[i])
 				}
 				reduced := idle{[]int{0, 1, 2}[:len(seen)]}
 				_, want := e.gradientOf(t, reduced, &trinity.Batch{Step: 1, Experiences: few, Whole: all})
-				if rows != len(e.packing.tokens) {
-					t.Errorf("%s %v: backward over %d rows, want %d", name, seen, rows, len(e.packing.tokens))
+				if rows != len(e.passes.packing.tokens) {
+					t.Errorf("%s %v: backward over %d rows, want %d", name, seen, rows, len(e.passes.packing.tokens))
 				}
 				if d := difference(got, want); d > 1e-6 {
 					t.Errorf("%s %v: gradient differs by %.2g relative", name, seen, d)

@@ -3,63 +3,37 @@ package cpu
 import (
 	"slices"
 
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
-// dropIdle takes out of the packing, and out of everything that is kept for the backward pass, the tokens that no derivative of the loss
-// reaches: replies without an advantage, groups whose rewards are all alike. What they would add to the gradient is 0.
-func (e *Engine) dropIdle() {
-	p, h := &e.packing, &e.headSpace
+// dropIdle removes the tokens that no derivative of the loss reaches from the packing and from
+// everything kept for the backward pass: replies without an advantage, groups whose rewards are
+// equal. They would add 0 to the gradient.
+func (s *passes) dropIdle() {
+	p, b := &s.packing, &s.backbone
 	var active []int
 	for i := range p.head {
-		if h.derived(i) {
+		if s.head.active(i) {
 			active = append(active, i)
 		}
 	}
 	if len(active) == len(p.head) {
 		return
 	}
-	e.keepHead(active)
+	s.head.keep(p, active)
 	before := len(p.tokens)
 	if rows := p.keepNeeded(); len(rows) < before {
-		for i := range e.work.layers {
-			if i < e.opts.Recompute { // its other activations are gone already
-				e.moveRows([]kernel.Matrix{e.work.layers[i].in}, rows)
-				continue
-			}
-			e.keepRows(i, before, rows)
+		for i := range b.work.layers {
+			b.keepRows(i, before, rows)
 		}
 	}
 	for i, r := range p.head {
-		h.index[i] = r.row
+		s.head.space.index[i] = r.row
 	}
 }
 
-// keepHead keeps some of the head rows, given in increasing order.
-func (e *Engine) keepHead(active []int) {
-	p, h := &e.packing, &e.headSpace
-	for i, from := range active {
-		p.head[i], h.targets[i] = p.head[from], h.targets[from]
-	}
-	n := len(active)
-	p.head, h.index, h.targets = p.head[:n], h.index[:n], h.targets[:n]
-	moved, vectors := []kernel.Matrix{h.hidden, h.normed, h.dScores}, [][]float32{h.rstd}
-	if !e.hasScore() {
-		moved, vectors = []kernel.Matrix{h.hidden, h.normed}, [][]float32{h.rstd, h.lse, h.entropy, h.dLogprob, h.dEntropy}
-		if !h.recompute {
-			moved = append(moved, h.logits)
-		}
-		if e.divergence != nil {
-			moved, vectors = append(moved, h.teacher), append(vectors, h.teacherLSE, h.inner, h.dDistance)
-		}
-	}
-	for _, v := range vectors {
-		moved = append(moved, kernel.NewMatrix(v, len(v), 1))
-	}
-	e.moveRows(moved, active)
-}
-
-// keepNeeded keeps the segments that head rows are in, and their prefixes. It returns the rows that stay, as numbered before.
+// keepNeeded drops all segments but those with head rows, and their prefixes. It returns the
+// remaining rows by their old numbers.
 func (p *packing) keepNeeded() (rows []int) {
 	wanted := make([]bool, len(p.tokens))
 	for _, r := range p.head {
@@ -74,7 +48,7 @@ func (p *packing) keepNeeded() (rows []int) {
 			}
 		}
 	}
-	row, place := make([]int32, len(p.tokens)), make([]int, len(p.segments)) // where things go
+	row, place := make([]int32, len(p.tokens)), make([]int, len(p.segments)) // new numbers of rows and segments
 	kept := 0
 	for i, s := range p.segments {
 		if !needed[i] {
@@ -101,34 +75,29 @@ func (p *packing) keepNeeded() (rows []int) {
 	return rows
 }
 
-// keepRows keeps some of the rows of a layer's activations, of so many before.
-func (e *Engine) keepRows(layer, before int, rows []int) {
-	a := &e.work.layers[layer]
-	moved := []kernel.Matrix{a.in, a.qkv, a.attention, a.lse, a.mid, kernel.NewMatrix(a.rstd, before, 1), kernel.NewMatrix(a.midRstd, before, 1)}
-	if e.cfg.QKNorm {
+// keepRows drops all rows of a layer's activations but some. before is the number of rows until
+// now.
+func (b *backbone) keepRows(layer, before int, rows []int) {
+	a := &b.work.layers[layer]
+	if layer < b.recompute { // only the input is kept
+		moveRows(b.pool, []kernel.Matrix{a.in}, rows)
+		return
+	}
+	moved := []kernel.Matrix{
+		a.in, a.qkv, a.attention, a.lse, a.mid, kernel.NewMatrix(a.rstd, before, 1), kernel.NewMatrix(a.midRstd, before, 1),
+	}
+	if b.cfg.QKNorm {
 		moved = append(moved, a.raw)
-		for head := range e.cfg.NumHeads + e.cfg.NumKVHeads { // one block of rows per head
+		for head := range b.cfg.NumHeads + b.cfg.NumKVHeads { // one block of rows per head
 			for i, from := range rows {
 				a.headRstd[head*len(rows)+i] = a.headRstd[head*before+from]
 			}
 		}
 	}
-	if e.cfg.Sparse(layer) {
-		e.moveRows([]kernel.Matrix{a.experts.gateUp}, a.experts.routing.Keep(rows))
+	if b.cfg.Sparse(layer) {
+		moveRows(b.pool, []kernel.Matrix{a.experts.gateUp}, a.experts.routing.Keep(rows))
 	} else {
 		moved = append(moved, a.gateUp)
 	}
-	e.moveRows(moved, rows)
-}
-
-// moveRows makes row i of every matrix what row from[i] ≥ i was.
-func (e *Engine) moveRows(matrices []kernel.Matrix, from []int) {
-	e.pool.Run(len(matrices), func(k int) {
-		m := matrices[k]
-		for i, row := range from {
-			if i != row {
-				copy(m.Row(i), m.Row(row))
-			}
-		}
-	})
+	moveRows(b.pool, moved, rows)
 }

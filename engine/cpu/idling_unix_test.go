@@ -11,14 +11,19 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// TestIdleUsesNoProcessor: between two steps, and when nothing is asked for, an engine with its sampler takes less than 1 % of a core.
+// TestIdleUsesNoProcessor: between two steps, and when nothing is asked for, an engine with its
+// sampler takes less than 1 % of a core.
 func TestIdleUsesNoProcessor(t *testing.T) {
 	ctx := context.Background()
-	engine, sampler, err := plugin{}.OpenEngine(ctx, trinity.EngineSpec{ModelPath: tiny("llama").ModelPath, Train: true, Sample: true, MicroTokens: 64, MaxSequences: 4})
+	engine, err := trainerPlugin{}.OpenTrainer(ctx, trinity.EngineSpec{ModelPath: tiny("llama").ModelPath, Train: true, MicroTokens: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer engine.Close()
+	sampler, err := samplerPlugin{}.OpenSampler(ctx, trinity.SamplerSpec{ModelPath: tiny("llama").ModelPath, MaxSequences: 4, Shared: true, Beside: engine})
+	if err != nil {
+		t.Fatal(err)
+	}
 	batch := whole(sequences(t, false))
 	if _, err := sampler.Sample(ctx, trinity.Prompt{Tokens: []int32{3, 4}}, trinity.SamplingParams{MaxTokens: 8, Temperature: 1}); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
@@ -12,9 +11,11 @@ import (
 	_ "github.com/trinity-go/trinity/algorithm/advantage"
 	"github.com/trinity-go/trinity/algorithm/loss"
 	"github.com/trinity-go/trinity/buffer"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trainer"
+
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // graded is an engine that shows the gradient of an optimizer step in place of following it.
@@ -52,7 +53,7 @@ func (g *graded) OptimStep(context.Context, trinity.OptimParams) (trinity.Metric
 		g.want = slices.Clone(g.gradient)
 	}
 	g.off = difference(g.gradient, g.want)
-	g.clearFlat(g.gradient)
+	clearFlat(g.pool, g.gradient)
 	g.accumulating = false
 	return nil, nil
 }
@@ -60,12 +61,13 @@ func (g *graded) OptimStep(context.Context, trinity.OptimParams) (trinity.Metric
 // on computes with a pool, the teachers too.
 func (g *graded) on(pool *kernel.Pool) {
 	g.pool = pool
-	for _, t := range g.teachers {
+	for _, t := range g.passes.head.compare.teachers {
 		t.pool = pool
 	}
 }
 
-// moveOn has the policy learn the answers a little: it leaves the one that sampled them, which stays the reference.
+// moveOn has the policy learn the answers a little: it leaves the one that sampled them, which
+// stays the reference.
 func (g *graded) moveOn(t *testing.T, xs []*trinity.Experience, lr float64) {
 	t.Helper()
 	for range 3 {
@@ -137,8 +139,9 @@ func allWays(xs []*trinity.Experience) []way {
 	}...)
 }
 
-// invariant holds the gradients of a trainer's step to be the same, within a bound relative to their norm, in whichever way it is computed: however it is
-// cut and packed, in any order, beside others with nothing to train; and to have the same bits on any number of cores.
+// invariant holds the gradients of a trainer's step to be the same, within a bound relative to
+// their norm, in whichever way it is computed: however it is cut and packed, in any order, beside
+// others with nothing to train; and to have the same bits on any number of cores.
 func invariant(t *testing.T, tr trainer.Trainer, xs []*trinity.Experience, ways []way, bound float64, engines ...*graded) {
 	t.Helper()
 	for _, g := range engines {
@@ -152,7 +155,7 @@ func invariant(t *testing.T, tr trainer.Trainer, xs []*trinity.Experience, ways 
 	}
 	for _, w := range ways {
 		for _, g := range engines {
-			g.batches, g.shareNothing = 0, w.alone
+			g.batches, g.passes.shareNothing = 0, w.alone
 		}
 		oneStep(t, tr, w.tokens, w.xs)
 		for _, g := range engines {
@@ -162,7 +165,7 @@ func invariant(t *testing.T, tr trainer.Trainer, xs []*trinity.Experience, ways 
 			if min(g.batches, many) != w.batches {
 				t.Errorf("%s: %d micro-batches, want %d (%d for that or more)", w.name, g.batches, w.batches, many)
 			}
-			g.shareNothing = false
+			g.passes.shareNothing = false
 		}
 	}
 	one := kernel.NewPool(1)
@@ -271,7 +274,8 @@ func TestGradientsOfLossesAreInvariant(t *testing.T) {
 	}
 }
 
-// The loss of a critic, where values have moved from those before the update, and steps of actor and critic with all that comes before them.
+// The loss of a critic, where values have moved from those before the update, and steps of actor
+// and critic with all that comes before them.
 func TestGradientsOfCriticsAreInvariant(t *testing.T) {
 	opts := randomOptions(t, 4, 128)
 	valued := opts
@@ -294,7 +298,7 @@ func TestGradientsOfCriticsAreInvariant(t *testing.T) {
 				t.Fatal(err)
 			}
 			tr := objective{"ppo", "none", "none"}.trainer(t, policy)
-			tr.Advantage = advantage.(trinity.TrainerAdvantage)
+			tr.Advantage = advantage
 			tr.Critic = &trainer.Critic{Engine: critic, Loss: value, Schedule: trainer.Schedule{LR: 1, Type: "constant"}}
 			invariant(t, tr, xs, allWays(xs), 1e-6, policy, critic)
 		})
@@ -310,7 +314,7 @@ func TestSmolLM2GradientsOfLossesAreInvariant(t *testing.T) {
 	readJSON(t, "testdata/smollm2.json.gz", &recorded)
 	opts := Options{ModelPath: path, MaxTokens: 512, LoRA: &LoRAOptions{Rank: 8, Alpha: 16, Seed: 1}}
 	all, groups, ways := []objective{{"ppo", "none", "none"}, {"gspo", "none", "none"}, {"dpo", "none", "none"}, {"distill", "none", "none"}}, 2, someWays
-	if os.Getenv("TRINITY_HEAVY") != "" { // all losses and weights: 3.3 GB and ten minutes
+	if trinitytest.EffortFor() == trinitytest.Heavy { // all losses and weights: 3.3 GB and ten minutes
 		opts.LoRA, all, groups, ways = nil, objectives(), 3, allWays
 	}
 	g := newGraded(t, opts, &Options{ModelPath: path, MaxTokens: 512})

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
 )
 
-// align is the granularity of places in a flat parameter vector, in elements: one cache line.
+// align is the alignment of tensors in a flat parameter vector, in elements: one cache line.
 const align = 16
 
 // slot is the place of a tensor in a flat parameter vector.
@@ -26,15 +26,16 @@ func (s slot) size() int {
 	return n
 }
 
-// layout places tensors in one flat vector, so that optimizer, clipping and saving need no structure. Tensors of one group are
-// neighbours: q, k and v become one matrix, gate and up another.
+// layout places tensors in one flat vector, so that optimizer, clipping and saving need not know
+// the model's structure. The tensors of a group are neighbours: q, k and v form one matrix, gate
+// and up another.
 type layout struct {
 	slots []slot // in the order of the vector
 	index map[string]int
 	size  int // elements, gaps included; gaps stay 0
 }
 
-// add places a group of neighbours.
+// add places a group of neighbouring tensors.
 func (l *layout) add(group ...slot) {
 	l.size = (l.size + align - 1) / align * align
 	for _, s := range group {
@@ -45,7 +46,7 @@ func (l *layout) add(group ...slot) {
 	}
 }
 
-// find is the slot of a tensor, by its Hugging Face name.
+// find returns the slot of a tensor by its Hugging Face name.
 func (l *layout) find(name string) (slot, bool) {
 	i, ok := l.index[name]
 	if !ok {
@@ -56,7 +57,8 @@ func (l *layout) find(name string) (slot, bool) {
 
 func (l *layout) has(name string) bool { _, ok := l.index[name]; return ok }
 
-// in is the tensor's part of a flat vector; nil if the layout has no such tensor or flat is nil.
+// in returns the tensor's part of a flat vector; nil if the layout has no such tensor or flat is
+// nil.
 func (l *layout) in(flat []float32, name string) []float32 {
 	s, ok := l.find(name)
 	if !ok || flat == nil {
@@ -65,7 +67,8 @@ func (l *layout) in(flat []float32, name string) []float32 {
 	return flat[s.from : s.from+s.size() : s.from+s.size()]
 }
 
-// block is the matrix [rows of all names, in] that neighbouring tensors form.
+// block returns the matrix [rows of all names, in] that neighbouring tensors form. It is empty if
+// the layout lacks one of them or flat is nil.
 func (l *layout) block(flat []float32, names ...string) kernel.Matrix {
 	if flat == nil {
 		return kernel.Matrix{}
@@ -85,7 +88,7 @@ func (l *layout) block(flat []float32, names ...string) kernel.Matrix {
 	return kernel.NewMatrix(flat[from:from+rows*cols], rows, cols)
 }
 
-// layerGroups are the tensors of a layer that stand beside one another, below "model.layers.N.".
+// layerGroups are the groups of neighbouring tensors in a layer, below "model.layers.N.".
 var layerGroups = [][]string{
 	{"input_layernorm.weight"},
 	{"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"},
@@ -112,7 +115,7 @@ const (
 func layerPrefix(layer int) string { return fmt.Sprintf("model.layers.%d.", layer) }
 
 // modelLayout places every tensor of a model.
-func modelLayout(cfg *modelfile.Config) (*layout, error) {
+func modelLayout(cfg *model.Config) (*layout, error) {
 	shapes := map[string][]int{}
 	for _, t := range cfg.Tensors() {
 		shapes[t.Name] = t.Shape
@@ -146,7 +149,7 @@ func modelLayout(cfg *modelfile.Config) (*layout, error) {
 	place(scoreName)
 	place(scoreBiasName)
 	if len(l.slots) != len(shapes) {
-		return nil, fmt.Errorf("cpu: the config demands %d tensors, of which this engine knows %d", len(shapes), len(l.slots))
+		return nil, fmt.Errorf("cpu: the config has %d tensors, but this engine knows only %d of them", len(shapes), len(l.slots))
 	}
 	return l, nil
 }

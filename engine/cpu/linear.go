@@ -1,55 +1,79 @@
 package cpu
 
-import "github.com/trinity-go/trinity/engine/cpu/kernel"
+import "github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 
-// apply computes y = x·Wᵀ + bias + adapters, or adds that to y. x [rows, in], y [rows, out].
-func (e *Engine) apply(l *linear, y, x kernel.Matrix, accumulate bool) {
-	kernel.MatMul(e.pool, y, x, l.weight.T(), accumulate)
+// linear is y = x·Wᵀ + bias, plus low-rank updates of some of its outputs.
+type linear struct {
+	weight kernel.Matrix // [out, in]
+	bias   []float32     // [out] or nil
+	down   kernel.Matrix // [r·len(up), in]: the A of all adapters, stacked; empty without adapters
+	up     []lowRank
+	scale  float32 // multiplies the low-rank updates
+}
+
+// lowRank is the B of adapter i of a linear map: outputs [from, to) += scale·B·(A·x), where A is
+// rows [r·i, r·(i+1)) of linear.down.
+type lowRank struct {
+	from, to int
+	b        kernel.Matrix // [to−from, r]
+}
+
+// lowSpace is scratch for the low-rank updates of one linear map; the next call overwrites it.
+type lowSpace struct {
+	values   []float32 // [rows · r of all adapters]
+	gradient []float32 // the same shape; nil without a backward pass
+}
+
+// apply computes y = x·Wᵀ + bias + adapters, or adds that to y. x is [rows, in], y [rows, out].
+func (l *linear) apply(pool *kernel.Pool, space lowSpace, y, x kernel.Matrix, accumulate bool) {
+	kernel.MatMul(pool, y, x, l.weight.T(), accumulate)
 	if l.bias != nil {
-		kernel.AddBias(e.pool, y, l.bias)
+		kernel.AddBias(pool, y, l.bias)
 	}
 	if l.down.Rows == 0 {
 		return
 	}
-	low := e.lowRank(l, x)
+	low := l.project(pool, space, x)
 	for i, u := range l.up {
-		kernel.MatMul(e.pool, y.ColRange(u.from, u.to), e.adapterCols(low, i), u.b.T(), true)
+		kernel.MatMul(pool, y.ColRange(u.from, u.to), l.columnsOf(low, i), u.b.T(), true)
 	}
 }
 
-// lowRank is scale·x·Aᵀ [rows, r of all adapters], in scratch that the next call overwrites.
-func (e *Engine) lowRank(l *linear, x kernel.Matrix) kernel.Matrix {
-	low := kernel.NewMatrix(e.work.low, x.Rows, l.down.Rows)
-	kernel.MatMul(e.pool, low, x, l.down.T(), false)
-	e.scaleRows(low, e.adapters.scale)
+// project returns scale·x·Aᵀ [rows, r of all adapters] in space.values.
+func (l *linear) project(pool *kernel.Pool, space lowSpace, x kernel.Matrix) kernel.Matrix {
+	low := kernel.NewMatrix(space.values, x.Rows, l.down.Rows)
+	kernel.MatMul(pool, low, x, l.down.T(), false)
+	scaleRows(pool, low, l.scale)
 	return low
 }
 
-func (e *Engine) adapterCols(m kernel.Matrix, i int) kernel.Matrix {
-	return m.ColRange(i*e.adapters.Rank, (i+1)*e.adapters.Rank)
+// columnsOf returns the columns of adapter i in a product with all stacked A.
+func (l *linear) columnsOf(m kernel.Matrix, i int) kernel.Matrix {
+	rank := l.down.Rows / len(l.up)
+	return m.ColRange(i*rank, (i+1)*rank)
 }
 
-// backApply adds the gradient of y = apply(x) by the trained parts of l to grad, and writes the gradient by x to dx. x is only read where
-// something of l is trained.
-func (e *Engine) backApply(l, grad *linear, dx, dy, x kernel.Matrix) {
-	kernel.MatMul(e.pool, dx, dy, l.weight, false)
+// backward adds the gradient of y = apply(x) with respect to the trained parts of l to grad, and
+// writes the gradient with respect to x to dx. It reads x only if something of l is trained.
+func (l *linear) backward(pool *kernel.Pool, space lowSpace, grad *linear, dx, dy, x kernel.Matrix) {
+	kernel.MatMul(pool, dx, dy, l.weight, false)
 	if grad.weight.Rows > 0 {
-		kernel.MatMul(e.pool, grad.weight, dy.T(), x, true)
+		kernel.MatMul(pool, grad.weight, dy.T(), x, true)
 	}
 	if grad.bias != nil {
-		kernel.AddBiasBackward(e.pool, grad.bias, dy)
+		kernel.AddBiasBackward(pool, grad.bias, dy)
 	}
 	if l.down.Rows == 0 {
 		return
 	}
-	low := e.lowRank(l, x)
-	dLow := kernel.NewMatrix(e.work.dLow, x.Rows, l.down.Rows)
+	low := l.project(pool, space, x)
+	dLow := kernel.NewMatrix(space.gradient, x.Rows, l.down.Rows)
 	for i, u := range l.up {
 		part := dy.ColRange(u.from, u.to)
-		kernel.MatMul(e.pool, grad.up[i].b, part.T(), e.adapterCols(low, i), true)
-		kernel.MatMul(e.pool, e.adapterCols(dLow, i), part, u.b, false)
+		kernel.MatMul(pool, grad.up[i].b, part.T(), l.columnsOf(low, i), true)
+		kernel.MatMul(pool, l.columnsOf(dLow, i), part, u.b, false)
 	}
-	e.scaleRows(dLow, e.adapters.scale)
-	kernel.MatMul(e.pool, grad.down, dLow.T(), x, true)
-	kernel.MatMul(e.pool, dx, dLow, l.down, true)
+	scaleRows(pool, dLow, l.scale)
+	kernel.MatMul(pool, grad.down, dLow.T(), x, true)
+	kernel.MatMul(pool, dx, dLow, l.down, true)
 }

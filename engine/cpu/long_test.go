@@ -8,8 +8,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
 // randomOptions are of a random Llama with so many layers and positions.
@@ -37,7 +36,7 @@ func changedOptions(t testing.TB, changes map[string]any) Options {
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), text, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	return Options{ModelPath: dir, InitStyle: modelfile.StyleFanIn, InitSeed: 1}
+	return Options{ModelPath: dir, InitStyle: "fan_in", InitSeed: 1}
 }
 
 // longSequence is all trained, of random tokens.
@@ -61,12 +60,13 @@ func TestMemoryOfTrainingIsLinearInTheLength(t *testing.T) {
 		opts := randomOptions(t, 1, 8192)
 		opts.Pool, opts.MaxTokens = pool, 16
 		e := open(t, opts)
-		e.logitsBudget = 0 // which jumps to logits that are computed again
+		e.passes.head.budget = 0 // which jumps to logits that are computed again
 		x := longSequence(e.cfg.VocabSize, length)
 		e.gradientOf(t, nll{}, whole([]*trinity.Experience{x}))
-		// Scratch depends on how many tasks happen to run at once: what both cores borrow at most bounds it.
-		most := float64(2 * 4 * 2 * e.attentionOf(0).BackwardScratch(length))
-		bytes := [3]float64{float64(e.work.arena.Bytes()), float64(e.headSpace.arena.Bytes()), most}
+		// Scratch depends on how many tasks happen to run at once: what both cores borrow at most
+		// bounds it.
+		most := float64(2 * 4 * 2 * attentionOf(e.cfg, 0).BackwardScratch(length))
+		bytes := [3]float64{float64(e.passes.backbone.work.arena.Bytes()), float64(e.passes.head.space.arena.Bytes()), most}
 		scratch := float64(pool.ScratchBytes())
 		pool.Close()
 		t.Logf("%d tokens: activations %.0f, head %.0f, scratch %.0f of at most %.0f bytes", length, bytes[0], bytes[1], scratch, most)

@@ -3,20 +3,21 @@ package cpu
 import (
 	"testing"
 
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
-// Training adapters takes memory for the frozen weights once, and for the adapters four times: weights, gradient and two moments.
+// Training adapters takes memory for the frozen weights once, and for the adapters four times:
+// weights, gradient and two moments.
 func TestAdaptersTakeNoGradientMemoryOfTheBase(t *testing.T) {
 	frozen := tiny("qwen2")
 	frozen.ForwardOnly = true
-	base := open(t, frozen).arena.Bytes()
+	base := open(t, frozen).memory.arena.Bytes()
 	for _, reference := range []bool{false, true} { // which is the frozen weights themselves
 		opts := tiny("qwen2")
 		opts.LoRA, opts.Reference = &LoRAOptions{Rank: 4, Alpha: 8}, reference
 		e := open(t, opts)
 		const float, line = 4, 64 // bytes; arrays begin at cache lines
-		if got, want := e.arena.Bytes()-base, int64(4*(float*e.adapters.size+line)); got > want {
+		if got, want := e.memory.arena.Bytes()-base, int64(4*(float*e.adapters.size+line)); got > want {
 			t.Errorf("reference %t: adapters take %d bytes beside the base's %d, want at most %d", reference, got, base, want)
 		}
 		moments := e.optimizer.state()
@@ -28,7 +29,8 @@ func TestAdaptersTakeNoGradientMemoryOfTheBase(t *testing.T) {
 	}
 }
 
-// The gradient of the base has no place to go, so the backward pass computes none of it: only that of the adapters.
+// The gradient of the base has no place to go, so the backward pass computes none of it: only that
+// of the adapters.
 func TestBackwardComputesNoGradientOfTheBase(t *testing.T) {
 	opts := tiny("qwen2")
 	opts.LoRA = &LoRAOptions{Rank: 4, Alpha: 8}

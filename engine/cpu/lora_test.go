@@ -85,7 +85,7 @@ func TestPublicationsAfterTheFirstAreTheAdapterAlone(t *testing.T) {
 	ctx := context.Background()
 	e, sampler := withRecorder(t, adapterOptions())
 	for version := range int64(3) {
-		if err := e.Publish(ctx, version); err != nil {
+		if err := publish(ctx, e, version); err != nil {
 			t.Fatal(err)
 		}
 		if (sampler.tensors != nil) != (version == 0) {
@@ -109,16 +109,17 @@ func TestPublicationsAfterTheFirstAreTheAdapterAlone(t *testing.T) {
 	}
 }
 
-// Adapters that PEFT wrote give the log-probabilities that PEFT recorded; one with dropout is not trained.
+// Adapters that PEFT wrote give the log-probabilities that PEFT recorded; one with dropout is not
+// trained.
 func TestForwardEqualsPEFT(t *testing.T) {
 	var cases map[string][]struct {
 		Prompt, Tokens []int32
 		Logprobs       []float64
 	}
-	readJSON(t, "sampler/testdata/adapters.json.gz", &cases)
+	readJSON(t, "internal/sampler/testdata/adapters.json.gz", &cases)
 	for _, name := range []string{"plain", "stable"} {
 		opts := tiny("llama")
-		opts.LoRA = &LoRAOptions{Path: "sampler/testdata/adapters/" + name}
+		opts.LoRA = &LoRAOptions{Path: "internal/sampler/testdata/adapters/" + name}
 		e := open(t, opts)
 		for _, c := range cases[name] {
 			stats, err := e.Forward(context.Background(), whole([]*trinity.Experience{allTrained(0, slices.Concat(c.Prompt, c.Tokens))}), trinity.Streams{})
@@ -131,7 +132,7 @@ func TestForwardEqualsPEFT(t *testing.T) {
 		}
 	}
 	opts := tiny("llama")
-	opts.LoRA = &LoRAOptions{Path: "sampler/testdata/adapters/partial"}
+	opts.LoRA = &LoRAOptions{Path: "internal/sampler/testdata/adapters/partial"}
 	if _, err := Open(opts); err == nil || !strings.Contains(err.Error(), "lora_dropout 0.1") {
 		t.Errorf("an adapter with dropout: %v", err)
 	}

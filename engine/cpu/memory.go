@@ -4,12 +4,19 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
 )
 
-// Plan is the memory that Open with the same options takes, part by part. It walks the path that Open walks, with arenas that only count.
-func Plan(cfg *modelfile.Config, opts Options) ([]trinity.MemoryPart, error) {
+// The kinds of memory that weights are read into.
+const (
+	frozenWeights  = "base weights"
+	trainedWeights = "weights"
+)
+
+// Plan returns the memory that Open takes with the same options, part by part. It runs the code of
+// Open with arenas that only count.
+func Plan(cfg *model.Config, opts Options) ([]trinity.MemoryPart, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
@@ -21,96 +28,50 @@ func Plan(cfg *modelfile.Config, opts Options) ([]trinity.MemoryPart, error) {
 	} else if err := checkHead(cfg, opts); err != nil {
 		return nil, err
 	}
-	e := newEngine(cfg, opts)
-	e.planning = true
-	if err := e.takeWeights(nil); err != nil {
+	e := newEngine(cfg, opts, true)
+	if err := e.takeAll(nil); err != nil {
 		return nil, err
 	}
-	if err := e.takeMemory(); err != nil {
-		return nil, err
-	}
-	return e.memory, nil
+	return e.memory.parts, nil
 }
 
-// newEngine is an engine without memory.
-func newEngine(cfg *modelfile.Config, opts Options) *Engine {
-	e := &Engine{opts: opts, cfg: cfg, pool: opts.Pool, logitsBudget: logitsBudget, teacherBudget: teacherBudget}
-	e.opts.Recompute = min(opts.Recompute, cfg.NumLayers-1)
-	e.rope.cfg, e.balance = cfg, newBalance(cfg)
-	return e
-}
-
-// newArena is where memory comes from.
-func (e *Engine) newArena() *kernel.Arena {
-	if e.planning {
-		return kernel.NewTally()
-	}
-	return kernel.NewArena()
-}
-
-// place decides where every base weight lies.
-func (e *Engine) place() (err error) {
-	e.arena = e.newArena()
-	e.base, err = modelLayout(e.cfg)
-	return err
-}
-
-// take is n floats that the engine keeps.
-func (e *Engine) take(kind string, n int, why string) ([]float32, error) {
-	v, err := e.arena.Float32(n)
-	if err != nil {
-		return nil, fmt.Errorf("cpu: %s: %w", kind, err)
-	}
-	e.note(kind, 4*int64(n), why)
-	return v, nil
-}
-
-// The kinds of memory that weights are read into.
-const (
-	frozenWeights  = "base weights"
-	trainedWeights = "weights"
-)
-
-// note adds to the account of memory.
-func (e *Engine) note(kind string, bytes int64, why string) {
-	if n := len(e.memory) - 1; n >= 0 && e.memory[n].Kind == kind {
-		e.memory[n].Bytes += bytes
-		return
-	}
-	e.memory = append(e.memory, trinity.MemoryPart{Kind: kind, Bytes: bytes, Why: why})
-}
-
-// takeMemory takes what is needed besides weights: of the optimizer, of the planned micro-batch, and for temporary use.
+// takeMemory takes everything besides weights: the optimizer's memory, the memory of the planned
+// micro-batch, and scratch.
 func (e *Engine) takeMemory() error {
 	if !e.opts.ForwardOnly {
 		if err := e.takeOptimizer(); err != nil {
 			return err
 		}
 	}
-	if err := e.work.reserve(e, e.opts.MaxTokens, !e.opts.ForwardOnly); err != nil {
+	rows, train, b, h := e.opts.MaxTokens, !e.opts.ForwardOnly, &e.passes.backbone, &e.passes.head
+	if e.adapters != nil {
+		b.low = 3 * e.adapters.Rank
+	}
+	if err := b.reserve(rows, train); err != nil {
 		return err
 	}
-	why := fmt.Sprintf("micro-batch of %d tokens", e.opts.MaxTokens)
-	if n := e.opts.Recompute; n > 0 && !e.opts.ForwardOnly {
-		why += fmt.Sprintf(", those of %d of %d layers computed again", n, e.cfg.NumLayers)
+	why := fmt.Sprintf("micro-batch of %d tokens", rows)
+	if b.recompute > 0 && train {
+		why += fmt.Sprintf(", %d of %d layers recomputed", b.recompute, e.cfg.NumLayers)
 	}
-	e.note("activations", e.work.arena.Bytes(), why)
-	if err := e.headSpace.plan(e, e.opts.MaxTokens, !e.opts.ForwardOnly); err != nil {
+	e.memory.note("activations", b.work.arena.Bytes(), why)
+	if err := h.plan(rows, train); err != nil {
 		return err
 	}
-	switch h := &e.headSpace; {
-	case e.hasScore():
-		e.note("values", h.arena.Bytes(), "hidden states and values; there are no logits")
-	case e.opts.TeacherWidth > 0:
-		e.note("logits", h.arena.Bytes(), fmt.Sprintf("%d rows kept at once, %d of a teacher's, and its hidden states", h.kept, h.slab.Rows))
+	switch bytes := h.space.arena.Bytes(); {
+	case h.hasScore():
+		e.memory.note("values", bytes, "hidden states and values; there are no logits")
+	case h.compare.width > 0:
+		e.memory.note("logits", bytes, fmt.Sprintf("%d rows kept at once, %d of a teacher's, and its hidden states", h.space.kept, h.compare.slab.Rows))
 	default:
-		e.note("logits", h.arena.Bytes(), fmt.Sprintf("%d rows kept at once", h.kept))
+		e.memory.note("logits", bytes, fmt.Sprintf("%d rows kept at once", h.space.kept))
 	}
-	e.note("scratch", e.scratch(), fmt.Sprintf("of attention and matrix products, %d cores", e.cores()))
+	cores := e.cores()
+	e.memory.note("scratch", scratch(e.cfg, e.opts, cores), fmt.Sprintf("for attention and matrix products, %d cores", cores))
 	return nil
 }
 
-// cores is how many the engine computes with.
+// cores returns the number of cores that the engine computes with.
 func (e *Engine) cores() int {
 	if e.pool == nil {
 		return kernel.Cores().Used
@@ -118,19 +79,20 @@ func (e *Engine) cores() int {
 	return e.pool.Size()
 }
 
+// takeOptimizer takes the gradient, the optimizer's state and the copy of the published weights.
 func (e *Engine) takeOptimizer() (err error) {
-	n := e.trainedLayout().size
-	if e.gradient, err = e.take("gradient", n, "float32, of what is trained"); err != nil {
+	l := e.trainedLayout()
+	if e.gradient, err = e.memory.take("gradient", l.size, "float32, one number per trained weight"); err != nil {
 		return err
 	}
 	if e.optimizer, err = newOptimizer(e.opts.Optimizer); err != nil {
 		return err
 	}
-	if err := e.optimizer.take(e); err != nil {
+	if err := e.optimizer.take(&e.memory, l); err != nil {
 		return err
 	}
 	if e.opts.KeepPublished {
-		if err := e.keepsPublished(); err != nil {
+		if err := e.takePublished(); err != nil {
 			return err
 		}
 	}
@@ -142,29 +104,31 @@ func (e *Engine) takeOptimizer() (err error) {
 	return nil
 }
 
-// keepsPublished makes room for the published weights, if there is none: a state may have them of a run that kept them.
-func (e *Engine) keepsPublished() (err error) {
+// takePublished makes room for the published weights, unless there is room. LoadState needs it even
+// without KeepPublished if the saved run kept them.
+func (e *Engine) takePublished() (err error) {
 	if e.publishedWeights == nil {
-		e.publishedWeights, err = e.take("published weights", e.trainedLayout().size, "what samplers have while newer weights are trained, float32")
+		const why = "the samplers' weights while newer ones are trained, float32"
+		e.publishedWeights, err = e.memory.take("published weights", e.trainedLayout().size, why)
 	}
 	return err
 }
 
-// scratch is the memory in bytes that kernels borrow at once.
-func (e *Engine) scratch() int64 {
-	length := e.opts.MaxTokens
-	if e.opts.MaxLength > 0 {
-		length = min(length, e.opts.MaxLength)
+// scratch returns the memory in bytes that kernels borrow at once.
+func scratch(cfg *model.Config, opts Options, cores int) int64 {
+	length := opts.MaxTokens
+	if opts.MaxLength > 0 {
+		length = min(length, opts.MaxLength)
 	}
-	floats, cores := 0, e.cores()
-	for layer := range e.cfg.NumLayers {
-		floats = max(floats, cores*e.attentionOf(layer).BackwardScratch(length))
+	floats := 0
+	for layer := range cfg.NumLayers {
+		floats = max(floats, cores*attentionOf(cfg, layer).BackwardScratch(length))
 	}
 	products := 1 // at once
-	if e.cfg.Mixture != nil {
-		products = min(cores, e.cfg.Mixture.Experts)
+	if cfg.Mixture != nil {
+		products = min(cores, cfg.Mixture.Experts)
 	}
-	operand := max(largestTensor(e.cfg), e.opts.MaxTokens*max(e.cfg.HiddenSize, 2*e.cfg.WidestMLP()))
+	operand := max(largestTensor(cfg), opts.MaxTokens*max(cfg.HiddenSize, 2*cfg.WidestMLP()))
 	floats += products * kernel.ProductScratch((cores+products-1)/products, operand)
 	return 4 * int64(floats)
 }

@@ -2,21 +2,19 @@ package cpu
 
 import (
 	"cmp"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
 )
 
 // arenaBytes is what an engine has taken, the shared weights included.
 func (e *Engine) arenaBytes() int64 {
-	n := e.arena.Bytes() + e.work.arena.Bytes() + e.headSpace.arena.Bytes()
+	n := e.memory.arena.Bytes() + e.passes.backbone.work.arena.Bytes() + e.passes.head.space.arena.Bytes()
 	if e.shared != nil {
 		n += e.shared.arena.Bytes()
 	}
@@ -97,26 +95,23 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 	}
 }
 
-// While a model is read its file is mapped: what is taken afterwards does not come on top.
+// While a model is read its file is mapped: the plan has that behind the weights and before all
+// that is taken later.
 func TestLoadingIsBeforeTheRest(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "model.gguf")
-	if err := os.WriteFile(path, make([]byte, 50), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		later string
-		bytes int64
-		want  int64
-	}{{"activations", 5, 45}, {"sampler's weights", 60, 0}, {"sampler's weights", 20, 30}} {
-		parts := []trinity.MemoryPart{{Kind: frozenWeights, Bytes: 10}, {Kind: c.later, Bytes: c.bytes}}
-		var got int64
-		for _, p := range withLoading(nil, trinity.EngineSpec{ModelPath: path, Train: true}, parts) {
-			if p.Kind == "loading" {
-				got = p.Bytes
-			}
+	for _, opts := range []trinity.EngineSpec{{Train: true}, {Train: true, LoRA: &trinity.LoRASpec{Rank: 4, Alpha: 8, TargetModules: []string{"all-linear"}}}, {}} {
+		opts.ModelPath, opts.MicroTokens = "testdata/llama", 64
+		parts, err := trainerPlugin{}.PlanMemory(opts)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if got != c.want {
-			t.Errorf("a file of 50 bytes into weights of 10, then %s of %d: %d for loading, want %d", c.later, c.bytes, got, c.want)
+		at := slices.IndexFunc(parts, func(p trinity.MemoryPart) bool { return p.Passing })
+		if at < 1 || parts[at].Bytes != fileBytes(opts.ModelPath) || parts[at].Bytes == 0 {
+			t.Fatalf("no file is read, or of no bytes: %+v", parts)
+		}
+		for i, p := range parts {
+			if weights := p.Kind == frozenWeights || p.Kind == trainedWeights; i != at && weights != (i < at) && p.Kind != "adapter" {
+				t.Errorf("%s is part %d, and the file is read as part %d", p.Kind, i, at)
+			}
 		}
 	}
 }
@@ -127,8 +122,8 @@ func TestSampledAdaptersAreInThePlan(t *testing.T) {
 	if err := e.SaveModel(t.Context(), saved); err != nil {
 		t.Fatal(err)
 	}
-	spec := trinity.EngineSpec{ModelPath: e.opts.ModelPath, Sample: true, MaxSequences: 2, MaxModelLen: 64, Adapters: []string{saved, saved}}
-	parts, err := plugin{}.PlanMemory(spec)
+	spec := trinity.SamplerSpec{ModelPath: e.opts.ModelPath, MaxSequences: 2, MaxModelLen: 64, Adapters: []string{saved, saved}}
+	parts, err := samplerPlugin{}.PlanMemory(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,13 +137,13 @@ func TestSampledAdaptersAreInThePlan(t *testing.T) {
 		t.Errorf("%+v: want two adapters", parts)
 	}
 	spec.Adapters = []string{t.TempDir()}
-	if _, err := (plugin{}).PlanMemory(spec); err == nil || !strings.Contains(err.Error(), spec.Adapters[0]) {
+	if _, err := (samplerPlugin{}).PlanMemory(spec); err == nil || !strings.Contains(err.Error(), spec.Adapters[0]) {
 		t.Errorf("an empty directory as an adapter: %v", err)
 	}
 }
 
 func TestPlanRefusesWhatOpenRefuses(t *testing.T) {
-	cfg, err := modelfile.ReadConfig("testdata/llama")
+	cfg, err := model.ReadConfig("testdata/llama")
 	if err != nil {
 		t.Fatal(err)
 	}

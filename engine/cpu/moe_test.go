@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
 )
 
 // balanced is the tiny model whose config asks for the load-balancing loss.
@@ -99,7 +99,7 @@ func TestLoadOfExpertsIsReported(t *testing.T) {
 	if _, err := e.ForwardBackward(context.Background(), whole(sequences(t, true)), weighted{}); err != nil {
 		t.Fatal(err)
 	}
-	counts := slices.Clone(e.balance.counts[1])
+	counts := slices.Clone(e.passes.backbone.balance.counts[1])
 	tokens := int64(0)
 	for _, x := range sequences(t, true) {
 		tokens += int64(lastTrained(x.Mask))
@@ -108,8 +108,8 @@ func TestLoadOfExpertsIsReported(t *testing.T) {
 	for _, c := range counts {
 		sum += c
 	}
-	if sum != 2*tokens || e.balance.counts[0] != nil {
-		t.Errorf("%d tokens at experts, want %d twice; layer 0: %v", sum, tokens, e.balance.counts[0])
+	if sum != 2*tokens || e.passes.backbone.balance.counts[0] != nil {
+		t.Errorf("%d tokens at experts, want %d twice; layer 0: %v", sum, tokens, e.passes.backbone.balance.counts[0])
 	}
 	m, err := e.OptimStep(context.Background(), adam)
 	if err != nil {
@@ -159,7 +159,7 @@ func TestAdaptersBesideExperts(t *testing.T) {
 // The MLP's width in the config of a model whose layers all have experts is of no layer.
 func TestNoMemoryForAnMLPThatNoLayerHas(t *testing.T) {
 	plan := func(intermediate int, layers []bool) (n int64) {
-		cfg, err := modelfile.ReadConfig("testdata/qwen3_moe")
+		cfg, err := model.ReadConfig("testdata/qwen3_moe")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,7 @@ package cpu
 import (
 	"math"
 
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
 // orthogonal is scratch for orthogonalising matrices [rows, cols], with k = min(rows, cols).
@@ -12,17 +12,21 @@ type orthogonal struct {
 	gram, polynomial, all, product []float32 // [k, k]
 }
 
-// newtonSchulz brings the singular values of x near 1, to between 0.7 and 1.2, and keeps its singular vectors, but for those whose value is
-// below a thousandth of the norm of x: five steps of x ← P·x, P = a·I + b·G + c·G² with G = x·xᵀ (of the shorter side) from x/‖x‖, the quintic
-// Newton–Schulz iteration with the coefficients of Jordan et al. 2024. It uses x up, and returns [rows·cols] values that are good until the
-// next call. All sums are matrix products, with the same bits for any number of cores.
+// newtonSchulz keeps the singular vectors of x and brings its singular values to between 0.7 and
+// 1.2, except for values below a thousandth of the norm of x. It overwrites x and returns
+// [rows·cols] values, which the next call overwrites.
 //
-// The steps need x only at the end: as all P are polynomials of the first G, they commute with it and with one another, so that G ← P·G·P, and
-// x is multiplied once, by the product of all P. These are symmetric matrices of the shorter side.
-func (o *orthogonal) newtonSchulz(e *Engine, x kernel.Matrix) []float32 {
+// It is the quintic Newton–Schulz iteration with the coefficients of Jordan et al. 2024: five steps
+// of x ← P·x, P = a·I + b·G + c·G² with G = x·xᵀ (of the shorter side), beginning with x/‖x‖. All
+// sums are matrix products, with the same bits for any number of cores.
+//
+// The steps need x only at the end. All P are polynomials of the first G, so they commute with it
+// and with each other: G ← P·G·P, and x is multiplied once, by the product of all P. All of these
+// are symmetric matrices of the shorter side.
+func (o *orthogonal) newtonSchulz(pool *kernel.Pool, x kernel.Matrix) []float32 {
 	const steps, a, b, c, least = 5, 3.4445, -4.7750, 2.0315, 1e-7
-	norm := math.Sqrt(kernel.SumSquares(e.pool, x.Data))
-	e.eachBlock(len(x.Data), func(from, to int) {
+	norm := math.Sqrt(kernel.SumSquares(pool, x.Data))
+	eachBlock(pool, len(x.Data), func(from, to int) {
 		kernel.Scale(x.Data[from:to], x.Data[from:to], float32(1/max(norm, least)))
 	})
 	k := min(x.Rows, x.Cols)
@@ -30,13 +34,13 @@ func (o *orthogonal) newtonSchulz(e *Engine, x kernel.Matrix) []float32 {
 	gram, polynomial, all, product := square(o.gram), square(o.polynomial), square(o.all), square(o.product)
 	wide := x.Rows <= x.Cols
 	if wide {
-		kernel.MatMulSymmetric(e.pool, gram, x, x.T())
+		kernel.MatMulSymmetric(pool, gram, x, x.T())
 	} else {
-		kernel.MatMulSymmetric(e.pool, gram, x.T(), x)
+		kernel.MatMulSymmetric(pool, gram, x.T(), x)
 	}
 	for step := range steps {
-		kernel.MatMulSymmetric(e.pool, polynomial, gram, gram)
-		e.eachBlock(k*k, func(from, to int) {
+		kernel.MatMulSymmetric(pool, polynomial, gram, gram)
+		eachBlock(pool, k*k, func(from, to int) {
 			kernel.Scale(polynomial.Data[from:to], polynomial.Data[from:to], c)
 			kernel.Axpy(polynomial.Data[from:to], gram.Data[from:to], b)
 		})
@@ -44,21 +48,21 @@ func (o *orthogonal) newtonSchulz(e *Engine, x kernel.Matrix) []float32 {
 			polynomial.Data[i*k+i] += a
 		}
 		if step == 0 {
-			e.copyFlat(all.Data, polynomial.Data)
+			copyFlat(pool, all.Data, polynomial.Data)
 		} else {
-			kernel.MatMulSymmetric(e.pool, product, polynomial, all)
+			kernel.MatMulSymmetric(pool, product, polynomial, all)
 			all, product = product, all
 		}
 		if step < steps-1 {
-			kernel.MatMulSymmetric(e.pool, product, polynomial, gram)
-			kernel.MatMulSymmetric(e.pool, gram, product, polynomial)
+			kernel.MatMulSymmetric(pool, product, polynomial, gram)
+			kernel.MatMulSymmetric(pool, gram, product, polynomial)
 		}
 	}
 	result := kernel.NewMatrix(o.result[:len(x.Data)], x.Rows, x.Cols)
 	if wide {
-		kernel.MatMul(e.pool, result, all, x, false)
+		kernel.MatMul(pool, result, all, x, false)
 	} else {
-		kernel.MatMul(e.pool, result, x, all, false)
+		kernel.MatMul(pool, result, x, all, false)
 	}
 	return result.Data
 }

@@ -9,26 +9,37 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/modelfile/safetensors"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model/safetensors"
 )
 
-// optimizer is a rule that changes the weights by their gradient, with what it remembers from step to step.
+// optimizer changes weights by their gradient and keeps state from step to step.
 type optimizer interface {
-	// describe names the rule, and all that decides which vectors are its state.
+	// describe names the optimizer and everything that decides which vectors are its state.
 	describe() string
-	// take takes the memory of the state, of what e trains.
-	take(e *Engine) error
-	// state is what a resumed run goes on with.
+	// take takes the memory of the state for weights with this layout.
+	take(memory *account, l *layout) error
+	// state returns the parts that a resumed run needs.
 	state() []stored
-	// step changes e's weights by its gradient times scale, and may use the gradient up. e.steps counts this step.
-	step(e *Engine, p trinity.OptimParams, scale float64)
+	// step changes u.weights. It may overwrite u.gradient.
+	step(u update)
 }
 
-// optimizers make the rules by name; each registers itself.
+// update is one optimizer step over everything that is trained.
+type update struct {
+	trinity.OptimParams
+	pool     *kernel.Pool
+	number   int64   // of the step, counted from 1
+	scale    float64 // multiplies the gradient, to clip it
+	layout   *layout
+	weights  []float32 // by layout
+	gradient []float32 // by layout
+}
+
+// optimizers are the constructors by name; each optimizer registers itself.
 var optimizers = map[string]func(trinity.OptimizerSpec) (optimizer, error){}
 
-// newOptimizer is the rule of a spec, without memory.
+// newOptimizer returns the optimizer of a spec, without memory.
 func newOptimizer(spec trinity.OptimizerSpec) (optimizer, error) {
 	name := spec.Type
 	if name == "" {
@@ -41,12 +52,12 @@ func newOptimizer(spec trinity.OptimizerSpec) (optimizer, error) {
 	case !(spec.Momentum >= 0 && spec.Momentum < 1):
 		return nil, fmt.Errorf("cpu: optimizer %s: momentum is %v; expected at least 0 and less than 1", name, spec.Momentum)
 	case spec.Nesterov && spec.Momentum == 0:
-		return nil, fmt.Errorf("cpu: optimizer %s: Nesterov's momentum has no effect where momentum is 0", name)
+		return nil, fmt.Errorf("cpu: optimizer %s: Nesterov momentum has no effect if momentum is 0", name)
 	}
 	return build(spec)
 }
 
-// stored is a part of the state of a run: tensors of a file.
+// stored is a part of a saved state: some tensors of a file.
 type stored interface {
 	entries() []safetensors.Entry
 	read(file *safetensors.File) error
@@ -54,24 +65,27 @@ type stored interface {
 
 // vector is a number for every weight of a layout.
 type vector struct {
-	prefix string // of the names of its tensors in a saved state
+	prefix string // of the tensors' names in a saved state
 	layout *layout
 	flat   []float32
 }
 
-// in is the tensor's part.
+// in returns a tensor's part of the vector.
 func (v vector) in(name string) []float32 { return v.layout.in(v.flat, name) }
 
-// takeVector takes the memory of a vector of an optimizer's state.
-func (e *Engine) takeVector(prefix string, l *layout, why string) (vector, error) {
-	flat, err := e.take("optimizer", l.size, why+", float32")
+// takeVector takes the memory of a vector in an optimizer's state.
+func takeVector(memory *account, prefix string, l *layout, why string) (vector, error) {
+	flat, err := memory.take("optimizer", l.size, why+", float32")
 	return vector{prefix, l, flat}, err
 }
 
-// OptimStep applies the gradient by the engine's optimizer to every tensor that is trained, norms and biases included, and clears it. The
-// gradient is scaled down first if its norm is over ClipNorm.
-// Metrics: grad_norm before clipping, lr; of a model with experts also router/load_max, router/load_min and router/load_entropy, the load of
-// the experts since the last step (see balance.report).
+// OptimStep applies the gradient to every trained tensor, norms and biases included, and clears it.
+// If the gradient's norm exceeds ClipNorm, it scales the gradient down first. It is an error if the
+// gradient is not finite; the weights are then unchanged.
+//
+// The metrics are grad_norm, before clipping, and lr. For a model with experts they include
+// router/load_max, router/load_min and router/load_entropy, the load of the experts since the last
+// step (see balance.report).
 func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.Metrics, error) {
 	if err := checkOptim(p); err != nil {
 		return nil, err
@@ -92,24 +106,27 @@ func (e *Engine) OptimStep(ctx context.Context, p trinity.OptimParams) (trinity.
 	if p.ClipNorm > 0 {
 		scale = min(1, p.ClipNorm/(norm+1e-6)) // torch.nn.utils.clip_grad_norm_
 	}
-	e.keepPublished()
+	e.copyPublished()
 	e.steps++
-	e.optimizer.step(e, p, scale)
-	e.clearFlat(e.gradient)
+	e.optimizer.step(update{
+		OptimParams: p, pool: e.pool, number: e.steps, scale: scale, layout: e.trainedLayout(), weights: e.trained, gradient: e.gradient,
+	})
+	clearFlat(e.pool, e.gradient)
 	e.accumulating = false
 	metrics := trinity.Metrics{"grad_norm": norm, "lr": p.LR}
-	e.balance.report(metrics)
+	e.passes.backbone.balance.report(metrics)
 	return metrics, nil
 }
 
-// keepPublished saves the weights that samplers have before they change.
-func (e *Engine) keepPublished() {
+// copyPublished copies the published weights before they change, if the options ask for it.
+func (e *Engine) copyPublished() {
 	if e.publishedWeights != nil && !e.behind {
-		e.copyFlat(e.publishedWeights, e.trained)
+		copyFlat(e.pool, e.publishedWeights, e.trained)
 	}
 	e.behind = true
 }
 
+// checkOptim refuses parameters outside their ranges.
 func checkOptim(p trinity.OptimParams) error {
 	for _, v := range []struct {
 		name  string

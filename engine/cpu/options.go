@@ -4,44 +4,47 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
-// Options say what to train and how much to plan for.
+// Options say what to train and for which sizes to plan memory.
 type Options struct {
 	ModelPath string // Hugging Face directory or .gguf file
 
-	InitStyle string // makes random weights when the directory has only a config.json: modelfile.StyleHF or StyleFanIn
+	InitStyle string // distribution of random weights if the directory has only a config.json: "hf" or "fan_in", see [model.RandomInit]
 	InitSeed  uint64 // of random weights
 
 	LoRA *LoRAOptions // nil trains all weights
 
-	// Value puts a value head, hidden → 1, in the place of the vocabulary projection: the engine is a critic and has Streams.Value in place of
-	// log-probabilities. A model that has no such head gets one with weights N(0, initializer_range²) from HeadSeed and bias 0, as veRL begins.
+	// Value replaces the vocabulary projection by a value head, hidden → 1. The engine is then a
+	// critic, with Streams.Value instead of log-probabilities. A model without such a head gets one
+	// with weights N(0, initializer_range²) from HeadSeed and bias 0, like veRL's critic.
 	Value    bool
 	HeadSeed uint64
 
-	MaxTokens int  // packed tokens of a micro-batch that memory is planned for, activations included; larger ones make it grow. 0 means 2048
-	MaxLength int  // tokens of the longest sequence, for the plan of scratch; 0 means MaxTokens
-	Reference bool // Reference will be asked for. Without LoRA this keeps a second copy of the initial weights
+	MaxTokens int  // packed tokens of the planned micro-batch; a larger one makes memory grow. 0 means 2048
+	MaxLength int  // tokens of the longest sequence, to plan scratch; 0 means MaxTokens
+	Reference bool // Engine.Reference will be called; without LoRA this keeps a second copy of the initial weights
 
-	Optimizer trinity.OptimizerSpec // how weights follow their gradient
+	Optimizer trinity.OptimizerSpec // how OptimStep changes the weights
 
-	TeacherWidth int // hidden size of the widest model that SetTeachers will be given, which memory is planned for; 0 for none
+	TeacherWidth int // hidden size of the widest teacher that SetTeachers will get; 0 for none
 
-	// Recompute is the number of layers, from the first, of which training keeps the input alone and computes the other activations again in
-	// the backward pass (Chen et al. 2016, gradient checkpointing): less memory, more time, the same bits. At most NumLayers-1.
+	// Recompute is the number of layers, from the first, for which training keeps only the input
+	// and recomputes the other activations in the backward pass (Chen et al. 2016, gradient
+	// checkpointing): less memory, more time, the same bits. At most NumLayers-1.
 	Recompute int
 
-	// KeepPublished keeps a copy of the published weights while newer ones are trained, so that the state between two Publish calls is
-	// complete (sync_interval above 1).
+	// KeepPublished keeps a copy of the published weights while newer ones are trained, so that
+	// SaveState is complete between two Offer calls (sync_interval above 1).
 	KeepPublished bool
 
-	// ForwardOnly takes no memory for gradients and moments; ForwardBackward and OptimStep are errors.
+	// ForwardOnly takes no memory for gradients and optimizer state; ForwardBackward and OptimStep
+	// are errors.
 	ForwardOnly bool
 
-	// DType "bf16" rounds the weights to bf16 and computes with them in f32; "" and "f32" take them as they are. Only with ForwardOnly, as
-	// training keeps f32 master weights.
+	// DType "bf16" rounds the weights to bf16 and computes with them in f32; "" and "f32" do not
+	// round. It needs ForwardOnly, because training keeps f32 master weights.
 	DType string
 
 	Pool *kernel.Pool // cores to compute with; nil means all
@@ -49,9 +52,10 @@ type Options struct {
 	scores bool // a reward model: see OpenScorer
 }
 
-// defaultMaxTokens bounds the memory of a user who plans nothing.
+// defaultMaxTokens is the planned micro-batch if Options.MaxTokens is 0.
 const defaultMaxTokens = 2048
 
+// check fills in defaults and refuses options that contradict each other.
 func (o *Options) check() error {
 	if o.ModelPath == "" {
 		return fmt.Errorf("cpu: no model path")
@@ -68,9 +72,9 @@ func (o *Options) check() error {
 	case o.DType != "" && o.DType != "f32" && o.DType != "bf16":
 		return fmt.Errorf("cpu: dtype %q; expected f32 or bf16", o.DType)
 	case o.Value && o.Reference:
-		return fmt.Errorf("cpu: a value head has no log-probabilities, so no reference of them")
+		return fmt.Errorf("cpu: Options.Value and Options.Reference exclude each other: a value head has no log-probabilities to compare with a reference")
 	case o.DType == "bf16" && !o.ForwardOnly:
-		return fmt.Errorf("cpu: dtype bf16 is for forward passes; training keeps its weights in f32")
+		return fmt.Errorf("cpu: dtype bf16 needs Options.ForwardOnly; training keeps its weights in f32")
 	}
 	if _, err := newOptimizer(o.Optimizer); err != nil {
 		return err

@@ -5,13 +5,13 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
-// minShared is the fewest tokens that are worth a segment of their own.
+// minShared is the length of the shortest shared prefix that gets its own segment.
 const minShared = 4
 
-// headRow is one token whose log-probability is wanted.
+// headRow is one token whose log-probability or value a loss can see.
 type headRow struct {
 	row         int32 // packed row of the token before, which predicts it
 	target      int32
@@ -20,25 +20,26 @@ type headRow struct {
 	temperature float32
 }
 
-// packing lays a batch out in rows without padding. Tokens after the last trained one are left out, and so are sequences with nothing
-// to train.
+// packing is a batch in rows without padding. It leaves out the tokens after the last trained one,
+// and sequences without trained tokens.
 type packing struct {
 	tokens    []int32          // [rows]
 	positions []int32          // [rows] in the RoPE table
-	segments  []kernel.Segment // runs of tokens, of one sequence or shared by several; those that follow a shared one name it as prefix
+	segments  []kernel.Segment // runs of tokens of one sequence, or shared by several; Prefix names the shared run before it
 	sequences [][]int          // the segments of each sequence, its prefix first
 	head      []headRow
 }
 
-// stretch is the part of an experience that is computed: Tokens[:n].
+// stretch is the part of an experience that the engine computes: Tokens[:n].
 type stretch struct {
 	experience int
 	tokens     []int32
-	table      int // RoPE table, first position
+	table      int // first row of its RoPE table
 }
 
-// pack reuses the memory of p. tableOf says where the RoPE table for an input of so many tokens begins; only sequences of one table
-// share. share false computes every sequence on its own.
+// pack packs a batch and reuses the memory of p. tableOf returns the first row of the RoPE table
+// for an input of so many tokens. With share, sequences with the same table share their common
+// prefixes.
 func (p *packing) pack(batch []*trinity.Experience, share bool, tableOf func(length int) int) {
 	p.tokens, p.positions, p.segments, p.sequences, p.head = p.tokens[:0], p.positions[:0], p.segments[:0], p.sequences[:0], p.head[:0]
 	var work []stretch
@@ -55,13 +56,14 @@ func (p *packing) pack(batch []*trinity.Experience, share bool, tableOf func(len
 	for len(work) > 0 {
 		n, shared := 1, 0
 		if share {
-			n, shared = alike(work)
+			n, shared = shareable(work)
 		}
 		p.packGroup(batch, work[:n], shared)
 		work = work[n:]
 	}
 }
 
+// lastTrained returns the position of the last trained token, or 0 if there is none.
 func lastTrained(mask []bool) int {
 	for t := len(mask) - 1; t > 0; t-- {
 		if mask[t] {
@@ -71,9 +73,9 @@ func lastTrained(mask []bool) int {
 	return 0
 }
 
-// alike is how many of the sorted sequences, from the first on, begin alike, and with how many tokens: a further sequence joins as
-// long as that saves rows.
-func alike(work []stretch) (n, shared int) {
+// shareable returns the number n of sorted sequences, from the first, that should share their first
+// tokens, and the number of those tokens. A sequence joins as long as that saves rows.
+func shareable(work []stretch) (n, shared int) {
 	n, shared = 1, len(work[0].tokens)
 	for n < len(work) && work[n].table == work[0].table {
 		common := min(shared, commonPrefix(work[0].tokens, work[n].tokens))
@@ -88,6 +90,7 @@ func alike(work []stretch) (n, shared int) {
 	return n, shared
 }
 
+// commonPrefix returns the number of equal first tokens.
 func commonPrefix(a, b []int32) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -98,7 +101,7 @@ func commonPrefix(a, b []int32) int {
 	return n
 }
 
-// packGroup appends sequences that share their first tokens, and the head rows of each.
+// packGroup appends sequences that share their first tokens, and their head rows.
 func (p *packing) packGroup(batch []*trinity.Experience, group []stretch, shared int) {
 	prefix := -1
 	if shared > 0 {
@@ -132,6 +135,7 @@ func (p *packing) packGroup(batch []*trinity.Experience, group []stretch, shared
 	}
 }
 
+// addSegment appends a segment and returns its number. position is that of its first token.
 func (p *packing) addSegment(tokens []int32, prefix, position, table int) int {
 	from := len(p.tokens)
 	p.tokens = append(p.tokens, tokens...)
@@ -142,6 +146,7 @@ func (p *packing) addSegment(tokens []int32, prefix, position, table int) int {
 	return len(p.segments) - 1
 }
 
+// temperature returns the temperature at which e was sampled; 1 if it is not recorded.
 func temperature(e *trinity.Experience) float32 {
 	if e.Temperature > 0 {
 		return e.Temperature

@@ -4,18 +4,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/engine/cpu/sampler"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
+	"github.com/trinity-go/trinity/model"
 )
 
-var _ trinity.MemoryPlanner = plugin{}
-
-// PlanMemory implements trinity.MemoryPlanner.
-func (plugin) PlanMemory(spec trinity.EngineSpec) ([]trinity.MemoryPart, error) {
-	cfg, err := modelfile.ReadConfig(spec.ModelPath)
+// PlanMemory implements trinity.TrainerOpener.
+func (trainerPlugin) PlanMemory(spec trinity.EngineSpec) ([]trinity.MemoryPart, error) {
+	cfg, err := model.ReadConfig(spec.ModelPath)
 	if err != nil {
 		return nil, err
 	}
@@ -23,51 +22,74 @@ func (plugin) PlanMemory(spec trinity.EngineSpec) ([]trinity.MemoryPart, error) 
 	if err != nil {
 		return nil, err
 	}
-	pool := kernel.NewPool(0) // for its number of cores
-	defer pool.Close()
-	var parts []trinity.MemoryPart
-	if spec.Train || spec.Forward {
-		opts.Pool = pool
-		if parts, err = Plan(cfg, opts); err != nil {
-			return nil, err
-		}
+	opts.Pool = kernel.NewPool(0) // for its number of cores
+	defer opts.Pool.Close()
+	parts, err := Plan(cfg, opts)
+	if err != nil {
+		return nil, err
 	}
-	if spec.Sample {
-		if err := checkHead(cfg, opts); err != nil {
-			return nil, err
-		}
-		sampling, err := samplerOptions(cfg, spec, pool)
-		if err != nil {
-			return nil, err
-		}
-		taken, err := sampler.Plan(*cfg, sampling)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, taken...)
-		if spec.LoRA != nil {
-			n, err := adapterFloats(cfg, loraOptions(spec))
-			if err != nil {
-				return nil, err
-			}
-			parts = append(parts, trinity.MemoryPart{Kind: "sampler's adapter", Bytes: 3 * 4 * n, Why: "packed, and its successor while that is published; estimate"})
-		}
-		for _, path := range spec.Adapters {
-			n, err := adapterFloats(cfg, &LoRAOptions{Path: path})
-			if err != nil {
-				return nil, err
-			}
-			parts = append(parts, trinity.MemoryPart{Kind: "sampled adapter", Bytes: 2 * 4 * n, Why: path + ", packed, and its tensors while they are read; estimate"})
-		}
-	}
-	return withLoading(cfg, spec, parts), nil
+	return withLoading(parts, fileBytes(spec.ModelPath)), nil
 }
 
-// adapterFloats is the number of weights of an adapter.
-func adapterFloats(cfg *modelfile.Config, opts *LoRAOptions) (int64, error) {
+// withLoading adds, behind the weights, the pages of the mapped file: they count as memory until it
+// is closed, and everything but the trained and the frozen weights is taken later.
+func withLoading(parts []trinity.MemoryPart, bytes int64) []trinity.MemoryPart {
+	n := 0
+	for n < len(parts) && (parts[n].Kind == trainedWeights || parts[n].Kind == frozenWeights) {
+		n++
+	}
+	return slices.Insert(parts, n, trinity.MemoryPart{Kind: "loading", Bytes: bytes, Why: "pages of the model's file, which is mapped", Passing: true})
+}
+
+// PlanMemory implements trinity.SamplerOpener.
+func (samplerPlugin) PlanMemory(spec trinity.SamplerSpec) ([]trinity.MemoryPart, error) {
+	cfg, err := model.ReadConfig(spec.ModelPath)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkHead(cfg, Options{ModelPath: spec.ModelPath}); err != nil {
+		return nil, err
+	}
+	pool := kernel.NewPool(0) // only its number of cores matters
+	defer pool.Close()
+	opts, err := samplerOptions(cfg, spec, pool)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := sampler.Plan(*cfg, opts)
+	if err != nil {
+		return nil, err
+	}
+	if spec.LoRA != nil {
+		n, err := adapterFloats(cfg, loraOptions(spec.LoRA, spec.ModelPath, 0))
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, trinity.MemoryPart{Kind: "sampler's adapter", Bytes: 3 * 4 * n, Why: "packed, and the next version while it is published; estimate"})
+	}
+	for _, path := range spec.Adapters {
+		n, err := adapterFloats(cfg, &LoRAOptions{Path: path})
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, trinity.MemoryPart{Kind: "sampled adapter", Bytes: 2 * 4 * n, Why: path + ", packed, and its tensors while the sampler reads them; estimate"})
+	}
+	if spec.Shared {
+		return parts, nil
+	}
+	reading := fileBytes(spec.ModelPath) // while the cache and activations of an earlier version are still there
+	if spec.LoRA == nil {                // checkpoints that are read later are float32
+		reading = max(reading, 4*cfg.Parameters())
+	}
+	reading += 4 * int64(largestTensor(cfg))
+	return append(parts, trinity.MemoryPart{Kind: "loading", Bytes: reading, Why: "pages of the model's file, which is mapped, and one tensor", Passing: true}), nil
+}
+
+// adapterFloats returns the number of weights of an adapter.
+func adapterFloats(cfg *model.Config, opts *LoRAOptions) (int64, error) {
 	lora := opts.describe()
 	if opts.Path != "" {
-		file, err := modelfile.OpenAdapter(opts.Path, cfg)
+		file, err := model.OpenAdapter(opts.Path, cfg)
 		if err != nil {
 			return 0, fmt.Errorf("cpu: %w", err)
 		}
@@ -81,33 +103,7 @@ func adapterFloats(cfg *modelfile.Config, opts *LoRAOptions) (int64, error) {
 	return int64(l.size), nil
 }
 
-// withLoading adds what reading the weights takes beyond what is in use afterwards: the pages of the mapped file count as memory until it is
-// closed. Everything but the trained and the frozen weights is taken later, so that this is rarely more.
-func withLoading(cfg *modelfile.Config, spec trinity.EngineSpec, parts []trinity.MemoryPart) []trinity.MemoryPart {
-	var weights, whole int64
-	for _, p := range parts {
-		whole += p.Bytes
-		if p.Kind == trainedWeights || p.Kind == frozenWeights {
-			weights += p.Bytes
-		}
-	}
-	reading := fileBytes(spec.ModelPath)
-	why := "pages of the model's file, which is mapped"
-	if !spec.Train && !spec.Forward {
-		if spec.LoRA == nil { // checkpoints that are read later are float32
-			reading = max(reading, 4*cfg.Parameters())
-		}
-		reading += 4 * int64(largestTensor(cfg))
-		why += ", and one tensor"
-		weights = whole // the cache and activations of an earlier version are still there
-	}
-	if more := weights + reading - whole; more > 0 {
-		parts = append(parts, trinity.MemoryPart{Kind: "loading", Bytes: more, Why: why})
-	}
-	return parts
-}
-
-// fileBytes is the size of a model's weights on disk.
+// fileBytes returns the size of a model's weights on disk.
 func fileBytes(path string) int64 {
 	files := []string{path}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {

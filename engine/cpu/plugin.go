@@ -7,40 +7,43 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/engine/cpu/sampler"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
+	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
-	registry.Engines.Register("cpu", "The embedded engine: forward, backward, AdamW, SGD, Muon, LoRA and continuous-batching sampling on this machine's CPU, in one process.",
-		func() trinity.EngineOpener { return plugin{} })
+	registry.Trainers.Auto, registry.Samplers.Auto = []string{"cpu"}, []string{"cpu"}
+	registry.Trainers.Register("cpu", "The embedded engine: forward, backward, AdamW, SGD, Muon and LoRA on this machine's CPU.",
+		func() trinity.TrainerOpener { return trainerPlugin{} })
+	registry.Samplers.Register("cpu", "The embedded engine's sampler: continuous batching on this machine's CPU. In the process of an embedded trainer it takes over its weights without a copy on disk.",
+		func() trinity.SamplerOpener { return samplerPlugin{} })
 }
 
-type plugin struct{}
+type (
+	trainerPlugin struct{}
+	samplerPlugin struct{}
+)
 
-// OpenEngine implements trinity.EngineOpener. Trainer and sampler share the cores: they rarely compute at once.
-func (plugin) OpenEngine(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
+// OpenTrainer implements trinity.TrainerOpener.
+func (trainerPlugin) OpenTrainer(_ context.Context, spec trinity.EngineSpec) (trinity.Engine, error) {
 	opts, err := engineOptions(spec)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if opts.scores {
-		return nil, nil, fmt.Errorf("cpu: head %q is a reward model's, which is opened as a scorer", spec.Head)
+		return nil, fmt.Errorf("cpu: head %q is a reward model's, which is opened as a scorer", spec.Head)
 	}
-	if spec.Train || spec.Forward {
-		return openBoth(ctx, spec, opts)
-	}
-	s, err := openSampler(spec)
+	e, err := Open(opts)
 	if err != nil {
-		return nil, nil, err
+		return nil, err // not a nil *Engine, which would be an Engine
 	}
-	return nil, s, nil
+	return e, nil
 }
 
-// OpenScorer implements trinity.ScorerOpener.
-func (plugin) OpenScorer(_ context.Context, spec trinity.EngineSpec) (trinity.Scorer, error) {
+// OpenScorer implements trinity.TrainerOpener.
+func (trainerPlugin) OpenScorer(_ context.Context, spec trinity.EngineSpec) (trinity.Scorer, error) {
 	r, err := OpenRewardModel(Options{ModelPath: spec.ModelPath, MaxTokens: spec.MicroTokens, DType: spec.DType})
 	if err != nil {
 		return nil, err // not a nil *RewardModel, which would be a Scorer
@@ -48,24 +51,43 @@ func (plugin) OpenScorer(_ context.Context, spec trinity.EngineSpec) (trinity.Sc
 	return r, nil
 }
 
-// openBoth opens the engine, and its sampler if there is to be one.
-func openBoth(ctx context.Context, spec trinity.EngineSpec, opts Options) (trinity.Engine, trinity.Sampler, error) {
-	e, err := Open(opts)
-	if err != nil {
-		return nil, nil, err // not a nil *Engine, which would be an Engine
+// OpenSampler implements trinity.SamplerOpener. Beside an engine the two share the cores: they
+// rarely compute at once.
+func (samplerPlugin) OpenSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
+	if !spec.Shared {
+		s, err := openSampler(spec)
+		if err != nil {
+			return nil, err // not a nil *soloSampler, which would be a Sampler
+		}
+		return s, nil
 	}
-	if !spec.Sample {
-		return e, nil, nil
+	e, ok := spec.Beside.(*Engine)
+	if !ok {
+		return nil, fmt.Errorf("cpu: the sampler shares the weights of an embedded engine, not of a %T", spec.Beside)
+	}
+	return e.openSampler(ctx, spec)
+}
+
+// openSampler opens a sampler that takes over the weights that the engine offers. They are version
+// 0 at first.
+func (e *Engine) openSampler(ctx context.Context, spec trinity.SamplerSpec) (trinity.Sampler, error) {
+	if e.passes.head.hasScore() {
+		return nil, errors.New("cpu: an engine with a value head has no next tokens to sample")
 	}
 	s, err := newSampler(e.cfg, spec, e.pool)
 	if err != nil {
-		return nil, nil, errors.Join(err, e.Close())
+		return nil, err
 	}
 	e.Attach(s)
-	if err := e.Publish(ctx, 0); err != nil {
-		return nil, nil, errors.Join(err, s.Close(), e.Close())
+	err = e.Offer(ctx, 0)
+	if err == nil {
+		_, err = e.Adopt(ctx)
 	}
-	return e, s, nil
+	if err != nil {
+		e.Attach(nil)
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
 func checkSpecHead(spec trinity.EngineSpec) error {
@@ -74,8 +96,6 @@ func checkSpecHead(spec trinity.EngineSpec) error {
 		return nil
 	case spec.Head != trinity.ValueHead && spec.Head != trinity.ScoreHead:
 		return fmt.Errorf("cpu: head %q; expected %q, %q or none", spec.Head, trinity.ValueHead, trinity.ScoreHead)
-	case spec.Sample:
-		return fmt.Errorf("cpu: an engine with a %s head has no next tokens to sample", spec.Head)
 	case spec.Head == trinity.ScoreHead && spec.Train:
 		return fmt.Errorf("cpu: an engine with a %s head is for forward passes; to train it, open it with head %q", spec.Head, trinity.ValueHead)
 	}
@@ -85,29 +105,28 @@ func checkSpecHead(spec trinity.EngineSpec) error {
 func engineOptions(spec trinity.EngineSpec) (Options, error) {
 	width := 0
 	for _, path := range spec.Teachers {
-		cfg, err := modelfile.ReadConfig(path)
+		cfg, err := model.ReadConfig(path)
 		if err != nil {
 			return Options{}, err
 		}
 		width = max(width, cfg.HiddenSize)
 	}
 	return Options{
-		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: loraOptions(spec),
+		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: loraOptions(spec.LoRA, spec.ModelPath, spec.Seed),
 		MaxTokens: spec.MicroTokens, MaxLength: spec.MaxModelLen, Recompute: spec.Recompute, Reference: spec.Reference,
 		KeepPublished: spec.Ahead, Optimizer: spec.Optimizer, ForwardOnly: !spec.Train, DType: spec.DType, HeadSeed: spec.Seed,
 		TeacherWidth: width, Value: spec.Head == trinity.ValueHead, scores: spec.Head == trinity.ScoreHead,
 	}, checkSpecHead(spec)
 }
 
-func loraOptions(spec trinity.EngineSpec) *LoRAOptions {
-	l := spec.LoRA
+func loraOptions(l *trinity.LoRASpec, base string, seed uint64) *LoRAOptions {
 	if l == nil {
 		return nil
 	}
-	return &LoRAOptions{Rank: l.Rank, Alpha: float64(l.Alpha), TargetModules: l.TargetModules, Exclude: l.Exclude, RSLoRA: l.RSLoRA, Seed: spec.Seed, Path: l.Path, BaseModel: spec.ModelPath}
+	return &LoRAOptions{Rank: l.Rank, Alpha: float64(l.Alpha), TargetModules: l.TargetModules, Exclude: l.Exclude, RSLoRA: l.RSLoRA, Seed: seed, Path: l.Path, BaseModel: base}
 }
 
-func newSampler(cfg *modelfile.Config, spec trinity.EngineSpec, pool *kernel.Pool) (*sampler.Sampler, error) {
+func newSampler(cfg *model.Config, spec trinity.SamplerSpec, pool *kernel.Pool) (*sampler.Sampler, error) {
 	opts, err := samplerOptions(cfg, spec, pool)
 	if err != nil {
 		return nil, err
@@ -115,7 +134,7 @@ func newSampler(cfg *modelfile.Config, spec trinity.EngineSpec, pool *kernel.Poo
 	return sampler.New(*cfg, opts)
 }
 
-func samplerOptions(cfg *modelfile.Config, spec trinity.EngineSpec, pool *kernel.Pool) (sampler.Options, error) {
+func samplerOptions(cfg *model.Config, spec trinity.SamplerSpec, pool *kernel.Pool) (sampler.Options, error) {
 	opts := sampler.Options{Pool: pool, MaxSequences: spec.MaxSequences, MaxModelLen: spec.MaxModelLen, Decode: spec.Text}
 	switch spec.Quantization {
 	case "":
@@ -136,11 +155,11 @@ func samplerOptions(cfg *modelfile.Config, spec trinity.EngineSpec, pool *kernel
 type soloSampler struct {
 	*sampler.Sampler
 	pool *kernel.Pool
-	cfg  *modelfile.Config
+	cfg  *model.Config
 	lora bool
 }
 
-func openSampler(spec trinity.EngineSpec) (*soloSampler, error) {
+func openSampler(spec trinity.SamplerSpec) (*soloSampler, error) {
 	model, err := openModel(Options{ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed})
 	if err != nil {
 		return nil, err
@@ -160,12 +179,13 @@ func openSampler(spec trinity.EngineSpec) (*soloSampler, error) {
 	return s, nil
 }
 
-// LoadWeights implements trinity.WeightLoader: dir holds a model, or an adapter of the model that was opened.
+// LoadWeights implements trinity.WeightLoader: dir holds a model, or an adapter of the model that
+// was opened.
 func (s *soloSampler) LoadWeights(_ context.Context, dir string, version int64) error {
 	if s.lora {
 		return s.loadPolicy(dir, version)
 	}
-	model, err := modelfile.Open(dir)
+	model, err := model.Open(dir)
 	if err != nil {
 		return err
 	}
@@ -178,7 +198,7 @@ func (s *soloSampler) LoadWeights(_ context.Context, dir string, version int64) 
 
 // loadPolicy makes the adapter of a directory that of requests which name none.
 func (s *soloSampler) loadPolicy(dir string, version int64) error {
-	adapter, err := modelfile.OpenAdapter(dir, s.cfg)
+	adapter, err := model.OpenAdapter(dir, s.cfg)
 	if err != nil {
 		return err
 	}
@@ -186,7 +206,7 @@ func (s *soloSampler) loadPolicy(dir string, version int64) error {
 	return s.UpdateAdapter(version, &adapter.LoRA, adapter.Float32)
 }
 
-func (s *soloSampler) load(weights modelfile.Source, version int64) (err error) {
+func (s *soloSampler) load(weights model.Source, version int64) (err error) {
 	arena := kernel.NewArena()
 	defer func() { err = errors.Join(err, arena.Free()) }()
 	buf, err := arena.Float32(largestTensor(s.cfg))
@@ -204,7 +224,7 @@ func (s *soloSampler) load(weights modelfile.Source, version int64) (err error) 
 }
 
 // largestTensor is the number of elements of the model's largest tensor.
-func largestTensor(cfg *modelfile.Config) int {
+func largestTensor(cfg *model.Config) int {
 	most := 0
 	for _, t := range cfg.Tensors() {
 		most = max(most, slot{shape: t.Shape}.size())
@@ -219,8 +239,14 @@ func (s *soloSampler) Close() error {
 	return err
 }
 
-// Describe implements trinity.EngineOpener.
-func (plugin) Describe() string {
+// Describe implements trinity.TrainerOpener.
+func (trainerPlugin) Describe() string { return hardware() }
+
+// Describe implements trinity.SamplerOpener.
+func (samplerPlugin) Describe() string { return hardware() }
+
+// hardware says which kernels compute, on which cores, and how fast.
+func hardware() string {
 	text := fmt.Sprintf("kernels %s of %s, %s", kernel.Active(), strings.Join(kernel.Available(), ", "), kernel.Cores())
 	switch name, err := kernel.Forced(); {
 	case err != nil:

@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/trinity-go/trinity"
 )
 
-// Publish implements trinity.Engine.
-func (e *Engine) Publish(ctx context.Context, version int64) error {
-	if err := e.Offer(ctx, version); err != nil {
-		return err
-	}
-	_, err := e.Adopt(ctx)
-	return err
-}
+var _ trinity.Publisher = (*Engine)(nil)
 
-// Offer implements trinity.Offerer. Weights are copied only when a later step changes them.
+// Offer implements trinity.Publisher. Weights are copied only when a later step changes them.
 func (e *Engine) Offer(ctx context.Context, version int64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -26,7 +21,7 @@ func (e *Engine) Offer(ctx context.Context, version int64) error {
 	return nil
 }
 
-// Adopt implements trinity.Offerer.
+// Adopt implements trinity.Publisher.
 func (e *Engine) Adopt(ctx context.Context) (int64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -63,7 +58,8 @@ func (e *Engine) update(version int64, trained []float32) error {
 	return nil
 }
 
-// handOver gives the adapter before the base, so that a sampler which cannot sample without weights never samples the base alone.
+// handOver gives the adapter before the base, so that a sampler which cannot sample without weights
+// never samples the base alone.
 func (e *Engine) handOver(version int64, trained []float32) error {
 	if e.adapters == nil {
 		return e.updater.Update(version, tensors(e.base, trained))

@@ -20,7 +20,7 @@ func TestRecomputedActivationsGiveTheSameBits(t *testing.T) {
 				_, g := e.gradientOf(t, loss, whole(groups))
 				want = append(want, g)
 			}
-			kept := e.work.arena.Bytes()
+			kept := e.passes.backbone.work.arena.Bytes()
 			for n := 1; n <= e.cfg.NumLayers; n++ {
 				opts.Recompute = n
 				again := open(t, opts)
@@ -29,7 +29,7 @@ func TestRecomputedActivationsGiveTheSameBits(t *testing.T) {
 						t.Errorf("%s, %d layers again, loss %d: other gradients", name, n, i)
 					}
 				}
-				if less := again.work.arena.Bytes(); n < e.cfg.NumLayers && less >= kept {
+				if less := again.passes.backbone.work.arena.Bytes(); n < e.cfg.NumLayers && less >= kept {
 					t.Errorf("%s: %d bytes with %d layers again, %d before", name, less, n, kept)
 				} else {
 					kept = less

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/model"
 )
 
 var references = []string{"llama", "llama3_bias_tied", "qwen2", "qwen3", "mistral", "qwen3_moe", "qwen3_moe_sums"}
@@ -95,13 +95,13 @@ func compareGradients(t *testing.T, e *Engine, want reference, tensor func(strin
 func TestBF16IsTheModelStoredInBF16(t *testing.T) {
 	for _, name := range references {
 		opts := tiny(name)
-		source, err := modelfile.Open(opts.ModelPath)
+		source, err := model.Open(opts.ModelPath)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer source.Close()
 		dir := filepath.Join(t.TempDir(), "bf16")
-		if err := modelfile.WriteDir(dir, source.Config, source, "bf16"); err != nil {
+		if err := model.WriteDir(dir, source.Config, source, "bf16"); err != nil {
 			t.Fatal(err)
 		}
 		logprobs := func(path, dtype string) (all []float32) {

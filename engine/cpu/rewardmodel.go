@@ -8,11 +8,12 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// RewardModel scores whole sequences with a frozen model that has a classification head (…ForSequenceClassification). It implements
-// trinity.Scorer; calls from several goroutines take turns.
+// RewardModel scores whole sequences with a frozen model that has a classification head
+// (…ForSequenceClassification). It implements trinity.Scorer; concurrent calls run one after
+// another.
 type RewardModel struct{ engine *Engine }
 
-// OpenRewardModel opens a reward model. Of opts it reads ModelPath, MaxTokens, DType and Pool.
+// OpenRewardModel opens a reward model. It reads opts.ModelPath, MaxTokens, DType and Pool.
 func OpenRewardModel(opts Options) (*RewardModel, error) {
 	e, err := Open(Options{ModelPath: opts.ModelPath, MaxTokens: opts.MaxTokens, DType: opts.DType, Pool: opts.Pool, ForwardOnly: true, scores: true})
 	if err != nil {
@@ -21,12 +22,13 @@ func OpenRewardModel(opts Options) (*RewardModel, error) {
 	return &RewardModel{e}, nil
 }
 
-// Labels is how many numbers a sequence gets.
+// Labels returns the number of scores that a sequence gets.
 func (r *RewardModel) Labels() int { return r.engine.cfg.NumLabels }
 
-// Score returns the numbers [Labels] of each sequence, at its last token that is not padding, as transformers does for one sequence at a time:
-// without a pad_token_id in config.json the last token counts, and the first one of a sequence that is all padding. Sequences that begin
-// alike share that part.
+// Score returns the scores [Labels] of each sequence at its last token that is not padding, as
+// transformers does for one sequence at a time: without a pad_token_id in config.json it scores the
+// last token, and the first one of a sequence that is all padding. Sequences with a common prefix
+// share its computation.
 func (r *RewardModel) Score(ctx context.Context, sequences [][]int32) ([][]float32, error) {
 	e := r.engine
 	states := make([]*trinity.Experience, len(sequences))
@@ -34,23 +36,23 @@ func (r *RewardModel) Score(ctx context.Context, sequences [][]int32) ([][]float
 		if len(tokens) == 0 || len(tokens) > e.cfg.MaxPositions {
 			return nil, fmt.Errorf("cpu: sequence %d has %d tokens; the reward model reads 1 to %d", i, len(tokens), e.cfg.MaxPositions)
 		}
-		states[i] = after(tokens[:r.pooled(tokens)+1])
+		states[i] = after(tokens[:r.scored(tokens)+1])
 		states[i].ID.Run = i
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	b := &trinity.Batch{Experiences: states, Whole: states}
-	if err := e.check(b, trinity.Streams{Value: true}); err != nil {
+	want, s := trinity.Streams{Value: true}, &e.passes
+	if err := e.check(states, want); err != nil {
 		return nil, err
 	}
 	scores := make([][]float32, 0, len(sequences))
-	err := e.eachPart(states, func(part []*trinity.Experience) error {
-		if err := e.scorePart(ctx, e.weights, part, trinity.Streams{Value: true}, false); err != nil {
+	err := s.eachPart(states, func(part []*trinity.Experience) error {
+		if err := s.forward(ctx, e.weights, part, want, false); err != nil {
 			return err
 		}
 		of := make([][]float32, len(part))
-		for i, row := range e.packing.head {
-			of[row.experience] = slices.Clone(e.headSpace.scores.Row(i))
+		for i, row := range s.packing.head {
+			of[row.experience] = slices.Clone(s.head.space.scores.Row(i))
 		}
 		scores = append(scores, of...)
 		return nil
@@ -61,8 +63,8 @@ func (r *RewardModel) Score(ctx context.Context, sequences [][]int32) ([][]float
 	return scores, nil
 }
 
-// pooled is the token that a sequence is scored at.
-func (r *RewardModel) pooled(tokens []int32) int {
+// scored returns the position of the token at which a sequence is scored.
+func (r *RewardModel) scored(tokens []int32) int {
 	pad := r.engine.cfg.PAD
 	if len(pad) == 0 {
 		return len(tokens) - 1
@@ -75,7 +77,8 @@ func (r *RewardModel) pooled(tokens []int32) int {
 	return 0
 }
 
-// after is a sequence whose only wanted state is the one after all tokens: that before one more token, which is not read.
+// after appends a dummy token and masks all others, so the engine computes the hidden state that
+// follows the last real token.
 func after(tokens []int32) *trinity.Experience {
 	n := len(tokens)
 	x := &trinity.Experience{Tokens: append(slices.Clone(tokens), tokens[n-1]), Mask: make([]bool, n+1)}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/model"
 )
 
 func rewardModel(t *testing.T, opts Options) *RewardModel {
@@ -94,7 +94,7 @@ func TestRewardModelErrors(t *testing.T) {
 	if _, err := r.Score(t.Context(), [][]int32{{1}}); err == nil || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("closed: %v", err)
 	}
-	if s, err := (plugin{}).OpenScorer(t.Context(), trinity.EngineSpec{ModelPath: tiny("llama").ModelPath}); s != nil || err == nil {
+	if s, err := (trainerPlugin{}).OpenScorer(t.Context(), trinity.EngineSpec{ModelPath: tiny("llama").ModelPath}); s != nil || err == nil {
 		t.Errorf("a language model as a scorer: %v, %v", s, err)
 	}
 	for want, name := range map[string]string{"no score": "llama", "use it as a critic": "critic"} {
@@ -104,16 +104,17 @@ func TestRewardModelErrors(t *testing.T) {
 	}
 }
 
-// TestCriticFromRewardModel begins as TRL does: the value of a state is the reward model's score of the tokens so far.
+// TestCriticFromRewardModel begins as TRL does: the value of a state is the reward model's score of
+// the tokens so far.
 func TestCriticFromRewardModel(t *testing.T) {
-	source, err := modelfile.Open(tiny("critic").ModelPath)
+	source, err := model.Open(tiny("critic").ModelPath)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer source.Close()
 	cfg, dir := *source.Config, t.TempDir()
-	cfg.Head, cfg.HeadBias = modelfile.SequenceClassification, false
-	if err := modelfile.WriteDir(dir, &cfg, withoutBias{source}, "f32"); err != nil {
+	cfg.Head, cfg.HeadBias = model.SequenceClassification, false
+	if err := model.WriteDir(dir, &cfg, withoutBias{source}, "f32"); err != nil {
 		t.Fatal(err)
 	}
 	e, x := open(t, Options{ModelPath: dir, Value: true}), sequences(t, false)[3]
@@ -131,12 +132,12 @@ func TestCriticFromRewardModel(t *testing.T) {
 	if err := e.SaveModel(t.Context(), saved); err != nil {
 		t.Fatal(err)
 	}
-	if cfg, err := modelfile.ReadConfig(saved); err != nil || cfg.Head != modelfile.SequenceClassification || cfg.NumLabels != 1 {
+	if cfg, err := model.ReadConfig(saved); err != nil || cfg.Head != model.SequenceClassification || cfg.NumLabels != 1 {
 		t.Errorf("saved as %+v, %v", cfg, err)
 	}
 }
 
-type withoutBias struct{ modelfile.Source }
+type withoutBias struct{ model.Source }
 
 func (w withoutBias) Names() []string {
 	return slices.DeleteFunc(w.Source.Names(), func(name string) bool { return name == scoreBiasName })

@@ -10,9 +10,10 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// groupsOfFour are a trainer's batch as runs make them: groups of four to a prompt, each an answer, a conversation in which an environment speaks
-// between the turns, an answer of one token and a demonstration; 2i is preferred to 2i+1. The rewards of the second group are all alike, the
-// third has weights of rollout correction, and the last demonstration has nothing to train.
+// groupsOfFour are a trainer's batch as runs make them: groups of four to a prompt, each an answer,
+// a conversation in which an environment speaks between the turns, an answer of one token and a
+// demonstration; 2i is preferred to 2i+1. The rewards of the second group are all alike, the third
+// has weights of rollout correction, and the last demonstration has nothing to train.
 func groupsOfFour(groups int, next func() int32) []*trinity.Experience {
 	rng := rand.New(rand.NewPCG(11, 0))
 	var xs []*trinity.Experience
@@ -56,7 +57,8 @@ func compared(rewards []float64, r int) float64 {
 	return (rewards[r] - mean) / (math.Sqrt(max(0, square-mean*mean)) + 1e-6)
 }
 
-// score writes what advantages write: an advantage, and returns, beside the values that a critic had before the update.
+// score writes what advantages write: an advantage, and returns, beside the values that a critic
+// had before the update.
 func score(x *trinity.Experience, advantage float64, rng *rand.Rand) {
 	x.Advantages = eachTrained(x.Mask, func() float64 { return advantage })
 	x.Returns = eachTrained(x.Mask, func() float64 { return x.Reward.Value + 0.2*rng.NormFloat64() })
@@ -74,7 +76,8 @@ func eachTrained(mask []bool, draw func() float64) []float32 {
 	return out
 }
 
-// sampled records the engine's log-probabilities as those of the policy that sampled, which computed with other roundings.
+// sampled records the engine's log-probabilities as those of the policy that sampled, which
+// computed with other roundings.
 func (g *graded) sampled(t *testing.T, xs []*trinity.Experience) {
 	t.Helper()
 	stats, err := g.Forward(t.Context(), whole(xs), trinity.Streams{})

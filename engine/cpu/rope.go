@@ -4,26 +4,27 @@ import (
 	"math"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
 )
 
-// ropeTables hold cosines and sines by position. All sequences use the table at row 0, but for "dynamic" scaling, where each length over
-// the model's own has frequencies, and so a table, of its own. A length is that of the model's input: the last token of a sequence is only
-// predicted.
+// ropeTables hold cosines and sines by position. All sequences use the table at row 0, except under
+// "dynamic" scaling: there each length over the model's own has its own frequencies and so its own
+// table. The length is that of the model's input, which lacks a sequence's last token.
 type ropeTables struct {
-	cfg      *modelfile.Config
+	cfg      *model.Config
 	cos, sin kernel.Matrix // [positions of all tables, HeadDim/2]
 	base     int           // positions of the table at row 0
-	starts   map[int]int   // sequence length → row where its own table begins
+	starts   map[int]int   // input length → first row of its own table
 }
 
+// ownTable reports whether inputs of this length have their own table.
 func (t *ropeTables) ownTable(length int) bool {
 	s := t.cfg.RopeScaling
 	return s != nil && s.Type == "dynamic" && length > t.cfg.MaxPositions
 }
 
-// prepare makes tables that suffice for a batch.
+// prepare extends the tables to cover a batch.
 func (t *ropeTables) prepare(batch []*trinity.Experience) {
 	base, missing := t.base, false
 	lengths := map[int]bool{}
@@ -47,6 +48,7 @@ func (t *ropeTables) prepare(batch []*trinity.Experience) {
 	t.build(base, lengths)
 }
 
+// build computes a table of base positions, and one for each of lengths.
 func (t *ropeTables) build(base int, lengths map[int]bool) {
 	half, rows := t.cfg.HeadDim/2, base
 	t.base, t.starts = base, map[int]int{}
@@ -61,8 +63,8 @@ func (t *ropeTables) build(base int, lengths map[int]bool) {
 	}
 }
 
-// fill writes n positions from a row on, for sequences of so many tokens. The arithmetic is that of the sampler, so that both compute the
-// same bits.
+// fill computes n positions, from a row on, for inputs of length tokens. The sampler does the same
+// arithmetic, so that both get the same bits.
 func (t *ropeTables) fill(from, n, length int) {
 	inverse, scale := t.cfg.InverseFrequencies(length)
 	for position := range n {
@@ -74,7 +76,7 @@ func (t *ropeTables) fill(from, n, length int) {
 	}
 }
 
-// start is the row where the table of a sequence of so many tokens begins.
+// start returns the first row of the table for inputs of this length.
 func (t *ropeTables) start(length int) int {
 	if t.ownTable(length) {
 		return t.starts[length]

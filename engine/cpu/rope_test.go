@@ -49,7 +49,8 @@ func TestRopeScalingsEqualTransformers(t *testing.T) {
 	}
 }
 
-// Sequences over the model's length have frequencies of their own under dynamic scaling, and so share nothing with shorter ones.
+// Sequences over the model's length have frequencies of their own under dynamic scaling, and so
+// share nothing with shorter ones.
 func TestDynamicRopeSharesOnlyWithinOneLength(t *testing.T) {
 	var recorded map[string]struct{ Config map[string]any }
 	readJSON(t, "testdata/rope_scalings.json.gz", &recorded)
@@ -64,10 +65,10 @@ func TestDynamicRopeSharesOnlyWithinOneLength(t *testing.T) {
 		batch = append(batch, allTrained(i, tokens))
 	}
 	_, want := e.gradientOf(t, nll{}, whole(batch))
-	shared := len(e.packing.tokens)
-	e.shareNothing = true
+	shared := len(e.passes.packing.tokens)
+	e.passes.shareNothing = true
 	_, got := e.gradientOf(t, nll{}, whole(batch))
-	if saved := len(e.packing.tokens) - shared; saved != 2*8 {
+	if saved := len(e.passes.packing.tokens) - shared; saved != 2*8 {
 		t.Errorf("sharing saved %d rows, want the prompt of one short and of one long pair", saved)
 	}
 	if d := difference(got, want); d > 1e-6 {

@@ -3,23 +3,28 @@ package cpu
 import (
 	"context"
 	"math"
-	"os"
 	"slices"
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// divergence is KL(sampler ‖ trainer) in nats per token, estimated by k3 on what the sampler drew, and the largest difference of a logprob.
-func divergence(t *testing.T, spec trinity.EngineSpec, prompt []int32) (kl, worst float64) {
+// divergence is KL(sampler ‖ trainer) in nats per token, estimated by k3 on what the sampler drew,
+// and the largest difference of a logprob.
+func divergence(t *testing.T, spec trinity.SamplerSpec, prompt []int32) (kl, worst float64) {
 	t.Helper()
 	ctx := context.Background()
-	spec.Forward, spec.Sample, spec.MaxSequences, spec.MaxModelLen, spec.MicroTokens = true, true, 4, len(prompt)+20, 256
-	e, s, err := plugin{}.OpenEngine(ctx, spec)
+	e, err := trainerPlugin{}.OpenTrainer(ctx, trinity.EngineSpec{ModelPath: spec.ModelPath, MaxModelLen: len(prompt) + 20, MicroTokens: 256})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
+	spec.MaxSequences, spec.MaxModelLen, spec.Shared, spec.Beside = 4, len(prompt)+20, true, e
+	s, err := samplerPlugin{}.OpenSampler(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer s.(interface{ Close() error }).Close()
 	group := rollouts(t, s, prompt)
 	stats, err := e.Forward(ctx, whole(group), trinity.Streams{})
@@ -47,29 +52,27 @@ func TestRoundedWeightsSampleNearlyTheTrainedPolicy(t *testing.T) {
 			if quantization == "int8" && name == "qwen3_moe" {
 				continue // a token may go to another expert
 			}
-			kl, worst := divergence(t, trinity.EngineSpec{ModelPath: tiny(name).ModelPath, Quantization: quantization}, sequences(t, true)[0].Tokens[:6])
+			kl, worst := divergence(t, trinity.SamplerSpec{ModelPath: tiny(name).ModelPath, Quantization: quantization}, sequences(t, true)[0].Tokens[:6])
 			t.Logf("%s, %s: KL %.2g nats per token, worst logprob %.2g nats off", quantization, name, kl, worst)
 			if worst == 0 || kl > most || worst > 0.5 {
 				t.Errorf("%s, %s: KL %.2g nats per token, worst logprob %.2g nats off", quantization, name, kl, worst)
 			}
 		}
 	}
-	if _, _, err := (plugin{}).OpenEngine(context.Background(), trinity.EngineSpec{ModelPath: tiny("llama").ModelPath, Sample: true, Quantization: "fp8"}); err == nil {
+	if _, err := (samplerPlugin{}).OpenSampler(context.Background(), trinity.SamplerSpec{ModelPath: tiny("llama").ModelPath, Quantization: "fp8"}); err == nil {
 		t.Error("quantization fp8 was taken")
 	}
 }
 
 func TestRoundedSmolLM2(t *testing.T) {
 	path := smollm2Path(t)
-	if testing.Short() || os.Getenv("TRINITY_HEAVY") == "" {
-		t.Skip("loads a model of 135 M parameters twice: set TRINITY_HEAVY")
-	}
+	trinitytest.TooLong(t, "loads a model of 135 M parameters twice")
 	var recorded smollm2
 	readJSON(t, "testdata/smollm2.json.gz", &recorded)
 	for _, text := range recorded.Texts[:3] {
 		prompt := slices.Clip(text.Tokens[:min(len(text.Tokens), 40)])
 		for quantization, most := range map[string]float64{"bf16": 1e-3, "int8": 0.1} {
-			kl, worst := divergence(t, trinity.EngineSpec{ModelPath: path, Quantization: quantization}, prompt)
+			kl, worst := divergence(t, trinity.SamplerSpec{ModelPath: path, Quantization: quantization}, prompt)
 			t.Logf("%s: KL %.2g nats per token, worst logprob %.2g nats off", quantization, kl, worst)
 			if kl > most {
 				t.Errorf("%s: KL %.2g nats per token, worst logprob %.2g nats off", quantization, kl, worst)

@@ -1,13 +1,13 @@
 package cpu
 
-import "github.com/trinity-go/trinity/engine/cpu/kernel"
+import "github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 
-// rowBlock is how many rows a task copies.
+// rowBlock is the number of rows in one task of the pool.
 const rowBlock = 32
 
 // eachRow calls do for every row, in parallel.
-func (e *Engine) eachRow(rows int, do func(row int)) {
-	e.pool.Run((rows+rowBlock-1)/rowBlock, func(task int) {
+func eachRow(pool *kernel.Pool, rows int, do func(row int)) {
+	pool.Run((rows+rowBlock-1)/rowBlock, func(task int) {
 		for i := task * rowBlock; i < min(rows, (task+1)*rowBlock); i++ {
 			do(i)
 		}
@@ -15,29 +15,30 @@ func (e *Engine) eachRow(rows int, do func(row int)) {
 }
 
 // gather copies rows index[i] of src to rows i of dst.
-func (e *Engine) gather(dst, src kernel.Matrix, index []int32) {
-	e.eachRow(len(index), func(i int) { copy(dst.Row(i), src.Row(int(index[i]))) })
+func gather(pool *kernel.Pool, dst, src kernel.Matrix, index []int32) {
+	eachRow(pool, len(index), func(i int) { copy(dst.Row(i), src.Row(int(index[i]))) })
 }
 
 // copyRows copies src to dst of the same shape.
-func (e *Engine) copyRows(dst, src kernel.Matrix) {
-	e.eachRow(src.Rows, func(i int) { copy(dst.Row(i), src.Row(i)) })
+func copyRows(pool *kernel.Pool, dst, src kernel.Matrix) {
+	eachRow(pool, src.Rows, func(i int) { copy(dst.Row(i), src.Row(i)) })
 }
 
 // clearRows zeroes m.
-func (e *Engine) clearRows(m kernel.Matrix) {
-	e.eachRow(m.Rows, func(i int) { clear(m.Row(i)) })
+func clearRows(pool *kernel.Pool, m kernel.Matrix) {
+	eachRow(pool, m.Rows, func(i int) { clear(m.Row(i)) })
 }
 
 // scaleRows multiplies m by a number.
-func (e *Engine) scaleRows(m kernel.Matrix, by float32) {
-	e.eachRow(m.Rows, func(i int) { kernel.Scale(m.Row(i), m.Row(i), by) })
+func scaleRows(pool *kernel.Pool, m kernel.Matrix, by float32) {
+	eachRow(pool, m.Rows, func(i int) { kernel.Scale(m.Row(i), m.Row(i), by) })
 }
 
-// scatterAdd adds rows i of src to rows index[i] of dst, in increasing i whatever the number of cores: tasks share columns, not rows.
-func (e *Engine) scatterAdd(dst, src kernel.Matrix, index []int32) {
+// scatterAdd adds rows i of src to rows index[i] of dst. Each task takes some of the columns and
+// all rows, so every sum runs in increasing i for any number of cores.
+func scatterAdd(pool *kernel.Pool, dst, src kernel.Matrix, index []int32) {
 	const columns = 64
-	e.pool.Run((src.Cols+columns-1)/columns, func(task int) {
+	pool.Run((src.Cols+columns-1)/columns, func(task int) {
 		from, to := task*columns, min(src.Cols, (task+1)*columns)
 		for i, row := range index {
 			kernel.AddTo(dst.Row(int(row))[from:to], src.Row(i)[from:to])
@@ -45,23 +46,35 @@ func (e *Engine) scatterAdd(dst, src kernel.Matrix, index []int32) {
 	})
 }
 
-// eachBlock calls do for consecutive parts of a vector of n elements, in parallel; a part with its neighbours in other vectors stays in a
-// first-level cache.
-func (e *Engine) eachBlock(n int, do func(from, to int)) {
+// moveRows copies row from[i] of every matrix to row i, in place. from increases, so from[i] ≥ i.
+func moveRows(pool *kernel.Pool, matrices []kernel.Matrix, from []int) {
+	pool.Run(len(matrices), func(k int) {
+		m := matrices[k]
+		for i, row := range from {
+			if i != row {
+				copy(m.Row(i), m.Row(row))
+			}
+		}
+	})
+}
+
+// eachBlock calls do for consecutive blocks of a vector of n elements, in parallel. The same blocks
+// of a few vectors fit in a first-level cache together.
+func eachBlock(pool *kernel.Pool, n int, do func(from, to int)) {
 	const block = 4 << 10
-	e.pool.Run((n+block-1)/block, func(task int) { do(task*block, min(n, (task+1)*block)) })
+	pool.Run((n+block-1)/block, func(task int) { do(task*block, min(n, (task+1)*block)) })
 }
 
 // clearFlat zeroes a vector.
-func (e *Engine) clearFlat(v []float32) {
+func clearFlat(pool *kernel.Pool, v []float32) {
 	const block = 1 << 18
-	e.pool.Run((len(v)+block-1)/block, func(task int) { clear(v[task*block : min(len(v), (task+1)*block)]) })
+	pool.Run((len(v)+block-1)/block, func(task int) { clear(v[task*block : min(len(v), (task+1)*block)]) })
 }
 
 // copyFlat copies a vector of the same length.
-func (e *Engine) copyFlat(dst, src []float32) {
+func copyFlat(pool *kernel.Pool, dst, src []float32) {
 	const block = 1 << 18
-	e.pool.Run((len(src)+block-1)/block, func(task int) {
+	pool.Run((len(src)+block-1)/block, func(task int) {
 		from, to := task*block, min(len(src), (task+1)*block)
 		copy(dst[from:to], src[from:to])
 	})

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/engine/cpu/sampler"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
 )
 
-// What the sampler recorded of its tokens is what the engine computes of them, for the first weights and after a step.
+// What the sampler recorded of its tokens is what the engine computes of them, for the first
+// weights and after a step.
 func TestSampledLogprobsAreTheTrainedOnes(t *testing.T) {
 	ctx := context.Background()
 	experts := tiny("qwen3_moe")
@@ -28,7 +29,7 @@ func TestSampledLogprobsAreTheTrainedOnes(t *testing.T) {
 		defer s.Close()
 		e.Attach(s)
 		for version := range int64(2) {
-			if err := e.Publish(ctx, version); err != nil {
+			if err := publish(ctx, e, version); err != nil {
 				t.Fatal(err)
 			}
 			group := rollouts(t, s, sequences(t, true)[0].Tokens[:6])
@@ -56,7 +57,7 @@ func TestSampledLogprobsAreTheTrainedOnes(t *testing.T) {
 // A sampler takes other weights of its model, and no other model.
 func TestLoadWeightsOfAnotherModel(t *testing.T) {
 	ctx := context.Background()
-	_, s, err := plugin{}.OpenEngine(ctx, trinity.EngineSpec{ModelPath: tiny("llama").ModelPath, Sample: true, MaxSequences: 1})
+	s, err := samplerPlugin{}.OpenSampler(ctx, trinity.SamplerSpec{ModelPath: tiny("llama").ModelPath, MaxSequences: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

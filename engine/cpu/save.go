@@ -4,18 +4,18 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/model"
 )
 
-// SaveModel writes the current weights as a Hugging Face directory, or the adapters as a PEFT directory. Tokenizer files are the
-// caller's: see modelfile.CopyTokenizer.
+// SaveModel writes the current weights as a Hugging Face directory, or the adapters as a PEFT
+// directory. The caller adds the tokenizer's files: see model.CopyTokenizer.
 func (e *Engine) SaveModel(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.saveModel(ctx, dir, e.trained)
 }
 
-// SavePublished implements trinity.PublishedSaver.
+// SavePublished implements trinity.Publisher.
 func (e *Engine) SavePublished(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -26,18 +26,19 @@ func (e *Engine) SavePublished(ctx context.Context, dir string) error {
 	return e.saveModel(ctx, dir, weights)
 }
 
+// saveModel writes weights, which hold everything that is trained.
 func (e *Engine) saveModel(ctx context.Context, dir string, weights []float32) error {
 	if err := e.usable(ctx); err != nil {
 		return err
 	}
 	source := flatSource{e.trainedLayout(), weights}
 	if e.adapters != nil {
-		return modelfile.WriteAdapter(dir, e.cfg, &e.adapters.LoRA, source)
+		return model.WriteAdapter(dir, e.cfg, &e.adapters.LoRA, source)
 	}
-	return modelfile.WriteDir(dir, e.cfg, source, "f32")
+	return model.WriteDir(dir, e.cfg, source, "f32")
 }
 
-// flatSource offers what is trained, or was, to writers of model files.
+// flatSource gives writers of model files the tensors of a flat vector.
 type flatSource struct {
 	layout *layout
 	flat   []float32
@@ -51,13 +52,13 @@ func (s flatSource) Names() []string {
 	return names
 }
 
-func (s flatSource) Tensor(name string) (modelfile.Tensor, error) {
+func (s flatSource) Tensor(name string) (model.Tensor, error) {
 	at, ok := s.layout.find(name)
 	if !ok {
-		return modelfile.Tensor{}, fmt.Errorf("cpu: nothing that is trained is called %s", name)
+		return model.Tensor{}, fmt.Errorf("cpu: no trained tensor is called %s", name)
 	}
 	width := at.size() / at.shape[0]
-	return modelfile.NewTensor(name, at.shape, func(dst []float32, from, to int) error {
+	return model.NewTensor(name, at.shape, func(dst []float32, from, to int) error {
 		copy(dst, s.flat[at.from+from*width:at.from+to*width])
 		return nil
 	}), nil

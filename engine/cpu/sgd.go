@@ -2,7 +2,7 @@ package cpu
 
 import (
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
 func init() {
@@ -11,14 +11,15 @@ func init() {
 	}
 }
 
-// sgd is stochastic gradient descent with momentum (Polyak 1964; Sutskever et al. 2013), as torch.optim.SGD does without dampening:
+// sgd is stochastic gradient descent with momentum (Polyak 1964; Sutskever et al. 2013), like
+// torch.optim.SGD without dampening:
 //
 //	g ← scale·gradient + WeightDecay·w
 //	b ← momentum·b + g
 //	w ← w − LR·d,  d = b, or g + momentum·b with nesterov
 //
-// Weight decay is part of the gradient, as in that optimizer, and so of the momentum, unlike that of AdamW and Muon. Without momentum there is
-// no state.
+// As in torch.optim.SGD, weight decay is part of the gradient and so of the momentum; AdamW and
+// Muon decay the weights directly. Without momentum there is no state.
 type sgd struct {
 	momentum float32
 	nesterov bool
@@ -32,9 +33,9 @@ func (s *sgd) describe() string {
 	return trinity.SGD
 }
 
-func (s *sgd) take(e *Engine) (err error) {
+func (s *sgd) take(memory *account, l *layout) (err error) {
 	if s.momentum > 0 {
-		s.buffer, err = e.takeVector("momentum_buffer.", e.trainedLayout(), "momentum")
+		s.buffer, err = takeVector(memory, "momentum_buffer.", l, "momentum")
 	}
 	return err
 }
@@ -46,22 +47,23 @@ func (s *sgd) state() []stored {
 	return []stored{s.buffer}
 }
 
-func (s *sgd) step(e *Engine, p trinity.OptimParams, scale float64) {
-	e.eachBlock(len(e.trained), func(from, to int) {
-		w, g := e.trained[from:to], e.gradient[from:to]
-		kernel.Scale(g, g, float32(scale))
-		if p.WeightDecay > 0 {
-			kernel.Axpy(g, w, float32(p.WeightDecay))
+func (s *sgd) step(u update) {
+	eachBlock(u.pool, len(u.weights), func(from, to int) {
+		w, g := u.weights[from:to], u.gradient[from:to]
+		kernel.Scale(g, g, float32(u.scale))
+		if u.WeightDecay > 0 {
+			kernel.Axpy(g, w, float32(u.WeightDecay))
 		}
 		if s.momentum > 0 {
-			follow(s.buffer.flat[from:to], g, s.momentum, s.nesterov)
+			addMomentum(s.buffer.flat[from:to], g, s.momentum, s.nesterov)
 		}
-		kernel.Axpy(w, g, float32(-p.LR))
+		kernel.Axpy(w, g, float32(-u.LR))
 	})
 }
 
-// follow adds a gradient to a momentum, b ← momentum·b + g, and makes g the way to go: b, or g + momentum·b with nesterov.
-func follow(b, g []float32, momentum float32, nesterov bool) {
+// addMomentum adds a gradient to the momentum, b ← momentum·b + g, and replaces g by the direction
+// of the step: b, or g + momentum·b with nesterov.
+func addMomentum(b, g []float32, momentum float32, nesterov bool) {
 	kernel.Scale(b, b, momentum)
 	kernel.AddTo(b, g)
 	if nesterov {

@@ -6,13 +6,14 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
-// sharedWeights are base weights that nobody changes: one copy for all engines of the process that opened the same file.
+// sharedWeights are frozen base weights: one copy for all engines of the process that opened the
+// same file.
 type sharedWeights struct {
 	key   string
-	users int // on sharing
+	users int // guarded by sharing
 	read  sync.Once
 	arena *kernel.Arena
 	flat  []float32
@@ -25,7 +26,8 @@ var (
 	inUse   = map[string]*sharedWeights{}
 )
 
-// shareWeights are the weights of a key, which the first user reads. Give them back with release.
+// shareWeights returns the weights of a key. Its first caller reads them; every caller must release
+// them.
 func shareWeights(key string, read func(*kernel.Arena) ([]float32, error)) (*sharedWeights, error) {
 	sharing.Lock()
 	w := inUse[key]
@@ -57,7 +59,8 @@ func (w *sharedWeights) release() error {
 	return w.arena.Free()
 }
 
-// weightsKey is the identity of what an engine reads: the files with their sizes and times, and what is made of them.
+// weightsKey identifies the weights that opts read: the files with their sizes and times, and the
+// options that change what is read.
 func weightsKey(opts Options) (string, error) {
 	path, err := filepath.Abs(opts.ModelPath)
 	if err == nil {
@@ -67,7 +70,7 @@ func weightsKey(opts Options) (string, error) {
 		return "", fmt.Errorf("cpu: %w", err)
 	}
 	files := []string{path}
-	entries, _ := os.ReadDir(path) // none in a file
+	entries, _ := os.ReadDir(path) // fails for a file, which has no entries
 	for _, e := range entries {
 		if ext := filepath.Ext(e.Name()); ext == ".safetensors" || ext == ".json" {
 			files = append(files, filepath.Join(path, e.Name()))

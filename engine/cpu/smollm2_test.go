@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // smollm2 is what testdata/record_smollm2.py wrote.
@@ -76,9 +77,7 @@ func gsm8kBatch(t testing.TB) []*trinity.Experience {
 
 func TestSmolLM2TrainingLossFollowsTorch(t *testing.T) {
 	path := smollm2Path(t)
-	if testing.Short() || os.Getenv("TRINITY_HEAVY") == "" {
-		t.Skip("takes a minute and 4 GB: set TRINITY_HEAVY")
-	}
+	trinitytest.TooLong(t, "takes a minute and 4 GB")
 	e := open(t, Options{ModelPath: path, MaxTokens: 2048})
 	batch := gsm8kBatch(t)
 	for step, want := range []float64{2.1029, 2.0220, 1.9504, 1.8879, 1.8350, 1.7889} {
@@ -113,8 +112,8 @@ func BenchmarkSmolLM2Step(b *testing.B) {
 	b.ReportMetric(2048*float64(b.N)/b.Elapsed().Seconds(), "tok/s")
 }
 
-// BenchmarkSmolLM2GRPO is the training part of a GRPO step with LoRA: 4 prompts of 110 tokens, 8 replies of 64 each, in micro-batches of one
-// group.
+// BenchmarkSmolLM2GRPO is the training part of a GRPO step with LoRA: 4 prompts of 110 tokens, 8
+// replies of 64 each, in micro-batches of one group.
 func BenchmarkSmolLM2GRPO(b *testing.B) {
 	path := smollm2Path(b)
 	var recorded smollm2

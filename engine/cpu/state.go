@@ -10,9 +10,9 @@ import (
 	"slices"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/durable"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/modelfile/safetensors"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/model/safetensors"
 )
 
 // Files of a state directory.
@@ -21,22 +21,22 @@ const (
 	tensorsName = "state.safetensors"
 )
 
-// stateFormat is the version of the layout of a state directory.
+// stateFormat is the version of a state directory's layout.
 const stateFormat = 1
 
-// state is everything of a run that is not a tensor.
+// state is everything in a saved state that is not a tensor.
 type state struct {
 	Format       int      `json:"format"`
 	Steps        int64    `json:"optimizer_steps"`
 	Published    int64    `json:"published_version"`
 	HasPublished bool     `json:"has_published"`
-	Behind       bool     `json:"published_weights_differ"` // the tensors published.* are the sampler's weights then
-	Optimizer    string   `json:"optimizer"`                // what the other tensors are the state of; "" in states of before there was another than AdamW
-	Kernels      string   `json:"kernels"`                  // set that computed; all sets give the same bits, so another may go on
+	Behind       bool     `json:"published_weights_differ"` // the tensors published.* are the sampler's weights
+	Optimizer    string   `json:"optimizer"`                // whose state the other tensors are; "" means AdamW
+	Kernels      string   `json:"kernels"`                  // kernel set of the run; a resumed run may use any, as all give the same bits
 	LoRA         *loraTag `json:"lora,omitempty"`
 }
 
-// loraTag is what two runs must agree on.
+// loraTag is the part of a LoRA configuration that a run and its saved state must agree on.
 type loraTag struct {
 	Rank    int      `json:"rank"`
 	Scale   float32  `json:"scale"`
@@ -44,22 +44,16 @@ type loraTag struct {
 	Exclude []string `json:"exclude_modules,omitempty"`
 }
 
-func (e *Engine) loraTag() *loraTag {
-	if e.adapters == nil {
+// tag returns the adapters' part of a saved state; nil without adapters.
+func (l *adapterLayout) tag() *loraTag {
+	if l == nil {
 		return nil
 	}
-	return &loraTag{Rank: e.adapters.Rank, Scale: e.adapters.scale, Modules: e.adapters.TargetModules, Exclude: e.adapters.ExcludeModules}
+	return &loraTag{Rank: l.Rank, Scale: l.scale, Modules: l.TargetModules, Exclude: l.ExcludeModules}
 }
 
-func (e *Engine) trainedLayout() *layout {
-	if e.adapters != nil {
-		return &e.adapters.layout
-	}
-	return e.base
-}
-
-// tensors are those of a state.
-func (e *Engine) tensors(behind bool) []stored {
+// stored returns the tensors of a state.
+func (e *Engine) stored(behind bool) []stored {
 	all := append([]stored{vector{"weights.", e.trainedLayout(), e.trained}}, e.optimizer.state()...)
 	if behind {
 		all = append(all, vector{"published.", e.trainedLayout(), e.publishedWeights})
@@ -67,8 +61,9 @@ func (e *Engine) tensors(behind bool) []stored {
 	return all
 }
 
-// SaveState writes master weights (or adapters), the optimizer's state, counters and, where they differ, the published weights to dir, which exists.
-// A gradient is not part of a state: call it after OptimStep.
+// SaveState writes the weights or adapters, the optimizer's state, the counters and, if they
+// differ, the published weights to dir, which must exist. A state has no gradient, so SaveState is
+// an error between ForwardBackward and OptimStep.
 func (e *Engine) SaveState(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -76,28 +71,30 @@ func (e *Engine) SaveState(ctx context.Context, dir string) error {
 		return errForwardOnly
 	}
 	if e.accumulating {
-		return fmt.Errorf("cpu: state asked for between ForwardBackward and OptimStep: a resumed run would lose the gradient")
+		return fmt.Errorf("cpu: SaveState between ForwardBackward and OptimStep: a resumed run would lose the gradient")
 	}
 	behind := e.hasPublished && e.behind
 	if behind && e.publishedWeights == nil {
-		return fmt.Errorf("cpu: the sampler has version %d and the weights are newer, so a resumed run would not be exact: open the engine with Options.KeepPublished", e.published)
+		return fmt.Errorf("cpu: the weights have changed since version %d, which the sampler has, so a resumed run would not be exact: open the engine with Options.KeepPublished", e.published)
 	}
 	if err := e.usable(ctx); err != nil {
 		return err
 	}
 	var entries []safetensors.Entry
-	for _, part := range e.tensors(behind) {
+	for _, part := range e.stored(behind) {
 		entries = append(entries, part.entries()...)
 	}
 	if err := safetensors.Write(filepath.Join(dir, tensorsName), entries, nil); err != nil {
 		return fmt.Errorf("cpu: state: %w", err)
 	}
 	return writeJSON(filepath.Join(dir, stateName), state{
-		Format: stateFormat, Steps: e.steps, Published: e.published, HasPublished: e.hasPublished, Behind: behind, Optimizer: e.optimizer.describe(), Kernels: kernel.Active(), LoRA: e.loraTag(),
+		Format: stateFormat, Steps: e.steps, Published: e.published, HasPublished: e.hasPublished, Behind: behind,
+		Optimizer: e.optimizer.describe(), Kernels: kernel.Active(), LoRA: e.adapters.tag(),
 	})
 }
 
-// LoadState reads what SaveState wrote and hands the published weights to the attached sampler. On error the engine must not be used.
+// LoadState reads what SaveState wrote and hands the published weights to the attached sampler.
+// After an error, the engine must not be used.
 func (e *Engine) LoadState(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -107,7 +104,7 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 	if err := e.usable(ctx); err != nil {
 		return err
 	}
-	s, err := e.readState(filepath.Join(dir, stateName))
+	s, err := readState(filepath.Join(dir, stateName), e.optimizer.describe(), e.adapters.tag())
 	if err != nil {
 		return err
 	}
@@ -118,19 +115,19 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 	}
 	defer file.Close()
 	if !s.HasPublished && e.updater != nil {
-		return fmt.Errorf("cpu: %s does not say what a sampler had, because it is of a run without one in its process: go on in mode train first, as it was made", dir)
+		return fmt.Errorf("cpu: %s has no published version, because its run had no sampler in its process: resume it in mode train first", dir)
 	}
 	if s.Behind {
-		if err := e.keepsPublished(); err != nil {
+		if err := e.takePublished(); err != nil {
 			return err
 		}
 	}
-	for _, part := range e.tensors(s.Behind) {
+	for _, part := range e.stored(s.Behind) {
 		if err := part.read(file); err != nil {
 			return err
 		}
 	}
-	e.clearFlat(e.gradient)
+	clearFlat(e.pool, e.gradient)
 	e.steps, e.published, e.hasPublished, e.behind, e.accumulating = s.Steps, s.Published, s.HasPublished, s.Behind, false
 	switch {
 	case !s.HasPublished:
@@ -141,7 +138,8 @@ func (e *Engine) LoadState(ctx context.Context, dir string) error {
 	return e.update(s.Published, e.trained)
 }
 
-func (e *Engine) readState(path string) (state, error) {
+// readState reads the file of a state and checks that it is of a run with this optimizer and LoRA.
+func readState(path, optimizer string, lora *loraTag) (state, error) {
 	var s state
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -153,21 +151,29 @@ func (e *Engine) readState(path string) (state, error) {
 	if s.Format != stateFormat {
 		return s, fmt.Errorf("cpu: %s has format %d; this version reads %d", path, s.Format, stateFormat)
 	}
-	if saved := cmp.Or(s.Optimizer, trinity.AdamW); saved != e.optimizer.describe() {
-		return s, fmt.Errorf("cpu: %s is of a run with optimizer %s, this engine was opened with %s: take up the run with the optimizer that it began with", path, saved, e.optimizer.describe())
+	if saved := cmp.Or(s.Optimizer, trinity.AdamW); saved != optimizer {
+		return s, fmt.Errorf("cpu: %s is of a run with optimizer %s; this engine has %s: resume the run with its own optimizer", path, saved, optimizer)
 	}
-	mine, theirs := e.loraTag(), s.LoRA
-	if (mine == nil) != (theirs == nil) || mine != nil && (mine.Rank != theirs.Rank || mine.Scale != theirs.Scale || !slices.Equal(mine.Modules, theirs.Modules) || !slices.Equal(mine.Exclude, theirs.Exclude)) {
-		return s, fmt.Errorf("cpu: %s is of a run with LoRA %s, this engine was opened with %s", path, describe(theirs), describe(mine))
+	if !s.LoRA.equal(lora) {
+		return s, fmt.Errorf("cpu: %s is of a run with LoRA %s; this engine has %s: resume the run with its own LoRA", path, s.LoRA, lora)
 	}
 	return s, nil
 }
 
-func describe(l *loraTag) string {
-	if l == nil {
+// equal reports whether two runs have the same LoRA, or both none.
+func (t *loraTag) equal(other *loraTag) bool {
+	if t == nil || other == nil {
+		return t == other
+	}
+	return t.Rank == other.Rank && t.Scale == other.Scale && slices.Equal(t.Modules, other.Modules) && slices.Equal(t.Exclude, other.Exclude)
+}
+
+// String describes a LoRA in an error.
+func (t *loraTag) String() string {
+	if t == nil {
 		return "off"
 	}
-	return fmt.Sprintf("rank %d, scale %v, %v without %v", l.Rank, l.Scale, l.Modules, l.Exclude)
+	return fmt.Sprintf("rank %d, scale %v, %v without %v", t.Rank, t.Scale, t.Modules, t.Exclude)
 }
 
 // entries implements stored.
@@ -189,7 +195,7 @@ func (v vector) read(file *safetensors.File) error {
 	return nil
 }
 
-// readTensor fills dst from a file of tensors.
+// readTensor fills dst with a tensor of a file. It is an error if the tensor has another shape.
 func readTensor(file *safetensors.File, name string, shape []int, dst []float32) error {
 	t, ok := file.Tensor(name)
 	if !ok || !slices.Equal(t.Shape, shape) {
@@ -201,6 +207,7 @@ func readTensor(file *safetensors.File, name string, shape []int, dst []float32)
 	return nil
 }
 
+// writeJSON writes v to a file, indented.
 func writeJSON(path string, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err == nil {

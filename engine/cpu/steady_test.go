@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/engine/cpu/kernel"
-	"github.com/trinity-go/trinity/engine/cpu/sampler"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
 )
 
 // use is the memory of a process that trains and samples.
@@ -35,7 +35,7 @@ func TestMemoryDoesNotGrowOverAThousandSteps(t *testing.T) {
 	prompts := sequences(t, false)
 	step := func(n int) {
 		if n%5 == 0 {
-			if err := e.Publish(ctx, int64(n)); err != nil {
+			if err := publish(ctx, e, int64(n)); err != nil {
 				t.Fatal(err)
 			}
 		}

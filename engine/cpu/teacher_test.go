@@ -9,18 +9,19 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// TestTeachers fills the log-probabilities of two named teachers, of which one is the model that is trained, with engines for forward passes alone.
+// TestTeachers fills the log-probabilities of two named teachers, of which one is the model that is
+// trained, with engines for forward passes alone.
 func TestTeachers(t *testing.T) {
-	opener, err := registry.Engines.Build("cpu")
+	opener, err := registry.Trainers.Build("cpu")
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := len(inUse)
 	teachers := map[string]trinity.Engine{}
 	for name, path := range map[string]string{"itself": "llama", "qwen": "qwen2", "again": "llama"} {
-		e, s, err := opener.OpenEngine(t.Context(), trinity.EngineSpec{ModelPath: tiny(path).ModelPath, Forward: true, MicroTokens: 32})
-		if err != nil || s != nil {
-			t.Fatalf("sampler %v, %v", s, err)
+		e, err := opener.OpenTrainer(t.Context(), trinity.EngineSpec{ModelPath: tiny(path).ModelPath, MicroTokens: 32})
+		if err != nil {
+			t.Fatal(err)
 		}
 		defer e.Close()
 		teachers[name] = e

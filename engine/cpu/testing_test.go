@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/modelfile/safetensors"
+	"github.com/trinity-go/trinity/model/safetensors"
 )
 
 // nll is the mean negative log-probability of trained tokens.
@@ -34,7 +34,8 @@ func (nll) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenGrad
 	return grads, trinity.Metrics{"loss": loss}, nil
 }
 
-// weighted is the mean over trained tokens of w·logprob + v·entropy, with w in Advantages and v in Returns.
+// weighted is the mean over trained tokens of w·logprob + v·entropy, with w in Advantages and v in
+// Returns.
 type weighted struct{}
 
 func (weighted) Streams() trinity.Streams { return trinity.Streams{Entropy: true} }
@@ -80,7 +81,8 @@ func readJSON(t testing.TB, path string, v any) {
 	}
 }
 
-// sequences are the recorded batch: a group with a shared prompt, a sequence with holes in its mask, one with nothing to train.
+// sequences are the recorded batch: a group with a shared prompt, a sequence with holes in its
+// mask, one with nothing to train.
 func sequences(t *testing.T, temperatures bool) []*trinity.Experience {
 	var rows []struct {
 		Tokens      []int32
@@ -170,4 +172,14 @@ func tensorFile(t *testing.T, path string) func(name string) []float32 {
 		}
 		return v
 	}
+}
+
+// publish brings the current weights to the engine's sampler.
+func publish(ctx context.Context, e trinity.Engine, version int64) error {
+	p := e.(trinity.Publisher)
+	if err := p.Offer(ctx, version); err != nil {
+		return err
+	}
+	_, err := p.Adopt(ctx)
+	return err
 }

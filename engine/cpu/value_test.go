@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/model"
 )
 
 // critic is a tiny model with a value head.
@@ -110,7 +110,7 @@ func TestValuesDoNotDependOnPacking(t *testing.T) {
 	e := open(t, critic())
 	all := longGroups(e.cfg.VocabSize)
 	_, want := e.gradientOf(t, squared{}, whole(all))
-	values, rows := valuesOf(t, e, all), len(e.packing.tokens)
+	values, rows := valuesOf(t, e, all), len(e.passes.packing.tokens)
 	for _, size := range []int{1, 4} {
 		var cut []*trinity.Batch
 		for part := range slices.Chunk(all, size) {
@@ -120,11 +120,11 @@ func TestValuesDoNotDependOnPacking(t *testing.T) {
 			t.Errorf("%d micro-batches: gradient differs by %.2g relative", len(cut), difference(got, want))
 		}
 	}
-	e.shareNothing = true
+	e.passes.shareNothing = true
 	if _, got := e.gradientOf(t, squared{}, whole(all)); difference(got, want) > 1e-6 {
 		t.Errorf("prompts computed once per sequence: gradient differs by %.2g relative", difference(got, want))
 	}
-	if len(e.packing.tokens) <= rows {
+	if len(e.passes.packing.tokens) <= rows {
 		t.Error("nothing was shared")
 	}
 	for i, s := range valuesOf(t, e, all) {
@@ -141,10 +141,10 @@ func TestIdleValuesAreLeftOutOfBackward(t *testing.T) {
 		x.Advantages = valuesOf(t, e, []*trinity.Experience{x})[0].Value
 	}
 	_, got := e.gradientOf(t, squared{}, whole(all))
-	rows := len(e.packing.tokens)
+	rows := len(e.passes.packing.tokens)
 	_, want := e.gradientOf(t, squared{}, &trinity.Batch{Step: 1, Experiences: all[3:], Whole: all})
-	if rows != len(e.packing.tokens) || difference(got, want) > 1e-6 {
-		t.Errorf("backward over %d rows, want %d; gradient differs by %.2g relative", rows, len(e.packing.tokens), difference(got, want))
+	if rows != len(e.passes.packing.tokens) || difference(got, want) > 1e-6 {
+		t.Errorf("backward over %d rows, want %d; gradient differs by %.2g relative", rows, len(e.passes.packing.tokens), difference(got, want))
 	}
 }
 
@@ -162,11 +162,11 @@ func TestNewValueHead(t *testing.T) {
 		t.Errorf("standard deviation %v, bias %v; want about %v and 0", std, e.base.in(e.trained, scoreBiasName), e.cfg.InitializerRange)
 	}
 	valuesOf(t, e, sequences(t, true))
-	if e.headSpace.logits.Data != nil || e.headSpace.logprob != nil {
+	if e.passes.head.space.logits.Data != nil || e.passes.head.space.logprob != nil {
 		t.Error("a value head took memory for logits")
 	}
 	opts = Options{ModelPath: tiny("reward").ModelPath, Value: true}
-	if _, err := Open(opts); err == nil || !strings.Contains(err.Error(), "of 3 labels") {
+	if _, err := Open(opts); err == nil || !strings.Contains(err.Error(), "with 3 labels") {
 		t.Errorf("a reward model of 3 labels as a critic: %v", err)
 	}
 }
@@ -184,7 +184,7 @@ func TestCriticIsSavedAsItWasTrained(t *testing.T) {
 		saved := Options{ModelPath: dir, Value: true}
 		if opts.LoRA != nil {
 			saved = Options{ModelPath: opts.ModelPath, Value: true, LoRA: &LoRAOptions{Path: dir}}
-		} else if cfg, err := modelfile.ReadConfig(dir); err != nil || cfg.Head != modelfile.TokenClassification || cfg.NumLabels != 1 {
+		} else if cfg, err := model.ReadConfig(dir); err != nil || cfg.Head != model.TokenClassification || cfg.NumLabels != 1 {
 			t.Errorf("%s: saved as %v, %v", name, cfg, err)
 		}
 		want, got := valuesOf(t, e, sequences(t, true)), valuesOf(t, open(t, saved), sequences(t, true))
@@ -228,7 +228,7 @@ func TestHeadsAreNotMixedUp(t *testing.T) {
 
 func TestOpeningByHead(t *testing.T) {
 	ctx, path := t.Context(), tiny("llama").ModelPath
-	e, _, err := plugin{}.OpenEngine(ctx, trinity.EngineSpec{ModelPath: path, Train: true, Head: trinity.ValueHead, Seed: 1, MicroTokens: 64})
+	e, err := trainerPlugin{}.OpenTrainer(ctx, trinity.EngineSpec{ModelPath: path, Train: true, Head: trinity.ValueHead, Seed: 1, MicroTokens: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,20 +238,23 @@ func TestOpeningByHead(t *testing.T) {
 	}
 	for want, spec := range map[string]trinity.EngineSpec{
 		"expected \"value\"": {ModelPath: path, Train: true, Head: "nose"},
-		"no next tokens":     {ModelPath: path, Head: trinity.ValueHead, Sample: true},
-		"as a scorer":        {ModelPath: tiny("reward").ModelPath, Head: trinity.ScoreHead, Forward: true},
+		"as a scorer":        {ModelPath: tiny("reward").ModelPath, Head: trinity.ScoreHead},
 		"is for forward":     {ModelPath: tiny("reward").ModelPath, Head: trinity.ScoreHead, Train: true},
-		"as a reward model":  {ModelPath: tiny("reward").ModelPath, Train: true, Sample: true, MicroTokens: 64},
+		"as a reward model":  {ModelPath: tiny("reward").ModelPath, Train: true, MicroTokens: 64},
 	} {
-		e, s, err := plugin{}.OpenEngine(ctx, spec)
+		e, err := trainerPlugin{}.OpenTrainer(ctx, spec)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want one with %q", err, want)
 		}
-		if e != nil || s != nil {
-			t.Errorf("%v: an engine or sampler beside an error", err)
+		if e != nil {
+			t.Errorf("%v: an engine beside an error", err)
 		}
-		if _, err := (plugin{}).PlanMemory(spec); err == nil && spec.Head != trinity.ScoreHead {
+		if _, err := (trainerPlugin{}).PlanMemory(spec); err == nil && spec.Head != trinity.ScoreHead {
 			t.Errorf("a plan of what does not open: %+v", spec)
 		}
+	}
+	s, err := samplerPlugin{}.OpenSampler(ctx, trinity.SamplerSpec{ModelPath: path, MaxSequences: 1, Shared: true, Beside: e})
+	if s != nil || err == nil || !strings.Contains(err.Error(), "no next tokens") {
+		t.Errorf("a sampler beside a critic: %v", err)
 	}
 }

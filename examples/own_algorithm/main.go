@@ -6,9 +6,9 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/loss"
+	"github.com/trinity-go/trinity/algorithm/tape"
 	"github.com/trinity-go/trinity/command"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/tape"
 )
 
 // MyCISPO weighs the policy gradient of a token by its ratio, and clips the weight instead of the gradient (MiniMax-M1, Chen et al. 2025):

@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,11 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trinity-go/trinity/annotate"
-	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/serve/annotate"
+	"github.com/trinity-go/trinity/serve/web"
 )
 
-// annotateFlags are those of `annotate`.
+// annotateFlags are the flags of `annotate`.
 type annotateFlags struct {
 	data, out, addr string
 	options         annotate.Options
@@ -30,10 +29,10 @@ func annotateCommand() *cobra.Command {
 	var f annotateFlags
 	cmd := &cobra.Command{
 		Use:   "annotate --data PATH",
-		Short: "Have people compare answers, and make training data of it",
-		Long: "Serve a page on which people compare two answers to a prompt, rate and edit them. The answers are those of a dataset's rows, or of a run's\n" +
-			"buffer/explorer_output.jsonl. Every decision is on the disk before it is acknowledged. Ctrl-C ends, and writes dpo.jsonl, kto.jsonl, sft.jsonl and\n" +
-			"decisions.jsonl; the same command goes on.",
+		Short: "Let people compare answers, and make training data of their verdicts",
+		Long: "Serve a page on which people compare, rate and edit two answers to a prompt. The answers come from the rows of a dataset, or from a run's\n" +
+			"buffer/explorer_output.jsonl. Every decision is on the disk before the page acknowledges it. Ctrl-C stops the server and writes dpo.jsonl, kto.jsonl, sft.jsonl and\n" +
+			"decisions.jsonl; the same command resumes.",
 		Args: wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
@@ -67,16 +66,16 @@ func (f *annotateFlags) add(cmd *cobra.Command) {
 		panic(err) // the flag was added above
 	}
 	set.StringVar(&f.options.Split, "split", "train", "split of a directory with a dataset")
-	set.StringVar(&f.options.Subset, "subset-name", "", "subset of a directory that has several; of a database's URL the table, or a query")
-	set.StringVarP(&f.out, "out", "o", "", "directory of the decisions and of what is made of them; empty is that of the data with .annotations in place of its extension")
-	set.StringVar(&f.addr, "addr", "127.0.0.1:8765", "address to serve at; one that other machines reach wants the token that is printed")
+	set.StringVar(&f.options.Subset, "subset-name", "", "subset of a dataset directory with several, or the table or query of a database URL")
+	set.StringVarP(&f.out, "out", "o", "", "directory for the decisions and the training data; the default is the data's path with the extension .annotations")
+	set.StringVar(&f.addr, "addr", "127.0.0.1:8765", "address to listen on; if other machines can reach it, the page asks for the printed token")
 	set.StringVar(&f.options.PromptKey, "prompt-key", "prompt", "key of the prompt: a text, or the messages of a chat")
 	set.StringSliceVar(&f.options.AnswerKeys, "answers", []string{"answer1", "answer2"}, "keys of the answers: texts, or lists of texts")
-	set.IntVar(&f.options.PerPrompt, "pairs", 0, "most pairs of a prompt with more than two answers; 0 has each answer in one pair")
-	set.IntVar(&f.terms.Overlap, "overlap", 1, "annotators that judge each pair")
-	set.DurationVar(&f.terms.Lease, "lease", 10*time.Minute, "how long a pair is kept for an annotator who is not heard of")
-	set.Uint64Var(&f.terms.Seed, "seed", 0, "gives which answer stands left, and the pairs of many answers")
-	set.BoolVar(&f.export, "export", false, "serve nothing: write the files of what was decided so far")
+	set.IntVar(&f.options.PerPrompt, "pairs", 0, "largest number of pairs for a prompt with more than two answers; 0 puts each answer into one pair")
+	set.IntVar(&f.terms.Overlap, "overlap", 1, "number of annotators for each pair")
+	set.DurationVar(&f.terms.Lease, "lease", 10*time.Minute, "how long a pair stays reserved for a silent annotator")
+	set.Uint64Var(&f.terms.Seed, "seed", 0, "seed that decides which answer is on the left, and which answers form pairs")
+	set.BoolVar(&f.export, "export", false, "do not serve: write the files from the decisions so far")
 }
 
 func (f *annotateFlags) check() error {
@@ -88,7 +87,7 @@ func (f *annotateFlags) check() error {
 	case f.terms.Lease < time.Second:
 		return fmt.Errorf("--lease is %v: want 1s or more", f.terms.Lease)
 	case f.out == "" && database.IsURL(f.data):
-		return errors.New("--data is a database: say with --out which directory the decisions go to")
+		return errors.New("--data is a database: name a directory for the decisions with --out")
 	}
 	if f.out == "" {
 		data := filepath.Clean(f.data)
@@ -102,7 +101,7 @@ func (f *annotateFlags) check() error {
 func (f *annotateFlags) serve(cmd *cobra.Command, book *annotate.Book, data annotate.Data) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.addr)
+	listener, err := web.Listen(ctx, f.addr)
 	if err != nil {
 		return fmt.Errorf("--addr: %w", err)
 	}
@@ -114,24 +113,15 @@ func (f *annotateFlags) serve(cmd *cobra.Command, book *annotate.Book, data anno
 	}
 	out := cmd.OutOrStdout()
 	if data.Alone > 0 {
-		fmt.Fprintf(out, "%d prompts without two different answers are left out.\n", data.Alone)
+		fmt.Fprintf(out, "%d prompts have no two different answers and are left out.\n", data.Alone)
 	}
 	report(cmd, book)
 	fmt.Fprintf(out, "Annotate at %s and end with Ctrl-C.\n", address)
-	server := http.Server{Handler: page.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	return server.Shutdown(last)
+	server := web.Server{Handler: page.Handler(), Read: time.Minute, Write: time.Minute, Grace: 5 * time.Second}
+	return server.Serve(ctx, listener)
 }
 
-// reachable is how other machines may call an address: where it is none in particular, by this machine's name.
+// reachable returns the address that other machines can use: the host's name in place of an unspecified IP address.
 func reachable(at *net.TCPAddr) string {
 	if name, err := os.Hostname(); err == nil && at.IP.IsUnspecified() {
 		return net.JoinHostPort(name, fmt.Sprint(at.Port))
@@ -139,7 +129,7 @@ func reachable(at *net.TCPAddr) string {
 	return at.String()
 }
 
-// write makes training data and says what.
+// write writes the training data and prints the number of rows of each file.
 func (f *annotateFlags) write(cmd *cobra.Command, book *annotate.Book) error {
 	n, err := book.Write(f.out)
 	if err != nil {
@@ -150,12 +140,12 @@ func (f *annotateFlags) write(cmd *cobra.Command, book *annotate.Book) error {
 	return nil
 }
 
-// report says how far the annotators are.
+// report prints the annotators' progress.
 func report(cmd *cobra.Command, book *annotate.Book) {
 	p, out := book.Progress(""), cmd.OutOrStdout()
 	fmt.Fprintf(out, "%d of %d pairs are done.", p.Done, p.Pairs)
 	if p.Wins > 0 {
-		fmt.Fprintf(out, " The left answer was the better one in %d of %d judgements.", p.LeftWins, p.Wins)
+		fmt.Fprintf(out, " The left answer won %d of %d judgements.", p.LeftWins, p.Wins)
 	}
 	if a := p.Agreement; a.Pairs > 0 {
 		fmt.Fprintf(out, " Annotators agree on %.0f %% of %d pairs", 100*a.Share, a.Pairs)
@@ -165,10 +155,10 @@ func report(cmd *cobra.Command, book *annotate.Book) {
 		fmt.Fprint(out, ".")
 	}
 	if p.Elsewhere > 0 {
-		fmt.Fprintf(out, " %d decisions are on pairs that the data do not have: are these other data, or another --seed?", p.Elsewhere)
+		fmt.Fprintf(out, " %d decisions are about pairs that are not in the data: did the data or --seed change?", p.Elsewhere)
 	}
 	if p.Torn > 0 {
-		fmt.Fprintf(out, " The last %d bytes of the decisions were not a whole one and are gone: a kill while it was written, or a damaged file.", p.Torn)
+		fmt.Fprintf(out, " The last decision was incomplete (%d bytes) and was dropped: the program was killed while writing it, or the file is damaged.", p.Torn)
 	}
 	fmt.Fprintln(out)
 }

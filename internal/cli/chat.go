@@ -18,18 +18,18 @@ func chatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chat --model PATH",
 		Short: "Talk to a model",
-		Long:  "Talk to a model, line by line. /new starts over, /quit or end of input ends; Ctrl-C ends the reply.",
+		Long:  "Talk to a model, line by line. /new starts a new conversation; /quit or the end of the input ends the program; Ctrl-C ends the reply.",
 		Args:  wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := sampling.check(); err != nil {
 				return err
 			}
-			_, sampler, err := model.open(cmd.Context(), trinity.EngineSpec{Sample: true, MaxSequences: 1})
+			sampler, err := model.openSampler(cmd.Context(), 1)
 			if err != nil {
 				return err
 			}
 			defer closeSampler(sampler)
-			if model.text.Renderer == nil || !model.text.Renderer.HasTemplate() {
+			if model.text == nil || !model.text.HasTemplate() {
 				return errors.New("the model has no chat template: use `trinity generate`")
 			}
 			c := &conversation{cmd: cmd, model: &model, sampler: sampler, params: sampling.params, system: system}
@@ -83,26 +83,26 @@ func (c *conversation) loop() error {
 	}
 }
 
-// turn asks and prints the reply as it comes.
+// turn sends a message and prints the reply as it arrives.
 func (c *conversation) turn(question string) error {
 	ctx, stop := interruptible(c.cmd.Context())
 	defer stop()
 	messages := append(c.messages, trinity.Message{Role: "user", Content: question})
-	prompt, err := c.model.text.Renderer.Render(messages, nil, true)
+	prompt, err := c.model.text.Render(messages, nil, true)
 	if err != nil {
 		return err
 	}
 	p := c.params
-	p.StopTokens = c.model.text.Renderer.StopTokens()
-	p.Seed += uint64(len(c.messages)) // each turn draws anew
-	stream := c.model.text.Tokenizer.Stream(true)
+	p.StopTokens = c.model.text.StopTokens()
+	p.Seed += uint64(len(c.messages)) // each turn has its own seed
+	stream := c.model.text.Tokenizer().Stream(true)
 	var reply strings.Builder
 	show := func(s string) { reply.WriteString(s); fmt.Fprint(c.cmd.OutOrStdout(), s) }
 	tokens := make(chan int32, 1024)
 	p.OnToken = func(_ int, token int32) {
 		select {
 		case tokens <- token:
-		case <-ctx.Done(): // the printer has gone
+		case <-ctx.Done(): // nobody prints any more
 		}
 	}
 	done := make(chan error, 1)

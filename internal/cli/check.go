@@ -16,7 +16,7 @@ func checkCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check --config FILE [key=value …]",
-		Short: "Check a configuration and print it with the plan: steps, memory, files; starts nothing",
+		Short: "Check a configuration and print it with its plan (steps, memory, files) without running it",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := flags.load(args)
 			if err != nil {
@@ -43,7 +43,7 @@ func checkCommand() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: the effective configuration and the plan")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the effective configuration and the plan as one JSON object")
 	return cmd
 }
 

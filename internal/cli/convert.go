@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/model/hub"
+	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -16,16 +18,16 @@ func convertCommand() *cobra.Command {
 	var out, dtype, adapter string
 	cmd := &cobra.Command{
 		Use:   "convert SOURCE --output DIR",
-		Short: "Write a model as a Hugging Face directory: from GGUF, a checkpoint, or an adapter that is merged",
-		Long: "SOURCE is a GGUF file, a model directory, a global_step_N directory of a run (or anything below it that holds the model), or a PEFT adapter\n" +
-			"directory, which is merged into the base model that it names. With --adapter, SOURCE is the base model whatever the adapter names.",
+		Short: "Write a GGUF file, a checkpoint or a merged adapter as a Hugging Face directory",
+		Long: "SOURCE is a GGUF file, a model directory, a run's global_step_N directory (or a folder below it that holds the model), or a PEFT adapter\n" +
+			"directory, which is merged into the base model that it names. With --adapter, SOURCE is the base model, and the adapter's own base is ignored.",
 		Args: wantArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dtype != "f32" && dtype != "bf16" {
 				return fmt.Errorf("--dtype is %q: want f32 or bf16", dtype)
 			}
 			if _, err := os.Stat(filepath.Join(out, "config.json")); err == nil {
-				return fmt.Errorf("%s holds a model already: choose another --output", out)
+				return fmt.Errorf("%s already holds a model: choose another --output", out)
 			}
 			if err := convert(cmd.Context(), modelBelow(args[0]), adapter, out, dtype); err != nil {
 				return err
@@ -36,14 +38,14 @@ func convertCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "directory to write")
 	cmd.Flags().StringVar(&adapter, "adapter", "", "PEFT adapter directory, or checkpoint of a LoRA run, to merge into SOURCE")
-	cmd.Flags().StringVar(&dtype, "dtype", "f32", "number type to write: f32, which loses nothing, or bf16")
+	cmd.Flags().StringVar(&dtype, "dtype", "f32", "number type to write: f32 (lossless) or bf16")
 	if err := cmd.MarkFlagRequired("output"); err != nil {
 		panic(err) // the flag was added above
 	}
 	return cmd
 }
 
-// modelBelow finds the model or adapter directory of a checkpoint.
+// modelBelow returns the model or adapter directory of a checkpoint.
 func modelBelow(path string) string {
 	if !exists(path) {
 		return path // a hub name, or a mistake
@@ -63,48 +65,48 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// convert writes source, or the base that source names, with the adapter merged.
+// convert writes source as a model directory. If source is an adapter, or adapter is set, it merges the adapter into its base first.
 func convert(ctx context.Context, source, adapter, out, dtype string) error {
 	base, err := baseAndAdapter(source, &adapter)
 	if err != nil {
 		return err
 	}
 	say := func(line string) { fmt.Fprintln(os.Stderr, line) }
-	if base, err = run.ResolveModel(ctx, base, say); err != nil {
+	if base, err = hub.Resolve(ctx, base, say); err != nil {
 		return err
 	}
-	model, err := modelfile.Open(base)
+	m, err := model.Open(base)
 	if err != nil {
 		return err
 	}
-	defer model.Close()
-	var weights modelfile.Source = model
+	defer m.Close()
+	var weights model.Source = m
 	if adapter != "" {
-		update, err := modelfile.OpenAdapter(adapter, model.Config)
+		update, err := model.OpenAdapter(adapter, m.Config)
 		if err != nil {
 			return err
 		}
 		defer update.Close()
-		weights = modelfile.Merge(model, update)
+		weights = model.Merge(m, update)
 	}
-	text, err := run.OpenText(base, run.TextOptions{})
+	text, err := renderer.Open(base, renderer.Options{})
 	if err != nil {
 		return err
 	}
-	if err := modelfile.WriteDir(out, model.Config, weights, dtype); err != nil || text.Tokenizer == nil {
+	if err := model.WriteDir(out, m.Config, weights, dtype); err != nil || text == nil {
 		return err
 	}
-	return text.Tokenizer.WriteFiles(out)
+	return text.Tokenizer().WriteFiles(out)
 }
 
-// baseAndAdapter finds the base model and, if one is to be merged, the adapter's directory.
+// baseAndAdapter returns the base model and sets adapter to the directory of the adapter to merge, if there is one.
 func baseAndAdapter(source string, adapter *string) (base string, err error) {
 	named, isAdapter, err := adapterBase(source)
 	switch {
 	case err != nil:
 		return "", err
 	case *adapter != "" && isAdapter:
-		return "", fmt.Errorf("%s is an adapter, and so is --adapter: name the base model in place of the first", source)
+		return "", fmt.Errorf("%s is an adapter, and so is --adapter: name the base model as SOURCE", source)
 	case *adapter != "":
 		*adapter = modelBelow(*adapter)
 		return source, nil

@@ -18,7 +18,7 @@ import (
 	"github.com/trinity-go/trinity/run"
 )
 
-// checkup is what doctor finds.
+// checkup is the report of doctor.
 type checkup struct {
 	Platform  string            `json:"platform"`
 	Cores     int               `json:"cores"`
@@ -36,7 +36,7 @@ func doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this machine offers: kernels with measured speed, cores, memory, disk, Python, GPU",
+		Short: "Report what this machine has: kernels with measured speed, cores, memory, disk, Python, GPU",
 		Args:  wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := examine(cmd)
@@ -63,8 +63,18 @@ func examine(cmd *cobra.Command) (*checkup, error) {
 	if data, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled"); err == nil {
 		c.HugePages = strings.TrimSpace(string(data))
 	}
-	for _, name := range registry.Engines.Names() {
-		e, err := registry.Engines.Build(name)
+	for _, name := range registry.Trainers.Names() {
+		e, err := registry.Trainers.Build(name)
+		if err != nil {
+			return nil, err
+		}
+		c.Engines[name] = e.Describe()
+	}
+	for _, name := range registry.Samplers.Names() {
+		if _, described := c.Engines[name]; described {
+			continue // trainer and sampler of one engine
+		}
+		e, err := registry.Samplers.Build(name)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +86,7 @@ func examine(cmd *cobra.Command) (*checkup, error) {
 	return c, nil
 }
 
-// output is what a program prints, "none" when it is not there or fails.
+// output returns what a program prints, or "none" if it is missing or fails.
 func output(cmd *cobra.Command, name string, args ...string) string {
 	c := exec.CommandContext(cmd.Context(), name, args...)
 	c.WaitDelay = time.Second

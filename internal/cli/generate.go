@@ -10,7 +10,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// completion is a line of `generate --json`.
+// completion is a line that `generate --json` prints.
 type completion struct {
 	PromptTokens []int32   `json:"prompt_tokens"`
 	Tokens       []int32   `json:"tokens"`
@@ -28,9 +28,9 @@ func (f *samplingFlags) add(cmd *cobra.Command, maxTokens int, temperature float
 	p := &f.params
 	cmd.Flags().IntVar(&p.MaxTokens, "max-tokens", maxTokens, "tokens to sample at most")
 	cmd.Flags().Float32Var(&p.Temperature, "temperature", temperature, "sampling temperature; 0 is greedy")
-	cmd.Flags().Float32Var(&p.TopP, "top-p", 1, "nucleus of the distribution")
-	cmd.Flags().IntVar(&p.TopK, "top-k", 0, "number of most likely tokens to sample from; 0 is all")
-	cmd.Flags().Float32Var(&p.MinP, "min-p", 0, "drop tokens below this share of the best token's probability")
+	cmd.Flags().Float32Var(&p.TopP, "top-p", 1, "sample from the smallest set of tokens with this probability (nucleus sampling)")
+	cmd.Flags().IntVar(&p.TopK, "top-k", 0, "sample from this many most likely tokens; 0 means all")
+	cmd.Flags().Float32Var(&p.MinP, "min-p", 0, "drop tokens whose probability is below this share of the best token's")
 	cmd.Flags().Float32Var(&p.RepetitionPenalty, "repetition-penalty", 1, "divide the logits of tokens already seen")
 	cmd.Flags().StringArrayVar(&p.Stop, "stop", nil, "text that ends a reply (may be repeated)")
 	cmd.Flags().Uint64Var(&p.Seed, "seed", 0, "same seed, same tokens")
@@ -45,7 +45,7 @@ func (f *samplingFlags) check() error {
 		return fmt.Errorf("--temperature is %v: want 0 or more", p.Temperature)
 	case !(p.TopP > 0 && p.TopP <= 1):
 		return fmt.Errorf("--top-p is %v: want more than 0, at most 1", p.TopP)
-	case p.TopK < -1: // -1 is upstream's way to say all
+	case p.TopK < -1: // -1 means all in Trinity-RFT
 		return fmt.Errorf("--top-k is %d: want 0 (all) or more", p.TopK)
 	case !(p.MinP >= 0 && p.MinP < 1):
 		return fmt.Errorf("--min-p is %v: want at least 0, less than 1", p.MinP)
@@ -67,8 +67,8 @@ func generateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate --model PATH (--prompt TEXT | --input FILE)",
 		Short: "Continue prompts",
-		Long: "Continue a prompt, or those of a file of JSON lines: {\"tokens\":[…]}, {\"text\":\"…\"} or {\"messages\":[…]}. A --prompt is asked as a user's\n" +
-			"message when the model has a chat template, else continued as text.",
+		Long: "Continue a prompt, or each prompt in a file of JSON lines: {\"tokens\":[…]}, {\"text\":\"…\"} or {\"messages\":[…]}. A --prompt is sent as a user\n" +
+			"message if the model has a chat template; otherwise the model continues it as text.",
 		Args: wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (prompt == "") == (file == "") {
@@ -81,13 +81,13 @@ func generateCommand() *cobra.Command {
 				return fmt.Errorf("--n is %d: want 1 to %d", n, maxCompletions)
 			}
 			sampling.params.N = n
-			_, sampler, err := model.open(cmd.Context(), trinity.EngineSpec{Sample: true, MaxSequences: sequences})
+			sampler, err := model.openSampler(cmd.Context(), sequences)
 			if err != nil {
 				return err
 			}
 			defer closeSampler(sampler)
-			if model.text.Renderer != nil {
-				sampling.params.StopTokens = model.text.Renderer.StopTokens()
+			if model.text != nil {
+				sampling.params.StopTokens = model.text.StopTokens()
 			}
 			g := generation{cmd: cmd, model: &model, sampler: sampler, params: sampling.params, asJSON: asJSON}
 			if file == "" {
@@ -100,32 +100,32 @@ func generateCommand() *cobra.Command {
 	sampling.add(cmd, 256, 0)
 	cmd.Flags().StringVarP(&prompt, "prompt", "p", "", "prompt")
 	cmd.Flags().StringVarP(&file, "input", "i", "", "file of JSON lines; - is standard input")
-	cmd.Flags().IntVar(&n, "n", 1, "completions of each prompt")
+	cmd.Flags().IntVar(&n, "n", 1, "number of completions for each prompt")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per completion")
 	return cmd
 }
 
-// sequences are sampled at once.
+// sequences is how many sequences are sampled at once.
 const sequences = 32
 
-// ask is a prompt given on the command line.
+// ask reads the prompt given on the command line.
 func (f *modelFlags) ask(prompt string) *input {
-	if f.text.Renderer != nil && f.text.Renderer.HasTemplate() {
+	if f.text != nil && f.text.HasTemplate() {
 		return &input{Messages: []trinity.Message{{Role: "user", Content: prompt}}}
 	}
 	return &input{Text: &prompt}
 }
 
-// decode is the text of tokens, "" for a model without a tokenizer.
+// decode returns the text of tokens, or "" for a model without a tokenizer.
 func (f *modelFlags) decode(tokens []int32) string {
-	if f.text.Renderer == nil {
+	if f.text == nil {
 		return ""
 	}
-	return f.text.Renderer.Decode(tokens)
+	return f.text.Decode(tokens)
 }
 
 func closeSampler(s trinity.Sampler) {
 	if c, ok := s.(io.Closer); ok {
-		_ = c.Close() // nothing is written through it
+		_ = c.Close() // it was only read
 	}
 }

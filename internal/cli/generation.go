@@ -10,7 +10,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// generation samples completions and prints them in the order in which they were asked for.
+// generation samples completions and prints them in the order of the prompts.
 type generation struct {
 	cmd     *cobra.Command
 	model   *modelFlags
@@ -19,15 +19,15 @@ type generation struct {
 	asJSON  bool
 }
 
-// answer is what comes of a prompt.
+// answer holds the completions of a prompt, or the error.
 type answer struct {
 	prompt []int32
 	out    []trinity.Completion
 	err    error
-	done   chan struct{} // closed when the above are there
+	done   chan struct{} // closed when the fields above are set
 }
 
-// file answers the lines of a file, several at once.
+// file completes the lines of a file, several at once.
 func (g *generation) file(path string) error {
 	ctx, cancel := context.WithCancel(g.cmd.Context())
 	defer cancel()
@@ -44,7 +44,7 @@ func (g *generation) file(path string) error {
 			put(g.ask(ctx, in))
 			return context.Cause(ctx)
 		})
-		put(answered(err)) // after the answers to the lines before
+		put(answered(err)) // printed after the completions of the earlier lines
 	}()
 	for a := range queue {
 		if err := g.print(a); err != nil {
@@ -60,7 +60,7 @@ func answered(err error) *answer {
 	return a
 }
 
-// ask begins to sample.
+// ask starts to sample the completions of a prompt.
 func (g *generation) ask(ctx context.Context, in *input) *answer {
 	tokens, err := in.tokens(g.model.text, true)
 	if err != nil {
@@ -75,7 +75,7 @@ func (g *generation) ask(ctx context.Context, in *input) *answer {
 	return a
 }
 
-// print waits for an answer and prints it.
+// print waits for the completions of a prompt and prints them.
 func (g *generation) print(a *answer) error {
 	<-a.done
 	if a.err != nil {

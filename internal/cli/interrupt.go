@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// errInterrupted is the cause of an orderly end by Ctrl-C.
+// errInterrupted is the cause of contexts that Ctrl-C has cancelled.
 var errInterrupted = errors.New("interrupted")
 
 // interruptedCode is the exit code after Ctrl-C.
 const interruptedCode = 130
 
-// onInterrupt is what the next signal does; nil leaves at once.
+// onInterrupt is called by the next signal; if it is nil, the signal ends the process.
 var onInterrupt atomic.Pointer[func()]
 
-// watchSignals answers SIGINT and SIGTERM until the returned function is called.
+// watchSignals handles SIGINT and SIGTERM until the returned function is called.
 func watchSignals() (stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -48,7 +48,7 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { onInterrupt.CompareAndSwap(&act, nil); cancel(nil) }
 }
 
-// orInterrupted is err, or errInterrupted when a signal is why it came.
+// orInterrupted returns errInterrupted if a signal caused err, and err otherwise.
 func orInterrupted(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errInterrupted) {
 		return errInterrupted

@@ -28,7 +28,7 @@ func TestInterrupt(t *testing.T) {
 	}
 	t.Run("run", func(t *testing.T) {
 		_, stderr := interrupted(t, "", "step 3/", append(sft, "buffer.total_steps=100000")...)
-		if want := "interrupted: the same command goes on from the last checkpoint"; !strings.Contains(stderr, want) {
+		if want := "interrupted: the same command resumes from the last checkpoint"; !strings.Contains(stderr, want) {
 			t.Errorf("standard error lacks %q:\n%s", want, stderr)
 		}
 		newest, err := os.ReadFile(filepath.Join(dir, "cli", "stopped", "latest_checkpointed_iteration.txt"))

@@ -15,7 +15,7 @@ func listCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list [KIND]",
-		Short: "List the plug-ins that are built in",
+		Short: "List the plug-ins of this binary",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return fmt.Errorf("got %d arguments, want at most 1: trinity %s", len(args), cmd.Use)

@@ -25,7 +25,7 @@ func logCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log (--config FILE | --dir JOB_DIR)",
 		Short: "Print the metrics and failed rollouts of a run",
-		Long:  "Print a run's records, one a line, and what is in its log directory. --pattern picks metrics by a regular expression on their names.",
+		Long:  "Print a run's records, one per line, and its failed rollouts. --pattern selects metrics by a regular expression on their names.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (flags.path == "") == (dir == "") {
 				return errors.New("give one of --config and --dir")
@@ -41,7 +41,7 @@ func logCommand() *cobra.Command {
 				return fmt.Errorf("--last-n-lines is %d: want 0 (all) or more", last)
 			}
 			if _, err := os.Stat(dir); err != nil {
-				return fmt.Errorf("there is no run in %s: %w", dir, err)
+				return fmt.Errorf("no run in %s: %w", dir, err)
 			}
 			match, err := regexp.Compile(pattern)
 			if err != nil {
@@ -62,18 +62,18 @@ func logCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&flags.path, "config", "c", "", "configuration file (YAML)")
 	cmd.Flags().StringVarP(&dir, "dir", "d", "", "directory of the run")
-	cmd.Flags().StringVarP(&pattern, "pattern", "p", `^(rollout|eval).*/(reward|accuracy)/mean|^actor/.*loss`, "metrics to print, by name")
-	cmd.Flags().IntVarP(&last, "last-n-lines", "n", 0, "only the last lines; 0 is all")
+	cmd.Flags().StringVarP(&pattern, "pattern", "p", `^(rollout|eval).*/(reward|accuracy)/mean|^actor/.*loss`, "regular expression of the metrics to print")
+	cmd.Flags().IntVarP(&last, "last-n-lines", "n", 0, "print only the last lines; 0 means all")
 	return cmd
 }
 
-// entry is one line that log prints.
+// entry is one line of the log.
 type entry struct {
 	time time.Time
 	text string
 }
 
-// logEntries collects failed rollouts and records of a run and of its stages, in the order of time.
+// logEntries returns the failed rollouts and the records of a run and its stages, in order of time.
 func logEntries(dir string, match *regexp.Regexp) ([]entry, error) {
 	var entries []entry
 	found := false

@@ -15,9 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/model/hub"
+	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
-	"github.com/trinity-go/trinity/run"
 )
 
 // modelFlags are the flags of commands that open a model.
@@ -25,7 +26,7 @@ type modelFlags struct {
 	path    string
 	rounded string // quantization of a sampler's weights
 	base    string // of the opened model: without the adapter
-	text    *run.Text
+	text    *renderer.Renderer
 }
 
 func (f *modelFlags) add(cmd *cobra.Command) {
@@ -38,49 +39,69 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 // addSampler adds the flags of a model that is sampled from.
 func (f *modelFlags) addSampler(cmd *cobra.Command) {
 	f.add(cmd)
-	cmd.Flags().StringVar(&f.rounded, "quantization", "", "hold the weights in bf16 or int8: faster, less memory, other digits")
+	cmd.Flags().StringVar(&f.rounded, "quantization", "", "hold the weights in bf16 or int8: faster and smaller, but less exact")
 }
 
-// open loads the model for what spec asks, with its tokenizer and template.
-func (f *modelFlags) open(ctx context.Context, spec trinity.EngineSpec) (trinity.Engine, trinity.Sampler, error) {
-	say := func(line string) { fmt.Fprintln(os.Stderr, line) }
-	path, err := run.ResolveModel(ctx, modelBelow(f.path), say)
+// openEngine loads the model for forward passes, with its tokenizer and template.
+func (f *modelFlags) openEngine(ctx context.Context, dtype string) (trinity.Engine, error) {
+	lora, err := f.find(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	spec.ModelPath, spec.Quantization = path, f.rounded
+	opener, err := registry.Trainers.Build(registry.Trainers.Auto[0])
+	if err != nil {
+		return nil, err
+	}
+	return opener.OpenTrainer(ctx, trinity.EngineSpec{ModelPath: f.base, LoRA: lora, DType: dtype})
+}
+
+// openSampler loads the model to sample so many sequences at once, with its tokenizer and template.
+func (f *modelFlags) openSampler(ctx context.Context, sequences int) (trinity.Sampler, error) {
+	lora, err := f.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	opener, err := registry.Samplers.Build(registry.Samplers.Auto[0])
+	if err != nil {
+		return nil, err
+	}
+	spec := trinity.SamplerSpec{ModelPath: f.base, LoRA: lora, Quantization: f.rounded, MaxSequences: sequences}
+	if f.text != nil {
+		spec.Text = f.text.Decode
+	}
+	return opener.OpenSampler(ctx, spec)
+}
+
+// find brings the model onto this machine and opens its tokenizer and template. The adapter is nil where the path is a model itself.
+func (f *modelFlags) find(ctx context.Context) (lora *trinity.LoRASpec, err error) {
+	say := func(line string) { fmt.Fprintln(os.Stderr, line) }
+	path, err := hub.Resolve(ctx, modelBelow(f.path), say)
+	if err != nil {
+		return nil, err
+	}
+	f.base = path
 	if base, ok, err := adapterBase(path); err != nil {
-		return nil, nil, err
+		return nil, err
 	} else if ok {
-		spec.LoRA = &trinity.LoRASpec{Path: path}
-		if spec.ModelPath, err = run.ResolveModel(ctx, base, say); err != nil {
-			return nil, nil, fmt.Errorf("base model of adapter %s: %w", path, err)
+		lora = &trinity.LoRASpec{Path: path}
+		if f.base, err = hub.Resolve(ctx, base, say); err != nil {
+			return nil, fmt.Errorf("base model of adapter %s: %w", path, err)
 		}
 	}
-	f.base = spec.ModelPath
-	if f.text, err = run.OpenText(spec.ModelPath, run.TextOptions{}); err != nil {
-		return nil, nil, err
-	}
-	if f.text.Renderer != nil {
-		spec.Text = f.text.Renderer.Decode
-	}
-	opener, err := registry.Engines.Build("cpu")
-	if err != nil {
-		return nil, nil, err
-	}
-	return opener.OpenEngine(ctx, spec)
+	f.text, err = renderer.Open(f.base, renderer.Options{})
+	return lora, err
 }
 
-// config is that of the opened model.
-func (f *modelFlags) config() (*modelfile.Config, error) {
-	m, err := modelfile.Open(f.base)
+// config returns the configuration of the opened model.
+func (f *modelFlags) config() (*model.Config, error) {
+	m, err := model.Open(f.base)
 	if err != nil {
 		return nil, err
 	}
 	return m.Config, m.Close()
 }
 
-// adapterBase returns the base model that a PEFT adapter directory names.
+// adapterBase returns the base model that a PEFT adapter directory names; ok is false if path is no adapter.
 func adapterBase(dir string) (base string, ok bool, err error) {
 	path := filepath.Join(dir, "adapter_config.json")
 	data, err := os.ReadFile(path)
@@ -94,7 +115,7 @@ func adapterBase(dir string) (base string, ok bool, err error) {
 		return "", false, fmt.Errorf("%s: %w", path, err)
 	}
 	if c.Base == "" {
-		return "", false, fmt.Errorf("%s names no base_model_name_or_path: write the base model's path there", path)
+		return "", false, fmt.Errorf("%s has no base_model_name_or_path: write the base model's path there", path)
 	}
 	return c.Base, true, nil
 }
@@ -106,10 +127,10 @@ type input struct {
 	Messages []trinity.Message `json:"messages"`
 	Tools    json.RawMessage   `json:"tools"` // schemas of tools that messages may call
 
-	place string // file and line, "" for one of the command line
+	place string // file and line; "" for a prompt of the command line
 }
 
-// at says where the line is that an error is about.
+// at prefixes err with the file and line of the input.
 func (in *input) at(err error) error {
 	if err == nil || in.place == "" {
 		return err
@@ -117,8 +138,8 @@ func (in *input) at(err error) error {
 	return fmt.Errorf("%s: %w", in.place, err)
 }
 
-// tokens turns the line into token ids; with generate a chat is opened for the assistant's reply.
-func (in *input) tokens(text *run.Text, generate bool) ([]int32, error) {
+// tokens returns the line's token ids; with generate, the prompt ends where the assistant's reply begins.
+func (in *input) tokens(text *renderer.Renderer, generate bool) ([]int32, error) {
 	kinds := 0
 	for _, given := range []bool{in.Tokens != nil, in.Text != nil, in.Messages != nil} {
 		if given {
@@ -131,19 +152,19 @@ func (in *input) tokens(text *run.Text, generate bool) ([]int32, error) {
 	if in.Tokens != nil {
 		return in.Tokens, nil
 	}
-	if text.Renderer == nil {
+	if text == nil {
 		return nil, errors.New(`the model has no tokenizer, so only "tokens" can be read`)
 	}
 	if in.Text != nil {
-		return text.Renderer.Encode(*in.Text), nil
+		return text.Encode(*in.Text), nil
 	}
-	return text.Renderer.Render(in.Messages, in.Tools, generate)
+	return text.Render(in.Messages, in.Tools, generate)
 }
 
 // maxLine bounds a line of input, in bytes.
 const maxLine = 64 << 20
 
-// eachInput reads JSON lines from a file, "-" being stdin.
+// eachInput calls use for each JSON line of a file; "-" is standard input.
 func eachInput(cmd *cobra.Command, path string, do func(in *input) error) error {
 	r, name := cmd.InOrStdin(), "standard input"
 	if path != "-" {
@@ -181,7 +202,7 @@ func eachLine(r io.Reader, name string, do func(in *input) error) error {
 	return nil
 }
 
-// decodeLine reads one JSON object; its errors speak of keys.
+// decodeLine decodes one JSON object; its errors name the key.
 func decodeLine(line []byte, in *input) error {
 	if !utf8.Valid(line) {
 		return errors.New("the line is not UTF-8")
@@ -199,10 +220,10 @@ func decodeLine(line []byte, in *input) error {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("not JSON: %w", err)
 	}
-	return err // of a message, in its own words
+	return err // Message.UnmarshalJSON names the key itself
 }
 
-// keyWants are what the keys of an input line hold.
+// keyWants says what each key of an input line must hold.
 var keyWants = map[string]string{
 	"tokens": "a list of token ids", "text": "a text", "messages": `a list of {"role":"…","content":"…"}`,
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/simulation"
 	"github.com/trinity-go/trinity/run"
-	"github.com/trinity-go/trinity/simulation"
 )
 
 func planCommand() *cobra.Command {
@@ -20,9 +20,9 @@ func planCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "plan --config FILE [key=value …]",
-		Short: "Find how explorer and trainer wait least for one another: simulates a run, starts nothing",
-		Long: "Simulate explorer, buffer and trainer with the speeds of an earlier run of the configuration, or those given, and recommend sync_style, sync_interval " +
-			"and sync_offset within a bound on staleness.",
+		Short: "Find the settings with which explorer and trainer wait least for each other, by simulation",
+		Long: "Simulate explorer, buffer and trainer at the speeds of an earlier run of the configuration, or at given speeds, and recommend sync_style, " +
+			"sync_interval and sync_offset within a bound on staleness.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for name, n := range map[string]int{"max-staleness": p.MaxStaleness, "steps": p.Steps} {
 				if n < 1 {
@@ -45,21 +45,21 @@ func planCommand() *cobra.Command {
 	}
 	flags.add(cmd)
 	f, r := cmd.Flags(), &p.Rates
-	f.IntVar(&p.MaxStaleness, "max-staleness", 2, "most train steps between the weights that sample and those that come of it; 1 is on-policy")
+	f.IntVar(&p.MaxStaleness, "max-staleness", 2, "largest staleness in train steps; 1 is on-policy")
 	f.IntVar(&p.Steps, "steps", 100, "explore steps to simulate")
-	f.Float64Var(&r.Explore, "rollout-seconds", 0, "seconds of an explore step while the trainer is idle; 0 is as measured")
-	f.Float64Var(&r.Train, "train-seconds", 0, "seconds of a train step while the explorer is idle; 0 is as measured")
-	f.Float64Var(&r.Sync, "sync-seconds", 0, "seconds to publish a version; 0 is as measured")
-	f.Float64Var(&r.Lengths.Mean, "response-tokens", 0, "mean length of a response; 0 is as measured")
-	f.Float64Var(&r.Lengths.Spread, "response-spread", 0, "standard deviation of the logarithm of lengths; 0 is as measured")
-	f.Float64Var(&r.Prompt, "prompt-tokens", 0, "mean length of a prompt; 0 is as measured")
-	f.Float64Var(&r.Slowdown, "slowdown", 0, "how many times as long explorer and trainer take while both are busy; 0 is 2 in one process, 1 in two")
-	f.IntSliceVar(&p.Explorers, "explorers", nil, "numbers of explorers to try, such as 1,2,4, which share the tasks of a step on machines of their own; as many as there were if left out")
+	f.Float64Var(&r.Explore, "rollout-seconds", 0, "seconds of an explore step while the trainer is idle; 0 means as measured")
+	f.Float64Var(&r.Train, "train-seconds", 0, "seconds of a train step while the explorer is idle; 0 means as measured")
+	f.Float64Var(&r.Sync, "sync-seconds", 0, "seconds to publish a version; 0 means as measured")
+	f.Float64Var(&r.Lengths.Mean, "response-tokens", 0, "mean tokens of a response; 0 means as measured")
+	f.Float64Var(&r.Lengths.Spread, "response-spread", 0, "standard deviation of the logarithm of response lengths; 0 means as measured")
+	f.Float64Var(&r.Prompt, "prompt-tokens", 0, "mean tokens of a prompt; 0 means as measured")
+	f.Float64Var(&r.Slowdown, "slowdown", 0, "factor by which explorer and trainer slow down while both are busy; 0 means 2 in one process, 1 in two")
+	f.IntSliceVar(&p.Explorers, "explorers", nil, "numbers of explorers to try, such as 1,2,4; each has its own machine and a share of the tasks. The default is the number in the run")
 	f.BoolVar(&asJSON, "json", false, "print the plan as one JSON object")
 	return cmd
 }
 
-// mostChoices are printed.
+// mostChoices is how many choices are printed.
 const mostChoices = 12
 
 func printPlan(out io.Writer, plan *run.Planned, p *run.Planner) {
@@ -67,10 +67,10 @@ func printPlan(out io.Writer, plan *run.Planned, p *run.Planner) {
 	if plan.Measured {
 		source = "of " + plan.Metrics
 		if p.Rates != (simulation.Rates{}) {
-			source = "as given, else " + source
+			source = "as given, otherwise " + source
 		}
 	}
-	fmt.Fprintf(out, "rates %s: explore step %.3g s, train step %.3g s, sync %.3g s, %.3g times as long while both are busy\n", source, r.Explore, r.Train, r.Sync, r.Slowdown)
+	fmt.Fprintf(out, "rates %s: explore step %.3g s, train step %.3g s, sync %.3g s, slowdown %.3g while both are busy\n", source, r.Explore, r.Train, r.Sync, r.Slowdown)
 	fmt.Fprintf(out, "responses: %.4g tokens, spread %.2g; prompts: %.4g tokens\n\n", r.Lengths.Mean, r.Lengths.Spread, r.Prompt)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\texplorers\tstyle\tinterval\toffset\trollouts/hour\tsteps/hour\texplorer idle\ttrainer idle\tstaleness mean\tp50\tp95\tmax\tbuffer mean\tmax")
@@ -80,11 +80,11 @@ func printPlan(out io.Writer, plan *run.Planned, p *run.Planner) {
 	}
 	w.Flush()
 	if n := plan.Current.Report.Dropped; n > 0 {
-		fmt.Fprintf(out, "\nnow %d rollouts are dropped, too old for the sample strategy\n", n)
+		fmt.Fprintf(out, "\nthe current settings drop %d rollouts that are too old for the sample strategy\n", n)
 	}
-	fmt.Fprintf(out, "\nrecommended, with staleness of at most %d:\n\n%s", p.MaxStaleness, settingLines(plan))
+	fmt.Fprintf(out, "\nrecommended, with a staleness of at most %d:\n\n%s", p.MaxStaleness, settingLines(plan))
 	if n := plan.Recommended.Explorers; n > 1 {
-		fmt.Fprintf(out, "\nin mode train, and on %d machines mode explore with an explorer.name each and explorer.share 1/%d to %d/%d\n", n, n, n, n)
+		fmt.Fprintf(out, "\nThe trainer runs in mode train. %d more machines run mode explore, each with its own explorer.name, and explorer.share 1/%d to %d/%d\n", n, n, n, n)
 	}
 }
 
@@ -94,7 +94,7 @@ func printChoice(w io.Writer, name string, c run.Choice) {
 		100*r.ExplorerIdle, 100*r.TrainerIdle, r.Staleness.Mean, r.Staleness.P50, r.Staleness.P95, r.Staleness.Max, r.BufferMean, r.BufferMax)
 }
 
-// settingLines are the recommended settings as lines of YAML.
+// settingLines returns the recommended settings as lines of YAML.
 func settingLines(plan *run.Planned) string {
 	var b strings.Builder
 	section := ""
@@ -105,7 +105,7 @@ func settingLines(plan *run.Planned) string {
 			section = key[:dot]
 			name, of, _ := strings.Cut(section, ".")
 			if name == "stages" {
-				fmt.Fprintf(&b, "%s: # of stage %s\n", of[strings.LastIndexByte(of, '.')+1:], plan.Stage)
+				fmt.Fprintf(&b, "%s: # in stage %s\n", of[strings.LastIndexByte(of, '.')+1:], plan.Stage)
 			} else {
 				fmt.Fprintf(&b, "%s:\n", name)
 			}

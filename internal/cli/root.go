@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/internal/database"
 )
 
 // Version is set by the linker for releases.
@@ -30,7 +30,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return 0
 	}
 	for line := range strings.Lines(err.Error()) {
-		if line = strings.TrimRight(line, "\n"); !strings.HasSuffix(line, errInterrupted.Error()) { // whoever pressed Ctrl-C knows
+		if line = strings.TrimRight(line, "\n"); !strings.HasSuffix(line, errInterrupted.Error()) { // the user pressed Ctrl-C and knows
 			fmt.Fprintf(stderr, "trinity: %s\n", database.Hidden(line))
 		}
 	}
@@ -48,17 +48,17 @@ func New() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "trinity",
 		Short:         "Reinforcement fine-tuning of large language models",
-		Long:          "Trinity-Go trains language models by reinforcement: it reads Trinity-RFT's YAML and runs on this machine's CPU without Python.",
+		Long:          "Trinity-Go trains language models by reinforcement learning. It reads Trinity-RFT's YAML and runs on this machine's CPU without Python.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs, // so that an unknown command comes to RunE
+		Args:          cobra.ArbitraryArgs, // so that RunE sees an unknown command
 
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			hint := "trinity --help lists them"
+			hint := "trinity --help lists the commands"
 			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 				hint = fmt.Sprintf("did you mean %q?", near[0])
 			}

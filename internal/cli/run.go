@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/database"
+	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -28,7 +28,7 @@ type configFlags struct {
 
 func (f *configFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.path, "config", "c", "", "configuration file (YAML)")
-	cmd.Flags().StringVar(&f.engine, "engine", "", "engine that trains and samples, in place of what the configuration says: cpu")
+	cmd.Flags().StringVar(&f.engine, "engine", "", "engine that trains and samples, instead of the configuration's: cpu")
 	if err := cmd.MarkFlagRequired("config"); err != nil {
 		panic(err) // the flag was added above
 	}
@@ -45,7 +45,7 @@ func runCommand() *cobra.Command {
 	var join, stage string
 	cmd := &cobra.Command{
 		Use:   "run --config FILE [key=value …]",
-		Short: "Run what a configuration describes, or go on with it where it stopped",
+		Short: "Run a configuration, or resume its run",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := flags.load(args)
 			if err != nil {
@@ -64,26 +64,26 @@ func runCommand() *cobra.Command {
 				printSummary(cmd.OutOrStdout(), summary, err == nil)
 			}
 			if errors.Is(err, errInterrupted) && cfg.Mode != "serve" {
-				say("interrupted: the same command goes on from the last checkpoint")
+				say("interrupted: the same command resumes from the last checkpoint")
 			}
 			return err
 		},
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the closing summary as JSON")
-	cmd.Flags().StringVar(&join, "join", "", "modes explore and serve: URL of the trainer, if it is not in the run's directory; its token is in TRINITY_TOKEN")
-	cmd.Flags().StringVar(&stage, "stage", "", "of a configuration with stages: the only one to run")
+	cmd.Flags().StringVar(&join, "join", "", "modes explore and serve: URL of a trainer that does not share the run's directory; TRINITY_TOKEN holds its token")
+	cmd.Flags().StringVar(&stage, "stage", "", "run only this stage of the configuration")
 	return cmd
 }
 
-// didNothing reports whether no stage made a step in this process, nor was complete before.
+// didNothing reports whether this process made no step and found no finished stage.
 func didNothing(s *run.Summary) bool {
 	return !slices.ContainsFunc(s.Stages, func(st run.StageSummary) bool {
 		return st.Skipped || len(st.Rewards) > 0 || len(st.Losses) > 0 || len(st.Evals) > 0
 	})
 }
 
-// printSummary is the table at the end of a run. One that failed before its first step has none: its error stands alone.
+// printSummary prints the table at the end of a run. It prints nothing for a run that failed before its first step.
 func printSummary(out io.Writer, s *run.Summary, ended bool) {
 	if len(s.Stages) == 0 || !ended && didNothing(s) {
 		return
@@ -93,7 +93,7 @@ func printSummary(out io.Writer, s *run.Summary, ended bool) {
 	var model string
 	for _, st := range s.Stages {
 		if st.Skipped {
-			fmt.Fprintf(w, "%s\t%s\t%d\t(was complete)\t\t\t\t%s\n", st.Name, st.Algorithm, st.Steps, cmp.Or(st.Checkpoint, st.Model))
+			fmt.Fprintf(w, "%s\t%s\t%d\t(already complete)\t\t\t\t%s\n", st.Name, st.Algorithm, st.Steps, cmp.Or(st.Checkpoint, st.Model))
 		} else {
 			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", st.Name, st.Algorithm, st.Steps, ends(st.Rewards), ends(st.Losses), count(st.Sampled), count(st.Trained), st.Checkpoint)
 		}
@@ -102,7 +102,7 @@ func printSummary(out io.Writer, s *run.Summary, ended bool) {
 	w.Flush()
 	for _, st := range s.Stages {
 		if ended && (st.Mode == "both" || st.Mode == "colocate") && st.Sampled > 0 && len(st.Losses) == 0 {
-			fmt.Fprintf(out, "\n%s trained on nothing: every group was dropped (equal rewards, invalid rewards, failed rollouts or an operator); the metrics and the log say which\n", st.Name)
+			fmt.Fprintf(out, "\n%s trained on nothing because every group was dropped: equal rewards, invalid rewards, failed rollouts or an operator. The metrics and the log say why\n", st.Name)
 		}
 	}
 	printEvals(out, s)
@@ -111,7 +111,7 @@ func printSummary(out io.Writer, s *run.Summary, ended bool) {
 	}
 }
 
-// invocation is how this program is called: `go run` leaves no binary behind.
+// invocation returns the command that starts this program; `go run` leaves no binary to name.
 func invocation() string {
 	if strings.Contains(filepath.ToSlash(os.Args[0]), "/go-build") {
 		return "go run ./cmd/trinity"
@@ -119,7 +119,7 @@ func invocation() string {
 	return os.Args[0]
 }
 
-// printEvals shows the first and the last value of each evaluation's accuracy-like metrics.
+// printEvals prints the first and the last value of each evaluation metric, except lengths and times.
 func printEvals(out io.Writer, s *run.Summary) {
 	type span struct{ first, last run.Eval }
 	var order []string

@@ -8,10 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/modelfile"
+	"github.com/trinity-go/trinity/model"
 )
 
-// scored is a line of `score`. Logprobs[0] is null: the first token has no predecessor. Entropy[t] is of the distribution after token t. Nats.
+// scored is a line that `score` prints, in nats. Logprobs[0] is null because the first token has no predecessor. Entropy[t] belongs to the
+// distribution after token t.
 type scored struct {
 	Tokens   []int32    `json:"tokens"`
 	Logprobs []*float32 `json:"logprobs"`
@@ -30,7 +31,7 @@ func scoreCommand() *cobra.Command {
 			if dtype != "f32" && dtype != "bf16" {
 				return fmt.Errorf("--dtype is %q: want f32 or bf16", dtype)
 			}
-			engine, _, err := model.open(cmd.Context(), trinity.EngineSpec{Forward: true, DType: dtype})
+			engine, err := model.openEngine(cmd.Context(), dtype)
 			if err != nil {
 				return err
 			}
@@ -39,7 +40,7 @@ func scoreCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := json.NewEncoder(cmd.OutOrStdout()) // a line at a time, for programs that ask and wait
+			out := json.NewEncoder(cmd.OutOrStdout()) // it writes line by line, for programs that send a line and wait for the reply
 			return eachInput(cmd, file, func(in *input) error {
 				tokens, err := in.tokens(model.text, false)
 				if err == nil {
@@ -58,12 +59,12 @@ func scoreCommand() *cobra.Command {
 	}
 	model.add(cmd)
 	cmd.Flags().StringVarP(&file, "input", "i", "-", "file of JSON lines; - is standard input")
-	cmd.Flags().StringVar(&dtype, "dtype", "f32", "number type of the weights: f32, or bf16 (rounded; computed with in f32)")
+	cmd.Flags().StringVar(&dtype, "dtype", "f32", "number type of the weights: f32, or bf16 (rounded, then computed in f32)")
 	return cmd
 }
 
-// scorable says what keeps a model from reading the tokens.
-func scorable(tokens []int32, cfg *modelfile.Config) error {
+// scorable returns an error if the model cannot read the tokens.
+func scorable(tokens []int32, cfg *model.Config) error {
 	if len(tokens) == 0 {
 		return errors.New("there are no tokens to score")
 	}
@@ -78,7 +79,7 @@ func scorable(tokens []int32, cfg *modelfile.Config) error {
 	return nil
 }
 
-// score runs one sequence. A token is appended so that the distribution after the last one is computed too.
+// score scores one sequence. It appends a token so that the engine computes the distribution after the last one too.
 func score(cmd *cobra.Command, engine trinity.Engine, tokens []int32) (*scored, error) {
 	n := len(tokens)
 	e := &trinity.Experience{Tokens: append(append([]int32(nil), tokens...), tokens[n-1]), Mask: make([]bool, n+1), PromptLen: 1}

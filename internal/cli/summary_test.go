@@ -17,7 +17,7 @@ func TestSummaryOfAFailure(t *testing.T) {
 		"failed when taken up": {run.StageSummary{Steps: 3, Model: "m"}, false, false},
 		"failed after a step":  {run.StageSummary{Rewards: []float64{1}}, false, true},
 		"nothing was left":     {run.StageSummary{}, true, true},
-		"was complete":         {run.StageSummary{Skipped: true}, false, true},
+		"already complete":     {run.StageSummary{Skipped: true}, false, true},
 	} {
 		var out strings.Builder
 		printSummary(&out, &run.Summary{Stages: []run.StageSummary{c.stage}}, c.ended)

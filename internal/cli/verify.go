@@ -12,22 +12,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/verify"
+	"github.com/trinity-go/trinity/internal/verify"
 )
 
-// verdict marks a command whose exit code 1 is an answer; undecidedCode says that it came to none.
+// verdict marks a command that exits with 1 to answer no; it exits with undecidedCode if it found no answer.
 const (
 	verdict       = "verdict"
 	undecidedCode = 2
 )
 
-// errDisagree is the answer no of `verify`.
+// errDisagree is the error of `verify` if the engines disagree.
 var errDisagree = errors.New("the engines disagree")
 
 //go:embed prompts.txt
 var prompts string
 
-// verifyFlags are those of `verify` beside the model's.
+// verifyFlags are the flags of `verify` besides those of the model.
 type verifyFlags struct {
 	against, prompts, dtype, keyEnv string
 	options                         verify.Options
@@ -41,8 +41,8 @@ func verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify --model PATH --against URL|PATH",
 		Short: "Compare another engine with this one",
-		Long: "Compare log-probabilities, greedy tokens and samples of another engine with this one: of an OpenAI-compatible server, or of records in a file or\n" +
-			"directory of JSON lines, such as `trinity score` prints. The exit code is 0 if they agree, 1 if they do not, 2 if it could not be found out.",
+		Long: "Compare log-probabilities, greedy tokens and samples of another engine with this one. The other engine is an OpenAI-compatible server, or records in a file or\n" +
+			"directory of JSON lines, such as `trinity score` prints. The exit code is 0 if they agree, 1 if they disagree, 2 if the comparison failed.",
 		Args:        wantArgs(0),
 		Annotations: map[string]string{verdict: "exit code"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,7 +52,7 @@ func verifyCommand() *cobra.Command {
 			if err := flags.checkUsed(cmd); err != nil {
 				return err
 			}
-			engine, _, err := model.open(cmd.Context(), trinity.EngineSpec{Forward: true, DType: flags.dtype})
+			engine, err := model.openEngine(cmd.Context(), flags.dtype)
 			if err != nil {
 				return err
 			}
@@ -79,22 +79,22 @@ func verifyCommand() *cobra.Command {
 
 func (f *verifyFlags) add(cmd *cobra.Command) {
 	set := cmd.Flags()
-	set.StringVar(&f.against, "against", "", "address of an OpenAI-compatible server, or file or directory of records")
+	set.StringVar(&f.against, "against", "", "URL of an OpenAI-compatible server, or file or directory of records")
 	if err := cmd.MarkFlagRequired("against"); err != nil {
 		panic(err) // the flag was added above
 	}
-	set.StringVarP(&f.prompts, "prompts", "i", "", "file of JSON lines to ask a server with, in place of the built-in ones; - is standard input")
-	set.StringVar(&f.options.Model, "peer-model", "", "the model's name on the server, in place of the first that it lists")
+	set.StringVarP(&f.prompts, "prompts", "i", "", "file of JSON lines with prompts for the server; the default is a built-in set; - is standard input")
+	set.StringVar(&f.options.Model, "peer-model", "", "the model's name on the server; the default is the first that it lists")
 	set.StringVar(&f.keyEnv, "api-key-env", "OPENAI_API_KEY", "environment variable with the server's key")
-	set.DurationVar(&f.options.Timeout, "timeout", time.Minute, "longest wait for an answer of the server")
-	set.IntVar(&f.options.Samples, "samples", 200, "first tokens that a server draws, of each prompt and setting, at least 50; 0 leaves samples out")
-	set.StringVar(&f.dtype, "dtype", "f32", "number type of this engine's weights: f32, or bf16 (rounded; computed with in f32)")
+	set.DurationVar(&f.options.Timeout, "timeout", time.Minute, "longest wait for the server's answer")
+	set.IntVar(&f.options.Samples, "samples", 200, "first tokens that the server draws for each prompt and setting, at least 50; 0 skips samples")
+	set.StringVar(&f.dtype, "dtype", "f32", "number type of this engine's weights: f32, or bf16 (rounded, then computed in f32)")
 	l := &f.limits
 	set.Float64Var(&l.Mean, "tolerance", l.Mean, "largest mean |difference| of log-probabilities, nats")
-	set.Float64Var(&l.Max, "tolerance-max", l.Max, "largest |difference| of a log-probability, nats; 0 is any")
-	set.Float64Var(&l.Ratio, "ratio-share", l.Ratio, "largest share of tokens whose probabilities' ratio is outside of 0.8 to 1.25")
-	set.Float64Var(&l.Greedy, "greedy-share", l.Greedy, "least share of equal greedy tokens; ties within twice the tolerance are equal")
-	set.Float64Var(&l.Significance, "significance", l.Significance, "chance that the samples of a right engine are called wrong")
+	set.Float64Var(&l.Max, "tolerance-max", l.Max, "largest |difference| of a log-probability, nats; 0 means no limit")
+	set.Float64Var(&l.Ratio, "ratio-share", l.Ratio, "largest share of tokens whose probability ratio is outside 0.8 to 1.25")
+	set.Float64Var(&l.Greedy, "greedy-share", l.Greedy, "smallest share of equal greedy tokens; ties within twice the tolerance count as equal")
+	set.Float64Var(&l.Significance, "significance", l.Significance, "probability that the samples of a correct engine are called wrong")
 	set.BoolVar(&f.asJSON, "json", false, "print one JSON object")
 }
 
@@ -122,7 +122,7 @@ func (f *verifyFlags) check() error {
 	return nil
 }
 
-// ofServer are flags that say nothing of records.
+// ofServer lists the flags that concern a server only.
 var ofServer = []string{"prompts", "peer-model", "api-key-env", "timeout", "samples"}
 
 // checkUsed refuses flags that would have no effect.
@@ -140,13 +140,13 @@ func (f *verifyFlags) checkUsed(cmd *cobra.Command) error {
 
 func (f *verifyFlags) hasServer() bool { return strings.Contains(f.against, "://") }
 
-// compare finds records and judges them.
+// compare reads the records and compares them with this engine.
 func (f *verifyFlags) compare(cmd *cobra.Command, model *modelFlags, engine trinity.Engine) (*verify.Report, error) {
 	oracle, ok := engine.(verify.Oracle)
 	if !ok {
-		return nil, errors.New("the engine gives no distributions to compare with")
+		return nil, errors.New("this engine returns no distributions to compare with")
 	}
-	if r := model.text.Renderer; r != nil {
+	if r := model.text; r != nil {
 		f.options.Encode, f.options.Decode, f.options.Stops = r.Encode, r.Decode, r.StopTokens()
 	}
 	found, err := f.find(cmd, model, oracle)
@@ -162,7 +162,7 @@ func (f *verifyFlags) compare(cmd *cobra.Command, model *modelFlags, engine trin
 	return report, nil
 }
 
-// find reads records or asks a server.
+// find returns the records to compare with: from files, or from a server.
 func (f *verifyFlags) find(cmd *cobra.Command, model *modelFlags, oracle verify.Oracle) (*verify.Answers, error) {
 	if !f.hasServer() {
 		records, err := verify.ReadRecords(f.against)
@@ -179,7 +179,7 @@ func (f *verifyFlags) find(cmd *cobra.Command, model *modelFlags, oracle verify.
 	return verify.Ask(cmd.Context(), f.against, oracle, asked, f.options)
 }
 
-// ask lists the prompts for a server.
+// ask returns the prompts for a server.
 func (f *verifyFlags) ask(cmd *cobra.Command, model *modelFlags) ([][]int32, error) {
 	cfg, err := model.config()
 	if err != nil {

@@ -19,7 +19,7 @@ func versionCommand() *cobra.Command {
 	}
 }
 
-// revision is the commit that the binary was built from, if the build recorded it.
+// revision returns the commit of the build, or "" if the build did not record it.
 func revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write docs/algorithms.md")
+var update = flag.Bool("update", false, "write docs/reference/algorithms.md")
 
-// docs/algorithms.md is written from the registered plug-ins and from the comments of their types.
+// docs/reference/algorithms.md is written from the registered plug-ins and from the comments of their types.
 func TestAlgorithmsInDocs(t *testing.T) {
 	const (
-		path = "../../docs/algorithms.md"
+		path = "../../docs/reference/algorithms.md"
 		mark = "<!-- written by go test ./internal/doctest -update -->\n"
 	)
 	old, err := os.ReadFile(path)

@@ -12,13 +12,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // documents are the files whose commands users copy.
 func documents(t *testing.T, root string) []string {
 	t.Helper()
 	var out []string
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/develop/*.md", "examples/*/README.md"} {
+	for _, pattern := range []string{"README.md", "docs/*/*.md", "examples/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +53,7 @@ func TestDocuments(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(filepath.ToSlash(name), func(t *testing.T) {
-			s := &session{root: root, checks: filepath.ToSlash(name) != "README.md" && os.Getenv("TRINITY_HEAVY") == ""}
+			s := &session{root: root, checks: filepath.ToSlash(name) != "README.md" && trinitytest.EffortFor() < trinitytest.Heavy}
 			for _, c := range commands(string(text)) {
 				s.do(t, c)
 			}

@@ -15,7 +15,7 @@ var (
 	listed = regexp.MustCompile("(?m)^\\| `([a-z.]+)` \\|")
 )
 
-// Every failpoint of the code is in docs/crash.md, and no other.
+// Every failpoint of the code is in docs/operate/crash.md, and no other.
 func TestFailpointsAreDocumented(t *testing.T) {
 	root := repository(t)
 	var inCode []string
@@ -30,19 +30,19 @@ func TestFailpointsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(root, "docs", "crash.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "operate", "crash.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	inPage := names(listed, text)
 	for _, name := range inCode {
 		if !slices.Contains(inPage, name) {
-			t.Errorf("docs/crash.md does not list the failpoint %s", name)
+			t.Errorf("docs/operate/crash.md does not list the failpoint %s", name)
 		}
 	}
 	for _, name := range inPage {
 		if !slices.Contains(inCode, name) {
-			t.Errorf("docs/crash.md lists %s, which is no failpoint of the code", name)
+			t.Errorf("docs/operate/crash.md lists %s, which is no failpoint of the code", name)
 		}
 	}
 	if len(inCode) == 0 {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestOwnModule makes modules outside of the repository of examples, as docs/develop.md and docs/develop/algorithm.md say that one can.
+// TestOwnModule makes modules outside of the repository of examples, as docs/develop/README.md and docs/develop/algorithm.md say that one can.
 func TestOwnModule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it links programs")

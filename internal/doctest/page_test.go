@@ -37,8 +37,8 @@ var sections = []section{
 	{"Sample strategies", "Sample strategy", registry.SampleStrategies.Catalog, []string{"algorithm/sample."},
 		"`algorithm.sample_strategy` names it, `algorithm.sample_strategy_args` holds its arguments."},
 	{"Rollout correction", "", nil, []string{"algorithm.Correction", "algorithm.Correction.Apply"},
-		"`algorithm.rollout_correction` has it, with the keys of [configuration](configuration.md); [rollouts](rollouts.md) says when it is of use."},
-	{"Value loss", "", nil, []string{"algorithm/loss.Value"},
+		"`algorithm.rollout_correction` has it, with the keys of [configuration](configuration.md); [rollouts](../guide/rollouts.md) says when it is of use."},
+	{"Value loss", "", nil, []string{"algorithm/loss.valueLoss"},
 		"For algorithms with a critic. `trainer.trainer_config.critic` has its settings: see [configuration](configuration.md)."},
 }
 
@@ -110,14 +110,16 @@ func (p *page) plugin(s section, names []string) {
 
 // computed says where an advantage is computed.
 func (p *page) computed(plugin any) {
-	switch a := plugin.(type) {
-	case trinity.TrainerAdvantage:
+	a, ok := plugin.(trinity.Advantage)
+	switch {
+	case !ok:
+	case a.Needs().Batch:
 		p.printf("Computed by the trainer, over its batch.")
 		if of := needed(a.Needs()); len(of) > 0 {
 			p.printf(" Needs: %s.", strings.Join(of, ", "))
 		}
 		p.printf("\n\n")
-	case trinity.Advantage:
+	default:
 		p.printf("Computed in the pipeline, over whole groups.\n\n")
 	}
 }

@@ -26,6 +26,7 @@ var exempt = []struct {
 	{regexp.MustCompile(`^go (run|test) \.( |$)`), "it is run in a module of its own; TestOwnModule makes one", nil},
 	{regexp.MustCompile(`^(\w+=\S+ )*go test `), "`go test ./...` runs it", packages},
 	{regexp.MustCompile(`^go (vet|generate|install|tool) `), "it speaks of the source tree, not of a program", packages},
+	{regexp.MustCompile(`^(\w+=\S+ )*go build -trimpath `), "it builds what the table of sizes measures", packages},
 	{regexp.MustCompile(`^go (get|mod) `), "it needs the network", nil},
 	{regexp.MustCompile(`\btrinity run .*examples/annotate/`), "it learns from what people decide; TestAnnotationsAreTrainedOn does it", isConfig},
 	{regexp.MustCompile(`^tensorboard `), "it is a program of its own, and a server", nil},

@@ -33,7 +33,11 @@ func (p *page) types() {
 }
 
 func (p *page) build(name string) *algorithm.Algorithm {
-	a, err := algorithm.New(algorithm.Spec{Type: name})
+	parts, err := registry.Parts(trinity.Algorithm{Type: name})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	a, err := algorithm.New(parts)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -103,7 +107,7 @@ func needed(of trinity.Needs) []string {
 func defaults(a *algorithm.Algorithm) string {
 	var b strings.Builder
 	d := a.Def
-	fmt.Fprintf(&b, "algorithm:\n  algorithm_type: %s\n", a.Type)
+	fmt.Fprintf(&b, "algorithm:\n  algorithm_type: %s\n", a.Def.Type)
 	if !d.Offline {
 		fmt.Fprintf(&b, "  repeat_times: %d\n", d.GroupSize)
 	}

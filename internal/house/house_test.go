@@ -1,6 +1,7 @@
 package house
 
 import (
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -14,41 +15,44 @@ import (
 
 const module = "github.com/trinity-go/trinity"
 
-// layers from the bottom to the top: a package may import those below its own layer, and what `beside` allows within it.
-var layers = [][]string{
-	{"."},
-	{"registry", "tape", "bearer", "await", "failpoint", "durable", "experience", "outage", "database", "tokenizer", "modelfile", "hub", "labelstudio", "datajuicer", "notify", "engine/cpu/kernel"},
-	{"config", "renderer"},
-	{"algorithm", "workflow", "reward", "operator", "selector", "dataset", "buffer", "synchronizer", "monitor", "engine"},
-	{"explorer", "trainer", "pipeline", "verify", "annotate", "remote", "openai"},
-	{"simulation"},
-	{"run"},
-	{"gateway", "studio", "internal/cli"},
-	{"standard"},
-	{"command"},
-	{"cmd"},
+// layers lists the packages from the bottom to the top. A package may import the layers below its own; within a layer only packages of one room may import one
+// another, except in the ground layers. AGENTS.md has the same table: `go test ./internal/house -update` writes it there.
+var layers = []struct {
+	what     string
+	packages []string
+}{
+	{"nouns, standard library only", []string{"."}},
+	{"ground", []string{"registry", "algorithm/tape", "serve/web", "internal/wait", "internal/retry", "internal/failpoint", "internal/durable", "internal/database", "internal/experience", "model", "operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel"}},
+	{"", []string{"config", "model/renderer"}},
+	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "reward", "operator", "selector", "dataset", "buffer", "weights", "monitor", "engine"}},
+	{"loops and servers, which do not know one another", []string{"explorer", "trainer", "internal/pipeline", "serve", "internal/verify"}},
+	{"both loops on simulated time", []string{"internal/simulation"}},
+	{"wiring", []string{"run"}},
+	{"front end", []string{"internal/cli"}},
+	{"blank imports of all plug-ins", []string{"standard"}},
+	{"for binaries with plug-ins of their own", []string{"command"}},
+	{"the binary", []string{"cmd"}},
 }
 
 // free packages are tests, examples and benchmarks: they may import anything, and only tests import them.
 var free = []string{"trinitytest", "internal/house", "internal/doctest", "examples", "bench"}
 
+// layerOf returns the layer with the longest entry that is pkg or a folder above it, or -1 if there is none.
 func layerOf(pkg string) int {
-	for i, names := range layers {
-		for _, name := range names {
-			if pkg == name || name != "." && strings.HasPrefix(pkg, name+"/") {
-				if name == "engine" && strings.HasPrefix(pkg, "engine/cpu/kernel") {
-					continue
-				}
-				return i
+	layer, longest := -1, ""
+	for i, l := range layers {
+		for _, name := range l.packages {
+			if (pkg == name || name != "." && strings.HasPrefix(pkg, name+"/")) && len(name) >= len(longest) {
+				layer, longest = i, name
 			}
 		}
 	}
-	return -1
+	return layer
 }
 
-// top is the room of a package: packages of one room may import one another.
+// top returns the room of a package. Packages of one room may import one another; each package below internal and serve is a room of its own.
 func top(pkg string) string {
-	if strings.HasPrefix(pkg, "internal/") {
+	if strings.HasPrefix(pkg, "internal/") || strings.HasPrefix(pkg, "serve/") {
 		return pkg
 	}
 	room, _, _ := strings.Cut(pkg, "/")
@@ -131,6 +135,27 @@ func checkImport(t *testing.T, pkg, imported, file string) {
 	case to == from && top(pkg) != top(inside) && from > 2:
 		t.Errorf("%s imports %s, which stands beside it", file, inside)
 	}
+}
+
+// TestLayerTable holds the table in AGENTS.md to layers.
+func TestLayerTable(t *testing.T) {
+	const path, begin, end = "../../AGENTS.md", "<!-- layers: written by internal/house -->\n", "<!-- end -->"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(page), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("%s has no %q … %q", path, begin, end)
+	}
+	var table strings.Builder
+	table.WriteString("| layer | packages |\n|---|---|\n")
+	for _, l := range layers {
+		fmt.Fprintf(&table, "| %s | `%s` |\n", l.what, strings.Join(l.packages, "` `"))
+	}
+	fmt.Fprintf(&table, "| tests only | `%s` |\n", strings.Join(free, "` `"))
+	compareGolden(t, path, before+begin+table.String()+end+after)
 }
 
 func imports(t *testing.T, file string) []string {

@@ -51,7 +51,7 @@ func (c *comparer) equal(a, b *node) bool {
 	return c.expressions(a, b)
 }
 
-// sequences compares sets without order, all else in order and with the same brackets.
+// sequences compares sets without order, and everything else in order and with the same brackets.
 func (c *comparer) sequences(a, b *node) bool {
 	if a.text != b.text {
 		return false
@@ -70,7 +70,7 @@ func (c *comparer) sequences(a, b *node) bool {
 	return true
 }
 
-// sameMembers reports whether each list holds all that the other holds.
+// sameMembers reports whether each list contains every element of the other.
 func (c *comparer) sameMembers(a, b []*node) bool {
 	return c.holds(a, b) && c.holds(b, a)
 }
@@ -90,7 +90,7 @@ func (c *comparer) holds(all, some []*node) bool {
 	return true
 }
 
-// quantities compares values with units. A unit that one side lacks may be left out.
+// quantities compares values with units. A unit may be missing on one side.
 func (c *comparer) quantities(a, b *node) bool {
 	va, ua := withoutUnit(a)
 	vb, ub := withoutUnit(b)
@@ -118,7 +118,7 @@ func withoutUnit(n *node) (value *node, unit string) {
 	return n, ""
 }
 
-// expressions compares values: exactly when both are rational, else at points.
+// expressions compares values: exactly if both are rational, otherwise at points.
 func (c *comparer) expressions(a, b *node) bool {
 	ra, exactA := c.exact(a)
 	rb, exactB := c.exact(b)
@@ -175,7 +175,7 @@ func choose(n *node, upper bool) (out *node, found bool) {
 	return &node{op: n.op, num: n.num, text: n.text, args: args}, true
 }
 
-// String writes the tree in one way.
+// String writes the tree in a canonical form.
 func (n *node) String() string {
 	var b strings.Builder
 	n.write(&b)

@@ -4,15 +4,15 @@ import (
 	"math/big"
 )
 
-// Budgets of exact arithmetic: bits of one number, the work in all, and the largest n of n!. An operation on n words is taken to cost n²,
-// which is what bringing a fraction to lowest terms takes.
+// Budgets of exact arithmetic: bits of one number, total work, and the largest n of n!. An
+// operation on n words costs n², the cost of reducing a fraction to lowest terms.
 const (
 	maxBits      = 1 << 16
 	maxWork      = 1 << 24
 	maxFactorial = 5000
 )
 
-// exact is the rational value of n, if it has one that fits the budgets.
+// exact returns the rational value of n, if it has one within the budgets.
 func (c *comparer) exact(n *node) (*big.Rat, bool) {
 	if !c.spend(1) || c.work <= 0 {
 		return nil, false
@@ -65,7 +65,7 @@ func (c *comparer) arithmetic(op operation, a, b *big.Rat) (*big.Rat, bool) {
 	return c.power(a, b)
 }
 
-// power is a^b for a whole b, and 0^b only for a positive one.
+// power returns a^b for an integer b; 0^b only for a positive b.
 func (c *comparer) power(a, b *big.Rat) (*big.Rat, bool) {
 	if !b.IsInt() || !b.Num().IsInt64() || a.Sign() == 0 && b.Sign() <= 0 {
 		return nil, false
@@ -117,12 +117,13 @@ func (c *comparer) exactCall(n *node) (*big.Rat, bool) {
 	return nil, false
 }
 
-// floor is the largest whole number that is at most a. The denominator is positive, where Euclidean division rounds down.
+// floor returns the largest integer that is at most a. The denominator is positive, so Euclidean
+// division rounds down.
 func floor(a *big.Rat) *big.Int { return new(big.Int).Div(a.Num(), a.Denom()) }
 
 func bits(a *big.Rat) int { return max(a.Num().BitLen(), a.Denom().BitLen()) }
 
-// charge takes n multiplications of n-bit numbers from the budget.
+// charge subtracts n multiplications of n-bit numbers from the budget.
 func (c *comparer) charge(n *big.Rat) {
 	k := int(n.Num().Int64())
 	c.work -= k * (k/64 + 1)

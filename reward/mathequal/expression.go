@@ -19,8 +19,8 @@ func (p *parser) expression(power int) (*node, error) {
 	return left, err
 }
 
-// operator is the next operator after left, and how tightly it binds; 0 when the expression ends here. "juxtaposed" is a product without a
-// sign.
+// operator returns the next operator after left and its binding power, 0 if the expression ends
+// here. "juxtaposed" is a product without a sign.
 func (p *parser) operator(left *node) (op string, binds int) {
 	t := p.peek()
 	if t.kind == mark {
@@ -101,7 +101,7 @@ func plusMinus(sign string, left, right *node) *node {
 	return n
 }
 
-// operand reads what stands before an operator.
+// operand reads the text before an operator.
 func (p *parser) operand() (*node, error) {
 	t := p.peek()
 	p.pos++
@@ -157,7 +157,7 @@ func (p *parser) until(closing string) (*node, error) {
 	return a, nil
 }
 
-// bracket reads what an opening bracket begins: a group, a tuple, an interval or a set.
+// bracket reads the group, tuple, interval or set that an opening bracket begins.
 func (p *parser) bracket(open string) (*node, error) {
 	if open == `\{` && p.accept(`\}`) {
 		return &node{op: opSequence, text: "{}"}, nil

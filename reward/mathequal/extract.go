@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Answer finds the final answer in a reply: what is in the last <answer> tag, the last \boxed, after ####, after "the answer is", or else
-// the last formula, last line or last number. What stands before a closing </think> is not looked at. It is "" when there is nothing.
+// Answer returns the final answer of a reply: the content of the last <answer> tag, of the last
+// \boxed, the text after ####, or after "the answer is", or else the last formula, last line or
+// last number. It ignores everything before a closing </think>. It returns "" if there is none.
 func Answer(reply string) string {
 	if _, after, ok := cutLast(reply, "</think>"); ok {
 		reply = after
@@ -17,7 +18,7 @@ func Answer(reply string) string {
 		}
 		return inner
 	}
-	for _, find := range []func(string) (string, bool){Boxed, Hashed, Stated, lastFormula, lastLine, LastNumber} {
+	for _, find := range []func(string) (string, bool){Boxed, Hashed, stated, lastFormula, lastLine, LastNumber} {
 		if found, ok := find(reply); ok {
 			return found
 		}
@@ -25,7 +26,8 @@ func Answer(reply string) string {
 	return ""
 }
 
-// Truth is the answer that a reference solution gives: what stands after ####, in \boxed, or the whole of it.
+// Truth returns the answer of a reference solution: the text after ####, the content of \boxed, or
+// the whole solution.
 func Truth(solution string) string {
 	if answer, ok := Hashed(solution); ok {
 		return answer
@@ -44,7 +46,7 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// Tagged returns what is in the last <answer>…</answer>.
+// Tagged returns the content of the last <answer>…</answer>.
 func Tagged(text string) (string, bool) {
 	before, _, ok := cutLast(text, "</answer>")
 	if !ok {
@@ -54,10 +56,11 @@ func Tagged(text string) (string, bool) {
 	return strings.TrimSpace(inner), ok
 }
 
-// maxUnclosed bounds how many boxes without an end are passed over: a search from each takes the length of the text.
+// maxUnclosed bounds how many boxes without an end are skipped, because the search from each scans
+// the whole text.
 const maxUnclosed = 8
 
-// Boxed returns the argument of the last \boxed or \fbox whose braces close.
+// Boxed returns the argument of the last \boxed or \fbox with balanced braces.
 func Boxed(text string) (string, bool) {
 	for range maxUnclosed {
 		i := max(strings.LastIndex(text, `\boxed`), strings.LastIndex(text, `\fbox`))
@@ -73,7 +76,8 @@ func Boxed(text string) (string, bool) {
 	return "", false
 }
 
-// group returns what is between the opening brace at the start and the brace that closes it, or a bare word.
+// group returns the text between the opening brace at the start and its closing brace, or a bare
+// word.
 func group(s string) (string, bool) {
 	if !strings.HasPrefix(s, "{") {
 		i := strings.IndexAny(s, "$ \n")
@@ -98,7 +102,7 @@ func group(s string) (string, bool) {
 	return "", false
 }
 
-// Hashed returns the rest of the line after the last ####, which is how GSM8K marks answers.
+// Hashed returns the rest of the line after the last ####, which marks answers in GSM8K.
 func Hashed(text string) (string, bool) {
 	_, rest, ok := cutLast(text, "####")
 	if !ok {
@@ -110,15 +114,15 @@ func Hashed(text string) (string, bool) {
 }
 
 var (
-	stated      = regexp.MustCompile(`(?i)\b(?:answer|result)(?:\s+is|\s*:|\s*=)\s*:?\s*`)
+	answerIs    = regexp.MustCompile(`(?i)\b(?:answer|result)(?:\s+is|\s*:|\s*=)\s*:?\s*`)
 	sentenceEnd = regexp.MustCompile(`[.!?](?:\s|\*|$)|\n`)
 	formula     = regexp.MustCompile(`(?s)\$\$(.+?)\$\$|\$([^$\n]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]`)
 	anyNumber   = regexp.MustCompile(`[$€£]?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?:/[0-9]+)?%?|[$€£]?\.[0-9]+`)
 )
 
-// Stated returns the rest of the sentence after the last "the answer is" or "answer:".
-func Stated(text string) (string, bool) {
-	all := stated.FindAllStringIndex(text, -1)
+// stated returns the rest of the sentence after the last "the answer is" or "answer:".
+func stated(text string) (string, bool) {
+	all := answerIs.FindAllStringIndex(text, -1)
 	if len(all) == 0 {
 		return "", false
 	}
@@ -130,7 +134,7 @@ func Stated(text string) (string, bool) {
 		rest = rest[:end[0]]
 	}
 	rest = strings.Trim(rest, " *")
-	if rest != "" && !Valid(rest) { // "the answer is therefore 5 because …"
+	if rest != "" && !valid(rest) { // "the answer is therefore 5 because …"
 		if n, ok := LastNumber(rest); ok {
 			return n, true
 		}
@@ -147,7 +151,7 @@ func firstGroup(s string, m []int) string {
 	return ""
 }
 
-// lastFormula returns the last formula of the text, if no number stands after it.
+// lastFormula returns the last formula of the text, unless a number follows it.
 func lastFormula(text string) (string, bool) {
 	all := formula.FindAllStringSubmatchIndex(text, -1)
 	if len(all) == 0 {
@@ -160,12 +164,12 @@ func lastFormula(text string) (string, bool) {
 	return firstGroup(text, m), true
 }
 
-// lastLine returns the last line that is not empty, if it is mathematics as a whole.
+// lastLine returns the last non-empty line, if all of it is mathematics.
 func lastLine(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	line := text[strings.LastIndexByte(text, '\n')+1:]
 	line = strings.Trim(line, " *")
-	if Valid(line) {
+	if valid(line) {
 		return line, true
 	}
 	return line, line != "" && !anyNumber.MatchString(line) && len(line) <= maxText

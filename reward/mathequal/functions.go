@@ -14,7 +14,8 @@ var analytic = map[string]func(complex128) complex128{
 	"abs": func(x complex128) complex128 { return complex(cmplx.Abs(x), 0) },
 }
 
-// callAt evaluates a function. Its error is how far the function moves over the argument's error.
+// callAt evaluates a function. The error of the result is the change of the function over the error
+// of the argument.
 func (c *comparer) callAt(n *node, point int) approx {
 	a := c.at(n.args[0], point)
 	switch n.text {
@@ -35,7 +36,7 @@ func (c *comparer) callAt(n *node, point int) approx {
 	return rounded(v, max(cmplx.Abs(f(a.v+h)-v), cmplx.Abs(f(a.v-h)-v)))
 }
 
-// root is the real root of a real number where there is one, else the principal one.
+// root returns the real root of a real number if there is one, else the principal root.
 func root(a, degree approx) approx {
 	k := real(degree.v)
 	if real(a.v) == 0 && imag(a.v) == 0 && k > 0 {
@@ -49,7 +50,7 @@ func root(a, degree approx) approx {
 	return power(a, binary(opDiv, approx{v: 1}, degree))
 }
 
-// step is floor or ceil. A number that may be whole is taken for whole.
+// step evaluates floor or ceil. It treats a number that may be an integer as one.
 func step(function string, a approx) approx {
 	if !a.sound() || imag(a.v) != 0 {
 		return unknown

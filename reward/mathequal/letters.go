@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// command reads what starts with a backslash.
+// command reads a token that starts with a backslash.
 func (l *lexer) command() error {
 	s := l.rest[1:]
 	n := 0
@@ -84,7 +84,7 @@ func (l *lexer) braced() (string, bool) {
 	return inner[1:], true
 }
 
-// text reads the argument of \text and the like: its letters are words.
+// text reads the argument of \text and similar commands, whose letters are words.
 func (l *lexer) text() error {
 	inner, ok := l.braced()
 	if !ok {
@@ -140,7 +140,8 @@ func (l *lexer) letters(inText bool) {
 	}
 }
 
-// isWord tells a word from a product of variables. Units count only after a number, long runs always.
+// isWord reports whether a run of letters is a word and not a product of variables. Units count
+// only after a number, long runs always.
 func (l *lexer) isWord(run string, inText bool) bool {
 	_, function := functions[run]
 	count := utf8.RuneCountInString(run)

@@ -25,7 +25,7 @@ type token struct {
 
 var errNotMathematics = errors.New("not mathematics")
 
-// rewrite brings other characters and habits of typesetting to one form.
+// rewrite normalises alternative characters and typesetting.
 var rewrite = strings.NewReplacer(
 	"−", "-", "–", "-", "—", "-", "×", "*", "·", "*", "⋅", "*", "∗", "*", "÷", "/", "∕", "/", "√", `\sqrt `, "π", `\pi `, "∞", `\infty `, "∅", `\emptyset `,
 	"½", `\frac{1}{2}`, "¼", `\frac{1}{4}`, "¾", `\frac{3}{4}`, "⅓", `\frac{1}{3}`, "⅔", `\frac{2}{3}`,
@@ -34,7 +34,7 @@ var rewrite = strings.NewReplacer(
 	`\$`, "$", `\%`, "%", "％", "%", "，", ",", "（", "(", "）", ")", "＄", "$",
 )
 
-// clean takes away what surrounds an answer: white space, dollar signs of mathematics, full stops.
+// clean strips what surrounds an answer: white space, dollar signs of mathematics, full stops.
 func clean(text string) string {
 	if len(text) <= maxText {
 		text = strings.ReplaceAll(text, `\$`, "€€") // a currency, whatever the other dollar signs are
@@ -54,7 +54,7 @@ type lexer struct {
 	thousands bool // a comma before three digits belongs to the number
 }
 
-// lex cuts a text into tokens.
+// lex splits a text into tokens.
 func lex(text string, thousands bool) ([]token, error) {
 	l := &lexer{rest: rewrite.Replace(text), thousands: thousands}
 	if err := l.run(false); err != nil {
@@ -130,7 +130,8 @@ func (l *lexer) number() {
 	l.rest = s[n:]
 }
 
-// group reports whether a separator and just three digits follow at n. The digits so far are at most three, or groups already.
+// group reports whether a separator and exactly three digits follow at n. The digits so far must be
+// at most three, or grouped already.
 func (l *lexer) group(s string, n, sofar int) bool {
 	if n+3 >= len(s) || s[0] == '0' || (sofar > 3 && !strings.ContainsAny(s[:n], ", ")) {
 		return false
@@ -142,7 +143,7 @@ func (l *lexer) group(s string, n, sofar int) bool {
 	return separator && isDigit(s, n+1) && isDigit(s, n+2) && isDigit(s, n+3) && !isDigit(s, n+4)
 }
 
-// exponent is the length of e+12 at the start, 0 if there is none.
+// exponent returns the length of an exponent such as e+12 at the start, 0 if there is none.
 func exponent(s string) int {
 	if s == "" || s[0] != 'e' && s[0] != 'E' {
 		return 0
@@ -161,7 +162,7 @@ func exponent(s string) int {
 	return n
 }
 
-// join writes tokens as text, words without regard to case.
+// join returns tokens as text, with words in lower case.
 func join(tokens []token) string {
 	var b strings.Builder
 	for i, t := range tokens {

@@ -1,22 +1,30 @@
-// Package mathequal decides whether two written answers are the same mathematical object, and finds the final answer in a reply.
+// Package mathequal decides whether two written answers are the same mathematical object, and finds
+// the final answer in a reply.
 //
-// Numbers are compared exactly, as rationals: 1/2 = 0.5 = 5e-1 = \frac12, and 0.333 ≠ 1/3. Expressions with roots, constants or variables
-// are evaluated at fixed points in floating point with a running bound of the rounding error; they are equal when they agree within it
-// everywhere. What cannot be decided so is equal only when written alike. Conventions:
+// It compares numbers exactly, as rationals: 1/2 = 0.5 = 5e-1 = \frac12, and 0.333 ≠ 1/3. It
+// evaluates expressions with roots, constants or variables at fixed points in floating point, with
+// a running bound of the rounding error. They are equal if they agree within the bound at every
+// point. Texts that it cannot decide in this way are equal only if they are written alike.
+// Conventions:
 //
-//   - a unit, a currency or a base may be left out, but two units must not contradict each other: 5 cm = 5, 5 cm ≠ 5 m;
-//   - a percent sign is such a unit and also means hundredths: 50% = 50 and 50% = 0.5, while 50 ≠ 0.5; a degree sign likewise (π/180);
-//   - x = 5 equals 5; an equation equals another when one is a multiple of the other;
-//   - (1,2) is a tuple or an open interval, ordered; [1,2] differs from it; {1,2} and the bare list "1, 2" are sets;
-//   - 1,234 is 1234 outside brackets; 3 1/2 is a mixed number; 12:30 is a pair; ± stands for both signs; i and e are constants; log is natural;
-//   - words are compared without regard to case, single letters with it.
+//   - a unit, a currency or a base may be omitted, but two units must not contradict each other: 5
+//     cm = 5, 5 cm ≠ 5 m;
+//   - a percent sign is such a unit and also means hundredths: 50% = 50 and 50% = 0.5, while 50 ≠
+//     0.5; a degree sign likewise (π/180);
+//   - x = 5 equals 5; two equations are equal if one is a multiple of the other;
+//   - (1,2) is a tuple or an open interval, ordered; [1,2] differs from it; {1,2} and the bare list
+//     "1, 2" are sets;
+//   - 1,234 is 1234 outside brackets; 3 1/2 is a mixed number; 12:30 is a pair; ± stands for both
+//     signs; i and e are constants; log is natural;
+//   - words are compared case-insensitively, single letters case-sensitively.
 //
-// All work is bounded by budgets of steps and of bits, so that no text can take long.
+// Budgets of steps and of bits bound all work, so no text can take long.
 package mathequal
 
 import "math/big"
 
-// maxText bounds the texts that are read as mathematics, in bytes. Longer ones are equal only when written alike.
+// maxText bounds the texts that are read as mathematics, in bytes. Longer texts are equal only if
+// they are written alike.
 const maxText = 2000
 
 // Equal reports whether the answer and the truth are the same mathematical object. An empty answer equals nothing.
@@ -36,20 +44,20 @@ func Equal(answer, truth string) bool {
 	return false
 }
 
-// Valid reports whether the text can be read as mathematics.
-func Valid(text string) bool {
+// valid reports whether the text is mathematics.
+func valid(text string) bool {
 	r := read(text)
 	return len(r) > 0 && r[0].root != nil
 }
 
-// reading is one way to understand a text.
+// reading is one interpretation of a text.
 type reading struct {
 	plain string // the words and signs, joined
 	root  *node  // nil when it is not mathematics
 }
 
-// read understands a text in two ways: commas between groups of three digits belong to the number, or separate. It
-// is one way when they are the same, and none for an empty text.
+// read returns two interpretations of a text: commas between groups of three digits belong to the
+// number, or separate. It returns one if both are the same, and none for an empty text.
 func read(text string) []reading {
 	text = clean(text)
 	if text == "" {
@@ -102,7 +110,7 @@ const (
 	opUnit                       // a with unit text
 )
 
-// node is a tree of mathematics.
+// node is an expression tree.
 type node struct {
 	op   operation
 	num  *big.Rat

@@ -5,7 +5,7 @@ import (
 	"math/cmplx"
 )
 
-// epsilon is the relative rounding error that one operation is taken to make: a few units in the last place.
+// epsilon is the assumed relative rounding error of one operation: a few units in the last place.
 const epsilon = 1e-15
 
 // approx is a complex number and a bound of its error.
@@ -14,7 +14,8 @@ type approx struct {
 	err float64
 }
 
-// sound reports whether the number says anything: it is finite, did not fall below what floating point holds, and is known well enough.
+// sound reports whether the number is meaningful: it is finite, did not underflow, and has a small
+// enough error.
 func (a approx) sound() bool {
 	return !cmplx.IsNaN(a.v) && !cmplx.IsInf(a.v) && a.err <= 1e-6*(1+cmplx.Abs(a.v)) && cmplx.Abs(a.v) < 1e200
 }
@@ -23,7 +24,8 @@ func (a approx) agrees(b approx) bool { return cmplx.Abs(a.v-b.v) <= 4*(a.err+b.
 
 var unknown = approx{v: cmplx.NaN()}
 
-// rounded adds one operation's rounding to the error. A product that vanished, though no factor did, is unknown.
+// rounded adds the rounding error of one operation. A product that underflowed to 0, although no
+// factor is 0, is unknown.
 func rounded(v complex128, err float64) approx {
 	if math.Abs(imag(v)) <= err { // keeps real numbers off the wrong side of a branch cut
 		v = complex(real(v), 0)
@@ -99,7 +101,7 @@ func product(a, b approx) approx {
 	return rounded(v, cmplx.Abs(a.v)*b.err+cmplx.Abs(b.v)*a.err)
 }
 
-// power is the principal value of a^b.
+// power returns the principal value of a^b.
 func power(a, b approx) approx {
 	size := cmplx.Abs(a.v)
 	if size <= 2*a.err {
@@ -117,7 +119,8 @@ func power(a, b approx) approx {
 	return rounded(v, relative*cmplx.Abs(v))
 }
 
-// variableAt gives a variable its value at a point: positive ones first, then both signs. Constants have theirs.
+// variableAt returns the value of a variable at a point: positive values first, then both signs.
+// Constants have their own value.
 func variableAt(name string, point int) approx {
 	switch name {
 	case "π":

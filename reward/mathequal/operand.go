@@ -61,7 +61,8 @@ func (p *parser) repeating(text string, value *big.Rat) (*node, error) {
 
 func powerOfTen(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
 
-// mixedFraction reads 3\frac{1}{2}. A fraction of anything but whole numbers is a factor, which is left to the caller.
+// mixedFraction reads 3\frac{1}{2}. If the fraction has other arguments than integers, it is a
+// factor, and the caller reads it.
 func (p *parser) mixedFraction(whole *node) (*node, error) {
 	if !p.wholeFraction(p.pos + 1) {
 		return whole, nil
@@ -71,7 +72,7 @@ func (p *parser) mixedFraction(whole *node) (*node, error) {
 	return tree(opAdd, whole, fraction), err
 }
 
-// wholeFraction reports whether the arguments of a fraction that start at token i are whole numbers.
+// wholeFraction reports whether the arguments of a fraction that start at token i are integers.
 func (p *parser) wholeFraction(i int) bool {
 	is := func(i int, text string) bool {
 		return i < len(p.tokens) && (text == "" && p.tokens[i].kind == number && isWhole(p.tokens[i].text) || text != "" && p.tokens[i].text == text)
@@ -214,7 +215,8 @@ func (p *parser) root() (*node, error) {
 	return call("root", arg, degree), nil
 }
 
-// argument reads what a command of LaTeX takes: a group, or one sign. A number of several digits gives its first.
+// argument reads the argument of a LaTeX command: a group, or one sign. Of a number with several
+// digits it reads the first.
 func (p *parser) argument() (*node, error) {
 	t := p.peek()
 	if t.kind == number {
@@ -238,7 +240,8 @@ func (p *parser) argument() (*node, error) {
 	return p.operand()
 }
 
-// applied reads the argument of a function without brackets: factors up to the next sign or function.
+// applied reads the argument of a function without brackets: factors up to the next operator or
+// function.
 func (p *parser) applied() (*node, error) {
 	if p.at("(") || p.at("{") || p.at("|") {
 		return p.operand()

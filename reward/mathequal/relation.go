@@ -26,7 +26,8 @@ func (c *comparer) relations(a, b *node) bool {
 
 func isEquation(n *node) bool { return n.op == opRelation && strings.Trim(n.text, "=") == "" }
 
-// solved is the value that an equation gives: of x = 5, f(x) = 5, 5 = x, or of a sum that is worked out, 2 + 3 = 5.
+// solved returns the value that an equation gives: 5 for x = 5, f(x) = 5, 5 = x, or a worked-out
+// sum 2 + 3 = 5.
 func (c *comparer) solved(n *node) (*node, bool) {
 	first, last := n.args[0], n.args[len(n.args)-1]
 	switch {
@@ -60,7 +61,8 @@ func hasVariable(n *node) bool {
 	return false
 }
 
-// equations compares left − right of both, which must be multiples of each other, or the values of equal left sides.
+// equations compares the differences left − right, which must be multiples of each other, or the
+// right sides if the left sides are equal.
 func (c *comparer) equations(a, b *node) bool {
 	lastA, lastB := a.args[len(a.args)-1], b.args[len(b.args)-1]
 	if a.args[0].String() == b.args[0].String() && c.equal(lastA, lastB) {
@@ -95,7 +97,7 @@ func (c *comparer) equations(a, b *node) bool {
 
 var flipped = map[string]string{">": "<", "≥": "≤"}
 
-// upward writes a chain of inequalities with the smaller side first.
+// upward returns a chain of inequalities with the smaller side first.
 func upward(n *node) *node {
 	if !strings.ContainsAny(n.text, ">≥") || strings.ContainsAny(n.text, "<≤") {
 		return n
@@ -127,7 +129,7 @@ func (c *comparer) inequalities(a, b *node) bool {
 	return true
 }
 
-// interval is the set that an inequality of one variable describes: x < 5 is (−∞, 5).
+// interval returns the set that an inequality of one variable describes: x < 5 is (−∞, 5).
 func interval(n *node) (*node, bool) {
 	signs := []rune(n.text)
 	bound := func(sign rune, open, closed string) string {

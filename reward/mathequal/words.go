@@ -2,7 +2,7 @@ package mathequal
 
 import "strings"
 
-// functions are the names that take arguments. The value is how many.
+// functions maps the names of functions to their number of arguments.
 var functions = map[string]int{
 	"sqrt": 1, "frac": 2, "binom": 2,
 	"sin": 1, "cos": 1, "tan": 1, "cot": 1, "sec": 1, "csc": 1, "arcsin": 1, "arccos": 1, "arctan": 1, "sinh": 1, "cosh": 1, "tanh": 1,
@@ -16,7 +16,7 @@ var spelled = map[string]string{
 	"emptyset": "∅", "varnothing": "∅",
 }
 
-// signs are commands that stand for one mark.
+// signs maps commands to the marks that they stand for.
 var signs = map[string]string{
 	"cdot": "*", "times": "*", "ast": "*", "div": "/", "pm": "±", "mp": "∓", "le": "≤", "leq": "≤", "leqslant": "≤", "ge": "≥", "geq": "≥",
 	"geqslant": "≥", "lt": "<", "gt": ">", "ne": "≠", "neq": "≠", "approx": "=", "circ": "°", "degree": "°", "cup": "∪", "in": "∈",
@@ -24,13 +24,13 @@ var signs = map[string]string{
 	"lbrace": `\{`, "rbrace": `\}`, "colon": ":", "and": ",", "or": ",", "lor": ",", "vee": ",",
 }
 
-// silent are commands that change only the looks.
+// silent are commands that change only the layout.
 var silent = set("left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle quad qquad limits boxed fbox")
 
 // textual are commands whose argument is text.
 var textual = set("text textbf textit textrm textsf texttt textnormal mathrm mathbf mathit mathsf mbox hbox operatorname")
 
-// matrices are the environments that are read.
+// matrices are the environments that the parser reads.
 var matrices = set("matrix pmatrix bmatrix Bmatrix")
 
 // greek are the letters that are variables.
@@ -60,7 +60,7 @@ func set(names string) map[string]bool {
 	return m
 }
 
-// unitName is the one spelling of a word that stands for a unit.
+// unitName returns the canonical spelling of a unit.
 func unitName(word string) string {
 	word = strings.ToLower(word)
 	if u, ok := units[word]; ok {

@@ -1,0 +1,101 @@
+package buffer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+)
+
+// position is the place of an experience in a log.
+type position struct {
+	Record int64 `json:"record"`
+	Index  int   `json:"index"` // within the record
+}
+
+// State implements trinity.Source. With a log it is the position of the next experience, and what was restored and not taken; it depends on nothing but what
+// was taken. Without a log it is all that is pending.
+func (q *Queue) State() (trinity.SourceState, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var state trinity.SourceState
+	if q.log == nil {
+		for _, p := range q.pending {
+			state.Pending = append(state.Pending, p.Experience)
+		}
+		return state, nil
+	}
+	var err error
+	state.Cursor, err = json.Marshal(q.next)
+	state.Pending = q.loose()
+	return state, err
+}
+
+// Restore implements trinity.Source: what is pending comes first, then what the log has from the cursor on. The zero state is the log's beginning.
+func (q *Queue) Restore(s trinity.SourceState) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.window, q.behind, q.next, q.explorers = window{}, 0, position{}, map[string]*explorer{}
+	if len(s.Cursor) > 0 {
+		if err := readState(s.Cursor, &q.next); err != nil {
+			return err
+		}
+	}
+	q.holdLoose(s.Pending, q.next)
+	if q.log != nil {
+		if err := q.rewind(context.Background()); err != nil {
+			return fmt.Errorf("experience buffer: %w", err)
+		}
+	}
+	q.signal()
+	return nil
+}
+
+// Trim implements trinity.Buffer.
+func (q *Queue) Trim(ctx context.Context, s trinity.SourceState) error {
+	var at position
+	if err := readState(s.Cursor, &at); err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.trim(ctx, at.Record-1); err != nil { // the record before is the last of an explorer that has put nothing since
+		return fmt.Errorf("experience buffer: %w", err)
+	}
+	return nil
+}
+
+// rewind makes available what follows the next position, and recalls the explorers' cursors.
+func (q *Queue) rewind(ctx context.Context) error {
+	at := q.next
+	if err := q.check(at.Record); err != nil {
+		return err
+	}
+	q.unread = at.Record
+	err := q.log.Heads(ctx, func(number int64, h Head) error {
+		q.recall(number, h)
+		if number >= at.Record {
+			q.behind += h.Rollouts
+		}
+		return nil
+	})
+	if err != nil || at.Index == 0 {
+		return err
+	}
+	if _, next := q.log.Bounds(); at.Record == next {
+		return q.check(at.Record + 1)
+	}
+	return q.load(ctx, at)
+}
+
+// readState decodes the state of a buffer of this package. The state of another kind of buffer is an error.
+func readState(cursor json.RawMessage, state any) error {
+	d := json.NewDecoder(bytes.NewReader(cursor))
+	d.DisallowUnknownFields()
+	if err := d.Decode(state); err != nil {
+		return fmt.Errorf("state of the experience buffer: %w: was storage_type or replay_buffer.enable changed? they must stay what they were", err)
+	}
+	return nil
+}

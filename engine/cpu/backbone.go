@@ -1,0 +1,39 @@
+package cpu
+
+import (
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
+)
+
+// backbone computes everything from the tokens to the last hidden states, forward and backward: the
+// embedding and the layers.
+type backbone struct {
+	cfg       *model.Config
+	pool      *kernel.Pool
+	newArena  func() *kernel.Arena
+	recompute int // the backward pass recomputes the activations of this many layers, from the first
+	low       int // columns of scratch for the low-rank updates of one linear map; 0 without adapters
+	rope      ropeTables
+	balance   *balance // nil for a model without experts
+	work      workspace
+}
+
+// reserve makes room for so many packed rows. With train, the workspace keeps the activations of
+// every layer.
+func (b *backbone) reserve(rows int, train bool) error {
+	w := &b.work
+	if rows <= w.rows && (w.train || !train) {
+		return nil
+	}
+	rows, train = max(rows, w.rows), train || w.train
+	if err := w.free(); err != nil {
+		return err
+	}
+	*w = workspace{}
+	next, err := b.takeWorkspace(rows, train)
+	if err != nil {
+		return err
+	}
+	*w = *next
+	return nil
+}

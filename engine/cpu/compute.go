@@ -1,0 +1,72 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+)
+
+var (
+	errForwardOnly = errors.New("cpu: the engine was opened with Options.ForwardOnly: it has no gradient")
+	errClosed      = errors.New("cpu: the engine is closed")
+)
+
+// Forward returns the streams of every experience under the current weights. It splits a batch that
+// does not fit the planned memory and computes one part after another.
+func (e *Engine) Forward(ctx context.Context, b *trinity.Batch, want trinity.Streams) ([]trinity.TokenStats, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.check(b.Experiences, want); err != nil {
+		return nil, err
+	}
+	return e.passes.score(ctx, e.weights, b.Experiences, want)
+}
+
+// Reference returns the log-probabilities of every experience under the frozen reference: the base
+// weights under LoRA, the initial weights otherwise.
+func (e *Engine) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.TokenStats, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.weights != nil && e.reference == nil {
+		return nil, fmt.Errorf("cpu: the engine has no reference weights: open it with Options.Reference")
+	}
+	if err := e.check(b.Experiences, trinity.Streams{}); err != nil {
+		return nil, err
+	}
+	return e.passes.score(ctx, e.reference, b.Experiences, trinity.Streams{})
+}
+
+// ForwardBackward adds the gradient of the loss to the gradient since the last OptimStep. It
+// returns the loss's metrics. If the model's config asks for it (output_router_logits), they
+// include router/aux_loss, the load-balancing loss before its coefficient.
+func (e *Engine) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.opts.ForwardOnly:
+		return nil, errForwardOnly
+	case e.weights == nil:
+		return nil, errClosed
+	}
+	metrics, added, err := e.passes.train(ctx, e.weights, e.grads, b, loss)
+	e.accumulating = e.accumulating || added
+	return metrics, err
+}
+
+// usable returns an error if the engine is closed, which frees its memory, or if ctx is cancelled.
+func (e *Engine) usable(ctx context.Context) error {
+	if e.weights == nil {
+		return errClosed
+	}
+	return ctx.Err()
+}
+
+// check returns an error if the engine is closed or cannot compute the batch.
+func (e *Engine) check(batch []*trinity.Experience, want trinity.Streams) error {
+	if e.weights == nil {
+		return errClosed
+	}
+	return e.passes.check(batch, want)
+}

@@ -1,0 +1,55 @@
+package cpu
+
+import "github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+
+// backward adds the gradient of the head by dScores, or by dLogprob, dEntropy and the divergences'
+// gradient, to grad. It writes the gradient with respect to the last hidden states to dOut [rows,
+// H].
+func (h *head) backward(m, grad *network, p *packing, dOut kernel.Matrix) {
+	s, n := &h.space, len(p.head)
+	if h.hasScore() {
+		m.score.backward(h.pool, lowSpace{}, &grad.score, s.dNormed.RowRange(0, n), s.dScores.RowRange(0, n), s.normed.RowRange(0, n))
+	} else {
+		h.backLogits(m, grad, p)
+	}
+	dHidden := s.normed.RowRange(0, n) // the normed states are no longer needed
+	clearRows(h.pool, dHidden)
+	kernel.RMSNormBackward(h.pool, dHidden, s.dNormed.RowRange(0, n), s.hidden.RowRange(0, n), m.norm, s.rstd[:n], grad.norm)
+	clearRows(h.pool, dOut)
+	scatterAdd(h.pool, dOut, dHidden, s.index)
+}
+
+// backLogits adds the gradient of the vocabulary projection to grad, and writes the gradient with
+// respect to the normed states to dNormed.
+func (h *head) backLogits(m, grad *network, p *packing) {
+	s, n := &h.space, len(p.head)
+	for i, r := range p.head {
+		s.dLogprob[i] /= r.temperature
+		s.dEntropy[i] /= r.temperature
+		if h.compare.divergence != nil {
+			h.compare.gradient[i] /= r.temperature
+		}
+	}
+	h.eachChunk(n, func(from, to int) {
+		logits := h.logitsOf(from, to)
+		if h.recompute {
+			h.chunkLogits(m, p, from, to)
+		}
+		if h.compare.divergence != nil {
+			h.backCompare(p, logits, from, to)
+		} else {
+			h.backStats(logits, from, to)
+		}
+		kernel.MatMul(h.pool, s.dNormed.RowRange(from, to), logits, m.head, false)
+		if grad.head.Rows > 0 {
+			kernel.MatMul(h.pool, grad.head, logits.T(), s.normed.RowRange(from, to), true)
+		}
+	})
+}
+
+// backStats replaces the logits of head rows [from, to) by the gradient of their log-probabilities
+// and entropies with respect to the logits.
+func (h *head) backStats(logits kernel.Matrix, from, to int) {
+	s := &h.space
+	kernel.LogitBackward(h.pool, logits, s.targets[from:to], s.lse[from:to], s.entropy[from:to], s.dLogprob[from:to], s.dEntropy[from:to])
+}

@@ -1,0 +1,33 @@
+package kernel
+
+import "testing"
+
+// TestCutSharesWorkEvenly: no core has much more to do than another, nor tasks that are not worth
+// handing out.
+func TestCutSharesWorkEvenly(t *testing.T) {
+	for _, cores := range []int{1, 2, 3, 8} {
+		p := &Pool{size: cores}
+		for _, c := range []struct {
+			m, n, k int
+			packs   bool
+		}{
+			{2048, 576, 576, false}, {2048, 3072, 576, false}, {1300, 576, 1536, false}, {2048, 49152, 576, false}, {3072, 576, 2048, true},
+			{960, 576, 2048, true}, {32, 960, 576, false}, {32, 576, 1536, false}, {8, 576, 576, false}, {1, 49152, 576, false}, {96, 16, 576, false},
+		} {
+			panels := (c.n + lanes - 1) / lanes
+			rows, width := p.cut(c.m, panels, c.k, c.packs)
+			if rows < 1 || rows%maxRows != 0 || rows > rowBlock || width < 1 || width > panels+3 {
+				t.Fatalf("%d cores, %+v: tasks of %d rows and %d panels", cores, c, rows, width)
+			}
+			tasks := (c.m + rows - 1) / rows * ((panels + width - 1) / width)
+			work, task := c.m*panels, min(rows, c.m)*width
+			if share := (tasks + cores - 1) / cores * task; tasks >= cores && share > work/cores*5/4 {
+				t.Errorf("%d cores, %+v: %d tasks of %d rows and %d panels: one core may do %.2f of an even share",
+					cores, c, tasks, rows, width, float64(share*cores)/float64(work))
+			}
+			if tasks > cores && task*lanes*c.k < taskCost {
+				t.Errorf("%d cores, %+v: %d tasks of %d rows and %d panels are too small", cores, c, tasks, rows, width)
+			}
+		}
+	}
+}

@@ -1,0 +1,20 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestCommittedFilesAreCurrent regenerates: the committed assembly is what this program writes.
+func TestCommittedFilesAreCurrent(t *testing.T) {
+	for name, want := range files() {
+		got, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Errorf("%s is not what the generator writes; run go generate in engine/cpu/internal/kernel", name)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package kernel
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// spins bounds the polling of an idle worker, or of a caller that waits for the last tasks, before
+// it parks. It lasts about a hundred microseconds, as long as waking a parked thread in a virtual
+// machine. To poll for as long as waking costs is never twice as bad as the best choice (Karlin et
+// al. 1991), and it spans the gap between two parallel operations.
+//
+// If other programs want the cores, polling takes them from threads with work, perhaps from the
+// very worker that the caller waits for. If a parked caller waits for longer than foreignWait, the
+// pool assumes other programs: the next crowdedWaits waits poll only spinsCrowded times.
+const (
+	spins        = 300_000
+	spinsCrowded = 20_000
+	foreignWait  = 2 * time.Millisecond // a core's other tasks get at least that at once
+	crowdedWaits = 1000
+)
+
+// Pool runs tasks on a fixed number of goroutines, including the caller. Any number of goroutines
+// may call [Pool.Run] at once, also from inside a task: each caller works on its own tasks, and
+// idle workers help callers that have tasks left. A nil *Pool runs everything on the caller.
+type Pool struct {
+	size    int
+	waiting atomic.Int32 // jobs that workers may join
+	crowded atomic.Int64 // number of next waits that poll briefly, because other programs want the cores
+	mu      sync.Mutex
+	wake    sync.Cond // on mu: a job arrived, or the pool closed
+	jobs    []ticket  // on mu
+	parked  int       // on mu: workers in wake.Wait
+	closed  bool      // on mu
+	scratch scratchList
+	free    sync.Pool
+}
+
+// job is one Run of tasks [0, n). Later Runs reuse its memory; each Run is a round.
+//
+// A caller waits only for workers that have taken a task. A worker that loses its core before that
+// may continue rounds later: it then finds that its round is over, and touches nothing else.
+type job struct {
+	state    atomic.Uint64 // round<<32 | tasks that no goroutine has taken yet
+	run      func(task int)
+	n        uint32        // run and n do not change while a task of the round is unfinished
+	pending  atomic.Int64  // unfinished tasks, plus one for the caller
+	finished chan struct{} // receives when the last task ends after the caller parked
+}
+
+// ticket lets a worker into one round of a job.
+type ticket struct {
+	job   *job
+	round uint64
+}
+
+// NewPool starts a pool of size goroutines, counting all callers as one. Size 0 means the number of
+// cores that [Cores] returns.
+func NewPool(size int) *Pool {
+	if size <= 0 {
+		size = Cores().Used
+	}
+	settle()
+	p := &Pool{size: size}
+	p.wake.L = &p.mu
+	p.free.New = func() any { return &job{finished: make(chan struct{}, 1)} }
+	for range size - 1 {
+		go p.work()
+	}
+	return p
+}
+
+// Size returns the number of goroutines that work on one Run.
+func (p *Pool) Size() int {
+	if p == nil {
+		return 1
+	}
+	return p.size
+}
+
+// Close ends the workers. Afterwards Run still works, on the caller alone.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.wake.Broadcast()
+}
+
+// Run calls run(0) … run(tasks-1), each once, in parallel and in any order. It returns when all
+// calls have returned.
+func (p *Pool) Run(tasks int, run func(task int)) {
+	if p.Size() == 1 || tasks <= 1 {
+		for i := range tasks {
+			run(i)
+		}
+		return
+	}
+	j := p.free.Get().(*job)
+	t := j.open(tasks, run)
+	p.post(t)
+	t.work()
+	p.retract(t)
+	p.wait(j)
+	j.run = nil
+	p.free.Put(j)
+}
+
+// open begins a round.
+func (j *job) open(tasks int, run func(task int)) ticket {
+	j.run, j.n = run, uint32(tasks)
+	j.pending.Store(int64(tasks) + 1)
+	round := j.state.Load()>>32 + 1
+	j.state.Store(round<<32 | uint64(tasks))
+	return ticket{j, round & math.MaxUint32}
+}
+
+// post offers a round to the workers.
+func (p *Pool) post(t ticket) {
+	p.mu.Lock()
+	p.jobs = append(p.jobs, t)
+	p.waiting.Add(1)
+	wake := min(p.parked, int(t.job.n)-1)
+	p.mu.Unlock()
+	for range wake {
+		p.wake.Signal()
+	}
+}
+
+// retract removes a round from the list, so that no further worker joins.
+func (p *Pool) retract(t ticket) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, other := range p.jobs {
+		if other == t {
+			p.jobs = append(p.jobs[:i], p.jobs[i+1:]...)
+			p.waiting.Add(-1)
+			return
+		}
+	}
+}
+
+// work takes tasks of the round until none is left.
+func (t ticket) work() {
+	j := t.job
+	for {
+		state := j.state.Load()
+		left := uint32(state)
+		if state>>32 != t.round || left == 0 {
+			return
+		}
+		if !j.state.CompareAndSwap(state, state-1) {
+			continue
+		}
+		j.run(int(j.n - left))
+		if j.pending.Add(-1) == 0 {
+			j.finished <- struct{}{}
+		}
+	}
+}
+
+// polls returns how many times the next wait polls.
+func (p *Pool) polls() int {
+	if p.crowded.Load() > 0 {
+		p.crowded.Add(-1)
+		return spinsCrowded
+	}
+	return spins
+}
+
+// wait returns when all tasks have ended.
+func (p *Pool) wait(j *job) {
+	for range p.polls() {
+		if j.pending.Load() == 1 {
+			return
+		}
+	}
+	if j.pending.Add(-1) > 0 {
+		parked := time.Now()
+		<-j.finished
+		if time.Since(parked) > foreignWait {
+			p.crowded.Store(crowdedWaits)
+		}
+	}
+}
+
+// work is the loop of one worker.
+func (p *Pool) work() {
+	for {
+		t, ok := p.join()
+		if !ok {
+			return
+		}
+		t.work()
+		p.retract(t)
+	}
+}
+
+// join waits for a round to work on. It returns false once the pool is closed.
+func (p *Pool) join() (t ticket, ok bool) {
+	for range p.polls() {
+		if p.waiting.Load() > 0 {
+			break
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if p.closed {
+			return ticket{}, false
+		}
+		if n := len(p.jobs); n > 0 {
+			return p.jobs[n-1], true
+		}
+		p.parked++
+		p.wake.Wait()
+		p.parked--
+	}
+}
+
+// runRows calls run on consecutive ranges of [0, rows) in parallel. cost is roughly the number of
+// elements that one row touches; runRows makes ranges long enough to be worth a task.
+func (p *Pool) runRows(rows, cost int, run func(from, to int)) {
+	const grain = 16 << 10 // elements: a few microseconds
+	step := max(1, grain/max(cost, 1))
+	if tasks := 4 * p.Size(); rows > tasks*step {
+		step = (rows + tasks - 1) / tasks
+	}
+	if rows <= step {
+		run(0, rows)
+		return
+	}
+	p.Run((rows+step-1)/step, func(task int) {
+		run(task*step, min(rows, (task+1)*step))
+	})
+}

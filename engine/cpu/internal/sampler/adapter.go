@@ -1,0 +1,152 @@
+package sampler
+
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
+)
+
+// adapter holds the low-rank updates that requests refer to by name. Its weights are replaced as a
+// whole, between two steps. A request keeps its adapter until it ends, even if the name was
+// dropped.
+type adapter struct {
+	name    string
+	root    int64    // root of its pages in the tree of the K/V cache; below 0
+	version int64    // of the weights that it samples
+	weights *updates // nil for the model's own weights
+}
+
+// updates are the packed A and B of a model: y += scale·(x·Aᵀ)·Bᵀ for every adapted linear map, as
+// in training.
+type updates struct {
+	rank   int
+	scale  float32
+	layers []layerUpdates
+}
+
+// layerUpdates are the updates of one block, by input.
+type layerUpdates struct{ qkv, out, gateUp, down update }
+
+// update is the low-rank update of the maps with the same input.
+type update struct {
+	down *kernel.Packed // [in, r of all maps]; nil if none of them is adapted
+	up   []part
+}
+
+// part is the B of one map; its outputs are columns [from, to).
+type part struct {
+	from, to int
+	b        *kernel.Packed // [r, to−from]
+}
+
+// modules are linear maps with the same input whose outputs are neighbours.
+type modules struct {
+	names  []string // below "model.layers.N."
+	widths []int    // outputs of each
+	in     int
+	update func(*layerUpdates) *update
+}
+
+// modulesOf returns the groups of linear maps in a block.
+func modulesOf(cfg *model.Config) []modules {
+	q, kv := cfg.NumHeads*cfg.HeadDim, cfg.NumKVHeads*cfg.HeadDim
+	h, n := cfg.HiddenSize, cfg.IntermediateSize
+	return []modules{
+		{[]string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}, []int{q, kv, kv}, h, func(l *layerUpdates) *update { return &l.qkv }},
+		{[]string{"self_attn.o_proj"}, []int{h}, q, func(l *layerUpdates) *update { return &l.out }},
+		{[]string{"mlp.gate_proj", "mlp.up_proj"}, []int{n, n}, h, func(l *layerUpdates) *update { return &l.gateUp }},
+		{[]string{"mlp.down_proj"}, []int{h}, n, func(l *layerUpdates) *update { return &l.down }},
+	}
+}
+
+// pack packs an adapter. tensor returns its tensors by their names in model.LoRA.Tensors.
+func pack(cfg *model.Config, pool *kernel.Pool, lora *model.LoRA, tensor func(name string) ([]float32, error)) (*updates, error) {
+	specs, err := lora.Tensors(cfg)
+	if err != nil {
+		return nil, err
+	}
+	p := packer{pool: pool, tensor: tensor, rank: lora.Rank, shapes: map[string][]int{}}
+	for _, s := range specs {
+		p.shapes[s.Name] = s.Shape
+	}
+	u := &updates{rank: lora.Rank, scale: float32(lora.Scale()), layers: make([]layerUpdates, cfg.NumLayers)}
+	for i := range u.layers {
+		for _, m := range modulesOf(cfg) {
+			if err := p.pack(m.update(&u.layers[i]), fmt.Sprintf("model.layers.%d.", i), &m); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, s := range specs {
+		if _, left := p.shapes[s.Name]; left {
+			return nil, fmt.Errorf("tensor %s: the sampler does not apply adapters of this module; leave it out of target_modules", s.Name)
+		}
+	}
+	return u, nil
+}
+
+// packer packs the tensors in shapes, and removes from shapes the tensors that it packed.
+type packer struct {
+	pool   *kernel.Pool
+	tensor func(name string) ([]float32, error)
+	rank   int
+	shapes map[string][]int
+	stack  []float32 // the A of the maps with the same input, stacked
+}
+
+// pack fills u with the adapters of a group of modules.
+func (p *packer) pack(u *update, prefix string, m *modules) error {
+	p.stack = p.stack[:0]
+	from := 0
+	for i, name := range m.names {
+		to := from + m.widths[i]
+		a, b := model.LoRATensor(prefix+name, "A"), model.LoRATensor(prefix+name, "B")
+		if _, adapted := p.shapes[a]; adapted {
+			v, err := p.take(a, p.rank*m.in)
+			if err != nil {
+				return err
+			}
+			p.stack = append(p.stack, v...)
+			if v, err = p.take(b, m.widths[i]*p.rank); err != nil {
+				return err
+			}
+			packed, err := p.packed(v, m.widths[i], p.rank)
+			if err != nil {
+				return err
+			}
+			u.up = append(u.up, part{from, to, packed})
+		}
+		from = to
+	}
+	if len(u.up) == 0 {
+		return nil
+	}
+	var err error
+	u.down, err = p.packed(p.stack, p.rank*len(u.up), m.in)
+	return err
+}
+
+// take returns a tensor of the given size and removes it from shapes.
+func (p *packer) take(name string, size int) ([]float32, error) {
+	v, err := p.tensor(name)
+	if err != nil {
+		return nil, fmt.Errorf("tensor %s: %w", name, err)
+	}
+	if len(v) != size {
+		return nil, fmt.Errorf("tensor %s has %d elements; the config demands %d", name, len(v), size)
+	}
+	delete(p.shapes, name)
+	return v, nil
+}
+
+// packed returns v [out, in] as the right operand of x·vᵀ. It lies in the Go heap, so the garbage
+// collector frees it after the last request that uses it.
+func (p *packer) packed(v []float32, out, in int) (*kernel.Packed, error) {
+	w, err := kernel.NewPacked(nil, out, in, kernel.F32)
+	if err != nil {
+		return nil, err
+	}
+	w.Pack(p.pool, kernel.NewMatrix(v, out, in).T())
+	return w, nil
+}

@@ -1,0 +1,182 @@
+package sampler
+
+import (
+	"math"
+
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+)
+
+// block is the number of probabilities in a partial sum. A draw finds its block first, then its
+// token in the block.
+const block = 512
+
+// query holds what a draw depends on besides the logits.
+type query struct {
+	temperature float32 // 0 is greedy
+	topK        int     // ≤ 0 means all
+	topP        float32 // ≥ 1 means all
+	minP        float32 // relative to the best probability
+	penalty     float32 // 1 means none
+	seen        []int32 // distinct tokens that the penalty applies to
+	forbidden   []int32 // tokens that must not be drawn
+	u           float64 // in [0, 1)
+}
+
+// drawer draws tokens from rows of logits. It holds the scratch of one task and allocates nothing.
+type drawer struct {
+	p    []float32 // [V] unnormalised probabilities
+	sums []float64 // [V/block] their sums by block
+	cut  cutter
+}
+
+func newDrawer(vocab int) *drawer {
+	return &drawer{
+		p:    make([]float32, vocab),
+		sums: make([]float64, (vocab+block-1)/block),
+		cut:  newCutter(vocab),
+	}
+}
+
+// draw draws a token from logits [V], which it does not change, and returns its log-probability in
+// nats under softmax(logits / temperature). The token is -1 if the logits are not numbers or every
+// token is forbidden.
+func (d *drawer) draw(logits []float32, q *query) (token int32, logprob float32) {
+	token = d.choose(logits, q)
+	if token >= 0 {
+		logprob = d.logprob(logits, token, q.temperature)
+	}
+	if math.IsNaN(float64(logprob)) {
+		return -1, 0
+	}
+	return token, logprob
+}
+
+// choose returns the token of draw, without its log-probability.
+func (d *drawer) choose(logits []float32, q *query) int32 {
+	scores := logits
+	if q.altersScores() {
+		scores = d.altered(logits, q)
+	}
+	best := kernel.Max(scores)
+	if math.IsInf(float64(best), -1) {
+		return -1
+	}
+	if q.temperature == 0 {
+		return firstAt(scores, best)
+	}
+	mass := d.exponentials(scores, best, q.temperature)
+	switch {
+	case math.IsNaN(mass):
+		return -1
+	case q.truncates():
+		d.cut.cut(d.p, mass, q.topK, q.topP, q.minP)
+		return d.cut.pick(q.u)
+	}
+	return d.pick(q.u * mass)
+}
+
+// logprob returns the log-probability that training computes for a token, to the last bit.
+func (d *drawer) logprob(logits []float32, token int32, temperature float32) float32 {
+	if temperature == 0 || temperature == 1 {
+		return kernel.Logprob(logits, token)
+	}
+	kernel.Scale(d.p, logits, 1/temperature)
+	return kernel.Logprob(d.p, token)
+}
+
+func (q *query) altersScores() bool { return len(q.seen) > 0 || len(q.forbidden) > 0 }
+
+func (q *query) truncates() bool {
+	return q.topK > 0 || q.topP < 1 || q.minP > 0
+}
+
+// exponentials sets p to exp((x − best)/temperature), computes the sums of its blocks, and returns
+// the total. p may be x.
+func (d *drawer) exponentials(x []float32, best, temperature float32) float64 {
+	total, inverse := 0.0, 1/temperature
+	for b := range d.sums {
+		from, to := b*block, min((b+1)*block, len(x))
+		p := d.p[from:to]
+		if temperature != 1 {
+			kernel.Scale(p, x[from:to], inverse)
+			d.sums[b] = expSum(p, p, best*inverse)
+		} else {
+			d.sums[b] = expSum(p, x[from:to], best)
+		}
+		total += d.sums[b]
+	}
+	return total
+}
+
+// expSum computes y = exp(x − m) and returns the sum of y, accumulated in four partial sums.
+func expSum(y, x []float32, m float32) float64 {
+	y = y[:len(x)]
+	for i, v := range x {
+		y[i] = v - m
+	}
+	kernel.Exp(y, y)
+	var sums [4]float64
+	for ; len(y) >= 4; y = y[4:] {
+		sums[0] += float64(y[0])
+		sums[1] += float64(y[1])
+		sums[2] += float64(y[2])
+		sums[3] += float64(y[3])
+	}
+	for _, v := range y {
+		sums[0] += float64(v)
+	}
+	return sums[0] + sums[1] + (sums[2] + sums[3])
+}
+
+// altered returns a copy of the logits, in p, with the repetition penalty of Keskar et al. 2019
+// (CTRL, §4.1; like transformers it multiplies logits below 0 and divides the others) and forbidden
+// tokens at −∞.
+func (d *drawer) altered(logits []float32, q *query) []float32 {
+	copy(d.p, logits)
+	for _, t := range q.seen {
+		if d.p[t] < 0 {
+			d.p[t] *= q.penalty
+		} else {
+			d.p[t] /= q.penalty
+		}
+	}
+	for _, t := range q.forbidden {
+		d.p[t] = float32(math.Inf(-1))
+	}
+	return d.p
+}
+
+// pick returns the token at which the running sum of p exceeds target.
+func (d *drawer) pick(target float64) int32 {
+	b, before := 0, 0.0
+	for b+1 < len(d.sums) && before+d.sums[b] <= target {
+		before += d.sums[b]
+		b++
+	}
+	for ; b >= 0; b-- { // if rounding puts target beyond the end, take the last token with any probability
+		last := int32(-1)
+		for i, p := range d.p[b*block : min((b+1)*block, len(d.p))] {
+			if p == 0 {
+				continue
+			}
+			last = int32(b*block + i)
+			if before += float64(p); before > target {
+				return last
+			}
+		}
+		if last >= 0 {
+			return last
+		}
+	}
+	return 0
+}
+
+// firstAt returns the first index of the value best.
+func firstAt(x []float32, best float32) int32 {
+	for i, v := range x {
+		if v == best {
+			return int32(i)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,189 @@
+package sampler
+
+import (
+	"math"
+
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
+)
+
+// network computes steps. It holds the weights, the K/V cache and the activations of one step.
+type network struct {
+	cfg     *model.Config
+	pool    *kernel.Pool
+	shape   kernel.Attention
+	weights *weights
+	cache   []kernel.KVPages // by layer
+	reading kernel.Reading   // plan of the step's attention
+	act     activations
+}
+
+// activations are the values of one step, for at most R rows and S sequences.
+type activations struct {
+	x, normed kernel.Matrix       // [R, H]
+	qkv       kernel.Matrix       // [R, (NumHeads+2·NumKVHeads)·HeadDim]
+	attended  kernel.Matrix       // [R, NumHeads·HeadDim]
+	gateUp    kernel.Matrix       // [R, 2·DenseSize]
+	mixture   *mixtureActivations // nil for a model without experts
+	hidden    kernel.Matrix       // [S, H] inputs of the head
+	logits    kernel.Matrix       // [S, V]
+	low       []float32           // [R, r of all maps with the same input]; grows
+}
+
+// batch holds the rows that one step computes, of any sequences and prompts.
+type batch struct {
+	tokens    []int32       // [R]
+	positions []int32       // [R] of the tokens in their sequences
+	sees      []kernel.View // [R] K/V that each row attends to
+	slots     []int32       // [R] places in the cache for each row's K/V
+	heads     []int         // rows whose hidden state the head needs, in order
+	adapters  []*adapter    // [R]
+	adapted   []stretch     // stretches of adapters, computed by forward
+}
+
+func (b *batch) reset() {
+	b.tokens, b.positions, b.sees, b.slots, b.heads = b.tokens[:0], b.positions[:0], b.sees[:0], b.slots[:0], b.heads[:0]
+	b.adapters = b.adapters[:0]
+}
+
+// add appends a row and returns its number.
+func (b *batch) add(a *adapter, token int32, position int, c *chain) int {
+	b.tokens = append(b.tokens, token)
+	b.adapters = append(b.adapters, a)
+	b.positions = append(b.positions, int32(position))
+	b.sees = append(b.sees, kernel.View{Pages: c.pages, Tokens: position + 1})
+	b.slots = append(b.slots, c.slot(position))
+	return len(b.tokens) - 1
+}
+
+// newNetwork takes all memory for steps.
+func newNetwork(cfg *model.Config, opts Options, arena *kernel.Arena) (*network, error) {
+	w, err := newWeights(cfg, opts, arena)
+	if err != nil {
+		return nil, err
+	}
+	m := &network{cfg: cfg, pool: opts.Pool, weights: w}
+	m.shape = kernel.Attention{Heads: cfg.NumHeads, KVHeads: cfg.NumKVHeads, HeadDim: cfg.HeadDim, Scale: float32(1 / math.Sqrt(float64(cfg.HeadDim)))}
+	t := taker{Taker: kernel.Taker{Arena: arena}}
+	for range cfg.NumLayers {
+		kv, err := kernel.NewKVPages(arena, m.shape, pagesFor(opts.MaxTokens))
+		if err != nil {
+			return nil, err
+		}
+		m.cache = append(m.cache, kv)
+	}
+	rows := opts.MaxSequences + opts.PrefillChunk
+	m.act = activations{
+		x:        t.Matrix(rows, cfg.HiddenSize),
+		normed:   t.Matrix(rows, cfg.HiddenSize),
+		qkv:      t.Matrix(rows, (cfg.NumHeads+2*cfg.NumKVHeads)*cfg.HeadDim),
+		attended: t.Matrix(rows, cfg.NumHeads*cfg.HeadDim),
+		gateUp:   t.Matrix(rows, 2*cfg.DenseSize()),
+		hidden:   t.Matrix(opts.MaxSequences, cfg.HiddenSize),
+		logits:   t.Matrix(opts.MaxSequences, cfg.VocabSize),
+	}
+	if cfg.Mixture != nil {
+		m.act.mixture = t.mixtureActivations(cfg, rows)
+	}
+	return m, t.Err
+}
+
+// forward runs the batch through all layers and stores its K/V. It writes the normalised hidden
+// states of b.heads to the first rows of act.hidden.
+func (m *network) forward(b *batch) {
+	rows := len(b.tokens)
+	if rows == 0 {
+		return
+	}
+	b.adapted = stretches(b.adapted, b.adapters)
+	x := m.act.x.RowRange(0, rows)
+	for i, t := range b.tokens {
+		copy(x.Row(i), m.weights.embedding.Row(int(t)))
+	}
+	m.reading.Plan(m.shape, m.pool, b.sees)
+	for layer := range m.weights.layers {
+		m.attention(layer, b, x)
+		m.mlp(layer, b, x)
+	}
+	if len(b.heads) == 0 {
+		return
+	}
+	hidden := m.act.hidden.RowRange(0, len(b.heads))
+	for i, row := range b.heads {
+		copy(hidden.Row(i), x.Row(row))
+	}
+	kernel.RMSNorm(m.pool, hidden, hidden, m.weights.norm, float32(m.cfg.RMSNormEps), nil)
+}
+
+// attention adds the attention block's output to x [R, H].
+func (m *network) attention(layer int, b *batch, x kernel.Matrix) {
+	cfg, w := m.cfg, &m.weights.layers[layer]
+	q, kv := cfg.NumHeads*cfg.HeadDim, cfg.NumKVHeads*cfg.HeadDim
+	normed := m.act.normed.RowRange(0, x.Rows)
+	kernel.RMSNorm(m.pool, normed, x, w.attentionNorm, float32(cfg.RMSNormEps), nil)
+	qkv := m.act.qkv.RowRange(0, x.Rows)
+	m.linear(qkv, normed, w.qkv, false)
+	m.adapt(b, qkv, normed, func(u *updates) *update { return &u.layers[layer].qkv })
+	if w.qNorm != nil {
+		m.normHeads(qkv.ColRange(0, q), w.qNorm)
+		m.normHeads(qkv.ColRange(q, q+kv), w.kNorm)
+	}
+	kernel.RoPE(m.pool, qkv.ColRange(0, q+kv), cfg.HeadDim, m.weights.cos, m.weights.sin, b.positions)
+	m.cache[layer].Store(m.pool, qkv.ColRange(q, q+kv), qkv.ColRange(q+kv, q+2*kv), b.slots)
+	attended := m.act.attended.RowRange(0, x.Rows)
+	m.shape.Window = cfg.Window(layer)
+	m.shape.Paged(m.pool, attended, qkv.ColRange(0, q), &m.cache[layer], &m.reading)
+	m.linear(x, attended, w.out, true)
+	m.adapt(b, x, attended, func(u *updates) *update { return &u.layers[layer].out })
+}
+
+// normHeads applies RMSNorm to each head of x [R, heads·HeadDim] in place.
+func (m *network) normHeads(x kernel.Matrix, weight []float32) {
+	tasks := min(m.pool.Size(), x.Rows)
+	m.pool.Run(tasks, func(task int) {
+		for i := task; i < x.Rows; i += tasks {
+			heads := kernel.NewMatrix(x.Row(i), x.Cols/m.cfg.HeadDim, m.cfg.HeadDim)
+			kernel.RMSNorm(nil, heads, heads, weight, float32(m.cfg.RMSNormEps), nil)
+		}
+	})
+}
+
+// mlp adds the output of the SwiGLU block, or of the experts, to x [R, H].
+func (m *network) mlp(layer int, b *batch, x kernel.Matrix) {
+	w, n := &m.weights.layers[layer], m.cfg.IntermediateSize
+	normed := m.act.normed.RowRange(0, x.Rows)
+	kernel.RMSNorm(m.pool, normed, x, w.mlpNorm, float32(m.cfg.RMSNormEps), nil)
+	if w.mixture != nil {
+		m.mixture(w.mixture, x, normed)
+		return
+	}
+	gateUp := m.act.gateUp.RowRange(0, x.Rows)
+	m.linear(gateUp, normed, w.gateUp, false)
+	m.adapt(b, gateUp, normed, func(u *updates) *update { return &u.layers[layer].gateUp })
+	gate := gateUp.ColRange(0, n)
+	kernel.SwiGLU(m.pool, gate, gate, gateUp.ColRange(n, 2*n))
+	m.linear(x, gate, w.down, true)
+	m.adapt(b, x, gate, func(u *updates) *update { return &u.layers[layer].down })
+}
+
+// linear computes y = x·Wᵀ + bias, or y += x·Wᵀ + bias.
+func (m *network) linear(y, x kernel.Matrix, l linear, accumulate bool) {
+	kernel.MatMulPacked(m.pool, y, x, l.w, accumulate)
+	if l.bias != nil {
+		kernel.AddBias(m.pool, y, l.bias)
+	}
+}
+
+// head computes the logits of the first n rows of act.hidden.
+func (m *network) head(n int) kernel.Matrix {
+	logits := m.act.logits.RowRange(0, n)
+	kernel.MatMulPacked(m.pool, logits, m.act.hidden.RowRange(0, n), m.weights.head, false)
+	return logits
+}
+
+// copyPage copies the first tokens of a page to another, in all layers.
+func (m *network) copyPage(to, from int32, tokens int) {
+	for layer := range m.cache {
+		m.cache[layer].Copy(to, from, tokens)
+	}
+}

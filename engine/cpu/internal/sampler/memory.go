@@ -1,0 +1,47 @@
+package sampler
+
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
+)
+
+// Plan returns the most memory that a sampler with these options uses, part by part. It runs the
+// code of New with arenas that only count.
+func Plan(cfg model.Config, opts Options) ([]trinity.MemoryPart, error) {
+	opts, err := opts.withDefaults(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	weights, whole := kernel.NewTally(), kernel.NewTally()
+	if _, err := newWeights(&cfg, opts, weights); err != nil {
+		return nil, fmt.Errorf("sampler: %w", err)
+	}
+	m, err := newNetwork(&cfg, opts, whole)
+	if err != nil {
+		return nil, fmt.Errorf("sampler: %w", err)
+	}
+	without := opts
+	without.MaxTokens = 0
+	uncached := kernel.NewTally()
+	if _, err := newNetwork(&cfg, without, uncached); err != nil {
+		return nil, fmt.Errorf("sampler: %w", err)
+	}
+	cores := int64(opts.Pool.Size())
+	drawing := cores * int64(cfg.VocabSize) * 20
+	attention := cores * 4 * int64(m.shape.BackwardScratch(opts.MaxModelLen))
+	return []trinity.MemoryPart{
+		{Kind: "sampler's weights", Bytes: weights.Bytes(), Why: "packed copy of the published version"},
+		{Kind: "KV cache", Bytes: whole.Bytes() - uncached.Bytes(), Why: fmt.Sprintf("%d tokens, of %d sequences at most; taken as they are written", opts.MaxTokens, opts.MaxSequences)},
+		{Kind: "sampler's activations", Bytes: uncached.Bytes() - weights.Bytes(), Why: fmt.Sprintf("a step of %d rows, and logits", opts.MaxSequences+opts.PrefillChunk)},
+		{Kind: "sampler's scratch", Bytes: 4*int64(largestStage(&cfg)) + drawing + attention, Why: "one matrix while weights are published, attention, drawing"},
+	}, nil
+}
+
+// largestStage returns the size of the largest matrix that the loader stages before packing.
+func largestStage(cfg *model.Config) int {
+	qkv := (cfg.NumHeads + 2*cfg.NumKVHeads) * cfg.HeadDim
+	return cfg.HiddenSize * max(qkv, 2*cfg.WidestMLP())
+}

@@ -1,0 +1,74 @@
+package sampler
+
+import (
+	"fmt"
+
+	"github.com/trinity-go/trinity/engine/cpu/internal/experts"
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
+)
+
+// mixtureWeights are one layer's router and experts, which replace the MLP.
+type mixtureWeights struct {
+	router       linear   // [experts, H]
+	gateUp, down []linear // one per expert
+}
+
+// mixtureActivations are the values of one step; a pair is one row at one of its experts.
+type mixtureActivations struct {
+	routing *experts.Routing
+	in, out kernel.Matrix // [pairs, H]
+	gateUp  kernel.Matrix // [pairs, 2·Size]
+}
+
+func (t *taker) mixture(cfg *model.Config) *mixtureWeights {
+	m := cfg.Mixture
+	router := *t
+	router.storage = kernel.F32 // rounded logits would choose other experts than training
+	w := &mixtureWeights{router: router.linear(m.Experts, cfg.HiddenSize, false)}
+	t.Err = router.Err
+	for range m.Experts {
+		w.gateUp = append(w.gateUp, t.linear(2*m.Size, cfg.HiddenSize, false))
+		w.down = append(w.down, t.linear(cfg.HiddenSize, m.Size, false))
+	}
+	return w
+}
+
+func (t *taker) mixtureActivations(cfg *model.Config, rows int) *mixtureActivations {
+	m, pairs := cfg.Mixture, rows*cfg.Mixture.PerToken
+	shape := experts.Shape{Experts: m.Experts, PerToken: m.PerToken, Normalise: m.Normalise}
+	return &mixtureActivations{routing: experts.New(&t.Taker, shape, rows), in: t.Matrix(pairs, cfg.HiddenSize),
+		out: t.Matrix(pairs, cfg.HiddenSize), gateUp: t.Matrix(pairs, 2*m.Size)}
+}
+
+func (l *loader) mixture(w *mixtureWeights, prefix string) error {
+	if err := l.linear(w.router, prefix+"mlp.gate"); err != nil {
+		return err
+	}
+	for i := range w.gateUp {
+		expert := fmt.Sprintf("%smlp.experts.%d.", prefix, i)
+		if err := l.linear(w.gateUp[i], expert+"gate_proj", expert+"up_proj"); err != nil {
+			return err
+		}
+		if err := l.linear(w.down[i], expert+"down_proj"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mixture adds the weighted results of each row's experts to x [R, H].
+func (m *network) mixture(w *mixtureWeights, x, normed kernel.Matrix) {
+	a, size := m.act.mixture, m.cfg.Mixture.Size
+	m.linear(a.routing.Logits(x.Rows), normed, w.router, false)
+	a.routing.Route(m.pool)
+	a.routing.Gather(m.pool, a.in, normed)
+	a.routing.Each(m.pool, func(i, from, to int) {
+		gateUp := a.gateUp.RowRange(from, to)
+		m.linear(gateUp, a.in.RowRange(from, to), w.gateUp[i], false)
+		gate := gateUp.ColRange(0, size)
+		kernel.SwiGLU(m.pool, gate, gate, gateUp.ColRange(size, 2*size))
+		m.linear(a.out.RowRange(from, to), gate, w.down[i], false)
+	})
+	a.routing.Combine(m.pool, x, a.out)
+}

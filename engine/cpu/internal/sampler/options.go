@@ -1,0 +1,67 @@
+package sampler
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
+)
+
+// Options plan a sampler. A zero value means the default after the semicolon.
+type Options struct {
+	Pool *kernel.Pool // computes; nil means only the scheduler's goroutine
+
+	// Storage is the number format of the matrices. F32 samples exactly what training computes,
+	// BF16 reads half the bytes, Int8 a quarter and quantises activations too.
+	Storage kernel.Storage
+
+	MaxSequences int // completions that decode at once; 32
+
+	// MaxTokens is the number of tokens that the K/V cache holds, in pages of 16; MaxSequences ×
+	// MaxModelLen, at most 65536. Each takes 8·NumLayers·NumKVHeads·HeadDim bytes, once its page
+	// has been written.
+	MaxTokens    int
+	MaxModelLen  int // tokens of a prompt and its completion; the model's MaxPositions
+	PrefillChunk int // prompt tokens computed in one step, besides decoding; 512
+
+	MaxAdapters    int // named LoRA adapters at once; 64
+	MaxAdapterRank int // rank of the largest named LoRA adapter; 512
+
+	// Decode turns tokens into text, for stop strings. Without it, requests with stop strings fail.
+	Decode func(tokens []int32) string
+}
+
+// withDefaults fills in defaults. It reports every setting that cannot work.
+func (o Options) withDefaults(cfg *model.Config) (Options, error) {
+	setDefault := func(v *int, value int) {
+		if *v == 0 {
+			*v = value
+		}
+	}
+	setDefault(&o.MaxSequences, 32)
+	setDefault(&o.MaxModelLen, cfg.MaxPositions)
+	setDefault(&o.PrefillChunk, 512)
+	setDefault(&o.MaxAdapters, 64)
+	setDefault(&o.MaxAdapterRank, 512)
+	if o.MaxTokens == 0 && o.MaxSequences > 0 && o.MaxModelLen > 0 {
+		whole := pagesFor(o.MaxModelLen) * pageTokens
+		o.MaxTokens = max(min(o.MaxSequences*whole, 65536), 2*whole)
+	}
+	_, err := kernel.Forced()
+	errs := []error{err}
+	for _, s := range []struct {
+		name  string
+		value int
+	}{{"MaxSequences", o.MaxSequences}, {"MaxTokens", o.MaxTokens}, {"MaxModelLen", o.MaxModelLen}, {"PrefillChunk", o.PrefillChunk},
+		{"MaxAdapters", o.MaxAdapters}, {"MaxAdapterRank", o.MaxAdapterRank}} {
+		if s.value < 0 {
+			errs = append(errs, fmt.Errorf("sampler: %s is %d; expected a positive number", s.name, s.value))
+		}
+	}
+	if s := cfg.RopeScaling; s != nil && s.Type == "dynamic" && o.MaxModelLen > cfg.MaxPositions {
+		errs = append(errs, fmt.Errorf("sampler: MaxModelLen %d is over the model's %d positions, where dynamic RoPE scaling changes frequencies "+
+			"with every token; set MaxModelLen to %d or less", o.MaxModelLen, cfg.MaxPositions, cfg.MaxPositions))
+	}
+	return o, errors.Join(errs...)
+}

@@ -1,0 +1,64 @@
+package sampler
+
+// plan fills the step's rows: the newest token of every completion, then prompt tokens in order of
+// arrival. It returns the number of prompt tokens.
+func (s *scheduler) plan() int {
+	b := &s.batch
+	b.reset()
+	s.draws, s.fresh = s.draws[:0], s.fresh[:0]
+	s.reserve()
+	for _, q := range s.running {
+		if q.prompt != nil {
+			continue
+		}
+		position := q.position()
+		s.draws = append(s.draws, draw{sequence: q, row: len(b.heads)})
+		b.heads = append(b.heads, b.add(q.request.adapter, q.tokens[len(q.tokens)-1], position, &q.chain))
+		if position%pageTokens == pageTokens-1 {
+			tokens := q.tokensOf(position / pageTokens)
+			s.pages.filled(&q.chain, q.chain.pages[position/pageTokens], tokens[:], s.steps)
+		}
+	}
+	budget := s.opts.PrefillChunk
+	for _, p := range s.prompts {
+		if !p.complete() && budget > 0 {
+			budget -= s.planPrompt(p, budget)
+		}
+	}
+	return s.opts.PrefillChunk - budget
+}
+
+// planPrompt adds up to budget rows of a prompt, as long as there are pages, and returns their
+// number.
+func (s *scheduler) planPrompt(p *prompt, budget int) int {
+	s.reuse(p)
+	b, first := &s.batch, p.done
+	if end := p.done + budget; end < len(p.tokens) && end/pageTokens > first/pageTokens {
+		budget -= end % pageTokens // end at a page boundary, because prefixes are found by whole pages
+	}
+	for !p.complete() && p.done-first < budget {
+		if p.done/pageTokens == len(p.chain.pages) && !s.pages.extend(&p.chain) {
+			break
+		}
+		b.add(p.adapter, p.tokens[p.done], p.done, &p.chain)
+		if p.done++; p.done%pageTokens == 0 {
+			at := p.done/pageTokens - 1
+			s.pages.filled(&p.chain, p.chain.pages[at], p.tokens[at*pageTokens:p.done], s.steps)
+		}
+	}
+	if p.complete() && p.done > first && !p.resumes {
+		b.heads = append(b.heads, len(b.tokens)-1)
+		s.fresh = append(s.fresh, p)
+	}
+	return p.done - first
+}
+
+// reuse advances a prompt over tokens whose K/V are known by now.
+func (s *scheduler) reuse(p *prompt) {
+	reused := s.match(p)
+	reused += s.copySimilar(p)
+	if p.resumes || reused == 0 {
+		return
+	}
+	s.inbox.record(func(stats *Stats) { stats.Reused += int64(reused) })
+}

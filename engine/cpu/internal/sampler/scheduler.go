@@ -1,0 +1,209 @@
+package sampler
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+)
+
+// scheduler decides what each step computes, and runs the steps. Only the goroutine that holds the
+// sampler's gate may touch it.
+type scheduler struct {
+	opts      Options
+	inbox     *inbox
+	model     *network
+	steps     int64
+	pages     pages
+	prompts   []*prompt   // in order of arrival
+	running   []*sequence // sequences of one prompt are neighbours
+	preempted []*sequence // in order of arrival
+	spare     []*sequence // finished, kept for their buffers
+
+	batch    batch
+	fresh    []*prompt // prompts that this step completes, in the order of their rows in batch.heads
+	draws    []draw
+	answered []*request // requests that this step completes
+	logits   kernel.Matrix
+	drawers  []*drawer
+	drawTask func(task int)
+}
+
+// draw is one token that a step draws.
+type draw struct {
+	sequence *sequence
+	row      int // of the logits
+	token    int32
+	logprob  float32
+}
+
+func newScheduler(m *network, inbox *inbox, opts Options) *scheduler {
+	s := &scheduler{opts: opts, inbox: inbox, model: m, pages: newPages(pagesFor(opts.MaxTokens))}
+	for range opts.Pool.Size() {
+		s.drawers = append(s.drawers, newDrawer(m.cfg.VocabSize))
+	}
+	s.drawTask = func(task int) {
+		for i := task; i < len(s.draws); i += len(s.drawers) {
+			d := &s.draws[i]
+			d.token, d.logprob = s.drawers[task].draw(s.logits.Row(d.row), &d.sequence.query)
+		}
+	}
+	return s
+}
+
+// step lets sequences leave and join, computes one token of each and a chunk of prompts, and
+// returns finished completions to their callers.
+func (s *scheduler) step() {
+	start := time.Now()
+	s.steps++
+	s.dropCancelled()
+	s.admit()
+	prefilled := s.plan()
+	s.model.forward(&s.batch)
+	s.keepHidden()
+	sampled := s.drawTokens()
+	s.inbox.record(func(stats *Stats) {
+		stats.Steps++
+		stats.Prefilled += int64(prefilled)
+		stats.Sampled += int64(sampled)
+		stats.Busy += time.Since(start)
+	})
+	s.deliver()
+	s.inbox.record(func(stats *Stats) {
+		stats.Running = len(s.running) + len(s.preempted)
+		stats.Cached = (s.pages.opened - s.pages.nFree) * pageTokens
+	})
+	for _, r := range s.answered { // last, so that a caller with its answer sees it counted in Stats
+		close(r.done)
+	}
+	clear(s.answered)
+	s.answered = s.answered[:0]
+}
+
+// keepHidden stores the last hidden states of prompts that this step completed, for later
+// sequences. It also adds the first draws of all sequences whose prompt is complete; sequences of
+// one prompt share a row of logits.
+func (s *scheduler) keepHidden() {
+	rows := len(s.batch.heads)
+	for i, p := range s.fresh {
+		p.headRow, p.headStep = rows-len(s.fresh)+i, s.steps
+		p.hidden = slices.Clone(s.model.act.hidden.Row(p.headRow))
+		s.retain(p)
+	}
+	for _, q := range s.running {
+		if len(q.tokens) > 0 || !q.prompt.complete() {
+			continue
+		}
+		if q.prompt.headStep != s.steps {
+			q.prompt.headRow, q.prompt.headStep = rows, s.steps
+			copy(s.model.act.hidden.Row(rows), q.prompt.hidden)
+			rows++
+		}
+		s.draws = append(s.draws, draw{sequence: q, row: q.prompt.headRow})
+	}
+	s.logits = kernel.Matrix{}
+	if rows > 0 {
+		s.logits = s.model.head(rows)
+	}
+}
+
+// drawTokens draws the step's tokens and adds them to their sequences. It returns their number.
+func (s *scheduler) drawTokens() int {
+	for i := range s.draws {
+		s.draws[i].sequence.prepare()
+	}
+	s.opts.Pool.Run(min(len(s.drawers), len(s.draws)), s.drawTask)
+	for i := range s.draws {
+		d := &s.draws[i]
+		if d.token >= 0 {
+			d.sequence.add(d.token, d.logprob, d.sequence.request.adapter.version)
+		}
+	}
+	return len(s.draws)
+}
+
+var errLogits = errors.New("the model's logits are not numbers: the weights are broken, or every token is forbidden")
+
+// deliver passes new tokens to OnToken and finishes completions.
+func (s *scheduler) deliver() {
+	finished := false
+	for i := range s.draws {
+		d := &s.draws[i]
+		q, r := d.sequence, d.sequence.request
+		if d.token < 0 {
+			r.fail(errLogits)
+			finished = true
+		}
+		if r.failed() {
+			continue // Sample may have returned
+		}
+		if r.params.OnToken != nil {
+			r.params.OnToken(q.index, d.token)
+		}
+		if q.reason = q.finish(d.token, s.opts.Decode); q.reason != "" {
+			finished = true
+			if q.complete() {
+				s.answered = append(s.answered, r)
+			}
+		}
+	}
+	if finished {
+		s.retire(func(q *sequence) bool { return q.reason != "" || q.request.failed() })
+	}
+}
+
+// retire removes sequences from the batch and gives up their pages.
+func (s *scheduler) retire(gone func(*sequence) bool) {
+	leaves := func(q *sequence) bool {
+		if !gone(q) {
+			return false
+		}
+		if q.reason != "" {
+			s.keepEnd(q)
+		}
+		s.vacate(q)
+		s.spare = append(s.spare, q)
+		return true
+	}
+	s.running = slices.DeleteFunc(s.running, leaves)
+	s.preempted = slices.DeleteFunc(s.preempted, leaves)
+}
+
+// keepEnd files the last page of a finished completion, so that the prompt of a conversation's next
+// turn finds it. The page lacks the newest token, which no step has computed.
+func (s *scheduler) keepEnd(q *sequence) {
+	position := q.position()
+	if n := position % pageTokens; n >= minCopied && q.prompt == nil && !q.chain.outdated {
+		tokens := q.tokensOf(position / pageTokens)
+		s.pages.file(q.chain.pages[position/pageTokens], q.chain.parent, tokens[:n], s.steps)
+	}
+}
+
+// abandon fails everything that is queued or running.
+func (s *scheduler) abandon(err error) {
+	s.inbox.keep(func(r *request) bool {
+		r.fail(err)
+		return false
+	})
+	s.retire(func(q *sequence) bool {
+		q.request.fail(err)
+		return true
+	})
+}
+
+// dropCancelled removes cancelled requests.
+func (s *scheduler) dropCancelled() {
+	if !s.inbox.cancelling.Swap(false) {
+		return
+	}
+	cancelled := func(r *request) bool {
+		if r.cancelled.Load() {
+			r.fail(errCancelled)
+			return true
+		}
+		return false
+	}
+	s.retire(func(q *sequence) bool { return cancelled(q.request) })
+	s.inbox.keep(func(r *request) bool { return !cancelled(r) })
+}

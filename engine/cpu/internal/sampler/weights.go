@@ -1,0 +1,235 @@
+package sampler
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
+)
+
+// weights are a model's tensors, packed for products. newWeights takes their memory once, and every
+// update fills it.
+type weights struct {
+	embedding kernel.Matrix // [V, H]
+	layers    []layerWeights
+	norm      []float32      // [H]
+	head      *kernel.Packed // [H, V]
+
+	cos, sin kernel.Matrix // [MaxModelLen, HeadDim/2]
+}
+
+// layerWeights are the weights of one block. A nil bias or norm means that the architecture has
+// none.
+type layerWeights struct {
+	attentionNorm, mlpNorm []float32 // [H]
+	qkv, gateUp            linear    // maps with the same input, as one: q, k and v; gate and up
+	out, down              linear
+	mixture                *mixtureWeights // replaces gateUp and down; nil in a layer without experts
+	qNorm, kNorm           []float32       // [HeadDim]
+}
+
+// linear is y = x·Wᵀ + bias.
+type linear struct {
+	w    *kernel.Packed
+	bias []float32
+}
+
+// newWeights takes the memory of a model's weights and computes its RoPE tables.
+func newWeights(cfg *model.Config, opts Options, arena *kernel.Arena) (*weights, error) {
+	t := taker{Taker: kernel.Taker{Arena: arena}, storage: opts.Storage}
+	q, kv := cfg.NumHeads*cfg.HeadDim, cfg.NumKVHeads*cfg.HeadDim
+	w := &weights{
+		embedding: kernel.NewMatrix(t.Float32(cfg.VocabSize*cfg.HiddenSize), cfg.VocabSize, cfg.HiddenSize),
+		norm:      t.Float32(cfg.HiddenSize),
+		head:      t.linear(cfg.VocabSize, cfg.HiddenSize, false).w,
+		layers:    make([]layerWeights, cfg.NumLayers),
+	}
+	for i := range w.layers {
+		l := &w.layers[i]
+		l.attentionNorm, l.mlpNorm = t.Float32(cfg.HiddenSize), t.Float32(cfg.HiddenSize)
+		l.qkv = t.linear(q+2*kv, cfg.HiddenSize, cfg.AttentionBias)
+		l.out = t.linear(cfg.HiddenSize, q, cfg.AttentionOutputBias)
+		if cfg.Sparse(i) {
+			l.mixture = t.mixture(cfg)
+		} else {
+			l.gateUp = t.linear(2*cfg.IntermediateSize, cfg.HiddenSize, cfg.MLPBias)
+			l.down = t.linear(cfg.HiddenSize, cfg.IntermediateSize, cfg.MLPBias)
+		}
+		if cfg.QKNorm {
+			l.qNorm, l.kNorm = t.Float32(cfg.HeadDim), t.Float32(cfg.HeadDim)
+		}
+	}
+	half := cfg.HeadDim / 2
+	w.cos = kernel.NewMatrix(t.Float32(opts.MaxModelLen*half), opts.MaxModelLen, half)
+	w.sin = kernel.NewMatrix(t.Float32(opts.MaxModelLen*half), opts.MaxModelLen, half)
+	if t.Err != nil {
+		return nil, t.Err
+	}
+	if w.cos.Data != nil { // nil if the arena only counts
+		w.rotations(cfg, opts.MaxModelLen)
+	}
+	return w, nil
+}
+
+// rotations fills the RoPE tables.
+func (w *weights) rotations(cfg *model.Config, length int) {
+	frequencies, scale := cfg.InverseFrequencies(length)
+	for position := range length {
+		cos, sin := w.cos.Row(position), w.sin.Row(position)
+		for i, f := range frequencies {
+			s, c := math.Sincos(float64(position) * f)
+			cos[i], sin[i] = float32(c*scale), float32(s*scale)
+		}
+	}
+}
+
+// taker takes memory; matrices of weights have the given storage.
+type taker struct {
+	kernel.Taker
+	storage kernel.Storage
+}
+
+func (t *taker) linear(out, in int, bias bool) linear {
+	var l linear
+	if t.Err == nil {
+		l.w, t.Err = kernel.NewPacked(t.Arena, out, in, t.storage)
+	}
+	if bias {
+		l.bias = t.Float32(out)
+	}
+	return l
+}
+
+// loader fills weights from tensors by their Hugging Face names.
+type loader struct {
+	pool   *kernel.Pool
+	tensor func(name string) ([]float32, error)
+	stage  []float32 // the tensors that form one matrix, joined
+}
+
+// load fills w. After an error, w is a mixture of two versions.
+func (w *weights) load(cfg *model.Config, pool *kernel.Pool, tensor func(name string) ([]float32, error)) error {
+	l := loader{pool: pool, tensor: tensor}
+	const embedding = "model.embed_tokens.weight"
+	if err := l.vector(w.embedding.Data, embedding); err != nil {
+		return err
+	}
+	for i := range w.layers {
+		if err := l.layer(&w.layers[i], fmt.Sprintf("model.layers.%d.", i)); err != nil {
+			return err
+		}
+	}
+	if err := l.vector(w.norm, "model.norm.weight"); err != nil {
+		return err
+	}
+	if cfg.TieEmbeddings {
+		w.head.Pack(pool, w.embedding.T())
+		return nil
+	}
+	return l.linear(linear{w: w.head}, "lm_head")
+}
+
+// layer fills the weights of one block.
+func (l *loader) layer(w *layerWeights, prefix string) error {
+	for _, step := range []func() error{
+		func() error { return l.vector(w.attentionNorm, prefix+"input_layernorm.weight") },
+		func() error {
+			return l.linear(w.qkv, prefix+"self_attn.q_proj", prefix+"self_attn.k_proj", prefix+"self_attn.v_proj")
+		},
+		func() error { return l.vector(w.qNorm, prefix+"self_attn.q_norm.weight") },
+		func() error { return l.vector(w.kNorm, prefix+"self_attn.k_norm.weight") },
+		func() error { return l.linear(w.out, prefix+"self_attn.o_proj") },
+		func() error { return l.vector(w.mlpNorm, prefix+"post_attention_layernorm.weight") },
+		func() error { return l.mlp(w, prefix) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mlp fills a block's MLP or its experts.
+func (l *loader) mlp(w *layerWeights, prefix string) error {
+	if w.mixture != nil {
+		return l.mixture(w.mixture, prefix)
+	}
+	if err := l.linear(w.gateUp, prefix+"mlp.gate_proj", prefix+"mlp.up_proj"); err != nil {
+		return err
+	}
+	return l.linear(w.down, prefix+"mlp.down_proj")
+}
+
+// vector fills dst with a tensor. dst is nil if the model has no such tensor.
+func (l *loader) vector(dst []float32, name string) error {
+	if dst == nil {
+		return nil
+	}
+	v, err := l.tensor(name)
+	if err != nil {
+		return fmt.Errorf("sampler: tensor %s: %w", name, err)
+	}
+	if len(v) != len(dst) {
+		return fmt.Errorf("sampler: tensor %s has %d elements; the config demands %d", name, len(v), len(dst))
+	}
+	copy(dst, v)
+	return nil
+}
+
+// linear packs the weights of the named maps, which have the same input, as one matrix.
+func (l *loader) linear(dst linear, names ...string) error {
+	whole, err := l.matrix(dst.w.N, dst.w.K, names)
+	if err != nil {
+		return err
+	}
+	dst.w.Pack(l.pool, kernel.NewMatrix(whole, dst.w.N, dst.w.K).T())
+	if dst.bias == nil {
+		return nil
+	}
+	return l.biases(dst.bias, names)
+}
+
+// matrix returns the weights [n, k] of the named maps: the tensor itself if there is one name, a
+// joined copy otherwise.
+func (l *loader) matrix(n, k int, names []string) ([]float32, error) {
+	var whole []float32
+	l.stage = slices.Grow(l.stage[:0], n*k*min(1, len(names)-1))
+	for _, name := range names {
+		v, err := l.tensor(name + ".weight")
+		if err != nil {
+			return nil, fmt.Errorf("sampler: tensor %s.weight: %w", name, err)
+		}
+		if len(v)%k != 0 || len(l.stage)+len(v) > n*k {
+			return nil, fmt.Errorf("sampler: tensor %s.weight has %d elements; the config needs another size (%d inputs)", name, len(v), k)
+		}
+		if whole = v; len(names) > 1 {
+			l.stage = append(l.stage, v...)
+			whole = l.stage
+		}
+	}
+	if len(whole) != n*k {
+		return nil, fmt.Errorf("sampler: tensors %v have %d elements; the config demands %d", names, len(whole), n*k)
+	}
+	return whole, nil
+}
+
+// biases fills dst with the biases of the named maps.
+func (l *loader) biases(dst []float32, names []string) error {
+	n := 0
+	for _, name := range names {
+		v, err := l.tensor(name + ".bias")
+		if err != nil {
+			return fmt.Errorf("sampler: tensor %s.bias: %w", name, err)
+		}
+		if n+len(v) > len(dst) {
+			return fmt.Errorf("sampler: tensor %s.bias has %d elements; the config demands %d", name, len(v), len(dst)-n)
+		}
+		n += copy(dst[n:], v)
+	}
+	if n != len(dst) {
+		return fmt.Errorf("sampler: biases of %v have %d elements; the config demands %d", names, n, len(dst))
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package cpu
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/config"
+)
+
+// Every key that the engine speaks of is one of the configuration's, so that the tables cannot go stale.
+func TestSharedKeysExist(t *testing.T) {
+	known := map[string]bool{}
+	for _, k := range config.Keys() {
+		known[k.Path] = true
+	}
+	for _, table := range []map[string]string{trainerPlugin{}.Reads(), samplerPlugin{}.Reads()} {
+		for key := range table {
+			if !strings.HasPrefix(key, "trainer.trainer_config.") && !strings.Contains(key, ".*") && !known[key] {
+				t.Error(key)
+			}
+		}
+	}
+}
+
+var (
+	_ config.SharedKeys = trainerPlugin{}
+	_ config.SharedKeys = samplerPlugin{}
+)

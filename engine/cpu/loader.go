@@ -1,0 +1,131 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
+)
+
+// loader takes the memory of the parameters and reads them. The loader of a plan only counts.
+type loader struct {
+	opts   *Options
+	cfg    *model.Config
+	pool   *kernel.Pool
+	memory *account
+	*parameters
+}
+
+// load places all weights and reads them from source, which is nil in a plan.
+func (l *loader) load(source *model.Model) (err error) {
+	if l.base, err = modelLayout(l.cfg); err != nil {
+		return err
+	}
+	if err := l.takeFrozen(source); err != nil {
+		return err
+	}
+	if l.opts.LoRA != nil {
+		return l.addAdapters(source)
+	}
+	if err := l.trainAll(source); err != nil {
+		return err
+	}
+	l.weights = viewModel(l.cfg, l.base, l.trained, nil, nil)
+	if l.opts.Reference {
+		l.reference = viewModel(l.cfg, l.base, l.baseFlat, nil, nil)
+	}
+	return nil
+}
+
+// takeFrozen reads the base weights if nothing changes them. All engines of the process that opened
+// the same file share one copy.
+func (l *loader) takeFrozen(source *model.Model) error {
+	if l.opts.LoRA == nil && !l.opts.Reference && !l.opts.ForwardOnly {
+		return nil
+	}
+	why := "frozen base weights, float32"
+	if l.opts.LoRA == nil && !l.opts.ForwardOnly {
+		why = "frozen weights of the reference model, float32"
+	}
+	l.memory.note(frozenWeights, 4*int64(l.base.size), why+"; one copy for all engines that read the same file")
+	if l.memory.planning {
+		return nil
+	}
+	key, err := weightsKey(*l.opts)
+	if err != nil {
+		return err
+	}
+	if l.shared, err = shareWeights(key, func(arena *kernel.Arena) ([]float32, error) { return l.readBase(arena, source) }); err != nil {
+		return err
+	}
+	l.baseFlat = l.shared.flat
+	return nil
+}
+
+// readBase reads the base weights into arena, rounded if the options ask for bf16.
+func (l *loader) readBase(arena *kernel.Arena, source *model.Model) ([]float32, error) {
+	flat, err := arena.Float32(l.base.size)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: base weights: %w", err)
+	}
+	if err := readTensors(l.pool, l.base, flat, source); err != nil {
+		return nil, err
+	}
+	if l.opts.DType == "bf16" {
+		kernel.RoundToBF16(l.pool, flat)
+	}
+	return flat, nil
+}
+
+// trainAll makes all weights trained. With a reference it copies them, without one it reads them.
+func (l *loader) trainAll(source *model.Model) error {
+	if l.opts.ForwardOnly {
+		l.trained = l.baseFlat
+		return nil
+	}
+	var err error
+	if l.trained, err = l.memory.take(trainedWeights, l.base.size, "float32"); err != nil || l.memory.planning {
+		return err
+	}
+	if l.baseFlat != nil {
+		copyFlat(l.pool, l.trained, l.baseFlat)
+		return nil
+	}
+	l.baseFlat = l.trained
+	return readTensors(l.pool, l.base, l.trained, source)
+}
+
+// readTensors fills a flat vector from a model, in parallel pieces of up to 1024 rows of a tensor.
+func readTensors(pool *kernel.Pool, l *layout, flat []float32, source model.Source) error {
+	var mu sync.Mutex
+	var first error
+	type piece struct {
+		t        model.Tensor
+		dst      []float32
+		from, to int
+	}
+	var pieces []piece
+	for _, s := range l.slots {
+		t, err := source.Tensor(s.name)
+		if err != nil {
+			return fmt.Errorf("cpu: %w", err)
+		}
+		const rows = 1024
+		width := s.size() / s.shape[0]
+		for from := 0; from < s.shape[0]; from += rows {
+			to := min(from+rows, s.shape[0])
+			pieces = append(pieces, piece{t, flat[s.from+from*width : s.from+to*width], from, to})
+		}
+	}
+	pool.Run(len(pieces), func(i int) {
+		p := pieces[i]
+		if err := p.t.Rows(p.dst, p.from, p.to); err != nil {
+			mu.Lock()
+			first = errors.Join(first, fmt.Errorf("cpu: %w", err))
+			mu.Unlock()
+		}
+	})
+	return first
+}

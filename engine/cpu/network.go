@@ -1,0 +1,80 @@
+package cpu
+
+import (
+	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/model"
+)
+
+// network views flat vectors as the parts of a transformer. The vectors hold its weights or their
+// gradient. In a gradient, a part without data belongs to a frozen weight.
+type network struct {
+	embedding kernel.Matrix // [V, H]
+	head      kernel.Matrix // [V, H]; the embedding if tied; empty if there is a score
+	score     linear        // [labels, H] of a value head or reward model; otherwise empty
+	norm      []float32     // [H]
+	layers    []layer
+}
+
+// layer is one transformer block.
+type layer struct {
+	attentionNorm []float32 // [H]
+	qNorm, kNorm  []float32 // [HeadDim]; nil unless the model has them
+	qkv           linear    // [q+k+v, H]
+	output        linear    // [H, q]
+	mlpNorm       []float32 // [H]
+	gateUp        linear    // [2I, H]; empty in a layer with experts, and so is down
+	down          linear    // [H, I]
+	experts       *mixture  // nil in a layer without experts
+}
+
+// viewModel views base weights (or their gradient) and, if adapters is not nil, LoRA weights (or
+// their gradient). Either flat vector may be nil.
+func viewModel(cfg *model.Config, base *layout, flat []float32, adapters *adapterLayout, adapterFlat []float32) *network {
+	m := &network{embedding: base.block(flat, embeddingName), norm: base.in(flat, finalNormName)}
+	switch {
+	case cfg.Head != model.CausalLM && adapters != nil && adapters.has(scoreName):
+		m.score = viewScore(&adapters.layout, adapterFlat)
+	case cfg.Head != model.CausalLM:
+		m.score = viewScore(base, flat)
+	case cfg.TieEmbeddings:
+		m.head = m.embedding
+	default:
+		m.head = base.block(flat, headName)
+	}
+	for i := range cfg.NumLayers {
+		prefix := layerPrefix(i)
+		view := func(modules ...string) linear {
+			weights, biases := make([]string, len(modules)), make([]string, len(modules))
+			for j, module := range modules {
+				weights[j], biases[j] = prefix+module+".weight", prefix+module+".bias"
+			}
+			l := linear{weight: base.block(flat, weights...)}
+			if _, ok := base.find(biases[0]); ok {
+				l.bias = base.block(flat, biases...).Data
+			}
+			if adapters != nil {
+				adapters.view(&l, base, adapterFlat, prefix, modules)
+			}
+			return l
+		}
+		l := layer{
+			attentionNorm: base.in(flat, prefix+"input_layernorm.weight"),
+			qNorm:         base.in(flat, prefix+"self_attn.q_norm.weight"),
+			kNorm:         base.in(flat, prefix+"self_attn.k_norm.weight"),
+			qkv:           view("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+			output:        view("self_attn.o_proj"),
+			mlpNorm:       base.in(flat, prefix+"post_attention_layernorm.weight"),
+		}
+		if cfg.Sparse(i) {
+			l.experts = viewMixture(cfg, base, flat, prefix)
+		} else {
+			l.gateUp, l.down = view("mlp.gate_proj", "mlp.up_proj"), view("mlp.down_proj")
+		}
+		m.layers = append(m.layers, l)
+	}
+	return m
+}
+
+func viewScore(l *layout, flat []float32) linear {
+	return linear{weight: l.block(flat, scoreName), bias: l.in(flat, scoreBiasName)}
+}

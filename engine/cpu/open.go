@@ -1,0 +1,75 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/model/safetensors"
+)
+
+// openModel opens the model with the head that opts asks for.
+func openModel(opts Options) (*model.Model, error) {
+	m, err := openFile(opts)
+	if err != nil {
+		return nil, err
+	}
+	with := m
+	if opts.Value {
+		with, err = m.WithValueHead(opts.HeadSeed)
+	} else {
+		err = checkHead(m.Config, opts)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return with, nil
+}
+
+// checkHead refuses a model whose head is not the one that opts asks for.
+func checkHead(cfg *model.Config, opts Options) error {
+	wanted := model.CausalLM
+	if opts.scores {
+		wanted = model.SequenceClassification
+	}
+	if cfg.Head != wanted {
+		return fmt.Errorf("cpu: %s is a model %s; %s", opts.ModelPath, cfg.Head, headHints[cfg.Head])
+	}
+	return nil
+}
+
+// headHints say what a model with this head is for.
+var headHints = map[model.Head]string{
+	model.CausalLM:               "it has log-probabilities and no score: a reward model has a score.weight",
+	model.SequenceClassification: "it scores whole sequences: use it as a reward model or to initialise a critic",
+	model.TokenClassification:    "it has a value at each token: use it as a critic",
+}
+
+// openFile opens the model's files, or makes random weights for a directory that has only a config.
+func openFile(opts Options) (*model.Model, error) {
+	if opts.InitStyle == "" || hasWeights(opts.ModelPath) {
+		return model.Open(opts.ModelPath)
+	}
+	cfg, err := model.ReadConfig(opts.ModelPath)
+	if err != nil {
+		return nil, err
+	}
+	return model.RandomInit(cfg, opts.InitSeed, opts.InitStyle)
+}
+
+// hasWeights reports whether path may hold weights: it is a file, or a directory with safetensors.
+func hasWeights(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return true // model.Open reports what is wrong
+	}
+	for _, name := range []string{safetensors.SingleName, safetensors.IndexName} {
+		if _, err := os.Stat(filepath.Join(path, name)); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,117 @@
+package explorer
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Agenda decides which tasks and recorded groups each step gets. Its state travels with every delivery.
+type Agenda struct {
+	tasks     *Mix
+	inputs    Inputs
+	batchSize int // tasks per step
+
+	mu    sync.Mutex      // guards all below, and tasks
+	step  int64           // last delivered step
+	ahead [][]chosen      // tasks of the steps after it, as far as they are chosen
+	owed  trinity.Metrics // of the last delivered step, if the evaluation after it may be incomplete
+}
+
+// NewAgenda returns the agenda of a run from its beginning; each step gets batchSize tasks.
+func NewAgenda(tasks *Mix, inputs Inputs, batchSize int) *Agenda {
+	return &Agenda{tasks: tasks, inputs: inputs, batchSize: batchSize}
+}
+
+// Restore continues from the state that a delivery carried; an empty state is the beginning. It refuses the state of other
+// tasksets or inputs.
+func (a *Agenda) Restore(state json.RawMessage) error {
+	if len(state) == 0 {
+		return nil
+	}
+	var c cursor
+	if err := json.Unmarshal(state, &c); err != nil {
+		return fmt.Errorf("explorer state: %w", err)
+	}
+	if err := a.tasks.restore(c.Tasks); err != nil {
+		return err
+	}
+	for _, step := range c.Ahead {
+		if err := a.tasks.check(step); err != nil {
+			return err
+		}
+	}
+	if err := a.inputs.restore(c.Inputs); err != nil {
+		return err
+	}
+	a.step, a.ahead, a.owed = c.Step, c.Ahead, c.metrics()
+	return nil
+}
+
+// Rollouts returns the largest number of rollouts of a step whose groups have groupSize rollouts, with those of the inputs.
+func (a *Agenda) Rollouts(groupSize int) int {
+	return a.batchSize*max(1, groupSize) + a.inputs.PerStep()
+}
+
+// Step returns the last delivered step.
+func (a *Agenda) Step() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.step
+}
+
+// jobs returns the tasks of a step: those that a killed run began the step with, or else the next ones of the selectors. The
+// explorer asks for steps in order.
+func (a *Agenda) jobs(step int64) ([]job, error) {
+	chosen, err := a.choose(step)
+	if err != nil {
+		return nil, err
+	}
+	return a.tasks.jobs(chosen)
+}
+
+func (a *Agenda) choose(step int64) ([]chosen, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if step-a.step > int64(len(a.ahead)) {
+		next, err := a.tasks.choose(a.batchSize)
+		if err != nil {
+			return nil, err
+		}
+		a.ahead = append(a.ahead, next)
+	}
+	return a.ahead[step-a.step-1], nil
+}
+
+// feedback reports the rewards of a step to the selectors.
+func (a *Agenda) feedback(outcomes []*outcome) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tasks.feedback(outcomes)
+}
+
+// stateAfter returns the state from which a run continues after a step. Selectors may be ahead of the step, so the state lists
+// the tasks that they chose for the steps behind it. Inputs are never ahead.
+func (a *Agenda) stateAfter(step int64, owed trinity.Metrics) (json.RawMessage, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	tasks, err := a.tasks.state()
+	if err != nil {
+		return nil, err
+	}
+	inputs, err := a.inputs.state()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(newCursor(step, tasks, a.ahead[step-a.step:], inputs, owed))
+}
+
+// delivered notes that a step was delivered.
+func (a *Agenda) delivered(step int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ahead = a.ahead[step-a.step:]
+	a.step = step
+}

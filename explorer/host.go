@@ -1,0 +1,39 @@
+package explorer
+
+import (
+	"errors"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Host is what the run gives to rollouts. Many goroutines may use it at once.
+type Host interface {
+	// Model returns a model for rollouts of a task, without ID and seed: the policy for name "", else another one as in
+	// [trinity.Host].
+	Model(task *trinity.Task, name string) (*trinity.Model, error)
+	RewardModel(name string) (*trinity.RewardModel, error)
+	Dir(name string) (string, error)
+	Say(line string)
+}
+
+// rolloutHost is the [trinity.Host] of one rollout.
+type rolloutHost struct {
+	Host
+	task *trinity.Task
+	id   trinity.ExperienceID
+	seed uint64
+}
+
+// Model implements [trinity.Host]. Each model of a rollout draws from a seed of its own.
+func (h *rolloutHost) Model(name string) (*trinity.Model, error) {
+	if name == "" {
+		return nil, errors.New("a model without a name: the policy is the rollout's Model")
+	}
+	m, err := h.Host.Model(h.task, name)
+	if err != nil {
+		return nil, err
+	}
+	m.ID = h.id
+	m.Params.Seed = trinity.Seed(h.seed, h.id.Step, name, h.id.Run)
+	return m, nil
+}

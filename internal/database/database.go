@@ -1,0 +1,193 @@
+package database
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/internal/retry"
+)
+
+var (
+	failCommit    = failpoint.New("database.commit")
+	failCommitted = failpoint.New("database.committed")
+)
+
+// Options say how a database is used.
+type Options struct {
+	ReadOnly bool
+	Retries  int           // after an error that may pass, such as a lost connection
+	Interval time.Duration // between them
+	Silence  time.Duration // after which a server that does not answer is given up, at each wait for it; 0 is 30 s
+
+	Stop context.Context // once it ends nothing is tried again, and no server waited for that does not answer, see package outage; nil is never
+	Say  func(string)    // is told when the server is lost, and when it is back; nil is not
+}
+
+// DB is an open database. It is safe for concurrent use.
+type DB struct {
+	Address
+	Options
+	server retry.Server
+	pool   *sql.DB
+}
+
+// Open connects to a database. SQLite's file is made where there is none.
+func Open(ctx context.Context, a Address, o Options) (*DB, error) {
+	if a.kind == sqlite {
+		if err := sqliteFile(a.file, o.ReadOnly); err != nil {
+			return nil, err
+		}
+	}
+	pool, err := a.kind.open(a, o)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{Address: a, Options: o, pool: pool}
+	if err := db.Retry(ctx, pool.PingContext); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+func sqliteFile(path string, readOnly bool) error {
+	if readOnly {
+		_, err := os.Stat(path)
+		return err
+	}
+	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644) // its error says why, which SQLite's does not
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// Close ends all connections.
+func (db *DB) Close() error { return db.pool.Close() }
+
+// Stopped reports whether the run that uses the database was stopped.
+func (db *DB) Stopped() bool { return db.Stop != nil && db.Stop.Err() != nil }
+
+// Retry has fn tried again, from its beginning, after errors that may pass. The context of fn ends with ctx, or once the run is stopped. Its error names the
+// database.
+func (db *DB) Retry(ctx context.Context, fn func(context.Context) error) error {
+	err := db.server.Ask(ctx, retry.Policy{
+		Name: db.String(), Retries: db.Retries, Interval: db.Interval, Passes: db.kind.passes, Text: oneLine, Stop: db.Stop, Say: db.Say,
+	}, db.inTurn(fn))
+	var told *retry.Error
+	switch {
+	case err == nil, errors.As(err, &told):
+		return err
+	case db.kind.denies(err):
+		return fmt.Errorf("%s: %s; %s", db, oneLine(err), Denied)
+	case damaged(err):
+		return fmt.Errorf("%s: %s; the file is damaged: restore it from a copy, or begin anew with another file and another name of the run", db, oneLine(err))
+	}
+	return &failed{db.String(), err}
+}
+
+// failed is an error that is not tried again, in one line.
+type failed struct {
+	database string
+	err      error
+}
+
+func (f *failed) Error() string { return f.database + ": " + oneLine(f.err) }
+
+func (f *failed) Unwrap() error { return f.err }
+
+// Update runs fn in a transaction, which is committed if fn says so. It is tried again as Retry does: where the answer to a commit was lost, fn must find out
+// itself that it was done. When ctx ends the transaction does, except for a commit in progress: Update waits for that, because nobody would know whether it was
+// done.
+func (db *DB) Update(ctx context.Context, fn func(Tx) (commit bool, err error)) error {
+	return db.Retry(ctx, func(ctx context.Context) error {
+		whole, end := context.WithCancelCause(context.WithoutCancel(ctx))
+		defer end(nil)
+		committing := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+		defer committing() // of a transaction that is not committed nothing stays behind
+		tx, err := db.pool.BeginTx(whole, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() // does nothing once it is committed
+		if commit, err := fn(Tx{tx, db.kind, whole}); err != nil || !commit {
+			return err
+		}
+		if err := failCommit.Hit(db.String()); err != nil {
+			return err
+		}
+		if !committing() {
+			return context.Cause(ctx)
+		}
+		defer time.AfterFunc(commitTimeout, func() { end(errCommit) }).Stop()
+		if err := errors.Join(tx.Commit(), failCommitted.Hit(db.String())); err != nil {
+			return cmp.Or(context.Cause(whole), err)
+		}
+		return nil
+	})
+}
+
+// commitTimeout is how long a server may take to flush a transaction to its disk, before the connection is given up.
+const commitTimeout = 30 * time.Second
+
+var errCommit = fmt.Errorf("a transaction was not committed within %v", commitTimeout)
+
+// Tx is a transaction in progress.
+type Tx struct {
+	tx    *sql.Tx
+	kind  *dialect
+	whole context.Context
+}
+
+// within is the context of a statement, which ends with the transaction's too: the run may have been stopped.
+func (t Tx) within(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(t.whole, func() { cancel(context.Cause(t.whole)) })
+	return ctx, func() { unhook(); cancel(nil) }
+}
+
+// Exec runs a statement and says how many rows it has found.
+func (t Tx) Exec(ctx context.Context, query string, args ...any) (rows int64, err error) {
+	ctx, end := t.within(ctx)
+	defer end()
+	r, err := t.tx.ExecContext(ctx, t.kind.bind(query), args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+// Row reads the row of a query, which no other transaction changes before this one has ended; sql.ErrNoRows if there is none.
+func (t Tx) Row(ctx context.Context, query string, args []any, into ...any) error {
+	ctx, end := t.within(ctx)
+	defer end()
+	return t.tx.QueryRowContext(ctx, t.kind.bind(query+t.kind.locks), args...).Scan(into...)
+}
+
+// Each reads the rows of a query, and hands scan one after the other. It is tried again as a whole as Retry does, so scan is told when it begins anew.
+func (db *DB) Each(ctx context.Context, query string, args []any, begin func(), scan func(*sql.Rows) error) error {
+	return db.Retry(ctx, func(ctx context.Context) error {
+		begin()
+		rows, err := db.pool.QueryContext(ctx, db.kind.bind(query), args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := scan(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+}

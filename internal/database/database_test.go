@@ -1,0 +1,56 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A file that cannot be written is an error of the system, which says why, and not SQLite's number.
+func TestAFileThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	a, err := Parse("sqlite:///" + filepath.ToSlash(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(t.Context(), a, Options{})
+	if err == nil {
+		_ = db.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "is a directory") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("a directory in place of the file: %v", err)
+	}
+}
+
+// hooked is a context that never ends, and counts who waits for its end.
+type hooked struct {
+	context.Context
+	ends  chan struct{}
+	hooks int
+}
+
+func (h *hooked) Done() <-chan struct{} { return h.ends }
+
+// AfterFunc is what package context calls.
+func (h *hooked) AfterFunc(func()) (stop func() bool) {
+	h.hooks++
+	return func() bool { h.hooks--; return true }
+}
+
+// Of transactions, committed or not, nothing waits for the end of a run's context.
+func TestTransactionsLeaveNothingBehind(t *testing.T) {
+	db := openTest(t, "sqlite:///"+filepath.ToSlash(filepath.Join(t.TempDir(), "a.db")), Options{})
+	ctx := &hooked{Context: t.Context(), ends: make(chan struct{})}
+	for what, fn := range map[string]func(Tx) (bool, error){
+		"committed": func(Tx) (bool, error) { return true, nil }, "not committed": func(Tx) (bool, error) { return false, nil },
+		"failed": func(Tx) (bool, error) { return true, errors.New("no") },
+	} {
+		_ = db.Update(ctx, fn)
+		if ctx.hooks != 0 {
+			t.Errorf("%s: %d wait", what, ctx.hooks)
+			ctx.hooks = 0
+		}
+	}
+}

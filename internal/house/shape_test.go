@@ -1,0 +1,276 @@
+package house
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// Limits of the house. A type, struct or line beyond them stands in a table below with its present size, which may only shrink.
+const (
+	maxMethods = 40
+	maxFields  = 25
+	maxColumns = 140
+)
+
+// manyMethods lists the types that still have more methods than maxMethods.
+var manyMethods = map[string]int{
+	"config.Config":      114,
+	"run.stage":          77,
+	"serve/fleet.Server": 50,
+}
+
+// manyFields lists the structs that still have more fields than maxFields. The schema in package config is free: its fields are the YAML's keys.
+var manyFields = map[string]int{
+	"engine/cpu/internal/kernel.kernels": 26,
+	"model.Config":                       29,
+	"trainer.Trainer":                    32,
+}
+
+// contexts lists the structs that still keep a context.
+var contexts = map[string]bool{
+	"trinity.BufferSpec":            true,
+	"dataset.Options":               true,
+	"internal/database.Options":     true,
+	"internal/database.Tx":          true,
+	"internal/retry.Policy":         true,
+	"internal/simulation.simulated": true,
+	"internal/verify.judge":         true,
+	"run.Options":                   true,
+	"run.stage":                     true,
+	"serve/fleet.Client":            true,
+	"serve/fleet.Server":            true,
+	"serve/fleet.explorer":          true,
+}
+
+// packages parses the product's packages: no tests, and nothing that only tests import.
+func packages(t *testing.T) map[string][]*ast.File {
+	t.Helper()
+	parsed := map[string][]*ast.File{}
+	for pkg, files := range sources(t) {
+		if isFree(pkg) {
+			continue
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed[pkg] = append(parsed[pkg], f)
+		}
+	}
+	return parsed
+}
+
+// receiver returns the name of the type that f is a method of, or "" for a function.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	of := f.Recv.List[0].Type
+	if star, ok := of.(*ast.StarExpr); ok {
+		of = star.X
+	}
+	if generic, ok := of.(*ast.IndexExpr); ok {
+		of = generic.X
+	}
+	name, _ := of.(*ast.Ident)
+	if name == nil {
+		return ""
+	}
+	return name.Name
+}
+
+func TestMethodsOfAType(t *testing.T) {
+	counts := map[string]int{}
+	for pkg, files := range packages(t) {
+		for _, file := range files {
+			for _, decl := range file.Decls {
+				if f, ok := decl.(*ast.FuncDecl); ok && f.Recv != nil {
+					counts[named(pkg)+"."+receiver(f)]++
+				}
+			}
+		}
+	}
+	holdTo(t, counts, maxMethods, manyMethods, "methods")
+}
+
+func TestFieldsOfAStruct(t *testing.T) {
+	counts := map[string]int{}
+	for name, s := range structs(t) {
+		if !strings.HasPrefix(name, "config.") {
+			counts[name] = s.Fields.NumFields()
+		}
+	}
+	holdTo(t, counts, maxFields, manyFields, "fields")
+}
+
+// holdTo holds counts to a limit, and the known exceptions to their present size.
+func holdTo(t *testing.T, counts map[string]int, limit int, known map[string]int, what string) {
+	t.Helper()
+	for name, n := range counts {
+		if most := max(limit, known[name]); n > most {
+			t.Errorf("%s has %d %s, more than %d: split it by what its parts are", name, n, what, most)
+		}
+	}
+	for name, n := range known {
+		if counts[name] < n {
+			t.Errorf("%s has %d %s now: lower its exception of %d, or drop it at %d", name, counts[name], what, n, limit)
+		}
+	}
+}
+
+func TestNoContextInStructs(t *testing.T) {
+	unseen := maps.Clone(contexts)
+	for name, s := range structs(t) {
+		for _, field := range s.Fields.List {
+			selector, ok := field.Type.(*ast.SelectorExpr)
+			if !ok || selector.Sel.Name != "Context" {
+				continue
+			}
+			if !contexts[name] {
+				t.Errorf("%s keeps a context: pass it to the method that needs it", name)
+			}
+			delete(unseen, name)
+		}
+	}
+	for name := range unseen {
+		t.Errorf("%s keeps no context any more: drop its exception", name)
+	}
+}
+
+// named returns what a package is called in these tests: the root is trinity.
+func named(pkg string) string {
+	if pkg == "." {
+		return "trinity"
+	}
+	return pkg
+}
+
+// structs returns the struct types of the product as package.Name.
+func structs(t *testing.T) map[string]*ast.StructType {
+	t.Helper()
+	found := map[string]*ast.StructType{}
+	for pkg, files := range packages(t) {
+		for _, file := range files {
+			ast.Inspect(file, func(n ast.Node) bool {
+				if spec, ok := n.(*ast.TypeSpec); ok {
+					if s, ok := spec.Type.(*ast.StructType); ok {
+						found[named(pkg)+"."+spec.Name.Name] = s
+					}
+				}
+				return true
+			})
+		}
+	}
+	return found
+}
+
+// TestExportedNames holds the names that other modules can use to testdata/api.txt: a change of them is a change of that file.
+func TestExportedNames(t *testing.T) {
+	var names []string
+	for pkg, files := range packages(t) {
+		if strings.Contains("/"+pkg+"/", "/internal/") || files[0].Name.Name == "main" {
+			continue
+		}
+		for _, file := range files {
+			names = append(names, exported(pkg, file)...)
+		}
+	}
+	slices.Sort(names)
+	compareGolden(t, filepath.Join("testdata", "api.txt"), strings.Join(slices.Compact(names), "\n")+"\n")
+}
+
+func exported(pkg string, file *ast.File) (names []string) {
+	add := func(name string) { names = append(names, named(pkg)+"."+name) }
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			of := receiver(d)
+			switch {
+			case !d.Name.IsExported() || of != "" && !ast.IsExported(of):
+			case of != "":
+				add(of + "." + d.Name.Name)
+			default:
+				add(d.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					if s.Name.IsExported() {
+						add(s.Name.Name)
+					}
+				case *ast.ValueSpec:
+					for _, name := range s.Names {
+						if name.IsExported() {
+							add(name.Name)
+						}
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// TestLineWidth holds lines to maxColumns. Folders in testdata/wide.txt still have wider lines, and may have no more than stand there.
+func TestLineWidth(t *testing.T) {
+	wide := map[string]int{}
+	for pkg, files := range sources(t) {
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if isGenerated(data) {
+				continue
+			}
+			for line := range strings.Lines(string(data)) {
+				if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > maxColumns {
+					wide[pkg]++
+				}
+			}
+		}
+	}
+	path := filepath.Join("testdata", "wide.txt")
+	if *update {
+		var table strings.Builder
+		for _, pkg := range slices.Sorted(maps.Keys(wide)) {
+			fmt.Fprintf(&table, "%s %d\n", pkg, wide[pkg])
+		}
+		compareGolden(t, path, table.String())
+		return
+	}
+	known, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg, n := range wide {
+		most := 0
+		for line := range strings.Lines(string(known)) {
+			if rest, ok := strings.CutPrefix(line, pkg+" "); ok {
+				fmt.Sscan(rest, &most)
+			}
+		}
+		if n > most {
+			t.Errorf("%s has %d lines of more than %d columns, and had %d: wrap them", pkg, n, maxColumns, most)
+		}
+	}
+}
+
+func isGenerated(source []byte) bool {
+	return bytes.HasPrefix(source, []byte("// Code generated ")) || bytes.Contains(source, []byte("\n// Code generated "))
+}

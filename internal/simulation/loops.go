@@ -1,0 +1,79 @@
+package simulation
+
+import (
+	"errors"
+	"github.com/trinity-go/trinity"
+	"io"
+
+	"github.com/trinity-go/trinity/weights"
+)
+
+// training is the trainer: it takes a batch, trains, and publishes.
+type training struct {
+	*simulated
+	step       int64
+	published  int64
+	atWork     bool
+	publishing bool
+	left       float64 // seconds of work
+	busy       float64 // seconds of training
+	syncing    float64 // seconds of publishing
+	done       bool
+}
+
+// advance does what needs no time, and tells whether there was any.
+func (t *training) advance() (bool, error) {
+	switch {
+	case t.done || t.left > 0:
+		return false, nil
+	case t.publishing:
+		t.publishing = false
+		return true, nil
+	case t.atWork:
+		return unlessEarly(t.end())
+	}
+	return unlessEarly(t.take())
+}
+
+// take begins a step with the batch that there is.
+func (t *training) take() error {
+	batch, err := t.source.Take(t.now, trinity.Want{N: t.Batch, Rollouts: true, Published: t.published})
+	if errors.Is(err, io.EOF) {
+		t.done = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t.step++
+	tokens := 0.0
+	for _, e := range batch.Experiences() {
+		tokens += t.steps[e.ID.Step-1].tokens[e.ID.Run] + t.rates.Prompt
+	}
+	t.record(batch.Experiences())
+	t.atWork, t.left = true, tokens*t.perUnit.train
+	return nil
+}
+
+// end ends a step, and publishes its weights if it is time.
+func (t *training) end() error {
+	if t.step%t.PublishInterval == 0 {
+		if err := t.sync.Publish(t.now, t.step); err != nil {
+			return err
+		}
+		t.published, t.publishing, t.left = t.step, true, t.rates.Sync
+		if t.Handover == weights.AtOnce {
+			t.explorer.replace(t.step)
+		}
+	}
+	t.atWork = false
+	return nil
+}
+
+// unlessEarly tells that something was done, unless it is to be tried again later.
+func unlessEarly(err error) (bool, error) {
+	if errors.Is(err, errNotYet) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,252 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/trinity-go/trinity/internal/retry"
+)
+
+// Options say how a server is asked.
+type Options struct {
+	Model   string        // its name there; "" takes the first that the server lists
+	Key     string        // "" sends none
+	Timeout time.Duration // of one request
+	Samples int           // draws of each prompt and setting, at least MinDraws; 0 draws nothing
+	Encode  func(text string) []int32
+	Decode  func(tokens []int32) string // Encode and Decode are nil without a tokenizer: then the server must speak token ids
+	Stops   []int32                     // tokens that end a reply
+}
+
+// Answers are what a server said.
+type Answers struct {
+	Records  []*Record
+	Used     []string // what it was asked by
+	Warnings []string // what makes the comparison weaker
+}
+
+const (
+	replyTokens = 16 // of a reply, greedy or drawn
+	inFlight    = 4  // requests
+)
+
+// Ask collects from a server what it says of prompts: their log-probabilities, where it gives those of given tokens, greedy and drawn replies.
+// Forms of a request that the server refuses are replaced by plainer ones, and Answers says which served.
+func Ask(ctx context.Context, base string, oracle Oracle, prompts [][]int32, o Options) (*Answers, error) {
+	c, err := newClient(base, o.Key, o.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	return ask(ctx, c, oracle, prompts, o)
+}
+
+func ask(ctx context.Context, c *client, oracle Oracle, prompts [][]int32, o Options) (*Answers, error) {
+	p := &peer{client: c, opts: o, oracle: oracle, perRequest: 64}
+	if err := p.greet(ctx, prompts[0]); err != nil {
+		return nil, err
+	}
+	records, err := p.score(ctx, prompts)
+	if err != nil {
+		return nil, err
+	}
+	replies, err := p.replies(ctx, prompts)
+	if err != nil {
+		return nil, err
+	}
+	p.Records = append(records, replies...)
+	if !slices.ContainsFunc(p.Records, func(r *Record) bool { return r.Logprobs != nil }) {
+		what := "nor logprobs of sampled tokens"
+		if o.Samples == 0 {
+			what = "and without samples there are none of sampled tokens"
+		}
+		return nil, fmt.Errorf("%s gives no log-probabilities: neither prompt_logprobs, nor echo with logprobs, %s", c.base, what)
+	}
+	return &p.Answers, nil
+}
+
+// peer is a server with what was found out about it.
+type peer struct {
+	Answers
+	client *client
+	opts   Options
+	oracle Oracle
+	model  string
+	plain  bool // it refuses fields that OpenAI does not have
+	text   bool // it refuses token ids as prompts
+
+	mu         sync.Mutex
+	perRequest int   // completions that it gives at once
+	seeds      int64 // given out
+}
+
+func (p *peer) use(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Contains(p.Used, what) {
+		p.Used = append(p.Used, what)
+	}
+}
+
+func (p *peer) warn(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Contains(p.Warnings, what) {
+		p.Warnings = append(p.Warnings, what)
+	}
+}
+
+// greet asks for the model's name and finds the richest form of a request that the server takes.
+func (p *peer) greet(ctx context.Context, prompt []int32) error {
+	if p.model = p.opts.Model; p.model == "" {
+		var list struct {
+			Data []struct {
+				ID string `json:"id"`
+			} `json:"data"`
+		}
+		err := p.client.call(ctx, "/models", nil, &list)
+		var status *retry.StatusError
+		if err != nil && !(errors.As(err, &status) && status.Code == 404) {
+			return err
+		}
+		if len(list.Data) > 0 {
+			p.model = list.Data[0].ID
+		}
+	}
+	var err error
+	for _, form := range []struct{ plain, text bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
+		if p.plain, p.text = form.plain, form.text; p.text && p.opts.Decode == nil {
+			break
+		}
+		if _, err = p.complete(ctx, p.request(prompt, 1, 1)); err == nil {
+			p.describe()
+			return nil
+		}
+		if !isRefused(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func (p *peer) describe() {
+	if p.model != "" {
+		p.use("model " + p.model)
+	}
+	if p.plain {
+		p.warn("the server refuses top_k, min_p and repetition_penalty: if it has defaults for them, its samples differ")
+	}
+	if p.text {
+		p.warn("the server refuses token ids as prompts: it is given their text, and may read it as other tokens")
+		return
+	}
+	p.use("prompts as token ids")
+}
+
+// request is a plain draw at temperature 1.
+func (p *peer) request(prompt []int32, tokens, n int) *completionRequest {
+	p.mu.Lock()
+	p.seeds++
+	seed := p.seeds << 12 // servers give the completions of a request consecutive seeds
+	p.mu.Unlock()
+	r := &completionRequest{Model: p.model, Prompt: prompt, MaxTokens: tokens, N: n, Temperature: 1, TopP: 1, Seed: seed & math.MaxInt32}
+	if p.text {
+		r.Prompt = p.opts.Decode(prompt)
+	}
+	if !p.plain {
+		r.extensions = newExtensions()
+	}
+	return r
+}
+
+func (p *peer) complete(ctx context.Context, r *completionRequest) ([]*choice, error) {
+	var answer completionResponse
+	if err := p.client.call(ctx, "/completions", r, &answer); err != nil {
+		return nil, err
+	}
+	return answer.Choices, answer.check()
+}
+
+// score asks for the log-probabilities of the prompts, in the first way that the server has; none if it has none.
+func (p *peer) score(ctx context.Context, prompts [][]int32) ([]*Record, error) {
+	ways := []struct {
+		name string
+		ask  func(context.Context, []int32) (*Record, error)
+	}{{"prompt_logprobs", p.promptLogprobs}, {"echo with logprobs", p.echo}}
+	for _, way := range ways {
+		first, err := way.ask(ctx, prompts[0])
+		if err != nil && !isRefused(err) {
+			return nil, err
+		}
+		if first == nil {
+			continue
+		}
+		p.use(way.name)
+		records := make([]*Record, len(prompts))
+		records[0] = first
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(inFlight)
+		for i, prompt := range prompts[1:] {
+			g.Go(func() (err error) {
+				if records[i+1], err = way.ask(ctx, prompt); err == nil && records[i+1] == nil {
+					err = fmt.Errorf("%s gives %s of one prompt, and none of another", p.client.base, way.name)
+				}
+				return err
+			})
+		}
+		return records, g.Wait()
+	}
+	p.warn("the server does not give log-probabilities of given tokens: only those of tokens that it sampled are compared")
+	return nil, nil
+}
+
+// promptLogprobs asks as vLLM understands it; nil if nothing came.
+func (p *peer) promptLogprobs(ctx context.Context, prompt []int32) (*Record, error) {
+	if p.plain || p.text {
+		return nil, nil
+	}
+	r, one := p.request(prompt, 1, 1), 1
+	r.PromptLogprobs = &one
+	choices, err := p.complete(ctx, r)
+	if err != nil || choices[0].PromptLogprobs == nil {
+		return nil, err
+	}
+	record := &Record{Tokens: prompt, Place: "prompt_logprobs"}
+	record.Logprobs, record.Best, err = scored(prompt, choices[0].PromptLogprobs)
+	return record, err
+}
+
+// echo asks for a prompt to be repeated with its log-probabilities, nil if nothing usable came.
+func (p *peer) echo(ctx context.Context, prompt []int32) (*Record, error) {
+	r := p.request(prompt, 1, 1)
+	r.Echo, r.Logprobs = true, 1
+	choices, err := p.complete(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	l := choices[0].Logprobs
+	if l == nil {
+		return nil, nil
+	}
+	said := &parts{}
+	if err := said.read(l); err != nil {
+		return nil, err
+	}
+	n := len(prompt)
+	if len(said.names) < n || len(said.names) > n+1 { // not echoed, or read as other tokens
+		if len(said.names) > 1 {
+			p.warn(fmt.Sprintf("the server echoes %d tokens for %d: it reads the prompt's text as other tokens", len(said.names), n))
+		}
+		return nil, nil
+	}
+	if said.ids != nil && !slices.Equal(said.ids[:n], prompt) {
+		return nil, fmt.Errorf("%s echoes other tokens than it was given", p.client.base)
+	}
+	return &Record{Tokens: prompt, Logprobs: said.logprobs[:n], Place: "echo"}, nil
+}

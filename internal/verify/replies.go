@@ -1,0 +1,211 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	drawnPrompts = 4  // from which replies are drawn
+	drawnReplies = 16 // whole ones of each
+	sharpened    = 0.5
+)
+
+// replies asks for a greedy reply to each prompt, and for drawn ones to some: whole replies at temperature 1, and many first tokens at
+// temperature 1, at another temperature and from a nucleus.
+func (p *peer) replies(ctx context.Context, prompts [][]int32) ([]*Record, error) {
+	var jobs []func(context.Context) ([]*Record, error)
+	for _, prompt := range prompts {
+		jobs = append(jobs, func(ctx context.Context) ([]*Record, error) { return p.greedy(ctx, prompt) })
+	}
+	if p.opts.Samples > 0 {
+		for _, prompt := range prompts[:min(drawnPrompts, len(prompts))] {
+			topP, err := p.nucleus(ctx, prompt)
+			if err != nil {
+				return nil, err
+			}
+			for _, d := range []draw{
+				{prompt, replyTokens, drawnReplies, 1, 1}, {prompt, 1, p.opts.Samples, 1, 1},
+				{prompt, 1, p.opts.Samples, sharpened, 1}, {prompt, 1, p.opts.Samples, 1, topP},
+			} {
+				jobs = append(jobs, func(ctx context.Context) ([]*Record, error) { return p.draw(ctx, d) })
+			}
+		}
+	}
+	found := make([][]*Record, len(jobs))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(inFlight)
+	for i, job := range jobs {
+		g.Go(func() (err error) {
+			found[i], err = job(ctx)
+			return err
+		})
+	}
+	err := g.Wait()
+	return slices.Concat(found...), err
+}
+
+// nucleus is a top_p for a prompt: it ends amid the largest step of the cumulated probabilities from 0.2 to 0.9, so that rounding does not
+// change which tokens it holds.
+func (p *peer) nucleus(ctx context.Context, prompt []int32) (topP float64, err error) {
+	err = p.oracle.Distributions(ctx, prompt, len(prompt), func(_ int, logprobs []float32) error {
+		probabilities := shaped(logprobs, 1, 1)
+		sum, step := 0.0, 0.0
+		for _, token := range byProbability(probabilities) {
+			q := probabilities[token]
+			if middle := sum + q/2; middle >= 0.2 && middle <= 0.9 && q > step {
+				topP, step = middle, q
+			}
+			sum += q
+		}
+		return nil
+	})
+	return topP, err
+}
+
+// greedy asks for the most likely reply: each of its tokens is the most likely one after those before it.
+func (p *peer) greedy(ctx context.Context, prompt []int32) ([]*Record, error) {
+	r := p.request(prompt, replyTokens, 1)
+	r.Temperature, r.Logprobs = 0, 1
+	choices, err := p.replied(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	record, err := p.record(prompt, choices[0])
+	if err != nil || record == nil {
+		return nil, err
+	}
+	record.Best = slices.Clone(record.Tokens)
+	for t := range prompt {
+		record.Best[t] = -1
+	}
+	record.PromptLen, record.Logprobs = 0, nil // of temperature 0, whatever the server takes that for
+	return []*Record{record}, nil
+}
+
+// draw is a number of replies to a prompt under one setting.
+type draw struct {
+	prompt            []int32
+	tokens, n         int
+	temperature, topP float64
+}
+
+func (p *peer) draw(ctx context.Context, d draw) ([]*Record, error) {
+	var records []*Record
+	dropped := false
+	for got := 0; got < d.n; {
+		p.mu.Lock()
+		n := min(p.perRequest, d.n-got)
+		p.mu.Unlock()
+		r := p.request(d.prompt, d.tokens, n)
+		r.Temperature, r.TopP, r.Logprobs = d.temperature, d.topP, 1
+		choices, err := p.replied(ctx, r)
+		if n > 1 && isRefused(err) {
+			p.atOnce(1)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(choices) < n {
+			p.atOnce(len(choices))
+		}
+		got += len(choices)
+		for _, c := range choices {
+			record, err := p.record(d.prompt, c)
+			if err != nil {
+				return nil, err
+			}
+			if record == nil {
+				dropped = true
+				continue
+			}
+			record.Temperature, record.TopP = d.temperature, d.topP
+			if record.First = d.tokens == 1; record.First {
+				record.Logprobs = nil // those of whole replies are compared
+			}
+			records = append(records, record)
+		}
+	}
+	for _, r := range records {
+		r.Selected = dropped
+	}
+	return records, nil
+}
+
+// atOnce notes how many completions the server gives to a request.
+func (p *peer) atOnce(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.perRequest = max(1, min(p.perRequest, n))
+}
+
+// replied asks with log-probabilities, and without where they are refused.
+func (p *peer) replied(ctx context.Context, r *completionRequest) ([]*choice, error) {
+	choices, err := p.complete(ctx, r)
+	if !isRefused(err) || r.N > 1 {
+		return choices, err
+	}
+	r.Logprobs = 0
+	return p.complete(ctx, r)
+}
+
+// record makes a record of a reply; nil when its tokens are not known.
+func (p *peer) record(prompt []int32, c *choice) (*Record, error) {
+	said, err := c.parts()
+	if err != nil {
+		return nil, err
+	}
+	if said == nil {
+		said = &parts{}
+	}
+	switch {
+	case said.ids != nil:
+		p.use("token ids of replies")
+	case c.Text == "" && c.FinishReason == "stop": // it began with its end
+		said = &parts{}
+	default:
+		if said.ids, err = p.retokenize(prompt, c.Text); err != nil {
+			return nil, err
+		}
+		if len(said.ids) == 0 || said.names != nil && len(said.names) != len(said.ids) {
+			p.warn("replies whose text reads as another number of tokens than the server sampled are left out, and their prompts' samples not tested")
+			return nil, nil
+		}
+	}
+	values := said.logprobs
+	if len(values) > 0 {
+		p.use("logprobs of sampled tokens")
+	} else {
+		values = slices.Repeat([]float64{math.NaN()}, len(said.ids))
+	}
+	ids := said.ids
+	if c.FinishReason == "stop" && len(p.opts.Stops) > 0 && (len(ids) == 0 || !slices.Contains(p.opts.Stops, ids[len(ids)-1])) {
+		ids, values = append(slices.Clone(ids), p.opts.Stops[0]), append(slices.Clone(values), math.NaN())
+	}
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("%s: a completion has no tokens and did not stop (finish_reason %q)", p.client.base, c.FinishReason)
+	}
+	record := &Record{Tokens: slices.Concat(prompt, ids), PromptLen: len(prompt), Place: "a reply"}
+	if len(said.logprobs) > 0 {
+		record.Logprobs = append(slices.Repeat([]float64{math.NaN()}, len(prompt)), values...)
+	}
+	return record, nil
+}
+
+// retokenize reads a reply's text as tokens, which may be others than were sampled.
+func (p *peer) retokenize(prompt []int32, text string) ([]int32, error) {
+	if p.opts.Encode == nil {
+		return nil, fmt.Errorf("%s tells no token ids, and the model has no tokenizer to read its text with", p.client.base)
+	}
+	p.warn("the server tells no token ids: its text is read as tokens again, which may be others than it sampled")
+	whole := p.opts.Encode(p.opts.Decode(prompt) + text)
+	if len(whole) < len(prompt) || !slices.Equal(whole[:len(prompt)], prompt) {
+		return nil, nil // the boundary moved
+	}
+	return whole[len(prompt):], nil
+}

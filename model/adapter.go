@@ -1,0 +1,121 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity/model/safetensors"
+)
+
+const (
+	adapterConfigName  = "adapter_config.json"
+	adapterWeightsName = "adapter_model.safetensors"
+	adapterPrefix      = "base_model.model." // of every tensor name in a PEFT file
+)
+
+// Adapter is an open PEFT directory. It is a Source whose tensors have the names of [LoRA.Tensors].
+type Adapter struct {
+	LoRA
+
+	path    string
+	names   []string
+	tensors map[string]Tensor
+	file    *safetensors.File
+}
+
+// OpenAdapter opens a PEFT directory (adapter_config.json, adapter_model.safetensors) and checks it
+// against the config of the model that it adapts.
+func OpenAdapter(dir string, cfg *Config) (*Adapter, error) {
+	lora, err := readAdapterConfig(filepath.Join(dir, adapterConfigName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("model: %s is not a PEFT directory: it has no %s", dir, adapterConfigName)
+	} else if err != nil {
+		return nil, fmt.Errorf("model: %w", err)
+	}
+	specs, err := lora.Tensors(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("model: %s: %w", filepath.Join(dir, adapterConfigName), err)
+	}
+	a := &Adapter{LoRA: *lora, path: filepath.Join(dir, adapterWeightsName), tensors: map[string]Tensor{}}
+	if a.file, err = safetensors.Open(a.path); err != nil {
+		return nil, fmt.Errorf("model: %w", err)
+	}
+	for _, name := range a.file.Names() {
+		stored, _ := a.file.Tensor(name)
+		t := fromSafetensors(stored)
+		t.Name = strings.TrimPrefix(name, adapterPrefix)
+		a.tensors[t.Name] = t
+	}
+	for _, spec := range specs {
+		a.names = append(a.names, spec.Name)
+	}
+	if err := compareTensors(specs, a.tensors, "LoRA adapter of this config"); err != nil {
+		a.file.Close()
+		return nil, fmt.Errorf("model: %s: %w", a.path, err)
+	}
+	return a, nil
+}
+
+// Names lists the tensors in the order of LoRA.Tensors.
+func (a *Adapter) Names() []string { return slices.Clone(a.names) }
+
+// Tensor returns the tensor of a name without PEFT's prefix. The error names the tensor and the
+// file.
+func (a *Adapter) Tensor(name string) (Tensor, error) {
+	t, ok := a.tensors[name]
+	if !ok {
+		return Tensor{}, fmt.Errorf("model: %s: no tensor %s", a.path, name)
+	}
+	return t, nil
+}
+
+// Float32 reads a whole tensor.
+func (a *Adapter) Float32(name string) ([]float32, error) {
+	t, err := a.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	v := make([]float32, t.Len())
+	return v, t.Float32(v)
+}
+
+// Close releases the file; tensors must not be read afterwards.
+func (a *Adapter) Close() error { return a.file.Close() }
+
+// WriteAdapter writes a PEFT directory in float32. source has the tensors of lora.Tensors(cfg).
+func WriteAdapter(dir string, cfg *Config, lora *LoRA, source Source) error {
+	specs, err := lora.Tensors(cfg)
+	if err != nil {
+		return fmt.Errorf("model: adapter: %w", err)
+	}
+	tensors, err := collect(source)
+	if err != nil {
+		return err
+	}
+	if err := compareTensors(specs, tensors, "LoRA adapter of this config"); err != nil {
+		return fmt.Errorf("model: cannot write the adapter: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("model: %w", err)
+	}
+	var entries []safetensors.Entry
+	for name, t := range tensors {
+		entries = append(entries, safetensors.Entry{Name: adapterPrefix + name, DType: safetensors.F32, Shape: t.Shape, Write: func(w io.Writer) error {
+			return encodeRows(w, safetensors.F32, t)
+		}})
+	}
+	if err := safetensors.Write(filepath.Join(dir, adapterWeightsName), entries, nil); err != nil {
+		return fmt.Errorf("model: %w", err)
+	}
+	described := *lora
+	if cfg.Mixture != nil { // PEFT's all-linear includes the experts and routers
+		described.TargetModules = lora.targetNames(cfg)
+	}
+	return writeJSON(filepath.Join(dir, adapterConfigName), described.json(cfg.Head))
+}

@@ -1,0 +1,62 @@
+package model
+
+import (
+	"math"
+	"testing"
+
+	"github.com/trinity-go/trinity/model/safetensors"
+)
+
+// A model written with its adapter merged is what PEFT's merge_and_unload makes, tensor by tensor, also rounded to bf16.
+func TestMergedModelIsPEFTs(t *testing.T) {
+	base := open(t, "testdata/tiny/llama")
+	adapter := openAdapter(t, "testdata/adapter", base.Config)
+	for dtype, c := range map[string]struct {
+		file string
+		ulp  float64 // relative
+	}{"f32": {"merged.safetensors", 0x1p-22}, "bf16": {"merged_bf16.safetensors", 0x1p-7}} {
+		dir := t.TempDir()
+		if err := WriteDir(dir, base.Config, Merge(base, adapter), dtype); err != nil {
+			t.Fatal(err)
+		}
+		merged := open(t, dir)
+		f, err := safetensors.Open("testdata/adapter/" + c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if len(f.Names()) != len(merged.Names()) {
+			t.Errorf("%s: %d tensors, PEFT's has %d", dtype, len(merged.Names()), len(f.Names()))
+		}
+		different, total := 0, 0
+		for _, name := range f.Names() {
+			recorded, _ := f.Tensor(name)
+			want := make([]float32, recorded.Len())
+			if err := recorded.Range(want, 0); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range values(t, merged, name) {
+				total++
+				if v != want[i] {
+					different++
+				}
+				if d := math.Abs(float64(v - want[i])); d > c.ulp*max(1, math.Abs(float64(want[i]))) {
+					t.Fatalf("%s: %s element %d is %v, want %v", dtype, name, i, v, want[i])
+				}
+			}
+		}
+		if dtype == "bf16" && different > total/100 { // where the order of a sum tips a tie
+			t.Errorf("bf16: %d of %d weights are rounded otherwise", different, total)
+		}
+	}
+}
+
+func TestAddProduct(t *testing.T) {
+	dst := []float32{1, 2, 3, 4, 5, 6}
+	addProduct(dst, []float32{1, 2, 3, 4}, []float32{1, 0, 1, 0, 1, 1}, 0.5, 2, 2, 3)
+	for i, want := range []float32{1 + 0.5, 2 + 1, 3 + 1.5, 4 + 1.5, 5 + 2, 6 + 3.5} {
+		if dst[i] != want {
+			t.Errorf("element %d is %v, want %v", i, dst[i], want)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Config describes a model's architecture and special tokens.
+type Config struct {
+	Architecture string // "llama", "mistral", "qwen2", "qwen3" or "qwen3_moe"
+
+	HiddenSize       int
+	IntermediateSize int // inner width of the MLP in layers without experts
+	NumLayers        int
+	NumHeads         int
+	NumKVHeads       int // divides NumHeads
+	HeadDim          int // even; NumHeads·HeadDim need not be HiddenSize
+	VocabSize        int
+	MaxPositions     int // tokens of the longest sequence that the model was trained on
+
+	RMSNormEps  float64
+	RopeTheta   float64
+	RopeScaling *RopeScaling // nil for plain RoPE
+
+	Head      Head
+	NumLabels int  // outputs of a classification head
+	HeadBias  bool // the classification head has a bias
+
+	TieEmbeddings       bool // the vocabulary projection uses the embedding matrix
+	AttentionBias       bool // q, k and v projections have biases
+	AttentionOutputBias bool // the attention's output projection has a bias
+	MLPBias             bool // gate, up and down projections have biases
+	QKNorm              bool // RMSNorm over each head of q and k, before RoPE
+
+	Mixture *Mixture // describes the layers with experts; nil if there are none
+
+	SlidingWindow int    // tokens, itself included, that a token attends to in SlidingLayers; 0 for no window
+	SlidingLayers []bool // [NumLayers] which layers use the window; nil if SlidingWindow is 0
+
+	BOS []int32 // beginning-of-sequence tokens; may be empty
+	EOS []int32 // every token that ends a reply: first those of generation_config.json, then those of config.json
+	PAD []int32 // padding tokens; may be empty
+
+	InitializerRange float64        // standard deviation of the "hf" random initialisation
+	Raw              map[string]any // config.json as read (numbers are json.Number); nil if the config has another source
+	RawGeneration    map[string]any // generation_config.json as read; nil if absent
+}
+
+// RopeScaling changes the frequencies of RoPE for longer contexts; see Config.InverseFrequencies.
+type RopeScaling struct {
+	Type   string  // "linear", "dynamic", "llama3" or "yarn"
+	Factor float64 // scaled context length over original context length
+
+	OriginalMaxPositions int // tokens before scaling: llama3, yarn
+
+	LowFreqFactor, HighFreqFactor float64 // llama3
+
+	BetaFast, BetaSlow   float64 // yarn: rotations over the original context where the ramp begins and ends
+	AttentionFactor      float64 // yarn: multiplies cos and sin; 0 means derived from Factor, MScale, MScaleAllDim
+	MScale, MScaleAllDim float64 // yarn; 0 if not given
+	KeepFraction         bool    // yarn: do not round the ramp's ends to whole dimensions ("truncate": false)
+}
+
+// Window returns the number of tokens, itself included, that a token attends to in a layer; 0 means
+// all tokens before it.
+func (c *Config) Window(layer int) int {
+	if layer < len(c.SlidingLayers) && c.SlidingLayers[layer] {
+		return c.SlidingWindow
+	}
+	return 0
+}
+
+// family holds the differences between one architecture and the others.
+type family struct {
+	class             string // of transformers, for config.json
+	attentionBias     bool   // q, k, v biases unless attention_bias says otherwise
+	hasAttentionBias  bool   // config.json may have attention_bias, for all four projections
+	hasMLPBias        bool   // config.json may have mlp_bias
+	qkNorm            bool
+	headDim           int // default; 0 means HiddenSize/NumHeads
+	slidingWindow     int // default if the key is missing
+	slidingEverywhere bool
+	maxPositions      int // default
+	experts           bool
+}
+
+var families = map[string]family{
+	"llama":   {class: "LlamaForCausalLM", hasAttentionBias: true, hasMLPBias: true, maxPositions: 2048},
+	"mistral": {class: "MistralForCausalLM", slidingWindow: 4096, slidingEverywhere: true, maxPositions: 131072},
+	"qwen2":   {class: "Qwen2ForCausalLM", attentionBias: true, slidingWindow: 4096, maxPositions: 32768},
+	"qwen3": {
+		class: "Qwen3ForCausalLM", hasAttentionBias: true, qkNorm: true, headDim: 128, slidingWindow: 4096, maxPositions: 32768,
+	},
+	"qwen3_moe": {class: "Qwen3MoeForCausalLM", hasAttentionBias: true, qkNorm: true, maxPositions: 32768, experts: true},
+}
+
+// architectures lists the values of Config.Architecture.
+func architectures() []string { return slices.Sorted(maps.Keys(families)) }
+
+func familyOf(architecture string) (family, error) {
+	f, ok := families[architecture]
+	if !ok {
+		return f, fmt.Errorf("architecture %q is unknown; known are %s", architecture, strings.Join(architectures(), ", "))
+	}
+	return f, nil
+}
+
+// Limits on sizes, far above any model's. They keep the product of two sizes within 63 bits.
+const (
+	maxDimension = 1 << 24
+	maxLayers    = 1 << 12
+)
+
+// check returns one error that lists every impossible value.
+func (c *Config) check() error {
+	var errs []error
+	demand := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	for _, s := range []struct {
+		key   string
+		value int
+		max   int
+	}{
+		{"hidden_size", c.HiddenSize, maxDimension}, {"intermediate_size", c.IntermediateSize, maxDimension},
+		{"num_hidden_layers", c.NumLayers, maxLayers}, {"num_attention_heads", c.NumHeads, 1 << 16},
+		{"num_key_value_heads", c.NumKVHeads, 1 << 16}, {"head_dim", c.HeadDim, 1 << 16},
+		{"vocab_size", c.VocabSize, maxDimension}, {"max_position_embeddings", c.MaxPositions, 1 << 30},
+	} {
+		demand(s.value > 0 && s.value <= s.max, "%s is %d; expected 1 to %d", s.key, s.value, s.max)
+	}
+	if c.NumKVHeads > 0 {
+		demand(c.NumHeads%c.NumKVHeads == 0, "num_attention_heads %d is not a multiple of num_key_value_heads %d", c.NumHeads, c.NumKVHeads)
+	}
+	demand(c.Head == CausalLM || c.NumLabels > 0 && c.NumLabels <= maxLabels,
+		"the head has %d labels (id2label, num_labels); expected 1 to %d", c.NumLabels, maxLabels)
+	demand(c.HeadDim%2 == 0, "head_dim is %d; RoPE needs an even number", c.HeadDim)
+	demand(c.RMSNormEps > 0 && c.RMSNormEps < 1, "rms_norm_eps is %v; expected a small positive number", c.RMSNormEps)
+	demand(c.RopeTheta > 1 && c.RopeTheta < 1e30, "rope_theta is %v; expected a number above 1", c.RopeTheta)
+	demand(c.InitializerRange > 0 && c.InitializerRange <= 1, "initializer_range is %v; expected 0 to 1", c.InitializerRange)
+	demand(c.SlidingWindow >= 0 && c.SlidingWindow <= 1<<30, "sliding_window is %d; expected a positive number", c.SlidingWindow)
+	demand(c.SlidingWindow == 0 || len(c.SlidingLayers) == c.NumLayers,
+		"layer_types has %d entries; expected %d", len(c.SlidingLayers), c.NumLayers)
+	if c.RopeScaling != nil {
+		errs = append(errs, c.RopeScaling.check(c.HeadDim))
+	}
+	if c.Mixture != nil {
+		errs = append(errs, c.Mixture.check(c.NumLayers))
+	}
+	return together(errs)
+}
+
+// Differs returns the first setting of other that makes it compute differently from c, such as
+// "RopeTheta is 10000, not 500000"; "" if there is none.
+func (c *Config) Differs(other *Config) string {
+	mine, theirs := reflect.ValueOf(*c), reflect.ValueOf(*other)
+	for i := range mine.NumField() {
+		switch name := mine.Type().Field(i).Name; name {
+		case "BOS", "EOS", "PAD", "InitializerRange", "Raw", "RawGeneration":
+		default:
+			if a, b := mine.Field(i).Interface(), theirs.Field(i).Interface(); !reflect.DeepEqual(a, b) {
+				return fmt.Sprintf("%s is %v, not %v", name, b, a)
+			}
+		}
+	}
+	return ""
+}

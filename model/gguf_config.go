@@ -1,0 +1,207 @@
+package model
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/trinity-go/trinity/model/internal/gguf"
+	"github.com/trinity-go/trinity/model/tokenizer"
+)
+
+// ropeFactorsName is the tensor in which GGUF keeps llama3's frequency divisors.
+const ropeFactorsName = "rope_freqs.weight"
+
+// metadata reads typed values of a GGUF file and collects the errors.
+type metadata struct {
+	file *gguf.File
+	errs []error
+}
+
+func (m *metadata) integer(key string, missing int) int {
+	value, ok := m.file.Value(key)
+	if !ok {
+		return missing
+	}
+	n := int64(-1)
+	switch v := value.(type) {
+	case uint8:
+		n = int64(v)
+	case uint16:
+		n = int64(v)
+	case uint32:
+		n = int64(v)
+	case int32:
+		n = int64(v)
+	case uint64:
+		n = int64(min(v, math.MaxInt64))
+	case int64:
+		n = v
+	}
+	if n < 0 || n > 1<<30 {
+		m.errs = append(m.errs, fmt.Errorf("metadata %s is %v; expected a positive integer", key, value))
+		return missing
+	}
+	return int(n)
+}
+
+func (m *metadata) number(key string, missing float64) float64 {
+	switch v, ok := m.file.Value(key); v := v.(type) {
+	case float32:
+		return shortest(v)
+	case float64:
+		return v
+	default:
+		if ok {
+			m.errs = append(m.errs, fmt.Errorf("metadata %s is %v; expected a float", key, v))
+		}
+		return missing
+	}
+}
+
+// optional returns a value of type T and whether the key has one. A value of another type is an
+// error.
+func optional[T any](m *metadata, key string) (T, bool) {
+	value, ok := m.file.Value(key)
+	if !ok {
+		var zero T
+		return zero, false
+	}
+	v, isT := value.(T)
+	if !isT {
+		m.errs = append(m.errs, fmt.Errorf("metadata %s is a %T; expected a %T", key, value, v))
+	}
+	return v, isT
+}
+
+func readGGUFMetadata(file *gguf.File) (*Config, *tokenizer.Vocabulary, error) {
+	m := &metadata{file: file}
+	architecture, _ := optional[string](m, "general.architecture")
+	fam, err := familyOf(architecture)
+	if fam.experts || architecture == "qwen3moe" {
+		err = fmt.Errorf("%q is a mixture of experts, which GGUF files do not support here; use the model's Hugging Face directory", architecture)
+	}
+	if err != nil {
+		return nil, nil, together(append(m.errs, fmt.Errorf("general.architecture: %w", err)))
+	}
+	vocabulary := m.vocabulary()
+	c := &Config{Architecture: architecture, QKNorm: fam.qkNorm, InitializerRange: 0.02}
+	if n := m.integer("split.count", 1); n > 1 {
+		m.errs = append(m.errs, fmt.Errorf("the model is split into %d files; merge them into one first", n))
+	}
+	m.sizes(c, vocabulary)
+	m.heads(c)
+	m.biases(c)
+	if len(m.errs) == 0 {
+		m.errs = append(m.errs, c.check())
+	}
+	if len(m.errs) == 1 && m.errs[0] == nil {
+		m.errs = append(m.errs, m.ropeFactors(c))
+	}
+	if vocabulary != nil {
+		c.BOS, c.EOS, c.PAD = ids(vocabulary.BOS), ids(vocabulary.EOS), ids(vocabulary.PAD)
+	}
+	return c, vocabulary, together(m.errs)
+}
+
+func ids(id int32) []int32 {
+	if id < 0 {
+		return nil
+	}
+	return []int32{id}
+}
+
+func (m *metadata) sizes(c *Config, vocabulary *tokenizer.Vocabulary) {
+	prefix := c.Architecture + "."
+	c.HiddenSize = m.integer(prefix+"embedding_length", 0)
+	c.IntermediateSize = m.integer(prefix+"feed_forward_length", 0)
+	c.NumLayers = m.integer(prefix+"block_count", 0)
+	c.MaxPositions = m.integer(prefix+"context_length", 0)
+	c.RMSNormEps = m.number(prefix+"attention.layer_norm_rms_epsilon", 0)
+	c.RopeTheta = m.number(prefix+"rope.freq_base", 10000)
+	if embedding, ok := m.file.Tensor("token_embd.weight"); ok && len(embedding.Shape) == 2 {
+		c.VocabSize = embedding.Shape[0]
+	}
+	if vocabulary != nil && len(vocabulary.Tokens) > c.VocabSize {
+		m.errs = append(m.errs, fmt.Errorf("the vocabulary has %d tokens but token_embd.weight has %d rows",
+			len(vocabulary.Tokens), c.VocabSize))
+	}
+	if n := m.integer(prefix+"expert_count", 0); n > 0 {
+		m.errs = append(m.errs, fmt.Errorf("the model has %d experts, which GGUF files do not support here; use the model's Hugging Face directory", n))
+	}
+}
+
+func (m *metadata) heads(c *Config) {
+	prefix := c.Architecture + "."
+	c.NumHeads = m.integer(prefix+"attention.head_count", 0)
+	c.NumKVHeads = m.integer(prefix+"attention.head_count_kv", c.NumHeads)
+	rotated := m.integer(prefix+"rope.dimension_count", 0)
+	if c.NumHeads > 0 {
+		c.HeadDim = m.integer(prefix+"attention.key_length", c.HiddenSize/c.NumHeads)
+	}
+	if v := m.integer(prefix+"attention.value_length", c.HeadDim); v != c.HeadDim {
+		m.errs = append(m.errs, fmt.Errorf("keys have %d dimensions a head and values %d; they must agree", c.HeadDim, v))
+	}
+	if rotated != 0 && rotated != c.HeadDim {
+		m.errs = append(m.errs, fmt.Errorf("rope.dimension_count is %d; only the head's whole %d dimensions are supported", rotated, c.HeadDim))
+	}
+	m.scaling(c)
+}
+
+func (m *metadata) scaling(c *Config) {
+	prefix := c.Architecture + ".rope.scaling."
+	kind, _ := optional[string](m, prefix+"type")
+	switch kind {
+	case "", "none":
+	case "linear":
+		c.RopeScaling = &RopeScaling{Type: "linear", Factor: m.number(prefix+"factor", 0)}
+	case "yarn":
+		c.RopeScaling = &RopeScaling{
+			Type: "yarn", Factor: m.number(prefix+"factor", 0), BetaFast: 32, BetaSlow: 1,
+			OriginalMaxPositions: m.integer(prefix+"original_context_length", c.MaxPositions),
+		}
+	default:
+		m.errs = append(m.errs, fmt.Errorf("metadata %stype is %q; supported are none, linear, yarn", prefix, kind))
+	}
+}
+
+// biases finds out from the tensors whether there are biases and an untied head; the metadata do
+// not say.
+func (m *metadata) biases(c *Config) {
+	has := func(name string) bool {
+		_, ok := m.file.Tensor(name)
+		return ok
+	}
+	c.TieEmbeddings = !has("output.weight")
+	c.AttentionBias = has("blk.0.attn_q.bias")
+	c.AttentionOutputBias = has("blk.0.attn_output.bias")
+	c.MLPBias = has("blk.0.ffn_gate.bias")
+}
+
+// ropeFactors recognises llama3 scaling by the divisors in rope_freqs.weight, the only trace of it
+// in GGUF files. Released models differ in the factor alone.
+func (m *metadata) ropeFactors(c *Config) error {
+	stored, ok := m.file.Tensor(ropeFactorsName)
+	if !ok {
+		return nil
+	}
+	if len(stored.Shape) != 1 || stored.Shape[0] != c.HeadDim/2 || stored.Type != gguf.F32 {
+		return fmt.Errorf("tensor %s is %s %v; expected F32 [%d]", ropeFactorsName, stored.Type, stored.Shape, c.HeadDim/2)
+	}
+	divisors := make([]float32, c.HeadDim/2)
+	if err := stored.Range(divisors, 0); err != nil {
+		return err
+	}
+	factor := float32(1)
+	for _, d := range divisors {
+		factor = max(factor, d)
+	}
+	plain, _ := c.InverseFrequencies(0)
+	c.RopeScaling = &RopeScaling{Type: "llama3", Factor: float64(factor), LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositions: 8192}
+	scaled, _ := c.InverseFrequencies(0)
+	for i, d := range divisors {
+		if expected := plain[i] / scaled[i]; !(math.Abs(float64(d)-expected) <= 1e-3*expected) {
+			return fmt.Errorf("tensor %s: divisor %d is %v, not llama3's %v; this scaling is not supported", ropeFactorsName, i, d, expected)
+		}
+	}
+	return c.check()
+}

@@ -1,0 +1,104 @@
+package model
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/trinity-go/trinity/model/internal/gguf"
+)
+
+func openGGUF(path string) (*Model, error) {
+	file, err := gguf.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("model: %w", err)
+	}
+	cfg, vocabulary, err := readGGUFMetadata(file)
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("model: %s: %w", path, err)
+	}
+	tensors := map[string]Tensor{}
+	for _, name := range file.Names() {
+		if name == ropeFactorsName {
+			continue // part of the config
+		}
+		stored, _ := file.Tensor(name)
+		t := fromGGUF(cfg, stored)
+		tensors[t.Name] = t
+	}
+	m, err := newModel(cfg, path, "", tensors, file)
+	if err != nil {
+		return nil, err
+	}
+	m.vocabulary = vocabulary
+	return m, nil
+}
+
+// layerNames maps GGUF's names below "blk.N." to Hugging Face's below "model.layers.N.".
+var layerNames = map[string]string{
+	"attn_norm":   "input_layernorm",
+	"attn_q":      "self_attn.q_proj",
+	"attn_k":      "self_attn.k_proj",
+	"attn_v":      "self_attn.v_proj",
+	"attn_output": "self_attn.o_proj",
+	"attn_q_norm": "self_attn.q_norm",
+	"attn_k_norm": "self_attn.k_norm",
+	"ffn_norm":    "post_attention_layernorm",
+	"ffn_gate":    "mlp.gate_proj",
+	"ffn_up":      "mlp.up_proj",
+	"ffn_down":    "mlp.down_proj",
+}
+
+// huggingFaceName translates a GGUF tensor name. It returns an unknown name unchanged; checkTensors
+// then reports it as unexpected.
+func huggingFaceName(name string) string {
+	switch name {
+	case "token_embd.weight":
+		return embeddingName
+	case "output_norm.weight":
+		return finalNormName
+	case "output.weight":
+		return headName
+	}
+	parts := strings.Split(name, ".")
+	if len(parts) != 4 || parts[0] != "blk" {
+		return name
+	}
+	if _, err := strconv.Atoi(parts[1]); err != nil {
+		return name
+	}
+	module, ok := layerNames[parts[2]]
+	if !ok {
+		return name
+	}
+	return "model.layers." + parts[1] + "." + module + "." + parts[3]
+}
+
+// fromGGUF returns a tensor under its Hugging Face name and undoes the reordering of llama's q and
+// k rows.
+func fromGGUF(cfg *Config, stored gguf.Tensor) Tensor {
+	t := Tensor{Name: huggingFaceName(stored.Name), Shape: stored.Shape, DType: stored.Type.String()}
+	rowLen := t.RowLen()
+	t.read = func(dst []float32, from, _ int) error { return stored.Range(dst, from*rowLen) }
+	if cfg.Architecture == "llama" && (strings.Contains(t.Name, ".q_proj.") || strings.Contains(t.Name, ".k_proj.")) {
+		t.read = unpermuted(t.read, cfg.HeadDim, rowLen)
+	}
+	return t
+}
+
+// unpermuted restores the half-split RoPE layout: GGUF llama files interleave each head's rows so
+// that rotated pairs are neighbours; row j·half+i of a head is stored as row 2i+j.
+func unpermuted(read func([]float32, int, int) error, headDim, rowLen int) func([]float32, int, int) error {
+	half := headDim / 2
+	return func(dst []float32, from, to int) error {
+		for row := from; row < to; row++ {
+			head, r := row/headDim*headDim, row%headDim
+			stored := head + 2*(r%half) + r/half
+			if err := read(dst[(row-from)*rowLen:][:rowLen], stored, stored+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,143 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Head is the last part of a model: it computes the output from the hidden states after the final
+// norm.
+type Head int
+
+const (
+	// CausalLM is the vocabulary projection: logits of the next token.
+	CausalLM Head = iota
+	// SequenceClassification is score.weight [NumLabels, H], applied to the last token that is not
+	// padding: a reward model.
+	SequenceClassification
+	// TokenClassification is score.weight [NumLabels, H] and score.bias [NumLabels], applied to
+	// every token. With one label it is a value function (critic) as veRL trains and saves it.
+	TokenClassification
+)
+
+// headClasses are the suffixes of transformers' class names.
+var headClasses = [...]string{CausalLM: "ForCausalLM", SequenceClassification: "ForSequenceClassification", TokenClassification: "ForTokenClassification"}
+
+func (h Head) String() string { return headClasses[h] }
+
+// maxLabels bounds the labels of a classification head, far above any model's.
+const maxLabels = 1 << 16
+
+// className returns the name of transformers' class for this family and a head.
+func (f family) className(h Head) string {
+	return strings.TrimSuffix(f.class, CausalLM.String()) + h.String()
+}
+
+// readHead derives the head from the class name. Without a class name the model is a language
+// model.
+func (c *Config) readHead(o *object, fam family) {
+	classes, ok := o.raw["architectures"].([]any)
+	if !ok || len(classes) == 0 {
+		return
+	}
+	var known []string
+	for h := range headClasses {
+		known = append(known, fam.className(Head(h)))
+	}
+	at := slices.IndexFunc(known, func(name string) bool { return classes[0] == name })
+	if at < 0 {
+		o.fail("architectures is %v; expected one of %s", classes, strings.Join(known, ", "))
+		return
+	}
+	if c.Head = Head(at); c.Head == CausalLM {
+		return
+	}
+	c.NumLabels = o.labels()
+	c.HeadBias = c.Head == TokenClassification && o.flag("token_classification_bias", true)
+}
+
+// labels returns the number of labels as in transformers: the entries of id2label, else num_labels,
+// else 2.
+func (o *object) labels() int {
+	if value := o.raw["id2label"]; value != nil {
+		names, ok := value.(map[string]any)
+		if !ok {
+			o.fail("id2label is %v; expected an object", value)
+		}
+		return len(names)
+	}
+	return o.integer("num_labels", 2)
+}
+
+// headTensors lists the tensors of the head. There are none if it is tied to the embedding.
+func (c *Config) headTensors() []TensorSpec {
+	switch {
+	case c.Head == CausalLM && c.TieEmbeddings:
+		return nil
+	case c.Head == CausalLM:
+		return []TensorSpec{{headName, []int{c.VocabSize, c.HiddenSize}}}
+	}
+	specs := []TensorSpec{{scoreName, []int{c.NumLabels, c.HiddenSize}}}
+	if c.HeadBias {
+		specs = append(specs, TensorSpec{scoreBiasName, []int{c.NumLabels}})
+	}
+	return specs
+}
+
+// headJSON sets the keys of a classification head in config.json. It sets classifier_dropout to 0
+// because the head was trained without dropout; transformers' default for token classification is
+// 0.1.
+func (c *Config) headJSON(raw map[string]any) {
+	raw["architectures"] = []string{families[c.Architecture].className(c.Head)}
+	if c.Head == CausalLM {
+		return
+	}
+	if names, _ := raw["id2label"].(map[string]any); len(names) != c.NumLabels {
+		labels, ids := map[string]any{}, map[string]any{}
+		for i := range c.NumLabels {
+			name := fmt.Sprintf("LABEL_%d", i)
+			labels[fmt.Sprint(i)], ids[name] = name, i
+		}
+		raw["id2label"], raw["label2id"] = labels, ids
+	}
+	delete(raw, "num_labels")
+	if c.Head == TokenClassification {
+		raw["classifier_dropout"] = 0.0
+	}
+}
+
+// WithValueHead returns the config with a value head. A config with a classification head of one
+// label is returned as it is; a language model gets a TokenClassification head.
+func (c *Config) WithValueHead() (*Config, error) {
+	if c.Head != CausalLM && c.NumLabels != 1 {
+		return nil, fmt.Errorf("a %s with %d labels is not a value function, which has 1 label", families[c.Architecture].className(c.Head), c.NumLabels)
+	}
+	if c.Head != CausalLM {
+		return c, nil
+	}
+	v := *c
+	v.Head, v.NumLabels, v.HeadBias = TokenClassification, 1, true
+	return &v, nil
+}
+
+// WithValueHead returns the model with a value head. A language model gets a new head as
+// transformers makes it for veRL: weight N(0, initializer_range²), bias 0. A reward model with one
+// label keeps its head, as critics do in TRL. Both models share the files: closing one closes the
+// other.
+func (m *Model) WithValueHead(seed uint64) (*Model, error) {
+	cfg, err := m.Config.WithValueHead()
+	if err != nil {
+		return nil, fmt.Errorf("model: %s: %w", m.path, err)
+	}
+	if cfg == m.Config {
+		return m, nil
+	}
+	v := &Model{Config: cfg, path: m.path, dir: m.dir, tensors: maps.Clone(m.tensors), vocabulary: m.vocabulary, closer: m.closer}
+	delete(v.tensors, headName)
+	for _, spec := range cfg.headTensors() {
+		v.tensors[spec.Name] = initial(cfg, spec, seed, styleHF)
+	}
+	return v, nil
+}

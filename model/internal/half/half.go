@@ -1,0 +1,55 @@
+// Package half converts between float32 and the two 16-bit floating-point formats of model files:
+// IEEE 754 binary16 (f16) and bfloat16 (bf16).
+package half
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// F16 converts an IEEE binary16 number to float32, exactly.
+func F16(h uint16) float32 {
+	sign := uint32(h&0x8000) << 16
+	exponent := uint32(h>>10) & 0x1f
+	fraction := uint32(h) & 0x3ff
+	switch exponent {
+	case 0: // zero or subnormal: fraction · 2⁻²⁴
+		return math.Float32frombits(sign | math.Float32bits(float32(fraction)*0x1p-24))
+	case 31: // infinity or NaN
+		return math.Float32frombits(sign | 0x7f800000 | fraction<<13)
+	}
+	return math.Float32frombits(sign | (exponent+112)<<23 | fraction<<13)
+}
+
+// BF16 converts a bfloat16 number to float32, exactly.
+func BF16(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
+
+// ToBF16 rounds to the nearest bfloat16, ties to even; a NaN stays a (quiet) NaN.
+func ToBF16(f float32) uint16 {
+	bits := math.Float32bits(f)
+	if bits&0x7fffffff > 0x7f800000 {
+		return uint16(bits>>16) | 0x40
+	}
+	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
+}
+
+// WidenF16 decodes len(dst) little-endian f16 numbers from src.
+func WidenF16(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = F16(binary.LittleEndian.Uint16(src[2*i:]))
+	}
+}
+
+// WidenBF16 decodes len(dst) little-endian bf16 numbers from src.
+func WidenBF16(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = BF16(binary.LittleEndian.Uint16(src[2*i:]))
+	}
+}
+
+// CopyF32 decodes len(dst) little-endian f32 numbers from src.
+func CopyF32(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+	}
+}

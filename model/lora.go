@@ -1,0 +1,133 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// AllLinear as the only target module means every linear map of the layers. In a model with
+// experts it means the linear maps of the attention. It never means the head.
+const AllLinear = "all-linear"
+
+// LoRA describes low-rank adapters, W + Scale·B·A, of a model's linear maps (Hu et al. 2021).
+type LoRA struct {
+	BaseModel     string  // name or path of the base model; may be empty
+	Rank          int     // rows of A, columns of B
+	Alpha         float64 // see Scale
+	RSLoRA        bool    // rank-stabilised scale (Kalajdzievski 2023)
+	Dropout       float64 // on the input of A, in training only; at least 0 and below 1
+	TargetModules []string
+	// ExcludeModules get no adapter even if TargetModules names them. They match as targets do, but
+	// may name modules that the model does not have.
+	ExcludeModules []string
+	Head           bool // the classification head is trained too and saved beside the adapters (modules_to_save)
+}
+
+// Scale is Alpha/Rank, or Alpha/√Rank for RSLoRA.
+func (l *LoRA) Scale() float64 {
+	if l.RSLoRA {
+		return l.Alpha / math.Sqrt(float64(l.Rank))
+	}
+	return l.Alpha / float64(l.Rank)
+}
+
+// LoRATensor returns the name of adapter matrix "A" [rank, in] or "B" [out, rank] of a linear map
+// such as "model.layers.0.self_attn.q_proj".
+func LoRATensor(module, matrix string) string { return module + ".lora_" + matrix + ".weight" }
+
+// Tensors lists the adapter's tensors, layer by layer, A before B. As in PEFT a target matches a
+// module's whole name or its end after a dot. A target that matches nothing is an error.
+func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
+	if l.Rank < 1 || l.Rank > maxDimension || !(l.Alpha > 0) || !(l.Dropout >= 0 && l.Dropout < 1) || len(l.TargetModules) == 0 {
+		return nil, fmt.Errorf("r is %d, lora_alpha %v, lora_dropout %v, target_modules %v; "+
+			"expected positive numbers, a dropout below 1 and at least one module",
+			l.Rank, l.Alpha, l.Dropout, l.TargetModules)
+	}
+	unused := map[string]bool{}
+	for _, target := range l.TargetModules {
+		unused[target] = true
+	}
+	var specs []TensorSpec
+	for layer := range cfg.NumLayers {
+		for _, linear := range cfg.adaptable(layer) {
+			module := fmt.Sprintf("model.layers.%d.%s", layer, linear.name)
+			if !l.targets(module, unused) || matches(module, l.ExcludeModules) {
+				continue
+			}
+			specs = append(specs, TensorSpec{LoRATensor(module, "A"), []int{l.Rank, linear.in}},
+				TensorSpec{LoRATensor(module, "B"), []int{linear.out, l.Rank}})
+		}
+	}
+	if len(unused) > 0 {
+		target := slices.Min(slices.Collect(maps.Keys(unused)))
+		if cfg.Mixture != nil && slices.Contains([]string{"gate", "gate_proj", "up_proj", "down_proj"}, target[strings.LastIndex(target, ".")+1:]) {
+			return nil, fmt.Errorf("target_modules: %q names experts or routers of this model, which adapters do not cover; known are %s or one or more of %s",
+				target, AllLinear, strings.Join(linearNames(cfg), ", "))
+		}
+		return nil, fmt.Errorf("target_modules: no linear map is called %q; known are %s or one or more of %s",
+			target, AllLinear, strings.Join(linearNames(cfg), ", "))
+	}
+	if len(specs) == 0 {
+		return nil, fmt.Errorf("exclude_modules %v excludes every module of target_modules %v", l.ExcludeModules, l.TargetModules)
+	}
+	if l.Head {
+		if cfg.Head == CausalLM {
+			return nil, fmt.Errorf("modules_to_save names a classification head, but the model is a language model")
+		}
+		specs = append(specs, cfg.headTensors()...)
+	}
+	return specs, nil
+}
+
+// matches reports whether a module's name is one of names or ends, after a dot, in one of them.
+func matches(module string, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return module == name || strings.HasSuffix(module, "."+name) })
+}
+
+// CheckExcluded returns an error if ExcludeModules has a name that no linear map of the model has.
+// In a new adapter such a name is a mistake.
+func (l *LoRA) CheckExcluded(cfg *Config) error {
+	for _, name := range l.ExcludeModules {
+		one := LoRA{Rank: 1, Alpha: 1, TargetModules: []string{name}}
+		if _, err := one.Tensors(cfg); err != nil {
+			return fmt.Errorf("exclude_modules: no linear map is called %q; known are %s", name, strings.Join(linearNames(cfg), ", "))
+		}
+	}
+	return nil
+}
+
+// targets reports whether a target matches the module. It deletes every matching target from
+// unused.
+func (l *LoRA) targets(module string, unused map[string]bool) bool {
+	matched := false
+	for _, target := range l.TargetModules {
+		if target == AllLinear && len(l.TargetModules) == 1 || matches(module, []string{target}) {
+			delete(unused, target)
+			matched = true
+		}
+	}
+	return matched
+}
+
+// targetNames returns TargetModules, with AllLinear replaced by the names that it means.
+func (l *LoRA) targetNames(cfg *Config) []string {
+	if len(l.TargetModules) == 1 && l.TargetModules[0] == AllLinear {
+		return linearNames(cfg)
+	}
+	return l.TargetModules
+}
+
+func linearNames(cfg *Config) []string {
+	var names []string
+	for layer := range cfg.NumLayers {
+		for _, linear := range cfg.adaptable(layer) {
+			if name := linear.name[strings.LastIndex(linear.name, ".")+1:]; !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,235 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trinity-go/trinity/model/safetensors"
+)
+
+// Mixture describes layers with several MLPs, the experts: a router picks a few of them for every
+// token (Shazeer et al. 2017). The details are those of transformers' Qwen3-MoE.
+type Mixture struct {
+	Experts   int  // of a layer
+	PerToken  int  // experts that the router picks for a token
+	Size      int  // inner width of one expert
+	Normalise bool // the weights of a token's experts are divided by their sum
+
+	Layers  []bool  // [NumLayers] which layers have experts; the others have one MLP
+	AuxLoss float64 // coefficient of the load-balancing loss (Fedus et al. 2022) in training; 0 for none
+}
+
+// Sparse reports whether a layer has experts in place of one MLP.
+func (c *Config) Sparse(layer int) bool { return c.Mixture != nil && c.Mixture.Layers[layer] }
+
+// DenseSize returns the inner width of the MLP in layers without experts; 0 if all layers have
+// experts.
+func (c *Config) DenseSize() int {
+	if c.Mixture != nil && !slices.Contains(c.Mixture.Layers, false) {
+		return 0
+	}
+	return c.IntermediateSize
+}
+
+// WidestMLP returns the largest inner width of an MLP or expert.
+func (c *Config) WidestMLP() int {
+	if c.Mixture == nil {
+		return c.IntermediateSize
+	}
+	return max(c.DenseSize(), c.Mixture.Size)
+}
+
+// maxExperts bounds the experts of all layers together, because Tensors lists the tensors of each.
+const maxExperts = 1 << 16
+
+func (m *Mixture) check(layers int) error {
+	switch {
+	case m.Experts < 1 || m.Experts*layers > maxExperts:
+		return fmt.Errorf("num_experts is %d; expected 1 to %d in a model of %d layers", m.Experts, maxExperts/max(layers, 1), layers)
+	case m.PerToken < 1 || m.PerToken > m.Experts:
+		return fmt.Errorf("num_experts_per_tok is %d; expected 1 to num_experts %d", m.PerToken, m.Experts)
+	case m.Size < 1 || m.Size > maxDimension:
+		return fmt.Errorf("moe_intermediate_size is %d; expected 1 to %d", m.Size, maxDimension)
+	case len(m.Layers) != layers:
+		return fmt.Errorf("the list of layers with experts has %d entries; expected %d", len(m.Layers), layers)
+	case !(m.AuxLoss >= 0 && m.AuxLoss <= 1e6):
+		return fmt.Errorf("router_aux_loss_coef is %v; expected a number of at least 0", m.AuxLoss)
+	}
+	return nil
+}
+
+// readMixture follows transformers: a layer has experts unless mlp_only_layers names it or its
+// number, counted from 1, is not a multiple of decoder_sparse_step. The load-balancing loss applies
+// only with output_router_logits.
+func (c *Config) readMixture(o *object) {
+	m := &Mixture{
+		Experts: o.experts(), PerToken: o.integer("num_experts_per_tok", 0), Size: o.integer("moe_intermediate_size", 0),
+		Normalise: o.flag("norm_topk_prob", false),
+	}
+	if coefficient := o.number("router_aux_loss_coef", 0.001); o.flag("output_router_logits", false) {
+		m.AuxLoss = coefficient
+	}
+	if o.flag("use_sliding_window", false) {
+		o.fail("use_sliding_window is not supported for %s", c.Architecture)
+	}
+	step, dense := o.integer("decoder_sparse_step", 1), o.layerNumbers("mlp_only_layers")
+	if step < 1 {
+		o.fail("decoder_sparse_step is %d; expected a positive number", step)
+	}
+	if m.Experts == 0 || step < 1 || c.NumLayers < 1 || c.NumLayers > maxLayers {
+		return
+	}
+	m.Layers = make([]bool, c.NumLayers)
+	for i := range m.Layers {
+		m.Layers[i] = (i+1)%step == 0 && !slices.Contains(dense, i)
+	}
+	if slices.Contains(m.Layers, true) {
+		c.Mixture = m
+	}
+}
+
+// experts returns the number of experts: num_experts, in newer files num_local_experts.
+func (o *object) experts() int {
+	for _, key := range []string{"num_experts", "num_local_experts"} {
+		if o.raw[key] == nil {
+			continue
+		}
+		n := o.integer(key, 0)
+		if other := o.integer("num_local_experts", n); other != n {
+			o.fail("num_experts is %d and num_local_experts %d; they must agree", n, other)
+		}
+		if n < 0 {
+			o.fail("%s is %d; expected a positive number, or 0 for none", key, n)
+			return 0
+		}
+		return n
+	}
+	o.fail("num_experts is missing")
+	return 0
+}
+
+func (o *object) layerNumbers(key string) []int {
+	if o.raw[key] == nil {
+		return nil
+	}
+	list, ok := o.raw[key].([]any)
+	numbers := make([]int, len(list))
+	for i, item := range list {
+		var whole bool
+		numbers[i], whole = asInteger(item)
+		ok = ok && whole
+	}
+	if !ok {
+		o.fail("%s is %v; expected a list of layer numbers", key, o.raw[key])
+		return nil
+	}
+	return numbers
+}
+
+// mixtureJSON returns the keys of config.json that describe the experts.
+func (c *Config) mixtureJSON() map[string]any {
+	if c.Mixture == nil {
+		return map[string]any{"num_experts": 0}
+	}
+	m, dense := c.Mixture, []int{}
+	for i, sparse := range m.Layers {
+		if !sparse {
+			dense = append(dense, i)
+		}
+	}
+	raw := map[string]any{
+		"num_experts": m.Experts, "num_experts_per_tok": m.PerToken, "moe_intermediate_size": m.Size, "norm_topk_prob": m.Normalise,
+		"decoder_sparse_step": 1, "mlp_only_layers": dense,
+	}
+	if m.AuxLoss > 0 {
+		raw["router_aux_loss_coef"], raw["output_router_logits"] = decimal(m.AuxLoss), true
+	}
+	return raw
+}
+
+// decimal writes 1 as 1.0, because transformers refuses an integer for a float.
+func decimal(v float64) json.Number {
+	text := strconv.FormatFloat(v, 'g', -1, 64)
+	if !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return json.Number(text)
+}
+
+func (m *Mixture) tensors(prefix string, hidden int) []TensorSpec {
+	specs := []TensorSpec{{prefix + "mlp.gate.weight", []int{m.Experts, hidden}}}
+	for e := range m.Experts {
+		expert := fmt.Sprintf("%smlp.experts.%d.", prefix, e)
+		specs = append(specs, TensorSpec{expert + "gate_proj.weight", []int{m.Size, hidden}},
+			TensorSpec{expert + "up_proj.weight", []int{m.Size, hidden}}, TensorSpec{expert + "down_proj.weight", []int{hidden, m.Size}})
+	}
+	return specs
+}
+
+// ActiveParameters counts the parameters that compute one token: all but those of the experts that
+// the router does not pick.
+func (c *Config) ActiveParameters() int64 {
+	n := c.Parameters()
+	if m := c.Mixture; m != nil {
+		idle := 3 * int64(m.Experts-m.PerToken) * int64(m.Size) * int64(c.HiddenSize)
+		for _, sparse := range m.Layers {
+			if sparse {
+				n -= idle
+			}
+		}
+	}
+	return n
+}
+
+// splitExperts replaces fused tensors, which hold a matrix of every expert of a layer [experts,
+// out, in], by one tensor per expert. transformers can write either form.
+func splitExperts(cfg *Config, weights *safetensors.Dir, tensors map[string]Tensor) error {
+	if cfg.Mixture == nil {
+		return nil
+	}
+	m, h := cfg.Mixture, cfg.HiddenSize
+	var errs []error
+	split := func(name string, parts []string, out, in int) {
+		fused, ok := weights.Tensor(name)
+		if !ok {
+			return
+		}
+		if !slices.Equal(fused.Shape, []int{m.Experts, len(parts) * out, in}) {
+			errs = append(errs, fmt.Errorf("tensor %s has shape %v; the config demands %v",
+				name, fused.Shape, []int{m.Experts, len(parts) * out, in}))
+			return
+		}
+		delete(tensors, name)
+		fused.Shape = []int{m.Experts * len(parts) * out, in}
+		flat := fromSafetensors(fused)
+		for e := range m.Experts {
+			for i, part := range parts {
+				t := flat.slice((e*len(parts)+i)*out, out)
+				t.Name = fmt.Sprintf("%s.%d.%s.weight", name[:strings.LastIndex(name, ".")], e, part)
+				if _, twice := tensors[t.Name]; twice {
+					errs = append(errs, fmt.Errorf("tensor %s is also a part of %s", t.Name, name))
+				}
+				tensors[t.Name] = t
+			}
+		}
+	}
+	for i, sparse := range m.Layers {
+		if sparse {
+			experts := fmt.Sprintf("model.layers.%d.mlp.experts.", i)
+			split(experts+"gate_up_proj", []string{"gate_proj", "up_proj"}, m.Size, h)
+			split(experts+"down_proj", []string{"down_proj"}, h, m.Size)
+		}
+	}
+	return together(errs)
+}
+
+// slice returns rows [from, from+rows) of a matrix as a tensor.
+func (t Tensor) slice(from, rows int) Tensor {
+	whole := t
+	t.Shape = []int{rows, whole.RowLen()}
+	t.read = func(dst []float32, a, b int) error { return whole.read(dst, from+a, from+b) }
+	return t
+}

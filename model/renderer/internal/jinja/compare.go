@@ -1,0 +1,266 @@
+package jinja
+
+import (
+	"math/big"
+	"strings"
+)
+
+// compare evaluates one comparison operator, including in and not in.
+func (r *runtime) compare(op string, a, b Value) (bool, error) {
+	switch op {
+	case "==":
+		return r.equal(a, b, 0)
+	case "!=":
+		same, err := r.equal(a, b, 0)
+		return !same, err
+	case "<":
+		return r.lessThan(a, b, 0)
+	case ">":
+		return r.lessThan(b, a, 0)
+	case "<=":
+		return r.lessOrEqual(a, b)
+	case ">=":
+		return r.lessOrEqual(b, a)
+	case "in":
+		return r.contains(b, a)
+	}
+	found, err := r.contains(b, a)
+	return !found, err
+}
+
+func (r *runtime) lessOrEqual(a, b Value) (bool, error) {
+	less, err := r.lessThan(a, b, 0)
+	if err != nil || less {
+		return less, err
+	}
+	return r.equal(a, b, 0)
+}
+
+// numeric returns a number as an exact value; booleans are numbers.
+func numeric(v Value) (i *big.Int, f float64, isFloat, ok bool) {
+	switch x := v.(type) {
+	case bool:
+		if x {
+			return big.NewInt(1), 0, false, true
+		}
+		return new(big.Int), 0, false, true
+	case int64:
+		return big.NewInt(x), 0, false, true
+	case *big.Int:
+		return x, 0, false, true
+	case float64:
+		return nil, x, true, true
+	}
+	return nil, 0, false, false
+}
+
+// order compares two numbers exactly: -1, 0, 1, or 2 if one of them is NaN. ok is false if a or b
+// is not a number.
+func order(a, b Value) (c int, ok bool) {
+	if x, ok := a.(int64); ok {
+		if y, ok := b.(int64); ok {
+			switch {
+			case x < y:
+				return -1, true
+			case x > y:
+				return 1, true
+			}
+			return 0, true
+		}
+	}
+	ai, af, aFloat, ok := numeric(a)
+	if !ok {
+		return 0, false
+	}
+	bi, bf, bFloat, ok := numeric(b)
+	if !ok {
+		return 0, false
+	}
+	if af != af || bf != bf {
+		return 2, true
+	}
+	x, y := exact(ai, af, aFloat), exact(bi, bf, bFloat)
+	return x.Cmp(y), true
+}
+
+func exact(i *big.Int, f float64, isFloat bool) *big.Float {
+	if isFloat {
+		return big.NewFloat(f)
+	}
+	return new(big.Float).SetInt(i)
+}
+
+// textOf returns the text of a string, marked or not.
+func textOf(v Value) (string, bool) {
+	switch s := v.(type) {
+	case string:
+		return s, true
+	case markup:
+		return string(s), true
+	}
+	return "", false
+}
+
+// equal is Python's ==.
+func (r *runtime) equal(a, b Value, depth int) (bool, error) {
+	if depth > maxValueDepth {
+		return false, tooDeep()
+	}
+	if err := r.spend(0); err != nil {
+		return false, err
+	}
+	if c, ok := order(a, b); ok {
+		return c == 0, nil
+	}
+	if x, ok := textOf(a); ok {
+		y, ok := textOf(b)
+		return ok && x == y, nil
+	}
+	switch x := a.(type) {
+	case nil:
+		return b == nil, nil
+	case *undefined:
+		_, ok := b.(*undefined)
+		return ok, nil
+	case *List:
+		if y, ok := b.(*List); ok {
+			return r.equalItems(x.Items, y.Items, depth)
+		}
+	case *Tuple:
+		if y, ok := b.(*Tuple); ok {
+			return r.equalItems(x.Items, y.Items, depth)
+		}
+	case *Map:
+		if y, ok := b.(*Map); ok {
+			return r.equalMaps(x, y, depth)
+		}
+	case *interval:
+		if y, ok := b.(*interval); ok {
+			n := x.length()
+			return n == y.length() && (n == 0 || x.start == y.start && (n == 1 || x.step == y.step)), nil
+		}
+	case *view:
+		if _, ok := b.(*view); ok {
+			return false, failf(Unsupported, "comparing the keys, values or items of mappings")
+		}
+	case *namespace, *macro, *loop, *iterator:
+		return a == b, nil
+	case *function:
+		if y, ok := b.(*function); ok && x != y {
+			return false, failf(Unsupported, "comparing functions")
+		}
+		return a == b, nil
+	}
+	return false, nil
+}
+
+func (r *runtime) equalItems(a, b []Value, depth int) (bool, error) {
+	if len(a) != len(b) {
+		return false, nil
+	}
+	for i := range a {
+		if same, err := r.equal(a[i], b[i], depth+1); err != nil || !same {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (r *runtime) equalMaps(a, b *Map, depth int) (bool, error) {
+	if a.Len() != b.Len() {
+		return false, nil
+	}
+	for i, k := range a.keys {
+		other, ok, err := b.lookup(k)
+		if err != nil || !ok {
+			return false, err
+		}
+		if same, err := r.equal(a.vals[i], other, depth+1); err != nil || !same {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// lessThan is Python's <.
+func (r *runtime) lessThan(a, b Value, depth int) (bool, error) {
+	if depth > maxValueDepth {
+		return false, tooDeep()
+	}
+	if err := r.spend(0); err != nil {
+		return false, err
+	}
+	if c, ok := order(a, b); ok {
+		return c == -1, nil
+	}
+	if x, ok := textOf(a); ok {
+		if y, ok := textOf(b); ok {
+			return x < y, nil
+		}
+	}
+	switch x := a.(type) {
+	case *undefined:
+		return false, x.fail()
+	case *List:
+		if y, ok := b.(*List); ok {
+			return r.lessItems(x.Items, y.Items, depth)
+		}
+	case *Tuple:
+		if y, ok := b.(*Tuple); ok {
+			return r.lessItems(x.Items, y.Items, depth)
+		}
+	}
+	if u, ok := b.(*undefined); ok {
+		return false, u.fail()
+	}
+	return false, typeErrorf("'<' not supported between instances of '%s' and '%s'", typeName(a), typeName(b))
+}
+
+func (r *runtime) lessItems(a, b []Value, depth int) (bool, error) {
+	for i := range min(len(a), len(b)) {
+		same, err := r.equal(a[i], b[i], depth+1)
+		if err != nil {
+			return false, err
+		}
+		if !same {
+			return r.lessThan(a[i], b[i], depth+1)
+		}
+	}
+	return len(a) < len(b), nil
+}
+
+// contains is Python's "v in container".
+func (r *runtime) contains(container, v Value) (bool, error) {
+	if s, ok := textOf(container); ok {
+		sub, ok := textOf(v)
+		if !ok {
+			return false, typeErrorf("'in <string>' requires string as left operand, not %s", typeName(v))
+		}
+		return strings.Contains(s, sub), r.spend(len(s) / 64)
+	}
+	switch c := container.(type) {
+	case *Map:
+		_, ok, err := c.lookup(v)
+		return ok, err
+	case *view:
+		if c.kind == "keys" {
+			_, ok, err := c.of.lookup(v)
+			return ok, err
+		}
+	case *namespace:
+		return false, typeErrorf("argument of type 'Namespace' is not iterable")
+	}
+	it, err := r.iterate(container)
+	if err != nil {
+		return false, typeErrorf("argument of type '%s' is not iterable", typeName(container))
+	}
+	for {
+		item, ok, err := it.next()
+		if err != nil || !ok {
+			return false, err
+		}
+		if same, err := r.equal(item, v, 0); err != nil || same {
+			return same, err
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package jinja
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// stringMethod describes a method of Python's str; see [filterSpec] for the fields.
+type stringMethod struct {
+	params []string
+	apply  func(r *runtime, s string, a []Value) (Value, error)
+	raw    func(r *runtime, s string, args []Value, named *Map) (Value, error)
+}
+
+func bindString(id, s string, m stringMethod) *function {
+	return &function{id, func(r *runtime, args []Value, named *Map) (Value, error) {
+		if err := r.spend(len(s) / 64); err != nil {
+			return nil, err
+		}
+		if m.raw != nil {
+			return m.raw(r, s, args, named)
+		}
+		bound, err := bind(id, args, named, m.params...)
+		if err != nil {
+			return nil, err
+		}
+		return m.apply(r, s, bound)
+	}}
+}
+
+var stringMethods map[string]stringMethod
+
+func init() {
+	stringMethods = map[string]stringMethod{
+		"startswith": affix(strings.HasPrefix),
+		"endswith":   affix(strings.HasSuffix),
+		"strip":      stripMethod(true, true),
+		"lstrip":     stripMethod(true, false),
+		"rstrip":     stripMethod(false, true),
+		"split":      splitMethod(false),
+		"rsplit":     splitMethod(true),
+		"splitlines": {params: []string{"keepends?"}, apply: func(_ *runtime, s string, a []Value) (Value, error) {
+			return texts(splitLines(s, truth(orDefault(a[0], false)))), nil
+		}},
+		"partition":    partition(strings.Index, false),
+		"rpartition":   partition(strings.LastIndex, true),
+		"find":         search("find", strings.Index, false),
+		"rfind":        search("rfind", strings.LastIndex, false),
+		"index":        search("index", strings.Index, true),
+		"rindex":       search("rindex", strings.LastIndex, true),
+		"count":        search("count", countNonEmpty, false),
+		"join":         {params: []string{"iterable"}, apply: joinMethod},
+		"replace":      {params: []string{"old", "new", "count?"}, apply: replaceMethod},
+		"removeprefix": trimmed(strings.TrimPrefix),
+		"removesuffix": trimmed(strings.TrimSuffix),
+		"zfill":        {params: []string{"width"}, apply: zfill},
+		"expandtabs":   {params: []string{"tabsize?"}, apply: expandTabs},
+		"format":       {raw: formatMethod},
+		"format_map": {params: []string{"mapping"}, apply: func(r *runtime, s string, a []Value) (Value, error) {
+			m, ok := a[0].(*Map)
+			if !ok {
+				return nil, failf(Unsupported, "format_map of a %s", typeName(a[0]))
+			}
+			return formatMethod(r, s, nil, m)
+		}},
+	}
+	for id, side := range map[string]int{"center": padBoth, "ljust": padRight, "rjust": padLeft} {
+		stringMethods[id] = padMethod(id, side)
+	}
+	for id, f := range map[string]func(string) string{
+		"upper": upper, "lower": lower, "capitalize": capitalize, "title": titleCase, "swapcase": swapCase, "casefold": caseFold,
+	} {
+		stringMethods[id] = stringMethod{apply: func(r *runtime, s string, _ []Value) (Value, error) { return f(s), r.room(3 * len(s)) }}
+	}
+	for id, is := range map[string]func(string) bool{
+		"isupper": isUpper, "islower": isLower, "istitle": isTitle, "isascii": ascii,
+		"isspace":     func(s string) bool { return all(s, isSpace) },
+		"isalpha":     func(s string) bool { return all(s, unicode.IsLetter) },
+		"isdecimal":   func(s string) bool { return all(s, unicode.IsDigit) },
+		"isprintable": func(s string) bool { return s == "" || all(s, unicode.IsPrint) },
+		"isidentifier": func(s string) bool {
+			return s != "" && nameEnd(s) == len(s) && !unicode.IsDigit([]rune(s)[0])
+		},
+	} {
+		stringMethods[id] = stringMethod{apply: func(_ *runtime, s string, _ []Value) (Value, error) { return is(s), nil }}
+	}
+	for id, is := range map[string]func(string) bool{
+		"isdigit":   func(s string) bool { return all(s, unicode.IsDigit) },
+		"isnumeric": func(s string) bool { return all(s, unicode.IsDigit) },
+		"isalnum": func(s string) bool {
+			return all(s, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) })
+		},
+	} {
+		stringMethods[id] = stringMethod{apply: func(_ *runtime, s string, _ []Value) (Value, error) {
+			if strings.ContainsFunc(s, func(c rune) bool {
+				return unicode.Is(unicode.No, c) || unicode.Is(unicode.Nl, c) || c > unicode.MaxLatin1 && unicode.Is(unicode.Han, c)
+			}) {
+				return nil, failf(Unsupported, "%s of numerals that are not decimal digits", id)
+			}
+			return is(s), nil
+		}}
+	}
+}
+
+func caseFold(s string) string {
+	if ascii(s) {
+		return strings.ToLower(s)
+	}
+	return folder.String(s)
+}
+
+// affix returns the method startswith or endswith. An argument that is a tuple lists alternatives.
+func affix(has func(s, part string) bool) stringMethod {
+	return stringMethod{params: []string{"prefix", "start?", "end?"}, apply: func(r *runtime, s string, a []Value) (Value, error) {
+		s, _, inside, err := window(r, s, a[1], a[2])
+		if err != nil {
+			return nil, err
+		}
+		options := []Value{a[0]}
+		if t, ok := a[0].(*Tuple); ok {
+			options = t.Items
+		}
+		for _, option := range options {
+			part, err := wantText("startswith", option)
+			if err != nil {
+				return nil, err
+			}
+			if inside && has(s, part) {
+				return true, nil
+			}
+		}
+		return false, nil
+	}}
+}
+
+// window returns the characters [start, end) of s, both bounds optional as in Python, and the index
+// of the first. inside is false if start lies beyond the end of s.
+func window(r *runtime, s string, start, end Value) (cut string, first int64, inside bool, err error) {
+	if !given(start) && !given(end) {
+		return s, 0, true, nil
+	}
+	var bounds [3]*int64
+	for i, v := range []Value{start, end} {
+		if v = orDefault(v, nil); v != nil {
+			n, err := wantInt("a bound", v)
+			if err != nil {
+				return "", 0, false, err
+			}
+			bounds[i] = &n
+		}
+	}
+	n := int64(utf8.RuneCountInString(s))
+	first, _, _, _ = sliceRange(n, bounds)
+	inside = bounds[0] == nil || *bounds[0] <= n
+	if bounds[1] != nil && inside {
+		stop := *bounds[1]
+		if stop < 0 {
+			stop = max(0, stop+n)
+		}
+		inside = first <= stop
+	}
+	v, err := r.sliceText(s, bounds)
+	if err != nil {
+		return "", 0, false, err
+	}
+	return v.(string), first, inside, nil
+}
+
+func stripMethod(left, right bool) stringMethod {
+	return stringMethod{params: []string{"chars?"}, apply: func(_ *runtime, s string, a []Value) (Value, error) {
+		return strip(s, orDefault(a[0], nil), left, right)
+	}}
+}
+
+func splitMethod(fromRight bool) stringMethod {
+	return stringMethod{params: []string{"sep?", "maxsplit?"}, apply: func(r *runtime, s string, a []Value) (Value, error) {
+		limit, err := wantInt("split", orDefault(a[1], int64(-1)))
+		if err != nil {
+			return nil, err
+		}
+		parts, err := split(s, orDefault(a[0], nil), limit, fromRight)
+		if err != nil {
+			return nil, err
+		}
+		return texts(parts), r.room(16 * len(parts))
+	}}
+}
+
+func partition(find func(s, sep string) int, fromRight bool) stringMethod {
+	return stringMethod{params: []string{"sep"}, apply: func(_ *runtime, s string, a []Value) (Value, error) {
+		sep, err := wantText("partition", a[0])
+		if err != nil {
+			return nil, err
+		}
+		if sep == "" {
+			return nil, typeErrorf("empty separator")
+		}
+		i := find(s, sep)
+		switch {
+		case i >= 0:
+			return &Tuple{[]Value{s[:i], sep, s[i+len(sep):]}}, nil
+		case fromRight:
+			return &Tuple{[]Value{"", "", s}}, nil
+		}
+		return &Tuple{[]Value{s, "", ""}}, nil
+	}}
+}
+
+func countNonEmpty(s, sub string) int {
+	if sub == "" {
+		return utf8.RuneCountInString(s) + 1
+	}
+	return strings.Count(s, sub)
+}
+
+// search returns the method find, index or count. Positions are in characters.
+func search(id string, find func(s, sub string) int, must bool) stringMethod {
+	return stringMethod{params: []string{"sub", "start?", "end?"}, apply: func(r *runtime, s string, a []Value) (Value, error) {
+		sub, err := wantText(id, a[0])
+		if err != nil {
+			return nil, err
+		}
+		s, first, inside, err := window(r, s, a[1], a[2])
+		if err != nil {
+			return nil, err
+		}
+		i := -1
+		if inside {
+			i = find(s, sub)
+		}
+		switch {
+		case id == "count":
+			return int64(max(i, 0)), nil
+		case i < 0 && must:
+			return nil, typeErrorf("substring not found")
+		case i < 0:
+			return int64(-1), nil
+		}
+		return first + int64(utf8.RuneCountInString(s[:i])), nil
+	}}
+}

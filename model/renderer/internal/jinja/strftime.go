@@ -1,0 +1,92 @@
+package jinja
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// strftimeNow formats the clock's time as Python's datetime.now().strftime does in the C locale.
+func strftimeNow(r *runtime, args []Value, named *Map) (Value, error) {
+	a, err := bind("strftime_now", args, named, "format")
+	if err != nil {
+		return nil, err
+	}
+	format, err := wantText("strftime_now", a[0])
+	if err != nil {
+		return nil, err
+	}
+	return strftime(format, r.clock())
+}
+
+func strftime(format string, t time.Time) (Value, error) {
+	var b strings.Builder
+	for i := 0; i < len(format); i++ {
+		if format[i] != '%' {
+			b.WriteByte(format[i])
+			continue
+		}
+		i++
+		unpadded := i < len(format) && format[i] == '-'
+		if unpadded {
+			i++
+		}
+		if i >= len(format) {
+			return nil, failf(Unsupported, "strftime format %q, which ends in a directive", format)
+		}
+		part, ok := strftimeDirective(format[i], t)
+		if !ok {
+			return nil, failf(Unsupported, "strftime directive %%%c", format[i])
+		}
+		if unpadded {
+			if trimmed := strings.TrimLeft(part, "0 "); trimmed != "" {
+				part = trimmed
+			} else {
+				part = part[len(part)-1:]
+			}
+		}
+		b.WriteString(part)
+	}
+	return b.String(), nil
+}
+
+func strftimeDirective(c byte, t time.Time) (string, bool) {
+	layouts := map[byte]string{
+		'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'y': "06", 'b': "Jan", 'h': "Jan", 'B': "January",
+		'a': "Mon", 'A': "Monday", 'p': "PM", 'I': "03", 'e': "_2", 'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04",
+		'D': "01/02/06", 'x': "01/02/06", 'X': "15:04:05", 'c': "Mon Jan _2 15:04:05 2006",
+	}
+	if layout, ok := layouts[c]; ok {
+		return t.Format(layout), true
+	}
+	weekday := int(t.Weekday())
+	switch c {
+	case '%':
+		return "%", true
+	case 'n':
+		return "\n", true
+	case 't':
+		return "\t", true
+	case 'j':
+		return fmt.Sprintf("%03d", t.YearDay()), true
+	case 'f':
+		return fmt.Sprintf("%06d", t.Nanosecond()/1000), true
+	case 'w':
+		return fmt.Sprint(weekday), true
+	case 'u':
+		return fmt.Sprint((weekday+6)%7 + 1), true
+	case 'U':
+		return fmt.Sprintf("%02d", (t.YearDay()+6-weekday)/7), true
+	case 'W':
+		return fmt.Sprintf("%02d", (t.YearDay()+6-(weekday+6)%7)/7), true
+	case 'G', 'V':
+		year, week := t.ISOWeek()
+		if c == 'G' {
+			return fmt.Sprint(year), true
+		}
+		return fmt.Sprintf("%02d", week), true
+	case 'Z', 'z': // datetime.now() knows no zone
+		return "", true
+	}
+	return "", false
+}

@@ -1,0 +1,92 @@
+package jinja
+
+import (
+	"errors"
+	"slices"
+	"time"
+)
+
+// Limits bound one render, because a template is untrusted input.
+type Limits struct {
+	Steps int // nodes evaluated, items visited, and 64 bytes of text built, each one step
+	Size  int // bytes of the output and of any text, items of any list
+	Depth int // nested calls of macros and recursive loops
+}
+
+// DefaultLimits allow far more than any chat template needs: a render that reaches them runs for
+// about a second.
+var DefaultLimits = Limits{Steps: 20_000_000, Size: 64 << 20, Depth: 200}
+
+// Template is a parsed template. It is safe for concurrent use once its fields are set.
+type Template struct {
+	Limits Limits           // DefaultLimits after Parse
+	Clock  func() time.Time // what strftime_now reads; time.Now after Parse
+
+	name string
+	body []stmt
+	root *scope
+}
+
+// Parse parses a template; name identifies it in errors. Errors are of type [*Error].
+func Parse(name, src string) (*Template, error) {
+	body, err := parse(src)
+	if err != nil {
+		return nil, named(err, name)
+	}
+	return &Template{Limits: DefaultLimits, Clock: time.Now, name: name, body: body, root: resolve(body)}, nil
+}
+
+// Output is a rendered template.
+type Output struct {
+	Text string
+	// Generations are the byte ranges of Text, [begin, end), that {% generation %} blocks wrote, in
+	// order.
+	Generations [][2]int
+	// Untracked is true if a generation block ran inside a macro or a captured block, so that its
+	// place in Text is unknown and Generations lacks it.
+	Untracked bool
+}
+
+// Render runs the template with variables, which [FromGo] must be able to convert. Errors are of
+// type [*Error].
+func (t *Template) Render(variables map[string]any) (Output, error) {
+	ev := &evaluator{
+		runtime:   runtime{budget: budget{limits: t.Limits}, clock: t.Clock},
+		variables: make(map[string]Value, len(variables)), out: &limitedText{limit: t.Limits.Size},
+	}
+	for id, v := range variables {
+		c, err := FromGo(v)
+		if err != nil {
+			return Output{}, named(failf(Type, "variable %s: %v", id, err), t.name)
+		}
+		ev.variables[id] = c
+	}
+	frame, err := ev.enter(t.root, nil)
+	if err == nil {
+		_, err = ev.exec(t.body, frame)
+	}
+	if err != nil {
+		return Output{}, named(err, t.name)
+	}
+	return Output{Text: ev.out.String(), Generations: ev.generations, Untracked: ev.untracked}, nil
+}
+
+// HasGenerations reports whether the template marks what the assistant wrote with {% generation %}.
+func (t *Template) HasGenerations() bool { return hasGenerations(t.body) }
+
+func hasGenerations(body []stmt) bool {
+	return slices.ContainsFunc(body, func(node stmt) bool {
+		n, ok := node.(*callBlock)
+		return ok && n.generation || slices.ContainsFunc(blocks(node), hasGenerations)
+	})
+}
+
+// named sets the name of the template in an error; an error of another type becomes a type error.
+func named(err error, template string) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = failf(Type, "%v", err)
+	}
+	e.Template = template
+	return e
+}

@@ -1,0 +1,180 @@
+// Package renderer renders chats to tokens with a model's chat template, and marks the assistant's
+// tokens in a whole chat. The tokens equal those of transformers' apply_chat_template.
+package renderer
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/model/renderer/internal/jinja"
+	"github.com/trinity-go/trinity/model/tokenizer"
+)
+
+// ChatML is the value of [Options].Template for the built-in template: <|im_start|>role, newline,
+// content, <|im_end|>, newline. It supports neither tools nor thinking.
+const ChatML = "chatml"
+
+const chatMLSource = `{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}` +
+	`{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
+
+// Options of a [Renderer].
+type Options struct {
+	Template   string           // source of a chat template, or ChatML; "" takes the tokenizer's template
+	Kwargs     map[string]any   // further variables of the template, such as enable_thinking
+	StopTokens []int32          // ids that end a reply besides the tokenizer's EOS (eos_token_id of generation_config.json)
+	Clock      func() time.Time // the time for templates that print the date; nil is time.Now
+}
+
+// Renderer implements [trinity.Renderer]. It is safe for concurrent use.
+type Renderer struct {
+	tok      *tokenizer.Tokenizer
+	template *jinja.Template // nil if the model has none
+	kwargs   map[string]any
+	stop     []int32
+}
+
+var _ trinity.Renderer = (*Renderer)(nil)
+
+// New returns the renderer of a tokenizer. Without a chat template it renders plain text only, and
+// the errors of Render and RenderTraining say which key to set.
+func New(tok *tokenizer.Tokenizer, o Options) (*Renderer, error) {
+	r := &Renderer{tok: tok, kwargs: map[string]any{}, stop: stopTokens(tok, o.StopTokens)}
+	for name, id := range map[string]int32{"bos_token": tok.BOS(), "eos_token": tok.EOS(), "pad_token": tok.PAD(), "unk_token": tok.UNK()} {
+		if id >= 0 {
+			r.kwargs[name] = tok.Token(id)
+		}
+	}
+	for name, v := range o.Kwargs {
+		c, err := jinja.FromGo(v)
+		if err != nil {
+			return nil, fmt.Errorf("renderer: chat template argument %s: %w", name, err)
+		}
+		r.kwargs[name] = c
+	}
+	source := o.Template
+	if source == "" {
+		source = tok.ChatTemplate()
+	}
+	if source == "" {
+		return r, nil
+	}
+	if source == ChatML {
+		if err := knowsChatML(tok); err != nil {
+			return nil, err
+		}
+		source = chatMLSource
+	}
+	var err error
+	if r.template, err = jinja.Parse("chat_template", source); err != nil {
+		return nil, fmt.Errorf("renderer: %w", err)
+	}
+	if o.Clock != nil {
+		r.template.Clock = o.Clock
+	}
+	return r, nil
+}
+
+func knowsChatML(tok *tokenizer.Tokenizer) error {
+	for _, token := range []string{"<|im_start|>", "<|im_end|>"} {
+		if _, ok := tok.TokenID(token); !ok {
+			return fmt.Errorf("renderer: the built-in template %s needs the token %s, which the tokenizer does not have", ChatML, token)
+		}
+	}
+	return nil
+}
+
+func stopTokens(tok *tokenizer.Tokenizer, more []int32) []int32 {
+	var stop []int32
+	for _, id := range append([]int32{tok.EOS()}, more...) {
+		if id >= 0 && !slices.Contains(stop, id) {
+			stop = append(stop, id)
+		}
+	}
+	return stop
+}
+
+// Render returns the tokens of a chat [T]. With generate they end with the template's opening of
+// the assistant's reply. tools is a JSON array of tool schemas, or nil. The error of a template's
+// raise_exception contains the template's message.
+func (r *Renderer) Render(messages []trinity.Message, tools json.RawMessage, generate bool) ([]int32, error) {
+	c, err := r.newChat(messages, tools)
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.render(len(messages), generate)
+	if err != nil {
+		return nil, err
+	}
+	return r.tok.Encode(out.Text, false), nil
+}
+
+// Encode returns the tokens of plain text [T]. It recognises special tokens and adds those that the
+// tokenizer puts around a text.
+func (r *Renderer) Encode(text string) []int32 { return r.tok.Encode(text, true) }
+
+// Decode returns the text of tokens without special tokens.
+func (r *Renderer) Decode(tokens []int32) string { return r.tok.Decode(tokens, true) }
+
+// StopTokens returns the ids that end a reply: the tokenizer's EOS and the ids of the options.
+func (r *Renderer) StopTokens() []int32 { return slices.Clone(r.stop) }
+
+// chat is a conversation converted for the template.
+type chat struct {
+	r        *Renderer
+	messages []jinja.Value
+	tools    jinja.Value // None without tools
+}
+
+func (r *Renderer) newChat(messages []trinity.Message, tools json.RawMessage) (*chat, error) {
+	if r.template == nil {
+		return nil, fmt.Errorf("renderer: the model has no chat template: "+
+			"set model.chat_template_path or model.custom_chat_template (%q is built in), or use plain prompts", ChatML)
+	}
+	if len(messages) == 0 {
+		return nil, fmt.Errorf("renderer: a chat needs at least one message")
+	}
+	c := &chat{r: r}
+	for i, m := range messages {
+		v, err := messageValue(m)
+		if err != nil {
+			return nil, fmt.Errorf("renderer: message %d: %w", i, err)
+		}
+		c.messages = append(c.messages, v)
+	}
+	if isAbsent(tools) {
+		return c, nil
+	}
+	v, err := jinja.FromJSON(tools)
+	if err != nil {
+		return nil, fmt.Errorf("renderer: tools: %w", err)
+	}
+	if _, ok := v.(*jinja.List); !ok {
+		return nil, fmt.Errorf("renderer: tools: expected a JSON array of tool schemas")
+	}
+	c.tools = v
+	return c, nil
+}
+
+// render renders the first n messages.
+func (c *chat) render(n int, generate bool) (jinja.Output, error) {
+	variables := map[string]any{"documents": nil}
+	maps.Copy(variables, c.r.kwargs)
+	variables["messages"] = &jinja.List{Items: c.messages[:n:n]}
+	variables["tools"] = c.tools
+	variables["add_generation_prompt"] = generate
+	out, err := c.r.template.Render(variables)
+	if err != nil {
+		return out, fmt.Errorf("renderer: %w", err)
+	}
+	return out, nil
+}
+
+// Tokenizer returns the tokenizer of the model.
+func (r *Renderer) Tokenizer() *tokenizer.Tokenizer { return r.tok }
+
+// HasTemplate reports whether there is a chat template.
+func (r *Renderer) HasTemplate() bool { return r.template != nil }

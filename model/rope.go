@@ -1,0 +1,131 @@
+package model
+
+import (
+	"fmt"
+	"math"
+)
+
+// InverseFrequencies returns the RoPE angle per position, in radians, of each of the HeadDim/2
+// rotated pairs, and the factor on cos and sin (1 unless the scaling is yarn). seqLen is the number
+// of tokens in the longest sequence; only "dynamic" scaling depends on it.
+//
+// Sources: Su et al. 2021 (RoPE); "linear" is position interpolation, Chen et al. 2023; "yarn" is
+// Peng et al. 2023; "dynamic" (NTK-aware) and "llama3" follow transformers, whose models define
+// them.
+func (c *Config) InverseFrequencies(seqLen int) (invFreq []float64, attentionScale float64) {
+	s := c.RopeScaling
+	if s == nil {
+		return c.plainFrequencies(c.RopeTheta), 1
+	}
+	switch s.Type {
+	case "dynamic":
+		return c.plainFrequencies(s.dynamicTheta(c, seqLen)), 1
+	case "yarn":
+		return s.yarn(c), s.yarnAttention()
+	}
+	invFreq = c.plainFrequencies(c.RopeTheta)
+	for i, f := range invFreq {
+		if s.Type == "linear" {
+			invFreq[i] = f / s.Factor
+		} else {
+			invFreq[i] = s.llama3(f)
+		}
+	}
+	return invFreq, 1
+}
+
+// plainFrequencies returns theta^(−2i/HeadDim) for each pair i.
+func (c *Config) plainFrequencies(theta float64) []float64 {
+	invFreq := make([]float64, c.HeadDim/2)
+	for i := range invFreq {
+		invFreq[i] = math.Pow(theta, -float64(2*i)/float64(c.HeadDim))
+	}
+	return invFreq
+}
+
+// dynamicTheta raises the base only for sequences longer than those that the model was trained on.
+func (s *RopeScaling) dynamicTheta(c *Config, seqLen int) float64 {
+	length := float64(max(seqLen, c.MaxPositions))
+	dim := float64(c.HeadDim)
+	stretch := s.Factor*length/float64(c.MaxPositions) - (s.Factor - 1)
+	return c.RopeTheta * math.Pow(stretch, dim/(dim-2))
+}
+
+// llama3 keeps high frequencies, divides low ones by Factor, and blends in between.
+func (s *RopeScaling) llama3(f float64) float64 {
+	rotations := float64(s.OriginalMaxPositions) * f / (2 * math.Pi)
+	switch {
+	case rotations > s.HighFreqFactor:
+		return f
+	case rotations < s.LowFreqFactor:
+		return f / s.Factor
+	}
+	smooth := (rotations - s.LowFreqFactor) / (s.HighFreqFactor - s.LowFreqFactor)
+	return (1-smooth)*f/s.Factor + smooth*f
+}
+
+// yarn interpolates slow dimensions, keeps fast ones, with a linear ramp between.
+func (s *RopeScaling) yarn(c *Config) []float64 {
+	low, high := s.correction(c, s.BetaFast), s.correction(c, s.BetaSlow)
+	if !s.KeepFraction {
+		low, high = math.Floor(low), math.Ceil(high)
+	}
+	low, high = max(low, 0), min(high, float64(c.HeadDim-1))
+	if low == high {
+		high += 0.001
+	}
+	invFreq := c.plainFrequencies(c.RopeTheta)
+	for i, f := range invFreq {
+		ramp := min(max((float64(i)-low)/(high-low), 0), 1)
+		invFreq[i] = f/s.Factor*ramp + f*(1-ramp)
+	}
+	return invFreq
+}
+
+// correction returns the dimension that rotates the given number of times over the original
+// context.
+func (s *RopeScaling) correction(c *Config, rotations float64) float64 {
+	return float64(c.HeadDim) * math.Log(float64(s.OriginalMaxPositions)/(rotations*2*math.Pi)) / (2 * math.Log(c.RopeTheta))
+}
+
+func (s *RopeScaling) yarnAttention() float64 {
+	scale := func(m float64) float64 {
+		if s.Factor <= 1 {
+			return 1
+		}
+		return 0.1*m*math.Log(s.Factor) + 1
+	}
+	switch {
+	case s.AttentionFactor != 0:
+		return s.AttentionFactor
+	case s.MScale != 0 && s.MScaleAllDim != 0:
+		return scale(s.MScale) / scale(s.MScaleAllDim)
+	}
+	return scale(1)
+}
+
+func (s *RopeScaling) check(headDim int) error {
+	var errs []error
+	demand := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("rope_scaling: "+format, args...))
+		}
+	}
+	demand(s.Factor >= 1 && s.Factor < 1e9, "factor is %v; expected 1 or more", s.Factor)
+	switch s.Type {
+	case "linear":
+	case "dynamic":
+		demand(headDim > 2, "type dynamic needs a head_dim above 2")
+	case "llama3":
+		demand(s.LowFreqFactor > 0 && s.HighFreqFactor > s.LowFreqFactor,
+			"low_freq_factor %v, high_freq_factor %v; expected 0 < low < high", s.LowFreqFactor, s.HighFreqFactor)
+		demand(s.OriginalMaxPositions > 0, "original_max_position_embeddings is %d; expected a positive number", s.OriginalMaxPositions)
+	case "yarn":
+		demand(s.BetaSlow > 0 && s.BetaFast >= s.BetaSlow, "beta_fast %v, beta_slow %v; expected fast ≥ slow > 0", s.BetaFast, s.BetaSlow)
+		demand(s.AttentionFactor >= 0, "attention_factor is %v; expected a positive number", s.AttentionFactor)
+		demand(s.OriginalMaxPositions > 0, "original_max_position_embeddings is %d; expected a positive number", s.OriginalMaxPositions)
+	default:
+		demand(false, "type %q is unknown; known are default, linear, dynamic, llama3, yarn", s.Type)
+	}
+	return together(errs)
+}

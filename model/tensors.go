@@ -1,0 +1,100 @@
+package model
+
+import "fmt"
+
+const (
+	embeddingName = "model.embed_tokens.weight"
+	finalNormName = "model.norm.weight"
+	headName      = "lm_head.weight"
+	scoreName     = "score.weight"
+	scoreBiasName = "score.bias"
+)
+
+// TensorSpec is the name and shape of a tensor that a model must have.
+type TensorSpec struct {
+	Name  string
+	Shape []int // [out, in] or [n]
+}
+
+// Tensors lists all tensors of the model in the order of a forward pass: embedding, layers, final
+// norm, and the head if it is not tied to the embedding.
+func (c *Config) Tensors() []TensorSpec {
+	specs := []TensorSpec{{embeddingName, []int{c.VocabSize, c.HiddenSize}}}
+	for layer := range c.NumLayers {
+		specs = append(specs, c.layerTensors(layer)...)
+	}
+	specs = append(specs, TensorSpec{finalNormName, []int{c.HiddenSize}})
+	return append(specs, c.headTensors()...)
+}
+
+func (c *Config) layerTensors(layer int) []TensorSpec {
+	var specs []TensorSpec
+	prefix := fmt.Sprintf("model.layers.%d.", layer)
+	vector := func(name string, n int) {
+		specs = append(specs, TensorSpec{prefix + name, []int{n}})
+	}
+	vector("input_layernorm.weight", c.HiddenSize)
+	for _, l := range c.linears(layer) {
+		specs = append(specs, TensorSpec{prefix + l.name + ".weight", []int{l.out, l.in}})
+		if l.bias {
+			vector(l.name+".bias", l.out)
+		}
+		if l.name == "self_attn.o_proj" && c.QKNorm {
+			vector("self_attn.q_norm.weight", c.HeadDim)
+			vector("self_attn.k_norm.weight", c.HeadDim)
+		}
+		if l.name == "self_attn.o_proj" {
+			vector("post_attention_layernorm.weight", c.HiddenSize)
+		}
+	}
+	if c.Sparse(layer) {
+		specs = append(specs, c.Mixture.tensors(prefix, c.HiddenSize)...)
+	}
+	return specs
+}
+
+// linear is a linear map of a layer outside its experts.
+type linear struct {
+	name    string // below "model.layers.N."
+	out, in int
+	bias    bool
+}
+
+// linears returns the seven linear maps of a layer, or the four of its attention if the layer has
+// experts.
+func (c *Config) linears(layer int) []linear {
+	q, kv := c.NumHeads*c.HeadDim, c.NumKVHeads*c.HeadDim
+	maps := []linear{
+		{"self_attn.q_proj", q, c.HiddenSize, c.AttentionBias},
+		{"self_attn.k_proj", kv, c.HiddenSize, c.AttentionBias},
+		{"self_attn.v_proj", kv, c.HiddenSize, c.AttentionBias},
+		{"self_attn.o_proj", c.HiddenSize, q, c.AttentionOutputBias},
+	}
+	if c.Sparse(layer) {
+		return maps
+	}
+	return append(maps, []linear{
+		{"mlp.gate_proj", c.IntermediateSize, c.HiddenSize, c.MLPBias},
+		{"mlp.up_proj", c.IntermediateSize, c.HiddenSize, c.MLPBias},
+		{"mlp.down_proj", c.HiddenSize, c.IntermediateSize, c.MLPBias},
+	}...)
+}
+
+// adaptable returns the linear maps that adapters cover. In a model with experts these are the maps
+// of the attention, because PEFT applies the names of the others to experts, even in a layer with
+// one MLP.
+func (c *Config) adaptable(layer int) []linear {
+	if c.Mixture != nil {
+		return c.linears(layer)[:4]
+	}
+	return c.linears(layer)
+}
+
+// Parameters counts the numbers in Tensors. A tied head counts once.
+func (c *Config) Parameters() int64 {
+	var n int64
+	for _, t := range c.Tensors() {
+		n += int64(product(t.Shape))
+	}
+	return n
+}

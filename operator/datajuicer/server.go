@@ -1,0 +1,135 @@
+package datajuicer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/trinity-go/trinity/internal/retry"
+)
+
+// server is a started service.
+type server struct {
+	cmd    *exec.Cmd
+	said   *tail
+	exited chan struct{} // closed when it has
+}
+
+// upstream holds the arguments of Python that start Trinity-RFT's service.
+var upstream = []string{"-m", "trinity.service.data_juicer.server.server"}
+
+// start starts a service and waits until it answers.
+func start(ctx context.Context, s *Service) (*server, string, error) {
+	command, err := s.command()
+	if err != nil {
+		return nil, "", err
+	}
+	port, err := freePort(s.Port)
+	if err != nil {
+		return nil, "", err
+	}
+	wait := s.Wait
+	if wait == 0 {
+		wait = 5 * time.Minute
+	}
+	url := fmt.Sprintf("http://127.0.0.1:%d", port)
+	s.Say("starting Data-Juicer at " + url)
+	cmd := exec.Command(command[0], append(command[1:], "--host", "127.0.0.1", "--port", strconv.Itoa(port))...)
+	x := &server{cmd: cmd, said: &tail{}, exited: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = x.said, x.said
+	cmd.WaitDelay = time.Second // for pipes that its own processes hold open
+	ownGroup(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, "", fmt.Errorf("starting Data-Juicer: %w", err)
+	}
+	go func() {
+		_ = cmd.Wait() // what it ends with is told by what it said
+		close(x.exited)
+	}()
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("it does not answer within %s", wait))
+	defer cancel()
+	if err := x.answers(ctx, &Service{URL: url}); err != nil {
+		x.stop()
+		return nil, "", fmt.Errorf("starting Data-Juicer (%s): %w; it said: %s", command[0], err, x.said)
+	}
+	return x, url, nil
+}
+
+// command returns the command that starts the service.
+func (s *Service) command() ([]string, error) {
+	if s.Start != nil {
+		return s.Start, nil
+	}
+	for _, name := range []string{"python3", "python"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return append([]string{path}, upstream...), nil
+		}
+	}
+	return nil, errors.New("service.data_juicer.auto_start needs Python with Trinity-RFT and its extra `data`, and there is no python3 in PATH: start the service elsewhere and set server_url")
+}
+
+// freePort returns the port if it is free, or any free port for 0.
+func freePort(port int) (int, error) {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return 0, fmt.Errorf("service.data_juicer.port: %w: leave it out, or set server_url if Data-Juicer is there already", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// answers waits until the service answers. It returns an error if the process or ctx ends before.
+func (x *server) answers(ctx context.Context, s *Service) error {
+	for {
+		if s.healthy(ctx) == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-x.exited:
+			return errors.New("it ended")
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// stop ends the process and its child processes.
+func (x *server) stop() {
+	interrupt(x.cmd)
+	select {
+	case <-x.exited:
+	case <-time.After(5 * time.Second):
+	}
+	kill(x.cmd)
+	<-x.exited
+}
+
+// tail is a writer that keeps the end of a text.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	const most = 4000
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if len(t.text) > 2*most {
+		t.text = append([]byte(nil), t.text[len(t.text)-most:]...)
+	}
+	return len(p), nil
+}
+
+// String returns the text in one line.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return retry.OneLine(t.text)
+}

@@ -1,0 +1,88 @@
+package labelstudio
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Bell rings when a project gets annotations. It is a server with a webhook that Label Studio posts to.
+type Bell struct {
+	Rung   chan struct{} // has something after a ring
+	client *Client
+	id     int // of the webhook
+	server http.Server
+}
+
+// bellPath is the prefix of the paths of all bells.
+const bellPath = "/trinity-annotations/"
+
+// HangBell registers a webhook for a project at an address that Label Studio can reach, such as 127.0.0.1:0
+// (any free port) if it runs on this machine. It removes webhooks that a killed process left.
+func (c *Client) HangBell(ctx context.Context, project int, address string) (*Bell, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	path := bellPath + rand.Text()
+	at := url.URL{Scheme: "http", Host: listener.Addr().String(), Path: path}
+	id, err := c.register(ctx, project, at)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	b := &Bell{Rung: make(chan struct{}, 1), client: c, id: id}
+	b.server = http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.answer(w, r, path) }), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = b.server.Serve(listener) }() // it ends with Close; without it there is the caller's own asking
+	return b, nil
+}
+
+func (b *Bell) answer(w http.ResponseWriter, r *http.Request, path string) {
+	if r.Method != http.MethodPost || r.URL.Path != path {
+		http.NotFound(w, r)
+		return
+	}
+	select {
+	case b.Rung <- struct{}{}:
+	default: // it has rung and nobody has come yet
+	}
+}
+
+// register removes old webhooks of the same host and adds the new one.
+func (c *Client) register(ctx context.Context, project int, at url.URL) (id int, err error) {
+	var hooks []struct {
+		ID  int
+		URL string
+	}
+	if err := c.do(ctx, http.MethodGet, fmt.Sprintf("/api/webhooks/?project=%d", project), nil, &hooks); err != nil {
+		return 0, err
+	}
+	for _, h := range hooks {
+		old, err := url.Parse(h.URL)
+		if err == nil && old.Hostname() == at.Hostname() && strings.HasPrefix(old.Path, bellPath) {
+			if err := c.remove(ctx, h.ID); err != nil {
+				return 0, err
+			}
+		}
+	}
+	var made struct{ ID int }
+	err = c.do(ctx, http.MethodPost, "/api/webhooks/", map[string]any{
+		"project": project, "url": at.String(), "send_payload": false, "send_for_all_actions": false,
+		"actions": []string{"ANNOTATION_CREATED", "ANNOTATION_UPDATED"},
+	}, &made)
+	return made.ID, err
+}
+
+func (c *Client) remove(ctx context.Context, webhook int) error {
+	return c.do(ctx, http.MethodDelete, fmt.Sprintf("/api/webhooks/%d/", webhook), nil, nil)
+}
+
+// Close removes the webhook and stops the server.
+func (b *Bell) Close(ctx context.Context) error {
+	return errors.Join(b.client.remove(ctx, b.id), b.server.Close())
+}

@@ -1,0 +1,213 @@
+package rows
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/operator/labelstudio"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.TaskOperators.Register("human_preference_annotation_mapper",
+		"Has people say in Label Studio which of two answers is better, and writes it and the other one to chosen_key and rejected_key. Tasks are imported into the project project_id, or the "+
+			"one whose name is project_name_prefix and a checksum of the interface, which is made when there is none. A task is known by its texts: what was imported before is not imported again, "+
+			"and what was annotated before is not asked again, by whichever run. The statistic annotation_task_id is the task's number. Rows that were skipped, or on which annotators are "+
+			"divided, are dropped. "+
+			"Unlike Data-Juicer: where annotations are missing, after timeout or without wait_for_annotations, it ends with an error that says where to annotate, because rows without them cannot be "+
+			"learnt from; the same run goes on. Which answer stands left is drawn, because a liking for one side would be learnt. Other fields of a row are not imported, because a model's "+
+			"name would bias people.",
+		func() trinity.TaskOperator {
+			return &humanPreference{
+				ProjectNamePrefix: "DataJuicer_Annotation", Timeout: 3600, PollInterval: 60, SamplesPerTask: 1, MaxTasksPerBatch: 100,
+				PromptKey: "prompt", Answer1Key: "answer1", Answer2Key: "answer2", ChosenKey: "chosen", RejectedKey: "rejected",
+			}
+		})
+}
+
+// humanPreference asks people in Label Studio to compare the two answers of each row.
+type humanPreference struct {
+	APIURL             string          `yaml:"api_url" doc:"address of Label Studio"`
+	APIKey             string          `yaml:"api_key" doc:"personal access token or legacy token of a user; not set: LABEL_STUDIO_API_KEY of the environment"`
+	ProjectNamePrefix  string          `yaml:"project_name_prefix" doc:"what the project's name begins with"`
+	ProjectID          *int            `yaml:"project_id" doc:"number of a project to use in place of one by name"`
+	LabelConfigFile    string          `yaml:"label_config_file" doc:"what annotators see, XML with a Pairwise of the texts $answer1 and $answer2, and $prompt; not set: a built-in one"`
+	WaitForAnnotations bool            `yaml:"wait_for_annotations" doc:"wait; without, end when the tasks are imported, unless all are annotated"`
+	Timeout            float64         `yaml:"timeout" doc:"seconds without a new annotation after which the wait ends"`
+	PollInterval       float64         `yaml:"poll_interval" doc:"seconds between looks for new annotations, where Label Studio does not tell of them"`
+	MaxTasksPerBatch   int             `yaml:"max_tasks_per_batch" doc:"tasks that are imported at once"`
+	SamplesPerTask     int             `yaml:"samples_per_task" doc:"1"`
+	WebhookAddr        string          `yaml:"webhook_addr" doc:"address of this machine at which Label Studio is to tell of annotations, host:port; not set: one on the loopback interface if Label Studio is there, else none"`
+	PromptKey          string          `yaml:"prompt_key" doc:"field of the prompt"`
+	Answer1Key         string          `yaml:"answer1_key" doc:"field of an answer"`
+	Answer2Key         string          `yaml:"answer2_key" doc:"field of the other answer"`
+	ChosenKey          string          `yaml:"chosen_key" doc:"field to write the better answer to"`
+	RejectedKey        string          `yaml:"rejected_key" doc:"field to write the other one to"`
+	NotificationConfig notifications   `yaml:"notification_config" doc:"enabled: true, and slack {webhook_url, channel, username}, an incoming webhook; slack {enabled: false} turns it off"`
+	NotificationEvents map[string]bool `yaml:"notification_events" doc:"of what: batch_created, when tasks wait; annotation_completed, when some were annotated (not set: false); project_completed, when all are; error_occurred, when the wait has ended without"`
+
+	say     func(string)
+	client  *labelstudio.Client
+	project labelstudio.Project
+	tasks   map[string]labelstudio.Task // of the project, by key
+}
+
+// rowKey is the field of a task that identifies its row.
+const rowKey = "trinity_row"
+
+// Validate checks what it can without the server.
+func (h *humanPreference) Validate() error {
+	if _, err := labelstudio.NewClient(h.APIURL, ""); err != nil {
+		return fmt.Errorf("api_url: %w", err)
+	}
+	switch {
+	case !(h.Timeout > 0):
+		return fmt.Errorf("timeout: must be more than 0 seconds, got %g", h.Timeout)
+	case !(h.PollInterval > 0):
+		return fmt.Errorf("poll_interval: must be more than 0 seconds, got %g", h.PollInterval)
+	case h.MaxTasksPerBatch < 1:
+		return fmt.Errorf("max_tasks_per_batch: must be at least 1, got %d", h.MaxTasksPerBatch)
+	case h.SamplesPerTask != 1:
+		return fmt.Errorf("samples_per_task: must be 1, which is what two answers to one prompt are, got %d", h.SamplesPerTask)
+	}
+	for event, wanted := range h.NotificationEvents {
+		if _, known := toldOf[event]; wanted && !known {
+			return fmt.Errorf("notification_events: %s is not told of: want %v", event, slices.Sorted(maps.Keys(toldOf)))
+		}
+	}
+	if err := h.NotificationConfig.Validate(); err != nil {
+		return fmt.Errorf("notification_config: %w", err)
+	}
+	return nil
+}
+
+const (
+	batchCreated        = "batch_created"
+	annotationCompleted = "annotation_completed"
+	projectCompleted    = "project_completed"
+	errorOccurred       = "error_occurred"
+)
+
+// toldOf holds the events that people can be notified of, and the defaults of notification_events.
+var toldOf = map[string]bool{batchCreated: true, annotationCompleted: false, projectCompleted: true, errorOccurred: true}
+
+// tell logs a text and sends it to people if they want the event. It logs a notification that fails.
+func (h *humanPreference) tell(ctx context.Context, event, text string) {
+	h.say(text)
+	wanted, set := h.NotificationEvents[event]
+	if !set {
+		wanted = toldOf[event]
+	}
+	if !wanted {
+		return
+	}
+	if err := h.NotificationConfig.Send(ctx, "Trinity: "+h.project.Title, text); err != nil {
+		h.say(fmt.Sprintf("nobody was told: %v", err))
+	}
+}
+
+// UseTools gives the operator its tools.
+func (h *humanPreference) UseTools(t trinity.TaskTools) { h.say = t.Say }
+
+// Process implements trinity.TaskOperator.
+func (h *humanPreference) Process(ctx context.Context, rows []*trinity.TaskRow) ([]*trinity.TaskRow, error) {
+	keys := make([]string, len(rows))
+	texts := map[string]map[string]any{}
+	for i, r := range rows {
+		data, err := h.data(r)
+		if err != nil {
+			return nil, err
+		}
+		keys[i] = data[rowKey].(string)
+		texts[keys[i]] = data
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	if err := h.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := h.bring(ctx, keys, texts); err != nil {
+		return nil, err
+	}
+	if err := h.await(ctx, keys); err != nil {
+		if ctx.Err() == nil {
+			h.tell(ctx, errorOccurred, err.Error())
+		}
+		return nil, err
+	}
+	h.tell(ctx, projectCompleted, fmt.Sprintf("%d rows are annotated", len(rows)))
+	return h.decided(rows, keys)
+}
+
+// data returns a row's texts for a task, and the key computed from them. The key also decides which answer comes first.
+func (h *humanPreference) data(r *trinity.TaskRow) (map[string]any, error) {
+	var texts [3]string
+	for i, key := range []string{h.PromptKey, h.Answer1Key, h.Answer2Key} {
+		var err error
+		if texts[i], err = text(r, key); err != nil {
+			return nil, err
+		}
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", texts))
+	left := int(sum[31] & 1)
+	return map[string]any{rowKey: fmt.Sprintf("%x", sum[:8]), "prompt": texts[0], "answer1": texts[1+left], "answer2": texts[2-left]}, nil
+}
+
+// decided writes the annotators' choices into the rows, and drops rows without a choice.
+func (h *humanPreference) decided(rows []*trinity.TaskRow, keys []string) ([]*trinity.TaskRow, error) {
+	var kept []*trinity.TaskRow
+	for i, r := range rows {
+		task := h.tasks[keys[i]]
+		better, err := preferred(task)
+		if err != nil {
+			return nil, fmt.Errorf("%s: task %d of %s: %w", r.Where, task.ID, h.client.Page(h.project), err)
+		}
+		if better == "" {
+			continue
+		}
+		r.Stats["annotation_task_id"] = task.ID
+		r.Row[h.ChosenKey], r.Row[h.RejectedKey] = task.Data[better], task.Data[opposite[better]]
+		kept = append(kept, r)
+	}
+	if n := len(rows) - len(kept); n > 0 {
+		h.say(fmt.Sprintf("%d of %d rows are dropped: annotators skipped them or were divided", n, len(rows)))
+	}
+	return kept, nil
+}
+
+// side returns the field of a task that an annotation selects.
+var side = map[string]string{"left": "answer1", "right": "answer2", "answer1": "answer1", "answer2": "answer2"}
+
+var opposite = map[string]string{"answer1": "answer2", "answer2": "answer1"}
+
+// preferred returns the field of the answer that most annotators chose, "" for a tie.
+func preferred(task labelstudio.Task) (string, error) {
+	lead := 0
+	for _, a := range task.Annotations {
+		for _, r := range a.Result {
+			if a.Cancelled || r.Type != "pairwise" {
+				continue
+			}
+			switch side[r.Value.Selected] {
+			case "answer1":
+				lead++
+			case "answer2":
+				lead--
+			default:
+				return "", fmt.Errorf("an annotation selects %q, want left or right", r.Value.Selected)
+			}
+		}
+	}
+	switch {
+	case lead > 0:
+		return "answer1", nil
+	case lead < 0:
+		return "answer2", nil
+	}
+	return "", nil
+}

@@ -1,0 +1,237 @@
+package rows
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/retry"
+)
+
+// LLMScore asks a model to score rows.
+type LLMScore struct {
+	Interval      `yaml:",inline"`
+	Model         string         `yaml:"api_or_hf_model" doc:"name of the model, as its server knows it"`
+	Min           float64        `yaml:"min_score" doc:"least score to keep, of 0.2 to 1"`
+	Max           float64        `yaml:"max_score" doc:"greatest score to keep"`
+	IsHF          bool           `yaml:"is_hf_model" doc:"true, a model in Data-Juicer's process, needs Data-Juicer"`
+	EnableVLLM    bool           `yaml:"enable_vllm" doc:"true, a model in Data-Juicer's process, needs Data-Juicer"`
+	Endpoint      string         `yaml:"api_endpoint" doc:"path below the server's address, or a URL"`
+	ResponsePath  string         `yaml:"response_path" doc:"where in the server's answer the text is"`
+	InputKeys     []string       `yaml:"input_keys" doc:"fields that the model sees; dots lead into nested objects"`
+	FieldNames    []string       `yaml:"field_names" doc:"what they are called, one for each"`
+	SystemPrompt  string         `yaml:"system_prompt" doc:"what to score and how to answer; not set: a built-in one"`
+	InputTemplate string         `yaml:"input_template" doc:"the question; {data} stands for the fields"`
+	FieldTemplate string         `yaml:"field_template" doc:"a field; {field_name} and {field_data} stand for its name and text"`
+	TryNum        int            `yaml:"try_num" doc:"how often the model is asked for scores that can be read"`
+	Server        modelServer    `yaml:"model_params" doc:"base_url, api_key, timeout, max_retries"`
+	Sampling      map[string]any `yaml:"sampling_params" doc:"more of the request, such as temperature and max_tokens"`
+	Dimensions    []string       `yaml:"dim_required_keys" doc:"the dimensions of which the score is the mean"`
+
+	stat    string // name of the statistic
+	tools   trinity.TaskTools
+	dropped int // rows without scores
+}
+
+// llmScore returns the defaults; stat is the prefix of the statistics stat_score and stat_record.
+func llmScore(stat, prompt string, dimensions ...string) LLMScore {
+	return LLMScore{
+		Interval: closed(), Model: "gpt-4o", Min: 0.5, Max: 1, Endpoint: "/chat/completions", ResponsePath: "choices.0.message.content",
+		InputKeys: []string{"text"}, FieldNames: []string{"Text"}, SystemPrompt: prompt, InputTemplate: "# Data\n'''\n{data}\n'''", FieldTemplate: "**{field_name}**\n{field_data}",
+		TryNum: 3, Server: modelServer{Timeout: 120, MaxRetries: 5}, Dimensions: dimensions, stat: stat,
+	}
+}
+
+// answerForm ends the built-in prompts.
+func answerForm(dimensions ...string) string {
+	return "Answer with one JSON object and nothing else: {\"dimension_scores\": {\"" + strings.Join(dimensions, "\": n, \"") +
+		"\": n}, \"flags\": [short words for what is remarkable], \"rationale\": \"one or two sentences\"}, where every n is a number from 1 to 5."
+}
+
+// llmDoc ends the descriptions of all filters that ask a model.
+const llmDoc = "The score is the mean of the dimensions over 5. Any OpenAI-compatible server will do; num_process questions are asked at once, and every answer that can be read is kept by model, question and " +
+	"sampling parameters, so that nothing is scored twice, not even after a kill. A row whose answers cannot be read, try_num times, is dropped, and the log says so, with some examples; the next time it is asked again. "
+
+const llmUnlike = "Unlike Data-Juicer: such a row does not get the score 0, because then it would count as the easiest or the worst of all; and a server that does not answer ends the run."
+
+// Validate checks what it can without the server.
+func (f *LLMScore) Validate() error {
+	switch {
+	case f.IsHF || f.EnableVLLM:
+		return errors.New("is_hf_model and enable_vllm load a model into Data-Juicer: serve the model with an OpenAI-compatible server instead, and leave both out")
+	case f.Model == "":
+		return errors.New("api_or_hf_model: name the model")
+	case len(f.InputKeys) == 0 || len(f.InputKeys) != len(f.FieldNames):
+		return fmt.Errorf("input_keys has %d entries and field_names %d: want a name for each key, and at least one", len(f.InputKeys), len(f.FieldNames))
+	case !strings.Contains(f.InputTemplate, "{data}"):
+		return errors.New("input_template lacks {data}")
+	case f.TryNum < 1:
+		return fmt.Errorf("try_num must be at least 1, got %d", f.TryNum)
+	case len(f.Dimensions) == 0:
+		return errors.New("dim_required_keys: name the dimensions of which the score is the mean")
+	}
+	if err := f.Server.validate(); err != nil {
+		return err
+	}
+	return ordered("min_score", f.Min, "max_score", f.Max)
+}
+
+// UseTools gives the operator its tools.
+func (f *LLMScore) UseTools(t trinity.TaskTools) { f.tools = t }
+
+// Process implements trinity.TaskOperator.
+func (f *LLMScore) Process(ctx context.Context, rows []*trinity.TaskRow) ([]*trinity.TaskRow, error) {
+	address, err := f.Server.address(f.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	unread := make([]error, len(rows))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(f.tools.Parallel)
+	for i, r := range rows {
+		group.Go(func() (err error) {
+			unread[i], err = f.score(ctx, address, r)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var kept []*trinity.TaskRow
+	for i, r := range rows {
+		if unread[i] != nil {
+			f.drop(r, unread[i])
+		} else if f.keeps(r.Stats[f.stat+"_score"].(float64), f.Min, f.Max) {
+			kept = append(kept, r)
+		}
+	}
+	return kept, nil
+}
+
+// dropExamples bounds the log lines on rows dropped without scores; Finish counts the others.
+const dropExamples = 3
+
+func (f *LLMScore) drop(r *trinity.TaskRow, unread error) {
+	if f.dropped++; f.dropped <= dropExamples {
+		f.tools.Say(fmt.Sprintf("%s: dropped, because %s gave no scores in %d answers: %v", r.Where, f.Model, f.TryNum, unread))
+	}
+}
+
+// Finish reports how many rows the operator dropped.
+func (f *LLMScore) Finish() {
+	if f.dropped > dropExamples {
+		f.tools.Say(fmt.Sprintf("%d rows are dropped in all, because %s gave no scores in %d answers to each", f.dropped, f.Model, f.TryNum))
+	}
+}
+
+// score asks the model until it can read the scores of a row; unread says why it could not.
+func (f *LLMScore) score(ctx context.Context, address string, r *trinity.TaskRow) (unread, err error) {
+	question, err := f.question(r)
+	if err != nil {
+		return nil, err
+	}
+	key := fmt.Sprintf("%x", sha256.Sum256(question))
+	known, ok, err := f.tools.Answers.Answer(key)
+	if err != nil {
+		return nil, err
+	}
+	if ok && f.note(r, string(known)) == nil { // other dimensions may be asked for than were then
+		return nil, nil
+	}
+	for range f.TryNum {
+		answer, err := f.ask(ctx, address, question)
+		if err != nil {
+			return nil, err
+		}
+		if unread = f.note(r, answer); unread == nil {
+			return nil, f.tools.Answers.Put(key, []byte(answer))
+		}
+	}
+	return unread, nil
+}
+
+// note writes the scores of an answer to the statistics of the row.
+func (f *LLMScore) note(r *trinity.TaskRow, answer string) error {
+	record, score, err := f.read(answer)
+	if err == nil {
+		r.Stats[f.stat+"_score"], r.Stats[f.stat+"_record"] = score, record
+	}
+	return err
+}
+
+// question returns the body of the request for a row.
+func (f *LLMScore) question(r *trinity.TaskRow) ([]byte, error) {
+	var parts []string
+	for i, key := range f.InputKeys {
+		v, err := field(r, key)
+		if err != nil {
+			return nil, err
+		}
+		text, ok := v.(string)
+		if !ok {
+			data, err := json.Marshal(v)
+			if err != nil {
+				return nil, fmt.Errorf("%s: field %q: %w", r.Where, key, err)
+			}
+			text = string(data)
+		}
+		parts = append(parts, strings.NewReplacer("{field_name}", f.FieldNames[i], "{field_data}", text).Replace(f.FieldTemplate))
+	}
+	body := map[string]any{}
+	maps.Copy(body, f.Sampling)
+	body["model"] = f.Model
+	body["messages"] = []any{
+		map[string]any{"role": "system", "content": f.SystemPrompt},
+		map[string]any{"role": "user", "content": strings.ReplaceAll(f.InputTemplate, "{data}", strings.Join(parts, "\n\n"))},
+	}
+	return json.Marshal(body) // keys in order, so that it is a key of answers
+}
+
+// ask returns the model's answer to a question.
+func (f *LLMScore) ask(ctx context.Context, address string, question []byte) (string, error) {
+	body, err := f.Server.post(ctx, address, question)
+	if err != nil {
+		return "", err
+	}
+	answer, err := at(body, f.ResponsePath)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", address, err)
+	}
+	return answer, nil
+}
+
+// read finds the scores in an answer: in its first JSON object that has any.
+func (f *LLMScore) read(answer string) (record map[string]any, score float64, err error) {
+	for i := range len(answer) {
+		if answer[i] != '{' {
+			continue
+		}
+		record = nil
+		if json.NewDecoder(strings.NewReader(answer[i:])).Decode(&record) != nil {
+			continue
+		}
+		scores, ok := record["dimension_scores"].(map[string]any)
+		if !ok {
+			continue
+		}
+		sum := 0.0
+		for _, d := range f.Dimensions {
+			v, ok := scores[d].(float64)
+			if !ok || !(v >= 1 && v <= 5) {
+				return nil, 0, fmt.Errorf("%s is %v, want a number from 1 to 5", d, scores[d])
+			}
+			sum += v
+		}
+		score = sum / float64(len(f.Dimensions)) / 5
+		return record, math.Round(score*1e12) / 1e12, nil
+	}
+	return nil, 0, fmt.Errorf("no JSON object with dimension_scores: %s", retry.OneLine([]byte(answer)))
+}

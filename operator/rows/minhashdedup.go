@@ -1,0 +1,186 @@
+package rows
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.TaskOperators.Register("document_minhash_deduplicator",
+		"Of rows whose texts are nearly equal it keeps the first: those of which a band of MinHash values (Broder 1997) is equal, that is, with a chance of 1 − (1 − J^r)^b for the "+
+			"Jaccard similarity J of their shingles, b bands of r values each. It remembers some 20 bytes a band and row. "+
+			"Unlike Data-Juicer: a row is dropped for the rows before it alone, because then rows stream through; a later one that resembles two kept rows does not drop the second. "+
+			"Unlike Data-Juicer: a text shorter than a shingle is one shingle, because it has to be comparable; no sentencepiece.",
+		func() trinity.TaskOperator {
+			return &minHashDeduplicator{TextKey: TextKey{"text"}, Tokenization: "space", Window: 5, Lowercase: true, Permutations: 256, Threshold: 0.7}
+		})
+}
+
+// minHashDeduplicator drops texts that resemble an earlier one.
+type minHashDeduplicator struct {
+	TextKey       `yaml:",inline"`
+	Tokenization  string  `yaml:"tokenization" doc:"what a shingle is a run of: space (words), punctuation (what stands between it) or character, for scripts without blanks"`
+	Window        int     `yaml:"window_size" doc:"length of a shingle"`
+	Lowercase     bool    `yaml:"lowercase" doc:"letter case does not matter"`
+	IgnorePattern string  `yaml:"ignore_pattern" doc:"regular expression of what is left out of the text"`
+	Permutations  int     `yaml:"num_permutations" doc:"MinHash values of a text"`
+	Threshold     float64 `yaml:"jaccard_threshold" doc:"similarity from which on rows are to count as equal; bands and rows are chosen for the least error there"`
+	Bands         *int    `yaml:"num_bands" doc:"bands, if they are not to be chosen"`
+	Rows          *int    `yaml:"num_rows_per_band" doc:"values of a band, if they are not to be chosen"`
+
+	ignore *regexp.Regexp
+	hashes []permutation
+	bands  []map[uint64]bool // by what a band's values hash to
+}
+
+// Validate checks ranges and names.
+func (d *minHashDeduplicator) Validate() error {
+	switch {
+	case d.Tokenization != "space" && d.Tokenization != "punctuation" && d.Tokenization != "character":
+		return fmt.Errorf("tokenization: unknown value %q (known: space, punctuation, character)", d.Tokenization)
+	case d.Window < 1:
+		return fmt.Errorf("window_size must be at least 1, got %d", d.Window)
+	case d.Permutations < 1 || d.Permutations > 4096:
+		return fmt.Errorf("num_permutations must be 1 to 4096, got %d", d.Permutations)
+	case !(d.Threshold >= 0 && d.Threshold <= 1):
+		return fmt.Errorf("jaccard_threshold must be 0 to 1, got %g", d.Threshold)
+	case (d.Bands == nil) != (d.Rows == nil):
+		return errors.New("set both of num_bands and num_rows_per_band, or none")
+	case d.Bands != nil && (*d.Bands < 1 || *d.Rows < 1 || *d.Bands**d.Rows > d.Permutations):
+		return fmt.Errorf("num_bands %d × num_rows_per_band %d: want at least 1 each, and together no more than the %d of num_permutations", *d.Bands, *d.Rows, d.Permutations)
+	}
+	_, err := regexp.Compile(d.IgnorePattern)
+	return err
+}
+
+// Process implements trinity.TaskOperator.
+func (d *minHashDeduplicator) Process(ctx context.Context, rows []*trinity.TaskRow) ([]*trinity.TaskRow, error) {
+	if d.bands == nil {
+		d.begin()
+	}
+	return keep(rows, func(r *trinity.TaskRow) (bool, error) {
+		s, err := d.text(r)
+		if err != nil {
+			return false, err
+		}
+		return !d.again(d.signature(s)), ctx.Err()
+	})
+}
+
+func (d *minHashDeduplicator) begin() {
+	d.ignore = regexp.MustCompile(d.IgnorePattern)
+	if d.Bands == nil {
+		b, r := bandsFor(d.Threshold, d.Permutations)
+		d.Bands, d.Rows = &b, &r
+	}
+	random := rand.New(rand.NewPCG(42, 0))
+	for range *d.Bands * *d.Rows {
+		d.hashes = append(d.hashes, permutation{1 + random.Uint64N(mersenne-1), random.Uint64N(mersenne)})
+	}
+	for range *d.Bands {
+		d.bands = append(d.bands, map[uint64]bool{})
+	}
+}
+
+// signature returns the smallest value of each permutation over the shingles of a text.
+func (d *minHashDeduplicator) signature(text string) []uint64 {
+	least := make([]uint64, len(d.hashes))
+	for i := range least {
+		least[i] = math.MaxUint64
+	}
+	for _, s := range d.shingles(text) {
+		h := hash([]byte(s)) % mersenne
+		for i, p := range d.hashes {
+			least[i] = min(least[i], p.of(h))
+		}
+	}
+	return least
+}
+
+func (d *minHashDeduplicator) shingles(text string) []string {
+	if d.Lowercase {
+		text = strings.ToLower(text)
+	}
+	if d.IgnorePattern != "" {
+		text = d.ignore.ReplaceAllString(text, "")
+	}
+	switch d.Tokenization {
+	case "character":
+		return shingles(strings.Split(text, ""), d.Window)
+	case "punctuation":
+		return shingles(strings.FieldsFunc(text, unicode.IsPunct), d.Window)
+	}
+	return shingles(strings.Fields(text), d.Window)
+}
+
+// again reports whether a band of the signature occurred before, and stores all its bands.
+func (d *minHashDeduplicator) again(signature []uint64) bool {
+	known := false
+	var values []byte
+	for b, seen := range d.bands {
+		values = values[:0]
+		for _, v := range signature[b**d.Rows : (b+1)**d.Rows] {
+			values = binary.LittleEndian.AppendUint64(values, v)
+		}
+		key := hash(values)
+		known = known || seen[key]
+		seen[key] = true
+	}
+	return known
+}
+
+func hash(b []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(b)
+	return h.Sum64()
+}
+
+const mersenne = 1<<61 - 1 // a prime
+
+// permutation is a permutation of 0 … mersenne-1: x → a·x + b.
+type permutation struct{ a, b uint64 }
+
+func (p permutation) of(x uint64) uint64 {
+	high, low := bits.Mul64(p.a, x)
+	low, carry := bits.Add64(low, p.b, 0)
+	_, rest := bits.Div64(high+carry, low, mersenne) // high < mersenne, since a and x are
+	return rest
+}
+
+// bandsFor returns the number of bands b and of values in each, r, with b·r ≤ n, that minimize
+// ∫₀ᵗ p ds + ∫ₜ¹ (1−p) ds, where p = 1 − (1 − sʳ)ᵇ is the probability that texts of similarity s count as equal.
+func bandsFor(threshold float64, n int) (b, r int) {
+	const cuts = 100 // midpoints of each integral
+	least := math.Inf(1)
+	for rows := 1; rows <= n; rows++ {
+		var below, above [cuts]float64 // 1 − sʳ at the midpoints
+		for i := range cuts {
+			at := (float64(i) + 0.5) / cuts
+			below[i] = 1 - math.Pow(at*threshold, float64(rows))
+			above[i] = 1 - math.Pow(threshold+at*(1-threshold), float64(rows))
+		}
+		for bands := 1; bands*rows <= n; bands++ {
+			wrong := 0.0
+			for i := range cuts {
+				wrong += threshold * (1 - math.Pow(below[i], float64(bands)))
+				wrong += (1 - threshold) * math.Pow(above[i], float64(bands))
+			}
+			if wrong < least {
+				least, b, r = wrong, bands, rows
+			}
+		}
+	}
+	return b, r
+}

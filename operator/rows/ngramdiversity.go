@@ -1,0 +1,60 @@
+package rows
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.TaskOperators.Register("ngram_diversity_scorer",
+		"Scores how much a row says that no row before it has said: the share of the different runs of n words of its text, letter case apart, that are new. It drops nothing. "+
+			"Statistic: ngram_diversity, what the weight diversity of the priority is for. It remembers 8 bytes for each different run. "+
+			"Unlike Data-Juicer: there diversity needs embeddings of a model.",
+		func() trinity.TaskOperator {
+			return &ngramDiversity{TextKey: TextKey{"text"}, N: 3, seen: map[uint64]bool{}}
+		})
+}
+
+// ngramDiversity scores rows by the share of their n-grams that are new.
+type ngramDiversity struct {
+	TextKey `yaml:",inline"`
+	N       int `yaml:"n" doc:"words of a run"`
+
+	seen map[uint64]bool
+}
+
+// Validate requires a length.
+func (d *ngramDiversity) Validate() error {
+	if d.N < 1 {
+		return fmt.Errorf("n must be at least 1, got %d", d.N)
+	}
+	return nil
+}
+
+// Process implements trinity.TaskOperator.
+func (d *ngramDiversity) Process(_ context.Context, rows []*trinity.TaskRow) ([]*trinity.TaskRow, error) {
+	for _, r := range rows {
+		s, err := d.text(r)
+		if err != nil {
+			return nil, err
+		}
+		own, fresh := map[uint64]bool{}, 0
+		for _, run := range shingles(strings.Fields(strings.ToLower(s)), d.N) {
+			h := hash([]byte(run))
+			if own[h] {
+				continue
+			}
+			own[h] = true
+			if !d.seen[h] {
+				fresh++
+			}
+			d.seen[h] = true
+		}
+		r.Stats["ngram_diversity"] = ratio(fresh, len(own))
+	}
+	return rows, nil
+}

@@ -1,0 +1,25 @@
+package rows
+
+import (
+	"context"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.TaskOperators.Register("special_characters_filter",
+		"Keeps rows of whose text the share of special characters is within the range: digits, white space, punctuation and symbols. Statistic: special_char_ratio. "+
+			"Unlike Data-Juicer: every character that is neither a letter nor a mark on one is special, because a list of single ones knows few scripts; in ASCII it is the same.",
+		func() trinity.TaskOperator { return &specialCharacters{ratios(0, 0.25)} })
+}
+
+// specialCharacters filters by the share of characters that are not letters.
+type specialCharacters struct {
+	RatioRange `yaml:",inline"`
+}
+
+// Process implements trinity.TaskOperator.
+func (f *specialCharacters) Process(_ context.Context, rows []*trinity.TaskRow) ([]*trinity.TaskRow, error) {
+	return f.within(rows, "special_char_ratio", func(text string) float64 { return share(text, special) })
+}

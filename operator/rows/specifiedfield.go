@@ -1,0 +1,57 @@
+package rows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.TaskOperators.Register("specified_field_filter",
+		"Keeps rows of which a field is one of the given values; of a list all entries must be. Unlike Data-Juicer: without a field and values there is an error, because it would keep everything.",
+		func() trinity.TaskOperator { return &specifiedField{} })
+}
+
+// specifiedField filters by the value of a field.
+type specifiedField struct {
+	Key      string `yaml:"field_key" doc:"the field; dots lead into nested objects"`
+	Values   []any  `yaml:"target_value" doc:"values to keep"`
+	Reversed bool   `yaml:"reversed_range" doc:"keep the other rows"`
+}
+
+// Validate requires a field and values.
+func (f *specifiedField) Validate() error {
+	if f.Key == "" || len(f.Values) == 0 {
+		return errors.New("set field_key, and target_value to what is to be kept")
+	}
+	return nil
+}
+
+// Process implements trinity.TaskOperator.
+func (f *specifiedField) Process(_ context.Context, rows []*trinity.TaskRow) ([]*trinity.TaskRow, error) {
+	return keep(rows, func(r *trinity.TaskRow) (bool, error) {
+		v, err := field(r, f.Key)
+		if err != nil {
+			return false, err
+		}
+		list, ok := v.([]any)
+		if !ok {
+			list = []any{v}
+		}
+		unwanted := slices.ContainsFunc(list, func(v any) bool { return !f.wants(v) })
+		return unwanted == f.Reversed, nil
+	})
+}
+
+// wants reports whether a value is one of the target values. It compares texts, so that 3 and 3.0 are equal.
+func (f *specifiedField) wants(v any) bool {
+	return slices.ContainsFunc(f.Values, func(target any) bool {
+		_, isText := target.(string)
+		_, text := v.(string)
+		return isText == text && fmt.Sprint(target) == fmt.Sprint(v)
+	})
+}

@@ -1,0 +1,65 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+)
+
+// host is what a stage gives to its rollouts, as explorer.Host.
+type host struct{ *stage }
+
+// Model implements explorer.Host.
+func (h host) Model(task *trinity.Task, name string) (*trinity.Model, error) {
+	m, params := &h.cfg.Model, task.Sampling
+	if name != "" {
+		if names := h.models(); !slices.Contains(names, name) {
+			return nil, fmt.Errorf("there is no model %q beside the policy (%s): model.lora_configs names them",
+				name, first(strings.Join(names, ", "), "none"))
+		}
+		params.Adapter = m.Adapter(name)
+	}
+	return &trinity.Model{
+		Sampler: h.sampler, Renderer: h.text, Params: params,
+		MaxPromptLen: value(0, m.MaxPromptTokens), MaxModelLen: value(0, m.MaxModelLen), TruncatePrompt: m.EnablePromptTruncation,
+	}, nil
+}
+
+// models returns the names of the models that the sampler holds beside the policy; a model without adapters has none.
+func (h host) models() (names []string) {
+	for _, l := range h.cfg.Model.LoraConfigs {
+		if l.Name != "" {
+			names = append(names, l.Name)
+		}
+	}
+	if len(h.cfg.Model.LoraConfigs) > 0 {
+		names = append(names, trinity.BaseAdapter)
+	}
+	return names
+}
+
+// RewardModel implements explorer.Host.
+func (h host) RewardModel(name string) (*trinity.RewardModel, error) { return h.rewardModels.get(name) }
+
+// workDir is the directory of a run that holds what plug-ins write.
+const workDir = "work"
+
+// Dir implements explorer.Host. Each of several explorers has a directory of its own.
+func (h host) Dir(name string) (string, error) {
+	if name == "." || !filepath.IsLocal(name) || filepath.Base(name) != name {
+		return "", fmt.Errorf("directory %q: want a single path element", name)
+	}
+	dir := filepath.Join(h.cfg.CheckpointJobDir, workDir)
+	if oneOfSeveral(h.cfg) {
+		dir = filepath.Join(dir, h.cfg.Explorer.Name)
+	}
+	dir = filepath.Join(dir, name)
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// Say implements explorer.Host.
+func (h host) Say(line string) { h.say(line) }

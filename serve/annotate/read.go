@@ -1,0 +1,202 @@
+package annotate
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/experience"
+)
+
+// Options name the keys of prompt and answers in a row.
+type Options struct {
+	Split, Subset string   // of a directory, which several may lie in; of a database the subset is a table, or a query
+	PromptKey     string   // a text, or a list of messages
+	AnswerKeys    []string // texts, or lists of texts
+	PerPrompt     int      // most pairs of a prompt with more than two answers; 0 has each answer in one pair
+	Seed          uint64   // chooses the pairs of such a prompt
+}
+
+// Data is the result of Read.
+type Data struct {
+	Pairs []Pair
+	Alone int // prompts without two different answers
+}
+
+// Read reads the rows of a dataset, or experiences in any form in which a run stores them, such as
+// buffer/explorer_output.jsonl. The answers to a prompt of a task are its responses of all steps.
+func Read(path string, o Options) (Data, error) {
+	rows, err := dataset.Open(path, dataset.Options{Split: o.Split, Subset: o.Subset})
+	if err != nil {
+		return Data{}, err
+	}
+	if rows.Len() == 0 {
+		return Data{}, fmt.Errorf("%s has no rows", database.Hidden(path))
+	}
+	r := reader{Options: o, tasks: map[string]int{}}
+	for i := range rows.Len() {
+		row, err := rows.Row(i)
+		if err == nil {
+			err = r.read(row)
+		}
+		if err != nil {
+			return Data{}, fmt.Errorf("%s: %w", rows.Where(i), err)
+		}
+	}
+	data := r.data()
+	if len(data.Pairs) == 0 {
+		return Data{}, fmt.Errorf("%s: no prompt has two different answers", database.Hidden(path))
+	}
+	return data, nil
+}
+
+// reader gathers the answers to each prompt.
+type reader struct {
+	Options
+	prompts []answered
+	tasks   map[string]int // of experiences: where a task's prompt is
+}
+
+type answered struct {
+	prompt  Prompt
+	answers []string
+}
+
+func (r *reader) read(row map[string]any) error {
+	if row["experience"] != nil || row["tokens"] != nil && row["id"] != nil {
+		return r.experience(row)
+	}
+	task := trinity.Task{Row: row}
+	prompt, err := promptAt(&task, r.PromptKey)
+	if err != nil {
+		return err
+	}
+	if len(r.prompts) > 0 && (r.prompts[0].prompt.Chat == nil) != (prompt.Chat == nil) {
+		return fmt.Errorf("%s: rows before have another kind of prompt: want texts or messages in all of them", r.PromptKey)
+	}
+	var answers []string
+	for _, key := range r.AnswerKeys {
+		found, err := answersAt(&task, key)
+		if err != nil {
+			return err
+		}
+		answers = append(answers, found...)
+	}
+	r.prompts = append(r.prompts, answered{prompt, answers})
+	return nil
+}
+
+// experience adds the response of an experience to the answers of its task. It skips empty responses.
+func (r *reader) experience(row map[string]any) error {
+	e, err := experience.FromRow(row)
+	if err != nil || e.Response == "" {
+		return err
+	}
+	key := e.ID.Task + "\x00" + e.Prompt
+	at, ok := r.tasks[key]
+	if !ok {
+		at = len(r.prompts)
+		r.tasks[key] = at
+		r.prompts = append(r.prompts, answered{prompt: Prompt{Text: e.Prompt}})
+	}
+	r.prompts[at].answers = append(r.prompts[at].answers, e.Response)
+	return nil
+}
+
+// promptAt returns the prompt at a key: a text or a chat.
+func promptAt(task *trinity.Task, key string) (Prompt, error) {
+	v, ok := task.Field(key)
+	if !ok {
+		return Prompt{}, fmt.Errorf("no field %q: name the prompt's with --prompt-key", key)
+	}
+	switch v := v.(type) {
+	case string:
+		return Prompt{Text: v}, nil
+	case []any:
+		chat, err := dataset.Messages(key, v)
+		return Prompt{Chat: chat}, err
+	}
+	return Prompt{}, fmt.Errorf("%s holds %v, want text or a list of messages", key, v)
+}
+
+func answersAt(task *trinity.Task, key string) ([]string, error) {
+	v, ok := task.Field(key)
+	if !ok {
+		return nil, fmt.Errorf("no field %q: name the answers' with --answers", key)
+	}
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	var out []string
+	for _, v := range list {
+		text, ok := v.(string)
+		if !ok {
+			return nil, fmt.Errorf("%s holds %v, want text or a list of texts", key, v)
+		}
+		out = append(out, text)
+	}
+	return out, nil
+}
+
+// data pairs the answers. Equal pairs count once.
+func (r *reader) data() Data {
+	var d Data
+	known := map[string]bool{}
+	for _, p := range r.prompts {
+		pairs := r.pairs(p)
+		if len(pairs) == 0 {
+			d.Alone++
+		}
+		for _, pair := range pairs {
+			if !known[pair.ID] {
+				known[pair.ID] = true
+				d.Pairs = append(d.Pairs, pair)
+			}
+		}
+	}
+	return d
+}
+
+// pairs chooses pairs of different answers so that each answer is in about as many pairs as any other:
+// rounds of a round-robin tournament by the circle method. Seed and prompt give the order of the answers.
+func (r *reader) pairs(p answered) []Pair {
+	answers := different(p.answers)
+	n := len(answers)
+	hash := fnv.New64a()
+	fmt.Fprint(hash, p.prompt.messages())
+	order := rand.New(rand.NewPCG(r.Seed, hash.Sum64())).Perm(n)
+	if n%2 == 1 {
+		order = append(order, n) // whoever meets it has no match in this round
+	}
+	most := r.PerPrompt
+	if most == 0 {
+		most = n / 2
+	}
+	var out []Pair
+	for range len(order) - 1 {
+		for i := range len(order) / 2 {
+			a, b := order[i], order[len(order)-1-i]
+			if a, b = min(a, b), max(a, b); b < n && len(out) < most {
+				out = append(out, newPair(p.prompt, answers[a], answers[b]))
+			}
+		}
+		last := len(order) - 1
+		order = slices.Concat(order[:1], order[last:], order[1:last])
+	}
+	return out
+}
+
+func different(answers []string) []string {
+	var out []string
+	for _, a := range answers {
+		if !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}

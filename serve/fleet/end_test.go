@@ -1,0 +1,96 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+)
+
+// An explorer that joins a trainer that is ending, or delivers to it, is told so; nobody waits for it.
+func TestJoiningAtTheEnd(t *testing.T) {
+	tr := train(t, t.TempDir(), fixed, 0)
+	left := client("left", at(tr), time.Minute)
+	resume(t, left)
+	if err := tr.Buffer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := left.Put(t.Context(), trinity.Delivery{Groups: group(1, 1)}); !errors.Is(err, trinity.ErrEnded) {
+		t.Errorf("left delivers: %v, want ErrEnded", err)
+	}
+	if err := left.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := client("right", at(tr), time.Minute).Resume(t.Context()); !errors.Is(err, trinity.ErrEnded) {
+		t.Errorf("right joins: %v, want ErrEnded", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := tr.end(ctx, t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A trainer that has ended says which explorers it waits for, and waits for nobody once it is stopped: that is a good end too.
+func TestTheEndIsStopped(t *testing.T) {
+	tr := train(t, t.TempDir(), fixed, 0)
+	for _, name := range []string{"left", "right", "busy"} {
+		resume(t, client(name, at(tr), time.Minute))
+	}
+	tr.explorers["left"].closed, tr.explorers["right"].gone = true, true
+	stop, cancel := context.WithCancel(t.Context())
+	var said []string
+	tr.Say = func(line string) {
+		said = append(said, line)
+		cancel()
+	}
+	tr.Timeout = 5 * time.Second
+	for range 2 { // and once more, stopped before
+		if err := tr.end(t.Context(), stop); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "waits until these have taken note, or Ctrl-C: explorer busy (host ") || strings.Count(said[0], "explorer ") != 1 {
+		t.Errorf("said %q, want one line that names explorer busy alone", said)
+	}
+}
+
+// waitedAt tells that a client has found no trainer, and is about to try again.
+type waitedAt struct {
+	*place
+	told func()
+}
+
+func (p waitedAt) wait(ctx context.Context, d time.Duration) {
+	p.told()
+	p.place.wait(ctx, d)
+}
+
+// An explorer that has all its steps is stopped while it waits for a trainer that is gone; started again, it tells the one that comes back.
+func TestClosingIsStopped(t *testing.T) {
+	dir := t.TempDir()
+	tr := train(t, dir, fixed, 0)
+	p := at(tr)
+	stop, cancel := context.WithCancelCause(t.Context())
+	stopped := errors.New("interrupted")
+	c := client("left", waitedAt{p, func() { cancel(stopped) }}, 5*time.Second)
+	c.Stop = stop
+	resume(t, c)
+	tr.kill()
+	if err := c.Close(); !errors.Is(err, stopped) {
+		t.Errorf("Close: %v, want %v", err, stopped)
+	}
+	tr = train(t, dir, fixed, 0)
+	p.is(tr)
+	again := client("left", p, time.Minute)
+	resume(t, again)
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !tr.explorers["left"].closed {
+		t.Error("the trainer does not know that the explorer has ended")
+	}
+}

@@ -1,0 +1,149 @@
+package fleet
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/buffer"
+)
+
+// FuzzHandler sends what no explorer does: it is refused, and never a fault of the server.
+func FuzzHandler(f *testing.F) {
+	f.Add("PUT", "/v1/explorers/left/deliveries/1", []byte("TGD1\x00\x00\xff\xff\xff\xff\x0f"))
+	f.Add("POST", "/v1/explorers/left", []byte(`{"protocol":2,"sync_style":"fixed","session":"","share":{"part":1,"of":1}}`))
+	f.Add("POST", "/v1/explorers/left/pause", []byte(`{"until":"x"}`))
+	f.Add("GET", "/v1/versions?min=x", []byte(nil))
+	f.Add("GET", "/v1/versions/0/../../../etc/passwd", []byte(nil))
+	f.Add("GET", "/v1/versions/0/model", []byte(nil))
+	s := &Server{Buffer: buffer.NewQueue(10, 1<<20, nil), Style: fixed, Token: token, Lease: time.Millisecond, Say: func(string) {}, Note: func(string) {}}
+	s.explorers, s.closing = map[string]*explorer{}, f.Context()
+	s.shelf = shelf{dir: f.TempDir()}
+	s.Dir, s.ended = s.shelf.dir, true
+	if _, err := s.join(f.Context(), "left", joining{Protocol: protocol, Style: fixed, Session: "s", Share: Share{1, 1}}); err != nil {
+		f.Fatal(err)
+	}
+	handler := s.Handler()
+	f.Fuzz(func(t *testing.T, method, path string, body []byte) {
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://trainer", bytes.NewReader(body))
+		if err != nil {
+			return
+		}
+		req.URL.Path = path
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set(sessionHeader, "s")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, req)
+		if w.Code >= 500 {
+			t.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
+		}
+	})
+}
+
+// Nothing is told to who has not the token.
+func TestToken(t *testing.T) {
+	tr := train(t, t.TempDir(), fixed, 0)
+	for _, authorization := range []string{"", token, "Bearer ", "Bearer " + token + "x", "bearer " + token} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, tr.web.URL+"/v1/versions?min=0", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", authorization)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%q: %s", authorization, resp.Status)
+		}
+	}
+}
+
+// Deliveries are counted: one that is sent twice is there once, and none may be missing.
+func TestDeliveriesAreCounted(t *testing.T) {
+	tr := train(t, t.TempDir(), fixed, 0)
+	c := client("left", at(tr), time.Minute)
+	if _, _, err := c.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d := trinity.Delivery{Groups: group(1, 1), Cursor: []byte(`7`)}
+	if err := c.Put(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	c.delivered++
+	mention(t, c.Put(t.Context(), d), "delivery 3 of explorer left comes after delivery 1")
+	err := c.request(t.Context(), address{URL: tr.web.URL, Token: token}, http.MethodPut, c.path("/deliveries/2"), []byte("nonsense"), nil)
+	mention(t, err, "not understood: not a delivery")
+	tr.explorers["left"].gone = true
+	_, cursor, err := client("left", at(tr), time.Minute).Resume(t.Context())
+	if err != nil || string(cursor) != "7" {
+		t.Errorf("resumed at %s, %v, want 7", cursor, err)
+	}
+}
+
+// A request is one JSON value: text behind it is refused.
+func TestTextBehindARequestIsRefused(t *testing.T) {
+	for body, ok := range map[string]bool{`{}`: true, "{}\n": true, `{} {}`: false, `{}x`: false, `{`: false} {
+		err := read(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), &struct{}{})
+		if (err == nil) != ok || err != nil && !errors.Is(err, errBad) {
+			t.Errorf("%q: %v", body, err)
+		}
+	}
+}
+
+// Places of trainers: the token is never shown.
+func TestPlaces(t *testing.T) {
+	for join, want := range map[string]string{
+		"http://10.0.0.7:81":        "env",
+		"https://:secret@host:1/x":  "secret",
+		"http://secret@host:1":      "secret",
+		"http://user:secret@host:1": "secret",
+	} {
+		p, err := At(join, "env")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := p.address()
+		if err != nil || a.Token != want || bytes.Contains([]byte(p.String()), []byte("secret")) {
+			t.Errorf("%s: %v, %v", join, a, err)
+		}
+	}
+	for _, join := range []string{"", "host:81", "ftp://host", "http://:secret@", "http://%zz"} {
+		if p, err := At(join, "env"); err == nil {
+			t.Errorf("%q: %v", join, p)
+		} else if bytes.Contains([]byte(err.Error()), []byte("secret")) {
+			t.Error(err)
+		}
+	}
+	if _, err := At("http://host:1", ""); err == nil {
+		t.Error("no token, no error")
+	}
+}
+
+// A proxy may have the trainer below a path; what answers and is no trainer is named.
+func TestBelowAPath(t *testing.T) {
+	tr := train(t, t.TempDir(), fixed, 0)
+	mux := http.NewServeMux()
+	mux.Handle("/prefix/", http.StripPrefix("/prefix", tr.Handler()))
+	mux.HandleFunc("/empty/", func(http.ResponseWriter, *http.Request) {})
+	proxy := httptest.NewServer(mux)
+	defer proxy.Close()
+	resume := func(path string) error {
+		p, err := At(proxy.URL+path, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = client("left", p, time.Minute).Resume(t.Context())
+		return err
+	}
+	if err := resume("/prefix/"); err != nil {
+		t.Error(err)
+	}
+	mention(t, resume("/empty"), "trainer at "+proxy.URL+"/empty: its reply of 0 bytes to POST /v1/explorers/left is not the JSON of a trainer")
+}

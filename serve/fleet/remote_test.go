@@ -1,0 +1,348 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+const token = "a token of the test"
+
+// trainer is a server over a queue with a log, and its weights, which are the number of their version.
+type trainer struct {
+	*Server
+	web   *httptest.Server
+	saves atomic.Int64
+}
+
+// train starts a trainer in a directory, or again, with the version that its checkpoint has.
+func train(t *testing.T, dir, style string, published int64) *trainer {
+	t.Helper()
+	log, err := buffer.OpenLog(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := buffer.NewQueue(10, 1<<20, log)
+	if err := queue.Restore(trinity.SourceState{}); err != nil {
+		t.Fatal(err)
+	}
+	tr := &trainer{}
+	tr.Server = &Server{
+		Buffer: queue, Style: style, Token: token, Dir: dir, Lease: time.Minute, Timeout: time.Minute,
+		Say: func(line string) { t.Log(line) }, Note: func(line string) { t.Log(line) },
+		Save: func(_ context.Context, dir string) error {
+			n := tr.saves.Add(1)
+			return errors.Join(os.WriteFile(filepath.Join(dir, "model"), []byte(strconv.FormatInt(n, 10)), 0o644),
+				os.WriteFile(filepath.Join(dir, "shape.json"), []byte("{}"), 0o644))
+		},
+	}
+	closing, end := context.WithCancel(context.Background())
+	tr.closing = closing
+	if err := tr.Open(t.Context(), published, true); err != nil {
+		t.Fatal(err)
+	}
+	tr.web = httptest.NewServer(tr.Handler())
+	t.Cleanup(func() {
+		end()
+		tr.web.CloseClientConnections()
+		tr.web.Close()
+		log.Close()
+	})
+	return tr
+}
+
+// kill ends the trainer as a kill would: nobody is told.
+func (tr *trainer) kill() {
+	tr.web.CloseClientConnections()
+	tr.web.Listener.Close()
+}
+
+// place is where clients find a trainer that may be another after a kill.
+type place struct {
+	url atomic.Value
+}
+
+func (p *place) address() (address, error) {
+	return address{URL: p.url.Load().(string), Token: token}, nil
+}
+func (p *place) String() string { return "the test" }
+func (p *place) wait(ctx context.Context, d time.Duration) {
+	fixedPlace{}.wait(ctx, min(d, time.Millisecond))
+}
+func (p *place) is(tr *trainer) { p.url.Store(tr.web.URL) }
+func at(tr *trainer) *place     { p := &place{}; p.is(tr); return p }
+
+func client(name string, p Place, timeout time.Duration) *Client {
+	return NewClient(name, fixed, timeout, p)
+}
+
+// follower counts what it loads.
+func follower(t *testing.T, c *Client, loaded *atomic.Int64) *Follower {
+	return &Follower{Client: c, Dir: filepath.Join(t.TempDir(), "weights"), Load: func(_ context.Context, dir string, v int64) error {
+		if _, err := os.Stat(filepath.Join(dir, "shape.json")); err != nil {
+			return err
+		}
+		loaded.Store(v)
+		return nil
+	}}
+}
+
+func TestBufferOverHTTP(t *testing.T) {
+	trinitytest.Buffer(t, trinitytest.BufferOptions{Capacity: 10}, func(t *testing.T, dir string) trinitytest.Store {
+		tr := train(t, dir, fixed, 0)
+		first, second := client("explorer", at(tr), time.Minute), client("second", at(tr), time.Minute)
+		if _, _, err := first.Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return trinitytest.Store{Explorer: first, Second: &late{Client: second}, Trainer: tr.Buffer}
+	})
+}
+
+// late joins with its first delivery.
+type late struct {
+	*Client
+	joined bool
+}
+
+func (l *late) Put(ctx context.Context, d trinity.Delivery) error {
+	if !l.joined {
+		l.joined = true
+		if _, _, err := l.Resume(ctx); err != nil {
+			return err
+		}
+	}
+	return l.Client.Put(ctx, d)
+}
+
+// sides are trinity.Synchronizers of which each has half.
+type (
+	publishing struct {
+		trinity.Synchronizer
+		*Server
+	}
+	waiting struct {
+		trinity.Synchronizer
+		*Follower
+	}
+)
+
+func (p publishing) Publish(ctx context.Context, v int64) error { return p.Server.Publish(ctx, v) }
+func (p publishing) TrainerDone() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	p.signal()
+}
+func (w waiting) ExplorerDone() {}
+func (w waiting) Wait(ctx context.Context, min int64, newest bool) (int64, error) {
+	return w.Follower.Wait(ctx, min, newest)
+}
+
+func TestSynchronizerOverHTTP(t *testing.T) {
+	trinitytest.Synchronizer(t, trinitytest.SynchronizerOptions{Apart: true}, func(t *testing.T, timeout time.Duration) trinitytest.Synchronized {
+		tr := train(t, t.TempDir(), fixed, 0)
+		var loaded atomic.Int64
+		f := follower(t, client("explorer", at(tr), timeout), &loaded)
+		return trinitytest.Synchronized{Trainer: publishing{Server: tr.Server}, Explorer: waiting{Follower: f}, InUse: loaded.Load}
+	})
+}
+
+func mention(t *testing.T, err error, all ...string) {
+	t.Helper()
+	for _, want := range all {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), token) {
+			t.Errorf("got %v, want an error that says %q, and not the token", err, want)
+		}
+	}
+}
+
+func TestWhoIsRefused(t *testing.T) {
+	tr := train(t, t.TempDir(), fixed, 0)
+	tr.Lease = 6 * time.Second
+	first := client("left", at(tr), time.Minute)
+	if _, _, err := first.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	alive, die := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- first.Alive(alive) }()
+
+	_, _, err := client("left", at(tr), time.Minute).Resume(t.Context())
+	mention(t, err, "an explorer named left is alive", "host "+first.host(t), "pid "+strconv.Itoa(os.Getpid()), "explorer.name")
+	_, _, err = NewClient("right", "fully_async", time.Minute, at(tr)).Resume(t.Context())
+	mention(t, err, "sync_style of the explorer is fully_async, and of the trainer fixed")
+	stranger, err := At(tr.web.URL, "another")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = client("right", stranger, time.Minute).Resume(t.Context())
+	mention(t, err, "the token is not the trainer's", AddressFile, "TRINITY_TOKEN")
+	early := client("right", at(tr), time.Second)
+	early.Stage, early.Style, early.Algorithm = "rl", "fully_async", "raft" // of that stage, which the trainer is yet to come to
+	_, _, err = early.Resume(t.Context())
+	mention(t, err, "to let explorer right join", "the trainer is at a run without stages, and the explorer of stage rl", "synchronizer.sync_timeout of 1s passed")
+	old := client("right", at(tr), time.Minute)
+	err = old.request(t.Context(), address{URL: tr.web.URL, Token: token}, "POST", old.path(""), []byte(`{"protocol":0,"sync_style":"fixed","session":"x"}`), nil)
+	mention(t, err, "version 0 of the protocol", "run the same program")
+
+	// Once its process is gone, another one has the name at once; the first is told if it comes back.
+	die()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	next := client("left", at(tr), time.Minute)
+	if _, _, err := next.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mention(t, first.Put(t.Context(), trinity.Delivery{}), "another process has joined by the name")
+}
+
+func (c *Client) host(t *testing.T) string {
+	t.Helper()
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func group(step int64, n int) []trinity.Group {
+	var g trinity.Group
+	for i := range n {
+		g = append(g, &trinity.Experience{ID: trinity.ExperienceID{Step: step, Task: "t", Run: i}, Tokens: []int32{1, 2}, Mask: []bool{false, true}})
+	}
+	return []trinity.Group{g}
+}
+
+// A trainer that is killed and started again has everything that it has acknowledged, once, and the explorer goes on as if nothing had been.
+func TestTrainerComesBack(t *testing.T) {
+	dir := t.TempDir()
+	tr := train(t, dir, fixed, 0)
+	p := at(tr)
+	c := client("left", p, time.Minute)
+	if _, _, err := c.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	put := func(step int64) {
+		t.Helper()
+		if err := c.Put(t.Context(), trinity.Delivery{Groups: group(step, 2), Cursor: []byte(`{"step":` + strconv.FormatInt(step, 10) + `}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(1)
+	if err := c.Pause(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	tr.kill()
+	p.is(train(t, dir, fixed, 0))
+	put(2)
+
+	// The acknowledgement of the third was lost: it is sent again.
+	put(3)
+	c.delivered--
+	put(3)
+	tr.kill()
+	again := train(t, dir, fixed, 0)
+	p.is(again)
+	if got := c.pausedAt(t, again); got != 3 {
+		t.Errorf("the buffer knows of a pause until %d, want 3", got)
+	}
+	exps, err := trinitytest.Take(t.Context(), again.Buffer, 100, 0)
+	if err != nil || len(exps) != 6 || exps[5].ID.Step != 3 {
+		t.Fatalf("took %v, %v; want two of each of the steps 1, 2 and 3", exps, err)
+	}
+	// Another run has not what was acknowledged.
+	p.is(train(t, t.TempDir(), fixed, 0))
+	mention(t, c.Put(t.Context(), trinity.Delivery{Groups: group(4, 1)}), "it has 0 deliveries of explorer left, and has acknowledged 3", "start this explorer again")
+}
+
+// pausedAt joins, and returns until when the trainer thinks that the explorer pauses.
+func (c *Client) pausedAt(t *testing.T, tr *trainer) int64 {
+	t.Helper()
+	if err := c.Pause(t.Context(), c.paused-1); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Pause(t.Context(), c.paused+1); err != nil {
+		t.Fatal(err)
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.explorers[c.Name].Paused
+}
+
+// The trainer goes on without an explorer that is not heard of, as long as there is another, and waits for it if it is the last.
+func TestLease(t *testing.T) {
+	tr := train(t, t.TempDir(), fixed, 0)
+	tr.Lease = 50 * time.Millisecond
+	watching, stop := context.WithCancel(t.Context())
+	watched := make(chan error)
+	go func() { watched <- tr.watch(watching) }()
+	defer func() {
+		stop()
+		if err := <-watched; err != nil {
+			t.Error(err)
+		}
+	}()
+	left, right := client("left", at(tr), time.Minute), client("right", at(tr), time.Minute)
+	for i, c := range []*Client{left, right} {
+		if _, _, err := c.Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Put(t.Context(), trinity.Delivery{Groups: group(int64(i), 1), Cursor: []byte(`1`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alive, die := context.WithCancel(t.Context())
+	go left.Alive(alive)
+	if err := left.Pause(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	exps, err := trinitytest.Take(t.Context(), tr.Buffer, 4, 0) // right pauses never
+	if err != nil || len(exps) != 2 {
+		t.Fatalf("took %d, %v, want what there is, 2", len(exps), err)
+	}
+	if who := tr.Explorers(); !strings.Contains(who, "explorer right (host "+left.host(t)) || !strings.Contains(who, "was last heard of") {
+		t.Error(who)
+	}
+	die()
+	if err := tr.await(t.Context(), func() bool { return tr.explorers["left"].lapsed }); err != nil {
+		t.Fatal(err)
+	}
+	tr.mu.Unlock()
+	taken := make(chan int)
+	go func() {
+		exps, _ := trinitytest.Take(t.Context(), tr.Buffer, 1, 1)
+		taken <- len(exps)
+	}()
+	if err := right.Put(t.Context(), trinity.Delivery{Groups: group(2, 1), Cursor: []byte(`2`)}); err != nil { // it joins again
+		t.Fatal(err)
+	}
+	if n := <-taken; n != 1 {
+		t.Errorf("took %d, want the one that came", n)
+	}
+}
+
+// A trainer that is gone for good is named when the deadline has passed.
+func TestTrainerIsGone(t *testing.T) {
+	tr := train(t, t.TempDir(), fixed, 0)
+	c := client("left", at(tr), time.Minute)
+	if _, _, err := c.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tr.kill()
+	c.Timeout = time.Second
+	mention(t, c.Put(t.Context(), trinity.Delivery{}), "waiting for the trainer of the test to take delivery 1", "it was last reached ", "connection refused", "synchronizer.sync_timeout of 1s passed")
+	_, _, err := client("left", In(t.TempDir()), time.Second).Resume(t.Context())
+	mention(t, err, "to let explorer left join", "it was never reached", "no trainer has written", AddressFile)
+}

@@ -1,0 +1,81 @@
+package fleet
+
+import (
+	"testing"
+
+	"github.com/trinity-go/trinity"
+)
+
+// What a process has asked for does not happen to the one that has joined by its name meanwhile, however long the request has waited.
+func TestStaleRequests(t *testing.T) {
+	for name, request := range map[string]func(s *Server, e *explorer, replace func()) error{
+		"close": func(s *Server, e *explorer, replace func()) error {
+			session := e.session
+			replace()
+			return s.close(e, session)
+		},
+		"pause": func(s *Server, e *explorer, replace func()) error {
+			session := e.session
+			replace()
+			return s.pause(t.Context(), e, session, 9)
+		},
+		"close, replaced while the buffer closes": func(s *Server, e *explorer, replace func()) error {
+			session := e.session
+			e.sink = replacedWhileClosing{e.sink, replace}
+			return s.close(e, session)
+		},
+		"using": func(s *Server, e *explorer, replace func()) error {
+			session := e.session
+			replace()
+			return s.inSession(session, func() { s.uses(e, using{Version: 9}) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := train(t, t.TempDir(), fixed, 0).Server
+			join := func(session string) *explorer {
+				e, _, err := s.admit(t.Context(), "left", joining{Protocol: protocol, Style: fixed, Host: "h", PID: 1, Session: session})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return e
+			}
+			e := join("a")
+			mention(t, request(s, e, func() {
+				s.mu.Lock()
+				e.gone = true
+				s.mu.Unlock()
+				join("b")
+			}), errReplaced.Error())
+			if plain, wrapped := e.sink.(replacedWhileClosing); wrapped {
+				e.sink = plain.Sink
+			}
+			e, session, err := s.of("left", "b")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.closed || e.Paused != 0 || e.told != 0 || e.Version != 0 {
+				t.Errorf("closed %v, paused until %d, buffer was told %d, version %d", e.closed, e.Paused, e.told, e.Version)
+			}
+			e.work.Lock()
+			_, err = e.resume(t.Context(), 0) // the rest of joining
+			e.work.Unlock()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.put(t.Context(), e, session, 1, trinity.Delivery{Groups: group(1, 1)}); err != nil {
+				t.Errorf("the successor cannot deliver: %v", err)
+			}
+		})
+	}
+}
+
+// replacedWhileClosing has another process join by the name meanwhile.
+type replacedWhileClosing struct {
+	trinity.Sink
+	replace func()
+}
+
+func (s replacedWhileClosing) Close() error {
+	s.replace()
+	return s.Sink.Close()
+}

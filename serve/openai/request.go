@@ -1,0 +1,220 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/trinity-go/trinity"
+)
+
+// form tells the two endpoints apart.
+type form bool
+
+const (
+	chat  form = true
+	plain form = false
+)
+
+// body is a request as clients send it. The server ignores unknown fields, as clients expect, and refuses known fields that it does not support.
+type body struct {
+	Model               string            `json:"model"`
+	Messages            []trinity.Message `json:"messages"`
+	Tools               json.RawMessage   `json:"tools"`
+	Prompt              json.RawMessage   `json:"prompt"`
+	N                   *int              `json:"n"`
+	MaxTokens           *int              `json:"max_tokens"`
+	MaxCompletionTokens *int              `json:"max_completion_tokens"`
+	MinTokens           int               `json:"min_tokens"`
+	Temperature         *float32          `json:"temperature"`
+	TopP                *float32          `json:"top_p"`
+	TopK                *int              `json:"top_k"`
+	MinP                *float32          `json:"min_p"`
+	RepetitionPenalty   *float32          `json:"repetition_penalty"`
+	PresencePenalty     float64           `json:"presence_penalty"`
+	FrequencyPenalty    float64           `json:"frequency_penalty"`
+	Stop                json.RawMessage   `json:"stop"`
+	StopTokenIDs        []int32           `json:"stop_token_ids"`
+	IgnoreEOS           bool              `json:"ignore_eos"`
+	Seed                *int64            `json:"seed"`
+	Logprobs            json.RawMessage   `json:"logprobs"`
+	TopLogprobs         int               `json:"top_logprobs"`
+	Echo                bool              `json:"echo"`
+	ReturnTokenIDs      bool              `json:"return_token_ids"`
+	Stream              bool              `json:"stream"`
+	StreamOptions       struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+}
+
+// request is a request that was checked.
+type request struct {
+	body
+	as       form
+	id       string
+	prompt   []int32
+	params   trinity.SamplingParams
+	logprobs bool
+}
+
+const maxChoices = 128
+
+// parse reads a request and refuses what the server cannot do.
+func (s *Server) parse(data []byte, as form) (*request, error) {
+	q := &request{as: as, id: newID(as), params: s.Params}
+	if err := json.Unmarshal(data, &q.body); err != nil {
+		return nil, bad("", "the request is no JSON of a completion: %v", err)
+	}
+	if q.Model != "" && q.Model != s.Name {
+		return nil, &problem{404, "model_not_found", "model", "the model " + q.Model + " is not served here, only " + s.Name}
+	}
+	for param, asked := range map[string]bool{
+		"presence_penalty": q.PresencePenalty != 0, "frequency_penalty": q.FrequencyPenalty != 0, "top_logprobs": q.TopLogprobs > 0, "echo": q.Echo,
+	} {
+		if asked {
+			return nil, bad(param, "%s is not supported", param)
+		}
+	}
+	if err := q.readLogprobs(); err != nil {
+		return nil, err
+	}
+	if err := q.readPrompt(s); err != nil {
+		return nil, err
+	}
+	return q, q.readParams(s)
+}
+
+// readLogprobs reads whether log-probabilities of sampled tokens are wanted: true in a chat, 0 or 1 in a plain completion.
+func (q *request) readLogprobs() error {
+	switch text := string(bytes.TrimSpace(q.Logprobs)); {
+	case text == "" || text == "null" || text == "false":
+	case text == "true" && q.as == chat, q.as == plain && (text == "0" || text == "1"):
+		q.logprobs = true
+	default:
+		return bad("logprobs", "only the log-probabilities of the sampled tokens are given: true of a chat, 1 of a completion")
+	}
+	if q.logprobs && q.Stream {
+		return bad("logprobs", "a stream has no log-probabilities: leave one of the two out")
+	}
+	return nil
+}
+
+func (q *request) readPrompt(s *Server) (err error) {
+	if q.as == chat {
+		if len(q.Messages) == 0 {
+			return bad("messages", "there are no messages")
+		}
+		if q.prompt, err = s.Renderer.Render(q.Messages, q.Tools, true); err != nil {
+			return bad("messages", "%v", err)
+		}
+		return q.hasPrompt(s, "messages")
+	}
+	var text string
+	if json.Unmarshal(q.Prompt, &text) == nil {
+		q.prompt = s.Renderer.Encode(text)
+	} else if json.Unmarshal(q.Prompt, &q.prompt) != nil {
+		return bad("prompt", "want a text, or a list of token ids")
+	}
+	return q.hasPrompt(s, "prompt")
+}
+
+func (q *request) hasPrompt(s *Server, param string) error {
+	if len(q.prompt) == 0 {
+		return bad(param, "the prompt has no token")
+	}
+	for _, id := range q.prompt {
+		if id < 0 || int(id) >= s.VocabSize {
+			return bad(param, "token id %d; want 0 to %d", id, s.VocabSize-1)
+		}
+	}
+	return nil
+}
+
+func (q *request) readParams(s *Server) error {
+	p := &q.params
+	override(&p.N, q.N)
+	override(&p.Temperature, q.Temperature)
+	override(&p.TopP, q.TopP)
+	override(&p.TopK, q.TopK)
+	override(&p.MinP, q.MinP)
+	override(&p.RepetitionPenalty, q.RepetitionPenalty)
+	longest, asked := q.longest()
+	override(&p.MaxTokens, asked)
+	p.N = max(1, p.N)
+	p.MinTokens, p.IgnoreEOS = max(p.MinTokens, q.MinTokens), p.IgnoreEOS || q.IgnoreEOS
+	p.StopTokens = append(q.StopTokenIDs, s.Renderer.StopTokens()...)
+	if p.Seed = rand.Uint64(); q.Seed != nil {
+		p.Seed = uint64(*q.Seed)
+	}
+	if err := q.readStop(); err != nil {
+		return err
+	}
+	switch {
+	case p.N > maxChoices || q.N != nil && *q.N < 1:
+		return bad("n", "n is %d; want 1 to %d", *q.N, maxChoices)
+	case p.Temperature < 0 || p.Temperature > 10:
+		return bad("temperature", "temperature is %v; want 0 to 10", p.Temperature)
+	case p.TopK < -1:
+		return bad("top_k", "top_k is %d; want 1 or more, or -1 for all", p.TopK)
+	case q.TopP != nil && *q.TopP <= 0 || p.TopP < 0 || p.TopP > 1:
+		return bad("top_p", "top_p is %v; want more than 0, up to 1", p.TopP)
+	case p.MinTokens < 0 || q.MinTokens > 0 && p.MaxTokens > 0 && q.MinTokens > p.MaxTokens:
+		return bad("min_tokens", "min_tokens is %d; want 0 to max_tokens", q.MinTokens)
+	case asked != nil && *asked < 1:
+		return bad(longest, "%s is %d; want at least 1", longest, *asked)
+	}
+	if s.MaxModelLen == 0 {
+		if p.MaxTokens == 0 {
+			return bad("max_tokens", "the model has no longest reply: say how many tokens")
+		}
+		return nil
+	}
+	room := s.MaxModelLen - len(q.prompt)
+	if room <= 0 {
+		return &problem{400, "context_length_exceeded", "", fmt.Sprintf("the prompt has %d tokens, which leaves no room in the %d of the model's length", len(q.prompt), s.MaxModelLen)}
+	}
+	if asked != nil && *asked > room {
+		return &problem{400, "context_length_exceeded", longest, fmt.Sprintf("the prompt has %d tokens and %s is %d, together more than the %d tokens of the model's length; ask for at most %d, or leave it out",
+			len(q.prompt), longest, *asked, s.MaxModelLen, room)}
+	}
+	if p.MaxTokens == 0 || p.MaxTokens > room {
+		p.MaxTokens = room
+	}
+	return nil
+}
+
+// longest returns the maximum length of a reply that the request sets, and the key that sets it.
+func (q *request) longest() (key string, tokens *int) {
+	if q.MaxCompletionTokens != nil {
+		return "max_completion_tokens", q.MaxCompletionTokens
+	}
+	return "max_tokens", q.MaxTokens
+}
+
+// readStop reads one stop string or a list of them.
+func (q *request) readStop() error {
+	if len(q.Stop) == 0 {
+		return nil
+	}
+	var one *string
+	if json.Unmarshal(q.Stop, &one) == nil {
+		if one != nil {
+			q.params.Stop = []string{*one}
+		}
+	} else if json.Unmarshal(q.Stop, &q.params.Stop) != nil {
+		return bad("stop", "want a text or a list of texts")
+	}
+	for _, stop := range q.params.Stop {
+		if stop == "" {
+			return bad("stop", "an empty text would stop at once")
+		}
+	}
+	return nil
+}
+
+func override[T any](v *T, by *T) {
+	if by != nil {
+		*v = *by
+	}
+}

@@ -1,0 +1,155 @@
+// Package openai answers the chat completions and completions of the OpenAI API with a sampler.
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/serve/web"
+)
+
+const (
+	maxBody = 8 << 20 // bytes of a request
+	// maxWaiting bounds the requests in flight; further ones get status 429.
+	maxWaiting = 256
+)
+
+// Server serves the model over the OpenAI API. Params holds the defaults for what a request leaves out.
+type Server struct {
+	Name        string // of the model
+	Sampler     trinity.Sampler
+	Renderer    trinity.Renderer
+	Params      trinity.SamplingParams
+	MaxModelLen int           // tokens of prompt and reply; 0 is no limit
+	VocabSize   int           // token ids are below it
+	Timeout     time.Duration // of a request
+	Token       string        // which every request must bear; "" demands none
+
+	slots chan struct{}
+}
+
+// Handler returns the handler of /v1/models, /v1/chat/completions, /v1/completions and /health.
+func (s *Server) Handler() http.Handler {
+	s.slots = make(chan struct{}, maxWaiting)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+	mux.Handle("GET /v1/models", s.guard(s.models))
+	mux.Handle("POST /v1/chat/completions", s.guard(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, chat) }))
+	mux.Handle("POST /v1/completions", s.guard(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, plain) }))
+	mux.Handle("/", s.guard(func(w http.ResponseWriter, r *http.Request) {
+		fail(w, &problem{http.StatusNotFound, "not_found", "", fmt.Sprintf("there is no %s %s here", r.Method, r.URL.Path)})
+	}))
+	return web.Guard(mux, s.Token, func(w http.ResponseWriter, status int, err error) {
+		fail(w, &problem{status, "forbidden", "", err.Error()})
+	})
+}
+
+// guard refuses requests without the token.
+func (s *Server) guard(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.Token != "" && !web.Authorized(r, s.Token) {
+			fail(w, &problem{http.StatusUnauthorized, "invalid_api_key", "", "the API key is not the server's"})
+			return
+		}
+		next(w, r)
+	})
+}
+
+// problem is an error of the API.
+type problem struct {
+	status  int
+	code    string
+	param   string
+	message string
+}
+
+func (p *problem) Error() string { return p.message }
+
+func bad(param, format string, args ...any) error {
+	return &problem{http.StatusBadRequest, "invalid_value", param, fmt.Sprintf(format, args...)}
+}
+
+func (p *problem) body() any {
+	kind := "invalid_request_error"
+	if p.status >= 500 {
+		kind = "server_error"
+	}
+	return map[string]any{"error": map[string]any{"message": p.message, "type": kind, "param": orNull(p.param), "code": orNull(p.code)}}
+}
+
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// problemOf converts any error to one of the API.
+func problemOf(err error) *problem {
+	if p := (*problem)(nil); errors.As(err, &p) {
+		return p
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &problem{http.StatusGatewayTimeout, "timeout", "", "the request took too long"}
+	}
+	return &problem{http.StatusInternalServerError, "", "", err.Error()}
+}
+
+func fail(w http.ResponseWriter, err error) {
+	p := problemOf(err)
+	web.WriteJSON(w, p.status, p.body())
+}
+
+func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
+	web.WriteJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{map[string]any{"id": s.Name, "object": "model", "created": 0, "owned_by": "trinity"}}})
+}
+
+// complete answers a request, with or without streaming.
+func (s *Server) complete(w http.ResponseWriter, r *http.Request, as form) {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	default:
+		fail(w, &problem{http.StatusTooManyRequests, "rate_limit_exceeded", "", fmt.Sprintf("%d requests are waiting already", maxWaiting)})
+		return
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		fail(w, bad("", "reading the request: %v", err))
+		return
+	}
+	q, err := s.parse(data, as)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.Timeout)
+	defer cancel()
+	if q.Stream {
+		s.stream(ctx, w, q)
+		return
+	}
+	out, err := s.Sampler.Sample(ctx, trinity.Prompt{Tokens: q.prompt}, q.params)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	web.WriteJSON(w, http.StatusOK, q.whole(s, out))
+}
+
+// visible returns the text of a reply up to the first stop string, without the token that ended it.
+func (q *request) visible(s *Server, tokens []int32) string {
+	text := s.Renderer.Decode(tokens)
+	for _, stop := range q.params.Stop {
+		if before, _, found := strings.Cut(text, stop); found {
+			text = before
+		}
+	}
+	return text
+}

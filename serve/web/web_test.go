@@ -1,0 +1,115 @@
+package web
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+func TestAuthorized(t *testing.T) {
+	for header, want := range map[string]bool{
+		"Bearer secret": true, "": false, "secret": false, "Bearer ": false, "Bearer secre": false, "Bearer secrets": false, "bearer secret": false, "Basic secret": false,
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		if header != "" {
+			r.Header.Set("Authorization", header)
+		}
+		if got := Authorized(r, "secret"); got != want {
+			t.Errorf("%q: %v, want %v", header, got, want)
+		}
+	}
+}
+
+func TestGuard(t *testing.T) {
+	for _, c := range []struct {
+		token, host, origin string
+		status              int
+	}{
+		{"", "127.0.0.1:80", "", 200},
+		{"", "localhost", "", 200},
+		{"", "LocalHost:80", "", 200},
+		{"", "[::1]", "", 200}, // browsers leave port 80 out
+		{"", "localhost.evil.example", "", 403},
+		{"", "[127.0.0.1].evil.example", "", 403},
+		{"", "[::1]:80", "http://[::1]:80", 200},
+		{"", "evil.example:80", "", 403},
+		{"", "10.0.0.1:80", "", 403},
+		{"", "localhost", "http://evil.example", 403},
+		{"secret", "trainer.example", "", 200},
+		{"secret", "trainer.example", "http://evil.example", 403},
+	} {
+		h := Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), c.token, func(w http.ResponseWriter, status int, err error) { WriteJSON(w, status, err.Error()) })
+		r := httptest.NewRequest("POST", "/", nil)
+		if r.Host = c.host; c.origin != "" {
+			r.Header.Set("Origin", c.origin)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.status {
+			t.Errorf("%+v: status %d: %s", c, w.Code, w.Body)
+		}
+	}
+}
+
+func TestListenIsOnLoopbackUnlessTold(t *testing.T) {
+	l, err := Listen(t.Context(), ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if at := l.Addr().(*net.TCPAddr); !at.IP.IsLoopback() {
+		t.Errorf("listens on %v", at)
+	}
+}
+
+// A request in flight gets the grace to end, and is cut off without.
+func TestServeEnds(t *testing.T) {
+	for _, grace := range []time.Duration{0, time.Minute} {
+		l, err := Listen(t.Context(), "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun, release := make(chan struct{}), make(chan struct{})
+		s := Server{Grace: grace, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			close(begun)
+			<-release
+			_, _ = io.WriteString(w, "whole") // the client complains
+		})}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Serve(ctx, l) }()
+		got := make(chan string, 1)
+		go func() {
+			resp, err := http.Get("http://" + l.Addr().String())
+			if err != nil {
+				got <- "cut off"
+				return
+			}
+			defer resp.Body.Close()
+			text, _ := io.ReadAll(resp.Body) // half of it is not the text that is wanted
+			got <- string(text)
+		}()
+		<-begun
+		cancel()
+		want := "whole"
+		if grace == 0 {
+			want = "cut off"
+			if text := <-got; text != want {
+				t.Errorf("without grace the client gets %q", text)
+			}
+			close(release)
+		} else {
+			close(release)
+			if text := <-got; text != want {
+				t.Errorf("with grace the client gets %q", text)
+			}
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("grace %v: %v", grace, err)
+		}
+	}
+}

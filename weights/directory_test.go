@@ -1,0 +1,61 @@
+package weights
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+// A run that goes on between two versions samples with the one that its checkpoint has, and not with what was trained since.
+func TestDirectoryResumes(t *testing.T) {
+	for name, current := range map[string]bool{"at a version": true, "between two versions": false} {
+		trained, sampled := trinitytest.NewBandit(4), trinitytest.NewBandit(4)
+		trained.Weights[2] = 9
+		if err := trained.Offer(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		if !current {
+			trained.Weights[2], trained.Weights[1] = 0, 9
+		}
+		way, err := Ways.Build("directory")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sync, err := way.Open(t.Context(), Link{Engine: trained, Sampler: sampled, Version: 3, Current: current, Timeout: time.Minute, Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := sampled.Sample(t.Context(), trinity.Prompt{}, trinity.SamplingParams{Seed: 1})
+		if err != nil || out[0].Tokens[0] != 2 || out[0].Versions != [2]int64{3, 3} {
+			t.Errorf("%s: sampled %+v, %v; want token 2 of version 3", name, out, err)
+		}
+		if v, err := sync.Wait(t.Context(), 3, false); v != 3 || err != nil {
+			t.Errorf("%s: version %d is in use, %v", name, v, err)
+		}
+	}
+}
+
+// Engines that a way does not fit are refused before the first step.
+func TestWaysRefuseEngines(t *testing.T) {
+	plain := struct{ trinity.Engine }{trinitytest.NewBandit(4)}
+	deaf := struct{ trinity.Sampler }{trinitytest.NewBandit(4)}
+	for _, c := range []struct {
+		way, want string
+		link      Link
+	}{
+		{"memory", "cannot hand weights", Link{Engine: plain, Sampler: deaf}},
+		{"directory", "cannot load weights", Link{Engine: plain, Sampler: deaf}},
+		{"directory", "keeps no published weights", Link{Engine: plain, Sampler: trinitytest.NewBandit(4), Version: 3, Dir: t.TempDir()}},
+	} {
+		way, err := Ways.Build(c.way)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := way.Open(t.Context(), c.link); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error is %v, want one with %q", c.way, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+// Package weights brings the trainer's weights to the explorer's sampler.
+package weights
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/internal/wait"
+)
+
+var (
+	failOffer = failpoint.New("synchronizer.offer")
+	failAdopt = failpoint.New("synchronizer.adopt")
+)
+
+// Handover says when a version that the trainer published comes into use.
+type Handover int
+
+const (
+	AtRendezvous Handover = iota // when the explorer waits for it, and has ended what needs an older one: Publish waits too
+	WhenAsked                    // when the explorer asks for the newest: Publish does not wait
+	AtOnce                       // when it is published, in the middle of a step
+)
+
+// Offerer makes versions and gives them to a sampler: an engine that shares its memory with the sampler (trinity.Publisher) is one.
+type Offerer interface {
+	Offer(ctx context.Context, version int64) error
+	Adopt(ctx context.Context) (version int64, err error)
+}
+
+// Memory synchronizes a trainer and an explorer of one process: the engine hands its weights to the sampler.
+type Memory struct {
+	engine   Offerer
+	handover Handover
+	timeout  time.Duration
+
+	mu                        sync.Mutex
+	version                   int64 // in use
+	offered                   int64 // published
+	wanted                    int64 // the version that the explorer waits for; 0 when it does not wait
+	explorerDone, trainerDone bool
+	point                     wait.Point
+}
+
+// NewMemory starts at version, which the sampler already uses. A wait longer than timeout is an error.
+func NewMemory(engine Offerer, version int64, h Handover, timeout time.Duration) *Memory {
+	return &Memory{engine: engine, handover: h, timeout: timeout, version: version, offered: version}
+}
+
+// Publish implements trinity.Synchronizer.
+func (m *Memory) Publish(ctx context.Context, version int64) error {
+	err := m.await(ctx, fmt.Sprintf("the explorer to end its steps before version %d", version), func() bool {
+		return m.handover != AtRendezvous || m.explorerDone || m.wanted > m.version
+	})
+	if err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	if err := errors.Join(failOffer.Hit(""), m.engine.Offer(ctx, version)); err != nil {
+		return fmt.Errorf("publishing version %d: %w", version, err)
+	}
+	m.offered = version
+	if m.handover != WhenAsked {
+		if err := m.adopt(ctx); err != nil {
+			return err
+		}
+	}
+	m.point.Signal()
+	return nil
+}
+
+// adopt brings into use what was published last; the lock is held.
+func (m *Memory) adopt(ctx context.Context) error {
+	version, err := m.engine.Adopt(ctx)
+	if err = errors.Join(err, failAdopt.Hit("")); err != nil {
+		return fmt.Errorf("bringing version %d into use: %w", m.offered, err)
+	}
+	m.version = version
+	return nil
+}
+
+// Wait implements trinity.Synchronizer.
+func (m *Memory) Wait(ctx context.Context, min int64, newest bool) (int64, error) {
+	m.mu.Lock()
+	if min > m.version {
+		m.wanted = min
+		m.point.Signal()
+	}
+	m.mu.Unlock()
+	err := m.await(ctx, fmt.Sprintf("the trainer to publish version %d", min), func() bool { return m.offered >= min || m.trainerDone })
+	if err != nil {
+		return 0, err
+	}
+	defer m.mu.Unlock()
+	if m.offered < min {
+		return 0, fmt.Errorf("version %d is never published: %w", min, trinity.ErrEnded)
+	}
+	m.wanted = 0
+	if m.offered > m.version && (newest || m.version < min) {
+		if err := m.adopt(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return m.version, nil
+}
+
+// ExplorerDone implements trinity.Synchronizer.
+func (m *Memory) ExplorerDone() { m.end(&m.explorerDone) }
+
+// TrainerDone implements trinity.Synchronizer.
+func (m *Memory) TrainerDone() { m.end(&m.trainerDone) }
+
+func (m *Memory) end(side *bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	*side = true
+	m.point.Signal()
+}
+
+// await blocks until ready holds and returns with the lock held; on error the lock is not held.
+func (m *Memory) await(ctx context.Context, what string, ready func() bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, fmt.Errorf("synchronizer.sync_timeout of %v passed", m.timeout))
+	defer cancel()
+	if err := m.point.Await(ctx, &m.mu, ready); err != nil {
+		return fmt.Errorf("waiting for %s: %w", what, err)
+	}
+	return nil
+}

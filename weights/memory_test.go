@@ -1,0 +1,73 @@
+package weights
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+func TestMemoryIsASynchronizer(t *testing.T) {
+	trinitytest.Synchronizer(t, trinitytest.SynchronizerOptions{}, func(_ *testing.T, timeout time.Duration) trinitytest.Synchronized {
+		e := &weights{}
+		m := NewMemory(e, 0, AtRendezvous, timeout)
+		return trinitytest.Synchronized{Trainer: m, Explorer: m, InUse: e.inUse.Load}
+	})
+}
+
+// weights is an engine that has versions and nothing else.
+type weights struct {
+	trinity.Engine
+	offered, inUse atomic.Int64
+}
+
+func (e *weights) Offer(_ context.Context, v int64) error { e.offered.Store(v); return nil }
+
+func (e *weights) Adopt(context.Context) (int64, error) {
+	e.inUse.Store(e.offered.Load())
+	return e.inUse.Load(), nil
+}
+
+// Where nobody waits for anybody, a version comes into use when the explorer asks for the newest, or at once.
+func TestVersionsThatNobodyWaitsFor(t *testing.T) {
+	for _, c := range []struct {
+		handover                       Handover
+		published, waited, asked, need int64 // in use after Publish(2), Wait(0), Wait(0, newest), and Publish(3) and Wait(3)
+	}{
+		{WhenAsked, 0, 0, 2, 3},
+		{AtOnce, 2, 2, 2, 3},
+	} {
+		e := &weights{}
+		m := NewMemory(e, 0, c.handover, time.Minute)
+		var got [4]int64
+		for _, v := range []int64{1, 2} {
+			if err := m.Publish(t.Context(), v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got[0] = e.inUse.Load()
+		wait := func(min int64, newest bool) int64 {
+			v, err := m.Wait(t.Context(), min, newest)
+			if err != nil || v != e.inUse.Load() {
+				t.Errorf("Wait(%d, %v) = %d, %v; %d is in use", min, newest, v, err, e.inUse.Load())
+			}
+			return v
+		}
+		got[1], got[2] = wait(0, false), wait(0, true)
+		if err := m.Publish(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		got[3] = wait(3, false)
+		if want := [4]int64{c.published, c.waited, c.asked, c.need}; got != want {
+			t.Errorf("handover %d: versions in use %v, want %v", c.handover, got, want)
+		}
+		m.TrainerDone()
+		if _, err := m.Wait(t.Context(), 4, true); !errors.Is(err, trinity.ErrEnded) {
+			t.Errorf("waiting for what never comes: %v", err)
+		}
+	}
+}
