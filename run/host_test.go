@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/trinity-go/trinity"
@@ -60,15 +61,15 @@ func TestAWorkflowUsesItsHost(t *testing.T) {
 		return texts
 	}
 	p := newProject(t, tiny, rl)
-	said := 0
+	var said atomic.Int32
 	cfg := p.load(t, append(overrides, "model.lora_configs=[{lora_rank: 4, lora_alpha: 4}]", "buffer.explorer_input.taskset.workflow_args={beside: base}")...)
 	_, err := run.Run(t.Context(), cfg, run.Options{Stop: t.Context(), Say: func(line string) {
 		if line == "the host speaks" {
-			said++
+			said.Add(1)
 		}
 	}})
-	if n := len(notes(p)); err != nil || n != 12 || said != n {
-		t.Errorf("%d of 12 rollouts kept a note, %d spoke: %v", n, said, err)
+	if n := len(notes(p)); err != nil || n != 12 || int(said.Load()) != n {
+		t.Errorf("%d of 12 rollouts kept a note, %d spoke: %v", n, said.Load(), err)
 	}
 	p = newProject(t, tiny, rl)
 	if _, err := p.run(t, append(overrides, "buffer.explorer_input.taskset.workflow_args={beside: base}")...); err != nil {
