@@ -71,7 +71,7 @@ func (r *rules) tasksetAdapter(t TasksetEntry) {
 		r.fail(key, fmt.Sprintf("there is no adapter %q", name), "list adapters in model.lora_configs")
 	case !slices.Contains(names, name):
 		r.fail(key, fmt.Sprintf("there is no adapter %q", name), "adapters are "+strings.Join(names, ", "))
-	case !t.Eval && r.Together() && r.Model.Adapter(name) != "":
+	case !t.Eval && r.Together && r.Model.Adapter(name) != "":
 		r.fail(key, fmt.Sprintf("%q is not what is trained", name), "training tasks are sampled by the policy; leave it out, or use an evaluation taskset or mode explore")
 	}
 }

@@ -9,14 +9,14 @@ import (
 // scoring holds the advantage function against the data and the terms that it is used with.
 func (r *rules) scoring() {
 	const fn, penalty = "algorithm.advantage_fn", "algorithm.kl_penalty_fn"
-	s, a := &r.Algorithm, r.advantage()
-	if a == nil || !r.explores() && !r.trains() {
+	s, a := &r.Algorithm, r.Method.Advantage
+	if a == nil || !r.Explores && !r.Trains {
 		return
 	}
-	if r.offline() && !named(s.AdvantageFn, "", "none") {
+	if r.Offline && !named(s.AdvantageFn, "", "none") {
 		r.fail(fn, fmt.Sprintf("%s trains on a dataset, which has no rewards to make advantages of", s.AlgorithmType), "remove it")
 	}
-	if a.Needs().Group && r.explores() && r.GroupSize() == 1 {
+	if a.Needs().Group && r.Explores && r.Method.GroupSize == 1 {
 		r.fail("algorithm.repeat_times", fmt.Sprintf("is 1, but advantage_fn %s compares the rollouts of a task with one another", s.AdvantageFn),
 			"set it to 2 or more, or choose an algorithm_type or advantage_fn that takes single rollouts, such as ppo or reinforceplusplus")
 	}

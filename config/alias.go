@@ -17,7 +17,7 @@ func (r *resolution) aliases() {
 	r.respell("explorer.rollout_model.engine_type", &r.Explorer.RolloutModel.EngineType, engineAliases)
 	r.warmupStyle()
 	r.runnerNum()
-	for _, e := range r.Tasksets() {
+	for _, e := range r.Data.Tasksets {
 		r.taskSelector(e.Key, &e.Taskset.TaskSelector, &e.Taskset.DataSelector)
 	}
 	if b := r.Buffer.TrainerInput.ExperienceBuffer; b != nil {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/registry"
 )
 
 const auxiliaryKey = "buffer.trainer_input.auxiliary_buffers"
@@ -27,21 +26,9 @@ func byName(key string, section map[string]ExperienceBuffer) (all []NamedBuffer)
 	return all
 }
 
-// AuxiliaryBuffers lists those that the sample strategy reads, by name.
-func (c *Config) AuxiliaryBuffers() []NamedBuffer {
-	var all []NamedBuffer
-	read := c.auxiliary()
-	for _, name := range slices.Sorted(maps.Keys(read)) {
-		if b, ok := c.Buffer.TrainerInput.AuxiliaryBuffers[name]; ok {
-			all = append(all, NamedBuffer{b, join(auxiliaryKey, name), name})
-		}
-	}
-	return all
-}
-
 // Besides lists all datasets that are read beside the experience buffer.
-func (c *Config) Besides() []NamedBuffer {
-	return slices.Concat(c.AuxiliaryBuffers(), c.EvalBuffers(), c.Inputs())
+func (c *Settled) Besides() []NamedBuffer {
+	return slices.Concat(c.Data.Auxiliary, c.Data.Measured, c.Data.Inputs)
 }
 
 // words describe the buffer, of a kind, for a plan; rows are those of Facts.
@@ -62,42 +49,12 @@ func (b NamedBuffer) auxiliaryWords(rows map[string]int) string {
 	return text + ", again and again"
 }
 
-// SampleStrategy makes the strategy by which the trainer reads.
-func (c *Config) SampleStrategy() (trinity.SampleStrategy, error) {
-	parts, err := c.Parts()
-	if err != nil {
-		return nil, err
-	}
-	name := parts.SampleStrategy
-	setDefault(&name, "default")
-	return registry.SampleStrategies.Build(name, parts.SampleStrategyArgs)
-}
-
-// mixing is the run's sample strategy, if it reads auxiliary buffers; else nil.
-func (c *Config) mixing() trinity.MixingStrategy {
-	s, err := c.SampleStrategy()
-	if err != nil || !c.trains() {
-		return nil
-	}
-	m, _ := s.(trinity.MixingStrategy)
-	return m
-}
-
 // auxiliary maps the names of the auxiliary buffers that the run reads to their schemas.
-func (c *Config) auxiliary() map[string]string {
+func (c *Settled) auxiliary() map[string]string {
 	if m := c.mixing(); m != nil {
 		return m.Auxiliary()
 	}
 	return nil
-}
-
-// Rollouts is how much of a train step comes from the experience buffer, or from the dataset of offline training, in the unit of
-// [Config.TrainBatch]. The others come from auxiliary buffers.
-func (c *Config) Rollouts() int {
-	if m := c.mixing(); m != nil {
-		return m.Rollouts(c.TrainBatch())
-	}
-	return c.TrainBatch()
 }
 
 // auxiliaryBuffers completes the auxiliary buffers: they are datasets, of the schema that the strategy wants.
@@ -114,6 +71,9 @@ func (r *resolution) auxiliaryBuffers() {
 			b.SchemaType = schema
 		}
 		all[name] = b
+		if _, read := schemas[name]; read {
+			r.Data.Auxiliary = append(r.Data.Auxiliary, NamedBuffer{b, key, name})
+		}
 	}
 }
 
@@ -131,14 +91,14 @@ func (r *resolution) dataset(key, name string, b *ExperienceBuffer) {
 // strategy holds the sample strategy against the buffers that there are.
 func (r *rules) strategy() {
 	const key = "algorithm.sample_strategy"
-	if !r.trains() {
+	if !r.Trains {
 		return
 	}
-	strategy, err := r.SampleStrategy()
-	if err != nil {
+	strategy := r.Method.Strategy
+	if strategy == nil {
 		return // reported with the plug-ins
 	}
-	if name := r.Algorithm.SampleStrategy; r.offline() && !named(name, "", "default") {
+	if name := r.Algorithm.SampleStrategy; r.Offline && !named(name, "", "default") {
 		r.fail(key, fmt.Sprintf("%s chooses among rollouts, and %s trains on a dataset", name, r.Algorithm.AlgorithmType), "leave it out")
 		return
 	}
@@ -160,7 +120,7 @@ func (r *rules) strategy() {
 			r.fail(join(auxiliaryKey, name), fmt.Sprintf("sample_strategy %s does not read it", r.Algorithm.SampleStrategy), "remove it, or name it in algorithm.sample_strategy_args of a strategy that mixes")
 		}
 	}
-	if _, mixes := strategy.(trinity.MixingStrategy); mixes && r.TrainBatch() > 0 {
+	if _, mixes := strategy.(trinity.MixingStrategy); mixes && r.Batch.Train > 0 {
 		r.mixture()
 	}
 }
@@ -168,8 +128,8 @@ func (r *rules) strategy() {
 // mixture wants rollouts in every train step, and rollouts and demonstrations in every optimizer step: AdamW takes the scale of a loss out, so that a
 // step of one kind alone would learn from it whatever its weight is.
 func (r *rules) mixture() {
-	batch, size := r.TrainBatch(), r.MiniBatch()
-	rollouts := r.Rollouts()
+	batch, size := r.Batch.Train, r.Batch.Mini
+	rollouts := r.Batch.Rollouts
 	if rollouts < 1 {
 		r.fail("buffer.train_batch_size", fmt.Sprintf("is %d, of which sample_strategy %s leaves no rollout", batch, r.Algorithm.SampleStrategy),
 			"raise it, or lower the share of demonstrations")
@@ -186,8 +146,8 @@ func (r *rules) mixture() {
 }
 
 // unsupportedAuxiliary refuses what an auxiliary buffer cannot be in this version.
-func (c *Config) unsupportedAuxiliary(refuse func(key, what, hint string)) {
-	for _, b := range c.AuxiliaryBuffers() {
+func (c *Settled) unsupportedAuxiliary(refuse func(key, what, hint string)) {
+	for _, b := range c.Data.Auxiliary {
 		b.unsupported(refuse)
 		if b.TotalSteps != nil {
 			refuse(b.Key+".total_steps", "a number of steps of a buffer's own", "use total_epochs")

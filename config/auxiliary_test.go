@@ -16,14 +16,14 @@ var mixedBase = strings.Replace(base, "algorithm_type: grpo", "algorithm_type: m
 
 func TestAuxiliaryBuffers(t *testing.T) {
 	c := mustParse(t, mixedBase, Options{Overrides: []string{auxiliaryKey + ".sft_dataset.task_selector={selector_type: shuffle}", auxiliaryKey + ".sft_dataset.capacity=3"}})
-	all := c.AuxiliaryBuffers()
+	all := c.settled[0].Data.Auxiliary
 	if len(all) != 1 || all[0].Name != "sft_dataset" || all[0].SchemaType != "sft" || all[0].StorageType != "file" || all[0].DataSelector.SelectorType != "shuffle" {
 		t.Errorf("%+v", all)
 	}
-	if c.TrainBatch() != 32 || c.Rollouts() != 24 || mustParse(t, base).Rollouts() != 8 {
-		t.Errorf("%d rollouts of a batch of %d", c.Rollouts(), c.TrainBatch())
+	if c.settled[0].Batch.Train != 32 || c.settled[0].Batch.Rollouts != 24 || mustParse(t, base).settled[0].Batch.Rollouts != 8 {
+		t.Errorf("%d rollouts of a batch of %d", c.settled[0].Batch.Rollouts, c.settled[0].Batch.Train)
 	}
-	if notes := c.Unused(); len(notes) != 1 || notes[0].Key != auxiliaryKey+".sft_dataset.capacity" {
+	if notes := c.settled[0].Unused(); len(notes) != 1 || notes[0].Key != auxiliaryKey+".sft_dataset.capacity" {
 		t.Errorf("%+v", notes)
 	}
 	p, err := c.Plan(Facts{Rows: map[string]int{"buffer.explorer_input.taskset": 12, all[0].Key: 50}, Missing: map[string]string{all[0].Key + ".path": "sft.jsonl"}})
@@ -39,10 +39,10 @@ func TestAuxiliaryBuffers(t *testing.T) {
 // Where nothing is trained the auxiliary buffers are another process's.
 func TestAuxiliaryBuffersOfAnExplorer(t *testing.T) {
 	c := mustParse(t, mixedBase, Options{Overrides: []string{"mode=explore", auxiliaryKey + "={other: {}}"}})
-	if len(c.AuxiliaryBuffers()) != 0 {
-		t.Errorf("%+v", c.AuxiliaryBuffers())
+	if len(c.settled[0].Data.Auxiliary) != 0 {
+		t.Errorf("%+v", c.settled[0].Data.Auxiliary)
 	}
-	if notes := fmt.Sprint(mustParse(t, mixedBase, Options{Overrides: []string{"mode=explore"}}).Unused()); !strings.Contains(notes, "it is the trainer that reads it") {
+	if notes := fmt.Sprint(mustParse(t, mixedBase, Options{Overrides: []string{"mode=explore"}}).settled[0].Unused()); !strings.Contains(notes, "it is the trainer that reads it") {
 		t.Error(notes)
 	}
 }

@@ -11,10 +11,11 @@ import (
 func (c *Config) check() Errors {
 	errs := c.checkValues()
 	if len(c.Stages) == 0 {
-		between := c.resolve()
-		between = append(between, c.checkPlugins()...)
-		between = append(between, c.checkRules()...)
-		return append(errs.with(between), c.unsupported()...)
+		settled, between := settle(c)
+		c.settled = []*Settled{settled}
+		between = append(between, settled.checkPlugins()...)
+		between = append(between, settled.checkRules()...)
+		return append(errs.with(between), settled.unsupported()...)
 	}
 	errs = append(errs, c.checkStageNames()...)
 	errs = append(errs, c.checkHidden()...)
@@ -22,8 +23,9 @@ func (c *Config) check() Errors {
 		stage, decoding := c.stage(i)
 		errs = append(errs, decoding.with(stage.check())...)
 		c.Warnings = append(c.Warnings, stage.Warnings...)
+		c.settled = append(c.settled, stage.settled...)
 	}
-	c.resolve() // what it reports is only wrong if a stage uses it
+	settle(c) // what it reports is only wrong if a stage uses it
 	c.Warnings = unique(c.Warnings)
 	return errs
 }

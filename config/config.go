@@ -44,6 +44,7 @@ type Config struct {
 	Warnings []string `yaml:"-"`
 
 	source  *source
+	settled []*Settled // the stages, or the run itself
 	isStage bool
 }
 

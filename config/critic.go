@@ -23,18 +23,20 @@ type Critic struct {
 
 const criticOptimKey = criticKey + ".optim"
 
-// TrainsCritic reports whether a critic is trained beside the policy: the advantage function reads its values.
-func (c *Config) TrainsCritic() bool { return c.trains() && c.needs().Values }
-
-// Critic says how the critic is trained.
-func (c *Config) Critic() *Critic {
-	critic, _ := c.readCritic()
-	inherit(&critic.PpoEpochs, ptr(c.Epochs()))
-	if !c.WholeBatch() {
-		inherit(&critic.PpoMiniBatchSize, ptr(c.MiniBatch()))
+// critic fills in how a critic is trained beside the policy, if the advantage function reads its
+// values.
+func (r *resolution) critic() {
+	if !r.Trains || !r.Method.Needs.Values {
+		return
 	}
-	inherit(&critic.GradClip, ptr(c.GradClip()))
-	return critic
+	critic, errs := r.readCritic()
+	r.errs = append(r.errs, errs...)
+	inherit(&critic.PpoEpochs, &r.Batch.Epochs)
+	if !r.Batch.Whole {
+		inherit(&critic.PpoMiniBatchSize, &r.Batch.Mini)
+	}
+	inherit(&critic.GradClip, &r.Trainer.GradClip)
+	r.Critic = critic
 }
 
 // readCritic decodes what is known of trainer_config.critic, and reports what is wrong with it.
@@ -118,28 +120,27 @@ func readOfCritic() []string {
 // critic checks what is said of a critic.
 func (r *rules) critic() {
 	const warmup = "trainer.critic_warmup"
-	if !r.TrainsCritic() {
-		if r.Trainer.CriticWarmup > 0 && r.trains() {
+	if r.Critic == nil {
+		if r.Trainer.CriticWarmup > 0 && r.Trains {
 			r.fail(warmup, "no critic is trained, because advantage_fn "+r.Algorithm.AdvantageFn+" reads no values", "remove it, or use an algorithm with a critic, such as ppo")
 		}
 		return
 	}
-	critic, errs := r.readCritic()
-	r.errs = append(r.errs, errs...)
-	r.optimizer(criticOptimKey, &critic.Optim)
-	if n, batch := critic.PpoMiniBatchSize, r.TrainBatch(); n != nil && batch > 0 && *n > batch {
-		r.fail(criticKey+".ppo_mini_batch_size", fmt.Sprintf("is %d, more than the %d experiences of a train step", *n, batch), "lower it or raise buffer.train_batch_size")
+	r.optimizer(criticOptimKey, &r.Critic.Optim)
+	const miniBatch = criticKey + ".ppo_mini_batch_size"
+	if n, batch := r.Critic.PpoMiniBatchSize, r.Batch.Train; r.IsSet(miniBatch) && n != nil && batch > 0 && *n > batch {
+		r.fail(miniBatch, fmt.Sprintf("is %d, more than the %d experiences of a train step", *n, batch), "lower it or raise buffer.train_batch_size")
 	}
 }
 
 // criticWords say what critic is trained; "" for none. before is the critic that an earlier stage has trained, in words, "" if none has.
-func (c *Config) criticWords(before string) string {
-	if !c.TrainsCritic() {
+func (c *Settled) criticWords(before string) string {
+	if c.Critic == nil {
 		return ""
 	}
-	critic, from, cuts := c.Critic(), c.Model.CriticModelPath, 1
+	critic, from, cuts := c.Critic, c.Model.CriticModelPath, 1
 	if n := critic.PpoMiniBatchSize; n != nil {
-		cuts = ceil(c.TrainBatch(), *n)
+		cuts = ceil(c.Batch.Train, *n)
 	}
 	if from == c.Model.ModelPath {
 		from = cmp.Or(before, "a copy of the model with a value head")

@@ -24,12 +24,12 @@ func TestCritic(t *testing.T) {
 		{[]string{critic + "={cliprange_value: 10, ppo_mini_batch_size: 4, ppo_epochs: 5, grad_clip: 2, strategy: fsdp}"}, 10, 5, 4, 2},
 	} {
 		cfg := mustParse(t, criticBase, Options{Overrides: c.overrides})
-		if got := cfg.Critic(); !cfg.TrainsCritic() || got.CliprangeValue != c.clip || *got.PpoEpochs != c.epochs || (got.PpoMiniBatchSize == nil) != (c.mini == 0) || c.mini > 0 && *got.PpoMiniBatchSize != c.mini || *got.GradClip != c.norm {
+		if got := cfg.settled[0].Critic; cfg.settled[0].Critic == nil || got.CliprangeValue != c.clip || *got.PpoEpochs != c.epochs || (got.PpoMiniBatchSize == nil) != (c.mini == 0) || c.mini > 0 && *got.PpoMiniBatchSize != c.mini || *got.GradClip != c.norm {
 			t.Errorf("%v: %+v, want %+v", c.overrides, *got, c)
 		}
 	}
 	for _, none := range []string{base, offlineBase, strings.Replace(criticBase, "mode: both", "mode: explore", 1)} {
-		if mustParse(t, none).TrainsCritic() {
+		if mustParse(t, none).settled[0].Critic != nil {
 			t.Errorf("a critic in\n%s", none)
 		}
 	}
@@ -67,7 +67,7 @@ func TestCriticsOptimizer(t *testing.T) {
 		want := usual
 		c.change(&want)
 		cfg := mustParse(t, criticBase, Options{Overrides: []string{"algorithm.optimizer=" + c.policy, criticKey + "={cliprange_value: 1, optim: " + c.critic + "}"}})
-		if got := cfg.Critic().Optim; !reflect.DeepEqual(got, want) {
+		if got := cfg.settled[0].Critic.Optim; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s with %s: %+v, want %+v", c.policy, c.critic, got, want)
 		}
 	}
@@ -121,7 +121,7 @@ func TestUnusedCritic(t *testing.T) {
 		criticBase: {"trainer.trainer_config.critic.strategy", "trainer.trainer_config.critic.model.use_remove_padding"},
 	} {
 		var keys []string
-		for _, n := range mustParse(t, text, Options{Overrides: overrides}).Unused() {
+		for _, n := range mustParse(t, text, Options{Overrides: overrides}).settled[0].Unused() {
 			keys = append(keys, n.Key)
 		}
 		slices.Sort(keys)
@@ -135,8 +135,8 @@ func TestUnusedCritic(t *testing.T) {
 // A critic takes a penalty out of the rewards of tokens, and single rollouts.
 func TestCriticNeedsNoGroup(t *testing.T) {
 	cfg := mustParse(t, criticBase, Options{Overrides: []string{"algorithm.repeat_times=1", "algorithm.kl_penalty_fn=k1", "algorithm.kl_loss_fn=none"}})
-	if cfg.GroupSize() != 1 || !cfg.UsesReference() {
-		t.Errorf("group size %d, reference %t", cfg.GroupSize(), cfg.UsesReference())
+	if cfg.settled[0].Method.GroupSize != 1 || !cfg.settled[0].Method.Reference {
+		t.Errorf("group size %d, reference %t", cfg.settled[0].Method.GroupSize, cfg.settled[0].Method.Reference)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestReferenceNeedsAWeight(t *testing.T) {
 		{[]string{"algorithm.kl_loss_fn=none", "algorithm.kl_penalty_fn=k1"}, true},
 		{[]string{"algorithm.kl_loss_fn=none", "algorithm.kl_penalty_fn=k1", "algorithm.kl_penalty_fn_args={kl_coef: 0}"}, false},
 	} {
-		if got := mustParse(t, criticBase, Options{Overrides: c.overrides}).UsesReference(); got != c.want {
+		if got := mustParse(t, criticBase, Options{Overrides: c.overrides}).settled[0].Method.Reference; got != c.want {
 			t.Errorf("%v: %t, want %t", c.overrides, got, c.want)
 		}
 	}

@@ -17,15 +17,11 @@ import (
 // again, but for the passwords of databases, which are stars. Keys that are empty or not set are left out. A run with stages is one document per stage.
 func (c *Config) YAML() (string, error) {
 	var b bytes.Buffer
-	all, err := c.each()
-	if err != nil {
-		return "", err
-	}
-	for i, s := range all {
+	for i, s := range c.settled {
 		if len(c.Stages) > 0 {
 			fmt.Fprintf(&b, "--- # stage %s\n", c.Stages[i].StageName)
 		}
-		out, err := yaml.Dump(encode(reflect.ValueOf(s).Elem()))
+		out, err := yaml.Dump(encode(reflect.ValueOf(s.Config).Elem()))
 		if err != nil {
 			return "", err
 		}
@@ -36,10 +32,6 @@ func (c *Config) YAML() (string, error) {
 
 // MarshalJSON encodes the effective configuration, as [Config.YAML] prints it; with stages, an object {"stages": [{"stage_name", "config"}]}.
 func (c *Config) MarshalJSON() ([]byte, error) {
-	all, err := c.each()
-	if err != nil {
-		return nil, err
-	}
 	if len(c.Stages) == 0 {
 		return json.Marshal(plain(encode(reflect.ValueOf(c).Elem())))
 	}
@@ -47,27 +39,11 @@ func (c *Config) MarshalJSON() ([]byte, error) {
 		Name   string `json:"stage_name"`
 		Config any    `json:"config"`
 	}
-	stages := make([]stage, len(all))
-	for i, s := range all {
-		stages[i] = stage{c.Stages[i].StageName, plain(encode(reflect.ValueOf(s).Elem()))}
+	stages := make([]stage, len(c.settled))
+	for i, s := range c.settled {
+		stages[i] = stage{c.Stages[i].StageName, plain(encode(reflect.ValueOf(s.Config).Elem()))}
 	}
 	return json.Marshal(map[string]any{"stages": stages})
-}
-
-// each returns what is run: the configuration itself, or one for each stage.
-func (c *Config) each() ([]*Config, error) {
-	if len(c.Stages) == 0 {
-		return []*Config{c}, nil
-	}
-	var all []*Config
-	for i := range c.Stages {
-		s, err := c.Stage(i)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
-	}
-	return all, nil
 }
 
 // encode makes a tree of a value, in the order of the schema; nil for what is empty or not set.

@@ -15,16 +15,22 @@ const (
 	engineArgsKey  = "explorer.rollout_model.engine_args"
 )
 
-// TrainEngine returns the plug-in that opens what is trained: what trainer.trainer_type names, or what auto stands for.
-func (c *Config) TrainEngine() string { return automatic("trainer", c.Trainer.TrainerType) }
-
-// SampleEngine returns the plug-in that opens what samples: what explorer.rollout_model.engine_type names, or what auto stands for.
-func (c *Config) SampleEngine() string {
-	return automatic("sampler", c.Explorer.RolloutModel.EngineType)
+// weights returns the plug-in that brings weights to a sampler of the same process: the one that
+// synchronizer.sync_method names. A value of Trinity-RFT stands for the first that fits: one that
+// shares memory if one engine trains and samples.
+func (r *resolution) weights() string {
+	if name := r.Synchronizer.SyncMethod; !slices.Contains(upstreamSyncMethods, name) {
+		return name
+	}
+	catalog, ok := registry.Find("weights")
+	switch {
+	case !ok || len(catalog.Auto) == 0:
+		return ""
+	case r.Engines.Train == r.Engines.Sample:
+		return catalog.Auto[0]
+	}
+	return catalog.Auto[len(catalog.Auto)-1]
 }
-
-// samples reports whether the mode samples from the trained model.
-func (c *Config) samples() bool { return c.Mode != "train" }
 
 // automatic returns the plug-in of a kind that a value stands for; "" where this program has none.
 func automatic(kind, value string) string {
@@ -37,7 +43,7 @@ func automatic(kind, value string) string {
 	return ""
 }
 
-// engines applies the engine of the command line.
+// engines applies the engine of the command line, and finds what auto stands for.
 func (r *resolution) engines() {
 	engine := r.source.opts.Engine
 	trainers, samplers := registry.Trainers.Names(), registry.Samplers.Names()
@@ -53,15 +59,17 @@ func (r *resolution) engines() {
 		r.errs = append(r.errs, Error{File: commandLine, Key: "--engine", Message: fmt.Sprintf("the engine %q is not built into this version", engine),
 			Hint: "known: auto, " + strings.Join(both, ", "), Unsupported: true})
 	}
+	r.Engines.Train = automatic("trainer", r.Trainer.TrainerType)
+	r.Engines.Sample = automatic("sampler", r.Explorer.RolloutModel.EngineType)
 }
 
 // engines looks up the engines that the mode opens, with their arguments. Those that it does not open may be any.
 func (p *pluginCheck) engines() {
-	if p.trains() {
-		p.named("trainer", p.TrainEngine(), trainerTypeKey, p.Trainer.TrainerArgs, trainerArgsKey)
+	if p.Trains {
+		p.named("trainer", p.Engines.Train, trainerTypeKey, p.Trainer.TrainerArgs, trainerArgsKey)
 	}
-	if p.samples() {
-		p.named("sampler", p.SampleEngine(), engineTypeKey, p.Explorer.RolloutModel.EngineArgs, engineArgsKey)
+	if p.Samples {
+		p.named("sampler", p.Engines.Sample, engineTypeKey, p.Explorer.RolloutModel.EngineArgs, engineArgsKey)
 	}
 }
 
@@ -70,25 +78,9 @@ func engineHint(kind string) string {
 	return fmt.Sprintf("run with --engine %[1]s, which this program has, or write %[1]s here", automatic(kind, "auto"))
 }
 
-// Weights returns the plug-in that brings weights to a sampler of the same process: what synchronizer.sync_method names. Of a value of
-// Trinity-RFT it is the first that fits: one that shares memory where one engine trains and samples.
-func (c *Config) Weights() string {
-	if name := c.Synchronizer.SyncMethod; !slices.Contains(upstreamSyncMethods, name) {
-		return name
-	}
-	catalog, ok := registry.Find("weights")
-	switch {
-	case !ok || len(catalog.Auto) == 0:
-		return ""
-	case c.TrainEngine() == c.SampleEngine():
-		return catalog.Auto[0]
-	}
-	return catalog.Auto[len(catalog.Auto)-1]
-}
-
 // weights refuses a plug-in that the mode does not use.
 func (r *rules) weights() {
-	if name := r.Synchronizer.SyncMethod; !r.Together() && !slices.Contains(upstreamSyncMethods, name) {
+	if name := r.Synchronizer.SyncMethod; !r.Together && !slices.Contains(upstreamSyncMethods, name) {
 		r.fail("synchronizer.sync_method", fmt.Sprintf("%s brings weights to a sampler of the same process, and in mode %s there is none", name, r.Mode), "leave it out")
 	}
 }

@@ -10,14 +10,6 @@ import (
 
 const evalBuffersKey = "buffer.trainer_input.eval_buffers"
 
-// EvalBuffers lists the datasets that the trainer measures and does not train on, by name.
-func (c *Config) EvalBuffers() []NamedBuffer {
-	if !c.trains() {
-		return nil
-	}
-	return byName(evalBuffersKey, c.Buffer.TrainerInput.EvalBuffers)
-}
-
 // evalBuffers completes them: they are datasets, of the run's own schema unless the file says otherwise.
 func (r *resolution) evalBuffers() {
 	all := r.Buffer.TrainerInput.EvalBuffers
@@ -28,13 +20,16 @@ func (r *resolution) evalBuffers() {
 		r.plainText(key, &b)
 		all[name] = b
 	}
+	if r.Trains {
+		r.Data.Measured = byName(evalBuffersKey, all)
+	}
 }
 
 // evaluation holds the datasets that are measured against the run.
 func (r *rules) evaluation() {
-	for _, b := range r.EvalBuffers() {
+	for _, b := range r.Data.Measured {
 		switch {
-		case !r.offline():
+		case !r.Offline:
 			r.fail(b.Key, fmt.Sprintf("rows are measured beside training on a dataset, and %s trains on rollouts", r.Algorithm.AlgorithmType), "use buffer.explorer_input.eval_tasksets")
 			continue
 		case b.Path == "":
@@ -62,12 +57,12 @@ func (r *rules) measures(schema string) bool {
 		return true
 	}
 	a, err := registry.Algorithms.Build(schema)
-	return err == nil && (r.UsesReference() || !weighs(a.KLLoss, a.KLLossArgs) && !policyNeeds(a).Reference)
+	return err == nil && (r.Method.Reference || !weighs(a.KLLoss, a.KLLossArgs) && !policyNeeds(a).Reference)
 }
 
 // unsupportedEvaluation refuses what a dataset that is measured cannot be in this version.
-func (c *Config) unsupportedEvaluation(refuse func(key, what, hint string)) {
-	for _, b := range c.EvalBuffers() {
+func (c *Settled) unsupportedEvaluation(refuse func(key, what, hint string)) {
+	for _, b := range c.Data.Measured {
 		b.unsupported(refuse)
 	}
 }

@@ -12,14 +12,14 @@ var measuring = offlineBase + `    eval_buffers:
 
 func TestEvalBuffers(t *testing.T) {
 	c := mustParse(t, measuring, Options{Overrides: []string{evalBuffersKey + ".other={path: o, schema_type: cpt, capacity: 3}"}})
-	all := c.EvalBuffers()
+	all := c.settled[0].Data.Measured
 	if len(all) != 2 || all[0].Name != "held_out" || all[0].SchemaType != "sft" || all[0].StorageType != "file" || all[0].Key != evalBuffersKey+".held_out" {
 		t.Fatalf("%+v", all)
 	}
 	if all[1].Format.PromptType != "plaintext" || all[0].Format.PromptType != "messages" {
 		t.Errorf("prompt types %s and %s", all[0].Format.PromptType, all[1].Format.PromptType)
 	}
-	if notes := c.Unused(); len(notes) != 1 || notes[0].Key != evalBuffersKey+".other.capacity" {
+	if notes := c.settled[0].Unused(); len(notes) != 1 || notes[0].Key != evalBuffersKey+".other.capacity" {
 		t.Errorf("%+v", notes)
 	}
 	p, err := c.Plan(Facts{Rows: map[string]int{all[0].Key: 5}, Missing: map[string]string{all[1].Key + ".path": "o"}})
@@ -30,11 +30,11 @@ func TestEvalBuffers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := mustParse(t, effective).EvalBuffers(); len(again) != 2 || again[0].Path != "few.jsonl" {
+	if again := mustParse(t, effective).settled[0].Data.Measured; len(again) != 2 || again[0].Path != "few.jsonl" {
 		t.Errorf("the effective configuration measures %+v", again)
 	}
 	kto := mustParse(t, strings.Replace(measuring, "algorithm_type: sft", "algorithm_type: kto", 1), Options{Overrides: []string{evalBuffersKey + ".held_out.schema_type=dpo"}})
-	if b := kto.EvalBuffers()[0]; b.SchemaType != "dpo" || kto.Buffer.TrainerInput.ExperienceBuffer.SchemaType != "kto" {
+	if b := kto.settled[0].Data.Measured[0]; b.SchemaType != "dpo" || kto.Buffer.TrainerInput.ExperienceBuffer.SchemaType != "kto" {
 		t.Errorf("%+v", b)
 	}
 }

@@ -59,14 +59,6 @@ type Explorer struct {
 	MaxInflightBatches int `yaml:"max_inflight_batches" default:"2" range:"[1,)"`
 }
 
-// BatchesUnderWay is how many explore steps there may be at once: one, unless nobody waits for weights.
-func (c *Config) BatchesUnderWay() int {
-	if !c.explores() || c.Synchronizer.SyncStyle != "fully_async" || c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file" {
-		return 1
-	}
-	return c.Explorer.MaxInflightBatches
-}
-
 // Part is the share, from 1 on, and of how many; 1 of 1 where all rows are this explorer's, and where the key is wrong.
 func (e *Explorer) Part() (k, n int) {
 	part, of, ok := strings.Cut(e.Share, "/")

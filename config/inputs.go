@@ -11,14 +11,6 @@ import (
 
 const inputsKey = pipelineKey + ".inputs"
 
-// Inputs lists what joins the rollouts in the experience pipeline, by name.
-func (c *Config) Inputs() []NamedBuffer {
-	if !c.explores() {
-		return nil
-	}
-	return byName(inputsKey, c.DataProcessor.ExperiencePipeline.Inputs)
-}
-
 // PerStep is how many groups an input gives each explore step.
 func (b *ExperienceBuffer) PerStep() int {
 	if b.BatchSize == nil {
@@ -49,15 +41,18 @@ func (r *resolution) inputs() {
 		setDefault(&b.SchemaType, "experience")
 		all[name] = b
 	}
+	if r.Explores {
+		r.Data.Inputs = byName(inputsKey, all)
+	}
 }
 
 // inputs holds the inputs against what joins rollouts can be, and other buffers against having what only inputs have.
 func (r *rules) inputs() {
 	tasksets := map[string]bool{}
-	for _, t := range r.Tasksets() {
+	for _, t := range r.Data.Tasksets {
 		tasksets[t.Name] = tasksets[t.Name] || !t.Eval
 	}
-	for _, b := range r.Inputs() {
+	for _, b := range r.Data.Inputs {
 		switch {
 		case !plainName.MatchString(b.Name):
 			r.fail(b.Key, fmt.Sprintf("%q is no plain name", b.Name), "it is part of metrics and of ids of tasks: use letters, digits, - and _")
@@ -76,7 +71,7 @@ func (r *rules) inputs() {
 			r.fail(b.Key+".format.enable_concatenated_multi_turn", "is for schema sft, but this input reads schema "+b.SchemaType, "remove it")
 		}
 	}
-	others := append(r.AuxiliaryBuffers(), r.EvalBuffers()...)
+	others := slices.Concat(r.Data.Auxiliary, r.Data.Measured)
 	for _, b := range append(others, NamedBuffer{ExperienceBuffer: *r.Buffer.TrainerInput.ExperienceBuffer, Key: storeKey}) {
 		if b.BatchSize != nil {
 			r.fail(b.Key+".batch_size", "only inputs of the experience pipeline have one", "use buffer.train_batch_size")
@@ -85,7 +80,7 @@ func (r *rules) inputs() {
 }
 
 // writes reports whether the run keeps a copy of experiences at path. In a database the archives of several runs lie beside each other.
-func (c *Config) writes(path string) bool {
+func (c *Settled) writes(path string) bool {
 	if database.IsURL(path) {
 		return false
 	}
@@ -95,8 +90,8 @@ func (c *Config) writes(path string) bool {
 }
 
 // unsupportedInputs refuses what an input cannot be in this version.
-func (c *Config) unsupportedInputs(refuse func(key, what, hint string)) {
-	for _, b := range c.Inputs() {
+func (c *Settled) unsupportedInputs(refuse func(key, what, hint string)) {
+	for _, b := range c.Data.Inputs {
 		b.unsupported(refuse)
 	}
 }

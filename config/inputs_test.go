@@ -16,19 +16,19 @@ var joinedBase = base + `data_processor:
 
 func TestInputs(t *testing.T) {
 	c := mustParse(t, joinedBase)
-	all := c.Inputs()
+	all := c.settled[0].Data.Inputs
 	if len(all) != 2 || all[0].Name != "old" || all[0].SchemaType != "experience" || all[0].PerStep() != 1 || all[1].PerStep() != 3 || all[1].StorageType != "file" {
 		t.Errorf("%+v", all)
 	}
-	if got, want := c.StepRollouts(), c.Buffer.BatchSize*c.GroupSize()+c.GroupSize()+3; got != want || c.TrainBatch() != want {
-		t.Errorf("%d rollouts in a step and %d in a train step, want %d", got, c.TrainBatch(), want)
+	if got, want := c.settled[0].Batch.StepRollouts, c.Buffer.BatchSize*c.settled[0].Method.GroupSize+c.settled[0].Method.GroupSize+3; got != want || c.settled[0].Batch.Train != want {
+		t.Errorf("%d rollouts in a step and %d in a train step, want %d", got, c.settled[0].Batch.Train, want)
 	}
-	if got := fmt.Sprint(c.Sources()); !strings.Contains(got, inputsKey+".old.path "+inputsKey+".shown.path") {
+	if got := fmt.Sprint(c.settled[0].Sources()); !strings.Contains(got, inputsKey+".old.path "+inputsKey+".shown.path") {
 		t.Errorf("reads %s", got)
 	}
 	c = mustParse(t, joinedBase, Options{Overrides: []string{"mode=train", "buffer.train_batch_size=4"}})
-	if notes := fmt.Sprint(c.Unused()); len(c.Inputs()) != 0 || !strings.Contains(notes, "it is the explorer that reads it") {
-		t.Errorf("a trainer reads %v; %s", c.Inputs(), notes)
+	if notes := fmt.Sprint(c.settled[0].Unused()); len(c.settled[0].Data.Inputs) != 0 || !strings.Contains(notes, "it is the explorer that reads it") {
+		t.Errorf("a trainer reads %v; %s", c.settled[0].Data.Inputs, notes)
 	}
 }
 

@@ -3,29 +3,29 @@ package config
 import "fmt"
 
 // mixture says, of each of several training tasksets, which share of the tasks it gives and how often that comes to each of its rows.
-func (c *Config) mixture(f Facts) []string {
+func (c *planner) mixture() []string {
 	var sets []TasksetEntry
 	sum, known := 0., true
 	weight := func(t TasksetEntry) float64 {
 		if t.Weight != nil {
 			return *t.Weight
 		}
-		return float64(f.Rows[t.Key])
+		return float64(c.facts.Rows[t.Key])
 	}
-	for _, t := range c.Tasksets() {
+	for _, t := range c.Data.Tasksets {
 		if t.Eval {
 			continue
 		}
-		_, counted := f.Rows[t.Key]
+		_, counted := c.facts.Rows[t.Key]
 		sets, sum, known = append(sets, t), sum+weight(t), known && (counted || t.Weight != nil)
 	}
 	if len(sets) < 2 {
 		return nil
 	}
-	steps, _ := c.exploreSteps(f)
+	steps, _ := c.exploreSteps()
 	words := make([]string, len(sets))
 	for i, t := range sets {
-		rows, counted := f.Rows[t.Key]
+		rows, counted := c.facts.Rows[t.Key]
 		switch share := weight(t) / sum; {
 		case !known:
 			words[i] = t.Name + ": a share that follows from numbers of rows that are not known yet"

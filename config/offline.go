@@ -2,26 +2,8 @@ package config
 
 import (
 	"fmt"
-
-	"github.com/trinity-go/trinity"
+	"slices"
 )
-
-// PerRow is how many sequences one of buffer.train_batch_size is: two of a pair, chosen and rejected, else one.
-func (c *Config) PerRow() int {
-	if a, ok := c.parts(); ok {
-		return trinity.PerRow(a.Schema)
-	}
-	return 1
-}
-
-// RereadsDataset reports whether the rows of the trainer's dataset come more than once.
-func (c *Config) RereadsDataset() bool {
-	epochs := c.Buffer.TotalEpochs
-	if own := c.Buffer.TrainerInput.ExperienceBuffer.TotalEpochs; own != nil {
-		epochs = *own
-	}
-	return c.readsDataset() && (epochs > 1 || firstSet(c.Buffer.TotalSteps, c.Trainer.TotalSteps) != nil)
-}
 
 // selectors refuses, of datasets that the trainer reads, an order that learns from rewards: nobody would tell it any.
 func (r *rules) selectors() {
@@ -31,7 +13,7 @@ func (r *rules) selectors() {
 		}
 	}
 	refuse("buffer.trainer_input.experience_buffer", r.Buffer.TrainerInput.ExperienceBuffer)
-	for _, a := range append(r.AuxiliaryBuffers(), r.Inputs()...) {
+	for _, a := range slices.Concat(r.Data.Auxiliary, r.Data.Inputs) {
 		refuse(a.Key, &a.ExperienceBuffer)
 	}
 }
@@ -39,15 +21,15 @@ func (r *rules) selectors() {
 // format holds what is said of rows against what reads them.
 func (r *rules) format() {
 	own := NamedBuffer{ExperienceBuffer: *r.Buffer.TrainerInput.ExperienceBuffer, Key: "buffer.trainer_input.experience_buffer"}
-	for _, b := range append(r.EvalBuffers(), own) {
+	for _, b := range append(slices.Clone(r.Data.Measured), own) {
 		r.formatOf(b)
 	}
-	for _, a := range append(r.AuxiliaryBuffers(), r.Inputs()...) {
+	for _, a := range slices.Concat(r.Data.Auxiliary, r.Data.Inputs) {
 		if a.Format.Packing {
 			r.fail(a.Key+".format.packing", "joins texts, but this buffer holds "+a.SchemaType+" rows, each a sequence of its own", "remove it")
 		}
 	}
-	for _, t := range r.Tasksets() {
+	for _, t := range r.Data.Tasksets {
 		if t.Format.Packing || t.Format.Truncate {
 			r.fail(t.Key+".format", "packing and truncate are for training data, not for tasks", "remove them")
 		}

@@ -28,7 +28,8 @@ func TestFormatRules(t *testing.T) {
 	if f := c.Buffer.TrainerInput.ExperienceBuffer.Format; f.PromptType != "plaintext" || !f.Packing {
 		t.Errorf("%+v", f)
 	}
-	if n, why := c.offlineSteps(Facts{Rows: map[string]int{"buffer.trainer_input.experience_buffer": 9}}); n != 0 || !strings.Contains(why, "packed into sequences of 16 tokens") {
+	plan := planner{c.settled[0], Facts{Rows: map[string]int{"buffer.trainer_input.experience_buffer": 9}}}
+	if n, why := plan.offlineSteps(); n != 0 || !strings.Contains(why, "packed into sequences of 16 tokens") {
 		t.Errorf("%d steps: %s", n, why)
 	}
 }
@@ -42,7 +43,7 @@ func TestPairsCountTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := p.Stages[0]
-		if c.PerRow() != want || s.ExperiencesPerStep != 4*want || s.TrainSteps != 5 || s.OptimizerSteps != 1 || s.TokensPerStep != int64(4*want*16) || c.MicroTokens() != want*16 {
+		if c.settled[0].Batch.PerRow != want || s.ExperiencesPerStep != 4*want || s.TrainSteps != 5 || s.OptimizerSteps != 1 || s.TokensPerStep != int64(4*want*16) || c.settled[0].Batch.MicroTokens != want*16 {
 			t.Errorf("%s: %+v", algorithm, s)
 		}
 	}
@@ -53,7 +54,7 @@ func TestUsesReference(t *testing.T) {
 		"algorithm={algorithm_type: dpo, kl_loss_fn: none}": true, "algorithm={algorithm_type: kto}": true, "algorithm={algorithm_type: sft}": false,
 		"algorithm={algorithm_type: sft, kl_loss_fn: k2}": true,
 	} {
-		if got := mustParse(t, offlineBase, Options{Overrides: []string{override}}).UsesReference(); got != want {
+		if got := mustParse(t, offlineBase, Options{Overrides: []string{override}}).settled[0].Method.Reference; got != want {
 			t.Errorf("%s: %t", override, got)
 		}
 	}
@@ -65,7 +66,7 @@ func TestUsesReference(t *testing.T) {
 // Nobody waits for weights, so that nothing has to be said of it, and what is said is listed as unused.
 func TestNobodyWaitsForWeightsOffline(t *testing.T) {
 	c := mustParse(t, offlineBase, Options{Overrides: []string{"algorithm.algorithm_type=dpo", "synchronizer.sync_interval=30"}})
-	if notes := c.Unused(); len(notes) != 1 || notes[0].Key != "synchronizer.sync_interval" || notes[0].Reason != "nobody samples while dpo trains on a dataset" {
+	if notes := c.settled[0].Unused(); len(notes) != 1 || notes[0].Key != "synchronizer.sync_interval" || notes[0].Reason != "nobody samples while dpo trains on a dataset" {
 		t.Errorf("%+v", notes)
 	}
 }
@@ -75,11 +76,11 @@ func TestRereadsDataset(t *testing.T) {
 		"buffer.total_epochs=1": false, "buffer.total_epochs=2": true, "buffer.total_steps=3": true, "trainer.total_steps=3": true,
 		"buffer.trainer_input.experience_buffer.total_epochs=2": true,
 	} {
-		if got := mustParse(t, offlineBase, Options{Overrides: []string{override}}).RereadsDataset(); got != want {
+		if got := mustParse(t, offlineBase, Options{Overrides: []string{override}}).settled[0].Batch.Rereads; got != want {
 			t.Errorf("%s: %t", override, got)
 		}
 	}
-	if mustParse(t, base, Options{Overrides: []string{"buffer.total_epochs=2"}}).RereadsDataset() {
+	if mustParse(t, base, Options{Overrides: []string{"buffer.total_epochs=2"}}).settled[0].Batch.Rereads {
 		t.Error("rollouts come once")
 	}
 }

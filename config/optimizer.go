@@ -65,7 +65,7 @@ func (r *rules) optimizer(key string, o *Optimizer) {
 // schedule wants the number of steps where the learning rate depends on it: a trainer that reads what an explorer of another process writes
 // does not know it otherwise.
 func (r *rules) schedule(key string, o *Optimizer) {
-	if r.Mode != "train" || r.readsDataset() || firstSet(r.Trainer.TotalSteps, r.Buffer.TotalSteps) != nil {
+	if r.Mode != "train" || r.ReadsDataset || firstSet(r.Trainer.TotalSteps, r.Buffer.TotalSteps) != nil {
 		return
 	}
 	const hint = "set trainer.total_steps"

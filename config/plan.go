@@ -106,16 +106,13 @@ type FilePlan struct {
 // Plan says what the run will do. It only calculates: nothing is opened, written or fetched. Facts that differ between stages are for
 // [Config.PlanStages].
 func (c *Config) Plan(f Facts) (*Plan, error) {
-	return c.PlanStages(func(*Config) (Facts, error) { return f, nil })
+	return c.PlanStages(func(*Settled) (Facts, error) { return f, nil })
 }
 
 // PlanStages is [Config.Plan] with the facts of each stage, which facts looks up for the stage's own configuration.
-func (c *Config) PlanStages(facts func(stage *Config) (Facts, error)) (*Plan, error) {
+func (c *Config) PlanStages(facts func(stage *Settled) (Facts, error)) (*Plan, error) {
 	p := &Plan{File: c.File(), Warnings: c.Warnings}
-	stages, err := c.each()
-	if err != nil {
-		return nil, err
-	}
+	stages := c.settled
 	critic := "" // of an earlier stage
 	for i, s := range stages {
 		f, err := facts(s)
@@ -123,7 +120,7 @@ func (c *Config) PlanStages(facts func(stage *Config) (Facts, error)) (*Plan, er
 			return nil, err
 		}
 		p.Cores = f.Machine.Cores
-		sp := s.planStage(f)
+		sp := (&planner{Settled: s, facts: f}).plan()
 		sp.Critic = s.criticWords(critic)
 		if len(c.Stages) > 0 {
 			sp.Name = c.Stages[i].StageName
@@ -132,10 +129,10 @@ func (c *Config) PlanStages(facts func(stage *Config) (Facts, error)) (*Plan, er
 				sp.Model = "the last checkpoint of stage " + c.Stages[i-1].StageName
 				sp.Missing = slices.DeleteFunc(sp.Missing, func(missing string) bool {
 					_, path, _ := strings.Cut(missing, ": ")
-					return slices.ContainsFunc(stages[:i], func(s *Config) bool { return s.Leaves(path) })
+					return slices.ContainsFunc(stages[:i], func(s *Settled) bool { return s.Leaves(path) })
 				})
 			}
-			if s.TrainsCritic() {
+			if s.Critic != nil {
 				critic = "the critic of stage " + sp.Name
 			}
 		}
@@ -176,27 +173,34 @@ func uniqueNotes(notes []Note) []Note {
 	return out
 }
 
-func (c *Config) planStage(f Facts) StagePlan {
+// planner says what one stage will do.
+type planner struct {
+	*Settled
+	facts Facts
+}
+
+func (c *planner) plan() StagePlan {
+	f := c.facts
 	s := StagePlan{Mode: c.Mode, Model: c.Model.ModelPath, Engines: c.engineWords(), Parameters: f.Model.Parameters, Active: f.Model.Active, MemoryHere: f.Machine.Memory}
-	if c.trains() || c.explores() {
+	if c.Trains || c.Explores {
 		s.Algorithm = c.Algorithm.AlgorithmType
 	}
-	c.planSteps(&s, f)
+	c.steps(&s)
 	s.TaskPipeline, s.Changed = f.TaskPipeline, f.Changed
-	for _, b := range c.AuxiliaryBuffers() {
+	for _, b := range c.Data.Auxiliary {
 		s.Auxiliary = append(s.Auxiliary, b.auxiliaryWords(f.Rows))
 	}
-	for _, b := range c.Inputs() {
+	for _, b := range c.Data.Inputs {
 		s.Inputs = append(s.Inputs, b.inputWords(f.Rows))
 	}
-	for _, b := range c.EvalBuffers() {
+	for _, b := range c.Data.Measured {
 		s.Measured = append(s.Measured, b.words("eval buffer", f.Rows))
 	}
-	for _, t := range c.Teachers() {
+	for _, t := range c.Teachers {
 		s.Teachers = append(s.Teachers, t.words())
 	}
 	if f.Model.Known {
-		c.planMemory(&s, f)
+		c.memory(&s)
 	}
 	for _, key := range c.Sources() {
 		if name, ok := f.Fetch[key]; ok {
@@ -206,36 +210,36 @@ func (c *Config) planStage(f Facts) StagePlan {
 			s.Missing = append(s.Missing, fmt.Sprintf("%s: %s", key, name))
 		}
 	}
-	s.Files = c.planFiles()
+	s.Files = c.files()
 	s.hide()
 	return s
 }
 
 // Sources lists the keys of everything that the stage reads.
-func (c *Config) Sources() []string {
+func (c *Settled) Sources() []string {
 	keys := []string{"model.model_path"}
-	if c.TrainsCritic() {
+	if c.Critic != nil {
 		keys = append(keys, "model.critic_model_path")
 	}
-	for _, t := range c.Tasksets() {
-		if t.Eval || c.explores() {
+	for _, t := range c.Data.Tasksets {
+		if t.Eval || c.Explores {
 			keys = append(keys, t.Key+".path", t.Key+".reward_fn_args.model_path")
 		}
 	}
-	if c.readsDataset() {
+	if c.ReadsDataset {
 		keys = append(keys, "buffer.trainer_input.experience_buffer.path")
 	}
 	for _, b := range c.Besides() {
 		keys = append(keys, b.Key+".path")
 	}
-	for _, t := range c.Teachers() {
+	for _, t := range c.Teachers {
 		keys = append(keys, t.Key+".model_path")
 	}
 	return keys
 }
 
 // engineWords says how the choices of engines and synchronization were resolved.
-func (c *Config) engineWords() []string {
+func (c *planner) engineWords() []string {
 	var words []string
 	choice := func(what, key, set, got string) {
 		why := fmt.Sprintf("%s is %s", key, set)
@@ -246,23 +250,23 @@ func (c *Config) engineWords() []string {
 		}
 		words = append(words, fmt.Sprintf("%s: %s, because %s", what, got, why))
 	}
-	if c.trains() {
-		choice("training", "trainer.trainer_type", c.Trainer.TrainerType, c.TrainEngine())
+	if c.Trains {
+		choice("training", "trainer.trainer_type", c.Trainer.TrainerType, c.Engines.Train)
 	}
 	if c.Mode != "train" {
-		choice("rollout", "explorer.rollout_model.engine_type", c.Explorer.RolloutModel.EngineType, c.SampleEngine())
+		choice("rollout", "explorer.rollout_model.engine_type", c.Explorer.RolloutModel.EngineType, c.Engines.Sample)
 	}
 	switch {
-	case c.Together():
-		words = append(words, fmt.Sprintf("weights: %s, because sync_method is %s and explorer and trainer are one process", c.Weights(), c.Synchronizer.SyncMethod))
-	case c.explores() || c.trains() && !c.readsDataset():
+	case c.Together:
+		words = append(words, fmt.Sprintf("weights: %s, because sync_method is %s and explorer and trainer are one process", c.Engines.Weights, c.Synchronizer.SyncMethod))
+	case c.Explores || c.Trains && !c.ReadsDataset:
 		words = append(words, "weights: through files, since explorer and trainer are different processes")
 	}
 	return words
 }
 
-// planFiles lists what the stage writes.
-func (c *Config) planFiles() []FilePlan {
+// files lists what the stage writes.
+func (c *planner) files() []FilePlan {
 	job := c.CheckpointJobDir
 	files := []FilePlan{{c.Log.SaveDir, "logs, failed rollouts among them"}}
 	for _, m := range c.Monitor.MonitorType {
@@ -273,7 +277,7 @@ func (c *Config) planFiles() []FilePlan {
 			}
 		}
 	}
-	if c.trains() {
+	if c.Trains {
 		when := "at the end"
 		if n := c.Trainer.SaveInterval; n > 0 {
 			when = fmt.Sprintf("every %d steps and at the end", n)
@@ -286,20 +290,20 @@ func (c *Config) planFiles() []FilePlan {
 		if keep := c.Trainer.SaveHfCheckpoint; keep != "never" {
 			which := ", in the " + strings.Replace(keep, "always", "every", 1) + " checkpoint"
 			files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "actor", model), what + which})
-			if c.TrainsCritic() {
+			if c.Critic != nil {
 				files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "critic", "huggingface"), "the critic, for model.critic_model_path of another run" + which})
 			}
 		}
 	}
 	switch b := c.Buffer.TrainerInput.ExperienceBuffer; {
-	case c.SharedStore() && c.Mode != "bench":
+	case c.SharedStore && c.Mode != "bench":
 		files = append(files, FilePlan{b.Path, "experiences on their way to the trainer"})
-	case c.trains() && !c.readsDataset():
+	case c.Trains && !c.ReadsDataset:
 		files = append(files, FilePlan{filepath.Join(c.Buffer.CacheDir, "experience_buffer"), "experiences on their way to the trainer"})
 	case c.Mode == "explore" && b.StorageType == "file":
 		files = append(files, FilePlan{c.ExperienceFile(), "experiences for the trainer"})
 	}
-	if p := &c.DataProcessor.ExperiencePipeline; c.explores() {
+	if p := &c.DataProcessor.ExperiencePipeline; c.Explores {
 		if p.SaveInput {
 			files = append(files, FilePlan{c.InputCopy(), "a copy of the experiences as they came in (save_input)"})
 		}

@@ -2,32 +2,32 @@ package config
 
 import "fmt"
 
-// planSteps counts steps and tokens.
-func (c *Config) planSteps(s *StagePlan, f Facts) {
+// steps counts steps and tokens.
+func (c *planner) steps(s *StagePlan) {
 	length := int64(*c.Model.MaxModelLen)
-	if c.explores() {
-		s.GroupSize, s.TasksPerStep = c.GroupSize(), c.Buffer.BatchSize
+	if c.Explores {
+		s.GroupSize, s.TasksPerStep = c.Method.GroupSize, c.Buffer.BatchSize
 	}
-	if c.trains() {
-		s.ExperiencesPerStep = c.TrainBatch() * c.PerRow()
-		s.OptimizerSteps = c.Epochs() * ceil(c.TrainBatch(), c.MiniBatch())
+	if c.Trains {
+		s.ExperiencesPerStep = c.Batch.Train * c.Batch.PerRow
+		s.OptimizerSteps = c.Batch.Epochs * ceil(c.Batch.Train, c.Batch.Mini)
 		s.TokensPerStep = int64(s.ExperiencesPerStep) * length
-		s.MicroBatchTokens = c.MicroTokens()
+		s.MicroBatchTokens = c.Batch.MicroTokens
 	}
 	switch {
 	case c.Mode == "bench":
 		s.StepsWhy = "evaluates checkpoints, without steps"
-	case c.readsDataset():
-		s.TrainSteps, s.StepsWhy = c.offlineSteps(f)
+	case c.ReadsDataset:
+		s.TrainSteps, s.StepsWhy = c.offlineSteps()
 	case c.Mode == "train":
 		s.StepsWhy = "as many as the explorer's experiences give"
 		if n := firstSet(c.Trainer.TotalSteps, c.Buffer.TotalSteps); n != nil {
 			s.TrainSteps, s.StepsWhy = int64(*n), "as set by total_steps"
 		}
 	default:
-		s.ExploreSteps, s.StepsWhy = c.exploreSteps(f)
-		s.Tasksets = c.mixture(f)
-		if c.Together() {
+		s.ExploreSteps, s.StepsWhy = c.exploreSteps()
+		s.Tasksets = c.mixture()
+		if c.Together {
 			s.TrainSteps = c.TrainSteps(s.ExploreSteps)
 			s.LastExperiences = c.lastBatch(s)
 			if c.Trainer.TotalSteps != nil {
@@ -37,55 +37,31 @@ func (c *Config) planSteps(s *StagePlan, f Facts) {
 	}
 }
 
-// TrainBatch is what a train step reads: train_batch_size experiences, or what an explore step's rollouts give.
-func (c *Config) TrainBatch() int {
-	if c.CountsRollouts() {
-		return c.StepRollouts()
-	}
-	return c.Buffer.TrainBatchSize
-}
-
-// CountsRollouts reports whether the train batch is a number of rollouts, each with all its steps, and not of experiences.
-func (c *Config) CountsRollouts() bool { return c.explores() && c.Buffer.TrainBatchSize == 0 }
-
 // TrainSteps is the number of train steps in mode both: trainer.total_steps, or as many as explore steps feed. A step that finds less than it asks
 // for takes that, so there is one at least for each explore step.
-func (c *Config) TrainSteps(exploreSteps int64) int64 {
+func (c *Settled) TrainSteps(exploreSteps int64) int64 {
 	if n := c.Trainer.TotalSteps; n != nil {
 		return int64(*n)
 	}
-	rollouts := int64(max(c.Rollouts(), 1))
-	return max(exploreSteps, (exploreSteps*int64(c.StepRollouts())+rollouts-1)/rollouts)
+	rollouts := int64(max(c.Batch.Rollouts, 1))
+	return max(exploreSteps, (exploreSteps*int64(c.Batch.StepRollouts)+rollouts-1)/rollouts)
 }
 
 // lastBatch is what is left for the last train step where each rollout gives one experience; 0 if it is a whole batch, or not known.
-func (c *Config) lastBatch(s *StagePlan) int {
-	if c.CountsRollouts() || c.Rollouts() != c.Buffer.TrainBatchSize || c.Trainer.TotalSteps != nil || s.TrainSteps == s.ExploreSteps {
+func (c *planner) lastBatch(s *StagePlan) int {
+	if c.Batch.CountsRollouts || c.Batch.Rollouts != c.Buffer.TrainBatchSize || c.Trainer.TotalSteps != nil || s.TrainSteps == s.ExploreSteps {
 		return 0
 	}
-	return int(s.ExploreSteps * int64(c.StepRollouts()) % int64(c.Buffer.TrainBatchSize))
+	return int(s.ExploreSteps * int64(c.Batch.StepRollouts) % int64(c.Buffer.TrainBatchSize))
 }
 
-// StepRollouts is how many rollouts an explore step gives: batch_size × repeat_times, and what inputs add, of which a group counts as repeat_times.
-func (c *Config) StepRollouts() int {
-	n := c.Buffer.BatchSize * c.GroupSize()
-	for _, b := range c.Inputs() {
-		each := c.GroupSize()
-		if b.SchemaType == "sft" {
-			each = 1
-		}
-		n += b.PerStep() * each
-	}
-	return n
-}
-
-func (c *Config) exploreSteps(f Facts) (int64, string) {
+func (c *planner) exploreSteps() (int64, string) {
 	if n := c.Buffer.TotalSteps; n != nil {
 		return int64(*n), "as set by buffer.total_steps"
 	}
 	rows, known := 0, true
-	for _, t := range c.Tasksets() {
-		if n, ok := f.Rows[t.Key]; !t.Eval {
+	for _, t := range c.Data.Tasksets {
+		if n, ok := c.facts.Rows[t.Key]; !t.Eval {
 			rows, known = rows+n, known && ok
 		}
 	}
@@ -96,7 +72,7 @@ func (c *Config) exploreSteps(f Facts) (int64, string) {
 		fmt.Sprintf("%d tasks × total_epochs %d / batch_size %d", rows, c.Buffer.TotalEpochs, c.Buffer.BatchSize)
 }
 
-func (c *Config) offlineSteps(f Facts) (int64, string) {
+func (c *planner) offlineSteps() (int64, string) {
 	if n := firstSet(c.Trainer.TotalSteps, c.Buffer.TotalSteps); n != nil {
 		return int64(*n), "as set by total_steps"
 	}
@@ -104,7 +80,7 @@ func (c *Config) offlineSteps(f Facts) (int64, string) {
 	if n := c.Buffer.TrainerInput.ExperienceBuffer.TotalEpochs; n != nil {
 		epochs = *n
 	}
-	rows, ok := f.Rows["buffer.trainer_input.experience_buffer"]
+	rows, ok := c.facts.Rows["buffer.trainer_input.experience_buffer"]
 	if c.Buffer.TrainerInput.ExperienceBuffer.Format.Packing {
 		return 0, fmt.Sprintf("one pass over texts packed into sequences of %d tokens, which are counted when the run starts", *c.Model.MaxModelLen) + times(epochs)
 	}

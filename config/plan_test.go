@@ -88,7 +88,7 @@ func TestTrainSteps(t *testing.T) {
 		{[]string{"buffer.train_batch_size=1000"}, 5}, // takes what there is
 		{[]string{"buffer.train_batch_size=1000", "trainer.total_steps=3"}, 3},
 	} {
-		if got := mustParse(t, base, Options{Overrides: k.overrides}).TrainSteps(5); got != k.want {
+		if got := mustParse(t, base, Options{Overrides: k.overrides}).settled[0].TrainSteps(5); got != k.want {
 			t.Errorf("%v: %d train steps, want %d", k.overrides, got, k.want)
 		}
 	}
@@ -118,14 +118,14 @@ func TestMicroTokens(t *testing.T) {
 		{[]string{"trainer.max_token_len_per_gpu=4"}, 16},
 		{[]string{"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=3"}, 48},
 	} {
-		if got := mustParse(t, base, Options{Overrides: k.overrides}).MicroTokens(); got != k.want {
+		if got := mustParse(t, base, Options{Overrides: k.overrides}).settled[0].Batch.MicroTokens; got != k.want {
 			t.Errorf("%v: %d tokens, want %d", k.overrides, got, k.want)
 		}
 	}
 }
 
 func TestSequences(t *testing.T) {
-	group := mustParse(t, base).GroupSize()
+	group := mustParse(t, base).settled[0].Method.GroupSize
 	for _, k := range []struct {
 		overrides []string
 		want      int
@@ -134,7 +134,7 @@ func TestSequences(t *testing.T) {
 		{[]string{"explorer.runner_per_model=1000", "buffer.explorer_input.eval_tasksets=[]"}, mustParse(t, base).Buffer.BatchSize * group},
 		{[]string{"explorer.runner_per_model=1000", "buffer.explorer_input.eval_tasksets=[]", "synchronizer.sync_style=fully_async", "explorer.max_inflight_batches=3"}, 3 * mustParse(t, base).Buffer.BatchSize * group},
 	} {
-		if got := mustParse(t, base, Options{Overrides: k.overrides}).Sequences(); got != k.want {
+		if got := mustParse(t, base, Options{Overrides: k.overrides}).settled[0].Batch.Sequences; got != k.want {
 			t.Errorf("%v: %d sequences, want %d", k.overrides, got, k.want)
 		}
 	}
@@ -143,11 +143,11 @@ func TestSequences(t *testing.T) {
 func TestGradientCheckpointing(t *testing.T) {
 	const key = "trainer.trainer_config.actor_rollout_ref.model.enable_gradient_checkpointing="
 	for value, want := range map[string]bool{"true": true, "false": false} {
-		if got := mustParse(t, base, Options{Overrides: []string{key + value}}).GradientCheckpointing(); got != want {
+		if got := mustParse(t, base, Options{Overrides: []string{key + value}}).settled[0].Batch.Recompute; got != want {
 			t.Errorf("%s: %t", value, got)
 		}
 	}
-	if !mustParse(t, base).GradientCheckpointing() {
+	if !mustParse(t, base).settled[0].Batch.Recompute {
 		t.Error("it is off when nothing is said")
 	}
 }

@@ -10,21 +10,21 @@ import (
 )
 
 // checkPlugins looks up every plug-in that the configuration names, and the arguments that it gives to it.
-func (c *Config) checkPlugins() Errors {
-	p := &pluginCheck{Config: c, seen: map[string]bool{}}
-	if c.explores() || c.trains() {
+func (c *Settled) checkPlugins() Errors {
+	p := &pluginCheck{Settled: c, seen: map[string]bool{}}
+	if c.Explores || c.Trains {
 		p.algorithm()
 	}
-	for _, t := range c.Tasksets() {
+	for _, t := range c.Data.Tasksets {
 		p.taskset(t)
 	}
-	if c.readsDataset() {
+	if c.ReadsDataset {
 		p.selector(&c.Buffer.TrainerInput.ExperienceBuffer.DataSelector, "buffer.trainer_input.experience_buffer.data_selector")
 	}
 	if r := c.replay(); r.Enable {
 		p.named("priority_fn", r.PriorityFn, replayKey+".priority_fn", r.PriorityFnArgs, replayKey+".priority_fn_args")
 	}
-	for _, b := range append(c.AuxiliaryBuffers(), c.Inputs()...) {
+	for _, b := range slices.Concat(c.Data.Auxiliary, c.Data.Inputs) {
 		p.selector(&b.DataSelector, b.Key+".data_selector")
 	}
 	for i, o := range c.DataProcessor.ExperiencePipeline.Operators {
@@ -42,7 +42,7 @@ func (c *Config) checkPlugins() Errors {
 }
 
 type pluginCheck struct {
-	*Config
+	*Settled
 	errs Errors
 	seen map[string]bool // keys of names that were looked up
 }
@@ -84,7 +84,7 @@ func (p *pluginCheck) taskset(t TasksetEntry) {
 	if !p.IsSet(reward) {
 		reward = "buffer.explorer_input.default_reward_fn_type"
 	}
-	if t.Eval || p.explores() {
+	if t.Eval || p.Explores {
 		p.named("workflow", t.DefaultWorkflowType, workflow, t.WorkflowArgs, t.Key+".workflow_args")
 		p.named("reward_fn", t.DefaultRewardFnType, reward, t.RewardFnArgs, t.Key+".reward_fn_args")
 		p.selector(&t.DataSelector, t.Key+".data_selector")
@@ -209,7 +209,7 @@ func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog)
 func (p *pluginCheck) reached(key string) bool {
 	switch {
 	case strings.HasPrefix(key, "algorithm."):
-		return p.explores() || p.trains()
+		return p.Explores || p.Trains
 	case key == trainerTypeKey, key == engineTypeKey, below(key, auxiliaryModelsKey):
 		return false // engines that nothing opens, and teachers, which have rules of their own
 	}

@@ -109,7 +109,7 @@ func (*fakeTrainer) Reads() map[string]string {
 	}
 }
 
-func (*fakeTrainer) Refuses(c *Config) []Refusal {
+func (*fakeTrainer) Refuses(c *Settled) []Refusal {
 	if c.Model.RopeTheta == nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (*fakeSampler) Reads() map[string]string {
 	return map[string]string{"cluster": "no cluster", "explorer.rollout_model.tensor_parallel_size": "no GPUs", "explorer.rollout_model.quantization": ""}
 }
 
-func (*fakeSampler) Refuses(c *Config) []Refusal { return (&fakeTrainer{}).Refuses(c) }
+func (*fakeSampler) Refuses(c *Settled) []Refusal { return (&fakeTrainer{}).Refuses(c) }
 
 // silentTrainer says nothing of the keys that engines share.
 type silentTrainer struct{ trinity.TrainerOpener }

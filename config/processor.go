@@ -39,7 +39,7 @@ type ExperiencePipeline struct {
 const pipelineKey = "data_processor.experience_pipeline"
 
 // InputCopy returns where the copy of every experience as it came in goes.
-func (c *Config) InputCopy() string {
+func (c *Settled) InputCopy() string {
 	return cmp.Or(c.DataProcessor.ExperiencePipeline.InputSavePath, filepath.Join(c.Buffer.CacheDir, "explorer_output.jsonl"))
 }
 

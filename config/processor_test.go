@@ -35,7 +35,7 @@ func TestCopiesInDatabases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, n := range cfg.Unused() {
+		for _, n := range cfg.settled[0].Unused() {
 			if n.Key == pipelineKey+".max_retry_times" {
 				return true
 			}

@@ -10,12 +10,6 @@ import (
 	"github.com/trinity-go/trinity/internal/experience/archive"
 )
 
-// Recorded reports whether the trainer reads the experiences that an earlier run kept, as rows of a dataset.
-func (c *Config) Recorded() bool {
-	_, known := c.parts()
-	return known && c.Mode == "train" && !c.offline() && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file"
-}
-
 // recording refuses a path for rollouts in no known form, and a database without a query for the rows of one earlier run.
 func (r *rules) recording() {
 	b := r.Buffer.TrainerInput.ExperienceBuffer
@@ -23,27 +17,24 @@ func (r *rules) recording() {
 		r.fail(storeKey+".path", b.Path+" is not a form of experiences", "let the path end in one of "+strings.Join(archive.Forms, " ")+
 			"; output_save_path may be a database's URL")
 	}
-	if r.Recorded() && database.IsURL(b.Path) && b.SubsetName == "" {
+	if r.Recorded && database.IsURL(b.Path) && b.SubsetName == "" {
 		r.fail(storeKey+".subset_name", "the experiences of a database may be of many runs",
 			"write SELECT experience FROM trinity_archive WHERE archive LIKE 'project/group/name/output-%' ORDER BY step, id")
 	}
 }
 
-// readsDataset reports whether the trainer reads a dataset instead of what explorers deliver.
-func (c *Config) readsDataset() bool { return c.offline() || c.Recorded() }
-
 // ExperienceFile returns where mode explore with storage_type file writes rollouts.
-func (c *Config) ExperienceFile() string {
+func (c *Settled) ExperienceFile() string {
 	return cmp.Or(c.Buffer.TrainerInput.ExperienceBuffer.Path, filepath.Join(c.Buffer.CacheDir, "experience_buffer.jsonl"))
 }
 
 // Leaves reports whether this stage writes experiences at path, so that a later stage may read them.
-func (c *Config) Leaves(path string) bool {
+func (c *Settled) Leaves(path string) bool {
 	var files []string
 	if c.Mode == "explore" && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file" {
 		files = append(files, c.ExperienceFile())
 	}
-	if p := c.DataProcessor.ExperiencePipeline; c.explores() {
+	if p := c.DataProcessor.ExperiencePipeline; c.Explores {
 		files = append(files, p.OutputSavePath)
 		if p.SaveInput {
 			files = append(files, c.InputCopy())

@@ -18,8 +18,8 @@ func TestRecorded(t *testing.T) {
 	if err != nil || plan.Stages[0].TrainSteps != 10 {
 		t.Errorf("%d train steps, %v; want 40 rows / 4", plan.Stages[0].TrainSteps, err)
 	}
-	if !slices.Contains(cfg.Sources(), storeKey+".path") || len(cfg.Unused()) != 1 {
-		t.Errorf("sources %v, unused %v", cfg.Sources(), cfg.Unused())
+	if !slices.Contains(cfg.settled[0].Sources(), storeKey+".path") || len(cfg.settled[0].Unused()) != 1 {
+		t.Errorf("sources %v, unused %v", cfg.settled[0].Sources(), cfg.settled[0].Unused())
 	}
 	_, err = Parse("c.yaml", []byte(base), Options{Overrides: file})
 	if err == nil || !strings.Contains(err.Error(), "grpo needs a dataset") {
@@ -39,7 +39,7 @@ func TestRecorded(t *testing.T) {
 		t.Errorf("a database without saying which rows: %v", err)
 	}
 	cfg, err = Parse("c.yaml", []byte(base), Options{Overrides: append(database, storeKey+".subset_name=trinity_archive", storeKey+".max_retry_times=5", "buffer.total_steps=1")})
-	if err != nil || slices.ContainsFunc(cfg.Unused(), func(n Note) bool { return strings.HasPrefix(n.Key, storeKey) }) {
+	if err != nil || slices.ContainsFunc(cfg.settled[0].Unused(), func(n Note) bool { return strings.HasPrefix(n.Key, storeKey) }) {
 		t.Errorf("rows of a database: %v", err)
 	}
 	_, err = Parse("c.yaml", []byte(base), Options{Overrides: append(train, storeKey+".path=kept.parquet")})

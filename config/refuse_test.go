@@ -214,7 +214,7 @@ func TestRolloutCorrectionRules(t *testing.T) {
 	expectError(t, offlineBase, key+"={bypass_mode: false}", key+".bypass_mode", "no policy sampled", false)
 	expectError(t, offlineBase, "algorithm.bypass_old_logprobs=false", "algorithm.bypass_old_logprobs", "no policy sampled", false)
 	for override, want := range map[string]bool{key + "={bypass_mode: false}": true, "algorithm.bypass_old_logprobs=false": true, key + "={}": false} {
-		if got := mustParse(t, base, Options{Overrides: []string{override}}).RecomputesOldLogprobs(); got != want {
+		if got := mustParse(t, base, Options{Overrides: []string{override}}).settled[0].Method.Recomputes; got != want {
 			t.Errorf("%s: recomputes %t", override, got)
 		}
 	}

@@ -9,11 +9,11 @@ import (
 func TestReplayBuffer(t *testing.T) {
 	on := func(args string) string { return replayKey + "={enable: true" + args + "}" }
 	c := mustParse(t, base, Options{Overrides: []string{on(", reuse_cooldown_time: 0")}})
-	if r := c.replay(); r.PriorityFn != "linear_decay" || *r.ReuseCooldownTime != 0 {
+	if r := c.settled[0].replay(); r.PriorityFn != "linear_decay" || *r.ReuseCooldownTime != 0 {
 		t.Errorf("%+v", r)
 	}
-	if slices.ContainsFunc(c.Unused(), func(n Note) bool { return strings.HasPrefix(n.Key, replayKey) }) {
-		t.Errorf("not used: %v", c.Unused())
+	if slices.ContainsFunc(c.settled[0].Unused(), func(n Note) bool { return strings.HasPrefix(n.Key, replayKey) }) {
+		t.Errorf("not used: %v", c.settled[0].Unused())
 	}
 	for _, c := range []struct {
 		override, key, words string
@@ -30,7 +30,7 @@ func TestReplayBuffer(t *testing.T) {
 func TestReplayBufferOfAnotherMode(t *testing.T) {
 	for mode, unused := range map[string]bool{"bench": true, "explore": true, "train": false} {
 		c := mustParse(t, base, Options{Overrides: []string{"mode=" + mode, "buffer.train_batch_size=8", replayKey + ".enable=true"}})
-		if got := slices.ContainsFunc(c.Unused(), func(n Note) bool { return n.Key == replayKey+".enable" }); got != unused {
+		if got := slices.ContainsFunc(c.settled[0].Unused(), func(n Note) bool { return n.Key == replayKey+".enable" }); got != unused {
 			t.Errorf("mode %s: not used is %v, want %v", mode, got, unused)
 		}
 	}

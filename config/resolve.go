@@ -9,14 +9,17 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// resolve fills in what follows from other keys, so that the configuration says what will happen, and reports what cannot be resolved.
-func (c *Config) resolve() Errors {
-	r := &resolution{Config: c}
+// settle fills in the keys that follow from others, decides all that a run asks of its
+// configuration, and reports what contradicts itself.
+func settle(c *Config) (*Settled, Errors) {
+	r := &resolution{Settled: &Settled{Config: c}}
+	r.mode()
 	r.aliases()
 	r.engines()
-	r.teacherTypes()
 	r.lengths()
+	r.method()
 	r.algorithm()
+	r.teachers()
 	r.tasksets()
 	r.models()
 	r.buffers()
@@ -24,15 +27,17 @@ func (c *Config) resolve() Errors {
 	r.auxiliaryBuffers()
 	r.evalBuffers()
 	r.inputs()
+	r.explored()
+	r.sizes()
 	r.synchronizer()
 	r.shortSteps()
 	r.monitors()
 	r.paths()
-	return r.errs
+	return r.Settled, r.errs
 }
 
 type resolution struct {
-	*Config
+	*Settled
 	errs Errors
 }
 
@@ -86,7 +91,7 @@ func (r *resolution) remainder(key string, given, whole int) *int {
 
 // algorithm fills in what the algorithm type decides. IsSet still tells what the file says.
 func (r *resolution) algorithm() {
-	if own, err := r.Parts(); err == nil && (r.trains() || r.explores()) {
+	if own := r.Method.Parts; own != nil && (r.Trains || r.Explores) {
 		a := &r.Algorithm
 		setDefault(&a.AdvantageFn, own.Advantage)
 		setDefault(&a.PolicyLossFn, own.PolicyLoss)
@@ -95,7 +100,7 @@ func (r *resolution) algorithm() {
 		setDefault(&a.EntropyLossFn, own.Entropy)
 		setDefault(&a.SampleStrategy, own.SampleStrategy)
 		if !own.Offline {
-			a.RepeatTimes = ptr(r.GroupSize())
+			a.RepeatTimes = ptr(r.Method.GroupSize)
 		}
 	}
 	r.gradClip()
@@ -125,7 +130,7 @@ func (r *resolution) tasksets() {
 	if in.DefaultEvalWorkflowType == "" {
 		in.DefaultEvalWorkflowType = in.DefaultWorkflowType
 	}
-	for _, e := range r.Tasksets() {
+	for _, e := range r.Data.Tasksets {
 		t, name, workflow := e.Taskset, "taskset", in.DefaultWorkflowType
 		if e.Eval {
 			name, workflow = "eval_taskset", in.DefaultEvalWorkflowType
@@ -139,7 +144,7 @@ func (r *resolution) tasksets() {
 		inherit(&t.RolloutArgs.Logprobs, &r.Model.Logprobs)
 		inherit(&t.RolloutArgs.MaxTokens, r.Model.MaxResponseTokens)
 		if !e.Eval {
-			t.RepeatTimes = r.GroupSize()
+			t.RepeatTimes = r.Method.GroupSize
 		}
 	}
 }
@@ -188,7 +193,7 @@ func (r *resolution) buffers() {
 	b := in.ExperienceBuffer
 	setDefault(&b.Name, "experience_buffer")
 	schema := "experience"
-	if parts, ok := r.parts(); ok {
+	if parts := r.Method.Parts; parts != nil {
 		schema = parts.Schema
 	}
 	if b.SchemaType != "" && b.SchemaType != schema {
@@ -198,7 +203,7 @@ func (r *resolution) buffers() {
 	setDefault(&b.SchemaType, schema)
 	r.plainText("buffer.trainer_input.experience_buffer", b)
 	const storage = "buffer.trainer_input.experience_buffer.storage_type"
-	if r.offline() {
+	if r.Offline {
 		if r.IsSet(storage) && b.StorageType == "queue" {
 			r.fail(storage, fmt.Sprintf("%s reads a dataset, not a queue", r.Algorithm.AlgorithmType), "set it to file, or leave it out")
 		}
@@ -206,13 +211,16 @@ func (r *resolution) buffers() {
 			b.StorageType = "file"
 		}
 	}
-	if b.StorageType == "queue" && !r.Together() && database.IsURL(b.Path) {
+	if b.StorageType == "queue" && !r.Together && database.IsURL(b.Path) {
 		b.StorageType = automatic("buffer", "auto") // Trinity-RFT keeps such a queue in the database
 	}
-	if b.StorageType == "file" && r.Together() {
+	if b.StorageType == "file" && r.Together {
 		r.warn(storage, "mode both passes experiences through a queue, not a file")
 		b.StorageType = "queue"
 	}
+	r.Recorded = r.Method.Parts != nil && r.Mode == "train" && !r.Offline && b.StorageType == "file"
+	r.ReadsDataset = r.Offline || r.Recorded
+	r.SharedStore = !r.Offline && registry.Buffers.Has(b.StorageType)
 }
 
 // plainText is the only form that schema cpt has.
@@ -225,7 +233,7 @@ func (r *resolution) plainText(key string, b *ExperienceBuffer) {
 // shortSteps warns of train steps that ask for more than there is when they begin.
 func (r *resolution) shortSteps() {
 	const key = "buffer.train_batch_size"
-	if gives := r.StepRollouts(); r.Together() && r.Synchronizer.SyncStyle == "fixed" && !r.CountsRollouts() && r.Rollouts() > gives {
+	if gives := r.Batch.StepRollouts; r.Together && r.Synchronizer.SyncStyle == "fixed" && !r.Batch.CountsRollouts && r.Batch.Rollouts > gives {
 		r.warn(key, "is %d, and an explore step gives %d rollouts: in sync_style fixed a train step takes what there is for its version, which is less where a rollout is one experience",
 			r.Buffer.TrainBatchSize, gives)
 	}
@@ -244,7 +252,7 @@ func (r *resolution) paths() {
 	r.CheckpointJobDir = filepath.Join(r.CheckpointRootDir, r.Project, r.Group, r.Name)
 	r.Buffer.CacheDir = filepath.Join(r.CheckpointJobDir, "buffer")
 	b := r.Buffer.TrainerInput.ExperienceBuffer
-	if s, ok := registry.Buffers.Default(b.StorageType).(StorePlace); ok && !r.offline() {
+	if s, ok := registry.Buffers.Default(b.StorageType).(StorePlace); ok && !r.Offline {
 		setDefault(&b.Path, s.DefaultPath(r.Buffer.CacheDir, b.Name))
 	}
 	r.Monitor.CacheDir = filepath.Join(r.CheckpointJobDir, "monitor")

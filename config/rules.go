@@ -13,8 +13,8 @@ import (
 )
 
 // checkRules holds the configuration against the rules between its keys. It wants a resolved configuration.
-func (c *Config) checkRules() Errors {
-	r := &rules{Config: c}
+func (c *Settled) checkRules() Errors {
+	r := &rules{Settled: c}
 	r.place()
 	r.model()
 	r.data()
@@ -41,7 +41,7 @@ func (c *Config) checkRules() Errors {
 }
 
 type rules struct {
-	*Config
+	*Settled
 	errs Errors
 }
 
@@ -94,17 +94,17 @@ func (r *rules) model() {
 func (r *rules) data() {
 	const batch, path = "buffer.train_batch_size", "buffer.trainer_input.experience_buffer.path"
 	switch {
-	case r.offline() && r.Mode != "train":
+	case r.Offline && r.Mode != "train":
 		r.fail("algorithm.algorithm_type", fmt.Sprintf("%s trains on a dataset and does not roll out", r.Algorithm.AlgorithmType), "set mode: train")
 	case r.Mode == "train" && r.Buffer.TrainBatchSize == 0:
 		r.fail(batch, "mode train needs the number of experiences per train step", "set it to 1 or more")
 	}
-	if r.readsDataset() && r.Buffer.TrainerInput.ExperienceBuffer.Path == "" {
+	if r.ReadsDataset && r.Buffer.TrainerInput.ExperienceBuffer.Path == "" {
 		r.fail(path, fmt.Sprintf("%s needs a dataset", r.Algorithm.AlgorithmType), "set the path of a file, a directory or a hub dataset")
 	}
 	in := r.Buffer.ExplorerInput
 	switch {
-	case !r.explores():
+	case !r.Explores:
 	case in.Taskset != nil && len(in.Tasksets) > 0:
 		r.fail("buffer.explorer_input.tasksets", "taskset is set as well", "use one of the two")
 	case in.Taskset == nil && len(in.Tasksets) == 0:
@@ -118,8 +118,8 @@ func (r *rules) data() {
 // tasksets checks what every taskset needs that is going to run.
 func (r *rules) tasksets() {
 	names := map[string]string{}
-	for _, t := range r.Tasksets() {
-		if !t.Eval && !r.explores() {
+	for _, t := range r.Data.Tasksets {
+		if !t.Eval && !r.Explores {
 			continue
 		}
 		if t.Path == "" {
@@ -164,7 +164,7 @@ func (r *rules) miniBatch() {
 			r.fail(actorKey+"."+key, fmt.Sprintf("is %v, must be a whole number of at least 1", v), "")
 		}
 	}
-	if n, batch := r.MiniBatch(), r.TrainBatch(); batch > 0 && n > batch {
+	if n, batch := r.Batch.Mini, r.Batch.Train; batch > 0 && n > batch {
 		r.fail(actorKey+".ppo_mini_batch_size", fmt.Sprintf("is %d, more than the %d experiences of a train step", n, batch),
 			"it counts experiences per optimizer step; lower it or raise buffer.train_batch_size")
 	}
@@ -177,7 +177,7 @@ func (r *rules) correction() {
 	if bypass != nil && r.IsSet("algorithm.bypass_old_logprobs") && *bypass != r.Algorithm.BypassOldLogprobs {
 		r.fail(key+".bypass_mode", "is not what algorithm.bypass_old_logprobs says", "set one of the two")
 	}
-	if r.RecomputesOldLogprobs() && r.offline() {
+	if r.Method.Recomputes && r.Offline {
 		set := key + ".bypass_mode"
 		if bypass == nil {
 			set = "algorithm.bypass_old_logprobs"
@@ -185,7 +185,7 @@ func (r *rules) correction() {
 		r.fail(set, fmt.Sprintf("%s trains on a dataset, which no policy sampled", r.Algorithm.AlgorithmType), "remove it")
 	}
 	for _, part := range []struct{ name, value string }{{"rollout_is", c.RolloutIs}, {"rollout_rs", c.RolloutRs}} {
-		if part.value != "" && !r.RecomputesOldLogprobs() {
+		if part.value != "" && !r.Method.Recomputes {
 			r.fail(key+"."+part.name, "compares the rollout's logprobs with the trainer's, which bypass mode does not compute", "set bypass_mode: false beside it")
 		}
 	}

@@ -37,7 +37,7 @@ func printed(o Options) string {
 		return err.Error()
 	}
 	f := Facts{Missing: map[string]string{}}
-	for _, key := range cfg.Sources() {
+	for _, key := range cfg.settled[0].Sources() {
 		f.Missing[key] = "postgresql://ann:s3cret@host/rft"
 	}
 	plan, err := cfg.Plan(f)

@@ -14,8 +14,8 @@ func TestGroupSizeIsTheAlgorithmsOwn(t *testing.T) {
 		"algorithm.algorithm_type=dapo": 16,
 	} {
 		c := mustParse(t, base, Options{Overrides: []string{override}})
-		if c.GroupSize() != want || c.TrainBatch() != 4*want || c.Buffer.ExplorerInput.Taskset.RepeatTimes != want {
-			t.Errorf("%s: group size %d, batch %d, want %d", override, c.GroupSize(), c.TrainBatch(), want)
+		if c.settled[0].Method.GroupSize != want || c.settled[0].Batch.Train != 4*want || c.Buffer.ExplorerInput.Taskset.RepeatTimes != want {
+			t.Errorf("%s: group size %d, batch %d, want %d", override, c.settled[0].Method.GroupSize, c.settled[0].Batch.Train, want)
 		}
 	}
 }
@@ -87,15 +87,15 @@ func TestDerivedValues(t *testing.T) {
 	if want := filepath.Join("ckpt", "Trinity-RFT", "g", "rft"); c.CheckpointJobDir != want || c.Monitor.CacheDir != filepath.Join(want, "monitor") {
 		t.Error(c.CheckpointJobDir, c.Monitor.CacheDir)
 	}
-	if c.GradClip() != 0.5 || c.MiniBatch() != 2 || c.Epochs() != 3 || c.InitSeed() != 9 {
-		t.Error(c.GradClip(), c.MiniBatch(), c.Epochs(), c.InitSeed())
+	if c.settled[0].Trainer.GradClip != 0.5 || c.settled[0].Batch.Mini != 2 || c.settled[0].Batch.Epochs != 3 || c.settled[0].InitSeed != 9 {
+		t.Error(c.settled[0].Trainer.GradClip, c.settled[0].Batch.Mini, c.settled[0].Batch.Epochs, c.settled[0].InitSeed)
 	}
 	d := mustParse(t, base)
-	if d.GradClip() != 1 || d.MiniBatch() != 8 || d.Epochs() != 1 || d.InitSeed() != 42 || d.TrainEngine() != "cpu" || d.SampleEngine() != "cpu" {
-		t.Error(d.GradClip(), d.MiniBatch(), d.Epochs(), d.InitSeed())
+	if d.settled[0].Trainer.GradClip != 1 || d.settled[0].Batch.Mini != 8 || d.settled[0].Batch.Epochs != 1 || d.settled[0].InitSeed != 42 || d.settled[0].Engines.Train != "cpu" || d.settled[0].Engines.Sample != "cpu" {
+		t.Error(d.settled[0].Trainer.GradClip, d.settled[0].Batch.Mini, d.settled[0].Batch.Epochs, d.settled[0].InitSeed)
 	}
-	if !slices.Equal(d.Monitor.MonitorType, []string{"console", "jsonl", "tensorboard"}) || d.Weights() != "memory" {
-		t.Error(d.Monitor.MonitorType, d.Weights())
+	if !slices.Equal(d.Monitor.MonitorType, []string{"console", "jsonl", "tensorboard"}) || d.settled[0].Engines.Weights != "memory" {
+		t.Error(d.Monitor.MonitorType, d.settled[0].Engines.Weights)
 	}
 	if lr := mustParse(t, base, Options{Overrides: []string{"algorithm.optimizer.lr=0"}}).Algorithm.Optimizer.LR; lr != 0 {
 		t.Error("learning rate 0 is for control runs, got", lr)
@@ -105,9 +105,9 @@ func TestDerivedValues(t *testing.T) {
 // Arguments given for the type's own part merge over the type's; another part starts from its own defaults.
 func TestPartsMerge(t *testing.T) {
 	c := mustParse(t, base, Options{Overrides: []string{"algorithm.kl_loss_fn=low_var_kl", "algorithm.policy_loss_fn_args.clip_range_low=0.1"}})
-	p, err := c.Parts()
-	if err != nil || p.KLLoss != "low_var_kl" || p.PolicyLossArgs["clip_range_low"] != 0.1 || p.Advantage != "grpo" {
-		t.Error(p, err)
+	p := c.settled[0].Method.Parts
+	if p.KLLoss != "low_var_kl" || p.PolicyLossArgs["clip_range_low"] != 0.1 || p.Advantage != "grpo" {
+		t.Error(p)
 	}
 }
 
@@ -147,14 +147,11 @@ stages:
 
 func TestStages(t *testing.T) {
 	c := mustParse(t, staged)
-	sft, err := c.Stage(0)
-	if err != nil {
-		t.Fatal(err)
+	stages := c.Settled()
+	if len(stages) != 2 {
+		t.Fatalf("%d stages, want 2", len(stages))
 	}
-	rl, err := c.Stage(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sft, rl := stages[0], stages[1]
 	if sft.Name != "rft/warmup" || rl.Name != "rft/rl" || sft.CheckpointJobDir != filepath.Join("ckpt", "Trinity-RFT", "rft", "warmup") {
 		t.Error(sft.Name, rl.Name, sft.CheckpointJobDir)
 	}
@@ -166,9 +163,6 @@ func TestStages(t *testing.T) {
 	}
 	if p := sft.Pos("buffer.train_batch_size"); p.Line != 28 {
 		t.Error(p)
-	}
-	if _, err := c.Stage(2); err == nil {
-		t.Error("no error for a stage that does not exist")
 	}
 }
 
@@ -196,7 +190,7 @@ func TestUnused(t *testing.T) {
 		"trainer.megatron.expert_model_parallel_size=2", "trainer.trainer_type=verl", "trainer.trainer_config.actor_rollout_ref.ref.x=1",
 		"trainer.grad_clip=2"}})
 	var keys []string
-	for _, n := range c.Unused() {
+	for _, n := range c.settled[0].Unused() {
 		keys = append(keys, n.Key)
 	}
 	want := []string{"cluster.node_num", "explorer.rollout_model.tensor_parallel_size", "trainer.megatron.expert_model_parallel_size",
@@ -217,7 +211,7 @@ func TestUnusedByEngines(t *testing.T) {
 		{"trainer.trainer_config.actor_rollout_ref.ref.read=1", "trainer.trainer_config.actor_rollout_ref.ref.read", ""},
 	} {
 		got := ""
-		for _, n := range mustParse(t, base, Options{Overrides: strings.Fields(c.override)}).Unused() {
+		for _, n := range mustParse(t, base, Options{Overrides: strings.Fields(c.override)}).settled[0].Unused() {
 			if n.Key == c.key {
 				got = n.Reason
 			}
@@ -239,8 +233,8 @@ func TestStepsUnderWay(t *testing.T) {
 		{"synchronizer.sync_style=fully_async", 3, false},
 	} {
 		cfg := mustParse(t, base, Options{Overrides: []string{"explorer.max_inflight_batches=3", c.overrides}})
-		unused := slices.ContainsFunc(cfg.Unused(), func(n Note) bool { return n.Key == "explorer.max_inflight_batches" })
-		if got := cfg.BatchesUnderWay(); got != c.want || unused != c.unused {
+		unused := slices.ContainsFunc(cfg.settled[0].Unused(), func(n Note) bool { return n.Key == "explorer.max_inflight_batches" })
+		if got := cfg.settled[0].Batch.UnderWay; got != c.want || unused != c.unused {
 			t.Errorf("%s: %d steps at once, the key is unused: %v; want %d, %v", c.overrides, got, unused, c.want, c.unused)
 		}
 	}

@@ -14,7 +14,7 @@ type SharedKeys interface {
 	// below it, * for any segment, and a longer key beats a shorter one. trinity check lists keys without meaning that a file sets.
 	Reads() map[string]string
 	// Refuses returns the values of the configuration that the engine cannot do, and that would change a run if it ignored them.
-	Refuses(c *Config) []Refusal
+	Refuses(s *Settled) []Refusal
 }
 
 // Refusal is a valid value that an engine does not support.
@@ -28,12 +28,12 @@ type Refusal struct {
 type engine struct{ kind, name string }
 
 // opened lists the engines that the mode opens.
-func (c *Config) opened() (all []engine) {
-	if c.trains() {
-		all = append(all, engine{"trainer", c.TrainEngine()})
+func (c *Settled) opened() (all []engine) {
+	if c.Trains {
+		all = append(all, engine{"trainer", c.Engines.Train})
 	}
-	if c.samples() {
-		all = append(all, engine{"sampler", c.SampleEngine()})
+	if c.Samples {
+		all = append(all, engine{"sampler", c.Engines.Sample})
 	}
 	return all
 }
@@ -65,7 +65,7 @@ func (e engine) reads(key string) (reason string, says bool) {
 
 // unusedByEngines returns why none of the engines reads a key that engines share, "" if one does or if it is no such key. A key is shared if
 // any engine of this program says something of it.
-func (c *Config) unusedByEngines(key string) string {
+func (c *Settled) unusedByEngines(key string) string {
 	opened, silent := c.opened(), ""
 	for _, e := range opened {
 		reason, says := e.reads(key)
@@ -100,7 +100,7 @@ func (c *Config) unusedByEngines(key string) string {
 }
 
 // refusedByEngines reports what the engines of the mode refuse; refuse reports one value.
-func (c *Config) refusedByEngines(refuse func(key, what, hint string)) {
+func (c *Settled) refusedByEngines(refuse func(key, what, hint string)) {
 	told := map[string]bool{}
 	for _, e := range c.opened() {
 		keys, ok := e.sharedKeys()

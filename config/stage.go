@@ -1,26 +1,15 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
 
-// Stage returns the configuration of stage i, counted from 0: the keys of the stage lie over the file's, see [merge]; its name is
-// `<name>/<stage_name>`, and trainer.save_hf_checkpoint is last, because the next stage starts from that checkpoint.
-func (c *Config) Stage(i int) (*Config, error) {
-	if i < 0 || i >= len(c.Stages) {
-		return nil, fmt.Errorf("configuration %s has %d stages, not a stage %d", c.source.file, len(c.Stages), i)
-	}
-	cfg, errs := c.stage(i)
-	if errs = errs.with(cfg.check()); len(errs) > 0 {
-		return nil, errs.orNil()
-	}
-	return cfg, nil
-}
-
+// stage returns the configuration of stage i, counted from 0: the keys of the stage lie over those
+// of the file, see [merge]. Its name is `<name>/<stage_name>`, and trainer.save_hf_checkpoint is
+// last, because the next stage starts from that checkpoint.
 func (c *Config) stage(i int) (*Config, Errors) {
 	cfg, errs := c.source.decode(c.stageTree(i))
 	cfg.Name = c.Name + "/" + c.Stages[i].StageName

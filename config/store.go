@@ -10,11 +10,6 @@ import (
 
 const storeKey = "buffer.trainer_input.experience_buffer"
 
-// SharedStore reports whether a registered store, such as a database, keeps the experiences on their way.
-func (c *Config) SharedStore() bool {
-	return !c.offline() && registry.Buffers.Has(c.Buffer.TrainerInput.ExperienceBuffer.StorageType)
-}
-
 // StorePlace is implemented by a buffer plug-in that says where it may be.
 type StorePlace interface {
 	// DefaultPath returns the path of the buffer of a name that has none, below the directory of the run's buffers.
@@ -26,7 +21,7 @@ type StorePlace interface {
 // store holds the experience buffer against what its store needs.
 func (r *rules) store() {
 	b := r.Buffer.TrainerInput.ExperienceBuffer
-	if !r.SharedStore() {
+	if !r.SharedStore {
 		return
 	}
 	if s, ok := registry.Buffers.Default(b.StorageType).(StorePlace); ok {
@@ -40,7 +35,7 @@ func (r *rules) store() {
 }
 
 // unusedOfStore says why the store of the experience buffer has no use for one of its keys; "" if it has.
-func (c *Config) unusedOfStore(key string) string {
+func (c *Settled) unusedOfStore(key string) string {
 	switch {
 	case key == storeKey+".path" && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "queue":
 		return "the queue is kept in buffer.cache_dir"
@@ -61,11 +56,11 @@ func retries(key string) (owner string, ok bool) {
 }
 
 // remote reports whether the storage of a section may be lost and come back.
-func (c *Config) remote(owner string) bool {
+func (c *Settled) remote(owner string) bool {
 	if owner == pipelineKey {
 		return c.copiesInDatabase()
 	}
-	if owner == storeKey && c.SharedStore() {
+	if owner == storeKey && c.SharedStore {
 		return true
 	}
 	for _, d := range c.datasets() {
@@ -79,22 +74,22 @@ func (c *Config) remote(owner string) bool {
 // storedRows is a section that names rows: a taskset or a dataset.
 type storedRows struct{ key, storage, path string }
 
-func (c *Config) datasets() []storedRows {
+func (c *Settled) datasets() []storedRows {
 	var all []storedRows
-	for _, t := range c.Tasksets() {
+	for _, t := range c.Data.Tasksets {
 		all = append(all, storedRows{t.Key, t.StorageType, t.Path})
 	}
 	for _, b := range c.Besides() {
 		all = append(all, storedRows{b.Key, b.StorageType, b.Path})
 	}
-	if b := c.Buffer.TrainerInput.ExperienceBuffer; c.readsDataset() {
+	if b := c.Buffer.TrainerInput.ExperienceBuffer; c.ReadsDataset {
 		all = append(all, storedRows{storeKey, b.StorageType, b.Path})
 	}
 	return all
 }
 
 // unusedOfRows says why rows that come from one place have no use for a key that chooses among several; "" if they have.
-func (c *Config) unusedOfRows(key string) string {
+func (c *Settled) unusedOfRows(key string) string {
 	for _, d := range c.datasets() {
 		split := key == d.key+".split"
 		switch {

@@ -67,7 +67,7 @@ func TestUnusedOfOnePlace(t *testing.T) {
 	} {
 		cfg := mustParse(t, c.text, Options{Overrides: append(c.more, c.key+"="+c.value)})
 		reason := ""
-		for _, n := range cfg.Unused() {
+		for _, n := range cfg.settled[0].Unused() {
 			if n.Key == c.key {
 				reason = n.Reason
 			}

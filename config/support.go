@@ -10,34 +10,34 @@ import (
 // refusal is a valid value that no part of this version supports.
 type refusal struct {
 	key  string
-	when func(c *Config) bool
+	when func(c *Settled) bool
 	what string // what the value asks for
 	hint string
 }
 
 // refusals are the values that this version refuses by name, because ignoring them would change what a run does.
 var refusals = []refusal{
-	{"explorer.db_url", func(c *Config) bool { return c.Mode == "serve" && c.Explorer.DBURL != "" }, "recording what mode serve is asked", "leave it out"},
-	{"model.tinker.enable", func(c *Config) bool { return c.Model.Tinker.Enable }, "training through the Tinker API",
+	{"explorer.db_url", func(c *Settled) bool { return c.Mode == "serve" && c.Explorer.DBURL != "" }, "recording what mode serve is asked", "leave it out"},
+	{"model.tinker.enable", func(c *Settled) bool { return c.Model.Tinker.Enable }, "training through the Tinker API",
 		"use model.lora_configs to train an adapter instead"},
-	{"model.external_model.enable", func(c *Config) bool { return c.Model.ExternalModel.Enable }, "a model behind an OpenAI-compatible API", ""},
-	{"explorer.rollout_model.external_model_config", func(c *Config) bool { return c.Explorer.RolloutModel.ExternalModelConfig != nil },
+	{"model.external_model.enable", func(c *Settled) bool { return c.Model.ExternalModel.Enable }, "a model behind an OpenAI-compatible API", ""},
+	{"explorer.rollout_model.external_model_config", func(c *Settled) bool { return c.Explorer.RolloutModel.ExternalModelConfig != nil },
 		"a model behind an OpenAI-compatible API", ""},
-	{"explorer.rollout_model.enable_openai_api", func(c *Config) bool { return c.Explorer.RolloutModel.EnableOpenaiAPI },
+	{"explorer.rollout_model.enable_openai_api", func(c *Settled) bool { return c.Explorer.RolloutModel.EnableOpenaiAPI },
 		"an OpenAI-compatible endpoint for workflows", ""},
-	{"explorer.rollout_model.enable_multimodal", func(c *Config) bool { return c.Explorer.RolloutModel.EnableMultimodal }, "image and video input", ""},
-	{"explorer.auxiliary_models", func(c *Config) bool { return len(c.Explorer.AuxiliaryModels) > 0 && !c.distils() },
+	{"explorer.rollout_model.enable_multimodal", func(c *Settled) bool { return c.Explorer.RolloutModel.EnableMultimodal }, "image and video input", ""},
+	{"explorer.auxiliary_models", func(c *Settled) bool { return len(c.Explorer.AuxiliaryModels) > 0 && !c.Method.Distils },
 		"auxiliary models that workflows call, such as judges", "an algorithm that distils takes them as teachers"},
-	{"explorer.over_rollout.ratio", func(c *Config) bool { return c.Explorer.OverRollout.Ratio > 0 }, "going on with part of a batch", ""},
-	{"explorer.dynamic_timeout.enable", func(c *Config) bool { return c.Explorer.DynamicTimeout.Enable }, "a timeout that follows the tasks", ""},
-	{"explorer.env_vars", func(c *Config) bool { return len(c.Explorer.EnvVars) > 0 }, "an environment of the rollout's own",
+	{"explorer.over_rollout.ratio", func(c *Settled) bool { return c.Explorer.OverRollout.Ratio > 0 }, "going on with part of a batch", ""},
+	{"explorer.dynamic_timeout.enable", func(c *Settled) bool { return c.Explorer.DynamicTimeout.Enable }, "a timeout that follows the tasks", ""},
+	{"explorer.env_vars", func(c *Settled) bool { return len(c.Explorer.EnvVars) > 0 }, "an environment of the rollout's own",
 		"set the variables before the run"},
 
-	{"buffer.trainer_input.experience_buffer.total_steps", func(c *Config) bool { return c.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
+	{"buffer.trainer_input.experience_buffer.total_steps", func(c *Settled) bool { return c.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
 		"a number of steps of a buffer's own", "use buffer.total_steps"},
 
-	{"monitor.detailed_stats", func(c *Config) bool { return c.Monitor.DetailedStats }, "metrics of every single task", ""},
-	{"cod", func(c *Config) bool { return !reflect.DeepEqual(c.Cod, *newDefault[Cod]()) }, "Connect-the-Dots task packing", ""},
+	{"monitor.detailed_stats", func(c *Settled) bool { return c.Monitor.DetailedStats }, "metrics of every single task", ""},
+	{"cod", func(c *Settled) bool { return !reflect.DeepEqual(c.Cod, *newDefault[Cod]()) }, "Connect-the-Dots task packing", ""},
 }
 
 func named(value string, names ...string) bool {
@@ -50,7 +50,7 @@ func named(value string, names ...string) bool {
 }
 
 // unsupported reports the values that this version refuses.
-func (c *Config) unsupported() Errors {
+func (c *Settled) unsupported() Errors {
 	var errs Errors
 	refuse := func(key, what, hint string) {
 		e := c.errorFor(key, "not built into this version: "+what, hint)
@@ -62,8 +62,8 @@ func (c *Config) unsupported() Errors {
 			refuse(r.key, r.what, r.hint)
 		}
 	}
-	for _, t := range c.Tasksets() {
-		if !t.Eval && !c.explores() {
+	for _, t := range c.Data.Tasksets {
+		if !t.Eval && !c.Explores {
 			continue
 		}
 		c.unsupportedTaskset(t, refuse)
@@ -85,7 +85,7 @@ func (c *Config) unsupported() Errors {
 	return errs
 }
 
-func (c *Config) unsupportedTaskset(t TasksetEntry, refuse func(key, what, hint string)) {
+func (c *Settled) unsupportedTaskset(t TasksetEntry, refuse func(key, what, hint string)) {
 	if t.StorageType == "queue" {
 		refuse(t.Key+".storage_type", "reading tasks from a queue", "use file, sql or task_dir")
 	}
@@ -119,7 +119,7 @@ var modelsOwn = []string{"model_path", "max_model_len", "max_prompt_tokens", "en
 	"rope_theta"}
 
 // unsupportedRollout refuses a rollout engine that is to treat text otherwise than the trainer.
-func (c *Config) unsupportedRollout(refuse func(key, what, hint string)) {
+func (c *Settled) unsupportedRollout(refuse func(key, what, hint string)) {
 	const owner = "explorer.rollout_model"
 	for _, name := range modelsOwn {
 		home := name
@@ -147,8 +147,8 @@ func (c *Config) at(key string) any {
 const trainerConfigKey = "trainer.trainer_config"
 
 // readsVerl reports whether a key of trainer_config has a meaning for the program or for its engine.
-func (c *Config) readsVerl(key string) bool {
-	if reason, says := (engine{"trainer", c.TrainEngine()}).reads(key); says && reason == "" {
+func (c *Settled) readsVerl(key string) bool {
+	if reason, says := (engine{"trainer", c.Engines.Train}).reads(key); says && reason == "" {
 		return true
 	}
 	return key == actorKey+".ppo_mini_batch_size" || key == actorKey+".ppo_epochs" || key == gradientCheckpointingKey ||

@@ -34,11 +34,12 @@ func (r *resolution) synchronizer() {
 	s := &r.Synchronizer
 	inherit(&s.ExplorerSyncInterval, &s.SyncInterval)
 	inherit(&s.TrainerSyncInterval, &s.SyncInterval)
+	r.Engines.Weights = r.weights()
 	if s.SyncStyle != "fixed" {
 		r.unfixed(s)
 		return
 	}
-	if b, ahead := r.Buffer.TrainerInput.ExperienceBuffer, r.Buffer.BatchSize*(s.SyncOffset+1); r.Together() && b.Capacity < ahead {
+	if b, ahead := r.Buffer.TrainerInput.ExperienceBuffer, r.Buffer.BatchSize*(s.SyncOffset+1); r.Together && b.Capacity < ahead {
 		r.fail("buffer.trainer_input.experience_buffer.capacity", fmt.Sprintf("is %d groups, but with batch_size %d and sync_offset %d the explorer puts %d before the trainer can publish",
 			b.Capacity, r.Buffer.BatchSize, s.SyncOffset, ahead), fmt.Sprintf("set it to %d or more", ahead))
 	}
@@ -49,11 +50,7 @@ func (r *resolution) unfixed(s *Synchronizer) {
 	if s.SyncOffset > 0 {
 		r.fail("synchronizer.sync_offset", fmt.Sprintf("is %d, which only sync_style fixed reads", s.SyncOffset), "bound how far behind rollouts may be with algorithm.sample_strategy staleness_control")
 	}
-	strategy, err := r.SampleStrategy()
-	if err != nil {
-		return // reported with the plug-ins
-	}
-	if bounded, ok := strategy.(trinity.StalenessStrategy); ok && bounded.Staleness() < float64(*s.TrainerSyncInterval) {
+	if bounded, ok := r.Method.Strategy.(trinity.StalenessStrategy); ok && bounded.Staleness() < float64(*s.TrainerSyncInterval) {
 		r.fail("algorithm.sample_strategy_args.max_staleness", fmt.Sprintf("is %v train steps, but there is a new version only every %d: no rollout would be new enough", bounded.Staleness(), *s.TrainerSyncInterval),
 			"raise it, or lower synchronizer.trainer_sync_interval")
 	}

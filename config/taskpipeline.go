@@ -11,20 +11,12 @@ import (
 
 const taskPipelineKey = "data_processor.task_pipeline"
 
-// Prepares is the task pipeline that runs before this stage, nil if none does: it makes what the explorer reads, or the dataset of an offline algorithm.
-func (c *Config) Prepares() *TaskPipeline {
-	if c.explores() || c.Mode == "train" && c.offline() {
-		return c.DataProcessor.TaskPipeline
-	}
-	return nil
-}
-
 // prepared is the path of what the task pipeline makes where its output names none: the first taskset, or the offline algorithm's dataset.
-func (c *Config) prepared() *string {
-	if c.offline() {
+func (c *Settled) prepared() *string {
+	if c.Offline {
 		return &c.Buffer.TrainerInput.ExperienceBuffer.Path
 	}
-	for _, t := range c.Tasksets() {
+	for _, t := range c.Data.Tasksets {
 		if !t.Eval {
 			return &t.Path
 		}
@@ -34,7 +26,10 @@ func (c *Config) prepared() *string {
 
 // taskPipeline gives output and what is read one path, if only one of them has one.
 func (r *resolution) taskPipeline() {
-	p, path := r.Prepares(), r.prepared()
+	if r.Explores || r.Mode == "train" && r.Offline {
+		r.Settled.TaskPipeline = r.DataProcessor.TaskPipeline
+	}
+	p, path := r.TaskPipeline, r.prepared()
 	if p == nil || path == nil {
 		return
 	}
@@ -51,9 +46,9 @@ func (r *resolution) taskPipeline() {
 // reads reports whether what the task pipeline makes is read: the file, or the directory that it is in.
 func (r *resolution) reads(made string) bool {
 	paths := []string{r.Buffer.TrainerInput.ExperienceBuffer.Path}
-	if !r.offline() {
+	if !r.Offline {
 		paths = nil
-		for _, t := range r.Tasksets() {
+		for _, t := range r.Data.Tasksets {
 			paths = append(paths, t.Path)
 		}
 	}
@@ -73,7 +68,7 @@ func (r *rules) service() {
 		r.fail("service.data_juicer.server_url", fmt.Sprintf("is %q, want http://host:port", d.ServerURL), "")
 	}
 	for i, o := range r.DataProcessor.ExperiencePipeline.Operators {
-		if o.Name == "data_juicer" && !d.HasService() && r.explores() {
+		if o.Name == "data_juicer" && !d.HasService() && r.Explores {
 			r.fail("data_processor.experience_pipeline.operators."+digits(i)+".name", "there is no Data-Juicer to be asked", "set service.data_juicer.server_url or auto_start")
 		}
 	}
@@ -81,7 +76,7 @@ func (r *rules) service() {
 
 // taskPipeline checks what the pipeline is made of.
 func (r *rules) taskPipeline() {
-	p := r.Prepares()
+	p := r.TaskPipeline
 	switch {
 	case p == nil || p.Output == nil: // nothing to make, or nothing that would read it, which is said elsewhere
 		return
@@ -100,7 +95,7 @@ func (r *rules) taskPipeline() {
 
 // taskOperators looks up the operators of the task pipeline. Those that this program does not have are for Data-Juicer.
 func (p *pluginCheck) taskOperators() {
-	pipeline := p.Prepares()
+	pipeline := p.TaskPipeline
 	if pipeline == nil {
 		return
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/trinity-go/trinity"
 )
 
 const auxiliaryModelsKey = "explorer.auxiliary_models"
@@ -17,34 +15,6 @@ type Teacher struct {
 	Key  string // dotted path of the auxiliary model
 	// DType of the weights, as engines call it: "f32", "bf16", or "" for as they are.
 	DType string
-}
-
-// distils reports whether the advantage function or the policy loss learns from a teacher.
-func (c *Config) distils() bool {
-	parts, err := c.Parts()
-	return err == nil && (c.needs().Teacher || policyNeeds(parts).Teacher || c.Compares())
-}
-
-// Teachers lists the teachers that the run asks, in the order of the file; none where the algorithm needs none, or nothing is trained.
-func (c *Config) Teachers() []Teacher {
-	if !c.trains() || !c.distils() {
-		return nil
-	}
-	var all []Teacher
-	for i, m := range c.Explorer.AuxiliaryModels {
-		all = append(all, Teacher{Name: m.Name, Path: m.ModelPath, Key: join(auxiliaryModelsKey, digits(i)), DType: dtypes[m.Dtype]})
-	}
-	return all
-}
-
-// Compares reports whether the policy loss is over a divergence from a teacher's whole distribution, which the engine computes.
-func (c *Config) Compares() bool {
-	parts, err := c.Parts()
-	if err != nil {
-		return false
-	}
-	_, compares := policyLoss(parts.PolicyLoss).(interface{ Compares() trinity.Divergence })
-	return compares
 }
 
 // words describe the teacher for a plan.
@@ -61,30 +31,35 @@ func (t Teacher) words() string {
 
 var dtypes = map[string]string{"bfloat16": "bf16", "float32": "f32", "float": "f32"}
 
-// teacherTypes takes the weights of auxiliary models as they are, unless the file says otherwise.
-func (r *resolution) teacherTypes() {
+// teachers lists the teachers of a run whose algorithm distils. The weights of auxiliary models are
+// taken as they are, unless the file says otherwise.
+func (r *resolution) teachers() {
 	for i := range r.Explorer.AuxiliaryModels {
-		if !r.IsSet(join(auxiliaryModelsKey, digits(i)) + ".dtype") {
-			r.Explorer.AuxiliaryModels[i].Dtype = "auto"
+		m, key := &r.Explorer.AuxiliaryModels[i], join(auxiliaryModelsKey, digits(i))
+		if !r.IsSet(key + ".dtype") {
+			m.Dtype = "auto"
+		}
+		if r.Trains && r.Method.Distils {
+			r.Teachers = append(r.Teachers, Teacher{Name: m.Name, Path: m.ModelPath, Key: key, DType: dtypes[m.Dtype]})
 		}
 	}
 }
 
 // teachers holds the teachers against those who need them.
 func (r *rules) teachers() {
-	needed, models := r.distils(), r.Explorer.AuxiliaryModels
+	needed, models := r.Method.Distils, r.Explorer.AuxiliaryModels
 	switch {
 	case !needed:
 		r.untaught()
 		return
-	case !r.trains():
+	case !r.Trains:
 		return
 	case len(models) == 0:
 		r.fail(auxiliaryModelsKey, r.pupil()+" needs a teacher", "list a model with the tokenizer of model.model_path: - model_path: …")
 		return
 	}
 	names := map[string]string{}
-	for _, t := range r.Teachers() {
+	for _, t := range r.Teachers {
 		other, twice := names[t.Name]
 		switch {
 		case t.Path == "":
@@ -101,9 +76,9 @@ func (r *rules) teachers() {
 
 // pupil names what learns from a teacher.
 func (r *rules) pupil() string {
-	parts, err := r.Parts()
+	parts := r.Method.Parts
 	switch {
-	case err == nil && (policyNeeds(parts).Teacher || r.Compares()):
+	case parts != nil && (policyNeeds(parts).Teacher || r.Method.Compares):
 		return "policy_loss_fn " + parts.PolicyLoss
 	case r.Algorithm.AdvantageFn != "":
 		return "advantage_fn " + r.Algorithm.AdvantageFn
@@ -113,7 +88,7 @@ func (r *rules) pupil() string {
 
 // untaught refuses a teacher where nobody learns from one.
 func (r *rules) untaught() {
-	for _, t := range r.Tasksets() {
+	for _, t := range r.Data.Tasksets {
 		if t.Teacher != "" && !t.Eval {
 			r.fail(t.Key+".teacher", fmt.Sprintf("%s learns from no teacher", r.Algorithm.AlgorithmType), "remove it")
 		}
@@ -122,7 +97,7 @@ func (r *rules) untaught() {
 
 // taught checks that every taskset has a teacher.
 func (r *rules) taught(names map[string]string) {
-	for _, t := range r.Tasksets() {
+	for _, t := range r.Data.Tasksets {
 		if name := r.teacherOf(t); !t.Eval && names[name] == "" {
 			r.fail(t.Key+".teacher", fmt.Sprintf("%q is no name in %s", name, auxiliaryModelsKey), r.teacherHint())
 		}
@@ -130,7 +105,7 @@ func (r *rules) taught(names map[string]string) {
 }
 
 // teacherOf is the name of a taskset's teacher: the first, where it names none.
-func (c *Config) teacherOf(t TasksetEntry) string {
+func (c *Settled) teacherOf(t TasksetEntry) string {
 	if t.Teacher != "" {
 		return t.Teacher
 	}
@@ -138,13 +113,13 @@ func (c *Config) teacherOf(t TasksetEntry) string {
 }
 
 // teaches reports whether a training taskset has this teacher.
-func (c *Config) teaches(name string) bool {
-	return slices.ContainsFunc(c.Tasksets(), func(t TasksetEntry) bool { return !t.Eval && c.teacherOf(t) == name })
+func (c *Settled) teaches(name string) bool {
+	return slices.ContainsFunc(c.Data.Tasksets, func(t TasksetEntry) bool { return !t.Eval && c.teacherOf(t) == name })
 }
 
 func (r *rules) teacherHint() string {
 	var names []string
-	for _, t := range r.Teachers() {
+	for _, t := range r.Teachers {
 		names = append(names, t.Name)
 	}
 	if len(names) == 1 && names[0] == "" {
@@ -154,14 +129,14 @@ func (r *rules) teacherHint() string {
 }
 
 // unsupportedTeachers refuses teachers that this version cannot open.
-func (c *Config) unsupportedTeachers(refuse func(key, what, hint string)) {
-	for i, t := range c.Teachers() {
+func (c *Settled) unsupportedTeachers(refuse func(key, what, hint string)) {
+	for i, t := range c.Teachers {
 		m := &c.Explorer.AuxiliaryModels[i]
-		if c.explores() && !c.teaches(t.Name) {
+		if c.Explores && !c.teaches(t.Name) {
 			refuse(t.Key, "a teacher that no taskset names, for workflows to choose", "name it in `teacher` of a taskset, or remove it")
 		}
 		switch {
-		case !named(m.EngineType, "auto", c.TrainEngine()):
+		case !named(m.EngineType, "auto", c.Engines.Train):
 			refuse(t.Key+".engine_type", "this engine for a teacher", engineHint("trainer"))
 		case named(m.Dtype, "float16", "half"):
 			refuse(t.Key+".dtype", "weights in float16", "use bfloat16 or float32, or leave it out")
@@ -181,11 +156,11 @@ func (c *Config) unsupportedTeachers(refuse func(key, what, hint string)) {
 }
 
 // unusedByTeachers says why a key of an auxiliary model has no meaning to a teacher; "" if it has one.
-func (c *Config) unusedByTeachers(key string) string {
+func (c *Settled) unusedByTeachers(key string) string {
 	switch {
 	case !below(key, auxiliaryModelsKey+".*.*"):
 		return ""
-	case !c.trains():
+	case !c.Trains:
 		return "it is the trainer that asks the teachers"
 	case named(lastKey(key), "name", "model_path", "engine_type", "dtype"):
 		return ""

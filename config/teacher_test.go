@@ -27,12 +27,12 @@ func TestTeachers(t *testing.T) {
 		{[]string{"algorithm.advantage_fn=grpo", key + "=[]"}, nil},
 		{[]string{two, "mode=train", "buffer.train_batch_size=4"}, []Teacher{{"a", "t", key + ".0", ""}, {"b", "u", key + ".1", "bf16"}}},
 	} {
-		if got := mustParse(t, distilBase, Options{Overrides: c.overrides}).Teachers(); !reflect.DeepEqual(got, c.want) {
+		if got := mustParse(t, distilBase, Options{Overrides: c.overrides}).settled[0].Teachers; !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%v: %+v, want %+v", c.overrides, got, c.want)
 		}
 	}
 	c := mustParse(t, distilBase)
-	if notes := c.Unused(); len(notes) != 1 || notes[0].Key != key+".0.temperature" || !strings.Contains(notes[0].Reason, "student's temperature") {
+	if notes := c.settled[0].Unused(); len(notes) != 1 || notes[0].Key != key+".0.temperature" || !strings.Contains(notes[0].Reason, "student's temperature") {
 		t.Errorf("%+v", notes)
 	}
 	p, err := c.Plan(Facts{Fetch: map[string]string{key + ".0.model_path": "t"}})
@@ -43,7 +43,7 @@ func TestTeachers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := mustParse(t, effective).Teachers(); !reflect.DeepEqual(again, c.Teachers()) {
+	if again := mustParse(t, effective).settled[0].Teachers; !reflect.DeepEqual(again, c.settled[0].Teachers) {
 		t.Errorf("the effective configuration has %+v", again)
 	}
 }
@@ -90,10 +90,10 @@ func TestTeachersOfThePolicyLoss(t *testing.T) {
 		const loss = "algorithm.policy_loss_fn=distill"
 		expectError(t, text, loss, auxiliaryModelsKey, "policy_loss_fn distill needs a teacher", false)
 		c := mustParse(t, text, Options{Overrides: []string{loss, auxiliaryModelsKey + "=[{model_path: t}]"}})
-		if all := c.Teachers(); !c.Compares() || len(all) != 1 || all[0].Path != "t" {
+		if all := c.settled[0].Teachers; !c.settled[0].Method.Compares || len(all) != 1 || all[0].Path != "t" {
 			t.Errorf("%+v", all)
 		}
-		if mustParse(t, text).Compares() {
+		if mustParse(t, text).settled[0].Method.Compares {
 			t.Error("another loss compares with a teacher")
 		}
 	}
@@ -112,8 +112,8 @@ func TestAdvantagesThatNobodyReads(t *testing.T) {
 		{[]string{loss, "algorithm.repeat_times=1"}, "none"},
 	} {
 		cfg := mustParse(t, distilBase, Options{Overrides: c.overrides})
-		if got := cfg.Algorithm.AdvantageFn; got != c.want || cfg.needs().Teacher != (c.want == "distilling") || len(cfg.Teachers()) != 1 {
-			t.Errorf("%v: advantage_fn %s with needs %+v", c.overrides, got, cfg.needs())
+		if got := cfg.Algorithm.AdvantageFn; got != c.want || cfg.settled[0].Method.Needs.Teacher != (c.want == "distilling") || len(cfg.settled[0].Teachers) != 1 {
+			t.Errorf("%v: advantage_fn %s with needs %+v", c.overrides, got, cfg.settled[0].Method.Needs)
 		}
 		effective, err := cfg.YAML()
 		if err != nil {

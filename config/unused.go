@@ -76,19 +76,19 @@ var unused = []struct{ key, reason string }{
 }
 
 // unusedReason returns why a key has no meaning for the run, "" if it has one.
-func (c *Config) unusedReason(key string) string {
+func (c *Settled) unusedReason(key string) string {
 	for _, u := range unused {
 		if below(key, u.key) {
 			return u.reason
 		}
 	}
-	if (key == "model.critic_model_path" || below(key, criticKey)) && !c.TrainsCritic() {
+	if (key == "model.critic_model_path" || below(key, criticKey)) && c.Critic == nil {
 		return "no critic is trained"
 	}
-	if !c.trains() && (below(key, auxiliaryKey) || below(key, evalBuffersKey)) {
+	if !c.Trains && (below(key, auxiliaryKey) || below(key, evalBuffersKey)) {
 		return "it is the trainer that reads it"
 	}
-	if !c.explores() && below(key, inputsKey) {
+	if !c.Explores && below(key, inputsKey) {
 		return "it is the explorer that reads it"
 	}
 	if reason := c.unusedOfStore(key); reason != "" {
@@ -100,25 +100,25 @@ func (c *Config) unusedReason(key string) string {
 	if c.Mode != "serve" && slices.Contains(ofServe, key) {
 		return "only mode serve reads it"
 	}
-	if key == "explorer.max_inflight_batches" && c.explores() && c.BatchesUnderWay() == 1 && c.Explorer.MaxInflightBatches > 1 {
+	if key == "explorer.max_inflight_batches" && c.Explores && c.Batch.UnderWay == 1 && c.Explorer.MaxInflightBatches > 1 {
 		return "several steps at once are explored with sync_style fully_async alone, for a trainer"
 	}
-	if key == "trainer.listen_address" && (c.Mode != "train" || c.offline()) {
+	if key == "trainer.listen_address" && (c.Mode != "train" || c.Offline) {
 		return "no explorer of another process joins"
 	}
 	if !c.replay().Enable && below(key, replayKey) {
 		return "replay is off"
 	}
-	if !c.trains() && below(key, replayKey) {
+	if !c.Trains && below(key, replayKey) {
 		return "it is the trainer that reads it"
 	}
-	if c.readsDataset() && below(key, "synchronizer") {
+	if c.ReadsDataset && below(key, "synchronizer") {
 		return "nobody samples while " + c.Algorithm.AlgorithmType + " trains on a dataset"
 	}
 	if d := &c.Service.DataJuicer; key == "service.data_juicer.server_url" && d.AutoStart || key == "service.data_juicer.port" && !d.AutoStart {
 		return "auto_start starts a service, at port, instead of asking one at server_url"
 	}
-	if below(key, taskPipelineKey) && c.Prepares() == nil {
+	if below(key, taskPipelineKey) && c.TaskPipeline == nil {
 		return "nothing that this mode reads is made by it"
 	}
 	if below(key, taskPipelineKey+".output") && key != taskPipelineKey+".output.path" {
@@ -148,7 +148,7 @@ func below(key, pattern string) bool {
 }
 
 // Unused lists the keys that are set and have no meaning for the run, in file order.
-func (c *Config) Unused() []Note {
+func (c *Settled) Unused() []Note {
 	var notes []Note
 	for _, key := range c.leaves("") {
 		if reason := c.unusedReason(key); reason != "" {

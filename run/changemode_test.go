@@ -124,7 +124,7 @@ func TestABufferIsNoDataset(t *testing.T) {
 func TestOneExplorerDoesNotGoOnForSeveral(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	write(t, filepath.Join(p.job(), "explorers.json"), `{"left": {"closed": false, "share": {"part": 1, "of": 2}}, "explorer": {"closed": false, "share": {"part": 2, "of": 2}}}`)
-	_, checked := run.Facts(p.load(t))
+	_, checked := run.Facts(p.load(t).Settled()[0])
 	_, ran := p.run(t)
 	for _, err := range []error{checked, ran} {
 		oneLine(t, err, "config.yaml", "mode: is both, which has explorer explorer alone, and the run has the explorers left", "go on in modes train and explore")

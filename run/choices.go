@@ -30,9 +30,9 @@ func (p *Planner) choices(cfg *config.Config, stage, explorers int) ([]Choice, e
 
 // divided are the settings with which n explorers share the tasks of a step, of which each of some number has batch_size.
 func (p *Planner) divided(whole *config.Config, stage, explorers, n int) ([]string, error) {
-	cfg, err := stageOf(whole, stage)
-	if err != nil || n == explorers && (n == 1 || !cfg.CountsRollouts()) {
-		return nil, err
+	cfg := stageOf(whole, stage)
+	if n == explorers && (n == 1 || !cfg.Batch.CountsRollouts) {
+		return nil, nil
 	}
 	tasks := cfg.Buffer.BatchSize * explorers
 	if n < 1 || tasks%n != 0 {
@@ -43,8 +43,8 @@ func (p *Planner) divided(whole *config.Config, stage, explorers, n int) ([]stri
 		section = fmt.Sprintf("stages.%d.buffer.", stage)
 	}
 	set := []string{fmt.Sprint(section, "batch_size=", tasks/n)}
-	if cfg.CountsRollouts() { // which is what one explorer gives
-		set = append(set, fmt.Sprint(section, "train_batch_size=", cfg.StepRollouts()*explorers))
+	if cfg.Batch.CountsRollouts { // which is what one explorer gives
+		set = append(set, fmt.Sprint(section, "train_batch_size=", cfg.Batch.StepRollouts*explorers))
 	}
 	return set, nil
 }
@@ -76,13 +76,8 @@ func (p *Planner) ways(cfg *config.Config, stage int) []Choice {
 
 // mixes tells whether the stage has a sample strategy that staleness_control cannot replace.
 func (p *Planner) mixes(cfg *config.Config, stage int) bool {
-	own, err := stageOf(cfg, stage)
-	if err != nil {
-		return false // it was opened before
-	}
-	strategy, err := own.SampleStrategy()
-	_, mixes := strategy.(trinity.MixingStrategy)
-	return err == nil && mixes
+	_, mixes := stageOf(cfg, stage).Method.Strategy.(trinity.MixingStrategy)
+	return mixes
 }
 
 func (p *Planner) choice(cfg *config.Config, style string, interval, offset int) Choice {

@@ -23,17 +23,17 @@ const (
 )
 
 // criticPath is the local path of the model that the critic starts from, fetched if need be; "" where none is trained.
-func criticPath(ctx context.Context, cfg *config.Config, say func(string)) (string, error) {
-	if !cfg.TrainsCritic() {
+func criticPath(ctx context.Context, cfg *config.Settled, say func(string)) (string, error) {
+	if cfg.Critic == nil {
 		return "", nil
 	}
 	return hub.Resolve(ctx, cfg.Model.CriticModelPath, say)
 }
 
 // localCritic is criticPath of what is on this machine; false if it is not, which is noted in f. The policy's model is at policy, if that is known.
-func localCritic(cfg *config.Config, policy string, known bool, f *config.Facts) (string, bool) {
+func localCritic(cfg *config.Settled, policy string, known bool, f *config.Facts) (string, bool) {
 	switch {
-	case !cfg.TrainsCritic():
+	case cfg.Critic == nil:
 		return "", true
 	case cfg.Model.CriticModelPath == cfg.Model.ModelPath:
 		return policy, known
@@ -51,7 +51,7 @@ func criticSpec(policy trinity.EngineSpec, path string, optimizer trinity.Optimi
 }
 
 // checkCritic refuses a critic that cannot read the policy's sequences.
-func checkCritic(cfg *config.Config, policy *model.Config, path string) error {
+func checkCritic(cfg *config.Settled, policy *model.Config, path string) error {
 	critic, err := model.ReadConfig(path)
 	if err != nil {
 		return cfg.At(criticKey, err.Error(), "")
@@ -70,7 +70,7 @@ func (s *stage) openCritic(ctx context.Context, policy trinity.EngineSpec) error
 	if s.criticPath == "" {
 		return nil
 	}
-	critic, err := s.engines.trainer.OpenTrainer(ctx, criticSpec(policy, s.criticPath, s.cfg.Critic().Optim.Spec()))
+	critic, err := s.engines.trainer.OpenTrainer(ctx, criticSpec(policy, s.criticPath, s.cfg.Critic.Optim.Spec()))
 	if err != nil {
 		return fmt.Errorf("opening critic %s: %w", s.criticPath, err)
 	}
@@ -83,7 +83,7 @@ func (s *stage) newCritic(tr *trainer.Trainer) (*trainer.Critic, error) {
 	if s.critic == nil {
 		return nil, nil
 	}
-	cfg := s.cfg.Critic()
+	cfg := s.cfg.Critic
 	squared, err := loss.NewValue(cfg.CliprangeValue)
 	if err != nil {
 		return nil, err

@@ -190,7 +190,7 @@ func TestCriticsAreCheckedBeforeARun(t *testing.T) {
 	write(t, filepath.Join(short, "config.json"), encode(t, shape))
 	for path, want := range map[string]string{small: fmt.Sprintf("has a vocabulary of 100 and the policy one of %v", vocabulary), short: "has positions for 16 tokens"} {
 		cfg := p.load(t, "algorithm.advantage_fn=ppo", "model.critic_model_path="+path)
-		_, checked := run.Facts(cfg)
+		_, checked := run.Facts(cfg.Settled()[0])
 		_, ran := runConfig(t, cfg)
 		for _, err := range []error{checked, ran} {
 			oneLine(t, err, "model.critic_model_path: ", want)

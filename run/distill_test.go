@@ -19,11 +19,11 @@ func TestAStudentIsDistilled(t *testing.T) {
 	teacher := filepath.Join(p.job(), "global_step_12", run.ModelDir)
 	distilled := []string{"name=student", "model.init={style: fan_in, seed: 8}", "algorithm.policy_loss_fn=distill",
 		"explorer.auxiliary_models=[{model_path: " + teacher + "}]"}
-	plain, err := run.Facts(p.load(t, "name=plain"))
+	plain, err := run.Facts(p.load(t, "name=plain").Settled()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	planned, err := run.Facts(p.load(t, distilled...))
+	planned, err := run.Facts(p.load(t, distilled...).Settled()[0])
 	if err != nil {
 		t.Fatal(err)
 	}

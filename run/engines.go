@@ -20,24 +20,24 @@ type engines struct {
 }
 
 // trains reports whether a process of the mode trains.
-func trains(cfg *config.Config) bool { return cfg.Together() || cfg.Mode == "train" }
+func trains(cfg *config.Settled) bool { return cfg.Together || cfg.Mode == "train" }
 
 // samples reports whether a process of the mode samples.
-func samples(cfg *config.Config) bool { return cfg.Mode != "train" }
+func samples(cfg *config.Settled) bool { return cfg.Mode != "train" }
 
-func openers(cfg *config.Config) (e engines, err error) {
+func openers(cfg *config.Settled) (e engines, err error) {
 	if trains(cfg) {
-		if e.trainer, err = registry.Trainers.Build(cfg.TrainEngine(), cfg.Trainer.TrainerArgs); err != nil {
+		if e.trainer, err = registry.Trainers.Build(cfg.Engines.Train, cfg.Trainer.TrainerArgs); err != nil {
 			return e, cfg.At("trainer.trainer_type", err.Error(), "")
 		}
 	}
 	if samples(cfg) {
-		if e.sampler, err = registry.Samplers.Build(cfg.SampleEngine(), cfg.Explorer.RolloutModel.EngineArgs); err != nil {
+		if e.sampler, err = registry.Samplers.Build(cfg.Engines.Sample, cfg.Explorer.RolloutModel.EngineArgs); err != nil {
 			return e, cfg.At("explorer.rollout_model.engine_type", err.Error(), "")
 		}
 	}
-	if cfg.Together() {
-		if e.way, err = weights.Ways.Build(cfg.Weights()); err != nil {
+	if cfg.Together {
+		if e.way, err = weights.Ways.Build(cfg.Engines.Weights); err != nil {
 			return e, cfg.At("synchronizer.sync_method", err.Error(), "")
 		}
 	}
@@ -52,24 +52,24 @@ type specs struct {
 }
 
 // specs returns what a stage asks of its engines, but for decoding text.
-func (e *engines) specs(cfg *config.Config, modelPath string, train, sample bool) specs {
-	init := trinity.InitSpec{Seed: uint64(cfg.InitSeed()), Style: cfg.Model.Init.Style}
+func (e *engines) specs(cfg *config.Settled, modelPath string, train, sample bool) specs {
+	init := trinity.InitSpec{Seed: uint64(cfg.InitSeed), Style: cfg.Model.Init.Style}
 	lora, length := loraSpec(cfg.Model.LoraConfigs), value(0, cfg.Model.MaxModelLen)
 	s := specs{samples: sample}
 	if train {
 		s.train = trinity.EngineSpec{
 			ModelPath: modelPath, Init: init, LoRA: lora, Seed: uint64(cfg.Seed), Optimizer: cfg.Algorithm.Optimizer.Spec(),
-			Train: true, Reference: cfg.UsesReference(), MicroTokens: cfg.MicroTokens(), MaxModelLen: length,
+			Train: true, Reference: cfg.Method.Reference, MicroTokens: cfg.Batch.MicroTokens, MaxModelLen: length,
 			Ahead: publishInterval(cfg) > 1 || handovers[cfg.Synchronizer.SyncStyle] == weights.WhenAsked,
 		}
-		if cfg.Compares() {
+		if cfg.Method.Compares {
 			s.train.Teachers = teacherPaths(cfg)
 		}
 	}
 	if sample {
 		s.sample = trinity.SamplerSpec{
 			ModelPath: modelPath, Init: init, LoRA: lora, Quantization: cfg.Explorer.RolloutModel.Quantization,
-			MaxSequences: cfg.Sequences(), MaxModelLen: length, Shared: train && e.way.Shares(),
+			MaxSequences: cfg.Batch.Sequences, MaxModelLen: length, Shared: train && e.way.Shares(),
 		}
 		for _, l := range cfg.Model.SampledAdapters() {
 			s.sample.Adapters = append(s.sample.Adapters, l.Path)
@@ -139,9 +139,9 @@ func (e *engines) open(ctx context.Context, s specs) (engine trinity.Engine, sam
 }
 
 // frozenOpener is the plug-in that opens reward models: the one that trains, or where nothing is trained the one of the sampler's name.
-func frozenOpener(cfg *config.Config) (trinity.TrainerOpener, error) {
+func frozenOpener(cfg *config.Settled) (trinity.TrainerOpener, error) {
 	if trains(cfg) {
-		return registry.Trainers.Build(cfg.TrainEngine(), cfg.Trainer.TrainerArgs)
+		return registry.Trainers.Build(cfg.Engines.Train, cfg.Trainer.TrainerArgs)
 	}
-	return registry.Trainers.Build(cfg.SampleEngine())
+	return registry.Trainers.Build(cfg.Engines.Sample)
 }

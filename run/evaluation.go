@@ -13,7 +13,7 @@ import (
 
 // heldOut reads the datasets that the trainer measures.
 func (s *stage) heldOut(ctx context.Context) (all []trainer.HeldOut, err error) {
-	for _, b := range s.cfg.EvalBuffers() {
+	for _, b := range s.cfg.Data.Measured {
 		set := trainer.HeldOut{Name: b.Name}
 		if set.Experiences, err = s.whole(ctx, &b.ExperienceBuffer); err == nil {
 			set.Loss, err = s.measure(b.SchemaType)

@@ -74,7 +74,7 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 	}
 	loader, ok := s.sampler.(trinity.WeightLoader)
 	if !ok {
-		return fmt.Errorf("engine %s cannot take weights from a checkpoint, which mode explore needs", s.cfg.SampleEngine())
+		return fmt.Errorf("engine %s cannot take weights from a checkpoint, which mode explore needs", s.cfg.Engines.Sample)
 	}
 	if err := s.record(ex.Agenda.Step(), ex.TotalSteps); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (s *stage) following(ctx context.Context, follower *fleet.Follower, explore
 }
 
 // dividedRows tells the rows that an explorer has a share of from those of explorers with other tasksets.
-func dividedRows(cfg *config.Config) string {
+func dividedRows(cfg *config.Settled) string {
 	sum := sha256.Sum256(encodeJSON(cfg.Buffer.ExplorerInput))
 	return hex.EncodeToString(sum[:])
 }

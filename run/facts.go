@@ -15,7 +15,7 @@ import (
 
 // Facts looks up what a plan needs: sizes of local models and datasets, and this machine. It fetches and writes nothing; a model or dataset
 // that is only a hub name is listed as to be fetched, and what is nowhere as missing.
-func Facts(cfg *config.Config) (config.Facts, error) {
+func Facts(cfg *config.Settled) (config.Facts, error) {
 	f := config.Facts{
 		Machine: config.Machine{Cores: runtime.GOMAXPROCS(0), Memory: int64(Machine().Available)},
 		Rows:    map[string]int{}, Fetch: map[string]string{}, Missing: map[string]string{},
@@ -72,7 +72,7 @@ type named struct {
 }
 
 // datasets lists the datasets that a configuration names, but for one that the task pipeline has yet to make.
-func datasets(cfg *config.Config) (all []named, err error) {
+func datasets(cfg *config.Settled) (all []named, err error) {
 	later := ""
 	recipe, made, err := taskPipeline(cfg)
 	if err != nil {
@@ -86,20 +86,20 @@ func datasets(cfg *config.Config) (all []named, err error) {
 			all = append(all, named{key, path, of})
 		}
 	}
-	for _, t := range cfg.Tasksets() {
+	for _, t := range cfg.Data.Tasksets {
 		add(t.Key, t.Path, tasksOf(t.Taskset))
 	}
 	for _, b := range cfg.Besides() {
 		add(b.Key, b.Path, bufferRows(&b.ExperienceBuffer))
 	}
-	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil && (b.SchemaType != "experience" || cfg.Recorded()) {
+	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil && (b.SchemaType != "experience" || cfg.Recorded) {
 		add("buffer.trainer_input.experience_buffer", b.Path, bufferRows(b))
 	}
 	return all, nil
 }
 
 // checkDatasets refuses a dataset that the stage reads and that is neither on this machine nor a hub's, nor made by a stage before, or of which files are missing.
-func checkDatasets(cfg *config.Config, before []*config.Config) error {
+func checkDatasets(cfg *config.Settled, before []*config.Settled) error {
 	if done, err := finished(cfg.CheckpointJobDir); err != nil || done != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func checkDatasets(cfg *config.Config, before []*config.Config) error {
 	f := config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}
 	for _, d := range all {
 		key := d.key + ".path"
-		if !slices.Contains(read, key) || slices.ContainsFunc(before, func(s *config.Config) bool { return s.Leaves(d.path) }) {
+		if !slices.Contains(read, key) || slices.ContainsFunc(before, func(s *config.Settled) bool { return s.Leaves(d.path) }) {
 			continue
 		}
 		path, here := local(d.path, key, true, &f)
@@ -128,7 +128,7 @@ func checkDatasets(cfg *config.Config, before []*config.Config) error {
 }
 
 // models looks at the models, and at what a run takes with them, as far as they are there.
-func models(cfg *config.Config, f *config.Facts) error {
+func models(cfg *config.Settled, f *config.Facts) error {
 	path, known := local(cfg.Model.ModelPath, "model.model_path", false, f)
 	critic, all := localCritic(cfg, path, known, f)
 	if !known {

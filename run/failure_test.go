@@ -183,11 +183,11 @@ func oneLine(t *testing.T, err error, texts ...string) {
 // Longer sequences than the model has positions for are no failed rollouts, but an error before the run.
 func TestSequencesBeyondThePositionsAreRefused(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	_, err := run.Facts(p.load(t, "model.max_prompt_tokens=100000"))
+	_, err := run.Facts(p.load(t, "model.max_prompt_tokens=100000").Settled()[0])
 	oneLine(t, err, ": model.max_model_len: is 1000", "has positions for")
 	cfg := p.load(t)
 	*cfg.Model.MaxModelLen = 100000
-	_, err = run.Facts(cfg)
+	_, err = run.Facts(cfg.Settled()[0])
 	oneLine(t, err, p.config+":", ": model.max_model_len: is 100000", "has positions for")
 }
 

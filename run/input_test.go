@@ -206,7 +206,7 @@ func TestInputsArePlanned(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	recording(t, filepath.Join(p.dir, "kept.jsonl"))
 	cfg := p.load(t, inputs+"={old: {path: "+p.dir+"/kept.jsonl, batch_size: 2}, shown: {path: "+p.dir+"/eval.jsonl, schema_type: sft, total_epochs: 2}}")
-	facts, err := run.Facts(cfg)
+	facts, err := run.Facts(cfg.Settled()[0])
 	if err != nil {
 		t.Fatal(err)
 	}

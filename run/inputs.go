@@ -14,7 +14,7 @@ import (
 // inputs opens what joins the rollouts in the experience pipeline, and checks every row.
 func (s *stage) inputs(ctx context.Context) (explorer.Inputs, error) {
 	var all explorer.Inputs
-	for _, b := range s.cfg.Inputs() {
+	for _, b := range s.cfg.Data.Inputs {
 		in, err := s.input(ctx, b)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", b.Key, err)
@@ -63,7 +63,7 @@ func (s *stage) joining(format func(map[string]any) ([]*trinity.Experience, erro
 	if err != nil {
 		return nil, err
 	}
-	logprobs = logprobs || s.cfg.RecomputesOldLogprobs() // which corrects for what sampled
+	logprobs = logprobs || s.cfg.Method.Recomputes // which corrects for what sampled
 	fits := func(e *trinity.Experience) error {
 		if e.PromptLen < 0 || e.PromptLen > len(e.Tokens) {
 			return fmt.Errorf("prompt_len is %d, of %d tokens", e.PromptLen, len(e.Tokens))

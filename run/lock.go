@@ -10,11 +10,11 @@ import (
 )
 
 // parts are what the mode does in a run: exploring and training may be in several processes.
-func parts(cfg *config.Config) []string {
+func parts(cfg *config.Settled) []string {
 	switch {
 	case cfg.Mode == "serve": // it only reads
 		return nil
-	case cfg.Together():
+	case cfg.Together:
 		return []string{"explorer", "trainer"}
 	case cfg.Mode == "explore" && cfg.Explorer.Name != config.OnlyExplorer:
 		return []string{"explorer_" + cfg.Explorer.Name}

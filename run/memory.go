@@ -16,7 +16,7 @@ import (
 
 // memory is what an engine and the process around it take, and what there is.
 type memory struct {
-	cfg       *config.Config
+	cfg       *config.Settled
 	model     *model.Config
 	engines   engines
 	spec      specs               // with as few layers computed again as let it fit
@@ -28,7 +28,7 @@ type memory struct {
 
 // memoryOf plans the memory of engines where so many bytes are available to them, and to the critic and the frozen models beside them.
 // The plan has no parts where an engine cannot tell what it takes.
-func memoryOf(cfg *config.Config, e engines, spec specs, critic string, available int64) (*memory, error) {
+func memoryOf(cfg *config.Settled, e engines, spec specs, critic string, available int64) (*memory, error) {
 	m := &memory{cfg: cfg, engines: e, spec: spec, critic: critic, available: available}
 	path := cmp.Or(spec.train.ModelPath, spec.sample.ModelPath)
 	var err error
@@ -67,7 +67,7 @@ func memoryOf(cfg *config.Config, e engines, spec specs, critic string, availabl
 
 // recompute chooses the fewest layers whose activations are computed again that let the plan fit; all, if none does.
 func (m *memory) recompute() error {
-	if !m.spec.train.Train || !m.cfg.GradientCheckpointing() {
+	if !m.spec.train.Train || !m.cfg.Batch.Recompute {
 		return nil
 	}
 	var failed error
@@ -102,7 +102,7 @@ func (m *memory) partsOf(spec specs) ([]config.MemoryPlan, error) {
 		return nil, err
 	}
 	if m.critic != "" {
-		beside, err := m.engines.trainer.PlanMemory(criticSpec(spec.train, m.critic, m.cfg.Critic().Optim.Spec()))
+		beside, err := m.engines.trainer.PlanMemory(criticSpec(spec.train, m.critic, m.cfg.Critic.Optim.Spec()))
 		if err != nil {
 			return nil, fmt.Errorf("critic: %w", err)
 		}
@@ -112,7 +112,7 @@ func (m *memory) partsOf(spec specs) ([]config.MemoryPlan, error) {
 		}
 	}
 	taken = append(lasting(taken), m.process())
-	if spec.train.Reference && m.cfg.RereadsDataset() {
+	if spec.train.Reference && m.cfg.Batch.Rereads {
 		taken = append(taken, trinity.MemoryPart{Kind: "cache", Bytes: referenceCache, Why: "reference log-probabilities for the next epoch, at most"})
 	}
 	var parts []config.MemoryPlan
@@ -151,12 +151,12 @@ type lowering struct {
 
 // lowerings are those of the plan, in the order in which they cost the user the least.
 func (m *memory) lowerings() (all []lowering) {
-	length, perRow := *m.cfg.Model.MaxModelLen, m.cfg.PerRow()
+	length, perRow := *m.cfg.Model.MaxModelLen, m.cfg.Batch.PerRow
 	if m.spec.train.Train {
 		all = append(all, lowering{microTokensKey, m.spec.train.MicroTokens, perRow * length, func(s *specs, n int) { s.train.MicroTokens = n }})
 	}
 	if m.spec.samples {
-		perRunner := max(1, m.cfg.GroupSize()) * m.cfg.Explorer.RolloutModel.EngineNum
+		perRunner := max(1, m.cfg.Method.GroupSize) * m.cfg.Explorer.RolloutModel.EngineNum
 		all = append(all, lowering{"explorer.runner_per_model", m.cfg.Explorer.RunnerPerModel, 1, func(s *specs, n int) { s.sample.MaxSequences = min(s.sample.MaxSequences, n*perRunner) }})
 	}
 	return append(all, lowering{modelLenKey, length, 2, func(s *specs, n int) {
@@ -219,7 +219,7 @@ func (m *memory) settings(values map[string]int) string {
 }
 
 // stageMemory is the memory of a stage whose model is at modelPath and whose critic, if it trains one, is at criticPath.
-func stageMemory(cfg *config.Config, modelPath, criticPath string) (*memory, error) {
+func stageMemory(cfg *config.Settled, modelPath, criticPath string) (*memory, error) {
 	e, err := openers(cfg)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ func TestTwoTasksets(t *testing.T) {
 	p := newProject(t, tiny, blended)
 	cfg := p.load(t, "buffer.total_steps=null", "buffer.explorer_input.tasksets.0.path="+filepath.Join(p.dir, "eval.jsonl"), "buffer.total_epochs=3",
 		"buffer.explorer_input.tasksets.0.data_selector={selector_type: random}")
-	facts, err := run.Facts(cfg)
+	facts, err := run.Facts(cfg.Settled()[0])
 	if err != nil {
 		t.Fatal(err)
 	}

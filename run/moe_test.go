@@ -27,7 +27,7 @@ func (p project) experts(t *testing.T) {
 func TestFactsOfAModelWithExperts(t *testing.T) {
 	p := newProject(t, 2, rl)
 	p.experts(t)
-	f, err := run.Facts(p.load(t))
+	f, err := run.Facts(p.load(t).Settled()[0])
 	if err != nil {
 		t.Fatal(err)
 	}

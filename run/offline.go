@@ -28,7 +28,7 @@ func (s *stage) offline(ctx context.Context) (*offlineSource, error) {
 	if err != nil {
 		return nil, fmt.Errorf("buffer.trainer_input.experience_buffer: %w", err)
 	}
-	batch := s.cfg.Buffer.TrainBatchSize * s.cfg.PerRow()
+	batch := s.cfg.Buffer.TrainBatchSize * s.cfg.Batch.PerRow
 	if !b.Format.Packing {
 		return &offlineSource{rows, rows.Total()}, rows.Check(ctx, max(rows.Total(), steps*batch), batch)
 	}
@@ -106,15 +106,15 @@ func (s *stage) packed(rows *dataset.Source) (*dataset.Packed, error) {
 
 // offlineSteps is how many full batches the dataset's epochs give.
 func (s *stage) offlineSteps(source *offlineSource) int {
-	return max(1, source.experiences/(s.cfg.Buffer.TrainBatchSize*s.cfg.PerRow()))
+	return max(1, source.experiences/(s.cfg.Buffer.TrainBatchSize*s.cfg.Batch.PerRow))
 }
 
 // referenceCache is what the reference log-probabilities of a dataset take at most, bytes: those of 8 million tokens, if every row comes again.
 const referenceCache = 32 << 20
 
 // newCache makes the cache of a run that reads its data more than once.
-func newCache(cfg *config.Config) *trainer.ReferenceCache {
-	if cfg.RereadsDataset() {
+func newCache(cfg *config.Settled) *trainer.ReferenceCache {
+	if cfg.Batch.Rereads {
 		return &trainer.ReferenceCache{Limit: referenceCache}
 	}
 	return nil

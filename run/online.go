@@ -94,7 +94,7 @@ func (s *stage) offer(ctx context.Context, version int64) error {
 func (s *stage) savePublished(ctx context.Context, dir string) error {
 	engine, ok := s.engine.(trinity.Publisher)
 	if !ok {
-		return fmt.Errorf("engine %s keeps no published weights", s.cfg.TrainEngine())
+		return fmt.Errorf("engine %s keeps no published weights", s.cfg.Engines.Train)
 	}
 	return engine.SavePublished(ctx, dir)
 }

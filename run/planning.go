@@ -140,58 +140,41 @@ func coupled(cfg *config.Config) (int, error) {
 		if i == -1 && len(cfg.Stages) > 0 {
 			break
 		}
-		stage, err := stageOf(cfg, i)
-		if err != nil {
-			return 0, err
-		}
+		stage := stageOf(cfg, i)
 		built, err := buildAlgorithm(stage)
 		if err != nil {
 			return 0, err
 		}
-		if stage.Together() || stage.Mode == "explore" || stage.Mode == "train" && !built.Def.Offline {
+		if stage.Together || stage.Mode == "explore" || stage.Mode == "train" && !built.Def.Offline {
 			return i, nil
 		}
 	}
 	return 0, fmt.Errorf("%s: there is nothing to plan: no explorer works with a trainer (mode both, or explore and train)", cfg.File())
 }
 
-func stageOf(cfg *config.Config, i int) (*config.Config, error) {
-	if i < 0 {
-		return cfg, nil
-	}
-	return cfg.Stage(i)
-}
+// stageOf returns a stage; −1 is a configuration without stages.
+func stageOf(cfg *config.Config, i int) *config.Settled { return cfg.Settled()[max(i, 0)] }
 
 // settingOf is how explorers and trainer of a configuration work together. A step is that of all explorers.
 func (p *Planner) settingOf(whole *config.Config, i, explorers int) (simulation.Setting, error) {
-	cfg, err := stageOf(whole, i)
-	if err != nil {
-		return simulation.Setting{}, err
-	}
-	s := &stage{cfg: cfg, groupSize: cfg.GroupSize()}
-	pace, err := s.pace()
-	if err != nil {
-		return simulation.Setting{}, err
-	}
-	strategy, err := cfg.SampleStrategy()
-	if err != nil {
-		return simulation.Setting{}, err
-	}
-	if len(cfg.AuxiliaryBuffers()) > 0 {
+	cfg := stageOf(whole, i)
+	s := &stage{cfg: cfg, groupSize: cfg.Method.GroupSize}
+	pace, strategy := s.pace(), cfg.Method.Strategy
+	if len(cfg.Data.Auxiliary) > 0 {
 		strategy = nil // of what it mixes, the rollouts are read in order
 	}
 	setting := simulation.Setting{
 		Pace: pace, Handover: handovers[pace.Style], PublishInterval: s.publishInterval(), Strategy: strategy,
-		Batch: cfg.Rollouts() * cfg.PerRow(), InFlight: cfg.Explorer.RunnerPerModel * cfg.Explorer.RolloutModel.EngineNum * max(1, cfg.GroupSize()),
-		Explorers: explorers, UnderWay: cfg.BatchesUnderWay(), Steps: int64(p.Steps),
+		Batch: cfg.Batch.Rollouts * cfg.Batch.PerRow, InFlight: cfg.Explorer.RunnerPerModel * cfg.Explorer.RolloutModel.EngineNum * max(1, cfg.Method.GroupSize),
+		Explorers: explorers, UnderWay: cfg.Batch.UnderWay, Steps: int64(p.Steps),
 	}
 	setting.Pace.PerStep *= int64(explorers)
-	if cfg.CountsRollouts() { // which is what one explorer gives
+	if cfg.Batch.CountsRollouts { // which is what one explorer gives
 		setting.Batch *= explorers
 		setting.Pace.PerBatch *= int64(explorers)
 	}
 	setting.Capacity = s.capacity(pace, setting.Steps, cfg.Buffer.BatchSize*max(1, s.groupSize))
-	if !cfg.Together() || explorers > 1 {
+	if !cfg.Together || explorers > 1 {
 		apart(&setting)
 	}
 	return setting, nil

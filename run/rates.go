@@ -23,11 +23,8 @@ type times struct {
 }
 
 // readTimes reads the metrics of an earlier run. Several explorers have theirs in folders of their names.
-func (p *Planner) readTimes(whole *config.Config, i int) (*times, error) {
-	cfg, err := stageOf(whole, i)
-	if err != nil {
-		return nil, err
-	}
+func (p *Planner) readTimes(whole *config.Config, i int) (_ *times, err error) {
+	cfg := stageOf(whole, i)
 	dir := filepath.Join(cfg.CheckpointJobDir, "monitor")
 	t := &times{path: filepath.Join(dir, "metrics.jsonl")}
 	if t.of, err = readTimes(t.path); err != nil {
@@ -57,14 +54,11 @@ func (p *Planner) readTimes(whole *config.Config, i int) (*times, error) {
 const exploreTime = "time/explore_step"
 
 // rates fills in plan.Rates: as given, else as an earlier run of the configuration was, else, for lengths, that all responses are as long as they may be.
-func (p *Planner) rates(whole *config.Config, i int, current simulation.Setting, measured *times, plan *Planned) error {
-	cfg, err := stageOf(whole, i)
-	if err != nil {
-		return err
-	}
+func (p *Planner) rates(whole *config.Config, i int, current simulation.Setting, measured *times, plan *Planned) (err error) {
+	cfg := stageOf(whole, i)
 	m, given := measured.of, &p.Rates
 	slowdown := 1.0
-	if cfg.Together() && measured.explorers == 1 { // all cores are shared, so two that work get half of them each
+	if cfg.Together && measured.explorers == 1 { // all cores are shared, so two that work get half of them each
 		slowdown = 2
 	}
 	limit := float64(value(0, cfg.Model.MaxResponseTokens))

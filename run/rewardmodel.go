@@ -15,13 +15,13 @@ import (
 
 // rewardModels are the reward models of a stage. Each is opened once, for all plug-ins that require it.
 type rewardModels struct {
-	cfg    *config.Config
+	cfg    *config.Settled
 	tokens int // of a sequence batch, for the memory plan
 	say    func(string)
 	opened map[string]*trinity.RewardModel // by the name that plug-ins give
 }
 
-func newRewardModels(cfg *config.Config, say func(string)) rewardModels {
+func newRewardModels(cfg *config.Settled, say func(string)) rewardModels {
 	return rewardModels{cfg: cfg, tokens: *cfg.Trainer.MaxTokenLenPerGPU, say: say, opened: map[string]*trinity.RewardModel{}}
 }
 
@@ -72,7 +72,7 @@ func rewardText(path string) (*renderer.Renderer, error) {
 }
 
 // checkRewardModel returns an error if a model on this machine cannot be the required reward model. It reads no weights.
-func checkRewardModel(cfg *config.Config, r requiredRewardModel, path string) error {
+func checkRewardModel(cfg *config.Settled, r requiredRewardModel, path string) error {
 	m, err := model.Open(path)
 	if err != nil {
 		return cfg.At(r.key, err.Error(), "")
@@ -94,7 +94,7 @@ func (r *rewardModels) spec(path string) trinity.EngineSpec {
 }
 
 // fetchRewardModels brings the reward models that tasksets require onto this machine and checks them.
-func fetchRewardModels(ctx context.Context, cfg *config.Config, say func(string)) error {
+func fetchRewardModels(ctx context.Context, cfg *config.Settled, say func(string)) error {
 	for _, r := range rewardModelsOf(cfg) {
 		path, err := hub.Resolve(ctx, r.Path, say)
 		if err != nil {
@@ -108,7 +108,7 @@ func fetchRewardModels(ctx context.Context, cfg *config.Config, say func(string)
 }
 
 // rewardMemory plans the memory of the reward models that tasksets require, as far as they are on this machine.
-func rewardMemory(cfg *config.Config) ([]config.MemoryPlan, error) {
+func rewardMemory(cfg *config.Settled) ([]config.MemoryPlan, error) {
 	r := newRewardModels(cfg, nil)
 	var plans []config.MemoryPlan
 	for _, required := range rewardModelsOf(cfg) {

@@ -55,7 +55,7 @@ func runAll(ctx context.Context, cfg *config.Config, opts Options) (*Summary, er
 		return summary, err
 	}
 	if len(cfg.Stages) == 0 {
-		err := summary.run(ctx, cfg, opts)
+		err := summary.run(ctx, cfg.Settled()[0], opts)
 		return summary, err
 	}
 	err := summary.runStages(ctx, cfg, opts)
@@ -63,7 +63,7 @@ func runAll(ctx context.Context, cfg *config.Config, opts Options) (*Summary, er
 }
 
 // unusedKeys says which keys are set and change nothing in any of the stages, "" if there is none.
-func unusedKeys(stages []*config.Config) string {
+func unusedKeys(stages []*config.Settled) string {
 	const most = 5
 	var keys []string
 	for _, stage := range stages {
@@ -85,17 +85,7 @@ func unusedKeys(stages []*config.Config) string {
 // fits refuses a run of which a stage has an algorithm whose parts do not fit together or data that is nowhere, or needs more memory than there is. Models that are on
 // no disk yet are fetched between the two.
 func fits(ctx context.Context, cfg *config.Config, opts Options) error {
-	say, stages := opts.Say, []*config.Config{cfg}
-	for i := range cfg.Stages {
-		stage, err := cfg.Stage(i)
-		if err != nil {
-			return err
-		}
-		stages = append(stages, stage)
-	}
-	if len(cfg.Stages) > 0 {
-		stages = stages[1:]
-	}
+	say, stages := opts.Say, cfg.Settled()
 	for i, stage := range stages {
 		if opts.passes(cfg, i) {
 			continue
@@ -145,7 +135,7 @@ func fits(ctx context.Context, cfg *config.Config, opts Options) error {
 }
 
 // run runs one stage and appends what it did, if it began.
-func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (err error) {
+func (sum *Summary) run(ctx context.Context, cfg *config.Settled, opts Options) (err error) {
 	if opts.Join != "" && cfg.Mode != "explore" && cfg.Mode != "serve" {
 		return fmt.Errorf("--join is of the modes explore and serve, and this is mode %s", cfg.Mode)
 	}
@@ -208,7 +198,7 @@ func (sum *Summary) run(ctx context.Context, cfg *config.Config, opts Options) (
 }
 
 // freshDir gives a run that must not continue a directory of its own.
-func freshDir(cfg *config.Config) error {
+func freshDir(cfg *config.Settled) error {
 	entries, err := os.ReadDir(cfg.CheckpointJobDir)
 	if err == nil && len(entries) > 0 && !cfg.ContinueFromCheckpoint && cfg.Mode != "serve" {
 		stamp := time.Now().Format("20060102150405")
@@ -222,7 +212,7 @@ func freshDir(cfg *config.Config) error {
 }
 
 // ownDirs gives an explorer that is one of several what the others would write as well.
-func ownDirs(cfg *config.Config) {
+func ownDirs(cfg *config.Settled) {
 	if !oneOfSeveral(cfg) {
 		return
 	}
@@ -241,7 +231,7 @@ func ownDirs(cfg *config.Config) {
 	}
 }
 
-func oneOfSeveral(cfg *config.Config) bool {
+func oneOfSeveral(cfg *config.Settled) bool {
 	return cfg.Mode == "explore" && cfg.Explorer.Name != config.OnlyExplorer
 }
 

@@ -101,7 +101,7 @@ func (s *stage) newestModel() error {
 func (s *stage) quietFollower(place fleet.Place) (*fleet.Follower, error) {
 	loader, ok := s.sampler.(trinity.WeightLoader)
 	if !ok {
-		return nil, fmt.Errorf("engine %s cannot take weights from a trainer", s.cfg.SampleEngine())
+		return nil, fmt.Errorf("engine %s cannot take weights from a trainer", s.cfg.Engines.Sample)
 	}
 	sync := &s.cfg.Synchronizer
 	dir, err := os.MkdirTemp(s.cfg.CheckpointJobDir, ".serve_")

@@ -10,12 +10,8 @@ import (
 
 // batches is what the trainer reads: the experience buffer or the dataset, and auxiliary buffers, as the sample strategy has it.
 func (s *stage) batches(ctx context.Context, usual trinity.Source) (trinity.Source, error) {
-	strategy, err := s.cfg.SampleStrategy()
-	if err != nil {
-		return nil, err
-	}
 	auxiliary := map[string]trinity.Source{}
-	for _, b := range s.cfg.AuxiliaryBuffers() {
+	for _, b := range s.cfg.Data.Auxiliary {
 		epochs := value(0, b.TotalEpochs) // 0: as many as there are rollouts to go with
 		rows, err := s.rows(&b.ExperienceBuffer, b.SchemaType, epochs)
 		if err == nil {
@@ -26,7 +22,7 @@ func (s *stage) batches(ctx context.Context, usual trinity.Source) (trinity.Sour
 		}
 		auxiliary[b.Name] = rows
 	}
-	return strategy.Open(usual, auxiliary)
+	return s.cfg.Method.Strategy.Open(usual, auxiliary)
 }
 
 // staff gives the trainer the models that it works with.
@@ -47,7 +43,7 @@ func (s *stage) staff(ctx context.Context, tr *trainer.Trainer) (err error) {
 	}
 	student, ok := s.engine.(trinity.Distiller)
 	if !ok {
-		return fmt.Errorf("algorithm.policy_loss_fn: %s compares whole distributions, which engine %s cannot: choose another loss", s.algorithm.Def.PolicyLoss, s.cfg.TrainEngine())
+		return fmt.Errorf("algorithm.policy_loss_fn: %s compares whole distributions, which engine %s cannot: choose another loss", s.algorithm.Def.PolicyLoss, s.cfg.Engines.Train)
 	}
 	return student.SetTeachers(teachers)
 }

@@ -24,7 +24,7 @@ var mixed = strings.NewReplacer(
 
 func TestDemonstrationsAreMixedIn(t *testing.T) {
 	p := newProject(t, tiny, mixed)
-	f, err := run.Facts(p.load(t))
+	f, err := run.Facts(p.load(t).Settled()[0])
 	if n := f.Rows["buffer.trainer_input.auxiliary_buffers.sft_dataset"]; err != nil || n != 4 {
 		t.Errorf("%d rows, %v", n, err)
 	}

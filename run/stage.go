@@ -22,7 +22,7 @@ import (
 
 // stage is one stage of a run, wired.
 type stage struct {
-	cfg        *config.Config
+	cfg        *config.Settled
 	modelPath  string // local
 	criticPath string // local; "" where no critic is trained
 	algorithm  *algorithm.Algorithm
@@ -49,7 +49,7 @@ type stage struct {
 }
 
 // open reads the model's text side and resolves the algorithm; it loads no weights.
-func open(ctx context.Context, cfg *config.Config, say func(string)) (*stage, error) {
+func open(ctx context.Context, cfg *config.Settled, say func(string)) (*stage, error) {
 	s := &stage{cfg: cfg, say: say, available: int64(Machine().Available), ckpt: checkpoints{dir: cfg.CheckpointJobDir, keep: cfg.Trainer.MaxCheckpointsToKeep, say: say}}
 	var err error
 	if s.modelPath, err = hub.Resolve(ctx, cfg.Model.ModelPath, say); err != nil {
@@ -82,19 +82,18 @@ func open(ctx context.Context, cfg *config.Config, say func(string)) (*stage, er
 	if s.algorithm, err = buildAlgorithm(cfg); err != nil {
 		return nil, err
 	}
-	s.groupSize = cfg.GroupSize()
+	s.groupSize = cfg.Method.GroupSize
 	s.rewardModels = newRewardModels(cfg, say)
 	s.teachers, err = findTeachers(ctx, cfg, s.engines.trainer, s.modelPath, s.text, say)
 	return s, err
 }
 
 // buildAlgorithm makes the algorithm. Errors say where in the file the part is that does not fit.
-func buildAlgorithm(cfg *config.Config) (*algorithm.Algorithm, error) {
-	parts, err := cfg.Parts()
-	if err != nil {
-		return nil, err
+func buildAlgorithm(cfg *config.Settled) (*algorithm.Algorithm, error) {
+	if cfg.Method.Parts == nil {
+		return nil, cfg.At("algorithm.algorithm_type", fmt.Sprintf("unknown algorithm %q", cfg.Algorithm.AlgorithmType), "")
 	}
-	built, err := algorithm.New(parts)
+	built, err := algorithm.New(cfg.Method.Parts)
 	if wrong := (registry.ArgError{}); errors.As(err, &wrong) {
 		return nil, cfg.At("algorithm."+wrong.Key, wrong.Message, wrong.Hint)
 	}
@@ -102,7 +101,7 @@ func buildAlgorithm(cfg *config.Config) (*algorithm.Algorithm, error) {
 }
 
 // checkAlgorithm refuses an algorithm whose parts do not fit together; an evaluation has none.
-func checkAlgorithm(cfg *config.Config) error {
+func checkAlgorithm(cfg *config.Settled) error {
 	if cfg.Mode == "bench" || cfg.Mode == "serve" {
 		return nil
 	}
@@ -138,7 +137,7 @@ func (s *stage) loadAdapters(ctx context.Context) error {
 	named := s.cfg.Model.SampledAdapters()
 	loader, ok := s.sampler.(trinity.AdapterLoader)
 	if len(named) > 0 && !ok {
-		return fmt.Errorf("model.lora_configs: engine %s samples one adapter; leave out the others", s.cfg.SampleEngine())
+		return fmt.Errorf("model.lora_configs: engine %s samples one adapter; leave out the others", s.cfg.Engines.Sample)
 	}
 	for _, l := range named {
 		if err := loader.LoadAdapter(ctx, l.Name, l.Path, 0); err != nil {
@@ -159,7 +158,7 @@ func loraSpec(configs []config.Lora) *trinity.LoRASpec {
 // runner returns what runs groups of rollouts.
 func (s *stage) runner() *explorer.Runner {
 	return &explorer.Runner{
-		Host: host{s}, Seed: uint64(s.cfg.Seed), Slots: explorer.NewSlots(s.cfg.Sequences()), MaxRetries: s.cfg.Explorer.MaxRetryTimes,
+		Host: host{s}, Seed: uint64(s.cfg.Seed), Slots: explorer.NewSlots(s.cfg.Batch.Sequences), MaxRetries: s.cfg.Explorer.MaxRetryTimes,
 		Timeout: seconds(s.cfg.Explorer.MaxTimeout), Greedy: s.algorithm.Needs().GreedyReward,
 	}
 }

@@ -62,10 +62,7 @@ func (sum *Summary) runStages(ctx context.Context, cfg *config.Config, opts Opti
 	from, unfinished := start{model: cfg.Model.ModelPath}, ""
 	for i := range cfg.Stages {
 		name := cfg.Stages[i].StageName
-		stageCfg, err := cfg.Stage(i)
-		if err != nil {
-			return err
-		}
+		stageCfg := cfg.Settled()[i]
 		from.begin(stageCfg)
 		done, err := finished(stageCfg.CheckpointJobDir)
 		if err != nil {
@@ -93,12 +90,12 @@ func (sum *Summary) runStages(ctx context.Context, cfg *config.Config, opts Opti
 }
 
 // follows says that the process is not the stage, but works for the one that trains it.
-func follows(cfg *config.Config) bool {
+func follows(cfg *config.Settled) bool {
 	return cfg.Mode == "serve" || cfg.Mode == "explore" && cfg.Buffer.TrainerInput.ExperienceBuffer.StorageType != "file"
 }
 
 // runStage runs a stage, and marks it as finished where it is this process's to say so.
-func (sum *Summary) runStage(ctx context.Context, cfg *config.Config, opts Options, name string) error {
+func (sum *Summary) runStage(ctx context.Context, cfg *config.Settled, opts Options, name string) error {
 	opts.Stage = name
 	if err := sum.run(ctx, cfg, opts); err != nil {
 		return err

@@ -14,7 +14,7 @@ type start struct {
 }
 
 // begin makes a stage's configuration that of what it begins with.
-func (s *start) begin(cfg *config.Config) {
+func (s *start) begin(cfg *config.Settled) {
 	if cfg.Model.CriticModelPath == cfg.Model.ModelPath { // which it is unless the file says otherwise
 		cfg.Model.CriticModelPath = first(s.critic, s.model)
 	}
@@ -25,7 +25,7 @@ func (s *start) begin(cfg *config.Config) {
 }
 
 // after takes over what a stage wrote, "" for nothing. Where it trained a critic, that lies beside the policy.
-func (s *start) after(cfg *config.Config, wrote string) {
+func (s *start) after(cfg *config.Settled, wrote string) {
 	switch {
 	case wrote == "":
 		return
@@ -34,7 +34,7 @@ func (s *start) after(cfg *config.Config, wrote string) {
 	default:
 		s.model = wrote
 	}
-	if cfg.TrainsCritic() {
+	if cfg.Critic != nil {
 		checkpoint := filepath.Dir(filepath.Dir(wrote))
 		s.critic = filepath.Join(checkpoint, CriticModelDir)
 	}

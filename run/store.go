@@ -24,7 +24,7 @@ func (s *stage) store(capacity int) (_ trinity.Buffer, err error) {
 }
 
 func (s *stage) openStore(capacity int) (trinity.Buffer, error) {
-	if s.cfg.SharedStore() {
+	if s.cfg.SharedStore {
 		return s.sharedStore(capacity)
 	}
 	log, err := buffer.OpenLog(filepath.Join(s.cfg.Buffer.CacheDir, experienceLog))
@@ -45,7 +45,7 @@ func (s *stage) openStore(capacity int) (trinity.Buffer, error) {
 	}
 	options := buffer.ReplayOptions{
 		Capacity: own.Capacity, Memory: memory, Priority: priority, Seed: int64(s.cfg.Seed),
-		ByRollout: s.cfg.CountsRollouts(), TakeTimeout: timeout, Lockstep: s.cfg.Synchronizer.SyncStyle == "fixed",
+		ByRollout: s.cfg.Batch.CountsRollouts, TakeTimeout: timeout, Lockstep: s.cfg.Synchronizer.SyncStyle == "fixed",
 	}
 	if replay.ReuseCooldownTime != nil {
 		cooldown := seconds(*replay.ReuseCooldownTime)

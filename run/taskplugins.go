@@ -57,9 +57,9 @@ type requiredRewardModel struct {
 }
 
 // rewardModelsOf lists the reward models that the tasksets of a configuration require.
-func rewardModelsOf(cfg *config.Config) (all []requiredRewardModel) {
-	s := stage{cfg: cfg, groupSize: cfg.GroupSize()}
-	for _, t := range cfg.Tasksets() {
+func rewardModelsOf(cfg *config.Settled) (all []requiredRewardModel) {
+	s := stage{cfg: cfg, groupSize: cfg.Method.GroupSize}
+	for _, t := range cfg.Data.Tasksets {
 		template := s.template(t.Taskset, t.Eval)
 		p, err := pluginsOf(&template)
 		if err != nil {

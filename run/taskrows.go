@@ -49,12 +49,12 @@ func checkTasks(data *dataset.Dataset, template *trinity.Task) error {
 }
 
 // checkTaskset is [checkTasks] for a plan.
-func checkTaskset(cfg *config.Config, data *dataset.Dataset, key string) error {
-	for _, t := range cfg.Tasksets() {
+func checkTaskset(cfg *config.Settled, data *dataset.Dataset, key string) error {
+	for _, t := range cfg.Data.Tasksets {
 		if t.Key != key || !slices.Contains(cfg.Sources(), key+".path") {
 			continue
 		}
-		s := stage{cfg: cfg, groupSize: cfg.GroupSize()}
+		s := stage{cfg: cfg, groupSize: cfg.Method.GroupSize}
 		template := s.template(t.Taskset, t.Eval)
 		if err := checkTasks(data, &template); err != nil {
 			return fmt.Errorf("taskset %s: %w", t.Name, err)

@@ -15,7 +15,7 @@ import (
 // mix opens the training tasksets.
 func (s *stage) mix() (*explorer.Mix, error) {
 	var sets []*explorer.Taskset
-	for _, t := range s.cfg.Tasksets() {
+	for _, t := range s.cfg.Data.Tasksets {
 		if t.Eval {
 			continue
 		}

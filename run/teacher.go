@@ -25,9 +25,9 @@ type teacher struct {
 }
 
 // findTeachers brings the teachers onto this machine and checks that each reads what the student writes. It loads no weights.
-func findTeachers(ctx context.Context, cfg *config.Config, opener trinity.TrainerOpener, student string, text *renderer.Renderer, say func(string)) (teachers, error) {
+func findTeachers(ctx context.Context, cfg *config.Settled, opener trinity.TrainerOpener, student string, text *renderer.Renderer, say func(string)) (teachers, error) {
 	t := teachers{opener: opener}
-	for _, one := range cfg.Teachers() {
+	for _, one := range cfg.Teachers {
 		path, err := hub.Resolve(ctx, one.Path, say)
 		if err == nil {
 			err = checkTeacher(cfg, path, student, text)
@@ -41,12 +41,12 @@ func findTeachers(ctx context.Context, cfg *config.Config, opener trinity.Traine
 }
 
 // teacherSpec is what is asked of the engine of a teacher.
-func teacherSpec(cfg *config.Config, t config.Teacher, path string) trinity.EngineSpec {
-	return trinity.EngineSpec{ModelPath: path, DType: t.DType, MicroTokens: cfg.MicroTokens(), MaxModelLen: *cfg.Model.MaxModelLen}
+func teacherSpec(cfg *config.Settled, t config.Teacher, path string) trinity.EngineSpec {
+	return trinity.EngineSpec{ModelPath: path, DType: t.DType, MicroTokens: cfg.Batch.MicroTokens, MaxModelLen: *cfg.Model.MaxModelLen}
 }
 
 // checkTeacher tells why a model cannot be asked about the student's tokens.
-func checkTeacher(cfg *config.Config, path, student string, text *renderer.Renderer) error {
+func checkTeacher(cfg *config.Settled, path, student string, text *renderer.Renderer) error {
 	pupil, err := model.ReadConfig(student)
 	if err != nil {
 		return err
@@ -104,8 +104,8 @@ func (t *teachers) close() error {
 }
 
 // fetchTeachers brings the teachers onto this machine.
-func fetchTeachers(ctx context.Context, cfg *config.Config, say func(string)) error {
-	for _, t := range cfg.Teachers() {
+func fetchTeachers(ctx context.Context, cfg *config.Settled, say func(string)) error {
+	for _, t := range cfg.Teachers {
 		if _, err := hub.Resolve(ctx, t.Path, say); err != nil {
 			return cfg.At(t.Key+".model_path", err.Error(), "")
 		}
@@ -114,8 +114,8 @@ func fetchTeachers(ctx context.Context, cfg *config.Config, say func(string)) er
 }
 
 // teacherFacts checks the teachers that are on this machine, and notes those that are not.
-func teacherFacts(cfg *config.Config, student string, f *config.Facts) error {
-	all := cfg.Teachers()
+func teacherFacts(cfg *config.Settled, student string, f *config.Facts) error {
+	all := cfg.Teachers
 	if len(all) == 0 {
 		return nil
 	}
@@ -136,8 +136,8 @@ func teacherFacts(cfg *config.Config, student string, f *config.Facts) error {
 }
 
 // teacherPaths are the teachers' models, as far as they are on this machine.
-func teacherPaths(cfg *config.Config) (paths []string) {
-	for _, t := range cfg.Teachers() {
+func teacherPaths(cfg *config.Settled) (paths []string) {
+	for _, t := range cfg.Teachers {
 		if path, ok := local(t.Path, "", false, &config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}); ok {
 			paths = append(paths, path)
 		}
@@ -146,10 +146,10 @@ func teacherPaths(cfg *config.Config) (paths []string) {
 }
 
 // teacherMemory is the memory of the teachers, as far as they are on this machine.
-func teacherMemory(cfg *config.Config, e engines) ([]config.MemoryPlan, error) {
+func teacherMemory(cfg *config.Settled, e engines) ([]config.MemoryPlan, error) {
 	var plans []config.MemoryPlan
 	counted := map[[2]string]bool{}
-	for _, t := range cfg.Teachers() {
+	for _, t := range cfg.Teachers {
 		path, ok := local(t.Path, "", false, &config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}})
 		file := [2]string{path, t.DType}
 		if !ok || counted[file] {

@@ -68,7 +68,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 		Handover: handovers[cfg.Synchronizer.SyncStyle], Timeout: seconds(cfg.Synchronizer.SyncTimeout),
 	})
 	if err != nil {
-		return fmt.Errorf("synchronizer.sync_method %s: %w", cfg.Weights(), err)
+		return fmt.Errorf("synchronizer.sync_method %s: %w", cfg.Engines.Weights, err)
 	}
 	ex.Weights, tr.Publish = sync, sync.Publish
 	ex.Recorder = explorerRecorder{s.log}
@@ -140,7 +140,7 @@ func withStop(ctx, stop context.Context) (context.Context, context.CancelFunc) {
 
 // train trains from a dataset, or on what an explorer of another process writes.
 func (s *stage) train(ctx context.Context, opts Options) error {
-	if !s.algorithm.Def.Offline && !s.cfg.Recorded() {
+	if !s.algorithm.Def.Offline && !s.cfg.Recorded {
 		return s.trainOnline(ctx, opts)
 	}
 	stop, cancel := withStop(ctx, opts.Stop)
@@ -171,20 +171,20 @@ func (s *stage) newTrainer(source trinity.Source) *trainer.Trainer {
 	cfg := s.cfg
 	tr := &trainer.Trainer{
 		Source: source, Loss: s.algorithm.Loss, Reference: s.algorithm.NeedsReference,
-		Optimizer: optimParams(&cfg.Algorithm.Optimizer, cfg.GradClip()),
-		BatchSize: cfg.TrainBatch() * cfg.PerRow(), Epochs: cfg.Epochs(), MicroTokens: cfg.MicroTokens(),
+		Optimizer: optimParams(&cfg.Algorithm.Optimizer, cfg.Trainer.GradClip),
+		BatchSize: cfg.Batch.Train * cfg.Batch.PerRow, Epochs: cfg.Batch.Epochs, MicroTokens: cfg.Batch.MicroTokens,
 		SyncInterval: s.publishInterval(), SaveInterval: int64(cfg.Trainer.SaveInterval),
 	}
-	if !cfg.WholeBatch() {
-		tr.MiniBatch = cfg.MiniBatch() * cfg.PerRow()
+	if !cfg.Batch.Whole {
+		tr.MiniBatch = cfg.Batch.Mini * cfg.Batch.PerRow
 	}
-	tr.ByRollout = cfg.CountsRollouts()
+	tr.ByRollout = cfg.Batch.CountsRollouts
 	if !tr.ByRollout {
 		tr.Say = s.say
 	}
 	tr.AfterStep, tr.Cache = s.algorithm.AfterStep, newCache(cfg)
 	tr.Advantage = s.algorithm.InTrainer()
-	if cfg.RecomputesOldLogprobs() {
+	if cfg.Method.Recomputes {
 		tr.Correct = correction(&cfg.Algorithm.RolloutCorrection).Apply
 	}
 	tr.Log = func(ctx context.Context, step int64, m trinity.Metrics) error {
@@ -221,33 +221,25 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	pace, err := s.pace()
-	if err != nil {
-		return nil, err
-	}
 	steps := tasks.Epoch() * cfg.Buffer.TotalEpochs / cfg.Buffer.BatchSize
 	return &explorer.Options{
 		Agenda: explorer.NewAgenda(tasks, inputs, cfg.Buffer.BatchSize), EvalTasksets: evals, Runner: s.runner(), Pipeline: p,
-		TotalSteps: int64(value(max(1, steps), cfg.Buffer.TotalSteps)), UnderWay: cfg.BatchesUnderWay(), Pace: pace,
+		TotalSteps: int64(value(max(1, steps), cfg.Buffer.TotalSteps)), UnderWay: cfg.Batch.UnderWay, Pace: s.pace(),
 		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
 	}, nil
 }
 
 // pace is how explorer and trainer keep step.
-func (s *stage) pace() (explorer.Pace, error) {
-	strategy, err := s.cfg.SampleStrategy()
-	if err != nil {
-		return explorer.Pace{}, err
-	}
+func (s *stage) pace() explorer.Pace {
 	staleness := math.Inf(1)
-	if bounded, ok := strategy.(trinity.StalenessStrategy); ok {
+	if bounded, ok := s.cfg.Method.Strategy.(trinity.StalenessStrategy); ok {
 		staleness = bounded.Staleness()
 	}
 	cfg := &s.cfg.Synchronizer
 	return explorer.Pace{
 		Style: cfg.SyncStyle, Interval: int64(value(cfg.SyncInterval, cfg.ExplorerSyncInterval)), Offset: int64(cfg.SyncOffset),
-		MaxStaleness: staleness, PerStep: int64(s.cfg.StepRollouts()), PerBatch: int64(s.cfg.Rollouts()),
-	}, nil
+		MaxStaleness: staleness, PerStep: int64(s.cfg.Batch.StepRollouts), PerBatch: int64(s.cfg.Batch.Rollouts),
+	}
 }
 
 // capacity returns how many rollouts the queue holds, in a run of steps with perStep rollouts at most; the key counts groups.
@@ -259,21 +251,21 @@ func (s *stage) capacity(pace explorer.Pace, steps int64, perStep int) int {
 	}
 	ahead := int(max(pace.Interval, s.publishInterval()) + pace.Offset)
 	left := perStep // by a train step, at most: of so many experiences there may be few rollouts
-	if s.cfg.CountsRollouts() {
-		left = max(0, perStep-s.cfg.Rollouts())
+	if s.cfg.Batch.CountsRollouts {
+		left = max(0, perStep-s.cfg.Batch.Rollouts)
 	}
 	return max(s.groups(), ahead*perStep+left*int(steps))
 }
 
 // groups is what the key allows, in rollouts: a batch at least.
 func (s *stage) groups() int {
-	return max(s.cfg.Buffer.TrainerInput.ExperienceBuffer.Capacity*max(1, s.groupSize), s.cfg.Rollouts())
+	return max(s.cfg.Buffer.TrainerInput.ExperienceBuffer.Capacity*max(1, s.groupSize), s.cfg.Batch.Rollouts)
 }
 
 // publishInterval is the number of train steps between versions.
 func (s *stage) publishInterval() int64 { return publishInterval(s.cfg) }
 
-func publishInterval(cfg *config.Config) int64 {
+func publishInterval(cfg *config.Settled) int64 {
 	return int64(value(cfg.Synchronizer.SyncInterval, cfg.Synchronizer.TrainerSyncInterval))
 }
 

@@ -108,7 +108,7 @@ buffer:
 		t.Fatal(err)
 	}
 	var got []string
-	for _, n := range c.Unused() {
+	for _, n := range c.Settled()[0].Unused() {
 		got = append(got, strings.TrimPrefix(n.Key, "algorithm.policy_loss_fn_args."))
 	}
 	want := "use_dynamic_bsz ppo_mini_batch_size ppo_micro_batch_size_per_gpu ngpus_trainer train_batch_size_usual train_batch_size_expert"

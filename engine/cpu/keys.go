@@ -102,7 +102,7 @@ func (samplerPlugin) Reads() map[string]string {
 }
 
 // Refuses implements config.SharedKeys.
-func (trainerPlugin) Refuses(c *config.Config) []config.Refusal {
+func (trainerPlugin) Refuses(c *config.Settled) []config.Refusal {
 	refusals := rope(c)
 	if c.Algorithm.EnableRouterReplay {
 		refusals = append(refusals, config.Refusal{Key: "algorithm.enable_router_replay", What: "router replay of mixture-of-experts models"})
@@ -111,7 +111,7 @@ func (trainerPlugin) Refuses(c *config.Config) []config.Refusal {
 }
 
 // Refuses implements config.SharedKeys.
-func (samplerPlugin) Refuses(c *config.Config) []config.Refusal {
+func (samplerPlugin) Refuses(c *config.Settled) []config.Refusal {
 	refusals := rope(c)
 	if c.Explorer.RolloutModel.EnableReturnRoutedExperts {
 		refusals = append(refusals, config.Refusal{Key: "explorer.rollout_model.enable_return_routed_experts", What: "routed experts of mixture-of-experts models"})
@@ -123,7 +123,7 @@ func (samplerPlugin) Refuses(c *config.Config) []config.Refusal {
 }
 
 // rope refuses positions other than the model's own.
-func rope(c *config.Config) (refusals []config.Refusal) {
+func rope(c *config.Settled) (refusals []config.Refusal) {
 	const hint = "write it into the model's config.json"
 	if c.Model.RopeScaling != nil {
 		refusals = append(refusals, config.Refusal{Key: "model.rope_scaling", What: "another rope scaling than the model's own", Hint: hint})
