@@ -155,9 +155,7 @@ func (s *failingSampler) Sample(ctx context.Context, p trinity.Prompt, params tr
 // A failed engine ends the run, at once and with one line.
 func TestAFailedEngineEndsTheRun(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	cfg := p.load(t)
-	cfg.Trainer.TrainerType, cfg.Explorer.RolloutModel.EngineType = "test_failing", "test_failing"
-	_, err := runConfig(t, cfg)
+	_, err := p.run(t, "trainer.trainer_type=test_failing", "explorer.rollout_model.engine_type=test_failing")
 	oneLine(t, err, "explorer step 3", "engine", "out of memory")
 	if got := curve(t, p.job(), "explorer", "rollout/failed_run_count"); len(got) != 2 || got[1] != 0 {
 		t.Errorf("failed rollouts of the steps before are %v; a failed engine is none", got)
