@@ -11,17 +11,20 @@ import (
 
 func init() {
 	registry.Operators.Register("balance_filter",
-		"Evens out right and wrong rollouts of a group: of the side that has more, the first `max_ratio` times as many as the other has are kept. A rollout is right when its `metric_key`, a part of "+
-			"the reward or a metric of the workflow, is more than `correct_threshold` in its last step. Groups that are all right or all wrong are passed on (dapo_dynamic_sampling drops them), and so "+
-			"are rollouts of which neither is known. Metrics: filtered_count (experiences), balanced_group_count (groups that lost any).",
+		"Balances right and wrong rollouts within a group. The side with more rollouts keeps its first "+
+			"`max_ratio` times the number of the other side. A rollout is right if its `metric_key` in its last "+
+			"step is more than `correct_threshold`; the key names a part of the reward or a metric of the "+
+			"workflow. The filter passes on groups that are all right or all wrong (dapo_dynamic_sampling drops "+
+			"them) and rollouts without the metric. Metrics: filtered_count (experiences), balanced_group_count "+
+			"(groups that lost any).",
 		func() trinity.Operator { return &balanceFilter{MetricKey: "accuracy", MaxRatio: 1} })
 }
 
 // balanceFilter keeps as many right rollouts as wrong ones.
 type balanceFilter struct {
-	MetricKey        string  `yaml:"metric_key" doc:"the part of the reward, or the metric, that says whether a rollout is right"`
-	CorrectThreshold float64 `yaml:"correct_threshold" doc:"more than this is right"`
-	MaxRatio         float64 `yaml:"max_ratio" doc:"rollouts of the larger side for each of the smaller, rounded down"`
+	MetricKey        string  `yaml:"metric_key" doc:"part of the reward, or metric, that decides whether a rollout is right"`
+	CorrectThreshold float64 `yaml:"correct_threshold" doc:"a rollout is right if its number is more than this"`
+	MaxRatio         float64 `yaml:"max_ratio" doc:"rollouts of the larger side for each of the smaller side, rounded down"`
 }
 
 // Validate checks the ranges.
@@ -35,7 +38,8 @@ func (b *balanceFilter) Validate() error {
 	return nil
 }
 
-// Process implements trinity.Operator. It returns an error if rollouts have rewards but none of them has the metric.
+// Process implements trinity.Operator. It returns an error if rollouts have rewards but none of
+// them has the metric.
 func (b *balanceFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	verdicts := verdicts{key: b.MetricKey, threshold: b.CorrectThreshold}
 	surplus, balanced := selection{}, 0

@@ -14,17 +14,20 @@ import (
 
 func init() {
 	registry.Operators.Register("data_juicer",
-		"Edits a step by operators of Data-Juicer, in the service of the section service.data_juicer. Experiences go over as a table with the columns of Trinity-RFT (prompt_text, response_text, reward, "+
-			"tokens, info, metrics…; of info what is a number in every experience that has it). Those of which a row comes back are kept; every statistic of the row is then in their info, and the row's reward is theirs. "+
-			"Texts, tokens and masks stay as they were sampled. Metrics: filtered_count, reward_diff/{mean,max,min}, and what the service says.",
+		"Edits a step with operators of Data-Juicer. The section service.data_juicer says where its service "+
+			"runs. The service gets a table with the columns of Trinity-RFT: prompt_text, response_text, reward, "+
+			"tokens, info, metrics and so on. Of info it gets the keys that hold a number in every experience "+
+			"that has them. An experience stays if its row comes back. Its info then has every statistic of the "+
+			"row, and its reward is the row's reward. Texts, tokens and masks stay as they were sampled. "+
+			"Metrics: filtered_count, reward_diff/{mean,max,min}, and the metrics of the service.",
 		func() trinity.Operator { return &dataJuicer{Processes: 4, Timeout: 3600} })
 }
 
-// dataJuicer sends each step to Data-Juicer.
-// Unlike Trinity-RFT: texts, tokens and masks stay as they were sampled, because the policy did not sample the text that an operator writes.
+// dataJuicer sends each step to Data-Juicer. Unlike Trinity-RFT: texts, tokens and masks stay as
+// they were sampled, because the policy did not sample the text that an operator writes.
 type dataJuicer struct {
-	ConfigPath string                      `yaml:"config_path" doc:"a recipe of Data-Juicer, in the service's files; wins over operators"`
-	Operators  []map[string]map[string]any `yaml:"operators" doc:"each a name with its arguments"`
+	ConfigPath string                      `yaml:"config_path" doc:"recipe of Data-Juicer, on the service's machine; overrides operators"`
+	Operators  []map[string]map[string]any `yaml:"operators" doc:"a list of operators, each a name with its arguments"`
 	Processes  int                         `yaml:"np" doc:"processes of Data-Juicer"`
 	Timeout    float64                     `yaml:"timeout" doc:"seconds for one step"`
 
@@ -44,7 +47,7 @@ func (d *dataJuicer) Validate() error {
 	}
 	for i, o := range d.Operators {
 		if len(o) != 1 {
-			return fmt.Errorf("operators.%d has %d names, want one operator with its arguments", i, len(o))
+			return fmt.Errorf("operators.%d has %d names: want one operator with its arguments", i, len(o))
 		}
 	}
 	return nil
@@ -104,7 +107,7 @@ func edited(groups []trinity.Group, rows []juicerRow) ([]trinity.Group, trinity.
 		}
 		e := all[i]
 		if answered[e] {
-			return nil, nil, fmt.Errorf("Data-Juicer's answer has two rows of experience %s: an operator that makes several of one cannot be used here", e.ID)
+			return nil, nil, fmt.Errorf("Data-Juicer's answer has two rows for experience %s: remove the operator that multiplies rows", e.ID)
 		}
 		answered[e] = true
 		if stats := r.stats(); len(stats) > 0 {

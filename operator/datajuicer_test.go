@@ -17,7 +17,7 @@ import (
 
 var quality = args{"operators": []any{args{"llm_quality_score_filter": args{"min_score": 0.5}}}}
 
-// juicing is the operator with a service that does edit.
+// juicing returns the operator with a service that applies edit to each row.
 func juicing(t *testing.T, edit func(row map[string]any) (map[string]float64, bool)) (trinity.Operator, *trinitytest.Juicer) {
 	t.Helper()
 	j := trinitytest.NewJuicer(t, edit)
@@ -32,7 +32,7 @@ func juicing(t *testing.T, edit func(row map[string]any) (map[string]float64, bo
 	return op, j
 }
 
-// odd keeps every second row, and measures its text.
+// odd keeps every second row and measures its text.
 func odd(row map[string]any) (map[string]float64, bool) {
 	suffix := row["eid"].(map[string]any)["suffix"].(string)
 	return map[string]float64{"text_len": float64(len(row["response_text"].(string)))}, (suffix[len(suffix)-1]-'0')%2 == 1
@@ -42,8 +42,10 @@ func juicerStep() []trinity.Group {
 	step := []trinity.Group{{}, {}}
 	for i, text := range []string{"one", "three", "", "four?"} {
 		e := &trinity.Experience{
-			ID: trinity.ExperienceID{Step: 7, Task: "t", Run: i % 2}, Tokens: []int32{1, 2, 3}, Mask: []bool{false, false, true}, Logprobs: []float32{0, 0, -1}, PromptLen: 2,
-			Prompt: "say", Response: text, Reward: trinity.NewReward(map[string]float64{"accuracy": float64(i)}), Info: map[string]any{"length": i, "note": "kept"},
+			ID: trinity.ExperienceID{Step: 7, Task: "t", Run: i % 2}, Tokens: []int32{1, 2, 3}, Mask: []bool{false, false, true},
+			Logprobs: []float32{0, 0, -1}, PromptLen: 2,
+			Prompt: "say", Response: text, Reward: trinity.NewReward(map[string]float64{"accuracy": float64(i)}),
+			Info: map[string]any{"length": i, "note": "kept"},
 		}
 		if i == 2 {
 			e.Reward = trinity.InvalidReward("not scored")
@@ -54,7 +56,7 @@ func juicerStep() []trinity.Group {
 	return step
 }
 
-func TestDataJuicer(t *testing.T) {
+func TestDataJuicerEditsStepsInOneSession(t *testing.T) {
 	var seen []map[string]any
 	op, j := juicing(t, func(row map[string]any) (map[string]float64, bool) {
 		seen = append(seen, row)
@@ -78,11 +80,13 @@ func TestDataJuicer(t *testing.T) {
 			t.Errorf("metrics %v", metrics)
 		}
 	}
-	if len(j.Created) != 1 || j.Created[0]["pipeline_type"] != "experience" || j.Created[0]["np"] != 4.0 || !reflect.DeepEqual(j.Created[0]["operators"], []any{args{"llm_quality_score_filter": args{"min_score": 0.5}}}) {
+	if len(j.Created) != 1 || j.Created[0]["pipeline_type"] != "experience" || j.Created[0]["np"] != 4.0 ||
+		!reflect.DeepEqual(j.Created[0]["operators"], []any{args{"llm_quality_score_filter": args{"min_score": 0.5}}}) {
 		t.Errorf("sessions %v", j.Created)
 	}
 	want := args{
-		"eid": args{"batch": 7.0, "task": 1.0, "run": 1.0, "step": 0.0, "suffix": "3"}, "tokens": []any{1.0, 2.0, 3.0}, "prompt_length": 2.0, "logprobs": []any{-1.0}, "action_mask": []any{true},
+		"eid": args{"batch": 7.0, "task": 1.0, "run": 1.0, "step": 0.0, "suffix": "3"}, "tokens": []any{1.0, 2.0, 3.0},
+		"prompt_length": 2.0, "logprobs": []any{-1.0}, "action_mask": []any{true},
 		"reward": 3.0, "prompt_text": "say", "response_text": "four?", "info": args{"length": 3.0, "text_len": 5.0},
 	}
 	delete(seen[3], "__dj__stats__")
@@ -97,8 +101,8 @@ func TestDataJuicer(t *testing.T) {
 	}
 }
 
-// A table that Hugging Face datasets has written.
-func TestDataJuicerRows(t *testing.T) {
+// The library datasets of Hugging Face has written the table.
+func TestDataJuicerReadsTablesOfDatasets(t *testing.T) {
 	table, err := os.ReadFile("testdata/juicer.arrow")
 	if err != nil {
 		t.Fatal(err)
@@ -110,9 +114,10 @@ func TestDataJuicerRows(t *testing.T) {
 	step := juicerStep()
 	kept, metrics, err := edited(step, rows)
 	if err != nil || len(kept) != 2 || len(kept[0]) != 1 || kept[0][0] != step[0][0] || len(kept[1]) != 2 {
-		t.Fatalf("it keeps %v, %v", kept, err)
+		t.Fatalf("kept %v, %v", kept, err)
 	}
-	if metrics["reward_diff/max"] != 1 || metrics["reward_diff/mean"] != 0.5 { // 0 became 1, 3 became 3; the reward of 2.5 is for one that has none
+	// 0 became 1 and 3 stayed 3. The reward of 2.5 goes to an experience that had none.
+	if metrics["reward_diff/max"] != 1 || metrics["reward_diff/mean"] != 0.5 {
 		t.Errorf("metrics %v", metrics)
 	}
 	if got := step[0][0].Info; got["llm_quality_score"] != 0.75 || !reflect.DeepEqual(got["llm_quality_record"], args{"rationale": "good"}) {
@@ -121,23 +126,23 @@ func TestDataJuicerRows(t *testing.T) {
 	if got := step[1][0].Info; len(got) != 0 {
 		t.Errorf("info %v of a row without statistics", got)
 	}
-	for n := range len(table) - 8 { // without the eight bytes of its end a stream is whole
+	for n := range len(table) - 8 { // a stream may lack the eight bytes of its end
 		if rows, err := juicerRows(table[:n]); err == nil && len(rows) > 0 {
 			t.Fatalf("%d of %d bytes are taken for %d rows", n, len(table), len(rows))
 		}
 	}
 	if _, err := juicerRows([]byte("no table")); err == nil {
-		t.Error("no table is none")
+		t.Error("bytes that are no table were accepted")
 	}
 }
 
-func TestDataJuicerFails(t *testing.T) {
+func TestDataJuicerReportsErrors(t *testing.T) {
 	op, j := juicing(t, func(map[string]any) (map[string]float64, bool) { return nil, true })
 	if _, _, err := op.Process(t.Context(), juicerStep()); err != nil {
 		t.Fatal(err)
 	}
 	rows := []juicerRow{{ID: juicerID{Suffix: "1"}}, {ID: juicerID{Suffix: "1"}}}
-	if _, _, err := edited(juicerStep(), rows); err == nil || !strings.Contains(err.Error(), "two rows of experience 7/t/1/0") {
+	if _, _, err := edited(juicerStep(), rows); err == nil || !strings.Contains(err.Error(), "two rows for experience 7/t/1/0") {
 		t.Error(err)
 	}
 	rows[1].ID.Suffix = "a1b2c3"
@@ -157,13 +162,15 @@ func TestDataJuicerFails(t *testing.T) {
 	}), Say: func(string) {}}
 	op.(datajuicer.User).UseService(broken)
 	op.(*dataJuicer).session = nil
-	if _, _, err := op.Process(t.Context(), juicerStep()); err == nil || !strings.HasSuffix(err.Error(), "/process_experience: 500 Internal Server Error: Traceback KeyError: 'text'") {
+	if _, _, err := op.Process(t.Context(), juicerStep()); err == nil ||
+		!strings.HasSuffix(err.Error(), "/process_experience: 500 Internal Server Error: Traceback KeyError: 'text'") {
 		t.Error(err)
 	}
 	if len(j.Created) != 1 {
 		t.Errorf("%d sessions", len(j.Created))
 	}
-	for _, a := range []args{nil, {"operators": []any{args{"a": args{}, "b": args{}}}}, {"config_path": "x", "np": 0}, {"config_path": "x", "timeout": 0}} {
+	for _, a := range []args{nil, {"operators": []any{args{"a": args{}, "b": args{}}}}, {"config_path": "x", "np": 0},
+		{"config_path": "x", "timeout": 0}} {
 		if _, err := registry.Operators.Build("data_juicer", a); err == nil {
 			t.Errorf("%v was accepted", a)
 		}

@@ -12,15 +12,16 @@ import (
 
 func init() {
 	registry.Operators.Register("response_deduplicator",
-		"Of rollouts with equal responses it keeps the first. The response of a rollout of several steps is all that follows its first prompt, and it is dropped as a whole. "+
-			"Metrics: filtered_count (experiences), unique_response_ratio (rollouts kept, of those that came in).",
+		"Keeps the first of several rollouts with equal responses. The response of a rollout with several "+
+			"steps is everything after its first prompt, and the operator drops such a rollout as a whole. "+
+			"Metrics: filtered_count (experiences), unique_response_ratio (share of rollouts that stay).",
 		func() trinity.Operator { return &dedup{Scope: perGroup, By: "tokens"} })
 }
 
 // dedup drops rollouts with a reply that an earlier rollout has given.
 type dedup struct {
-	Scope Scope  `yaml:"scope" doc:"group compares the rollouts of one task, step those of all tasks, whatever was asked"`
-	By    string `yaml:"by" doc:"tokens: equal token by token; text: equal as text, letter case and white space apart"`
+	Scope Scope  `yaml:"scope" doc:"group compares the rollouts of one task, step compares the rollouts of all tasks"`
+	By    string `yaml:"by" doc:"tokens compares token by token, text compares texts and ignores letter case and white space"`
 }
 
 // Validate checks the names.

@@ -1,8 +1,10 @@
-// Package operator holds the operators, which edit a step's groups between explorer and buffer, before
-// the algorithm computes advantages. Each has one file and is registered under its YAML name.
+// Package operator holds the operators, which edit a step's groups between explorer and buffer,
+// before the algorithm computes advantages. Each has one file and is registered under its YAML
+// name.
 //
 // A rollout without a valid reward does not count as reward 0: means and counts of right and wrong
-// rollouts leave it out. It stays in its group unless an operator's description says that it drops it.
+// rollouts leave it out. It stays in its group unless an operator's description says that it drops
+// it.
 package operator
 
 import (

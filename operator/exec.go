@@ -21,16 +21,22 @@ import (
 
 func init() {
 	registry.Operators.Register("exec",
-		"Edits a step by a program in any language. Once a step it is started, reads experiences from its standard input, a JSON object a line, and writes those that are kept to its standard output. "+wireForm+
-			" It has ended when its own process has: what that leaves running is killed. A program that exits with another status than 0, or does not end in time, ends the run; the error has the beginning and the end of its standard error. Metrics: filtered_count, reward_diff/{mean,max,min}.",
+		"Edits a step with a program in any language. The operator starts the program once a step. The "+
+			"program reads experiences from its standard input, one JSON object a line, and writes the "+
+			"experiences to keep to its standard output. "+
+			wireForm+
+			" The step ends when the program exits; the operator kills child processes that it left running. A "+
+			"program that exits with a status other than 0, or does not end in time, ends the run. The error "+
+			"quotes the beginning and the end of its standard error. Metrics: filtered_count, "+
+			"reward_diff/{mean,max,min}.",
 		func() trinity.Operator { return &execOperator{Timeout: 60} })
 }
 
 // execOperator runs a program on each step.
 type execOperator struct {
-	Command   []string `yaml:"command" doc:"the program and its arguments; no shell reads them"`
-	Timeout   float64  `yaml:"timeout" doc:"seconds for one step; then the program is killed, with the processes that it started"`
-	MaxMemory int      `yaml:"max_memory_mb" doc:"MiB of address space for each of its processes (Linux); 0 sets no bound"`
+	Command   []string `yaml:"command" doc:"the program and its arguments, without a shell"`
+	Timeout   float64  `yaml:"timeout" doc:"seconds for one step; after that the operator kills the program and its child processes"`
+	MaxMemory int      `yaml:"max_memory_mb" doc:"MiB of address space for each of its processes (Linux only); 0 sets no limit"`
 }
 
 // maxAnswer bounds the answer of a program or a server to one step, in bytes.
@@ -46,7 +52,7 @@ func (x *execOperator) Validate() error {
 	case x.MaxMemory < 0:
 		return fmt.Errorf("max_memory_mb: must not be negative, got %d", x.MaxMemory)
 	case x.MaxMemory > 0 && runtime.GOOS != "linux":
-		return fmt.Errorf("max_memory_mb: memory is not bounded on %s, leave it out", runtime.GOOS)
+		return fmt.Errorf("max_memory_mb: not supported on %s: leave it out", runtime.GOOS)
 	}
 	if _, err := exec.LookPath(x.Command[0]); err != nil {
 		return fmt.Errorf("command: %w", err)
@@ -95,8 +101,8 @@ func (x *execOperator) run(ctx context.Context, input []byte) (*bytes.Buffer, er
 	return &out.text, err
 }
 
-// feed runs a program until its own process exits, and reads all that it has written until then. It kills
-// child processes that are left running, even if they hold the pipes open.
+// feed runs a program until its own process exits, and reads all that it has written until then. It
+// kills child processes that are left running, even if they hold the pipes open.
 func feed(cmd *exec.Cmd, input []byte, out, said io.Writer) error {
 	ours, theirs, err := pipes()
 	defer closeAll(ours)
@@ -113,7 +119,7 @@ func feed(cmd *exec.Cmd, input []byte, out, said io.Writer) error {
 	var streams sync.WaitGroup
 	var read [2]error
 	streams.Go(func() {
-		_, _ = ours[0].Write(input) // a program need not read to the end
+		_, _ = ours[0].Write(input) // a program may exit before it has read everything
 		ours[0].Close()
 	})
 	for i, to := range []io.Writer{out, said} {
@@ -129,14 +135,15 @@ func feed(cmd *exec.Cmd, input []byte, out, said io.Writer) error {
 	err = cmd.Wait()
 	killGroup(cmd)
 	_ = ours[0].SetWriteDeadline(time.Now())
-	for _, f := range ours[1:] { // one that left the group may hold them
+	for _, f := range ours[1:] { // a process that left the group may hold them open
 		_ = f.SetReadDeadline(time.Now())
 	}
 	streams.Wait()
 	return cmp.Or(err, read[0], read[1])
 }
 
-// pipes returns both ends of the program's standard input, output and error: ours, and the program's.
+// pipes returns both ends of the program's standard input, output and error: ours, and the
+// program's.
 func pipes() (ours, theirs []*os.File, err error) {
 	for i := range 3 {
 		r, w, err := os.Pipe()
@@ -170,7 +177,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// ends is a writer that keeps the beginning and the end of a text: some languages report an error first, others last.
+// ends is a writer that keeps the beginning and the end of a text, because some languages report
+// an error first and others last.
 type ends struct{ head, tail []byte }
 
 func (e *ends) Write(p []byte) (int, error) {

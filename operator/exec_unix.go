@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// asGroup gives the program its own process group, which is killed as a whole when the context ends.
+// asGroup gives the program its own process group, which is killed as a whole when the context
+// ends.
 func asGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// What a program leaves behind in a group of its own is not waited for, though it holds the pipes; nothing of the answer is missing.
-func TestExecWaitsForNoDaemon(t *testing.T) {
+// A child process in a process group of its own holds the pipes open. The operator does not wait
+// for it and still has the whole answer.
+func TestExecDoesNotWaitForDaemons(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip(err)
 	}
@@ -37,11 +38,11 @@ func TestExecWaitsForNoDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Errorf("it was waited for until it had ended: %v", err)
+		t.Errorf("the operator waited for the daemon to exit: %v", err)
 	}
 }
 
-// slowly is who reads on only once the program has ended.
+// slowly is a reader that continues only after the program has exited.
 type slowly struct {
 	bytes.Buffer
 	cmd *exec.Cmd
@@ -51,13 +52,14 @@ func (s *slowly) Write(p []byte) (int, error) {
 	for s.Len() == 0 && syscall.Kill(s.cmd.Process.Pid, 0) == nil {
 		time.Sleep(time.Millisecond)
 	}
-	time.Sleep(20 * time.Millisecond) // nobody waits for more now
+	time.Sleep(20 * time.Millisecond) // the program has exited by now
 	return s.Buffer.Write(p)
 }
 
-// What a program has written is read to its end, however late: an answer that is cut would drop experiences.
-func TestALateReaderMissesNothing(t *testing.T) {
-	const size = 60_000 // less than a pipe holds, and more than is read at once
+// The operator reads everything that a program has written, even after its exit, because a
+// truncated answer would drop experiences.
+func TestLateReaderGetsWholeAnswer(t *testing.T) {
+	const size = 60_000 // less than the capacity of a pipe, more than one read
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "head -c "+strconv.Itoa(size)+" /dev/zero")
 	out := &slowly{cmd: cmd}
 	if err := feed(cmd, nil, out, io.Discard); err != nil || out.Len() != size {

@@ -11,10 +11,13 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// expressionFields is the part of the operators' descriptions that lists what an expression may use.
-const expressionFields = "Fields: reward (NaN without a valid one), valid, parts, metrics, info (maps; `info.x ?? 0` where x may be absent), prompt, response, prompt_tokens, response_tokens, " +
-	"trained_tokens (numbers), truncated (\"\", \"prompt_truncated\", \"response_truncated\"), task, step, run, turn, version (the oldest that sampled), and group.{size, scored, mean, std, max, min} of the valid " +
-	"rewards of the group (NaN without any). The language is that of expr-lang.org; there is no clock."
+// expressionFields is the part of the operators' descriptions that lists what an expression may
+// use.
+const expressionFields = "Fields: reward (NaN if invalid), valid, parts, metrics, info (maps; write `info.x ?? 0` if x may be " +
+	"absent), prompt, response, prompt_tokens, response_tokens, trained_tokens (numbers), truncated (\"\", " +
+	"\"prompt_truncated\", \"response_truncated\"), task, step, run, turn, version (the oldest that sampled " +
+	"a token), and group.{size, scored, mean, std, max, min} over the valid rewards of the group (NaN if " +
+	"there are none). The language is that of expr-lang.org without a clock."
 
 // fields are the variables of an expression: one experience and its group.
 type fields struct {

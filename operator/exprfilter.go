@@ -13,13 +13,15 @@ import (
 
 func init() {
 	registry.Operators.Register("expr_filter",
-		"Keeps experiences for which an expression is true, such as `valid and response_tokens < 512`. "+expressionFields+" Metric: filtered_count.",
+		"Keeps experiences for which an expression is true, such as `valid and response_tokens < 512`. "+
+			expressionFields+
+			" Metric: filtered_count.",
 		func() trinity.Operator { return &exprFilter{} })
 }
 
 // exprFilter keeps the experiences for which a condition is true.
 type exprFilter struct {
-	Condition string `yaml:"condition" doc:"an expression that is true or false"`
+	Condition string `yaml:"condition" doc:"a boolean expression"`
 }
 
 // Validate compiles the condition.
@@ -31,7 +33,8 @@ func (f *exprFilter) Validate() error {
 	return err
 }
 
-// Process implements trinity.Operator. A condition that fails, or is neither true nor false, is an error that names the experience.
+// Process implements trinity.Operator. It returns an error that names the experience if the
+// condition fails or is not a boolean.
 func (f *exprFilter) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	program, err := compile("condition", f.Condition, expr.AsBool())
 	if err != nil {

@@ -16,15 +16,19 @@ import (
 
 func init() {
 	registry.Operators.Register("expr_mapper",
-		"Sets the reward and entries of info by expressions, such as `reward: reward - 0.001 * response_tokens`. All of them see the experience, and its group, as they came in. "+expressionFields+
-			" An experience without a valid reward gets none; a reward that is no finite number is invalid. Metrics: reward_diff/{mean,max,min}.",
+		"Sets the reward and entries of info by expressions, such as `reward: reward - 0.001 * "+
+			"response_tokens`. All expressions see the experience and its group as they were before the "+
+			"operator. "+
+			expressionFields+
+			" An experience without a valid reward gets none. A reward that is not a finite number is invalid. "+
+			"Metrics: reward_diff/{mean,max,min}.",
 		func() trinity.Operator { return &exprMapper{} })
 }
 
 // exprMapper computes rewards and info.
 type exprMapper struct {
-	Reward string            `yaml:"reward" doc:"an expression that is a number; empty leaves rewards as they are"`
-	Info   map[string]string `yaml:"info" doc:"an expression for each key of info that is to be set"`
+	Reward string            `yaml:"reward" doc:"an expression whose value is a number; empty leaves rewards as they are"`
+	Info   map[string]string `yaml:"info" doc:"keys of info to set, each with its expression"`
 }
 
 // mapping is a compiled exprMapper.
@@ -57,7 +61,8 @@ func (m *exprMapper) Validate() error {
 	return err
 }
 
-// Process implements trinity.Operator. An expression that fails is an error that names it and the experience.
+// Process implements trinity.Operator. If an expression fails, the error names it and the
+// experience.
 func (m *exprMapper) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	c, err := m.compile()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// programs are what this test binary does when it is started as the program of the exec operator.
+// programs are the things that this test binary does as the program of the exec operator.
 var programs = map[string]func(in io.Reader, out, log io.Writer) int{
 	"echo": func(in io.Reader, out, _ io.Writer) int { _, _ = io.Copy(out, in); return 0 },
 	"even": func(in io.Reader, out, _ io.Writer) int {
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program is the command of one of the programs.
+// program returns the command that starts one of the programs.
 func program(name string) []any {
 	os.Setenv("OPERATOR_TEST_PROGRAM", name)
 	return []any{os.Args[0], name}
@@ -57,12 +57,12 @@ func serve(t *testing.T, handle http.HandlerFunc) string {
 	return s.URL
 }
 
-// answering posts nothing and answers the text, whatever comes.
+// answering returns an http operator with a service that answers every request with text.
 func answering(t *testing.T, text string) trinity.Operator {
 	return build(t, "http", args{"url": serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, text) }), "max_retry_times": 0})
 }
 
-func TestForeignAnswers(t *testing.T) {
+func TestForeignAnswersEditTheStep(t *testing.T) {
 	for _, c := range []struct {
 		answer string
 		want   [][]float64
@@ -71,11 +71,12 @@ func TestForeignAnswers(t *testing.T) {
 		{"", nil, 0},
 		{`{"index":2}` + "\n" + `{"index":0}`, [][]float64{{1}, {failed}}, 0},
 		{`{"index":0,"reward":0.25} {"index":1,"reward":null,"reason":"rude"}`, [][]float64{{0.25, failed}}, -0.75},
-		{`{"index":2,"reward":3}`, [][]float64{{3}}, 0}, // a program may score what had no reward
+		{`{"index":2,"reward":3}`, [][]float64{{3}}, 0}, // a program may score an experience without a reward
 		{`{"index":2,"reward":null}`, [][]float64{{failed}}, 0},
 	} {
 		kept, metrics, err := answering(t, c.answer).Process(t.Context(), groups{group(1, 0), group(failed)})
-		if err != nil || !same(values(kept), c.want) || metrics["filtered_count"] != float64(3-count(c.want)) || metrics["reward_diff/mean"] != c.diff {
+		if err != nil || !same(values(kept), c.want) || metrics["filtered_count"] != float64(3-count(c.want)) ||
+			metrics["reward_diff/mean"] != c.diff {
 			t.Errorf("%s: got %v, %v, %v; want %v", c.answer, values(kept), metrics, err, c.want)
 		}
 	}
@@ -88,12 +89,12 @@ func count(g [][]float64) (n int) {
 	return n
 }
 
-func TestForeignAnswersThatMakeNoSense(t *testing.T) {
+func TestForeignAnswersAreChecked(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"reward":1}`:                    "no index",
-		`{"index":3}`:                     "not of the 3",
-		`{"index":-1}`:                    "not of the 3",
-		`{"index":0} {"index":0}`:         "answered before",
+		`{"index":3}`:                     "not one of the 3",
+		`{"index":-1}`:                    "not one of the 3",
+		`{"index":0} {"index":0}`:         "an earlier answer has the index 0 too",
 		`{"index":0,"rewrad":1}`:          "rewrad",
 		`{"index":0,"reward":"1"}`:        "want a number or null",
 		`{"index":0,"metrics":{"a":"b"}}`: "metrics",
@@ -101,11 +102,11 @@ func TestForeignAnswersThatMakeNoSense(t *testing.T) {
 		`<html>`:                          `answer 1: invalid character '<' looking for beginning of value; it begins "<html>"`,
 		`{"index":0} [1]`:                 `answer 2: want a JSON object; it begins "[1]"`,
 		"{\"index\":0}\nhello " + strings.Repeat("x", 99) + "\n": `it begins "hello ` + strings.Repeat("x", 74) + `…"`,
-		`{"index":0,"response":"x"}`:                             `response was changed from "a b" to "x", but is for reading`,
-		`{"index":0,"response":null}`:                            "response was changed",
-		`{"index":0,"group":1}`:                                  "group was changed from 0 to 1",
-		`{"index":0,"parts":{"accuracy":0}}`:                     "parts was changed",
-		`{"index":0,"parts":{"new":1}}`:                          "parts was changed",
+		`{"index":0,"response":"x"}`:                             `response is read-only, but changed from "a b" to "x"`,
+		`{"index":0,"response":null}`:                            "response is read-only",
+		`{"index":0,"group":1}`:                                  "group is read-only, but changed from 0 to 1",
+		`{"index":0,"parts":{"accuracy":0}}`:                     "parts is read-only",
+		`{"index":0,"parts":{"new":1}}`:                          "parts is read-only",
 	} {
 		g := group(1, 0)
 		g[0].Response = "a b"
@@ -115,8 +116,8 @@ func TestForeignAnswersThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// What is for reading may come back in any form of the same.
-func TestWhatIsForReadingMayComeBack(t *testing.T) {
+// Read-only fields may come back in any JSON form of the same value.
+func TestReadOnlyFieldsMayComeBack(t *testing.T) {
 	g := group(1)
 	g[0].Response, g[0].Reward.Parts = "é\xff\u2028", map[string]float64{"accuracy": 1, "format": 0.1, "bad": math.NaN()}
 	const answer = `{"index":0,"group":0.0,"response":"\u00e9\ufffd\u2028","versions":[0, 0.0],"parts":{"bad":null,"accuracy":1.0}}`
@@ -125,14 +126,16 @@ func TestWhatIsForReadingMayComeBack(t *testing.T) {
 	}
 }
 
-// A reward of null takes one away; where there was none, the reason for that stays.
-func TestARewardOfNull(t *testing.T) {
+// A reward of null makes the reward invalid. An experience without a reward keeps its reason.
+func TestNullMakesRewardInvalid(t *testing.T) {
 	for _, c := range []struct {
 		reward       trinity.Reward
 		answer, want string
 	}{
-		{trinity.InvalidReward("too late"), `"reward":null`, "too late"}, {trinity.InvalidReward("too late"), `"reward":null,"reason":"mine"`, "too late"},
-		{trinity.Reward{Value: 1, Valid: true}, `"reward":null`, "the operator took it away"}, {trinity.Reward{Value: 1, Valid: true}, `"reward":null,"reason":"mine"`, "mine"},
+		{trinity.InvalidReward("too late"), `"reward":null`, "too late"},
+		{trinity.InvalidReward("too late"), `"reward":null,"reason":"mine"`, "too late"},
+		{trinity.Reward{Value: 1, Valid: true}, `"reward":null`, "the operator took it away"},
+		{trinity.Reward{Value: 1, Valid: true}, `"reward":null,"reason":"mine"`, "mine"},
 	} {
 		g := group(1)
 		g[0].Reward = c.reward
@@ -143,9 +146,9 @@ func TestARewardOfNull(t *testing.T) {
 	}
 }
 
-// What comes back as it went keeps its type, down to the last bit of a whole number; what is new is added, and siblings that share a map are
-// not changed with it.
-func TestInfoComesBack(t *testing.T) {
+// Entries of info that come back unchanged keep their type and every bit of an integer. The
+// operator adds new entries, and leaves siblings alone that share a map.
+func TestAnswersChangeInfo(t *testing.T) {
 	const hash = uint64(1<<63 + 1)
 	g := group(1, 0)
 	shared := map[string]any{"env_state_hash": hash, "n": 1, "deep": map[string]any{"a": []int{1}}}
@@ -162,7 +165,8 @@ def process(group):
 	if err != nil || len(kept) != 1 || len(kept[0]) != 2 {
 		t.Fatal(kept, err)
 	}
-	if e := g[0]; e.Info["env_state_hash"] != hash || e.Info["n"] != 2.0 || e.Info["quality"] != 0.5 || e.Metrics["judge"] != 1.5 || e.Metrics["m"] != 1 || !math.IsNaN(e.Metrics["bad"]) {
+	if e := g[0]; e.Info["env_state_hash"] != hash || e.Info["n"] != 2.0 || e.Info["quality"] != 0.5 ||
+		e.Metrics["judge"] != 1.5 || e.Metrics["m"] != 1 || !math.IsNaN(e.Metrics["bad"]) {
 		t.Errorf("info %v, metrics %v", e.Info, e.Metrics)
 	}
 	if len(shared) != 3 || shared["n"] != 1 || g[1].Info["n"] != 1 {
@@ -170,7 +174,7 @@ def process(group):
 	}
 }
 
-func TestExec(t *testing.T) {
+func TestExecRunsAProgram(t *testing.T) {
 	in := func() groups { return groups{group(1, 0), {}, group(failed, 0.5)} }
 	kept, metrics, err := build(t, "exec", args{"command": program("echo")}).Process(t.Context(), in())
 	if err != nil || !same(values(kept), [][]float64{{1, 0}, {failed, 0.5}}) || metrics["filtered_count"] != 0 {
@@ -203,8 +207,9 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// A program that leaves another running has ended with its own process, and what it left is killed. The answers are longer than a pipe holds.
-func TestExecLeavesNothingRunning(t *testing.T) {
+// The step ends when the program exits, and the operator kills child processes that it left
+// running. The answers are longer than the capacity of a pipe.
+func TestExecKillsChildProcesses(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs a shell")
 	}
@@ -230,9 +235,9 @@ func TestExecLeavesNothingRunning(t *testing.T) {
 				t.Fatal(err)
 			}
 			stat := "/proc/" + strings.TrimSpace(string(text)) + "/stat"
-			for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // a signal takes a while to be taken
+			for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the signal takes a moment to arrive
 				state, err := os.ReadFile(stat)
-				if err != nil || strings.Contains(string(state), ") Z ") { // gone, or dead and not yet reaped by who inherits it
+				if err != nil || strings.Contains(string(state), ") Z ") { // gone, or dead and not yet reaped
 					break
 				}
 				if time.Now().After(end) {
@@ -243,22 +248,23 @@ func TestExecLeavesNothingRunning(t *testing.T) {
 	}
 }
 
-func TestExecIsBoundInMemory(t *testing.T) {
+func TestExecLimitsMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("memory is bounded on Linux")
 	}
-	// tail keeps what it may have to write in memory
+	// tail keeps its output in memory until the input ends
 	hungry := args{"command": []any{"sh", "-c", "head -c 300000000 /dev/zero | tail -c 200000000 >/dev/null"}}
 	if _, _, err := build(t, "exec", hungry).Process(t.Context(), groups{group(1)}); err != nil {
 		t.Fatal(err)
 	}
 	hungry["max_memory_mb"] = 100
-	if _, _, err := build(t, "exec", hungry).Process(t.Context(), groups{group(1)}); err == nil || !strings.Contains(err.Error(), "it said: tail: ") {
+	if _, _, err := build(t, "exec", hungry).Process(t.Context(), groups{group(1)}); err == nil ||
+		!strings.Contains(err.Error(), "it said: tail: ") {
 		t.Errorf("got %v, want the program's own error of memory", err)
 	}
 }
 
-func TestHTTPTriesAgain(t *testing.T) {
+func TestHTTPRetries(t *testing.T) {
 	attempts := 0
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		attempts++
@@ -280,11 +286,13 @@ func TestHTTPTriesAgain(t *testing.T) {
 		t.Errorf("kept %v, %v after %d attempts", values(kept), err, attempts)
 	}
 	attempts, a["max_retry_times"] = 0, 1
-	if _, _, err = build(t, "http", a).Process(t.Context(), groups{group(1)}); err == nil || attempts != 2 || !strings.Contains(err.Error(), "attempt 2: 429 Too Many Requests: too many") {
+	if _, _, err = build(t, "http", a).Process(t.Context(), groups{group(1)}); err == nil || attempts != 2 ||
+		!strings.Contains(err.Error(), "attempt 2: 429 Too Many Requests: too many") {
 		t.Errorf("got %v after %d attempts", err, attempts)
 	}
 	attempts, a["headers"] = 0, args{}
-	if _, _, err = build(t, "http", a).Process(t.Context(), groups{group(1)}); err == nil || attempts != 1 || !strings.Contains(err.Error(), "who are you") {
+	if _, _, err = build(t, "http", a).Process(t.Context(), groups{group(1)}); err == nil || attempts != 1 ||
+		!strings.Contains(err.Error(), "who are you") {
 		t.Errorf("got %v after %d attempts", err, attempts)
 	}
 }
@@ -299,7 +307,7 @@ func TestHTTPHasADeadline(t *testing.T) {
 	}
 }
 
-func TestStarlark(t *testing.T) {
+func TestStarlarkEditsGroups(t *testing.T) {
 	for _, c := range []struct {
 		script string
 		want   [][]float64
@@ -307,8 +315,9 @@ func TestStarlark(t *testing.T) {
 		{"def process(group): return group", [][]float64{{1, 0}, {failed}}},
 		{"def process(group): return []", nil},
 		{"def process(group): return [e for e in group if e['reward'] == None or e['reward'] > 0.5]", [][]float64{{1}, {failed}}},
-		{"def process(group): return reversed(group)", [][]float64{{1, 0}, {failed}}}, // order is the step's
-		{"def process(group):\n  for e in group:\n    if e['reward'] != None: e['reward'] -= math.pow(e['response_tokens'], 2)\n  return group", [][]float64{{-3, -4}, {failed}}},
+		{"def process(group): return reversed(group)", [][]float64{{1, 0}, {failed}}}, // the step's order stays
+		{"def process(group):\n  for e in group:\n    if e['reward'] != None: e['reward'] -= math.pow(e['response_tokens'], " +
+			"2)\n  return group", [][]float64{{-3, -4}, {failed}}},
 	} {
 		kept, _, err := build(t, "starlark", args{"script": c.script}).Process(t.Context(), groups{prompted(group(1, 0)), nil, group(failed)})
 		if err != nil || !same(values(kept), c.want) {
@@ -316,8 +325,10 @@ func TestStarlark(t *testing.T) {
 		}
 	}
 	g := group(1)
-	if _, _, err := build(t, "starlark", args{"script": "def process(group):\n  group[0]['info']['new'] = 'x'\n  return group"}).Process(t.Context(), groups{g}); err != nil || g[0].Info["new"] != "x" {
-		t.Errorf("info that was empty is now %v, %v", g[0].Info, err)
+	if _, _, err := build(t, "starlark",
+		args{"script": "def process(group):\n  group[0]['info']['new'] = 'x'\n  return group"}).Process(t.Context(),
+		groups{g}); err != nil || g[0].Info["new"] != "x" {
+		t.Errorf("the empty info is now %v, %v", g[0].Info, err)
 	}
 	for script, want := range map[string]string{
 		"def process(group):\n  return 1":                                                 "want the list",
@@ -332,7 +343,7 @@ func TestStarlark(t *testing.T) {
 	}
 }
 
-// prompted has a prompt of one token, so that the responses have two.
+// prompted gives the rollouts a prompt of one token and responses of two.
 func prompted(g trinity.Group) trinity.Group {
 	for _, e := range g {
 		e.PromptLen = 1

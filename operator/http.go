@@ -15,8 +15,12 @@ import (
 
 func init() {
 	registry.Operators.Register("http",
-		"Edits a step by a service: experiences are posted to a URL, a JSON object a line (application/x-ndjson), and those that are kept come back in the same form. "+wireForm+
-			" No connection, no answer in time and the statuses 429 and 5xx are tried again, any other status than 200 ends the run. Metrics: filtered_count, reward_diff/{mean,max,min}.",
+		"Edits a step with an HTTP service. The operator posts experiences to a URL, one JSON object a line "+
+			"(application/x-ndjson), and the service answers with the experiences to keep in the same form. "+
+			wireForm+
+			" The operator retries a request without a connection, without an answer in time, or with the status "+
+			"429 or 5xx. Any other status than 200 ends the run. Metrics: filtered_count, "+
+			"reward_diff/{mean,max,min}.",
 		func() trinity.Operator { return &httpOperator{Timeout: 60, MaxRetryTimes: 3, MaxRetryInterval: 1} })
 }
 

@@ -9,7 +9,7 @@ import (
 
 func init() {
 	registry.Operators.Register("invalid_reward_filter",
-		"Drops experiences without a valid reward, or with one that is not a finite number. Metric: filtered_count.",
+		"Drops experiences without a valid, finite reward. Metric: filtered_count.",
 		func() trinity.Operator { return &invalidRewardFilter{} })
 }
 

@@ -19,7 +19,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// juicerRow is an experience as a row of Trinity-RFT's table. Columns of tokens leave out the prompt.
+// juicerRow is an experience as a row of Trinity-RFT's table. Columns of tokens leave out the
+// prompt.
 type juicerRow struct {
 	ID         juicerID           `json:"eid"`
 	Tokens     []int32            `json:"tokens,omitempty"`
@@ -31,7 +32,7 @@ type juicerRow struct {
 	Response   string             `json:"response_text"`
 	Info       map[string]float64 `json:"info,omitempty"`
 	Metrics    map[string]float64 `json:"metrics,omitempty"`
-	Statistics map[string]any     `json:"__dj__stats__,omitempty"` // only of what comes back
+	Statistics map[string]any     `json:"__dj__stats__,omitempty"` // only in an answer
 }
 
 // juicerID tells experiences apart; Suffix is the number of the experience in the step.
@@ -47,7 +48,7 @@ type juicerID struct {
 func (r *juicerRow) index(n int) (int, error) {
 	i, err := strconv.Atoi(r.ID.Suffix)
 	if err != nil || i < 0 || i >= n {
-		return 0, fmt.Errorf("a row with eid.suffix %q, which is none of the %d experiences that were sent", r.ID.Suffix, n)
+		return 0, fmt.Errorf("eid.suffix %q is not one of the %d experiences of the step", r.ID.Suffix, n)
 	}
 	return i, nil
 }
@@ -67,7 +68,8 @@ func juicerTable(groups []trinity.Group) ([]byte, error) {
 		for _, e := range g {
 			r := juicerRow{
 				ID:     juicerID{e.ID.Step, i, e.ID.Run, e.ID.Turn, strconv.Itoa(len(rows))},
-				Tokens: e.Tokens, PromptLen: e.PromptLen, Mask: e.Mask[e.PromptLen:], Prompt: e.Prompt, Response: e.Response, Info: numbers(e.Info), Metrics: maps.Clone(e.Metrics),
+				Tokens: e.Tokens, PromptLen: e.PromptLen, Mask: e.Mask[e.PromptLen:], Prompt: e.Prompt, Response: e.Response,
+				Info: numbers(e.Info), Metrics: maps.Clone(e.Metrics),
 			}
 			maps.DeleteFunc(r.Metrics, func(_ string, v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 			if e.Logprobs != nil {
@@ -121,8 +123,8 @@ func numbers(info map[string]any) map[string]float64 {
 	return out
 }
 
-// juicerSchema has the columns info and metrics only if they have fields: other implementations of Arrow
-// refuse a struct without fields.
+// juicerSchema has the columns info and metrics only if they have fields: other implementations of
+// Arrow refuse a struct without fields.
 func juicerSchema(infos, metrics map[string]bool) *arrow.Schema {
 	nullable := func(name string, t arrow.DataType) arrow.Field {
 		return arrow.Field{Name: name, Type: t, Nullable: true}
@@ -131,7 +133,8 @@ func juicerSchema(infos, metrics map[string]bool) *arrow.Schema {
 	fields := []arrow.Field{
 		nullable("eid", arrow.StructOf(nullable("batch", integer), nullable("task", integer), nullable("run", integer), nullable("step", integer),
 			nullable("suffix", arrow.BinaryTypes.String))),
-		nullable("tokens", arrow.ListOf(arrow.PrimitiveTypes.Int32)), nullable("prompt_length", integer), nullable("logprobs", arrow.ListOf(arrow.PrimitiveTypes.Float32)),
+		nullable("tokens", arrow.ListOf(arrow.PrimitiveTypes.Int32)), nullable("prompt_length", integer),
+		nullable("logprobs", arrow.ListOf(arrow.PrimitiveTypes.Float32)),
 		nullable("action_mask", arrow.ListOf(arrow.FixedWidthTypes.Boolean)), nullable("reward", arrow.PrimitiveTypes.Float64),
 		nullable("prompt_text", arrow.BinaryTypes.String), nullable("response_text", arrow.BinaryTypes.String),
 	}
@@ -153,7 +156,7 @@ func juicerSchema(infos, metrics map[string]bool) *arrow.Schema {
 // juicerRows reads identity, reward and statistics from the table that comes back.
 func juicerRows(table []byte) (rows []juicerRow, err error) {
 	defer func() {
-		if p := recover(); p != nil { // which the Arrow package does on some damaged tables
+		if p := recover(); p != nil { // the Arrow package panics on some damaged tables
 			rows, err = nil, fmt.Errorf("damaged: %v", p)
 		}
 	}()

@@ -11,17 +11,18 @@ import (
 
 func init() {
 	registry.Operators.Register("length_filter",
-		"Keeps experiences whose prompt and response have numbers of tokens within the bounds that are set, both ends included. A response is all that follows the prompt, "+
-			"the answers of an environment included. Metric: filtered_count.",
+		"Keeps experiences whose prompt and response have numbers of tokens within the bounds, inclusive. "+
+			"The response is everything after the prompt, including the answers of an environment. Metric: "+
+			"filtered_count.",
 		func() trinity.Operator { return &lengthFilter{} })
 }
 
 // lengthFilter drops experiences with too short or too long prompts or responses.
 type lengthFilter struct {
-	MinPrompt   *int `yaml:"min_prompt_tokens" doc:"tokens; not set: no bound"`
-	MaxPrompt   *int `yaml:"max_prompt_tokens" doc:"tokens; not set: no bound"`
-	MinResponse *int `yaml:"min_response_tokens" doc:"tokens; not set: no bound"`
-	MaxResponse *int `yaml:"max_response_tokens" doc:"tokens; not set: no bound"`
+	MinPrompt   *int `yaml:"min_prompt_tokens" doc:"tokens; default: no bound"`
+	MaxPrompt   *int `yaml:"max_prompt_tokens" doc:"tokens; default: no bound"`
+	MinResponse *int `yaml:"min_response_tokens" doc:"tokens; default: no bound"`
+	MaxResponse *int `yaml:"max_response_tokens" doc:"tokens; default: no bound"`
 }
 
 // Validate requires a bound, and bounds that do not contradict each other.
@@ -39,7 +40,7 @@ func (f *lengthFilter) Validate() error {
 		case b.max != nil && *b.max < 0:
 			return fmt.Errorf("max_%s_tokens must not be negative, got %d", b.of, *b.max)
 		case b.min != nil && b.max != nil && *b.min > *b.max:
-			return fmt.Errorf("min_%s_tokens %d is more than max_%s_tokens %d: nothing would be left", b.of, *b.min, b.of, *b.max)
+			return fmt.Errorf("min_%s_tokens %d is more than max_%s_tokens %d: no experience would remain", b.of, *b.min, b.of, *b.max)
 		}
 	}
 	return nil

@@ -9,8 +9,9 @@ import (
 
 func init() {
 	registry.Operators.Register("mask_response_truncated",
-		"Takes replies that hit a length limit out of the loss (overlong filtering of DAPO, Yu et al. 2025, §3.4). They keep their reward and count in the statistics of their group. "+
-			"Metric: masked_truncated_count.",
+		"Excludes responses that hit a length limit from the loss (overlong filtering of DAPO, Yu et al. "+
+			"2025, §3.4). They keep their reward and count in the statistics of their group. Metric: "+
+			"masked_truncated_count.",
 		func() trinity.Operator { return &maskTruncated{} })
 }
 
@@ -24,7 +25,7 @@ func (*maskTruncated) Process(_ context.Context, groups []trinity.Group) ([]trin
 		for _, e := range g {
 			if e.Truncated == trinity.ResponseTruncated {
 				clear(e.Mask)
-				clear(e.Logprobs) // which are 0 where nothing is trained
+				clear(e.Logprobs) // log-probabilities are 0 where the mask is false
 				masked++
 			}
 		}

@@ -25,11 +25,12 @@ func build(t *testing.T, name string, a args) trinity.Operator {
 // failed stands for a rollout without a valid reward.
 var failed = math.NaN()
 
-// group has one rollout per reward.
+// group returns a group with one rollout for each reward.
 func group(rewards ...float64) trinity.Group {
 	var g trinity.Group
 	for i, r := range rewards {
-		e := &trinity.Experience{ID: trinity.ExperienceID{Step: 1, Task: "taskset/0", Run: i}, Tokens: []int32{1, 2, 3}, Mask: []bool{false, true, true}, Logprobs: []float32{0, -1, -2}}
+		e := &trinity.Experience{ID: trinity.ExperienceID{Step: 1, Task: "taskset/0", Run: i}, Tokens: []int32{1, 2, 3},
+			Mask: []bool{false, true, true}, Logprobs: []float32{0, -1, -2}}
 		if math.IsNaN(r) {
 			e.Reward = trinity.InvalidReward("timeout")
 		} else {
@@ -40,7 +41,7 @@ func group(rewards ...float64) trinity.Group {
 	return g
 }
 
-// values are the rewards of each group; NaN for an invalid one.
+// values returns the rewards of each group, NaN for an invalid reward.
 func values(groups []trinity.Group) [][]float64 {
 	out := [][]float64{}
 	for _, g := range groups {
@@ -65,7 +66,7 @@ func same(a, b [][]float64) bool {
 
 type groups = []trinity.Group
 
-func TestWhatIsKept(t *testing.T) {
+func TestOperatorsKeepAndScoreExperiences(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		args    args
@@ -74,21 +75,29 @@ func TestWhatIsKept(t *testing.T) {
 		metrics trinity.Metrics
 	}{
 		{"reward_filter", nil, groups{group(-1, 0, 1)}, [][]float64{{0, 1}}, trinity.Metrics{"filtered_count": 1}},
-		{"reward_filter", args{"threshold": 0.5}, groups{group(0, 0.4), group(0.5, 0.49, 1)}, [][]float64{{0.5, 1}}, trinity.Metrics{"filtered_count": 3}},
+		{"reward_filter", args{"threshold": 0.5}, groups{group(0, 0.4), group(0.5, 0.49, 1)}, [][]float64{{0.5, 1}},
+			trinity.Metrics{"filtered_count": 3}},
 		{"reward_filter", args{"threshold": -2}, groups{group(failed, -1)}, [][]float64{{-1}}, trinity.Metrics{"filtered_count": 1}},
 		{"reward_filter", nil, nil, nil, trinity.Metrics{"filtered_count": 0}},
 
-		{"invalid_reward_filter", nil, groups{group(0, failed, 1), group(failed, failed), group(-1)}, [][]float64{{0, 1}, {-1}}, trinity.Metrics{"filtered_count": 3}},
+		{"invalid_reward_filter", nil, groups{group(0, failed, 1), group(failed, failed), group(-1)}, [][]float64{{0, 1}, {-1}},
+			trinity.Metrics{"filtered_count": 3}},
 		{"invalid_reward_filter", nil, groups{group(0)}, [][]float64{{0}}, trinity.Metrics{"filtered_count": 0}},
 
 		{"reward_std_filter", nil, groups{group(1, 1, 1), group(0, 2), group(3)}, [][]float64{{0, 2}}, trinity.Metrics{"filtered_count": 4,
-			"origin_group_advantages/reward_mean/mean": 5. / 3, "origin_group_advantages/reward_mean/max": 3, "origin_group_advantages/reward_mean/min": 1,
-			"origin_group_advantages/reward_std/mean": 1. / 3, "origin_group_advantages/reward_std/max": 1, "origin_group_advantages/reward_std/min": 0}},
-		{"reward_std_filter", args{"threshold": 1}, groups{group(0, 2)}, nil, trinity.Metrics{"filtered_count": 2, // over n: the std is exactly 1
-			"origin_group_advantages/reward_mean/mean": 1, "origin_group_advantages/reward_mean/max": 1, "origin_group_advantages/reward_mean/min": 1,
+			"origin_group_advantages/reward_mean/mean": 5. / 3, "origin_group_advantages/reward_mean/max": 3,
+			"origin_group_advantages/reward_mean/min": 1,
+			"origin_group_advantages/reward_std/mean": 1. / 3, "origin_group_advantages/reward_std/max": 1,
+			"origin_group_advantages/reward_std/min": 0}},
+		// the divisor is n, so the std is exactly 1
+		{"reward_std_filter", args{"threshold": 1}, groups{group(0, 2)}, nil, trinity.Metrics{"filtered_count": 2,
+			"origin_group_advantages/reward_mean/mean": 1, "origin_group_advantages/reward_mean/max": 1,
+			"origin_group_advantages/reward_mean/min": 1,
 			"origin_group_advantages/reward_std/mean": 1, "origin_group_advantages/reward_std/max": 1, "origin_group_advantages/reward_std/min": 1}},
-		{"reward_std_filter", nil, groups{group(1, failed), group(failed, failed)}, nil, trinity.Metrics{"filtered_count": 4, // an invalid reward is no second one
-			"origin_group_advantages/reward_mean/mean": 1, "origin_group_advantages/reward_mean/max": 1, "origin_group_advantages/reward_mean/min": 1,
+		// an invalid reward does not count as a second reward
+		{"reward_std_filter", nil, groups{group(1, failed), group(failed, failed)}, nil, trinity.Metrics{"filtered_count": 4,
+			"origin_group_advantages/reward_mean/mean": 1, "origin_group_advantages/reward_mean/max": 1,
+			"origin_group_advantages/reward_mean/min": 1,
 			"origin_group_advantages/reward_std/mean": 0, "origin_group_advantages/reward_std/max": 0, "origin_group_advantages/reward_std/min": 0}},
 		{"reward_std_filter", nil, nil, nil, trinity.Metrics{"filtered_count": 0}},
 
@@ -98,55 +107,79 @@ func TestWhatIsKept(t *testing.T) {
 			trinity.Metrics{"dropped_all_correct": 0, "dropped_all_wrong": 1}},
 		{"dapo_dynamic_sampling", nil, groups{group(1, failed), group(0, failed), group(1, failed, 0)}, [][]float64{{1, failed, 0}},
 			trinity.Metrics{"dropped_all_correct": 1, "dropped_all_wrong": 1}},
-		{"dapo_dynamic_sampling", nil, groups{group(failed, failed)}, [][]float64{{failed, failed}}, trinity.Metrics{"dropped_all_correct": 0, "dropped_all_wrong": 0}},
+		{"dapo_dynamic_sampling", nil, groups{group(failed, failed)}, [][]float64{{failed, failed}},
+			trinity.Metrics{"dropped_all_correct": 0, "dropped_all_wrong": 0}},
 		{"dapo_dynamic_sampling", nil, nil, nil, trinity.Metrics{"dropped_all_correct": 0, "dropped_all_wrong": 0}},
 
 		{"overlong_filter", nil, groups{cut(group(1, 0, 0.5)), cut(group(1))}, [][]float64{{0, 0.5}}, trinity.Metrics{"filtered_count": 2}},
-		{"overlong_filter", args{"drop_truncated_prompts": true}, groups{cut(group(1, 0, 0.5))}, [][]float64{{0.5}}, trinity.Metrics{"filtered_count": 2}},
-		{"length_filter", args{"max_response_tokens": 2}, groups{growing(group(1, 2, 3)), growing(group(4))}, [][]float64{{1, 2}, {4}}, trinity.Metrics{"filtered_count": 1}},
-		{"length_filter", args{"min_response_tokens": 2, "max_response_tokens": 2}, groups{growing(group(1, 2, failed)), growing(group(4))}, [][]float64{{2}}, trinity.Metrics{"filtered_count": 3}},
+		{"overlong_filter", args{"drop_truncated_prompts": true}, groups{cut(group(1, 0, 0.5))}, [][]float64{{0.5}},
+			trinity.Metrics{"filtered_count": 2}},
+		{"length_filter", args{"max_response_tokens": 2}, groups{growing(group(1, 2, 3)), growing(group(4))},
+			[][]float64{{1, 2}, {4}}, trinity.Metrics{"filtered_count": 1}},
+		{"length_filter", args{"min_response_tokens": 2, "max_response_tokens": 2},
+			groups{growing(group(1, 2, failed)), growing(group(4))}, [][]float64{{2}}, trinity.Metrics{"filtered_count": 3}},
 		{"length_filter", args{"min_prompt_tokens": 3}, groups{growing(group(1, 2))}, nil, trinity.Metrics{"filtered_count": 2}},
-		{"length_filter", args{"max_prompt_tokens": 2, "min_prompt_tokens": 2}, groups{growing(group(1, 2))}, [][]float64{{1, 2}}, trinity.Metrics{"filtered_count": 0}},
+		{"length_filter", args{"max_prompt_tokens": 2, "min_prompt_tokens": 2}, groups{growing(group(1, 2))}, [][]float64{{1, 2}},
+			trinity.Metrics{"filtered_count": 0}},
 		{"length_filter", args{"max_response_tokens": 0}, groups{growing(group(1, 2))}, nil, trinity.Metrics{"filtered_count": 2}},
 
 		// responses of 1, 2, 3 … tokens; L_max 3, L_cache 2: 0, −½, −1
 		{"overlong_shaping", args{"max_response_length": 3, "cache_length": 2}, groups{growing(group(1, 1, 1, 1)), growing(group(failed))},
-			[][]float64{{1, 0.5, 0, 0}, {failed}}, trinity.Metrics{"overlong_count": 3, "reward_diff/mean": -0.625, "reward_diff/max": 0, "reward_diff/min": -1}},
+			[][]float64{{1, 0.5, 0, 0}, {failed}}, trinity.Metrics{"overlong_count": 3, "reward_diff/mean": -0.625,
+				"reward_diff/max": 0, "reward_diff/min": -1}},
 		{"overlong_shaping", args{"max_response_length": 3, "cache_length": 3, "penalty_factor": 3}, groups{growing(group(0, 0))},
 			[][]float64{{-1, -2}}, trinity.Metrics{"overlong_count": 2, "reward_diff/mean": -1.5, "reward_diff/max": -1, "reward_diff/min": -2}},
-		{"overlong_shaping", args{"max_response_length": 30, "cache_length": 3}, groups{group(failed)}, [][]float64{{failed}}, trinity.Metrics{"overlong_count": 0}},
+		{"overlong_shaping", args{"max_response_length": 30, "cache_length": 3}, groups{group(failed)}, [][]float64{{failed}},
+			trinity.Metrics{"overlong_count": 0}},
 
 		{"response_deduplicator", nil, groups{saying(group(1, 2, 3, 4), "a", "b", "a", "A"), saying(group(5), "a")}, [][]float64{{1, 2, 4}, {5}},
 			trinity.Metrics{"filtered_count": 1, "unique_response_ratio": 0.8}},
-		{"response_deduplicator", args{"by": "text"}, groups{saying(group(1, 2, 3, 4), "a b", "b", " A \nB", "ab"), saying(group(5), "a b")}, [][]float64{{1, 2, 4}, {5}},
+		{"response_deduplicator", args{"by": "text"}, groups{saying(group(1, 2, 3, 4), "a b", "b", " A \nB", "ab"),
+			saying(group(5), "a b")}, [][]float64{{1, 2, 4}, {5}},
 			trinity.Metrics{"filtered_count": 1, "unique_response_ratio": 0.8}},
-		{"response_deduplicator", args{"scope": "step"}, groups{saying(group(1, 2), "a", "b"), saying(group(5), "a"), saying(group(6, 7), "c", "b")}, [][]float64{{1, 2}, {6}},
+		{"response_deduplicator", args{"scope": "step"}, groups{saying(group(1, 2), "a", "b"), saying(group(5), "a"),
+			saying(group(6, 7), "c", "b")}, [][]float64{{1, 2}, {6}},
 			trinity.Metrics{"filtered_count": 2, "unique_response_ratio": 0.6}},
 		{"response_deduplicator", nil, groups{turns(saying(group(1, 2, 3, 4, 5, 6), "a", "b", "a", "b", "a", "c"))}, [][]float64{{1, 2, 5, 6}},
 			trinity.Metrics{"filtered_count": 2, "unique_response_ratio": 2. / 3}},
 		{"response_deduplicator", nil, nil, nil, trinity.Metrics{"filtered_count": 0}},
 
-		{"top_k_filter", args{"k": 2}, groups{group(1, 3, 2, 3), group(failed, -1), group(failed)}, [][]float64{{3, 3}, {-1}}, trinity.Metrics{"filtered_count": 4, "top_k_reward_threshold": 1}},
-		{"top_k_filter", args{"k": 1}, groups{group(1, 1), group(0)}, [][]float64{{1}, {0}}, trinity.Metrics{"filtered_count": 1, "top_k_reward_threshold": 0.5}},
-		{"top_k_filter", args{"k": 3, "scope": "step"}, groups{group(1, 3, 2), group(2, 2), group(0)}, [][]float64{{3, 2}, {2}}, trinity.Metrics{"filtered_count": 3, "top_k_reward_threshold": 2}},
-		{"top_k_filter", args{"k": 1}, groups{turns(group(9, 1, 0, 2))}, [][]float64{{0, 2}}, trinity.Metrics{"filtered_count": 2, "top_k_reward_threshold": 2}},
+		{"top_k_filter", args{"k": 2}, groups{group(1, 3, 2, 3), group(failed, -1), group(failed)}, [][]float64{{3, 3}, {-1}},
+			trinity.Metrics{"filtered_count": 4, "top_k_reward_threshold": 1}},
+		{"top_k_filter", args{"k": 1}, groups{group(1, 1), group(0)}, [][]float64{{1}, {0}},
+			trinity.Metrics{"filtered_count": 1, "top_k_reward_threshold": 0.5}},
+		{"top_k_filter", args{"k": 3, "scope": "step"}, groups{group(1, 3, 2), group(2, 2), group(0)}, [][]float64{{3, 2}, {2}},
+			trinity.Metrics{"filtered_count": 3, "top_k_reward_threshold": 2}},
+		{"top_k_filter", args{"k": 1}, groups{turns(group(9, 1, 0, 2))}, [][]float64{{0, 2}},
+			trinity.Metrics{"filtered_count": 2, "top_k_reward_threshold": 2}},
 		{"top_k_filter", args{"k": 1}, groups{group(failed)}, nil, trinity.Metrics{"filtered_count": 1}},
 
-		{"balance_filter", nil, groups{group(1, 0, 1, 1), group(0, failed, 0, 1), group(1, 1), group(0), group(0, 1)}, [][]float64{{1, 0}, {0, failed, 1}, {1, 1}, {0}, {0, 1}},
+		{"balance_filter", nil, groups{group(1, 0, 1, 1), group(0, failed, 0, 1), group(1, 1), group(0), group(0, 1)},
+			[][]float64{{1, 0}, {0, failed, 1}, {1, 1}, {0}, {0, 1}},
 			trinity.Metrics{"filtered_count": 3, "balanced_group_count": 2}},
-		{"balance_filter", args{"max_ratio": 1.5}, groups{group(1, 0, 1, 1, 0, 1), group(0, 0, 1)}, [][]float64{{1, 0, 1, 1, 0}, {0, 1}}, trinity.Metrics{"filtered_count": 2, "balanced_group_count": 2}},
-		{"balance_filter", args{"max_ratio": math.Inf(1), "correct_threshold": 0.5}, groups{group(1, 0.5, 0.5, 0.5)}, [][]float64{{1, 0.5, 0.5, 0.5}}, trinity.Metrics{"filtered_count": 0, "balanced_group_count": 0}},
-		{"balance_filter", nil, groups{turns(group(0, 1, 0, 0, 1, 1))}, [][]float64{{0, 1, 0, 0}}, trinity.Metrics{"filtered_count": 2, "balanced_group_count": 1}},
+		{"balance_filter", args{"max_ratio": 1.5}, groups{group(1, 0, 1, 1, 0, 1), group(0, 0, 1)},
+			[][]float64{{1, 0, 1, 1, 0}, {0, 1}}, trinity.Metrics{"filtered_count": 2, "balanced_group_count": 2}},
+		{"balance_filter", args{"max_ratio": math.Inf(1), "correct_threshold": 0.5}, groups{group(1, 0.5, 0.5, 0.5)},
+			[][]float64{{1, 0.5, 0.5, 0.5}}, trinity.Metrics{"filtered_count": 0, "balanced_group_count": 0}},
+		{"balance_filter", nil, groups{turns(group(0, 1, 0, 0, 1, 1))}, [][]float64{{0, 1, 0, 0}},
+			trinity.Metrics{"filtered_count": 2, "balanced_group_count": 1}},
 
-		{"expr_filter", args{"condition": "reward > group.mean"}, groups{group(0, 1, 2), group(failed), group(1, failed, 3)}, [][]float64{{2}, {3}}, trinity.Metrics{"filtered_count": 5}},
-		{"expr_filter", args{"condition": "not valid or parts.accuracy == group.max and response_tokens in 2..3"}, groups{growing(group(2, 1, failed, 2)), growing(group(1, 1))}, [][]float64{{failed}, {1}}, trinity.Metrics{"filtered_count": 4}},
-		{"expr_filter", args{"condition": `(info.judge ?? 1) > 0 && task startsWith "taskset/" && run < 2 && truncated == ""`}, groups{group(1, 2, 3)}, [][]float64{{1, 2}}, trinity.Metrics{"filtered_count": 1}},
+		{"expr_filter", args{"condition": "reward > group.mean"}, groups{group(0, 1, 2), group(failed), group(1, failed, 3)},
+			[][]float64{{2}, {3}}, trinity.Metrics{"filtered_count": 5}},
+		{"expr_filter", args{"condition": "not valid or parts.accuracy == group.max and response_tokens in 2..3"},
+			groups{growing(group(2, 1, failed, 2)), growing(group(1, 1))}, [][]float64{{failed}, {1}}, trinity.Metrics{"filtered_count": 4}},
+		{"expr_filter", args{"condition": `(info.judge ?? 1) > 0 && task startsWith "taskset/" && run < 2 && truncated == ""`},
+			groups{group(1, 2, 3)}, [][]float64{{1, 2}}, trinity.Metrics{"filtered_count": 1}},
 		{"expr_filter", args{"condition": "true"}, nil, nil, trinity.Metrics{"filtered_count": 0}},
-		{"expr_mapper", args{"reward": "2 * reward + group.size"}, groups{group(1, failed, -1)}, [][]float64{{5, failed, 1}}, trinity.Metrics{"reward_diff/mean": 3, "reward_diff/max": 4, "reward_diff/min": 2}},
-		{"expr_mapper", args{"reward": "1 / reward"}, groups{group(0, 2)}, [][]float64{{failed, 0.5}}, trinity.Metrics{"reward_diff/mean": -1.5, "reward_diff/max": -1.5, "reward_diff/min": -1.5}},
-		{"expr_mapper", args{"reward": "info.score ?? run"}, groups{group(7, 7)}, [][]float64{{0, 1}}, trinity.Metrics{"reward_diff/mean": -6.5, "reward_diff/max": -6, "reward_diff/min": -7}},
+		{"expr_mapper", args{"reward": "2 * reward + group.size"}, groups{group(1, failed, -1)}, [][]float64{{5, failed, 1}},
+			trinity.Metrics{"reward_diff/mean": 3, "reward_diff/max": 4, "reward_diff/min": 2}},
+		{"expr_mapper", args{"reward": "1 / reward"}, groups{group(0, 2)}, [][]float64{{failed, 0.5}},
+			trinity.Metrics{"reward_diff/mean": -1.5, "reward_diff/max": -1.5, "reward_diff/min": -1.5}},
+		{"expr_mapper", args{"reward": "info.score ?? run"}, groups{group(7, 7)}, [][]float64{{0, 1}},
+			trinity.Metrics{"reward_diff/mean": -6.5, "reward_diff/max": -6, "reward_diff/min": -7}},
 
-		{"pass_rate_calculator", nil, groups{group(1, 1), group(0, 0), group(1, 0), group(1./32, 1./32)}, [][]float64{{1, 1}, {0, 0}, {1, 0}, {1. / 32, 1. / 32}},
+		{"pass_rate_calculator", nil, groups{group(1, 1), group(0, 0), group(1, 0), group(1./32, 1./32)},
+			[][]float64{{1, 1}, {0, 0}, {1, 0}, {1. / 32, 1. / 32}},
 			trinity.Metrics{"selection/<1_ratio": 0.75, "selection/>0_ratio": 0.75, "selection/valid_ratio": 0.5, "selection/<15_16_ratio": 0.75,
 				"selection/>1_16_ratio": 0.5, "selection/strict_valid_ratio": 0.25}},
 		{"pass_rate_calculator", nil, groups{group(1, failed), group(failed)}, [][]float64{{1, failed}, {failed}},
@@ -161,7 +194,7 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-// cut has the reply of the first rollout truncated, and the prompt of the second.
+// cut truncates the response of the first rollout and the prompt of the second.
 func cut(g trinity.Group) trinity.Group {
 	for i, why := range []trinity.Truncation{trinity.ResponseTruncated, trinity.PromptTruncated} {
 		if i < len(g) {
@@ -171,7 +204,7 @@ func cut(g trinity.Group) trinity.Group {
 	return g
 }
 
-// growing has prompts of two tokens and responses of 1, 2, 3 … tokens.
+// growing gives the rollouts prompts of two tokens and responses of 1, 2, 3 … tokens.
 func growing(g trinity.Group) trinity.Group {
 	for i, e := range g {
 		e.PromptLen, e.Tokens, e.Mask, e.Logprobs = 2, make([]int32, 3+i), make([]bool, 3+i), nil
@@ -179,7 +212,7 @@ func growing(g trinity.Group) trinity.Group {
 	return g
 }
 
-// saying has these responses, a byte a token.
+// saying gives the rollouts these responses, one token for each byte.
 func saying(g trinity.Group, responses ...string) trinity.Group {
 	for i, e := range g {
 		e.Response, e.PromptLen, e.Tokens = responses[i], 1, []int32{int32(len(g))}
@@ -191,7 +224,7 @@ func saying(g trinity.Group, responses ...string) trinity.Group {
 	return g
 }
 
-// turns makes rollouts of two steps of a group.
+// turns turns a group into rollouts with two steps each.
 func turns(g trinity.Group) trinity.Group {
 	for i, e := range g {
 		e.ID.Run, e.ID.Turn = i/2, i%2
@@ -203,21 +236,23 @@ func TestExprMapperSetsInfo(t *testing.T) {
 	g := group(1, 0, failed)
 	shared := args{"old": 1}
 	g[0].Info, g[1].Info = shared, shared
-	op := build(t, "expr_mapper", args{"reward": "reward + 1", "info": args{"better": "reward > group.mean", "words": `len(split(response, " "))`, "old": "(info.old ?? 0) + 1"}})
+	op := build(t, "expr_mapper", args{"reward": "reward + 1", "info": args{"better": "reward > group.mean",
+		"words": `len(split(response, " "))`, "old": "(info.old ?? 0) + 1"}})
 	if _, _, err := op.Process(t.Context(), groups{g}); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []args{{"better": true, "words": 1, "old": 2}, {"better": false, "words": 1, "old": 2}, {"better": false, "words": 1, "old": 1}} {
+	for i, want := range []args{{"better": true, "words": 1, "old": 2}, {"better": false, "words": 1, "old": 2},
+		{"better": false, "words": 1, "old": 1}} {
 		if !maps.Equal(g[i].Info, want) {
 			t.Errorf("info of %d is %v, want %v", i, g[i].Info, want)
 		}
 	}
 	if len(shared) != 1 || shared["old"] != 1 {
-		t.Errorf("the map that siblings share is now %v", shared)
+		t.Errorf("the shared map of the siblings is now %v", shared)
 	}
 }
 
-func TestExpressionsThatFail(t *testing.T) {
+func TestExpressionErrorsNameKeyAndExperience(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args args
@@ -243,8 +278,8 @@ func TestExpressionsThatFail(t *testing.T) {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-12 }
 
-// A reward that claims to be valid and is no number is treated as an invalid one.
-func TestARewardThatIsNoNumberIsInvalid(t *testing.T) {
+// A reward marked as valid is still invalid if its value is NaN or infinite.
+func TestRewardsThatAreNotFiniteAreInvalid(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		g := group(1, 0)
 		g[0].Reward.Value = bad
@@ -257,7 +292,7 @@ func TestARewardThatIsNoNumberIsInvalid(t *testing.T) {
 	}
 }
 
-func TestMaskResponseTruncated(t *testing.T) {
+func TestMaskResponseTruncatedClearsTheMask(t *testing.T) {
 	g := group(1, 0, 0)
 	g[0].Truncated, g[1].Truncated = trinity.ResponseTruncated, trinity.PromptTruncated
 	kept, metrics, err := build(t, "mask_response_truncated", nil).Process(t.Context(), groups{g})
@@ -274,21 +309,21 @@ func TestMaskResponseTruncated(t *testing.T) {
 	}
 }
 
-func TestRightAndWrongByAMetricOfTheWorkflow(t *testing.T) {
+func TestMetricOfTheWorkflowDecidesWhatIsRight(t *testing.T) {
 	g := group(0, 0)
 	g[0].Metrics = map[string]float64{"solved": 1}
 	g[1].Metrics = map[string]float64{"solved": 0}
 	op := build(t, "dapo_dynamic_sampling", args{"metric_key": "solved"})
 	if kept, _, err := op.Process(t.Context(), groups{g, group(1)}); err != nil || len(kept) != 2 {
-		t.Errorf("kept %v, %v; a group without the metric is passed on", values(kept), err)
+		t.Errorf("kept %v, %v; want the group without the metric too", values(kept), err)
 	}
 	_, _, err := op.Process(t.Context(), groups{group(0, 1)})
 	if err == nil || !strings.Contains(err.Error(), `"solved"`) || !strings.Contains(err.Error(), "accuracy") {
-		t.Errorf("got %v, want an error that names the key and what there is", err)
+		t.Errorf("got %v, want an error that names the key and the known parts", err)
 	}
 }
 
-func TestRewardShaping(t *testing.T) {
+func TestRewardShapingComputesRewards(t *testing.T) {
 	config := func(key, op string, weight any) args {
 		c := args{"stats_key": key, "op_type": op}
 		if weight != nil {
@@ -300,7 +335,7 @@ func TestRewardShaping(t *testing.T) {
 		name    string
 		configs []any
 		info    args
-		want    float64 // of the reward 1; NaN for an invalid one
+		want    float64 // if the reward was 1; NaN if the new reward is invalid
 		missing float64
 	}{
 		{"add, weight 1", []any{config("s", "ADD", nil)}, args{"s": 0.5}, 1.5, 0},
@@ -329,7 +364,7 @@ func TestRewardShaping(t *testing.T) {
 	}
 }
 
-func TestRewardShapingWantsNumbers(t *testing.T) {
+func TestRewardShapingRefusesTexts(t *testing.T) {
 	g := group(1)
 	g[0].Info = args{"s": "good"}
 	op := build(t, "reward_shaping_mapper", args{"reward_shaping_configs": []any{args{"stats_key": "s", "op_type": "ADD"}}})
@@ -357,7 +392,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 		{"reward_shaping_mapper", shaping(args{"stats_key": "s", "op_type": "ADD", "wieght": 1}), "wieght"},
 		{"mask_response_truncated", args{"x": 1}, "takes none"},
 		{"length_filter", nil, "min_prompt_tokens"},
-		{"length_filter", args{"min_response_tokens": 3, "max_response_tokens": 2}, "nothing would be left"},
+		{"length_filter", args{"min_response_tokens": 3, "max_response_tokens": 2}, "no experience would remain"},
 		{"length_filter", args{"max_prompt_tokens": -1}, "negative"},
 		{"overlong_shaping", nil, "cache_length"},
 		{"overlong_shaping", args{"max_response_length": 1, "cache_length": 2}, "cache_length"},

@@ -9,14 +9,15 @@ import (
 
 func init() {
 	registry.Operators.Register("overlong_filter",
-		"Drops experiences whose reply hit a length limit, so that they count in no statistic of their group; mask_response_truncated keeps their rewards there "+
-			"and takes only their tokens out of the loss. Metric: filtered_count.",
+		"Drops experiences whose response hit a length limit, so that they count in no statistic of their "+
+			"group. In contrast, mask_response_truncated keeps their rewards and only excludes their tokens from "+
+			"the loss. Metric: filtered_count.",
 		func() trinity.Operator { return &overlongFilter{} })
 }
 
 // overlongFilter drops truncated responses.
 type overlongFilter struct {
-	Prompts bool `yaml:"drop_truncated_prompts" doc:"drop experiences whose prompt was cut as well"`
+	Prompts bool `yaml:"drop_truncated_prompts" doc:"also drop experiences with a truncated prompt"`
 }
 
 // Process implements trinity.Operator.

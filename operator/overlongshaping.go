@@ -10,16 +10,18 @@ import (
 
 func init() {
 	registry.Operators.Register("overlong_shaping",
-		"Soft punishment of long replies for whatever reward (DAPO, Yu et al. 2025, equation 13). A response of n tokens, with e = max_response_length − cache_length, loses nothing for n ≤ e, "+
-			"penalty_factor·(n − e)/cache_length up to max_response_length, penalty_factor beyond. The reward math_dapo_reward can do it by itself: use one of them. "+
-			"Metrics: reward_diff/{mean,max,min}, overlong_count (experiences punished).",
+		"Subtracts a soft penalty for long responses from any reward (DAPO, Yu et al. 2025, equation 13). "+
+			"With e = max_response_length − cache_length, a response of n tokens loses nothing for n ≤ e, "+
+			"penalty_factor·(n − e)/cache_length up to max_response_length, and penalty_factor beyond. The "+
+			"reward math_dapo_reward has the same penalty built in: use one of them. Metrics: "+
+			"reward_diff/{mean,max,min}, overlong_count (experiences with a penalty).",
 		func() trinity.Operator { return &overlongShaping{PenaltyFactor: 1} })
 }
 
 // overlongShaping lowers the reward of long responses.
 type overlongShaping struct {
-	PenaltyFactor     float64 `yaml:"penalty_factor" doc:"the whole penalty"`
-	MaxResponseLength int     `yaml:"max_response_length" doc:"tokens after the prompt; from here on the penalty is whole"`
+	PenaltyFactor     float64 `yaml:"penalty_factor" doc:"the largest penalty"`
+	MaxResponseLength int     `yaml:"max_response_length" doc:"tokens after the prompt at which the penalty is largest"`
 	CacheLength       int     `yaml:"cache_length" doc:"tokens before max_response_length over which the penalty grows"`
 }
 

@@ -9,13 +9,13 @@ import (
 
 func init() {
 	registry.Operators.Register("reward_filter",
-		"Keeps experiences whose reward is at least `threshold`. Those without a valid reward are dropped. Metric: filtered_count.",
+		"Keeps experiences with a valid reward of at least `threshold`. Metric: filtered_count.",
 		func() trinity.Operator { return &rewardFilter{} })
 }
 
 // rewardFilter drops experiences of low reward.
 type rewardFilter struct {
-	Threshold float64 `yaml:"threshold" doc:"the lowest reward that is kept"`
+	Threshold float64 `yaml:"threshold" doc:"the lowest reward to keep"`
 }
 
 // Process implements trinity.Operator.

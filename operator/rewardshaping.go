@@ -13,15 +13,16 @@ import (
 
 func init() {
 	registry.Operators.Register("reward_shaping_mapper",
-		"Changes rewards by numbers that a workflow or an earlier operator left in an experience's info: reward op weight·info[stats_key], one configuration after the other. "+
-			"A reward stays as it is where the key is absent and where it would be divided by 0; an experience without a valid reward gets none. "+
-			"Metrics: reward_diff/{mean,max,min}, shaping_missing_count (scored experiences times absent keys).",
+		"Changes rewards by numbers that a workflow or an earlier operator left in an experience's info: "+
+			"reward op weight·info[stats_key], for one configuration after the other. A reward stays as it is if "+
+			"the key is absent or the divisor is 0. An experience without a valid reward gets none. Metrics: "+
+			"reward_diff/{mean,max,min}, shaping_missing_count (scored experiences times absent keys).",
 		func() trinity.Operator { return &rewardShaping{} })
 }
 
 // rewardShaping does arithmetic on rewards.
 type rewardShaping struct {
-	Configs []shaping `yaml:"reward_shaping_configs" doc:"a list of {stats_key, op_type, weight}: the key of info, one of ADD, SUB, MUL, DIV, and a factor of the number, 1 if left out"`
+	Configs []shaping `yaml:"reward_shaping_configs" doc:"a list of {stats_key, op_type (ADD, SUB, MUL, DIV), weight (default 1)}"`
 }
 
 // shaping is one change of the reward.

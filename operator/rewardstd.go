@@ -2,7 +2,7 @@ package operator
 
 import (
 	"context"
-	"errors"
+	"fmt"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
@@ -10,20 +10,22 @@ import (
 
 func init() {
 	registry.Operators.Register("reward_std_filter",
-		"Drops groups whose rewards have a population standard deviation of at most `threshold`, and groups of fewer than two valid rewards: there is nothing to compare. "+
-			"Metrics: filtered_count (experiences); origin_group_advantages/reward_mean and reward_std, each with mean, max and min over the groups that came in.",
+		"Drops groups whose rewards have a population standard deviation of at most `threshold`, and groups "+
+			"with fewer than two valid rewards. Metrics: filtered_count (experiences); "+
+			"origin_group_advantages/reward_mean and reward_std, each with mean, max and min over all groups "+
+			"before the filter.",
 		func() trinity.Operator { return &rewardStdFilter{} })
 }
 
 // rewardStdFilter drops groups with rewards that do not differ enough.
 type rewardStdFilter struct {
-	Threshold float64 `yaml:"threshold" doc:"the largest standard deviation (over n) that is dropped"`
+	Threshold float64 `yaml:"threshold" doc:"the largest standard deviation (divisor n) to drop"`
 }
 
 // Validate checks the range.
 func (f *rewardStdFilter) Validate() error {
 	if !(f.Threshold >= 0) {
-		return errors.New("threshold must not be negative")
+		return fmt.Errorf("threshold: must not be negative, got %g", f.Threshold)
 	}
 	return nil
 }

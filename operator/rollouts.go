@@ -7,8 +7,8 @@ import (
 )
 
 // rollouts splits a group into its rollouts. A rollout has several experiences if its workflow made
-// several model calls. Operators keep or drop it as a whole, because an algorithm for several steps cannot
-// recognize a rollout with a missing step.
+// several model calls. Operators keep or drop it as a whole, because an algorithm for several steps
+// cannot recognize a rollout with a missing step.
 func rollouts(g trinity.Group) []trinity.Group {
 	var out []trinity.Group
 	for i, e := range g {
@@ -24,7 +24,7 @@ func rollouts(g trinity.Group) []trinity.Group {
 // outcome returns the experience with the rollout's reward: its last step.
 func outcome(rollout trinity.Group) *trinity.Experience { return rollout[len(rollout)-1] }
 
-// Scope says with which others an operator compares a rollout: those of its group, or of the step.
+// Scope says whether an operator compares a rollout within its group or within the step.
 type Scope string
 
 const (

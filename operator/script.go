@@ -27,7 +27,8 @@ type limits struct {
 	timeout time.Duration
 }
 
-// loadScript parses the text and runs its top level under the limits. name stands in error messages.
+// loadScript parses the text and runs its top level under the limits. name stands in error
+// messages.
 func loadScript(ctx context.Context, name, text string, limits limits) (*script, error) {
 	s := &script{name: name, limits: limits}
 	modules := starlark.StringDict{"json": starjson.Module, "math": starmath.Module}
@@ -50,7 +51,8 @@ func loadScript(ctx context.Context, name, text string, limits limits) (*script,
 	})
 }
 
-// process calls process with one group, given as a JSON list, and returns the experiences it keeps as JSON objects, one after the other.
+// process calls the script's process with one group as a JSON list. It returns the experiences to
+// keep as consecutive JSON objects.
 func (s *script) process(ctx context.Context, group string) (kept string, err error) {
 	var text strings.Builder
 	err = s.guard(ctx, func(thread *starlark.Thread) error {
@@ -88,7 +90,7 @@ func (s *script) guard(ctx context.Context, body func(*starlark.Thread) error) (
 	thread.SetMaxExecutionSteps(s.limits.steps)
 	defer context.AfterFunc(ctx, func() { thread.Cancel("the context has ended") })()
 	defer func() {
-		if p := recover(); p != nil { // Go refuses lengths that no memory has, such as of list(range(1 << 62))
+		if p := recover(); p != nil { // Go panics at lengths beyond any memory, such as list(range(1 << 62))
 			err = fmt.Errorf("%s: the interpreter panicked: %s", s.name, firstAndLast(fmt.Sprint(p)))
 		}
 	}()
@@ -97,7 +99,8 @@ func (s *script) guard(ctx context.Context, body func(*starlark.Thread) error) (
 	case err == nil:
 		return nil
 	case thread.ExecutionSteps() >= s.limits.steps:
-		return fmt.Errorf("%s: took more than max_steps = %d steps for one group: raise it, or make the script end", s.name, s.limits.steps)
+		return fmt.Errorf("%s: took more than max_steps = %d steps for one group: raise max_steps, or make the script end",
+			s.name, s.limits.steps)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}

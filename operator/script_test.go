@@ -17,7 +17,7 @@ func scriptOf(lines ...string) string {
 	return "def process(group):\n  " + strings.Join(lines, "\n  ") + "\n"
 }
 
-// captureStderr returns what during writes to standard error.
+// captureStderr returns the text that during writes to standard error.
 func captureStderr(t *testing.T, during func()) string {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
@@ -91,7 +91,7 @@ func TestScriptStopsWithTheRun(t *testing.T) {
 	}
 }
 
-// The interpreter cannot bound memory, so the key that once promised it is refused and not ignored.
+// The interpreter cannot limit memory, so the key is an error and not ignored.
 func TestScriptRefusesAMemoryLimit(t *testing.T) {
 	errs := registry.Operators.Check("starlark", args{"script": scriptOf("return group"), "max_memory_mb": 64})
 	if len(errs) != 1 || !strings.Contains(errs[0].Error(), "max_memory_mb") {

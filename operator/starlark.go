@@ -14,25 +14,29 @@ import (
 
 func init() {
 	registry.Operators.Register("starlark",
-		"Edits groups with a script in Starlark, a small Python without files, network and clock. The script defines process(group), which gets the list of a group's experiences and returns the list of those "+
-			"that are kept, changed in place or not. "+wireForm+" The modules json and math are available; print writes to standard error. max_steps and timeout bound the script's time, but nothing bounds its memory. "+
-			"Metrics: filtered_count, reward_diff/{mean,max,min}.",
+		"Edits groups with a script in Starlark, a small Python without files, network and clock. The script "+
+			"defines process(group). It gets the list of a group's experiences and returns the list of "+
+			"experiences to keep, which it may change in place. "+
+			wireForm+
+			" The modules json and math are available; print writes to standard error. max_steps and timeout "+
+			"bound the script's time, but nothing bounds its memory. Metrics: filtered_count, "+
+			"reward_diff/{mean,max,min}.",
 		func() trinity.Operator { return &starlarkOperator{MaxSteps: 10_000_000, Timeout: 60} })
 }
 
 // starlarkOperator runs a script on each group.
 type starlarkOperator struct {
 	Script   string  `yaml:"script" doc:"the text of the script"`
-	Path     string  `yaml:"path" doc:"a file with the script, in place of script"`
-	MaxSteps int64   `yaml:"max_steps" doc:"interpreter steps that the script may take for one group; more end the run"`
-	Timeout  float64 `yaml:"timeout" doc:"seconds that the script may take for one group; more end the run"`
+	Path     string  `yaml:"path" doc:"a file with the script, instead of script"`
+	MaxSteps int64   `yaml:"max_steps" doc:"largest number of interpreter steps for one group; more end the run"`
+	Timeout  float64 `yaml:"timeout" doc:"seconds for one group; more end the run"`
 }
 
 // Validate runs the script's top level, which must define process.
 func (s *starlarkOperator) Validate() error {
 	switch {
 	case (s.Script == "") == (s.Path == ""):
-		return errors.New("set script or path, one of the two")
+		return errors.New("set either script or path")
 	case s.MaxSteps < 1:
 		return fmt.Errorf("max_steps: must be at least 1, got %d", s.MaxSteps)
 	case !(s.Timeout > 0):

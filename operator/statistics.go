@@ -7,8 +7,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// mean returns the mean of x, which is not empty. For equal values it returns that value without the
-// rounding of a sum, so that their deviation is 0.
+// mean returns the mean of x, which is not empty. For equal values it returns that value without
+// the rounding of a sum, so that their deviation is 0.
 func mean(x []float64) float64 {
 	if slices.Min(x) == slices.Max(x) {
 		return x[0]

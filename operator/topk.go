@@ -11,15 +11,17 @@ import (
 
 func init() {
 	registry.Operators.Register("top_k_filter",
-		"Keeps the `k` rollouts of highest reward, of equal ones the earlier; rollouts without a valid reward are dropped. A rollout of several steps has the reward of its last, "+
-			"and stays or goes as a whole. Metrics: filtered_count (experiences), top_k_reward_threshold (the lowest reward that was kept, a mean over groups).",
+		"Keeps the `k` rollouts with the highest valid rewards; the earlier one wins a tie. A rollout with "+
+			"several steps has the reward of its last step, and stays or goes as a whole. Metrics: "+
+			"filtered_count (experiences), top_k_reward_threshold (the lowest reward that stays, as a mean over "+
+			"groups).",
 		func() trinity.Operator { return &topK{Scope: perGroup} })
 }
 
 // topK keeps the rollouts with the highest rewards.
 type topK struct {
-	K     int   `yaml:"k" doc:"rollouts kept"`
-	Scope Scope `yaml:"scope" doc:"group: k of each task; step: k of all"`
+	K     int   `yaml:"k" doc:"rollouts to keep"`
+	Scope Scope `yaml:"scope" doc:"group keeps k of each task, step keeps k of all tasks"`
 }
 
 // Validate checks the range.

@@ -11,11 +11,12 @@ type verdicts struct {
 	key       string
 	threshold float64
 
-	found   bool                // an experience had the number
-	without *trinity.Experience // one that had a reward and not the number
+	found   bool                // some experience had the number
+	without *trinity.Experience // has a reward but not the number; for the error
 }
 
-// of reports whether the experience is right; known is false if it lacks a valid reward or the metric.
+// of reports whether the experience is right; known is false if it lacks a valid reward or the
+// metric.
 func (v *verdicts) of(e *trinity.Experience) (right, known bool) {
 	if !scored(e) {
 		return false, false

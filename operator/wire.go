@@ -17,9 +17,12 @@ import (
 )
 
 // wireForm is the part of the operators' descriptions that specifies the JSON objects.
-const wireForm = "An experience is an object with index (its number in the step) and group; id, task, step, run, turn, prompt, response, prompt_tokens, response_tokens, truncated, versions; " +
-	"reward (null without a valid one), reason, parts, metrics, info. The answer is those of the objects that are kept, each with its index, in any order: reward may be changed (null makes it invalid, with reason), and " +
-	"entries of metrics and info changed or added; the rest is for reading, and may be left out: changing it ends the run. A number that is not finite goes over as null."
+const wireForm = "An experience is an object with index (its number in the step) and group; id, task, step, run, " +
+	"turn, prompt, response, prompt_tokens, response_tokens, truncated, versions; reward (null if " +
+	"invalid), reason, parts, metrics, info. The answer holds the objects to keep, each with its index, " +
+	"in any order. It may change reward (null makes it invalid, with reason), and change or add entries " +
+	"of metrics and info. All other fields are read-only: an answer may leave them out, and changing one " +
+	"ends the run. A number that is not finite becomes null."
 
 // object is an experience as programs in other languages see it.
 type object struct {
@@ -45,7 +48,7 @@ func encode(groups []trinity.Group) ([][]byte, error) {
 				o.Reward = nil
 			}
 			if o.Info == nil {
-				o.Info = map[string]any{} // so that a program may add to it
+				o.Info = map[string]any{} // a program may add entries
 			}
 			var line bytes.Buffer
 			enc := json.NewEncoder(&line)
@@ -79,13 +82,15 @@ type answer struct {
 	Metrics map[string]*float64        `json:"metrics"`
 	Info    map[string]json.RawMessage `json:"info"`
 
-	all map[string]json.RawMessage // every key as it came
+	all map[string]json.RawMessage // every key of the object
 }
 
 // forReading lists the keys that answers may repeat but not change.
-var forReading = []string{"group", "id", "task", "step", "run", "turn", "prompt", "response", "prompt_tokens", "response_tokens", "truncated", "versions", "parts"}
+var forReading = []string{"group", "id", "task", "step", "run", "turn", "prompt", "response", "prompt_tokens",
+	"response_tokens", "truncated", "versions", "parts"}
 
-// decode reads a sequence of JSON objects. An error quotes the beginning of the text that is not an answer.
+// decode reads a sequence of JSON objects. An error quotes the beginning of the text that it cannot
+// read.
 func decode(text []byte) ([]answer, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	var answers []answer
@@ -139,7 +144,8 @@ func short(text []byte) string {
 	return line
 }
 
-// readOnly returns an error if the answer changes one of forReading in the line that was sent. It may leave out single parts.
+// readOnly returns an error if the answer changes a field of forReading. line is the object that
+// the operator sent. The answer may leave out single parts.
 func (a *answer) readOnly(line []byte) error {
 	var sent map[string]json.RawMessage
 	for _, key := range forReading {
@@ -153,7 +159,8 @@ func (a *answer) readOnly(line []byte) error {
 			}
 		}
 		if !sameJSON(is, sent[key]) {
-			return fmt.Errorf("%s was changed from %s to %s, but is for reading: only %s may be changed", key, short(sent[key]), short(is), strings.Join(writable, ", "))
+			return fmt.Errorf("%s is read-only, but changed from %s to %s: change only %s", key, short(sent[key]), short(is),
+				strings.Join(writable, ", "))
 		}
 	}
 	return nil
@@ -181,7 +188,8 @@ func sameJSON(is, was []byte) bool {
 	return true
 }
 
-// edit applies the answers to the experiences that were sent as lines, and drops experiences without an answer.
+// edit applies the answers to the experiences that the operator sent as lines, and drops
+// experiences without an answer.
 func edit(groups []trinity.Group, lines [][]byte, answers []answer) ([]trinity.Group, trinity.Metrics, error) {
 	var all trinity.Group
 	for _, g := range groups {
@@ -192,11 +200,11 @@ func edit(groups []trinity.Group, lines [][]byte, answers []answer) ([]trinity.G
 	for i, a := range answers {
 		switch {
 		case a.Index == nil:
-			return nil, nil, fmt.Errorf("answer %d has no index: give back that of the experience", i+1)
+			return nil, nil, fmt.Errorf("answer %d has no index: return the index of the experience", i+1)
 		case *a.Index < 0 || *a.Index >= len(all):
-			return nil, nil, fmt.Errorf("answer %d: index %d is not of the %d experiences that were sent", i+1, *a.Index, len(all))
+			return nil, nil, fmt.Errorf("answer %d: index %d is not one of the %d experiences of the step", i+1, *a.Index, len(all))
 		case answered[all[*a.Index]]:
-			return nil, nil, fmt.Errorf("answer %d: index %d was answered before", i+1, *a.Index)
+			return nil, nil, fmt.Errorf("answer %d: an earlier answer has the index %d too", i+1, *a.Index)
 		}
 		e := all[*a.Index]
 		answered[e] = true
@@ -235,7 +243,7 @@ func (a *answer) apply(e *trinity.Experience) error {
 		}
 	}
 	for k, raw := range a.Info {
-		if unchanged(e.Info, k, raw) { // what came back as it went keeps its type
+		if unchanged(e.Info, k, raw) { // an unchanged entry keeps its Go type
 			continue
 		}
 		var v any

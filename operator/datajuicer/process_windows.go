@@ -4,6 +4,6 @@ import "os/exec"
 
 func ownGroup(*exec.Cmd) {}
 
-// There is no way to ask a process to end; it may be gone already.
+// interrupt kills the process, because Windows has no way to ask it to end.
 func interrupt(cmd *exec.Cmd) { kill(cmd) }
 func kill(cmd *exec.Cmd)      { _ = cmd.Process.Kill() }

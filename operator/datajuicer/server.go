@@ -17,7 +17,7 @@ import (
 type server struct {
 	cmd    *exec.Cmd
 	said   *tail
-	exited chan struct{} // closed when it has
+	exited chan struct{} // closed when the process has exited
 }
 
 // upstream holds the arguments of Python that start Trinity-RFT's service.
@@ -42,16 +42,16 @@ func start(ctx context.Context, s *Service) (*server, string, error) {
 	cmd := exec.Command(command[0], append(command[1:], "--host", "127.0.0.1", "--port", strconv.Itoa(port))...)
 	x := &server{cmd: cmd, said: &tail{}, exited: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = x.said, x.said
-	cmd.WaitDelay = time.Second // for pipes that its own processes hold open
+	cmd.WaitDelay = time.Second // for pipes that child processes hold open
 	ownGroup(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, "", fmt.Errorf("starting Data-Juicer: %w", err)
 	}
 	go func() {
-		_ = cmd.Wait() // what it ends with is told by what it said
+		_ = cmd.Wait() // its output says more than its status
 		close(x.exited)
 	}()
-	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("it does not answer within %s", wait))
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("no answer within %s", wait))
 	defer cancel()
 	if err := x.answers(ctx, &Service{URL: url}); err != nil {
 		x.stop()
@@ -70,14 +70,16 @@ func (s *Service) command() ([]string, error) {
 			return append([]string{path}, upstream...), nil
 		}
 	}
-	return nil, errors.New("service.data_juicer.auto_start needs Python with Trinity-RFT and its extra `data`, and there is no python3 in PATH: start the service elsewhere and set server_url")
+	return nil, errors.New("service.data_juicer.auto_start: there is no python3 in PATH: install Python with Trinity-RFT " +
+		"and its extra `data`, " +
+		"or start the service elsewhere and set server_url")
 }
 
 // freePort returns the port if it is free, or any free port for 0.
 func freePort(port int) (int, error) {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
-		return 0, fmt.Errorf("service.data_juicer.port: %w: leave it out, or set server_url if Data-Juicer is there already", err)
+		return 0, fmt.Errorf("service.data_juicer.port: %w: leave it out, or set server_url if Data-Juicer is running already", err)
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil
@@ -93,7 +95,7 @@ func (x *server) answers(ctx context.Context, s *Service) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-x.exited:
-			return errors.New("it ended")
+			return errors.New("the process ended")
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

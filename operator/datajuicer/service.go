@@ -1,6 +1,9 @@
-// Package datajuicer is a client of Trinity-RFT's HTTP service for Data-Juicer, which processes tasks and
-// experiences: GET /health; POST /create with the settings of a session, which returns session_id; POST
-// /process_task and POST /process_experience, each for a session; POST /close. It can start the service.
+// Package datajuicer is a client of Trinity-RFT's HTTP service for Data-Juicer, which processes
+// tasks and experiences. It can start the service. The service has these endpoints:
+//   - GET /health
+//   - POST /create takes the settings of a session and returns its session_id
+//   - POST /process_task and POST /process_experience process data in a session
+//   - POST /close
 package datajuicer
 
 import (
@@ -20,14 +23,14 @@ import (
 
 // Service is a Data-Juicer service. It is safe for concurrent use.
 type Service struct {
-	URL   string        // where it listens; "" has one started
-	Port  int           // of one that is started; 0 is any free one
-	Start []string      // the command that starts one, before --host and --port; nil is that of Trinity-RFT
-	Wait  time.Duration // for one to start; 0 is five minutes, since it loads much
-	Say   func(string)  // for people
+	URL   string        // of a running service; "" starts one
+	Port  int           // of the service to start; 0 is any free port
+	Start []string      // command that starts it, before --host and --port; nil is Trinity-RFT's
+	Wait  time.Duration // for the start; 0 is five minutes, because it loads a lot
+	Say   func(string)  // logs a line for people
 
 	mu       sync.Mutex
-	server   *server // that was started
+	server   *server // that Open has started
 	sessions []*Session
 }
 
@@ -35,17 +38,17 @@ type Service struct {
 type Settings struct {
 	Type       string                      `json:"pipeline_type"` // "task" or "experience"
 	Operators  []map[string]map[string]any `json:"operators,omitempty"`
-	ConfigPath string                      `json:"config_path,omitempty"` // of a recipe, in the service's files; wins over Operators
+	ConfigPath string                      `json:"config_path,omitempty"` // of a recipe on the service's machine; overrides Operators
 	Processes  int                         `json:"np"`
 
-	// of tasks
-	Inputs       []string `json:"inputs,omitempty"` // paths, in the service's files
+	// for tasks
+	Inputs       []string `json:"inputs,omitempty"` // paths on the service's machine
 	OutputDir    string   `json:"output_dir,omitempty"`
 	TargetFields []string `json:"target_fields,omitempty"`
 	TopK         int      `json:"top_k,omitempty"`
 }
 
-// Session is a pipeline of operators, which can be used any number of times.
+// Session is a pipeline of operators. It can run any number of times.
 type Session struct {
 	service *Service
 	id      string
@@ -70,7 +73,7 @@ func (s *Service) Open(ctx context.Context, settings Settings) (*Session, error)
 		return nil, err
 	}
 	if made.ID == "" {
-		return nil, fmt.Errorf("Data-Juicer at %s made no session: is that its service?", s.URL)
+		return nil, fmt.Errorf("Data-Juicer at %s returned no session_id: is this Trinity-RFT's service?", s.URL)
 	}
 	session := &Session{s, made.ID}
 	s.sessions = append(s.sessions, session)
@@ -97,8 +100,8 @@ func (s *Service) healthy(ctx context.Context) error {
 	return err
 }
 
-// ProcessTask runs the pipeline on the inputs, writes the remaining rows to output.jsonl in OutputDir, and
-// returns their number. It may wait for people and therefore has no deadline but that of ctx.
+// ProcessTask runs the pipeline on the inputs, writes the remaining rows to output.jsonl in
+// OutputDir, and returns their number. It may wait for people, so only ctx limits its time.
 func (x *Session) ProcessTask(ctx context.Context) (rows int, err error) {
 	var answer struct {
 		Metrics struct {
@@ -109,7 +112,8 @@ func (x *Session) ProcessTask(ctx context.Context) (rows int, err error) {
 	return answer.Metrics.Rows, err
 }
 
-// ProcessExperience runs the pipeline on a table, an Arrow IPC stream, and returns the remaining table and metrics.
+// ProcessExperience runs the pipeline on a table, an Arrow IPC stream. It returns the remaining
+// table and metrics.
 func (x *Session) ProcessExperience(ctx context.Context, table []byte) (left []byte, metrics map[string]any, err error) {
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
@@ -124,7 +128,8 @@ func (x *Session) ProcessExperience(ctx context.Context, table []byte) (left []b
 		return nil, nil, err
 	}
 	header := http.Header{"Content-Type": {form.FormDataContentType()}}
-	reply, err := x.service.send(ctx, retry.Request{Method: http.MethodPost, URL: x.service.URL + "/process_experience", Header: header, Body: body.Bytes()})
+	reply, err := x.service.send(ctx, retry.Request{Method: http.MethodPost, URL: x.service.URL + "/process_experience",
+		Header: header, Body: body.Bytes()})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -165,12 +170,13 @@ func (s *Service) send(ctx context.Context, r retry.Request) (*retry.Reply, erro
 	return client.Do(ctx, r)
 }
 
-// client returns a client that sends a request once: a pipeline may have begun although no answer came.
+// client returns a client without retries, because a pipeline may have begun although no answer
+// came.
 func (s *Service) client(url string) retry.Client {
 	return retry.Client{Name: "Data-Juicer at " + url, MaxBody: maxAnswer}
 }
 
-// maxAnswer bounds an answer of the service, which may hold the table of a step, in bytes.
+// maxAnswer bounds the bytes of an answer, which may hold the table of a step.
 const maxAnswer = 4 << 30
 
 func isOK(code int) bool { return code == http.StatusOK }

@@ -15,7 +15,7 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// The test is also the service that it starts.
+// The test binary is also the service that the tests start.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
 		serve(os.Args[2:])
@@ -42,7 +42,7 @@ func serve(args []string) {
 
 func say(string) {}
 
-func TestTask(t *testing.T) {
+func TestSessionProcessesTasks(t *testing.T) {
 	j := trinitytest.NewJuicer(t, func(row map[string]any) (map[string]float64, bool) { return nil, row["n"] != 2.0 })
 	s := &Service{URL: j.URL, Say: say}
 	dir := t.TempDir()
@@ -50,7 +50,8 @@ func TestTask(t *testing.T) {
 	if err := os.WriteFile(in, []byte("{\"n\": 1}\n{\"n\": 2}\n{\"n\": 3}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	settings := Settings{Type: "task", Operators: []map[string]map[string]any{{"a_filter": {"min": 3}}}, Processes: 2, Inputs: []string{in}, OutputDir: dir, TopK: -1}
+	settings := Settings{Type: "task", Operators: []map[string]map[string]any{{"a_filter": {"min": 3}}}, Processes: 2,
+		Inputs: []string{in}, OutputDir: dir, TopK: -1}
 	x, err := s.Open(t.Context(), settings)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +59,8 @@ func TestTask(t *testing.T) {
 	if rows, err := x.ProcessTask(t.Context()); err != nil || rows != 2 {
 		t.Errorf("%d rows, %v", rows, err)
 	}
-	want := `{"inputs":["` + in + `"],"np":2,"operators":[{"a_filter":{"min":3}}],"output_dir":"` + dir + `","pipeline_type":"task","top_k":-1}`
+	want := `{"inputs":["` + in + `"],"np":2,"operators":[{"a_filter":{"min":3}}],"output_dir":"` + dir +
+		`","pipeline_type":"task","top_k":-1}`
 	if sent, _ := json.Marshal(j.Created[0]); string(sent) != want {
 		t.Errorf("the session is made with %s\nwant %s", sent, want)
 	}
@@ -66,7 +68,8 @@ func TestTask(t *testing.T) {
 	if x, err = s.Open(t.Context(), settings); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := x.ProcessTask(t.Context()); err == nil || !strings.Contains(err.Error(), "/process_task: 500 Internal Server Error: Task processing failed: Traceback open nowhere") {
+	if _, err := x.ProcessTask(t.Context()); err == nil || !strings.Contains(err.Error(),
+		"/process_task: 500 Internal Server Error: Task processing failed: Traceback open nowhere") {
 		t.Error(err)
 	}
 	if err := s.Close(); err != nil {
@@ -77,13 +80,14 @@ func TestTask(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestMissingServiceIsAnError(t *testing.T) {
 	port, err := freePort(0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &Service{URL: fmt.Sprintf("http://127.0.0.1:%d", port), Say: say}
-	if _, err := s.Open(t.Context(), Settings{}); err == nil || !strings.Contains(err.Error(), s.URL) || !strings.Contains(err.Error(), "auto_start") {
+	if _, err := s.Open(t.Context(), Settings{}); err == nil || !strings.Contains(err.Error(), s.URL) ||
+		!strings.Contains(err.Error(), "auto_start") {
 		t.Error(err)
 	}
 	j := trinitytest.NewJuicer(t, nil)
@@ -93,28 +97,29 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-func TestStart(t *testing.T) {
+func TestOpenStartsOneService(t *testing.T) {
 	s := &Service{Start: []string{os.Args[0], "serve"}, Wait: time.Minute, Say: say}
 	x, err := s.Open(t.Context(), Settings{Operators: []map[string]map[string]any{{"a": nil}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	url, server := s.URL, s.server
-	if second, err := s.Open(t.Context(), Settings{Operators: []map[string]map[string]any{{"b": nil}}}); err != nil || s.server != server || second.id == x.id {
+	if second, err := s.Open(t.Context(), Settings{Operators: []map[string]map[string]any{{"b": nil}}}); err != nil ||
+		s.server != server || second.id == x.id {
 		t.Errorf("the second session: %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 	if (&Service{URL: url}).healthy(t.Context()) == nil {
-		t.Error("the service goes on")
+		t.Error("the service still runs")
 	}
 }
 
-// What is started is Trinity-RFT's module, by the Python of PATH.
-func TestStartPython(t *testing.T) {
+func TestDefaultCommandIsTrinityRFTsModule(t *testing.T) {
 	dir := t.TempDir()
-	script := fmt.Sprintf("#!/bin/sh\n[ \"$1 $2\" = '-m trinity.service.data_juicer.server.server' ] || exit 1\nshift 2\nexec %s serve \"$@\"\n", os.Args[0])
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$1 $2\" = '-m trinity.service.data_juicer.server.server' ] || exit 1\nshift "+
+		"2\nexec %s serve \"$@\"\n", os.Args[0])
 	if err := os.WriteFile(filepath.Join(dir, "python3"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -132,8 +137,9 @@ func TestStartPython(t *testing.T) {
 	}
 }
 
-func TestStartFails(t *testing.T) {
-	for how, want := range map[string]string{"fails": "it ended; it said: ModuleNotFoundError: No module named 'trinity'", "hangs": "it does not answer within 300ms"} {
+func TestFailedStartIsReported(t *testing.T) {
+	for how, want := range map[string]string{"fails": "the process ended; it said: ModuleNotFoundError: No module named " +
+		"'trinity'", "hangs": "no answer within 300ms"} {
 		s := &Service{Start: []string{os.Args[0], "serve", "--how", how}, Wait: 300 * time.Millisecond, Say: say}
 		if how == "fails" {
 			s.Wait = time.Minute
@@ -157,13 +163,14 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-func TestPortTaken(t *testing.T) {
+func TestTakenPortIsAnError(t *testing.T) {
 	j := trinitytest.NewJuicer(t, nil)
 	var port int
 	if _, err := fmt.Sscanf(j.URL, "http://127.0.0.1:%d", &port); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&Service{Port: port, Start: []string{"x"}, Say: say}).Open(t.Context(), Settings{}); err == nil || !strings.Contains(err.Error(), "service.data_juicer.port") {
+	if _, err := (&Service{Port: port, Start: []string{"x"}, Say: say}).Open(t.Context(), Settings{}); err == nil ||
+		!strings.Contains(err.Error(), "service.data_juicer.port") {
 		t.Error(err)
 	}
 }

@@ -25,7 +25,7 @@ func client(t *testing.T, address, key string) *labelstudio.Client {
 
 const view = `<View><Pairwise name="p" toName="a,b"/></View>`
 
-func TestKeys(t *testing.T) {
+func TestBothKindsOfKeysWork(t *testing.T) {
 	for _, key := range []string{trinitytest.Key, trinitytest.PersonalKey} {
 		ls := trinitytest.NewLabelStudio(t)
 		c := client(t, ls.URL+"/", key)
@@ -43,7 +43,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func TestFindProject(t *testing.T) {
+func TestFindProjectWantsTheExactTitle(t *testing.T) {
 	ls := trinitytest.NewLabelStudio(t)
 	c := client(t, ls.URL, trinitytest.Key)
 	for i := range 120 {
@@ -58,7 +58,7 @@ func TestFindProject(t *testing.T) {
 	}
 }
 
-func TestTasks(t *testing.T) {
+func TestTasksListsEveryPage(t *testing.T) {
 	for _, n := range []int{0, 1, 99, 100, 101, 250} {
 		ls := trinitytest.NewLabelStudio(t)
 		ls.Annotate = func(data map[string]any) string { return data["say"].(string) }
@@ -85,7 +85,8 @@ func TestTasks(t *testing.T) {
 			}
 			a := task.Annotations
 			good := map[int]bool{
-				0: len(a) == 1 && !a[0].Cancelled && len(a[0].Result) == 1 && a[0].Result[0].Type == "pairwise" && a[0].Result[0].Value.Selected == "left",
+				0: len(a) == 1 && !a[0].Cancelled && len(a[0].Result) == 1 && a[0].Result[0].Type == "pairwise" &&
+					a[0].Result[0].Value.Selected == "left",
 				1: len(a) == 1 && a[0].Cancelled, 2: len(a) == 0,
 			}
 			if task.Data["i"] != float64(i) || !good[i%3] {
@@ -102,7 +103,7 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestErrorsSayWhetherTheyAreTemporary(t *testing.T) {
 	for status, temporary := range map[int]bool{400: false, 403: false, 404: false, 408: true, 429: true, 500: true, 503: true} {
 		ls := trinitytest.NewLabelStudio(t)
 		ls.Fail = func(string, string, bool) int { return status }
@@ -130,7 +131,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestBell(t *testing.T) {
+func TestBellRingsAfterAnnotations(t *testing.T) {
 	ls := trinitytest.NewLabelStudio(t)
 	c := client(t, ls.URL, trinitytest.Key)
 	p, err := c.CreateProject(t.Context(), "pairs", view)
@@ -148,13 +149,13 @@ func TestBell(t *testing.T) {
 		t.Fatalf("webhooks are %v", hooks)
 	}
 	if resp, err := http.Post(hooks[1]+"x", "text/plain", nil); err != nil || resp.StatusCode != http.StatusNotFound {
-		t.Errorf("somebody else rings: %v, %v", resp, err)
+		t.Errorf("foreign request: %v, %v", resp, err)
 	}
 	if len(bell.Rung) > 0 {
-		t.Error("it rang for somebody else")
+		t.Error("the bell rang for a foreign request")
 	}
 	ls.Say(nil)
-	ls.Say(nil) // it does not wait for anybody to come
+	ls.Say(nil) // a ring does not wait for the receiver
 	<-bell.Rung
 	if err := bell.Close(t.Context()); err != nil {
 		t.Error(err)
@@ -164,6 +165,6 @@ func TestBell(t *testing.T) {
 	}
 	ls.Fail = func(method, path string, _ bool) int { return 403 }
 	if _, err := c.HangBell(t.Context(), p.ID, "127.0.0.1:0"); err == nil {
-		t.Error("a bell hangs that nobody was told of")
+		t.Error("HangBell succeeded although no webhook was registered")
 	}
 }

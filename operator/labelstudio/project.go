@@ -15,7 +15,7 @@ import (
 type Project struct {
 	ID          int    `json:"id"`
 	Title       string `json:"title"`
-	Annotations int    `json:"total_annotations_number"` // of all tasks, skips among them
+	Annotations int    `json:"total_annotations_number"` // of all tasks, including skipped ones
 }
 
 // Project returns the project with a number.
@@ -50,7 +50,7 @@ func (c *Client) FindProject(ctx context.Context, title string) (p Project, ok b
 	}
 }
 
-// CreateProject makes a project. The configuration is Label Studio's XML of what annotators see.
+// CreateProject creates a project. labelConfig is Label Studio's XML for the annotators' page.
 func (c *Client) CreateProject(ctx context.Context, title, labelConfig string) (Project, error) {
 	var p Project
 	err := c.do(ctx, http.MethodPost, "/api/projects/", map[string]any{"title": title, "label_config": labelConfig}, &p)
@@ -67,7 +67,7 @@ type Task struct {
 // Annotation is one annotator's answer on a task.
 type Annotation struct {
 	ID        int  `json:"id"`
-	Cancelled bool `json:"was_cancelled"` // it was skipped
+	Cancelled bool `json:"was_cancelled"` // the annotator skipped the task
 	Result    []Result
 }
 
@@ -75,11 +75,12 @@ type Annotation struct {
 type Result struct {
 	Type  string `json:"type"`
 	Value struct {
-		Selected string `json:"selected"` // of type pairwise: left or right
+		Selected string `json:"selected"` // left or right, for the type pairwise
 	} `json:"value"`
 }
 
-// Import adds tasks to a project, each with its data. An error that is temporary ([retry.IsTemporary]) leaves open whether they were added.
+// Import adds tasks to a project, each with its data. After a temporary error ([retry.IsTemporary])
+// the tasks may have been added or not.
 func (c *Client) Import(ctx context.Context, project int, data []map[string]any) error {
 	tasks := make([]map[string]any, len(data))
 	for i, d := range data {
@@ -100,7 +101,8 @@ func (c *Client) Tasks(ctx context.Context, project int) iter.Seq2[Task, error] 
 				Total int
 				Tasks []Task
 			}
-			query := url.Values{"project": {fmt.Sprint(project)}, "page": {fmt.Sprint(page)}, "page_size": {fmt.Sprint(tasksPerPage)}, "fields": {"all"}}
+			query := url.Values{"project": {fmt.Sprint(project)}, "page": {fmt.Sprint(page)},
+				"page_size": {fmt.Sprint(tasksPerPage)}, "fields": {"all"}}
 			if err := c.do(ctx, http.MethodGet, "/api/tasks/?"+query.Encode(), nil, &found); err != nil {
 				yield(Task{}, err)
 				return
@@ -114,7 +116,7 @@ func (c *Client) Tasks(ctx context.Context, project int) iter.Seq2[Task, error] 
 				return
 			}
 			if len(found.Tasks) == 0 {
-				yield(Task{}, retry.Temporary(errors.New("tasks of the project went away while they were listed")))
+				yield(Task{}, retry.Temporary(errors.New("the project lost tasks while its pages were read")))
 				return
 			}
 		}

@@ -5,28 +5,32 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/trinity-go/trinity/serve/web"
 )
 
-// Bell rings when a project gets annotations. It is a server with a webhook that Label Studio posts to.
+// Bell rings when a project gets annotations. It is a server with a webhook that Label Studio posts
+// to.
 type Bell struct {
-	Rung   chan struct{} // has something after a ring
+	Rung   chan struct{} // has an element after a ring
 	client *Client
-	id     int // of the webhook
-	server http.Server
+	id     int                // of the webhook
+	stop   context.CancelFunc // stops the server
+	served <-chan error       // the server's error, once it has stopped
 }
 
 // bellPath is the prefix of the paths of all bells.
 const bellPath = "/trinity-annotations/"
 
-// HangBell registers a webhook for a project at an address that Label Studio can reach, such as 127.0.0.1:0
-// (any free port) if it runs on this machine. It removes webhooks that a killed process left.
+// HangBell registers a webhook for a project at an address that Label Studio can reach, such as
+// 127.0.0.1:0 (any free port) if it runs on this machine. It removes webhooks that a killed process
+// left.
 func (c *Client) HangBell(ctx context.Context, project int, address string) (*Bell, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listener, err := web.Listen(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -36,20 +40,20 @@ func (c *Client) HangBell(ctx context.Context, project int, address string) (*Be
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	b := &Bell{Rung: make(chan struct{}, 1), client: c, id: id}
-	b.server = http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.answer(w, r, path) }), ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = b.server.Serve(listener) }() // it ends with Close; without it there is the caller's own asking
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan error, 1)
+	b := &Bell{Rung: make(chan struct{}, 1), client: c, id: id, stop: stop, served: served}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+path, b.ring)
+	server := &web.Server{Handler: mux, Read: time.Minute, Write: time.Minute}
+	go func() { served <- server.Serve(serving, listener) }()
 	return b, nil
 }
 
-func (b *Bell) answer(w http.ResponseWriter, r *http.Request, path string) {
-	if r.Method != http.MethodPost || r.URL.Path != path {
-		http.NotFound(w, r)
-		return
-	}
+func (b *Bell) ring(http.ResponseWriter, *http.Request) {
 	select {
 	case b.Rung <- struct{}{}:
-	default: // it has rung and nobody has come yet
+	default: // nobody has taken the last ring yet
 	}
 }
 
@@ -82,7 +86,10 @@ func (c *Client) remove(ctx context.Context, webhook int) error {
 	return c.do(ctx, http.MethodDelete, fmt.Sprintf("/api/webhooks/%d/", webhook), nil, nil)
 }
 
-// Close removes the webhook and stops the server.
+// Close removes the webhook and stops the server. It also returns the error of a server that
+// stopped before.
 func (b *Bell) Close(ctx context.Context) error {
-	return errors.Join(b.client.remove(ctx, b.id), b.server.Close())
+	err := b.client.remove(ctx, b.id)
+	b.stop()
+	return errors.Join(err, <-b.served)
 }

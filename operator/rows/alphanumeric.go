@@ -11,7 +11,8 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("alphanumeric_filter",
-		"Keeps rows of whose text the share of letters and digits is within the range. Statistic: alnum_ratio. Unlike Data-Juicer: no tokenization by a model, because that needs one.",
+		"Keeps rows whose text has a share of letters and digits within the range. Statistic: alnum_ratio. "+
+			"Unlike Data-Juicer: no tokenization by a model, because that needs one.",
 		func() trinity.TaskOperator { return &alphanumeric{ratios(0.25, math.MaxFloat64)} })
 }
 

@@ -10,7 +10,8 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("average_line_length_filter",
-		"Keeps rows of whose text the characters, line ends among them, over the lines are within the range. Statistic: avg_line_length.",
+		"Keeps rows whose text has a mean line length within the range, in characters with line ends. "+
+			"Statistic: avg_line_length.",
 		func() trinity.TaskOperator { return &averageLineLength{fromTen()} })
 }
 

@@ -10,8 +10,9 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("character_repetition_filter",
-		"Keeps rows whose text does not repeat itself, by its runs of rep_len characters. Of the D different runs the √D most frequent that occur more than once are counted: "+
-			"their occurrences over those of all runs are the ratio. Statistic: char_rep_ratio.",
+		"Keeps rows whose text does not repeat itself, measured by its runs of rep_len characters. The √D "+
+			"most frequent of the D different runs count if they occur more than once. The ratio is their "+
+			"occurrences divided by the occurrences of all runs. Statistic: char_rep_ratio.",
 		func() trinity.TaskOperator { return &characterRepetition{repetition()} })
 }
 

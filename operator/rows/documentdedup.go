@@ -12,7 +12,8 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("document_deduplicator",
-		"Of rows whose texts are equal, white space around them apart, it keeps the first. It remembers 32 bytes a row, of all inputs.",
+		"Keeps the first of several rows with equal texts, ignoring white space around them. It remembers 32 "+
+			"bytes a row over all inputs.",
 		func() trinity.TaskOperator {
 			return &documentDeduplicator{TextKey: TextKey{"text"}, seen: map[[sha256.Size]byte]bool{}}
 		})
@@ -21,8 +22,8 @@ func init() {
 // documentDeduplicator drops texts that occurred before.
 type documentDeduplicator struct {
 	TextKey            `yaml:",inline"`
-	Lowercase          bool `yaml:"lowercase" doc:"letter case does not matter"`
-	IgnoreNonCharacter bool `yaml:"ignore_non_character" doc:"white space, digits and ASCII punctuation do not matter"`
+	Lowercase          bool `yaml:"lowercase" doc:"ignore letter case"`
+	IgnoreNonCharacter bool `yaml:"ignore_non_character" doc:"ignore white space, digits and ASCII punctuation"`
 
 	seen map[[sha256.Size]byte]bool
 }

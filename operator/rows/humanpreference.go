@@ -14,13 +14,17 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("human_preference_annotation_mapper",
-		"Has people say in Label Studio which of two answers is better, and writes it and the other one to chosen_key and rejected_key. Tasks are imported into the project project_id, or the "+
-			"one whose name is project_name_prefix and a checksum of the interface, which is made when there is none. A task is known by its texts: what was imported before is not imported again, "+
-			"and what was annotated before is not asked again, by whichever run. The statistic annotation_task_id is the task's number. Rows that were skipped, or on which annotators are "+
-			"divided, are dropped. "+
-			"Unlike Data-Juicer: where annotations are missing, after timeout or without wait_for_annotations, it ends with an error that says where to annotate, because rows without them cannot be "+
-			"learnt from; the same run goes on. Which answer stands left is drawn, because a liking for one side would be learnt. Other fields of a row are not imported, because a model's "+
-			"name would bias people.",
+		"Asks people in Label Studio which of two answers is better. It writes that answer to chosen_key and "+
+			"the other one to rejected_key. It imports tasks into the project project_id. If project_id is not "+
+			"set, it uses the project named by project_name_prefix and a checksum of the interface, and creates "+
+			"it if it does not exist. Texts identify a task: no run imports or asks again what an earlier run "+
+			"has imported or people have annotated. The statistic annotation_task_id is the task's number. Rows "+
+			"that annotators skip, or on which they are divided, are dropped. Unlike Data-Juicer: if annotations "+
+			"are missing after timeout, or without wait_for_annotations, it ends with an error that says where "+
+			"to annotate, because a run cannot learn from rows without them; running again resumes. A hash of "+
+			"the texts decides which answer stands left, because the model would learn the annotators' "+
+			"preference for a side. It does not import other fields of a row, because a model's name would bias "+
+			"people.",
 		func() trinity.TaskOperator {
 			return &humanPreference{
 				ProjectNamePrefix: "DataJuicer_Annotation", Timeout: 3600, PollInterval: 60, SamplesPerTask: 1, MaxTasksPerBatch: 100,
@@ -32,23 +36,23 @@ func init() {
 // humanPreference asks people in Label Studio to compare the two answers of each row.
 type humanPreference struct {
 	APIURL             string          `yaml:"api_url" doc:"address of Label Studio"`
-	APIKey             string          `yaml:"api_key" doc:"personal access token or legacy token of a user; not set: LABEL_STUDIO_API_KEY of the environment"`
-	ProjectNamePrefix  string          `yaml:"project_name_prefix" doc:"what the project's name begins with"`
-	ProjectID          *int            `yaml:"project_id" doc:"number of a project to use in place of one by name"`
-	LabelConfigFile    string          `yaml:"label_config_file" doc:"what annotators see, XML with a Pairwise of the texts $answer1 and $answer2, and $prompt; not set: a built-in one"`
-	WaitForAnnotations bool            `yaml:"wait_for_annotations" doc:"wait; without, end when the tasks are imported, unless all are annotated"`
-	Timeout            float64         `yaml:"timeout" doc:"seconds without a new annotation after which the wait ends"`
-	PollInterval       float64         `yaml:"poll_interval" doc:"seconds between looks for new annotations, where Label Studio does not tell of them"`
-	MaxTasksPerBatch   int             `yaml:"max_tasks_per_batch" doc:"tasks that are imported at once"`
-	SamplesPerTask     int             `yaml:"samples_per_task" doc:"1"`
-	WebhookAddr        string          `yaml:"webhook_addr" doc:"address of this machine at which Label Studio is to tell of annotations, host:port; not set: one on the loopback interface if Label Studio is there, else none"`
+	APIKey             string          `yaml:"api_key" doc:"key of a user; default: LABEL_STUDIO_API_KEY of the environment"`
+	ProjectNamePrefix  string          `yaml:"project_name_prefix" doc:"prefix of the project's name"`
+	ProjectID          *int            `yaml:"project_id" doc:"number of a project to use instead of the one found by name"`
+	LabelConfigFile    string          `yaml:"label_config_file" doc:"XML of the page with $prompt, $answer1 and $answer2; default: built in"`
+	WaitForAnnotations bool            `yaml:"wait_for_annotations" doc:"wait; false is an error unless all tasks are annotated"`
+	Timeout            float64         `yaml:"timeout" doc:"seconds without a new annotation after which the wait ends with an error"`
+	PollInterval       float64         `yaml:"poll_interval" doc:"seconds between polls for annotations without a webhook"`
+	MaxTasksPerBatch   int             `yaml:"max_tasks_per_batch" doc:"tasks in one import"`
+	SamplesPerTask     int             `yaml:"samples_per_task" doc:"must be 1"`
+	WebhookAddr        string          `yaml:"webhook_addr" doc:"host:port for Label Studio's webhook; default: loopback if it runs there"`
 	PromptKey          string          `yaml:"prompt_key" doc:"field of the prompt"`
 	Answer1Key         string          `yaml:"answer1_key" doc:"field of an answer"`
 	Answer2Key         string          `yaml:"answer2_key" doc:"field of the other answer"`
 	ChosenKey          string          `yaml:"chosen_key" doc:"field to write the better answer to"`
-	RejectedKey        string          `yaml:"rejected_key" doc:"field to write the other one to"`
-	NotificationConfig notifications   `yaml:"notification_config" doc:"enabled: true, and slack {webhook_url, channel, username}, an incoming webhook; slack {enabled: false} turns it off"`
-	NotificationEvents map[string]bool `yaml:"notification_events" doc:"of what: batch_created, when tasks wait; annotation_completed, when some were annotated (not set: false); project_completed, when all are; error_occurred, when the wait has ended without"`
+	RejectedKey        string          `yaml:"rejected_key" doc:"field to write the other answer to"`
+	NotificationConfig notifications   `yaml:"notification_config" doc:"enabled, slack {enabled, webhook_url, channel, username}"`
+	NotificationEvents map[string]bool `yaml:"notification_events" doc:"events and whether they notify; annotation_completed is off"`
 
 	say     func(string)
 	client  *labelstudio.Client
@@ -72,11 +76,11 @@ func (h *humanPreference) Validate() error {
 	case h.MaxTasksPerBatch < 1:
 		return fmt.Errorf("max_tasks_per_batch: must be at least 1, got %d", h.MaxTasksPerBatch)
 	case h.SamplesPerTask != 1:
-		return fmt.Errorf("samples_per_task: must be 1, which is what two answers to one prompt are, got %d", h.SamplesPerTask)
+		return fmt.Errorf("samples_per_task: must be 1 (one pair of answers), got %d", h.SamplesPerTask)
 	}
 	for event, wanted := range h.NotificationEvents {
 		if _, known := toldOf[event]; wanted && !known {
-			return fmt.Errorf("notification_events: %s is not told of: want %v", event, slices.Sorted(maps.Keys(toldOf)))
+			return fmt.Errorf("notification_events: unknown event %q: want %v", event, slices.Sorted(maps.Keys(toldOf)))
 		}
 	}
 	if err := h.NotificationConfig.Validate(); err != nil {
@@ -95,7 +99,8 @@ const (
 // toldOf holds the events that people can be notified of, and the defaults of notification_events.
 var toldOf = map[string]bool{batchCreated: true, annotationCompleted: false, projectCompleted: true, errorOccurred: true}
 
-// tell logs a text and sends it to people if they want the event. It logs a notification that fails.
+// tell logs a text and sends it to people if they want the event. It logs a notification that
+// fails.
 func (h *humanPreference) tell(ctx context.Context, event, text string) {
 	h.say(text)
 	wanted, set := h.NotificationEvents[event]
@@ -106,7 +111,7 @@ func (h *humanPreference) tell(ctx context.Context, event, text string) {
 		return
 	}
 	if err := h.NotificationConfig.Send(ctx, "Trinity: "+h.project.Title, text); err != nil {
-		h.say(fmt.Sprintf("nobody was told: %v", err))
+		h.say(fmt.Sprintf("the notification failed: %v", err))
 	}
 }
 
@@ -144,7 +149,8 @@ func (h *humanPreference) Process(ctx context.Context, rows []*trinity.TaskRow) 
 	return h.decided(rows, keys)
 }
 
-// data returns a row's texts for a task, and the key computed from them. The key also decides which answer comes first.
+// data returns a row's texts for a task, and the key computed from them. The key also decides which
+// answer comes first.
 func (h *humanPreference) data(r *trinity.TaskRow) (map[string]any, error) {
 	var texts [3]string
 	for i, key := range []string{h.PromptKey, h.Answer1Key, h.Answer2Key} {
@@ -175,7 +181,7 @@ func (h *humanPreference) decided(rows []*trinity.TaskRow, keys []string) ([]*tr
 		kept = append(kept, r)
 	}
 	if n := len(rows) - len(kept); n > 0 {
-		h.say(fmt.Sprintf("%d of %d rows are dropped: annotators skipped them or were divided", n, len(rows)))
+		h.say(fmt.Sprintf("dropped %d of %d rows: annotators skipped them or were divided", n, len(rows)))
 	}
 	return kept, nil
 }
@@ -199,7 +205,7 @@ func preferred(task labelstudio.Task) (string, error) {
 			case "answer2":
 				lead--
 			default:
-				return "", fmt.Errorf("an annotation selects %q, want left or right", r.Value.Selected)
+				return "", fmt.Errorf("an annotation selects %q: want left or right", r.Value.Selected)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// comparing are arguments for a server on which the answer that is the longer text is preferred.
+// comparing returns arguments for a server whose annotators prefer the longer answer.
 func comparing(t *testing.T) args {
 	ls := trinitytest.NewLabelStudio(t)
 	ls.Annotate = longer
@@ -26,10 +26,11 @@ func comparing(t *testing.T) args {
 }
 
 func asking(ls *trinitytest.LabelStudio) args {
-	return args{"api_url": ls.URL, "api_key": trinitytest.Key, "wait_for_annotations": true, "timeout": 20.0, "poll_interval": 0.01, "max_tasks_per_batch": 2}
+	return args{"api_url": ls.URL, "api_key": trinitytest.Key, "wait_for_annotations": true, "timeout": 20.0,
+		"poll_interval": 0.01, "max_tasks_per_batch": 2}
 }
 
-// longer is the side of the longer answer; of equally long ones it is none.
+// longer returns the side of the longer answer, or "" if both have the same length.
 func longer(data map[string]any) string {
 	one, two := len(data["answer1"].(string)), len(data["answer2"].(string))
 	switch {
@@ -41,7 +42,7 @@ func longer(data map[string]any) string {
 	return "skip"
 }
 
-// compared are rows with answers of different lengths; even ones have the longer one first.
+// compared returns rows with answers of different lengths. Even rows have the longer answer first.
 func compared(n int) []*trinity.TaskRow {
 	var rows []*trinity.TaskRow
 	for i := range n {
@@ -52,7 +53,7 @@ func compared(n int) []*trinity.TaskRow {
 	return rows
 }
 
-// mapper is the operator; said gets what it says.
+// mapper returns the operator. said gets its log lines.
 func mapper(t *testing.T, a args, said func(string)) trinity.TaskOperator {
 	t.Helper()
 	op, err := registry.TaskOperators.Build("human_preference_annotation_mapper", a)
@@ -65,7 +66,7 @@ func mapper(t *testing.T, a args, said func(string)) trinity.TaskOperator {
 
 func quiet(string) {}
 
-// wantLonger wants the longer answer to be chosen in n rows.
+// wantLonger fails the test unless the longer answer is chosen in n rows.
 func wantLonger(t *testing.T, rows []*trinity.TaskRow, n int) {
 	t.Helper()
 	if len(rows) != n {
@@ -78,17 +79,18 @@ func wantLonger(t *testing.T, rows []*trinity.TaskRow, n int) {
 	}
 }
 
-// People annotate while the operator waits; the bell tells of it, and is taken down in the end.
-func TestPeopleCompare(t *testing.T) {
+// People annotate while the operator waits. The webhook wakes it, and it removes the webhook at the
+// end.
+func TestOperatorWaitsForAnnotators(t *testing.T) {
 	ls := trinitytest.NewLabelStudio(t)
 	a := asking(ls)
-	a["poll_interval"] = 600.0 // so that it is the bell that wakes it
+	a["poll_interval"] = 600.0 // so that the webhook wakes it, not a poll
 	ls.AddHook("http://127.0.0.1:9/trinity-annotations/of-a-killed-process")
 	ls.AddHook("http://127.0.0.1:9/of-somebody-else")
 	ls.Registered = func() { ls.Say(longer) }
 	var said []string
 	op := mapper(t, a, func(text string) { said = append(said, text) })
-	kept, err := op.Process(t.Context(), append(compared(5), compared(1)...)) // one comes twice
+	kept, err := op.Process(t.Context(), append(compared(5), compared(1)...)) // one row comes twice
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,8 +119,8 @@ func TestPeopleCompare(t *testing.T) {
 	}
 }
 
-// A run that goes on imports nothing twice and asks nothing again.
-func TestComparingGoesOn(t *testing.T) {
+// A resumed run imports nothing twice and asks nothing again.
+func TestComparingResumes(t *testing.T) {
 	ls := trinitytest.NewLabelStudio(t)
 	a := asking(ls)
 	a["wait_for_annotations"] = false
@@ -130,7 +132,7 @@ func TestComparingGoesOn(t *testing.T) {
 	a["timeout"] = 0.05
 	a["wait_for_annotations"] = true
 	_, err = mapper(t, a, quiet).Process(t.Context(), compared(6))
-	if err == nil || !strings.Contains(err.Error(), "2 of 6 rows are not annotated, and none was for timeout = 0.05 s") {
+	if err == nil || !strings.Contains(err.Error(), "2 of 6 rows are not annotated, and no annotation came for timeout = 0.05 s") {
 		t.Fatalf("after the timeout: %v", err)
 	}
 	ls.Say(longer)
@@ -154,8 +156,8 @@ func TestComparingGoesOn(t *testing.T) {
 	}
 }
 
-// An import whose answer was lost is not made again, one that failed is.
-func TestImportsAreMadeOnce(t *testing.T) {
+// The operator retries an import that failed, but not an import that succeeded without an answer.
+func TestImportsHappenOnce(t *testing.T) {
 	for name, after := range map[string]bool{"lost answer": true, "not carried out": false} {
 		t.Run(name, func(t *testing.T) {
 			ls := trinitytest.NewLabelStudio(t)
@@ -180,8 +182,7 @@ func TestImportsAreMadeOnce(t *testing.T) {
 	}
 }
 
-// Rows that say nothing about which answer is better are dropped.
-func TestNoPreference(t *testing.T) {
+func TestRowsWithoutPreferenceAreDropped(t *testing.T) {
 	ls := trinitytest.NewLabelStudio(t)
 	ls.Annotate = func(data map[string]any) string {
 		if data["prompt"] == "p1" {
@@ -195,13 +196,14 @@ func TestNoPreference(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLonger(t, kept, 2)
-	if got := strings.Join(said, "\n"); !strings.Contains(got, "1 of 3 rows are dropped") {
+	if got := strings.Join(said, "\n"); !strings.Contains(got, "dropped 1 of 3 rows") {
 		t.Errorf("it says %s", got)
 	}
 }
 
-// People are told when tasks wait, when all is done and when it is given up, and that they could not be told stops nothing.
-func TestPeopleAreTold(t *testing.T) {
+// The operator notifies people when tasks wait, when all rows are annotated and when the wait ends
+// with an error. A notification that fails does not stop it.
+func TestPeopleAreNotified(t *testing.T) {
 	var told []string
 	status := 200
 	slack := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -226,7 +228,8 @@ func TestPeopleAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := strings.Join(told, " ")
-	if len(told) != 3 || !strings.Contains(told[0], "2 tasks imported; annotate at "+ls.URL) || !strings.Contains(told[1], "are not annotated") || !strings.Contains(told[2], "2 rows are annotated") {
+	if len(told) != 3 || !strings.Contains(told[0], "2 tasks imported; annotate at "+ls.URL) ||
+		!strings.Contains(told[1], "are not annotated") || !strings.Contains(told[2], "2 rows are annotated") {
 		t.Errorf("told: %s", all)
 	}
 	status = 500
@@ -236,13 +239,13 @@ func TestPeopleAreTold(t *testing.T) {
 	if _, err := mapper(t, a, func(s string) { said = append(said, s) }).Process(t.Context(), compared(3)); err != nil {
 		t.Fatal(err)
 	}
-	if len(told) != 4 || !strings.Contains(strings.Join(said, " "), "nobody was told: slack: 500") {
+	if len(told) != 4 || !strings.Contains(strings.Join(said, " "), "the notification failed: slack: 500") {
 		t.Errorf("told %d times; it says %q", len(told), said)
 	}
 }
 
-// With annotation_completed people are told of each look at which there was something new.
-func TestPeopleAreToldOfAnnotations(t *testing.T) {
+// With annotation_completed the operator notifies people whenever it finds new annotations.
+func TestPeopleAreNotifiedOfAnnotations(t *testing.T) {
 	told := make(chan string, 9)
 	slack := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
@@ -277,7 +280,7 @@ func TestPeopleAreToldOfAnnotations(t *testing.T) {
 	}
 }
 
-func TestComparingRefuses(t *testing.T) {
+func TestComparingReportsErrors(t *testing.T) {
 	ls := trinitytest.NewLabelStudio(t)
 	for want, c := range map[string]struct {
 		args args
@@ -286,7 +289,7 @@ func TestComparingRefuses(t *testing.T) {
 		`field "answer2"`:                     {nil, args{"prompt": "p", "answer1": "a"}},
 		"is float64, want text":               {nil, args{"prompt": 1.0, "answer1": "a", "answer2": "b"}},
 		"401 Unauthorized":                    {args{"api_key": "wrong"}, args{"prompt": "p", "answer1": "a", "answer2": "b"}},
-		"is the key right":                    {args{"api_key": "wrong.personal.key"}, args{"prompt": "p", "answer1": "a", "answer2": "b"}},
+		"check the key":                       {args{"api_key": "wrong.personal.key"}, args{"prompt": "p", "answer1": "a", "answer2": "b"}},
 		"404 Not Found":                       {args{"project_id": 77}, args{"prompt": "p", "answer1": "a", "answer2": "b"}},
 		"label_config_file: open nowhere.xml": {args{"label_config_file": "nowhere.xml"}, args{"prompt": "p", "answer1": "a", "answer2": "b"}},
 	} {
@@ -294,19 +297,20 @@ func TestComparingRefuses(t *testing.T) {
 		for k, v := range c.args {
 			a[k] = v
 		}
-		if _, err := mapper(t, a, quiet).Process(t.Context(), []*trinity.TaskRow{row(c.row)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := mapper(t, a, quiet).Process(t.Context(), []*trinity.TaskRow{row(c.row)}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 	for want, a := range map[string]args{
-		"api_url: the address of Label Studio is": {},
-		"timeout: must be more":                   {"api_url": ls.URL, "timeout": 0},
-		"poll_interval: must be":                  {"api_url": ls.URL, "poll_interval": 0},
-		"max_tasks_per_batch: must":               {"api_url": ls.URL, "max_tasks_per_batch": 0},
-		"samples_per_task: must be 1":             {"api_url": ls.URL, "samples_per_task": 2},
-		"notification_config: enabled, but no":    {"api_url": ls.URL, "notification_config": args{"enabled": true}},
-		"notification_config.slack: has inval":    {"api_url": ls.URL, "notification_config": args{"slack": args{"webhook": "x"}}},
-		"notification_events: task_created is":    {"api_url": ls.URL, "notification_events": args{"task_created": true}},
+		"api_url: address \"\" of Label Studio":               {},
+		"timeout: must be more":                               {"api_url": ls.URL, "timeout": 0},
+		"poll_interval: must be":                              {"api_url": ls.URL, "poll_interval": 0},
+		"max_tasks_per_batch: must":                           {"api_url": ls.URL, "max_tasks_per_batch": 0},
+		"samples_per_task: must be 1":                         {"api_url": ls.URL, "samples_per_task": 2},
+		"notification_config: enabled, but no":                {"api_url": ls.URL, "notification_config": args{"enabled": true}},
+		"notification_config.slack: has inval":                {"api_url": ls.URL, "notification_config": args{"slack": args{"webhook": "x"}}},
+		"notification_events: unknown event \"task_created\"": {"api_url": ls.URL, "notification_events": args{"task_created": true}},
 	} {
 		if _, err := registry.TaskOperators.Build("human_preference_annotation_mapper", a); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -314,7 +318,7 @@ func TestComparingRefuses(t *testing.T) {
 	}
 }
 
-func TestComparingIsCancelled(t *testing.T) {
+func TestComparingStopsWithItsContext(t *testing.T) {
 	ls := trinitytest.NewLabelStudio(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	op := mapper(t, asking(ls), func(s string) {

@@ -20,7 +20,7 @@ var preferenceView string
 // maxImports bounds the attempts of an import that fails temporarily.
 const maxImports = 5
 
-// open finds or makes the project.
+// open finds or creates the project.
 func (h *humanPreference) open(ctx context.Context) (err error) {
 	if h.client != nil {
 		return nil
@@ -74,8 +74,8 @@ func (h *humanPreference) look(ctx context.Context) error {
 	return nil
 }
 
-// bring imports the rows that the project lacks. Before each retry it lists the tasks, because a failed
-// import may have added some.
+// bring imports the rows that the project lacks. Before each retry it lists the tasks, because a
+// failed import may have added some.
 func (h *humanPreference) bring(ctx context.Context, keys []string, texts map[string]map[string]any) error {
 	for try := 1; ; try++ {
 		err := h.look(ctx)
@@ -99,7 +99,7 @@ func (h *humanPreference) importMissing(ctx context.Context, keys []string, text
 	var missing []map[string]any
 	for _, key := range keys {
 		if _, ok := h.tasks[key]; !ok {
-			h.tasks[key] = labelstudio.Task{} // so that a row that comes twice is one task
+			h.tasks[key] = labelstudio.Task{} // a row that comes twice is one task
 			missing = append(missing, texts[key])
 		}
 	}
@@ -128,12 +128,14 @@ func (h *humanPreference) await(ctx context.Context, keys []string) error {
 		case n == 0:
 			return nil
 		case !h.WaitForAnnotations:
-			return fmt.Errorf("%d of %d rows are not annotated: annotate at %s and run again, or set wait_for_annotations: true", n, len(keys), h.client.Page(h.project))
+			return fmt.Errorf("%d of %d rows are not annotated: annotate at %s and run again, or set wait_for_annotations: true",
+				n, len(keys), h.client.Page(h.project))
 		case n != open:
 			h.wait(ctx, open < 0, fmt.Sprintf("%d of %d rows wait for annotators at %s", n, len(keys), h.client.Page(h.project)))
 			open, last = n, time.Now()
 		case time.Since(last).Seconds() > h.Timeout:
-			return fmt.Errorf("%d of %d rows are not annotated, and none was for timeout = %g s: annotate at %s and run again, it goes on", n, len(keys), h.Timeout, h.client.Page(h.project))
+			return fmt.Errorf("%d of %d rows are not annotated, and no annotation came for timeout = %g s: annotate at %s and run again",
+				n, len(keys), h.Timeout, h.client.Page(h.project))
 		}
 		if bell == nil {
 			b, down := h.hang(ctx)
@@ -156,7 +158,7 @@ func (h *humanPreference) wait(ctx context.Context, begins bool, text string) {
 	h.tell(ctx, annotationCompleted, text)
 }
 
-// refresh lists the tasks again if something is new: because Label Studio says so, or by the number of annotations.
+// refresh lists the tasks again after a webhook, or if the number of annotations has changed.
 func (h *humanPreference) refresh(ctx context.Context, told bool) error {
 	now, err := h.client.Project(ctx, h.project.ID)
 	if err != nil || now.Annotations == h.project.Annotations && !told {
@@ -169,7 +171,8 @@ func (h *humanPreference) refresh(ctx context.Context, told bool) error {
 	return nil
 }
 
-// hang registers a webhook for annotations if Label Studio can reach this machine. Otherwise polling serves.
+// hang registers a webhook for annotations if Label Studio can reach this machine. Otherwise the
+// operator only polls.
 func (h *humanPreference) hang(ctx context.Context) (rung <-chan struct{}, down func()) {
 	never := make(chan struct{})
 	address := h.WebhookAddr
@@ -181,22 +184,23 @@ func (h *humanPreference) hang(ctx context.Context) (rung <-chan struct{}, down 
 	}
 	bell, err := h.client.HangBell(ctx, h.project.ID, address)
 	if err != nil {
-		h.say(fmt.Sprintf("Label Studio is asked every %g s, because no webhook could be registered: %v", h.PollInterval, err))
+		h.say(fmt.Sprintf("polling Label Studio every %g s, because registering a webhook failed: %v", h.PollInterval, err))
 		return never, func() {}
 	}
 	return bell.Rung, func() {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		if err := bell.Close(last); err != nil {
-			h.say(fmt.Sprintf("the webhook stays registered: %v", err))
+			h.say(fmt.Sprintf("removing the webhook failed, so it stays registered: %v", err))
 		}
 	}
 }
 
-// settle is the delay between the bell and the query: Label Studio rings before it has stored the annotation.
+// settle is the delay between the webhook and the query: Label Studio posts before it has stored
+// the annotation.
 const settle = 300 * time.Millisecond
 
-// pause waits for the bell, if there is one, for at most poll_interval.
+// pause waits for the webhook, if there is one, for at most poll_interval.
 func (h *humanPreference) pause(ctx context.Context, bell <-chan struct{}) (rung bool, err error) {
 	poll := time.After(seconds(h.PollInterval))
 	select {

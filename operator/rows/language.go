@@ -14,8 +14,10 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("language_filter",
-		"Keeps rows whose text is of one of the languages, as far as its three-letter sequences and letters tell. Statistics: lang, lang_score. Unlike Data-Juicer's language_id_score_filter, which asks a model "+
-			"and is there through its service, it needs a sentence or two: shorter texts are guessed with a low score or wrongly, and texts of figures have no language.",
+		"Keeps rows whose text is in one of the languages, judged by its three-letter sequences and letters. "+
+			"Statistics: lang, lang_score. Unlike Data-Juicer's language_id_score_filter, which asks a model and "+
+			"needs its service, this filter needs a sentence or two: for shorter texts the guess has a low score "+
+			"or is wrong, and texts of digits have no language.",
 		func() trinity.TaskOperator { return &languageFilter{TextKey: TextKey{"text"}} })
 }
 
@@ -23,7 +25,7 @@ func init() {
 type languageFilter struct {
 	TextKey  `yaml:",inline"`
 	Lang     []string `yaml:"lang" doc:"codes of ISO 639-1 or 639-3: en, zh, deu…"`
-	MinScore float64  `yaml:"min_score" doc:"least confidence, in [0, 1], 1 for texts of some length; 0 takes every guess"`
+	MinScore float64  `yaml:"min_score" doc:"least confidence, in [0, 1]; 0 accepts every guess"`
 }
 
 // Validate requires known languages.
@@ -64,7 +66,7 @@ func (f *languageFilter) Process(_ context.Context, rows []*trinity.TaskRow) ([]
 			return false, err
 		}
 		found := whatlanggo.Detect(s)
-		if found.Confidence == 0 { // two are as likely, or there is none
+		if found.Confidence == 0 { // two languages are equally likely, or there is none
 			found.Lang = -1
 		}
 		r.Stats["lang"], r.Stats["lang_score"] = found.Lang.Iso6393(), found.Confidence

@@ -10,8 +10,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// docs/guide/tasks.md says how many questions in English are taken for English.
-func TestLanguageOfGSM8K(t *testing.T) {
+// docs/guide/tasks.md names the number.
+func TestLanguageFilterRecognizesGSM8KAsEnglish(t *testing.T) {
 	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "gsm8k", "test.jsonl"))
 	if err != nil {
 		t.Skip("shared/data/gsm8k is not beside the repository")

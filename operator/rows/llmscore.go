@@ -19,22 +19,22 @@ import (
 // LLMScore asks a model to score rows.
 type LLMScore struct {
 	Interval      `yaml:",inline"`
-	Model         string         `yaml:"api_or_hf_model" doc:"name of the model, as its server knows it"`
-	Min           float64        `yaml:"min_score" doc:"least score to keep, of 0.2 to 1"`
+	Model         string         `yaml:"api_or_hf_model" doc:"name of the model on its server"`
+	Min           float64        `yaml:"min_score" doc:"least score to keep, 0.2 to 1"`
 	Max           float64        `yaml:"max_score" doc:"greatest score to keep"`
-	IsHF          bool           `yaml:"is_hf_model" doc:"true, a model in Data-Juicer's process, needs Data-Juicer"`
-	EnableVLLM    bool           `yaml:"enable_vllm" doc:"true, a model in Data-Juicer's process, needs Data-Juicer"`
+	IsHF          bool           `yaml:"is_hf_model" doc:"must be false: true needs a model in Data-Juicer's process"`
+	EnableVLLM    bool           `yaml:"enable_vllm" doc:"must be false: true needs a model in Data-Juicer's process"`
 	Endpoint      string         `yaml:"api_endpoint" doc:"path below the server's address, or a URL"`
-	ResponsePath  string         `yaml:"response_path" doc:"where in the server's answer the text is"`
+	ResponsePath  string         `yaml:"response_path" doc:"path of the text in the server's answer"`
 	InputKeys     []string       `yaml:"input_keys" doc:"fields that the model sees; dots lead into nested objects"`
-	FieldNames    []string       `yaml:"field_names" doc:"what they are called, one for each"`
-	SystemPrompt  string         `yaml:"system_prompt" doc:"what to score and how to answer; not set: a built-in one"`
+	FieldNames    []string       `yaml:"field_names" doc:"their names in the question, one for each"`
+	SystemPrompt  string         `yaml:"system_prompt" doc:"what to score and how to answer; default: built in"`
 	InputTemplate string         `yaml:"input_template" doc:"the question; {data} stands for the fields"`
-	FieldTemplate string         `yaml:"field_template" doc:"a field; {field_name} and {field_data} stand for its name and text"`
-	TryNum        int            `yaml:"try_num" doc:"how often the model is asked for scores that can be read"`
+	FieldTemplate string         `yaml:"field_template" doc:"one field; {field_name} and {field_data} stand for its name and text"`
+	TryNum        int            `yaml:"try_num" doc:"attempts to get an answer with scores"`
 	Server        modelServer    `yaml:"model_params" doc:"base_url, api_key, timeout, max_retries"`
-	Sampling      map[string]any `yaml:"sampling_params" doc:"more of the request, such as temperature and max_tokens"`
-	Dimensions    []string       `yaml:"dim_required_keys" doc:"the dimensions of which the score is the mean"`
+	Sampling      map[string]any `yaml:"sampling_params" doc:"further keys of the request, such as temperature and max_tokens"`
+	Dimensions    []string       `yaml:"dim_required_keys" doc:"dimensions; the score is their mean"`
 
 	stat    string // name of the statistic
 	tools   trinity.TaskTools
@@ -45,7 +45,8 @@ type LLMScore struct {
 func llmScore(stat, prompt string, dimensions ...string) LLMScore {
 	return LLMScore{
 		Interval: closed(), Model: "gpt-4o", Min: 0.5, Max: 1, Endpoint: "/chat/completions", ResponsePath: "choices.0.message.content",
-		InputKeys: []string{"text"}, FieldNames: []string{"Text"}, SystemPrompt: prompt, InputTemplate: "# Data\n'''\n{data}\n'''", FieldTemplate: "**{field_name}**\n{field_data}",
+		InputKeys: []string{"text"}, FieldNames: []string{"Text"}, SystemPrompt: prompt,
+		InputTemplate: "# Data\n'''\n{data}\n'''", FieldTemplate: "**{field_name}**\n{field_data}",
 		TryNum: 3, Server: modelServer{Timeout: 120, MaxRetries: 5}, Dimensions: dimensions, stat: stat,
 	}
 }
@@ -53,30 +54,36 @@ func llmScore(stat, prompt string, dimensions ...string) LLMScore {
 // answerForm ends the built-in prompts.
 func answerForm(dimensions ...string) string {
 	return "Answer with one JSON object and nothing else: {\"dimension_scores\": {\"" + strings.Join(dimensions, "\": n, \"") +
-		"\": n}, \"flags\": [short words for what is remarkable], \"rationale\": \"one or two sentences\"}, where every n is a number from 1 to 5."
+		"\": n}, \"flags\": [short words for what is remarkable], \"rationale\": \"one or two sentences\"}, where every n is a " +
+		"number from 1 to 5."
 }
 
 // llmDoc ends the descriptions of all filters that ask a model.
-const llmDoc = "The score is the mean of the dimensions over 5. Any OpenAI-compatible server will do; num_process questions are asked at once, and every answer that can be read is kept by model, question and " +
-	"sampling parameters, so that nothing is scored twice, not even after a kill. A row whose answers cannot be read, try_num times, is dropped, and the log says so, with some examples; the next time it is asked again. "
-
-const llmUnlike = "Unlike Data-Juicer: such a row does not get the score 0, because then it would count as the easiest or the worst of all; and a server that does not answer ends the run."
+const llmDoc = "The score is the mean of the dimensions, divided by 5. Any OpenAI-compatible server will do. The " +
+	"operator asks num_process questions at once. It stores every answer that it can parse by model, " +
+	"question and sampling parameters, so that it asks nothing twice, even after a kill. If it cannot " +
+	"parse an answer in try_num attempts, it drops the row and asks again in the next run. The log says " +
+	"how many rows it dropped, with some examples. Unlike Data-Juicer: such a row does not get the score " +
+	"0, because then it would count as the easiest or the worst of all; and a server that does not " +
+	"answer ends the run."
 
 // Validate checks what it can without the server.
 func (f *LLMScore) Validate() error {
 	switch {
 	case f.IsHF || f.EnableVLLM:
-		return errors.New("is_hf_model and enable_vllm load a model into Data-Juicer: serve the model with an OpenAI-compatible server instead, and leave both out")
+		return errors.New("is_hf_model and enable_vllm load a model into Data-Juicer: leave both out, and serve the model with " +
+			"an OpenAI-compatible server")
 	case f.Model == "":
 		return errors.New("api_or_hf_model: name the model")
 	case len(f.InputKeys) == 0 || len(f.InputKeys) != len(f.FieldNames):
-		return fmt.Errorf("input_keys has %d entries and field_names %d: want a name for each key, and at least one", len(f.InputKeys), len(f.FieldNames))
+		return fmt.Errorf("input_keys has %d entries and field_names %d: want at least one key, and a name for each",
+			len(f.InputKeys), len(f.FieldNames))
 	case !strings.Contains(f.InputTemplate, "{data}"):
 		return errors.New("input_template lacks {data}")
 	case f.TryNum < 1:
 		return fmt.Errorf("try_num must be at least 1, got %d", f.TryNum)
 	case len(f.Dimensions) == 0:
-		return errors.New("dim_required_keys: name the dimensions of which the score is the mean")
+		return errors.New("dim_required_keys: name the dimensions; the score is their mean")
 	}
 	if err := f.Server.validate(); err != nil {
 		return err
@@ -128,11 +135,11 @@ func (f *LLMScore) drop(r *trinity.TaskRow, unread error) {
 // Finish reports how many rows the operator dropped.
 func (f *LLMScore) Finish() {
 	if f.dropped > dropExamples {
-		f.tools.Say(fmt.Sprintf("%d rows are dropped in all, because %s gave no scores in %d answers to each", f.dropped, f.Model, f.TryNum))
+		f.tools.Say(fmt.Sprintf("dropped %d rows in all, because %s gave no scores in %d answers to each", f.dropped, f.Model, f.TryNum))
 	}
 }
 
-// score asks the model until it can read the scores of a row; unread says why it could not.
+// score asks the model until it can read the scores of a row. unread says why it could not.
 func (f *LLMScore) score(ctx context.Context, address string, r *trinity.TaskRow) (unread, err error) {
 	question, err := f.question(r)
 	if err != nil {
@@ -143,7 +150,7 @@ func (f *LLMScore) score(ctx context.Context, address string, r *trinity.TaskRow
 	if err != nil {
 		return nil, err
 	}
-	if ok && f.note(r, string(known)) == nil { // other dimensions may be asked for than were then
+	if ok && f.note(r, string(known)) == nil { // the stored answer may lack a dimension
 		return nil, nil
 	}
 	for range f.TryNum {
@@ -192,12 +199,12 @@ func (f *LLMScore) question(r *trinity.TaskRow) ([]byte, error) {
 		map[string]any{"role": "system", "content": f.SystemPrompt},
 		map[string]any{"role": "user", "content": strings.ReplaceAll(f.InputTemplate, "{data}", strings.Join(parts, "\n\n"))},
 	}
-	return json.Marshal(body) // keys in order, so that it is a key of answers
+	return json.Marshal(body) // sorts the keys, so that equal questions are equal keys of the answer store
 }
 
 // ask returns the model's answer to a question.
 func (f *LLMScore) ask(ctx context.Context, address string, question []byte) (string, error) {
-	body, err := f.Server.post(ctx, address, question)
+	body, err := f.Server.client().Post(ctx, address, question)
 	if err != nil {
 		return "", err
 	}
@@ -208,7 +215,7 @@ func (f *LLMScore) ask(ctx context.Context, address string, question []byte) (st
 	return answer, nil
 }
 
-// read finds the scores in an answer: in its first JSON object that has any.
+// read finds the scores in an answer's first JSON object that has any.
 func (f *LLMScore) read(answer string) (record map[string]any, score float64, err error) {
 	for i := range len(answer) {
 		if answer[i] != '{' {

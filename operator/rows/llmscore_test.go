@@ -30,7 +30,7 @@ func (a *answers) Put(key string, answer []byte) error {
 	return nil
 }
 
-// model is a server of the test: it hands the request to answer, and counts.
+// model is a server for the test. It passes requests to answer and counts them.
 type model struct {
 	mu    sync.Mutex
 	asked int
@@ -56,7 +56,8 @@ func serveModel(t *testing.T, answer func(n int, user string) (status int, conte
 		_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": content}}}})
 	}))
 	t.Cleanup(s.Close)
-	return m, args{"model_params": args{"base_url": s.URL + "/v1", "api_key": "secret", "max_retries": 2, "timeout": 20}, "api_or_hf_model": "judge", "min_score": 0.0}
+	return m, args{"model_params": args{"base_url": s.URL + "/v1", "api_key": "secret", "max_retries": 2, "timeout": 20},
+		"api_or_hf_model": "judge", "min_score": 0.0}
 }
 
 func scores(n ...any) string {
@@ -71,7 +72,7 @@ func scores(n ...any) string {
 	return string(data)
 }
 
-// scoring are arguments for a server that scores every text by its length.
+// scoring returns arguments for a server that scores every text by its length.
 func scoring(t *testing.T) args {
 	_, a := serveModel(t, func(_ int, user string) (int, string) {
 		n := 1 + len(user)%5
@@ -80,7 +81,7 @@ func scoring(t *testing.T) args {
 	return a
 }
 
-func TestScore(t *testing.T) {
+func TestModelScoresRows(t *testing.T) {
 	m, a := serveModel(t, func(_ int, user string) (int, string) {
 		if strings.Contains(user, "2+2") {
 			return 200, "Here it is:\n```json\n" + scores(1, 1, 1, 2, 1) + "\n```"
@@ -93,7 +94,7 @@ func TestScore(t *testing.T) {
 		row(args{"question": "2+2?", "meta": args{"answer": "4"}}), row(args{"question": "Riemann?", "meta": args{"answer": []any{"{data}"}}}),
 	}
 	if got := left(t, build(t, "llm_difficulty_score_filter", a), rows); !slices.Equal(got, []int{1}) {
-		t.Errorf("it keeps %v", got)
+		t.Errorf("kept %v", got)
 	}
 	if easy, hard := rows[0].Stats["llm_difficulty_score"], rows[1].Stats["llm_difficulty_score"]; easy != 6.0/25 || hard != 22.5/25 {
 		t.Errorf("scores are %v and %v, want 0.24 and 0.9", easy, hard)
@@ -102,7 +103,7 @@ func TestScore(t *testing.T) {
 		t.Errorf("the record is %v", record)
 	}
 	if m.last["model"] != "judge" || m.last["temperature"] != 0.0 || m.auth != "Bearer secret" {
-		t.Errorf("asked with %v, %q", m.last, m.auth)
+		t.Errorf("request %v, authorization %q", m.last, m.auth)
 	}
 	r := build(t, "llm_difficulty_score_filter", a).(*llmDifficulty)
 	body, err := r.question(rows[1])
@@ -111,8 +112,9 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// What cannot be read is asked again; passing trouble of the server is waited out; nothing that has scores is asked twice.
-func TestScoreAgain(t *testing.T) {
+// The operator asks again after an answer without scores, retries temporary failures of the server,
+// and asks nothing twice that has scores.
+func TestModelIsAskedAgainOnlyWithoutScores(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer func(n int) (int, string)
@@ -132,32 +134,34 @@ func TestScoreAgain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m, a := serveModel(t, func(n int, _ string) (int, string) { return c.answer(n) })
 			store, said := &answers{}, ""
-			for range 2 { // the second time from the store
+			for range 2 { // the second time the store has the answer
 				op := build(t, "llm_quality_score_filter", a)
 				op.(toolUser).UseTools(trinity.TaskTools{Answers: store, Parallel: 1, Say: func(s string) { said = s }})
 				kept, err := op.Process(t.Context(), texts("x"))
 				if c.err != "" {
 					if err == nil || !strings.Contains(err.Error(), c.err) {
-						t.Fatalf("%v, want %q", err, c.err)
+						t.Fatalf("got %v, want %q", err, c.err)
 					}
 					break
 				}
 				if err != nil || (len(kept) == 1) != c.kept {
-					t.Fatalf("%d rows are kept, %v", len(kept), err)
+					t.Fatalf("kept %d rows, %v", len(kept), err)
 				}
 			}
 			if m.asked != c.asked {
 				t.Errorf("asked %d times, want %d", m.asked, c.asked)
 			}
-			if dropped := strings.HasPrefix(said, "rows.jsonl:1: dropped, because judge gave no scores in 3 answers"); dropped == (c.kept || c.err != "") {
-				t.Errorf("it says %q", said)
+			if dropped := strings.HasPrefix(said,
+				"rows.jsonl:1: dropped, because judge gave no scores in 3 answers"); dropped == (c.kept || c.err != "") {
+				t.Errorf("logged %q", said)
 			}
 		})
 	}
 }
 
-// A model that was mended is asked again about the rows that it could not score; a few of them are named, the others counted.
-func TestUnreadableAnswersAreNotKept(t *testing.T) {
+// The next run asks a repaired model again about the rows that it could not score. The log names a
+// few of these rows and counts the others.
+func TestUnreadableAnswersAreNotStored(t *testing.T) {
 	mended := false
 	m, a := serveModel(t, func(int, string) (int, string) {
 		if mended {
@@ -181,19 +185,20 @@ func TestUnreadableAnswersAreNotKept(t *testing.T) {
 		return kept, said
 	}
 	kept, said := run()
-	if kept != 0 || m.asked != 5 || len(said) != 4 || !strings.HasPrefix(said[3], "5 rows are dropped in all, because judge gave no scores in 1 answers") {
-		t.Errorf("%d rows are kept after %d questions, it says %q", kept, m.asked, said)
+	if kept != 0 || m.asked != 5 || len(said) != 4 || !strings.HasPrefix(said[3],
+		"dropped 5 rows in all, because judge gave no scores in 1 answers") {
+		t.Errorf("kept %d rows after %d questions, logged %q", kept, m.asked, said)
 	}
 	mended = true
 	if kept, said = run(); kept != 5 || m.asked != 10 || len(said) != 0 {
-		t.Errorf("mended: %d rows are kept after %d questions, it says %q", kept, m.asked, said)
+		t.Errorf("repaired: kept %d rows after %d questions, logged %q", kept, m.asked, said)
 	}
 	if kept, _ = run(); kept != 5 || m.asked != 10 {
-		t.Errorf("again: %d rows are kept after %d questions", kept, m.asked)
+		t.Errorf("again: kept %d rows after %d questions", kept, m.asked)
 	}
 }
 
-func TestNoServer(t *testing.T) {
+func TestMissingServerAddressIsAnError(t *testing.T) {
 	t.Setenv("OPENAI_BASE_URL", "")
 	_, err := build(t, "llm_quality_score_filter", nil).Process(t.Context(), texts("x"))
 	if err == nil || !strings.Contains(err.Error(), "OPENAI_BASE_URL") {
@@ -201,7 +206,7 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-func TestAt(t *testing.T) {
+func TestAtFindsTexts(t *testing.T) {
 	for _, c := range []struct {
 		answer, path, want, err string
 	}{
@@ -214,7 +219,7 @@ func TestAt(t *testing.T) {
 	} {
 		got, err := at([]byte(c.answer), c.path)
 		if got != c.want || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%s of %s is %q, %v", c.path, c.answer, got, fmt.Sprint(err))
+			t.Errorf("at %s of %s: got %q, %v", c.path, c.answer, got, fmt.Sprint(err))
 		}
 	}
 }

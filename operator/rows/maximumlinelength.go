@@ -10,7 +10,8 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("maximum_line_length_filter",
-		"Keeps rows of whose text the longest line has a number of characters within the range. Statistic: max_line_length.",
+		"Keeps rows whose text has a longest line within the range, in characters. Statistic: "+
+			"max_line_length.",
 		func() trinity.TaskOperator { return &maximumLineLength{fromTen()} })
 }
 

@@ -19,30 +19,33 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("document_minhash_deduplicator",
-		"Of rows whose texts are nearly equal it keeps the first: those of which a band of MinHash values (Broder 1997) is equal, that is, with a chance of 1 − (1 − J^r)^b for the "+
-			"Jaccard similarity J of their shingles, b bands of r values each. It remembers some 20 bytes a band and row. "+
-			"Unlike Data-Juicer: a row is dropped for the rows before it alone, because then rows stream through; a later one that resembles two kept rows does not drop the second. "+
-			"Unlike Data-Juicer: a text shorter than a shingle is one shingle, because it has to be comparable; no sentencepiece.",
+		"Keeps the first of several rows with nearly equal texts. Two texts count as equal if a band of "+
+			"their MinHash values (Broder 1997) is equal. The probability is 1 − (1 − J^r)^b for the Jaccard "+
+			"similarity J of their shingles and b bands of r values each. It remembers about 20 bytes per band "+
+			"and row. Unlike Data-Juicer: it compares a row only with rows before it, because rows stream "+
+			"through; a later row that resembles two kept rows does not drop the second of them. A text shorter "+
+			"than a shingle is one shingle, so that it can be compared. There is no sentencepiece tokenization.",
 		func() trinity.TaskOperator {
-			return &minHashDeduplicator{TextKey: TextKey{"text"}, Tokenization: "space", Window: 5, Lowercase: true, Permutations: 256, Threshold: 0.7}
+			return &minHashDeduplicator{TextKey: TextKey{"text"}, Tokenization: "space", Window: 5, Lowercase: true,
+				Permutations: 256, Threshold: 0.7}
 		})
 }
 
 // minHashDeduplicator drops texts that resemble an earlier one.
 type minHashDeduplicator struct {
 	TextKey       `yaml:",inline"`
-	Tokenization  string  `yaml:"tokenization" doc:"what a shingle is a run of: space (words), punctuation (what stands between it) or character, for scripts without blanks"`
-	Window        int     `yaml:"window_size" doc:"length of a shingle"`
-	Lowercase     bool    `yaml:"lowercase" doc:"letter case does not matter"`
-	IgnorePattern string  `yaml:"ignore_pattern" doc:"regular expression of what is left out of the text"`
-	Permutations  int     `yaml:"num_permutations" doc:"MinHash values of a text"`
-	Threshold     float64 `yaml:"jaccard_threshold" doc:"similarity from which on rows are to count as equal; bands and rows are chosen for the least error there"`
-	Bands         *int    `yaml:"num_bands" doc:"bands, if they are not to be chosen"`
-	Rows          *int    `yaml:"num_rows_per_band" doc:"values of a band, if they are not to be chosen"`
+	Tokenization  string  `yaml:"tokenization" doc:"unit of a shingle: space (words), punctuation (texts between it) or character"`
+	Window        int     `yaml:"window_size" doc:"length of a shingle in units"`
+	Lowercase     bool    `yaml:"lowercase" doc:"ignore letter case"`
+	IgnorePattern string  `yaml:"ignore_pattern" doc:"regular expression; its matches are removed from the text"`
+	Permutations  int     `yaml:"num_permutations" doc:"number of MinHash values of a text"`
+	Threshold     float64 `yaml:"jaccard_threshold" doc:"similarity from which texts count as equal; decides bands and rows"`
+	Bands         *int    `yaml:"num_bands" doc:"number of bands; default: the best for jaccard_threshold"`
+	Rows          *int    `yaml:"num_rows_per_band" doc:"values in a band; default: the best for jaccard_threshold"`
 
 	ignore *regexp.Regexp
 	hashes []permutation
-	bands  []map[uint64]bool // by what a band's values hash to
+	bands  []map[uint64]bool // for each band, the hashes of its values so far
 }
 
 // Validate checks ranges and names.
@@ -57,9 +60,10 @@ func (d *minHashDeduplicator) Validate() error {
 	case !(d.Threshold >= 0 && d.Threshold <= 1):
 		return fmt.Errorf("jaccard_threshold must be 0 to 1, got %g", d.Threshold)
 	case (d.Bands == nil) != (d.Rows == nil):
-		return errors.New("set both of num_bands and num_rows_per_band, or none")
+		return errors.New("set both num_bands and num_rows_per_band, or neither")
 	case d.Bands != nil && (*d.Bands < 1 || *d.Rows < 1 || *d.Bands**d.Rows > d.Permutations):
-		return fmt.Errorf("num_bands %d × num_rows_per_band %d: want at least 1 each, and together no more than the %d of num_permutations", *d.Bands, *d.Rows, d.Permutations)
+		return fmt.Errorf("num_bands %d × num_rows_per_band %d: want at least 1 each, and a product of at most num_permutations = %d",
+			*d.Bands, *d.Rows, d.Permutations)
 	}
 	_, err := regexp.Compile(d.IgnorePattern)
 	return err
@@ -159,8 +163,9 @@ func (p permutation) of(x uint64) uint64 {
 	return rest
 }
 
-// bandsFor returns the number of bands b and of values in each, r, with b·r ≤ n, that minimize
-// ∫₀ᵗ p ds + ∫ₜ¹ (1−p) ds, where p = 1 − (1 − sʳ)ᵇ is the probability that texts of similarity s count as equal.
+// bandsFor returns the number b of bands and the number r of values in each, with b·r ≤ n, that
+// minimize ∫₀ᵗ p ds + ∫ₜ¹ (1−p) ds. p = 1 − (1 − sʳ)ᵇ is the probability that texts of similarity s
+// count as equal.
 func bandsFor(threshold float64, n int) (b, r int) {
 	const cuts = 100 // midpoints of each integral
 	least := math.Inf(1)

@@ -11,9 +11,10 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("ngram_diversity_scorer",
-		"Scores how much a row says that no row before it has said: the share of the different runs of n words of its text, letter case apart, that are new. It drops nothing. "+
-			"Statistic: ngram_diversity, what the weight diversity of the priority is for. It remembers 8 bytes for each different run. "+
-			"Unlike Data-Juicer: there diversity needs embeddings of a model.",
+		"Scores how much of a row is new: the share of the different runs of n words in its text, ignoring "+
+			"letter case, that no row before it has. It drops nothing. Statistic: ngram_diversity, which the "+
+			"priority weighs by its key diversity. It remembers 8 bytes for each different run. Unlike "+
+			"Data-Juicer, where diversity needs embeddings of a model.",
 		func() trinity.TaskOperator {
 			return &ngramDiversity{TextKey: TextKey{"text"}, N: 3, seen: map[uint64]bool{}}
 		})
@@ -22,7 +23,7 @@ func init() {
 // ngramDiversity scores rows by the share of their n-grams that are new.
 type ngramDiversity struct {
 	TextKey `yaml:",inline"`
-	N       int `yaml:"n" doc:"words of a run"`
+	N       int `yaml:"n" doc:"words in a run"`
 
 	seen map[uint64]bool
 }

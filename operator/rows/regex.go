@@ -11,15 +11,16 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("regex_filter",
-		"Keeps rows whose text has a match of a regular expression (RE2 syntax, searched anywhere in it). Unlike Data-Juicer: it has no such filter.",
+		"Keeps rows whose text has a match of a regular expression (RE2 syntax, at any position). "+
+			"Data-Juicer has no such filter.",
 		func() trinity.TaskOperator { return &regexFilter{TextKey: TextKey{"text"}} })
 }
 
 // regexFilter filters by a regular expression.
 type regexFilter struct {
 	TextKey  `yaml:",inline"`
-	Pattern  string `yaml:"pattern" doc:"regular expression; (?i) before it ignores letter case"`
-	Reversed bool   `yaml:"reversed_range" doc:"keep the rows that have no match"`
+	Pattern  string `yaml:"pattern" doc:"regular expression; the prefix (?i) ignores letter case"`
+	Reversed bool   `yaml:"reversed_range" doc:"keep the rows without a match"`
 }
 
 // Validate requires a valid expression.

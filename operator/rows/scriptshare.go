@@ -15,8 +15,9 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("script_share_filter",
-		"Keeps rows of whose letters a share within the range is of the given scripts, such as Latin, Han or Cyrillic. Statistic: script_share, 0 of a text without letters. "+
-			"It tells scripts, not languages: language_filter does, of longer texts.",
+		"Keeps rows whose text has a share of its letters in the given scripts, such as Latin, Han or "+
+			"Cyrillic, within the range. Statistic: script_share, 0 for a text without letters. It recognizes "+
+			"scripts, not languages: for longer texts language_filter does.",
 		func() trinity.TaskOperator { return &scriptShare{RatioRange: ratios(0.8, 1)} })
 }
 

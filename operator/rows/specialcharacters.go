@@ -9,8 +9,10 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("special_characters_filter",
-		"Keeps rows of whose text the share of special characters is within the range: digits, white space, punctuation and symbols. Statistic: special_char_ratio. "+
-			"Unlike Data-Juicer: every character that is neither a letter nor a mark on one is special, because a list of single ones knows few scripts; in ASCII it is the same.",
+		"Keeps rows whose text has a share of special characters within the range: digits, white space, "+
+			"punctuation and symbols. Statistic: special_char_ratio. Unlike Data-Juicer: every character is "+
+			"special that is neither a letter nor a combining mark, because a list of characters covers few "+
+			"scripts; in ASCII both are the same.",
 		func() trinity.TaskOperator { return &specialCharacters{ratios(0, 0.25)} })
 }
 

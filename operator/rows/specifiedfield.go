@@ -12,7 +12,9 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("specified_field_filter",
-		"Keeps rows of which a field is one of the given values; of a list all entries must be. Unlike Data-Juicer: without a field and values there is an error, because it would keep everything.",
+		"Keeps rows in which a field has one of the given values. If the field is a list, all its entries "+
+			"must. Unlike Data-Juicer: a missing field_key or target_value is an error, because the filter would "+
+			"keep everything.",
 		func() trinity.TaskOperator { return &specifiedField{} })
 }
 
@@ -26,7 +28,7 @@ type specifiedField struct {
 // Validate requires a field and values.
 func (f *specifiedField) Validate() error {
 	if f.Key == "" || len(f.Values) == 0 {
-		return errors.New("set field_key, and target_value to what is to be kept")
+		return errors.New("set field_key, and target_value to the values to keep")
 	}
 	return nil
 }
@@ -47,7 +49,8 @@ func (f *specifiedField) Process(_ context.Context, rows []*trinity.TaskRow) ([]
 	})
 }
 
-// wants reports whether a value is one of the target values. It compares texts, so that 3 and 3.0 are equal.
+// wants reports whether a value is one of the target values. It compares texts, so that 3 and 3.0
+// are equal.
 func (f *specifiedField) wants(v any) bool {
 	return slices.ContainsFunc(f.Values, func(target any) bool {
 		_, isText := target.(string)

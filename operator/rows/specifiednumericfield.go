@@ -12,8 +12,9 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("specified_numeric_field_filter",
-		"Keeps rows of which a field is a number within the range; text that says a number counts as one, and anything else is dropped. "+
-			"Unlike Data-Juicer: without a field there is an error, because it would keep everything.",
+		"Keeps rows in which a field is a number within the range. Text that holds a number counts as one; "+
+			"rows with anything else are dropped. Unlike Data-Juicer: a missing field_key is an error, because "+
+			"the filter would keep everything.",
 		func() trinity.TaskOperator {
 			return &specifiedNumericField{Interval: closed(), Min: -math.MaxFloat64, Max: math.MaxFloat64}
 		})

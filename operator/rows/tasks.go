@@ -1,9 +1,9 @@
-// Package rows holds the operators that prepare a taskset: filters, deduplicators and scores of its rows
-// before the run. Each has one file, and the name and arguments that Data-Juicer uses (Chen et al. 2024,
-// arXiv:2309.02033) if it has the operator.
+// Package rows holds the operators that prepare a taskset before the run: they filter, deduplicate
+// and score its rows. Each operator has one file. Operators that Data-Juicer also has (Chen et al.
+// 2024, arXiv:2309.02033) have its names and arguments.
 //
-// An operator writes its measurements to the statistics of the row, under Data-Juicer's names, whether it
-// keeps the row or not.
+// An operator writes its measurements to the statistics of every row, under Data-Juicer's names,
+// even if it drops the row.
 package rows
 
 import (
@@ -16,10 +16,10 @@ import (
 
 // TextKey holds the argument of operators that read one text of a row.
 type TextKey struct {
-	TextKey string `yaml:"text_key" doc:"field with the text; dots lead into nested objects; not set: the first of target_fields, or text"`
+	TextKey string `yaml:"text_key" doc:"field with the text; dots lead into nested objects; default: the first of target_fields, or text"`
 }
 
-// text returns the text of the row at the key.
+// text returns the row's text.
 func (k TextKey) text(row *trinity.TaskRow) (string, error) { return text(row, k.TextKey) }
 
 // text returns the text at a key of the row.
@@ -46,14 +46,14 @@ func field(row *trinity.TaskRow, key string) (any, error) {
 
 // Interval holds the arguments that change the range of any range filter.
 type Interval struct {
-	MinClosed bool `yaml:"min_closed_interval" doc:"the least value is within the range"`
-	MaxClosed bool `yaml:"max_closed_interval" doc:"the greatest value is within the range"`
-	Reversed  bool `yaml:"reversed_range" doc:"keep what is outside of the range, and its ends where they are within it"`
+	MinClosed bool `yaml:"min_closed_interval" doc:"the range includes its least value"`
+	MaxClosed bool `yaml:"max_closed_interval" doc:"the range includes its greatest value"`
+	Reversed  bool `yaml:"reversed_range" doc:"keep rows outside the range, and rows at ends that the range includes"`
 }
 
 func closed() Interval { return Interval{MinClosed: true, MaxClosed: true} }
 
-// keeps reports whether a value is in the range, or outside it if the range is reversed.
+// keeps reports whether a value is in the range, or outside of it if the range is reversed.
 func (i Interval) keeps(v, low, high float64) bool {
 	if i.Reversed {
 		return v < low || v > high || v == low && i.MinClosed || v == high && i.MaxClosed
@@ -84,8 +84,10 @@ func keep(rows []*trinity.TaskRow, ok func(*trinity.TaskRow) (bool, error)) ([]*
 	return kept, nil
 }
 
-// measured keeps the rows with a measure of their text in the range, and writes the measure to their statistics.
-func (k TextKey) measured(rows []*trinity.TaskRow, stat string, measure func(string) float64, in Interval, low, high float64) ([]*trinity.TaskRow, error) {
+// measured writes a measure of each row's text to its statistics, and keeps the rows whose measure
+// is in the range.
+func (k TextKey) measured(rows []*trinity.TaskRow, stat string, measure func(string) float64, in Interval, low, high float64) (
+	[]*trinity.TaskRow, error) {
 	return keep(rows, func(r *trinity.TaskRow) (bool, error) {
 		s, err := k.text(r)
 		if err != nil {
@@ -97,8 +99,8 @@ func (k TextKey) measured(rows []*trinity.TaskRow, stat string, measure func(str
 	})
 }
 
-// words returns the words of a text: the parts between blanks, tabs and line ends, without special
-// characters around them.
+// words returns the parts of a text between blanks, tabs and line ends, without special characters
+// around them.
 func words(text string) []string {
 	var out []string
 	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' }) {
@@ -120,7 +122,7 @@ func ratio(part, whole int) float64 {
 	return float64(part) / float64(whole)
 }
 
-// share returns the share of a text's characters for which is returns true.
+// share returns the fraction of a text's characters for which is returns true.
 func share(text string, is func(rune) bool) float64 {
 	n, all := 0, 0
 	for _, r := range text {
@@ -132,7 +134,7 @@ func share(text string, is func(rune) bool) float64 {
 	return ratio(n, all)
 }
 
-// shingles returns the runs of n words, each as one text. Fewer words than n form one run.
+// shingles returns the runs of n words, each as one text. Fewer than n words form one run.
 func shingles(words []string, n int) []string {
 	if len(words) <= n {
 		return []string{strings.Join(words, " ")}

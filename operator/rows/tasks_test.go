@@ -28,7 +28,7 @@ func build(t *testing.T, name string, a args) trinity.TaskOperator {
 	return op
 }
 
-// place of a row.
+// place is the number of a row.
 type place string
 
 func (p place) String() string { return string(p) }
@@ -45,7 +45,7 @@ func texts(all ...string) []*trinity.TaskRow {
 	return rows
 }
 
-// left are the places of the rows that an operator keeps.
+// left returns the places of the rows that an operator keeps.
 func left(t *testing.T, op trinity.TaskOperator, rows []*trinity.TaskRow) []int {
 	t.Helper()
 	kept, err := op.Process(t.Context(), slices.Clone(rows))
@@ -77,8 +77,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Measures recorded from another implementation of their definitions.
-func TestMeasures(t *testing.T) {
+// Another implementation of the definitions gave the recorded values.
+func TestMeasuresEqualTheRecordedOnes(t *testing.T) {
 	data, err := os.ReadFile("testdata/measures.json")
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-func TestRange(t *testing.T) {
+func TestIntervalArgumentsChangeTheRange(t *testing.T) {
 	rows := texts("1", "12", "123", "1234")
 	for _, c := range []struct {
 		args args
@@ -129,9 +129,10 @@ func TestRange(t *testing.T) {
 	}
 }
 
-func TestFields(t *testing.T) {
+func TestFieldFiltersKeepRows(t *testing.T) {
 	rows := []*trinity.TaskRow{
-		row(args{"m": args{"level": int64(3)}, "tags": []any{"a", "b"}}), row(args{"m": args{"level": 3.5}, "tags": []any{"a", "c"}}), row(args{"m": args{"level": "4"}, "tags": "b"}),
+		row(args{"m": args{"level": int64(3)}, "tags": []any{"a", "b"}}),
+		row(args{"m": args{"level": 3.5}, "tags": []any{"a", "c"}}), row(args{"m": args{"level": "4"}, "tags": "b"}),
 		row(args{"m": args{"level": nil}, "tags": []any{}}),
 	}
 	for _, c := range []struct {
@@ -160,7 +161,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-func TestTexts(t *testing.T) {
+func TestTextOperatorsKeepRows(t *testing.T) {
 	for _, c := range []struct {
 		op   string
 		args args
@@ -174,15 +175,19 @@ func TestTexts(t *testing.T) {
 			"Natalia verkaufte im April Haarspangen an 48 ihrer Freunde, und im Mai verkaufte sie halb so viele.",
 			"娜塔莉亚四月份卖给了48个朋友发夹，五月份卖的是四月份的一半。", "3 + 4 = ?", "",
 		}, []int{1, 2}},
-		{"language_filter", args{"lang": []any{"en"}, "min_score": 0.5}, []string{"What is 3 + 4?", "How many apples are left in the basket of Mary, who has eaten three of them?"}, []int{1}},
+		{"language_filter", args{"lang": []any{"en"}, "min_score": 0.5},
+			[]string{"What is 3 + 4?", "How many apples are left in the basket of Mary, who has eaten three of them?"}, []int{1}},
 		{"script_share_filter", args{"scripts": []any{"Han", "Hiragana"}}, []string{"鸭子", "ducks 鸭", "ひと 人", "12"}, []int{0, 2}},
 		{"document_deduplicator", nil, []string{"a b", " a b\n", "A b", "a b", "c"}, []int{0, 2, 4}},
 		{"document_deduplicator", args{"lowercase": true}, []string{"a b", "A b", "A  b"}, []int{0, 2}},
 		{"document_deduplicator", args{"ignore_non_character": true}, []string{"a, b 1", "a b 2!", "a ü", "aü", "a € b"}, []int{0, 2, 4}},
-		{"document_minhash_deduplicator", nil, []string{paragraph, strings.ToUpper(paragraph), paragraph + " And a half.", other, "", "", "one two", "one two three"}, []int{0, 3, 4, 6, 7}},
+		{"document_minhash_deduplicator", nil, []string{paragraph, strings.ToUpper(paragraph), paragraph + " And a half.", other,
+			"", "", "one two", "one two three"}, []int{0, 3, 4, 6, 7}},
 		{"document_minhash_deduplicator", args{"lowercase": false}, []string{paragraph, strings.ToUpper(paragraph)}, []int{0, 1}},
-		{"document_minhash_deduplicator", args{"tokenization": "character", "ignore_pattern": "[0-9]"}, []string{"鸭子每天下十六个蛋 1", "鸭子每天下十六个蛋 22", "猫"}, []int{0, 2}},
-		{"document_minhash_deduplicator", args{"tokenization": "punctuation", "window_size": 1}, []string{"a, b. c! d", "a; b: c? d", "a, b"}, []int{0, 2}},
+		{"document_minhash_deduplicator", args{"tokenization": "character", "ignore_pattern": "[0-9]"},
+			[]string{"鸭子每天下十六个蛋 1", "鸭子每天下十六个蛋 22", "猫"}, []int{0, 2}},
+		{"document_minhash_deduplicator", args{"tokenization": "punctuation", "window_size": 1},
+			[]string{"a, b. c! d", "a; b: c? d", "a, b"}, []int{0, 2}},
 	} {
 		if got := left(t, build(t, c.op, c.args), texts(c.rows...)); !slices.Equal(got, c.want) {
 			t.Errorf("%s %v of %.40q keeps %v, want %v", c.op, c.args, c.rows, got, c.want)
@@ -191,26 +196,29 @@ func TestTexts(t *testing.T) {
 }
 
 const (
-	paragraph = "Weng earns 12 dollars an hour for babysitting. Yesterday, she just did 50 minutes of babysitting and went home early because the children slept. " +
+	paragraph = "Weng earns 12 dollars an hour for babysitting. Yesterday, she just did 50 minutes of babysitting and went " +
+		"home early because the children slept. " +
 		"Her sister earns the same and did twice as many minutes on the day before. How much did both of them earn on the two days together?"
-	other = "A robe takes 2 bolts of blue fiber and half that much white fiber. The tailor makes one robe for each of the four singers of the choir, and then " +
+	other = "A robe takes 2 bolts of blue fiber and half that much white fiber. The tailor makes one robe for each of the " +
+		"four singers of the choir, and then " +
 		"one more for himself out of what is left. How many bolts in total does it take?"
 )
 
-func TestBands(t *testing.T) {
+func TestBandsMinimizeTheError(t *testing.T) {
 	for _, c := range []struct {
 		threshold  float64
 		n          int
 		bands, row int
-	}{{0.7, 256, 25, 10}, {0.8, 128, 9, 13}, {0.5, 128, 25, 5}, {0.9, 256, 9, 28}, {1, 16, 1, 16}, {0, 16, 16, 1}} { // from the integrals with 4,000 midpoints
+		// the integrals with 4,000 midpoints give these
+	}{{0.7, 256, 25, 10}, {0.8, 128, 9, 13}, {0.5, 128, 25, 5}, {0.9, 256, 9, 28}, {1, 16, 1, 16}, {0, 16, 16, 1}} {
 		if b, r := bandsFor(c.threshold, c.n); b != c.bands || r != c.row {
 			t.Errorf("bandsFor(%g, %d) = %d, %d, want %d, %d", c.threshold, c.n, b, r, c.bands, c.row)
 		}
 	}
 }
 
-// Equal values of signatures are as many as the similarity says, within five deviations.
-func TestSignatures(t *testing.T) {
+// The share of equal values is the similarity, within five standard deviations.
+func TestSignaturesMeasureSimilarity(t *testing.T) {
 	bands, rows := 1000, 1
 	d := &minHashDeduplicator{Window: 1, Bands: &bands, Rows: &rows}
 	d.begin()
@@ -232,11 +240,11 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-func TestDiversity(t *testing.T) {
+func TestDiversityIsTheShareOfNewRuns(t *testing.T) {
 	rows := texts("a b c d", "a b c d", "a b c e", "x", "")
 	op := build(t, "ngram_diversity_scorer", nil)
 	if got := left(t, op, rows); len(got) != len(rows) {
-		t.Errorf("it keeps %v", got)
+		t.Errorf("kept %v", got)
 	}
 	for i, want := range []float64{1, 0, 0.5, 1, 1} { // runs: abc bcd; the same; abc bce; x; the empty one
 		if got := rows[i].Stats["ngram_diversity"]; got != want {
@@ -245,7 +253,7 @@ func TestDiversity(t *testing.T) {
 	}
 }
 
-func TestValidate(t *testing.T) {
+func TestArgumentsAreChecked(t *testing.T) {
 	for _, c := range []struct {
 		op   string
 		args args
@@ -272,7 +280,8 @@ func TestValidate(t *testing.T) {
 		{"llm_quality_score_filter", args{"model_params": args{"base": "x"}}, "base"},
 		{"llm_quality_score_filter", args{"input_template": "x"}, "{data}"},
 	} {
-		if _, err := registry.TaskOperators.Build(c.op, c.args); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+		if _, err := registry.TaskOperators.Build(c.op, c.args); err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s %v: %v, want an error with %q", c.op, c.args, err, c.want)
 		}
 	}

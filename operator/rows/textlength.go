@@ -9,7 +9,8 @@ import (
 )
 
 func init() {
-	registry.TaskOperators.Register("text_length_filter", "Keeps rows whose text has a number of characters within the range. Statistic: text_len.",
+	registry.TaskOperators.Register("text_length_filter",
+		"Keeps rows whose text has a number of characters within the range. Statistic: text_len.",
 		func() trinity.TaskOperator { return &textLength{fromTen()} })
 }
 

@@ -11,15 +11,17 @@ import (
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
-// notifications says where people are notified. Its keys are those of Data-Juicer's notification_config.
+// notifications says where the operator notifies people. Its keys equal those of Data-Juicer's
+// notification_config.
 type notifications struct {
 	Enabled  bool           `yaml:"enabled"` // false sends nothing
 	Slack    *webhook       `yaml:"slack"`
-	DingTalk map[string]any `yaml:"dingtalk"` // refused unless it sets enabled: false
-	Email    map[string]any `yaml:"email"`    // likewise
+	DingTalk map[string]any `yaml:"dingtalk"` // an error unless it sets enabled: false
+	Email    map[string]any `yaml:"email"`    // an error unless it sets enabled: false
 }
 
-// webhook is an incoming webhook of Slack, or of a program that takes the same messages, such as Mattermost.
+// webhook is an incoming webhook of Slack, or of a program that takes the same messages, such as
+// Mattermost.
 type webhook struct {
 	Enabled  *bool  `yaml:"enabled"` // nil is true
 	URL      string `yaml:"webhook_url"`
@@ -29,7 +31,7 @@ type webhook struct {
 
 const webhookTimeout = 20 * time.Second
 
-// Validate reports what is missing, and the channels that this program does not have.
+// Validate returns an error if something is missing or a channel is not supported.
 func (n *notifications) Validate() error {
 	if !n.Enabled {
 		return nil
@@ -56,7 +58,8 @@ func (n *notifications) webhook() *webhook {
 	return nil
 }
 
-// Send posts subject and text if a webhook is enabled. Errors do not contain the webhook's address, which is a secret.
+// Send posts subject and text if a webhook is enabled. Errors do not contain the webhook's address,
+// which is a secret.
 func (n *notifications) Send(ctx context.Context, subject, text string) error {
 	w := n.webhook()
 	if w == nil {

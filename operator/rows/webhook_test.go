@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestWebhook(t *testing.T) {
+func TestWebhookPostsMessages(t *testing.T) {
 	got, status := map[string]string{}, http.StatusOK
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := json.NewDecoder(r.Body).Decode(&got); err != nil {
@@ -35,7 +35,8 @@ func TestWebhook(t *testing.T) {
 		t.Errorf("refused: %v", err)
 	}
 	s.Close()
-	if err := n.Send(t.Context(), "", ""); err == nil || !strings.HasPrefix(err.Error(), "slack: ") || strings.Contains(err.Error(), "secret") {
+	if err := n.Send(t.Context(), "", ""); err == nil || !strings.HasPrefix(err.Error(), "slack: ") ||
+		strings.Contains(err.Error(), "secret") {
 		t.Errorf("no server: %v", err)
 	}
 }

@@ -10,8 +10,9 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("word_repetition_filter",
-		"Keeps rows whose text does not repeat itself, by its runs of rep_len words, letter case apart. The ratio is the share of runs that occur more than once. "+
-			"Statistic: word_rep_ratio. Unlike Data-Juicer: no tokenization by a model, because that needs one.",
+		"Keeps rows whose text does not repeat itself, measured by its runs of rep_len words, ignoring "+
+			"letter case. The ratio is the share of runs that occur more than once. Statistic: word_rep_ratio. "+
+			"Unlike Data-Juicer: no tokenization by a model, because that needs one.",
 		func() trinity.TaskOperator { return &wordRepetition{repetition()} })
 }
 

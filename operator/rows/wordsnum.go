@@ -10,8 +10,9 @@ import (
 
 func init() {
 	registry.TaskOperators.Register("words_num_filter",
-		"Keeps rows whose text has a number of words within the range. A word is what stands between blanks, tabs and line ends and has a letter. Statistic: num_words. "+
-			"Unlike Data-Juicer: no tokenization by a model, because that needs one.",
+		"Keeps rows whose text has a number of words within the range. A word contains a letter and ends at "+
+			"blanks, tabs and line ends. Statistic: num_words. Unlike Data-Juicer: no tokenization by a model, "+
+			"because that needs one.",
 		func() trinity.TaskOperator {
 			return &wordsNum{TextKey: TextKey{"text"}, Interval: closed(), Min: 10, Max: math.MaxInt}
 		})
