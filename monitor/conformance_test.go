@@ -14,7 +14,7 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	os.Stderr = null // the console's
+	os.Stderr = null // the console writes to it
 	t.Cleanup(func() { os.Stderr = stderr; _ = null.Close() })
 	for _, name := range Monitors.Names() {
 		t.Run(name, func(t *testing.T) {

@@ -16,8 +16,9 @@ func init() {
 		func() trinity.Monitor { return newConsole(os.Stderr) })
 }
 
-// Console shows progress to people. On a terminal it keeps a few lines up to date in place; nothing else should write to the terminal
-// meanwhile. Elsewhere, and on a dumb terminal, it writes one line per record.
+// console shows progress to people. On a terminal it updates a few lines in place; meanwhile
+// nothing else should write to the terminal. Elsewhere, and on a dumb terminal, it writes one line
+// per record.
 type console struct {
 	out  io.Writer
 	size func() (width, height int) // of the terminal; nil for plain lines
@@ -63,5 +64,5 @@ func (c *console) Log(_ context.Context, r trinity.Record) error {
 	return err
 }
 
-// Close implements [trinity.Monitor]. What is shown stays.
+// Close implements [trinity.Monitor]. The last frame stays on the terminal.
 func (c *console) Close() error { return nil }

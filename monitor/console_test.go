@@ -19,7 +19,8 @@ func exploreRecord(step int64, reward float64) trinity.Record {
 
 func trainRecord(step int64, loss float64) trinity.Record {
 	return rec("trainer", step, trinity.Metrics{
-		"actor/final_loss": loss, "actor/lr": 1e-5, "actor/grad_norm": 0.5, "perf/throughput": 2500, "time/train_step": 6, "time/read_experience": 2,
+		"actor/final_loss": loss, "actor/lr": 1e-5, "actor/grad_norm": 0.5, "perf/throughput": 2500, "time/train_step": 6,
+		"time/read_experience": 2,
 	})
 }
 
@@ -34,8 +35,10 @@ func TestConsoleWritesPlainLinesElsewhere(t *testing.T) {
 	if err := c.Open(Run{Name: "r", TotalSteps: 10}); err != nil {
 		t.Fatal(err)
 	}
-	eval := rec("explorer", 2, trinity.Metrics{"eval/held_out/accuracy/mean@1": 0.5, "eval/held_out/response_length/mean@1": 9, "time/eval": 3})
-	pairs := rec("trainer", 0, trinity.Metrics{"eval/pairs/ranking_accuracy": 0.5, "eval/pairs/dpo_loss": 0.75, "eval/pairs/kl_loss": 0, "eval/pairs/final_loss": 1, "eval/pairs/kl_coef": 0.1})
+	eval := rec("explorer", 2, trinity.Metrics{"eval/held_out/accuracy/mean@1": 0.5, "eval/held_out/response_length/mean@1": 9,
+		"time/eval": 3})
+	pairs := rec("trainer", 0, trinity.Metrics{"eval/pairs/ranking_accuracy": 0.5, "eval/pairs/dpo_loss": 0.75,
+		"eval/pairs/kl_loss": 0, "eval/pairs/final_loss": 1, "eval/pairs/kl_coef": 0.1})
 	logAll(t, c, pairs, exploreRecord(2, 0.25), trainRecord(2, -0.125), eval)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
@@ -50,7 +53,7 @@ func TestConsoleWritesPlainLinesElsewhere(t *testing.T) {
 	}
 }
 
-// terminal is the few control sequences that the screen uses, on a grid of a width.
+// terminal interprets the few control sequences that the screen uses, on a grid of a given width.
 type terminal struct {
 	width int
 	rows  [][]rune
@@ -114,7 +117,7 @@ func (tm *terminal) control(t *testing.T, arg string, verb byte) {
 	}
 }
 
-// narrow wraps what is shown, as terminals do when their window is made narrower.
+// narrow wraps the shown lines, like a terminal whose window becomes narrower.
 func (tm *terminal) narrow(width int) {
 	var rows [][]rune
 	for i, r := range tm.rows {
@@ -140,12 +143,12 @@ func (tm *terminal) text() string {
 func liveConsole(width, height *int) (*console, *bytes.Buffer) {
 	var out bytes.Buffer
 	c := &console{out: &out, size: func() (int, int) { return *width, *height }}
-	_ = c.Open(Run{Project: "p", Name: "r", TotalSteps: 8}) // has no error
+	_ = c.Open(Run{Project: "p", Name: "r", TotalSteps: 8}) // never returns an error
 	c.display.started = noon
 	return c, &out
 }
 
-func TestLiveDisplay(t *testing.T) {
+func TestLiveDisplayUpdatesInPlace(t *testing.T) {
 	width, height := 100, 24
 	c, out := liveConsole(&width, &height)
 	tm := &terminal{width: width}
@@ -158,7 +161,8 @@ func TestLiveDisplay(t *testing.T) {
 	}
 	show(exploreRecord(1, 0), trainRecord(1, 3))
 	got := show(exploreRecord(2, 0.5), trainRecord(2, 2), exploreRecord(3, 1), trainRecord(3, 1), exploreRecord(4, 0.25), trainRecord(4, 1),
-		rec("trainer", 4, trinity.Metrics{"eval/pairs/accuracy_mean": 0.75}), rec("explorer", 4, trinity.Metrics{"eval/held_out/accuracy/mean@1": 0.5}))
+		rec("trainer", 4, trinity.Metrics{"eval/pairs/accuracy_mean": 0.75}),
+		rec("explorer", 4, trinity.Metrics{"eval/held_out/accuracy/mean@1": 0.5}))
 	want := `$ trinity run
 p/r
 step     4/8  ━━━━━━━━━━━━━━━━━━━━────────────────────  50%  after 40s  left 40s
@@ -176,7 +180,7 @@ eval     pairs/accuracy_mean 0.75  at step 4
 	tm.narrow(width)
 	got = show(trainRecord(5, 1))
 	if strings.Count(got, "p/r") != 1 || strings.Count(got, "eval") != 2 || !strings.HasPrefix(got, "$ trinity run\n") {
-		t.Errorf("a narrower window shows remains:\n%s", got)
+		t.Errorf("a narrower window shows leftovers:\n%s", got)
 	}
 	for line := range strings.Lines(got) {
 		if n := len([]rune(strings.TrimRight(line, "\n"))); n >= width {
@@ -188,7 +192,7 @@ eval     pairs/accuracy_mean 0.75  at step 4
 	}
 }
 
-func TestLiveDisplayInALowWindow(t *testing.T) {
+func TestLiveDisplayFitsALowWindow(t *testing.T) {
 	width, height := 80, 4
 	c, out := liveConsole(&width, &height)
 	logAll(t, c, exploreRecord(1, 0), trainRecord(1, 3))
@@ -199,7 +203,7 @@ func TestLiveDisplayInALowWindow(t *testing.T) {
 	}
 }
 
-func TestLiveDisplayWithoutTrainerOrTotal(t *testing.T) {
+func TestLiveDisplayNeedsNeitherTrainerNorTotal(t *testing.T) {
 	c := &console{out: io.Discard, size: func() (int, int) { return 80, 24 }}
 	if err := c.Open(Run{Name: "r"}); err != nil {
 		t.Fatal(err)

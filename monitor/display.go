@@ -9,32 +9,32 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// display is what the live display knows. It is text alone: the screen draws it.
+// display computes the text of the live display. The screen draws it.
 type display struct {
 	run     Run
 	started time.Time
 	latest  map[string]trinity.Record // by role
-	marks   []mark                    // of the last steps of the role that counts
+	marks   []mark                    // of the last steps of the role whose steps count
 	rewards series
 	losses  series
 	evals   trinity.Metrics
 	evalAt  int64
 }
 
-// mark is when a step ended.
+// mark is the time at which a step ended.
 type mark struct {
 	step int64
 	time time.Time
 }
 
-// etaSteps is over how many steps the speed for the estimated end is measured.
+// etaSteps is the number of last steps whose speed gives the estimated end.
 const etaSteps = 20
 
 func newDisplay(run Run) *display {
 	return &display{run: run, started: time.Now(), latest: map[string]trinity.Record{}, evals: trinity.Metrics{}}
 }
 
-// add takes a record up. A record of an evaluation leaves the role's last step in view.
+// add adds a record. An evaluation's record does not replace the role's last step.
 func (d *display) add(r trinity.Record) {
 	for _, name := range Evaluations(r.Metrics) {
 		d.evals[name], d.evalAt = r.Metrics[name], r.Step
@@ -44,7 +44,7 @@ func (d *display) add(r trinity.Record) {
 		return
 	}
 	if _, trains := d.latest["trainer"]; r.Role == "trainer" && !trains {
-		d.marks = nil // the trainer's steps count from now on
+		d.marks = nil // from now on the trainer's steps count
 	}
 	d.latest[r.Role] = r
 	d.rewards.add(r.Metrics, "rollout/reward/mean")
@@ -55,7 +55,7 @@ func (d *display) add(r trinity.Record) {
 	}
 }
 
-// counts is the role whose steps are those of the run.
+// counts returns the role whose steps count as the run's steps.
 func (d *display) counts() string {
 	if _, ok := d.latest["trainer"]; ok {
 		return "trainer"
@@ -66,7 +66,7 @@ func (d *display) counts() string {
 // row is a line of the display.
 type row struct{ label, text string }
 
-// lines are the rows at a terminal width, columns.
+// lines returns the rows for a terminal of a width in columns.
 func (d *display) lines(width int) []row {
 	rows := []row{{strings.TrimPrefix(d.run.Project+"/"+d.run.Name, "/"), ""}, {"step", d.progress(width)}}
 	spark := max(8, min(60, width-50))
@@ -74,11 +74,13 @@ func (d *display) lines(width int) []row {
 		rows = append(rows, row{"reward", d.rewards.text(spark)})
 	}
 	if e, ok := d.latest["explorer"]; ok {
-		rows = append(rows, row{"rollout", strings.Join(describe(e.Metrics, rolloutRow), "  ") + waits(e.Metrics, "trainer", "time/explorer_sync_interval", "time/explore_step")})
+		rows = append(rows, row{"rollout", strings.Join(describe(e.Metrics, rolloutRow), "  ") +
+			waits(e.Metrics, "trainer", "time/explorer_sync_interval", "time/explore_step")})
 	}
 	if t, ok := d.latest["trainer"]; ok {
 		rows = append(rows,
-			row{"train", strings.Join(describe(t.Metrics, trainRow), "  ") + waits(t.Metrics, "explorer", "time/read_experience", "time/train_step", "time/sync_weight")})
+			row{"train", strings.Join(describe(t.Metrics, trainRow), "  ") +
+				waits(t.Metrics, "explorer", "time/read_experience", "time/train_step", "time/sync_weight")})
 		if len(d.losses) > 0 {
 			rows = append(rows, row{"loss", d.losses.text(spark)})
 		}
@@ -104,7 +106,7 @@ var trainRow = []shown{
 	{"actor/lr", "lr", number},
 }
 
-// waits says what share of its time a role waited for the other.
+// waits returns a text with the share of its time that a role waited for the other.
 func waits(m trinity.Metrics, whom, wait string, work ...string) string {
 	waited, ok := m[wait]
 	all := waited
@@ -117,7 +119,7 @@ func waits(m trinity.Metrics, whom, wait string, work ...string) string {
 	return fmt.Sprintf("  waits for %s %.0f%%", whom, 100*waited/all)
 }
 
-// progress is step, bar and estimated time to the end.
+// progress returns step, bar and estimated time to the end.
 func (d *display) progress(width int) string {
 	step := d.run.FromStep
 	if len(d.marks) > 0 {
@@ -128,14 +130,16 @@ func (d *display) progress(width int) string {
 		return fmt.Sprintf("%d  after %s", step, duration(elapsed))
 	}
 	done := min(1, float64(step)/float64(d.run.TotalSteps))
-	text := fmt.Sprintf("%d/%d  %s  %.0f%%  after %s", step, d.run.TotalSteps, bar(done, max(5, min(40, width-60))), 100*done, duration(elapsed))
+	text := fmt.Sprintf("%d/%d  %s  %.0f%%  after %s", step, d.run.TotalSteps, bar(done, max(5, min(40, width-60))), 100*done,
+		duration(elapsed))
 	if left, ok := d.left(step); ok {
 		text += "  left " + duration(left)
 	}
 	return text
 }
 
-// left estimates the time to the end from the speed of the last steps.
+// left estimates the time to the end from the speed of the last steps. It returns false if there
+// are too few.
 func (d *display) left(step int64) (time.Duration, bool) {
 	if len(d.marks) == 0 || step >= d.run.TotalSteps {
 		return 0, false

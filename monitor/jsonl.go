@@ -28,10 +28,14 @@ func init() {
 		func() trinity.Monitor { return &jsonl{} })
 }
 
-// JSONL appends records to metrics.jsonl: {"step": 3, "role": "trainer", "time": "2006-01-02T15:04:05.123Z", "metrics": {...}}, names sorted.
-// Values that JSON has no numbers for are the texts "NaN", "Infinity" and "-Infinity", which Python's float and JavaScript's Number read.
-// When a run is resumed, a role's first record replaces those of the same and later steps. Every record is one write of a whole line. An explorer
-// and a trainer of two processes may write one file.
+// jsonl appends records to metrics.jsonl, with sorted names:
+//
+//	{"step": 3, "role": "trainer", "time": "2006-01-02T15:04:05.123Z", "metrics": {...}}
+//
+// Values without a JSON number are the texts "NaN", "Infinity" and "-Infinity", which Python's
+// float and JavaScript's Number read. In a resumed run, a role's first record replaces its records
+// of the same and later steps. Each record is one write of a whole line. An explorer and a trainer
+// in two processes may write the same file.
 type jsonl struct {
 	mu    sync.Mutex
 	path  string
@@ -40,7 +44,7 @@ type jsonl struct {
 	begun begun
 }
 
-// Writes returns the file below the monitor directory that trinity check names, and what it holds.
+// Writes returns the file below the monitor directory and its contents, for trinity check.
 func (*jsonl) Writes() (path, what string) { return "metrics.jsonl", "metrics, one object per step" }
 
 type record struct {
@@ -74,7 +78,7 @@ func (v *value) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Open implements [Opener]. The end of a line that a killed process wrote in part is removed.
+// Open implements [Opener]. It removes a last line that a killed process left incomplete.
 func (j *jsonl) Open(run Run) error {
 	if err := os.MkdirAll(run.Dir, 0o755); err != nil {
 		return err
@@ -101,7 +105,7 @@ func (j *jsonl) open() (err error) {
 func (j *jsonl) Log(ctx context.Context, r trinity.Record) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	release, err := durable.Acquire(context.WithoutCancel(ctx), j.lock) // the last record of a run that was stopped counts
+	release, err := durable.Acquire(context.WithoutCancel(ctx), j.lock) // also log the last record of a stopped run
 	if err != nil {
 		return fmt.Errorf("%s: %w", j.path, err)
 	}
@@ -124,7 +128,7 @@ func (j *jsonl) Log(ctx context.Context, r trinity.Record) error {
 	return err
 }
 
-// follow opens the file again when another process has replaced it.
+// follow opens the file again if another process has replaced it.
 func (j *jsonl) follow() error {
 	mine, err := j.file.Stat()
 	if err != nil {
@@ -136,7 +140,7 @@ func (j *jsonl) follow() error {
 	return errors.Join(j.file.Close(), j.open())
 }
 
-// mend removes what another process had written of a line when it was killed.
+// mend removes a last line that another, killed process left incomplete.
 func (j *jsonl) mend() error {
 	size, err := j.file.Seek(0, io.SeekEnd)
 	if err != nil || size == 0 {
@@ -156,8 +160,8 @@ func (j *jsonl) Close() error {
 	return j.file.Close()
 }
 
-// replace removes the records that r takes the place of. An evaluation in mode bench takes the place
-// of the same evaluation, by step and metrics, of a run that was killed before it ended.
+// replace removes the records that r replaces. In mode bench these are the records of a killed run
+// with the same step and the same metrics.
 func (j *jsonl) replace(r trinity.Record) error {
 	if isBench(r.Metrics) {
 		return j.cut(func(old record) bool {
@@ -170,7 +174,7 @@ func (j *jsonl) replace(r trinity.Record) error {
 	return j.cut(func(old record) bool { return old.Role == r.Role && old.Step >= r.Step })
 }
 
-// cut removes the records for which gone returns true, and keeps everything else as it is.
+// cut removes the records for which gone returns true, and keeps all other lines as they are.
 func (j *jsonl) cut(gone func(record) bool) error {
 	all, err := os.ReadFile(j.path)
 	if err != nil {
@@ -193,7 +197,7 @@ func (j *jsonl) cut(gone func(record) bool) error {
 	return errors.Join(durable.WriteFile(j.path, kept), j.open())
 }
 
-// cutPartialLine truncates a file behind its last newline; a file that is not there is whole.
+// cutPartialLine truncates a file after its last newline. The file need not exist.
 func cutPartialLine(path string) error {
 	all, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// steps lists role and step of every line.
+// steps returns the role and step of every line.
 func steps(t *testing.T, dir string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
@@ -36,12 +36,13 @@ func steps(t *testing.T, dir string) string {
 	return strings.Join(out, " ")
 }
 
-func TestJSONLLine(t *testing.T) {
+func TestJSONLWritesOneLinePerRecord(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "monitor")
 	m := openOne(t, "jsonl", Run{Dir: dir})
 	logAll(t, m, rec("trainer", 3, trinity.Metrics{"b": 1, "a/x": math.NaN(), "c": math.Inf(-1), "d": math.Inf(1), "e": 1e-7}))
 	data, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
-	want := `{"step":3,"role":"trainer","time":"2026-01-02T12:00:30.005Z","metrics":{"a/x":"NaN","b":1,"c":"-Infinity","d":"Infinity","e":1e-7}}` + "\n"
+	want := `{"step":3,"role":"trainer","time":"2026-01-02T12:00:30.005Z","metrics":{"a/x":"NaN","b":1,"c":"-Infinity",` +
+		`"d":"Infinity","e":1e-7}}` + "\n"
 	if err != nil || string(data) != want {
 		t.Errorf("got %s%v, want %s", data, err, want)
 	}
@@ -63,7 +64,7 @@ func TestJSONLResumeLogsNoStepTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteString(`{"step":5,"role":"tr`); err != nil { // a write that a kill cut short
+	if _, err := f.WriteString(`{"step":5,"role":"tr`); err != nil { // a kill truncated this write
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -92,7 +93,7 @@ func TestJSONLResumeLogsNoStepTwice(t *testing.T) {
 	}
 }
 
-func TestJSONLFromManyGoroutines(t *testing.T) {
+func TestJSONLAcceptsManyGoroutines(t *testing.T) {
 	dir := t.TempDir()
 	m := openOne(t, "jsonl", Run{Dir: dir})
 	var wg sync.WaitGroup
@@ -111,7 +112,7 @@ func TestJSONLFromManyGoroutines(t *testing.T) {
 	}
 }
 
-func TestJSONLOfTwoProcesses(t *testing.T) {
+func TestJSONLServesTwoProcesses(t *testing.T) {
 	dir := t.TempDir()
 	none := trinity.Metrics{}
 	first := openOne(t, "jsonl", Run{Dir: dir})
@@ -126,7 +127,7 @@ func TestJSONLOfTwoProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.WriteString(`{"step":3,"role":"expl`) // by a process that is killed
+	_, err = f.WriteString(`{"step":3,"role":"expl`) // a killed process leaves this
 	if err = errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func TestJSONLOfTwoProcesses(t *testing.T) {
 	}
 }
 
-// A run in mode bench that was killed evaluates again. Its record takes the place of the same evaluation and of no other.
+// A killed run in mode bench evaluates again. Its record replaces the same evaluation and no other.
 func TestJSONLKeepsOneRecordOfABench(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {

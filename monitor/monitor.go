@@ -1,4 +1,5 @@
-// Package monitor holds the receivers of metrics: the console, a JSON Lines file, TensorBoard. Any number of them may be in use at once.
+// Package monitor holds the receivers of metrics: the console, a JSON Lines file, TensorBoard. A
+// run may use any number of them.
 package monitor
 
 import (
@@ -16,26 +17,27 @@ var Monitors = registry.New[trinity.Monitor]("monitor", "where metrics go (monit
 
 func init() { Monitors.Auto = []string{"console", "jsonl", "tensorboard"} }
 
-// Run says what is monitored.
+// Run describes the monitored run.
 type Run struct {
 	Dir        string // of the run's monitor files
 	Project    string
 	Group      string
 	Name       string
-	FromStep   int64 // the training step that the run goes on from; 0 for a new one
-	TotalSteps int64 // training steps; 0 when not known
+	FromStep   int64 // the training step from which the run resumes; 0 for a new run
+	TotalSteps int64 // training steps; 0 if unknown
 }
 
-// Opener is a Monitor that needs to know the run before it can log.
+// Opener is a Monitor that must know the run before it can log.
 type Opener interface{ Open(Run) error }
 
-// Open builds and opens the named monitors. With one name, args are its arguments; with several, args may hold a map of arguments under each
-// name.
+// Open builds and opens the named monitors. For one name, args are its arguments. For several
+// names, args may hold a map of arguments under each name.
 func Open(names []string, args map[string]any, run Run) ([]trinity.Monitor, error) {
 	if len(names) > 1 {
 		for key := range args {
 			if !slices.Contains(names, key) {
-				return nil, fmt.Errorf("monitor_args.%s: with several monitors, monitor_args holds a section for each: %s", key, strings.Join(names, ", "))
+				return nil, fmt.Errorf("monitor_args.%s: with several monitors, monitor_args holds a section for each: %s",
+					key, strings.Join(names, ", "))
 			}
 		}
 	}
@@ -73,12 +75,13 @@ func open(name string, names []string, args map[string]any, run Run) (trinity.Mo
 	return m, nil
 }
 
-// begun knows which roles have logged since a monitor was opened.
+// begun is the set of roles that have logged since a monitor was opened.
 type begun map[string]bool
 
-// first reports the first record of a role's loop. Earlier records of the role with that step or a later one are of a run that was killed after
-// its last checkpoint, and are replaced now. Each role has a step of its own, since an explorer may be ahead of the checkpoint by what the
-// buffer held. A record of mode bench is never the first: it evaluates steps that were trained before.
+// first reports whether r is the first record of a role's loop. It then replaces the role's records
+// of the same and later steps, which a run logged that was killed after its last checkpoint. Each
+// role has its own step, because an explorer may be ahead of the checkpoint by the contents of the
+// buffer. A record of mode bench is never the first, because it evaluates earlier steps.
 func (b *begun) first(r trinity.Record) bool {
 	if isBench(r.Metrics) || (*b)[r.Role] {
 		return false

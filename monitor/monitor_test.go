@@ -24,14 +24,14 @@ func logAll(t *testing.T, m trinity.Monitor, records ...trinity.Record) {
 	}
 }
 
-// openOne opens one monitor, which is closed with the test.
+// openOne opens one monitor and closes it at the end of the test.
 func openOne(t *testing.T, name string, run Run) trinity.Monitor {
 	t.Helper()
 	ms, err := Open([]string{name}, nil, run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = ms[0].Close() }) // tests that look at a file close it themselves before
+	t.Cleanup(func() { _ = ms[0].Close() }) // tests that read a file have closed it before
 	return ms[0]
 }
 
@@ -64,7 +64,7 @@ func TestOpenPassesArguments(t *testing.T) {
 	}
 }
 
-func TestOpenRefusals(t *testing.T) {
+func TestOpenChecksArguments(t *testing.T) {
 	for _, c := range []struct {
 		names []string
 		args  map[string]any

@@ -11,7 +11,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// shown is a metric that people see, with its label and how it is written.
+// shown is a metric that people see, with its label and its format.
 type shown struct {
 	metric, label string
 	write         func(float64) string
@@ -38,7 +38,7 @@ var trainerShown = []shown{
 	{"time/read_experience", "waited", seconds},
 }
 
-// plainLine is a record for a log: time, role, step, and what people look at first.
+// plainLine returns a record's line for a log: time, role, step and the main metrics.
 func plainLine(r trinity.Record, total int64) string {
 	step := fmt.Sprintf("step %d", r.Step)
 	list := explorerShown
@@ -56,7 +56,7 @@ func plainLine(r trinity.Record, total int64) string {
 	return strings.Join(fields, "  ")
 }
 
-// describe writes those of the list that are there.
+// describe formats the metrics of the list that the record has.
 func describe(m trinity.Metrics, list []shown) []string {
 	var out []string
 	for _, s := range list {
@@ -76,8 +76,9 @@ func describe(m trinity.Metrics, list []shown) []string {
 	return out
 }
 
-// Evaluations are the names of what people look at of an evaluation, sorted: means over rollouts, but of lengths; of held-out data the loss, without
-// the terms beside it, and the shares of pairs that are the right way round.
+// Evaluations returns the sorted names of the main metrics of an evaluation. For rollouts these are
+// the means, except means of lengths. For held-out data they are the loss without its additional
+// terms, and the accuracies.
 func Evaluations(m trinity.Metrics) []string {
 	var names []string
 	for name := range m {
@@ -98,7 +99,7 @@ func Evaluations(m trinity.Metrics) []string {
 
 func number(v float64) string { return fmt.Sprintf("%.4g", v) }
 
-// positive writes counts that are only worth showing when something happened.
+// positive formats a count, and returns "" for 0.
 func positive(v float64) string {
 	if v <= 0 {
 		return ""
@@ -129,7 +130,7 @@ func seconds(v float64) string {
 	return fmt.Sprintf("%.2gs", v)
 }
 
-// duration writes two units: 1h02m, 3m04s, 5s.
+// duration formats at most two units: 1h02m, 3m04s, 5s.
 func duration(d time.Duration) string {
 	s := int64(d.Round(time.Second).Seconds())
 	switch {

@@ -6,17 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// screen draws rows over those that it drew before.
+// screen draws rows over the rows of its last frame.
 type screen struct {
 	styled bool
 	drawn  []int // columns of each row on the terminal
 }
 
-// labelWidth is the columns of labels.
+// labelWidth is the width of labels in columns.
 const labelWidth = 9
 
-// frame is what to write so that the terminal shows rows in place of the last frame. Each line is overwritten and then cleared to its end, as
-// one synchronized update where the terminal knows that, so nothing flickers.
+// frame returns the bytes that make the terminal show rows instead of the last frame. It overwrites
+// each line and then clears the rest of the line. Terminals with synchronized updates do not
+// flicker.
 func (s *screen) frame(rows []row, width, height int) []byte {
 	var b bytes.Buffer
 	b.WriteString("\x1b[?2026h\r")
@@ -26,7 +27,7 @@ func (s *screen) frame(rows []row, width, height int) []byte {
 	rows = rows[:min(len(rows), max(1, height-1))]
 	s.drawn = s.drawn[:0]
 	for _, r := range rows {
-		label, text := fit(r, width-1) // the last column is left free: some terminals wrap once it is written
+		label, text := fit(r, width-1) // some terminals wrap after a character in the last column
 		if s.styled {
 			b.WriteString("\x1b[1m" + label + "\x1b[0m" + text)
 		} else {
@@ -39,7 +40,8 @@ func (s *screen) frame(rows []row, width, height int) []byte {
 	return b.Bytes()
 }
 
-// height is how many terminal lines the last frame takes at this width: a window that was made narrower has wrapped them.
+// height returns the number of terminal lines of the last frame at this width. A window that became
+// narrower has wrapped them.
 func (s *screen) height(width int) int {
 	n := 0
 	for _, columns := range s.drawn {

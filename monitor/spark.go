@@ -7,10 +7,10 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// series is the last values of a metric.
+// series holds the last values of a metric.
 type series []float64
 
-// seriesLength bounds a series; wider terminals show no more.
+// seriesLength bounds a series, also on wider terminals.
 const seriesLength = 120
 
 func (s *series) add(m trinity.Metrics, name string) {
@@ -20,7 +20,7 @@ func (s *series) add(m trinity.Metrics, name string) {
 	}
 }
 
-// text is the newest value, a sparkline of at most width values, and their range.
+// text returns the newest value, a sparkline of at most width values, and their range.
 func (s series) text(width int) string {
 	last := s[max(0, len(s)-width):]
 	text := number(s[len(s)-1])
@@ -50,7 +50,7 @@ func sparkline(v []float64) string {
 	return b.String()
 }
 
-// bounds are the least and the greatest finite value; lo > hi when there is none.
+// bounds returns the least and the greatest finite value; lo > hi if there is none.
 func bounds(v []float64) (lo, hi float64) {
 	lo, hi = math.Inf(1), math.Inf(-1)
 	for _, x := range v {

@@ -27,9 +27,10 @@ func init() {
 		func() trinity.Monitor { return &tensorBoard{} })
 }
 
-// TensorBoard writes event files, one per role and process: records of TFRecord framing that hold tensorflow.Event messages. When a run is
-// resumed, a role's first record is preceded by a session start at its step, at which TensorBoard drops the points of that step and later
-// ones that the killed run had logged. NaN and infinities are written as they are.
+// tensorBoard writes event files, one per role and process: tensorflow.Event messages in TFRecord
+// framing. In a resumed run, a session start at its step precedes a role's first record. There
+// TensorBoard drops the points of that step and later steps, which the killed run had logged. NaN
+// and infinities stay as they are.
 type tensorBoard struct {
 	mu    sync.Mutex
 	dir   string
@@ -37,10 +38,11 @@ type tensorBoard struct {
 	files map[string]*os.File
 }
 
-// Writes returns the directory below the monitor directory that trinity check names, and what it holds.
+// Writes returns the directory below the monitor directory and its contents, for trinity check.
 func (*tensorBoard) Writes() (path, what string) { return "tensorboard", "event files for TensorBoard" }
 
-// Field numbers of tensorflow.Event, Summary, Summary.Value and SessionLog (event.proto, summary.proto).
+// Field numbers of tensorflow.Event, Summary, Summary.Value and SessionLog (event.proto,
+// summary.proto).
 const (
 	eventWallTime    protowire.Number = 1 // double, seconds since 1970
 	eventStep        protowire.Number = 2 // int64
@@ -88,9 +90,9 @@ func (t *tensorBoard) Close() error {
 	return errors.Join(errs...)
 }
 
-var eventFiles atomic.Int64 // opened by this process
+var eventFiles atomic.Int64 // number of files that this process has opened
 
-// file is the role's event file, which begins with the version of the format.
+// file returns the role's event file. A new file begins with the version of the format.
 func (t *tensorBoard) file(r trinity.Record) (*os.File, error) {
 	if f, ok := t.files[r.Role]; ok {
 		return f, nil
@@ -101,7 +103,7 @@ func (t *tensorBoard) file(r trinity.Record) (*os.File, error) {
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		host = "localhost" // only part of a name that should be unique
+		host = "localhost" // it only helps to make the name unique
 	}
 	name := fmt.Sprintf("events.out.tfevents.%010d.%s.%d.%d", time.Now().Unix(), host, os.Getpid(), eventFiles.Add(1))
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
@@ -117,7 +119,7 @@ func (t *tensorBoard) file(r trinity.Record) (*os.File, error) {
 	return f, nil
 }
 
-// event is a tensorflow.Event with the record's time and step, and what.
+// event returns a tensorflow.Event with the record's time and step, and the encoded field what.
 func event(r trinity.Record, what []byte) []byte {
 	b := protowire.AppendTag(nil, eventWallTime, protowire.Fixed64Type)
 	b = protowire.AppendFixed64(b, math.Float64bits(float64(r.Time.UnixNano())/1e9))
@@ -126,7 +128,7 @@ func event(r trinity.Record, what []byte) []byte {
 	return append(b, what...)
 }
 
-// summary is the event's summary of scalars, in the order of their names.
+// summary returns the event's summary of scalars, sorted by name.
 func summary(m trinity.Metrics) []byte {
 	names := make([]string, 0, len(m))
 	for name := range m {
@@ -155,7 +157,7 @@ func sessionStarts() []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maskedCRC is the checksum of TFRecord: CRC-32C, rotated right by 15 bits, plus a constant.
+// maskedCRC returns TFRecord's checksum: CRC-32C, rotated right by 15 bits, plus a constant.
 func maskedCRC(data []byte) uint32 {
 	c := crc32.Checksum(data, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8

@@ -24,7 +24,7 @@ type point struct {
 	Value float32
 }
 
-// readEvents is a reader of its own for what the monitor writes.
+// readEvents reads event files with code of its own.
 func readEvents(t *testing.T, path string) (version string, points []point) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -95,25 +95,28 @@ func fields(t *testing.T, b []byte, visit func(num protowire.Number, v uint64, b
 	}
 }
 
-// resumedRun logs four steps, and then steps 3 and 4 again as a run does that was killed after its checkpoint of step 2.
+// resumedRun logs four steps and then steps 3 and 4 again, like a run that was killed after its
+// checkpoint of step 2.
 func resumedRun(t *testing.T, dir string) {
 	t.Helper()
 	m := openOne(t, "tensorboard", Run{Dir: dir})
 	for s := range int64(4) {
-		logAll(t, m, rec("trainer", s+1, trinity.Metrics{"actor/lr": 0.5, "actor/final_loss": float64(s) / 4}), rec("explorer", s+1, trinity.Metrics{"rollout/reward/mean": float64(s)}))
+		logAll(t, m, rec("trainer", s+1, trinity.Metrics{"actor/lr": 0.5, "actor/final_loss": float64(s) / 4}),
+			rec("explorer", s+1, trinity.Metrics{"rollout/reward/mean": float64(s)}))
 	}
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
 	m = openOne(t, "tensorboard", Run{Dir: dir, FromStep: 2})
-	logAll(t, m, rec("trainer", 3, trinity.Metrics{"actor/final_loss": math.NaN()}), rec("trainer", 4, trinity.Metrics{"actor/final_loss": math.Inf(1)}))
+	logAll(t, m, rec("trainer", 3, trinity.Metrics{"actor/final_loss": math.NaN()}),
+		rec("trainer", 4, trinity.Metrics{"actor/final_loss": math.Inf(1)}))
 	logAll(t, m, rec("explorer", 4, trinity.Metrics{"rollout/reward/mean": 7}), rec("explorer", 2, trinity.Metrics{"bench/a/mean@1": 1}))
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestTensorBoardFiles(t *testing.T) {
+func TestTensorBoardFilesHoldThePoints(t *testing.T) {
 	dir := t.TempDir()
 	resumedRun(t, dir)
 	files, err := filepath.Glob(filepath.Join(dir, "tensorboard", "trainer", "events.out.tfevents.*"))
@@ -137,16 +140,16 @@ func TestTensorBoardFiles(t *testing.T) {
 	}
 }
 
-// The first bytes of every event file of TensorFlow: a length of 24 and its checksum (masked CRC-32C).
-func TestRecordFraming(t *testing.T) {
+// Every event file of TensorFlow begins with a length of 24 and its checksum (masked CRC-32C).
+func TestRecordsAreFramed(t *testing.T) {
 	got := appendRecord(nil, make([]byte, 24))
 	if want := []byte{0x18, 0, 0, 0, 0, 0, 0, 0, 0xa3, 0x7f, 0x4b, 0x22}; !slices.Equal(got[:12], want) {
 		t.Errorf("header % x, want % x", got[:12], want)
 	}
 }
 
-// What TensorBoard 2.x read of resumedRun's files is in testdata/tensorboard.json.
-func TestTensorBoardReadsIt(t *testing.T) {
+// TensorBoard 2.x read testdata/tensorboard.json from the files of resumedRun.
+func TestTensorBoardReadsTheFiles(t *testing.T) {
 	python := os.Getenv("TRINITY_TENSORBOARD_PYTHON")
 	if python == "" {
 		t.Skip("TRINITY_TENSORBOARD_PYTHON names no Python with tensorboard")

@@ -69,7 +69,8 @@ func right(find func(string) (string, bool), reply, truth string) float64 {
 	return 0
 }
 
-// truthOf returns the reference answer without the solution around it; ok is false if there is none.
+// truthOf returns the reference answer without the solution around it; ok is false if there is
+// none.
 func truthOf(in trinity.RewardInput) (truth string, ok bool) {
 	truth = mathequal.Truth(in.Truth)
 	return truth, truth != ""

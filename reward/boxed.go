@@ -22,7 +22,8 @@ type mathBoxed struct {
 	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"subtracted for a missing think block; 0 subtracts nothing"`
 }
 
-// WithFormat returns a copy that also expects the format of math_boxed_workflow's arguments. A nil coef keeps the reward's own.
+// WithFormat returns a copy that also expects the format of math_boxed_workflow's arguments. A nil
+// coef keeps the reward's own.
 func (m *mathBoxed) WithFormat(withThink bool, coef *float64) trinity.RewardFunc {
 	c := *m
 	c.WithThink = c.WithThink || withThink

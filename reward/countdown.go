@@ -23,7 +23,8 @@ func init() {
 		func() trinity.RewardFunc { return &countdown{FormatScore: 0.1, NumbersKey: "numbers"} })
 }
 
-// countdown scores an expression that should reach a target with given numbers. Arithmetic is exact.
+// countdown scores an expression that should reach a target with given numbers. Arithmetic is
+// exact.
 type countdown struct {
 	FormatScore float64 `yaml:"format_score" doc:"for a wrong expression"`
 	NumbersKey  string  `yaml:"numbers_key" doc:"key of the numbers in the row, if the truth is the target alone"`
@@ -79,8 +80,8 @@ func (c *countdown) puzzle(in trinity.RewardInput) (target *big.Rat, numbers []*
 	return target, numbers, nil
 }
 
-// truth returns the object {target, numbers}: the field of the row, its text as JSON, or an object made of two fields. ok is
-// false if there is none.
+// truth returns the object {target, numbers}: the field of the row, its text as JSON, or an object
+// made of two fields. ok is false if there is none.
 func (c *countdown) truth(in trinity.RewardInput) (truth map[string]any, ok bool) {
 	var numbers any
 	if in.Task != nil {
@@ -97,7 +98,8 @@ func (c *countdown) truth(in trinity.RewardInput) (truth map[string]any, ok bool
 	return map[string]any{"target": in.Truth, "numbers": numbers}, numbers != nil
 }
 
-// exact returns a number of a row, which decoders may leave as a number or a text; ok is false for anything else.
+// exact returns a number of a row, which decoders may leave as a number or a text; ok is false for
+// anything else.
 func exact(v any) (*big.Rat, bool) {
 	switch n := v.(type) {
 	case float64:
@@ -117,11 +119,12 @@ func tally(numbers []*big.Rat) map[string]int {
 	return counts
 }
 
-// maxExpression bounds an expression, in bytes. Each literal occurs once, so no value has many more digits.
+// maxExpression bounds an expression, in bytes. Each literal occurs once, so no value has many more
+// digits.
 const maxExpression = 1000
 
-// calculate returns the exact value of an expression of whole numbers, + - * / and parentheses, and the numbers in it. ok is
-// false for any other text and for a division by zero.
+// calculate returns the exact value of an expression of whole numbers, + - * / and parentheses, and
+// the numbers in it. ok is false for any other text and for a division by zero.
 func calculate(text string) (value *big.Rat, used []*big.Rat, ok bool) {
 	if len(text) > maxExpression {
 		return nil, nil, false

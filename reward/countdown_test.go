@@ -12,7 +12,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-func TestCountdown(t *testing.T) {
+func TestCountdownScoresExpressions(t *testing.T) {
 	for _, c := range []struct {
 		truth, answer string
 		want          float64
@@ -21,11 +21,11 @@ func TestCountdown(t *testing.T) {
 		{`{"target": 98, "numbers": [44, 19, 35]}`, " (35 + 19) +\n44 ", 1},
 		{`{"numbers": ["44", 19.0, 35], "target": "98"}`, "44+19+35", 1},
 		{`{"target": 98, "numbers": [44, 19, 35]}`, "044+19+35", 1},
-		{`{"target": 98, "numbers": [44, 19, 35]}`, "44+54", 0.1},          // other numbers
-		{`{"target": 63, "numbers": [44, 19, 35]}`, "44+19", 0.1},          // one is left out
-		{`{"target": 88, "numbers": [44, 19]}`, "44+44", 0.1},              // one twice
-		{`{"target": 88, "numbers": [44, 44]}`, "44+44", 1},                // given twice
-		{`{"target": 98, "numbers": [44, 19, 35]}`, "44+19-35", 0.1},       // another value
+		{`{"target": 98, "numbers": [44, 19, 35]}`, "44+54", 0.1},          // wrong numbers
+		{`{"target": 63, "numbers": [44, 19, 35]}`, "44+19", 0.1},          // a number is missing
+		{`{"target": 88, "numbers": [44, 19]}`, "44+44", 0.1},              // a number occurs twice
+		{`{"target": 88, "numbers": [44, 44]}`, "44+44", 1},                // both copies are given
+		{`{"target": 98, "numbers": [44, 19, 35]}`, "44+19-35", 0.1},       // wrong value
 		{`{"target": 98, "numbers": [44, 19, 35]}`, "44+19+35=98", 0.1},    // an equation
 		{`{"target": 98, "numbers": [44, 19, 35]}`, "the sum of all", 0.1}, // words
 		{`{"target": 98, "numbers": [44, 19, 35]}`, "", 0},                 // nothing
@@ -46,10 +46,11 @@ func TestCountdown(t *testing.T) {
 		{`{"target": 7.5, "numbers": [15, 2]}`, "15/2", 1},
 		{`{"target": 7, "numbers": [5, 2]}`, "5e0+2", 0.1},
 		{`{"target": 7, "numbers": [5, 2]}`, "__import__('os').exit()", 0.1},
-		{`{"target": 3, "numbers": [1, 2]}`, "1.0+2", 0.1}, // whole numbers alone
+		{`{"target": 3, "numbers": [1, 2]}`, "1.0+2", 0.1}, // only integers are allowed
 	} {
 		in := trinity.RewardInput{Truth: c.truth, Response: "<think>hm</think>\n<answer>" + c.answer + "</answer>"}
-		if r, err := (&countdown{FormatScore: 0.1}).Score(t.Context(), in); err != nil || !r.Valid || r.Value != c.want || r.Parts["score"] != c.want {
+		if r, err := (&countdown{FormatScore: 0.1}).Score(t.Context(), in); err != nil || !r.Valid || r.Value != c.want ||
+			r.Parts["score"] != c.want {
 			t.Errorf("%s by %q: got %+v, %v; want %v", c.truth, c.answer, r, err, c.want)
 		}
 	}
@@ -75,20 +76,23 @@ func TestCountdownFindsTheLastAnswer(t *testing.T) {
 }
 
 // No reply takes long to score.
-func TestCountdownOfHostileReplies(t *testing.T) {
+func TestCountdownScoresHostileRepliesQuickly(t *testing.T) {
 	for _, answer := range []string{
-		strings.Repeat("9", 1_000_000), strings.Repeat("(", 1_000_000), strings.Repeat("-", 999), strings.Repeat("(", 999), strings.Repeat("9*", 400) + "9",
-		strings.Repeat("1/7+", 240) + "1", strings.Repeat("9", 900) + "/7", strings.Repeat("</answer><answer>", 100_000), "9**9**9**9", "1e999999999+2", "\x00\xff+1",
+		strings.Repeat("9", 1_000_000), strings.Repeat("(", 1_000_000), strings.Repeat("-", 999), strings.Repeat("(", 999),
+		strings.Repeat("9*", 400) + "9",
+		strings.Repeat("1/7+", 240) + "1", strings.Repeat("9", 900) + "/7", strings.Repeat("</answer><answer>", 100_000),
+		"9**9**9**9", "1e999999999+2", "\x00\xff+1",
 		strings.Repeat("(1/", 300) + "7" + strings.Repeat(")", 300), "٣+٤", "NaN", "inf", "0x10",
 	} {
-		r, err := (&countdown{FormatScore: 0.1}).Score(t.Context(), trinity.RewardInput{Truth: `{"target": 3, "numbers": [1, 2]}`, Response: "<answer>" + answer + "</answer>"})
+		r, err := (&countdown{FormatScore: 0.1}).Score(t.Context(),
+			trinity.RewardInput{Truth: `{"target": 3, "numbers": [1, 2]}`, Response: "<answer>" + answer + "</answer>"})
 		if err != nil || !r.Valid || r.Value > 0.1 {
 			t.Errorf("%.40q: got %+v, %v", answer, r, err)
 		}
 	}
 }
 
-func TestCountdownTruth(t *testing.T) {
+func TestCountdownReadsTruths(t *testing.T) {
 	format := trinity.TaskFormat{ResponseKey: "answer"}
 	puzzle := map[string]any{"target": 3.0, "numbers": []any{int64(1), json.Number("2")}}
 	for _, c := range []struct {
@@ -117,8 +121,8 @@ func TestCountdownTruth(t *testing.T) {
 	}
 }
 
-// Each demonstration uses every number once and reaches the target that it claims.
-func TestCountdownDemonstrations(t *testing.T) {
+// Each demonstration uses every number once and reaches its target.
+func TestCountdownDemonstrationsAreRight(t *testing.T) {
 	f, err := os.Open(filepath.Join("..", "..", "shared", "data", "countdown", "sft.jsonl"))
 	if err != nil {
 		t.Skip("no countdown data: it is in shared/data beside the repository")

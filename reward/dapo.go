@@ -2,7 +2,6 @@ package reward
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
@@ -18,7 +17,8 @@ func init() {
 		func() trinity.RewardFunc { return &mathDAPO{PenaltyFactor: 1} })
 }
 
-// mathDAPO scores the answer and subtracts a penalty that grows as the reply approaches the length limit.
+// mathDAPO scores the answer and subtracts a penalty that grows as the reply approaches the length
+// limit.
 type mathDAPO struct {
 	EnableOverlongPenalty bool    `yaml:"enable_overlong_penalty" doc:"penalize long replies"`
 	PenaltyFactor         float64 `yaml:"penalty_factor" doc:"the full penalty"`
@@ -35,7 +35,7 @@ func (m *mathDAPO) Validate() error {
 		return fmt.Errorf("enable_overlong_penalty needs 0 < cache_length ≤ max_response_length, got %d and %d",
 			m.CacheLength, m.MaxResponseLength)
 	case m.PenaltyFactor < 0:
-		return errors.New("penalty_factor must not be negative")
+		return fmt.Errorf("penalty_factor: must not be negative, got %g", m.PenaltyFactor)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func init() {
 
 // format scores the format of a reply, not its content.
 type format struct {
-	Pattern string  `yaml:"pattern" doc:"regular expression (RE2) for the whole reply; a dot matches line feeds; empty: think and answer blocks"`
+	Pattern string  `yaml:"pattern" doc:"RE2 expression for the whole reply, a dot matches line feeds; default: both blocks"`
 	Coef    float64 `yaml:"coef" doc:"added if the reply matches, subtracted if not"`
 
 	re *regexp.Regexp
@@ -54,7 +54,8 @@ func (f *format) score(reply string) float64 {
 
 var thinkAnswer = regexp.MustCompile(`(?s)\A\s*<think>.*</think>\s*<answer>.*</answer>\s*\z`)
 
-// isThinkAnswer reports whether a reply has each of the four tags once, in order, with nothing outside.
+// isThinkAnswer reports whether a reply has each of the four tags once, in order, with nothing
+// outside.
 func isThinkAnswer(reply string) bool {
 	for _, tag := range []string{"<think>", "</think>", "<answer>", "</answer>"} {
 		if strings.Count(reply, tag) != 1 {

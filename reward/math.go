@@ -9,14 +9,16 @@ import (
 
 func init() {
 	registry.Rewards.Register("math_reward",
-		"accuracy + format_score. accuracy: 1 if the final answer equals the truth mathematically, else 0; the answer stands where accuracy_reward's auto looks. "+
-			"format_score: `format_score_coef` if the whole reply is one <think> block and one <answer> block, else −`format_score_coef`. Parts: accuracy, format_score.",
+		"accuracy + format_score. accuracy: 1 if the final answer equals the truth mathematically, else 0; "+
+			"it finds the answer as accuracy_reward does with auto. format_score: `format_score_coef` if the "+
+			"whole reply is one <think> block and one <answer> block, else −`format_score_coef`. Parts: "+
+			"accuracy, format_score.",
 		func() trinity.RewardFunc { return &mathReward{FormatScoreCoef: 0.1} })
 }
 
 // mathReward scores a reply with reasoning and an answer, each between tags.
 type mathReward struct {
-	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"added if the reply has the think and answer blocks, subtracted if not; 0 scores accuracy alone"`
+	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"added if the reply has both blocks, else subtracted; 0 scores accuracy alone"`
 }
 
 // CheckTask implements [trinity.TaskChecker].

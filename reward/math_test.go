@@ -20,8 +20,8 @@ func build(t *testing.T, name string, args map[string]any) trinity.RewardFunc {
 
 const shaped = "<think>so it is</think>\n<answer>"
 
-// The parts of each reward; the value is their sum.
-func TestMathematics(t *testing.T) {
+// The value of each reward is the sum of its parts.
+func TestMathematicsRewardsHaveParts(t *testing.T) {
 	type (
 		args  = map[string]any
 		parts = map[string]float64
@@ -91,9 +91,10 @@ func TestMathematics(t *testing.T) {
 	}
 }
 
-// DAPO's soft penalty for a limit of 10 tokens and a cache of 4: it grows from 6 to 10.
-func TestOverlongPenalty(t *testing.T) {
-	fn := build(t, "math_dapo_reward", map[string]any{"enable_overlong_penalty": true, "penalty_factor": 2, "max_response_length": 10, "cache_length": 4})
+// For a limit of 10 tokens and a cache of 4, DAPO's soft penalty grows from 6 to 10 tokens.
+func TestOverlongPenaltyGrowsWithinTheCache(t *testing.T) {
+	fn := build(t, "math_dapo_reward", map[string]any{"enable_overlong_penalty": true, "penalty_factor": 2,
+		"max_response_length": 10, "cache_length": 4})
 	for tokens, want := range map[int]float64{0: 0, 1: 0, 6: 0, 7: -0.5, 8: -1, 9: -1.5, 10: -2, 11: -2, 1000: -2} {
 		e := &trinity.Experience{Tokens: make([]int32, tokens+5), Mask: make([]bool, tokens+5), PromptLen: 5}
 		for i := range tokens {
@@ -136,7 +137,7 @@ func TestBoxedRewardTakesTheWorkflowsFormat(t *testing.T) {
 	}
 }
 
-func TestMathematicsArguments(t *testing.T) {
+func TestMathematicsArgumentsAreChecked(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args map[string]any
@@ -146,7 +147,8 @@ func TestMathematicsArguments(t *testing.T) {
 		{"format_reward", map[string]any{"pattern": "("}, "pattern"},
 		{"math_dapo_reward", map[string]any{"enable_overlong_penalty": true}, "cache_length"},
 		{"math_dapo_reward", map[string]any{"enable_overlong_penalty": true, "cache_length": 5, "max_response_length": 4}, "cache_length"},
-		{"math_dapo_reward", map[string]any{"enable_overlong_penalty": true, "cache_length": 4, "max_response_length": 4, "penalty_factor": -1}, "penalty_factor"},
+		{"math_dapo_reward", map[string]any{"enable_overlong_penalty": true, "cache_length": 4, "max_response_length": 4,
+			"penalty_factor": -1}, "penalty_factor"},
 		{"countdown_reward", map[string]any{"format_scor": 1}, `"format_score"`},
 	} {
 		errs := mustFind(t).Check(c.name, c.args)

@@ -12,7 +12,8 @@ import (
 func init() {
 	registry.Rewards.Register("reward_model",
 		"The score of a reward model for the conversation, with the reply as its last message, times `scale`. The reward model is a "+
-			"…ForSequenceClassification, such as LlamaForSequenceClassification, and renders the conversation with its own chat template. Part: score.",
+			"…ForSequenceClassification, such as LlamaForSequenceClassification, and renders the conversation with its own chat "+
+			"template. Part: score.",
 		func() trinity.RewardFunc { return &modelReward{Scale: 1} })
 }
 
@@ -42,7 +43,7 @@ func (m *modelReward) Requires() trinity.Requirements {
 // Score implements [trinity.RewardFunc].
 func (m *modelReward) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {
 	if in.Host == nil {
-		return trinity.Reward{}, fmt.Errorf("reward model %s: it scores in a run alone, which opens it", m.ModelPath)
+		return trinity.Reward{}, fmt.Errorf("reward model %s: only a run can open it", m.ModelPath)
 	}
 	model, err := in.Host.RewardModel(m.ModelPath)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// lengths is a reward model whose labels are the number of sequences of a call, the length of the chat, and of.
+// lengths is a reward model with three labels: the number of sequences in a call, the length of the
+// chat, and of.
 type lengths struct {
 	of  []float32
 	err error
@@ -82,9 +83,10 @@ func TestModelScoresTheChat(t *testing.T) {
 	if r, err := score(0, in); err != nil || r.Value != 0.5 || read != "system: Add.\nuser: 2+3?\nassistant: 5\n" {
 		t.Errorf("%q was read and gave %+v, %v", read, r, err)
 	}
-	in.Messages = []trinity.Message{{Role: "user", Content: "2+3?"}, {Role: "assistant", Content: "a"}, {Role: "user", Content: "b"}, {Role: "assistant", Content: "5"}}
+	in.Messages = []trinity.Message{{Role: "user", Content: "2+3?"}, {Role: "assistant", Content: "a"},
+		{Role: "user", Content: "b"}, {Role: "assistant", Content: "5"}}
 	if _, err := score(0, in); err != nil || read != "user: 2+3?\nassistant: a\nuser: b\nassistant: 5\n" {
-		t.Errorf("of a conversation %q was read, %v", read, err)
+		t.Errorf("the model read %q of the conversation, %v", read, err)
 	}
 	if r, err := score(2, in); err != nil || r.Valid {
 		t.Errorf("a score that is not a number gave %+v, %v", r, err)
@@ -94,7 +96,7 @@ func TestModelScoresTheChat(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	in.Host = nil
-	if _, err := score(0, in); err == nil || !strings.Contains(err.Error(), "reward model m: it scores in a run alone") {
+	if _, err := score(0, in); err == nil || !strings.Contains(err.Error(), "reward model m: only a run can open it") {
 		t.Errorf("without a host: %v", err)
 	}
 }

@@ -16,7 +16,8 @@ func init() {
 		func() trinity.RewardFunc { return &pattern{} })
 }
 
-// pattern scores with a regular expression in RE2 syntax, whose matching time is linear in the reply.
+// pattern scores with a regular expression in RE2 syntax, whose matching time is linear in the
+// reply.
 type pattern struct {
 	Pattern string `yaml:"pattern" doc:"regular expression for the whole reply, with a group named answer"`
 

@@ -7,7 +7,7 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-func TestRules(t *testing.T) {
+func TestRulesScoreReplies(t *testing.T) {
 	pattern := map[string]any{"pattern": `<think>[^<]*</think><answer>(?P<answer>[0-9]+)</answer>`}
 	keys := map[string]any{"keys": []any{"city", "country"}}
 	paris := `{"city":"Paris","country":"France"}`

@@ -8,7 +8,7 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// The check before a run and the score both name the key that the row lacks.
+// The check before a run and the reason of the score both name the key that the row lacks.
 func TestMissingTruthNamesTheKey(t *testing.T) {
 	for name, args := range map[string]map[string]any{
 		"last_number_reward": nil, "countdown_reward": nil, "accuracy_reward": nil, "json_reward": {"keys": []any{"a"}},

@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 				return s
 			}
 			trinitytest.Selector(t, build)
-			if name != "random" && name != "difficulty_based" { // which choose every batch anew
+			if name != "random" && name != "difficulty_based" { // these two draw every batch independently
 				trinitytest.SelectorEpochs(t, build)
 			}
 		})

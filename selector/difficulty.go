@@ -13,8 +13,10 @@ import (
 )
 
 func init() {
-	registry.Selectors.Register("difficulty_based", "Rows whose estimated pass rate is nearest to target_reward (BOTS). Two feature_keys name reference pass rates in [0, 1]: of a weak model, "+
-		"then of a strong one. It learns from the mean rewards of the rows that were run, which must be in [0, 1].",
+	registry.Selectors.Register("difficulty_based",
+		"Takes the rows whose estimated pass rate is nearest to target_reward (BOTS). Two feature_keys name "+
+			"reference pass rates in [0, 1]: first those of a weak model, then those of a strong one. The "+
+			"selector learns from the mean rewards of the rows in each step, which must be in [0, 1].",
 		func() trinity.Selector {
 			return &difficulty{options: options{Seed: 42}, M: 16, Lamb: 0.2, Rho: 0.2, TargetReward: 1, Tau: 1}
 		})
@@ -31,10 +33,10 @@ func init() {
 type difficulty struct {
 	options `yaml:",inline"`
 
-	M            float64 `yaml:"m" doc:"number of rollouts that an observed pass rate counts for: those of a group"`
+	M            float64 `yaml:"m" doc:"weight of an observed pass rate, as a number of rollouts; the size of a group"`
 	Lamb         float64 `yaml:"lamb" doc:"share of the past evidence that a step forgets, in [0, 1]"`
-	Rho          float64 `yaml:"rho" doc:"weight of evidence inferred from other rows, against 1 − rho of what was observed, in [0, 1]"`
-	AdaptiveRho  bool    `yaml:"adaptive_rho" doc:"halve rho whenever the inferred pass rates of a step miss the observed ones by 0.25 or more in the mean"`
+	Rho          float64 `yaml:"rho" doc:"weight of evidence inferred from other rows, in [0, 1]; observed evidence has 1 − rho"`
+	AdaptiveRho  bool    `yaml:"adaptive_rho" doc:"halve rho after a step with a mean error of inferred pass rates ≥ 0.25"`
 	TargetReward float64 `yaml:"target_reward" doc:"pass rate to look for, in [0, 1]; rows at 0.5 teach most"`
 	Tau          float64 `yaml:"tau" doc:"temperature of the draw; 0 takes the best rows"`
 	DoSample     bool    `yaml:"do_sample" doc:"draw pass rates from their estimated distributions, instead of taking the means"`
@@ -45,7 +47,7 @@ type difficulty struct {
 
 // Validate checks ranges.
 func (s *difficulty) Validate() error {
-	in := func(v, low, high float64) bool { return low <= v && v <= high } // false of NaN
+	in := func(v, low, high float64) bool { return low <= v && v <= high } // false for NaN
 	switch {
 	case !in(s.M, 0, math.MaxInt32) || s.M == 0:
 		return fmt.Errorf("m is %v, want a positive number of rollouts", s.M)
@@ -64,7 +66,9 @@ func (s *difficulty) Validate() error {
 // Start implements [trinity.Selector]. It reads every row once.
 func (s *difficulty) Start(d trinity.Dataset) error {
 	if len(s.FeatureKeys) != 2 {
-		return fmt.Errorf("selector difficulty_based needs two keys in data_selector.feature_keys, the pass rates of a weak and of a strong model; it has %d", len(s.FeatureKeys))
+		return fmt.Errorf("selector difficulty_based: data_selector.feature_keys has %d keys: want two, for the pass rates of "+
+			"a weak and a strong model",
+			len(s.FeatureKeys))
 	}
 	if err := s.start(d); err != nil {
 		return err
@@ -122,8 +126,8 @@ func (s *difficulty) best(rng *rand.Rand, k int) []int {
 	return order[:k]
 }
 
-// Feedback implements [trinity.Selector]. The mean rewards are observed pass rates, clamped to [0,
-// 1].
+// Feedback implements [trinity.Selector]. It clamps the mean rewards to [0, 1] and takes them as
+// observed pass rates.
 func (s *difficulty) Feedback(rewards map[int]float64) {
 	observed := map[int]float64{}
 	for row, r := range rewards {

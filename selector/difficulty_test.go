@@ -14,7 +14,7 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// between is a dataset of pass rates of a weak and of a strong model.
+// between returns a dataset with the pass rates of a weak and a strong model.
 func between(weak, strong []float64) trinitytest.Rows {
 	rows := make(trinitytest.Rows, len(weak))
 	for i := range rows {
@@ -37,8 +37,9 @@ func bots(t *testing.T, data trinitytest.Rows, kwargs map[string]any) *difficult
 	return s.(*difficulty)
 }
 
-// What is believed after each step, the rows of tau 0 and the probabilities of other temperatures are those of testdata/record_bots.py.
-func TestDifficultyAgainstRecordedTable(t *testing.T) {
+// testdata/record_bots.py gave the estimates after each step, the rows for tau 0 and the
+// probabilities for other temperatures.
+func TestDifficultyEqualsTheRecordedTable(t *testing.T) {
 	var table struct {
 		Weak, Strong []float64
 		Cases        []struct {
@@ -96,8 +97,8 @@ func TestDifficultyAgainstRecordedTable(t *testing.T) {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*max(1, math.Abs(b)) }
 
-// While a policy goes from the weak model to the strong one, what is chosen stays near the target pass rate; also where nothing but the
-// observed rewards tells the rows apart.
+// While a policy improves from the weak model to the strong one, the chosen rows stay near the
+// target pass rate. This also holds if only the observed rewards distinguish the rows.
 func TestDifficultyFollowsTheTarget(t *testing.T) {
 	const steps, batch, group = 60, 16, 16
 	informative := func(i int) (weak, strong float64) { return float64(i%30) / 60, 0.4 + float64(i%30)/50 }
@@ -106,7 +107,7 @@ func TestDifficultyFollowsTheTarget(t *testing.T) {
 		n        int // rows
 		features func(i int) (weak, strong float64)
 		kwargs   map[string]any
-		within   float64 // of the distance that rows drawn at random have
+		within   float64 // largest distance from the target, as a share of the distance of random rows
 	}{
 		{"best", 300, informative, map[string]any{"tau": 0}, 0.5},
 		{"drawn", 300, informative, map[string]any{"tau": 0.02}, 0.7},
@@ -150,14 +151,14 @@ func TestDifficultyFollowsTheTarget(t *testing.T) {
 			}
 			t.Logf("mean distance from the target: %.3f chosen, %.3f at random", chosen/(steps-10), uniform/(steps-10))
 			if chosen > c.within*uniform {
-				t.Errorf("the chosen rows are %v from the target, rows at random %v: want at most %v of it", chosen/(steps-10), uniform/(steps-10), c.within)
+				t.Errorf("distance from the target: chosen rows %v, random rows %v; want at most %v of it",
+					chosen/(steps-10), uniform/(steps-10), c.within)
 			}
 		})
 	}
 }
 
-// Draws from Beta(α, β) have its mean and variance.
-func TestBetaDraws(t *testing.T) {
+func TestBetaDrawsHaveMeanAndVariance(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, c := range [][2]float64{{1, 1}, {1, 20}, {5, 3}, {300, 100}} {
 		a, b := c[0], c[1]
@@ -176,8 +177,8 @@ func TestBetaDraws(t *testing.T) {
 	}
 }
 
-// Rewards that are no pass rates leave numbers that can be worked with.
-func TestDifficultyWithOddRewards(t *testing.T) {
+// Rewards outside [0, 1] leave finite, positive estimates.
+func TestDifficultySurvivesOddRewards(t *testing.T) {
 	s := bots(t, between([]float64{0, 0.5, 0.5}, []float64{1, 0.5, 1}), map[string]any{"adaptive_rho": true})
 	for range 2000 {
 		s.Feedback(map[int]float64{0: math.Inf(1), 1: math.Inf(-1), 2: math.NaN(), -1: 1, 7: 1})
@@ -189,13 +190,13 @@ func TestDifficultyWithOddRewards(t *testing.T) {
 	}
 }
 
-func TestDifficultyRefusals(t *testing.T) {
+func TestDifficultyChecksItsInput(t *testing.T) {
 	two := []string{"weak", "strong"}
 	for _, c := range []struct {
 		args map[string]any
 		want string
 	}{
-		{map[string]any{"feature_keys": []string{"weak"}}, "two keys"},
+		{map[string]any{"feature_keys": []string{"weak"}}, "want two"},
 		{map[string]any{"feature_keys": []string{"weak", "middle"}}, `no "middle"`},
 		{map[string]any{"feature_keys": []string{"weak", "score"}}, "in [0, 1]"},
 		{map[string]any{"feature_keys": two, "m": 0}, "m is 0"},
@@ -215,10 +216,9 @@ func TestDifficultyRefusals(t *testing.T) {
 	}
 }
 
-// An error of the tolerance itself is one too many.
-func TestToleranceOfTheInferredRates(t *testing.T) {
+func TestRhoHalvesAtTheTolerance(t *testing.T) {
 	for observed, want := range map[float64]float64{0.25: 0.4, 0.4375: 0.4, 0.5: 0.2, 0: 0.2, 1: 0.2} {
-		p := newPassRates([][2]float64{{0.25, 0.25}}, 0.4) // a row of which 0.25 is inferred, whatever the capability
+		p := newPassRates([][2]float64{{0.25, 0.25}}, 0.4) // for this row 0.25 is inferred at any capability
 		if p.update(map[int]float64{0: observed}, 8, 0.1, true); p.rho != want {
 			t.Errorf("observed %v: rho is %v, want %v", observed, p.rho, want)
 		}

@@ -13,7 +13,9 @@ import (
 )
 
 func init() {
-	registry.Selectors.Register("offline_easy2hard", "Rows from the highest to the lowest value of feature_keys, such as the pass rate of a reference model, again and again.",
+	registry.Selectors.Register("offline_easy2hard",
+		"Takes the rows from the highest to the lowest value of feature_keys, such as the pass rate of a "+
+			"reference model, and then starts again.",
 		func() trinity.Selector { return &easy2hard{} })
 }
 

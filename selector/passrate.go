@@ -13,13 +13,14 @@ import (
 // observes the pass rates s of some rows. They first say how capable the policy is between two
 // reference models with the pass rates f₀ (weak) and f₁ (strong):
 //
-//	cap = (mean s − mean f₀) / (mean f₁ − mean f₀ + 10⁻⁶)   over the observed rows; an average with EMA 0.9 after the first
-//	p̃   = clip(f₀ + cap·(f₁ − f₀), 0, 1)                     of every row; s for observed rows
+//	cap = (mean s − mean f₀) / (mean f₁ − mean f₀ + 10⁻⁶)   over the observed rows
+//	p̃   = clip(f₀ + cap·(f₁ − f₀), 0, 1)                     for every row; s for observed rows
 //	α  ← (1−λ)·α + λ + (1−ρ)·s·m     + ρ·p̃·m
 //	β  ← (1−λ)·β + λ + (1−ρ)·(1−s)·m + ρ·(1−p̃)·m
 //
-// The term of 1−ρ is for observed rows only (Shen et al. 2025, BOTS: generalised update with
-// interpolated implicit evidence).
+// After the first step cap is an exponential moving average with factor 0.9. The terms with 1−ρ are
+// for observed rows only (Shen et al. 2025, BOTS: generalised update with interpolated implicit
+// evidence).
 //
 // Unlike Trinity-RFT: a step whose observed rows have mean f₁ and f₀ within 10⁻³ does not change
 // cap, because a quotient with a divisor near 0 is meaningless and would stay in the average for a
@@ -140,7 +141,8 @@ func (p *passRates) save() savedPassRates {
 func (p *passRates) restore(s savedPassRates) error {
 	alpha, beta, scalars := fromBytes(s.Alpha), fromBytes(s.Beta), fromBytes(s.Scalars)
 	if len(alpha) != len(p.features) || len(beta) != len(p.features) || len(scalars) != 2 {
-		return fmt.Errorf("selector state: it has estimates of %d and %d rows, the dataset has %d: resume with the same data, or start a new run", len(alpha), len(beta), len(p.features))
+		return fmt.Errorf("selector state: it has estimates of %d and %d rows, the dataset has %d: resume with the same data, or start a new run",
+			len(alpha), len(beta), len(p.features))
 	}
 	for _, v := range slices.Concat(alpha, beta) {
 		if !(v >= 1 && v < math.MaxFloat32) {

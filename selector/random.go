@@ -8,7 +8,9 @@ import (
 )
 
 func init() {
-	registry.Selectors.Register("random", "Rows drawn independently for every batch, none twice in a batch; over a run some rows come more often than others.",
+	registry.Selectors.Register("random",
+		"Draws every batch independently, without a row twice in a batch; over a run some rows come more "+
+			"often than others.",
 		func() trinity.Selector { return &random{options: options{Seed: 42}} })
 }
 

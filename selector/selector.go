@@ -16,7 +16,7 @@ import (
 // Trinity-RFT's data_selector.
 type options struct {
 	Seed        int      `yaml:"seed" doc:"random seed, for selectors that draw"`
-	FeatureKeys []string `yaml:"feature_keys" doc:"keys of a row, dotted into nested objects, that selectors by difficulty read"`
+	FeatureKeys []string `yaml:"feature_keys" doc:"keys of a row that selectors by difficulty read; dots lead into nested objects"`
 }
 
 // progress counts the rows that a selector has drawn since the beginning of the run, over all
@@ -68,7 +68,8 @@ func (p *progress) Restore(state json.RawMessage) error {
 		return fmt.Errorf("selector state: %w", err)
 	}
 	if s.Rows != p.rows {
-		return fmt.Errorf("selector state: the saved dataset had %d rows, this one has %d: resume with the same data, or start a new run", s.Rows, p.rows)
+		return fmt.Errorf("selector state: the saved dataset had %d rows, this one has %d: resume with the same data, or start a new run",
+			s.Rows, p.rows)
 	}
 	if s.Drawn < 0 || s.Drawn > math.MaxInt64/2 { // beyond this the count could overflow
 		return fmt.Errorf("selector state: it counts %d drawn rows, which is impossible", s.Drawn)

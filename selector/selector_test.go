@@ -41,13 +41,13 @@ func next(t *testing.T, s trinity.Selector, n int) []int {
 	return got
 }
 
-func TestSequentialBatchLongerThanTheRestAndAnEpoch(t *testing.T) {
+func TestSequentialBatchSpansEpochs(t *testing.T) {
 	if got := next(t, build(t, "sequential", 0, 3), 7); !slices.Equal(got, []int{0, 1, 2, 0, 1, 2, 0}) {
 		t.Errorf("got %v", got)
 	}
 }
 
-func TestShuffle(t *testing.T) {
+func TestShuffleTakesEachRowOncePerEpoch(t *testing.T) {
 	s := build(t, "shuffle", 42, 100)
 	first, second := next(t, s, 100), next(t, s, 100)
 	if slices.Equal(first, second) || slices.IsSorted(first) {
@@ -59,7 +59,7 @@ func TestShuffle(t *testing.T) {
 	}
 }
 
-func TestRandomHasNoRowTwiceInABatch(t *testing.T) {
+func TestRandomDrawsNoRowTwiceInABatch(t *testing.T) {
 	s := build(t, "random", 3, 50)
 	seen := map[int]int{}
 	for range 200 {
@@ -79,17 +79,19 @@ func TestRandomHasNoRowTwiceInABatch(t *testing.T) {
 	}
 }
 
-func TestEasy2Hard(t *testing.T) {
-	// rate.weak falls; of the rows of one rate the later comes first.
+func TestEasy2HardSortsByFallingPassRate(t *testing.T) {
+	// Among rows with the same rate.weak, the later row comes first.
 	want := []int{7, 3, 6, 2, 9, 5, 1, 8, 4, 0}
 	if got := next(t, build(t, "offline_easy2hard", 0, 10), 10); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-// Any number of keys sorts: further ones decide where those before are equal, and then the later row comes first.
-func TestEasy2HardByAnyNumberOfKeys(t *testing.T) {
-	data := trinitytest.Rows{{"a": 1, "b": 2, "c": "0.5"}, {"a": 1, "b": 2, "c": 1.5}, {"a": 1, "b": 3, "c": 0}, {"a": 2, "b": 0, "c": 0}, {"a": 1, "b": 2, "c": 0.5}}
+// Further keys decide if the keys before them are equal. If all are equal, the later row comes
+// first.
+func TestEasy2HardSortsByAnyNumberOfKeys(t *testing.T) {
+	data := trinitytest.Rows{{"a": 1, "b": 2, "c": "0.5"}, {"a": 1, "b": 2, "c": 1.5}, {"a": 1, "b": 3, "c": 0},
+		{"a": 2, "b": 0, "c": 0}, {"a": 1, "b": 2, "c": 0.5}}
 	for _, c := range []struct {
 		keys []string
 		want []int
@@ -108,7 +110,7 @@ func TestEasy2HardByAnyNumberOfKeys(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestSelectorsCheckTheirInput(t *testing.T) {
 	small := build(t, "shuffle", 1, 5)
 	state, _ := small.State()
 	for _, c := range []struct {

@@ -6,7 +6,8 @@ import (
 )
 
 func init() {
-	registry.Selectors.Register("sequential", "Rows in the order of the dataset; after the last row it starts again.",
+	registry.Selectors.Register("sequential",
+		"Takes the rows in the order of the dataset; after the last row it starts again.",
 		func() trinity.Selector { return &sequential{} })
 }
 

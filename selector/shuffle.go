@@ -8,7 +8,8 @@ import (
 )
 
 func init() {
-	registry.Selectors.Register("shuffle", "Every row once per epoch, in a different order each epoch.",
+	registry.Selectors.Register("shuffle",
+		"Takes every row once per epoch, in a different order each epoch.",
 		func() trinity.Selector { return &shuffle{options: options{Seed: 42}} })
 }
 

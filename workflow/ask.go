@@ -6,7 +6,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// ask asks the task's question under a system prompt, scores the reply with r.Reward and returns it.
+// ask asks the task's question under a system prompt, scores the reply with r.Reward and returns
+// it.
 func ask(ctx context.Context, r *trinity.Rollout, system string) ([]*trinity.Experience, error) {
 	messages, err := question(r.Task, system)
 	if err != nil {
@@ -20,7 +21,8 @@ func ask(ctx context.Context, r *trinity.Rollout, system string) ([]*trinity.Exp
 	return []*trinity.Experience{e}, r.Score(ctx, e, messages...)
 }
 
-// question returns the chat that asks the task's question, with a system message unless system is "".
+// question returns the chat that asks the task's question, with a system message unless system is
+// "".
 func question(task *trinity.Task, system string) (messages []trinity.Message, err error) {
 	text, err := task.Prompt()
 	if err != nil {
@@ -38,8 +40,8 @@ func checkPrompt(t *trinity.Task) error {
 	return err
 }
 
-// reply samples an assistant turn that begins with prefix. The prefix belongs to the prompt's tokens and to the text of
-// the response.
+// reply samples an assistant turn that begins with prefix. The prefix belongs to the prompt's
+// tokens and to the text of the response.
 func reply(ctx context.Context, m *trinity.Model, messages []trinity.Message, prefix string) (*trinity.Experience, error) {
 	if prefix == "" {
 		return m.Chat(ctx, messages, nil)
@@ -56,8 +58,8 @@ func reply(ctx context.Context, m *trinity.Model, messages []trinity.Message, pr
 	return e, nil
 }
 
-// prefixTokens encodes text that continues a prompt, without the beginning-of-sequence token. An empty text encodes to that
-// token alone, or to nothing.
+// prefixTokens encodes text that continues a prompt, without the beginning-of-sequence token. It
+// finds this token by encoding an empty text.
 func prefixTokens(r trinity.Renderer, text string) []int32 {
 	return r.Encode(text)[len(r.Encode("")):]
 }

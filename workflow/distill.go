@@ -20,7 +20,8 @@ func init() {
 
 // Distill asks one question and scores nothing.
 //
-// Unlike Trinity-RFT: the trainer asks the teacher, not the workflow, because the trainer computes the sequences of a batch side by side.
+// Unlike Trinity-RFT: the trainer asks the teacher, not the workflow, because the trainer computes
+// the sequences of a batch in parallel.
 type Distill struct{}
 
 // CheckTask implements [trinity.TaskChecker].
@@ -33,7 +34,7 @@ func (*Distill) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experie
 	return ask(ctx, &unrewarded, r.Task.System())
 }
 
-// zero is the reward of replies whose reward nobody learns from.
+// zero gives every reply the reward 0, which the algorithm ignores.
 type zero struct{}
 
 // Score implements [trinity.RewardFunc].

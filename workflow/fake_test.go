@@ -87,7 +87,7 @@ func (e *echo) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward,
 	return trinity.NewReward(map[string]float64{"accuracy": 1, "format_score": 0.5}), e.err
 }
 
-// build makes a workflow as a run does.
+// build builds a workflow from its arguments, like a run.
 func build(t *testing.T, name string, args map[string]any) trinity.Workflow {
 	t.Helper()
 	w, err := registry.Workflows.Build(name, args)
@@ -97,12 +97,12 @@ func build(t *testing.T, name string, args map[string]any) trinity.Workflow {
 	return w
 }
 
-// rollout is a rollout of a task.
+// rollout returns a rollout of a task.
 func rollout(task *trinity.Task, m *trinity.Model, reward trinity.RewardFunc) *trinity.Rollout {
 	return &trinity.Rollout{Task: task, Model: m, Reward: reward, Host: noHost{}}
 }
 
-// noHost is a host that has nothing.
+// noHost is a host without any of its services.
 type noHost struct{ trinity.Host }
 
 func task() *trinity.Task {

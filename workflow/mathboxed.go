@@ -23,11 +23,11 @@ func init() {
 // MathBoxed asks one mathematical question and wants the answer in a box.
 type MathBoxed struct {
 	WithThink       bool     `yaml:"with_think" doc:"ask for a <think> block before the answer, and score it"`
-	UseBase         bool     `yaml:"use_base" doc:"plain text in place of the chat template"`
-	FormatScoreCoef *float64 `yaml:"format_score_coef" doc:"handed to the reward; null leaves the reward's own, which is 0.1"`
+	UseBase         bool     `yaml:"use_base" doc:"plain text instead of the chat template"`
+	FormatScoreCoef *float64 `yaml:"format_score_coef" doc:"passed to the reward; null keeps the reward's own, 0.1"`
 }
 
-// formatted is a reward function that the workflow tells which format to expect.
+// formatted is a reward function that expects a format, which the workflow sets.
 type formatted interface {
 	WithFormat(withThink bool, coef *float64) trinity.RewardFunc
 }
@@ -61,7 +61,7 @@ func (w *MathBoxed) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Exp
 	return ask(ctx, r, system)
 }
 
-// nextQuestion stops a base model that would continue with a question of its own.
+// nextQuestion stops a base model before it continues with a question of its own.
 const nextQuestion = "\nUser:"
 
 // complete asks the task's question as plain text, scores the reply with r.Reward and returns it.

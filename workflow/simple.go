@@ -15,7 +15,8 @@ func init() {
 		func() trinity.Workflow { return &Simple{} })
 }
 
-// register adds a workflow under its name and under Trinity-RFT's async_ name; here all rollouts run concurrently.
+// register adds a workflow under its name and under Trinity-RFT's async_ name. Both are the same,
+// because all rollouts run concurrently.
 func register(name, doc string, build func() trinity.Workflow) {
 	registry.Workflows.Register(name, doc, build)
 	registry.Workflows.Register("async_"+name, "The same as "+name+".", build)

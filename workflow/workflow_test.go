@@ -14,12 +14,12 @@ import (
 
 var names = []string{"simple_workflow", "math_workflow", "math_boxed_workflow"}
 
-func TestPrompts(t *testing.T) {
+func TestWorkflowsRenderPrompts(t *testing.T) {
 	type args = map[string]any
 	for _, c := range []struct {
 		name   string
 		args   args
-		format trinity.TaskFormat // beside the keys of prompt and response
+		format trinity.TaskFormat // in addition to the keys of prompt and response
 		want   string
 	}{
 		{"simple_workflow", nil, trinity.TaskFormat{}, "user: 2+3?\nassistant: "},
@@ -32,9 +32,11 @@ func TestPrompts(t *testing.T) {
 		{"math_workflow", nil, trinity.TaskFormat{ReplyPrefix: "<think>"}, "system: " + mathSystem + "\nuser: 2+3?\nassistant: <think>"},
 		{"math_boxed_workflow", nil, trinity.TaskFormat{}, "system: " + boxedSystem + "\nuser: 2+3?\nassistant: "},
 		{"math_boxed_workflow", args{"with_think": true}, trinity.TaskFormat{}, "system: " + boxedThinkSystem + "\nuser: 2+3?\nassistant: "},
-		{"math_boxed_workflow", args{"with_think": true}, trinity.TaskFormat{SystemPromptKey: "sys"}, "system: Be brief.\nuser: 2+3?\nassistant: "},
+		{"math_boxed_workflow", args{"with_think": true}, trinity.TaskFormat{SystemPromptKey: "sys"},
+			"system: Be brief.\nuser: 2+3?\nassistant: "},
 		{"math_boxed_workflow", args{"use_base": true}, trinity.TaskFormat{}, boxedSystem + "\nUser: 2+3?\nAssistant:"},
-		{"math_boxed_workflow", args{"use_base": true, "with_think": true}, trinity.TaskFormat{ReplyPrefix: " <think>"}, boxedThinkSystem + "\nUser: 2+3?\nAssistant: <think>"},
+		{"math_boxed_workflow", args{"use_base": true, "with_think": true}, trinity.TaskFormat{ReplyPrefix: " <think>"},
+			boxedThinkSystem + "\nUser: 2+3?\nAssistant: <think>"},
 	} {
 		task, p := task(), &parrot{says: "5"}
 		c.format.PromptKey, c.format.ResponseKey = task.Format.PromptKey, task.Format.ResponseKey
@@ -50,7 +52,8 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
-// use_base stops the model before it asks the next question, and leaves the taskset's own stop texts as they are.
+// use_base stops the model before it asks the next question. It does not change the taskset's own
+// stop texts.
 func TestBaseModelStopsAtTheNextQuestion(t *testing.T) {
 	p := &parrot{says: "5"}
 	m := model(p)
@@ -64,7 +67,7 @@ func TestBaseModelStopsAtTheNextQuestion(t *testing.T) {
 	}
 }
 
-func TestExperience(t *testing.T) {
+func TestExperienceRecordsTheReply(t *testing.T) {
 	for _, name := range names {
 		for _, args := range []map[string]any{nil, {"use_base": true}} {
 			if args != nil && name != "math_boxed_workflow" {
@@ -81,10 +84,12 @@ func TestExperience(t *testing.T) {
 				if err := e.Check(); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
-				if e.ID != id || e.Prompt != "2+3?" || e.Response != prefix+"it is 5" || e.Versions != [2]int64{3, 4} || e.Temperature != 0.5 || e.Truncated != trinity.ResponseTruncated {
+				if e.ID != id || e.Prompt != "2+3?" || e.Response != prefix+"it is 5" || e.Versions != [2]int64{3, 4} ||
+					e.Temperature != 0.5 || e.Truncated != trinity.ResponseTruncated {
 					t.Errorf("%s: got %+v", name, e)
 				}
-				if got := (plain{}).Decode(e.Tokens[:e.PromptLen]); got != p.asked || !strings.HasSuffix(got, prefix) || slices.Contains(e.Tokens[1:], bos) {
+				if got := (plain{}).Decode(e.Tokens[:e.PromptLen]); got != p.asked || !strings.HasSuffix(got, prefix) ||
+					slices.Contains(e.Tokens[1:], bos) {
 					t.Errorf("%s: the prompt's tokens are %q, with a beginning inside: %v", name, got, slices.Contains(e.Tokens[1:], bos))
 				}
 				if e.TrainedTokens() != len("it is 5") || slices.Contains(e.Mask[:e.PromptLen], true) || e.Logprobs[e.PromptLen+1] != -0.25 {
@@ -102,7 +107,7 @@ func TestExperience(t *testing.T) {
 	}
 }
 
-// A reply that cannot be scored gets an invalid reward with the reason.
+// A reply without a score gets an invalid reward with the reason.
 func TestFailedScoreIsNotZero(t *testing.T) {
 	for _, name := range names {
 		exps, err := build(t, name, nil).Run(t.Context(), rollout(task(), model(&parrot{says: "5"}), &echo{err: errors.New("the judge is out")}))
@@ -112,7 +117,8 @@ func TestFailedScoreIsNotZero(t *testing.T) {
 		m, r := model(&parrot{says: "5"}), &echo{}
 		m.MaxPromptLen, m.TruncatePrompt = 3, true
 		exps, err = build(t, name, nil).Run(t.Context(), rollout(task(), m, r))
-		if err != nil || exps[0].Truncated != trinity.PromptTruncated || exps[0].Reward.Valid || exps[0].Reward.Reason == "" || exps[0].TrainedTokens() != 0 {
+		if err != nil || exps[0].Truncated != trinity.PromptTruncated || exps[0].Reward.Valid || exps[0].Reward.Reason == "" ||
+			exps[0].TrainedTokens() != 0 {
 			t.Errorf("%s with a prompt too long: got %+v, %v", name, exps, err)
 		}
 		if r.got.Experience != nil {
@@ -121,7 +127,7 @@ func TestFailedScoreIsNotZero(t *testing.T) {
 	}
 }
 
-func TestFailures(t *testing.T) {
+func TestWorkflowsReportFailures(t *testing.T) {
 	for _, name := range names {
 		for _, args := range []map[string]any{nil, {"use_base": true}} {
 			if args != nil && name != "math_boxed_workflow" {
@@ -150,7 +156,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// The reward function sees the conversation as the policy did, with the reply as the last message.
+// The reward function sees the policy's conversation with the reply as the last message.
 func TestRewardSeesTheConversation(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -177,8 +183,8 @@ func TestRewardSeesTheConversation(t *testing.T) {
 	}
 }
 
-// A failed engine ends the run, even if a reward function meets it.
-func TestEngineFailureInARewardIsNoInvalidReward(t *testing.T) {
+// A failed engine ends the run, even if a reward function called it.
+func TestEngineFailureInARewardIsAnError(t *testing.T) {
 	broken := &trinity.EngineError{Err: errors.New("out of memory")}
 	_, err := build(t, "simple_workflow", nil).Run(t.Context(), rollout(task(), model(&parrot{says: "5"}), &echo{err: broken}))
 	if !errors.Is(err, broken) {
@@ -186,7 +192,7 @@ func TestEngineFailureInARewardIsNoInvalidReward(t *testing.T) {
 	}
 }
 
-func TestRequirements(t *testing.T) {
+func TestWorkflowsRequireRewards(t *testing.T) {
 	for name, want := range map[string]trinity.Requirements{
 		"simple_workflow":                 {Reward: true},
 		"math_workflow":                   {Reward: true, DefaultReward: "math_reward"},
@@ -202,10 +208,10 @@ func TestRequirements(t *testing.T) {
 	}
 }
 
-// formattedEcho can be told a format, as math_boxed_reward can.
+// formattedEcho expects a format, like math_boxed_reward.
 type formattedEcho struct {
 	echo
-	told  *formattedEcho // the copy that was told
+	told  *formattedEcho // the copy with the format
 	think bool
 	coef  *float64
 }
@@ -215,8 +221,8 @@ func (f *formattedEcho) WithFormat(think bool, coef *float64) trinity.RewardFunc
 	return f.told
 }
 
-// The reward function of a task is shared, so the workflow tells a copy of it which format to expect.
-func TestMathBoxedTellsTheRewardTheFormat(t *testing.T) {
+// Tasks share their reward function, so the workflow sets the format of a copy.
+func TestMathBoxedSetsTheFormatOfTheReward(t *testing.T) {
 	for _, c := range []struct {
 		args  map[string]any
 		think bool
@@ -241,9 +247,10 @@ func TestMathBoxedTellsTheRewardTheFormat(t *testing.T) {
 	}
 }
 
-func TestUnknownArguments(t *testing.T) {
+func TestUnknownArgumentsAreErrors(t *testing.T) {
 	catalog, _ := registry.Find("workflow")
-	for name, want := range map[string]string{"simple_workflow": "takes none", "math_workflow": "takes none", "math_boxed_workflow": `"with_think"`} {
+	for name, want := range map[string]string{"simple_workflow": "takes none", "math_workflow": "takes none",
+		"math_boxed_workflow": `"with_think"`} {
 		errs := catalog.Check(name, map[string]any{"with_thinks": true})
 		if len(errs) != 1 || !strings.Contains(errs[0].Error(), want) {
 			t.Errorf("%s: got %v, want %q", name, errs, want)

@@ -2,7 +2,7 @@
 
     python read_tensorboard.py DIR > want.json
 
-TestTensorBoardReadsIt runs it with the Python that TRINITY_TENSORBOARD_PYTHON names (one that has the tensorboard package).
+TestTensorBoardReadsTheFiles runs it with the Python that TRINITY_TENSORBOARD_PYTHON names (one that has the tensorboard package).
 """
 import json
 import os

@@ -16,7 +16,7 @@ const (
 
 type comparer struct {
 	steps int // nodes left to visit
-	work  int // of exact arithmetic left
+	work  int // budget left for exact arithmetic
 }
 
 func newComparer() *comparer { return &comparer{steps: maxSteps, work: maxWork} }
@@ -39,7 +39,7 @@ func (c *comparer) equal(a, b *node) bool {
 		return c.quantities(a, b)
 	case a.op == opSequence && b.op == opSequence:
 		return c.sequences(a, b)
-	case a.op == opSequence && a.text == "{}" && len(a.args) == 1: // the set of one is what a list of one writes
+	case a.op == opSequence && a.text == "{}" && len(a.args) == 1: // a set of one element equals the element
 		return c.equal(a.args[0], b)
 	case b.op == opSequence && b.text == "{}" && len(b.args) == 1:
 		return c.equal(a, b.args[0])

@@ -108,7 +108,8 @@ func (c *comparer) exactCall(n *node) (*big.Rat, bool) {
 		return new(big.Rat).SetInt(f.Neg(f)), true
 	case "binom":
 		b, ok := c.exact(n.args[1])
-		if !ok || !a.IsInt() || !b.IsInt() || a.Sign() < 0 || b.Sign() < 0 || !a.Num().IsInt64() || !b.Num().IsInt64() || a.Num().Int64() > maxFactorial {
+		if !ok || !a.IsInt() || !b.IsInt() || a.Sign() < 0 || b.Sign() < 0 ||
+			!a.Num().IsInt64() || !b.Num().IsInt64() || a.Num().Int64() > maxFactorial {
 			return nil, false
 		}
 		c.charge(a)

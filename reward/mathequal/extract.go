@@ -189,7 +189,8 @@ func LastNumber(text string) (string, bool) {
 	if strings.HasSuffix(before, "-") || strings.HasSuffix(before, "−") {
 		sign := strings.TrimSuffix(strings.TrimSuffix(before, "-"), "−")
 		last := strings.TrimRight(sign, " ")
-		if last == "" || !strings.ContainsAny(last[len(last)-1:], "0123456789)abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") || len(last) < len(sign) && before[len(before)-1] == '-' {
+		if last == "" || !strings.ContainsAny(last[len(last)-1:],
+			"0123456789)abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") || len(last) < len(sign) && before[len(before)-1] == '-' {
 			return "-" + strings.TrimRight(text[start:end], ","), true
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// gsm8k returns the reference solutions of the test split, if the shared data is there.
+// gsm8k returns the reference solutions of the test split. It skips the test without the shared
+// data.
 func gsm8k(t *testing.T) []string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -39,7 +40,7 @@ func gsm8k(t *testing.T) []string {
 	return nil
 }
 
-func TestGSM8KAnswersInTheirUsualForms(t *testing.T) {
+func TestGSM8KAnswersAreFoundInTheirUsualForms(t *testing.T) {
 	for _, solution := range gsm8k(t) {
 		gold, ok := Hashed(solution)
 		n, isNumber := decimal(strings.ReplaceAll(gold, ",", ""))
@@ -49,8 +50,10 @@ func TestGSM8KAnswersInTheirUsualForms(t *testing.T) {
 		}
 		wrong := new(big.Rat).Add(n, big.NewRat(1, 1)).FloatString(2)
 		for _, reply := range []string{
-			solution, "The answer is " + gold + ".", "\\boxed{" + gold + "}", "$" + gold, "It costs $" + gold + ".00 in all.", "<think>1+1=3</think><answer>" + gold + "</answer>",
-			"So we get x = " + gold, gold + " apples", "Total: **" + gold + "**", "$\\boxed{" + gold + "\\text{ dollars}}$", "That makes $" + gold + "$.",
+			solution, "The answer is " + gold + ".", "\\boxed{" + gold + "}", "$" + gold, "It costs $" + gold + ".00 in all.",
+			"<think>1+1=3</think><answer>" + gold + "</answer>",
+			"So we get x = " + gold, gold + " apples", "Total: **" + gold + "**", "$\\boxed{" + gold + "\\text{ dollars}}$",
+			"That makes $" + gold + "$.",
 		} {
 			if answer := Answer(reply); !Equal(answer, gold) {
 				t.Errorf("Answer(%q) = %q, which is not %q", reply, answer, gold)

@@ -155,7 +155,8 @@ func (l *lexer) isWord(run string, inText bool) bool {
 	if len(l.tokens) > 0 {
 		last = l.tokens[len(l.tokens)-1]
 	}
-	after := len(l.tokens) > 0 && (last.kind == number || last.kind == word || last.kind == symbol && l.spaced || strings.Contains("%°}/", last.text))
+	after := len(l.tokens) > 0 && (last.kind == number || last.kind == word || last.kind == symbol && l.spaced ||
+		strings.Contains("%°}/", last.text))
 	_, unit := units[run]
 	switch {
 	case count == 1: // the h of km/h

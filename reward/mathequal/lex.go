@@ -27,10 +27,12 @@ var errNotMathematics = errors.New("not mathematics")
 
 // rewrite normalises alternative characters and typesetting.
 var rewrite = strings.NewReplacer(
-	"−", "-", "–", "-", "—", "-", "×", "*", "·", "*", "⋅", "*", "∗", "*", "÷", "/", "∕", "/", "√", `\sqrt `, "π", `\pi `, "∞", `\infty `, "∅", `\emptyset `,
+	"−", "-", "–", "-", "—", "-", "×", "*", "·", "*", "⋅", "*", "∗", "*", "÷", "/", "∕", "/", "√", `\sqrt `, "π", `\pi `, "∞",
+	`\infty `, "∅", `\emptyset `,
 	"½", `\frac{1}{2}`, "¼", `\frac{1}{4}`, "¾", `\frac{3}{4}`, "⅓", `\frac{1}{3}`, "⅔", `\frac{2}{3}`,
 	"²", "^{2}", "³", "^{3}", "⁴", "^{4}", "<=", "≤", ">=", "≥", "!=", "≠", "≈", "=", "**", "^",
-	`^{\circ}`, "°", `^\circ`, "°", `^{ \circ }`, "°", `\!`, "", "{,}", ",", `\(`, " ", `\)`, " ", `\[`, " ", `\]`, " ", "\u00a0", " ", "~", " ",
+	`^{\circ}`, "°", `^\circ`, "°", `^{ \circ }`, "°", `\!`, "", "{,}", ",", `\(`, " ", `\)`, " ", `\[`, " ", `\]`, " ",
+	"\u00a0", " ", "~", " ",
 	`\$`, "$", `\%`, "%", "％", "%", "，", ",", "（", "(", "）", ")", "＄", "$",
 )
 
@@ -105,7 +107,8 @@ func (l *lexer) mark(text string, size int) {
 	l.rest = l.rest[size:]
 }
 
-// number reads digits with a point, an exponent and, outside brackets, commas between groups of three.
+// number reads digits with a point, an exponent and, outside brackets, commas between groups of
+// three.
 func (l *lexer) number() {
 	s, n := l.rest, 0
 	for isDigit(s, n) {

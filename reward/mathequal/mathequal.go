@@ -27,7 +27,8 @@ import "math/big"
 // they are written alike.
 const maxText = 2000
 
-// Equal reports whether the answer and the truth are the same mathematical object. An empty answer equals nothing.
+// Equal reports whether the answer and the truth are the same mathematical object. An empty answer
+// equals nothing.
 func Equal(answer, truth string) bool {
 	a, b := read(answer), read(truth)
 	if len(a) == 0 || len(b) == 0 {
@@ -36,7 +37,7 @@ func Equal(answer, truth string) bool {
 	if a[0].plain == b[0].plain {
 		return true
 	}
-	for i := range max(len(a), len(b)) { // the same way of reading commas for both
+	for i := range max(len(a), len(b)) { // both texts read commas the same way
 		if a, b := a[min(i, len(a)-1)], b[min(i, len(b)-1)]; a.root != nil && b.root != nil && newComparer().equal(a.root, b.root) {
 			return true
 		}

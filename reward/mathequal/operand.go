@@ -75,7 +75,11 @@ func (p *parser) mixedFraction(whole *node) (*node, error) {
 // wholeFraction reports whether the arguments of a fraction that start at token i are integers.
 func (p *parser) wholeFraction(i int) bool {
 	is := func(i int, text string) bool {
-		return i < len(p.tokens) && (text == "" && p.tokens[i].kind == number && isWhole(p.tokens[i].text) || text != "" && p.tokens[i].text == text)
+		if i >= len(p.tokens) {
+			return false
+		}
+		t := p.tokens[i]
+		return text == "" && t.kind == number && isWhole(t.text) || text != "" && t.text == text
 	}
 	for range 2 {
 		switch {

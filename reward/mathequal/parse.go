@@ -8,7 +8,8 @@ const (
 	maxItems = 40
 )
 
-// Binding powers of the Pratt parser (Pratt 1973). A juxtaposition binds as a product does: 1/2x is (1/2)·x.
+// Binding powers of the Pratt parser (Pratt 1973). A juxtaposition binds like a product: 1/2x is
+// (1/2)·x.
 const (
 	bindSum     = 10
 	bindProduct = 20
@@ -171,7 +172,8 @@ func isCurrency(t token) bool {
 	return t.kind == mark && t.text != "" && strings.Contains(currencies, t.text)
 }
 
-// unit reads words such as "square cm", "cm^2" or "km/h" as words in one spelling, joined by spaces.
+// unit reads words such as "square cm", "cm^2" or "km/h" as words in one spelling, joined by
+// spaces.
 func (p *parser) unit() string {
 	var words []string
 	square := ""

@@ -20,12 +20,14 @@ var spelled = map[string]string{
 var signs = map[string]string{
 	"cdot": "*", "times": "*", "ast": "*", "div": "/", "pm": "±", "mp": "∓", "le": "≤", "leq": "≤", "leqslant": "≤", "ge": "≥", "geq": "≥",
 	"geqslant": "≥", "lt": "<", "gt": ">", "ne": "≠", "neq": "≠", "approx": "=", "circ": "°", "degree": "°", "cup": "∪", "in": "∈",
-	"lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "vert": "|", "lvert": "|", "rvert": "|", "mid": "|", "langle": "⟨", "rangle": "⟩",
+	"lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "vert": "|", "lvert": "|", "rvert": "|", "mid": "|",
+	"langle": "⟨", "rangle": "⟩",
 	"lbrace": `\{`, "rbrace": `\}`, "colon": ":", "and": ",", "or": ",", "lor": ",", "vee": ",",
 }
 
 // silent are commands that change only the layout.
-var silent = set("left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle quad qquad limits boxed fbox")
+var silent = set("left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle quad " +
+	"qquad limits boxed fbox")
 
 // textual are commands whose argument is text.
 var textual = set("text textbf textit textrm textsf texttt textnormal mathrm mathbf mathit mathsf mbox hbox operatorname")
@@ -34,17 +36,24 @@ var textual = set("text textbf textit textrm textsf texttt textnormal mathrm mat
 var matrices = set("matrix pmatrix bmatrix Bmatrix")
 
 // greek are the letters that are variables.
-var greek = set("alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma tau upsilon phi varphi chi psi omega " +
+var greek = set("alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma " +
+	"tau upsilon phi varphi chi psi omega " +
 	"Gamma Delta Theta Lambda Xi Sigma Upsilon Phi Psi Omega ell hbar")
 
-// units maps the short units, which could be taken for variables, and names of units to one spelling.
+// units maps the short units, which could be taken for variables, and names of units to one
+// spelling.
 var units = map[string]string{
-	"mm": "mm", "cm": "cm", "dm": "dm", "km": "km", "kg": "kg", "mg": "mg", "ml": "ml", "hr": "hour", "hrs": "hour", "min": "minute", "mins": "minute",
-	"sec": "second", "secs": "second", "ms": "ms", "ft": "foot", "feet": "foot", "inches": "inch", "lb": "pound", "lbs": "pound", "oz": "ounce",
-	"mi": "mile", "mph": "mph", "kmh": "kmh", "usd": "$", "dollar": "$", "dollars": "$", "eur": "€", "euro": "€", "euros": "€", "cents": "cent",
-	"hour": "hour", "hours": "hour", "day": "day", "days": "day", "week": "week", "weeks": "week", "month": "month", "months": "month",
-	"year": "year", "years": "year", "minute": "minute", "mile": "mile", "inch": "inch", "foot": "foot", "pound": "pound", "gram": "gram", "liter": "liter",
-	"m": "meter", "metre": "meter", "metres": "meter", "g": "gram", "s": "second", "h": "hour", "l": "liter", "litre": "liter", "litres": "liter",
+	"mm": "mm", "cm": "cm", "dm": "dm", "km": "km", "kg": "kg", "mg": "mg", "ml": "ml", "hr": "hour", "hrs": "hour",
+	"min": "minute", "mins": "minute",
+	"sec": "second", "secs": "second", "ms": "ms", "ft": "foot", "feet": "foot", "inches": "inch", "lb": "pound",
+	"lbs": "pound", "oz": "ounce",
+	"mi": "mile", "mph": "mph", "kmh": "kmh", "usd": "$", "dollar": "$", "dollars": "$", "eur": "€", "euro": "€", "euros": "€",
+	"cents": "cent",
+	"hour":  "hour", "hours": "hour", "day": "day", "days": "day", "week": "week", "weeks": "week", "month": "month", "months": "month",
+	"year": "year", "years": "year", "minute": "minute", "mile": "mile", "inch": "inch", "foot": "foot", "pound": "pound",
+	"gram": "gram", "liter": "liter",
+	"m": "meter", "metre": "meter", "metres": "meter", "g": "gram", "s": "second", "h": "hour", "l": "liter", "litre": "liter",
+	"litres":     "liter",
 	"millimeter": "mm", "millimeters": "mm", "centimeter": "cm", "centimeters": "cm", "kilometer": "km", "kilometers": "km",
 	"kilogram": "kg", "kilograms": "kg", "milliliter": "ml", "milliliters": "ml", "percent": "%", "degrees": "°", "degree": "°",
 }
