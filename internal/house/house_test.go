@@ -22,7 +22,7 @@ var layers = []struct {
 	packages []string
 }{
 	{"nouns, standard library only", []string{"."}},
-	{"ground", []string{"registry", "algorithm/tape", "serve/web", "internal/wait", "internal/retry", "internal/failpoint", "internal/durable", "internal/database", "internal/experience", "model", "operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel"}},
+	{"ground", []string{"registry", "algorithm/tape", "serve/web", "wire", "internal/wait", "internal/retry", "internal/failpoint", "internal/durable", "internal/database", "internal/experience", "model", "operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel"}},
 	{"", []string{"config", "model/renderer"}},
 	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "reward", "operator", "selector", "dataset", "buffer", "weights", "monitor", "engine"}},
 	{"loops and servers, which do not know one another", []string{"explorer", "trainer", "internal/pipeline", "serve", "internal/verify"}},

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
+	wire "github.com/trinity-go/trinity/wire/openai"
 )
 
 func newID(as form) string {
@@ -20,7 +21,7 @@ func newID(as form) string {
 	return "cmpl-" + rand.Text()
 }
 
-// object is the type name of a reply in the API.
+// object returns the type of a reply in the words of the API.
 func (q *request) object() string {
 	switch {
 	case q.as == plain:
@@ -31,60 +32,61 @@ func (q *request) object() string {
 	return "chat.completion"
 }
 
-// envelope holds the fields that all replies share.
-func (q *request) envelope(s *Server, choices []any) map[string]any {
-	return map[string]any{"id": q.id, "object": q.object(), "created": time.Now().Unix(), "model": s.Name, "choices": choices}
+// response returns a reply with the fields that all replies share.
+func (q *request) response(s *Server, choices []wire.Choice) wire.Response {
+	return wire.Response{ID: q.id, Object: q.object(), Created: time.Now().Unix(), Model: s.Name, Choices: choices}
 }
 
-func (q *request) usage(out []trinity.Completion) map[string]int {
+func (q *request) usage(out []trinity.Completion) *wire.Usage {
 	sampled := 0
 	for _, c := range out {
 		sampled += len(c.Tokens)
 	}
-	return map[string]int{"prompt_tokens": len(q.prompt), "completion_tokens": sampled, "total_tokens": len(q.prompt) + sampled}
+	return &wire.Usage{PromptTokens: len(q.prompt), CompletionTokens: sampled, TotalTokens: len(q.prompt) + sampled}
 }
 
 // whole returns the reply to a request without streaming.
-func (q *request) whole(s *Server, out []trinity.Completion) any {
-	choices := make([]any, len(out))
+func (q *request) whole(s *Server, out []trinity.Completion) wire.Response {
+	choices := make([]wire.Choice, len(out))
 	for i, c := range out {
 		text := q.visible(s, c.Tokens)
-		choice := map[string]any{"index": i, "finish_reason": c.FinishReason, "logprobs": nil, "versions": c.Versions}
+		choice := wire.Choice{Index: i, FinishReason: &c.FinishReason, Versions: &c.Versions}
 		if q.logprobs {
-			choice["logprobs"] = q.logprobsOf(s, c)
+			choice.Logprobs = q.logprobsOf(s, c)
 		}
 		if q.ReturnTokenIDs {
-			choice["token_ids"] = c.Tokens
+			choice.TokenIDs = c.Tokens
 		}
 		if q.as == chat {
-			choice["message"] = map[string]any{"role": "assistant", "content": text}
+			choice.Message = &wire.Message{Role: "assistant", Content: text}
 		} else {
-			choice["text"] = text
+			choice.Text = &text
 		}
 		choices[i] = choice
 	}
-	reply := q.envelope(s, choices)
-	reply["usage"] = q.usage(out)
+	reply := q.response(s, choices)
+	reply.Usage = q.usage(out)
 	if q.ReturnTokenIDs {
-		reply["prompt_token_ids"] = q.prompt
+		reply.PromptTokenIDs = q.prompt
 	}
 	return reply
 }
 
-// logprobsOf returns the log-probabilities of the sampled tokens in nats, with the token that ended the reply.
+// logprobsOf returns the log-probabilities of the sampled tokens, including the token that ended
+// the reply.
 func (q *request) logprobsOf(s *Server, c trinity.Completion) any {
 	texts := make([]string, len(c.Tokens))
 	for i := range c.Tokens {
 		texts[i] = s.Renderer.Decode(c.Tokens[i : i+1])
 	}
 	if q.as == plain {
-		return map[string]any{"tokens": texts, "token_logprobs": c.Logprobs, "top_logprobs": nil}
+		return &wire.TextLogprobs{Tokens: texts, TokenLogprobs: c.Logprobs}
 	}
-	content := make([]any, len(texts))
+	content := make([]wire.TokenLogprob, len(texts))
 	for i, text := range texts {
-		content[i] = map[string]any{"token": text, "logprob": c.Logprobs[i], "top_logprobs": []any{}}
+		content[i] = wire.TokenLogprob{Token: text, Logprob: c.Logprobs[i], TopLogprobs: []wire.TokenLogprob{}}
 	}
-	return map[string]any{"content": content}
+	return &wire.ChatLogprobs{Content: content}
 }
 
 // piece is a sampled token of a choice.
@@ -120,18 +122,18 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 	}
 	for i, c := range out {
 		text := q.visible(s, c.Tokens)
-		q.send(s, events, i, &sent[i], text, c.FinishReason)
+		q.send(s, events, i, &sent[i], text, &c.FinishReason)
 	}
 	if q.StreamOptions.IncludeUsage {
-		last := q.envelope(s, []any{})
-		last["usage"] = q.usage(out)
+		last := q.response(s, []wire.Choice{})
+		last.Usage = q.usage(out)
 		events.send(last)
 	}
 	events.end()
 }
 
-// settled returns the prefix of a text that later tokens cannot change: it ends before an incomplete
-// character and before anything that may begin a stop string.
+// settled returns the prefix of a text that later tokens cannot change: it ends before an
+// incomplete character and before anything that may begin a stop string.
 func (q *request) settled(text string) string {
 	for len(text) > 0 {
 		r, size := utf8.DecodeLastRuneInString(text)
@@ -151,24 +153,24 @@ func (q *request) settled(text string) string {
 	return text[:len(text)-longest]
 }
 
-// send sends the part of a choice's text that was not sent yet.
-func (q *request) send(s *Server, e *events, choice int, sent *string, text string, reason any) {
+// send sends the part of a choice's text that the client does not have yet. reason is nil until the
+// choice ends.
+func (q *request) send(s *Server, e *events, choice int, sent *string, text string, reason *string) {
 	more, extends := strings.CutPrefix(text, *sent)
 	if !extends || more == "" && reason == nil {
 		return
 	}
-	c := map[string]any{"index": choice, "finish_reason": reason, "logprobs": nil}
+	c := wire.Choice{Index: choice, FinishReason: reason}
 	if q.as == plain {
-		c["text"] = more
+		c.Text = &more
 	} else {
-		delta := map[string]any{"content": more}
+		c.Delta = &wire.Message{Content: more}
 		if *sent == "" {
-			delta["role"] = "assistant"
+			c.Delta.Role = "assistant"
 		}
-		c["delta"] = delta
 	}
 	*sent = text
-	e.send(q.envelope(s, []any{c}))
+	e.send(q.response(s, []wire.Choice{c}))
 }
 
 // events writes server-sent events.
@@ -180,7 +182,7 @@ type events struct {
 func (e *events) send(body any) {
 	data, err := json.Marshal(body)
 	if err != nil {
-		panic(err) // numbers and texts always have a form
+		panic(err) // texts and finite numbers always have a form in JSON
 	}
 	e.write(string(data))
 }
@@ -194,5 +196,5 @@ func (e *events) write(data string) {
 		e.w.Header().Set("Cache-Control", "no-cache")
 	}
 	fmt.Fprintf(e.w, "data: %s\n\n", data)
-	_ = http.NewResponseController(e.w).Flush() // a client that has gone reads nothing more
+	_ = http.NewResponseController(e.w).Flush() // a client that has closed the connection reads nothing more
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 
 	"github.com/trinity-go/trinity"
+	wire "github.com/trinity-go/trinity/wire/openai"
 )
 
 // form tells the two endpoints apart.
@@ -17,40 +19,10 @@ const (
 	plain form = false
 )
 
-// body is a request as clients send it. The server ignores unknown fields, as clients expect, and refuses known fields that it does not support.
-type body struct {
-	Model               string            `json:"model"`
-	Messages            []trinity.Message `json:"messages"`
-	Tools               json.RawMessage   `json:"tools"`
-	Prompt              json.RawMessage   `json:"prompt"`
-	N                   *int              `json:"n"`
-	MaxTokens           *int              `json:"max_tokens"`
-	MaxCompletionTokens *int              `json:"max_completion_tokens"`
-	MinTokens           int               `json:"min_tokens"`
-	Temperature         *float32          `json:"temperature"`
-	TopP                *float32          `json:"top_p"`
-	TopK                *int              `json:"top_k"`
-	MinP                *float32          `json:"min_p"`
-	RepetitionPenalty   *float32          `json:"repetition_penalty"`
-	PresencePenalty     float64           `json:"presence_penalty"`
-	FrequencyPenalty    float64           `json:"frequency_penalty"`
-	Stop                json.RawMessage   `json:"stop"`
-	StopTokenIDs        []int32           `json:"stop_token_ids"`
-	IgnoreEOS           bool              `json:"ignore_eos"`
-	Seed                *int64            `json:"seed"`
-	Logprobs            json.RawMessage   `json:"logprobs"`
-	TopLogprobs         int               `json:"top_logprobs"`
-	Echo                bool              `json:"echo"`
-	ReturnTokenIDs      bool              `json:"return_token_ids"`
-	Stream              bool              `json:"stream"`
-	StreamOptions       struct {
-		IncludeUsage bool `json:"include_usage"`
-	} `json:"stream_options"`
-}
-
-// request is a request that was checked.
+// request is a request that parse has checked. The server ignores unknown fields, as clients
+// expect, and refuses known fields that it does not support.
 type request struct {
-	body
+	wire.Request
 	as       form
 	id       string
 	prompt   []int32
@@ -63,14 +35,18 @@ const maxChoices = 128
 // parse reads a request and refuses what the server cannot do.
 func (s *Server) parse(data []byte, as form) (*request, error) {
 	q := &request{as: as, id: newID(as), params: s.Params}
-	if err := json.Unmarshal(data, &q.body); err != nil {
-		return nil, bad("", "the request is no JSON of a completion: %v", err)
+	if err := json.Unmarshal(data, &q.Request); err != nil {
+		return nil, bad("", "the request is not the JSON of a completion: %v", err)
 	}
 	if q.Model != "" && q.Model != s.Name {
-		return nil, &problem{404, "model_not_found", "model", "the model " + q.Model + " is not served here, only " + s.Name}
+		return nil, &problem{http.StatusNotFound, "model_not_found", "model",
+			fmt.Sprintf("the model %q is not served here: ask for %q", q.Model, s.Name)}
 	}
 	for param, asked := range map[string]bool{
-		"presence_penalty": q.PresencePenalty != 0, "frequency_penalty": q.FrequencyPenalty != 0, "top_logprobs": q.TopLogprobs > 0, "echo": q.Echo,
+		"presence_penalty":  q.PresencePenalty != 0,
+		"frequency_penalty": q.FrequencyPenalty != 0,
+		"top_logprobs":      q.TopLogprobs > 0,
+		"echo":              q.Echo,
 	} {
 		if asked {
 			return nil, bad(param, "%s is not supported", param)
@@ -85,17 +61,18 @@ func (s *Server) parse(data []byte, as form) (*request, error) {
 	return q, q.readParams(s)
 }
 
-// readLogprobs reads whether log-probabilities of sampled tokens are wanted: true in a chat, 0 or 1 in a plain completion.
+// readLogprobs reads whether the client wants log-probabilities of sampled tokens: true in a chat,
+// 0 or 1 in a plain completion.
 func (q *request) readLogprobs() error {
 	switch text := string(bytes.TrimSpace(q.Logprobs)); {
 	case text == "" || text == "null" || text == "false":
 	case text == "true" && q.as == chat, q.as == plain && (text == "0" || text == "1"):
 		q.logprobs = true
 	default:
-		return bad("logprobs", "only the log-probabilities of the sampled tokens are given: true of a chat, 1 of a completion")
+		return bad("logprobs", "only the log-probabilities of the sampled tokens are supported: want true in a chat, 0 or 1 in a completion")
 	}
 	if q.logprobs && q.Stream {
-		return bad("logprobs", "a stream has no log-probabilities: leave one of the two out")
+		return bad("logprobs", "a stream has no log-probabilities: leave out stream or logprobs")
 	}
 	return nil
 }
@@ -114,7 +91,7 @@ func (q *request) readPrompt(s *Server) (err error) {
 	if json.Unmarshal(q.Prompt, &text) == nil {
 		q.prompt = s.Renderer.Encode(text)
 	} else if json.Unmarshal(q.Prompt, &q.prompt) != nil {
-		return bad("prompt", "want a text, or a list of token ids")
+		return bad("prompt", "want a text or a list of token ids")
 	}
 	return q.hasPrompt(s, "prompt")
 }
@@ -164,24 +141,35 @@ func (q *request) readParams(s *Server) error {
 	case asked != nil && *asked < 1:
 		return bad(longest, "%s is %d; want at least 1", longest, *asked)
 	}
+	return q.fitLength(s, longest, asked)
+}
+
+// fitLength limits the reply to the room that the prompt leaves. It returns an error if there is no
+// room, or if the request asks for more: asked tokens by the key longest.
+func (q *request) fitLength(s *Server, longest string, asked *int) error {
+	p := &q.params
 	if s.MaxModelLen == 0 {
 		if p.MaxTokens == 0 {
-			return bad("max_tokens", "the model has no longest reply: say how many tokens")
+			return bad("max_tokens", "the model has no maximum length: set max_tokens")
 		}
 		return nil
 	}
 	room := s.MaxModelLen - len(q.prompt)
 	if room <= 0 {
-		return &problem{400, "context_length_exceeded", "", fmt.Sprintf("the prompt has %d tokens, which leaves no room in the %d of the model's length", len(q.prompt), s.MaxModelLen)}
+		return tooLong("", "the prompt has %d tokens, which leaves no room in the %d of the model's length", len(q.prompt), s.MaxModelLen)
 	}
 	if asked != nil && *asked > room {
-		return &problem{400, "context_length_exceeded", longest, fmt.Sprintf("the prompt has %d tokens and %s is %d, together more than the %d tokens of the model's length; ask for at most %d, or leave it out",
-			len(q.prompt), longest, *asked, s.MaxModelLen, room)}
+		return tooLong(longest, "the prompt has %d tokens and %s is %d, together more than the %d tokens of the model's length; "+
+			"ask for at most %d, or leave it out", len(q.prompt), longest, *asked, s.MaxModelLen, room)
 	}
 	if p.MaxTokens == 0 || p.MaxTokens > room {
 		p.MaxTokens = room
 	}
 	return nil
+}
+
+func tooLong(param, format string, args ...any) error {
+	return &problem{http.StatusBadRequest, "context_length_exceeded", param, fmt.Sprintf(format, args...)}
 }
 
 // longest returns the maximum length of a reply that the request sets, and the key that sets it.
@@ -207,7 +195,7 @@ func (q *request) readStop() error {
 	}
 	for _, stop := range q.params.Stop {
 		if stop == "" {
-			return bad("stop", "an empty text would stop at once")
+			return bad("stop", "an empty text would end every reply at once")
 		}
 	}
 	return nil

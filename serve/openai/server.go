@@ -12,6 +12,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/serve/web"
+	wire "github.com/trinity-go/trinity/wire/openai"
 )
 
 const (
@@ -20,7 +21,8 @@ const (
 	maxWaiting = 256
 )
 
-// Server serves the model over the OpenAI API. Params holds the defaults for what a request leaves out.
+// Server serves the model over the OpenAI API. Params holds the defaults for what a request leaves
+// out.
 type Server struct {
 	Name        string // of the model
 	Sampler     trinity.Sampler
@@ -28,8 +30,8 @@ type Server struct {
 	Params      trinity.SamplingParams
 	MaxModelLen int           // tokens of prompt and reply; 0 is no limit
 	VocabSize   int           // token ids are below it
-	Timeout     time.Duration // of a request
-	Token       string        // which every request must bear; "" demands none
+	Timeout     time.Duration // of one request
+	Token       string        // that every request must bear; "" demands none
 
 	slots chan struct{}
 }
@@ -75,19 +77,20 @@ func bad(param, format string, args ...any) error {
 	return &problem{http.StatusBadRequest, "invalid_value", param, fmt.Sprintf(format, args...)}
 }
 
-func (p *problem) body() any {
+func (p *problem) body() wire.Refusal {
 	kind := "invalid_request_error"
 	if p.status >= 500 {
 		kind = "server_error"
 	}
-	return map[string]any{"error": map[string]any{"message": p.message, "type": kind, "param": orNull(p.param), "code": orNull(p.code)}}
+	return wire.Refusal{Error: wire.Error{Message: p.message, Type: kind, Param: orNull(p.param), Code: orNull(p.code)}}
 }
 
-func orNull(s string) any {
+// orNull returns nil for "", which JSON writes as null.
+func orNull(s string) *string {
 	if s == "" {
 		return nil
 	}
-	return s
+	return &s
 }
 
 // problemOf converts any error to one of the API.
@@ -107,7 +110,8 @@ func fail(w http.ResponseWriter, err error) {
 }
 
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
-	web.WriteJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{map[string]any{"id": s.Name, "object": "model", "created": 0, "owned_by": "trinity"}}})
+	model := wire.Model{ID: s.Name, Object: "model", OwnedBy: "trinity"}
+	web.WriteJSON(w, http.StatusOK, wire.Models{Object: "list", Data: []wire.Model{model}})
 }
 
 // complete answers a request, with or without streaming.
@@ -116,7 +120,8 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, as form) {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	default:
-		fail(w, &problem{http.StatusTooManyRequests, "rate_limit_exceeded", "", fmt.Sprintf("%d requests are waiting already", maxWaiting)})
+		fail(w, &problem{http.StatusTooManyRequests, "rate_limit_exceeded", "",
+			fmt.Sprintf("%d requests are in flight already: try again later", maxWaiting)})
 		return
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

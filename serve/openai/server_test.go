@@ -77,7 +77,8 @@ func start(t *testing.T) (*httptest.Server, *letters) {
 	t.Helper()
 	model := &letters{}
 	s := &Server{
-		Name: "m", Sampler: model, Renderer: bytesRenderer{}, Params: trinity.SamplingParams{Temperature: 0.7, TopP: 1, MaxTokens: 5}, MaxModelLen: 20, VocabSize: 256,
+		Name: "m", Sampler: model, Renderer: bytesRenderer{}, Params: trinity.SamplingParams{Temperature: 0.7, TopP: 1,
+			MaxTokens: 5}, MaxModelLen: 20, VocabSize: 256,
 		Timeout: 50 * time.Millisecond, Token: "t",
 	}
 	web := httptest.NewServer(s.Handler())
@@ -130,8 +131,10 @@ func TestReplies(t *testing.T) {
 			t.Errorf("%s %s: %d %s\nwant %s", c.path, c.body, status, text, c.has)
 		}
 	}
-	ask(t, web, plainPath, "t", `{"prompt":"hi","temperature":0,"top_p":0.5,"top_k":3,"max_tokens":18,"seed":-1,"stop_token_ids":[7],"ignore_eos":true}`)
-	if p := model.asked; p.Temperature != 0 || p.TopP != 0.5 || p.TopK != 3 || p.MaxTokens != 18 || p.Seed != 1<<64-1 || !slices.Equal(p.StopTokens, []int32{7, 0}) || !p.IgnoreEOS {
+	ask(t, web, plainPath, "t",
+		`{"prompt":"hi","temperature":0,"top_p":0.5,"top_k":3,"max_tokens":18,"seed":-1,"stop_token_ids":[7],"ignore_eos":true}`)
+	if p := model.asked; p.Temperature != 0 || p.TopP != 0.5 || p.TopK != 3 || p.MaxTokens != 18 || p.Seed != 1<<64-1 ||
+		!slices.Equal(p.StopTokens, []int32{7, 0}) || !p.IgnoreEOS {
 		t.Errorf("the sampler was asked for %+v", p)
 	}
 	ask(t, web, plainPath, "t", `{"prompt":"hi"}`)
@@ -184,21 +187,27 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A reply that does not fit beside the prompt is refused with the figures; what is left out takes what there is room for.
+// A reply that does not fit beside the prompt is refused with the figures; what is left out takes
+// what there is room for.
 func TestNoRoom(t *testing.T) {
 	web, model := start(t)
-	const want = "the prompt has 16 tokens and max_completion_tokens is 5, together more than the 20 tokens of the model's length; ask for at most 4, or leave it out"
-	if status, text := ask(t, web, plainPath, "t", `{"prompt":"sixteen letters!","max_tokens":1,"max_completion_tokens":5}`); status != 400 || !strings.Contains(text, want) || !strings.Contains(text, `"code":"context_length_exceeded"`) {
+	const want = "the prompt has 16 tokens and max_completion_tokens is 5, together more than the 20 tokens of the model's " +
+		"length; ask for at most 4, or leave it out"
+	if status, text := ask(t, web, plainPath, "t",
+		`{"prompt":"sixteen letters!","max_tokens":1,"max_completion_tokens":5}`); status != 400 ||
+		!strings.Contains(text, want) || !strings.Contains(text, `"code":"context_length_exceeded"`) {
 		t.Errorf("%d %s", status, text)
 	}
-	for _, body := range []string{`{"prompt":"sixteen letters!"}`, `{"prompt":"sixteen letters!","max_tokens":null}`, `{"prompt":"sixteen letters!","max_tokens":4}`} {
+	for _, body := range []string{`{"prompt":"sixteen letters!"}`, `{"prompt":"sixteen letters!","max_tokens":null}`,
+		`{"prompt":"sixteen letters!","max_tokens":4}`} {
 		if status, text := ask(t, web, plainPath, "t", body); status != 200 || model.asked.MaxTokens != 4 {
 			t.Errorf("%s: %d %s, %d tokens", body, status, text, model.asked.MaxTokens)
 		}
 	}
 }
 
-// A stream says the same as a whole reply, never half a character, and nothing that a stop string takes back.
+// A stream says the same as a whole reply, never half a character, and nothing that a stop string
+// takes back.
 func TestStream(t *testing.T) {
 	web, _ := start(t)
 	for body, want := range map[string]string{
@@ -237,7 +246,8 @@ func FuzzRequest(f *testing.F) {
 	s := &Server{Name: "m", Renderer: bytesRenderer{}, MaxModelLen: 20, VocabSize: 256}
 	f.Fuzz(func(t *testing.T, data []byte, chat bool) {
 		q, err := s.parse(data, form(chat))
-		if err == nil && (len(q.prompt) == 0 || q.params.MaxTokens < 1 || q.params.MaxTokens+len(q.prompt) > 20 || q.params.N < 1 || q.params.N > maxChoices) {
+		if err == nil && (len(q.prompt) == 0 || q.params.MaxTokens < 1 || q.params.MaxTokens+len(q.prompt) > 20 ||
+			q.params.N < 1 || q.params.N > maxChoices) {
 			t.Errorf("%s is asked as %+v of %v", data, q.params, q.prompt)
 		}
 		if err != nil && problemOf(err).status >= 500 {
