@@ -37,7 +37,7 @@ func (e *exploring) advance() (again bool, err error) {
 		return false, nil
 	}
 	e.note()
-	if err := e.queue.sink.Pause(e.now, e.Pace.Required(e.delivered+1)); err != nil {
+	if err := e.queue.sink.Pause(now, e.Pace.Required(e.delivered+1)); err != nil {
 		return false, err
 	}
 	if len(e.open) > 0 && e.open[0].over {
@@ -65,7 +65,7 @@ func last(v []float64) float64 { return v[len(v)-1] }
 // begin takes the version that the next step begins with.
 func (e *exploring) begin() error {
 	step := e.begun + 1
-	version, err := e.sync.Wait(e.now, e.Pace.Required(step), e.Pace.Newest(step))
+	version, err := e.sync.Wait(now, e.Pace.Required(step), e.Pace.Newest(step))
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (e *exploring) deliver() error {
 	for i, v := range versions {
 		group[i] = &trinity.Experience{ID: trinity.ExperienceID{Step: step, Run: i}, Versions: [2]int64{v, v}}
 	}
-	if err := e.queue.Put(e.now, trinity.Delivery{Groups: []trinity.Group{group}, Needs: e.Pace.Required(step)}); err != nil {
+	if err := e.queue.Put(now, trinity.Delivery{Groups: []trinity.Group{group}, Needs: e.Pace.Required(step)}); err != nil {
 		return err
 	}
 	e.open, e.delivered, e.ended = e.open[1:], step, e.seconds

@@ -37,7 +37,7 @@ func (t *training) advance() (bool, error) {
 
 // take begins a step with the batch that there is.
 func (t *training) take() error {
-	batch, err := t.source.Take(t.now, trinity.Want{N: t.Batch, Rollouts: true, Published: t.published})
+	batch, err := t.source.Take(now, trinity.Want{N: t.Batch, Rollouts: true, Published: t.published})
 	if errors.Is(err, io.EOF) {
 		t.done = true
 		return nil
@@ -58,7 +58,7 @@ func (t *training) take() error {
 // end ends a step, and publishes its weights if it is time.
 func (t *training) end() error {
 	if t.step%t.PublishInterval == 0 {
-		if err := t.sync.Publish(t.now, t.step); err != nil {
+		if err := t.sync.Publish(now, t.step); err != nil {
 			return err
 		}
 		t.published, t.publishing, t.left = t.step, true, t.rates.Sync

@@ -65,8 +65,7 @@ type simulated struct {
 	steps   []step // each explore step, drawn before
 	perUnit struct{ explore, train float64 }
 
-	now      context.Context // ended: what would have to wait gives up
-	seconds  float64         // since the beginning
+	seconds  float64 // since the beginning
 	queue    *counted
 	source   trinity.Source
 	sync     *weights.Memory
@@ -79,6 +78,13 @@ type simulated struct {
 
 var errNotYet = errors.New("not yet")
 
+// now is a context that has ended: a call that would have to wait returns errNotYet instead.
+var now = func() context.Context {
+	ctx, end := context.WithCancelCause(context.Background())
+	end(errNotYet)
+	return ctx
+}()
+
 // Run plays the run. The same arguments give the same report.
 func Run(s Setting, r Rates) (*Report, error) {
 	if err := r.Validate(); err != nil {
@@ -86,9 +92,6 @@ func Run(s Setting, r Rates) (*Report, error) {
 	}
 	sim := &simulated{Setting: s, rates: r, steps: draw(&s, &r), stale: map[int64]int{}}
 	sim.scale()
-	now, end := context.WithCancelCause(context.Background())
-	end(errNotYet)
-	sim.now = now
 	queue := buffer.NewQueue(s.Capacity, 0, nil)
 	sim.queue = &counted{Queue: queue, sink: queue.Sink("")}
 	sim.source = sim.queue

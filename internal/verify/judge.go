@@ -12,9 +12,9 @@ import (
 // Judge compares records with the oracle. stops are the tokens that end a reply: they are one outcome, because engines stop at whichever they
 // know. It is an error if the records hold nothing to compare.
 func Judge(ctx context.Context, oracle Oracle, records []*Record, stops []int32, limits Limits) (*Report, error) {
-	j := &judge{ctx: ctx, oracle: oracle, stops: stops, tie: 2 * limits.Mean}
+	j := &judge{oracle: oracle, stops: stops, tie: 2 * limits.Mean}
 	for _, r := range records {
-		if err := j.read(r); err != nil {
+		if err := j.read(ctx, r); err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Place, err)
 		}
 	}
@@ -23,7 +23,7 @@ func Judge(ctx context.Context, oracle Oracle, records []*Record, stops []int32,
 		report.Greedy = float64(j.greedySame) / float64(j.greedyTokens)
 	}
 	var err error
-	if report.Samples, err = j.testSamples(); err != nil {
+	if report.Samples, err = j.testSamples(ctx); err != nil {
 		return nil, err
 	}
 	if report.Tokens == 0 && report.GreedyTokens == 0 && len(report.Samples) == 0 {
@@ -35,7 +35,6 @@ func Judge(ctx context.Context, oracle Oracle, records []*Record, stops []int32,
 
 // judge accumulates what records say.
 type judge struct {
-	ctx    context.Context
 	oracle Oracle
 	stops  []int32
 	tie    float64 // nats: a token this close to the best one is as good
@@ -55,7 +54,7 @@ type group struct {
 }
 
 // read compares one record.
-func (j *judge) read(r *Record) error {
+func (j *judge) read(ctx context.Context, r *Record) error {
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -69,7 +68,7 @@ func (j *judge) read(r *Record) error {
 	if first == len(r.Tokens) {
 		return nil
 	}
-	return j.oracle.Distributions(j.ctx, r.Tokens[:len(r.Tokens)-1], first, func(t int, logprobs []float32) error {
+	return j.oracle.Distributions(ctx, r.Tokens[:len(r.Tokens)-1], first, func(t int, logprobs []float32) error {
 		if token := r.Tokens[t]; token < 0 || int(token) >= len(logprobs) { // the last one is not an input of the oracle
 			return fmt.Errorf("token %d at position %d is outside the vocabulary of %d", token, t, len(logprobs))
 		}

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"fmt"
 	"math"
 )
@@ -24,7 +25,7 @@ const (
 )
 
 // testSamples tests every setting of which some prompt was drawn often enough, then whole replies.
-func (j *judge) testSamples() ([]SampleTest, error) {
+func (j *judge) testSamples(ctx context.Context) ([]SampleTest, error) {
 	var tests []SampleTest
 	var settings []*group
 	for _, g := range j.groups { // ordered by setting
@@ -39,7 +40,7 @@ func (j *judge) testSamples() ([]SampleTest, error) {
 			tests = append(tests, SampleTest{Name: name})
 			settings = append(settings, g)
 		}
-		if err := j.testGroup(g, &tests[len(tests)-1]); err != nil {
+		if err := j.testGroup(ctx, g, &tests[len(tests)-1]); err != nil {
 			return nil, err
 		}
 	}
@@ -56,8 +57,8 @@ func (j *judge) testSamples() ([]SampleTest, error) {
 }
 
 // testGroup adds the statistic of one prompt to that of its setting.
-func (j *judge) testGroup(g *group, to *SampleTest) error {
-	return j.oracle.Distributions(j.ctx, g.prompt, len(g.prompt), func(_ int, logprobs []float32) error {
+func (j *judge) testGroup(ctx context.Context, g *group, to *SampleTest) error {
+	return j.oracle.Distributions(ctx, g.prompt, len(g.prompt), func(_ int, logprobs []float32) error {
 		statistic, degrees, outside := chiSquare(g.counts, j.merged(shaped(logprobs, g.temperature, g.topP)))
 		to.Statistic += statistic
 		to.Degrees += degrees
