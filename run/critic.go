@@ -78,8 +78,8 @@ func (s *stage) openCritic(ctx context.Context, policy trinity.EngineSpec) error
 	return nil
 }
 
-// newCritic makes what trains the open critic beside a trainer; nil if there is none.
-func (s *stage) newCritic(tr *trainer.Trainer) (*trainer.Critic, error) {
+// newCritic returns the open critic of a run of so many steps; nil if there is none.
+func (s *stage) newCritic(steps int64) (*trainer.Critic, error) {
 	if s.critic == nil {
 		return nil, nil
 	}
@@ -89,8 +89,11 @@ func (s *stage) newCritic(tr *trainer.Trainer) (*trainer.Critic, error) {
 		return nil, err
 	}
 	return &trainer.Critic{
-		Engine: s.critic, Loss: squared, Schedule: schedule(&cfg.Optim, tr.TotalSteps), Optimizer: optimParams(&cfg.Optim, *cfg.GradClip),
-		MiniBatch: value(0, cfg.PpoMiniBatchSize), Epochs: *cfg.PpoEpochs, Warmup: int64(s.cfg.Trainer.CriticWarmup),
+		Learner: trainer.Learner{
+			Engine: s.critic, Loss: squared, Schedule: schedule(&cfg.Optim, steps), Optimizer: optimParams(&cfg.Optim, *cfg.GradClip),
+			MiniBatch: value(0, cfg.PpoMiniBatchSize), Epochs: *cfg.PpoEpochs,
+		},
+		Warmup: int64(s.cfg.Trainer.CriticWarmup),
 	}, nil
 }
 

@@ -29,13 +29,11 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) (err error) {
 	if err != nil {
 		return err
 	}
-	tr := s.newTrainer(source)
-	tr.TotalSteps = int64(value(0, s.cfg.Buffer.TotalSteps, s.cfg.Trainer.TotalSteps))
-	tr.Schedule = schedule(&s.cfg.Algorithm.Optimizer, tr.TotalSteps)
-	if err := s.readyTrainer(ctx, tr, source); err != nil {
+	tr, err := s.training(ctx, source, int64(value(0, s.cfg.Buffer.TotalSteps, s.cfg.Trainer.TotalSteps)), false)
+	if err != nil {
 		return err
 	}
-	if err := s.beginning(tr, queue); err != nil {
+	if err := beginning(tr.From, queue); err != nil {
 		return err
 	}
 	server, note, err := s.server(queue, opts.Stage)
@@ -43,24 +41,18 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, note.Close()) }()
-	server.Step, server.TotalSteps = tr.Step(), tr.TotalSteps
-	if tr.Step() == 0 {
+	server.Step, server.TotalSteps = tr.From.Step, tr.TotalSteps
+	if tr.From.Step == 0 {
 		if err := s.offer(ctx, 0); err != nil {
 			return err
 		}
 	}
-	if err := server.Open(ctx, tr.Published(), tr.Step() == tr.Published()); err != nil {
+	if err := server.Open(ctx, tr.From.Published, tr.From.IsCurrent()); err != nil {
 		return err
 	}
-	tr.Publish = func(ctx context.Context, version int64) error {
-		return errors.Join(server.Publish(ctx, version), s.offer(ctx, version)) // to the engine too: a checkpoint is that of mode both
-	}
-	save := trimming(queue, tr.Save)
-	tr.Save = func(ctx context.Context, step int64, last bool) error {
-		defer server.Saved(tr.Published(), tr.Published() == step)
-		return save(ctx, step, last)
-	}
-	err = server.Serve(ctx, stop, s.cfg.Trainer.ListenAddress, func(ctx context.Context) error { return tr.Run(ctx, stop) })
+	tr.Publisher = publishing{s, server}
+	tr.Checkpointer = announcing{&trimming{Checkpointer: tr.Checkpointer, queue: queue}, server}
+	err = server.Serve(ctx, stop, s.cfg.Trainer.ListenAddress, func(ctx context.Context) error { return trainer.New(tr).Run(ctx, stop) })
 	if trainer.Starved(err) {
 		err = fmt.Errorf("%w; %s", err, server.Explorers())
 	}
@@ -82,6 +74,17 @@ func (s *stage) server(queue trinity.Buffer, stage string) (*fleet.Server, *os.F
 	}, note, nil
 }
 
+// publishing is a Publisher for explorers of other processes. The engine keeps the version too, so that a checkpoint is the same as in mode both.
+type publishing struct {
+	*stage
+	server *fleet.Server
+}
+
+// Publish implements trainer.Publisher.
+func (p publishing) Publish(ctx context.Context, version int64) error {
+	return errors.Join(p.server.Publish(ctx, version), p.offer(ctx, version))
+}
+
 // offer has the engine keep the weights of a version, if it can, so that they are in the checkpoint.
 func (s *stage) offer(ctx context.Context, version int64) error {
 	if engine, ok := s.engine.(trinity.Publisher); ok {
@@ -99,20 +102,9 @@ func (s *stage) savePublished(ctx context.Context, dir string) error {
 	return engine.SavePublished(ctx, dir)
 }
 
-// readyTrainer opens the engine and takes up the newest checkpoint.
-func (s *stage) readyTrainer(ctx context.Context, tr *trainer.Trainer, source trinity.Source) error {
-	if err := s.openEngine(ctx, true, false); err != nil {
-		return err
-	}
-	if err := s.staff(ctx, tr); err != nil {
-		return err
-	}
-	return s.resume(ctx, tr, source)
-}
-
-// beginning gives a queue what its log has, where there is no checkpoint to do so: it is all from the run's beginning.
-func (s *stage) beginning(tr *trainer.Trainer, queue trinity.Buffer) error {
-	if tr.Step() > 0 {
+// beginning restores the queue from the beginning of its log if there is no checkpoint, which would say where to start.
+func beginning(at trainer.Progress, queue trinity.Buffer) error {
+	if at.Step > 0 {
 		return nil
 	}
 	return queue.Restore(trinity.SourceState{})

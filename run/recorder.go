@@ -33,21 +33,19 @@ func newRecorder(dir string, monitors []trinity.Monitor) (*recorder, error) {
 	return &recorder{monitors: monitors, failures: f}, nil
 }
 
-// role returns the function by which one role logs.
-func (r *recorder) role(role string) func(context.Context, int64, trinity.Metrics) error {
-	return func(ctx context.Context, step int64, m trinity.Metrics) error {
-		rec := trinity.Record{Step: step, Role: role, Time: time.Now(), Metrics: m}
-		r.mu.Lock()
-		r.summary.add(rec)
-		r.mu.Unlock()
-		var errs []error
-		for _, mon := range r.monitors {
-			if err := mon.Log(ctx, rec); err != nil {
-				errs = append(errs, fmt.Errorf("monitor %T: %w", mon, err))
-			}
+// record sends the metrics of one role's step.
+func (r *recorder) record(ctx context.Context, role string, step int64, m trinity.Metrics) error {
+	rec := trinity.Record{Step: step, Role: role, Time: time.Now(), Metrics: m}
+	r.mu.Lock()
+	r.summary.add(rec)
+	r.mu.Unlock()
+	var errs []error
+	for _, mon := range r.monitors {
+		if err := mon.Log(ctx, rec); err != nil {
+			errs = append(errs, fmt.Errorf("monitor %T: %w", mon, err))
 		}
-		return errors.Join(errs...)
 	}
+	return errors.Join(errs...)
 }
 
 // checkpoint notes the newest checkpoint, and the model in it if there is one.
@@ -65,13 +63,24 @@ type explorerRecorder struct{ *recorder }
 
 // Log implements explorer.Recorder.
 func (r explorerRecorder) Log(ctx context.Context, step int64, m trinity.Metrics) error {
-	return r.role("explorer")(ctx, step, m)
+	return r.record(ctx, "explorer", step, m)
 }
 
 // Warn implements explorer.Recorder: it adds a line to the log of failed rollouts.
 func (r explorerRecorder) Warn(err error) {
 	fmt.Fprintf(r.failures, "%s %v\n", time.Now().Format(time.RFC3339), err)
 }
+
+// trainerRecorder is the recorder of a stage as trainer.Recorder. The stage opens its recorder after it has made the trainer's options.
+type trainerRecorder struct{ *stage }
+
+// Log implements trainer.Recorder.
+func (r trainerRecorder) Log(ctx context.Context, step int64, m trinity.Metrics) error {
+	return r.log.record(ctx, "trainer", step, m)
+}
+
+// Say implements trainer.Recorder.
+func (r trainerRecorder) Say(line string) { r.say(line) }
 
 func (r *recorder) close() error {
 	errs := []error{r.failures.Close()}

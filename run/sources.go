@@ -25,10 +25,9 @@ func (s *stage) batches(ctx context.Context, usual trinity.Source) (trinity.Sour
 	return s.cfg.Method.Strategy.Open(usual, auxiliary)
 }
 
-// staff gives the trainer the models that it works with.
-func (s *stage) staff(ctx context.Context, tr *trainer.Trainer) (err error) {
-	tr.Engine = s.engine
-	if tr.Critic, err = s.newCritic(tr); err != nil {
+// staff gives the trainer its critic and its teachers.
+func (s *stage) staff(ctx context.Context, o *trainer.Options) (err error) {
+	if o.Critic, err = s.newCritic(o.TotalSteps); err != nil {
 		return err
 	}
 	teachers, err := s.teachers.open(ctx)
@@ -36,7 +35,7 @@ func (s *stage) staff(ctx context.Context, tr *trainer.Trainer) (err error) {
 		return err
 	}
 	if s.algorithm.Needs().Teacher || s.algorithm.Loss.Needs().Teacher {
-		tr.Teachers = teachers
+		o.Teachers = teachers
 	}
 	if s.algorithm.Loss.Streams().Divergence.Kind == "" {
 		return nil

@@ -48,13 +48,14 @@ func (w *watched) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.To
 	return w.Bandit.Reference(ctx, b)
 }
 
-// The advantage gets groups by step and task, in order of first appearance, and what it leaves out is not trained on.
+// The advantage gets groups by step and task, in order of first appearance, and what it leaves out
+// is not trained on.
 func TestAdvantageInTheTrainer(t *testing.T) {
-	tr, b, logged := newTrainer(t, 1, new([]int64))
-	source := tr.Source
-	tr.Source = mixed{source}
+	o, b, logged := newOptions(t, 1, new([]int64))
+	source := o.Source
+	o.Source = mixed{source}
 	var got string
-	tr.Advantage = advantage{score: func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	o.Advantage = advantage{score: func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 		for _, g := range groups {
 			for _, e := range g {
 				got += fmt.Sprintf(" %d/%s/%d", e.ID.Step, e.ID.Task, e.ID.Run)
@@ -65,7 +66,7 @@ func TestAdvantageInTheTrainer(t *testing.T) {
 		left[0].Advantages = []float32{0, 3}
 		return []trinity.Group{left}, trinity.Metrics{"kl": 0.5, "rewards/mean": -7}, nil
 	}}
-	if err := tr.Run(t.Context(), t.Context()); err != nil {
+	if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if want := " 0/t/0 0/t/3 0/t/6; 0/u/1 0/u/4 0/u/7; 1/t/2 1/t/5;"; got != want {
@@ -94,32 +95,34 @@ func (s mixed) Take(ctx context.Context, want trinity.Want) (trinity.Taken, erro
 }
 
 func TestAnAdvantageThatKeepsNothingTrainsNothing(t *testing.T) {
-	tr, b, _ := newTrainer(t, 1, new([]int64))
-	tr.Advantage = advantage{score: func([]trinity.Group) ([]trinity.Group, trinity.Metrics, error) { return nil, nil, nil }}
-	if err := tr.Run(t.Context(), t.Context()); err != nil || b.Weights[1] != 0 || tr.Step() != 1 {
-		t.Errorf("error %v, logits %v, step %d", err, b.Weights, tr.Step())
+	o, b, _ := newOptions(t, 1, new([]int64))
+	o.Advantage = advantage{score: func([]trinity.Group) ([]trinity.Group, trinity.Metrics, error) { return nil, nil, nil }}
+	tr := New(*o)
+	if err := tr.Run(t.Context(), t.Context()); err != nil || b.Weights[1] != 0 || tr.at.Step != 1 {
+		t.Errorf("error %v, logits %v, step %d", err, b.Weights, tr.at.Step)
 	}
-	tr, _, _ = newTrainer(t, 1, new([]int64))
+	o, _, _ = newOptions(t, 1, new([]int64))
 	wrong := errors.New("no values")
-	tr.Advantage = advantage{score: func([]trinity.Group) ([]trinity.Group, trinity.Metrics, error) { return nil, nil, wrong }}
-	if err := tr.Run(t.Context(), t.Context()); !errors.Is(err, wrong) || !strings.Contains(err.Error(), "trainer step 1: advantage: ") {
+	o.Advantage = advantage{score: func([]trinity.Group) ([]trinity.Group, trinity.Metrics, error) { return nil, nil, wrong }}
+	if err := New(*o).Run(t.Context(), t.Context()); !errors.Is(err, wrong) || !strings.Contains(err.Error(), "trainer step 1: advantage: ") {
 		t.Error(err)
 	}
 }
 
-// Entropies come with the log-probabilities of rollout correction, in one pass; the advantage sees what was corrected.
+// Entropies come with the log-probabilities of rollout correction, in one pass; the advantage sees
+// what was corrected.
 func TestEntropiesAndOldLogprobsInOnePass(t *testing.T) {
 	for _, corrects := range []bool{true, false} {
-		tr, b, _ := newTrainer(t, 1, new([]int64))
+		o, b, _ := newOptions(t, 1, new([]int64))
 		engine := &watched{Bandit: b}
-		tr.Engine, tr.Epochs = engine, 3
+		o.Policy.Engine, o.Policy.Epochs = engine, 3
 		if corrects {
-			tr.Correct = func(exps []*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error) {
+			o.Corrector = correctFunc(func(exps []*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error) {
 				return exps[:5], nil, nil
-			}
+			})
 		}
 		seen := 0
-		tr.Advantage = advantage{needs: trinity.Needs{Entropies: true}, score: func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+		o.Advantage = advantage{needs: trinity.Needs{Entropies: true}, score: func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 			for _, e := range groups[0] {
 				seen++
 				if (e.OldLogprobs != nil) != corrects || len(e.Entropies) != 2 || math.Abs(float64(e.Entropies[1])-math.Log(6)) > 1e-6 {
@@ -128,7 +131,7 @@ func TestEntropiesAndOldLogprobsInOnePass(t *testing.T) {
 			}
 			return asTheyCame(groups)
 		}}
-		if err := tr.Run(t.Context(), t.Context()); err != nil {
+		if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if want := map[bool]int{true: 5, false: 8}[corrects]; engine.forward != 8 || seen != want || !engine.asked[0].Entropy {
@@ -139,15 +142,15 @@ func TestEntropiesAndOldLogprobsInOnePass(t *testing.T) {
 
 // The reference's log-probabilities are computed once, however often an experience is trained on.
 func TestReferenceIsComputedOnce(t *testing.T) {
-	tr, b, _ := newTrainer(t, 1, new([]int64))
+	o, b, _ := newOptions(t, 1, new([]int64))
 	engine := &watched{Bandit: b}
-	tr.Engine, tr.Reference, tr.Epochs, tr.MiniBatch = engine, true, 3, 4
+	o.Policy.Engine, o.Reference, o.Policy.Epochs, o.Policy.MiniBatch = engine, true, 3, 4
 	var first []*trinity.Experience
-	tr.Advantage = advantage{score: func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	o.Advantage = advantage{score: func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 		first = slices.Concat(groups...)
 		return asTheyCame(groups)
 	}}
-	if err := tr.Run(t.Context(), t.Context()); err != nil {
+	if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if engine.reference != 8 || math.Abs(float64(first[0].RefLogprobs[1])+math.Log(6)) > 1e-6 {
@@ -155,12 +158,13 @@ func TestReferenceIsComputedOnce(t *testing.T) {
 	}
 	first[0].RefLogprobs = nil // one that is new among seven that come again
 	kept := &first[1].RefLogprobs[1]
-	if err := tr.update(t.Context(), 2, trinity.JoinGroups(nil, first), trinity.Metrics{}); err != nil || engine.reference != 9 || first[0].RefLogprobs == nil || kept != &first[1].RefLogprobs[1] {
+	if err := New(*o).update(t.Context(), 2, trinity.JoinGroups(nil, first), trinity.Metrics{}); err != nil || engine.reference != 9 || first[0].RefLogprobs == nil || kept != &first[1].RefLogprobs[1] {
 		t.Errorf("%v: %d experiences after the second batch, want 9", err, engine.reference)
 	}
 }
 
-// Returns are logged whether there is a critic or not; how well values explain them only where there are values.
+// Returns are logged whether there is a critic or not; how well values explain them only where
+// there are values.
 func TestReturnsWithoutACritic(t *testing.T) {
 	e := &trinity.Experience{Tokens: make([]int32, 3), Mask: []bool{false, true, true}, Returns: []float32{9, 1, 3}, Advantages: make([]float32, 3)}
 	m := trinity.Metrics{}
@@ -187,9 +191,9 @@ func (r *reporting) ForwardBackward(context.Context, *trinity.Batch, trinity.Los
 
 // Metrics are means over the optimizer steps that have them: here 2 of each of 3 epochs.
 func TestMetricsAreMeansOverOptimizerSteps(t *testing.T) {
-	tr, b, logged := newTrainer(t, 1, new([]int64))
-	tr.Engine, tr.MiniBatch, tr.Epochs, tr.MicroTokens = &reporting{Bandit: b}, 4, 3, 1000
-	if err := tr.Run(t.Context(), t.Context()); err != nil {
+	o, b, logged := newOptions(t, 1, new([]int64))
+	o.Policy.Engine, o.Policy.MiniBatch, o.Policy.Epochs, o.MicroTokens = &reporting{Bandit: b}, 4, 3, 1000
+	if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if m := (*logged)[0]; m["actor/often"] != 3.5 || m["actor/once"] != 6 {

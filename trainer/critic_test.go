@@ -26,23 +26,24 @@ func rewardToGo(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error
 }
 
 // newCritic gives a trainer a critic of 6 states.
-func newCritic(t *testing.T, tr *Trainer) *trinitytest.Critic {
+func newCritic(t *testing.T, o *Options) *trinitytest.Critic {
 	t.Helper()
 	value, err := loss.NewValue(0.5)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := trinitytest.NewCritic(6)
-	tr.Critic = &Critic{Engine: c, Loss: value, Schedule: Schedule{LR: 0.5, Type: "constant"}}
-	tr.Advantage = advantage{needs: trinity.Needs{Values: true}, score: rewardToGo}
+	o.Critic = &Critic{Learner: Learner{Engine: c, Loss: value, Schedule: Schedule{LR: 0.5, Type: "constant"}}}
+	o.Advantage = advantage{needs: trinity.Needs{Values: true}, score: rewardToGo}
 	return c
 }
 
-// Every prompt of the batches ends with token 5, and rewards are 0 and 1 in turn: the critic's value goes to ½.
+// Every prompt of the batches ends with token 5, and rewards are 0 and 1 in turn: the critic's
+// value goes to ½.
 func TestCriticLearnsTheReturns(t *testing.T) {
-	tr, b, logged := newTrainer(t, 12, new([]int64))
-	c := newCritic(t, tr)
-	if err := tr.Run(t.Context(), t.Context()); err != nil {
+	o, b, logged := newOptions(t, 12, new([]int64))
+	c := newCritic(t, o)
+	if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for token, v := range c.Weights {
@@ -70,10 +71,10 @@ func TestCriticLearnsTheReturns(t *testing.T) {
 
 // The critic has optimizer steps of its own number.
 func TestCriticHasItsOwnMiniBatchesAndEpochs(t *testing.T) {
-	tr, _, _ := newTrainer(t, 1, new([]int64))
-	c := newCritic(t, tr)
-	tr.Critic.MiniBatch, tr.Critic.Epochs = 4, 2
-	if err := tr.Run(t.Context(), t.Context()); err != nil {
+	o, _, _ := newOptions(t, 1, new([]int64))
+	c := newCritic(t, o)
+	o.Critic.MiniBatch, o.Critic.Epochs = 4, 2
+	if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if want := 0.5 - math.Pow(0.5, 5); math.Abs(c.Weights[5]-want) > 1e-6 { // each of 4 steps goes half of the way
@@ -82,15 +83,15 @@ func TestCriticHasItsOwnMiniBatchesAndEpochs(t *testing.T) {
 }
 
 func TestWarmupTrainsTheCriticAlone(t *testing.T) {
-	tr, b, logged := newTrainer(t, 3, new([]int64))
-	c := newCritic(t, tr)
-	tr.Critic.Warmup = 2
+	o, b, logged := newOptions(t, 3, new([]int64))
+	c := newCritic(t, o)
+	o.Critic.Warmup = 2
 	var logits, values []float64 // after each step
-	tr.Publish = func(context.Context, int64) error {
+	o.Publisher = publishFunc(func(int64) error {
 		logits, values = append(logits, b.Weights[1]), append(values, c.Weights[5])
 		return nil
-	}
-	if err := tr.Run(t.Context(), t.Context()); err != nil {
+	})
+	if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if logits[0] != 0 || logits[1] != 0 || logits[2] <= 0 || !slices.IsSorted(values) || values[0] <= 0 {
@@ -105,15 +106,15 @@ func TestWarmupTrainsTheCriticAlone(t *testing.T) {
 
 // A demonstration among the rollouts has no return, and is trained on all the same.
 func TestWhatHasNoReturnTeachesNoCritic(t *testing.T) {
-	tr, b, _ := newTrainer(t, 1, new([]int64))
-	c := newCritic(t, tr)
-	tr.Advantage = advantage{score: func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+	o, b, _ := newOptions(t, 1, new([]int64))
+	c := newCritic(t, o)
+	o.Advantage = advantage{score: func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 		for _, e := range slices.Concat(groups...) {
 			e.Returns, e.Advantages = nil, []float32{0, 1}
 		}
 		return groups, nil, nil
 	}}
-	if err := tr.Run(t.Context(), t.Context()); err != nil || c.Weights[5] != 0 || b.Weights[1] <= 0 {
+	if err := New(*o).Run(t.Context(), t.Context()); err != nil || c.Weights[5] != 0 || b.Weights[1] <= 0 {
 		t.Errorf("%v, value %v, logits %v", err, c.Weights[5], b.Weights)
 	}
 }
@@ -138,10 +139,10 @@ func (b broken) ForwardBackward(context.Context, *trinity.Batch, trinity.Loss) (
 func TestAFailedCriticIsNamed(t *testing.T) {
 	failed := errors.New("out of memory")
 	for _, engine := range []broken{{forward: failed}, {backward: failed}} {
-		tr, _, _ := newTrainer(t, 1, new([]int64))
-		engine.Critic = newCritic(t, tr)
-		tr.Critic.Engine = engine
-		if err := tr.Run(t.Context(), t.Context()); !errors.Is(err, failed) || !strings.Contains(err.Error(), "trainer step 1: critic: ") {
+		o, _, _ := newOptions(t, 1, new([]int64))
+		engine.Critic = newCritic(t, o)
+		o.Critic.Engine = engine
+		if err := New(*o).Run(t.Context(), t.Context()); !errors.Is(err, failed) || !strings.Contains(err.Error(), "trainer step 1: critic: ") {
 			t.Error(err)
 		}
 	}

@@ -32,8 +32,8 @@ func TestAnEngineCutsItself(t *testing.T) {
 	e.cut = func(exps []*trinity.Experience, unit int) [][]*trinity.Experience {
 		return [][]*trinity.Experience{exps[:3*unit], exps[3*unit : 4*unit], exps[4*unit:]}
 	}
-	l := &learner{engine: e, loss: reinforce{}, schedule: Schedule{LR: 1, Type: "constant"}, microTokens: 1}
-	if _, err := l.learn(t.Context(), 1, scored(8)); err != nil {
+	u := &updater{Learner: Learner{Engine: e, Loss: reinforce{}, Schedule: Schedule{LR: 1, Type: "constant"}}, microTokens: 1}
+	if _, err := u.learn(t.Context(), 1, scored(8)); err != nil {
 		t.Fatal(err)
 	}
 	if want := []int{3, 1, 4}; !slices.Equal(e.sizes, want) {
@@ -41,14 +41,15 @@ func TestAnEngineCutsItself(t *testing.T) {
 	}
 }
 
-// Pieces that lose, repeat or reorder experiences, or part a unit, would train something else than the batch.
+// Pieces that lose, repeat or reorder experiences, or part a unit, would train something else than
+// the batch.
 func TestABadCutIsRefused(t *testing.T) {
 	exps := []*trinity.Experience(scored(4))
 	for want, pieces := range map[string][][]*trinity.Experience{
-		"into pieces that have 2": {exps[:2]},
-		"once, in order":          {exps[2:], exps[:2]},
-		"whole units of 2":        {exps[:1], exps[1:]},
-		"behind experience 2":     {exps[:2], {}, exps[2:]},
+		"into pieces that hold only 2": {exps[:2]},
+		"once, in order":               {exps[2:], exps[:2]},
+		"whole units of 2":             {exps[:1], exps[1:]},
+		"behind experience 2":          {exps[:2], {}, exps[2:]},
 	} {
 		e := &cutting{Bandit: trinitytest.NewBandit(6), cut: func([]*trinity.Experience, int) [][]*trinity.Experience { return pieces }}
 		if _, err := microBatches(e, exps, 1, 2); err == nil || !strings.Contains(err.Error(), want) {

@@ -8,38 +8,47 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// HeldOut is data that is measured and not trained on.
+// Evaluation measures held-out data during a run. Without HeldOut it measures nothing.
+type Evaluation struct {
+	HeldOut   []HeldOut
+	Interval  int64 // steps between evaluations; 0: evaluate only at the end
+	OnStartup bool  // evaluate before the first step, too
+}
+
+// HeldOut is data that the trainer measures and does not train on.
 type HeldOut struct {
 	Name        string
-	Loss        trinity.Loss // whose metrics say how well the model does
+	Loss        trinity.Loss // its metrics measure the model
 	Experiences []*trinity.Experience
 }
 
-// evaluatesAfter reports whether held-out data is measured after a step.
+// evaluatesAfter reports whether an evaluation follows a step.
 func (t *Trainer) evaluatesAfter(step int64) bool {
-	return len(t.HeldOut) > 0 && (step == t.TotalSteps || t.EvalInterval > 0 && step%t.EvalInterval == 0)
+	e := &t.opts.Evaluation
+	return len(e.HeldOut) > 0 && (step == t.opts.TotalSteps || e.Interval > 0 && step%e.Interval == 0)
 }
 
-// evaluateFirst measures held-out data before the first step.
+// evaluateFirst evaluates before the first step, if the options ask for it.
 func (t *Trainer) evaluateFirst(ctx context.Context) error {
-	if t.step > 0 || !t.EvalOnStartup || len(t.HeldOut) == 0 {
+	e := &t.opts.Evaluation
+	if t.at.Step > 0 || !e.OnStartup || len(e.HeldOut) == 0 {
 		return nil
 	}
 	metrics := trinity.Metrics{}
 	if err := t.evaluate(ctx, 0, metrics); err != nil {
 		return err
 	}
-	return t.Log(ctx, 0, metrics)
+	return t.opts.Recorder.Log(ctx, 0, metrics)
 }
 
-// evaluate measures all held-out data under the present weights: the metrics of each loss, as of one optimizer step over all experiences, are
-// eval/<name>/<metric>.
+// evaluate measures all held-out data under the current weights and adds eval/<name>/<metric> for
+// each metric of each loss. The metrics are those of one optimizer step over all experiences.
 func (t *Trainer) evaluate(ctx context.Context, step int64, metrics trinity.Metrics) error {
 	start := time.Now()
-	for _, set := range t.HeldOut {
-		l := t.policy()
-		l.loss = set.Loss
-		m, err := l.measure(ctx, step, set.Experiences)
+	for _, set := range t.opts.Evaluation.HeldOut {
+		u := t.policy()
+		u.Loss = set.Loss
+		m, err := u.measure(ctx, step, set.Experiences)
 		if err != nil {
 			return fmt.Errorf("evaluation of %s: %w", set.Name, err)
 		}
@@ -49,28 +58,30 @@ func (t *Trainer) evaluate(ctx context.Context, step int64, metrics trinity.Metr
 	return nil
 }
 
-// measure is the loss over experiences, without a gradient. What the reference model says of them is kept for the next time.
-func (l *learner) measure(ctx context.Context, step int64, exps []*trinity.Experience) (trinity.Metrics, error) {
-	if l.compares {
-		if err := l.reference(ctx, step, exps); err != nil {
+// measure returns the metrics of the loss over experiences, without a gradient. It keeps the
+// reference log-probabilities in the experiences, so that the next evaluation need not compute
+// them.
+func (u *updater) measure(ctx context.Context, step int64, exps []*trinity.Experience) (trinity.Metrics, error) {
+	if u.compares {
+		if err := u.reference(ctx, step, exps); err != nil {
 			return nil, err
 		}
 	}
-	if err := l.look(ctx, step, exps); err != nil {
+	if err := u.probe(ctx, step, exps); err != nil {
 		return nil, err
 	}
 	metrics := trinity.Metrics{}
-	micros, err := microBatches(l.engine, exps, l.microTokens, unit(l.loss))
+	micros, err := microBatches(u.Engine, exps, u.microTokens, unit(u.Loss))
 	if err != nil {
 		return nil, err
 	}
 	for _, micro := range micros {
 		b := &trinity.Batch{Step: step, Experiences: micro, Whole: exps}
-		now, err := l.engine.Forward(ctx, b, l.loss.Streams())
+		now, err := u.Engine.Forward(ctx, b, u.Loss.Streams())
 		if err != nil {
 			return nil, err
 		}
-		_, m, err := l.loss.Loss(b, now)
+		_, m, err := u.Loss.Loss(b, now)
 		if err != nil {
 			return nil, err
 		}

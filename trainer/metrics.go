@@ -6,7 +6,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// summary is the mean, variance, max and min of a stream of values.
+// summary accumulates the mean, variance, max and min of a stream of values.
 type summary struct {
 	sum, max, min float64
 	spread        float64 // Σ (v − mean)², updated as in Welford 1962
@@ -23,7 +23,7 @@ func (s *summary) add(v float64) {
 	s.sum, s.max, s.min, s.n = s.sum+v, max(s.max, v), min(s.min, v), s.n+1
 }
 
-// variance is over n − 1; it wants at least two values.
+// variance returns the variance over n − 1; it needs at least two values.
 func (s *summary) variance() float64 { return s.spread / float64(s.n-1) }
 
 func (s *summary) log(m trinity.Metrics, name string) {
@@ -33,7 +33,7 @@ func (s *summary) log(m trinity.Metrics, name string) {
 	m[name+"/mean"], m[name+"/max"], m[name+"/min"] = s.sum/float64(s.n), s.max, s.min
 }
 
-// batchMetrics describe a batch before it is trained on.
+// batchMetrics returns the metrics of a batch before the update.
 func batchMetrics(exps []*trinity.Experience) trinity.Metrics {
 	var rewards, responses, prompts summary
 	tokens, clipped := 0, 0
@@ -50,7 +50,7 @@ func batchMetrics(exps []*trinity.Experience) trinity.Metrics {
 	}
 	m := trinity.Metrics{"perf/total_num_tokens": float64(tokens)}
 	rewards.log(m, "critic/score")
-	rewards.log(m, "critic/rewards") // which an advantage over token rewards may know better
+	rewards.log(m, "critic/rewards") // an advantage with token rewards replaces them
 	responses.log(m, "response_length")
 	prompts.log(m, "prompt_length")
 	if len(exps) > 0 {
@@ -59,8 +59,9 @@ func batchMetrics(exps []*trinity.Experience) trinity.Metrics {
 	return m
 }
 
-// streamMetrics add those of what is trained on: advantages, the returns and the critic's values, over trained tokens, and with a critic the share of the
-// returns' variance that the values explain, 1 − Var(R − V)/(Var(R) + 1e-5).
+// streamMetrics adds the metrics of the experiences to train on: their advantages, returns and
+// critic's values over trained tokens. With values it adds the share of the returns' variance that
+// the values explain, 1 − Var(R − V)/(Var(R) + 1e-5).
 func streamMetrics(exps []*trinity.Experience, metrics trinity.Metrics) {
 	var advantages, values, returns, errors summary
 	for _, e := range exps {

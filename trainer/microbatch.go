@@ -7,8 +7,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// microBatches cuts experiences, in order, into pieces that the engine computes at once, and never between the experiences of a unit. An
-// engine that cuts itself is asked; otherwise a piece has at most maxTokens tokens, or one unit.
+// microBatches cuts experiences, in order, into pieces that the engine computes at once. It never
+// separates the experiences of a unit. An engine that is a Cutter cuts itself; otherwise a piece
+// has at most maxTokens tokens, or one unit.
 func microBatches(engine trinity.Engine, exps []*trinity.Experience, maxTokens, unit int) ([][]*trinity.Experience, error) {
 	cutter, ok := engine.(trinity.Cutter)
 	if !ok {
@@ -19,22 +20,22 @@ func microBatches(engine trinity.Engine, exps []*trinity.Experience, maxTokens, 
 	for _, piece := range pieces {
 		for _, e := range piece {
 			if next == len(exps) || e != exps[next] {
-				return nil, fmt.Errorf("the engine %T cut %d experiences into pieces that do not have each of them once, in order", engine, len(exps))
+				return nil, fmt.Errorf("the engine %T cut %d experiences into pieces that do not hold each of them once, in order", engine, len(exps))
 			}
 			next++
 		}
 		if len(piece) == 0 || next%unit != 0 && next < len(exps) {
-			return nil, fmt.Errorf("the engine %T cut %d experiences behind experience %d: a piece is a number of whole units of %d", engine, len(exps), next, unit)
+			return nil, fmt.Errorf("the engine %T cut %d experiences behind experience %d: a piece must hold whole units of %d", engine, len(exps), next, unit)
 		}
 	}
 	if next < len(exps) {
-		return nil, fmt.Errorf("the engine %T cut %d experiences into pieces that have %d", engine, len(exps), next)
+		return nil, fmt.Errorf("the engine %T cut %d experiences into pieces that hold only %d", engine, len(exps), next)
 	}
 	return pieces, nil
 }
 
-// wholeUnits cuts experiences into pieces of at most maxTokens tokens each (at least one unit). It counts a prompt that consecutive
-// experiences share once: engines compute it once.
+// wholeUnits cuts experiences into pieces of at most maxTokens tokens, but at least one unit. It
+// counts a prompt that consecutive experiences share once, because engines compute it once.
 func wholeUnits(exps []*trinity.Experience, maxTokens, unit int) [][]*trinity.Experience {
 	var out [][]*trinity.Experience
 	start, tokens := 0, 0
@@ -56,7 +57,7 @@ func wholeUnits(exps []*trinity.Experience, maxTokens, unit int) [][]*trinity.Ex
 	return out
 }
 
-// cost is the number of tokens of consecutive experiences, a shared prompt counted once.
+// cost returns the number of tokens of consecutive experiences; it counts a shared prompt once.
 func cost(exps []*trinity.Experience) int {
 	tokens := 0
 	for i, e := range exps {
@@ -72,8 +73,9 @@ func samePrompt(a, b *trinity.Experience) bool {
 	return a.PromptLen == b.PromptLen && slices.Equal(a.Tokens[:a.PromptLen], b.Tokens[:b.PromptLen])
 }
 
-// miniBatches cuts a batch, in order, into optimizer steps of size experiences. Where demonstrations are mixed in, every step has its share of them
-// and of the rollouts: the steps are then as many, and as even as they can be.
+// miniBatches cuts a batch, in order, into optimizer steps of size experiences; size 0 means one
+// step. If the batch mixes rollouts and demonstrations, every step gets its share of both: their
+// number stays the same, and their sizes are as even as possible.
 func miniBatches(exps []*trinity.Experience, size int) [][]*trinity.Experience {
 	if size <= 0 {
 		return [][]*trinity.Experience{exps}

@@ -7,7 +7,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// unit is how many consecutive experiences no micro-batch may part: two where the loss compares pairs.
+// unit returns the number of consecutive experiences that must stay in one micro-batch: two if the
+// loss compares pairs, else one.
 func unit(loss trinity.Loss) int {
 	if p, ok := loss.(interface{ Pairs() bool }); ok && p.Pairs() {
 		return 2
@@ -15,17 +16,18 @@ func unit(loss trinity.Loss) int {
 	return 1
 }
 
-// checkPairs refuses an optimizer step of which one experience has no partner.
+// checkPairs returns an error if an experience of an optimizer step has no partner.
 func checkPairs(loss trinity.Loss, mini []*trinity.Experience) error {
 	if n := len(mini); n%unit(loss) != 0 {
-		return fmt.Errorf("the loss compares experiences two by two, and an optimizer step has %d of them: an odd number; the last is %s", n, mini[n-1].ID)
+		return fmt.Errorf("the loss compares pairs of experiences, and an optimizer step has an odd number of them: %d; the last is %s", n, mini[n-1].ID)
 	}
 	return nil
 }
 
-// look shows a loss that asks for it what it must know of the whole optimizer step.
-func (l *learner) look(ctx context.Context, step int64, mini []*trinity.Experience) error {
-	p, ok := l.loss.(trinity.Prober)
+// probe lets a loss that is a Prober see the whole optimizer step before its micro-batches: it
+// computes the token statistics of the probes that the loss chooses.
+func (u *updater) probe(ctx context.Context, step int64, mini []*trinity.Experience) error {
+	p, ok := u.Loss.(trinity.Prober)
 	if !ok {
 		return nil
 	}
@@ -33,18 +35,18 @@ func (l *learner) look(ctx context.Context, step int64, mini []*trinity.Experien
 	if len(probes) == 0 {
 		return nil
 	}
-	if l.compares {
-		if err := l.reference(ctx, step, probes); err != nil {
+	if u.compares {
+		if err := u.reference(ctx, step, probes); err != nil {
 			return err
 		}
 	}
 	var now []trinity.TokenStats
-	micros, err := microBatches(l.engine, probes, l.microTokens, 1)
+	micros, err := microBatches(u.Engine, probes, u.microTokens, 1)
 	if err != nil {
 		return err
 	}
 	for _, micro := range micros {
-		stats, err := l.engine.Forward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: probes}, l.loss.Streams())
+		stats, err := u.Engine.Forward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: probes}, u.Loss.Streams())
 		if err != nil {
 			return err
 		}

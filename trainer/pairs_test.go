@@ -43,13 +43,14 @@ func (p *pairing) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.To
 }
 
 func TestALossThatLooksSeesEveryStepBeforeItsMicroBatches(t *testing.T) {
-	tr, _, _ := newTrainer(t, 1, new([]int64))
+	o, _, _ := newOptions(t, 1, new([]int64))
 	loss := &pairing{probes: func(whole []*trinity.Experience) []*trinity.Experience { return whole[:3] }}
-	tr.Loss, tr.MiniBatch, tr.MicroTokens = loss, 4, 1
-	if err := tr.Run(t.Context(), t.Context()); err != nil {
+	o.Policy.Loss, o.Policy.MiniBatch, o.MicroTokens = loss, 4, 1
+	if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Half of a step's tokens are 0 and half are 1, with advantages −1 and 1: its gradient by their logits is ±½, which rate 0.5 makes ∓¼.
+	// Half of a step's tokens are 0 and half are 1, with advantages −1 and 1: its gradient by their
+	// logits is ±½, which rate 0.5 makes ∓¼.
 	z := math.Log(math.Exp(-0.25) + math.Exp(0.25) + 4)
 	want := fmt.Sprintf("probes of 4, prepared with 3: %.3f, 2 of 4, 2 of 4, probes of 4, prepared with 3: %.3f, 2 of 4, 2 of 4", 3*math.Log(1.0/6), -0.25-3*z)
 	if got := strings.Join(loss.seen, ", "); got != want {
@@ -58,19 +59,19 @@ func TestALossThatLooksSeesEveryStepBeforeItsMicroBatches(t *testing.T) {
 }
 
 func TestNothingIsPreparedWithoutProbes(t *testing.T) {
-	tr, _, _ := newTrainer(t, 1, new([]int64))
+	o, _, _ := newOptions(t, 1, new([]int64))
 	loss := &pairing{probes: func([]*trinity.Experience) []*trinity.Experience { return nil }}
-	tr.Loss, tr.MicroTokens = loss, 1000
-	if err := tr.Run(t.Context(), t.Context()); err != nil || strings.Join(loss.seen, ", ") != "probes of 8, 8 of 8" {
+	o.Policy.Loss, o.MicroTokens = loss, 1000
+	if err := New(*o).Run(t.Context(), t.Context()); err != nil || strings.Join(loss.seen, ", ") != "probes of 8, 8 of 8" {
 		t.Errorf("%v, %v", loss.seen, err)
 	}
 }
 
 func TestAnOddNumberOfPairsIsRefused(t *testing.T) {
-	tr, _, _ := newTrainer(t, 1, new([]int64))
-	tr.Loss, tr.MiniBatch = &pairing{}, 5
-	err := tr.Run(t.Context(), t.Context())
-	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "an optimizer step has 5 of them: an odd number; the last is 0/t/4/0") {
+	o, _, _ := newOptions(t, 1, new([]int64))
+	o.Policy.Loss, o.Policy.MiniBatch = &pairing{}, 5
+	err := New(*o).Run(t.Context(), t.Context())
+	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "an optimizer step has an odd number of them: 5; the last is 0/t/4/0") {
 		t.Error(err)
 	}
 }
@@ -97,7 +98,7 @@ func TestReferenceIsComputedOnceForDataThatComeAgain(t *testing.T) {
 		{"room for one", &ReferenceCache{Limit: entryOverhead + 4}, 8 + 4 + 4},
 		{"no room", &ReferenceCache{}, 3 * 8},
 	} {
-		tr, b, _ := newTrainer(t, 3, new([]int64))
+		o, b, _ := newOptions(t, 3, new([]int64))
 		engine := &counting{Bandit: b}
 		seen := 0
 		loss := &pairing{probes: func(whole []*trinity.Experience) []*trinity.Experience {
@@ -111,8 +112,8 @@ func TestReferenceIsComputedOnceForDataThatComeAgain(t *testing.T) {
 			copied.RefLogprobs = nil
 			return []*trinity.Experience{&copied, whole[1], whole[2]}
 		}}
-		tr.Engine, tr.Loss, tr.Reference, tr.Cache, tr.MiniBatch = engine, loss, true, c.cache, 4
-		if err := tr.Run(t.Context(), t.Context()); err != nil || seen != 24 {
+		o.Policy.Engine, o.Policy.Loss, o.Reference, o.Cache, o.Policy.MiniBatch = engine, loss, true, c.cache, 4
+		if err := New(*o).Run(t.Context(), t.Context()); err != nil || seen != 24 {
 			t.Fatalf("%s: %d seen, %v", c.name, seen, err)
 		}
 		const probes = 3 * 2 // of the six optimizer steps, copies without reference log-probabilities

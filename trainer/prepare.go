@@ -9,31 +9,32 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// prepare computes what the losses and the advantage read besides what was recorded, all of it before the update, and returns what is trained on.
+// prepare computes, before the update, all that the losses and the advantage read and the explorer
+// did not record. It returns the experiences to train on.
 func (t *Trainer) prepare(ctx context.Context, step int64, groups []trinity.Group, metrics trinity.Metrics) ([]*trinity.Experience, error) {
 	exps := slices.Concat(groups...)
-	if t.Reference {
+	if t.opts.Reference {
 		if err := t.cachedReference(ctx, step, exps); err != nil {
 			return nil, err
 		}
 	}
-	if len(t.Teachers) > 0 {
+	if len(t.opts.Teachers) > 0 {
 		if err := t.teach(ctx, step, exps, metrics); err != nil {
 			return nil, err
 		}
 	}
-	if t.Critic != nil {
+	if t.opts.Critic != nil {
 		if err := t.values(ctx, step, exps, metrics); err != nil {
 			return nil, fmt.Errorf("critic: %w", err)
 		}
 	}
-	if t.Correct != nil || t.wants() != (trinity.Streams{}) {
+	if t.opts.Corrector != nil || t.wants() != (trinity.Streams{}) {
 		if err := t.current(ctx, step, exps, metrics); err != nil {
 			return nil, err
 		}
 	}
-	if t.Correct != nil {
-		corrected, m, err := t.Correct(exps)
+	if t.opts.Corrector != nil {
+		corrected, m, err := t.opts.Corrector.Apply(exps)
 		if err != nil {
 			return nil, err
 		}
@@ -43,10 +44,10 @@ func (t *Trainer) prepare(ctx context.Context, step int64, groups []trinity.Grou
 		}
 		exps, groups = corrected, regroup(groups, corrected)
 	}
-	if t.Advantage == nil {
+	if t.opts.Advantage == nil {
 		return exps, nil
 	}
-	kept, m, err := t.Advantage.Advantages(groups)
+	kept, m, err := t.opts.Advantage.Advantages(groups)
 	if err != nil {
 		return nil, fmt.Errorf("advantage: %w", err)
 	}
@@ -54,33 +55,34 @@ func (t *Trainer) prepare(ctx context.Context, step int64, groups []trinity.Grou
 	return slices.Concat(kept...), nil
 }
 
-// wants are the streams of the policy that the advantage reads besides the log-probabilities.
+// wants returns the streams of the policy that the advantage reads besides the log-probabilities.
 func (t *Trainer) wants() trinity.Streams {
-	if t.Advantage == nil {
+	if t.opts.Advantage == nil {
 		return trinity.Streams{}
 	}
-	needs := t.Advantage.Needs()
+	needs := t.opts.Advantage.Needs()
 	return trinity.Streams{Entropy: needs.Entropies, Discriminator: needs.Discriminators}
 }
 
-// values fills in what the critic expects.
+// values fills in the values that the critic predicts.
 func (t *Trainer) values(ctx context.Context, step int64, exps []*trinity.Experience, metrics trinity.Metrics) error {
 	start := time.Now()
 	want := trinity.Streams{Value: true}
-	err := t.each(ctx, step, t.Critic.Engine, want, exps,
+	err := t.each(ctx, step, t.opts.Critic.Engine, want, exps,
 		func(e *trinity.Experience, s trinity.TokenStats) { e.Values = s.Value })
 	metrics["time/values"] = time.Since(start).Seconds()
 	return err
 }
 
-// current fills in, in one pass, what the advantage reads of the policy and the log-probabilities that are corrected with.
+// current fills in, in one pass, the streams of the policy that the advantage reads and the old
+// log-probabilities that the corrector reads.
 func (t *Trainer) current(ctx context.Context, step int64, exps []*trinity.Experience, metrics trinity.Metrics) error {
 	start := time.Now()
 	want := t.wants()
-	err := t.each(ctx, step, t.Engine, want, exps,
+	err := t.each(ctx, step, t.opts.Policy.Engine, want, exps,
 		func(e *trinity.Experience, s trinity.TokenStats) {
 			e.Entropies, e.Discriminators = s.Entropy, s.Discriminator
-			if t.Correct != nil {
+			if t.opts.Corrector != nil {
 				e.OldLogprobs = s.Logprob
 			}
 		})
@@ -88,9 +90,12 @@ func (t *Trainer) current(ctx context.Context, step int64, exps []*trinity.Exper
 	return err
 }
 
-// each computes streams of a batch in micro-batches and hands every experience its own.
-func (t *Trainer) each(ctx context.Context, step int64, engine trinity.Engine, want trinity.Streams, exps []*trinity.Experience, keep func(*trinity.Experience, trinity.TokenStats)) error {
-	micros, err := microBatches(engine, exps, t.MicroTokens, 1)
+// each computes streams of a batch in micro-batches and calls keep with every experience and its
+// statistics.
+func (t *Trainer) each(ctx context.Context, step int64, engine trinity.Engine, want trinity.Streams, exps []*trinity.Experience,
+	keep func(*trinity.Experience, trinity.TokenStats),
+) error {
+	micros, err := microBatches(engine, exps, t.opts.MicroTokens, 1)
 	if err != nil {
 		return err
 	}
@@ -106,8 +111,8 @@ func (t *Trainer) each(ctx context.Context, step int64, engine trinity.Engine, w
 	return nil
 }
 
-// regroup puts what is left of the experiences of groups, in the same order, into groups again. Copies have the IDs of
-// what they take the place of.
+// regroup returns the groups without the experiences that are missing in left, which has the order
+// of the groups. left may hold copies: a copy has the ID of the experience that it replaces.
 func regroup(groups []trinity.Group, left []*trinity.Experience) (out []trinity.Group) {
 	for _, g := range groups {
 		n := 0

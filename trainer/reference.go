@@ -9,20 +9,20 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// reference fills in the log-probabilities of the frozen reference where they are missing.
-func (l *learner) reference(ctx context.Context, step int64, exps []*trinity.Experience) error {
+// reference fills in the log-probabilities of the frozen reference for experiences that lack them.
+func (u *updater) reference(ctx context.Context, step int64, exps []*trinity.Experience) error {
 	var missing []*trinity.Experience
 	for _, e := range exps {
 		if e.RefLogprobs == nil {
 			missing = append(missing, e)
 		}
 	}
-	micros, err := microBatches(l.engine, missing, l.microTokens, 1)
+	micros, err := microBatches(u.Engine, missing, u.microTokens, 1)
 	if err != nil {
 		return err
 	}
 	for _, micro := range micros {
-		stats, err := l.engine.Reference(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: exps})
+		stats, err := u.Engine.Reference(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: exps})
 		if err != nil {
 			return err
 		}
@@ -33,21 +33,23 @@ func (l *learner) reference(ctx context.Context, step int64, exps []*trinity.Exp
 	return nil
 }
 
-// cachedReference is reference of a batch, which may have come before.
+// cachedReference fills in the reference log-probabilities of a batch, from the cache if it has
+// them.
 func (t *Trainer) cachedReference(ctx context.Context, step int64, exps []*trinity.Experience) error {
-	if t.Cache == nil {
+	if t.opts.Cache == nil {
 		return t.policy().reference(ctx, step, exps)
 	}
-	t.Cache.recall(exps)
+	t.opts.Cache.recall(exps)
 	if err := t.policy().reference(ctx, step, exps); err != nil {
 		return err
 	}
-	t.Cache.keep(exps)
+	t.opts.Cache.keep(exps)
 	return nil
 }
 
-// ReferenceCache keeps the reference log-probabilities of data that come again in a later epoch: the reference is frozen, so they stay the
-// same. Those that come first are kept until Limit; the others are computed each time.
+// ReferenceCache keeps the reference log-probabilities of data that a later epoch repeats: the
+// reference is frozen, so they stay the same. The cache keeps the first ones until it has Limit
+// bytes; the trainer computes the others in every epoch.
 type ReferenceCache struct {
 	Limit int // bytes
 
@@ -55,13 +57,14 @@ type ReferenceCache struct {
 	entries map[cacheKey][]float32 // of the trained tokens, in order
 }
 
-// cacheKey tells sequences apart by their tokens, what is trained of them, and the temperature.
+// cacheKey identifies a sequence by its tokens, its mask and its temperature.
 type cacheKey [16]byte
 
-// entryOverhead is what an entry takes besides its values: key, slice and its share of the map, bytes.
+// entryOverhead is the size of an entry without its values, in bytes: key, slice and a share of the
+// map.
 const entryOverhead = 112
 
-// recall fills in what is known.
+// recall fills in the log-probabilities that the cache has.
 func (c *ReferenceCache) recall(exps []*trinity.Experience) {
 	for _, e := range exps {
 		if known, ok := c.entries[keyOf(e)]; ok && e.RefLogprobs == nil {
@@ -70,7 +73,7 @@ func (c *ReferenceCache) recall(exps []*trinity.Experience) {
 	}
 }
 
-// keep adds what is not known yet, while there is room.
+// keep adds the log-probabilities that the cache lacks, while there is room.
 func (c *ReferenceCache) keep(exps []*trinity.Experience) {
 	if c.entries == nil {
 		c.entries = map[cacheKey][]float32{}
@@ -100,7 +103,7 @@ func keyOf(e *trinity.Experience) (key cacheKey) {
 	return key
 }
 
-// trained picks the values of trained tokens out of [T].
+// trained returns the values of the trained tokens of v [T].
 func trained(v []float32, mask []bool) []float32 {
 	var out []float32
 	for t, m := range mask {
@@ -111,7 +114,7 @@ func trained(v []float32, mask []bool) []float32 {
 	return out
 }
 
-// spread is [T] with the values at trained tokens, 0 elsewhere.
+// spread returns [T] with the values at the trained tokens and 0 elsewhere.
 func spread(values []float32, mask []bool) []float32 {
 	out, next := make([]float32, len(mask)), 0
 	for t, m := range mask {

@@ -15,14 +15,16 @@ import (
 //	linear    f = 1 − x
 //	wsd       f = 1, then (N − step) / (N − S) from step S = max(W, N − DecayRatio·N) on: warm-up, stable, decay (Hu et al. 2024)
 //
-// So warm-up begins just above m·LR, step W has LR, and step N, with those after it, has m·LR. These are the formulas of Trinity-RFT's trainer
-// for Tinker; veRL warms up from 0 and counts steps from 0, so that its first step changes nothing and its last one is not at the minimum.
-// Hu et al. let the rate halve again and again where it decays; it falls in a line here, which ends at m·LR whatever DecayRatio is.
+// Warm-up begins just above m·LR, step W has LR, and step N and all later steps have m·LR. These
+// are the formulas of Trinity-RFT's trainer for Tinker. veRL warms up from 0 and counts steps from
+// 0: its first step changes nothing, and its last step is not at the minimum. In Hu et al. the
+// decaying rate halves again and again. Here it falls in a line, which ends at m·LR for every
+// DecayRatio.
 type Schedule struct {
 	LR          float64 // peak
-	MinRatio    float64 // of LR: where warm-up starts and where cosine, linear and wsd end
+	MinRatio    float64 // of LR: warm-up starts there; cosine, linear and wsd end there
 	WarmupSteps int64
-	DecayRatio  float64 // of TotalSteps: how many of them wsd decays in, at the end
+	DecayRatio  float64 // of TotalSteps: the share of steps at the end in which wsd decays
 	TotalSteps  int64
 	Type        string // constant, cosine, linear, wsd
 }
@@ -48,19 +50,21 @@ func (s Schedule) shape(step int64) float64 {
 	return 1
 }
 
-// progress is how much of the way from a step to the last one is behind: 0 up to from, 1 at TotalSteps and after it.
+// progress returns the share of the way from step from to TotalSteps that lies behind step: 0 up to
+// from, 1 from TotalSteps on.
 func (s Schedule) progress(step, from int64) float64 {
 	return max(0, min(1, float64(step-from)/float64(max(1, s.TotalSteps-from))))
 }
 
-// Validate refuses an unknown type, and one that needs a number of steps without it.
+// Validate returns an error if the type is unknown, or if it needs the number of steps and
+// TotalSteps is 0.
 func (s Schedule) Validate() error {
 	switch s.Type {
 	case "constant":
 		return nil
 	case "cosine", "linear", "wsd":
 		if s.TotalSteps <= 0 {
-			return fmt.Errorf("lr_scheduler_type %s: the number of steps, which it falls over, is not known", s.Type)
+			return fmt.Errorf("lr_scheduler_type %s: the rate falls over the whole run, and the number of steps is unknown: set total_steps", s.Type)
 		}
 		return nil
 	}

@@ -10,8 +10,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// teach asks each teacher for the log-probabilities of its pupils' tokens, at the temperature that they were sampled at. What the explorer has
-// recorded stays, and demonstrations need no teacher.
+// teach asks each teacher for the log-probabilities of the tokens of its experiences, at the
+// temperature of their sampling. Log-probabilities that the explorer recorded stay, and
+// demonstrations need no teacher.
 func (t *Trainer) teach(ctx context.Context, step int64, exps []*trinity.Experience, metrics trinity.Metrics) error {
 	start := time.Now()
 	pupils := map[string][]*trinity.Experience{}
@@ -21,9 +22,9 @@ func (t *Trainer) teach(ctx context.Context, step int64, exps []*trinity.Experie
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(pupils)) {
-		teacher, ok := t.Teachers[name]
+		teacher, ok := t.opts.Teachers[name]
 		if !ok {
-			return fmt.Errorf("experience %s is to be taught by %q, which is no name in explorer.auxiliary_models", pupils[name][0].ID, name)
+			return fmt.Errorf("experience %s names teacher %q, and explorer.auxiliary_models has no such name", pupils[name][0].ID, name)
 		}
 		keep := func(e *trinity.Experience, s trinity.TokenStats) { e.TeacherLogprobs = s.Logprob }
 		if err := t.each(ctx, step, teacher, trinity.Streams{}, pupils[name], keep); err != nil {

@@ -11,12 +11,13 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// Every experience is taught by the teacher that it names, whatever the micro-batches; what has been taught before stays, and experts learn by themselves.
+// Every experience is taught by the teacher that it names, whatever the micro-batches; what has
+// been taught before stays, and experts learn by themselves.
 func TestTeachers(t *testing.T) {
 	first, second := trinitytest.NewBandit(6), trinitytest.NewBandit(6)
 	first.Weights[1], second.Weights[0] = 3, 3
 	for _, tokens := range []int{2, 1000} {
-		tr, _, logged := newTrainer(t, 1, new([]int64))
+		o, _, logged := newOptions(t, 1, new([]int64))
 		group := scored(8)
 		for i, e := range group {
 			e.Teacher = []string{"", "second"}[i/4]
@@ -27,9 +28,9 @@ func TestTeachers(t *testing.T) {
 		if err := q.Sink("").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group}}); err != nil {
 			t.Fatal(err)
 		}
-		tr.Source, tr.MicroTokens, tr.TotalSteps = q, tokens, 1
-		tr.Teachers = map[string]trinity.Engine{"": first, "second": second}
-		if err := tr.Run(t.Context(), t.Context()); err != nil {
+		o.Source, o.MicroTokens, o.TotalSteps = q, tokens, 1
+		o.Teachers = map[string]trinity.Engine{"": first, "second": second}
+		if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for i, e := range group {
@@ -56,9 +57,9 @@ func TestTeachers(t *testing.T) {
 }
 
 func TestAnUnknownTeacher(t *testing.T) {
-	tr, _, _ := newTrainer(t, 1, new([]int64))
-	tr.Teachers = map[string]trinity.Engine{"a": trinitytest.NewBandit(6)}
-	if err := tr.Run(t.Context(), t.Context()); err == nil || !strings.Contains(err.Error(), `is to be taught by "", which is no name in explorer.auxiliary_models`) {
+	o, _, _ := newOptions(t, 1, new([]int64))
+	o.Teachers = map[string]trinity.Engine{"a": trinitytest.NewBandit(6)}
+	if err := New(*o).Run(t.Context(), t.Context()); err == nil || !strings.Contains(err.Error(), `names teacher "", and explorer.auxiliary_models has no such name`) {
 		t.Error(err)
 	}
 }
@@ -73,9 +74,9 @@ func (d described) Take(ctx context.Context, want trinity.Want) (trinity.Taken, 
 }
 
 func TestMetricsOfTheSource(t *testing.T) {
-	tr, _, logged := newTrainer(t, 1, new([]int64))
-	tr.Source = described{tr.Source}
-	if err := tr.Run(t.Context(), t.Context()); err != nil || (*logged)[0]["sample/task_count"] != 3 {
+	o, _, logged := newOptions(t, 1, new([]int64))
+	o.Source = described{o.Source}
+	if err := New(*o).Run(t.Context(), t.Context()); err != nil || (*logged)[0]["sample/task_count"] != 3 {
 		t.Errorf("%v, %v", (*logged)[0], err)
 	}
 }

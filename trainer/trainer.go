@@ -1,5 +1,6 @@
-// Package trainer is the step loop: it takes a batch, asks the engine for the gradient of the loss in micro-batches, steps the optimizer,
-// publishes the weights and has the run checkpointed.
+// Package trainer is the training loop. A step takes a batch, asks the engine for the gradients of
+// the loss in micro-batches, steps the optimizer, publishes the weights and logs metrics. A
+// checkpoint follows every SaveInterval steps.
 package trainer
 
 import (
@@ -13,75 +14,34 @@ import (
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
-// Where the trainer hands something over.
+// Failpoints at the trainer's hand-over points.
 var (
-	failTake      = failpoint.New("trainer.take")    // before it takes a batch
-	failTaken     = failpoint.New("trainer.taken")   // after that
-	failUpdated   = failpoint.New("trainer.updated") // after the optimizer's step
-	failPublished = failpoint.New("trainer.published")
-	failSave      = failpoint.New("trainer.save")  // before a checkpoint
-	failSaved     = failpoint.New("trainer.saved") // after it
+	failTake      = failpoint.New("trainer.take")      // before it takes a batch
+	failTaken     = failpoint.New("trainer.taken")     // after it took a batch
+	failUpdated   = failpoint.New("trainer.updated")   // after the optimizer's last step on a batch
+	failPublished = failpoint.New("trainer.published") // after it published a version
+	failSave      = failpoint.New("trainer.save")      // before a checkpoint
+	failSaved     = failpoint.New("trainer.saved")     // after a checkpoint
 )
 
-// Trainer trains one engine.
+// Trainer trains a policy and, if there is one, its critic.
 type Trainer struct {
-	Engine  trinity.Engine
-	Loss    trinity.Loss
-	Source  trinity.Source
-	Publish func(ctx context.Context, version int64) error // nil when nobody samples
-	// Save writes a checkpoint; last says that training ends with it. When only the next step finds that the source has ended, a step that was
-	// saved is saved again, as the last.
-	Save      func(ctx context.Context, step int64, last bool) error
-	Log       func(ctx context.Context, step int64, m trinity.Metrics) error
-	Say       func(line string)                      // is told when the first batch or the last was short; nil for nobody
-	AfterStep func(m trinity.Metrics, sequences int) // is told of each optimizer step: adaptive coefficients; nil for none
-	// Correct is given a batch whose OldLogprobs the trainer has computed, and returns what to train on, with metrics. nil computes none: old
-	// log-probabilities are those recorded when sampling.
-	Correct   func(exps []*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error)
-	Schedule  Schedule
-	Optimizer trinity.OptimParams // LR is the schedule's
+	opts Options
+	at   Progress
 
-	BatchSize    int   // experiences per step
-	ByRollout    bool  // BatchSize counts rollouts
-	MiniBatch    int   // experiences per optimizer step; 0 means the whole batch
-	Epochs       int   // passes over each batch
-	MicroTokens  int   // tokens per micro-batch
-	TotalSteps   int64 // 0 means until the source ends
-	SyncInterval int64 // steps between versions
-	SaveInterval int64 // steps; 0 means only at the end
-	Reference    bool  // the loss or the advantage reads reference log-probabilities
-	// Cache keeps the reference log-probabilities of a source that gives the same data again; nil for none.
-	Cache *ReferenceCache
-
-	// Teachers are frozen models by name, "" for what names none, which Experience.TeacherLogprobs are asked of. nil asks for none.
-	Teachers  map[string]trinity.Engine
-	Advantage trinity.Advantage // scores each batch before it is trained on; nil where batches come scored
-	Critic    *Critic           // whose values the advantage reads; nil for none
-
-	HeldOut       []HeldOut // is measured as the loss goes, and at the end
-	EvalInterval  int64     // steps; 0 means only at the end
-	EvalOnStartup bool      // measure HeldOut before the first step, too
-
-	step      int64
-	published int64
-	batch     int  // experiences of the last one
-	taken     bool // whether the step at hand has its batch
-	short     bool // whether it was said that one was not whole
+	batch         int  // experiences of the last batch
+	taken         bool // whether the step in progress has its batch
+	reportedShort bool // whether a short batch was reported
 }
 
-// Restore goes on after the given step.
-func (t *Trainer) Restore(step, published int64) { t.step, t.published = step, published }
+// New returns a trainer that continues after o.From.
+func New(o Options) *Trainer { return &Trainer{opts: o, at: o.From} }
 
-// Step is the last step that was trained.
-func (t *Trainer) Step() int64 { return t.step }
-
-// Published is the version that samplers were last given.
-func (t *Trainer) Published() int64 { return t.published }
-
-// Run trains until TotalSteps, the end of the source, or stop is cancelled, and saves where it ends. When stop is cancelled a step that has
-// begun is finished first, and the error is the cause; when ctx is cancelled nothing more is written.
+// Run trains until TotalSteps, the end of the source, or the cancellation of stop, and saves the
+// last step. When stop is cancelled, Run first finishes a step that has its batch, and returns the
+// cause. When ctx is cancelled, it writes nothing more.
 func (t *Trainer) Run(ctx, stop context.Context) error {
-	if err := t.Schedule.Validate(); err != nil {
+	if err := t.opts.Policy.Schedule.Validate(); err != nil {
 		return err
 	}
 	if err := t.evaluateFirst(ctx); err != nil {
@@ -90,116 +50,65 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 	if err := t.catchUp(ctx); err != nil {
 		return err
 	}
-	saved, ended := t.step, false
-	for t.TotalSteps == 0 || t.step < t.TotalSteps {
-		step := t.step + 1
+	saved, ended := t.at.Step, false
+	for !t.isComplete() {
+		step := t.at.Step + 1
 		err := t.train(ctx, stop, step)
 		ended = errors.Is(err, io.EOF)
 		if ended || stop.Err() != nil && (err == nil || errors.Is(err, context.Cause(stop))) {
 			break
 		}
 		if err != nil {
-			err = fmt.Errorf("trainer step %d: %w", step, err)
-			if Starved(err) && !t.taken && t.step > saved { // nothing of the step was begun
-				if failed := t.save(ctx, false); failed != nil {
-					return errors.Join(err, failed)
-				}
-				return fmt.Errorf("%w; step %d was saved, and the same command goes on behind it", err, t.step)
-			}
-			return err
+			return t.abort(ctx, fmt.Errorf("trainer step %d: %w", step, err), saved)
 		}
-		if t.SaveInterval > 0 && t.step%t.SaveInterval == 0 {
-			if err := t.save(ctx, t.step == t.TotalSteps); err != nil {
+		if t.opts.SaveInterval > 0 && t.at.Step%t.opts.SaveInterval == 0 {
+			if err := t.save(ctx, t.at.Step == t.opts.TotalSteps); err != nil {
 				return err
 			}
-			saved = t.step
+			saved = t.at.Step
 		}
 	}
-	t.sayShort()
-	if t.step > saved || ended && t.step > 0 {
+	if t.isShort() {
+		t.opts.Recorder.Say(fmt.Sprintf("train step %d, the last one, had %d of %d experiences: there were no more", t.at.Step, t.batch, t.opts.BatchSize))
+	}
+	if t.at.Step > saved || ended && t.at.Step > 0 {
 		if err := t.save(ctx, true); err != nil {
 			return err
 		}
 	}
-	if stop.Err() != nil && !ended && (t.TotalSteps == 0 || t.step < t.TotalSteps) {
+	if stop.Err() != nil && !ended && !t.isComplete() {
 		return context.Cause(stop)
 	}
 	return nil
 }
 
-// catchUp publishes what a run has not that goes on with more versions than it had: explorers may wait for one before they give anything.
-func (t *Trainer) catchUp(ctx context.Context) error {
-	if t.Publish == nil || t.published >= t.step/t.SyncInterval*t.SyncInterval {
-		return nil
-	}
-	if err := t.Publish(ctx, t.step); err != nil {
-		return err
-	}
-	t.published = t.step
-	return nil
+// isComplete reports whether all steps are trained.
+func (t *Trainer) isComplete() bool {
+	return t.opts.TotalSteps > 0 && t.at.Step >= t.opts.TotalSteps
 }
 
-// sayShort tells that the last batch was not whole. One that was because the operators have dropped experiences is told as well.
-func (t *Trainer) sayShort() {
-	if t.isShort() {
-		t.Say(fmt.Sprintf("train step %d, the last one, had %d of %d experiences: there were no more", t.step, t.batch, t.BatchSize))
-	}
-}
-
-// Starved says that the time of a wait for experiences has passed.
-func Starved(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.As(err, &timeout) && timeout.Timeout()
-}
-
-// isShort says that the last batch was not whole, where somebody is told.
-func (t *Trainer) isShort() bool { return t.Say != nil && 0 < t.batch && t.batch < t.BatchSize }
-
-func (t *Trainer) save(ctx context.Context, last bool) error {
-	if err := failSave.Hit(""); err != nil {
-		return err
-	}
-	if err := errors.Join(t.Save(ctx, t.step, last), failSaved.Hit("")); err != nil {
-		return fmt.Errorf("checkpoint at step %d: %w", t.step, err)
-	}
-	return nil
-}
-
-// train does one step.
+// train trains one step: take, update, publish, evaluate, log.
 func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 	begin := time.Now()
-	if err := failTake.Hit(""); err != nil {
+	groups, metrics, err := t.take(stop, step)
+	if err != nil {
 		return err
 	}
-	t.taken = false
-	taken, err := t.Source.Take(stop, trinity.Want{N: t.BatchSize, Rollouts: t.ByRollout, Published: t.published})
-	t.taken = err == nil
-	if err = errors.Join(err, failTaken.Hit("")); err != nil {
-		return err
-	}
-	if !t.short && t.isShort() {
-		t.Say(fmt.Sprintf("train step %d had %d of %d experiences, all that there were for its version; of further steps but the last this is not said", t.step, t.batch, t.BatchSize))
-		t.short = true
-	}
-	exps := taken.Experiences()
-	t.batch = len(exps)
-	metrics := batchMetrics(exps)
-	metrics.Merge("", taken.Metrics)
 	start := time.Now()
-	if err := errors.Join(t.update(ctx, step, taken.Groups, metrics), failUpdated.Hit("")); err != nil {
+	if err := errors.Join(t.update(ctx, step, groups, metrics), failUpdated.Hit("")); err != nil {
 		return err
 	}
 	elapsed := time.Since(start).Seconds()
 	metrics["time/train_step"] = elapsed
 	metrics["perf/time_per_step"] = time.Since(begin).Seconds()
-	metrics["perf/throughput"] = metrics["perf/total_num_tokens"] * float64(max(1, t.Epochs)) / elapsed
-	t.step = step
-	if t.Publish != nil && step%t.SyncInterval == 0 {
+	metrics["perf/throughput"] = metrics["perf/total_num_tokens"] * float64(max(1, t.opts.Policy.Epochs)) / elapsed
+	t.at.Step = step
+	if t.opts.Publisher != nil && step%t.opts.SyncInterval == 0 {
 		start := time.Now()
-		if err := errors.Join(t.Publish(ctx, step), failPublished.Hit("")); err != nil {
+		if err := errors.Join(t.opts.Publisher.Publish(ctx, step), failPublished.Hit("")); err != nil {
 			return err
 		}
-		t.published = step
+		t.at.Published = step
 		metrics["time/sync_weight"] = time.Since(start).Seconds()
 	}
 	if t.evaluatesAfter(step) {
@@ -207,10 +116,33 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 			return err
 		}
 	}
-	return t.Log(ctx, step, metrics)
+	return t.opts.Recorder.Log(ctx, step, metrics)
 }
 
-// update trains on one batch. An empty batch, all of it filtered, changes nothing.
+// take waits for the batch of a step. It returns the batch with its metrics.
+func (t *Trainer) take(stop context.Context, step int64) ([]trinity.Group, trinity.Metrics, error) {
+	if err := failTake.Hit(""); err != nil {
+		return nil, nil, err
+	}
+	t.taken = false
+	taken, err := t.opts.Source.Take(stop, trinity.Want{N: t.opts.BatchSize, Rollouts: t.opts.ByRollout, Published: t.at.Published})
+	t.taken = err == nil
+	if err = errors.Join(err, failTaken.Hit("")); err != nil {
+		return nil, nil, err
+	}
+	if !t.reportedShort && t.isShort() {
+		t.opts.Recorder.Say(fmt.Sprintf("train step %d had %d of %d experiences, all that there were for its version; of further steps but the last this is not said",
+			t.at.Step, t.batch, t.opts.BatchSize))
+		t.reportedShort = true
+	}
+	exps := taken.Experiences()
+	t.batch = len(exps)
+	metrics := batchMetrics(exps)
+	metrics.Merge("", taken.Metrics)
+	return taken.Groups, metrics, nil
+}
+
+// update trains on one batch. An empty batch, of which operators left nothing, changes nothing.
 func (t *Trainer) update(ctx context.Context, step int64, groups []trinity.Group, metrics trinity.Metrics) error {
 	if len(groups) == 0 {
 		return nil
@@ -220,11 +152,11 @@ func (t *Trainer) update(ctx context.Context, step int64, groups []trinity.Group
 		return err
 	}
 	streamMetrics(exps, metrics)
-	if t.Critic != nil {
-		if err := t.Critic.learn(ctx, step, exps, t.MicroTokens, metrics); err != nil {
+	if t.opts.Critic != nil {
+		if err := t.opts.Critic.learn(ctx, step, exps, t.opts.MicroTokens, metrics); err != nil {
 			return fmt.Errorf("critic: %w", err)
 		}
-		if step <= t.Critic.Warmup {
+		if step <= t.opts.Critic.Warmup {
 			return nil
 		}
 	}
@@ -233,10 +165,55 @@ func (t *Trainer) update(ctx context.Context, step int64, groups []trinity.Group
 	return err
 }
 
-// policy is what trains the policy.
-func (t *Trainer) policy() *learner {
-	return &learner{
-		engine: t.Engine, loss: t.Loss, schedule: t.Schedule, optimizer: t.Optimizer, miniBatch: t.MiniBatch, epochs: t.Epochs, microTokens: t.MicroTokens,
-		compares: t.Reference, afterStep: t.AfterStep,
+// policy returns the updater of the policy.
+func (t *Trainer) policy() *updater {
+	return &updater{Learner: t.opts.Policy, microTokens: t.opts.MicroTokens, compares: t.opts.Reference, adaptive: t.opts.Adaptive}
+}
+
+// catchUp publishes the current weights if a resumed run, now with a shorter sync_interval, skipped
+// a version that explorers may be waiting for.
+func (t *Trainer) catchUp(ctx context.Context) error {
+	due := t.opts.SyncInterval
+	if t.opts.Publisher == nil || t.at.Published >= t.at.Step/due*due {
+		return nil
 	}
+	if err := t.opts.Publisher.Publish(ctx, t.at.Step); err != nil {
+		return err
+	}
+	t.at.Published = t.at.Step
+	return nil
+}
+
+// isShort reports whether the last batch had fewer experiences than BatchSize; the cause may also
+// be operators that drop experiences. A batch of rollouts has any number of experiences.
+func (t *Trainer) isShort() bool {
+	return !t.opts.ByRollout && 0 < t.batch && t.batch < t.opts.BatchSize
+}
+
+// abort returns the error of a failed step. If the trainer waited for a batch in vain, abort first
+// saves the steps since the last checkpoint: they are complete.
+func (t *Trainer) abort(ctx context.Context, err error, saved int64) error {
+	if !Starved(err) || t.taken || t.at.Step == saved {
+		return err
+	}
+	if failed := t.save(ctx, false); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return fmt.Errorf("%w; step %d was saved, and the same command goes on behind it", err, t.at.Step)
+}
+
+// Starved reports whether err is a timeout while waiting for experiences.
+func Starved(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+func (t *Trainer) save(ctx context.Context, last bool) error {
+	if err := failSave.Hit(""); err != nil {
+		return err
+	}
+	if err := errors.Join(t.opts.Checkpointer.Save(ctx, t.at, last), failSaved.Hit("")); err != nil {
+		return fmt.Errorf("checkpoint at step %d: %w", t.at.Step, err)
+	}
+	return nil
 }

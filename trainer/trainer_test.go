@@ -124,8 +124,38 @@ func scored(n int) trinity.Group {
 	return g
 }
 
-// newTrainer has a queue with so many steps of data and records what was saved.
-func newTrainer(t *testing.T, steps int, saved *[]int64) (*Trainer, *trinitytest.Bandit, *[]trinity.Metrics) {
+// saveFunc is a Checkpointer.
+type saveFunc func(at Progress, last bool) error
+
+func (f saveFunc) Save(_ context.Context, at Progress, last bool) error { return f(at, last) }
+
+// publishFunc is a Publisher.
+type publishFunc func(version int64) error
+
+func (f publishFunc) Publish(_ context.Context, version int64) error { return f(version) }
+
+// recorder is a Recorder made of functions; nil functions ignore what they would get.
+type recorder struct {
+	log func(step int64, m trinity.Metrics)
+	say func(line string)
+}
+
+func (r recorder) Log(_ context.Context, step int64, m trinity.Metrics) error {
+	if r.log != nil {
+		r.log(step, m)
+	}
+	return nil
+}
+
+func (r recorder) Say(line string) {
+	if r.say != nil {
+		r.say(line)
+	}
+}
+
+// newOptions returns the options of a trainer of a bandit whose queue has data for the given number
+// of steps. The trainer appends its checkpoints to saved and its metrics to the returned slice.
+func newOptions(t *testing.T, steps int, saved *[]int64) (*Options, *trinitytest.Bandit, *[]trinity.Metrics) {
 	t.Helper()
 	q := buffer.NewQueue(1<<20, 0, nil)
 	for range steps {
@@ -138,22 +168,23 @@ func newTrainer(t *testing.T, steps int, saved *[]int64) (*Trainer, *trinitytest
 	}
 	b := trinitytest.NewBandit(6)
 	logged := &[]trinity.Metrics{}
-	return &Trainer{
-		Engine: b, Loss: reinforce{}, Source: q, Schedule: Schedule{LR: 0.5, Type: "constant"}, BatchSize: 8, MicroTokens: 4, SyncInterval: 1,
-		Save: func(_ context.Context, step int64, _ bool) error { *saved = append(*saved, step); return nil },
-		Log:  func(_ context.Context, _ int64, m trinity.Metrics) error { *logged = append(*logged, m); return nil },
+	return &Options{
+		Source: q, Policy: Learner{Engine: b, Loss: reinforce{}, Schedule: Schedule{LR: 0.5, Type: "constant"}}, BatchSize: 8, MicroTokens: 4, SyncInterval: 1,
+		Checkpointer: saveFunc(func(at Progress, _ bool) error { *saved = append(*saved, at.Step); return nil }),
+		Recorder:     recorder{log: func(_ int64, m trinity.Metrics) { *logged = append(*logged, m) }},
 	}, b, logged
 }
 
 func TestRunLearnsAndSaves(t *testing.T) {
 	var saved []int64
-	tr, b, logged := newTrainer(t, 5, &saved)
-	tr.SaveInterval = 2
+	o, b, logged := newOptions(t, 5, &saved)
+	o.SaveInterval = 2
+	tr := New(*o)
 	if err := tr.Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if tr.Step() != 5 || len(saved) != 3 || saved[2] != 5 {
-		t.Errorf("ended at step %d with checkpoints %v", tr.Step(), saved)
+	if tr.at.Step != 5 || len(saved) != 3 || saved[2] != 5 {
+		t.Errorf("ended at step %d with checkpoints %v", tr.at.Step, saved)
 	}
 	if b.Weights[1] <= b.Weights[0] || b.Weights[1] <= b.Weights[2] {
 		t.Errorf("logits %v: token 1 should have won", b.Weights)
@@ -164,7 +195,8 @@ func TestRunLearnsAndSaves(t *testing.T) {
 	}
 }
 
-// A run that goes on with a shorter interval than it had publishes what explorers may wait for, before it asks them for more.
+// A run that goes on with a shorter interval than it had publishes what explorers may wait for,
+// before it asks them for more.
 func TestAShorterIntervalPublishesFirst(t *testing.T) {
 	for _, c := range []struct {
 		step, published, interval int64
@@ -172,15 +204,15 @@ func TestAShorterIntervalPublishesFirst(t *testing.T) {
 	}{
 		{3, 0, 1, "[3 4 5]"}, {3, 0, 2, "[3 4]"}, {3, 0, 4, "[4]"}, {3, 2, 2, "[4]"}, {3, 3, 4, "[4]"}, {0, 0, 2, "[2 4]"},
 	} {
-		tr, _, _ := newTrainer(t, 5, new([]int64))
-		tr.Restore(c.step, c.published)
-		tr.TotalSteps, tr.SyncInterval = 5, c.interval
+		o, _, _ := newOptions(t, 5, new([]int64))
+		o.From = Progress{c.step, c.published}
+		o.TotalSteps, o.SyncInterval = 5, c.interval
 		var published []int64
-		tr.Publish = func(_ context.Context, version int64) error {
+		o.Publisher = publishFunc(func(version int64) error {
 			published = append(published, version)
 			return nil
-		}
-		if err := tr.Run(t.Context(), t.Context()); err != nil || fmt.Sprint(published) != c.want {
+		})
+		if err := New(*o).Run(t.Context(), t.Context()); err != nil || fmt.Sprint(published) != c.want {
 			t.Errorf("%+v: published %v, %v", c, published, err)
 		}
 	}
@@ -189,11 +221,11 @@ func TestAShorterIntervalPublishesFirst(t *testing.T) {
 // A last batch that is not whole is not trained on without a word.
 func TestAShortLastBatchIsSaid(t *testing.T) {
 	for batch, want := range map[int]string{8: "", 12: "", 10: "train step 3, the last one, had 4 of 10 experiences: there were no more"} {
-		tr, _, _ := newTrainer(t, 3, new([]int64))
-		tr.BatchSize = batch
+		o, _, _ := newOptions(t, 3, new([]int64))
+		o.BatchSize = batch
 		said := ""
-		tr.Say = func(line string) { said += line }
-		if err := tr.Run(t.Context(), t.Context()); err != nil || said != want {
+		o.Recorder = recorder{say: func(line string) { said += line }}
+		if err := New(*o).Run(t.Context(), t.Context()); err != nil || said != want {
 			t.Errorf("batches of %d of 24: said %q, %v; want %q", batch, said, err, want)
 		}
 	}
@@ -214,12 +246,12 @@ func (s *meagre) Take(ctx context.Context, want trinity.Want) (trinity.Taken, er
 
 // Nor are others, but one line is enough.
 func TestTheFirstShortBatchIsSaid(t *testing.T) {
-	tr, _, _ := newTrainer(t, 3, new([]int64))
-	tr.Source = &meagre{Source: tr.Source}
+	o, _, _ := newOptions(t, 3, new([]int64))
+	o.Source = &meagre{Source: o.Source}
 	said := ""
-	tr.Say = func(line string) { said += line }
+	o.Recorder = recorder{say: func(line string) { said += line }}
 	want := "train step 1 had 4 of 8 experiences, all that there were for its version; of further steps but the last this is not said"
-	if err := tr.Run(t.Context(), t.Context()); err != nil || said != want {
+	if err := New(*o).Run(t.Context(), t.Context()); err != nil || said != want {
 		t.Errorf("said %q, %v; want %q", said, err, want)
 	}
 }
@@ -241,9 +273,9 @@ func (l *late) Take(ctx context.Context, want trinity.Want) (trinity.Taken, erro
 func TestAStarvedTrainerSaves(t *testing.T) {
 	for interval, want := range map[int64][]int64{0: {3}, 2: {2, 3}, 3: {3}} {
 		var saved []int64
-		tr, _, _ := newTrainer(t, 5, &saved)
-		tr.Source, tr.SaveInterval = &late{tr.Source, 3}, interval
-		err := tr.Run(t.Context(), t.Context())
+		o, _, _ := newOptions(t, 5, &saved)
+		o.Source, o.SaveInterval = &late{o.Source, 3}, interval
+		err := New(*o).Run(t.Context(), t.Context())
 		if !errors.Is(err, os.ErrDeadlineExceeded) || strings.Contains(err.Error(), "step 3 was saved") != (interval != 3) {
 			t.Errorf("ended with %v", err)
 		}
@@ -253,39 +285,44 @@ func TestAStarvedTrainerSaves(t *testing.T) {
 	}
 }
 
-// slow is an engine that does not answer in time.
-type slow struct{ trinity.Engine }
+// slow is an engine that does not answer in time once it is late.
+type slow struct {
+	trinity.Engine
+	late bool
+}
 
-func (slow) ForwardBackward(context.Context, *trinity.Batch, trinity.Loss) (trinity.Metrics, error) {
+func (s *slow) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trinity.Loss) (trinity.Metrics, error) {
+	if !s.late {
+		return s.Engine.ForwardBackward(ctx, b, loss)
+	}
 	return nil, fmt.Errorf("an engine elsewhere: %w", context.DeadlineExceeded)
 }
 
 // A step that was begun is not saved as though it were not: its experiences are taken.
 func TestNoStepIsSavedHalfDone(t *testing.T) {
-	tr, _, _ := newTrainer(t, 5, new([]int64))
-	tr.Log = func(context.Context, int64, trinity.Metrics) error {
-		tr.Engine = slow{tr.Engine}
+	o, _, _ := newOptions(t, 5, new([]int64))
+	engine := &slow{Engine: o.Policy.Engine}
+	o.Policy.Engine = engine
+	o.Recorder = recorder{log: func(int64, trinity.Metrics) { engine.late = true }}
+	o.Checkpointer = saveFunc(func(at Progress, _ bool) error {
+		t.Errorf("step %d is saved behind the batch of the next", at.Step)
 		return nil
-	}
-	tr.Save = func(_ context.Context, step int64, _ bool) error {
-		t.Errorf("step %d is saved behind the batch of the next", step)
-		return nil
-	}
-	if err := tr.Run(t.Context(), t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+	})
+	if err := New(*o).Run(t.Context(), t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }
 
 // The source may end right behind a checkpoint that was not known to be the last.
 func TestTheLastCheckpointIsSavedAsTheLast(t *testing.T) {
-	tr, _, _ := newTrainer(t, 4, new([]int64))
-	tr.SaveInterval = 2
+	o, _, _ := newOptions(t, 4, new([]int64))
+	o.SaveInterval = 2
 	var saved []string
-	tr.Save = func(_ context.Context, step int64, last bool) error {
-		saved = append(saved, fmt.Sprint(step, last))
+	o.Checkpointer = saveFunc(func(at Progress, last bool) error {
+		saved = append(saved, fmt.Sprint(at.Step, last))
 		return nil
-	}
-	if err := tr.Run(t.Context(), t.Context()); err != nil {
+	})
+	if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(saved, ", "); got != "2 false, 4 false, 4 true" {
@@ -296,10 +333,10 @@ func TestTheLastCheckpointIsSavedAsTheLast(t *testing.T) {
 func TestResultDoesNotDependOnMicroBatches(t *testing.T) {
 	var want []float64 // of policy and critic
 	for _, tokens := range []int{2, 6, 1000} {
-		tr, b, _ := newTrainer(t, 3, new([]int64))
-		c := newCritic(t, tr)
-		tr.MicroTokens = tokens
-		if err := tr.Run(t.Context(), t.Context()); err != nil {
+		o, b, _ := newOptions(t, 3, new([]int64))
+		c := newCritic(t, o)
+		o.MicroTokens = tokens
+		if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		got := slices.Concat(b.Weights, c.Weights)
@@ -315,13 +352,13 @@ func TestResultDoesNotDependOnMicroBatches(t *testing.T) {
 }
 
 func TestMiniBatchesAndEpochsAreOptimizerSteps(t *testing.T) {
-	tr, b, _ := newTrainer(t, 1, new([]int64))
-	tr.MiniBatch, tr.Epochs = 4, 2
-	if err := tr.Run(t.Context(), t.Context()); err != nil {
+	o, b, _ := newOptions(t, 1, new([]int64))
+	o.Policy.MiniBatch, o.Policy.Epochs = 4, 2
+	if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	one, single, _ := newTrainer(t, 1, new([]int64))
-	if err := one.Run(t.Context(), t.Context()); err != nil {
+	one, single, _ := newOptions(t, 1, new([]int64))
+	if err := New(*one).Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if b.Weights[1] < 3*single.Weights[1] {
@@ -333,17 +370,17 @@ func TestStopSavesTheLastWholeStep(t *testing.T) {
 	for name, total := range map[string]int64{"of 5 steps": 5, "of as many as there are experiences for": 0} {
 		t.Run(name, func(t *testing.T) {
 			var saved []int64
-			tr, _, _ := newTrainer(t, 5, &saved)
-			tr.TotalSteps = total
+			o, _, _ := newOptions(t, 5, &saved)
+			o.TotalSteps = total
 			stop, cancel := context.WithCancelCause(t.Context())
 			cause := errors.New("asked to")
-			tr.Publish = func(_ context.Context, version int64) error {
+			o.Publisher = publishFunc(func(version int64) error {
 				if version == 3 {
 					cancel(cause)
 				}
 				return nil
-			}
-			if err := tr.Run(t.Context(), stop); !errors.Is(err, cause) {
+			})
+			if err := New(*o).Run(t.Context(), stop); !errors.Is(err, cause) {
 				t.Errorf("got %v, want the cause", err)
 			}
 			if len(saved) != 1 || saved[0] != 3 {
@@ -354,9 +391,9 @@ func TestStopSavesTheLastWholeStep(t *testing.T) {
 }
 
 func TestAnErrorNamesTheStep(t *testing.T) {
-	tr, _, _ := newTrainer(t, 2, new([]int64))
-	tr.Publish = func(context.Context, int64) error { return errors.New("no room") }
-	if err := tr.Run(t.Context(), t.Context()); err == nil || !strings.Contains(err.Error(), "trainer step 1: no room") {
+	o, _, _ := newOptions(t, 2, new([]int64))
+	o.Publisher = publishFunc(func(int64) error { return errors.New("no room") })
+	if err := New(*o).Run(t.Context(), t.Context()); err == nil || !strings.Contains(err.Error(), "trainer step 1: no room") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -7,28 +7,24 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// learner moves the weights of one engine.
-type learner struct {
-	engine      trinity.Engine
-	loss        trinity.Loss
-	schedule    Schedule
-	optimizer   trinity.OptimParams                    // LR is the schedule's
-	miniBatch   int                                    // experiences per optimizer step; 0 means the whole batch
-	epochs      int                                    // passes over each batch
-	microTokens int                                    // tokens per micro-batch
-	compares    bool                                   // the loss reads the log-probabilities of the reference that the engine keeps
-	afterStep   func(m trinity.Metrics, sequences int) // is told of each optimizer step; nil for none
+// updater runs the optimizer steps of one learner.
+type updater struct {
+	Learner
+	microTokens int      // tokens per micro-batch
+	compares    bool     // the loss reads the log-probabilities of the engine's frozen reference
+	adaptive    Adaptive // nil: nothing to adapt
 }
 
-// learn runs the optimizer steps of one batch. Metrics are means over those of them that have the metric.
-func (l *learner) learn(ctx context.Context, step int64, exps []*trinity.Experience) (trinity.Metrics, error) {
+// learn runs the optimizer steps of one batch. Each metric is the mean over the optimizer steps
+// that report it.
+func (u *updater) learn(ctx context.Context, step int64, exps []*trinity.Experience) (trinity.Metrics, error) {
 	metrics, count := trinity.Metrics{}, trinity.Metrics{}
-	for range max(1, l.epochs) {
-		for _, mini := range miniBatches(exps, l.miniBatch) {
+	for range max(1, u.Epochs) {
+		for _, mini := range miniBatches(exps, u.MiniBatch) {
 			if !slices.ContainsFunc(mini, func(e *trinity.Experience) bool { return e.TrainedTokens() > 0 }) {
-				continue // all rejected: momentum alone must not move the weights
+				continue // nothing is left to train on: momentum alone must not move the weights
 			}
-			m, err := l.optimize(ctx, step, mini)
+			m, err := u.optimize(ctx, step, mini)
 			if err != nil {
 				return nil, err
 			}
@@ -44,16 +40,16 @@ func (l *learner) learn(ctx context.Context, step int64, exps []*trinity.Experie
 	return metrics, nil
 }
 
-// optimize is one optimizer step.
-func (l *learner) optimize(ctx context.Context, step int64, mini []*trinity.Experience) (trinity.Metrics, error) {
+// optimize runs one optimizer step and returns its summed metrics.
+func (u *updater) optimize(ctx context.Context, step int64, mini []*trinity.Experience) (trinity.Metrics, error) {
 	metrics := trinity.Metrics{}
-	if err := checkPairs(l.loss, mini); err != nil {
+	if err := checkPairs(u.Loss, mini); err != nil {
 		return nil, err
 	}
-	if err := l.look(ctx, step, mini); err != nil {
+	if err := u.probe(ctx, step, mini); err != nil {
 		return nil, err
 	}
-	micros, err := microBatches(l.engine, mini, l.microTokens, unit(l.loss))
+	micros, err := microBatches(u.Engine, mini, u.microTokens, unit(u.Loss))
 	if err != nil {
 		return nil, err
 	}
@@ -61,21 +57,21 @@ func (l *learner) optimize(ctx context.Context, step int64, mini []*trinity.Expe
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)
 		}
-		m, err := l.engine.ForwardBackward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: mini}, l.loss)
+		m, err := u.Engine.ForwardBackward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: mini}, u.Loss)
 		if err != nil {
 			return nil, err
 		}
 		metrics.Add(m)
 	}
-	p := l.optimizer
-	p.LR = l.schedule.At(step)
-	m, err := l.engine.OptimStep(ctx, p)
+	p := u.Optimizer
+	p.LR = u.Schedule.At(step)
+	m, err := u.Engine.OptimStep(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	metrics.Merge("", m)
-	if l.afterStep != nil {
-		l.afterStep(metrics, len(mini))
+	if u.adaptive != nil {
+		u.adaptive.AfterStep(metrics, len(mini))
 	}
 	return metrics, nil
 }

@@ -85,8 +85,15 @@ const (
 	many       = 3       // micro-batches
 )
 
-// oneStep trains one step on a batch, in micro-batches of at most so many tokens.
-func oneStep(t *testing.T, tr trainer.Trainer, tokens int, xs []*trinity.Experience) {
+// silent is a Checkpointer and a Recorder that keeps nothing.
+type silent struct{}
+
+func (silent) Save(context.Context, trainer.Progress, bool) error { return nil }
+func (silent) Log(context.Context, int64, trinity.Metrics) error  { return nil }
+func (silent) Say(string)                                         {}
+
+// oneStep trains one step on a batch, in micro-batches of at most the given number of tokens.
+func oneStep(t *testing.T, o trainer.Options, tokens int, xs []*trinity.Experience) {
 	t.Helper()
 	batch := make(trinity.Group, len(xs))
 	for i, x := range xs {
@@ -97,11 +104,10 @@ func oneStep(t *testing.T, tr trainer.Trainer, tokens int, xs []*trinity.Experie
 	if err := q.Sink("").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{batch}}); err != nil {
 		t.Fatal(err)
 	}
-	tr.Source, tr.TotalSteps, tr.BatchSize, tr.MicroTokens, tr.SyncInterval = q, 1, len(batch), tokens, 1
-	tr.Schedule = trainer.Schedule{LR: 1, Type: "constant"}
-	tr.Save = func(context.Context, int64, bool) error { return nil }
-	tr.Log = func(context.Context, int64, trinity.Metrics) error { return nil }
-	if err := tr.Run(t.Context(), t.Context()); err != nil {
+	o.Source, o.TotalSteps, o.BatchSize, o.MicroTokens, o.SyncInterval = q, 1, len(batch), tokens, 1
+	o.Policy.Schedule = trainer.Schedule{LR: 1, Type: "constant"}
+	o.Checkpointer, o.Recorder = silent{}, silent{}
+	if err := trainer.New(o).Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -142,12 +148,12 @@ func allWays(xs []*trinity.Experience) []way {
 // invariant holds the gradients of a trainer's step to be the same, within a bound relative to
 // their norm, in whichever way it is computed: however it is cut and packed, in any order, beside
 // others with nothing to train; and to have the same bits on any number of cores.
-func invariant(t *testing.T, tr trainer.Trainer, xs []*trinity.Experience, ways []way, bound float64, engines ...*graded) {
+func invariant(t *testing.T, o trainer.Options, xs []*trinity.Experience, ways []way, bound float64, engines ...*graded) {
 	t.Helper()
 	for _, g := range engines {
 		g.want, g.batches = nil, 0
 	}
-	oneStep(t, tr, everything, xs)
+	oneStep(t, o, everything, xs)
 	for _, g := range engines {
 		if g.batches != 1 || norm(g.want) == 0 {
 			t.Fatalf("%d micro-batches gave a gradient of norm² %v, want one and a gradient", g.batches, norm(g.want))
@@ -157,7 +163,7 @@ func invariant(t *testing.T, tr trainer.Trainer, xs []*trinity.Experience, ways 
 		for _, g := range engines {
 			g.batches, g.passes.shareNothing = 0, w.alone
 		}
-		oneStep(t, tr, w.tokens, w.xs)
+		oneStep(t, o, w.tokens, w.xs)
 		for _, g := range engines {
 			if !(g.off <= bound) {
 				t.Errorf("%s: the gradient is %.2g relative off", w.name, g.off)
@@ -174,7 +180,7 @@ func invariant(t *testing.T, tr trainer.Trainer, xs []*trinity.Experience, ways 
 		defer g.on(g.pool)
 		g.on(one)
 	}
-	oneStep(t, tr, everything, xs)
+	oneStep(t, o, everything, xs)
 	for _, g := range engines {
 		if g.off != 0 {
 			t.Errorf("one core: the gradient is %.2g relative off, want the same bits", g.off)
@@ -234,8 +240,8 @@ func objectives() []objective {
 	return all
 }
 
-// trainer trains an engine with it.
-func (o objective) trainer(t *testing.T, g *graded) trainer.Trainer {
+// options returns the options of a trainer that trains an engine with the objective.
+func (o objective) options(t *testing.T, g *graded) trainer.Options {
 	t.Helper()
 	policy, err := loss.PolicyLosses.Build(o.policy)
 	if err != nil {
@@ -257,7 +263,7 @@ func (o objective) trainer(t *testing.T, g *graded) trainer.Trainer {
 		t.Fatal(err)
 	}
 	l := loss.NewComposite(policy, kl, entropy)
-	return trainer.Trainer{Engine: g, Loss: l, Reference: l.Needs().Reference}
+	return trainer.Options{Policy: trainer.Learner{Engine: g, Loss: l}, Reference: l.Needs().Reference}
 }
 
 // Every registered policy loss, KL and entropy term, on a model of four layers.
@@ -270,7 +276,7 @@ func TestGradientsOfLossesAreInvariant(t *testing.T) {
 	g.sampled(t, xs)
 	g.moveOn(t, xs, 0.06)
 	for _, o := range objectives() {
-		t.Run(fmt.Sprintf("%s %s %s", o.policy, o.kl, o.entropy), func(t *testing.T) { invariant(t, o.trainer(t, g), xs, allWays(xs), 1e-6, g) })
+		t.Run(fmt.Sprintf("%s %s %s", o.policy, o.kl, o.entropy), func(t *testing.T) { invariant(t, o.options(t, g), xs, allWays(xs), 1e-6, g) })
 	}
 }
 
@@ -289,7 +295,7 @@ func TestGradientsOfCriticsAreInvariant(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("value", func(t *testing.T) {
-		invariant(t, trainer.Trainer{Engine: critic, Loss: value}, xs, allWays(xs), 1e-6, critic)
+		invariant(t, trainer.Options{Policy: trainer.Learner{Engine: critic, Loss: value}}, xs, allWays(xs), 1e-6, critic)
 	})
 	for _, name := range []string{"ppo", "a2c"} {
 		t.Run(name, func(t *testing.T) {
@@ -297,10 +303,10 @@ func TestGradientsOfCriticsAreInvariant(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tr := objective{"ppo", "none", "none"}.trainer(t, policy)
-			tr.Advantage = advantage
-			tr.Critic = &trainer.Critic{Engine: critic, Loss: value, Schedule: trainer.Schedule{LR: 1, Type: "constant"}}
-			invariant(t, tr, xs, allWays(xs), 1e-6, policy, critic)
+			o := objective{"ppo", "none", "none"}.options(t, policy)
+			o.Advantage = advantage
+			o.Critic = &trainer.Critic{Learner: trainer.Learner{Engine: critic, Loss: value, Schedule: trainer.Schedule{LR: 1, Type: "constant"}}}
+			invariant(t, o, xs, allWays(xs), 1e-6, policy, critic)
 		})
 	}
 }
@@ -323,6 +329,6 @@ func TestSmolLM2GradientsOfLossesAreInvariant(t *testing.T) {
 	g.sampled(t, xs)
 	g.moveOn(t, xs, 0.1)
 	for _, o := range all {
-		t.Run(fmt.Sprintf("%s %s %s", o.policy, o.kl, o.entropy), func(t *testing.T) { invariant(t, o.trainer(t, g), xs, ways(xs), 1e-5, g) })
+		t.Run(fmt.Sprintf("%s %s %s", o.policy, o.kl, o.entropy), func(t *testing.T) { invariant(t, o.options(t, g), xs, ways(xs), 1e-5, g) })
 	}
 }

@@ -1,0 +1,122 @@
+package run
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/serve/fleet"
+	"github.com/trinity-go/trinity/trainer"
+)
+
+// checkpointer writes the checkpoints of a stage, as trainer.Checkpointer.
+type checkpointer struct {
+	*stage
+	source trinity.Source
+}
+
+// Save implements trainer.Checkpointer. If the step has a checkpoint already, Save adds the model
+// to it.
+func (c checkpointer) Save(ctx context.Context, at trainer.Progress, last bool) error {
+	dir := c.ckpt.path(at.Step)
+	model := filepath.Join(dir, c.modelDir())
+	withModel := c.cfg.Trainer.SaveHfCheckpoint == "always" || last && c.cfg.Trainer.SaveHfCheckpoint == "last"
+	var err error
+	if durable.Missing(dir) != "" {
+		err = c.saveState(ctx, at, withModel)
+	} else if withModel && !present(model) {
+		err = c.addModels(ctx, dir)
+	}
+	if err != nil {
+		return err
+	}
+	c.log.checkpoint(at.Step, dir, model)
+	return nil
+}
+
+// saveState writes a checkpoint from which a run resumes.
+func (c checkpointer) saveState(ctx context.Context, at trainer.Progress, withModel bool) error {
+	src, err := c.source.State()
+	if err != nil {
+		return err
+	}
+	coefficients, err := c.algorithm.State()
+	if err != nil {
+		return err
+	}
+	state := runState{Step: at.Step, Published: at.Published, Cursor: src.Cursor, Algorithm: coefficients, Made: c.made}
+	return c.ckpt.save(state, src.Pending, func(dir string) error {
+		engine := filepath.Join(dir, engineDir)
+		if err := os.MkdirAll(engine, 0o755); err != nil {
+			return err
+		}
+		if err := c.engine.SaveState(ctx, engine); err != nil {
+			return err
+		}
+		if err := c.saveCritic(ctx, dir, withModel); err != nil || !withModel {
+			return err
+		}
+		return c.writeModel(ctx, filepath.Join(dir, c.modelDir()))
+	})
+}
+
+// addModels adds the files that transformers loads to a checkpoint without them. The policy comes
+// last: if its model is there, all are.
+func (c checkpointer) addModels(ctx context.Context, dir string) error {
+	if err := c.addCritic(ctx, dir); err != nil {
+		return err
+	}
+	return durable.WriteDir(filepath.Join(dir, c.modelDir()), func(temp string) error { return c.writeModel(ctx, temp) })
+}
+
+func present(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// trimming is a Checkpointer that, after each checkpoint, removes from the queue's log what the
+// checkpoint before it did not need. If the newest checkpoint is lost, the run can still resume
+// from the one before.
+type trimming struct {
+	trainer.Checkpointer
+	queue trinity.Buffer
+
+	before trinity.SourceState // of the last checkpoint
+	saved  int64               // its step
+}
+
+// Save implements trainer.Checkpointer.
+func (t *trimming) Save(ctx context.Context, at trainer.Progress, last bool) error {
+	if at.Step == t.saved { // again, because the source has ended: t.before belongs to this checkpoint, not to the one before it
+		return t.Checkpointer.Save(ctx, at, last)
+	}
+	state, err := t.queue.State()
+	if err != nil {
+		return err
+	}
+	if err := t.Checkpointer.Save(ctx, at, last); err != nil {
+		return err
+	}
+	if t.before.Cursor != nil {
+		if err := t.queue.Trim(ctx, t.before); err != nil {
+			return err
+		}
+	}
+	t.before, t.saved = state, at.Step
+	return nil
+}
+
+// announcing is a Checkpointer that tells the server of explorers in other processes about each
+// checkpoint.
+type announcing struct {
+	trainer.Checkpointer
+	server *fleet.Server
+}
+
+// Save implements trainer.Checkpointer.
+func (a announcing) Save(ctx context.Context, at trainer.Progress, last bool) error {
+	defer a.server.Saved(at.Published, at.IsCurrent())
+	return a.Checkpointer.Save(ctx, at, last)
+}

@@ -1,0 +1,87 @@
+package trainer
+
+import (
+	"context"
+
+	"github.com/trinity-go/trinity"
+)
+
+// Options configure a trainer. Critic, Teachers, Advantage, Corrector, Adaptive, Cache, Publisher
+// and Evaluation are optional.
+type Options struct {
+	Source    trinity.Source
+	Policy    Learner
+	Critic    *Critic                   // computes the values that the advantage reads
+	Teachers  map[string]trinity.Engine // frozen models by name; "" teaches experiences that name no teacher
+	Advantage trinity.Advantage         // scores each batch before the update; nil: batches arrive scored
+	Corrector Corrector                 // nil: the old log-probabilities are those recorded at sampling
+	Adaptive  Adaptive
+	Reference bool            // the loss or the advantage reads Experience.RefLogprobs
+	Cache     *ReferenceCache // of a source that repeats its data; nil: compute every time
+
+	Checkpointer Checkpointer
+	Publisher    Publisher // nil: nobody samples
+	Recorder     Recorder
+
+	From         Progress // the checkpoint to resume from
+	TotalSteps   int64    // 0: train until the source ends
+	BatchSize    int      // experiences per step
+	ByRollout    bool     // BatchSize counts rollouts
+	MicroTokens  int      // tokens per micro-batch
+	SyncInterval int64    // steps between versions
+	SaveInterval int64    // steps between checkpoints; 0: save only at the end
+	Evaluation   Evaluation
+}
+
+// Learner is an engine with the loss, the learning rate and the optimizer that train it.
+type Learner struct {
+	Engine    trinity.Engine
+	Loss      trinity.Loss
+	Schedule  Schedule
+	Optimizer trinity.OptimParams // LR comes from the schedule
+	MiniBatch int                 // experiences per optimizer step; 0: the whole batch
+	Epochs    int                 // passes over each batch
+}
+
+// Progress is how far a run has come. A version of the weights has the number of the step that
+// made it.
+type Progress struct {
+	Step      int64 // the last step that was trained
+	Published int64 // the version that samplers were last given
+}
+
+// IsCurrent reports whether the published weights are the trained weights.
+func (p Progress) IsCurrent() bool { return p.Published == p.Step }
+
+// Checkpointer writes checkpoints.
+type Checkpointer interface {
+	// Save writes the checkpoint of at.Step; last reports that training ends with it. If the source
+	// ends right after a checkpoint, the trainer saves the same step again, as the last.
+	Save(ctx context.Context, at Progress, last bool) error
+}
+
+// Publisher gives the engine's current weights to samplers, as a version.
+type Publisher interface {
+	Publish(ctx context.Context, version int64) error
+}
+
+// Recorder keeps what the trainer reports.
+type Recorder interface {
+	// Log records the metrics of a step.
+	Log(ctx context.Context, step int64, m trinity.Metrics) error
+	// Say receives lines for people: a batch that was too short.
+	Say(line string)
+}
+
+// Corrector corrects a batch for the difference between the weights that sampled it and the weights
+// before the update. Experience.OldLogprobs are computed under the latter. Apply returns the
+// experiences to train on, in order, and metrics with their full names.
+type Corrector interface {
+	Apply(exps []*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error)
+}
+
+// Adaptive adapts coefficients after each optimizer step of the policy. It gets the summed metrics
+// of the step's micro-batches and the step's number of sequences.
+type Adaptive interface {
+	AfterStep(m trinity.Metrics, sequences int)
+}
