@@ -28,8 +28,10 @@ type Buffer interface {
 	Close() error
 }
 
-// BufferOpener opens buffers that explorers and the trainer reach from processes of their own, such as those of a database.
+// BufferOpener opens buffers outside of the run's own files, such as those in a database.
 type BufferOpener interface {
+	// OpenBuffer opens a buffer. ctx lasts as long as the buffer is used: it ends when the run is
+	// stopped. From then on the buffer retries nothing and does not wait for a silent server.
 	OpenBuffer(ctx context.Context, s BufferSpec) (Buffer, error)
 }
 
@@ -43,8 +45,7 @@ type BufferSpec struct {
 	PutTimeout    time.Duration // 0 is as long as it takes, of both
 	Retries       int           // after a failure that may pass, such as a lost connection
 	RetryInterval time.Duration
-	Stop          context.Context // ends when the run is stopped: nothing is tried again then, and a server that says nothing is not waited for; nil is never
-	Say           func(string)    // receives lines for people, such as that the server is lost, and is back; nil is nobody
+	Say           func(string) // prints a line for people, such as that the server is lost or back; may be nil
 }
 
 // YetToJoin is the name of a Sink that nobody has: it is open while the trainer waits for explorers that have not joined.

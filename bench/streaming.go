@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -38,7 +39,7 @@ func writeRows(path string, n int) error {
 
 func (s *streaming) run(int) (sample, error) {
 	start := time.Now()
-	d, err := dataset.Open(s.path, dataset.Options{})
+	d, err := dataset.Open(context.Background(), s.path, dataset.Options{})
 	if err != nil {
 		return sample{}, err
 	}

@@ -1,6 +1,7 @@
 package buffer
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -12,11 +13,17 @@ import (
 // openTest opens a buffer of a database until the test ends.
 func openTest(t *testing.T, url string, s trinity.BufferSpec) *Queue {
 	t.Helper()
+	return openUntil(t, t.Context(), url, s)
+}
+
+// openUntil opens a buffer of a run that ctx stops.
+func openUntil(t *testing.T, ctx context.Context, url string, s trinity.BufferSpec) *Queue {
+	t.Helper()
 	s.Path = url
 	if s.Name == "" {
 		s.Name = "test/experience_buffer"
 	}
-	b, err := (&sqlOpener{}).OpenBuffer(t.Context(), s)
+	b, err := (&sqlOpener{}).OpenBuffer(ctx, s)
 	if err != nil {
 		t.Fatal(err)
 	}

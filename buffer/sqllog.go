@@ -34,7 +34,7 @@ func OpenSQLLog(ctx context.Context, a database.Address, name string, o database
 	}
 	l := &SQLLog{db: db, name: name, writer: rand.Text()}
 	if err = db.Migrate(ctx, "buffer", sqlSchema); err == nil {
-		err = db.Update(ctx, l.claim(ctx))
+		err = db.Update(ctx, l.claim)
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -43,19 +43,17 @@ func OpenSQLLog(ctx context.Context, a database.Address, name string, o database
 }
 
 // claim makes this process the writer.
-func (l *SQLLog) claim(ctx context.Context) func(t database.Tx) (bool, error) {
-	return func(t database.Tx) (bool, error) {
-		if err := t.Insert(ctx, "trinity_buffers", "name", l.name); err != nil {
-			return false, err
-		}
-		err := t.Row(ctx, "SELECT records, experiences, rollouts, trimmed FROM trinity_buffers WHERE name = ?", []any{l.name},
-			&l.records, &l.experiences, &l.rollouts, &l.trimmed)
-		if err != nil {
-			return false, err
-		}
-		_, err = t.Exec(ctx, "UPDATE trinity_buffers SET writer = ? WHERE name = ?", l.writer, l.name)
-		return true, err
+func (l *SQLLog) claim(ctx context.Context, t database.Tx) (bool, error) {
+	if err := t.Insert(ctx, "trinity_buffers", "name", l.name); err != nil {
+		return false, err
 	}
+	err := t.Row(ctx, "SELECT records, experiences, rollouts, trimmed FROM trinity_buffers WHERE name = ?", []any{l.name},
+		&l.records, &l.experiences, &l.rollouts, &l.trimmed)
+	if err != nil {
+		return false, err
+	}
+	_, err = t.Exec(ctx, "UPDATE trinity_buffers SET writer = ? WHERE name = ?", l.writer, l.name)
+	return true, err
 }
 
 // String implements Log.
@@ -99,7 +97,7 @@ func (l *SQLLog) Append(ctx context.Context, r Record) (int64, error) {
 		return 0, err
 	}
 	records, experiences, rollouts := l.records+1, l.experiences+int64(r.Experiences), l.rollouts+int64(r.Rollouts)
-	err = l.db.Update(ctx, func(t database.Tx) (bool, error) {
+	err = l.db.Update(ctx, func(ctx context.Context, t database.Tx) (bool, error) {
 		unsure, err := l.begin(ctx, t)
 		if err == nil && unsure {
 			err = l.undo(ctx, t)
@@ -258,7 +256,7 @@ const trimRows = 1000
 func (l *SQLLog) Trim(ctx context.Context, before int64) error {
 	before = min(before, l.records)
 	if before <= l.trimmed {
-		return l.db.Update(ctx, func(t database.Tx) (bool, error) { _, err := l.begin(ctx, t); return false, err })
+		return l.db.Update(ctx, func(ctx context.Context, t database.Tx) (bool, error) { _, err := l.begin(ctx, t); return false, err })
 	}
 	heads, err := l.heads(ctx, l.trimmed, before)
 	if err != nil {
@@ -267,7 +265,7 @@ func (l *SQLLog) Trim(ctx context.Context, before int64) error {
 	last := heads[len(heads)-1]
 	for from, end := heads[0].first, last.first+int64(last.Experiences); ; from += trimRows {
 		done := from+trimRows >= end
-		err := l.db.Update(ctx, func(t database.Tx) (bool, error) {
+		err := l.db.Update(ctx, func(ctx context.Context, t database.Tx) (bool, error) {
 			if _, err := l.begin(ctx, t); err != nil {
 				return false, err
 			}

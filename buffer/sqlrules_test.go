@@ -120,8 +120,8 @@ func removed(t *testing.T, url string) {
 // execute runs a statement behind the back of a buffer.
 func execute(t *testing.T, b *Queue, statement string, args ...any) {
 	t.Helper()
-	err := tables(b).db.Update(t.Context(), func(tx database.Tx) (bool, error) {
-		_, err := tx.Exec(t.Context(), statement, args...)
+	err := tables(b).db.Update(t.Context(), func(ctx context.Context, tx database.Tx) (bool, error) {
+		_, err := tx.Exec(ctx, statement, args...)
 		return true, err
 	})
 	if err != nil {
@@ -181,8 +181,8 @@ func TestSQLTrim(t *testing.T) {
 
 func countRows(t *testing.T, b *Queue, where string) (n int) {
 	t.Helper()
-	err := tables(b).db.Update(t.Context(), func(tx database.Tx) (bool, error) {
-		return false, tx.Row(t.Context(), "SELECT COUNT(*) FROM trinity_experiences WHERE "+where, nil, &n)
+	err := tables(b).db.Update(t.Context(), func(ctx context.Context, tx database.Tx) (bool, error) {
+		return false, tx.Row(ctx, "SELECT COUNT(*) FROM trinity_experiences WHERE "+where, nil, &n)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -190,27 +190,33 @@ func countRows(t *testing.T, b *Queue, where string) (n int) {
 	return n
 }
 
-// Trim goes step by step, so that no transaction takes long; what a run that is stopped leaves is trimmed with the next checkpoint.
+// Trim works in steps, so that no transaction takes long. A stopped run leaves the rest to the next
+// checkpoint.
 func TestSQLTrimsInSteps(t *testing.T) {
-	b := openTest(t, fileURL(t.TempDir()), trinity.BufferSpec{Capacity: 1e6})
+	url := fileURL(t.TempDir())
+	b := openTest(t, url, trinity.BufferSpec{Capacity: 1e6})
 	const all = 2*trimRows + 10
 	put(t, b.Sink("explorer"), 1, all)
 	put(t, b.Sink("explorer"), 2, 1)
 	take(t, b, all+1)
-	stopped, stop := context.WithCancel(t.Context())
-	stop()
-	for _, c := range []struct {
-		stop context.Context
-		want int
-	}{{stopped, trimRows}, {nil, all}} {
-		tables(b).db.Stop = c.stop
-		if err := b.Trim(t.Context(), state(t, b)); err != nil {
+	taken := state(t, b)
+	trim := func(b *Queue, want int) {
+		t.Helper()
+		if err := b.Trim(t.Context(), taken); err != nil {
 			t.Fatal(err)
 		}
-		if n := countRows(t, b, "experience IS NULL"); n != c.want {
-			t.Errorf("%d of %d rows are trimmed, want %d", n, all, c.want)
+		if n := countRows(t, b, "experience IS NULL"); n != want {
+			t.Errorf("%d of %d rows are trimmed, want %d", n, all, want)
 		}
 	}
+	running, stop := context.WithCancel(t.Context())
+	stopped := openUntil(t, running, url, trinity.BufferSpec{Capacity: 1e6})
+	stop()
+	for !tables(stopped).db.Stopped() {
+		time.Sleep(time.Millisecond)
+	}
+	trim(stopped, trimRows)
+	trim(openTest(t, url, trinity.BufferSpec{Capacity: 1e6}), all)
 }
 
 // People read the table with whatever reads SQL.

@@ -53,7 +53,7 @@ func TestAStopWaitsForNoServer(t *testing.T) {
 			for _, frozen := range []bool{true, false} {
 				stop, cancel := context.WithCancelCause(t.Context())
 				told := &lines{more: make(chan struct{}, 100)}
-				spec := trinity.BufferSpec{Name: "stop", Path: on.URL, Capacity: 100, Retries: 1000, RetryInterval: 20 * time.Millisecond, Stop: stop, Say: told.say}
+				spec := trinity.BufferSpec{Name: "stop", Path: on.URL, Capacity: 100, Retries: 1000, RetryInterval: 20 * time.Millisecond, Say: told.say}
 				b, err := opener(t).OpenBuffer(stop, spec)
 				if err != nil {
 					t.Fatal(err)

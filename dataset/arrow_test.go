@@ -10,14 +10,14 @@ import (
 
 // The files were written by pyarrow from the Parquet file: testdata/record_arrow.py.
 func TestArrowIsTheParquetItWasWrittenFrom(t *testing.T) {
-	parquet, err := Open("testdata/types_zstd_v2.parquet", Options{})
+	parquet, err := Open(t.Context(), "testdata/types_zstd_v2.parquet", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := all(t, parquet)
 	for _, path := range []string{"testdata/stream.arrow", "testdata/file_lz4.arrow"} {
 		var done, total int64
-		d, err := Open(path, Options{Progress: func(_ string, d, all int64) { done, total = d, all }})
+		d, err := Open(t.Context(), path, Options{Progress: func(_ string, d, all int64) { done, total = d, all }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,12 +45,12 @@ func TestDatasetSavedToDisk(t *testing.T) {
 		"train/data-00000-of-00002.arrow": string(data), "train/data-00001-of-00002.arrow": string(data), "test/data-00000-of-00001.arrow": string(data),
 		"test/state.json": "{}",
 	})
-	one, err := Open("testdata/stream.arrow", Options{})
+	one, err := Open(t.Context(), "testdata/stream.arrow", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path, shards := range map[string]int{dir: 2, filepath.Join(dir, "test"): 1} {
-		if d, err := Open(path, Options{}); err != nil || d.Len() != shards*one.Len() {
+		if d, err := Open(t.Context(), path, Options{}); err != nil || d.Len() != shards*one.Len() {
 			t.Errorf("%s: %v, want %d rows", path, err, shards*one.Len())
 		}
 	}

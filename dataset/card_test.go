@@ -41,7 +41,7 @@ func TestCardsAsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range cases {
-		d, err := Open(cardDir(t, c.Card, c.Files...), Options{Subset: c.Subset, Split: c.Split})
+		d, err := Open(t.Context(), cardDir(t, c.Card, c.Files...), Options{Subset: c.Subset, Split: c.Split})
 		if err != nil {
 			if c.Rows != nil || strings.Contains(err.Error(), "\n") {
 				t.Errorf("subset %q, split %q of %v with card\n%s\n%v, want %v", c.Subset, c.Split, c.Files, c.Card, err, c.Rows)
@@ -83,7 +83,7 @@ func TestCardErrors(t *testing.T) {
 		{"- config_name: x\n  data_files:\n", "", "", "in two formats"},
 		{"- config_name: x\n  data_dir: none\n", "", "", `README.md: subset x: data_dir "none" is not there`},
 	} {
-		_, err := Open(cardDir(t, "---\nconfigs:\n"+c.configs+"---\n", "en.jsonl", "fr.jsonl", "de.csv"), Options{Subset: c.subset, Split: c.split})
+		_, err := Open(t.Context(), cardDir(t, "---\nconfigs:\n"+c.configs+"---\n", "en.jsonl", "fr.jsonl", "de.csv"), Options{Subset: c.subset, Split: c.split})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("subset %q, split %q of\n%s%v\nwant %s", c.subset, c.split, c.configs, err, c.want)
 		}
@@ -104,7 +104,7 @@ func TestAFileTwice(t *testing.T) {
 	dir := cardDir(t, "---\nconfigs:\n- config_name: x\n  data_files: [a.jsonl, '*.jsonl']\n---\n", "a.jsonl", "b.jsonl")
 	scratch := t.TempDir()
 	for range 2 {
-		d, err := Open(dir, Options{Scratch: scratch, held: 1})
+		d, err := Open(t.Context(), dir, Options{Scratch: scratch, held: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestShardsOfPatterns(t *testing.T) {
 		"train-00000-of-00003.jsonl": "",
 	} {
 		dir := cardDir(t, "---\nconfigs:\n- config_name: x\n  data_dir: d\n  data_files: '"+pattern+"'\n---\n", "d/train-00000-of-00003.jsonl", "d/train-00002-of-00003.jsonl")
-		if _, err := Open(dir, Options{}); missing == "" && err != nil || missing != "" && (err == nil || !strings.Contains(err.Error(), missing)) {
+		if _, err := Open(t.Context(), dir, Options{}); missing == "" && err != nil || missing != "" && (err == nil || !strings.Contains(err.Error(), missing)) {
 			t.Errorf("%s: %v, want %q", pattern, err, missing)
 		}
 	}

@@ -40,7 +40,7 @@ func checked(t *testing.T, schema string, order []int, texts ...string) (s *Sour
 	for _, text := range texts {
 		fmt.Fprintf(&lines, "{\"prompt\": %q, \"chosen\": %q, \"rejected\": \"r\"}\n", text, text)
 	}
-	d, err := Open(filepath.Join(write(t, map[string]string{"texts.jsonl": lines.String()}), "texts.jsonl"), Options{})
+	d, err := Open(t.Context(), filepath.Join(write(t, map[string]string{"texts.jsonl": lines.String()}), "texts.jsonl"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestCheckErrors(t *testing.T) {
 	if s, _ := checked(t, "cpt", []int{0, 1}, "aa", "bb"); !errors.Is(s.Check(ctx, 0, 1), stop) {
 		t.Error("a check goes on after a stop")
 	}
-	empty, err := Open(filepath.Join(write(t, map[string]string{"empty.jsonl": ""}), "empty.jsonl"), Options{})
+	empty, err := Open(t.Context(), filepath.Join(write(t, map[string]string{"empty.jsonl": ""}), "empty.jsonl"), Options{})
 	if err == nil {
 		err = NewSource(empty, &trinitytest.InOrder{}, RowFormatter{PerRow: 1}, 1).Check(t.Context(), 0, 1)
 	}

@@ -10,12 +10,13 @@ import (
 	"github.com/trinity-go/trinity/internal/database"
 )
 
-// sorting is how long a server may say nothing: it has to sort all rows before it has the first.
+// sorting is how long a server may be silent: it sorts all rows before it returns the first.
 const sorting = 10 * time.Minute
 
-// openDatabase reads the rows of a table or a query, of which opts.Subset is the name or the text, once from beginning to end, so that they stay the same and in the
-// same order while they are used. A table of Trinity-RFT's tasks, of the columns id and raw_task, has its rows in raw_task.
-func openDatabase(url string, opts Options) (*Dataset, error) {
+// openDatabase reads all rows of a table or a query, named by opts.Subset, once, so that rows and
+// order stay the same while the dataset is in use. In a table of Trinity-RFT's tasks, with the
+// columns id and raw_task, raw_task holds the row.
+func openDatabase(ctx context.Context, url string, opts Options) (*Dataset, error) {
 	address, err := database.Parse(url)
 	if err != nil {
 		return nil, err
@@ -23,11 +24,9 @@ func openDatabase(url string, opts Options) (*Dataset, error) {
 	if opts.Subset == "" {
 		return nil, fmt.Errorf("%s: no table: set subset_name to a table or to a query", address)
 	}
-	ctx := opts.Stop
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	db, err := database.Open(ctx, address, database.Options{ReadOnly: true, Retries: opts.Retries, Interval: opts.RetryInterval, Silence: sorting, Stop: opts.Stop, Say: opts.Note})
+	db, err := database.Open(ctx, address, database.Options{
+		ReadOnly: true, Retries: opts.Retries, Interval: opts.RetryInterval, Silence: sorting, Say: opts.Note,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func TestDatabaseTables(t *testing.T) {
 		"SELECT question AS q FROM questions ORDER BY id DESC": {{"q": "b?"}, {"q": "a?"}},
 	} {
 		for _, held := range []int64{0, 1} {
-			d, err := Open(url, Options{Subset: subset, Scratch: t.TempDir(), held: held})
+			d, err := Open(t.Context(), url, Options{Subset: subset, Scratch: t.TempDir(), held: held})
 			if err != nil {
 				t.Errorf("%s: %v", subset, err)
 				continue
@@ -75,12 +75,12 @@ func TestDatabaseErrors(t *testing.T) {
 		"SELECT 1 AS a, 2 AS a":                "two columns are named a",
 		"WITH x AS (SELECT 1) DELETE FROM one": "readonly",
 	} {
-		_, err := Open(url, Options{Subset: subset})
+		_, err := Open(t.Context(), url, Options{Subset: subset})
 		if err == nil || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), "data.db") {
 			t.Errorf("%q: %v; want an error with %q", subset, err, words)
 		}
 	}
-	if _, err := Open("sqlite:////none/such.db", Options{Subset: "x"}); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := Open(t.Context(), "sqlite:////none/such.db", Options{Subset: "x"}); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }

@@ -3,6 +3,7 @@
 package dataset
 
 import (
+	"context"
 	"reflect"
 	"strings"
 	"testing"
@@ -39,8 +40,8 @@ func TestTablesOfServers(t *testing.T) {
 				`INSERT INTO questions VALUES (2, 'b', 1.50, 0.5, '2026-01-02 03:04:05', '{"a": 1}', NULL), (1, 'ä', 7, 2, '2026-01-02 03:04:05', '{"a": 1}', NULL)`,
 				"CREATE TABLE unordered (x INT)",
 			} {
-				err := db.Update(t.Context(), func(tx database.Tx) (bool, error) {
-					_, err := tx.Exec(t.Context(), s)
+				err := db.Update(t.Context(), func(ctx context.Context, tx database.Tx) (bool, error) {
+					_, err := tx.Exec(ctx, s)
 					return true, err
 				})
 				if err != nil {
@@ -48,7 +49,7 @@ func TestTablesOfServers(t *testing.T) {
 				}
 			}
 			o.Subset = "questions"
-			d, err := Open(url, o)
+			d, err := Open(t.Context(), url, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +66,7 @@ func TestTablesOfServers(t *testing.T) {
 			o.Retries = 0
 			for subset, words := range map[string]string{"unordered": "no column id", "WITH x AS (SELECT 1) SELECT * FROM none": "none"} {
 				o.Subset = subset
-				if _, err := Open(url, o); err == nil || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "secret") {
+				if _, err := Open(t.Context(), url, o); err == nil || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "secret") {
 					t.Errorf("%s: %v; want an error with %q", subset, err, words)
 				}
 			}

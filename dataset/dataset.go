@@ -39,8 +39,6 @@ type Options struct {
 	// Retries are made when a database cannot be reached, or is lost.
 	Retries       int
 	RetryInterval time.Duration
-	// Stop ends the wait for a database; nil is never.
-	Stop context.Context
 
 	held int64 // bytes of rows of one file that may stay in memory; 0 is heldBytes
 }
@@ -70,13 +68,15 @@ type shard interface {
 // maxRow bounds a row, bytes of JSON.
 const maxRow = 64 << 20
 
-// Open finds the rows of path: a file, a directory, a database's URL, or what opts.Resolve makes of a name. Every row is checked to be a JSON object.
-func Open(path string, opts Options) (*Dataset, error) {
+// Open opens the rows of path: a file, a directory, the URL of a database, or a name that
+// opts.Resolve turns into a path. It checks that every row is a JSON object. The end of ctx ends the
+// wait for a database.
+func Open(ctx context.Context, path string, opts Options) (*Dataset, error) {
 	if path == "" {
 		return nil, errors.New("no path: name a file (.jsonl, .json, .csv, .parquet, .arrow), a directory or a hub dataset")
 	}
 	if database.IsURL(path) {
-		return openDatabase(path, opts)
+		return openDatabase(ctx, path, opts)
 	}
 	name := strings.TrimRight(path, `/\`)
 	info, err := os.Stat(path)

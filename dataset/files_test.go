@@ -91,7 +91,7 @@ func TestFormats(t *testing.T) {
 		"a.tsv":       {"q\tn\n\"a\nb\"\t007\n\"say \"\"hi\"\", é\"\t\n", table},
 		"empty.jsonl": {"", []map[string]any{}}, "empty.json": {" \n", []map[string]any{}}, "empty.csv": {"", []map[string]any{}}, "none.json": {"[]", []map[string]any{}},
 	} {
-		d, err := Open(filepath.Join(write(t, map[string]string{name: c.text}), name), Options{Split: "test"})
+		d, err := Open(t.Context(), filepath.Join(write(t, map[string]string{name: c.text}), name), Options{Split: "test"})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -129,7 +129,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		"t.csv.gz":     {"x", "t.csv.gz"},
 		"long.json":    {"[{},\n{\"q\": \"" + strings.Repeat("x", maxRow) + "\"}]", "long.json:2: row of more than"},
 	} {
-		_, err := Open(filepath.Join(write(t, map[string]string{name: c.text}), name), Options{})
+		_, err := Open(t.Context(), filepath.Join(write(t, map[string]string{name: c.text}), name), Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
@@ -139,7 +139,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 func TestRowsOutOfRangeAndChangedFiles(t *testing.T) {
 	dir := write(t, map[string]string{"a.jsonl": "{\"q\": 1}\n{\"q\": 2}\n"})
 	path := filepath.Join(dir, "a.jsonl")
-	d, err := Open(path, Options{})
+	d, err := Open(t.Context(), path, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestRowsAreReadByManyAtOnce(t *testing.T) {
 	for i := range 300 {
 		fmt.Fprintf(&text, "{\"i\": %d}\n", i)
 	}
-	d, err := Open(write(t, map[string]string{"train-0.jsonl": text.String(), "train-1.jsonl": text.String()}), Options{})
+	d, err := Open(t.Context(), write(t, map[string]string{"train-0.jsonl": text.String(), "train-1.jsonl": text.String()}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestSharedData(t *testing.T) {
 		{"arithmetic", "train", 2000, nil}, {"arithmetic", "eval", 200, nil}, {"arithmetic", "sft", 2000, nil},
 		{"countdown/eval.jsonl", "", 200, nil}, {"countdown", "train", 2000, nil},
 	} {
-		d, err := Open(shared(t, c.path), Options{Split: c.split})
+		d, err := Open(t.Context(), shared(t, c.path), Options{Split: c.split})
 		if err != nil {
 			t.Error(err)
 			continue
@@ -233,7 +233,7 @@ func TestCutOff(t *testing.T) {
 	}
 	for name, whole := range map[string]string{"cut.jsonl.gz": gz(t, rows), "cut.json.gz": gz(t, rows), "cut.csv.gz": gz(t, table), "cut.jsonl.zst": zst(t, rows)} {
 		for n := 1; n < len(whole); n += 3 {
-			_, err := Open(filepath.Join(write(t, map[string]string{name: whole[:n]}), name), Options{})
+			_, err := Open(t.Context(), filepath.Join(write(t, map[string]string{name: whole[:n]}), name), Options{})
 			if err == nil || !strings.Contains(err.Error(), name+":") || !strings.HasSuffix(err.Error(), ": the file ends in the middle of its compressed data, it is cut off: copy it again") {
 				t.Errorf("%s with %d of %d bytes: %v", name, n, len(whole), err)
 			}

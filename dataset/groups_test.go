@@ -27,7 +27,7 @@ func TestGroups(t *testing.T) {
 		{"a rollout twice is of another group", []string{line(0, 1, "a", 0, 0), line(1, 1, "a", 1, 0), line(2, 1, "a", 0, 0), line(3, 1, "a", 1, 0)}, []string{"0 [0 1]", "2 [2 3]"}, 2},
 		{"without a task", []string{line(0, 0, "", 0, 0), line(1, 0, "", 1, 0)}, []string{"0 [0]", "1 [1]"}, 1},
 	} {
-		d, err := Open(filepath.Join(write(t, map[string]string{"kept.jsonl": strings.Join(c.rows, "")}), "kept.jsonl"), Options{})
+		d, err := Open(t.Context(), filepath.Join(write(t, map[string]string{"kept.jsonl": strings.Join(c.rows, "")}), "kept.jsonl"), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestGroupsOfWrongRows(t *testing.T) {
 		"":                             "has no rows",
 		line(0, 1, "a", 0, 0) + line(1, 1, "", 0, 0): "kept.jsonl:2: tokens of 1",
 	} {
-		d, err := Open(filepath.Join(write(t, map[string]string{"kept.jsonl": rows}), "kept.jsonl"), Options{})
+		d, err := Open(t.Context(), filepath.Join(write(t, map[string]string{"kept.jsonl": rows}), "kept.jsonl"), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -102,7 +102,7 @@ func TestSavedToDisk(t *testing.T) {
 }
 
 func TestShardsFollowOneAnother(t *testing.T) {
-	d, err := Open(dirOf(t, "data/train-00000-of-00002.jsonl", "data/train-00001-of-00002.jsonl", "data/test.jsonl"), Options{Split: "train"})
+	d, err := Open(t.Context(), dirOf(t, "data/train-00000-of-00002.jsonl", "data/train-00001-of-00002.jsonl", "data/test.jsonl"), Options{Split: "train"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestNamesAreResolved(t *testing.T) {
 		}
 		return dir, nil
 	}
-	d, err := Open("org/set", Options{Subset: "main", Resolve: resolve})
+	d, err := Open(t.Context(), "org/set", Options{Subset: "main", Resolve: resolve})
 	if err != nil || d.Len() != 1 || d.Name() != "set" {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -136,11 +136,11 @@ func TestNamesAreResolved(t *testing.T) {
 		{"org/set", Options{}, "no such file"},
 		{"", Options{}, "no path"},
 	} {
-		if _, err := Open(c.path, c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Open(t.Context(), c.path, c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Open(%q): %v, want %q", c.path, err, c.want)
 		}
 	}
-	if d, err := Open(filepath.Join(dir, "main")+string(os.PathSeparator), Options{}); err != nil || d.Name() != "main" {
+	if d, err := Open(t.Context(), filepath.Join(dir, "main")+string(os.PathSeparator), Options{}); err != nil || d.Name() != "main" {
 		t.Errorf("a directory with a separator at its end: %+v, %v", d, err)
 	}
 }

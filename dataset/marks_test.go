@@ -31,7 +31,7 @@ func TestRowsOfLargeFilesInAnyOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{plain, packed} {
-		d, err := Open(path, Options{held: 1})
+		d, err := Open(t.Context(), path, Options{held: 1})
 		if err != nil || d.Len() != rows {
 			t.Fatal(d.Len(), err)
 		}

@@ -26,7 +26,7 @@ func newPacked(t *testing.T, length, epochs int, texts ...string) *Packed {
 		}
 		lines.Write(append(line, '\n'))
 	}
-	d, err := Open(filepath.Join(write(t, map[string]string{"texts.jsonl": lines.String()}), "texts.jsonl"), Options{})
+	d, err := Open(t.Context(), filepath.Join(write(t, map[string]string{"texts.jsonl": lines.String()}), "texts.jsonl"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

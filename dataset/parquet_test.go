@@ -28,7 +28,7 @@ func TestParquetMatchesPyarrow(t *testing.T) {
 			t.Fatal(err)
 		}
 		numbers(want)
-		d, err := Open(path, Options{})
+		d, err := Open(t.Context(), path, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

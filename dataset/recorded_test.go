@@ -46,7 +46,7 @@ func TestExperiencesOfAnEarlierRun(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		d, err := Open(path, Options{})
+		d, err := Open(t.Context(), path, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestARowTwiceInABatchIsAnotherTask(t *testing.T) {
 	if err := w.Write(t.Context(), 1, recordedSteps()[0]); err != nil {
 		t.Fatal(err)
 	}
-	d, err := Open(path, Options{})
+	d, err := Open(t.Context(), path, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func newSource(t *testing.T, rows, epochs int) *Source {
 	for i := range rows {
 		fmt.Fprintf(&text, "{\"prompt\": \"%d\", \"response\": \"r\"}\n", i)
 	}
-	d, err := Open(filepath.Join(write(t, map[string]string{"sft.jsonl": text.String()}), "sft.jsonl"), Options{})
+	d, err := Open(t.Context(), filepath.Join(write(t, map[string]string{"sft.jsonl": text.String()}), "sft.jsonl"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestSourceGoesOnAfterAResume(t *testing.T) {
 // A preference is two experiences, which come together and count as two.
 func TestSourceOfPairs(t *testing.T) {
 	const rows = "{\"prompt\": \"0\", \"chosen\": \"g\", \"rejected\": \"b\"}\n{\"prompt\": \"1\", \"chosen\": \"g\", \"rejected\": \"b\"}\n"
-	d, err := Open(filepath.Join(write(t, map[string]string{"dpo.jsonl": rows}), "dpo.jsonl"), Options{})
+	d, err := Open(t.Context(), filepath.Join(write(t, map[string]string{"dpo.jsonl": rows}), "dpo.jsonl"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestSourceOfPairs(t *testing.T) {
 
 func TestSourceErrors(t *testing.T) {
 	dir := write(t, map[string]string{"a.jsonl": "{\"prompt\": \"q\", \"response\": \"r\"}\n\n{\"prompt\": \"q\"}\n"})
-	d, err := Open(dir, Options{})
+	d, err := Open(t.Context(), dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,11 +34,11 @@ func TestRowsBeyondTheLimitAreThoseInMemory(t *testing.T) {
 	dir := write(t, map[string]string{"a.jsonl": table("jsonl", rows, 2000), "a.csv": table("csv", rows, 2000), "a.jsonl.gz": gz(t, table("jsonl", rows, 2000))})
 	for _, name := range []string{"a.jsonl", "a.csv", "a.jsonl.gz"} {
 		path, scratch := filepath.Join(dir, name), filepath.Join(t.TempDir(), "buffer")
-		held, err := Open(path, Options{})
+		held, err := Open(t.Context(), path, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		spilled, err := Open(path, Options{held: 100, Scratch: scratch})
+		spilled, err := Open(t.Context(), path, Options{held: 100, Scratch: scratch})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,11 +63,11 @@ func TestRowsBeyondTheLimitAreThoseInMemory(t *testing.T) {
 }
 
 func TestParquetBeyondTheLimit(t *testing.T) {
-	held, err := Open("testdata/many_groups.parquet", Options{})
+	held, err := Open(t.Context(), "testdata/many_groups.parquet", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	spilled, err := Open("testdata/many_groups.parquet", Options{held: 1, Scratch: t.TempDir()})
+	spilled, err := Open(t.Context(), "testdata/many_groups.parquet", Options{held: 1, Scratch: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestMemoryOfALargeFileIsBounded(t *testing.T) {
 		path := filepath.Join(write(t, map[string]string{name: text()}), name)
 		before := heap()
 		reads, peak := 0, before
-		d, err := Open(path, Options{held: 1 << 20, Scratch: t.TempDir(), Progress: func(string, int64, int64) {
+		d, err := Open(t.Context(), path, Options{held: 1 << 20, Scratch: t.TempDir(), Progress: func(string, int64, int64) {
 			if reads++; reads%32 == 0 {
 				peak = max(peak, heap())
 			}
@@ -132,7 +132,7 @@ func TestProgressEndsAtTheTotal(t *testing.T) {
 	dir := write(t, map[string]string{"a.jsonl": table("jsonl", 100, 100), "a.csv": table("csv", 100, 100), "a.jsonl.zst": zst(t, table("jsonl", 100, 100)), "a.json": `{"data": [{}, {}]}`})
 	for _, path := range []string{filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "a.csv"), filepath.Join(dir, "a.jsonl.zst"), filepath.Join(dir, "a.json"), "testdata/many_groups.parquet"} {
 		var last, all int64
-		_, err := Open(path, Options{Progress: func(file string, done, total int64) {
+		_, err := Open(t.Context(), path, Options{Progress: func(file string, done, total int64) {
 			if file != path || done < last {
 				t.Errorf("%s: %d after %d of %s", file, done, last, path)
 			}
@@ -146,7 +146,7 @@ func TestProgressEndsAtTheTotal(t *testing.T) {
 
 func TestNoRoomForRows(t *testing.T) {
 	dir := write(t, map[string]string{"a.csv": table("csv", 10, 100), "file": ""})
-	if _, err := Open(filepath.Join(dir, "a.csv"), Options{held: 1, Scratch: filepath.Join(dir, "file", "buffer")}); err == nil || !strings.Contains(err.Error(), "go to a temporary file") {
+	if _, err := Open(t.Context(), filepath.Join(dir, "a.csv"), Options{held: 1, Scratch: filepath.Join(dir, "file", "buffer")}); err == nil || !strings.Contains(err.Error(), "go to a temporary file") {
 		t.Errorf("got %v", err)
 	}
 }

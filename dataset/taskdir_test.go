@@ -12,7 +12,7 @@ func TestTaskDir(t *testing.T) {
 		"b/instruction.md": "Sort it.\n", "a/instruction.md": "Add 1.", "a/task.toml": "[agent]\ntimeout = 5\n", "a/tests/test.sh": "true",
 		"README.md": "x", ".git/config": "x",
 	})
-	d, err := Open(dir+"/", Options{TaskDir: true, Split: "train"})
+	d, err := Open(t.Context(), dir+"/", Options{TaskDir: true, Split: "train"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,12 +36,12 @@ func TestTaskDirErrors(t *testing.T) {
 		"none":    {map[string]string{"README.md": "x"}, "no folder in it has instruction.md"},
 		"without": {map[string]string{"a/instruction.md": "x", "b/task.toml": "x"}, "every folder is a task"},
 	} {
-		if _, err := Open(write(t, c.files), Options{TaskDir: true}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Open(t.Context(), write(t, c.files), Options{TaskDir: true}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}
 	file := filepath.Join(write(t, map[string]string{"f": ""}), "f")
-	if _, err := Open(file, Options{TaskDir: true}); err == nil {
+	if _, err := Open(t.Context(), file, Options{TaskDir: true}); err == nil {
 		t.Error("a file was taken for a directory of tasks")
 	}
 }

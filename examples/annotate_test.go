@@ -14,7 +14,7 @@ import (
 // What people decide is what sft, dpo and kto train on, as texts and as chats.
 func TestAnnotationsAreTrainedOn(t *testing.T) {
 	t.Chdir("..")
-	data, err := annotate.Read("examples/annotate/answers.jsonl", annotate.Options{PromptKey: "prompt", AnswerKeys: []string{"answer1", "answer2"}})
+	data, err := annotate.Read(t.Context(), "examples/annotate/answers.jsonl", annotate.Options{PromptKey: "prompt", AnswerKeys: []string{"answer1", "answer2"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -17,17 +18,16 @@ import (
 // openDataset opens the rows of a section of the configuration; progress is its enable_progress_bar.
 func (s *stage) openDataset(path string, opts dataset.Options, progress bool) (*dataset.Dataset, error) {
 	opts.Resolve, opts.Scratch, opts.Note = s.resolveDataset, filepath.Join(s.cfg.Buffer.CacheDir, "datasets"), s.say
-	opts.Stop = s.stop
 	if progress {
 		m := newMeter("reading ", s.say)
 		opts.Progress = func(file string, done, total int64) { m.told(filepath.Base(file), done, total) }
 	}
-	return openRows(path, opts)
+	return openRows(s.stop, path, opts)
 }
 
 // openRows opens a dataset, which must have rows.
-func openRows(path string, opts dataset.Options) (*dataset.Dataset, error) {
-	d, err := dataset.Open(path, opts)
+func openRows(ctx context.Context, path string, opts dataset.Options) (*dataset.Dataset, error) {
+	d, err := dataset.Open(ctx, path, opts)
 	if err == nil && d.Len() == 0 {
 		err = fmt.Errorf("dataset %s has no rows", database.Hidden(path))
 	}

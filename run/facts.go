@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime"
@@ -53,7 +54,7 @@ func Facts(cfg *config.Settled) (config.Facts, error) {
 		if !ok {
 			continue
 		}
-		rows, err := openRows(path, d.of)
+		rows, err := openRows(context.Background(), path, d.of)
 		if err != nil {
 			return f, err
 		}

@@ -53,7 +53,7 @@ func (p project) kept(t *testing.T) []*trinity.Experience {
 // rowsOf are those of a dataset.
 func rowsOf(t *testing.T, path string) (rows []map[string]any) {
 	t.Helper()
-	data, err := dataset.Open(path, dataset.Options{})
+	data, err := dataset.Open(t.Context(), path, dataset.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

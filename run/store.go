@@ -68,7 +68,7 @@ func (s *stage) sharedStore(capacity int) (trinity.Buffer, error) {
 	b, err := opener.OpenBuffer(s.stop, trinity.BufferSpec{
 		Name: path.Join(s.cfg.Project, s.cfg.Group, s.cfg.Name, own.Name+"-"+word), Path: own.Path,
 		Capacity: capacity, Memory: int64(own.CapacityMb) << 20, TakeTimeout: seconds(own.MaxReadTimeout), PutTimeout: seconds(s.cfg.Synchronizer.SyncTimeout),
-		Retries: own.MaxRetryTimes, RetryInterval: seconds(float64(own.MaxRetryInterval)), Stop: s.stop, Say: s.say,
+		Retries: own.MaxRetryTimes, RetryInterval: seconds(float64(own.MaxRetryInterval)), Say: s.say,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("buffer.trainer_input.experience_buffer: %w", err)
@@ -102,7 +102,7 @@ func (s *stage) archive(ctx context.Context, path, what string) (*archive.Writer
 		return nil, err
 	}
 	p := &s.cfg.DataProcessor.ExperiencePipeline
-	return archive.InDatabase(ctx, address, name, database.Options{Retries: p.MaxRetryTimes, Interval: seconds(float64(p.MaxRetryInterval)), Stop: s.stop, Say: s.say})
+	return archive.InDatabase(ctx, address, name, database.Options{Retries: p.MaxRetryTimes, Interval: seconds(float64(p.MaxRetryInterval)), Say: s.say})
 }
 
 // ownDir returns the directory of the run's archive at path. A path in the run's directory is the

@@ -59,7 +59,7 @@ func prepare(ctx context.Context, cfg *config.Settled, juicer *datajuicer.Servic
 	say := opts.Say
 	m := newMeter("task pipeline: ", say)
 	report, err := r.Make(ctx, taskset.Host{
-		Open:     func(path string) (*dataset.Dataset, error) { return dataset.Open(path, dataset.Options{}) },
+		Open:     func(path string) (*dataset.Dataset, error) { return dataset.Open(ctx, path, dataset.Options{}) },
 		Parallel: cfg.TaskPipeline.NumProcess, Say: say,
 		Progress: func(done, total int64) { m.told("rows", done, total) },
 	})
@@ -92,7 +92,7 @@ func taskPipelineWords(cfg *config.Settled) ([]string, error) {
 	}
 	rows := 0
 	for _, path := range r.Inputs {
-		d, err := dataset.Open(path, dataset.Options{})
+		d, err := dataset.Open(context.Background(), path, dataset.Options{})
 		if err != nil {
 			return nil, err
 		}

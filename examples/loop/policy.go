@@ -24,7 +24,7 @@ type policy struct {
 
 // open reads the questions and opens a model with random weights, for training and for sampling.
 func open(ctx context.Context, dir string) (*policy, error) {
-	rows, err := dataset.Open(dir+"/data/train.jsonl", dataset.Options{})
+	rows, err := dataset.Open(ctx, dir+"/data/train.jsonl", dataset.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func annotateCommand() *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
-			data, err := annotate.Read(f.data, f.options)
+			data, err := annotate.Read(cmd.Context(), f.data, f.options)
 			if err != nil {
 				return err
 			}

@@ -84,10 +84,10 @@ func deadlocks(t *testing.T, url string) {
 	has, tries, done := [2]chan struct{}{make(chan struct{}), make(chan struct{})}, [2]int{}, make(chan error)
 	for i := range 2 {
 		go func() {
-			done <- db.Update(t.Context(), func(tx Tx) (bool, error) {
+			done <- db.Update(t.Context(), func(ctx context.Context, tx Tx) (bool, error) {
 				tries[i]++
 				add := func(n int) error {
-					_, err := tx.Exec(t.Context(), "UPDATE locked SET times = times + 1 WHERE n = ?", n)
+					_, err := tx.Exec(ctx, "UPDATE locked SET times = times + 1 WHERE n = ?", n)
 					return err
 				}
 				if err := add(1 + i); err != nil {

@@ -32,7 +32,7 @@ func TestTheEndOfAContextLeavesNoDoubt(t *testing.T) {
 		}
 	}
 	insert := func(ctx context.Context, n int, after func()) error {
-		return db.Update(ctx, func(tx Tx) (bool, error) {
+		return db.Update(ctx, func(ctx context.Context, tx Tx) (bool, error) {
 			_, err := tx.Exec(ctx, "INSERT INTO counted VALUES (?)", n)
 			after()
 			return true, err

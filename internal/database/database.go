@@ -25,21 +25,22 @@ type Options struct {
 	ReadOnly bool
 	Retries  int           // after an error that may pass, such as a lost connection
 	Interval time.Duration // between them
-	Silence  time.Duration // after which a server that does not answer is given up, at each wait for it; 0 is 30 s
-
-	Stop context.Context // once it ends nothing is tried again, and no server waited for that does not answer, see package outage; nil is never
-	Say  func(string)    // is told when the server is lost, and when it is back; nil is not
+	Silence  time.Duration // how long a server may be silent, at each wait for it; 0 is 30 s
+	Say      func(string)  // prints a line when the server is lost, and when it is back; may be nil
 }
 
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	Address
 	Options
-	server retry.Server
-	pool   *sql.DB
+	server  retry.Server
+	pool    *sql.DB
+	release func() bool // from the context of Open
 }
 
-// Open connects to a database. SQLite's file is made where there is none.
+// Open connects to a database. It creates the file of SQLite if there is none. ctx lasts as long as
+// the database is used: when it ends, the run is stopped, and the methods behave as after
+// [retry.Server.Stop], whatever their own contexts.
 func Open(ctx context.Context, a Address, o Options) (*DB, error) {
 	if a.kind == sqlite {
 		if err := sqliteFile(a.file, o.ReadOnly); err != nil {
@@ -51,6 +52,7 @@ func Open(ctx context.Context, a Address, o Options) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{Address: a, Options: o, pool: pool}
+	db.release = context.AfterFunc(ctx, func() { db.server.Stop(context.Cause(ctx)) })
 	if err := db.Retry(ctx, pool.PingContext); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -73,16 +75,19 @@ func sqliteFile(path string, readOnly bool) error {
 }
 
 // Close ends all connections.
-func (db *DB) Close() error { return db.pool.Close() }
+func (db *DB) Close() error {
+	db.release()
+	return db.pool.Close()
+}
 
 // Stopped reports whether the run that uses the database was stopped.
-func (db *DB) Stopped() bool { return db.Stop != nil && db.Stop.Err() != nil }
+func (db *DB) Stopped() bool { return db.server.Stopped() }
 
 // Retry has fn tried again, from its beginning, after errors that may pass. The context of fn ends with ctx, or once the run is stopped. Its error names the
 // database.
 func (db *DB) Retry(ctx context.Context, fn func(context.Context) error) error {
 	err := db.server.Ask(ctx, retry.Policy{
-		Name: db.String(), Retries: db.Retries, Interval: db.Interval, Passes: db.kind.passes, Text: oneLine, Stop: db.Stop, Say: db.Say,
+		Name: db.String(), Retries: db.Retries, Interval: db.Interval, Passes: db.kind.passes, Text: oneLine, Say: db.Say,
 	}, db.inTurn(fn))
 	var told *retry.Error
 	switch {
@@ -106,10 +111,11 @@ func (f *failed) Error() string { return f.database + ": " + oneLine(f.err) }
 
 func (f *failed) Unwrap() error { return f.err }
 
-// Update runs fn in a transaction, which is committed if fn says so. It is tried again as Retry does: where the answer to a commit was lost, fn must find out
-// itself that it was done. When ctx ends the transaction does, except for a commit in progress: Update waits for that, because nobody would know whether it was
-// done.
-func (db *DB) Update(ctx context.Context, fn func(Tx) (commit bool, err error)) error {
+// Update runs fn in a transaction and commits it if fn says so. It retries as Retry does. If the
+// answer to a commit was lost, fn itself must find out whether the commit was done. When ctx ends,
+// the transaction ends, and with it the context of fn. Update still waits for a commit in progress,
+// because otherwise nobody would know whether it was done.
+func (db *DB) Update(ctx context.Context, fn func(context.Context, Tx) (commit bool, err error)) error {
 	return db.Retry(ctx, func(ctx context.Context) error {
 		whole, end := context.WithCancelCause(context.WithoutCancel(ctx))
 		defer end(nil)
@@ -120,7 +126,7 @@ func (db *DB) Update(ctx context.Context, fn func(Tx) (commit bool, err error)) 
 			return err
 		}
 		defer tx.Rollback() // does nothing once it is committed
-		if commit, err := fn(Tx{tx, db.kind, whole}); err != nil || !commit {
+		if commit, err := fn(whole, Tx{tx, db.kind}); err != nil || !commit {
 			return err
 		}
 		if err := failCommit.Hit(db.String()); err != nil {
@@ -144,22 +150,12 @@ var errCommit = fmt.Errorf("a transaction was not committed within %v", commitTi
 
 // Tx is a transaction in progress.
 type Tx struct {
-	tx    *sql.Tx
-	kind  *dialect
-	whole context.Context
-}
-
-// within is the context of a statement, which ends with the transaction's too: the run may have been stopped.
-func (t Tx) within(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	unhook := context.AfterFunc(t.whole, func() { cancel(context.Cause(t.whole)) })
-	return ctx, func() { unhook(); cancel(nil) }
+	tx   *sql.Tx
+	kind *dialect
 }
 
 // Exec runs a statement and says how many rows it has found.
 func (t Tx) Exec(ctx context.Context, query string, args ...any) (rows int64, err error) {
-	ctx, end := t.within(ctx)
-	defer end()
 	r, err := t.tx.ExecContext(ctx, t.kind.bind(query), args...)
 	if err != nil {
 		return 0, err
@@ -169,8 +165,6 @@ func (t Tx) Exec(ctx context.Context, query string, args ...any) (rows int64, er
 
 // Row reads the row of a query, which no other transaction changes before this one has ended; sql.ErrNoRows if there is none.
 func (t Tx) Row(ctx context.Context, query string, args []any, into ...any) error {
-	ctx, end := t.within(ctx)
-	defer end()
 	return t.tx.QueryRowContext(ctx, t.kind.bind(query+t.kind.locks), args...).Scan(into...)
 }
 

@@ -43,9 +43,9 @@ func (h *hooked) AfterFunc(func()) (stop func() bool) {
 func TestTransactionsLeaveNothingBehind(t *testing.T) {
 	db := openTest(t, "sqlite:///"+filepath.ToSlash(filepath.Join(t.TempDir(), "a.db")), Options{})
 	ctx := &hooked{Context: t.Context(), ends: make(chan struct{})}
-	for what, fn := range map[string]func(Tx) (bool, error){
-		"committed": func(Tx) (bool, error) { return true, nil }, "not committed": func(Tx) (bool, error) { return false, nil },
-		"failed": func(Tx) (bool, error) { return true, errors.New("no") },
+	for what, fn := range map[string]func(context.Context, Tx) (bool, error){
+		"committed": func(context.Context, Tx) (bool, error) { return true, nil }, "not committed": func(context.Context, Tx) (bool, error) { return false, nil },
+		"failed": func(context.Context, Tx) (bool, error) { return true, errors.New("no") },
 	} {
 		_ = db.Update(ctx, fn)
 		if ctx.hooks != 0 {

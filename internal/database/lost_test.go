@@ -1,6 +1,7 @@
 package database
 
 import (
+	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -45,10 +46,10 @@ func TestTransient(t *testing.T) {
 func TestNoRowsIsSaid(t *testing.T) {
 	db := openTest(t, "sqlite:///"+filepath.ToSlash(filepath.Join(t.TempDir(), "a.db")), Options{Retries: 1000})
 	tries := 0
-	err := db.Update(t.Context(), func(tx Tx) (bool, error) {
+	err := db.Update(t.Context(), func(ctx context.Context, tx Tx) (bool, error) {
 		tries++
 		n := 0
-		return false, tx.Row(t.Context(), "SELECT 1 WHERE 1 = 0", nil, &n)
+		return false, tx.Row(ctx, "SELECT 1 WHERE 1 = 0", nil, &n)
 	})
 	if !errors.Is(err, sql.ErrNoRows) || tries != 1 {
 		t.Errorf("%v after %d tries, want sql.ErrNoRows after one", err, tries)

@@ -16,7 +16,7 @@ import (
 // are added, never changed. A database of a newer version is refused.
 func (db *DB) Migrate(ctx context.Context, part string, steps [][]string) error {
 	var version int
-	err := db.Update(ctx, func(t Tx) (bool, error) {
+	err := db.Update(ctx, func(ctx context.Context, t Tx) (bool, error) {
 		if err := t.lockSchema(ctx, db.patience()/2); err != nil {
 			return false, err
 		}
@@ -56,8 +56,6 @@ func (t Tx) lockSchema(ctx context.Context, wait time.Duration) error {
 	if t.kind.lock == "" {
 		return nil
 	}
-	ctx, end := t.within(ctx)
-	defer end()
 	var got sql.NullInt64
 	query := strings.ReplaceAll(t.kind.lock, "{seconds}", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 	if err := t.tx.QueryRowContext(ctx, query).Scan(&got); err != nil {

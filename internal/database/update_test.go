@@ -16,7 +16,9 @@ import (
 func TestSQLiteWaitsForTheDisk(t *testing.T) {
 	db := openTest(t, "sqlite:///"+filepath.ToSlash(filepath.Join(t.TempDir(), "a.db")), Options{})
 	level := 0
-	err := db.Update(t.Context(), func(tx Tx) (bool, error) { return true, tx.Row(t.Context(), "PRAGMA synchronous", nil, &level) })
+	err := db.Update(t.Context(), func(ctx context.Context, tx Tx) (bool, error) {
+		return true, tx.Row(ctx, "PRAGMA synchronous", nil, &level)
+	})
 	if full := 2; err != nil || level != full {
 		t.Errorf("PRAGMA synchronous is %d, %v; want FULL, %d", level, err, full)
 	}
@@ -31,7 +33,7 @@ func TestAContextThatEndsBeforeTheCommit(t *testing.T) {
 	}
 	for range 100 {
 		ctx, cancel := context.WithCancel(t.Context())
-		err := db.Update(ctx, func(tx Tx) (bool, error) {
+		err := db.Update(ctx, func(ctx context.Context, tx Tx) (bool, error) {
 			_, err := tx.Exec(ctx, "INSERT INTO counted VALUES (1)")
 			cancel()
 			return true, err
@@ -78,7 +80,7 @@ func TestACommitThatHangs(t *testing.T) {
 		db := &DB{Address: a, Options: Options{Retries: 1, Interval: time.Second}, pool: sql.OpenDB(&stuck{})}
 		defer db.pool.Close()
 		began, tries := time.Now(), 0
-		err = db.Update(t.Context(), func(Tx) (bool, error) { tries++; return true, nil })
+		err = db.Update(t.Context(), func(context.Context, Tx) (bool, error) { tries++; return true, nil })
 		if !errors.Is(err, errCommit) || !strings.Contains(err.Error(), "was not committed within 30s") || tries != 2 {
 			t.Errorf("got %v after %d tries, want after 2: %v", err, tries, errCommit)
 		}

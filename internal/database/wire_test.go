@@ -3,6 +3,7 @@
 package database
 
 import (
+	"context"
 	"net"
 	"os"
 	"strings"
@@ -32,9 +33,9 @@ func openTest(t *testing.T, url string, o Options) *DB {
 
 // nothingDone is a transaction that asks the server for a number.
 func nothingDone(t *testing.T, db *DB) error {
-	return db.Update(t.Context(), func(tx Tx) (bool, error) {
+	return db.Update(t.Context(), func(ctx context.Context, tx Tx) (bool, error) {
 		n := 0
-		return false, tx.Row(t.Context(), "SELECT 1", nil, &n)
+		return false, tx.Row(ctx, "SELECT 1", nil, &n)
 	})
 }
 

@@ -36,16 +36,11 @@ var manyFields = map[string]int{
 
 // contexts lists the structs that still keep a context.
 var contexts = map[string]bool{
-	"trinity.BufferSpec":        true,
-	"dataset.Options":           true,
-	"internal/database.Options": true,
-	"internal/database.Tx":      true,
-	"internal/retry.Policy":     true,
-	"run.Options":               true,
-	"run.stage":                 true,
-	"serve/fleet.Client":        true,
-	"serve/fleet.Server":        true,
-	"serve/fleet.explorer":      true,
+	"run.Options":          true,
+	"run.stage":            true,
+	"serve/fleet.Client":   true,
+	"serve/fleet.Server":   true,
+	"serve/fleet.explorer": true,
 }
 
 // packages parses the product's packages: no tests, and nothing that only tests import.

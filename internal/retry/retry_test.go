@@ -16,15 +16,15 @@ var (
 	errStopped = errors.New("interrupted")
 )
 
-// policy asks the server "db", whose errors pass but for errAnswer.
-func policy(said *[]string, stop context.Context) Policy {
+// policy asks the server "db". All its errors pass, except errAnswer.
+func policy(said *[]string) Policy {
 	return Policy{
-		Name: "db", Retries: 3, Interval: 5 * time.Second, Passes: func(err error) bool { return err != errAnswer }, Text: error.Error, Stop: stop,
+		Name: "db", Retries: 3, Interval: 5 * time.Second, Passes: func(err error) bool { return err != errAnswer }, Text: error.Error,
 		Say: func(line string) { *said = append(*said, line) },
 	}
 }
 
-// A server that is lost is told of once, and once when it is back, by whatever answer.
+// People hear once that a server is lost, and once that it is back, whatever it answers then.
 func TestLines(t *testing.T) {
 	const gone = "db: try 1 of 4 failed, the next follows in 5s (max_retry_times, max_retry_interval): connection refused"
 	for name, c := range map[string]struct {
@@ -43,7 +43,7 @@ func TestLines(t *testing.T) {
 				var s Server
 				var said, got []string
 				for len(c.answers) > 0 {
-					err := s.Ask(t.Context(), policy(&said, nil), func(context.Context) error {
+					err := s.Ask(t.Context(), policy(&said), func(context.Context) error {
 						answer := c.answers[0]
 						c.answers = c.answers[1:]
 						return answer
@@ -62,8 +62,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A run that is stopped tries nothing again, waits for no server longer than 3 s and for one that
-// is known to be away not at all; one that answers is asked on.
+// After Stop nothing is retried. A server gets 3 s to answer, and none if it is known to be away. A
+// server that answers is still asked.
 func TestStop(t *testing.T) {
 	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	refuses := func(context.Context) error { return errAway }
@@ -77,25 +77,24 @@ func TestStop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				stop, cancel := context.WithCancelCause(t.Context())
+				var s, there Server
+				stop := func() { s.Stop(errStopped); there.Stop(errStopped) }
 				if c.after == 0 {
-					cancel(errStopped)
+					stop()
 				} else {
-					time.AfterFunc(c.after, func() { cancel(errStopped) })
+					time.AfterFunc(c.after, stop)
 				}
-				var s Server
 				var said []string
 				begin := time.Now()
-				err := s.Ask(t.Context(), policy(&said, stop), c.ask)
+				err := s.Ask(t.Context(), policy(&said), c.ask)
 				if took := time.Since(begin); !errors.Is(err, errStopped) || !strings.HasPrefix(err.Error(), "db: ") || took != c.took {
 					t.Errorf("%v after %v, want %v after %v", err, took, errStopped, c.took)
 				}
 				begin = time.Now()
-				if err := s.Ask(t.Context(), policy(&said, stop), c.ask); !errors.Is(err, errStopped) || time.Since(begin) != 0 {
+				if err := s.Ask(t.Context(), policy(&said), c.ask); !errors.Is(err, errStopped) || time.Since(begin) != 0 {
 					t.Errorf("again: %v after %v, want %v at once", err, time.Since(begin), errStopped)
 				}
-				var there Server
-				if err := there.Ask(t.Context(), policy(&said, stop), func(context.Context) error { return nil }); err != nil {
+				if err := there.Ask(t.Context(), policy(&said), func(context.Context) error { return nil }); err != nil {
 					t.Errorf("a server that answers: %v", err)
 				}
 			})
@@ -103,23 +102,15 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// Who has no patience, and who has closed what is asked for, tries nothing again.
+// An error after the context has ended names the cause and the last error.
 func TestEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, errStopped)
 		defer cancel()
 		var s Server
 		var said []string
-		if err := s.Ask(ctx, policy(&said, nil), func(context.Context) error { return errAway }); !errors.Is(err, errStopped) || !strings.Contains(err.Error(), "connection refused") {
+		if err := s.Ask(ctx, policy(&said), func(context.Context) error { return errAway }); !errors.Is(err, errStopped) || !strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("%v, want both errors", err)
-		}
-		p, quit := policy(&said, nil), make(chan struct{})
-		p.Quit = quit
-		close(quit)
-		tries := 0
-		err := s.Ask(t.Context(), p, func(context.Context) error { tries++; return errAway })
-		if !errors.Is(err, errAway) || tries != 1 {
-			t.Errorf("%v after %d tries, want %v after one", err, tries, errAway)
 		}
 	})
 }

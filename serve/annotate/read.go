@@ -1,6 +1,7 @@
 package annotate
 
 import (
+	"context"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -29,8 +30,8 @@ type Data struct {
 
 // Read reads the rows of a dataset, or experiences in any form in which a run stores them, such as
 // buffer/explorer_output.jsonl. The answers to a prompt of a task are its responses of all steps.
-func Read(path string, o Options) (Data, error) {
-	rows, err := dataset.Open(path, dataset.Options{Split: o.Split, Subset: o.Subset})
+func Read(ctx context.Context, path string, o Options) (Data, error) {
+	rows, err := dataset.Open(ctx, path, dataset.Options{Split: o.Split, Subset: o.Subset})
 	if err != nil {
 		return Data{}, err
 	}

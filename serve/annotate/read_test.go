@@ -19,7 +19,7 @@ func read(t *testing.T, o Options, rows ...string) (Data, error) {
 	if err := os.WriteFile(path, []byte(strings.Join(rows, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return Read(path, o)
+	return Read(t.Context(), path, o)
 }
 
 // plain are the keys of upstream's demonstration data.
@@ -110,7 +110,7 @@ func TestReadArchives(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if d, err := Read(path, o); err != nil || brief(d) != "p0:a/b p1:a/b" {
+		if d, err := Read(t.Context(), path, o); err != nil || brief(d) != "p0:a/b p1:a/b" {
 			t.Errorf("%s: %s, %v", name, brief(d), err)
 		}
 	}

@@ -57,7 +57,7 @@ func New(dir string) (*Writer, error) {
 }
 
 // InDatabase connects to a database and returns a writer of the archive called name there. It makes
-// the table if there is none.
+// the table if there is none. ctx lasts as long as the writer is used, see [database.Open].
 func InDatabase(ctx context.Context, a database.Address, name string, o database.Options) (*Writer, error) {
 	if err := database.CheckName(name, "project, group, name or explorer.name"); err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func (r *rows) write(ctx context.Context, step int64, exps []*trinity.Experience
 	if err != nil {
 		return err
 	}
-	return r.db.Update(ctx, func(t database.Tx) (bool, error) {
+	return r.db.Update(ctx, func(ctx context.Context, t database.Tx) (bool, error) {
 		if _, err := t.Exec(ctx, "DELETE FROM trinity_archive WHERE archive = ? AND step = ?", r.name, step); err != nil {
 			return false, err
 		}

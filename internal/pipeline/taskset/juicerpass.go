@@ -74,10 +74,10 @@ func (e *juicerPass) run(ctx context.Context, fill func(sink func(*trinity.TaskR
 	if err != nil || left == 0 {
 		return err
 	}
-	if e.kept, err = dataset.Open(kept, dataset.Options{}); err != nil {
+	if e.kept, err = dataset.Open(ctx, kept, dataset.Options{}); err != nil {
 		return err
 	}
-	if e.back, err = dataset.Open(filepath.Join(e.dir, "output.jsonl"), dataset.Options{}); err != nil {
+	if e.back, err = dataset.Open(ctx, filepath.Join(e.dir, "output.jsonl"), dataset.Options{}); err != nil {
 		return fmt.Errorf("Data-Juicer's output, if its service is on this machine: %w", err)
 	}
 	return e.sort()

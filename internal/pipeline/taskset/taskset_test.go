@@ -50,7 +50,7 @@ func lines(t *testing.T, path string) (all []args) {
 
 func host(t *testing.T) Host {
 	return Host{
-		Open:     func(path string) (*dataset.Dataset, error) { return dataset.Open(path, dataset.Options{}) },
+		Open:     func(path string) (*dataset.Dataset, error) { return dataset.Open(t.Context(), path, dataset.Options{}) },
 		Parallel: 4, Say: func(s string) { t.Log(s) },
 	}
 }
@@ -103,7 +103,7 @@ func TestMake(t *testing.T) {
 	if raw, _ := os.ReadFile(r.File()); !strings.Contains(string(raw), "9007199254740993") || !strings.Contains(string(raw), "<two>") {
 		t.Errorf("numbers and signs are not as they were: %s", raw)
 	}
-	d, err := dataset.Open(r.Output, dataset.Options{})
+	d, err := dataset.Open(t.Context(), r.Output, dataset.Options{})
 	if err != nil || d.Len() != 3 {
 		t.Errorf("as a dataset it has %v rows, %v", d, err)
 	}
