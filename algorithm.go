@@ -27,7 +27,8 @@ type Algorithm struct {
 	LossAggMode string // overrides loss_agg_mode of the policy loss; "" leaves it
 }
 
-// PerRow is how many experiences a row of data of a schema gives: a preference gives two, the chosen and the rejected answer, any other row one.
+// PerRow returns how many experiences a row of data gives: two for a preference (schema dpo), the
+// chosen and the rejected answer, else one.
 func PerRow(schema string) int {
 	if schema == "dpo" {
 		return 2
@@ -35,49 +36,56 @@ func PerRow(schema string) int {
 	return 1
 }
 
-// Needs says what an advantage function or a policy loss reads of an experience besides its reward. The trainer computes these values before it trains,
-// unless a field says otherwise.
+// Needs says what an advantage function or a policy loss reads of an experience besides its reward.
+// The trainer computes these values before it trains, unless a field says otherwise.
 type Needs struct {
-	// Batch makes the trainer call the advantage function, with the groups of a batch, before the first optimizer step. A batch may hold a part of a
-	// group. Without Batch the pipeline calls the function with the whole groups of an explore step, and no other need can be met.
+	// Batch makes the trainer call the advantage function, with the groups of a batch, before the
+	// first optimizer step. A batch may hold a part of a group. Without Batch the pipeline calls the
+	// function with the whole groups of an explore step, and no other need can be met.
 	Batch bool
-	Group bool // the function compares the rollouts of a task, so one rollout per task has nothing to be compared with
+	Group bool // the function compares the rollouts of a task, so repeat_times must be 2 or more
 
 	Values         bool // Experience.Values, from a critic
 	Reference      bool // Experience.RefLogprobs
 	Teacher        bool // Experience.TeacherLogprobs, unless the explorer recorded them
 	Entropies      bool // Experience.Entropies
 	Discriminators bool // Experience.Discriminators
-	GreedyReward   bool // Info["reward_baseline"]: the explorer runs each task once more, greedily, and trains on nothing of that rollout
+
+	// GreedyReward asks for Info["reward_baseline"]: the explorer runs each task once more, greedily,
+	// and nobody trains on that rollout.
+	GreedyReward bool
+
+	// PenalizeKL makes an advantage function subtract a KL penalty from its token rewards. It is nil
+	// if the function has no token rewards. The algorithm calls it once, before the first batch; the
+	// function then calls of once a batch.
+	PenalizeKL func(of KLPenalty)
 }
 
-// KLPenalized is an Advantage over token rewards, which can take a KL penalty out of them. of returns the penalty at each token [T] of each
-// experience of a trainer batch, and metrics (kl, kl_coef); it is called once per batch.
-type KLPenalized interface {
-	Advantage
-	PenalizeKL(of func(batch []*Experience) ([][]float64, Metrics, error))
-}
+// KLPenalty returns the penalty at each token [T] of each experience of a trainer batch, and metrics
+// (kl, kl_coef).
+type KLPenalty func(batch []*Experience) ([][]float64, Metrics, error)
 
 // SampleStrategy chooses what the trainer reads.
 type SampleStrategy interface {
-	// Open returns the source of batches, over the experience buffer and the auxiliary buffers by name. What Open returns keeps the strategy's
-	// own state beside that of its sources.
+	// Needs returns which buffers the strategy reads and which experiences it drops.
+	Needs() SampleNeeds
+	// Rollouts returns how many experiences of a batch of n come from the experience buffer. The
+	// others come from auxiliary buffers.
+	Rollouts(n int) int
+	// Open returns the source of batches. It reads the experience buffer and the auxiliary buffers,
+	// which auxiliary has by name. The state of the source holds the states of all of them.
 	Open(usual Source, auxiliary map[string]Source) (Source, error)
 }
 
-// StalenessStrategy is a SampleStrategy that drops experiences of old weights. Where explorer and trainer do not wait for one another, the explorer
-// does not sample what would be dropped.
-type StalenessStrategy interface {
-	SampleStrategy
-	// Staleness is the most train steps between the weights that sampled and those that come of it: 1 is on-policy, +Inf drops nothing.
-	Staleness() float64
-}
-
-// MixingStrategy is a SampleStrategy that reads auxiliary buffers beside the experience buffer.
-type MixingStrategy interface {
-	SampleStrategy
-	// Auxiliary maps the names of the buffers that it reads to the schema of what they hold, such as "sft".
-	Auxiliary() map[string]string
-	// Rollouts is how many experiences of a batch of n come from the experience buffer.
-	Rollouts(n int) int
+// SampleNeeds says what a sample strategy reads and drops. The zero value is a strategy that reads
+// the experience buffer alone and drops nothing.
+type SampleNeeds struct {
+	// Auxiliary maps the names of the auxiliary buffers that the strategy reads to their schemas,
+	// such as "sft".
+	Auxiliary map[string]string
+	// Staleness bounds the number of train steps from the weights that sampled an experience to the
+	// weights that train on it; 1 is on-policy. The strategy drops older experiences. Under a style in
+	// which explorer and trainer do not wait for each other, the explorer then samples none that
+	// would be dropped. 0 means no bound.
+	Staleness float64
 }

@@ -122,19 +122,6 @@ func JoinGroups(held []Group, groups ...Group) []Group {
 	return held
 }
 
-// PriorityFunc says which groups a replay buffer reads first, and which it keeps.
-type PriorityFunc interface {
-	// Priority of a group: the highest is read first, the lowest gives way when the buffer is full. keep is false for one that is not to be read again.
-	Priority(r Replayed) (priority float64, keep bool)
-}
-
-// Replayed is what a PriorityFunc knows of a group.
-type Replayed struct {
-	Version int64   // the newest of the versions that its experiences were sampled from on
-	Uses    int     // how often it was read
-	Noise   float64 // drawn from N(0, 1), the same for each seed, group and number of uses
-}
-
 // SourceState is where a trainer reads on.
 type SourceState struct {
 	Cursor  json.RawMessage `json:"cursor,omitempty"`  // a place in what the source keeps itself

@@ -14,7 +14,7 @@ type Streams struct {
 	Entropy       bool // entropy of the next-token distribution
 	Value         bool // the critic's value: what an engine with a value head must be asked for, and no other can be
 	Discriminator bool // mean entropy discriminator; Engine.Forward only, for it has no gradient
-	// Divergence of the next-token distribution from that of a teacher, which a Distiller was given; Kind "" for none.
+	// Divergence of the next-token distribution from that of a teacher; Kind "" for none.
 	Divergence Divergence
 }
 
@@ -57,25 +57,18 @@ type TokenGrads struct {
 	Divergence []float32 // [T]
 }
 
-// Loss maps per-token streams to a scalar and its derivatives. It knows nothing of models: an engine multiplies the derivatives into
-// d(logprob)/dθ. It must normalise by counts over Batch.Whole.
+// Loss maps per-token streams to a scalar and its derivatives. It knows nothing of models: an engine
+// multiplies the derivatives into d(logprob)/dθ. It must normalise by counts over Batch.Whole. These
+// methods are optional:
 //
-// A Loss with the method Pairs() bool that returns true compares experiences 2i and 2i+1 of an optimizer step, chosen and rejected. The trainer keeps both in
-// one micro-batch.
+//	Pairs() bool // true: the loss compares experiences 2i and 2i+1 of an optimizer step, chosen
+//	             // and rejected, so the trainer keeps both in one micro-batch
+//	Probes(…), Prepare(…) // see Prober in package algorithm/loss
 type Loss interface {
 	Streams() Streams
 	// Loss returns, for each experience of the batch, the derivatives of the loss by its streams, and metrics that add up over the
 	// micro-batches of an optimizer step.
 	Loss(b *Batch, now []TokenStats) (grads []TokenGrads, metrics Metrics, err error)
-}
-
-// Prober is a Loss, or a part of one, that must know something of the whole optimizer step before it sees the first micro-batch of it.
-type Prober interface {
-	// Probes are the sequences whose log-probabilities Prepare wants: of the step, or made of its parts. None means that there is nothing to prepare.
-	Probes(whole []*Experience) []*Experience
-	// Prepare is given the probes with their streams under the current weights, and with RefLogprobs where the run has a reference model. What
-	// it finds out holds until Probes is called for the next step.
-	Prepare(probes []*Experience, now []TokenStats) error
 }
 
 // Advantage writes Experience.Advantages (and Returns) of groups.
@@ -95,7 +88,8 @@ type OptimParams struct {
 	ClipNorm    float64 // global gradient norm; ≤ 0 means no clipping
 }
 
-// Engine owns the weights that are trained, or computes with frozen ones.
+// Engine owns the weights that are trained, or computes with frozen ones. An engine may do more:
+// [Publisher], and Cutter and Distiller in package trainer.
 type Engine interface {
 	// Forward returns the streams of every experience, without gradient.
 	Forward(ctx context.Context, b *Batch, want Streams) ([]TokenStats, error)
@@ -113,15 +107,6 @@ type Engine interface {
 	// SaveModel writes a model directory (or a PEFT adapter) that transformers loads.
 	SaveModel(ctx context.Context, dir string) error
 	Close() error
-}
-
-// Cutter is an Engine that cuts experiences into micro-batches itself, because it knows its ranks and their memory. Without it the
-// trainer cuts by tokens.
-type Cutter interface {
-	Engine
-	// Cut cuts experiences into consecutive pieces, each to be computed at once. It never cuts between the experiences of a unit:
-	// experiences unit·i to unit·(i+1)−1 stay together.
-	Cut(exps []*Experience, unit int) [][]*Experience
 }
 
 // Publisher is an Engine that keeps the weights of the last version that it offered while it trains newer ones. A run needs one

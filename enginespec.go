@@ -21,7 +21,7 @@ type EngineSpec struct {
 	MicroTokens int  // largest micro-batch, tokens: the engine plans its memory for it
 	MaxModelLen int  // tokens of the longest sequence
 
-	Teachers []string // model directories or GGUF files that a Distiller will be given: memory is planned for comparing with them
+	Teachers []string // model directories or GGUF files of the teachers to compare distributions with, for the memory plan
 }
 
 // SamplerSpec says which model a SamplerOpener opens, and how much is sampled at once.
@@ -134,15 +134,6 @@ type AdapterLoader interface {
 // WeightLoader is a Sampler that can take other weights of the same architecture from a checkpoint.
 type WeightLoader interface {
 	LoadWeights(ctx context.Context, dir string, version int64) error
-}
-
-// Distiller is an Engine that compares its next-token distributions with those of teachers.
-type Distiller interface {
-	Engine
-	// SetTeachers names the models that Streams.Divergence is computed with, by Experience.Teacher. They are engines of the same type, for
-	// forward passes at least, whose vocabulary begins with this engine's: what comes behind it, as padding does, is left out of their
-	// distributions. They stay open for as long as divergences are asked for.
-	SetTeachers(teachers map[string]Engine) error
 }
 
 // Scorer is an open reward model: a frozen model that gives a whole sequence one or more numbers.

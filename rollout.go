@@ -61,6 +61,9 @@ type Requirements struct {
 	Reward        bool
 	DefaultReward string
 	RewardModels  []RewardModelSpec
+	// CheckTask returns why a task cannot be run or scored, as far as the task alone shows it. The
+	// run checks the rows of a taskset with it before it loads a model. It may be nil.
+	CheckTask func(*Task) error
 }
 
 // RewardModelSpec names a reward model that Host.RewardModel is to return.

@@ -21,9 +21,3 @@ type GroupWorkflow interface {
 	Workflow
 	Compare(ctx context.Context, r *Rollout, g Group) error
 }
-
-// TaskChecker is a Workflow or a RewardFunc that can tell from a task alone that it cannot be run or scored. The run checks
-// the rows of a taskset with it before a model is loaded.
-type TaskChecker interface {
-	CheckTask(*Task) error
-}

@@ -108,13 +108,13 @@ func (a *Algorithm) buildPenalty() error {
 	if a.Def.KLPenalty == "none" {
 		return nil
 	}
-	advantage, ok := a.Advantage.(trinity.KLPenalized)
-	if !ok {
+	penalize := a.Advantage.Needs().PenalizeKL
+	if penalize == nil {
 		return fmt.Errorf("kl_penalty_fn %s: advantage_fn %s scores whole responses and has no token rewards to take a KL penalty from: use kl_loss_fn", a.Def.KLPenalty, a.Def.Advantage)
 	}
 	if kl.Controller().KLCoef != 0 {
 		a.penalty = loss.NewPenalty(kl)
-		advantage.PenalizeKL(a.penalty.Of)
+		penalize(a.penalty.Of)
 	}
 	return nil
 }

@@ -193,15 +193,11 @@ func TestErrors(t *testing.T) {
 }
 
 // penalized is an advantage over token rewards: minus the penalty.
-type penalized struct {
-	penalty func([]*trinity.Experience) ([][]float64, trinity.Metrics, error)
-}
+type penalized struct{ penalty trinity.KLPenalty }
 
-func (p *penalized) PenalizeKL(of func([]*trinity.Experience) ([][]float64, trinity.Metrics, error)) {
-	p.penalty = of
+func (p *penalized) Needs() trinity.Needs {
+	return trinity.Needs{Batch: true, PenalizeKL: func(of trinity.KLPenalty) { p.penalty = of }}
 }
-
-func (*penalized) Needs() trinity.Needs { return trinity.Needs{Batch: true} }
 
 func (p *penalized) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	_, m, err := p.penalty(groups[0])

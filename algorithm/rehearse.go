@@ -77,8 +77,7 @@ func (a *Algorithm) ReadsLogprobs() (bool, error) {
 // mixes reports whether the trainer reads demonstrations besides rollouts.
 func (a *Algorithm) mixes() bool {
 	s, err := registry.SampleStrategies.Build(a.Def.SampleStrategy, a.Def.SampleStrategyArgs)
-	_, mixes := s.(trinity.MixingStrategy)
-	return err == nil && mixes
+	return err == nil && len(s.Needs().Auxiliary) > 0
 }
 
 // actor returns an experience with one prompt token and one trained token.

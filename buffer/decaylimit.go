@@ -3,9 +3,6 @@ package buffer
 import (
 	"fmt"
 	"math"
-
-	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
@@ -13,7 +10,7 @@ func init() {
 		"decay_limit_randomization":                    "version − decay · uses + sigma · noise, and a group is read use_count_limit times at most.",
 		"linear_decay_use_count_control_randomization": "Another name of decay_limit_randomization.",
 	} {
-		registry.PriorityFuncs.Register(name, doc, func() trinity.PriorityFunc { return &DecayLimit{Decay: 2, UseCountLimit: 3} })
+		PriorityFuncs.Register(name, doc, func() PriorityFunc { return &DecayLimit{Decay: 2, UseCountLimit: 3} })
 	}
 }
 
@@ -36,7 +33,7 @@ func (d *DecayLimit) Validate() error {
 	return checkDecay(d.Decay)
 }
 
-// Priority implements trinity.PriorityFunc.
-func (d *DecayLimit) Priority(r trinity.Replayed) (float64, bool) {
+// Priority implements PriorityFunc.
+func (d *DecayLimit) Priority(r Replayed) (float64, bool) {
 	return float64(r.Version) - d.Decay*float64(r.Uses) + d.Sigma*r.Noise, d.UseCountLimit <= 0 || r.Uses < d.UseCountLimit
 }

@@ -3,14 +3,11 @@ package buffer
 import (
 	"fmt"
 	"math"
-
-	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/registry"
 )
 
 func init() {
-	registry.PriorityFuncs.Register("linear_decay", "version − decay · uses: newer groups first, and those that were read less often.",
-		func() trinity.PriorityFunc { return &LinearDecay{Decay: 2} })
+	PriorityFuncs.Register("linear_decay", "version − decay · uses: newer groups first, and those that were read less often.",
+		func() PriorityFunc { return &LinearDecay{Decay: 2} })
 }
 
 // LinearDecay makes one use of a group count as much as Decay train steps of age:
@@ -25,8 +22,8 @@ type LinearDecay struct {
 // Validate refuses a decay that would prefer what was read most often.
 func (d *LinearDecay) Validate() error { return checkDecay(d.Decay) }
 
-// Priority implements trinity.PriorityFunc.
-func (d *LinearDecay) Priority(r trinity.Replayed) (float64, bool) {
+// Priority implements PriorityFunc.
+func (d *LinearDecay) Priority(r Replayed) (float64, bool) {
 	return float64(r.Version) - d.Decay*float64(r.Uses), true
 }
 

@@ -12,11 +12,11 @@ import (
 
 // ReplayOptions are what a Replay is made with.
 type ReplayOptions struct {
-	Capacity int                  // groups, of which the one of the lowest priority gives way to more
-	Memory   int64                // bytes, from which on experiences stay in the log only
-	Priority trinity.PriorityFunc // which group comes first
-	Cooldown *time.Duration       // after which a group that was taken comes back; nil means never
-	Seed     int64                // of the priorities' noise
+	Capacity int            // groups, of which the one of the lowest priority gives way to more
+	Memory   int64          // bytes, from which on experiences stay in the log only
+	Priority PriorityFunc   // which group comes first
+	Cooldown *time.Duration // after which a group that was taken comes back; nil means never
+	Seed     int64          // of the priorities' noise
 
 	// ByRollout makes Take count rollouts, of which it cuts none, in place of experiences.
 	ByRollout bool

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
@@ -112,19 +111,19 @@ func TestPriorities(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args map[string]any
-		of   trinity.Replayed
+		of   Replayed
 		want float64
 		keep bool
 	}{
-		{"linear_decay", nil, trinity.Replayed{Version: 7, Uses: 2, Noise: 5}, 3, true},
-		{"linear_decay", map[string]any{"decay": 0.5}, trinity.Replayed{Version: 7, Uses: 100}, -43, true},
-		{"decay_limit_randomization", nil, trinity.Replayed{Version: 7, Uses: 2, Noise: 5}, 3, true},
-		{"decay_limit_randomization", map[string]any{"sigma": 2.0}, trinity.Replayed{Version: 7, Uses: 2, Noise: 0.25}, 3.5, true},
-		{"decay_limit_randomization", nil, trinity.Replayed{Version: 7, Uses: 3}, 1, false},
-		{"decay_limit_randomization", map[string]any{"use_count_limit": 0}, trinity.Replayed{Version: 7, Uses: 30}, -53, true},
-		{"linear_decay_use_count_control_randomization", map[string]any{"use_count_limit": 1}, trinity.Replayed{Uses: 1}, -2, false},
+		{"linear_decay", nil, Replayed{Version: 7, Uses: 2, Noise: 5}, 3, true},
+		{"linear_decay", map[string]any{"decay": 0.5}, Replayed{Version: 7, Uses: 100}, -43, true},
+		{"decay_limit_randomization", nil, Replayed{Version: 7, Uses: 2, Noise: 5}, 3, true},
+		{"decay_limit_randomization", map[string]any{"sigma": 2.0}, Replayed{Version: 7, Uses: 2, Noise: 0.25}, 3.5, true},
+		{"decay_limit_randomization", nil, Replayed{Version: 7, Uses: 3}, 1, false},
+		{"decay_limit_randomization", map[string]any{"use_count_limit": 0}, Replayed{Version: 7, Uses: 30}, -53, true},
+		{"linear_decay_use_count_control_randomization", map[string]any{"use_count_limit": 1}, Replayed{Uses: 1}, -2, false},
 	} {
-		f, err := registry.PriorityFuncs.Build(c.name, c.args)
+		f, err := PriorityFuncs.Build(c.name, c.args)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +132,7 @@ func TestPriorities(t *testing.T) {
 		}
 	}
 	for _, args := range []map[string]any{{"decay": -1}, {"decay": math.Inf(1)}, {"sigma": -0.5}, {"sigma": math.NaN()}} {
-		if _, err := registry.PriorityFuncs.Build("decay_limit_randomization", args); err == nil || !strings.Contains(err.Error(), "0 or more") {
+		if _, err := PriorityFuncs.Build("decay_limit_randomization", args); err == nil || !strings.Contains(err.Error(), "0 or more") {
 			t.Errorf("%v: %v", args, err)
 		}
 	}

@@ -72,7 +72,7 @@ func (r *Replay) insert(it *item) {
 }
 
 func (r *Replay) rank(it *item) (priority float64, keep bool) {
-	return r.Priority.Priority(trinity.Replayed{Version: it.version, Uses: it.uses, Noise: it.noise(r.Seed)})
+	return r.Priority.Priority(Replayed{Version: it.version, Uses: it.uses, Noise: it.noise(r.Seed)})
 }
 
 func (r *Replay) evict(it *item) {

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"fmt"
-
-	"github.com/trinity-go/trinity"
-)
+import "fmt"
 
 // scoring holds the advantage function against the data and the terms that it is used with.
 func (r *rules) scoring() {
@@ -23,8 +19,7 @@ func (r *rules) scoring() {
 	if named(s.KLPenaltyFn, "", "none") {
 		return
 	}
-	_, tokens := a.(trinity.KLPenalized)
-	if !tokens || !a.Needs().Batch {
+	if needs := r.Method.Needs; needs.PenalizeKL == nil || !needs.Batch {
 		r.fail(penalty, fmt.Sprintf("is %s, but advantage_fn %s scores whole responses, before the trainer, and has no token rewards to take a penalty from", s.KLPenaltyFn, s.AdvantageFn),
 			"use kl_loss_fn, or an advantage_fn over token rewards, such as ppo or reinforceplusplus")
 	}

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/trinity-go/trinity"
 )
 
 const auxiliaryKey = "buffer.trainer_input.auxiliary_buffers"
@@ -51,10 +49,10 @@ func (b NamedBuffer) auxiliaryWords(rows map[string]int) string {
 
 // auxiliary maps the names of the auxiliary buffers that the run reads to their schemas.
 func (c *Settled) auxiliary() map[string]string {
-	if m := c.mixing(); m != nil {
-		return m.Auxiliary()
+	if !c.Trains {
+		return nil
 	}
-	return nil
+	return c.Method.Sample.Auxiliary
 }
 
 // auxiliaryBuffers completes the auxiliary buffers: they are datasets, of the schema that the strategy wants.
@@ -94,8 +92,7 @@ func (r *rules) strategy() {
 	if !r.Trains {
 		return
 	}
-	strategy := r.Method.Strategy
-	if strategy == nil {
+	if r.Method.Strategy == nil {
 		return // reported with the plug-ins
 	}
 	if name := r.Algorithm.SampleStrategy; r.Offline && !named(name, "", "default") {
@@ -120,7 +117,7 @@ func (r *rules) strategy() {
 			r.fail(join(auxiliaryKey, name), fmt.Sprintf("sample_strategy %s does not read it", r.Algorithm.SampleStrategy), "remove it, or name it in algorithm.sample_strategy_args of a strategy that mixes")
 		}
 	}
-	if _, mixes := strategy.(trinity.MixingStrategy); mixes && r.Batch.Train > 0 {
+	if len(wanted) > 0 && r.Batch.Train > 0 {
 		r.mixture()
 	}
 }

@@ -57,8 +57,9 @@ func TestMain(m *testing.M) {
 	register(registry.Samplers, "cpu", func() trinity.SamplerOpener { return &fakeSampler{} })
 	registry.Buffers.Auto = []string{"sql"}
 	register(registry.Buffers, "sql", func() trinity.BufferOpener { return &fakeOpener{} })
-	register(registry.PriorityFuncs, "linear_decay", func() trinity.PriorityFunc { return &fakePriority{Decay: 2} })
-	register(registry.PriorityFuncs, "decay_limit_randomization", func() trinity.PriorityFunc { return &fakeNoisyPriority{Decay: 2} })
+	priorities := registry.New[any]("priority_fn", "")
+	register(priorities, "linear_decay", func() any { return &fakePriority{Decay: 2} })
+	register(priorities, "decay_limit_randomization", func() any { return &fakeNoisyPriority{Decay: 2} })
 	register(registry.Workflows, "math_workflow", func() trinity.Workflow { return &fakeWorkflow{} })
 	register(registry.Workflows, "simple_workflow", func() trinity.Workflow { return &rewardUser{} })
 	register(registry.Rewards, "math_reward", func() trinity.RewardFunc { return &fakeReward{} })
@@ -196,8 +197,8 @@ type fakeCritic struct{}
 func (*fakeCritic) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return groups, nil, nil
 }
-func (*fakeCritic) Needs() trinity.Needs { return trinity.Needs{Batch: true, Values: true} }
-func (*fakeCritic) PenalizeKL(func([]*trinity.Experience) ([][]float64, trinity.Metrics, error)) {
+func (*fakeCritic) Needs() trinity.Needs {
+	return trinity.Needs{Batch: true, Values: true, PenalizeKL: func(trinity.KLPenalty) {}}
 }
 
 func (*fakeWorkflow) Run(context.Context, *trinity.Rollout) ([]*trinity.Experience, error) {
@@ -232,6 +233,8 @@ type fakeStrategy struct {
 	MaxStaleness float64 `yaml:"max_staleness"`
 }
 
+func (*fakeStrategy) Needs() trinity.SampleNeeds { return trinity.SampleNeeds{} }
+func (*fakeStrategy) Rollouts(n int) int         { return n }
 func (*fakeStrategy) Open(usual trinity.Source, _ map[string]trinity.Source) (trinity.Source, error) {
 	return usual, nil
 }
@@ -245,8 +248,10 @@ type fakeMix struct {
 func (*fakeMix) Open(usual trinity.Source, _ map[string]trinity.Source) (trinity.Source, error) {
 	return usual, nil
 }
-func (m *fakeMix) Auxiliary() map[string]string { return map[string]string{m.Name: "sft"} }
-func (m *fakeMix) Rollouts(n int) int           { return n - int(m.Ratio*float64(n)) }
+func (m *fakeMix) Needs() trinity.SampleNeeds {
+	return trinity.SampleNeeds{Auxiliary: map[string]string{m.Name: "sft"}}
+}
+func (m *fakeMix) Rollouts(n int) int { return n - int(m.Ratio*float64(n)) }
 
 // rewardUser is a workflow that has no reward of its own.
 type rewardUser struct{ fakeWorkflow }
@@ -265,11 +270,7 @@ type fakePriority struct {
 	Decay float64 `yaml:"decay"`
 }
 
-func (*fakePriority) Priority(trinity.Replayed) (float64, bool) { return 0, true }
-
 type fakeNoisyPriority struct {
 	Decay float64 `yaml:"decay"`
 	Sigma float64 `yaml:"sigma"`
 }
-
-func (*fakeNoisyPriority) Priority(trinity.Replayed) (float64, bool) { return 0, true }

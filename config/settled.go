@@ -44,6 +44,7 @@ type Method struct {
 	Advantage trinity.Advantage      // nil if there is none
 	Strategy  trinity.SampleStrategy // how the trainer reads; nil if it cannot be built
 	Needs     trinity.Needs          // of the advantage function
+	Sample    trinity.SampleNeeds    // of the strategy
 	GroupSize int                    // rollouts per task
 
 	Reference bool // training keeps the frozen reference model
@@ -126,7 +127,7 @@ func (r *resolution) method() {
 	p, name := m.Parts, m.Parts.SampleStrategy
 	setDefault(&name, "default")
 	if strategy, err := registry.SampleStrategies.Build(name, p.SampleStrategyArgs); err == nil {
-		m.Strategy = strategy
+		m.Strategy, m.Sample = strategy, strategy.Needs()
 	}
 	if advantage, err := registry.Advantages.Build(p.Advantage, p.AdvantageArgs); err == nil {
 		m.Advantage, m.Needs = advantage, advantage.Needs()
@@ -137,15 +138,6 @@ func (r *resolution) method() {
 	m.Reference = weighs(p.KLLoss, p.KLLossArgs) || weighs(p.KLPenalty, p.KLPenaltyArgs) || m.Needs.Reference || policy.Reference
 }
 
-// mixing returns the run's sample strategy if it reads auxiliary buffers, else nil.
-func (s *Settled) mixing() trinity.MixingStrategy {
-	if !s.Trains {
-		return nil
-	}
-	m, _ := s.Method.Strategy.(trinity.MixingStrategy)
-	return m
-}
-
 // sizes fills in the sizes that follow from all other keys.
 func (r *resolution) sizes() {
 	b, length := &r.Batch, *r.Model.MaxModelLen
@@ -154,8 +146,8 @@ func (r *resolution) sizes() {
 		b.Train = b.StepRollouts
 	}
 	b.Rollouts = b.Train
-	if m := r.mixing(); m != nil {
-		b.Rollouts = m.Rollouts(b.Train)
+	if s := r.Method.Strategy; r.Trains && s != nil {
+		b.Rollouts = s.Rollouts(b.Train)
 	}
 	b.Mini, b.Epochs, b.Whole = b.Train, 1, r.actor("ppo_mini_batch_size") == nil
 	if n, ok := r.actor("ppo_mini_batch_size").(int); ok && n > 0 {

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"fmt"
-
-	"github.com/trinity-go/trinity"
-)
+import "fmt"
 
 // Synchronizer is how new weights reach the sampler.
 type Synchronizer struct {
@@ -50,8 +46,8 @@ func (r *resolution) unfixed(s *Synchronizer) {
 	if s.SyncOffset > 0 {
 		r.fail("synchronizer.sync_offset", fmt.Sprintf("is %d, which only sync_style fixed reads", s.SyncOffset), "bound how far behind rollouts may be with algorithm.sample_strategy staleness_control")
 	}
-	if bounded, ok := r.Method.Strategy.(trinity.StalenessStrategy); ok && bounded.Staleness() < float64(*s.TrainerSyncInterval) {
-		r.fail("algorithm.sample_strategy_args.max_staleness", fmt.Sprintf("is %v train steps, but there is a new version only every %d: no rollout would be new enough", bounded.Staleness(), *s.TrainerSyncInterval),
+	if most := r.Method.Sample.Staleness; most > 0 && most < float64(*s.TrainerSyncInterval) {
+		r.fail("algorithm.sample_strategy_args.max_staleness", fmt.Sprintf("is %v train steps, but there is a new version only every %d: no rollout would be new enough", most, *s.TrainerSyncInterval),
 			"raise it, or lower synchronizer.trainer_sync_interval")
 	}
 }

@@ -16,7 +16,5 @@ var (
 
 	Buffers = New[trinity.BufferOpener]("buffer", "what carries experiences between processes (experience_buffer.storage_type)")
 
-	PriorityFuncs = New[trinity.PriorityFunc]("priority_fn", "what a replay buffer reads first (experience_buffer.replay_buffer.priority_fn)")
-
 	SampleStrategies = New[trinity.SampleStrategy]("sample_strategy", "what the trainer reads (algorithm.sample_strategy)")
 )

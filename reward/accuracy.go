@@ -49,8 +49,8 @@ func (a *accuracy) Validate() error {
 	return nil
 }
 
-// CheckTask implements [trinity.TaskChecker].
-func (*accuracy) CheckTask(t *trinity.Task) error { return checkTruth(t) }
+// Requires implements [trinity.Requirer].
+func (*accuracy) Requires() trinity.Requirements { return trinity.Requirements{CheckTask: checkTruth} }
 
 // Score implements [trinity.RewardFunc].
 func (a *accuracy) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {

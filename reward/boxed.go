@@ -35,8 +35,8 @@ func (m *mathBoxed) WithFormat(withThink bool, coef *float64) trinity.RewardFunc
 
 var thinkBoxed = regexp.MustCompile(`(?s)\A\s*<think>.*</think>.*\\(?:boxed|fbox)`)
 
-// CheckTask implements [trinity.TaskChecker].
-func (*mathBoxed) CheckTask(t *trinity.Task) error { return checkTruth(t) }
+// Requires implements [trinity.Requirer].
+func (*mathBoxed) Requires() trinity.Requirements { return trinity.Requirements{CheckTask: checkTruth} }
 
 // Score implements [trinity.RewardFunc].
 func (m *mathBoxed) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {

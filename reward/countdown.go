@@ -30,8 +30,12 @@ type countdown struct {
 	NumbersKey  string  `yaml:"numbers_key" doc:"key of the numbers in the row, if the truth is the target alone"`
 }
 
-// CheckTask implements [trinity.TaskChecker].
-func (c *countdown) CheckTask(t *trinity.Task) error {
+// Requires implements [trinity.Requirer].
+func (c *countdown) Requires() trinity.Requirements {
+	return trinity.Requirements{CheckTask: c.checkTask}
+}
+
+func (c *countdown) checkTask(t *trinity.Task) error {
 	_, _, err := c.puzzle(trinity.RewardInput{Task: t, Truth: t.Truth()})
 	return err
 }

@@ -40,8 +40,8 @@ func (m *mathDAPO) Validate() error {
 	return nil
 }
 
-// CheckTask implements [trinity.TaskChecker].
-func (*mathDAPO) CheckTask(t *trinity.Task) error { return checkTruth(t) }
+// Requires implements [trinity.Requirer].
+func (*mathDAPO) Requires() trinity.Requirements { return trinity.Requirements{CheckTask: checkTruth} }
 
 // Score implements [trinity.RewardFunc].
 func (m *mathDAPO) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {

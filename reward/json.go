@@ -36,8 +36,12 @@ func (j *jsonReward) Validate() error {
 	return nil
 }
 
-// CheckTask implements [trinity.TaskChecker].
-func (*jsonReward) CheckTask(t *trinity.Task) error {
+// Requires implements [trinity.Requirer].
+func (*jsonReward) Requires() trinity.Requirements {
+	return trinity.Requirements{CheckTask: checkObject}
+}
+
+func checkObject(t *trinity.Task) error {
 	_, err := objectIn(trinity.RewardInput{Task: t, Truth: t.Truth()})
 	return err
 }

@@ -29,8 +29,12 @@ var (
 	bareNumber = regexp.MustCompile(`\A\s*-?\d[\d,]*(?:\.\d+)?\s*\z`)
 )
 
-// CheckTask implements [trinity.TaskChecker].
-func (*lastNumber) CheckTask(t *trinity.Task) error {
+// Requires implements [trinity.Requirer].
+func (*lastNumber) Requires() trinity.Requirements {
+	return trinity.Requirements{CheckTask: checkNumber}
+}
+
+func checkNumber(t *trinity.Task) error {
 	_, err := numberIn(trinity.RewardInput{Task: t, Truth: t.Truth()})
 	return err
 }

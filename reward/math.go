@@ -21,8 +21,10 @@ type mathReward struct {
 	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"added if the reply has both blocks, else subtracted; 0 scores accuracy alone"`
 }
 
-// CheckTask implements [trinity.TaskChecker].
-func (*mathReward) CheckTask(t *trinity.Task) error { return checkTruth(t) }
+// Requires implements [trinity.Requirer].
+func (*mathReward) Requires() trinity.Requirements {
+	return trinity.Requirements{CheckTask: checkTruth}
+}
 
 // Score implements [trinity.RewardFunc].
 func (m *mathReward) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {

@@ -19,7 +19,7 @@ func TestMissingTruthNamesTheKey(t *testing.T) {
 		}
 		task := &trinity.Task{Row: map[string]any{"answer": "4", "nums": []any{1.0}}, Format: trinity.TaskFormat{ResponseKey: "solution"}}
 		const want = `format.response_key "solution", which the row does not have`
-		if err := f.(trinity.TaskChecker).CheckTask(task); err == nil || !strings.Contains(err.Error(), want) {
+		if err := trinity.RequirementsOf(f).CheckTask(task); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the check says %v", name, err)
 		}
 		r, err := f.Score(t.Context(), trinity.RewardInput{Task: task, Response: "4"})

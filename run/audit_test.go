@@ -30,7 +30,11 @@ type audit struct {
 	File         string  `yaml:"file" doc:"where it is written down"`
 }
 
-func (a *audit) Staleness() float64 { return a.MaxStaleness }
+func (a *audit) Needs() trinity.SampleNeeds {
+	return trinity.SampleNeeds{Staleness: a.MaxStaleness}
+}
+
+func (*audit) Rollouts(n int) int { return n }
 
 // entryOfAudit is a line: a batch, or that a process goes on after so many.
 type entryOfAudit struct {

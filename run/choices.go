@@ -3,7 +3,6 @@ package run
 import (
 	"fmt"
 
-	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 )
 
@@ -74,10 +73,9 @@ func (p *Planner) ways(cfg *config.Config, stage int) []Choice {
 	return all
 }
 
-// mixes tells whether the stage has a sample strategy that staleness_control cannot replace.
+// mixes reports whether the stage has a sample strategy that staleness_control cannot replace.
 func (p *Planner) mixes(cfg *config.Config, stage int) bool {
-	_, mixes := stageOf(cfg, stage).Method.Strategy.(trinity.MixingStrategy)
-	return mixes
+	return len(stageOf(cfg, stage).Method.Sample.Auxiliary) > 0
 }
 
 func (p *Planner) choice(cfg *config.Config, style string, interval, offset int) Choice {

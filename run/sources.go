@@ -40,7 +40,7 @@ func (s *stage) staff(ctx context.Context, o *trainer.Options) (err error) {
 	if s.algorithm.Loss.Streams().Divergence.Kind == "" {
 		return nil
 	}
-	student, ok := s.engine.(trinity.Distiller)
+	student, ok := s.engine.(trainer.Distiller)
 	if !ok {
 		return fmt.Errorf("algorithm.policy_loss_fn: %s compares whole distributions, which engine %s cannot: choose another loss", s.algorithm.Def.PolicyLoss, s.cfg.Engines.Train)
 	}

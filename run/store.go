@@ -39,7 +39,7 @@ func (s *stage) openStore(capacity int) (trinity.Buffer, error) {
 		return queue, nil
 	}
 	replay := &own.ReplayBuffer
-	priority, err := registry.PriorityFuncs.Build(replay.PriorityFn, replay.PriorityFnArgs)
+	priority, err := buffer.PriorityFuncs.Build(replay.PriorityFn, replay.PriorityFnArgs)
 	if err != nil {
 		return nil, fmt.Errorf("buffer.trainer_input.experience_buffer.replay_buffer.priority_fn: %w", err)
 	}

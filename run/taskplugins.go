@@ -39,13 +39,15 @@ func (p taskPlugins) rewardModels() []trinity.RewardModelSpec {
 	return append(trinity.RequirementsOf(p.workflow).RewardModels, trinity.RequirementsOf(p.reward).RewardModels...)
 }
 
-// checks lists the plug-ins that check rows. A reward function counts only if the workflow always scores with it.
-func (p taskPlugins) checks() (checks []trinity.TaskChecker) {
-	if c, ok := p.workflow.(trinity.TaskChecker); ok {
-		checks = append(checks, c)
+// checks lists the functions of the plug-ins that check rows. The reward function's counts only if
+// the workflow always scores with it.
+func (p taskPlugins) checks() (checks []func(*trinity.Task) error) {
+	needs := trinity.RequirementsOf(p.workflow)
+	if needs.CheckTask != nil {
+		checks = append(checks, needs.CheckTask)
 	}
-	if c, ok := p.reward.(trinity.TaskChecker); ok && trinity.RequirementsOf(p.workflow).Reward {
-		checks = append(checks, c)
+	if check := trinity.RequirementsOf(p.reward).CheckTask; check != nil && needs.Reward {
+		checks = append(checks, check)
 	}
 	return checks
 }

@@ -30,8 +30,8 @@ func checkTasks(data *dataset.Dataset, template *trinity.Task) error {
 		if task.Row, err = data.Row(i); err != nil {
 			return err
 		}
-		for _, c := range checks {
-			if err := c.CheckTask(&task); err != nil {
+		for _, check := range checks {
+			if err := check(&task); err != nil {
 				if wrong++; wrong == 1 {
 					first, where = err, data.Where(i)
 				}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -118,10 +119,7 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 
 // pace is how explorer and trainer keep step.
 func (s *stage) pace() explorer.Pace {
-	staleness := math.Inf(1)
-	if bounded, ok := s.cfg.Method.Strategy.(trinity.StalenessStrategy); ok {
-		staleness = bounded.Staleness()
-	}
+	staleness := cmp.Or(s.cfg.Method.Sample.Staleness, math.Inf(1))
 	cfg := &s.cfg.Synchronizer
 	return explorer.Pace{
 		Style: cfg.SyncStyle, Interval: int64(value(cfg.SyncInterval, cfg.ExplorerSyncInterval)), Offset: int64(cfg.SyncOffset),

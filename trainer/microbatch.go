@@ -11,7 +11,7 @@ import (
 // separates the experiences of a unit. An engine that is a Cutter cuts itself; otherwise a piece
 // has at most maxTokens tokens, or one unit.
 func microBatches(engine trinity.Engine, exps []*trinity.Experience, maxTokens, unit int) ([][]*trinity.Experience, error) {
-	cutter, ok := engine.(trinity.Cutter)
+	cutter, ok := engine.(Cutter)
 	if !ok {
 		return wholeUnits(exps, maxTokens, unit), nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/algorithm/loss"
 )
 
 // unit returns the number of consecutive experiences that must stay in one micro-batch: two if the
@@ -27,7 +28,7 @@ func checkPairs(loss trinity.Loss, mini []*trinity.Experience) error {
 // probe lets a loss that is a Prober see the whole optimizer step before its micro-batches: it
 // computes the token statistics of the probes that the loss chooses.
 func (u *updater) probe(ctx context.Context, step int64, mini []*trinity.Experience) error {
-	p, ok := u.Loss.(trinity.Prober)
+	p, ok := u.Loss.(loss.Prober)
 	if !ok {
 		return nil
 	}

@@ -62,7 +62,7 @@ func Advantage(t *testing.T, build func() trinity.Advantage) {
 	if inTrainer {
 		t.Run("needs", func(t *testing.T) { advantageNeeds(t, build, build().Needs()) })
 	}
-	if _, ok := build().(trinity.KLPenalized); ok {
+	if build().Needs().PenalizeKL != nil {
 		t.Run("KL penalty", func(t *testing.T) { advantagePenalty(t, build) })
 	}
 }
@@ -217,8 +217,8 @@ func advantageNeeds(t *testing.T, build func() trinity.Advantage, needs trinity.
 // advantagePenalty: the penalty is asked for once, for what counts; one of 0 changes nothing; its error and its metrics are passed on.
 func advantagePenalty(t *testing.T, build func() trinity.Advantage) {
 	run := func(size float64, failure error) (map[string][]float32, trinity.Metrics, error) {
-		a, asked := build().(trinity.KLPenalized), 0
-		a.PenalizeKL(func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
+		a, asked := build(), 0
+		a.Needs().PenalizeKL(func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
 			asked++
 			out := make([][]float64, len(batch))
 			for i, e := range batch {

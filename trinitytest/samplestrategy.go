@@ -60,10 +60,10 @@ func SampleStrategy(t *testing.T, build func() trinity.SampleStrategy) {
 	open := func(t *testing.T) trinity.Source {
 		t.Helper()
 		strategy, auxiliary := build(), map[string]trinity.Source{}
-		if m, ok := strategy.(trinity.MixingStrategy); ok {
-			for name := range m.Auxiliary() {
-				auxiliary[name] = &Numbered{Task: "aux", Total: -1}
-			}
+		for name := range strategy.Needs().Auxiliary {
+			auxiliary[name] = &Numbered{Task: "aux", Total: -1}
+		}
+		if len(auxiliary) > 0 {
 			if _, err := strategy.Open(&Numbered{}, nil); err == nil || strings.Contains(err.Error(), "\n") {
 				t.Errorf("without its auxiliary buffers: %v", err)
 			}
@@ -75,11 +75,7 @@ func SampleStrategy(t *testing.T, build func() trinity.SampleStrategy) {
 		return source
 	}
 	t.Run("batches", func(t *testing.T) {
-		source, strategy := open(t), build()
-		rollouts := batch
-		if m, ok := strategy.(trinity.MixingStrategy); ok {
-			rollouts = m.Rollouts(batch)
-		}
+		source, rollouts := open(t), build().Rollouts(batch)
 		next := 0
 		for next < usual {
 			left := usual - next

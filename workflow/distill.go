@@ -24,8 +24,8 @@ func init() {
 // the sequences of a batch in parallel.
 type Distill struct{}
 
-// CheckTask implements [trinity.TaskChecker].
-func (*Distill) CheckTask(t *trinity.Task) error { return checkPrompt(t) }
+// Requires implements [trinity.Requirer].
+func (*Distill) Requires() trinity.Requirements { return trinity.Requirements{CheckTask: checkPrompt} }
 
 // Run implements [trinity.Workflow].
 func (*Distill) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {

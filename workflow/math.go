@@ -26,11 +26,8 @@ type Math struct{}
 
 // Requires implements [trinity.Requirer].
 func (*Math) Requires() trinity.Requirements {
-	return trinity.Requirements{Reward: true, DefaultReward: "math_reward"}
+	return trinity.Requirements{Reward: true, DefaultReward: "math_reward", CheckTask: checkPrompt}
 }
-
-// CheckTask implements [trinity.TaskChecker].
-func (*Math) CheckTask(t *trinity.Task) error { return checkPrompt(t) }
 
 // Run implements [trinity.Workflow].
 func (*Math) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {

@@ -34,11 +34,8 @@ type formatted interface {
 
 // Requires implements [trinity.Requirer].
 func (*MathBoxed) Requires() trinity.Requirements {
-	return trinity.Requirements{Reward: true, DefaultReward: "math_boxed_reward"}
+	return trinity.Requirements{Reward: true, DefaultReward: "math_boxed_reward", CheckTask: checkPrompt}
 }
-
-// CheckTask implements [trinity.TaskChecker].
-func (*MathBoxed) CheckTask(t *trinity.Task) error { return checkPrompt(t) }
 
 // Run implements [trinity.Workflow].
 func (w *MathBoxed) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {

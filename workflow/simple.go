@@ -26,10 +26,9 @@ func register(name, doc string, build func() trinity.Workflow) {
 type Simple struct{}
 
 // Requires implements [trinity.Requirer].
-func (*Simple) Requires() trinity.Requirements { return trinity.Requirements{Reward: true} }
-
-// CheckTask implements [trinity.TaskChecker].
-func (*Simple) CheckTask(t *trinity.Task) error { return checkPrompt(t) }
+func (*Simple) Requires() trinity.Requirements {
+	return trinity.Requirements{Reward: true, CheckTask: checkPrompt}
+}
 
 // Run implements [trinity.Workflow].
 func (*Simple) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {

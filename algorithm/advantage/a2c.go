@@ -51,7 +51,9 @@ func (a *a2c) Validate() error {
 }
 
 // Needs implements trinity.Advantage.
-func (*a2c) Needs() trinity.Needs { return trinity.Needs{Batch: true, Values: true} }
+func (a *a2c) Needs() trinity.Needs {
+	return trinity.Needs{Batch: true, Values: true, PenalizeKL: a.penalize}
+}
 
 func (a *a2c) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	asTheyAre := func(_ []*trinity.Experience, x [][]float64) [][]float64 { return x }

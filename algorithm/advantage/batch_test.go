@@ -73,9 +73,7 @@ func TestAgainstPyTorch(t *testing.T) {
 				t.Fatal(err)
 			}
 			if penalized {
-				a.(interface {
-					PenalizeKL(func([]*trinity.Experience) ([][]float64, trinity.Metrics, error))
-				}).PenalizeKL(func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
+				a.Needs().PenalizeKL(func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
 					var out [][]float64
 					for _, e := range batch {
 						out = append(out, penalties[e])

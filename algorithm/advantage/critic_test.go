@@ -179,7 +179,7 @@ func TestCriticsEstimatesWithKLPenalty(t *testing.T) {
 			t.Fatal(err)
 		}
 		calls := 0
-		a.(trinity.KLPenalized).PenalizeKL(func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
+		a.Needs().PenalizeKL(func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) {
 			if calls++; calls > 1 {
 				return nil, nil, errors.New("no reference")
 			}
@@ -235,7 +235,7 @@ func TestCriticsEstimatesAgainstPyTorch(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.Penalized {
-			a.(trinity.KLPenalized).PenalizeKL(func(batch []*trinity.Experience) (out [][]float64, m trinity.Metrics, err error) {
+			a.Needs().PenalizeKL(func(batch []*trinity.Experience) (out [][]float64, m trinity.Metrics, err error) {
 				for _, e := range batch {
 					out = append(out, penalty[e])
 				}

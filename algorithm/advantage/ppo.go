@@ -44,7 +44,9 @@ func init() {
 func (a *ppo) Validate() error { return discounts(a.Gamma, a.Lam) }
 
 // Needs implements trinity.Advantage.
-func (*ppo) Needs() trinity.Needs { return trinity.Needs{Batch: true, Values: true} }
+func (a *ppo) Needs() trinity.Needs {
+	return trinity.Needs{Batch: true, Values: true, PenalizeKL: a.penalize}
+}
 
 func (a *ppo) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return a.actorCritic(groups, generalized(a.Gamma, a.Lam), whiten)

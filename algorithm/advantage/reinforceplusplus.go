@@ -43,7 +43,9 @@ func (a *reinforcePlusPlus) Validate() error {
 }
 
 // Needs implements trinity.Advantage: the statistics are the batch's.
-func (*reinforcePlusPlus) Needs() trinity.Needs { return trinity.Needs{Batch: true} }
+func (a *reinforcePlusPlus) Needs() trinity.Needs {
+	return trinity.Needs{Batch: true, PenalizeKL: a.penalize}
+}
 
 // Advantages implements trinity.Advantage.
 func (a *reinforcePlusPlus) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {

@@ -32,7 +32,9 @@ func init() {
 }
 
 // Needs implements trinity.Advantage.
-func (*remax) Needs() trinity.Needs { return trinity.Needs{Batch: true, GreedyReward: true} }
+func (a *remax) Needs() trinity.Needs {
+	return trinity.Needs{Batch: true, GreedyReward: true, PenalizeKL: a.penalize}
+}
 
 // Advantages implements trinity.Advantage.
 func (a *remax) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {

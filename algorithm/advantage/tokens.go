@@ -7,13 +7,10 @@ import "github.com/trinity-go/trinity"
 // distance from the reference model (Ouyang et al. 2022, eq. 2), every trained token loses the
 // penalty.
 type tokenRewards struct {
-	penalty func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error) // [T] of each experience; nil for none
+	penalty trinity.KLPenalty // nil for none
 }
 
-// PenalizeKL implements trinity.KLPenalized.
-func (r *tokenRewards) PenalizeKL(of func(batch []*trinity.Experience) ([][]float64, trinity.Metrics, error)) {
-	r.penalty = of
-}
+func (r *tokenRewards) penalize(of trinity.KLPenalty) { r.penalty = of }
 
 // of returns the reward of each token [T] of each experience of a trainer batch with valid rewards,
 // 0 at tokens that are not trained. It adds the metrics of the penalty: kl, kl_coef and

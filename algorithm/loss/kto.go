@@ -64,7 +64,7 @@ func (k *kto) Schema() string { return "kto" }
 
 func (*kto) ReadsAdvantages() bool { return false }
 
-// Probes implements trinity.Prober. It returns each prompt with an answer to another prompt.
+// Probes implements Prober. It returns each prompt with an answer to another prompt.
 func (k *kto) Probes(whole []*trinity.Experience) []*trinity.Experience {
 	k.z0 = 0
 	longest := 0
@@ -121,7 +121,7 @@ func mismatched(prompt, answer *trinity.Experience, longest int) *trinity.Experi
 	return &trinity.Experience{ID: prompt.ID, Tokens: tokens[:n], Mask: mask[:n], PromptLen: prompt.PromptLen, Temperature: prompt.Temperature}
 }
 
-// Prepare implements trinity.Prober. It computes z0 of the step.
+// Prepare implements Prober. It computes z0 of the step.
 func (k *kto) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
 	sum := 0.0
 	for i, e := range probes {

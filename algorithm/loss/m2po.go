@@ -67,13 +67,13 @@ func (m *m2po) Validate() error {
 	return m.LossAggMode.Check()
 }
 
-// Probes implements trinity.Prober. It returns every sequence of the step.
+// Probes implements Prober. It returns every sequence of the step.
 func (m *m2po) Probes(whole []*trinity.Experience) []*trinity.Experience {
 	m.step = m2Step{}
 	return slices.DeleteFunc(slices.Clone(whole), func(e *trinity.Experience) bool { return e.TrainedTokens() == 0 })
 }
 
-// Prepare implements trinity.Prober. It chooses the tokens to remove from the step.
+// Prepare implements Prober. It chooses the tokens to remove from the step.
 func (m *m2po) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
 	in, err := NewInput(new(tape.Tape), &trinity.Batch{Experiences: probes, Whole: probes}, now, trinity.Streams{})
 	if err != nil {

@@ -30,7 +30,18 @@ type SchemaLoss interface {
 	Schema() string
 }
 
-var _ trinity.Prober = (*Composite)(nil)
+// Prober is a loss that must know something of a whole optimizer step before the first micro-batch.
+// The policy loss of a [Composite] may be one.
+type Prober interface {
+	// Probes returns the sequences whose log-probabilities Prepare needs: experiences of the step, or
+	// sequences made of their parts. If it returns none, the trainer does not call Prepare.
+	Probes(whole []*trinity.Experience) []*trinity.Experience
+	// Prepare receives the probes with their streams under the current weights, and with RefLogprobs
+	// if the run has a reference model. The results hold for the step, until the next call of Probes.
+	Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error
+}
+
+var _ Prober = (*Composite)(nil)
 
 // Pairs reports whether the policy loss compares pairs; see trinity.Loss.
 func (c *Composite) Pairs() bool {
@@ -38,17 +49,17 @@ func (c *Composite) Pairs() bool {
 	return ok && p.Pairs()
 }
 
-// Probes implements trinity.Prober: it returns the probes of the policy loss.
+// Probes implements Prober: it returns the probes of the policy loss.
 func (c *Composite) Probes(whole []*trinity.Experience) []*trinity.Experience {
-	if p, ok := c.Policy.(trinity.Prober); ok {
+	if p, ok := c.Policy.(Prober); ok {
 		return p.Probes(whole)
 	}
 	return nil
 }
 
-// Prepare implements trinity.Prober.
+// Prepare implements Prober.
 func (c *Composite) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error {
-	if p, ok := c.Policy.(trinity.Prober); ok {
+	if p, ok := c.Policy.(Prober); ok {
 		return p.Prepare(probes, now)
 	}
 	return nil

@@ -17,6 +17,12 @@ func init() {
 // Default reads what there is, in order.
 type Default struct{}
 
+// Needs implements trinity.SampleStrategy.
+func (*Default) Needs() trinity.SampleNeeds { return trinity.SampleNeeds{} }
+
+// Rollouts implements trinity.SampleStrategy.
+func (*Default) Rollouts(n int) int { return n }
+
 // Open implements trinity.SampleStrategy.
 func (*Default) Open(usual trinity.Source, _ map[string]trinity.Source) (trinity.Source, error) {
 	return &inOrder{reader{usual: usual}}, nil

@@ -44,10 +44,12 @@ func (m *Mix) Validate() error {
 	return nil
 }
 
-// Auxiliary implements trinity.MixingStrategy.
-func (m *Mix) Auxiliary() map[string]string { return map[string]string{m.SFTDatasetName: "sft"} }
+// Needs implements trinity.SampleStrategy.
+func (m *Mix) Needs() trinity.SampleNeeds {
+	return trinity.SampleNeeds{Auxiliary: map[string]string{m.SFTDatasetName: "sft"}}
+}
 
-// Rollouts implements trinity.MixingStrategy.
+// Rollouts implements trinity.SampleStrategy.
 func (m *Mix) Rollouts(n int) int { return n - roundUp(m.ExpertDataRatio*float64(n)) }
 
 // roundUp is ⌈x⌉, where a product of decimal fractions may be a little more than the whole number that it stands for.

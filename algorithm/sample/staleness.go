@@ -43,8 +43,13 @@ func (s *StalenessControl) Validate() error {
 	return nil
 }
 
-// Staleness implements trinity.StalenessStrategy.
-func (s *StalenessControl) Staleness() float64 { return s.MaxStaleness }
+// Needs implements trinity.SampleStrategy.
+func (s *StalenessControl) Needs() trinity.SampleNeeds {
+	return trinity.SampleNeeds{Staleness: s.MaxStaleness}
+}
+
+// Rollouts implements trinity.SampleStrategy.
+func (*StalenessControl) Rollouts(n int) int { return n }
 
 // Open implements trinity.SampleStrategy.
 func (s *StalenessControl) Open(usual trinity.Source, _ map[string]trinity.Source) (trinity.Source, error) {

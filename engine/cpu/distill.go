@@ -9,9 +9,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-var _ trinity.Distiller = (*Engine)(nil)
-
-// SetTeachers implements trinity.Distiller. A teacher whose hidden states are wider than
+// SetTeachers implements trainer.Distiller. A teacher whose hidden states are wider than
 // Options.TeacherWidth makes memory grow.
 func (e *Engine) SetTeachers(teachers map[string]trinity.Engine) error {
 	e.mu.Lock()

@@ -10,7 +10,10 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
+	"github.com/trinity-go/trinity/trainer"
 )
+
+var _ trainer.Distiller = (*Engine)(nil)
 
 // divergences are those of testdata/record_distill.py.
 var divergences = map[string]trinity.Divergence{

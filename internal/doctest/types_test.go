@@ -73,10 +73,8 @@ func needs(a *algorithm.Algorithm) []string {
 	of.Reference = a.NeedsReference
 	out = append(out, needed(of)...)
 	if strategy, err := registry.SampleStrategies.Build(a.Def.SampleStrategy, a.Def.SampleStrategyArgs); err == nil {
-		if mixing, ok := strategy.(trinity.MixingStrategy); ok {
-			for _, buffer := range slices.Sorted(maps.Keys(mixing.Auxiliary())) {
-				out = append(out, "auxiliary buffer `"+buffer+"`")
-			}
+		for _, buffer := range slices.Sorted(maps.Keys(strategy.Needs().Auxiliary)) {
+			out = append(out, "auxiliary buffer `"+buffer+"`")
 		}
 	}
 	return out

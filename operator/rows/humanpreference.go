@@ -115,8 +115,8 @@ func (h *humanPreference) tell(ctx context.Context, event, text string) {
 	}
 }
 
-// UseTools gives the operator its tools.
-func (h *humanPreference) UseTools(t trinity.TaskTools) { h.say = t.Say }
+// UseTools implements ToolUser.
+func (h *humanPreference) UseTools(t Tools) { h.say = t.Say }
 
 // Process implements trinity.TaskOperator.
 func (h *humanPreference) Process(ctx context.Context, rows []*trinity.TaskRow) ([]*trinity.TaskRow, error) {

@@ -60,7 +60,7 @@ func mapper(t *testing.T, a args, said func(string)) trinity.TaskOperator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op.(toolUser).UseTools(trinity.TaskTools{Say: said})
+	op.(ToolUser).UseTools(Tools{Say: said})
 	return op
 }
 

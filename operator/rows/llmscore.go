@@ -37,7 +37,7 @@ type LLMScore struct {
 	Dimensions    []string       `yaml:"dim_required_keys" doc:"dimensions; the score is their mean"`
 
 	stat    string // name of the statistic
-	tools   trinity.TaskTools
+	tools   Tools
 	dropped int // rows without scores
 }
 
@@ -91,8 +91,8 @@ func (f *LLMScore) Validate() error {
 	return ordered("min_score", f.Min, "max_score", f.Max)
 }
 
-// UseTools gives the operator its tools.
-func (f *LLMScore) UseTools(t trinity.TaskTools) { f.tools = t }
+// UseTools implements ToolUser.
+func (f *LLMScore) UseTools(t Tools) { f.tools = t }
 
 // Process implements trinity.TaskOperator.
 func (f *LLMScore) Process(ctx context.Context, rows []*trinity.TaskRow) ([]*trinity.TaskRow, error) {

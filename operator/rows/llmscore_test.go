@@ -136,7 +136,7 @@ func TestModelIsAskedAgainOnlyWithoutScores(t *testing.T) {
 			store, said := &answers{}, ""
 			for range 2 { // the second time the store has the answer
 				op := build(t, "llm_quality_score_filter", a)
-				op.(toolUser).UseTools(trinity.TaskTools{Answers: store, Parallel: 1, Say: func(s string) { said = s }})
+				op.(ToolUser).UseTools(Tools{Answers: store, Parallel: 1, Say: func(s string) { said = s }})
 				kept, err := op.Process(t.Context(), texts("x"))
 				if c.err != "" {
 					if err == nil || !strings.Contains(err.Error(), c.err) {
@@ -173,7 +173,7 @@ func TestUnreadableAnswersAreNotStored(t *testing.T) {
 	store := &answers{}
 	run := func() (kept int, said []string) {
 		op := build(t, "llm_quality_score_filter", a)
-		op.(toolUser).UseTools(trinity.TaskTools{Answers: store, Parallel: 1, Say: func(s string) { said = append(said, s) }})
+		op.(ToolUser).UseTools(Tools{Answers: store, Parallel: 1, Say: func(s string) { said = append(said, s) }})
 		for _, block := range [][]*trinity.TaskRow{texts("a", "b"), texts("c", "d", "e")} {
 			rows, err := op.Process(t.Context(), block)
 			if err != nil {

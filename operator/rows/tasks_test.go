@@ -22,8 +22,8 @@ func build(t *testing.T, name string, a args) trinity.TaskOperator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if u, ok := op.(toolUser); ok {
-		u.UseTools(trinity.TaskTools{Answers: &answers{}, Parallel: 2, Say: func(string) {}})
+	if u, ok := op.(ToolUser); ok {
+		u.UseTools(Tools{Answers: &answers{}, Parallel: 2, Say: func(string) {}})
 	}
 	return op
 }
@@ -286,6 +286,3 @@ func TestArgumentsAreChecked(t *testing.T) {
 		}
 	}
 }
-
-// toolUser is an operator with tools.
-type toolUser interface{ UseTools(trinity.TaskTools) }

@@ -12,7 +12,7 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
-// answers is a trinity.AnswerStore on the disk. A record of its log is the length of the key
+// answers is a rows.AnswerStore on the disk. A record of its log is the length of the key
 // (uvarint), the key and the answer.
 type answers struct {
 	mu    sync.Mutex
@@ -52,7 +52,7 @@ func split(record []byte) (key string, answer []byte, err error) {
 	return string(record[width : width+int(n)]), record[width+int(n):], nil
 }
 
-// Answer implements trinity.AnswerStore.
+// Answer implements rows.AnswerStore.
 func (a *answers) Answer(key string) ([]byte, bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -68,7 +68,7 @@ func (a *answers) Answer(key string) ([]byte, bool, error) {
 	return bytes.Clone(answer), err == nil, err
 }
 
-// Put implements trinity.AnswerStore.
+// Put implements rows.AnswerStore.
 func (a *answers) Put(key string, answer []byte) error {
 	record := binary.AppendUvarint(nil, uint64(len(key)))
 	number, err := a.log.Append(slices.Concat(record, []byte(key), answer))

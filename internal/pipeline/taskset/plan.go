@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/trinity-go/trinity/operator/rows"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -27,9 +28,9 @@ func (r *Recipe) Check() (made *Report, err error) {
 	return r.Made()
 }
 
-// Plan describes in words what Make will do with that many rows.
-func (r *Recipe) Plan(rows int) ([]string, error) {
-	words := []string{fmt.Sprintf("%d rows of %s", rows, strings.Join(r.Inputs, ", "))}
+// Plan describes in words what Make will do with n rows.
+func (r *Recipe) Plan(n int) ([]string, error) {
+	words := []string{fmt.Sprintf("%d rows of %s", n, strings.Join(r.Inputs, ", "))}
 	for _, o := range r.Operators {
 		if !registry.TaskOperators.Has(o.Name) {
 			words = append(words, o.Name+", by Data-Juicer")
@@ -40,7 +41,7 @@ func (r *Recipe) Plan(rows int) ([]string, error) {
 			return nil, err
 		}
 		line := o.Name
-		if _, asks := op.(toolUser); asks {
+		if _, asks := op.(rows.ToolUser); asks {
 			line += ", which asks a model or people about every remaining row that has no answer yet"
 		}
 		words = append(words, line)

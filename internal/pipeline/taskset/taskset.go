@@ -15,6 +15,7 @@ import (
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/operator/datajuicer"
+	"github.com/trinity-go/trinity/operator/rows"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -142,9 +143,9 @@ func (r *Recipe) make(ctx context.Context, host Host) (_ *Report, err error) {
 }
 
 // process passes the rows through all operators, and the remaining rows to sink.
-func (r *Recipe) process(ctx context.Context, host Host, answers *answers, report *Report, rows *reader, sink func(*trinity.TaskRow) error) (err error) {
-	tools := trinity.TaskTools{Answers: answers, Parallel: host.Parallel, Say: host.Say}
-	next, ops := rows.next, []operator{{"target_fields", having(r.Fields)}}
+func (r *Recipe) process(ctx context.Context, host Host, answers *answers, report *Report, in *reader, sink func(*trinity.TaskRow) error) (err error) {
+	tools := rows.Tools{Answers: answers, Parallel: host.Parallel, Say: host.Say}
+	next, ops := in.next, []operator{{"target_fields", having(r.Fields)}}
 	for i, part := range r.parts() {
 		if part.native {
 			if ops, err = r.build(ops, part.operators, tools); err != nil {
@@ -182,14 +183,11 @@ func (r *Recipe) parts() (parts []part) {
 	return parts
 }
 
-// toolUser is an operator that needs tools, which it gets before its first row.
-type toolUser interface{ UseTools(trinity.TaskTools) }
-
 // finisher is an operator with work to do after the last row.
 type finisher interface{ Finish() }
 
 // build appends built-in operators to ops.
-func (r *Recipe) build(ops []operator, more []Operator, tools trinity.TaskTools) ([]operator, error) {
+func (r *Recipe) build(ops []operator, more []Operator, tools rows.Tools) ([]operator, error) {
 	for _, o := range more {
 		var defaults map[string]any
 		if len(r.Fields) > 0 && takesText(o.Name) {
@@ -199,7 +197,7 @@ func (r *Recipe) build(ops []operator, more []Operator, tools trinity.TaskTools)
 		if err != nil {
 			return nil, err
 		}
-		if u, ok := op.(toolUser); ok {
+		if u, ok := op.(rows.ToolUser); ok {
 			u.UseTools(tools)
 		}
 		ops = append(ops, operator{o.Name, op})
