@@ -25,12 +25,12 @@ func (a advantage) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.
 	return a.score(groups)
 }
 
-// asTheyCame keeps the advantages that a batch came with.
+// asTheyCame returns the groups with the advantages that they arrived with.
 func asTheyCame(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return groups, trinity.Metrics{"kl": 0.5}, nil
 }
 
-// watched is a bandit that counts passes over experiences.
+// watched is a bandit that counts the experiences of its forward and reference passes.
 type watched struct {
 	*trinitytest.Bandit
 	forward, reference int // experiences
@@ -48,8 +48,8 @@ func (w *watched) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.To
 	return w.Bandit.Reference(ctx, b)
 }
 
-// The advantage gets groups by step and task, in order of first appearance, and what it leaves out
-// is not trained on.
+// The advantage gets groups by step and task, in the order of their first experience. The trainer
+// trains only on the experiences that the advantage returns.
 func TestAdvantageInTheTrainer(t *testing.T) {
 	o, b, logged := newOptions(t, 1, new([]int64))
 	source := o.Source
@@ -76,12 +76,16 @@ func TestAdvantageInTheTrainer(t *testing.T) {
 		t.Errorf("logits %v: only a token 1 with advantage 3 was left", b.Weights)
 	}
 	m := (*logged)[0]
-	if m["critic/advantages/mean"] != 3 || m["critic/advantages/min"] != 3 || m["critic/kl"] != 0.5 || m["critic/rewards/mean"] != -7 || m["critic/score/mean"] != 0.5 {
-		t.Errorf("metrics %v", m)
+	for name, want := range map[string]float64{
+		"critic/advantages/mean": 3, "critic/advantages/min": 3, "critic/kl": 0.5, "critic/rewards/mean": -7, "critic/score/mean": 0.5,
+	} {
+		if m[name] != want {
+			t.Errorf("%s is %v, want %v", name, m[name], want)
+		}
 	}
 }
 
-// mixed makes three groups of the experiences of a batch.
+// mixed is a source that divides the experiences of a batch into three groups.
 type mixed struct{ trinity.Source }
 
 func (s mixed) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
@@ -94,7 +98,7 @@ func (s mixed) Take(ctx context.Context, want trinity.Want) (trinity.Taken, erro
 	return trinity.Taken{Groups: groups}, err
 }
 
-func TestAnAdvantageThatKeepsNothingTrainsNothing(t *testing.T) {
+func TestAdvantageThatKeepsNothingTrainsNothing(t *testing.T) {
 	o, b, _ := newOptions(t, 1, new([]int64))
 	o.Advantage = advantage{score: func([]trinity.Group) ([]trinity.Group, trinity.Metrics, error) { return nil, nil, nil }}
 	tr := New(*o)
@@ -109,8 +113,8 @@ func TestAnAdvantageThatKeepsNothingTrainsNothing(t *testing.T) {
 	}
 }
 
-// Entropies come with the log-probabilities of rollout correction, in one pass; the advantage sees
-// what was corrected.
+// One forward pass computes both the entropies and the old log-probabilities. The advantage gets
+// the experiences that the corrector returns.
 func TestEntropiesAndOldLogprobsInOnePass(t *testing.T) {
 	for _, corrects := range []bool{true, false} {
 		o, b, _ := newOptions(t, 1, new([]int64))
@@ -122,7 +126,7 @@ func TestEntropiesAndOldLogprobsInOnePass(t *testing.T) {
 			})
 		}
 		seen := 0
-		o.Advantage = advantage{needs: trinity.Needs{Entropies: true}, score: func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
+		score := func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 			for _, e := range groups[0] {
 				seen++
 				if (e.OldLogprobs != nil) != corrects || len(e.Entropies) != 2 || math.Abs(float64(e.Entropies[1])-math.Log(6)) > 1e-6 {
@@ -130,17 +134,20 @@ func TestEntropiesAndOldLogprobsInOnePass(t *testing.T) {
 				}
 			}
 			return asTheyCame(groups)
-		}}
+		}
+		o.Advantage = advantage{needs: trinity.Needs{Entropies: true}, score: score}
 		if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if want := map[bool]int{true: 5, false: 8}[corrects]; engine.forward != 8 || seen != want || !engine.asked[0].Entropy {
-			t.Errorf("corrects %v: %d experiences were computed, %d scored, asked for %v", corrects, engine.forward, seen, engine.asked[0])
+			t.Errorf("corrects %v: the engine computed %d experiences, the advantage got %d, the streams were %v",
+				corrects, engine.forward, seen, engine.asked[0])
 		}
 	}
 }
 
-// The reference's log-probabilities are computed once, however often an experience is trained on.
+// The trainer computes the reference's log-probabilities of an experience once, in any number of
+// epochs.
 func TestReferenceIsComputedOnce(t *testing.T) {
 	o, b, _ := newOptions(t, 1, new([]int64))
 	engine := &watched{Bandit: b}
@@ -154,27 +161,31 @@ func TestReferenceIsComputedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if engine.reference != 8 || math.Abs(float64(first[0].RefLogprobs[1])+math.Log(6)) > 1e-6 {
-		t.Fatalf("%d experiences for 8 in 3 epochs: %v", engine.reference, first[0].RefLogprobs)
+		t.Fatalf("the reference computed %d experiences, want 8 in 3 epochs: %v", engine.reference, first[0].RefLogprobs)
 	}
-	first[0].RefLogprobs = nil // one that is new among seven that come again
+	first[0].RefLogprobs = nil // one new experience, and seven that the trainer has seen
 	kept := &first[1].RefLogprobs[1]
-	if err := New(*o).update(t.Context(), 2, trinity.JoinGroups(nil, first), trinity.Metrics{}); err != nil || engine.reference != 9 || first[0].RefLogprobs == nil || kept != &first[1].RefLogprobs[1] {
-		t.Errorf("%v: %d experiences after the second batch, want 9", err, engine.reference)
+	if err := New(*o).update(t.Context(), 2, trinity.JoinGroups(nil, first), trinity.Metrics{}); err != nil {
+		t.Fatal(err)
+	}
+	if engine.reference != 9 || first[0].RefLogprobs == nil || kept != &first[1].RefLogprobs[1] {
+		t.Errorf("the reference computed %d experiences after the second batch, want 9", engine.reference)
 	}
 }
 
-// Returns are logged whether there is a critic or not; how well values explain them only where
-// there are values.
+// The metrics have the returns with and without a critic; vf_explained_var requires values.
 func TestReturnsWithoutACritic(t *testing.T) {
-	e := &trinity.Experience{Tokens: make([]int32, 3), Mask: []bool{false, true, true}, Returns: []float32{9, 1, 3}, Advantages: make([]float32, 3)}
+	e := &trinity.Experience{
+		Tokens: make([]int32, 3), Mask: []bool{false, true, true}, Returns: []float32{9, 1, 3}, Advantages: make([]float32, 3),
+	}
 	m := trinity.Metrics{}
 	streamMetrics([]*trinity.Experience{e}, m)
 	if m["critic/returns/mean"] != 2 || m["critic/returns/max"] != 3 || m["critic/returns/min"] != 1 || len(m) != 6 {
-		t.Errorf("%v, want returns and advantages alone", m)
+		t.Errorf("%v, want only returns and advantages", m)
 	}
 }
 
-// reporting is a bandit of which one optimizer step has a metric that the others have not.
+// reporting is a bandit whose first optimizer step has a metric that the other steps lack.
 type reporting struct {
 	*trinitytest.Bandit
 	steps int
@@ -189,7 +200,7 @@ func (r *reporting) ForwardBackward(context.Context, *trinity.Batch, trinity.Los
 	return m, nil
 }
 
-// Metrics are means over the optimizer steps that have them: here 2 of each of 3 epochs.
+// Metrics are means over the optimizer steps that have them: here 2 in each of 3 epochs.
 func TestMetricsAreMeansOverOptimizerSteps(t *testing.T) {
 	o, b, logged := newOptions(t, 1, new([]int64))
 	o.Policy.Engine, o.Policy.MiniBatch, o.Policy.Epochs, o.MicroTokens = &reporting{Bandit: b}, 4, 3, 1000

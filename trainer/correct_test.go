@@ -8,19 +8,21 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
+// correctFunc is a Corrector.
 type correctFunc func([]*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error)
 
 func (f correctFunc) Apply(exps []*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error) {
 	return f(exps)
 }
 
+// afterStepFunc is an Adaptive.
 type afterStepFunc func(m trinity.Metrics, sequences int)
 
 func (f afterStepFunc) AfterStep(m trinity.Metrics, sequences int) { f(m, sequences) }
 
-// Correct sees the log-probabilities before the update, whatever the micro-batches, and decides
-// what is trained on.
-func TestCorrect(t *testing.T) {
+// The corrector gets the log-probabilities before the update, with any micro-batches, and the
+// trainer trains on the experiences that it returns.
+func TestCorrector(t *testing.T) {
 	for _, tokens := range []int{2, 1000} {
 		o, b, logged := newOptions(t, 2, new([]int64))
 		o.MicroTokens = tokens
@@ -43,7 +45,7 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
-func TestCorrectMayLeaveNothing(t *testing.T) {
+func TestCorrectorMayLeaveNothing(t *testing.T) {
 	o, b, _ := newOptions(t, 1, new([]int64))
 	o.Corrector = correctFunc(func([]*trinity.Experience) ([]*trinity.Experience, trinity.Metrics, error) { return nil, nil, nil })
 	tr := New(*o)
@@ -62,7 +64,7 @@ func TestCorrectMayLeaveNothing(t *testing.T) {
 		return exps, nil, nil
 	})
 	if err := New(*o).Run(t.Context(), t.Context()); err != nil || steps != 1 {
-		t.Errorf("error %v, %d optimizer steps of 2 mini-batches of which one is rejected", err, steps)
+		t.Errorf("error %v, %d optimizer steps, want one: the corrector rejected the first of 2 mini-batches", err, steps)
 	}
 	wrong := errors.New("no logprobs")
 	o, _, _ = newOptions(t, 1, new([]int64))

@@ -13,7 +13,7 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// rewardToGo is the reward less the critic's value; the return is the reward.
+// rewardToGo is an advantage: the reward minus the critic's value. The return is the reward.
 func rewardToGo(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	for _, e := range slices.Concat(groups...) {
 		if e.Values == nil {
@@ -25,7 +25,7 @@ func rewardToGo(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error
 	return groups, nil, nil
 }
 
-// newCritic gives a trainer a critic of 6 states.
+// newCritic adds a critic of 6 states to the options.
 func newCritic(t *testing.T, o *Options) *trinitytest.Critic {
 	t.Helper()
 	value, err := loss.NewValue(0.5)
@@ -38,8 +38,8 @@ func newCritic(t *testing.T, o *Options) *trinitytest.Critic {
 	return c
 }
 
-// Every prompt of the batches ends with token 5, and rewards are 0 and 1 in turn: the critic's
-// value goes to ½.
+// Every prompt ends with token 5, and every second reward is 1, the others 0: the critic's value
+// approaches ½.
 func TestCriticLearnsTheReturns(t *testing.T) {
 	o, b, logged := newOptions(t, 12, new([]int64))
 	c := newCritic(t, o)
@@ -65,11 +65,11 @@ func TestCriticLearnsTheReturns(t *testing.T) {
 		}
 	}
 	if second := (*logged)[1]["critic/values/mean"]; math.Abs(second-0.25) > 1e-9 { // 0 + ½·½
-		t.Errorf("values of step 2 are %v, want those after the first step, 0.25", second)
+		t.Errorf("values of step 2 are %v, want 0.25, the values after the first step", second)
 	}
 }
 
-// The critic has optimizer steps of its own number.
+// The critic has its own number of optimizer steps in a train step.
 func TestCriticHasItsOwnMiniBatchesAndEpochs(t *testing.T) {
 	o, _, _ := newOptions(t, 1, new([]int64))
 	c := newCritic(t, o)
@@ -77,12 +77,12 @@ func TestCriticHasItsOwnMiniBatchesAndEpochs(t *testing.T) {
 	if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if want := 0.5 - math.Pow(0.5, 5); math.Abs(c.Weights[5]-want) > 1e-6 { // each of 4 steps goes half of the way
+	if want := 0.5 - math.Pow(0.5, 5); math.Abs(c.Weights[5]-want) > 1e-6 { // each of 4 steps halves the distance
 		t.Errorf("value %v, want %v", c.Weights[5], want)
 	}
 }
 
-func TestWarmupTrainsTheCriticAlone(t *testing.T) {
+func TestWarmupTrainsOnlyTheCritic(t *testing.T) {
 	o, b, logged := newOptions(t, 3, new([]int64))
 	c := newCritic(t, o)
 	o.Critic.Warmup = 2
@@ -104,8 +104,8 @@ func TestWarmupTrainsTheCriticAlone(t *testing.T) {
 	}
 }
 
-// A demonstration among the rollouts has no return, and is trained on all the same.
-func TestWhatHasNoReturnTeachesNoCritic(t *testing.T) {
+// A demonstration among the rollouts has no return. The policy trains on it, the critic does not.
+func TestExperiencesWithoutReturnTeachNoCritic(t *testing.T) {
 	o, b, _ := newOptions(t, 1, new([]int64))
 	c := newCritic(t, o)
 	o.Advantage = advantage{score: func(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
@@ -119,7 +119,7 @@ func TestWhatHasNoReturnTeachesNoCritic(t *testing.T) {
 	}
 }
 
-// broken is a critic that cannot compute, or cannot learn.
+// broken is a critic whose forward or backward pass fails.
 type broken struct {
 	*trinitytest.Critic
 	forward, backward error
@@ -136,7 +136,7 @@ func (b broken) ForwardBackward(context.Context, *trinity.Batch, trinity.Loss) (
 	return nil, b.backward
 }
 
-func TestAFailedCriticIsNamed(t *testing.T) {
+func TestErrorNamesTheCritic(t *testing.T) {
 	failed := errors.New("out of memory")
 	for _, engine := range []broken{{forward: failed}, {backward: failed}} {
 		o, _, _ := newOptions(t, 1, new([]int64))

@@ -10,7 +10,8 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// cutting is an engine that cuts by number, and notes the sizes of what it is given.
+// cutting is an engine that cuts by the number of experiences and records the sizes of its
+// micro-batches.
 type cutting struct {
 	*trinitytest.Bandit
 	cut   func(exps []*trinity.Experience, unit int) [][]*trinity.Experience
@@ -26,8 +27,8 @@ func (c *cutting) ForwardBackward(ctx context.Context, b *trinity.Batch, loss tr
 	return c.Bandit.ForwardBackward(ctx, b, loss)
 }
 
-// An engine that cuts an optimizer step itself computes its own pieces.
-func TestAnEngineCutsItself(t *testing.T) {
+// An engine that cuts an optimizer step itself gets its own pieces.
+func TestEngineCutsItself(t *testing.T) {
 	e := &cutting{Bandit: trinitytest.NewBandit(6)}
 	e.cut = func(exps []*trinity.Experience, unit int) [][]*trinity.Experience {
 		return [][]*trinity.Experience{exps[:3*unit], exps[3*unit : 4*unit], exps[4*unit:]}
@@ -41,9 +42,9 @@ func TestAnEngineCutsItself(t *testing.T) {
 	}
 }
 
-// Pieces that lose, repeat or reorder experiences, or part a unit, would train something else than
-// the batch.
-func TestABadCutIsRefused(t *testing.T) {
+// The trainer refuses pieces that lose, repeat or reorder experiences, or separate a unit: it would
+// train on something else than the batch.
+func TestBadCutIsRefused(t *testing.T) {
 	exps := []*trinity.Experience(scored(4))
 	for want, pieces := range map[string][][]*trinity.Experience{
 		"into pieces that hold only 2": {exps[:2]},
@@ -60,6 +61,6 @@ func TestABadCutIsRefused(t *testing.T) {
 		return [][]*trinity.Experience{append(e[:4:4], e[0])}
 	}}
 	if _, err := microBatches(e, exps, 1, 2); err == nil {
-		t.Error("an experience twice was taken")
+		t.Error("the trainer accepted an experience twice")
 	}
 }

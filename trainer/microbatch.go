@@ -25,7 +25,8 @@ func microBatches(engine trinity.Engine, exps []*trinity.Experience, maxTokens, 
 			next++
 		}
 		if len(piece) == 0 || next%unit != 0 && next < len(exps) {
-			return nil, fmt.Errorf("the engine %T cut %d experiences behind experience %d: a piece must hold whole units of %d", engine, len(exps), next, unit)
+			return nil, fmt.Errorf("the engine %T cut %d experiences behind experience %d: a piece must hold whole units of %d",
+				engine, len(exps), next, unit)
 		}
 	}
 	if next < len(exps) {

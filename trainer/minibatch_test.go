@@ -7,8 +7,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// A letter is a rollout, a digit a demonstration.
-func TestEveryOptimizerStepHasItsShareOfDemonstrations(t *testing.T) {
+// In a batch a letter is a rollout and a digit a demonstration.
+func TestOptimizerStepsShareDemonstrations(t *testing.T) {
 	for _, c := range []struct {
 		batch string
 		size  int
@@ -20,7 +20,7 @@ func TestEveryOptimizerStepHasItsShareOfDemonstrations(t *testing.T) {
 		{"abcdefgh1234", 0, "abcdefgh1234"},
 		{"12ab34cd", 4, "12ab 34cd"},
 		{"abcdefghi1234567", 8, "abcd1234 efghi567"},
-		{"abcdef12", 5, "abc1 def2"}, // 5 and 3 would leave the second with a demonstration alone, or none
+		{"abcdef12", 5, "abc1 def2"}, // steps of 5 and 3 would give the second step no rollouts or no demonstrations
 		{"abcdefghij1", 4, "abc1 def ghij"},
 		{"1a", 1, "1 a"},
 	} {

@@ -20,7 +20,8 @@ func unit(loss trinity.Loss) int {
 // checkPairs returns an error if an experience of an optimizer step has no partner.
 func checkPairs(loss trinity.Loss, mini []*trinity.Experience) error {
 	if n := len(mini); n%unit(loss) != 0 {
-		return fmt.Errorf("the loss compares pairs of experiences, and an optimizer step has an odd number of them: %d; the last is %s", n, mini[n-1].ID)
+		return fmt.Errorf("the loss compares pairs of experiences, and an optimizer step has an odd number of them: %d; the last is %s",
+			n, mini[n-1].ID)
 	}
 	return nil
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// pairing is reinforce that must see whole pairs, and the whole step before them.
+// pairing is reinforce as a loss that compares pairs and probes every optimizer step. It records
+// its calls.
 type pairing struct {
 	reinforce
 	probes func(whole []*trinity.Experience) []*trinity.Experience
-	seen   []string // what happened, in order
+	seen   []string // its calls, in order
 }
 
 func (*pairing) Pairs() bool { return true }
@@ -42,23 +43,25 @@ func (p *pairing) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.To
 	return p.reinforce.Loss(b, now)
 }
 
-func TestALossThatLooksSeesEveryStepBeforeItsMicroBatches(t *testing.T) {
+func TestProbesComeBeforeTheMicroBatches(t *testing.T) {
 	o, _, _ := newOptions(t, 1, new([]int64))
 	loss := &pairing{probes: func(whole []*trinity.Experience) []*trinity.Experience { return whole[:3] }}
 	o.Policy.Loss, o.Policy.MiniBatch, o.MicroTokens = loss, 4, 1
 	if err := New(*o).Run(t.Context(), t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Half of a step's tokens are 0 and half are 1, with advantages −1 and 1: its gradient by their
-	// logits is ±½, which rate 0.5 makes ∓¼.
+	// In each step half of the tokens are 0 with advantage −1, and half are 1 with advantage 1. So
+	// the gradients of their logits are ½ and −½, and learning rate 0.5 moves the logits to −¼ and
+	// ¼.
 	z := math.Log(math.Exp(-0.25) + math.Exp(0.25) + 4)
-	want := fmt.Sprintf("probes of 4, prepared with 3: %.3f, 2 of 4, 2 of 4, probes of 4, prepared with 3: %.3f, 2 of 4, 2 of 4", 3*math.Log(1.0/6), -0.25-3*z)
+	step := "probes of 4, prepared with 3: %.3f, 2 of 4, 2 of 4"
+	want := fmt.Sprintf(step+", "+step, 3*math.Log(1.0/6), -0.25-3*z)
 	if got := strings.Join(loss.seen, ", "); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 
-func TestNothingIsPreparedWithoutProbes(t *testing.T) {
+func TestPrepareIsNotCalledWithoutProbes(t *testing.T) {
 	o, _, _ := newOptions(t, 1, new([]int64))
 	loss := &pairing{probes: func([]*trinity.Experience) []*trinity.Experience { return nil }}
 	o.Policy.Loss, o.MicroTokens = loss, 1000
@@ -67,16 +70,17 @@ func TestNothingIsPreparedWithoutProbes(t *testing.T) {
 	}
 }
 
-func TestAnOddNumberOfPairsIsRefused(t *testing.T) {
+func TestOddNumberOfPairsIsRefused(t *testing.T) {
 	o, _, _ := newOptions(t, 1, new([]int64))
 	o.Policy.Loss, o.Policy.MiniBatch = &pairing{}, 5
 	err := New(*o).Run(t.Context(), t.Context())
-	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "an optimizer step has an odd number of them: 5; the last is 0/t/4/0") {
+	want := "an optimizer step has an odd number of them: 5; the last is 0/t/4/0"
+	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
 }
 
-// counting counts what of the reference is computed.
+// counting is a bandit that counts the sequences that its reference computes.
 type counting struct {
 	*trinitytest.Bandit
 	sequences int
@@ -87,14 +91,14 @@ func (c *counting) Reference(ctx context.Context, b *trinity.Batch) ([]trinity.T
 	return c.Bandit.Reference(ctx, b)
 }
 
-func TestReferenceIsComputedOnceForDataThatComeAgain(t *testing.T) {
+func TestReferenceCacheOfRepeatedData(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		cache *ReferenceCache
 		want  int
 	}{
 		{"no cache", nil, 3 * 8},
-		{"room for all", &ReferenceCache{Limit: 1 << 20}, 8}, // there are two kinds of sequence, which the first batch has
+		{"room for all", &ReferenceCache{Limit: 1 << 20}, 8}, // there are two kinds of sequence, and the first batch has both
 		{"room for one", &ReferenceCache{Limit: entryOverhead + 4}, 8 + 4 + 4},
 		{"no room", &ReferenceCache{}, 3 * 8},
 	} {
@@ -116,14 +120,14 @@ func TestReferenceIsComputedOnceForDataThatComeAgain(t *testing.T) {
 		if err := New(*o).Run(t.Context(), t.Context()); err != nil || seen != 24 {
 			t.Fatalf("%s: %d seen, %v", c.name, seen, err)
 		}
-		const probes = 3 * 2 // of the six optimizer steps, copies without reference log-probabilities
+		const probes = 3 * 2 // of the six optimizer steps, the copies without reference log-probabilities
 		if engine.sequences != c.want+probes {
-			t.Errorf("%s: %d sequences were computed under the reference, want %d", c.name, engine.sequences, c.want+probes)
+			t.Errorf("%s: the reference computed %d sequences, want %d", c.name, engine.sequences, c.want+probes)
 		}
 	}
 }
 
-// Sequences are told apart by what is trained of them, and by temperature.
+// Sequences with other tokens, another mask or another temperature have their own entries.
 func TestReferenceCacheKeys(t *testing.T) {
 	e := sequence(1, 2, 3)
 	e.RefLogprobs = []float32{0, 0, -1, -2, -3}

@@ -11,8 +11,8 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// Every experience is taught by the teacher that it names, whatever the micro-batches; what has
-// been taught before stays, and experts learn by themselves.
+// Every experience gets log-probabilities from the teacher that it names, with any micro-batches.
+// Recorded log-probabilities stay, and demonstrations get none.
 func TestTeachers(t *testing.T) {
 	first, second := trinitytest.NewBandit(6), trinitytest.NewBandit(6)
 	first.Weights[1], second.Weights[0] = 3, 3
@@ -37,11 +37,11 @@ func TestTeachers(t *testing.T) {
 			switch {
 			case i == 0:
 				if &e.TeacherLogprobs[0] != &recorded[0] {
-					t.Error("what the explorer recorded was computed again")
+					t.Error("a teacher replaced the recorded log-probabilities")
 				}
 			case i == 1:
 				if e.TeacherLogprobs != nil {
-					t.Error("a demonstration was taught")
+					t.Error("a demonstration has log-probabilities of a teacher")
 				}
 			default:
 				likely := (i < 4) == (e.Tokens[1] == 1)
@@ -56,10 +56,11 @@ func TestTeachers(t *testing.T) {
 	}
 }
 
-func TestAnUnknownTeacher(t *testing.T) {
+func TestUnknownTeacher(t *testing.T) {
 	o, _, _ := newOptions(t, 1, new([]int64))
 	o.Teachers = map[string]trinity.Engine{"a": trinitytest.NewBandit(6)}
-	if err := New(*o).Run(t.Context(), t.Context()); err == nil || !strings.Contains(err.Error(), `names teacher "", and explorer.auxiliary_models has no such name`) {
+	err := New(*o).Run(t.Context(), t.Context())
+	if err == nil || !strings.Contains(err.Error(), `names teacher "", and explorer.auxiliary_models has no such name`) {
 		t.Error(err)
 	}
 }

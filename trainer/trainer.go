@@ -69,7 +69,8 @@ func (t *Trainer) Run(ctx, stop context.Context) error {
 		}
 	}
 	if t.isShort() {
-		t.opts.Recorder.Say(fmt.Sprintf("train step %d, the last one, had %d of %d experiences: there were no more", t.at.Step, t.batch, t.opts.BatchSize))
+		t.opts.Recorder.Say(fmt.Sprintf("train step %d, the last one, had %d of %d experiences: there were no more",
+			t.at.Step, t.batch, t.opts.BatchSize))
 	}
 	if t.at.Step > saved || ended && t.at.Step > 0 {
 		if err := t.save(ctx, true); err != nil {
@@ -131,8 +132,9 @@ func (t *Trainer) take(stop context.Context, step int64) ([]trinity.Group, trini
 		return nil, nil, err
 	}
 	if !t.reportedShort && t.isShort() {
-		t.opts.Recorder.Say(fmt.Sprintf("train step %d had %d of %d experiences, all that there were for its version; of further steps but the last this is not said",
-			t.at.Step, t.batch, t.opts.BatchSize))
+		line := fmt.Sprintf("train step %d had %d of %d experiences: its version had no more; of later short steps only the last is reported",
+			t.at.Step, t.batch, t.opts.BatchSize)
+		t.opts.Recorder.Say(line)
 		t.reportedShort = true
 	}
 	exps := taken.Experiences()
@@ -199,7 +201,7 @@ func (t *Trainer) abort(ctx context.Context, err error, saved int64) error {
 	if failed := t.save(ctx, false); failed != nil {
 		return errors.Join(err, failed)
 	}
-	return fmt.Errorf("%w; step %d was saved, and the same command goes on behind it", err, t.at.Step)
+	return fmt.Errorf("%w; the trainer saved step %d, and the same command resumes after it", err, t.at.Step)
 }
 
 // Starved reports whether err is a timeout while waiting for experiences.

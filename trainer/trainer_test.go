@@ -36,8 +36,8 @@ func TestSchedule(t *testing.T) {
 		{Schedule{LR: 2, TotalSteps: 100, WarmupSteps: 4, DecayRatio: 0.2, MinRatio: 0.1, Type: "wsd"}, 90, 1.1},
 		{Schedule{LR: 2, TotalSteps: 100, WarmupSteps: 4, DecayRatio: 0.2, MinRatio: 0.1, Type: "wsd"}, 100, 0.2},
 		{Schedule{LR: 2, TotalSteps: 100, WarmupSteps: 4, DecayRatio: 0.2, MinRatio: 0.1, Type: "wsd"}, 101, 0.2},
-		{Schedule{LR: 2, TotalSteps: 10, WarmupSteps: 6, DecayRatio: 1, Type: "wsd"}, 8, 1},     // no stable part
-		{Schedule{LR: 2, TotalSteps: 3, DecayRatio: 0.1, Type: "wsd"}, 3, 2},                    // a decay of less than half a step
+		{Schedule{LR: 2, TotalSteps: 10, WarmupSteps: 6, DecayRatio: 1, Type: "wsd"}, 8, 1},     // there is no stable part
+		{Schedule{LR: 2, TotalSteps: 3, DecayRatio: 0.1, Type: "wsd"}, 3, 2},                    // the decay takes less than half a step
 		{Schedule{LR: 2, TotalSteps: 10, WarmupSteps: 20, MinRatio: 0.5, Type: "wsd"}, 10, 1.5}, // the run ends in the warm-up
 	} {
 		if got := c.s.At(c.step); math.Abs(got-c.want) > 1e-12 {
@@ -51,7 +51,8 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// sequence has a prompt of p and a reply of r tokens; tag tells prompts apart.
+// sequence returns an experience with a prompt of p and a reply of r tokens. Prompts with other
+// tags differ.
 func sequence(tag int32, p, r int) *trinity.Experience {
 	e := &trinity.Experience{Tokens: make([]int32, p+r), Mask: make([]bool, p+r), PromptLen: p}
 	e.Tokens[0] = tag
@@ -70,11 +71,11 @@ func TestMicroBatches(t *testing.T) {
 		{1000, 1, []int{5}},
 		{18, 1, []int{3, 1, 1}}, // 6+4+4+4 = 18: the shared prompt counts once
 		{17, 1, []int{2, 1, 1, 1}},
-		{1, 1, []int{1, 1, 1, 1, 1}}, // one that is over the budget goes alone
+		{1, 1, []int{1, 1, 1, 1, 1}}, // a sequence over the budget is a piece of its own
 		{1000, 2, []int{5}},
 		{28, 2, []int{4, 1}}, // 14 and 4+10: the third shares the prompt of the second
 		{27, 2, []int{2, 2, 1}},
-		{1, 2, []int{2, 2, 1}}, // a pair that is over the budget goes alone, and is not parted
+		{1, 2, []int{2, 2, 1}}, // a pair over the budget is a piece of its own and stays together
 	} {
 		var got []int
 		for _, m := range wholeUnits(exps, c.budget, c.unit) {
@@ -86,7 +87,7 @@ func TestMicroBatches(t *testing.T) {
 	}
 }
 
-// reinforce is −A·logprob over the tokens of the whole optimizer step.
+// reinforce is the loss −A·logprob, a mean over the tokens of the whole optimizer step.
 type reinforce struct{}
 
 func (reinforce) Streams() trinity.Streams { return trinity.Streams{} }
@@ -110,7 +111,7 @@ func (reinforce) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.Tok
 	return grads, trinity.Metrics{"final_loss": loss}, nil
 }
 
-// scored is a batch in which token 1 is good and token 0 bad.
+// scored returns n experiences with advantages: 1 for token 1 and −1 for token 0.
 func scored(n int) trinity.Group {
 	g := make(trinity.Group, n)
 	for i := range g {
@@ -169,7 +170,8 @@ func newOptions(t *testing.T, steps int, saved *[]int64) (*Options, *trinitytest
 	b := trinitytest.NewBandit(6)
 	logged := &[]trinity.Metrics{}
 	return &Options{
-		Source: q, Policy: Learner{Engine: b, Loss: reinforce{}, Schedule: Schedule{LR: 0.5, Type: "constant"}}, BatchSize: 8, MicroTokens: 4, SyncInterval: 1,
+		Source: q, Policy: Learner{Engine: b, Loss: reinforce{}, Schedule: Schedule{LR: 0.5, Type: "constant"}},
+		BatchSize: 8, MicroTokens: 4, SyncInterval: 1,
 		Checkpointer: saveFunc(func(at Progress, _ bool) error { *saved = append(*saved, at.Step); return nil }),
 		Recorder:     recorder{log: func(_ int64, m trinity.Metrics) { *logged = append(*logged, m) }},
 	}, b, logged
@@ -187,7 +189,7 @@ func TestRunLearnsAndSaves(t *testing.T) {
 		t.Errorf("ended at step %d with checkpoints %v", tr.at.Step, saved)
 	}
 	if b.Weights[1] <= b.Weights[0] || b.Weights[1] <= b.Weights[2] {
-		t.Errorf("logits %v: token 1 should have won", b.Weights)
+		t.Errorf("logits %v: want token 1 to be the most likely", b.Weights)
 	}
 	m := (*logged)[0]
 	if m["actor/lr"] != 0.5 || m["critic/rewards/mean"] != 0.5 || m["perf/total_num_tokens"] != 16 || m["actor/grad_norm"] <= 0 {
@@ -195,9 +197,9 @@ func TestRunLearnsAndSaves(t *testing.T) {
 	}
 }
 
-// A run that goes on with a shorter interval than it had publishes what explorers may wait for,
-// before it asks them for more.
-func TestAShorterIntervalPublishesFirst(t *testing.T) {
+// A run that resumes with a shorter sync_interval first publishes the version that explorers may be
+// waiting for.
+func TestShorterIntervalPublishesFirst(t *testing.T) {
 	for _, c := range []struct {
 		step, published, interval int64
 		want                      string
@@ -218,8 +220,8 @@ func TestAShorterIntervalPublishesFirst(t *testing.T) {
 	}
 }
 
-// A last batch that is not whole is not trained on without a word.
-func TestAShortLastBatchIsSaid(t *testing.T) {
+// The trainer reports a last batch that is short.
+func TestShortLastBatchIsReported(t *testing.T) {
 	for batch, want := range map[int]string{8: "", 12: "", 10: "train step 3, the last one, had 4 of 10 experiences: there were no more"} {
 		o, _, _ := newOptions(t, 3, new([]int64))
 		o.BatchSize = batch
@@ -231,7 +233,7 @@ func TestAShortLastBatchIsSaid(t *testing.T) {
 	}
 }
 
-// meagre gives half of what is asked for, the first two times.
+// meagre is a source whose first two batches have half of the experiences.
 type meagre struct {
 	trinity.Source
 	takes int
@@ -244,19 +246,19 @@ func (s *meagre) Take(ctx context.Context, want trinity.Want) (trinity.Taken, er
 	return s.Source.Take(ctx, want)
 }
 
-// Nor are others, but one line is enough.
-func TestTheFirstShortBatchIsSaid(t *testing.T) {
+// Of the short batches before the last, the trainer reports only the first.
+func TestFirstShortBatchIsReported(t *testing.T) {
 	o, _, _ := newOptions(t, 3, new([]int64))
 	o.Source = &meagre{Source: o.Source}
 	said := ""
 	o.Recorder = recorder{say: func(line string) { said += line }}
-	want := "train step 1 had 4 of 8 experiences, all that there were for its version; of further steps but the last this is not said"
+	want := "train step 1 had 4 of 8 experiences: its version had no more; of later short steps only the last is reported"
 	if err := New(*o).Run(t.Context(), t.Context()); err != nil || said != want {
 		t.Errorf("said %q, %v; want %q", said, err, want)
 	}
 }
 
-// late has no more in time once it has given so many batches.
+// late is a source that times out after the given number of batches.
 type late struct {
 	trinity.Source
 	gives int
@@ -269,14 +271,14 @@ func (l *late) Take(ctx context.Context, want trinity.Want) (trinity.Taken, erro
 	return l.Source.Take(ctx, want)
 }
 
-// What was trained before an explorer was waited for in vain is not lost.
-func TestAStarvedTrainerSaves(t *testing.T) {
+// When the trainer times out waiting for experiences, it saves the steps since the last checkpoint.
+func TestStarvedTrainerSaves(t *testing.T) {
 	for interval, want := range map[int64][]int64{0: {3}, 2: {2, 3}, 3: {3}} {
 		var saved []int64
 		o, _, _ := newOptions(t, 5, &saved)
 		o.Source, o.SaveInterval = &late{o.Source, 3}, interval
 		err := New(*o).Run(t.Context(), t.Context())
-		if !errors.Is(err, os.ErrDeadlineExceeded) || strings.Contains(err.Error(), "step 3 was saved") != (interval != 3) {
+		if !errors.Is(err, os.ErrDeadlineExceeded) || strings.Contains(err.Error(), "saved step 3") != (interval != 3) {
 			t.Errorf("ended with %v", err)
 		}
 		if !slices.Equal(saved, want) {
@@ -285,7 +287,7 @@ func TestAStarvedTrainerSaves(t *testing.T) {
 	}
 }
 
-// slow is an engine that does not answer in time once it is late.
+// slow is an engine that times out once late is set.
 type slow struct {
 	trinity.Engine
 	late bool
@@ -298,14 +300,15 @@ func (s *slow) ForwardBackward(ctx context.Context, b *trinity.Batch, loss trini
 	return nil, fmt.Errorf("an engine elsewhere: %w", context.DeadlineExceeded)
 }
 
-// A step that was begun is not saved as though it were not: its experiences are taken.
-func TestNoStepIsSavedHalfDone(t *testing.T) {
+// When the engine times out, the trainer does not save: the source has handed out the batch of the
+// unfinished step, so the checkpoint would lose it.
+func TestUnfinishedStepIsNotSaved(t *testing.T) {
 	o, _, _ := newOptions(t, 5, new([]int64))
 	engine := &slow{Engine: o.Policy.Engine}
 	o.Policy.Engine = engine
 	o.Recorder = recorder{log: func(int64, trinity.Metrics) { engine.late = true }}
 	o.Checkpointer = saveFunc(func(at Progress, _ bool) error {
-		t.Errorf("step %d is saved behind the batch of the next", at.Step)
+		t.Errorf("the trainer saved step %d after it took the batch of the next step", at.Step)
 		return nil
 	})
 	if err := New(*o).Run(t.Context(), t.Context()); !errors.Is(err, context.DeadlineExceeded) {
@@ -313,8 +316,8 @@ func TestNoStepIsSavedHalfDone(t *testing.T) {
 	}
 }
 
-// The source may end right behind a checkpoint that was not known to be the last.
-func TestTheLastCheckpointIsSavedAsTheLast(t *testing.T) {
+// If the source ends right after a checkpoint, the trainer saves the step again, as the last.
+func TestLastCheckpointIsSavedAsTheLast(t *testing.T) {
 	o, _, _ := newOptions(t, 4, new([]int64))
 	o.SaveInterval = 2
 	var saved []string
@@ -331,7 +334,7 @@ func TestTheLastCheckpointIsSavedAsTheLast(t *testing.T) {
 }
 
 func TestResultDoesNotDependOnMicroBatches(t *testing.T) {
-	var want []float64 // of policy and critic
+	var want []float64 // the weights of policy and critic
 	for _, tokens := range []int{2, 6, 1000} {
 		o, b, _ := newOptions(t, 3, new([]int64))
 		c := newCritic(t, o)
@@ -351,7 +354,7 @@ func TestResultDoesNotDependOnMicroBatches(t *testing.T) {
 	}
 }
 
-func TestMiniBatchesAndEpochsAreOptimizerSteps(t *testing.T) {
+func TestMiniBatchesAndEpochsMakeOptimizerSteps(t *testing.T) {
 	o, b, _ := newOptions(t, 1, new([]int64))
 	o.Policy.MiniBatch, o.Policy.Epochs = 4, 2
 	if err := New(*o).Run(t.Context(), t.Context()); err != nil {
@@ -366,14 +369,14 @@ func TestMiniBatchesAndEpochsAreOptimizerSteps(t *testing.T) {
 	}
 }
 
-func TestStopSavesTheLastWholeStep(t *testing.T) {
-	for name, total := range map[string]int64{"of 5 steps": 5, "of as many as there are experiences for": 0} {
+func TestStopSavesTheLastCompleteStep(t *testing.T) {
+	for name, total := range map[string]int64{"5 steps": 5, "until the source ends": 0} {
 		t.Run(name, func(t *testing.T) {
 			var saved []int64
 			o, _, _ := newOptions(t, 5, &saved)
 			o.TotalSteps = total
 			stop, cancel := context.WithCancelCause(t.Context())
-			cause := errors.New("asked to")
+			cause := errors.New("interrupted")
 			o.Publisher = publishFunc(func(version int64) error {
 				if version == 3 {
 					cancel(cause)
@@ -390,7 +393,7 @@ func TestStopSavesTheLastWholeStep(t *testing.T) {
 	}
 }
 
-func TestAnErrorNamesTheStep(t *testing.T) {
+func TestErrorNamesTheStep(t *testing.T) {
 	o, _, _ := newOptions(t, 2, new([]int64))
 	o.Publisher = publishFunc(func(int64) error { return errors.New("no room") })
 	if err := New(*o).Run(t.Context(), t.Context()); err == nil || !strings.Contains(err.Error(), "trainer step 1: no room") {
