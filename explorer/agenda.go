@@ -8,7 +8,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Agenda decides which tasks and recorded groups each step gets. Its state travels with every delivery.
+// Agenda decides which tasks and recorded groups each step gets. Its state travels with every
+// delivery.
 type Agenda struct {
 	tasks     *Mix
 	inputs    Inputs
@@ -25,8 +26,8 @@ func NewAgenda(tasks *Mix, inputs Inputs, batchSize int) *Agenda {
 	return &Agenda{tasks: tasks, inputs: inputs, batchSize: batchSize}
 }
 
-// Restore continues from the state that a delivery carried; an empty state is the beginning. It refuses the state of other
-// tasksets or inputs.
+// Restore continues from the state that a delivery carried; an empty state is the beginning. It
+// refuses the state of other tasksets or inputs.
 func (a *Agenda) Restore(state json.RawMessage) error {
 	if len(state) == 0 {
 		return nil
@@ -50,7 +51,8 @@ func (a *Agenda) Restore(state json.RawMessage) error {
 	return nil
 }
 
-// Rollouts returns the largest number of rollouts of a step whose groups have groupSize rollouts, with those of the inputs.
+// Rollouts returns the largest number of rollouts of a step whose groups have groupSize rollouts,
+// with those of the inputs.
 func (a *Agenda) Rollouts(groupSize int) int {
 	return a.batchSize*max(1, groupSize) + a.inputs.PerStep()
 }
@@ -62,8 +64,8 @@ func (a *Agenda) Step() int64 {
 	return a.step
 }
 
-// jobs returns the tasks of a step: those that a killed run began the step with, or else the next ones of the selectors. The
-// explorer asks for steps in order.
+// jobs returns the tasks of a step: those that a killed run began the step with, or else the next
+// ones of the selectors. The explorer asks for steps in order.
 func (a *Agenda) jobs(step int64) ([]job, error) {
 	chosen, err := a.choose(step)
 	if err != nil {
@@ -92,8 +94,9 @@ func (a *Agenda) feedback(outcomes []*outcome) {
 	a.tasks.feedback(outcomes)
 }
 
-// stateAfter returns the state from which a run continues after a step. Selectors may be ahead of the step, so the state lists
-// the tasks that they chose for the steps behind it. Inputs are never ahead.
+// stateAfter returns the state from which a run continues after a step. Selectors may be ahead of
+// the step, so the state lists the tasks that they chose for the steps behind it. Inputs are never
+// ahead.
 func (a *Agenda) stateAfter(step int64, owed trinity.Metrics) (json.RawMessage, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

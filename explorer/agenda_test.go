@@ -24,7 +24,8 @@ func learning(t *testing.T) *Mix {
 		row["weak"], row["strong"] = float64(i%7)/10, float64(i%5)/10+0.5
 	}
 	learnt, shuffled := named("learnt", 40, 0), named("shuffled", 40, 0)
-	learnt.Selector = newSelector(t, "difficulty_based", map[string]any{"seed": 42, "feature_keys": []string{"weak", "strong"}, "m": 1.0, "lamb": 0.2, "rho": 0.2,
+	learnt.Selector = newSelector(t, "difficulty_based", map[string]any{
+		"seed": 42, "feature_keys": []string{"weak", "strong"}, "m": 1.0, "lamb": 0.2, "rho": 0.2,
 		"target_reward": 0.5, "tau": 0.1, "do_sample": true})
 	shuffled.Selector = newSelector(t, "shuffle", map[string]any{"seed": 1})
 	for _, s := range []*Taskset{learnt, shuffled} {
@@ -117,8 +118,9 @@ func (p *promises) know(step int64, ids []string) {
 	p.tasks[step] = is
 }
 
-// A run that is killed again and again delivers every step once, with the tasks that an earlier delivery announced for it, even if
-// the selectors would now choose others. An explorer with another window resumes these steps too.
+// A run that is killed again and again delivers every step once, with the tasks that an earlier
+// delivery announced for it, even if the selectors would now choose others. An explorer with
+// another window resumes these steps too.
 func TestResumeRepeatsTheTasksInFlight(t *testing.T) {
 	const steps = 12
 	run := func(lives []int, deliveries int) (tasks string, widest int) {

@@ -10,8 +10,9 @@ import (
 // patience is how long a workflow may take to return once its context has ended.
 const patience = 10 * time.Second
 
-// bounded calls a workflow under the deadline of an attempt. It abandons a workflow that does not return after its context has
-// ended: the rollout fails, and bounded drops whatever the workflow returns later. A panic fails the rollout too, not the run.
+// bounded calls a workflow under the deadline of an attempt. It abandons a workflow that does not
+// return after its context has ended: the rollout fails, and bounded drops whatever the workflow
+// returns later. A panic fails the rollout too, not the run.
 func bounded[T any](ctx context.Context, timeout time.Duration, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("explorer.max_timeout of %v passed", timeout))
 	defer cancel()

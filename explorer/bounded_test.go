@@ -32,7 +32,10 @@ func TestWorkflowThatIgnoresItsContext(t *testing.T) {
 		failed   string
 	}{
 		{"returns within its patience", deaf{run: time.Minute + patience/2}, ""},
-		{"does not return", deaf{run: time.Hour}, "explorer.max_timeout of 1m0s passed, and 10s later the workflow had not returned: it ignores its context"},
+		{
+			"does not return", deaf{run: time.Hour},
+			"explorer.max_timeout of 1m0s passed, and 10s later the workflow had not returned: it ignores its context",
+		},
 		{"compares for ever", deaf{compare: time.Hour}, "comparing its group: explorer.max_timeout of 1m0s passed, and 10s later"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -35,11 +35,17 @@ func TestCompareGroup(t *testing.T) {
 		compared bool   // the group is there
 	}{
 		{name: "ranked", compare: func(context.Context) error { return nil }, compared: true},
-		{name: "a judge that is away", compare: func(context.Context) error { return errors.New("no judge") }, failed: "task arms/0, comparing its group: no judge"},
+		{
+			name: "a judge that is away", compare: func(context.Context) error { return errors.New("no judge") },
+			failed: "task arms/0, comparing its group: no judge",
+		},
 		{name: "a panic", compare: func(context.Context) error { panic("index out of range") }, failed: "workflow panicked: index out of range"},
 		{name: "a broken engine", compare: func(context.Context) error { return broken }, ends: broken},
 		{name: "stopped", compare: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, stops: true, ends: errStopped},
-		{name: "stopped, and the workflow returns no error", compare: func(ctx context.Context) error { <-ctx.Done(); return nil }, stops: true, ends: errStopped},
+		{
+			name: "stopped, and the workflow returns no error", compare: func(ctx context.Context) error { <-ctx.Done(); return nil },
+			stops: true, ends: errStopped,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -68,7 +74,8 @@ func TestCompareGroup(t *testing.T) {
 	}
 }
 
-// A run that is stopped while it compares the last group of a step does not deliver the step without that group.
+// A run that is stopped while it compares the last group of a step does not deliver the step
+// without that group.
 func TestStopDuringACompareDeliversNothing(t *testing.T) {
 	for range 20 {
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -14,10 +14,12 @@ type cursor struct {
 	Tasks json.RawMessage `json:"tasks"`
 	// Inputs are the positions of the inputs of the experience pipeline.
 	Inputs []savedInput `json:"inputs,omitempty"`
-	// Ahead lists the tasks of the steps in flight behind Step, in order. Tasks is the selectors' position after these steps.
+	// Ahead lists the tasks of the steps in flight behind Step, in order. Tasks is the selectors'
+	// position after these steps.
 	Ahead [][]chosen `json:"ahead,omitempty"`
-	// Owed are the step's metrics if an evaluation follows the step: the explorer logs both together, in a resumed run too. They
-	// hold no durations or speeds, so that checkpoints do not depend on the clock.
+	// Owed are the step's metrics if an evaluation follows the step: the explorer logs both
+	// together, in a resumed run too. They hold no durations or speeds, so that checkpoints do not
+	// depend on the clock.
 	Owed map[string]exact `json:"owed,omitempty"`
 }
 

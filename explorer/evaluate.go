@@ -14,7 +14,8 @@ import (
 // evalSeed makes evaluations draw other random numbers than training at the same step.
 const evalSeed = 0x6576616c
 
-// evaluate runs every evaluation taskset and logs the results in one record with the step's metrics.
+// evaluate runs every evaluation taskset and logs the results in one record with the step's
+// metrics.
 func (e *Explorer) evaluate(ctx context.Context, step int64, metrics trinity.Metrics) error {
 	if len(e.opts.EvalTasksets) == 0 {
 		return nil
@@ -27,7 +28,8 @@ func (e *Explorer) evaluate(ctx context.Context, step int64, metrics trinity.Met
 	return e.opts.Recorder.Log(ctx, step, metrics)
 }
 
-// Evaluate runs all rows of the tasksets and returns, per taskset and metric, mean@k, std@k and best@n, worst@n for n = 2, 4, 8 … k.
+// Evaluate runs all rows of the tasksets and returns, per taskset and metric, mean@k, std@k and
+// best@n, worst@n for n = 2, 4, 8 … k.
 func Evaluate(ctx context.Context, r *Runner, sets []*Taskset, step int64, prefix string) (trinity.Metrics, error) {
 	metrics := trinity.Metrics{}
 	start := time.Now()
@@ -78,7 +80,8 @@ func evalMetrics(outcomes []*outcome, k int) trinity.Metrics {
 	return m
 }
 
-// bootstrap estimates the best and the worst of n runs by 1,000 draws with replacement, as means over tasks.
+// bootstrap estimates the best and the worst of n runs by 1,000 draws with replacement, as means
+// over tasks.
 func bootstrap(rng *rand.Rand, tasks [][]float64, n int) (best, worst float64) {
 	const draws = 1000
 	for _, runs := range tasks {

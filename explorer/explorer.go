@@ -21,7 +21,8 @@ var (
 	failEvaluated = failpoint.New("explorer.evaluated") // after an evaluation
 )
 
-// Options configure an explorer. EvalTasksets, UnderWay, EvalInterval and EvalOnStartup are optional.
+// Options configure an explorer. EvalTasksets, UnderWay, EvalInterval and EvalOnStartup are
+// optional.
 type Options struct {
 	Agenda       *Agenda
 	EvalTasksets []*Taskset // none: the explorer evaluates nothing
@@ -38,7 +39,8 @@ type Options struct {
 	EvalOnStartup bool
 }
 
-// Pipeline edits the groups of a step before their delivery: the operators and the advantage. Metrics have their full names.
+// Pipeline edits the groups of a step before their delivery: the operators and the advantage.
+// Metrics have their full names.
 type Pipeline interface {
 	Process(ctx context.Context, step int64, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error)
 }
@@ -66,8 +68,9 @@ type Explorer struct {
 // New returns an explorer that continues after the agenda's last step.
 func New(o Options) *Explorer { return &Explorer{opts: o} }
 
-// Run explores the remaining steps, evaluates as configured, and then closes the buffer. It ends early, without error, when
-// the trainer has ended. A run that fails or is stopped leaves the buffer open, because it resumes later.
+// Run explores the remaining steps, evaluates as configured, and then closes the buffer. It ends
+// early, without error, when the trainer has ended. A run that fails or is stopped leaves the
+// buffer open, because it resumes later.
 func (e *Explorer) Run(ctx context.Context) error {
 	defer e.opts.Weights.ExplorerDone()
 	if err := e.run(ctx); err != nil && !errors.Is(err, trinity.ErrEnded) {
@@ -91,11 +94,12 @@ func (e *Explorer) run(ctx context.Context) error {
 	return e.exploreAll(ctx)
 }
 
-// maxFailedSteps is the number of consecutive steps without a valid reward that end the run: the workflow or something it
-// depends on is broken, and the policy would learn nothing.
+// maxFailedSteps is the number of consecutive steps without a valid reward that end the run: the
+// workflow or something it depends on is broken, and the policy would learn nothing.
 const maxFailedSteps = 3
 
-// warn reports every rollout that failed or has no valid reward to the recorder. The error ends the run, after maxFailedSteps.
+// warn reports every rollout that failed or has no valid reward to the recorder. The error ends the
+// run, after maxFailedSteps.
 func (e *Explorer) warn(outcomes []*outcome) error {
 	rollouts, scored := 0, 0
 	var first error
@@ -135,8 +139,9 @@ func (e *Explorer) evaluatesAfter(step int64) bool {
 	return len(o.EvalTasksets) > 0 && o.EvalInterval > 0 && (step%o.EvalInterval == 0 || step == o.TotalSteps)
 }
 
-// evaluateAfter evaluates with the weights of the next step and logs the step's metrics together with the evaluation's. If the
-// trainer has ended, there are no such weights, and evaluateAfter logs the step's metrics alone.
+// evaluateAfter evaluates with the weights of the next step and logs the step's metrics together
+// with the evaluation's. If the trainer has ended, there are no such weights, and evaluateAfter
+// logs the step's metrics alone.
 func (e *Explorer) evaluateAfter(ctx context.Context, step int64, metrics trinity.Metrics) error {
 	if err := e.pause(ctx, step+1); err != nil {
 		return err
@@ -151,12 +156,13 @@ func (e *Explorer) evaluateAfter(ctx context.Context, step int64, metrics trinit
 	if err := errors.Join(e.evaluate(ctx, step, metrics), failEvaluated.Hit("")); err != nil {
 		return err
 	}
-	// This comes before the trainer may publish a newer version: a run that resumes with that version must not evaluate again.
+	// This comes before the trainer may publish a newer version: a run that resumes with that
+	// version must not evaluate again.
 	return e.deliver(ctx, step, nil, nil)
 }
 
-// pause tells the buffer that nothing follows before the version that step needs. The trainer may have to make that version, so
-// it then takes whatever there is.
+// pause tells the buffer that nothing follows before the version that step needs. The trainer may
+// have to make that version, so it then takes whatever there is.
 func (e *Explorer) pause(ctx context.Context, step int64) error {
 	return e.opts.Buffer.Pause(ctx, e.opts.Pace.Required(step))
 }
@@ -191,7 +197,8 @@ func (e *Explorer) process(ctx context.Context, step int64, outcomes []*outcome,
 	return groups, nil
 }
 
-// deliver puts the groups with the explorer's state after this step; owed are the metrics that it logs later.
+// deliver puts the groups with the explorer's state after this step; owed are the metrics that it
+// logs later.
 func (e *Explorer) deliver(ctx context.Context, step int64, groups []trinity.Group, owed trinity.Metrics) error {
 	state, err := e.opts.Agenda.stateAfter(step, owed)
 	if err != nil {

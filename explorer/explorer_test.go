@@ -238,7 +238,9 @@ func TestEvaluationMetrics(t *testing.T) {
 	score := func(v ...float64) *outcome {
 		o := &outcome{}
 		for run, x := range v {
-			o.group = append(o.group, &trinity.Experience{ID: trinity.ExperienceID{Run: run}, Reward: trinity.NewReward(map[string]float64{"accuracy": x})})
+			o.group = append(o.group, &trinity.Experience{
+				ID: trinity.ExperienceID{Run: run}, Reward: trinity.NewReward(map[string]float64{"accuracy": x}),
+			})
 		}
 		return o
 	}

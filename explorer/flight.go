@@ -24,11 +24,11 @@ type flight struct {
 	over     chan struct{} // closed when the step is delivered, and evaluated if an evaluation is due
 }
 
-// exploreAll explores the remaining steps, UnderWay of them at once. One goroutine begins steps as versions and slots become
-// available; another ends them in order.
+// exploreAll explores the remaining steps, UnderWay of them at once. One goroutine begins steps as
+// versions and slots become available; another ends them in order.
 //
-// Unlike Trinity-RFT, which runs the tasks of all steps one by one in order, the explorer ends a step as a whole, because
-// operators, advantages and metrics see all groups of a step.
+// Unlike Trinity-RFT, which runs the tasks of all steps one by one in order, the explorer ends a
+// step as a whole, because operators, advantages and metrics see all groups of a step.
 func (e *Explorer) exploreAll(ctx context.Context) error {
 	eg, ctx := errgroup.WithContext(ctx)
 	begun := make(chan *flight, e.window())
@@ -70,8 +70,9 @@ func (e *Explorer) exploreAll(ctx context.Context) error {
 // window returns how many steps may be in flight.
 func (e *Explorer) window() int64 { return max(1, min(int64(e.opts.UnderWay), e.opts.TotalSteps)) }
 
-// after returns the last step that must be over before step begins. An evaluation has the model for itself. The explorer does
-// not wait for a version that needs a step in flight: the trainer's deadline for that version would pass during rollouts.
+// after returns the last step that must be over before step begins. An evaluation has the model for
+// itself. The explorer does not wait for a version that needs a step in flight: the trainer's
+// deadline for that version would pass during rollouts.
 func (e *Explorer) after(step int64) int64 {
 	last := max(step-e.window(), e.opts.Pace.restsOn(step))
 	for evaluated := step - 1; evaluated > last; evaluated-- {
@@ -144,8 +145,8 @@ func (e *Explorer) end(ctx context.Context, f *flight) error {
 	if err != nil {
 		return err
 	}
-	// A resumed run does not repeat a step whose delivery is in a checkpoint. So the explorer logs the step's metrics before
-	// the delivery, or sends them with it.
+	// A resumed run does not repeat a step whose delivery is in a checkpoint. So the explorer logs
+	// the step's metrics before the delivery, or sends them with it.
 	if e.evaluatesAfter(f.step) {
 		if err := e.deliver(ctx, f.step, groups, metrics); err != nil {
 			return err

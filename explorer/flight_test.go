@@ -34,7 +34,8 @@ func flying(t *testing.T, q *buffer.Queue, underWay int, steps int64, before fun
 	return e
 }
 
-// While a step's longest rollout runs, the next step uses the free slots. The explorer still delivers steps in order.
+// While a step's longest rollout runs, the next step uses the free slots. The explorer still
+// delivers steps in order.
 func TestStepsOverlap(t *testing.T) {
 	for underWay, seconds := range map[int]float64{
 		1: 12,
@@ -59,17 +60,18 @@ func TestStepsOverlap(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := time.Since(start).Seconds(); got != seconds || fmt.Sprint(took) != "[3 3 3 3]" || most.Load() != 2 {
-				t.Errorf("%d under way: %v s, steps of %v, %d rollouts at once; want %v, 3 each, 2", underWay, got, took, most.Load(), seconds)
+				t.Errorf("%d steps in flight: %v s, steps of %v, %d rollouts at once; want %v, 3 each, 2", underWay, got, took, most.Load(), seconds)
 			}
 			state, _ := q.State()
 			if got, want := tasksOf(state.Pending), "1:arms/0 1:arms/1 2:arms/2 2:arms/3 3:arms/4 3:arms/5 4:arms/6 4:arms/7 "; got != want {
-				t.Errorf("%d under way: delivered %s, want %s", underWay, got, want)
+				t.Errorf("%d steps in flight: delivered %s, want %s", underWay, got, want)
 			}
 		})
 	}
 }
 
-// If nobody takes from the buffer, the explorer begins no more steps than the window; a cancelled run leaves nothing running.
+// If nobody takes from the buffer, the explorer begins no more steps than the window; a cancelled
+// run leaves nothing running.
 func TestFullBufferStopsNewSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := buffer.NewQueue(1, 0, nil)
@@ -80,7 +82,7 @@ func TestFullBufferStopsNewSteps(t *testing.T) {
 		go func() { ended <- e.Run(ctx) }()
 		for taken := range int32(3) {
 			synctest.Wait()
-			if got, want := begun.Load(), 2*(1+3+taken); got != want { // one step in the buffer, three under way
+			if got, want := begun.Load(), 2*(1+3+taken); got != want { // one step in the buffer, three in flight
 				t.Errorf("after %d batches %d rollouts have begun, want %d", taken, got, want)
 			}
 			if _, err := trinitytest.Take(ctx, q, 2, 0); err != nil {
@@ -95,7 +97,8 @@ func TestFullBufferStopsNewSteps(t *testing.T) {
 	})
 }
 
-// An evaluation begins after all earlier steps are delivered, and no step begins before it has ended.
+// An evaluation begins after all earlier steps are delivered, and no step begins before it has
+// ended.
 func TestEvaluationHasTheModelForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := buffer.NewQueue(100, 0, nil)
@@ -121,7 +124,8 @@ func TestEvaluationHasTheModelForItself(t *testing.T) {
 		if err := e.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// Two times three steps of 4 s in two slots: 0–3 0–1, 1–4 3–4, 4–7 4–5; and 0–3 0–1, 1–4 3–4 of an evaluation.
+		// Two times three steps of 4 s in two slots: 0–3 0–1, 1–4 3–4, 4–7 4–5; and 0–3 0–1, 1–4
+		// 3–4 of an evaluation.
 		if got := time.Since(start).Seconds(); got != 2*(7+4) {
 			t.Errorf("took %v s", got)
 		}
@@ -168,8 +172,8 @@ func (n *noted) Pause(ctx context.Context, until int64) error {
 	return n.Sink.Pause(ctx, until)
 }
 
-// A step begins once there is a version that will be new enough. The deadline for a version does not run during rollouts:
-// sync_timeout here is much shorter than a step.
+// A step begins once there is a version that will be new enough. The deadline for a version does
+// not run during rollouts: sync_timeout here is much shorter than a step.
 func TestStalenessWithStepsInFlight(t *testing.T) {
 	for _, c := range []struct {
 		staleness float64
@@ -217,7 +221,8 @@ func TestStalenessWithStepsInFlight(t *testing.T) {
 	}
 }
 
-// A failed engine ends the run at once, even if earlier steps are in flight, and leaves none of them running.
+// A failed engine ends the run at once, even if earlier steps are in flight, and leaves none of
+// them running.
 func TestEngineFailureAheadEndsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := flying(t, buffer.NewQueue(100, 0, nil), 2, 6, func(ctx context.Context, task *trinity.Task, _ int) error {
@@ -250,7 +255,8 @@ func TestFailedStepsAreCountedInOrder(t *testing.T) {
 			return unequal(ctx, task, run)
 		})
 		err := e.Run(t.Context())
-		if err == nil || !strings.HasPrefix(err.Error(), "explorer step 5: all 2 rollouts of this step and of the 2 before failed") || e.opts.Agenda.Step() != 4 {
+		want := "explorer step 5: all 2 rollouts of this step and of the 2 before failed"
+		if err == nil || !strings.HasPrefix(err.Error(), want) || e.opts.Agenda.Step() != 4 {
 			t.Errorf("after step %d: %v", e.opts.Agenda.Step(), err)
 		}
 	})

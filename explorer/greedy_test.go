@@ -9,8 +9,8 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// twoSteps returns two experiences. The reward of the last is the temperature plus 10 times the run plus 1. Greedy rollouts fail
-// with the error greedy.
+// twoSteps returns two experiences. The reward of the last is the temperature plus 10 times the run
+// plus 1. Greedy rollouts fail with the error greedy.
 type twoSteps struct {
 	greedy   error
 	compared *[]*trinity.Experience
@@ -25,7 +25,9 @@ func (w twoSteps) Run(_ context.Context, r *trinity.Rollout) ([]*trinity.Experie
 	reward := trinity.Reward{Value: float64(m.Params.Temperature) + 10*float64(m.ID.Run), Valid: true}
 	var out []*trinity.Experience
 	for turn := range 2 {
-		e := &trinity.Experience{ID: m.ID, Tokens: make([]int32, 2), Mask: []bool{false, true}, PromptLen: 1, Reward: reward, Info: map[string]any{"turn": turn}}
+		e := &trinity.Experience{
+			ID: m.ID, Tokens: make([]int32, 2), Mask: []bool{false, true}, PromptLen: 1, Reward: reward, Info: map[string]any{"turn": turn},
+		}
 		e.ID.Turn = turn
 		reward.Value++
 		out = append(out, e)

@@ -8,8 +8,8 @@ import (
 
 // Host is what the run gives to rollouts. Many goroutines may use it at once.
 type Host interface {
-	// Model returns a model for rollouts of a task, without ID and seed: the policy for name "", else another one as in
-	// [trinity.Host].
+	// Model returns a model for rollouts of a task, without ID and seed: the policy for name "",
+	// else another one as in [trinity.Host].
 	Model(task *trinity.Task, name string) (*trinity.Model, error)
 	RewardModel(name string) (*trinity.RewardModel, error)
 	Dir(name string) (string, error)

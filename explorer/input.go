@@ -29,7 +29,8 @@ func (s *sharedGroups) Largest() int { return s.whole.Largest() }
 
 func (s *sharedGroups) Group(i int) (trinity.Group, int, error) { return s.whole.Group(s.number(i)) }
 
-// Input adds recorded experiences to a run: its next groups join the groups of each step's rollouts before the pipeline.
+// Input adds recorded experiences to a run: its next groups join the groups of each step's rollouts
+// before the pipeline.
 type Input struct {
 	Name     string
 	Data     Recorded
@@ -41,8 +42,9 @@ type Input struct {
 	taken int64 // groups so far
 }
 
-// next returns the input's groups for a step. Their experiences get the step and a task ID made of the input's name and the row;
-// Info["input"] is the input's name. The pipeline computes their advantages again; everything else stays as recorded.
+// next returns the input's groups for a step. Their experiences get the step and a task ID made of
+// the input's name and the row; Info["input"] is the input's name. The pipeline computes their
+// advantages again; everything else stays as recorded.
 func (in *Input) next(step int64) (groups []trinity.Group, err error) {
 	n := int64(in.PerStep)
 	if in.Limit > 0 {

@@ -69,11 +69,13 @@ func TestInputsJoinTheRollouts(t *testing.T) {
 		if err != nil || !slices.Equal(namesOf(groups), want) {
 			t.Errorf("step %d: got %q, %v; want %q", step, namesOf(groups), err, want)
 		}
-		if n := metrics["experience_pipeline/input/once_count"]; n != []float64{0, 3, 1, 0}[step] || metrics["experience_pipeline/input/always_count"] != 4 {
+		once, always := metrics["experience_pipeline/input/once_count"], metrics["experience_pipeline/input/always_count"]
+		if once != []float64{0, 3, 1, 0}[step] || always != 4 {
 			t.Errorf("step %d: counted %v", step, metrics)
 		}
 		for _, e := range slices.Concat(groups[1:]...) {
-			if e.Advantages != nil || e.Returns != nil || e.Logprobs == nil || e.Versions != [2]int64{3, 4} || e.Info["quality"] != 0.5 || !strings.Contains(e.ID.Task, e.Info["input"].(string)) {
+			named := strings.Contains(e.ID.Task, e.Info["input"].(string))
+			if e.Advantages != nil || e.Returns != nil || e.Logprobs == nil || e.Versions != [2]int64{3, 4} || e.Info["quality"] != 0.5 || !named {
 				t.Errorf("%+v", e)
 			}
 		}
@@ -83,7 +85,8 @@ func TestInputsJoinTheRollouts(t *testing.T) {
 	}
 }
 
-// A kill every two deliveries, with several steps in flight, does not change the groups that join each step.
+// A kill every two deliveries, with several steps in flight, does not change the groups that join
+// each step.
 func TestInputsResumeWithStepsInFlight(t *testing.T) {
 	run := func(lives, deliveries int) (came []string) {
 		synctest.Test(t, func(t *testing.T) {
@@ -169,7 +172,8 @@ func TestInputsRefuseForeignState(t *testing.T) {
 		"of another":     func(s []savedInput) []savedInput { s[1].Name = "other"; return s },
 		"of less than 0": func(s []savedInput) []savedInput { s[1].Taken = -1; return s },
 	} {
-		if err := inputs().restore(change(state())); err == nil || !strings.Contains(err.Error(), "resume with the same inputs, or start a new run") {
+		err := inputs().restore(change(state()))
+		if err == nil || !strings.Contains(err.Error(), "resume with the same inputs, or start a new run") {
 			t.Errorf("a state %s: %v", what, err)
 		}
 	}

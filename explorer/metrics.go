@@ -6,7 +6,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// runs splits a group, which is ordered by run and turn, into rollouts. A rollout of several steps has an experience for each.
+// runs splits a group, which is ordered by run and turn, into rollouts. A rollout of several steps
+// has an experience for each.
 func runs(g trinity.Group) []trinity.Group {
 	var out []trinity.Group
 	for i, e := range g {
@@ -18,8 +19,8 @@ func runs(g trinity.Group) []trinity.Group {
 	return out
 }
 
-// perRun returns the values of each metric, one for each run of a group: the mean over the run's steps that have the metric, so
-// that long runs do not weigh more.
+// perRun returns the values of each metric, one for each run of a group: the mean over the run's
+// steps that have the metric, so that long runs do not weigh more.
 func perRun(g trinity.Group) map[string][]float64 {
 	out := map[string][]float64{}
 	for _, run := range runs(g) {
@@ -36,8 +37,9 @@ func perRun(g trinity.Group) map[string][]float64 {
 	return out
 }
 
-// unscored returns the experiences of a group that lack a valid reward. Only the last step of a run needs one; an earlier step
-// counts only if its reward has a reason, because then something tried to score it.
+// unscored returns the experiences of a group that lack a valid reward. Only the last step of a run
+// needs one; an earlier step counts only if its reward has a reason, because then something tried
+// to score it.
 func unscored(g trinity.Group) trinity.Group {
 	var out trinity.Group
 	for _, run := range runs(g) {
@@ -50,8 +52,8 @@ func unscored(g trinity.Group) trinity.Group {
 	return out
 }
 
-// experienceMetrics returns the metrics of one experience: its reward, the parts of its reward by name, its own metrics and its
-// lengths in tokens.
+// experienceMetrics returns the metrics of one experience: its reward, the parts of its reward by
+// name, its own metrics and its lengths in tokens.
 func experienceMetrics(e *trinity.Experience) map[string]float64 {
 	m := map[string]float64{"response_length": float64(len(e.Tokens) - e.PromptLen), "prompt_length": float64(e.PromptLen)}
 	for k, v := range e.Metrics {
@@ -66,8 +68,8 @@ func experienceMetrics(e *trinity.Experience) map[string]float64 {
 	return m
 }
 
-// rolloutMetrics returns the metrics of outcomes. It takes means over the steps of a run and the runs of a task, then mean, max
-// and min over tasks.
+// rolloutMetrics returns the metrics of outcomes. It takes means over the steps of a run and the
+// runs of a task, then mean, max and min over tasks.
 func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
 	perTask := map[string][]float64{}
 	failed, retries, invalid, truncated, finished := 0, 0, 0, 0, 0
@@ -102,7 +104,8 @@ func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
 	return m
 }
 
-// feedback returns the mean reward of each task, by row, for curricula: the mean over runs of the mean of a run's valid rewards.
+// feedback returns the mean reward of each task, by row, for curricula: the mean over runs of the
+// mean of a run's valid rewards.
 func feedback(outcomes []*outcome) map[int]float64 {
 	rewards := map[int]float64{}
 	for _, o := range outcomes {

@@ -10,14 +10,17 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Mix chooses each step's tasks from one or several tasksets. An epoch has N tasks, the number of rows of all tasksets. Each
-// taskset gives N·weight/Σ weights of them, to the nearest whole number, in an order drawn anew for each epoch. So a step has
-// tasks of several tasksets, and every epoch has exact shares. The selector of a taskset chooses its rows.
+// Mix chooses each step's tasks from one or several tasksets. An epoch has N tasks, the number of
+// rows of all tasksets. Each taskset gives N·weight/Σ weights of them, to the nearest whole number,
+// in an order drawn anew for each epoch. So a step has tasks of several tasksets, and every epoch
+// has exact shares. The selector of a taskset chooses its rows.
 //
-// The order depends on the epoch's number alone: task t of epoch e comes from taskset i with probability left_i / Σ left, drawn
-// by PCG seeded with (e, t). All orders of an epoch are equally likely.
+// The order depends on the epoch's number alone: task t of epoch e comes from taskset i with
+// probability left_i / Σ left, drawn by PCG seeded with (e, t). All orders of an epoch are equally
+// likely.
 //
-// Unlike Trinity-RFT: weights may give shares other than the numbers of rows, because a small taskset can matter as much as a large one.
+// Unlike Trinity-RFT: weights may give shares other than the numbers of rows, because a small
+// taskset can matter as much as a large one.
 type Mix struct {
 	sets  []*Taskset
 	share []int // [sets] tasks per epoch
@@ -25,8 +28,8 @@ type Mix struct {
 	epoch int64
 }
 
-// NewMix mixes one or more tasksets with different names. It returns an error if there are no rows, or if a weight is so small
-// that its taskset gets no task.
+// NewMix mixes one or more tasksets with different names. It returns an error if there are no rows,
+// or if a weight is so small that its taskset gets no task.
 func NewMix(sets ...*Taskset) (*Mix, error) {
 	m := &Mix{sets: sets}
 	rows, sum := 0, 0.
@@ -51,8 +54,8 @@ func NewMix(sets ...*Taskset) (*Mix, error) {
 	return m, nil
 }
 
-// apportion divides n in proportion to weights, whose sum is sum. It rounds down and gives the rest to those that lost most; the
-// first wins a tie.
+// apportion divides n in proportion to weights, whose sum is sum. It rounds down and gives the rest
+// to those that lost most; the first wins a tie.
 func apportion(n int, weights []float64, sum float64) []int {
 	parts, lost := make([]int, len(weights)), make([]float64, len(weights))
 	rest := n
@@ -92,7 +95,8 @@ type chosen struct {
 	Rows    []int  `json:"rows"`
 }
 
-// choose takes the n tasks of the next step. Tasks of one taskset stand together, and the taskset that was drawn first comes first.
+// choose takes the n tasks of the next step. Tasks of one taskset stand together, and the taskset
+// that was drawn first comes first.
 func (m *Mix) choose(n int) ([]chosen, error) {
 	counts := make([]int, len(m.sets))
 	var order []int
@@ -160,7 +164,8 @@ func (m *Mix) feedback(outcomes []*outcome) {
 	}
 }
 
-// metrics returns the metrics of a step and, if there are several tasksets, those of each taskset under its name.
+// metrics returns the metrics of a step and, if there are several tasksets, those of each taskset
+// under its name.
 func (m *Mix) metrics(outcomes []*outcome) trinity.Metrics {
 	all := rolloutMetrics(outcomes)
 	if len(m.sets) == 1 {

@@ -67,8 +67,8 @@ func TestMixSharesOfAnEpoch(t *testing.T) {
 	}
 }
 
-// Without weights each row occurs once per epoch, every epoch has another order of tasksets, and the tasks of a taskset stand
-// together in a step.
+// Without weights each row occurs once per epoch, every epoch has another order of tasksets, and
+// the tasks of a taskset stand together in a step.
 func TestMixCoversAllRows(t *testing.T) {
 	m := mix(t, named("a", 12, 0), named("b", 8, 0))
 	var orders []string
@@ -95,7 +95,8 @@ func TestMixCoversAllRows(t *testing.T) {
 	}
 }
 
-// All orders of an epoch are equally likely: over many epochs each position has each taskset as often as its share.
+// All orders of an epoch are equally likely: over many epochs each position has each taskset as
+// often as its share.
 func TestMixOrderIsEven(t *testing.T) {
 	m := mix(t, named("a", 3, 0), named("b", 1, 0))
 	var first [4]int
@@ -166,7 +167,10 @@ func TestMixRefusals(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	for _, forged := range []string{"", "null", "[]", `{"epoch":-1}`, strings.Replace(string(state), `"left":5`, `"left":6`, 1), strings.Replace(string(state), `"left":5`, `"left":-1`, 1)} {
+	for _, forged := range []string{
+		"", "null", "[]", `{"epoch":-1}`,
+		strings.Replace(string(state), `"left":5`, `"left":6`, 1), strings.Replace(string(state), `"left":5`, `"left":-1`, 1),
+	} {
 		if err := mix(t, named("a", 5, 0), named("b", 3, 0)).restore(json.RawMessage(forged)); err == nil {
 			t.Errorf("the state %q was accepted", forged)
 		}
@@ -175,7 +179,8 @@ func TestMixRefusals(t *testing.T) {
 
 // A row that occurs twice in a step gives two groups with different samples.
 func TestRowTwiceInAStep(t *testing.T) {
-	if got, want := ids(t, mix(t, newTaskset(2, 1, onePull{})), 5), []string{"arms/0", "arms/1", "arms/0#2", "arms/1#2", "arms/0#3"}; !slices.Equal(got, want) {
+	want := []string{"arms/0", "arms/1", "arms/0#2", "arms/1#2", "arms/0#3"}
+	if got := ids(t, mix(t, newTaskset(2, 1, onePull{})), 5); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -2,9 +2,11 @@ package explorer
 
 import "math"
 
-// Pace is the one rule of synchronization: it says which version of the weights a step samples with. The styles are Trinity-RFT's.
+// Pace is the one rule of synchronization: it says which version of the weights a step samples
+// with. The styles are Trinity-RFT's.
 //
-//	fixed            a new version every Interval steps, Offset steps after the trainer made it: a run depends on its seeds alone
+//	fixed            a new version every Interval steps, Offset steps after the trainer made it;
+//	                 a run depends on its seeds alone
 //	explorer_driven  the newest version; the explorer looks for it every Interval steps
 //	trainer_driven   the newest version; the explorer looks for it at every step
 //	fully_async      the newest version at any moment, in the middle of a step too
@@ -15,16 +17,17 @@ type Pace struct {
 	Interval int64 // explore steps
 	Offset   int64 // explore steps that the explorer may be ahead; style fixed alone reads it
 
-	// MaxStaleness bounds the train steps between the weights that sample an experience and the weights that the trainer makes of
-	// it, as staleness_control counts them. A step does not begin before there is a version that will still be new enough
-	// when the trainer takes the step's experiences. +Inf is no bound. Style fixed does not read it.
+	// MaxStaleness bounds the train steps between the weights that sample an experience and the
+	// weights that the trainer makes of it, as staleness_control counts them. A step does not begin
+	// before there is a version that will still be new enough when the trainer takes the step's
+	// experiences. +Inf is no bound. Style fixed does not read it.
 	MaxStaleness float64
 	PerStep      int64 // experiences that an explore step gives
 	PerBatch     int64 // experiences that a train step takes
 }
 
-// Required returns the oldest version that step may sample with. In style fixed the versions 0, Interval, 2·Interval … come into
-// use Offset steps after the trainer made them.
+// Required returns the oldest version that step may sample with. In style fixed the versions 0,
+// Interval, 2·Interval … come into use Offset steps after the trainer made them.
 func (p *Pace) Required(step int64) int64 {
 	if p.Style == "fixed" {
 		return max(0, step-1-p.Offset) / p.Interval * p.Interval
@@ -36,7 +39,8 @@ func (p *Pace) Required(step int64) int64 {
 	return max(0, trained-int64(p.MaxStaleness))
 }
 
-// restsOn returns the last explore step whose experiences the trainer needs for the version that step requires, if no rollout fails.
+// restsOn returns the last explore step whose experiences the trainer needs for the version that
+// step requires, if no rollout fails.
 func (p *Pace) restsOn(step int64) int64 {
 	switch need := p.Required(step); {
 	case p.Style == "fixed":

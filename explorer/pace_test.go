@@ -20,7 +20,8 @@ func TestFixedPace(t *testing.T) {
 	}
 }
 
-// In asynchronous styles a step needs a version that is still new enough when the trainer takes the step's experiences.
+// In asynchronous styles a step needs a version that is still new enough when the trainer takes the
+// step's experiences.
 func TestPaceBoundsStaleness(t *testing.T) {
 	for _, c := range []struct {
 		perStep, perBatch int64
@@ -46,7 +47,8 @@ func TestPaceBoundsStaleness(t *testing.T) {
 
 func TestNewestVersions(t *testing.T) {
 	for style, want := range map[string]string{
-		"fixed": "[false false false false]", "explorer_driven": "[true false false true]", "trainer_driven": "[true true true true]", "fully_async": "[true true true true]",
+		"fixed": "[false false false false]", "explorer_driven": "[true false false true]",
+		"trainer_driven": "[true true true true]", "fully_async": "[true true true true]",
 	} {
 		p := &Pace{Style: style, Interval: 3}
 		var got []bool

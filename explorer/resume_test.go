@@ -10,8 +10,8 @@ import (
 	"github.com/trinity-go/trinity/buffer"
 )
 
-// recording returns an explorer that evaluates after steps 2 and 4, and the records that it logs. If broken is set, logging an
-// evaluation fails with it.
+// recording returns an explorer that evaluates after steps 2 and 4, and the records that it logs.
+// If broken is set, logging an evaluation fails with it.
 func recording(t *testing.T, q *buffer.Queue, broken error) (*Explorer, *[]string) {
 	t.Helper()
 	records := &[]string{}

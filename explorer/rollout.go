@@ -15,15 +15,17 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Runner runs groups of rollouts. It bounds how many run at once and gives each a deadline and retries.
+// Runner runs groups of rollouts. It bounds how many run at once and gives each a deadline and
+// retries.
 type Runner struct {
 	Host       Host
 	Seed       uint64
 	Slots      *Slots
 	Timeout    time.Duration // of one attempt
 	MaxRetries int
-	// Greedy runs each training task once more, at temperature 0, and trains on nothing of that run. Info["reward_baseline"] of
-	// the group's experiences becomes its reward, or null if it failed or has no valid reward.
+	// Greedy runs each training task once more, at temperature 0, and trains on nothing of that
+	// run. Info["reward_baseline"] of the group's experiences becomes its reward, or null if it
+	// failed or has no valid reward.
 	Greedy bool
 }
 
@@ -36,8 +38,8 @@ type outcome struct {
 	elapsed []time.Duration // of each rollout that succeeded
 }
 
-// run runs the group of every task and returns the outcomes in the order of the tasks. A failed rollout is part of its
-// outcome; a failed engine is the error.
+// run runs the group of every task and returns the outcomes in the order of the tasks. A failed
+// rollout is part of its outcome; a failed engine is the error.
 func (r *Runner) run(ctx context.Context, step int64, tasks []job) ([]*outcome, error) {
 	return r.start(ctx, step, tasks).wait()
 }
@@ -59,7 +61,8 @@ func (s *started) wait() ([]*outcome, error) {
 	return s.outcomes, nil
 }
 
-// start begins a rollout whenever a slot is free and returns when all rollouts of all tasks have begun.
+// start begins a rollout whenever a slot is free and returns when all rollouts of all tasks have
+// begun.
 func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 	eg, ctx := errgroup.WithContext(ctx)
 	s := &started{eg: eg, outcomes: make([]*outcome, len(tasks))}
@@ -113,8 +116,9 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 	return s
 }
 
-// compare lets a GroupWorkflow compare the rollouts of a group once all have ended; its model is that of the next run. A
-// comparison that fails drops the group. The error is a failed engine or the end of the run.
+// compare lets a GroupWorkflow compare the rollouts of a group once all have ended; its model is
+// that of the next run. A comparison that fails drops the group. The error is a failed engine or
+// the end of the run.
 func (r *Runner) compare(ctx context.Context, step int64, task job, out *outcome, run int) error {
 	gw, ok := task.of.Workflow.(trinity.GroupWorkflow)
 	if !ok || len(out.group) == 0 {
@@ -141,7 +145,8 @@ func (r *Runner) compare(ctx context.Context, step int64, task job, out *outcome
 // greedy reports whether the task has a greedy rollout beside its group, as run GroupSize.
 func (r *Runner) greedy(task *trinity.Task) bool { return r.Greedy && !task.Eval }
 
-// takeBaseline removes the greedy rollout from the group and writes the reward of its last step into the Info of the others.
+// takeBaseline removes the greedy rollout from the group and writes the reward of its last step
+// into the Info of the others.
 func (o *outcome) takeBaseline() {
 	var baseline any // null
 	var rest trinity.Group
@@ -196,7 +201,8 @@ func (r *Runner) attempt(ctx context.Context, step int64, task job, run int) ([]
 	return exps, nil
 }
 
-// admit returns an error unless the experiences are steps of one run with different turns; it sorts them by turn.
+// admit returns an error unless the experiences are steps of one run with different turns; it sorts
+// them by turn.
 func admit(exps []*trinity.Experience, run trinity.ExperienceID) error {
 	slices.SortStableFunc(exps, func(a, b *trinity.Experience) int { return cmp.Compare(a.ID.Turn, b.ID.Turn) })
 	for i, e := range exps {

@@ -9,7 +9,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Slots bound the concurrent rollouts of all steps in flight, and count the tokens that they sample.
+// Slots bound the concurrent rollouts of all steps in flight, and count the tokens that they
+// sample.
 type Slots struct {
 	free    chan struct{}
 	sampled atomic.Int64 // tokens of ended rollouts
@@ -18,7 +19,8 @@ type Slots struct {
 // NewSlots lets n rollouts run at once, and at least one.
 func NewSlots(n int) *Slots { return &Slots{free: make(chan struct{}, max(1, n))} }
 
-// run starts a rollout in the group as soon as a slot is free. If ctx ends first, the group fails with its cause.
+// run starts a rollout in the group as soon as a slot is free. If ctx ends first, the group fails
+// with its cause.
 func (s *Slots) run(ctx context.Context, eg *errgroup.Group, rollout func() error) {
 	select {
 	case s.free <- struct{}{}:

@@ -117,8 +117,11 @@ func TestStepsNeedDifferentTurns(t *testing.T) {
 				}
 				return
 			}
-			if len(o.group) != 0 || len(o.failed) != 1 || !strings.Contains(o.failed[0].Error(), c.refused) || strings.Contains(o.failed[0].Error(), "\n") {
-				t.Errorf("%d experiences, failed %v; want %q", len(o.group), o.failed, c.refused)
+			if len(o.group) != 0 || len(o.failed) != 1 {
+				t.Fatalf("%d experiences, failed %v; want %q", len(o.group), o.failed, c.refused)
+			}
+			if line := o.failed[0].Error(); !strings.Contains(line, c.refused) || strings.Contains(line, "\n") {
+				t.Errorf("failed with %q, want %q", line, c.refused)
 			}
 		})
 	}

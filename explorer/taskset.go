@@ -1,5 +1,5 @@
-// Package explorer is the rollout loop: it chooses tasks, runs their workflows against the model with bounded concurrency, timeouts and
-// retries, and delivers groups of experiences.
+// Package explorer is the rollout loop: it chooses tasks, runs their workflows against the model
+// with bounded concurrency, timeouts and retries, and delivers groups of experiences.
 package explorer
 
 import (
@@ -74,8 +74,8 @@ func (t *Taskset) task(row int) (*trinity.Task, error) {
 	return &task, nil
 }
 
-// taskID names a row of a taskset or an input. The name is unique among the tasks of a step, of all explorers; explorer is "" if
-// there is one explorer.
+// taskID names a row of a taskset or an input. The name is unique among the tasks of a step, of all
+// explorers; explorer is "" if there is one explorer.
 func taskID(explorer, set string, row int) string {
 	id := fmt.Sprintf("%s/%d", set, row)
 	if explorer != "" {
@@ -84,7 +84,8 @@ func taskID(explorer, set string, row int) string {
 	return id
 }
 
-// repeated returns the ID of a task that occurs for the n-th time in a step: it is a group of its own.
+// repeated returns the ID of a task that occurs for the n-th time in a step: it is a group of its
+// own.
 func repeated(id string, n int) string {
 	if n > 1 {
 		id += fmt.Sprintf("#%d", n)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The shares of all explorers hold each row once. A task's ID names its explorer and the row's number in the file.
+// The shares of all explorers hold each row once. A task's ID names its explorer and the row's
+// number in the file.
 func TestShares(t *testing.T) {
 	for _, n := range []int{1, 6, 7, 8} {
 		var all []string
@@ -25,7 +26,9 @@ func TestShares(t *testing.T) {
 			t.Errorf("%d tasks of %d rows: %v", len(all), n, all)
 		}
 		if n == 7 {
-			want := []string{"left:digits/0", "left:digits/3", "left:digits/6", "middle:digits/1", "middle:digits/4", "right:digits/2", "right:digits/5"}
+			want := []string{
+				"left:digits/0", "left:digits/3", "left:digits/6", "middle:digits/1", "middle:digits/4", "right:digits/2", "right:digits/5",
+			}
 			if !slices.Equal(all, want) {
 				t.Errorf("got %v, want %v", all, want)
 			}
