@@ -122,10 +122,10 @@ func JoinGroups(held []Group, groups ...Group) []Group {
 	return held
 }
 
-// SourceState is where a trainer reads on.
+// SourceState is the place from which a resumed trainer reads.
 type SourceState struct {
-	Cursor  json.RawMessage `json:"cursor,omitempty"`  // a place in what the source keeps itself
-	Pending []*Experience   `json:"pending,omitempty"` // what comes before that, and is kept nowhere else
+	Cursor  json.RawMessage `json:"cursor,omitempty"`  // a place in the source's own store
+	Pending []Group         `json:"pending,omitempty"` // groups to read before it, which no store has
 }
 
 // Operator edits the groups of a step between explorer and buffer. It sees them all at once, because shares and means of a step are no sums

@@ -37,18 +37,18 @@ type ReplayOptions struct {
 type Replay struct {
 	ReplayOptions
 	intake
-	coming    []arrival             // deliveries that need a version that is not published yet
-	next      int64                 // record of the first of them, or of what is put next
-	waiting   ranking               // to be taken
-	cooling   []cooling             // taken, and to come back, in that order
-	rest      *item                 // of a group that was cut
-	first     []*trinity.Experience // come before all: those of a batch that was not whole
-	bytes     int64                 // of the experiences that are in memory, about
-	oldest    int64                 // version that is still given
-	published int64                 // version, as of the last Take
-	alarm     *time.Timer           // of the first that comes back
-	metrics   replayMetrics         // since the last Take
-	batch     replayMetrics         // of the batch that the last Take gave, or a part of it
+	coming    []arrival       // deliveries that need a version that is not published yet
+	next      int64           // record of the first of them, or of what is put next
+	waiting   ranking         // to be taken
+	cooling   []cooling       // taken, and to come back, in that order
+	rest      *item           // of a group that was cut
+	first     []trinity.Group // come before all others: a checkpoint had them, for a batch that was not whole
+	bytes     int64           // of the experiences that are in memory, about
+	oldest    int64           // version that is still given
+	published int64           // version, as of the last Take
+	alarm     *time.Timer     // of the first that comes back
+	metrics   replayMetrics   // since the last Take
+	batch     replayMetrics   // of the batch that the last Take gave, or a part of it
 }
 
 // arrival is a delivery that was put.

@@ -48,11 +48,11 @@ func (r *Replay) State() (trinity.SourceState, error) {
 		s.Cooling = append(s.Cooling, c.place(max(0, c.due.Sub(now))))
 	}
 	cursor, err := json.Marshal(s)
-	return trinity.SourceState{Cursor: cursor, Pending: r.first}, err
+	return trinity.SourceState{Cursor: cursor, Pending: slices.Clone(r.first)}, err
 }
 
-// Restore implements trinity.Source. What is pending comes first, then what the state names and the log has after it. The zero state is the log's
-// beginning.
+// Restore implements trinity.Source. The pending groups come first, then those that the state names,
+// then the rest of the log. The zero state is the beginning of the log.
 func (r *Replay) Restore(from trinity.SourceState) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *Replay) Restore(from trinity.SourceState) error {
 		return err
 	}
 	r.coming, r.waiting, r.cooling, r.rest, r.bytes = nil, ranking{}, nil, nil, 0
-	r.explorers, r.published, r.first, r.metrics = map[string]*explorer{}, 0, from.Pending, replayMetrics{}
+	r.explorers, r.published, r.first, r.metrics = map[string]*explorer{}, 0, slices.Clone(from.Pending), replayMetrics{}
 	if s.Rest != nil {
 		r.rest = s.Rest.item()
 	}

@@ -106,7 +106,7 @@ func (r *Replay) forget(it *item) {
 
 // available is how many there are of what Take counts.
 func (r *Replay) available() int {
-	n := r.count(r.first) + r.waiting.size
+	n := r.count(slices.Concat(r.first...)) + r.waiting.size
 	if r.rest != nil {
 		n += r.rest.size
 	}
@@ -115,14 +115,9 @@ func (r *Replay) available() int {
 
 // give takes the first n of what Take counts, or all that there are.
 func (r *Replay) give(ctx context.Context, n int) ([]trinity.Group, error) {
-	end := r.end(r.first, n)
-	var out []trinity.Group
-	for _, e := range r.first[:end] {
-		out = trinity.JoinGroups(out, trinity.Group{e})
-	}
-	n -= r.count(r.first[:end])
-	r.first = r.first[end:]
-	for joins := end > 0; n > 0; joins = false {
+	out := r.giveFirst(n)
+	n -= r.count(slices.Concat(out...))
+	for joins := len(out) > 0; n > 0; joins = false {
 		it, exps, err := r.best(ctx)
 		if it == nil || err != nil {
 			return out, err
@@ -142,6 +137,22 @@ func (r *Replay) give(ctx context.Context, n int) ([]trinity.Group, error) {
 		}
 	}
 	return out, nil
+}
+
+// giveFirst takes the first n of what Take counts from the groups that a checkpoint had.
+func (r *Replay) giveFirst(n int) (out []trinity.Group) {
+	for len(r.first) > 0 && n > 0 {
+		g := r.first[0]
+		end := r.end(g, n)
+		out = append(out, g[:end:end])
+		n -= r.count(g[:end])
+		if end < len(g) {
+			r.first[0] = g[end:]
+		} else {
+			r.first = r.first[1:]
+		}
+	}
+	return out
 }
 
 // best removes the group that comes first; nil if there is none.

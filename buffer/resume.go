@@ -15,25 +15,21 @@ type position struct {
 	Index  int   `json:"index"` // within the record
 }
 
-// State implements trinity.Source. With a log it is the position of the next experience, and what was restored and not taken; it depends on nothing but what
-// was taken. Without a log it is all that is pending.
+// State implements trinity.Source. With a log, the state is the position of the next experience, and
+// the restored groups that nobody has taken; it depends on nothing but what was taken. Without a log
+// it holds all groups.
 func (q *Queue) State() (trinity.SourceState, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var state trinity.SourceState
 	if q.log == nil {
-		for _, p := range q.pending {
-			state.Pending = append(state.Pending, p.Experience)
-		}
-		return state, nil
+		return trinity.SourceState{Pending: grouped(q.pending)}, nil
 	}
-	var err error
-	state.Cursor, err = json.Marshal(q.next)
-	state.Pending = q.loose()
-	return state, err
+	cursor, err := json.Marshal(q.next)
+	return trinity.SourceState{Cursor: cursor, Pending: q.loose()}, err
 }
 
-// Restore implements trinity.Source: what is pending comes first, then what the log has from the cursor on. The zero state is the log's beginning.
+// Restore implements trinity.Source: the pending groups come first, then the log from the cursor on.
+// The zero state is the beginning of the log.
 func (q *Queue) Restore(s trinity.SourceState) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

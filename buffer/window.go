@@ -63,31 +63,40 @@ func (w *window) hold(e *trinity.Experience, needs int64, after position, group 
 	}
 }
 
-// holdLoose adds what a checkpoint has, which comes before what is kept at a position.
-func (w *window) holdLoose(exps []*trinity.Experience, before position) {
-	for _, e := range exps {
-		w.hold(e, 0, before, !w.continues(e))
-		w.pending[len(w.pending)-1].loose = true
-	}
-}
-
-// loose is what the next checkpoint is to have.
-func (w *window) loose() (exps []*trinity.Experience) {
-	for _, p := range w.pending {
-		if p.loose {
-			exps = append(exps, p.Experience)
+// holdLoose adds the groups of a checkpoint, which come before the experiences at a position.
+func (w *window) holdLoose(groups []trinity.Group, before position) {
+	for _, g := range groups {
+		for k, e := range g {
+			w.hold(e, 0, before, k == 0)
+			w.pending[len(w.pending)-1].loose = true
 		}
 	}
-	return exps
 }
 
-// take removes the first n experiences and returns their groups, and the position of what follows them.
-func (w *window) take(n int) (out []trinity.Group, after position) {
-	for i, p := range w.pending[:n] {
+// loose returns the groups that the next checkpoint must hold.
+func (w *window) loose() []trinity.Group {
+	n := 0
+	for n < len(w.pending) && w.pending[n].loose {
+		n++
+	}
+	return grouped(w.pending[:n])
+}
+
+// grouped returns the groups of consecutive experiences; the first may be a part of a group.
+func grouped(all []pending) (out []trinity.Group) {
+	for i, p := range all {
 		if i == 0 || p.group {
 			out = append(out, nil)
 		}
 		out[len(out)-1] = append(out[len(out)-1], p.Experience)
+	}
+	return out
+}
+
+// take removes the first n experiences and returns their groups, and the position of what follows them.
+func (w *window) take(n int) (out []trinity.Group, after position) {
+	out = grouped(w.pending[:n])
+	for _, p := range w.pending[:n] {
 		after = p.after
 		w.bytes -= p.bytes
 		if p.begins {

@@ -179,7 +179,7 @@ func TestPackedErrors(t *testing.T) {
 		"state: unexpected":     {Cursor: []byte(`{`)},
 		"2 tokens with a mask":  {Cursor: []byte(`{"rest": {"tokens": [1, 2], "mask": [true]}}`)},
 		"dataset source: state": {Cursor: []byte(`{"rows": 3}`)},
-		"pending experiences":   {Cursor: []byte(`{"rows": {}}`), Pending: []*trinity.Experience{{}}},
+		"pending experiences":   {Cursor: []byte(`{"rows": {}}`), Pending: []trinity.Group{{{}}}},
 	} {
 		if err := p.Restore(state); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", state.Cursor, err, want)

@@ -154,7 +154,7 @@ func TestSourceErrors(t *testing.T) {
 		t.Errorf("after a stop: %v", err)
 	}
 	for want, state := range map[string]trinity.SourceState{
-		"pending experiences": {Pending: []*trinity.Experience{{}}},
+		"pending experiences": {Pending: []trinity.Group{{{}}}},
 		"state: unexpected":   {Cursor: []byte(`{`)},
 		"cannot be":           {Cursor: []byte(`{"taken": -1, "selector": 0}`)},
 	} {

@@ -133,7 +133,7 @@ func TestResumeRepeatsTheTasksInFlight(t *testing.T) {
 				live(t, e, deliveries, p.see)
 			}
 			state, _ := q.State()
-			tasks, widest = tasksOf(state.Pending), p.widest
+			tasks, widest = tasksOf(state.Pending...), p.widest
 		})
 		return tasks, widest
 	}

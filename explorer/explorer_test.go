@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -196,9 +197,9 @@ func newExplorer(t *testing.T, q *buffer.Queue, steps int64) *Explorer {
 	})
 }
 
-func tasksOf(exps []*trinity.Experience) string {
+func tasksOf(groups ...trinity.Group) string {
 	var s strings.Builder
-	for _, e := range exps {
+	for _, e := range slices.Concat(groups...) {
 		fmt.Fprintf(&s, "%d:%s ", e.ID.Step, e.ID.Task)
 	}
 	return s.String()
@@ -229,8 +230,8 @@ func TestResumeContinuesWithTheNextTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, _ := second.State()
-	if tasksOf(got.Pending) != tasksOf(all.Pending) || len(got.Pending) != 16 {
-		t.Errorf("resumed run explored\n%s\nthe whole run\n%s", tasksOf(got.Pending), tasksOf(all.Pending))
+	if tasksOf(got.Pending...) != tasksOf(all.Pending...) || len(slices.Concat(got.Pending...)) != 16 {
+		t.Errorf("resumed run explored\n%s\nthe whole run\n%s", tasksOf(got.Pending...), tasksOf(all.Pending...))
 	}
 }
 

@@ -63,7 +63,7 @@ func TestStepsOverlap(t *testing.T) {
 				t.Errorf("%d steps in flight: %v s, steps of %v, %d rollouts at once; want %v, 3 each, 2", underWay, got, took, most.Load(), seconds)
 			}
 			state, _ := q.State()
-			if got, want := tasksOf(state.Pending), "1:arms/0 1:arms/1 2:arms/2 2:arms/3 3:arms/4 3:arms/5 4:arms/6 4:arms/7 "; got != want {
+			if got, want := tasksOf(state.Pending...), "1:arms/0 1:arms/1 2:arms/2 2:arms/3 3:arms/4 3:arms/5 4:arms/6 4:arms/7 "; got != want {
 				t.Errorf("%d steps in flight: delivered %s, want %s", underWay, got, want)
 			}
 		})

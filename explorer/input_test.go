@@ -102,7 +102,7 @@ func TestInputsResumeWithStepsInFlight(t *testing.T) {
 				live(t, e, deliveries, nil)
 			}
 			state, _ := q.State()
-			for _, e := range state.Pending {
+			for _, e := range slices.Concat(state.Pending...) {
 				if e.Info["input"] != nil {
 					came = append(came, e.ID.String())
 				}

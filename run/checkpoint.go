@@ -45,8 +45,8 @@ type runState struct {
 }
 
 // save writes a checkpoint: a kill at any moment leaves the newest one whole.
-func (c *checkpoints) save(state runState, pending []*trinity.Experience, write func(dir string) error) error {
-	state.Pending = len(pending)
+func (c *checkpoints) save(state runState, pending []trinity.Group, write func(dir string) error) error {
+	state.Pending = len(slices.Concat(pending...))
 	err := durable.WriteDir(c.path(state.Step), func(dir string) error {
 		if err := write(dir); err != nil {
 			return err
@@ -105,7 +105,7 @@ func (c *checkpoints) path(step int64) string {
 
 // latest returns the newest checkpoint's state, directory and pending experiences; ok is false when there is none. What a killed run left undone
 // is removed, or done. A checkpoint that lacks files gives way to the one before; one that is damaged is an error.
-func (c *checkpoints) latest() (state runState, dir string, pending []*trinity.Experience, ok bool, err error) {
+func (c *checkpoints) latest() (state runState, dir string, pending []trinity.Group, ok bool, err error) {
 	if err := durable.RemoveLeftoverDirs(c.dir); err != nil {
 		return state, "", nil, false, err
 	}
@@ -152,7 +152,7 @@ func (c *checkpoints) instead(step int64) string {
 	return anew
 }
 
-func readCheckpoint(dir string) (state runState, pending []*trinity.Experience, err error) {
+func readCheckpoint(dir string) (state runState, pending []trinity.Group, err error) {
 	if err := durable.Verify(dir); err != nil {
 		return state, nil, err
 	}
@@ -161,8 +161,8 @@ func readCheckpoint(dir string) (state runState, pending []*trinity.Experience, 
 	}
 	path := filepath.Join(dir, pendingFile)
 	pending, err = readPending(path)
-	if err == nil && len(pending) != state.Pending {
-		err = fmt.Errorf("%s: has %d experiences, want %d", path, len(pending), state.Pending)
+	if n := len(slices.Concat(pending...)); err == nil && n != state.Pending {
+		err = fmt.Errorf("%s: has %d experiences, want %d", path, n, state.Pending)
 	}
 	return state, pending, err
 }

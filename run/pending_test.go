@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,15 +23,15 @@ func TestPendingIsExact(t *testing.T) {
 			Metrics: map[string]float64{"acc": math.NaN(), "n": float64(run)}, Reward: trinity.Reward{Value: math.Inf(1), Valid: true},
 		})
 	}
-	for n := range len(exps) + 1 {
-		if err := writePending(path, exps[:n]); err != nil {
+	for n := range len(exps) {
+		if err := writePending(path, []trinity.Group{exps[:1], exps[1 : n+1]}); err != nil {
 			t.Fatal(err)
 		}
 		got, err := readPending(path)
-		if err != nil || len(got) != n {
-			t.Fatalf("read %d of %d, %v", len(got), n, err)
+		if err != nil || len(got) != 2 || len(got[0]) != 1 || len(got[1]) != n {
+			t.Fatalf("read groups %v, %v; want one of 1 and one of %d experiences", got, err, n)
 		}
-		for i, e := range got {
+		for i, e := range slices.Concat(got...) {
 			if fmt.Sprintf("%+v", e) != fmt.Sprintf("%+v", exps[i]) {
 				t.Errorf("got %+v, want %+v", e, exps[i])
 			}

@@ -205,7 +205,7 @@ func bufferPending(t *testing.T, open func(*testing.T, string) Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state.Pending = slices.Concat(held, state.Pending)
+	state.Pending = trinity.JoinGroups([]trinity.Group{held}, state.Pending...)
 	for i := range 3 {
 		s = open(t, dir)
 		if err := s.Trainer.Restore(state); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,12 +46,12 @@ func (s *Numbered) Take(ctx context.Context, want trinity.Want) (trinity.Taken, 
 // State implements trinity.Source.
 func (s *Numbered) State() (trinity.SourceState, error) {
 	cursor, err := json.Marshal(s.next)
-	return trinity.SourceState{Cursor: cursor, Pending: s.pending}, err
+	return trinity.SourceState{Cursor: cursor, Pending: trinity.JoinGroups(nil, s.pending)}, err
 }
 
 // Restore implements trinity.Source.
 func (s *Numbered) Restore(from trinity.SourceState) error {
-	s.pending = from.Pending
+	s.pending = slices.Concat(from.Pending...)
 	return json.Unmarshal(from.Cursor, &s.next)
 }
 

@@ -121,7 +121,7 @@ func (r *reader) State() (trinity.SourceState, error) {
 		}
 	}
 	cursor, err := json.Marshal(s)
-	return trinity.SourceState{Cursor: cursor, Pending: slices.Concat(slices.Concat(r.held...), usual.Pending)}, err
+	return trinity.SourceState{Cursor: cursor, Pending: trinity.JoinGroups(slices.Clone(r.held), usual.Pending...)}, err
 }
 
 // Restore implements trinity.Source. An auxiliary buffer that the state does not know begins at its beginning.
