@@ -62,7 +62,7 @@ type Sink interface {
 	// Pause says that the explorer puts nothing more before the trainer has published version until.
 	Pause(ctx context.Context, until int64) error
 	// Close says that the explorer puts nothing more. The buffer is closed once all explorers have closed theirs.
-	Close() error
+	Close(ctx context.Context) error
 }
 
 // Source is what a trainer reads from: a buffer, or a dataset of demonstrations or preferences.
@@ -150,19 +150,4 @@ type Selector interface {
 	Feedback(rewards map[int]float64)
 	State() (json.RawMessage, error)
 	Restore(json.RawMessage) error
-}
-
-// Synchronizer brings new weights to those who sample, under one rule: a step starts once the version that it needs is in use, and that
-// version stays in use until the step has ended, unless weights are to be as new as they can.
-type Synchronizer interface {
-	// Publish makes the engine's current weights available as version. Where each step has a version of its own it waits until the explorer has ended
-	// the steps that need an older one; its deadline error names who it waited for.
-	Publish(ctx context.Context, version int64) error
-	// Wait returns once a version ≥ min is in use, and says which; newest asks for the newest that is available by then. The caller runs no rollout
-	// while it waits.
-	Wait(ctx context.Context, min int64, newest bool) (int64, error)
-	// ExplorerDone says that nobody samples any more, so that Publish need not wait.
-	ExplorerDone()
-	// TrainerDone says that nothing more is published: Wait for a newer version is ErrEnded.
-	TrainerDone()
 }

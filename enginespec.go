@@ -131,11 +131,6 @@ type AdapterLoader interface {
 	Adapters() []string
 }
 
-// WeightLoader is a Sampler that can take other weights of the same architecture from a checkpoint.
-type WeightLoader interface {
-	LoadWeights(ctx context.Context, dir string, version int64) error
-}
-
 // Scorer is an open reward model: a frozen model that gives a whole sequence one or more numbers.
 type Scorer interface {
 	Labels() int

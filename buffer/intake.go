@@ -183,7 +183,7 @@ func (s *sink) Pause(_ context.Context, until int64) error {
 }
 
 // Close implements trinity.Sink.
-func (s *sink) Close() error {
+func (s *sink) Close(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.explorer(s.name).closed = true

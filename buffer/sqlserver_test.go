@@ -69,7 +69,7 @@ func killed(t *testing.T, s *server.Server) {
 			}
 			at <- step
 		}
-		put <- sink.Close()
+		put <- sink.Close(ctx)
 	}()
 	go func() {
 		var ids []string

@@ -45,7 +45,7 @@ type Pipeline interface {
 	Process(ctx context.Context, step int64, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error)
 }
 
-// Weights is the explorer's side of a [trinity.Synchronizer].
+// Weights is the explorer's side of a weights.Synchronizer.
 type Weights interface {
 	Wait(ctx context.Context, min int64, newest bool) (int64, error)
 	ExplorerDone()
@@ -76,7 +76,7 @@ func (e *Explorer) Run(ctx context.Context) error {
 	if err := e.run(ctx); err != nil && !errors.Is(err, trinity.ErrEnded) {
 		return err
 	}
-	return e.opts.Buffer.Close()
+	return e.opts.Buffer.Close(ctx)
 }
 
 func (e *Explorer) run(ctx context.Context) error {

@@ -84,7 +84,7 @@ func (p project) delivered(t *testing.T, from trinity.SourceState) []*trinity.Ex
 		t.Fatal(err)
 	}
 	for _, name := range []string{"explorer", "left", "right"} { // every explorer of these tests, so that Take does not wait
-		if err := q.Sink(name).Close(); err != nil {
+		if err := q.Sink(name).Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -83,7 +83,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	if err := ex.Agenda.Restore(cursor); err != nil {
 		return err
 	}
-	if err := fleet.Retire(cfg.CheckpointJobDir); err != nil {
+	if err := fleet.RemoveFiles(cfg.CheckpointJobDir); err != nil {
 		return err
 	}
 
@@ -110,7 +110,7 @@ var handovers = map[string]weights.Handover{
 // fails, together cancels the other. stop ends the trainer first. The explorer continues until the
 // trainer has saved: a version may be published, and be in the checkpoint, only after the step that
 // samples with the version before it has ended.
-func together(ctx, stop context.Context, ex *explorer.Explorer, tr *trainer.Trainer, sync trinity.Synchronizer, queue trinity.Buffer) error {
+func together(ctx, stop context.Context, ex *explorer.Explorer, tr *trainer.Trainer, sync weights.Synchronizer, queue trinity.Buffer) error {
 	eg, ctx := errgroup.WithContext(ctx)
 	stop, cancel := withStop(ctx, stop)
 	defer cancel()

@@ -7,8 +7,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
-	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/trainer"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // checkpointer writes the checkpoints of a stage, as trainer.Checkpointer.
@@ -108,15 +108,14 @@ func (t *trimming) Save(ctx context.Context, at trainer.Progress, last bool) err
 	return nil
 }
 
-// announcing is a Checkpointer that tells the server of explorers in other processes about each
-// checkpoint.
+// announcing is a Checkpointer that tells the shelf which version each checkpoint needs.
 type announcing struct {
 	trainer.Checkpointer
-	server *fleet.Server
+	shelf *weights.Shelf
 }
 
 // Save implements trainer.Checkpointer.
 func (a announcing) Save(ctx context.Context, at trainer.Progress, last bool) error {
-	defer a.server.Saved(at.Published, at.IsCurrent())
+	defer a.shelf.Saved(at.Published, at.IsCurrent())
 	return a.Checkpointer.Save(ctx, at, last)
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/trinity-go/trinity/weights"
 )
 
-// tokenVariable holds what explorers and trainer know each other by.
+// tokenVariable is the environment variable with the token that explorers and the trainer share.
 const tokenVariable = "TRINITY_TOKEN"
 
-// explore rolls out for a trainer of another process.
+// explore rolls out for a trainer in another process.
 func (s *stage) explore(ctx context.Context, opts Options) error {
 	ctx, cancel := withStop(ctx, opts.Stop)
 	defer cancel()
@@ -44,11 +44,12 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	client.Algorithm = s.cfg.Algorithm.AlgorithmType
 	client.Say = s.say
 	client.Rows = dividedRows(s.cfg)
-	client.Stage, client.Stop = opts.Stage, ctx
+	client.Stage = opts.Stage
 	s.say(fmt.Sprintf("explorer %s joins the trainer of %s", client.Name, place))
 	_, cursor, err := client.Resume(ctx)
 	if errors.Is(err, trinity.ErrEnded) { // the trainer has all that it needs
-		s.say(fmt.Sprintf("the trainer of %s has ended its run, so explorer %s has nothing to do: for more steps set trainer.total_steps and total_steps, and start the trainer first", place, client.Name))
+		s.say(fmt.Sprintf("the trainer of %s has ended its run, so explorer %s has nothing to do: "+
+			"for more steps set trainer.total_steps and total_steps, and start the trainer first", place, client.Name))
 		return s.record(ex.TotalSteps, ex.TotalSteps)
 	}
 	if err != nil {
@@ -67,20 +68,23 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	return eg.Wait()
 }
 
-// exploreFor rolls out with the weights of a trainer that was joined.
+// exploreFor rolls out with the weights of the trainer that the client has joined.
 func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fleet.Client) error {
 	if err := s.openEngine(ctx, false, true); err != nil {
 		return err
 	}
-	loader, ok := s.sampler.(trinity.WeightLoader)
+	loader, ok := s.sampler.(weights.Loader)
 	if !ok {
 		return fmt.Errorf("engine %s cannot take weights from a checkpoint, which mode explore needs", s.cfg.Engines.Sample)
 	}
 	if err := s.record(ex.Agenda.Step(), ex.TotalSteps); err != nil {
 		return err
 	}
-	follower := &fleet.Follower{Client: client, Dir: filepath.Join(s.cfg.Buffer.CacheDir, "weights"), Load: loader.LoadWeights}
-	if ex.Agenda.Step() == 0 { // an evaluation may come before the first step
+	follower := &weights.Follower{
+		Trainer: client, Dir: filepath.Join(s.cfg.Buffer.CacheDir, "weights"), Load: loader.LoadWeights,
+		Timeout: seconds(s.cfg.Synchronizer.SyncTimeout),
+	}
+	if ex.Agenda.Step() == 0 { // an evaluation before the first step needs weights
 		if _, err := follower.Wait(ctx, 0, false); err != nil {
 			return err
 		}
@@ -89,8 +93,8 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 	return s.following(ctx, follower, explorer.New(*ex).Run)
 }
 
-// following runs the explorer, which has new weights as soon as they are there where nothing is to wait for anything.
-func (s *stage) following(ctx context.Context, follower *fleet.Follower, explore func(context.Context) error) error {
+// following runs explore. Under fully_async it also loads each new version as soon as it is published.
+func (s *stage) following(ctx context.Context, follower *weights.Follower, explore func(context.Context) error) error {
 	if handovers[s.cfg.Synchronizer.SyncStyle] != weights.AtOnce {
 		return explore(ctx)
 	}
@@ -104,7 +108,7 @@ func (s *stage) following(ctx context.Context, follower *fleet.Follower, explore
 	return eg.Wait()
 }
 
-// dividedRows tells the rows that an explorer has a share of from those of explorers with other tasksets.
+// dividedRows identifies the tasksets whose rows explorers share. It is equal for explorers with the same tasksets.
 func dividedRows(cfg *config.Settled) string {
 	sum := sha256.Sum256(encodeJSON(cfg.Buffer.ExplorerInput))
 	return hex.EncodeToString(sum[:])

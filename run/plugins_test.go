@@ -96,7 +96,7 @@ type copies struct{}
 
 func (copies) Shares() bool { return false }
 
-func (copies) Open(_ context.Context, l weights.Link) (trinity.Synchronizer, error) {
+func (copies) Open(_ context.Context, l weights.Link) (weights.Synchronizer, error) {
 	from, to := l.Engine.(plainEngine).Engine.(*trinitytest.Bandit), l.Sampler.(*trinitytest.Bandit)
 	return weights.NewMemory(&copier{from: from, to: to, dir: filepath.Join(l.Dir, "logits")}, l.Version, l.Handover, l.Timeout), nil
 }

@@ -15,7 +15,7 @@ func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Options) error {
 		return err
 	}
 	sink := archive.NewSink(dir)
-	defer sink.Close()
+	defer sink.Close(ctx)
 	_, cursor, err := sink.Resume(ctx)
 	if err != nil {
 		return err

@@ -11,15 +11,16 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/serve/openai"
 	"github.com/trinity-go/trinity/serve/web"
+	"github.com/trinity-go/trinity/weights"
 )
 
-// serve answers the OpenAI API with the rollout model until it is stopped: with the weights of the run's trainer, followed as they are published, or where there is
-// none those of its newest checkpoint, or the base model's.
+// serve answers the OpenAI API with the rollout model until somebody stops it. If the run has a
+// trainer, serve loads each version that the trainer publishes. Otherwise it uses the newest
+// checkpoint with a model, or the base model.
 func (s *stage) serve(ctx context.Context, opts Options) error {
 	ctx, cancel := withStop(ctx, opts.Stop)
 	defer cancel()
@@ -40,11 +41,12 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	m := &s.cfg.Model
 	api := &openai.Server{
 		Name: filepath.Base(m.ModelPath), Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}),
-		MaxModelLen: value(0, m.MaxModelLen), VocabSize: s.text.Tokenizer().VocabSize(), Timeout: seconds(s.cfg.Explorer.MaxTimeout), Token: token,
+		MaxModelLen: value(0, m.MaxModelLen), VocabSize: s.text.Tokenizer().VocabSize(),
+		Timeout: seconds(s.cfg.Explorer.MaxTimeout), Token: token,
 	}
 	eg, ctx := errgroup.WithContext(ctx)
 	if place != nil {
-		follower, err := s.quietFollower(place)
+		follower, err := s.observer(place)
 		if err != nil {
 			return err
 		}
@@ -54,7 +56,7 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	return eg.Wait()
 }
 
-// apiKey is what clients must bear; a server that other machines reach has one.
+// apiKey returns the key that clients must send. A server that other machines can reach must have one.
 func (s *stage) apiKey() (string, error) {
 	e := &s.cfg.Explorer
 	if token := os.Getenv(tokenVariable); token != "" {
@@ -64,13 +66,13 @@ func (s *stage) apiKey() (string, error) {
 		return key, nil
 	}
 	if ip := net.ParseIP(e.ListenAddress); e.ListenAddress != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return "", s.cfg.At("explorer.listen_address", fmt.Sprintf("%s is reached by other machines, and any of them could use the model", e.ListenAddress),
-			"set "+tokenVariable+" to a key that clients bear, or the address to 127.0.0.1")
+		reason := fmt.Sprintf("%s is reached by other machines, and any of them could use the model", e.ListenAddress)
+		return "", s.cfg.At("explorer.listen_address", reason, "set "+tokenVariable+" to a key that clients bear, or the address to 127.0.0.1")
 	}
 	return "", nil
 }
 
-// trainerPlace is where the trainer is that is followed; nil where there is none.
+// trainerPlace returns the place of the trainer whose weights to serve, nil if there is none.
 func (s *stage) trainerPlace(opts Options) (fleet.Place, error) {
 	if opts.Join != "" {
 		return fleet.At(opts.Join, os.Getenv(tokenVariable))
@@ -81,7 +83,7 @@ func (s *stage) trainerPlace(opts Options) (fleet.Place, error) {
 	return nil, nil
 }
 
-// newestModel takes the newest checkpoint that has a model in place of the base model, if there is one.
+// newestModel replaces the base model by that of the newest checkpoint that has a model, if there is one.
 func (s *stage) newestModel() error {
 	steps, err := s.stepsWithModel()
 	if err != nil || len(steps) == 0 {
@@ -97,9 +99,9 @@ func (s *stage) newestModel() error {
 	return nil
 }
 
-// quietFollower takes weights of a trainer that does not wait for this process.
-func (s *stage) quietFollower(place fleet.Place) (*fleet.Follower, error) {
-	loader, ok := s.sampler.(trinity.WeightLoader)
+// observer returns a follower of a trainer that does not wait for this process.
+func (s *stage) observer(place fleet.Place) (*weights.Follower, error) {
+	loader, ok := s.sampler.(weights.Loader)
 	if !ok {
 		return nil, fmt.Errorf("engine %s cannot take weights from a trainer", s.cfg.Engines.Sample)
 	}
@@ -115,10 +117,11 @@ func (s *stage) quietFollower(place fleet.Place) (*fleet.Follower, error) {
 		s.say(fmt.Sprintf("serves version %d", version))
 		return nil
 	}
-	return &fleet.Follower{Client: fleet.NewClient("", sync.SyncStyle, seconds(sync.SyncTimeout), place), Dir: dir, Load: load, Quiet: true}, nil
+	client := fleet.NewClient("", sync.SyncStyle, seconds(sync.SyncTimeout), place)
+	return &weights.Follower{Trainer: client, Dir: dir, Load: load, Observer: true}, nil
 }
 
-// answer serves until ctx is cancelled; then requests that have begun have a little time to end.
+// answer serves until ctx is cancelled. Requests in flight then get a short time to end.
 func (s *stage) answer(ctx context.Context, api *openai.Server) error {
 	e := &s.cfg.Explorer
 	listener, err := web.Listen(ctx, net.JoinHostPort(e.ListenAddress, strconv.Itoa(e.ProxyPort)))

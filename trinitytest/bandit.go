@@ -206,7 +206,7 @@ func (b *Bandit) SavePublished(_ context.Context, dir string) error {
 	return b.save(dir, b.offered.Logits)
 }
 
-// LoadWeights implements trinity.WeightLoader: it reads what SaveModel of a bandit wrote.
+// LoadWeights implements weights.Loader: it reads what SaveModel of a bandit wrote.
 func (b *Bandit) LoadWeights(_ context.Context, dir string, version int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -109,7 +109,7 @@ func bufferPause(t *testing.T, s Store) {
 
 func bufferClose(t *testing.T, s Store) {
 	s.put(t, 1, 3)
-	if err := s.Explorer.Close(); err != nil {
+	if err := s.Explorer.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.take(t, 2, 0)
@@ -147,7 +147,7 @@ func bufferEnds(t *testing.T, s Store) {
 	if !errors.Is(err, trinity.ErrEnded) {
 		t.Errorf("Resume, then Put, once the buffer is closed: %v, want ErrEnded", err)
 	}
-	if err := errors.Join(s.Explorer.Pause(t.Context(), 3), s.Explorer.Close()); err != nil {
+	if err := errors.Join(s.Explorer.Pause(t.Context(), 3), s.Explorer.Close(t.Context())); err != nil {
 		t.Errorf("Pause and Close once the buffer is closed: %v", err)
 	}
 }

@@ -116,12 +116,12 @@ func bufferExplorers(t *testing.T, open func(*testing.T, string) Store) {
 		}
 	}
 	s.takeInVain(t, 3, 0) // neither waits any more
-	must(s.Explorer.Close(), s.Second.Pause(t.Context(), 1))
+	must(s.Explorer.Close(t.Context()), s.Second.Pause(t.Context(), 1))
 	if got := s.take(t, 3, 0, 2); got[0].ID.Step != 1 || got[1].ID.Step != 2 {
 		t.Errorf("took steps %d, %d; want 1, 2", got[0].ID.Step, got[1].ID.Step)
 	}
 	s.takeInVain(t, 1, 1)
-	must(s.Second.Close())
+	must(s.Second.Close(t.Context()))
 	if _, err := s.Trainer.Take(t.Context(), s.want(1, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("Take once both are closed: %v, want io.EOF", err)
 	}

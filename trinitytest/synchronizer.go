@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // Synchronized is a synchronizer under test, as its two sides see it, at version 0. One value may be both.
 type Synchronized struct {
-	Trainer, Explorer trinity.Synchronizer
+	Trainer, Explorer weights.Synchronizer
 	InUse             func() int64 // the version that the sampler has; called while neither side is
 }
 
@@ -21,7 +22,7 @@ type SynchronizerOptions struct {
 	Apart bool // trainer and explorer run apart, each with weights of its own: Publish waits for nobody
 }
 
-// Synchronizer holds a synchronizer to the contract of trinity.Synchronizer. open makes one whose own deadline is timeout.
+// Synchronizer holds a synchronizer to the contract of weights.Synchronizer. open makes one whose own deadline is timeout.
 func Synchronizer(t *testing.T, o SynchronizerOptions, open func(t *testing.T, timeout time.Duration) Synchronized) {
 	run := func(name string, timeout time.Duration, check func(*testing.T, Synchronized)) {
 		t.Run(name, func(t *testing.T) { check(t, open(t, timeout)) })

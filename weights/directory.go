@@ -16,18 +16,18 @@ type directory struct{}
 func (directory) Shares() bool { return false }
 
 // Open implements Way.
-func (directory) Open(ctx context.Context, l Link) (trinity.Synchronizer, error) {
-	loader, ok := l.Sampler.(trinity.WeightLoader)
+func (directory) Open(ctx context.Context, l Link) (Synchronizer, error) {
+	loader, ok := l.Sampler.(Loader)
 	if !ok {
 		return nil, fmt.Errorf("a %T cannot load weights from a directory: choose another synchronizer.sync_method", l.Sampler)
 	}
 	f := &files{engine: l.Engine, sampler: loader, dir: filepath.Join(l.Dir, "weights"), version: l.Version}
-	if err := os.RemoveAll(f.dir); err != nil { // of a process that was killed
+	if err := os.RemoveAll(f.dir); err != nil { // a killed process may have left it
 		return nil, err
 	}
 	if l.Version > 0 {
 		if err := f.resume(ctx, l.Current); err != nil {
-			return nil, fmt.Errorf("version %d of the weights, which the run goes on with: %w", l.Version, err)
+			return nil, fmt.Errorf("version %d of the weights, with which the run resumes: %w", l.Version, err)
 		}
 	}
 	return NewMemory(f, l.Version, l.Handover, l.Timeout), nil
@@ -36,23 +36,21 @@ func (directory) Open(ctx context.Context, l Link) (trinity.Synchronizer, error)
 // files is an Offerer whose versions are model directories. Memory calls one method at a time.
 type files struct {
 	engine  trinity.Engine
-	sampler trinity.WeightLoader
-	dir     string // of the newest version alone
+	sampler Loader
+	dir     string // holds the newest version alone
 	version int64
 }
 
 // Offer writes the engine's weights.
 func (f *files) Offer(ctx context.Context, version int64) error {
-	if p, ok := f.engine.(trinity.Publisher); ok { // so that checkpoints have the version
-		if err := p.Offer(ctx, version); err != nil {
-			return err
-		}
+	if err := offer(ctx, f.engine, version); err != nil {
+		return err
 	}
 	f.version = version
 	return f.write(ctx, f.engine.SaveModel)
 }
 
-// Adopt loads what was written last, and removes it.
+// Adopt loads the version that Offer wrote last, and removes its directory.
 func (f *files) Adopt(ctx context.Context) (int64, error) {
 	if err := f.sampler.LoadWeights(ctx, f.dir, f.version); err != nil {
 		return 0, err
@@ -66,17 +64,13 @@ func (f *files) write(ctx context.Context, save func(ctx context.Context, dir st
 
 // resume brings the version of a checkpoint into use.
 func (f *files) resume(ctx context.Context, current bool) error {
-	save := f.engine.SaveModel
-	if !current {
-		p, ok := f.engine.(trinity.Publisher)
-		if !ok {
-			return fmt.Errorf("a %T keeps no published weights: go on from a checkpoint of a step with a version of its own", f.engine)
-		}
-		save = p.SavePublished
+	save, err := saver(f.engine, current)
+	if err != nil {
+		return err
 	}
 	if err := f.write(ctx, save); err != nil {
 		return err
 	}
-	_, err := f.Adopt(ctx)
+	_, err = f.Adopt(ctx)
 	return err
 }

@@ -1,4 +1,4 @@
-package weights
+package weights_test
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/trinitytest"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // A run that goes on between two versions samples with the one that its checkpoint has, and not with what was trained since.
@@ -20,11 +21,11 @@ func TestDirectoryResumes(t *testing.T) {
 		if !current {
 			trained.Weights[2], trained.Weights[1] = 0, 9
 		}
-		way, err := Ways.Build("directory")
+		way, err := weights.Ways.Build("directory")
 		if err != nil {
 			t.Fatal(err)
 		}
-		sync, err := way.Open(t.Context(), Link{Engine: trained, Sampler: sampled, Version: 3, Current: current, Timeout: time.Minute, Dir: t.TempDir()})
+		sync, err := way.Open(t.Context(), weights.Link{Engine: trained, Sampler: sampled, Version: 3, Current: current, Timeout: time.Minute, Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,13 +45,13 @@ func TestWaysRefuseEngines(t *testing.T) {
 	deaf := struct{ trinity.Sampler }{trinitytest.NewBandit(4)}
 	for _, c := range []struct {
 		way, want string
-		link      Link
+		link      weights.Link
 	}{
-		{"memory", "cannot hand weights", Link{Engine: plain, Sampler: deaf}},
-		{"directory", "cannot load weights", Link{Engine: plain, Sampler: deaf}},
-		{"directory", "keeps no published weights", Link{Engine: plain, Sampler: trinitytest.NewBandit(4), Version: 3, Dir: t.TempDir()}},
+		{"memory", "cannot hand weights", weights.Link{Engine: plain, Sampler: deaf}},
+		{"directory", "cannot load weights", weights.Link{Engine: plain, Sampler: deaf}},
+		{"directory", "keeps no published weights", weights.Link{Engine: plain, Sampler: trinitytest.NewBandit(4), Version: 3, Dir: t.TempDir()}},
 	} {
-		way, err := Ways.Build(c.way)
+		way, err := weights.Ways.Build(c.way)
 		if err != nil {
 			t.Fatal(err)
 		}

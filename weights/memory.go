@@ -1,4 +1,3 @@
-// Package weights brings the trainer's weights to the explorer's sampler.
 package weights
 
 import (
@@ -18,41 +17,48 @@ var (
 	failAdopt = failpoint.New("synchronizer.adopt")
 )
 
-// Handover says when a version that the trainer published comes into use.
+// Handover says when the sampler begins to use a published version.
 type Handover int
 
 const (
-	AtRendezvous Handover = iota // when the explorer waits for it, and has ended what needs an older one: Publish waits too
-	WhenAsked                    // when the explorer asks for the newest: Publish does not wait
-	AtOnce                       // when it is published, in the middle of a step
+	// AtRendezvous hands a version over when the explorer waits for it and has ended the steps that
+	// need an older one. Publish waits for that.
+	AtRendezvous Handover = iota
+	// WhenAsked hands a version over when the explorer asks for the newest. Publish does not wait.
+	WhenAsked
+	// AtOnce hands a version over when the trainer publishes it, also during a step.
+	AtOnce
 )
 
-// Offerer makes versions and gives them to a sampler: an engine that shares its memory with the sampler (trinity.Publisher) is one.
+// Offerer makes versions and gives them to a sampler. An engine that shares its memory with the
+// sampler (trinity.Publisher) is an Offerer.
 type Offerer interface {
 	Offer(ctx context.Context, version int64) error
 	Adopt(ctx context.Context) (version int64, err error)
 }
 
-// Memory synchronizes a trainer and an explorer of one process: the engine hands its weights to the sampler.
+// Memory synchronizes a trainer and an explorer of one process: an Offerer hands weights to the
+// sampler.
 type Memory struct {
 	engine   Offerer
 	handover Handover
 	timeout  time.Duration
 
 	mu                        sync.Mutex
-	version                   int64 // in use
-	offered                   int64 // published
-	wanted                    int64 // the version that the explorer waits for; 0 when it does not wait
+	version                   int64 // that the sampler uses
+	offered                   int64 // that the trainer published last
+	wanted                    int64 // that the explorer waits for; 0 if it does not wait
 	explorerDone, trainerDone bool
 	point                     wait.Point
 }
 
-// NewMemory starts at version, which the sampler already uses. A wait longer than timeout is an error.
+// NewMemory returns a Memory whose sampler already uses version. A wait longer than timeout is an
+// error.
 func NewMemory(engine Offerer, version int64, h Handover, timeout time.Duration) *Memory {
 	return &Memory{engine: engine, handover: h, timeout: timeout, version: version, offered: version}
 }
 
-// Publish implements trinity.Synchronizer.
+// Publish implements Synchronizer.
 func (m *Memory) Publish(ctx context.Context, version int64) error {
 	err := m.await(ctx, fmt.Sprintf("the explorer to end its steps before version %d", version), func() bool {
 		return m.handover != AtRendezvous || m.explorerDone || m.wanted > m.version
@@ -74,7 +80,7 @@ func (m *Memory) Publish(ctx context.Context, version int64) error {
 	return nil
 }
 
-// adopt brings into use what was published last; the lock is held.
+// adopt brings the version that the trainer published last into use. The lock is held.
 func (m *Memory) adopt(ctx context.Context) error {
 	version, err := m.engine.Adopt(ctx)
 	if err = errors.Join(err, failAdopt.Hit("")); err != nil {
@@ -84,7 +90,7 @@ func (m *Memory) adopt(ctx context.Context) error {
 	return nil
 }
 
-// Wait implements trinity.Synchronizer.
+// Wait implements Synchronizer.
 func (m *Memory) Wait(ctx context.Context, min int64, newest bool) (int64, error) {
 	m.mu.Lock()
 	if min > m.version {
@@ -109,10 +115,10 @@ func (m *Memory) Wait(ctx context.Context, min int64, newest bool) (int64, error
 	return m.version, nil
 }
 
-// ExplorerDone implements trinity.Synchronizer.
+// ExplorerDone implements Synchronizer.
 func (m *Memory) ExplorerDone() { m.end(&m.explorerDone) }
 
-// TrainerDone implements trinity.Synchronizer.
+// TrainerDone implements Synchronizer.
 func (m *Memory) TrainerDone() { m.end(&m.trainerDone) }
 
 func (m *Memory) end(side *bool) {
@@ -122,12 +128,18 @@ func (m *Memory) end(side *bool) {
 	m.point.Signal()
 }
 
-// await blocks until ready holds and returns with the lock held; on error the lock is not held.
+// await blocks until ready returns true, and returns with the lock held. After an error the lock is
+// not held.
 func (m *Memory) await(ctx context.Context, what string, ready func() bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, fmt.Errorf("synchronizer.sync_timeout of %v passed", m.timeout))
+	ctx, cancel := limited(ctx, m.timeout)
 	defer cancel()
 	if err := m.point.Await(ctx, &m.mu, ready); err != nil {
 		return fmt.Errorf("waiting for %s: %w", what, err)
 	}
 	return nil
+}
+
+// limited returns a context that ends after timeout. Its cause names the key.
+func limited(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("synchronizer.sync_timeout of %v passed", timeout))
 }

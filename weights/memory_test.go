@@ -1,4 +1,4 @@
-package weights
+package weights_test
 
 import (
 	"context"
@@ -9,25 +9,26 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/trinitytest"
+	"github.com/trinity-go/trinity/weights"
 )
 
 func TestMemoryIsASynchronizer(t *testing.T) {
 	trinitytest.Synchronizer(t, trinitytest.SynchronizerOptions{}, func(_ *testing.T, timeout time.Duration) trinitytest.Synchronized {
-		e := &weights{}
-		m := NewMemory(e, 0, AtRendezvous, timeout)
+		e := &versions{}
+		m := weights.NewMemory(e, 0, weights.AtRendezvous, timeout)
 		return trinitytest.Synchronized{Trainer: m, Explorer: m, InUse: e.inUse.Load}
 	})
 }
 
-// weights is an engine that has versions and nothing else.
-type weights struct {
+// versions is an engine that has versions and nothing else.
+type versions struct {
 	trinity.Engine
 	offered, inUse atomic.Int64
 }
 
-func (e *weights) Offer(_ context.Context, v int64) error { e.offered.Store(v); return nil }
+func (e *versions) Offer(_ context.Context, v int64) error { e.offered.Store(v); return nil }
 
-func (e *weights) Adopt(context.Context) (int64, error) {
+func (e *versions) Adopt(context.Context) (int64, error) {
 	e.inUse.Store(e.offered.Load())
 	return e.inUse.Load(), nil
 }
@@ -35,14 +36,14 @@ func (e *weights) Adopt(context.Context) (int64, error) {
 // Where nobody waits for anybody, a version comes into use when the explorer asks for the newest, or at once.
 func TestVersionsThatNobodyWaitsFor(t *testing.T) {
 	for _, c := range []struct {
-		handover                       Handover
+		handover                       weights.Handover
 		published, waited, asked, need int64 // in use after Publish(2), Wait(0), Wait(0, newest), and Publish(3) and Wait(3)
 	}{
-		{WhenAsked, 0, 0, 2, 3},
-		{AtOnce, 2, 2, 2, 3},
+		{weights.WhenAsked, 0, 0, 2, 3},
+		{weights.AtOnce, 2, 2, 2, 3},
 	} {
-		e := &weights{}
-		m := NewMemory(e, 0, c.handover, time.Minute)
+		e := &versions{}
+		m := weights.NewMemory(e, 0, c.handover, time.Minute)
 		var got [4]int64
 		for _, v := range []int64{1, 2} {
 			if err := m.Publish(t.Context(), v); err != nil {

@@ -179,7 +179,7 @@ func openSampler(spec trinity.SamplerSpec) (*soloSampler, error) {
 	return s, nil
 }
 
-// LoadWeights implements trinity.WeightLoader: dir holds a model, or an adapter of the model that
+// LoadWeights implements weights.Loader: dir holds a model, or an adapter of the model that
 // was opened.
 func (s *soloSampler) LoadWeights(_ context.Context, dir string, version int64) error {
 	if s.lora {

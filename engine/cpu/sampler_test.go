@@ -9,6 +9,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 	"github.com/trinity-go/trinity/engine/cpu/internal/sampler"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // What the sampler recorded of its tokens is what the engine computes of them, for the first
@@ -62,7 +63,7 @@ func TestLoadWeightsOfAnotherModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.(interface{ Close() error }).Close()
-	loader := s.(trinity.WeightLoader)
+	loader := s.(weights.Loader)
 	if err := loader.LoadWeights(ctx, tiny("llama").ModelPath, 1); err != nil {
 		t.Error(err)
 	}

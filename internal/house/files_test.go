@@ -26,7 +26,7 @@ var byThemselves = map[string]string{
 	"monitor/tensorboard.go":                          "appends records for people, which are no part of the state",
 	"internal/pipeline/taskset/juicerpass.go":         "what a service reads, removed after that",
 	"internal/pipeline/taskset/spool.go":              "rows on their way, removed after that",
-	"serve/fleet/follow.go":                           "weights on their way: fetched again, unless they have the sum that was announced",
+	"weights/follower.go":                             "weights in transfer, which the follower checks and downloads again",
 	"run/online.go":                                   "appends lines for people",
 	"run/recorder.go":                                 "appends lines for people",
 }

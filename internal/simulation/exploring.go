@@ -141,7 +141,7 @@ func (e *exploring) deliver() error {
 	if e.delivered == e.Steps {
 		e.done = true
 		e.sync.ExplorerDone()
-		return e.queue.sink.Close()
+		return e.queue.sink.Close(now)
 	}
 	return nil
 }

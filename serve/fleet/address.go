@@ -18,25 +18,26 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/internal/retry"
 )
 
-var failAddress = failpoint.New("remote.address") // before the trainer says where it is, and that it has ended
+var failAddress = failpoint.New("remote.address") // before the trainer writes its address, or that it has ended
 
-// AddressFile is the file in a run's directory that says where its trainer is.
+// AddressFile is the file in a run's directory with the address of the trainer.
 const AddressFile = "trainer.json"
 
-// address is where a trainer is reached.
+// address is the content of AddressFile.
 type address struct {
 	URL   string `json:"url"`
-	Token string `json:"token"` // which only the owner of the file may read
+	Token string `json:"token"` // only the owner of the file can read it
 	Host  string `json:"host"`
 	PID   int    `json:"pid"`
 	Ended bool   `json:"ended"` // the run has all its steps
-	// TotalSteps are the trainer's that it had then; 0 is as many as there are experiences for.
+	// TotalSteps was the trainer's last step; 0 if the trainer ends with its explorers.
 	TotalSteps int64 `json:"total_steps,omitempty"`
 }
 
-// write puts the address where explorers find it, whole.
+// write writes AddressFile, whole, where explorers find it.
 func (a address) write(dir string) error {
 	data, err := json.Marshal(a)
 	if err != nil {
@@ -62,20 +63,22 @@ func readAddress(path string) (a address, err error) {
 
 // Place is where an explorer finds its trainer.
 type Place interface {
-	// address is the one that is known now; it is an error where none is.
+	// address returns the known address. The error is temporary if there is none yet.
 	address() (address, error)
-	// wait returns when there may be another, after a time, or when ctx is done.
+	// wait returns when there may be another address, after atMost, or at the end of ctx.
 	wait(ctx context.Context, atMost time.Duration)
 	String() string
 }
 
-// Known reports whether a place has a trainer that has not ended; it need not be reachable.
+// Known reports whether a place knows the address of a trainer that has not ended. The trainer need
+// not be reachable.
 func Known(p Place) bool {
 	_, err := p.address()
 	return err == nil
 }
 
-// At is a trainer at a URL, such as http://host:port, or https://proxy/path that leads there. Its user information, or else token, is the token.
+// At returns the place of a trainer at a URL, such as http://host:port, or https://proxy/path. The
+// token is the user information of the URL, or else token.
 func At(join, token string) (Place, error) {
 	u, err := url.Parse(join)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -106,7 +109,7 @@ func (p fixedPlace) wait(ctx context.Context, atMost time.Duration) {
 	}
 }
 
-// In is the trainer of a run's directory, which writes there where it is.
+// In returns the place of a run's directory, to which the trainer writes its address.
 func In(dir string) Place { return &directory{path: filepath.Join(dir, AddressFile)} }
 
 type directory struct {
@@ -118,7 +121,7 @@ func (d *directory) String() string { return d.path }
 func (d *directory) address() (address, error) {
 	a, err := readAddress(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return a, unreachable{fmt.Errorf("no trainer has written %s", d.path)}
+		return a, retry.Temporary(fmt.Errorf("no trainer has written %s", d.path))
 	}
 	if err != nil {
 		return a, err
@@ -126,12 +129,13 @@ func (d *directory) address() (address, error) {
 	if a.Ended {
 		return a, trinity.ErrEnded
 	}
-	a.URL, err = near(a)
+	a.URL, err = reachableURL(a)
 	return a, err
 }
 
-// near is the URL as seen from this machine: a trainer that listens on all its addresses is on the loopback one here, and elsewhere under its name.
-func near(a address) (string, error) {
+// reachableURL returns the URL as this machine reaches it. A trainer that listens on all addresses
+// is on the loopback address of its own machine; other machines reach it by its host name.
+func reachableURL(a address) (string, error) {
 	u, err := url.Parse(a.URL)
 	if err != nil {
 		return "", err
@@ -147,7 +151,8 @@ func near(a address) (string, error) {
 	return u.String(), nil
 }
 
-// wait returns early when the file is written anew. A file system that does not tell of that is looked at again after a while.
+// wait returns early when somebody writes the file again. If the file system reports no changes, it
+// waits for the whole time.
 func (d *directory) wait(ctx context.Context, atMost time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()

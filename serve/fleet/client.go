@@ -10,66 +10,67 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/weights"
 )
 
 var (
-	failRequest = failpoint.New("remote.request") // before an explorer asks for something
-	failReplied = failpoint.New("remote.replied") // when the reply has begun
+	failRequest = failpoint.New("remote.request") // before a client sends a request
+	failReplied = failpoint.New("remote.replied") // when the reply begins to arrive
 )
 
-// Client is an explorer of another process than the trainer's.
+// Client is the explorer's side: a trinity.Sink, and the weights.Trainer of a Follower. The trainer
+// runs in another process.
 type Client struct {
-	Name      string        // of the explorer: each has another
-	Style     string        // synchronizer.sync_style, the same as the trainer's
-	Algorithm string        // algorithm.algorithm_type, the same as the trainer's: explorers compute advantages
-	Share     Share         // of the rows, which it explores
-	Rows      string        // which those are: equal of explorers with the same tasksets
-	Stage     string        // of the run; the trainer may be at another yet
+	Name      string        // of the explorer, unlike those of all others
+	Style     string        // synchronizer.sync_style, as the trainer's
+	Algorithm string        // algorithm.algorithm_type, as the trainer's: explorers compute advantages
+	Share     Share         // of the rows
+	Rows      string        // identifies the rows that the share is of: equal for explorers with the same tasksets
+	Stage     string        // of the run; the trainer may not have reached it yet
 	Timeout   time.Duration // synchronizer.sync_timeout: how long a request waits for the trainer
 	Place     Place
-	Say       func(string)    // for people; nil is nobody
-	Stop      context.Context // ends when the run is stopped: Close waits for the trainer no longer then
+	Say       func(string) // receives lines for people; nil is nobody
 
 	http    http.Client
 	session string
 
 	joins     sync.Mutex // one at a time
-	mu        sync.Mutex
-	lease     time.Duration // 0 before the first time that it has joined
-	epoch     int           // how often it has
-	delivered int64         // number of the last delivery that was acknowledged
+	mu        sync.Mutex // guards:
+	lease     time.Duration
+	epoch     int   // how often the client has joined
+	delivered int64 // number of the last delivery that the trainer acknowledged
 	paused    int64
 	reached   time.Time // when the trainer last replied
-	away      time.Time // since when it does not; zero while it does
-	told      bool      // whether that was said
-	using
+	away      time.Time // since when the trainer does not reply; zero while it does
+	told      bool      // Say has received that
 }
 
-// NewClient makes a client that has not joined yet.
+// NewClient returns a client that has not joined yet.
 func NewClient(name, style string, timeout time.Duration, place Place) *Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 8
-	return &Client{Name: name, Style: style, Timeout: timeout, Place: place, Stop: context.Background(), Share: Share{1, 1}, session: rand.Text(), using: using{Version: -1}, http: http.Client{Transport: transport}}
+	return &Client{
+		Name: name, Style: style, Timeout: timeout, Place: place, Share: Share{1, 1},
+		session: rand.Text(), http: http.Client{Transport: transport},
+	}
 }
 
-// unreachable is an error that may pass: the trainer is not there, or not yet.
-type unreachable struct{ error }
+// errWindow says that nothing has happened while the trainer held a request.
+var errWindow = errors.New("nothing has happened yet")
 
-func (u unreachable) Unwrap() error { return u.error }
-
-// limited bounds what an explorer waits for of the trainer.
+// limited returns a context that ends when the client has waited long enough for the trainer.
 func (c *Client) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("synchronizer.sync_timeout of %v passed", c.Timeout))
 }
 
-// persist tries until the trainer has replied, and joins again where it does not know the explorer any more, as after it was started again. what is said of a
-// wait that was in vain.
+// persist calls try until the trainer has replied. It joins again if the trainer does not know the
+// explorer, because somebody started the trainer again. what names the request in errors.
 func (c *Client) persist(ctx context.Context, what string, try func(ctx context.Context, at address) error) error {
 	const shortest, longest = 50 * time.Millisecond, 5 * time.Second
 	pause := shortest
@@ -87,13 +88,13 @@ func (c *Client) persist(ctx context.Context, what string, try func(ctx context.
 			}
 		}
 		if ctx.Err() != nil && err != nil {
-			return c.inVain(ctx, what, last)
+			return c.timeoutError(ctx, what, last)
 		}
-		switch passing := (unreachable{}); {
+		switch {
 		case errors.Is(err, errWindow):
 			pause, last = shortest, nil
 			c.answered()
-		case errors.As(err, &passing):
+		case retry.IsTemporary(err):
 			last = err
 			c.missed(what, err)
 			c.Place.wait(ctx, pause)
@@ -104,10 +105,11 @@ func (c *Client) persist(ctx context.Context, what string, try func(ctx context.
 	}
 }
 
-// unsaid is for how long another process may be waited for without a word: it may be about to come, or to end.
+// unsaid is how long a process waits for another one before it reports that: the other process may
+// be about to start, or to end.
 const unsaid = 3 * time.Second
 
-// missed says, once, that the trainer does not reply.
+// missed reports, once, that the trainer does not reply.
 func (c *Client) missed(what string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,10 +120,11 @@ func (c *Client) missed(what string, err error) {
 		return
 	}
 	c.told = true
-	c.Say(fmt.Sprintf("the trainer of %s does not %s: %v; explorer %s tries again until synchronizer.sync_timeout of %v has passed", c.Place, what, err, c.Name, c.Timeout))
+	c.Say(fmt.Sprintf("the trainer of %s does not %s: %v; explorer %s retries until synchronizer.sync_timeout of %v has passed",
+		c.Place, what, err, c.Name, c.Timeout))
 }
 
-// answered notes that the trainer has replied, and says so if it was missed.
+// answered notes that the trainer has replied, and reports that if missed has reported the opposite.
 func (c *Client) answered() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,8 +134,9 @@ func (c *Client) answered() {
 	c.away, c.told = time.Time{}, false
 }
 
-// inVain is the error of a wait that has ended; last is why the trainer could not be asked, nil if it could.
-func (c *Client) inVain(ctx context.Context, what string, last error) error {
+// timeoutError returns the error of a wait that ctx has ended. last is why the trainer could not be
+// reached, nil if it could.
+func (c *Client) timeoutError(ctx context.Context, what string, last error) error {
 	c.mu.Lock()
 	reached := "it was never reached"
 	if !c.reached.IsZero() {
@@ -160,18 +164,19 @@ func (c *Client) request(ctx context.Context, at address, method, path string, b
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return unreachable{err}
+		return retry.Temporary(err)
 	}
 	if out == nil {
 		return nil
 	}
 	if err := json.Unmarshal(data, out); err != nil {
-		return fmt.Errorf("trainer at %s: its reply of %d bytes to %s %s is not the JSON of a trainer (%w): is this its URL?", at.URL, len(data), method, path, err)
+		return fmt.Errorf("trainer at %s: its reply of %d bytes to %s %s is not the JSON of a trainer (%w): is this its URL?",
+			at.URL, len(data), method, path, err)
 	}
 	return nil
 }
 
-// send returns the reply to a request that has succeeded.
+// send sends body and returns the reply if its status is 200.
 func (c *Client) send(ctx context.Context, at address, method, path string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, at.URL+path, bytes.NewReader(body))
 	if err != nil {
@@ -184,7 +189,7 @@ func (c *Client) send(ctx context.Context, at address, method, path string, body
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, unreachable{err}
+		return nil, retry.Temporary(err)
 	}
 	if err := failReplied.Hit(""); err != nil {
 		return nil, errors.Join(err, resp.Body.Close())
@@ -194,14 +199,14 @@ func (c *Client) send(ctx context.Context, at address, method, path string, body
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	return nil, c.refused(at, resp)
+	return nil, refusedBy(at, resp)
 }
 
-// refused is what a reply says that is no success.
-func (c *Client) refused(at address, resp *http.Response) error {
+// refusedBy returns the error of a reply whose status is not 200.
+func refusedBy(at address, resp *http.Response) error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxRequest))
 	if err != nil {
-		return unreachable{err}
+		return retry.Temporary(err)
 	}
 	var r refusal
 	if json.Unmarshal(data, &r) != nil || r.Message == "" {
@@ -216,76 +221,44 @@ func (c *Client) refused(at address, resp *http.Response) error {
 	case http.StatusPreconditionFailed:
 		return errNoSession
 	case http.StatusUnauthorized:
-		return fmt.Errorf("%w: take that of %s in its directory, or what TRINITY_TOKEN is there", err, AddressFile)
+		return fmt.Errorf("%w: take the token from %s in the trainer's directory, or the value of TRINITY_TOKEN there", err, AddressFile)
 	case http.StatusNotFound, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return unreachable{err}
+		return retry.Temporary(err)
 	}
 	return err
 }
 
-// path is that of a request of this explorer.
+// path returns the path of a request of this explorer.
 func (c *Client) path(rest string) string { return "/v1/explorers/" + url.PathEscape(c.Name) + rest }
 
-// join joins as it did not yet, or again.
-func (c *Client) join(ctx context.Context, at address) (joined, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		return joined{}, err
-	}
-	c.mu.Lock()
-	body, err := json.Marshal(joining{Protocol: protocol, Style: c.Style, Algorithm: c.Algorithm, Host: host, PID: os.Getpid(), Session: c.session, Share: c.Share, Rows: c.Rows, Stage: c.Stage, Paused: c.paused, using: c.using})
-	c.mu.Unlock()
-	if err != nil {
-		return joined{}, err
-	}
-	var told joined
-	if err := c.request(ctx, at, http.MethodPost, c.path(""), body, &told); err != nil {
-		return joined{}, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lease = told.Lease
-	c.epoch++
-	return told, nil
+// Try implements weights.Trainer.
+func (c *Client) Try(ctx context.Context, what string, do func(ctx context.Context, from weights.Getter) error) error {
+	return c.persist(ctx, what, func(ctx context.Context, at address) error { return do(ctx, getter{c, at}) })
 }
 
-// rejoin joins a trainer that has forgotten the explorer, unless that has happened since epoch. What was acknowledged is still there, or the run is another.
-func (c *Client) rejoin(ctx context.Context, at address, epoch int) error {
-	c.joins.Lock()
-	defer c.joins.Unlock()
-	if c.joinedTimes() != epoch {
-		return nil
+// getter implements weights.Getter with the trainer at an address.
+type getter struct {
+	client *Client
+	at     address
+}
+
+func (g getter) Get(ctx context.Context, path string) (io.ReadCloser, error) {
+	resp, err := g.client.send(ctx, g.at, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, err
 	}
-	c.mu.Lock()
-	acknowledged := c.delivered // before it is asked: a Put beside this may go on as soon as it has joined
-	c.mu.Unlock()
-	told, err := c.join(ctx, at)
+	return resp.Body, nil
+}
+
+func (g getter) GetJSON(ctx context.Context, path string, out any) error {
+	return g.client.request(ctx, g.at, http.MethodGet, path, nil, out)
+}
+
+// Loaded implements weights.Trainer.
+func (c *Client) Loaded(ctx context.Context, v weights.Version) error {
+	body, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	if told.Delivered < acknowledged {
-		return fmt.Errorf("trainer at %s: it has %d deliveries of explorer %s, and has acknowledged %d: its run is another; start this explorer again", at.URL, told.Delivered, c.Name, acknowledged)
-	}
-	return nil
-}
-
-// Alive tells the trainer, again and again, that the explorer is there, until ctx is cancelled.
-func (c *Client) Alive(ctx context.Context) error {
-	for ctx.Err() == nil {
-		err := c.persist(ctx, "hear of the explorer", func(ctx context.Context, at address) error {
-			c.mu.Lock()
-			lease := c.lease
-			c.mu.Unlock()
-			ctx, cancel := context.WithTimeout(ctx, max(lease, time.Second)) // a connection that hangs is given up
-			defer cancel()
-			return c.request(ctx, at, http.MethodPost, c.path("/alive"), nil, nil)
-		})
-		switch {
-		case ctx.Err() != nil, errors.Is(err, trinity.ErrEnded):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
-	return nil
+	return c.tell(ctx, "/using", body)
 }

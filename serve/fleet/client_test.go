@@ -58,7 +58,7 @@ func TestAnAwayTrainerIsSaid(t *testing.T) {
 		c.answered()
 		c.answered()
 		want := []string{
-			"the trainer of the test does not take delivery 3: connection refused; explorer left tries again until synchronizer.sync_timeout of 1h0m0s has passed",
+			"the trainer of the test does not take delivery 3: connection refused; explorer left retries until synchronizer.sync_timeout of 1h0m0s has passed",
 			"the trainer of the test is there again, after 1m3s",
 		}
 		if !slices.Equal(said, want) {

@@ -21,7 +21,7 @@ func TestJoiningAtTheEnd(t *testing.T) {
 	if err := left.Put(t.Context(), trinity.Delivery{Groups: group(1, 1)}); !errors.Is(err, trinity.ErrEnded) {
 		t.Errorf("left delivers: %v, want ErrEnded", err)
 	}
-	if err := left.Close(); err != nil {
+	if err := left.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := client("right", at(tr), time.Minute).Resume(t.Context()); !errors.Is(err, trinity.ErrEnded) {
@@ -40,7 +40,7 @@ func TestTheEndIsStopped(t *testing.T) {
 	for _, name := range []string{"left", "right", "busy"} {
 		resume(t, client(name, at(tr), time.Minute))
 	}
-	tr.explorers["left"].closed, tr.explorers["right"].gone = true, true
+	tr.known.byName["left"].closed, tr.known.byName["right"].gone = true, true
 	stop, cancel := context.WithCancel(t.Context())
 	var said []string
 	tr.Say = func(line string) {
@@ -53,7 +53,7 @@ func TestTheEndIsStopped(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(said) != 1 || !strings.Contains(said[0], "waits until these have taken note, or Ctrl-C: explorer busy (host ") || strings.Count(said[0], "explorer ") != 1 {
+	if len(said) != 1 || !strings.Contains(said[0], "the trainer waits until these explorers know, or until Ctrl-C: explorer busy (host ") || strings.Count(said[0], "explorer ") != 1 {
 		t.Errorf("said %q, want one line that names explorer busy alone", said)
 	}
 }
@@ -77,20 +77,19 @@ func TestClosingIsStopped(t *testing.T) {
 	stop, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("interrupted")
 	c := client("left", waitedAt{p, func() { cancel(stopped) }}, 5*time.Second)
-	c.Stop = stop
 	resume(t, c)
 	tr.kill()
-	if err := c.Close(); !errors.Is(err, stopped) {
+	if err := c.Close(stop); !errors.Is(err, stopped) {
 		t.Errorf("Close: %v, want %v", err, stopped)
 	}
 	tr = train(t, dir, fixed, 0)
 	p.is(tr)
 	again := client("left", p, time.Minute)
 	resume(t, again)
-	if err := again.Close(); err != nil {
+	if err := again.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !tr.explorers["left"].closed {
+	if !tr.known.byName["left"].closed {
 		t.Error("the trainer does not know that the explorer has ended")
 	}
 }

@@ -8,40 +8,47 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/experience"
 	"github.com/trinity-go/trinity/internal/failpoint"
 	"github.com/trinity-go/trinity/serve/web"
+	"github.com/trinity-go/trinity/weights"
 )
 
 const (
 	maxDelivery = 1 << 30 // bytes
-	maxRequest  = 1 << 16 // bytes, of all others
+	maxRequest  = 1 << 16 // bytes of all other requests
 )
 
 var (
-	failReceived  = failpoint.New("remote.received")  // when the trainer has a request
-	failDelivered = failpoint.New("remote.delivered") // when a delivery is in the buffer, and not acknowledged
-	failReply     = failpoint.New("remote.reply")     // when a request is done, before the explorer is told
+	failReceived  = failpoint.New("remote.received")  // when the trainer has received a request
+	failDelivered = failpoint.New("remote.delivered") // when a delivery is in the buffer, before the trainer acknowledges it
+	failReply     = failpoint.New("remote.reply")     // when the trainer has done what a request asks, before it replies
 )
 
 // demandToken refuses requests without the token.
 func (s *Server) demandToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !web.Authorized(r, s.Token) {
-			web.WriteJSON(w, http.StatusUnauthorized, refusal{"the token is not the trainer's"})
+			refuse(w, http.StatusUnauthorized, errors.New("the token is not the trainer's"))
 			return
 		}
 		if err := failReceived.Hit(""); err != nil {
-			answer(w, nil, err)
+			refuse(w, http.StatusInternalServerError, err)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// answer replies with body, or with what err says.
+// refuse replies with an error.
+func refuse(w http.ResponseWriter, status int, err error) {
+	web.WriteJSON(w, status, refusal{err.Error()})
+}
+
+// answer replies with body, or with err under its status.
 func answer(w http.ResponseWriter, body any, err error) {
 	status := http.StatusInternalServerError
 	switch {
@@ -61,14 +68,14 @@ func answer(w http.ResponseWriter, body any, err error) {
 	case errors.Is(err, errBad):
 		status = http.StatusBadRequest
 	}
-	web.WriteJSON(w, status, refusal{err.Error()})
+	refuse(w, status, err)
 }
 
 // read decodes a small body.
 func read(w http.ResponseWriter, r *http.Request, into any) error {
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err == nil {
-		err = json.Unmarshal(data, into) // which refuses text after the value, as a decoder of a stream does not
+		err = json.Unmarshal(data, into) // a json.Decoder would accept text after the value
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBad, err)
@@ -82,58 +89,94 @@ func (s *Server) handleJoin(w http.ResponseWriter, r *http.Request) {
 		answer(w, nil, err)
 		return
 	}
-	told, err := s.join(r.Context(), r.PathValue("name"), j)
-	answer(w, told, err)
+	reply, err := s.join(r.Context(), r.PathValue("name"), j)
+	answer(w, reply, err)
 }
 
-// as finds whose request it is.
-func (s *Server) as(r *http.Request) (*explorer, context.Context, error) {
-	return s.of(r.PathValue("name"), r.Header.Get(sessionHeader))
+// from returns the explorer and the session of a request.
+func (s *Server) from(r *http.Request) (*explorer, *session, error) {
+	return s.requester(r.PathValue("name"), r.Header.Get(sessionHeader))
 }
 
-func (s *Server) handleAlive(w http.ResponseWriter, r *http.Request) {
-	e, session, err := s.as(r)
+func (s *Server) handleAlive(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	e, during, err := s.from(r)
 	if err == nil {
-		s.alive(r.Context(), e, session)
-		err = context.Cause(session)
+		s.hold(r.Context(), ctx, e, during)
+		err = during.err()
 	}
 	answer(w, struct{}{}, err)
+}
+
+// hold holds a request for a third of the lease. If the connection ends meanwhile, the explorer is
+// gone.
+func (s *Server) hold(connected, serving context.Context, e *explorer, during *session) {
+	timer := time.NewTimer(s.Lease / 3)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-during.over:
+	case <-serving.Done():
+	case <-connected.Done():
+		s.known.mu.Lock()
+		defer s.known.mu.Unlock()
+		if e.session == during {
+			e.gone = true
+			s.known.changed.Signal()
+		}
+	}
 }
 
 func (s *Server) handleUsing(w http.ResponseWriter, r *http.Request) {
-	var u using
-	e, session, err := s.as(r)
+	var v weights.Version
+	e, during, err := s.from(r)
 	if err == nil {
-		err = read(w, r, &u)
+		err = read(w, r, &v)
 	}
 	if err == nil {
-		err = s.inSession(session, func() { s.uses(e, u) })
+		err = s.inSession(during, func() { s.noteUse(e, v) })
 	}
 	answer(w, struct{}{}, err)
 }
 
+// noteUse notes which weights an explorer uses, and logs whether they are what the trainer
+// published. The lock is held.
+func (s *Server) noteUse(e *explorer, v weights.Version) {
+	e.using = v
+	var verdict string
+	switch published := s.Weights.Digest(v.Number); published {
+	case "":
+		verdict = "which this trainer does not have"
+	case v.Digest:
+		verdict = "as published"
+	default:
+		verdict = "but " + short(published) + " was published"
+	}
+	s.Note(fmt.Sprintf("explorer %s has version %d, sha256 %s, %s", e.name, v.Number, short(v.Digest), verdict))
+}
+
 func (s *Server) handlePut(w http.ResponseWriter, r *http.Request) {
-	e, session, err := s.as(r)
+	e, during, err := s.from(r)
 	if err != nil {
 		answer(w, nil, err)
 		return
 	}
 	n, err := strconv.ParseInt(r.PathValue("n"), 10, 64)
 	if err != nil || n < 1 {
-		answer(w, nil, fmt.Errorf("%w: %q is no number of a delivery", errBad, r.PathValue("n")))
+		answer(w, nil, fmt.Errorf("%w: %q is not the number of a delivery", errBad, r.PathValue("n")))
 		return
 	}
 	d, err := readDelivery(w, r)
 	if err == nil {
-		err = s.put(r.Context(), e, session, n, d)
+		err = s.put(r.Context(), e, during, n, d)
 	}
 	answer(w, struct{}{}, err)
 }
 
-// readDelivery reads a body of a known length into one piece.
+// readDelivery reads a body whose length is known.
 func readDelivery(w http.ResponseWriter, r *http.Request) (trinity.Delivery, error) {
 	if r.ContentLength < 0 || r.ContentLength > maxDelivery {
-		return trinity.Delivery{}, fmt.Errorf("%w: a delivery of %d bytes; it may have %d: use a smaller buffer.batch_size", errConflict, r.ContentLength, maxDelivery)
+		return trinity.Delivery{}, fmt.Errorf("%w: a delivery of %d bytes; it may have %d: use a smaller buffer.batch_size",
+			errConflict, r.ContentLength, maxDelivery)
 	}
 	data := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(r.Body, data); err != nil {
@@ -146,21 +189,21 @@ func readDelivery(w http.ResponseWriter, r *http.Request) (trinity.Delivery, err
 	return d, err
 }
 
-// put adds delivery n of an explorer, unless it is there.
-func (s *Server) put(ctx context.Context, e *explorer, session context.Context, n int64, d trinity.Delivery) error {
+// put adds delivery n of an explorer to the buffer, unless the buffer has it.
+func (s *Server) put(ctx context.Context, e *explorer, during *session, n int64, d trinity.Delivery) error {
 	e.work.Lock()
 	defer e.work.Unlock()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(session, func() { cancel(context.Cause(session)) })()
-	if err := context.Cause(session); err != nil {
+	ctx, cancel := during.within(ctx)
+	defer cancel()
+	if err := during.err(); err != nil {
 		return err
 	}
 	switch {
 	case n <= e.delivered:
 		return nil
 	case n > e.delivered+1:
-		return fmt.Errorf("%w: delivery %d of explorer %s comes after delivery %d: those between are lost", errConflict, n, e.name, e.delivered)
+		return fmt.Errorf("%w: delivery %d of explorer %s comes after delivery %d: the deliveries between are lost",
+			errConflict, n, e.name, e.delivered)
 	}
 	if err := e.sink.Put(ctx, d); err != nil {
 		return err
@@ -171,77 +214,51 @@ func (s *Server) put(ctx context.Context, e *explorer, session context.Context, 
 
 func (s *Server) handlePause(w http.ResponseWriter, r *http.Request) {
 	var p pausing
-	e, session, err := s.as(r)
+	e, during, err := s.from(r)
 	if err == nil {
 		err = read(w, r, &p)
 	}
 	if err == nil {
-		err = s.pause(r.Context(), e, session, p.Until)
+		err = s.pause(r.Context(), e, during, p.Until)
 	}
 	answer(w, struct{}{}, err)
 }
 
 // pause notes until which version an explorer puts nothing.
-func (s *Server) pause(ctx context.Context, e *explorer, session context.Context, until int64) error {
+func (s *Server) pause(ctx context.Context, e *explorer, during *session, until int64) error {
 	e.work.Lock()
 	defer e.work.Unlock()
-	if err := s.inSession(session, func() { e.Paused = until }); err != nil {
+	if err := s.inSession(during, func() { e.Paused = until }); err != nil {
 		return err
 	}
 	return e.pause(ctx, until)
 }
 
 func (s *Server) handleClose(w http.ResponseWriter, r *http.Request) {
-	e, session, err := s.as(r)
+	e, during, err := s.from(r)
 	if err == nil {
-		err = s.close(e, session)
+		err = s.close(r.Context(), e, during)
 	}
 	answer(w, struct{}{}, err)
 }
 
 // close notes that an explorer puts nothing more.
-func (s *Server) close(e *explorer, session context.Context) (err error) {
+func (s *Server) close(ctx context.Context, e *explorer, during *session) (err error) {
 	e.work.Lock()
 	defer e.work.Unlock()
-	if err := context.Cause(session); err != nil {
+	if err := during.err(); err != nil {
 		return err
 	}
-	if err := e.sink.Close(); err != nil {
+	if err := e.sink.Close(ctx); err != nil {
 		return err
 	}
-	if replaced := s.inSession(session, func() { // if it is, the other is about to open the sink again
+	if replaced := s.inSession(during, func() { // a process that replaced this one opens the sink again
 		e.closed = true
-		s.signal()
+		s.known.changed.Signal()
 		s.Say("explorer " + e.String())
-		err = s.remember()
+		err = s.known.write(s.Dir)
 	}); replaced != nil {
 		return replaced
 	}
 	return err
-}
-
-func (s *Server) handleVersion(w http.ResponseWriter, r *http.Request) {
-	min, err := strconv.ParseInt(r.FormValue("min"), 10, 64)
-	if err != nil {
-		answer(w, nil, fmt.Errorf("%w: min: %w", errBad, err))
-		return
-	}
-	found, ok, err := s.version(r.Context(), min, r.FormValue("unlike"), r.FormValue("newest") == "true")
-	if err == nil && !ok {
-		w.WriteHeader(http.StatusNoContent)
-		return
-	}
-	answer(w, found, err)
-}
-
-func (s *Server) handleFile(w http.ResponseWriter, r *http.Request) {
-	version, err := strconv.ParseInt(r.PathValue("version"), 10, 64)
-	s.mu.Lock()
-	path, ok := s.file(version, r.PathValue("file"))
-	s.mu.Unlock()
-	if err != nil || !ok {
-		http.NotFound(w, r)
-		return
-	}
-	http.ServeFile(w, r, path)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // FuzzHandler sends what no explorer does: it is refused, and never a fault of the server.
@@ -21,14 +22,19 @@ func FuzzHandler(f *testing.F) {
 	f.Add("GET", "/v1/versions?min=x", []byte(nil))
 	f.Add("GET", "/v1/versions/0/../../../etc/passwd", []byte(nil))
 	f.Add("GET", "/v1/versions/0/model", []byte(nil))
-	s := &Server{Buffer: buffer.NewQueue(10, 1<<20, nil), Style: fixed, Token: token, Lease: time.Millisecond, Say: func(string) {}, Note: func(string) {}}
-	s.explorers, s.closing = map[string]*explorer{}, f.Context()
-	s.shelf = shelf{dir: f.TempDir()}
-	s.Dir, s.ended = s.shelf.dir, true
+	dir := f.TempDir()
+	s := &Server{
+		Buffer: buffer.NewQueue(10, 1<<20, nil), Weights: &weights.Shelf{Dir: dir}, Style: fixed, Token: token, Dir: dir, Lease: time.Millisecond,
+		Say: func(string) {}, Note: func(string) {},
+	}
+	s.Weights.End()
+	if err := s.Open(f.Context()); err != nil {
+		f.Fatal(err)
+	}
 	if _, err := s.join(f.Context(), "left", joining{Protocol: protocol, Style: fixed, Session: "s", Share: Share{1, 1}}); err != nil {
 		f.Fatal(err)
 	}
-	handler := s.Handler()
+	handler := s.Handler(f.Context())
 	f.Fuzz(func(t *testing.T, method, path string, body []byte) {
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://trainer", bytes.NewReader(body))
 		if err != nil {
@@ -80,7 +86,7 @@ func TestDeliveriesAreCounted(t *testing.T) {
 	mention(t, c.Put(t.Context(), d), "delivery 3 of explorer left comes after delivery 1")
 	err := c.request(t.Context(), address{URL: tr.web.URL, Token: token}, http.MethodPut, c.path("/deliveries/2"), []byte("nonsense"), nil)
 	mention(t, err, "not understood: not a delivery")
-	tr.explorers["left"].gone = true
+	tr.known.byName["left"].gone = true
 	_, cursor, err := client("left", at(tr), time.Minute).Resume(t.Context())
 	if err != nil || string(cursor) != "7" {
 		t.Errorf("resumed at %s, %v, want 7", cursor, err)
@@ -130,7 +136,7 @@ func TestPlaces(t *testing.T) {
 func TestBelowAPath(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	mux := http.NewServeMux()
-	mux.Handle("/prefix/", http.StripPrefix("/prefix", tr.Handler()))
+	mux.Handle("/prefix/", http.StripPrefix("/prefix", tr.Handler(t.Context())))
 	mux.HandleFunc("/empty/", func(http.ResponseWriter, *http.Request) {})
 	proxy := httptest.NewServer(mux)
 	defer proxy.Close()

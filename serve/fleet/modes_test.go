@@ -69,7 +69,7 @@ func TestAfterModeBoth(t *testing.T) {
 	tr.waits(t, "explorer first has not joined again")
 	resume(t, client("left", at(tr), time.Minute))
 	if !slices.ContainsFunc(said, func(line string) bool {
-		return strings.Contains(line, "explorer left is new to this run, which goes on after step 3")
+		return strings.Contains(line, "explorer left is new to this run, which resumes after step 3")
 	}) {
 		t.Errorf("said %q", said)
 	}
@@ -86,7 +86,7 @@ func TestRetire(t *testing.T) {
 		t.Errorf("explorers %q, %v", names, err)
 	}
 	for range 2 {
-		if err := Retire(tr.Dir); err != nil {
+		if err := RemoveFiles(tr.Dir); err != nil {
 			t.Fatal(err)
 		}
 		if names, err := Explorers(tr.Dir); err != nil || len(names) > 0 {

@@ -2,202 +2,220 @@ package fleet
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net/http"
-	"slices"
-	"strings"
+	"os"
+	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/serve/web"
+	"github.com/trinity-go/trinity/weights"
 )
 
-// Server is the trainer as explorers of other processes see it: it has their experiences put into the buffer and gives them weights.
+// Server is the trainer's side: it puts the deliveries of explorers in other processes into the
+// buffer, and serves the weights.
 type Server struct {
 	Buffer    trinity.Buffer
+	Weights   *weights.Shelf
 	Style     string        // synchronizer.sync_style
 	Algorithm string        // algorithm.algorithm_type
-	Stage     string        // of the run; "" of one without
-	Explorer  string        // the run's own, where it was of mode both before
-	Token     string        // which every request must bear
-	Dir       string        // of the run: published weights, and which explorers there are
-	Lease     time.Duration // for which an explorer that is not heard of keeps its name and is waited for
-	Timeout   time.Duration // synchronizer.sync_timeout: how long the end waits for explorers
-	// Step is the one that the trainer goes on behind, and TotalSteps where it ends, 0 if where its explorers do.
+	Stage     string        // "" if the run has no stages
+	Explorer  string        // explorer.name: the explorer of a run that was in mode both before
+	Token     string        // that every request must carry
+	Dir       string        // of the run: the names of the explorers and the trainer's address
+	Lease     time.Duration // how long an explorer keeps its name without a sign of life
+	Timeout   time.Duration // synchronizer.sync_timeout: how long the trainer waits for explorers at the end
+	// Step is the step that the trainer resumes after. TotalSteps is its last step, 0 if the trainer
+	// ends with its explorers.
 	Step, TotalSteps int64
-	Save             func(ctx context.Context, dir string) error // writes the trained weights
-	SavePublished    func(ctx context.Context, dir string) error // writes those of the last version, where they are others
-	Say              func(string)                                // for people
-	Note             func(string)                                // for the log: which explorer has which weights
+	Say              func(string) // receives lines for people
+	Note             func(string) // receives lines for the log: which explorer has which weights
 
-	gate
-	shelf
-	absent
-	explorers map[string]*explorer
-	ended     bool
-	closing   context.Context // cancelled when the server is
+	known     explorers
+	newcomers newcomers
 }
 
-// Open takes up what an earlier process has published and which explorers it had. published is the version that the run goes on with; current says that its
-// weights are the trained ones.
-func (s *Server) Open(ctx context.Context, published int64, current bool) error {
-	s.shelf, s.explorers = shelf{dir: s.Dir}, map[string]*explorer{}
-	if err := s.shelf.open(pin{published, current}); err != nil {
-		return err
-	}
-	if _, there := s.newest(published); !there {
-		write := s.Save
-		if !current {
-			write = s.SavePublished
-		}
-		if err := s.publish(ctx, published, write); err != nil {
-			return fmt.Errorf("the weights of version %d, which the checkpoint goes on with, are not in %s, and not in the checkpoint: go on from one of a step with a version of its own: %w", published, s.path(published), err)
-		}
-	}
-	s.mu.Lock()
+// fixed is the sync_style in which every step has its own version.
+const fixed = "fixed"
+
+// NewToken returns a random token.
+func NewToken() string { return rand.Text() }
+
+// Open reads which explorers an earlier process had, and makes the buffer wait for them.
+func (s *Server) Open(ctx context.Context) error {
+	s.known.mu.Lock()
+	s.known.byName = map[string]*explorer{}
 	err := s.recall(ctx)
-	s.mu.Unlock()
+	s.known.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	return s.expect(ctx)
 }
 
-// Publish makes the trained weights a version. It waits for nobody: in sync_style fixed explorers take the oldest version that a step may begin with, and
-// otherwise the newest.
-func (s *Server) Publish(ctx context.Context, version int64) error {
-	return s.publish(ctx, version, s.Save)
-}
-
-// publish makes what is written a version.
-func (s *Server) publish(ctx context.Context, version int64, write func(ctx context.Context, dir string) error) error {
-	err := durable.WriteDir(s.path(version), func(dir string) error {
-		if err := write(ctx, dir); err != nil {
+// recall expects the explorers that an earlier process had. The lock is held.
+func (s *Server) recall(ctx context.Context) error {
+	entries, err := readExplorers(s.Dir)
+	if err != nil {
+		return err
+	}
+	if entries == nil && s.Step == 0 {
+		return nil
+	}
+	if entries == nil { // the run was in mode both so far
+		entries = map[string]entry{s.Explorer: {}}
+	}
+	extended, err := s.isExtended()
+	if err != nil {
+		return err
+	}
+	for name, entry := range entries {
+		e := s.known.add(name, s.Buffer)
+		e.has = entry.holding
+		switch {
+		case extended: // the buffer is open again, also for explorers that have closed
+			_, err = e.resume(ctx, 0)
+		case entry.Closed:
+			e.closed = true
+			err = e.sink.Close(ctx)
+		default:
+			err = e.sink.Pause(ctx, 0) // the buffer waits for it
+		}
+		if err != nil {
 			return err
 		}
-		return durable.Seal(dir)
-	})
-	if err != nil {
-		return fmt.Errorf("publishing version %d: %w", version, err)
 	}
-	w, err := describe(s.path(version))
-	if err != nil {
-		return fmt.Errorf("publishing version %d: %w", version, err)
+	if !extended {
+		return nil
 	}
-	w.Version = version
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.versions = append(slices.DeleteFunc(s.versions, func(old weights) bool { return old.Version == version }), w)
-	s.signal()
-	return s.tidy(s.floor())
+	return s.known.write(s.Dir) // before trainer.json no longer says that the run has ended
 }
 
-// floor is the oldest version that an explorer may ask for; the lock is held.
-func (s *Server) floor() int64 {
-	if s.Style != fixed {
-		return math.MaxInt64
+// isExtended reports whether the run had ended and has more steps now. If a run ended before its
+// last step, the same command does not extend it, because its explorers have no more steps.
+func (s *Server) isExtended() (bool, error) {
+	before, err := readAddress(filepath.Join(s.Dir, AddressFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	floor, others := int64(math.MaxInt64), s.others()
-	for _, e := range s.explorers {
-		if e.there() || !others && !e.closed {
-			floor = min(floor, e.Version)
+	switch {
+	case err != nil || !before.Ended || s.TotalSteps > 0 && s.Step >= s.TotalSteps:
+		return false, err
+	case s.TotalSteps == before.TotalSteps:
+		s.Say(fmt.Sprintf("the run has ended at step %d, with all experiences of its explorers: "+
+			"to extend it, set trainer.total_steps to another number above that, raise the explorers' total_steps or total_epochs, and start the trainer before them", s.Step))
+		return false, nil
+	}
+	return true, nil
+}
+
+// Publish publishes the engine's weights as a version and removes versions that nobody needs. It
+// waits for no explorer.
+func (s *Server) Publish(ctx context.Context, version int64) error {
+	if err := s.Weights.Publish(ctx, version); err != nil {
+		return err
+	}
+	floor := int64(math.MaxInt64)
+	if s.Style == fixed { // an explorer may ask for any version after the one that it uses
+		s.known.mu.Lock()
+		floor = s.known.oldestInUse()
+		s.known.mu.Unlock()
+	}
+	return s.Weights.Tidy(floor)
+}
+
+// Explorers describes the explorers for people: who they are, when the trainer last heard from
+// them, and which shares nobody has.
+func (s *Server) Explorers() string { return s.known.String() }
+
+// Serve listens on an address, writes it to the run's directory, and answers explorers while train
+// runs. When train succeeds, Serve tells the explorers, and waits for them until stop ends. When
+// train fails, the explorers wait for a trainer that resumes the run.
+func (s *Server) Serve(ctx, stop context.Context, listen string, train func(context.Context) error) error {
+	listener, err := web.Listen(ctx, listen)
+	if err != nil {
+		return fmt.Errorf("trainer.listen_address: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	at := address{URL: "http://" + listener.Addr().String(), Token: s.Token, Host: host, PID: os.Getpid()}
+	serving, closing := context.WithCancel(context.Background())
+	server := &web.Server{Handler: s.Handler(serving)} // without time limits: explorers retry what is cut off
+	eg, ctx := errgroup.WithContext(ctx)
+	watching, enough := context.WithCancel(ctx)
+	eg.Go(func() error { return s.watch(watching) })
+	eg.Go(func() error {
+		if err := server.Serve(serving, listener); err != nil {
+			return fmt.Errorf("serving explorers: %w", err)
 		}
-	}
-	return floor
-}
-
-// fixed is the style in which every step has a version of its own.
-const fixed = "fixed"
-
-// Saved notes that a checkpoint was written with a version; current says that its weights are the trained ones.
-func (s *Server) Saved(published int64, current bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.saved(pin{published, current})
-}
-
-// version waits for the one that a step with at least min may begin with, and another than that of the digest unlike; newest asks for that in any style. ok is false when it was not there in
-// time.
-func (s *Server) version(ctx context.Context, min int64, unlike string, newest bool) (w weights, ok bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, pollWindow, errWindow)
-	defer cancel()
-	err = s.await(ctx, func() bool {
-		if s.Style == fixed && !newest {
-			w, ok = s.oldest(min)
-		} else {
-			w, ok = s.newest(min)
-		}
-		ok = ok && w.Digest != unlike
-		return ok || s.ended || s.closing.Err() != nil
+		return nil
 	})
-	if errors.Is(err, errWindow) {
-		return weights{}, false, nil
-	}
-	if err != nil {
-		return weights{}, false, err
-	}
-	defer s.mu.Unlock()
-	if !ok && s.ended {
-		return weights{Ended: true}, true, nil
-	}
-	return w, ok, nil
+	eg.Go(func() error {
+		defer enough()
+		defer closing()
+		if err := at.write(s.Dir); err != nil {
+			return err
+		}
+		s.Say("waits for explorers at " + at.URL)
+		if err := train(ctx); err != nil {
+			return err
+		}
+		err := errors.Join(s.Buffer.Close(), s.end(ctx, stop))
+		at.Token, at.Ended, at.TotalSteps = "", true, s.TotalSteps
+		if err := errors.Join(err, at.write(s.Dir)); err != nil {
+			return err
+		}
+		return s.Weights.Clear()
+	})
+	return eg.Wait()
 }
 
-var errWindow = errors.New("nothing has happened yet")
-
-// end tells explorers that nothing more is published, and waits until those that are there have closed. The run has ended by then, so that a stop ends the wait alone.
+// end tells the explorers that the trainer publishes nothing more, and waits until those that are
+// connected have closed. stop ends this wait without an error, because the run has ended.
 func (s *Server) end(ctx, stop context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("synchronizer.sync_timeout of %v passed", s.Timeout))
 	defer cancel()
-	s.mu.Lock()
-	s.ended = true
-	s.signal()
-	s.mu.Unlock()
+	s.Weights.End()
 	defer time.AfterFunc(unsaid, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if present := s.present(); present != "" && stop.Err() == nil {
-			s.Say("training has ended; waits until these have taken note, or Ctrl-C: " + present)
+		s.known.mu.Lock()
+		defer s.known.mu.Unlock()
+		if present := s.known.present(); present != "" && stop.Err() == nil {
+			s.Say("training has ended; the trainer waits until these explorers know, or until Ctrl-C: " + present)
 		}
 	}).Stop()
 	defer context.AfterFunc(stop, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.signal()
+		s.known.mu.Lock()
+		defer s.known.mu.Unlock()
+		s.known.changed.Signal()
 	})()
-	err := s.await(ctx, func() bool { return stop.Err() != nil || s.present() == "" })
+	err := s.known.await(ctx, func() bool { return stop.Err() != nil || s.known.present() == "" })
 	if err != nil {
-		return fmt.Errorf("training has ended; waiting for explorers to take note: %w: %s", err, s.Explorers())
+		return fmt.Errorf("training has ended; waiting until the explorers know: %w: %s", err, s.Explorers())
 	}
-	s.mu.Unlock()
+	s.known.mu.Unlock()
 	return nil
 }
 
-// present says which explorers are there and have not taken note of the end, "" if none are; the lock is held.
-func (s *Server) present() string {
-	var who []string
-	for _, e := range s.explorers {
-		if e.there() && !e.gone {
-			who = append(who, "explorer "+e.String())
-		}
-	}
-	slices.Sort(who)
-	return strings.Join(who, "; ")
-}
-
-// Handler answers what explorers ask.
-func (s *Server) Handler() http.Handler {
+// Handler answers explorers. At the end of ctx it answers the requests that wait for something.
+func (s *Server) Handler(ctx context.Context) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/explorers/{name}", s.handleJoin)
-	mux.HandleFunc("POST /v1/explorers/{name}/alive", s.handleAlive)
+	mux.HandleFunc("POST /v1/explorers/{name}/alive", func(w http.ResponseWriter, r *http.Request) { s.handleAlive(ctx, w, r) })
 	mux.HandleFunc("POST /v1/explorers/{name}/using", s.handleUsing)
 	mux.HandleFunc("PUT /v1/explorers/{name}/deliveries/{n}", s.handlePut)
 	mux.HandleFunc("POST /v1/explorers/{name}/pause", s.handlePause)
 	mux.HandleFunc("POST /v1/explorers/{name}/close", s.handleClose)
-	mux.HandleFunc("GET /v1/versions", s.handleVersion)
-	mux.HandleFunc("GET /v1/versions/{version}/{file...}", s.handleFile)
-	return web.Guard(s.demandToken(mux), s.Token, func(w http.ResponseWriter, status int, err error) { web.WriteJSON(w, status, refusal{err.Error()}) })
+	versions := s.Weights.Handler(ctx, refuse)
+	mux.Handle("GET /v1/versions", versions)
+	mux.Handle("GET /v1/versions/", versions)
+	return web.Guard(s.demandToken(mux), s.Token, refuse)
 }

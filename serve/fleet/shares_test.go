@@ -39,7 +39,7 @@ func TestTheTrainerWaitsForAllShares(t *testing.T) {
 	}
 
 	for _, c := range []*Client{left, right} {
-		if err := c.Close(); err != nil {
+		if err := c.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -155,7 +155,7 @@ func TestAClosedExplorerHasItsShare(t *testing.T) {
 	place := at(tr)
 	left, right := sharing(place, "left", Share{1, 2}), sharing(place, "right", Share{2, 2})
 	resume(t, left)
-	if err := left.Close(); err != nil {
+	if err := left.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	tr.waits(t, "explorer.share 2/2")
@@ -218,10 +218,10 @@ func (tr *trainer) waits(t *testing.T, text string) {
 // loses lets an explorer's lease run out.
 func (tr *trainer) loses(t *testing.T, name string) {
 	t.Helper()
-	tr.mu.Lock()
-	tr.explorers[name].heard = time.Now().Add(-tr.Lease)
+	tr.known.mu.Lock()
+	tr.known.byName[name].heard = time.Now().Add(-tr.Lease)
 	tr.lapse()
-	tr.mu.Unlock()
+	tr.known.mu.Unlock()
 	if err := tr.settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func TestARefusedShareOpensNothing(t *testing.T) {
 	if err := left.Put(t.Context(), trinity.Delivery{Groups: group(1, 1)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := left.Close(); err != nil {
+	if err := left.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err := sharing(at(tr), "left", Share{1, 2}).Resume(t.Context())
@@ -271,7 +271,7 @@ func TestNobodyIsExpectedAtTheEnd(t *testing.T) {
 	if err := tr.Buffer.Close(); err != nil {
 		t.Fatal(err)
 	}
-	tr.explorers["left"].lapsed = false
+	tr.known.byName["left"].lapsed = false
 	if err := tr.settle(t.Context()); err != nil {
 		t.Error(err)
 	}

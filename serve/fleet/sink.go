@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -17,16 +18,87 @@ func (c *Client) Resume(ctx context.Context) (delivered int64, cursor json.RawMe
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
 	err = c.persist(ctx, "let explorer "+c.Name+" join", func(ctx context.Context, at address) error {
-		told, err := c.join(ctx, at)
+		reply, err := c.join(ctx, at)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delivered, cursor, c.delivered = told.Delivered, told.Cursor, told.Delivered
+		delivered, cursor, c.delivered = reply.Delivered, reply.Cursor, reply.Delivered
 		return err
 	})
 	return delivered, cursor, err
 }
 
-// Put implements trinity.Sink. A delivery has a number: one of which the acknowledgement was lost is sent again, and is there once.
+// join sends a request to join.
+func (c *Client) join(ctx context.Context, at address) (joined, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return joined{}, err
+	}
+	c.mu.Lock()
+	body, err := json.Marshal(joining{
+		Protocol: protocol, Style: c.Style, Algorithm: c.Algorithm, Host: host, PID: os.Getpid(), Session: c.session,
+		Share: c.Share, Rows: c.Rows, Stage: c.Stage, Paused: c.paused,
+	})
+	c.mu.Unlock()
+	if err != nil {
+		return joined{}, err
+	}
+	var reply joined
+	if err := c.request(ctx, at, http.MethodPost, c.path(""), body, &reply); err != nil {
+		return joined{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lease = reply.Lease
+	c.epoch++
+	return reply, nil
+}
+
+// rejoin joins a trainer that does not know the explorer, unless the client has joined since epoch.
+// A trainer that has lost acknowledged deliveries belongs to another run.
+func (c *Client) rejoin(ctx context.Context, at address, epoch int) error {
+	c.joins.Lock()
+	defer c.joins.Unlock()
+	if c.joinedTimes() != epoch {
+		return nil
+	}
+	c.mu.Lock()
+	acknowledged := c.delivered // before joining, because a concurrent Put may continue as soon as the client has joined
+	c.mu.Unlock()
+	reply, err := c.join(ctx, at)
+	if err != nil {
+		return err
+	}
+	if reply.Delivered < acknowledged {
+		return fmt.Errorf("trainer at %s: it has %d deliveries of explorer %s, and has acknowledged %d: "+
+			"its run is another; start this explorer again", at.URL, reply.Delivered, c.Name, acknowledged)
+	}
+	return nil
+}
+
+// Alive tells the trainer again and again that the explorer is alive. It returns nil when ctx is
+// cancelled or the trainer has ended.
+func (c *Client) Alive(ctx context.Context) error {
+	for ctx.Err() == nil {
+		err := c.persist(ctx, "hear from the explorer", func(ctx context.Context, at address) error {
+			c.mu.Lock()
+			lease := c.lease
+			c.mu.Unlock()
+			ctx, cancel := context.WithTimeout(ctx, max(lease, time.Second)) // gives up a connection that hangs
+			defer cancel()
+			return c.request(ctx, at, http.MethodPost, c.path("/alive"), nil, nil)
+		})
+		switch {
+		case ctx.Err() != nil, errors.Is(err, trinity.ErrEnded):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// Put implements trinity.Sink. A delivery has a number, so the client may send it again: the trainer
+// adds it once.
 func (c *Client) Put(ctx context.Context, d trinity.Delivery) error {
 	data, err := experience.AppendDelivery(nil, d)
 	if err != nil {
@@ -53,7 +125,8 @@ func (c *Client) Put(ctx context.Context, d trinity.Delivery) error {
 	return nil
 }
 
-// settle finds out whether a delivery that was given up is there, and sees to it that it does not come after this: joining ends what was under way.
+// settle finds out whether the trainer has a delivery that Put gave up. Joining ends requests in
+// flight, so the delivery does not arrive later.
 func (c *Client) settle(ctx context.Context, n int64, gaveUp error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -61,13 +134,13 @@ func (c *Client) settle(ctx context.Context, n int64, gaveUp error) error {
 	if err != nil {
 		return gaveUp
 	}
-	told, err := c.join(ctx, at)
+	reply, err := c.join(ctx, at)
 	if err != nil {
 		return gaveUp
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.delivered = told.Delivered; c.delivered < n {
+	if c.delivered = reply.Delivered; c.delivered < n {
 		return gaveUp
 	}
 	return nil
@@ -89,19 +162,20 @@ func (c *Client) Pause(ctx context.Context, until int64) error {
 	return c.tell(ctx, "/pause", body)
 }
 
-// Close implements trinity.Sink.
-func (c *Client) Close() error {
-	err := c.tell(c.Stop, "/close", nil)
+// Close implements trinity.Sink. It waits for the trainer until ctx ends.
+func (c *Client) Close(ctx context.Context) error {
+	err := c.tell(ctx, "/close", nil)
 	if errors.Is(err, trinity.ErrEnded) {
 		return nil
 	}
 	return err
 }
 
+// tell posts a request of this explorer that has no reply.
 func (c *Client) tell(ctx context.Context, path string, body []byte) error {
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
-	return c.persist(ctx, "hear of the explorer", func(ctx context.Context, at address) error {
+	return c.persist(ctx, "hear from the explorer", func(ctx context.Context, at address) error {
 		return c.request(ctx, at, http.MethodPost, c.path(path), body, nil)
 	})
 }

@@ -83,7 +83,7 @@ func (s *Sink) Put(ctx context.Context, d trinity.Delivery) error {
 func (s *Sink) Pause(context.Context, int64) error { return nil }
 
 // Close implements trinity.Sink.
-func (s *Sink) Close() error {
+func (s *Sink) Close(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.to = nil

@@ -41,7 +41,7 @@ func TestUndeliveredStepIsRemoved(t *testing.T) {
 		s = openSink(t, path, "2")
 		put(t, s, 3, nil)
 		put(t, s, 4, ofStep(4, 1))
-		if err := errors.Join(s.Close(), s.Close()); err != nil {
+		if err := errors.Join(s.Close(t.Context()), s.Close(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		openSink(t, path, "4")

@@ -3,17 +3,13 @@ package fleet
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/internal/durable"
 )
 
 // In sync_style fixed an explorer takes the oldest version that there is from the one that it needs, however late it comes; otherwise the newest. What was
@@ -48,7 +44,7 @@ func TestWhichVersionIsTaken(t *testing.T) {
 		if style == fixed {
 			continue
 		}
-		tr.Saved(2, true)
+		tr.Weights.Saved(2, true)
 		tr.kill()
 		back := train(t, dir, style, 2)
 		p.is(back)
@@ -68,14 +64,14 @@ func TestWhichVersionIsTaken(t *testing.T) {
 // Weights that are not what was published are never sampled with.
 func TestDamagedWeights(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
-	if err := os.WriteFile(filepath.Join(tr.path(0), "model"), []byte("2"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(tr.Dir, "weights_0", "model"), []byte("2"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var loaded atomic.Int64
 	f := follower(t, client("left", at(tr), 2*time.Second), &loaded)
 	loaded.Store(-1)
 	_, err := f.Wait(t.Context(), 0, false)
-	mention(t, err, "to publish version 0", "model of version 0 did not arrive as it was published", "sync_timeout")
+	mention(t, err, "to publish version 0", "file model of version 0 arrived damaged", "sync_timeout")
 	if loaded.Load() != -1 {
 		t.Error("damaged weights were loaded")
 	}
@@ -130,79 +126,5 @@ func TestFollowWhileAStepWaits(t *testing.T) {
 	}
 	if err := <-waited; err != nil {
 		t.Error(err)
-	}
-}
-
-// What a checkpoint, an explorer in fixed, or a download that has begun needs stays; the rest goes.
-func TestShelf(t *testing.T) {
-	for _, c := range []struct {
-		pinned []int64
-		floor  int64
-		want   string
-		end    string // of the run, where checkpoints have all versions but 4 themselves
-	}{
-		{[]int64{0}, math.MaxInt64, "0 5 6", ""},
-		{[]int64{3}, math.MaxInt64, "0 1 2 3 5 6", "0 1 2"}, // the checkpoint before may need 0, 1 or 2
-		{[]int64{2, 4}, math.MaxInt64, "2 4 5 6", "4"},
-		{[]int64{2, 4}, 3, "2 3 4 5 6", "4"},
-		{[]int64{2, 4}, -1, "0 1 2 3 4 5 6", "4"},
-	} {
-		s := shelf{dir: t.TempDir()}
-		for v := range int64(7) {
-			if err := errors.Join(os.Mkdir(s.path(v), 0o755), durable.Seal(s.path(v))); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := s.open(pin{version: 6}); err != nil {
-			t.Fatal(err)
-		}
-		s.pinned = nil
-		for _, v := range c.pinned {
-			s.pinned = append(s.pinned, pin{version: v, again: v != 4})
-		}
-		if err := s.tidy(c.floor); err != nil {
-			t.Fatal(err)
-		}
-		if got := s.onDisk(t); got != c.want || len(s.versions) != len(strings.Fields(got)) {
-			t.Errorf("pinned %v, floor %d: left %s, want %s", c.pinned, c.floor, got, c.want)
-		}
-		if err := s.clear(); err != nil {
-			t.Fatal(err)
-		}
-		if got := s.onDisk(t); got != c.end {
-			t.Errorf("pinned %v: left %q at the end, want %q", c.pinned, got, c.end)
-		}
-		s = shelf{dir: s.dir}
-		if err := s.open(pin{version: 2}); err != nil || slices.ContainsFunc(s.versions, func(w weights) bool { return w.Version > 2 }) {
-			t.Errorf("opened at version 2: %v, %v", s.versions, err)
-		}
-	}
-}
-
-// onDisk are the versions that are there.
-func (s *shelf) onDisk(t *testing.T) string {
-	t.Helper()
-	names, err := filepath.Glob(filepath.Join(s.dir, weightsPrefix+"*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, name := range names {
-		names[i] = strings.TrimPrefix(filepath.Base(name), weightsPrefix)
-	}
-	return strings.Join(names, " ")
-}
-
-// Weights that were damaged since they were published are not served; of those that a kill has undone nobody asks.
-func TestWeightsAreDamaged(t *testing.T) {
-	s := shelf{dir: t.TempDir()}
-	for v := range int64(2) {
-		file := filepath.Join(s.path(v), "model.safetensors")
-		if err := errors.Join(os.Mkdir(s.path(v), 0o755), os.WriteFile(file, []byte("weights"), 0o644), durable.Seal(s.path(v)), os.WriteFile(file, []byte("Weights"), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-		err := (&shelf{dir: s.dir}).open(pin{})
-		if err == nil || !strings.Contains(err.Error(), filepath.Join(s.path(0), "model.safetensors")+" is damaged") {
-			t.Errorf("%v", err)
-		}
 	}
 }

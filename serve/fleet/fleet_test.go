@@ -15,6 +15,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/trinitytest"
+	"github.com/trinity-go/trinity/weights"
 )
 
 const token = "a token of the test"
@@ -23,7 +24,20 @@ const token = "a token of the test"
 type trainer struct {
 	*Server
 	web   *httptest.Server
+	saver saver
+}
+
+// saver is an engine that writes how often it has saved.
+type saver struct {
+	trinity.Engine
 	saves atomic.Int64
+}
+
+// SaveModel implements trinity.Engine.
+func (s *saver) SaveModel(_ context.Context, dir string) error {
+	n := s.saves.Add(1)
+	return errors.Join(os.WriteFile(filepath.Join(dir, "model"), []byte(strconv.FormatInt(n, 10)), 0o644),
+		os.WriteFile(filepath.Join(dir, "shape.json"), []byte("{}"), 0o644))
 }
 
 // train starts a trainer in a directory, or again, with the version that its checkpoint has.
@@ -39,20 +53,15 @@ func train(t *testing.T, dir, style string, published int64) *trainer {
 	}
 	tr := &trainer{}
 	tr.Server = &Server{
-		Buffer: queue, Style: style, Token: token, Dir: dir, Lease: time.Minute, Timeout: time.Minute,
+		Buffer: queue, Weights: &weights.Shelf{Dir: dir, Engine: &tr.saver, Oldest: style == fixed},
+		Style: style, Token: token, Dir: dir, Lease: time.Minute, Timeout: time.Minute,
 		Say: func(line string) { t.Log(line) }, Note: func(line string) { t.Log(line) },
-		Save: func(_ context.Context, dir string) error {
-			n := tr.saves.Add(1)
-			return errors.Join(os.WriteFile(filepath.Join(dir, "model"), []byte(strconv.FormatInt(n, 10)), 0o644),
-				os.WriteFile(filepath.Join(dir, "shape.json"), []byte("{}"), 0o644))
-		},
 	}
-	closing, end := context.WithCancel(context.Background())
-	tr.closing = closing
-	if err := tr.Open(t.Context(), published, true); err != nil {
+	serving, end := context.WithCancel(context.Background())
+	if err := errors.Join(tr.Weights.Open(t.Context(), published, true), tr.Open(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	tr.web = httptest.NewServer(tr.Handler())
+	tr.web = httptest.NewServer(tr.Handler(serving))
 	t.Cleanup(func() {
 		end()
 		tr.web.CloseClientConnections()
@@ -88,14 +97,15 @@ func client(name string, p Place, timeout time.Duration) *Client {
 }
 
 // follower counts what it loads.
-func follower(t *testing.T, c *Client, loaded *atomic.Int64) *Follower {
-	return &Follower{Client: c, Dir: filepath.Join(t.TempDir(), "weights"), Load: func(_ context.Context, dir string, v int64) error {
+func follower(t *testing.T, c *Client, loaded *atomic.Int64) *weights.Follower {
+	load := func(_ context.Context, dir string, v int64) error {
 		if _, err := os.Stat(filepath.Join(dir, "shape.json")); err != nil {
 			return err
 		}
 		loaded.Store(v)
 		return nil
-	}}
+	}
+	return &weights.Follower{Trainer: c, Dir: filepath.Join(t.TempDir(), "weights"), Load: load, Timeout: c.Timeout}
 }
 
 func TestBufferOverHTTP(t *testing.T) {
@@ -125,26 +135,21 @@ func (l *late) Put(ctx context.Context, d trinity.Delivery) error {
 	return l.Client.Put(ctx, d)
 }
 
-// sides are trinity.Synchronizers of which each has half.
+// sides are weights.Synchronizers of which each has half.
 type (
 	publishing struct {
-		trinity.Synchronizer
+		weights.Synchronizer
 		*Server
 	}
 	waiting struct {
-		trinity.Synchronizer
-		*Follower
+		weights.Synchronizer
+		*weights.Follower
 	}
 )
 
 func (p publishing) Publish(ctx context.Context, v int64) error { return p.Server.Publish(ctx, v) }
-func (p publishing) TrainerDone() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ended = true
-	p.signal()
-}
-func (w waiting) ExplorerDone() {}
+func (p publishing) TrainerDone()                               { p.Weights.End() }
+func (w waiting) ExplorerDone()                                 {}
 func (w waiting) Wait(ctx context.Context, min int64, newest bool) (int64, error) {
 	return w.Follower.Wait(ctx, min, newest)
 }
@@ -191,7 +196,7 @@ func TestWhoIsRefused(t *testing.T) {
 	early := client("right", at(tr), time.Second)
 	early.Stage, early.Style, early.Algorithm = "rl", "fully_async", "raft" // of that stage, which the trainer is yet to come to
 	_, _, err = early.Resume(t.Context())
-	mention(t, err, "to let explorer right join", "the trainer is at a run without stages, and the explorer of stage rl", "synchronizer.sync_timeout of 1s passed")
+	mention(t, err, "to let explorer right join", "the trainer is at a run without stages, and the explorer belongs to stage rl", "synchronizer.sync_timeout of 1s passed")
 	old := client("right", at(tr), time.Minute)
 	err = old.request(t.Context(), address{URL: tr.web.URL, Token: token}, "POST", old.path(""), []byte(`{"protocol":0,"sync_style":"fixed","session":"x"}`), nil)
 	mention(t, err, "version 0 of the protocol", "run the same program")
@@ -276,9 +281,9 @@ func (c *Client) pausedAt(t *testing.T, tr *trainer) int64 {
 	if err := c.Pause(t.Context(), c.paused+1); err != nil {
 		t.Fatal(err)
 	}
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	return tr.explorers[c.Name].Paused
+	tr.known.mu.Lock()
+	defer tr.known.mu.Unlock()
+	return tr.known.byName[c.Name].Paused
 }
 
 // The trainer goes on without an explorer that is not heard of, as long as there is another, and waits for it if it is the last.
@@ -312,14 +317,14 @@ func TestLease(t *testing.T) {
 	if err != nil || len(exps) != 2 {
 		t.Fatalf("took %d, %v, want what there is, 2", len(exps), err)
 	}
-	if who := tr.Explorers(); !strings.Contains(who, "explorer right (host "+left.host(t)) || !strings.Contains(who, "was last heard of") {
+	if who := tr.Explorers(); !strings.Contains(who, "explorer right (host "+left.host(t)) || !strings.Contains(who, "was last heard from") {
 		t.Error(who)
 	}
 	die()
-	if err := tr.await(t.Context(), func() bool { return tr.explorers["left"].lapsed }); err != nil {
+	if err := tr.known.await(t.Context(), func() bool { return tr.known.byName["left"].lapsed }); err != nil {
 		t.Fatal(err)
 	}
-	tr.mu.Unlock()
+	tr.known.mu.Unlock()
 	taken := make(chan int)
 	go func() {
 		exps, _ := trinitytest.Take(t.Context(), tr.Buffer, 1, 1)

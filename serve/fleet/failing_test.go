@@ -80,10 +80,10 @@ func TestADeliveryThatFails(t *testing.T) {
 	}
 
 	// An explorer whose joining again has failed does not lose its count.
-	tr.explorers["left"].session = nil
+	tr.known.byName["left"].session = nil
 	broken.times = 1
 	mention(t, c.Put(t.Context(), trinity.Delivery{Groups: group(4, 1)}), "the connection is broken")
-	tr.explorers["left"].delivered = 0 // as of a trainer that was started again
+	tr.known.byName["left"].delivered = 0 // as of a trainer that was started again
 	if err := c.Put(t.Context(), trinity.Delivery{Groups: group(4, 1)}); err != nil {
 		t.Error(err)
 	}

@@ -1,9 +1,11 @@
 package fleet
 
 import (
+	"context"
 	"testing"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/weights"
 )
 
 // What a process has asked for does not happen to the one that has joined by its name meanwhile, however long the request has waited.
@@ -12,7 +14,7 @@ func TestStaleRequests(t *testing.T) {
 		"close": func(s *Server, e *explorer, replace func()) error {
 			session := e.session
 			replace()
-			return s.close(e, session)
+			return s.close(t.Context(), e, session)
 		},
 		"pause": func(s *Server, e *explorer, replace func()) error {
 			session := e.session
@@ -22,12 +24,12 @@ func TestStaleRequests(t *testing.T) {
 		"close, replaced while the buffer closes": func(s *Server, e *explorer, replace func()) error {
 			session := e.session
 			e.sink = replacedWhileClosing{e.sink, replace}
-			return s.close(e, session)
+			return s.close(t.Context(), e, session)
 		},
 		"using": func(s *Server, e *explorer, replace func()) error {
 			session := e.session
 			replace()
-			return s.inSession(session, func() { s.uses(e, using{Version: 9}) })
+			return s.inSession(session, func() { s.noteUse(e, weights.Version{Number: 9}) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,20 +43,20 @@ func TestStaleRequests(t *testing.T) {
 			}
 			e := join("a")
 			mention(t, request(s, e, func() {
-				s.mu.Lock()
+				s.known.mu.Lock()
 				e.gone = true
-				s.mu.Unlock()
+				s.known.mu.Unlock()
 				join("b")
 			}), errReplaced.Error())
 			if plain, wrapped := e.sink.(replacedWhileClosing); wrapped {
 				e.sink = plain.Sink
 			}
-			e, session, err := s.of("left", "b")
+			e, session, err := s.requester("left", "b")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e.closed || e.Paused != 0 || e.told != 0 || e.Version != 0 {
-				t.Errorf("closed %v, paused until %d, buffer was told %d, version %d", e.closed, e.Paused, e.told, e.Version)
+			if e.closed || e.Paused != 0 || e.told != 0 || e.using.Number != 0 {
+				t.Errorf("closed %v, paused until %d, buffer was told %d, version %d", e.closed, e.Paused, e.told, e.using.Number)
 			}
 			e.work.Lock()
 			_, err = e.resume(t.Context(), 0) // the rest of joining
@@ -75,7 +77,7 @@ type replacedWhileClosing struct {
 	replace func()
 }
 
-func (s replacedWhileClosing) Close() error {
+func (s replacedWhileClosing) Close(ctx context.Context) error {
 	s.replace()
-	return s.Sink.Close()
+	return s.Sink.Close(ctx)
 }

@@ -1,0 +1,205 @@
+package weights
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/internal/retry"
+)
+
+var failFetched = failpoint.New("remote.fetched") // when a file of weights has arrived, before the follower checks it
+
+// Trainer connects a Follower to the Shelf of a trainer in another process.
+type Trainer interface {
+	// Try calls do until it succeeds or fails for good. It retries if the trainer cannot be reached,
+	// has no such version yet, or the error is temporary (package retry). what completes the error
+	// "waiting for the trainer to …".
+	Try(ctx context.Context, what string, do func(ctx context.Context, from Getter) error) error
+	// Loaded tells the trainer which version the explorer's sampler has.
+	Loaded(ctx context.Context, v Version) error
+}
+
+// Getter sends GET requests to a trainer.
+type Getter interface {
+	// Get returns the body of the reply.
+	Get(ctx context.Context, path string) (io.ReadCloser, error)
+	// GetJSON decodes the reply into out.
+	GetJSON(ctx context.Context, path string, out any) error
+}
+
+// Follower is the sampler's side of weights that travel over HTTP: it loads what a trainer in
+// another process publishes.
+type Follower struct {
+	Trainer Trainer
+	Dir     string                                                     // for files in transfer; the follower removes it
+	Load    func(ctx context.Context, dir string, version int64) error // loads a directory into the sampler
+	Timeout time.Duration                                              // of Wait: synchronizer.sync_timeout
+	// Observer says that no explorer uses the sampler. An observer loads the newest version in every
+	// sync_style and does not report it to the trainer.
+	Observer bool
+
+	loading sync.Mutex              // one version at a time
+	inUse   atomic.Pointer[Version] // nil before the first
+}
+
+// Wait implements the explorer's side of a Synchronizer. In sync_style fixed the version depends on
+// min alone: it is the oldest version ≥ min that the trainer has.
+func (f *Follower) Wait(ctx context.Context, min int64, newest bool) (int64, error) {
+	now := f.inUse.Load()
+	has := now != nil && now.Number >= min
+	if has && !newest {
+		return now.Number, nil
+	}
+	ctx, cancel := limited(ctx, f.Timeout)
+	defer cancel()
+	if !has { // before the lock: meanwhile Follow loads earlier versions, for the steps in flight
+		if err := f.published(ctx, min); err != nil {
+			return 0, err
+		}
+	}
+	f.loading.Lock()
+	defer f.loading.Unlock()
+	return f.take(ctx, min)
+}
+
+// ExplorerDone implements the explorer's side of a Synchronizer. The trainer waits for nobody.
+func (f *Follower) ExplorerDone() {}
+
+// published waits for a version ≥ min.
+func (f *Follower) published(ctx context.Context, min int64) error {
+	return f.Trainer.Try(ctx, fmt.Sprintf("publish version %d", min), func(ctx context.Context, from Getter) error {
+		_, err := f.ask(ctx, from, min, "")
+		return err
+	})
+}
+
+// Follow loads every version as soon as it is published, also during a step. It returns nil when
+// ctx is cancelled or the trainer has ended.
+func (f *Follower) Follow(ctx context.Context) error {
+	for {
+		err := f.next(ctx)
+		switch {
+		case ctx.Err() != nil, errors.Is(err, trinity.ErrEnded):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// next waits for weights other than those in use, and loads them.
+func (f *Follower) next(ctx context.Context) error {
+	digest := ""
+	if now := f.inUse.Load(); now != nil {
+		digest = now.Digest
+	}
+	err := f.Trainer.Try(ctx, "publish another version", func(ctx context.Context, from Getter) error {
+		_, err := f.ask(ctx, from, 0, digest)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	f.loading.Lock()
+	defer f.loading.Unlock()
+	_, err = f.take(ctx, 0)
+	return err
+}
+
+// take loads the version that the trainer names for min, unless it is in use. f.loading is held.
+func (f *Follower) take(ctx context.Context, min int64) (int64, error) {
+	now := f.inUse.Load()
+	var found manifest
+	isInUse := func() bool { return now != nil && *now == found.Version }
+	err := f.Trainer.Try(ctx, fmt.Sprintf("publish version %d", min), func(ctx context.Context, from Getter) (err error) {
+		if found, err = f.ask(ctx, from, min, ""); err != nil || isInUse() {
+			return err
+		}
+		return f.fetchAll(ctx, from, found)
+	})
+	if err != nil || isInUse() {
+		return found.Number, err
+	}
+	if err := errors.Join(f.Load(ctx, f.Dir, found.Number), os.RemoveAll(f.Dir)); err != nil {
+		return 0, fmt.Errorf("loading version %d: %w", found.Number, err)
+	}
+	f.inUse.Store(&found.Version)
+	if f.Observer {
+		return found.Number, nil
+	}
+	return found.Number, f.Trainer.Loaded(ctx, found.Version)
+}
+
+// ask asks which version to load: at least min, and not the one whose digest is unlike.
+func (f *Follower) ask(ctx context.Context, from Getter, min int64, unlike string) (manifest, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*pollWindow) // gives up a connection that hangs
+	defer cancel()
+	query := url.Values{"min": {strconv.FormatInt(min, 10)}, "unlike": {unlike}, "newest": {strconv.FormatBool(f.Observer)}}
+	var found manifest
+	err := from.GetJSON(ctx, "/v1/versions?"+query.Encode(), &found)
+	if err == nil && found.Ended {
+		err = fmt.Errorf("the trainer has ended and never publishes version %d: %w", min, trinity.ErrEnded)
+	}
+	return found, err
+}
+
+// fetchAll downloads the files of a version and checks that they are what the trainer published.
+func (f *Follower) fetchAll(ctx context.Context, from Getter, found manifest) error {
+	if err := os.RemoveAll(f.Dir); err != nil {
+		return err
+	}
+	for _, file := range found.Files {
+		if !filepath.IsLocal(filepath.FromSlash(file.Name)) {
+			return fmt.Errorf("the trainer names a file %q outside of the directory of version %d", file.Name, found.Number)
+		}
+		if err := f.fetch(ctx, from, found.Number, file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetch downloads one file.
+func (f *Follower) fetch(ctx context.Context, from Getter, version int64, file file) (err error) {
+	path := filepath.Join(f.Dir, filepath.FromSlash(file.Name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	body, err := from.Get(ctx, fmt.Sprintf("/v1/versions/%d/%s", version, (&url.URL{Path: file.Name}).EscapedPath()))
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	out, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(out, io.TeeReader(body, sum))
+	if failed := failFetched.Hit(path); failed != nil {
+		return errors.Join(failed, out.Close())
+	}
+	if closed := out.Close(); closed != nil {
+		return closed
+	}
+	if err == nil && hex.EncodeToString(sum.Sum(nil)) != file.SHA256 {
+		err = fmt.Errorf("file %s of version %d arrived damaged: its sha256 is not the published one", file.Name, version)
+	}
+	if err != nil {
+		return retry.Temporary(err)
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+package weights
+
+import "context"
+
+// Synchronizer brings the trainer's weights to the sampler under one rule: a step starts once the
+// version that it needs is in use, and the sampler keeps that version until the step has ended.
+// The exception is a sampler that loads each version as soon as it can.
+type Synchronizer interface {
+	// Publish makes the engine's current weights available as version. If each step has its own
+	// version, Publish waits until the explorer has ended the steps that need an older one. The
+	// error of a wait that took too long names the explorer.
+	Publish(ctx context.Context, version int64) error
+	// Wait returns once a version ≥ min is in use, and returns that version. With newest it loads
+	// the newest version that is available by then. The caller runs no rollout while it waits.
+	Wait(ctx context.Context, min int64, newest bool) (int64, error)
+	// ExplorerDone says that nobody samples any more: Publish no longer waits.
+	ExplorerDone()
+	// TrainerDone says that the trainer publishes nothing more: Wait for a newer version returns
+	// trinity.ErrEnded.
+	TrainerDone()
+}
+
+// Loader is a sampler that can replace its weights by those in a directory: a model of the same
+// architecture, or an adapter.
+type Loader interface {
+	LoadWeights(ctx context.Context, dir string, version int64) error
+}
