@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// completionRequest is the body of /v1/completions. Fields below the blank line are extensions, which strict servers refuse.
+// completionRequest is the body of /v1/completions. Strict servers refuse the extensions.
 type completionRequest struct {
 	Model       string  `json:"model,omitempty"`
 	Prompt      any     `json:"prompt"` // token ids, or text
@@ -22,7 +22,8 @@ type completionRequest struct {
 	*extensions
 }
 
-// extensions of vLLM, SGLang and llama.cpp. -1 as top_k means all tokens to each of them; llama.cpp cuts by top_k and min_p unless told not to.
+// extensions are fields of vLLM, SGLang and llama.cpp. For all three, top_k = -1 means all tokens.
+// llama.cpp has defaults for top_k and min_p that leave out tokens.
 type extensions struct {
 	TopK                 int     `json:"top_k"`
 	MinP                 float64 `json:"min_p"`
@@ -41,7 +42,7 @@ type completionResponse struct {
 	Choices []*choice `json:"choices"`
 }
 
-// choice is one completion, in the words of any of the servers.
+// choice is one completion, with the fields of all supported servers.
 type choice struct {
 	Text           string                     `json:"text"`
 	FinishReason   string                     `json:"finish_reason"`
@@ -55,13 +56,14 @@ type choice struct {
 	} `json:"sglext"`
 }
 
-// promptLogprob is a value of vLLM's prompt_logprobs, whose keys are token ids.
+// promptLogprob is a value in vLLM's prompt_logprobs; the keys there are token ids.
 type promptLogprob struct {
 	Logprob float64 `json:"logprob"`
 	Rank    int     `json:"rank"`
 }
 
-// choiceLogprobs hold the completions form (tokens, token_logprobs, top_logprobs) or the chat form (content), which llama.cpp uses for both.
+// choiceLogprobs holds the form of completions (tokens, token_logprobs, top_logprobs) or the form
+// of chat (content). llama.cpp uses the form of chat everywhere.
 type choiceLogprobs struct {
 	Tokens        []string              `json:"tokens"`
 	TokenLogprobs []*float64            `json:"token_logprobs"`
@@ -73,14 +75,16 @@ type choiceLogprobs struct {
 	} `json:"content"`
 }
 
-// parts are the tokens of a choice with their log-probabilities, the prompt's included when it was echoed.
+// parts are the tokens of a choice and their log-probabilities. They include the prompt if the
+// server echoes it.
 type parts struct {
-	names    []string  // as the server writes them
+	names    []string  // as the server writes the tokens
 	logprobs []float64 // NaN where there is none
-	ids      []int32   // nil when the server does not tell
+	ids      []int32   // nil if the server does not report them
 }
 
-// parts reads the tokens of a choice; nil when it has no log-probabilities and no ids.
+// parts reads the tokens of a choice. It returns nil if the choice has neither log-probabilities
+// nor ids.
 func (c *choice) parts() (*parts, error) {
 	p := &parts{}
 	if l := c.Logprobs; l != nil {
@@ -136,7 +140,8 @@ func (p *parts) add(name string, logprob float64, id int32) {
 	}
 }
 
-// tokenID reads "token_id:N", which is how servers name tokens when asked for ids; -1 otherwise.
+// tokenID returns N for the name "token_id:N", which servers use if a request asks for ids, and -1
+// for other names.
 func tokenID(name string) int32 {
 	digits, ok := strings.CutPrefix(name, "token_id:")
 	id, err := strconv.ParseInt(digits, 10, 32)
@@ -146,7 +151,8 @@ func tokenID(name string) int32 {
 	return int32(id)
 }
 
-// scored reads vLLM's prompt_logprobs of known tokens: values, and the most likely tokens.
+// scored reads vLLM's prompt_logprobs. It returns the log-probabilities of the given tokens and the
+// most likely token at each position.
 func scored(tokens []int32, given []map[string]promptLogprob) (logprobs []float64, best []int32, err error) {
 	if len(given) != len(tokens) {
 		return nil, nil, fmt.Errorf("%d prompt_logprobs for %d tokens of the prompt", len(given), len(tokens))
@@ -157,7 +163,7 @@ func scored(tokens []int32, given []map[string]promptLogprob) (logprobs []float6
 		for key, value := range given[t] {
 			id, err := strconv.ParseInt(key, 10, 32)
 			if err != nil || id < 0 {
-				return nil, nil, fmt.Errorf("prompt_logprobs: %q is no token id", key)
+				return nil, nil, fmt.Errorf("prompt_logprobs: %q is not a token id", key)
 			}
 			if int32(id) == token {
 				logprobs[t] = value.Logprob
@@ -167,13 +173,13 @@ func scored(tokens []int32, given []map[string]promptLogprob) (logprobs []float6
 			}
 		}
 		if t > 0 && math.IsNaN(logprobs[t]) {
-			return nil, nil, fmt.Errorf("prompt_logprobs: position %d does not name the prompt's token %d", t, token)
+			return nil, nil, fmt.Errorf("prompt_logprobs: position %d lacks the prompt's token %d", t, token)
 		}
 	}
 	return logprobs, best, nil
 }
 
-// check refuses answers without completions.
+// check returns an error if the answer has no completions.
 func (r *completionResponse) check() error {
 	if len(r.Choices) == 0 {
 		return fmt.Errorf("%w: there are no choices", errAnswer)

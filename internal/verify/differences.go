@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// differences collect theirs − ours of the log-probabilities of tokens, nats.
+// differences collects, for each token, the other engine's log-probability minus the oracle's, in
+// nats.
 type differences struct {
 	all     []float64
-	sampled []float64 // of the tokens that the other engine drew, at the temperature of the draw
+	sampled []float64 // the differences of tokens that the other engine drew, at the temperature of the draw
 }
 
 func (d *differences) add(difference float64, sampled bool) {
@@ -18,7 +19,7 @@ func (d *differences) add(difference float64, sampled bool) {
 	}
 }
 
-// Differences sum up theirs − ours of the log-probabilities of tokens, in nats.
+// Differences summarizes the other engine's log-probabilities minus the oracle's, in nats.
 type Differences struct {
 	Tokens  int     `json:"tokens"`
 	Mean    float64 `json:"mean"` // with its sign
@@ -28,14 +29,17 @@ type Differences struct {
 	Max     float64 `json:"max"`
 	Ratio   float64 `json:"ratio_share"` // of tokens whose exp(difference) is outside of [0.8, 1.25]
 
-	// K1 and K3 estimate KL(theirs ‖ ours) per token from the tokens that the other engine drew, or, if it drew none, say the same of the given
-	// tokens: the mean of d, and of exp(−d) − 1 + d, which is never negative and varies less (Schulman 2020).
+	// K1 and K3 estimate KL(theirs ‖ ours) per token from the tokens that the other engine drew. If
+	// it drew none, they are computed over the given tokens. With the difference d, K1 is the mean
+	// of d and K3 the mean of exp(−d) − 1 + d, which is never negative and varies less (Schulman
+	// 2020).
 	K1       float64 `json:"k1"`
 	K3       float64 `json:"k3"`
 	KLTokens int     `json:"kl_tokens"`
 }
 
-// largestK3 stands for what is too large for a float64 or for JSON: servers write -9999 for a log-probability of −∞.
+// largestK3 replaces values that are too large for a float64 or for JSON: servers write -9999 for a
+// log-probability of −∞.
 const largestK3 = 1e300
 
 func (d *differences) sum() Differences {
@@ -68,7 +72,7 @@ func (d *differences) sum() Differences {
 	return s
 }
 
-// quantile is the smallest value that at least a share q of the sorted ones do not exceed.
+// quantile returns the smallest value v for which at least a share q of the values is ≤ v.
 func quantile(sorted []float64, q float64) float64 {
 	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }

@@ -13,13 +13,19 @@ import (
 	"slices"
 )
 
-// line is what a file of records holds: lines of `trinity score` (tokens, logprobs), of `trinity generate --json` (prompt_tokens, tokens, logprobs
-// of the tokens alone), experiences of a run, alone or in a list, and records of other engines in the same words. Further keys are left alone.
+// line is one JSON value in a file of records. It may come from
+//
+//	trinity score            tokens, logprobs
+//	trinity generate --json  prompt_tokens, tokens, logprobs of tokens
+//	a run                    an experience, or a list of experiences
+//	another engine           the same keys
+//
+// Decoding ignores other keys.
 type line struct {
 	PromptTokens []int32    `json:"prompt_tokens"`
 	Tokens       []int32    `json:"tokens"`
-	Logprobs     []*float64 `json:"logprobs"` // null where there is none
-	Best         []*int32   `json:"best"`     // the most likely token in place of each, null where it is not known
+	Logprobs     []*float64 `json:"logprobs"` // null where unknown
+	Best         []*int32   `json:"best"`     // the most likely token at each position, null where unknown
 	Mask         []bool     `json:"mask"`
 	PromptLen    int        `json:"prompt_len"`
 	Temperature  *float64   `json:"temperature"`
@@ -28,7 +34,8 @@ type line struct {
 	Versions     []int64    `json:"versions"` // of the weights, in experiences of a run
 }
 
-// ReadRecords reads a file of JSON lines, or all files *.jsonl of a directory.
+// ReadRecords reads a file of JSON lines, or all files *.jsonl in a directory. It is an error if
+// there are no records.
 func ReadRecords(path string) ([]*Record, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -66,7 +73,7 @@ func readFile(path string) ([]*Record, error) {
 	return decodeRecords(f, path)
 }
 
-// maxLine bounds a line of records, in bytes.
+// maxLine is the size of the longest line, in bytes.
 const maxLine = 64 << 20
 
 func decodeRecords(in io.Reader, name string) ([]*Record, error) {
@@ -109,26 +116,27 @@ func decodeLine(text []byte) (list []line, err error) {
 	}
 	var typed *json.UnmarshalTypeError
 	if errors.As(err, &typed) && typed.Field != "" {
-		return nil, fmt.Errorf("%q is a JSON %s: want tokens, logprobs, best, mask as lists, prompt_len, temperature, top_p as numbers", typed.Field, typed.Value)
+		return nil, fmt.Errorf("%q is a JSON %s: want tokens, logprobs, best, mask as lists, prompt_len, temperature, top_p as numbers",
+			typed.Field, typed.Value)
 	}
 	return list, err
 }
 
-// record turns the line into a record that passes its check.
+// record converts the line to a record and checks it.
 func (l *line) record() (*Record, error) {
 	if l.Tokens == nil {
 		return nil, errors.New(`there is no "tokens", the list of token ids`)
 	}
 	r := &Record{Tokens: l.Tokens, PromptLen: l.PromptLen, Mask: l.Mask}
 	if l.Temperature != nil {
-		if r.Temperature = *l.Temperature; r.Temperature == 0 { // greedy: nothing was drawn
+		if r.Temperature = *l.Temperature; r.Temperature == 0 { // greedy: the engine drew no token
 			r.PromptLen = 0
 		}
 	}
 	if l.TopP != nil {
 		r.TopP = *l.TopP
 	}
-	r.Selected = l.Versions != nil && l.TopP == nil // experiences do not tell, and operators chose among them
+	r.Selected = l.Versions != nil && l.TopP == nil // experiences do not hold top_p, and operators select experiences
 	logprobs := l.Logprobs
 	if l.PromptTokens != nil {
 		if len(logprobs) > 0 && len(logprobs) != len(l.Tokens) {
@@ -136,11 +144,11 @@ func (l *line) record() (*Record, error) {
 		}
 		r.Tokens = slices.Concat(l.PromptTokens, l.Tokens)
 		logprobs = append(make([]*float64, len(l.PromptTokens)), logprobs...)
-		if r.PromptLen = 0; r.Temperature > 0 { // how it was sampled is known
+		if r.PromptLen = 0; r.Temperature > 0 { // the temperature is known
 			r.PromptLen = len(l.PromptTokens)
 		}
 	}
-	if l.IsExpert || l.Mask != nil && l.Logprobs == nil { // a demonstration: nobody drew it
+	if l.IsExpert || l.Mask != nil && l.Logprobs == nil { // a demonstration: no engine drew it
 		r.PromptLen = 0
 	}
 	if len(logprobs) > 0 {

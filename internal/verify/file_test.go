@@ -18,7 +18,8 @@ func TestDecodeRecords(t *testing.T) {
 		want       Record
 	}{
 		{"score", `{"tokens":[3,4],"logprobs":[null,-1],"entropy":[1,2]}`, Record{Tokens: []int32{3, 4}, Logprobs: []float64{nan, -1}}},
-		{"generate", `{"prompt_tokens":[3],"tokens":[4],"logprobs":[-1],"text":"x"}`, Record{Tokens: []int32{3, 4}, Logprobs: []float64{nan, -1}}},
+		{"generate", `{"prompt_tokens":[3],"tokens":[4],"logprobs":[-1],"text":"x"}`,
+			Record{Tokens: []int32{3, 4}, Logprobs: []float64{nan, -1}}},
 		{"generate at a temperature", `{"prompt_tokens":[3],"tokens":[4],"logprobs":[-1],"temperature":0.5}`,
 			Record{Tokens: []int32{3, 4}, Logprobs: []float64{nan, -1}, PromptLen: 1, Temperature: 0.5}},
 		{"experience", `{"id":{"step":1},"tokens":[3,4,5],"mask":[false,true,false],"logprobs":[0,-1,0],"prompt_len":1,"temperature":0.5}`,
@@ -26,7 +27,8 @@ func TestDecodeRecords(t *testing.T) {
 		{"experience of a run", `{"tokens":[3,4],"mask":[false,true],"logprobs":[0,-1],"prompt_len":1,"temperature":0.5,"versions":[2,2]}`,
 			Record{Tokens: []int32{3, 4}, Mask: []bool{false, true}, Logprobs: []float64{nan, -1}, PromptLen: 1, Temperature: 0.5, Selected: true}},
 		{"greedy", `{"tokens":[3,4],"prompt_len":1,"temperature":0}`, Record{Tokens: []int32{3, 4}}},
-		{"group", `[{"tokens":[3,4],"mask":[false,true],"prompt_len":1,"temperature":0}]`, Record{Tokens: []int32{3, 4}, Mask: []bool{false, true}}},
+		{"group", `[{"tokens":[3,4],"mask":[false,true],"prompt_len":1,"temperature":0}]`,
+			Record{Tokens: []int32{3, 4}, Mask: []bool{false, true}}},
 		{"expert", `{"tokens":[3,4],"mask":[false,true],"logprobs":[0,-1],"prompt_len":1,"is_expert":true}`,
 			Record{Tokens: []int32{3, 4}, Mask: []bool{false, true}, Logprobs: []float64{nan, -1}}},
 		{"draws", "\n" + `{"tokens":[3,4],"prompt_len":1,"top_p":0.5}`, Record{Tokens: []int32{3, 4}, PromptLen: 1, TopP: 0.5}},
@@ -89,7 +91,8 @@ func FuzzDecodeRecords(f *testing.F) {
 }
 
 func FuzzCompletion(f *testing.F) {
-	f.Add([]byte(`{"choices":[{"text":"a","token_ids":[1],"logprobs":{"tokens":["token_id:1"],"token_logprobs":[null]},"prompt_logprobs":[null,{"4":{"logprob":-1,"rank":1}}]}]}`))
+	f.Add([]byte(`{"choices":[{"text":"a","token_ids":[1],"logprobs":{"tokens":["token_id:1"],"token_logprobs":[null]},` +
+		`"prompt_logprobs":[null,{"4":{"logprob":-1,"rank":1}}]}]}`))
 	f.Add([]byte(`{"choices":[{"logprobs":{"content":[{"id":3,"token":"a","logprob":-1}]},"sglext":{"output_ids":[3]}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r completionResponse
@@ -100,7 +103,8 @@ func FuzzCompletion(f *testing.F) {
 			if p, err := c.parts(); err == nil && p != nil && p.names != nil && p.ids != nil && len(p.ids) != len(p.logprobs) {
 				t.Errorf("%d ids, %d logprobs", len(p.ids), len(p.logprobs))
 			}
-			if logprobs, best, err := scored([]int32{3, 4}, c.PromptLogprobs); err == nil && (len(logprobs) != 2 || len(best) != 2 || slices.Min(best) < -1) {
+			logprobs, best, err := scored([]int32{3, 4}, c.PromptLogprobs)
+			if err == nil && (len(logprobs) != 2 || len(best) != 2 || slices.Min(best) < -1) {
 				t.Errorf("%v %v", logprobs, best)
 			}
 		}

@@ -9,8 +9,9 @@ import (
 	"slices"
 )
 
-// Judge compares records with the oracle. stops are the tokens that end a reply: they are one outcome, because engines stop at whichever they
-// know. It is an error if the records hold nothing to compare.
+// Judge compares records with the oracle. stops are the tokens that end a reply. They count as one
+// outcome, because engines differ in the stop tokens that they know. It is an error if the records
+// hold nothing to compare.
 func Judge(ctx context.Context, oracle Oracle, records []*Record, stops []int32, limits Limits) (*Report, error) {
 	j := &judge{oracle: oracle, stops: stops, tie: 2 * limits.Mean}
 	for _, r := range records {
@@ -27,13 +28,14 @@ func Judge(ctx context.Context, oracle Oracle, records []*Record, stops []int32,
 		return nil, err
 	}
 	if report.Tokens == 0 && report.GreedyTokens == 0 && len(report.Samples) == 0 {
-		return nil, errors.New("nothing to compare: no log-probability of a token after the first, no most likely token, and no prompt that was sampled often enough")
+		return nil, errors.New("nothing to compare: the records have no log-probability of a token after the first, " +
+			"no most likely token, and no prompt with enough samples")
 	}
 	report.check(limits)
 	return report, nil
 }
 
-// judge accumulates what records say.
+// judge accumulates the figures of records.
 type judge struct {
 	oracle Oracle
 	stops  []int32
@@ -45,7 +47,7 @@ type judge struct {
 	surprise                 surpriseTest
 }
 
-// group is what was drawn first after one prompt under one setting.
+// group counts the first tokens that were drawn after one prompt under one setting.
 type group struct {
 	prompt            []int32
 	temperature, topP float64
@@ -69,7 +71,7 @@ func (j *judge) read(ctx context.Context, r *Record) error {
 		return nil
 	}
 	return j.oracle.Distributions(ctx, r.Tokens[:len(r.Tokens)-1], first, func(t int, logprobs []float32) error {
-		if token := r.Tokens[t]; token < 0 || int(token) >= len(logprobs) { // the last one is not an input of the oracle
+		if token := r.Tokens[t]; token < 0 || int(token) >= len(logprobs) { // the oracle does not check the last token, which is not an input
 			return fmt.Errorf("token %d at position %d is outside the vocabulary of %d", token, t, len(logprobs))
 		}
 		if r.compares(t) {
@@ -79,7 +81,7 @@ func (j *judge) read(ctx context.Context, r *Record) error {
 	})
 }
 
-// check reports what makes a record unusable.
+// check returns an error if the record is unusable.
 func (r *Record) check() error {
 	n := len(r.Tokens)
 	switch {
@@ -103,12 +105,12 @@ func (r *Record) check() error {
 
 func (r *Record) hasLogprob(t int) bool { return r.Logprobs != nil && !math.IsNaN(r.Logprobs[t]) }
 
-// compares reports whether the oracle's distribution at t is needed.
+// compares reports whether the comparison needs the oracle's distribution at t.
 func (r *Record) compares(t int) bool {
 	return r.hasLogprob(t) || r.Best != nil && r.Best[t] >= 0 || r.surprising(t)
 }
 
-// compare holds token t against the oracle's distribution.
+// compare compares token t with the oracle's distribution.
 func (j *judge) compare(r *Record, t int, logprobs []float32) {
 	drawn, token := r.drawn(t), r.Tokens[t]
 	if r.Best != nil && r.Best[t] >= 0 {
@@ -129,7 +131,8 @@ func (j *judge) compare(r *Record, t int, logprobs []float32) {
 	}
 }
 
-// logprobAt is that of a token when logits are divided by a temperature, nats.
+// logprobAt returns the log-probability of a token, in nats, when logits are divided by a
+// temperature.
 func logprobAt(logprobs []float32, token int32, temperature float64) float64 {
 	if temperature == 1 {
 		return float64(logprobs[token])
@@ -141,7 +144,7 @@ func logprobAt(logprobs []float32, token int32, temperature float64) float64 {
 	return (float64(logprobs[token])-best)/temperature - math.Log(sum)
 }
 
-// count adds the first token of a reply to those of its prompt.
+// count adds the first token of a reply to the group of its prompt and setting.
 func (j *judge) count(r *Record) {
 	prompt := r.Tokens[:r.PromptLen]
 	i, found := slices.BinarySearchFunc(j.groups, r, func(g *group, r *Record) int {
@@ -155,7 +158,8 @@ func (j *judge) count(r *Record) {
 	j.groups[i].draws++
 }
 
-// likeliest is the log-probability of a token, or that of the likeliest stop token for all of them.
+// likeliest returns the log-probability of a token; for a stop token it returns that of the most
+// likely stop token.
 func (j *judge) likeliest(logprobs []float32, token int32) float32 {
 	best := logprobs[token]
 	if slices.Contains(j.stops, token) {
@@ -168,7 +172,7 @@ func (j *judge) likeliest(logprobs []float32, token int32) float32 {
 	return best
 }
 
-// merged gives the first stop token the probability of all of them.
+// merged moves the probability of all stop tokens to the first one.
 func (j *judge) merged(p []float64) []float64 {
 	for _, stop := range j.stops {
 		if first := j.stops[0]; stop != first && int(stop) < len(p) && int(first) < len(p) {
@@ -179,7 +183,7 @@ func (j *judge) merged(p []float64) []float64 {
 	return p
 }
 
-// outcome is the token itself, or the first stop token for all of them.
+// outcome returns the token, or the first stop token if the token is a stop token.
 func (j *judge) outcome(token int32) int32 {
 	if slices.Contains(j.stops, token) {
 		return j.stops[0]

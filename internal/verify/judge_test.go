@@ -46,7 +46,7 @@ func judged(t testing.TB, records []*Record, limits Limits) *Report {
 	return r
 }
 
-// strict fits an engine that computes in f32.
+// strict are limits for an engine that computes in f32.
 var strict = Limits{Mean: 1e-5, Max: 1e-4, Ratio: 0, Greedy: 1, Significance: 0.001}
 
 func TestTransformersAgrees(t *testing.T) {
@@ -56,13 +56,13 @@ func TestTransformersAgrees(t *testing.T) {
 	}
 }
 
-// TestDisagreement breaks records one way each and wants the check of just that to fail.
+// TestDisagreement changes records in one way at a time. Only the checks for that change may fail.
 func TestDisagreement(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*Record)
 		limits Limits
-		want   string // of the checks that fail
+		want   string // names of the checks that fail
 	}{
 		{"logprobs a little off", func(r *Record) {
 			for t := range r.Logprobs {
@@ -78,13 +78,14 @@ func TestDisagreement(t *testing.T) {
 			if r.Temperature == 0.6 {
 				r.Temperature = 1
 			}
-		}, DefaultLimits(), "mean |difference|, nats; share of ratios outside 0.8 to 1.25; p, first token, temperature 1; p, surprise of whole replies"},
+		}, DefaultLimits(), "mean |difference|, nats; share of ratios outside 0.8 to 1.25; " +
+			"p, first token, temperature 1; p, surprise of whole replies"},
 		{"other greedy tokens", func(r *Record) {
 			for t := range r.Best {
 				r.Best[t] ^= 1
 			}
 		}, strict, "share of equal greedy tokens"},
-		{"most likely tokens that the model has not", func(r *Record) {
+		{"most likely tokens outside of the vocabulary", func(r *Record) {
 			for t := range r.Best {
 				r.Best[t] += 1000
 			}
@@ -94,7 +95,7 @@ func TestDisagreement(t *testing.T) {
 				r.Temperature, r.Logprobs = 2, nil
 			}
 		}, DefaultLimits(), "p, first token, temperature 2; p, surprise of whole replies"},
-		{"samples of a nucleus that was ignored", func(r *Record) {
+		{"samples that ignore the nucleus", func(r *Record) {
 			if r.sampled() {
 				r.TopP, r.Logprobs = 0.5, nil
 			}
@@ -141,7 +142,7 @@ func TestJudgeRefuses(t *testing.T) {
 	}
 }
 
-// TestStopTokensAreOneOutcome gives the draws of the most common first token the name of a rare one.
+// TestStopTokensAreOneOutcome replaces the most common first token in the draws with a rare one.
 func TestStopTokensAreOneOutcome(t *testing.T) {
 	const rare = 1
 	var drawn []*Record

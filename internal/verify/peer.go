@@ -14,31 +14,32 @@ import (
 	"github.com/trinity-go/trinity/internal/retry"
 )
 
-// Options say how a server is asked.
+// Options configure the questions to a server.
 type Options struct {
-	Model   string        // its name there; "" takes the first that the server lists
+	Model   string        // its name on the server; "" is the first model that the server lists
 	Key     string        // "" sends none
 	Timeout time.Duration // of one request
-	Samples int           // draws of each prompt and setting, at least MinDraws; 0 draws nothing
+	Samples int           // draws for each prompt and setting, at least MinDraws; 0: draw nothing
 	Encode  func(text string) []int32
-	Decode  func(tokens []int32) string // Encode and Decode are nil without a tokenizer: then the server must speak token ids
+	Decode  func(tokens []int32) string // Encode and Decode are nil without a tokenizer: then the server must accept and report token ids
 	Stops   []int32                     // tokens that end a reply
 }
 
-// Answers are what a server said.
+// Answers are the answers of a server.
 type Answers struct {
 	Records  []*Record
-	Used     []string // what it was asked by
-	Warnings []string // what makes the comparison weaker
+	Used     []string // the model and the forms of request that served
+	Warnings []string // facts that make the comparison weaker
 }
 
 const (
-	replyTokens = 16 // of a reply, greedy or drawn
-	inFlight    = 4  // requests
+	replyTokens = 16 // tokens of a reply, greedy or drawn
+	inFlight    = 4  // concurrent requests
 )
 
-// Ask collects from a server what it says of prompts: their log-probabilities, where it gives those of given tokens, greedy and drawn replies.
-// Forms of a request that the server refuses are replaced by plainer ones, and Answers says which served.
+// Ask asks a server for greedy replies, drawn replies, and the log-probabilities of the prompts if
+// the server reports log-probabilities of given tokens. If the server refuses a form of a request,
+// Ask tries a plainer one; Answers.Used lists the forms that served.
 func Ask(ctx context.Context, base string, oracle Oracle, prompts [][]int32, o Options) (*Answers, error) {
 	c, err := newClient(base, o.Key, o.Timeout)
 	if err != nil {
@@ -64,26 +65,26 @@ func ask(ctx context.Context, c *client, oracle Oracle, prompts [][]int32, o Opt
 	if !slices.ContainsFunc(p.Records, func(r *Record) bool { return r.Logprobs != nil }) {
 		what := "nor logprobs of sampled tokens"
 		if o.Samples == 0 {
-			what = "and without samples there are none of sampled tokens"
+			what = "and with no samples there are no sampled tokens"
 		}
-		return nil, fmt.Errorf("%s gives no log-probabilities: neither prompt_logprobs, nor echo with logprobs, %s", c.base, what)
+		return nil, fmt.Errorf("%s reports no log-probabilities: neither prompt_logprobs, nor echo with logprobs, %s", c.base, what)
 	}
 	return &p.Answers, nil
 }
 
-// peer is a server with what was found out about it.
+// peer is a server with what Ask has found out about it.
 type peer struct {
 	Answers
 	client *client
 	opts   Options
 	oracle Oracle
 	model  string
-	plain  bool // it refuses fields that OpenAI does not have
-	text   bool // it refuses token ids as prompts
+	plain  bool // it refuses the extensions
+	text   bool // it refuses token ids as prompts and gets text
 
 	mu         sync.Mutex
-	perRequest int   // completions that it gives at once
-	seeds      int64 // given out
+	perRequest int   // the most completions that it returns for one request
+	seeds      int64 // number of seeds used
 }
 
 func (p *peer) use(what string) {
@@ -102,7 +103,7 @@ func (p *peer) warn(what string) {
 	}
 }
 
-// greet asks for the model's name and finds the richest form of a request that the server takes.
+// greet asks for the model's name and finds the richest form of a request that the server accepts.
 func (p *peer) greet(ctx context.Context, prompt []int32) error {
 	if p.model = p.opts.Model; p.model == "" {
 		var list struct {
@@ -143,17 +144,17 @@ func (p *peer) describe() {
 		p.warn("the server refuses top_k, min_p and repetition_penalty: if it has defaults for them, its samples differ")
 	}
 	if p.text {
-		p.warn("the server refuses token ids as prompts: it is given their text, and may read it as other tokens")
+		p.warn("the server refuses token ids as prompts: it gets their text, and may tokenize it differently")
 		return
 	}
 	p.use("prompts as token ids")
 }
 
-// request is a plain draw at temperature 1.
+// request returns a request for n replies at temperature 1, with a seed of its own.
 func (p *peer) request(prompt []int32, tokens, n int) *completionRequest {
 	p.mu.Lock()
 	p.seeds++
-	seed := p.seeds << 12 // servers give the completions of a request consecutive seeds
+	seed := p.seeds << 12 // servers use consecutive seeds for the completions of a request
 	p.mu.Unlock()
 	r := &completionRequest{Model: p.model, Prompt: prompt, MaxTokens: tokens, N: n, Temperature: 1, TopP: 1, Seed: seed & math.MaxInt32}
 	if p.text {
@@ -173,7 +174,8 @@ func (p *peer) complete(ctx context.Context, r *completionRequest) ([]*choice, e
 	return answer.Choices, answer.check()
 }
 
-// score asks for the log-probabilities of the prompts, in the first way that the server has; none if it has none.
+// score asks for the log-probabilities of the prompts, in the first way that the server supports.
+// It returns no records if the server supports none.
 func (p *peer) score(ctx context.Context, prompts [][]int32) ([]*Record, error) {
 	ways := []struct {
 		name string
@@ -195,18 +197,18 @@ func (p *peer) score(ctx context.Context, prompts [][]int32) ([]*Record, error) 
 		for i, prompt := range prompts[1:] {
 			g.Go(func() (err error) {
 				if records[i+1], err = way.ask(ctx, prompt); err == nil && records[i+1] == nil {
-					err = fmt.Errorf("%s gives %s of one prompt, and none of another", p.client.base, way.name)
+					err = fmt.Errorf("%s returns %s for one prompt and not for another", p.client.base, way.name)
 				}
 				return err
 			})
 		}
 		return records, g.Wait()
 	}
-	p.warn("the server does not give log-probabilities of given tokens: only those of tokens that it sampled are compared")
+	p.warn("the server does not report log-probabilities of given tokens: only those of sampled tokens are compared")
 	return nil, nil
 }
 
-// promptLogprobs asks as vLLM understands it; nil if nothing came.
+// promptLogprobs asks with the prompt_logprobs of vLLM. It returns nil if the server ignores them.
 func (p *peer) promptLogprobs(ctx context.Context, prompt []int32) (*Record, error) {
 	if p.plain || p.text {
 		return nil, nil
@@ -222,7 +224,8 @@ func (p *peer) promptLogprobs(ctx context.Context, prompt []int32) (*Record, err
 	return record, err
 }
 
-// echo asks for a prompt to be repeated with its log-probabilities, nil if nothing usable came.
+// echo asks the server to repeat the prompt with its log-probabilities. It returns nil if the
+// answer is not usable.
 func (p *peer) echo(ctx context.Context, prompt []int32) (*Record, error) {
 	r := p.request(prompt, 1, 1)
 	r.Echo, r.Logprobs = true, 1
@@ -239,14 +242,14 @@ func (p *peer) echo(ctx context.Context, prompt []int32) (*Record, error) {
 		return nil, err
 	}
 	n := len(prompt)
-	if len(said.names) < n || len(said.names) > n+1 { // not echoed, or read as other tokens
+	if len(said.names) < n || len(said.names) > n+1 { // the server did not echo, or tokenized the text differently
 		if len(said.names) > 1 {
-			p.warn(fmt.Sprintf("the server echoes %d tokens for %d: it reads the prompt's text as other tokens", len(said.names), n))
+			p.warn(fmt.Sprintf("the server echoes %d tokens for %d: it tokenizes the prompt's text differently", len(said.names), n))
 		}
 		return nil, nil
 	}
 	if said.ids != nil && !slices.Equal(said.ids[:n], prompt) {
-		return nil, fmt.Errorf("%s echoes other tokens than it was given", p.client.base)
+		return nil, fmt.Errorf("%s echoes other tokens than the prompt's", p.client.base)
 	}
 	return &Record{Tokens: prompt, Logprobs: said.logprobs[:n], Place: "echo"}, nil
 }

@@ -10,13 +10,14 @@ import (
 )
 
 const (
-	drawnPrompts = 4  // from which replies are drawn
-	drawnReplies = 16 // whole ones of each
-	sharpened    = 0.5
+	drawnPrompts = 4   // prompts with drawn replies
+	drawnReplies = 16  // whole replies to each of them
+	sharpened    = 0.5 // the other temperature
 )
 
-// replies asks for a greedy reply to each prompt, and for drawn ones to some: whole replies at temperature 1, and many first tokens at
-// temperature 1, at another temperature and from a nucleus.
+// replies asks for a greedy reply to each prompt. For some prompts it asks for drawn replies too:
+// whole replies at temperature 1, and many first tokens at temperature 1, at another temperature
+// and from a nucleus.
 func (p *peer) replies(ctx context.Context, prompts [][]int32) ([]*Record, error) {
 	var jobs []func(context.Context) ([]*Record, error)
 	for _, prompt := range prompts {
@@ -49,8 +50,8 @@ func (p *peer) replies(ctx context.Context, prompts [][]int32) ([]*Record, error
 	return slices.Concat(found...), err
 }
 
-// nucleus is a top_p for a prompt: it ends amid the largest step of the cumulated probabilities from 0.2 to 0.9, so that rounding does not
-// change which tokens it holds.
+// nucleus returns a top_p for a prompt. It lies in the middle of the largest step of the cumulative
+// probabilities between 0.2 and 0.9, so that rounding does not change the tokens of the nucleus.
 func (p *peer) nucleus(ctx context.Context, prompt []int32) (topP float64, err error) {
 	err = p.oracle.Distributions(ctx, prompt, len(prompt), func(_ int, logprobs []float32) error {
 		probabilities := shaped(logprobs, 1, 1)
@@ -67,7 +68,7 @@ func (p *peer) nucleus(ctx context.Context, prompt []int32) (topP float64, err e
 	return topP, err
 }
 
-// greedy asks for the most likely reply: each of its tokens is the most likely one after those before it.
+// greedy asks for the greedy reply: each token is the most likely one after the tokens before it.
 func (p *peer) greedy(ctx context.Context, prompt []int32) ([]*Record, error) {
 	r := p.request(prompt, replyTokens, 1)
 	r.Temperature, r.Logprobs = 0, 1
@@ -83,11 +84,11 @@ func (p *peer) greedy(ctx context.Context, prompt []int32) ([]*Record, error) {
 	for t := range prompt {
 		record.Best[t] = -1
 	}
-	record.PromptLen, record.Logprobs = 0, nil // of temperature 0, whatever the server takes that for
+	record.PromptLen, record.Logprobs = 0, nil // at temperature 0 the meaning of log-probabilities depends on the server
 	return []*Record{record}, nil
 }
 
-// draw is a number of replies to a prompt under one setting.
+// draw asks for n replies to a prompt under one setting.
 type draw struct {
 	prompt            []int32
 	tokens, n         int
@@ -126,7 +127,7 @@ func (p *peer) draw(ctx context.Context, d draw) ([]*Record, error) {
 			}
 			record.Temperature, record.TopP = d.temperature, d.topP
 			if record.First = d.tokens == 1; record.First {
-				record.Logprobs = nil // those of whole replies are compared
+				record.Logprobs = nil // the whole replies have log-probabilities to compare
 			}
 			records = append(records, record)
 		}
@@ -137,14 +138,14 @@ func (p *peer) draw(ctx context.Context, d draw) ([]*Record, error) {
 	return records, nil
 }
 
-// atOnce notes how many completions the server gives to a request.
+// atOnce notes that the server returns n completions at most for a request.
 func (p *peer) atOnce(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.perRequest = max(1, min(p.perRequest, n))
 }
 
-// replied asks with log-probabilities, and without where they are refused.
+// replied asks with log-probabilities, and without if the server refuses them.
 func (p *peer) replied(ctx context.Context, r *completionRequest) ([]*choice, error) {
 	choices, err := p.complete(ctx, r)
 	if !isRefused(err) || r.N > 1 {
@@ -154,7 +155,7 @@ func (p *peer) replied(ctx context.Context, r *completionRequest) ([]*choice, er
 	return p.complete(ctx, r)
 }
 
-// record makes a record of a reply; nil when its tokens are not known.
+// record returns the record of a reply, or nil if its tokens are unknown.
 func (p *peer) record(prompt []int32, c *choice) (*Record, error) {
 	said, err := c.parts()
 	if err != nil {
@@ -166,14 +167,15 @@ func (p *peer) record(prompt []int32, c *choice) (*Record, error) {
 	switch {
 	case said.ids != nil:
 		p.use("token ids of replies")
-	case c.Text == "" && c.FinishReason == "stop": // it began with its end
+	case c.Text == "" && c.FinishReason == "stop": // the first token ended the reply
 		said = &parts{}
 	default:
 		if said.ids, err = p.retokenize(prompt, c.Text); err != nil {
 			return nil, err
 		}
 		if len(said.ids) == 0 || said.names != nil && len(said.names) != len(said.ids) {
-			p.warn("replies whose text reads as another number of tokens than the server sampled are left out, and their prompts' samples not tested")
+			p.warn("replies whose text tokenizes to another number of tokens than the server sampled are left out, " +
+				"and the samples of their prompts are not tested")
 			return nil, nil
 		}
 	}
@@ -197,15 +199,16 @@ func (p *peer) record(prompt []int32, c *choice) (*Record, error) {
 	return record, nil
 }
 
-// retokenize reads a reply's text as tokens, which may be others than were sampled.
+// retokenize tokenizes a reply's text; the tokens may differ from the sampled ones. It returns nil
+// if the prompt's tokens differ.
 func (p *peer) retokenize(prompt []int32, text string) ([]int32, error) {
 	if p.opts.Encode == nil {
-		return nil, fmt.Errorf("%s tells no token ids, and the model has no tokenizer to read its text with", p.client.base)
+		return nil, fmt.Errorf("%s reports no token ids, and the model has no tokenizer for its text", p.client.base)
 	}
-	p.warn("the server tells no token ids: its text is read as tokens again, which may be others than it sampled")
+	p.warn("the server reports no token ids: its text is tokenized again, and the tokens may differ from the sampled ones")
 	whole := p.opts.Encode(p.opts.Decode(prompt) + text)
 	if len(whole) < len(prompt) || !slices.Equal(whole[:len(prompt)], prompt) {
-		return nil, nil // the boundary moved
+		return nil, nil // a token spans the end of the prompt
 	}
 	return whole[len(prompt):], nil
 }

@@ -8,16 +8,16 @@ import (
 	"text/tabwriter"
 )
 
-// Report is what came of a comparison.
+// Report is the result of a comparison.
 type Report struct {
 	Model    string   `json:"model"`
 	Against  string   `json:"against"`
-	Used     []string `json:"used"`     // what the other engine was asked by
-	Warnings []string `json:"warnings"` // what makes the comparison weaker
+	Used     []string `json:"used"`     // the model and the forms of request that served
+	Warnings []string `json:"warnings"` // facts that make the comparison weaker
 
 	Sequences int `json:"sequences"`
 	Differences
-	Greedy       float64      `json:"greedy_share"` // of GreedyTokens at which the most likely token is the same
+	Greedy       float64      `json:"greedy_share"` // of GreedyTokens: the share at which the most likely tokens agree
 	GreedyTokens int          `json:"greedy_tokens"`
 	Samples      []SampleTest `json:"samples"`
 
@@ -25,16 +25,17 @@ type Report struct {
 	Agree  bool    `json:"agree"` // all checks hold
 }
 
-// Check is a figure that has a limit.
+// Check is a figure with a limit.
 type Check struct {
 	Name    string  `json:"name"`
 	Value   float64 `json:"value"`
 	Limit   float64 `json:"limit"`
-	AtLeast bool    `json:"at_least"` // the limit is the least value, not the largest
+	AtLeast bool    `json:"at_least"` // the limit is a lower bound, not an upper bound
 	OK      bool    `json:"ok"`
 }
 
-// check holds the figures against their limits. The significance is shared by all tests of samples (Bonferroni).
+// check compares the figures with their limits. The sample tests share the significance
+// (Bonferroni).
 func (r *Report) check(l Limits) {
 	r.Agree = true
 	add := func(c Check) {
@@ -70,8 +71,9 @@ func (r *Report) Print(out io.Writer) error {
 		fmt.Fprintf(out, "warning   %s\n", w)
 	}
 	if r.Tokens > 0 {
-		fmt.Fprintf(out, "compared  %d tokens of %d sequences, theirs − ours in nats: mean %s, |·| p50 %s, p99 %s, largest %s; KL estimates k1 %s, k3 %s over %d tokens\n",
-			r.Tokens, r.Sequences, digits(r.Mean), digits(r.P50), digits(r.P99), digits(r.Max), digits(r.K1), digits(r.K3), r.KLTokens)
+		fmt.Fprintf(out, "compared  %d tokens of %d sequences, theirs − ours in nats: mean %s, |·| p50 %s, p99 %s, largest %s; ",
+			r.Tokens, r.Sequences, digits(r.Mean), digits(r.P50), digits(r.P99), digits(r.Max))
+		fmt.Fprintf(out, "KL estimates k1 %s, k3 %s over %d tokens\n", digits(r.K1), digits(r.K3), r.KLTokens)
 	}
 	if r.GreedyTokens > 0 {
 		fmt.Fprintf(out, "greedy    %d tokens\n", r.GreedyTokens)

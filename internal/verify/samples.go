@@ -8,27 +8,26 @@ import (
 
 // SampleTest is a test of drawn tokens against the oracle's probabilities.
 type SampleTest struct {
-	Name      string  `json:"name"` // what was drawn, and how it was tested
+	Name      string  `json:"name"` // what was drawn, and how
 	Draws     int     `json:"draws"`
 	Prompts   int     `json:"prompts,omitempty"`
 	Statistic float64 `json:"statistic"`         // χ², or z of the surprise
 	Degrees   int     `json:"degrees,omitempty"` // of freedom of χ²
-	Outside   int     `json:"outside,omitempty"` // draws that the nucleus should have left out
-	P         float64 `json:"p"`                 // chance of a statistic at least as large, if the other engine draws as it should
+	Outside   int     `json:"outside,omitempty"` // draws outside of the nucleus
+	P         float64 `json:"p"`                 // probability of a statistic at least as large if the other engine draws correctly
 }
 
-// MinDraws is how many first tokens of one prompt and setting a χ² test of it wants.
+// MinDraws is the number of first tokens of one prompt and setting that its χ² test needs.
 const MinDraws = 50
 
-const (
-	maxOutside = 0.02 // share of draws at the edge of a nucleus that rounding may put in or out
-)
+// maxOutside is the share of draws that rounding may put outside of a nucleus.
+const maxOutside = 0.02
 
-// testSamples tests every setting of which some prompt was drawn often enough, then whole replies.
+// testSamples tests every setting in which some prompt has enough draws, then the whole replies.
 func (j *judge) testSamples(ctx context.Context) ([]SampleTest, error) {
 	var tests []SampleTest
 	var settings []*group
-	for _, g := range j.groups { // ordered by setting
+	for _, g := range j.groups { // they are sorted by setting
 		if g.draws < MinDraws {
 			continue
 		}
@@ -56,7 +55,7 @@ func (j *judge) testSamples(ctx context.Context) ([]SampleTest, error) {
 	return tested, nil
 }
 
-// testGroup adds the statistic of one prompt to that of its setting.
+// testGroup adds the statistic of one prompt to the test of its setting.
 func (j *judge) testGroup(ctx context.Context, g *group, to *SampleTest) error {
 	return j.oracle.Distributions(ctx, g.prompt, len(g.prompt), func(_ int, logprobs []float32) error {
 		statistic, degrees, outside := chiSquare(g.counts, j.merged(shaped(logprobs, g.temperature, g.topP)))
@@ -69,7 +68,8 @@ func (j *judge) testGroup(ctx context.Context, g *group, to *SampleTest) error {
 	})
 }
 
-// conclude computes p; false when everything had one outcome, which tests nothing, as it should have.
+// conclude computes p. It reports false if there was only one possible outcome, and all draws had
+// it: then nothing was tested.
 func (t *SampleTest) conclude() bool {
 	t.P = chiSquareTail(t.Statistic, t.Degrees)
 	switch {
@@ -81,8 +81,9 @@ func (t *SampleTest) conclude() bool {
 	return true
 }
 
-// surpriseTest holds the −log p of all drawn tokens against the entropies of the distributions that they were drawn from: their differences have
-// mean 0 whatever came before, so their sum over its standard deviation tends to a normal variable (a martingale's central limit).
+// surpriseTest compares −log p of all drawn tokens with the entropies of their distributions. The
+// differences have mean 0 after any prefix, so their sum divided by its standard deviation tends to
+// a normal variable (central limit theorem for martingales).
 type surpriseTest struct {
 	sum, variance float64
 	tokens        int
@@ -95,8 +96,8 @@ func (s *surpriseTest) add(p []float64, token int32) {
 	s.tokens++
 }
 
-// test wants as many tokens as make the sum nearly normal.
-func (s *surpriseTest) test() (SampleTest, bool) {
+// test returns the result; ok is false if there are too few tokens for a nearly normal sum.
+func (s *surpriseTest) test() (result SampleTest, ok bool) {
 	if s.tokens < 4*MinDraws || s.variance < 1 {
 		return SampleTest{}, false
 	}

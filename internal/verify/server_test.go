@@ -18,7 +18,8 @@ import (
 	"github.com/trinity-go/trinity/engine/cpu"
 )
 
-// server answers from the oracle itself, as one kind of server does, with one thing wrong perhaps.
+// server answers with the figures of the oracle, in the form of one kind of server. It may have a
+// fault.
 type server struct {
 	t      *testing.T
 	oracle *cpu.Engine
@@ -26,10 +27,10 @@ type server struct {
 	fault  string
 
 	mu   sync.Mutex
-	told map[string]bool // requests that were told to wait
+	told map[string]bool // requests that got "wait" as their first answer
 }
 
-// asked is a request as the server reads it.
+// asked is a request.
 type asked struct {
 	Prompt         json.RawMessage `json:"prompt"`
 	MaxTokens      int             `json:"max_tokens"`
@@ -85,7 +86,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.fault == "slow" {
-		<-r.Context().Done() // which is noticed once the body is read
+		<-r.Context().Done() // the server notices the end after it has read the body
 		return
 	}
 	prompt, refusal := s.read(&q)
@@ -107,7 +108,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isNew reports whether a request comes for the first time.
+// isNew reports whether the server gets a request for the first time.
 func (s *server) isNew(body string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +120,7 @@ func (s *server) isNew(body string) bool {
 	return !known
 }
 
-// read refuses what the kind of server refuses.
+// read returns the prompt, or the refusal of this kind of server.
 func (s *server) read(q *asked) (prompt []int32, refusal string) {
 	var text string
 	isText := json.Unmarshal(q.Prompt, &text) == nil
@@ -215,7 +216,7 @@ func (s *server) each(tokens []int32, from int, do func(t int, l []float32)) {
 	}
 }
 
-// said is a log-probability as the server tells it.
+// said returns the log-probability that the server reports.
 func (s *server) said(l float32) float64 {
 	if s.fault == "perturbed" {
 		return float64(l) + 0.2
@@ -247,7 +248,7 @@ func (s *server) next(q *asked, l []float32, rng *rand.Rand) int32 {
 
 func argmax(l []float32) int32 { return int32(slices.Index(l, slices.Max(l))) }
 
-// question asks a server of a kind with a fault.
+// question asks a server of the given kind, with the given fault, and judges its answers.
 func question(t *testing.T, kind, fault string, change func(*Options)) (*Report, *Answers, error) {
 	t.Helper()
 	engine := oracle(t)
@@ -281,9 +282,12 @@ func TestServersAgree(t *testing.T) {
 		{"vllm", "", "model tiny; prompts as token ids; prompt_logprobs; token ids of replies; logprobs of sampled tokens", ""},
 		{"vllm", "busy", "model tiny; prompts as token ids; prompt_logprobs; token ids of replies; logprobs of sampled tokens", ""},
 		{"sglang", "", "model tiny; prompts as token ids; echo with logprobs; token ids of replies; logprobs of sampled tokens", ""},
-		{"llama.cpp", "", "model tiny; prompts as token ids; token ids of replies; logprobs of sampled tokens", "does not give log-probabilities of given tokens"},
-		{"strict", "", "model tiny; prompts as token ids; echo with logprobs; logprobs of sampled tokens", "refuses top_k.*tells no token ids"},
-		{"text", "", "model tiny; echo with logprobs; logprobs of sampled tokens", "refuses top_k.*refuses token ids as prompts.*tells no token ids"},
+		{"llama.cpp", "", "model tiny; prompts as token ids; token ids of replies; logprobs of sampled tokens",
+			"does not report log-probabilities of given tokens"},
+		{"strict", "", "model tiny; prompts as token ids; echo with logprobs; logprobs of sampled tokens",
+			"refuses top_k.*reports no token ids"},
+		{"text", "", "model tiny; echo with logprobs; logprobs of sampled tokens",
+			"refuses top_k.*refuses token ids as prompts.*reports no token ids"},
 	} {
 		r, answers, err := question(t, c.kind, c.fault, nil)
 		if err != nil {
@@ -323,7 +327,7 @@ func TestServersDisagree(t *testing.T) {
 
 func TestServersFail(t *testing.T) {
 	for fault, want := range map[string]string{
-		"mute":    "gives no log-probabilities: neither prompt_logprobs, nor echo",
+		"mute":    "reports no log-probabilities: neither prompt_logprobs, nor echo",
 		"slow":    `/completions: no answer within 50ms \(--timeout\)`,
 		"garbled": "the answer is not the JSON that was expected: unexpected",
 		"locked":  "401 Unauthorized: no key",
@@ -341,11 +345,13 @@ func TestServersFail(t *testing.T) {
 	if _, _, err := question(t, "vllm", "locked", func(o *Options) { o.Key, o.Samples = "secret", 0 }); err != nil {
 		t.Errorf("with the key: %v", err)
 	}
-	if _, _, err := question(t, "strict", "", func(o *Options) { o.Encode, o.Decode, o.Samples = nil, nil, 0 }); err == nil || !matches("no tokenizer", err.Error()) {
+	_, _, err := question(t, "strict", "", func(o *Options) { o.Encode, o.Decode, o.Samples = nil, nil, 0 })
+	if err == nil || !matches("no tokenizer", err.Error()) {
 		t.Errorf("no ids, no tokenizer: %v", err)
 	}
 	for _, address := range []string{"localhost:8000", "ftp://x", "http://", "::"} {
-		if _, err := Ask(context.Background(), address, oracle(t), [][]int32{{1, 2}}, Options{Timeout: time.Second}); err == nil || !matches("no address of a server", err.Error()) {
+		_, err := Ask(context.Background(), address, oracle(t), [][]int32{{1, 2}}, Options{Timeout: time.Second})
+		if err == nil || !matches("is not the address of a server", err.Error()) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

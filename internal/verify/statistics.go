@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// chiSquareTail is the probability that a χ² variable of so many degrees of freedom is at least x.
+// chiSquareTail returns the probability that a χ² variable with the given degrees of freedom is at
+// least x.
 func chiSquareTail(x float64, degrees int) float64 {
 	if x <= 0 {
 		return 1
@@ -13,11 +14,11 @@ func chiSquareTail(x float64, degrees int) float64 {
 	return gammaTail(float64(degrees)/2, x/2)
 }
 
-// normalTail is the probability that a standard normal variable is at least |z| away from 0.
+// normalTail returns the probability that a standard normal variable is at least |z| away from 0.
 func normalTail(z float64) float64 { return math.Erfc(math.Abs(z) / math.Sqrt2) }
 
-// gammaTail is the regularised upper incomplete gamma function Q(a, x), by its series below a + 1 and by its continued fraction (Lentz's method)
-// above (Abramowitz & Stegun 6.5.29, 6.5.31).
+// gammaTail returns the regularised upper incomplete gamma function Q(a, x): for x < a + 1 by its
+// series, else by its continued fraction with Lentz's method (Abramowitz & Stegun 6.5.29, 6.5.31).
 func gammaTail(a, x float64) float64 {
 	const precision, most = 1e-14, 100_000
 	lg, _ := math.Lgamma(a)
@@ -54,11 +55,13 @@ func nonzero(v, tiny float64) float64 {
 	return v
 }
 
-// minExpected is the least expected count of a bin, below which the χ² distribution is a poor approximation (Cochran 1954).
+// minExpected is the least expected count of a bin: below it the χ² distribution is a poor
+// approximation (Cochran 1954).
 const minExpected = 5
 
-// chiSquare is Pearson's statistic of counts against probabilities, by token. Tokens of probability·n ≥ minExpected have a bin each, all others
-// share one. degrees is 0 when there are fewer than two bins. impossible counts draws of probability 0; they are in no bin.
+// chiSquare returns Pearson's statistic of counts against probabilities, by token. Each token with
+// an expected count ≥ minExpected has a bin; all others share one bin. degrees is 0 if there is one
+// bin. impossible counts draws with probability 0; they are in no bin.
 func chiSquare(counts map[int32]int, probabilities []float64) (statistic float64, degrees, impossible int) {
 	n := 0
 	for token, c := range counts {
@@ -103,8 +106,9 @@ func chiSquare(counts map[int32]int, probabilities []float64) (statistic float64
 	return statistic, len(bins) - 1, impossible
 }
 
-// shaped are the probabilities [V] that sampling with a temperature and a nucleus draws from: logits divided by the temperature, then the
-// smallest set of the most likely tokens whose probabilities reach topP, in proportion.
+// shaped returns the probabilities [V] that sampling with a temperature and a nucleus draws from:
+// it divides the logits by the temperature, keeps the smallest set of most likely tokens whose
+// probabilities reach topP, and renormalizes.
 func shaped(logprobs []float32, temperature, topP float64) []float64 {
 	p := make([]float64, len(logprobs))
 	best := float64(slices.Max(logprobs))
@@ -133,7 +137,7 @@ func shaped(logprobs []float32, temperature, topP float64) []float64 {
 	return p
 }
 
-// byProbability lists tokens, the most likely first.
+// byProbability returns all tokens, the most likely first.
 func byProbability(p []float64) []int32 {
 	order := make([]int32, len(p))
 	for v := range order {
@@ -151,7 +155,8 @@ func byProbability(p []float64) []int32 {
 	return order
 }
 
-// surprise is the mean and the variance of −log p of a token drawn from p, in nats: its entropy and its varentropy.
+// surprise returns the mean and the variance of −log p of a token drawn from p, in nats: the
+// entropy and the varentropy.
 func surprise(p []float64) (mean, variance float64) {
 	square := 0.0
 	for _, q := range p {

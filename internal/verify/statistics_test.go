@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTails compares with closed forms (even degrees) and tables.
+// TestTails compares the tails with closed forms (for even degrees) and tables.
 func TestTails(t *testing.T) {
 	for _, c := range []struct {
 		x       float64
@@ -75,12 +75,12 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-func TestImpossibleTokensLeaveFiniteFigures(t *testing.T) {
+func TestImpossibleTokensGiveFiniteFigures(t *testing.T) {
 	var d differences
 	d.add(-9999, true)
 	d.add(0.5, true)
 	if s := d.sum(); math.IsInf(s.K3, 0) || s.K3 < 1e299 {
-		t.Errorf("k3 is %v, want a large number that JSON has", s.K3)
+		t.Errorf("k3 is %v, want a large number that JSON can hold", s.K3)
 	}
 }
 

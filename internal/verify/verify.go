@@ -1,31 +1,34 @@
-// Package verify holds another engine's log-probabilities and samples against an exact one, the oracle: records of what the other engine said,
-// read from files or asked from an OpenAI-compatible server, are judged by how far their log-probabilities are off and by whether their samples
-// follow the oracle's distribution.
+// Package verify compares another engine with an exact one, the oracle. It reads records of the
+// other engine from files, or asks an OpenAI-compatible server for them. Two questions decide: how
+// far the log-probabilities differ from the oracle's, and whether the samples follow the oracle's
+// distribution.
 package verify
 
 import "context"
 
 // Oracle computes exact next-token distributions: the embedded engine.
 type Oracle interface {
-	// Distributions calls visit with the log-probabilities [V] in nats, at temperature 1, of the token after tokens[:t], for t in
-	// [from, len(tokens)], in order; from is at least 1. The slice is reused. An error of visit ends the call.
+	// Distributions calls visit for each t in [from, len(tokens)], in order; from is at least 1.
+	// The argument is the distribution of the token after tokens[:t]: log-probabilities [V] in nats
+	// at temperature 1. The next call reuses the slice. An error of visit ends Distributions.
 	Distributions(ctx context.Context, tokens []int32, from int, visit func(t int, logprobs []float32) error) error
 }
 
-// Record is a sequence as the other engine saw it.
+// Record is one sequence with the figures that the other engine reported for it.
 type Record struct {
 	Tokens   []int32   // [T]
-	Logprobs []float64 // [T] nats; NaN where the engine gave none; nil if it gave none at all
-	Best     []int32   // [T] the token that the engine finds most likely in place of Tokens[t], -1 where it did not say; nil if nowhere
+	Logprobs []float64 // [T] nats; NaN where the engine reported none; nil if it reported none at all
+	Best     []int32   // [T] the most likely token at t according to the engine; -1 where unknown; nil if unknown everywhere
 
-	// PromptLen is the number of tokens before the first that was sampled by the engine; 0 means that none was.
+	// PromptLen is the number of tokens before the first token that the engine sampled; 0 means
+	// that it sampled none.
 	PromptLen   int
-	Mask        []bool  // [T] true where the engine drew the token, which it did not before PromptLen; nil means all from there on
+	Mask        []bool  // [T] true where the engine drew the token, always false before PromptLen; nil: it drew all tokens after that
 	Temperature float64 // of the sampled tokens and of their log-probabilities; 0 means 1
-	TopP        float64 // nucleus that was sampled from; 0 means 1
-	First       bool    // one token was asked for: the test of first tokens takes it, and that of whole replies does not
-	Selected    bool    // which replies became records depended on what was drawn, or how they were drawn is not known: no test takes it
-	Place       string  // file and line or request, for messages
+	TopP        float64 // of the nucleus that the engine sampled from; 0 means 1
+	First       bool    // a reply of one token: only the test of first tokens uses it
+	Selected    bool    // the choice of replies depended on their content, or their sampling is unknown: no sample test uses it
+	Place       string  // file and line, or the request, for messages
 }
 
 // sampled reports whether the engine drew tokens.
@@ -55,16 +58,17 @@ func (r *Record) topP() float64 {
 	return r.TopP
 }
 
-// Limits say how far the other engine may be off.
+// Limits bound how far the other engine may differ from the oracle.
 type Limits struct {
 	Mean         float64 // of |difference of log-probabilities|, nats
-	Max          float64 // the largest one, nats; 0 means any
-	Ratio        float64 // share of tokens whose probabilities' ratio leaves [0.8, 1.25]
-	Greedy       float64 // share of tokens at which the most likely token must be the same, or as likely within 2·Mean
-	Significance float64 // of all tests of samples together: the chance that a right engine is called wrong
+	Max          float64 // the largest |difference|, nats; 0 means no bound
+	Ratio        float64 // share of tokens whose ratio of probabilities is outside of [0.8, 1.25]
+	Greedy       float64 // least share of tokens at which the most likely tokens agree; a token within 2·Mean of the best one counts too
+	Significance float64 // of all sample tests together: the probability that a correct engine fails
 }
 
-// DefaultLimits fit an engine that computes in bf16: transformers' SmolLM2-135M in bf16 is off by 0.05 nats on average.
+// DefaultLimits returns limits for an engine that computes in bf16. SmolLM2-135M with transformers
+// in bf16 differs by 0.05 nats on average.
 func DefaultLimits() Limits {
 	return Limits{Mean: 0.1, Ratio: 0.05, Greedy: 0.95, Significance: 0.001}
 }
