@@ -6,32 +6,33 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// exploring is the explorer: it waits for weights, rolls out, and delivers. Its clock counts the tokens that a rollout has written while it was at work.
+// exploring is the explorer: it waits for weights, rolls out and delivers. Its clock runs while
+// rollouts run, and its unit is the time in which a rollout writes a token.
 type exploring struct {
 	*simulated
-	begun     int64 // steps
-	delivered int64
-	open      []*rolling // from the first that is not delivered on
+	begun     int64      // the last step that has begun
+	delivered int64      // the last delivered step
+	open      []*rolling // steps in flight, in order
 	places    *places
 	clock     float64
-	until     float64 // when something happens next, by the clock
-	left      float64 // seconds of work until then; 0 where nothing is at work
-	busy      float64 // seconds
-	took      float64 // by all steps, each from its first rollout to its last, seconds
-	ended     float64 // when the last step was delivered, seconds
+	until     float64 // the next event, by the clock
+	left      float64 // seconds of work until then; 0 if no rollout runs
+	busy      float64 // seconds with rollouts
+	took      float64 // seconds of all steps, each from the begin of its first rollout to the end of its last
+	ended     float64 // when the last step was delivered, in seconds
 	done      bool
 }
 
-// rolling is a step under way.
+// rolling is a step in flight.
 type rolling struct {
-	starts   []float64 // of its rollouts, by the clock, ascending
-	end      float64
-	versions []int64 // that each rollout samples with first
-	from     float64 // when the first began, in seconds; NaN before that
-	over     bool    // the last has ended
+	starts   []float64 // of the rollouts, by the clock, ascending
+	end      float64   // of the last rollout, by the clock
+	versions []int64   // with which each rollout begins
+	from     float64   // when the first rollout began, in seconds; NaN before that
+	over     bool      // the last rollout has ended
 }
 
-// advance does what needs no time, and tells whether there was any.
+// advance does everything that needs no time. It reports whether it did anything.
 func (e *exploring) advance() (again bool, err error) {
 	if e.done {
 		return false, nil
@@ -52,7 +53,8 @@ func (e *exploring) advance() (again bool, err error) {
 	return again, err
 }
 
-// mayBegin tells whether another step has its turn: when all rollouts of those before have begun. While a version is published nobody gets any.
+// mayBegin reports whether the next step may begin: all rollouts of the steps before it must have
+// begun. While the trainer publishes a version, no step begins.
 func (e *exploring) mayBegin() bool {
 	if e.begun == e.Steps || len(e.open) >= max(1, e.UnderWay) || e.trainer.publishing && e.trainer.left > 0 {
 		return false
@@ -62,7 +64,7 @@ func (e *exploring) mayBegin() bool {
 
 func last(v []float64) float64 { return v[len(v)-1] }
 
-// begin takes the version that the next step begins with.
+// begin begins the next step if its version is there.
 func (e *exploring) begin() error {
 	step := e.begun + 1
 	version, err := e.sync.Wait(now, e.Pace.Required(step), e.Pace.Newest(step))
@@ -81,7 +83,7 @@ func (e *exploring) begin() error {
 	return nil
 }
 
-// note takes down which steps have begun to roll, and ended, by now.
+// note updates the steps in flight: their rollouts may have begun or ended.
 func (e *exploring) note() {
 	for _, r := range e.open {
 		if math.IsNaN(r.from) && r.starts[0] <= e.clock {
@@ -94,7 +96,7 @@ func (e *exploring) note() {
 	}
 }
 
-// expect finds what happens next: a step begins to roll, has begun all its rollouts, or ends.
+// expect finds the next event: the first or the last rollout of a step begins, or the step ends.
 func (e *exploring) expect() {
 	next := math.Inf(1)
 	for _, r := range e.open {
@@ -110,13 +112,13 @@ func (e *exploring) expect() {
 	}
 }
 
-// pass lets so many seconds of work be done.
+// pass does work seconds of work.
 func (e *exploring) pass(work float64) {
 	e.left = max(0, e.left-work)
 	e.clock = e.until - e.left/e.perUnit.explore
 }
 
-// replace has the rollouts that have not begun sample with a version.
+// replace gives a version to all rollouts that have not begun.
 func (e *exploring) replace(version int64) {
 	for _, r := range e.open {
 		for i, at := range r.starts {
@@ -127,7 +129,7 @@ func (e *exploring) replace(version int64) {
 	}
 }
 
-// deliver puts the rollouts of the first step, when there is room.
+// deliver delivers the rollouts of the oldest step in flight if the queue has room.
 func (e *exploring) deliver() error {
 	step, versions := e.delivered+1, e.open[0].versions
 	group := make(trinity.Group, len(versions))

@@ -6,14 +6,14 @@ import (
 	"math/rand/v2"
 )
 
-// Lengths is the distribution of responses: log-normal, cut at Max.
+// Lengths is the distribution of response lengths: log-normal, limited to Max.
 type Lengths struct {
-	Mean   float64 `json:"mean"`   // tokens, before the cut
-	Spread float64 `json:"spread"` // standard deviation of their logarithms; 0 is that all are alike
-	Max    float64 `json:"max"`    // tokens; 0 cuts nothing
+	Mean   float64 `json:"mean"`   // tokens, before the limit
+	Spread float64 `json:"spread"` // standard deviation of the logarithms; 0: all have the mean
+	Max    float64 `json:"max"`    // tokens; 0: no limit
 }
 
-// draw gives one length, at least one token.
+// draw returns one length, of at least one token.
 func (l Lengths) draw(rng *rand.Rand) float64 {
 	n := l.Mean * math.Exp(l.Spread*rng.NormFloat64()-l.Spread*l.Spread/2)
 	if l.Max > 0 {
@@ -22,7 +22,8 @@ func (l Lengths) draw(rng *rand.Rand) float64 {
 	return max(1, n)
 }
 
-// Spread is the σ, of 3 at most, of a log-normal distribution of which the largest of n draws is on average so many times the mean.
+// Spread returns the σ, at most 3, of a log-normal distribution for which the largest of n draws is
+// on average largest/mean times the mean.
 func Spread(mean, largest float64, n int) float64 {
 	if n < 2 || !(largest > mean) {
 		return 0
@@ -38,7 +39,8 @@ func Spread(mean, largest float64, n int) float64 {
 	return (low + high) / 2
 }
 
-// largestOf is E[max of n draws] / E[a draw]: the mean over u in (0, 1) of exp(σz − σ²/2), with z the u^(1/n) quantile of the normal distribution.
+// largestOf returns E[max of n draws] / E[a draw]: the mean over u in (0, 1) of exp(σz − σ²/2),
+// where z is the u^(1/n) quantile of the normal distribution.
 func largestOf(n int, σ float64) float64 {
 	const points = 1000
 	sum := 0.0
@@ -49,10 +51,12 @@ func largestOf(n int, σ float64) float64 {
 	return sum / points
 }
 
-// step is the rollouts of an explore step.
+// step holds the rollouts of an explore step.
 type step struct {
 	tokens []float64 // of each response
-	span   float64   // from the beginning of the first to the end of the last, of one explorer with no other step beside them, in tokens that a rollout writes
+	// span is the time from the begin of the first rollout to the end of the last, in tokens that a
+	// rollout writes, for one explorer and no other step in flight.
+	span float64
 }
 
 // draw draws all explore steps.
@@ -71,23 +75,26 @@ func draw(s *Setting, r *Rates) []step {
 	return steps
 }
 
-// places are when places are free again, the first in front.
+// places is a heap with an entry for each slot of a rollout: when the slot is free again.
 type places []float64
 
-// places are those that a step alone uses: that there are more slots makes no engine faster. Those of several explorers are alike.
+// places returns the slots that one step can use, of all explorers. More slots would make no engine
+// faster.
 func (s *Setting) places() *places {
 	n := max(1, s.Explorers)
 	p := make(places, n*s.placesOf(n))
 	return &p
 }
 
-// placesOf is how many places each of n explorers uses. All of an explorer's places together write as many tokens a second, however many they are.
+// placesOf returns the number of slots that each of n explorers uses. The slots of an explorer
+// together write the same number of tokens per second, for any number of slots.
 func (s *Setting) placesOf(n int) int {
 	share := (int(s.Pace.PerStep) + n - 1) / n
 	return min(max(1, s.InFlight), share)
 }
 
-// take lets rollouts begin in order, from now on, each where a place is free first. starts are when they begin, end is when the last has ended.
+// take gives slots to rollouts in order, from now on: each gets the slot that is free first. It
+// returns when each rollout begins, and when the last ends.
 func (p *places) take(tokens []float64, now float64) (starts []float64, end float64) {
 	starts = make([]float64, len(tokens))
 	for i, n := range tokens {

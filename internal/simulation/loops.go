@@ -2,9 +2,9 @@ package simulation
 
 import (
 	"errors"
-	"github.com/trinity-go/trinity"
 	"io"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/weights"
 )
 
@@ -13,15 +13,15 @@ type training struct {
 	*simulated
 	step       int64
 	published  int64
-	atWork     bool
+	atWork     bool // a step has its batch
 	publishing bool
-	left       float64 // seconds of work
+	left       float64 // seconds of work until the step or the publication ends
 	busy       float64 // seconds of training
 	syncing    float64 // seconds of publishing
 	done       bool
 }
 
-// advance does what needs no time, and tells whether there was any.
+// advance does everything that needs no time. It reports whether it did anything.
 func (t *training) advance() (bool, error) {
 	switch {
 	case t.done || t.left > 0:
@@ -35,7 +35,7 @@ func (t *training) advance() (bool, error) {
 	return unlessEarly(t.take())
 }
 
-// take begins a step with the batch that there is.
+// take begins a step if the source has a batch.
 func (t *training) take() error {
 	batch, err := t.source.Take(now, trinity.Want{N: t.Batch, Rollouts: true, Published: t.published})
 	if errors.Is(err, io.EOF) {
@@ -55,7 +55,7 @@ func (t *training) take() error {
 	return nil
 }
 
-// end ends a step, and publishes its weights if it is time.
+// end ends a step and publishes its weights if a version is due.
 func (t *training) end() error {
 	if t.step%t.PublishInterval == 0 {
 		if err := t.sync.Publish(now, t.step); err != nil {
@@ -70,7 +70,7 @@ func (t *training) end() error {
 	return nil
 }
 
-// unlessEarly tells that something was done, unless it is to be tried again later.
+// unlessEarly returns false if an action would have had to wait, and true if it succeeded.
 func unlessEarly(err error) (bool, error) {
 	if errors.Is(err, errNotYet) {
 		return false, nil

@@ -7,27 +7,27 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Report is what a run came to.
+// Report is the result of a simulated run.
 type Report struct {
 	StepsPerHour    float64   `json:"train_steps_per_hour"`
 	RolloutsPerHour float64   `json:"trained_rollouts_per_hour"`
 	ExplorerIdle    float64   `json:"explorer_idle"` // share of the time until its last step
-	TrainerIdle     float64   `json:"trainer_idle"`  // share of the time until its last step; publishing is no idleness
+	TrainerIdle     float64   `json:"trainer_idle"`  // share of the time until its last step; publishing counts as work
 	Staleness       Staleness `json:"staleness"`
 	BufferMean      float64   `json:"buffer_rollouts_mean"` // over time
 	BufferMax       int       `json:"buffer_rollouts_max"`
-	Dropped         int       `json:"dropped_rollouts"` // too old for the sample strategy
+	Dropped         int       `json:"dropped_rollouts"` // the sample strategy found them too old
 
 	Seconds        float64 `json:"seconds"`
-	ExploreSeconds float64 `json:"explore_step_seconds"` // mean of a step; longer than alone where the trainer was busy too, or other steps were under way
+	ExploreSeconds float64 `json:"explore_step_seconds"` // mean; longer than Rates.Explore if the trainer or other steps ran at the same time
 	TrainSeconds   float64 `json:"train_step_seconds"`
 
-	Versions []int64 `json:"-"` // that each explore step began with
+	Versions []int64 `json:"-"` // with which each explore step began
 	Batches  []Batch `json:"-"` // of each train step
 }
 
-// Staleness is the distribution, over the rollouts trained on, of the train steps between the weights that sampled and those that came of it: 1 is
-// on-policy.
+// Staleness is the distribution of staleness over the trained rollouts: the number of train steps
+// between the weights that sampled a rollout and the weights that resulted from it. 1 is on-policy.
 type Staleness struct {
 	Mean     float64       `json:"mean"`
 	P50      int64         `json:"p50"`
@@ -36,14 +36,14 @@ type Staleness struct {
 	Rollouts map[int64]int `json:"rollouts"` // by staleness
 }
 
-// Batch is what a train step was given.
+// Batch describes the batch of a train step.
 type Batch struct {
 	Rollouts                  int
-	OldestVersion, NewVersion int64   // least and greatest of the versions that sampled
+	OldestVersion, NewVersion int64   // the oldest and the newest version that sampled its rollouts
 	MeanVersion               float64 // 0 without rollouts
 }
 
-// record notes a batch of the step under way.
+// record notes the batch of the current step.
 func (t *training) record(batch []*trinity.Experience) {
 	b := Batch{Rollouts: len(batch)}
 	for i, e := range batch {
@@ -58,7 +58,7 @@ func (t *training) record(batch []*trinity.Experience) {
 	t.report.Batches = append(t.report.Batches, b)
 }
 
-// finish sums up.
+// finish completes the report.
 func (s *simulated) finish() *Report {
 	r := &s.report
 	r.Seconds = s.seconds
@@ -78,7 +78,7 @@ func (s *simulated) finish() *Report {
 	return r
 }
 
-// distribution sums up a histogram.
+// distribution summarizes a histogram.
 func distribution(rollouts map[int64]int) Staleness {
 	s := Staleness{Rollouts: rollouts}
 	n, sum := 0, 0.0
@@ -102,8 +102,8 @@ func distribution(rollouts map[int64]int) Staleness {
 	return s
 }
 
-// Alone finds the rates at which explorer and trainer work alone, of those that were measured in a run of this setting: where both are busy at once and
-// share their cores, measured steps are slower than the side alone.
+// Alone returns the rates of explorer and trainer when each works alone, given the rates measured
+// in a run of this setting. If both share cores, steps take longer while both are busy.
 func Alone(s Setting, measured Rates) (Rates, error) {
 	alone := measured
 	for range 12 {

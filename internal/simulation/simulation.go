@@ -1,6 +1,7 @@
-// Package simulation plays a run of explorer and trainer without a model, event by event, to tell who waits for whom. The queue, the synchronizer, the sample
-// strategy and the pace are those of a run; only time is made up: an explore step takes as long as its rollouts, of lengths drawn from a
-// distribution, a train step as long as its tokens.
+// Package simulation plays a run of explorer and trainer without a model, event by event, to find
+// out who waits for whom. Queue, synchronizer, sample strategy and pace are the real ones. Only
+// time is simulated: the duration of an explore step follows from the lengths of its rollouts,
+// which are drawn from a distribution, and the duration of a train step from its tokens.
 package simulation
 
 import (
@@ -15,31 +16,32 @@ import (
 	"github.com/trinity-go/trinity/weights"
 )
 
-// Setting is how explorer and trainer work together.
+// Setting describes how explorer and trainer work together.
 type Setting struct {
 	Pace            explorer.Pace
 	Handover        weights.Handover
 	PublishInterval int64                  // train steps between versions
-	Strategy        trinity.SampleStrategy // what the trainer reads by; nil is in order
-	Capacity        int                    // rollouts that the queue holds
-	Batch           int                    // rollouts that a train step takes of it
-	InFlight        int                    // rollouts at once, of each explorer
-	Explorers       int                    // that share the rollouts of each step; 0 is 1
-	UnderWay        int                    // explore steps at once; 0 is 1
-	Steps           int64                  // explore steps; the trainer trains on all that comes of them
+	Strategy        trinity.SampleStrategy // how the trainer reads the queue; nil: in order
+	Capacity        int                    // of the queue, in rollouts
+	Batch           int                    // rollouts per train step
+	InFlight        int                    // concurrent rollouts of each explorer
+	Explorers       int                    // explorers that share the rollouts of each step; 0 is 1
+	UnderWay        int                    // explore steps in flight; 0 is 1
+	Steps           int64                  // explore steps; the trainer trains on all their rollouts
 }
 
-// Rates are how fast explorer and trainer are, each alone. A step's time is the mean over steps: those with longer rollouts take longer.
+// Rates are the speeds of explorer and trainer when each works alone. The time of a step is a mean
+// over steps: steps with longer rollouts take longer.
 type Rates struct {
-	Explore  float64 `json:"rollout_seconds"` // of an explore step, by one explorer
-	Train    float64 `json:"train_seconds"`   // of a train step
-	Sync     float64 `json:"sync_seconds"`    // to publish a version
+	Explore  float64 `json:"rollout_seconds"` // per explore step, with one explorer
+	Train    float64 `json:"train_seconds"`   // per train step
+	Sync     float64 `json:"sync_seconds"`    // per published version
 	Lengths  Lengths `json:"response_tokens"`
 	Prompt   float64 `json:"prompt_tokens"`
-	Slowdown float64 `json:"slowdown"` // how many times as long both take while both are busy: 1 on machines of their own, 2 where they share all cores
+	Slowdown float64 `json:"slowdown"` // factor on both times while both are busy: 1 on separate machines, 2 if they share all cores
 }
 
-// Validate refuses rates that no run has.
+// Validate returns an error if a rate is out of range.
 func (r *Rates) Validate() error {
 	for _, v := range []struct {
 		name  string
@@ -47,8 +49,9 @@ func (r *Rates) Validate() error {
 		fits  bool
 		want  string
 	}{
-		{"rollout seconds", r.Explore, r.Explore > 0, "above 0"}, {"train seconds", r.Train, r.Train > 0, "above 0"}, {"sync seconds", r.Sync, r.Sync >= 0, "of at least 0"},
-		{"response tokens", r.Lengths.Mean, r.Lengths.Mean > 0, "above 0"}, {"the spread of response tokens", r.Lengths.Spread, r.Lengths.Spread >= 0, "of at least 0"},
+		{"rollout seconds", r.Explore, r.Explore > 0, "above 0"}, {"train seconds", r.Train, r.Train > 0, "above 0"},
+		{"sync seconds", r.Sync, r.Sync >= 0, "of at least 0"}, {"response tokens", r.Lengths.Mean, r.Lengths.Mean > 0, "above 0"},
+		{"the spread of response tokens", r.Lengths.Spread, r.Lengths.Spread >= 0, "of at least 0"},
 		{"prompt tokens", r.Prompt, r.Prompt >= 0, "of at least 0"}, {"slowdown", r.Slowdown, r.Slowdown >= 1, "of at least 1"},
 	} {
 		if !v.fits || math.IsInf(v.value, 1) {
@@ -58,14 +61,14 @@ func (r *Rates) Validate() error {
 	return nil
 }
 
-// simulated is a run under way.
+// simulated is the state of a run.
 type simulated struct {
 	Setting
 	rates   Rates
-	steps   []step // each explore step, drawn before
+	steps   []step // all explore steps, drawn at the beginning
 	perUnit struct{ explore, train float64 }
 
-	seconds  float64 // since the beginning
+	seconds  float64 // since the beginning of the run
 	queue    *counted
 	source   trinity.Source
 	sync     *weights.Memory
@@ -73,7 +76,7 @@ type simulated struct {
 	trainer  training
 	report   Report
 	stale    map[int64]int // rollouts by staleness
-	depth    float64       // rollouts in the queue × seconds
+	depth    float64       // integral of the rollouts in the queue over time
 }
 
 var errNotYet = errors.New("not yet")
@@ -110,7 +113,7 @@ func Run(s Setting, r Rates) (*Report, error) {
 	return sim.finish(), nil
 }
 
-// scale finds the seconds of a unit of work, so that the mean step takes what the rates say.
+// scale computes the seconds per unit of work such that the mean times of a step equal the rates.
 func (s *simulated) scale() {
 	span, tokens := 0.0, 0.0
 	for _, st := range s.steps {
@@ -124,7 +127,8 @@ func (s *simulated) scale() {
 	s.perUnit.train = s.rates.Train * n * float64(s.Pace.PerStep) / (tokens * float64(s.Batch))
 }
 
-// play lets both sides do what they can at once, then time pass until one of them ends what it is at.
+// play advances both sides as far as they get without time, lets time pass until one of them ends
+// its work, and repeats.
 func (s *simulated) play() error {
 	for {
 		for again := true; again; {
@@ -152,13 +156,13 @@ func (s *simulated) play() error {
 			}
 		}
 		if math.IsInf(next, 1) {
-			return fmt.Errorf("after %d train steps explorer and trainer would wait for one another", s.trainer.step)
+			return fmt.Errorf("after %d train steps explorer and trainer wait for each other forever", s.trainer.step)
 		}
 		s.pass(next, speed)
 	}
 }
 
-// pass lets the work of so many seconds be done on both sides.
+// pass does work seconds of work on each busy side, at the given speed.
 func (s *simulated) pass(work, speed float64) {
 	elapsed := work / speed
 	s.seconds += elapsed
@@ -177,7 +181,7 @@ func (s *simulated) pass(work, speed float64) {
 	}
 }
 
-// versions is an engine that has versions and nothing else.
+// versions is an engine that has version numbers and no weights.
 type versions struct {
 	trinity.Engine
 	offered int64
@@ -187,7 +191,8 @@ func (w *versions) Offer(_ context.Context, version int64) error { w.offered = v
 
 func (w *versions) Adopt(context.Context) (int64, error) { return w.offered, nil }
 
-// counted is the queue and its explorer's side, with the number of rollouts in it, the most that there were, and of what it gave.
+// counted is the queue with its sink. It counts rollouts: those in the queue, the most at any time,
+// and those that the trainer took.
 type counted struct {
 	*buffer.Queue
 	sink               trinity.Sink

@@ -12,9 +12,11 @@ import (
 	"github.com/trinity-go/trinity/weights"
 )
 
-// even has rollouts of one length, an explore step for each train step, and room.
+// even returns a setting with one train step for each explore step and a queue with room.
 func even(style string, interval, offset, steps int64) Setting {
-	handover := map[string]weights.Handover{"explorer_driven": weights.WhenAsked, "trainer_driven": weights.WhenAsked, "fully_async": weights.AtOnce}
+	handover := map[string]weights.Handover{
+		"explorer_driven": weights.WhenAsked, "trainer_driven": weights.WhenAsked, "fully_async": weights.AtOnce,
+	}
 	return Setting{
 		Pace:     explorer.Pace{Style: style, Interval: interval, Offset: offset, MaxStaleness: math.Inf(1), PerStep: 4, PerBatch: 4},
 		Handover: handover[style], PublishInterval: interval, Capacity: 1000, Batch: 4, InFlight: 4, Steps: steps,
@@ -25,8 +27,8 @@ func rates(explore, train, slowdown float64) Rates {
 	return Rates{Explore: explore, Train: train, Slowdown: slowdown, Lengths: Lengths{Mean: 10}}
 }
 
-// Runs of four steps whose times are easily found by hand.
-func TestTimesByHand(t *testing.T) {
+// The times of these runs of four steps are computed by hand.
+func TestTimesComputedByHand(t *testing.T) {
 	publishing := rates(3, 1, 1)
 	publishing.Sync = 1
 	for _, c := range []struct {
@@ -37,20 +39,23 @@ func TestTimesByHand(t *testing.T) {
 		versions                 string
 	}{
 		{"one after the other", even("fixed", 1, 0, 4), rates(3, 1, 2), 16, 1 - 12.0/15, 1 - 4.0/16, "[0 1 2 3]"},
-		{"with publication, during which the explorer waits", even("fixed", 1, 0, 4), publishing, 20, 1 - 12.0/18, 1 - 8.0/20, "[0 1 2 3]"},
+		{"the explorer waits for publications", even("fixed", 1, 0, 4), publishing, 20, 1 - 12.0/18, 1 - 8.0/20, "[0 1 2 3]"},
 		{"every other step", even("fixed", 2, 0, 4), rates(1, 1, 1), 6, 1 - 4.0/5, 1 - 4.0/6, "[0 0 2 2]"},
-		{"one step behind, cores apart", even("fixed", 1, 1, 4), rates(3, 1, 1), 13, 0, 1 - 4.0/13, "[0 0 1 2]"},
-		{"one step behind, the trainer slower", even("fixed", 1, 1, 4), rates(1, 3, 1), 13, 1 - 4.0/8, 1 - 12.0/13, "[0 0 1 2]"},
-		// 3 s alone, then 2 s for each second of training beside the second to the fourth step, of which 2 s are left: 3·(2 + 2) + 1 more.
-		{"one step behind, cores shared", even("fixed", 1, 1, 4), rates(3, 1, 2), 16, 0, 1 - 7.0/16, "[0 0 1 2]"},
-		{"the newest", even("trainer_driven", 1, 0, 4), rates(1, 2, 1), 9, 0, 1 - 8.0/9, "[0 0 0 1]"},
+		{"one step behind, separate cores", even("fixed", 1, 1, 4), rates(3, 1, 1), 13, 0, 1 - 4.0/13, "[0 0 1 2]"},
+		{"one step behind, slow trainer", even("fixed", 1, 1, 4), rates(1, 3, 1), 13, 1 - 4.0/8, 1 - 12.0/13, "[0 0 1 2]"},
+		// 3 s alone. Then steps 2 to 4 take 2 s while the trainer works for 1 s, and 2 s alone:
+		// 3·(2 + 2). The last train step takes 1 s.
+		{"one step behind, shared cores", even("fixed", 1, 1, 4), rates(3, 1, 2), 16, 0, 1 - 7.0/16, "[0 0 1 2]"},
+		{"newest version", even("trainer_driven", 1, 0, 4), rates(1, 2, 1), 9, 0, 1 - 8.0/9, "[0 0 0 1]"},
 	} {
 		r, err := Run(c.setting, c.rates)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !near(r.Seconds, c.seconds) || !near(r.ExplorerIdle, c.explorer) || !near(r.TrainerIdle, c.train) || fmt.Sprint(r.Versions) != c.versions {
-			t.Errorf("%s: %v s, idle %.4f and %.4f, versions %v; want %v s, %.4f, %.4f, %s", c.name, r.Seconds, r.ExplorerIdle, r.TrainerIdle, r.Versions, c.seconds, c.explorer, c.train, c.versions)
+		timely := near(r.Seconds, c.seconds) && near(r.ExplorerIdle, c.explorer) && near(r.TrainerIdle, c.train)
+		if !timely || fmt.Sprint(r.Versions) != c.versions {
+			t.Errorf("%s: %v s, idle %.4f and %.4f, versions %v; want %v s, %.4f, %.4f, %s", c.name,
+				r.Seconds, r.ExplorerIdle, r.TrainerIdle, r.Versions, c.seconds, c.explorer, c.train, c.versions)
 		}
 		if !near(r.StepsPerHour, 4*3600/c.seconds) {
 			t.Errorf("%s: %v steps an hour", c.name, r.StepsPerHour)
@@ -60,28 +65,34 @@ func TestTimesByHand(t *testing.T) {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
-// The rollouts of a step in two places, of lengths 10 each: the second half begins when the first ends, with the version of then.
+// Two slots for the four rollouts of a step, all of the same length: the second half begins when
+// the first half ends, with the version of that time.
 func TestVersionsInTheMiddleOfAStep(t *testing.T) {
 	s := even("fully_async", 1, 0, 2)
 	s.InFlight = 2
-	r, err := Run(s, rates(4, 1, 1)) // the second step's second half begins at 6 s, when version 1 is a second old
+	r, err := Run(s, rates(4, 1, 1)) // the second half of step 2 begins at 6 s; version 1 is there from 5 s on
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fmt.Sprint(r.Staleness.Rollouts) != "map[1:6 2:2]" || r.Staleness.P50 != 1 || r.Staleness.P95 != 2 || r.Staleness.Max != 2 || r.Staleness.Mean != 1.25 {
-		t.Errorf("staleness %+v", r.Staleness)
+	want := Staleness{Mean: 1.25, P50: 1, P95: 2, Max: 2, Rollouts: map[int64]int{1: 6, 2: 2}}
+	if !reflect.DeepEqual(r.Staleness, want) {
+		t.Errorf("staleness %+v, want %+v", r.Staleness, want)
 	}
 }
 
-// Rollouts of 1 s, four a step, in three places. One step after the other takes 2 s each. With two under way the second begins at 1 s, when all of the first have begun: 1–2,
-// 1–2, 2–3, 2–3; the third at 2 s: 2–3 and three times 3–4; the fourth at 3 s, when the second is delivered: 4–5 three times and 5–6.
-func TestStepsUnderWay(t *testing.T) {
+// A step has four rollouts of 1 s, and there are three slots. One step at a time takes 2 s. With
+// two steps in flight the rollouts run at these seconds:
+//
+//	step 2 begins at 1 s, when all rollouts of step 1 have begun:  1–2, 1–2, 2–3, 2–3
+//	step 3 begins at 2 s:                                          2–3, 3–4, 3–4, 3–4
+//	step 4 begins at 3 s, when step 2 is delivered:                4–5, 4–5, 4–5, 5–6
+func TestStepsInFlight(t *testing.T) {
 	for underWay, want := range map[int]struct {
 		seconds  float64
 		versions string
 	}{
 		1: {9, "[0 0 1 2]"},
-		2: {7, "[0 0 0 1]"}, // version 1 is there at 3 s, when the fourth takes its version
+		2: {7, "[0 0 0 1]"}, // step 4 begins at 3 s with version 1
 	} {
 		s := even("fully_async", 1, 0, 4)
 		s.InFlight, s.UnderWay = 3, underWay
@@ -90,13 +101,14 @@ func TestStepsUnderWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !near(r.Seconds, want.seconds) || !near(r.ExploreSeconds, 2) || !near(r.ExplorerIdle, 0) || fmt.Sprint(r.Versions) != want.versions {
-			t.Errorf("%d under way: %v s, steps of %v s, idle %v, versions %v; want %v s, 2 s, 0, %s", underWay, r.Seconds, r.ExploreSeconds, r.ExplorerIdle, r.Versions, want.seconds, want.versions)
+			t.Errorf("%d in flight: %v s, steps of %v s, idle %v, versions %v; want %v s, 2 s, 0, %s",
+				underWay, r.Seconds, r.ExploreSeconds, r.ExplorerIdle, r.Versions, want.seconds, want.versions)
 		}
 	}
 }
 
-// A fast explorer fills the queue, and waits for room.
-func TestTheQueueIsFull(t *testing.T) {
+// A fast explorer fills the queue and then waits for room.
+func TestFullQueue(t *testing.T) {
 	s := even("trainer_driven", 1, 0, 20)
 	s.Capacity = 8
 	r, err := Run(s, rates(1, 10, 1))
@@ -108,8 +120,9 @@ func TestTheQueueIsFull(t *testing.T) {
 	}
 }
 
-// No style drops anything that staleness_control paces, and none exceeds it; fixed with too long an interval drops.
-func TestStalenessIsKept(t *testing.T) {
+// With a pace that fits staleness_control no style drops a rollout or exceeds the bound. Style
+// fixed with a longer interval drops rollouts.
+func TestStalenessBound(t *testing.T) {
 	for _, style := range []string{"fixed", "explorer_driven", "trainer_driven", "fully_async"} {
 		for _, fast := range []float64{0.2, 1, 5} {
 			s := even(style, 3, 0, 30)
@@ -136,7 +149,7 @@ func TestStalenessIsKept(t *testing.T) {
 	}
 }
 
-// What was measured where both sides slowed each other down is what a simulation at the rates alone measures.
+// Alone recovers the rates from the step times of a run in which both sides slow each other down.
 func TestRatesAlone(t *testing.T) {
 	s, want := even("fixed", 1, 1, 40), rates(3, 2, 1.7)
 	r, err := Run(s, want)
@@ -147,7 +160,7 @@ func TestRatesAlone(t *testing.T) {
 	measured.Explore, measured.Train = r.ExploreSeconds, r.TrainSeconds
 	got, err := Alone(s, measured)
 	if err != nil || math.Abs(got.Explore-3) > 0.03 || math.Abs(got.Train-2) > 0.03 {
-		t.Errorf("%+v, %v; want 3 s and 2 s, of %v and %v measured", got, err, measured.Explore, measured.Train)
+		t.Errorf("%+v, %v; want 3 s and 2 s; measured %v and %v", got, err, measured.Explore, measured.Train)
 	}
 	long := even("fully_async", 1, 0, 200)
 	long.UnderWay, want.Lengths.Spread = 2, 1
@@ -158,7 +171,7 @@ func TestRatesAlone(t *testing.T) {
 	measured.Explore, measured.Train = r.ExploreSeconds, r.TrainSeconds
 	got, err = Alone(long, measured)
 	if err != nil || math.Abs(got.Explore-3) > 0.03 || math.Abs(got.Train-2) > 0.03 || measured.Explore < 3.1 {
-		t.Errorf("with two steps under way %+v, %v; want 3 s and 2 s, of %v and %v measured", got, err, measured.Explore, measured.Train)
+		t.Errorf("with two steps in flight %+v, %v; want 3 s and 2 s; measured %v and %v", got, err, measured.Explore, measured.Train)
 	}
 	again, err := Run(long, want)
 	if err != nil || !reflect.DeepEqual(r, again) {
@@ -184,17 +197,20 @@ func TestLengths(t *testing.T) {
 		t.Errorf("mean %v, spread %v; want 200, 0.7", mean, spread)
 	}
 	if got := Spread(200, largest, n); math.Abs(got-0.7) > 0.02 {
-		t.Errorf("of the mean and the largest the spread is %v, want about 0.7", got)
+		t.Errorf("the spread from the mean and the largest length is %v, want about 0.7", got)
 	}
 	if Spread(5, 5, 8) != 0 || Spread(5, 9, 1) != 0 || Spread(5, math.Inf(1), 8) <= 1 {
-		t.Error("spreads of batches that say nothing")
+		t.Error("want spread 0 for batches without one, and a bounded spread for an infinite length")
 	}
 }
 
 func TestBadRates(t *testing.T) {
-	for _, r := range []Rates{rates(0, 1, 1), rates(1, math.NaN(), 1), rates(1, 1, 0.5), rates(math.Inf(1), 1, 1), {Explore: 1, Train: 1, Slowdown: 1}, {Explore: 1, Train: 1, Slowdown: 1, Sync: -1, Lengths: Lengths{Mean: 1}}} {
+	for _, r := range []Rates{
+		rates(0, 1, 1), rates(1, math.NaN(), 1), rates(1, 1, 0.5), rates(math.Inf(1), 1, 1), {Explore: 1, Train: 1, Slowdown: 1},
+		{Explore: 1, Train: 1, Slowdown: 1, Sync: -1, Lengths: Lengths{Mean: 1}},
+	} {
 		if _, err := Run(even("fixed", 1, 0, 2), r); err == nil {
-			t.Errorf("%+v was taken", r)
+			t.Errorf("Run accepted %+v", r)
 		}
 	}
 	r := rates(-1, 1, 1)
@@ -203,7 +219,7 @@ func TestBadRates(t *testing.T) {
 	}
 }
 
-// Explorers that share a step take as many times less for it, in places that all of them fill, whatever of them one alone uses.
+// n explorers that share a step need 1/n of the time, with any number of slots.
 func TestExplorersShareAStep(t *testing.T) {
 	for _, inFlight := range []int{1, 2, 4, 100} {
 		for n, seconds := range map[int]float64{0: 8, 1: 8, 2: 4, 4: 2} {
@@ -214,7 +230,8 @@ func TestExplorersShareAStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !near(r.ExploreSeconds, seconds) || !near(r.RolloutsPerHour, 12*3600/r.Seconds) {
-				t.Errorf("%d explorers with %d rollouts at once each: a step takes %v s, want %v; %v rollouts an hour", n, inFlight, r.ExploreSeconds, seconds, r.RolloutsPerHour)
+				t.Errorf("%d explorers with %d concurrent rollouts each: a step takes %v s, want %v; %v rollouts per hour",
+					n, inFlight, r.ExploreSeconds, seconds, r.RolloutsPerHour)
 			}
 		}
 	}
