@@ -16,6 +16,9 @@ import (
 func (s *stage) bench(ctx context.Context, opts Options) error {
 	ctx, cancel := withStop(ctx, opts.Stop)
 	defer cancel()
+	if err := s.openRewardModels(ctx); err != nil {
+		return err
+	}
 	evals, err := s.evalTasksets()
 	if err != nil {
 		return err

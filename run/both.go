@@ -55,7 +55,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	queue, err := s.store(s.capacity(ex.Pace, ex.TotalSteps, ex.Agenda.Rollouts(s.groupSize)))
+	queue, err := s.store(s.capacity(ex.Pace, ex.TotalSteps, ex.Agenda.Rollouts(s.Method.GroupSize)))
 	if err != nil {
 		return err
 	}

@@ -9,10 +9,8 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm/loss"
-	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/model"
-	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/trainer"
 )
 
@@ -21,25 +19,6 @@ const (
 	criticEngineDir = "critic/engine"
 	CriticModelDir  = "critic/huggingface"
 )
-
-// criticPath is the local path of the model that the critic starts from, fetched if need be; "" where none is trained.
-func criticPath(ctx context.Context, cfg *config.Settled, say func(string)) (string, error) {
-	if cfg.Critic == nil {
-		return "", nil
-	}
-	return hub.Resolve(ctx, cfg.Model.CriticModelPath, say)
-}
-
-// localCritic is criticPath of what is on this machine; false if it is not, which is noted in f. The policy's model is at policy, if that is known.
-func localCritic(cfg *config.Settled, policy string, known bool, f *config.Facts) (string, bool) {
-	switch {
-	case cfg.Critic == nil:
-		return "", true
-	case cfg.Model.CriticModelPath == cfg.Model.ModelPath:
-		return policy, known
-	}
-	return local(cfg.Model.CriticModelPath, criticKey, false, f)
-}
 
 // criticSpec is what is asked of the critic's engine, beside the policy's. All its weights are trained, whether the policy is an adapter or not:
 // a value head on frozen features would be a poor critic, and the critic is neither sampled nor published.
@@ -51,7 +30,8 @@ func criticSpec(policy trinity.EngineSpec, path string, optimizer trinity.Optimi
 }
 
 // checkCritic refuses a critic that cannot read the policy's sequences.
-func checkCritic(cfg *config.Settled, policy *model.Config, path string) error {
+func (cfg *Settled) checkCritic(policy *model.Config) error {
+	path := cfg.criticPath
 	critic, err := model.ReadConfig(path)
 	if err != nil {
 		return cfg.At(criticKey, err.Error(), "")
@@ -70,7 +50,7 @@ func (s *stage) openCritic(ctx context.Context, policy trinity.EngineSpec) error
 	if s.criticPath == "" {
 		return nil
 	}
-	critic, err := s.engines.trainer.OpenTrainer(ctx, criticSpec(policy, s.criticPath, s.cfg.Critic.Optim.Spec()))
+	critic, err := s.engines.trainer.OpenTrainer(ctx, criticSpec(policy, s.criticPath, s.Critic.Optim.Spec()))
 	if err != nil {
 		return fmt.Errorf("opening critic %s: %w", s.criticPath, err)
 	}
@@ -83,7 +63,7 @@ func (s *stage) newCritic(steps int64) (*trainer.Critic, error) {
 	if s.critic == nil {
 		return nil, nil
 	}
-	cfg := s.cfg.Critic
+	cfg := s.Critic
 	squared, err := loss.NewValue(cfg.CliprangeValue)
 	if err != nil {
 		return nil, err

@@ -19,19 +19,13 @@ type engines struct {
 	way     weights.Way           // from one to the other; nil unless one process has both
 }
 
-// trains reports whether a process of the mode trains.
-func trains(cfg *config.Settled) bool { return cfg.Together || cfg.Mode == "train" }
-
-// samples reports whether a process of the mode samples.
-func samples(cfg *config.Settled) bool { return cfg.Mode != "train" }
-
 func openers(cfg *config.Settled) (e engines, err error) {
-	if trains(cfg) {
+	if cfg.Trains {
 		if e.trainer, err = registry.Trainers.Build(cfg.Engines.Train, cfg.Trainer.TrainerArgs); err != nil {
 			return e, cfg.At("trainer.trainer_type", err.Error(), "")
 		}
 	}
-	if samples(cfg) {
+	if cfg.Samples {
 		if e.sampler, err = registry.Samplers.Build(cfg.Engines.Sample, cfg.Explorer.RolloutModel.EngineArgs); err != nil {
 			return e, cfg.At("explorer.rollout_model.engine_type", err.Error(), "")
 		}
@@ -52,24 +46,24 @@ type specs struct {
 }
 
 // specs returns what a stage asks of its engines, but for decoding text.
-func (e *engines) specs(cfg *config.Settled, modelPath string, train, sample bool) specs {
+func (cfg *Settled) specs(train, sample bool) specs {
 	init := trinity.InitSpec{Seed: uint64(cfg.InitSeed), Style: cfg.Model.Init.Style}
 	lora, length := loraSpec(cfg.Model.LoraConfigs), value(0, cfg.Model.MaxModelLen)
 	s := specs{samples: sample}
 	if train {
 		s.train = trinity.EngineSpec{
-			ModelPath: modelPath, Init: init, LoRA: lora, Seed: uint64(cfg.Seed), Optimizer: cfg.Algorithm.Optimizer.Spec(),
+			ModelPath: cfg.modelPath, Init: init, LoRA: lora, Seed: uint64(cfg.Seed), Optimizer: cfg.Algorithm.Optimizer.Spec(),
 			Train: true, Reference: cfg.Method.Reference, MicroTokens: cfg.Batch.MicroTokens, MaxModelLen: length,
-			Ahead: publishInterval(cfg) > 1 || handovers[cfg.Synchronizer.SyncStyle] == weights.WhenAsked,
+			Ahead: cfg.publishInterval() > 1 || handovers[cfg.Synchronizer.SyncStyle] == weights.WhenAsked,
 		}
 		if cfg.Method.Compares {
-			s.train.Teachers = teacherPaths(cfg)
+			s.train.Teachers = cfg.teacherPaths()
 		}
 	}
 	if sample {
 		s.sample = trinity.SamplerSpec{
-			ModelPath: modelPath, Init: init, LoRA: lora, Quantization: cfg.Explorer.RolloutModel.Quantization,
-			MaxSequences: cfg.Batch.Sequences, MaxModelLen: length, Shared: train && e.way.Shares(),
+			ModelPath: cfg.modelPath, Init: init, LoRA: lora, Quantization: cfg.Explorer.RolloutModel.Quantization,
+			MaxSequences: cfg.Batch.Sequences, MaxModelLen: length, Shared: train && cfg.engines.way.Shares(),
 		}
 		for _, l := range cfg.Model.SampledAdapters() {
 			s.sample.Adapters = append(s.sample.Adapters, l.Path)
@@ -138,10 +132,11 @@ func (e *engines) open(ctx context.Context, s specs) (engine trinity.Engine, sam
 	return engine, sampler, nil
 }
 
-// frozenOpener is the plug-in that opens reward models: the one that trains, or where nothing is trained the one of the sampler's name.
-func frozenOpener(cfg *config.Settled) (trinity.TrainerOpener, error) {
-	if trains(cfg) {
-		return registry.Trainers.Build(cfg.Engines.Train, cfg.Trainer.TrainerArgs)
+// frozen returns the plug-in that opens reward models: the one that trains or, if nothing is
+// trained, the one with the sampler's name.
+func (e *engines) frozen(s *Settled) (trinity.TrainerOpener, error) {
+	if e.trainer != nil {
+		return e.trainer, nil
 	}
-	return registry.Trainers.Build(cfg.Engines.Sample)
+	return registry.Trainers.Build(s.Engines.Sample)
 }

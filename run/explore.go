@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/weights"
@@ -109,7 +108,7 @@ func (s *stage) following(ctx context.Context, follower *weights.Follower, explo
 }
 
 // dividedRows identifies the tasksets whose rows explorers share. It is equal for explorers with the same tasksets.
-func dividedRows(cfg *config.Settled) string {
+func dividedRows(cfg *Settled) string {
 	sum := sha256.Sum256(encodeJSON(cfg.Buffer.ExplorerInput))
 	return hex.EncodeToString(sum[:])
 }

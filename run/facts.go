@@ -16,25 +16,21 @@ import (
 
 // Facts looks up what a plan needs: sizes of local models and datasets, and this machine. It fetches and writes nothing; a model or dataset
 // that is only a hub name is listed as to be fetched, and what is nowhere as missing.
-func Facts(cfg *config.Settled) (config.Facts, error) {
+func Facts(settled *config.Settled) (config.Facts, error) {
 	f := config.Facts{
 		Machine: config.Machine{Cores: runtime.GOMAXPROCS(0), Memory: int64(Machine().Available)},
 		Rows:    map[string]int{}, Fetch: map[string]string{}, Missing: map[string]string{},
 	}
-	if err := checkAlgorithm(cfg); err != nil {
+	cfg, err := Resolve(settled)
+	if err != nil {
 		return f, err
 	}
-	if err := models(cfg, &f); err != nil {
+	if err := cfg.locate(lookUp(&f)); err != nil {
 		return f, err
 	}
-	for _, r := range rewardModelsOf(cfg) {
-		if path, ok := local(r.Path, r.key, false, &f); ok {
-			if err := checkRewardModel(cfg, r, path); err != nil {
-				return f, err
-			}
-		}
+	if err := cfg.models(&f); err != nil {
+		return f, err
 	}
-	var err error
 	if f.TaskPipeline, err = taskPipelineWords(cfg); err != nil {
 		return f, err
 	}
@@ -59,7 +55,7 @@ func Facts(cfg *config.Settled) (config.Facts, error) {
 			return f, err
 		}
 		f.Rows[d.key] = rows.Len()
-		if err := checkTaskset(cfg, rows, d.key); err != nil {
+		if err := cfg.checkTaskset(rows, d.key); err != nil {
 			return f, err
 		}
 	}
@@ -73,7 +69,7 @@ type named struct {
 }
 
 // datasets lists the datasets that a configuration names, but for one that the task pipeline has yet to make.
-func datasets(cfg *config.Settled) (all []named, err error) {
+func datasets(cfg *Settled) (all []named, err error) {
 	later := ""
 	recipe, made, err := taskPipeline(cfg)
 	if err != nil {
@@ -100,7 +96,7 @@ func datasets(cfg *config.Settled) (all []named, err error) {
 }
 
 // checkDatasets refuses a dataset that the stage reads and that is neither on this machine nor a hub's, nor made by a stage before, or of which files are missing.
-func checkDatasets(cfg *config.Settled, before []*config.Settled) error {
+func checkDatasets(cfg *Settled, before []*Settled) error {
 	if done, err := finished(cfg.CheckpointJobDir); err != nil || done != nil {
 		return err
 	}
@@ -112,7 +108,7 @@ func checkDatasets(cfg *config.Settled, before []*config.Settled) error {
 	f := config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}
 	for _, d := range all {
 		key := d.key + ".path"
-		if !slices.Contains(read, key) || slices.ContainsFunc(before, func(s *config.Settled) bool { return s.Leaves(d.path) }) {
+		if !slices.Contains(read, key) || slices.ContainsFunc(before, func(s *Settled) bool { return s.Leaves(d.path) }) {
 			continue
 		}
 		path, here := local(d.path, key, true, &f)
@@ -128,22 +124,17 @@ func checkDatasets(cfg *config.Settled, before []*config.Settled) error {
 	return nil
 }
 
-// models looks at the models, and at what a run takes with them, as far as they are there.
-func models(cfg *config.Settled, f *config.Facts) error {
-	path, known := local(cfg.Model.ModelPath, "model.model_path", false, f)
-	critic, all := localCritic(cfg, path, known, f)
-	if !known {
+// models fills in the sizes of the model and what a run takes with it, if it is on this machine.
+func (cfg *Settled) models(f *config.Facts) error {
+	if cfg.modelPath == "" {
 		return nil
 	}
-	m, err := model.ReadConfig(path)
+	m, err := model.ReadConfig(cfg.modelPath)
 	if err != nil {
 		return fmt.Errorf("model.model_path: %w", err)
 	}
-	if err := teacherFacts(cfg, path, f); err != nil {
-		return err
-	}
-	if all {
-		memory, err := stageMemory(cfg, path, critic)
+	if cfg.located() {
+		memory, err := cfg.memory()
 		if err != nil {
 			return err
 		}

@@ -23,15 +23,15 @@ type made struct {
 }
 
 // madeWith is what the checkpoints of a stage are made with.
-func madeWith(cfg *config.Settled) (made, error) {
+func madeWith(cfg *Settled) (made, error) {
 	m := made{Data: map[string]string{}}
 	var err error
 	if m.Settings, err = settings(cfg); err != nil {
 		return m, err
 	}
 	f := config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}
-	if path, ok := local(cfg.Model.ModelPath, modelKey, false, &f); ok {
-		if m.Model, err = fingerprint(path, isModelFile); err != nil {
+	if cfg.modelPath != "" {
+		if m.Model, err = fingerprint(cfg.modelPath, isModelFile); err != nil {
 			return m, err
 		}
 	}
@@ -73,7 +73,7 @@ var aside = []string{"_dir", "_timeout", "_port", "_address", "save_path", "max_
 var secrets = []string{"api_key", "token", "secret", "password", "webhook_url"}
 
 // settings are those of the effective configuration that shape what is learnt.
-func settings(cfg *config.Settled) (map[string]string, error) {
+func settings(cfg *Settled) (map[string]string, error) {
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func fixed(key string, was, is map[string]string) bool {
 
 // changes compares with what the newest checkpoint was made with, if the stage goes on from one: what it cannot be gone on with is the error, a line for each
 // difference; what it can is told, a line for each. The model is compared if the configuration names the one that the stage begins with.
-func (m made) changes(cfg *config.Settled, model bool) (told []string, err error) {
+func (m made) changes(cfg *Settled, model bool) (told []string, err error) {
 	if !cfg.ContinueFromCheckpoint || !slices.Contains([]string{"both", "colocate", "train"}, cfg.Mode) {
 		return nil, nil
 	}
@@ -184,7 +184,7 @@ func (m made) changes(cfg *config.Settled, model bool) (told []string, err error
 }
 
 // alone refuses to go on with the rows of several explorers as one, in the process of the trainer: it would not know what the others have explored.
-func alone(cfg *config.Settled) error {
+func alone(cfg *Settled) error {
 	if !cfg.Together {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // parts are what the mode does in a run: exploring and training may be in several processes.
-func parts(cfg *config.Settled) []string {
+func parts(cfg *Settled) []string {
 	switch {
 	case cfg.Mode == "serve": // it only reads
 		return nil

@@ -16,20 +16,18 @@ import (
 
 // memory is what an engine and the process around it take, and what there is.
 type memory struct {
-	cfg       *config.Settled
+	cfg       *Settled
 	model     *model.Config
-	engines   engines
 	spec      specs               // with as few layers computed again as let it fit
-	critic    string              // model that the critic starts from; "" for none
 	beside    []config.MemoryPlan // of the frozen models beside the engine: reward models and teachers
 	parts     []config.MemoryPlan
 	available int64 // bytes; 0 if not known
 }
 
-// memoryOf plans the memory of engines where so many bytes are available to them, and to the critic and the frozen models beside them.
-// The plan has no parts where an engine cannot tell what it takes.
-func memoryOf(cfg *config.Settled, e engines, spec specs, critic string, available int64) (*memory, error) {
-	m := &memory{cfg: cfg, engines: e, spec: spec, critic: critic, available: available}
+// memoryOf plans the memory of the engines, the critic and the frozen models beside them, of which
+// there are so many bytes available. The plan has no parts if an engine cannot tell what it takes.
+func (cfg *Settled) memoryOf(spec specs, available int64) (*memory, error) {
+	m := &memory{cfg: cfg, spec: spec, available: available}
 	path := cmp.Or(spec.train.ModelPath, spec.sample.ModelPath)
 	var err error
 	if m.model, err = model.ReadConfig(path); err != nil {
@@ -41,18 +39,18 @@ func memoryOf(cfg *config.Settled, e engines, spec specs, critic string, availab
 	if err := checkAdapters(m.model, cfg.Model.LoraConfigs); err != nil {
 		return nil, err
 	}
-	if critic != "" {
-		if err := checkCritic(cfg, m.model, critic); err != nil {
+	if cfg.criticPath != "" {
+		if err := cfg.checkCritic(m.model); err != nil {
 			return nil, err
 		}
 	}
 	if spec.samples {
-		if m.beside, err = rewardMemory(cfg); err != nil {
+		if m.beside, err = cfg.rewardMemory(); err != nil {
 			return nil, err
 		}
 	}
 	if spec.train.Train {
-		plans, err := teacherMemory(cfg, e)
+		plans, err := cfg.teacherMemory()
 		if err != nil {
 			return nil, err
 		}
@@ -97,12 +95,12 @@ func total(parts []config.MemoryPlan) (bytes int64) {
 }
 
 func (m *memory) partsOf(spec specs) ([]config.MemoryPlan, error) {
-	taken, err := m.engines.plan(spec)
+	taken, err := m.cfg.engines.plan(spec)
 	if err != nil || taken == nil {
 		return nil, err
 	}
-	if m.critic != "" {
-		beside, err := m.engines.trainer.PlanMemory(criticSpec(spec.train, m.critic, m.cfg.Critic.Optim.Spec()))
+	if m.cfg.criticPath != "" && spec.train.Train {
+		beside, err := m.cfg.engines.trainer.PlanMemory(criticSpec(spec.train, m.cfg.criticPath, m.cfg.Critic.Optim.Spec()))
 		if err != nil {
 			return nil, fmt.Errorf("critic: %w", err)
 		}
@@ -218,12 +216,7 @@ func (m *memory) settings(values map[string]int) string {
 	return strings.Join(words, " ")
 }
 
-// stageMemory is the memory of a stage whose model is at modelPath and whose critic, if it trains one, is at criticPath.
-func stageMemory(cfg *config.Settled, modelPath, criticPath string) (*memory, error) {
-	e, err := openers(cfg)
-	if err != nil {
-		return nil, err
-	}
-	spec := e.specs(cfg, modelPath, trains(cfg), samples(cfg))
-	return memoryOf(cfg, e, spec, criticPath, int64(Machine().Available))
+// memory plans the memory of a stage whose models are on this machine.
+func (cfg *Settled) memory() (*memory, error) {
+	return cfg.memoryOf(cfg.specs(cfg.Trains, cfg.Samples), int64(Machine().Available))
 }

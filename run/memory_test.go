@@ -65,12 +65,17 @@ func TestWhatFitsIsChosenAndElseAdvised(t *testing.T) {
 // newPlanned is a stage of 100 tokens a micro-batch, sequences of 20, and 8 rollouts of groups of 2 on 4 runners.
 func newPlanned(t *testing.T, layers int) *memory {
 	t.Helper()
-	cfg := &config.Settled{Config: &config.Config{}, Method: config.Method{GroupSize: 2}, Batch: config.Batch{PerRow: 1, Recompute: true}}
+	cfg := &Settled{
+		Settled: &config.Settled{
+			Config: &config.Config{}, Method: config.Method{GroupSize: 2}, Batch: config.Batch{PerRow: 1, Recompute: true},
+		},
+		engines: engines{trainer: planner{layers: layers}, sampler: samplerPlanner{}},
+	}
 	length := 20
 	cfg.Model.MaxModelLen = &length
 	cfg.Explorer.RunnerPerModel, cfg.Explorer.RolloutModel.EngineNum = 4, 1
 	return &memory{
-		cfg: cfg, model: &model.Config{NumLayers: layers, VocabSize: 10}, engines: engines{trainer: planner{layers: layers}, sampler: samplerPlanner{}},
+		cfg: cfg, model: &model.Config{NumLayers: layers, VocabSize: 10},
 		spec: specs{
 			train:  trinity.EngineSpec{Train: true, MicroTokens: 100, MaxModelLen: length},
 			sample: trinity.SamplerSpec{MaxSequences: 8, MaxModelLen: length}, samples: true,

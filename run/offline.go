@@ -113,7 +113,7 @@ func (s *stage) offlineSteps(source *offlineSource) int {
 const referenceCache = 32 << 20
 
 // newCache makes the cache of a run that reads its data more than once.
-func newCache(cfg *config.Settled) *trainer.ReferenceCache {
+func newCache(cfg *Settled) *trainer.ReferenceCache {
 	if cfg.Batch.Rereads {
 		return &trainer.ReferenceCache{Limit: referenceCache}
 	}

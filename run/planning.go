@@ -141,11 +141,10 @@ func coupled(cfg *config.Config) (int, error) {
 			break
 		}
 		stage := stageOf(cfg, i)
-		built, err := buildAlgorithm(stage)
-		if err != nil {
+		if _, err := buildAlgorithm(stage); err != nil {
 			return 0, err
 		}
-		if stage.Together || stage.Mode == "explore" || stage.Mode == "train" && !built.Def.Offline {
+		if stage.Explores || stage.Trains && !stage.Offline {
 			return i, nil
 		}
 	}
@@ -158,7 +157,7 @@ func stageOf(cfg *config.Config, i int) *config.Settled { return cfg.Settled()[m
 // settingOf is how explorers and trainer of a configuration work together. A step is that of all explorers.
 func (p *Planner) settingOf(whole *config.Config, i, explorers int) (simulation.Setting, error) {
 	cfg := stageOf(whole, i)
-	s := &stage{cfg: cfg, groupSize: cfg.Method.GroupSize}
+	s := &Settled{Settled: cfg}
 	pace, strategy := s.pace(), cfg.Method.Strategy
 	if len(cfg.Data.Auxiliary) > 0 {
 		strategy = nil // of what it mixes, the rollouts are read in order
@@ -173,7 +172,7 @@ func (p *Planner) settingOf(whole *config.Config, i, explorers int) (simulation.
 		setting.Batch *= explorers
 		setting.Pace.PerBatch *= int64(explorers)
 	}
-	setting.Capacity = s.capacity(pace, setting.Steps, cfg.Buffer.BatchSize*max(1, s.groupSize))
+	setting.Capacity = s.capacity(pace, setting.Steps, cfg.Buffer.BatchSize*max(1, s.Method.GroupSize))
 	if !cfg.Together || explorers > 1 {
 		apart(&setting)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/failpoint"
-	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -51,19 +50,18 @@ func runAll(ctx context.Context, cfg *config.Config, opts Options) (*Summary, er
 	if err := checkStage(cfg, opts); err != nil {
 		return summary, err
 	}
-	if err := fits(ctx, cfg, opts); err != nil {
+	stages, err := settle(ctx, cfg, opts)
+	if err != nil {
 		return summary, err
 	}
 	if len(cfg.Stages) == 0 {
-		err := summary.run(ctx, cfg.Settled()[0], opts)
-		return summary, err
+		return summary, summary.run(ctx, stages[0], opts)
 	}
-	err := summary.runStages(ctx, cfg, opts)
-	return summary, err
+	return summary, summary.runStages(ctx, cfg, stages, opts)
 }
 
 // unusedKeys says which keys are set and change nothing in any of the stages, "" if there is none.
-func unusedKeys(stages []*config.Settled) string {
+func unusedKeys(stages []*Settled) string {
 	const most = 5
 	var keys []string
 	for _, stage := range stages {
@@ -82,60 +80,58 @@ func unusedKeys(stages []*config.Settled) string {
 	return "set, but not used: " + strings.Join(keys, ", ") + "; trinity check says why"
 }
 
-// fits refuses a run of which a stage has an algorithm whose parts do not fit together or data that is nowhere, or needs more memory than there is. Models that are on
-// no disk yet are fetched between the two.
-func fits(ctx context.Context, cfg *config.Config, opts Options) error {
-	say, stages := opts.Say, cfg.Settled()
-	for i, stage := range stages {
-		if opts.passes(cfg, i) {
-			continue
+// settle resolves the stages of a run and refuses one that cannot come to its end: data that is
+// nowhere, a model that does not fit, more memory than there is. It downloads what is not on this
+// machine.
+func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, error) {
+	var stages []*Settled
+	for i, c := range cfg.Settled() {
+		s, err := Resolve(c)
+		if err != nil {
+			return nil, err
 		}
-		if err := checkAlgorithm(stage); err != nil {
-			return err
-		}
-		if err := checkDatasets(stage, stages[:i]); err != nil {
-			return err
+		stages = append(stages, s)
+		if !opts.passes(cfg, i) {
+			if err := checkDatasets(s, stages[:i]); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if line := unusedKeys(stages); line != "" {
-		say(line)
+		opts.Say(line)
 	}
-	for i, stage := range stages {
-		if done, err := finished(stage.CheckpointJobDir); err != nil || done != nil || opts.passes(cfg, i) {
+	for i, s := range stages {
+		if done, err := finished(s.CheckpointJobDir); err != nil || done != nil || opts.passes(cfg, i) {
 			continue // an error is reported when it is this stage's turn
 		}
-		path, err := hub.Resolve(ctx, cfg.Model.ModelPath, say)
+		if err := s.locate(fetch(ctx, opts.Say)); err != nil {
+			return nil, err
+		}
+		why, err := s.doesNotFit()
+		if why != "" && len(cfg.Stages) > 0 {
+			why = "stage " + cfg.Stages[i].StageName + ": " + why
+		}
+		if err == nil && why != "" {
+			err = errors.New(why)
+		}
 		if err != nil {
-			return err
-		}
-		critic, err := criticPath(ctx, stage, say)
-		if err != nil {
-			return err
-		}
-		if samples(stage) {
-			if err := fetchRewardModels(ctx, stage, say); err != nil {
-				return err
-			}
-		}
-		if err := fetchTeachers(ctx, stage, say); err != nil {
-			return err
-		}
-		m, err := stageMemory(stage, path, critic)
-		if err != nil {
-			return err
-		}
-		if why, err := m.doesNotFit(); err != nil || why != "" {
-			if len(cfg.Stages) > 0 {
-				why = "stage " + cfg.Stages[i].StageName + ": " + why
-			}
-			return errors.Join(err, errors.New(why))
+			return nil, err
 		}
 	}
-	return nil
+	return stages, nil
+}
+
+// doesNotFit says in one line that a stage needs more memory than there is; "" if it does not.
+func (s *Settled) doesNotFit() (string, error) {
+	m, err := s.memory()
+	if err != nil {
+		return "", err
+	}
+	return m.doesNotFit()
 }
 
 // run runs one stage and appends what it did, if it began.
-func (sum *Summary) run(ctx context.Context, cfg *config.Settled, opts Options) (err error) {
+func (sum *Summary) run(ctx context.Context, cfg *Settled, opts Options) (err error) {
 	if opts.Join != "" && cfg.Mode != "explore" && cfg.Mode != "serve" {
 		return fmt.Errorf("--join is of the modes explore and serve, and this is mode %s", cfg.Mode)
 	}
@@ -166,7 +162,7 @@ func (sum *Summary) run(ctx context.Context, cfg *config.Settled, opts Options) 
 	for _, c := range changed {
 		opts.Say(c)
 	}
-	s, err := open(ctx, cfg, opts.Say)
+	s, err := open(cfg, opts.Say)
 	if err != nil {
 		return err
 	}
@@ -198,7 +194,7 @@ func (sum *Summary) run(ctx context.Context, cfg *config.Settled, opts Options) 
 }
 
 // freshDir gives a run that must not continue a directory of its own.
-func freshDir(cfg *config.Settled) error {
+func freshDir(cfg *Settled) error {
 	entries, err := os.ReadDir(cfg.CheckpointJobDir)
 	if err == nil && len(entries) > 0 && !cfg.ContinueFromCheckpoint && cfg.Mode != "serve" {
 		stamp := time.Now().Format("20060102150405")
@@ -212,7 +208,7 @@ func freshDir(cfg *config.Settled) error {
 }
 
 // ownDirs gives an explorer that is one of several what the others would write as well.
-func ownDirs(cfg *config.Settled) {
+func ownDirs(cfg *Settled) {
 	if !oneOfSeveral(cfg) {
 		return
 	}
@@ -231,7 +227,7 @@ func ownDirs(cfg *config.Settled) {
 	}
 }
 
-func oneOfSeveral(cfg *config.Settled) bool {
+func oneOfSeveral(cfg *Settled) bool {
 	return cfg.Mode == "explore" && cfg.Explorer.Name != config.OnlyExplorer
 }
 

@@ -30,7 +30,7 @@ func (s *stage) staff(ctx context.Context, o *trainer.Options) (err error) {
 	if o.Critic, err = s.newCritic(o.TotalSteps); err != nil {
 		return err
 	}
-	teachers, err := s.teachers.open(ctx)
+	teachers, err := s.openTeachers(ctx)
 	if err != nil {
 		return err
 	}

@@ -9,109 +9,52 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/pipeline"
 	"github.com/trinity-go/trinity/model/hub"
-	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/operator/datajuicer"
 	"github.com/trinity-go/trinity/registry"
 )
 
 // stage is one stage of a run, wired.
 type stage struct {
-	cfg        *config.Settled
-	modelPath  string // local
-	criticPath string // local; "" where no critic is trained
-	algorithm  *algorithm.Algorithm
-	groupSize  int
-	made       made
-	text       *renderer.Renderer
-	log        *recorder
-	ckpt       checkpoints
-	say        func(string)    // for people
-	stop       context.Context // ends when the run is to
+	*Settled
+	cfg  *Settled
+	made made
+	log  *recorder
+	ckpt checkpoints
+	say  func(string)    // for people
+	stop context.Context // ends when the run is to
 
 	available    int64 // bytes of memory before anything was loaded
 	rewardModels rewardModels
-	teachers     teachers
 	juicer       *datajuicer.Service // nil where there is none
 
-	engines engines
 	engine  trinity.Engine
 	critic  trinity.Engine // nil where none is trained
 	sampler trinity.Sampler
+	frozen  []trinity.Engine // of the teachers
 
 	process *pipeline.Pipeline // of the explorer; nil without one
 	queue   trinity.Buffer     // between explorer and trainer; nil without one
 }
 
-// open reads the model's text side and resolves the algorithm; it loads no weights.
-func open(ctx context.Context, cfg *config.Settled, say func(string)) (*stage, error) {
-	s := &stage{cfg: cfg, say: say, available: int64(Machine().Available), ckpt: checkpoints{dir: cfg.CheckpointJobDir, keep: cfg.Trainer.MaxCheckpointsToKeep, say: say}}
-	var err error
-	if s.modelPath, err = hub.Resolve(ctx, cfg.Model.ModelPath, say); err != nil {
-		return nil, err
+// open begins a stage whose models are on this machine; it loads no weights.
+func open(cfg *Settled, say func(string)) (*stage, error) {
+	if cfg.text == nil {
+		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", cfg.modelPath)
 	}
-	if s.criticPath, err = criticPath(ctx, cfg, say); err != nil {
-		return nil, err
-	}
-	template := cfg.Model.CustomChatTemplate
-	if template == "" && cfg.Model.ChatTemplatePath != "" {
-		data, err := os.ReadFile(cfg.Model.ChatTemplatePath)
-		if err != nil {
-			return nil, fmt.Errorf("model.chat_template_path: %w", err)
-		}
-		template = string(data)
-	}
-	kwargs := map[string]any{}
-	if cfg.Model.EnableThinking != nil {
-		kwargs["enable_thinking"] = *cfg.Model.EnableThinking
-	}
-	if s.engines, err = openers(cfg); err != nil {
-		return nil, err
-	}
-	if s.text, err = renderer.Open(s.modelPath, renderer.Options{Template: template, Kwargs: kwargs}); err != nil {
-		return nil, err
-	}
-	if s.text == nil {
-		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", s.modelPath)
-	}
-	if s.algorithm, err = buildAlgorithm(cfg); err != nil {
-		return nil, err
-	}
-	s.groupSize = cfg.Method.GroupSize
-	s.rewardModels = newRewardModels(cfg, say)
-	s.teachers, err = findTeachers(ctx, cfg, s.engines.trainer, s.modelPath, s.text, say)
-	return s, err
-}
-
-// buildAlgorithm makes the algorithm. Errors say where in the file the part is that does not fit.
-func buildAlgorithm(cfg *config.Settled) (*algorithm.Algorithm, error) {
-	if cfg.Method.Parts == nil {
-		return nil, cfg.At("algorithm.algorithm_type", fmt.Sprintf("unknown algorithm %q", cfg.Algorithm.AlgorithmType), "")
-	}
-	built, err := algorithm.New(cfg.Method.Parts)
-	if wrong := (registry.ArgError{}); errors.As(err, &wrong) {
-		return nil, cfg.At("algorithm."+wrong.Key, wrong.Message, wrong.Hint)
-	}
-	return built, err
-}
-
-// checkAlgorithm refuses an algorithm whose parts do not fit together; an evaluation has none.
-func checkAlgorithm(cfg *config.Settled) error {
-	if cfg.Mode == "bench" || cfg.Mode == "serve" {
-		return nil
-	}
-	_, err := buildAlgorithm(cfg)
-	return err
+	return &stage{
+		Settled: cfg, cfg: cfg, say: say, available: int64(Machine().Available), rewardModels: rewardModels{},
+		ckpt: checkpoints{dir: cfg.CheckpointJobDir, keep: cfg.Trainer.MaxCheckpointsToKeep, say: say},
+	}, nil
 }
 
 // openEngine loads the weights.
 func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
-	need, err := memoryOf(s.cfg, s.engines, s.engines.specs(s.cfg, s.modelPath, train, sample), s.criticPath, s.available)
+	need, err := s.memoryOf(s.specs(train, sample), s.available)
 	if err != nil {
 		return err
 	}
@@ -194,12 +137,14 @@ func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) 
 // evalTasksets opens all evaluation tasksets.
 func (s *stage) evalTasksets() ([]*explorer.Taskset, error) {
 	var out []*explorer.Taskset
-	for i := range s.cfg.Buffer.ExplorerInput.EvalTasksets {
-		ts, err := s.taskset(&s.cfg.Buffer.ExplorerInput.EvalTasksets[i], true)
-		if err != nil {
-			return nil, err
+	for i := range s.tasks {
+		if t := &s.tasks[i]; t.Eval {
+			ts, err := s.taskset(t)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, ts)
 		}
-		out = append(out, ts)
 	}
 	return out, nil
 }
@@ -237,7 +182,7 @@ func (s *stage) modelDir() string {
 
 // close frees the engine and the monitors.
 func (s *stage) close() error {
-	err := errors.Join(s.closeEngine(), s.rewardModels.close(), s.teachers.close())
+	err := errors.Join(s.closeEngine(), s.rewardModels.close())
 	if s.log != nil {
 		err = errors.Join(err, s.log.close())
 	}
@@ -255,11 +200,11 @@ func (s *stage) closeEngine() error {
 	if c, ok := s.sampler.(io.Closer); ok {
 		errs = append(errs, c.Close())
 	}
-	for _, e := range []trinity.Engine{s.engine, s.critic} {
+	for _, e := range append(s.frozen, s.engine, s.critic) {
 		if e != nil {
 			errs = append(errs, e.Close())
 		}
 	}
-	s.engine, s.critic, s.sampler = nil, nil, nil
+	s.engine, s.critic, s.sampler, s.frozen = nil, nil, nil, nil
 	return errors.Join(errs...)
 }

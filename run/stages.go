@@ -58,11 +58,11 @@ func checkStage(cfg *config.Config, opts Options) error {
 }
 
 // runStages runs the stages one after the other, each with what the one before has left, or the one of the options.
-func (sum *Summary) runStages(ctx context.Context, cfg *config.Config, opts Options) error {
+func (sum *Summary) runStages(ctx context.Context, cfg *config.Config, stages []*Settled, opts Options) error {
 	from, unfinished := start{model: cfg.Model.ModelPath}, ""
 	for i := range cfg.Stages {
 		name := cfg.Stages[i].StageName
-		stageCfg := cfg.Settled()[i]
+		stageCfg := stages[i]
 		from.begin(stageCfg)
 		done, err := finished(stageCfg.CheckpointJobDir)
 		if err != nil {
@@ -78,6 +78,8 @@ func (sum *Summary) runStages(ctx context.Context, cfg *config.Config, opts Opti
 			continue
 		} else if unfinished != "" && !follows(stageCfg) {
 			return fmt.Errorf("--stage %s: it begins with what stage %s leaves, which is not finished: run that first", name, unfinished)
+		} else if err := stageCfg.locate(fetch(ctx, opts.Say)); err != nil { // an earlier stage has written its model
+			return err
 		} else if err := sum.runStage(ctx, stageCfg, opts, name); err != nil {
 			return fmt.Errorf("stage %s: %w", name, err)
 		}
@@ -90,12 +92,12 @@ func (sum *Summary) runStages(ctx context.Context, cfg *config.Config, opts Opti
 }
 
 // follows says that the process is not the stage, but works for the one that trains it.
-func follows(cfg *config.Settled) bool {
+func follows(cfg *Settled) bool {
 	return cfg.Mode == "serve" || cfg.Mode == "explore" && cfg.Buffer.TrainerInput.ExperienceBuffer.StorageType != "file"
 }
 
 // runStage runs a stage, and marks it as finished where it is this process's to say so.
-func (sum *Summary) runStage(ctx context.Context, cfg *config.Settled, opts Options, name string) error {
+func (sum *Summary) runStage(ctx context.Context, cfg *Settled, opts Options, name string) error {
 	opts.Stage = name
 	if err := sum.run(ctx, cfg, opts); err != nil {
 		return err

@@ -2,8 +2,6 @@ package run
 
 import (
 	"path/filepath"
-
-	"github.com/trinity-go/trinity/config"
 )
 
 // start is what a stage begins with: what the ones before it ended with. All stages train an adapter, or none does.
@@ -14,7 +12,7 @@ type start struct {
 }
 
 // begin makes a stage's configuration that of what it begins with.
-func (s *start) begin(cfg *config.Settled) {
+func (s *start) begin(cfg *Settled) {
 	if cfg.Model.CriticModelPath == cfg.Model.ModelPath { // which it is unless the file says otherwise
 		cfg.Model.CriticModelPath = first(s.critic, s.model)
 	}
@@ -25,7 +23,7 @@ func (s *start) begin(cfg *config.Settled) {
 }
 
 // after takes over what a stage wrote, "" for nothing. Where it trained a critic, that lies beside the policy.
-func (s *start) after(cfg *config.Settled, wrote string) {
+func (s *start) after(cfg *Settled, wrote string) {
 	switch {
 	case wrote == "":
 		return

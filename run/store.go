@@ -108,8 +108,8 @@ func (s *stage) archive(ctx context.Context, path, what string) (*archive.Writer
 // ownDir returns the directory of the run's archive at path. A path in the run's directory is the
 // run's own. Elsewhere several runs may have the same path, so each writes to a directory below it
 // that is named by the run's word; a dataset at path finds it there.
-func (s *stage) ownDir(path string) (string, error) {
-	for _, dir := range []string{s.cfg.CheckpointJobDir, s.cfg.Buffer.CacheDir} {
+func (s *Settled) ownDir(path string) (string, error) {
+	for _, dir := range []string{s.CheckpointJobDir, s.Buffer.CacheDir} {
 		if in, err := isBelow(path, dir); err != nil || in {
 			return path, err
 		}
@@ -133,27 +133,27 @@ func isBelow(path, dir string) (bool, error) {
 
 // archiveName returns the run's name for its archive in a database, which has the archives of many
 // runs. It holds the name of the explorer if there are several.
-func (s *stage) archiveName(what string) (string, error) {
+func (s *Settled) archiveName(what string) (string, error) {
 	word, err := s.word()
 	if err != nil {
 		return "", err
 	}
 	name := what + "-" + word
-	if oneOfSeveral(s.cfg) {
-		name = s.cfg.Explorer.Name + "-" + name
+	if oneOfSeveral(s) {
+		name = s.Explorer.Name + "-" + name
 	}
-	return path.Join(s.cfg.Project, s.cfg.Group, s.cfg.Name, name), nil
+	return path.Join(s.Project, s.Group, s.Name, name), nil
 }
 
 // word returns a random word that the run's directory keeps. It tells the run's experiences in a
 // shared store, and its archives outside of its directory, from those of a run of the same name
 // whose directory was removed.
-func (s *stage) word() (string, error) {
-	file := filepath.Join(s.cfg.Buffer.CacheDir, "store_word")
-	if err := durable.MkdirAll(s.cfg.Buffer.CacheDir, 0o755); err != nil {
+func (s *Settled) word() (string, error) {
+	file := filepath.Join(s.Buffer.CacheDir, "store_word")
+	if err := durable.MkdirAll(s.Buffer.CacheDir, 0o755); err != nil {
 		return "", err
 	}
-	release, err := durable.Acquire(context.Background(), filepath.Join(s.cfg.Buffer.CacheDir, ".lock_store_word")) // explorer and trainer may begin at once
+	release, err := durable.Acquire(context.Background(), filepath.Join(s.Buffer.CacheDir, ".lock_store_word")) // explorer and trainer may begin at once
 	if err != nil {
 		return "", err
 	}

@@ -14,7 +14,7 @@ import (
 const taskPipelineKey = "data_processor.task_pipeline"
 
 // newJuicer is the Data-Juicer of a configuration, nil if it has none. It is not asked, or started, before somebody needs it.
-func newJuicer(cfg *config.Settled, say func(string)) *datajuicer.Service {
+func newJuicer(cfg *Settled, say func(string)) *datajuicer.Service {
 	c := &cfg.Service.DataJuicer
 	switch {
 	case c.AutoStart:
@@ -26,7 +26,7 @@ func newJuicer(cfg *config.Settled, say func(string)) *datajuicer.Service {
 }
 
 // taskRecipe is what the stage's task pipeline makes, nil if it has none.
-func taskRecipe(cfg *config.Settled, juicer *datajuicer.Service) (*taskset.Recipe, error) {
+func taskRecipe(cfg *Settled, juicer *datajuicer.Service) (*taskset.Recipe, error) {
 	p := cfg.TaskPipeline
 	if p == nil {
 		return nil, nil
@@ -48,7 +48,7 @@ func taskRecipe(cfg *config.Settled, juicer *datajuicer.Service) (*taskset.Recip
 }
 
 // prepare makes the taskset that the stage reads, unless that was done before. opts.Stop ends it at once: what a model was asked is not asked again.
-func prepare(ctx context.Context, cfg *config.Settled, juicer *datajuicer.Service, opts Options) error {
+func prepare(ctx context.Context, cfg *Settled, juicer *datajuicer.Service, opts Options) error {
 	r, err := taskRecipe(cfg, juicer)
 	if r == nil || err != nil {
 		return err
@@ -71,7 +71,7 @@ func prepare(ctx context.Context, cfg *config.Settled, juicer *datajuicer.Servic
 }
 
 // taskPipeline is the stage's task pipeline, nil if it has none, and what it has made before, nil if nothing. It refuses one that cannot run.
-func taskPipeline(cfg *config.Settled) (r *taskset.Recipe, made *taskset.Report, err error) {
+func taskPipeline(cfg *Settled) (r *taskset.Recipe, made *taskset.Report, err error) {
 	if r, err = taskRecipe(cfg, newJuicer(cfg, nil)); r == nil || err != nil {
 		return nil, nil, err
 	}
@@ -82,7 +82,7 @@ func taskPipeline(cfg *config.Settled) (r *taskset.Recipe, made *taskset.Report,
 }
 
 // taskPipelineWords say what the stage's task pipeline has done, or would do.
-func taskPipelineWords(cfg *config.Settled) ([]string, error) {
+func taskPipelineWords(cfg *Settled) ([]string, error) {
 	r, made, err := taskPipeline(cfg)
 	if r == nil || err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -34,9 +33,15 @@ func pluginsOf(t *trinity.Task) (p taskPlugins, err error) {
 	return p, err
 }
 
-// rewardModels lists the reward models that the plug-ins require.
-func (p taskPlugins) rewardModels() []trinity.RewardModelSpec {
-	return append(trinity.RequirementsOf(p.workflow).RewardModels, trinity.RequirementsOf(p.reward).RewardModels...)
+// rewardModels lists the reward models that the plug-ins of a taskset require.
+func (t *tasks) rewardModels() (all []rewardModel) {
+	for _, spec := range trinity.RequirementsOf(t.plugins.workflow).RewardModels {
+		all = append(all, rewardModel{RewardModelSpec: spec, key: t.Key + ".workflow_args." + spec.Arg})
+	}
+	for _, spec := range trinity.RequirementsOf(t.plugins.reward).RewardModels {
+		all = append(all, rewardModel{RewardModelSpec: spec, key: t.Key + ".reward_fn_args." + spec.Arg})
+	}
+	return all
 }
 
 // checks lists the functions of the plug-ins that check rows. The reward function's counts only if
@@ -50,29 +55,4 @@ func (p taskPlugins) checks() (checks []func(*trinity.Task) error) {
 		checks = append(checks, check)
 	}
 	return checks
-}
-
-// requiredRewardModel is a reward model that a taskset's plug-ins require.
-type requiredRewardModel struct {
-	trinity.RewardModelSpec
-	key string // dotted path of the argument that names it
-}
-
-// rewardModelsOf lists the reward models that the tasksets of a configuration require.
-func rewardModelsOf(cfg *config.Settled) (all []requiredRewardModel) {
-	s := stage{cfg: cfg, groupSize: cfg.Method.GroupSize}
-	for _, t := range cfg.Data.Tasksets {
-		template := s.template(t.Taskset, t.Eval)
-		p, err := pluginsOf(&template)
-		if err != nil {
-			continue // the rules of config report it
-		}
-		for _, spec := range trinity.RequirementsOf(p.workflow).RewardModels {
-			all = append(all, requiredRewardModel{spec, t.Key + ".workflow_args." + spec.Arg})
-		}
-		for _, spec := range trinity.RequirementsOf(p.reward).RewardModels {
-			all = append(all, requiredRewardModel{spec, t.Key + ".reward_fn_args." + spec.Arg})
-		}
-	}
-	return all
 }

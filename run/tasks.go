@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"fmt"
 	"maps"
 
@@ -15,11 +14,12 @@ import (
 // mix opens the training tasksets.
 func (s *stage) mix() (*explorer.Mix, error) {
 	var sets []*explorer.Taskset
-	for _, t := range s.cfg.Data.Tasksets {
+	for i := range s.tasks {
+		t := &s.tasks[i]
 		if t.Eval {
 			continue
 		}
-		ts, err := s.taskset(t.Taskset, false)
+		ts, err := s.taskset(t)
 		if err != nil {
 			return nil, err
 		}
@@ -29,30 +29,20 @@ func (s *stage) mix() (*explorer.Mix, error) {
 	return explorer.NewMix(sets...)
 }
 
-// taskset opens one taskset of the configuration with its workflow and reward.
-func (s *stage) taskset(ts *config.Taskset, eval bool) (*explorer.Taskset, error) {
-	data, err := s.openDataset(ts.Path, tasksOf(ts), ts.EnableProgressBar)
+// taskset opens a taskset of the configuration.
+func (s *stage) taskset(t *tasks) (*explorer.Taskset, error) {
+	data, err := s.openDataset(t.Path, tasksOf(t.Taskset), t.EnableProgressBar)
 	if err != nil {
-		return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
+		return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
 	}
-	out := &explorer.Taskset{Data: data, Template: s.template(ts, eval)}
-	if !eval {
-		if out.Selector, err = s.choose(ts, out); err != nil {
-			return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
+	out := &explorer.Taskset{Data: data, Template: t.template, Workflow: t.plugins.workflow, Reward: t.plugins.reward}
+	if !t.Eval {
+		if out.Selector, err = s.choose(t.Taskset, out); err != nil {
+			return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
 		}
 	}
-	plugins, err := pluginsOf(&out.Template)
-	if err != nil {
-		return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
-	}
-	out.Workflow, out.Reward = plugins.workflow, plugins.reward
-	for _, spec := range plugins.rewardModels() {
-		if err := s.rewardModels.open(context.Background(), spec); err != nil {
-			return nil, fmt.Errorf("taskset %s: reward model: %w", ts.Name, err)
-		}
-	}
-	if err := checkTasks(data, &out.Template); err != nil {
-		return nil, fmt.Errorf("taskset %s: %w", ts.Name, err)
+	if err := t.check(data); err != nil {
+		return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
 	}
 	return out, nil
 }
@@ -67,8 +57,8 @@ func (s *stage) choose(ts *config.Taskset, of *explorer.Taskset) (trinity.Select
 }
 
 // ownName is the explorer's name, which its tasks bear; "" where it is the only one.
-func (s *stage) ownName() string {
-	if name := s.cfg.Explorer.Name; name != config.OnlyExplorer {
+func (s *Settled) ownName() string {
+	if name := s.Explorer.Name; name != config.OnlyExplorer {
 		return name
 	}
 	return ""
@@ -82,10 +72,10 @@ func tasksOf(ts *config.Taskset) dataset.Options {
 }
 
 // template is what all tasks of a taskset have in common.
-func (s *stage) template(ts *config.Taskset, eval bool) trinity.Task {
-	in := &s.cfg.Buffer.ExplorerInput
+func (s *Settled) template(ts *config.Taskset, eval bool) trinity.Task {
+	in := &s.Buffer.ExplorerInput
 	t := trinity.Task{
-		Taskset: ts.Name, Eval: eval, GroupSize: s.groupSize, Teacher: ts.Teacher,
+		Taskset: ts.Name, Eval: eval, GroupSize: s.Method.GroupSize, Teacher: ts.Teacher,
 		Workflow: first(ts.DefaultWorkflowType, in.DefaultWorkflowType), WorkflowArgs: ts.WorkflowArgs,
 		Reward: first(ts.DefaultRewardFnType, in.DefaultRewardFnType), RewardArgs: ts.RewardFnArgs,
 		Format: taskFormat(&ts.Format), Sampling: s.sampling(&ts.RolloutArgs),
@@ -106,8 +96,8 @@ func taskFormat(f *config.Format) trinity.TaskFormat {
 }
 
 // sampling is the taskset's rollout arguments over the rollout model's over the model's.
-func (s *stage) sampling(a *config.RolloutArgs) trinity.SamplingParams {
-	r, m := &s.cfg.Explorer.RolloutModel, &s.cfg.Model
+func (s *Settled) sampling(a *config.RolloutArgs) trinity.SamplingParams {
+	r, m := &s.Explorer.RolloutModel, &s.Model
 	return trinity.SamplingParams{
 		Temperature:       float32(value(m.Temperature, r.Temperature, a.Temperature)),
 		TopP:              float32(value(m.TopP, r.TopP, a.TopP)),

@@ -93,6 +93,9 @@ func correction(c *config.RolloutCorrection) *algorithm.Correction {
 // exploring returns the options of the stage's explorer, without buffer, weights and recorder.
 func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	cfg := s.cfg
+	if err := s.openRewardModels(ctx); err != nil {
+		return nil, err
+	}
 	tasks, err := s.mix()
 	if err != nil {
 		return nil, err
@@ -118,39 +121,37 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 }
 
 // pace is how explorer and trainer keep step.
-func (s *stage) pace() explorer.Pace {
-	staleness := cmp.Or(s.cfg.Method.Sample.Staleness, math.Inf(1))
-	cfg := &s.cfg.Synchronizer
+func (s *Settled) pace() explorer.Pace {
+	staleness := cmp.Or(s.Method.Sample.Staleness, math.Inf(1))
+	cfg := &s.Synchronizer
 	return explorer.Pace{
 		Style: cfg.SyncStyle, Interval: int64(value(cfg.SyncInterval, cfg.ExplorerSyncInterval)), Offset: int64(cfg.SyncOffset),
-		MaxStaleness: staleness, PerStep: int64(s.cfg.Batch.StepRollouts), PerBatch: int64(s.cfg.Batch.Rollouts),
+		MaxStaleness: staleness, PerStep: int64(s.Batch.StepRollouts), PerBatch: int64(s.Batch.Rollouts),
 	}
 }
 
 // capacity returns how many rollouts the queue holds, in a run of steps with perStep rollouts at most; the key counts groups.
 // In style fixed the trainer waits for the explorer, so the queue has room for all that can pile up meanwhile: else the
 // explorer would wait for the trainer too.
-func (s *stage) capacity(pace explorer.Pace, steps int64, perStep int) int {
-	if s.cfg.Synchronizer.SyncStyle != "fixed" {
+func (s *Settled) capacity(pace explorer.Pace, steps int64, perStep int) int {
+	if s.Synchronizer.SyncStyle != "fixed" {
 		return s.groups()
 	}
 	ahead := int(max(pace.Interval, s.publishInterval()) + pace.Offset)
 	left := perStep // by a train step, at most: of so many experiences there may be few rollouts
-	if s.cfg.Batch.CountsRollouts {
-		left = max(0, perStep-s.cfg.Batch.Rollouts)
+	if s.Batch.CountsRollouts {
+		left = max(0, perStep-s.Batch.Rollouts)
 	}
 	return max(s.groups(), ahead*perStep+left*int(steps))
 }
 
 // groups is what the key allows, in rollouts: a batch at least.
-func (s *stage) groups() int {
-	return max(s.cfg.Buffer.TrainerInput.ExperienceBuffer.Capacity*max(1, s.groupSize), s.cfg.Batch.Rollouts)
+func (s *Settled) groups() int {
+	return max(s.Buffer.TrainerInput.ExperienceBuffer.Capacity*max(1, s.Method.GroupSize), s.Batch.Rollouts)
 }
 
 // publishInterval is the number of train steps between versions.
-func (s *stage) publishInterval() int64 { return publishInterval(s.cfg) }
-
-func publishInterval(cfg *config.Settled) int64 {
+func (cfg *Settled) publishInterval() int64 {
 	return int64(value(cfg.Synchronizer.SyncInterval, cfg.Synchronizer.TrainerSyncInterval))
 }
 

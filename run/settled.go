@@ -1,0 +1,174 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/algorithm"
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/model/hub"
+	"github.com/trinity-go/trinity/model/renderer"
+	"github.com/trinity-go/trinity/registry"
+)
+
+// Settled is one stage of a run with what follows from its configuration. Every plug-in that it
+// names is built once, and every model path is looked up once.
+type Settled struct {
+	*config.Settled
+	algorithm *algorithm.Algorithm
+	engines   engines
+	tasks     []tasks // of the tasksets that the mode rolls out
+
+	// What locate finds. A path is "" if the model is not on this machine.
+	modelPath  string
+	criticPath string        // "" also if no critic is trained
+	rewards    []rewardModel // that the tasks require
+	teachers   []teacher
+	text       *renderer.Renderer // nil if the model has no tokenizer
+}
+
+// tasks are the tasks of a taskset.
+type tasks struct {
+	config.TasksetEntry
+	template trinity.Task // what all of them have in common
+	plugins  taskPlugins
+}
+
+// Resolve builds what a configuration names. It opens no file.
+func Resolve(cfg *config.Settled) (*Settled, error) {
+	s := &Settled{Settled: cfg}
+	var err error
+	if s.algorithm, err = buildAlgorithm(cfg); err != nil {
+		return nil, err
+	}
+	if s.engines, err = openers(cfg); err != nil {
+		return nil, err
+	}
+	for _, t := range cfg.Data.Tasksets {
+		if !t.Eval && !cfg.Explores || !cfg.Samples {
+			continue
+		}
+		one := tasks{TasksetEntry: t, template: s.template(t.Taskset, t.Eval)}
+		if one.plugins, err = pluginsOf(&one.template); err != nil {
+			return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
+		}
+		s.tasks = append(s.tasks, one)
+		s.rewards = append(s.rewards, one.rewardModels()...)
+	}
+	return s, nil
+}
+
+// buildAlgorithm builds the algorithm. An error says which key names the part that does not fit.
+func buildAlgorithm(cfg *config.Settled) (*algorithm.Algorithm, error) {
+	if cfg.Method.Parts == nil {
+		return nil, cfg.At("algorithm.algorithm_type", fmt.Sprintf("unknown algorithm %q", cfg.Algorithm.AlgorithmType), "")
+	}
+	built, err := algorithm.New(cfg.Method.Parts)
+	if wrong := (registry.ArgError{}); errors.As(err, &wrong) {
+		return nil, cfg.At("algorithm."+wrong.Key, wrong.Message, wrong.Hint)
+	}
+	return built, err
+}
+
+// finder returns the path of the model that a key names, or false if it is not on this machine.
+type finder func(name, key string) (path string, here bool, err error)
+
+// fetch returns a finder that downloads models.
+func fetch(ctx context.Context, say func(string)) finder {
+	return func(name, _ string) (string, bool, error) {
+		path, err := hub.Resolve(ctx, name, say)
+		return path, err == nil, err
+	}
+}
+
+// lookUp returns a finder that downloads nothing, and notes in f what is not on this machine.
+func lookUp(f *config.Facts) finder {
+	return func(name, key string) (string, bool, error) {
+		path, here := local(name, key, false, f)
+		return path, here, nil
+	}
+}
+
+// locate finds the models of the stage and checks those that are on this machine. It loads no
+// weights.
+func (s *Settled) locate(find finder) (err error) {
+	if err := s.locatePolicy(find); err != nil {
+		return err
+	}
+	for i := range s.rewards {
+		r := &s.rewards[i]
+		if r.path, _, err = find(r.Path, r.key); err != nil {
+			return s.At(r.key, "reward model: "+err.Error(), "")
+		}
+		if r.path == "" {
+			continue
+		}
+		if err := s.checkRewardModel(r); err != nil {
+			return err
+		}
+	}
+	s.teachers = nil
+	for _, t := range s.Settled.Teachers {
+		key := t.Key + ".model_path"
+		path, here, err := find(t.Path, key)
+		if err != nil {
+			return s.At(key, err.Error(), "")
+		}
+		if !here {
+			continue
+		}
+		if err := s.checkTeacher(path); err != nil {
+			return s.At(t.Key, err.Error(), "")
+		}
+		s.teachers = append(s.teachers, teacher{t, s.teacherSpec(t, path)})
+	}
+	return nil
+}
+
+// locatePolicy finds the model that is trained or sampled, and the critic's.
+func (s *Settled) locatePolicy(find finder) (err error) {
+	if s.modelPath, _, err = find(s.Model.ModelPath, modelKey); err != nil {
+		return err
+	}
+	if s.modelPath != "" {
+		if s.text, err = s.openText(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.Critic == nil:
+	case s.Model.CriticModelPath == s.Model.ModelPath:
+		s.criticPath = s.modelPath
+	default:
+		s.criticPath, _, err = find(s.Model.CriticModelPath, criticKey)
+	}
+	return err
+}
+
+// openText opens the tokenizer and the chat template of the model.
+func (s *Settled) openText() (*renderer.Renderer, error) {
+	m := &s.Model
+	template := m.CustomChatTemplate
+	if template == "" && m.ChatTemplatePath != "" {
+		data, err := os.ReadFile(m.ChatTemplatePath)
+		if err != nil {
+			return nil, fmt.Errorf("model.chat_template_path: %w", err)
+		}
+		template = string(data)
+	}
+	kwargs := map[string]any{}
+	if m.EnableThinking != nil {
+		kwargs["enable_thinking"] = *m.EnableThinking
+	}
+	return renderer.Open(s.modelPath, renderer.Options{Template: template, Kwargs: kwargs})
+}
+
+// located reports whether every model that the engines open first is on this machine.
+func (s *Settled) located() bool { return s.modelPath != "" && (s.Critic == nil || s.criticPath != "") }
+
+// shape reads the shape of the model.
+func (s *Settled) shape() (*model.Config, error) { return model.ReadConfig(s.modelPath) }
