@@ -19,7 +19,7 @@ func (s *stage) bench(ctx context.Context, opts Options) error {
 	if err := s.openRewardModels(ctx); err != nil {
 		return err
 	}
-	evals, err := s.evalTasksets()
+	evals, err := s.evalTasksets(ctx)
 	if err != nil {
 		return err
 	}
@@ -30,10 +30,10 @@ func (s *stage) bench(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	if s.cfg.Explorer.BenchOnLatestCheckpoint && len(steps) > 1 {
+	if s.Explorer.BenchOnLatestCheckpoint && len(steps) > 1 {
 		steps = steps[len(steps)-1:]
 	}
-	if s.cfg.Explorer.EvalOnStartup && !s.cfg.Explorer.BenchOnLatestCheckpoint {
+	if s.Explorer.EvalOnStartup && !s.Explorer.BenchOnLatestCheckpoint {
 		if err := s.benchModel(ctx, evals, 0); err != nil {
 			return err
 		}
@@ -41,8 +41,8 @@ func (s *stage) bench(ctx context.Context, opts Options) error {
 	base := s.modelPath
 	for _, step := range steps {
 		dir := filepath.Join(s.ckpt.path(step), s.modelDir())
-		if len(s.cfg.Model.LoraConfigs) > 0 {
-			s.cfg.Model.LoraConfigs = withPath(s.cfg.Model.LoraConfigs, dir)
+		if len(s.Model.LoraConfigs) > 0 {
+			s.Model.LoraConfigs = withPath(s.Model.LoraConfigs, dir)
 		} else {
 			s.modelPath = dir
 		}
@@ -68,7 +68,7 @@ func (s *stage) stepsWithModel() (with []int64, err error) {
 		}
 	}
 	if len(steps) > 0 && len(with) == 0 {
-		return nil, fmt.Errorf("no checkpoint in %s has a model to evaluate: train with trainer.save_hf_checkpoint: always", s.cfg.CheckpointJobDir)
+		return nil, fmt.Errorf("no checkpoint in %s has a model to evaluate: train with trainer.save_hf_checkpoint: always", s.CheckpointJobDir)
 	}
 	return with, nil
 }

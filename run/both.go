@@ -46,7 +46,7 @@ import (
 
 // both explores and trains in one process.
 func (s *stage) both(ctx context.Context, opts Options) error {
-	cfg := s.cfg
+	cfg := s.Settled
 	stop, cancel := withStop(ctx, opts.Stop)
 	defer cancel()
 
@@ -55,7 +55,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	queue, err := s.store(s.capacity(ex.Pace, ex.TotalSteps, ex.Agenda.Rollouts(s.Method.GroupSize)))
+	queue, err := s.store(stop, s.capacity(ex.Pace, ex.TotalSteps, ex.Agenda.Rollouts(s.Method.GroupSize)))
 	if err != nil {
 		return err
 	}

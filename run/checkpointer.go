@@ -22,7 +22,7 @@ type checkpointer struct {
 func (c checkpointer) Save(ctx context.Context, at trainer.Progress, last bool) error {
 	dir := c.ckpt.path(at.Step)
 	model := filepath.Join(dir, c.modelDir())
-	withModel := c.cfg.Trainer.SaveHfCheckpoint == "always" || last && c.cfg.Trainer.SaveHfCheckpoint == "last"
+	withModel := c.Trainer.SaveHfCheckpoint == "always" || last && c.Trainer.SaveHfCheckpoint == "last"
 	var err error
 	if durable.Missing(dir) != "" {
 		err = c.saveState(ctx, at, withModel)

@@ -73,12 +73,12 @@ func (s *stage) newCritic(steps int64) (*trainer.Critic, error) {
 			Engine: s.critic, Loss: squared, Schedule: schedule(&cfg.Optim, steps), Optimizer: optimParams(&cfg.Optim, *cfg.GradClip),
 			MiniBatch: value(0, cfg.PpoMiniBatchSize), Epochs: *cfg.PpoEpochs,
 		},
-		Warmup: int64(s.cfg.Trainer.CriticWarmup),
+		Warmup: int64(s.Trainer.CriticWarmup),
 	}, nil
 }
 
 // saveCritic writes the critic into the directory of a checkpoint.
-func (s *stage) saveCritic(ctx context.Context, dir string, withModel bool) error {
+func (s checkpointer) saveCritic(ctx context.Context, dir string, withModel bool) error {
 	if s.critic == nil {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (s *stage) saveCritic(ctx context.Context, dir string, withModel bool) erro
 }
 
 // addCritic adds the critic's model to a checkpoint that has none.
-func (s *stage) addCritic(ctx context.Context, dir string) error {
+func (s checkpointer) addCritic(ctx context.Context, dir string) error {
 	if s.critic == nil {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (s *stage) addCritic(ctx context.Context, dir string) error {
 }
 
 // writeCritic writes what transformers loads, tokenizer files included, into dir.
-func (s *stage) writeCritic(ctx context.Context, dir string) error {
+func (s checkpointer) writeCritic(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (s *stage) loadCritic(ctx context.Context, dir string) error {
 	}
 	state := filepath.Join(dir, criticEngineDir)
 	if !present(state) {
-		return fmt.Errorf("resuming from %s: it has no critic, which algorithm %s trains: give the run another name to begin anew", dir, s.cfg.Algorithm.AlgorithmType)
+		return fmt.Errorf("resuming from %s: it has no critic, which algorithm %s trains: give the run another name to begin anew", dir, s.Algorithm.AlgorithmType)
 	}
 	if err := s.critic.LoadState(ctx, state); err != nil {
 		return fmt.Errorf("resuming the critic from %s: %w", dir, err)

@@ -15,14 +15,21 @@ import (
 	"github.com/trinity-go/trinity/internal/database"
 )
 
+// reader opens the data of a stage.
+type reader struct {
+	*Settled
+	say func(string) // for people
+}
+
 // openDataset opens the rows of a section of the configuration; progress is its enable_progress_bar.
-func (s *stage) openDataset(path string, opts dataset.Options, progress bool) (*dataset.Dataset, error) {
-	opts.Resolve, opts.Scratch, opts.Note = s.resolveDataset, filepath.Join(s.cfg.Buffer.CacheDir, "datasets"), s.say
+func (s *reader) openDataset(ctx context.Context, path string, opts dataset.Options, progress bool) (*dataset.Dataset, error) {
+	opts.Resolve = func(name string) (string, error) { return resolveDataset(ctx, name) }
+	opts.Scratch, opts.Note = filepath.Join(s.Buffer.CacheDir, "datasets"), s.say
 	if progress {
 		m := newMeter("reading ", s.say)
 		opts.Progress = func(file string, done, total int64) { m.told(filepath.Base(file), done, total) }
 	}
-	return openRows(s.stop, path, opts)
+	return openRows(ctx, path, opts)
 }
 
 // openRows opens a dataset, which must have rows.

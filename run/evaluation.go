@@ -12,8 +12,8 @@ import (
 )
 
 // heldOut reads the datasets that the trainer measures.
-func (s *stage) heldOut(ctx context.Context) (all []trainer.HeldOut, err error) {
-	for _, b := range s.cfg.Data.Measured {
+func (s *reader) heldOut(ctx context.Context) (all []trainer.HeldOut, err error) {
+	for _, b := range s.Data.Measured {
 		set := trainer.HeldOut{Name: b.Name}
 		if set.Experiences, err = s.whole(ctx, &b.ExperienceBuffer); err == nil {
 			set.Loss, err = s.measure(b.SchemaType)
@@ -27,8 +27,8 @@ func (s *stage) heldOut(ctx context.Context) (all []trainer.HeldOut, err error) 
 }
 
 // whole is everything that a dataset holds.
-func (s *stage) whole(ctx context.Context, b *config.ExperienceBuffer) ([]*trinity.Experience, error) {
-	rows, err := s.rows(b, b.SchemaType, 1)
+func (s *reader) whole(ctx context.Context, b *config.ExperienceBuffer) ([]*trinity.Experience, error) {
+	rows, err := s.rows(ctx, b, b.SchemaType, 1)
 	if err == nil {
 		err = rows.Check(ctx, 0, 1)
 	}
@@ -52,7 +52,7 @@ func (s *stage) whole(ctx context.Context, b *config.ExperienceBuffer) ([]*trini
 }
 
 // measure is the loss whose metrics tell about data of a schema: the run's own, else that of the algorithm type that is called as the schema.
-func (s *stage) measure(schema string) (trinity.Loss, error) {
+func (s *reader) measure(schema string) (trinity.Loss, error) {
 	if schema == s.algorithm.Def.Schema {
 		return s.algorithm.Loss, nil
 	}

@@ -28,21 +28,21 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	if s.cfg.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file" {
+	if s.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file" {
 		return s.exploreAlone(ctx, ex)
 	}
-	place := fleet.In(s.cfg.CheckpointJobDir)
+	place := fleet.In(s.CheckpointJobDir)
 	if opts.Join != "" {
 		if place, err = fleet.At(opts.Join, os.Getenv(tokenVariable)); err != nil {
 			return err
 		}
 	}
-	cfg := &s.cfg.Synchronizer
-	client := fleet.NewClient(s.cfg.Explorer.Name, cfg.SyncStyle, seconds(cfg.SyncTimeout), place)
-	client.Share.Part, client.Share.Of = s.cfg.Explorer.Part()
-	client.Algorithm = s.cfg.Algorithm.AlgorithmType
+	cfg := &s.Synchronizer
+	client := fleet.NewClient(s.Explorer.Name, cfg.SyncStyle, seconds(cfg.SyncTimeout), place)
+	client.Share.Part, client.Share.Of = s.Explorer.Part()
+	client.Algorithm = s.Algorithm.AlgorithmType
 	client.Say = s.say
-	client.Rows = dividedRows(s.cfg)
+	client.Rows = dividedRows(s.Settled)
 	client.Stage = opts.Stage
 	s.say(fmt.Sprintf("explorer %s joins the trainer of %s", client.Name, place))
 	_, cursor, err := client.Resume(ctx)
@@ -74,14 +74,14 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 	}
 	loader, ok := s.sampler.(weights.Loader)
 	if !ok {
-		return fmt.Errorf("engine %s cannot take weights from a checkpoint, which mode explore needs", s.cfg.Engines.Sample)
+		return fmt.Errorf("engine %s cannot take weights from a checkpoint, which mode explore needs", s.Engines.Sample)
 	}
 	if err := s.record(ex.Agenda.Step(), ex.TotalSteps); err != nil {
 		return err
 	}
 	follower := &weights.Follower{
-		Trainer: client, Dir: filepath.Join(s.cfg.Buffer.CacheDir, "weights"), Load: loader.LoadWeights,
-		Timeout: seconds(s.cfg.Synchronizer.SyncTimeout),
+		Trainer: client, Dir: filepath.Join(s.Buffer.CacheDir, "weights"), Load: loader.LoadWeights,
+		Timeout: seconds(s.Synchronizer.SyncTimeout),
 	}
 	if ex.Agenda.Step() == 0 { // an evaluation before the first step needs weights
 		if _, err := follower.Wait(ctx, 0, false); err != nil {
@@ -94,7 +94,7 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 
 // following runs explore. Under fully_async it also loads each new version as soon as it is published.
 func (s *stage) following(ctx context.Context, follower *weights.Follower, explore func(context.Context) error) error {
-	if handovers[s.cfg.Synchronizer.SyncStyle] != weights.AtOnce {
+	if handovers[s.Synchronizer.SyncStyle] != weights.AtOnce {
 		return explore(ctx)
 	}
 	eg, ctx := errgroup.WithContext(ctx)

@@ -15,7 +15,7 @@ type host struct{ *stage }
 
 // Model implements explorer.Host.
 func (h host) Model(task *trinity.Task, name string) (*trinity.Model, error) {
-	m, params := &h.cfg.Model, task.Sampling
+	m, params := &h.Settled.Model, task.Sampling
 	if name != "" {
 		if names := h.models(); !slices.Contains(names, name) {
 			return nil, fmt.Errorf("there is no model %q beside the policy (%s): model.lora_configs names them",
@@ -31,12 +31,12 @@ func (h host) Model(task *trinity.Task, name string) (*trinity.Model, error) {
 
 // models returns the names of the models that the sampler holds beside the policy; a model without adapters has none.
 func (h host) models() (names []string) {
-	for _, l := range h.cfg.Model.LoraConfigs {
+	for _, l := range h.Settled.Model.LoraConfigs {
 		if l.Name != "" {
 			names = append(names, l.Name)
 		}
 	}
-	if len(h.cfg.Model.LoraConfigs) > 0 {
+	if len(h.Settled.Model.LoraConfigs) > 0 {
 		names = append(names, trinity.BaseAdapter)
 	}
 	return names
@@ -53,9 +53,9 @@ func (h host) Dir(name string) (string, error) {
 	if name == "." || !filepath.IsLocal(name) || filepath.Base(name) != name {
 		return "", fmt.Errorf("directory %q: want a single path element", name)
 	}
-	dir := filepath.Join(h.cfg.CheckpointJobDir, workDir)
-	if oneOfSeveral(h.cfg) {
-		dir = filepath.Join(dir, h.cfg.Explorer.Name)
+	dir := filepath.Join(h.CheckpointJobDir, workDir)
+	if oneOfSeveral(h.Settled) {
+		dir = filepath.Join(dir, h.Explorer.Name)
 	}
 	dir = filepath.Join(dir, name)
 	return dir, os.MkdirAll(dir, 0o755)

@@ -12,9 +12,9 @@ import (
 )
 
 // inputs opens what joins the rollouts in the experience pipeline, and checks every row.
-func (s *stage) inputs(ctx context.Context) (explorer.Inputs, error) {
+func (s *reader) inputs(ctx context.Context) (explorer.Inputs, error) {
 	var all explorer.Inputs
-	for _, b := range s.cfg.Data.Inputs {
+	for _, b := range s.Data.Inputs {
 		in, err := s.input(ctx, b)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", b.Key, err)
@@ -24,8 +24,8 @@ func (s *stage) inputs(ctx context.Context) (explorer.Inputs, error) {
 	return all, nil
 }
 
-func (s *stage) input(ctx context.Context, b config.NamedBuffer) (*explorer.Input, error) {
-	data, format, err := s.formatted(&b.ExperienceBuffer, b.SchemaType)
+func (s *reader) input(ctx context.Context, b config.NamedBuffer) (*explorer.Input, error) {
+	data, format, err := s.formatted(ctx, &b.ExperienceBuffer, b.SchemaType)
 	if err != nil {
 		return nil, err
 	}
@@ -37,11 +37,11 @@ func (s *stage) input(ctx context.Context, b config.NamedBuffer) (*explorer.Inpu
 		return nil, err
 	}
 	in := &explorer.Input{Name: b.Name, Data: groups, PerStep: b.PerStep(), Explorer: s.ownName()}
-	if k, n := s.cfg.Explorer.Part(); n > 1 {
+	if k, n := s.Explorer.Part(); n > 1 {
 		in.Data = explorer.ShareOfGroups(groups, k, n)
 	}
 	if in.Data.Len() == 0 {
-		return nil, fmt.Errorf("%s has %d groups, of which the share %s has none", data.Name(), groups.Len(), s.cfg.Explorer.Share)
+		return nil, fmt.Errorf("%s has %d groups, of which the share %s has none", data.Name(), groups.Len(), s.Explorer.Share)
 	}
 	switch {
 	case b.TotalSteps != nil:
@@ -54,7 +54,7 @@ func (s *stage) input(ctx context.Context, b config.NamedBuffer) (*explorer.Inpu
 }
 
 // joining refuses experiences that the run cannot train on beside its own rollouts.
-func (s *stage) joining(format func(map[string]any) ([]*trinity.Experience, error)) (func(map[string]any) ([]*trinity.Experience, error), error) {
+func (s *reader) joining(format func(map[string]any) ([]*trinity.Experience, error)) (func(map[string]any) ([]*trinity.Experience, error), error) {
 	model, err := model.ReadConfig(s.modelPath)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (s *stage) joining(format func(map[string]any) ([]*trinity.Experience, erro
 	if err != nil {
 		return nil, err
 	}
-	logprobs = logprobs || s.cfg.Method.Recomputes // which corrects for what sampled
+	logprobs = logprobs || s.Method.Recomputes // which corrects for what sampled
 	fits := func(e *trinity.Experience) error {
 		if e.PromptLen < 0 || e.PromptLen > len(e.Tokens) {
 			return fmt.Errorf("prompt_len is %d, of %d tokens", e.PromptLen, len(e.Tokens))

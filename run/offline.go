@@ -17,18 +17,18 @@ type offlineSource struct {
 }
 
 // offline opens the trainer's dataset and checks all that the run will read of it, so that no row ends the run when its turn comes.
-func (s *stage) offline(ctx context.Context) (*offlineSource, error) {
-	b := s.cfg.Buffer.TrainerInput.ExperienceBuffer
-	epochs := value(s.cfg.Buffer.TotalEpochs, b.TotalEpochs)
-	steps := value(0, s.cfg.Buffer.TotalSteps, s.cfg.Trainer.TotalSteps)
+func (s *reader) offline(ctx context.Context) (*offlineSource, error) {
+	b := s.Buffer.TrainerInput.ExperienceBuffer
+	epochs := value(s.Buffer.TotalEpochs, b.TotalEpochs)
+	steps := value(0, s.Buffer.TotalSteps, s.Trainer.TotalSteps)
 	if steps > 0 {
 		epochs = 0 // as many as the steps need
 	}
-	rows, err := s.rows(b, s.algorithm.Def.Schema, epochs)
+	rows, err := s.rows(ctx, b, s.algorithm.Def.Schema, epochs)
 	if err != nil {
 		return nil, fmt.Errorf("buffer.trainer_input.experience_buffer: %w", err)
 	}
-	batch := s.cfg.Buffer.TrainBatchSize * s.cfg.Batch.PerRow
+	batch := s.Buffer.TrainBatchSize * s.Batch.PerRow
 	if !b.Format.Packing {
 		return &offlineSource{rows, rows.Total()}, rows.Check(ctx, max(rows.Total(), steps*batch), batch)
 	}
@@ -44,8 +44,8 @@ func (s *stage) offline(ctx context.Context) (*offlineSource, error) {
 }
 
 // rows opens a dataset of training data in the order that it is read in.
-func (s *stage) rows(b *config.ExperienceBuffer, schema string, epochs int) (*dataset.Source, error) {
-	data, format, err := s.formatted(b, schema)
+func (s *reader) rows(ctx context.Context, b *config.ExperienceBuffer, schema string, epochs int) (*dataset.Source, error) {
+	data, format, err := s.formatted(ctx, b, schema)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +60,8 @@ func (s *stage) rows(b *config.ExperienceBuffer, schema string, epochs int) (*da
 }
 
 // formatted opens a dataset of training data.
-func (s *stage) formatted(b *config.ExperienceBuffer, schema string) (*dataset.Dataset, dataset.RowFormatter, error) {
-	data, err := s.openDataset(b.Path, bufferRows(b), b.EnableProgressBar)
+func (s *reader) formatted(ctx context.Context, b *config.ExperienceBuffer, schema string) (*dataset.Dataset, dataset.RowFormatter, error) {
+	data, err := s.openDataset(ctx, b.Path, bufferRows(b), b.EnableProgressBar)
 	if err != nil {
 		return nil, dataset.RowFormatter{}, err
 	}
@@ -70,7 +70,7 @@ func (s *stage) formatted(b *config.ExperienceBuffer, schema string) (*dataset.D
 	}
 	f := dataset.Format{
 		TaskFormat: taskFormat(&b.Format), PromptType: b.Format.PromptType, AllTurns: b.Format.EnableConcatenatedMultiTurn,
-		MaxTokens: *s.cfg.Model.MaxModelLen, Truncate: b.Format.Truncate,
+		MaxTokens: *s.Model.MaxModelLen, Truncate: b.Format.Truncate,
 	}
 	if b.Format.Packing {
 		f.MaxTokens = 0 // what is longer goes on in the next sequence
@@ -96,17 +96,17 @@ func scored(format func(map[string]any) ([]*trinity.Experience, error)) func(map
 const manyRows = 20000
 
 // packed joins rows into sequences of the model's length.
-func (s *stage) packed(rows *dataset.Source) (*dataset.Packed, error) {
+func (s *reader) packed(rows *dataset.Source) (*dataset.Packed, error) {
 	end := s.text.Tokenizer().EOS()
 	if end < 0 {
 		return nil, fmt.Errorf("format.packing: the tokenizer of %s has no end-of-sequence token, which is to stand between texts", s.modelPath)
 	}
-	return &dataset.Packed{Rows: rows, Length: *s.cfg.Model.MaxModelLen, End: end}, nil
+	return &dataset.Packed{Rows: rows, Length: *s.Model.MaxModelLen, End: end}, nil
 }
 
 // offlineSteps is how many full batches the dataset's epochs give.
-func (s *stage) offlineSteps(source *offlineSource) int {
-	return max(1, source.experiences/(s.cfg.Buffer.TrainBatchSize*s.cfg.Batch.PerRow))
+func (s *reader) offlineSteps(source *offlineSource) int {
+	return max(1, source.experiences/(s.Buffer.TrainBatchSize*s.Batch.PerRow))
 }
 
 // referenceCache is what the reference log-probabilities of a dataset take at most, bytes: those of 8 million tokens, if every row comes again.

@@ -21,25 +21,25 @@ const lease = 10 * time.Second
 
 // trainOnline trains on the experiences that explorers in other processes put into its buffer.
 func (s *stage) trainOnline(ctx context.Context, opts Options) (err error) {
-	queue, err := s.store(s.groups())
+	stop, cancel := withStop(ctx, opts.Stop)
+	defer cancel()
+	queue, err := s.store(stop, s.groups())
 	if err != nil {
 		return err
 	}
-	stop, cancel := withStop(ctx, opts.Stop)
-	defer cancel()
 	source, err := s.batches(stop, queue)
 	if err != nil {
 		return err
 	}
-	tr, err := s.training(ctx, source, int64(value(0, s.cfg.Buffer.TotalSteps, s.cfg.Trainer.TotalSteps)), false)
+	tr, err := s.training(ctx, source, int64(value(0, s.Buffer.TotalSteps, s.Trainer.TotalSteps)), false)
 	if err != nil {
 		return err
 	}
 	if err := beginning(tr.From, queue); err != nil {
 		return err
 	}
-	inStep := handovers[s.cfg.Synchronizer.SyncStyle] == weights.AtRendezvous
-	shelf := &weights.Shelf{Dir: s.cfg.CheckpointJobDir, Engine: s.engine, Oldest: inStep}
+	inStep := handovers[s.Synchronizer.SyncStyle] == weights.AtRendezvous
+	shelf := &weights.Shelf{Dir: s.CheckpointJobDir, Engine: s.engine, Oldest: inStep}
 	server, note, err := s.server(queue, shelf, opts.Stage)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) (err error) {
 	}
 	tr.Publisher = server
 	tr.Checkpointer = announcing{&trimming{Checkpointer: tr.Checkpointer, queue: queue}, shelf}
-	err = server.Serve(ctx, stop, s.cfg.Trainer.ListenAddress, func(ctx context.Context) error { return trainer.New(tr).Run(ctx, stop) })
+	err = server.Serve(ctx, stop, s.Trainer.ListenAddress, func(ctx context.Context) error { return trainer.New(tr).Run(ctx, stop) })
 	if trainer.Starved(err) {
 		err = fmt.Errorf("%w; %s", err, server.Explorers())
 	}
@@ -63,12 +63,12 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) (err error) {
 
 // server returns the server for explorers in other processes, and the log of the weights that they use.
 func (s *stage) server(queue trinity.Buffer, shelf *weights.Shelf, stage string) (*fleet.Server, *os.File, error) {
-	note, err := os.OpenFile(filepath.Join(s.cfg.Log.SaveDir, "explorers.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	note, err := os.OpenFile(filepath.Join(s.Log.SaveDir, "explorers.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, nil, err
 	}
 	write := func(line string) { fmt.Fprintf(note, "%s %s\n", time.Now().Format(time.RFC3339), line) }
-	cfg := s.cfg
+	cfg := s.Settled
 	return &fleet.Server{
 		Buffer: queue, Weights: shelf, Style: cfg.Synchronizer.SyncStyle, Algorithm: cfg.Algorithm.AlgorithmType, Stage: stage,
 		Explorer: cfg.Explorer.Name, Token: cmp.Or(os.Getenv(tokenVariable), fleet.NewToken()),

@@ -10,7 +10,7 @@ import (
 // exploreAlone writes the rollouts of the model as it is to an archive in files. No trainer reads
 // it meanwhile.
 func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Options) error {
-	dir, err := s.ownDir(s.cfg.ExperienceFile())
+	dir, err := s.ownDir(s.ExperienceFile())
 	if err != nil {
 		return err
 	}

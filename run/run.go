@@ -166,9 +166,7 @@ func (sum *Summary) run(ctx context.Context, cfg *Settled, opts Options) (err er
 	if err != nil {
 		return err
 	}
-	stop, cancel := withStop(ctx, opts.Stop)
-	defer cancel()
-	s.juicer, s.made, s.stop = juicer, with, stop
+	s.juicer, s.made = juicer, with
 	defer func() { err = errors.Join(err, s.close()) }()
 	defer func() {
 		if s.log != nil { // it began
@@ -233,7 +231,7 @@ func oneOfSeveral(cfg *Settled) bool {
 
 // record opens the monitors; records after fromStep, of a run that was killed, are dropped.
 func (s *stage) record(fromStep int64, total int64) error {
-	cfg := s.cfg
+	cfg := s.Settled
 	mons, err := monitor.Open(cfg.Monitor.MonitorType, cfg.Monitor.MonitorArgs, monitor.Run{
 		Dir: cfg.Monitor.CacheDir, Project: cfg.Project, Group: cfg.Group, Name: cfg.Name, FromStep: fromStep, TotalSteps: total,
 	})

@@ -38,11 +38,11 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	if err := s.openEngine(ctx, false, true); err != nil {
 		return err
 	}
-	m := &s.cfg.Model
+	m := &s.Model
 	api := &openai.Server{
 		Name: filepath.Base(m.ModelPath), Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}),
 		MaxModelLen: value(0, m.MaxModelLen), VocabSize: s.text.Tokenizer().VocabSize(),
-		Timeout: seconds(s.cfg.Explorer.MaxTimeout), Token: token,
+		Timeout: seconds(s.Explorer.MaxTimeout), Token: token,
 	}
 	eg, ctx := errgroup.WithContext(ctx)
 	if place != nil {
@@ -57,8 +57,8 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 }
 
 // apiKey returns the key that clients must send. A server that other machines can reach must have one.
-func (s *stage) apiKey() (string, error) {
-	e := &s.cfg.Explorer
+func (s *Settled) apiKey() (string, error) {
+	e := &s.Explorer
 	if token := os.Getenv(tokenVariable); token != "" {
 		return token, nil
 	}
@@ -67,17 +67,17 @@ func (s *stage) apiKey() (string, error) {
 	}
 	if ip := net.ParseIP(e.ListenAddress); e.ListenAddress != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		reason := fmt.Sprintf("%s is reached by other machines, and any of them could use the model", e.ListenAddress)
-		return "", s.cfg.At("explorer.listen_address", reason, "set "+tokenVariable+" to a key that clients bear, or the address to 127.0.0.1")
+		return "", s.At("explorer.listen_address", reason, "set "+tokenVariable+" to a key that clients bear, or the address to 127.0.0.1")
 	}
 	return "", nil
 }
 
 // trainerPlace returns the place of the trainer whose weights to serve, nil if there is none.
-func (s *stage) trainerPlace(opts Options) (fleet.Place, error) {
+func (s *Settled) trainerPlace(opts Options) (fleet.Place, error) {
 	if opts.Join != "" {
 		return fleet.At(opts.Join, os.Getenv(tokenVariable))
 	}
-	if place := fleet.In(s.cfg.CheckpointJobDir); fleet.Known(place) {
+	if place := fleet.In(s.CheckpointJobDir); fleet.Known(place) {
 		return place, nil
 	}
 	return nil, nil
@@ -91,8 +91,8 @@ func (s *stage) newestModel() error {
 	}
 	dir := filepath.Join(s.ckpt.path(steps[len(steps)-1]), s.modelDir())
 	s.say("serves the model of " + dir)
-	if len(s.cfg.Model.LoraConfigs) > 0 {
-		s.cfg.Model.LoraConfigs = withPath(s.cfg.Model.LoraConfigs, dir)
+	if len(s.Model.LoraConfigs) > 0 {
+		s.Model.LoraConfigs = withPath(s.Model.LoraConfigs, dir)
 	} else {
 		s.modelPath = dir
 	}
@@ -103,10 +103,10 @@ func (s *stage) newestModel() error {
 func (s *stage) observer(place fleet.Place) (*weights.Follower, error) {
 	loader, ok := s.sampler.(weights.Loader)
 	if !ok {
-		return nil, fmt.Errorf("engine %s cannot take weights from a trainer", s.cfg.Engines.Sample)
+		return nil, fmt.Errorf("engine %s cannot take weights from a trainer", s.Engines.Sample)
 	}
-	sync := &s.cfg.Synchronizer
-	dir, err := os.MkdirTemp(s.cfg.CheckpointJobDir, ".serve_")
+	sync := &s.Synchronizer
+	dir, err := os.MkdirTemp(s.CheckpointJobDir, ".serve_")
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (s *stage) observer(place fleet.Place) (*weights.Follower, error) {
 
 // answer serves until ctx is cancelled. Requests in flight then get a short time to end.
 func (s *stage) answer(ctx context.Context, api *openai.Server) error {
-	e := &s.cfg.Explorer
+	e := &s.Explorer
 	listener, err := web.Listen(ctx, net.JoinHostPort(e.ListenAddress, strconv.Itoa(e.ProxyPort)))
 	if err != nil {
 		return fmt.Errorf("explorer.listen_address, explorer.proxy_port: %w", err)

@@ -9,11 +9,11 @@ import (
 )
 
 // batches is what the trainer reads: the experience buffer or the dataset, and auxiliary buffers, as the sample strategy has it.
-func (s *stage) batches(ctx context.Context, usual trinity.Source) (trinity.Source, error) {
+func (s *reader) batches(ctx context.Context, usual trinity.Source) (trinity.Source, error) {
 	auxiliary := map[string]trinity.Source{}
-	for _, b := range s.cfg.Data.Auxiliary {
+	for _, b := range s.Data.Auxiliary {
 		epochs := value(0, b.TotalEpochs) // 0: as many as there are rollouts to go with
-		rows, err := s.rows(&b.ExperienceBuffer, b.SchemaType, epochs)
+		rows, err := s.rows(ctx, &b.ExperienceBuffer, b.SchemaType, epochs)
 		if err == nil {
 			err = rows.Check(ctx, rows.Total(), 1)
 		}
@@ -22,7 +22,7 @@ func (s *stage) batches(ctx context.Context, usual trinity.Source) (trinity.Sour
 		}
 		auxiliary[b.Name] = rows
 	}
-	return s.cfg.Method.Strategy.Open(usual, auxiliary)
+	return s.Method.Strategy.Open(usual, auxiliary)
 }
 
 // staff gives the trainer its critic and its teachers.
@@ -42,7 +42,7 @@ func (s *stage) staff(ctx context.Context, o *trainer.Options) (err error) {
 	}
 	student, ok := s.engine.(trainer.Distiller)
 	if !ok {
-		return fmt.Errorf("algorithm.policy_loss_fn: %s compares whole distributions, which engine %s cannot: choose another loss", s.algorithm.Def.PolicyLoss, s.cfg.Engines.Train)
+		return fmt.Errorf("algorithm.policy_loss_fn: %s compares whole distributions, which engine %s cannot: choose another loss", s.algorithm.Def.PolicyLoss, s.Engines.Train)
 	}
 	return student.SetTeachers(teachers)
 }

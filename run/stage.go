@@ -20,13 +20,10 @@ import (
 
 // stage is one stage of a run, wired.
 type stage struct {
-	*Settled
-	cfg  *Settled
+	reader
 	made made
 	log  *recorder
 	ckpt checkpoints
-	say  func(string)    // for people
-	stop context.Context // ends when the run is to
 
 	available    int64 // bytes of memory before anything was loaded
 	rewardModels rewardModels
@@ -47,7 +44,7 @@ func open(cfg *Settled, say func(string)) (*stage, error) {
 		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", cfg.modelPath)
 	}
 	return &stage{
-		Settled: cfg, cfg: cfg, say: say, available: int64(Machine().Available), rewardModels: rewardModels{},
+		reader: reader{Settled: cfg, say: say}, available: int64(Machine().Available), rewardModels: rewardModels{},
 		ckpt: checkpoints{dir: cfg.CheckpointJobDir, keep: cfg.Trainer.MaxCheckpointsToKeep, say: say},
 	}, nil
 }
@@ -77,10 +74,10 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 
 // loadAdapters gives the sampler the adapters that are not trained.
 func (s *stage) loadAdapters(ctx context.Context) error {
-	named := s.cfg.Model.SampledAdapters()
+	named := s.Model.SampledAdapters()
 	loader, ok := s.sampler.(trinity.AdapterLoader)
 	if len(named) > 0 && !ok {
-		return fmt.Errorf("model.lora_configs: engine %s samples one adapter; leave out the others", s.cfg.Engines.Sample)
+		return fmt.Errorf("model.lora_configs: engine %s samples one adapter; leave out the others", s.Engines.Sample)
 	}
 	for _, l := range named {
 		if err := loader.LoadAdapter(ctx, l.Name, l.Path, 0); err != nil {
@@ -101,18 +98,18 @@ func loraSpec(configs []config.Lora) *trinity.LoRASpec {
 // runner returns what runs groups of rollouts.
 func (s *stage) runner() *explorer.Runner {
 	return &explorer.Runner{
-		Host: host{s}, Seed: uint64(s.cfg.Seed), Slots: explorer.NewSlots(s.cfg.Batch.Sequences), MaxRetries: s.cfg.Explorer.MaxRetryTimes,
-		Timeout: seconds(s.cfg.Explorer.MaxTimeout), Greedy: s.algorithm.Needs().GreedyReward,
+		Host: host{s}, Seed: uint64(s.Seed), Slots: explorer.NewSlots(s.Batch.Sequences), MaxRetries: s.Explorer.MaxRetryTimes,
+		Timeout: seconds(s.Explorer.MaxTimeout), Greedy: s.algorithm.Needs().GreedyReward,
 	}
 }
 
 // pipeline makes the operators and the advantage, unless that is the trainer's.
 func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) {
-	cfg := &s.cfg.DataProcessor.ExperiencePipeline
+	cfg := &s.DataProcessor.ExperiencePipeline
 	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline(), Say: s.say}
 	s.process = p
 	if cfg.SaveInput {
-		if p.Input, err = s.kept(ctx, s.cfg.InputCopy(), "input"); err != nil {
+		if p.Input, err = s.kept(ctx, s.InputCopy(), "input"); err != nil {
 			return nil, err
 		}
 	}
@@ -135,11 +132,11 @@ func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) 
 }
 
 // evalTasksets opens all evaluation tasksets.
-func (s *stage) evalTasksets() ([]*explorer.Taskset, error) {
+func (s *reader) evalTasksets(ctx context.Context) ([]*explorer.Taskset, error) {
 	var out []*explorer.Taskset
 	for i := range s.tasks {
 		if t := &s.tasks[i]; t.Eval {
-			ts, err := s.taskset(t)
+			ts, err := s.taskset(ctx, t)
 			if err != nil {
 				return nil, err
 			}
@@ -149,11 +146,12 @@ func (s *stage) evalTasksets() ([]*explorer.Taskset, error) {
 	return out, nil
 }
 
-func (s *stage) resolveDataset(name string) (string, error) {
+// resolveDataset downloads a dataset that is on the hub.
+func resolveDataset(ctx context.Context, name string) (string, error) {
 	if !isHubDataset(name) {
 		return "", fmt.Errorf("dataset %s: no such file or directory", name)
 	}
-	return hub.Pull(context.Background(), datasetName(name), hub.Options{})
+	return hub.Pull(ctx, datasetName(name), hub.Options{})
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -173,8 +171,8 @@ func (s *stage) writeModel(ctx context.Context, dir string) error {
 }
 
 // modelDir is where in a checkpoint the model or the adapter is.
-func (s *stage) modelDir() string {
-	if len(s.cfg.Model.LoraConfigs) > 0 {
+func (s *Settled) modelDir() string {
+	if len(s.Model.LoraConfigs) > 0 {
 		return AdapterDir
 	}
 	return ModelDir

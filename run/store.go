@@ -18,24 +18,24 @@ import (
 )
 
 // store opens the buffer between explorers and trainer, which has room for capacity rollouts. The stage closes it.
-func (s *stage) store(capacity int) (_ trinity.Buffer, err error) {
-	s.queue, err = s.openStore(capacity)
+func (s *stage) store(ctx context.Context, capacity int) (_ trinity.Buffer, err error) {
+	s.queue, err = s.openStore(ctx, capacity)
 	return s.queue, err
 }
 
-func (s *stage) openStore(capacity int) (trinity.Buffer, error) {
-	if s.cfg.SharedStore {
-		return s.sharedStore(capacity)
+func (s *reader) openStore(ctx context.Context, capacity int) (trinity.Buffer, error) {
+	if s.SharedStore {
+		return s.sharedStore(ctx, capacity)
 	}
-	log, err := buffer.OpenLog(filepath.Join(s.cfg.Buffer.CacheDir, experienceLog))
+	log, err := buffer.OpenLog(filepath.Join(s.Buffer.CacheDir, experienceLog))
 	if err != nil {
 		return nil, err
 	}
-	own := s.cfg.Buffer.TrainerInput.ExperienceBuffer
+	own := s.Buffer.TrainerInput.ExperienceBuffer
 	memory, timeout := int64(own.CapacityMb)<<20, seconds(own.MaxReadTimeout)
 	if !own.ReplayBuffer.Enable {
 		queue := buffer.NewQueue(capacity, memory, log)
-		queue.TakeTimeout, queue.PutTimeout = timeout, seconds(s.cfg.Synchronizer.SyncTimeout)
+		queue.TakeTimeout, queue.PutTimeout = timeout, seconds(s.Synchronizer.SyncTimeout)
 		return queue, nil
 	}
 	replay := &own.ReplayBuffer
@@ -44,8 +44,8 @@ func (s *stage) openStore(capacity int) (trinity.Buffer, error) {
 		return nil, fmt.Errorf("buffer.trainer_input.experience_buffer.replay_buffer.priority_fn: %w", err)
 	}
 	options := buffer.ReplayOptions{
-		Capacity: own.Capacity, Memory: memory, Priority: priority, Seed: int64(s.cfg.Seed),
-		ByRollout: s.cfg.Batch.CountsRollouts, TakeTimeout: timeout, Lockstep: s.cfg.Synchronizer.SyncStyle == "fixed",
+		Capacity: own.Capacity, Memory: memory, Priority: priority, Seed: int64(s.Seed),
+		ByRollout: s.Batch.CountsRollouts, TakeTimeout: timeout, Lockstep: s.Synchronizer.SyncStyle == "fixed",
 	}
 	if replay.ReuseCooldownTime != nil {
 		cooldown := seconds(*replay.ReuseCooldownTime)
@@ -55,8 +55,8 @@ func (s *stage) openStore(capacity int) (trinity.Buffer, error) {
 }
 
 // sharedStore opens a buffer that is a plug-in.
-func (s *stage) sharedStore(capacity int) (trinity.Buffer, error) {
-	own := s.cfg.Buffer.TrainerInput.ExperienceBuffer
+func (s *reader) sharedStore(ctx context.Context, capacity int) (trinity.Buffer, error) {
+	own := s.Buffer.TrainerInput.ExperienceBuffer
 	opener, err := registry.Buffers.Build(own.StorageType)
 	if err != nil {
 		return nil, err
@@ -65,9 +65,9 @@ func (s *stage) sharedStore(capacity int) (trinity.Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := opener.OpenBuffer(s.stop, trinity.BufferSpec{
-		Name: path.Join(s.cfg.Project, s.cfg.Group, s.cfg.Name, own.Name+"-"+word), Path: own.Path,
-		Capacity: capacity, Memory: int64(own.CapacityMb) << 20, TakeTimeout: seconds(own.MaxReadTimeout), PutTimeout: seconds(s.cfg.Synchronizer.SyncTimeout),
+	b, err := opener.OpenBuffer(ctx, trinity.BufferSpec{
+		Name: path.Join(s.Project, s.Group, s.Name, own.Name+"-"+word), Path: own.Path,
+		Capacity: capacity, Memory: int64(own.CapacityMb) << 20, TakeTimeout: seconds(own.MaxReadTimeout), PutTimeout: seconds(s.Synchronizer.SyncTimeout),
 		Retries: own.MaxRetryTimes, RetryInterval: seconds(float64(own.MaxRetryInterval)), Say: s.say,
 	})
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *stage) sharedStore(capacity int) (trinity.Buffer, error) {
 }
 
 // kept opens the copy of what enters or leaves the pipeline; what is "input" or "output".
-func (s *stage) kept(ctx context.Context, path, what string) (*archive.Writer, error) {
+func (s *reader) kept(ctx context.Context, path, what string) (*archive.Writer, error) {
 	w, err := s.archive(ctx, path, what)
 	if err != nil {
 		return nil, fmt.Errorf("data_processor.experience_pipeline.%s_save_path: %w", what, err)
@@ -85,7 +85,7 @@ func (s *stage) kept(ctx context.Context, path, what string) (*archive.Writer, e
 	return w, nil
 }
 
-func (s *stage) archive(ctx context.Context, path, what string) (*archive.Writer, error) {
+func (s *reader) archive(ctx context.Context, path, what string) (*archive.Writer, error) {
 	if !database.IsURL(path) {
 		dir, err := s.ownDir(path)
 		if err != nil {
@@ -101,7 +101,7 @@ func (s *stage) archive(ctx context.Context, path, what string) (*archive.Writer
 	if err != nil {
 		return nil, err
 	}
-	p := &s.cfg.DataProcessor.ExperiencePipeline
+	p := &s.DataProcessor.ExperiencePipeline
 	return archive.InDatabase(ctx, address, name, database.Options{Retries: p.MaxRetryTimes, Interval: seconds(float64(p.MaxRetryInterval)), Say: s.say})
 }
 

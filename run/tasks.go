@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"maps"
 
@@ -12,14 +13,14 @@ import (
 )
 
 // mix opens the training tasksets.
-func (s *stage) mix() (*explorer.Mix, error) {
+func (s *reader) mix(ctx context.Context) (*explorer.Mix, error) {
 	var sets []*explorer.Taskset
 	for i := range s.tasks {
 		t := &s.tasks[i]
 		if t.Eval {
 			continue
 		}
-		ts, err := s.taskset(t)
+		ts, err := s.taskset(ctx, t)
 		if err != nil {
 			return nil, err
 		}
@@ -30,8 +31,8 @@ func (s *stage) mix() (*explorer.Mix, error) {
 }
 
 // taskset opens a taskset of the configuration.
-func (s *stage) taskset(t *tasks) (*explorer.Taskset, error) {
-	data, err := s.openDataset(t.Path, tasksOf(t.Taskset), t.EnableProgressBar)
+func (s *reader) taskset(ctx context.Context, t *tasks) (*explorer.Taskset, error) {
+	data, err := s.openDataset(ctx, t.Path, tasksOf(t.Taskset), t.EnableProgressBar)
 	if err != nil {
 		return nil, fmt.Errorf("taskset %s: %w", t.Name, err)
 	}
@@ -48,9 +49,9 @@ func (s *stage) taskset(t *tasks) (*explorer.Taskset, error) {
 }
 
 // choose makes the selector of a taskset's rows: those that are this explorer's.
-func (s *stage) choose(ts *config.Taskset, of *explorer.Taskset) (trinity.Selector, error) {
+func (s *reader) choose(ts *config.Taskset, of *explorer.Taskset) (trinity.Selector, error) {
 	of.Explorer = s.ownName()
-	if k, n := s.cfg.Explorer.Part(); n > 1 {
+	if k, n := s.Explorer.Part(); n > 1 {
 		of.Data = explorer.ShareOf(of.Data, k, n)
 	}
 	return selector(&ts.DataSelector, of.Data)

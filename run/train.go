@@ -26,7 +26,7 @@ func withStop(ctx, stop context.Context) (context.Context, context.CancelFunc) {
 
 // train trains from a dataset, or on what an explorer of another process writes.
 func (s *stage) train(ctx context.Context, opts Options) error {
-	if !s.algorithm.Def.Offline && !s.cfg.Recorded {
+	if !s.algorithm.Def.Offline && !s.Recorded {
 		return s.trainOnline(ctx, opts)
 	}
 	stop, cancel := withStop(ctx, opts.Stop)
@@ -43,19 +43,19 @@ func (s *stage) train(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	steps := int64(value(s.offlineSteps(data), s.cfg.Buffer.TotalSteps, s.cfg.Trainer.TotalSteps))
+	steps := int64(value(s.offlineSteps(data), s.Buffer.TotalSteps, s.Trainer.TotalSteps))
 	tr, err := s.training(ctx, source, steps, false)
 	if err != nil {
 		return err
 	}
-	tr.Evaluation = trainer.Evaluation{HeldOut: heldOut, Interval: int64(s.cfg.Explorer.EvalInterval), OnStartup: s.cfg.Explorer.EvalOnStartup}
+	tr.Evaluation = trainer.Evaluation{HeldOut: heldOut, Interval: int64(s.Explorer.EvalInterval), OnStartup: s.Explorer.EvalOnStartup}
 	return trainer.New(tr).Run(ctx, stop)
 }
 
 // training opens the engine, loads the newest checkpoint if there is one, and returns the options of the stage's trainer, without
 // Publisher and Evaluation. sample opens the sampler too.
 func (s *stage) training(ctx context.Context, source trinity.Source, steps int64, sample bool) (o trainer.Options, err error) {
-	cfg := s.cfg
+	cfg := s.Settled
 	if err := s.openEngine(ctx, true, sample); err != nil {
 		return o, err
 	}
@@ -92,15 +92,15 @@ func correction(c *config.RolloutCorrection) *algorithm.Correction {
 
 // exploring returns the options of the stage's explorer, without buffer, weights and recorder.
 func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
-	cfg := s.cfg
+	cfg := s.Settled
 	if err := s.openRewardModels(ctx); err != nil {
 		return nil, err
 	}
-	tasks, err := s.mix()
+	tasks, err := s.mix(ctx)
 	if err != nil {
 		return nil, err
 	}
-	evals, err := s.evalTasksets()
+	evals, err := s.evalTasksets(ctx)
 	if err != nil {
 		return nil, err
 	}
