@@ -10,7 +10,8 @@ import (
 	"github.com/trinity-go/trinity/weights"
 )
 
-// A run that goes on between two versions samples with the one that its checkpoint has, and not with what was trained since.
+// A run that resumes between two versions samples with the published version of its checkpoint, not
+// with the trained weights.
 func TestDirectoryResumes(t *testing.T) {
 	for name, current := range map[string]bool{"at a version": true, "between two versions": false} {
 		trained, sampled := trinitytest.NewBandit(4), trinitytest.NewBandit(4)
@@ -25,7 +26,8 @@ func TestDirectoryResumes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sync, err := way.Open(t.Context(), weights.Link{Engine: trained, Sampler: sampled, Version: 3, Current: current, Timeout: time.Minute, Dir: t.TempDir()})
+		link := weights.Link{Engine: trained, Sampler: sampled, Version: 3, Current: current, Timeout: time.Minute, Dir: t.TempDir()}
+		sync, err := way.Open(t.Context(), link)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +41,7 @@ func TestDirectoryResumes(t *testing.T) {
 	}
 }
 
-// Engines that a way does not fit are refused before the first step.
+// A Way refuses engines that do not fit it, before the first step.
 func TestWaysRefuseEngines(t *testing.T) {
 	plain := struct{ trinity.Engine }{trinitytest.NewBandit(4)}
 	deaf := struct{ trinity.Sampler }{trinitytest.NewBandit(4)}

@@ -24,9 +24,9 @@ var failFetched = failpoint.New("remote.fetched") // when a file of weights has 
 
 // Trainer connects a Follower to the Shelf of a trainer in another process.
 type Trainer interface {
-	// Try calls do until it succeeds or fails for good. It retries if the trainer cannot be reached,
-	// has no such version yet, or the error is temporary (package retry). what completes the error
-	// "waiting for the trainer to …".
+	// Try calls do until it succeeds or fails for good. It retries if the trainer is unreachable or
+	// has no such version yet, or if the error is temporary (package retry). what completes the
+	// error "waiting for the trainer to …".
 	Try(ctx context.Context, what string, do func(ctx context.Context, from Getter) error) error
 	// Loaded tells the trainer which version the explorer's sampler has.
 	Loaded(ctx context.Context, v Version) error
@@ -47,8 +47,8 @@ type Follower struct {
 	Dir     string                                                     // for files in transfer; the follower removes it
 	Load    func(ctx context.Context, dir string, version int64) error // loads a directory into the sampler
 	Timeout time.Duration                                              // of Wait: synchronizer.sync_timeout
-	// Observer says that no explorer uses the sampler. An observer loads the newest version in every
-	// sync_style and does not report it to the trainer.
+	// Observer says that no explorer uses the sampler. An observer loads the newest version in
+	// every sync_style and does not report it to the trainer.
 	Observer bool
 
 	loading sync.Mutex              // one version at a time

@@ -33,8 +33,9 @@ func (e *versions) Adopt(context.Context) (int64, error) {
 	return e.inUse.Load(), nil
 }
 
-// Where nobody waits for anybody, a version comes into use when the explorer asks for the newest, or at once.
-func TestVersionsThatNobodyWaitsFor(t *testing.T) {
+// If Publish does not wait, the sampler gets a version when the explorer asks for the newest, or at
+// once.
+func TestHandoverWithoutARendezvous(t *testing.T) {
 	for _, c := range []struct {
 		handover                       weights.Handover
 		published, waited, asked, need int64 // in use after Publish(2), Wait(0), Wait(0, newest), and Publish(3) and Wait(3)
@@ -68,7 +69,7 @@ func TestVersionsThatNobodyWaitsFor(t *testing.T) {
 		}
 		m.TrainerDone()
 		if _, err := m.Wait(t.Context(), 4, true); !errors.Is(err, trinity.ErrEnded) {
-			t.Errorf("waiting for what never comes: %v", err)
+			t.Errorf("Wait for a version that is never published: %v", err)
 		}
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
-// What a checkpoint, an explorer in fixed, or a download that has begun needs stays; the rest goes.
+// Tidy keeps the versions that a checkpoint, an explorer in sync_style fixed or a download needs.
+// Clear keeps those that a checkpoint needs and does not contain.
 func TestShelf(t *testing.T) {
 	for _, c := range []struct {
 		pinned []int64
 		floor  int64
 		want   string
-		end    string // of the run, where checkpoints have all versions but 4 themselves
+		end    string // after Clear; checkpoints contain all versions except 4
 	}{
 		{[]int64{0}, math.MaxInt64, "0 5 6", ""},
 		{[]int64{3}, math.MaxInt64, "0 1 2 3 5 6", "0 1 2"}, // the checkpoint before may need 0, 1 or 2
@@ -58,7 +59,7 @@ func TestShelf(t *testing.T) {
 	}
 }
 
-// onDisk are the versions that are there.
+// onDisk returns the versions in the directory.
 func (s *Shelf) onDisk(t *testing.T) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(s.Dir, versionPrefix+"*"))
@@ -71,12 +72,14 @@ func (s *Shelf) onDisk(t *testing.T) string {
 	return strings.Join(names, " ")
 }
 
-// Weights that were damaged since they were published are not served; of those that a kill has undone nobody asks.
-func TestWeightsAreDamaged(t *testing.T) {
+// A shelf refuses a version that was damaged after its publication. It removes newer versions
+// without reading them.
+func TestDamagedVersion(t *testing.T) {
 	s := Shelf{Dir: t.TempDir()}
 	for v := range int64(2) {
 		file := filepath.Join(s.path(v), "model.safetensors")
-		if err := errors.Join(os.Mkdir(s.path(v), 0o755), os.WriteFile(file, []byte("weights"), 0o644), durable.Seal(s.path(v)), os.WriteFile(file, []byte("Weights"), 0o644)); err != nil {
+		write := func(text string) error { return os.WriteFile(file, []byte(text), 0o644) }
+		if err := errors.Join(os.Mkdir(s.path(v), 0o755), write("weights"), durable.Seal(s.path(v)), write("Weights")); err != nil {
 			t.Fatal(err)
 		}
 		err := (&Shelf{Dir: s.Dir}).read(pin{})

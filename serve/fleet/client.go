@@ -124,7 +124,8 @@ func (c *Client) missed(what string, err error) {
 		c.Place, what, err, c.Name, c.Timeout))
 }
 
-// answered notes that the trainer has replied, and reports that if missed has reported the opposite.
+// answered notes that the trainer has replied. If missed has reported the trainer as away, answered
+// reports that it is back.
 func (c *Client) answered() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// A trainer that has forgotten what it had acknowledged before the explorer joined again is another run's; what it acknowledges meanwhile is none of that.
-func TestDeliveriesBesideJoiningAgain(t *testing.T) {
+// A trainer that lost acknowledged deliveries belongs to another run. A delivery that it
+// acknowledges while the explorer joins again does not count as lost.
+func TestRejoinDetectsAnotherRun(t *testing.T) {
 	for _, c := range []struct {
 		before, meanwhile int64 // acknowledged
 		wrong             bool
@@ -34,8 +35,9 @@ func TestDeliveriesBesideJoiningAgain(t *testing.T) {
 	}
 }
 
-// An explorer says that it waits for a trainer, but not of one that is about to start, and says so once.
-func TestAnAwayTrainerIsSaid(t *testing.T) {
+// An explorer reports, once, that it waits for a trainer. It does not report a trainer that is about
+// to start.
+func TestClientReportsAMissingTrainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []string
 		c := client("left", &place{}, time.Hour)
@@ -58,7 +60,8 @@ func TestAnAwayTrainerIsSaid(t *testing.T) {
 		c.answered()
 		c.answered()
 		want := []string{
-			"the trainer of the test does not take delivery 3: connection refused; explorer left retries until synchronizer.sync_timeout of 1h0m0s has passed",
+			"the trainer of the test does not take delivery 3: connection refused; " +
+				"explorer left retries until synchronizer.sync_timeout of 1h0m0s has passed",
 			"the trainer of the test is there again, after 1m3s",
 		}
 		if !slices.Equal(said, want) {

@@ -2,12 +2,12 @@
 // the experience buffer and the weights, and serves both; an explorer is a client. Bodies are JSON,
 // except deliveries (the form of package experience) and weights (files as they are):
 //
-//	POST /v1/explorers/{name}                    join: host, pid, session, share → number and cursor of the last delivery, lease
-//	POST /v1/explorers/{name}/alive              the trainer holds the request for a third of the lease
-//	POST /v1/explorers/{name}/using              the version that the explorer samples with, and the sha256 of what it downloaded
-//	PUT  /v1/explorers/{name}/deliveries/{n}     delivery n; the trainer acknowledges one that it has already, and does not add it again
-//	POST /v1/explorers/{name}/pause, …/close     as in trinity.Sink
-//	GET  /v1/versions, /v1/versions/{version}/…  the weights: see weights.Shelf
+//	POST /v1/explorers/{name}                 join → number and cursor of the last delivery, lease
+//	POST /v1/explorers/{name}/alive           the trainer holds it for a third of the lease
+//	POST /v1/explorers/{name}/using           the version that the explorer loaded, and its digest
+//	PUT  /v1/explorers/{name}/deliveries/{n}  delivery n
+//	POST /v1/explorers/{name}/pause, …/close  as in trinity.Sink
+//	GET  /v1/versions, …/{version}/{file}     the weights: see weights.Shelf
 //
 // Every request carries the trainer's token. Requests of an explorer also carry its session, a
 // random word of the process. A name belongs to one process at a time, until the connection of that

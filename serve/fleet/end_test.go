@@ -10,8 +10,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// An explorer that joins a trainer that is ending, or delivers to it, is told so; nobody waits for it.
-func TestJoiningAtTheEnd(t *testing.T) {
+// A trainer that ends tells the explorers that join or deliver then, and waits for none of them.
+func TestJoinAtTheEnd(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	left := client("left", at(tr), time.Minute)
 	resume(t, left)
@@ -34,8 +34,9 @@ func TestJoiningAtTheEnd(t *testing.T) {
 	}
 }
 
-// A trainer that has ended says which explorers it waits for, and waits for nobody once it is stopped: that is a good end too.
-func TestTheEndIsStopped(t *testing.T) {
+// A trainer that has ended names the explorers that it waits for. A stop ends the wait without an
+// error.
+func TestStopEndsTheWaitForExplorers(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	for _, name := range []string{"left", "right", "busy"} {
 		resume(t, client(name, at(tr), time.Minute))
@@ -48,35 +49,37 @@ func TestTheEndIsStopped(t *testing.T) {
 		cancel()
 	}
 	tr.Timeout = 5 * time.Second
-	for range 2 { // and once more, stopped before
+	for range 2 { // the second time the stop comes first
 		if err := tr.end(t.Context(), stop); err != nil {
 			t.Error(err)
 		}
 	}
-	if len(said) != 1 || !strings.Contains(said[0], "the trainer waits until these explorers know, or until Ctrl-C: explorer busy (host ") || strings.Count(said[0], "explorer ") != 1 {
+	const want = "the trainer waits until these explorers know, or until Ctrl-C: explorer busy (host "
+	if len(said) != 1 || !strings.Contains(said[0], want) || strings.Count(said[0], "explorer ") != 1 {
 		t.Errorf("said %q, want one line that names explorer busy alone", said)
 	}
 }
 
-// waitedAt tells that a client has found no trainer, and is about to try again.
-type waitedAt struct {
+// watchedPlace calls waits when a client has found no trainer and is about to retry.
+type watchedPlace struct {
 	*place
-	told func()
+	waits func()
 }
 
-func (p waitedAt) wait(ctx context.Context, d time.Duration) {
-	p.told()
+func (p watchedPlace) wait(ctx context.Context, d time.Duration) {
+	p.waits()
 	p.place.wait(ctx, d)
 }
 
-// An explorer that has all its steps is stopped while it waits for a trainer that is gone; started again, it tells the one that comes back.
-func TestClosingIsStopped(t *testing.T) {
+// A stop ends an explorer that has done its steps and waits for a trainer that is gone. When both
+// start again, the explorer closes.
+func TestStopEndsClose(t *testing.T) {
 	dir := t.TempDir()
 	tr := train(t, dir, fixed, 0)
 	p := at(tr)
 	stop, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("interrupted")
-	c := client("left", waitedAt{p, func() { cancel(stopped) }}, 5*time.Second)
+	c := client("left", watchedPlace{p, func() { cancel(stopped) }}, 5*time.Second)
 	resume(t, c)
 	tr.kill()
 	if err := c.Close(stop); !errors.Is(err, stopped) {
@@ -90,6 +93,6 @@ func TestClosingIsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !tr.known.byName["left"].closed {
-		t.Error("the trainer does not know that the explorer has ended")
+		t.Error("the trainer does not know that the explorer has closed")
 	}
 }

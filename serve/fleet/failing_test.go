@@ -11,7 +11,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// failing is a buffer that fails so many times more before it does anything.
+// failing is a buffer whose next calls fail; times is how many.
 type failing struct {
 	trinity.Buffer
 	times int
@@ -48,8 +48,9 @@ func (s failingSink) Resume(ctx context.Context) (int64, json.RawMessage, error)
 	return s.Sink.Resume(ctx)
 }
 
-// A delivery that the buffer has refused is there once when it was sent again, and the explorer still pauses.
-func TestADeliveryThatFails(t *testing.T) {
+// If the buffer fails to take a delivery and the explorer sends it again, the buffer has it once.
+// The explorer still pauses.
+func TestPutAfterAFailure(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	broken := &failing{Buffer: tr.Buffer}
 	tr.Server.Buffer = broken
@@ -79,11 +80,11 @@ func TestADeliveryThatFails(t *testing.T) {
 		}
 	}
 
-	// An explorer whose joining again has failed does not lose its count.
+	// An explorer that fails to join again keeps the number of its last delivery.
 	tr.known.byName["left"].session = nil
 	broken.times = 1
 	mention(t, c.Put(t.Context(), trinity.Delivery{Groups: group(4, 1)}), "the connection is broken")
-	tr.known.byName["left"].delivered = 0 // as of a trainer that was started again
+	tr.known.byName["left"].delivered = 0 // as in a trainer that started again
 	if err := c.Put(t.Context(), trinity.Delivery{Groups: group(4, 1)}); err != nil {
 		t.Error(err)
 	}

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -20,7 +21,7 @@ import (
 
 const token = "a token of the test"
 
-// trainer is a server over a queue with a log, and its weights, which are the number of their version.
+// trainer is a server over a queue with a log. Its weights are the number of their version.
 type trainer struct {
 	*Server
 	web   *httptest.Server
@@ -40,7 +41,8 @@ func (s *saver) SaveModel(_ context.Context, dir string) error {
 		os.WriteFile(filepath.Join(dir, "shape.json"), []byte("{}"), 0o644))
 }
 
-// train starts a trainer in a directory, or again, with the version that its checkpoint has.
+// train starts a trainer in a directory. If the directory has been used, the trainer resumes with
+// version published.
 func train(t *testing.T, dir, style string, published int64) *trainer {
 	t.Helper()
 	log, err := buffer.OpenLog(filepath.Join(dir, "log"))
@@ -71,13 +73,13 @@ func train(t *testing.T, dir, style string, published int64) *trainer {
 	return tr
 }
 
-// kill ends the trainer as a kill would: nobody is told.
+// kill ends the trainer as a kill does: it tells nobody.
 func (tr *trainer) kill() {
 	tr.web.CloseClientConnections()
 	tr.web.Listener.Close()
 }
 
-// place is where clients find a trainer that may be another after a kill.
+// place is where clients find the trainer, which may be another one after a kill.
 type place struct {
 	url atomic.Value
 }
@@ -96,7 +98,7 @@ func client(name string, p Place, timeout time.Duration) *Client {
 	return NewClient(name, fixed, timeout, p)
 }
 
-// follower counts what it loads.
+// follower returns a follower that stores the version that it has loaded.
 func follower(t *testing.T, c *Client, loaded *atomic.Int64) *weights.Follower {
 	load := func(_ context.Context, dir string, v int64) error {
 		if _, err := os.Stat(filepath.Join(dir, "shape.json")); err != nil {
@@ -119,7 +121,7 @@ func TestBufferOverHTTP(t *testing.T) {
 	})
 }
 
-// late joins with its first delivery.
+// late is a client that joins with its first delivery.
 type late struct {
 	*Client
 	joined bool
@@ -135,7 +137,7 @@ func (l *late) Put(ctx context.Context, d trinity.Delivery) error {
 	return l.Client.Put(ctx, d)
 }
 
-// sides are weights.Synchronizers of which each has half.
+// publishing and waiting are the two sides of a weights.Synchronizer.
 type (
 	publishing struct {
 		weights.Synchronizer
@@ -155,7 +157,8 @@ func (w waiting) Wait(ctx context.Context, min int64, newest bool) (int64, error
 }
 
 func TestSynchronizerOverHTTP(t *testing.T) {
-	trinitytest.Synchronizer(t, trinitytest.SynchronizerOptions{Apart: true}, func(t *testing.T, timeout time.Duration) trinitytest.Synchronized {
+	apart := trinitytest.SynchronizerOptions{Apart: true}
+	trinitytest.Synchronizer(t, apart, func(t *testing.T, timeout time.Duration) trinitytest.Synchronized {
 		tr := train(t, t.TempDir(), fixed, 0)
 		var loaded atomic.Int64
 		f := follower(t, client("explorer", at(tr), timeout), &loaded)
@@ -172,7 +175,7 @@ func mention(t *testing.T, err error, all ...string) {
 	}
 }
 
-func TestWhoIsRefused(t *testing.T) {
+func TestJoinRefuses(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	tr.Lease = 6 * time.Second
 	first := client("left", at(tr), time.Minute)
@@ -194,14 +197,17 @@ func TestWhoIsRefused(t *testing.T) {
 	_, _, err = client("right", stranger, time.Minute).Resume(t.Context())
 	mention(t, err, "the token is not the trainer's", AddressFile, "TRINITY_TOKEN")
 	early := client("right", at(tr), time.Second)
-	early.Stage, early.Style, early.Algorithm = "rl", "fully_async", "raft" // of that stage, which the trainer is yet to come to
+	early.Stage, early.Style, early.Algorithm = "rl", "fully_async", "raft" // settings of a stage that the trainer has not reached
 	_, _, err = early.Resume(t.Context())
-	mention(t, err, "to let explorer right join", "the trainer is at a run without stages, and the explorer belongs to stage rl", "synchronizer.sync_timeout of 1s passed")
+	mention(t, err, "to let explorer right join", "the trainer is at a run without stages, and the explorer belongs to stage rl",
+		"synchronizer.sync_timeout of 1s passed")
 	old := client("right", at(tr), time.Minute)
-	err = old.request(t.Context(), address{URL: tr.web.URL, Token: token}, "POST", old.path(""), []byte(`{"protocol":0,"sync_style":"fixed","session":"x"}`), nil)
+	body := []byte(`{"protocol":0,"sync_style":"fixed","session":"x"}`)
+	err = old.request(t.Context(), address{URL: tr.web.URL, Token: token}, "POST", old.path(""), body, nil)
 	mention(t, err, "version 0 of the protocol", "run the same program")
 
-	// Once its process is gone, another one has the name at once; the first is told if it comes back.
+	// When the process is gone, another one gets the name at once. The first process gets an error
+	// if it comes back.
 	die()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -225,13 +231,15 @@ func (c *Client) host(t *testing.T) string {
 func group(step int64, n int) []trinity.Group {
 	var g trinity.Group
 	for i := range n {
-		g = append(g, &trinity.Experience{ID: trinity.ExperienceID{Step: step, Task: "t", Run: i}, Tokens: []int32{1, 2}, Mask: []bool{false, true}})
+		id := trinity.ExperienceID{Step: step, Task: "t", Run: i}
+		g = append(g, &trinity.Experience{ID: id, Tokens: []int32{1, 2}, Mask: []bool{false, true}})
 	}
 	return []trinity.Group{g}
 }
 
-// A trainer that is killed and started again has everything that it has acknowledged, once, and the explorer goes on as if nothing had been.
-func TestTrainerComesBack(t *testing.T) {
+// A trainer that starts again after a kill has all deliveries that it acknowledged, each once. The
+// explorer continues.
+func TestTrainerStartsAgain(t *testing.T) {
 	dir := t.TempDir()
 	tr := train(t, dir, fixed, 0)
 	p := at(tr)
@@ -241,7 +249,8 @@ func TestTrainerComesBack(t *testing.T) {
 	}
 	put := func(step int64) {
 		t.Helper()
-		if err := c.Put(t.Context(), trinity.Delivery{Groups: group(step, 2), Cursor: []byte(`{"step":` + strconv.FormatInt(step, 10) + `}`)}); err != nil {
+		cursor := fmt.Appendf(nil, `{"step":%d}`, step)
+		if err := c.Put(t.Context(), trinity.Delivery{Groups: group(step, 2), Cursor: cursor}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -253,7 +262,7 @@ func TestTrainerComesBack(t *testing.T) {
 	p.is(train(t, dir, fixed, 0))
 	put(2)
 
-	// The acknowledgement of the third was lost: it is sent again.
+	// The acknowledgement of the third delivery is lost, so the explorer sends it again.
 	put(3)
 	c.delivered--
 	put(3)
@@ -267,12 +276,13 @@ func TestTrainerComesBack(t *testing.T) {
 	if err != nil || len(exps) != 6 || exps[5].ID.Step != 3 {
 		t.Fatalf("took %v, %v; want two of each of the steps 1, 2 and 3", exps, err)
 	}
-	// Another run has not what was acknowledged.
+	// Another run does not have the acknowledged deliveries.
 	p.is(train(t, t.TempDir(), fixed, 0))
-	mention(t, c.Put(t.Context(), trinity.Delivery{Groups: group(4, 1)}), "it has 0 deliveries of explorer left, and has acknowledged 3", "start this explorer again")
+	mention(t, c.Put(t.Context(), trinity.Delivery{Groups: group(4, 1)}),
+		"it has 0 deliveries of explorer left, and has acknowledged 3", "start this explorer again")
 }
 
-// pausedAt joins, and returns until when the trainer thinks that the explorer pauses.
+// pausedAt returns the version until which the explorer pauses, as the trainer knows it.
 func (c *Client) pausedAt(t *testing.T, tr *trainer) int64 {
 	t.Helper()
 	if err := c.Pause(t.Context(), c.paused-1); err != nil {
@@ -286,7 +296,8 @@ func (c *Client) pausedAt(t *testing.T, tr *trainer) int64 {
 	return tr.known.byName[c.Name].Paused
 }
 
-// The trainer goes on without an explorer that is not heard of, as long as there is another, and waits for it if it is the last.
+// The trainer continues without an explorer that has lost its lease, as long as there is another. It
+// waits for the last explorer.
 func TestLease(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	tr.Lease = 50 * time.Millisecond
@@ -313,12 +324,12 @@ func TestLease(t *testing.T) {
 	if err := left.Pause(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	exps, err := trinitytest.Take(t.Context(), tr.Buffer, 4, 0) // right pauses never
+	exps, err := trinitytest.Take(t.Context(), tr.Buffer, 4, 0) // right never pauses
 	if err != nil || len(exps) != 2 {
 		t.Fatalf("took %d, %v, want what there is, 2", len(exps), err)
 	}
 	if who := tr.Explorers(); !strings.Contains(who, "explorer right (host "+left.host(t)) || !strings.Contains(who, "was last heard from") {
-		t.Error(who)
+		t.Errorf("the trainer says %q of its explorers", who)
 	}
 	die()
 	if err := tr.known.await(t.Context(), func() bool { return tr.known.byName["left"].lapsed }); err != nil {
@@ -330,7 +341,7 @@ func TestLease(t *testing.T) {
 		exps, _ := trinitytest.Take(t.Context(), tr.Buffer, 1, 1)
 		taken <- len(exps)
 	}()
-	if err := right.Put(t.Context(), trinity.Delivery{Groups: group(2, 1), Cursor: []byte(`2`)}); err != nil { // it joins again
+	if err := right.Put(t.Context(), trinity.Delivery{Groups: group(2, 1), Cursor: []byte(`2`)}); err != nil { // right joins again
 		t.Fatal(err)
 	}
 	if n := <-taken; n != 1 {
@@ -338,8 +349,8 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// A trainer that is gone for good is named when the deadline has passed.
-func TestTrainerIsGone(t *testing.T) {
+// When the deadline has passed, the error names a trainer that is gone.
+func TestErrorNamesTheTrainer(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	c := client("left", at(tr), time.Minute)
 	if _, _, err := c.Resume(t.Context()); err != nil {
@@ -347,7 +358,8 @@ func TestTrainerIsGone(t *testing.T) {
 	}
 	tr.kill()
 	c.Timeout = time.Second
-	mention(t, c.Put(t.Context(), trinity.Delivery{}), "waiting for the trainer of the test to take delivery 1", "it was last reached ", "connection refused", "synchronizer.sync_timeout of 1s passed")
+	mention(t, c.Put(t.Context(), trinity.Delivery{}), "waiting for the trainer of the test to take delivery 1",
+		"it was last reached ", "connection refused", "synchronizer.sync_timeout of 1s passed")
 	_, _, err := client("left", In(t.TempDir()), time.Second).Resume(t.Context())
 	mention(t, err, "to let explorer left join", "it was never reached", "no trainer has written", AddressFile)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/trinity-go/trinity/weights"
 )
 
-// FuzzHandler sends what no explorer does: it is refused, and never a fault of the server.
+// FuzzHandler sends requests that no explorer sends. The server refuses them, and never fails.
 func FuzzHandler(f *testing.F) {
 	f.Add("PUT", "/v1/explorers/left/deliveries/1", []byte("TGD1\x00\x00\xff\xff\xff\xff\x0f"))
 	f.Add("POST", "/v1/explorers/left", []byte(`{"protocol":2,"sync_style":"fixed","session":"","share":{"part":1,"of":1}}`))
@@ -51,7 +51,7 @@ func FuzzHandler(f *testing.F) {
 	})
 }
 
-// Nothing is told to who has not the token.
+// The server refuses requests without the token.
 func TestToken(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	for _, authorization := range []string{"", token, "Bearer ", "Bearer " + token + "x", "bearer " + token} {
@@ -71,8 +71,9 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// Deliveries are counted: one that is sent twice is there once, and none may be missing.
-func TestDeliveriesAreCounted(t *testing.T) {
+// Deliveries have numbers: the buffer has a delivery once even if it arrives twice, and no number
+// may be missing.
+func TestDeliveriesAreNumbered(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	c := client("left", at(tr), time.Minute)
 	if _, _, err := c.Resume(t.Context()); err != nil {
@@ -93,8 +94,8 @@ func TestDeliveriesAreCounted(t *testing.T) {
 	}
 }
 
-// A request is one JSON value: text behind it is refused.
-func TestTextBehindARequestIsRefused(t *testing.T) {
+// A request is one JSON value. The server refuses text after it.
+func TestReadRefusesTrailingText(t *testing.T) {
 	for body, ok := range map[string]bool{`{}`: true, "{}\n": true, `{} {}`: false, `{}x`: false, `{`: false} {
 		err := read(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), &struct{}{})
 		if (err == nil) != ok || err != nil && !errors.Is(err, errBad) {
@@ -103,7 +104,7 @@ func TestTextBehindARequestIsRefused(t *testing.T) {
 	}
 }
 
-// Places of trainers: the token is never shown.
+// At finds the token in a URL. String and the errors do not show the token.
 func TestPlaces(t *testing.T) {
 	for join, want := range map[string]string{
 		"http://10.0.0.7:81":        "env",
@@ -132,8 +133,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A proxy may have the trainer below a path; what answers and is no trainer is named.
-func TestBelowAPath(t *testing.T) {
+// A proxy may serve the trainer below a path. The error names a URL at which no trainer answers.
+func TestURLWithAPath(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	mux := http.NewServeMux()
 	mux.Handle("/prefix/", http.StripPrefix("/prefix", tr.Handler(t.Context())))
@@ -151,5 +152,6 @@ func TestBelowAPath(t *testing.T) {
 	if err := resume("/prefix/"); err != nil {
 		t.Error(err)
 	}
-	mention(t, resume("/empty"), "trainer at "+proxy.URL+"/empty: its reply of 0 bytes to POST /v1/explorers/left is not the JSON of a trainer")
+	mention(t, resume("/empty"),
+		"trainer at "+proxy.URL+"/empty: its reply of 0 bytes to POST /v1/explorers/left is not the JSON of a trainer")
 }

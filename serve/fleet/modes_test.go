@@ -14,7 +14,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// deliver puts a delivery of a step with a cursor.
+// deliver puts a delivery of a step, with a cursor.
 func deliver(t *testing.T, to trinity.Sink, step int64) {
 	t.Helper()
 	cursor, err := json.Marshal(map[string]int64{"step": step})
@@ -26,8 +26,9 @@ func deliver(t *testing.T, to trinity.Sink, step int64) {
 	}
 }
 
-// An explorer goes on after its last delivery, in which process it ever is: in the trainer's, in one of its own, and in the trainer's again.
-func TestDeliveriesAreCountedInEveryMode(t *testing.T) {
+// An explorer resumes after its last delivery when it moves between the trainer's process and a
+// process of its own.
+func TestResumeInAnotherMode(t *testing.T) {
 	both := func(tr *trainer) trinity.Sink { return tr.Buffer.Sink("left") }
 	explore := func(tr *trainer) trinity.Sink { return client("left", at(tr), time.Minute) }
 	for name, modes := range map[string][]func(*trainer) trinity.Sink{
@@ -58,8 +59,9 @@ func TestDeliveriesAreCountedInEveryMode(t *testing.T) {
 	}
 }
 
-// A trainer that takes up a run of mode both expects its explorer; one of another name is said to begin anew.
-func TestAfterModeBoth(t *testing.T) {
+// A trainer that resumes a run of mode both expects the run's explorer. It reports that an explorer
+// of another name begins with its first rows.
+func TestResumeAfterModeBoth(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	var said []string
 	tr.Step, tr.Explorer, tr.Say = 3, "first", func(line string) { said = append(said, line) }
@@ -75,8 +77,8 @@ func TestAfterModeBoth(t *testing.T) {
 	}
 }
 
-// A run that goes on without explorers of other processes keeps nothing of what their trainer has told them.
-func TestRetire(t *testing.T) {
+// RemoveFiles removes the address, the names and the weights, and keeps the buffer's log.
+func TestRemoveFiles(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	resume(t, client("left", at(tr), time.Minute))
 	if err := errors.Join(tr.Publish(t.Context(), 1), (address{Ended: true}).write(tr.Dir)); err != nil {
@@ -90,7 +92,7 @@ func TestRetire(t *testing.T) {
 			t.Fatal(err)
 		}
 		if names, err := Explorers(tr.Dir); err != nil || len(names) > 0 {
-			t.Errorf("explorers %q, %v, of those that are retired", names, err)
+			t.Errorf("explorers %q, %v, after RemoveFiles", names, err)
 		}
 	}
 	left, err := os.ReadDir(tr.Dir)

@@ -8,8 +8,9 @@ import (
 	"github.com/trinity-go/trinity/weights"
 )
 
-// What a process has asked for does not happen to the one that has joined by its name meanwhile, however long the request has waited.
-func TestStaleRequests(t *testing.T) {
+// A request of a process has no effect once another process has joined by the same name, even if
+// the request waited for long.
+func TestRequestsOfAReplacedProcess(t *testing.T) {
 	for name, request := range map[string]func(s *Server, e *explorer, replace func()) error{
 		"close": func(s *Server, e *explorer, replace func()) error {
 			session := e.session
@@ -59,7 +60,7 @@ func TestStaleRequests(t *testing.T) {
 				t.Errorf("closed %v, paused until %d, buffer was told %d, version %d", e.closed, e.Paused, e.told, e.using.Number)
 			}
 			e.work.Lock()
-			_, err = e.resume(t.Context(), 0) // the rest of joining
+			_, err = e.resume(t.Context(), 0) // the second half of join
 			e.work.Unlock()
 			if err != nil {
 				t.Fatal(err)
@@ -71,7 +72,7 @@ func TestStaleRequests(t *testing.T) {
 	}
 }
 
-// replacedWhileClosing has another process join by the name meanwhile.
+// replacedWhileClosing is a sink during whose Close another process joins by the name.
 type replacedWhileClosing struct {
 	trinity.Sink
 	replace func()

@@ -32,8 +32,7 @@ type Server struct {
 	Dir       string        // of the run: the names of the explorers and the trainer's address
 	Lease     time.Duration // how long an explorer keeps its name without a sign of life
 	Timeout   time.Duration // synchronizer.sync_timeout: how long the trainer waits for explorers at the end
-	// Step is the step that the trainer resumes after. TotalSteps is its last step, 0 if the trainer
-	// ends with its explorers.
+	// The trainer resumes after Step. TotalSteps is its last step, 0 if it ends with its explorers.
 	Step, TotalSteps int64
 	Say              func(string) // receives lines for people
 	Note             func(string) // receives lines for the log: which explorer has which weights
@@ -110,7 +109,8 @@ func (s *Server) isExtended() (bool, error) {
 		return false, err
 	case s.TotalSteps == before.TotalSteps:
 		s.Say(fmt.Sprintf("the run has ended at step %d, with all experiences of its explorers: "+
-			"to extend it, set trainer.total_steps to another number above that, raise the explorers' total_steps or total_epochs, and start the trainer before them", s.Step))
+			"to extend it, set trainer.total_steps to another number above that, "+
+			"raise the explorers' total_steps or total_epochs, and start the trainer before them", s.Step))
 		return false, nil
 	}
 	return true, nil

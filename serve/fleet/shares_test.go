@@ -11,8 +11,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// The trainer does not take what the first of two explorers has given as all that there is, before the second has joined: nor once it was killed.
-func TestTheTrainerWaitsForAllShares(t *testing.T) {
+// While the second of two explorers has not joined, the trainer does not take the experiences of the
+// first for all that there are. A kill does not change that.
+func TestTrainerWaitsForAllShares(t *testing.T) {
 	dir := t.TempDir()
 	tr := train(t, dir, fixed, 0)
 	place := at(tr)
@@ -27,7 +28,7 @@ func TestTheTrainerWaitsForAllShares(t *testing.T) {
 	tr.kill()
 	tr = train(t, dir, fixed, 0)
 	place.is(tr)
-	resume(t, right) // which says that it is paused
+	resume(t, right) // the request says that right is paused
 	tr.waits(t, "nobody has joined yet for explorer.share 1/2")
 
 	left := sharing(place, "left", Share{1, 2})
@@ -51,8 +52,8 @@ func TestTheTrainerWaitsForAllShares(t *testing.T) {
 	}
 }
 
-// Explorers of other rows, of which each has all or another share, do not take the place of the one that is missing.
-func TestTheTrainerWaitsForEachDivision(t *testing.T) {
+// A missing explorer keeps the trainer waiting even if explorers of other divisions have joined.
+func TestTrainerWaitsForEachDivision(t *testing.T) {
 	dir := t.TempDir()
 	tr := train(t, dir, fixed, 0)
 	place := at(tr)
@@ -75,7 +76,7 @@ func TestTheTrainerWaitsForEachDivision(t *testing.T) {
 		t.Error(err)
 	}
 
-	left.Share, mid.Share = Share{1, 1}, Share{1, 1} // all have begun with what they had before
+	left.Share, mid.Share = Share{1, 1}, Share{1, 1} // all shares had an explorer before
 	for _, c := range []*Client{left, mid} {
 		resume(t, c)
 		pause(t, c)
@@ -85,8 +86,8 @@ func TestTheTrainerWaitsForEachDivision(t *testing.T) {
 	}
 }
 
-// A division that was given up before it was whole is not waited for, once those of it are lost.
-func TestADivisionThatWasGivenUp(t *testing.T) {
+// The trainer does not wait for an incomplete division whose explorers have lost their leases.
+func TestLostDivision(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	place := at(tr)
 	left := sharing(place, "left", Share{1, 2})
@@ -101,8 +102,9 @@ func TestADivisionThatWasGivenUp(t *testing.T) {
 	}
 }
 
-// No rows are explored twice: by two explorers of one share, or by one that has another share than the one that its cursor counts.
-func TestSharesThatAreRefused(t *testing.T) {
+// The trainer refuses a share that another explorer has, and a share other than the one whose rows
+// the explorer's cursor counts: no row is explored twice.
+func TestRefusedShares(t *testing.T) {
 	dir := t.TempDir()
 	tr := train(t, dir, fixed, 0)
 	place := at(tr)
@@ -113,11 +115,12 @@ func TestSharesThatAreRefused(t *testing.T) {
 	refused := func() {
 		t.Helper()
 		_, _, err := again.Resume(t.Context())
-		mention(t, err, "explorer left (host ", "has the share 1/2 of the same rows: give this one another explorer.share, or the explorer.name left")
+		mention(t, err, "explorer left (host ",
+			"has the share 1/2 of the same rows: give this one another explorer.share, or the explorer.name left")
 	}
 	refused()
 	resume(t, others)
-	left.Share = Share{2, 2} // it has explored nothing
+	left.Share = Share{2, 2} // left has explored nothing
 	resume(t, left)
 	left.Share = Share{1, 2}
 	resume(t, left)
@@ -139,7 +142,7 @@ func TestSharesThatAreRefused(t *testing.T) {
 	mention(t, err, "explorer left has not joined again", "has the share 1/2")
 }
 
-func TestAnExplorerOfAnotherAlgorithm(t *testing.T) {
+func TestAnotherAlgorithmIsRefused(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	tr.Algorithm = "grpo"
 	c := client("explorer", at(tr), time.Minute)
@@ -148,8 +151,8 @@ func TestAnExplorerOfAnotherAlgorithm(t *testing.T) {
 	mention(t, err, "algorithm.algorithm_type of the explorer is raft, and of the trainer grpo")
 }
 
-// Those that have come and closed are not missing.
-func TestAClosedExplorerHasItsShare(t *testing.T) {
+// An explorer that has closed keeps its share.
+func TestClosedExplorerKeepsItsShare(t *testing.T) {
 	dir := t.TempDir()
 	tr := train(t, dir, fixed, 0)
 	place := at(tr)
@@ -174,7 +177,7 @@ func TestAClosedExplorerHasItsShare(t *testing.T) {
 	}
 }
 
-func TestSharesThatThereAreNot(t *testing.T) {
+func TestInvalidShares(t *testing.T) {
 	for _, s := range []Share{{}, {0, 2}, {3, 2}, {1, maxShares + 1}} {
 		tr := train(t, t.TempDir(), fixed, 0)
 		_, _, err := sharing(at(tr), "left", s).Resume(t.Context())
@@ -202,7 +205,7 @@ func pause(t *testing.T, c *Client) {
 	}
 }
 
-// waits fails the test if the trainer is handed a batch; text is whom it waits for.
+// waits fails the test if the trainer gets a batch, or if it does not report text.
 func (tr *trainer) waits(t *testing.T, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -215,7 +218,7 @@ func (tr *trainer) waits(t *testing.T, text string) {
 	}
 }
 
-// loses lets an explorer's lease run out.
+// loses makes an explorer's lease expire.
 func (tr *trainer) loses(t *testing.T, name string) {
 	t.Helper()
 	tr.known.mu.Lock()
@@ -227,8 +230,8 @@ func (tr *trainer) loses(t *testing.T, name string) {
 	}
 }
 
-// If the only explorer is lost the trainer waits for it, and for those that are yet to join too.
-func TestTheOnlyOneOfADivisionIsLost(t *testing.T) {
+// If the only explorer loses its lease, the trainer waits for it and for those that are yet to join.
+func TestTrainerWaitsForALostExplorer(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	left := sharing(at(tr), "left", Share{1, 2})
 	resume(t, left)
@@ -240,8 +243,8 @@ func TestTheOnlyOneOfADivisionIsLost(t *testing.T) {
 	tr.waits(t, "explorer.share 2/2")
 }
 
-// An explorer that has ended, and is refused when it joins again with another share, has ended still.
-func TestARefusedShareOpensNothing(t *testing.T) {
+// An explorer that has closed stays closed if it joins again with a share that the trainer refuses.
+func TestRefusedShareKeepsTheSinkClosed(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	left := sharing(at(tr), "left", Share{1, 1})
 	resume(t, left)
@@ -257,12 +260,13 @@ func TestARefusedShareOpensNothing(t *testing.T) {
 		t.Errorf("Take: %d experiences, %v; want the one that there is", len(got), err)
 	}
 	if who := tr.Explorers(); !strings.Contains(who, "has ended") {
-		t.Error(who)
+		t.Errorf("the trainer says %q of its explorers", who)
 	}
 }
 
-// An explorer of a share that was given up may come back when the buffer is closed: nobody is expected any more.
-func TestNobodyIsExpectedAtTheEnd(t *testing.T) {
+// An explorer may come back after its lease has expired and the buffer is closed. The trainer then
+// waits for nobody.
+func TestExplorerComesBackAtTheEnd(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	left := sharing(at(tr), "left", Share{1, 2})
 	resume(t, left)

@@ -97,8 +97,8 @@ func (c *Client) Alive(ctx context.Context) error {
 	return nil
 }
 
-// Put implements trinity.Sink. A delivery has a number, so the client may send it again: the trainer
-// adds it once.
+// Put implements trinity.Sink. A delivery has a number. If the client sends it again, because the
+// acknowledgement was lost, the trainer does not add it again.
 func (c *Client) Put(ctx context.Context, d trinity.Delivery) error {
 	data, err := experience.AppendDelivery(nil, d)
 	if err != nil {

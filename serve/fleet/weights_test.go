@@ -12,9 +12,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// In sync_style fixed an explorer takes the oldest version that there is from the one that it needs, however late it comes; otherwise the newest. What was
-// in use when a trainer was thrown back is replaced by what the trainer has.
-func TestWhichVersionIsTaken(t *testing.T) {
+// In sync_style fixed a follower loads the oldest version ≥ the one that the step needs, otherwise
+// the newest. When a trainer resumes with an older version, the follower replaces what it has.
+func TestFollowerChoosesTheVersion(t *testing.T) {
 	for style, want := range map[string][3]int64{fixed: {1, 2, 3}, "trainer_driven": {3, 3, 3}} {
 		dir := t.TempDir()
 		tr := train(t, dir, style, 0)
@@ -49,19 +49,19 @@ func TestWhichVersionIsTaken(t *testing.T) {
 		back := train(t, dir, style, 2)
 		p.is(back)
 		if v, err := f.Wait(t.Context(), 0, true); err != nil || v != 2 || loaded.Load() != 2 {
-			t.Errorf("of a trainer that was thrown back to version 2: %d, %v", v, err)
+			t.Errorf("after the trainer resumed with version 2: %d, %v", v, err)
 		}
 		if err := back.Publish(t.Context(), 3); err != nil {
 			t.Fatal(err)
 		}
 		loaded.Store(0)
 		if v, err := f.Wait(t.Context(), 0, true); err != nil || v != 3 || loaded.Load() != 3 {
-			t.Errorf("version 3 of another history: %d, %v, loaded %d", v, err, loaded.Load())
+			t.Errorf("version 3 after the resume: %d, %v, loaded %d", v, err, loaded.Load())
 		}
 	}
 }
 
-// Weights that are not what was published are never sampled with.
+// A follower does not load files that differ from the published ones.
 func TestDamagedWeights(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	if err := os.WriteFile(filepath.Join(tr.Dir, "weights_0", "model"), []byte("2"), 0o644); err != nil {
@@ -77,7 +77,7 @@ func TestDamagedWeights(t *testing.T) {
 	}
 }
 
-// Follow takes what comes, until the trainer ends.
+// Follow loads every version until the trainer ends.
 func TestFollow(t *testing.T) {
 	tr := train(t, t.TempDir(), "fully_async", 0)
 	var loaded atomic.Int64
@@ -97,12 +97,12 @@ func TestFollow(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := f.Wait(t.Context(), 3, false); !errors.Is(err, trinity.ErrEnded) {
-		t.Errorf("waiting for what never comes: %v", err)
+		t.Errorf("Wait for a version that is never published: %v", err)
 	}
 }
 
-// An explorer that waits for a version, to begin a step with, samples meanwhile with those before it: other steps are under way.
-func TestFollowWhileAStepWaits(t *testing.T) {
+// While Wait waits for a version, Follow loads earlier versions for the steps in flight.
+func TestFollowDuringWait(t *testing.T) {
 	tr := train(t, t.TempDir(), "fully_async", 0)
 	var loaded atomic.Int64
 	f := follower(t, NewClient("left", "fully_async", time.Minute, at(tr)), &loaded)
@@ -116,7 +116,7 @@ func TestFollowWhileAStepWaits(t *testing.T) {
 		waited <- err
 	}()
 	for _, v := range []int64{1, 2} {
-		time.Sleep(10 * time.Millisecond) // so that the wait is likely to have begun
+		time.Sleep(10 * time.Millisecond) // by now the wait has probably begun
 		if err := tr.Publish(t.Context(), v); err != nil {
 			t.Fatal(err)
 		}
