@@ -30,9 +30,10 @@ func annotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "annotate --data PATH",
 		Short: "Let people compare answers, and make training data of their verdicts",
-		Long: "Serve a page on which people compare, rate and edit two answers to a prompt. The answers come from the rows of a dataset, or from a run's\n" +
-			"buffer/explorer_output.jsonl. Every decision is on the disk before the page acknowledges it. Ctrl-C stops the server and writes dpo.jsonl, kto.jsonl, sft.jsonl and\n" +
-			"decisions.jsonl; the same command resumes.",
+		Long: "Serve a page on which people compare, rate and edit two answers to a prompt. The answers\n" +
+			"come from the rows of a dataset, or from a run's buffer/explorer_output.jsonl. Every\n" +
+			"decision is on the disk before the page acknowledges it. Ctrl-C stops the server and\n" +
+			"writes dpo.jsonl, kto.jsonl, sft.jsonl and decisions.jsonl; the same command resumes.",
 		Args: wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
@@ -67,11 +68,13 @@ func (f *annotateFlags) add(cmd *cobra.Command) {
 	}
 	set.StringVar(&f.options.Split, "split", "train", "split of a directory with a dataset")
 	set.StringVar(&f.options.Subset, "subset-name", "", "subset of a dataset directory with several, or the table or query of a database URL")
-	set.StringVarP(&f.out, "out", "o", "", "directory for the decisions and the training data; the default is the data's path with the extension .annotations")
-	set.StringVar(&f.addr, "addr", "127.0.0.1:8765", "address to listen on; if other machines can reach it, the page asks for the printed token")
+	set.StringVarP(&f.out, "out", "o", "",
+		"directory for decisions and training data; default: the data's path with the extension .annotations")
+	set.StringVar(&f.addr, "addr", "127.0.0.1:8765",
+		"address to listen on; if other machines can reach it, the page asks for the printed token")
 	set.StringVar(&f.options.PromptKey, "prompt-key", "prompt", "key of the prompt: a text, or the messages of a chat")
 	set.StringSliceVar(&f.options.AnswerKeys, "answers", []string{"answer1", "answer2"}, "keys of the answers: texts, or lists of texts")
-	set.IntVar(&f.options.PerPrompt, "pairs", 0, "largest number of pairs for a prompt with more than two answers; 0 puts each answer into one pair")
+	set.IntVar(&f.options.PerPrompt, "pairs", 0, "largest number of pairs for a prompt with over two answers; 0 uses each answer once")
 	set.IntVar(&f.terms.Overlap, "overlap", 1, "number of annotators for each pair")
 	set.DurationVar(&f.terms.Lease, "lease", 10*time.Minute, "how long a pair stays reserved for a silent annotator")
 	set.Uint64Var(&f.terms.Seed, "seed", 0, "seed that decides which answer is on the left, and which answers form pairs")
@@ -121,7 +124,8 @@ func (f *annotateFlags) serve(cmd *cobra.Command, book *annotate.Book, data anno
 	return server.Serve(ctx, listener)
 }
 
-// reachable returns the address that other machines can use: the host's name in place of an unspecified IP address.
+// reachable returns the address that other machines can use. It replaces an unspecified IP address
+// by the host's name.
 func reachable(at *net.TCPAddr) string {
 	if name, err := os.Hostname(); err == nil && at.IP.IsUnspecified() {
 		return net.JoinHostPort(name, fmt.Sprint(at.Port))
@@ -136,7 +140,8 @@ func (f *annotateFlags) write(cmd *cobra.Command, book *annotate.Book) error {
 		return err
 	}
 	report(cmd, book)
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: dpo.jsonl %d rows, kto.jsonl %d, sft.jsonl %d, decisions.jsonl %d\n", f.out, n.DPO, n.KTO, n.SFT, n.Decisions)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: dpo.jsonl %d rows, kto.jsonl %d, sft.jsonl %d, decisions.jsonl %d\n", f.out, n.DPO,
+		n.KTO, n.SFT, n.Decisions)
 	return nil
 }
 
@@ -158,7 +163,8 @@ func report(cmd *cobra.Command, book *annotate.Book) {
 		fmt.Fprintf(out, " %d decisions are about pairs that are not in the data: did the data or --seed change?", p.Elsewhere)
 	}
 	if p.Torn > 0 {
-		fmt.Fprintf(out, " The last decision was incomplete (%d bytes) and was dropped: the program was killed while writing it, or the file is damaged.", p.Torn)
+		fmt.Fprintf(out, " The last decision was incomplete (%d bytes) and was dropped: the program was killed while writing "+
+			"it, or the file is damaged.", p.Torn)
 	}
 	fmt.Fprintln(out)
 }

@@ -54,7 +54,7 @@ func serve(t *testing.T, args ...string) *site {
 	}
 }
 
-// ask posts as the page does; the answer is what of it the test looks at.
+// ask posts like the page. The answer has only the fields that the tests use.
 func (s *site) ask(t *testing.T, path string, body map[string]any) (status int, answer struct {
 	Pair *struct{ ID, Left, Right string }
 }) {
@@ -83,7 +83,7 @@ func (s *site) ask(t *testing.T, path string, body map[string]any) (status int, 
 	return resp.StatusCode, answer
 }
 
-// prefer decides for the given answer of the pair that comes next.
+// prefer chooses the given answer of the next pair.
 func (s *site) prefer(t *testing.T, annotator, answer string) {
 	t.Helper()
 	_, got := s.ask(t, "next", map[string]any{"annotator": annotator})
@@ -99,7 +99,7 @@ func (s *site) prefer(t *testing.T, annotator, answer string) {
 	}
 }
 
-// end sends Ctrl-C and returns what was printed since.
+// end sends Ctrl-C and returns the remaining output.
 func (s *site) end(t *testing.T) string {
 	t.Helper()
 	if err := s.Process.Signal(os.Interrupt); err != nil {
@@ -115,8 +115,8 @@ func (s *site) end(t *testing.T) string {
 	return string(rest)
 }
 
-// TestAnnotate serves, is killed, goes on and ends: no decision is lost.
-func TestAnnotate(t *testing.T) {
+// The server loses no decision when it is killed, resumes and ends.
+func TestAnnotateKeepsDecisions(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no signals to send to a process")
 	}
@@ -140,7 +140,7 @@ func TestAnnotate(t *testing.T) {
 
 	s = serve(t, "--data", data, "--addr", "0.0.0.0:0", "--overlap", "2")
 	if s.token == "" {
-		t.Error("an address that other machines reach has no token")
+		t.Error("an address that other machines can reach has no token")
 	}
 	for _, token := range []string{"", "wrong"} {
 		bad := site{url: s.url, token: token}
@@ -151,13 +151,15 @@ func TestAnnotate(t *testing.T) {
 	s.prefer(t, "bob", "good")
 	s.prefer(t, "bob", "bad")
 	out := s.end(t)
-	for _, want := range []string{"2 of 3 pairs are done.", "Annotators agree on 100 % of 2 pairs", "answers.annotations: dpo.jsonl 3 rows, kto.jsonl 6, sft.jsonl 3, decisions.jsonl 5"} {
+	for _, want := range []string{"2 of 3 pairs are done.", "Annotators agree on 100 % of 2 pairs",
+		"answers.annotations: dpo.jsonl 3 rows, kto.jsonl 6, sft.jsonl 3, decisions.jsonl 5"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("it says %q, want %q in it", out, want)
+			t.Errorf("printed %q, want %q in it", out, want)
 		}
 	}
 	got, err := os.ReadFile(filepath.Join(dir, "answers.annotations", "dpo.jsonl"))
-	want := `{"chosen":"good","prompt":"p0","rejected":"bad"}` + "\n" + `{"chosen":"good","prompt":"p1","rejected":"bad"}` + "\n" + `{"chosen":"bad","prompt":"p2","rejected":"good"}` + "\n"
+	want := `{"chosen":"good","prompt":"p0","rejected":"bad"}` + "\n" + `{"chosen":"good","prompt":"p1","rejected":"bad"}` +
+		"\n" + `{"chosen":"bad","prompt":"p2","rejected":"good"}` + "\n"
 	if err != nil || string(got) != want {
 		t.Errorf("dpo.jsonl: %s, %v, want %s", got, err, want)
 	}

@@ -18,8 +18,9 @@ func chatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chat --model PATH",
 		Short: "Talk to a model",
-		Long:  "Talk to a model, line by line. /new starts a new conversation; /quit or the end of the input ends the program; Ctrl-C ends the reply.",
-		Args:  wantArgs(0),
+		Long: "Talk to a model, line by line. /new starts a new conversation; /quit or the end of the\n" +
+			"input ends the program; Ctrl-C ends the reply.",
+		Args: wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := sampling.check(); err != nil {
 				return err
@@ -102,7 +103,7 @@ func (c *conversation) turn(question string) error {
 	p.OnToken = func(_ int, token int32) {
 		select {
 		case tokens <- token:
-		case <-ctx.Done(): // nobody prints any more
+		case <-ctx.Done(): // the printing loop has ended
 		}
 	}
 	done := make(chan error, 1)

@@ -19,8 +19,10 @@ func convertCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert SOURCE --output DIR",
 		Short: "Write a GGUF file, a checkpoint or a merged adapter as a Hugging Face directory",
-		Long: "SOURCE is a GGUF file, a model directory, a run's global_step_N directory (or a folder below it that holds the model), or a PEFT adapter\n" +
-			"directory, which is merged into the base model that it names. With --adapter, SOURCE is the base model, and the adapter's own base is ignored.",
+		Long: "SOURCE is a GGUF file, a model directory, a run's global_step_N directory (or a folder\n" +
+			"below it that holds the model), or a PEFT adapter directory, which is merged into the\n" +
+			"base model that it names. With --adapter, SOURCE is the base model, and the adapter's\n" +
+			"own base is ignored.",
 		Args: wantArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dtype != "f32" && dtype != "bf16" {
@@ -48,7 +50,7 @@ func convertCommand() *cobra.Command {
 // modelBelow returns the model or adapter directory of a checkpoint.
 func modelBelow(path string) string {
 	if !exists(path) {
-		return path // a hub name, or a mistake
+		return path // a hub name or an error
 	}
 	for _, sub := range []string{run.AdapterDir, run.ModelDir} {
 		for _, base := range []string{path, filepath.Dir(path)} {
@@ -65,7 +67,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// convert writes source as a model directory. If source is an adapter, or adapter is set, it merges the adapter into its base first.
+// convert writes source as a model directory. If source is an adapter, or adapter is set, it merges
+// the adapter into its base first.
 func convert(ctx context.Context, source, adapter, out, dtype string) error {
 	base, err := baseAndAdapter(source, &adapter)
 	if err != nil {
@@ -99,7 +102,8 @@ func convert(ctx context.Context, source, adapter, out, dtype string) error {
 	return text.Tokenizer().WriteFiles(out)
 }
 
-// baseAndAdapter returns the base model and sets adapter to the directory of the adapter to merge, if there is one.
+// baseAndAdapter returns the base model. If there is an adapter to merge, it sets adapter to its
+// directory.
 func baseAndAdapter(source string, adapter *string) (base string, err error) {
 	named, isAdapter, err := adapterBase(source)
 	switch {

@@ -72,7 +72,7 @@ func examine(cmd *cobra.Command) (*checkup, error) {
 	}
 	for _, name := range registry.Samplers.Names() {
 		if _, described := c.Engines[name]; described {
-			continue // trainer and sampler of one engine
+			continue // one engine registers a trainer and a sampler
 		}
 		e, err := registry.Samplers.Build(name)
 		if err != nil {

@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/flags.golden")
 
-// TestFlags freezes the commands with their arguments and their flags, as scripts of users rely on them.
-func TestFlags(t *testing.T) {
+// The commands, their arguments and their flags stay the same, because users' scripts rely on them.
+func TestCommandLineStaysTheSame(t *testing.T) {
 	var b strings.Builder
 	describe(&b, cli.New())
 	const path = "testdata/flags.golden"
@@ -30,11 +30,12 @@ func TestFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := b.String(); got != string(want) {
-		t.Errorf("the command line has changed; if that is meant, go test ./internal/cli -update writes %s\ngot:\n%s\nwant:\n%s", path, got, want)
+		t.Errorf("the command line has changed; after a wanted change, go test ./internal/cli -update writes "+
+			"%s\ngot:\n%s\nwant:\n%s", path, got, want)
 	}
 }
 
-// describe writes a command with its flags, then its subcommands.
+// describe writes a command with its flags and then its subcommands.
 func describe(b *strings.Builder, c *cobra.Command) {
 	c.InitDefaultHelpFlag()
 	fmt.Fprintf(b, "%s\n", c.UseLine())

@@ -55,7 +55,7 @@ func (f *samplingFlags) check() error {
 	return nil
 }
 
-// maxCompletions bounds --n: the completions of a prompt are held in memory until the last one is done.
+// maxCompletions bounds --n, because generate holds all completions of a prompt in memory.
 const maxCompletions = 1 << 16
 
 func generateCommand() *cobra.Command {
@@ -67,8 +67,9 @@ func generateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate --model PATH (--prompt TEXT | --input FILE)",
 		Short: "Continue prompts",
-		Long: "Continue a prompt, or each prompt in a file of JSON lines: {\"tokens\":[…]}, {\"text\":\"…\"} or {\"messages\":[…]}. A --prompt is sent as a user\n" +
-			"message if the model has a chat template; otherwise the model continues it as text.",
+		Long: "Continue a prompt, or each prompt in a file of JSON lines: {\"tokens\":[…]}, {\"text\":\"…\"}\n" +
+			"or {\"messages\":[…]}. A --prompt is sent as a user message if the model has a chat\n" +
+			"template; otherwise the model continues it as text.",
 		Args: wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (prompt == "") == (file == "") {
@@ -105,7 +106,7 @@ func generateCommand() *cobra.Command {
 	return cmd
 }
 
-// sequences is how many sequences are sampled at once.
+// sequences is the number of sequences to sample at once.
 const sequences = 32
 
 // ask reads the prompt given on the command line.
@@ -126,6 +127,6 @@ func (f *modelFlags) decode(tokens []int32) string {
 
 func closeSampler(s trinity.Sampler) {
 	if c, ok := s.(io.Closer); ok {
-		_ = c.Close() // it was only read
+		_ = c.Close() // the engine has no changes to save
 	}
 }

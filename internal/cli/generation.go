@@ -44,7 +44,7 @@ func (g *generation) file(path string) error {
 			put(g.ask(ctx, in))
 			return context.Cause(ctx)
 		})
-		put(answered(err)) // printed after the completions of the earlier lines
+		put(answered(err)) // print shows it after the completions of the earlier lines
 	}()
 	for a := range queue {
 		if err := g.print(a); err != nil {

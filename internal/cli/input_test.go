@@ -9,8 +9,8 @@ import (
 	"github.com/trinity-go/trinity/internal/cli"
 )
 
-// TestInputBytes gives score lines that no script can hold.
-func TestInputBytes(t *testing.T) {
+// The lines contain bytes that a script cannot hold.
+func TestInputMustBeUTF8(t *testing.T) {
 	model := filepath.Join(tiny(t), "model")
 	for _, c := range []struct{ name, stdin, want string }{
 		{"not UTF-8", "{\"text\":\"\xff\"}\n", "trinity: standard input:1: the line is not UTF-8\n"},

@@ -15,7 +15,8 @@ var errInterrupted = errors.New("interrupted")
 // interruptedCode is the exit code after Ctrl-C.
 const interruptedCode = 130
 
-// onInterrupt is called by the next signal; if it is nil, the signal ends the process.
+// onInterrupt is the function that the next signal calls. If it is nil, the signal ends the
+// process.
 var onInterrupt atomic.Pointer[func()]
 
 // watchSignals handles SIGINT and SIGTERM until the returned function is called.
@@ -40,7 +41,8 @@ func watchSignals() (stop func()) {
 	return func() { signal.Stop(signals); close(ended) }
 }
 
-// interruptible returns a context that the first signal cancels with errInterrupted; the second ends the process at once.
+// interruptible returns a context that the first signal cancels with errInterrupted. The second
+// signal ends the process at once.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	act := func() { cancel(errInterrupted) }

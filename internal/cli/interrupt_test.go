@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestInterrupt sends Ctrl-C to commands once they have shown that they are at work: exit code 130, and a run goes on where it stopped.
-func TestInterrupt(t *testing.T) {
+// After Ctrl-C a working command ends with exit code 130. A run resumes where it stopped.
+func TestInterruptEndsCommands(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no signals to send to a process")
 	}
@@ -51,7 +51,8 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-// interrupted starts a command, waits until its output holds the text, sends SIGINT and wants exit code 130. Standard input stays open.
+// interrupted starts a command, waits until its output contains the text, and sends SIGINT. It
+// fails the test unless the exit code is 130. Standard input stays open.
 func interrupted(t *testing.T, stdin, until string, args ...string) (stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -78,12 +79,12 @@ func interrupted(t *testing.T, stdin, until string, args ...string) (stdout, std
 	}
 	var seen bytes.Buffer
 	if !find(bufio.NewReader(io.TeeReader(r, &seen)), until) {
-		t.Fatalf("the output never held %q: %s", until, seen.String())
+		t.Fatalf("the output never contained %q: %s", until, seen.String())
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = io.Copy(&seen, r) // until the command closes its output
+	_, _ = io.Copy(&seen, r) // ends when the command closes its output
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 {
 		t.Fatalf("trinity %v: %v, want exit code 130: %s", args, err, errs.String())
@@ -91,7 +92,7 @@ func interrupted(t *testing.T, stdin, until string, args ...string) (stdout, std
 	return seen.String(), errs.String()
 }
 
-// find reads until the text has come.
+// find reads until it has read the text. It returns false at the end of the input.
 func find(r io.ByteReader, text string) bool {
 	var got []byte
 	for !bytes.HasSuffix(got, []byte(text)) {

@@ -25,7 +25,8 @@ func logCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log (--config FILE | --dir JOB_DIR)",
 		Short: "Print the metrics and failed rollouts of a run",
-		Long:  "Print a run's records, one per line, and its failed rollouts. --pattern selects metrics by a regular expression on their names.",
+		Long: "Print a run's records, one per line, and its failed rollouts. --pattern selects metrics\n" +
+			"by a regular expression on their names.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (flags.path == "") == (dir == "") {
 				return errors.New("give one of --config and --dir")
@@ -62,7 +63,8 @@ func logCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&flags.path, "config", "c", "", "configuration file (YAML)")
 	cmd.Flags().StringVarP(&dir, "dir", "d", "", "directory of the run")
-	cmd.Flags().StringVarP(&pattern, "pattern", "p", `^(rollout|eval).*/(reward|accuracy)/mean|^actor/.*loss`, "regular expression of the metrics to print")
+	cmd.Flags().StringVarP(&pattern, "pattern", "p", `^(rollout|eval).*/(reward|accuracy)/mean|^actor/.*loss`,
+		"regular expression for the metrics to print")
 	cmd.Flags().IntVarP(&last, "last-n-lines", "n", 0, "print only the last lines; 0 means all")
 	return cmd
 }
@@ -106,7 +108,8 @@ func logEntries(dir string, match *regexp.Regexp) ([]entry, error) {
 	return entries, err
 }
 
-// eachTextLine reads the whole lines of a file: what a running or killed process wrote in part is left out.
+// eachTextLine reads the complete lines of a file. It skips a line that a running or killed process
+// has left incomplete.
 func eachTextLine(path string, do func(string) error) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -138,7 +141,8 @@ func failedRollout(line string) (entry, error) {
 	return entry{at, "failed: " + line}, nil
 }
 
-// metricsRecord is one record with the metrics that match; the zero entry when none does.
+// metricsRecord parses one record and keeps the metrics that match. It returns the zero entry if
+// none does.
 func metricsRecord(line string, match *regexp.Regexp) (entry, error) {
 	var r struct {
 		Step    int64          `json:"step"`
@@ -161,7 +165,7 @@ func metricsRecord(line string, match *regexp.Regexp) (entry, error) {
 	return entry{r.Time, text}, nil
 }
 
-// short writes a metric with four digits.
+// short formats a metric with four digits.
 func short(v any) string {
 	if f, ok := v.(float64); ok {
 		return fmt.Sprintf("%.4g", f)

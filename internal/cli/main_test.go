@@ -13,7 +13,7 @@ import (
 	_ "github.com/trinity-go/trinity/standard"
 )
 
-// TestMain lets the test binary act as trinity in scripts and in the tests that send signals.
+// TestMain lets the test binary act as trinity in scripts and in tests that send signals.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"trinity": func() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
@@ -30,7 +30,8 @@ func trinity(t *testing.T, stdin string, args ...string) string {
 	return stdout.String()
 }
 
-// tiny makes a tiny model and an adapter of it by two steps of supervised training each: dir/model, dir/adapter.
+// tiny creates a tiny model in dir/model and an adapter for it in dir/adapter, each by two steps of
+// supervised training.
 func tiny(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -30,13 +30,14 @@ type modelFlags struct {
 }
 
 func (f *modelFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.path, "model", "m", "", "model: directory, GGUF file, PEFT adapter directory, checkpoint of a run, or hub name org/name")
+	cmd.Flags().StringVarP(&f.path, "model", "m", "",
+		"model: directory, GGUF file, PEFT adapter directory, checkpoint of a run, or hub name org/name")
 	if err := cmd.MarkFlagRequired("model"); err != nil {
 		panic(err) // the flag was added above
 	}
 }
 
-// addSampler adds the flags of a model that is sampled from.
+// addSampler adds the flags of commands that sample from the model.
 func (f *modelFlags) addSampler(cmd *cobra.Command) {
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.rounded, "quantization", "", "hold the weights in bf16 or int8: faster and smaller, but less exact")
@@ -55,7 +56,8 @@ func (f *modelFlags) openEngine(ctx context.Context, dtype string) (trinity.Engi
 	return opener.OpenTrainer(ctx, trinity.EngineSpec{ModelPath: f.base, LoRA: lora, DType: dtype})
 }
 
-// openSampler loads the model to sample so many sequences at once, with its tokenizer and template.
+// openSampler loads the model with its tokenizer and template, to sample the given number of
+// sequences at once.
 func (f *modelFlags) openSampler(ctx context.Context, sequences int) (trinity.Sampler, error) {
 	lora, err := f.find(ctx)
 	if err != nil {
@@ -72,7 +74,8 @@ func (f *modelFlags) openSampler(ctx context.Context, sequences int) (trinity.Sa
 	return opener.OpenSampler(ctx, spec)
 }
 
-// find brings the model onto this machine and opens its tokenizer and template. The adapter is nil where the path is a model itself.
+// find downloads the model if needed and opens its tokenizer and template. lora is nil if the path
+// is not an adapter.
 func (f *modelFlags) find(ctx context.Context) (lora *trinity.LoRASpec, err error) {
 	say := func(line string) { fmt.Fprintln(os.Stderr, line) }
 	path, err := hub.Resolve(ctx, modelBelow(f.path), say)
@@ -101,7 +104,8 @@ func (f *modelFlags) config() (*model.Config, error) {
 	return m.Config, m.Close()
 }
 
-// adapterBase returns the base model that a PEFT adapter directory names; ok is false if path is no adapter.
+// adapterBase returns the base model that a PEFT adapter directory names. ok is false if path is
+// not an adapter.
 func adapterBase(dir string) (base string, ok bool, err error) {
 	path := filepath.Join(dir, "adapter_config.json")
 	data, err := os.ReadFile(path)
@@ -127,7 +131,7 @@ type input struct {
 	Messages []trinity.Message `json:"messages"`
 	Tools    json.RawMessage   `json:"tools"` // schemas of tools that messages may call
 
-	place string // file and line; "" for a prompt of the command line
+	place string // file and line; "" for a prompt from the command line
 }
 
 // at prefixes err with the file and line of the input.
@@ -138,7 +142,8 @@ func (in *input) at(err error) error {
 	return fmt.Errorf("%s: %w", in.place, err)
 }
 
-// tokens returns the line's token ids; with generate, the prompt ends where the assistant's reply begins.
+// tokens returns the line's token ids. With generate, the prompt ends where the assistant's reply
+// begins.
 func (in *input) tokens(text *renderer.Renderer, generate bool) ([]int32, error) {
 	kinds := 0
 	for _, given := range []bool{in.Tokens != nil, in.Text != nil, in.Messages != nil} {
@@ -153,7 +158,7 @@ func (in *input) tokens(text *renderer.Renderer, generate bool) ([]int32, error)
 		return in.Tokens, nil
 	}
 	if text == nil {
-		return nil, errors.New(`the model has no tokenizer, so only "tokens" can be read`)
+		return nil, errors.New(`the model has no tokenizer: want "tokens"`)
 	}
 	if in.Text != nil {
 		return text.Encode(*in.Text), nil
@@ -164,7 +169,7 @@ func (in *input) tokens(text *renderer.Renderer, generate bool) ([]int32, error)
 // maxLine bounds a line of input, in bytes.
 const maxLine = 64 << 20
 
-// eachInput calls use for each JSON line of a file; "-" is standard input.
+// eachInput calls do for each JSON line of a file; "-" is standard input.
 func eachInput(cmd *cobra.Command, path string, do func(in *input) error) error {
 	r, name := cmd.InOrStdin(), "standard input"
 	if path != "-" {
@@ -220,7 +225,7 @@ func decodeLine(line []byte, in *input) error {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("not JSON: %w", err)
 	}
-	return err // Message.UnmarshalJSON names the key itself
+	return err // Message.UnmarshalJSON has named the key
 }
 
 // keyWants says what each key of an input line must hold.

@@ -21,8 +21,9 @@ func planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan --config FILE [key=value …]",
 		Short: "Find the settings with which explorer and trainer wait least for each other, by simulation",
-		Long: "Simulate explorer, buffer and trainer at the speeds of an earlier run of the configuration, or at given speeds, and recommend sync_style, " +
-			"sync_interval and sync_offset within a bound on staleness.",
+		Long: "Simulate explorer, buffer and trainer at the speeds of an earlier run of the\n" +
+			"configuration, or at given speeds, and recommend sync_style, sync_interval and\n" +
+			"sync_offset within a bound on staleness.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for name, n := range map[string]int{"max-staleness": p.MaxStaleness, "steps": p.Steps} {
 				if n < 1 {
@@ -53,13 +54,15 @@ func planCommand() *cobra.Command {
 	f.Float64Var(&r.Lengths.Mean, "response-tokens", 0, "mean tokens of a response; 0 means as measured")
 	f.Float64Var(&r.Lengths.Spread, "response-spread", 0, "standard deviation of the logarithm of response lengths; 0 means as measured")
 	f.Float64Var(&r.Prompt, "prompt-tokens", 0, "mean tokens of a prompt; 0 means as measured")
-	f.Float64Var(&r.Slowdown, "slowdown", 0, "factor by which explorer and trainer slow down while both are busy; 0 means 2 in one process, 1 in two")
-	f.IntSliceVar(&p.Explorers, "explorers", nil, "numbers of explorers to try, such as 1,2,4; each has its own machine and a share of the tasks. The default is the number in the run")
+	f.Float64Var(&r.Slowdown, "slowdown", 0,
+		"factor by which explorer and trainer slow down while both are busy; 0 means 2 in one process, 1 in two")
+	f.IntSliceVar(&p.Explorers, "explorers", nil,
+		"numbers of explorers to try, such as 1,2,4, each on its own machine; default: the number in the run")
 	f.BoolVar(&asJSON, "json", false, "print the plan as one JSON object")
 	return cmd
 }
 
-// mostChoices is how many choices are printed.
+// mostChoices is the number of choices to print.
 const mostChoices = 12
 
 func printPlan(out io.Writer, plan *run.Planned, p *run.Planner) {
@@ -70,10 +73,12 @@ func printPlan(out io.Writer, plan *run.Planned, p *run.Planner) {
 			source = "as given, otherwise " + source
 		}
 	}
-	fmt.Fprintf(out, "rates %s: explore step %.3g s, train step %.3g s, sync %.3g s, slowdown %.3g while both are busy\n", source, r.Explore, r.Train, r.Sync, r.Slowdown)
+	fmt.Fprintf(out, "rates %s: explore step %.3g s, train step %.3g s, sync %.3g s, slowdown %.3g while both are busy\n",
+		source, r.Explore, r.Train, r.Sync, r.Slowdown)
 	fmt.Fprintf(out, "responses: %.4g tokens, spread %.2g; prompts: %.4g tokens\n\n", r.Lengths.Mean, r.Lengths.Spread, r.Prompt)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\texplorers\tstyle\tinterval\toffset\trollouts/hour\tsteps/hour\texplorer idle\ttrainer idle\tstaleness mean\tp50\tp95\tmax\tbuffer mean\tmax")
+	fmt.Fprintln(w, "\texplorers\tstyle\tinterval\toffset\trollouts/hour\tsteps/hour\texplorer idle\ttrainer "+
+		"idle\tstaleness mean\tp50\tp95\tmax\tbuffer mean\tmax")
 	printChoice(w, "now", plan.Current)
 	for i, c := range plan.Choices[:min(mostChoices, len(plan.Choices))] {
 		printChoice(w, fmt.Sprint(i+1), c)
@@ -84,13 +89,15 @@ func printPlan(out io.Writer, plan *run.Planned, p *run.Planner) {
 	}
 	fmt.Fprintf(out, "\nrecommended, with a staleness of at most %d:\n\n%s", p.MaxStaleness, settingLines(plan))
 	if n := plan.Recommended.Explorers; n > 1 {
-		fmt.Fprintf(out, "\nThe trainer runs in mode train. %d more machines run mode explore, each with its own explorer.name, and explorer.share 1/%d to %d/%d\n", n, n, n, n)
+		fmt.Fprintf(out, "\nThe trainer runs in mode train. %d more machines run mode explore, each with its own "+
+			"explorer.name, and explorer.share 1/%d to %d/%d\n", n, n, n, n)
 	}
 }
 
 func printChoice(w io.Writer, name string, c run.Choice) {
 	r := c.Report
-	fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\t%.0f\t%.4g\t%.0f%%\t%.0f%%\t%.2f\t%d\t%d\t%d\t%.3g\t%d\n", name, c.Explorers, c.Style, c.Interval, c.Offset, r.RolloutsPerHour, r.StepsPerHour,
+	fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\t%.0f\t%.4g\t%.0f%%\t%.0f%%\t%.2f\t%d\t%d\t%d\t%.3g\t%d\n", name, c.Explorers, c.Style,
+		c.Interval, c.Offset, r.RolloutsPerHour, r.StepsPerHour,
 		100*r.ExplorerIdle, 100*r.TrainerIdle, r.Staleness.Mean, r.Staleness.P50, r.Staleness.P95, r.Staleness.Max, r.BufferMean, r.BufferMax)
 }
 

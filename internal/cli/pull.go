@@ -13,8 +13,10 @@ func pullCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull NAME",
 		Short: "Download a model or dataset from a hub into the local cache",
-		Long:  "Download org/name into the cache of huggingface_hub and print its directory. It honours HF_ENDPOINT, HF_TOKEN, HF_HOME, HF_HUB_CACHE and HF_HUB_OFFLINE.\nA dataset is hf://datasets/org/name; modelscope://org/name downloads from ModelScope.",
-		Args:  wantArgs(1),
+		Long: "Download org/name into the cache of huggingface_hub and print its directory. It honours\n" +
+			"HF_ENDPOINT, HF_TOKEN, HF_HOME, HF_HUB_CACHE and HF_HUB_OFFLINE. A dataset is\n" +
+			"hf://datasets/org/name; modelscope://org/name downloads from ModelScope.",
+		Args: wantArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := interruptible(cmd.Context())
 			defer cancel()

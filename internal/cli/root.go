@@ -43,15 +43,16 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// New makes the root command.
+// New returns the root command.
 func New() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "trinity",
-		Short:         "Reinforcement fine-tuning of large language models",
-		Long:          "Trinity-Go trains language models by reinforcement learning. It reads Trinity-RFT's YAML and runs on this machine's CPU without Python.",
+		Use:   "trinity",
+		Short: "Reinforcement fine-tuning of large language models",
+		Long: "Trinity-Go trains language models by reinforcement learning. It reads Trinity-RFT's YAML\n" +
+			"and runs on this machine's CPU without Python.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs, // so that RunE sees an unknown command
+		Args:          cobra.ArbitraryArgs, // RunE reports an unknown command
 
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,18 +70,20 @@ func New() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		runCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(), verifyCommand(), pullCommand(), convertCommand(),
+		runCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(),
+		verifyCommand(), pullCommand(), convertCommand(),
 		listCommand(), explainCommand(), logCommand(), annotateCommand(), doctorCommand(), versionCommand(),
 	)
 	return root
 }
 
-// wants are the values of flags by type, in words.
+// wants describes the values of flags by type.
 var wants = map[string]string{
-	"duration": "a time such as 90s", "float64": "a number", "int": "a whole number", "uint64": "a whole number, 0 or more", "float32": "a number", "bool": "true or false",
+	"duration": "a time such as 90s", "float64": "a number", "int": "a whole number", "uint64": "a whole number, 0 or more",
+	"float32": "a number", "bool": "true or false",
 }
 
-// flagError says what is wrong with a flag.
+// flagError rewords an error of the flag parser.
 func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) {
@@ -90,7 +93,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())
 }
 
-// wantArgs wants just the arguments that the use line names.
+// wantArgs returns an error unless there are exactly n arguments.
 func wantArgs(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -100,7 +103,7 @@ func wantArgs(n int) cobra.PositionalArgs {
 	}
 }
 
-// wantRequired names the first required flag that is missing.
+// wantRequired returns an error that names the first missing required flag.
 func wantRequired(cmd *cobra.Command, _ []string) error {
 	var err error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -71,7 +71,8 @@ func runCommand() *cobra.Command {
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the closing summary as JSON")
-	cmd.Flags().StringVar(&join, "join", "", "modes explore and serve: URL of a trainer that does not share the run's directory; TRINITY_TOKEN holds its token")
+	cmd.Flags().StringVar(&join, "join", "",
+		"modes explore and serve: URL of a trainer that does not share the run's directory; TRINITY_TOKEN holds its token")
 	cmd.Flags().StringVar(&stage, "stage", "", "run only this stage of the configuration")
 	return cmd
 }
@@ -83,7 +84,8 @@ func didNothing(s *run.Summary) bool {
 	})
 }
 
-// printSummary prints the table at the end of a run. It prints nothing for a run that failed before its first step.
+// printSummary prints the table at the end of a run. It prints nothing for a run that failed before
+// its first step.
 func printSummary(out io.Writer, s *run.Summary, ended bool) {
 	if len(s.Stages) == 0 || !ended && didNothing(s) {
 		return
@@ -95,14 +97,16 @@ func printSummary(out io.Writer, s *run.Summary, ended bool) {
 		if st.Skipped {
 			fmt.Fprintf(w, "%s\t%s\t%d\t(already complete)\t\t\t\t%s\n", st.Name, st.Algorithm, st.Steps, cmp.Or(st.Checkpoint, st.Model))
 		} else {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", st.Name, st.Algorithm, st.Steps, ends(st.Rewards), ends(st.Losses), count(st.Sampled), count(st.Trained), st.Checkpoint)
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", st.Name, st.Algorithm, st.Steps, ends(st.Rewards), ends(st.Losses),
+				count(st.Sampled), count(st.Trained), st.Checkpoint)
 		}
 		model = st.Model
 	}
 	w.Flush()
 	for _, st := range s.Stages {
 		if ended && (st.Mode == "both" || st.Mode == "colocate") && st.Sampled > 0 && len(st.Losses) == 0 {
-			fmt.Fprintf(out, "\n%s trained on nothing because every group was dropped: equal rewards, invalid rewards, failed rollouts or an operator. The metrics and the log say why\n", st.Name)
+			fmt.Fprintf(out, "\n%s trained on nothing because every group was dropped: equal rewards, invalid rewards, failed "+
+				"rollouts or an operator. The metrics and the log say why\n", st.Name)
 		}
 	}
 	printEvals(out, s)
@@ -119,7 +123,8 @@ func invocation() string {
 	return os.Args[0]
 }
 
-// printEvals prints the first and the last value of each evaluation metric, except lengths and times.
+// printEvals prints the first and the last value of each evaluation metric, except lengths and
+// times.
 func printEvals(out io.Writer, s *run.Summary) {
 	type span struct{ first, last run.Eval }
 	var order []string

@@ -11,8 +11,8 @@ import (
 	"github.com/trinity-go/trinity/model"
 )
 
-// scored is a line that `score` prints, in nats. Logprobs[0] is null because the first token has no predecessor. Entropy[t] belongs to the
-// distribution after token t.
+// scored is a line that `score` prints, in nats. Logprobs[0] is null because the first token has no
+// predecessor. Entropy[t] belongs to the distribution after token t.
 type scored struct {
 	Tokens   []int32    `json:"tokens"`
 	Logprobs []*float32 `json:"logprobs"`
@@ -25,8 +25,9 @@ func scoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "score --model PATH --input FILE",
 		Short: "Print log-probabilities and entropies of texts",
-		Long:  "Read JSON lines {\"tokens\":[…]}, {\"text\":\"…\"} or {\"messages\":[…]} and print lines {\"tokens\":[…],\"logprobs\":[null,…],\"entropy\":[…]}, in nats.",
-		Args:  wantArgs(0),
+		Long: "Read JSON lines {\"tokens\":[…]}, {\"text\":\"…\"} or {\"messages\":[…]} and print lines\n" +
+			"{\"tokens\":[…],\"logprobs\":[null,…],\"entropy\":[…]}, in nats.",
+		Args: wantArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dtype != "f32" && dtype != "bf16" {
 				return fmt.Errorf("--dtype is %q: want f32 or bf16", dtype)
@@ -40,7 +41,7 @@ func scoreCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := json.NewEncoder(cmd.OutOrStdout()) // it writes line by line, for programs that send a line and wait for the reply
+			out := json.NewEncoder(cmd.OutOrStdout()) // unbuffered: a program may wait for each reply
 			return eachInput(cmd, file, func(in *input) error {
 				tokens, err := in.tokens(model.text, false)
 				if err == nil {
@@ -79,7 +80,8 @@ func scorable(tokens []int32, cfg *model.Config) error {
 	return nil
 }
 
-// score scores one sequence. It appends a token so that the engine computes the distribution after the last one too.
+// score scores one sequence. It appends a token so that the engine also computes the distribution
+// after the last token.
 func score(cmd *cobra.Command, engine trinity.Engine, tokens []int32) (*scored, error) {
 	n := len(tokens)
 	e := &trinity.Experience{Tokens: append(append([]int32(nil), tokens...), tokens[n-1]), Mask: make([]bool, n+1), PromptLen: 1}

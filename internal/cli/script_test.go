@@ -17,9 +17,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestScripts runs testdata/script. A script finds $TINY/model, $TINY/adapter, $QUICKSTART (the example) and $CONFIG (testdata/sft.yaml); a hub
-// stands at $HF_ENDPOINT, so that nothing reaches the network.
-func TestScripts(t *testing.T) {
+// The scripts in testdata/script may use $TINY/model, $TINY/adapter, $QUICKSTART (the example) and
+// $CONFIG (testdata/sft.yaml). A hub on loopback serves $HF_ENDPOINT.
+func TestScriptsPass(t *testing.T) {
 	models := tiny(t)
 	hub := httptest.NewServer(http.HandlerFunc(serveHub(filepath.Join(models, "model"))))
 	t.Cleanup(hub.Close)
@@ -56,7 +56,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// serveHub answers for the model org/tiny as the Hugging Face hub does.
+// serveHub serves the model org/tiny like the Hugging Face hub.
 func serveHub(dir string) http.HandlerFunc {
 	const commit = "0123456789abcdef0123456789abcdef01234567"
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +79,8 @@ func serveHub(dir string) http.HandlerFunc {
 	}
 }
 
-// refuse REGEXP COMMAND… wants the command to fail with one line on standard error that begins with "trinity: " and matches.
+// refuse REGEXP COMMAND… fails unless the command fails with one line on standard error that begins
+// with "trinity: " and matches.
 func refuse(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: refuse REGEXP COMMAND…")
@@ -96,7 +97,7 @@ func refuse(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// code N COMMAND… wants the command to end with the exit code N.
+// code N COMMAND… fails unless the command ends with the exit code N.
 func code(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: code N COMMAND…")
@@ -111,7 +112,8 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// note remembers every file below the work directory; unchanged wants the same ones, with the same contents.
+// note records every file below the work directory. The command unchanged fails unless the files
+// and their contents are the same.
 func note(ts *testscript.TestScript, _ bool, _ []string) { ts.Setenv("NOTED", listing(ts)) }
 
 func unchanged(ts *testscript.TestScript, _ bool, _ []string) {
@@ -136,7 +138,7 @@ func listing(ts *testscript.TestScript) string {
 	return strings.Join(lines, "\n")
 }
 
-// keys FILE N KEY… wants FILE to hold N JSON objects, a line each, with just these keys.
+// keys FILE N KEY… fails unless FILE has N lines, each a JSON object with exactly these keys.
 func keys(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: keys FILE N KEY…")

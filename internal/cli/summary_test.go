@@ -7,8 +7,8 @@ import (
 	"github.com/trinity-go/trinity/run"
 )
 
-// A run that failed before its first step has no table: its error stands alone.
-func TestSummaryOfAFailure(t *testing.T) {
+// A run that failed before its first step prints only its error.
+func TestFailedRunPrintsNoTable(t *testing.T) {
 	for name, c := range map[string]struct {
 		stage        run.StageSummary
 		ended, shown bool

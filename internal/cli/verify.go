@@ -15,7 +15,8 @@ import (
 	"github.com/trinity-go/trinity/internal/verify"
 )
 
-// verdict marks a command that exits with 1 to answer no; it exits with undecidedCode if it found no answer.
+// verdict marks a command that exits with 1 to answer no. It exits with undecidedCode if it found
+// no answer.
 const (
 	verdict       = "verdict"
 	undecidedCode = 2
@@ -27,7 +28,7 @@ var errDisagree = errors.New("the engines disagree")
 //go:embed prompts.txt
 var prompts string
 
-// verifyFlags are the flags of `verify` besides those of the model.
+// verifyFlags are the flags of `verify` in addition to the model's flags.
 type verifyFlags struct {
 	against, prompts, dtype, keyEnv string
 	options                         verify.Options
@@ -41,8 +42,10 @@ func verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify --model PATH --against URL|PATH",
 		Short: "Compare another engine with this one",
-		Long: "Compare log-probabilities, greedy tokens and samples of another engine with this one. The other engine is an OpenAI-compatible server, or records in a file or\n" +
-			"directory of JSON lines, such as `trinity score` prints. The exit code is 0 if they agree, 1 if they disagree, 2 if the comparison failed.",
+		Long: "Compare log-probabilities, greedy tokens and samples of another engine with this one.\n" +
+			"The other engine is an OpenAI-compatible server, or records in a file or directory of\n" +
+			"JSON lines, such as `trinity score` prints. The exit code is 0 if they agree, 1 if they\n" +
+			"disagree, 2 if the comparison failed.",
 		Args:        wantArgs(0),
 		Annotations: map[string]string{verdict: "exit code"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -83,17 +86,18 @@ func (f *verifyFlags) add(cmd *cobra.Command) {
 	if err := cmd.MarkFlagRequired("against"); err != nil {
 		panic(err) // the flag was added above
 	}
-	set.StringVarP(&f.prompts, "prompts", "i", "", "file of JSON lines with prompts for the server; the default is a built-in set; - is standard input")
+	set.StringVarP(&f.prompts, "prompts", "i", "", "JSON lines with prompts for the server; - is standard input; default: a built-in set")
 	set.StringVar(&f.options.Model, "peer-model", "", "the model's name on the server; the default is the first that it lists")
 	set.StringVar(&f.keyEnv, "api-key-env", "OPENAI_API_KEY", "environment variable with the server's key")
 	set.DurationVar(&f.options.Timeout, "timeout", time.Minute, "longest wait for the server's answer")
-	set.IntVar(&f.options.Samples, "samples", 200, "first tokens that the server draws for each prompt and setting, at least 50; 0 skips samples")
+	set.IntVar(&f.options.Samples, "samples", 200,
+		"first tokens to draw from the server for each prompt and setting, at least 50; 0 skips them")
 	set.StringVar(&f.dtype, "dtype", "f32", "number type of this engine's weights: f32, or bf16 (rounded, then computed in f32)")
 	l := &f.limits
 	set.Float64Var(&l.Mean, "tolerance", l.Mean, "largest mean |difference| of log-probabilities, nats")
 	set.Float64Var(&l.Max, "tolerance-max", l.Max, "largest |difference| of a log-probability, nats; 0 means no limit")
 	set.Float64Var(&l.Ratio, "ratio-share", l.Ratio, "largest share of tokens whose probability ratio is outside 0.8 to 1.25")
-	set.Float64Var(&l.Greedy, "greedy-share", l.Greedy, "smallest share of equal greedy tokens; ties within twice the tolerance count as equal")
+	set.Float64Var(&l.Greedy, "greedy-share", l.Greedy, "least share of equal greedy tokens; ties within twice the tolerance count as equal")
 	set.Float64Var(&l.Significance, "significance", l.Significance, "probability that the samples of a correct engine are called wrong")
 	set.BoolVar(&f.asJSON, "json", false, "print one JSON object")
 }
@@ -122,7 +126,7 @@ func (f *verifyFlags) check() error {
 	return nil
 }
 
-// ofServer lists the flags that concern a server only.
+// ofServer lists the flags that only apply to a server.
 var ofServer = []string{"prompts", "peer-model", "api-key-env", "timeout", "samples"}
 
 // checkUsed refuses flags that would have no effect.
@@ -132,7 +136,9 @@ func (f *verifyFlags) checkUsed(cmd *cobra.Command) error {
 	}
 	for _, name := range ofServer {
 		if cmd.Flags().Changed(name) {
-			return fmt.Errorf("--%s is for a server, and --against %s is a path: leave it out, or give an address that begins with http:// or https://", name, f.against)
+			return fmt.Errorf("--%s is for a server, and --against %s is a path: leave it out, or give an address that begins "+
+				"with http:// or https://",
+				name, f.against)
 		}
 	}
 	return nil

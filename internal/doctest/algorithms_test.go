@@ -9,8 +9,9 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference/algorithms.md")
 
-// docs/reference/algorithms.md is written from the registered plug-ins and from the comments of their types.
-func TestAlgorithmsInDocs(t *testing.T) {
+// The test writes docs/reference/algorithms.md from the registered plug-ins and the comments of
+// their types.
+func TestAlgorithmsInDocsAreCurrent(t *testing.T) {
 	const (
 		path = "../../docs/reference/algorithms.md"
 		mark = "<!-- written by go test ./internal/doctest -update -->\n"
@@ -41,7 +42,7 @@ func TestAlgorithmsInDocs(t *testing.T) {
 	}
 }
 
-// firstDifference is the number of the first line that two texts do not have in common.
+// firstDifference returns the number of the first line in which two texts differ.
 func firstDifference(a, b string) (int, bool) {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(x), len(y)) {
@@ -52,8 +53,8 @@ func firstDifference(a, b string) (int, bool) {
 	return min(len(x), len(y)) + 1, len(x) == len(y)
 }
 
-// Every plug-in can be looked up: what it computes stands in the comment of its type, and each argument says what it is.
-func TestEveryPartIsDocumented(t *testing.T) {
+// The comment of a plug-in's type says what it computes, and each argument has a description.
+func TestEveryPlugInIsDocumented(t *testing.T) {
 	comments := readSources(t, repository(t)).comments
 	for _, s := range sections {
 		if s.catalog == nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestCode wants every ```go block of the documents to be code of the repository, which compiles and is tested there.
-func TestCode(t *testing.T) {
+// Every ```go block of the documents is code of the repository, where it compiles and has tests.
+func TestGoBlocksAreCodeOfTheRepository(t *testing.T) {
 	root := repository(t)
 	sources := map[string]string{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

@@ -14,13 +14,13 @@ import (
 	"testing"
 )
 
-// unlike begins the part of a comment that says where and why Trinity-RFT is departed from.
+// unlike begins the part of a comment that explains a departure from Trinity-RFT.
 const unlike = "Unlike Trinity-RFT:"
 
-// sources are what the page of algorithms is written from.
+// sources holds the comments from which the test writes the page of algorithms.
 type sources struct {
 	comments   map[string]string // doc comments by "package.Name"
-	departures int               // how often Trinity-RFT is departed from, anywhere in the sources
+	departures int               // number of departures from Trinity-RFT in all sources
 }
 
 // readSources reads the packages of algorithm, and files that depart from Trinity-RFT.
@@ -62,7 +62,7 @@ func readSources(t *testing.T, root string) sources {
 	return s
 }
 
-// addComments adds those of a file.
+// addComments adds the comments of a file.
 func addComments(to map[string]string, dir string, file *ast.File) {
 	add := func(name string, docs ...*ast.CommentGroup) {
 		for _, d := range docs {
@@ -91,7 +91,7 @@ func addComments(to map[string]string, dir string, file *ast.File) {
 	}
 }
 
-// nameByValue puts the text of a constant in place of its name, which the YAML does not know.
+// nameByValue replaces a constant's name in its comment by its value, which the YAML uses.
 func nameByValue(comments map[string]string, prefix string, s *ast.ValueSpec) {
 	name := s.Names[0].Name
 	if text, ok := comments[prefix+name]; ok && len(s.Values) > 0 {
@@ -101,7 +101,7 @@ func nameByValue(comments map[string]string, prefix string, s *ast.ValueSpec) {
 	}
 }
 
-// receiver is "Type." of a method.
+// receiver returns "Type." for a method of Type, "" for a function.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""
@@ -116,7 +116,8 @@ func receiver(f *ast.FuncDecl) string {
 	return ""
 }
 
-// departures are the sentences of a comment that say where Trinity-RFT is departed from: to the end of their paragraph.
+// departures returns the parts of a comment that explain a departure from Trinity-RFT, each up to
+// the end of its paragraph.
 func departures(text string) []string {
 	var out []string
 	for _, paragraph := range strings.Split(text, "\n\n") {
@@ -126,7 +127,8 @@ func departures(text string) []string {
 	return out
 }
 
-// markdown is a doc comment as Markdown: a paragraph is a line, and what is indented, such as a formula, is a block.
+// markdown converts a doc comment to Markdown. A paragraph becomes a line, and indented text, such
+// as a formula, a block.
 func markdown(text string) string {
 	links := comment.Parser{
 		LookupPackage: func(name string) (string, bool) { return name, linked.MatchString(name) },
@@ -144,8 +146,8 @@ func markdown(text string) string {
 	return b.String()
 }
 
-// linked is what may be a link in a comment; [T] is a shape.
+// linked matches links in comments; [T] is a shape.
 var linked = regexp.MustCompile(`^\w\w+$`)
 
-// unescape takes back escapes that names and shapes do not need.
+// unescape removes escapes that names and shapes do not need.
 var unescape = strings.NewReplacer(`\_`, `_`, `\[`, `[`, "\\`", "`")

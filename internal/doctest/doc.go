@@ -1,2 +1,3 @@
-// Package doctest tests the documents: their commands are run and their Go code is code of the repository.
+// Package doctest tests the documents. It runs their commands, and checks that their Go code is
+// code of the repository.
 package doctest

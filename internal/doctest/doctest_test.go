@@ -16,7 +16,7 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// documents are the files whose commands users copy.
+// documents returns the files whose commands users copy.
 func documents(t *testing.T, root string) []string {
 	t.Helper()
 	var out []string
@@ -39,9 +39,9 @@ func repository(t *testing.T) string {
 	return root
 }
 
-// TestDocuments runs the commands of every document in order, each document in a directory of its own that holds a copy of the examples. With
-// -short they are only held against the rules.
-func TestDocuments(t *testing.T) {
+// The test runs the commands of every document in order. Each document has its own directory with a
+// copy of the examples. With -short the test only compares the commands with the rules.
+func TestCommandsInDocumentsRun(t *testing.T) {
 	root := repository(t)
 	for _, path := range documents(t, root) {
 		name, err := filepath.Rel(root, path)
@@ -61,15 +61,15 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// session is the shell in which the commands of one document are run.
+// session is the shell that runs the commands of one document.
 type session struct {
 	root   string
-	checks bool   // trainings of the real model are only checked: README.md's is enough, unless TRINITY_HEAVY is set
-	dir    string // made when the first command is run
+	checks bool   // only check trainings of the real model, except in README.md or with TRINITY_HEAVY
+	dir    string // created by the first command
 	env    []string
 }
 
-// do runs one command, or says why it does not.
+// do runs one command, or logs why it does not.
 func (s *session) do(t *testing.T, c command) {
 	t.Helper()
 	for _, e := range exempt {
@@ -117,7 +117,7 @@ func (s *session) open(t *testing.T) {
 	s.env = slices.DeleteFunc(s.env, func(v string) bool { return strings.HasPrefix(v, "TRINITY_") })
 }
 
-// shorten leaves the first rows of what is measured at both ends of a run, which takes most of a short one.
+// shorten keeps only the first rows of the evaluation data, because both ends of a run evaluate it.
 func shorten(t *testing.T, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -130,7 +130,7 @@ func shorten(t *testing.T, path string) {
 	}
 }
 
-// built are the programs by package, so that each is built once.
+// built holds the programs by package, so that the tests build each once.
 var built = map[string]string{}
 
 // program builds a main package of the repository.
@@ -142,7 +142,8 @@ func (s *session) program(t *testing.T, pkg string) string {
 			t.Fatal(err)
 		}
 		built[pkg] = filepath.Join(dir, filepath.Base(pkg))
-		build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", built[pkg], pkg) // without what debuggers read, it is linked sooner
+		// linking is faster without debug data
+		build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", built[pkg], pkg)
 		build.Dir = s.root
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("go build %s: %v: %s", pkg, err, out)
@@ -154,7 +155,7 @@ func (s *session) program(t *testing.T, pkg string) string {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	for _, path := range built {
-		_ = os.RemoveAll(filepath.Dir(path)) // of the temporary directory
+		_ = os.RemoveAll(filepath.Dir(path)) // the temporary directory of the programs
 	}
 	os.Exit(code)
 }
@@ -167,7 +168,8 @@ var (
 	stepDir   = regexp.MustCompile(`([\w./-]*/)global_step_\d+`)
 )
 
-// rewrite makes a document's command one that ends soon: built programs, fewer steps, the model that is there, the checkpoints of the short run.
+// rewrite shortens a document's command: it uses built programs, fewer steps, the model on this
+// machine, and the checkpoints of the short run.
 func (s *session) rewrite(t *testing.T, text, model string) string {
 	t.Helper()
 	text = goBuild.ReplaceAllStringFunc(text, func(call string) string {
@@ -191,7 +193,9 @@ func (s *session) rewrite(t *testing.T, text, model string) string {
 		return base + filepath.Base(found[len(found)-1])
 	})
 	if strings.Contains(text, " annotate ") && !strings.Contains(text, " --export") {
-		text = "rm -f served; " + text + " --addr 127.0.0.1:0 > served & until grep -qs 'end with Ctrl-C' served; do sleep 0.1; done; kill $!; wait $!; cat served" // it serves until then
+		// the server runs until it prints this text
+		text = "rm -f served; " + text +
+			" --addr 127.0.0.1:0 > served & until grep -qs 'end with Ctrl-C' served; do sleep 0.1; done; kill $!; wait $!; cat served"
 	}
 	for _, short := range shorter {
 		if strings.Contains(text, " --config "+short.config) {
@@ -201,7 +205,7 @@ func (s *session) rewrite(t *testing.T, text, model string) string {
 	return text
 }
 
-// insert adds arguments at the end of a command, before it is piped or redirected.
+// insert adds arguments at the end of a command, before a pipe or redirection.
 func insert(command, args string) string {
 	at := len(command)
 	for _, sep := range []string{" | ", " > ", " 2> ", " && "} {
@@ -212,7 +216,7 @@ func insert(command, args string) string {
 	return command[:at] + " " + args + command[at:]
 }
 
-// shell runs a command; what it exports holds for the later ones.
+// shell runs a command. Its exports hold for later commands.
 func (s *session) shell(t *testing.T, c command, text string) {
 	t.Helper()
 	if setting, ok := strings.CutPrefix(text, "export "); ok {

@@ -9,7 +9,7 @@ import (
 // block is a fenced block of a document.
 type block struct {
 	lang  string
-	line  int // of its first line, from 1
+	line  int // number of its first line, from 1
 	lines []string
 }
 
@@ -38,8 +38,8 @@ type command struct {
 	text string
 }
 
-// commands are those of ```sh blocks (every line) and ```console blocks (lines that begin with "$ "), without comments. A backslash at the end
-// of a line goes on with the next one.
+// commands returns the commands in ```sh blocks (every line) and ```console blocks (lines that
+// begin with "$ "), without comments. A backslash at the end of a line continues the command.
 func commands(text string) []command {
 	var out []command
 	for _, b := range blocks(text) {
@@ -70,7 +70,7 @@ func commands(text string) []command {
 	return out
 }
 
-func TestCommands(t *testing.T) {
+func TestCommandsAreFound(t *testing.T) {
 	const text = "# Title\n```sh\n# a comment\ntrinity run \\\n  --config a.yaml   # long\n\ntrinity check a#b\n```\n" +
 		"```console\n$ trinity version\ntrinity dev\n```\n```yaml\nno: command\n```\n"
 	want := []command{{5, "trinity run --config a.yaml"}, {7, "trinity check a#b"}, {10, "trinity version"}}

@@ -15,7 +15,7 @@ var (
 	listed = regexp.MustCompile("(?m)^\\| `([a-z.]+)` \\|")
 )
 
-// Every failpoint of the code is in docs/operate/crash.md, and no other.
+// docs/operate/crash.md lists exactly the failpoints of the code.
 func TestFailpointsAreDocumented(t *testing.T) {
 	root := repository(t)
 	var inCode []string
@@ -42,7 +42,7 @@ func TestFailpointsAreDocumented(t *testing.T) {
 	}
 	for _, name := range inPage {
 		if !slices.Contains(inCode, name) {
-			t.Errorf("docs/operate/crash.md lists %s, which is no failpoint of the code", name)
+			t.Errorf("docs/operate/crash.md lists %s, which is not a failpoint of the code", name)
 		}
 	}
 	if len(inCode) == 0 {
@@ -50,7 +50,7 @@ func TestFailpointsAreDocumented(t *testing.T) {
 	}
 }
 
-// names are the first groups of all matches.
+// names returns the first group of each match.
 func names(pattern *regexp.Regexp, text []byte) (out []string) {
 	for _, m := range pattern.FindAllSubmatch(text, -1) {
 		out = append(out, string(m[1]))

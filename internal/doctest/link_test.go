@@ -10,8 +10,8 @@ import (
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// TestLinks wants the files that documents link to, within the repository, to be there.
-func TestLinks(t *testing.T) {
+// Files of the repository to which documents link exist.
+func TestLinkedFilesExist(t *testing.T) {
 	root := repository(t)
 	for _, path := range append(documents(t, root), filepath.Join(root, "AGENTS.md"), filepath.Join(root, "CHANGELOG.md")) {
 		text, err := os.ReadFile(path)

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestOwnModule makes modules outside of the repository of examples, as docs/develop/README.md and docs/develop/algorithm.md say that one can.
-func TestOwnModule(t *testing.T) {
+// The test turns examples into modules outside of the repository, as docs/develop/README.md and
+// docs/develop/algorithm.md describe.
+func TestExamplesBuildInTheirOwnModule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it links programs")
 	}
@@ -33,7 +34,7 @@ func TestOwnModule(t *testing.T) {
 	}
 }
 
-// requireTrinity makes dir a module that requires the one at root.
+// requireTrinity turns dir into a module that requires the module at root.
 func requireTrinity(t *testing.T, dir, root string) {
 	t.Helper()
 	const path = "github.com/trinity-go/trinity"
@@ -47,7 +48,8 @@ func requireTrinity(t *testing.T, dir, root string) {
 	}
 	requires := regexp.MustCompile(`(?m)^(module|tool) .*$`).ReplaceAllString(string(mod), "")
 	for name, text := range map[string]string{
-		"go.mod": "module example.com/my-trinity\n" + requires + "\nrequire " + path + " v0.0.0\nreplace " + path + " => " + filepath.ToSlash(root) + "\n",
+		"go.mod": "module example.com/my-trinity\n" + requires + "\nrequire " + path + " v0.0.0\nreplace " + path + " => " +
+			filepath.ToSlash(root) + "\n",
 		"go.sum": string(sum),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {

@@ -17,10 +17,10 @@ import (
 // section describes the plug-ins of a kind, or named declarations.
 type section struct {
 	title   string
-	one     string            // what the heading of a plug-in begins with
-	catalog *registry.Catalog // nil for declarations alone
+	one     string            // beginning of a plug-in's heading
+	catalog *registry.Catalog // nil if the section has only declarations
 	about   []string          // declarations whose comments come first
-	more    string            // after them
+	more    string            // text after these comments
 }
 
 var sections = []section{
@@ -29,20 +29,23 @@ var sections = []section{
 	{"Policy losses", "Policy loss", loss.PolicyLosses.Catalog, []string{"algorithm/loss."},
 		"`algorithm.policy_loss_fn` names it, `algorithm.policy_loss_fn_args` holds its arguments."},
 	{"KL terms", "KL", loss.KLs.Catalog, []string{"algorithm/loss.KL", "algorithm/loss.KLController", "algorithm/loss.Penalty"},
-		"`algorithm.kl_loss_fn` names the term of the loss, `algorithm.kl_penalty_fn` what is taken off rewards; their arguments are in `kl_loss_fn_args` and `kl_penalty_fn_args`."},
+		"`algorithm.kl_loss_fn` names the term of the loss, `algorithm.kl_penalty_fn` what is taken off rewards; their " +
+			"arguments are in `kl_loss_fn_args` and `kl_penalty_fn_args`."},
 	{"Entropy terms", "Entropy", loss.Entropies.Catalog, []string{"algorithm/loss.Entropy"},
 		"`algorithm.entropy_loss_fn` names it, `algorithm.entropy_loss_fn_args` holds its arguments."},
-	{"Aggregation modes", "", nil, []string{"algorithm/loss.AggMode", "algorithm/loss.TokenMean", "algorithm/loss.SeqMeanTokenSum", "algorithm/loss.SeqMeanTokenMean",
+	{"Aggregation modes", "", nil, []string{"algorithm/loss.AggMode", "algorithm/loss.TokenMean",
+		"algorithm/loss.SeqMeanTokenSum", "algorithm/loss.SeqMeanTokenMean",
 		"algorithm/loss.SeqMeanTokenSumNorm"}, "`algorithm.loss_agg_mode` sets it for whichever policy loss."},
 	{"Sample strategies", "Sample strategy", registry.SampleStrategies.Catalog, []string{"algorithm/sample."},
 		"`algorithm.sample_strategy` names it, `algorithm.sample_strategy_args` holds its arguments."},
 	{"Rollout correction", "", nil, []string{"algorithm.Correction", "algorithm.Correction.Apply"},
-		"`algorithm.rollout_correction` has it, with the keys of [configuration](configuration.md); [rollouts](../guide/rollouts.md) says when it is of use."},
+		"`algorithm.rollout_correction` has it, with the keys of [configuration](configuration.md); " +
+			"[rollouts](../guide/rollouts.md) says when it is of use."},
 	{"Value loss", "", nil, []string{"algorithm/loss.valueLoss"},
 		"For algorithms with a critic. `trainer.trainer_config.critic` has its settings: see [configuration](configuration.md)."},
 }
 
-// page is the Markdown that is written.
+// page is the Markdown text of the page.
 type page struct {
 	strings.Builder
 	sources
@@ -60,7 +63,7 @@ func (p *page) declared(key string) {
 	p.WriteString(markdown(text))
 }
 
-// section writes what is common to a kind, a table of its plug-ins, and each of them.
+// section writes the comments on a kind, a table of its plug-ins, and each plug-in.
 func (p *page) section(s section) {
 	p.printf("## %s\n\n", s.title)
 	for _, key := range s.about {
@@ -84,7 +87,7 @@ func (p *page) section(s section) {
 
 func (s section) heading(names []string) string { return s.one + " " + strings.Join(names, ", ") }
 
-// plugin writes the plug-ins that are of one type with the same arguments.
+// plugin writes the plug-ins of one type with the same arguments.
 func (p *page) plugin(s section, names []string) {
 	p.printf("### %s\n\n", s.heading(names))
 	if len(names) > 1 {
@@ -108,7 +111,7 @@ func (p *page) plugin(s section, names []string) {
 	p.printf("\n")
 }
 
-// computed says where an advantage is computed.
+// computed writes where the program computes an advantage.
 func (p *page) computed(plugin any) {
 	a, ok := plugin.(trinity.Advantage)
 	switch {
@@ -132,7 +135,7 @@ func (p *page) explain(c *registry.Catalog, name string) registry.Info {
 	return info
 }
 
-// alike are the names of a kind, those of one type and the same arguments and defaults together.
+// alike groups the names of a kind by type, arguments and defaults.
 func alike(c *registry.Catalog) [][]string {
 	byType := map[string][]string{}
 	for _, name := range c.Names() {
@@ -143,7 +146,7 @@ func alike(c *registry.Catalog) [][]string {
 	return slices.SortedFunc(maps.Values(byType), slices.Compare)
 }
 
-// typeKey is the key of a plug-in's type among the comments.
+// typeKey returns the key of a plug-in's type among the comments.
 func typeKey(plugin any) string {
 	of := reflect.Indirect(reflect.ValueOf(plugin)).Type()
 	return strings.TrimPrefix(of.PkgPath(), "github.com/trinity-go/trinity/") + "." + of.Name()
@@ -151,7 +154,7 @@ func typeKey(plugin any) string {
 
 var sentenceEnd = regexp.MustCompile(`[^D][^r]\. [A-Z]`) // "Dr. GRPO" does not end at its dot
 
-// firstSentence of a doc.
+// firstSentence returns the first sentence of a doc.
 func firstSentence(doc string) string {
 	if at := sentenceEnd.FindStringIndex(doc); at != nil {
 		return doc[:at[1]-2]
@@ -159,14 +162,14 @@ func firstSentence(doc string) string {
 	return doc
 }
 
-// cell is text for a table.
+// cell returns a text for a cell of a table.
 func cell(text string) string {
 	return strings.ReplaceAll(strings.TrimSpace(markdown(text)), "|", `\|`)
 }
 
 var notInAnchors = regexp.MustCompile(`[^\w -]`)
 
-// linkTo is a link to a heading of the page.
+// linkTo returns a link to a heading of the page.
 func linkTo(heading, text string) string {
 	return fmt.Sprintf("[`%s`](#%s)", text, strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(heading), ""), " ", "-"))
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// exempt are the commands that are not run, with the reason. A command that is exempt may still be held against what it names.
+// exempt lists the commands that the test does not run, with the reason. It may still check the
+// files that such a command names.
 var exempt = []struct {
 	pattern *regexp.Regexp
 	reason  string
@@ -23,17 +24,18 @@ var exempt = []struct {
 	{regexp.MustCompile(`^bash \.ci/run$`), "this test is part of it", isFile},
 	{regexp.MustCompile(`^(\w+=\S+ )*go run \./bench`), "it measures for minutes and is no test", packages},
 	{regexp.MustCompile(`^go test .*-fuzz`), "it runs until it is stopped", fuzzers},
-	{regexp.MustCompile(`^go (run|test) \.( |$)`), "it is run in a module of its own; TestOwnModule makes one", nil},
+	{regexp.MustCompile(`^go (run|test) \.( |$)`), "it runs in a module of its own; TestExamplesBuildInTheirOwnModule creates one", nil},
 	{regexp.MustCompile(`^(\w+=\S+ )*go test `), "`go test ./...` runs it", packages},
 	{regexp.MustCompile(`^go (vet|generate|install|tool) `), "it speaks of the source tree, not of a program", packages},
 	{regexp.MustCompile(`^(\w+=\S+ )*go build -trimpath `), "it builds what the table of sizes measures", packages},
 	{regexp.MustCompile(`^go (get|mod) `), "it needs the network", nil},
-	{regexp.MustCompile(`\btrinity run .*examples/annotate/`), "it learns from what people decide; TestAnnotationsAreTrainedOn does it", isConfig},
+	{regexp.MustCompile(`\btrinity run .*examples/annotate/`),
+		"it learns from people's decisions; TestAnnotationsAreTrainedOn runs it", isConfig},
 	{regexp.MustCompile(`^tensorboard `), "it is a program of its own, and a server", nil},
 	{regexp.MustCompile(`^(\S*/)?python3? \S*record\S*\.py`), "it needs PyTorch; what it writes is in the repository", nil},
 }
 
-// shorter are what is added to trainings so that they end in seconds.
+// shorter holds arguments that make trainings end in seconds.
 var shorter = []struct {
 	config    string
 	overrides string
@@ -47,12 +49,14 @@ var shorter = []struct {
 	{"examples/grpo_gsm8k_smollm2/gsm8k.yaml", tiny + " buffer.explorer_input.eval_tasksets=[] model.max_response_tokens=8"},
 }
 
-// tiny is one step of two questions, whose groups are kept even if all their rewards are equal.
-const tiny = "buffer.total_steps=1 buffer.batch_size=2 algorithm.repeat_times=2 trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4 " +
+// tiny runs one step of two questions and keeps groups with equal rewards.
+const tiny = "buffer.total_steps=1 buffer.batch_size=2 algorithm.repeat_times=2 " +
+	"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4 " +
 	"algorithm.advantage_fn_args={}"
 
-// programs are what a command may begin with otherwise.
-var programs = regexp.MustCompile(`^(\w+=\S+ )*(trinity|go run \./(cmd|examples)/\w+|go build -o \S+ \./(cmd|examples)/\w+|\./trinity|echo|printf|cat|head|tail|ls|mkdir|export) ?`)
+// programs matches the beginnings of all other commands.
+var programs = regexp.MustCompile(`^(\w+=\S+ )*(trinity|go run \./(cmd|examples)/\w+|go build -o \S+ ` +
+	`\./(cmd|examples)/\w+|\./trinity|echo|printf|cat|head|tail|ls|mkdir|export) ?`)
 
 // needsModel reports whether a command trains or samples the real model.
 func needsModel(command string) bool {
@@ -79,7 +83,7 @@ func isFile(root, command string) error {
 
 var configFlag = regexp.MustCompile(`--config (\S+)`)
 
-// isConfig wants the configuration that a command names to exist.
+// isConfig returns an error unless the configuration that a command names exists.
 func isConfig(root, command string) error {
 	m := configFlag.FindStringSubmatch(command)
 	if m == nil {
@@ -89,7 +93,7 @@ func isConfig(root, command string) error {
 	return err
 }
 
-// packages wants the packages that a command names to exist.
+// packages returns an error unless the packages that a command names exist.
 func packages(root, command string) error {
 	for _, word := range strings.Fields(command) {
 		dir, ok := strings.CutPrefix(word, "./")
@@ -105,7 +109,7 @@ func packages(root, command string) error {
 
 var fuzzFlag = regexp.MustCompile(`-fuzz[= ](\w+).* \./(\S+)`)
 
-// fuzzers wants the fuzz function that a command names to exist.
+// fuzzers returns an error unless the fuzz function that a command names exists.
 func fuzzers(root, command string) error {
 	m := fuzzFlag.FindStringSubmatch(command)
 	if m == nil {

@@ -13,17 +13,20 @@ import (
 	_ "github.com/trinity-go/trinity/standard"
 )
 
-// types writes the table of algorithm types, and each of them with what it is made of.
+// types writes the table of algorithm types, and each type with its parts.
 func (p *page) types() {
 	p.printf("## Algorithm types\n\n`algorithm.algorithm_type` names one; every other key of `algorithm` changes one of its parts. ")
 	p.printf("The table has the parts as they are when a file names the type alone.\n\n")
-	p.printf("| type | what it is | advantage, and where it is computed | policy loss | KL in the loss | entropy | sample strategy | `repeat_times` | needs |\n")
+	p.printf("| type | what it is | advantage, and where it is computed | policy loss | KL in the loss | entropy | sample " +
+		"strategy | `repeat_times` | needs |\n")
 	p.printf("|---|---|---|---|---|---|---|---|---|\n")
 	names := registry.Algorithms.Names()
 	for _, name := range names {
 		a := p.build(name)
-		p.printf("| %s | %s | `%s`%s | `%s` | `%s` | `%s` | `%s` | %s | %s |\n", linkTo("Type "+name, name), cell(firstSentence(p.explain(registry.Algorithms.Catalog, name).Doc)),
-			a.Def.Advantage, where(a), a.Def.PolicyLoss, a.Def.KLLoss, a.Def.Entropy, a.Def.SampleStrategy, repeats(a.Def), strings.Join(needs(a), ", "))
+		p.printf("| %s | %s | `%s`%s | `%s` | `%s` | `%s` | `%s` | %s | %s |\n", linkTo("Type "+name, name),
+			cell(firstSentence(p.explain(registry.Algorithms.Catalog, name).Doc)),
+			a.Def.Advantage, where(a), a.Def.PolicyLoss, a.Def.KLLoss, a.Def.Entropy, a.Def.SampleStrategy, repeats(a.Def),
+			strings.Join(needs(a), ", "))
 	}
 	p.printf("\n")
 	for _, name := range names {
@@ -44,7 +47,7 @@ func (p *page) build(name string) *algorithm.Algorithm {
 	return a
 }
 
-// where the advantage is computed.
+// where returns the place where the program computes the advantage.
 func where(a *algorithm.Algorithm) string {
 	switch {
 	case a.Def.Advantage == "none":
@@ -55,7 +58,7 @@ func where(a *algorithm.Algorithm) string {
 	return ", pipeline"
 }
 
-// repeats are the rollouts per task; data sets have none.
+// repeats returns the rollouts per task; datasets have none.
 func repeats(def *trinity.Algorithm) string {
 	if def.Offline {
 		return ""
@@ -63,7 +66,7 @@ func repeats(def *trinity.Algorithm) string {
 	return fmt.Sprint(def.GroupSize)
 }
 
-// needs are what a run must have besides the policy and rewards.
+// needs lists what a run must have in addition to the policy and rewards.
 func needs(a *algorithm.Algorithm) []string {
 	var out []string
 	if a.Def.Offline {
@@ -80,7 +83,7 @@ func needs(a *algorithm.Algorithm) []string {
 	return out
 }
 
-// needed is trinity.Needs in words.
+// needed describes trinity.Needs in words.
 func needed(of trinity.Needs) []string {
 	var out []string
 	for _, n := range []struct {
@@ -101,7 +104,8 @@ func needed(of trinity.Needs) []string {
 	return out
 }
 
-// defaults is the YAML that says what the type alone says, with those arguments that are not the part's own defaults.
+// defaults returns the YAML that is equivalent to the type alone. It has only the arguments that
+// differ from the defaults of the parts.
 func defaults(a *algorithm.Algorithm) string {
 	var b strings.Builder
 	d := a.Def
@@ -135,7 +139,7 @@ func defaults(a *algorithm.Algorithm) string {
 	return b.String()
 }
 
-// differences writes the table of departures from Trinity-RFT, in order of what departs.
+// differences writes the table of departures from Trinity-RFT, sorted by the departing part.
 func (p *page) differences() {
 	p.printf("## Differences from Trinity-RFT\n\nAll that is meant to be other than there, as the comments of the code say it.\n\n")
 	p.printf("| what | how it differs, and why |\n|---|---|\n")
@@ -167,6 +171,7 @@ func (p *page) differences() {
 		}
 	}
 	if rows != p.sources.departures {
-		p.t.Errorf("%q stands %d times in the sources, and %d times in doc comments of declarations and docs of algorithm types: move it there, on one line", unlike, p.sources.departures, rows)
+		p.t.Errorf("%q stands %d times in the sources, and %d times in doc comments of declarations and docs of algorithm "+
+			"types: move it there, on one line", unlike, p.sources.departures, rows)
 	}
 }

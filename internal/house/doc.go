@@ -1,2 +1,3 @@
-// Package house holds the tests that keep the rules of the house: who may import whom, how long files are, that packages are documented.
+// Package house tests the rules of the house: which packages may import which, how long files and
+// lines are, and that packages have comments.
 package house

@@ -11,27 +11,28 @@ import (
 	"testing"
 )
 
-// writers are what of package os makes, changes or renames a file.
+// writers are the functions of package os that create, change or rename a file.
 var writers = []string{"WriteFile", "Create", "CreateTemp", "OpenFile", "Rename", "Truncate", "Link", "Symlink", "CopyFS"}
 
-// byThemselves are the files outside of package durable that write to the disk, each with the reason why nothing of a user is lost when the machine goes down
-// there.
+// byThemselves are the files outside of package durable that write to the disk, each with the
+// reason why a crash there loses no data of a user.
 var byThemselves = map[string]string{
-	"internal/database/database.go":                   "makes SQLite's file, empty: what comes in is SQLite's",
-	"dataset/spool.go":                                "rows on their way, in a file without a name",
+	"internal/database/database.go":                   "creates SQLite's empty file; SQLite writes its contents",
+	"dataset/spool.go":                                "spools rows in a file without a name",
 	"engine/cpu/internal/kernel/internal/gen/main.go": "writes source files",
-	"model/hub/cache.go":                              "links to what is on the disk: without them it is linked again",
-	"model/hub/fetch.go":                              "flushed, and its sum compared, before it has its name",
-	"monitor/jsonl.go":                                "appends lines for people, which are no part of the state; half a line is cut off when it goes on",
-	"monitor/tensorboard.go":                          "appends records for people, which are no part of the state",
-	"internal/pipeline/taskset/juicerpass.go":         "what a service reads, removed after that",
-	"internal/pipeline/taskset/spool.go":              "rows on their way, removed after that",
-	"weights/follower.go":                             "weights in transfer, which the follower checks and downloads again",
+	"model/hub/cache.go":                              "links to files on the disk; the next start makes lost links again",
+	"model/hub/fetch.go":                              "flushes a download and compares its checksum before it gets its name",
+	"monitor/jsonl.go":                                "appends lines for people, not state; a resumed run truncates half a line",
+	"monitor/tensorboard.go":                          "appends records for people, which are not part of the state",
+	"internal/pipeline/taskset/juicerpass.go":         "writes input for a service and removes it afterwards",
+	"internal/pipeline/taskset/spool.go":              "spools rows and removes them afterwards",
+	"weights/follower.go":                             "downloads weights; fetches them again unless they have the announced checksum",
 	"run/online.go":                                   "appends lines for people",
 	"run/recorder.go":                                 "appends lines for people",
 }
 
-// Files are written by package durable, whole or not at all. What writes one by itself has a reason.
+// Package durable writes files whole or not at all. A file that calls package os itself has a
+// reason.
 func TestFilesAreWrittenByDurable(t *testing.T) {
 	unseen := maps.Clone(byThemselves)
 	for pkg, files := range sources(t) {
@@ -45,7 +46,8 @@ func TestFilesAreWrittenByDurable(t *testing.T) {
 			name := pkg + "/" + filepath.Base(file)
 			calls := writes(t, file)
 			if _, ok := byThemselves[name]; len(calls) > 0 && !ok {
-				t.Errorf("%s calls os.%s: write through package durable (Replace, WriteFile, WriteSecret, WriteDir, Log), or say in this test why nothing is lost", name, strings.Join(calls, ", os."))
+				t.Errorf("%s calls os.%s: write through package durable (Replace, WriteFile, WriteSecret, WriteDir, Log), or say in "+
+					"this test why nothing is lost", name, strings.Join(calls, ", os."))
 			}
 			if len(calls) > 0 {
 				delete(unseen, name)
@@ -53,7 +55,7 @@ func TestFilesAreWrittenByDurable(t *testing.T) {
 		}
 	}
 	for name := range unseen {
-		t.Errorf("%s writes no file by itself any more", name)
+		t.Errorf("%s no longer writes files: drop its exception", name)
 	}
 }
 

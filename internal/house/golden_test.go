@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 // compareGolden compares got with a file, or writes it with -update.
 func compareGolden(t *testing.T, path, got string) {
@@ -24,7 +24,8 @@ func compareGolden(t *testing.T, path, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs, first at %s; after a wanted change run `go test ./internal/house -update`", path, firstDifference(got, string(want)))
+		t.Errorf("%s differs, first at %s; after a wanted change run `go test ./internal/house -update`", path,
+			firstDifference(got, string(want)))
 	}
 }
 

@@ -15,16 +15,20 @@ import (
 
 const module = "github.com/trinity-go/trinity"
 
-// layers lists the packages from the bottom to the top. A package may import the layers below its own; within a layer only packages of one room may import one
-// another, except in the ground layers. AGENTS.md has the same table: `go test ./internal/house -update` writes it there.
+// layers lists the packages from the bottom to the top. A package may import the layers below its
+// own; within a layer only packages of one room may import one another, except in the ground
+// layers. AGENTS.md has the same table: `go test ./internal/house -update` writes it there.
 var layers = []struct {
 	what     string
 	packages []string
 }{
 	{"nouns, standard library only", []string{"."}},
-	{"ground", []string{"registry", "algorithm/tape", "serve/web", "wire", "internal/wait", "internal/retry", "internal/failpoint", "internal/durable", "internal/database", "internal/experience", "model", "operator/labelstudio", "operator/datajuicer", "engine/cpu/internal/kernel"}},
+	{"ground", []string{"registry", "algorithm/tape", "serve/web", "wire", "internal/wait", "internal/retry",
+		"internal/failpoint", "internal/durable", "internal/database", "internal/experience", "model", "operator/labelstudio",
+		"operator/datajuicer", "engine/cpu/internal/kernel"}},
 	{"", []string{"config", "model/renderer"}},
-	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "reward", "operator", "selector", "dataset", "buffer", "weights", "monitor", "engine"}},
+	{"plug-ins, which never import one another", []string{"algorithm", "workflow", "reward", "operator", "selector", "dataset",
+		"buffer", "weights", "monitor", "engine"}},
 	{"loops and servers, which do not know one another", []string{"explorer", "trainer", "internal/pipeline", "serve", "internal/verify"}},
 	{"both loops on simulated time", []string{"internal/simulation"}},
 	{"wiring", []string{"run"}},
@@ -34,10 +38,12 @@ var layers = []struct {
 	{"the binary", []string{"cmd"}},
 }
 
-// free packages are tests, examples and benchmarks: they may import anything, and only tests import them.
+// free packages are tests, examples and benchmarks. They may import anything, and only tests may
+// import them.
 var free = []string{"trinitytest", "internal/house", "internal/doctest", "examples", "bench"}
 
-// layerOf returns the layer with the longest entry that is pkg or a folder above it, or -1 if there is none.
+// layerOf returns the layer with the longest entry that is pkg or a folder above it, or -1 if there
+// is none.
 func layerOf(pkg string) int {
 	layer, longest := -1, ""
 	for i, l := range layers {
@@ -50,7 +56,8 @@ func layerOf(pkg string) int {
 	return layer
 }
 
-// top returns the room of a package. Packages of one room may import one another; each package below internal and serve is a room of its own.
+// top returns the room of a package. Packages of one room may import one another; each package
+// below internal and serve is a room of its own.
 func top(pkg string) string {
 	if strings.HasPrefix(pkg, "internal/") || strings.HasPrefix(pkg, "serve/") {
 		return pkg
@@ -63,7 +70,7 @@ func isFree(pkg string) bool {
 	return slices.ContainsFunc(free, func(f string) bool { return pkg == f || strings.HasPrefix(pkg, f+"/") })
 }
 
-// sources are the repository's Go files by package path relative to the module.
+// sources returns the repository's Go files by package path relative to the module.
 func sources(t *testing.T) map[string][]string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -93,7 +100,7 @@ func sources(t *testing.T) map[string][]string {
 	return files
 }
 
-func TestImports(t *testing.T) {
+func TestImportsFollowTheLayers(t *testing.T) {
 	for pkg, files := range sources(t) {
 		if isFree(pkg) {
 			continue
@@ -113,7 +120,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// checkImport holds one import against the dependency rule.
+// checkImport checks one import against the dependency rule.
 func checkImport(t *testing.T, pkg, imported, file string) {
 	inside, ok := strings.CutPrefix(imported, module)
 	if !ok {
@@ -137,8 +144,7 @@ func checkImport(t *testing.T, pkg, imported, file string) {
 	}
 }
 
-// TestLayerTable holds the table in AGENTS.md to layers.
-func TestLayerTable(t *testing.T) {
+func TestLayerTableInAGENTSIsCurrent(t *testing.T) {
 	const path, begin, end = "../../AGENTS.md", "<!-- layers: written by internal/house -->\n", "<!-- end -->"
 	page, err := os.ReadFile(path)
 	if err != nil {
@@ -175,7 +181,7 @@ func imports(t *testing.T, file string) []string {
 	return paths
 }
 
-func TestFileLengths(t *testing.T) {
+func TestFilesAreShort(t *testing.T) {
 	var lengths []int
 	for _, files := range sources(t) {
 		for _, file := range files {
@@ -198,7 +204,7 @@ func TestFileLengths(t *testing.T) {
 	}
 }
 
-func TestPackageComments(t *testing.T) {
+func TestPackagesHaveComments(t *testing.T) {
 	for pkg, files := range sources(t) {
 		documented := false
 		for _, file := range files {
@@ -214,7 +220,7 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-func TestNoJunkDrawers(t *testing.T) {
+func TestNoPackageIsAJunkDrawer(t *testing.T) {
 	for pkg := range sources(t) {
 		switch name := pkg[strings.LastIndexByte(pkg, '/')+1:]; name {
 		case "util", "utils", "common", "helpers", "misc":

@@ -15,7 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of the house. A type, struct or line beyond them stands in a table below with its present size, which may only shrink.
+// Limits of the house. A table below lists each type and struct beyond them with its present size,
+// which may only shrink.
 const (
 	maxMethods = 40
 	maxFields  = 25
@@ -25,13 +26,14 @@ const (
 // manyMethods lists the types that still have more methods than maxMethods.
 var manyMethods = map[string]int{}
 
-// manyFields lists the structs that still have more fields than maxFields. The schema in package config is free: its fields are the YAML's keys.
+// manyFields lists the structs that still have more fields than maxFields. The schema in package
+// config is free: its fields are the YAML's keys.
 var manyFields = map[string]int{
 	"engine/cpu/internal/kernel.kernels": 26,
 	"model.Config":                       29,
 }
 
-// contexts lists the structs that still keep a context.
+// contexts lists the structs that still have a context.
 var contexts = map[string]bool{
 	"run.Options": true,
 }
@@ -77,7 +79,7 @@ func receiver(f *ast.FuncDecl) string {
 	return name.Name
 }
 
-func TestMethodsOfAType(t *testing.T) {
+func TestTypesHaveFewMethods(t *testing.T) {
 	counts := map[string]int{}
 	for pkg, files := range packages(t) {
 		for _, file := range files {
@@ -91,7 +93,7 @@ func TestMethodsOfAType(t *testing.T) {
 	holdTo(t, counts, maxMethods, manyMethods, "methods")
 }
 
-func TestFieldsOfAStruct(t *testing.T) {
+func TestStructsHaveFewFields(t *testing.T) {
 	counts := map[string]int{}
 	for name, s := range structs(t) {
 		if !strings.HasPrefix(name, "config.") {
@@ -101,12 +103,12 @@ func TestFieldsOfAStruct(t *testing.T) {
 	holdTo(t, counts, maxFields, manyFields, "fields")
 }
 
-// holdTo holds counts to a limit, and the known exceptions to their present size.
+// holdTo compares counts with a limit, and the known exceptions with their present size.
 func holdTo(t *testing.T, counts map[string]int, limit int, known map[string]int, what string) {
 	t.Helper()
 	for name, n := range counts {
 		if most := max(limit, known[name]); n > most {
-			t.Errorf("%s has %d %s, more than %d: split it by what its parts are", name, n, what, most)
+			t.Errorf("%s has %d %s, more than %d: split it into its parts", name, n, what, most)
 		}
 	}
 	for name, n := range known {
@@ -116,7 +118,7 @@ func holdTo(t *testing.T, counts map[string]int, limit int, known map[string]int
 	}
 }
 
-func TestNoContextInStructs(t *testing.T) {
+func TestStructsHoldNoContext(t *testing.T) {
 	unseen := maps.Clone(contexts)
 	for name, s := range structs(t) {
 		for _, field := range s.Fields.List {
@@ -125,17 +127,17 @@ func TestNoContextInStructs(t *testing.T) {
 				continue
 			}
 			if !contexts[name] {
-				t.Errorf("%s keeps a context: pass it to the method that needs it", name)
+				t.Errorf("%s has a context: pass it to the method that needs it", name)
 			}
 			delete(unseen, name)
 		}
 	}
 	for name := range unseen {
-		t.Errorf("%s keeps no context any more: drop its exception", name)
+		t.Errorf("%s no longer has a context: drop its exception", name)
 	}
 }
 
-// named returns what a package is called in these tests: the root is trinity.
+// named returns the name of a package in these tests: the root is trinity.
 func named(pkg string) string {
 	if pkg == "." {
 		return "trinity"
@@ -162,8 +164,8 @@ func structs(t *testing.T) map[string]*ast.StructType {
 	return found
 }
 
-// TestExportedNames holds the names that other modules can use to testdata/api.txt: a change of them is a change of that file.
-func TestExportedNames(t *testing.T) {
+// testdata/api.txt lists the names that other modules can use, so that a change of them is visible.
+func TestExportedNamesAreRecorded(t *testing.T) {
 	var names []string
 	for pkg, files := range packages(t) {
 		if strings.Contains("/"+pkg+"/", "/internal/") || files[0].Name.Name == "main" {
@@ -210,8 +212,9 @@ func exported(pkg string, file *ast.File) (names []string) {
 	return names
 }
 
-// TestLineWidth holds lines to maxColumns. Folders in testdata/wide.txt still have wider lines, and may have no more than stand there.
-func TestLineWidth(t *testing.T) {
+// testdata/wide.txt lists the folders that still have wider lines, with their number, which may
+// only shrink.
+func TestLinesAreNarrow(t *testing.T) {
 	wide := map[string]int{}
 	for pkg, files := range sources(t) {
 		for _, file := range files {
@@ -250,7 +253,7 @@ func TestLineWidth(t *testing.T) {
 			}
 		}
 		if n > most {
-			t.Errorf("%s has %d lines of more than %d columns, and had %d: wrap them", pkg, n, maxColumns, most)
+			t.Errorf("%s has %d lines wider than %d columns, at most %d are allowed: wrap them", pkg, n, maxColumns, most)
 		}
 	}
 }

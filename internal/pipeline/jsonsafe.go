@@ -14,9 +14,9 @@ type unsafeEntry struct {
 	in    int    // number of experiences
 }
 
-// clean removes what JSON cannot express, such as numbers that are not finite, from the Info of the
-// experiences, and reports every such entry with its author. So training depends neither on the
-// store nor on a restart.
+// clean removes values that JSON cannot express, such as NaN, from the Info of the experiences. It
+// reports every such entry with its author. Thus training depends neither on the store nor on a
+// restart.
 func (p *Pipeline) clean(step int64, by string, groups []trinity.Group) {
 	var found []*unsafeEntry
 	entries := map[string]*unsafeEntry{}
@@ -36,7 +36,8 @@ func (p *Pipeline) clean(step int64, by string, groups []trinity.Group) {
 		}
 	}
 	for _, u := range found {
-		p.Say(fmt.Sprintf("step %d: left out info.%s, wholly or in part, of %d of %d experiences, because JSON cannot express it: first %s, set by %s",
+		p.Say(fmt.Sprintf("step %d: left out info.%s, wholly or in part, of %d of %d experiences, because JSON cannot express "+
+			"it: first %s, set by %s",
 			step, u.key, u.in, count(groups), u.first, by))
 	}
 }

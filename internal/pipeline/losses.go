@@ -12,7 +12,7 @@ type losses struct {
 	by         []string
 }
 
-// note is called after each part, with the number of experiences that it left.
+// note records the number of experiences that a part left.
 func (l *losses) note(part string, left int) {
 	if left < l.left {
 		l.by = append(l.by, fmt.Sprintf("%s dropped %d", part, l.left-left))
@@ -20,7 +20,7 @@ func (l *losses) note(part string, left int) {
 	l.left = left
 }
 
-// starve reports whether less than half of the experiences is left.
+// starve reports whether fewer than half of the experiences are left.
 func (l *losses) starve() bool { return 2*l.left < l.came }
 
 func (l *losses) String() string {

@@ -31,8 +31,8 @@ type Operator struct {
 	trinity.Operator
 }
 
-// Process returns the groups of a step that are left, in order, and metrics: experience_pipeline/…
-// of the operators and the advantage, and time/experience_pipeline/…, seconds, of each operator and
+// Process returns the remaining groups of a step, in order, and metrics: experience_pipeline/… from
+// the operators and the advantage, and time/experience_pipeline/… in seconds for each operator and
 // in total.
 func (p *Pipeline) Process(ctx context.Context, step int64, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	begin := time.Now()
@@ -96,15 +96,15 @@ func (p *Pipeline) parts() []Operator {
 	return append(slices.Clone(p.Operators), Operator{"advantage", advantage{p.Advantage}})
 }
 
-// advantage makes a trinity.Advantage an operator.
+// advantage adapts a trinity.Advantage to an operator.
 type advantage struct{ trinity.Advantage }
 
 func (a advantage) Process(_ context.Context, groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
 	return a.Advantages(groups)
 }
 
-// merge adds m to metrics. It sums counts, such as filtered_count, over the parts of the pipeline;
-// of other metrics it keeps the value of the last part.
+// merge adds m to metrics. It sums counts, such as filtered_count, over the parts of the pipeline.
+// For other metrics it keeps the value of the last part.
 func merge(metrics, m trinity.Metrics) {
 	for name, v := range m {
 		if strings.HasSuffix(name, "_count") {

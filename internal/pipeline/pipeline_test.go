@@ -35,7 +35,7 @@ func three() []trinity.Group {
 	return []trinity.Group{{&trinity.Experience{}, &trinity.Experience{}}, {&trinity.Experience{}}, {&trinity.Experience{}}}
 }
 
-// untimed removes the timings, and the prefix of all other metrics.
+// untimed removes the timings, and the prefix of the other metrics.
 func untimed(t *testing.T, metrics trinity.Metrics) trinity.Metrics {
 	t.Helper()
 	out := trinity.Metrics{}
@@ -77,7 +77,8 @@ func TestStarvedTrainerIsReported(t *testing.T) {
 	}{
 		{[]Operator{{"a", drop(2)}}, ""}, // 2 of 4: half
 		{[]Operator{{"a", drop(1)}, {"none", drop(0)}, {"b", drop(1)}, {"c", drop(0)}}, ""},
-		{[]Operator{{"a", drop(1)}, {"none", drop(0)}, {"b", drop(2)}}, "step 7: the pipeline left the trainer 1 of 4 experiences: a dropped 1, b dropped 2"},
+		{[]Operator{{"a", drop(1)}, {"none", drop(0)}, {"b", drop(2)}},
+			"step 7: the pipeline left the trainer 1 of 4 experiences: a dropped 1, b dropped 2"},
 		{[]Operator{{"all", drop(4)}, {"none", drop(0)}}, "step 7: the pipeline left the trainer 0 of 4 experiences: all dropped 4"},
 	} {
 		said := ""
@@ -90,13 +91,13 @@ func TestStarvedTrainerIsReported(t *testing.T) {
 			t.Errorf("said %q, %v; want %q", said, err, c.want)
 		}
 	}
-	p := Pipeline{Say: func(s string) { t.Errorf("of a step in which nothing came in: %s", s) }}
+	p := Pipeline{Say: func(s string) { t.Errorf("an empty step logs %s", s) }}
 	if _, _, err := p.Process(t.Context(), 7, nil); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestProcess(t *testing.T) {
+func TestProcessAppliesThePartsInOrder(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		p       Pipeline
@@ -110,7 +111,8 @@ func TestProcess(t *testing.T) {
 			trinity.Metrics{"experience_count": 2, "filtered_count": 2, "reward_diff/mean": 1}},
 		{"an empty group is dropped", Pipeline{Operators: []Operator{{"empty", part(empty)}}}, 3,
 			trinity.Metrics{"experience_count": 4, "filtered_count": 0, "reward_diff/mean": 2}},
-		{"counts add up, of other metrics the last stands", Pipeline{Operators: []Operator{{"empty", part(empty)}, {"first", part(first)}}, Advantage: part(first)}, 1,
+		{"counts add up, other metrics keep the last value", Pipeline{Operators: []Operator{{"empty", part(empty)},
+			{"first", part(first)}}, Advantage: part(first)}, 1,
 			trinity.Metrics{"experience_count": 2, "filtered_count": 2, "reward_diff/mean": 1}},
 	} {
 		c.p.Say = func(string) {}
@@ -174,9 +176,9 @@ func readSteps(t *testing.T, path string) string {
 	return all
 }
 
-// The copy forgets a step that a killed run had written, if nothing is left of it when the resumed
-// run explores it again.
-func TestStepThatLeavesNothing(t *testing.T) {
+// A killed run has written a step. The resumed run explores the step again, and no experience
+// remains. Then the copy no longer has the step.
+func TestCopyForgetsEmptiedSteps(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "output.jsonl")
 	none := part(func([]trinity.Group) ([]trinity.Group, trinity.Metrics, error) { return nil, nil, nil })
 	for _, life := range []struct {

@@ -1,14 +1,16 @@
 package annotate
 
-// Agreement measures how far annotators agree on the pairs that two or more of them judged. Skips are
-// not judgements.
+// Agreement measures how far annotators agree on the pairs that two or more of them judged. Skips
+// are not judgements.
 type Agreement struct {
 	Pairs int `json:"pairs"` // that two or more judged
-	// Share is the fraction of pairs of annotators with the same verdict, averaged over these answer pairs.
+	// Share is the fraction of pairs of annotators with the same verdict, averaged over these
+	// answer pairs.
 	Share float64 `json:"share"`
-	// Kappa is (Share − chance) / (1 − chance): 1 is perfect agreement, 0 is chance. For two annotators it
-	// is Cohen's (1960), with chance from each annotator's own verdicts; for more it is Fleiss' (1971), with
-	// chance from all verdicts. It is nil if there is no such pair or chance is 1.
+	// Kappa is (Share − chance) / (1 − chance): 1 is perfect agreement, 0 is chance. For two
+	// annotators it is Cohen's (1960), with chance from each annotator's own verdicts; for more it
+	// is Fleiss' (1971), with chance from all verdicts. It is nil if there is no such pair or
+	// chance is 1.
 	Kappa *float64 `json:"kappa"`
 	Name  string   `json:"name"` // Cohen or Fleiss
 }

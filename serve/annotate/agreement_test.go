@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// judged makes decisions of words such as "a1 b2 c=": annotator and what they say; - is a skip.
+// judged parses decisions such as "a1 b2 c=": an annotator and a verdict; - is a skip.
 func judged(pairs ...string) [][]Decision {
 	says := map[byte]Verdict{'1': First, '2': Second, '=': Tie, '-': Skip}
 	var out [][]Decision
@@ -20,7 +20,7 @@ func judged(pairs ...string) [][]Decision {
 	return out
 }
 
-func TestAgreement(t *testing.T) {
+func TestAgreementIsCohensOrFleissKappa(t *testing.T) {
 	none := math.NaN()
 	for _, c := range []struct {
 		name   string
@@ -36,9 +36,9 @@ func TestAgreement(t *testing.T) {
 		{"two who always agree", []string{"a1 b1", "a2 b2"}, 2, 1, 1, "Cohen"},
 		{"two who never agree", []string{"a1 b2", "a2 b1"}, 2, 0, -1, "Cohen"},
 		{"two who know one word", []string{"a1 b1", "a1 b1"}, 2, 1, none, "Cohen"},
-		// a: 1 in .6; b: 1 in .4 of five: agree on 3 of 5, by chance .6·.4 + .4·.6 = .48
+		// Of five pairs a calls .6 first and b .4. By chance they agree on .6·.4 + .4·.6 = .48.
 		{"two by hand", []string{"a1 b1", "a1 b1", "a1 b2", "a2 b2", "b2 a2 c-", "c1"}, 5, 0.8, (0.8 - 0.48) / 0.52, "Cohen"},
-		// agreeing couples 1/3, 1, 1/3; shares of 9 judgements: 1 in 4, 2 in 4, = in 1
+		// Shares of agreeing couples: 1/3, 1, 1/3. Of 9 judgements 4 are 1, 4 are 2 and 1 is a tie.
 		{"three by hand", []string{"a1 b1 c2", "a2 b2 c2", "a1 b1 c="}, 3, 5.0 / 9, (5.0/9 - 33.0/81) / (1 - 33.0/81), "Fleiss"},
 		{"pairs of several couples", []string{"a1 b1", "b2 c2", "a1 c2"}, 3, 2.0 / 3, (2.0/3 - 0.5) / 0.5, "Fleiss"},
 	} {

@@ -16,8 +16,8 @@ import (
 // Terms are the rules for handing out pairs.
 type Terms struct {
 	Overlap int           // annotators that judge each pair
-	Lease   time.Duration // how long a pair is kept for an annotator who is not heard of
-	Seed    uint64        // gives which answer stands left
+	Lease   time.Duration // how long a pair stays reserved for a silent annotator
+	Seed    uint64        // decides which answer stands left
 }
 
 // Book holds the pairs and the decisions on them. It is safe for concurrent use.
@@ -30,10 +30,10 @@ type Book struct {
 	lock      *durable.Lock
 	pairs     []Pair
 	place     map[string]int     // of a pair, by its ID
-	decided   [][]Decision       // on each pair, in the order of time
-	history   map[string][]int   // pairs that an annotator has decided on, in the order of time
+	decided   [][]Decision       // on each pair, by time
+	history   map[string][]int   // pairs that an annotator has decided on, by time
 	leases    map[string]lease   // by annotator
-	elsewhere map[[2]string]bool // pair and annotator of the decisions on pairs that the data do not have
+	elsewhere map[[2]string]bool // pair and annotator of decisions on pairs that the data lack
 }
 
 type lease struct {
@@ -41,9 +41,10 @@ type lease struct {
 	until time.Time
 }
 
-// Open opens the book in a directory with its earlier decisions; it makes the directory if needed. One
-// process at a time can open a book. It is an error if no earlier decision is on one of the given pairs:
-// the data are others, and Write would replace the rows made of the decisions by nothing.
+// Open opens the book in a directory with its earlier decisions, and creates the directory if
+// needed. One process at a time can open a book. Open returns an error if there are earlier
+// decisions, but none on the given pairs: then the data are different, and Write would lose the
+// rows of the decisions.
 func Open(dir string, pairs []Pair, terms Terms) (*Book, error) {
 	if err := durable.MkdirAll(dir, 0o755); err != nil {
 		return nil, unkept(dir, err)
@@ -68,7 +69,8 @@ func Open(dir string, pairs []Pair, terms Terms) (*Book, error) {
 		return nil, err
 	}
 	if len(b.elsewhere) > 0 && !slices.ContainsFunc(b.decided, func(d []Decision) bool { return len(d) > 0 }) {
-		return nil, errors.Join(fmt.Errorf("%s: none of its %d decisions is on a pair of these data: give --data, --answers, --pairs and --seed as before, or another --out", dir, len(b.elsewhere)), b.Close())
+		return nil, errors.Join(fmt.Errorf("%s: none of its %d decisions is on a pair of these data: give --data, --answers, "+
+			"--pairs and --seed as before, or another --out", dir, len(b.elsewhere)), b.Close())
 	}
 	return b, nil
 }
@@ -112,7 +114,7 @@ func (b *Book) apply(d Decision) {
 	case d.Verdict == undo:
 		b.decided[at] = slices.DeleteFunc(b.decided[at], func(old Decision) bool { return old.Annotator == d.Annotator })
 		b.history[d.Annotator] = slices.DeleteFunc(b.history[d.Annotator], func(p int) bool { return p == at })
-	case b.by(at, d.Annotator) != nil: // sent again, with other ratings or edits
+	case b.by(at, d.Annotator) != nil: // a repeated decision with other ratings or edits
 		*b.by(at, d.Annotator) = d
 	default:
 		b.decided[at] = append(b.decided[at], d)
@@ -133,12 +135,13 @@ func (b *Book) record(d Decision) error {
 	return err
 }
 
-// ErrDecided is the error of a decision that contradicts an earlier one of the same annotator on the pair.
+// ErrDecided is the error of a decision that contradicts an earlier decision of the same annotator
+// on the pair.
 var ErrDecided = errors.New("you have decided on this pair before: undo that first")
 
-// Decide records a decision, which is on the disk when Decide returns. A decision that is sent again,
-// because its acknowledgement was lost, replaces the ratings and edits of the first. Decisions on pairs
-// that others have finished meanwhile count too.
+// Decide records a decision, which is on the disk when Decide returns. A decision that a client
+// repeats, because it lost the acknowledgement, replaces the ratings and edits of the first.
+// Decisions on pairs that others have finished meanwhile count too.
 func (b *Book) Decide(d Decision) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

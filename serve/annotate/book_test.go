@@ -14,7 +14,8 @@ import (
 // names are the prompts of a book in tests.
 const names = "pqrstuvw"
 
-// openBook opens a book with n pairs: prompt p with answers <b>p1 and p2, prompt q with <b>q1 and q2, …
+// openBook opens a book with n pairs: prompt p with answers <b>p1 and p2, prompt q with <b>q1 and
+// q2, …
 func openBook(t *testing.T, dir string, terms Terms, n int) *Book {
 	t.Helper()
 	var pairs []Pair
@@ -28,14 +29,14 @@ func openBook(t *testing.T, dir string, terms Terms, n int) *Book {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = b.Close() }) // which some tests do themselves
+	t.Cleanup(func() { _ = b.Close() }) // some tests have closed it before
 	return b
 }
 
-// pairOf is the pair of a prompt.
+// pairOf returns the pair of a prompt.
 func pairOf(b *Book, prompt string) Pair { return b.pairs[strings.Index(names, prompt)] }
 
-// say decides on the pair of a prompt.
+// say records a decision on the pair of a prompt.
 func say(t *testing.T, b *Book, prompt, annotator string, v Verdict) {
 	t.Helper()
 	if err := b.Decide(Decision{Pair: pairOf(b, prompt).ID, Annotator: annotator, Verdict: v}); err != nil {
@@ -43,7 +44,7 @@ func say(t *testing.T, b *Book, prompt, annotator string, v Verdict) {
 	}
 }
 
-// next is the prompt that an annotator gets, "" for none.
+// next returns the prompt that an annotator gets, "" for none.
 func next(t *testing.T, b *Book, annotator string) string {
 	t.Helper()
 	s, err := b.Next(annotator)
@@ -56,7 +57,7 @@ func next(t *testing.T, b *Book, annotator string) string {
 	return s.Prompt.Text
 }
 
-func TestTurns(t *testing.T) {
+func TestAnnotatorsGetPairsInTurn(t *testing.T) {
 	b := openBook(t, t.TempDir(), Terms{Overlap: 2, Lease: time.Minute}, 3)
 	now := time.Unix(0, 0)
 	b.now = func() time.Time { return now }
@@ -81,32 +82,33 @@ func TestTurns(t *testing.T) {
 	now = now.Add(2 * time.Minute)
 	want("leases have ended", "eve", "p")
 	want("and the pair is taken", "dan", "q")
-	say(t, b, "p", "dan", Second) // it counts in any case
+	say(t, b, "p", "dan", Second) // a decision without a lease counts too
 	want("a pair with enough judgements goes to nobody", "eve", "q")
 	want("nor does one twice to who skipped it", "bob", "r")
 }
 
-func TestNothingIsLeft(t *testing.T) {
+func TestAnnotatorsGetNothingWhenAllIsJudged(t *testing.T) {
 	b := openBook(t, t.TempDir(), Terms{Overlap: 1}, 1)
 	if got := next(t, b, "ann"); got != "p" {
 		t.Fatal(got)
 	}
 	if got := next(t, b, "bob"); got != "" {
-		t.Errorf("bob gets %q, which ann is at", got)
+		t.Errorf("bob gets %q, which ann is judging", got)
 	}
 	say(t, b, "p", "ann", Skip)
 	if got := next(t, b, "ann"); got != "" {
 		t.Errorf("ann gets %q, which she skipped", got)
 	}
 	if got := next(t, b, "bob"); got != "p" {
-		t.Errorf("bob gets %q, want what ann skipped", got)
+		t.Errorf("bob gets %q, want the pair that ann skipped", got)
 	}
 }
 
-func TestUndo(t *testing.T) {
+func TestUndoReturnsTheLastDecision(t *testing.T) {
 	b := openBook(t, t.TempDir(), Terms{Overlap: 1}, 2)
 	edited := "better"
-	if err := b.Decide(Decision{Pair: pairOf(b, "p").ID, Annotator: "ann", Verdict: First, Ratings: [2]int{4, 1}, Edits: [2]*string{&edited, ptr("p2")}}); err != nil {
+	if err := b.Decide(Decision{Pair: pairOf(b, "p").ID, Annotator: "ann", Verdict: First, Ratings: [2]int{4, 1},
+		Edits: [2]*string{&edited, ptr("p2")}}); err != nil {
 		t.Fatal(err)
 	}
 	say(t, b, "q", "ann", Tie)
@@ -116,10 +118,10 @@ func TestUndo(t *testing.T) {
 			t.Fatalf("undo gives %+v, %v, want %s", s, err, want)
 		}
 		if want == "p" && (s.Before.Ratings != [2]int{4, 1} || *s.Before.Edits[0] != edited || s.Before.Edits[1] != nil) {
-			t.Errorf("what was decided before is %+v", s.Before)
+			t.Errorf("the decision before is %+v", s.Before)
 		}
 		if got := next(t, b, "ann"); got != want {
-			t.Errorf("after the undo ann is at %q, want %q", got, want)
+			t.Errorf("after the undo ann gets %q, want %q", got, want)
 		}
 	}
 	if s, err := b.Undo("ann"); s != nil || err != nil {
@@ -130,7 +132,7 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-func TestDecideTwice(t *testing.T) {
+func TestRepeatedDecisionCountsOnce(t *testing.T) {
 	b := openBook(t, t.TempDir(), Terms{Overlap: 1}, 1)
 	say(t, b, "p", "ann", First)
 	say(t, b, "p", "ann", First) // the acknowledgement was lost
@@ -142,8 +144,9 @@ func TestDecideTwice(t *testing.T) {
 	}
 }
 
-// The same verdict again, with other ratings or edits, takes the place of the first, also for who opens the book later.
-func TestDecideAgainWithMore(t *testing.T) {
+// A repeated verdict with other ratings or edits replaces the first one, also after the book is
+// opened again.
+func TestRepeatedDecisionReplacesRatings(t *testing.T) {
 	dir, better, best := t.TempDir(), "better", "best"
 	b := openBook(t, dir, Terms{Overlap: 2}, 1)
 	pair := pairOf(b, "p")
@@ -160,7 +163,8 @@ func TestDecideAgainWithMore(t *testing.T) {
 	check := func(b *Book) {
 		t.Helper()
 		got := b.decided[0]
-		if len(got) != 2 || got[0].Ratings != [2]int{4, 1} || got[0].Edits[0] == nil || *got[0].Edits[0] != best || got[0].Edits[1] != nil || len(b.history["ann"]) != 1 {
+		if len(got) != 2 || got[0].Ratings != [2]int{4, 1} || got[0].Edits[0] == nil || *got[0].Edits[0] != best ||
+			got[0].Edits[1] != nil || len(b.history["ann"]) != 1 {
 			t.Errorf("kept %+v, history %v", got, b.history)
 		}
 	}
@@ -170,12 +174,13 @@ func TestDecideAgainWithMore(t *testing.T) {
 	}
 	again := openBook(t, dir, Terms{Overlap: 2}, 1)
 	check(again)
-	if shown, err := again.Undo("ann"); err != nil || shown.Before == nil || shown.Before.Ratings != [2]int{4, 1} || len(again.decided[0]) != 1 {
+	if shown, err := again.Undo("ann"); err != nil || shown.Before == nil || shown.Before.Ratings != [2]int{4, 1} ||
+		len(again.decided[0]) != 1 {
 		t.Errorf("undone: %+v, %v", shown, err)
 	}
 }
 
-func TestMistakes(t *testing.T) {
+func TestMistakesAreErrors(t *testing.T) {
 	b := openBook(t, t.TempDir(), Terms{Overlap: 1}, 1)
 	ok := Decision{Pair: pairOf(b, "p").ID, Annotator: "ann", Verdict: First}
 	for want, change := range map[string]func(*Decision){
@@ -201,12 +206,13 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	if p := b.Progress("ann"); p.Judged != 0 {
-		t.Errorf("mistakes were kept: %+v", p)
+		t.Errorf("mistakes were recorded: %+v", p)
 	}
 }
 
-// What was acknowledged is there after a kill: the book is copied at that moment and opened anew.
-func TestResume(t *testing.T) {
+// Acknowledged decisions survive a kill. The test copies the book at that moment and opens the
+// copy.
+func TestDecisionsSurviveAKill(t *testing.T) {
 	dir := t.TempDir()
 	b := openBook(t, dir, Terms{Overlap: 1}, 3)
 	say(t, b, "p", "ann", First)
@@ -221,7 +227,7 @@ func TestResume(t *testing.T) {
 	}
 	again := openBook(t, killed, Terms{Overlap: 1}, 3)
 	if got := fmt.Sprint(next(t, again, "ann"), next(t, again, "bob")); got != "r" {
-		t.Errorf("the next ones are %q, want r for ann and nothing for bob", got)
+		t.Errorf("the next pairs are %q, want r for ann and nothing for bob", got)
 	}
 	if s, err := again.Undo("bob"); err != nil || s.Prompt.Text != "q" {
 		t.Errorf("bob's undo gives %+v, %v, want q", s, err)
@@ -235,13 +241,14 @@ func TestResume(t *testing.T) {
 	fewer.Close()
 }
 
-// Decisions of which none is on the data are of other data.
-func TestOtherData(t *testing.T) {
+// Open returns an error if no decision is on one of the pairs.
+func TestOpenRefusesOtherData(t *testing.T) {
 	dir := t.TempDir()
 	b := openBook(t, dir, Terms{Overlap: 1}, 3)
 	say(t, b, "p", "ann", First)
 	b.Close()
-	if _, err := Open(dir, openBook(t, t.TempDir(), Terms{}, 3).pairs[1:], Terms{}); err == nil || !strings.Contains(err.Error(), "none of its 1 decisions is on a pair of these data") {
+	if _, err := Open(dir, openBook(t, t.TempDir(), Terms{}, 3).pairs[1:], Terms{}); err == nil ||
+		!strings.Contains(err.Error(), "none of its 1 decisions is on a pair of these data") {
 		t.Errorf("got %v", err)
 	}
 	b = openBook(t, dir, Terms{Overlap: 1}, 3)
@@ -252,7 +259,7 @@ func TestOtherData(t *testing.T) {
 	openBook(t, dir, Terms{}, 0)
 }
 
-func TestAPlaceThatTakesNothing(t *testing.T) {
+func TestOpenReportsUnwritablePlaces(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -264,7 +271,7 @@ func TestAPlaceThatTakesNothing(t *testing.T) {
 	}
 }
 
-func TestABookIsOpenOnce(t *testing.T) {
+func TestOpenLocksTheBook(t *testing.T) {
 	dir := t.TempDir()
 	b := openBook(t, dir, Terms{}, 1)
 	if _, err := Open(dir, nil, Terms{}); err == nil || !strings.Contains(err.Error(), fmt.Sprint("open in process ", os.Getpid())) {
@@ -274,8 +281,8 @@ func TestABookIsOpenOnce(t *testing.T) {
 	openBook(t, dir, Terms{}, 1)
 }
 
-// What is damaged at the end of the decisions is cut off, and that is said.
-func TestTornDecision(t *testing.T) {
+// Open truncates a damaged end of the decisions and reports it.
+func TestTornDecisionIsCutOff(t *testing.T) {
 	dir := t.TempDir()
 	b := openBook(t, dir, Terms{Overlap: 1}, 2)
 	for range 2 {
@@ -304,20 +311,22 @@ func TestTornDecision(t *testing.T) {
 	}
 }
 
-// A directory that cannot be locked is not taken for one that another process has.
-func TestABookThatCannotBeKept(t *testing.T) {
+// A failed lock is not reported as a lock that another process holds.
+func TestOpenReportsFailedLocks(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, ".lock_book"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Open(dir, nil, Terms{})
-	if err == nil || strings.Contains(err.Error(), "open in") || !strings.Contains(err.Error(), "cannot be kept in "+dir) || strings.Contains(err.Error(), "\n") {
+	if err == nil || strings.Contains(err.Error(), "open in") || !strings.Contains(err.Error(), "cannot be kept in "+dir) ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// Each answer stands left in half of the pairs, whoever looks; and in the same ones each time.
-func TestSides(t *testing.T) {
+// Each answer stands left in half of the pairs for every annotator, and in the same pairs each
+// time.
+func TestSidesAreBalanced(t *testing.T) {
 	b, same, other := &Book{terms: Terms{Seed: 3}}, &Book{terms: Terms{Seed: 3}}, &Book{terms: Terms{Seed: 4}}
 	differ := 0
 	for _, who := range []string{"ann", "bob"} {
@@ -337,7 +346,7 @@ func TestSides(t *testing.T) {
 		}
 	}
 	if differ < 1300 {
-		t.Errorf("of 2000 pairs %d stand otherwise for another annotator or seed, want about 1500", differ)
+		t.Errorf("of 2000 pairs %d differ for another annotator or seed, want about 1500", differ)
 	}
 }
 
@@ -353,8 +362,9 @@ func TestPositionsAreCounted(t *testing.T) {
 	}
 }
 
-// Five annotators at once: every pair gets just as many judgements as it is to, each of another annotator, and all of them are on the disk.
-func TestManyAtOnce(t *testing.T) {
+// Five annotators work concurrently. Every pair gets exactly the wanted number of judgements, each
+// from a different annotator, and all judgements are on the disk.
+func TestManyAnnotatorsWorkAtOnce(t *testing.T) {
 	var pairs []Pair
 	for i := range 30 {
 		pairs = append(pairs, newPair(Prompt{Text: fmt.Sprint(i)}, "a", "b"))

@@ -13,20 +13,21 @@ type Verdict string
 
 const (
 	First  Verdict = "first"  // the first answer is better
-	Second Verdict = "second" // the second one is
-	Tie    Verdict = "tie"    // neither is
+	Second Verdict = "second" // the second answer is better
+	Tie    Verdict = "tie"    // neither answer is better
 	Skip   Verdict = "skip"   // the annotator does not judge this pair
-	undo   Verdict = "undo"   // of a record: takes back what the annotator had decided on the pair
+	undo   Verdict = "undo"   // in a record: takes back the annotator's decision on the pair
 )
 
-// Decision is one annotator's decision on one pair. Answers are in the order of the data, whichever was on the left.
+// Decision is one annotator's decision on one pair. Answers are in the order of the data,
+// regardless of which was on the left.
 type Decision struct {
 	Pair      string     `json:"pair"` // Pair.ID
 	Annotator string     `json:"annotator"`
 	Verdict   Verdict    `json:"verdict"`
 	Left      int        `json:"left"`    // which answer stood left, 0 or 1
 	Ratings   [2]int     `json:"ratings"` // of each answer, 1 to 5; 0 is none
-	Edits     [2]*string `json:"edits"`   // each answer as the annotator rewrote it; nil as it was
+	Edits     [2]*string `json:"edits"`   // each answer as the annotator rewrote it; nil if unchanged
 	Time      time.Time  `json:"time"`
 }
 
@@ -64,7 +65,7 @@ func sameEdits(a, b [2]*string) bool {
 // maxName is the longest name of an annotator, in characters.
 const maxName = 64
 
-// checkName refuses names that people could not tell apart.
+// checkName refuses names that people could not distinguish.
 func checkName(name string) error {
 	if n := utf8.RuneCountInString(name); n == 0 || n > maxName || !utf8.ValidString(name) {
 		return mistake("the annotator's name has %d characters: want 1 to %d", n, maxName)
@@ -75,7 +76,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// Mistake is an error in a request, as opposed to one of the book.
+// Mistake is an error in a request, as opposed to an error of the book.
 type Mistake struct{ text string }
 
 func (m Mistake) Error() string { return m.text }

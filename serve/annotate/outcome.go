@@ -6,7 +6,7 @@ import "slices"
 type outcome struct {
 	Pair
 	better  int        // the better answer, 0 or 1; −1 is neither
-	edited  [2]*string // each answer as it was rewritten by those who preferred it, or called the pair a tie; nil as it was
+	edited  [2]*string // each answer as annotators who did not reject it rewrote it; nil if unchanged
 	ratings [2][]int   // of each answer
 }
 
@@ -57,7 +57,7 @@ func (o outcome) preference() []any {
 	}
 	chosen, rejected := o.wanted()[0], o.Answers[1-o.better]
 	if chosen == rejected {
-		return nil // rewritten until it was the other one
+		return nil // an edit made both answers equal
 	}
 	return []any{o.Prompt.row(map[string]any{"chosen": chosen, "rejected": rejected})}
 }
@@ -77,7 +77,7 @@ func (o outcome) labels() []any {
 	return out
 }
 
-// label returns whether the unedited answer is desirable, and whether that is known.
+// label reports whether the unedited answer is desirable, and whether that is known.
 func (o outcome) label(i int) (desirable, known bool) {
 	sum := 0
 	for _, r := range o.ratings[i] {

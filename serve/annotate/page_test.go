@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What keys do on the page, from the key to the book. The page runs in Node, with a stand-in for the browser.
-func TestKeys(t *testing.T) {
+// Keys on the page become decisions in the book. The page runs in Node with a fake browser.
+func TestKeysOnThePageDecide(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("there is no node to run the page's script")
@@ -17,7 +17,8 @@ func TestKeys(t *testing.T) {
 	}
 	p, r, q := b.decided[0], b.decided[2], b.decided[1]
 	left := b.Left(b.pairs[0].ID, "ann")
-	if len(p) != 1 || p[0].Verdict != [2]Verdict{First, Second}[left] || p[0].Ratings[left] != 4 || p[0].Ratings[1-left] != 2 || *p[0].Edits[left] != "mine" || p[0].Edits[1-left] != nil {
+	if len(p) != 1 || p[0].Verdict != [2]Verdict{First, Second}[left] || p[0].Ratings[left] != 4 ||
+		p[0].Ratings[1-left] != 2 || *p[0].Edits[left] != "mine" || p[0].Edits[1-left] != nil {
 		t.Errorf("the first pair: %+v", p)
 	}
 	if len(q) != 1 || q[0].Verdict != Tie || len(r) != 1 || r[0].Verdict != Skip {

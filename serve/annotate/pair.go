@@ -16,7 +16,7 @@ type Prompt struct {
 
 // Pair holds two different answers to a prompt.
 type Pair struct {
-	ID      string // the same whenever the same pair is read
+	ID      string // a hash: equal pairs have the same ID
 	Prompt  Prompt
 	Answers [2]string
 }

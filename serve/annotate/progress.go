@@ -1,20 +1,20 @@
 package annotate
 
-// Progress counts what is done and left.
+// Progress counts pairs and decisions.
 type Progress struct {
 	Pairs     int       `json:"pairs"`
-	Done      int       `json:"done"`      // pairs that as many annotators have judged as are to
+	Done      int       `json:"done"`      // pairs with all wanted judgements
 	Judged    int       `json:"judged"`    // judgements
 	Skipped   int       `json:"skipped"`   // skips
 	Mine      int       `json:"mine"`      // judgements and skips of the annotator who asks
-	LeftWins  int       `json:"left_wins"` // judgements for the answer that stood left; of many, half would be without a liking for one side
+	LeftWins  int       `json:"left_wins"` // judgements for the left answer; about half of Wins without a bias
 	Wins      int       `json:"wins"`      // judgements for one of the answers
 	Agreement Agreement `json:"agreement"`
-	Elsewhere int       `json:"elsewhere"` // decisions on pairs that the data do not have
-	Torn      int64     `json:"torn"`      // bytes at the end of the decisions that were no whole one when the book was opened
+	Elsewhere int       `json:"elsewhere"` // decisions on pairs that the data lack
+	Torn      int64     `json:"torn"`      // bytes of an incomplete decision that Open has cut off
 }
 
-// Progress returns the counts, with those of the annotator.
+// Progress returns the counts, including those for the annotator.
 func (b *Book) Progress(annotator string) Progress {
 	b.mu.Lock()
 	defer b.mu.Unlock()

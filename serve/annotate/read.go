@@ -15,10 +15,10 @@ import (
 
 // Options name the keys of prompt and answers in a row.
 type Options struct {
-	Split, Subset string   // of a directory, which several may lie in; of a database the subset is a table, or a query
+	Split, Subset string   // select rows of a directory; in a database Subset is a table or a query
 	PromptKey     string   // a text, or a list of messages
 	AnswerKeys    []string // texts, or lists of texts
-	PerPrompt     int      // most pairs of a prompt with more than two answers; 0 has each answer in one pair
+	PerPrompt     int      // most pairs for a prompt with more than two answers; 0 uses each answer once
 	Seed          uint64   // chooses the pairs of such a prompt
 }
 
@@ -59,7 +59,7 @@ func Read(ctx context.Context, path string, o Options) (Data, error) {
 type reader struct {
 	Options
 	prompts []answered
-	tasks   map[string]int // of experiences: where a task's prompt is
+	tasks   map[string]int // for experiences: the index of each task's prompt
 }
 
 type answered struct {
@@ -91,7 +91,8 @@ func (r *reader) read(row map[string]any) error {
 	return nil
 }
 
-// experience adds the response of an experience to the answers of its task. It skips empty responses.
+// experience adds the response of an experience to the answers of its task. It skips empty
+// responses.
 func (r *reader) experience(row map[string]any) error {
 	e, err := experience.FromRow(row)
 	if err != nil || e.Response == "" {
@@ -112,7 +113,7 @@ func (r *reader) experience(row map[string]any) error {
 func promptAt(task *trinity.Task, key string) (Prompt, error) {
 	v, ok := task.Field(key)
 	if !ok {
-		return Prompt{}, fmt.Errorf("no field %q: name the prompt's with --prompt-key", key)
+		return Prompt{}, fmt.Errorf("no field %q: name the prompt's field with --prompt-key", key)
 	}
 	switch v := v.(type) {
 	case string:
@@ -127,7 +128,7 @@ func promptAt(task *trinity.Task, key string) (Prompt, error) {
 func answersAt(task *trinity.Task, key string) ([]string, error) {
 	v, ok := task.Field(key)
 	if !ok {
-		return nil, fmt.Errorf("no field %q: name the answers' with --answers", key)
+		return nil, fmt.Errorf("no field %q: name the answers' fields with --answers", key)
 	}
 	list, ok := v.([]any)
 	if !ok {
@@ -163,8 +164,9 @@ func (r *reader) data() Data {
 	return d
 }
 
-// pairs chooses pairs of different answers so that each answer is in about as many pairs as any other:
-// rounds of a round-robin tournament by the circle method. Seed and prompt give the order of the answers.
+// pairs chooses pairs of different answers so that all answers are in about the same number of
+// pairs: rounds of a round-robin tournament by the circle method. Seed and prompt decide the order
+// of the answers.
 func (r *reader) pairs(p answered) []Pair {
 	answers := different(p.answers)
 	n := len(answers)
@@ -172,7 +174,7 @@ func (r *reader) pairs(p answered) []Pair {
 	fmt.Fprint(hash, p.prompt.messages())
 	order := rand.New(rand.NewPCG(r.Seed, hash.Sum64())).Perm(n)
 	if n%2 == 1 {
-		order = append(order, n) // whoever meets it has no match in this round
+		order = append(order, n) // the answer that meets it has no match in this round
 	}
 	most := r.PerPrompt
 	if most == 0 {

@@ -22,10 +22,10 @@ func read(t *testing.T, o Options, rows ...string) (Data, error) {
 	return Read(t.Context(), path, o)
 }
 
-// plain are the keys of upstream's demonstration data.
+// plain holds the keys of Trinity-RFT's demonstration data.
 var plain = Options{PromptKey: "prompt", AnswerKeys: []string{"answer1", "answer2"}}
 
-// brief is each pair as prompt:first/second.
+// brief formats each pair as prompt:first/second.
 func brief(d Data) string {
 	var out []string
 	for _, p := range d.Pairs {
@@ -34,9 +34,10 @@ func brief(d Data) string {
 	return strings.Join(out, " ")
 }
 
-func TestRead(t *testing.T) {
+func TestReadPairsAnswers(t *testing.T) {
 	experience := func(task, prompt, response string, step int) string {
-		return fmt.Sprintf(`{"id":{"step":%d,"task":%q,"run":0,"turn":0},"tokens":[1],"mask":[false],"prompt":%q,"response":%q}`, step, task, prompt, response)
+		return fmt.Sprintf(`{"id":{"step":%d,"task":%q,"run":0,"turn":0},"tokens":[1],"mask":[false],"prompt":%q,"response":%q}`,
+			step, task, prompt, response)
 	}
 	for _, c := range []struct {
 		name  string
@@ -45,13 +46,18 @@ func TestRead(t *testing.T) {
 		want  string
 		alone int
 	}{
-		{"rows", plain, []string{`{"prompt":"p","answer1":"a","answer2":"b","model1":"m"}`, `{"prompt":"q","answer1":"a","answer2":"b"}`}, "p:a/b q:a/b", 0},
-		{"the same twice", plain, []string{`{"prompt":"p","answer1":"a","answer2":"b"}`, `{"prompt":"p","answer1":"a","answer2":"b"}`}, "p:a/b", 0},
-		{"equal answers", plain, []string{`{"prompt":"p","answer1":"a","answer2":"a"}`, `{"prompt":"q","answer1":"a","answer2":"b"}`}, "q:a/b", 1},
+		{"rows", plain, []string{`{"prompt":"p","answer1":"a","answer2":"b","model1":"m"}`,
+			`{"prompt":"q","answer1":"a","answer2":"b"}`}, "p:a/b q:a/b", 0},
+		{"the same twice", plain, []string{`{"prompt":"p","answer1":"a","answer2":"b"}`,
+			`{"prompt":"p","answer1":"a","answer2":"b"}`}, "p:a/b", 0},
+		{"equal answers", plain, []string{`{"prompt":"p","answer1":"a","answer2":"a"}`,
+			`{"prompt":"q","answer1":"a","answer2":"b"}`}, "q:a/b", 1},
 		{"nested keys", Options{PromptKey: "data.q", AnswerKeys: []string{"data.a"}}, []string{`{"data":{"q":"p","a":["a","b"]}}`}, "p:a/b", 0},
 		{"a chat", plain, []string{`{"prompt":[{"role":"user","content":"p"}],"answer1":"a","answer2":"b"}`}, "p:a/b", 0},
-		{"experiences", plain, []string{experience("t/0", "p", "a", 1), experience("t/1", "q", "a", 1), experience("t/0", "p", "b", 2), experience("t/0", "p", "", 2)}, "p:a/b", 1},
-		{"turns of one task", plain, []string{experience("t/0", "p", "a", 1), experience("t/0", "q", "b", 1), experience("t/0", "q", "c", 1)}, "q:b/c", 1},
+		{"experiences", plain, []string{experience("t/0", "p", "a", 1), experience("t/1", "q", "a", 1),
+			experience("t/0", "p", "b", 2), experience("t/0", "p", "", 2)}, "p:a/b", 1},
+		{"turns of one task", plain, []string{experience("t/0", "p", "a", 1), experience("t/0", "q", "b", 1),
+			experience("t/0", "q", "c", 1)}, "q:b/c", 1},
 	} {
 		got, err := read(t, c.o, c.rows...)
 		if err != nil || brief(got) != c.want || got.Alone != c.alone {
@@ -60,16 +66,17 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestReadRefuses(t *testing.T) {
+func TestReadReportsBadRows(t *testing.T) {
 	for want, rows := range map[string][]string{
-		"has no rows":                              nil,
-		"no prompt has two different":              {`{"prompt":"p","answer1":"a","answer2":"a"}`},
-		`rows.jsonl:1: no field "prompt"`:          {`{"question":"p"}`},
-		`rows.jsonl:2: no field "answer2"`:         {`{"prompt":"p","answer1":"a","answer2":"b"}`, `{"prompt":"p","answer1":"a"}`},
-		"answer1 holds 3, want text":               {`{"prompt":"p","answer1":3,"answer2":"b"}`},
-		"prompt holds 3, want text":                {`{"prompt":3,"answer1":"a","answer2":"b"}`},
-		"prompt[0]: a message is an object":        {`{"prompt":["p"],"answer1":"a","answer2":"b"}`},
-		"rows before have another kind of prompt":  {`{"prompt":"p","answer1":"a","answer2":"b"}`, `{"prompt":[{"role":"user"}],"answer1":"a","answer2":"b"}`},
+		"has no rows":                       nil,
+		"no prompt has two different":       {`{"prompt":"p","answer1":"a","answer2":"a"}`},
+		`rows.jsonl:1: no field "prompt"`:   {`{"question":"p"}`},
+		`rows.jsonl:2: no field "answer2"`:  {`{"prompt":"p","answer1":"a","answer2":"b"}`, `{"prompt":"p","answer1":"a"}`},
+		"answer1 holds 3, want text":        {`{"prompt":"p","answer1":3,"answer2":"b"}`},
+		"prompt holds 3, want text":         {`{"prompt":3,"answer1":"a","answer2":"b"}`},
+		"prompt[0]: a message is an object": {`{"prompt":["p"],"answer1":"a","answer2":"b"}`},
+		"rows before have another kind of prompt": {`{"prompt":"p","answer1":"a","answer2":"b"}`,
+			`{"prompt":[{"role":"user"}],"answer1":"a","answer2":"b"}`},
 		"rows.jsonl:1: not an experience":          {`{"id":3,"tokens":[]}`},
 		"answer1 holds <nil>, want text or a list": {`{"prompt":"p","answer1":null,"answer2":"b"}`},
 	} {
@@ -79,8 +86,8 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// A run may keep its experiences compressed, or as tables.
-func TestReadArchives(t *testing.T) {
+// A run may store its experiences compressed or as tables.
+func TestReadAcceptsArchives(t *testing.T) {
 	for _, name := range []string{"kept.jsonl", "kept.jsonl.gz", "kept.jsonl.zst", "kept.parquet", "kept.db"} {
 		path, o := filepath.Join(t.TempDir(), name), plain
 		var w *archive.Writer
@@ -101,7 +108,8 @@ func TestReadArchives(t *testing.T) {
 			var g trinity.Group
 			for run := range 2 {
 				id := trinity.ExperienceID{Step: step + 1, Task: fmt.Sprint("t/", step), Run: run}
-				g = append(g, &trinity.Experience{ID: id, Tokens: []int32{1, 2}, Mask: []bool{false, true}, PromptLen: 1, Prompt: fmt.Sprint("p", step), Response: string(rune('a' + run))})
+				g = append(g, &trinity.Experience{ID: id, Tokens: []int32{1, 2}, Mask: []bool{false, true}, PromptLen: 1,
+					Prompt: fmt.Sprint("p", step), Response: string(rune('a' + run))})
 			}
 			if err := w.Write(t.Context(), step+1, []trinity.Group{g}); err != nil {
 				t.Fatal(err)
@@ -116,8 +124,9 @@ func TestReadArchives(t *testing.T) {
 	}
 }
 
-// Of many answers each is in one pair; as many as are asked for, no pair twice, and no answer in many more than another.
-func TestPairsOfManyAnswers(t *testing.T) {
+// By default each of many answers is in one pair. Otherwise there are as many pairs as wanted, none
+// twice, and all answers are in about the same number of pairs.
+func TestPairsOfManyAnswersAreBalanced(t *testing.T) {
 	for n := 1; n <= 9; n++ {
 		var answers []string
 		for i := range n {

@@ -12,17 +12,19 @@ import (
 // Written counts the rows of each file.
 type Written struct{ DPO, KTO, SFT, Decisions int }
 
-// Write makes training data of what was decided, in the given directory, with the keys that are the defaults of format; of prompts that are texts they are
-// prompt_type plaintext, of chats messages.
+// Write writes training data into a directory, with the default keys of a taskset's format. Rows
+// with text prompts have prompt_type plaintext, rows with chats have messages.
 //
-//   - dpo.jsonl: prompt, chosen, rejected: of each pair of which one answer got more judgements than the other, and than ties. The chosen answer is as those
-//     who preferred it rewrote it, the last of them.
-//   - kto.jsonl: prompt, response, label: an answer whose mean rating is above 3 is desirable, below it not. Without ratings the better answer is, and the
-//     other is not. Of an answer that was rewritten, what it became is desirable, and what it was counts by its ratings alone.
-//   - sft.jsonl: prompt, response: the better answer, rewritten or not; of a pair in which none is, what was rewritten by those who called it a tie.
-//   - decisions.jsonl: every decision that stands.
+//   - dpo.jsonl: prompt, chosen, rejected. A pair gives a row if one answer has more judgements
+//     than the other and than ties. chosen has the last edit by an annotator who preferred it.
+//   - kto.jsonl: prompt, response, label. An answer with a mean rating above 3 is desirable, and
+//     below 3 it is not. Without ratings only the better answer is desirable. The edited text of
+//     an answer is desirable, and its original text counts only by its ratings.
+//   - sft.jsonl: prompt, response. A pair gives the better answer with its edit. Without a better
+//     answer it gives the edits of annotators who called it a tie.
+//   - decisions.jsonl: every decision that no annotator has taken back.
 //
-// Every file is replaced as a whole.
+// Write replaces every file as a whole.
 func (b *Book) Write(dir string) (Written, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 func ptr(s string) *string { return &s }
 
-// lines is rows as Write writes them, without the braces.
+// lines formats rows like Write, without the braces.
 func lines(t *testing.T, rows []any) string {
 	t.Helper()
 	var out []string
@@ -26,7 +26,7 @@ func lines(t *testing.T, rows []any) string {
 	return strings.Join(out, " | ")
 }
 
-func TestOutcome(t *testing.T) {
+func TestOutcomeGivesTrainingRows(t *testing.T) {
 	pair := newPair(Prompt{Text: "q"}, "x", "y")
 	for _, c := range []struct {
 		name          string
@@ -59,8 +59,10 @@ func TestOutcome(t *testing.T) {
 			`"chosen":"x","prompt":"q","rejected":"y"`,
 			`"label":true,"prompt":"q","response":"x" | "label":false,"prompt":"q","response":"y"`,
 			`"prompt":"q","response":"x"`},
-		{"edited in a tie", []Decision{{Verdict: Tie, Edits: [2]*string{nil, ptr("z")}}}, "", `"label":true,"prompt":"q","response":"z"`, `"prompt":"q","response":"z"`},
-		{"edited until it was the other", []Decision{{Verdict: First, Edits: [2]*string{ptr("y")}}}, "", `"label":false,"prompt":"q","response":"y"`, `"prompt":"q","response":"y"`},
+		{"edited in a tie", []Decision{{Verdict: Tie, Edits: [2]*string{nil, ptr("z")}}}, "",
+			`"label":true,"prompt":"q","response":"z"`, `"prompt":"q","response":"z"`},
+		{"edited into the other answer", []Decision{{Verdict: First, Edits: [2]*string{ptr("y")}}}, "",
+			`"label":false,"prompt":"q","response":"y"`, `"prompt":"q","response":"y"`},
 	} {
 		o := outcomeOf(pair, c.decided)
 		if got := [3]string{lines(t, o.preference()), lines(t, o.labels()), lines(t, o.demonstrations())}; got != [3]string{c.dpo, c.kto, c.sft} {
@@ -70,7 +72,7 @@ func TestOutcome(t *testing.T) {
 }
 
 func TestChatsStayChats(t *testing.T) {
-	chat := make([]trinity.Message, 1, 8) // with room, which a row must not use for its own answer
+	chat := make([]trinity.Message, 1, 8) // with spare capacity, which a row must not use for its answer
 	chat[0] = trinity.Message{Role: "user", Content: "q"}
 	o := outcomeOf(newPair(Prompt{Chat: chat}, "x", "y"), []Decision{{Verdict: Tie, Edits: [2]*string{ptr("v"), ptr("w")}}})
 	const asked = `"message":[{"role":"user","content":"q"}`
@@ -83,7 +85,7 @@ func TestChatsStayChats(t *testing.T) {
 	}
 }
 
-func TestWrite(t *testing.T) {
+func TestWriteReplacesTheFiles(t *testing.T) {
 	b := openBook(t, t.TempDir(), Terms{Overlap: 1}, 2)
 	say(t, b, "p", "ann", First)
 	dir := t.TempDir()

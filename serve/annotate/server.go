@@ -13,7 +13,8 @@ import (
 //go:embed page
 var page embed.FS
 
-// Server serves the page and its API. Texts of models and annotators reach the browser as JSON and are shown as plain text.
+// Server serves the page and its API. Texts of models and annotators reach the browser as JSON and
+// are shown as plain text.
 type Server struct {
 	Book  *Book
 	Token string // that requests for data must carry; "" answers whoever asks for a loopback name, which a page of another site cannot
@@ -22,8 +23,8 @@ type Server struct {
 // maxRequest bounds a request of the page, in bytes.
 const maxRequest = 4 << 20
 
-// Handler answers GET / with the page, and POST /api/next, /api/decide and /api/undo with the pair to
-// judge. Requests and replies of the API are JSON; an error is {"error": "…"}.
+// Handler answers GET / with the page, and POST /api/next, /api/decide and /api/undo with the pair
+// to judge. Requests and replies of the API are JSON; an error is {"error": "…"}.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, file := range map[string]string{"/{$}": "index.html", "/page.js": "page.js", "/page.css": "page.css"} {
@@ -39,7 +40,9 @@ func (s *Server) Handler() http.Handler {
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("Content-Security-Policy",
+			"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "+
+				"frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
@@ -74,9 +77,9 @@ type request struct {
 
 // reply is the answer to a request.
 type reply struct {
-	Pair     *shownPair `json:"pair"` // null when there is none to judge
+	Pair     *shownPair `json:"pair"` // null if there is no pair to judge
 	Progress Progress   `json:"progress"`
-	Renew    float64    `json:"renew"` // seconds after which the page is to ask for the pair again, so that it is kept
+	Renew    float64    `json:"renew"` // seconds after which the page asks for the pair again to renew its lease
 }
 
 type shownPair struct {
@@ -148,7 +151,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, answer func(reque
 	web.WriteJSON(w, http.StatusOK, out)
 }
 
-// statusOf returns the HTTP status of an error: 4xx for mistakes in the request, 500 for a log that cannot be written.
+// statusOf returns the HTTP status of an error: 4xx for mistakes in the request, 500 for a failed
+// write of the log.
 func statusOf(err error) int {
 	var mistake Mistake
 	switch {

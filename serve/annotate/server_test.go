@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// site is a server of a book with n pairs.
+// site serves a book with n pairs.
 func site(t *testing.T, token string, n int) (*Book, *httptest.Server) {
 	t.Helper()
 	b := openBook(t, t.TempDir(), Terms{Overlap: 1, Lease: 30 * time.Second}, n)
@@ -21,7 +21,7 @@ func site(t *testing.T, token string, n int) (*Book, *httptest.Server) {
 	return b, s
 }
 
-// ask posts to the site as its page does.
+// ask posts to the site like its page.
 func ask(t *testing.T, s *httptest.Server, path, body string, headers ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/api/"+path, strings.NewReader(body))
@@ -46,7 +46,7 @@ func ask(t *testing.T, s *httptest.Server, path, body string, headers ...string)
 	return resp.StatusCode, string(text)
 }
 
-// asked is a reply that must be one.
+// asked returns the reply to a request that must succeed.
 func asked(t *testing.T, s *httptest.Server, path, body string) reply {
 	t.Helper()
 	status, text := ask(t, s, path, body)
@@ -57,8 +57,8 @@ func asked(t *testing.T, s *httptest.Server, path, body string) reply {
 	return r
 }
 
-// A whole session: what stands left and right is what the annotator means by it, whichever answer that is.
-func TestSession(t *testing.T) {
+// In a whole session the book translates left and right into the order of the data.
+func TestSessionJudgesEveryPair(t *testing.T) {
 	b, s := site(t, "", 8)
 	for i, c := range names {
 		r := asked(t, s, "next", `{"annotator":"ann"}`)
@@ -69,28 +69,32 @@ func TestSession(t *testing.T) {
 		if left := b.Left(p.ID, "ann"); r.Pair.Left != p.Answers[left] || r.Pair.Right != p.Answers[1-left] {
 			t.Errorf("%s: %+v, want answer %d left", p.ID, r.Pair, left)
 		}
-		asked(t, s, "decide", fmt.Sprintf(`{"annotator":"ann","pair":%q,"verdict":%q,"ratings":{"left":5,"right":1},"edits":{"left":"L%s","right":null}}`,
+		asked(t, s, "decide", fmt.Sprintf(`{"annotator":"ann","pair":%q,"verdict":%q,"ratings":{"left":5,"right":1},`+
+			`"edits":{"left":"L%s","right":null}}`,
 			p.ID, []string{"left", "right", "tie", "skip"}[i%4], string(c)))
 		d := b.decided[i][0]
 		left := b.Left(p.ID, "ann")
 		sides := map[string]Verdict{"left": [2]Verdict{First, Second}[left], "right": [2]Verdict{Second, First}[left], "tie": Tie, "skip": Skip}
-		if want := sides[[]string{"left", "right", "tie", "skip"}[i%4]]; d.Verdict != want || d.Ratings[left] != 5 || d.Ratings[1-left] != 1 || *d.Edits[left] != "L"+string(c) || d.Edits[1-left] != nil {
+		if want := sides[[]string{"left", "right", "tie", "skip"}[i%4]]; d.Verdict != want || d.Ratings[left] != 5 ||
+			d.Ratings[1-left] != 1 || *d.Edits[left] != "L"+string(c) || d.Edits[1-left] != nil {
 			t.Errorf("pair %d with answer %d left: %+v, want %s", i, left, d, want)
 		}
 	}
-	if r := asked(t, s, "next", `{"annotator":"ann"}`); r.Pair != nil || r.Progress.Done != 6 || r.Progress.Skipped != 2 || r.Progress.Mine != 8 {
+	if r := asked(t, s, "next", `{"annotator":"ann"}`); r.Pair != nil || r.Progress.Done != 6 || r.Progress.Skipped != 2 ||
+		r.Progress.Mine != 8 {
 		t.Errorf("at the end: %+v", r)
 	}
 	r := asked(t, s, "undo", `{"annotator":"ann"}`)
-	if r.Pair == nil || r.Pair.ID != pairOf(b, "w").ID || r.Pair.Before.Ratings != (sides[int]{5, 1}) || *r.Pair.Before.Edits.Left != "Lw" || r.Pair.Before.Edits.Right != nil {
+	if r.Pair == nil || r.Pair.ID != pairOf(b, "w").ID || r.Pair.Before.Ratings != (sides[int]{5, 1}) ||
+		*r.Pair.Before.Edits.Left != "Lw" || r.Pair.Before.Edits.Right != nil {
 		t.Errorf("undone: %+v", r.Pair)
 	}
 	if r := asked(t, s, "undo", `{"annotator":"bob"}`); r.Pair == nil || r.Pair.Before != nil {
-		t.Errorf("who has nothing to undo gets %+v", r.Pair)
+		t.Errorf("an annotator without decisions undoes %+v", r.Pair)
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestServerRefusesBadRequests(t *testing.T) {
 	b, s := site(t, "", 1)
 	say(t, b, "p", "ann", First)
 	id := pairOf(b, "p").ID
@@ -115,15 +119,16 @@ func TestRefusals(t *testing.T) {
 	}
 	b.log.Close()
 	if status, text := ask(t, s, "decide", `{"annotator":"bob","pair":"`+id+`","verdict":"tie"}`); status != 500 {
-		t.Errorf("what cannot be written is acknowledged with %d %s", status, text)
+		t.Errorf("a decision that was not written is acknowledged with %d %s", status, text)
 	}
 	if p := b.Progress(""); p.Judged != 1 {
 		t.Errorf("and counted: %+v", p)
 	}
 }
 
-// No page of another site can ask, whether it posts from the browser, or has a name of its own bound to this machine.
-func TestForeignPages(t *testing.T) {
+// The server refuses pages of another site that post from the browser, and host names that another
+// site has bound to this machine.
+func TestForeignPagesAreRefused(t *testing.T) {
 	_, s := site(t, "", 1)
 	_, open := site(t, "secret", 1)
 	const body = `{"annotator":"ann"}`
@@ -155,8 +160,8 @@ func TestForeignPages(t *testing.T) {
 	}
 }
 
-// The page asks for nothing from elsewhere, and the browser is told to refuse it that.
-func TestPage(t *testing.T) {
+// The page loads nothing from other sites, and its headers make the browser refuse to.
+func TestPageLoadsNothingForeign(t *testing.T) {
 	_, s := site(t, "", 1)
 	for path, kind := range map[string]string{"/": "text/html", "/page.js": "javascript", "/page.css": "text/css"} {
 		resp, err := http.Get(s.URL + path)
@@ -169,7 +174,8 @@ func TestPage(t *testing.T) {
 		if err != nil || resp.StatusCode != 200 || !strings.Contains(h.Get("Content-Type"), kind) {
 			t.Errorf("%s: %v %v %v", path, resp.Status, h, err)
 		}
-		if csp := h.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; script-src 'self';") || strings.Contains(csp, "unsafe") {
+		if csp := h.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; script-src 'self';") ||
+			strings.Contains(csp, "unsafe") {
 			t.Errorf("%s: %s", path, csp)
 		}
 		for _, bad := range []string{"http://", "https://", "innerHTML", "insertAdjacentHTML", "document.write", "eval(", "onclick", "style="} {

@@ -9,12 +9,12 @@ import (
 type Shown struct {
 	Pair
 	Left   int       // which answer stands left, 0 or 1
-	Before *Decision // what the annotator had decided on it and has taken back; nil otherwise
+	Before *Decision // the decision that the annotator has taken back; nil if there is none
 }
 
-// Next returns the pair that the annotator is to judge and leases it to them. It is the same pair until
-// they decide or the lease expires, then the first pair with too few judgements and leases of others.
-// Asking again renews the lease. It returns nil if there is none, or none yet.
+// Next returns the pair that the annotator should judge and leases it to them. It is the same pair
+// until they decide or the lease expires, then the first pair with too few judgements and leases of
+// others. Asking again renews the lease. Next returns nil if there is no such pair now.
 func (b *Book) Next(annotator string) (*Shown, error) {
 	if err := checkName(annotator); err != nil {
 		return nil, err
@@ -45,7 +45,8 @@ func (b *Book) promised(annotator string) map[int]int {
 	return n
 }
 
-// wanting reports whether a pair needs a judgement of the annotator. Skips do not count as judgements.
+// wanting reports whether a pair needs a judgement from the annotator. Skips do not count as
+// judgements.
 func (b *Book) wanting(at int, annotator string, promised map[int]int) bool {
 	return b.by(at, annotator) == nil && b.votes(at)+promised[at] < b.terms.Overlap
 }
@@ -66,8 +67,8 @@ func (b *Book) lend(at int, annotator string) *Shown {
 	return &Shown{Pair: b.pairs[at], Left: b.Left(b.pairs[at].ID, annotator)}
 }
 
-// Left returns which answer of a pair is on the left for an annotator, 0 or 1. It depends on seed, pair
-// and annotator alone.
+// Left returns the index of the answer that stands left for an annotator, 0 or 1. It depends only
+// on seed, pair and annotator.
 func (b *Book) Left(pair, annotator string) int {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s", b.terms.Seed, pair, annotator))
 	return int(sum[0] & 1)

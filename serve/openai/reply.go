@@ -95,7 +95,8 @@ type piece struct {
 	token  int32
 }
 
-// stream replies with server-sent events: text as soon as it is sampled, then the finish reasons.
+// stream replies with server-sent events: each text as soon as the sampler has it, then the finish
+// reasons.
 func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) {
 	pieces := make(chan piece, q.params.N*q.params.MaxTokens) // OnToken must not block
 	q.params.OnToken = func(i int, token int32) { pieces <- piece{i, token} }

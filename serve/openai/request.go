@@ -11,7 +11,7 @@ import (
 	wire "github.com/trinity-go/trinity/wire/openai"
 )
 
-// form tells the two endpoints apart.
+// form distinguishes the two endpoints.
 type form bool
 
 const (

@@ -1,4 +1,4 @@
-// Package openai answers the chat completions and completions of the OpenAI API with a sampler.
+// Package openai serves chat completions and completions of the OpenAI API with a sampler.
 package openai
 
 import (
@@ -21,17 +21,16 @@ const (
 	maxWaiting = 256
 )
 
-// Server serves the model over the OpenAI API. Params holds the defaults for what a request leaves
-// out.
+// Server serves the model over the OpenAI API.
 type Server struct {
 	Name        string // of the model
 	Sampler     trinity.Sampler
 	Renderer    trinity.Renderer
-	Params      trinity.SamplingParams
-	MaxModelLen int           // tokens of prompt and reply; 0 is no limit
-	VocabSize   int           // token ids are below it
-	Timeout     time.Duration // of one request
-	Token       string        // that every request must bear; "" demands none
+	Params      trinity.SamplingParams // defaults for parameters that a request omits
+	MaxModelLen int                    // tokens of prompt and reply; 0 is no limit
+	VocabSize   int                    // token ids are below it
+	Timeout     time.Duration          // of one request
+	Token       string                 // that every request must bear; "" demands none
 
 	slots chan struct{}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// letters is a model whose tokens are bytes; it says "a£c!" and ends, whatever it is asked.
+// letters is a model whose tokens are bytes. It answers every prompt with "a£c!".
 type letters struct{ asked trinity.SamplingParams }
 
 const reply = "a£c!"
@@ -114,7 +114,7 @@ const (
 	plainPath = "/v1/completions"
 )
 
-func TestReplies(t *testing.T) {
+func TestServerReplies(t *testing.T) {
 	web, model := start(t)
 	for _, c := range []struct{ path, body, has string }{
 		{"/v1/models", "", `"id":"m"`},
@@ -139,11 +139,11 @@ func TestReplies(t *testing.T) {
 	}
 	ask(t, web, plainPath, "t", `{"prompt":"hi"}`)
 	if p := model.asked; p.Temperature != 0.7 || p.MaxTokens != 5 || p.N != 1 {
-		t.Errorf("of what is left out the sampler was asked for %+v", p)
+		t.Errorf("without parameters the sampler was asked for %+v", p)
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestServerRefusesBadRequests(t *testing.T) {
 	web, _ := start(t)
 	for _, c := range []struct {
 		path, token, body string
@@ -187,9 +187,9 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A reply that does not fit beside the prompt is refused with the figures; what is left out takes
-// what there is room for.
-func TestNoRoom(t *testing.T) {
+// The error of a reply that does not fit names the numbers. Without max_tokens the reply may take
+// all the room that the prompt leaves.
+func TestReplyMustFitTheModelLength(t *testing.T) {
 	web, model := start(t)
 	const want = "the prompt has 16 tokens and max_completion_tokens is 5, together more than the 20 tokens of the model's " +
 		"length; ask for at most 4, or leave it out"
@@ -206,9 +206,9 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// A stream says the same as a whole reply, never half a character, and nothing that a stop string
-// takes back.
-func TestStream(t *testing.T) {
+// A stream has the same text as a whole reply. It never sends half a character, nor text that a
+// later stop string removes.
+func TestStreamSendsTheWholeReply(t *testing.T) {
 	web, _ := start(t)
 	for body, want := range map[string]string{
 		`{"messages":[{"role":"user","content":"hi"}],"stream":true}`:                                               "a|£|c|!||",

@@ -22,7 +22,7 @@ type Server struct {
 	Handler http.Handler
 	Read    time.Duration // for a whole request; 0 is no limit, for large uploads
 	Write   time.Duration // for a request and its reply; 0 is no limit, for long polls and large files
-	Grace   time.Duration // for requests in flight at the end; 0 cuts them off
+	Grace   time.Duration // for requests in flight at the end; 0 aborts them
 }
 
 const (
@@ -31,7 +31,8 @@ const (
 	maxHeader     = 1 << 16 // bytes
 )
 
-// Listen listens on a TCP address. An address without a host, such as ":8080", is on the loopback interface.
+// Listen listens on a TCP address. An address without a host, such as ":8080", is on the loopback
+// interface.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if host, port, err := net.SplitHostPort(address); err == nil && host == "" {
 		address = net.JoinHostPort("127.0.0.1", port)
@@ -42,7 +43,10 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 // Serve serves on the listener, which it closes. It returns nil after ctx has ended and requests in
 // flight have had their grace.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	server := &http.Server{Handler: s.Handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: s.Read, WriteTimeout: s.Write, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
+	server := &http.Server{
+		Handler: s.Handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: s.Read,
+		WriteTimeout: s.Write, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+	}
 	stopped := make(chan error, 1)
 	unhook := context.AfterFunc(ctx, func() {
 		if s.Grace == 0 {
@@ -64,9 +68,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return <-stopped
 }
 
-// Guard refuses requests that a web page of another site makes in a browser: those with a foreign
-// Origin, and, unless a token protects the server, those for a host name other than this machine's
-// loopback names, which a foreign site could have bound to it. refuse writes the refusal.
+// Guard refuses requests that a web page of another site makes in a browser. These are requests
+// with a foreign Origin. Unless a token protects the server, these are also requests for a host
+// name other than this machine's loopback names, because a foreign site could have bound its name
+// to this machine. refuse writes the refusal.
 func Guard(next http.Handler, token string, refuse func(w http.ResponseWriter, status int, err error)) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -75,7 +80,7 @@ func Guard(next http.Handler, token string, refuse func(w http.ResponseWriter, s
 	guarded := origin.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token == "" && !isLoopback(r.Host) {
-			refuse(w, http.StatusForbidden, fmt.Errorf("this server answers this machine alone, and not as %q", r.Host))
+			refuse(w, http.StatusForbidden, fmt.Errorf("this server answers only this machine by a loopback name, not %q", r.Host))
 			return
 		}
 		guarded.ServeHTTP(w, r)
@@ -105,5 +110,5 @@ func Authorized(r *http.Request, token string) bool {
 func WriteJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a client that has gone needs no reply
+	_ = json.NewEncoder(w).Encode(body) // a client that has closed the connection needs no reply
 }

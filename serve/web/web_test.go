@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-func TestAuthorized(t *testing.T) {
+func TestAuthorizedWantsTheExactToken(t *testing.T) {
 	for header, want := range map[string]bool{
-		"Bearer secret": true, "": false, "secret": false, "Bearer ": false, "Bearer secre": false, "Bearer secrets": false, "bearer secret": false, "Basic secret": false,
+		"Bearer secret": true, "": false, "secret": false, "Bearer ": false, "Bearer secre": false, "Bearer secrets": false,
+		"bearer secret": false, "Basic secret": false,
 	} {
 		r := httptest.NewRequest("GET", "/", nil)
 		if header != "" {
@@ -24,7 +25,7 @@ func TestAuthorized(t *testing.T) {
 	}
 }
 
-func TestGuard(t *testing.T) {
+func TestGuardRefusesForeignPages(t *testing.T) {
 	for _, c := range []struct {
 		token, host, origin string
 		status              int
@@ -32,7 +33,7 @@ func TestGuard(t *testing.T) {
 		{"", "127.0.0.1:80", "", 200},
 		{"", "localhost", "", 200},
 		{"", "LocalHost:80", "", 200},
-		{"", "[::1]", "", 200}, // browsers leave port 80 out
+		{"", "[::1]", "", 200}, // browsers omit port 80
 		{"", "localhost.evil.example", "", 403},
 		{"", "[127.0.0.1].evil.example", "", 403},
 		{"", "[::1]:80", "http://[::1]:80", 200},
@@ -42,7 +43,8 @@ func TestGuard(t *testing.T) {
 		{"secret", "trainer.example", "", 200},
 		{"secret", "trainer.example", "http://evil.example", 403},
 	} {
-		h := Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), c.token, func(w http.ResponseWriter, status int, err error) { WriteJSON(w, status, err.Error()) })
+		h := Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), c.token,
+			func(w http.ResponseWriter, status int, err error) { WriteJSON(w, status, err.Error()) })
 		r := httptest.NewRequest("POST", "/", nil)
 		if r.Host = c.host; c.origin != "" {
 			r.Header.Set("Origin", c.origin)
@@ -55,7 +57,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-func TestListenIsOnLoopbackUnlessTold(t *testing.T) {
+func TestListenDefaultsToLoopback(t *testing.T) {
 	l, err := Listen(t.Context(), ":0")
 	if err != nil {
 		t.Fatal(err)
@@ -66,8 +68,8 @@ func TestListenIsOnLoopbackUnlessTold(t *testing.T) {
 	}
 }
 
-// A request in flight gets the grace to end, and is cut off without.
-func TestServeEnds(t *testing.T) {
+// A request in flight may finish within the grace period. Without one the server aborts it.
+func TestServeGivesRequestsTheirGrace(t *testing.T) {
 	for _, grace := range []time.Duration{0, time.Minute} {
 		l, err := Listen(t.Context(), "127.0.0.1:0")
 		if err != nil {
@@ -90,7 +92,7 @@ func TestServeEnds(t *testing.T) {
 				return
 			}
 			defer resp.Body.Close()
-			text, _ := io.ReadAll(resp.Body) // half of it is not the text that is wanted
+			text, _ := io.ReadAll(resp.Body) // an aborted reply is not the wanted text
 			got <- string(text)
 		}()
 		<-begun

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-func TestAnswers(t *testing.T) {
+func TestAnswersSurviveAReopening(t *testing.T) {
 	dir := t.TempDir()
-	for round := range 3 { // what was put is there after it was opened again
+	for round := range 3 { // stored answers survive a reopening
 		a, err := openAnswers(dir)
 		if err != nil {
 			t.Fatal(err)

@@ -21,8 +21,10 @@ type juicer struct {
 
 // without lists the keys of a recipe that do not change its output.
 var without = []string{
-	"project_name", "job_id", "np", "executor_type", "ray_address", "export_path", "export_shard_size", "export_in_parallel", "export_type", "keep_stats_in_res_ds", "keep_hashes_in_res_ds",
-	"use_cache", "ds_cache_dir", "cache_compress", "use_checkpoint", "temp_dir", "work_dir", "open_tracer", "op_list_to_trace", "trace_num", "open_monitor", "open_insight_mining",
+	"project_name", "job_id", "np", "executor_type", "ray_address", "export_path", "export_shard_size", "export_in_parallel",
+	"export_type", "keep_stats_in_res_ds", "keep_hashes_in_res_ds",
+	"use_cache", "ds_cache_dir", "cache_compress", "use_checkpoint", "temp_dir", "work_dir", "open_tracer", "op_list_to_trace",
+	"trace_num", "open_monitor", "open_insight_mining",
 	"op_fusion", "fusion_strategy", "adaptive_batch_size", "turbo", "debug", "save_stats_in_one_file", "event_logging",
 }
 

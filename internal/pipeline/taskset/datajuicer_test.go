@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestReadDataJuicer(t *testing.T) {
+func TestReadDataJuicerReadsRecipes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "recipe.yaml")
 	for _, c := range []struct {
 		text string
@@ -15,8 +15,10 @@ func TestReadDataJuicer(t *testing.T) {
 		want Recipe
 		err  string
 	}{
-		{"dataset_path: a/b.jsonl\ntext_keys: [q, a]\nnp: 4\nprocess:\n- text_length_filter:\n    min_len: 3\n- document_deduplicator:\n", Recipe{},
-			Recipe{Inputs: []string{"a/b.jsonl"}, Fields: []string{"q", "a"}, Operators: []Operator{{"text_length_filter", args{"min_len": 3}}, {"document_deduplicator", nil}}}, ""},
+		{"dataset_path: a/b.jsonl\ntext_keys: [q, a]\nnp: 4\nprocess:\n- text_length_filter:\n    min_len: 3\n- " +
+			"document_deduplicator:\n", Recipe{},
+			Recipe{Inputs: []string{"a/b.jsonl"}, Fields: []string{"q", "a"},
+				Operators: []Operator{{"text_length_filter", args{"min_len": 3}}, {"document_deduplicator", nil}}}, ""},
 		{"text_keys: q\ndataset_path: a\nprocess: [{x: {}}]", Recipe{Inputs: []string{"b"}, Fields: []string{"f"}},
 			Recipe{Inputs: []string{"b"}, Fields: []string{"f"}, Operators: []Operator{{"x", args{}}}}, ""},
 		{"process: [{x: {}}]", Recipe{}, Recipe{}, "names no dataset_path: set inputs"},

@@ -33,9 +33,9 @@ type juicerPass struct {
 	processes int
 	dir       string // for temporary files
 
-	where []fmt.Stringer   // of the rows that were sent
-	kept  *dataset.Dataset // the rows that were sent
-	back  *dataset.Dataset // the rows that came back
+	where []fmt.Stringer   // places of the rows sent
+	kept  *dataset.Dataset // rows sent
+	back  *dataset.Dataset // rows that came back
 	order []int            // indices into back, in the original order
 	at    int              // index into order of the next row
 }
@@ -62,7 +62,8 @@ func (e *juicerPass) run(ctx context.Context, fill func(sink func(*trinity.TaskR
 	if err := e.write(in, kept, fill); err != nil || len(e.where) == 0 {
 		return err
 	}
-	settings := datajuicer.Settings{Type: "task", Processes: e.processes, Inputs: []string{in}, OutputDir: filepath.Dir(in), TargetFields: e.fields, TopK: -1}
+	settings := datajuicer.Settings{Type: "task", Processes: e.processes, Inputs: []string{in}, OutputDir: filepath.Dir(in),
+		TargetFields: e.fields, TopK: -1}
 	for _, o := range e.operators {
 		settings.Operators = append(settings.Operators, map[string]map[string]any{o.Name: o.Args})
 	}
@@ -78,7 +79,7 @@ func (e *juicerPass) run(ctx context.Context, fill func(sink func(*trinity.TaskR
 		return err
 	}
 	if e.back, err = dataset.Open(ctx, filepath.Join(e.dir, "output.jsonl"), dataset.Options{}); err != nil {
-		return fmt.Errorf("Data-Juicer's output, if its service is on this machine: %w", err)
+		return fmt.Errorf("reading Data-Juicer's output: %w: does its service run on this machine?", err)
 	}
 	return e.sort()
 }

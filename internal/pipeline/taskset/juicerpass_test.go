@@ -9,14 +9,14 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// Operators that are not built in run in Data-Juicer, between those that are. Rows keep their order
-// and the fields that Data-Juicer does not know.
-func TestJuicerPass(t *testing.T) {
+// Operators that are not built in run in Data-Juicer, between the built-in operators. Rows keep
+// their order and the fields that Data-Juicer does not know.
+func TestForeignOperatorsRunInDataJuicer(t *testing.T) {
 	r := sums(t)
 	var j *trinitytest.Juicer
 	j = trinitytest.NewJuicer(t, func(row map[string]any) (map[string]float64, bool) {
 		if _, ok := row["__dj__stats__"]; ok {
-			t.Error("statistics went along")
+			t.Error("Data-Juicer got statistics")
 		}
 		question := row["question"].(string)
 		if len(j.Created) == 2 { // the second time
@@ -28,11 +28,13 @@ func TestJuicerPass(t *testing.T) {
 	service := &datajuicer.Service{URL: j.URL, Say: func(string) {}}
 	r.Juicer = service
 	r.Operators = []Operator{
-		{"document_deduplicator", args{"lowercase": true}}, {"clean_mapper", args{"a": 1}}, {"lang_filter", nil}, {"text_length_filter", nil}, {"perplexity_filter", args{"max_ppl": 1500}},
+		{"document_deduplicator", args{"lowercase": true}}, {"clean_mapper", args{"a": 1}}, {"lang_filter", nil},
+		{"text_length_filter", nil}, {"perplexity_filter", args{"max_ppl": 1500}},
 	}
 	r.Weights = Weights{}
 	plan, err := r.Plan(7)
-	if err != nil || !strings.Contains(strings.Join(plan, "\n"), "\nclean_mapper, by Data-Juicer\nlang_filter, by Data-Juicer\ntext_length_filter\n") {
+	if err != nil || !strings.Contains(strings.Join(plan, "\n"),
+		"\nclean_mapper, by Data-Juicer\nlang_filter, by Data-Juicer\ntext_length_filter\n") {
 		t.Errorf("%q, %v", plan, err)
 	}
 	h := host(t)
@@ -40,8 +42,9 @@ func TestJuicerPass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "7 read, target_fields dropped 2, document_deduplicator dropped 1, clean_mapper, lang_filter (Data-Juicer) dropped 1"; !strings.HasSuffix(report.String(), want) {
-		t.Errorf("it reports %s", report)
+	if want := "7 read, target_fields dropped 2, document_deduplicator dropped 1, clean_mapper, lang_filter (Data-Juicer) " +
+		"dropped 1"; !strings.HasSuffix(report.String(), want) {
+		t.Errorf("reported %s", report)
 	}
 	var questions []any
 	for _, row := range lines(t, r.File()) {
@@ -53,13 +56,15 @@ func TestJuicerPass(t *testing.T) {
 		}
 	}
 	if want := []any{"1 plus 1 is what?", "two and <two> are together?", "1 plus 1 is how much?"}; !reflect.DeepEqual(questions, want) {
-		t.Errorf("it writes %v", questions)
+		t.Errorf("wrote %v", questions)
 	}
 	got := lines(t, r.File())
-	if got[0]["id"] == nil || got[1]["id"] != nil || !reflect.DeepEqual(got[1]["__dj__stats__"], args{"consumed_cnt": 3.0, "lang_score": 0.75, "perplexity": 27.0, "text_len": 27.0}) {
-		t.Errorf("it writes %v", got)
+	if got[0]["id"] == nil || got[1]["id"] != nil || !reflect.DeepEqual(got[1]["__dj__stats__"],
+		args{"consumed_cnt": 3.0, "lang_score": 0.75, "perplexity": 27.0, "text_len": 27.0}) {
+		t.Errorf("wrote %v", got)
 	}
-	if want := []any{args{"clean_mapper": args{"a": 1.0}}, args{"lang_filter": nil}}; len(j.Created) != 2 || !reflect.DeepEqual(j.Created[0]["operators"], want) || j.Created[0]["top_k"] != -1.0 {
+	if want := []any{args{"clean_mapper": args{"a": 1.0}}, args{"lang_filter": nil}}; len(j.Created) != 2 ||
+		!reflect.DeepEqual(j.Created[0]["operators"], want) || j.Created[0]["top_k"] != -1.0 {
 		t.Errorf("sessions %v", j.Created)
 	}
 	if err := service.Close(); err != nil {
@@ -69,7 +74,8 @@ func TestJuicerPass(t *testing.T) {
 		t.Errorf("%v, %v", again, err)
 	}
 	r.Juicer = nil
-	if _, err := r.Make(t.Context(), h); err == nil || !strings.Contains(err.Error(), `"clean_mapper"`) || !strings.Contains(err.Error(), "server_url") {
+	if _, err := r.Make(t.Context(), h); err == nil || !strings.Contains(err.Error(), `"clean_mapper"`) ||
+		!strings.Contains(err.Error(), "server_url") {
 		t.Error(err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
-// edition changes when the pipeline makes another output of the same settings and inputs. A program
-// of another edition makes the output again.
+// edition changes when a new version of the pipeline makes a different output from the same
+// settings and inputs. A program with another edition makes the output again.
 const edition = 1
 
 // manifest records the settings and inputs that an output was made of.
@@ -26,7 +26,7 @@ type manifest struct {
 	Settings string  `json:"settings"` // SHA-256
 	Inputs   []stamp `json:"inputs"`
 	Output   string  `json:"output"`           // SHA-256
-	Before   string  `json:"before,omitempty"` // SHA-256 of the output that this one replaces; a kill may have left that in place
+	Before   string  `json:"before,omitempty"` // SHA-256 of the output that this one replaces; a kill may have left it in place
 	Report   *Report `json:"report"`
 }
 

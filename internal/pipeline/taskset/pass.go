@@ -48,7 +48,8 @@ func (r *Report) String() string {
 		text = fmt.Sprintf("task pipeline: %s was made before with these settings and inputs: %d of %d rows", r.Output, r.Rows, r.Read)
 	}
 	if len(r.Idle) > 0 {
-		text += fmt.Sprintf("; no row has a score of %s, so these priority_weights change nothing: add an operator that measures it", strings.Join(r.Idle, ", "))
+		text += fmt.Sprintf("; no row has a score of %s, so these priority_weights change nothing: add an operator that "+
+			"measures it", strings.Join(r.Idle, ", "))
 	}
 	return text
 }

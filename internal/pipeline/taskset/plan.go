@@ -47,7 +47,8 @@ func (r *Recipe) Plan(n int) ([]string, error) {
 		words = append(words, line)
 	}
 	w := r.Weights
-	words = append(words, fmt.Sprintf("ordered by difficulty × %g + diversity × %g + quality × %g + uses × %g", w.Difficulty, w.Diversity, w.Quality, w.UsageFrequency))
+	words = append(words, fmt.Sprintf("ordered by difficulty × %g + diversity × %g + quality × %g + uses × %g", w.Difficulty,
+		w.Diversity, w.Quality, w.UsageFrequency))
 	if r.TopK >= 0 {
 		words = append(words, fmt.Sprintf("the first %d rows", r.TopK))
 	}

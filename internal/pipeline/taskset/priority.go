@@ -34,7 +34,8 @@ var dimensions = []struct {
 	{"difficulty_score", []scoreOf{{"lang_score", true}, {"llm_difficulty_score", false}, {perplexity, false}}},
 	{"diversity_score", []scoreOf{{"ngram_diversity", false}}},
 	{"quality_score", []scoreOf{
-		{"alnum_ratio", false}, {"char_rep_ratio", true}, {"flagged_words_ratio", true}, {"llm_quality_score", false}, {"special_char_ratio", true}, {"stopwords_ratio", false},
+		{"alnum_ratio", false}, {"char_rep_ratio", true}, {"flagged_words_ratio", true}, {"llm_quality_score", false},
+		{"special_char_ratio", true}, {"stopwords_ratio", false},
 		{"word_rep_ratio", true},
 	}},
 }
@@ -46,7 +47,8 @@ const perplexity = "perplexity"
 const priorityField = "priority"
 
 // written lists the fields that the pipeline adds.
-var written = map[string]bool{statsField: true, "difficulty_score": true, "diversity_score": true, "quality_score": true, priorityField: true}
+var written = map[string]bool{statsField: true, "difficulty_score": true, "diversity_score": true, "quality_score": true,
+	priorityField: true}
 
 // scores computes the priorities of rows: the sum of each weight times its dimension, and of a
 // weight times the number of uses (the statistic consumed_cnt). A dimension is the mean of its
@@ -155,7 +157,8 @@ func (s *scores) idle() (names []string) {
 		weight float64
 		known  bool
 	}{
-		{"difficulty", s.weights.Difficulty, s.known[0]}, {"diversity", s.weights.Diversity, s.known[1]}, {"quality", s.weights.Quality, s.known[2]},
+		{"difficulty", s.weights.Difficulty, s.known[0]}, {"diversity", s.weights.Diversity, s.known[1]},
+		{"quality", s.weights.Quality, s.known[2]},
 		{"usage_frequency", s.weights.UsageFrequency, s.uses},
 	} {
 		if w.weight != 0 && !w.known {

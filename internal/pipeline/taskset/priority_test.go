@@ -8,7 +8,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-func TestPriority(t *testing.T) {
+func TestPriorityWeighsTheDimensions(t *testing.T) {
 	rows := []args{
 		{},
 		{"llm_difficulty_score": 0.4, "lang_score": 0.9},                                                      // (0.4 + 0.1)/2 = 0.25
@@ -32,7 +32,8 @@ func TestPriority(t *testing.T) {
 	if got := s.order(-1); !slices.Equal(got, []int{2, 5, 8, 1, 6, 0, 4, 7, 3}) {
 		t.Errorf("the order is %v", got)
 	}
-	if got := string(s.append([]byte(`{"a":1}`), 1)); got != `{"a":1,"difficulty_score":0.25,"diversity_score":0,"quality_score":0,"priority":2.5}` {
+	if got := string(s.append([]byte(`{"a":1}`),
+		1)); got != `{"a":1,"difficulty_score":0.25,"diversity_score":0,"quality_score":0,"priority":2.5}` {
 		t.Errorf("the row is %s", got)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 // Recipe describes how to make a taskset.
 type Recipe struct {
-	Inputs    []string // files, or directories of them
+	Inputs    []string // files, or directories with files
 	Operators []Operator
 	Fields    []string // fields that every row must have; the first is the text_key of operators without one
 	Weights   Weights
@@ -87,7 +87,7 @@ func (r *Recipe) lock(ctx context.Context, say func(string)) (*durable.Lock, err
 			return lock, err
 		}
 		if !told {
-			say(fmt.Sprintf("task pipeline: %s is being made by %s: waiting for it", r.File(), other))
+			say(fmt.Sprintf("task pipeline: waiting for %[2]s, which is making %[1]s", r.File(), other))
 		}
 		select {
 		case <-ctx.Done():
@@ -143,7 +143,9 @@ func (r *Recipe) make(ctx context.Context, host Host) (_ *Report, err error) {
 }
 
 // process passes the rows through all operators, and the remaining rows to sink.
-func (r *Recipe) process(ctx context.Context, host Host, answers *answers, report *Report, in *reader, sink func(*trinity.TaskRow) error) (err error) {
+func (r *Recipe) process(
+	ctx context.Context, host Host, answers *answers, report *Report, in *reader, sink func(*trinity.TaskRow) error,
+) (err error) {
 	tools := rows.Tools{Answers: answers, Parallel: host.Parallel, Say: host.Say}
 	next, ops := in.next, []operator{{"target_fields", having(r.Fields)}}
 	for i, part := range r.parts() {
@@ -153,7 +155,8 @@ func (r *Recipe) process(ctx context.Context, host Host, answers *answers, repor
 			}
 			continue
 		}
-		e := &juicerPass{service: r.Juicer, operators: part.operators, fields: r.Fields, processes: host.Parallel, dir: filepath.Join(r.work(), fmt.Sprint("data_juicer_", i))}
+		e := &juicerPass{service: r.Juicer, operators: part.operators, fields: r.Fields, processes: host.Parallel,
+			dir: filepath.Join(r.work(), fmt.Sprint("data_juicer_", i))}
 		defer func() { err = errors.Join(err, e.close()) }()
 		if err := e.run(ctx, func(sink func(*trinity.TaskRow) error) error { return report.pass(ctx, next, ops, sink) }); err != nil {
 			return err
@@ -164,13 +167,13 @@ func (r *Recipe) process(ctx context.Context, host Host, answers *answers, repor
 	return report.pass(ctx, next, ops, sink)
 }
 
-// part is a sequence of operators that are all built in, or all Data-Juicer's.
+// part is a sequence of operators, either all built in or all in Data-Juicer.
 type part struct {
 	native    bool
 	operators []Operator
 }
 
-// parts splits the operators into sequences that are all built in, or all Data-Juicer's.
+// parts splits the operators into sequences that are all built in or all in Data-Juicer.
 func (r *Recipe) parts() (parts []part) {
 	for _, o := range r.Operators {
 		native := registry.TaskOperators.Has(o.Name)
@@ -219,7 +222,7 @@ func takesText(name string) bool {
 	return false
 }
 
-// having is an operator that keeps the rows with all these fields.
+// having is an operator that keeps rows with all these fields.
 type having []string
 
 func (fields having) Process(_ context.Context, rows []*trinity.TaskRow) ([]*trinity.TaskRow, error) {

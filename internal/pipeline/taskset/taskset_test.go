@@ -55,7 +55,7 @@ func host(t *testing.T) Host {
 	}
 }
 
-// sums returns a recipe that makes three rows of two files.
+// sums returns a recipe that makes three rows from two files.
 func sums(t *testing.T) *Recipe {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "a.jsonl"), `{"question": "one plus one is what?", "answer": 2, "id": 9007199254740993}
@@ -63,20 +63,22 @@ func sums(t *testing.T) *Recipe {
 {"question": null, "answer": 1}
 {"question": "One plus one is what? ", "answer": 2}
 `)
-	write(t, filepath.Join(dir, "b", "train.jsonl"), `{"question": "two and <two> are together?", "answer": 4, "__dj__stats__": {"consumed_cnt": 3}, "priority": null}
+	train := filepath.Join(dir, "b", "train.jsonl")
+	write(t, train, `{"question": "two and <two> are together?", "answer": 4, "__dj__stats__": {"consumed_cnt": 3}, "priority": null}
 {"question": "one plus one is how much?", "answer": 2}
 {"answer": 2}
 `)
 	return &Recipe{
 		Inputs: []string{filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "b")}, Fields: []string{"question", "answer"},
 		Operators: []Operator{
-			{"text_length_filter", args{"min_len": 10}}, {"document_deduplicator", args{"lowercase": true}}, {"ngram_diversity_scorer", args{"n": 2}},
+			{"text_length_filter", args{"min_len": 10}}, {"document_deduplicator", args{"lowercase": true}},
+			{"ngram_diversity_scorer", args{"n": 2}},
 		},
 		Weights: DefaultWeights, TopK: -1, Output: filepath.Join(dir, "out"),
 	}
 }
 
-func TestMake(t *testing.T) {
+func TestMakeWritesTheBestRows(t *testing.T) {
 	r := sums(t)
 	h, told := host(t), [][2]int64{}
 	h.Progress = func(done, total int64) { told = append(told, [2]int64{done, total}) }
@@ -84,24 +86,30 @@ func TestMake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "3 of 7 rows in " + r.Output + "/output.jsonl: 7 read, target_fields dropped 2, text_length_filter dropped 1, document_deduplicator dropped 1"; report.String() != "task pipeline: "+want {
+	if want := "3 of 7 rows in " + r.Output +
+		"/output.jsonl: 7 read, target_fields dropped 2, text_length_filter dropped 1, document_deduplicator dropped 1"; report.String() !=
+		"task pipeline: "+want {
 		t.Errorf("it reports %s", report)
 	}
 	if len(told) != 7 || told[6] != [2]int64{7, 7} {
 		t.Errorf("progress %v", told)
 	}
 	got := lines(t, r.File())
-	// diversity: all is new; new: "is how", "how much?" of 4; used three times: 0.8·1 − 0.5·3
+	// Diversity: all runs are new; "is how" and "how much?" are new of 4; used three times: 0.8·1 −
+	// 0.5·3.
 	want := []args{
-		{"question": "one plus one is what?", "answer": 2.0, "id": 9007199254740992.0, "__dj__stats__": args{"text_len": 21.0, "ngram_diversity": 1.0}, "diversity_score": 1.0, "priority": 0.8},
-		{"question": "one plus one is how much?", "answer": 2.0, "__dj__stats__": args{"text_len": 25.0, "ngram_diversity": 0.4}, "diversity_score": 0.4, "priority": 0.32000000000000006},
-		{"question": "two and <two> are together?", "answer": 4.0, "__dj__stats__": args{"text_len": 27.0, "ngram_diversity": 1.0, "consumed_cnt": 3.0}, "diversity_score": 1.0, "priority": 0.8 - 1.5},
+		{"question": "one plus one is what?", "answer": 2.0, "id": 9007199254740992.0,
+			"__dj__stats__": args{"text_len": 21.0, "ngram_diversity": 1.0}, "diversity_score": 1.0, "priority": 0.8},
+		{"question": "one plus one is how much?", "answer": 2.0, "__dj__stats__": args{"text_len": 25.0, "ngram_diversity": 0.4},
+			"diversity_score": 0.4, "priority": 0.32000000000000006},
+		{"question": "two and <two> are together?", "answer": 4.0,
+			"__dj__stats__": args{"text_len": 27.0, "ngram_diversity": 1.0, "consumed_cnt": 3.0}, "diversity_score": 1.0, "priority": 0.8 - 1.5},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("it writes\n%v\nwant\n%v", got, want)
 	}
 	if raw, _ := os.ReadFile(r.File()); !strings.Contains(string(raw), "9007199254740993") || !strings.Contains(string(raw), "<two>") {
-		t.Errorf("numbers and signs are not as they were: %s", raw)
+		t.Errorf("numbers or signs have changed: %s", raw)
 	}
 	d, err := dataset.Open(t.Context(), r.Output, dataset.Options{})
 	if err != nil || d.Len() != 3 {
@@ -109,30 +117,31 @@ func TestMake(t *testing.T) {
 	}
 }
 
-func TestTopK(t *testing.T) {
+func TestTopKKeepsTheBestRows(t *testing.T) {
 	r := sums(t)
 	r.TopK = 1
 	report, err := r.Make(t.Context(), host(t))
-	if got := lines(t, r.File()); err != nil || len(got) != 1 || got[0]["question"] != "one plus one is what?" || !strings.HasSuffix(report.String(), ", top_k dropped 2") {
+	if got := lines(t, r.File()); err != nil || len(got) != 1 || got[0]["question"] != "one plus one is what?" ||
+		!strings.HasSuffix(report.String(), ", top_k dropped 2") {
 		t.Errorf("%v, %v, %v", got, report, err)
 	}
 }
 
-// The report names weights without effect, also when the output is reused; it does not name
-// defaults.
-func TestIdleWeights(t *testing.T) {
+// The report names weights without effect, also for a reused output. It does not name defaults.
+func TestReportNamesIdleWeights(t *testing.T) {
 	r := sums(t)
 	r.Weights = Weights{Difficulty: 1, Diversity: 1, Quality: -1, UsageFrequency: 1}
 	for range 2 {
 		report, err := r.Make(t.Context(), host(t))
-		if err != nil || !strings.Contains(report.String(), "; no row has a score of difficulty, quality, so these priority_weights change nothing") {
+		if err != nil || !strings.Contains(report.String(),
+			"; no row has a score of difficulty, quality, so these priority_weights change nothing") {
 			t.Errorf("%v, %v", report, err)
 		}
 	}
 }
 
-// An output is reused until something changes that it depends on.
-func TestMadeBefore(t *testing.T) {
+// Make reuses an output until its settings or inputs change.
+func TestOutputIsReused(t *testing.T) {
 	r := sums(t)
 	make := func() *Report {
 		t.Helper()
@@ -152,7 +161,7 @@ func TestMadeBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if make().Reused {
-		t.Error("an input has changed, and the output was used again")
+		t.Error("Make reused the output of a changed input")
 	}
 	r.TopK = 2
 	if report := make(); report.Reused || report.Rows != 2 {
@@ -162,11 +171,11 @@ func TestMadeBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Output, m.Before = strings.Repeat("0", 64), m.Output // a kill before the new output took its place
+	m.Output, m.Before = strings.Repeat("0", 64), m.Output // a kill came before the new output replaced the old one
 	data, _ := json.Marshal(m)
 	write(t, r.manifestPath(), string(data))
 	if make().Reused {
-		t.Error("the output of other settings was used")
+		t.Error("Make reused the output of other settings")
 	}
 	write(t, r.File(), "{}\n")
 	if _, err := r.Make(t.Context(), host(t)); err == nil || !strings.Contains(err.Error(), "not what a task pipeline wrote") {
@@ -174,7 +183,7 @@ func TestMadeBefore(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestMakeReportsErrors(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(r *Recipe)
@@ -182,7 +191,8 @@ func TestErrors(t *testing.T) {
 	}{
 		{"foreign output", func(r *Recipe) { write(t, r.File(), "{}\n") }, "not what a task pipeline wrote"},
 		{"no input", func(r *Recipe) { r.Inputs[0] += "x" }, "inputs: stat"},
-		{"nothing left", func(r *Recipe) { r.Operators[0].Args["min_len"] = 1000 }, "leaves no rows of a.jsonl, b: 7 read, target_fields dropped 2, text_length_filter dropped 5"},
+		{"nothing left", func(r *Recipe) { r.Operators[0].Args["min_len"] = 1000 },
+			"leaves no rows of a.jsonl, b: 7 read, target_fields dropped 2, text_length_filter dropped 5"},
 		{"no text", func(r *Recipe) { r.Fields = nil }, `text_length_filter: ` + "a.jsonl:1: no field \"text\""},
 		{"no such operator", func(r *Recipe) { r.Operators[0].Name = "text_lenght_filter" }, `did you mean "text_length_filter"?`},
 	} {
@@ -197,8 +207,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Make waits for another process that makes the same taskset, and says which one.
-func TestWaitsForTheOther(t *testing.T) {
+// Make names the process for which it waits.
+func TestMakeWaitsForAnotherProcess(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		other  func(*testing.T, *Recipe)
@@ -230,7 +240,7 @@ func TestWaitsForTheOther(t *testing.T) {
 			if err != nil || report.Rows != 3 || report.Reused != c.reused {
 				t.Errorf("%v, %v", report, err)
 			}
-			if want := fmt.Sprintf("output.jsonl is being made by process %d on ", os.Getpid()); len(lines) != 1 || !strings.Contains(lines[0], want) {
+			if want := fmt.Sprintf("waiting for process %d on ", os.Getpid()); len(lines) != 1 || !strings.Contains(lines[0], want) {
 				t.Errorf("it says %q, want %q", lines, want)
 			}
 		})
@@ -252,15 +262,16 @@ func TestWaitsForTheOther(t *testing.T) {
 	}
 }
 
-// A run that ends half way keeps the answers that it got; the next run asks only for the others.
-func TestScoresAreKept(t *testing.T) {
+// A run that stops half way keeps its answers. The next run asks only for the others.
+func TestAnswersSurviveAnError(t *testing.T) {
 	asked, limit := 0, 3
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if asked++; asked > limit {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		fmt.Fprint(w, `{"choices": [{"message": {"content": "{\"dimension_scores\": {\"accuracy\": 5, \"grammar\": 4, \"informativeness\": 3, \"coherence\": 4}}"}}]}`)
+		fmt.Fprint(w, `{"choices": [{"message": {"content": "{\"dimension_scores\": {\"accuracy\": 5, \"grammar\": 4,`+
+			` \"informativeness\": 3, \"coherence\": 4}}"}}]}`)
 	}))
 	defer server.Close()
 	r := sums(t)
@@ -274,7 +285,7 @@ func TestScoresAreKept(t *testing.T) {
 	}
 	limit = 100
 	report, err := r.Make(t.Context(), h)
-	if err != nil || report.Rows != 5 || asked != 4+2 { // 5 rows, 3 of them known, and the one refused
+	if err != nil || report.Rows != 5 || asked != 4+2 { // 5 rows: 3 known ones, and the refused request again
 		t.Errorf("%v, %v, asked %d times", report, err, asked)
 	}
 	if row := lines(t, r.File())[0]; row["quality_score"] != 0.8 || row["priority"] != 0.8 {
@@ -282,7 +293,7 @@ func TestScoresAreKept(t *testing.T) {
 	}
 }
 
-func TestManyBlocks(t *testing.T) {
+func TestManyBlocksKeepTheirOrder(t *testing.T) {
 	r := sums(t)
 	var b strings.Builder
 	for i := range 3*blockRows + 1 {
@@ -294,7 +305,10 @@ func TestManyBlocks(t *testing.T) {
 	if err != nil || report.Rows != 3*blockRows+1 {
 		t.Fatal(report, err)
 	}
-	if got := lines(t, r.File()); !slices.IsSortedFunc(got, func(a, b args) int { return int(a["answer"].(float64) - b["answer"].(float64)) }) {
-		t.Error("rows of equal priority are not in their order")
+	if got := lines(t, r.File()); !slices.IsSortedFunc(got, func(a,
+		b args) int {
+		return int(a["answer"].(float64) - b["answer"].(float64))
+	}) {
+		t.Error("rows of equal priority changed their order")
 	}
 }
