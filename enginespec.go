@@ -71,15 +71,20 @@ type InitSpec struct {
 	Style string // "hf" or "fan_in"
 }
 
-// LoRASpec is a low-rank adapter (Hu et al. 2021, arXiv 2106.09685).
+// LoRASpec says which low-rank adapter to train (Hu et al. 2021, arXiv 2106.09685): the one at Path,
+// or a new one with random A and B = 0. UseRslora is after Kalajdzievski 2023, arXiv 2312.03732. Its
+// fields are keys of an entry of model.lora_configs.
 type LoRASpec struct {
-	Path          string // PEFT directory to start from; "" draws A and sets B to 0
-	Rank          int
-	Alpha         int
-	TargetModules []string // names such as q_proj, or all-linear
-	Exclude       []string // of these, those that get no adapter
-	RSLoRA        bool     // scale by Alpha/√Rank (Kalajdzievski 2023, arXiv 2312.03732) in place of Alpha/Rank
+	Path           string `yaml:"path" doc:"PEFT directory to continue from, which then decides rank, scale and layers; empty starts a new adapter. Further adapters need one."`
+	LoraRank       int    `yaml:"lora_rank" default:"32" range:"[1,)" doc:"Rank of the update."`
+	LoraAlpha      int    `yaml:"lora_alpha" default:"32" range:"[1,)" doc:"The update is multiplied by lora_alpha/lora_rank; see use_rslora."`
+	TargetModules  Names  `yaml:"target_modules" default:"all-linear" doc:"Layers that get an adapter: all-linear, or a list of names such as q_proj."`
+	ExcludeModules Names  `yaml:"exclude_modules" doc:"Layers of target_modules that get no adapter: names such as k_proj."`
+	UseRslora      bool   `yaml:"use_rslora" doc:"Multiply the update by lora_alpha/√lora_rank instead (rank-stabilised LoRA). Own key of Trinity-Go, PEFT's name."`
 }
+
+// Names is a list of names. In YAML, one name may stand for a list of one.
+type Names []string
 
 // TrainerOpener is the plug-in of an engine that trains (trainer.trainer_type). Policy, critic, teachers and reward models are
 // opened by it.

@@ -22,18 +22,19 @@ type Task struct {
 	Eval         bool           // evaluation: nothing is trained on
 }
 
-// TaskFormat names the keys of a row, as the YAML's `format` section does. Keys may be dotted paths into nested objects.
+// TaskFormat says which keys of a row mean what. A key may be a dotted path into nested objects. The
+// fields are keys of the section `format` in YAML.
 type TaskFormat struct {
-	PromptKey       string
-	ResponseKey     string
-	SystemPromptKey string
-	SystemPrompt    string
-	MessagesKey     string
-	ToolsKey        string
-	ReplyPrefix     string
-	ChosenKey       string
-	RejectedKey     string
-	LabelKey        string
+	PromptKey       string `yaml:"prompt_key" default:"prompt" doc:"Key of the question."`
+	ResponseKey     string `yaml:"response_key" default:"response" doc:"Key of the reference answer, or of the answer to learn from (SFT, KTO)."`
+	SystemPromptKey string `yaml:"system_prompt_key" doc:"Key of the system prompt."`
+	SystemPrompt    string `yaml:"system_prompt" doc:"System prompt of rows that have none."`
+	MessagesKey     string `yaml:"messages_key" default:"message" doc:"Key of the list of messages."`
+	ToolsKey        string `yaml:"tools_key" default:"tools" doc:"Key of the tool definitions."`
+	ReplyPrefix     string `yaml:"reply_prefix" doc:"Text that every reply starts with."`
+	ChosenKey       string `yaml:"chosen_key" default:"chosen" doc:"Key of the preferred reply (DPO)."`
+	RejectedKey     string `yaml:"rejected_key" default:"rejected" doc:"Key of the other reply (DPO)."`
+	LabelKey        string `yaml:"label_key" default:"label" doc:"Key of the verdict on a reply, true or false (KTO). Own key of Trinity-Go."`
 }
 
 // Field returns the value at a dotted key of the row; a key that contains dots and exists as written wins.

@@ -1,5 +1,7 @@
 package config
 
+import "github.com/trinity-go/trinity"
+
 // Buffer is the data: what is read, in which amounts, and where experiences pass from explorer to trainer.
 type Buffer struct {
 	// Tasks per explore step.
@@ -93,39 +95,20 @@ type Taskset struct {
 // Format names the keys of a row. A key may be a dotted path into nested objects.
 type Format struct {
 	// Whether a row is a prompt and a response, or a list of messages.
-	PromptType string `yaml:"prompt_type" default:"messages" enum:"messages|plaintext"`
-	// Key of the question.
-	PromptKey string `yaml:"prompt_key" default:"prompt"`
-	// Key of the reference answer, or of the answer that is learnt from (SFT, KTO).
-	ResponseKey string `yaml:"response_key" default:"response"`
-	// Key of the system prompt.
-	SystemPromptKey string `yaml:"system_prompt_key"`
-	// System prompt of rows that have none.
-	SystemPrompt string `yaml:"system_prompt"`
-	// Key of the list of messages.
-	MessagesKey string `yaml:"messages_key" default:"message"`
-	// Key of the tool definitions.
-	ToolsKey string `yaml:"tools_key" default:"tools"`
+	PromptType         string `yaml:"prompt_type" default:"messages" enum:"messages|plaintext"`
+	trinity.TaskFormat `yaml:",inline"`
 	// Key of the images.
 	ImageKey string `yaml:"image_key"`
 	// Key of the videos.
 	VideoKey string `yaml:"video_key"`
-	// Text that every reply starts with.
-	ReplyPrefix string `yaml:"reply_prefix"`
 	// Key of the row's own workflow name.
 	WorkflowKey string `yaml:"workflow_key"`
 	// Key of the row's own reward function name.
 	RewardFnKey string `yaml:"reward_fn_key"`
-	// Key of the preferred reply (DPO).
-	ChosenKey string `yaml:"chosen_key" default:"chosen"`
-	// Key of the other reply (DPO).
-	RejectedKey string `yaml:"rejected_key" default:"rejected"`
-	// Key of the verdict on a reply, true or false (KTO). Own key of Trinity-Go.
-	LabelKey string `yaml:"label_key" default:"label"`
 	// Learn from every assistant turn of a conversation, not only the last.
 	EnableConcatenatedMultiTurn bool `yaml:"enable_concatenated_multi_turn"`
-	// Join texts, each ended by the end-of-sequence token, and cut them into sequences of model.max_model_len (CPT). A text then has those
-	// before it in its sequence as its context. False makes every text a sequence of its own. Own key of Trinity-Go.
+	// Join texts, each ended by the end-of-sequence token, and cut them into sequences of
+	// model.max_model_len (CPT). A text then has those before it in its sequence as its context. False makes every text a sequence of its own. Own key of Trinity-Go.
 	Packing bool `yaml:"packing"`
 	// Cut rows of training data that are longer than model.max_model_len; false refuses them. Own key of Trinity-Go.
 	Truncate bool `yaml:"truncate"`

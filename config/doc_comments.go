@@ -60,8 +60,12 @@ func collectComments(d ast.Decl, out map[string]string) {
 
 func oneLine(c *ast.CommentGroup) string { return strings.Join(strings.Fields(c.Text()), " ") }
 
-// description returns the comment of a key: its field's, or that of the section's type without the type's name.
+// description returns the doc tag of a key's field, else its comment, else the comment of the
+// section's type without the type's name.
 func (k Key) description(comments map[string]string) string {
+	if doc := k.field.Tag.Get("doc"); doc != "" {
+		return doc
+	}
 	if c := comments[k.owner.Name()+"."+k.field.Name]; c != "" {
 		return c
 	}

@@ -91,14 +91,12 @@ func escaped(s string) string { return beforeInterpolation.ReplaceAllString(s, `
 
 func encodeSection(v reflect.Value) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		name := f.Tag.Get("yaml")
-		if name == "" || name == "-" || f.Tag.Get("auto") != "" {
+	for _, f := range fields(v.Type()) {
+		if f.Tag.Get("auto") != "" {
 			continue
 		}
-		if value := encode(v.Field(i)); value != nil {
-			n.Content = append(n.Content, stringKey(name), value)
+		if value := encode(v.FieldByIndex(f.Index)); value != nil {
+			n.Content = append(n.Content, stringKey(f.Tag.Get("yaml")), value)
 		}
 	}
 	return orNone(n)

@@ -41,10 +41,8 @@ func (b *schemaBuilder) section(t reflect.Type) map[string]any {
 	properties := map[string]any{}
 	b.defs[t.Name()] = map[string]any{"type": []string{"object", "null"}, "additionalProperties": false, "properties": properties,
 		"description": b.comments[t.Name()]}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name := f.Tag.Get("yaml")
-		if name == "" || name == "-" || f.Tag.Get("auto") != "" {
+	for _, f := range fields(t) {
+		if f.Tag.Get("auto") != "" {
 			continue
 		}
 		property := b.value(f.Type, f.Tag)
@@ -54,7 +52,7 @@ func (b *schemaBuilder) section(t reflect.Type) map[string]any {
 		if text := f.Tag.Get("default"); text != "" {
 			property["default"] = plain(parseTag(text))
 		}
-		properties[name] = property
+		properties[f.Tag.Get("yaml")] = property
 	}
 	return ref
 }

@@ -1,5 +1,7 @@
 package config
 
+import "github.com/trinity-go/trinity"
+
 // Model is the model that is trained, and how it samples unless a taskset says otherwise.
 type Model struct {
 	// Directory in Hugging Face layout, GGUF file, or hub name `org/name`.
@@ -66,22 +68,12 @@ type Init struct {
 type Lora struct {
 	// Name of the adapter, for rollout_args of tasksets; the first one is sampled by tasksets that name none.
 	Name string `yaml:"name"`
-	// PEFT directory to go on from, which then decides rank, scale and layers; empty starts a new adapter. Further adapters need one.
-	Path string `yaml:"path"`
+
+	trinity.LoRASpec `yaml:",inline"`
 	// Model that the adapter belongs to; empty is model_path.
 	BaseModelName string `yaml:"base_model_name"`
-	// Rank of the update.
-	LoraRank int `yaml:"lora_rank" default:"32" range:"[1,)"`
-	// The update is multiplied by lora_alpha/lora_rank; see use_rslora.
-	LoraAlpha int `yaml:"lora_alpha" default:"32" range:"[1,)"`
 	// Number type of the adapter's weights.
 	LoraDtype string `yaml:"lora_dtype" default:"auto"`
-	// Layers that get an adapter: all-linear, or a list of names such as q_proj.
-	TargetModules Names `yaml:"target_modules" default:"all-linear"`
-	// Of these layers, those that get none: names such as k_proj.
-	ExcludeModules Names `yaml:"exclude_modules"`
-	// Multiply the update by lora_alpha/√lora_rank instead (rank-stabilised LoRA). Own key of Trinity-Go, PEFT's name.
-	UseRslora bool `yaml:"use_rslora"`
 }
 
 // Tinker is training and sampling through the Tinker API, hosted or self-hosted.

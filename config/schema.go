@@ -24,23 +24,38 @@ type Key struct {
 	field reflect.StructField
 }
 
-// fieldOf returns the field of a struct with a YAML key.
-func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
+// fields lists the fields of a struct that have a YAML key, in order. The fields of a struct that it
+// embeds inline stand in the place of that struct.
+func fields(t reflect.Type) (all []reflect.StructField) {
 	for i := range t.NumField() {
-		if f := t.Field(i); f.IsExported() && f.Tag.Get("yaml") == key && key != "-" {
-			return f, true
+		f := t.Field(i)
+		switch key := f.Tag.Get("yaml"); {
+		case key == ",inline":
+			for _, inner := range fields(f.Type) {
+				inner.Index = append([]int{i}, inner.Index...)
+				all = append(all, inner)
+			}
+		case key != "" && key != "-":
+			all = append(all, f)
 		}
 	}
-	return reflect.StructField{}, false
+	return all
+}
+
+// fieldOf returns the field of a struct with a YAML key.
+func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
+	all := fields(t)
+	i := slices.IndexFunc(all, func(f reflect.StructField) bool { return f.Tag.Get("yaml") == key })
+	if i < 0 {
+		return reflect.StructField{}, false
+	}
+	return all[i], true
 }
 
 // yamlKeys lists the keys of a struct in order.
-func yamlKeys(t reflect.Type) []string {
-	var keys []string
-	for i := range t.NumField() {
-		if k := t.Field(i).Tag.Get("yaml"); k != "" && k != "-" {
-			keys = append(keys, k)
-		}
+func yamlKeys(t reflect.Type) (keys []string) {
+	for _, f := range fields(t) {
+		keys = append(keys, f.Tag.Get("yaml"))
 	}
 	return keys
 }
@@ -50,15 +65,12 @@ func setDefaults(v reflect.Value) {
 	if v.Kind() != reflect.Struct {
 		return
 	}
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		if !f.IsExported() || f.Tag.Get("yaml") == "-" {
-			continue
-		}
-		setDefaults(v.Field(i))
+	for _, f := range fields(v.Type()) {
+		field := v.FieldByIndex(f.Index)
+		setDefaults(field)
 		if text := f.Tag.Get("default"); text != "" {
 			d := &decoder{source: &source{positions: map[string]Position{}}}
-			if d.value(parseTag(text), v.Field(i), ""); len(d.errs) > 0 {
+			if d.value(parseTag(text), field, ""); len(d.errs) > 0 {
 				panic("config: default of " + f.Name + ": " + d.errs[0].Message) // a bug in a struct tag
 			}
 		}
@@ -93,13 +105,8 @@ var keys = sync.OnceValue(func() []Key {
 })
 
 func walkType(t reflect.Type, prefix string, visit func(Key)) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name := f.Tag.Get("yaml")
-		if name == "" || name == "-" {
-			continue
-		}
-		k := Key{Path: join(prefix, name), Default: f.Tag.Get("default"), Range: f.Tag.Get("range"), Plugin: f.Tag.Get("plugin"),
+	for _, f := range fields(t) {
+		k := Key{Path: join(prefix, f.Tag.Get("yaml")), Default: f.Tag.Get("default"), Range: f.Tag.Get("range"), Plugin: f.Tag.Get("plugin"),
 			Auto: f.Tag.Get("auto"), owner: t, field: f}
 		if e, ok := f.Tag.Lookup("enum"); ok {
 			k.Enum = strings.Split(e, "|")

@@ -57,12 +57,10 @@ func walkValues(v reflect.Value, key string, visit func(f reflect.StructField, v
 			v.SetMapIndex(name, item)
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			f := v.Type().Field(i)
-			if name := f.Tag.Get("yaml"); name != "" && name != "-" {
-				visit(f, v.Field(i), join(key, name))
-				walkValues(v.Field(i), join(key, name), visit)
-			}
+		for _, f := range fields(v.Type()) {
+			field, path := v.FieldByIndex(f.Index), join(key, f.Tag.Get("yaml"))
+			visit(f, field, path)
+			walkValues(field, path, visit)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/trinity-go/trinity"
 )
 
 // AllLinear as the only target module means every linear map of the layers. In a model with
@@ -24,6 +26,16 @@ type LoRA struct {
 	// may name modules that the model does not have.
 	ExcludeModules []string
 	Head           bool // the classification head is trained too and saved beside the adapters (modules_to_save)
+}
+
+// NewLoRA describes the new adapters that a run asks for; without target modules, those of all linear
+// maps.
+func NewLoRA(spec *trinity.LoRASpec) LoRA {
+	targets := []string(spec.TargetModules)
+	if len(targets) == 0 {
+		targets = []string{AllLinear}
+	}
+	return LoRA{Rank: spec.LoraRank, Alpha: float64(spec.LoraAlpha), RSLoRA: spec.UseRslora, TargetModules: targets, ExcludeModules: spec.ExcludeModules}
 }
 
 // Scale is Alpha/Rank, or Alpha/√Rank for RSLoRA.

@@ -26,7 +26,7 @@ func adapterOf(m *model.Config, l *config.Lora) (*model.LoRA, error) {
 		}
 		return &file.LoRA, file.Close()
 	}
-	lora := model.LoRA{Rank: l.LoraRank, Alpha: float64(l.LoraAlpha), TargetModules: l.TargetModules, ExcludeModules: l.ExcludeModules}
+	lora := model.NewLoRA(&l.LoRASpec)
 	if err := lora.CheckExcluded(m); err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ func newPlanned(t *testing.T, layers int) *memory {
 // A critic is asked for what the policy is, less what is for adapters and the reference, with an optimizer of its own.
 func TestCriticSpec(t *testing.T) {
 	policy := trinity.EngineSpec{
-		ModelPath: "m", Init: trinity.InitSpec{Seed: 1, Style: "hf"}, LoRA: &trinity.LoRASpec{Rank: 2}, Seed: 3, Optimizer: trinity.OptimizerSpec{Type: trinity.SGD},
+		ModelPath: "m", Init: trinity.InitSpec{Seed: 1, Style: "hf"}, LoRA: &trinity.LoRASpec{LoraRank: 2}, Seed: 3, Optimizer: trinity.OptimizerSpec{Type: trinity.SGD},
 		Train: true, Reference: true, Recompute: 4, Ahead: true, MicroTokens: 5, MaxModelLen: 7,
 	}
 	own := trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.5}

@@ -69,7 +69,7 @@ func (s *reader) formatted(ctx context.Context, b *config.ExperienceBuffer, sche
 		s.say(fmt.Sprintf("looks at the rows of %s, before anything is loaded", data.Name()))
 	}
 	f := dataset.Format{
-		TaskFormat: taskFormat(&b.Format), PromptType: b.Format.PromptType, AllTurns: b.Format.EnableConcatenatedMultiTurn,
+		TaskFormat: b.Format.TaskFormat, PromptType: b.Format.PromptType, AllTurns: b.Format.EnableConcatenatedMultiTurn,
 		MaxTokens: *s.Model.MaxModelLen, Truncate: b.Format.Truncate,
 	}
 	if b.Format.Packing {

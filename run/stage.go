@@ -91,8 +91,7 @@ func loraSpec(configs []config.Lora) *trinity.LoRASpec {
 	if len(configs) == 0 {
 		return nil
 	}
-	c := configs[0]
-	return &trinity.LoRASpec{Path: c.Path, Rank: c.LoraRank, Alpha: c.LoraAlpha, TargetModules: c.TargetModules, Exclude: c.ExcludeModules, RSLoRA: c.UseRslora}
+	return &configs[0].LoRASpec
 }
 
 // runner returns what runs groups of rollouts.

@@ -79,21 +79,13 @@ func (s *Settled) template(ts *config.Taskset, eval bool) trinity.Task {
 		Taskset: ts.Name, Eval: eval, GroupSize: s.Method.GroupSize, Teacher: ts.Teacher,
 		Workflow: first(ts.DefaultWorkflowType, in.DefaultWorkflowType), WorkflowArgs: ts.WorkflowArgs,
 		Reward: first(ts.DefaultRewardFnType, in.DefaultRewardFnType), RewardArgs: ts.RewardFnArgs,
-		Format: taskFormat(&ts.Format), Sampling: s.sampling(&ts.RolloutArgs),
+		Format: ts.Format.TaskFormat, Sampling: s.sampling(&ts.RolloutArgs),
 	}
 	if eval {
 		t.GroupSize = ts.RepeatTimes
 		t.Workflow = first(ts.DefaultWorkflowType, in.DefaultEvalWorkflowType, in.DefaultWorkflowType)
 	}
 	return t
-}
-
-func taskFormat(f *config.Format) trinity.TaskFormat {
-	return trinity.TaskFormat{
-		PromptKey: f.PromptKey, ResponseKey: f.ResponseKey, SystemPromptKey: f.SystemPromptKey, SystemPrompt: f.SystemPrompt,
-		MessagesKey: f.MessagesKey, ToolsKey: f.ToolsKey, ReplyPrefix: f.ReplyPrefix, ChosenKey: f.ChosenKey, RejectedKey: f.RejectedKey,
-		LabelKey: f.LabelKey,
-	}
 }
 
 // sampling is the taskset's rollout arguments over the rollout model's over the model's.

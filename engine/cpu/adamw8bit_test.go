@@ -105,9 +105,9 @@ func TestSecondMomentsOf8BitsAreNotLost(t *testing.T) {
 }
 
 func TestMomentsOf8BitsLearnAsThoseOf32(t *testing.T) {
-	last := func(optimizer string, lora *LoRAOptions) float64 {
+	last := func(optimizer string, lora *trinity.LoRASpec) float64 {
 		opts := codedOptions(t)
-		opts.Optimizer.Type, opts.LoRA = optimizer, lora
+		opts.Optimizer.Type, opts.LoRA, opts.Seed = optimizer, lora, 1
 		e := open(t, opts)
 		var loss float64
 		for range 60 {
@@ -122,7 +122,7 @@ func TestMomentsOf8BitsLearnAsThoseOf32(t *testing.T) {
 		}
 		return loss
 	}
-	for _, lora := range []*LoRAOptions{nil, {Rank: 64, Alpha: 64, Seed: 1}} {
+	for _, lora := range []*trinity.LoRASpec{nil, {LoraRank: 64, LoraAlpha: 64}} {
 		if wide, narrow := last(trinity.AdamW, lora), last(trinity.AdamW8bit, lora); narrow > 1.1*wide+0.01 {
 			t.Errorf("LoRA %v: the loss after 60 steps is %.4f, %.4f with moments of 32 bits", lora != nil, narrow, wide)
 		}

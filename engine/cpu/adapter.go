@@ -2,27 +2,6 @@ package cpu
 
 import "github.com/trinity-go/trinity/model"
 
-// LoRAOptions ask for low-rank adapters (Hu et al. 2021), which are trained instead of the weights.
-type LoRAOptions struct {
-	Rank          int      // r of a new adapter
-	Alpha         float64  // the update is scaled by Alpha/Rank
-	TargetModules []string // last parts of module names, e.g. "q_proj"; none means all linear maps of the layers
-	Exclude       []string // modules that get no adapter although TargetModules has them, named in the same way
-	RSLoRA        bool     // scale by Alpha/√Rank (Kalajdzievski 2023)
-	Seed          uint64   // of the random A of a new adapter; B starts at 0
-	Path          string   // directory of a PEFT adapter to continue from; it replaces everything above
-	BaseModel     string   // name of the base model, for saved adapters
-}
-
-// describe returns the description of a new adapter.
-func (o *LoRAOptions) describe() model.LoRA {
-	targets := o.TargetModules
-	if len(targets) == 0 {
-		targets = []string{model.AllLinear}
-	}
-	return model.LoRA{BaseModel: o.BaseModel, Rank: o.Rank, Alpha: o.Alpha, RSLoRA: o.RSLoRA, TargetModules: targets, ExcludeModules: o.Exclude}
-}
-
 // adapterLayout places the A and B of every adapted module. The A of modules that read the same
 // input are stacked, so that one product computes all of them.
 type adapterLayout struct {

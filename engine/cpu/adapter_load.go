@@ -33,7 +33,8 @@ func (l *loader) addAdapters(source model.Source) error {
 	if err != nil {
 		return err
 	}
-	lora := l.opts.LoRA.describe()
+	lora := model.NewLoRA(l.opts.LoRA)
+	lora.BaseModel = l.opts.ModelPath
 	if file != nil {
 		defer file.Close()
 		lora = file.LoRA
@@ -50,7 +51,7 @@ func (l *loader) addAdapters(source model.Source) error {
 	if file != nil {
 		err = readTensors(l.pool, &l.adapters.layout, l.trained, adapterOrModel{file, source})
 	} else {
-		l.initialiseAdapters(l.opts.LoRA.Seed)
+		l.initialiseAdapters(l.opts.Seed)
 	}
 	if err != nil {
 		return err

@@ -24,15 +24,15 @@ func trained(t *testing.T, opts Options) trinitytest.Trained {
 
 func TestIsAnEngine(t *testing.T) {
 	newCritic, loraCritic := tiny("qwen2"), critic()
-	newCritic.Value, newCritic.HeadSeed = true, 1
-	loraCritic.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}
+	newCritic.Value, newCritic.Seed = true, 1
+	loraCritic.LoRA, loraCritic.Seed = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
 	for name, opts := range map[string]Options{"critic": critic(), "new critic": newCritic, "critic with adapters": loraCritic} {
 		t.Run(name, func(t *testing.T) {
 			trinitytest.Engine(t, func(t *testing.T) trinitytest.Trained { return trinitytest.Trained{Engine: open(t, opts), Value: true} })
 		})
 	}
 	newLoRA, momentum, muon := tiny("qwen2"), tiny("llama"), tiny("qwen3")
-	newLoRA.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}
+	newLoRA.LoRA, newLoRA.Seed = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
 	momentum.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD, Momentum: 0.9}
 	muon.Optimizer = trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.95, Nesterov: true}
 	muonLoRA := newLoRA

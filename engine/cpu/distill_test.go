@@ -244,7 +244,7 @@ func TestEveryExperienceHasItsTeacher(t *testing.T) {
 
 func TestDivergenceGradientIsTheSlope(t *testing.T) {
 	lora := tiny("qwen2")
-	lora.LoRA = &LoRAOptions{Path: "testdata/qwen2"}
+	lora.LoRA = &trinity.LoRASpec{Path: "testdata/qwen2"}
 	for name, opts := range map[string]Options{"all weights": tiny("llama3_bias_tied"), "lora": lora} {
 		e := taught(t, opts, "teacher")
 		for _, d := range divergences {

@@ -34,7 +34,7 @@ func TestSavedAdapterOpensWithTheSameWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	opts := tiny("qwen2")
-	opts.LoRA = &LoRAOptions{Path: dir}
+	opts.LoRA = &trinity.LoRASpec{Path: dir}
 	if again := open(t, opts); !slices.Equal(again.trained, e.trained) || again.adapters.scale != e.adapters.scale {
 		t.Error("adapters differ")
 	}

@@ -285,7 +285,7 @@ func TestGradientsOfLossesAreInvariant(t *testing.T) {
 func TestGradientsOfCriticsAreInvariant(t *testing.T) {
 	opts := randomOptions(t, 4, 128)
 	valued := opts
-	valued.Value, valued.HeadSeed = true, 1
+	valued.Value, valued.Seed = true, 1
 	policy, critic := newGraded(t, opts, nil), newGraded(t, valued, nil)
 	xs := groupsOfFour(4, randomTokens(policy.cfg.VocabSize))
 	policy.sampled(t, xs)
@@ -318,7 +318,7 @@ func TestSmolLM2GradientsOfLossesAreInvariant(t *testing.T) {
 	}
 	var recorded smollm2
 	readJSON(t, "testdata/smollm2.json.gz", &recorded)
-	opts := Options{ModelPath: path, MaxTokens: 512, LoRA: &LoRAOptions{Rank: 8, Alpha: 16, Seed: 1}}
+	opts := Options{ModelPath: path, MaxTokens: 512, LoRA: &trinity.LoRASpec{LoraRank: 8, LoraAlpha: 16}, Seed: 1}
 	all, groups, ways := []objective{{"ppo", "none", "none"}, {"gspo", "none", "none"}, {"dpo", "none", "none"}, {"distill", "none", "none"}}, 2, someWays
 	if trinitytest.EffortFor() == trinitytest.Heavy { // all losses and weights: 3.3 GB and ten minutes
 		opts.LoRA, all, groups, ways = nil, objectives(), 3, allWays

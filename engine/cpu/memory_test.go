@@ -22,14 +22,14 @@ func (e *Engine) arenaBytes() int64 {
 }
 
 func TestPlanIsWhatIsTaken(t *testing.T) {
-	lora := &LoRAOptions{Rank: 3, Alpha: 3, TargetModules: []string{"q_proj", "down_proj"}}
+	lora := &trinity.LoRASpec{LoraRank: 3, LoraAlpha: 3, TargetModules: []string{"q_proj", "down_proj"}}
 	saved := t.TempDir()
 	if err := open(t, adapterOptions()).SaveModel(t.Context(), saved); err != nil {
 		t.Fatal(err)
 	}
 	eightBits := codedOptions(t)
 	eightBitLoRA := eightBits
-	eightBitLoRA.LoRA = &LoRAOptions{Rank: 64, Alpha: 3}
+	eightBitLoRA.LoRA = &trinity.LoRASpec{LoraRank: 64, LoraAlpha: 3}
 	for name, opts := range map[string]Options{
 		"8 bits":                   eightBits,
 		"8 bits, adapter":          eightBitLoRA,
@@ -42,7 +42,7 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 		"muon of an adapter":       {Optimizer: trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.95}, LoRA: lora},
 		"full, published":          {KeepPublished: true},
 		"adapter":                  {LoRA: lora},
-		"adapter that is read":     {LoRA: &LoRAOptions{Path: saved}},
+		"adapter that is read":     {LoRA: &trinity.LoRASpec{Path: saved}},
 		"adapter with all at once": {LoRA: lora, Reference: true, KeepPublished: true, Recompute: 9, MaxTokens: 1000, MaxLength: 140},
 		"with a teacher":           {TeacherWidth: 48, MaxTokens: 600},
 		"critic":                   {Value: true, KeepPublished: true},
@@ -50,7 +50,7 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 		"forward only":             {ForwardOnly: true, DType: "bf16"},
 		"forward only, adapter":    {ForwardOnly: true, LoRA: lora},
 		"experts":                  {ModelPath: "testdata/qwen3_moe"},
-		"experts with adapter":     {ModelPath: "testdata/qwen3_moe", LoRA: &LoRAOptions{Rank: 2, Alpha: 2}, Recompute: 1},
+		"experts with adapter":     {ModelPath: "testdata/qwen3_moe", LoRA: &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 2}, Recompute: 1},
 		"experts, critic":          {ModelPath: "testdata/qwen3_moe", Value: true},
 		"experts, forward only":    {ModelPath: "testdata/qwen3_moe_sums", ForwardOnly: true},
 	} {
@@ -98,7 +98,7 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 // While a model is read its file is mapped: the plan has that behind the weights and before all
 // that is taken later.
 func TestLoadingIsBeforeTheRest(t *testing.T) {
-	for _, opts := range []trinity.EngineSpec{{Train: true}, {Train: true, LoRA: &trinity.LoRASpec{Rank: 4, Alpha: 8, TargetModules: []string{"all-linear"}}}, {}} {
+	for _, opts := range []trinity.EngineSpec{{Train: true}, {Train: true, LoRA: &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8, TargetModules: []string{"all-linear"}}}, {}} {
 		opts.ModelPath, opts.MicroTokens = "testdata/llama", 64
 		parts, err := trainerPlugin{}.PlanMemory(opts)
 		if err != nil {
@@ -147,7 +147,7 @@ func TestPlanRefusesWhatOpenRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, opts := range []Options{{}, {ModelPath: "m", Recompute: -1}, {ModelPath: "m", Optimizer: trinity.OptimizerSpec{Type: "adagrad"}}, {ModelPath: "m", LoRA: &LoRAOptions{Rank: 1, TargetModules: []string{"nothing"}}}} {
+	for _, opts := range []Options{{}, {ModelPath: "m", Recompute: -1}, {ModelPath: "m", Optimizer: trinity.OptimizerSpec{Type: "adagrad"}}, {ModelPath: "m", LoRA: &trinity.LoRASpec{LoraRank: 1, TargetModules: []string{"nothing"}}}} {
 		if _, err := Plan(cfg, opts); err == nil {
 			t.Errorf("%+v was planned", opts)
 		}
@@ -164,7 +164,7 @@ func TestEnginesShareFrozenWeights(t *testing.T) {
 	trains, frozen := opts, opts
 	trains.Reference, frozen.ForwardOnly = true, true
 	adapter := opts
-	adapter.LoRA = &LoRAOptions{Rank: 2, Alpha: 2}
+	adapter.LoRA = &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 2}
 	engines := []*Engine{open(t, trains), open(t, frozen), open(t, adapter), open(t, frozen)}
 	if len(inUse) != 1 {
 		t.Fatalf("%d copies of the base weights", len(inUse))

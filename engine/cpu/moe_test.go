@@ -132,7 +132,7 @@ func TestLoadOfExpertsIsReported(t *testing.T) {
 
 func TestAdaptersBesideExperts(t *testing.T) {
 	opts := tiny("qwen3_moe")
-	opts.LoRA = &LoRAOptions{Rank: 4, Alpha: 8}
+	opts.LoRA = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}
 	e := open(t, opts)
 	full := open(t, tiny("qwen3_moe"))
 	for _, s := range e.adapters.slots {

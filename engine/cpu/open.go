@@ -19,7 +19,7 @@ func openModel(opts Options) (*model.Model, error) {
 	}
 	with := m
 	if opts.Value {
-		with, err = m.WithValueHead(opts.HeadSeed)
+		with, err = m.WithValueHead(opts.Seed)
 	} else {
 		err = checkHead(m.Config, opts)
 	}

@@ -73,9 +73,9 @@ func TestOptimizersEqualTorch(t *testing.T) {
 func TestOptimizersLearn(t *testing.T) {
 	ctx := context.Background()
 	for name, lr := range map[string]float64{"adamw": 1e-2, "sgd": 1, "momentum": 0.2, "nesterov": 0.2, "muon": 2e-2} {
-		for _, lora := range []*LoRAOptions{nil, {Rank: 8, Alpha: 16, Seed: 1}} {
+		for _, lora := range []*trinity.LoRASpec{nil, {LoraRank: 8, LoraAlpha: 16}} {
 			opts := tiny("qwen3")
-			opts.Optimizer, opts.LoRA = specs[name], lora
+			opts.Optimizer, opts.LoRA, opts.Seed = specs[name], lora, 1
 			e := open(t, opts)
 			var base []float32
 			if lora != nil {
@@ -104,7 +104,7 @@ func TestOptimizersLearn(t *testing.T) {
 
 func TestMuonOrthogonalisesMatricesAlone(t *testing.T) {
 	tied, critic, lora := tiny("llama3_bias_tied"), critic(), tiny("qwen2")
-	lora.LoRA = &LoRAOptions{Rank: 2, Alpha: 2}
+	lora.LoRA = &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 2}
 	for name, opts := range map[string]Options{"tied": tied, "untied": tiny("llama"), "experts": tiny("qwen3_moe"), "critic": critic, "lora": lora} {
 		opts.Optimizer = specs["muon"]
 		e := open(t, opts)

@@ -14,13 +14,13 @@ type Options struct {
 	InitStyle string // distribution of random weights if the directory has only a config.json: "hf" or "fan_in", see [model.RandomInit]
 	InitSeed  uint64 // of random weights
 
-	LoRA *LoRAOptions // nil trains all weights
+	LoRA *trinity.LoRASpec // trained instead of the weights; nil trains all weights
+	Seed uint64            // of new weights: the A of an adapter, a value head
 
 	// Value replaces the vocabulary projection by a value head, hidden → 1. The engine is then a
 	// critic, with Streams.Value instead of log-probabilities. A model without such a head gets one
-	// with weights N(0, initializer_range²) from HeadSeed and bias 0, like veRL's critic.
-	Value    bool
-	HeadSeed uint64
+	// with weights N(0, initializer_range²) from Seed and bias 0, like veRL's critic.
+	Value bool
 
 	MaxTokens int  // packed tokens of the planned micro-batch; a larger one makes memory grow. 0 means 2048
 	MaxLength int  // tokens of the longest sequence, to plan scratch; 0 means MaxTokens

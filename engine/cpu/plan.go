@@ -61,14 +61,14 @@ func (samplerPlugin) PlanMemory(spec trinity.SamplerSpec) ([]trinity.MemoryPart,
 		return nil, err
 	}
 	if spec.LoRA != nil {
-		n, err := adapterFloats(cfg, loraOptions(spec.LoRA, spec.ModelPath, 0))
+		n, err := adapterFloats(cfg, spec.LoRA)
 		if err != nil {
 			return nil, err
 		}
 		parts = append(parts, trinity.MemoryPart{Kind: "sampler's adapter", Bytes: 3 * 4 * n, Why: "packed, and the next version while it is published; estimate"})
 	}
 	for _, path := range spec.Adapters {
-		n, err := adapterFloats(cfg, &LoRAOptions{Path: path})
+		n, err := adapterFloats(cfg, &trinity.LoRASpec{Path: path})
 		if err != nil {
 			return nil, err
 		}
@@ -86,10 +86,10 @@ func (samplerPlugin) PlanMemory(spec trinity.SamplerSpec) ([]trinity.MemoryPart,
 }
 
 // adapterFloats returns the number of weights of an adapter.
-func adapterFloats(cfg *model.Config, opts *LoRAOptions) (int64, error) {
-	lora := opts.describe()
-	if opts.Path != "" {
-		file, err := model.OpenAdapter(opts.Path, cfg)
+func adapterFloats(cfg *model.Config, spec *trinity.LoRASpec) (int64, error) {
+	lora := model.NewLoRA(spec)
+	if spec.Path != "" {
+		file, err := model.OpenAdapter(spec.Path, cfg)
 		if err != nil {
 			return 0, fmt.Errorf("cpu: %w", err)
 		}

@@ -112,18 +112,11 @@ func engineOptions(spec trinity.EngineSpec) (Options, error) {
 		width = max(width, cfg.HiddenSize)
 	}
 	return Options{
-		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: loraOptions(spec.LoRA, spec.ModelPath, spec.Seed),
+		ModelPath: spec.ModelPath, InitStyle: spec.Init.Style, InitSeed: spec.Init.Seed, LoRA: spec.LoRA, Seed: spec.Seed,
 		MaxTokens: spec.MicroTokens, MaxLength: spec.MaxModelLen, Recompute: spec.Recompute, Reference: spec.Reference,
-		KeepPublished: spec.Ahead, Optimizer: spec.Optimizer, ForwardOnly: !spec.Train, DType: spec.DType, HeadSeed: spec.Seed,
+		KeepPublished: spec.Ahead, Optimizer: spec.Optimizer, ForwardOnly: !spec.Train, DType: spec.DType,
 		TeacherWidth: width, Value: spec.Head == trinity.ValueHead, scores: spec.Head == trinity.ScoreHead,
 	}, checkSpecHead(spec)
-}
-
-func loraOptions(l *trinity.LoRASpec, base string, seed uint64) *LoRAOptions {
-	if l == nil {
-		return nil
-	}
-	return &LoRAOptions{Rank: l.Rank, Alpha: float64(l.Alpha), TargetModules: l.TargetModules, Exclude: l.Exclude, RSLoRA: l.RSLoRA, Seed: seed, Path: l.Path, BaseModel: base}
 }
 
 func newSampler(cfg *model.Config, spec trinity.SamplerSpec, pool *kernel.Pool) (*sampler.Sampler, error) {

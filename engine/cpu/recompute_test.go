@@ -9,7 +9,7 @@ import (
 
 func TestRecomputedActivationsGiveTheSameBits(t *testing.T) {
 	for name, opts := range map[string]Options{"four layers": randomOptions(t, 4, 256), "q/k norm": tiny("qwen3"), "biases": tiny("qwen2"), "experts": tiny("qwen3_moe")} {
-		for _, lora := range []*LoRAOptions{nil, {Rank: 2, Alpha: 4}} {
+		for _, lora := range []*trinity.LoRASpec{nil, {LoraRank: 2, LoraAlpha: 4}} {
 			opts := opts
 			opts.LoRA, opts.MaxTokens = lora, 256
 			e := open(t, opts)

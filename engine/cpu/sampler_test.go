@@ -17,7 +17,7 @@ import (
 func TestSampledLogprobsAreTheTrainedOnes(t *testing.T) {
 	ctx := context.Background()
 	experts := tiny("qwen3_moe")
-	experts.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, RSLoRA: true}
+	experts.LoRA = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8, UseRslora: true}
 	for _, opts := range []Options{experts, tiny("llama"), tiny("llama3_bias_tied"), tiny("qwen3"), tiny("mistral"), tiny("qwen3_moe"), tiny("qwen3_moe_sums"), adapterOptions()} {
 		pool := kernel.NewPool(2)
 		defer pool.Close()

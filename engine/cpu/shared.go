@@ -78,7 +78,7 @@ func weightsKey(opts Options) (string, error) {
 	}
 	key := fmt.Sprintf("%s %d %s", opts.InitStyle, opts.InitSeed, opts.DType)
 	if opts.Value {
-		key += fmt.Sprintf(" value %d", opts.HeadSeed)
+		key += fmt.Sprintf(" value %d", opts.Seed)
 	}
 	for _, file := range files {
 		info, err := os.Stat(file)

@@ -75,13 +75,13 @@ func withRecorder(t *testing.T, opts Options) (*Engine, *recorder) {
 
 func TestResumedRunHasTheSameBits(t *testing.T) {
 	lora := tiny("qwen2")
-	lora.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}
+	lora.LoRA, lora.Seed = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
 	loraCritic := critic()
-	loraCritic.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}
+	loraCritic.LoRA, loraCritic.Seed = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
 	descent, momentum, muon, loraMuon := tiny("llama"), tiny("qwen3_moe"), tiny("llama3_bias_tied"), loraCritic
 	eightBits := codedOptions(t)
 	loraEightBits := eightBits
-	loraEightBits.LoRA = &LoRAOptions{Rank: 64, Alpha: 8, Seed: 1}
+	loraEightBits.LoRA, loraEightBits.Seed = &trinity.LoRASpec{LoraRank: 64, LoraAlpha: 8}, 1
 	descent.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD}
 	momentum.Optimizer = trinity.OptimizerSpec{Type: trinity.SGD, Momentum: 0.9}
 	muon.Optimizer = trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.95, Nesterov: true}
@@ -150,7 +150,7 @@ func TestStateErrors(t *testing.T) {
 		}
 	}
 	lora := tiny("llama")
-	lora.LoRA = &LoRAOptions{Rank: 2, Alpha: 4}
+	lora.LoRA = &trinity.LoRASpec{LoraRank: 2, LoraAlpha: 4}
 	wants("other kind of run", open(t, lora).LoadState(ctx, dir), "LoRA off")
 	for want, other := range map[string]trinity.OptimizerSpec{
 		"optimizer adamw; this engine has muon":                 {Type: trinity.Muon},
@@ -188,7 +188,7 @@ func TestPublishedWeightsOfAState(t *testing.T) {
 	kept := tiny("llama")
 	kept.KeepPublished = true
 	lora := tiny("qwen2")
-	lora.LoRA, lora.KeepPublished = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}, true
+	lora.LoRA, lora.Seed, lora.KeepPublished = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1, true
 	for name, opts := range map[string]Options{"all weights": kept, "lora": lora} {
 		t.Run(name, func(t *testing.T) {
 			e, sampler := withRecorder(t, opts)

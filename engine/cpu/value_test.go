@@ -57,7 +57,7 @@ func valuesOf(t *testing.T, e *Engine, xs []*trinity.Experience) []trinity.Token
 
 func TestValuesAndGradientEqualTorch(t *testing.T) {
 	lora := critic()
-	lora.LoRA = &LoRAOptions{Path: lora.ModelPath}
+	lora.LoRA = &trinity.LoRASpec{Path: lora.ModelPath}
 	for suffix, opts := range map[string]Options{"": critic(), "_lora": lora} {
 		var want valueReference
 		readJSON(t, filepath.Join("testdata", "critic", "reference"+suffix+".json.gz"), &want)
@@ -150,9 +150,9 @@ func TestIdleValuesAreLeftOutOfBackward(t *testing.T) {
 
 func TestNewValueHead(t *testing.T) {
 	opts := tiny("qwen2") // a language model with a tied head
-	opts.Value, opts.HeadSeed = true, 3
+	opts.Value, opts.Seed = true, 3
 	e, again := open(t, opts), open(t, opts)
-	opts.HeadSeed = 4
+	opts.Seed = 4
 	other := open(t, opts)
 	weight := e.base.in(e.trained, scoreName)
 	if !slices.Equal(weight, again.base.in(again.trained, scoreName)) || slices.Equal(weight, other.base.in(other.trained, scoreName)) {
@@ -173,7 +173,7 @@ func TestNewValueHead(t *testing.T) {
 
 func TestCriticIsSavedAsItWasTrained(t *testing.T) {
 	lora := tiny("llama")
-	lora.LoRA = &LoRAOptions{Rank: 4, Alpha: 8, Seed: 1}
+	lora.LoRA, lora.Seed = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
 	for name, opts := range map[string]Options{"all weights": tiny("llama"), "lora": lora} {
 		opts.Value = true
 		e, dir := open(t, opts), t.TempDir()
@@ -183,7 +183,7 @@ func TestCriticIsSavedAsItWasTrained(t *testing.T) {
 		}
 		saved := Options{ModelPath: dir, Value: true}
 		if opts.LoRA != nil {
-			saved = Options{ModelPath: opts.ModelPath, Value: true, LoRA: &LoRAOptions{Path: dir}}
+			saved = Options{ModelPath: opts.ModelPath, Value: true, LoRA: &trinity.LoRASpec{Path: dir}}
 		} else if cfg, err := model.ReadConfig(dir); err != nil || cfg.Head != model.TokenClassification || cfg.NumLabels != 1 {
 			t.Errorf("%s: saved as %v, %v", name, cfg, err)
 		}
