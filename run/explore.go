@@ -46,7 +46,7 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 	client.Stage = opts.Stage
 	s.say(fmt.Sprintf("explorer %s joins the trainer of %s", client.Name, place))
 	_, cursor, err := client.Resume(ctx)
-	if errors.Is(err, trinity.ErrEnded) { // the trainer has all that it needs
+	if errors.Is(err, trinity.ErrEnded) { // the trainer needs no more deliveries
 		s.say(fmt.Sprintf("the trainer of %s has ended its run, so explorer %s has nothing to do: "+
 			"for more steps set trainer.total_steps and total_steps, and start the trainer first", place, client.Name))
 		return s.record(ex.TotalSteps, ex.TotalSteps)
@@ -92,7 +92,8 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 	return s.following(ctx, follower, explorer.New(*ex).Run)
 }
 
-// following runs explore. Under fully_async it also loads each new version as soon as it is published.
+// following runs explore. Under fully_async it also loads each new version as soon as the trainer
+// publishes it.
 func (s *stage) following(ctx context.Context, follower *weights.Follower, explore func(context.Context) error) error {
 	if handovers[s.Synchronizer.SyncStyle] != weights.AtOnce {
 		return explore(ctx)
@@ -107,7 +108,8 @@ func (s *stage) following(ctx context.Context, follower *weights.Follower, explo
 	return eg.Wait()
 }
 
-// dividedRows identifies the tasksets whose rows explorers share. It is equal for explorers with the same tasksets.
+// dividedRows identifies the tasksets whose rows explorers share. It is equal for explorers with the
+// same tasksets.
 func dividedRows(cfg *Settled) string {
 	sum := sha256.Sum256(encodeJSON(cfg.Buffer.ExplorerInput))
 	return hex.EncodeToString(sum[:])

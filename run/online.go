@@ -61,7 +61,8 @@ func (s *stage) trainOnline(ctx context.Context, opts Options) (err error) {
 	return err
 }
 
-// server returns the server for explorers in other processes, and the log of the weights that they use.
+// server returns the server for explorers in other processes, and the log of the weights that they
+// use.
 func (s *stage) server(queue trinity.Buffer, shelf *weights.Shelf, stage string) (*fleet.Server, *os.File, error) {
 	note, err := os.OpenFile(filepath.Join(s.Log.SaveDir, "explorers.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -77,7 +78,8 @@ func (s *stage) server(queue trinity.Buffer, shelf *weights.Shelf, stage string)
 	}, note, nil
 }
 
-// beginning restores the queue from the beginning of its log if there is no checkpoint, which would say where to start.
+// beginning restores the queue from the beginning of its log if there is no checkpoint, which would
+// say where to start.
 func beginning(at trainer.Progress, queue trinity.Buffer) error {
 	if at.Step > 0 {
 		return nil

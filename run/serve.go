@@ -56,7 +56,8 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	return eg.Wait()
 }
 
-// apiKey returns the key that clients must send. A server that other machines can reach must have one.
+// apiKey returns the key that clients must send, or "". A server that other machines can reach must
+// have one.
 func (s *Settled) apiKey() (string, error) {
 	e := &s.Explorer
 	if token := os.Getenv(tokenVariable); token != "" {
@@ -67,7 +68,7 @@ func (s *Settled) apiKey() (string, error) {
 	}
 	if ip := net.ParseIP(e.ListenAddress); e.ListenAddress != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		reason := fmt.Sprintf("%s is reached by other machines, and any of them could use the model", e.ListenAddress)
-		return "", s.At("explorer.listen_address", reason, "set "+tokenVariable+" to a key that clients bear, or the address to 127.0.0.1")
+		return "", s.At("explorer.listen_address", reason, "set "+tokenVariable+" to a key that clients send, or the address to 127.0.0.1")
 	}
 	return "", nil
 }
@@ -83,7 +84,8 @@ func (s *Settled) trainerPlace(opts Options) (fleet.Place, error) {
 	return nil, nil
 }
 
-// newestModel replaces the base model by that of the newest checkpoint that has a model, if there is one.
+// newestModel replaces the base model by that of the newest checkpoint that has a model, if there is
+// one.
 func (s *stage) newestModel() error {
 	steps, err := s.stepsWithModel()
 	if err != nil || len(steps) == 0 {

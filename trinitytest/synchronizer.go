@@ -11,18 +11,20 @@ import (
 	"github.com/trinity-go/trinity/weights"
 )
 
-// Synchronized is a synchronizer under test, as its two sides see it, at version 0. One value may be both.
+// Synchronized is a synchronizer under test, at version 0, as trainer and explorer see it. One value
+// may be both sides.
 type Synchronized struct {
 	Trainer, Explorer weights.Synchronizer
-	InUse             func() int64 // the version that the sampler has; called while neither side is
+	InUse             func() int64 // returns the version that the sampler has; called while no call of either side is in flight
 }
 
-// SynchronizerOptions say what the documentation of a synchronizer leaves out.
+// SynchronizerOptions describe the synchronizer under test.
 type SynchronizerOptions struct {
-	Apart bool // trainer and explorer run apart, each with weights of its own: Publish waits for nobody
+	Apart bool // trainer and explorer run in processes of their own: Publish waits for nobody
 }
 
-// Synchronizer holds a synchronizer to the contract of weights.Synchronizer. open makes one whose own deadline is timeout.
+// Synchronizer tests the contract of weights.Synchronizer. open returns a synchronizer whose own
+// deadline is timeout.
 func Synchronizer(t *testing.T, o SynchronizerOptions, open func(t *testing.T, timeout time.Duration) Synchronized) {
 	run := func(name string, timeout time.Duration, check func(*testing.T, Synchronized)) {
 		t.Run(name, func(t *testing.T) { check(t, open(t, timeout)) })
@@ -48,7 +50,7 @@ func names(t *testing.T, err error, who string) {
 	}
 }
 
-// expect waits for a version ≥ minimum and finds one of those published.
+// expect waits for a version ≥ minimum, and fails unless the sampler then has it and it is ≤ newest.
 func (s Synchronized) expect(t *testing.T, minimum, newest int64) {
 	t.Helper()
 	v, err := s.Explorer.Wait(t.Context(), minimum, false)
@@ -57,7 +59,7 @@ func (s Synchronized) expect(t *testing.T, minimum, newest int64) {
 	}
 }
 
-// publish runs beside the test; the channel gives its result.
+// publish runs Publish in a goroutine. The channel receives the result.
 func (s Synchronized) publish(ctx context.Context, version int64) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- s.Trainer.Publish(ctx, version) }()
@@ -72,7 +74,7 @@ func synchronizerWait(t *testing.T, s Synchronized) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		s.expect(t, 1, v+1) // what is there already
+		s.expect(t, 1, v+1) // a version that is in use already
 	}
 }
 
