@@ -12,7 +12,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Advantage holds advantage functions to what every one must do. build makes a new, equal function each time.
+// Advantage checks the contract of advantage functions. build returns a new, equal function each
+// time.
 func Advantage(t *testing.T, build func() trinity.Advantage) {
 	inTrainer := build().Needs().Batch
 	for name := range advantageBatches(inTrainer) {
@@ -67,10 +68,10 @@ func Advantage(t *testing.T, build func() trinity.Advantage) {
 	}
 }
 
-// input is an experience as it went in.
+// input is an experience before the advantage function.
 type input struct {
-	was  trinity.Experience // Info and Mask copied
-	mask []bool             // the slice itself
+	was  trinity.Experience // with copies of Info and Mask
+	mask []bool             // the experience's own slice
 }
 
 func shallowCopies(groups []trinity.Group) map[*trinity.Experience]input {
@@ -83,7 +84,7 @@ func shallowCopies(groups []trinity.Group) map[*trinity.Experience]input {
 	return out
 }
 
-// checkAdvantages holds what an advantage function made against what it was given.
+// checkAdvantages compares the output of an advantage function with its input.
 func checkAdvantages(t *testing.T, before map[*trinity.Experience]input, kept []trinity.Group, metrics trinity.Metrics) {
 	t.Helper()
 	for m, v := range metrics {
@@ -94,7 +95,7 @@ func checkAdvantages(t *testing.T, before map[*trinity.Experience]input, kept []
 	written := 0
 	for _, e := range slices.Concat(kept...) {
 		if _, ok := before[e]; !ok {
-			t.Fatalf("%s came out, but never went in", e.ID)
+			t.Fatalf("%s is in the output, but was not in the input", e.ID)
 		}
 		checkFinite(t, e)
 		if e.Advantages != nil {
@@ -121,7 +122,7 @@ func checkAdvantages(t *testing.T, before map[*trinity.Experience]input, kept []
 	}
 }
 
-// checkFinite checks the lengths and values of what was written.
+// checkFinite checks the lengths and values of what the function wrote.
 func checkFinite(t *testing.T, e *trinity.Experience) {
 	t.Helper()
 	if err := e.Check(); err != nil {
@@ -137,7 +138,7 @@ func checkFinite(t *testing.T, e *trinity.Experience) {
 	}
 }
 
-// perExperience runs an advantage function and lists what each experience got, by id.
+// perExperience runs an advantage function and returns the advantages of each experience, by ID.
 func perExperience(t *testing.T, a trinity.Advantage, groups []trinity.Group) map[string][]float32 {
 	t.Helper()
 	kept, _, err := a.Advantages(groups)
@@ -164,7 +165,8 @@ func sameAdvantages(t *testing.T, what string, got, want map[string][]float32) {
 	}
 }
 
-// advantageInvalid: an experience without a valid reward changes nobody's advantage, and gets none itself unless no reward is read at all.
+// advantageInvalid checks experiences without a valid reward. They do not change other advantages,
+// and get none themselves unless the function reads no reward at all.
 func advantageInvalid(t *testing.T, build func() trinity.Advantage, inTrainer bool) {
 	in, without := advantageBatches(inTrainer)["mixed"], advantageBatches(inTrainer)["mixed"]
 	for i, g := range without {
@@ -182,14 +184,14 @@ func advantageInvalid(t *testing.T, build func() trinity.Advantage, inTrainer bo
 	}
 	for id, a := range perExperience(t, build(), blind) {
 		if g, ok := got[id]; ok && invalid[id] && !slices.Equal(g, a) {
-			t.Errorf("experience %s has no valid reward, but the advantage %v", id, g)
+			t.Errorf("experience %s has no valid reward, but advantages %v", id, g)
 		}
 	}
 	maps.DeleteFunc(got, func(id string, _ []float32) bool { return invalid[id] })
 	sameAdvantages(t, "with failed rollouts beside", got, perExperience(t, build(), without))
 }
 
-// advantageNeeds: what is needed and missing is an error that names the experience.
+// advantageNeeds checks that a missing, needed stream is an error that names the experience.
 func advantageNeeds(t *testing.T, build func() trinity.Advantage, needs trinity.Needs) {
 	for _, n := range []struct {
 		name   string
@@ -214,7 +216,9 @@ func advantageNeeds(t *testing.T, build func() trinity.Advantage, needs trinity.
 	}
 }
 
-// advantagePenalty: the penalty is asked for once, for what counts; one of 0 changes nothing; its error and its metrics are passed on.
+// advantagePenalty checks the KL penalty. The function asks for it once, and only for experiences
+// that count. A penalty of 0 changes nothing. The function passes on the penalty's error and
+// metrics.
 func advantagePenalty(t *testing.T, build func() trinity.Advantage) {
 	run := func(size float64, failure error) (map[string][]float32, trinity.Metrics, error) {
 		a, asked := build(), 0
@@ -223,7 +227,7 @@ func advantagePenalty(t *testing.T, build func() trinity.Advantage) {
 			out := make([][]float64, len(batch))
 			for i, e := range batch {
 				if !counts(e.Reward) || e.IsExpert {
-					t.Errorf("a penalty is asked for %s, which does not count", e.ID)
+					t.Errorf("the function asks for a penalty of %s, which does not count", e.ID)
 				}
 				out[i] = make([]float64, len(e.Mask))
 				for j, trained := range e.Mask {
@@ -236,7 +240,7 @@ func advantagePenalty(t *testing.T, build func() trinity.Advantage) {
 		})
 		kept, m, err := a.Advantages(advantageBatches(true)["mixed"])
 		if asked != 1 {
-			t.Errorf("the penalty was asked for %d times in a batch", asked)
+			t.Errorf("the function asked for the penalty %d times in a batch", asked)
 		}
 		out := map[string][]float32{}
 		for _, e := range slices.Concat(kept...) {
@@ -252,10 +256,10 @@ func advantagePenalty(t *testing.T, build func() trinity.Advantage) {
 	}
 	sameAdvantages(t, "with a penalty of 0", none, plain)
 	if some, _, err := run(0.1, nil); err != nil || reflect.DeepEqual(some, plain) {
-		t.Errorf("a penalty changes nothing, %v", err)
+		t.Errorf("a penalty has no effect, %v", err)
 	}
 	failure := errors.New("no reference")
 	if _, _, err := run(0, failure); !errors.Is(err, failure) {
-		t.Errorf("error %v, want that of the penalty", err)
+		t.Errorf("error %v, want the penalty's error", err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// advantageBatches are what an advantage function may be given, with everything that any may need: each call makes them anew. Demonstrations
-// are only among what the trainer gives.
+// advantageBatches returns new input batches for an advantage function, with every stream that one
+// may need. Only the trainer passes demonstrations.
 func advantageBatches(inTrainer bool) map[string][]trinity.Group {
 	failed := trinity.InvalidReward("timeout")
 	valid := func(v float64) trinity.Reward { return trinity.Reward{Value: v, Valid: true} }
@@ -50,8 +50,9 @@ func advantageBatches(inTrainer bool) map[string][]trinity.Group {
 	}
 }
 
-// rolledOut is a group of single-turn rollouts of different lengths: two prompt tokens, sampled ones with one of an environment among them, and
-// one of the environment.
+// rolledOut returns a group of single-turn rollouts of different lengths. Each has two prompt
+// tokens, sampled tokens with an environment's token between them, and a last token of the
+// environment.
 func rolledOut(task int, rewards ...trinity.Reward) trinity.Group {
 	var g trinity.Group
 	for run, r := range rewards {
@@ -81,14 +82,16 @@ func rolledOut(task int, rewards ...trinity.Reward) trinity.Group {
 	return g
 }
 
-// stepped is a group of rollouts with so many steps each, all with the reward of their outcome.
+// stepped returns a group of rollouts with the given numbers of steps. All steps of a rollout have
+// the reward of its outcome.
 func stepped(task int, steps ...int) trinity.Group {
 	var g trinity.Group
 	for run, n := range steps {
 		for turn := range n {
 			e := rolledOut(task, trinity.Reward{Value: float64(run%2) + 0.5, Valid: true})[0]
 			e.ID.Run, e.ID.Turn = run, turn
-			e.Info = map[string]any{"reward_baseline": 0.5, "step_reward": 0.1 * float64(run+turn), "env_state_hash": []string{"start", "middle"}[turn%2]}
+			e.Info = map[string]any{"reward_baseline": 0.5, "step_reward": 0.1 * float64(run+turn),
+				"env_state_hash": []string{"start", "middle"}[turn%2]}
 			g = append(g, e)
 		}
 	}

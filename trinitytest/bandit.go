@@ -14,8 +14,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Bandit is the smallest policy that really learns: Weights are one logit per token, whatever came before. It is an Engine and a Sampler at
-// once, and exact but for the gradient of entropies, which it leaves out, so that loops can be tested without a language model.
+// Bandit is the smallest policy that learns: Weights holds one logit per token, independent of the
+// context. It is an Engine and a Sampler, so that tests of loops need no language model. It is
+// exact, except that it ignores the gradient of entropies.
 type Bandit struct {
 	descent
 	mu        sync.Mutex
@@ -23,13 +24,14 @@ type Bandit struct {
 	sampled   snapshot
 	reference []float64 // [V] logits
 
-	// SampleError, if set, is returned by Sample when it gives an error.
+	// If SampleError is set, Sample returns its error unless that is nil.
 	SampleError func(prompt []int32) error
 }
 
-// NewBandit makes a policy of v tokens with equal logits.
+// NewBandit returns a policy over v tokens with equal logits.
 func NewBandit(v int) *Bandit {
-	return &Bandit{descent: newDescent(v), offered: snapshot{make([]float64, v), 0}, sampled: snapshot{make([]float64, v), 0}, reference: make([]float64, v)}
+	return &Bandit{descent: newDescent(v), offered: snapshot{make([]float64, v), 0}, sampled: snapshot{make([]float64, v), 0},
+		reference: make([]float64, v)}
 }
 
 func logSoftmax(z []float64) []float64 {
@@ -67,7 +69,8 @@ func (b *Bandit) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.Sa
 			}
 		}
 		out[i] = trinity.Completion{
-			Tokens: []int32{int32(token)}, Logprobs: []float32{float32(logp[token])}, FinishReason: "stop", Versions: [2]int64{b.sampled.Version, b.sampled.Version},
+			Tokens: []int32{int32(token)}, Logprobs: []float32{float32(logp[token])}, FinishReason: "stop",
+			Versions: [2]int64{b.sampled.Version, b.sampled.Version},
 		}
 		if p.OnToken != nil {
 			p.OnToken(i, int32(token))
@@ -76,7 +79,7 @@ func (b *Bandit) Sample(ctx context.Context, prompt trinity.Prompt, p trinity.Sa
 	return out, nil
 }
 
-// stats are the streams of a batch; Value and Divergence are none of a bandit's.
+// stats returns the streams of a batch. A bandit has neither Value nor Divergence.
 func stats(logits []float64, b *trinity.Batch, want trinity.Streams) []trinity.TokenStats {
 	logp := logSoftmax(logits)
 	entropy, discriminator := 0.0, 0.0
@@ -99,7 +102,7 @@ func stats(logits []float64, b *trinity.Batch, want trinity.Streams) []trinity.T
 	return out
 }
 
-// along is [T], 0 where the mask is false.
+// along returns of(token) for each token [T], 0 where the mask is false.
 func along(e *trinity.Experience, of func(token int32) float64) []float32 {
 	out := make([]float32, len(e.Tokens))
 	for t, token := range e.Tokens {
@@ -155,7 +158,7 @@ func (b *Bandit) ForwardBackward(ctx context.Context, batch *trinity.Batch, loss
 	return metrics, nil
 }
 
-// snapshot is the logits [V] of a version.
+// snapshot holds the logits [V] of a version.
 type snapshot struct {
 	Logits  []float64
 	Version int64
@@ -206,7 +209,7 @@ func (b *Bandit) SavePublished(_ context.Context, dir string) error {
 	return b.save(dir, b.offered.Logits)
 }
 
-// LoadWeights implements weights.Loader: it reads what SaveModel of a bandit wrote.
+// LoadWeights implements trinity.WeightLoader. It reads the files of a bandit's SaveModel.
 func (b *Bandit) LoadWeights(_ context.Context, dir string, version int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,15 +12,15 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Store is a buffer under test, as its sides see it.
+// Store is a buffer under test, with a handle for each side.
 type Store struct {
 	Explorer trinity.Sink
-	Second   trinity.Sink // another explorer's; nil where there can be one only
+	Second   trinity.Sink // another explorer's; nil if the buffer allows only one
 	Trainer  trinity.Source
-	Rollouts bool // Take counts rollouts
+	Rollouts bool // Take counts rollouts, not experiences
 }
 
-// StoreOf is a buffer of one process as a Store.
+// StoreOf returns a buffer of one process as a Store.
 func StoreOf(b trinity.Buffer) Store {
 	return Store{Explorer: b.Sink("explorer"), Second: b.Sink("second"), Trainer: b}
 }
@@ -29,26 +29,27 @@ func (s Store) want(n int, published int64) trinity.Want {
 	return trinity.Want{N: n, Rollouts: s.Rollouts, Published: published}
 }
 
-// Take takes n experiences from a source, for tests to which groups do not matter.
+// Take takes n experiences from a source, for tests that ignore groups.
 func Take(ctx context.Context, s trinity.Source, n int, published int64) ([]*trinity.Experience, error) {
 	taken, err := s.Take(ctx, trinity.Want{N: n, Published: published})
 	return taken.Experiences(), err
 }
 
-// BufferOptions say what the documentation of a buffer leaves out or adds.
+// BufferOptions hold what the documentation of a buffer leaves open or adds.
 type BufferOptions struct {
-	Capacity int // experiences that make Put wait, at least 9; 0 if it never waits
+	Capacity int // number of experiences at which Put waits, at least 9; 0 if it never waits
 }
 
-// patience ends the waits that a suite expects to be in vain; rescue ends those that it expects to end by themselves.
+// patience ends the waits that a suite expects to be in vain; rescue ends those that it expects to
+// end by themselves.
 const (
 	patience = 20 * time.Millisecond
 	rescue   = 30 * time.Second
 )
 
-// Buffer holds a buffer to the contract of trinity.Buffer and trinity.Source; one that gives experiences by priority is to give equal ones oldest first, and
-// none again. open makes both sides in a folder; a second call with the same
-// folder is a resumed run. A buffer without files ignores it.
+// Buffer checks the contract of trinity.Buffer and trinity.Source. A buffer that gives experiences
+// by priority must give equal ones oldest first and none twice. open opens both sides in a folder;
+// a second call with the same folder is a resumed run. A buffer without files ignores the folder.
 func Buffer(t *testing.T, o BufferOptions, open func(t *testing.T, dir string) Store) {
 	for name, check := range map[string]func(*testing.T, Store){
 		"first in, first out":          bufferOrder,
@@ -93,7 +94,7 @@ func bufferWaits(t *testing.T, s Store) {
 	}()
 	s.put(t, 2, 1, 1)
 	if got := <-taken; len(got) != 4 || got[0].ID.Step != 1 {
-		t.Errorf("took %d, want the 3 of step 1 and 1 of step 2: a wait in vain loses nothing", len(got))
+		t.Errorf("took %d, want the 3 of step 1 and 1 of step 2: a wait that times out loses nothing", len(got))
 	}
 }
 
@@ -104,7 +105,7 @@ func bufferPause(t *testing.T, s Store) {
 	}
 	s.take(t, 5, 1, 3)
 	s.take(t, 5, 1, 0)
-	s.takeInVain(t, 5, 2) // version 2 is published: the explorer is about to put more
+	s.takeInVain(t, 5, 2) // version 2 is published, so the explorer may put more
 }
 
 func bufferClose(t *testing.T, s Store) {
@@ -116,20 +117,21 @@ func bufferClose(t *testing.T, s Store) {
 	s.take(t, 5, 0, 1)
 	for range 2 {
 		if got, err := s.Trainer.Take(t.Context(), s.want(1, 0)); !errors.Is(err, io.EOF) {
-			t.Errorf("Take from what is closed and empty: %d groups, %v; want io.EOF", len(got.Groups), err)
+			t.Errorf("Take from a closed, empty buffer: %d groups, %v; want io.EOF", len(got.Groups), err)
 		}
 	}
 	if err := s.Explorer.Put(t.Context(), delivery(2, 1)); !errors.Is(err, trinity.ErrEnded) {
 		t.Errorf("Put after Close: %v, want ErrEnded", err)
 	}
-	if _, _, err := s.Explorer.Resume(t.Context()); err != nil { // as one that is started again
+	if _, _, err := s.Explorer.Resume(t.Context()); err != nil { // as after a restart
 		t.Fatal(err)
 	}
 	s.put(t, 3, 1)
 	s.take(t, 1, 0)
 }
 
-// bufferEnds closes the buffer beside explorers that are at work: whoever joins then is told so, or when it puts.
+// bufferEnds closes the buffer while explorers work. An explorer that joins later gets ErrEnded, at
+// the latest when it puts.
 func bufferEnds(t *testing.T, s Store) {
 	b, ok := s.Trainer.(trinity.Buffer)
 	if !ok {
@@ -169,7 +171,7 @@ func bufferState(t *testing.T, open func(*testing.T, string) Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.take(t, 2, 0) // lost by the kill
+	s.take(t, 2, 0) // the kill loses these
 	text, err := json.Marshal(state)
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +197,8 @@ func bufferState(t *testing.T, open func(*testing.T, string) Store) {
 	}
 }
 
-// bufferPending has a run stop while a sample strategy holds a part of a batch: what a state calls pending comes first, and stays in the states until it is taken.
+// bufferPending stops a run while a sample strategy holds a part of a batch. The pending
+// experiences of a state come first, and stay in later states until a Take returns them.
 func bufferPending(t *testing.T, open func(*testing.T, string) Store) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -211,7 +214,7 @@ func bufferPending(t *testing.T, open func(*testing.T, string) Store) {
 		if err := s.Trainer.Restore(state); err != nil {
 			t.Fatal(err)
 		}
-		s.takeInVain(t, 10, 0) // which takes nothing
+		s.takeInVain(t, 10, 0) // it takes nothing
 		if got := s.take(t, 1, 0); got[0].ID.Run != i {
 			t.Fatalf("took %v, want %d of step 1", got[0].ID, i)
 		}

@@ -10,17 +10,19 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// errCause is what suites cancel contexts with.
+// errCause is the cause with which suites cancel contexts.
 var errCause = errors.New("the suite has cancelled it")
 
-// delivery has groups of the sizes given; its experiences are numbered by Run, its cursor is the step.
+// delivery returns a delivery with groups of the given sizes. Run numbers its experiences, and its
+// cursor is the step.
 func delivery(step int64, sizes ...int) trinity.Delivery {
 	d := trinity.Delivery{Cursor: []byte(strconv.FormatInt(step, 10))}
 	run := 0
 	for _, n := range sizes {
 		var g trinity.Group
 		for range n {
-			g = append(g, &trinity.Experience{ID: trinity.ExperienceID{Step: step, Task: "t", Run: run}, Tokens: []int32{1, 2}, Mask: []bool{false, true}})
+			g = append(g, &trinity.Experience{ID: trinity.ExperienceID{Step: step, Task: "t", Run: run}, Tokens: []int32{1, 2},
+				Mask: []bool{false, true}})
 			run++
 		}
 		d.Groups = append(d.Groups, g)
@@ -37,7 +39,7 @@ func (s Store) put(t *testing.T, step int64, sizes ...int) {
 	}
 }
 
-// take asks for n experiences and gets them, or as many as want says.
+// take asks for n experiences. It fails the test unless it gets n, or want[0] if that is given.
 func (s Store) take(t *testing.T, n int, published int64, want ...int) []*trinity.Experience {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), rescue)
@@ -58,7 +60,8 @@ func (s Store) takeInVain(t *testing.T, n int, published int64) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errCause)
 	defer cancel()
 	if got, err := s.Trainer.Take(ctx, s.want(n, published)); !errors.Is(err, errCause) {
-		t.Errorf("Take(%d, %d): %d groups, %v; want a wait for the explorer that ends with the context's cause", n, published, len(got.Groups), err)
+		t.Errorf("Take(%d, %d): %d groups, %v; want a wait for the explorer that ends with the context's cause", n, published,
+			len(got.Groups), err)
 	}
 }
 
@@ -76,11 +79,11 @@ func bufferFull(t *testing.T, capacity int, s Store) {
 		t.Fatal(err)
 	}
 	if got := s.take(t, capacity, 0); got[0].ID.Step != 3 {
-		t.Errorf("took step %d, want 3: what could not be put is not there", got[0].ID.Step)
+		t.Errorf("took step %d, want 3: the failed Put added nothing", got[0].ID.Step)
 	}
 }
 
-// bufferExplorers has two explorers put, pause, close and go on each for itself.
+// bufferExplorers makes two explorers put, pause, close and resume independently.
 func bufferExplorers(t *testing.T, open func(*testing.T, string) Store) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -112,10 +115,10 @@ func bufferExplorers(t *testing.T, open func(*testing.T, string) Store) {
 	must(s.Trainer.Restore(state))
 	for want, sink := range map[string]trinity.Sink{"2": s.Explorer, "7": s.Second} {
 		if _, cursor, err := sink.Resume(t.Context()); err != nil || string(cursor) != want {
-			t.Errorf("an explorer goes on at %q, %v; want its own cursor, %s", cursor, err, want)
+			t.Errorf("an explorer resumes at %q, %v; want its own cursor, %s", cursor, err, want)
 		}
 	}
-	s.takeInVain(t, 3, 0) // neither waits any more
+	s.takeInVain(t, 3, 0) // neither explorer puts more
 	must(s.Explorer.Close(t.Context()), s.Second.Pause(t.Context(), 1))
 	if got := s.take(t, 3, 0, 2); got[0].ID.Step != 1 || got[1].ID.Step != 2 {
 		t.Errorf("took steps %d, %d; want 1, 2", got[0].ID.Step, got[1].ID.Step)

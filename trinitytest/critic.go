@@ -7,11 +7,11 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Critic is the smallest value function that really learns: one number per state, and a state is the token before. Weights are the values after
-// each token. It is an Engine with a value head, and exact.
+// Critic is the smallest value function that learns: one number per state, and a state is the token
+// before it. Weights holds the values after each token. It is an exact Engine with a value head.
 type Critic struct{ descent }
 
-// NewCritic makes a value function of states after v tokens, all of them 0.
+// NewCritic returns a value function for the states after v tokens, all 0.
 func NewCritic(v int) *Critic { return &Critic{newDescent(v)} }
 
 var errNoLogprobs = errors.New("a critic has values and no log-probabilities")
@@ -36,7 +36,7 @@ func (c *Critic) Forward(_ context.Context, batch *trinity.Batch, want trinity.S
 	return out, nil
 }
 
-// Reference implements trinity.Engine: there is none.
+// Reference implements trinity.Engine. A critic has none.
 func (c *Critic) Reference(context.Context, *trinity.Batch) ([]trinity.TokenStats, error) {
 	return nil, errNoLogprobs
 }

@@ -21,7 +21,8 @@ func (r Rows) Row(i int) (map[string]any, error) {
 	return r[i], nil
 }
 
-// ranked is the dataset of the selector suites: n rows with a number at "rank", for selectors that sort by one, and pass rates at "weak" and "strong".
+// ranked returns the dataset of the selector suites: n rows with a number at "rank" for selectors
+// that sort, and pass rates at "weak" and "strong".
 func ranked(n int) Rows {
 	r := make(Rows, n)
 	for i := range r {
@@ -30,10 +31,10 @@ func ranked(n int) Rows {
 	return r
 }
 
-// InOrder is a Selector that goes round and round.
+// InOrder is a Selector that takes the rows in order, again and again.
 type InOrder struct {
 	rows, next int
-	// Seen is the last feedback.
+	// Seen is the argument of the last Feedback.
 	Seen map[int]float64
 }
 

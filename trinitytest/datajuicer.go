@@ -20,15 +20,15 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// Juicer is a Data-Juicer of a test, that speaks the protocol of the service and has one operator: Edit.
+// Juicer is a fake Data-Juicer service with the real protocol and one operator, Edit.
 type Juicer struct {
-	// Edit changes a row, and says what is measured of it and whether it is kept.
+	// Edit changes a row. It returns the row's statistics and whether to keep it.
 	Edit func(row map[string]any) (stats map[string]float64, keep bool)
 	URL  string
 
 	mu       sync.Mutex
 	sessions map[string]map[string]any // settings by id
-	Created  []map[string]any          // settings of all sessions that there were
+	Created  []map[string]any          // settings of all sessions so far
 }
 
 // Handler serves the protocol.
@@ -51,7 +51,7 @@ func (j *Juicer) Handler() http.Handler {
 	})
 }
 
-// NewJuicer serves until the test ends. By then every session must have been closed.
+// NewJuicer starts a service for the test. The test fails if a session is still open at its end.
 func NewJuicer(t *testing.T, edit func(row map[string]any) (stats map[string]float64, keep bool)) *Juicer {
 	t.Helper()
 	j := &Juicer{Edit: edit}
@@ -80,7 +80,7 @@ func (j *Juicer) create(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"session_id": %q, "message": "created"}`, id)
 }
 
-// session of a request in JSON.
+// session returns the session of a request in JSON.
 func (j *Juicer) session(w http.ResponseWriter, r *http.Request) (id string, settings map[string]any, ok bool) {
 	var body map[string]string
 	_ = json.NewDecoder(r.Body).Decode(&body)
@@ -96,7 +96,8 @@ func refuse(w http.ResponseWriter, status int, why string) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": why})
 }
 
-// task writes the rows that are left last first, as if by priority, with every key that any row has, as a table has them.
+// task writes the remaining rows in reverse order, as if by priority. Like a table, every row has
+// every key that any row has.
 func (j *Juicer) task(w http.ResponseWriter, r *http.Request) {
 	_, settings, ok := j.session(w, r)
 	if !ok {
@@ -165,7 +166,7 @@ func (j *Juicer) experience(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(table)
 }
 
-// edit makes a table of what Edit leaves of one.
+// edit applies Edit to a table and returns the remaining table.
 func (j *Juicer) edit(table io.Reader) ([]byte, error) {
 	in, err := ipc.NewReader(table)
 	if err != nil {

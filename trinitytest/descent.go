@@ -12,10 +12,10 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// descent is what the smallest engines train: a number per token of the vocabulary, which plain gradient descent moves. There is no other state
-// of an optimizer.
+// descent is what the smallest engines train: a number per token of the vocabulary, which plain
+// gradient descent changes. The optimizer has no other state.
 type descent struct {
-	Weights []float64 // [V], what is trained
+	Weights []float64 // [V], the trained numbers
 	grad    []float64 // [V]
 	closed  bool
 }
@@ -26,7 +26,7 @@ func newDescent(v int) descent {
 
 var errClosed = errors.New("the engine is closed")
 
-// usable is errClosed after Close.
+// usable returns errClosed after Close.
 func (d *descent) usable() error {
 	if d.closed {
 		return errClosed
@@ -34,7 +34,7 @@ func (d *descent) usable() error {
 	return nil
 }
 
-// check refuses batches that cannot be computed.
+// check returns an error for a batch that the engine cannot compute.
 func (d *descent) check(b *trinity.Batch) error {
 	for _, e := range b.Experiences {
 		if err := e.Check(); err != nil {
@@ -69,7 +69,7 @@ func (d *descent) save(dir string, state any) error {
 	return os.WriteFile(filepath.Join(dir, "weights.json"), data, 0o644)
 }
 
-// load reads what save wrote.
+// load reads a state that save wrote.
 func (d *descent) load(dir string, state any) error {
 	data, err := os.ReadFile(filepath.Join(dir, "weights.json"))
 	if err = errors.Join(err, d.usable()); err != nil {

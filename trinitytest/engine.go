@@ -10,17 +10,18 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Trained is an engine under test and the sampler that it publishes to, of a vocabulary of at least 8 tokens and with room for 48 tokens.
+// Trained is an engine under test with the sampler that gets its versions. The vocabulary has at
+// least 8 tokens, and sequences may have 48.
 type Trained struct {
 	Engine  trinity.Engine
 	Sampler trinity.Sampler // nil with a value head
 	Value   bool            // the engine has a value head
 }
 
-// streams are those that the engine is asked for.
+// streams returns the streams to ask the engine for.
 func (e Trained) streams() trinity.Streams { return trinity.Streams{Value: e.Value} }
 
-// loss is one that the engine can be trained with.
+// loss returns a loss that can train the engine.
 func (e Trained) loss(scale float64) trinity.Loss {
 	if e.Value {
 		return regression{scale}
@@ -28,7 +29,8 @@ func (e Trained) loss(scale float64) trinity.Loss {
 	return likelihood{scale}
 }
 
-// Engine holds an engine to the contract of trinity.Engine. Each call of open gives the same first weights.
+// Engine checks the contract of trinity.Engine. Each call of open returns an engine with the same
+// initial weights.
 func Engine(t *testing.T, open func(t *testing.T) Trained) {
 	for name, check := range map[string]func(*testing.T, func(*testing.T) Trained){
 		"forward's shapes":                         engineForward,
@@ -58,21 +60,23 @@ func engineForward(t *testing.T, open func(*testing.T) Trained) {
 		for i, x := range batch.Experiences {
 			s := stats[i]
 			if len(s.Logprob) != len(x.Tokens) || want.Entropy && len(s.Entropy) != len(x.Tokens) || !want.Entropy && s.Entropy != nil {
-				t.Fatalf("experience %d of %d tokens: %d logprobs, %d entropies (asked for: %v)", i, len(x.Tokens), len(s.Logprob), len(s.Entropy), want.Entropy)
+				t.Fatalf("experience %d of %d tokens: %d logprobs, %d entropies (asked for: %v)", i, len(x.Tokens), len(s.Logprob),
+					len(s.Entropy), want.Entropy)
 			}
 			if n := len(s.Discriminator); want.Discriminator != (n > 0) || n > 0 && n != len(x.Tokens) {
 				t.Fatalf("experience %d of %d tokens: %d discriminators (asked for: %v)", i, len(x.Tokens), n, want.Discriminator)
 			}
 			for j, trained := range x.Mask {
 				if trained != (s.Logprob[j] < 0) || want.Entropy && trained != (s.Entropy[j] > 0) {
-					t.Errorf("experience %d, token %d, mask %v: logprob %v; want < 0 where the mask is true (and entropy > 0), else 0", i, j, trained, s.Logprob[j])
+					t.Errorf("experience %d, token %d, mask %v: logprob %v; want < 0 where the mask is true (and entropy > 0), else 0", i,
+						j, trained, s.Logprob[j])
 				}
 			}
 		}
 	}
 }
 
-// engineValues holds a value head to its shapes, and to the state that each value is of.
+// engineValues checks the shapes of a value head, and that each value belongs to the right state.
 func engineValues(t *testing.T, e trinity.Engine, batch *trinity.Batch) {
 	if _, err := e.Forward(t.Context(), batch, trinity.Streams{}); err == nil {
 		t.Error("a value head gave log-probabilities")
@@ -83,7 +87,8 @@ func engineValues(t *testing.T, e trinity.Engine, batch *trinity.Batch) {
 	}
 	for i, x := range batch.Experiences {
 		if s := stats[i]; len(s.Value) != len(x.Tokens) || s.Logprob != nil || s.Entropy != nil {
-			t.Fatalf("experience %d of %d tokens: %d values, %d logprobs, %d entropies", i, len(x.Tokens), len(s.Value), len(s.Logprob), len(s.Entropy))
+			t.Fatalf("experience %d of %d tokens: %d values, %d logprobs, %d entropies", i, len(x.Tokens), len(s.Value),
+				len(s.Logprob), len(s.Entropy))
 		}
 		for j, trained := range x.Mask {
 			if trained != (stats[i].Value[j] != 0) {
@@ -92,7 +97,8 @@ func engineValues(t *testing.T, e trinity.Engine, batch *trinity.Batch) {
 		}
 	}
 	if first := batch.Experiences[0].PromptLen; stats[0].Value[first] != stats[1].Value[first] {
-		t.Errorf("values %v and %v at the first tokens after one prompt; want those of the state before them, which is the same", stats[0].Value[first], stats[1].Value[first])
+		t.Errorf("values %v and %v at the first tokens after one prompt; want those of the state before them, which is the same",
+			stats[0].Value[first], stats[1].Value[first])
 	}
 }
 
@@ -115,7 +121,7 @@ func engineStep(t *testing.T, open func(*testing.T) Trained) {
 	before := streamed(t, e)
 	loss, norm := optimStep(t, e, 2, 1)
 	if norm <= 0 || farthest(streamed(t, e), before) == 0 {
-		t.Errorf("gradient norm %v; want one that changes the weights", norm)
+		t.Errorf("gradient norm %v; want a gradient that changes the weights", norm)
 	}
 	if _, left := optimStep(t, e, 2, 0); left != 0 {
 		t.Errorf("the step left a gradient of norm %v", left)
@@ -174,7 +180,7 @@ func enginePublish(t *testing.T, open func(*testing.T) Trained) {
 	var first []float32
 	for _, v := range []int64{3, 4} {
 		publish(t, e, v)
-		optimStep(t, e, 2, 1) // does not reach the sampler
+		optimStep(t, e, 2, 1) // the sampler does not get this step
 		c := complete(t, e.Sampler, samplerPrompt, p)[0]
 		if c.Versions != [2]int64{v, v} || slices.Equal(c.Logprobs, first) {
 			t.Errorf("versions %v, logprobs %v; want version %d with logprobs of its own", c.Versions, c.Logprobs, v)
@@ -183,7 +189,8 @@ func enginePublish(t *testing.T, open func(*testing.T) Trained) {
 	}
 }
 
-// engineClosed has a state to load, so that being closed is all that is wrong.
+// engineClosed checks a closed engine. It has a state to load, so that only the closing causes
+// errors.
 func engineClosed(t *testing.T, open func(*testing.T) Trained) {
 	e, state := open(t), t.TempDir()
 	if err := errors.Join(e.Engine.SaveState(t.Context(), state), e.Engine.Close()); err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// wholeBatch is a group with a shared prompt, a sequence with a hole in its mask, and one with nothing to train.
+// wholeBatch returns a group with a shared prompt, a sequence with a hole in its mask, and a
+// sequence without trained tokens.
 func wholeBatch() *trinity.Batch {
 	row := func(mask string, tokens ...int32) *trinity.Experience {
 		x := &trinity.Experience{Tokens: tokens, PromptLen: 3, Temperature: 1}
@@ -19,7 +20,8 @@ func wholeBatch() *trinity.Batch {
 		}
 		return x
 	}
-	xs := []*trinity.Experience{row("...xxxx", 1, 2, 3, 4, 5, 6, 7), row("...xx", 1, 2, 3, 7, 6), row("...x..xx", 7, 5, 3, 1, 2, 2, 4, 6), row("....", 1, 2, 3, 4)}
+	xs := []*trinity.Experience{row("...xxxx", 1, 2, 3, 4, 5, 6, 7), row("...xx", 1, 2, 3, 7, 6),
+		row("...x..xx", 7, 5, 3, 1, 2, 2, 4, 6), row("....", 1, 2, 3, 4)}
 	for i, x := range xs {
 		x.ID.Run = i
 	}
@@ -49,7 +51,8 @@ func (l likelihood) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.
 	return grads, trinity.Metrics{"loss": loss}, nil
 }
 
-// regression is scale × the mean of (value − 1)²/50 over the trained tokens: flat enough for a step of smooth's to go down.
+// regression is scale × the mean of (value − 1)²/50 over the trained tokens. It is flat enough for
+// one step with smooth to decrease it.
 type regression struct{ scale float64 }
 
 func (regression) Streams() trinity.Streams { return trinity.Streams{Value: true} }
@@ -73,10 +76,12 @@ func (r regression) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.
 	return grads, trinity.Metrics{"loss": loss}, nil
 }
 
-// smooth has an Eps that makes AdamW's step nearly proportional to the gradient, so that rounding is not blown up to the size of a step.
+// smooth has a large Eps, which makes AdamW's step nearly proportional to the gradient. So rounding
+// errors stay smaller than the step.
 var smooth = trinity.OptimParams{LR: 0.1, Beta1: 0.9, Beta2: 0.999, Eps: 0.1}
 
-// optimStep does one optimizer step, in micro-batches of a size, and returns the loss before it and the gradient's norm.
+// optimStep does one optimizer step in micro-batches of the given size. It returns the loss before
+// the step and the norm of the gradient.
 func optimStep(t *testing.T, e Trained, size int, scale float64) (loss, norm float64) {
 	t.Helper()
 	all := wholeBatch()
@@ -101,7 +106,8 @@ func publish(t *testing.T, e Trained, version int64) {
 	}
 }
 
-// adopted gives the current weights to the engine's sampler, as a version. An engine that is no trinity.Publisher has none.
+// adopted passes the current weights to the engine's sampler as a version. It does nothing for an
+// engine that is not a trinity.Publisher.
 func adopted(ctx context.Context, e trinity.Engine, version int64) error {
 	p, ok := e.(trinity.Publisher)
 	if !ok {
@@ -117,7 +123,7 @@ func adopted(ctx context.Context, e trinity.Engine, version int64) error {
 	return err
 }
 
-// streamed are the log-probabilities or values of the whole batch, one after another.
+// streamed returns the log-probabilities or values of the whole batch, one after another.
 func streamed(t *testing.T, e Trained) []float32 {
 	t.Helper()
 	stats, err := e.Engine.Forward(t.Context(), wholeBatch(), e.streams())
@@ -131,7 +137,7 @@ func streamed(t *testing.T, e Trained) []float32 {
 	return all
 }
 
-// farthest is the largest difference of two entries.
+// farthest returns the largest difference of two entries.
 func farthest(a, b []float32) float64 {
 	d := 0.0
 	for i := range a {
@@ -140,10 +146,11 @@ func farthest(a, b []float32) float64 {
 	return d
 }
 
-// everyVerb calls each method of an engine that can fail, with a state to load.
+// everyVerb calls each method of an engine that can fail. state is a state to load.
 func everyVerb(t *testing.T, trained Trained, state string) map[string]error {
 	ctx, batch, e := t.Context(), wholeBatch(), trained.Engine
-	errs := map[string]error{"SaveState": e.SaveState(ctx, t.TempDir()), "SaveModel": e.SaveModel(ctx, t.TempDir()), "LoadState": e.LoadState(ctx, state)}
+	errs := map[string]error{"SaveState": e.SaveState(ctx, t.TempDir()), "SaveModel": e.SaveModel(ctx, t.TempDir()),
+		"LoadState": e.LoadState(ctx, state)}
 	if p, ok := e.(trinity.Publisher); ok {
 		errs["Offer"], errs["SavePublished"] = p.Offer(ctx, 9), p.SavePublished(ctx, t.TempDir())
 		_, errs["Adopt"] = p.Adopt(ctx)

@@ -12,14 +12,17 @@ import (
 	"testing"
 )
 
-// LabelStudio is a server that speaks as much of Label Studio's API as annotating pairs takes. Its keys are Key, a legacy token, and PersonalKey.
+// LabelStudio is a fake server with the parts of Label Studio's API for annotating pairs. It
+// accepts Key, a legacy token, and PersonalKey.
 type LabelStudio struct {
 	*httptest.Server
-	// Annotate, if set, says of each task that is imported what is annotated at once: left, right, skip, or "" for nothing.
+	// If Annotate is set, it returns the immediate annotation of each imported task: left, right,
+	// skip, or "" for none.
 	Annotate func(data map[string]any) string
-	// Fail, if set, may answer a request with a status of its own; after is asked for once it was carried out.
+	// If Fail is set, it may answer a request with another status. The server calls it before and
+	// after it executes the request.
 	Fail func(method, path string, after bool) (status int)
-	// Registered, if set, is called when a webhook has been registered.
+	// If Registered is set, the server calls it after registering a webhook.
 	Registered func()
 
 	mu       sync.Mutex
@@ -110,7 +113,7 @@ func (ls *LabelStudio) fails(r *http.Request, after bool) int {
 func reply(w http.ResponseWriter, status int, out any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(out) // to a client that may have gone
+	_ = json.NewEncoder(w).Encode(out) // the client may have closed the connection
 }
 
 func (ls *LabelStudio) refresh(w http.ResponseWriter, r *http.Request) {
@@ -125,7 +128,7 @@ func (ls *LabelStudio) refresh(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, map[string]string{"access": fmt.Sprintf("access-%d", ls.access)})
 }
 
-// page cuts a page out of a list of n.
+// page returns the range of a page in a list of n entries.
 func page(r *http.Request, n int) (from, to int) {
 	number, size := 1, 30
 	if v, err := strconv.Atoi(r.URL.Query().Get("page")); err == nil {
@@ -248,7 +251,8 @@ func (ls *LabelStudio) deleteHook(r *http.Request, _ []byte) (int, any) {
 	return http.StatusNoContent, nil
 }
 
-// Say annotates every task that nobody has annotated, as a person would, and rings the bells. It returns how many there were.
+// Say annotates every task without an annotation, like a person, and calls the webhooks. It returns
+// the number of these tasks.
 func (ls *LabelStudio) Say(selected func(data map[string]any) string) int {
 	ls.mu.Lock()
 	n := 0
@@ -268,7 +272,7 @@ func (ls *LabelStudio) Say(selected func(data map[string]any) string) int {
 	return n
 }
 
-// Tasks are the data of all tasks.
+// Tasks returns the data of all tasks.
 func (ls *LabelStudio) Tasks() []map[string]any {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -279,7 +283,7 @@ func (ls *LabelStudio) Tasks() []map[string]any {
 	return out
 }
 
-// Projects are the titles of all projects.
+// Projects returns the titles of all projects.
 func (ls *LabelStudio) Projects() []string {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -290,7 +294,7 @@ func (ls *LabelStudio) Projects() []string {
 	return out
 }
 
-// Hooks are the addresses of the registered webhooks.
+// Hooks returns the addresses of the registered webhooks.
 func (ls *LabelStudio) Hooks() []string {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -301,7 +305,7 @@ func (ls *LabelStudio) Hooks() []string {
 	return out
 }
 
-// Count is how often a method and path were asked for.
+// Count returns the number of requests with a method and path.
 func (ls *LabelStudio) Count(request string) int {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -314,7 +318,7 @@ func (ls *LabelStudio) Count(request string) int {
 	return n
 }
 
-// Expire makes the access token that was given last invalid.
+// Expire invalidates the last access token.
 func (ls *LabelStudio) Expire() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

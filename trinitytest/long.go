@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Effort says how much of the long tests runs.
+// Effort says how many of the long tests run.
 type Effort int
 
 // The efforts, from the least to the most.
@@ -19,7 +19,8 @@ const (
 	Heavy                 // TRINITY_HEAVY=1
 )
 
-// EffortFor returns the effort for tests of the given rooms, which are folders such as "run" or "engine/cpu".
+// EffortFor returns the effort for tests of the given rooms, which are folders such as "run" or
+// "engine/cpu".
 func EffortFor(rooms ...string) Effort {
 	switch {
 	case os.Getenv("TRINITY_HEAVY") != "":
@@ -36,7 +37,8 @@ func inRooms(folder string, rooms []string) bool {
 	return slices.ContainsFunc(rooms, func(room string) bool { return folder == room || strings.HasPrefix(folder, room+"/") })
 }
 
-// Long skips a test that takes long, unless one of its rooms has changed or TRINITY_HEAVY is set. why says what takes long.
+// Long skips a long test, unless one of its rooms has changed or TRINITY_HEAVY is set. why says
+// what takes long.
 func Long(t testing.TB, why string, rooms ...string) {
 	t.Helper()
 	if EffortFor(rooms...) < Changed {
@@ -44,7 +46,7 @@ func Long(t testing.TB, why string, rooms ...string) {
 	}
 }
 
-// TooLong skips a test that takes many minutes, unless TRINITY_HEAVY is set.
+// TooLong skips a test of many minutes, unless TRINITY_HEAVY is set.
 func TooLong(t testing.TB, why string) {
 	t.Helper()
 	if EffortFor() < Heavy {
@@ -52,7 +54,8 @@ func TooLong(t testing.TB, why string) {
 	}
 }
 
-// leaveOut skips a test and appends it to the file that TRINITY_LEFT_OUT names, which `.ci/run` prints.
+// leaveOut skips a test and appends it to the file that TRINITY_LEFT_OUT names, which `.ci/run`
+// prints.
 func leaveOut(t testing.TB, why string) {
 	t.Helper()
 	if list := os.Getenv("TRINITY_LEFT_OUT"); list != "" {

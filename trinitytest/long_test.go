@@ -2,7 +2,7 @@ package trinitytest
 
 import "testing"
 
-func TestEffortFor(t *testing.T) {
+func TestEffortDependsOnTheEnvironment(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short is an effort of its own")
 	}

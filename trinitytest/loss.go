@@ -10,10 +10,16 @@ import (
 	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// Loss holds policy losses to what every one must do, whatever its formula: gradients that differences confirm; the same sums however an
-// optimizer step is cut into micro-batches and in whichever order its experiences come; no effect of what the mask leaves out, and nothing for
-// it; finite numbers at log-ratios of ±50, without trained tokens, for single tokens and single sequences; metrics that add up; the factors of
-// rollout correction; no state but what Prepare is shown; that what has an advantage becomes more likely; and to what it says of reading advantages. build makes a new, equal loss each time.
+// Loss checks the contract of policy losses. build returns a new, equal loss each time.
+//
+//   - Finite differences confirm the gradients.
+//   - Sums do not depend on micro-batches or on the order of experiences.
+//   - Masked tokens have no effect and no gradient.
+//   - All numbers are finite: at log-ratios of ±50, without trained tokens, for one token, for one
+//     sequence.
+//   - Metrics add up, and the loss applies the factors of rollout correction.
+//   - The loss keeps no state except from Prepare.
+//   - Tokens with a positive advantage become more likely, unless the loss reads no advantages.
 func Loss(t *testing.T, build func() loss.PolicyLoss) {
 	compose := func() *loss.Composite { return loss.NewComposite(build(), nil, nil) }
 	t.Run("differences", func(t *testing.T) { lossDifferences(t, compose()) })
@@ -36,7 +42,8 @@ func Loss(t *testing.T, build func() loss.PolicyLoss) {
 	}
 }
 
-// lossDifferences compares the gradient with differences of the loss, in float64, stop-gradients held.
+// lossDifferences compares the gradient with differences of the loss in float64, with constant
+// stop-gradients.
 func lossDifferences(t *testing.T, l *loss.Composite) {
 	s := rollouts(1)
 	s.show(t, l)
@@ -103,7 +110,7 @@ func lossCuts(t *testing.T, l *loss.Composite) {
 	}
 }
 
-// lossOrder gives the step in another order, pairs as pairs.
+// lossOrder gives the step in another order, but keeps pairs together.
 func lossOrder(t *testing.T, l *loss.Composite) {
 	s := rollouts(3)
 	s.show(t, l)
@@ -121,7 +128,7 @@ func lossOrder(t *testing.T, l *loss.Composite) {
 	sameLoss(t, turned.exps, g, want, m, metrics)
 }
 
-// lossMasks puts rubbish where the mask is false.
+// lossMasks writes arbitrary values where the mask is false.
 func lossMasks(t *testing.T, l *loss.Composite) {
 	s := rollouts(4)
 	s.show(t, l)
@@ -151,7 +158,8 @@ func lossMasks(t *testing.T, l *loss.Composite) {
 	}
 }
 
-// lossWeights doubles every token by rollout correction: so does the gradient, or the loss takes no such weights.
+// lossWeights doubles the weight of every token by rollout correction. The gradient doubles, unless
+// the loss ignores such weights.
 func lossWeights(t *testing.T, l *loss.Composite) {
 	s := rollouts(5)
 	s.show(t, l)
@@ -178,7 +186,8 @@ func lossWeights(t *testing.T, l *loss.Composite) {
 	}
 }
 
-// lossAdvantages takes the advantages away: a loss that says that it reads none does without them, and no other does.
+// lossAdvantages removes the advantages. Exactly the losses that report not to read advantages must
+// work without them.
 func lossAdvantages(t *testing.T, l *loss.Composite) {
 	s := rollouts(8)
 	for _, e := range s.exps {
@@ -190,13 +199,13 @@ func lossAdvantages(t *testing.T, l *loss.Composite) {
 	}
 	switch _, _, err := l.Loss(&trinity.Batch{Step: 3, Experiences: s.exps, Whole: s.exps}, s.now); {
 	case !reads && err != nil:
-		t.Errorf("without advantages, which it says that it does not read: %v", err)
+		t.Errorf("without advantages, although it reports not to read them: %v", err)
 	case reads && err == nil:
-		t.Error("it does without advantages: say so by a method ReadsAdvantages() bool, so that none are computed for it")
+		t.Error("the loss ignores advantages: add a method ReadsAdvantages() bool that returns false, so that nobody computes them")
 	}
 }
 
-// lossRepeats computes a step twice, from many goroutines, and after another step.
+// lossRepeats computes a step twice, from many goroutines, and again after another step.
 func lossRepeats(t *testing.T, compose func() *loss.Composite) {
 	s, l := rollouts(6), compose()
 	s.show(t, l)
@@ -225,7 +234,7 @@ func lossRepeats(t *testing.T, compose func() *loss.Composite) {
 	sameLoss(t, s.exps, g, want, m, metrics)
 }
 
-// sameLoss compares to 1e-6 of the larger number.
+// sameLoss compares numbers to 1e-6 of the larger one.
 func sameLoss(t *testing.T, exps []*trinity.Experience, got, want []trinity.TokenGrads, metrics, wanted trinity.Metrics) {
 	t.Helper()
 	for i, e := range exps {
@@ -247,7 +256,7 @@ func sameLoss(t *testing.T, exps []*trinity.Experience, got, want []trinity.Toke
 
 func close6(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b))+1e-12 }
 
-// read is the stream that the loss is a function of: log-probabilities, or the divergence that it compares by.
+// read returns the stream on which the loss depends: log-probabilities, or its divergence.
 func read(l *loss.Composite, in *loss.Input) *tape.Stream {
 	if l.Streams().Divergence.Kind != "" {
 		return &in.Divergence
@@ -255,7 +264,7 @@ func read(l *loss.Composite, in *loss.Input) *tape.Stream {
 	return &in.Logprob
 }
 
-// lossGrad are the derivatives by the stream that the loss is a function of.
+// lossGrad returns the derivatives with respect to the stream on which the loss depends.
 func lossGrad(g trinity.TokenGrads) []float32 {
 	if g.Divergence != nil {
 		return g.Divergence

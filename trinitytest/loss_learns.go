@@ -8,8 +8,8 @@ import (
 	"github.com/trinity-go/trinity/algorithm/loss"
 )
 
-// lossLearns gives a bandit's right token an advantage, on policy: its probability must rise. A loss that does not read advantages has
-// nothing to learn there.
+// lossLearns gives the right token of a bandit an advantage, on-policy. Its probability must rise.
+// A loss that does not read advantages has nothing to learn there.
 func lossLearns(t *testing.T, l *loss.Composite) {
 	if !loss.ReadsAdvantages(l.Policy) {
 		return
@@ -40,7 +40,8 @@ func lossLearns(t *testing.T, l *loss.Composite) {
 	}
 }
 
-// answers are sequences of one sampled token, with the reward of the right one less the mean as the advantage.
+// answers returns sequences of one sampled token. The advantage is the reward for the right token
+// minus the mean.
 func answers(drawn []trinity.Completion, right int32) []*trinity.Experience {
 	hits := 0
 	for _, c := range drawn {

@@ -11,16 +11,18 @@ import (
 	"github.com/trinity-go/trinity/algorithm/loss"
 )
 
-// lossStep is an optimizer step with what an engine gives for it.
+// lossStep is an optimizer step with the engine's statistics for it.
 type lossStep struct {
 	exps []*trinity.Experience
 	now  []trinity.TokenStats
 }
 
-// responses are masks of what follows the prompt: 1 where the policy sampled, 0 where an environment spoke. Experiences 2i and 2i+1 are a pair.
+// responses holds the masks after the prompt: 1 where the policy sampled, 0 where an environment
+// spoke. Experiences 2i and 2i+1 form a pair.
 var responses = []string{"1111", "1001111", "11", "000", "111110", "1", "10101", "11111111", "01", "1", "0001", "111"}
 
-// rollouts are a step of all responses near the policy that sampled them; the first is exactly on policy, and one has advantage 0.
+// rollouts returns a step of all responses near the policy that sampled them. The first response is
+// exactly on-policy, and one has advantage 0.
 func rollouts(seed uint64) *lossStep {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	return stepOf(rng, responses, func(i int) (lp, old, ref, adv float64) {
@@ -37,7 +39,7 @@ func rollouts(seed uint64) *lossStep {
 	})
 }
 
-// lossCorners are steps at the ends of what can happen. unit is the number of sequences that belong together.
+// lossCorners returns extreme steps. unit is the number of sequences that belong together.
 func lossCorners(unit int) map[string]*lossStep {
 	corner := func(masks []string, token func(i int) (lp, old, ref, adv float64)) *lossStep {
 		return stepOf(rand.New(rand.NewPCG(8, 0)), masks, token)
@@ -60,7 +62,7 @@ func lossCorners(unit int) map[string]*lossStep {
 		"rollouts only":        corner(responses, near),
 	}
 	for i, e := range all["nothing trained"].exps {
-		if i%2 == 0 { // nothing was ever recorded for it
+		if i%2 == 0 { // the sampler recorded no log-probabilities
 			e.Logprobs, e.RefLogprobs, e.TeacherLogprobs, e.Advantages = nil, nil, nil, nil
 		}
 	}
@@ -73,7 +75,7 @@ func lossCorners(unit int) map[string]*lossStep {
 	return all
 }
 
-// stepOf makes experiences of two prompt tokens and a response each.
+// stepOf returns experiences with two prompt tokens and a response each.
 func stepOf(rng *rand.Rand, masks []string, token func(i int) (lp, old, ref, adv float64)) *lossStep {
 	s := &lossStep{}
 	var prompt []int32
@@ -83,7 +85,8 @@ func stepOf(rng *rand.Rand, masks []string, token func(i int) (lp, old, ref, adv
 		}
 		n := len(prompt) + len(mask)
 		e := &trinity.Experience{
-			ID: trinity.ExperienceID{Step: 1, Task: "task" + strconv.Itoa(i/4), Run: i % 4}, PromptLen: len(prompt), Reward: trinity.Reward{Valid: true, Value: float64(i % 3)},
+			ID: trinity.ExperienceID{Step: 1, Task: "task" + strconv.Itoa(i/4), Run: i % 4}, PromptLen: len(prompt),
+			Reward: trinity.Reward{Valid: true, Value: float64(i % 3)},
 			Chosen: i%2 == 0, IsExpert: i%4 == 2, Tokens: slices.Clone(prompt), Mask: make([]bool, n),
 			Logprobs: make([]float32, n), RefLogprobs: make([]float32, n), TeacherLogprobs: make([]float32, n), Advantages: make([]float32, n),
 		}
@@ -105,7 +108,7 @@ func stepOf(rng *rand.Rand, masks []string, token func(i int) (lp, old, ref, adv
 	return s
 }
 
-// show does for the loss what the trainer does before the first micro-batch.
+// show prepares the loss like the trainer before the first micro-batch.
 func (s *lossStep) show(t *testing.T, l *loss.Composite) {
 	t.Helper()
 	probes := l.Probes(s.exps)
@@ -126,7 +129,7 @@ func (s *lossStep) show(t *testing.T, l *loss.Composite) {
 	}
 }
 
-// imagined are log-probabilities that depend on nothing but the tokens.
+// imagined returns log-probabilities that depend only on the tokens.
 func imagined(e *trinity.Experience, model byte) []float32 {
 	lp := make([]float32, len(e.Tokens))
 	h := fnv.New32a()
@@ -140,7 +143,7 @@ func imagined(e *trinity.Experience, model byte) []float32 {
 	return lp
 }
 
-// lossUnit is the number of sequences that no micro-batch parts.
+// lossUnit returns the number of sequences that no micro-batch separates.
 func lossUnit(l *loss.Composite) int {
 	if l.Pairs() {
 		return 2
@@ -148,7 +151,7 @@ func lossUnit(l *loss.Composite) int {
 	return 1
 }
 
-// cuts are numbers of sequences of micro-batches.
+// cuts returns several partitions of the step into micro-batches, as numbers of sequences.
 func (s *lossStep) cuts(l *loss.Composite) [][]int {
 	unit, n := lossUnit(l), len(s.exps)
 	cuts := [][]int{{n}, slices.Repeat([]int{unit}, n/unit)}
@@ -158,7 +161,7 @@ func (s *lossStep) cuts(l *loss.Composite) [][]int {
 	return cuts
 }
 
-// run computes the step in micro-batches of so many sequences and adds up the metrics.
+// run computes the step in micro-batches of the given sizes and sums the metrics.
 func (s *lossStep) run(t *testing.T, l *loss.Composite, cut []int) ([]trinity.TokenGrads, trinity.Metrics) {
 	t.Helper()
 	var grads []trinity.TokenGrads
@@ -176,7 +179,7 @@ func (s *lossStep) run(t *testing.T, l *loss.Composite, cut []int) ([]trinity.To
 	return grads, metrics
 }
 
-// sound checks that everything is finite and that what is not trained on has no gradient.
+// sound checks that all numbers are finite and that untrained tokens have no gradient.
 func (s *lossStep) sound(t *testing.T, grads []trinity.TokenGrads, metrics trinity.Metrics) {
 	t.Helper()
 	for name, v := range metrics {

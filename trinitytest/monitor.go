@@ -15,8 +15,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Monitor holds monitors to what every one must do. open makes one that is ready to log and may write to dir; a directory that was logged to is
-// opened again, as a resumed run does, and twice at once, as an explorer and a trainer of their own processes do.
+// Monitor checks the contract of monitors. open returns one that is ready to log and may write to
+// dir. The suite opens a directory again, like a resumed run, and twice at once, like an explorer
+// and a trainer in two processes.
 func Monitor(t *testing.T, open func(dir string) (trinity.Monitor, error)) {
 	ready := func(t *testing.T, dir string) trinity.Monitor {
 		t.Helper()
@@ -61,12 +62,13 @@ func Monitor(t *testing.T, open func(dir string) (trinity.Monitor, error)) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		m := ready(t, t.TempDir())
-		_ = m.Log(ctx, records()[0]) // an error is as good as none
+		_ = m.Log(ctx, records()[0]) // it may return an error
 		closeAll(t, m)
 	})
 }
 
-// logOne logs a record and checks that its metrics, which others read too, are as they were.
+// logOne logs a record and checks that the monitor does not change its metrics, which others read
+// too.
 func logOne(t *testing.T, m trinity.Monitor, r trinity.Record) {
 	before := maps.Clone(r.Metrics)
 	if err := m.Log(t.Context(), r); err != nil {
@@ -86,7 +88,7 @@ func closeAll(t *testing.T, monitors ...trinity.Monitor) {
 	}
 }
 
-// readable reads every file below dir; each line of a JSON Lines file is JSON.
+// readable reads every file below dir, and checks that each line of a JSON Lines file is JSON.
 func readable(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -15,13 +15,13 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func counts(r trinity.Reward) bool { return r.Valid && finite(r.Value) }
 
-// Operator holds operators to what every one must do that edits and drops experiences and makes none. build makes a new, equal operator each
-// time.
+// Operator checks the contract of operators that edit and drop experiences and add none. build
+// returns a new, equal operator each time.
 func Operator(t *testing.T, build func() trinity.Operator) {
 	for name := range steps() {
 		t.Run(name, func(t *testing.T) {
 			in := steps()[name]
-			var before []trinity.Group // experiences as they went in
+			var before []trinity.Group // the experiences before the operator
 			for _, g := range in {
 				before = append(before, slices.Clone(g))
 			}
@@ -48,7 +48,7 @@ func Operator(t *testing.T, build func() trinity.Operator) {
 				}
 			}
 			want := describe(kept, metrics)
-			for range 5 { // a sum in map order shows itself now and then
+			for range 5 { // a sum in map order differs now and then
 				kept, metrics, err := build().Process(t.Context(), steps()[name])
 				if got := describe(kept, metrics); err != nil || got != want {
 					t.Fatalf("the same step again gives %s, %v\nwant %s", got, err, want)
@@ -57,13 +57,14 @@ func Operator(t *testing.T, build func() trinity.Operator) {
 			cancelled, cancel := context.WithCancel(t.Context())
 			cancel()
 			if _, _, err := build().Process(cancelled, steps()[name]); err != nil && !errors.Is(err, context.Canceled) {
-				t.Errorf("under a context that has ended: %v", err)
+				t.Errorf("with a cancelled context: %v", err)
 			}
 		})
 	}
 }
 
-// inOrder checks that every group of kept is part of one of all, and that nothing changed places.
+// inOrder checks that every group of kept is part of a group of all, and that the order is the
+// same.
 func inOrder(t *testing.T, all, kept []trinity.Group) {
 	t.Helper()
 	for _, g := range kept {
@@ -76,7 +77,7 @@ func inOrder(t *testing.T, all, kept []trinity.Group) {
 				at = slices.Index(all[0], e)
 			}
 			if at < 0 {
-				t.Fatalf("%s came out of its place, in another group, twice, or never went in", e.ID)
+				t.Fatalf("%s is in the wrong place or group, occurs twice, or was not in the input", e.ID)
 			}
 			all[0] = all[0][at+1:]
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// steps are what an operator may be given: each call makes them anew. Rewards have the part "accuracy"; some experiences have a metric and an
-// info of the name "length", others have neither.
+// steps returns new input steps for an operator. Rewards have the part "accuracy". Some experiences
+// have a metric and an info called "length", others have neither.
 func steps() map[string][]trinity.Group {
 	nan, failed := math.NaN(), trinity.InvalidReward("timeout")
 	scored := func(v float64) trinity.Reward { return trinity.NewReward(map[string]float64{"accuracy": v}) }
@@ -30,7 +30,8 @@ func group(task int, rewards ...trinity.Reward) trinity.Group {
 	var g trinity.Group
 	for i, r := range rewards {
 		e := &trinity.Experience{
-			ID: trinity.ExperienceID{Step: 1, Task: fmt.Sprintf("taskset/%d", task), Run: i}, Tokens: []int32{1, 2, 3}, Mask: []bool{false, true, true},
+			ID: trinity.ExperienceID{Step: 1, Task: fmt.Sprintf("taskset/%d", task), Run: i}, Tokens: []int32{1, 2, 3},
+			Mask:     []bool{false, true, true},
 			Logprobs: []float32{0, -1, -2}, PromptLen: 1, Reward: r,
 		}
 		if i%3 != 1 {

@@ -13,10 +13,10 @@ import (
 // SamplerOptions describe a sampler under test.
 type SamplerOptions struct {
 	Vocab    int  // tokens of the vocabulary, at least 8
-	OneToken bool // a fake whose completions are one sampled token each, whatever the prompt and the stop conditions
+	OneToken bool // each completion is one sampled token, whatever the prompt and the stop conditions
 }
 
-// Sampler holds a sampler to the contract of trinity.Sampler. Its model has room for 32 tokens.
+// Sampler checks the contract of trinity.Sampler. Its model has room for 32 tokens.
 func Sampler(t *testing.T, o SamplerOptions, open func(t *testing.T) trinity.Sampler) {
 	run := func(name string, check func(*testing.T, trinity.Sampler)) {
 		t.Run(name, func(t *testing.T) { check(t, open(t)) })
@@ -68,7 +68,7 @@ func samplerSeeds(t *testing.T, s trinity.Sampler) {
 	}
 	var requests []request
 	for i := range 8 {
-		prompt := trinity.Prompt{Tokens: append(slices.Clone(samplerPrompt.Tokens), make([]int32, i/3)...)} // some share a prompt
+		prompt := trinity.Prompt{Tokens: append(slices.Clone(samplerPrompt.Tokens), make([]int32, i/3)...)} // some requests share a prompt
 		requests = append(requests, request{prompt, trinity.SamplingParams{N: 1 + i%2, Temperature: 1, MaxTokens: 4 + i, Seed: uint64(i)}})
 	}
 	alone := make([][]trinity.Completion, len(requests))
@@ -99,7 +99,8 @@ func sameCompletion(a, b trinity.Completion) bool {
 
 func samplerOnToken(t *testing.T, s trinity.Sampler) {
 	seen := make([][]int32, 2)
-	out := complete(t, s, samplerPrompt, trinity.SamplingParams{N: 2, Temperature: 1, MaxTokens: 6, OnToken: func(i int, token int32) { seen[i] = append(seen[i], token) }})
+	out := complete(t, s, samplerPrompt, trinity.SamplingParams{N: 2, Temperature: 1, MaxTokens: 6,
+		OnToken: func(i int, token int32) { seen[i] = append(seen[i], token) }})
 	for i := range out {
 		if !slices.Equal(seen[i], out[i].Tokens) {
 			t.Errorf("completion %d: OnToken saw %v of %v", i, seen[i], out[i].Tokens)
@@ -113,7 +114,7 @@ func samplerCancelled(t *testing.T, s trinity.Sampler) {
 	if _, err := s.Sample(ctx, samplerPrompt, trinity.SamplingParams{N: 64, Temperature: 1, IgnoreEOS: true}); !errors.Is(err, errCause) {
 		t.Errorf("got %v, want the context's cause", err)
 	}
-	complete(t, s, samplerPrompt, trinity.SamplingParams{MaxTokens: 2}) // it goes on
+	complete(t, s, samplerPrompt, trinity.SamplingParams{MaxTokens: 2}) // the sampler still works
 }
 
 func samplerGreedy(t *testing.T, s trinity.Sampler) {

@@ -14,7 +14,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Numbered is a Source of experiences that are numbered by ID.Run, as new as can be: Total of them, without end if that is negative.
+// Numbered is a Source of experiences that ID.Run numbers, all of the newest version. It has Total
+// experiences, or no end if Total is negative.
 type Numbered struct {
 	Task    string
 	Total   int
@@ -30,7 +31,8 @@ func (s *Numbered) Take(ctx context.Context, want trinity.Want) (trinity.Taken, 
 	}
 	for len(s.pending) < n && s.next != s.Total {
 		s.pending = append(s.pending, &trinity.Experience{
-			ID: trinity.ExperienceID{Task: s.Task, Run: s.next}, Tokens: []int32{1, 2}, Mask: []bool{false, true}, Versions: [2]int64{1 << 40, 1 << 40},
+			ID: trinity.ExperienceID{Task: s.Task, Run: s.next}, Tokens: []int32{1, 2}, Mask: []bool{false, true},
+			Versions: [2]int64{1 << 40, 1 << 40},
 		})
 		s.next++
 	}
@@ -55,7 +57,8 @@ func (s *Numbered) Restore(from trinity.SourceState) error {
 	return json.Unmarshal(from.Cursor, &s.next)
 }
 
-// SampleStrategy holds sample strategies to what every one must do that reads the experience buffer in order. build makes a new, equal one each time.
+// SampleStrategy checks the contract of sample strategies that read the experience buffer in order.
+// build returns a new, equal strategy each time.
 func SampleStrategy(t *testing.T, build func() trinity.SampleStrategy) {
 	const usual, batch = 37, 8
 	open := func(t *testing.T) trinity.Source {
@@ -82,7 +85,7 @@ func SampleStrategy(t *testing.T, build func() trinity.SampleStrategy) {
 			left := usual - next
 			exps := takeSome(t, source, batch).Experiences()
 			if left >= rollouts && len(exps) != batch || len(exps) > batch {
-				t.Fatalf("%d experiences for a batch of %d, and there are %d left", len(exps), batch, left)
+				t.Fatalf("%d experiences for a batch of %d, with %d left in the source", len(exps), batch, left)
 			}
 			for _, e := range exps {
 				if e.ID.Task == "usual" {
@@ -142,7 +145,7 @@ func takeSome(t *testing.T, s trinity.Source, n int) trinity.Taken {
 	return taken
 }
 
-// rest is all batches that are left, a line each.
+// rest returns all remaining batches, one per line.
 func rest(t *testing.T, s trinity.Source, n int) string {
 	t.Helper()
 	var lines strings.Builder
@@ -158,7 +161,7 @@ func rest(t *testing.T, s trinity.Source, n int) string {
 	}
 }
 
-// told is a batch as a line, with the metrics that do not depend on the clock.
+// told returns a batch as one line, with the metrics that do not depend on the clock.
 func told(taken trinity.Taken) string {
 	var line strings.Builder
 	for _, e := range taken.Experiences() {
@@ -172,7 +175,7 @@ func told(taken trinity.Taken) string {
 	return line.String() + "\n"
 }
 
-// hand gives the state of one source, as a checkpoint keeps it, to another.
+// hand copies the state of one source to another, through the form of a checkpoint.
 func hand(t *testing.T, from, to trinity.Source) {
 	t.Helper()
 	state, err := from.State()

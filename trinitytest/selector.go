@@ -10,8 +10,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Selector holds selectors to what every one must do. The rows have a number at the key "rank", and
-// pass rates at "weak" and "strong". build makes a new, equal selector each time.
+// Selector checks the contract of selectors. The rows have a number at the key "rank", and pass
+// rates at "weak" and "strong". build returns a new, equal selector each time.
 func Selector(t *testing.T, build func() trinity.Selector) {
 	start := func(t *testing.T, n int) trinity.Selector {
 		t.Helper()
@@ -79,7 +79,7 @@ func Selector(t *testing.T, build func() trinity.Selector) {
 				forged = append(forged, saved[:at[0]]+n+saved[at[1]:])
 			}
 		}
-		for _, f := range forged { // what is accepted all the same is worked with
+		for _, f := range forged { // a selector must work with a state that it accepts
 			if s := start(t, 10); s.Restore(json.RawMessage(f)) == nil {
 				t.Run(f, func(t *testing.T) { step(t, s, 10, 23); step(t, s, 10, 23) })
 			}
@@ -87,7 +87,7 @@ func Selector(t *testing.T, build func() trinity.Selector) {
 	})
 }
 
-// step takes a batch of a dataset of n rows, checks it and reports a reward for each of its rows.
+// step takes a batch from a dataset of n rows, checks it and reports a reward for each row.
 func step(t *testing.T, s trinity.Selector, n, size int) []int {
 	t.Helper()
 	rows, err := s.Next(size)

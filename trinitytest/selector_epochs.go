@@ -7,7 +7,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// SelectorEpochs holds a selector that goes through the dataset in epochs to giving every row once in each, however batches cut them.
+// SelectorEpochs checks that a selector with epochs gives every row once per epoch, for any batch
+// sizes.
 func SelectorEpochs(t *testing.T, build func() trinity.Selector) {
 	for _, n := range []int{1, 3, 10} {
 		for _, size := range []int{1, 3, 7, 23} {

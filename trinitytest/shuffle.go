@@ -7,8 +7,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// ShuffleRewards is an operator that gives every experience of a step the reward of another one: a control, under which nothing can be learnt
-// from rewards although their distribution is the same.
+// ShuffleRewards is an operator that permutes the rewards of a step. It is a control: rewards keep
+// their distribution, but teach nothing.
 type ShuffleRewards struct{}
 
 // Process implements trinity.Operator.

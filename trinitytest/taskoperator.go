@@ -12,20 +12,21 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// TaskOperator holds operators of the task pipeline to what every one must do that drops and scores rows and makes none. build makes a new, equal operator
-// each time, with its tools. Rows have the fields text, question, answer and level.
+// TaskOperator checks the contract of operators of the task pipeline that drop and score rows and
+// add none. build returns a new, equal operator with its tools each time. Rows have the fields
+// text, question, answer and level.
 func TaskOperator(t *testing.T, build func() trinity.TaskOperator) {
 	want := passRows(t, build(), len(taskRows()))
 	t.Run("blocks", func(t *testing.T) {
 		for _, size := range []int{1, 2, 3} {
 			if got := passRows(t, build(), size); got != want {
-				t.Errorf("in blocks of %d rows it gives\n%s\nand in one block\n%s", size, got, want)
+				t.Errorf("in blocks of %d rows the operator gives\n%s\nand in one block\n%s", size, got, want)
 			}
 		}
 	})
 	t.Run("no rows", func(t *testing.T) {
 		if kept, err := build().Process(t.Context(), nil); err != nil || len(kept) > 0 {
-			t.Errorf("of no rows it makes %d, %v", len(kept), err)
+			t.Errorf("without rows it returns %d rows, %v", len(kept), err)
 		}
 	})
 	t.Run("cancelled", func(t *testing.T) {
@@ -37,7 +38,7 @@ func TaskOperator(t *testing.T, build func() trinity.TaskOperator) {
 	})
 }
 
-// passRows describes what is left of the rows, given in blocks.
+// passRows describes the rows that remain if the operator gets them in blocks.
 func passRows(t *testing.T, op trinity.TaskOperator, size int) string {
 	t.Helper()
 	var out strings.Builder
@@ -50,7 +51,7 @@ func passRows(t *testing.T, op trinity.TaskOperator, size int) string {
 		for _, r := range kept {
 			i := slices.Index(before, r)
 			if i < 0 {
-				t.Fatalf("%s came out of its place, twice, or never went in", r.Where)
+				t.Fatalf("%s is in the wrong place, occurs twice, or was not in the input", r.Where)
 			}
 			before = before[i+1:]
 			text, err := json.Marshal(r) // NaN and Inf are errors
@@ -63,7 +64,7 @@ func passRows(t *testing.T, op trinity.TaskOperator, size int) string {
 	return out.String()
 }
 
-// line is where a row stands.
+// line is the number of a row.
 type line int
 
 func (l line) String() string { return fmt.Sprintf("rows.jsonl:%d", int(l)) }

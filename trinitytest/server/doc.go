@@ -1,2 +1,3 @@
-// Package server starts real servers on loopback, in temporary directories, for tests of what talks to them.
+// Package server starts real servers on loopback, in temporary directories, for tests of their
+// clients.
 package server

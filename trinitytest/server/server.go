@@ -17,23 +17,26 @@ import (
 	"time"
 )
 
-// Server is a server of a test's own.
+// Server is a server that belongs to one test.
 type Server struct {
-	URL string // of its database; "" where it has none
+	URL string // of its database; "" where it has none // of its database; "" if it has none
 
 	dir   string
-	owner *syscall.Credential // nil is who runs the test
+	owner *syscall.Credential // nil is the user who runs the test
 	start []string
-	hello string   // is sent to find out whether it is ready; "" where it speaks first
-	ready []string // how it begins to answer then
+	// is sent to find out whether it is ready; "" where it speaks first // greeting that asks
+	// whether it is ready; "" if the server speaks first
+	hello string
+	ready []string // possible beginnings of its answer
 	cmd   *exec.Cmd
 	port  int
 }
 
-// newServer makes a server's directory, which a user owns that is not root: servers refuse to be root's.
+// newServer creates a server's directory. Its owner is not root, because servers refuse to run as
+// root.
 func newServer(t *testing.T, owners ...string) *Server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "trinity-server") // a test's own directory may have a path too long for a socket
+	dir, err := os.MkdirTemp("", "trinity-server") // the path of t.TempDir may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +72,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// program finds a program in the path, or where a system puts it; the test is skipped where it is missing.
+// program finds a program in PATH or in the usual places. It skips the test if the program is
+// missing.
 func program(t *testing.T, name string, places ...string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
@@ -91,7 +95,7 @@ func (s *Server) command(args []string) *exec.Cmd {
 	return cmd
 }
 
-// prepare runs a program that makes what the server needs.
+// prepare runs a program that creates the server's files.
 func (s *Server) prepare(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := s.command(args).CombinedOutput(); err != nil {
@@ -99,7 +103,7 @@ func (s *Server) prepare(t *testing.T, args ...string) {
 	}
 }
 
-// run starts the server by a command, and ends it with the test.
+// run starts the server by a command and kills it at the end of the test.
 func (s *Server) run(t *testing.T, args ...string) *Server {
 	t.Helper()
 	s.start = args
@@ -112,10 +116,11 @@ func (s *Server) run(t *testing.T, args ...string) *Server {
 	return s
 }
 
-// Start starts the server, again after Kill, and waits until it is ready: some accept connections before they do anything else with them than to refuse.
+// Start starts the server, also after Kill, and waits until it is ready. Some servers accept
+// connections earlier, but only to refuse requests.
 func (s *Server) Start(t *testing.T) {
 	t.Helper()
-	for range 20 { // what was killed may still hold the data for a moment
+	for range 20 { // a killed process may hold the files for a moment
 		if s.starts(t) {
 			return
 		}
@@ -150,7 +155,8 @@ func (s *Server) starts(t *testing.T) bool {
 	return true
 }
 
-// Freeze leaves the server and its children as they are, until it is killed: connections are accepted, and nothing is answered.
+// Freeze stops the server and its children until Kill. They still accept connections, but answer
+// nothing.
 func (s *Server) Freeze(t *testing.T) {
 	t.Helper()
 	s.signal(t, syscall.SIGSTOP)
@@ -160,21 +166,22 @@ func (s *Server) Freeze(t *testing.T) {
 func (s *Server) signal(t *testing.T, signal syscall.Signal) {
 	t.Helper()
 	pid := s.cmd.Process.Pid
-	if err := syscall.Kill(-pid, syscall.SIGSTOP); err != nil { // so that it has no more children than it is seen to have
+	if err := syscall.Kill(-pid, syscall.SIGSTOP); err != nil { // it must not start children that the next line misses
 		t.Fatal(err)
 	}
-	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // PostgreSQL's have groups of their own; without them it starts a little later
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // PostgreSQL's children have their own groups
 	if err := syscall.Kill(-pid, signal); err != nil {
 		t.Fatal(err)
 	}
 	for _, child := range strings.Fields(string(children)) {
 		if pid, err := strconv.Atoi(child); err == nil {
-			_ = syscall.Kill(pid, signal) // it may have ended
+			_ = syscall.Kill(pid, signal) // it may have exited
 		}
 	}
 }
 
-// Kill ends the server and its children as a power cut does, but for what the disk has not written.
+// Kill kills the server and its children. Unlike a power cut, it does not lose data that the system
+// has not written to the disk.
 func (s *Server) Kill(t *testing.T) {
 	t.Helper()
 	s.signal(t, syscall.SIGKILL)
@@ -192,7 +199,7 @@ func (s *Server) listens() bool {
 	return err == nil
 }
 
-// answers reports whether the server, greeted, is ready.
+// answers reports whether the server answers a greeting as ready.
 func (s *Server) answers() bool {
 	conn, err := net.DialTimeout("tcp", s.Address(), time.Second)
 	if err != nil {
@@ -210,7 +217,7 @@ func (s *Server) answers() bool {
 	return err == nil && slices.ContainsFunc(s.ready, func(begin string) bool { return strings.HasPrefix(string(answer[:n]), begin) })
 }
 
-// Address is where it listens.
+// Address returns the server's host and port.
 func (s *Server) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 
 // Postgres starts a PostgreSQL server.
@@ -224,10 +231,11 @@ func Postgres(t *testing.T) *Server {
 	if err := os.WriteFile(password, []byte("secret\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.prepare(t, initdb, "--no-sync", "--auth-local=trust", "--auth-host=scram-sha-256", "--pwfile="+password, "--username=trinity", "--encoding=UTF8", "--no-locale", data)
+	s.prepare(t, initdb, "--no-sync", "--auth-local=trust", "--auth-host=scram-sha-256", "--pwfile="+password,
+		"--username=trinity", "--encoding=UTF8", "--no-locale", data)
 	s.URL = fmt.Sprintf("postgresql+psycopg2://trinity:secret@%s/postgres", s.Address())
-	s.hello = "\x00\x00\x00\x28\x00\x03\x00\x00user\x00trinity\x00database\x00postgres\x00\x00" // of version 3, with its length
-	s.ready = []string{"R"}                                                                     // for the password
+	s.hello = "\x00\x00\x00\x28\x00\x03\x00\x00user\x00trinity\x00database\x00postgres\x00\x00" // protocol version 3, after the length
+	s.ready = []string{"R"}                                                                     // asks for the password
 	return s.run(t, postgres, "-D", data, "-p", strconv.Itoa(s.port), "-k", s.dir, "-h", "127.0.0.1")
 }
 
@@ -238,15 +246,18 @@ func MariaDB(t *testing.T) *Server {
 	install, mariadbd := program(t, "mariadb-install-db"), program(t, "mariadbd", debian)
 	s := newServer(t, "mysql")
 	data := filepath.Join(s.dir, "data")
-	tmp := "--tmpdir=" + s.dir // a server that starts removes the temporary tables of all others from theirs
-	s.prepare(t, install, "--no-defaults", tmp, "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=8M")
+	tmp := "--tmpdir=" + s.dir // a starting server removes temporary tables of others from a shared directory
+	s.prepare(t, install, "--no-defaults", tmp, "--datadir="+data, "--auth-root-authentication-method=normal",
+		"--skip-test-db", "--innodb-log-file-size=8M")
 	init := filepath.Join(s.dir, "init.sql")
-	const sql = "CREATE DATABASE IF NOT EXISTS rft;\nCREATE USER IF NOT EXISTS trinity@'%' IDENTIFIED BY 'secret';\nGRANT ALL ON rft.* TO trinity@'%';\n"
+	const sql = "CREATE DATABASE IF NOT EXISTS rft;\nCREATE USER IF NOT EXISTS trinity@'%' IDENTIFIED BY 'secret';\nGRANT " +
+		"ALL ON rft.* TO trinity@'%';\n"
 	if err := os.WriteFile(init, []byte(sql), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s.ready = []string{""}
 	s.URL = fmt.Sprintf("mysql+pymysql://trinity:secret@%s/rft", s.Address())
-	return s.run(t, mariadbd, "--no-defaults", tmp, "--datadir="+data, "--port="+strconv.Itoa(s.port), "--bind-address=127.0.0.1", "--socket="+filepath.Join(s.dir, "s"),
+	return s.run(t, mariadbd, "--no-defaults", tmp, "--datadir="+data, "--port="+strconv.Itoa(s.port),
+		"--bind-address=127.0.0.1", "--socket="+filepath.Join(s.dir, "s"),
 		"--init-file="+init, "--innodb-log-file-size=8M", "--skip-log-bin", "--skip-name-resolve")
 }

@@ -9,16 +9,17 @@ import (
 	"testing"
 )
 
-// Wire is a network between a server and who asks it, which may fall silent: nothing is refused, and nothing arrives.
+// Wire is a network between a server and its clients that can fall silent: connections stay open,
+// but nothing arrives.
 type Wire struct {
-	URL string // of the server, by way of this wire
+	URL string // of the server through this wire
 
 	mu    sync.Mutex
-	cut   chan struct{} // closed once what is connected is silent
+	cut   chan struct{} // closed when the present connections fall silent
 	dials int
 }
 
-// Wired puts a wire before a server, until the test ends.
+// Wired puts a wire in front of a server until the end of the test.
 func Wired(t *testing.T, s *Server) *Wire {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,13 +53,13 @@ func (w *Wire) connect(client net.Conn, address string) {
 	go pass(client, server, w.cut)
 }
 
-// pass hands on what comes, while the wire is whole.
+// pass copies data until the wire is cut.
 func pass(to, from net.Conn, cut <-chan struct{}) {
 	data := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(data)
 		select {
-		case <-cut: // who asks is to see nothing of it
+		case <-cut: // the client must not get this data
 			if err != nil {
 				from.Close()
 				return
@@ -78,7 +79,7 @@ func pass(to, from net.Conn, cut <-chan struct{}) {
 	}
 }
 
-// Cut makes all that is connected silent; what connects after it is heard.
+// Cut silences all present connections. Later connections work.
 func (w *Wire) Cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +87,7 @@ func (w *Wire) Cut() {
 	w.cut = make(chan struct{})
 }
 
-// Dials is how often it was connected to.
+// Dials returns the number of connections so far.
 func (w *Wire) Dials() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
