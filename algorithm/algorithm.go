@@ -94,7 +94,8 @@ func override(policy loss.PolicyLoss, name string, mode loss.AggMode) error {
 	}
 	own := loss.Aggregation(policy)
 	if own == nil {
-		return registry.ArgError{Key: "loss_agg_mode", Message: fmt.Sprintf("policy_loss_fn %s has a fixed aggregation", name), Hint: "remove the key"}
+		return registry.ArgError{Key: "loss_agg_mode", Message: fmt.Sprintf("policy_loss_fn %s has a fixed aggregation", name),
+			Hint: "remove the key"}
 	}
 	*own = mode
 	return nil
@@ -110,7 +111,8 @@ func (a *Algorithm) buildPenalty() error {
 	}
 	penalize := a.Advantage.Needs().PenalizeKL
 	if penalize == nil {
-		return fmt.Errorf("kl_penalty_fn %s: advantage_fn %s scores whole responses and has no token rewards to take a KL penalty from: use kl_loss_fn", a.Def.KLPenalty, a.Def.Advantage)
+		return fmt.Errorf("kl_penalty_fn %s: advantage_fn %s scores whole responses and has no token rewards to take a KL "+
+			"penalty from: use kl_loss_fn", a.Def.KLPenalty, a.Def.Advantage)
 	}
 	if kl.Controller().KLCoef != 0 {
 		a.penalty = loss.NewPenalty(kl)

@@ -83,8 +83,9 @@ func TestDefaultsOfEveryType(t *testing.T) {
 }
 
 func TestPartsAndArgsMergeOverTheType(t *testing.T) {
-	a, err := build(trinity.Algorithm{Type: "dapo", PolicyLossArgs: map[string]any{"clip_range_high": 0.5}, AdvantageArgs: map[string]any{"epsilon": 1e-4},
-		KLLoss: "k3", KLLossArgs: map[string]any{"kl_coef": 0.01}, Entropy: "mix", EntropyArgs: map[string]any{"entropy_coef": 0.1}})
+	a, err := build(trinity.Algorithm{Type: "dapo", PolicyLossArgs: map[string]any{"clip_range_high": 0.5},
+		AdvantageArgs: map[string]any{"epsilon": 1e-4},
+		KLLoss:        "k3", KLLossArgs: map[string]any{"kl_coef": 0.01}, Entropy: "mix", EntropyArgs: map[string]any{"entropy_coef": 0.1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,8 @@ func TestLossAggMode(t *testing.T) {
 		{"the loss's own default", trinity.Algorithm{Type: "grpo"}, loss.TokenMean},
 		{"in the loss's args", trinity.Algorithm{Type: "grpo", PolicyLossArgs: own}, loss.SeqMeanTokenSum},
 		{"of the algorithm", trinity.Algorithm{Type: "grpo", LossAggMode: "seq-mean-token-mean"}, loss.SeqMeanTokenMean},
-		{"of the algorithm, over the args", trinity.Algorithm{Type: "sft", PolicyLossArgs: own, LossAggMode: "seq-mean-token-sum-norm"}, loss.SeqMeanTokenSumNorm},
+		{"of the algorithm, over the args", trinity.Algorithm{Type: "sft", PolicyLossArgs: own,
+			LossAggMode: "seq-mean-token-sum-norm"}, loss.SeqMeanTokenSumNorm},
 	} {
 		a, err := build(c.spec)
 		if err != nil {
@@ -172,10 +174,12 @@ func TestErrors(t *testing.T) {
 		{trinity.Algorithm{Type: "grpo", KLLoss: "k9"}, []string{"kl_loss_fn", `unknown kl_fn "k9"`}},
 		{trinity.Algorithm{Type: "grpo", KLPenalty: "k9"}, []string{"kl_penalty_fn", `unknown kl_fn "k9"`}},
 		{trinity.Algorithm{Type: "grpo", Entropy: "defualt"}, []string{"entropy_loss_fn", `did you mean "default"`}},
-		{trinity.Algorithm{Type: "grpo", PolicyLossArgs: map[string]any{"clip_rang": 0.1}}, []string{"policy_loss_fn ppo", `did you mean "clip_range"`}},
+		{trinity.Algorithm{Type: "grpo", PolicyLossArgs: map[string]any{"clip_rang": 0.1}},
+			[]string{"policy_loss_fn ppo", `did you mean "clip_range"`}},
 		{trinity.Algorithm{Type: "grpo", AdvantageArgs: map[string]any{"epsilon": "small"}}, []string{"advantage_fn grpo", "epsilon"}},
 		{trinity.Algorithm{Type: "grpo", LossAggMode: "token-meen"}, []string{"loss_agg_mode", "token-meen", "seq-mean-token-sum-norm"}},
-		{trinity.Algorithm{Type: "dapo", PolicyLossArgs: map[string]any{"clip_range": 0.1}}, []string{"clip_range has no effect", "clip_range_low"}},
+		{trinity.Algorithm{Type: "dapo", PolicyLossArgs: map[string]any{"clip_range": 0.1}},
+			[]string{"clip_range has no effect", "clip_range_low"}},
 		{trinity.Algorithm{Type: "grpo", KLPenalty: "k2"}, []string{"kl_penalty_fn k2", "advantage_fn grpo", "use kl_loss_fn"}},
 		{trinity.Algorithm{Type: "sft", KLPenalty: "k1"}, []string{"algorithm sft", "kl_penalty_fn k1"}},
 	} {
@@ -225,7 +229,8 @@ func TestKLPenaltyIsGivenToTokenRewards(t *testing.T) {
 	if !a.NeedsReference {
 		t.Error("a penalty needs the reference")
 	}
-	g := trinity.Group{{Tokens: make([]int32, 3), Mask: []bool{false, true, true}, Logprobs: []float32{0, -1, -1}, RefLogprobs: []float32{0, -1.5, -1.5}}}
+	g := trinity.Group{{Tokens: make([]int32, 3), Mask: []bool{false, true, true}, Logprobs: []float32{0, -1, -1},
+		RefLogprobs: []float32{0, -1.5, -1.5}}}
 	_, m, err := a.Advantage.Advantages([]trinity.Group{g})
 	if err != nil || m["kl"] != 0.5 || m["kl_coef"] != 0.1 {
 		t.Fatalf("metrics %v, %v", m, err)
@@ -269,7 +274,8 @@ func TestAdaptiveKLLossIsSavedAndRestored(t *testing.T) {
 	}
 	none, _ := build(trinity.Algorithm{Type: "grpo", KLLoss: "none"})
 	before, _ := none.State()
-	d, _ := build(trinity.Algorithm{Type: "grpo", KLLossArgs: map[string]any{"kl_coef": 0.2, "adaptive": true, "target_kl": 0.5, "horizon": 100}})
+	d, _ := build(trinity.Algorithm{Type: "grpo", KLLossArgs: map[string]any{"kl_coef": 0.2, "adaptive": true,
+		"target_kl": 0.5, "horizon": 100}})
 	if err := d.Restore(before); err != nil || d.Loss.KLCoef() != 0.2 {
 		t.Errorf("the kl_coef of a term that is new since the checkpoint is %v, %v", d.Loss.KLCoef(), err)
 	}

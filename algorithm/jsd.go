@@ -6,8 +6,10 @@ import (
 )
 
 func init() {
-	registry.Algorithms.Register("jsd", "On-policy distillation by the generalised Jensen–Shannon divergence (Agarwal et al. 2024), with the teacher's share lambda_coef 0.5 in the mixture; "+
-		"clipped PPO loss, no KL and no reference model. Needs a teacher model; ignores rewards.",
+	registry.Algorithms.Register("jsd",
+		"On-policy distillation by the generalised Jensen–Shannon divergence (Agarwal et al. 2024), with the teacher's share "+
+			"lambda_coef 0.5 in the mixture; "+
+			"clipped PPO loss, no KL and no reference model. Needs a teacher model; ignores rewards.",
 		func() *trinity.Algorithm {
 			return &trinity.Algorithm{
 				Schema: "experience", GroupSize: 8, SampleStrategy: "default",

@@ -6,8 +6,10 @@ import (
 )
 
 func init() {
-	registry.Algorithms.Register("mix_chord", "CHORD (Zhang et al. 2025): as mix, with a weight mu of the demonstrations that changes with the trainer step (mu_warmup_steps, mu_decay_steps, "+
-		"mu_peak, mu_valley) and their tokens weighted by p·(1 − p).",
+	registry.Algorithms.Register("mix_chord",
+		"CHORD (Zhang et al. 2025): as mix, with a weight mu of the demonstrations that changes with the trainer step "+
+			"(mu_warmup_steps, mu_decay_steps, "+
+			"mu_peak, mu_valley) and their tokens weighted by p·(1 − p).",
 		func() *trinity.Algorithm {
 			return &trinity.Algorithm{
 				Schema: "experience", GroupSize: 8, SampleStrategy: "mix",

@@ -6,8 +6,10 @@ import (
 )
 
 func init() {
-	registry.Algorithms.Register("multi_step_grpo", "GRPO for rollouts of several steps: the reward of a run's last step, normalised over the runs of a task, is the advantage of every step; clipped PPO "+
-		"loss, k2 KL to the reference model with kl_coef 0.001. Needs no critic.",
+	registry.Algorithms.Register("multi_step_grpo",
+		"GRPO for rollouts of several steps: the reward of a run's last step, normalised over the runs of a task, is the "+
+			"advantage of every step; clipped PPO "+
+			"loss, k2 KL to the reference model with kl_coef 0.001. Needs no critic.",
 		func() *trinity.Algorithm {
 			return &trinity.Algorithm{
 				Schema: "experience", GroupSize: 8, SampleStrategy: "default",

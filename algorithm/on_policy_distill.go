@@ -6,8 +6,10 @@ import (
 )
 
 func init() {
-	registry.Algorithms.Register("on_policy_distill", "On-policy distillation (Agarwal et al. 2024): the student samples, and every token's advantage is the teacher's log-probability less the student's; "+
-		"clipped PPO loss, no KL and no reference model. Needs a teacher model; ignores rewards.",
+	registry.Algorithms.Register("on_policy_distill",
+		"On-policy distillation (Agarwal et al. 2024): the student samples, and every token's advantage is the teacher's "+
+			"log-probability less the student's; "+
+			"clipped PPO loss, no KL and no reference model. Needs a teacher model; ignores rewards.",
 		func() *trinity.Algorithm {
 			return &trinity.Algorithm{
 				Schema: "experience", GroupSize: 8, SampleStrategy: "default",

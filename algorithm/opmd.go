@@ -6,8 +6,10 @@ import (
 )
 
 func init() {
-	registry.Algorithms.Register("opmd", "Online policy mirror descent (Kimi Team 2025; Pan et al. 2025): rewards less the group's mean, policy gradient divided by 1 + tau, k2 KL to the "+
-		"reference model with kl_coef 0.001. Needs no critic.",
+	registry.Algorithms.Register("opmd",
+		"Online policy mirror descent (Kimi Team 2025; Pan et al. 2025): rewards less the group's mean, policy gradient "+
+			"divided by 1 + tau, k2 KL to the "+
+			"reference model with kl_coef 0.001. Needs no critic.",
 		func() *trinity.Algorithm {
 			return &trinity.Algorithm{
 				Schema: "experience", GroupSize: 2, SampleStrategy: "default",

@@ -21,7 +21,8 @@ func (a *Algorithm) rehearse(l *loss.Composite) error {
 	e := registry.ArgError{Key: "policy_loss_fn"}
 	switch err := learn(l, real); {
 	case err != nil && a.Def.Offline:
-		e.Message = fmt.Sprintf("%s reads advantages or log-probabilities of the sampling policy, which the dataset of %s does not have", a.Def.PolicyLoss, a.Def.Type)
+		e.Message = fmt.Sprintf("%s reads advantages or log-probabilities of the sampling policy, which the dataset of %s does "+
+			"not have", a.Def.PolicyLoss, a.Def.Type)
 		e.Hint = "use a loss such as sft, or an algorithm_type that rolls out"
 		return e
 	case err != nil:

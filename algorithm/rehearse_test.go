@@ -14,18 +14,34 @@ func TestPartsFitTogether(t *testing.T) {
 		spec trinity.Algorithm
 		want string // "" for none
 	}{
-		{trinity.Algorithm{Type: "sft", PolicyLoss: "ppo"}, "policy_loss_fn: ppo reads advantages or log-probabilities of the sampling policy, which the dataset of sft does not have (use a loss such as sft, or an algorithm_type that rolls out)"},
-		{trinity.Algorithm{Type: "cpt", PolicyLoss: "mix"}, "policy_loss_fn: mix reads advantages or log-probabilities of the sampling policy, which the dataset of cpt does not have (use a loss such as sft, or an algorithm_type that rolls out)"},
+		{trinity.Algorithm{Type: "sft", PolicyLoss: "ppo"},
+			"policy_loss_fn: ppo reads advantages or log-probabilities of the sampling policy, which the dataset of sft does not " +
+				"have (use a loss such as sft, or an algorithm_type that rolls out)"},
+		{trinity.Algorithm{Type: "cpt", PolicyLoss: "mix"},
+			"policy_loss_fn: mix reads advantages or log-probabilities of the sampling policy, which the dataset of cpt does not " +
+				"have (use a loss such as sft, or an algorithm_type that rolls out)"},
 		{trinity.Algorithm{Type: "sft", PolicyLoss: "distill"}, ""},
 		{trinity.Algorithm{Type: "sft", PolicyLoss: "sft_phi"}, ""},
-		{trinity.Algorithm{Type: "grpo", Advantage: "none"}, "policy_loss_fn: ppo reads advantages, but advantage_fn none computes none (set advantage_fn, or use a loss that reads none, such as sft)"},
-		{trinity.Algorithm{Type: "raft", PolicyLoss: "m2po"}, "policy_loss_fn: m2po reads advantages, but advantage_fn none computes none (set advantage_fn, or use a loss that reads none, such as sft)"},
+		{trinity.Algorithm{Type: "grpo", Advantage: "none"},
+			"policy_loss_fn: ppo reads advantages, but advantage_fn none computes none (set advantage_fn, or use a loss that " +
+				"reads none, such as sft)"},
+		{trinity.Algorithm{Type: "raft", PolicyLoss: "m2po"},
+			"policy_loss_fn: m2po reads advantages, but advantage_fn none computes none (set advantage_fn, or use a loss that " +
+				"reads none, such as sft)"},
 		{trinity.Algorithm{Type: "raft", PolicyLoss: "rec", Advantage: "rec"}, ""},
-		{trinity.Algorithm{Type: "grpo", SampleStrategy: "mix"}, "policy_loss_fn: ppo cannot learn from demonstrations, which sample_strategy mix adds (use mix or mix_chord, or sample_strategy default)"},
-		{trinity.Algorithm{Type: "mix", PolicyLoss: "m2po"}, "policy_loss_fn: m2po cannot learn from demonstrations, which sample_strategy mix adds (use mix or mix_chord, or sample_strategy default)"},
+		{trinity.Algorithm{Type: "grpo", SampleStrategy: "mix"},
+			"policy_loss_fn: ppo cannot learn from demonstrations, which sample_strategy mix adds (use mix or mix_chord, or " +
+				"sample_strategy default)"},
+		{trinity.Algorithm{Type: "mix", PolicyLoss: "m2po"},
+			"policy_loss_fn: m2po cannot learn from demonstrations, which sample_strategy mix adds (use mix or mix_chord, or " +
+				"sample_strategy default)"},
 		{trinity.Algorithm{Type: "raft", SampleStrategy: "mix"}, ""},
-		{trinity.Algorithm{Type: "mix", SampleStrategy: "default"}, "policy_loss_fn: mix also learns from demonstrations, but sample_strategy default adds none (set sample_strategy: mix, or a policy_loss_fn for rollouts alone, such as ppo)"},
-		{trinity.Algorithm{Type: "grpo", PolicyLoss: "mix_chord"}, "policy_loss_fn: mix_chord also learns from demonstrations, but sample_strategy default adds none (set sample_strategy: mix, or a policy_loss_fn for rollouts alone, such as ppo)"},
+		{trinity.Algorithm{Type: "mix", SampleStrategy: "default"},
+			"policy_loss_fn: mix also learns from demonstrations, but sample_strategy default adds none (set sample_strategy: " +
+				"mix, or a policy_loss_fn for rollouts alone, such as ppo)"},
+		{trinity.Algorithm{Type: "grpo", PolicyLoss: "mix_chord"},
+			"policy_loss_fn: mix_chord also learns from demonstrations, but sample_strategy default adds none (set " +
+				"sample_strategy: mix, or a policy_loss_fn for rollouts alone, such as ppo)"},
 		{trinity.Algorithm{Type: "mix", SampleStrategy: "default", PolicyLoss: "ppo"}, ""},
 		{trinity.Algorithm{Type: "dpo", LossAggMode: "token-mean"}, "loss_agg_mode: policy_loss_fn dpo has a fixed aggregation (remove the key)"},
 	} {

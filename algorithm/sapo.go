@@ -6,8 +6,10 @@ import (
 )
 
 func init() {
-	registry.Algorithms.Register("sapo", "Soft adaptive policy optimization (Gao et al. 2025): GRPO's advantage, a smooth gate on the ratio in place of the clip, k2 KL to the reference model "+
-		"with kl_coef 0.001. Needs no critic.",
+	registry.Algorithms.Register("sapo",
+		"Soft adaptive policy optimization (Gao et al. 2025): GRPO's advantage, a smooth gate on the ratio in place of the "+
+			"clip, k2 KL to the reference model "+
+			"with kl_coef 0.001. Needs no critic.",
 		func() *trinity.Algorithm {
 			return &trinity.Algorithm{
 				Schema: "experience", GroupSize: 2, SampleStrategy: "default",

@@ -6,7 +6,9 @@ import (
 )
 
 func init() {
-	registry.Algorithms.Register("sft", "Supervised fine-tuning on a dataset of demonstrations: negative log-likelihood of the assistant's messages. Mode train only; no explorer, advantage or reference model.",
+	registry.Algorithms.Register("sft",
+		"Supervised fine-tuning on a dataset of demonstrations: negative log-likelihood of the assistant's messages. Mode "+
+			"train only; no explorer, advantage or reference model.",
 		func() *trinity.Algorithm {
 			return &trinity.Algorithm{
 				Schema: "sft", GroupSize: 1, Offline: true, SampleStrategy: "default",

@@ -106,9 +106,10 @@ func WriteAdapter(dir string, cfg *Config, lora *LoRA, source Source) error {
 	}
 	var entries []safetensors.Entry
 	for name, t := range tensors {
-		entries = append(entries, safetensors.Entry{Name: adapterPrefix + name, DType: safetensors.F32, Shape: t.Shape, Write: func(w io.Writer) error {
-			return encodeRows(w, safetensors.F32, t)
-		}})
+		entries = append(entries, safetensors.Entry{Name: adapterPrefix + name, DType: safetensors.F32, Shape: t.Shape,
+			Write: func(w io.Writer) error {
+				return encodeRows(w, safetensors.F32, t)
+			}})
 	}
 	if err := safetensors.Write(filepath.Join(dir, adapterWeightsName), entries, nil); err != nil {
 		return fmt.Errorf("model: %w", err)

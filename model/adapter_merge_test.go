@@ -7,7 +7,8 @@ import (
 	"github.com/trinity-go/trinity/model/safetensors"
 )
 
-// A model written with its adapter merged is what PEFT's merge_and_unload makes, tensor by tensor, also rounded to bf16.
+// A model written with its adapter merged is what PEFT's merge_and_unload makes, tensor by tensor,
+// also rounded to bf16.
 func TestMergedModelIsPEFTs(t *testing.T) {
 	base := open(t, "testdata/tiny/llama")
 	adapter := openAdapter(t, "testdata/adapter", base.Config)

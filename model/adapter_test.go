@@ -44,7 +44,8 @@ func TestAdapterOfPEFT(t *testing.T) {
 		t.Errorf("adapter %+v with %d tensors", a.LoRA, len(a.Names()))
 	}
 	const module = "model.layers.1.mlp.down_proj"
-	w, down, up := values(t, base, module+".weight"), adapterValues(t, a, LoRATensor(module, "A")), adapterValues(t, a, LoRATensor(module, "B"))
+	w, down, up := values(t, base, module+".weight"), adapterValues(t, a, LoRATensor(module, "A")),
+		adapterValues(t, a, LoRATensor(module, "B"))
 	f, err := safetensors.Open("testdata/adapter/merged.safetensors")
 	if err != nil {
 		t.Fatal(err)

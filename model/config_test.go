@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-const llamaText = `{"model_type":"llama","hidden_size":256,"intermediate_size":64,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":32}`
+const llamaText = `{"model_type":"llama","hidden_size":256,"intermediate_size":64,"num_hidden_layers":2,` +
+	`"num_attention_heads":4,"vocab_size":32}`
 
 // changed is llamaText with the keys of change over it.
 func changed(t *testing.T, change string) []byte {
@@ -118,22 +119,23 @@ func TestConfigRefuses(t *testing.T) {
 		`{"architectures":["LlamaForSequenceClassification"],"num_labels":70000}`:             "70000 labels",
 		`{"hidden_size":-1}`:                                                                  "hidden_size is -1",
 		`{"hidden_size":null}`:                                                                "hidden_size is 0",
-		`{"vocab_size":0,"rms_norm_eps":7}`:                                                   "vocab_size is 0; expected 1 to 16777216; rms_norm_eps is 7",
-		`{"num_hidden_layers":1000000000}`:                                                    "num_hidden_layers is 1000000000",
-		`{"num_key_value_heads":3}`:                                                           "not a multiple",
-		`{"head_dim":63}`:                                                                     "even",
-		`{"rms_norm_eps":0}`:                                                                  "rms_norm_eps",
-		`{"vocab_size":1.5}`:                                                                  "vocab_size is 1.5; expected an integer",
-		`{"tie_word_embeddings":"yes"}`:                                                       "expected true or false",
-		`{"rope_scaling":{"type":"longrope","factor":2}}`:                                     `type "longrope" is unknown`,
-		`{"rope_scaling":{"type":"linear"}}`:                                                  "factor is 0",
-		`{"rope_scaling":{"type":"linear","factor":2,"mrope":[1]}}`:                           "mrope is not supported",
-		`{"rope_parameters":{"rope_type":"llama3","factor":8}}`:                               "low_freq_factor",
-		`{"rope_scaling":{"type":"yarn","factor":2,"beta_fast":0.1}}`:                         "beta_fast",
-		`{"rope_parameters":{"partial_rotary_factor":0.5}}`:                                   "partial_rotary_factor",
-		`{"rope_scaling":"linear"}`:                                                           "expected an object",
-		`{"model_type":"qwen2"}`:                                                              "num_key_value_heads is missing",
-		`{"model_type":"mistral","attention_bias":true}`:                                      "attention_bias is not an option",
+		`{"vocab_size":0,"rms_norm_eps":7}`: "vocab_size is 0; expected 1 to " +
+			"16777216; rms_norm_eps is 7",
+		`{"num_hidden_layers":1000000000}`:                            "num_hidden_layers is 1000000000",
+		`{"num_key_value_heads":3}`:                                   "not a multiple",
+		`{"head_dim":63}`:                                             "even",
+		`{"rms_norm_eps":0}`:                                          "rms_norm_eps",
+		`{"vocab_size":1.5}`:                                          "vocab_size is 1.5; expected an integer",
+		`{"tie_word_embeddings":"yes"}`:                               "expected true or false",
+		`{"rope_scaling":{"type":"longrope","factor":2}}`:             `type "longrope" is unknown`,
+		`{"rope_scaling":{"type":"linear"}}`:                          "factor is 0",
+		`{"rope_scaling":{"type":"linear","factor":2,"mrope":[1]}}`:   "mrope is not supported",
+		`{"rope_parameters":{"rope_type":"llama3","factor":8}}`:       "low_freq_factor",
+		`{"rope_scaling":{"type":"yarn","factor":2,"beta_fast":0.1}}`: "beta_fast",
+		`{"rope_parameters":{"partial_rotary_factor":0.5}}`:           "partial_rotary_factor",
+		`{"rope_scaling":"linear"}`:                                   "expected an object",
+		`{"model_type":"qwen2"}`:                                      "num_key_value_heads is missing",
+		`{"model_type":"mistral","attention_bias":true}`:              "attention_bias is not an option",
 		`{"model_type":"qwen3","num_key_value_heads":4,"use_sliding_window":true,"layer_types":["full"]}`:              "layer_types[0]",
 		`{"model_type":"qwen3","num_key_value_heads":4,"use_sliding_window":true,"layer_types":["sliding_attention"]}`: "layer_types has 1 entries; expected 2",
 	} {
@@ -168,9 +170,12 @@ func TestSynthesisedConfigReadsBack(t *testing.T) {
 		`{"rope_scaling":{"type":"dynamic","factor":2}}`,
 		`{"rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4,"original_max_position_embeddings":512}}`,
 		`{"rope_scaling":{"type":"yarn","factor":4,"mscale":0.7,"mscale_all_dim":1,"truncate":false}}`,
-		`{"model_type":"mistral","num_key_value_heads":2,"sliding_window":9}`, `{"model_type":"mistral","num_key_value_heads":2,"sliding_window":null}`,
-		`{"model_type":"qwen3","num_key_value_heads":2,"use_sliding_window":true,"max_window_layers":1}`, `{"model_type":"qwen2","num_key_value_heads":2}`,
-		moe(""), moe(`"norm_topk_prob":true,"output_router_logits":true,"mlp_only_layers":[1]`), moe(`"num_experts":0`), moe(`"output_router_logits":true,"router_aux_loss_coef":2`),
+		`{"model_type":"mistral","num_key_value_heads":2,"sliding_window":9}`,
+		`{"model_type":"mistral","num_key_value_heads":2,"sliding_window":null}`,
+		`{"model_type":"qwen3","num_key_value_heads":2,"use_sliding_window":true,"max_window_layers":1}`,
+		`{"model_type":"qwen2","num_key_value_heads":2}`,
+		moe(""), moe(`"norm_topk_prob":true,"output_router_logits":true,"mlp_only_layers":[1]`), moe(`"num_experts":0`),
+		moe(`"output_router_logits":true,"router_aux_loss_coef":2`),
 	} {
 		c, err := ParseConfig(changed(t, change))
 		if err != nil {
@@ -194,7 +199,8 @@ func TestSynthesisedConfigReadsBack(t *testing.T) {
 
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(llamaText))
-	f.Add([]byte(`{"model_type":"qwen3_moe","num_local_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":8,"mlp_only_layers":[0],"decoder_sparse_step":2}`))
+	f.Add([]byte(`{"model_type":"qwen3_moe","num_local_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":8,` +
+		`"mlp_only_layers":[0],"decoder_sparse_step":2}`))
 	f.Add([]byte(`{"model_type":"qwen3","rope_parameters":{"rope_type":"yarn","factor":4},"layer_types":["full_attention"]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := ParseConfig(text)

@@ -184,7 +184,8 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: error %v\nwant one about %q that names the directory", change, err, want)
 		}
 	}
-	if _, err := Open(filepath.Join(dir, "config.json")); err == nil || !strings.Contains(err.Error(), "neither a model directory nor a .gguf file") {
+	if _, err := Open(filepath.Join(dir, "config.json")); err == nil ||
+		!strings.Contains(err.Error(), "neither a model directory nor a .gguf file") {
 		t.Errorf("a JSON file: %v", err)
 	}
 }
@@ -194,7 +195,8 @@ func TestToleratesRedundantTensors(t *testing.T) {
 	cfg := *open(t, "testdata/tiny/llama").Config
 	untied := cfg
 	untied.TieEmbeddings = false
-	for name, want := range map[string]bool{"lm_head.weight": true, "model.layers.0.self_attn.rotary_emb.inv_freq": true, "model.norm.bias": false} {
+	for name, want := range map[string]bool{"lm_head.weight": true, "model.layers.0.self_attn.rotary_emb.inv_freq": true,
+		"model.norm.bias": false} {
 		if ignorable(&cfg, name) != want {
 			t.Errorf("tied: %s ignorable: %v", name, !want)
 		}

@@ -126,7 +126,8 @@ func (m *metadata) sizes(c *Config, vocabulary *tokenizer.Vocabulary) {
 			len(vocabulary.Tokens), c.VocabSize))
 	}
 	if n := m.integer(prefix+"expert_count", 0); n > 0 {
-		m.errs = append(m.errs, fmt.Errorf("the model has %d experts, which GGUF files do not support here; use the model's Hugging Face directory", n))
+		m.errs = append(m.errs,
+			fmt.Errorf("the model has %d experts, which GGUF files do not support here; use the model's Hugging Face directory", n))
 	}
 }
 

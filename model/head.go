@@ -23,7 +23,8 @@ const (
 )
 
 // headClasses are the suffixes of transformers' class names.
-var headClasses = [...]string{CausalLM: "ForCausalLM", SequenceClassification: "ForSequenceClassification", TokenClassification: "ForTokenClassification"}
+var headClasses = [...]string{CausalLM: "ForCausalLM", SequenceClassification: "ForSequenceClassification",
+	TokenClassification: "ForTokenClassification"}
 
 func (h Head) String() string { return headClasses[h] }
 
@@ -112,7 +113,8 @@ func (c *Config) headJSON(raw map[string]any) {
 // label is returned as it is; a language model gets a TokenClassification head.
 func (c *Config) WithValueHead() (*Config, error) {
 	if c.Head != CausalLM && c.NumLabels != 1 {
-		return nil, fmt.Errorf("a %s with %d labels is not a value function, which has 1 label", families[c.Architecture].className(c.Head), c.NumLabels)
+		return nil, fmt.Errorf("a %s with %d labels is not a value function, which has 1 label",
+			families[c.Architecture].className(c.Head), c.NumLabels)
 	}
 	if c.Head != CausalLM {
 		return c, nil

@@ -75,8 +75,10 @@ func (l *LoRA) Tensors(cfg *Config) ([]TensorSpec, error) {
 	}
 	if len(unused) > 0 {
 		target := slices.Min(slices.Collect(maps.Keys(unused)))
-		if cfg.Mixture != nil && slices.Contains([]string{"gate", "gate_proj", "up_proj", "down_proj"}, target[strings.LastIndex(target, ".")+1:]) {
-			return nil, fmt.Errorf("target_modules: %q names experts or routers of this model, which adapters do not cover; known are %s or one or more of %s",
+		if cfg.Mixture != nil && slices.Contains([]string{"gate", "gate_proj", "up_proj", "down_proj"},
+			target[strings.LastIndex(target, ".")+1:]) {
+			return nil, fmt.Errorf("target_modules: %q names experts or routers of this model, which adapters do not cover; known "+
+				"are %s or one or more of %s",
 				target, AllLinear, strings.Join(linearNames(cfg), ", "))
 		}
 		return nil, fmt.Errorf("target_modules: no linear map is called %q; known are %s or one or more of %s",

@@ -64,7 +64,8 @@ func TestMixtureRefuses(t *testing.T) {
 		`"use_sliding_window":true`:                             "use_sliding_window is not supported for qwen3_moe",
 		`"output_router_logits":true,"router_aux_loss_coef":-1`: "router_aux_loss_coef is -1",
 	} {
-		if _, err := ParseConfig(changed(t, moe(keys))); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if _, err := ParseConfig(changed(t, moe(keys))); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error %v, want one line about %q", keys, err, want)
 		}
 	}
@@ -124,7 +125,8 @@ func TestAdaptersLeaveExpertsAlone(t *testing.T) {
 	}
 	for _, target := range []string{"up_proj", "mlp.gate", "model.layers.0.mlp.down_proj"} {
 		_, err = (&LoRA{Rank: 1, Alpha: 1, TargetModules: []string{"q_proj", target}}).Tensors(c)
-		if err == nil || !strings.Contains(err.Error(), `"`+target+`" names experts or routers`) || !strings.HasSuffix(err.Error(), "q_proj, k_proj, v_proj, o_proj") {
+		if err == nil || !strings.Contains(err.Error(), `"`+target+`" names experts or routers`) ||
+			!strings.HasSuffix(err.Error(), "q_proj, k_proj, v_proj, o_proj") {
 			t.Errorf("error is %v", err)
 		}
 	}

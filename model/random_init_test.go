@@ -63,7 +63,8 @@ func checkNormal(t *testing.T, what string, v []float32, std float64) {
 	}
 	n := float64(len(v))
 	for name, c := range map[string]struct{ got, want, sigma float64 }{
-		"mean": {mean / n, 0, 1}, "variance": {square / n, 1, math.Sqrt(2)}, "fourth moment": {fourth / n, 3, math.Sqrt(96)}, "correlation": {neighbours / n, 0, 1},
+		"mean": {mean / n, 0, 1}, "variance": {square / n, 1, math.Sqrt(2)}, "fourth moment": {fourth / n, 3, math.Sqrt(96)},
+		"correlation": {neighbours / n, 0, 1},
 	} {
 		if math.Abs(c.got-c.want) > 5*c.sigma/math.Sqrt(n) {
 			t.Errorf("%s: %s is %v, want about %v", what, name, c.got, c.want)

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// The real model, read from GGUF, must have exactly the weights that transformers reads from the same file.
+// The real model, read from GGUF, must have exactly the weights that transformers reads from the
+// same file.
 func TestSmolLM2AsTransformers(t *testing.T) {
 	path := os.Getenv("TRINITY_SMOLLM2_GGUF")
 	if path == "" {
@@ -55,7 +56,8 @@ func checkSmolLM2Metadata(t *testing.T, m *Model) {
 		t.Errorf("config %+v", c)
 	}
 	v := m.Vocabulary()
-	if v.Model != "gpt2" || v.Pre != "smollm" || len(v.Tokens) != 49152 || len(v.Merges) != 48900 || len(v.Types) != 49152 || v.Scores != nil ||
+	if v.Model != "gpt2" || v.Pre != "smollm" || len(v.Tokens) != 49152 || len(v.Merges) != 48900 || len(v.Types) != 49152 ||
+		v.Scores != nil ||
 		v.BOS != 1 || v.EOS != 2 || v.UNK != 0 || v.PAD != 2 || v.AddEOS != nil || *v.AddBOS || *v.AddSpacePrefix || len(v.ChatTemplate) < 100 {
 		t.Errorf("vocabulary %q %q, %d tokens, ids %d %d %d %d", v.Model, v.Pre, len(v.Tokens), v.BOS, v.EOS, v.UNK, v.PAD)
 	}

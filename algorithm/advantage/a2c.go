@@ -30,8 +30,10 @@ type a2c struct {
 }
 
 func init() {
-	registry.Advantages.Register("a2c", "Advantage actor-critic (Mnih et al. 2016): the discounted return of the next n_steps tokens and the critic's value after them, less its value before; "+
-		"GAE with lam. Not whitened. The critic learns the returns.",
+	registry.Advantages.Register("a2c",
+		"Advantage actor-critic (Mnih et al. 2016): the discounted return of the next n_steps tokens and the critic's value "+
+			"after them, less its value before; "+
+			"GAE with lam. Not whitened. The critic learns the returns.",
 		func() trinity.Advantage { return &a2c{Gamma: 1} })
 }
 

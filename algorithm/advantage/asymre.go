@@ -24,7 +24,8 @@ type asymRE struct {
 }
 
 func init() {
-	const doc = "Asymmetric REINFORCE (Arnal et al. 2025): the reward less the group's mean shifted by baseline_shift; a group of one keeps its reward. " +
+	const doc = "Asymmetric REINFORCE (Arnal et al. 2025): the reward less the group's mean shifted by baseline_shift; a " +
+		"group of one keeps its reward. " +
 		"Drops rollouts without a valid reward."
 	build := func() trinity.Advantage { return &asymRE{BaselineShift: -0.1} }
 	registry.Advantages.Register("asymre", doc, build)

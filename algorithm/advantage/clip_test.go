@@ -10,7 +10,8 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// clipped runs an entropy clip on a rollout below and one above the mean with three trained tokens each, and lists which of them stay in the mask.
+// clipped runs an entropy clip on a rollout below and one above the mean with three trained tokens
+// each, and lists which of them stay in the mask.
 func clipped(t *testing.T, name string, a args, edit func(below, above *trinity.Experience)) (below, above []bool) {
 	t.Helper()
 	g := group([]float64{0, 1})
@@ -39,7 +40,8 @@ func clipped(t *testing.T, name string, a args, edit func(below, above *trinity.
 			}
 		}
 	}
-	if share := float64(out) / 6; math.Abs(m["frac_clipped"]-share) > 1e-12 || math.Abs(m["frac_clipped_neg"]-2*share) > 1e-12 || m["frac_clipped_pos"] != 0 {
+	if share := float64(out) / 6; math.Abs(m["frac_clipped"]-share) > 1e-12 ||
+		math.Abs(m["frac_clipped_neg"]-2*share) > 1e-12 || m["frac_clipped_pos"] != 0 {
 		t.Errorf("metrics %v, want frac_clipped %v", m, share)
 	}
 	of := func(e *trinity.Experience) []bool { return []bool{e.Mask[1], e.Mask[2], e.Mask[4]} }
@@ -47,8 +49,9 @@ func clipped(t *testing.T, name string, a args, edit func(below, above *trinity.
 }
 
 func TestClipBByHand(t *testing.T) {
-	// p ½ where H is ln 2: S = 0; p ½ where H is 0: S = −½·ln 2. Over 4 of the one and 2 of the other the mean is −⅓·½·ln 2, the std √(2/9)·½·ln 2,
-	// and the low ones are (2/3)/√(2/9) = √2 standard deviations below
+	// p ½ where H is ln 2: S = 0; p ½ where H is 0: S = −½·ln 2. Over 4 of the one and 2 of the
+	// other the mean is −⅓·½·ln 2, the std √(2/9)·½·ln 2, and the low ones are (2/3)/√(2/9) = √2
+	// standard deviations below
 	edit := func(below, above *trinity.Experience) {
 		for _, e := range []*trinity.Experience{below, above} {
 			for at := range e.Logprobs {
@@ -74,7 +77,8 @@ func TestClipVByHand(t *testing.T) {
 		mu, maxFrac float64
 		below       []bool
 	}{
-		{0, 0, []bool{true, false, true}}, {0, 0.32, []bool{true, false, true}}, {0, 0.34, []bool{false, false, true}}, {0, 1, []bool{false, false, false}},
+		{0, 0, []bool{true, false, true}}, {0, 0.32, []bool{true, false, true}}, {0, 0.34, []bool{false, false, true}},
+		{0, 1, []bool{false, false, false}},
 		{0.4, 1, []bool{false, false, true}}, {0.8, 1, []bool{true, false, true}}, {1, 1, []bool{true, true, true}}, // std 3.55
 	} {
 		below, above := clipped(t, "clipv", args{"mu": c.mu, "max_frac": c.maxFrac}, edit)
@@ -84,7 +88,8 @@ func TestClipVByHand(t *testing.T) {
 	}
 }
 
-// All D are 1 but one, which is more by the probability that the trainer computed; that of the sampler says nothing.
+// All D are 1 but one, which is more by the probability that the trainer computed; that of the
+// sampler says nothing.
 func TestClipVReadsTheProbabilityBeforeTheUpdate(t *testing.T) {
 	below, _ := clipped(t, "clipv", args{"mu": 0, "max_frac": 0}, func(below, above *trinity.Experience) {
 		below.Discriminators = []float32{0, 1, 1, 0, 1}
@@ -98,7 +103,8 @@ func TestClipVReadsTheProbabilityBeforeTheUpdate(t *testing.T) {
 // What would make every advantage 0, or drop every group, is refused.
 func TestInfinitiesThatMakeARunPointless(t *testing.T) {
 	for _, c := range []struct{ name, key string }{
-		{"grpo", "epsilon"}, {"rec", "epsilon"}, {"gigpo", "epsilon"}, {"step_wise_grpo", "epsilon"}, {"cod", "epsilon"}, {"clipb", "epsilon"}, {"clipv", "epsilon"},
+		{"grpo", "epsilon"}, {"rec", "epsilon"}, {"gigpo", "epsilon"}, {"step_wise_grpo", "epsilon"}, {"cod", "epsilon"},
+		{"clipb", "epsilon"}, {"clipv", "epsilon"},
 		{"grpo", "std_threshold"}, {"step_wise_grpo", "std_threshold"},
 	} {
 		_, err := registry.Advantages.Build(c.name, args{c.key: math.Inf(1)})
@@ -111,7 +117,8 @@ func TestInfinitiesThatMakeARunPointless(t *testing.T) {
 // The trainer logs advantages/mean of what is trained on.
 func TestDistillationLeavesTheMeanAdvantageToTheTrainer(t *testing.T) {
 	for _, name := range []string{"on_policy_distill", "jsd"} {
-		e := &trinity.Experience{Tokens: make([]int32, 3), Mask: []bool{false, true, true}, Logprobs: make([]float32, 3), TeacherLogprobs: []float32{0, -1, 0}}
+		e := &trinity.Experience{Tokens: make([]int32, 3), Mask: []bool{false, true, true}, Logprobs: make([]float32, 3),
+			TeacherLogprobs: []float32{0, -1, 0}}
 		_, m, err := made(t, name, nil).Advantages([]trinity.Group{{e}})
 		if _, own := m["advantages/mean"]; err != nil || own || len(m) != 2 {
 			t.Errorf("%s: %v, %v", name, m, err)

@@ -27,8 +27,10 @@ type clipB struct {
 }
 
 func init() {
-	registry.Advantages.Register("clipb", "GRPO's advantage, without tokens of negative advantage whose entropy discriminator p·(H + ln p) lies more than mu standard deviations below the batch's mean (Clip_B, Wang et al. 2026), "+
-		"which slows the loss of entropy. Drops rollouts without a valid reward.",
+	registry.Advantages.Register("clipb",
+		"GRPO's advantage, without tokens of negative advantage whose entropy discriminator p·(H + ln p) lies more than mu "+
+			"standard deviations below the batch's mean (Clip_B, Wang et al. 2026), "+
+			"which slows the loss of entropy. Drops rollouts without a valid reward.",
 		func() trinity.Advantage { return &clipB{Mu: 2.5, Epsilon: 1e-6} })
 }
 

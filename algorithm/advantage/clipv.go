@@ -37,8 +37,10 @@ type clipV struct {
 const sameD = 1e-12
 
 func init() {
-	registry.Advantages.Register("clipv", "GRPO's advantage, without the tokens of negative advantage whose entropy discriminator p·(H + ln p) lies farthest below its mean over the vocabulary (Clip_V, Wang et al. 2026), "+
-		"which slows the loss of entropy. Drops rollouts without a valid reward.",
+	registry.Advantages.Register("clipv",
+		"GRPO's advantage, without the tokens of negative advantage whose entropy discriminator p·(H + ln p) lies farthest "+
+			"below its mean over the vocabulary (Clip_V, Wang et al. 2026), "+
+			"which slows the loss of entropy. Drops rollouts without a valid reward.",
 		func() trinity.Advantage { return &clipV{Mu: 8.5, MaxFrac: 1e-4, Epsilon: 1e-6} })
 }
 

@@ -52,10 +52,13 @@ type cod struct {
 }
 
 func init() {
-	registry.Advantages.Register("cod", "Connect-the-Dots: step_wise_grpo, or with iterative_hint_e2e_causal the mean reward of what came after an episode of a pack of tasks, less that of the same episode in the pack's other runs. "+
-		"Drops runs without a valid outcome.",
+	registry.Advantages.Register("cod",
+		"Connect-the-Dots: step_wise_grpo, or with iterative_hint_e2e_causal the mean reward of what came after an episode of "+
+			"a pack of tasks, less that of the same episode in the pack's other runs. "+
+			"Drops runs without a valid outcome.",
 		func() trinity.Advantage {
-			return &cod{stepWiseGRPO: *newStepWiseGRPO(), E2ECausalReturnsStyle: "mean", E2ECausalReturnsWindow: -1, E2ECausalReturnsGamma: 1, E2ECausalBaseline: "group-mean"}
+			return &cod{stepWiseGRPO: *newStepWiseGRPO(), E2ECausalReturnsStyle: "mean", E2ECausalReturnsWindow: -1,
+				E2ECausalReturnsGamma: 1, E2ECausalBaseline: "group-mean"}
 		})
 }
 
@@ -79,7 +82,8 @@ func (a *cod) Validate() error {
 	case a.RedWeightAdaptiveLevel != nil && *a.RedWeightAdaptiveLevel != "task" && *a.RedWeightAdaptiveLevel != "taskset":
 		return fmt.Errorf("red_weight_adaptive_level: unknown level %q (known: task, taskset; null is the batch)", *a.RedWeightAdaptiveLevel)
 	case !a.IterativeHintE2ECausal && (a.RedWeightTemp != nil || a.RedWeightAdaptiveTemp || a.RedWeightAdvantageShift):
-		return errors.New("red_weight_temp, red_weight_adaptive_temp and red_weight_adv_shift have no effect without iterative_hint_e2e_causal: true")
+		return errors.New("red_weight_temp, red_weight_adaptive_temp and red_weight_adv_shift have no effect without " +
+			"iterative_hint_e2e_causal: true")
 	}
 	return a.stepWiseGRPO.Validate()
 }

@@ -127,7 +127,8 @@ func laterRewards(e *trinity.Experience) (place, []float64, error) {
 	}
 	k := int(at)
 	if !ok || at != math.Trunc(at) || k < 0 || k >= len(rewards) {
-		return place{}, nil, fmt.Errorf("experience %s: info %s is %v, want the index of one of its %d task_rewards", e.ID, key, e.Info[key], len(rewards))
+		return place{}, nil, fmt.Errorf("experience %s: info %s is %v, want the index of one of its %d task_rewards", e.ID, key,
+			e.Info[key], len(rewards))
 	}
 	rewards = rewards[k+from:]
 	if kind == "gen_hint" {

@@ -13,9 +13,11 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// valued is a rollout with the critic's values at its trained tokens; mask has an x at each of those.
+// valued is a rollout with the critic's values at its trained tokens; mask has an x at each of
+// those.
 func valued(mask string, reward float64, values ...float32) *trinity.Experience {
-	e := &trinity.Experience{Tokens: make([]int32, len(mask)), Mask: make([]bool, len(mask)), Values: make([]float32, len(mask)), Reward: trinity.Reward{Value: reward, Valid: true}}
+	e := &trinity.Experience{Tokens: make([]int32, len(mask)), Mask: make([]bool, len(mask)),
+		Values: make([]float32, len(mask)), Reward: trinity.Reward{Value: reward, Valid: true}}
 	for t, m := range mask {
 		if e.Mask[t] = m == 'x'; e.Mask[t] {
 			e.Values[t], values = values[0], values[1:]
@@ -41,7 +43,8 @@ func estimate(t *testing.T, name string, a map[string]any, g ...*trinity.Experie
 	return m
 }
 
-// Advantages and returns of one sequence, worked out by hand. ppo whitens the advantages, so its returns alone are in the table.
+// Advantages and returns of one sequence, worked out by hand. ppo whitens the advantages, so its
+// returns alone are in the table.
 func TestCriticsEstimatesByHand(t *testing.T) {
 	type args = map[string]any
 	for _, c := range []struct {
@@ -61,9 +64,12 @@ func TestCriticsEstimatesByHand(t *testing.T) {
 		{"an environment's tokens are passed over", "ppo", args{"gamma": 0.5, "lam": 0.5}, "..x...xx..", 2, []float32{1, 3, 5},
 			[]float64{0, 0, 1 + 3.0/16, 0, 0, 0, 3 - 1.25, 2, 0, 0}, nil},
 		{"to the end", "a2c", args{"gamma": 0.5}, ".xxx", 2, []float32{1, 3, 5}, []float64{0, 0.5, 1, 2}, []float64{0, -0.5, -2, -3}},
-		{"one token", "a2c", args{"gamma": 0.5, "n_steps": 1}, ".xxx", 2, []float32{1, 3, 5}, []float64{0, 1.5, 2.5, 2}, []float64{0, 0.5, -0.5, -3}},
-		{"two tokens, over an environment's", "a2c", args{"gamma": 0.5, "n_steps": 2}, ".x.xx", 2, []float32{1, 3, 5}, []float64{0, 1.25, 0, 1, 2}, []float64{0, 0.25, 0, -2, -3}},
-		{"λ", "a2c", args{"gamma": 0.5, "lam": 0.5}, ".xxx", 2, []float32{1, 3, 5}, []float64{0, 1 + 3.0/16, 1.75, 2}, []float64{0, 3.0 / 16, -1.25, -3}},
+		{"one token", "a2c", args{"gamma": 0.5, "n_steps": 1}, ".xxx", 2, []float32{1, 3, 5}, []float64{0, 1.5, 2.5, 2},
+			[]float64{0, 0.5, -0.5, -3}},
+		{"two tokens, over an environment's", "a2c", args{"gamma": 0.5, "n_steps": 2}, ".x.xx", 2, []float32{1, 3, 5},
+			[]float64{0, 1.25, 0, 1, 2}, []float64{0, 0.25, 0, -2, -3}},
+		{"λ", "a2c", args{"gamma": 0.5, "lam": 0.5}, ".xxx", 2, []float32{1, 3, 5}, []float64{0, 1 + 3.0/16, 1.75, 2},
+			[]float64{0, 3.0 / 16, -1.25, -3}},
 		{"a single token", "a2c", nil, ".x", 2, []float32{0.5}, []float64{0, 2}, []float64{0, 1.5}},
 		{"nothing to train", "a2c", nil, "...", 2, nil, []float64{0, 0, 0}, []float64{0, 0, 0}},
 	} {
@@ -106,7 +112,8 @@ func TestPPOWithoutVariance(t *testing.T) {
 	}
 }
 
-// The turns of a run that are experiences of their own are episodes of their own: each has its own reward, and nothing of a later one.
+// The turns of a run that are experiences of their own are episodes of their own: each has its own
+// reward, and nothing of a later one.
 func TestTurnsAreEpisodes(t *testing.T) {
 	type args = map[string]any
 	turns := []*trinity.Experience{valued(".xx", 0, 1, 2), valued("..xx", 1, 3, 4), valued("...x", 5, 6)}
@@ -148,8 +155,10 @@ func TestCriticsEstimatesErrors(t *testing.T) {
 		args args
 		want string
 	}{
-		{"ppo", args{"gamma": 1.1}, "gamma must be in [0, 1]"}, {"ppo", args{"lam": -0.1}, "lam must be in [0, 1]"}, {"ppo", args{"lam": math.NaN()}, "lam must be"},
-		{"a2c", args{"gamma": -1}, "gamma must be"}, {"a2c", args{"lam": 2}, "lam must be"}, {"a2c", args{"n_steps": 0}, "n_steps must be at least 1"},
+		{"ppo", args{"gamma": 1.1}, "gamma must be in [0, 1]"}, {"ppo", args{"lam": -0.1}, "lam must be in [0, 1]"},
+		{"ppo", args{"lam": math.NaN()}, "lam must be"},
+		{"a2c", args{"gamma": -1}, "gamma must be"}, {"a2c", args{"lam": 2}, "lam must be"},
+		{"a2c", args{"n_steps": 0}, "n_steps must be at least 1"},
 		{"a2c", args{"n_steps": 2, "lam": 0.5}, "set one of them"}, {"ppo", args{"lamb": 0.5}, `did you mean "lam"`},
 	} {
 		if _, err := registry.Advantages.Build(c.fn, c.args); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -158,7 +167,8 @@ func TestCriticsEstimatesErrors(t *testing.T) {
 	}
 	without, broken, endless := valued(".x", 1, 0), valued(".x", 1, float32(math.NaN())), valued(".x", math.Inf(1), 0)
 	without.Values = nil
-	for want, e := range map[string]*trinity.Experience{"has 0 values for 2 tokens": without, "values of token 1 is NaN": broken, "its reward is +Inf": endless} {
+	for want, e := range map[string]*trinity.Experience{"has 0 values for 2 tokens": without,
+		"values of token 1 is NaN": broken, "its reward is +Inf": endless} {
 		for _, fn := range []string{"ppo", "a2c"} {
 			a, err := registry.Advantages.Build(fn)
 			if err != nil {
@@ -187,7 +197,8 @@ func TestCriticsEstimatesWithKLPenalty(t *testing.T) {
 		})
 		e := valued(".xx", 1, 0, 0)
 		_, m, err := a.Advantages([]trinity.Group{{e}})
-		if err != nil || calls != 1 || m["kl"] != 0.75 || m["kl_coef"] != 0.1 || m["rewards/mean"] != 0.25 || !near(e.Returns, []float64{0, 0.25, 0.75}, 1e-6) {
+		if err != nil || calls != 1 || m["kl"] != 0.75 || m["kl_coef"] != 0.1 || m["rewards/mean"] != 0.25 ||
+			!near(e.Returns, []float64{0, 0.25, 0.75}, 1e-6) {
 			t.Errorf("%s: %v, %d calls, metrics %v, returns %v", fn, err, calls, m, e.Returns)
 		}
 		if _, _, err := a.Advantages([]trinity.Group{{e}}); err == nil || !strings.Contains(err.Error(), "no reference") {
@@ -225,7 +236,8 @@ func TestCriticsEstimatesAgainstPyTorch(t *testing.T) {
 		for _, rg := range recorded.Groups {
 			var g trinity.Group
 			for _, r := range rg {
-				e := &trinity.Experience{Tokens: make([]int32, len(r.Mask)), Mask: r.Mask, Values: r.Values, Reward: trinity.Reward{Value: r.Reward, Valid: r.Valid}}
+				e := &trinity.Experience{Tokens: make([]int32, len(r.Mask)), Mask: r.Mask, Values: r.Values,
+					Reward: trinity.Reward{Value: r.Reward, Valid: r.Valid}}
 				g, penalty[e] = append(g, e), r.Penalty
 			}
 			groups = append(groups, g)

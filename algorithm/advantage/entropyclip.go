@@ -91,7 +91,8 @@ func (s *share) value() float64 { return float64(s.yes) / float64(max(1, s.n)) }
 
 // groupRelative writes the GRPO advantage of a trainer batch. kept are the groups to train on;
 // batch lists their experiences that the policy sampled.
-func groupRelative(groups []trinity.Group, epsilon float64) (kept []trinity.Group, batch []*trinity.Experience, metrics trinity.Metrics, err error) {
+func groupRelative(groups []trinity.Group, epsilon float64) (kept []trinity.Group, batch []*trinity.Experience,
+	metrics trinity.Metrics, err error) {
 	left := trinity.Metrics{}
 	if kept, batch, err = sampled(groups, left); err != nil {
 		return nil, nil, nil, err

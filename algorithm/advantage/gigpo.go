@@ -40,8 +40,10 @@ type gigpo struct {
 }
 
 func init() {
-	registry.Advantages.Register("gigpo", "Group-in-group policy optimization (Feng et al. 2025): the run's return against the task's other runs, plus omega times the return from a step on against the "+
-		"other steps of the task in the same environment state. Drops runs without a valid outcome.",
+	registry.Advantages.Register("gigpo",
+		"Group-in-group policy optimization (Feng et al. 2025): the run's return against the task's other runs, plus omega "+
+			"times the return from a step on against the "+
+			"other steps of the task in the same environment state. Drops runs without a valid outcome.",
 		func() trinity.Advantage {
 			return &gigpo{Omega: 1, Gamma: 1, FNorm: "none", Epsilon: 1e-6, StepRewardKey: "step_reward", EnvStateHashKey: "env_state_hash"}
 		})

@@ -6,7 +6,8 @@ import "github.com/trinity-go/trinity"
 // from the rewards of each group, in the order of its experiences. Metrics:
 // group_advantages/reward_mean/{mean,max,min} and group_advantages/reward_std/{mean,max,min} over
 // groups (groups of one have no std), and invalid_count (dropped experiences).
-func perGroup(groups []trinity.Group, score func(g trinity.Group, rewards []float64) []float64) (kept []trinity.Group, metrics trinity.Metrics, err error) {
+func perGroup(groups []trinity.Group, score func(g trinity.Group, rewards []float64) []float64) (kept []trinity.Group,
+	metrics trinity.Metrics, err error) {
 	metrics = trinity.Metrics{}
 	kept, rewards, err := scoredGroups(groups, metrics)
 	if err != nil {

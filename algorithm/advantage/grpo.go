@@ -49,8 +49,10 @@ type grpo struct {
 }
 
 func init() {
-	registry.Advantages.Register("grpo", "Group-relative advantage (GRPO, Shao et al. 2024): (R − mean of the group)/(std of the group + epsilon), std over n − 1, at every trained token; "+
-		"a group of one has mean 0 and std 1. Drops rollouts without a valid reward.",
+	registry.Advantages.Register("grpo",
+		"Group-relative advantage (GRPO, Shao et al. 2024): (R − mean of the group)/(std of the group + epsilon), std over n − "+
+			"1, at every trained token; "+
+			"a group of one has mean 0 and std 1. Drops rollouts without a valid reward.",
 		newGRPO)
 }
 

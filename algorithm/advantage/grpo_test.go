@@ -12,7 +12,8 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// rollout has one prompt token, two trained tokens with the mean log-probability lp, and one token of an environment.
+// rollout has one prompt token, two trained tokens with the mean log-probability lp, and one token
+// of an environment.
 func rollout(run int, reward trinity.Reward, lp float32) *trinity.Experience {
 	return &trinity.Experience{
 		ID: trinity.ExperienceID{Step: 1, Task: "t", Run: run}, Tokens: make([]int32, 4), Mask: []bool{false, true, true, false}, PromptLen: 1,
@@ -20,7 +21,8 @@ func rollout(run int, reward trinity.Reward, lp float32) *trinity.Experience {
 	}
 }
 
-// group has a rollout per reward; NaN stands for an invalid one. Rollout i has mean log-probability lps[i], else −1.
+// group has a rollout per reward; NaN stands for an invalid one. Rollout i has mean log-probability
+// lps[i], else −1.
 func group(rewards []float64, lps ...float32) trinity.Group {
 	var g trinity.Group
 	for i, r := range rewards {
@@ -65,16 +67,20 @@ func TestGRPOByHand(t *testing.T) {
 		{"no valid reward drops the group", nil, []trinity.Group{group([]float64{bad, bad}), group([]float64{1, 2, 3})}, [][]float64{{-1, 0, 1}}},
 		{"std_threshold 0 drops equal rewards and groups of one", args{"std_threshold": 0},
 			[]trinity.Group{group([]float64{1, 1}), group([]float64{5}), group([]float64{1, 2, 3})}, [][]float64{{-1, 0, 1}}},
-		{"std_threshold 0 drops equal rewards whose sum is rounded", args{"std_threshold": 0}, []trinity.Group{group(slices.Repeat([]float64{-0.1}, 8)), group([]float64{0, 1})}, [][]float64{{-math.Sqrt2 / 2, math.Sqrt2 / 2}}},
-		{"std_threshold drops a std that equals it", args{"std_threshold": 1}, []trinity.Group{group([]float64{1, 2, 3}), group([]float64{0, 2, 4})}, [][]float64{{-1, 0, 1}}},
+		{"std_threshold 0 drops equal rewards whose sum is rounded", args{"std_threshold": 0},
+			[]trinity.Group{group(slices.Repeat([]float64{-0.1}, 8)), group([]float64{0, 1})}, [][]float64{{-math.Sqrt2 / 2, math.Sqrt2 / 2}}},
+		{"std_threshold drops a std that equals it", args{"std_threshold": 1},
+			[]trinity.Group{group([]float64{1, 2, 3}), group([]float64{0, 2, 4})}, [][]float64{{-1, 0, 1}}},
 		{"batch: the group's mean, the batch's std", args{"std_cal_level": "batch"}, // 1, 3, 5, 7: std √(20/3)
-			[]trinity.Group{group([]float64{1, 3}), group([]float64{5, 7})}, [][]float64{{-1 / math.Sqrt(20.0/3), 1 / math.Sqrt(20.0/3)}, {-1 / math.Sqrt(20.0/3), 1 / math.Sqrt(20.0/3)}}},
+			[]trinity.Group{group([]float64{1, 3}), group([]float64{5, 7})},
+			[][]float64{{-1 / math.Sqrt(20.0/3), 1 / math.Sqrt(20.0/3)}, {-1 / math.Sqrt(20.0/3), 1 / math.Sqrt(20.0/3)}}},
 		{"batch of one reward", args{"std_cal_level": "batch"}, []trinity.Group{group([]float64{3})}, [][]float64{{3}}},
 		{"batch with a group of one", args{"std_cal_level": "batch"}, // 1, 2, 3: std 1
 			[]trinity.Group{group([]float64{1, 2}), group([]float64{3})}, [][]float64{{-0.5, 0.5}, {3}}},
 		{"batch of equal rewards with a group of one", args{"std_cal_level": "batch"},
 			[]trinity.Group{group([]float64{1, 1}), group([]float64{bad, 1})}, [][]float64{{0, 0}, {1}}},
-		{"no std", args{"std_cal_level": "none"}, []trinity.Group{group([]float64{1, 2, 6}), group([]float64{0.7})}, [][]float64{{-2, -1, 3}, {0.7}}},
+		{"no std", args{"std_cal_level": "none"}, []trinity.Group{group([]float64{1, 2, 6}), group([]float64{0.7})},
+			[][]float64{{-2, -1, 3}, {0.7}}},
 		{"rank_penalty lowers what was likely", args{"rank_penalty": 0.5}, // ranks 1, 0: rewards 1·(1 − ½·½), 1
 			[]trinity.Group{group([]float64{1, 1}, -1, -2)}, [][]float64{{-math.Sqrt(0.5), math.Sqrt(0.5)}}},
 		{"rank_penalty everywhere in the formula", args{"rank_penalty": 1}, // ranks 2, 0, 1: rewards 3·⅓, 2, 4.5·⅔
@@ -138,7 +144,8 @@ func TestInvalidRolloutsGetNoAdvantage(t *testing.T) {
 
 func TestDuplicates(t *testing.T) {
 	run := func(step int64) []trinity.Group {
-		groups := []trinity.Group{group([]float64{1, 1}), group([]float64{0, 1}), group([]float64{2, 2}), group([]float64{bad}), group([]float64{3, 5}), group([]float64{4, 4}), group([]float64{0, 9})}
+		groups := []trinity.Group{group([]float64{1, 1}), group([]float64{0, 1}), group([]float64{2, 2}), group([]float64{bad}),
+			group([]float64{3, 5}), group([]float64{4, 4}), group([]float64{0, 9})}
 		for i, g := range groups {
 			for _, e := range g {
 				e.ID.Step, e.ID.Task = step, string(rune('a'+i))
@@ -198,7 +205,8 @@ func TestDuplicates(t *testing.T) {
 }
 
 func TestDuplicatesOfNothing(t *testing.T) {
-	kept, _, err := build(t, map[string]any{"std_threshold": 0, "duplicate_experiences": true}).Advantages([]trinity.Group{group([]float64{1, 1})})
+	kept, _, err := build(t, map[string]any{"std_threshold": 0,
+		"duplicate_experiences": true}).Advantages([]trinity.Group{group([]float64{1, 1})})
 	if err != nil || len(kept) != 0 {
 		t.Errorf("kept %v, %v", kept, err)
 	}
@@ -211,7 +219,8 @@ func TestGRPOErrors(t *testing.T) {
 		want string
 	}{
 		{args{"epsilon": 0}, "epsilon"}, {args{"epsilon": math.NaN()}, "epsilon"}, {args{"std_threshold": -1}, "std_threshold"},
-		{args{"rank_penalty": 1.5}, "rank_penalty"}, {args{"rank_penalty": -0.5}, "rank_penalty"}, {args{"std_cal_level": "run"}, `unknown level "run"`},
+		{args{"rank_penalty": 1.5}, "rank_penalty"}, {args{"rank_penalty": -0.5}, "rank_penalty"},
+		{args{"std_cal_level": "run"}, `unknown level "run"`},
 		{args{"std_threshhold": 1}, `did you mean "std_threshold"`},
 	} {
 		if _, err := registry.Advantages.Build("grpo", c.args); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -219,12 +228,14 @@ func TestGRPOErrors(t *testing.T) {
 		}
 	}
 	infinite := group([]float64{1, math.Inf(1)})
-	if _, _, err := build(t, nil).Advantages([]trinity.Group{infinite}); err == nil || !strings.Contains(err.Error(), "1/t/1/0: its reward is +Inf") {
+	if _, _, err := build(t, nil).Advantages([]trinity.Group{infinite}); err == nil ||
+		!strings.Contains(err.Error(), "1/t/1/0: its reward is +Inf") {
 		t.Errorf("infinite reward: %v", err)
 	}
 	unknown := group([]float64{1, 2})
 	unknown[1].Logprobs = nil
-	if _, _, err := build(t, args{"rank_penalty": 0.5}).Advantages([]trinity.Group{unknown}); err == nil || !strings.Contains(err.Error(), "1/t/1/0 has 0 logprobs") {
+	if _, _, err := build(t, args{"rank_penalty": 0.5}).Advantages([]trinity.Group{unknown}); err == nil ||
+		!strings.Contains(err.Error(), "1/t/1/0 has 0 logprobs") {
 		t.Errorf("rank_penalty without logprobs: %v", err)
 	}
 }
@@ -267,7 +278,8 @@ func TestGRPOAgainstPyTorch(t *testing.T) {
 		for _, rg := range recorded.Groups {
 			var g trinity.Group
 			for _, e := range rg {
-				g = append(g, &trinity.Experience{Tokens: make([]int32, len(e.Mask)), Mask: e.Mask, Logprobs: e.Logprobs, Reward: trinity.Reward{Value: e.Reward, Valid: e.Valid}})
+				g = append(g, &trinity.Experience{Tokens: make([]int32, len(e.Mask)), Mask: e.Mask, Logprobs: e.Logprobs,
+					Reward: trinity.Reward{Value: e.Reward, Valid: e.Valid}})
 			}
 			groups = append(groups, g)
 		}

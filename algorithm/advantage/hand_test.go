@@ -21,7 +21,8 @@ func made(t *testing.T, name string, a args) trinity.Advantage {
 	return out
 }
 
-// perRollout runs an advantage and lists the advantage at the first trained token of what is kept of each group.
+// perRollout runs an advantage and lists the advantage at the first trained token of what is kept
+// of each group.
 func perRollout(t *testing.T, name string, a args, groups ...trinity.Group) [][]float64 {
 	t.Helper()
 	kept, _, err := made(t, name, a).Advantages(groups)
@@ -57,7 +58,8 @@ func TestGroupAdvantagesByHand(t *testing.T) {
 		{"mean", "opmd", nil, []float64{1, 2, 6}, []float64{-2, -1, 3}},
 		{"logavgexp of 0, ln 3 is ln 2", "opmd", args{"opmd_baseline": "logavgexp"}, []float64{0, ln(3)}, []float64{-ln(2), ln(1.5)}},
 		{"τ 2", "opmd", args{"opmd_baseline": "logavgexp", "tau": 2}, []float64{0, 2 * ln(3)}, []float64{-2 * ln(2), 2 * ln(1.5)}},
-		{"a cold τ does not overflow", "opmd", args{"opmd_baseline": "logavgexp", "tau": 1e-3}, []float64{0, 1000}, []float64{-1000, 1e-3 * ln(2)}},
+		{"a cold τ does not overflow", "opmd", args{"opmd_baseline": "logavgexp", "tau": 1e-3}, []float64{0, 1000},
+			[]float64{-1000, 1e-3 * ln(2)}},
 		{"group of one", "opmd", args{"opmd_baseline": "logavgexp"}, []float64{0.7}, []float64{0.7}},
 		{"equal", "opmd", args{"opmd_baseline": "logavgexp"}, []float64{0.3, 0.3}, []float64{0, 0}},
 		{"shifted", "asymre", nil, []float64{0, 1}, []float64{-0.4, 0.6}},
@@ -165,25 +167,36 @@ func TestStepsByHand(t *testing.T) {
 		group    trinity.Group
 		want     []float64 // in the group's order
 	}{
-		{"the last turn's reward, not the last in the list", "step_wise_grpo", nil, trinity.Group{step(0, 1, 1, nil), step(0, 0, 7, nil), step(1, 0, 0, nil)}, []float64{h, h, -h}},
-		{"an outcome that is invalid drops the run", "step_wise_grpo", nil, trinity.Group{step(0, 0, 9, nil), step(0, 1, bad, nil), step(1, 0, 0, nil), step(2, 0, 1, nil)}, []float64{-h, h}},
-		{"a step before the last needs no reward", "step_wise_grpo", nil, trinity.Group{step(0, 0, bad, nil), step(0, 1, 1, nil), step(1, 0, 0, nil)}, []float64{h, h, -h}},
+		{"the last turn's reward, not the last in the list", "step_wise_grpo", nil,
+			trinity.Group{step(0, 1, 1, nil), step(0, 0, 7, nil), step(1, 0, 0, nil)}, []float64{h, h, -h}},
+		{"an outcome that is invalid drops the run", "step_wise_grpo", nil,
+			trinity.Group{step(0, 0, 9, nil), step(0, 1, bad, nil), step(1, 0, 0, nil), step(2, 0, 1, nil)}, []float64{-h, h}},
+		{"a step before the last needs no reward", "step_wise_grpo", nil,
+			trinity.Group{step(0, 0, bad, nil), step(0, 1, 1, nil), step(1, 0, 0, nil)}, []float64{h, h, -h}},
 		{"one run", "step_wise_grpo", nil, trinity.Group{step(3, 0, 0, nil), step(3, 1, 0.7, nil)}, []float64{0.7, 0.7}},
 		{"equal", "step_wise_grpo", nil, trinity.Group{step(0, 0, 1, nil), step(1, 0, 1, nil)}, []float64{0, 0}},
-		{"divided by the steps", "step_wise_grpo", args{"enable_step_norm": true}, trinity.Group{step(0, 0, 1, nil), step(0, 1, 1, nil), step(1, 0, 0, nil)}, []float64{h / 2, h / 2, -h}},
+		{"divided by the steps", "step_wise_grpo", args{"enable_step_norm": true},
+			trinity.Group{step(0, 0, 1, nil), step(0, 1, 1, nil), step(1, 0, 0, nil)}, []float64{h / 2, h / 2, -h}},
 		{"no std", "step_wise_grpo", args{"std_cal_level": "none"}, trinity.Group{step(0, 0, 4, nil), step(1, 0, 0, nil)}, []float64{2, -2}},
 		{"cod is step_wise_grpo", "cod", nil, trinity.Group{step(0, 1, 1, nil), step(0, 0, 7, nil), step(1, 0, 0, nil)}, []float64{h, h, -h}},
-		// returns 1 + ½·2 = 2, 2 and 0 + ½·3 = 1.5, 3; the runs earn 3 each; state a has 2 and 1.5, the others are alone
-		{"gigpo", "gigpo", args{"gamma": 0.5}, trinity.Group{step(0, 1, 0, reward(2, "b")), step(0, 0, 0, reward(1, "a")), step(1, 0, 0, reward(0, "a")), step(1, 1, 0, reward(3, "c"))}, []float64{0, 0.25, -0.25, 0}},
+		// returns 1 + ½·2 = 2, 2 and 0 + ½·3 = 1.5, 3; the runs earn 3 each; state a has 2 and 1.5,
+		// the others are alone
+		{"gigpo", "gigpo", args{"gamma": 0.5}, trinity.Group{step(0, 1, 0, reward(2, "b")), step(0, 0, 0, reward(1, "a")),
+			step(1, 0, 0, reward(0, "a")), step(1, 1, 0, reward(3, "c"))}, []float64{0, 0.25, -0.25, 0}},
 		{"gigpo: the outcome where no step is graded", "gigpo", args{"gamma": 0.5, "omega": 10}, // runs 4, 0; state s: ½·4 = 2 and 0
-			trinity.Group{step(0, 0, 9, args{"env_state_hash": "s"}), step(0, 1, 4, nil), step(1, 0, 0, args{"env_state_hash": "s"})}, []float64{12, 2, -12}},
-		{"gigpo: std", "gigpo", args{"fnorm": "std"}, trinity.Group{step(0, 0, 4, args{"env_state_hash": 1}), step(1, 0, 0, args{"env_state_hash": 1.0})}, []float64{2 * h, -2 * h}},
+			trinity.Group{step(0, 0, 9, args{"env_state_hash": "s"}), step(0, 1, 4, nil),
+				step(1, 0, 0, args{"env_state_hash": "s"})}, []float64{12, 2, -12}},
+		{"gigpo: std", "gigpo", args{"fnorm": "std"}, trinity.Group{step(0, 0, 4, args{"env_state_hash": 1}),
+			step(1, 0, 0, args{"env_state_hash": 1.0})}, []float64{2 * h, -2 * h}},
 		{"gigpo: hashes of 64 bits", "gigpo", nil, // runs 4, 0; the same state
-			trinity.Group{step(0, 0, 4, args{"env_state_hash": uint64(1<<63 + 1)}), step(1, 0, 0, args{"env_state_hash": uint64(1<<63 + 1)})}, []float64{4, -4}},
+			trinity.Group{step(0, 0, 4, args{"env_state_hash": uint64(1<<63 + 1)}),
+				step(1, 0, 0, args{"env_state_hash": uint64(1<<63 + 1)})}, []float64{4, -4}},
 		{"gigpo: hashes that differ in the last bit", "gigpo", nil, // no state is met twice
-			trinity.Group{step(0, 0, 4, args{"env_state_hash": int64(1<<62 + 1)}), step(1, 0, 0, args{"env_state_hash": int64(1 << 62)})}, []float64{2, -2}},
+			trinity.Group{step(0, 0, 4, args{"env_state_hash": int64(1<<62 + 1)}),
+				step(1, 0, 0, args{"env_state_hash": int64(1 << 62)})}, []float64{2, -2}},
 		{"gigpo: one run", "gigpo", nil, trinity.Group{step(0, 0, 0, nil), step(0, 1, 0.7, nil)}, []float64{0.7, 0.7}},
-		{"gigpo: equal", "gigpo", args{"fnorm": "std"}, trinity.Group{step(0, 0, 1, args{"env_state_hash": "s"}), step(1, 0, 1, args{"env_state_hash": "s"})}, []float64{0, 0}},
+		{"gigpo: equal", "gigpo", args{"fnorm": "std"}, trinity.Group{step(0, 0, 1, args{"env_state_hash": "s"}),
+			step(1, 0, 1, args{"env_state_hash": "s"})}, []float64{0, 0}},
 	} {
 		t.Run(c.fn+": "+c.name, func(t *testing.T) {
 			got := perRollout(t, c.fn, c.args, c.group)
@@ -203,7 +216,8 @@ func TestOneRunAmongEqualOutcomes(t *testing.T) {
 	}
 }
 
-// The colder the temperature, the more a good score weighs, up to e²⁰ times: no advantage is infinite.
+// The colder the temperature, the more a good score weighs, up to e²⁰ times: no advantage is
+// infinite.
 func TestCoDWithAColdTemperature(t *testing.T) {
 	solve := func(run int, reward float64) *trinity.Experience {
 		return step(run, 0, reward, args{"exp_type": "solve_task", "task_idx": 0, "task_rewards": []any{reward}})
@@ -214,12 +228,14 @@ func TestCoDWithAColdTemperature(t *testing.T) {
 	}
 }
 
-// A run that solves a task twice counts in the mean with the earlier turn, wherever that stands in the list.
+// A run that solves a task twice counts in the mean with the earlier turn, wherever that stands in
+// the list.
 func TestCoDCountsARunOnce(t *testing.T) {
 	solve := func(run, turn int, reward float64) *trinity.Experience {
 		return step(run, turn, reward, args{"exp_type": "solve_task", "task_idx": 0, "task_rewards": []any{reward}})
 	}
-	got := perRollout(t, "cod", args{"iterative_hint_e2e_causal": true}, trinity.Group{solve(0, 1, 0.25), solve(0, 0, 1), solve(1, 0, 0), solve(0, 2, 9)})
+	got := perRollout(t, "cod", args{"iterative_hint_e2e_causal": true},
+		trinity.Group{solve(0, 1, 0.25), solve(0, 0, 1), solve(1, 0, 0), solve(0, 2, 9)})
 	if len(got) != 1 || !closeTo(got[0], []float64{-0.25, 0.5, -0.5, 8.5}, 1e-6) { // less the mean of 1 and 0
 		t.Errorf("%v", got)
 	}
@@ -236,8 +252,9 @@ func TestStatesOfOtherTasksAreNotCompared(t *testing.T) {
 func TestTokensByHand(t *testing.T) {
 	// a prompt token, a trained one, one of an environment, two trained ones, one of an environment
 	e := &trinity.Experience{
-		Tokens: make([]int32, 6), Mask: []bool{false, true, false, true, true, false}, Logprobs: []float32{0, -3, 0, -1, -1, 0}, TeacherLogprobs: []float32{0, -1, 0, -3, -1, 0},
-		Reward: trinity.Reward{Value: 4, Valid: true}, Info: args{"reward_baseline": 1},
+		Tokens: make([]int32, 6), Mask: []bool{false, true, false, true, true, false}, Logprobs: []float32{0, -3, 0, -1, -1, 0},
+		TeacherLogprobs: []float32{0, -1, 0, -3, -1, 0},
+		Reward:          trinity.Reward{Value: 4, Valid: true}, Info: args{"reward_baseline": 1},
 	}
 	single := rollout(0, trinity.Reward{Value: 4, Valid: true}, -1)
 	single.Mask = []bool{false, false, true, false}
@@ -255,7 +272,8 @@ func TestTokensByHand(t *testing.T) {
 	if run("reinforceplusplus", nil, e); !near(e.Advantages, make([]float64, 6), 0) {
 		t.Errorf("equal returns: %v", e.Advantages)
 	}
-	if run("reinforceplusplus", nil, single); !near(single.Advantages, make([]float64, 4), 0) || !near(single.Returns, []float64{0, 0, 4, 0}, 0) {
+	if run("reinforceplusplus", nil, single); !near(single.Advantages, make([]float64, 4), 0) ||
+		!near(single.Returns, []float64{0, 0, 4, 0}, 0) {
 		t.Errorf("a batch of one token: %v, %v", single.Advantages, single.Returns)
 	}
 	if run("remax", nil, e); !near(e.Advantages, []float64{0, 3, 0, 3, 3, 0}, 0) {
@@ -280,7 +298,8 @@ func TestTokenRewardsWithoutTrainedTokens(t *testing.T) {
 	e.Mask = make([]bool, 4)
 	for _, name := range []string{"reinforceplusplus", "remax"} {
 		e.Info = args{"reward_baseline": 0.5}
-		if kept, _, err := made(t, name, nil).Advantages([]trinity.Group{{e}}); err != nil || len(kept) != 1 || !near(e.Advantages, make([]float64, 4), 0) {
+		if kept, _, err := made(t, name, nil).Advantages([]trinity.Group{{e}}); err != nil || len(kept) != 1 ||
+			!near(e.Advantages, make([]float64, 4), 0) {
 			t.Errorf("%s: %v, %v", name, e.Advantages, err)
 		}
 	}
@@ -292,11 +311,13 @@ func TestReMaxBaselines(t *testing.T) {
 		e.Info = args{"reward_baseline": []any{0.25, nil, 1}[i]}
 	}
 	kept, m, err := made(t, "remax", nil).Advantages([]trinity.Group{g})
-	if err != nil || m["invalid_count"] != 1 || len(kept) != 1 || len(kept[0]) != 2 || kept[0][0].Advantages[1] != 0.75 || kept[0][1].Advantages[1] != 0 {
+	if err != nil || m["invalid_count"] != 1 || len(kept) != 1 || len(kept[0]) != 2 || kept[0][0].Advantages[1] != 0.75 ||
+		kept[0][1].Advantages[1] != 0 {
 		t.Errorf("kept %v, %v, %v", kept, m, err)
 	}
 	g[0].Info = nil
-	if _, _, err := made(t, "remax", nil).Advantages([]trinity.Group{g}); err == nil || !strings.Contains(err.Error(), "1/t/0/0 has no info reward_baseline") {
+	if _, _, err := made(t, "remax", nil).Advantages([]trinity.Group{g}); err == nil ||
+		!strings.Contains(err.Error(), "1/t/0/0 has no info reward_baseline") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -307,15 +328,21 @@ func TestArgumentsAreChecked(t *testing.T) {
 		args args
 		want string
 	}{
-		{"opmd", args{"opmd_baseline": "median"}, `unknown baseline "median"`}, {"opmd", args{"tau": 0}, "tau"}, {"asymre", args{"baseline_shift": math.NaN()}, "baseline_shift"},
+		{"opmd", args{"opmd_baseline": "median"}, `unknown baseline "median"`}, {"opmd", args{"tau": 0}, "tau"},
+		{"asymre", args{"baseline_shift": math.NaN()}, "baseline_shift"},
 		{"rec", args{"drop": "all"}, `unknown way "all"`}, {"rec", args{"epsilon": 0}, "epsilon"},
-		{"step_wise_grpo", args{"std_cal_level": "run"}, `unknown level "run"`}, {"step_wise_grpo", args{"std_threshold": -1}, "std_threshold"}, {"step_wise_grpo", args{"epsilon": -1}, "epsilon"},
-		{"gigpo", args{"gamma": 1.1}, "gamma"}, {"gigpo", args{"fnorm": "var"}, `unknown way "var"`}, {"gigpo", args{"omega": math.Inf(1)}, "omega"}, {"gigpo", args{"step_reward_key": ""}, "step_reward_key"},
+		{"step_wise_grpo", args{"std_cal_level": "run"}, `unknown level "run"`},
+		{"step_wise_grpo", args{"std_threshold": -1}, "std_threshold"}, {"step_wise_grpo", args{"epsilon": -1}, "epsilon"},
+		{"gigpo", args{"gamma": 1.1}, "gamma"}, {"gigpo", args{"fnorm": "var"}, `unknown way "var"`},
+		{"gigpo", args{"omega": math.Inf(1)}, "omega"}, {"gigpo", args{"step_reward_key": ""}, "step_reward_key"},
 		{"reinforceplusplus", args{"gamma": -0.1}, "gamma"}, {"on_policy_distill", args{"kl_coef": 0}, "kl_coef"},
-		{"jsd", args{"lambda_coef": 1.5}, "lambda_coef"}, {"jsd", args{"temperature": 0}, "temperature"}, {"jsd", args{"chunk_size": 512}, "chunk_size has no effect"}, {"jsd", args{"kl_coef": -1}, "kl_coef"},
+		{"jsd", args{"lambda_coef": 1.5}, "lambda_coef"}, {"jsd", args{"temperature": 0}, "temperature"},
+		{"jsd", args{"chunk_size": 512}, "chunk_size has no effect"}, {"jsd", args{"kl_coef": -1}, "kl_coef"},
 		{"clipb", args{"mu": -1}, "mu"}, {"clipv", args{"max_frac": 2}, "max_frac"}, {"clipv", args{"epsilon": 0}, "epsilon"},
-		{"cod", args{"e2e_causal_returns_style": "sum"}, `unknown style "sum"`}, {"cod", args{"e2e_causal_returns_style": "sliding_window_mean"}, "e2e_causal_returns_window"},
-		{"cod", args{"red_weight_temp": 1}, "without iterative_hint_e2e_causal"}, {"cod", args{"iterative_hint_e2e_causal": true, "red_weight_adaptive_temp": true}, "red_weight_adaptive_version"},
+		{"cod", args{"e2e_causal_returns_style": "sum"}, `unknown style "sum"`},
+		{"cod", args{"e2e_causal_returns_style": "sliding_window_mean"}, "e2e_causal_returns_window"},
+		{"cod", args{"red_weight_temp": 1}, "without iterative_hint_e2e_causal"},
+		{"cod", args{"iterative_hint_e2e_causal": true, "red_weight_adaptive_temp": true}, "red_weight_adaptive_version"},
 		{"cod", args{"std_cal_level": "run"}, `unknown level "run"`},
 	} {
 		if _, err := registry.Advantages.Build(c.fn, c.args); err == nil || !strings.Contains(err.Error(), c.want) {

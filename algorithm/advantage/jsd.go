@@ -42,8 +42,10 @@ type jsd struct {
 }
 
 func init() {
-	registry.Advantages.Register("jsd", "On-policy distillation by the generalised Jensen–Shannon divergence (Agarwal et al. 2024): −kl_coef·(1−λ)·(ln student − ln mixture) at every trained token, its exact policy gradient. "+
-		"Needs a teacher model; reads no reward.",
+	registry.Advantages.Register("jsd",
+		"On-policy distillation by the generalised Jensen–Shannon divergence (Agarwal et al. 2024): −kl_coef·(1−λ)·(ln student "+
+			"− ln mixture) at every trained token, its exact policy gradient. "+
+			"Needs a teacher model; reads no reward.",
 		func() trinity.Advantage { return &jsd{LambdaCoef: 0.5, KLCoef: 1, Temperature: 1} })
 }
 

@@ -35,7 +35,8 @@ func divergence(lambda float64, teacher, student []float64) float64 {
 	return sum
 }
 
-// The policy gradient over all tokens, each with its probability, is minus the derivative of the divergence.
+// The policy gradient over all tokens, each with its probability, is minus the derivative of the
+// divergence.
 func TestJSDDescends(t *testing.T) {
 	teacher, z := softmax([]float64{0.3, -1, 2, 0}), []float64{-0.5, 1, 0.2, 3}
 	for _, lambda := range []float64{0, 0.01, 0.3, 0.5, 0.9, 0.99, 1} {

@@ -25,8 +25,10 @@ type onPolicyDistill struct {
 }
 
 func init() {
-	registry.Advantages.Register("on_policy_distill", "On-policy distillation (Agarwal et al. 2024): kl_coef·(ln teacher − ln student) at every trained token, the reverse KL on what the student sampled. Needs a teacher model; "+
-		"reads no reward.",
+	registry.Advantages.Register("on_policy_distill",
+		"On-policy distillation (Agarwal et al. 2024): kl_coef·(ln teacher − ln student) at every trained token, the reverse "+
+			"KL on what the student sampled. Needs a teacher model; "+
+			"reads no reward.",
 		func() trinity.Advantage { return &onPolicyDistill{KLCoef: 1} })
 }
 
@@ -52,7 +54,8 @@ func (a *onPolicyDistill) Advantages(groups []trinity.Group) ([]trinity.Group, t
 
 // distill writes the advantage of every trained token, computed from its log-probabilities under
 // student and teacher, nats. Metrics: name/mean and name/std of the divergence.
-func distill(groups []trinity.Group, name string, of func(student, teacher float64) (advantage, divergence float64)) ([]trinity.Group, trinity.Metrics, error) {
+func distill(groups []trinity.Group, name string, of func(student, teacher float64) (advantage,
+	divergence float64)) ([]trinity.Group, trinity.Metrics, error) {
 	var divergences []float64
 	for _, g := range groups {
 		for _, e := range g {
@@ -61,7 +64,8 @@ func distill(groups []trinity.Group, name string, of func(student, teacher float
 				continue
 			}
 			student := e.LogprobsBefore()
-			if err := errors.Join(needed(e, "logprobs", "of the policy that sampled it", student), needed(e, "teacher_logprobs", "of a teacher model", e.TeacherLogprobs)); err != nil {
+			if err := errors.Join(needed(e, "logprobs", "of the policy that sampled it", student),
+				needed(e, "teacher_logprobs", "of a teacher model", e.TeacherLogprobs)); err != nil {
 				return nil, nil, err
 			}
 			e.Advantages = make([]float32, len(e.Mask))

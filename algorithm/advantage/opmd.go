@@ -27,7 +27,8 @@ type opmd struct {
 }
 
 func init() {
-	const doc = "Advantage of online policy mirror descent: the reward less the group's mean, or less tau·ln(mean of exp(R/tau)); a group of one keeps its reward. " +
+	const doc = "Advantage of online policy mirror descent: the reward less the group's mean, or less tau·ln(mean of " +
+		"exp(R/tau)); a group of one keeps its reward. " +
 		"Drops rollouts without a valid reward."
 	build := func() trinity.Advantage { return &opmd{OPMDBaseline: "mean", Tau: 1} }
 	registry.Advantages.Register("opmd", doc, build)

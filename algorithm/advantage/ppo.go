@@ -35,8 +35,10 @@ type ppo struct {
 }
 
 func init() {
-	registry.Advantages.Register("ppo", "Generalized advantage estimation with a critic (GAE, Schulman et al. 2016): δ_t = r_t + γ·V_t' − V_t, A_t = δ_t + γ·λ·A_t', whitened over the "+
-		"trainer's batch; t' is the next token that the policy sampled. The critic learns the returns A_t + V_t.",
+	registry.Advantages.Register("ppo",
+		"Generalized advantage estimation with a critic (GAE, Schulman et al. 2016): δ_t = r_t + γ·V_t' − V_t, A_t = δ_t + "+
+			"γ·λ·A_t', whitened over the "+
+			"trainer's batch; t' is the next token that the policy sampled. The critic learns the returns A_t + V_t.",
 		func() trinity.Advantage { return &ppo{Gamma: 1, Lam: 1} })
 }
 

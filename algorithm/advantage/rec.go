@@ -33,8 +33,10 @@ type rec struct {
 }
 
 func init() {
-	registry.Advantages.Register("rec", "Advantage of the REC family (Yao et al. 2025): the reward less the group's mean, with std_normalize over its std (over n), with drop balance without the surplus of "+
-		"rollouts below the mean; a group of one has mean 0 and std 1. Drops rollouts without a valid reward.",
+	registry.Advantages.Register("rec",
+		"Advantage of the REC family (Yao et al. 2025): the reward less the group's mean, with std_normalize over its std "+
+			"(over n), with drop balance without the surplus of "+
+			"rollouts below the mean; a group of one has mean 0 and std 1. Drops rollouts without a valid reward.",
 		func() trinity.Advantage { return &rec{Epsilon: 1e-6} })
 }
 

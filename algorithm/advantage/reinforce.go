@@ -13,7 +13,8 @@ import (
 type reinforce struct{}
 
 func init() {
-	registry.Advantages.Register("reinforce", "The reward itself, without a baseline (REINFORCE, Williams 1992): A = R at every trained token. Drops rollouts without a valid reward.",
+	registry.Advantages.Register("reinforce",
+		"The reward itself, without a baseline (REINFORCE, Williams 1992): A = R at every trained token. Drops rollouts without a valid reward.",
 		func() trinity.Advantage { return &reinforce{} })
 }
 

@@ -29,8 +29,10 @@ type reinforcePlusPlus struct {
 }
 
 func init() {
-	registry.Advantages.Register("reinforceplusplus", "REINFORCE++ (Hu et al. 2025): the discounted return from each token on, less the KL penalty if there is one, normalised over all trained tokens of the batch. "+
-		"Drops rollouts without a valid reward.",
+	registry.Advantages.Register("reinforceplusplus",
+		"REINFORCE++ (Hu et al. 2025): the discounted return from each token on, less the KL penalty if there is one, "+
+			"normalised over all trained tokens of the batch. "+
+			"Drops rollouts without a valid reward.",
 		func() trinity.Advantage { return &reinforcePlusPlus{Gamma: 1} })
 }
 

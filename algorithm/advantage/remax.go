@@ -26,8 +26,10 @@ type remax struct {
 const baselineKey = "reward_baseline"
 
 func init() {
-	registry.Advantages.Register("remax", "ReMax (Li et al. 2024): the reward from each token on, less the KL penalty if there is one, and less the reward of the greedy answer to the same task, which the explorer "+
-		"samples besides. Drops rollouts without a valid reward or baseline.",
+	registry.Advantages.Register("remax",
+		"ReMax (Li et al. 2024): the reward from each token on, less the KL penalty if there is one, and less the reward of "+
+			"the greedy answer to the same task, which the explorer "+
+			"samples besides. Drops rollouts without a valid reward or baseline.",
 		func() trinity.Advantage { return &remax{} })
 }
 
@@ -91,7 +93,8 @@ func (*remax) baseline(e *trinity.Experience) (b float64, ok bool, err error) {
 	}
 	b, ok, err = number(e, baselineKey)
 	if err == nil && !ok {
-		err = fmt.Errorf("experience %s has no info %s, the reward of the greedy answer, which advantage_fn remax needs: explore with the same advantage_fn", e.ID, baselineKey)
+		err = fmt.Errorf("experience %s has no info %s, the reward of the greedy answer, which advantage_fn remax needs: "+
+			"explore with the same advantage_fn", e.ID, baselineKey)
 	}
 	return b, ok, err
 }

@@ -21,8 +21,10 @@ import (
 type rloo struct{}
 
 func init() {
-	registry.Advantages.Register("rloo", "REINFORCE leave-one-out (Ahmadian et al. 2024): the reward less the mean reward of the group's other rollouts; a group of one keeps its reward. "+
-		"Drops rollouts without a valid reward.",
+	registry.Advantages.Register("rloo",
+		"REINFORCE leave-one-out (Ahmadian et al. 2024): the reward less the mean reward of the group's other rollouts; a "+
+			"group of one keeps its reward. "+
+			"Drops rollouts without a valid reward.",
 		func() trinity.Advantage { return &rloo{} })
 }
 

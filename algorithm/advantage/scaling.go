@@ -30,7 +30,8 @@ func (s *scaling) Validate() error {
 // checkEpsilon refuses an epsilon that does not keep a divisor above 0.
 func checkEpsilon(epsilon float64) error {
 	if !(epsilon > 0) || math.IsInf(epsilon, 0) {
-		return errors.New("epsilon must be finite and more than 0: a group of equal rewards has std 0, and an infinite divisor makes every advantage 0")
+		return errors.New("epsilon must be finite and more than 0: a group of equal rewards has std 0, and an infinite divisor " +
+			"makes every advantage 0")
 	}
 	return nil
 }

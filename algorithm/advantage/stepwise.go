@@ -31,8 +31,10 @@ type stepWiseGRPO struct {
 }
 
 func init() {
-	registry.Advantages.Register("step_wise_grpo", "GRPO for rollouts of several steps: the reward of a run's last step, normalised over the runs of a task, is the advantage of every step of the run; one run "+
-		"alone keeps its reward. Drops runs without a valid outcome.",
+	registry.Advantages.Register("step_wise_grpo",
+		"GRPO for rollouts of several steps: the reward of a run's last step, normalised over the runs of a task, is the "+
+			"advantage of every step of the run; one run "+
+			"alone keeps its reward. Drops runs without a valid outcome.",
 		func() trinity.Advantage { return newStepWiseGRPO() })
 }
 

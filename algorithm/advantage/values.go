@@ -13,7 +13,8 @@ type estimator func(mask []bool, rewards, values []float64) []float64
 
 // actorCritic writes, for the rollouts with a valid reward, the returns A + V, which the critic
 // learns, and finish(A) as advantages.
-func (r *tokenRewards) actorCritic(groups []trinity.Group, estimate estimator, finish func(batch []*trinity.Experience, a [][]float64) [][]float64) ([]trinity.Group, trinity.Metrics, error) {
+func (r *tokenRewards) actorCritic(groups []trinity.Group, estimate estimator,
+	finish func(batch []*trinity.Experience, a [][]float64) [][]float64) ([]trinity.Group, trinity.Metrics, error) {
 	metrics := trinity.Metrics{}
 	kept, batch, err := sampled(groups, metrics)
 	if err != nil {

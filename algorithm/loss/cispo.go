@@ -27,8 +27,9 @@ type cispo struct {
 }
 
 func init() {
-	PolicyLosses.Register("cispo", "Clipped importance-sampling weight policy optimization (MiniMax-M1, Chen et al. 2025): −A·sg(clip(r, 1 − low, 1 + high))·lp, so every "+
-		"token keeps its derivative. Optionally without the tokens that PPO would clip. Metrics: cispo_loss, ppo_kl, unmasked_frac.",
+	PolicyLosses.Register("cispo",
+		"Clipped importance-sampling weight policy optimization (MiniMax-M1, Chen et al. 2025): −A·sg(clip(r, 1 − low, 1 + high))·lp, so every "+
+			"token keeps its derivative. Optionally without the tokens that PPO would clip. Metrics: cispo_loss, ppo_kl, unmasked_frac.",
 		func() PolicyLoss {
 			return &cispo{Agg: Agg{TokenMean}, ClipRangeLow: 1, ClipRangeHigh: 0.28, MaskClipRangeLow: 1, MaskClipRangeHigh: 0.28}
 		})

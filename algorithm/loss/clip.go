@@ -25,7 +25,8 @@ func (c *clip) check(usual float64) error {
 	case !(low >= 0 && high >= 0):
 		return errors.New("clip_range, clip_range_low and clip_range_high must not be negative")
 	case c.ClipRangeLow != nil && c.ClipRangeHigh != nil && c.ClipRange != nil && *c.ClipRange != usual:
-		return errors.New("clip_range has no effect, because clip_range_low and clip_range_high are both set (by the config or by the algorithm type): change those instead")
+		return errors.New("clip_range has no effect, because clip_range_low and clip_range_high are both set (by the config or " +
+			"by the algorithm type): change those instead")
 	}
 	return nil
 }

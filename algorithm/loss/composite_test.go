@@ -17,7 +17,8 @@ func (*zero) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	return in.Tape.Zero(), trinity.Metrics{}, nil
 }
 
-// TestCutIntoMicroBatches holds that gradients and summed metrics do not depend on how an optimizer step is cut.
+// TestCutIntoMicroBatches holds that gradients and summed metrics do not depend on how an optimizer
+// step is cut.
 func TestCutIntoMicroBatches(t *testing.T) {
 	r, batch, now := load(t)
 	cuts := [][]int{{1, 1, 1, 1, 1, 1, 1}, {2, 3, 2}, {6, 1}, {3, 4}, {0, 7}}
@@ -61,8 +62,9 @@ func sameGrads(t *testing.T, name string, got, want []float32) {
 	}
 }
 
-// TestFiniteDifferences compares the gradients with differences of final_loss by every trained token's log-probability and entropy, for
-// losses without stop-gradients (the others: TestConformance). Tokens that record.py put far from the reference are brought near: an e³⁰ in
+// TestFiniteDifferences compares the gradients with differences of final_loss by every trained
+// token's log-probability and entropy, for losses without stop-gradients (the others:
+// TestConformance). Tokens that record.py put far from the reference are brought near: an e³⁰ in
 // the sum leaves the differences no digits.
 func TestFiniteDifferences(t *testing.T) {
 	r, batch, now := load(t)
@@ -159,17 +161,29 @@ func TestLossErrors(t *testing.T) {
 		edit func(e *trinity.Experience, b *trinity.Batch, now *[]trinity.TokenStats)
 		want string
 	}{
-		{"no recorded logprobs", func(e *trinity.Experience, _ *trinity.Batch, _ *[]trinity.TokenStats) { e.Logprobs = nil }, "3/sum/1/0 has no logprobs"},
-		{"no reference", func(e *trinity.Experience, _ *trinity.Batch, _ *[]trinity.TokenStats) { e.RefLogprobs = nil }, "3/sum/1/0 has no ref_logprobs"},
-		{"never scored", func(e *trinity.Experience, _ *trinity.Batch, _ *[]trinity.TokenStats) { e.Advantages = nil }, "3/sum/1/0 has no advantages"},
+		{"no recorded logprobs", func(e *trinity.Experience, _ *trinity.Batch, _ *[]trinity.TokenStats) { e.Logprobs = nil },
+			"3/sum/1/0 has no logprobs"},
+		{"no reference", func(e *trinity.Experience, _ *trinity.Batch, _ *[]trinity.TokenStats) { e.RefLogprobs = nil },
+			"3/sum/1/0 has no ref_logprobs"},
+		{"never scored", func(e *trinity.Experience, _ *trinity.Batch, _ *[]trinity.TokenStats) { e.Advantages = nil },
+			"3/sum/1/0 has no advantages"},
 		{"short", func(e *trinity.Experience, _ *trinity.Batch, _ *[]trinity.TokenStats) {
 			e.Advantages = e.Advantages[:2]
 		}, "advantages has length 2, want 3"},
-		{"not a number", func(e *trinity.Experience, _ *trinity.Batch, _ *[]trinity.TokenStats) { e.Advantages[2] = nan }, "advantages of token 2 is NaN"},
-		{"engine: not a number", func(_ *trinity.Experience, _ *trinity.Batch, now *[]trinity.TokenStats) { (*now)[0].Logprob[1] = nan }, "current log-probability of token 1 is NaN"},
-		{"engine: no entropy", func(_ *trinity.Experience, _ *trinity.Batch, now *[]trinity.TokenStats) { (*now)[0].Entropy = nil }, "0 values of entropy for 3 tokens"},
-		{"engine: a sequence missing", func(_ *trinity.Experience, _ *trinity.Batch, now *[]trinity.TokenStats) { *now = nil }, "0 sequences for a micro-batch of 1"},
-		{"no whole step", func(_ *trinity.Experience, b *trinity.Batch, _ *[]trinity.TokenStats) { b.Whole = nil }, "Batch.Whole has 0 sequences"},
+		{"not a number", func(e *trinity.Experience, _ *trinity.Batch, _ *[]trinity.TokenStats) { e.Advantages[2] = nan },
+			"advantages of token 2 is NaN"},
+		{"engine: not a number", func(_ *trinity.Experience, _ *trinity.Batch,
+			now *[]trinity.TokenStats) {
+			(*now)[0].Logprob[1] = nan
+		}, "current log-probability of token 1 is NaN"},
+		{"engine: no entropy", func(_ *trinity.Experience, _ *trinity.Batch,
+			now *[]trinity.TokenStats) {
+			(*now)[0].Entropy = nil
+		}, "0 values of entropy for 3 tokens"},
+		{"engine: a sequence missing", func(_ *trinity.Experience, _ *trinity.Batch, now *[]trinity.TokenStats) { *now = nil },
+			"0 sequences for a micro-batch of 1"},
+		{"no whole step", func(_ *trinity.Experience, b *trinity.Batch, _ *[]trinity.TokenStats) { b.Whole = nil },
+			"Batch.Whole has 0 sequences"},
 	} {
 		e := seq(1, []float32{-1, -1}, []float32{-1, -1})
 		e.ID = trinity.ExperienceID{Step: 3, Task: "sum", Run: 1}
@@ -219,7 +233,8 @@ func TestArgErrors(t *testing.T) {
 		{"policy", "rec", args{"epsilon_low": 0}, "epsilon_low must be more than 0"},
 		{"policy", "rec", args{"epsilon_low_prime": 2}, "at most 1"},
 		{"policy", "rec", args{"temp": 0}, "temp must be more than 0"},
-		{"policy", "rec", args{"clip_mode": "ringed"}, `clip_mode: unknown value "ringed" (known: none, one-side, two-side, ring, gspo-one-side)`},
+		{"policy", "rec", args{"clip_mode": "ringed"},
+			`clip_mode: unknown value "ringed" (known: none, one-side, two-side, ring, gspo-one-side)`},
 		{"policy", "rec", args{"weight": "gspo_importance_sampling", "clip_mode": "one-side"}, "set clip_mode: gspo-one-side"},
 		{"policy", "rec", args{"regularizer": "k2", "regularizer_coef": -1}, "regularizer_coef must be"},
 		{"policy", "rec", args{"regularizer_coef": 0.1}, "no effect without a regularizer"},
@@ -303,7 +318,8 @@ func TestPenalty(t *testing.T) {
 	}
 }
 
-// The mode that stands for one that is not set is chosen where it is used; checking changes nothing.
+// The mode that stands for one that is not set is chosen where it is used; checking changes
+// nothing.
 func TestTheModeOfREC(t *testing.T) {
 	for _, c := range []struct {
 		args map[string]any

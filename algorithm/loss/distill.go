@@ -37,8 +37,9 @@ type distill struct {
 const defaultBeta = 0.5
 
 func init() {
-	PolicyLosses.Register("distill", "Divergence from a teacher over the whole vocabulary: forward or reverse KL, or generalised JSD (Agarwal et al. 2024). "+
-		"Needs a teacher and an engine that compares with it. Metric: distill_loss.",
+	PolicyLosses.Register("distill",
+		"Divergence from a teacher over the whole vocabulary: forward or reverse KL, or generalised JSD (Agarwal et al. 2024). "+
+			"Needs a teacher and an engine that compares with it. Metric: distill_loss.",
 		func() PolicyLoss {
 			return &distill{Agg: Agg{TokenMean}, Divergence: trinity.ReverseKL, Beta: defaultBeta}
 		})

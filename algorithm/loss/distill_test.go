@@ -8,7 +8,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// TestDistillByHand has divergences 1 and 2 in one sequence, 4 in another, and one that no loss sees.
+// TestDistillByHand has divergences 1 and 2 in one sequence, 4 in another, and one that no loss
+// sees.
 func TestDistillByHand(t *testing.T) {
 	for _, c := range []struct {
 		mode    AggMode
@@ -25,7 +26,8 @@ func TestDistillByHand(t *testing.T) {
 		batch[0].RefLogprobs, batch[1].RefLogprobs, batch[0].PolicyWeights = nil, nil, c.weights
 		now := []trinity.TokenStats{at(-1, -1), at(-1)}
 		now[0].Divergence, now[1].Divergence = []float32{9, 1, 2}, []float32{9, 4}
-		l := NewComposite(mustPolicy(t, "distill", map[string]any{"loss_agg_mode": string(c.mode), "divergence": "jsd", "beta": 0.2}), nil, &noEntropy{})
+		l := NewComposite(mustPolicy(t, "distill", map[string]any{"loss_agg_mode": string(c.mode), "divergence": "jsd",
+			"beta": 0.2}), nil, &noEntropy{})
 		if want := (trinity.Streams{Divergence: trinity.Divergence{Kind: trinity.JSD, Beta: 0.2}}); l.Streams() != want {
 			t.Errorf("streams %+v, want %+v", l.Streams(), want)
 		}
@@ -40,7 +42,8 @@ func TestDistillByHand(t *testing.T) {
 		for i, want := range [][]float64{{0, c.grads[0], c.grads[1]}, {0, c.grads[2]}} {
 			for k, w := range want {
 				if math.Abs(float64(got[i][k])-w) > 1e-7 || grads[i].Logprob[k] != 0 {
-					t.Errorf("%s, weights %v: gradient[%d][%d] = %v, want %v; by the log-probability %v", c.mode, c.weights, i, k, got[i][k], w, grads[i].Logprob[k])
+					t.Errorf("%s, weights %v: gradient[%d][%d] = %v, want %v; by the log-probability %v", c.mode, c.weights, i, k,
+						got[i][k], w, grads[i].Logprob[k])
 				}
 			}
 		}
@@ -48,7 +51,8 @@ func TestDistillByHand(t *testing.T) {
 }
 
 func TestDistillComparesAsToldTo(t *testing.T) {
-	for divergence, want := range map[string]trinity.Divergence{"": {Kind: trinity.ReverseKL}, "forward_kl": {Kind: trinity.ForwardKL}, "jsd": {Kind: trinity.JSD, Beta: 0.5}} {
+	for divergence, want := range map[string]trinity.Divergence{"": {Kind: trinity.ReverseKL},
+		"forward_kl": {Kind: trinity.ForwardKL}, "jsd": {Kind: trinity.JSD, Beta: 0.5}} {
 		args := map[string]any{}
 		if divergence != "" {
 			args["divergence"] = divergence

@@ -32,9 +32,11 @@ type dpo struct {
 }
 
 func init() {
-	PolicyLosses.Register("dpo", "Direct preference optimization (Rafailov et al. 2023): −log σ(β·z) with z the difference of Σ(lp − ref) between the chosen and the "+
-		"rejected answer, mean over pairs; label_smoothing is conservative DPO (Mitchell 2023). Needs the reference model and schema dpo. Metrics: dpo_loss, "+
-		"chosen_reward, rejected_reward, accuracy_mean, ranking_accuracy.",
+	PolicyLosses.Register("dpo",
+		"Direct preference optimization (Rafailov et al. 2023): −log σ(β·z) with z the difference of Σ(lp − ref) between the chosen and the "+
+			"rejected answer, mean over pairs; label_smoothing is conservative DPO (Mitchell 2023). Needs the reference model and "+
+			"schema dpo. Metrics: dpo_loss, "+
+			"chosen_reward, rejected_reward, accuracy_mean, ranking_accuracy.",
 		func() PolicyLoss { return &dpo{Beta: 0.1} })
 }
 

@@ -32,7 +32,9 @@ type noEntropy struct{}
 
 func init() {
 	Entropies.Register("none", "No entropy term; the entropy is not computed.", func() Entropy { return &noEntropy{} })
-	Entropies.Register("default", "Aggregated entropy of the next-token distributions at trained tokens, subtracted from the loss with the weight entropy_coef. Metric: entropy_loss (without the coefficient).",
+	Entropies.Register("default",
+		"Aggregated entropy of the next-token distributions at trained tokens, subtracted from the loss with the weight "+
+			"entropy_coef. Metric: entropy_loss (without the coefficient).",
 		func() Entropy { return &entropyBonus{} })
 	Entropies.Register("mix", "As default, over the sequences that the policy sampled, without demonstrations (is_expert).",
 		func() Entropy { return &entropyBonus{rows: Usual} })

@@ -27,8 +27,11 @@ type gspo struct {
 }
 
 func init() {
-	PolicyLosses.Register("gspo", "Group sequence policy optimization (Zheng et al. 2025): PPO's clipped loss with the ratio of the whole sequence, exp(mean_t(lp − old)), "+
-		"clipped to [1 − 0.0003, 1 + 0.0004]; the derivative of a token is its own (GSPO-token). Metrics: pg_loss, pg_clipfrac, ppo_kl, ppo_kl_seq.",
+	PolicyLosses.Register("gspo",
+		"Group sequence policy optimization (Zheng et al. 2025): PPO's clipped loss with the ratio of the whole sequence, "+
+			"exp(mean_t(lp − old)), "+
+			"clipped to [1 − 0.0003, 1 + 0.0004]; the derivative of a token is its own (GSPO-token). Metrics: pg_loss, "+
+			"pg_clipfrac, ppo_kl, ppo_kl_seq.",
 		func() PolicyLoss { return &gspo{Agg: Agg{SeqMeanTokenMean}} })
 }
 

@@ -39,7 +39,8 @@ func mustPolicy(t *testing.T, name string, args map[string]any) PolicyLoss {
 	return p
 }
 
-// TestPPOTokenByHand goes through every side of the clips with one token whose ratio is r: loss and d(loss)/d(lp).
+// TestPPOTokenByHand goes through every side of the clips with one token whose ratio is r: loss and
+// d(loss)/d(lp).
 func TestPPOTokenByHand(t *testing.T) {
 	ln := func(r float64) float32 { return float32(math.Log(r)) }
 	for _, c := range []struct {
@@ -115,8 +116,9 @@ func TestSequenceMaskingByHand(t *testing.T) {
 	}, 1e-6)
 }
 
-// TestAggregateByHand has values 1…3 in a sequence of three, 10 in one of one, and a sequence without trained tokens. The second has two
-// tokens of an environment, so its response is the longest.
+// TestAggregateByHand has values 1…3 in a sequence of three, 10 in one of one, and a sequence
+// without trained tokens. The second has two tokens of an environment, so its response is the
+// longest.
 func TestAggregateByHand(t *testing.T) {
 	environment := &trinity.Experience{Tokens: make([]int32, 6), Mask: []bool{false, false, true, false, false, false}, PromptLen: 1}
 	untrained := &trinity.Experience{Tokens: make([]int32, 90), Mask: make([]bool, 90), PromptLen: 1}
@@ -140,7 +142,8 @@ func TestAggregateByHand(t *testing.T) {
 	}
 }
 
-// TestKLByHand has one token at distance x = ref − lp from the reference: the estimate and its derivative by lp.
+// TestKLByHand has one token at distance x = ref − lp from the reference: the estimate and its
+// derivative by lp.
 func TestKLByHand(t *testing.T) {
 	e := math.E
 	for _, c := range []struct {
@@ -201,7 +204,8 @@ func TestCorrectedK3WithoutRecordedLogprobsIsK3(t *testing.T) {
 func TestEntropyByHand(t *testing.T) {
 	usual, expert := seq(0, []float32{-1, -1}, nil), seq(0, []float32{-1}, nil)
 	usual.RefLogprobs, expert.RefLogprobs, expert.IsExpert = nil, nil, true
-	now := []trinity.TokenStats{{Logprob: []float32{0, -1, -1}, Entropy: []float32{0, 1, 2}}, {Logprob: []float32{0, -1}, Entropy: []float32{0, 6}}}
+	now := []trinity.TokenStats{{Logprob: []float32{0, -1, -1}, Entropy: []float32{0, 1, 2}},
+		{Logprob: []float32{0, -1}, Entropy: []float32{0, 6}}}
 	for _, c := range []struct {
 		name          string
 		entropy       float64
@@ -223,7 +227,8 @@ func TestEntropyByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		compareMetrics(t, m, map[string]float64{"entropy_loss": c.entropy, "final_loss": -0.3 * c.entropy}, 1e-12)
-		if got, want := fmt.Sprint(grads[0].Entropy, grads[1].Entropy), fmt.Sprint([]float32{0, c.usual, c.usual}, []float32{0, c.expert}); got != want {
+		if got, want := fmt.Sprint(grads[0].Entropy, grads[1].Entropy),
+			fmt.Sprint([]float32{0, c.usual, c.usual}, []float32{0, c.expert}); got != want {
 			t.Errorf("%s: gradient %s, want %s", c.name, got, want)
 		}
 	}

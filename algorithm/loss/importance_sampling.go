@@ -16,7 +16,9 @@ type importanceSampling struct {
 }
 
 func init() {
-	PolicyLosses.Register("importance_sampling", "Off-policy policy gradient by importance sampling: −A·r, r = exp(clamp(lp − old, ±20)), without a clip. Metrics: pg_loss, ratio/mean, approx_kl.",
+	PolicyLosses.Register("importance_sampling",
+		"Off-policy policy gradient by importance sampling: −A·r, r = exp(clamp(lp − old, ±20)), without a clip. Metrics: "+
+			"pg_loss, ratio/mean, approx_kl.",
 		func() PolicyLoss { return &importanceSampling{Agg{TokenMean}} })
 }
 

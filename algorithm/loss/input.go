@@ -28,7 +28,8 @@ import (
 
 // PolicyLoss is the main term of a loss.
 type PolicyLoss interface {
-	// Loss returns the term over the micro-batch, a single number, and metrics that add up over the micro-batches of an optimizer step.
+	// Loss returns the term over the micro-batch, a single number, and metrics that add up over the
+	// micro-batches of an optimizer step.
 	Loss(in *Input) (tape.Stream, trinity.Metrics, error)
 }
 
@@ -64,7 +65,8 @@ func NewInput(t *tape.Tape, b *trinity.Batch, now []trinity.TokenStats, asked tr
 		return nil, fmt.Errorf("the engine returned the streams of %d sequences for a micro-batch of %d", len(now), len(b.Experiences))
 	}
 	if len(b.Whole) < len(b.Experiences) {
-		return nil, fmt.Errorf("Batch.Whole has %d sequences, fewer than the %d of the micro-batch: it must hold the whole optimizer step", len(b.Whole), len(b.Experiences))
+		return nil, fmt.Errorf("Batch.Whole has %d sequences, fewer than the %d of the micro-batch: it must hold the whole "+
+			"optimizer step", len(b.Whole), len(b.Experiences))
 	}
 	in := newInput(t, b)
 	var err error

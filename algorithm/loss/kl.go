@@ -18,8 +18,10 @@ type KL interface {
 	Controller() *KLController
 }
 
-// KLs are the registered estimators, for kl_loss_fn and kl_penalty_fn alike. "none" needs no reference model.
-var KLs = registry.New[KL]("kl_fn", "how the distance from the reference model is estimated (algorithm.kl_loss_fn, algorithm.kl_penalty_fn)")
+// KLs are the registered estimators, for kl_loss_fn and kl_penalty_fn alike. "none" needs no
+// reference model.
+var KLs = registry.New[KL]("kl_fn",
+	"how the distance from the reference model is estimated (algorithm.kl_loss_fn, algorithm.kl_penalty_fn)")
 
 // KLController is the weight of a KL term: constant, or adaptive (Ziegler et al. 2019). An adaptive
 // weight changes after each optimizer step:
@@ -96,12 +98,15 @@ func init() {
 	register("k3", "exp(ref − lp) − 1 − (ref − lp): unbiased, low variance, never negative.", k3)
 	register("low_var_kl", "k3 with ref − lp clamped to ±20 and the result to ±10.", lowVarianceKL)
 	register("abs", "|lp − ref|.", absolute)
-	register("corrected_k3", "clamp(exp(lp − old), 0, 2)·k3: k3 corrected for tokens that an older policy sampled; the ratio is differentiated too (DeepSeek-V3.2). Plain k3 "+
-		"if no log-probabilities were recorded.", correctedK3)
+	register("corrected_k3",
+		"clamp(exp(lp − old), 0, 2)·k3: k3 corrected for tokens that an older policy sampled; the ratio is differentiated too "+
+			"(DeepSeek-V3.2). Plain k3 "+
+			"if no log-probabilities were recorded.", correctedK3)
 }
 
 func register(name, doc string, formula func(lp, ref tape.Stream, old *tape.Stream) tape.Stream) {
-	doc += " Estimate of the KL from the reference per token (Schulman 2020), aggregated as the loss is. Metrics: kl_loss (without the coefficient), kl_coef."
+	doc += " Estimate of the KL from the reference per token (Schulman 2020), aggregated as the loss is. Metrics: kl_loss " +
+		"(without the coefficient), kl_coef."
 	KLs.Register(name, doc, func() KL {
 		return &formulaKL{KLController: KLController{KLCoef: defaultKLCoef}, formula: formula}
 	})

@@ -39,9 +39,12 @@ type kto struct {
 }
 
 func init() {
-	PolicyLosses.Register("kto", "Kahneman–Tversky optimization (Ethayarajh et al. 2024): 1 − σ(±β·(r − z0)) over single answers that are labelled desirable (+) or not (−), with "+
-		"r = Σ(lp − ref) and z0 the KL from the reference, estimated from prompts with answers to other prompts. Needs the reference model and schema kto. "+
-		"Metrics: kto_loss, kl, rewards/chosen, rewards/rejected.",
+	PolicyLosses.Register("kto",
+		"Kahneman–Tversky optimization (Ethayarajh et al. 2024): 1 − σ(±β·(r − z0)) over single answers that are labelled "+
+			"desirable (+) or not (−), with "+
+			"r = Σ(lp − ref) and z0 the KL from the reference, estimated from prompts with answers to other prompts. Needs the "+
+			"reference model and schema kto. "+
+			"Metrics: kto_loss, kl, rewards/chosen, rewards/rejected.",
 		func() PolicyLoss { return &kto{Beta: 0.1, DesirableWeight: 1, UndesirableWeight: 1} })
 }
 
@@ -126,7 +129,8 @@ func (k *kto) Prepare(probes []*trinity.Experience, now []trinity.TokenStats) er
 	sum := 0.0
 	for i, e := range probes {
 		if len(e.RefLogprobs) != len(e.Mask) || len(now[i].Logprob) != len(e.Mask) {
-			return fmt.Errorf("the prompt of experience %s with another answer has %d log-probabilities and %d of the reference model, want %d", e.ID, len(now[i].Logprob),
+			return fmt.Errorf("the prompt of experience %s with another answer has %d log-probabilities and %d of the reference "+
+				"model, want %d", e.ID, len(now[i].Logprob),
 				len(e.RefLogprobs), len(e.Mask))
 		}
 		for t, trained := range e.Mask {
@@ -157,7 +161,8 @@ func (k *kto) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	return total, metrics, nil
 }
 
-// weights are those of the sequences of the micro-batch in the mean over the whole step; labels say which are desirable.
+// weights are those of the sequences of the micro-batch in the mean over the whole step; labels say
+// which are desirable.
 func (k *kto) weights(in *Input) (weights []float64, labels []bool) {
 	sequences := float64(max(1, in.count(nil).sequences))
 	for _, e := range in.Batch.Experiences {
@@ -173,7 +178,8 @@ func (k *kto) weights(in *Input) (weights []float64, labels []bool) {
 	return weights, labels
 }
 
-// labelled writes the micro-batch's share of the mean of scale·v over the sequences of the whole step with that label.
+// labelled writes the micro-batch's share of the mean of scale·v over the sequences of the whole
+// step with that label.
 func (in *Input) labelled(name string, label bool, v tape.Stream, scale float64, metrics trinity.Metrics) {
 	whole := in.count(func(e *trinity.Experience) bool { return e.Chosen == label }).sequences
 	if whole == 0 {

@@ -50,9 +50,12 @@ type m2Step struct {
 }
 
 func init() {
-	PolicyLosses.Register("m2po", "Second-moment trust policy optimization (M2PO, Zheng et al. 2025): −A·r without a clip. Of the tokens that have moved in the direction of the update, the farthest "+
-		"are removed until the mean of their squared log-ratios over the optimizer step is within m2_threshold. For stale rollouts. Metrics: pg_loss, ppo_kl, ratio/mean, "+
-		"m2po/m2_before, m2po/m2_after, m2po/masked_fraction, m2po/trust_region_fraction.",
+	PolicyLosses.Register("m2po",
+		"Second-moment trust policy optimization (M2PO, Zheng et al. 2025): −A·r without a clip. Of the tokens that have moved "+
+			"in the direction of the update, the farthest "+
+			"are removed until the mean of their squared log-ratios over the optimizer step is within m2_threshold. For stale "+
+			"rollouts. Metrics: pg_loss, ppo_kl, ratio/mean, "+
+			"m2po/m2_before, m2po/m2_after, m2po/masked_fraction, m2po/trust_region_fraction.",
 		func() PolicyLoss { return &m2po{Agg: Agg{TokenMean}, M2Threshold: 0.04, LogRatioClip: maxExponent} })
 }
 
@@ -169,7 +172,8 @@ func (m *m2po) kept(micro []*trinity.Experience) ([]bool, error) {
 	for _, e := range micro {
 		left, ok := m.step.left[e]
 		if !ok && e.TrainedTokens() > 0 {
-			return nil, fmt.Errorf("experience %s was not among the optimizer step that Prepare saw: the trainer must pass the whole step to Prepare first", e.ID)
+			return nil, fmt.Errorf("experience %s was not among the optimizer step that Prepare saw: the trainer must pass the "+
+				"whole step to Prepare first", e.ID)
 		}
 		for _, l := range left {
 			kept = append(kept, !l)

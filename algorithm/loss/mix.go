@@ -28,8 +28,9 @@ type mix struct {
 }
 
 func init() {
-	PolicyLosses.Register("mix", "(1 − mu) times PPO's clipped loss over the rollouts plus mu times SFT over the demonstrations, each normalised over its own sequences. "+
-		"Metrics: usual/… (those of ppo), expert/sft_loss, loss.",
+	PolicyLosses.Register("mix",
+		"(1 − mu) times PPO's clipped loss over the rollouts plus mu times SFT over the demonstrations, each normalised over its own sequences. "+
+			"Metrics: usual/… (those of ppo), expert/sft_loss, loss.",
 		func() PolicyLoss { return &mix{mixture: newMixture(), Mu: 0.1} })
 }
 

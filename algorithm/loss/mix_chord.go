@@ -32,8 +32,10 @@ type mixChord struct {
 }
 
 func init() {
-	PolicyLosses.Register("mix_chord", "CHORD (Zhang et al. 2025): as mix, with a weight mu that rises to mu_peak and falls to mu_valley over the steps, and tokens of demonstrations weighted by "+
-		"p·(1 − p). Metrics: usual/… (those of ppo), expert/sft_phi_loss or expert/sft_loss, loss, mu.",
+	PolicyLosses.Register("mix_chord",
+		"CHORD (Zhang et al. 2025): as mix, with a weight mu that rises to mu_peak and falls to mu_valley over the steps, and "+
+			"tokens of demonstrations weighted by "+
+			"p·(1 − p). Metrics: usual/… (those of ppo), expert/sft_phi_loss or expert/sft_loss, loss, mu.",
 		func() PolicyLoss {
 			return &mixChord{mixture: newMixture(), MuPeak: 0.1, MuValley: 0.1, EnablePhiFunction: true}
 		})

@@ -9,7 +9,8 @@ import (
 	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// TestMixByHand has two rollouts of one and three tokens and a demonstration of two, for which nothing was recorded.
+// TestMixByHand has two rollouts of one and three tokens and a demonstration of two, for which
+// nothing was recorded.
 func TestMixByHand(t *testing.T) {
 	one, three := seq(1, []float32{-1}, nil), seq(-1, []float32{-1, -1, -1}, nil)
 	demonstration := &trinity.Experience{Tokens: make([]int32, 3), Mask: []bool{false, true, true}, PromptLen: 1, IsExpert: true}
@@ -30,9 +31,12 @@ func TestMixByHand(t *testing.T) {
 		{"no rollout", "mix", nil, []*trinity.Experience{demonstration}, 0, 1, 0.1},
 		{"modes of their own", "mix", map[string]any{"sft_loss_agg_mode": "seq-mean-token-sum", "grpo_loss_agg_mode": "seq-mean-token-mean"},
 			[]*trinity.Experience{one, three, demonstration}, 0, 2, 0.1},
-		{"one mode for both", "mix", map[string]any{"loss_agg_mode": "seq-mean-token-sum"}, []*trinity.Experience{one, three, demonstration}, (-1 + 3.0) / 2, 2, 0.1},
-		{"chord", "mix_chord", map[string]any{"mu_peak": 0.3, "mu_valley": 0.2}, []*trinity.Experience{one, three, demonstration}, 0.5, (phi(-0.5) + phi(-1.5)) / 2, 0.2},
-		{"chord without phi", "mix_chord", map[string]any{"enable_phi_function": false}, []*trinity.Experience{one, three, demonstration}, 0.5, 1, 0.1},
+		{"one mode for both", "mix", map[string]any{"loss_agg_mode": "seq-mean-token-sum"},
+			[]*trinity.Experience{one, three, demonstration}, (-1 + 3.0) / 2, 2, 0.1},
+		{"chord", "mix_chord", map[string]any{"mu_peak": 0.3, "mu_valley": 0.2}, []*trinity.Experience{one, three, demonstration},
+			0.5, (phi(-0.5) + phi(-1.5)) / 2, 0.2},
+		{"chord without phi", "mix_chord", map[string]any{"enable_phi_function": false},
+			[]*trinity.Experience{one, three, demonstration}, 0.5, 1, 0.1},
 		{"chord, no demonstration", "mix_chord", nil, []*trinity.Experience{one, three}, 0.5, 0, 0.1},
 		{"chord, no rollout", "mix_chord", nil, []*trinity.Experience{demonstration}, 0, (phi(-0.5) + phi(-1.5)) / 2, 0.1},
 	} {
@@ -92,7 +96,8 @@ func TestMuSchedule(t *testing.T) {
 		step          int64
 		want          float64
 	}{
-		{10, 20, 1, 0.09}, {10, 20, 5, 0.45}, {10, 20, 10, 0.9}, {10, 20, 20, 0.5}, {10, 20, 15, 0.5 + 0.4*math.Sqrt2/2}, {10, 20, 30, 0.1}, {10, 20, 1000, 0.1},
+		{10, 20, 1, 0.09}, {10, 20, 5, 0.45}, {10, 20, 10, 0.9}, {10, 20, 20, 0.5}, {10, 20, 15, 0.5 + 0.4*math.Sqrt2/2},
+		{10, 20, 30, 0.1}, {10, 20, 1000, 0.1},
 		{0, 0, 1, 0.1}, {0, 4, 2, 0.5}, {3, 0, 2, 0.6}, {3, 0, 3, 0.1},
 	} {
 		l := &mixChord{MuWarmupSteps: c.warmup, MuDecaySteps: c.decay, MuPeak: 0.9, MuValley: 0.1}
@@ -102,12 +107,14 @@ func TestMuSchedule(t *testing.T) {
 	}
 }
 
-// TestArgumentsOfTrinityRFTFiles: what its files say about batch sizes is accepted and changes nothing.
+// TestArgumentsOfTrinityRFTFiles: what its files say about batch sizes is accepted and changes
+// nothing.
 func TestArgumentsOfTrinityRFTFiles(t *testing.T) {
 	for _, name := range []string{"mix", "mix_chord"} {
 		l := mustPolicy(t, name, map[string]any{
-			"use_dynamic_bsz": true, "ppo_mini_batch_size": 320, "ppo_micro_batch_size_per_gpu": 4, "ngpus_trainer": 4, "train_batch_size_expert": 64,
-			"train_batch_size_usual": 256, "sft_loss_agg_mode": "token-mean", "grpo_loss_agg_mode": nil,
+			"use_dynamic_bsz": true, "ppo_mini_batch_size": 320, "ppo_micro_batch_size_per_gpu": 4, "ngpus_trainer": 4,
+			"train_batch_size_expert": 64,
+			"train_batch_size_usual":  256, "sft_loss_agg_mode": "token-mean", "grpo_loss_agg_mode": nil,
 		})
 		batch := []*trinity.Experience{seq(1, []float32{-1.5}, nil), seq(0, []float32{-1}, nil)}
 		batch[1].IsExpert = true

@@ -21,7 +21,8 @@ type opmd struct {
 }
 
 func init() {
-	PolicyLosses.Register("opmd", "Online policy mirror descent as a policy gradient (after Kimi k1.5, 2025): −A·lp/(1 + tau), without ratios. Metric: opmd_loss.",
+	PolicyLosses.Register("opmd",
+		"Online policy mirror descent as a policy gradient (after Kimi k1.5, 2025): −A·lp/(1 + tau), without ratios. Metric: opmd_loss.",
 		func() PolicyLoss { return &opmd{Agg{TokenMean}, 1} })
 }
 

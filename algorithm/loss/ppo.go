@@ -37,9 +37,10 @@ const (
 )
 
 func init() {
-	PolicyLosses.Register("ppo", "Clipped surrogate of PPO (Schulman et al. 2017) with dual clip (Ye et al. 2020): max(−A·r, −A·clip(r, 1−low, 1+high)), "+
-		"at most −A·clip_ratio_c where A < 0, with r = exp(clamp(lp − old, ±20)). Optional masking of whole sequences that have drifted "+
-		"(DeepSeek-V3.2). Metrics: pg_loss, pg_clipfrac, pg_clipfrac_lower, ppo_kl, seq_mask/masked_tokens, seq_mask/mean_sequence_kl.",
+	PolicyLosses.Register("ppo",
+		"Clipped surrogate of PPO (Schulman et al. 2017) with dual clip (Ye et al. 2020): max(−A·r, −A·clip(r, 1−low, 1+high)), "+
+			"at most −A·clip_ratio_c where A < 0, with r = exp(clamp(lp − old, ±20)). Optional masking of whole sequences that have drifted "+
+			"(DeepSeek-V3.2). Metrics: pg_loss, pg_clipfrac, pg_clipfrac_lower, ppo_kl, seq_mask/masked_tokens, seq_mask/mean_sequence_kl.",
 		func() PolicyLoss {
 			return &ppo{Agg: Agg{TokenMean}, clip: usualClip(), ClipRatioC: defaultClipRatioC, DeltaSequenceMasking: 0.1}
 		})

@@ -104,7 +104,8 @@ func TestPreferencesAgainstPyTorch(t *testing.T) {
 	}
 }
 
-// However a step is cut, between pairs or between answers, its losses, metrics and gradients add up to those of the step.
+// However a step is cut, between pairs or between answers, its losses, metrics and gradients add up
+// to those of the step.
 func TestPreferencesCutIntoMicroBatches(t *testing.T) {
 	for _, c := range loadPreferences(t).Cases {
 		l, batch, now := loadPreferences(t).prepared(t, c)
@@ -130,7 +131,8 @@ func TestPreferencesCutIntoMicroBatches(t *testing.T) {
 	}
 }
 
-// answer is a sequence of one prompt token and trained tokens at distances lp − ref from the reference, now at lp −2.
+// answer is a sequence of one prompt token and trained tokens at distances lp − ref from the
+// reference, now at lp −2.
 func answer(prompt int32, chosen bool, distances ...float32) (*trinity.Experience, trinity.TokenStats) {
 	e := seq(0, make([]float32, len(distances)), make([]float32, len(distances)))
 	e.Tokens[0], e.Chosen, e.Logprobs, e.Advantages = prompt, chosen, nil, nil
@@ -141,8 +143,8 @@ func answer(prompt int32, chosen bool, distances ...float32) (*trinity.Experienc
 	return e, now
 }
 
-// TestDPOByHand has one pair: the loss and its derivative by each log-probability of the chosen answer; that of the rejected one is its
-// opposite.
+// TestDPOByHand has one pair: the loss and its derivative by each log-probability of the chosen
+// answer; that of the rejected one is its opposite.
 func TestDPOByHand(t *testing.T) {
 	logistic := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 	for _, c := range []struct {
@@ -157,7 +159,8 @@ func TestDPOByHand(t *testing.T) {
 		{"a sum over the answer, not a mean", 0.5, 0, []float32{1, 1}, []float32{0}, -math.Log(logistic(1)), -0.5 * logistic(-1), 1, 0},
 		{"the wrong way round", 0.5, 0, []float32{-1}, []float32{2, 1}, -math.Log(logistic(-2)), -0.5 * logistic(2), 0, 1},
 		{"length alone decides nothing", 1, 0, []float32{0.5, 0.5, 0.5, 0.5}, []float32{2}, math.Ln2, -0.5, 0, 0},
-		{"conservative: no push at the smoothed odds", 1, 0.25, []float32{float32(math.Log(3))}, []float32{0}, -0.75*math.Log(0.75) - 0.25*math.Log(0.25), 0, 1, 0},
+		{"conservative: no push at the smoothed odds", 1, 0.25, []float32{float32(math.Log(3))}, []float32{0},
+			-0.75*math.Log(0.75) - 0.25*math.Log(0.25), 0, 1, 0},
 		{"conservative: back where it is surer", 1, 0.25, []float32{40}, []float32{0}, 10, 0.25, 1, 0},
 	} {
 		w, nowW := answer(1, true, c.chosen...)
@@ -168,8 +171,10 @@ func TestDPOByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		for what, v := range map[string][2]float64{
-			"dpo_loss": {m["dpo_loss"], c.loss}, "slope": {float64(grads[0].Logprob[1]), c.slope}, "slope of the rejected": {float64(grads[1].Logprob[1]), -c.slope},
-			"accuracy_mean": {m["accuracy_mean"], c.right}, "chosen_reward": {m["chosen_reward"], c.beta * sum(c.chosen)}, "rejected_reward": {m["rejected_reward"], c.beta * sum(c.rejected)},
+			"dpo_loss": {m["dpo_loss"], c.loss}, "slope": {float64(grads[0].Logprob[1]), c.slope},
+			"slope of the rejected": {float64(grads[1].Logprob[1]), -c.slope},
+			"accuracy_mean":         {m["accuracy_mean"], c.right}, "chosen_reward": {m["chosen_reward"], c.beta * sum(c.chosen)},
+			"rejected_reward":  {m["rejected_reward"], c.beta * sum(c.rejected)},
 			"ranking_accuracy": {m["ranking_accuracy"], c.likelier},
 		} {
 			if math.Abs(v[0]-v[1]) > 1e-6 {
@@ -194,7 +199,8 @@ func TestDPOIsAMeanOverPairs(t *testing.T) {
 	far, nowFar := answer(2, true, 500)
 	farL, nowFarL := answer(2, false, 0)
 	p := mustPolicy(t, "dpo", map[string]any{"beta": 1})
-	grads, m, err := NewComposite(p, nil, &noEntropy{}).Loss(whole(near, nearL, far, farL), []trinity.TokenStats{nowNear, nowNearL, nowFar, nowFarL})
+	grads, m, err := NewComposite(p, nil, &noEntropy{}).Loss(whole(near, nearL, far, farL),
+		[]trinity.TokenStats{nowNear, nowNearL, nowFar, nowFarL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +258,8 @@ func TestKTOByHand(t *testing.T) {
 	}
 }
 
-// A step in which every answer is to one prompt has no mismatched pairs, and what the step before it had does not count.
+// A step in which every answer is to one prompt has no mismatched pairs, and what the step before
+// it had does not count.
 func TestKTOWithoutStrangers(t *testing.T) {
 	l := NewComposite(mustPolicy(t, "kto", nil), nil, &noEntropy{})
 	e, now := answer(1, true, 0)
@@ -283,7 +290,8 @@ func TestProbesAreNotLongerThanTheStep(t *testing.T) {
 	copy(long.Mask, make([]bool, 5))
 	wide, _ := answer(2, false, 0, 0, 0, 0, 0)
 	probes := NewComposite(mustPolicy(t, "kto", nil), nil, nil).Probes([]*trinity.Experience{long, wide})
-	if len(probes) != 2 || len(probes[0].Tokens) != 7 || len(probes[0].Mask) != 7 || probes[0].TrainedTokens() != 2 || len(probes[1].Tokens) != 3 {
+	if len(probes) != 2 || len(probes[0].Tokens) != 7 || len(probes[0].Mask) != 7 || probes[0].TrainedTokens() != 2 ||
+		len(probes[1].Tokens) != 3 {
 		t.Errorf("%+v", probes)
 	}
 }
@@ -295,20 +303,24 @@ func TestPreferenceErrors(t *testing.T) {
 	if !dpo.Pairs() || kto.Pairs() || !dpo.Needs().Reference || !kto.Needs().Reference || dpo.Probes([]*trinity.Experience{w, l}) != nil {
 		t.Error("what the losses ask of the trainer")
 	}
-	if _, _, err := dpo.Loss(whole(w), []trinity.TokenStats{now}); err == nil || !strings.Contains(err.Error(), "a micro-batch of 1 sequences cannot be cut into the pairs") {
+	if _, _, err := dpo.Loss(whole(w), []trinity.TokenStats{now}); err == nil ||
+		!strings.Contains(err.Error(), "a micro-batch of 1 sequences cannot be cut into the pairs") {
 		t.Error(err)
 	}
 	l.RefLogprobs = nil
 	for _, c := range []*Composite{dpo, kto} {
-		if _, _, err := c.Loss(whole(w, l), []trinity.TokenStats{now, nowL}); err == nil || !strings.Contains(err.Error(), "no ref_logprobs (of the reference model)") {
+		if _, _, err := c.Loss(whole(w, l), []trinity.TokenStats{now, nowL}); err == nil ||
+			!strings.Contains(err.Error(), "no ref_logprobs (of the reference model)") {
 			t.Error(err)
 		}
 	}
-	if err := kto.Prepare([]*trinity.Experience{l}, []trinity.TokenStats{nowL}); err == nil || !strings.Contains(err.Error(), "0 of the reference model, want 2") {
+	if err := kto.Prepare([]*trinity.Experience{l}, []trinity.TokenStats{nowL}); err == nil ||
+		!strings.Contains(err.Error(), "0 of the reference model, want 2") {
 		t.Error(err)
 	}
 	w.RefLogprobs[1] = float32(math.Inf(-1))
-	if err := kto.Prepare([]*trinity.Experience{w}, []trinity.TokenStats{now}); err == nil || !strings.Contains(err.Error(), "the KL from the reference model") {
+	if err := kto.Prepare([]*trinity.Experience{w}, []trinity.TokenStats{now}); err == nil ||
+		!strings.Contains(err.Error(), "the KL from the reference model") {
 		t.Error(err)
 	}
 	for _, c := range []struct {
@@ -331,7 +343,8 @@ func TestPreferenceErrors(t *testing.T) {
 	}
 }
 
-// Extremes stay finite: log-ratios of ±50 a token, an answer of one token, a side with nothing to learn.
+// Extremes stay finite: log-ratios of ±50 a token, an answer of one token, a side with nothing to
+// learn.
 func TestPreferencesStayFinite(t *testing.T) {
 	var batch []*trinity.Experience
 	var now []trinity.TokenStats

@@ -33,11 +33,12 @@ type SchemaLoss interface {
 // Prober is a loss that must know something of a whole optimizer step before the first micro-batch.
 // The policy loss of a [Composite] may be one.
 type Prober interface {
-	// Probes returns the sequences whose log-probabilities Prepare needs: experiences of the step, or
-	// sequences made of their parts. If it returns none, the trainer does not call Prepare.
+	// Probes returns the sequences whose log-probabilities Prepare needs: experiences of the step,
+	// or sequences made of their parts. If it returns none, the trainer does not call Prepare.
 	Probes(whole []*trinity.Experience) []*trinity.Experience
-	// Prepare receives the probes with their streams under the current weights, and with RefLogprobs
-	// if the run has a reference model. The results hold for the step, until the next call of Probes.
+	// Prepare receives the probes with their streams under the current weights, and with
+	// RefLogprobs if the run has a reference model. The results hold for the step, until the next
+	// call of Probes.
 	Prepare(probes []*trinity.Experience, now []trinity.TokenStats) error
 }
 

@@ -59,10 +59,14 @@ type rec struct {
 }
 
 func init() {
-	PolicyLosses.Register("rec", "REINFORCE with clipping (Yao et al. 2025): −W·lp over the tokens that clip_mode keeps (none, one-side, two-side, ring, gspo-one-side), W being A times what "+
-		"weight says, and a regularizer. loss_agg_mode is token-mean where it is not set, with gspo-one-side seq-mean-token-mean. Metrics: pg_loss, pg_clipfrac.",
+	PolicyLosses.Register("rec",
+		"REINFORCE with clipping (Yao et al. 2025): −W·lp over the tokens that clip_mode keeps (none, one-side, two-side, "+
+			"ring, gspo-one-side), W being A times what "+
+			"weight says, and a regularizer. loss_agg_mode is token-mean where it is not set, with gspo-one-side "+
+			"seq-mean-token-mean. Metrics: pg_loss, pg_clipfrac.",
 		func() PolicyLoss {
-			return &rec{EpsilonLow: 0.2, EpsilonHigh: 0.2, EpsilonLowPrime: 0.6, EpsilonHighPrime: 2, ClipMode: "none", Weight: "none", Regularizer: "none", Temp: 1}
+			return &rec{EpsilonLow: 0.2, EpsilonHigh: 0.2, EpsilonLowPrime: 0.6, EpsilonHighPrime: 2, ClipMode: "none",
+				Weight: "none", Regularizer: "none", Temp: 1}
 		})
 }
 
@@ -71,7 +75,8 @@ func (r *rec) Validate() error {
 	for _, e := range []struct {
 		key   string
 		value float64
-	}{{"epsilon_low", r.EpsilonLow}, {"epsilon_high", r.EpsilonHigh}, {"epsilon_low_prime", r.EpsilonLowPrime}, {"epsilon_high_prime", r.EpsilonHighPrime}, {"temp", r.Temp}} {
+	}{{"epsilon_low", r.EpsilonLow}, {"epsilon_high", r.EpsilonHigh}, {"epsilon_low_prime", r.EpsilonLowPrime},
+		{"epsilon_high_prime", r.EpsilonHighPrime}, {"temp", r.Temp}} {
 		if !(e.value > 0) {
 			return fmt.Errorf("%s must be more than 0", e.key)
 		}
@@ -92,7 +97,8 @@ func (r *rec) Validate() error {
 	case r.EpsilonLow > 1 || r.EpsilonLowPrime > 1:
 		return errors.New("epsilon_low and epsilon_low_prime must be at most 1: no ratio is negative")
 	case r.Weight == "gspo_importance_sampling" && r.ClipMode != "gspo-one-side":
-		return fmt.Errorf("weight gspo_importance_sampling needs the ratio of the sequence, which clip_mode %s does not compute: set clip_mode: gspo-one-side", r.ClipMode)
+		return fmt.Errorf("weight gspo_importance_sampling needs the ratio of the sequence, which clip_mode %s does not "+
+			"compute: set clip_mode: gspo-one-side", r.ClipMode)
 	case !(r.RegularizerCoef >= 0) || math.IsInf(r.RegularizerCoef, 0):
 		return errors.New("regularizer_coef must be a number that is not negative")
 	case r.Regularizer == "none" && r.RegularizerCoef != 0:

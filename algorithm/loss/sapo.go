@@ -29,8 +29,11 @@ type sapo struct {
 }
 
 func init() {
-	PolicyLosses.Register("sapo", "Soft adaptive policy optimization (Gao et al. 2025): a sigmoid gate of the ratio in place of a clip, steeper for negative advantages. By default the gate "+
-		"is a constant factor of −A·lp, as in Trinity-RFT; differentiate_gate is the paper's. Metrics: sapo_loss, ppo_kl, avg_soft_gate, avg_ratio, pos_adv_frac.",
+	PolicyLosses.Register("sapo",
+		"Soft adaptive policy optimization (Gao et al. 2025): a sigmoid gate of the ratio in place of a clip, steeper for "+
+			"negative advantages. By default the gate "+
+			"is a constant factor of −A·lp, as in Trinity-RFT; differentiate_gate is the paper's. Metrics: sapo_loss, ppo_kl, "+
+			"avg_soft_gate, avg_ratio, pos_adv_frac.",
 		func() PolicyLoss { return &sapo{Agg: Agg{TokenMean}, TauPos: 1, TauNeg: 1.05} })
 }
 

@@ -5,13 +5,15 @@ import (
 	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// SFT is the negative log-likelihood of the trained tokens, −lp, aggregated. Metric: sft_loss, nats per token with token-mean.
+// SFT is the negative log-likelihood of the trained tokens, −lp, aggregated. Metric: sft_loss, nats
+// per token with token-mean.
 type sft struct {
 	Agg `yaml:",inline"`
 }
 
 func init() {
-	PolicyLosses.Register("sft", "Supervised fine-tuning: the negative log-likelihood −lp of the trained tokens (cross-entropy with the demonstration). Metric: sft_loss.",
+	PolicyLosses.Register("sft",
+		"Supervised fine-tuning: the negative log-likelihood −lp of the trained tokens (cross-entropy with the demonstration). Metric: sft_loss.",
 		func() PolicyLoss { return &sft{Agg{TokenMean}} })
 }
 

@@ -17,7 +17,8 @@ type sftIS struct {
 }
 
 func init() {
-	PolicyLosses.Register("sft_is", "Supervised fine-tuning, each token weighted by its probability: −lp·sg(p) (dynamic fine-tuning, Wu et al. 2025). Metric: sft_is_loss.",
+	PolicyLosses.Register("sft_is",
+		"Supervised fine-tuning, each token weighted by its probability: −lp·sg(p) (dynamic fine-tuning, Wu et al. 2025). Metric: sft_is_loss.",
 		func() PolicyLoss { return &sftIS{Agg{TokenMean}} })
 }
 

@@ -21,7 +21,9 @@ type sftPhi struct {
 }
 
 func init() {
-	PolicyLosses.Register("sft_phi", "Supervised fine-tuning, each token weighted by how undecided the policy is: −lp·sg(p·(1 − p)) (CHORD-φ, Zhang et al. 2025). Metric: sft_phi_loss.",
+	PolicyLosses.Register("sft_phi",
+		"Supervised fine-tuning, each token weighted by how undecided the policy is: −lp·sg(p·(1 − p)) (CHORD-φ, Zhang et al. "+
+			"2025). Metric: sft_phi_loss.",
 		func() PolicyLoss { return newSFTPhi(TokenMean) })
 }
 

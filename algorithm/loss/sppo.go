@@ -22,7 +22,9 @@ type sppo struct {
 }
 
 func init() {
-	PolicyLosses.Register("sppo", "Softmax PPO (sPPO, Vaswani et al. 2022): −A·(lp − old) for tokens with a ratio within 1/(1 + epsilon) … 1 + epsilon. Metrics: pg_loss, pg_clipfrac.",
+	PolicyLosses.Register("sppo",
+		"Softmax PPO (sPPO, Vaswani et al. 2022): −A·(lp − old) for tokens with a ratio within 1/(1 + epsilon) … 1 + epsilon. "+
+			"Metrics: pg_loss, pg_clipfrac.",
 		func() PolicyLoss { return &sppo{Agg{TokenMean}, 0.3} })
 }
 

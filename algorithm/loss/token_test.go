@@ -7,7 +7,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// TestTokenByHand has one token with lp −2 and the given ratio to what was recorded: loss and d(loss)/d(lp) on every side of every clip.
+// TestTokenByHand has one token with lp −2 and the given ratio to what was recorded: loss and
+// d(loss)/d(lp) on every side of every clip.
 func TestTokenByHand(t *testing.T) {
 	type args = map[string]any
 	e := math.E
@@ -101,7 +102,8 @@ func TestTokenByHand(t *testing.T) {
 		{"rec", "sequence ratio, clipped", args{"clip_mode": "gspo-one-side", "weight": "gspo_importance_sampling"}, 2, 1.3, 0, 0},
 		{"rec", "forward KL", args{"regularizer": "forward-kl", "regularizer_coef": 0.5}, 2, 1.5, 5, -2.5},
 		{"rec", "k2", args{"regularizer": "k2", "regularizer_coef": 0.5}, 2, 1.5, 4 + 0.5*ln(1.5)*ln(1.5), -2 + ln(1.5)},
-		{"rec", "k2 holds what is clipped, too", args{"regularizer": "k2", "regularizer_coef": 0.5, "clip_mode": "one-side"}, 2, 1.5, 0.5 * ln(1.5) * ln(1.5), ln(1.5)},
+		{"rec", "k2 holds what is clipped, too", args{"regularizer": "k2", "regularizer_coef": 0.5, "clip_mode": "one-side"}, 2,
+			1.5, 0.5 * ln(1.5) * ln(1.5), ln(1.5)},
 		{"rec", "distillation's advantage brought up to date", args{"fix_opd_advantage": true}, 2, 1.5, 2 * (2 - ln(1.5)), ln(1.5) - 2},
 		{"rec", "which changes its side", args{"fix_opd_advantage": true, "clip_mode": "one-side"}, -0.1, 0.5, 2 * (ln(2) - 0.1), 0.1 - ln(2)},
 
@@ -146,7 +148,8 @@ func TestGSPOByHand(t *testing.T) {
 		{"bad, below", nil, -1, [2]float64{-1e-3, -1e-3}, 0.9997, 0, 1},
 		{"clip_range for both sides", map[string]any{"clip_range": 0.1}, 1, [2]float64{1, 1}, -1.1, 0, 1},
 		{"clip_range_low does not move the upper side", map[string]any{"clip_range_low": 0.1}, 1, [2]float64{1, 1}, -1.0004, 0, 1},
-		{"clip_range_high over clip_range", map[string]any{"clip_range": 0.1, "clip_range_high": 9.0}, 1, [2]float64{1, 1}, -math.E, -math.E / 2, 0},
+		{"clip_range_high over clip_range", map[string]any{"clip_range": 0.1, "clip_range_high": 9.0}, 1, [2]float64{1, 1},
+			-math.E, -math.E / 2, 0},
 	} {
 		x := seq(c.adv, []float32{-float32(c.d[0]), -float32(c.d[1])}, nil)
 		x.RefLogprobs = nil
@@ -155,7 +158,8 @@ func TestGSPOByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		mean := (c.d[0] + c.d[1]) / 2
-		compareMetrics(t, m, map[string]float64{"pg_loss": c.loss, "final_loss": c.loss, "pg_clipfrac": c.clipsN, "ppo_kl": -mean, "ppo_kl_seq": -mean}, 1e-7)
+		compareMetrics(t, m, map[string]float64{"pg_loss": c.loss, "final_loss": c.loss, "pg_clipfrac": c.clipsN, "ppo_kl": -mean,
+			"ppo_kl_seq": -mean}, 1e-7)
 		for _, g := range grads[0].Logprob[1:] {
 			if math.Abs(float64(g)-c.grad) > 1e-7 {
 				t.Errorf("%s: gradient %v, want %v", c.name, g, c.grad)
@@ -164,7 +168,8 @@ func TestGSPOByHand(t *testing.T) {
 	}
 }
 
-// TestM2POByHand has five tokens that have moved the way they are pushed, by 0.1 to 0.5, one that has moved back, and one with advantage 0.
+// TestM2POByHand has five tokens that have moved the way they are pushed, by 0.1 to 0.5, one that
+// has moved back, and one with advantage 0.
 func TestM2POByHand(t *testing.T) {
 	good := seq(1, []float32{-1.1, -1.3, -1.5, -0.4, -1}, nil) // d 0.1, 0.3, 0.5, −0.6, 0
 	bad := seq(-1, []float32{-0.8, -0.6, -0.7}, nil)           // d −0.2, −0.4, −0.3
@@ -213,7 +218,8 @@ func TestM2POByHand(t *testing.T) {
 func TestM2POTiesGoTogether(t *testing.T) {
 	batch := []*trinity.Experience{seq(1, []float32{-1.5, -1.1, -1.5}, nil)}
 	now := []trinity.TokenStats{at(-1, -1, -1)}
-	l := NewComposite(mustPolicy(t, "m2po", map[string]any{"m2_threshold": 0.15}), nil, &noEntropy{}) // one of 0.25 and 0.01 would have mean 0.13
+	// one of 0.25 and 0.01 would have mean 0.13
+	l := NewComposite(mustPolicy(t, "m2po", map[string]any{"m2_threshold": 0.15}), nil, &noEntropy{})
 	look(t, l, batch, now)
 	grads, _, err := l.Loss(whole(batch...), now)
 	if err != nil || grads[0].Logprob[1] != 0 || grads[0].Logprob[2] == 0 || grads[0].Logprob[3] != 0 {
@@ -221,7 +227,8 @@ func TestM2POTiesGoTogether(t *testing.T) {
 	}
 }
 
-// TestM2POForgets: a step without trained tokens needs no look, and has nothing of the step before in its metrics.
+// TestM2POForgets: a step without trained tokens needs no look, and has nothing of the step before
+// in its metrics.
 func TestM2POForgets(t *testing.T) {
 	l := NewComposite(mustPolicy(t, "m2po", nil), nil, &noEntropy{})
 	look(t, l, []*trinity.Experience{seq(1, []float32{-2}, nil)}, []trinity.TokenStats{at(-1)})

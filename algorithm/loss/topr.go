@@ -23,8 +23,9 @@ type topr struct {
 }
 
 func init() {
-	PolicyLosses.Register("topr", "Tapered off-policy REINFORCE (Le Roux et al. 2025): −A·lp, where A is not above advantage_threshold times sg(clip(r, 0, 1)). "+
-		"Metrics: topr_loss, avg_alpha, avg_ratio.",
+	PolicyLosses.Register("topr",
+		"Tapered off-policy REINFORCE (Le Roux et al. 2025): −A·lp, where A is not above advantage_threshold times sg(clip(r, 0, 1)). "+
+			"Metrics: topr_loss, avg_alpha, avg_ratio.",
 		func() PolicyLoss { return &topr{Agg: Agg{TokenMean}} })
 }
 

@@ -22,7 +22,8 @@ func newValue(t *testing.T, clip float64) trinity.Loss {
 // valued is a sequence with a prompt of one token, and what an engine now says of it.
 func valued(now, before, returns []float32) (*trinity.Experience, trinity.TokenStats) {
 	lead := func(v []float32) []float32 { return append([]float32{0}, v...) }
-	e := &trinity.Experience{Tokens: make([]int32, len(now)+1), Mask: make([]bool, len(now)+1), PromptLen: 1, Values: lead(before), Returns: lead(returns)}
+	e := &trinity.Experience{Tokens: make([]int32, len(now)+1), Mask: make([]bool, len(now)+1), PromptLen: 1,
+		Values: lead(before), Returns: lead(returns)}
 	for t := range now {
 		e.Mask[t+1] = true
 	}
@@ -83,7 +84,8 @@ func loadValue(t *testing.T) (*recordedValue, []*trinity.Experience, []trinity.T
 	var batch []*trinity.Experience
 	var now []trinity.TokenStats
 	for _, s := range r.Batch {
-		batch = append(batch, &trinity.Experience{Tokens: make([]int32, len(s.Mask)), Mask: s.Mask, PromptLen: 2, Values: s.Before, Returns: s.Returns})
+		batch = append(batch, &trinity.Experience{Tokens: make([]int32, len(s.Mask)), Mask: s.Mask, PromptLen: 2,
+			Values: s.Before, Returns: s.Returns})
 		now = append(now, trinity.TokenStats{Value: s.Value})
 	}
 	return &r, batch, now

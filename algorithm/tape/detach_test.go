@@ -2,7 +2,8 @@ package tape
 
 import "testing"
 
-// TestHold: with the stop-gradient held, differences of x²·sg(x) at 3 have the slope that Backward gives, 2·3·3, and not the 27 of x³.
+// TestHold: with the stop-gradient held, differences of x²·sg(x) at 3 have the slope that Backward
+// gives, 2·3·3, and not the 27 of x³.
 func TestHold(t *testing.T) {
 	var tp Tape
 	at := func(x float64) Stream {

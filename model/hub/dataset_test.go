@@ -40,7 +40,8 @@ func (f *fakeHub) checkDataset(t *testing.T, dir string) {
 	}
 }
 
-// TestPullDataset: directories, the card, a download that breaks off, and the cache without network.
+// TestPullDataset: directories, the card, a download that breaks off, and the cache without
+// network.
 func TestPullDataset(t *testing.T) {
 	f := newFakeDatasetHub(t)
 	f.cut = 123_456
@@ -60,7 +61,8 @@ func TestPullDataset(t *testing.T) {
 	if again, err := Pull(context.Background(), "hf://datasets/org/name@v2", Options{}); err != nil || again != dir {
 		t.Errorf("offline: %s, %v", again, err)
 	}
-	if _, err := Pull(context.Background(), "hf://datasets/org/name", Options{}); err == nil || !strings.Contains(err.Error(), "no complete copy of revision main") {
+	if _, err := Pull(context.Background(), "hf://datasets/org/name", Options{}); err == nil ||
+		!strings.Contains(err.Error(), "no complete copy of revision main") {
 		t.Errorf("another revision: %v", err)
 	}
 	for _, name := range []string{"main/v1/train-00000-of-00001.parquet", "socratic/test.jsonl"} {

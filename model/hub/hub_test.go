@@ -19,7 +19,8 @@ import (
 
 const testCommit = "0123456789abcdef0123456789abcdef01234567"
 
-// fakeHub serves one repository as the Hugging Face hub does: large files by a redirect to another host.
+// fakeHub serves one repository as the Hugging Face hub does: large files by a redirect to another
+// host.
 type fakeHub struct {
 	t        *testing.T
 	hub, cdn *httptest.Server
@@ -38,7 +39,8 @@ type fakeHub struct {
 
 func newFakeHub(t *testing.T) *fakeHub {
 	f := &fakeHub{t: t, kind: "models", files: map[string][]byte{
-		"config.json": []byte(`{"model_type":"llama"}`), "tokenizer.json": []byte("{}"), "README.md": []byte("no"), "onnx/model.json": []byte("no"),
+		"config.json": []byte(`{"model_type":"llama"}`), "tokenizer.json": []byte("{}"), "README.md": []byte("no"),
+		"onnx/model.json":   []byte("no"),
 		"pytorch_model.bin": []byte("no"), "model.safetensors": bytes.Repeat([]byte("0123456789"), 50_000),
 	}}
 	f.hub = httptest.NewServer(http.HandlerFunc(f.serveHub))
@@ -170,7 +172,8 @@ func (f *fakeHub) checkSnapshot(t *testing.T, dir string) {
 			t.Errorf("%s: %d bytes, want %d (%v)", name, len(got), len(f.files[name]), err)
 		}
 	}
-	if target, err := os.Readlink(filepath.Join(dir, "model.safetensors")); err != nil || target != "../../blobs/"+sum(f.files["model.safetensors"]) {
+	if target, err := os.Readlink(filepath.Join(dir, "model.safetensors")); err != nil ||
+		target != "../../blobs/"+sum(f.files["model.safetensors"]) {
 		t.Errorf("model.safetensors links to %q (%v)", target, err)
 	}
 	if ref, _ := os.ReadFile(filepath.Join(repo, "refs", "main")); string(ref) != testCommit {
@@ -232,7 +235,8 @@ func TestInterruptedDownloadResumes(t *testing.T) {
 
 // A killed process leaves a part; the next one goes on from it.
 func TestResumesAcrossProcesses(t *testing.T) {
-	for name, part := range map[string]string{"good": "0123456789012", "spoilt": "012345678X0", "too long": strings.Repeat("0123456789", 60_000)} {
+	for name, part := range map[string]string{"good": "0123456789012", "spoilt": "012345678X0",
+		"too long": strings.Repeat("0123456789", 60_000)} {
 		f := newFakeHub(t)
 		blobs := filepath.Join(os.Getenv("HF_HOME"), "hub", "models--org--name", "blobs")
 		if err := os.MkdirAll(blobs, 0o777); err != nil {
@@ -291,11 +295,13 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	f := newFakeHub(t)
 	for status, want := range map[int]string{
 		401: "said so; the model may be private, gated (accept its terms on its page) or not exist, and the token in HF_TOKEN does not allow it",
-		403: "gated", 404: `no such model, or no revision "main" of it (404 Not Found): said so; check the spelling`, 400: "400 Bad Request: said so",
+		403: "gated", 404: `no such model, or no revision "main" of it (404 Not Found): said so; check the spelling`,
+		400: "400 Bad Request: said so",
 	} {
 		f.status = status
 		before := len(f.requests)
-		if _, err := f.client().pull(context.Background(), "org/name", "", nil); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "org/name") {
+		if _, err := f.client().pull(context.Background(), "org/name", "", nil); err == nil ||
+			!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "org/name") {
 			t.Errorf("%d: error %v, want one about %q", status, err, want)
 		}
 		if len(f.requests) != before+1 {

@@ -71,7 +71,8 @@ func TestPullFromModelScope(t *testing.T) {
 	if entries, _ := os.ReadDir(filepath.Join(dir, "data")); len(entries) != 203 {
 		t.Errorf("the dataset has %d files, want 203", len(entries))
 	}
-	if _, err := Pull(context.Background(), "modelscope://org/none", Options{}); err == nil || !strings.Contains(err.Error(), "no such model") {
+	if _, err := Pull(context.Background(), "modelscope://org/none", Options{}); err == nil ||
+		!strings.Contains(err.Error(), "no such model") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -90,7 +91,8 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s is %+v (%v), want %+v", name, got, err, want)
 		}
 	}
-	for _, name := range []string{"", "a/b/c", "../x", "org/..", "org/a..b", "/abs", "org/name@../x", "org/na me", "a--b/c", "org/x.git", "hf://", "https://x/y", `a\b`, "./x", "org/name@/x"} {
+	for _, name := range []string{"", "a/b/c", "../x", "org/..", "org/a..b", "/abs", "org/name@../x", "org/na me", "a--b/c",
+		"org/x.git", "hf://", "https://x/y", `a\b`, "./x", "org/name@/x"} {
 		if got, err := parseName(name); err == nil {
 			t.Errorf("%q is %+v, want an error", name, got)
 		}

@@ -90,7 +90,8 @@ func (r repository) ref() string {
 
 // safePath reports whether a path from a server stays inside its directory, on every system.
 func safePath(path string) bool {
-	return path != "" && !strings.ContainsAny(path, "\\:\x00") && filepath.IsLocal(filepath.FromSlash(path)) && !strings.HasPrefix(path, "/") &&
+	return path != "" && !strings.ContainsAny(path, "\\:\x00") && filepath.IsLocal(filepath.FromSlash(path)) &&
+		!strings.HasPrefix(path, "/") &&
 		len(path) < 1000
 }
 

@@ -55,7 +55,8 @@ func (c *client) refusal(r repository, address string, status *retry.StatusError
 		return fmt.Errorf("hub: %s: %s refuses (%s)%s; the %s may be private, gated (accept its terms on its page) or not exist, and %s",
 			r, status.Host, status.Status, reason, kind, token)
 	case http.StatusNotFound:
-		return fmt.Errorf("hub: %s: %s has no such %s, or no revision %q of it (%s)%s; check the spelling", r, status.Host, kind, r.revision, status.Status, reason)
+		return fmt.Errorf("hub: %s: %s has no such %s, or no revision %q of it (%s)%s; check the spelling", r, status.Host, kind,
+			r.revision, status.Status, reason)
 	}
 	return fmt.Errorf("hub: %s: %s answers %s%s", r, address, status.Status, reason)
 }

@@ -73,7 +73,8 @@ func (r *Renderer) tokenEnds(text string, tokens []int32) (ends []int, exact boo
 func (r *Renderer) boundary(text string, tokens []int32, n int) (int, error) {
 	head := r.tok.Encode(text[:n], false)
 	if len(head) > len(tokens) || !slices.Equal(head, tokens[:len(head)]) {
-		return 0, fmt.Errorf("renderer: a turn of the assistant begins or ends inside a token, at byte %d of the rendered chat, so it has no mask", n)
+		return 0, fmt.Errorf("renderer: a turn of the assistant begins or ends inside a token, at byte %d of the rendered "+
+			"chat, so it has no mask", n)
 	}
 	return len(head), nil
 }

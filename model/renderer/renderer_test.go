@@ -93,7 +93,8 @@ func TestRenderMatchesTransformers(t *testing.T) {
 		for generate, want := range map[bool][]int32{true: c.Prompt, false: c.Whole} {
 			got, err := r.Render(c.Messages, c.Tools, generate)
 			if err != nil || !slices.Equal(got, want) {
-				t.Errorf("chat %d, %s, generate %v: %v\n got %q\nwant %q", i, c.Template, generate, err, tok.Decode(got, false), tok.Decode(want, false))
+				t.Errorf("chat %d, %s, generate %v: %v\n got %q\nwant %q", i, c.Template, generate, err, tok.Decode(got, false),
+					tok.Decode(want, false))
 			}
 		}
 	}

@@ -84,7 +84,8 @@ func (c *chat) turns(messages []trinity.Message, whole string) ([]span, error) {
 		}
 	}
 	if asked && len(spans) == 0 {
-		return nil, fmt.Errorf("renderer: cannot find the assistant's text: the chat template renders no assistant turn as a continuation of its prompt; " +
+		return nil, fmt.Errorf("renderer: cannot find the assistant's text: the chat template renders no assistant turn as a " +
+			"continuation of its prompt; " +
 			"use a template with {%% generation %%} blocks")
 	}
 	return spans, nil

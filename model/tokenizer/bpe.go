@@ -30,7 +30,8 @@ func newBPE(d *modelDefinition, byteLevel bool) (*bpe, error) {
 	if d.Dropout != nil && *d.Dropout != 0 {
 		return nil, fmt.Errorf("model.dropout is %g; only 0 is supported: ids must not be random", *d.Dropout)
 	}
-	for key, affix := range map[string]*string{"continuing_subword_prefix": d.ContinuingSubwordPrefix, "end_of_word_suffix": d.EndOfWordSuffix} {
+	for key, affix := range map[string]*string{"continuing_subword_prefix": d.ContinuingSubwordPrefix,
+		"end_of_word_suffix": d.EndOfWordSuffix} {
 		if affix != nil && *affix != "" {
 			return nil, fmt.Errorf("model.%s is %q; only \"\" is supported", key, *affix)
 		}

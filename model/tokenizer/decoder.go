@@ -112,7 +112,8 @@ func (d *decoder) addStrip(data json.RawMessage, where string) error {
 		return err
 	}
 	if utf8.RuneCountInString(s.Content) != 1 || s.Start < 0 || s.Stop < 0 {
-		return fmt.Errorf("%s: content is %q, start %d, stop %d; expected one character, and start and stop of at least 0", where, s.Content, s.Start, s.Stop)
+		return fmt.Errorf("%s: content is %q, start %d, stop %d; expected one character, and start and stop of at least 0", where,
+			s.Content, s.Start, s.Stop)
 	}
 	if d.fused {
 		d.make = append(d.make, func(next stage) stage {

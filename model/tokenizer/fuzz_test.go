@@ -10,8 +10,11 @@ import (
 
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(small), []byte(`{"bos_token":"<s>","add_bos_token":true}`), "ab<s>")
-	f.Add([]byte(`{"model":{"type":"BPE","vocab":{"▁":0,"<0x41>":1,"<unk>":2},"merges":[],"unk_token":"<unk>","byte_fallback":true},"pre_tokenizer":{"type":"Metaspace","replacement":"▁"},"decoder":{"type":"Metaspace","replacement":"▁"}}`), []byte(`{}`), "A b")
-	f.Add([]byte(`{"model":{"vocab":{"a":0},"merges":[]},"normalizer":{"type":"Sequence","normalizers":[{"type":"NFKC"},{"type":"Replace","pattern":{"Regex":"\\s+"},"content":" "}]}}`), []byte(`{"chat_template":[]}`), "a")
+	f.Add([]byte(`{"model":{"type":"BPE","vocab":{"▁":0,"<0x41>":1,"<unk>":2},"merges":[],"unk_token":"<unk>",`+
+		`"byte_fallback":true},"pre_tokenizer":{"type":"Metaspace","replacement":"▁"},"decoder":{"type":"Metaspace",`+
+		`"replacement":"▁"}}`), []byte(`{}`), "A b")
+	f.Add([]byte(`{"model":{"vocab":{"a":0},"merges":[]},"normalizer":{"type":"Sequence","normalizers":[{"type":"NFKC"},`+
+		`{"type":"Replace","pattern":{"Regex":"\\s+"},"content":" "}]}}`), []byte(`{"chat_template":[]}`), "a")
 	f.Fuzz(func(t *testing.T, definition, config []byte, text string) {
 		tok, err := parse(map[string][]byte{definitionFile: definition, configFile: config})
 		if err != nil {
@@ -26,7 +29,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// A byte-level tokenizer without a normalizer gives back every text, whichever way its words are merged.
+// A byte-level tokenizer without a normalizer gives back every text, whichever way its words are
+// merged.
 func FuzzEncodeDecode(f *testing.F) {
 	for _, text := range referenceTexts(f)[:80] {
 		f.Add(text)

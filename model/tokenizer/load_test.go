@@ -33,16 +33,21 @@ func TestConfig(t *testing.T) {
 		template string
 		ids      []int32 // of "ab" with special tokens
 	}{
-		"alone":            {nil, -1, -1, "", []int32{2}},
-		"names":            {map[string]string{configFile: `{"bos_token":"<s>","eos_token":{"content":"</s>","lstrip":false}}`}, 3, 4, "", []int32{2}},
-		"special map":      {map[string]string{specialsFile: `{"bos_token":{"content":"<s>"}}`}, 3, -1, "", []int32{2}},
-		"config over map":  {map[string]string{specialsFile: `{"bos_token":"<s>","eos_token":"<s>"}`, configFile: `{"bos_token":null,"eos_token":"</s>"}`}, -1, 4, "", []int32{2}},
-		"add bos":          {map[string]string{configFile: `{"bos_token":"<s>","eos_token":"</s>","add_bos_token":true,"add_eos_token":true}`}, 3, 4, "", []int32{2}},
-		"template":         {map[string]string{configFile: `{"chat_template":"T"}`}, -1, -1, "T", []int32{2}},
-		"template null":    {map[string]string{configFile: `{"chat_template":null}`}, -1, -1, "", []int32{2}},
-		"named templates":  {map[string]string{configFile: `{"chat_template":[{"name":"rag","template":"R"},{"name":"default","template":"D"}]}`}, -1, -1, "D", []int32{2}},
+		"alone": {nil, -1, -1, "", []int32{2}},
+		"names": {map[string]string{configFile: `{"bos_token":"<s>","eos_token":{"content":"</s>","lstrip":false}}`},
+			3, 4, "", []int32{2}},
+		"special map": {map[string]string{specialsFile: `{"bos_token":{"content":"<s>"}}`}, 3, -1, "", []int32{2}},
+		"config over map": {map[string]string{specialsFile: `{"bos_token":"<s>","eos_token":"<s>"}`,
+			configFile: `{"bos_token":null,"eos_token":"</s>"}`}, -1, 4, "", []int32{2}},
+		"add bos": {map[string]string{configFile: `{"bos_token":"<s>","eos_token":"</s>","add_bos_token":true,` +
+			`"add_eos_token":true}`}, 3, 4, "", []int32{2}},
+		"template":      {map[string]string{configFile: `{"chat_template":"T"}`}, -1, -1, "T", []int32{2}},
+		"template null": {map[string]string{configFile: `{"chat_template":null}`}, -1, -1, "", []int32{2}},
+		"named templates": {map[string]string{configFile: `{"chat_template":[{"name":"rag","template":"R"},{"name":"default",` +
+			`"template":"D"}]}`}, -1, -1, "D", []int32{2}},
 		"template in file": {map[string]string{configFile: `{"chat_template":"T"}`, chatTemplateFile: "J"}, -1, -1, "J", []int32{2}},
-		"only in config":   {map[string]string{configFile: `{"added_tokens_decoder":{"5":{"content":"ab","special":true},"3":{"content":"<s>","special":true}}}`}, -1, -1, "", nil},
+		"only in config": {map[string]string{configFile: `{"added_tokens_decoder":{"5":{"content":"ab","special":true},` +
+			`"3":{"content":"<s>","special":true}}}`}, -1, -1, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{definitionFile: small}
@@ -69,7 +74,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// As the tokenizers library does it: what byte-level vocabularies trained without the whole alphabet lack.
+// As the tokenizers library does it: what byte-level vocabularies trained without the whole
+// alphabet lack.
 func TestBytesWithoutToken(t *testing.T) {
 	for options, want := range map[string][]int32{
 		``:                                      {2, 1, 2},
@@ -117,33 +123,41 @@ func TestLookups(t *testing.T) {
 // Whatever the file asks for and the package lacks is named.
 func TestUnsupported(t *testing.T) {
 	for want, replace := range map[string][2]string{
-		`unknown field "surprise"`:                      {`"version"`, `"surprise":1,"version"`},
-		`version is "2.0"`:                              {`"1.0"`, `"2.0"`},
-		`model.type is "Unigram"`:                       {`"BPE"`, `"Unigram"`},
-		`model: json: unknown field "temperature"`:      {`"BPE"`, `"BPE","temperature":1`},
-		`model.dropout is 0.1`:                          {`"BPE"`, `"BPE","dropout":0.1`},
-		`model.end_of_word_suffix is "</w>"`:            {`"BPE"`, `"BPE","end_of_word_suffix":"</w>"`},
-		`model.unk_token "?" is not in model.vocab`:     {`"BPE"`, `"BPE","unk_token":"?"`},
-		`merges[0] is "ab"`:                             {`"a b"`, `"ab"`},
-		`merges[0] has 3 tokens`:                        {`"a b"`, `["a","b","c"]`},
-		`model.merges[0]: "a", "c" or "ac" is not in`:   {`"a b"`, `["a","c"]`},
-		`normalizer.type is "Nmt"`:                      {`"normalizer":null`, `"normalizer":{"type":"Nmt"}`},
-		`normalizer.normalizers[0].type is "Nmt"`:       {`"normalizer":null`, `"normalizer":{"type":"Sequence","normalizers":[{"type":"Nmt"}]}`},
-		`normalizer: json: unknown field "left"`:        {`"normalizer":null`, `"normalizer":{"type":"Strip","left":true}`},
-		`normalizer has no type`:                        {`"normalizer":null`, `"normalizer":{}`},
-		`normalizer.pattern.Regex "(" does not compile`: {`"normalizer":null`, `"normalizer":{"type":"Replace","pattern":{"Regex":"("},"content":""}`},
-		`expected a non-empty String or Regex`:          {`"normalizer":null`, `"normalizer":{"type":"Replace","pattern":{"String":""},"content":""}`},
-		`pre_tokenizer.type is "BertPreTokenizer"`:      {`"ByteLevel","add_prefix_space":false,"use_regex":true`, `"BertPreTokenizer"`},
-		`pre_tokenizer.behavior is "Odd"`:               {`"ByteLevel","add_prefix_space":false,"use_regex":true`, `"Split","pattern":{"String":"x"},"behavior":"Odd"`},
-		`prepend_scheme is "last"`:                      {`"ByteLevel","add_prefix_space":false,"use_regex":true`, `"Metaspace","replacement":"▁","prepend_scheme":"last"`},
-		`post_processor.type is "BertProcessing"`:       {`"post_processor":null`, `"post_processor":{"type":"BertProcessing"}`},
-		`inserts id 77`:                                 {`"post_processor":null`, `"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x","type_id":0}},{"Sequence":{"id":"A","type_id":0}}],"pair":[],"special_tokens":{"x":{"id":"x","ids":[77],"tokens":["x"]}}}`},
-		`has the Sequence A 0 times`:                    {`"post_processor":null`, `"post_processor":{"type":"TemplateProcessing","single":[],"pair":[],"special_tokens":{}}`},
-		`decoder.type is "WordPiece"`:                   {`{"type":"ByteLevel"}`, `{"type":"WordPiece"}`},
-		`decoders[1]: ByteFallback after a stage`:       {`{"type":"ByteLevel"}`, `{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteFallback"}]}`},
-		`token "<s>" has id 2147483647; expected 0 to`:  {`"id":3`, `"id":2147483647`},
-		`token "<s>" has id -1`:                         {`"id":3`, `"id":-1`},
-		`id 0 belongs to two tokens`:                    {`"b":1`, `"b":0`},
+		`unknown field "surprise"`:                    {`"version"`, `"surprise":1,"version"`},
+		`version is "2.0"`:                            {`"1.0"`, `"2.0"`},
+		`model.type is "Unigram"`:                     {`"BPE"`, `"Unigram"`},
+		`model: json: unknown field "temperature"`:    {`"BPE"`, `"BPE","temperature":1`},
+		`model.dropout is 0.1`:                        {`"BPE"`, `"BPE","dropout":0.1`},
+		`model.end_of_word_suffix is "</w>"`:          {`"BPE"`, `"BPE","end_of_word_suffix":"</w>"`},
+		`model.unk_token "?" is not in model.vocab`:   {`"BPE"`, `"BPE","unk_token":"?"`},
+		`merges[0] is "ab"`:                           {`"a b"`, `"ab"`},
+		`merges[0] has 3 tokens`:                      {`"a b"`, `["a","b","c"]`},
+		`model.merges[0]: "a", "c" or "ac" is not in`: {`"a b"`, `["a","c"]`},
+		`normalizer.type is "Nmt"`:                    {`"normalizer":null`, `"normalizer":{"type":"Nmt"}`},
+		`normalizer.normalizers[0].type is "Nmt"`:     {`"normalizer":null`, `"normalizer":{"type":"Sequence","normalizers":[{"type":"Nmt"}]}`},
+		`normalizer: json: unknown field "left"`:      {`"normalizer":null`, `"normalizer":{"type":"Strip","left":true}`},
+		`normalizer has no type`:                      {`"normalizer":null`, `"normalizer":{}`},
+		`normalizer.pattern.Regex "(" does not compile`: {`"normalizer":null`,
+			`"normalizer":{"type":"Replace","pattern":{"Regex":"("},"content":""}`},
+		`expected a non-empty String or Regex`: {`"normalizer":null`,
+			`"normalizer":{"type":"Replace","pattern":{"String":""},"content":""}`},
+		`pre_tokenizer.type is "BertPreTokenizer"`: {`"ByteLevel","add_prefix_space":false,"use_regex":true`, `"BertPreTokenizer"`},
+		`pre_tokenizer.behavior is "Odd"`: {`"ByteLevel","add_prefix_space":false,"use_regex":true`,
+			`"Split","pattern":{"String":"x"},"behavior":"Odd"`},
+		`prepend_scheme is "last"`: {`"ByteLevel","add_prefix_space":false,"use_regex":true`,
+			`"Metaspace","replacement":"▁","prepend_scheme":"last"`},
+		`post_processor.type is "BertProcessing"`: {`"post_processor":null`, `"post_processor":{"type":"BertProcessing"}`},
+		`inserts id 77`: {`"post_processor":null`,
+			`"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x","type_id":0}},` +
+				`{"Sequence":{"id":"A","type_id":0}}],"pair":[],"special_tokens":{"x":{"id":"x","ids":[77],"tokens":["x"]}}}`},
+		`has the Sequence A 0 times`: {`"post_processor":null`,
+			`"post_processor":{"type":"TemplateProcessing","single":[],"pair":[],"special_tokens":{}}`},
+		`decoder.type is "WordPiece"`: {`{"type":"ByteLevel"}`, `{"type":"WordPiece"}`},
+		`decoders[1]: ByteFallback after a stage`: {`{"type":"ByteLevel"}`,
+			`{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteFallback"}]}`},
+		`token "<s>" has id 2147483647; expected 0 to`: {`"id":3`, `"id":2147483647`},
+		`token "<s>" has id -1`:                        {`"id":3`, `"id":-1`},
+		`id 0 belongs to two tokens`:                   {`"b":1`, `"b":0`},
 	} {
 		text := strings.Replace(small, replace[0], replace[1], 1)
 		if text == small || !json.Valid([]byte(text)) {
@@ -163,7 +177,8 @@ func TestUnsupported(t *testing.T) {
 		`bos_token is 7; expected a string`:                       `{"bos_token":7}`,
 		`added_tokens_decoder: "x" is not an id`:                  `{"added_tokens_decoder":{"x":{"content":"y"}}}`,
 	} {
-		if _, err := Load(directory(t, map[string]string{definitionFile: small, configFile: config})); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Load(directory(t, map[string]string{definitionFile: small, configFile: config})); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, expected %q in it", err, want)
 		}
 	}

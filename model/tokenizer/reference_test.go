@@ -13,7 +13,8 @@ import (
 )
 
 // families are the tokenizers that testdata/record.py recorded references of.
-var families = []string{"gpt2", "qwen2", "llama3", "smollm", "o200k", "falcon", "added", "llama2", "mistral", "gemma", "metaspace", "undecoded"}
+var families = []string{"gpt2", "qwen2", "llama3", "smollm", "o200k", "falcon", "added", "llama2", "mistral", "gemma",
+	"metaspace", "undecoded"}
 
 func gunzip(t testing.TB, name string) []byte {
 	t.Helper()

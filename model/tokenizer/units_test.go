@@ -159,7 +159,8 @@ func TestValidUTF8(t *testing.T) {
 			t.Errorf("%q gives %q, expected %q", in, got, want)
 		}
 	}
-	for in, want := range map[string]int{"": 0, "a": 0, "é": 0, "\xc3": 1, "世\xe4\xbd": 2, "\xf0\x9f\x91": 3, "\xf0\x80": 0, "\xed\xa0": 0, "\x80\x80\x80": 0, "\xff": 0} {
+	for in, want := range map[string]int{"": 0, "a": 0, "é": 0, "\xc3": 1, "世\xe4\xbd": 2, "\xf0\x9f\x91": 3, "\xf0\x80": 0,
+		"\xed\xa0": 0, "\x80\x80\x80": 0, "\xff": 0} {
 		if got := incomplete(in); got != want {
 			t.Errorf("%q: %d bytes incomplete, expected %d", in, got, want)
 		}

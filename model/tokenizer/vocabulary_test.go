@@ -102,7 +102,8 @@ print(json.dumps(t(sys.argv[2]).input_ids + [t.eos_token_id]))`, dir, text)
 
 func TestVocabularyErrors(t *testing.T) {
 	good := func() Vocabulary {
-		return Vocabulary{Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a", "b", "ab"}, Merges: []string{"a b"}, BOS: -1, EOS: -1, UNK: -1, PAD: -1}
+		return Vocabulary{Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a", "b", "ab"}, Merges: []string{"a b"}, BOS: -1,
+			EOS: -1, UNK: -1, PAD: -1}
 	}
 	if _, err := FromVocabulary(good()); err != nil {
 		t.Fatal(err)

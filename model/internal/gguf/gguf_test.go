@@ -70,7 +70,8 @@ func TestReadReferenceFile(t *testing.T) {
 		"general.architecture": "llama", "test.uint8": uint8(250), "test.int8": int8(-3), "test.uint16": uint16(65000),
 		"test.int16": int16(-300), "test.uint32": uint32(4000000000), "test.int32": int32(-70000), "test.float32": float32(0.5),
 		"test.uint64": uint64(1) << 60, "test.int64": -int64(1) << 60, "test.float64": 0.1, "test.bool": true, "test.string": "größe",
-		"test.strings": []string{"a", "", "ß"}, "test.ints": []int32{1, -2, 3}, "test.floats": []float32{0.25, -1.5}, "test.bools": []bool{true, false},
+		"test.strings": []string{"a", "", "ß"}, "test.ints": []int32{1, -2, 3}, "test.floats": []float32{0.25, -1.5},
+		"test.bools": []bool{true, false},
 	} {
 		if got, _ := f.Value(key); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s is %#v, want %#v", key, got, want)
@@ -78,7 +79,8 @@ func TestReadReferenceFile(t *testing.T) {
 	}
 	matrix, _ := f.Tensor("matrix")
 	got := make([]float32, 3)
-	if err := matrix.Range(got, 3); err != nil || !reflect.DeepEqual(got, []float32{3, 4, 5}) || !reflect.DeepEqual(matrix.Shape, []int{2, 3}) {
+	if err := matrix.Range(got, 3); err != nil || !reflect.DeepEqual(got, []float32{3, 4, 5}) ||
+		!reflect.DeepEqual(matrix.Shape, []int{2, 3}) {
 		t.Errorf("matrix %v: second row %v, %v", matrix.Shape, got, err)
 	}
 	if err := matrix.Range(got, 4); err == nil {
@@ -116,28 +118,30 @@ func TestRefusesDamagedFiles(t *testing.T) {
 		file *builder
 		want string
 	}{
-		"empty":             {&builder{}, "not a GGUF file"},
-		"version 1":         {header(1, 0, 0), "version 1"},
-		"big-endian":        {header(3<<24, 0, 0), "big-endian"},
-		"too many pairs":    {header(3, 0, 1<<60), "metadata entries"},
-		"too many tensors":  {header(3, 1<<60, 0), "tensors"},
-		"long string":       {header(3, 0, 1).put(uint64(1 << 50)).put(make([]byte, 20)), "more bytes"},
-		"long array":        {header(3, 0, 1).put("k", uint32(typeArray), uint32(typeU8), uint64(1<<50)), "metadata k"},
-		"deep arrays":       {header(3, 0, 1).put("k", uint32(typeArray)).put(deep(9)), "nested"},
-		"unreadable key":    {header(3, 0, 1).put("k\n\x01", uint32(typeU8), uint8(1)), `"k\n\x01"… is not text`},
-		"unreadable name":   {header(3, 1, 0).put("t\xff", uint32(1), uint64(1), f32, uint64(0)).put(make([]byte, 64)), "tensor name"},
-		"unknown value":     {header(3, 0, 1).put("k", uint32(77), uint64(0)), "value type 77"},
-		"repeated key":      {header(3, 0, 2).put("k", uint32(typeU8), uint8(1), "k", uint32(typeU8), uint8(1)), "twice"},
-		"alignment 0":       {header(3, 0, 1).put("general.alignment", uint32(typeU32), uint32(0)), "power of two"},
-		"five dimensions":   {header(3, 1, 0).put("t", uint32(5)).put(make([]byte, 100)), "5 dimensions"},
-		"overflowing shape": {header(3, 1, 0).put("t", uint32(4), uint64(1<<30), uint64(1<<30), uint64(1<<30), uint64(1<<30), f32, uint64(0)).put(make([]byte, 64)), "larger than any file"},
-		"huge dimension":    {header(3, 1, 0).put("t", uint32(1), uint64(1<<40), f32, uint64(0)).put(make([]byte, 64)), "a dimension of"},
-		"unknown type":      {header(3, 1, 0).put("t", uint32(1), uint64(1), uint32(23), uint64(0)).put(make([]byte, 64)), "IQ4_XS"},
-		"broken blocks":     {header(3, 1, 0).put("t", uint32(1), uint64(33), uint32(Q4_1), uint64(0)).put(make([]byte, 64)), "blocks of 32"},
-		"unaligned offset":  {header(3, 1, 0).put("t", uint32(1), uint64(1), f32, uint64(4)).put(make([]byte, 64)), "alignment"},
-		"cut data":          {header(3, 1, 0).put("t", uint32(1), uint64(999), f32, uint64(0)).put(make([]byte, 64)), "truncated"},
-		"no data":           {header(3, 1, 0).put("t", uint32(1), uint64(999), f32, uint64(0)), "ends before"},
-		"repeated tensor":   {header(3, 2, 0).put("t", uint32(1), uint64(1), f32, uint64(0), "t", uint32(1), uint64(1), f32, uint64(0)).put(make([]byte, 64)), "twice"},
+		"empty":            {&builder{}, "not a GGUF file"},
+		"version 1":        {header(1, 0, 0), "version 1"},
+		"big-endian":       {header(3<<24, 0, 0), "big-endian"},
+		"too many pairs":   {header(3, 0, 1<<60), "metadata entries"},
+		"too many tensors": {header(3, 1<<60, 0), "tensors"},
+		"long string":      {header(3, 0, 1).put(uint64(1 << 50)).put(make([]byte, 20)), "more bytes"},
+		"long array":       {header(3, 0, 1).put("k", uint32(typeArray), uint32(typeU8), uint64(1<<50)), "metadata k"},
+		"deep arrays":      {header(3, 0, 1).put("k", uint32(typeArray)).put(deep(9)), "nested"},
+		"unreadable key":   {header(3, 0, 1).put("k\n\x01", uint32(typeU8), uint8(1)), `"k\n\x01"… is not text`},
+		"unreadable name":  {header(3, 1, 0).put("t\xff", uint32(1), uint64(1), f32, uint64(0)).put(make([]byte, 64)), "tensor name"},
+		"unknown value":    {header(3, 0, 1).put("k", uint32(77), uint64(0)), "value type 77"},
+		"repeated key":     {header(3, 0, 2).put("k", uint32(typeU8), uint8(1), "k", uint32(typeU8), uint8(1)), "twice"},
+		"alignment 0":      {header(3, 0, 1).put("general.alignment", uint32(typeU32), uint32(0)), "power of two"},
+		"five dimensions":  {header(3, 1, 0).put("t", uint32(5)).put(make([]byte, 100)), "5 dimensions"},
+		"overflowing shape": {header(3, 1, 0).put("t", uint32(4), uint64(1<<30), uint64(1<<30), uint64(1<<30), uint64(1<<30), f32,
+			uint64(0)).put(make([]byte, 64)), "larger than any file"},
+		"huge dimension":   {header(3, 1, 0).put("t", uint32(1), uint64(1<<40), f32, uint64(0)).put(make([]byte, 64)), "a dimension of"},
+		"unknown type":     {header(3, 1, 0).put("t", uint32(1), uint64(1), uint32(23), uint64(0)).put(make([]byte, 64)), "IQ4_XS"},
+		"broken blocks":    {header(3, 1, 0).put("t", uint32(1), uint64(33), uint32(Q4_1), uint64(0)).put(make([]byte, 64)), "blocks of 32"},
+		"unaligned offset": {header(3, 1, 0).put("t", uint32(1), uint64(1), f32, uint64(4)).put(make([]byte, 64)), "alignment"},
+		"cut data":         {header(3, 1, 0).put("t", uint32(1), uint64(999), f32, uint64(0)).put(make([]byte, 64)), "truncated"},
+		"no data":          {header(3, 1, 0).put("t", uint32(1), uint64(999), f32, uint64(0)), "ends before"},
+		"repeated tensor": {header(3, 2, 0).put("t", uint32(1), uint64(1), f32, uint64(0), "t", uint32(1), uint64(1), f32,
+			uint64(0)).put(make([]byte, 64)), "twice"},
 	} {
 		path := filepath.Join(t.TempDir(), "x.gguf")
 		if err := os.WriteFile(path, c.file.Bytes(), 0o666); err != nil {
