@@ -40,7 +40,7 @@ func (s *stage) bench(ctx context.Context, opts Options) error {
 	}
 	base := s.modelPath
 	for _, step := range steps {
-		dir := filepath.Join(s.ckpt.path(step), s.modelDir())
+		dir := filepath.Join(s.checkpoints.Of(step), s.modelDir())
 		if len(s.Model.LoraConfigs) > 0 {
 			s.Model.LoraConfigs = withPath(s.Model.LoraConfigs, dir)
 		} else {
@@ -56,15 +56,15 @@ func (s *stage) bench(ctx context.Context, opts Options) error {
 
 // stepsWithModel are the checkpoints that can be evaluated. It says which cannot, and it is an error when none can.
 func (s *stage) stepsWithModel() (with []int64, err error) {
-	steps, err := s.ckpt.steps()
+	steps, err := s.checkpoints.Steps()
 	if err != nil {
 		return nil, err
 	}
 	for _, step := range steps {
-		if _, err := os.Stat(filepath.Join(s.ckpt.path(step), s.modelDir())); err == nil {
+		if _, err := os.Stat(filepath.Join(s.checkpoints.Of(step), s.modelDir())); err == nil {
 			with = append(with, step)
 		} else {
-			s.say("left out, as it has no model: " + s.ckpt.path(step))
+			s.say("left out, as it has no model: " + s.checkpoints.Of(step))
 		}
 	}
 	if len(steps) > 0 && len(with) == 0 {

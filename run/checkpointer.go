@@ -7,6 +7,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/run/checkpoint"
 	"github.com/trinity-go/trinity/trainer"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -20,7 +21,7 @@ type checkpointer struct {
 // Save implements trainer.Checkpointer. If the step has a checkpoint already, Save adds the model
 // to it.
 func (c checkpointer) Save(ctx context.Context, at trainer.Progress, last bool) error {
-	dir := c.ckpt.path(at.Step)
+	dir := c.checkpoints.Of(at.Step)
 	model := filepath.Join(dir, c.modelDir())
 	withModel := c.Trainer.SaveHfCheckpoint == "always" || last && c.Trainer.SaveHfCheckpoint == "last"
 	var err error
@@ -46,9 +47,11 @@ func (c checkpointer) saveState(ctx context.Context, at trainer.Progress, withMo
 	if err != nil {
 		return err
 	}
-	state := runState{Step: at.Step, Published: at.Published, Cursor: src.Cursor, Algorithm: coefficients, Made: c.made}
-	return c.ckpt.save(state, src.Pending, func(dir string) error {
-		engine := filepath.Join(dir, engineDir)
+	state := checkpoint.State{
+		Step: at.Step, Published: at.Published, Cursor: src.Cursor, Algorithm: coefficients, Made: c.madeWith, Pending: src.Pending,
+	}
+	return c.checkpoints.Save(state, func(dir string) error {
+		engine := filepath.Join(dir, checkpoint.EngineDir)
 		if err := os.MkdirAll(engine, 0o755); err != nil {
 			return err
 		}

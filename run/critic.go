@@ -11,13 +11,8 @@ import (
 	"github.com/trinity-go/trinity/algorithm/loss"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/model"
+	"github.com/trinity-go/trinity/run/checkpoint"
 	"github.com/trinity-go/trinity/trainer"
-)
-
-// Where a checkpoint keeps the critic: what a resumed run goes on from, and what transformers and model.critic_model_path load.
-const (
-	criticEngineDir = "critic/engine"
-	CriticModelDir  = "critic/huggingface"
 )
 
 // criticSpec is what is asked of the critic's engine, beside the policy's. All its weights are trained, whether the policy is an adapter or not:
@@ -34,13 +29,13 @@ func (cfg *Settled) checkCritic(policy *model.Config) error {
 	path := cfg.criticPath
 	critic, err := model.ReadConfig(path)
 	if err != nil {
-		return cfg.At(criticKey, err.Error(), "")
+		return cfg.At(checkpoint.CriticKey, err.Error(), "")
 	}
 	switch length := *cfg.Model.MaxModelLen; {
 	case critic.VocabSize < policy.VocabSize:
-		return cfg.At(criticKey, fmt.Sprintf("%s has a vocabulary of %d and the policy one of %d", path, critic.VocabSize, policy.VocabSize), "a critic reads the policy's tokens, so start it from a model with the same tokenizer")
+		return cfg.At(checkpoint.CriticKey, fmt.Sprintf("%s has a vocabulary of %d and the policy one of %d", path, critic.VocabSize, policy.VocabSize), "a critic reads the policy's tokens, so start it from a model with the same tokenizer")
 	case critic.MaxPositions < length:
-		return cfg.At(criticKey, fmt.Sprintf("%s has positions for %d tokens, %s is %d", path, critic.MaxPositions, modelLenKey, length), "lower it or use another critic")
+		return cfg.At(checkpoint.CriticKey, fmt.Sprintf("%s has positions for %d tokens, %s is %d", path, critic.MaxPositions, modelLenKey, length), "lower it or use another critic")
 	}
 	return nil
 }
@@ -82,14 +77,14 @@ func (s checkpointer) saveCritic(ctx context.Context, dir string, withModel bool
 	if s.critic == nil {
 		return nil
 	}
-	state := filepath.Join(dir, criticEngineDir)
+	state := filepath.Join(dir, checkpoint.CriticEngineDir)
 	if err := os.MkdirAll(state, 0o755); err != nil {
 		return err
 	}
 	if err := s.critic.SaveState(ctx, state); err != nil || !withModel {
 		return err
 	}
-	return s.writeCritic(ctx, filepath.Join(dir, CriticModelDir))
+	return s.writeCritic(ctx, filepath.Join(dir, checkpoint.CriticModelDir))
 }
 
 // addCritic adds the critic's model to a checkpoint that has none.
@@ -97,7 +92,7 @@ func (s checkpointer) addCritic(ctx context.Context, dir string) error {
 	if s.critic == nil {
 		return nil
 	}
-	return durable.WriteDir(filepath.Join(dir, CriticModelDir), func(temp string) error { return s.writeCritic(ctx, temp) })
+	return durable.WriteDir(filepath.Join(dir, checkpoint.CriticModelDir), func(temp string) error { return s.writeCritic(ctx, temp) })
 }
 
 // writeCritic writes what transformers loads, tokenizer files included, into dir.
@@ -116,7 +111,7 @@ func (s *stage) loadCritic(ctx context.Context, dir string) error {
 	if s.critic == nil {
 		return nil
 	}
-	state := filepath.Join(dir, criticEngineDir)
+	state := filepath.Join(dir, checkpoint.CriticEngineDir)
 	if !present(state) {
 		return fmt.Errorf("resuming from %s: it has no critic, which algorithm %s trains: give the run another name to begin anew", dir, s.Algorithm.AlgorithmType)
 	}

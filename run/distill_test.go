@@ -8,6 +8,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
 // A student learns the whole next-token distributions of a teacher on a dataset of demonstrations, and the plan of its memory counts what that takes.
@@ -16,7 +17,7 @@ func TestAStudentIsDistilled(t *testing.T) {
 	if _, err := p.run(t); err != nil {
 		t.Fatal(err)
 	}
-	teacher := filepath.Join(p.job(), "global_step_12", run.ModelDir)
+	teacher := filepath.Join(p.job(), "global_step_12", checkpoint.ModelDir)
 	distilled := []string{"name=student", "model.init={style: fan_in, seed: 8}", "algorithm.policy_loss_fn=distill",
 		"explorer.auxiliary_models=[{model_path: " + teacher + "}]"}
 	plain, err := run.Facts(p.load(t, "name=plain").Settled()[0])
@@ -72,7 +73,7 @@ func TestAStudentIsDistilledOnItsOwnRollouts(t *testing.T) {
 	if _, err := p.run(t, "buffer.total_steps=60", "trainer.save_interval=0"); err != nil {
 		t.Fatal(err)
 	}
-	teacher := filepath.Join(p.job(), "global_step_60", run.ModelDir)
+	teacher := filepath.Join(p.job(), "global_step_60", checkpoint.ModelDir)
 	write(t, p.config, strings.ReplaceAll(rl, "DIR", p.dir))
 	questions := p.formatted(t, "sft", "sft.jsonl")[:64]
 	wise := forward(t, teacher, questions)
@@ -89,8 +90,8 @@ func TestAStudentIsDistilledOnItsOwnRollouts(t *testing.T) {
 			if len(losses) != 30 || mean(losses[25:]) > losses[0]/2 {
 				t.Errorf("on its rollouts the divergence from the teacher went %v nats", losses)
 			}
-			first := distance(wise, forward(t, filepath.Join(job, "global_step_1", run.ModelDir), questions))
-			last := distance(wise, forward(t, filepath.Join(job, "global_step_30", run.ModelDir), questions))
+			first := distance(wise, forward(t, filepath.Join(job, "global_step_1", checkpoint.ModelDir), questions))
+			last := distance(wise, forward(t, filepath.Join(job, "global_step_30", checkpoint.ModelDir), questions))
 			t.Logf("divergence on rollouts %.3f to %.3f; log-probabilities of demonstrations are %.3f and %.3f nats off", losses[0], mean(losses[25:]), first, last)
 			if last > first/2 {
 				t.Errorf("log-probabilities of demonstrations were %.3f nats off the teacher's, and are %.3f", first, last)

@@ -34,11 +34,11 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 	if f.TaskPipeline, err = taskPipelineWords(cfg); err != nil {
 		return f, err
 	}
-	with, err := madeWith(cfg)
+	with, err := cfg.made()
 	if err != nil {
 		return f, err
 	}
-	if f.Changed, err = with.changes(cfg, !cfg.IsStage()); err != nil {
+	if f.Changed, err = cfg.changes(with, !cfg.IsStage()); err != nil {
 		return f, err
 	}
 	read, err := datasets(cfg)

@@ -151,11 +151,11 @@ func (sum *Summary) run(ctx context.Context, cfg *Settled, opts Options) (err er
 	if err := prepare(ctx, cfg, juicer, opts); err != nil {
 		return err
 	}
-	with, err := madeWith(cfg)
+	with, err := cfg.made()
 	if err != nil {
 		return err
 	}
-	changed, err := with.changes(cfg, true)
+	changed, err := cfg.changes(with, true)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (sum *Summary) run(ctx context.Context, cfg *Settled, opts Options) (err er
 	if err != nil {
 		return err
 	}
-	s.juicer, s.made = juicer, with
+	s.juicer, s.madeWith = juicer, with
 	defer func() { err = errors.Join(err, s.close()) }()
 	defer func() {
 		if s.log != nil { // it began

@@ -91,7 +91,7 @@ func (s *stage) newestModel() error {
 	if err != nil || len(steps) == 0 {
 		return err
 	}
-	dir := filepath.Join(s.ckpt.path(steps[len(steps)-1]), s.modelDir())
+	dir := filepath.Join(s.checkpoints.Of(steps[len(steps)-1]), s.modelDir())
 	s.say("serves the model of " + dir)
 	if len(s.Model.LoraConfigs) > 0 {
 		s.Model.LoraConfigs = withPath(s.Model.LoraConfigs, dir)

@@ -13,6 +13,7 @@ import (
 	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
 // Settled is one stage of a run with what follows from its configuration. Every plug-in that it
@@ -131,7 +132,7 @@ func (s *Settled) locate(find finder) (err error) {
 
 // locatePolicy finds the model that is trained or sampled, and the critic's.
 func (s *Settled) locatePolicy(find finder) (err error) {
-	if s.modelPath, _, err = find(s.Model.ModelPath, modelKey); err != nil {
+	if s.modelPath, _, err = find(s.Model.ModelPath, checkpoint.ModelKey); err != nil {
 		return err
 	}
 	if s.modelPath != "" {
@@ -144,7 +145,7 @@ func (s *Settled) locatePolicy(find finder) (err error) {
 	case s.Model.CriticModelPath == s.Model.ModelPath:
 		s.criticPath = s.modelPath
 	default:
-		s.criticPath, _, err = find(s.Model.CriticModelPath, criticKey)
+		s.criticPath, _, err = find(s.Model.CriticModelPath, checkpoint.CriticKey)
 	}
 	return err
 }

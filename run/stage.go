@@ -16,14 +16,15 @@ import (
 	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/operator/datajuicer"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
 // stage is one stage of a run, wired.
 type stage struct {
 	reader
-	made made
-	log  *recorder
-	ckpt checkpoints
+	madeWith    checkpoint.Made
+	log         *recorder
+	checkpoints checkpoint.Dir
 
 	available    int64 // bytes of memory before anything was loaded
 	rewardModels rewardModels
@@ -45,7 +46,7 @@ func open(cfg *Settled, say func(string)) (*stage, error) {
 	}
 	return &stage{
 		reader: reader{Settled: cfg, say: say}, available: int64(Machine().Available), rewardModels: rewardModels{},
-		ckpt: checkpoints{dir: cfg.CheckpointJobDir, keep: cfg.Trainer.MaxCheckpointsToKeep, say: say},
+		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: say},
 	}, nil
 }
 
@@ -172,9 +173,9 @@ func (s *stage) writeModel(ctx context.Context, dir string) error {
 // modelDir is where in a checkpoint the model or the adapter is.
 func (s *Settled) modelDir() string {
 	if len(s.Model.LoraConfigs) > 0 {
-		return AdapterDir
+		return checkpoint.AdapterDir
 	}
-	return ModelDir
+	return checkpoint.ModelDir
 }
 
 // close frees the engine and the monitors.

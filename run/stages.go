@@ -125,3 +125,12 @@ func finished(dir string) (*stageDone, error) {
 	}
 	return &d, nil
 }
+
+// encodeJSON encodes a small record of this package, which never fails.
+func encodeJSON(v any) []byte {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		panic(err)
+	}
+	return append(data, '\n')
+}

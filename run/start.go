@@ -2,6 +2,8 @@ package run
 
 import (
 	"path/filepath"
+
+	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
 // start is what a stage begins with: what the ones before it ended with. All stages train an adapter, or none does.
@@ -33,7 +35,7 @@ func (s *start) after(cfg *Settled, wrote string) {
 		s.model = wrote
 	}
 	if cfg.Critic != nil {
-		checkpoint := filepath.Dir(filepath.Dir(wrote))
-		s.critic = filepath.Join(checkpoint, CriticModelDir)
+		dir := filepath.Dir(filepath.Dir(wrote))
+		s.critic = filepath.Join(dir, checkpoint.CriticModelDir)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/explorer"
+	"github.com/trinity-go/trinity/run/checkpoint"
 	"github.com/trinity-go/trinity/trainer"
 )
 
@@ -170,14 +171,15 @@ func schedule(o *config.Optimizer, total int64) trainer.Schedule {
 
 // resume loads the newest checkpoint, if there is one, opens the monitors at its step, and returns it.
 func (s *stage) resume(ctx context.Context, source trinity.Source, steps int64) (at trainer.Progress, err error) {
-	state, dir, pending, ok, err := s.ckpt.latest()
+	state, ok, err := s.checkpoints.Latest()
 	if err != nil {
 		return at, err
 	}
+	dir := s.checkpoints.Of(state.Step)
 	if err := s.record(state.Step, steps); err != nil || !ok {
 		return at, err
 	}
-	if err := s.engine.LoadState(ctx, filepath.Join(dir, engineDir)); err != nil {
+	if err := s.engine.LoadState(ctx, filepath.Join(dir, checkpoint.EngineDir)); err != nil {
 		return at, fmt.Errorf("resuming from %s: %w", dir, err)
 	}
 	if err := s.loadCritic(ctx, dir); err != nil {
@@ -188,5 +190,5 @@ func (s *stage) resume(ctx context.Context, source trinity.Source, steps int64) 
 	}
 	s.log.checkpoint(state.Step, dir, filepath.Join(dir, s.modelDir()))
 	at = trainer.Progress{Step: state.Step, Published: state.Published}
-	return at, source.Restore(trinity.SourceState{Cursor: state.Cursor, Pending: pending})
+	return at, source.Restore(trinity.SourceState{Cursor: state.Cursor, Pending: state.Pending})
 }

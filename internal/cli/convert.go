@@ -11,7 +11,7 @@ import (
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/model/renderer"
-	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
 func convertCommand() *cobra.Command {
@@ -52,7 +52,7 @@ func modelBelow(path string) string {
 	if !exists(path) {
 		return path // a hub name or an error
 	}
-	for _, sub := range []string{run.AdapterDir, run.ModelDir} {
+	for _, sub := range []string{checkpoint.AdapterDir, checkpoint.ModelDir} {
 		for _, base := range []string{path, filepath.Dir(path)} {
 			if dir := filepath.Join(base, sub); exists(dir) {
 				return dir

@@ -1,4 +1,4 @@
-package run
+package checkpoint
 
 import (
 	"crypto/sha256"
@@ -14,9 +14,10 @@ import (
 	"github.com/trinity-go/trinity/internal/database"
 )
 
-// fingerprint tells contents apart without reading all of them: it is made of the names and sizes of the files, below a directory those that are wanted, and the first and last
-// 64 KiB of each. Of a database it is "".
-func fingerprint(path string, wanted func(name string) bool) (string, error) {
+// Fingerprint returns a sum that differs for different contents, without reading all of them. It is
+// made of the names and sizes of the files and the first and last 64 KiB of each; of a directory, of
+// the wanted files below it. The fingerprint of a database is "".
+func Fingerprint(path string, wanted func(name string) bool) (string, error) {
 	if database.IsURL(path) {
 		return "", nil
 	}
@@ -66,8 +67,8 @@ func addFile(to io.Writer, name, path string) error {
 	return nil
 }
 
-// isModelFile reports what a model is made of.
-func isModelFile(name string) bool {
+// IsModelFile reports whether a model is made of files of this name.
+func IsModelFile(name string) bool {
 	for _, end := range []string{".json", ".safetensors", ".gguf", ".model", ".jinja"} {
 		if strings.HasSuffix(name, end) {
 			return true

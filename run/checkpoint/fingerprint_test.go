@@ -1,0 +1,45 @@
+package checkpoint
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestAFingerprintDependsOnNameLengthBeginningAndEnd(t *testing.T) {
+	const size = 300 << 10
+	of := func(name string, data []byte) string {
+		t.Helper()
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		sum, err := Fingerprint(dir, IsModelFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	changed := func(at int) []byte {
+		data := make([]byte, size)
+		data[at] = 1
+		return data
+	}
+	whole := of("a.safetensors", make([]byte, size))
+	for what, other := range map[string]string{
+		"the first byte":   of("a.safetensors", changed(0)),
+		"the first 64 KiB": of("a.safetensors", changed(64<<10-1)),
+		"the last 64 KiB":  of("a.safetensors", changed(size-64<<10)),
+		"the last byte":    of("a.safetensors", changed(size-1)),
+		"the length":       of("a.safetensors", bytes.Repeat([]byte{0}, size+1)),
+		"the name":         of("b.safetensors", make([]byte, size)),
+	} {
+		if other == whole {
+			t.Errorf("two files that differ in %s have the same fingerprint", what)
+		}
+	}
+	if same := of("a.safetensors", make([]byte, size)); same != whole {
+		t.Errorf("one file has the fingerprints %s and %s", whole, same)
+	}
+}

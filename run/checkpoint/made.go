@@ -1,0 +1,174 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
+)
+
+// Made tells what a checkpoint was made with.
+type Made struct {
+	Settings map[string]string `json:"settings"`       // by dotted key; see Settings
+	Model    string            `json:"model"`          // fingerprint; "" if not known
+	Data     map[string]string `json:"data,omitempty"` // fingerprints of datasets, by the key that names the path
+}
+
+// Keys of a configuration. Between two stages of a run, the keys in begins change by themselves.
+const (
+	ModelKey   = "model.model_path"
+	CriticKey  = "model.critic_model_path"
+	loraKeys   = "model.lora_configs.0."
+	storageKey = "buffer.trainer_input.experience_buffer.storage_type"
+)
+
+var begins = []string{ModelKey, CriticKey, loraKeys + "path"}
+
+// shaping are the sections of a configuration that decide what a run learns.
+var shaping = []string{
+	"mode", "seed", "algorithm", "buffer", "cod", "data_processor", "explorer", "model", "synchronizer", "trainer",
+}
+
+// aside are the ends of keys in these sections that do not decide it.
+var aside = []string{"_dir", "_timeout", "_port", "_address", "save_path", "max_checkpoints_to_keep", "explorer.name"}
+
+// secrets are the ends of keys that no checkpoint keeps.
+var secrets = []string{"api_key", "token", "secret", "password", "webhook_url"}
+
+// optimizers are the keys of the policy's optimizer, and of the critic's. The critic has the
+// policy's unless the file says otherwise.
+var optimizers = []string{"algorithm.optimizer.optimizer_type", "trainer.trainer_config.critic.optim.optimizer_type"}
+
+// shape are the settings of an adapter that decide its shape.
+var shape = []string{"lora_rank", "lora_alpha", "target_modules", "exclude_modules", "use_rslora"}
+
+// Settings returns the settings that decide what a run learns, by dotted key.
+func Settings(cfg *config.Settled) (map[string]string, error) {
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		return nil, err
+	}
+	var tree map[string]any
+	if err := json.Unmarshal(text, &tree); err != nil {
+		return nil, err
+	}
+	flat := map[string]string{}
+	for _, section := range shaping {
+		if v, ok := tree[section]; ok {
+			flatten(flat, section, v)
+		}
+	}
+	if cfg.Critic == nil {
+		delete(flat, CriticKey)
+	} else if flat[optimizers[1]] == "" {
+		flat[optimizers[1]] = flat[optimizers[0]]
+	}
+	for _, key := range optimizers {
+		if flat[key] == "adam" { // another name of AdamW
+			flat[key] = trinity.AdamW
+		}
+	}
+	maps.DeleteFunc(flat, func(key, _ string) bool {
+		return slices.ContainsFunc(slices.Concat(aside, secrets), func(end string) bool { return strings.HasSuffix(key, end) })
+	})
+	return flat, nil
+}
+
+func flatten(into map[string]string, key string, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, item := range v {
+			flatten(into, key+"."+name, item)
+		}
+	case []any:
+		for i, item := range v {
+			flatten(into, fmt.Sprintf("%s.%d", key, i), item)
+		}
+	default:
+		into[key] = fmt.Sprint(v)
+	}
+}
+
+// Compare holds a run against its newest checkpoint. The error has a line for each difference that
+// keeps the run from resuming; told has a line for each of the others. begun reports whether the
+// run began with the model that its configuration names: later stages begin with another.
+func (d *Dir) Compare(cfg *config.Settled, now Made, begun bool) (told []string, err error) {
+	quiet := Dir{Path: d.Path, Say: func(string) {}}
+	step, ok, err := quiet.newest()
+	if err != nil || !ok {
+		return nil, err
+	}
+	state, err := readState(d.Of(step))
+	if err != nil || state.Made.Settings == nil {
+		return nil, nil // the run reports what is wrong with it
+	}
+	var wrong []error
+	refuse := func(key, what string) {
+		what = fmt.Sprintf("%s, so the run cannot go on from %s", what, filepath.Base(d.Of(step)))
+		wrong = append(wrong, cfg.At(key, what, "put it back, or "+Anew))
+	}
+	before := state.Made
+	if begun && before.Model != "" && now.Model != "" && before.Model != now.Model {
+		refuse(ModelKey, "is another model than the checkpoint's: its shape, tokenizer or weights differ")
+	}
+	for _, key := range slices.Sorted(maps.Keys(now.Data)) {
+		if was := before.Data[key]; was != "" && was != now.Data[key] {
+			refuse(key, "holds other data than when the checkpoint was written")
+		}
+	}
+	for _, key := range differing(before.Settings, now.Settings) {
+		was, is := shown(before.Settings, key), shown(now.Settings, key)
+		switch {
+		case fixed(key, before.Settings, now.Settings):
+			refuse(key, fmt.Sprintf("is %s and was %s", is, was))
+		case begun || !slices.Contains(begins, key):
+			told = append(told, fmt.Sprintf("%s is %s after step %d, and was %s", key, is, step, was))
+		}
+	}
+	return told, errors.Join(wrong...)
+}
+
+// fixed reports whether a checkpoint has the shape of a setting, so that a run with another value
+// cannot resume from it. If there was no critic before, or a file gives the shape of an adapter,
+// the engine reports what does not fit.
+func fixed(key string, was, is map[string]string) bool {
+	rest, lora := strings.CutPrefix(key, loraKeys)
+	name, _, _ := strings.Cut(rest, ".")
+	switch {
+	case lora:
+		return slices.Contains(shape, name) && !has(was, loraKeys+"path") && !has(is, loraKeys+"path")
+	case key == storageKey: // a place in a queue is none in a dataset, which sql and file may be
+		return was[key] == "queue" || is[key] == "queue"
+	case key == optimizers[1]:
+		return has(was, key) && has(is, key)
+	}
+	return key == optimizers[0] || key == "algorithm.algorithm_type" || key == "explorer.share" && is["mode"] != "train"
+}
+
+// differing lists the keys whose values differ in two maps.
+func differing(a, b map[string]string) []string {
+	keys := map[string]bool{}
+	for _, m := range []map[string]string{a, b} {
+		for key := range m {
+			if av, in := a[key]; !in || av != b[key] || !has(b, key) {
+				keys[key] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(keys))
+}
+
+func has(m map[string]string, key string) bool { _, ok := m[key]; return ok }
+
+func shown(m map[string]string, key string) string {
+	if v, ok := m[key]; ok && v != "" {
+		return v
+	}
+	return "not set"
+}
