@@ -48,7 +48,7 @@ type Client struct {
 	paused    int64
 	reached   time.Time // when the trainer last replied
 	away      time.Time // since when the trainer does not reply; zero while it does
-	told      bool      // Say has received that
+	reported  bool      // Say has received that
 }
 
 // NewClient returns a client that has not joined yet.
@@ -61,8 +61,8 @@ func NewClient(name, style string, timeout time.Duration, place Place) *Client {
 	}
 }
 
-// errWindow says that nothing has happened while the trainer held a request.
-var errWindow = errors.New("nothing has happened yet")
+// errNothingYet says that nothing has happened while the trainer held a request.
+var errNothingYet = errors.New("nothing has happened yet")
 
 // limited returns a context that ends when the client has waited long enough for the trainer.
 func (c *Client) limited(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -91,7 +91,7 @@ func (c *Client) persist(ctx context.Context, what string, try func(ctx context.
 			return c.timeoutError(ctx, what, last)
 		}
 		switch {
-		case errors.Is(err, errWindow):
+		case errors.Is(err, errNothingYet):
 			pause, last = shortest, nil
 			c.answered()
 		case retry.IsTemporary(err):
@@ -105,9 +105,9 @@ func (c *Client) persist(ctx context.Context, what string, try func(ctx context.
 	}
 }
 
-// unsaid is how long a process waits for another one before it reports that: the other process may
+// reportAfter is how long a process waits for another one before it reports that: the other process may
 // be about to start, or to end.
-const unsaid = 3 * time.Second
+const reportAfter = 3 * time.Second
 
 // missed reports, once, that the trainer does not reply.
 func (c *Client) missed(what string, err error) {
@@ -116,10 +116,10 @@ func (c *Client) missed(what string, err error) {
 	if c.away.IsZero() {
 		c.away = time.Now()
 	}
-	if c.told || c.Say == nil || time.Since(c.away) < unsaid {
+	if c.reported || c.Say == nil || time.Since(c.away) < reportAfter {
 		return
 	}
-	c.told = true
+	c.reported = true
 	c.Say(fmt.Sprintf("the trainer of %s does not %s: %v; explorer %s retries until synchronizer.sync_timeout of %v has passed",
 		c.Place, what, err, c.Name, c.Timeout))
 }
@@ -129,10 +129,10 @@ func (c *Client) missed(what string, err error) {
 func (c *Client) answered() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.reached = time.Now(); c.told {
+	if c.reached = time.Now(); c.reported {
 		c.Say(fmt.Sprintf("the trainer of %s is there again, after %v", c.Place, time.Since(c.away).Round(time.Second)))
 	}
-	c.away, c.told = time.Time{}, false
+	c.away, c.reported = time.Time{}, false
 }
 
 // timeoutError returns the error of a wait that ctx has ended. last is why the trainer could not be
@@ -216,7 +216,7 @@ func refusedBy(at address, resp *http.Response) error {
 	err = fmt.Errorf("trainer at %s: %s", at.URL, r.Message)
 	switch resp.StatusCode {
 	case http.StatusNoContent:
-		return errWindow
+		return errNothingYet
 	case http.StatusGone:
 		return trinity.ErrEnded
 	case http.StatusPreconditionFailed:
@@ -261,5 +261,5 @@ func (c *Client) Loaded(ctx context.Context, v weights.Version) error {
 	if err != nil {
 		return err
 	}
-	return c.tell(ctx, "/using", body)
+	return c.post(ctx, "/using", body)
 }

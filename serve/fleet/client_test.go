@@ -44,11 +44,11 @@ func TestClientReportsAMissingTrainer(t *testing.T) {
 		c.Say = func(line string) { said = append(said, line) }
 		fails := func() { c.missed("take delivery 3", errors.New("connection refused")) }
 		fails()
-		time.Sleep(unsaid - 1)
+		time.Sleep(reportAfter - 1)
 		fails()
 		c.answered()
 		fails()
-		time.Sleep(unsaid - 1)
+		time.Sleep(reportAfter - 1)
 		fails()
 		if len(said) > 0 {
 			t.Fatalf("said %q too early", said)

@@ -20,9 +20,9 @@ type explorer struct {
 	name string
 	sink trinity.Sink
 
-	work      sync.Mutex // held by the request that changes what the buffer has of the explorer; it guards:
-	delivered int64      // number of the last delivery
-	told      int64      // version until which the explorer pauses, as the buffer knows it
+	work           sync.Mutex // held by the request that changes what the buffer has of the explorer; it guards:
+	delivered      int64      // number of the last delivery
+	pausedInBuffer int64      // version until which the buffer believes that the explorer pauses
 
 	// The lock of explorers guards the rest.
 	joining
@@ -80,7 +80,7 @@ func (e *explorer) pause(ctx context.Context, until int64) error {
 	if err := e.sink.Pause(ctx, until); err != nil {
 		return err
 	}
-	e.told = until
+	e.pausedInBuffer = until
 	return nil
 }
 

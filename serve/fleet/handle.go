@@ -93,13 +93,13 @@ func (s *Server) handleJoin(w http.ResponseWriter, r *http.Request) {
 	answer(w, reply, err)
 }
 
-// from returns the explorer and the session of a request.
-func (s *Server) from(r *http.Request) (*explorer, *session, error) {
+// sender returns the explorer and the session of a request.
+func (s *Server) sender(r *http.Request) (*explorer, *session, error) {
 	return s.requester(r.PathValue("name"), r.Header.Get(sessionHeader))
 }
 
 func (s *Server) handleAlive(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	e, during, err := s.from(r)
+	e, during, err := s.sender(r)
 	if err == nil {
 		s.hold(r.Context(), ctx, e, during)
 		err = during.err()
@@ -128,7 +128,7 @@ func (s *Server) hold(connected, serving context.Context, e *explorer, during *s
 
 func (s *Server) handleUsing(w http.ResponseWriter, r *http.Request) {
 	var v weights.Version
-	e, during, err := s.from(r)
+	e, during, err := s.sender(r)
 	if err == nil {
 		err = read(w, r, &v)
 	}
@@ -155,7 +155,7 @@ func (s *Server) noteUse(e *explorer, v weights.Version) {
 }
 
 func (s *Server) handlePut(w http.ResponseWriter, r *http.Request) {
-	e, during, err := s.from(r)
+	e, during, err := s.sender(r)
 	if err != nil {
 		answer(w, nil, err)
 		return
@@ -214,7 +214,7 @@ func (s *Server) put(ctx context.Context, e *explorer, during *session, n int64,
 
 func (s *Server) handlePause(w http.ResponseWriter, r *http.Request) {
 	var p pausing
-	e, during, err := s.from(r)
+	e, during, err := s.sender(r)
 	if err == nil {
 		err = read(w, r, &p)
 	}
@@ -235,7 +235,7 @@ func (s *Server) pause(ctx context.Context, e *explorer, during *session, until 
 }
 
 func (s *Server) handleClose(w http.ResponseWriter, r *http.Request) {
-	e, during, err := s.from(r)
+	e, during, err := s.sender(r)
 	if err == nil {
 		err = s.close(r.Context(), e, during)
 	}

@@ -128,7 +128,7 @@ func (s *Server) assign(ctx context.Context, e *explorer, delivered int64) error
 	if err != nil {
 		return err
 	}
-	return s.expect(ctx)
+	return s.updateNewcomers(ctx)
 }
 
 // closeAgain closes an explorer that had ended before the trainer refused its new share.

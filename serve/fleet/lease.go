@@ -20,7 +20,7 @@ func (s *Server) watch(ctx context.Context) error {
 		next := s.lapse()
 		changed := s.known.changed.Next()
 		s.known.mu.Unlock()
-		if err := s.settle(ctx); err != nil {
+		if err := s.updateLapsed(ctx); err != nil {
 			return err
 		}
 		timer := time.NewTimer(next)
@@ -50,9 +50,9 @@ func (s *Server) lapse() time.Duration {
 	return next
 }
 
-// settle lets the trainer continue without the explorers that have lost their lease, as long as
+// updateLapsed lets the trainer continue without the explorers that have lost their lease, as long as
 // there are others. If there are no others, the trainer waits for them.
-func (s *Server) settle(ctx context.Context) error {
+func (s *Server) updateLapsed(ctx context.Context) error {
 	s.known.mu.Lock()
 	others := s.known.anyExpected()
 	var lapsed []*explorer
@@ -67,7 +67,7 @@ func (s *Server) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.expect(ctx)
+	return s.updateNewcomers(ctx)
 }
 
 // excuse tells the buffer whether to wait for an explorer that has lost its lease.
@@ -80,7 +80,7 @@ func (s *Server) excuse(ctx context.Context, e *explorer, others bool) error {
 	if others {
 		until = math.MaxInt64
 	}
-	if !lapsed || until == e.told {
+	if !lapsed || until == e.pausedInBuffer {
 		return nil
 	}
 	return e.pause(ctx, until)
@@ -95,8 +95,8 @@ type newcomers struct {
 	waited bool // the buffer waits for them
 }
 
-// expect tells the buffer whether to wait for explorers that are yet to join.
-func (s *Server) expect(ctx context.Context) (err error) {
+// updateNewcomers tells the buffer whether to wait for explorers that are yet to join.
+func (s *Server) updateNewcomers(ctx context.Context) (err error) {
 	s.newcomers.mu.Lock()
 	defer s.newcomers.mu.Unlock()
 	s.known.mu.Lock()

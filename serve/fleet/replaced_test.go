@@ -56,8 +56,8 @@ func TestRequestsOfAReplacedProcess(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e.closed || e.Paused != 0 || e.told != 0 || e.using.Number != 0 {
-				t.Errorf("closed %v, paused until %d, buffer was told %d, version %d", e.closed, e.Paused, e.told, e.using.Number)
+			if e.closed || e.Paused != 0 || e.pausedInBuffer != 0 || e.using.Number != 0 {
+				t.Errorf("closed %v, paused until %d, buffer was told %d, version %d", e.closed, e.Paused, e.pausedInBuffer, e.using.Number)
 			}
 			e.work.Lock()
 			_, err = e.resume(t.Context(), 0) // the second half of join

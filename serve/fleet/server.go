@@ -56,7 +56,7 @@ func (s *Server) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.expect(ctx)
+	return s.updateNewcomers(ctx)
 }
 
 // recall expects the explorers that an earlier process had. The lock is held.
@@ -185,7 +185,7 @@ func (s *Server) end(ctx, stop context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("synchronizer.sync_timeout of %v passed", s.Timeout))
 	defer cancel()
 	s.Weights.End()
-	defer time.AfterFunc(unsaid, func() {
+	defer time.AfterFunc(reportAfter, func() {
 		s.known.mu.Lock()
 		defer s.known.mu.Unlock()
 		if present := s.known.present(); present != "" && stop.Err() == nil {

@@ -225,7 +225,7 @@ func (tr *trainer) loses(t *testing.T, name string) {
 	tr.known.byName[name].heard = time.Now().Add(-tr.Lease)
 	tr.lapse()
 	tr.known.mu.Unlock()
-	if err := tr.settle(t.Context()); err != nil {
+	if err := tr.updateLapsed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -276,7 +276,7 @@ func TestExplorerComesBackAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr.known.byName["left"].lapsed = false
-	if err := tr.settle(t.Context()); err != nil {
+	if err := tr.updateLapsed(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

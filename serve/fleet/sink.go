@@ -114,7 +114,7 @@ func (c *Client) Put(ctx context.Context, d trinity.Delivery) error {
 		return c.request(ctx, at, http.MethodPut, path, data, nil)
 	})
 	if err != nil && ctx.Err() != nil {
-		return c.settle(ctx, n, err)
+		return c.confirm(ctx, n, err)
 	}
 	if err != nil {
 		return err
@@ -125,9 +125,9 @@ func (c *Client) Put(ctx context.Context, d trinity.Delivery) error {
 	return nil
 }
 
-// settle finds out whether the trainer has a delivery that Put gave up. Joining ends requests in
+// confirm finds out whether the trainer has a delivery that Put gave up. Joining ends requests in
 // flight, so the delivery does not arrive later.
-func (c *Client) settle(ctx context.Context, n int64, gaveUp error) error {
+func (c *Client) confirm(ctx context.Context, n int64, gaveUp error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	at, err := c.Place.address()
@@ -159,20 +159,20 @@ func (c *Client) Pause(ctx context.Context, until int64) error {
 	if err != nil {
 		return err
 	}
-	return c.tell(ctx, "/pause", body)
+	return c.post(ctx, "/pause", body)
 }
 
 // Close implements trinity.Sink. It waits for the trainer until ctx ends.
 func (c *Client) Close(ctx context.Context) error {
-	err := c.tell(ctx, "/close", nil)
+	err := c.post(ctx, "/close", nil)
 	if errors.Is(err, trinity.ErrEnded) {
 		return nil
 	}
 	return err
 }
 
-// tell posts a request of this explorer that has no reply.
-func (c *Client) tell(ctx context.Context, path string, body []byte) error {
+// post sends a request of this explorer that has no reply.
+func (c *Client) post(ctx context.Context, path string, body []byte) error {
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
 	return c.persist(ctx, "hear from the explorer", func(ctx context.Context, at address) error {

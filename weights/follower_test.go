@@ -1,0 +1,123 @@
+package weights_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/trinitytest"
+	"github.com/trinity-go/trinity/weights"
+)
+
+// connection is the simplest weights.Trainer: it retries at once.
+type connection string
+
+// Try implements weights.Trainer.
+func (c connection) Try(ctx context.Context, what string, do func(ctx context.Context, from weights.Getter) error) error {
+	for {
+		err := do(ctx, c)
+		if ctx.Err() != nil {
+			return fmt.Errorf("waiting for the trainer to %s: %w", what, context.Cause(ctx))
+		}
+		if !retry.IsTemporary(err) {
+			return err
+		}
+	}
+}
+
+// Loaded implements weights.Trainer.
+func (connection) Loaded(context.Context, weights.Version) error { return nil }
+
+// Get implements weights.Getter.
+func (c connection) Get(ctx context.Context, path string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, string(c)+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, retry.Temporary(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		return nil, retry.Temporary(fmt.Errorf("status %s", resp.Status))
+	}
+	return resp.Body, nil
+}
+
+// GetJSON implements weights.Getter.
+func (c connection) GetJSON(ctx context.Context, path string, out any) error {
+	body, err := c.Get(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	return json.NewDecoder(body).Decode(out)
+}
+
+// trainerSide and explorerSide are the two halves of a weights.Synchronizer over HTTP.
+type (
+	trainerSide struct {
+		weights.Synchronizer
+		shelf *weights.Shelf
+	}
+	explorerSide struct {
+		weights.Synchronizer
+		follower *weights.Follower
+	}
+)
+
+func (s trainerSide) Publish(ctx context.Context, v int64) error { return s.shelf.Publish(ctx, v) }
+func (s trainerSide) TrainerDone()                               { s.shelf.End() }
+
+func (s explorerSide) ExplorerDone() { s.follower.ExplorerDone() }
+func (s explorerSide) Wait(ctx context.Context, min int64, newest bool) (int64, error) {
+	return s.follower.Wait(ctx, min, newest)
+}
+
+func TestShelfAndFollowerAreASynchronizer(t *testing.T) {
+	apart := trinitytest.SynchronizerOptions{Apart: true}
+	trinitytest.Synchronizer(t, apart, func(t *testing.T, timeout time.Duration) trinitytest.Synchronized {
+		trained, sampled := trinitytest.NewBandit(4), trinitytest.NewBandit(4)
+		shelf := &weights.Shelf{Dir: t.TempDir(), Engine: trained, Oldest: true}
+		if err := shelf.Open(t.Context(), 0, true); err != nil {
+			t.Fatal(err)
+		}
+		refuse := func(w http.ResponseWriter, status int, err error) { http.Error(w, err.Error(), status) }
+		serving, stop := context.WithCancel(context.Background())
+		server := httptest.NewServer(shelf.Handler(serving, refuse))
+		t.Cleanup(func() { stop(); server.Close() })
+		var loaded atomic.Int64
+		load := func(ctx context.Context, dir string, version int64) error {
+			loaded.Store(version)
+			return sampled.LoadWeights(ctx, dir, version)
+		}
+		follower := &weights.Follower{
+			Trainer: connection(server.URL), Dir: filepath.Join(t.TempDir(), "weights"), Load: load, Timeout: timeout,
+		}
+		return trinitytest.Synchronized{
+			Trainer: trainerSide{shelf: shelf}, Explorer: explorerSide{follower: follower}, InUse: loaded.Load,
+		}
+	})
+}
+
+// A run that resumes between two versions needs an engine that keeps the published one.
+func TestShelfRefusesAnEngineWithoutTheVersion(t *testing.T) {
+	shelf := &weights.Shelf{Dir: t.TempDir(), Engine: struct{ trinity.Engine }{trinitytest.NewBandit(4)}}
+	err := shelf.Open(t.Context(), 3, false)
+	for _, want := range []string{"version 3 of the weights", "weights_3 nor in the checkpoint", "keeps no published weights"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, want one with %q", err, want)
+		}
+	}
+}
