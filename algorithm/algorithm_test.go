@@ -14,7 +14,7 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// golden is what a type is made of when a config says nothing more: the parts as built.
+// golden holds the parts that a type builds if a config has only its name.
 type golden struct {
 	Def            *trinity.Algorithm
 	Advantage      trinity.Advantage
@@ -34,7 +34,7 @@ func build(changes trinity.Algorithm) (*Algorithm, error) {
 	return New(parts)
 }
 
-func TestDefaultsOfEveryType(t *testing.T) {
+func TestEveryTypeHasItsDefaults(t *testing.T) {
 	want := map[string]json.RawMessage{}
 	data, err := os.ReadFile("testdata/defaults.json")
 	if err != nil {
@@ -82,7 +82,7 @@ func TestDefaultsOfEveryType(t *testing.T) {
 	}
 }
 
-func TestPartsAndArgsMergeOverTheType(t *testing.T) {
+func TestPartsAndArgsOverrideTheType(t *testing.T) {
 	a, err := build(trinity.Algorithm{Type: "dapo", PolicyLossArgs: map[string]any{"clip_range_high": 0.5},
 		AdvantageArgs: map[string]any{"epsilon": 1e-4},
 		KLLoss:        "k3", KLLossArgs: map[string]any{"kl_coef": 0.01}, Entropy: "mix", EntropyArgs: map[string]any{"entropy_coef": 0.1}})
@@ -116,7 +116,7 @@ func TestArgsOfTheTypeDoNotOutliveItsPart(t *testing.T) {
 	}
 }
 
-func TestLossAggMode(t *testing.T) {
+func TestLossAggModeOverridesTheArgs(t *testing.T) {
 	own := map[string]any{"loss_agg_mode": "seq-mean-token-sum"}
 	for _, c := range []struct {
 		name string
@@ -163,7 +163,7 @@ func TestReferenceIsOnlyNeededWithAWeight(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestErrorsNameThePart(t *testing.T) {
 	for _, c := range []struct {
 		spec trinity.Algorithm
 		want []string
@@ -219,7 +219,7 @@ func init() {
 	})
 }
 
-func TestKLPenaltyIsGivenToTokenRewards(t *testing.T) {
+func TestTokenRewardsGetTheKLPenalty(t *testing.T) {
 	args := map[string]any{"kl_coef": 0.1, "adaptive": true, "target_kl": 0.25, "horizon": 10}
 	spec := trinity.Algorithm{Type: "grpo", Advantage: "test_penalized", KLLoss: "none", KLPenalty: "k1", KLPenaltyArgs: args}
 	a, err := build(spec)
@@ -277,14 +277,14 @@ func TestAdaptiveKLLossIsSavedAndRestored(t *testing.T) {
 	d, _ := build(trinity.Algorithm{Type: "grpo", KLLossArgs: map[string]any{"kl_coef": 0.2, "adaptive": true,
 		"target_kl": 0.5, "horizon": 100}})
 	if err := d.Restore(before); err != nil || d.Loss.KLCoef() != 0.2 {
-		t.Errorf("the kl_coef of a term that is new since the checkpoint is %v, %v", d.Loss.KLCoef(), err)
+		t.Errorf("the kl_coef of a new term is %v after a restore, %v", d.Loss.KLCoef(), err)
 	}
 	if err := c.Restore([]byte("{")); err == nil || !strings.Contains(err.Error(), "grpo") {
 		t.Errorf("broken state: %v", err)
 	}
 }
 
-func TestLossAggModeOfALossWithoutOne(t *testing.T) {
+func TestLossAggModeNeedsALossThatAggregates(t *testing.T) {
 	_, err := build(trinity.Algorithm{Type: "grpo", PolicyLoss: "test_no_agg", LossAggMode: "token-mean"})
 	if err == nil || !strings.Contains(err.Error(), "test_no_agg") {
 		t.Errorf("error %v", err)

@@ -10,8 +10,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// rolled is a sequence of a prompt token and trained tokens with these ratios trainer / sampler; a
-// ratio of 0 is an untrained token.
+// rolled returns a sequence of a prompt token and trained tokens with these ratios trainer /
+// sampler. A ratio of 0 is an untrained token.
 func rolled(ratios ...float64) *trinity.Experience {
 	n := len(ratios) + 1
 	e := &trinity.Experience{Tokens: make([]int32, n), Mask: make([]bool, n), PromptLen: 1, Logprobs: make([]float32, n),
@@ -24,7 +24,8 @@ func rolled(ratios ...float64) *trinity.Experience {
 	return e
 }
 
-// weightsOf are those of trained tokens, before rejection; of all, 1 where there are none.
+// weightsOf returns the weights of the trained tokens before rejection, 1 for tokens without a
+// weight.
 func weightsOf(batch []*trinity.Experience) (w []float64, masks string) {
 	for _, e := range batch {
 		for t := 1; t < len(e.Tokens); t++ {
@@ -37,9 +38,9 @@ func weightsOf(batch []*trinity.Experience) (w []float64, masks string) {
 	return w, masks
 }
 
-// Two sequences: ratios 2, 0.5, 4 (product 4, geometric mean 1.5874) and, after a token of the
-// environment, 0.8, 0.9 (0.72, 0.8485).
-func TestCorrectionByHand(t *testing.T) {
+// The sequences have the ratios 2, 0.5, 4 (product 4, geometric mean 1.5874) and, after a token of
+// the environment, 0.8, 0.9 (0.72, 0.8485).
+func TestCorrectionEqualsValuesByHand(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		c       Correction
@@ -94,7 +95,7 @@ func TestCorrectionByHand(t *testing.T) {
 	}
 }
 
-func TestCorrectionOfOddBatches(t *testing.T) {
+func TestCorrectionHandlesOddBatches(t *testing.T) {
 	c := Correction{Weights: "token", Truncate: 2, Reject: "sequence", Low: 0.5, High: 2}
 	if out, m, err := c.Apply([]*trinity.Experience{rolled(5), rolled(0)}); err != nil || out != nil ||
 		m["rollout_corr/rollout_rs_masked_fraction"] != 1 {
@@ -110,7 +111,7 @@ func TestCorrectionOfOddBatches(t *testing.T) {
 		t.Errorf("beside a demonstration: %v, %s", weights, masks)
 	}
 	if got := m["rollout_corr/rollout_rs_masked_fraction"]; got != 1.0/3 {
-		t.Errorf("share masked %v, want a third: the demonstration could not be rejected", got)
+		t.Errorf("share masked %v, want a third: a demonstration cannot be rejected", got)
 	}
 	far := rolled(1)
 	far.Logprobs[1] = -1000

@@ -8,8 +8,8 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// A loss that lacks what it reads is refused when the algorithm is made, by the key to change.
-func TestPartsFitTogether(t *testing.T) {
+// Building an algorithm whose loss lacks an input fails. The error names the key to change.
+func TestPartsMustFitTogether(t *testing.T) {
 	for _, c := range []struct {
 		spec trinity.Algorithm
 		want string // "" for none
@@ -57,7 +57,7 @@ func TestPartsFitTogether(t *testing.T) {
 	}
 }
 
-func TestReadsLogprobs(t *testing.T) {
+func TestReadsLogprobsFindsTheReaders(t *testing.T) {
 	for _, c := range []struct {
 		spec trinity.Algorithm
 		want bool

@@ -7,7 +7,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// A loss over preferences makes no sense of other data, and no other loss of preferences.
+// A loss over preferences needs a dataset of preferences, and other losses cannot read one.
 func TestLossesBelongToTheirData(t *testing.T) {
 	for _, c := range []struct {
 		spec trinity.Algorithm

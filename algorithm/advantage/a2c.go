@@ -25,7 +25,7 @@ import (
 type a2c struct {
 	tokenRewards
 	Gamma  float64  `yaml:"gamma" doc:"discount of later rewards and values per token, in [0, 1]"`
-	NSteps *int     `yaml:"n_steps" doc:"number of tokens whose rewards are summed before the critic's value stands for the rest; null sums to the end"`
+	NSteps *int     `yaml:"n_steps" doc:"tokens whose rewards count before the critic's value; null sums to the end"`
 	Lam    *float64 `yaml:"lam" doc:"in [0, 1]: average over all n_steps by GAE, instead of one; null is off"`
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// recordedExperience is one of testdata/batch.json.
+// recordedExperience is an experience in testdata/batch.json.
 type recordedExperience struct {
 	Task           string
 	Run, Turn      int
@@ -36,7 +36,7 @@ func (r *recordedExperience) experience() *trinity.Experience {
 	}
 }
 
-func TestAgainstPyTorch(t *testing.T) {
+func TestBatchAdvantagesEqualPyTorch(t *testing.T) {
 	data, err := os.ReadFile("testdata/batch.json")
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestAgainstPyTorch(t *testing.T) {
 			Fn         string
 			Data       string
 			Args       map[string]any
-			Advantages [][][]float64 // null for what was left out
+			Advantages [][][]float64 // null for dropped experiences
 			Returns    [][][]float64
 			Mask       [][][]bool
 		}

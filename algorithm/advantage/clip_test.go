@@ -10,8 +10,8 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// clipped runs an entropy clip on a rollout below and one above the mean with three trained tokens
-// each, and lists which of them stay in the mask.
+// clipped runs an entropy clip on a rollout below and one above the mean, with three trained tokens
+// each. It reports which tokens stay in the mask.
 func clipped(t *testing.T, name string, a args, edit func(below, above *trinity.Experience)) (below, above []bool) {
 	t.Helper()
 	g := group([]float64{0, 1})
@@ -48,7 +48,7 @@ func clipped(t *testing.T, name string, a args, edit func(below, above *trinity.
 	return of(g[0]), of(g[1])
 }
 
-func TestClipBByHand(t *testing.T) {
+func TestClipBEqualsValuesByHand(t *testing.T) {
 	// p ½ where H is ln 2: S = 0; p ½ where H is 0: S = −½·ln 2. Over 4 of the one and 2 of the
 	// other the mean is −⅓·½·ln 2, the std √(2/9)·½·ln 2, and the low ones are (2/3)/√(2/9) = √2
 	// standard deviations below
@@ -68,7 +68,7 @@ func TestClipBByHand(t *testing.T) {
 	}
 }
 
-func TestClipVByHand(t *testing.T) {
+func TestClipVEqualsValuesByHand(t *testing.T) {
 	// p is 1 and H is 0, so that S = 0 and D is the discriminator
 	edit := func(below, above *trinity.Experience) {
 		below.Discriminators, above.Discriminators = []float32{0, 2, 3, 0, 1}, []float32{0, 9, 9, 0, 9}
@@ -88,8 +88,8 @@ func TestClipVByHand(t *testing.T) {
 	}
 }
 
-// All D are 1 but one, which is more by the probability that the trainer computed; that of the
-// sampler says nothing.
+// All D are 1, except one that is larger by the trainer's probability. The sampler's probability
+// would not change it.
 func TestClipVReadsTheProbabilityBeforeTheUpdate(t *testing.T) {
 	below, _ := clipped(t, "clipv", args{"mu": 0, "max_frac": 0}, func(below, above *trinity.Experience) {
 		below.Discriminators = []float32{0, 1, 1, 0, 1}
@@ -100,8 +100,8 @@ func TestClipVReadsTheProbabilityBeforeTheUpdate(t *testing.T) {
 	}
 }
 
-// What would make every advantage 0, or drop every group, is refused.
-func TestInfinitiesThatMakeARunPointless(t *testing.T) {
+// They would make every advantage 0 or drop every group.
+func TestInfiniteArgumentsAreErrors(t *testing.T) {
 	for _, c := range []struct{ name, key string }{
 		{"grpo", "epsilon"}, {"rec", "epsilon"}, {"gigpo", "epsilon"}, {"step_wise_grpo", "epsilon"}, {"cod", "epsilon"},
 		{"clipb", "epsilon"}, {"clipv", "epsilon"},
@@ -114,7 +114,7 @@ func TestInfinitiesThatMakeARunPointless(t *testing.T) {
 	}
 }
 
-// The trainer logs advantages/mean of what is trained on.
+// The trainer logs advantages/mean of the experiences that it trains on.
 func TestDistillationLeavesTheMeanAdvantageToTheTrainer(t *testing.T) {
 	for _, name := range []string{"on_policy_distill", "jsd"} {
 		e := &trinity.Experience{Tokens: make([]int32, 3), Mask: []bool{false, true, true}, Logprobs: make([]float32, 3),

@@ -11,8 +11,11 @@ import (
 // rollouts with a negative advantage, it masks the tokens whose punishment would reduce the
 // policy's entropy most.
 //
-//	S = p·(H + ln p), with p the probability of the token when it was sampled and H the entropy of the policy there
-//	kept: A ≥ 0, or S − mean ≥ −μ·std, with mean and std (over n) of S over all trained tokens of the batch
+//	S = p·(H + ln p)
+//	kept: A ≥ 0, or S − mean ≥ −μ·std, with mean and std (over n) of S
+//
+// p is the probability of the token when it was sampled, and H is the policy's entropy there. mean
+// and std cover all trained tokens of the batch.
 //
 // Punishing a token changes the entropy by +S to first order. So a token with low S, unlikely where
 // the policy was sure of another token, lowers the entropy. Clipped tokens leave the mask: the loss

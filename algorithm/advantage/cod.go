@@ -16,7 +16,8 @@ import (
 //	g = rewards of the pack's tasks from task k on, if the episode solves task k;
 //	    the episode's own reward and the rewards of the tasks after k, if it writes hint k
 //	G = mean(g) (mean), the mean of its first W (sliding_window_mean), or Σ γⁱ·g_i (discounted)
-//	score = G − mean of G over the runs of the pack at the same place (kind of episode and k),  A = score at every trained token
+//	score = G − mean of G over the pack's runs at the same place (kind of episode and k)
+//	A = score at every trained token
 //
 // A place that only one run reached has score 0. The scores can be weighted: w(score) =
 // score·exp(min(score/T, 20)), with a fixed T (red_weight_temp), or with a T that makes the
@@ -39,16 +40,16 @@ import (
 // counts, because the order of a list may change.
 type cod struct {
 	stepWiseGRPO            `yaml:",inline"`
-	IterativeHintE2ECausal  bool     `yaml:"iterative_hint_e2e_causal" doc:"credit each episode with what came after it, compared with the same episode of the other runs"`
-	E2ECausalReturnsStyle   string   `yaml:"e2e_causal_returns_style" doc:"how later rewards become a return: mean, sliding_window_mean or discounted"`
+	IterativeHintE2ECausal  bool     `yaml:"iterative_hint_e2e_causal" doc:"credit each episode with later rewards against other runs"`
+	E2ECausalReturnsStyle   string   `yaml:"e2e_causal_returns_style" doc:"later rewards to a return: mean, sliding_window_mean, discounted"`
 	E2ECausalReturnsWindow  int      `yaml:"e2e_causal_returns_window" doc:"rewards in the window of sliding_window_mean; at least 1"`
 	E2ECausalReturnsGamma   float64  `yaml:"e2e_causal_returns_gamma" doc:"discount per reward of discounted, in [0, 1]"`
 	E2ECausalBaseline       string   `yaml:"e2e_causal_baseline" doc:"baseline of a return: group-mean"`
 	RedWeightTemp           *float64 `yaml:"red_weight_temp" doc:"temperature of the weights exp(score/T); null weights nothing"`
-	RedWeightAdaptiveTemp   bool     `yaml:"red_weight_adaptive_temp" doc:"find the temperature that brings the token-weighted sum of the advantages to 0"`
+	RedWeightAdaptiveTemp   bool     `yaml:"red_weight_adaptive_temp" doc:"find the temperature with a token-weighted sum of advantages of 0"`
 	RedWeightAdaptiveVer    *string  `yaml:"red_weight_adaptive_version" doc:"how the temperature is found: bisection"`
-	RedWeightAdaptiveLevel  *string  `yaml:"red_weight_adaptive_level" doc:"which scores are weighted and shifted together: task, taskset, or null for the whole batch"`
-	RedWeightAdvantageShift bool     `yaml:"red_weight_adv_shift" doc:"subtract the token-weighted mean of the scores from each, if it is negative"`
+	RedWeightAdaptiveLevel  *string  `yaml:"red_weight_adaptive_level" doc:"scores that belong together: task, taskset; null: batch"`
+	RedWeightAdvantageShift bool     `yaml:"red_weight_adv_shift" doc:"subtract the token-weighted mean of the scores if it is negative"`
 }
 
 func init() {

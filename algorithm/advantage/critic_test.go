@@ -13,8 +13,8 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// valued is a rollout with the critic's values at its trained tokens; mask has an x at each of
-// those.
+// valued returns a rollout with the critic's values at its trained tokens. mask has an x at each of
+// these.
 func valued(mask string, reward float64, values ...float32) *trinity.Experience {
 	e := &trinity.Experience{Tokens: make([]int32, len(mask)), Mask: make([]bool, len(mask)),
 		Values: make([]float32, len(mask)), Reward: trinity.Reward{Value: reward, Valid: true}}
@@ -43,9 +43,9 @@ func estimate(t *testing.T, name string, a map[string]any, g ...*trinity.Experie
 	return m
 }
 
-// Advantages and returns of one sequence, worked out by hand. ppo whitens the advantages, so its
-// returns alone are in the table.
-func TestCriticsEstimatesByHand(t *testing.T) {
+// The table has the advantages and returns of one sequence. For ppo it has only the returns,
+// because ppo whitens the advantages.
+func TestCriticEstimatesEqualValuesByHand(t *testing.T) {
 	type args = map[string]any
 	for _, c := range []struct {
 		name, fn   string
@@ -84,7 +84,7 @@ func TestCriticsEstimatesByHand(t *testing.T) {
 	}
 }
 
-// A is −1, 1 and 3 over the two sequences: mean 1, standard deviation 2.
+// Before whitening, A is −1, 1 and 3 over the two sequences: mean 1, standard deviation 2.
 func TestPPOWhitensOverTheBatch(t *testing.T) {
 	a, b := valued(".xx.", 1, 2, 0), valued(".x", 4, 1)
 	estimate(t, "ppo", nil, a, b)
@@ -93,8 +93,8 @@ func TestPPOWhitensOverTheBatch(t *testing.T) {
 	}
 }
 
-// What has no variance gives no direction, and no error.
-func TestPPOWithoutVariance(t *testing.T) {
+// Equal advantages give no direction, and no error.
+func TestPPOWithoutVarianceGivesZeros(t *testing.T) {
 	one, none := valued(".x", 7, 1), valued("..", 7)
 	estimate(t, "ppo", nil, one)
 	estimate(t, "ppo", nil, none)
@@ -112,8 +112,8 @@ func TestPPOWithoutVariance(t *testing.T) {
 	}
 }
 
-// The turns of a run that are experiences of their own are episodes of their own: each has its own
-// reward, and nothing of a later one.
+// Turns that are separate experiences are separate episodes: each has its own reward, and nothing
+// of a later one.
 func TestTurnsAreEpisodes(t *testing.T) {
 	type args = map[string]any
 	turns := []*trinity.Experience{valued(".xx", 0, 1, 2), valued("..xx", 1, 3, 4), valued("...x", 5, 6)}
@@ -128,8 +128,8 @@ func TestTurnsAreEpisodes(t *testing.T) {
 	}
 }
 
-// Rewards that are none, and demonstrations, teach nothing.
-func TestCriticsEstimatesOfRolloutsAlone(t *testing.T) {
+// Demonstrations and rollouts with invalid rewards teach nothing.
+func TestCriticEstimatesIgnoreDemonstrations(t *testing.T) {
 	for _, fn := range []string{"ppo", "a2c"} {
 		failed, shown, fine := valued(".x", 0, 1), valued(".x", 0, 1), valued(".xx", 1, 0, 0)
 		failed.Reward = trinity.InvalidReward("timeout")
@@ -148,7 +148,7 @@ func TestCriticsEstimatesOfRolloutsAlone(t *testing.T) {
 	}
 }
 
-func TestCriticsEstimatesErrors(t *testing.T) {
+func TestCriticEstimatesReportBadInput(t *testing.T) {
 	type args = map[string]any
 	for _, c := range []struct {
 		fn   string
@@ -181,8 +181,8 @@ func TestCriticsEstimatesErrors(t *testing.T) {
 	}
 }
 
-// The penalty comes off the reward of each token that it is given for.
-func TestCriticsEstimatesWithKLPenalty(t *testing.T) {
+// The penalty of each token reduces the token's reward.
+func TestCriticEstimatesSubtractTheKLPenalty(t *testing.T) {
 	for _, fn := range []string{"ppo", "a2c"} {
 		a, err := registry.Advantages.Build(fn)
 		if err != nil {
@@ -207,7 +207,7 @@ func TestCriticsEstimatesWithKLPenalty(t *testing.T) {
 	}
 }
 
-func TestCriticsEstimatesAgainstPyTorch(t *testing.T) {
+func TestCriticEstimatesEqualPyTorch(t *testing.T) {
 	data, err := os.ReadFile("testdata/critic.json")
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ import (
 type grpo struct {
 	scaling              `yaml:",inline"`
 	DuplicateExperiences bool     `yaml:"duplicate_experiences" doc:"replace dropped groups with copies of kept ones"`
-	RankPenalty          *float64 `yaml:"rank_penalty" doc:"in [0, 1]: largest share by which to scale down the reward of likely rollouts; null is off"`
+	RankPenalty          *float64 `yaml:"rank_penalty" doc:"in [0, 1]: largest share to take off the reward of likely rollouts; null is off"`
 }
 
 func init() {

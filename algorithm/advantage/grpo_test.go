@@ -49,7 +49,7 @@ func build(t *testing.T, args map[string]any) trinity.Advantage {
 
 var bad = math.NaN() // an invalid reward
 
-func TestGRPOByHand(t *testing.T) {
+func TestGRPOEqualsValuesByHand(t *testing.T) {
 	type args = map[string]any
 	for _, c := range []struct {
 		name   string
@@ -111,7 +111,7 @@ func TestGRPOByHand(t *testing.T) {
 	}
 }
 
-func TestGRPOMetrics(t *testing.T) {
+func TestGRPOReportsMetrics(t *testing.T) {
 	groups := []trinity.Group{group([]float64{1, 2, 3, bad}), group([]float64{4, 4}), group([]float64{9}), group([]float64{bad})}
 	_, m, err := build(t, map[string]any{"std_threshold": 0.1, "rank_penalty": 0.5}).Advantages(groups)
 	if err != nil {
@@ -142,7 +142,7 @@ func TestInvalidRolloutsGetNoAdvantage(t *testing.T) {
 	}
 }
 
-func TestDuplicates(t *testing.T) {
+func TestDuplicatesFillDroppedGroups(t *testing.T) {
 	run := func(step int64) []trinity.Group {
 		groups := []trinity.Group{group([]float64{1, 1}), group([]float64{0, 1}), group([]float64{2, 2}), group([]float64{bad}),
 			group([]float64{3, 5}), group([]float64{4, 4}), group([]float64{0, 9})}
@@ -204,7 +204,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-func TestDuplicatesOfNothing(t *testing.T) {
+func TestDuplicatesNeedAGroup(t *testing.T) {
 	kept, _, err := build(t, map[string]any{"std_threshold": 0,
 		"duplicate_experiences": true}).Advantages([]trinity.Group{group([]float64{1, 1})})
 	if err != nil || len(kept) != 0 {
@@ -212,7 +212,7 @@ func TestDuplicatesOfNothing(t *testing.T) {
 	}
 }
 
-func TestGRPOErrors(t *testing.T) {
+func TestGRPOReportsBadInput(t *testing.T) {
 	type args = map[string]any
 	for _, c := range []struct {
 		args args
@@ -240,7 +240,7 @@ func TestGRPOErrors(t *testing.T) {
 	}
 }
 
-func TestNoneLeavesEverything(t *testing.T) {
+func TestNoneChangesNothing(t *testing.T) {
 	a, err := registry.Advantages.Build("none")
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestNoneLeavesEverything(t *testing.T) {
 	}
 }
 
-func TestGRPOAgainstPyTorch(t *testing.T) {
+func TestGRPOEqualsPyTorch(t *testing.T) {
 	data, err := os.ReadFile("testdata/torch.json")
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func perRollout(t *testing.T, name string, a args, groups ...trinity.Group) [][]
 	return out
 }
 
-func TestGroupAdvantagesByHand(t *testing.T) {
+func TestGroupAdvantagesEqualValuesByHand(t *testing.T) {
 	ln := math.Log
 	for _, c := range []struct {
 		name, fn string
@@ -95,7 +95,7 @@ func closeTo(got, want []float64, tolerance float64) bool {
 	return true
 }
 
-func TestRECBalance(t *testing.T) {
+func TestRECBalanceIgnoresTheSurplus(t *testing.T) {
 	run := func(order ...int) map[int]float64 {
 		all := group([]float64{0, 0, 0, 0, 1})
 		var g trinity.Group
@@ -135,8 +135,8 @@ func TestRECBalance(t *testing.T) {
 	}
 }
 
-// Only the surplus goes, so that as many are left below the mean as at or above it.
-func TestRECBalanceDropsTheSurplusAlone(t *testing.T) {
+// As many rollouts remain below the mean as at or above it.
+func TestRECBalanceDropsOnlyTheSurplus(t *testing.T) {
 	kept, m, err := made(t, "rec", args{"drop": "balance"}).Advantages([]trinity.Group{group([]float64{0, 1, 0, 0, 1})})
 	if err != nil || m["drop_balance"] != 1 {
 		t.Fatalf("metrics %v, %v; want 1 of 3 below the mean dropped", m, err)
@@ -158,7 +158,7 @@ func step(run, turn int, reward float64, info args) *trinity.Experience {
 	return e
 }
 
-func TestStepsByHand(t *testing.T) {
+func TestStepAdvantagesEqualValuesByHand(t *testing.T) {
 	h := math.Sqrt(0.5)
 	reward := func(v float64, state string) args { return args{"step_reward": v, "env_state_hash": state} }
 	for _, c := range []struct {
@@ -207,8 +207,8 @@ func TestStepsByHand(t *testing.T) {
 	}
 }
 
-// Equal outcomes of the other task do not blow up that of a run alone.
-func TestOneRunAmongEqualOutcomes(t *testing.T) {
+// Equal outcomes of another task do not inflate the advantage of a single run.
+func TestSingleRunIgnoresOtherTasks(t *testing.T) {
 	one, two := trinity.Group{step(0, 0, 1, nil)}, trinity.Group{step(0, 0, 1, nil), step(1, 0, 1, nil)}
 	got := perRollout(t, "step_wise_grpo", args{"std_cal_level": "batch"}, one, two)
 	if !closeTo(slices.Concat(got...), []float64{1, 0, 0}, 5e-6) {
@@ -216,9 +216,8 @@ func TestOneRunAmongEqualOutcomes(t *testing.T) {
 	}
 }
 
-// The colder the temperature, the more a good score weighs, up to e²⁰ times: no advantage is
-// infinite.
-func TestCoDWithAColdTemperature(t *testing.T) {
+// A colder temperature gives good scores more weight, up to e²⁰. No advantage is infinite.
+func TestCoDStaysFiniteAtColdTemperatures(t *testing.T) {
 	solve := func(run int, reward float64) *trinity.Experience {
 		return step(run, 0, reward, args{"exp_type": "solve_task", "task_idx": 0, "task_rewards": []any{reward}})
 	}
@@ -228,8 +227,8 @@ func TestCoDWithAColdTemperature(t *testing.T) {
 	}
 }
 
-// A run that solves a task twice counts in the mean with the earlier turn, wherever that stands in
-// the list.
+// If a run solves a task twice, only the earlier turn counts in the mean, wherever it is in the
+// list.
 func TestCoDCountsARunOnce(t *testing.T) {
 	solve := func(run, turn int, reward float64) *trinity.Experience {
 		return step(run, turn, reward, args{"exp_type": "solve_task", "task_idx": 0, "task_rewards": []any{reward}})
@@ -241,7 +240,7 @@ func TestCoDCountsARunOnce(t *testing.T) {
 	}
 }
 
-func TestStatesOfOtherTasksAreNotCompared(t *testing.T) {
+func TestGiGPOComparesStatesWithinATask(t *testing.T) {
 	one := trinity.Group{step(0, 0, 4, args{"env_state_hash": "s"})}
 	two := trinity.Group{step(0, 0, 0, args{"env_state_hash": "s"})}
 	if got := perRollout(t, "gigpo", nil, one, two); !closeTo([]float64{got[0][0], got[1][0]}, []float64{4, 0}, 5e-6) {
@@ -249,7 +248,7 @@ func TestStatesOfOtherTasksAreNotCompared(t *testing.T) {
 	}
 }
 
-func TestTokensByHand(t *testing.T) {
+func TestTokenRewardsEqualValuesByHand(t *testing.T) {
 	// a prompt token, a trained one, one of an environment, two trained ones, one of an environment
 	e := &trinity.Experience{
 		Tokens: make([]int32, 6), Mask: []bool{false, true, false, true, true, false}, Logprobs: []float32{0, -3, 0, -1, -1, 0},
@@ -293,7 +292,7 @@ func TestTokensByHand(t *testing.T) {
 	}
 }
 
-func TestTokenRewardsWithoutTrainedTokens(t *testing.T) {
+func TestUntrainedRolloutsGetZeroTokenAdvantages(t *testing.T) {
 	e := rollout(0, trinity.Reward{Value: 1, Valid: true}, -1)
 	e.Mask = make([]bool, 4)
 	for _, name := range []string{"reinforceplusplus", "remax"} {
@@ -305,7 +304,7 @@ func TestTokenRewardsWithoutTrainedTokens(t *testing.T) {
 	}
 }
 
-func TestReMaxBaselines(t *testing.T) {
+func TestReMaxNeedsBaselines(t *testing.T) {
 	g := group([]float64{1, 1, 1})
 	for i, e := range g {
 		e.Info = args{"reward_baseline": []any{0.25, nil, 1}[i]}

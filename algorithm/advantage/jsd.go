@@ -16,7 +16,8 @@ import (
 // In its gradient by S, the first term gives −λ(1−λ)·Σ (T/M)·∇S and the second (1−λ)·Σ (ln(S/M) + 1
 // − (1−λ)·S/M)·∇S. The parts without logarithms add up to 1 − (λT + (1−λ)S)/M = 0, so
 //
-//	∇JSD_λ = (1 − λ)·E_S[ ln(S/M)·∇ln S ],  A_t = −kl_coef·(1 − λ)·(ln S − ln M), at every trained token
+//	∇JSD_λ = (1 − λ)·E_S[ ln(S/M)·∇ln S ]
+//	A_t = −kl_coef·(1 − λ)·(ln S − ln M), at every trained token
 //
 // A is positive if the teacher finds the sampled token likelier than the student does, and negative
 // otherwise. It ignores the effect on later tokens. At λ = 0 and λ = 1 JSD is 0 for all S, so the

@@ -35,9 +35,9 @@ func divergence(lambda float64, teacher, student []float64) float64 {
 	return sum
 }
 
-// The policy gradient over all tokens, each with its probability, is minus the derivative of the
-// divergence.
-func TestJSDDescends(t *testing.T) {
+// The policy gradient over all tokens, weighted by their probabilities, is minus the derivative of
+// the divergence.
+func TestJSDDescendsTheDivergence(t *testing.T) {
 	teacher, z := softmax([]float64{0.3, -1, 2, 0}), []float64{-0.5, 1, 0.2, 3}
 	for _, lambda := range []float64{0, 0.01, 0.3, 0.5, 0.9, 0.99, 1} {
 		student := softmax(z)
@@ -75,7 +75,7 @@ func TestJSDDescends(t *testing.T) {
 	}
 }
 
-func TestJSDFarApart(t *testing.T) {
+func TestJSDStaysFiniteFarApart(t *testing.T) {
 	for _, lambda := range []float64{0, 1e-3, 0.5, 1 - 1e-3, 1} {
 		for _, d := range []float64{-50, -20, -1e-9, 0, 1e-9, 20, 50} {
 			a, j := jensenShannon(lambda, d)

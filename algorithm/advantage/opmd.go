@@ -22,7 +22,7 @@ import (
 //
 // opmd_verl is an alias: Trinity-RFT's variant in the trainer has the same formula.
 type opmd struct {
-	OPMDBaseline string  `yaml:"opmd_baseline" doc:"what is subtracted from the reward: the group's mean (mean), or the value of the policy that the step aims at (logavgexp)"`
+	OPMDBaseline string  `yaml:"opmd_baseline" doc:"baseline of the reward: mean of the group, or logavgexp, the target policy's value"`
 	Tau          float64 `yaml:"tau" doc:"temperature of logavgexp, in units of reward; more than 0"`
 }
 

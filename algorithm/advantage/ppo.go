@@ -31,7 +31,7 @@ import (
 type ppo struct {
 	tokenRewards
 	Gamma float64 `yaml:"gamma" doc:"discount of later rewards and values per token, in [0, 1]"`
-	Lam   float64 `yaml:"lam" doc:"in [0, 1]: 1 sums the rewards (no bias from the critic), 0 trusts the critic one token ahead (least variance)"`
+	Lam   float64 `yaml:"lam" doc:"in [0, 1]: 1 sums all rewards (no bias by the critic), 0 has the least variance"`
 }
 
 func init() {

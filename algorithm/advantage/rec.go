@@ -15,7 +15,8 @@ import (
 // REC is the advantage of the REC family (Yao et al. 2025, "Group-relative REINFORCE is secretly an
 // off-policy algorithm"):
 //
-//	A_i = R_i − mean_G, at every trained token of rollout i; with std_normalize divided by std_G + ε, the std over n
+//	A_i = R_i − mean_G, at every trained token of rollout i
+//	with std_normalize: divided by std_G + ε, where std_G has the divisor n
 //
 // With drop balance (RED-Drop), a group with more rollouts below its mean than at or above it loses
 // the surplus: as many of those below, chosen at random, get A = 0. Mean and std are then of the
@@ -29,7 +30,7 @@ import (
 type rec struct {
 	Epsilon      float64 `yaml:"epsilon" doc:"added to the standard deviation"`
 	STDNormalize bool    `yaml:"std_normalize" doc:"divide by the standard deviation of the group"`
-	Drop         *string `yaml:"drop" doc:"balance: if more rollouts of a group lie below its mean than not, ignore the surplus; null keeps all"`
+	Drop         *string `yaml:"drop" doc:"balance ignores surplus rollouts below the group's mean; null keeps all"`
 }
 
 func init() {

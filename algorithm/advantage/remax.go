@@ -9,7 +9,9 @@ import (
 
 // ReMax is REINFORCE with the reward of the greedy answer as baseline (Li et al. 2024, eq. 4):
 //
-//	A_t = Σ_{k≥t} r_k − b, at every trained token, with r as in reinforceplusplus and b the reward of the greedy answer to the same task
+//	A_t = Σ_{k≥t} r_k − b, at every trained token
+//
+// r is as in reinforceplusplus, and b is the reward of the greedy answer to the same task.
 //
 // b is Info["reward_baseline"]. The explorer writes it: it runs the workflow once more per task, at
 // temperature 0, and does not train on this run. Experience.Returns is Σ_{k≥t} r_k. If the greedy

@@ -11,7 +11,7 @@ import (
 type scaling struct {
 	Epsilon      float64  `yaml:"epsilon" doc:"added to the standard deviation"`
 	StdThreshold *float64 `yaml:"std_threshold" doc:"drop groups whose reward std is at most this, and groups of one; null keeps all"`
-	StdCalLevel  string   `yaml:"std_cal_level" doc:"divide by the std of the group's rewards (group), by the std of all rewards of the batch (batch), or not at all (none)"`
+	StdCalLevel  string   `yaml:"std_cal_level" doc:"divide by the std of the rewards of the group or the batch; none does not divide"`
 }
 
 func newScaling() scaling { return scaling{Epsilon: 1e-6, StdCalLevel: "group"} }

@@ -54,7 +54,7 @@ func (m AggMode) Check() error {
 
 // Agg is the argument loss_agg_mode. Policy losses that aggregate per-token values embed it.
 type Agg struct {
-	LossAggMode AggMode `yaml:"loss_agg_mode" doc:"how per-token values become one number: token-mean, seq-mean-token-sum, seq-mean-token-mean, seq-mean-token-sum-norm; algorithm.loss_agg_mode overrides it"`
+	LossAggMode AggMode `yaml:"loss_agg_mode" doc:"token-mean or seq-mean-token-{sum,mean,sum-norm}; algorithm.loss_agg_mode overrides it"`
 }
 
 func (a *Agg) aggregation() *AggMode { return &a.LossAggMode }

@@ -22,8 +22,8 @@ type cispo struct {
 	ClipRangeLow      float64 `yaml:"clip_range_low" doc:"the weight is at least 1 minus this; 1 means no lower bound, as in the paper"`
 	ClipRangeHigh     float64 `yaml:"clip_range_high" doc:"the weight is at most 1 plus this"`
 	EnableMaskClip    bool    `yaml:"enable_mask_clip" doc:"mask the tokens that PPO would clip"`
-	MaskClipRangeLow  float64 `yaml:"mask_clip_range_low" doc:"with enable_mask_clip: mask tokens with a negative advantage and a ratio below 1 minus this; 1 masks none"`
-	MaskClipRangeHigh float64 `yaml:"mask_clip_range_high" doc:"with enable_mask_clip: mask tokens with a positive advantage and a ratio above 1 plus this"`
+	MaskClipRangeLow  float64 `yaml:"mask_clip_range_low" doc:"with the mask: least ratio is 1 minus this if A < 0; 1 masks none"`
+	MaskClipRangeHigh float64 `yaml:"mask_clip_range_high" doc:"with the mask: largest ratio is 1 plus this if A > 0"`
 }
 
 func init() {

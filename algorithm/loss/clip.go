@@ -7,7 +7,7 @@ import (
 
 // clip holds the arguments of losses that cut the gradient where the ratio is too far from 1.
 type clip struct {
-	ClipRange     *float64 `yaml:"clip_range" doc:"how far the ratio may move from 1 before its gradient is cut; the default of clip_range_low and clip_range_high"`
+	ClipRange     *float64 `yaml:"clip_range" doc:"distance of the ratio from 1 at which its gradient ends; default of both ranges below"`
 	ClipRangeLow  *float64 `yaml:"clip_range_low" doc:"distance below 1; null means clip_range"`
 	ClipRangeHigh *float64 `yaml:"clip_range_high" doc:"distance above 1; null means clip_range"`
 }

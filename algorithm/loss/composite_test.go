@@ -17,9 +17,8 @@ func (*zero) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	return in.Tape.Zero(), trinity.Metrics{}, nil
 }
 
-// TestCutIntoMicroBatches holds that gradients and summed metrics do not depend on how an optimizer
-// step is cut.
-func TestCutIntoMicroBatches(t *testing.T) {
+// Gradients and summed metrics do not depend on the micro-batches of an optimizer step.
+func TestMicroBatchesAddUp(t *testing.T) {
 	r, batch, now := load(t)
 	cuts := [][]int{{1, 1, 1, 1, 1, 1, 1}, {2, 3, 2}, {6, 1}, {3, 4}, {0, 7}}
 	for _, c := range r.Cases {
@@ -62,11 +61,11 @@ func sameGrads(t *testing.T, name string, got, want []float32) {
 	}
 }
 
-// TestFiniteDifferences compares the gradients with differences of final_loss by every trained
-// token's log-probability and entropy, for losses without stop-gradients (the others:
-// TestConformance). Tokens that record.py put far from the reference are brought near: an e³⁰ in
+// The test compares the gradients with differences of final_loss for every trained token's
+// log-probability and entropy. It covers losses without stop-gradients (TestConformance covers the
+// others). It moves tokens closer to the reference that record.py put far away, because an e³⁰ in
 // the sum leaves the differences no digits.
-func TestFiniteDifferences(t *testing.T) {
+func TestGradientsEqualFiniteDifferences(t *testing.T) {
 	r, batch, now := load(t)
 	for i, e := range batch {
 		for k, ref := range e.RefLogprobs {
@@ -118,7 +117,7 @@ func TestFiniteDifferences(t *testing.T) {
 	}
 }
 
-func TestConcurrentMicroBatches(t *testing.T) {
+func TestMicroBatchesMayBeConcurrent(t *testing.T) {
 	r, batch, now := load(t)
 	l := build(t, r.Cases[0])
 	var wg sync.WaitGroup
@@ -133,7 +132,7 @@ func TestConcurrentMicroBatches(t *testing.T) {
 	wg.Wait()
 }
 
-func TestNothingTrained(t *testing.T) {
+func TestUntrainedBatchHasZeroLoss(t *testing.T) {
 	r, _, _ := load(t)
 	e := &trinity.Experience{Tokens: make([]int32, 3), Mask: make([]bool, 3), PromptLen: 3}
 	for _, c := range r.Cases {
@@ -152,7 +151,7 @@ func TestNothingTrained(t *testing.T) {
 	}
 }
 
-func TestLossErrors(t *testing.T) {
+func TestLossReportsBadInput(t *testing.T) {
 	kl, _ := KLs.Build("k2")
 	bonus, _ := Entropies.Build("default")
 	nan := float32(math.NaN())
@@ -196,7 +195,7 @@ func TestLossErrors(t *testing.T) {
 	}
 }
 
-func TestArgErrors(t *testing.T) {
+func TestArgumentsAreChecked(t *testing.T) {
 	type args = map[string]any
 	for _, c := range []struct {
 		kind, name string
@@ -268,7 +267,7 @@ func TestArgErrors(t *testing.T) {
 	}
 }
 
-func TestAdaptiveCoefficient(t *testing.T) {
+func TestKLCoefficientAdapts(t *testing.T) {
 	c := KLController{KLCoef: 0.1, Adaptive: true, TargetKL: 2, Horizon: 100}
 	for _, k := range []struct {
 		kl        float64
@@ -277,11 +276,11 @@ func TestAdaptiveCoefficient(t *testing.T) {
 	}{
 		{2, 50, 0.1},          // on target
 		{2.2, 50, 0.1 * 1.05}, // +10 % · 50/100
-		{20, 50, 0.1 * 1.1},   // cut at +20 %
+		{20, 50, 0.1 * 1.1},   // limited to +20 %
 		{1.8, 50, 0.1 * 0.95}, // −10 %
-		{0, 50, 0.1 * 0.9},    // cut at −20 %
+		{0, 50, 0.1 * 0.9},    // limited to −20 %
 		{20, 100, 0.1 * 1.2},  // a whole horizon
-		{0, 900, 0.1 * 0.8},   // nine of them in a step are one: never below 0
+		{0, 900, 0.1 * 0.8},   // nine horizons in a step count as one: never below 0
 	} {
 		if got := c.Next(0.1, k.kl, k.sequences); math.Abs(got-k.want) > 1e-15 {
 			t.Errorf("KL %v over %d sequences: %v, want %v", k.kl, k.sequences, got, k.want)
@@ -293,7 +292,7 @@ func TestAdaptiveCoefficient(t *testing.T) {
 	}
 }
 
-func TestPenalty(t *testing.T) {
+func TestPenaltyIsPerToken(t *testing.T) {
 	kl, err := KLs.Build("k2", map[string]any{"kl_coef": 0.1})
 	if err != nil {
 		t.Fatal(err)
@@ -318,9 +317,8 @@ func TestPenalty(t *testing.T) {
 	}
 }
 
-// The mode that stands for one that is not set is chosen where it is used; checking changes
-// nothing.
-func TestTheModeOfREC(t *testing.T) {
+// If no mode is set, the loss chooses it when it computes. Checking the arguments changes nothing.
+func TestRECChoosesItsModeAtUse(t *testing.T) {
 	for _, c := range []struct {
 		args map[string]any
 		want AggMode

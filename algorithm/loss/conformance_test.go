@@ -9,8 +9,8 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// TestConformance holds every registered policy loss to the suite, with its defaults and with every
-// setting that testdata/record.py records.
+// Every registered policy loss passes the suite with its defaults and with every setting that
+// testdata/record.py records.
 func TestConformance(t *testing.T) {
 	type setting struct {
 		Name   string         `json:"name"`

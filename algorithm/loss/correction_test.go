@@ -7,10 +7,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// TestPolicyWeights: weights multiply each token's policy loss, on every side of the clips and
-// whatever else a loss makes of the advantage, and ratios are against the recomputed
-// log-probabilities.
-func TestPolicyWeights(t *testing.T) {
+// Weights multiply each token's policy loss, on every side of the clips and for every use of the
+// advantage. Ratios are relative to the recomputed log-probabilities.
+func TestPolicyWeightsMultiplyTheLoss(t *testing.T) {
 	now := []trinity.TokenStats{at(-1, -1.5, -0.2, -3)}
 	gradient := func(name string, args map[string]any, e *trinity.Experience) []float32 {
 		l := NewComposite(mustPolicy(t, name, args), nil, &noEntropy{})

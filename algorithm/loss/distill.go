@@ -30,7 +30,7 @@ import (
 // sampled token alone.
 type distill struct {
 	Agg        `yaml:",inline"`
-	Divergence string  `yaml:"divergence" doc:"forward_kl covers everything the teacher does, reverse_kl stays within what the teacher does, jsd is between the two"`
+	Divergence string  `yaml:"divergence" doc:"forward_kl covers all that the teacher does, reverse_kl stays within it, jsd is between"`
 	Beta       float64 `yaml:"beta" doc:"of jsd: the teacher's share of the mixture; more than 0 and less than 1"`
 }
 

@@ -8,9 +8,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// TestDistillByHand has divergences 1 and 2 in one sequence, 4 in another, and one that no loss
-// sees.
-func TestDistillByHand(t *testing.T) {
+// One sequence has the divergences 1 and 2, another has 4, and one has only untrained tokens.
+func TestDistillEqualsValuesByHand(t *testing.T) {
 	for _, c := range []struct {
 		mode    AggMode
 		weights []float32
@@ -50,7 +49,7 @@ func TestDistillByHand(t *testing.T) {
 	}
 }
 
-func TestDistillComparesAsToldTo(t *testing.T) {
+func TestDistillAsksForItsDivergence(t *testing.T) {
 	for divergence, want := range map[string]trinity.Divergence{"": {Kind: trinity.ReverseKL},
 		"forward_kl": {Kind: trinity.ForwardKL}, "jsd": {Kind: trinity.JSD, Beta: 0.5}} {
 		args := map[string]any{}
@@ -66,7 +65,7 @@ func TestDistillComparesAsToldTo(t *testing.T) {
 	}
 }
 
-func TestDistillErrors(t *testing.T) {
+func TestDistillChecksItsArguments(t *testing.T) {
 	type args = map[string]any
 	for _, c := range []struct {
 		args args

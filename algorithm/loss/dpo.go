@@ -27,7 +27,7 @@ import (
 // mean over pairs, because the sigmoid of a sum over all pairs of a batch is not the likelihood of
 // the preferences: one extreme pair would hide all others.
 type dpo struct {
-	Beta           float64 `yaml:"beta" doc:"weight of a difference in log-ratio, per nat; a lower beta lets the policy move farther from the reference model"`
+	Beta           float64 `yaml:"beta" doc:"weight of a log-ratio difference, per nat; lower lets the policy leave the reference"`
 	LabelSmoothing float64 `yaml:"label_smoothing" doc:"probability that a preference label is wrong; less than 0.5"`
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// seq makes a sequence of one prompt token and the given trained tokens.
+// seq returns a sequence of one prompt token and the given trained tokens.
 func seq(adv float32, old, ref []float32) *trinity.Experience {
 	n := len(old)
 	e := &trinity.Experience{
@@ -21,7 +21,7 @@ func seq(adv float32, old, ref []float32) *trinity.Experience {
 	return e
 }
 
-// at are the engine's streams for trained tokens with these log-probabilities.
+// at returns the engine's streams for trained tokens with these log-probabilities.
 func at(lp ...float32) trinity.TokenStats {
 	return trinity.TokenStats{Logprob: append([]float32{0}, lp...), Entropy: make([]float32, len(lp)+1)}
 }
@@ -39,9 +39,9 @@ func mustPolicy(t *testing.T, name string, args map[string]any) PolicyLoss {
 	return p
 }
 
-// TestPPOTokenByHand goes through every side of the clips with one token whose ratio is r: loss and
+// One token with the ratio r visits every side of the clips. The test checks loss and
 // d(loss)/d(lp).
-func TestPPOTokenByHand(t *testing.T) {
+func TestPPOEqualsValuesByHand(t *testing.T) {
 	ln := func(r float64) float32 { return float32(math.Log(r)) }
 	for _, c := range []struct {
 		name      string
@@ -90,7 +90,7 @@ func TestPPOTokenByHand(t *testing.T) {
 	}
 }
 
-func TestSequenceMaskingByHand(t *testing.T) {
+func TestSequenceMaskingMasksDriftedSequences(t *testing.T) {
 	batch := []*trinity.Experience{
 		seq(-1, []float32{-1, -1}, []float32{0, 0}), // drifts by 0.2 nats per token: masked
 		seq(-1, []float32{-1, -1}, []float32{0, 0}), // 0.05: kept
@@ -116,10 +116,10 @@ func TestSequenceMaskingByHand(t *testing.T) {
 	}, 1e-6)
 }
 
-// TestAggregateByHand has values 1…3 in a sequence of three, 10 in one of one, and a sequence
-// without trained tokens. The second has two tokens of an environment, so its response is the
+// A sequence of three tokens has the values 1…3, and a sequence of one has 10. A third has no
+// trained tokens. The second sequence has two tokens of an environment, so its response is the
 // longest.
-func TestAggregateByHand(t *testing.T) {
+func TestAggregateEqualsValuesByHand(t *testing.T) {
 	environment := &trinity.Experience{Tokens: make([]int32, 6), Mask: []bool{false, false, true, false, false, false}, PromptLen: 1}
 	untrained := &trinity.Experience{Tokens: make([]int32, 90), Mask: make([]bool, 90), PromptLen: 1}
 	batch := []*trinity.Experience{seq(0, make([]float32, 3), nil), environment, untrained}
@@ -142,9 +142,9 @@ func TestAggregateByHand(t *testing.T) {
 	}
 }
 
-// TestKLByHand has one token at distance x = ref − lp from the reference: the estimate and its
-// derivative by lp.
-func TestKLByHand(t *testing.T) {
+// One token has the distance x = ref − lp from the reference. The test checks the estimate and its
+// derivative for lp.
+func TestKLEqualsValuesByHand(t *testing.T) {
 	e := math.E
 	for _, c := range []struct {
 		name            string
@@ -201,7 +201,7 @@ func TestCorrectedK3WithoutRecordedLogprobsIsK3(t *testing.T) {
 	}
 }
 
-func TestEntropyByHand(t *testing.T) {
+func TestEntropyEqualsValuesByHand(t *testing.T) {
 	usual, expert := seq(0, []float32{-1, -1}, nil), seq(0, []float32{-1}, nil)
 	usual.RefLogprobs, expert.RefLogprobs, expert.IsExpert = nil, nil, true
 	now := []trinity.TokenStats{{Logprob: []float32{0, -1, -1}, Entropy: []float32{0, 1, 2}},
@@ -233,6 +233,6 @@ func TestEntropyByHand(t *testing.T) {
 		}
 	}
 	if NewComposite(&zero{}, nil, &noEntropy{}).Streams().Entropy {
-		t.Error("none asks for the entropy")
+		t.Error("the term none asks for the entropy")
 	}
 }

@@ -32,7 +32,7 @@ var KLs = registry.New[KL]("kl_fn",
 // sequence with seq-mean-token-sum). A step with more sequences than the horizon counts as one
 // horizon, so kl_coef never changes its sign.
 type KLController struct {
-	KLCoef   float64 `yaml:"kl_coef" doc:"weight of the term; 0 switches off the term and the reference model; with adaptive, the initial weight"`
+	KLCoef   float64 `yaml:"kl_coef" doc:"weight of the term; 0 drops term and reference model; with adaptive, the first weight"`
 	Adaptive bool    `yaml:"adaptive" doc:"adapt kl_coef until the KL is at target_kl"`
 	TargetKL float64 `yaml:"target_kl" doc:"wanted KL, in the unit of loss_agg_mode; needed with adaptive"`
 	Horizon  float64 `yaml:"horizon" doc:"sequences over which kl_coef adapts; needed with adaptive"`

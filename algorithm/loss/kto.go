@@ -31,8 +31,8 @@ import (
 // Unlike Trinity-RFT: there is such a loss, because answers with a thumb up or down are more common
 // than pairs.
 type kto struct {
-	Beta              float64 `yaml:"beta" doc:"weight of a log-ratio, per nat; a lower beta lets the policy move farther from the reference model"`
-	DesirableWeight   float64 `yaml:"desirable_weight" doc:"λ_D, weight of the desirable answers; if one kind is rarer, raise its weight until weight times number of the two kinds are within 4/3 of each other"`
+	Beta              float64 `yaml:"beta" doc:"weight of a log-ratio, per nat; lower lets the policy leave the reference"`
+	DesirableWeight   float64 `yaml:"desirable_weight" doc:"λ_D, weight of desirable answers; weight × number of both kinds within 4/3"`
 	UndesirableWeight float64 `yaml:"undesirable_weight" doc:"λ_U, weight of the undesirable answers"`
 
 	z0 float64 // the estimate of the KL for the current optimizer step

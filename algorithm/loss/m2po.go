@@ -16,8 +16,8 @@ import (
 // optimizer step. Use it to train on rollouts that are many versions old.
 //
 //	x = lp − old before the step
-//	T = {A > 0, x > 0} ∪ {A < 0, x < 0}, the tokens that the update would push on in their direction
-//	removed: if mean_T(x²) > m2_threshold, the largest x² of T, until the mean of the rest is within it
+//	T = {A > 0, x > 0} ∪ {A < 0, x < 0}, the tokens that the update would push further
+//	removed: while mean_T(x²) > m2_threshold, the largest remaining x² of T
 //	L = −A·exp(x + sg(clamp(x, −c, c) − x)), 0 for removed tokens
 //
 // T and its mean cover the whole optimizer step, so the engine computes the log-probabilities of
@@ -36,8 +36,8 @@ import (
 // meaning in each.
 type m2po struct {
 	Agg          `yaml:",inline"`
-	M2Threshold  float64 `yaml:"m2_threshold" doc:"largest mean of squared log-ratios over the tokens that have already moved in the direction of the update, nats²; more than 0"`
-	LogRatioClip float64 `yaml:"log_ratio_clip" doc:"log-ratios are clamped to plus and minus this before exponentiation, nats; more than 0, at most 80"`
+	M2Threshold  float64 `yaml:"m2_threshold" doc:"largest mean of squared log-ratios over tokens that moved with the update, nats²"`
+	LogRatioClip float64 `yaml:"log_ratio_clip" doc:"log-ratios are clamped to ± this before exponentiation, nats; 0 < x ≤ 80"`
 
 	step m2Step
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// TestMixByHand has two rollouts of one and three tokens and a demonstration of two, for which
-// nothing was recorded.
-func TestMixByHand(t *testing.T) {
+// There are two rollouts of one and three tokens, and a demonstration of two tokens without
+// recorded log-probabilities.
+func TestMixEqualsValuesByHand(t *testing.T) {
 	one, three := seq(1, []float32{-1}, nil), seq(-1, []float32{-1, -1, -1}, nil)
 	demonstration := &trinity.Experience{Tokens: make([]int32, 3), Mask: []bool{false, true, true}, PromptLen: 1, IsExpert: true}
 	streams := map[*trinity.Experience]trinity.TokenStats{one: at(-1), three: at(-1, -1, -1), demonstration: at(-0.5, -1.5)}
@@ -64,8 +64,8 @@ func TestMixByHand(t *testing.T) {
 	}
 }
 
-// TestOver: a part of a loss sees nothing of the other sequences, and they do not count for it.
-func TestOver(t *testing.T) {
+// A part of a loss sees nothing of the other sequences, and they do not count for it.
+func TestOverHidesOtherSequences(t *testing.T) {
 	usual, expert := seq(3, []float32{-1, -2}, nil), seq(5, []float32{-4}, nil)
 	expert.IsExpert = true
 	in, err := NewInput(new(tape.Tape), whole(usual, expert), []trinity.TokenStats{at(-6, -8), at(-9)}, trinity.Streams{})
@@ -90,7 +90,7 @@ func TestOver(t *testing.T) {
 	}
 }
 
-func TestMuSchedule(t *testing.T) {
+func TestMuFollowsItsSchedule(t *testing.T) {
 	for _, c := range []struct {
 		warmup, decay int
 		step          int64
@@ -107,9 +107,8 @@ func TestMuSchedule(t *testing.T) {
 	}
 }
 
-// TestArgumentsOfTrinityRFTFiles: what its files say about batch sizes is accepted and changes
-// nothing.
-func TestArgumentsOfTrinityRFTFiles(t *testing.T) {
+// The loss accepts the batch sizes in Trinity-RFT's files and ignores them.
+func TestBatchSizesOfTrinityRFTFilesChangeNothing(t *testing.T) {
 	for _, name := range []string{"mix", "mix_chord"} {
 		l := mustPolicy(t, name, map[string]any{
 			"use_dynamic_bsz": true, "ppo_mini_batch_size": 320, "ppo_micro_batch_size_per_gpu": 4, "ngpus_trainer": 4,

@@ -25,10 +25,10 @@ import (
 type ppo struct {
 	Agg                      `yaml:",inline"`
 	clip                     `yaml:",inline"`
-	ClipRatioC               float64 `yaml:"clip_ratio_c" doc:"dual clip: the loss of a token with a negative advantage is at most −A times this; more than 1"`
-	EnableSequenceMasking    bool    `yaml:"enable_sequence_masking" doc:"mask the tokens with a negative advantage in sequences that the policy has moved away from"`
-	DeltaSequenceMasking     float64 `yaml:"delta_sequence_masking" doc:"the policy has moved away from a sequence if the mean of old − lp exceeds this, nats per token"`
-	FallbackToPolicyGradient bool    `yaml:"fallback_to_policy_gradient" doc:"set the ratio to 1 whatever log-probabilities were recorded: plain policy gradient"`
+	ClipRatioC               float64 `yaml:"clip_ratio_c" doc:"dual clip: the loss of a token with A < 0 is at most −A times this; > 1"`
+	EnableSequenceMasking    bool    `yaml:"enable_sequence_masking" doc:"mask tokens with A < 0 in sequences that the policy has left"`
+	DeltaSequenceMasking     float64 `yaml:"delta_sequence_masking" doc:"the policy has left a sequence if the mean of old − lp exceeds this"`
+	FallbackToPolicyGradient bool    `yaml:"fallback_to_policy_gradient" doc:"set every ratio to 1: plain policy gradient"`
 }
 
 const (

@@ -87,7 +87,7 @@ func (p *preferences) prepared(t *testing.T, c preferenceCase) (l *Composite, ba
 	return l, batch, now
 }
 
-func TestPreferencesAgainstPyTorch(t *testing.T) {
+func TestPreferencesEqualPyTorch(t *testing.T) {
 	cases := loadPreferences(t).Cases
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
@@ -104,9 +104,9 @@ func TestPreferencesAgainstPyTorch(t *testing.T) {
 	}
 }
 
-// However a step is cut, between pairs or between answers, its losses, metrics and gradients add up
-// to those of the step.
-func TestPreferencesCutIntoMicroBatches(t *testing.T) {
+// Losses, metrics and gradients of micro-batches add up to those of the step, for cuts between
+// pairs and between answers.
+func TestMicroBatchesOfPreferencesAddUp(t *testing.T) {
 	for _, c := range loadPreferences(t).Cases {
 		l, batch, now := loadPreferences(t).prepared(t, c)
 		want, metrics, err := l.Loss(whole(batch...), now)
@@ -143,9 +143,9 @@ func answer(prompt int32, chosen bool, distances ...float32) (*trinity.Experienc
 	return e, now
 }
 
-// TestDPOByHand has one pair: the loss and its derivative by each log-probability of the chosen
-// answer; that of the rejected one is its opposite.
-func TestDPOByHand(t *testing.T) {
+// The test has one pair. It checks the loss and its derivative for each log-probability of the
+// chosen answer. The derivative for the rejected answer is the opposite.
+func TestDPOEqualsValuesByHand(t *testing.T) {
 	logistic := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 	for _, c := range []struct {
 		name             string
@@ -192,7 +192,7 @@ func sum(v []float32) float64 {
 	return s
 }
 
-// Each pair has a sigmoid of its own: one that is far off neither hides nor outweighs another.
+// Each pair has its own sigmoid: an extreme pair neither hides nor outweighs another.
 func TestDPOIsAMeanOverPairs(t *testing.T) {
 	near, nowNear := answer(1, true, 0)
 	nearL, nowNearL := answer(1, false, 0)
@@ -209,8 +209,9 @@ func TestDPOIsAMeanOverPairs(t *testing.T) {
 	}
 }
 
-// TestKTOByHand has one answer, with a KL of z0: loss and derivative by its log-probability.
-func TestKTOByHand(t *testing.T) {
+// The test has one answer and a KL of z0. It checks the loss and its derivative for the answer's
+// log-probability.
+func TestKTOEqualsValuesByHand(t *testing.T) {
 	logistic := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 	slope := func(x float64) float64 { return logistic(x) * logistic(-x) }
 	args := map[string]any{"beta": 0.5, "desirable_weight": 2.0, "undesirable_weight": 3.0}
@@ -258,9 +259,9 @@ func TestKTOByHand(t *testing.T) {
 	}
 }
 
-// A step in which every answer is to one prompt has no mismatched pairs, and what the step before
-// it had does not count.
-func TestKTOWithoutStrangers(t *testing.T) {
+// A step whose answers all belong to one prompt has no mismatched pairs. The pairs of the step
+// before do not count.
+func TestKTOForgetsOldProbes(t *testing.T) {
 	l := NewComposite(mustPolicy(t, "kto", nil), nil, &noEntropy{})
 	e, now := answer(1, true, 0)
 	other, _ := answer(2, true, 0)
@@ -283,7 +284,7 @@ func TestKTOWithoutStrangers(t *testing.T) {
 	}
 }
 
-// A probe is no longer than the longest sequence of the step, which the model has room for.
+// A probe is at most as long as the longest sequence of the step, which fits the model.
 func TestProbesAreNotLongerThanTheStep(t *testing.T) {
 	long, _ := answer(1, true, 0, 0, 0, 0, 0, 0)
 	long.PromptLen = 5
@@ -296,7 +297,7 @@ func TestProbesAreNotLongerThanTheStep(t *testing.T) {
 	}
 }
 
-func TestPreferenceErrors(t *testing.T) {
+func TestPreferencesReportBadInput(t *testing.T) {
 	w, now := answer(1, true, 0)
 	l, nowL := answer(1, false, 0)
 	dpo, kto := NewComposite(mustPolicy(t, "dpo", nil), nil, &noEntropy{}), NewComposite(mustPolicy(t, "kto", nil), nil, &noEntropy{})
@@ -343,8 +344,8 @@ func TestPreferenceErrors(t *testing.T) {
 	}
 }
 
-// Extremes stay finite: log-ratios of ±50 a token, an answer of one token, a side with nothing to
-// learn.
+// Extremes stay finite: log-ratios of ±50 a token, an answer of one token, a side without trained
+// tokens.
 func TestPreferencesStayFinite(t *testing.T) {
 	var batch []*trinity.Experience
 	var now []trinity.TokenStats

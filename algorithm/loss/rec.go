@@ -48,10 +48,10 @@ type rec struct {
 	Agg              `yaml:",inline"`
 	EpsilonLow       float64 `yaml:"epsilon_low" doc:"lo: distance below 1 at which a ratio is clipped; more than 0, at most 1"`
 	EpsilonHigh      float64 `yaml:"epsilon_high" doc:"hi: distance above 1 at which a ratio is clipped; more than 0"`
-	EpsilonLowPrime  float64 `yaml:"epsilon_low_prime" doc:"lo': outer distance below 1, of ring and truncated_importance_sampling; more than 0, at most 1"`
-	EpsilonHighPrime float64 `yaml:"epsilon_high_prime" doc:"hi': outer distance above 1, of ring and truncated_importance_sampling; more than 0"`
+	EpsilonLowPrime  float64 `yaml:"epsilon_low_prime" doc:"lo': outer distance below 1 of ring and truncated_importance_sampling, in (0, 1]"`
+	EpsilonHighPrime float64 `yaml:"epsilon_high_prime" doc:"hi': outer distance above 1 of ring and truncated_importance_sampling, > 0"`
 	ClipMode         string  `yaml:"clip_mode" doc:"which tokens count: none, one-side, two-side, ring, gspo-one-side"`
-	Weight           string  `yaml:"weight" doc:"weight of a token: none, importance_sampling, truncated_importance_sampling, gspo_importance_sampling, advantage"`
+	Weight           string  `yaml:"weight" doc:"none, importance_sampling, advantage, truncated_ or gspo_importance_sampling"`
 	Regularizer      string  `yaml:"regularizer" doc:"what regularizes the policy: none, k2, forward-kl"`
 	RegularizerCoef  float64 `yaml:"regularizer_coef" doc:"weight of the regularizer; not negative"`
 	Temp             float64 `yaml:"temp" doc:"temperature of weight advantage: the lower, the more the best tokens count; more than 0"`

@@ -24,8 +24,8 @@ import (
 type sapo struct {
 	Agg               `yaml:",inline"`
 	TauPos            float64 `yaml:"tau_pos" doc:"steepness of the gate for tokens with a positive advantage"`
-	TauNeg            float64 `yaml:"tau_neg" doc:"steepness of the gate for the other tokens; at least tau_pos, because the gate must close sooner on tokens that are pushed down"`
-	DifferentiateGate bool    `yaml:"differentiate_gate" doc:"differentiate −A·gate, the paper's objective, instead of using the gate as a constant factor of −A·lp"`
+	TauNeg            float64 `yaml:"tau_neg" doc:"steepness of the gate for A ≤ 0, at least tau_pos: it must close sooner there"`
+	DifferentiateGate bool    `yaml:"differentiate_gate" doc:"differentiate −A·gate, as in the paper, not a constant gate times −A·lp"`
 }
 
 func init() {

@@ -7,9 +7,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// TestTokenByHand has one token with lp −2 and the given ratio to what was recorded: loss and
+// One token has lp −2 and the given ratio to the recorded log-probability. The test checks loss and
 // d(loss)/d(lp) on every side of every clip.
-func TestTokenByHand(t *testing.T) {
+func TestTokenLossesEqualValuesByHand(t *testing.T) {
 	type args = map[string]any
 	e := math.E
 	p := math.Exp(-2)
@@ -128,8 +128,8 @@ func TestTokenByHand(t *testing.T) {
 	}
 }
 
-// TestGSPOByHand has sequences of two tokens whose mean log-ratio is inside and outside the clip.
-func TestGSPOByHand(t *testing.T) {
+// Sequences of two tokens have mean log-ratios inside and outside the clip.
+func TestGSPOEqualsValuesByHand(t *testing.T) {
 	inside, above, below := math.Exp(3e-4), math.Exp(1e-3), math.Exp(-1e-3)
 	for _, c := range []struct {
 		name   string
@@ -168,9 +168,9 @@ func TestGSPOByHand(t *testing.T) {
 	}
 }
 
-// TestM2POByHand has five tokens that have moved the way they are pushed, by 0.1 to 0.5, one that
-// has moved back, and one with advantage 0.
-func TestM2POByHand(t *testing.T) {
+// Five tokens have moved with the update, by 0.1 to 0.5. One has moved back, and one has advantage
+// 0.
+func TestM2POEqualsValuesByHand(t *testing.T) {
 	good := seq(1, []float32{-1.1, -1.3, -1.5, -0.4, -1}, nil) // d 0.1, 0.3, 0.5, −0.6, 0
 	bad := seq(-1, []float32{-0.8, -0.6, -0.7}, nil)           // d −0.2, −0.4, −0.3
 	bad.Advantages[3] = 0                                      // and the last is neither good nor bad
@@ -214,8 +214,8 @@ func TestM2POByHand(t *testing.T) {
 	}
 }
 
-// TestM2POTiesGoTogether: which of two equal tokens is left out would depend on their order.
-func TestM2POTiesGoTogether(t *testing.T) {
+// Otherwise the order of equal tokens would decide which one the loss removes.
+func TestM2PORemovesTiesTogether(t *testing.T) {
 	batch := []*trinity.Experience{seq(1, []float32{-1.5, -1.1, -1.5}, nil)}
 	now := []trinity.TokenStats{at(-1, -1, -1)}
 	// one of 0.25 and 0.01 would have mean 0.13
@@ -227,9 +227,9 @@ func TestM2POTiesGoTogether(t *testing.T) {
 	}
 }
 
-// TestM2POForgets: a step without trained tokens needs no look, and has nothing of the step before
-// in its metrics.
-func TestM2POForgets(t *testing.T) {
+// A step without trained tokens needs no preparation, and its metrics contain nothing of the step
+// before.
+func TestM2POForgetsTheStepBefore(t *testing.T) {
 	l := NewComposite(mustPolicy(t, "m2po", nil), nil, &noEntropy{})
 	look(t, l, []*trinity.Experience{seq(1, []float32{-2}, nil)}, []trinity.TokenStats{at(-1)})
 	empty := &trinity.Experience{Tokens: make([]int32, 2), Mask: make([]bool, 2), PromptLen: 1}
@@ -241,7 +241,7 @@ func TestM2POForgets(t *testing.T) {
 	}
 }
 
-func TestM2POWithoutTheWholeStep(t *testing.T) {
+func TestM2PONeedsTheWholeStep(t *testing.T) {
 	x := seq(1, []float32{-1}, nil)
 	_, _, err := NewComposite(mustPolicy(t, "m2po", nil), nil, &noEntropy{}).Loss(whole(x), []trinity.TokenStats{at(-1)})
 	if err == nil {

@@ -94,7 +94,7 @@ func look(t *testing.T, l *Composite, batch []*trinity.Experience, now []trinity
 	}
 }
 
-func TestAgainstPyTorch(t *testing.T) {
+func TestLossesEqualPyTorch(t *testing.T) {
 	r, batch, now := load(t)
 	for _, c := range r.Cases {
 		t.Run(c.Name, func(t *testing.T) {

@@ -30,7 +30,7 @@ func valued(now, before, returns []float32) (*trinity.Experience, trinity.TokenS
 	return e, trinity.TokenStats{Value: lead(now)}
 }
 
-func TestValueLossByHand(t *testing.T) {
+func TestValueLossEqualsValuesByHand(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
 		now, before, returns float32
@@ -91,7 +91,7 @@ func loadValue(t *testing.T) (*recordedValue, []*trinity.Experience, []trinity.T
 	return &r, batch, now
 }
 
-func TestValueLossAgainstPyTorch(t *testing.T) {
+func TestValueLossEqualsPyTorch(t *testing.T) {
 	r, batch, now := loadValue(t)
 	for _, c := range r.Cases {
 		clip := math.Inf(1)
@@ -110,7 +110,7 @@ func TestValueLossAgainstPyTorch(t *testing.T) {
 }
 
 // Micro-batches add up to the whole step, and the gradient is the slope.
-func TestValueLossOfMicroBatches(t *testing.T) {
+func TestValueLossOfMicroBatchesAddsUp(t *testing.T) {
 	_, batch, now := loadValue(t)
 	now[0].Value[3], now[4].Value[5] = batch[0].Values[3]+0.25, batch[4].Values[5]-0.25 // slopes by differences want numbers of one size
 	l := newValue(t, 0.5)
@@ -155,7 +155,7 @@ func TestValueLossOfMicroBatches(t *testing.T) {
 	}
 }
 
-func TestValueLossErrors(t *testing.T) {
+func TestValueLossReportsBadInput(t *testing.T) {
 	for _, clip := range []float64{0, -1, math.NaN()} {
 		if _, err := NewValue(clip); err == nil || !strings.Contains(err.Error(), "cliprange_value") {
 			t.Errorf("cliprange_value %v: %v", clip, err)

@@ -2,9 +2,9 @@ package tape
 
 import "testing"
 
-// TestHold: with the stop-gradient held, differences of x²·sg(x) at 3 have the slope that Backward
-// gives, 2·3·3, and not the 27 of x³.
-func TestHold(t *testing.T) {
+// With a constant stop-gradient, differences of x²·sg(x) at 3 have Backward's slope 2·3·3, and not
+// the slope 27 of x³.
+func TestHoldKeepsStopGradientsConstant(t *testing.T) {
 	var tp Tape
 	at := func(x float64) Stream {
 		tp.Reset([]int{1})
@@ -26,7 +26,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-func TestHoldOfAnotherExpression(t *testing.T) {
+func TestHoldNeedsTheSameExpression(t *testing.T) {
 	var tp Tape
 	tp.Reset([]int{2})
 	tp.Hold([][]float64{{1, 2}})

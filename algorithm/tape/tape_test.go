@@ -51,7 +51,7 @@ var ops = []struct {
 	{"detach", func(x, _ Stream) Stream { return x.Detach().Mul(x) }, 3, 0, 9, 3, 0, false, 0},
 }
 
-func TestHandValues(t *testing.T) {
+func TestOpsEqualValuesByHand(t *testing.T) {
 	var tp Tape
 	for _, c := range ops {
 		tp.Reset([]int{1})
@@ -69,7 +69,7 @@ func TestHandValues(t *testing.T) {
 	}
 }
 
-func TestFiniteDifferencesOfEachOp(t *testing.T) {
+func TestEachOpEqualsFiniteDifferences(t *testing.T) {
 	var tp Tape
 	for _, c := range ops {
 		if !c.smooth {
@@ -88,7 +88,7 @@ func TestFiniteDifferencesOfEachOp(t *testing.T) {
 	}
 }
 
-func TestReductions(t *testing.T) {
+func TestReductionsRespectMasks(t *testing.T) {
 	lengths := []int{2, 0, 3}
 	values := []float64{1, 2, 3, 4, 5}
 	mask := []bool{true, false, true, true, false}
@@ -133,7 +133,7 @@ func expression(tp *Tape, x Stream) Stream {
 	return kept.Dot([]float64{0.5, -1, 2, 0, 1}).Add(pair.LogSigmoid().Dot([]float64{1, 3}))
 }
 
-func TestFiniteDifferencesOfAnExpression(t *testing.T) {
+func TestExpressionEqualsFiniteDifferences(t *testing.T) {
 	at := []float64{0.3, -0.2, 0.7, 0.11, -0.5}
 	var tp Tape
 	value := func(x []float64) float64 {
