@@ -9,12 +9,12 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/simulation"
-	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/run/plan"
 )
 
-func (p project) planner(t *testing.T, r simulation.Rates, overrides ...string) *run.Planner {
+func (p project) planner(t *testing.T, r simulation.Rates, overrides ...string) *plan.Planner {
 	t.Helper()
-	return &run.Planner{Rates: r, MaxStaleness: 4, Steps: 8, Load: func(more ...string) (*config.Config, error) {
+	return &plan.Planner{Rates: r, MaxStaleness: 4, Steps: 8, Load: func(more ...string) (*config.Config, error) {
 		return config.Load(p.config, config.Options{Overrides: slices.Concat(overrides, more)})
 	}}
 }

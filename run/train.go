@@ -11,6 +11,7 @@ import (
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/explorer"
+	"github.com/trinity-go/trinity/internal/simulation"
 	"github.com/trinity-go/trinity/run/checkpoint"
 	"github.com/trinity-go/trinity/trainer"
 )
@@ -144,6 +145,20 @@ func (s *Settled) capacity(pace explorer.Pace, steps int64, perStep int) int {
 		left = max(0, perStep-s.Batch.Rollouts)
 	}
 	return max(s.groups(), ahead*perStep+left*int(steps))
+}
+
+// Setting returns how one explorer and the trainer of the stage work together, for a simulation of
+// so many explore steps.
+func (s *Settled) Setting(steps int64) simulation.Setting {
+	pace, group, strategy := s.pace(), max(1, s.Method.GroupSize), s.Method.Strategy
+	if len(s.Data.Auxiliary) > 0 {
+		strategy = nil // a strategy that mixes reads the rollouts in order
+	}
+	return simulation.Setting{
+		Pace: pace, Handover: handovers[pace.Style], PublishInterval: s.publishInterval(), Strategy: strategy,
+		Batch: s.Batch.Rollouts * s.Batch.PerRow, InFlight: s.Explorer.RunnerPerModel * s.Explorer.RolloutModel.EngineNum * group,
+		Explorers: 1, UnderWay: s.Batch.UnderWay, Steps: steps, Capacity: s.capacity(pace, steps, s.Buffer.BatchSize*group),
+	}
 }
 
 // groups is what the key allows, in rollouts: a batch at least.

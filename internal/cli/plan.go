@@ -11,12 +11,12 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/simulation"
-	"github.com/trinity-go/trinity/run"
+	"github.com/trinity-go/trinity/run/plan"
 )
 
 func planCommand() *cobra.Command {
 	var flags configFlags
-	var p run.Planner
+	var p plan.Planner
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "plan --config FILE [key=value …]",
@@ -65,7 +65,7 @@ func planCommand() *cobra.Command {
 // mostChoices is the number of choices to print.
 const mostChoices = 12
 
-func printPlan(out io.Writer, plan *run.Planned, p *run.Planner) {
+func printPlan(out io.Writer, plan *plan.Planned, p *plan.Planner) {
 	r, source := plan.Rates, "as given"
 	if plan.Measured {
 		source = "of " + plan.Metrics
@@ -94,7 +94,7 @@ func printPlan(out io.Writer, plan *run.Planned, p *run.Planner) {
 	}
 }
 
-func printChoice(w io.Writer, name string, c run.Choice) {
+func printChoice(w io.Writer, name string, c plan.Choice) {
 	r := c.Report
 	fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\t%.0f\t%.4g\t%.0f%%\t%.0f%%\t%.2f\t%d\t%d\t%d\t%.3g\t%d\n", name, c.Explorers, c.Style,
 		c.Interval, c.Offset, r.RolloutsPerHour, r.StepsPerHour,
@@ -102,7 +102,7 @@ func printChoice(w io.Writer, name string, c run.Choice) {
 }
 
 // settingLines returns the recommended settings as lines of YAML.
-func settingLines(plan *run.Planned) string {
+func settingLines(plan *plan.Planned) string {
 	var b strings.Builder
 	section := ""
 	for _, set := range plan.Recommended.Set {

@@ -1,4 +1,4 @@
-package run
+package plan
 
 import (
 	"bytes"
@@ -15,19 +15,27 @@ import (
 	"github.com/trinity-go/trinity/internal/simulation"
 )
 
-// times are what the metrics of an earlier run say that speaks of its speed, by name.
+// exploreTime is the metric of the seconds of an explore step.
+const exploreTime = "time/explore_step"
+
+// speed are the metrics that tell the speed of a run.
+var speed = []string{
+	exploreTime, "time/train_step", "time/sync_weight", "response_length/mean", "response_length/max", "prompt_length/mean",
+}
+
+// times are the metrics of an earlier run that tell its speed.
 type times struct {
-	path      string // of the trainer's, or those of all
-	explorers int    // whose metrics there are; 1 if there are none
+	path      string // of the trainer's metrics, or of all
+	explorers int    // that wrote metrics, at least 1
 	of        map[string][]float64
 }
 
-// readTimes reads the metrics of an earlier run. Several explorers have theirs in folders of their names.
-func (p *Planner) readTimes(whole *config.Config, i int) (_ *times, err error) {
-	cfg := stageOf(whole, i)
+// readTimes reads the metrics of an earlier run of a stage. Each of several explorers has a folder
+// of its own.
+func readTimes(cfg *config.Settled) (_ *times, err error) {
 	dir := filepath.Join(cfg.CheckpointJobDir, "monitor")
 	t := &times{path: filepath.Join(dir, "metrics.jsonl")}
-	if t.of, err = readTimes(t.path); err != nil {
+	if t.of, err = readFile(t.path); err != nil {
 		return nil, err
 	}
 	others, err := filepath.Glob(filepath.Join(dir, "*", "metrics.jsonl"))
@@ -38,7 +46,7 @@ func (p *Planner) readTimes(whole *config.Config, i int) (_ *times, err error) {
 		t.explorers = 1
 	}
 	for _, path := range others {
-		more, err := readTimes(path)
+		more, err := readFile(path)
 		if err != nil {
 			return nil, err
 		}
@@ -51,43 +59,47 @@ func (p *Planner) readTimes(whole *config.Config, i int) (_ *times, err error) {
 	return t, nil
 }
 
-const exploreTime = "time/explore_step"
-
-// rates fills in plan.Rates: as given, else as an earlier run of the configuration was, else, for lengths, that all responses are as long as they may be.
-func (p *Planner) rates(whole *config.Config, i int, current simulation.Setting, measured *times, plan *Planned) (err error) {
-	cfg := stageOf(whole, i)
-	m, given := measured.of, &p.Rates
+// rates returns the rates that the user gave. It takes the others from the metrics of an earlier
+// run. Without metrics, all responses are as long as they may be. measured reports whether the
+// times come from metrics.
+func (p *Planner) rates(cfg *config.Settled, current simulation.Setting, t *times) (rates simulation.Rates, measured bool, err error) {
+	m, given := t.of, &p.Rates
 	slowdown := 1.0
-	if cfg.Together && measured.explorers == 1 { // all cores are shared, so two that work get half of them each
+	if cfg.Together && t.explorers == 1 { // explorer and trainer share all cores: while both work, each has half of them
 		slowdown = 2
 	}
-	limit := float64(value(0, cfg.Model.MaxResponseTokens))
-	rates := simulation.Rates{
+	limit := 0.0
+	if n := cfg.Model.MaxResponseTokens; n != nil {
+		limit = float64(*n)
+	}
+	rates = simulation.Rates{
 		Explore: mean(m[exploreTime]), Train: mean(m["time/train_step"]), Sync: least(m["time/sync_weight"]),
 		Prompt: mean(m["prompt_length/mean"]), Slowdown: cmp.Or(given.Slowdown, slowdown),
 	}
-	rates.Lengths = simulation.Lengths{Mean: cmp.Or(given.Lengths.Mean, mean(m["response_length/mean"]), limit, 1), Spread: given.Lengths.Spread, Max: limit}
+	length := mean(m["response_length/mean"])
+	rates.Lengths = simulation.Lengths{Mean: cmp.Or(given.Lengths.Mean, length, limit, 1), Spread: given.Lengths.Spread, Max: limit}
 	if longest := m["response_length/max"]; rates.Lengths.Spread == 0 && len(longest) > 0 {
-		rates.Lengths.Spread = simulation.Spread(mean(m["response_length/mean"]), mean(longest), current.Batch)
+		rates.Lengths.Spread = simulation.Spread(length, mean(longest), current.Batch)
 	}
 	if rates.Explore > 0 && rates.Train > 0 {
-		plan.Measured = true
+		measured = true
 		if rates, err = simulation.Alone(current, rates); err != nil {
-			return err
+			return rates, measured, err
 		}
 	}
 	rates.Explore, rates.Train = cmp.Or(given.Explore, rates.Explore), cmp.Or(given.Train, rates.Train)
 	rates.Sync, rates.Prompt = cmp.Or(given.Sync, rates.Sync), cmp.Or(given.Prompt, rates.Prompt)
 	if rates.Explore == 0 || rates.Train == 0 {
-		return fmt.Errorf("how fast explorer and trainer are is not known: %s has no steps of both; run the configuration for some steps first (buffer.total_steps=10), or give --rollout-seconds and --train-seconds", plan.Metrics)
+		return rates, measured, fmt.Errorf("how fast explorer and trainer are is not known: %s has no steps of both; run the "+
+			"configuration for some steps first (buffer.total_steps=10), or give --rollout-seconds and --train-seconds", t.path)
 	}
-	plan.Rates = rates
-	return rates.Validate()
+	return rates, measured, rates.Validate()
 }
 
-// readTimes collects, by name, what the records of a run say that speak of its speed. Without a file there is nothing. A record of each role, the first, is
-// left out where there are more: it has what is done once.
-func readTimes(path string) (map[string][]float64, error) {
+// readFile reads the metrics in a file that tell the speed of a run, by name. A missing file has
+// none. readFile leaves out the first record of a metric that has several: the first step also does
+// what a run does only once.
+func readFile(path string) (map[string][]float64, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[string][]float64{}, nil
@@ -99,7 +111,7 @@ func readTimes(path string) (map[string][]float64, error) {
 	n := 0
 	for line := range bytes.Lines(data) {
 		if n++; !bytes.HasSuffix(line, []byte("\n")) {
-			break // a run writes it, or was killed
+			break // a run still writes it, or a kill cut it
 		}
 		var r struct {
 			Metrics map[string]any `json:"metrics"` // numbers, and the texts NaN and Infinity
@@ -107,7 +119,7 @@ func readTimes(path string) (map[string][]float64, error) {
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, fmt.Errorf("%s:%d: not a record of the jsonl monitor: %w", path, n, err)
 		}
-		for _, name := range []string{exploreTime, "time/train_step", "time/sync_weight", "response_length/mean", "response_length/max", "prompt_length/mean"} {
+		for _, name := range speed {
 			if v, ok := r.Metrics[name].(float64); ok {
 				all[name] = append(all[name], v)
 			}
@@ -132,7 +144,8 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// least is what publishing takes: the rest of what is measured is waiting for the explorer.
+// least returns the seconds that publishing takes: the rest of a measured time is a wait for the
+// explorer.
 func least(v []float64) float64 {
 	if len(v) == 0 {
 		return 0
