@@ -7,9 +7,8 @@ import (
 	"github.com/trinity-go/trinity/model/safetensors"
 )
 
-// A model written with its adapter merged is what PEFT's merge_and_unload makes, tensor by tensor,
-// also rounded to bf16.
-func TestMergedModelIsPEFTs(t *testing.T) {
+// A model with a merged adapter has the tensors of PEFT's merge_and_unload, also rounded to bf16.
+func TestMergedModelEqualsPEFTs(t *testing.T) {
 	base := open(t, "testdata/tiny/llama")
 	adapter := openAdapter(t, "testdata/adapter", base.Config)
 	for dtype, c := range map[string]struct {
@@ -46,13 +45,13 @@ func TestMergedModelIsPEFTs(t *testing.T) {
 				}
 			}
 		}
-		if dtype == "bf16" && different > total/100 { // where the order of a sum tips a tie
+		if dtype == "bf16" && different > total/100 { // the order of a sum may decide a tie
 			t.Errorf("bf16: %d of %d weights are rounded otherwise", different, total)
 		}
 	}
 }
 
-func TestAddProduct(t *testing.T) {
+func TestAddProductAddsTheScaledProduct(t *testing.T) {
 	dst := []float32{1, 2, 3, 4, 5, 6}
 	addProduct(dst, []float32{1, 2, 3, 4}, []float32{1, 0, 1, 0, 1, 1}, 0.5, 2, 2, 3)
 	for i, want := range []float32{1 + 0.5, 2 + 1, 3 + 1.5, 4 + 1.5, 5 + 2, 6 + 3.5} {

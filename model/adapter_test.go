@@ -36,8 +36,8 @@ func adapterValues(t *testing.T, a *Adapter, name string) []float32 {
 	return v
 }
 
-// W + Scale·B·A of an adapter that PEFT saved is the weight that PEFT merges.
-func TestAdapterOfPEFT(t *testing.T) {
+// W + Scale·B·A of an adapter that PEFT saved equals the weight that PEFT merges.
+func TestAdapterOfPEFTGivesItsMergedWeights(t *testing.T) {
 	base := open(t, "testdata/tiny/llama")
 	a := openAdapter(t, "testdata/adapter", base.Config)
 	if a.Rank != 2 || a.Alpha != 3 || !a.RSLoRA || a.BaseModel != "tiny/llama" || len(a.Names()) != 2*7*2 {
@@ -69,7 +69,7 @@ func TestAdapterOfPEFT(t *testing.T) {
 	}
 }
 
-func TestAdapterRoundTrip(t *testing.T) {
+func TestAdapterIsWrittenAsPEFTWritesIt(t *testing.T) {
 	cfg := open(t, "testdata/tiny/llama").Config
 	a := openAdapter(t, "testdata/adapter", cfg)
 	dir := filepath.Join(t.TempDir(), "copy")
@@ -91,7 +91,7 @@ func TestAdapterRoundTrip(t *testing.T) {
 	}
 }
 
-func TestLoRATargets(t *testing.T) {
+func TestLoRATargetsMatchModules(t *testing.T) {
 	cfg := open(t, "testdata/tiny/llama").Config
 	for _, c := range []struct {
 		targets []string
@@ -119,7 +119,7 @@ func TestLoRATargets(t *testing.T) {
 	}
 }
 
-func TestAdapterRefuses(t *testing.T) {
+func TestAdapterRefusesUnsupportedOptions(t *testing.T) {
 	cfg := open(t, "testdata/tiny/llama").Config
 	for change, want := range map[string]string{
 		`{"peft_type":"IA3"}`:                 "peft_type",
@@ -155,7 +155,7 @@ func TestAdapterRefuses(t *testing.T) {
 	}
 }
 
-func TestExcludedModules(t *testing.T) {
+func TestExcludedModulesGetNoAdapter(t *testing.T) {
 	cfg := open(t, "testdata/tiny/llama").Config
 	for _, c := range []struct {
 		exclude []string
@@ -164,7 +164,7 @@ func TestExcludedModules(t *testing.T) {
 	}{
 		{[]string{"k_proj", "self_attn.v_proj"}, 20, ""},
 		{[]string{"model.layers.0.mlp.up_proj"}, 26, ""},
-		{[]string{"proj", "lm_head"}, 28, ""}, // PEFT leaves the head out by such a list
+		{[]string{"proj", "lm_head"}, 28, ""}, // PEFT excludes the head by such a list
 		{[]string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}, 0, "excludes every module of target_modules"},
 	} {
 		lora := LoRA{Rank: 3, Alpha: 6, TargetModules: []string{AllLinear}, ExcludeModules: c.exclude}

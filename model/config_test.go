@@ -12,7 +12,7 @@ import (
 const llamaText = `{"model_type":"llama","hidden_size":256,"intermediate_size":64,"num_hidden_layers":2,` +
 	`"num_attention_heads":4,"vocab_size":32}`
 
-// changed is llamaText with the keys of change over it.
+// changed returns llamaText with the keys of change added or replaced.
 func changed(t *testing.T, change string) []byte {
 	t.Helper()
 	var raw map[string]any
@@ -25,7 +25,7 @@ func changed(t *testing.T, change string) []byte {
 	return text
 }
 
-func TestInverseFrequenciesAsTransformers(t *testing.T) {
+func TestInverseFrequenciesEqualTransformers(t *testing.T) {
 	text, err := os.ReadFile("testdata/rope.json")
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestInverseFrequenciesAsTransformers(t *testing.T) {
 	}
 }
 
-func TestConfigDefaults(t *testing.T) {
+func TestMissingKeysHaveDefaults(t *testing.T) {
 	c, err := ParseConfig([]byte(llamaText))
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestConfigDefaults(t *testing.T) {
 	}
 }
 
-func TestSlidingWindow(t *testing.T) {
+func TestSlidingWindowAppliesToItsLayers(t *testing.T) {
 	for _, c := range []struct {
 		change string
 		want   []int // window of each layer
@@ -100,7 +100,7 @@ func TestSlidingWindow(t *testing.T) {
 	}
 }
 
-func TestConfigRefuses(t *testing.T) {
+func TestConfigRefusesUnsupportedOptions(t *testing.T) {
 	for change, want := range map[string]string{
 		`{"model_type":"mamba"}`:                                                              `architecture "mamba" is unknown; known are llama`,
 		`{"model_type":7}`:                                                                    "model_type",

@@ -35,8 +35,8 @@ func values(t *testing.T, m *Model, name string) []float32 {
 	return v
 }
 
-// What transformers saved is read, and written back to the same bytes.
-func TestDirectoriesOfTransformers(t *testing.T) {
+// The package reads directories that transformers saved, and writes the same bytes.
+func TestDirectoriesOfTransformersRoundTrip(t *testing.T) {
 	for _, name := range tiny {
 		t.Run(name, func(t *testing.T) {
 			from := filepath.Join("testdata", "tiny", name)
@@ -56,7 +56,7 @@ func TestDirectoriesOfTransformers(t *testing.T) {
 					t.Errorf("%s is %v\nwant %v", file, got, want)
 				}
 			}
-			if name == "qwen2" { // it was in shards
+			if name == "qwen2" { // transformers saved it in shards
 				again := open(t, to)
 				for _, tensor := range m.Names() {
 					if !reflect.DeepEqual(values(t, again, tensor), values(t, m, tensor)) {
@@ -87,7 +87,7 @@ func readJSON(t *testing.T, path string) map[string]any {
 	return v
 }
 
-// A GGUF file gives the same weights under the same names as the directory it was made from.
+// A GGUF file gives the same weights and names as the directory from which it was made.
 func TestGGUFEqualsDirectory(t *testing.T) {
 	for _, name := range []string{"llama_biases", "llama3", "qwen2", "qwen3"} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestGGUFEqualsDirectory(t *testing.T) {
 				t.Errorf("vocabulary %v, directory %q", file.Vocabulary(), file.Dir())
 			}
 			a, b := *dir.Config, *file.Config
-			for _, c := range []*Config{&a, &b} { // what GGUF cannot express
+			for _, c := range []*Config{&a, &b} { // GGUF cannot express these
 				c.Raw, c.RawGeneration, c.BOS, c.EOS, c.SlidingWindow, c.SlidingLayers = nil, nil, nil, nil, 0, nil
 				if name != "llama3" {
 					c.RopeScaling = nil
@@ -114,8 +114,8 @@ func TestGGUFEqualsDirectory(t *testing.T) {
 	}
 }
 
-// A model that was written out computes as it did; another one does not.
-func TestDiffers(t *testing.T) {
+// A model that was written out has the same settings; a different model has not.
+func TestDiffersFindsOtherSettings(t *testing.T) {
 	for _, name := range append([]string{"llama_biases.gguf", "llama3.gguf", "qwen2.gguf", "qwen3.gguf"}, tiny...) {
 		m, to := open(t, filepath.Join("testdata", "tiny", name)), filepath.Join(t.TempDir(), "copy")
 		if err := WriteDir(to, m.Config, m, "f32"); err != nil {
@@ -153,7 +153,7 @@ func TestRowsAreSlicesOfTheWhole(t *testing.T) {
 	}
 }
 
-func TestOpenNamesWhatIsWrong(t *testing.T) {
+func TestOpenNamesTheError(t *testing.T) {
 	const dir = "testdata/tiny/llama_biases"
 	config := readJSON(t, filepath.Join(dir, "config.json"))
 	for change, want := range map[string]string{
@@ -190,8 +190,8 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Tied checkpoints may carry the head all the same.
-func TestToleratesRedundantTensors(t *testing.T) {
+// Tied checkpoints may still contain the head.
+func TestOpenToleratesRedundantTensors(t *testing.T) {
 	cfg := *open(t, "testdata/tiny/llama").Config
 	untied := cfg
 	untied.TieEmbeddings = false
@@ -206,7 +206,7 @@ func TestToleratesRedundantTensors(t *testing.T) {
 	}
 }
 
-func TestCopyTokenizer(t *testing.T) {
+func TestCopyTokenizerCopiesItsFiles(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	for name, content := range map[string]string{"tokenizer.json": "{}", "chat_template.jinja": "{{x}}", "config.json": "{}"} {
 		if err := os.WriteFile(filepath.Join(from, name), []byte(content), 0o666); err != nil {

@@ -31,7 +31,7 @@ func FuzzModelOfGGUF(f *testing.F) {
 	})
 }
 
-func TestHuggingFaceNames(t *testing.T) {
+func TestGGUFNamesBecomeHuggingFaceNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"blk.12.attn_q.weight": "model.layers.12.self_attn.q_proj.weight",
 		"blk.0.ffn_norm.bias":  "model.layers.0.post_attention_layernorm.bias",
@@ -46,8 +46,8 @@ func TestHuggingFaceNames(t *testing.T) {
 	}
 }
 
-// What a GGUF file asks for and is not implemented is refused, not ignored.
-func TestGGUFRefuses(t *testing.T) {
+// An unsupported option in a GGUF file is an error and not ignored.
+func TestGGUFRefusesUnsupportedOptions(t *testing.T) {
 	qwen3, err := os.ReadFile("testdata/tiny/qwen3.gguf")
 	if err != nil {
 		t.Fatal(err)

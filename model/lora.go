@@ -28,14 +28,16 @@ type LoRA struct {
 	Head           bool // the classification head is trained too and saved beside the adapters (modules_to_save)
 }
 
-// NewLoRA describes the new adapters that a run asks for; without target modules, those of all linear
-// maps.
+// NewLoRA describes new adapters for a run. Without target modules they cover all linear maps.
 func NewLoRA(spec *trinity.LoRASpec) LoRA {
 	targets := []string(spec.TargetModules)
 	if len(targets) == 0 {
 		targets = []string{AllLinear}
 	}
-	return LoRA{Rank: spec.LoraRank, Alpha: float64(spec.LoraAlpha), RSLoRA: spec.UseRslora, TargetModules: targets, ExcludeModules: spec.ExcludeModules}
+	return LoRA{
+		Rank: spec.LoraRank, Alpha: float64(spec.LoraAlpha), RSLoRA: spec.UseRslora,
+		TargetModules: targets, ExcludeModules: spec.ExcludeModules,
+	}
 }
 
 // Scale is Alpha/Rank, or Alpha/√Rank for RSLoRA.

@@ -18,7 +18,7 @@ func moe(keys string) string {
 	return text + "}"
 }
 
-func TestMixtureOfAConfig(t *testing.T) {
+func TestConfigDescribesItsMixture(t *testing.T) {
 	all := Mixture{Experts: 4, PerToken: 2, Size: 24, Layers: []bool{true, true}}
 	with := func(change func(m *Mixture)) *Mixture {
 		m := all
@@ -49,7 +49,7 @@ func TestMixtureOfAConfig(t *testing.T) {
 	}
 }
 
-func TestMixtureRefuses(t *testing.T) {
+func TestMixtureRefusesBadValues(t *testing.T) {
 	for keys, want := range map[string]string{
 		`"num_local_experts":8`:                                 "num_experts is 4 and num_local_experts 8",
 		`"num_experts":null`:                                    "num_experts is missing",
@@ -101,7 +101,7 @@ func TestFusedExpertsAreTheSameTensors(t *testing.T) {
 	}
 }
 
-func TestParametersOfAMixture(t *testing.T) {
+func TestParametersCountExperts(t *testing.T) {
 	c := open(t, "testdata/tiny/qwen3_moe").Config
 	attention := 8*(12+6+6+12) + 2*6 + 2*8
 	router, expert, dense := 4*8, 3*5*8, 3*12*8

@@ -17,7 +17,7 @@ func quickstartConfig(t *testing.T) *Config {
 	return c
 }
 
-func TestRandomInitDistribution(t *testing.T) {
+func TestRandomInitHasItsDistribution(t *testing.T) {
 	cfg := quickstartConfig(t)
 	for style, deviation := range map[string]func(spec TensorSpec) float64{
 		styleHF: func(TensorSpec) float64 { return 0.02 },
@@ -72,7 +72,7 @@ func checkNormal(t *testing.T, what string, v []float32, std float64) {
 	}
 }
 
-// The bytes of a seed are part of every recorded result: they must never change, on any machine.
+// The bytes for a seed are part of every recorded result, so they must never change on any machine.
 func TestRandomInitIsFixed(t *testing.T) {
 	cfg := quickstartConfig(t)
 	m, err := RandomInit(cfg, 42, styleFanIn)
@@ -98,7 +98,7 @@ func TestRandomInitIsFixed(t *testing.T) {
 	}
 }
 
-func TestLogarithm(t *testing.T) {
+func TestLogarithmIsAccurate(t *testing.T) {
 	for i := range 100_000 {
 		x := (float64(i) + 0.5) / 100_000
 		if got, want := log(x), math.Log(x); math.Abs(got-want) > 4e-16*math.Max(1, math.Abs(want)) {

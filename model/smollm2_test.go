@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// The real model, read from GGUF, must have exactly the weights that transformers reads from the
-// same file.
-func TestSmolLM2AsTransformers(t *testing.T) {
+// The real model, read from GGUF, has exactly the weights that transformers reads from the same
+// file.
+func TestSmolLM2EqualsTransformers(t *testing.T) {
 	path := os.Getenv("TRINITY_SMOLLM2_GGUF")
 	if path == "" {
 		t.Skip("TRINITY_SMOLLM2_GGUF does not name the SmolLM2-135M-Instruct GGUF file")

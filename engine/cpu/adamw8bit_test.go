@@ -13,8 +13,8 @@ import (
 	"github.com/trinity-go/trinity/engine/cpu/internal/kernel"
 )
 
-// codedOptions are of a model whose matrices have moments of 8 bits, but for two that are too
-// small; blocks do not divide those of its MLP.
+// codedOptions returns options of a model whose matrices have 8-bit moments, except two that are
+// too small. Blocks do not divide the matrices of its MLP.
 func codedOptions(t testing.TB) Options {
 	opts := changedOptions(t, map[string]any{"num_hidden_layers": 1, "hidden_size": 64, "intermediate_size": 67, "head_dim": 16, "max_position_embeddings": 256})
 	opts.Optimizer = trinity.OptimizerSpec{Type: trinity.AdamW8bit}

@@ -15,7 +15,7 @@ import (
 // more of them.
 const teacherBudget = 64 << 20
 
-// comparison is the part of the head that compares distributions with those of teachers.
+// comparison is the part of the head that compares distributions with the teachers' distributions.
 type comparison struct {
 	width      int // hidden size of the widest teacher; 0 without teachers
 	budget     int // bytes of a teacher's logits
@@ -109,7 +109,7 @@ func (h *head) compareRows(p *packing, logits kernel.Matrix, from, to int) {
 }
 
 // backCompare replaces the logits of head rows [from, to) by the gradient of the loss with respect
-// to them: the divergence's part plus that of the other streams.
+// to them: the part of the divergence plus the part of the other streams.
 func (h *head) backCompare(p *packing, logits kernel.Matrix, from, to int) {
 	c, lse := &h.compare, h.space.lse
 	h.eachSlab(p, from, to, func(at, end int, teacher kernel.Matrix) {

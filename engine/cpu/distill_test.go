@@ -15,7 +15,7 @@ import (
 
 var _ trainer.Distiller = (*Engine)(nil)
 
-// divergences are those of testdata/record_distill.py.
+// divergences holds the divergences of testdata/record_distill.py.
 var divergences = map[string]trinity.Divergence{
 	"forward_kl": {Kind: trinity.ForwardKL},
 	"reverse_kl": {Kind: trinity.ReverseKL},
@@ -23,8 +23,8 @@ var divergences = map[string]trinity.Divergence{
 	"jsd 0.2":    {Kind: trinity.JSD, Beta: 0.2},
 }
 
-// imitation is the mean over trained tokens of w·divergence, with w in Advantages; with others,
-// plus that of [weighted].
+// imitation is the mean over trained tokens of w·divergence, with w in Advantages. With others it
+// adds the loss [weighted].
 type imitation struct {
 	trinity.Divergence
 	others bool

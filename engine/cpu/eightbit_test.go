@@ -19,7 +19,7 @@ func TestCodebooksAreThoseOfThePaper(t *testing.T) {
 	}
 }
 
-// Every number becomes the nearest one of the map, whatever its leading bits.
+// Every number becomes the nearest number of the map, for all leading bits.
 func TestCodesAreNearest(t *testing.T) {
 	for name, c := range map[string]*codebook{"signed": signedCodes(), "unsigned": unsignedCodes()} {
 		for half, first := range c.first {
@@ -62,8 +62,8 @@ func TestCodesAreNearest(t *testing.T) {
 	}
 }
 
-// Blocks that have no scale, or whose scale has no inverse, are zeros; what is decoded is encoded
-// to the same codes.
+// Blocks without a scale, or with a scale without an inverse, are zeros. Decoded blocks encode to
+// the same codes.
 func TestBlocksOfCodes(t *testing.T) {
 	l := &layout{index: map[string]int{}}
 	l.add(slot{name: "x", shape: []int{300}})

@@ -40,8 +40,8 @@ type publication struct {
 
 // Updater receives published weights; the engine's sampler is one.
 type Updater interface {
-	// Update takes over the weights of a version, under LoRA those of the base. tensor returns them
-	// by their Hugging Face names; Update must not change what it returns.
+	// Update takes over the weights of a version, or under LoRA the weights of the base. tensor
+	// returns them by their Hugging Face names; Update must not change what it returns.
 	Update(version int64, tensor func(name string) ([]float32, error)) error
 	// UpdateAdapter takes over the adapter of a version, before or after the base. tensor returns
 	// the tensors of lora.Tensors.

@@ -108,7 +108,7 @@ func TestForwardInPartsGivesTheSameBits(t *testing.T) {
 	}
 }
 
-// broken is a loss that asks for, or returns, what it may not.
+// broken is a loss that asks for streams, or returns gradients, that it must not.
 type broken struct {
 	want  trinity.Streams
 	grads func(n int) []trinity.TokenGrads

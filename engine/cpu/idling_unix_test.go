@@ -49,7 +49,7 @@ func TestIdleUsesNoProcessor(t *testing.T) {
 	}
 }
 
-// processorTime is what this process has used so far.
+// processorTime returns the processor time of this process so far.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

@@ -18,7 +18,7 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// graded is an engine that shows the gradient of an optimizer step in place of following it.
+// graded is an engine that exposes the gradient of an optimizer step instead of applying it.
 type graded struct {
 	*Engine
 	batches int       // micro-batches of the step
@@ -26,7 +26,7 @@ type graded struct {
 	off     float64   // ‖gradient − want‖ / ‖want‖ of the last step
 }
 
-// newGraded computes on two cores, with a teacher where its options are given.
+// newGraded returns an engine on two cores, with a teacher if its options are given.
 func newGraded(t *testing.T, opts Options, teacher *Options) *graded {
 	t.Helper()
 	opts.Pool = kernel.NewPool(2)
@@ -66,8 +66,8 @@ func (g *graded) on(pool *kernel.Pool) {
 	}
 }
 
-// moveOn has the policy learn the answers a little: it leaves the one that sampled them, which
-// stays the reference.
+// moveOn trains the policy on the answers a little. So it differs from the policy that sampled
+// them, which stays the reference.
 func (g *graded) moveOn(t *testing.T, xs []*trinity.Experience, lr float64) {
 	t.Helper()
 	for range 3 {

@@ -7,7 +7,7 @@ import (
 	"github.com/trinity-go/trinity/config"
 )
 
-// Every key that the engine speaks of is one of the configuration's, so that the tables cannot go stale.
+// Every key in the engine's tables is a key of the configuration, so the tables cannot go stale.
 func TestSharedKeysExist(t *testing.T) {
 	known := map[string]bool{}
 	for _, k := range config.Keys() {

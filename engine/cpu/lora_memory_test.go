@@ -30,8 +30,7 @@ func TestAdaptersTakeNoGradientMemoryOfTheBase(t *testing.T) {
 	}
 }
 
-// The gradient of the base has no place to go, so the backward pass computes none of it: only that
-// of the adapters.
+// The base has no memory for a gradient, so the backward pass computes only the adapters' gradient.
 func TestBackwardComputesNoGradientOfTheBase(t *testing.T) {
 	opts := tiny("qwen2")
 	opts.LoRA = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}

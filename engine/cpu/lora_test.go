@@ -138,7 +138,7 @@ func TestForwardEqualsPEFT(t *testing.T) {
 	}
 }
 
-// What a new adapter was asked to be is what its files say, and what goes on from them.
+// The files of a new adapter record its settings, and a resumed run uses them.
 func TestRankStabilisedAdapterGoesOn(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	opts := tiny("qwen2")

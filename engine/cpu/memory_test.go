@@ -12,7 +12,7 @@ import (
 	"github.com/trinity-go/trinity/model"
 )
 
-// arenaBytes is what an engine has taken, the shared weights included.
+// arenaBytes returns the bytes that an engine has taken, including the shared weights.
 func (e *Engine) arenaBytes() int64 {
 	n := e.memory.arena.Bytes() + e.passes.backbone.work.arena.Bytes() + e.passes.head.space.arena.Bytes()
 	if e.shared != nil {

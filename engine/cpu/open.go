@@ -29,7 +29,7 @@ func openModel(opts Options) (*model.Model, error) {
 	return with, nil
 }
 
-// checkHead refuses a model whose head is not the one that opts asks for.
+// checkHead returns an error if the model's head is not the head that opts ask for.
 func checkHead(cfg *model.Config, opts Options) error {
 	wanted := model.CausalLM
 	if opts.scores {

@@ -69,7 +69,7 @@ func TestOptimizersEqualTorch(t *testing.T) {
 	}
 }
 
-// Every optimizer learns a batch by heart: the loss falls to a small part of what it was.
+// Every optimizer learns a batch by heart: the loss falls to a small fraction.
 func TestOptimizersLearn(t *testing.T) {
 	ctx := context.Background()
 	for name, lr := range map[string]float64{"adamw": 1e-2, "sgd": 1, "momentum": 0.2, "nesterov": 0.2, "muon": 2e-2} {

@@ -135,7 +135,7 @@ func (p *packing) packGroup(batch []*trinity.Experience, group []stretch, shared
 	}
 }
 
-// addSegment appends a segment and returns its number. position is that of its first token.
+// addSegment appends a segment and returns its number. position is the position of its first token.
 func (p *packing) addSegment(tokens []int32, prefix, position, table int) int {
 	from := len(p.tokens)
 	p.tokens = append(p.tokens, tokens...)

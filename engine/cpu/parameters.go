@@ -1,7 +1,7 @@
 package cpu
 
-// parameters are the numbers of a model: its weights, those that are trained, and their gradient.
-// Each flat vector holds tensors by a layout; each network views flat vectors.
+// parameters are the numbers of a model: its weights, its trained weights, and their gradient. Each
+// flat vector holds tensors by a layout; each network views flat vectors.
 type parameters struct {
 	base              *layout
 	baseFlat          []float32      // all weights as read from the model; frozen under LoRA, Reference and ForwardOnly

@@ -189,7 +189,7 @@ func (s *soloSampler) LoadWeights(_ context.Context, dir string, version int64) 
 	return s.load(model, version)
 }
 
-// loadPolicy makes the adapter of a directory that of requests which name none.
+// loadPolicy makes the adapter in a directory the adapter of requests that name none.
 func (s *soloSampler) loadPolicy(dir string, version int64) error {
 	adapter, err := model.OpenAdapter(dir, s.cfg)
 	if err != nil {

@@ -39,7 +39,7 @@ func TestRecomputedActivationsGiveTheSameBits(t *testing.T) {
 	}
 }
 
-// A batch that is only scored may be the largest one that the workspace has grown for.
+// The workspace may have grown for a batch without a backward pass.
 func TestScoringALongBatchLeavesRoomForTheBackwardPass(t *testing.T) {
 	opts := tiny("llama")
 	opts.MaxTokens = 8

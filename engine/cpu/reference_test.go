@@ -14,7 +14,7 @@ import (
 
 var references = []string{"llama", "llama3_bias_tied", "qwen2", "qwen3", "mistral", "qwen3_moe", "qwen3_moe_sums"}
 
-// reference is what testdata/record.py wrote of a model.
+// reference holds the records of testdata/record.py for a model.
 type reference struct {
 	NLL, Mix float64
 	Rows     []struct {

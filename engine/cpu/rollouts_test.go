@@ -76,8 +76,8 @@ func eachTrained(mask []bool, draw func() float64) []float32 {
 	return out
 }
 
-// sampled records the engine's log-probabilities as those of the policy that sampled, which
-// computed with other roundings.
+// sampled records the engine's log-probabilities as the sampling policy's, which computed with
+// other roundings.
 func (g *graded) sampled(t *testing.T, xs []*trinity.Experience) {
 	t.Helper()
 	stats, err := g.Forward(t.Context(), whole(xs), trinity.Streams{})

@@ -9,8 +9,8 @@ import (
 )
 
 // ropeTables hold cosines and sines by position. All sequences use the table at row 0, except under
-// "dynamic" scaling: there each length over the model's own has its own frequencies and so its own
-// table. The length is that of the model's input, which lacks a sequence's last token.
+// "dynamic" scaling. There each length over the model's own has its own frequencies and so its own
+// table. The length counts the model's input, which lacks a sequence's last token.
 type ropeTables struct {
 	cfg      *model.Config
 	cos, sin kernel.Matrix // [positions of all tables, HeadDim/2]

@@ -12,8 +12,8 @@ import (
 	"github.com/trinity-go/trinity/weights"
 )
 
-// What the sampler recorded of its tokens is what the engine computes of them, for the first
-// weights and after a step.
+// The sampler records the log-probabilities that the engine computes, for the first weights and
+// after a step.
 func TestSampledLogprobsAreTheTrainedOnes(t *testing.T) {
 	ctx := context.Background()
 	experts := tiny("qwen3_moe")

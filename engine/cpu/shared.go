@@ -60,7 +60,7 @@ func (w *sharedWeights) release() error {
 }
 
 // weightsKey identifies the weights that opts read: the files with their sizes and times, and the
-// options that change what is read.
+// options that change the result.
 func weightsKey(opts Options) (string, error) {
 	path, err := filepath.Abs(opts.ModelPath)
 	if err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// smollm2 is what testdata/record_smollm2.py wrote.
+// smollm2 holds the records of testdata/record_smollm2.py.
 type smollm2 struct {
 	Texts []struct {
 		Tokens   []int32
@@ -30,7 +30,7 @@ func smollm2Path(t testing.TB) string {
 	return path
 }
 
-// allTrained is a sequence of which every token but the first is scored.
+// allTrained returns a sequence whose tokens are all trained except the first.
 func allTrained(i int, tokens []int32) *trinity.Experience {
 	x := &trinity.Experience{ID: trinity.ExperienceID{Run: i}, Tokens: tokens, Mask: make([]bool, len(tokens)), PromptLen: 1}
 	for t := 1; t < len(tokens); t++ {

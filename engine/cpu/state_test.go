@@ -16,7 +16,7 @@ import (
 	"github.com/trinity-go/trinity/model/safetensors"
 )
 
-// recorder keeps what was published.
+// recorder keeps the published weights.
 type recorder struct {
 	cfg     *model.Config
 	version int64
@@ -123,7 +123,7 @@ func TestResumedRunHasTheSameBits(t *testing.T) {
 	}
 }
 
-// savedState is what is saved of an engine.
+// savedState returns the saved state of an engine.
 func savedState(t *testing.T, e *Engine) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -181,8 +181,8 @@ func TestStateErrors(t *testing.T) {
 	wants("nothing published", open(t, tiny("llama")).SavePublished(ctx, dir), "no version was published")
 }
 
-// A run may publish less seldom than the one whose state it goes on from, and by files what that
-// had for its sampler.
+// A resumed run may publish less often than the run that saved the state, and through files instead
+// of the sampler.
 func TestPublishedWeightsOfAState(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	kept := tiny("llama")

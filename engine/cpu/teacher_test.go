@@ -9,8 +9,8 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// TestTeachers fills the log-probabilities of two named teachers, of which one is the model that is
-// trained, with engines for forward passes alone.
+// TestTeachers computes the log-probabilities of two named teachers with engines for forward
+// passes. One teacher is the trained model.
 func TestTeachers(t *testing.T) {
 	opener, err := registry.Trainers.Build("cpu")
 	if err != nil {

@@ -127,7 +127,7 @@ func open(t testing.TB, opts Options) *Engine {
 
 func tiny(name string) Options { return Options{ModelPath: filepath.Join("testdata", name)} }
 
-// backward clears the gradient and adds that of one loss.
+// gradientOf returns the sum of a loss over the batches, and its gradient.
 func (e *Engine) gradientOf(t testing.TB, loss trinity.Loss, batches ...*trinity.Batch) (sum float64, gradient []float32) {
 	t.Helper()
 	clear(e.gradient)

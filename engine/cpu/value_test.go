@@ -19,7 +19,7 @@ func critic() Options {
 	return opts
 }
 
-// valueReference is what testdata/record_heads.py wrote of the critic.
+// valueReference holds the records of testdata/record_heads.py for the critic.
 type valueReference struct {
 	Loss   float64
 	Values [][]float64
@@ -137,7 +137,7 @@ func TestValuesDoNotDependOnPacking(t *testing.T) {
 func TestIdleValuesAreLeftOutOfBackward(t *testing.T) {
 	e := open(t, critic())
 	all := longGroups(e.cfg.VocabSize)
-	for _, x := range all[:3] { // no derivative where the value is what it should be
+	for _, x := range all[:3] { // at its target a value has derivative 0
 		x.Advantages = valuesOf(t, e, []*trinity.Experience{x})[0].Value
 	}
 	_, got := e.gradientOf(t, squared{}, whole(all))

@@ -40,9 +40,8 @@ func (f *fakeHub) checkDataset(t *testing.T, dir string) {
 	}
 }
 
-// TestPullDataset: directories, the card, a download that breaks off, and the cache without
-// network.
-func TestPullDataset(t *testing.T) {
+// The test covers directories, the card, an interrupted download, and the cache without a network.
+func TestPullFetchesDatasets(t *testing.T) {
 	f := newFakeDatasetHub(t)
 	f.cut = 123_456
 	dir, err := f.client().pull(context.Background(), "hf://datasets/org/name@v2", "", nil)
@@ -75,7 +74,7 @@ func TestPullDataset(t *testing.T) {
 	}
 }
 
-func TestDatasetRefusals(t *testing.T) {
+func TestDatasetErrorsAreOneLine(t *testing.T) {
 	f := newFakeDatasetHub(t)
 	pull := func() string {
 		_, err := f.client().pull(context.Background(), "hf://datasets/org/name", "", nil)

@@ -19,7 +19,7 @@ import (
 
 const testCommit = "0123456789abcdef0123456789abcdef01234567"
 
-// fakeHub serves one repository as the Hugging Face hub does: large files by a redirect to another
+// fakeHub serves one repository like the Hugging Face hub: it redirects large files to another
 // host.
 type fakeHub struct {
 	t        *testing.T
@@ -30,11 +30,11 @@ type fakeHub struct {
 	mu       sync.Mutex
 	requests []string // "METHOD path range" of the hub and "CDN METHOD path range" of the CDN
 	tokens   []string // Authorization headers that the CDN saw
-	cut      int      // the CDN breaks off after so many bytes, once each time this is set
-	fail     int      // the hub answers 503 so many times
+	cut      int      // after this many bytes the CDN breaks the connection, once each time this is set
+	fail     int      // number of times that the hub answers 503
 	spoil    bool     // the CDN changes a byte
 	noRanges bool     // the CDN ignores Range
-	status   int      // the hub answers this to everything
+	status   int      // the hub's answer to every request
 }
 
 func newFakeHub(t *testing.T) *fakeHub {
@@ -121,7 +121,7 @@ func (f *fakeHub) serveCDN(w http.ResponseWriter, r *http.Request) {
 	f.cut = 0
 	f.mu.Unlock()
 	if r.Method == http.MethodHead {
-		w.WriteHeader(http.StatusForbidden) // as addresses signed for GET do
+		w.WriteHeader(http.StatusForbidden) // like addresses signed for GET
 		return
 	}
 	content := bytes.Clone(f.files[strings.TrimPrefix(r.URL.Path, "/")])
@@ -184,7 +184,7 @@ func (f *fakeHub) checkSnapshot(t *testing.T, dir string) {
 	}
 }
 
-func TestPull(t *testing.T) {
+func TestPullFetchesModels(t *testing.T) {
 	f := newFakeHub(t)
 	if dir, ok := Cached("org/name"); ok {
 		t.Errorf("an empty cache has %s", dir)
@@ -233,8 +233,8 @@ func TestInterruptedDownloadResumes(t *testing.T) {
 	}
 }
 
-// A killed process leaves a part; the next one goes on from it.
-func TestResumesAcrossProcesses(t *testing.T) {
+// A killed process leaves an incomplete file. The next process resumes the download.
+func TestPullResumesDownloadsOfKilledProcesses(t *testing.T) {
 	for name, part := range map[string]string{"good": "0123456789012", "spoilt": "012345678X0",
 		"too long": strings.Repeat("0123456789", 60_000)} {
 		f := newFakeHub(t)
@@ -275,7 +275,7 @@ func TestWrongHashIsAnError(t *testing.T) {
 	f.checkSnapshot(t, dir)
 }
 
-func TestRetriesWhileTheServerFails(t *testing.T) {
+func TestPullRetriesWhileTheServerFails(t *testing.T) {
 	f := newFakeHub(t)
 	f.fail = attempts - 1
 	if _, err := f.client().pull(context.Background(), "org/name", "", nil); err != nil {
@@ -291,7 +291,7 @@ func TestRetriesWhileTheServerFails(t *testing.T) {
 	}
 }
 
-func TestRefusalsSayWhatToDo(t *testing.T) {
+func TestErrorsSayWhatToDo(t *testing.T) {
 	f := newFakeHub(t)
 	for status, want := range map[int]string{
 		401: "said so; the model may be private, gated (accept its terms on its page) or not exist, and the token in HF_TOKEN does not allow it",
@@ -310,7 +310,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}
 }
 
-func TestOffline(t *testing.T) {
+func TestOfflinePullUsesTheCache(t *testing.T) {
 	f := newFakeHub(t)
 	t.Setenv("HF_HUB_OFFLINE", "1")
 	if _, err := Pull(context.Background(), "org/name", Options{}); err == nil || !strings.Contains(err.Error(), "HF_HUB_OFFLINE") {
@@ -339,7 +339,7 @@ func TestUnsafePathsAreRefused(t *testing.T) {
 		f := newFakeHub(t)
 		f.files[path] = []byte("{}")
 		_, err := f.client().pull(context.Background(), "org/name", "", nil)
-		if strings.Contains(path, "/") { // below the top, and so not wanted of a model
+		if strings.Contains(path, "/") { // a model needs no files below the top
 			if err != nil {
 				t.Errorf("%s: %v", path, err)
 			}
@@ -352,7 +352,7 @@ func TestUnsafePathsAreRefused(t *testing.T) {
 	}
 }
 
-func TestCancel(t *testing.T) {
+func TestPullStopsWithItsContext(t *testing.T) {
 	f := newFakeHub(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	_, err := f.client().pull(ctx, "org/name", "", func(progress) { cancel() })
@@ -361,8 +361,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A connection that hangs is given up and the download goes on with another.
-func TestStalledConnection(t *testing.T) {
+// The download gives up a connection that sends nothing and continues with another one.
+func TestPullReplacesStalledConnections(t *testing.T) {
 	f := newFakeHub(t)
 	first := true
 	var mu sync.Mutex

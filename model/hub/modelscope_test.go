@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestPullFromModelScope(t *testing.T) {
+func TestPullFetchesFromModelScope(t *testing.T) {
 	files := map[string]string{"config.json": "{}", "model.safetensors": strings.Repeat("w", 1000), "sub/x.json": "{}"}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
@@ -77,7 +77,7 @@ func TestPullFromModelScope(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestNamesAreParsed(t *testing.T) {
 	for name, want := range map[string]repository{
 		"org/name":                       {id: "org/name", revision: "main"},
 		"gpt2":                           {id: "gpt2", revision: "main"},

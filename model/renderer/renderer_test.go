@@ -22,7 +22,7 @@ type chatRecord struct {
 	Tools         json.RawMessage
 	Kwargs        map[string]any
 	Prompt, Whole []int32
-	Mask          []int // nil where no turn can be placed
+	Mask          []int // nil if no turn can be located
 	Error         string
 }
 
@@ -125,7 +125,7 @@ func TestRenderTrainingMatchesTransformers(t *testing.T) {
 	}
 }
 
-// masked is the text of the masked runs.
+// masked returns the texts of the masked runs.
 func masked(tok *tokenizer.Tokenizer, tokens []int32, mask []bool) (runs []string) {
 	for i := 0; i < len(mask); i++ {
 		begin := i
@@ -139,7 +139,7 @@ func masked(tok *tokenizer.Tokenizer, tokens []int32, mask []bool) (runs []strin
 	return runs
 }
 
-func TestMaskLeavesOutRewrittenTurns(t *testing.T) {
+func TestMaskExcludesRewrittenTurns(t *testing.T) {
 	tok := loadTokenizer(t)
 	r := newRenderer(t, tok, templateSource(t, "qwen3"), nil)
 	tokens, mask, err := r.RenderTraining([]trinity.Message{
@@ -179,7 +179,7 @@ func TestMaskEndsWithTheTurn(t *testing.T) {
 	}
 }
 
-func TestToolCallArgumentsOfAnAPI(t *testing.T) {
+func TestToolCallArgumentsMayBeText(t *testing.T) {
 	tok := loadTokenizer(t)
 	r := newRenderer(t, tok, templateSource(t, "qwen25"), nil)
 	var texts []string
@@ -198,7 +198,7 @@ func TestToolCallArgumentsOfAnAPI(t *testing.T) {
 	}
 }
 
-func TestPlainText(t *testing.T) {
+func TestPlainTextNeedsNoTemplate(t *testing.T) {
 	tok := loadTokenizer(t)
 	r, err := New(tok, Options{})
 	if err != nil {
@@ -212,7 +212,7 @@ func TestPlainText(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestErrorsNameTheCause(t *testing.T) {
 	tok := loadTokenizer(t)
 	user := []trinity.Message{{Role: "user", Content: "q"}}
 	for _, c := range []struct {

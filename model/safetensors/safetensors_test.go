@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestReadsReferenceFile(t *testing.T) {
+func TestReferenceFileIsRead(t *testing.T) {
 	f, err := Open("testdata/reference.safetensors")
 	if err != nil {
 		t.Fatal(err)
@@ -42,8 +42,8 @@ func TestReadsReferenceFile(t *testing.T) {
 	}
 }
 
-// The reference implementation's bytes must come out again.
-func TestWritesAsReference(t *testing.T) {
+// The package writes the bytes of the reference implementation.
+func TestWrittenBytesEqualTheReference(t *testing.T) {
 	f, err := Open("testdata/reference.safetensors")
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestWritesAsReference(t *testing.T) {
 	}
 }
 
-func TestWriteRoundTrip(t *testing.T) {
+func TestWrittenFilesReadBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.safetensors")
 	data := make([]float32, 40_000) // more than one chunk
 	for i := range data {
@@ -117,7 +117,7 @@ func file(header string, data int) []byte {
 	return append(append(b, header...), make([]byte, data)...)
 }
 
-func TestRefusesDamagedFiles(t *testing.T) {
+func TestDamagedFilesAreErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		file []byte
 		want string
@@ -154,7 +154,7 @@ func TestRefusesDamagedFiles(t *testing.T) {
 	}
 }
 
-func TestShards(t *testing.T) {
+func TestShardsFormOneDirectory(t *testing.T) {
 	write := func(t *testing.T, index string) string {
 		dir := t.TempDir()
 		for name, tensor := range map[string]string{"one.safetensors": "a", "two.safetensors": "b"} {

@@ -2,7 +2,7 @@ package tokenizer
 
 import "testing"
 
-func TestDiffers(t *testing.T) {
+func TestDiffersNamesTheLowestID(t *testing.T) {
 	of := func(tokens ...string) *Tokenizer {
 		tok, err := FromVocabulary(Vocabulary{Model: "gpt2", Pre: "gpt-2", Tokens: tokens, BOS: -1, EOS: -1, UNK: -1, PAD: -1})
 		if err != nil {

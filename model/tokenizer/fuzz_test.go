@@ -29,8 +29,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// A byte-level tokenizer without a normalizer gives back every text, whichever way its words are
-// merged.
+// A byte-level tokenizer without a normalizer returns every text unchanged, for both ways to merge
+// its words.
 func FuzzEncodeDecode(f *testing.F) {
 	for _, text := range referenceTexts(f)[:80] {
 		f.Add(text)
@@ -44,7 +44,7 @@ func FuzzEncodeDecode(f *testing.F) {
 		for _, tok := range all {
 			for _, ids := range [][]int32{tok.Encode(text, false), tok.EncodeOrdinary(text)} {
 				if strings.Contains(text, "<mask>") {
-					continue // lstrip: it takes the spaces before it along
+					continue // lstrip: the token includes the spaces before it
 				}
 				if got := tok.Decode(ids, false); got != validUTF8(text) {
 					t.Fatalf("%q comes back as %q", text, got)

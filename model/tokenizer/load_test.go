@@ -26,7 +26,7 @@ func directory(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func TestConfig(t *testing.T) {
+func TestConfigSetsSpecialTokens(t *testing.T) {
 	for name, c := range map[string]struct {
 		files    map[string]string
 		bos, eos int32
@@ -74,9 +74,9 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// As the tokenizers library does it: what byte-level vocabularies trained without the whole
-// alphabet lack.
-func TestBytesWithoutToken(t *testing.T) {
+// Byte-level vocabularies that were trained without the whole alphabet lack some bytes. The
+// tokenizers library handles them in the same way.
+func TestBytesWithoutTokenFollowTheReference(t *testing.T) {
 	for options, want := range map[string][]int32{
 		``:                                      {2, 1, 2},
 		`,"unk_token":"?"`:                      {2, 5, 5, 1, 5, 5, 2},
@@ -95,7 +95,7 @@ func TestBytesWithoutToken(t *testing.T) {
 	}
 }
 
-func TestLookups(t *testing.T) {
+func TestLookupsFindTokens(t *testing.T) {
 	tok, err := parse(map[string][]byte{definitionFile: []byte(small)})
 	if err != nil {
 		t.Fatal(err)
@@ -120,8 +120,8 @@ func TestLookups(t *testing.T) {
 	}
 }
 
-// Whatever the file asks for and the package lacks is named.
-func TestUnsupported(t *testing.T) {
+// The error names the setting.
+func TestUnsupportedSettingsAreErrors(t *testing.T) {
 	for want, replace := range map[string][2]string{
 		`unknown field "surprise"`:                    {`"version"`, `"surprise":1,"version"`},
 		`version is "2.0"`:                            {`"1.0"`, `"2.0"`},
@@ -201,7 +201,7 @@ func TestWriteFilesCopies(t *testing.T) {
 	}
 }
 
-func TestConcurrentUse(t *testing.T) {
+func TestTokenizerIsSafeForConcurrentUse(t *testing.T) {
 	tok, texts := family(t, "qwen2"), referenceTexts(t)[:400]
 	var want [][]int32
 	for _, text := range texts {
@@ -227,7 +227,7 @@ func encodeAndDecode(tok *Tokenizer, text string) []int32 {
 	return ids
 }
 
-func TestQuickstart(t *testing.T) {
+func TestQuickstartModelHasAByteTokenizer(t *testing.T) {
 	tok, err := Load("../../examples/quickstart/model")
 	if err != nil {
 		t.Fatal(err)

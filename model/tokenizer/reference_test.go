@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// families are the tokenizers that testdata/record.py recorded references of.
+// families lists the tokenizers whose results testdata/record.py has recorded.
 var families = []string{"gpt2", "qwen2", "llama3", "smollm", "o200k", "falcon", "added", "llama2", "mistral", "gemma",
 	"metaspace", "undecoded"}
 
@@ -64,7 +64,7 @@ func checksum(ids []int32) uint32 {
 	return crc32.ChecksumIEEE(b.Bytes())
 }
 
-// randomIDs are the sequences of record.py's random_ids.
+// randomIDs returns the sequences of record.py's random_ids.
 func randomIDs(size int) (all [][]int32) {
 	state := uint64(1)
 	for i := range 500 {
@@ -83,7 +83,7 @@ func randomIDs(size int) (all [][]int32) {
 	return all
 }
 
-func TestReferences(t *testing.T) {
+func TestTokenizersEqualTheReferences(t *testing.T) {
 	texts := referenceTexts(t)
 	for _, name := range families {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func smolLM2(t testing.TB) *tokenizer.Tokenizer {
 	return tok
 }
 
-func TestSmolLM2(t *testing.T) {
+func TestSmolLM2TokenizerEqualsTheReference(t *testing.T) {
 	tok := smolLM2(t)
 	tokenizer.CheckReferences(t, tok, tokenizer.ReferenceTexts(t), tokenizer.Gunzip(t, "smollm2.ref.gz"))
 	if got := []int32{tok.BOS(), tok.EOS(), tok.UNK(), tok.PAD(), int32(tok.VocabSize())}; !slices.Equal(got, []int32{1, 2, 0, 2, 49152}) {

@@ -36,7 +36,7 @@ func readUnits(t *testing.T) (u units) {
 	return u
 }
 
-func TestSplitBehaviors(t *testing.T) {
+func TestSplitBehaviorsPlaceMatches(t *testing.T) {
 	for _, c := range readUnits(t).Splits {
 		data, err := json.Marshal(map[string]any{
 			"type": "Split", "behavior": c.Behavior, "invert": c.Invert, "pattern": map[string]*string{"String": c.String, "Regex": c.Regex},
@@ -67,7 +67,7 @@ func codePoints(f func(r rune)) {
 	}
 }
 
-func TestUnicodeClasses(t *testing.T) {
+func TestUnicodeClassesFollowUnicode16(t *testing.T) {
 	with := func(table *unicode.RangeTable, newer ...*unicode.RangeTable) func(rune) bool {
 		return func(r rune) bool { return unicode.Is(table, r) || unicode.IsOneOf(newer, r) }
 	}
@@ -91,7 +91,7 @@ func TestUnicodeClasses(t *testing.T) {
 	}
 }
 
-func TestNormalizersOnCodePoints(t *testing.T) {
+func TestNormalizersHandleCodePoints(t *testing.T) {
 	for name, want := range readUnits(t).Normalizers {
 		normalize, err := newNormalizer(json.RawMessage(`{"type":"`+name+`"}`), "normalizer")
 		if err != nil {
@@ -108,8 +108,8 @@ func TestNormalizersOnCodePoints(t *testing.T) {
 	}
 }
 
-// Runs of marks too long for a stream, as Python's unicodedata.normalize has them.
-func TestLongRunsOfMarks(t *testing.T) {
+// Python's unicodedata.normalize gave these runs, which are too long for the stream-safe format.
+func TestLongRunsOfMarksAreNormalised(t *testing.T) {
 	marks := strings.Repeat("\u0313", 35)
 	for in, want := range map[string]string{
 		"a" + marks + "\u0301":               "a" + marks + "\u0301", // a mark of the same class stands between
@@ -124,8 +124,8 @@ func TestLongRunsOfMarks(t *testing.T) {
 	}
 }
 
-// The patterns given to regexp2 must match as the hand-written scanners do.
-func TestScannersAgainstRegexp(t *testing.T) {
+// regexp2 must find the same matches of the patterns as the hand-written scanners.
+func TestScannersEqualRegexp(t *testing.T) {
 	texts := referenceTexts(t)
 	for text, scan := range scanners {
 		p, err := compile(text, "pattern")
@@ -141,7 +141,7 @@ func TestScannersAgainstRegexp(t *testing.T) {
 	}
 }
 
-func TestValidUTF8(t *testing.T) {
+func TestValidUTF8ReplacesIllFormedParts(t *testing.T) {
 	for in, want := range map[string]string{ // as Python's bytes.decode(errors="replace")
 		"plain é 世 👍":              "plain é 世 👍",
 		"a\xffb":                   "a\ufffdb",

@@ -23,8 +23,8 @@ func familyVocabulary(t *testing.T, name string) (Vocabulary, *Tokenizer) {
 	return v, reference
 }
 
-// Each pre kind is the pre-tokenizer of a recorded family.
-func TestPreKinds(t *testing.T) {
+// Each value of tokenizer.ggml.pre gives the pre-tokenizer of a recorded family.
+func TestPreKindsMatchTheirFamilies(t *testing.T) {
 	texts := referenceTexts(t)
 	for pre, name := range map[string]string{"smollm": "smollm", "qwen2": "qwen2", "llama-bpe": "llama3"} {
 		v, reference := familyVocabulary(t, name)
@@ -44,7 +44,7 @@ func TestPreKinds(t *testing.T) {
 	}
 }
 
-func TestSentencePieceVocabulary(t *testing.T) {
+func TestSentencePieceVocabularyEncodes(t *testing.T) {
 	v, reference := familyVocabulary(t, "llama2")
 	v.Model, v.BOS, v.UNK = "llama", 1, 0
 	v.Scores = make([]float32, len(v.Tokens))
@@ -66,8 +66,8 @@ func TestSentencePieceVocabulary(t *testing.T) {
 	}
 }
 
-// transformers must read the files that WriteFiles makes to the same ids.
-func TestWrittenFilesInTransformers(t *testing.T) {
+// transformers reads the files of WriteFiles and gets the same ids.
+func TestTransformersReadsWrittenFiles(t *testing.T) {
 	python := os.Getenv("TRINITY_PYTHON")
 	if python == "" {
 		t.Skip("TRINITY_PYTHON does not name a Python with transformers")
@@ -100,7 +100,7 @@ print(json.dumps(t(sys.argv[2]).input_ids + [t.eos_token_id]))`, dir, text)
 	}
 }
 
-func TestVocabularyErrors(t *testing.T) {
+func TestVocabularyErrorsNameTheCause(t *testing.T) {
 	good := func() Vocabulary {
 		return Vocabulary{Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a", "b", "ab"}, Merges: []string{"a b"}, BOS: -1,
 			EOS: -1, UNK: -1, PAD: -1}

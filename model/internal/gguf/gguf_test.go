@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-func TestDequantizeAsReference(t *testing.T) {
+func TestDequantizedValuesEqualTheReference(t *testing.T) {
 	f, err := os.Open("testdata/dequantize.json.gz")
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestDequantizeAsReference(t *testing.T) {
 	}
 }
 
-func TestReadReferenceFile(t *testing.T) {
+func TestReferenceFileIsRead(t *testing.T) {
 	f, err := Open("testdata/small.gguf")
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func (b *builder) put(values ...any) *builder {
 	return b
 }
 
-func TestRefusesDamagedFiles(t *testing.T) {
+func TestDamagedFilesAreErrors(t *testing.T) {
 	f32 := uint32(F32)
 	for name, c := range map[string]struct {
 		file *builder

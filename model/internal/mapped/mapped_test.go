@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOpen(t *testing.T) {
+func TestOpenMapsTheFile(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"some": "content", "empty": ""} {
 		path := filepath.Join(dir, name)

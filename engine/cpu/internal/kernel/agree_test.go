@@ -45,7 +45,7 @@ func TestDigestUsesEveryKernel(t *testing.T) {
 	}
 }
 
-// forEachFunction visits the functions of a table that are there.
+// forEachFunction visits the functions of a table that are not nil.
 func forEachFunction(v reflect.Value, name string, visit func(name string, f reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Struct:

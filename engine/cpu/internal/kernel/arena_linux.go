@@ -9,7 +9,7 @@ import (
 const madvHugepage = 14
 
 // mapChunk reserves size bytes, a multiple of hugePage, aligned to hugePage so that huge pages can
-// back all of it. whole is what unmapChunk takes.
+// back all of it. whole is the argument for unmapChunk.
 func mapChunk(size int) (chunk, whole []byte, err error) {
 	whole, err = syscall.Mmap(-1, 0, size+hugePage, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {

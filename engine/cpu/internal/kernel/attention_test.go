@@ -63,7 +63,7 @@ func (c attentionCase) seen(s, i int) (rows []int) {
 	return rows
 }
 
-// reference is attention in float64 by its definition, with the gradient when dout is there.
+// reference is attention in float64 by its definition, with the gradient if dout is given.
 type reference struct{ out, lse, dq, dk, dv map[[2]int]float64 }
 
 func (c attentionCase) reference(d attentionData) reference {

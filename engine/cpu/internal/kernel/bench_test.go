@@ -33,8 +33,8 @@ func arenaFloats(b *testing.B, n int) []float32 {
 	return v
 }
 
-// run times each call by itself and reports the rate of the fastest one too: the others shared the
-// machine.
+// run times each call separately and also reports the rate of the fastest call, because other
+// programs may have slowed the others.
 func run(b *testing.B, flops, bytes float64, call func()) {
 	best := time.Hour
 	for b.Loop() {

@@ -71,8 +71,8 @@ func int8Case(r *rand.Rand, shape [3]int, variant int) (c, a, b Matrix) {
 	return randomMatrix(r, m, n, 4), a, b
 }
 
-// checkInt8 compares a sample of the elements with float64, and the slack between rows with what it
-// was.
+// checkInt8 compares a sample of the elements with float64, and checks that the slack between rows
+// is unchanged.
 func checkInt8(t *testing.T, what string, got, before, a, b Matrix, accumulate bool) {
 	t.Helper()
 	for i := 0; i < got.Rows; i += 3 {
@@ -101,8 +101,8 @@ func checkInt8(t *testing.T, what string, got, before, a, b Matrix, accumulate b
 	}
 }
 
-// TestInt8Extremes: the largest products do not saturate, zeros and tiny numbers stay finite, and
-// what is not finite spoils its row or column alone.
+// The largest products do not saturate, zeros and tiny numbers stay finite, and a number that is
+// not finite affects only its row or column.
 func TestInt8Extremes(t *testing.T) {
 	const m, n, k = 9, 33, 192
 	eachSet(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ type machine struct {
 	constants map[string]uint32 // that fill a vector
 }
 
-// instruction changes the state; what it returns is how many instructions to go on by, 0 to return.
+// instruction changes the state. It returns the number of instructions to advance, 0 to return.
 type instruction func(s *state) int
 
 // state is the registers and arguments of a call.
@@ -98,7 +98,7 @@ func (m *machine) call(name string, slots map[string]place) uint32 {
 		m.t.Fatalf("no function %s", name)
 	}
 	s := &state{slots: slots}
-	for i := range s.vectors { // nobody may count on what registers held
+	for i := range s.vectors { // code must not rely on old contents of registers
 		for lane := range lanes {
 			s.vectors[i][lane] = 0x7fc00001
 		}

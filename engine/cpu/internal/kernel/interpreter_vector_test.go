@@ -63,7 +63,8 @@ func (m *machine) source(op string, width int, repeated bool) func(s *state) vec
 	}
 }
 
-// vector is an instruction on vectors: moves first, then those that do the same in every lane.
+// vector returns a vector instruction: first moves, then instructions that do the same in every
+// lane.
 func (m *machine) vector(op string, a []string) func(s *state) {
 	last := a[len(a)-1]
 	width := lanesOf(last)
@@ -163,8 +164,8 @@ func floats(f func(x, y, d float32) float32) func(x, y, d uint32, _ int) uint32 
 
 func same(x, _, _ uint32, _ int) uint32 { return x }
 
-// lanewise is what an instruction makes of its first operand x, the second y, which it is the same
-// as if there is no other, and what was in the destination d.
+// lanewise maps an instruction to its result for a lane. x is the first operand, y the second (x if
+// there is none), and d the old value of the destination.
 var lanewise = map[string]func(x, y, d uint32, immediate int) uint32{
 	"VMOVUPS": same, "VMOVAPS": same, "VMOVDQU32": same, "VBROADCASTSS": same, "VPBROADCASTD": same,
 	"VXORPS":       func(x, y, _ uint32, _ int) uint32 { return x ^ y },

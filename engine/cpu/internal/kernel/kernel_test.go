@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// eachSet runs a test under every kernel set of this processor, and, without -short, under that of
-// AVX-512 as its text says it.
+// eachSet runs a test with every kernel set of this processor, and, without -short, with the
+// interpreted text of the AVX-512 set.
 func eachSet(t *testing.T, test func(t *testing.T)) {
 	defer active.Store(current())
 	tested := sets

@@ -73,7 +73,8 @@ func Logprob(logits []float32, target int32) float32 {
 // LogitBackward replaces logits [rows, vocab] by the gradient of a loss with respect to them, where
 // gradLogprob and gradEntropy [rows] are its derivatives by logprob and entropy of [LogitStats]:
 //
-//	dlogits = gradLogprob·(onehot(target) - p) - gradEntropy·p·(ln p + entropy),  p = softmax(logits).
+//	p       = softmax(logits)
+//	dlogits = gradLogprob·(onehot(target) - p) - gradEntropy·p·(ln p + entropy)
 //
 // lse and entropy [rows] are LogitStats's. gradEntropy may be nil, entropy too in that case. Rows
 // without a target have no gradLogprob part.

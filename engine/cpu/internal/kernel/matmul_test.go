@@ -56,7 +56,7 @@ func products(t *testing.T, pool *Pool, c, a, b Matrix, accumulate bool) Matrix 
 	return general
 }
 
-// checkProductResult compares with float64, and the slack between rows with what it was.
+// checkProductResult compares with float64, and checks that the slack between rows is unchanged.
 func checkProductResult(t *testing.T, what string, got, before, a, b Matrix, accumulate bool) {
 	t.Helper()
 	for i := range got.Rows {

@@ -103,8 +103,8 @@ func TestBorrowReuses(t *testing.T) {
 	}
 }
 
-// TestPoolDoesNotWaitForIdlers: a worker that has joined and is then taken off its core before it
-// has a task holds nobody up, and does no harm when it comes back in a later round of the same job.
+// A worker has joined and loses its core before it has a task. It delays nobody, and does no harm
+// when it comes back in a later round of the same job.
 func TestPoolDoesNotWaitForIdlers(t *testing.T) {
 	pool := &Pool{size: 2} // its only worker is this test
 	pool.wake.L = &pool.mu
@@ -169,8 +169,7 @@ func TestPoolAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestPoolPollsLessBesideOthers: a caller who waited long for a worker takes that as a sign of
-// other programs, for a while.
+// If a caller waited long for a worker, it assumes for a while that other programs use the cores.
 func TestPoolPollsLessBesideOthers(t *testing.T) {
 	pool := NewPool(2)
 	defer pool.Close()

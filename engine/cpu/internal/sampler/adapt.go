@@ -33,8 +33,8 @@ func stretches(dst []stretch, rows []*adapter) []stretch {
 }
 
 // adapt adds the low-rank updates of the rows' adapters to y = x·Wᵀ, for the linear maps that of
-// selects. Every row gets the bits that it would get alone and in training: its sums involve no
-// other row, and they continue from y.
+// selects. Every row gets the same bits as alone and in training, because its sums involve no other
+// row and continue from y.
 func (m *network) adapt(b *batch, y, x kernel.Matrix, of func(u *updates) *update) {
 	if len(b.adapted) == 0 {
 		return

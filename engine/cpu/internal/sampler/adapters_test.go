@@ -16,8 +16,8 @@ import (
 	"github.com/trinity-go/trinity/model"
 )
 
-// recordedAdapters are those that PEFT wrote: some modules, all of them with the rank-stabilised
-// scale, all but two.
+// recordedAdapters lists PEFT's adapters: of some modules, of all modules with the rank-stabilised
+// scale, and of all but two modules.
 var recordedAdapters = []string{"plain", "stable", "partial"}
 
 // load gives s the recorded adapters.
@@ -105,7 +105,7 @@ func TestAdaptersOfSmallWeights(t *testing.T) {
 	}
 }
 
-// A policy's adapter is what requests without a name sample, and the base stays at hand.
+// Requests without a name sample from the policy's adapter. The base stays available.
 func TestPolicyAdapter(t *testing.T) {
 	s := start(t, tiny(t, "llama"), Options{})
 	load(t, s, "stable")
@@ -166,7 +166,7 @@ func TestReplacedAdapterComputesPromptsAgain(t *testing.T) {
 	}
 }
 
-// Sequences go on with what replaces their adapter, and end with an adapter that was dropped.
+// If an adapter is replaced, its sequences continue with the new one. If it is dropped, they end.
 func TestAdaptersChangeWhileSampled(t *testing.T) {
 	ctx := context.Background()
 	s := start(t, tiny(t, "llama"), Options{MaxSequences: 4})

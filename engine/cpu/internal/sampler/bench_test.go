@@ -22,7 +22,7 @@ func smol(b *testing.B, storage kernel.Storage) *Sampler {
 
 var storages = map[string]kernel.Storage{"f32": kernel.F32, "bf16": kernel.BF16, "int8": kernel.Int8}
 
-// question is n tokens that differ from those of another number early on.
+// question returns n tokens that differ early from the tokens for another number.
 func question(n, number int) []int32 {
 	tokens := make([]int32, n)
 	for i := range tokens {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// expected is the distribution that a query asks for, computed by sorting, in float64: temperature,
-// then top-k, then top-p of what is left, then min-p.
+// expected computes a query's distribution by sorting, in float64: temperature, then top-k, then
+// top-p of the remaining tokens, then min-p.
 func expected(logits []float32, q query) []float64 {
 	scores := make([]float64, len(logits))
 	for i, v := range logits {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The known answers are those of the Random123 distribution.
+// The Random123 distribution publishes these answers.
 func TestPhiloxKnownAnswers(t *testing.T) {
 	const ones = 0xffffffff
 	for _, c := range []struct {

@@ -30,7 +30,7 @@ func TestTurnsShareTheirPages(t *testing.T) {
 		conversation := counted(40, 1)
 		for turn, want := range []struct{ prefilled, reused int64 }{
 			{40, 0},
-			{40 + 11, 40 + 35}, // the last token sampled has no K/V: 4 pages of 16 and 11 tokens of the next are there
+			{40 + 11, 40 + 35}, // the last token has no K/V: 4 pages of 16 are full, the fifth has 11 tokens
 			{40 + 11 + 11, 75 + 121},
 		} {
 			reply := sample(t, s, conversation, p)

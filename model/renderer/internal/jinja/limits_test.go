@@ -60,7 +60,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 	}
 }
 
-func TestFromJSON(t *testing.T) {
+func TestFromJSONConvertsValues(t *testing.T) {
 	v, err := FromJSON([]byte(`{"z": 1, "a": [1.0, 12345678901234567890, null, "é"], "z": 2}`))
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import "math/big"
 //
 //	nil                 None
 //	bool, int64, float64, string
-//	*big.Int            an integer beyond 64 bits: it can be printed and compared, not calculated with
+//	*big.Int            an integer beyond 64 bits, for printing and comparing only
 //	*List, *Tuple, *Map
 //
 // and, made by templates only, undefined values, iterators, views, ranges, namespaces, macros and

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestCommittedFilesAreCurrent regenerates: the committed assembly is what this program writes.
+// The committed assembly equals the output of this program.
 func TestCommittedFilesAreCurrent(t *testing.T) {
 	for name, want := range files() {
 		got, err := os.ReadFile(filepath.Join("..", "..", name))

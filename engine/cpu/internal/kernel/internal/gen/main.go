@@ -19,7 +19,7 @@ func main() {
 	}
 }
 
-// files is what the generator writes, by name.
+// files returns the generated files by name.
 func files() map[string]string {
 	avx2 := newSet("avx2", "amd64", &x86{lanes: 8, registers: 16, prefix: "Y"}, []int{0, 4, 2, 2, 1, 1, 1})
 	avx2.vectorKernels()

@@ -73,8 +73,8 @@ type hoist struct {
 	v vec
 }
 
-// function starts the function that fills the named field; an empty field name makes one that is
-// used otherwise.
+// function starts the function that fills the named field. With an empty field name the caller uses
+// the function otherwise.
 func (s *set) function(fieldName, name string, result bool, args ...arg) *function {
 	f := &function{set: s, name: s.name + strings.ToUpper(name[:1]) + name[1:], args: args, result: result}
 	s.functions = append(s.functions, f)
@@ -164,7 +164,8 @@ func (f *function) signature() string {
 	return s
 }
 
-// declarations is the text of the .go file: the table, then what it points to.
+// declarations returns the text of the .go file: the table, and then the functions that it points
+// to.
 func (s *set) declarations() string {
 	var b strings.Builder
 	b.WriteString(header + "package kernel\n\nimport \"unsafe\"\n\n")
@@ -184,7 +185,8 @@ func (s *set) declarations() string {
 	return b.String()
 }
 
-// declareFunctions ends the table of a set with its fields, and declares what they point to.
+// declareFunctions ends the table of a set with its fields, and declares the functions that they
+// point to.
 func (s *set) declareFunctions(b *strings.Builder) {
 	for _, f := range s.fields {
 		fmt.Fprintf(b, "\t%s: %s,\n", f.name, f.function)

@@ -69,8 +69,8 @@ func (t *x86Tile) emit() {
 		f.slot("c"), f.slot("ags"), f.slot("a"), f.slot("groups"), f.label("group"))
 }
 
-// fetchNextC prefetches the next group's rows of C, which follow: a tile can begin only when its
-// sums are there.
+// fetchNextC prefetches the next group's rows of C, because a tile cannot begin before its sums
+// arrive.
 func (t *x86Tile) fetchNextC() {
 	for range t.rows {
 		t.f.emit("ADDQ R13, DX")
