@@ -61,8 +61,8 @@ type Needs struct {
 	PenalizeKL func(of KLPenalty)
 }
 
-// KLPenalty returns the penalty at each token [T] of each experience of a trainer batch, and metrics
-// (kl, kl_coef).
+// KLPenalty returns the penalty at each token [T] of each experience of a trainer batch, and
+// metrics (kl, kl_coef).
 type KLPenalty func(batch []*Experience) ([][]float64, Metrics, error)
 
 // SampleStrategy chooses what the trainer reads.

@@ -2,7 +2,7 @@ package trinity
 
 import "fmt"
 
-// ExperienceID says where an experience came from. Its String is unique within a run.
+// ExperienceID says where an experience comes from. Its String is unique within a run.
 type ExperienceID struct {
 	Step int64  `json:"step"` // explorer step
 	Task string `json:"task"` // Task.ID
@@ -14,12 +14,12 @@ func (id ExperienceID) String() string {
 	return fmt.Sprintf("%d/%s/%d/%d", id.Step, id.Task, id.Run, id.Turn)
 }
 
-// Follows reports whether id is the next call of the rollout that before is a call of.
+// Follows reports whether id is a later call of the same rollout as before.
 func (id ExperienceID) Follows(before ExperienceID) bool {
 	return before.Step == id.Step && before.Task == id.Task && before.Run == id.Run && before.Turn < id.Turn
 }
 
-// Truncation says why a sequence is not whole.
+// Truncation says why a sequence is incomplete.
 type Truncation string
 
 const (
@@ -28,49 +28,51 @@ const (
 	ResponseTruncated Truncation = "response_truncated" // the reply hit max_response_tokens or the model's length
 )
 
-// Experience is one token sequence with everything that was recorded about it. All per-token slices have length T = len(Tokens); index t
-// speaks of Tokens[t].
+// Experience is one token sequence with everything recorded about it. All per-token slices have
+// length T = len(Tokens); index t belongs to Tokens[t].
 type Experience struct {
 	ID         ExperienceID `json:"id"`
 	Tokens     []int32      `json:"tokens"`               // [T] prompt, sampled and environment tokens, in order, ids as sampled
-	Mask       []bool       `json:"mask"`                 // [T] true where the policy sampled the token: what is trained on
-	Logprobs   []float32    `json:"logprobs,omitempty"`   // [T] nats, under the policy that sampled, at Temperature; 0 where !Mask; nil if unknown
-	Advantages []float32    `json:"advantages,omitempty"` // [T] written by an Advantage; nil means never scored
-	Returns    []float32    `json:"returns,omitempty"`    // [T] written by an Advantage that has a value function
+	Mask       []bool       `json:"mask"`                 // [T] true for the tokens that the policy sampled and training learns from
+	Logprobs   []float32    `json:"logprobs,omitempty"`   // [T] nats, of the sampling policy, at Temperature; 0 where !Mask; nil if unknown
+	Advantages []float32    `json:"advantages,omitempty"` // [T] from an Advantage; nil if none has scored the experience
+	Returns    []float32    `json:"returns,omitempty"`    // [T] from an Advantage with a value function
 
-	// OldLogprobs are those under the trained policy before the update, computed by the trainer; nil means Logprobs stand for them.
-	// PolicyWeights are factors of each token's policy loss. Both live for one train step.
+	// OldLogprobs are the log-probabilities under the trained policy before the update. The trainer
+	// computes them; if it does not, losses use Logprobs. PolicyWeights are factors of each token's
+	// policy loss. Both live for one train step.
 	OldLogprobs   []float32 `json:"-"` // [T] nats
 	PolicyWeights []float32 `json:"-"` // [T]; nil means 1
 
-	// Values, Entropies and Discriminators are of the state that each token was taken in, before the update: what a critic expects, how random
-	// the policy is, and the mean entropy discriminator (see TokenStats). They live for one train step.
+	// Values, Entropies and Discriminators belong to the state before each token, before the update:
+	// the critic's value, the policy's entropy, and the mean entropy discriminator (see TokenStats).
+	// They live for one train step.
 	Values         []float32 `json:"-"` // [T]; 0 where !Mask
 	Entropies      []float32 `json:"-"` // [T] nats; 0 where !Mask
 	Discriminators []float32 `json:"-"` // [T] nats; 0 where !Mask
 
 	RefLogprobs     []float32 `json:"ref_logprobs,omitempty"`     // [T] nats, under the frozen reference; nil if unused
 	TeacherLogprobs []float32 `json:"teacher_logprobs,omitempty"` // [T] nats, under a teacher; nil if unused
-	Teacher         string    `json:"teacher,omitempty"`          // whose log-probabilities those are to be, by name; "" is the first of the run's teachers
+	Teacher         string    `json:"teacher,omitempty"`          // the teacher's name; "" is the run's first teacher
 
-	PromptLen   int                `json:"prompt_len"`  // tokens before the first one that the policy may have written
+	PromptLen   int                `json:"prompt_len"`  // tokens before the first that the policy may have written
 	Temperature float32            `json:"temperature"` // the sampling temperature that Logprobs and training use; 0 means 1
 	Reward      Reward             `json:"reward"`      // a value with its parts, or invalid with a reason
 	Versions    [2]int64           `json:"versions"`    // oldest and newest policy version that sampled it
 	Truncated   Truncation         `json:"truncated,omitempty"`
 	Metrics     map[string]float64 `json:"metrics,omitempty"`  // logged as rollout/<name>
-	Info        map[string]any     `json:"info,omitempty"`     // anything a workflow or operator wants to pass on
+	Info        map[string]any     `json:"info,omitempty"`     // anything else from a workflow or an operator
 	Prompt      string             `json:"prompt,omitempty"`   // text shown to people
 	Response    string             `json:"response,omitempty"` // text that was scored
 
-	Chosen   bool `json:"chosen,omitempty"`    // preference data: the preferred one of a pair
-	IsExpert bool `json:"is_expert,omitempty"` // a demonstration that was mixed in, not a rollout of the policy
+	Chosen   bool `json:"chosen,omitempty"`    // preference data: the preferred answer of a pair
+	IsExpert bool `json:"is_expert,omitempty"` // a demonstration that a sample strategy mixed in, not a rollout
 }
 
-// Group is the experiences of one task: the unit that moves from explorer to trainer.
+// Group holds the experiences of one task. Groups move from explorer to trainer.
 type Group []*Experience
 
-// TrainedTokens counts the tokens that a loss sees.
+// TrainedTokens returns the number of tokens that training learns from.
 func (e *Experience) TrainedTokens() int {
 	n := 0
 	for _, m := range e.Mask {
@@ -81,8 +83,8 @@ func (e *Experience) TrainedTokens() int {
 	return n
 }
 
-// LogprobsBefore are the log-probabilities [T], nats, that ratios are against: those before the update, which the trainer computed, else those
-// recorded when sampling.
+// LogprobsBefore returns the log-probabilities [T], nats, in the denominator of ratios: OldLogprobs
+// if the trainer has computed them, else Logprobs.
 func (e *Experience) LogprobsBefore() []float32 {
 	if e.OldLogprobs != nil {
 		return e.OldLogprobs
@@ -90,8 +92,8 @@ func (e *Experience) LogprobsBefore() []float32 {
 	return e.Logprobs
 }
 
-// Check reports the first per-token slice whose length is not len(Tokens), or a mask that claims the first token, which has no
-// predecessor and so no probability.
+// Check returns an error if a per-token slice has another length than Tokens, or if the mask has
+// the first token, which has no predecessor and so no probability.
 func (e *Experience) Check() error {
 	n := len(e.Tokens)
 	if n == 0 {
@@ -106,7 +108,10 @@ func (e *Experience) Check() error {
 	for _, s := range []struct {
 		name string
 		v    []float32
-	}{{"logprobs", e.Logprobs}, {"advantages", e.Advantages}, {"returns", e.Returns}, {"ref_logprobs", e.RefLogprobs}, {"teacher_logprobs", e.TeacherLogprobs}} {
+	}{
+		{"logprobs", e.Logprobs}, {"advantages", e.Advantages}, {"returns", e.Returns},
+		{"ref_logprobs", e.RefLogprobs}, {"teacher_logprobs", e.TeacherLogprobs},
+	} {
 		if s.v != nil && len(s.v) != n {
 			return fmt.Errorf("experience %s: %s has length %d, want %d (one per token)", e.ID, s.name, len(s.v), n)
 		}

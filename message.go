@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Message is one turn of a chat, in the shape that OpenAI-compatible APIs and chat templates use.
+// Message is one turn of a chat, in the form that OpenAI-compatible APIs and chat templates use.
 type Message struct {
 	Role       string          `json:"role"` // system, user, assistant, tool
 	Content    string          `json:"content"`
@@ -16,8 +16,8 @@ type Message struct {
 	Name       string          `json:"name,omitempty"`
 }
 
-// UnmarshalJSON reads a content that is a text, null, or a list of {"type":"text","text":"…"}, which become one text. Parts of another type and
-// messages without a role are errors.
+// UnmarshalJSON reads a content that is a text, null, or a list of {"type":"text","text":"…"},
+// whose texts it joins. Parts of another type and messages without a role are errors.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	type plain Message
 	in := struct {
@@ -53,15 +53,17 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 
 // Renderer turns messages into the token ids that a model reads, and back.
 type Renderer interface {
-	// Render returns the prompt of a chat; with generate the template's opening of the assistant's reply is appended. tools is a JSON array
-	// of tool schemas or nil.
+	// Render returns the prompt of a chat. With generate, the prompt ends with the template's opening
+	// of the assistant's reply. tools is a JSON array of tool schemas or nil.
 	Render(messages []Message, tools json.RawMessage, generate bool) ([]int32, error)
-	// RenderTraining returns a whole chat [T] and the mask [T] of what the assistant wrote, end-of-turn token included.
+	// RenderTraining returns a whole chat [T] and the mask [T] of the assistant's tokens, with its
+	// end-of-turn tokens.
 	RenderTraining(messages []Message, tools json.RawMessage) (tokens []int32, mask []bool, err error)
-	// Encode tokenizes plain text, special tokens recognised, with the model's beginning-of-sequence token if it uses one.
+	// Encode tokenizes plain text. It recognises special tokens, and adds the model's
+	// beginning-of-sequence token if the model has one.
 	Encode(text string) []int32
 	// Decode returns the text of tokens without special tokens.
 	Decode(tokens []int32) string
-	// StopTokens are the ids that end a reply.
+	// StopTokens returns the ids that end a reply.
 	StopTokens() []int32
 }

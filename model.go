@@ -6,53 +6,55 @@ import (
 	"fmt"
 )
 
-// SamplingParams say how to sample. Zero values mean: one completion, temperature 0 is greedy, no truncation of the distribution.
+// SamplingParams say how to sample. The zero value asks for one greedy completion.
 type SamplingParams struct {
 	N                 int     // completions of the prompt; 0 means 1
 	Temperature       float32 // 0 is greedy
 	TopP              float32 // nucleus in (0, 1]; 0 means 1
 	TopK              int     // ≤ 0 means all
-	MinP              float32 // tokens below MinP × the best probability are dropped
+	MinP              float32 // drop tokens below MinP × the highest probability
 	RepetitionPenalty float32 // 0 means 1
 	MaxTokens         int     // tokens to sample; 0 means until the model's length
-	MinTokens         int     // no stop before so many
+	MinTokens         int     // no stop before this many tokens
 	Stop              []string
 	StopTokens        []int32
 	IgnoreEOS         bool
-	Adapter           string // LoRA adapter by name: "" is the policy, the model with what is trained; see BaseAdapter and AdapterLoader
-	Seed              uint64 // with the position it determines every random number: same seed and prompt, same tokens
-	// OnToken, if set, is called for every sampled token of completion i as it appears. It must neither block nor call the sampler.
+	Adapter           string // name of a LoRA adapter; "" is the policy. See BaseAdapter and AdapterLoader
+	Seed              uint64 // seed and position determine every random number: same seed and prompt, same tokens
+	// OnToken, if set, receives every sampled token of completion i at once. It must neither block nor
+	// call the sampler.
 	OnToken func(i int, token int32)
 }
 
-// Prompt is what a sampler continues.
+// Prompt is the text, as tokens, that a sampler continues.
 type Prompt struct {
 	Tokens []int32
 }
 
-// Completion is what a sampler wrote.
+// Completion is a sampler's continuation of a prompt.
 type Completion struct {
 	Tokens       []int32   // [n] ids as sampled, the stop token included
-	Logprobs     []float32 // [n] nats, at the sampling temperature, over the whole vocabulary: what training computes
+	Logprobs     []float32 // [n] nats, at the sampling temperature, over the whole vocabulary, as in training
 	FinishReason string    // "stop" or "length"
 	Versions     [2]int64  // oldest and newest weights version that sampled a token
 }
 
-// Sampler continues prompts. It is safe for concurrent use and batches whatever is asked of it at the same time.
+// Sampler continues prompts. It is safe for concurrent use, and batches concurrent requests.
 type Sampler interface {
 	// Sample returns p.N completions. The context's deadline bounds it.
 	Sample(ctx context.Context, prompt Prompt, p SamplingParams) ([]Completion, error)
 }
 
-// Model is what a workflow talks to: it renders messages, samples, and returns experiences that hold the ids and logprobs exactly as
-// sampled. A Model belongs to one rollout; calls of a rollout are sequential.
+// Model is the model as a workflow calls it: it renders messages, samples, and returns experiences
+// with the ids and log-probabilities exactly as sampled. A Model belongs to one rollout, whose
+// calls are sequential.
 type Model struct {
 	Sampler        Sampler
 	Renderer       Renderer
-	Params         SamplingParams // defaults of the taskset; Seed is that of the rollout
+	Params         SamplingParams // defaults of the taskset, with the seed of the rollout
 	MaxPromptLen   int            // tokens; 0 means no limit
 	MaxModelLen    int            // tokens; 0 means no limit
-	TruncatePrompt bool           // a prompt over MaxPromptLen gives a masked-out experience in place of an error
+	TruncatePrompt bool           // a prompt over MaxPromptLen gives a masked-out experience instead of an error
 	ID             ExperienceID   // of the next call; Turn counts up
 
 	turn int
@@ -128,7 +130,8 @@ func (m *Model) record(id ExperienceID, prompt []int32, c Completion, temperatur
 	return e
 }
 
-// truncatedPrompt is the record of a rollout that could not start: nothing of it is trained on.
+// truncatedPrompt returns the experience of a rollout that could not start. Training learns nothing
+// from it.
 func truncatedPrompt(id ExperienceID, prompt []int32) *Experience {
 	return &Experience{
 		ID: id, Tokens: append([]int32(nil), prompt...), Mask: make([]bool, len(prompt)), PromptLen: len(prompt),
@@ -144,7 +147,8 @@ func mix(seed, n uint64) uint64 {
 	return z ^ z>>31
 }
 
-// Seed derives the seed of one rollout from the run's seed and its place, so that randomness does not depend on scheduling.
+// Seed returns the seed of one rollout. It depends on the run's seed and the rollout's place, so
+// that randomness does not depend on scheduling.
 func Seed(run uint64, step int64, task string, rollout int) uint64 {
 	s := mix(run, uint64(step))
 	for _, b := range []byte(task) {

@@ -15,14 +15,14 @@ func (m Metrics) Add(other Metrics) {
 	}
 }
 
-// Merge overwrites with the values of other, under a prefix.
+// Merge sets the values of other, with a prefix before their names.
 func (m Metrics) Merge(prefix string, other Metrics) {
 	for k, v := range other {
 		m[prefix+k] = v
 	}
 }
 
-// Record is what a role logs for one step.
+// Record holds the metrics of one role and step.
 type Record struct {
 	Step    int64
 	Role    string // "explorer", "trainer"
@@ -30,7 +30,7 @@ type Record struct {
 	Metrics Metrics
 }
 
-// Monitor receives records. Several may be in use at once.
+// Monitor receives records. A run may use several.
 type Monitor interface {
 	Log(ctx context.Context, r Record) error
 	Close() error

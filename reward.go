@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Reward is a value with its named parts, or invalid with a reason. The zero Reward is invalid, so an experience that nobody
-// scored never counts as reward 0.
+// Reward is a value with its named parts, or invalid with a reason. The zero Reward is invalid, so
+// an experience that nobody has scored never counts as reward 0.
 type Reward struct {
 	Value  float64            `json:"value"`
 	Valid  bool               `json:"valid"`
@@ -15,7 +15,8 @@ type Reward struct {
 	Parts  map[string]float64 `json:"parts,omitempty"`  // e.g. accuracy, format_score; logged as rollout/<part>
 }
 
-// NewReward returns the sum of the parts as a valid reward. A part that is not a finite number makes the reward invalid.
+// NewReward returns the sum of the parts as a valid reward. A part that is not a finite number
+// makes the reward invalid.
 func NewReward(parts map[string]float64) Reward {
 	names := make([]string, 0, len(parts))
 	for name := range parts {
@@ -32,21 +33,21 @@ func NewReward(parts map[string]float64) Reward {
 	return Reward{Value: sum, Valid: true, Parts: parts}
 }
 
-// InvalidReward returns the reward of an experience that could not be scored.
+// InvalidReward returns the reward of an experience that nobody can score.
 func InvalidReward(reason string) Reward { return Reward{Reason: reason} }
 
-// RewardInput is what a reward function may look at.
+// RewardInput is the input of a reward function.
 type RewardInput struct {
 	Task       *Task       // Task.Row has all columns of the row
-	Messages   []Message   // the conversation, with the policy's reply as the last message; nil when only text is scored
+	Messages   []Message   // the conversation, with the policy's reply last; nil when scoring only text
 	Prompt     string      // the question as asked
-	Response   string      // what the policy wrote, without special tokens
+	Response   string      // the policy's reply, without special tokens
 	Truth      string      // reference answer, "" if there is none
-	Experience *Experience // the sequence itself; nil when only text is scored
-	Host       Host        // what lies outside the rollout; nil when only text is scored
+	Experience *Experience // the sequence itself; nil when scoring only text
+	Host       Host        // the run around the rollout; nil when scoring only text
 }
 
-// RewardFunc scores one response. An error means that the response could not be scored, never reward 0.
+// RewardFunc scores one response. An error means that it cannot score the response, never reward 0.
 type RewardFunc interface {
 	Score(ctx context.Context, in RewardInput) (Reward, error)
 }

@@ -6,17 +6,18 @@ import (
 	"slices"
 )
 
-// Rollout is what a Workflow gets for one run of a task.
+// Rollout is the input of a Workflow: one run of a task.
 type Rollout struct {
 	Task   *Task
 	Model  *Model     // the policy; every call to it goes through here
 	Reward RewardFunc // the reward function that the task names, or the workflow's default; nil without either
-	Host   Host       // what lies outside the rollout
+	Host   Host       // the run around the rollout
 }
 
-// Score scores e, the model's reply to messages, with the rollout's reward function, and writes e.Reward. A reply that cannot
-// be scored gets an invalid reward with the reason. A reply to a truncated prompt keeps the reward that it has. The error is a failed
-// engine, which ends the run.
+// Score scores e, the model's reply to messages, with the rollout's reward function, and writes
+// e.Reward. If the function cannot score the reply, the reward is invalid, with the reason. A reply
+// to a truncated prompt keeps its reward. Score returns an error only if an engine failed, which
+// ends the run.
 func (r *Rollout) Score(ctx context.Context, e *Experience, messages ...Message) error {
 	if e.Truncated == PromptTruncated {
 		return nil
@@ -39,25 +40,27 @@ func (r *Rollout) Score(ctx context.Context, e *Experience, messages ...Message)
 	return nil
 }
 
-// Host gives workflows and reward functions what lies outside a rollout. Many goroutines may use it at once.
+// Host gives workflows and reward functions access to the run around a rollout. Many goroutines may
+// use it at once.
 type Host interface {
-	// Model returns another model by name: an adapter of model.lora_configs, or BaseAdapter. It samples with the task's
-	// parameters; its seed follows from the rollout's and the name. Its experiences are not for training.
+	// Model returns another model by name: an adapter of model.lora_configs, or BaseAdapter. It
+	// samples with the task's parameters and a seed that follows from the rollout's seed and the name.
+	// Its experiences are not for training.
 	Model(name string) (*Model, error)
-	// RewardModel returns the reward model of a path or hub name that the plug-in's Requirements list.
+	// RewardModel returns a reward model by the path or hub name in the plug-in's Requirements.
 	RewardModel(name string) (*RewardModel, error)
-	// Dir returns a directory of the run for files of a plug-in; it makes the directory if there is none. name is one path
-	// element. The directory outlives the process.
+	// Dir returns a directory of the run for files of a plug-in, and creates it if there is none. name
+	// is one path element. The directory outlives the process.
 	Dir(name string) (string, error)
 	// Say prints a line for people.
 	Say(line string)
 }
 
-// Requirements lists what a workflow or a reward function needs from a run. `trinity check` and the memory plan read it
-// before any model is loaded.
+// Requirements lists what a workflow or a reward function needs from a run. `trinity check` and the
+// memory plan read it before the run loads a model.
 type Requirements struct {
-	// Reward says that the workflow scores with Rollout.Reward: DefaultReward if the task names no other, which it must
-	// where DefaultReward is "".
+	// Reward says that the workflow scores with Rollout.Reward. If the task names no reward function,
+	// that is DefaultReward; if DefaultReward is "", the task must name one.
 	Reward        bool
 	DefaultReward string
 	RewardModels  []RewardModelSpec
@@ -66,7 +69,7 @@ type Requirements struct {
 	CheckTask func(*Task) error
 }
 
-// RewardModelSpec names a reward model that Host.RewardModel is to return.
+// RewardModelSpec names a reward model that Host.RewardModel returns.
 type RewardModelSpec struct {
 	Path   string // directory or hub name
 	Arg    string // the plug-in's argument that names it, for errors

@@ -5,9 +5,11 @@ import (
 	"strings"
 )
 
-// Task is one row of a taskset, together with how it is to be run.
+// Task is one row of a taskset, together with how to run it.
 type Task struct {
-	ID           string         // taskset name and row, e.g. "taskset/17": the same in every epoch and after a resume; "taskset/17#2" when it comes again in one step
+	// ID is the taskset's name and the row, such as "taskset/17". It is the same in every epoch and
+	// after a resume. If a row comes again in one step, its ID is "taskset/17#2".
+	ID           string
 	Taskset      string         // name of the taskset it came from
 	Index        int            // row in the taskset
 	Workflow     string         // registered workflow name
@@ -15,18 +17,18 @@ type Task struct {
 	Reward       string         // registered reward function; "" leaves the choice to the workflow
 	RewardArgs   map[string]any // merged over the reward function's defaults
 	Row          map[string]any // the raw row
-	Format       TaskFormat     // which keys of Row mean what
-	Sampling     SamplingParams // taskset's rollout arguments; N and Seed are set by the caller of the sampler
+	Format       TaskFormat     // the meaning of the keys of Row
+	Sampling     SamplingParams // the taskset's rollout arguments; the caller of the sampler sets N and Seed
 	GroupSize    int            // rollouts of the task, G
 	Teacher      string         // Experience.Teacher of its rollouts, unless the workflow names another
-	Eval         bool           // evaluation: nothing is trained on
+	Eval         bool           // evaluation: training learns nothing from the task
 }
 
-// TaskFormat says which keys of a row mean what. A key may be a dotted path into nested objects. The
-// fields are keys of the section `format` in YAML.
+// TaskFormat says which keys of a row mean what. A key may be a dotted path into nested objects.
+// The fields are keys of the section `format` in YAML.
 type TaskFormat struct {
 	PromptKey       string `yaml:"prompt_key" default:"prompt" doc:"Key of the question."`
-	ResponseKey     string `yaml:"response_key" default:"response" doc:"Key of the reference answer, or of the answer to learn from (SFT, KTO)."`
+	ResponseKey     string `yaml:"response_key" default:"response" doc:"Key of the reference answer, or of the answer to learn (SFT, KTO)."`
 	SystemPromptKey string `yaml:"system_prompt_key" doc:"Key of the system prompt."`
 	SystemPrompt    string `yaml:"system_prompt" doc:"System prompt of rows that have none."`
 	MessagesKey     string `yaml:"messages_key" default:"message" doc:"Key of the list of messages."`
@@ -37,7 +39,8 @@ type TaskFormat struct {
 	LabelKey        string `yaml:"label_key" default:"label" doc:"Key of the verdict on a reply, true or false (KTO). Own key of Trinity-Go."`
 }
 
-// Field returns the value at a dotted key of the row; a key that contains dots and exists as written wins.
+// Field returns the value at a dotted key of the row. A key with dots that the row has as written
+// takes precedence over the nested one.
 func (t *Task) Field(key string) (any, bool) {
 	if key == "" {
 		return nil, false
@@ -58,7 +61,8 @@ func (t *Task) Field(key string) (any, bool) {
 	return cur, true
 }
 
-// Text returns the field as text, or an error that names the task and the key when it is absent or null.
+// Text returns the field as text. If the field is absent or null, the error names the task and the
+// key.
 func (t *Task) Text(key string) (string, error) {
 	v, ok := t.Field(key)
 	if !ok || v == nil {
@@ -73,7 +77,8 @@ func (t *Task) Text(key string) (string, error) {
 // Prompt returns the task's question, the text at format.prompt_key.
 func (t *Task) Prompt() (string, error) { return t.Text(t.Format.PromptKey) }
 
-// Truth returns the reference answer, the text at format.response_key, or "" when the taskset has none.
+// Truth returns the reference answer, the text at format.response_key, or "" when the taskset has
+// none.
 func (t *Task) Truth() string {
 	s, err := t.Text(t.Format.ResponseKey)
 	if err != nil {
@@ -82,7 +87,7 @@ func (t *Task) Truth() string {
 	return s
 }
 
-// System returns the system prompt of the row, else that of the taskset, else "".
+// System returns the system prompt of the row, else the taskset's, else "".
 func (t *Task) System() string {
 	if s, err := t.Text(t.Format.SystemPromptKey); err == nil {
 		return s

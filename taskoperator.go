@@ -12,9 +12,10 @@ type TaskRow struct {
 	Where fmt.Stringer   // file and line, for errors
 }
 
-// TaskOperator filters, scores or edits the rows of a taskset before the run. Process gets the rows in blocks, in the order of
-// the inputs, and returns those that it keeps, in order. It may remember earlier blocks, as a deduplicator does, but its results
-// must not depend on where a block ends. Two methods are optional:
+// TaskOperator filters, scores or edits the rows of a taskset before the run. Process gets the rows
+// in blocks, in the order of the inputs, and returns the rows that it keeps, in order. It may
+// remember earlier blocks, as a deduplicator does, but its results must not depend on where a block
+// ends. Two methods are optional:
 //
 //	UseTools(rows.Tools) // gives an operator its tools before the first Process, see operator/rows
 //	Finish()             // is called once, after the last row

@@ -66,7 +66,8 @@ type Init struct {
 
 // Lora is a low-rank adapter.
 type Lora struct {
-	// Name of the adapter, for rollout_args of tasksets; the first one is sampled by tasksets that name none.
+	// Name of the adapter, for rollout_args of tasksets. Tasksets that name none sample the first
+	// adapter, which the run trains. Further adapters need a name and a path.
 	Name string `yaml:"name"`
 
 	trinity.LoRASpec `yaml:",inline"`
