@@ -7,12 +7,15 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// BenchmarkQueue puts and takes experiences of 512 tokens, 64 at a time. bytes/exp is what one takes in the log.
+// BenchmarkQueue puts and takes experiences of 512 tokens, 64 at a time. bytes/exp is what one
+// takes in the log.
 func BenchmarkQueue(b *testing.B) {
 	const n = 64
 	g := make(trinity.Group, n)
 	for i := range g {
-		g[i] = &trinity.Experience{Tokens: make([]int32, 512), Mask: make([]bool, 512), Logprobs: make([]float32, 512), Advantages: make([]float32, 512)}
+		g[i] = &trinity.Experience{
+			Tokens: make([]int32, 512), Mask: make([]bool, 512), Logprobs: make([]float32, 512), Advantages: make([]float32, 512),
+		}
 	}
 	d := trinity.Delivery{Groups: []trinity.Group{g}}
 	measure := func(b *testing.B, q *Queue) {

@@ -7,14 +7,15 @@ import (
 
 func init() {
 	for name, doc := range map[string]string{
-		"decay_limit_randomization":                    "version − decay · uses + sigma · noise, and a group is read use_count_limit times at most.",
+		"decay_limit_randomization":                    "version − decay · uses + sigma · noise. A group is read use_count_limit times at most.",
 		"linear_decay_use_count_control_randomization": "Another name of decay_limit_randomization.",
 	} {
 		PriorityFuncs.Register(name, doc, func() PriorityFunc { return &DecayLimit{Decay: 2, UseCountLimit: 3} })
 	}
 }
 
-// DecayLimit is LinearDecay with noise, which lets older groups come first now and then, and a limit to the uses of a group:
+// DecayLimit is LinearDecay with noise, which sometimes lets older groups come first, and a limit
+// to the uses of a group:
 //
 //	priority = version − decay · uses + sigma · noise,  noise ~ N(0, 1)
 //
@@ -25,7 +26,7 @@ type DecayLimit struct {
 	Sigma         float64 `yaml:"sigma" doc:"standard deviation of the noise, in train steps of age; 0 or more"`
 }
 
-// Validate refuses a decay or a deviation below 0.
+// Validate returns an error for a decay or a deviation below 0.
 func (d *DecayLimit) Validate() error {
 	if !(d.Sigma >= 0) || math.IsInf(d.Sigma, 1) {
 		return fmt.Errorf("sigma is %v, must be a finite number, 0 or more", d.Sigma)

@@ -9,14 +9,15 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
-// fileLog is a Log in a directory: a record of a durable.Log is a record.
+// fileLog is a Log in a directory, with one record of a durable.Log for each record.
 type fileLog struct {
 	log    *durable.Log
 	index  *durable.LogIndex
-	record []byte // memory for the next record
+	record []byte // reused for the next record
 }
 
-// OpenLog opens the log of a directory, which it makes if there is none. What a killed process did not finish writing is cut off.
+// OpenLog opens the log of a directory, and creates the directory if there is none. It truncates a
+// record that a killed process did not finish.
 func OpenLog(dir string) (Log, error) {
 	log, err := durable.OpenLog(dir)
 	if err != nil {
@@ -78,7 +79,7 @@ func (l *fileLog) Read(_ context.Context, number int64, from, to int) (Record, e
 	return r, nil
 }
 
-// Trim implements Log: it removes segments all of whose records are before the number.
+// Trim implements Log. It removes the segments that end before the number.
 func (l *fileLog) Trim(_ context.Context, before int64) error {
 	if err := l.index.Close(); err != nil { // not every system removes a file that is open
 		return err

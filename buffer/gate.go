@@ -9,13 +9,13 @@ import (
 	"github.com/trinity-go/trinity/internal/wait"
 )
 
-// gate is a lock, and a place to wait at until what it guards has changed.
+// gate is a lock with a condition to wait for.
 type gate struct {
 	mu    sync.Mutex
 	point wait.Point
 }
 
-// withTimeout bounds a wait by a setting, which the error names; 0 does not.
+// withTimeout bounds a wait by the setting key; 0 means no bound. The error names the setting.
 func withTimeout(ctx context.Context, d time.Duration, key string) (context.Context, context.CancelFunc) {
 	if d == 0 {
 		return context.WithCancel(ctx)
@@ -23,7 +23,7 @@ func withTimeout(ctx context.Context, d time.Duration, key string) (context.Cont
 	return context.WithTimeoutCause(ctx, d, timeout{key, d})
 }
 
-// timeout is the cause of a wait's end by a setting.
+// timeout is the cause of a wait that a setting has ended.
 type timeout struct {
 	key string
 	d   time.Duration
@@ -31,11 +31,11 @@ type timeout struct {
 
 func (t timeout) Error() string { return fmt.Sprintf("%s of %v passed", t.key, t.d) }
 
-// Timeout tells it from other causes, as that of [net.Error] does.
+// Timeout distinguishes it from other causes, like the method of [net.Error].
 func (t timeout) Timeout() bool { return true }
 
-// await blocks until ready holds and returns with the lock held; on error the lock is not held, and the error says who was waited for and what the
-// buffer holds.
+// await blocks until ready returns true, and returns with the lock held. On error the lock is not
+// held, and the error says what the caller waited for and what the buffer holds.
 func (g *gate) await(ctx context.Context, what string, held func() string, ready func() bool) error {
 	err := g.point.Await(ctx, &g.mu, ready)
 	if err != nil {
@@ -46,5 +46,5 @@ func (g *gate) await(ctx context.Context, what string, held func() string, ready
 	return err
 }
 
-// signal wakes all waiters; the lock is held.
+// signal wakes all waiters. The caller holds the lock.
 func (g *gate) signal() { g.point.Signal() }

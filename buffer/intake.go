@@ -12,14 +12,18 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// awaitBatch blocks until a batch is ready, as gate.await does, for timeout at most; 0 is no limit.
-func (in *intake) awaitBatch(ctx context.Context, timeout time.Duration, want trinity.Want, held func() string, ready func() bool) error {
+// awaitBatch blocks until a batch is ready, as gate.await does, for timeout at most; 0 means no
+// limit.
+func (in *intake) awaitBatch(
+	ctx context.Context, timeout time.Duration, want trinity.Want, held func() string, ready func() bool,
+) error {
 	ctx, cancel := withTimeout(ctx, timeout, "buffer.trainer_input.experience_buffer.max_read_timeout")
 	defer cancel()
-	return in.await(ctx, fmt.Sprintf("the explorer to put %d %s into the experience buffer", want.N, unit(want.Rollouts)), held, ready)
+	what := fmt.Sprintf("the explorer to put %d %s into the experience buffer", want.N, unit(want.Rollouts))
+	return in.await(ctx, what, held, ready)
 }
 
-// unit names what a trainer counts.
+// unit returns the word for what a trainer counts.
 func unit(rollouts bool) string {
 	if rollouts {
 		return "rollouts"
@@ -27,11 +31,11 @@ func unit(rollouts bool) string {
 	return "experiences"
 }
 
-// intake is the explorers' side of a buffer. It numbers the deliveries of each explorer and writes them to the log: exactly-once delivery has its only
-// implementation here.
+// intake is the explorers' side of a buffer. It numbers the deliveries of each explorer and writes
+// them to the log. Exactly-once delivery is implemented here and nowhere else.
 type intake struct {
 	gate
-	log       Log // nil keeps none
+	log       Log // may be nil
 	explorers map[string]*explorer
 	closed    bool
 }
@@ -39,9 +43,9 @@ type intake struct {
 // explorer is what a buffer knows of one explorer.
 type explorer struct {
 	delivered int64           // number of its last delivery, from 1
-	cursor    json.RawMessage // after that delivery
-	record    int64           // the log's record that has the cursor
-	paused    int64           // version that the explorer waits for
+	cursor    json.RawMessage // its state after that delivery
+	record    int64           // the log's record that holds the cursor
+	paused    int64           // the version that it waits for
 	closed    bool
 }
 
@@ -56,12 +60,12 @@ func (in *intake) explorer(name string) *explorer {
 	return in.explorers[name]
 }
 
-// barred reports whether no explorer puts anything before a version after published.
+// barred reports whether all open sinks wait for a version after published.
 func (in *intake) barred(published int64) bool {
 	return in.all(func(e *explorer) bool { return e.closed || e.paused > published })
 }
 
-// ended reports whether no explorer puts anything any more.
+// ended reports whether no explorer will put anything more.
 func (in *intake) ended() bool {
 	return in.closed || in.all(func(e *explorer) bool { return e.closed })
 }
@@ -75,7 +79,8 @@ func (in *intake) all(holds func(*explorer) bool) bool {
 	return len(in.explorers) > 0
 }
 
-// states says what each explorer is about to do, for the error of a wait: " (ann may put more, bob waits for version 3)".
+// states returns in words what each explorer does, for errors: " (ann may put more, bob waits for
+// version 3)".
 func (in *intake) states() string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(in.explorers)) {
@@ -109,7 +114,8 @@ func (in *intake) write(ctx context.Context, name string, d trinity.Delivery) (i
 	return e.record, nil
 }
 
-// trim has the log let go of the records before oldest. The cursor of an explorer whose last delivery is among them is written again.
+// trim removes the records before oldest from the log. If the last delivery of an explorer is among
+// them, trim first writes its cursor again.
 func (in *intake) trim(ctx context.Context, oldest int64) error {
 	for _, name := range slices.Sorted(maps.Keys(in.explorers)) {
 		e := in.explorers[name]
@@ -125,25 +131,26 @@ func (in *intake) trim(ctx context.Context, oldest int64) error {
 	return in.log.Trim(ctx, oldest)
 }
 
-// recall takes note of a record that is in the log.
+// recall restores the state of an explorer from a record of the log.
 func (in *intake) recall(number int64, h Head) {
 	e := in.explorer(h.Explorer)
 	e.delivered, e.cursor, e.record = h.Delivery, h.Cursor, number
 }
 
-// check returns an error if the log cannot be read from a record on: it has fewer records, or has trimmed that one.
+// check returns an error if the log cannot be read from a record on, because it has fewer records
+// or has trimmed that one.
 func (in *intake) check(record int64) error {
 	switch first, next := in.log.Bounds(); {
 	case record > next:
 		return fmt.Errorf("%s has %d records, and the checkpoint continues with record %d: was it removed? %s", in.log, next, record, fewer)
 	case record < first:
-		return fmt.Errorf("%s keeps no record before %d, and the checkpoint continues with record %d: checkpoints were written later; resume from one of them, or "+
-			"give the run another name to begin anew", in.log, first, record)
+		return fmt.Errorf("%s keeps no record before %d, and the checkpoint continues with record %d: later checkpoints exist; "+
+			"resume from one of them, or give the run another name to begin anew", in.log, first, record)
 	}
 	return nil
 }
 
-// fewer says what to do if a log has less than a checkpoint continues from.
+// fewer says what to do if a log has fewer records than a checkpoint needs.
 const fewer = "Restore a copy of it, remove the checkpoints that are newer than what it has, or give the run another name to begin anew"
 
 // sink is an explorer's side.
@@ -191,7 +198,7 @@ func (s *sink) Close(context.Context) error {
 	return nil
 }
 
-// Close implements trinity.Buffer. It closes the log too; a second Close does nothing.
+// Close implements trinity.Buffer. It also closes the log. A second Close does nothing.
 func (in *intake) Close() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 )
 
 func init() {
-	PriorityFuncs.Register("linear_decay", "version − decay · uses: newer groups first, and those that were read less often.",
+	PriorityFuncs.Register("linear_decay", "version − decay · uses: newer groups first, and groups with fewer uses.",
 		func() PriorityFunc { return &LinearDecay{Decay: 2} })
 }
 
@@ -19,7 +19,7 @@ type LinearDecay struct {
 	Decay float64 `yaml:"decay" doc:"train steps of age that one use weighs as much as; 0 or more"`
 }
 
-// Validate refuses a decay that would prefer what was read most often.
+// Validate returns an error for a decay that would prefer the most used groups.
 func (d *LinearDecay) Validate() error { return checkDecay(d.Decay) }
 
 // Priority implements PriorityFunc.

@@ -7,7 +7,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// copied copies what a server has, and returns what brings the copy back: what came later is lost then, as in a power cut of a server that flushes each second.
+// copied copies the data of a server and returns a function that restores the copy. Restoring loses
+// what came later, like a power cut of a server that flushes each second.
 func copied(t *testing.T, b *Queue) (restore func()) {
 	t.Helper()
 	each := func(statements string) {
@@ -22,9 +23,9 @@ func copied(t *testing.T, b *Queue) (restore func()) {
 	return func() { t.Helper(); each("DELETE FROM {}; INSERT INTO {} SELECT * FROM copy_of_{}") }
 }
 
-// A trainer whose database has lost what it had acknowledged adds nothing behind the gap and trims nothing; a new one resumes from what is there, unless the
-// checkpoint is newer.
-func TestALostTailIsTold(t *testing.T) {
+// If the database has lost acknowledged records, the trainer neither appends nor trims. A new
+// trainer resumes from the remaining records, unless the checkpoint needs later ones.
+func TestLostRecordsAreAnError(t *testing.T) {
 	url := fileURL(t.TempDir())
 	open := func() *Queue { return openTest(t, url, trinity.BufferSpec{Capacity: 10}) }
 	b := open()
@@ -39,7 +40,7 @@ func TestALostTailIsTold(t *testing.T) {
 	restore()
 	for range 2 { // it stays so
 		for _, err := range []error{sink.Put(t.Context(), trinity.Delivery{}), b.Trim(t.Context(), late)} {
-			refused(t, err, "buffer ", "it has 1 deliveries, and has acknowledged 3", "the server has lost", "start trainer and explorers again")
+			refused(t, err, "buffer ", "it has 1 deliveries, and has acknowledged 3", "the server has lost", "restart trainer and explorers")
 		}
 	}
 	b = open()

@@ -1,5 +1,6 @@
-// Package buffer holds the stores between explorer and trainer. There are two: Queue gives each experience once, in order; Replay gives experiences by priority,
-// and again. Both keep what is put in a Log, which is files (OpenLog) or tables of a database (OpenSQLLog).
+// Package buffer holds the two stores between explorer and trainer. Queue gives each experience
+// once, in order. Replay gives experiences by priority, and more than once. Both keep the
+// deliveries in a Log: files (OpenLog) or tables of a database (OpenSQLLog).
 package buffer
 
 import (
@@ -13,26 +14,28 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Queue is a first-in, first-out buffer with a bounded number of rollouts. A rollout is the experiences of one run, its steps, as long as they follow one
-// another in ascending turn. With a log, a delivery is durable before Put returns, and a run that resumes from a state gets again what was taken after it.
-// Memory holds as much of the log as the queue is allowed; it reads the rest when its turn comes.
+// Queue is a first-in, first-out buffer with a bounded number of rollouts. A rollout is the steps
+// of one run, as long as they follow one another in ascending turn. With a log, a delivery is
+// durable before Put returns, and a run that resumes from a state gets again the experiences taken
+// after it. The queue keeps as much of the log in memory as it may, and reads the rest when its
+// turn comes.
 type Queue struct {
-	// TakeTimeout bounds how long the trainer waits for a batch, PutTimeout how long explorers wait for room; 0 is no
-	// limit. They are set before the queue is used.
+	// TakeTimeout bounds how long the trainer waits for a batch, PutTimeout how long explorers wait
+	// for room; 0 is no limit. They are set before the queue is used.
 	TakeTimeout, PutTimeout time.Duration
 
-	capacity int   // rollouts, from which on Put waits
-	memory   int64 // bytes, from which on experiences stay in the log only
+	capacity int   // rollouts; Put waits while the queue holds as many or more
+	memory   int64 // bytes; with as many or more in memory, further experiences stay in the log
 
 	intake
-	window          // what is in memory
+	window          // the experiences in memory
 	unread int64    // the first record of the log that is not in memory
 	behind int      // rollouts of that record and later ones
-	next   position // in the log, after what was taken last
+	next   position // in the log, after the experience taken last
 }
 
-// NewQueue makes an empty queue that blocks Put while it holds capacity rollouts or more. log may be nil: then the queue is in memory alone. Restore reads what
-// the log has. The queue closes the log.
+// NewQueue returns an empty queue that blocks Put while it holds capacity rollouts or more. Without
+// a log (nil), the queue is only in memory. Restore reads the log. The queue closes the log.
 func NewQueue(capacity int, memory int64, log Log) *Queue {
 	q := &Queue{capacity: capacity, memory: memory, intake: newIntake(log)}
 	if log != nil {
@@ -41,8 +44,8 @@ func NewQueue(capacity int, memory int64, log Log) *Queue {
 	return q
 }
 
-// Sink implements trinity.Buffer. Put may exceed the capacity by one delivery, so that no delivery is cut. A delivery without groups needs no room and
-// does not wait.
+// Sink implements trinity.Buffer. Put may exceed the capacity by one delivery, so that it cuts
+// none. A delivery without groups needs no room and does not wait.
 func (q *Queue) Sink(explorer string) trinity.Sink { return &sink{&q.intake, explorer, q.put} }
 
 func (q *Queue) put(ctx context.Context, explorer string, d trinity.Delivery) error {
@@ -68,7 +71,8 @@ func (q *Queue) put(ctx context.Context, explorer string, d trinity.Delivery) er
 	return nil
 }
 
-// keep holds the delivery in memory, unless an earlier one is in the log only, or memory is full.
+// keep holds the delivery in memory, unless memory is full or an earlier delivery is only in the
+// log.
 func (q *Queue) keep(d trinity.Delivery, record int64) {
 	if q.log != nil && (q.unread < record || q.bytes >= q.memory) {
 		q.behind += rollouts(slices.Concat(d.Groups...))
@@ -108,7 +112,7 @@ func (q *Queue) Take(ctx context.Context, want trinity.Want) (trinity.Taken, err
 	return trinity.Taken{Groups: out}, nil
 }
 
-// fetch reads records that are in the log only until memory holds what is wanted.
+// fetch reads records into memory until memory holds as much as want asks for.
 func (q *Queue) fetch(ctx context.Context, want trinity.Want) error {
 	if q.log == nil || q.closed {
 		return nil
@@ -132,5 +136,5 @@ func (q *Queue) load(ctx context.Context, at position) error {
 	return nil
 }
 
-// held says what the queue holds and what its explorers are about to do, for the error of a wait.
+// held returns in words how much the queue holds and what its explorers wait for, for errors.
 func (q *Queue) held() string { return fmt.Sprintf("%d rollouts%s", q.rollouts+q.behind, q.states()) }

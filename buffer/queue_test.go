@@ -12,7 +12,7 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// group makes n experiences of a step.
+// group returns n experiences of a step.
 func group(step int64, n int) trinity.Group {
 	g := make(trinity.Group, n)
 	for i := range g {
@@ -42,18 +42,19 @@ func TestQueueIsABuffer(t *testing.T) {
 	}
 }
 
-// runs makes a group of runs of so many steps.
+// runs returns a group of runs with the given numbers of steps.
 func runs(task string, lengths ...int) trinity.Group {
 	var g trinity.Group
 	for run, n := range lengths {
 		for turn := range n {
-			g = append(g, &trinity.Experience{ID: trinity.ExperienceID{Step: 1, Task: task, Run: run, Turn: turn}, Tokens: []int32{1, 2}, Mask: []bool{false, true}})
+			id := trinity.ExperienceID{Step: 1, Task: task, Run: run, Turn: turn}
+			g = append(g, &trinity.Experience{ID: id, Tokens: []int32{1, 2}, Mask: []bool{false, true}})
 		}
 	}
 	return g
 }
 
-// Rollouts of several steps are taken whole, and fill a queue by their number.
+// Take keeps rollouts of several steps whole. The capacity of a queue counts rollouts, not steps.
 func TestQueueOfRunsOfSeveralSteps(t *testing.T) {
 	q := NewQueue(4, 0, nil)
 	put := func(groups ...trinity.Group) error {
@@ -84,7 +85,8 @@ func TestQueueOfRunsOfSeveralSteps(t *testing.T) {
 	}
 }
 
-// Both waits have a deadline, and say who was waited for, how long by which key, and what the queue holds.
+// Both waits have a deadline. The error says who was waited for, which key sets how long, and what
+// the queue holds.
 func TestQueueWaitsHaveDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(2, 0, nil)
@@ -115,7 +117,7 @@ func first(log Log) int64 {
 	return n
 }
 
-// The cursor of an explorer that has put nothing for long outlives the part of the log that it stands in.
+// The cursor of an explorer that has not put anything for long survives when its record is trimmed.
 func TestTrimmingKeepsCursors(t *testing.T) {
 	log, err := OpenLog(t.TempDir())
 	if err != nil {
@@ -163,8 +165,8 @@ func TestTrimmingKeepsCursors(t *testing.T) {
 	}
 }
 
-// A queue that is taken up has room for all but what was not taken.
-func TestWhatWasTakenFillsNoQueue(t *testing.T) {
+// After a resume, the queue counts only the rollouts that nobody has taken.
+func TestResumedQueueCountsUntakenRollouts(t *testing.T) {
 	log, err := OpenLog(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

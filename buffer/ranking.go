@@ -14,14 +14,14 @@ import (
 type item struct {
 	record   int64 // of the log
 	from, to int   // its experiences there
-	size     int   // of what Take counts
+	size     int   // rollouts or experiences, whichever Take counts
 	version  int64
 	uses     int
 	priority float64
-	exps     []*trinity.Experience // nil where they are in the log only
+	exps     []*trinity.Experience // nil if they are only in the log
 }
 
-// items are the groups of a record.
+// items returns the groups of a record.
 func (r *Replay) items(record int64, exps []*trinity.Experience) []*item {
 	var out []*item
 	from := 0
@@ -41,7 +41,7 @@ func (r *Replay) items(record int64, exps []*trinity.Experience) []*item {
 	return out
 }
 
-// noise is drawn from N(0, 1), by ChaCha8 of seed, place and uses.
+// noise returns a number from N(0, 1): ChaCha8 of seed, place and uses.
 func (it *item) noise(seed int64) float64 {
 	var key [32]byte
 	for i, v := range []int64{seed, it.record, int64(it.from), int64(it.uses)} {
@@ -50,10 +50,11 @@ func (it *item) noise(seed int64) float64 {
 	return rand.New(rand.NewChaCha8(key)).NormFloat64()
 }
 
-// ranking is groups from the lowest to the highest priority; of equal ones the oldest is lower, and still comes first.
+// ranking sorts groups from the lowest to the highest priority, and equal ones from the oldest to
+// the newest. Of equal ones, first still returns the oldest.
 type ranking struct {
 	items []*item
-	size  int // of what Take counts, in all
+	size  int // sum of the sizes
 }
 
 func byPriority(a, b *item) int {
@@ -71,7 +72,7 @@ func (k *ranking) remove(at int) {
 	k.items = slices.Delete(k.items, at, at+1)
 }
 
-// first is where the group stands that comes first: the oldest of those of the highest priority; -1 if there is none.
+// first returns the index of the oldest group with the highest priority; -1 if there is none.
 func (k *ranking) first() int {
 	if len(k.items) == 0 {
 		return -1
@@ -81,7 +82,7 @@ func (k *ranking) first() int {
 	return at
 }
 
-// removeOlder removes the groups of a version before oldest, and returns them.
+// removeOlder removes and returns the groups whose version is before oldest.
 func (k *ranking) removeOlder(oldest int64) (old []*item) {
 	k.items = slices.DeleteFunc(k.items, func(it *item) bool {
 		if it.version >= oldest {

@@ -10,9 +10,14 @@ import (
 	"github.com/trinity-go/trinity/internal/experience"
 )
 
-// A record of a file log is recordForm, the version that the delivery needs (zigzag varint), the length (varint) and name of the explorer, the number of the
-// delivery (varint), the length (varint) and bytes of the cursor, the numbers of rollouts, experiences and groups (varints), the number of experiences of each
-// group (varints), and of each experience the length (varint) and the form of package experience.
+// A record of a file log consists of
+//   - recordForm;
+//   - the version that the delivery needs (zigzag varint);
+//   - the length (varint) and name of the explorer, and the number of the delivery (varint);
+//   - the length (varint) and bytes of the cursor;
+//   - the numbers of rollouts, experiences and groups, and of the experiences of each group
+//     (varints);
+//   - the length (varint) and binary form, see package experience, of each experience.
 const recordForm = 0xd2
 
 var (
@@ -20,7 +25,7 @@ var (
 	errForm   = errors.New("the record was written by another version of the program: give the run another name to begin anew")
 )
 
-// appendRecord appends the form of a record to dst.
+// appendRecord appends a record in this form to dst.
 func appendRecord(dst []byte, r Record) ([]byte, error) {
 	dst = binary.AppendVarint(append(dst, recordForm), r.Needs)
 	dst = binary.AppendUvarint(dst, uint64(len(r.Explorer)))
@@ -48,7 +53,7 @@ func appendRecord(dst []byte, r Record) ([]byte, error) {
 	return dst, nil
 }
 
-// readHead reads a record up to the sizes of its groups. rest is what follows.
+// readHead reads a record up to the number of its groups, where rest begins.
 func readHead(record []byte) (h Head, rest []byte, err error) {
 	if len(record) == 0 || record[0] != recordForm {
 		return h, nil, errForm
@@ -81,7 +86,7 @@ func readHead(record []byte) (h Head, rest []byte, err error) {
 	return h, rest, nil
 }
 
-// readRecord decodes a record with its experiences from index from up to index to.
+// readRecord decodes a record with its experiences from index from to before index to.
 func readRecord(record []byte, from, to int) (Record, error) {
 	h, rest, err := readHead(record)
 	if err != nil {
@@ -118,7 +123,7 @@ func readRecord(record []byte, from, to int) (Record, error) {
 	return r, nil
 }
 
-// readSizes reads the sizes of groups, which are of so many experiences in all.
+// readSizes reads the sizes of the groups, which must add up to the number of experiences.
 func readSizes(data []byte, experiences int) (sizes []int, rest []byte, err error) {
 	groups, rest, err := count(data)
 	if err != nil || groups > len(rest) {
@@ -137,7 +142,7 @@ func readSizes(data []byte, experiences int) (sizes []int, rest []byte, err erro
 	return sizes, rest, nil
 }
 
-// count takes a number that is no more than an int off the front.
+// count reads a number that fits an int from the front of data.
 func count(data []byte) (n int, rest []byte, err error) {
 	v, used := binary.Uvarint(data)
 	if used <= 0 || v > 1<<62 {
@@ -146,7 +151,7 @@ func count(data []byte) (n int, rest []byte, err error) {
 	return int(v), data[used:], nil
 }
 
-// prefixed takes a length and as many bytes off the front.
+// prefixed reads a length and as many bytes from the front of data.
 func prefixed(data []byte) (payload, rest []byte, err error) {
 	n, rest, err := count(data)
 	if err != nil || n > len(rest) {

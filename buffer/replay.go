@@ -10,61 +10,65 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// ReplayOptions are what a Replay is made with.
+// ReplayOptions are the settings of a Replay.
 type ReplayOptions struct {
-	Capacity int            // groups, of which the one of the lowest priority gives way to more
-	Memory   int64          // bytes, from which on experiences stay in the log only
-	Priority PriorityFunc   // which group comes first
-	Cooldown *time.Duration // after which a group that was taken comes back; nil means never
+	Capacity int            // groups; when there are more, the buffer drops the lowest priority
+	Memory   int64          // bytes; with as many or more in memory, further experiences stay in the log
+	Priority PriorityFunc   // decides which group comes first
+	Cooldown *time.Duration // until a taken group comes back; nil means never
 	Seed     int64          // of the priorities' noise
 
-	// ByRollout makes Take count rollouts, of which it cuts none, in place of experiences.
+	// ByRollout makes Take count, and give, whole rollouts.
 	ByRollout bool
-	// TakeTimeout bounds how long the trainer waits for a batch; 0 is no limit.
+	// TakeTimeout bounds how long the trainer waits for a batch; 0 means no limit.
 	TakeTimeout time.Duration
-	// Lockstep makes Take wait for all that the explorer puts before it pauses, so that which groups come first depends on nothing but seeds.
+	// Lockstep makes Take wait for everything that the explorers put before they pause, so that only
+	// seeds determine which groups come first.
 	Lockstep bool
 }
 
-// Replay is a buffer of one process that gives experiences by priority, and again. Its unit is a group, the experiences of one task of a delivery; of
-// equal priorities the oldest comes first. A group of which Take gives a part leaves the rest for the next one; the parts are groups of their own from then
-// on. What is given again is as it was put, because it is read from the log.
+// Replay is a buffer that gives groups by priority, and more than once. Among equal priorities the
+// oldest comes first. If Take gives a part of a group, the rest comes with the next Take; from then
+// on the parts are two groups. Replay gives a group again as the explorer put it, because it reads
+// it from the log.
 //
-// An explorer's Put never waits. A group that finds the buffer full takes the place of that of the lowest priority, unless its own is lower still.
+// Put never waits. If the buffer is full, the group with the lowest priority goes, which may be the
+// new one.
 //
-// Unlike Trinity-RFT: the version of a group is the newest that one of its experiences began with, in place of the first one's, because a group of
-// fully_async is of several; the order of equal priorities, and the noise, depend on nothing but seeds; and what is read again is on the disk.
+// Unlike Trinity-RFT: the version of a group is the newest version at which one of its experiences
+// began, not that of its first experience, because a group of fully_async has several; only seeds
+// determine the order of equal priorities, and the noise; and groups to read again are on the disk.
 type Replay struct {
 	ReplayOptions
 	intake
 	coming    []arrival       // deliveries that need a version that is not published yet
-	next      int64           // record of the first of them, or of what is put next
-	waiting   ranking         // to be taken
-	cooling   []cooling       // taken, and to come back, in that order
-	rest      *item           // of a group that was cut
-	first     []trinity.Group // come before all others: a checkpoint had them, for a batch that was not whole
-	bytes     int64           // of the experiences that are in memory, about
-	oldest    int64           // version that is still given
-	published int64           // version, as of the last Take
-	alarm     *time.Timer     // of the first that comes back
+	next      int64           // record of the first of them, or else of the next Put
+	waiting   ranking         // groups that Take may give
+	cooling   []cooling       // taken groups that come back, in that order
+	rest      *item           // the rest of a group that Take has cut
+	first     []trinity.Group // groups of a checkpoint, from an incomplete batch; they come before all others
+	bytes     int64           // estimate for the experiences in memory
+	oldest    int64           // the oldest version that Take may give
+	published int64           // version, at the last Take
+	alarm     *time.Timer     // until the first of cooling comes back
 	metrics   replayMetrics   // since the last Take
-	batch     replayMetrics   // of the batch that the last Take gave, or a part of it
+	batch     replayMetrics   // of the current batch, which may take several calls of Take
 }
 
-// arrival is a delivery that was put.
+// arrival is a delivery in the order of the puts.
 type arrival struct {
 	record int64
 	needs  int64 // version
 	items  []*item
 }
 
-// cooling is a group that comes back.
+// cooling is a taken group that comes back when it is due.
 type cooling struct {
 	*item
 	due time.Time
 }
 
-// NewReplay makes an empty buffer; Restore gives it what the log has.
+// NewReplay returns an empty buffer. Restore reads the log.
 func NewReplay(options ReplayOptions, log Log) *Replay {
 	r := &Replay{ReplayOptions: options, intake: newIntake(log)}
 	_, r.next = log.Bounds()
@@ -94,16 +98,18 @@ func (r *Replay) put(ctx context.Context, explorer string, d trinity.Delivery) e
 	return nil
 }
 
-// Take implements trinity.Source: those of the highest priority first.
+// Take implements trinity.Source. It gives the groups of the highest priority.
 func (r *Replay) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
 	if want.Rollouts != r.ByRollout {
-		return trinity.Taken{}, fmt.Errorf("experience buffer: it counts %s, and %s were asked for", unit(r.ByRollout), unit(want.Rollouts))
+		return trinity.Taken{}, fmt.Errorf("experience buffer: it counts %s, and the trainer asks for %s", unit(r.ByRollout), unit(want.Rollouts))
 	}
 	r.expireOld(want)
 	held := func() string {
-		return fmt.Sprintf("%d %s that may be read, and %d groups that may be later%s", r.available(), unit(r.ByRollout), len(r.cooling), r.states())
+		return fmt.Sprintf("%d %s that may be read, and %d groups that may be later%s",
+			r.available(), unit(r.ByRollout), len(r.cooling), r.states())
 	}
-	if err := r.awaitBatch(ctx, r.TakeTimeout, want, held, func() bool { return r.ready(want.N, want.Published) }); err != nil {
+	ready := func() bool { return r.ready(want.N, want.Published) }
+	if err := r.awaitBatch(ctx, r.TakeTimeout, want, held, ready); err != nil {
 		return trinity.Taken{}, err
 	}
 	defer r.mu.Unlock()
@@ -124,7 +130,7 @@ func (r *Replay) Take(ctx context.Context, want trinity.Want) (trinity.Taken, er
 	return trinity.Taken{Groups: out, Metrics: m}, nil
 }
 
-// count is how many of what Take counts the experiences are.
+// count returns the number of rollouts or of experiences, whichever Take counts.
 func (r *Replay) count(exps []*trinity.Experience) int {
 	if r.ByRollout {
 		return rollouts(exps)
@@ -132,7 +138,7 @@ func (r *Replay) count(exps []*trinity.Experience) int {
 	return len(exps)
 }
 
-// ready says whether Take need not wait any more.
+// ready reports whether Take has no reason to wait.
 func (r *Replay) ready(n int, published int64) bool {
 	r.published = published
 	r.admit()
@@ -145,7 +151,7 @@ func (r *Replay) ready(n int, published int64) bool {
 	return false
 }
 
-// expireOld drops groups that are too old for what is wanted.
+// expireOld drops the groups that want.Oldest excludes.
 func (r *Replay) expireOld(want trinity.Want) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,7 +18,8 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// openReplay makes a buffer whose log is in a directory; options that are not set have room for everything.
+// openReplay returns a buffer with its log in a directory. Options that are not set have room for
+// everything.
 func openReplay(t *testing.T, dir string, o ReplayOptions) *Replay {
 	t.Helper()
 	log, err := OpenLog(dir)
@@ -55,7 +56,7 @@ func TestReplayIsABuffer(t *testing.T) {
 	}
 }
 
-// versioned is a group of n of a task, of a version.
+// versioned returns a group of n experiences of a task and a version.
 func versioned(task string, version int64, n int) trinity.Group {
 	g := group(1, n)
 	for _, e := range g {
@@ -78,7 +79,7 @@ func pause(t *testing.T, b trinity.Buffer, until int64) {
 	}
 }
 
-// takes takes n and tells their tasks.
+// takes takes n experiences and returns their tasks.
 func takes(t *testing.T, r *Replay, n int) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -145,13 +146,14 @@ func TestReplayByPriority(t *testing.T) {
 	for range 6 {
 		got = append(got, takes(t, r, 2))
 	}
-	// Before each: b 4, c 4, a 1; c 4, b 2, a 1, which cuts b; the rest of b, c 2, a 1, b 0; a 1, b 0, b 0, c 0; b 0, b 0, c 0, a -1; c 0, a -1, b -2, b -2.
+	// Before each: b 4, c 4, a 1; c 4, b 2, a 1, which cuts b; the rest of b, c 2, a 1, b 0; a 1, b 0,
+	// b 0, c 0; b 0, b 0, c 0, a -1; c 0, a -1, b -2, b -2.
 	if want := []string{"bb", "cb", "bc", "aa", "bb", "ca"}; !slices.Equal(got, want) {
 		t.Errorf("took %v, want %v", got, want)
 	}
 }
 
-// A full buffer takes what is of no lower priority than the lowest, which gives way, and never waits.
+// A full buffer drops the group with the lowest priority, and Put never waits.
 func TestReplayEvicts(t *testing.T) {
 	r := openReplay(t, t.TempDir(), ReplayOptions{Capacity: 2, Memory: 1 << 20})
 	deliver(t, r, versioned("a", 3, 1), versioned("b", 2, 4))
@@ -189,8 +191,8 @@ func TestReplayCoolsDown(t *testing.T) {
 	})
 }
 
-// What is given again is as it was put, whatever was done to it.
-func TestReplayGivesWhatWasPut(t *testing.T) {
+// Take returns a group again as the explorer put it, even if the caller changed the first copy.
+func TestReplayGivesGroupsUnchanged(t *testing.T) {
 	r := openReplay(t, t.TempDir(), ReplayOptions{Cooldown: new(time.Duration), Memory: 1 << 20})
 	deliver(t, r, versioned("a", 0, 1))
 	for range 2 {
@@ -202,7 +204,7 @@ func TestReplayGivesWhatWasPut(t *testing.T) {
 	}
 }
 
-// Close gives what waits, once.
+// After Close, Take returns the waiting groups once.
 func TestReplayIsDrained(t *testing.T) {
 	r := openReplay(t, t.TempDir(), ReplayOptions{Cooldown: new(time.Duration)})
 	deliver(t, r, versioned("a", 0, 2), versioned("b", 0, 1))
@@ -214,11 +216,13 @@ func TestReplayIsDrained(t *testing.T) {
 	}
 }
 
-// Versions that are too old are given no more, and what an unpublished one is needed for is not given yet.
+// Take gives no group that is older than want.Oldest, and none of a delivery that needs an
+// unpublished version.
 func TestReplayVersions(t *testing.T) {
 	r := openReplay(t, t.TempDir(), ReplayOptions{Memory: 1 << 20})
 	deliver(t, r, versioned("a", 1, 1), versioned("b", 3, 1))
-	if err := r.Sink("").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{versioned("c", 2, 1), versioned("d", 9, 1)}, Needs: 5}); err != nil {
+	later := trinity.Delivery{Groups: []trinity.Group{versioned("c", 2, 1), versioned("d", 9, 1)}, Needs: 5}
+	if err := r.Sink("").Put(t.Context(), later); err != nil {
 		t.Fatal(err)
 	}
 	r.expireOld(trinity.Want{Oldest: 3})
@@ -234,7 +238,7 @@ func TestReplayVersions(t *testing.T) {
 	}
 }
 
-// In lockstep a batch is chosen among all that is put before the explorer pauses.
+// In lockstep, Take chooses among all groups that explorers put before they pause.
 func TestReplayInLockstep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := openReplay(t, t.TempDir(), ReplayOptions{Memory: 1 << 20, Lockstep: true})
@@ -251,7 +255,8 @@ func TestReplayInLockstep(t *testing.T) {
 	})
 }
 
-// A run that goes on from the state after any of its steps is given what one is that was never killed, with noise, evictions, cuts and cooldowns.
+// A run that resumes after any step gets the same groups as a run without a kill, with noise,
+// evictions, cuts and cooldowns.
 func TestReplayResumes(t *testing.T) {
 	for _, byRollout := range []bool{false, true} {
 		for name, cooldown := range map[string]*time.Duration{"never": nil, "at once": new(time.Duration), "later": ptr(25 * time.Second)} {
@@ -293,7 +298,7 @@ func TestReplayResumes(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// stateOf is the state as it comes back from a checkpoint.
+// stateOf returns the state as a checkpoint brings it back.
 func stateOf(t *testing.T, r *Replay) (read trinity.SourceState) {
 	t.Helper()
 	s, err := r.State()
@@ -327,7 +332,7 @@ func explore(t *testing.T, r *Replay, step int64) {
 	pause(t, r, step+1)
 }
 
-// trainStep takes ten seconds, and tells what it was given.
+// trainStep takes ten seconds, and returns the tasks of its batch.
 func trainStep(t *testing.T, r *Replay, step int64) string {
 	taken, err := r.Take(t.Context(), trinity.Want{N: 7, Rollouts: r.ByRollout, Published: step})
 	exps := taken.Experiences()
@@ -343,7 +348,7 @@ func trainStep(t *testing.T, r *Replay, step int64) string {
 	return fmt.Sprintf("%vx %v evicted: %s", m["sample/use_count/max"], m["sample/evicted_count"], strings.Join(ids, ","))
 }
 
-// A state has places, not experiences, and what no state needs is removed from the log.
+// A state holds places, not experiences. Trim removes the records that no state needs.
 func TestReplayTrims(t *testing.T) {
 	r := openReplay(t, t.TempDir(), ReplayOptions{Memory: 1 << 30, Capacity: 1})
 	big := versioned("a", 0, 1)
@@ -365,8 +370,8 @@ func TestReplayTrims(t *testing.T) {
 	}
 }
 
-// What comes back is not removed from the log.
-func TestReplayTrimsNothingThatComesBack(t *testing.T) {
+// Trim keeps the records of groups that come back.
+func TestReplayTrimKeepsCoolingGroups(t *testing.T) {
 	long := time.Hour
 	r := openReplay(t, t.TempDir(), ReplayOptions{Cooldown: &long})
 	big := versioned("a", 0, 1)
@@ -382,7 +387,7 @@ func TestReplayTrimsNothingThatComesBack(t *testing.T) {
 	}
 }
 
-func TestReplayStatesThatAreWrong(t *testing.T) {
+func TestReplayRefusesWrongStates(t *testing.T) {
 	r := openReplay(t, t.TempDir(), ReplayOptions{})
 	deliver(t, r, versioned("a", 0, 1))
 	for cursor, words := range map[string]string{`{"next": 3}`: "continues with record 3", `{"next": "x"}`: "replay_buffer.enable", `{"record":1,"index":0}`: "was storage_type or replay_buffer.enable changed"} {

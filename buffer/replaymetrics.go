@@ -2,14 +2,14 @@ package buffer
 
 import "github.com/trinity-go/trinity"
 
-// replayMetrics are of what was given.
+// replayMetrics counts the experiences that Take has given.
 type replayMetrics struct {
-	given, uses         int // experiences, and how often they were given by then, added up
+	given, uses         int // experiences, and the sum of their uses
 	mostUsed, leastUsed int
-	evicted, expired    int // experiences that gave way to others; that were too old
+	evicted, expired    int // experiences dropped because the buffer was full, or because of their age
 }
 
-// used notes n experiences that were given for the uses-th time.
+// used counts n experiences that Take gave for the uses-th time.
 func (m *replayMetrics) used(uses, n int) {
 	if m.given == 0 {
 		m.leastUsed = uses
@@ -19,7 +19,7 @@ func (m *replayMetrics) used(uses, n int) {
 	m.mostUsed, m.leastUsed = max(m.mostUsed, uses), min(m.leastUsed, uses)
 }
 
-// add counts what others count, too.
+// add adds the counts of others.
 func (m *replayMetrics) add(others replayMetrics) {
 	if m.given == 0 {
 		m.leastUsed = others.leastUsed

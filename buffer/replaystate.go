@@ -11,16 +11,16 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// replayState is what there is besides the log.
+// replayState is the state of a Replay besides its log.
 type replayState struct {
-	Next    int64   `json:"next"` // record of the log that comes after all groups that are named here
+	Next    int64   `json:"next"` // the log's record after all groups below
 	Rest    *place  `json:"rest,omitempty"`
 	Waiting []place `json:"waiting,omitempty"`
 	Cooling []place `json:"cooling,omitempty"`
 }
 
-// place is a group in the log: record, first experience in it and the one after the last, how many of what Take counts, version, uses, and nanoseconds until
-// it comes back.
+// place is a group in the log: record, index of the first experience, index after the last, count
+// (as Take counts), version, uses, and nanoseconds until it comes back.
 type place [7]int64
 
 func (it *item) place(cooldown time.Duration) place {
@@ -31,7 +31,7 @@ func (p place) item() *item {
 	return &item{record: p[0], from: int(p[1]), to: int(p[2]), size: int(p[3]), version: p[4], uses: int(p[5])}
 }
 
-// State implements trinity.Source. It names groups by where they stand in the log.
+// State implements trinity.Source. It names groups by their place in the log.
 func (r *Replay) State() (trinity.SourceState, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,8 +51,8 @@ func (r *Replay) State() (trinity.SourceState, error) {
 	return trinity.SourceState{Cursor: cursor, Pending: slices.Clone(r.first)}, err
 }
 
-// Restore implements trinity.Source. The pending groups come first, then those that the state names,
-// then the rest of the log. The zero state is the beginning of the log.
+// Restore implements trinity.Source. The pending groups come first, then those that the state
+// names, then the rest of the log. The zero state is the beginning of the log.
 func (r *Replay) Restore(from trinity.SourceState) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +78,7 @@ func (r *Replay) Restore(from trinity.SourceState) error {
 	return nil
 }
 
-// rankAll lets groups wait, as many as there is room for.
+// rankAll adds the groups at places to the waiting ones, up to the capacity.
 func (r *Replay) rankAll(places []place) {
 	for _, p := range places {
 		it := p.item()
@@ -94,7 +94,7 @@ func (r *Replay) rankAll(places []place) {
 	}
 }
 
-// readOn makes available what the log has after the state, and recalls the explorers' cursors.
+// readOn reads the records after the state, and recalls the explorers' cursors.
 func (r *Replay) readOn(ctx context.Context) error {
 	if err := r.check(r.next); err != nil {
 		return err

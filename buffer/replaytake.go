@@ -8,7 +8,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// admit makes deliveries available whose version is published.
+// admit makes the deliveries available whose version is published.
 func (r *Replay) admit() {
 	for len(r.coming) > 0 && r.coming[0].needs <= r.published {
 		for _, it := range r.coming[0].items {
@@ -19,7 +19,7 @@ func (r *Replay) admit() {
 	}
 }
 
-// warm makes those available again that have cooled down.
+// warm makes the groups available again that have cooled down.
 func (r *Replay) warm() {
 	now := time.Now()
 	for len(r.cooling) > 0 && !r.draining() && !now.Before(r.cooling[0].due) {
@@ -29,11 +29,11 @@ func (r *Replay) warm() {
 	}
 }
 
-// draining says that what was taken does not come back any more. In lockstep it does until the trainer's last step: when explorers close, compared
-// with the trainer's steps, depends on the clock.
+// draining reports whether taken groups no longer come back. In lockstep they do until the
+// trainer's last step, because the time at which explorers close depends on the clock.
 func (r *Replay) draining() bool { return r.ended() && !r.Lockstep }
 
-// setAlarm has waiters look again when the next one has cooled down.
+// setAlarm wakes the waiters when the next group has cooled down.
 func (r *Replay) setAlarm() {
 	if r.alarm != nil {
 		r.alarm.Stop()
@@ -48,7 +48,7 @@ func (r *Replay) setAlarm() {
 	})
 }
 
-// insert lets a group wait, if there is room for it, or it can take another's.
+// insert adds a group to the waiting ones. If the buffer is full, it drops the lowest priority.
 func (r *Replay) insert(it *item) {
 	if it.version < r.oldest {
 		r.expire(it)
@@ -85,7 +85,7 @@ func (r *Replay) expire(it *item) {
 	r.forget(it)
 }
 
-// hold keeps the experiences of a group in memory, unless it is full.
+// hold keeps the experiences of a group in memory, unless memory is full.
 func (r *Replay) hold(it *item) {
 	if r.bytes >= r.Memory {
 		it.exps = nil
@@ -96,7 +96,7 @@ func (r *Replay) hold(it *item) {
 	}
 }
 
-// forget frees the memory that a group's experiences take.
+// forget frees the memory of a group's experiences.
 func (r *Replay) forget(it *item) {
 	for _, e := range it.exps {
 		r.bytes -= size(e)
@@ -104,7 +104,7 @@ func (r *Replay) forget(it *item) {
 	it.exps = nil
 }
 
-// available is how many there are of what Take counts.
+// available returns how many rollouts or experiences Take can give now.
 func (r *Replay) available() int {
 	n := r.count(slices.Concat(r.first...)) + r.waiting.size
 	if r.rest != nil {
@@ -113,7 +113,7 @@ func (r *Replay) available() int {
 	return n
 }
 
-// give takes the first n of what Take counts, or all that there are.
+// give takes the first n rollouts or experiences, or all if there are fewer.
 func (r *Replay) give(ctx context.Context, n int) ([]trinity.Group, error) {
 	out := r.giveFirst(n)
 	n -= r.count(slices.Concat(out...))
@@ -130,7 +130,7 @@ func (r *Replay) give(ctx context.Context, n int) ([]trinity.Group, error) {
 		if r.Cooldown != nil {
 			r.cooling = append(r.cooling, cooling{it, time.Now().Add(*r.Cooldown)})
 		}
-		if joins { // a checkpoint has the part before
+		if joins { // the checkpoint may have the part before
 			out = trinity.JoinGroups(out, exps)
 		} else {
 			out = append(out, exps)
@@ -139,7 +139,7 @@ func (r *Replay) give(ctx context.Context, n int) ([]trinity.Group, error) {
 	return out, nil
 }
 
-// giveFirst takes the first n of what Take counts from the groups that a checkpoint had.
+// giveFirst takes up to n rollouts or experiences from the groups of the checkpoint.
 func (r *Replay) giveFirst(n int) (out []trinity.Group) {
 	for len(r.first) > 0 && n > 0 {
 		g := r.first[0]
@@ -155,7 +155,7 @@ func (r *Replay) giveFirst(n int) (out []trinity.Group) {
 	return out
 }
 
-// best removes the group that comes first; nil if there is none.
+// best removes and returns the group that comes first; nil if there is none.
 func (r *Replay) best(ctx context.Context) (*item, []*trinity.Experience, error) {
 	it, at := r.rest, -1
 	if it == nil {
@@ -176,7 +176,8 @@ func (r *Replay) best(ctx context.Context) (*item, []*trinity.Experience, error)
 	return it, exps, nil
 }
 
-// cut leaves n of a group, if it has more, and makes the others the rest. It returns how many experiences are left.
+// cut keeps n rollouts or experiences of a group and makes the others the rest. It returns the
+// number of experiences that it keeps.
 func (r *Replay) cut(it *item, exps []*trinity.Experience, n int) int {
 	if it.size <= n {
 		return len(exps)
@@ -185,14 +186,14 @@ func (r *Replay) cut(it *item, exps []*trinity.Experience, n int) int {
 	rest := *it
 	rest.from, rest.size = it.from+end, it.size-n
 	if it.exps != nil {
-		it.exps, rest.exps = it.exps[:end], slices.Clone(it.exps[end:]) // what is given is not kept in memory
+		it.exps, rest.exps = it.exps[:end], slices.Clone(it.exps[end:]) // a clone does not retain the given part
 	}
 	it.to, it.size = rest.from, n
 	r.rest = &rest
 	return end
 }
 
-// end is where the first n of what Take counts end.
+// end returns the index after the first n rollouts or experiences.
 func (r *Replay) end(exps []*trinity.Experience, n int) int {
 	for i, e := range exps {
 		counts := i == 0 || !r.ByRollout || !e.ID.Follows(exps[i-1].ID)

@@ -9,15 +9,15 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// position is the place of an experience in a log.
+// position is the position of an experience in a log.
 type position struct {
 	Record int64 `json:"record"`
 	Index  int   `json:"index"` // within the record
 }
 
-// State implements trinity.Source. With a log, the state is the position of the next experience, and
-// the restored groups that nobody has taken; it depends on nothing but what was taken. Without a log
-// it holds all groups.
+// State implements trinity.Source. With a log, the state is the position of the next experience,
+// and the restored groups that nobody has taken; it depends on nothing but what was taken. Without
+// a log it holds all groups.
 func (q *Queue) State() (trinity.SourceState, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -28,8 +28,8 @@ func (q *Queue) State() (trinity.SourceState, error) {
 	return trinity.SourceState{Cursor: cursor, Pending: q.loose()}, err
 }
 
-// Restore implements trinity.Source: the pending groups come first, then the log from the cursor on.
-// The zero state is the beginning of the log.
+// Restore implements trinity.Source: the pending groups come first, then the log from the cursor
+// on. The zero state is the beginning of the log.
 func (q *Queue) Restore(s trinity.SourceState) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -57,13 +57,13 @@ func (q *Queue) Trim(ctx context.Context, s trinity.SourceState) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if err := q.trim(ctx, at.Record-1); err != nil { // the record before is the last of an explorer that has put nothing since
+	if err := q.trim(ctx, at.Record-1); err != nil { // the record before may hold the cursor of an explorer
 		return fmt.Errorf("experience buffer: %w", err)
 	}
 	return nil
 }
 
-// rewind makes available what follows the next position, and recalls the explorers' cursors.
+// rewind makes the records from the next position on available, and recalls the explorers' cursors.
 func (q *Queue) rewind(ctx context.Context) error {
 	at := q.next
 	if err := q.check(at.Record); err != nil {
@@ -86,12 +86,13 @@ func (q *Queue) rewind(ctx context.Context) error {
 	return q.load(ctx, at)
 }
 
-// readState decodes the state of a buffer of this package. The state of another kind of buffer is an error.
+// readState decodes the state of a buffer of this package. It returns an error for the state of
+// another kind of buffer.
 func readState(cursor json.RawMessage, state any) error {
 	d := json.NewDecoder(bytes.NewReader(cursor))
 	d.DisallowUnknownFields()
 	if err := d.Decode(state); err != nil {
-		return fmt.Errorf("state of the experience buffer: %w: was storage_type or replay_buffer.enable changed? they must stay what they were", err)
+		return fmt.Errorf("state of the experience buffer: %w: was storage_type or replay_buffer.enable changed? they must stay the same", err)
 	}
 	return nil
 }

@@ -11,8 +11,9 @@ import (
 
 func init() {
 	registry.Buffers.Auto = []string{"sql"}
-	registry.Buffers.Register("sql", "The queue, with its log in a database: SQLite in a file (path sqlite:///relative.db or sqlite:////absolute.db), PostgreSQL "+
-		"(postgresql://user@host/name) or MySQL and MariaDB (mysql://user@host/name). People read its table trinity_experiences.",
+	registry.Buffers.Register("sql", "The queue, with its log in a database: SQLite in a file (path sqlite:///relative.db or "+
+		"sqlite:////absolute.db), PostgreSQL (postgresql://user@host/name) or MySQL and MariaDB (mysql://user@host/name). "+
+		"People read its table trinity_experiences.",
 		func() trinity.BufferOpener { return &sqlOpener{} })
 }
 

@@ -12,18 +12,20 @@ import (
 	"github.com/trinity-go/trinity/internal/database"
 )
 
-// SQLLog is a Log in tables of a database. A delivery is one transaction. The process that opened the log last is its writer: every transaction checks that, and
-// that the database still has all that it has acknowledged.
+// SQLLog is a Log in tables of a database. A delivery is one transaction. The process that opened
+// the log last is its writer. Every transaction checks that it still is, and that the database
+// still has all records that it has acknowledged.
 type SQLLog struct {
 	db           *database.DB
 	name, writer string
 
-	records, experiences, rollouts int64 // in all
+	records, experiences, rollouts int64 // ever written
 	trimmed                        int64 // records before this one have no experiences
 	rows                           sqlRows
 }
 
-// OpenSQLLog opens the log of a name, and makes it and its tables if they are not there.
+// OpenSQLLog opens the log called name. It creates the log and its tables if there are none. ctx
+// lasts as long as the log is used, see [database.Open].
 func OpenSQLLog(ctx context.Context, a database.Address, name string, o database.Options) (*SQLLog, error) {
 	if err := database.CheckName(name, "project, group, name or buffer.trainer_input.experience_buffer.name"); err != nil {
 		return nil, err
@@ -62,27 +64,29 @@ func (l *SQLLog) String() string { return fmt.Sprintf("%s, buffer %s", l.db, l.n
 // Bounds implements Log.
 func (l *SQLLog) Bounds() (first, next int64) { return l.trimmed, l.records }
 
-// begin locks the log's row in a transaction and checks that this process is the writer of all that is there. unsure says that the last record is one whose commit
-// had no answer.
+// begin locks the log's row in a transaction, and checks that this process is the writer and that
+// no record is missing. unsure reports whether there is one more record, whose commit had no
+// answer.
 func (l *SQLLog) begin(ctx context.Context, t database.Tx) (unsure bool, err error) {
 	var records int64
 	var writer string
 	err = t.Row(ctx, "SELECT records, writer FROM trinity_buffers WHERE name = ?", []any{l.name}, &records, &writer)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return false, fmt.Errorf("%s is not there any more: the server has lost it, or somebody has removed it", l)
+		return false, fmt.Errorf("%s is not there any more: the server lost it, or somebody removed it", l)
 	case err != nil:
 		return false, err
 	case writer != l.writer && records >= l.records:
-		return false, fmt.Errorf("%s: another process has become its trainer: there can be one only", l)
+		return false, fmt.Errorf("%s: another process has become its trainer: a buffer has only one", l)
 	case records < l.records:
-		return false, fmt.Errorf("%s: it has %d deliveries, and has acknowledged %d: the server has lost what came last: start trainer and explorers again, which "+
-			"resume from what it has, or restore its copy", l, records, l.records)
+		return false, fmt.Errorf("%s: it has %d deliveries, and has acknowledged %d: the server has lost the last: restart trainer and "+
+			"explorers, which resume from what it has, or restore its copy", l, records, l.records)
 	}
 	return records > l.records, nil
 }
 
-// Append implements Log. A record whose commit had no answer is written again, in place of what may be there: nobody was told that it is.
+// Append implements Log. If the commit of the last record had no answer, Append replaces that
+// record: its caller got an error for it.
 func (l *SQLLog) Append(ctx context.Context, r Record) (int64, error) {
 	defer l.rows.forget()
 	if err := l.rows.encode(r); err != nil {
@@ -113,7 +117,8 @@ func (l *SQLLog) Append(ctx context.Context, r Record) (int64, error) {
 		if err != nil {
 			return false, err
 		}
-		_, err = t.Exec(ctx, "UPDATE trinity_buffers SET records = ?, experiences = ?, rollouts = ? WHERE name = ?", records, experiences, rollouts, l.name)
+		_, err = t.Exec(ctx, "UPDATE trinity_buffers SET records = ?, experiences = ?, rollouts = ? WHERE name = ?",
+			records, experiences, rollouts, l.name)
 		return true, err
 	})
 	if err != nil {
@@ -123,7 +128,7 @@ func (l *SQLLog) Append(ctx context.Context, r Record) (int64, error) {
 	return l.records - 1, nil
 }
 
-// undo removes the rows behind what was acknowledged.
+// undo removes the rows after the last acknowledged record.
 func (l *SQLLog) undo(ctx context.Context, t database.Tx) error {
 	if _, err := t.Exec(ctx, "DELETE FROM trinity_experiences WHERE buffer = ? AND number > ?", l.name, l.experiences); err != nil {
 		return err
@@ -132,7 +137,7 @@ func (l *SQLLog) undo(ctx context.Context, t database.Tx) error {
 	return err
 }
 
-// text is NULL for a cursor that is not there.
+// text returns a cursor as text, or NULL if there is none.
 func text(json json.RawMessage) any {
 	if json == nil {
 		return nil
@@ -164,9 +169,10 @@ func scanHead(rows *sql.Rows) (h storedHead, err error) {
 	return h, nil
 }
 
-// heads reads the rows of trinity_deliveries from a record up to another, in order.
+// heads reads the heads of the records from number from to before to, in order.
 func (l *SQLLog) heads(ctx context.Context, from, to int64) (heads []storedHead, err error) {
-	const query = "SELECT " + headColumns + " FROM trinity_deliveries WHERE buffer = ? AND record >= ? AND record < ? ORDER BY record"
+	const query = "SELECT " + headColumns +
+		" FROM trinity_deliveries WHERE buffer = ? AND record >= ? AND record < ? ORDER BY record"
 	err = l.db.Each(ctx, query, []any{l.name, from, to}, func() { heads = nil }, func(rows *sql.Rows) error {
 		h, err := scanHead(rows)
 		heads = append(heads, h)
@@ -187,7 +193,8 @@ func (l *SQLLog) heads(ctx context.Context, from, to int64) (heads []storedHead,
 }
 
 func (l *SQLLog) missing(record int64) error {
-	return fmt.Errorf("%s: delivery %d is missing, or not whole, and nobody has taken it: was it removed? Bring it back, or give the run another name to begin anew", l, record)
+	return fmt.Errorf("%s: delivery %d is missing or incomplete, and nobody has taken it: was it removed? Bring it back, or give the "+
+		"run another name to begin anew", l, record)
 }
 
 // Heads implements Log.
@@ -229,9 +236,10 @@ func (l *SQLLog) Read(ctx context.Context, number int64, from, to int) (Record, 
 	return r, nil
 }
 
-// read reads the experiences from a number up to another, in order.
+// read reads the experiences from number from to before to, in order.
 func (l *SQLLog) read(ctx context.Context, from, to int64) (exps []*trinity.Experience, err error) {
-	const query = "SELECT number, prompt, response, experience FROM trinity_experiences WHERE buffer = ? AND number >= ? AND number < ? ORDER BY number"
+	const query = "SELECT number, prompt, response, experience FROM trinity_experiences " +
+		"WHERE buffer = ? AND number >= ? AND number < ? ORDER BY number"
 	err = l.db.Each(ctx, query, []any{l.name, from, to}, func() { exps = nil }, func(rows *sql.Rows) error {
 		var number int64
 		var row sqlRow
@@ -249,14 +257,19 @@ func (l *SQLLog) read(ctx context.Context, from, to int64) (exps []*trinity.Expe
 	return exps, err
 }
 
-// trimRows is how many rows a transaction trims: an explorer that puts waits for it, and it must be over long before the server counts as silent.
+// trimRows bounds the rows that one transaction trims, because a Put waits for it and the server
+// must not seem silent meanwhile.
 const trimRows = 1000
 
-// Trim implements Log: rows keep what people read. A run that is stopped leaves the rest to the next checkpoint.
+// Trim implements Log. The rows keep the columns that people read. A stopped run leaves the rest to
+// the next checkpoint.
 func (l *SQLLog) Trim(ctx context.Context, before int64) error {
 	before = min(before, l.records)
 	if before <= l.trimmed {
-		return l.db.Update(ctx, func(ctx context.Context, t database.Tx) (bool, error) { _, err := l.begin(ctx, t); return false, err })
+		return l.db.Update(ctx, func(ctx context.Context, t database.Tx) (bool, error) {
+			_, err := l.begin(ctx, t)
+			return false, err
+		})
 	}
 	heads, err := l.heads(ctx, l.trimmed, before)
 	if err != nil {

@@ -11,12 +11,13 @@ import (
 	"github.com/trinity-go/trinity/internal/experience"
 )
 
-const sqlColumns = "buffer, number, rollout, explorer, delivery, needs, step, task, run, turn, version, reward, tokens, prompt, response, experience"
+const sqlColumns = "buffer, number, rollout, explorer, delivery, needs, step, task, run, turn, version, reward, tokens, " +
+	"prompt, response, experience"
 
-// sqlRow is the text and the rest of an experience as a table has them.
+// sqlRow holds the text columns of an experience, and the rest of it.
 type sqlRow struct {
 	prompt, response string
-	blob             []byte // all else, and text that the columns cannot have exactly
+	blob             []byte // the rest, and text that the columns cannot hold exactly
 }
 
 // sqlRows are the rows of a delivery.
@@ -26,7 +27,7 @@ type sqlRows struct {
 	data []byte // all blobs
 }
 
-// encode makes the rows of a delivery, in the memory of the one before.
+// encode sets the rows of a delivery. It reuses the memory of the last.
 func (s *sqlRows) encode(r Record) error {
 	s.exps, s.rows, s.data = slices.Concat(r.Groups...), s.rows[:0], s.data[:0]
 	for _, e := range s.exps {
@@ -48,13 +49,13 @@ func (s *sqlRows) encode(r Record) error {
 	return nil
 }
 
-// forget keeps only the memory of the blobs.
+// forget releases everything but the memory for blobs.
 func (s *sqlRows) forget() {
 	clear(s.rows)
 	s.exps = nil
 }
 
-// insert adds the rows of a delivery behind the numbers of what the log has.
+// insert adds the rows of a delivery. Their numbers follow those of the log.
 func (s *sqlRows) insert(ctx context.Context, t database.Tx, l *SQLLog, h Head) error {
 	rows := make([][]any, len(s.exps))
 	number, rollout := l.experiences, l.rollouts

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"github.com/trinity-go/trinity/trinitytest"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/experience"
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 func put(t *testing.T, s trinity.Sink, step int64, n int) {
@@ -39,7 +39,7 @@ func state(t *testing.T, b trinity.Buffer) trinity.SourceState {
 	return s
 }
 
-// refused wants an error of one line with the words.
+// refused fails unless err is one line with the words.
 func refused(t *testing.T, err error, words ...string) {
 	t.Helper()
 	if err == nil || strings.Contains(err.Error(), "\n") {
@@ -52,7 +52,7 @@ func refused(t *testing.T, err error, words ...string) {
 	}
 }
 
-// A delivery whose commit nobody answered is not there twice when it, or another one, is put again.
+// If the answer to a commit is lost, a second Put of the delivery, or of another one, replaces it.
 func TestACommitWithoutAnAnswer(t *testing.T) {
 	url := fileURL(t.TempDir())
 	for _, again := range []int64{2, 3} { // the same delivery, or another
@@ -61,10 +61,11 @@ func TestACommitWithoutAnAnswer(t *testing.T) {
 		put(t, s, 1, 2)
 		l := tables(b)
 		before := *l
-		if _, err := l.Append(t.Context(), newRecord("explorer", 2, trinity.Delivery{Groups: []trinity.Group{group(2, 3)}, Cursor: []byte("1")})); err != nil {
+		lost := trinity.Delivery{Groups: []trinity.Group{group(2, 3)}, Cursor: []byte("1")}
+		if _, err := l.Append(t.Context(), newRecord("explorer", 2, lost)); err != nil {
 			t.Fatal(err)
 		}
-		l.records, l.experiences, l.rollouts = before.records, before.experiences, before.rollouts // as though nobody had said that it is there
+		l.records, l.experiences, l.rollouts = before.records, before.experiences, before.rollouts // as if the answer was lost
 		put(t, s, again, 1)
 		if got := take(t, b, 3); got[2].ID.Step != again {
 			t.Errorf("took %v third, want step %d", got[2].ID, again)
@@ -82,7 +83,7 @@ func TestACommitWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// A process that is the trainer no more adds nothing and removes nothing.
+// A process that is no longer the writer can neither append nor trim.
 func TestSQLHasOneWriter(t *testing.T) {
 	url := fileURL(t.TempDir())
 	open := func() *Queue { return openTest(t, url, trinity.BufferSpec{Capacity: 100}) }
@@ -99,7 +100,7 @@ func TestSQLHasOneWriter(t *testing.T) {
 	take(t, young, 3)
 }
 
-// removed has everything of a buffer taken out of its database: whoever comes to it is told so at once.
+// removed deletes all rows of a buffer: the next call returns an error.
 func removed(t *testing.T, url string) {
 	spec := trinity.BufferSpec{Name: "removed", Capacity: 100, Retries: 1000, RetryInterval: time.Hour}
 	b := openTest(t, url, spec)
@@ -117,7 +118,7 @@ func removed(t *testing.T, url string) {
 	}
 }
 
-// execute runs a statement behind the back of a buffer.
+// execute runs a statement that the buffer does not know of.
 func execute(t *testing.T, b *Queue, statement string, args ...any) {
 	t.Helper()
 	err := tables(b).db.Update(t.Context(), func(ctx context.Context, tx database.Tx) (bool, error) {
@@ -129,14 +130,15 @@ func execute(t *testing.T, b *Queue, statement string, args ...any) {
 	}
 }
 
-func TestSQLBufferThatIsRemoved(t *testing.T) { removed(t, fileURL(t.TempDir())) }
+func TestRemovedSQLBufferIsAnError(t *testing.T) { removed(t, fileURL(t.TempDir())) }
 
-// Deliveries and experiences that somebody has removed before they were read are not passed over.
-func TestRemovedRowsAreMissed(t *testing.T) {
+// If somebody removes deliveries or experiences before the trainer reads them, Take returns an
+// error.
+func TestRemovedRowsAreAnError(t *testing.T) {
 	for statement, words := range map[string]string{
-		"DELETE FROM trinity_experiences WHERE number = 6": "delivery 1 is missing, or not whole",
-		"DELETE FROM trinity_deliveries WHERE record = 1":  "delivery 1 is missing, or not whole",
-		"DELETE FROM trinity_deliveries WHERE record = 2":  "delivery 2 is missing, or not whole",
+		"DELETE FROM trinity_experiences WHERE number = 6": "delivery 1 is missing or incomplete",
+		"DELETE FROM trinity_deliveries WHERE record = 1":  "delivery 1 is missing or incomplete",
+		"DELETE FROM trinity_deliveries WHERE record = 2":  "delivery 2 is missing or incomplete",
 	} {
 		url := fileURL(t.TempDir())
 		b := openTest(t, url, trinity.BufferSpec{Capacity: 100})
@@ -167,7 +169,7 @@ func TestSQLTrim(t *testing.T) {
 	if kept := countRows(t, b, "experience IS NOT NULL"); kept != 6 {
 		t.Errorf("%d experiences are kept, want those of the records 1 to 3: a cursor may stand in the one before", kept)
 	}
-	refused(t, b.Restore(trinity.SourceState{}), "keeps no record before 1", "checkpoints were written later")
+	refused(t, b.Restore(trinity.SourceState{}), "keeps no record before 1", "later checkpoints exist")
 	refused(t, b.Restore(trinity.SourceState{Cursor: []byte(`{"record":5}`)}), "has 4 records", "continues with record 5", "was it removed?")
 	b = openTest(t, url, trinity.BufferSpec{Capacity: 100})
 	if err := b.Restore(at); err != nil {
@@ -219,12 +221,13 @@ func TestSQLTrimsInSteps(t *testing.T) {
 	trim(openTest(t, url, trinity.BufferSpec{Capacity: 1e6}), all)
 }
 
-// People read the table with whatever reads SQL.
+// Any SQL client can read the table.
 func TestSQLTableIsReadable(t *testing.T) {
 	dir := t.TempDir()
 	b := openTest(t, fileURL(dir), trinity.BufferSpec{Capacity: 100})
 	e := group(7, 1)[0]
-	e.Prompt, e.Response, e.Versions, e.Reward = "What is 2 + 2?", "4\x00\xff", [2]int64{2, 3}, trinity.NewReward(map[string]float64{"accuracy": 1})
+	e.Prompt, e.Response, e.Versions = "What is 2 + 2?", "4\x00\xff", [2]int64{2, 3}
+	e.Reward = trinity.NewReward(map[string]float64{"accuracy": 1})
 	none := group(7, 1)[0]
 	none.ID.Run, none.Reward = 1, trinity.InvalidReward("no verdict")
 	if err := b.Sink("explorer").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{{e, none}}}); err != nil {
@@ -241,17 +244,19 @@ func TestSQLTableIsReadable(t *testing.T) {
 	var prompt, response, task string
 	var step, version, tokens int
 	var reward, other sql.NullFloat64
-	row := db.QueryRow("SELECT step, task, version, tokens, prompt, response, reward, (SELECT reward FROM trinity_experiences WHERE run = 1) FROM trinity_experiences WHERE run = 0")
+	row := db.QueryRow("SELECT step, task, version, tokens, prompt, response, reward, " +
+		"(SELECT reward FROM trinity_experiences WHERE run = 1) FROM trinity_experiences WHERE run = 0")
 	if err := row.Scan(&step, &task, &version, &tokens, &prompt, &response, &reward, &other); err != nil {
 		t.Fatal(err)
 	}
-	if step != 7 || task != "t" || version != 3 || tokens != 2 || prompt != e.Prompt || response != "4\uFFFD\uFFFD" || reward.Float64 != 1 || other.Valid {
+	if step != 7 || task != "t" || version != 3 || tokens != 2 || prompt != e.Prompt ||
+		response != "4\uFFFD\uFFFD" || reward.Float64 != 1 || other.Valid {
 		t.Errorf("step %d, task %s, version %d, %d tokens, %q → %q, rewards %v, %v", step, task, version, tokens, prompt, response, reward, other)
 	}
 }
 
-// What is late is said with who is to blame.
-func TestWhoIsWaitedFor(t *testing.T) {
+// The error of a timeout says who was waited for.
+func TestTimeoutsNameWhoIsWaitedFor(t *testing.T) {
 	b := NewQueue(100, 0, nil)
 	s := b.Sink("ann")
 	put(t, s, 1, 100)
@@ -259,9 +264,11 @@ func TestWhoIsWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.PutTimeout, b.TakeTimeout = time.Millisecond, time.Millisecond
-	refused(t, s.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(2, 1)}}), "waiting for the trainer to make room", "100 rollouts", "sync_timeout")
+	late := s.Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{group(2, 1)}})
+	refused(t, late, "waiting for the trainer to make room", "100 rollouts", "sync_timeout")
 	_, err := trinitytest.Take(t.Context(), b, 101, 0)
-	refused(t, err, "waiting for the explorer to put 101 experiences", "100 rollouts (ann may put more, bob waits for version 3)", "max_read_timeout of 1ms passed")
+	refused(t, err, "waiting for the explorer to put 101 experiences",
+		"100 rollouts (ann may put more, bob waits for version 3)", "max_read_timeout of 1ms passed")
 }
 
 func TestSQLRefusesNewerTables(t *testing.T) {
@@ -279,14 +286,15 @@ func TestSQLRefusesNewerTables(t *testing.T) {
 	refused(t, err, "buffer.db", "version 99", "use the one that made them")
 }
 
-// A name that would be cut off is refused, with the keys that it is made of.
-func TestSQLNameThatIsTooLong(t *testing.T) {
+// A name that the server would truncate is an error, which names the keys that the name consists
+// of.
+func TestSQLRefusesLongNames(t *testing.T) {
 	_, err := (&sqlOpener{}).OpenBuffer(t.Context(), trinity.BufferSpec{Path: fileURL(t.TempDir()), Name: strings.Repeat("é", 251)})
 	refused(t, err, `é"…, has 251 characters`, "project, group, name or buffer.trainer_input.experience_buffer.name")
 }
 
-// A server that cannot be reached is named, without the password.
-func TestSQLServerThatIsNotThere(t *testing.T) {
+// The error for a server that cannot be reached names the server without the password.
+func TestSQLUnreachableServerIsNamed(t *testing.T) {
 	for _, url := range []string{"postgresql://ann:s3cret@127.0.0.1:1/rft", "mysql://ann:s3cret@127.0.0.1:1/rft"} {
 		_, err := (&sqlOpener{}).OpenBuffer(t.Context(), trinity.BufferSpec{Name: "x", Path: url, Retries: 2, RetryInterval: 1e6})
 		refused(t, err, "ann@127.0.0.1:1/rft", "tried 3 times", "refused")
@@ -296,7 +304,8 @@ func TestSQLServerThatIsNotThere(t *testing.T) {
 	}
 }
 
-// Text is kept once: by its column, or where that cannot have it exactly by the experience, which had all of it in earlier versions.
+// Text is stored once: in its column or, if the column cannot hold it exactly, in the experience.
+// Earlier versions stored all text in the experience.
 func TestSQLText(t *testing.T) {
 	for _, c := range []struct {
 		text string

@@ -1,6 +1,6 @@
 package buffer
 
-// sqlSchema are the versions of the tables of an SQL buffer, see database.Migrate.
+// sqlSchema lists the versions of the tables of an SQL buffer, see database.Migrate.
 var sqlSchema = [][]string{{
 	`CREATE TABLE IF NOT EXISTS trinity_buffers (
 		name VARCHAR(255) PRIMARY KEY,
@@ -45,7 +45,8 @@ var sqlSchema = [][]string{{
 }, {
 	// From this version on experience has no text that prompt and response have.
 }, {
-	// From this version on the process of the trainer alone writes, and the tables are a log of deliveries. Rows of earlier runs stay for people.
+	// From this version on the process of the trainer alone writes, and the tables are a log of
+	// deliveries. Rows of earlier runs stay for people.
 	`DROP TABLE IF EXISTS trinity_explorers`,
 	`DROP TABLE IF EXISTS trinity_buffers`,
 	`CREATE TABLE trinity_buffers (

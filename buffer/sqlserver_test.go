@@ -39,7 +39,7 @@ func TestServersAreBuffers(t *testing.T) {
 	}
 }
 
-// longestName has a buffer with as long a name as there is, and one that differs at its end.
+// longestName opens two buffers with names of the maximum length that differ at the end.
 func longestName(t *testing.T, url string) {
 	for i, last := range []string{"é", "è"} {
 		b := openTest(t, url, patient(strings.Repeat("é", 249)+last, 10))
@@ -50,7 +50,8 @@ func longestName(t *testing.T, url string) {
 	}
 }
 
-// killed has a server die again and again while experiences are put and taken: each is taken once, in order.
+// killed kills the server again and again during puts and takes. Take returns each experience once,
+// in order.
 func killed(t *testing.T, s *server.Server) {
 	const steps, each = 60, 24
 	b := openTest(t, s.URL, patient(t.Name(), 3*each))

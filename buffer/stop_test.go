@@ -5,7 +5,6 @@ package buffer
 import (
 	"context"
 	"errors"
-	"github.com/trinity-go/trinity/trinitytest"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/trinitytest"
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
 
@@ -22,7 +22,7 @@ var (
 	errStopped = errors.New("interrupted")
 )
 
-// lines are what people were told.
+// lines collects what the buffer says.
 type lines struct {
 	mu   sync.Mutex
 	said []string
@@ -44,8 +44,8 @@ func opener(t *testing.T) trinity.BufferOpener {
 	return o
 }
 
-// A run that is stopped waits for no server: not where there is none, nor where it was lost or says nothing.
-func TestAStopWaitsForNoServer(t *testing.T) {
+// A stopped run waits for no server that is gone, lost or silent.
+func TestStoppedRunWaitsForNoServer(t *testing.T) {
 	for kind, start := range stores {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -101,14 +101,16 @@ func stopped(t *testing.T, what string, err error) {
 	}
 }
 
-// A server that is lost is told of once, and once when it is back.
-func TestALostServerIsTold(t *testing.T) {
+// A line says that the server is lost, and another that it is back.
+func TestLostServerIsReported(t *testing.T) {
 	for kind, start := range stores {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			on := start(t)
 			told := &lines{more: make(chan struct{}, 100)}
-			b, err := opener(t).OpenBuffer(t.Context(), trinity.BufferSpec{Name: "told", Path: on.URL, Capacity: 100, Retries: 1000, RetryInterval: 20 * time.Millisecond, Say: told.say})
+			b, err := opener(t).OpenBuffer(t.Context(), trinity.BufferSpec{
+				Name: "told", Path: on.URL, Capacity: 100, Retries: 1000, RetryInterval: 20 * time.Millisecond, Say: told.say,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +132,8 @@ func TestALostServerIsTold(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(told.said) != 2 || !strings.Contains(told.said[0], "try 1 of 1001 failed") || !strings.Contains(told.said[1], "is there again") ||
-				!slices.ContainsFunc(told.said, func(line string) bool { return strings.HasPrefix(line, kind) }) || strings.Contains(told.said[0], "\n") || strings.Contains(told.said[0], "secret") {
+				!slices.ContainsFunc(told.said, func(line string) bool { return strings.HasPrefix(line, kind) }) || strings.Contains(told.said[0], "\n") ||
+				strings.Contains(told.said[0], "secret") {
 				t.Errorf("told %q, want that the server is lost, and that it is back", told.said)
 			}
 		})

@@ -2,25 +2,26 @@ package buffer
 
 import "github.com/trinity-go/trinity"
 
-// window is the experiences of a queue that are in memory, in order.
+// window holds the experiences of a queue that are in memory, in order.
 type window struct {
 	pending  []pending
-	bytes    int64 // about
+	bytes    int64 // estimate
 	rollouts int
 }
 
-// pending is an experience that was not taken yet.
+// pending is an experience that nobody has taken yet.
 type pending struct {
 	*trinity.Experience
-	begins bool     // it is of another rollout than the one before it
-	group  bool     // it is of another group than the one before it
+	begins bool     // it begins a rollout
+	group  bool     // it begins a group
 	needs  int64    // version, see trinity.Delivery
-	after  position // of what follows it
+	after  position // of the next experience
 	bytes  int64
-	loose  bool // it is in the checkpoint alone
+	loose  bool // only a checkpoint has it, not the log
 }
 
-// holdAll adds all groups of a record from a position on. A rest of a group continues the part that a checkpoint has.
+// holdAll adds the groups of a record from a position on. If the position is within a group, the
+// rest of that group joins the part in the checkpoint.
 func (w *window) holdAll(groups []trinity.Group, needs int64, at position) {
 	left := 0
 	for _, g := range groups {
@@ -39,13 +40,13 @@ func (w *window) holdAll(groups []trinity.Group, needs int64, at position) {
 	}
 }
 
-// continues reports whether an experience may be of the group of the last one.
+// continues reports whether an experience may belong to the group of the last one.
 func (w *window) continues(e *trinity.Experience) bool {
 	last := len(w.pending) - 1
 	return last >= 0 && w.pending[last].ID.Step == e.ID.Step && w.pending[last].ID.Task == e.ID.Task
 }
 
-// held is how many there are, of rollouts or of experiences.
+// held returns the number of rollouts or of experiences.
 func (w *window) held(byRollout bool) int {
 	if byRollout {
 		return w.rollouts
@@ -93,7 +94,7 @@ func grouped(all []pending) (out []trinity.Group) {
 	return out
 }
 
-// take removes the first n experiences and returns their groups, and the position of what follows them.
+// take removes the first n experiences. It returns their groups, and the position after them.
 func (w *window) take(n int) (out []trinity.Group, after position) {
 	out = grouped(w.pending[:n])
 	for _, p := range w.pending[:n] {
@@ -103,7 +104,7 @@ func (w *window) take(n int) (out []trinity.Group, after position) {
 			w.rollouts--
 		}
 	}
-	clear(w.pending[:n]) // so that memory does not keep what is taken
+	clear(w.pending[:n]) // release the memory
 	w.pending = w.pending[n:]
 	if len(w.pending) > 0 && !w.pending[0].begins {
 		w.pending[0].begins = true
@@ -112,7 +113,8 @@ func (w *window) take(n int) (out []trinity.Group, after position) {
 	return out, after
 }
 
-// end is where the first n rollouts, or experiences, end of those that need no version after published. whole says that there are n.
+// end returns the index after the first n rollouts or experiences. It stops before a delivery that
+// needs a version after published; whole reports whether there are n before that.
 func (w *window) end(n int, byRollout bool, published int64) (end int, whole bool) {
 	for i, p := range w.pending {
 		counts := p.begins || !byRollout
@@ -129,13 +131,13 @@ func (w *window) end(n int, byRollout bool, published int64) (end int, whole boo
 	return len(w.pending), n == 0
 }
 
-// size is about what an experience takes in memory, in bytes.
+// size estimates the memory of an experience, in bytes.
 func size(e *trinity.Experience) int64 {
 	floats := len(e.Logprobs) + len(e.Advantages) + len(e.Returns) + len(e.RefLogprobs) + len(e.TeacherLogprobs)
 	return int64(512 + 5*len(e.Tokens) + 4*floats + len(e.Prompt) + len(e.Response))
 }
 
-// rollouts counts them.
+// rollouts returns the number of rollouts.
 func rollouts(exps []*trinity.Experience) int {
 	n := 0
 	for i, e := range exps {

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// crowded is for how long those that are in one another's way are let try again at once, as long as SQLite itself waits for a file.
+// crowded bounds the immediate retries after collisions. SQLite waits as long for a file.
 const crowded = 10 * time.Second
 
-// inTurn is fn, again while others are in its way: a deadlock, or a busy file, is no outage of the server.
+// inTurn returns fn with immediate retries while it collides with others: a deadlock or a busy file
+// does not mean that the server is lost.
 func (db *DB) inTurn(fn func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for begin, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {

@@ -35,7 +35,7 @@ func aBusyFile(t *testing.T) error {
 	return begin()
 }
 
-// Who is in another's way tries again at once, for a while, and nobody is told: the server is there.
+// A collision is retried at once, for a while, without a line for people.
 func TestCollisionsAreNoOutage(t *testing.T) {
 	busy := aBusyFile(t)
 	for name, c := range map[string]struct {
@@ -43,8 +43,10 @@ func TestCollisionsAreNoOutage(t *testing.T) {
 		err    error
 		pauses time.Duration // after three collisions; 0 is that they are none
 	}{
-		"PostgreSQL, deadlock": {postgres, &pgconn.PgError{Code: "40P01"}, 7 * time.Millisecond}, "PostgreSQL, serialization": {postgres, &pgconn.PgError{Code: "40001"}, 7 * time.Millisecond},
-		"PostgreSQL, shutdown": {postgres, &pgconn.PgError{Code: "57P01"}, 0}, "MySQL, deadlock": {mySQL, &mysql.MySQLError{Number: 1213}, 7 * time.Millisecond},
+		"PostgreSQL, deadlock":        {postgres, &pgconn.PgError{Code: "40P01"}, 7 * time.Millisecond},
+		"PostgreSQL, serialization":   {postgres, &pgconn.PgError{Code: "40001"}, 7 * time.Millisecond},
+		"PostgreSQL, shutdown":        {postgres, &pgconn.PgError{Code: "57P01"}, 0},
+		"MySQL, deadlock":             {mySQL, &mysql.MySQLError{Number: 1213}, 7 * time.Millisecond},
 		"MySQL, too many connections": {mySQL, &mysql.MySQLError{Number: 1040}, 0}, "SQLite": {sqlite, busy, 7 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +75,8 @@ func TestCollisionsAreNoOutage(t *testing.T) {
 	}
 }
 
-// deadlocks has two transactions wait for one another's row: both are done in the end, and nobody is told of an outage.
+// deadlocks lets two transactions wait for each other. Both succeed in the end, without a line for
+// people.
 func deadlocks(t *testing.T, url string) {
 	db := openTest(t, url, Options{Retries: 100, Interval: 1e8})
 	steps := [][]string{{"CREATE TABLE locked (n INT PRIMARY KEY, times INT NOT NULL){table}", "DELETE FROM locked", "INSERT INTO locked VALUES (1, 0), (2, 0)"}}

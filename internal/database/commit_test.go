@@ -11,7 +11,8 @@ import (
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
 
-// A transaction whose context ends is not there, and one whose context ends while the server commits it is there and no error.
+// If the context ends before the commit, nothing is stored and Update returns an error. If it ends
+// while the server commits, the transaction is stored and there is no error.
 func TestTheEndOfAContextLeavesNoDoubt(t *testing.T) {
 	a, err := Parse(server.Postgres(t).URL)
 	if err != nil {

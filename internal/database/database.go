@@ -20,12 +20,12 @@ var (
 	failCommitted = failpoint.New("database.committed")
 )
 
-// Options say how a database is used.
+// Options are the settings of a database.
 type Options struct {
 	ReadOnly bool
 	Retries  int           // after an error that may pass, such as a lost connection
-	Interval time.Duration // between them
-	Silence  time.Duration // how long a server may be silent, at each wait for it; 0 is 30 s
+	Interval time.Duration // before each retry
+	Silence  time.Duration // how long a server may be silent, at each wait for it; 0 means 30 s
 	Say      func(string)  // prints a line when the server is lost, and when it is back; may be nil
 }
 
@@ -67,7 +67,7 @@ func sqliteFile(path string, readOnly bool) error {
 	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644) // its error says why, which SQLite's does not
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644) // unlike SQLite's error, this one says why
 	if err != nil {
 		return err
 	}
@@ -83,8 +83,8 @@ func (db *DB) Close() error {
 // Stopped reports whether the run that uses the database was stopped.
 func (db *DB) Stopped() bool { return db.server.Stopped() }
 
-// Retry has fn tried again, from its beginning, after errors that may pass. The context of fn ends with ctx, or once the run is stopped. Its error names the
-// database.
+// Retry calls fn, again and from its beginning after errors that may pass. The context of fn ends
+// with ctx, and retry.Grace after the run is stopped. The error names the database.
 func (db *DB) Retry(ctx context.Context, fn func(context.Context) error) error {
 	err := db.server.Ask(ctx, retry.Policy{
 		Name: db.String(), Retries: db.Retries, Interval: db.Interval, Passes: db.kind.passes, Text: oneLine, Say: db.Say,
@@ -96,12 +96,13 @@ func (db *DB) Retry(ctx context.Context, fn func(context.Context) error) error {
 	case db.kind.denies(err):
 		return fmt.Errorf("%s: %s; %s", db, oneLine(err), Denied)
 	case damaged(err):
-		return fmt.Errorf("%s: %s; the file is damaged: restore it from a copy, or begin anew with another file and another name of the run", db, oneLine(err))
+		return fmt.Errorf("%s: %s; the file is damaged: restore it from a copy, or begin anew with another file and another name of the run",
+			db, oneLine(err))
 	}
 	return &failed{db.String(), err}
 }
 
-// failed is an error that is not tried again, in one line.
+// failed is an error that does not pass, in one line.
 type failed struct {
 	database string
 	err      error
@@ -120,12 +121,12 @@ func (db *DB) Update(ctx context.Context, fn func(context.Context, Tx) (commit b
 		whole, end := context.WithCancelCause(context.WithoutCancel(ctx))
 		defer end(nil)
 		committing := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
-		defer committing() // of a transaction that is not committed nothing stays behind
+		defer committing() // if there is no commit
 		tx, err := db.pool.BeginTx(whole, nil)
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback() // does nothing once it is committed
+		defer tx.Rollback() // does nothing after a commit
 		if commit, err := fn(whole, Tx{tx, db.kind}); err != nil || !commit {
 			return err
 		}
@@ -143,7 +144,8 @@ func (db *DB) Update(ctx context.Context, fn func(context.Context, Tx) (commit b
 	})
 }
 
-// commitTimeout is how long a server may take to flush a transaction to its disk, before the connection is given up.
+// commitTimeout bounds how long a server may take to write a transaction to its disk. Then Update
+// abandons the connection.
 const commitTimeout = 30 * time.Second
 
 var errCommit = fmt.Errorf("a transaction was not committed within %v", commitTimeout)
@@ -154,7 +156,7 @@ type Tx struct {
 	kind *dialect
 }
 
-// Exec runs a statement and says how many rows it has found.
+// Exec runs a statement and returns how many rows it has found.
 func (t Tx) Exec(ctx context.Context, query string, args ...any) (rows int64, err error) {
 	r, err := t.tx.ExecContext(ctx, t.kind.bind(query), args...)
 	if err != nil {
@@ -163,12 +165,14 @@ func (t Tx) Exec(ctx context.Context, query string, args ...any) (rows int64, er
 	return r.RowsAffected()
 }
 
-// Row reads the row of a query, which no other transaction changes before this one has ended; sql.ErrNoRows if there is none.
+// Row reads the row of a query, and locks it until the transaction ends. The error is sql.ErrNoRows
+// if there is none.
 func (t Tx) Row(ctx context.Context, query string, args []any, into ...any) error {
 	return t.tx.QueryRowContext(ctx, t.kind.bind(query+t.kind.locks), args...).Scan(into...)
 }
 
-// Each reads the rows of a query, and hands scan one after the other. It is tried again as a whole as Retry does, so scan is told when it begins anew.
+// Each reads the rows of a query and calls scan for each. It retries as Retry does, and calls begin
+// before every attempt.
 func (db *DB) Each(ctx context.Context, query string, args []any, begin func(), scan func(*sql.Rows) error) error {
 	return db.Retry(ctx, func(ctx context.Context) error {
 		begin()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A file that cannot be written is an error of the system, which says why, and not SQLite's number.
-func TestAFileThatCannotBeWritten(t *testing.T) {
+// The error for a file that cannot be written is the system's, which says why.
+func TestUnwritableFile(t *testing.T) {
 	dir := t.TempDir()
 	a, err := Parse("sqlite:///" + filepath.ToSlash(dir))
 	if err != nil {
@@ -24,7 +24,7 @@ func TestAFileThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// hooked is a context that never ends, and counts who waits for its end.
+// hooked is a context that never ends. It counts the functions that wait for its end.
 type hooked struct {
 	context.Context
 	ends  chan struct{}
@@ -33,19 +33,20 @@ type hooked struct {
 
 func (h *hooked) Done() <-chan struct{} { return h.ends }
 
-// AfterFunc is what package context calls.
+// AfterFunc is called by package context.
 func (h *hooked) AfterFunc(func()) (stop func() bool) {
 	h.hooks++
 	return func() bool { h.hooks--; return true }
 }
 
-// Of transactions, committed or not, nothing waits for the end of a run's context.
+// After a transaction, nothing waits for the end of the context.
 func TestTransactionsLeaveNothingBehind(t *testing.T) {
 	db := openTest(t, "sqlite:///"+filepath.ToSlash(filepath.Join(t.TempDir(), "a.db")), Options{})
 	ctx := &hooked{Context: t.Context(), ends: make(chan struct{})}
 	for what, fn := range map[string]func(context.Context, Tx) (bool, error){
-		"committed": func(context.Context, Tx) (bool, error) { return true, nil }, "not committed": func(context.Context, Tx) (bool, error) { return false, nil },
-		"failed": func(context.Context, Tx) (bool, error) { return true, errors.New("no") },
+		"committed":     func(context.Context, Tx) (bool, error) { return true, nil },
+		"not committed": func(context.Context, Tx) (bool, error) { return false, nil },
+		"failed":        func(context.Context, Tx) (bool, error) { return true, errors.New("no") },
 	} {
 		_ = db.Update(ctx, fn)
 		if ctx.hooks != 0 {

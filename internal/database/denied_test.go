@@ -9,7 +9,8 @@ import (
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
 
-// Who is refused is told so at once, what to do, and not the password.
+// A wrong password is an error at once. The error says what to do, and does not contain the
+// password.
 func TestDenied(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) *server.Server{"PostgreSQL": server.Postgres, "MariaDB": server.MariaDB} {
 		t.Run(name, func(t *testing.T) {

@@ -1,4 +1,6 @@
-// Package database opens the databases that stores and readers use: SQLite in a file, PostgreSQL, MySQL and MariaDB, by the URLs that SQLAlchemy knows.
+// Package database opens databases for stores and readers: SQLite in a file, PostgreSQL, MySQL and
+// MariaDB, by the URLs of SQLAlchemy.
 //
-// What is written here is one SQL with ? for its parameters; the few words that the servers have each of their own are in dialect.
+// Queries are in one SQL with ? for parameters. A dialect holds the few words that differ between
+// servers.
 package database

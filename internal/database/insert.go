@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// A statement inserts at most so many rows, and bytes unless one row has more.
+// Bounds of one INSERT statement. A single row may have more bytes.
 const (
 	insertRows  = 64
 	insertBytes = 4 << 20
 )
 
-// Insert adds a row to a table unless one of its key is there.
+// Insert adds a row to a table, unless the table has a row with its key.
 func (t Tx) Insert(ctx context.Context, table, columns string, values ...any) error {
 	query := fmt.Sprintf("%s %s (%s) VALUES (%s) %s", t.kind.insert, table, columns, marks(len(values)), t.kind.unless)
 	_, err := t.Exec(ctx, query, values...)
 	return err
 }
 
-// InsertAll adds rows, which are of one length, to a table.
+// InsertAll adds rows, all of one length, to a table.
 func (t Tx) InsertAll(ctx context.Context, table, columns string, rows [][]any) error {
 	into := fmt.Sprintf("INSERT INTO %s (%s) VALUES ", table, columns)
 	if t.kind == sqlite {
@@ -37,7 +37,8 @@ func (t Tx) InsertAll(ctx context.Context, table, columns string, rows [][]any) 
 	return nil
 }
 
-// insertEach is for who is in this process: to read a statement of many rows takes SQLite longer than many calls.
+// insertEach inserts rows one by one. SQLite runs in this process, and parses a statement with many
+// rows more slowly than it runs many calls.
 func (t Tx) insertEach(ctx context.Context, into string, rows [][]any) error {
 	if len(rows) == 0 {
 		return nil
@@ -47,7 +48,7 @@ func (t Tx) insertEach(ctx context.Context, into string, rows [][]any) error {
 		return err
 	}
 	defer stmt.Close()
-	unstoppable := context.WithoutCancel(ctx) // the driver starts a goroutine for each call that can be
+	unstoppable := context.WithoutCancel(ctx) // the driver starts a goroutine for each call with a context that can end
 	for _, r := range rows {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -59,7 +60,7 @@ func (t Tx) insertEach(ctx context.Context, into string, rows [][]any) error {
 	return nil
 }
 
-// fitting is how many rows go into the next statement.
+// fitting returns how many rows go into the next statement.
 func fitting(rows [][]any) int {
 	bytes := 0
 	for i, r := range rows[:min(len(rows), insertRows)] {
@@ -78,5 +79,5 @@ func fitting(rows [][]any) int {
 	return min(len(rows), insertRows)
 }
 
-// marks are n parameters.
+// marks returns n parameter marks.
 func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }

@@ -13,19 +13,20 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// lostErrors are what drivers say of a connection that has ended, or on which something other came than was asked for.
+// lostErrors lists the drivers' errors for a connection that has ended or is out of step.
 var lostErrors = []error{
 	io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, driver.ErrBadConn, sql.ErrConnDone, sql.ErrTxDone, pgx.ErrTxClosed, pgx.ErrTxCommitRollback,
 	mysql.ErrInvalidConn, mysql.ErrMalformPkt, mysql.ErrPktSync, mysql.ErrPktSyncMul, mysql.ErrBusyBuffer,
 	errCommit,
 }
 
-// errSchema may pass as well: it is not the connection's, but who has the lock gives it back.
-var errSchema = errors.New("another process is changing the tables, and has not come to an end")
+// errSchema may pass, too: the other process releases the lock.
+var errSchema = errors.New("another process is still changing the tables")
 
-// lost reports whether an error that is not the server's is of the connection: the next one may have none.
+// lost reports whether an error comes from the connection, so that a new connection may help.
 func lost(err error) bool {
 	var network net.Error
 	var connecting *pgconn.ConnectError
-	return errors.As(err, &network) || errors.As(err, &connecting) || pgconn.SafeToRetry(err) || errors.Is(err, errSchema) || slices.ContainsFunc(lostErrors, func(e error) bool { return errors.Is(err, e) })
+	return errors.As(err, &network) || errors.As(err, &connecting) || pgconn.SafeToRetry(err) || errors.Is(err, errSchema) ||
+		slices.ContainsFunc(lostErrors, func(e error) bool { return errors.Is(err, e) })
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// What the connection is to blame for is tried again; what would be the same the next time is not.
+// Errors of the connection pass. Errors that would come again do not.
 func TestTransient(t *testing.T) {
 	reset := &net.OpError{Op: "read", Err: syscall.ECONNRESET}
 	for _, c := range []struct {
@@ -42,8 +42,8 @@ func TestTransient(t *testing.T) {
 	}
 }
 
-// Who asks for a row knows that there is none, whatever is tried again.
-func TestNoRowsIsSaid(t *testing.T) {
+// sql.ErrNoRows reaches the caller, and Update does not retry.
+func TestNoRowsReachesTheCaller(t *testing.T) {
 	db := openTest(t, "sqlite:///"+filepath.ToSlash(filepath.Join(t.TempDir(), "a.db")), Options{Retries: 1000})
 	tries := 0
 	err := db.Update(t.Context(), func(ctx context.Context, tx Tx) (bool, error) {

@@ -11,16 +11,18 @@ import (
 	"time"
 )
 
-// Migrate brings the tables of a part of the schema to the newest version. Each of steps is a version: statements, with {text}, {blob}, {number} (a key that
-// counts rows) and {table} (what ends a CREATE TABLE) for the server's words, which change nothing when they run again: MySQL cannot take back half a step. Steps
-// are added, never changed. A database of a newer version is refused.
+// Migrate brings the tables of a part of the schema to the newest version. Each step leads to one
+// version. Its statements may run twice, because MySQL cannot roll back half a step. In them,
+// {text}, {blob}, {number} (a key that counts rows) and {table} (the end of CREATE TABLE) stand for
+// the server's words. Steps are added, never changed. Migrate returns an error for a database of a
+// newer version.
 func (db *DB) Migrate(ctx context.Context, part string, steps [][]string) error {
 	var version int
 	err := db.Update(ctx, func(ctx context.Context, t Tx) (bool, error) {
 		if err := t.lockSchema(ctx, db.patience()/2); err != nil {
 			return false, err
 		}
-		defer t.unlockSchema(context.WithoutCancel(ctx)) // it ends with the connection at the latest
+		defer t.unlockSchema(context.WithoutCancel(ctx)) // the lock ends with the connection at the latest
 		const table = "CREATE TABLE IF NOT EXISTS trinity_schema (part VARCHAR(64) PRIMARY KEY, version INT NOT NULL){table}"
 		if _, err := t.Exec(ctx, t.kind.words.Replace(table)); err != nil {
 			return false, err
@@ -46,12 +48,14 @@ func (db *DB) Migrate(ctx context.Context, part string, steps [][]string) error 
 		return true, err
 	})
 	if err == nil && version > len(steps) {
-		err = fmt.Errorf("%s: the tables of the %s are of version %d, and this program knows %d: use the one that made them, or another database", db, part, version, len(steps))
+		err = fmt.Errorf("%s: the tables of the %s have version %d, and this program knows %d: use the program that made them, or another database",
+			db, part, version, len(steps))
 	}
 	return err
 }
 
-// lockSchema keeps other processes from changing the schema.
+// lockSchema prevents other processes from changing the schema. It waits for the given time at
+// most.
 func (t Tx) lockSchema(ctx context.Context, wait time.Duration) error {
 	if t.kind.lock == "" {
 		return nil
@@ -69,6 +73,6 @@ func (t Tx) lockSchema(ctx context.Context, wait time.Duration) error {
 
 func (t Tx) unlockSchema(ctx context.Context) {
 	if t.kind.unlock != "" {
-		_, _ = t.tx.ExecContext(ctx, t.kind.unlock) // a connection on which it fails is lost
+		_, _ = t.tx.ExecContext(ctx, t.kind.unlock) // if it fails, the connection is lost, and the lock with it
 	}
 }

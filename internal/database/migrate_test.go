@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// migratesInTurn has tables not be changed while another process changes them, as who holds the lock does.
+// migratesInTurn checks that Migrate changes nothing while another process holds the lock.
 func migratesInTurn(t *testing.T, url, hold, words string) {
 	db := openTest(t, url, Options{Silence: 2 * time.Second})
 	holder, err := db.pool.Conn(t.Context())
@@ -24,15 +24,15 @@ func migratesInTurn(t *testing.T, url, hold, words string) {
 		t.Errorf("while another process has the lock: %v", err)
 	}
 	if _, err := db.pool.ExecContext(t.Context(), "INSERT INTO made VALUES (1)"); err == nil {
-		t.Error("the table was made nevertheless")
+		t.Error("Migrate made the table without the lock")
 	}
 	if err := holder.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db.pool.SetMaxIdleConns(0) // which ends the connection with its lock
+	db.pool.SetMaxIdleConns(0) // ends the connection and its lock
 	db.Retries, db.Interval = 100, 1e8
 	if err := db.Migrate(t.Context(), "test", steps); err != nil {
-		t.Errorf("once it has ended: %v", err)
+		t.Errorf("without the lock: %v", err)
 	}
 	if _, err := db.pool.ExecContext(t.Context(), "INSERT INTO made VALUES (1)"); err != nil {
 		t.Error(err)

@@ -14,16 +14,18 @@ import (
 	"unicode/utf8"
 )
 
-// Column is a value of a row, as JSON has it: numbers are numbers, times RFC 3339 in UTC, JSON is itself, bytes are text if they are UTF-8, else base64.
+// Column is a value of a row, in JSON's types: numbers are numbers, times are RFC 3339 in UTC, JSON
+// stays JSON, bytes are text if they are UTF-8, else base64.
 type Column struct {
 	Name  string
 	Value any
 }
 
-// Stream reads the rows of a table, or of a query (whose first word is SELECT or WITH), one after the other, in a transaction that only reads. A table is read in
-// the order of its column id, one of SQLite without it in the order of its rows.
+// Stream reads the rows of a table, or of a query whose first word is SELECT or WITH, in a
+// read-only transaction. It reads a table in the order of its column id, or in the order of rows if
+// SQLite has no such column.
 func (db *DB) Stream(ctx context.Context, from string, row func([]Column) error) error {
-	tx, err := db.pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: db.kind != sqlite}) // SQLite's whole connection is
+	tx, err := db.pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: db.kind != sqlite}) // the whole connection to SQLite is read-only
 	if err != nil {
 		return err
 	}
@@ -61,19 +63,21 @@ func (db *DB) Stream(ctx context.Context, from string, row func([]Column) error)
 	return rows.Err()
 }
 
-// isQuery tells a query from a table's name: its first word, behind comments and parentheses, is SELECT or WITH, and something follows that is no part of a name.
+// isQuery reports whether from is a query, not the name of a table: its first word, after comments
+// and parentheses, is SELECT or WITH, and something follows that is not part of a name.
 func isQuery(from string) bool {
 	text := firstWord(from)
 	for _, word := range []string{"select", "with"} {
 		if n := len(word); len(text) > n && strings.EqualFold(text[:n], word) {
 			next, _ := utf8.DecodeRuneInString(text[n:])
-			return next != '_' && next != '.' && next != '$' && !unicode.IsLetter(next) && !unicode.IsDigit(next) && firstWord(text[n:]) != ""
+			inName := next == '_' || next == '.' || next == '$' || unicode.IsLetter(next) || unicode.IsDigit(next)
+			return !inName && firstWord(text[n:]) != ""
 		}
 	}
 	return false
 }
 
-// firstWord is SQL from its first word on.
+// firstWord returns SQL from its first word on.
 func firstWord(text string) string {
 	for {
 		text = strings.TrimLeft(text, " \t\r\n\f\v(")
@@ -92,7 +96,7 @@ func firstWord(text string) string {
 	}
 }
 
-// ordered is the query of a table's rows.
+// ordered returns the query for the rows of a table.
 func (db *DB) ordered(ctx context.Context, tx *sql.Tx, table string) (string, error) {
 	parts := strings.Split(table, ".")
 	for i, p := range parts {
@@ -115,10 +119,10 @@ func (db *DB) ordered(ctx context.Context, tx *sql.Tx, table string) (string, er
 	case db.kind == sqlite:
 		return query + " ORDER BY rowid", nil
 	}
-	return "", fmt.Errorf("table %s has no column id, which says in what order its rows are read: write a query with ORDER BY in its place", table)
+	return "", fmt.Errorf("table %s has no column id to order its rows by: write a query with ORDER BY instead", table)
 }
 
-// quoted is a name that may have any characters.
+// quoted returns a name in quotes.
 func (db *DB) quoted(name string) string {
 	mark := `"`
 	if db.kind == mySQL {

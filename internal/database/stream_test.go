@@ -20,7 +20,7 @@ func TestIsQuery(t *testing.T) {
 	}
 }
 
-// Queries are read however they are laid out.
+// Queries may have any layout.
 func TestStreamOfQueries(t *testing.T) {
 	db := openTest(t, "sqlite:///"+filepath.ToSlash(filepath.Join(t.TempDir(), "a.db")), Options{})
 	for _, s := range []string{"CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT)", "INSERT INTO t (x) VALUES ('a'), ('b')"} {

@@ -10,16 +10,18 @@ import (
 	driver "modernc.org/sqlite"
 )
 
-// oneLine is the text of an error, in one line; of MySQL's driver, which says nothing, it is made up.
+// oneLine returns the text of an error in one line. It adds a reason where MySQL's driver gives
+// none.
 func oneLine(err error) string {
 	text := strings.Join(strings.Fields(connecting(err).Error()), " ")
 	if errors.Is(err, mysql.ErrInvalidConn) {
-		text += ": it was closed, or the server said nothing for too long"
+		text += ": it was closed, or the server was silent for too long"
 	}
 	return text
 }
 
-// connecting is why PostgreSQL was not reached in the end. pgx tries each address of a host, with TLS and then without, and has a line for all of them.
+// connecting returns the last reason why a connection to PostgreSQL failed. pgx tries each address
+// of a host, with TLS and then without, and reports all of them.
 func connecting(err error) error {
 	var failed *pgconn.ConnectError
 	if !errors.As(err, &failed) {
@@ -41,7 +43,7 @@ func connecting(err error) error {
 	return last
 }
 
-// damaged reports whether an error is that a file is no whole database of SQLite.
+// damaged reports whether an error says that a file is not an intact SQLite database.
 func damaged(err error) bool {
 	var e *driver.Error
 	return errors.As(err, &e) && (e.Code()&0xff == 11 || e.Code()&0xff == 26) // SQLITE_CORRUPT, SQLITE_NOTADB

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Of a server that cannot be reached the error has one cause, and not a line for each try.
+// The error for an unreachable server has one cause, not a line for each attempt.
 func TestWhyAServerIsNotReached(t *testing.T) {
 	a, err := Parse("postgresql://somebody:s3cret@127.0.0.1:1/trinity") // where nobody listens
 	if err != nil {
@@ -19,7 +19,7 @@ func TestWhyAServerIsNotReached(t *testing.T) {
 	}
 }
 
-// A damaged file is an error that says what to do.
+// The error for a damaged file says what to do.
 func TestADamagedFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.db")
 	if err := os.WriteFile(file, []byte(strings.Repeat("no database ", 100)), 0o644); err != nil {

@@ -24,8 +24,8 @@ func TestSQLiteWaitsForTheDisk(t *testing.T) {
 	}
 }
 
-// A transaction whose context has ended before its commit is not committed, though no statement has failed for it. Whether the end is noticed in time is
-// left to chance where nobody asks, so it is tried often.
+// If the context ends before the commit, Update commits nothing, even if no statement failed. The
+// test runs often, because a late check would fail only by chance.
 func TestAContextThatEndsBeforeTheCommit(t *testing.T) {
 	db := openTest(t, "sqlite:///"+filepath.ToSlash(filepath.Join(t.TempDir(), "a.db")), Options{})
 	if _, err := db.pool.ExecContext(t.Context(), "CREATE TABLE counted (n INT)"); err != nil {
@@ -48,7 +48,7 @@ func TestAContextThatEndsBeforeTheCommit(t *testing.T) {
 	}
 }
 
-// stuck is a server that answers no commit, as one whose disk hangs.
+// stuck is a server that answers no commit, like one whose disk hangs.
 type stuck struct{ whole context.Context }
 
 func (s *stuck) Connect(context.Context) (driver.Conn, error) { return s, nil }
@@ -68,7 +68,8 @@ func (s *stuck) Commit() error {
 	return s.whole.Err()
 }
 
-// A commit that nobody answers is given up, and tried again: who has asked finds out what has become of the first.
+// Update abandons a commit without an answer and retries. fn finds out what became of the first
+// commit.
 func TestACommitThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := Parse("postgresql://trinity@127.0.0.1/hangs")

@@ -9,18 +9,19 @@ import (
 	"strings"
 )
 
-// Address is a database's URL: sqlite:///relative.db, sqlite:////absolute.db, postgresql://user:password@host:port/name or mysql://…, each also with the driver
-// that SQLAlchemy is to use behind its scheme (postgresql+psycopg2).
+// Address is the URL of a database: sqlite:///relative.db, sqlite:////absolute.db,
+// postgresql://user:password@host:port/name or mysql://…. The scheme may name a driver of
+// SQLAlchemy (postgresql+psycopg2).
 type Address struct {
 	kind *dialect
 	file string // of SQLite
 	url  *url.URL
 }
 
-// Denied is what to do where a server refuses who asks.
-const Denied = "look at user and password in the URL that path has; the environment may keep them: user:${oc.env:DB_PASSWORD}@host"
+// Denied says what to do if a server rejects user or password.
+const Denied = "check user and password in the URL at path; they may come from the environment: user:${oc.env:DB_PASSWORD}@host"
 
-// String is the address without its password.
+// String returns the address without its password.
 func (a Address) String() string {
 	if a.kind == sqlite {
 		return a.file
@@ -32,7 +33,7 @@ func (a Address) String() string {
 	return shown.String()
 }
 
-// IsURL reports whether a path is a database's.
+// IsURL reports whether a path is the URL of a database.
 func IsURL(path string) bool {
 	scheme, _, ok := strings.Cut(path, "://")
 	return ok && schemes[driverless(scheme)] != nil
@@ -42,25 +43,27 @@ var schemes = map[string]*dialect{
 	"sqlite": sqlite, "postgresql": postgres, "postgres": postgres, "mysql": mySQL, "mariadb": mySQL,
 }
 
-// driverless is a scheme without the driver that it names.
+// driverless returns a scheme without a driver.
 func driverless(scheme string) string {
 	scheme, _, _ = strings.Cut(scheme, "+")
 	return scheme
 }
 
-// Parse reads a URL. Errors do not have its password.
+// Parse reads a URL. Its errors do not contain the password.
 func Parse(text string) (Address, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	kind := schemes[driverless(scheme)]
 	if !ok || kind == nil {
-		return Address{}, fmt.Errorf("%s is no database: want sqlite:///file.db, postgresql://user@host/name or mysql://user@host/name", Hidden(text))
+		return Address{}, fmt.Errorf("%s is no database: want sqlite:///file.db, postgresql://user@host/name or mysql://user@host/name",
+			Hidden(text))
 	}
 	if kind == sqlite {
 		return sqliteAddress(rest)
 	}
 	u, err := url.Parse(driverless(scheme) + "://" + rest)
-	if err != nil { // which may have parts of the password
-		return Address{}, fmt.Errorf("%s is no URL: look at its port; in a password %% : / ? # @ are written %%25 %%3A %%2F %%3F %%23 %%40", Hidden(text))
+	if err != nil { // it may contain parts of the password
+		return Address{}, fmt.Errorf("%s is no URL: check its port; in a password, write %% : / ? # @ as %%25 %%3A %%2F %%3F %%23 %%40",
+			Hidden(text))
 	}
 	if u.Hostname() == "" && u.Query().Get("host") == "" && u.Query().Get("unix_socket") == "" || strings.Trim(u.Path, "/") == "" {
 		return Address{}, fmt.Errorf("%s names no host, or no database: want %s://user@host/name", Hidden(text), u.Scheme)
@@ -80,7 +83,7 @@ func checkMySQL(options url.Values) error {
 		}
 	}
 	if set := options.Get("charset"); set != "" && !slices.Contains([]string{"utf8", "utf8mb4"}, strings.ToLower(set)) {
-		return fmt.Errorf("charset %s: text is exchanged in utf8mb4, whatever the tables have: leave charset out", set)
+		return fmt.Errorf("charset %s: connections use utf8mb4, whatever the tables have: leave charset out", set)
 	}
 	return nil
 }
@@ -95,10 +98,11 @@ func sqliteAddress(rest string) (Address, error) {
 
 var password = regexp.MustCompile(`(\w://[^:/@\s]*):\S*@`)
 
-// option is a secret as URLs may have it behind their ?, such as libpq's passwords and services' tokens.
+// option matches a secret among the options of a URL, such as libpq's passwords and services'
+// tokens.
 var option = regexp.MustCompile(`([?&](?:(?:ssl)?password|(?:access_)?token|api_?key|key|secret)=)[^&\s"]*`)
 
-// Hidden is text with stars in place of the passwords, tokens and keys of URLs.
+// Hidden returns text with stars in place of the passwords, tokens and keys of URLs.
 func Hidden(text string) string {
 	return option.ReplaceAllString(password.ReplaceAllString(text, "$1:***@"), "$1***")
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// silence is how long a server says nothing, while something is asked of it, before it is given up: a network that drops packets refuses nothing.
+// silence is how long a server may leave a request without an answer. A network that drops packets
+// reports no error.
 const silence = 30 * time.Second
 
-// patience is how long this database may be silent.
+// patience returns how long this database may be silent.
 func (o Options) patience() time.Duration {
 	if o.Silence > 0 {
 		return o.Silence
@@ -23,7 +24,7 @@ func (o Options) patience() time.Duration {
 	return silence
 }
 
-// limit makes the connections of a configuration wait only so long for the server.
+// limit bounds how long the connections of a configuration wait for the server.
 func limit(cfg *pgx.ConnConfig, after time.Duration) {
 	dial := cfg.DialFunc
 	cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -35,22 +36,23 @@ func limit(cfg *pgx.ConnConfig, after time.Duration) {
 	}
 }
 
-// wire is a connection on which every read and write ends after a time, and sooner if its user has set a deadline. Once the server was silent for so long
-// it stays so: pgx reads a second time, and says what it is told then.
+// wire is a connection on which every read and write ends after a limit, or at the user's deadline
+// if that is sooner. After a timeout every further call fails at once, because pgx reads a second
+// time and reports that error.
 type wire struct {
 	net.Conn
 	limit time.Duration
 
 	mu          sync.Mutex
-	read, write time.Time // what the user has set; the zero time is none
+	read, write time.Time // the user's deadlines; the zero time is none
 	gone        bool
 }
 
-// silent is a net.Error.
+// silent is the net.Error of a server that did not answer.
 type silent time.Duration
 
 func (s silent) Error() string {
-	return fmt.Sprintf("the server said nothing for %v", time.Duration(s))
+	return fmt.Sprintf("the server was silent for %v", time.Duration(s))
 }
 
 // Timeout implements net.Error.
@@ -77,7 +79,7 @@ func (w *wire) Write(data []byte) (int, error) {
 	return n, w.late(err, &w.write)
 }
 
-// set begins a wait, which a deadline of the user's that comes meanwhile cuts short.
+// set begins a wait: it sets the earlier of the limit and the user's deadline.
 func (w *wire) set(deadline func(time.Time) error, own *time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +89,7 @@ func (w *wire) set(deadline func(time.Time) error, own *time.Time) error {
 	return deadline(w.until(*own))
 }
 
-// until is when a wait that begins now ends.
+// until returns the end of a wait that begins now.
 func (w *wire) until(own time.Time) time.Time {
 	end := time.Now().Add(w.limit)
 	if !own.IsZero() && own.Before(end) {
@@ -96,7 +98,7 @@ func (w *wire) until(own time.Time) time.Time {
 	return end
 }
 
-// late says what an error means that is not of the user's deadline.
+// late returns silent for a timeout that is not the user's deadline, else err.
 func (w *wire) late(err error, own *time.Time) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err

@@ -31,7 +31,7 @@ func openTest(t *testing.T, url string, o Options) *DB {
 	return db
 }
 
-// nothingDone is a transaction that asks the server for a number.
+// nothingDone runs a transaction that asks the server for a number.
 func nothingDone(t *testing.T, db *DB) error {
 	return db.Update(t.Context(), func(ctx context.Context, tx Tx) (bool, error) {
 		n := 0
@@ -44,7 +44,7 @@ func TestServers(t *testing.T) {
 		start       func(*testing.T) *server.Server
 		hold, words string
 	}{
-		"PostgreSQL": {server.Postgres, "SELECT 1 FROM pg_advisory_lock(7381643)", "the server said nothing"},
+		"PostgreSQL": {server.Postgres, "SELECT 1 FROM pg_advisory_lock(7381643)", "the server was silent"},
 		"MariaDB":    {server.MariaDB, "SELECT GET_LOCK('trinity_schema', 60)", errSchema.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,8 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// fallsSilent has a network drop packets: every access ends with an error that names the server, and a new connection goes on.
+// fallsSilent makes the network drop packets: every access fails with an error that names the
+// server, and a new connection works.
 func fallsSilent(t *testing.T, wire *server.Wire) {
 	db := openTest(t, wire.URL, Options{Silence: 2 * time.Second, Retries: 100, Interval: 1e8})
 	if err := nothingDone(t, db); err != nil {
@@ -66,7 +67,7 @@ func fallsSilent(t *testing.T, wire *server.Wire) {
 	wire.Cut()
 	db.Retries = 0
 	err := nothingDone(t, db)
-	if err == nil || !strings.Contains(err.Error(), db.String()) || !strings.Contains(err.Error(), "the server said nothing for") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), db.String()) || !strings.Contains(err.Error(), "the server was silent for") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v, want that the server is silent", err)
 	}
 	db.Retries = 3
@@ -75,7 +76,7 @@ func fallsSilent(t *testing.T, wire *server.Wire) {
 	}
 }
 
-// A wire's own time and the deadlines of its user are told apart: the user's leave it as it is.
+// A timeout by the limit of a wire is silent. A timeout by the deadline of its user is not.
 func TestWire(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit, deadline time.Duration // deadline 0 is none
@@ -105,7 +106,7 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// A deadline that is set while somebody waits ends the wait.
+// A deadline that is set during a wait ends the wait.
 func TestADeadlineEndsAWait(t *testing.T) {
 	here, there := net.Pipe()
 	defer there.Close()

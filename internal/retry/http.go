@@ -197,10 +197,19 @@ func (c *Client) once(ctx context.Context, r Request) (*http.Response, error) {
 	defer response.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody)) // the status says enough
 	refusal := &StatusError{code, response.Status, response.Request.URL.Host, response.Header, message(body)}
-	if c.MayPass != nil && c.MayPass(code) || c.MayPass == nil && (code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500) {
+	mayPass := c.MayPass
+	if mayPass == nil {
+		mayPass = temporaryStatus
+	}
+	if mayPass(code) {
 		return nil, temporary{refusal, retryAfter(response.Header)}
 	}
 	return nil, refusal
+}
+
+// temporaryStatus reports whether a status may be gone the next time.
+func temporaryStatus(code int) bool {
+	return code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500
 }
 
 // name returns the server's name for errors.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Grace is how long a server may take to answer once the run is stopped. A server that answers still
-// receives what the run has to store.
+// Grace is how long a server may take to answer once the run is stopped. A server that answers
+// still receives what the run has to store.
 const Grace = 3 * time.Second
 
 // Policy says how a server is asked.
@@ -23,8 +23,8 @@ type Policy struct {
 	Say      func(string)       // prints a line for people; may be nil
 }
 
-// Server remembers of a server whether it answers, and whether the run that uses it was stopped. The
-// zero Server is ready, and safe for concurrent use.
+// Server remembers of a server whether it answers, and whether the run that uses it was stopped.
+// The zero Server is ready, and safe for concurrent use.
 type Server struct {
 	mu      sync.Mutex
 	away    time.Time     // since when it does not answer; zero while it answers
@@ -44,8 +44,8 @@ func (e *Error) Error() string { return e.text }
 // Unwrap returns why nobody asks any more, or the last error.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Stop tells the server's users that the run was stopped. From then on Ask retries nothing, does not
-// ask a server that is away, and waits Grace at most for any other.
+// Stop tells the server's users that the run was stopped. From then on Ask retries nothing, does
+// not ask a server that is away, and waits Grace at most for any other.
 func (s *Server) Stop(cause error) {
 	stopped := s.stop()
 	s.mu.Lock()
@@ -59,8 +59,8 @@ func (s *Server) Stop(cause error) {
 // Stopped reports whether Stop was called.
 func (s *Server) Stopped() bool { return s.stopCause() != nil }
 
-// Ask calls ask until it succeeds or returns an error that does not pass, which Ask returns as it is.
-// All other errors are an *Error. The context of ask ends with ctx, and Grace after Stop.
+// Ask calls ask until it succeeds or returns an error that does not pass, which Ask returns as it
+// is. All other errors are an *Error. The context of ask ends with ctx, and Grace after Stop.
 func (s *Server) Ask(ctx context.Context, p Policy, ask func(context.Context) error) error {
 	if cause := s.stopCause(); cause != nil && s.isAway() {
 		return p.ended(cause)
