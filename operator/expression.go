@@ -79,7 +79,7 @@ func untyped(m map[string]float64) map[string]any {
 	return out
 }
 
-// compile checks the names and types of an expression. as says of which type its value must be.
+// compile checks the names and types of an expression. as sets the type of its value.
 func compile(key, source string, as ...expr.Option) (*vm.Program, error) {
 	program, err := expr.Compile(source, append([]expr.Option{expr.Env(fields{}), expr.DisableBuiltin("now")}, as...)...)
 	if err != nil {

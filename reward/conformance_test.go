@@ -9,7 +9,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	argsOf := map[string]map[string]any{ // required arguments, and those that cause the most work
+	argsOf := map[string]map[string]any{ // required arguments, and arguments that cause the most work
 		"pattern_reward": {"pattern": `(a+)+(?P<answer>\d+)b`}, "json_reward": {"keys": []any{"a"}},
 		"format_reward": {"pattern": `(x+x+)+y`}, "math_boxed_reward": {"with_think": true},
 		"reward_model":     {"model_path": "not opened"},

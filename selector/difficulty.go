@@ -15,7 +15,7 @@ import (
 func init() {
 	registry.Selectors.Register("difficulty_based",
 		"Takes the rows whose estimated pass rate is nearest to target_reward (BOTS). Two feature_keys name "+
-			"reference pass rates in [0, 1]: first those of a weak model, then those of a strong one. The "+
+			"reference pass rates in [0, 1]: first of a weak model, then of a strong one. The "+
 			"selector learns from the mean rewards of the rows in each step, which must be in [0, 1].",
 		func() trinity.Selector {
 			return &difficulty{options: options{Seed: 42}, M: 16, Lamb: 0.2, Rho: 0.2, TargetReward: 1, Tau: 1}

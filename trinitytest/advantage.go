@@ -188,7 +188,7 @@ func advantageInvalid(t *testing.T, build func() trinity.Advantage, inTrainer bo
 		}
 	}
 	maps.DeleteFunc(got, func(id string, _ []float32) bool { return invalid[id] })
-	sameAdvantages(t, "with failed rollouts beside", got, perExperience(t, build(), without))
+	sameAdvantages(t, "with failed rollouts too", got, perExperience(t, build(), without))
 }
 
 // advantageNeeds checks that a missing, needed stream is an error that names the experience.
@@ -208,7 +208,7 @@ func advantageNeeds(t *testing.T, build func() trinity.Advantage, needs trinity.
 		*n.of(in[0][0]) = nil
 		_, _, err := build().Advantages(in)
 		if n.needed && (err == nil || !strings.Contains(err.Error(), in[0][0].ID.String())) {
-			t.Errorf("without %s: error %v, want one that names experience %s", n.name, err, in[0][0].ID)
+			t.Errorf("without %s: error %v, want an error that names experience %s", n.name, err, in[0][0].ID)
 		}
 		if !n.needed && err != nil {
 			t.Errorf("without %s, which is not among its needs: %v", n.name, err)

@@ -40,8 +40,7 @@ type BufferOptions struct {
 	Capacity int // number of experiences at which Put waits, at least 9; 0 if it never waits
 }
 
-// patience ends the waits that a suite expects to be in vain; rescue ends those that it expects to
-// end by themselves.
+// patience bounds the waits that must time out. rescue bounds the waits that must end earlier.
 const (
 	patience = 20 * time.Millisecond
 	rescue   = 30 * time.Second
@@ -62,7 +61,7 @@ func Buffer(t *testing.T, o BufferOptions, open func(t *testing.T, dir string) S
 		t.Run(name, func(t *testing.T) { check(t, open(t, t.TempDir())) })
 	}
 	t.Run("state", func(t *testing.T) { bufferState(t, open) })
-	t.Run("what is pending comes back first", func(t *testing.T) { bufferPending(t, open) })
+	t.Run("pending experiences come first", func(t *testing.T) { bufferPending(t, open) })
 	t.Run("two explorers", func(t *testing.T) { bufferExplorers(t, open) })
 	if o.Capacity > 0 {
 		t.Run("a full buffer makes put wait", func(t *testing.T) { bufferFull(t, o.Capacity, open(t, t.TempDir())) })

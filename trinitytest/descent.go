@@ -12,8 +12,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// descent is what the smallest engines train: a number per token of the vocabulary, which plain
-// gradient descent changes. The optimizer has no other state.
+// descent holds the weights of the smallest engines: a number per token of the vocabulary, which
+// plain gradient descent changes. The optimizer has no other state.
 type descent struct {
 	Weights []float64 // [V], the trained numbers
 	grad    []float64 // [V]

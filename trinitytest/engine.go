@@ -33,14 +33,14 @@ func (e Trained) loss(scale float64) trinity.Loss {
 // initial weights.
 func Engine(t *testing.T, open func(t *testing.T) Trained) {
 	for name, check := range map[string]func(*testing.T, func(*testing.T) Trained){
-		"forward's shapes":                         engineForward,
-		"a gradient does not depend on the cut":    engineCut,
-		"a step uses up the gradient":              engineStep,
-		"a resumed engine goes on":                 engineResume,
-		"a model directory is written":             engineModel,
-		"the sampler has the published version":    enginePublish,
-		"a closed engine gives errors":             engineClosed,
-		"bad batches are errors, not computations": engineBadBatch,
+		"forward returns the right shapes":            engineForward,
+		"a gradient does not depend on micro-batches": engineCut,
+		"a step uses up the gradient":                 engineStep,
+		"a resumed engine continues":                  engineResume,
+		"a model directory is written":                engineModel,
+		"the sampler has the published version":       enginePublish,
+		"a closed engine gives errors":                engineClosed,
+		"bad batches are errors, not computations":    engineBadBatch,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, open) })
 	}
@@ -97,7 +97,7 @@ func engineValues(t *testing.T, e trinity.Engine, batch *trinity.Batch) {
 		}
 	}
 	if first := batch.Experiences[0].PromptLen; stats[0].Value[first] != stats[1].Value[first] {
-		t.Errorf("values %v and %v at the first tokens after one prompt; want those of the state before them, which is the same",
+		t.Errorf("values %v and %v at the first tokens after one prompt; want equal values, of the state before these tokens",
 			stats[0].Value[first], stats[1].Value[first])
 	}
 }
@@ -183,7 +183,7 @@ func enginePublish(t *testing.T, open func(*testing.T) Trained) {
 		optimStep(t, e, 2, 1) // the sampler does not get this step
 		c := complete(t, e.Sampler, samplerPrompt, p)[0]
 		if c.Versions != [2]int64{v, v} || slices.Equal(c.Logprobs, first) {
-			t.Errorf("versions %v, logprobs %v; want version %d with logprobs of its own", c.Versions, c.Logprobs, v)
+			t.Errorf("versions %v, logprobs %v; want version %d with different logprobs", c.Versions, c.Logprobs, v)
 		}
 		first = c.Logprobs
 	}

@@ -102,7 +102,7 @@ func lossCuts(t *testing.T, l *loss.Composite) {
 	grads, metrics := s.run(t, l, []int{len(s.exps)})
 	s.sound(t, grads, metrics)
 	if _, ok := metrics["final_loss"]; !ok || len(metrics) < 2 {
-		t.Errorf("metrics %v: want the loss's own beside final_loss", metrics)
+		t.Errorf("metrics %v: want the loss's own metrics and final_loss", metrics)
 	}
 	for _, cut := range s.cuts(l) {
 		g, m := s.run(t, l, cut)

@@ -15,9 +15,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Monitor checks the contract of monitors. open returns one that is ready to log and may write to
-// dir. The suite opens a directory again, like a resumed run, and twice at once, like an explorer
-// and a trainer in two processes.
+// Monitor checks the contract of monitors. open returns a monitor that is ready to log and may
+// write to dir. The suite opens a directory again, like a resumed run, and twice at once, like an
+// explorer and a trainer in two processes.
 func Monitor(t *testing.T, open func(dir string) (trinity.Monitor, error)) {
 	ready := func(t *testing.T, dir string) trinity.Monitor {
 		t.Helper()

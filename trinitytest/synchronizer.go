@@ -11,8 +11,8 @@ import (
 	"github.com/trinity-go/trinity/weights"
 )
 
-// Synchronized is a synchronizer under test, at version 0, as trainer and explorer see it. One value
-// may be both sides.
+// Synchronized is a synchronizer under test, at version 0, as trainer and explorer see it. One
+// value may be both sides.
 type Synchronized struct {
 	Trainer, Explorer weights.Synchronizer
 	InUse             func() int64 // returns the version that the sampler has; called while no call of either side is in flight
@@ -50,7 +50,8 @@ func names(t *testing.T, err error, who string) {
 	}
 }
 
-// expect waits for a version ≥ minimum, and fails unless the sampler then has it and it is ≤ newest.
+// expect waits for a version ≥ minimum, and fails unless the sampler then has it and it is ≤
+// newest.
 func (s Synchronized) expect(t *testing.T, minimum, newest int64) {
 	t.Helper()
 	v, err := s.Explorer.Wait(t.Context(), minimum, false)

@@ -15,7 +15,7 @@ const mathSystem = "You solve mathematical problems. " +
 
 func init() {
 	register("math_workflow",
-		"One turn of mathematics: the task's system prompt, or else one that asks for <think>…</think> <answer>…</answer>, and "+
+		"One turn of mathematics: the task's system prompt, or by default a prompt that asks for <think>…</think> <answer>…</answer>, and "+
 			"the question. "+
 			"Default reward: math_reward. format.reply_prefix works as in simple_workflow.",
 		func() trinity.Workflow { return &Math{} })

@@ -14,7 +14,7 @@ const (
 
 func init() {
 	register("math_boxed_workflow",
-		"One turn of mathematics with the answer in \\boxed{}: the task's system prompt, or else one that asks for the box, and the question. "+
+		"One turn of mathematics with the answer in \\boxed{}: the task's system prompt (default: one that asks for the box) and the question. "+
 			"with_think asks for a <think> block first. use_base writes the prompt as plain text, for models without a chat template, and stops "+
 			"where a next question would begin. Default reward: math_boxed_reward, which takes with_think and format_score_coef from here.",
 		func() trinity.Workflow { return &MathBoxed{} })

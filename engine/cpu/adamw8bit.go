@@ -22,7 +22,7 @@ func init() {
 //	decodes m and v
 //	m ← β₁·m + (1 - β₁)·g,  v ← β₂·v + (1 - β₂)·g²
 //	updates w as adamW does
-//	encodes m and v, each as the block's largest magnitude in float32 and one code per weight
+//	encodes m and v, each as the block's largest magnitude in float32 and one code a weight
 //
 // The moments of a tensor with fewer than 4096 weights (norms, biases) stay in float32, as in the
 // authors' implementation; the moments of embeddings have 8 bits like all others. The moments of a

@@ -29,7 +29,7 @@ var sections = []section{
 	{"Policy losses", "Policy loss", loss.PolicyLosses.Catalog, []string{"algorithm/loss."},
 		"`algorithm.policy_loss_fn` names it, `algorithm.policy_loss_fn_args` holds its arguments."},
 	{"KL terms", "KL", loss.KLs.Catalog, []string{"algorithm/loss.KL", "algorithm/loss.KLController", "algorithm/loss.Penalty"},
-		"`algorithm.kl_loss_fn` names the term of the loss, `algorithm.kl_penalty_fn` what is taken off rewards; their " +
+		"`algorithm.kl_loss_fn` names the term of the loss, `algorithm.kl_penalty_fn` the penalty on rewards; their " +
 			"arguments are in `kl_loss_fn_args` and `kl_penalty_fn_args`."},
 	{"Entropy terms", "Entropy", loss.Entropies.Catalog, []string{"algorithm/loss.Entropy"},
 		"`algorithm.entropy_loss_fn` names it, `algorithm.entropy_loss_fn_args` holds its arguments."},
@@ -73,7 +73,7 @@ func (p *page) section(s section) {
 	if s.catalog == nil {
 		return
 	}
-	p.printf("| name | what it is |\n|---|---|\n")
+	p.printf("| name | description |\n|---|---|\n")
 	for _, names := range alike(s.catalog) {
 		for _, name := range names {
 			p.printf("| %s | %s |\n", linkTo(s.heading(names), name), cell(firstSentence(p.explain(s.catalog, name).Doc)))

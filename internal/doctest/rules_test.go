@@ -27,12 +27,12 @@ var exempt = []struct {
 	{regexp.MustCompile(`^go (run|test) \.( |$)`), "it runs in a module of its own; TestExamplesBuildInTheirOwnModule creates one", nil},
 	{regexp.MustCompile(`^(\w+=\S+ )*go test `), "`go test ./...` runs it", packages},
 	{regexp.MustCompile(`^go (vet|generate|install|tool) `), "it speaks of the source tree, not of a program", packages},
-	{regexp.MustCompile(`^(\w+=\S+ )*go build -trimpath `), "it builds what the table of sizes measures", packages},
+	{regexp.MustCompile(`^(\w+=\S+ )*go build -trimpath `), "the table of sizes measures this build", packages},
 	{regexp.MustCompile(`^go (get|mod) `), "it needs the network", nil},
 	{regexp.MustCompile(`\btrinity run .*examples/annotate/`),
 		"it learns from people's decisions; TestAnnotationsAreTrainedOn runs it", isConfig},
-	{regexp.MustCompile(`^tensorboard `), "it is a program of its own, and a server", nil},
-	{regexp.MustCompile(`^(\S*/)?python3? \S*record\S*\.py`), "it needs PyTorch; what it writes is in the repository", nil},
+	{regexp.MustCompile(`^tensorboard `), "it is another program, and a server", nil},
+	{regexp.MustCompile(`^(\S*/)?python3? \S*record\S*\.py`), "it needs PyTorch; the repository has its results", nil},
 }
 
 // shorter holds arguments that make trainings end in seconds.

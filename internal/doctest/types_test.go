@@ -171,7 +171,7 @@ func (p *page) differences() {
 		}
 	}
 	if rows != p.sources.departures {
-		p.t.Errorf("%q stands %d times in the sources, and %d times in doc comments of declarations and docs of algorithm "+
+		p.t.Errorf("%q occurs %d times in the sources, and %d times in doc comments of declarations and docs of algorithm "+
 			"types: move it there, on one line", unlike, p.sources.departures, rows)
 	}
 }

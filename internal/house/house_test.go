@@ -140,7 +140,7 @@ func checkImport(t *testing.T, pkg, imported, file string) {
 	case to > from:
 		t.Errorf("%s imports %s, which is above it", file, inside)
 	case to == from && top(pkg) != top(inside) && from > 2:
-		t.Errorf("%s imports %s, which stands beside it", file, inside)
+		t.Errorf("%s imports %s, which is in the same layer", file, inside)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestSessionProcessesTasks(t *testing.T) {
 	want := `{"inputs":["` + in + `"],"np":2,"operators":[{"a_filter":{"min":3}}],"output_dir":"` + dir +
 		`","pipeline_type":"task","top_k":-1}`
 	if sent, _ := json.Marshal(j.Created[0]); string(sent) != want {
-		t.Errorf("the session is made with %s\nwant %s", sent, want)
+		t.Errorf("the session has the settings %s\nwant %s", sent, want)
 	}
 	settings.Inputs[0] = "nowhere"
 	if x, err = s.Open(t.Context(), settings); err != nil {

@@ -117,7 +117,7 @@ func TestErrorsSayWhetherTheyAreTemporary(t *testing.T) {
 	c := client(t, ls.URL, trinitytest.Key)
 	ls.Close()
 	if _, err := c.Project(t.Context(), 1); !retry.IsTemporary(err) {
-		t.Errorf("nobody answers: %v", err)
+		t.Errorf("no server: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

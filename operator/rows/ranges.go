@@ -66,8 +66,8 @@ func (f *Repetition) Validate() error {
 	return f.RatioRange.Validate()
 }
 
-// repeated returns the occurrences of the most frequent repeated runs, divided by those of all
-// runs. Of d different runs, at most most(d) count.
+// repeated returns the share of the most frequent repeated runs in all runs. At most most(d) of d
+// different runs count.
 func repeated(runs []string, most func(different int) int) float64 {
 	times := map[string]int{}
 	for _, run := range runs {

@@ -4,14 +4,14 @@ package rows
 // the first row.
 type ToolUser interface{ UseTools(Tools) }
 
-// Tools are what the task pipeline gives to an operator that asks others, such as a model.
+// Tools are the services of the task pipeline for an operator that asks others, such as a model.
 type Tools struct {
 	Answers  AnswerStore
 	Parallel int          // concurrent questions, at least 1
 	Say      func(string) // prints a line for people
 }
 
-// AnswerStore keeps answers that cost something, so that nobody asks twice. It is safe for
+// AnswerStore stores expensive answers, so that no operator asks twice. It is safe for
 // concurrent use.
 type AnswerStore interface {
 	// Answer returns the answer that was put under the key; ok is false if there is none.

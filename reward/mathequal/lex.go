@@ -39,7 +39,7 @@ var rewrite = strings.NewReplacer(
 // clean strips what surrounds an answer: white space, dollar signs of mathematics, full stops.
 func clean(text string) string {
 	if len(text) <= maxText {
-		text = strings.ReplaceAll(text, `\$`, "€€") // a currency, whatever the other dollar signs are
+		text = strings.ReplaceAll(text, `\$`, "€€") // a currency, unlike other dollar signs
 		if strings.Count(text, "$")%2 == 0 {
 			text = strings.ReplaceAll(text, "$", " ")
 		}

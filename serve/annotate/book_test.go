@@ -68,23 +68,23 @@ func TestAnnotatorsGetPairsInTurn(t *testing.T) {
 		}
 	}
 	want("the first", "ann", "p")
-	want("a second judge of it", "bob", "p")
-	want("two are at it", "cid", "q")
+	want("a second annotator gets the pair", "bob", "p")
+	want("two annotators have the pair", "cid", "q")
 	want("asked again", "ann", "p")
 	say(t, b, "p", "ann", First)
 	want("decided", "ann", "q")
 	say(t, b, "p", "bob", Skip)
-	want("skipped is not judged", "bob", "r")
-	want("so a third is asked, once they are free", "cid", "q")
+	want("a skip is not a judgement", "bob", "r")
+	want("so a third annotator gets the pair once it is free", "cid", "q")
 	now = now.Add(2 * time.Minute)
-	want("who is not heard of loses nothing that nobody else wants", "cid", "q")
-	want("and others get what is free", "dan", "p")
+	want("an expired lease stays with a silent annotator if nobody else wants the pair", "cid", "q")
+	want("other annotators get the free pairs", "dan", "p")
 	now = now.Add(2 * time.Minute)
 	want("leases have ended", "eve", "p")
 	want("and the pair is taken", "dan", "q")
 	say(t, b, "p", "dan", Second) // a decision without a lease counts too
-	want("a pair with enough judgements goes to nobody", "eve", "q")
-	want("nor does one twice to who skipped it", "bob", "r")
+	want("nobody gets a pair with enough judgements", "eve", "q")
+	want("an annotator does not get a skipped pair again", "bob", "r")
 }
 
 func TestAnnotatorsGetNothingWhenAllIsJudged(t *testing.T) {

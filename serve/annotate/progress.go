@@ -6,7 +6,7 @@ type Progress struct {
 	Done      int       `json:"done"`      // pairs with all wanted judgements
 	Judged    int       `json:"judged"`    // judgements
 	Skipped   int       `json:"skipped"`   // skips
-	Mine      int       `json:"mine"`      // judgements and skips of the annotator who asks
+	Mine      int       `json:"mine"`      // judgements and skips of the requesting annotator
 	LeftWins  int       `json:"left_wins"` // judgements for the left answer; about half of Wins without a bias
 	Wins      int       `json:"wins"`      // judgements for one of the answers
 	Agreement Agreement `json:"agreement"`

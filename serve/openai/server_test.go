@@ -48,7 +48,7 @@ type bytesRenderer struct{}
 
 func (bytesRenderer) Render(m []trinity.Message, _ json.RawMessage, _ bool) ([]int32, error) {
 	if m[0].Role == "nobody" {
-		return nil, errors.New("the template knows no nobody")
+		return nil, errors.New("the template knows no role nobody")
 	}
 	return bytesRenderer{}.Encode(m[0].Content), nil
 }
@@ -248,7 +248,7 @@ func FuzzRequest(f *testing.F) {
 		q, err := s.parse(data, form(chat))
 		if err == nil && (len(q.prompt) == 0 || q.params.MaxTokens < 1 || q.params.MaxTokens+len(q.prompt) > 20 ||
 			q.params.N < 1 || q.params.N > maxChoices) {
-			t.Errorf("%s is asked as %+v of %v", data, q.params, q.prompt)
+			t.Errorf("%s became %+v for the prompt %v", data, q.params, q.prompt)
 		}
 		if err != nil && problemOf(err).status >= 500 {
 			t.Errorf("%s: %v", data, err)

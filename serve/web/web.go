@@ -75,7 +75,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func Guard(next http.Handler, token string, refuse func(w http.ResponseWriter, status int, err error)) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusForbidden, fmt.Errorf("a page of %s may not use this server", cmp.Or(r.Header.Get("Origin"), "another site")))
+		refuse(w, http.StatusForbidden, fmt.Errorf("this server refuses pages of %s", cmp.Or(r.Header.Get("Origin"), "another site")))
 	}))
 	guarded := origin.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
