@@ -108,8 +108,8 @@ func (s *stage) following(ctx context.Context, follower *weights.Follower, explo
 	return eg.Wait()
 }
 
-// dividedRows identifies the tasksets whose rows explorers share. It is equal for explorers with the
-// same tasksets.
+// dividedRows identifies the tasksets whose rows explorers share. It is equal for explorers with
+// the same tasksets.
 func dividedRows(cfg *Settled) string {
 	sum := sha256.Sum256(encodeJSON(cfg.Buffer.ExplorerInput))
 	return hex.EncodeToString(sum[:])

@@ -84,8 +84,8 @@ func (s *Settled) trainerPlace(opts Options) (fleet.Place, error) {
 	return nil, nil
 }
 
-// newestModel replaces the base model by that of the newest checkpoint that has a model, if there is
-// one.
+// newestModel replaces the base model by that of the newest checkpoint that has a model, if there
+// is one.
 func (s *stage) newestModel() error {
 	steps, err := s.stepsWithModel()
 	if err != nil || len(steps) == 0 {

@@ -105,8 +105,8 @@ func (c *Client) persist(ctx context.Context, what string, try func(ctx context.
 	}
 }
 
-// reportAfter is how long a process waits for another one before it reports that: the other process may
-// be about to start, or to end.
+// reportAfter is how long a process waits for another one before it reports that: the other
+// process may be about to start, or to end.
 const reportAfter = 3 * time.Second
 
 // missed reports, once, that the trainer does not reply.

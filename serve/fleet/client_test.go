@@ -35,8 +35,8 @@ func TestRejoinDetectsAnotherRun(t *testing.T) {
 	}
 }
 
-// An explorer reports, once, that it waits for a trainer. It does not report a trainer that is about
-// to start.
+// An explorer reports, once, that it waits for a trainer. It does not report a trainer that is
+// about to start.
 func TestClientReportsAMissingTrainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []string

@@ -296,8 +296,8 @@ func (c *Client) pausedAt(t *testing.T, tr *trainer) int64 {
 	return tr.known.byName[c.Name].Paused
 }
 
-// The trainer continues without an explorer that has lost its lease, as long as there is another. It
-// waits for the last explorer.
+// The trainer continues without an explorer that has lost its lease, as long as there is another.
+// It waits for the last explorer.
 func TestLease(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	tr.Lease = 50 * time.Millisecond

@@ -50,8 +50,8 @@ func (s *Server) lapse() time.Duration {
 	return next
 }
 
-// updateLapsed lets the trainer continue without the explorers that have lost their lease, as long as
-// there are others. If there are no others, the trainer waits for them.
+// updateLapsed lets the trainer continue without the explorers that have lost their lease, as long
+// as there are others. If there are no others, the trainer waits for them.
 func (s *Server) updateLapsed(ctx context.Context) error {
 	s.known.mu.Lock()
 	others := s.known.anyExpected()

@@ -11,8 +11,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// While the second of two explorers has not joined, the trainer does not take the experiences of the
-// first for all that there are. A kill does not change that.
+// While the second of two explorers has not joined, the trainer does not take the experiences of
+// the first for all that there are. A kill does not change that.
 func TestTrainerWaitsForAllShares(t *testing.T) {
 	dir := t.TempDir()
 	tr := train(t, dir, fixed, 0)
@@ -230,7 +230,8 @@ func (tr *trainer) loses(t *testing.T, name string) {
 	}
 }
 
-// If the only explorer loses its lease, the trainer waits for it and for those that are yet to join.
+// If the only explorer loses its lease, the trainer waits for it and for those that are yet to
+// join.
 func TestTrainerWaitsForALostExplorer(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
 	left := sharing(at(tr), "left", Share{1, 2})
