@@ -38,7 +38,7 @@ func newGRPO(a *assignment) (task, error) {
 		return nil, err
 	}
 	go func() {
-		_, err := run.Run(context.Background(), cfg, run.Options{Stop: context.Background(), Say: func(string) {}})
+		_, err := run.Run(context.Background(), context.Background(), cfg, run.Options{Say: func(string) {}})
 		if err == nil {
 			err = errors.New("the run came to its end")
 		}

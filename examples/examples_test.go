@@ -50,7 +50,7 @@ func runExampleIn(t *testing.T, dir, path string, overrides ...string) []trinity
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run.Run(t.Context(), cfg, run.Options{Stop: t.Context(), Say: func(s string) { t.Log(s) }}); err != nil {
+	if _, err := run.Run(t.Context(), t.Context(), cfg, run.Options{Say: func(s string) { t.Log(s) }}); err != nil {
 		t.Fatal(err)
 	}
 	var all []trinity.Record

@@ -122,7 +122,7 @@ func TestJoinByURL(t *testing.T) {
 	if strings.Count(log, ", as published") < 8 || strings.Contains(log, "of the test") {
 		t.Errorf("the log does not say that every version has arrived as it was published:\n%s", log)
 	}
-	_, err := run.Run(t.Context(), p.load(t), run.Options{Stop: t.Context(), Say: func(string) {}, Join: "http://127.0.0.1:" + port})
+	_, err := run.Run(t.Context(), t.Context(), p.load(t), run.Options{Say: func(string) {}, Join: "http://127.0.0.1:" + port})
 	oneLine(t, err, "--join is of the modes explore and serve, and this is mode both")
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 // bench evaluates the base model and every checkpoint, or only the newest.
-func (s *stage) bench(ctx context.Context, opts Options) error {
-	ctx, cancel := withStop(ctx, opts.Stop)
+func (s *stage) bench(ctx, stop context.Context) error {
+	ctx, cancel := withStop(ctx, stop)
 	defer cancel()
 	if err := s.openRewardModels(ctx); err != nil {
 		return err

@@ -45,9 +45,9 @@ import (
 //	Checkpointer.Save  every save_interval steps: engine, queue position, agenda's state
 
 // both explores and trains in one process.
-func (s *stage) both(ctx context.Context, opts Options) error {
+func (s *stage) both(ctx, stop context.Context) error {
 	cfg := s.Settled
-	stop, cancel := withStop(ctx, opts.Stop)
+	stop, cancel := withStop(ctx, stop)
 	defer cancel()
 
 	// tasks -> explorer -> pipeline -> queue
@@ -97,7 +97,7 @@ func (s *stage) both(ctx context.Context, opts Options) error {
 	}
 	ex.Weights, tr.Publisher = sync, sync
 	ex.Recorder = explorerRecorder{s.log}
-	return together(ctx, opts.Stop, explorer.New(*ex), trainer.New(tr), sync, queue)
+	return together(ctx, stop, explorer.New(*ex), trainer.New(tr), sync, queue)
 }
 
 // handovers are the ways in which the explorer gets a version, by sync_style. The zero value,

@@ -50,7 +50,7 @@ func TestAFinishedRunSaysWhatItLacks(t *testing.T) {
 	trainer.finish(t)
 	say := func(overrides ...string) string {
 		var said strings.Builder
-		if _, err := run.Run(t.Context(), p.load(t, overrides...), run.Options{Stop: t.Context(), Say: func(line string) { said.WriteString(line + "\n") }}); err != nil {
+		if _, err := run.Run(t.Context(), t.Context(), p.load(t, overrides...), run.Options{Say: func(line string) { said.WriteString(line + "\n") }}); err != nil {
 			t.Fatal(err)
 		}
 		return said.String()

@@ -193,7 +193,7 @@ func TestSequencesBeyondThePositionsAreRefused(t *testing.T) {
 func TestDatasetsAreLookedForBeforeAnything(t *testing.T) {
 	for _, path := range []string{"nowhere.jsonl", "data/nowhere.parquet", "nowhere.json.gz", "org/nowhere.csv"} {
 		p := newProject(t, tiny, strings.NewReplacer("DIR/train.jsonl", path, "DIR/model", "nobody/no-such-model").Replace(rl))
-		summary, err := run.Run(t.Context(), p.load(t), run.Options{Say: func(line string) { t.Error(line) }})
+		summary, err := run.Run(t.Context(), t.Context(), p.load(t), run.Options{Say: func(line string) { t.Error(line) }})
 		oneLine(t, err, p.config+":", ": buffer.explorer_input.taskset.path: dataset "+path+": no such file or directory")
 		if len(summary.Stages) != 0 {
 			t.Errorf("%d stages began", len(summary.Stages))
@@ -216,7 +216,7 @@ func TestAlgorithmsAreCheckedBeforeTheFirstStage(t *testing.T) {
 	text := strings.NewReplacer("WARMBATCH", "8", "WARMSTEPS", "4", "WARMSAVE", "2", "RLLR", "2e-3", "RLBATCH", "2", "RLSTEPS", "4", "RLSAVE", "1", "RLMINI", "8",
 		"REWARDARGS", "{}", "WORKFLOW", "simple_workflow", "REWARD", "test_even", "kl_loss_fn: none", "kl_loss_fn: none, policy_loss_fn: dpo", "DIR/model", "nobody/no-such-model").Replace(staged)
 	p := newProject(t, tiny, text)
-	_, err := run.Run(t.Context(), p.load(t), run.Options{Say: func(line string) { t.Error(line) }})
+	_, err := run.Run(t.Context(), t.Context(), p.load(t), run.Options{Say: func(line string) { t.Error(line) }})
 	oneLine(t, err, ":24:", "algorithm.policy_loss_fn: dpo learns from data of schema dpo")
 	if _, err := os.Stat(filepath.Join(p.dir, "checkpoints")); !os.IsNotExist(err) {
 		t.Errorf("something was written: %v", err)

@@ -138,7 +138,7 @@ func (p project) run(t *testing.T, overrides ...string) (*run.Summary, error) {
 
 func runConfig(t *testing.T, cfg *config.Config) (*run.Summary, error) {
 	t.Helper()
-	return run.Run(t.Context(), cfg, run.Options{Stop: t.Context(), Say: func(s string) { t.Log(s) }})
+	return run.Run(t.Context(), t.Context(), cfg, run.Options{Say: func(s string) { t.Log(s) }})
 }
 
 // job is the run's directory.

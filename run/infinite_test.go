@@ -12,7 +12,7 @@ func TestInfinityInInfoEndsNoRun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	cfg := p.load(t, `data_processor.experience_pipeline.operators=[{name: expr_mapper, args: {info: {per: "1.0 / (reward - reward)"}}}]`)
 	var said strings.Builder
-	if _, err := run.Run(t.Context(), cfg, run.Options{Stop: t.Context(), Say: func(s string) { said.WriteString(s + "\n") }}); err != nil {
+	if _, err := run.Run(t.Context(), t.Context(), cfg, run.Options{Say: func(s string) { said.WriteString(s + "\n") }}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(said.String(), "left out info.per, wholly or in part, of") {

@@ -55,7 +55,7 @@ func TestWhatACheckpointIsGoneOnFromWith(t *testing.T) {
 		t.Errorf("changed: %q, %v", f.Changed, err)
 	}
 	var said []string
-	if _, err := run.Run(t.Context(), p.load(t, more...), run.Options{Stop: t.Context(), Say: func(s string) { said = append(said, s) }}); err != nil {
+	if _, err := run.Run(t.Context(), t.Context(), p.load(t, more...), run.Options{Say: func(s string) { said = append(said, s) }}); err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range want {

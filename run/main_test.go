@@ -60,7 +60,7 @@ func child(path string, overrides []string) int {
 		<-signals
 		cancel(errInterrupt)
 	}()
-	_, err = run.Run(context.Background(), cfg, run.Options{Stop: stop, Say: func(string) {}, Join: os.Getenv(childJoin), Stage: os.Getenv(childStage)})
+	_, err = run.Run(context.Background(), stop, cfg, run.Options{Say: func(string) {}, Join: os.Getenv(childJoin), Stage: os.Getenv(childStage)})
 	switch {
 	case errors.Is(err, errInterrupt):
 		return interruptCode

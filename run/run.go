@@ -20,14 +20,12 @@ import (
 
 // Options are what a run needs besides its configuration.
 type Options struct {
-	// Stop, when cancelled, ends the run after the training step at hand, with a checkpoint.
-	Stop context.Context
-	// Say receives lines for people.
-	Say func(string)
-	// Join is the URL of the trainer that mode explore rolls out for and mode serve follows; "" is the one of the run's directory. User information in it is the token, else
-	// TRINITY_TOKEN is.
+	Say func(string) // receives lines for people
+	// Join is the URL of the trainer that mode explore rolls out for and mode serve follows; "" is the
+	// trainer of the run's directory. User information in the URL is the token; without it,
+	// TRINITY_TOKEN holds the token.
 	Join string
-	// Stage is the only one to run of a configuration with stages; "" is all, one after the other.
+	// Stage is the only stage to run; "" runs all stages, one after the other.
 	Stage string
 }
 
@@ -36,13 +34,15 @@ type Summary struct {
 	Stages []StageSummary `json:"stages"`
 }
 
-// Run runs all stages, or the one, that are not finished yet. The error is the cause of opts.Stop when that ended it.
-func Run(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error) {
-	summary, err := runAll(ctx, cfg, opts)
+// Run runs the stages that are not finished yet, or only opts.Stage. The end of stop ends the run after
+// the training step in progress, with a checkpoint; the error is then the cause of stop. The end of ctx
+// ends the run at once.
+func Run(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary, error) {
+	summary, err := runAll(ctx, stop, cfg, opts)
 	return summary, advised(err)
 }
 
-func runAll(ctx context.Context, cfg *config.Config, opts Options) (*Summary, error) {
+func runAll(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary, error) {
 	summary := &Summary{}
 	if err := failpoint.Check(); err != nil {
 		return summary, err
@@ -55,9 +55,9 @@ func runAll(ctx context.Context, cfg *config.Config, opts Options) (*Summary, er
 		return summary, err
 	}
 	if len(cfg.Stages) == 0 {
-		return summary, summary.run(ctx, stages[0], opts)
+		return summary, summary.run(ctx, stop, stages[0], opts)
 	}
-	return summary, summary.runStages(ctx, cfg, stages, opts)
+	return summary, summary.runStages(ctx, stop, cfg, stages, opts)
 }
 
 // unusedKeys says which keys are set and change nothing in any of the stages, "" if there is none.
@@ -131,7 +131,7 @@ func (s *Settled) doesNotFit() (string, error) {
 }
 
 // run runs one stage and appends what it did, if it began.
-func (sum *Summary) run(ctx context.Context, cfg *Settled, opts Options) (err error) {
+func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) (err error) {
 	if opts.Join != "" && cfg.Mode != "explore" && cfg.Mode != "serve" {
 		return fmt.Errorf("--join is of the modes explore and serve, and this is mode %s", cfg.Mode)
 	}
@@ -148,7 +148,7 @@ func (sum *Summary) run(ctx context.Context, cfg *Settled, opts Options) (err er
 	if juicer != nil {
 		defer func() { err = errors.Join(err, juicer.Close()) }()
 	}
-	if err := prepare(ctx, cfg, juicer, opts); err != nil {
+	if err := prepare(ctx, stop, cfg, juicer, opts); err != nil {
 		return err
 	}
 	with, err := cfg.made()
@@ -178,15 +178,15 @@ func (sum *Summary) run(ctx context.Context, cfg *Settled, opts Options) (err er
 	}()
 	switch cfg.Mode {
 	case "both", "colocate":
-		return s.both(ctx, opts)
+		return s.both(ctx, stop)
 	case "train":
-		return s.train(ctx, opts)
+		return s.train(ctx, stop, opts)
 	case "explore":
-		return s.explore(ctx, opts)
+		return s.explore(ctx, stop, opts)
 	case "serve":
-		return s.serve(ctx, opts)
+		return s.serve(ctx, stop, opts)
 	case "bench":
-		return s.bench(ctx, opts)
+		return s.bench(ctx, stop)
 	}
 	return fmt.Errorf("mode %s is not part of this version", cfg.Mode)
 }

@@ -58,7 +58,7 @@ func checkStage(cfg *config.Config, opts Options) error {
 }
 
 // runStages runs the stages one after the other, each with what the one before has left, or the one of the options.
-func (sum *Summary) runStages(ctx context.Context, cfg *config.Config, stages []*Settled, opts Options) error {
+func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, stages []*Settled, opts Options) error {
 	from, unfinished := start{model: cfg.Model.ModelPath}, ""
 	for i := range cfg.Stages {
 		name := cfg.Stages[i].StageName
@@ -80,7 +80,7 @@ func (sum *Summary) runStages(ctx context.Context, cfg *config.Config, stages []
 			return fmt.Errorf("--stage %s: it begins with what stage %s leaves, which is not finished: run that first", name, unfinished)
 		} else if err := stageCfg.locate(fetch(ctx, opts.Say)); err != nil { // an earlier stage has written its model
 			return err
-		} else if err := sum.runStage(ctx, stageCfg, opts, name); err != nil {
+		} else if err := sum.runStage(ctx, stop, stageCfg, opts, name); err != nil {
 			return fmt.Errorf("stage %s: %w", name, err)
 		}
 		from.after(stageCfg, sum.Stages[len(sum.Stages)-1].Model)
@@ -97,9 +97,9 @@ func follows(cfg *Settled) bool {
 }
 
 // runStage runs a stage, and marks it as finished where it is this process's to say so.
-func (sum *Summary) runStage(ctx context.Context, cfg *Settled, opts Options, name string) error {
+func (sum *Summary) runStage(ctx, stop context.Context, cfg *Settled, opts Options, name string) error {
 	opts.Stage = name
-	if err := sum.run(ctx, cfg, opts); err != nil {
+	if err := sum.run(ctx, stop, cfg, opts); err != nil {
 		return err
 	}
 	last := &sum.Stages[len(sum.Stages)-1]

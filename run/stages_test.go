@@ -61,7 +61,7 @@ func TestStagesOfManyKinds(t *testing.T) {
 	} {
 		p := newProject(t, tiny, yaml)
 		var said strings.Builder
-		summary, err := run.Run(t.Context(), p.load(t), run.Options{Stop: t.Context(), Say: func(line string) { said.WriteString(line + "\n") }})
+		summary, err := run.Run(t.Context(), t.Context(), p.load(t), run.Options{Say: func(line string) { said.WriteString(line + "\n") }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,8 +136,8 @@ func TestStagesThatAreRefused(t *testing.T) {
 		{run.Options{Stage: "grpo"}, []string{"--stage grpo: it begins with what stage dpo leaves, which is not finished: run that first"}},
 		{run.Options{Stage: "sft", Join: "http://127.0.0.1:1"}, []string{"stage sft: --join is of the modes explore and serve, and this is mode train"}},
 	} {
-		c.opts.Stop, c.opts.Say = t.Context(), func(string) {}
-		_, err := run.Run(t.Context(), p.load(t), c.opts)
+		c.opts.Say = func(string) {}
+		_, err := run.Run(t.Context(), t.Context(), p.load(t), c.opts)
 		oneLine(t, err, c.texts...)
 	}
 }

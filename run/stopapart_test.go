@@ -43,7 +43,7 @@ func TestStoppedWithAllItsSteps(t *testing.T) {
 	defer between.Close()
 	explore := func(stop context.Context) error {
 		cfg := elsewhere.load(t, append(exploring, noEvaluation, "synchronizer.sync_timeout=60")...)
-		_, err := run.Run(t.Context(), cfg, run.Options{Stop: stop, Say: func(line string) { t.Log(line) }, Join: strings.Replace(between.URL, "http://", "http://secret@", 1)})
+		_, err := run.Run(t.Context(), stop, cfg, run.Options{Say: func(line string) { t.Log(line) }, Join: strings.Replace(between.URL, "http://", "http://secret@", 1)})
 		return err
 	}
 	if err := explore(stop); !errors.Is(err, errInterrupt) {

@@ -47,15 +47,16 @@ func taskRecipe(cfg *Settled, juicer *datajuicer.Service) (*taskset.Recipe, erro
 	return r, nil
 }
 
-// prepare makes the taskset that the stage reads, unless that was done before. opts.Stop ends it at once: what a model was asked is not asked again.
-func prepare(ctx context.Context, cfg *Settled, juicer *datajuicer.Service, opts Options) error {
+// prepare makes the taskset that the stage reads, unless an earlier run has made it. The end of stop
+// ends it at once: a resumed run does not repeat the questions that a model has answered.
+func prepare(ctx, stop context.Context, cfg *Settled, juicer *datajuicer.Service, opts Options) error {
 	r, err := taskRecipe(cfg, juicer)
 	if r == nil || err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(opts.Stop, func() { cancel(context.Cause(opts.Stop)) })()
+	defer context.AfterFunc(stop, func() { cancel(context.Cause(stop)) })()
 	say := opts.Say
 	m := newMeter("task pipeline: ", say)
 	report, err := r.Make(ctx, taskset.Host{

@@ -159,7 +159,7 @@ func TestTaskPipelineIsInterrupted(t *testing.T) {
 	}))
 	defer server.Close()
 	cfg := p.load(t, "data_processor.task_pipeline.operators=[{name: llm_quality_score_filter, args: {input_keys: [question], field_names: [Q], model_params: {base_url: '"+server.URL+"'}}}]")
-	if _, err := run.Run(t.Context(), cfg, run.Options{Stop: stop, Say: func(string) {}}); !errors.Is(err, interrupted) {
+	if _, err := run.Run(t.Context(), stop, cfg, run.Options{Say: func(string) {}}); !errors.Is(err, interrupted) {
 		t.Errorf("it ended with %v", err)
 	}
 }

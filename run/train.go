@@ -27,11 +27,11 @@ func withStop(ctx, stop context.Context) (context.Context, context.CancelFunc) {
 }
 
 // train trains from a dataset, or on what an explorer of another process writes.
-func (s *stage) train(ctx context.Context, opts Options) error {
+func (s *stage) train(ctx, stop context.Context, opts Options) error {
 	if !s.algorithm.Def.Offline && !s.Recorded {
-		return s.trainOnline(ctx, opts)
+		return s.trainOnline(ctx, stop, opts)
 	}
-	stop, cancel := withStop(ctx, opts.Stop)
+	stop, cancel := withStop(ctx, stop)
 	defer cancel()
 	data, err := s.offline(stop)
 	if err != nil {

@@ -57,7 +57,7 @@ func runCommand() *cobra.Command {
 			stop, cancel := interruptible(cmd.Context())
 			defer cancel()
 			say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), database.Hidden(line)) }
-			summary, err := run.Run(cmd.Context(), cfg, run.Options{Stop: stop, Say: say, Join: join, Stage: stage})
+			summary, err := run.Run(cmd.Context(), stop, cfg, run.Options{Say: say, Join: join, Stage: stage})
 			if asJSON {
 				err = errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(summary))
 			} else if summary != nil {
