@@ -1,7 +1,7 @@
 package rows
 
-// ToolUser is a trinity.TaskOperator that needs tools. The task pipeline calls UseTools once, before
-// the first row.
+// ToolUser is a trinity.TaskOperator that needs tools. The task pipeline calls UseTools once,
+// before the first row.
 type ToolUser interface{ UseTools(Tools) }
 
 // Tools are the services of the task pipeline for an operator that asks others, such as a model.
