@@ -11,7 +11,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 )
 
-// arrowMagic begins a file in Arrow's file format. Other files are streams, which Hugging Face datasets writes.
+// arrowMagic begins a file in Arrow's file format. Other files are in the stream format, which
+// Hugging Face datasets writes.
 const arrowMagic = "ARROW1"
 
 // maxBatch bounds one record batch of an Arrow file, in bytes.

@@ -11,7 +11,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// arrowValue returns element i of a column as JSON, by the rules of [converter]. It refuses unions and intervals.
+// arrowValue returns element i of a column as JSON, by the rules of [converter]. Unions and
+// intervals are errors.
 func arrowValue(column arrow.Array, i int) (any, error) {
 	if column.IsNull(i) {
 		return nil, nil
@@ -19,7 +20,7 @@ func arrowValue(column arrow.Array, i int) (any, error) {
 	switch a := column.(type) {
 	case *array.Struct:
 		return arrowStruct(a, i)
-	case *array.Map: // before lists, of which it is one
+	case *array.Map: // before ListLike, which it also implements
 		return arrowMap(a, i)
 	case array.ListLike:
 		return arrowList(a, i)

@@ -8,10 +8,11 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// assembler rebuilds nested records from columns with repetition and definition levels (Melnik et al. 2010, "Dremel").
+// assembler rebuilds nested records from columns with repetition and definition levels (Melnik et
+// al. 2010, "Dremel").
 type assembler struct {
 	root    *node
-	columns [][]parquet.Value // of the row at hand, by leaf
+	columns [][]parquet.Value // of the current row, by leaf
 }
 
 // node is a field of the schema.
@@ -22,7 +23,7 @@ type node struct {
 	kind     kind
 	fields   []*node // nil for a leaf
 	convert  func(parquet.Value) any
-	leaves   [2]int // the columns below it, [first, behind last)
+	leaves   [2]int // the columns below it: first, and one after the last
 	rep, def int    // levels at which the node itself is present
 }
 
@@ -65,7 +66,8 @@ func fieldsOf(parent parquet.Node, rep, def int, leaves *int) []*node {
 	return fields
 }
 
-// kindOf reads the annotations LIST and MAP, in the new or the old form, where the group has their shape.
+// kindOf reads the annotations LIST and MAP, in the new or the old form. It ignores them if the
+// group does not have their shape.
 func kindOf(f parquet.Node, fields []*node) kind {
 	if len(fields) != 1 || !fields[0].repeated {
 		return plain
@@ -113,7 +115,8 @@ func (a *assembler) row(row parquet.Row) (map[string]any, error) {
 	return a.root.group(a.columns)
 }
 
-// group rebuilds the fields of a group. columns are the values of the whole row's leaves, cut to the occurrence at hand.
+// group rebuilds the fields of a group. columns hold the values of its leaves for one occurrence
+// of the group.
 func (n *node) group(columns [][]parquet.Value) (map[string]any, error) {
 	m := make(map[string]any, len(n.fields))
 	for _, f := range n.fields {
@@ -144,7 +147,8 @@ func (n *node) value(columns [][]parquet.Value) (any, error) {
 	return n.single(columns)
 }
 
-// elements rebuilds the occurrences of a repeated field: each begins at a value whose repetition level is not deeper than the field's.
+// elements rebuilds the occurrences of a repeated field. Each begins at a value whose repetition
+// level is not above the field's.
 func (n *node) elements(columns [][]parquet.Value) ([]any, error) {
 	out := []any{}
 	rest := append([][]parquet.Value(nil), columns...)
@@ -169,7 +173,7 @@ func (n *node) elements(columns [][]parquet.Value) ([]any, error) {
 	return out, nil
 }
 
-// single rebuilds one occurrence that is there.
+// single rebuilds one occurrence that is not null.
 func (n *node) single(columns [][]parquet.Value) (any, error) {
 	switch {
 	case n.fields == nil:
@@ -182,8 +186,8 @@ func (n *node) single(columns [][]parquet.Value) (any, error) {
 	return n.group(columns)
 }
 
-// listed takes the group of one field off each element, which the three-level layout puts around it; in the two-level layout of old writers the
-// repeated field is the element.
+// listed returns the elements of a list. In the three-level layout each is wrapped in a group of
+// one field; in the two-level layout of old writers the repeated field is the element.
 func (n *node) listed(columns [][]parquet.Value) (any, error) {
 	inner := n.fields[0]
 	v, err := inner.value(columns)

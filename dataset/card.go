@@ -13,18 +13,19 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// cardFile declares the files of a dataset's subsets and splits: under configs in the YAML between its first two lines "---".
+// cardFile declares the files of a dataset's subsets and splits, in the YAML between its first two
+// lines "---", under configs.
 const cardFile = "README.md"
 
 // declared is a subset as a card declares it, by the rules of Hugging Face datasets.
 type declared struct {
 	Name    string    `yaml:"config_name"`
-	Dir     string    `yaml:"data_dir"` // "" is the dataset's
+	Dir     string    `yaml:"data_dir"` // "" is the dataset's directory
 	Written yaml.Node `yaml:"data_files"`
 	Files   patterns  `yaml:"-"` // as written
 	Default bool      `yaml:"default"`
 
-	Reading map[string]any `yaml:",inline"` // whatever else it says
+	Reading map[string]any `yaml:",inline"` // all other keys
 }
 
 // patterns holds the file patterns of each split; none if the directory layout decides.
@@ -47,7 +48,8 @@ func (o *oneOrMore) UnmarshalYAML(node *yaml.Node) error {
 
 var splitName = regexp.MustCompile(`^\w+(\.\w+)*$`)
 
-// read decodes one path or several, of split train, or a list of splits with their paths.
+// read decodes a path or a list of paths (of the split train), or a list of splits with their
+// paths.
 func (p *patterns) read(node *yaml.Node) error {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
@@ -76,7 +78,8 @@ func (p *patterns) read(node *yaml.Node) error {
 	return nil
 }
 
-// readCard returns the subsets that a dataset's card declares, in order; none without a card or a declaration.
+// readCard returns the subsets that a dataset's card declares, in order; none without a card or a
+// declaration.
 func readCard(dir string) ([]declared, error) {
 	text, err := os.ReadFile(filepath.Join(dir, cardFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,8 +108,8 @@ func readCard(dir string) ([]declared, error) {
 	return card.Configs, nil
 }
 
-// frontMatter returns the text between a first line "---" and the next. An empty line stands for the
-// first, so that line numbers are those of the file.
+// frontMatter returns the text between a first line "---" and the next. An empty line stands for
+// the first, so that line numbers are those of the file.
 func frontMatter(text []byte) []byte {
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 	rest, ok := bytes.CutPrefix(text, []byte("---\n"))
@@ -122,8 +125,8 @@ func frontMatter(text []byte) []byte {
 	return append(inner, '\n')
 }
 
-// pick returns the subset of that name. Without a name it is the only one, the one called default, or
-// the one with default: true.
+// pick returns the subset of that name. Without a name it is the only one, the one called default,
+// or the one with default: true.
 func pick(dir string, subsets []declared, name string) (*declared, error) {
 	var chosen []*declared
 	var names []string
@@ -140,20 +143,26 @@ func pick(dir string, subsets []declared, name string) (*declared, error) {
 	case name != "":
 		return nil, fmt.Errorf("dataset %s: no subset %q: %s declares %s", dir, name, cardFile, shortList(names))
 	case len(chosen) > 1:
-		return nil, fmt.Errorf("dataset %s: %s declares several default subsets (%s and %s): name one as subset_name", dir, cardFile, chosen[0].Name, chosen[1].Name)
+		return nil, fmt.Errorf("dataset %s: %s declares several default subsets (%s and %s): name one as subset_name",
+			dir, cardFile, chosen[0].Name, chosen[1].Name)
 	}
 	return nil, fmt.Errorf("dataset %s: several subsets and none is the default: name one as subset_name: %s", dir, shortList(names))
 }
 
-// readings are what a card may say of how to read files, and what would give other rows if it were ignored.
-var readings = []string{"sep", "delimiter", "header", "names", "column_names", "skiprows", "quotechar", "quoting", "encoding", "field", "filters", "columns"}
+// readings lists the keys of a card that say how to read files. Ignoring them would give other
+// rows.
+var readings = []string{
+	"sep", "delimiter", "header", "names", "column_names", "skiprows", "quotechar", "quoting", "encoding", "field", "filters", "columns",
+}
 
-// files are the files of a split of the subset, relative to the dataset's directory, in the order of its patterns and, for each, of their names. A
-// file that two patterns match is there twice, as in Hugging Face datasets.
+// files returns the files of a split of the subset, relative to the dataset's directory, in the
+// order of the patterns and, for each pattern, of the names. A file that two patterns match comes
+// twice, as in Hugging Face datasets.
 func (d *declared) files(dir, split string) ([]string, error) {
 	for _, key := range readings {
 		if _, ok := d.Reading[key]; ok {
-			return nil, fmt.Errorf("dataset %s: %s sets %s for subset %s, which is not supported: convert the files, and name them as the path", dir, cardFile, key, d.Name)
+			return nil, fmt.Errorf("dataset %s: %s sets %s for subset %s, which is not supported: convert the files, and name them as the path",
+				dir, cardFile, key, d.Name)
 		}
 	}
 	all, err := dataFiles(dir, anyDepth)

@@ -114,7 +114,8 @@ func TestAFileTwice(t *testing.T) {
 	}
 }
 
-// TestShardsOfPatterns: a pattern that would match a shard that is missing is an error; one that names a part is a choice.
+// TestShardsOfPatterns: a pattern that would match a shard that is missing is an error; one that
+// names a part is a choice.
 func TestShardsOfPatterns(t *testing.T) {
 	for pattern, missing := range map[string]string{
 		"train-*":                    `path "train-*": files are missing: d/train-00001-of-00003.jsonl: copy`,

@@ -6,7 +6,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// demonstration learns what the assistant says in a chat.
+// demonstration returns an experience that learns what the assistant says in a chat.
 func (w writer) demonstration(row *trinity.Task) ([]*trinity.Experience, error) {
 	chat, err := w.chat(row)
 	if err != nil {
@@ -23,7 +23,7 @@ func (w writer) demonstration(row *trinity.Task) ([]*trinity.Experience, error) 
 	return []*trinity.Experience{e}, err
 }
 
-// chat is the whole chat of a demonstration.
+// chat returns the whole chat of a demonstration.
 func (w writer) chat(row *trinity.Task) ([]trinity.Message, error) {
 	switch w.PromptType {
 	case "plaintext":
@@ -44,13 +44,14 @@ func (w writer) chat(row *trinity.Task) ([]trinity.Message, error) {
 	return messagesAt(row, w.MessagesKey)
 }
 
-// userAt is what the user asks in plain text.
+// userAt returns a chat with the plain text at a key as the user's message.
 func userAt(row *trinity.Task, key string) ([]trinity.Message, error) {
 	text, err := textAt(row, key)
 	return []trinity.Message{{Role: "user", Content: text}}, err
 }
 
-// untilAssistant drops what follows the last message of the assistant: nothing is learnt from it.
+// untilAssistant drops the messages after the assistant's last, because training learns nothing
+// from them.
 func untilAssistant(chat []trinity.Message) ([]trinity.Message, error) {
 	for n := len(chat); n > 0; n-- {
 		if chat[n-1].Role == "assistant" {
@@ -60,7 +61,7 @@ func untilAssistant(chat []trinity.Message) ([]trinity.Message, error) {
 	return nil, errors.New("a chat without a message of the assistant, which is what is learnt")
 }
 
-// write renders a chat of which the assistant's part in what follows is learnt.
+// write renders a chat. Training learns the assistant's messages among those that follow.
 func (w writer) write(row *trinity.Task, given, follows []trinity.Message) (*trinity.Experience, error) {
 	chat := append(given[:len(given):len(given)], follows...)
 	if system := row.System(); system != "" && chat[0].Role != "system" {
@@ -83,12 +84,13 @@ func (w writer) write(row *trinity.Task, given, follows []trinity.Message) (*tri
 	}
 	e := &trinity.Experience{Tokens: tokens, Mask: mask, PromptLen: promptLen(mask), Response: chat[len(chat)-1].Content}
 	if e.PromptLen == len(tokens) {
-		return nil, errors.New("the chat has no token to learn: its last message of the assistant is empty, or the chat template does not write it as a reply")
+		return nil, errors.New("the chat has no token to learn: its last message of the assistant is empty, or the chat template " +
+			"does not write it as a reply")
 	}
 	return e, e.Check()
 }
 
-// promptLen counts the tokens before the first that is learnt.
+// promptLen returns the number of tokens before the first that training learns.
 func promptLen(mask []bool) int {
 	for i, m := range mask {
 		if m {
@@ -98,7 +100,7 @@ func promptLen(mask []bool) int {
 	return len(mask)
 }
 
-// commonPrefix is how many tokens a and b share at their beginning.
+// commonPrefix returns how many leading tokens a and b share.
 func commonPrefix(a, b []int32) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

@@ -8,15 +8,16 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Check formats the rows that the next n experiences come from, taken size at a time, and leaves the source where it is: what is wrong with a row is
-// found before a model is loaded, and not when its turn comes. n ≤ 0 is every row. Each row is formatted once, however often it comes. Of rows that
-// are too long the error names the first and says how many there are.
+// Check formats the rows of the next n experiences, taken size at a time, and does not move the
+// source. So an error in a row shows before the run loads a model. n ≤ 0 means every row. Check
+// formats each row once, however often it comes. The error for rows that are too long names the
+// first and their number.
 func (s *Source) Check(ctx context.Context, n, size int) error {
 	r := rehearsal{source: s, measure: func([]*trinity.Experience) int { return 1 }, again: 1}
 	return r.run(ctx, n/s.format.PerRow, max(1, size/s.format.PerRow))
 }
 
-// Check formats the rows that the next n sequences are made of, as [Source.Check] does; n ≤ 0 is every row.
+// Check formats the rows of the next n sequences, as [Source.Check] does; n ≤ 0 means every row.
 func (p *Packed) Check(ctx context.Context, n int) error {
 	r := rehearsal{source: p.Rows, measure: func(row []*trinity.Experience) int {
 		tokens := 0
@@ -28,13 +29,13 @@ func (p *Packed) Check(ctx context.Context, n int) error {
 	return r.run(ctx, n*p.Length, 1)
 }
 
-// rehearsal looks at rows before they are trained on.
+// rehearsal formats rows before training reads them.
 type rehearsal struct {
 	source  *Source
 	measure func(row []*trinity.Experience) int
-	again   int // what a row measures that comes again, at most
+	again   int // the largest measure of a row that comes again
 
-	known  []uint64 // a bit for each row that was looked at
+	known  []uint64 // a bit for each formatted row
 	looked int      // rows
 
 	long    int // rows that are too long
@@ -43,7 +44,8 @@ type rehearsal struct {
 	longest int // tokens
 }
 
-// run looks at every row, or at those that come until they measure up to need, size at a time, and goes back then.
+// run formats every row, or the next rows until their measures add up to need, size at a time.
+// Then it restores the source.
 func (r *rehearsal) run(ctx context.Context, need, size int) error {
 	s := r.source
 	if s.data.Len() == 0 {
@@ -78,7 +80,8 @@ func (r *rehearsal) all(ctx context.Context) error {
 	return nil
 }
 
-// draw looks at rows as the selector gives them. The first of the data is tried before: keys that do not fit are wrong in all of them.
+// draw formats rows in the order of the selector. It first tries the first row of the data,
+// because wrong keys are wrong in every row.
 func (r *rehearsal) draw(ctx context.Context, need, size int) error {
 	first, err := r.look(ctx, 0)
 	if err != nil {
@@ -103,7 +106,7 @@ func (r *rehearsal) draw(ctx context.Context, need, size int) error {
 	return nil
 }
 
-// look formats a row that is not known, and measures it.
+// look formats a row, unless it is known, and returns its measure.
 func (r *rehearsal) look(ctx context.Context, row int) (int, error) {
 	if r.known[row/64]&(1<<(row%64)) != 0 {
 		return r.again, nil
@@ -127,7 +130,7 @@ func (r *rehearsal) look(ctx context.Context, row int) (int, error) {
 	return r.measure(exps), nil
 }
 
-// tooLong is the error of rows that are too long; nil if there are none.
+// tooLong returns the error for rows that are too long; nil if there are none.
 func (r *rehearsal) tooLong() error {
 	if r.long == 0 {
 		return nil

@@ -33,7 +33,8 @@ func (d *drawing) State() (json.RawMessage, error) { return json.Marshal(d.next)
 
 func (d *drawing) Restore(state json.RawMessage) error { return json.Unmarshal(state, &d.next) }
 
-// checked is a source of texts, whose limit is 4 tokens, that notes which rows are formatted. A text of one letter is no row.
+// checked is a source of texts, whose limit is 4 tokens, that notes which rows are formatted. A
+// text of one letter is no row.
 func checked(t *testing.T, schema string, order []int, texts ...string) (s *Source, looked *[]string) {
 	t.Helper()
 	var lines strings.Builder

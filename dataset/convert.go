@@ -13,9 +13,10 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// converter returns how values of a column become JSON: numbers stay numbers (decimals exactly as written, NaN and infinities as null),
-// timestamps become RFC 3339, in UTC where they have a zone or none, dates 2006-01-02, times of day 15:04:05, UUIDs their usual form, bytes text
-// if they are UTF-8, else base64.
+// converter returns the function that turns values of a column into JSON. Numbers stay numbers
+// (decimals exactly as written, NaN and infinities as null). Timestamps become RFC 3339 in UTC,
+// dates 2006-01-02, times of day 15:04:05, and UUIDs their usual form. Bytes become text if they
+// are UTF-8, else base64.
 func converter(t parquet.Type) func(parquet.Value) any {
 	if l := t.LogicalType(); l != nil {
 		switch l := l.Value.(type) {
@@ -55,7 +56,7 @@ func converter(t parquet.Type) func(parquet.Value) any {
 	return physical
 }
 
-// physical converts by the physical type alone.
+// physical converts by the physical type.
 func physical(v parquet.Value) any {
 	switch v.Kind() {
 	case parquet.Boolean:
@@ -88,7 +89,7 @@ func unsigned(v parquet.Value) any {
 	return v.Uint64()
 }
 
-// half is the value of an IEEE 754 half, little endian.
+// half returns the value of an IEEE 754 half, little endian.
 func half(v parquet.Value) any {
 	b := v.ByteArray()
 	if len(b) != 2 {
@@ -130,7 +131,7 @@ func clock(unit time.Duration) func(parquet.Value) any {
 	}
 }
 
-// int96 is the timestamp of old writers: nanoseconds of the day, then the Julian day.
+// int96 returns the timestamp of old writers: nanoseconds of the day, then the Julian day.
 func int96(v deprecated.Int96) any {
 	const unixEpoch = 2440588 // Julian day of 1970-01-01
 	nanos := int64(uint64(v[1])<<32 | uint64(v[0]))
@@ -145,7 +146,7 @@ func uuid(v parquet.Value) any {
 	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
 }
 
-// decimals writes unscaled integers, big endian in bytes, as decimal numbers.
+// decimals converts unscaled integers, as bytes in big endian, to decimal numbers.
 func decimals(scale int) func(parquet.Value) any {
 	return func(v parquet.Value) any {
 		unscaled := new(big.Int)
@@ -166,7 +167,7 @@ func decimals(scale int) func(parquet.Value) any {
 }
 
 func decimalText(unscaled *big.Int, scale int) string {
-	const most = 100 // digits behind the point; decimals of Parquet have at most 76
+	const most = 100 // digits after the point; decimals of Parquet have at most 76
 	if scale <= 0 || scale > most {
 		return unscaled.String()
 	}

@@ -9,8 +9,9 @@ import (
 	"io"
 )
 
-// readCSV reads a table of comma- or tab-separated values whose first record names the columns (RFC 4180). Every value is text: a table says
-// nothing of types, and an answer 007 or 1e3 should stay as written.
+// readCSV reads a table of comma- or tab-separated values whose first record names the columns
+// (RFC 4180). Every value is text, because a table has no types, and an answer 007 or 1e3 must
+// stay as written.
 func readCSV(in *input) (shard, error) {
 	return spooled(in, "line", func(s *spool) error {
 		r, err := in.text()

@@ -56,7 +56,7 @@ func readRows(ctx context.Context, s *spool, db *database.DB, opts Options) erro
 	})
 }
 
-// rowOf is the JSON object of a table's row.
+// rowOf returns the JSON object of a table's row.
 func rowOf(columns []database.Column) ([]byte, error) {
 	row := make(map[string]any, len(columns))
 	for _, c := range columns {

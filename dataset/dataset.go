@@ -1,8 +1,9 @@
-// Package dataset reads the rows of tasksets and of offline training data: JSON Lines, JSON, CSV, Parquet and Arrow files, single or in the
-// directory layouts of Hugging Face datasets, and tables of databases.
+// Package dataset reads the rows of tasksets and of offline training data: JSON Lines, JSON, CSV,
+// Parquet and Arrow files, single or in the directory layouts of Hugging Face datasets, and tables
+// of databases.
 //
-// All formats give the same values: string, bool, nil, int64, float64, []any and map[string]any. A number is an int64 when it is whole and
-// fits, else a float64.
+// All formats give the same types: string, bool, nil, int64, float64, []any and map[string]any. A
+// whole number that fits is an int64, any other a float64.
 package dataset
 
 import (
@@ -24,26 +25,31 @@ import (
 // Options say what to open in a directory.
 type Options struct {
 	Split  string // "" means train
-	Subset string // the configuration of a dataset that has several; of a database the table, or a query
-	// TaskDir says that the path is a directory with a folder for each task, which has neither split nor subset.
+	Subset string // of a dataset that has several; of a database, the table or a query
+	// TaskDir says that the path is a directory with a folder for each task. Such a directory has
+	// neither splits nor subsets.
 	TaskDir bool
-	// Resolve gives the directory of a name that is no local path, such as a hub dataset; nil means that there are only local paths.
+	// Resolve returns the directory for a name that is not a local path, such as a hub dataset.
+	// Without it, only local paths work.
 	Resolve func(name string) (dir string, err error)
-	// Scratch is the directory of temporary files for rows that exceed the memory limit; "" is the system's.
+	// Scratch is the directory of temporary files for rows that exceed the memory limit; "" is the
+	// system's.
 	Scratch string
-	// Progress is told from time to time how much of a file was read, in bytes, or in rows where a format is known by its rows; nil is not.
+	// Progress reports how much of a file was read, in bytes or, for some formats, in rows. It may
+	// be nil.
 	Progress func(file string, done, total int64)
-	// Note is called with lines for people, such as that a database is being retried; it may be nil.
+	// Note prints lines for people, such as that a database is lost. It may be nil.
 	Note func(line string)
 
-	// Retries are made when a database cannot be reached, or is lost.
+	// Retries is the number of retries when a database cannot be reached, or is lost.
 	Retries       int
 	RetryInterval time.Duration
 
 	held int64 // bytes of rows of one file that may stay in memory; 0 is heldBytes
 }
 
-// large returns the number of bytes from which on the rows of a file go to a temporary file.
+// large returns how many bytes of rows of one file stay in memory; further rows go to a temporary
+// file.
 func (o *Options) large() int64 {
 	if o.held > 0 {
 		return o.held
@@ -51,26 +57,26 @@ func (o *Options) large() int64 {
 	return heldBytes
 }
 
-// Dataset is the rows of one split, over one file or several. It is safe for concurrent use.
+// Dataset holds the rows of one split, in one file or several. It is safe for concurrent use.
 type Dataset struct {
 	name   string
 	shards []shard
 	starts []int // first row of each shard, and the number of all rows
 }
 
-// shard is the rows of one file, each an object in JSON.
+// shard holds the rows of one file, each a JSON object.
 type shard interface {
 	len() int
 	row(i int) ([]byte, error)
 	where(i int) string // file and line, for errors
 }
 
-// maxRow bounds a row, bytes of JSON.
+// maxRow bounds a row, in bytes of JSON.
 const maxRow = 64 << 20
 
 // Open opens the rows of path: a file, a directory, the URL of a database, or a name that
-// opts.Resolve turns into a path. It checks that every row is a JSON object. The end of ctx ends the
-// wait for a database.
+// opts.Resolve turns into a path. It checks that every row is a JSON object. The end of ctx ends
+// the wait for a database.
 func Open(ctx context.Context, path string, opts Options) (*Dataset, error) {
 	if path == "" {
 		return nil, errors.New("no path: name a file (.jsonl, .json, .csv, .parquet, .arrow), a directory or a hub dataset")
@@ -115,7 +121,8 @@ func Open(ctx context.Context, path string, opts Options) (*Dataset, error) {
 	return d, nil
 }
 
-// Find refuses what [Open] would refuse before it reads a file: a directory that lacks the split, or some of its shards.
+// Find returns the errors that [Open] would return before it reads a file: a directory without the
+// split, or with missing shards.
 func Find(path string, opts Options) error {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() || opts.TaskDir {
 		return err
@@ -129,10 +136,10 @@ func (d *Dataset) add(s shard) {
 	d.starts = append(d.starts, d.Len()+s.len())
 }
 
-// Name is the file's or directory's base name without extension.
+// Name returns the base name of the file or directory, without extension.
 func (d *Dataset) Name() string { return d.name }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (d *Dataset) Len() int { return d.starts[len(d.starts)-1] }
 
 // Row decodes row i, from 0.
@@ -152,7 +159,7 @@ func (d *Dataset) Row(i int) (map[string]any, error) {
 	return row, nil
 }
 
-// Where names the file and line (or row) of row i, for errors.
+// Where returns the file and line (or row) of row i, for errors.
 func (d *Dataset) Where(i int) string {
 	s, at, err := d.find(i)
 	if err != nil {
@@ -184,7 +191,7 @@ func decodeRow(data []byte) (map[string]any, error) {
 	return row, nil
 }
 
-// checkRow reports what keeps data from being a row.
+// checkRow returns an error if data is not a row.
 func checkRow(data []byte) error {
 	if len(data) > maxRow {
 		return errLong

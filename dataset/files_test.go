@@ -224,7 +224,8 @@ func TestSharedData(t *testing.T) {
 	}
 }
 
-// TestCutOff: compressed files that end too early, wherever that is, say so, and nothing of the row that they end in.
+// TestCutOff: compressed files that end too early, wherever that is, say so, and nothing of the
+// row that they end in.
 func TestCutOff(t *testing.T) {
 	rows, table := "", "question,answer\n"
 	for i := range 100 {

@@ -7,40 +7,43 @@ import (
 	"github.com/trinity-go/trinity/internal/experience"
 )
 
-// Format says how rows become training data.
+// Format says how to turn rows into training data.
 type Format struct {
 	trinity.TaskFormat
 	PromptType string // "messages", "plaintext" or "chatpair"; "" means messages
 	AllTurns   bool   // schema sft: learn from every turn of the assistant, not only the last
 	MaxTokens  int    // longest sequence; 0 for no limit
-	Truncate   bool   // cut what is longer; false refuses it
+	Truncate   bool   // cut longer sequences; otherwise they are errors
 }
 
-// RowFormatter turns rows into experiences, of which only those of earlier runs have an ID.
+// RowFormatter turns rows into experiences. Only experiences of earlier runs have an ID.
 type RowFormatter struct {
-	PerRow int // experiences that every row gives
+	PerRow int // experiences per row
 	Format func(row map[string]any) ([]*trinity.Experience, error)
 }
 
 // Formatter returns the formatter of a schema.
 //
-// Schema sft learns what an assistant says in a chat that the renderer writes. By f.PromptType the chat is
+// Schema sft learns what an assistant says in a chat that the renderer writes. By f.PromptType the
+// chat is
 //   - messages: the list at MessagesKey, with the tools at ToolsKey;
-//   - plaintext: the text at PromptKey asked by the user and that at ResponseKey answered;
-//   - chatpair: the messages at PromptKey followed by those at ResponseKey.
+//   - plaintext: the user's text at PromptKey and the assistant's text at ResponseKey;
+//   - chatpair: the messages at PromptKey, then those at ResponseKey.
 //
-// Schema dpo gives two experiences of a row, the answer at ChosenKey and that at RejectedKey to one prompt, schema kto one, the answer at
-// ResponseKey with the label at LabelKey in Experience.Chosen. By f.PromptType the prompt is
-//   - messages: the list at MessagesKey. Answers are lists too, or the text of the assistant, and may repeat the prompt. Without MessagesKey
-//     in the row, the prompt of a pair is what both answers begin with. Without ResponseKey, the answer is the last message of the assistant;
-//   - plaintext: the text at PromptKey asked by the user; answers are texts;
-//   - chatpair: as messages, the prompt at PromptKey.
+// Schema dpo gives two experiences of a row: the answers at ChosenKey and at RejectedKey to one
+// prompt. Schema kto gives one: the answer at ResponseKey, with the label at LabelKey in
+// Experience.Chosen. By f.PromptType the prompt is
+//   - messages: the list at MessagesKey. Answers are lists, too, or the assistant's text, and may repeat
+//     the prompt. If the row has no MessagesKey, the prompt of a pair is the common beginning of both
+//     answers. If it has no ResponseKey, the answer is the assistant's last message;
+//   - plaintext: the user's text at PromptKey; answers are texts;
+//   - chatpair: as messages, with the prompt at PromptKey.
 //
-// A system prompt, the row's own or that of the format, opens a chat that has none.
+// If a chat has no system prompt, it gets the row's, else the format's.
 //
-// Schema cpt learns every token of the text at PromptKey but the first.
+// Schema cpt learns every token of the text at PromptKey, except the first.
 //
-// Schema experience takes rows that package archive has written, as they are.
+// Schema experience takes rows of package archive as they are.
 func Formatter(schema string, f Format, r trinity.Renderer) (RowFormatter, error) {
 	var read func(row *trinity.Task) ([]*trinity.Experience, error)
 	w := writer{f, r}
@@ -82,19 +85,21 @@ func Formatter(schema string, f Format, r trinity.Renderer) (RowFormatter, error
 
 // LengthError is a row that is too long for the model.
 type LengthError struct {
-	Tokens int // of the sequence, or of the prompt where that is what is too long
+	Tokens int // of the sequence, or of the prompt if that alone is too long
 	Limit  int // tokens: model.max_model_len
 	Prompt bool
 }
 
 func (e *LengthError) Error() string {
 	if e.Prompt {
-		return fmt.Sprintf("a prompt of %d tokens leaves nothing to learn of the %d of model.max_model_len: raise it, or remove the row", e.Tokens, e.Limit)
+		return fmt.Sprintf("a prompt of %d tokens leaves nothing to learn of the %d of model.max_model_len: raise it, or remove the row",
+			e.Tokens, e.Limit)
 	}
-	return fmt.Sprintf("%d tokens, more than model.max_model_len %d: raise it, remove the row, or set format.truncate: true to learn from the first %d tokens", e.Tokens, e.Limit, e.Limit)
+	return fmt.Sprintf("%d tokens, more than model.max_model_len %d: raise it, remove the row, or set format.truncate: true to learn "+
+		"from the first %d tokens", e.Tokens, e.Limit, e.Limit)
 }
 
-// fit cuts or refuses a sequence that is too long. A sequence that is cut counts as truncated.
+// fit cuts a sequence that is too long, and marks it as truncated, or returns an error.
 func (f *Format) fit(e *trinity.Experience) error {
 	n := f.MaxTokens
 	switch {
@@ -112,7 +117,7 @@ func (f *Format) fit(e *trinity.Experience) error {
 	return e.Check()
 }
 
-// recorded is an experience of an earlier run.
+// recorded returns the experience of an earlier run.
 func recorded(row *trinity.Task) ([]*trinity.Experience, error) {
 	e, err := experience.FromRow(row.Row)
 	if err != nil {
@@ -121,13 +126,14 @@ func recorded(row *trinity.Task) ([]*trinity.Experience, error) {
 	return []*trinity.Experience{e}, nil
 }
 
-// writer makes experiences of rows.
+// writer turns rows into experiences.
 type writer struct {
 	Format
 	renderer trinity.Renderer
 }
 
-// plainText learns all of a text. Its first token has no predecessor.
+// plainText returns an experience that learns a text, except the first token, which has no
+// predecessor.
 func (w writer) plainText(row *trinity.Task) ([]*trinity.Experience, error) {
 	text, err := textAt(row, w.PromptKey)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// letters is a renderer of one token per byte: "user:text;" and so on, tools in front. The assistant wrote its text and the semicolon.
+// letters is a renderer of one token per byte: "user:text;" and so on, tools in front. The
+// assistant wrote its text and the semicolon.
 type letters struct{}
 
 func (letters) Render(messages []trinity.Message, tools json.RawMessage, generate bool) ([]int32, error) {
@@ -127,7 +128,8 @@ func TestFormatter(t *testing.T) {
 	}
 }
 
-// learntOf writes what is learnt of a row of JSON: of a preference with + before the chosen and − before the rejected answer.
+// learntOf writes what is learnt of a row of JSON: of a preference with + before the chosen and −
+// before the rejected answer.
 func learntOf(schema string, f Format, row string) (string, error) {
 	formatter, err := Formatter(schema, f, letters{})
 	if err != nil {

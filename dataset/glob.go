@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// match lists the files that the patterns, relative to base, match. A path without wildcards must be there, and so must all shards that a pattern
-// would match; that no file matches any pattern is an error too.
+// match returns the files that the patterns, relative to base, match. It returns an error if a
+// path without wildcards is missing, if a shard that a pattern would match is missing, or if no
+// file matches.
 func (s *splitPatterns) match(base string, all []string) ([]string, error) {
 	var found []string
 	for _, p := range s.Paths {
@@ -43,8 +44,9 @@ func (s *splitPatterns) match(base string, all []string) ([]string, error) {
 	return found, nil
 }
 
-// globExpression reads a pattern of paths: ? is a character, [abc] and [!abc] one of a set, * any of them but "/", and ** as a whole part any
-// directories, or at the end all that is below.
+// globExpression compiles a pattern of paths: ? is a character, [abc] and [!abc] are one of a set,
+// * matches any characters but "/". A whole part ** matches any directories or, at the end,
+// everything below.
 func globExpression(pattern string) (*regexp.Regexp, error) {
 	parts := strings.Split(pattern, "/")
 	var out strings.Builder
@@ -70,7 +72,7 @@ func globExpression(pattern string) (*regexp.Regexp, error) {
 	return regexp.Compile("^(?s:" + out.String() + ")$")
 }
 
-// set is one of characters; the first may be "]".
+// set compiles a set of characters; the first may be "]".
 var set = regexp.MustCompile(`^\[(!?)(\]?[^\]]*)\]`)
 
 func globPart(part string) string {
@@ -80,7 +82,8 @@ func globPart(part string) string {
 		switch m := set.FindStringSubmatch(part); {
 		case m != nil:
 			rest = part[len(m[0]):]
-			out.WriteString("[" + map[bool]string{true: "^"}[m[1] != ""] + strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "^", `\^`).Replace(m[2]) + "]")
+			escaped := strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "^", `\^`).Replace(m[2])
+			out.WriteString("[" + map[bool]string{true: "^"}[m[1] != ""] + escaped + "]")
 		case part[0] == '*':
 			out.WriteString("[^/]*")
 		case part[0] == '?':

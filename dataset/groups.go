@@ -8,9 +8,9 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Groups reads the rows of a dataset as groups of experiences, in the order of the rows. Neighbouring rows
-// that an earlier run archived for one task of one step form a group, each rollout and turn once. A row
-// without a task, a demonstration, is its own group.
+// Groups reads the rows of a dataset as groups of experiences, in the order of the rows.
+// Neighbouring rows that an earlier run archived for one task of one step form a group, each
+// rollout and turn once. A row without a task, a demonstration, is its own group.
 type Groups struct {
 	rows    *Source
 	first   []int // row of each group
@@ -22,7 +22,8 @@ type Groups struct {
 	runs  map[int]bool                  // likewise
 }
 
-// NewGroups reads every row, so that it finds errors before a run needs the row. Errors are those of [Source.Check].
+// NewGroups reads every row, so that it finds errors before a run needs the row. Errors are those
+// of [Source.Check].
 func NewGroups(ctx context.Context, d *Dataset, format RowFormatter) (*Groups, error) {
 	g := &Groups{rows: NewSource(d, nil, format, 0)}
 	r := rehearsal{source: g.rows, measure: func(row []*trinity.Experience) int {
@@ -59,7 +60,8 @@ func (g *Groups) Largest() int { return g.largest }
 // Row returns the first row of group i.
 func (g *Groups) Row(i int) (map[string]any, error) { return g.rows.data.Row(g.first[i]) }
 
-// Group returns group i, ordered by run and turn, and the row of the dataset at which it begins. The caller owns its experiences.
+// Group returns group i, ordered by run and turn, and the row of the dataset at which it begins.
+// The caller owns its experiences.
 func (g *Groups) Group(i int) (group trinity.Group, row int, err error) {
 	end := g.rows.data.Len()
 	if i+1 < len(g.first) {

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// readJSON reads an array of objects, an object with such an array under "data", or a sequence of objects.
-// It holds one of them at a time.
+// readJSON reads an array of objects, an object with such an array under "data", or a sequence of
+// objects. It holds one of them at a time.
 func readJSON(in *input) (shard, error) {
 	wrapped, err := wrapsArray(in)
 	if err != nil {
@@ -40,7 +40,8 @@ func readJSON(in *input) (shard, error) {
 
 const dataKey = `"data"`
 
-// wrapsArray reports whether a file is one object with an array under "data". Reading the rows finds its errors.
+// wrapsArray reports whether a file is one object with an array under "data". Reading the rows
+// finds its errors.
 func wrapsArray(in *input) (bool, error) {
 	quiet := *in
 	quiet.opts.Progress = nil

@@ -62,7 +62,8 @@ const (
 	anyDepth = 1 << 10
 )
 
-// findSplit returns the files of a split: those that the dataset's card declares, else those of the directory layout.
+// findSplit returns the files of a split: those that the dataset's card declares, else those of
+// the directory layout.
 func findSplit(dir, split, subset string) ([]string, error) {
 	if split == "" {
 		split = "train"
@@ -83,8 +84,8 @@ func findSplit(dir, split, subset string) ([]string, error) {
 	return found, err
 }
 
-// declaredFiles returns the files of a split of a subset that the card declares. If the card names only a
-// directory, the layout of that directory decides.
+// declaredFiles returns the files of a split of a subset that the card declares. If the card names
+// only a directory, the layout of that directory decides.
 func declaredFiles(dir string, subsets []declared, split, name string) ([]string, error) {
 	subset, err := pick(dir, subsets, name)
 	if err != nil {
@@ -111,9 +112,10 @@ func declaredFiles(dir string, subsets []declared, split, name string) ([]string
 	return files, err
 }
 
-// laidOut returns the files of a split in order of their names. Layouts: train.jsonl, train-00000-of-00002.parquet, data/train-*.parquet,
-// train/0000.parquet, and each of them below a directory named like the subset. Where no file names any split, all are train. A subset called default
-// is all files, unless some are named so.
+// laidOut returns the files of a split in order of their names. Layouts: train.jsonl,
+// train-00000-of-00002.parquet, data/train-*.parquet, train/0000.parquet, and each of them below a
+// directory named like the subset. Where no file names any split, all are train. A subset called
+// default is all files, unless some are named so.
 func laidOut(dir, split, subset string) ([]string, error) {
 	files, err := dataFiles(dir, maxDepth)
 	if err != nil {
@@ -175,14 +177,15 @@ func dataFiles(dir string, depth int) ([]string, error) {
 	return files, err
 }
 
-// isMetadata reports whether a file is no data: one of a hub repository, of save_to_disk, or of the cache
-// of Hugging Face datasets, which also has results of maps and filters (cache-*.arrow).
+// isMetadata reports whether a file is no data: one of a hub repository, of save_to_disk, or of
+// the cache of Hugging Face datasets, which also has results of maps and filters (cache-*.arrow).
 func isMetadata(name string) bool {
 	return name == "dataset_infos.json" || name == "dataset_info.json" || name == "dataset_dict.json" || name == "state.json" ||
 		strings.HasPrefix(name, "cache-") && strings.HasSuffix(name, ".arrow")
 }
 
-// isSubset reports whether a directory of the path is named like the subset, or the file's name begins with it.
+// isSubset reports whether a directory of the path is named like the subset, or the file's name
+// begins with it.
 func isSubset(file, subset string) bool {
 	parts := strings.Split(file, "/")
 	name := parts[len(parts)-1]
@@ -193,8 +196,8 @@ func isSubset(file, subset string) bool {
 	return ok && rest != "" && strings.ContainsRune("-_.", rune(rest[0]))
 }
 
-// ofSplit returns the files of a split: those with the split in their names, else those in directories
-// with it, else all files if none names a split and the split is train.
+// ofSplit returns the files of a split: those with the split in their names, else those in
+// directories with it, else all files if none names a split and the split is train.
 func ofSplit(files []string, split string) []string {
 	words := append([]string{split}, splitWords[split]...)
 	for _, part := range []func(string) string{path.Base, path.Dir} {
@@ -224,8 +227,8 @@ func hasWord(text string, words []string) bool {
 	return false
 }
 
-// oneDataset refuses files of several subsets or formats, because a split would mix them. Files directly in
-// the directory win over those further down.
+// oneDataset refuses files of several subsets or formats, because a split would mix them. Files
+// directly in the directory win over those further down.
 func oneDataset(dir, split string, files []string) ([]string, error) {
 	if top := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return strings.Contains(f, "/") }); len(top) > 0 {
 		files = top

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// dirOf makes JSON Lines files that hold their own names; Parquet and others are not opened by findSplit.
+// dirOf makes JSON Lines files that hold their own names; Parquet and others are not opened by
+// findSplit.
 func dirOf(t *testing.T, names ...string) string {
 	t.Helper()
 	files := map[string]string{}

@@ -63,7 +63,7 @@ func (l *lines) row(i int) ([]byte, error) {
 }
 
 func (l *lines) where(i int) string {
-	number, _, _ := l.find(i) // the line is known as far as the file could be read
+	number, _, _ := l.find(i) // after an error, the last line that could be read
 	return place(l.path, "line", number)
 }
 
@@ -93,7 +93,8 @@ func (l *lines) find(i int) (number int, data []byte, err error) {
 	}
 }
 
-// read opens the file each time: a dataset lives as long as its run and should not hold a handle for so long.
+// read opens the file each time: a dataset lives as long as its run and should not hold a handle
+// for so long.
 func (l *lines) read(begin, size int64) ([]byte, error) {
 	f, err := os.Open(l.path)
 	if err != nil {
@@ -114,8 +115,8 @@ func skipByteOrderMark(r *bufio.Reader) {
 // space is the whitespace of JSON.
 const space = " \t\r\n"
 
-// scanLines calls visit for every line that is not blank, without the space around it. begin is its first
-// byte in r; data is valid during the call.
+// scanLines calls visit for every line that is not blank, without the space around it. begin is
+// its first byte in r; data is valid during the call.
 func scanLines(r io.Reader, visit func(begin int64, number int, data []byte) error) error {
 	br := bufio.NewReaderSize(r, 1<<20)
 	var at int64

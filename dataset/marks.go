@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// blockBytes is the number of bytes read for one row of a file that is not in memory. A larger row is its own block.
+// blockBytes is the number of bytes read for one row of a file that is not in memory. A larger row
+// is its own block.
 const blockBytes = 64 << 10
 
 // mark is the first row of a block of a file.
@@ -17,7 +18,8 @@ type mark struct {
 	Number int   // of the row's line in the file, from 1
 }
 
-// marks is a sparse index of rows: 24 bytes for each [blockBytes] of a file, whatever the number of rows.
+// marks is a sparse index of rows: 24 bytes for each [blockBytes] of a file, whatever the number
+// of rows.
 type marks []mark
 
 // add records a row of the given size, which begins a block or belongs to the last one.
@@ -48,7 +50,8 @@ type block struct {
 	short  bool   // the file ended before it
 }
 
-// seek positions the block at or before row i; it reads the row's block if needed. Rows returned before stay valid.
+// seek positions the block at or before row i; it reads the row's block if needed. Rows returned
+// before stay valid.
 func (b *block) seek(m marks, i int, end int64, read func(begin, size int64) ([]byte, error)) error {
 	first, size := m.find(i, end)
 	if b.rest != nil && b.begin == first.Begin && b.row <= i {

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// Rows of files that are not in memory are the same in whatever order they are read: one after the other, backwards, the same again, at random.
+// Rows of files that are not in memory are the same in whatever order they are read: one after the
+// other, backwards, the same again, at random.
 func TestRowsOfLargeFilesInAnyOrder(t *testing.T) {
 	dir := t.TempDir()
 	var text strings.Builder

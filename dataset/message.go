@@ -39,7 +39,8 @@ func messagesAt(row *trinity.Task, key string) ([]trinity.Message, error) {
 	}
 	if text, ok := v.(string); ok {
 		if v, err = fromText(text); err != nil {
-			return nil, fmt.Errorf("%s is text, want a list of messages: set format.prompt_type: plaintext for prompts and responses that are text", key)
+			return nil, fmt.Errorf("%s is text, want a list of messages: set format.prompt_type: plaintext for prompts and responses "+
+				"that are text", key)
 		}
 	}
 	list, ok := v.([]any)

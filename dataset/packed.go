@@ -11,12 +11,13 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Packed concatenates the rows of a source and cuts them into sequences of one length, so that a training
-// step has no padding: the packing of pre-training. It keeps the rows' masks, except for the first token of
-// a sequence, whose predecessor is in the sequence before. The last sequence of all epochs may be shorter.
+// Packed concatenates the rows of a source and cuts them into sequences of one length, so that a
+// training step has no padding: the packing of pre-training. It keeps the rows' masks, except for
+// the first token of a sequence, whose predecessor is in the sequence before. The last sequence of
+// all epochs may be shorter.
 //
-// Attention crosses rows: the rows before it in the sequence are a row's context. The token End, which is
-// trained, marks where a row ends.
+// Attention crosses rows: the rows before it in the sequence are a row's context. The token End,
+// which is trained, marks where a row ends.
 type Packed struct {
 	Rows   *Source
 	Length int   // of a sequence, tokens; at least 2
@@ -40,8 +41,8 @@ type packedCursor struct {
 	Sequences int64           `json:"sequences"`
 }
 
-// Total returns the number of sequences over all epochs, 0 for an endless source. A remainder of one token
-// does not count. It formats every row.
+// Total returns the number of sequences over all epochs, 0 for an endless source. A remainder of
+// one token does not count. It formats every row.
 func (p *Packed) Total() (int, error) {
 	tokens := 0
 	for i := range p.Rows.data.Len() {
@@ -75,7 +76,7 @@ func (p *Packed) take(ctx context.Context, n int) ([]*trinity.Experience, error)
 		return nil, fmt.Errorf("a batch of %d sequences was asked for", n)
 	}
 	if err := p.fill(ctx, n*p.Length); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err // what was read stays in the rest
+		return nil, err // the rows read so far stay in the rest
 	}
 	p.batches++
 	var out []*trinity.Experience

@@ -9,8 +9,9 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// readParquet decodes a Parquet file once into a spool. Seeking rows in the file would decode a column's
-// pages from the start for each row of a shuffled epoch, because files of pyarrow have no page index.
+// readParquet decodes a Parquet file once into a spool. Seeking rows in the file would decode a
+// column's pages from the start for each row of a shuffled epoch, because files of pyarrow have no
+// page index.
 func readParquet(in *input) (shard, error) {
 	path, opts := in.path, in.opts
 	file, err := parquet.OpenFile(in.at, in.size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))

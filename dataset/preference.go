@@ -74,10 +74,11 @@ func (w writer) promptOfPair(row *trinity.Task, chosen, rejected []trinity.Messa
 	}
 	n := common(chosen, rejected)
 	if n == len(chosen) || n == len(rejected) {
-		n = min(len(chosen), len(rejected)) - 1 // the same answer twice: at least its last message is one
+		n = min(len(chosen), len(rejected)) - 1 // the same answer twice: the last message is the answer
 	}
 	if n <= 0 {
-		return nil, fmt.Errorf("no field %q, and %s and %s have no message in common that could be the prompt: set format.messages_key", w.promptKey(), w.ChosenKey, w.RejectedKey)
+		return nil, fmt.Errorf("no field %q, and %s and %s have no message in common that could be the prompt: set format.messages_key",
+			w.promptKey(), w.ChosenKey, w.RejectedKey)
 	}
 	return chosen[:n], nil
 }
@@ -107,7 +108,8 @@ func (w writer) answerAt(row *trinity.Task, key string) ([]trinity.Message, erro
 	_, isList := v.([]any)
 	switch {
 	case isList && w.PromptType == "plaintext":
-		return nil, fmt.Errorf("%s holds a list, want text: set format.prompt_type: messages, and format.messages_key to the messages of the prompt if the answers do not begin with it", key)
+		return nil, fmt.Errorf("%s holds a list, want text: set format.prompt_type: messages, and format.messages_key to the messages of "+
+			"the prompt if the answers do not begin with it", key)
 	case isList, isText && w.PromptType != "plaintext" && isChat(text):
 		return messagesAt(row, key)
 	}

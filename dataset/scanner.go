@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// scanner finds where the values of a JSON document begin and end, and holds one at a time. Its callers
-// check whether a value is valid JSON.
+// scanner finds where the values of a JSON document begin and end, and holds one at a time. Its
+// callers check whether a value is valid JSON.
 type scanner struct {
 	path string
 	r    *bufio.Reader
@@ -81,7 +81,8 @@ func (s *scanner) end() error {
 	return err
 }
 
-// more reports whether another element or member follows, and skips the comma before it or the closing bracket.
+// more reports whether another element or member follows, and skips the comma before it or the
+// closing bracket.
 func (s *scanner) more(first bool, end byte) (bool, error) {
 	c, err := s.need()
 	if err != nil {
@@ -100,7 +101,8 @@ func (s *scanner) more(first bool, end byte) (bool, error) {
 	return true, err
 }
 
-// members calls visit for each member of an object, with the key as it is written and the first byte of the value. visit reads the value.
+// members calls visit for each member of an object, with the key as it is written and the first
+// byte of the value. visit reads the value.
 func (s *scanner) members(visit func(key string, first byte) error) error {
 	if err := s.take('{'); err != nil {
 		return err
@@ -151,7 +153,7 @@ func (s *scanner) valid() ([]byte, error) {
 // skip skips a value of any size.
 func (s *scanner) skip() error { return s.lex(func([]byte) bool { return true }) }
 
-// lex passes a value in parts to visit, which reports whether the value may go on.
+// lex passes a value in parts to visit, which reports whether the value may continue.
 func (s *scanner) lex(visit func(part []byte) bool) error {
 	begin, v := s.line, extent{}
 	for {
@@ -165,7 +167,7 @@ func (s *scanner) lex(visit func(part []byte) bool) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.path, err)
 		}
-		part, _ := s.r.Peek(s.r.Buffered()) // what is buffered is there
+		part, _ := s.r.Peek(s.r.Buffered()) // cannot fail for buffered bytes
 		part = part[:v.in(part)]
 		s.line += bytes.Count(part, []byte("\n"))
 		if !visit(part) {

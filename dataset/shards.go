@@ -16,13 +16,15 @@ import (
 // numbered matches the file names of a split's shards: train-00001-of-00003.jsonl.
 var numbered = regexp.MustCompile(`^(.*?)(\d{1,6})-of-(\d{1,6})(\D.*)$`)
 
-// shardMark matches the hash that old versions of Hugging Face datasets append to a shard's number: -a3ecf92756993583.
+// shardMark matches the hash that old versions of Hugging Face datasets append to a shard's
+// number: -a3ecf92756993583.
 var shardMark = regexp.MustCompile(`^-[0-9a-f]{16}`)
 
 // shardSet is a set of shards with one name and count.
 type shardSet struct{ before, of, after string }
 
-// missingShards returns the shards that are absent from a numbered set such as train-00001-of-00008.
+// missingShards returns the shards that are absent from a numbered set such as
+// train-00001-of-00008.
 func missingShards(files []string) (missing []string) {
 	sets, width := map[shardSet][]int{}, map[shardSet]int{}
 	for _, f := range files {
@@ -58,16 +60,18 @@ func missingShards(files []string) (missing []string) {
 	return missing
 }
 
-// lacking returns an error that names missing files, or nil. The rows of the other files alone would be another dataset.
+// lacking returns an error that names missing files, or nil. The rows of the other files alone
+// would be another dataset.
 func lacking(missing []string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("files are missing: %s: copy them there; to read a part, name its file as the path, or its files in %s (configs, data_files)", shortList(missing), cardFile)
+	return fmt.Errorf("files are missing: %s: copy them there; to read a part, name its file as the path, or its files in %s "+
+		"(configs, data_files)", shortList(missing), cardFile)
 }
 
-// savedFiles returns the Arrow files of a directory that save_to_disk lists in its state.json. All of them
-// must exist. Without a state.json it returns all.
+// savedFiles returns the Arrow files of a directory that save_to_disk lists in its state.json. All
+// of them must exist. Without a state.json it returns all.
 func savedFiles(dir string, files []string) ([]string, error) {
 	if extension(files[0]) != ".arrow" {
 		return files, nil

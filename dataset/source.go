@@ -10,7 +10,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Source reads a dataset for offline training: the rows that a selector chooses, formatted, over a number of epochs.
+// Source reads a dataset for offline training: the rows that a selector chooses, formatted, over a
+// number of epochs.
 type Source struct {
 	recorded bool // the rows are experiences of an earlier run, with its tasks
 	data     *Dataset
@@ -28,8 +29,8 @@ type cursor struct {
 	Selector json.RawMessage `json:"selector"`
 }
 
-// NewSource returns a source of epochs passes over the data; epochs ≤ 0 means endless. The selector must be
-// started. The experiences of a row come together, in order.
+// NewSource returns a source of epochs passes over the data; epochs ≤ 0 means endless. The
+// selector must be started. The experiences of a row come together, in order.
 func NewSource(d *Dataset, sel trinity.Selector, format RowFormatter, epochs int) *Source {
 	return &Source{data: d, sel: sel, format: format, epochs: epochs}
 }
@@ -37,9 +38,9 @@ func NewSource(d *Dataset, sel trinity.Selector, format RowFormatter, epochs int
 // Total returns the number of experiences over all epochs, 0 for an endless source.
 func (s *Source) Total() int { return s.data.Len() * s.format.PerRow * max(0, s.epochs) }
 
-// Take implements [trinity.Source]: it returns n experiences while there are as many left, then the
-// remainder, then io.EOF. n must be whole rows. The error of a row that cannot be formatted names its file
-// and line. The published version does not matter.
+// Take implements [trinity.Source]: it returns n experiences while there are as many left, then
+// the remainder, then io.EOF. n must be whole rows. The error of a row that cannot be formatted
+// names its file and line. The published version does not matter.
 func (s *Source) Take(ctx context.Context, want trinity.Want) (trinity.Taken, error) {
 	exps, err := s.take(ctx, want.N)
 	if err != nil {
@@ -48,8 +49,8 @@ func (s *Source) Take(ctx context.Context, want trinity.Want) (trinity.Taken, er
 	return trinity.Taken{Groups: s.groups(exps)}, nil
 }
 
-// groups returns the experiences of each task. Rows of an earlier run come in any order; they are grouped in order of
-// first appearance. A batch may cut through a group.
+// groups returns the experiences of each task. Rows of an earlier run come in any order; they are
+// grouped in order of first appearance. A batch may cut through a group.
 func (s *Source) groups(exps []*trinity.Experience) (groups []trinity.Group) {
 	if !s.recorded {
 		for _, e := range exps {
@@ -94,9 +95,10 @@ func (s *Source) take(ctx context.Context, n int) ([]*trinity.Experience, error)
 	return s.experiences(rows)
 }
 
-// experiences formats the rows of a batch. ID.Run distinguishes the experiences of one row, and those of a
-// row that occurs twice, such as at the border of epochs. Experiences of an earlier run keep their ID.Run,
-// so that groups stay groups: their task gets the step as prefix and the count of earlier occurrences as suffix.
+// experiences formats the rows of a batch. ID.Run distinguishes the experiences of one row, and
+// those of a row that occurs twice, such as at the border of epochs. Experiences of an earlier run
+// keep their ID.Run, so that groups stay groups: their task gets the step as prefix and the count
+// of earlier occurrences as suffix.
 func (s *Source) experiences(rows []int) ([]*trinity.Experience, error) {
 	repeats := map[int]int{}
 	var out []*trinity.Experience

@@ -9,12 +9,13 @@ import (
 	"os"
 )
 
-// heldBytes is how many bytes of decoded rows of one file stay in memory. The rows of a larger file go to a temporary file.
+// heldBytes is how many bytes of decoded rows of one file stay in memory. The rows of a larger
+// file go to a temporary file.
 const heldBytes = 64 << 20
 
-// spool holds the rows of a file that has no random access (compressed, columns, tables), as records
-// of number, size and JSON: in memory while they are few, else in a temporary file that vanishes with
-// the process.
+// spool holds the rows of a file that has no random access (compressed, columns, tables), as
+// records of number, size and JSON: in memory while they are few, else in a temporary file that
+// vanishes with the process.
 type spool struct {
 	path string
 	unit string // what rows are counted in: "line", or "row" for formats without lines
@@ -71,8 +72,8 @@ func (s *spool) add(number int, data []byte) error {
 	return s.scratchError(err)
 }
 
-// spill moves the rows in memory to a temporary file. The file loses its name at once, so that no kill
-// leaves it behind.
+// spill moves the rows in memory to a temporary file. The file loses its name at once, so that no
+// kill leaves it behind.
 func (s *spool) spill() (err error) {
 	if dir := s.opts.Scratch; dir != "" {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -93,7 +94,8 @@ func (s *spool) scratchError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: its rows exceed the memory limit and go to a temporary file: %w: set buffer.cache_dir or TMPDIR to where there is room", s.path, err)
+	return fmt.Errorf("%s: its rows exceed the memory limit and go to a temporary file: %w: set buffer.cache_dir or TMPDIR to a disk "+
+		"with room", s.path, err)
 }
 
 func (s *spool) len() int { return s.rows }

@@ -87,7 +87,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// What a dataset holds, once open and while it is opened, does not grow with its file: TRINITY_HEAVY takes files of 300 MB in place of 8.
+// What a dataset holds, once open and while it is opened, does not grow with its file:
+// TRINITY_HEAVY takes files of 300 MB in place of 8.
 func TestMemoryOfALargeFileIsBounded(t *testing.T) {
 	rows, most := 8000, int64(3<<20)
 	if trinitytest.EffortFor() == trinitytest.Heavy {

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// taskDir is a directory with a folder for each task: instruction.md, and what its workflow needs (task.toml,
-// tests/). Its rows have the columns name (of the folder), path (absolute), instruction, and task_toml if
-// there is such a file; all are text.
+// taskDir is a directory with a folder for each task: instruction.md, and what its workflow needs
+// (task.toml, tests/). Its rows have the columns name (of the folder), path (absolute),
+// instruction, and task_toml if there is such a file; all are text.
 type taskDir struct {
 	dir   string
 	names []string
@@ -20,8 +20,8 @@ type taskDir struct {
 
 const instructionFile = "instruction.md"
 
-// openTaskDir finds the tasks of a directory, in order of their names. It skips files and hidden folders; any
-// other folder without an instruction is an error.
+// openTaskDir finds the tasks of a directory, in order of their names. It skips files and hidden
+// folders; any other folder without an instruction is an error.
 func openTaskDir(dir string) (shard, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

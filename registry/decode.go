@@ -12,9 +12,9 @@ import (
 	"github.com/go-viper/mapstructure/v2"
 )
 
-// ArgError is one thing that is wrong with a plug-in's arguments.
+// ArgError is one error in a plug-in's arguments.
 type ArgError struct {
-	Key     string // the argument, "" when the plug-in as a whole is meant
+	Key     string // the argument; "" for the plug-in as a whole
 	Message string
 	Hint    string // what to do, may be empty
 }
@@ -30,7 +30,7 @@ func (e ArgError) Error() string {
 	return s
 }
 
-// decode writes args into the struct behind v.
+// decode writes args into the struct that v points to.
 func decode(v any, args map[string]any) []ArgError {
 	if len(args) == 0 {
 		return nil
@@ -70,7 +70,8 @@ func unknownKey(k string, keys []string) ArgError {
 	return e
 }
 
-// checkType refuses what the wanted type would not take or would cut, in words that fit a configuration.
+// checkType returns an error, in the words of a configuration, if the wanted type cannot hold the
+// value exactly.
 func checkType(from, to reflect.Type, data any) (any, error) {
 	fits, want := true, ""
 	switch to.Kind() {

@@ -22,7 +22,8 @@ type Field struct {
 	Doc     string `json:"doc"`
 }
 
-// Explain describes the named plug-in: its doc, and its arguments with types, defaults and the `doc` tags of their fields.
+// Explain describes the named plug-in: its doc, and its arguments with types, defaults and `doc`
+// tags.
 func (c *Catalog) Explain(name string) (Info, error) {
 	e, ok := c.entries[name]
 	if !ok {
@@ -88,7 +89,7 @@ func defaultText(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// Nearest returns the candidate that name was probably meant to be, by edit distance, or "".
+// Nearest returns the candidate nearest to name, by edit distance; "" if none is near.
 func Nearest(name string, candidates []string) string {
 	best, bestDist := "", max(2, len(name)/3)+1
 	for _, c := range candidates {
@@ -99,7 +100,8 @@ func Nearest(name string, candidates []string) string {
 	return best
 }
 
-// editDistance counts insertions, deletions, substitutions and swaps of neighbours (optimal string alignment), in bytes.
+// editDistance returns the number of insertions, deletions, substitutions and swaps of neighbours
+// (optimal string alignment), in bytes.
 func editDistance(a, b string) int {
 	d := make([][]int, len(a)+1)
 	for i := range d {

@@ -1,6 +1,7 @@
-// Package registry maps names to constructors of plug-ins. A constructor returns a value that holds its defaults; its exported fields, named
-// by their `yaml` tags, are its arguments. Arguments are decoded strictly over the defaults: an unknown key, a wrong type or a failing
-// Validate is an error that names the key.
+// Package registry maps names to constructors of plug-ins. A constructor returns a value with its
+// defaults. The exported fields of the value, named by their `yaml` tags, are the plug-in's
+// arguments. Arguments are decoded strictly over the defaults: an unknown key, a wrong type or a
+// failing Validate is an error that names the key.
 package registry
 
 import (
@@ -14,16 +15,16 @@ type Registry[T any] struct {
 	build map[string]func() T
 }
 
-// validator is implemented by plug-ins that check their arguments beyond types.
+// validator is a plug-in that checks its arguments beyond their types.
 type validator interface {
 	Validate() error
 }
 
-// Catalog is a Registry without its type: what config, `list` and `explain` need.
+// Catalog is a Registry without its type, for config, `list` and `explain`.
 type Catalog struct {
 	Kind    string   // e.g. "workflow"
 	Doc     string   // one line
-	Auto    []string // the plug-ins that the value auto of a key stands for; one, unless the key takes a list
+	Auto    []string // the plug-ins that the value auto means; one, unless the key takes a list
 	entries map[string]entry
 }
 
@@ -34,7 +35,7 @@ type entry struct {
 
 var catalogs = map[string]*Catalog{}
 
-// New makes the registry of a kind. It panics when the kind exists.
+// New returns the registry of a kind. It panics if the kind exists.
 func New[T any](kind, doc string) *Registry[T] {
 	if _, ok := catalogs[kind]; ok {
 		panic("registry: kind " + kind + " made twice")
@@ -50,7 +51,7 @@ func Find(kind string) (*Catalog, bool) {
 	return c, ok
 }
 
-// Kinds lists all kinds, sorted.
+// Kinds returns all kinds, sorted.
 func Kinds() []string {
 	var kinds []string
 	for k := range catalogs {
@@ -60,8 +61,8 @@ func Kinds() []string {
 	return kinds
 }
 
-// Register adds a plug-in under a name with a one-paragraph doc. It panics when the name is taken: two plug-ins of one name are a bug of
-// the binary.
+// Register adds a plug-in under a name with a doc of one paragraph. It panics if the name is
+// taken: two plug-ins with one name are a bug of the binary.
 func (r *Registry[T]) Register(name, doc string, build func() T) {
 	if _, ok := r.build[name]; ok {
 		panic("registry: " + r.Kind + " " + name + " registered twice")
@@ -70,7 +71,8 @@ func (r *Registry[T]) Register(name, doc string, build func() T) {
 	r.entries[name] = entry{doc: doc, new: func() any { return build() }}
 }
 
-// Build makes the named plug-in, with args merged over its defaults, later maps over earlier ones.
+// Build returns the named plug-in, with args merged over its defaults, later maps over earlier
+// ones.
 func (r *Registry[T]) Build(name string, args ...map[string]any) (T, error) {
 	var zero T
 	build, ok := r.build[name]
@@ -91,7 +93,7 @@ func (r *Registry[T]) Build(name string, args ...map[string]any) (T, error) {
 	return v, nil
 }
 
-// Names lists the plug-ins, sorted.
+// Names returns the names of the plug-ins, sorted.
 func (c *Catalog) Names() []string {
 	var names []string
 	for n := range c.entries {
@@ -107,7 +109,7 @@ func (c *Catalog) Has(name string) bool {
 	return ok
 }
 
-// Default is the named plug-in with its defaults, nil if there is none of that name.
+// Default returns the named plug-in with its defaults, or nil if there is none.
 func (c *Catalog) Default(name string) any {
 	if e, ok := c.entries[name]; ok {
 		return e.new()
@@ -115,7 +117,8 @@ func (c *Catalog) Default(name string) any {
 	return nil
 }
 
-// Check reports everything that is wrong with args for the named plug-in; an unknown name is one error with an empty key.
+// Check returns all errors in args for the named plug-in. For an unknown name that is one error
+// with an empty key.
 func (c *Catalog) Check(name string, args map[string]any) []ArgError {
 	e, ok := c.entries[name]
 	if !ok {
