@@ -390,7 +390,8 @@ func TestReplayTrimKeepsCoolingGroups(t *testing.T) {
 func TestReplayRefusesWrongStates(t *testing.T) {
 	r := openReplay(t, t.TempDir(), ReplayOptions{})
 	deliver(t, r, versioned("a", 0, 1))
-	for cursor, words := range map[string]string{`{"next": 3}`: "continues with record 3", `{"next": "x"}`: "replay_buffer.enable", `{"record":1,"index":0}`: "was storage_type or replay_buffer.enable changed"} {
+	for cursor, words := range map[string]string{`{"next": 3}`: "continues with record 3", `{"next": "x"}`: "replay_buffer.enable",
+		`{"record":1,"index":0}`: "was storage_type or replay_buffer.enable changed"} {
 		if err := r.Restore(trinity.SourceState{Cursor: json.RawMessage(cursor)}); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v", cursor, err)
 		}

@@ -53,7 +53,8 @@ func TestStoppedRunWaitsForNoServer(t *testing.T) {
 			for _, frozen := range []bool{true, false} {
 				stop, cancel := context.WithCancelCause(t.Context())
 				told := &lines{more: make(chan struct{}, 100)}
-				spec := trinity.BufferSpec{Name: "stop", Path: on.URL, Capacity: 100, Retries: 1000, RetryInterval: 20 * time.Millisecond, Say: told.say}
+				spec := trinity.BufferSpec{Name: "stop", Path: on.URL, Capacity: 100, Retries: 1000, RetryInterval: 20 * time.Millisecond,
+					Say: told.say}
 				b, err := opener(t).OpenBuffer(stop, spec)
 				if err != nil {
 					t.Fatal(err)
@@ -132,7 +133,8 @@ func TestLostServerIsReported(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(told.said) != 2 || !strings.Contains(told.said[0], "try 1 of 1001 failed") || !strings.Contains(told.said[1], "is there again") ||
-				!slices.ContainsFunc(told.said, func(line string) bool { return strings.HasPrefix(line, kind) }) || strings.Contains(told.said[0], "\n") ||
+				!slices.ContainsFunc(told.said, func(line string) bool { return strings.HasPrefix(line, kind) }) ||
+				strings.Contains(told.said[0], "\n") ||
 				strings.Contains(told.said[0], "secret") {
 				t.Errorf("told %q, want that the server is lost, and that it is back", told.said)
 			}

@@ -41,9 +41,11 @@ func TestDatasetSavedToDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := write(t, map[string]string{
-		"dataset_dict.json": `{"splits": ["train", "test"]}`, "train/dataset_info.json": "{}", "train/state.json": "{}", "train/cache-0a1b.arrow": "x",
-		"train/data-00000-of-00002.arrow": string(data), "train/data-00001-of-00002.arrow": string(data), "test/data-00000-of-00001.arrow": string(data),
-		"test/state.json": "{}",
+		"dataset_dict.json": `{"splits": ["train", "test"]}`, "train/dataset_info.json": "{}", "train/state.json": "{}",
+		"train/cache-0a1b.arrow":          "x",
+		"train/data-00000-of-00002.arrow": string(data), "train/data-00001-of-00002.arrow": string(data),
+		"test/data-00000-of-00001.arrow": string(data),
+		"test/state.json":                "{}",
 	})
 	one, err := Open(t.Context(), "testdata/stream.arrow", Options{})
 	if err != nil {

@@ -66,7 +66,8 @@ func TestCardErrors(t *testing.T) {
 		{two, "fr", "", `subset fr has no split "train": README.md declares validation, test`},
 		{two, "fr", "test", `split "test" is there in two formats (de.csv and en.jsonl)`},
 		{"- config_name: x\n  data_files: no.jsonl\n", "", "", `subset x, split train: path "no.jsonl": no such file of a known format`},
-		{"- config_name: x\n  data_files: no*.jsonl\n", "", "", `no file of a known format matches no*.jsonl: there is de.csv, en.jsonl, fr.jsonl`},
+		{"- config_name: x\n  data_files: no*.jsonl\n", "", "",
+			`no file of a known format matches no*.jsonl: there is de.csv, en.jsonl, fr.jsonl`},
 		{"- config_name: x\n  data_files: ../*.jsonl\n", "", "", `path "../*.jsonl" is outside of the dataset`},
 		{"- config_name: x\n  data_files: /en.jsonl\n", "", "", `path "/en.jsonl" is outside of the dataset`},
 		{"- config_name: x\n  data_dir: ..\n", "", "", `data_dir ".." is outside of the dataset`},
@@ -75,15 +76,19 @@ func TestCardErrors(t *testing.T) {
 		{"- config_name: x\n  sep: ;\n  data_files: de.csv\n", "", "", "README.md sets sep for subset x, which is not supported"},
 		{"- config_name: x\n- config_name: x\n", "", "", `config_name "x": every subset has a name of its own`},
 		{"- config_name: x\n  data_files:\n  - path: en.jsonl\n", "", "", "README.md:5: subset x: data_files: want a path"},
-		{"- config_name: x\n  data_files: {train: en.jsonl}\n", "", "", "README.md:4: subset x: data_files: want a path, a list of paths, or a list of {split: …, path: …}"},
+		{"- config_name: x\n  data_files: {train: en.jsonl}\n", "", "",
+			"README.md:4: subset x: data_files: want a path, a list of paths, or a list of {split: …, path: …}"},
 		{"- config_name: x\n  data_files:\n  - {split: train, path: {a: b}}\n", "", "", "README.md:5: subset x: data_files: want a path"},
-		{"- config_name: x\n  data_files:\n  - {split: train}\n  - {split: test, path: {a: b}}\n", "", "", "README.md:5: subset x: data_files: want a path"},
+		{"- config_name: x\n  data_files:\n  - {split: train}\n  - {split: test, path: {a: b}}\n", "", "",
+			"README.md:5: subset x: data_files: want a path"},
 		{"- config_name: x\n  data_files: []\n", "", "", "README.md:4: subset x: data_files: want a path"},
-		{"- config_name: x\n  data_files: &it\n  - {split: train, path: no.jsonl}\n- config_name: y\n  data_files: *it\n", "y", "", `subset y, split train: path "no.jsonl": no such file`},
+		{"- config_name: x\n  data_files: &it\n  - {split: train, path: no.jsonl}\n- config_name: y\n  data_files: *it\n", "y", "",
+			`subset y, split train: path "no.jsonl": no such file`},
 		{"- config_name: x\n  data_files:\n", "", "", "in two formats"},
 		{"- config_name: x\n  data_dir: none\n", "", "", `README.md: subset x: data_dir "none" is not there`},
 	} {
-		_, err := Open(t.Context(), cardDir(t, "---\nconfigs:\n"+c.configs+"---\n", "en.jsonl", "fr.jsonl", "de.csv"), Options{Subset: c.subset, Split: c.split})
+		_, err := Open(t.Context(), cardDir(t, "---\nconfigs:\n"+c.configs+"---\n", "en.jsonl", "fr.jsonl", "de.csv"),
+			Options{Subset: c.subset, Split: c.split})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("subset %q, split %q of\n%s%v\nwant %s", c.subset, c.split, c.configs, err, c.want)
 		}
@@ -92,7 +97,8 @@ func TestCardErrors(t *testing.T) {
 
 // TestDataDirOfPatterns: patterns are relative to data_dir, and go as deep as they say.
 func TestDataDirOfPatterns(t *testing.T) {
-	dir := cardDir(t, "---\nconfigs:\n- config_name: x\n  data_dir: a/b\n  data_files: c/d/e/f/*.jsonl\n---", "a/b/c/d/e/f/g.jsonl", "c/d/e/f/h.jsonl")
+	dir := cardDir(t, "---\nconfigs:\n- config_name: x\n  data_dir: a/b\n  data_files: c/d/e/f/*.jsonl\n---", "a/b/c/d/e/f/g.jsonl",
+		"c/d/e/f/h.jsonl")
 	files, err := findSplit(dir, "", "")
 	if want := []string{filepath.Join(dir, "a", "b", "c", "d", "e", "f", "g.jsonl")}; err != nil || !slices.Equal(files, want) {
 		t.Errorf("got %v, %v; want %v", files, err, want)
@@ -124,8 +130,10 @@ func TestShardsOfPatterns(t *testing.T) {
 		"train-00002-of-*":           "",
 		"train-00000-of-00003.jsonl": "",
 	} {
-		dir := cardDir(t, "---\nconfigs:\n- config_name: x\n  data_dir: d\n  data_files: '"+pattern+"'\n---\n", "d/train-00000-of-00003.jsonl", "d/train-00002-of-00003.jsonl")
-		if _, err := Open(t.Context(), dir, Options{}); missing == "" && err != nil || missing != "" && (err == nil || !strings.Contains(err.Error(), missing)) {
+		dir := cardDir(t, "---\nconfigs:\n- config_name: x\n  data_dir: d\n  data_files: '"+pattern+"'\n---\n", "d/train-00000-of-00003.jsonl",
+			"d/train-00002-of-00003.jsonl")
+		if _, err := Open(t.Context(), dir, Options{}); missing == "" && err != nil ||
+			missing != "" && (err == nil || !strings.Contains(err.Error(), missing)) {
 			t.Errorf("%s: %v, want %q", pattern, err, missing)
 		}
 	}

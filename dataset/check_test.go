@@ -45,7 +45,8 @@ func checked(t *testing.T, schema string, order []int, texts ...string) (s *Sour
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := Formatter(schema, Format{TaskFormat: preferenceKeys, PromptType: "plaintext", MaxTokens: map[string]int{"cpt": 4}[schema]}, letters{})
+	f, err := Formatter(schema, Format{TaskFormat: preferenceKeys, PromptType: "plaintext", MaxTokens: map[string]int{"cpt": 4}[schema]},
+		letters{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,8 @@ func TestCheckErrors(t *testing.T) {
 		want  string
 	}{
 		{[]string{"aa", "bb", "toolong"}, "texts.jsonl:3: 7 tokens, " + advice},
-		{[]string{"aa", "fives", "toolong", "longest!!"}, "texts.jsonl:2: 5 tokens, " + advice + "; so it is with 3 of 4 rows, the longest has 9 tokens"},
+		{[]string{"aa", "fives", "toolong", "longest!!"},
+			"texts.jsonl:2: 5 tokens, " + advice + "; so it is with 3 of 4 rows, the longest has 9 tokens"},
 		{[]string{"aa", "fives", "c"}, "texts.jsonl:3: prompt has 1 tokens"},
 		{[]string{"a", "fives"}, "texts.jsonl:1: prompt has 1 tokens"},
 	} {
@@ -111,7 +113,8 @@ func TestCheckErrors(t *testing.T) {
 		}
 		s, _ := checked(t, "cpt", order, c.texts...)
 		err := s.Check(t.Context(), 100, 1)
-		if err == nil || !strings.HasSuffix(err.Error(), c.want) && !strings.Contains(err.Error(), c.want+",") || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.HasSuffix(err.Error(), c.want) && !strings.Contains(err.Error(), c.want+",") ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v: %v, want %s", c.texts, err, c.want)
 		}
 	}

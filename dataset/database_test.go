@@ -36,7 +36,8 @@ func TestDatabaseTables(t *testing.T) {
 	for subset, want := range map[string][]map[string]any{
 		"questions": {
 			{"id": int64(1), "question": "a?", "answer": int64(4), "hard": false, "meta": []any{}, "pic": "text", "missing": nil},
-			{"id": int64(2), "question": "b?", "answer": 0.5, "hard": true, "meta": map[string]any{"a": []any{int64(1), 2.5}}, "pic": "/wA=", "missing": nil},
+			{"id": int64(2), "question": "b?", "answer": 0.5, "hard": true, "meta": map[string]any{"a": []any{int64(1), 2.5}}, "pic": "/wA=",
+				"missing": nil},
 		},
 		"task":       {{"question": "q", "n": int64(1)}},
 		`odd " name`: {{"x": "z"}, {"x": "a"}},
@@ -67,7 +68,8 @@ func TestDatabaseTables(t *testing.T) {
 }
 
 func TestDatabaseErrors(t *testing.T) {
-	url := sqliteFile(t, "CREATE TABLE task (id INTEGER PRIMARY KEY, raw_task JSON)", "INSERT INTO task (raw_task) VALUES ('[1]')", "CREATE TABLE one (x)")
+	url := sqliteFile(t, "CREATE TABLE task (id INTEGER PRIMARY KEY, raw_task JSON)", "INSERT INTO task (raw_task) VALUES ('[1]')",
+		"CREATE TABLE one (x)")
 	for subset, words := range map[string]string{
 		"":                                     "set subset_name to a table or to a query",
 		"none":                                 "no such table: none",
@@ -80,7 +82,8 @@ func TestDatabaseErrors(t *testing.T) {
 			t.Errorf("%q: %v; want an error with %q", subset, err, words)
 		}
 	}
-	if _, err := Open(t.Context(), "sqlite:////none/such.db", Options{Subset: "x"}); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := Open(t.Context(), "sqlite:////none/such.db", Options{Subset: "x"}); err == nil ||
+		!strings.Contains(err.Error(), "no such file") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }

@@ -89,7 +89,8 @@ func TestFormats(t *testing.T) {
 		"a.tsv.zst":   {zst(t, "q\tn\n\"a\nb\"\t007\n\"say \"\"hi\"\", é\"\t\n"), table},
 		"a.csv":       {"\xef\xbb\xbfq,n\r\n\"a\nb\",007\r\n\"say \"\"hi\"\", é\",\r\n", table},
 		"a.tsv":       {"q\tn\n\"a\nb\"\t007\n\"say \"\"hi\"\", é\"\t\n", table},
-		"empty.jsonl": {"", []map[string]any{}}, "empty.json": {" \n", []map[string]any{}}, "empty.csv": {"", []map[string]any{}}, "none.json": {"[]", []map[string]any{}},
+		"empty.jsonl": {"", []map[string]any{}}, "empty.json": {" \n", []map[string]any{}}, "empty.csv": {"", []map[string]any{}},
+		"none.json": {"[]", []map[string]any{}},
 	} {
 		d, err := Open(t.Context(), filepath.Join(write(t, map[string]string{name: c.text}), name), Options{Split: "test"})
 		if err != nil {
@@ -232,10 +233,12 @@ func TestCutOff(t *testing.T) {
 		rows += fmt.Sprintf("{\"question\": \"%d plus %d\"}\n", i, i*7919%1000)
 		table += fmt.Sprintf("\"%d plus\n%d\",%d\n", i, i*7919%1000, i)
 	}
-	for name, whole := range map[string]string{"cut.jsonl.gz": gz(t, rows), "cut.json.gz": gz(t, rows), "cut.csv.gz": gz(t, table), "cut.jsonl.zst": zst(t, rows)} {
+	for name, whole := range map[string]string{"cut.jsonl.gz": gz(t, rows), "cut.json.gz": gz(t, rows), "cut.csv.gz": gz(t, table),
+		"cut.jsonl.zst": zst(t, rows)} {
 		for n := 1; n < len(whole); n += 3 {
 			_, err := Open(t.Context(), filepath.Join(write(t, map[string]string{name: whole[:n]}), name), Options{})
-			if err == nil || !strings.Contains(err.Error(), name+":") || !strings.HasSuffix(err.Error(), ": the file ends in the middle of its compressed data, it is cut off: copy it again") {
+			if err == nil || !strings.Contains(err.Error(), name+":") ||
+				!strings.HasSuffix(err.Error(), ": the file ends in the middle of its compressed data, it is cut off: copy it again") {
 				t.Errorf("%s with %d of %d bytes: %v", name, n, len(whole), err)
 			}
 		}

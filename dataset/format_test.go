@@ -68,7 +68,8 @@ func learnt(e *trinity.Experience) string {
 	return b.String()
 }
 
-var keys = trinity.TaskFormat{PromptKey: "prompt", ResponseKey: "response", MessagesKey: "messages", ToolsKey: "tools", SystemPromptKey: "sys"}
+var keys = trinity.TaskFormat{PromptKey: "prompt", ResponseKey: "response", MessagesKey: "messages", ToolsKey: "tools",
+	SystemPromptKey: "sys"}
 
 func withSystem(f trinity.TaskFormat, prompt string) trinity.TaskFormat {
 	f.SystemPrompt = prompt
@@ -84,17 +85,23 @@ func TestFormatter(t *testing.T) {
 		want   string // what is learnt, or part of the error
 	}{
 		{"sft", Format{TaskFormat: keys}, `{` + twoTurns + `}`, "user:a;assistant:b;user:c;assistant:[d;]"},
-		{"sft", Format{TaskFormat: keys, PromptType: "messages", AllTurns: true}, `{` + twoTurns + `}`, "user:a;assistant:[b;]user:c;assistant:[d;]"},
-		{"sft", Format{TaskFormat: keys}, `{` + strings.Replace(twoTurns, "]", `, {"role": "user", "content": "thanks"}]`, 1) + `}`, "user:a;assistant:b;user:c;assistant:[d;]"},
+		{"sft", Format{TaskFormat: keys, PromptType: "messages", AllTurns: true}, `{` + twoTurns + `}`,
+			"user:a;assistant:[b;]user:c;assistant:[d;]"},
+		{"sft", Format{TaskFormat: keys}, `{` + strings.Replace(twoTurns, "]", `, {"role": "user", "content": "thanks"}]`, 1) + `}`,
+			"user:a;assistant:b;user:c;assistant:[d;]"},
 		{"sft", Format{TaskFormat: withSystem(keys, "S")}, `{` + twoTurns + `}`, "system:S;user:a;assistant:b;user:c;assistant:[d;]"},
-		{"sft", Format{TaskFormat: withSystem(keys, "S")}, `{"sys": "own", ` + twoTurns + `}`, "system:own;user:a;assistant:b;user:c;assistant:[d;]"},
-		{"sft", Format{TaskFormat: withSystem(keys, "S")}, `{"messages": [{"role": "system", "content": "x"}, {"role": "assistant", "content": "y"}]}`, "system:x;assistant:[y;]"},
+		{"sft", Format{TaskFormat: withSystem(keys, "S")}, `{"sys": "own", ` + twoTurns + `}`,
+			"system:own;user:a;assistant:b;user:c;assistant:[d;]"},
+		{"sft", Format{TaskFormat: withSystem(keys, "S")},
+			`{"messages": [{"role": "system", "content": "x"}, {"role": "assistant", "content": "y"}]}`, "system:x;assistant:[y;]"},
 		{"sft", Format{TaskFormat: keys}, `{"tools": [{"n": 1}], "messages": "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"p\"}, {\"text\": \"q\"}]}, {\"role\": \"assistant\", \"content\": null, \"reasoning_content\": \"r\", \"tool_calls\": [{\"id\": 7}], \"name\": null}]"}`,
 			`[{"n":1}]user:pq;assistant:[r[{"id":7}];]`},
 		{"sft", Format{TaskFormat: keys}, `{"tools": "[2]", "messages": [{"role": "tool", "content": "x", "tool_call_id": "i", "name": "n"}, {"role": "assistant", "content": "y"}]}`, "[2]tool:xin;assistant:[y;]"},
 		{"sft", Format{TaskFormat: keys, PromptType: "plaintext"}, `{"prompt": "q", "response": 42}`, "user:q;assistant:[42;]"},
-		{"sft", Format{TaskFormat: withSystem(keys, "S"), PromptType: "plaintext"}, `{"prompt": "q", "response": "r"}`, "system:S;user:q;assistant:[r;]"},
-		{"sft", Format{TaskFormat: keys, PromptType: "chatpair"}, `{"prompt": [{"role": "user", "content": "q"}], "response": [{"role": "assistant", "content": "r"}]}`, "user:q;assistant:[r;]"},
+		{"sft", Format{TaskFormat: withSystem(keys, "S"), PromptType: "plaintext"}, `{"prompt": "q", "response": "r"}`,
+			"system:S;user:q;assistant:[r;]"},
+		{"sft", Format{TaskFormat: keys, PromptType: "chatpair"},
+			`{"prompt": [{"role": "user", "content": "q"}], "response": [{"role": "assistant", "content": "r"}]}`, "user:q;assistant:[r;]"},
 		{"cpt", Format{TaskFormat: keys, PromptType: "plaintext"}, `{"prompt": "text"}`, "t[ext]"},
 
 		{"sft", Format{TaskFormat: keys}, `{"prompt": "q"}`, `no field "messages"`},
@@ -103,11 +110,13 @@ func TestFormatter(t *testing.T) {
 		{"sft", Format{TaskFormat: keys}, `{"messages": []}`, "empty list"},
 		{"sft", Format{TaskFormat: keys}, `{"messages": ["q"]}`, "messages[0]: a message is an object with role and content, got text"},
 		{"sft", Format{TaskFormat: keys}, `{"messages": [{"from": "human", "value": "q"}]}`, "messages[0]: a message without role"},
-		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "user", "content": [{"type": "image"}]}]}`, "content[0] is no part of type text"},
+		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "user", "content": [{"type": "image"}]}]}`,
+			"content[0] is no part of type text"},
 		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "user", "content": {}}]}`, "content holds an object"},
 		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "user", "content": "q"}]}`, "without a message of the assistant"},
 		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "assistant", "content": "q", "tool_calls": "{"}]}`, "text that is no JSON"},
-		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "unknown", "content": "q"}, {"role": "assistant", "content": "r"}]}`, "raised an exception"},
+		{"sft", Format{TaskFormat: keys}, `{"messages": [{"role": "unknown", "content": "q"}, {"role": "assistant", "content": "r"}]}`,
+			"raised an exception"},
 		{"sft", Format{TaskFormat: keys, PromptType: "plaintext"}, `{"prompt": "q", "response": ["r"]}`, "response holds a list, want text"},
 		{"sft", Format{TaskFormat: keys, PromptType: "plaintext"}, `{"prompt": "q"}`, `no field "response"`},
 		{"sft", Format{TaskFormat: keys, PromptType: "chat"}, ``, `format.prompt_type "chat": want messages, plaintext or chatpair`},
@@ -116,10 +125,13 @@ func TestFormatter(t *testing.T) {
 		{"ppo", Format{TaskFormat: keys}, ``, `schema "ppo": there are sft, dpo, kto, cpt and experience`},
 
 		{"cpt", Format{TaskFormat: keys, PromptType: "plaintext", MaxTokens: 4}, `{"prompt": "text"}`, "t[ext]"},
-		{"cpt", Format{TaskFormat: keys, PromptType: "plaintext", MaxTokens: 3}, `{"prompt": "text"}`, "4 tokens, more than model.max_model_len 3: raise it, remove the row, or set format.truncate: true"},
+		{"cpt", Format{TaskFormat: keys, PromptType: "plaintext", MaxTokens: 3}, `{"prompt": "text"}`,
+			"4 tokens, more than model.max_model_len 3: raise it, remove the row, or set format.truncate: true"},
 		{"cpt", Format{TaskFormat: keys, PromptType: "plaintext", MaxTokens: 3, Truncate: true}, `{"prompt": "text"}`, "t[ex]…"},
-		{"sft", Format{TaskFormat: keys, PromptType: "plaintext", MaxTokens: 18, Truncate: true}, `{"prompt": "q", "response": "rst"}`, "user:q;assistant:[r]…"},
-		{"sft", Format{TaskFormat: keys, PromptType: "plaintext", MaxTokens: 17, Truncate: true}, `{"prompt": "q", "response": "rst"}`, "a prompt of 17 tokens leaves nothing to learn of the 17"},
+		{"sft", Format{TaskFormat: keys, PromptType: "plaintext", MaxTokens: 18, Truncate: true}, `{"prompt": "q", "response": "rst"}`,
+			"user:q;assistant:[r]…"},
+		{"sft", Format{TaskFormat: keys, PromptType: "plaintext", MaxTokens: 17, Truncate: true}, `{"prompt": "q", "response": "rst"}`,
+			"a prompt of 17 tokens leaves nothing to learn of the 17"},
 	} {
 		got, err := learntOf(c.schema, c.format, c.row)
 		if got != c.want && (err == nil || !strings.Contains(err.Error(), c.want)) {

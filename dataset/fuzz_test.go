@@ -32,7 +32,8 @@ func held(path string, data []byte, opts Options) *input {
 }
 
 func FuzzJSON(f *testing.F) {
-	for _, seed := range []string{"[{\"a\": 1}, {}]", "{\"data\": [{}], \"x\": {\"data\": [1]}}", "{}\n{\"a\": [1.5, null]}\n", "\xef\xbb\xbf[]", " {\n\"a\":\n\"\\ud800\"}"} {
+	for _, seed := range []string{"[{\"a\": 1}, {}]", "{\"data\": [{}], \"x\": {\"data\": [1]}}", "{}\n{\"a\": [1.5, null]}\n",
+		"\xef\xbb\xbf[]", " {\n\"a\":\n\"\\ud800\"}"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -22,9 +22,11 @@ func TestGroups(t *testing.T) {
 		want    []string // the row of each group, and the last tokens of its experiences
 		largest int
 	}{
-		{"tasks and steps", []string{line(0, 1, "a", 0, 0), line(1, 1, "a", 1, 0), line(2, 1, "b", 0, 0), line(3, 2, "b", 0, 0)}, []string{"0 [0 1]", "2 [2]", "3 [3]"}, 2},
+		{"tasks and steps", []string{line(0, 1, "a", 0, 0), line(1, 1, "a", 1, 0), line(2, 1, "b", 0, 0), line(3, 2, "b", 0, 0)},
+			[]string{"0 [0 1]", "2 [2]", "3 [3]"}, 2},
 		{"turns, in order", []string{line(0, 1, "a", 1, 0), line(1, 1, "a", 0, 1), line(2, 1, "a", 0, 0)}, []string{"0 [2 1 0]"}, 2},
-		{"a rollout twice is of another group", []string{line(0, 1, "a", 0, 0), line(1, 1, "a", 1, 0), line(2, 1, "a", 0, 0), line(3, 1, "a", 1, 0)}, []string{"0 [0 1]", "2 [2 3]"}, 2},
+		{"a rollout twice is of another group",
+			[]string{line(0, 1, "a", 0, 0), line(1, 1, "a", 1, 0), line(2, 1, "a", 0, 0), line(3, 1, "a", 1, 0)}, []string{"0 [0 1]", "2 [2 3]"}, 2},
 		{"without a task", []string{line(0, 0, "", 0, 0), line(1, 0, "", 1, 0)}, []string{"0 [0]", "1 [1]"}, 1},
 	} {
 		d, err := Open(t.Context(), filepath.Join(write(t, map[string]string{"kept.jsonl": strings.Join(c.rows, "")}), "kept.jsonl"), Options{})

@@ -28,10 +28,13 @@ func TestFindSplit(t *testing.T) {
 	}{
 		{[]string{"train.jsonl", "test.jsonl"}, "", "", "train.jsonl"},
 		{[]string{"train.jsonl", "test.jsonl"}, "test", "", "test.jsonl"},
-		{[]string{"train-00001-of-00002.parquet", "train-00000-of-00002.parquet", "test-00000-of-00001.parquet"}, "train", "", "train-00000-of-00002.parquet train-00001-of-00002.parquet"},
-		{[]string{"README.md", "data/train-00000-of-00001.parquet", "data/test-00000-of-00001.parquet"}, "test", "", "data/test-00000-of-00001.parquet"},
+		{[]string{"train-00001-of-00002.parquet", "train-00000-of-00002.parquet", "test-00000-of-00001.parquet"}, "train", "",
+			"train-00000-of-00002.parquet train-00001-of-00002.parquet"},
+		{[]string{"README.md", "data/train-00000-of-00001.parquet", "data/test-00000-of-00001.parquet"}, "test", "",
+			"data/test-00000-of-00001.parquet"},
 		{[]string{"main/train-0.parquet", "socratic/train-0.parquet"}, "train", "socratic", "socratic/train-0.parquet"},
-		{[]string{"main/train-0.parquet", "socratic/train-0.parquet"}, "train", "", `in several directories (main/train-0.parquet, socratic/train-0.parquet): name one as subset_name`},
+		{[]string{"main/train-0.parquet", "socratic/train-0.parquet"}, "train", "",
+			`in several directories (main/train-0.parquet, socratic/train-0.parquet): name one as subset_name`},
 		{[]string{"main/train-0.parquet"}, "train", "other", `no subset "other": there is main/train-0.parquet`},
 		{[]string{"main/train/0000.parquet", "main/test/0000.parquet"}, "test", "main", "main/test/0000.parquet"},
 		{[]string{"main_train.jsonl", "other_train.jsonl"}, "train", "main", "main_train.jsonl"},
@@ -46,13 +49,15 @@ func TestFindSplit(t *testing.T) {
 		{[]string{"train.jsonl", "train.csv"}, "train", "", "in two formats (train.csv and train.jsonl)"},
 		{[]string{".cache/train.jsonl", "dataset_infos.json", "train.json"}, "train", "", "train.json"},
 		{[]string{"README.md"}, "train", "", "no files in it"},
-		{[]string{"train-00000-of-00003.jsonl", "train-00002-of-00003.jsonl"}, "", "", "files are missing: train-00001-of-00003.jsonl: copy them there"},
+		{[]string{"train-00000-of-00003.jsonl", "train-00002-of-00003.jsonl"}, "", "",
+			"files are missing: train-00001-of-00003.jsonl: copy them there"},
 		{[]string{"data/train-00000-of-00002.jsonl"}, "", "", "files are missing: data/train-00001-of-00002.jsonl: copy"},
 		{[]string{"en/0001-of-0002.csv", "en/0002-of-0002.csv"}, "", "en", "en/0001-of-0002.csv en/0002-of-0002.csv"},
 		{[]string{"en/part-2-of-10.csv", "en/part-10-of-10.csv"}, "", "en", "en/part-1-of-10.csv, en/part-3-of-10.csv, en/part-4-of-10.csv, en/part-5-of-10.csv, en/part-6-of-10.csv, en/part-7-of-10.csv and 2 more"},
 		{[]string{"train-00000-of-00001.jsonl", "test-00001-of-00002.jsonl"}, "", "", "train-00000-of-00001.jsonl"},
 		{[]string{"train-00000-of-00001.jsonl", "test-00001-of-00002.jsonl"}, "test", "", "test-00000-of-00002.jsonl"},
-		{[]string{"train_gen-00000-of-00001.parquet", "train_sft-00000-of-00002.parquet", "train_sft-00001-of-00002.parquet"}, "train_sft", "", "train_sft-00000-of-00002.parquet train_sft-00001-of-00002.parquet"},
+		{[]string{"train_gen-00000-of-00001.parquet", "train_sft-00000-of-00002.parquet", "train_sft-00001-of-00002.parquet"}, "train_sft", "",
+			"train_sft-00000-of-00002.parquet train_sft-00001-of-00002.parquet"},
 		{[]string{"a-00000-of-00001.jsonl", "b-00000-of-00002.jsonl"}, "", "", "files are missing: b-00001-of-00002.jsonl"},
 		{[]string{"2-of-3/train.jsonl"}, "", "", "2-of-3/train.jsonl"},
 	} {
@@ -80,9 +85,11 @@ func TestSavedToDisk(t *testing.T) {
 		want  string // files, or part of the error
 	}{
 		{state, []string{"data-00000-of-00002.arrow", "data-00001-of-00002.arrow"}, "data-00000-of-00002.arrow data-00001-of-00002.arrow"},
-		{state, []string{"data-00000-of-00003.arrow", "data-00000-of-00002.arrow", "data-00001-of-00002.arrow"}, "data-00000-of-00002.arrow data-00001-of-00002.arrow"},
+		{state, []string{"data-00000-of-00003.arrow", "data-00000-of-00002.arrow", "data-00001-of-00002.arrow"},
+			"data-00000-of-00002.arrow data-00001-of-00002.arrow"},
 		{state, []string{"data-00001-of-00002.arrow"}, "files are missing: train/data-00000-of-00002.arrow: copy"},
-		{`{"_data_files": [{"filename": "dataset.arrow"}, {"filename": "more.arrow"}]}`, []string{"dataset.arrow"}, "files are missing: train/more.arrow: copy"},
+		{`{"_data_files": [{"filename": "dataset.arrow"}, {"filename": "more.arrow"}]}`, []string{"dataset.arrow"},
+			"files are missing: train/more.arrow: copy"},
 		{`{"_data_files": [{"filename": "../a.arrow"}]}`, []string{"a.arrow"}, "files are missing: a.arrow"},
 		{`{"epoch": 1}`, []string{"a.arrow", "b.arrow"}, "a.arrow b.arrow"},
 		{`{`, []string{"a.arrow"}, "state.json: unexpected end of JSON input"},
@@ -103,7 +110,8 @@ func TestSavedToDisk(t *testing.T) {
 }
 
 func TestShardsFollowOneAnother(t *testing.T) {
-	d, err := Open(t.Context(), dirOf(t, "data/train-00000-of-00002.jsonl", "data/train-00001-of-00002.jsonl", "data/test.jsonl"), Options{Split: "train"})
+	d, err := Open(t.Context(), dirOf(t, "data/train-00000-of-00002.jsonl", "data/train-00001-of-00002.jsonl", "data/test.jsonl"),
+		Options{Split: "train"})
 	if err != nil {
 		t.Fatal(err)
 	}

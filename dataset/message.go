@@ -71,7 +71,9 @@ func message(v any) (trinity.Message, error) {
 	if !ok {
 		return m, fmt.Errorf("a message is an object with role and content, got %s", kindOfValue(v))
 	}
-	for key, to := range map[string]*string{"role": &m.Role, "reasoning_content": &m.Reasoning, "tool_call_id": &m.ToolCallID, "name": &m.Name} {
+	for key, to := range map[string]*string{
+		"role": &m.Role, "reasoning_content": &m.Reasoning, "tool_call_id": &m.ToolCallID, "name": &m.Name,
+	} {
 		if fields[key] == nil {
 			continue
 		}

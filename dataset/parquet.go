@@ -29,7 +29,8 @@ func readParquet(in *input) (shard, error) {
 			}
 		}
 		if int64(s.rows) != file.NumRows() {
-			return fmt.Errorf("%s: the file says %d rows, %d were read: write it anew with the three-level list layout", path, file.NumRows(), s.rows)
+			return fmt.Errorf("%s: the file says %d rows, %d were read: write it anew with the three-level list layout",
+				path, file.NumRows(), s.rows)
 		}
 		return nil
 	})

@@ -8,7 +8,8 @@ import (
 )
 
 var preferenceKeys = trinity.TaskFormat{
-	PromptKey: "prompt", ResponseKey: "completion", MessagesKey: "messages", ToolsKey: "tools", SystemPromptKey: "sys", ChosenKey: "chosen", RejectedKey: "rejected", LabelKey: "label",
+	PromptKey: "prompt", ResponseKey: "completion", MessagesKey: "messages", ToolsKey: "tools", SystemPromptKey: "sys", ChosenKey: "chosen",
+	RejectedKey: "rejected", LabelKey: "label",
 }
 
 func TestPreferences(t *testing.T) {
@@ -30,22 +31,31 @@ func TestPreferences(t *testing.T) {
 	}{
 		{"dpo", plain, `{"prompt": "q", "chosen": "g", "rejected": "b"}`, both},
 		{"dpo", plain, `{"prompt": "q", "chosen": 1, "rejected": ""}`, "+ user:q;assistant:[1;] - user:q;assistant:[;]"},
-		{"dpo", plain, `{"prompt": "q", "chosen": "[1]", "rejected": "[{\"role\": \"x\"}]"}`, `+ user:q;assistant:[[1];] - user:q;assistant:[[{"role": "x"}];]`},
-		{"dpo", Format{TaskFormat: withSystem(preferenceKeys, "S"), PromptType: "plaintext"}, `{"prompt": "q", "chosen": "g", "rejected": "b"}`, "+ system:S;user:q;assistant:[g;] - system:S;user:q;assistant:[b;]"},
+		{"dpo", plain, `{"prompt": "q", "chosen": "[1]", "rejected": "[{\"role\": \"x\"}]"}`,
+			`+ user:q;assistant:[[1];] - user:q;assistant:[[{"role": "x"}];]`},
+		{"dpo", Format{TaskFormat: withSystem(preferenceKeys, "S"), PromptType: "plaintext"}, `{"prompt": "q", "chosen": "g", "rejected": "b"}`,
+			"+ system:S;user:q;assistant:[g;] - system:S;user:q;assistant:[b;]"},
 		{"dpo", nested, `{"id": 3, "data": {"prompt": "q", "answer1": "g", "answer2": "b"}}`, both}, // an annotation tool's export
 		{"dpo", short, `{"prompt": "q", "chosen": "good", "rejected": "b"}`, "+ user:q;assistant:[go]… - user:q;assistant:[b;]"},
 		{"dpo", messages, `{"messages": [` + ask + `], "chosen": [` + good + `], "rejected": [` + bad + `]}`, both},
 		{"dpo", messages, `{"messages": [` + ask + `], "chosen": "g", "rejected": "b"}`, both},
-		{"dpo", messages, `{"messages": [` + ask + `], "chosen": "[7]", "rejected": "[oh"}`, "+ user:q;assistant:[[7];] - user:q;assistant:[[oh;]"},
+		{"dpo", messages, `{"messages": [` + ask + `], "chosen": "[7]", "rejected": "[oh"}`,
+			"+ user:q;assistant:[[7];] - user:q;assistant:[[oh;]"},
 		{"dpo", messages, `{"messages": [` + ask + `], "chosen": "[{\"role\": \"assistant\", \"content\": \"g\"}]", "rejected": "b"}`, both},
-		{"dpo", messages, `{"messages": [` + ask + `], "chosen": [` + ask + `, ` + good + `], "rejected": [` + ask + `, ` + bad + `]}`, both}, // the prompt repeated
-		{"dpo", messages, `{"chosen": [` + ask + `, ` + good + `], "rejected": [` + ask + `, ` + bad + `]}`, both},                            // and nowhere else
-		{"dpo", messages, `{"chosen": [` + ask + `, ` + good + `], "rejected": [` + ask + `, ` + good + `]}`, "+ user:q;assistant:[g;] - user:q;assistant:[g;]"},
+		{"dpo", messages, `{"messages": [` + ask + `], "chosen": [` + ask + `, ` + good + `], "rejected": [` + ask + `, ` + bad + `]}`, both},
+		// the prompt repeated
+		{"dpo", messages, `{"chosen": [` + ask + `, ` + good + `], "rejected": [` + ask + `, ` + bad + `]}`, both},
+		// and nowhere else
+		{"dpo", messages, `{"chosen": [` + ask + `, ` + good + `], "rejected": [` + ask + `, ` + good + `]}`,
+			"+ user:q;assistant:[g;] - user:q;assistant:[g;]"},
 		{"dpo", messages, `{"chosen": [` + ask + `, ` + good + `, ` + ask2 + `, ` + good + `], "rejected": [` + ask + `, ` + bad + `]}`,
 			"+ user:q;assistant:[g;]user:q2;assistant:[g;] - user:q;assistant:[b;]"}, // a whole conversation is the answer
-		{"dpo", messages, `{"messages": [` + ask + `, ` + bad + `, ` + ask2 + `], "chosen": [` + good + `, ` + ask + `], "rejected": [` + bad + `]}`,
-			"+ user:q;assistant:b;user:q2;assistant:[g;] - user:q;assistant:b;user:q2;assistant:[b;]"}, // earlier turns, and what follows, are not learnt
-		{"dpo", messages, `{"tools": [1], "sys": "S", "messages": [` + ask + `], "chosen": "g", "rejected": "b"}`, "+ [1]system:S;user:q;assistant:[g;] - [1]system:S;user:q;assistant:[b;]"},
+		{"dpo", messages,
+			`{"messages": [` + ask + `, ` + bad + `, ` + ask2 + `], "chosen": [` + good + `, ` + ask + `], "rejected": [` + bad + `]}`,
+			"+ user:q;assistant:b;user:q2;assistant:[g;] - user:q;assistant:b;user:q2;assistant:[b;]"},
+		// earlier turns, and what follows, are not learnt
+		{"dpo", messages, `{"tools": [1], "sys": "S", "messages": [` + ask + `], "chosen": "g", "rejected": "b"}`,
+			"+ [1]system:S;user:q;assistant:[g;] - [1]system:S;user:q;assistant:[b;]"},
 		{"dpo", pairs, `{"prompt": [` + ask + `], "chosen": [` + good + `], "rejected": [` + bad + `]}`, both},
 
 		{"kto", plain, `{"prompt": "q", "completion": "g", "label": true}`, "+ user:q;assistant:[g;]"},
@@ -54,24 +64,29 @@ func TestPreferences(t *testing.T) {
 		{"kto", plain, `{"prompt": "q", "completion": "b", "label": 1.0}`, "+ user:q;assistant:[b;]"},
 		{"kto", messages, `{"messages": [` + ask + `], "completion": [` + good + `], "label": true}`, "+ user:q;assistant:[g;]"},
 		{"kto", messages, `{"messages": [` + ask + `], "completion": "g", "label": true}`, "+ user:q;assistant:[g;]"},
-		{"kto", messages, `{"messages": [` + ask + `, ` + bad + `, ` + ask2 + `, ` + good + `], "label": false}`, "- user:q;assistant:b;user:q2;assistant:[g;]"},
+		{"kto", messages, `{"messages": [` + ask + `, ` + bad + `, ` + ask2 + `, ` + good + `], "label": false}`,
+			"- user:q;assistant:b;user:q2;assistant:[g;]"},
 		{"kto", pairs, `{"prompt": [` + ask + `], "completion": [` + good + `], "label": true}`, "+ user:q;assistant:[g;]"},
 
 		{"dpo", plain, `{"prompt": "q", "chosen": "g"}`, `no field "rejected"`},
 		{"dpo", plain, `{"chosen": "g", "rejected": "b"}`, `no field "prompt"`},
-		{"dpo", plain, `{"prompt": "q", "chosen": [` + good + `], "rejected": "b"}`, "chosen holds a list, want text: set format.prompt_type: messages"},
+		{"dpo", plain, `{"prompt": "q", "chosen": [` + good + `], "rejected": "b"}`,
+			"chosen holds a list, want text: set format.prompt_type: messages"},
 		{"dpo", plain, `{"prompt": "q", "chosen": null, "rejected": "b"}`, "chosen holds null, want text"},
 		{"dpo", messages, `{"chosen": "g", "rejected": "b"}`, `no field "messages", and chosen and rejected have no message in common`},
 		{"dpo", messages, `{"chosen": [` + good + `], "rejected": [` + bad + `]}`, "set format.messages_key"},
 		{"dpo", messages, `{"messages": "q", "chosen": "g", "rejected": "b"}`, "messages is text, want a list of messages"},
-		{"dpo", messages, `{"messages": [` + ask + `], "chosen": [` + ask + `], "rejected": "b"}`, "chosen: a chat without a message of the assistant"},
+		{"dpo", messages, `{"messages": [` + ask + `], "chosen": [` + ask + `], "rejected": "b"}`,
+			"chosen: a chat without a message of the assistant"},
 		{"dpo", messages, `{"messages": [` + ask + `], "chosen": [3], "rejected": "b"}`, "chosen[0]: a message is an object"},
-		{"dpo", Format{TaskFormat: preferenceKeys, PromptType: "plaintext", MaxTokens: 18}, `{"prompt": "q", "chosen": "g", "rejected": "bad"}`, "19 tokens, more than model.max_model_len 18"},
+		{"dpo", Format{TaskFormat: preferenceKeys, PromptType: "plaintext", MaxTokens: 18}, `{"prompt": "q", "chosen": "g", "rejected": "bad"}`,
+			"19 tokens, more than model.max_model_len 18"},
 		{"kto", plain, `{"prompt": "q", "completion": "g"}`, `no field "label"`},
 		{"kto", plain, `{"prompt": "q", "completion": "g", "label": 0.5}`, `label holds "0.5", want true or false, or 1 or 0`},
 		{"kto", plain, `{"prompt": "q", "completion": "g", "label": "good"}`, `label holds "good"`},
 		{"kto", plain, `{"prompt": "q", "label": true}`, `no field "completion"`},
-		{"kto", messages, `{"messages": [` + ask + `], "label": true}`, `no field "completion", and messages is a chat without a message of the assistant`},
+		{"kto", messages, `{"messages": [` + ask + `], "label": true}`,
+			`no field "completion", and messages is a chat without a message of the assistant`},
 	} {
 		got, err := learntOf(c.schema, c.format, c.row)
 		if got != c.want && (err == nil || !strings.Contains(err.Error(), c.want)) {

@@ -17,9 +17,11 @@ func recordedSteps() (steps [][]trinity.Group) {
 		var g trinity.Group
 		for run := range 2 {
 			g = append(g, &trinity.Experience{
-				ID: trinity.ExperienceID{Step: step, Task: "sums/1", Run: run, Turn: 2}, Tokens: []int32{1, 2, 130000}, Mask: []bool{false, false, true}, PromptLen: 2,
-				Logprobs: []float32{0, 0, -0.1}, Advantages: []float32{0, 0, 1.5}, Reward: trinity.NewReward(map[string]float64{"accuracy": 0.25}), Temperature: 0.7,
-				Versions: [2]int64{1, 2}, Info: map[string]any{"n": 3.0, "s": "é"}, Prompt: "1+1=", Response: "3",
+				ID: trinity.ExperienceID{Step: step, Task: "sums/1", Run: run, Turn: 2}, Tokens: []int32{1, 2, 130000},
+				Mask: []bool{false, false, true}, PromptLen: 2,
+				Logprobs: []float32{0, 0, -0.1}, Advantages: []float32{0, 0, 1.5}, Reward: trinity.NewReward(map[string]float64{"accuracy": 0.25}),
+				Temperature: 0.7,
+				Versions:    [2]int64{1, 2}, Info: map[string]any{"n": 3.0, "s": "é"}, Prompt: "1+1=", Response: "3",
 			})
 		}
 		steps = append(steps, []trinity.Group{g})
@@ -68,7 +70,8 @@ func TestExperiencesOfAnEarlierRun(t *testing.T) {
 				t.Errorf("%s: read %+v, want %+v", form, exps[3], want)
 			}
 		}
-		if want := []trinity.ExperienceID{{Step: 1, Task: "1/sums/1", Turn: 2}, {Step: 1, Task: "2/sums/1", Run: 1, Turn: 2}, {Step: 2, Task: "1/sums/1", Turn: 2}, {Step: 2, Task: "2/sums/1", Run: 1, Turn: 2}}; !reflect.DeepEqual(got, want) {
+		if want := []trinity.ExperienceID{{Step: 1, Task: "1/sums/1", Turn: 2}, {Step: 1, Task: "2/sums/1", Run: 1, Turn: 2},
+			{Step: 2, Task: "1/sums/1", Turn: 2}, {Step: 2, Task: "2/sums/1", Run: 1, Turn: 2}}; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: the ids are %v, want %v", form, got, want)
 		}
 	}

@@ -123,11 +123,13 @@ func TestSourceOfPairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := NewSource(d, sel, f, 3)
-	if _, err := trinitytest.Take(t.Context(), s, 3, 0); err == nil || !strings.Contains(err.Error(), "a batch of 3 experiences was asked for, and a row of dpo gives 2") {
+	if _, err := trinitytest.Take(t.Context(), s, 3, 0); err == nil ||
+		!strings.Contains(err.Error(), "a batch of 3 experiences was asked for, and a row of dpo gives 2") {
 		t.Error(err)
 	}
 	ids, sizes := takeAll(t, s, 8)
-	if want := "1/dpo/0/0/0 1/dpo/0/1/0 1/dpo/1/0/0 1/dpo/1/1/0 1/dpo/0/2/0 1/dpo/0/3/0"; s.Total() != 12 || fmt.Sprint(sizes) != "[8 4]" || strings.Join(ids[:6], " ") != want {
+	if want := "1/dpo/0/0/0 1/dpo/0/1/0 1/dpo/1/0/0 1/dpo/1/1/0 1/dpo/0/2/0 1/dpo/0/3/0"; s.Total() != 12 || fmt.Sprint(sizes) != "[8 4]" ||
+		strings.Join(ids[:6], " ") != want {
 		t.Errorf("total %d, batches of %v, ids %v", s.Total(), sizes, ids)
 	}
 }

@@ -31,7 +31,9 @@ func table(format string, n, size int) string {
 
 func TestRowsBeyondTheLimitAreThoseInMemory(t *testing.T) {
 	const rows = 700 // several blocks
-	dir := write(t, map[string]string{"a.jsonl": table("jsonl", rows, 2000), "a.csv": table("csv", rows, 2000), "a.jsonl.gz": gz(t, table("jsonl", rows, 2000))})
+	dir := write(t,
+		map[string]string{"a.jsonl": table("jsonl", rows, 2000), "a.csv": table("csv", rows, 2000),
+			"a.jsonl.gz": gz(t, table("jsonl", rows, 2000))})
 	for _, name := range []string{"a.jsonl", "a.csv", "a.jsonl.gz"} {
 		path, scratch := filepath.Join(dir, name), filepath.Join(t.TempDir(), "buffer")
 		held, err := Open(t.Context(), path, Options{})
@@ -130,8 +132,11 @@ func TestMemoryOfALargeFileIsBounded(t *testing.T) {
 }
 
 func TestProgressEndsAtTheTotal(t *testing.T) {
-	dir := write(t, map[string]string{"a.jsonl": table("jsonl", 100, 100), "a.csv": table("csv", 100, 100), "a.jsonl.zst": zst(t, table("jsonl", 100, 100)), "a.json": `{"data": [{}, {}]}`})
-	for _, path := range []string{filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "a.csv"), filepath.Join(dir, "a.jsonl.zst"), filepath.Join(dir, "a.json"), "testdata/many_groups.parquet"} {
+	dir := write(t,
+		map[string]string{"a.jsonl": table("jsonl", 100, 100), "a.csv": table("csv", 100, 100), "a.jsonl.zst": zst(t, table("jsonl", 100, 100)),
+			"a.json": `{"data": [{}, {}]}`})
+	for _, path := range []string{filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "a.csv"), filepath.Join(dir, "a.jsonl.zst"),
+		filepath.Join(dir, "a.json"), "testdata/many_groups.parquet"} {
 		var last, all int64
 		_, err := Open(t.Context(), path, Options{Progress: func(file string, done, total int64) {
 			if file != path || done < last {
@@ -147,7 +152,8 @@ func TestProgressEndsAtTheTotal(t *testing.T) {
 
 func TestNoRoomForRows(t *testing.T) {
 	dir := write(t, map[string]string{"a.csv": table("csv", 10, 100), "file": ""})
-	if _, err := Open(t.Context(), filepath.Join(dir, "a.csv"), Options{held: 1, Scratch: filepath.Join(dir, "file", "buffer")}); err == nil || !strings.Contains(err.Error(), "go to a temporary file") {
+	if _, err := Open(t.Context(), filepath.Join(dir, "a.csv"), Options{held: 1, Scratch: filepath.Join(dir, "file", "buffer")}); err == nil ||
+		!strings.Contains(err.Error(), "go to a temporary file") {
 		t.Errorf("got %v", err)
 	}
 }

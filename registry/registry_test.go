@@ -79,7 +79,8 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(info.Fields) != 4 || info.Fields[0] != (Field{Key: "coef", Type: "float", Default: "0.5", Doc: "a weight"}) || info.Fields[3].Default != "null" {
+	if len(info.Fields) != 4 || info.Fields[0] != (Field{Key: "coef", Type: "float", Default: "0.5", Doc: "a weight"}) ||
+		info.Fields[3].Default != "null" {
 		t.Errorf("got %+v", info.Fields)
 	}
 }

@@ -79,7 +79,8 @@ func TestCollisionsAreNoOutage(t *testing.T) {
 // people.
 func deadlocks(t *testing.T, url string) {
 	db := openTest(t, url, Options{Retries: 100, Interval: 1e8})
-	steps := [][]string{{"CREATE TABLE locked (n INT PRIMARY KEY, times INT NOT NULL){table}", "DELETE FROM locked", "INSERT INTO locked VALUES (1, 0), (2, 0)"}}
+	steps := [][]string{{"CREATE TABLE locked (n INT PRIMARY KEY, times INT NOT NULL){table}", "DELETE FROM locked",
+		"INSERT INTO locked VALUES (1, 0), (2, 0)"}}
 	if err := db.Migrate(t.Context(), "locked", steps); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,8 @@ func TestTheEndOfAContextLeavesNoDoubt(t *testing.T) {
 	for _, statement := range []string{
 		"CREATE TABLE counted (n INT)",
 		"CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NULL; END'",
-		"CREATE CONSTRAINT TRIGGER lingers AFTER INSERT ON counted DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION linger()", // with the commit
+		"CREATE CONSTRAINT TRIGGER lingers AFTER INSERT ON counted DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION linger()",
+		// with the commit
 	} {
 		if _, err := db.pool.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)

@@ -22,7 +22,8 @@ func TestDenied(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, err = Open(t.Context(), a, Options{Retries: 1000, Interval: 1e7}) // a server may be starting
-				if err == nil || !strings.HasSuffix(err.Error(), Denied) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "\n") {
+				if err == nil || !strings.HasSuffix(err.Error(), Denied) || strings.Contains(err.Error(), "s3cret") ||
+					strings.Contains(err.Error(), "\n") {
 					t.Errorf("%s: %v, want what to do", user, err)
 				}
 			}

@@ -23,11 +23,15 @@ func TestTransient(t *testing.T) {
 		err             error
 		postgres, mysql bool
 	}{
-		{reset, true, true}, {fmt.Errorf("commit: %w", reset), true, true}, {silent(1), true, true}, {io.ErrUnexpectedEOF, true, true}, {driver.ErrBadConn, true, true},
-		{mysql.ErrInvalidConn, true, true}, {&pgconn.ConnectError{}, true, true}, {sql.ErrConnDone, true, true}, {errCommit, true, true}, {errSchema, true, true},
-		{&pgconn.PgError{Code: "57P01"}, true, false}, {&pgconn.PgError{Code: "40001"}, true, false}, {&pgconn.PgError{Code: "42P01"}, false, false},
+		{reset, true, true}, {fmt.Errorf("commit: %w", reset), true, true}, {silent(1), true, true}, {io.ErrUnexpectedEOF, true, true},
+		{driver.ErrBadConn, true, true},
+		{mysql.ErrInvalidConn, true, true}, {&pgconn.ConnectError{}, true, true}, {sql.ErrConnDone, true, true}, {errCommit, true, true},
+		{errSchema, true, true},
+		{&pgconn.PgError{Code: "57P01"}, true, false}, {&pgconn.PgError{Code: "40001"}, true, false},
+		{&pgconn.PgError{Code: "42P01"}, false, false},
 		{&mysql.MySQLError{Number: 1213}, false, true}, {&mysql.MySQLError{Number: 1146}, false, false},
-		{sql.ErrNoRows, false, false}, {fmt.Errorf("the row: %w", sql.ErrNoRows), false, false}, {errors.New("row 3: two columns are named x"), false, false},
+		{sql.ErrNoRows, false, false}, {fmt.Errorf("the row: %w", sql.ErrNoRows), false, false},
+		{errors.New("row 3: two columns are named x"), false, false},
 		{errors.New("sql: Scan error on column index 0"), false, false},
 	} {
 		if got := postgres.transient(c.err); got != c.postgres {

@@ -48,7 +48,8 @@ func (db *DB) Migrate(ctx context.Context, part string, steps [][]string) error 
 		return true, err
 	})
 	if err == nil && version > len(steps) {
-		err = fmt.Errorf("%s: the tables of the %s have version %d, and this program knows %d: use the program that made them, or another database",
+		err = fmt.Errorf("%s: the tables of the %s have version %d, and this program knows %d: use the program that made them, "+
+			"or another database",
 			db, part, version, len(steps))
 	}
 	return err

@@ -7,12 +7,15 @@ import (
 
 func TestIsQuery(t *testing.T) {
 	for from, want := range map[string]bool{
-		"questions": false, "select": false, "with": false, "select_best": false, "Selection": false, "with.questions": false, "select1": false, "selectä": false, "": false,
+		"questions": false, "select": false, "with": false, "select_best": false, "Selection": false, "with.questions": false, "select1": false,
+		"selectä": false, "": false,
 		"select ": false, "select -- which": false, "two words": false,
-		"SELECT x FROM t": true, "select\n\tx\nFROM t": true, "SELECT\tx": true, "select*from t": true, "SELECT(1)": true, `select"x"from t`: true, "select/* all */x": true,
+		"SELECT x FROM t": true, "select\n\tx\nFROM t": true, "SELECT\tx": true, "select*from t": true, "SELECT(1)": true,
+		`select"x"from t`: true, "select/* all */x": true,
 		"WITH a AS (SELECT 1) SELECT * FROM a": true, "with\r\na as (select 1) select 1": true,
-		"  \n SELECT 1": true, "-- ours\nSELECT 1": true, "/* ours\n */ -- and theirs\n\nSELECT 1": true, "(SELECT 1)": true, "( (\n-- in\nSELECT 1))": true,
-		"-- only said": false, "/* SELECT 1": false, "-- SELECT\nquestions": false,
+		"  \n SELECT 1": true, "-- ours\nSELECT 1": true, "/* ours\n */ -- and theirs\n\nSELECT 1": true, "(SELECT 1)": true,
+		"( (\n-- in\nSELECT 1))": true,
+		"-- only said":           false, "/* SELECT 1": false, "-- SELECT\nquestions": false,
 	} {
 		if got := isQuery(from); got != want {
 			t.Errorf("%q: %v, want %v", from, got, want)
@@ -28,7 +31,8 @@ func TestStreamOfQueries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, from := range []string{"t", "SELECT\n  x\nFROM t ORDER BY id\n", "SELECT\tx FROM t", "SELECT x FROM t; -- all", "-- ours\nSELECT x FROM t", "/* ours */ WITH a AS (SELECT x FROM t) SELECT * FROM a"} {
+	for _, from := range []string{"t", "SELECT\n  x\nFROM t ORDER BY id\n", "SELECT\tx FROM t", "SELECT x FROM t; -- all",
+		"-- ours\nSELECT x FROM t", "/* ours */ WITH a AS (SELECT x FROM t) SELECT * FROM a"} {
 		rows := 0
 		err := db.Stream(t.Context(), from, func([]Column) error { rows++; return nil })
 		if err != nil || rows != 2 {

@@ -67,7 +67,8 @@ func fallsSilent(t *testing.T, wire *server.Wire) {
 	wire.Cut()
 	db.Retries = 0
 	err := nothingDone(t, db)
-	if err == nil || !strings.Contains(err.Error(), db.String()) || !strings.Contains(err.Error(), "the server was silent for") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), db.String()) || !strings.Contains(err.Error(), "the server was silent for") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v, want that the server is silent", err)
 	}
 	db.Retries = 3

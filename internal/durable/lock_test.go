@@ -22,7 +22,8 @@ func TestLock(t *testing.T) {
 		other.Release()
 	}
 	var held Held
-	if _, err := TakeLock(dir, "part", "run b"); !errors.As(err, &held) || held.PID != os.Getpid() || !strings.HasPrefix(held.Error(), "run a (process ") {
+	if _, err := TakeLock(dir, "part", "run b"); !errors.As(err, &held) || held.PID != os.Getpid() ||
+		!strings.HasPrefix(held.Error(), "run a (process ") {
 		t.Errorf("a second holder: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, ".holder_part.json"), []byte("{"), 0o600); err != nil {

@@ -158,7 +158,7 @@ func TestMissingSegments(t *testing.T) {
 		for err == nil {
 			_, err = r.Next()
 		}
-		if !strings.Contains(err.Error(), record+" is missing, and the log goes on with record 4") {
+		if !strings.Contains(err.Error(), record+" is missing, and the log continues with record 4") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -176,7 +176,8 @@ func TestMissingSegments(t *testing.T) {
 
 // If a new segment cannot be created, the log is unchanged, and the next record creates it.
 func TestSegmentThatCannotBeCreated(t *testing.T) {
-	for what, place := range map[string]func(path string) string{"made": func(path string) string { return beside(TempPrefix, path) }, "named": func(path string) string { return path }} {
+	for what, place := range map[string]func(path string) string{"made": func(path string) string { return beside(TempPrefix, path) },
+		"named": func(path string) string { return path }} {
 		dir := t.TempDir()
 		l := openLog(t, dir)
 		appendAll(t, l, "a")

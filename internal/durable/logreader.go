@@ -122,7 +122,8 @@ func (r *LogReader) advance() (bool, error) {
 func (r *LogReader) wrote(following int64) error {
 	_, err := r.record()
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: record %d is missing, and the log goes on with record %d: a file was cut or removed", r.file.Name(), r.next, following)
+		return fmt.Errorf("%s: record %d is missing, and the log continues with record %d: a file was cut or removed",
+			r.file.Name(), r.next, following)
 	}
 	return err
 }

@@ -53,7 +53,8 @@ var traced = []struct {
 
 func writeTracedDir(dir string) error {
 	return WriteDir(filepath.Join(dir, "d"), func(temp string) error {
-		return errors.Join(os.WriteFile(filepath.Join(temp, "a"), nil, 0o644), os.Mkdir(filepath.Join(temp, "b"), 0o755), os.WriteFile(filepath.Join(temp, "b", "c"), nil, 0o644))
+		return errors.Join(os.WriteFile(filepath.Join(temp, "a"), nil, 0o644), os.Mkdir(filepath.Join(temp, "b"), 0o755),
+			os.WriteFile(filepath.Join(temp, "b", "c"), nil, 0o644))
 	})
 }
 

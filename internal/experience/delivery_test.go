@@ -36,7 +36,8 @@ func TestDeliveryRoundTrip(t *testing.T) {
 			t.Error("a byte too many was ignored")
 		}
 	}
-	if data, err := AppendDelivery([]byte("before"), trinity.Delivery{Groups: []trinity.Group{{full(), {Info: map[string]any{"x": new(fickle)}}}}}); err == nil || string(data) != "before" {
+	if data, err := AppendDelivery([]byte("before"),
+		trinity.Delivery{Groups: []trinity.Group{{full(), {Info: map[string]any{"x": new(fickle)}}}}}); err == nil || string(data) != "before" {
 		t.Errorf("wrote %q, %v, want an error and nothing", data, err)
 	}
 }

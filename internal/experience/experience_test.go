@@ -15,7 +15,8 @@ func full() *trinity.Experience {
 		ID:     trinity.ExperienceID{Step: -3, Task: "taskset/7", Run: 2, Turn: 1},
 		Tokens: []int32{1, -1, 70000, 4, 5, 6, 7, 8, 9}, Mask: []bool{false, true, false, true, true, false, false, true, true},
 		Logprobs: []float32{0, -0.5, 0, -1, -2, 0, 0, -50, -0.25}, Advantages: []float32{0, 1, 0, 1, 1, 0, 0, -1, 1}, Returns: make([]float32, 9),
-		RefLogprobs: []float32{0, 1, 2, 3, 4, 5, 6, 7, 8}, TeacherLogprobs: []float32{8, 7, 6, 5, 4, 3, 2, 1, float32(math.Inf(-1))}, Teacher: "big",
+		RefLogprobs: []float32{0, 1, 2, 3, 4, 5, 6, 7, 8}, TeacherLogprobs: []float32{8, 7, 6, 5, 4, 3, 2, 1, float32(math.Inf(-1))},
+		Teacher:   "big",
 		PromptLen: 1, Temperature: 0.7, Versions: [2]int64{3, 9}, Truncated: trinity.ResponseTruncated,
 		Reward:  trinity.Reward{Value: 1.5, Valid: true, Reason: "why", Parts: map[string]float64{"accuracy": 1, "format_score": 0.5}},
 		Metrics: map[string]float64{"turns": 2}, Info: map[string]any{"env_state_hash": "x", "nested": map[string]any{"a": []any{1.0, "b"}}},
@@ -25,12 +26,15 @@ func full() *trinity.Experience {
 
 func TestRoundTrip(t *testing.T) {
 	for name, e := range map[string]*trinity.Experience{
-		"all fields":       full(),
-		"none but tokens":  {Tokens: []int32{1}, Mask: []bool{false}},
-		"empty, not nil":   {Tokens: []int32{1}, Mask: []bool{false}, Metrics: map[string]float64{}, Info: map[string]any{}, Reward: trinity.Reward{Parts: map[string]float64{}}},
-		"an unscored one":  {Tokens: []int32{1, 2}, Mask: []bool{false, true}, Reward: trinity.InvalidReward("no answer")},
-		"runs":             {Tokens: make([]int32, 300), Mask: make([]bool, 300), Advantages: slices.Concat(make([]float32, 10), slices.Repeat([]float32{0.5}, 289), []float32{float32(math.Inf(1))})},
-		"a whole mask set": {Tokens: make([]int32, 17), Mask: append([]bool{false}, []bool{true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true}...)},
+		"all fields":      full(),
+		"none but tokens": {Tokens: []int32{1}, Mask: []bool{false}},
+		"empty, not nil": {Tokens: []int32{1}, Mask: []bool{false}, Metrics: map[string]float64{}, Info: map[string]any{},
+			Reward: trinity.Reward{Parts: map[string]float64{}}},
+		"an unscored one": {Tokens: []int32{1, 2}, Mask: []bool{false, true}, Reward: trinity.InvalidReward("no answer")},
+		"runs": {Tokens: make([]int32, 300), Mask: make([]bool, 300),
+			Advantages: slices.Concat(make([]float32, 10), slices.Repeat([]float32{0.5}, 289), []float32{float32(math.Inf(1))})},
+		"a whole mask set": {Tokens: make([]int32, 17),
+			Mask: append([]bool{false}, []bool{true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true}...)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data, err := Append([]byte("before"), e)

@@ -16,13 +16,20 @@ func TestJSONSafe(t *testing.T) {
 		info, want map[string]any
 		changed    []string
 	}{
-		"nil":          {nil, nil, nil},
-		"empty":        {map[string]any{}, map[string]any{}, nil},
-		"all sayable":  {map[string]any{"a": 1, "b": []any{"x", 2.5}, "c": nil, "d": []float64{1}, "e": point{1}, "f": []float32{2}, "g": map[string]float64{"x": 1}}, map[string]any{"a": 1, "b": []any{"x", 2.5}, "c": nil, "d": []float64{1}, "e": point{1}, "f": []float32{2}, "g": map[string]float64{"x": 1}}, nil},
-		"numbers":      {map[string]any{"b": inf, "a": nan, "c": float32(nan), "d": float32(2), "e": 1.0}, map[string]any{"d": float32(2), "e": 1.0}, []string{"a", "b", "c"}},
-		"in a list":    {map[string]any{"a": []any{1, -inf, "x"}, "b": []float64{nan, 2}}, map[string]any{"a": []any{1, nil, "x"}, "b": []any{nil, 2.0}}, []string{"a", "b"}},
-		"in a map":     {map[string]any{"a": map[string]any{"x": inf, "y": []any{map[string]any{"z": nan}}}}, map[string]any{"a": map[string]any{"y": []any{map[string]any{}}}}, []string{"a"}},
-		"other things": {map[string]any{"f": func() {}, "p": point{nan}, "q": []float32{1, float32(inf)}, "r": map[string]float64{"x": 1, "y": nan}}, map[string]any{}, []string{"f", "p", "q", "r"}},
+		"nil":   {nil, nil, nil},
+		"empty": {map[string]any{}, map[string]any{}, nil},
+		"all sayable": {map[string]any{"a": 1, "b": []any{"x", 2.5}, "c": nil, "d": []float64{1}, "e": point{1}, "f": []float32{2},
+			"g": map[string]float64{"x": 1}},
+			map[string]any{"a": 1, "b": []any{"x", 2.5}, "c": nil, "d": []float64{1}, "e": point{1}, "f": []float32{2},
+				"g": map[string]float64{"x": 1}}, nil},
+		"numbers": {map[string]any{"b": inf, "a": nan, "c": float32(nan), "d": float32(2), "e": 1.0},
+			map[string]any{"d": float32(2), "e": 1.0}, []string{"a", "b", "c"}},
+		"in a list": {map[string]any{"a": []any{1, -inf, "x"}, "b": []float64{nan, 2}},
+			map[string]any{"a": []any{1, nil, "x"}, "b": []any{nil, 2.0}}, []string{"a", "b"}},
+		"in a map": {map[string]any{"a": map[string]any{"x": inf, "y": []any{map[string]any{"z": nan}}}},
+			map[string]any{"a": map[string]any{"y": []any{map[string]any{}}}}, []string{"a"}},
+		"other things": {map[string]any{"f": func() {}, "p": point{nan}, "q": []float32{1, float32(inf)},
+			"r": map[string]float64{"x": 1, "y": nan}}, map[string]any{}, []string{"f", "p", "q", "r"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			size := len(c.info)

@@ -82,8 +82,8 @@ func FromRow(row map[string]any) (*trinity.Experience, error) {
 		return nil, fmt.Errorf("not an experience: %w", err)
 	}
 	if value, ok := row[column]; ok && value == nil {
-		return nil, fmt.Errorf("not an experience: column %s is NULL, because no checkpoint of its run needs it: leave such rows out (WHERE %s IS NOT NULL), "+
-			"or read an archive, which output_save_path keeps", column, column)
+		return nil, fmt.Errorf("not an experience: column %s is NULL, because no checkpoint of its run needs it: leave such rows out "+
+			"(WHERE %s IS NOT NULL), or read an archive, which output_save_path keeps", column, column)
 	}
 	if len(e.Tokens) == 0 {
 		return nil, fmt.Errorf("not an experience: it has no tokens: want rows as input_save_path and output_save_path write them")

@@ -52,7 +52,8 @@ func TestClientRetriesWhatMayPass(t *testing.T) {
 		client := Client{Retries: 2, Pause: time.Millisecond}
 		var out map[string]int
 		err := client.JSON(t.Context(), Request{Method: http.MethodPost, URL: url + "/x?key=secret"}, map[string]int{"a": 1}, &out)
-		if c.want == "" && (err != nil || out["a"] != 1) || c.want != "" && (err == nil || err.Error() != "POST "+url+"/x, "+c.want) || *asked != c.asked {
+		if c.want == "" && (err != nil || out["a"] != 1) || c.want != "" && (err == nil || err.Error() != "POST "+url+"/x, "+c.want) ||
+			*asked != c.asked {
 			t.Errorf("%v: %v after %d requests, answer %v", c.codes, err, *asked, out)
 		}
 	}
@@ -64,7 +65,8 @@ func TestClientWaitsAsLongAsTheServerAsks(t *testing.T) {
 	if _, err := client.Do(t.Context(), Request{Method: http.MethodGet, URL: url}); err != nil || *asked != 3 {
 		t.Errorf("%v after %d requests", err, *asked)
 	}
-	for text, want := range map[string]time.Duration{"": -1, "soon": -1, "-1": -1, "1.5": 1500 * time.Millisecond, "1e9": maxRetryAfter, "Mon, 02 Jan 2006 15:04:05 GMT": 0} {
+	for text, want := range map[string]time.Duration{"": -1, "soon": -1, "-1": -1, "1.5": 1500 * time.Millisecond, "1e9": maxRetryAfter,
+		"Mon, 02 Jan 2006 15:04:05 GMT": 0} {
 		if got := retryAfter(http.Header{"Retry-After": {text}}); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
@@ -82,11 +84,13 @@ func TestClientBoundsTimeAndSize(t *testing.T) {
 	defer s.Close()
 	defer close(release)
 	client := Client{Timeout: 20 * time.Millisecond, MaxBody: 99}
-	if _, err := client.Do(t.Context(), Request{Method: http.MethodGet, URL: s.URL + "/slow"}); !IsTemporary(err) || !strings.HasSuffix(err.Error(), "no answer within timeout = 0.02 s") {
+	if _, err := client.Do(t.Context(), Request{Method: http.MethodGet, URL: s.URL + "/slow"}); !IsTemporary(err) ||
+		!strings.HasSuffix(err.Error(), "no answer within timeout = 0.02 s") {
 		t.Errorf("slow: %v", err)
 	}
 	client.Timeout = time.Minute
-	if _, err := client.Do(t.Context(), Request{Method: http.MethodGet, URL: s.URL}); err == nil || IsTemporary(err) || !strings.Contains(err.Error(), "answered more than") {
+	if _, err := client.Do(t.Context(), Request{Method: http.MethodGet, URL: s.URL}); err == nil || IsTemporary(err) ||
+		!strings.Contains(err.Error(), "answered more than") {
 		t.Errorf("long: %v", err)
 	}
 	client.MaxBody = 100
@@ -114,7 +118,8 @@ func TestClientDoesNotWaitBeyondItsDeadline(t *testing.T) {
 	defer cancel()
 	client := Client{Retries: 1}
 	_, err := client.Do(ctx, Request{Method: http.MethodGet, URL: url})
-	if err == nil || !strings.HasSuffix(err.Error(), "no time is left for the next attempt in 2m0s: 429 Too Many Requests: no 429") || *asked != 1 {
+	if err == nil || !strings.HasSuffix(err.Error(), "no time is left for the next attempt in 2m0s: 429 Too Many Requests: no 429") ||
+		*asked != 1 {
 		t.Errorf("%v after %d requests", err, *asked)
 	}
 }
@@ -122,7 +127,8 @@ func TestClientDoesNotWaitBeyondItsDeadline(t *testing.T) {
 func TestErrorsDoNotShowSecretsOfTheURL(t *testing.T) {
 	url, _ := answering(t, nil, 404)
 	var client Client
-	_, err := client.Do(t.Context(), Request{Method: http.MethodGet, URL: strings.Replace(url, "//", "//ann:s3cret@", 1) + "/x?key=s3cret#s3cret"})
+	_, err := client.Do(t.Context(),
+		Request{Method: http.MethodGet, URL: strings.Replace(url, "//", "//ann:s3cret@", 1) + "/x?key=s3cret#s3cret"})
 	if want := "GET " + url + "/x: 404 Not Found: no 404"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

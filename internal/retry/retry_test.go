@@ -32,11 +32,15 @@ func TestLines(t *testing.T) {
 		said    []string
 		want    []string // errors
 	}{
-		"is there":             {answers: []error{nil}, want: []string{""}},
-		"says no":              {answers: []error{errAnswer}, want: []string{"no such table"}},
-		"is back":              {answers: []error{errAway, errAway, nil, nil}, said: []string{gone, "db: is there again, after 10s"}, want: []string{"", ""}},
-		"is back and says no":  {answers: []error{errAway, errAnswer}, said: []string{gone, "db: is there again, after 5s"}, want: []string{"no such table"}},
-		"is away for too long": {answers: []error{errAway, errAway, errAway, errAway, errAway, nil}, said: []string{gone, "db: is there again, after 20s"}, want: []string{"db: tried 4 times, 5s apart (max_retry_times, max_retry_interval): connection refused", ""}},
+		"is there": {answers: []error{nil}, want: []string{""}},
+		"says no":  {answers: []error{errAnswer}, want: []string{"no such table"}},
+		"is back": {answers: []error{errAway, errAway, nil, nil}, said: []string{gone, "db: is there again, after 10s"},
+			want: []string{"", ""}},
+		"is back and says no": {answers: []error{errAway, errAnswer}, said: []string{gone, "db: is there again, after 5s"},
+			want: []string{"no such table"}},
+		"is away for too long": {answers: []error{errAway, errAway, errAway, errAway, errAway, nil},
+			said: []string{gone, "db: is there again, after 20s"},
+			want: []string{"db: tried 4 times, 5s apart (max_retry_times, max_retry_interval): connection refused", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -109,7 +113,8 @@ func TestEnds(t *testing.T) {
 		defer cancel()
 		var s Server
 		var said []string
-		if err := s.Ask(ctx, policy(&said), func(context.Context) error { return errAway }); !errors.Is(err, errStopped) || !strings.Contains(err.Error(), "connection refused") {
+		if err := s.Ask(ctx, policy(&said), func(context.Context) error { return errAway }); !errors.Is(err, errStopped) ||
+			!strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("%v, want both errors", err)
 		}
 	})

@@ -24,8 +24,10 @@ func ofStep(step int64, n int) []trinity.Group {
 	var g trinity.Group
 	for run := range n {
 		g = append(g, &trinity.Experience{
-			ID: trinity.ExperienceID{Step: step, Task: "t<1>", Run: run}, Tokens: []int32{1, 2000}, Mask: []bool{false, true}, Logprobs: []float32{0, -0.1},
-			PromptLen: 1, Reward: trinity.NewReward(map[string]float64{"a": 0.5}), Versions: [2]int64{3, 4}, Prompt: "p", Response: "é\n" + strings.Repeat("r", run),
+			ID: trinity.ExperienceID{Step: step, Task: "t<1>", Run: run}, Tokens: []int32{1, 2000}, Mask: []bool{false, true},
+			Logprobs:  []float32{0, -0.1},
+			PromptLen: 1, Reward: trinity.NewReward(map[string]float64{"a": 0.5}), Versions: [2]int64{3, 4}, Prompt: "p",
+			Response: "é\n" + strings.Repeat("r", run),
 		})
 	}
 	return []trinity.Group{g}
@@ -106,7 +108,8 @@ func readTable(t *testing.T, file string) (exps []*trinity.Experience) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.ID != e.ID.String() || r.Step != e.ID.Step || r.Response != e.Response || r.ModelVersion != e.Versions[1] || *r.Reward != e.Reward.Value {
+		if r.ID != e.ID.String() || r.Step != e.ID.Step || r.Response != e.Response || r.ModelVersion != e.Versions[1] ||
+			*r.Reward != e.Reward.Value {
 			t.Errorf("the columns %+v are not those of %+v", r, e)
 		}
 		exps = append(exps, e)
@@ -179,7 +182,7 @@ func TestAFileAtThePathIsRefused(t *testing.T) {
 		if err := os.WriteFile(path, []byte("my notes\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(path); err == nil || !strings.Contains(err.Error(), path+" is a file, but experiences are kept in a directory") {
+		if _, err := New(path); err == nil || !strings.Contains(err.Error(), path+" is a file, but an archive is a directory") {
 			t.Errorf("got %v", err)
 		}
 		if data, err := os.ReadFile(path); err != nil || string(data) != "my notes\n" {
@@ -219,7 +222,8 @@ func TestNumbersThatAreNotFinite(t *testing.T) {
 			if got.Logprobs[1] != inf || got.Advantages[1] == got.Advantages[1] || len(got.Metrics) != 2 {
 				t.Errorf("the numbers are not kept: %+v", got)
 			}
-		} else if got.Logprobs != nil || got.Advantages != nil || got.Returns != nil || got.RefLogprobs != nil || got.TeacherLogprobs != nil || !maps.Equal(got.Metrics, map[string]float64{"y": 1}) {
+		} else if got.Logprobs != nil || got.Advantages != nil || got.Returns != nil || got.RefLogprobs != nil || got.TeacherLogprobs != nil ||
+			!maps.Equal(got.Metrics, map[string]float64{"y": 1}) {
 			t.Errorf("there are numbers that JSON cannot express: %+v", got)
 		}
 	})

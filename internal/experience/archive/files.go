@@ -30,7 +30,8 @@ func openFiles(dir string) (*files, error) {
 		return nil, fmt.Errorf("%s: not a form of experiences: want a name that ends in one of %s", dir, strings.Join(Forms, " "))
 	}
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-		return nil, fmt.Errorf("%s is a file, but experiences are kept in a directory with one file per step: move the file away, or set another path", dir)
+		return nil, fmt.Errorf("%s is a file, but an archive is a directory with one file per step: move the file away, or set another path",
+			dir)
 	}
 	if err := durable.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

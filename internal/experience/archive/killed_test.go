@@ -98,7 +98,8 @@ func TestStepsAreFlushed(t *testing.T) {
 		got := strings.NewReplacer("failpoint ", "", path+"/", "", path, ".", "\n", ", ").Replace(trace.String())
 		step := "step-000000001" + form
 		temporary := ".writing_" + step
-		want := strings.Join([]string{"durable.file.create " + step, "durable.file.write " + temporary, "durable.file.sync " + temporary, "durable.synced " + temporary,
+		want := strings.Join([]string{"durable.file.create " + step, "durable.file.write " + temporary, "durable.file.sync " + temporary,
+			"durable.synced " + temporary,
 			"durable.file.rename " + step, "durable.file.renamed " + step, "durable.synced ., written", "durable.synced ., written, "}, ", ")
 		if got != want {
 			t.Errorf("%s: %s\nwant %s", form, got, want)

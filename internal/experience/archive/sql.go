@@ -34,7 +34,8 @@ var sqlSchema = [][]string{{
 	){table}`,
 }}
 
-const sqlColumns = "archive, step, task, run, turn, prompt, response, reward, reason, model_version, oldest_version, truncated, prompt_tokens, response_tokens, experience"
+const sqlColumns = "archive, step, task, run, turn, prompt, response, reward, reason, model_version, oldest_version, truncated, " +
+	"prompt_tokens, response_tokens, experience"
 
 // rows is an archive in a database: the rows of the table that carry its name.
 type rows struct {
@@ -77,8 +78,11 @@ func (r *rows) values(exps []*trinity.Experience) ([][]any, error) {
 	values := make([][]any, len(all))
 	for i, e := range all {
 		reward := exps[i].Reward
-		values[i] = []any{r.name, e.Step, database.Text(e.Task), e.Run, e.Turn, database.Text(e.Prompt), database.Text(e.Response), database.Number(reward.Value, reward.Valid),
-			database.Text(e.Reason), e.ModelVersion, e.OldestVersion, e.Truncated, e.PromptTokens, e.ResponseTokens, e.Experience}
+		values[i] = []any{
+			r.name, e.Step, database.Text(e.Task), e.Run, e.Turn, database.Text(e.Prompt), database.Text(e.Response),
+			database.Number(reward.Value, reward.Valid), database.Text(e.Reason), e.ModelVersion, e.OldestVersion,
+			e.Truncated, e.PromptTokens, e.ResponseTokens, e.Experience,
+		}
 	}
 	return values, err
 }

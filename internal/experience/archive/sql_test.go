@@ -62,21 +62,23 @@ func readRows(t *testing.T, path string) (exps []*trinity.Experience) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	err = db.Stream(t.Context(), "SELECT * FROM trinity_archive WHERE archive = '"+name+"' ORDER BY step, id", func(columns []database.Column) error {
-		row := map[string]any{}
-		for _, c := range columns {
-			row[c.Name] = c.Value
-		}
-		e, err := experience.FromRow(row)
-		if err != nil {
-			return err
-		}
-		if row["step"] != e.ID.Step || row["response"] != e.Response || row["model_version"] != e.Versions[1] || row["reward"] != e.Reward.Value || row["response_tokens"] != int64(1) {
-			t.Errorf("the columns %v are not those of %+v", row, e)
-		}
-		exps = append(exps, e)
-		return nil
-	})
+	err = db.Stream(t.Context(), "SELECT * FROM trinity_archive WHERE archive = '"+name+"' ORDER BY step, id",
+		func(columns []database.Column) error {
+			row := map[string]any{}
+			for _, c := range columns {
+				row[c.Name] = c.Value
+			}
+			e, err := experience.FromRow(row)
+			if err != nil {
+				return err
+			}
+			if row["step"] != e.ID.Step || row["response"] != e.Response || row["model_version"] != e.Versions[1] ||
+				row["reward"] != e.Reward.Value || row["response_tokens"] != int64(1) {
+				t.Errorf("the columns %v are not those of %+v", row, e)
+			}
+			exps = append(exps, e)
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +115,8 @@ func TestTextThatServersRefuse(t *testing.T) {
 func TestLongNameIsRefused(t *testing.T) {
 	a, _ := addressOf(t, sqliteArchive(t))
 	_, err := InDatabase(t.Context(), a, strings.Repeat("x", 251), database.Options{})
-	if err == nil || !strings.Contains(err.Error(), "has 251 characters") || !strings.Contains(err.Error(), "project, group, name or explorer.name") {
+	if err == nil || !strings.Contains(err.Error(), "has 251 characters") ||
+		!strings.Contains(err.Error(), "project, group, name or explorer.name") {
 		t.Errorf("%v, want an error that names the keys", err)
 	}
 }
