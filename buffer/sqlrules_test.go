@@ -283,7 +283,7 @@ func TestSQLRefusesNewerTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = (&sqlOpener{}).OpenBuffer(t.Context(), trinity.BufferSpec{Name: "x", Path: fileURL(dir)})
-	refused(t, err, "buffer.db", "version 99", "use the one that made them")
+	refused(t, err, "buffer.db", "version 99", "use the program that made them")
 }
 
 // A name that the server would truncate is an error, which names the keys that the name consists
