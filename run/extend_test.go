@@ -57,7 +57,7 @@ func TestAFinishedRunSaysWhatItLacks(t *testing.T) {
 	}
 	for side, c := range map[string]struct{ said, want string }{
 		"explorer": {say("mode=explore", "buffer.total_steps=3"), "has ended its run, so explorer explorer has nothing to do"},
-		"trainer":  {say(training[0], training[1], training[3]), "with all that its explorers had: to go on, set trainer.total_steps to another number above that"},
+		"trainer":  {say(training[0], training[1], training[3]), "with all experiences of its explorers: to extend it, set trainer.total_steps to another number above that"},
 	} {
 		if strings.Count(c.said, c.want) != 1 {
 			t.Errorf("the %s says\n%s\nwant %q", side, c.said, c.want)
