@@ -25,8 +25,8 @@ func byName(key string, section map[string]ExperienceBuffer) (all []NamedBuffer)
 }
 
 // Besides lists all datasets that are read beside the experience buffer.
-func (c *Settled) Besides() []NamedBuffer {
-	return slices.Concat(c.Data.Auxiliary, c.Data.Measured, c.Data.Inputs)
+func (s *Settled) Besides() []NamedBuffer {
+	return slices.Concat(s.Data.Auxiliary, s.Data.Measured, s.Data.Inputs)
 }
 
 // words describe the buffer, of a kind, for a plan; rows are those of Facts.
@@ -48,11 +48,11 @@ func (b NamedBuffer) auxiliaryWords(rows map[string]int) string {
 }
 
 // auxiliary maps the names of the auxiliary buffers that the run reads to their schemas.
-func (c *Settled) auxiliary() map[string]string {
-	if !c.Trains {
+func (s *Settled) auxiliary() map[string]string {
+	if !s.Trains {
 		return nil
 	}
-	return c.Method.Sample.Auxiliary
+	return s.Method.Sample.Auxiliary
 }
 
 // auxiliaryBuffers completes the auxiliary buffers: they are datasets, of the schema that the strategy wants.
@@ -143,8 +143,8 @@ func (r *rules) mixture() {
 }
 
 // unsupportedAuxiliary refuses what an auxiliary buffer cannot be in this version.
-func (c *Settled) unsupportedAuxiliary(refuse func(key, what, hint string)) {
-	for _, b := range c.Data.Auxiliary {
+func (s *Settled) unsupportedAuxiliary(refuse func(key, what, hint string)) {
+	for _, b := range s.Data.Auxiliary {
 		b.unsupported(refuse)
 		if b.TotalSteps != nil {
 			refuse(b.Key+".total_steps", "a number of steps of a buffer's own", "use total_epochs")

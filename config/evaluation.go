@@ -61,8 +61,8 @@ func (r *rules) measures(schema string) bool {
 }
 
 // unsupportedEvaluation refuses what a dataset that is measured cannot be in this version.
-func (c *Settled) unsupportedEvaluation(refuse func(key, what, hint string)) {
-	for _, b := range c.Data.Measured {
+func (s *Settled) unsupportedEvaluation(refuse func(key, what, hint string)) {
+	for _, b := range s.Data.Measured {
 		b.unsupported(refuse)
 	}
 }

@@ -80,18 +80,18 @@ func (r *rules) inputs() {
 }
 
 // writes reports whether the run keeps a copy of experiences at path. In a database the archives of several runs lie beside each other.
-func (c *Settled) writes(path string) bool {
+func (s *Settled) writes(path string) bool {
 	if database.IsURL(path) {
 		return false
 	}
-	p := &c.DataProcessor.ExperiencePipeline
+	p := &s.DataProcessor.ExperiencePipeline
 	path = filepath.Clean(path)
-	return p.OutputSavePath != "" && path == filepath.Clean(p.OutputSavePath) || p.SaveInput && path == filepath.Clean(c.InputCopy())
+	return p.OutputSavePath != "" && path == filepath.Clean(p.OutputSavePath) || p.SaveInput && path == filepath.Clean(s.InputCopy())
 }
 
 // unsupportedInputs refuses what an input cannot be in this version.
-func (c *Settled) unsupportedInputs(refuse func(key, what, hint string)) {
-	for _, b := range c.Data.Inputs {
+func (s *Settled) unsupportedInputs(refuse func(key, what, hint string)) {
+	for _, b := range s.Data.Inputs {
 		b.unsupported(refuse)
 	}
 }

@@ -10,28 +10,28 @@ import (
 )
 
 // checkPlugins looks up every plug-in that the configuration names, and the arguments that it gives to it.
-func (c *Settled) checkPlugins() Errors {
-	p := &pluginCheck{Settled: c, seen: map[string]bool{}}
-	if c.Explores || c.Trains {
+func (s *Settled) checkPlugins() Errors {
+	p := &pluginCheck{Settled: s, seen: map[string]bool{}}
+	if s.Explores || s.Trains {
 		p.algorithm()
 	}
-	for _, t := range c.Data.Tasksets {
+	for _, t := range s.Data.Tasksets {
 		p.taskset(t)
 	}
-	if c.ReadsDataset {
-		p.selector(&c.Buffer.TrainerInput.ExperienceBuffer.DataSelector, "buffer.trainer_input.experience_buffer.data_selector")
+	if s.ReadsDataset {
+		p.selector(&s.Buffer.TrainerInput.ExperienceBuffer.DataSelector, "buffer.trainer_input.experience_buffer.data_selector")
 	}
-	if r := c.replay(); r.Enable {
+	if r := s.replay(); r.Enable {
 		p.named("priority_fn", r.PriorityFn, replayKey+".priority_fn", r.PriorityFnArgs, replayKey+".priority_fn_args")
 	}
-	for _, b := range slices.Concat(c.Data.Auxiliary, c.Data.Inputs) {
+	for _, b := range slices.Concat(s.Data.Auxiliary, s.Data.Inputs) {
 		p.selector(&b.DataSelector, b.Key+".data_selector")
 	}
-	for i, o := range c.DataProcessor.ExperiencePipeline.Operators {
+	for i, o := range s.DataProcessor.ExperiencePipeline.Operators {
 		key := "data_processor.experience_pipeline.operators." + digits(i)
 		p.named("operator", o.Name, key+".name", o.Args, key+".args")
 		if o.Name == "" {
-			p.errs = append(p.errs, c.errorFor(key, "the operator has no name", ""))
+			p.errs = append(p.errs, s.errorFor(key, "the operator has no name", ""))
 		}
 	}
 	p.engines()

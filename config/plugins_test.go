@@ -110,8 +110,8 @@ func (*fakeTrainer) Reads() map[string]string {
 	}
 }
 
-func (*fakeTrainer) Refuses(c *Settled) []Refusal {
-	if c.Model.RopeTheta == nil {
+func (*fakeTrainer) Refuses(s *Settled) []Refusal {
+	if s.Model.RopeTheta == nil {
 		return nil
 	}
 	return []Refusal{{"model.rope_theta", "another rope base than the model's own", ""}}
@@ -121,7 +121,7 @@ func (*fakeSampler) Reads() map[string]string {
 	return map[string]string{"cluster": "no cluster", "explorer.rollout_model.tensor_parallel_size": "no GPUs", "explorer.rollout_model.quantization": ""}
 }
 
-func (*fakeSampler) Refuses(c *Settled) []Refusal { return (&fakeTrainer{}).Refuses(c) }
+func (*fakeSampler) Refuses(s *Settled) []Refusal { return (&fakeTrainer{}).Refuses(s) }
 
 // silentTrainer says nothing of the keys that engines share.
 type silentTrainer struct{ trinity.TrainerOpener }

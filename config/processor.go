@@ -39,8 +39,8 @@ type ExperiencePipeline struct {
 const pipelineKey = "data_processor.experience_pipeline"
 
 // InputCopy returns where the copy of every experience as it came in goes.
-func (c *Settled) InputCopy() string {
-	return cmp.Or(c.DataProcessor.ExperiencePipeline.InputSavePath, filepath.Join(c.Buffer.CacheDir, "explorer_output.jsonl"))
+func (s *Settled) InputCopy() string {
+	return cmp.Or(s.DataProcessor.ExperiencePipeline.InputSavePath, filepath.Join(s.Buffer.CacheDir, "explorer_output.jsonl"))
 }
 
 // copiesInDatabase reports whether a copy of experiences goes to a database.

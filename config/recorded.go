@@ -24,20 +24,20 @@ func (r *rules) recording() {
 }
 
 // ExperienceFile returns where mode explore with storage_type file writes rollouts.
-func (c *Settled) ExperienceFile() string {
-	return cmp.Or(c.Buffer.TrainerInput.ExperienceBuffer.Path, filepath.Join(c.Buffer.CacheDir, "experience_buffer.jsonl"))
+func (s *Settled) ExperienceFile() string {
+	return cmp.Or(s.Buffer.TrainerInput.ExperienceBuffer.Path, filepath.Join(s.Buffer.CacheDir, "experience_buffer.jsonl"))
 }
 
 // Leaves reports whether this stage writes experiences at path, so that a later stage may read them.
-func (c *Settled) Leaves(path string) bool {
+func (s *Settled) Leaves(path string) bool {
 	var files []string
-	if c.Mode == "explore" && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file" {
-		files = append(files, c.ExperienceFile())
+	if s.Mode == "explore" && s.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file" {
+		files = append(files, s.ExperienceFile())
 	}
-	if p := c.DataProcessor.ExperiencePipeline; c.Explores {
+	if p := s.DataProcessor.ExperiencePipeline; s.Explores {
 		files = append(files, p.OutputSavePath)
 		if p.SaveInput {
-			files = append(files, c.InputCopy())
+			files = append(files, s.InputCopy())
 		}
 	}
 	return path != "" && slices.ContainsFunc(files, func(f string) bool { return f != "" && filepath.Clean(f) == filepath.Clean(path) })

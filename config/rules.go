@@ -13,8 +13,8 @@ import (
 )
 
 // checkRules holds the configuration against the rules between its keys. It wants a resolved configuration.
-func (c *Settled) checkRules() Errors {
-	r := &rules{Settled: c}
+func (s *Settled) checkRules() Errors {
+	r := &rules{Settled: s}
 	r.place()
 	r.model()
 	r.data()

@@ -28,12 +28,12 @@ type Refusal struct {
 type engine struct{ kind, name string }
 
 // opened lists the engines that the mode opens.
-func (c *Settled) opened() (all []engine) {
-	if c.Trains {
-		all = append(all, engine{"trainer", c.Engines.Train})
+func (s *Settled) opened() (all []engine) {
+	if s.Trains {
+		all = append(all, engine{"trainer", s.Engines.Train})
 	}
-	if c.Samples {
-		all = append(all, engine{"sampler", c.Engines.Sample})
+	if s.Samples {
+		all = append(all, engine{"sampler", s.Engines.Sample})
 	}
 	return all
 }
@@ -65,8 +65,8 @@ func (e engine) reads(key string) (reason string, says bool) {
 
 // unusedByEngines returns why none of the engines reads a key that engines share, "" if one does or if it is no such key. A key is shared if
 // any engine of this program says something of it.
-func (c *Settled) unusedByEngines(key string) string {
-	opened, silent := c.opened(), ""
+func (s *Settled) unusedByEngines(key string) string {
+	opened, silent := s.opened(), ""
 	for _, e := range opened {
 		reason, says := e.reads(key)
 		switch {
@@ -100,14 +100,14 @@ func (c *Settled) unusedByEngines(key string) string {
 }
 
 // refusedByEngines reports what the engines of the mode refuse; refuse reports one value.
-func (c *Settled) refusedByEngines(refuse func(key, what, hint string)) {
+func (s *Settled) refusedByEngines(refuse func(key, what, hint string)) {
 	told := map[string]bool{}
-	for _, e := range c.opened() {
+	for _, e := range s.opened() {
 		keys, ok := e.sharedKeys()
 		if !ok {
 			continue
 		}
-		for _, r := range keys.Refuses(c) {
+		for _, r := range keys.Refuses(s) {
 			if !told[r.Key] {
 				told[r.Key] = true
 				refuse(r.Key, r.What, r.Hint)

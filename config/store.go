@@ -35,12 +35,12 @@ func (r *rules) store() {
 }
 
 // unusedOfStore says why the store of the experience buffer has no use for one of its keys; "" if it has.
-func (c *Settled) unusedOfStore(key string) string {
+func (s *Settled) unusedOfStore(key string) string {
 	switch {
-	case key == storeKey+".path" && c.Buffer.TrainerInput.ExperienceBuffer.StorageType == "queue":
+	case key == storeKey+".path" && s.Buffer.TrainerInput.ExperienceBuffer.StorageType == "queue":
 		return "the queue is kept in buffer.cache_dir"
 	}
-	if owner, isRetry := retries(key); isRetry && !c.remote(owner) {
+	if owner, isRetry := retries(key); isRetry && !s.remote(owner) {
 		return "nothing is read over a network here"
 	}
 	return ""
@@ -56,14 +56,14 @@ func retries(key string) (owner string, ok bool) {
 }
 
 // remote reports whether the storage of a section may be lost and come back.
-func (c *Settled) remote(owner string) bool {
+func (s *Settled) remote(owner string) bool {
 	if owner == pipelineKey {
-		return c.copiesInDatabase()
+		return s.copiesInDatabase()
 	}
-	if owner == storeKey && c.SharedStore {
+	if owner == storeKey && s.SharedStore {
 		return true
 	}
-	for _, d := range c.datasets() {
+	for _, d := range s.datasets() {
 		if d.key == owner {
 			return database.IsURL(d.path)
 		}
@@ -74,23 +74,23 @@ func (c *Settled) remote(owner string) bool {
 // storedRows is a section that names rows: a taskset or a dataset.
 type storedRows struct{ key, storage, path string }
 
-func (c *Settled) datasets() []storedRows {
+func (s *Settled) datasets() []storedRows {
 	var all []storedRows
-	for _, t := range c.Data.Tasksets {
+	for _, t := range s.Data.Tasksets {
 		all = append(all, storedRows{t.Key, t.StorageType, t.Path})
 	}
-	for _, b := range c.Besides() {
+	for _, b := range s.Besides() {
 		all = append(all, storedRows{b.Key, b.StorageType, b.Path})
 	}
-	if b := c.Buffer.TrainerInput.ExperienceBuffer; c.ReadsDataset {
+	if b := s.Buffer.TrainerInput.ExperienceBuffer; s.ReadsDataset {
 		all = append(all, storedRows{storeKey, b.StorageType, b.Path})
 	}
 	return all
 }
 
 // unusedOfRows says why rows that come from one place have no use for a key that chooses among several; "" if they have.
-func (c *Settled) unusedOfRows(key string) string {
-	for _, d := range c.datasets() {
+func (s *Settled) unusedOfRows(key string) string {
+	for _, d := range s.datasets() {
 		split := key == d.key+".split"
 		switch {
 		case !split && key != d.key+".subset_name":

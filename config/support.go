@@ -10,34 +10,34 @@ import (
 // refusal is a valid value that no part of this version supports.
 type refusal struct {
 	key  string
-	when func(c *Settled) bool
+	when func(s *Settled) bool
 	what string // what the value asks for
 	hint string
 }
 
 // refusals are the values that this version refuses by name, because ignoring them would change what a run does.
 var refusals = []refusal{
-	{"explorer.db_url", func(c *Settled) bool { return c.Mode == "serve" && c.Explorer.DBURL != "" }, "recording what mode serve is asked", "leave it out"},
-	{"model.tinker.enable", func(c *Settled) bool { return c.Model.Tinker.Enable }, "training through the Tinker API",
+	{"explorer.db_url", func(s *Settled) bool { return s.Mode == "serve" && s.Explorer.DBURL != "" }, "recording what mode serve is asked", "leave it out"},
+	{"model.tinker.enable", func(s *Settled) bool { return s.Model.Tinker.Enable }, "training through the Tinker API",
 		"use model.lora_configs to train an adapter instead"},
-	{"model.external_model.enable", func(c *Settled) bool { return c.Model.ExternalModel.Enable }, "a model behind an OpenAI-compatible API", ""},
-	{"explorer.rollout_model.external_model_config", func(c *Settled) bool { return c.Explorer.RolloutModel.ExternalModelConfig != nil },
+	{"model.external_model.enable", func(s *Settled) bool { return s.Model.ExternalModel.Enable }, "a model behind an OpenAI-compatible API", ""},
+	{"explorer.rollout_model.external_model_config", func(s *Settled) bool { return s.Explorer.RolloutModel.ExternalModelConfig != nil },
 		"a model behind an OpenAI-compatible API", ""},
-	{"explorer.rollout_model.enable_openai_api", func(c *Settled) bool { return c.Explorer.RolloutModel.EnableOpenaiAPI },
+	{"explorer.rollout_model.enable_openai_api", func(s *Settled) bool { return s.Explorer.RolloutModel.EnableOpenaiAPI },
 		"an OpenAI-compatible endpoint for workflows", ""},
-	{"explorer.rollout_model.enable_multimodal", func(c *Settled) bool { return c.Explorer.RolloutModel.EnableMultimodal }, "image and video input", ""},
-	{"explorer.auxiliary_models", func(c *Settled) bool { return len(c.Explorer.AuxiliaryModels) > 0 && !c.Method.Distils },
+	{"explorer.rollout_model.enable_multimodal", func(s *Settled) bool { return s.Explorer.RolloutModel.EnableMultimodal }, "image and video input", ""},
+	{"explorer.auxiliary_models", func(s *Settled) bool { return len(s.Explorer.AuxiliaryModels) > 0 && !s.Method.Distils },
 		"auxiliary models that workflows call, such as judges", "an algorithm that distils takes them as teachers"},
-	{"explorer.over_rollout.ratio", func(c *Settled) bool { return c.Explorer.OverRollout.Ratio > 0 }, "going on with part of a batch", ""},
-	{"explorer.dynamic_timeout.enable", func(c *Settled) bool { return c.Explorer.DynamicTimeout.Enable }, "a timeout that follows the tasks", ""},
-	{"explorer.env_vars", func(c *Settled) bool { return len(c.Explorer.EnvVars) > 0 }, "an environment of the rollout's own",
+	{"explorer.over_rollout.ratio", func(s *Settled) bool { return s.Explorer.OverRollout.Ratio > 0 }, "going on with part of a batch", ""},
+	{"explorer.dynamic_timeout.enable", func(s *Settled) bool { return s.Explorer.DynamicTimeout.Enable }, "a timeout that follows the tasks", ""},
+	{"explorer.env_vars", func(s *Settled) bool { return len(s.Explorer.EnvVars) > 0 }, "an environment of the rollout's own",
 		"set the variables before the run"},
 
-	{"buffer.trainer_input.experience_buffer.total_steps", func(c *Settled) bool { return c.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
+	{"buffer.trainer_input.experience_buffer.total_steps", func(s *Settled) bool { return s.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
 		"a number of steps of a buffer's own", "use buffer.total_steps"},
 
-	{"monitor.detailed_stats", func(c *Settled) bool { return c.Monitor.DetailedStats }, "metrics of every single task", ""},
-	{"cod", func(c *Settled) bool { return !reflect.DeepEqual(c.Cod, *newDefault[Cod]()) }, "Connect-the-Dots task packing", ""},
+	{"monitor.detailed_stats", func(s *Settled) bool { return s.Monitor.DetailedStats }, "metrics of every single task", ""},
+	{"cod", func(s *Settled) bool { return !reflect.DeepEqual(s.Cod, *newDefault[Cod]()) }, "Connect-the-Dots task packing", ""},
 }
 
 func named(value string, names ...string) bool {
@@ -50,34 +50,34 @@ func named(value string, names ...string) bool {
 }
 
 // unsupported reports the values that this version refuses.
-func (c *Settled) unsupported() Errors {
+func (s *Settled) unsupported() Errors {
 	var errs Errors
 	refuse := func(key, what, hint string) {
-		e := c.errorFor(key, "not built into this version: "+what, hint)
+		e := s.errorFor(key, "not built into this version: "+what, hint)
 		e.Unsupported = true
 		errs = append(errs, e)
 	}
 	for _, r := range refusals {
-		if r.when(c) {
+		if r.when(s) {
 			refuse(r.key, r.what, r.hint)
 		}
 	}
-	for _, t := range c.Data.Tasksets {
-		if !t.Eval && !c.Explores {
+	for _, t := range s.Data.Tasksets {
+		if !t.Eval && !s.Explores {
 			continue
 		}
-		c.unsupportedTaskset(t, refuse)
+		s.unsupportedTaskset(t, refuse)
 	}
-	unsupportedFormat("buffer.trainer_input.experience_buffer", &c.Buffer.TrainerInput.ExperienceBuffer.Format, refuse)
-	c.refusedByEngines(refuse)
-	c.unsupportedAuxiliary(refuse)
-	c.unsupportedEvaluation(refuse)
-	c.unsupportedInputs(refuse)
-	c.unsupportedRollout(refuse)
-	c.unsupportedTeachers(refuse)
-	for _, key := range c.leaves(trainerConfigKey) {
-		if !c.readsVerl(key) && c.unusedReason(key) == "" {
-			e := c.errorFor(key, "this version does not read this key of veRL", trainerConfigHint(key))
+	unsupportedFormat("buffer.trainer_input.experience_buffer", &s.Buffer.TrainerInput.ExperienceBuffer.Format, refuse)
+	s.refusedByEngines(refuse)
+	s.unsupportedAuxiliary(refuse)
+	s.unsupportedEvaluation(refuse)
+	s.unsupportedInputs(refuse)
+	s.unsupportedRollout(refuse)
+	s.unsupportedTeachers(refuse)
+	for _, key := range s.leaves(trainerConfigKey) {
+		if !s.readsVerl(key) && s.unusedReason(key) == "" {
+			e := s.errorFor(key, "this version does not read this key of veRL", trainerConfigHint(key))
 			e.Unsupported = true
 			errs = append(errs, e)
 		}
@@ -85,11 +85,11 @@ func (c *Settled) unsupported() Errors {
 	return errs
 }
 
-func (c *Settled) unsupportedTaskset(t TasksetEntry, refuse func(key, what, hint string)) {
+func (s *Settled) unsupportedTaskset(t TasksetEntry, refuse func(key, what, hint string)) {
 	if t.StorageType == "queue" {
 		refuse(t.Key+".storage_type", "reading tasks from a queue", "use file, sql or task_dir")
 	}
-	if *t.RolloutArgs.Logprobs > 0 && c.Model.Logprobs == 0 {
+	if *t.RolloutArgs.Logprobs > 0 && s.Model.Logprobs == 0 {
 		refuse(t.Key+".rollout_args.logprobs", "logprobs of alternative tokens", "0 returns those of the sampled tokens")
 	}
 	unsupportedFormat(t.Key, &t.Format, refuse)
@@ -119,14 +119,14 @@ var modelsOwn = []string{"model_path", "max_model_len", "max_prompt_tokens", "en
 	"rope_theta"}
 
 // unsupportedRollout refuses a rollout engine that is to treat text otherwise than the trainer.
-func (c *Settled) unsupportedRollout(refuse func(key, what, hint string)) {
+func (s *Settled) unsupportedRollout(refuse func(key, what, hint string)) {
 	const owner = "explorer.rollout_model"
 	for _, name := range modelsOwn {
 		home := name
 		if name == "chat_template" {
 			home = "custom_chat_template"
 		}
-		if key := join(owner, name); c.IsSet(key) && fmt.Sprint(c.at(key)) != fmt.Sprint(c.at("model."+home)) {
+		if key := join(owner, name); s.IsSet(key) && fmt.Sprint(s.at(key)) != fmt.Sprint(s.at("model."+home)) {
 			refuse(key, "another value than that of the trained model", "set model."+home)
 		}
 	}
@@ -147,8 +147,8 @@ func (c *Config) at(key string) any {
 const trainerConfigKey = "trainer.trainer_config"
 
 // readsVerl reports whether a key of trainer_config has a meaning for the program or for its engine.
-func (c *Settled) readsVerl(key string) bool {
-	if reason, says := (engine{"trainer", c.Engines.Train}).reads(key); says && reason == "" {
+func (s *Settled) readsVerl(key string) bool {
+	if reason, says := (engine{"trainer", s.Engines.Train}).reads(key); says && reason == "" {
 		return true
 	}
 	return key == actorKey+".ppo_mini_batch_size" || key == actorKey+".ppo_epochs" || key == gradientCheckpointingKey ||

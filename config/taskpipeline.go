@@ -12,11 +12,11 @@ import (
 const taskPipelineKey = "data_processor.task_pipeline"
 
 // prepared is the path of what the task pipeline makes where its output names none: the first taskset, or the offline algorithm's dataset.
-func (c *Settled) prepared() *string {
-	if c.Offline {
-		return &c.Buffer.TrainerInput.ExperienceBuffer.Path
+func (s *Settled) prepared() *string {
+	if s.Offline {
+		return &s.Buffer.TrainerInput.ExperienceBuffer.Path
 	}
-	for _, t := range c.Data.Tasksets {
+	for _, t := range s.Data.Tasksets {
 		if !t.Eval {
 			return &t.Path
 		}

@@ -105,16 +105,16 @@ func (r *rules) taught(names map[string]string) {
 }
 
 // teacherOf is the name of a taskset's teacher: the first, where it names none.
-func (c *Settled) teacherOf(t TasksetEntry) string {
+func (s *Settled) teacherOf(t TasksetEntry) string {
 	if t.Teacher != "" {
 		return t.Teacher
 	}
-	return c.Explorer.AuxiliaryModels[0].Name
+	return s.Explorer.AuxiliaryModels[0].Name
 }
 
 // teaches reports whether a training taskset has this teacher.
-func (c *Settled) teaches(name string) bool {
-	return slices.ContainsFunc(c.Data.Tasksets, func(t TasksetEntry) bool { return !t.Eval && c.teacherOf(t) == name })
+func (s *Settled) teaches(name string) bool {
+	return slices.ContainsFunc(s.Data.Tasksets, func(t TasksetEntry) bool { return !t.Eval && s.teacherOf(t) == name })
 }
 
 func (r *rules) teacherHint() string {
@@ -129,14 +129,14 @@ func (r *rules) teacherHint() string {
 }
 
 // unsupportedTeachers refuses teachers that this version cannot open.
-func (c *Settled) unsupportedTeachers(refuse func(key, what, hint string)) {
-	for i, t := range c.Teachers {
-		m := &c.Explorer.AuxiliaryModels[i]
-		if c.Explores && !c.teaches(t.Name) {
+func (s *Settled) unsupportedTeachers(refuse func(key, what, hint string)) {
+	for i, t := range s.Teachers {
+		m := &s.Explorer.AuxiliaryModels[i]
+		if s.Explores && !s.teaches(t.Name) {
 			refuse(t.Key, "a teacher that no taskset names, for workflows to choose", "name it in `teacher` of a taskset, or remove it")
 		}
 		switch {
-		case !named(m.EngineType, "auto", c.Engines.Train):
+		case !named(m.EngineType, "auto", s.Engines.Train):
 			refuse(t.Key+".engine_type", "this engine for a teacher", engineHint("trainer"))
 		case named(m.Dtype, "float16", "half"):
 			refuse(t.Key+".dtype", "weights in float16", "use bfloat16 or float32, or leave it out")
@@ -156,11 +156,11 @@ func (c *Settled) unsupportedTeachers(refuse func(key, what, hint string)) {
 }
 
 // unusedByTeachers says why a key of an auxiliary model has no meaning to a teacher; "" if it has one.
-func (c *Settled) unusedByTeachers(key string) string {
+func (s *Settled) unusedByTeachers(key string) string {
 	switch {
 	case !below(key, auxiliaryModelsKey+".*.*"):
 		return ""
-	case !c.Trains:
+	case !s.Trains:
 		return "it is the trainer that asks the teachers"
 	case named(lastKey(key), "name", "model_path", "engine_type", "dtype"):
 		return ""

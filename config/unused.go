@@ -76,58 +76,58 @@ var unused = []struct{ key, reason string }{
 }
 
 // unusedReason returns why a key has no meaning for the run, "" if it has one.
-func (c *Settled) unusedReason(key string) string {
+func (s *Settled) unusedReason(key string) string {
 	for _, u := range unused {
 		if below(key, u.key) {
 			return u.reason
 		}
 	}
-	if (key == "model.critic_model_path" || below(key, criticKey)) && c.Critic == nil {
+	if (key == "model.critic_model_path" || below(key, criticKey)) && s.Critic == nil {
 		return "no critic is trained"
 	}
-	if !c.Trains && (below(key, auxiliaryKey) || below(key, evalBuffersKey)) {
+	if !s.Trains && (below(key, auxiliaryKey) || below(key, evalBuffersKey)) {
 		return "it is the trainer that reads it"
 	}
-	if !c.Explores && below(key, inputsKey) {
+	if !s.Explores && below(key, inputsKey) {
 		return "it is the explorer that reads it"
 	}
-	if reason := c.unusedOfStore(key); reason != "" {
+	if reason := s.unusedOfStore(key); reason != "" {
 		return reason
 	}
-	if reason := c.unusedOfRows(key); reason != "" {
+	if reason := s.unusedOfRows(key); reason != "" {
 		return reason
 	}
-	if c.Mode != "serve" && slices.Contains(ofServe, key) {
+	if s.Mode != "serve" && slices.Contains(ofServe, key) {
 		return "only mode serve reads it"
 	}
-	if key == "explorer.max_inflight_batches" && c.Explores && c.Batch.UnderWay == 1 && c.Explorer.MaxInflightBatches > 1 {
+	if key == "explorer.max_inflight_batches" && s.Explores && s.Batch.UnderWay == 1 && s.Explorer.MaxInflightBatches > 1 {
 		return "several steps at once are explored with sync_style fully_async alone, for a trainer"
 	}
-	if key == "trainer.listen_address" && (c.Mode != "train" || c.Offline) {
+	if key == "trainer.listen_address" && (s.Mode != "train" || s.Offline) {
 		return "no explorer of another process joins"
 	}
-	if !c.replay().Enable && below(key, replayKey) {
+	if !s.replay().Enable && below(key, replayKey) {
 		return "replay is off"
 	}
-	if !c.Trains && below(key, replayKey) {
+	if !s.Trains && below(key, replayKey) {
 		return "it is the trainer that reads it"
 	}
-	if c.ReadsDataset && below(key, "synchronizer") {
-		return "nobody samples while " + c.Algorithm.AlgorithmType + " trains on a dataset"
+	if s.ReadsDataset && below(key, "synchronizer") {
+		return "nobody samples while " + s.Algorithm.AlgorithmType + " trains on a dataset"
 	}
-	if d := &c.Service.DataJuicer; key == "service.data_juicer.server_url" && d.AutoStart || key == "service.data_juicer.port" && !d.AutoStart {
+	if d := &s.Service.DataJuicer; key == "service.data_juicer.server_url" && d.AutoStart || key == "service.data_juicer.port" && !d.AutoStart {
 		return "auto_start starts a service, at port, instead of asking one at server_url"
 	}
-	if below(key, taskPipelineKey) && c.TaskPipeline == nil {
+	if below(key, taskPipelineKey) && s.TaskPipeline == nil {
 		return "nothing that this mode reads is made by it"
 	}
 	if below(key, taskPipelineKey+".output") && key != taskPipelineKey+".output.path" {
 		return "rows are written as they came in, with their scores: only the path is read"
 	}
-	if reason := c.unusedByTeachers(key); reason != "" {
+	if reason := s.unusedByTeachers(key); reason != "" {
 		return reason
 	}
-	return c.unusedByEngines(key)
+	return s.unusedByEngines(key)
 }
 
 // ofServe are the keys that only mode serve reads.
@@ -148,11 +148,11 @@ func below(key, pattern string) bool {
 }
 
 // Unused lists the keys that are set and have no meaning for the run, in file order.
-func (c *Settled) Unused() []Note {
+func (s *Settled) Unused() []Note {
 	var notes []Note
-	for _, key := range c.leaves("") {
-		if reason := c.unusedReason(key); reason != "" {
-			p := c.Pos(key)
+	for _, key := range s.leaves("") {
+		if reason := s.unusedReason(key); reason != "" {
+			p := s.Pos(key)
 			notes = append(notes, Note{Key: key, File: p.File, Line: p.Line, Reason: reason})
 		}
 	}
