@@ -4,8 +4,8 @@ package config
 type Cluster struct {
 	// Address of the Ray cluster.
 	RayAddress string `yaml:"ray_address" default:"auto"`
-	// Machines; 0 takes what the cluster has.
+	// Number of machines; 0 takes all machines of the cluster.
 	NodeNum int `yaml:"node_num" default:"0" range:"[0,)"`
-	// GPUs per machine; 0 takes what the cluster has.
+	// GPUs per machine; 0 takes all GPUs of the machine.
 	GPUPerNode int `yaml:"gpu_per_node" default:"0" range:"[0,)"`
 }

@@ -2,26 +2,29 @@ package config
 
 // Config is one run: the whole YAML file, with defaults filled in.
 type Config struct {
-	// What runs: `both` rolls out and trains, `explore` only rolls out, `train` only trains, `bench` evaluates checkpoints; `serve` answers
-	// the OpenAI API with the rollout model; `colocate` is `both`: on a CPU the two share cores and memory in any case.
+	// What the program does. `both` explores and trains, `explore` only makes rollouts, `train` only
+	// trains, `bench` evaluates checkpoints, and `serve` answers the OpenAI API with the rollout
+	// model. `colocate` equals `both`: on a CPU the two sides share cores and memory anyway.
 	Mode string `yaml:"mode" default:"both" enum:"both|explore|train|bench|serve|colocate"`
-	// First path segment under checkpoint_root_dir.
+	// First path segment below checkpoint_root_dir.
 	Project string `yaml:"project" default:"Trinity-RFT"`
 	// Optional second path segment.
 	Group string `yaml:"group"`
 	// Name of the experiment, the last path segment.
 	Name string `yaml:"name" default:"rft"`
-	// Directory that holds all runs; a relative path is relative to the working directory, empty is the working directory.
+	// Directory that holds all runs. A relative path starts at the working directory; empty is the
+	// working directory.
 	CheckpointRootDir string `yaml:"checkpoint_root_dir"`
 	// Directory of this run.
 	CheckpointJobDir string `yaml:"checkpoint_job_dir" auto:"checkpoint_root_dir/project/group/name"`
 	// Name under which a Ray cluster keeps the actors of the run; empty is project/group/name.
 	RayNamespace string `yaml:"ray_namespace"`
-	// Seed of everything random in the run. Own key of Trinity-Go.
+	// Seed of all random numbers of the run. Own key of Trinity-Go.
 	Seed int `yaml:"seed" default:"42"`
-	// Go on from the newest checkpoint in the run's directory; false with a directory that is not empty starts a new one beside it.
+	// Resume from the newest checkpoint in the run's directory. With false, a run whose directory is
+	// not empty starts anew in a directory beside it.
 	ContinueFromCheckpoint bool `yaml:"continue_from_checkpoint" default:"true"`
-	// Do not stop for the memory check of a GPU engine.
+	// Continue even if the memory check of a GPU engine fails.
 	IgnoreValidatorSuggestions bool `yaml:"ignore_validator_suggestions"`
 
 	Algorithm     Algorithm     `yaml:"algorithm"`
@@ -37,10 +40,11 @@ type Config struct {
 	Log           Log           `yaml:"log"`
 	// Connect-the-Dots task packing (newest upstream).
 	Cod Cod `yaml:"cod"`
-	// Stages run one after the other, each from the weights of the one before.
+	// Stages run one after the other. Each starts from the weights of the stage before it.
 	Stages []Stage `yaml:"stages"`
 
-	// Warnings are deprecated spellings that were accepted, one line each, with file and line.
+	// Warnings has one line, with file and line number, for each deprecated spelling that Load
+	// accepted.
 	Warnings []string `yaml:"-"`
 
 	source  *source
@@ -48,11 +52,12 @@ type Config struct {
 	isStage bool
 }
 
-// Stage is one stage of a run. Its keys lie over the file's; what is left out is the file's.
+// Stage is one stage of a run. Its keys override the file's keys; a key that the stage leaves out
+// keeps the file's value.
 type Stage struct {
-	// Name of the stage; its run is named `<name>/<stage_name>`.
+	// Name of the stage. Its run is called `<name>/<stage_name>`.
 	StageName string `yaml:"stage_name"`
-	// What the stage runs; left out is the file's mode.
+	// What the stage does; left out is the file's mode.
 	Mode          string         `yaml:"mode" enum:"|both|explore|train|bench|serve|colocate"`
 	Algorithm     *Algorithm     `yaml:"algorithm"`
 	Buffer        *Buffer        `yaml:"buffer"`

@@ -2,16 +2,17 @@ package config
 
 import "github.com/trinity-go/trinity"
 
-// Model is the model that is trained, and how it samples unless a taskset says otherwise.
+// Model is the model that a run trains, and how it samples unless a taskset sets its own sampling.
 type Model struct {
 	// Directory in Hugging Face layout, GGUF file, or hub name `org/name`.
 	ModelPath string `yaml:"model_path"`
 	// Run Python code that comes with a model (GPU engines).
 	TrustRemoteCode bool `yaml:"trust_remote_code"`
-	// Model that the critic starts from, of the same tokens as the policy: a language model, or one that was saved as a critic; empty is model_path. All
-	// its weights are trained, also beside lora_configs.
+	// Model that the critic starts from: a language model or a saved critic, with the policy's
+	// tokenizer; empty is model_path. The critic trains all weights, even if lora_configs is set.
 	CriticModelPath string `yaml:"critic_model_path"`
-	// Random initialisation of a model directory that has config.json but no weights. Own section of Trinity-Go.
+	// Random initialisation of a model directory that has config.json but no weights. Own section of
+	// Trinity-Go.
 	Init Init `yaml:"init"`
 	// Chat template as Jinja text; wins over chat_template_path.
 	CustomChatTemplate string `yaml:"custom_chat_template"`
@@ -19,36 +20,40 @@ type Model struct {
 	ChatTemplatePath string `yaml:"chat_template_path"`
 	// Sampling temperature; 0 is greedy.
 	Temperature float64 `yaml:"temperature" default:"1.0" range:"[0,)"`
-	// Nucleus of the sampling distribution.
+	// Sample from the most likely tokens whose probabilities sum to top_p.
 	TopP float64 `yaml:"top_p" default:"1.0" range:"(0,1]"`
-	// Number of most likely tokens to sample from; -1 is all.
+	// Sample from this many most likely tokens; -1 is all.
 	TopK int `yaml:"top_k" default:"-1" range:"[-1,)"`
-	// How many alternative tokens to return with logprobs; 0 is the sampled token alone.
+	// Number of alternative tokens to return with logprobs; 0 returns only the sampled token's.
 	Logprobs int `yaml:"logprobs" default:"0" range:"[0,)"`
-	// Longest prompt and response together, in tokens; left out is the sum of the two below.
+	// Longest sequence of prompt and response together, in tokens; left out is max_prompt_tokens +
+	// max_response_tokens.
 	MaxModelLen *int `yaml:"max_model_len" range:"[2,)"`
-	// Longest prompt, in tokens; left out is what max_response_tokens leaves of max_model_len, or half of it.
+	// Longest prompt, in tokens; left out is max_model_len − max_response_tokens, or half of
+	// max_model_len.
 	MaxPromptTokens *int `yaml:"max_prompt_tokens" range:"[1,)"`
-	// Longest response, in tokens; left out is what max_prompt_tokens leaves of max_model_len, or half of it.
+	// Longest response, in tokens; left out is max_model_len − max_prompt_tokens, or half of
+	// max_model_len.
 	MaxResponseTokens *int `yaml:"max_response_tokens" range:"[1,)"`
 	// Shortest response, in tokens.
 	MinResponseTokens int `yaml:"min_response_tokens" default:"0" range:"[0,)"`
-	// Give a prompt that is too long a dummy experience that nothing is learned from, instead of an error.
+	// Turn a prompt that is too long into a dummy experience without any effect on training, instead
+	// of an error.
 	EnablePromptTruncation bool `yaml:"enable_prompt_truncation" default:"true"`
 	// Divide the logits of tokens already seen; 1 is off.
 	RepetitionPenalty float64 `yaml:"repetition_penalty" default:"1.0" range:"(0,)"`
 	// The chat template's flag of the same name; not set leaves it to the template.
 	EnableThinking *bool `yaml:"enable_thinking"`
-	// Low-rank adapters: the first is trained instead of all weights; further ones, which Trinity-RFT does not have, are only sampled, by tasksets that
-	// name them in rollout_args.
+	// Low-rank adapters. The run trains the first one instead of all weights. It only samples from
+	// further ones, for tasksets that name them in rollout_args; Trinity-RFT has one adapter only.
 	LoraConfigs []Lora `yaml:"lora_configs"`
 	// Shard LoRA layers over tensor-parallel ranks.
 	FullyShardedLoras bool `yaml:"fully_sharded_loras"`
 	// LoRA adapters that a GPU engine keeps in host memory.
 	MaxCPULoras *int `yaml:"max_cpu_loras" range:"[1,)"`
-	// Replaces the model's own rope scaling.
+	// Rope scaling, in place of the model's own.
 	RopeScaling map[string]any `yaml:"rope_scaling"`
-	// Replaces the model's own rope base.
+	// Rope base, in place of the model's own.
 	RopeTheta *float64 `yaml:"rope_theta" range:"(0,)"`
 	// Training through the Tinker API.
 	Tinker Tinker `yaml:"tinker"`
@@ -56,11 +61,12 @@ type Model struct {
 	ExternalModel ExternalModel `yaml:"external_model"`
 }
 
-// Init is how weights that no file holds are drawn.
+// Init is how a run draws random weights for a model without weights.
 type Init struct {
-	// Seed of the draw; not set is the run's seed.
+	// Seed of the weights; not set is the run's seed.
 	Seed *int `yaml:"seed"`
-	// `hf` is N(0, initializer_range²) as transformers does; `fan_in` is N(0, 1/fan_in) for linear weights, which tiny models need.
+	// `hf` is N(0, initializer_range²) as in transformers; `fan_in` is N(0, 1/fan_in) for linear
+	// weights, which tiny models need.
 	Style string `yaml:"style" default:"hf" enum:"hf|fan_in"`
 }
 
@@ -71,7 +77,7 @@ type Lora struct {
 	Name string `yaml:"name"`
 
 	trinity.LoRASpec `yaml:",inline"`
-	// Model that the adapter belongs to; empty is model_path.
+	// Model to which the adapter belongs; empty is model_path.
 	BaseModelName string `yaml:"base_model_name"`
 	// Number type of the adapter's weights.
 	LoraDtype string `yaml:"lora_dtype" default:"auto"`
@@ -83,7 +89,7 @@ type Tinker struct {
 	Enable bool `yaml:"enable"`
 	// Rank of the LoRA adapter that the service trains.
 	Rank int `yaml:"rank" default:"16" range:"[1,)"`
-	// Seed of the adapter's first weights.
+	// Seed of the adapter's initial weights.
 	Seed *int `yaml:"seed"`
 	// Train the feed-forward layers.
 	TrainMlp bool `yaml:"train_mlp" default:"true"`
@@ -93,13 +99,13 @@ type Tinker struct {
 	TrainUnembed bool `yaml:"train_unembed" default:"true"`
 	// Address of the service; empty is the hosted one.
 	BaseURL string `yaml:"base_url"`
-	// Loss computed by the service instead of here (newest upstream).
+	// Loss that the service computes instead of this program (newest upstream).
 	ServerLossFn string `yaml:"server_loss_fn"`
 	// Largest payload of one forward/backward request, in bytes (newest upstream).
 	ForwardBackwardChunkBytes *int `yaml:"forward_backward_chunk_bytes" range:"[1,)"`
 }
 
-// ExternalModel is a model that is only called, never trained.
+// ExternalModel is a model that a run calls and never trains.
 type ExternalModel struct {
 	// Call the external model instead of loading one.
 	Enable bool `yaml:"enable"`

@@ -9,7 +9,8 @@ import (
 	"github.com/trinity-go/trinity/internal/experience/archive"
 )
 
-// DataProcessor edits tasks before the explorer gets them, and experiences before the trainer gets them.
+// DataProcessor edits tasks before the explorer reads them, and experiences before the trainer
+// reads them.
 type DataProcessor struct {
 	ExperiencePipeline ExperiencePipeline `yaml:"experience_pipeline"`
 	// Runs once before the run and writes the taskset.
@@ -18,21 +19,26 @@ type DataProcessor struct {
 
 // ExperiencePipeline is the operators between explorer and buffer.
 type ExperiencePipeline struct {
-	// Operators in order.
+	// Operators, in order.
 	Operators []Operator `yaml:"operators"`
-	// Keep a copy of every experience as it came in.
+	// Keep a copy of every experience before the operators edit it.
 	SaveInput bool `yaml:"save_input" default:"true"`
-	// Where that copy goes: a directory whose name ends in .jsonl, .jsonl.gz, .jsonl.zst or .parquet, with one file per step, or a database's URL (sqlite:///file.db,
-	// postgresql://…, mysql://…). Outside of the run's directory each run makes a directory of its own in it. Empty is buffer/explorer_output.jsonl in the run's directory.
+	// Where that copy goes: a directory with one file per step, whose name ends in .jsonl, .jsonl.gz,
+	// .jsonl.zst or .parquet, or a database URL (sqlite:///file.db, postgresql://…, mysql://…). In a
+	// directory outside of the run's own, each run makes its own subdirectory. Empty is
+	// buffer/explorer_output.jsonl in the run's directory.
 	InputSavePath string `yaml:"input_save_path"`
-	// Where a copy of what the operators leave goes, with advantages, as for input_save_path; empty keeps none. Own key of Trinity-Go.
+	// Where a copy of the experiences goes after the operators, with advantages, in the forms of
+	// input_save_path; empty keeps none. Own key of Trinity-Go.
 	OutputSavePath string `yaml:"output_save_path"`
-	// Further tries after a failure of the database that a copy goes to. Own key of Trinity-Go.
+	// Further attempts to reach the database of a copy after a failure. Own key of Trinity-Go.
 	MaxRetryTimes int `yaml:"max_retry_times" default:"3" range:"[0,)"`
-	// Seconds between tries. Own key of Trinity-Go.
+	// Seconds between attempts. Own key of Trinity-Go.
 	MaxRetryInterval int `yaml:"max_retry_interval" default:"1" range:"[0,)"`
-	// Further sources of experiences by name: with each explore step their next groups join those of the rollouts, before the operators. Of schema_type
-	// experience, the default, they are what an earlier run has kept; of sft demonstrations, each a group of its own.
+	// Further sources of experiences by name. With each explore step, their next groups join the
+	// rollouts before the operators run. With schema_type experience, the default, an input reads
+	// experiences that an earlier run kept. With sft it reads demonstrations, and each demonstration
+	// is its own group.
 	Inputs map[string]ExperienceBuffer `yaml:"inputs"`
 }
 
@@ -82,41 +88,49 @@ type Operator struct {
 	Args map[string]any `yaml:"args"`
 }
 
-// TaskPipeline is what makes a taskset of files, before the modes that read it: both, explore, and train of an offline algorithm.
+// TaskPipeline makes a taskset from files. It runs before the modes that read the taskset: both,
+// explore, and train with an offline algorithm.
 type TaskPipeline struct {
-	// Operators in order.
+	// Operators, in order.
 	Operators []TaskOperator `yaml:"operators"`
-	// Questions to a model at once, and processes of Data-Juicer.
+	// Number of concurrent questions to a model, and of Data-Juicer's processes.
 	NumProcess int `yaml:"num_process" default:"4" range:"[1,)"`
-	// A Data-Juicer recipe in place of operators. Inputs and target fields that are not set here are the recipe's.
+	// A Data-Juicer recipe in place of operators. Inputs and target_fields that are not set here come
+	// from the recipe.
 	ConfigPath string `yaml:"config_path"`
 	// Files or directories to read.
 	Inputs []string `yaml:"inputs"`
-	// What to write: of this section path is read, a .jsonl file or the directory for output.jsonl; left out is the first taskset's, or the experience buffer's when training offline.
+	// What to write. Only path of this section is used: a .jsonl file, or a directory in which the
+	// pipeline writes output.jsonl. Left out is the path of the first taskset, or of the experience
+	// buffer for an offline algorithm.
 	Output *ExperienceBuffer `yaml:"output"`
-	// Fields that every row must have, others are dropped; the first is what operators on a text read.
+	// Fields that every row must have; the pipeline drops other rows. Operators on a text read the
+	// first field.
 	TargetFields []string `yaml:"target_fields"`
-	// Weights of the priority; not set are difficulty -0.7, diversity 0.8, usage_frequency -0.5 and quality 1.
+	// Weights of the priority. Not set are difficulty -0.7, diversity 0.8, usage_frequency -0.5 and
+	// quality 1.
 	PriorityWeights *PriorityWeights `yaml:"priority_weights"`
-	// Rows to keep, those of the highest priority; -1 is all.
+	// Number of rows to keep, by highest priority; -1 keeps all.
 	TopK int `yaml:"top_k" default:"-1" range:"[-1,)"`
 }
 
-// PriorityWeights say what makes a row come first. What is left out counts nothing.
+// PriorityWeights are the weights of the scores whose sum is the priority of a row. A weight that
+// is left out is 0.
 type PriorityWeights struct {
-	// Of the score of difficulty, 0 to 1; below 0 easy rows come first.
+	// Weight of the difficulty score, 0 to 1. A negative weight puts easy rows first.
 	Difficulty float64 `yaml:"difficulty"`
-	// Of the score of diversity, 0 to 1.
+	// Weight of the diversity score, 0 to 1.
 	Diversity float64 `yaml:"diversity"`
-	// Of the number of uses that a row brings along (__dj__stats__.consumed_cnt).
+	// Weight of the number of uses that the row records (__dj__stats__.consumed_cnt).
 	UsageFrequency float64 `yaml:"usage_frequency"`
-	// Of the score of quality, 0 to 1.
+	// Weight of the quality score, 0 to 1.
 	Quality float64 `yaml:"quality"`
 }
 
 // TaskOperator is one operator of the task pipeline.
 type TaskOperator struct {
-	// Name of the operator; one that is not built in is Data-Juicer's, and needs service.data_juicer.
+	// Name of the operator. A name that is not built in is Data-Juicer's and needs
+	// service.data_juicer.
 	Name string `yaml:"name"`
 	// Arguments of the operator.
 	Args map[string]any `yaml:"args"`

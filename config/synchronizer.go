@@ -4,25 +4,30 @@ import "fmt"
 
 // Synchronizer is how new weights reach the sampler.
 type Synchronizer struct {
-	// How weights get from trainer to sampler in one process: a plug-in by name. Trinity-RFT's values stand for the first plug-in that
-	// fits the engines; `trinity check` says which. Explorers of other processes get weights over HTTP.
+	// Name of the plug-in that brings weights from trainer to sampler in one process. Trinity-RFT's
+	// values stand for the first plug-in that fits the engines; `trinity check` says which. Explorers
+	// in other processes get weights over HTTP.
 	SyncMethod string `yaml:"sync_method" default:"nccl" enum:"nccl|checkpoint|memory|hccl|online|offline" plugin:"weights"`
-	// When a version comes into use: at fixed steps, for which both sides wait; or the newest, for which nobody waits, every explorer_sync_interval
-	// steps (explorer_driven), at every explore step (trainer_driven), or at any moment (fully_async).
+	// When the explorer takes new weights. `fixed`: at fixed steps, and both sides wait for each
+	// other. In the other styles nobody waits and the explorer takes the newest version: every
+	// explorer_sync_interval steps (`explorer_driven`), at every explore step (`trainer_driven`), or
+	// at any moment (`fully_async`).
 	SyncStyle string `yaml:"sync_style" default:"fixed" enum:"fixed|explorer_driven|trainer_driven|fully_async|dynamic_by_explorer|dynamic_by_trainer"`
 	// Steps between synchronizations.
 	SyncInterval int `yaml:"sync_interval" default:"1" range:"[1,)"`
-	// Explore steps between synchronizations, with fixed and explorer_driven; not set is sync_interval.
+	// Explore steps between synchronizations, with fixed and explorer_driven; not set is
+	// sync_interval.
 	ExplorerSyncInterval *int `yaml:"explorer_sync_interval" range:"[1,)"`
 	// Train steps between versions; not set is sync_interval.
 	TrainerSyncInterval *int `yaml:"trainer_sync_interval" range:"[1,)"`
-	// Steps that the explorer may be ahead, with fixed: 0 is on-policy, 1 one step off-policy.
+	// Steps that the explorer may be ahead of the trainer, with fixed: 0 is on-policy, 1 is one step
+	// off-policy.
 	SyncOffset int `yaml:"sync_offset" default:"0" range:"[0,)"`
 	// Seconds that one side waits for the other.
 	SyncTimeout float64 `yaml:"sync_timeout" default:"3600" range:"(0,)"`
 	// Name of the NCCL group.
 	GroupName string `yaml:"group_name" default:"rollout_weight_sync"`
-	// Not used by upstream either.
+	// Upstream does not use this key either.
 	WaitForCheckpoint bool `yaml:"wait_for_checkpoint"`
 }
 
