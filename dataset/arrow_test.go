@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The files were written by pyarrow from the Parquet file: testdata/record_arrow.py.
-func TestArrowIsTheParquetItWasWrittenFrom(t *testing.T) {
+// pyarrow wrote the files from the Parquet file: testdata/record_arrow.py.
+func TestArrowEqualsItsParquet(t *testing.T) {
 	parquet, err := Open(t.Context(), "testdata/types_zstd_v2.parquet", Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// cardDir makes a directory of files that hold their own names, with a card.
+// cardDir creates a directory with a card, and with files that contain their own names.
 func cardDir(t *testing.T, card string, names ...string) string {
 	t.Helper()
 	files := map[string]string{}
@@ -26,7 +26,7 @@ func cardDir(t *testing.T, card string, names ...string) string {
 	return write(t, files)
 }
 
-// TestCardsAsRecorded compares with what Hugging Face datasets reads (testdata/record_cards.py).
+// The files are those that Hugging Face datasets reads (testdata/record_cards.py).
 func TestCardsAsRecorded(t *testing.T) {
 	text, err := os.ReadFile("testdata/cards.json")
 	if err != nil {
@@ -95,7 +95,7 @@ func TestCardErrors(t *testing.T) {
 	}
 }
 
-// TestDataDirOfPatterns: patterns are relative to data_dir, and go as deep as they say.
+// Patterns are relative to data_dir, and may go deeper than maxDepth.
 func TestDataDirOfPatterns(t *testing.T) {
 	dir := cardDir(t, "---\nconfigs:\n- config_name: x\n  data_dir: a/b\n  data_files: c/d/e/f/*.jsonl\n---", "a/b/c/d/e/f/g.jsonl",
 		"c/d/e/f/h.jsonl")
@@ -105,8 +105,8 @@ func TestDataDirOfPatterns(t *testing.T) {
 	}
 }
 
-// TestAFileTwice: a large file that two patterns match is read twice.
-func TestAFileTwice(t *testing.T) {
+// A large file that two patterns match is read twice.
+func TestFileThatMatchesTwice(t *testing.T) {
 	dir := cardDir(t, "---\nconfigs:\n- config_name: x\n  data_files: [a.jsonl, '*.jsonl']\n---\n", "a.jsonl", "b.jsonl")
 	scratch := t.TempDir()
 	for range 2 {
@@ -120,8 +120,8 @@ func TestAFileTwice(t *testing.T) {
 	}
 }
 
-// TestShardsOfPatterns: a pattern that would match a shard that is missing is an error; one that
-// names a part is a choice.
+// If a pattern would match a missing shard, that is an error. A path that names one shard is a
+// choice.
 func TestShardsOfPatterns(t *testing.T) {
 	for pattern, missing := range map[string]string{
 		"train-*":                    `path "train-*": files are missing: d/train-00001-of-00003.jsonl: copy`,

@@ -14,7 +14,7 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// drawing draws rows in an order of its own, over and over.
+// drawing is a selector that repeats an order of its own.
 type drawing struct {
 	trinity.Selector
 	order []int
@@ -33,8 +33,8 @@ func (d *drawing) State() (json.RawMessage, error) { return json.Marshal(d.next)
 
 func (d *drawing) Restore(state json.RawMessage) error { return json.Unmarshal(state, &d.next) }
 
-// checked is a source of texts, whose limit is 4 tokens, that notes which rows are formatted. A
-// text of one letter is no row.
+// checked returns a source of texts with a limit of 4 tokens. It notes which rows are formatted. A
+// text of one letter is an error.
 func checked(t *testing.T, schema string, order []int, texts ...string) (s *Source, looked *[]string) {
 	t.Helper()
 	var lines strings.Builder
@@ -59,7 +59,7 @@ func checked(t *testing.T, schema string, order []int, texts ...string) (s *Sour
 	return NewSource(d, &drawing{order: order}, f, 0), looked
 }
 
-func TestCheckLooksAtWhatWillBeReadOnce(t *testing.T) {
+func TestCheckFormatsEachRowOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		schema  string

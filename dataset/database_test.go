@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// sqliteFile makes a database with statements, and returns its URL.
+// sqliteFile creates a database with statements, and returns its URL.
 func sqliteFile(t *testing.T, statements ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "data.db")

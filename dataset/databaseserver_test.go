@@ -13,7 +13,7 @@ import (
 	"github.com/trinity-go/trinity/trinitytest/server"
 )
 
-// Servers give the values that files give.
+// Tables of servers give the same values as files.
 func TestTablesOfServers(t *testing.T) {
 	for name, c := range map[string]struct {
 		start func(*testing.T) *server.Server

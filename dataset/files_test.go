@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// write makes files below a new directory and returns it.
+// write creates files in a new directory and returns the directory.
 func write(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,7 +51,7 @@ func zst(t *testing.T, text string) string {
 	return string(w.EncodeAll([]byte(text), nil))
 }
 
-// all reads every row.
+// all returns every row.
 func all(t *testing.T, d *Dataset) []map[string]any {
 	t.Helper()
 	rows := make([]map[string]any, d.Len())
@@ -169,7 +169,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func TestRowsAreReadByManyAtOnce(t *testing.T) {
+func TestRowsAreReadConcurrently(t *testing.T) {
 	var text strings.Builder
 	for i := range 300 {
 		fmt.Fprintf(&text, "{\"i\": %d}\n", i)
@@ -191,7 +191,7 @@ func TestRowsAreReadByManyAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// shared finds the data that lie beside the repository.
+// shared returns the path of test data beside the repository.
 func shared(t *testing.T, path string) string {
 	t.Helper()
 	p := filepath.Join("..", "..", "shared", "data", filepath.FromSlash(path))
@@ -225,9 +225,9 @@ func TestSharedData(t *testing.T) {
 	}
 }
 
-// TestCutOff: compressed files that end too early, wherever that is, say so, and nothing of the
-// row that they end in.
-func TestCutOff(t *testing.T) {
+// A truncated compressed file is an error that says so, wherever it ends. The error contains
+// nothing of the row at its end.
+func TestTruncatedCompressedFiles(t *testing.T) {
 	rows, table := "", "question,answer\n"
 	for i := range 100 {
 		rows += fmt.Sprintf("{\"question\": \"%d plus %d\"}\n", i, i*7919%1000)

@@ -11,8 +11,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// letters is a renderer of one token per byte: "user:text;" and so on, tools in front. The
-// assistant wrote its text and the semicolon.
+// letters is a renderer with one token per byte: "user:text;" and so on, tools first. Training
+// learns the assistant's text with its semicolon.
 type letters struct{}
 
 func (letters) Render(messages []trinity.Message, tools json.RawMessage, generate bool) ([]int32, error) {
@@ -50,7 +50,7 @@ func (letters) Encode(text string) []int32 {
 func (letters) Decode([]int32) string { return "" }
 func (letters) StopTokens() []int32   { return nil }
 
-// learnt writes an experience with what is learnt in brackets.
+// learnt returns an experience as text, with the learnt tokens in brackets.
 func learnt(e *trinity.Experience) string {
 	var b strings.Builder
 	for i, tok := range e.Tokens {
@@ -140,8 +140,8 @@ func TestFormatter(t *testing.T) {
 	}
 }
 
-// learntOf writes what is learnt of a row of JSON: of a preference with + before the chosen and −
-// before the rejected answer.
+// learntOf returns what training learns from a row of JSON. For a preference, + precedes the
+// chosen answer and − the rejected one.
 func learntOf(schema string, f Format, row string) (string, error) {
 	formatter, err := Formatter(schema, f, letters{})
 	if err != nil {

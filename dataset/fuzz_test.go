@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// readable fails unless every row of a shard that was accepted can be read.
+// readable fails unless it can read every row of a shard.
 func readable(t *testing.T, s shard, err error) {
 	if err != nil {
 		if !strings.Contains(err.Error(), "file.") {
@@ -26,7 +26,7 @@ func readable(t *testing.T, s shard, err error) {
 	}
 }
 
-// held is an input in memory.
+// held returns an input in memory.
 func held(path string, data []byte, opts Options) *input {
 	return &input{path, bytes.NewReader(data), int64(len(data)), opts}
 }

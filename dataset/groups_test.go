@@ -10,7 +10,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// line is a recorded experience whose only other token is its number.
+// line returns the JSON of a recorded experience whose second token is its number.
 func line(number, step int, task string, run, turn int) string {
 	return fmt.Sprintf(`{"id": {"step": %d, "task": %q, "run": %d, "turn": %d}, "tokens": [1, %d], "mask": [false, true], "prompt_len": 1}`+"\n", step, task, run, turn, number)
 }
@@ -66,7 +66,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// Every row is looked at before the first is given.
+// NewGroups reads every row before Group returns the first.
 func TestGroupsOfWrongRows(t *testing.T) {
 	for rows, want := range map[string]string{
 		line(0, 1, "a", 0, 0) + "{}\n": "kept.jsonl:2: not an experience: it has no tokens",

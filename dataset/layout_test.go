@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// dirOf makes JSON Lines files that hold their own names; Parquet and others are not opened by
-// findSplit.
+// dirOf creates files that contain their own names. findSplit opens none of them.
 func dirOf(t *testing.T, names ...string) string {
 	t.Helper()
 	files := map[string]string{}
@@ -76,7 +75,7 @@ func TestFindSplit(t *testing.T) {
 	}
 }
 
-// TestSavedToDisk: the files of a directory of save_to_disk are those that it lists.
+// The files of a directory of save_to_disk are those that its state.json lists.
 func TestSavedToDisk(t *testing.T) {
 	const state = `{"_data_files": [{"filename": "data-00000-of-00002.arrow"}, {"filename": "data-00001-of-00002.arrow"}], "_split": "train"}`
 	for _, c := range []struct {

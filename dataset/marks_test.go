@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Rows of files that are not in memory are the same in whatever order they are read: one after the
-// other, backwards, the same again, at random.
+// Rows of files that are not in memory are the same in any order: forwards, backwards, repeated,
+// at random.
 func TestRowsOfLargeFilesInAnyOrder(t *testing.T) {
 	dir := t.TempDir()
 	var text strings.Builder

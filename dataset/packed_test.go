@@ -15,7 +15,7 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// newPacked packs texts, each ended by a dot.
+// newPacked packs texts. A dot ends each text.
 func newPacked(t *testing.T, length, epochs int, texts ...string) *Packed {
 	t.Helper()
 	var lines strings.Builder
@@ -95,7 +95,7 @@ func TestPackedTotal(t *testing.T) {
 	}
 }
 
-func TestPackedGoesOnAfterAResume(t *testing.T) {
+func TestPackedResumes(t *testing.T) {
 	texts := []string{"ab", "cdefghijklm", "no", "pqrs"}
 	want := sequences(t, newPacked(t, 4, 3, texts...), 2)
 	for cut := range 8 {
@@ -131,7 +131,7 @@ func TestPackedGoesOnAfterAResume(t *testing.T) {
 	}
 }
 
-// stopping cancels a context after so many looks at it.
+// stopping is a context that ends after a number of calls of Err.
 type stopping struct {
 	context.Context
 	looks int
@@ -144,7 +144,7 @@ func (s *stopping) Err() error {
 	return nil
 }
 
-func TestPackedLosesNothingWhenABatchIsGivenUp(t *testing.T) {
+func TestPackedKeepsRowsOfACancelledBatch(t *testing.T) {
 	texts := []string{"ab", "cd", "ef", "gh", "ij"} // four rows make three sequences
 	want := sequences(t, newPacked(t, 4, 1, texts...), 3)
 	for looks := range 4 {

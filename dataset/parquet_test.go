@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The files were written, and the wanted rows read, by pyarrow: testdata/record_parquet.py.
+// pyarrow wrote the files, and read the rows to compare with: testdata/record_parquet.py.
 func TestParquetMatchesPyarrow(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.parquet")
 	if err != nil || len(files) == 0 {

@@ -107,7 +107,7 @@ func TestPairsShareTheirPrompt(t *testing.T) {
 	}
 }
 
-// Whatever a row holds, it is read or refused, and what is read can be trained on.
+// Any row is either read or an error, and training can use what is read.
 func FuzzFormats(f *testing.F) {
 	for _, seed := range []string{
 		`{"prompt": "q", "chosen": "g", "rejected": "b", "completion": "c", "label": true, "text": "t"}`,

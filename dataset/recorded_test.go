@@ -77,7 +77,7 @@ func TestExperiencesOfAnEarlierRun(t *testing.T) {
 	}
 }
 
-func TestARowTwiceInABatchIsAnotherTask(t *testing.T) {
+func TestRepeatedRowInABatchIsAnotherTask(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.jsonl")
 	w, err := archive.New(path)
 	if err != nil {
@@ -109,7 +109,7 @@ func TestARowTwiceInABatchIsAnotherTask(t *testing.T) {
 	}
 }
 
-// recordedOnly formats without a limit of length.
+// recordedOnly formats experiences without a limit of tokens.
 func recordedOnly(t *testing.T) func(map[string]any) ([]*trinity.Experience, error) {
 	t.Helper()
 	f, err := Formatter("experience", Format{}, nil)

@@ -52,7 +52,7 @@ func takeAll(t *testing.T, s *Source, n int) (ids []string, sizes []int) {
 	}
 }
 
-func TestSourceGivesEveryEpochWhole(t *testing.T) {
+func TestSourceGivesWholeEpochs(t *testing.T) {
 	s := newSource(t, 5, 3)
 	ids, sizes := takeAll(t, s, 4)
 	if s.Total() != 15 || fmt.Sprint(sizes) != "[4 4 4 3]" {
@@ -78,7 +78,7 @@ func TestSourceWithoutEnd(t *testing.T) {
 	}
 }
 
-func TestSourceGoesOnAfterAResume(t *testing.T) {
+func TestSourceResumes(t *testing.T) {
 	want, _ := takeAll(t, newSource(t, 5, 3), 4)
 	for cut := range 5 {
 		first := newSource(t, 5, 3)

@@ -12,7 +12,7 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// table is n rows of about size bytes in a format.
+// table returns n rows of about size bytes each, in a format.
 func table(format string, n, size int) string {
 	var b strings.Builder
 	if format == "csv" {
@@ -29,7 +29,7 @@ func table(format string, n, size int) string {
 	return b.String()
 }
 
-func TestRowsBeyondTheLimitAreThoseInMemory(t *testing.T) {
+func TestSpilledRowsEqualRowsInMemory(t *testing.T) {
 	const rows = 700 // several blocks
 	dir := write(t,
 		map[string]string{"a.jsonl": table("jsonl", rows, 2000), "a.csv": table("csv", rows, 2000),
@@ -81,7 +81,7 @@ func TestParquetBeyondTheLimit(t *testing.T) {
 	}
 }
 
-// heap is what is in use after a collection.
+// heap returns the memory in use after a collection.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -89,8 +89,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// What a dataset holds, once open and while it is opened, does not grow with its file:
-// TRINITY_HEAVY takes files of 300 MB in place of 8.
+// The memory of a dataset, while Open reads it and after, does not grow with its file.
+// TRINITY_HEAVY uses files of 300 MB instead of 8.
 func TestMemoryOfALargeFileIsBounded(t *testing.T) {
 	rows, most := 8000, int64(3<<20)
 	if trinitytest.EffortFor() == trinitytest.Heavy {

@@ -67,7 +67,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestCheckSaysAllAtOnce(t *testing.T) {
+func TestCheckReturnsAllErrors(t *testing.T) {
 	errs := kinds.Check("thing", map[string]any{"moed": "b", "n": "four", "coef": "x"})
 	if len(errs) != 3 {
 		t.Errorf("got %v, want the unknown key and both wrong types", errs)

@@ -72,7 +72,7 @@ func TestWriteDirReplacesAsAWhole(t *testing.T) {
 	}
 }
 
-// Others can never read a secret, whatever a killed process left.
+// Other users can never read a secret, whatever a killed process left.
 func TestSecretIsForItsOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), TempPrefix+"x"), []byte("half"), 0o644); err != nil {

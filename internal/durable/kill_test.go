@@ -92,8 +92,8 @@ func writeAt(t *testing.T, dir, rules string) (ended error) {
 	return c.Run()
 }
 
-// Wherever a process is killed, or its disk is full, all that it acknowledged is there, and nothing
-// is there in part.
+// Wherever a process is killed or its disk is full, everything that it acknowledged is there, and
+// everything is whole.
 func TestNothingIsLostAtAnyFailpoint(t *testing.T) {
 	whole := t.TempDir()
 	if err := writeAt(t, whole, ""); err != nil {

@@ -20,7 +20,7 @@ func appendAll(t *testing.T, l *Log, records ...string) {
 	}
 }
 
-// readAll reads all records that there are.
+// readAll reads all records of a log.
 func readAll(t *testing.T, r *LogReader) []string {
 	t.Helper()
 	var out []string
