@@ -102,14 +102,15 @@ func TestSlidingWindowAppliesToItsLayers(t *testing.T) {
 
 func TestConfigRefusesUnsupportedOptions(t *testing.T) {
 	for change, want := range map[string]string{
-		`{"model_type":"mamba"}`:                                                              `architecture "mamba" is unknown; known are llama`,
-		`{"model_type":7}`:                                                                    "model_type",
-		`{"hidden_act":"gelu"}`:                                                               `hidden_act is "gelu"; expected "silu"`,
-		`{"attention_dropout":0.1}`:                                                           "attention_dropout is 0.1",
-		`{"partial_rotary_factor":0.5}`:                                                       "partial_rotary_factor is 0.5",
-		`{"rope_interleaved":true}`:                                                           "rope_interleaved",
-		`{"quantization_config":{"bits":4}}`:                                                  "quantization_config",
-		`{"architectures":["LlamaForQuestionAnswering"]}`:                                     "expected one of LlamaForCausalLM, LlamaForSequenceClassification, LlamaForTokenClassification",
+		`{"model_type":"mamba"}`:             `architecture "mamba" is unknown; known are llama`,
+		`{"model_type":7}`:                   "model_type",
+		`{"hidden_act":"gelu"}`:              `hidden_act is "gelu"; expected "silu"`,
+		`{"attention_dropout":0.1}`:          "attention_dropout is 0.1",
+		`{"partial_rotary_factor":0.5}`:      "partial_rotary_factor is 0.5",
+		`{"rope_interleaved":true}`:          "rope_interleaved",
+		`{"quantization_config":{"bits":4}}`: "quantization_config",
+		`{"architectures":["LlamaForQuestionAnswering"]}`: "expected one of LlamaForCausalLM, " +
+			"LlamaForSequenceClassification, LlamaForTokenClassification",
 		`{"architectures":["Qwen2ForSequenceClassification"]}`:                                "expected one of LlamaForCausalLM",
 		`{"architectures":["LlamaForSequenceClassification"],"num_labels":0}`:                 "0 labels",
 		`{"architectures":["LlamaForSequenceClassification"],"num_labels":"one"}`:             "num_labels",
@@ -117,8 +118,8 @@ func TestConfigRefusesUnsupportedOptions(t *testing.T) {
 		`{"architectures":["LlamaForTokenClassification"],"token_classification_bias":"yes"}`: "token_classification_bias",
 		`{"architectures":["LlamaForTokenClassification"],"id2label":{},"num_labels":4}`:      "0 labels",
 		`{"architectures":["LlamaForSequenceClassification"],"num_labels":70000}`:             "70000 labels",
-		`{"hidden_size":-1}`:                                                                  "hidden_size is -1",
-		`{"hidden_size":null}`:                                                                "hidden_size is 0",
+		`{"hidden_size":-1}`:   "hidden_size is -1",
+		`{"hidden_size":null}`: "hidden_size is 0",
 		`{"vocab_size":0,"rms_norm_eps":7}`: "vocab_size is 0; expected 1 to " +
 			"16777216; rms_norm_eps is 7",
 		`{"num_hidden_layers":1000000000}`:                            "num_hidden_layers is 1000000000",
@@ -136,8 +137,9 @@ func TestConfigRefusesUnsupportedOptions(t *testing.T) {
 		`{"rope_scaling":"linear"}`:                                   "expected an object",
 		`{"model_type":"qwen2"}`:                                      "num_key_value_heads is missing",
 		`{"model_type":"mistral","attention_bias":true}`:              "attention_bias is not an option",
-		`{"model_type":"qwen3","num_key_value_heads":4,"use_sliding_window":true,"layer_types":["full"]}`:              "layer_types[0]",
-		`{"model_type":"qwen3","num_key_value_heads":4,"use_sliding_window":true,"layer_types":["sliding_attention"]}`: "layer_types has 1 entries; expected 2",
+		`{"model_type":"qwen3","num_key_value_heads":4,"use_sliding_window":true,"layer_types":["full"]}`: "layer_types[0]",
+		`{"model_type":"qwen3","num_key_value_heads":4,` +
+			`"use_sliding_window":true,"layer_types":["sliding_attention"]}`: "layer_types has 1 entries; expected 2",
 	} {
 		if _, err := ParseConfig(changed(t, change)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error %v, want one line about %q", change, err, want)

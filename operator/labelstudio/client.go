@@ -75,7 +75,7 @@ func (c *Client) exchange(ctx context.Context) error {
 	err := c.http.JSON(ctx, retry.Request{Method: http.MethodPost, URL: c.url + "/api/token/refresh"},
 		map[string]string{"refresh": c.key}, &out)
 	if err == nil && out.Access == "" {
-		err = errors.New("Label Studio returned no access token for the personal access token")
+		err = errors.New("no access token from Label Studio for the personal access token")
 	}
 	c.access = out.Access
 	return err
