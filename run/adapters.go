@@ -3,11 +3,12 @@ package run
 import (
 	"fmt"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/model"
 )
 
-// checkAdapters opens the adapters that start from files, and checks that they are of the model.
+// checkAdapters returns an error if an adapter does not fit the model.
 func checkAdapters(m *model.Config, loras []config.Lora) error {
 	for i := range loras {
 		if _, err := adapterOf(m, &loras[i]); err != nil {
@@ -17,7 +18,7 @@ func checkAdapters(m *model.Config, loras []config.Lora) error {
 	return nil
 }
 
-// adapterOf describes an adapter: that of its PEFT directory, else a new one.
+// adapterOf reads an adapter from its PEFT directory. Without one it describes a new adapter.
 func adapterOf(m *model.Config, l *config.Lora) (*model.LoRA, error) {
 	if l.Path != "" {
 		file, err := model.OpenAdapter(l.Path, m)
@@ -32,4 +33,12 @@ func adapterOf(m *model.Config, l *config.Lora) (*model.LoRA, error) {
 	}
 	_, err := lora.Tensors(m)
 	return &lora, err
+}
+
+// loraSpec returns the adapter to train, or nil.
+func loraSpec(configs []config.Lora) *trinity.LoRASpec {
+	if len(configs) == 0 {
+		return nil
+	}
+	return &configs[0].LoRASpec
 }

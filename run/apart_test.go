@@ -123,7 +123,7 @@ func TestJoinByURL(t *testing.T) {
 		t.Errorf("the log does not say that every version has arrived as it was published:\n%s", log)
 	}
 	_, err := run.Run(t.Context(), t.Context(), p.load(t), run.Options{Say: func(string) {}, Join: "http://127.0.0.1:" + port})
-	oneLine(t, err, "--join is of the modes explore and serve, and this is mode both")
+	oneLine(t, err, "--join: mode both joins no trainer: set mode to explore or serve")
 }
 
 // freePort is one that nobody listens on.

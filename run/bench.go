@@ -23,7 +23,7 @@ func (s *stage) bench(ctx, stop context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.record(0, 0); err != nil {
+	if err := s.openLog(0, 0); err != nil {
 		return err
 	}
 	steps, err := s.stepsWithModel()
@@ -54,7 +54,8 @@ func (s *stage) bench(ctx, stop context.Context) error {
 	return nil
 }
 
-// stepsWithModel are the checkpoints that can be evaluated. It says which cannot, and it is an error when none can.
+// stepsWithModel lists the steps of the checkpoints with a model. It logs those without one. It
+// returns an error if all checkpoints are without one.
 func (s *stage) stepsWithModel() (with []int64, err error) {
 	steps, err := s.checkpoints.Steps()
 	if err != nil {
@@ -64,23 +65,24 @@ func (s *stage) stepsWithModel() (with []int64, err error) {
 		if _, err := os.Stat(filepath.Join(s.checkpoints.Of(step), s.modelDir())); err == nil {
 			with = append(with, step)
 		} else {
-			s.say("left out, as it has no model: " + s.checkpoints.Of(step))
+			s.say("skips " + s.checkpoints.Of(step) + ": it has no model")
 		}
 	}
 	if len(steps) > 0 && len(with) == 0 {
-		return nil, fmt.Errorf("no checkpoint in %s has a model to evaluate: train with trainer.save_hf_checkpoint: always", s.CheckpointJobDir)
+		return nil, fmt.Errorf("no checkpoint in %s has a model to evaluate: train with trainer.save_hf_checkpoint: always",
+			s.CheckpointJobDir)
 	}
 	return with, nil
 }
 
-// withPath is the adapters with the first from dir.
+// withPath returns the adapters, with the files of the first in dir.
 func withPath(loras []config.Lora, dir string) []config.Lora {
 	loras = slices.Clone(loras)
 	loras[0].Path = dir
 	return loras
 }
 
-// benchModel evaluates the model that the stage now points at.
+// benchModel evaluates the model of one step, whose path the caller has set.
 func (s *stage) benchModel(ctx context.Context, evals []*explorer.Taskset, step int64) (err error) {
 	if err := s.openEngine(ctx, false, true); err != nil {
 		return err

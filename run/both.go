@@ -110,7 +110,9 @@ var handovers = map[string]weights.Handover{
 // fails, together cancels the other. stop ends the trainer first. The explorer continues until the
 // trainer has saved: a version may be published, and be in the checkpoint, only after the step that
 // samples with the version before it has ended.
-func together(ctx, stop context.Context, ex *explorer.Explorer, tr *trainer.Trainer, sync weights.Synchronizer, queue trinity.Buffer) error {
+func together(
+	ctx, stop context.Context, ex *explorer.Explorer, tr *trainer.Trainer, sync weights.Synchronizer, queue trinity.Buffer,
+) error {
 	eg, ctx := errgroup.WithContext(ctx)
 	stop, cancel := withStop(ctx, stop)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// groupFiles are the files of a memory control group: its limit, its use, and the line of memory.stat that counts what of the use is only a
-// cache of files, which gives way.
+// groupFiles names the files of a memory control group with its limit and its use. cache is the
+// line of memory.stat that counts the file cache, which is part of the use and gives way.
 type groupFiles struct{ limit, use, cache string }
 
 var (
@@ -18,8 +18,9 @@ var (
 	groupV2 = groupFiles{"memory.max", "memory.current", "inactive_file"}
 )
 
-// cgroups is the least limit of the control groups that a process is in, and the least that any of them leaves free, in bytes; the largest
-// number where there is none. root is the mounted hierarchy, self the process's /proc/self/cgroup: lines "number:controllers:path".
+// cgroups returns, in bytes, the least limit of the control groups of a process, and the least
+// memory that any of them leaves free. Without a limit, both are the largest number. root is the
+// mounted hierarchy. self is the process's /proc/self/cgroup, with lines "number:controllers:path".
 func cgroups(root fs.FS, self string) (limit, free uint64) {
 	limit, free = math.MaxUint64, math.MaxUint64
 	for line := range strings.Lines(self) {
@@ -34,7 +35,8 @@ func cgroups(root fs.FS, self string) (limit, free uint64) {
 			}
 			base, files = "memory", groupV1
 		}
-		for at := path.Clean("/" + part[2]); ; at = path.Dir(at) { // in a container the path may be one of the host; its root is still there
+		// In a container the path may be that of the host. The root is still there.
+		for at := path.Clean("/" + part[2]); ; at = path.Dir(at) {
 			l, f := files.read(root, path.Join(base, at))
 			limit, free = min(limit, l), min(free, f)
 			if at == "/" {
@@ -45,7 +47,7 @@ func cgroups(root fs.FS, self string) (limit, free uint64) {
 	return limit, free
 }
 
-// read is the limit of one group, and what it leaves.
+// read returns the limit of one group and what it leaves free.
 func (g groupFiles) read(root fs.FS, dir string) (limit, free uint64) {
 	number := func(name string) (uint64, bool) {
 		data, err := fs.ReadFile(root, path.Join(dir, name))

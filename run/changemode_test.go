@@ -127,7 +127,7 @@ func TestOneExplorerDoesNotGoOnForSeveral(t *testing.T) {
 	_, checked := run.Facts(p.load(t).Settled()[0])
 	_, ran := p.run(t)
 	for _, err := range []error{checked, ran} {
-		oneLine(t, err, "config.yaml", "mode: is both, which has explorer explorer alone, and the run has the explorers left", "go on in modes train and explore")
+		oneLine(t, err, "config.yaml", "mode: is both, which has explorer explorer alone, and the run has the explorers left", "resume in modes train and explore")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/trinity-go/trinity/weights"
 )
 
-// checkpointer writes the checkpoints of a stage, as trainer.Checkpointer.
+// checkpointer implements trainer.Checkpointer for a stage.
 type checkpointer struct {
 	*stage
 	source trinity.Source
@@ -65,8 +65,8 @@ func (c checkpointer) saveState(ctx context.Context, at trainer.Progress, withMo
 	})
 }
 
-// addModels adds the files that transformers loads to a checkpoint without them. The policy comes
-// last: if its model is there, all are.
+// addModels adds to a checkpoint the files that transformers loads. The policy comes last: if its
+// files are there, so are the critic's.
 func (c checkpointer) addModels(ctx context.Context, dir string) error {
 	if err := c.addCritic(ctx, dir); err != nil {
 		return err
@@ -74,6 +74,7 @@ func (c checkpointer) addModels(ctx context.Context, dir string) error {
 	return durable.WriteDir(filepath.Join(dir, c.modelDir()), func(temp string) error { return c.writeModel(ctx, temp) })
 }
 
+// present reports whether a file or directory exists.
 func present(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -92,7 +93,7 @@ type trimming struct {
 
 // Save implements trainer.Checkpointer.
 func (t *trimming) Save(ctx context.Context, at trainer.Progress, last bool) error {
-	if at.Step == t.saved { // again, because the source has ended: t.before belongs to this checkpoint, not to the one before it
+	if at.Step == t.saved { // the source has ended, and t.before belongs to this very checkpoint
 		return t.Checkpointer.Save(ctx, at, last)
 	}
 	state, err := t.queue.State()
@@ -121,4 +122,26 @@ type announcing struct {
 func (a announcing) Save(ctx context.Context, at trainer.Progress, last bool) error {
 	defer a.shelf.Saved(at.Published, at.IsCurrent())
 	return a.Checkpointer.Save(ctx, at, last)
+}
+
+// writeModel writes to dir the files that transformers or PEFT loads, including the tokenizer's.
+func (s *stage) writeModel(ctx context.Context, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := s.engine.SaveModel(ctx, dir); err != nil {
+		return err
+	}
+	if err := s.text.Tokenizer().WriteFiles(dir); err != nil {
+		return err
+	}
+	return durable.Seal(dir)
+}
+
+// modelDir returns the directory of the model or the adapter in a checkpoint.
+func (s *Settled) modelDir() string {
+	if len(s.Model.LoraConfigs) > 0 {
+		return checkpoint.AdapterDir
+	}
+	return checkpoint.ModelDir
 }

@@ -3,16 +3,15 @@ package run
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/model/hub"
 )
 
 // reader opens the data of a stage.
@@ -21,7 +20,8 @@ type reader struct {
 	say func(string) // for people
 }
 
-// openDataset opens the rows of a section of the configuration; progress is its enable_progress_bar.
+// openDataset opens the rows of a section of the configuration. progress is the section's
+// enable_progress_bar.
 func (s *reader) openDataset(ctx context.Context, path string, opts dataset.Options, progress bool) (*dataset.Dataset, error) {
 	opts.Resolve = func(name string) (string, error) { return resolveDataset(ctx, name) }
 	opts.Scratch, opts.Note = filepath.Join(s.Buffer.CacheDir, "datasets"), s.say
@@ -32,7 +32,7 @@ func (s *reader) openDataset(ctx context.Context, path string, opts dataset.Opti
 	return openRows(ctx, path, opts)
 }
 
-// openRows opens a dataset, which must have rows.
+// openRows opens a dataset. It returns an error if the dataset has no rows.
 func openRows(ctx context.Context, path string, opts dataset.Options) (*dataset.Dataset, error) {
 	d, err := dataset.Open(ctx, path, opts)
 	if err == nil && d.Len() == 0 {
@@ -41,7 +41,8 @@ func openRows(ctx context.Context, path string, opts dataset.Options) (*dataset.
 	return d, err
 }
 
-// rowsOf says where in its path a section's rows are. The table of a database is called like the section, as Trinity-RFT has it, unless there is a subset.
+// rowsOf returns where the rows of a section are in its path. In a database, the table has the name
+// of the subset or, as in Trinity-RFT, of the section.
 func rowsOf(path, split, subset, name string, retries, seconds int) dataset.Options {
 	o := dataset.Options{Split: split, Subset: subset}
 	if database.IsURL(path) {
@@ -51,56 +52,94 @@ func rowsOf(path, split, subset, name string, retries, seconds int) dataset.Opti
 	return o
 }
 
-// bufferRows says where in its path the rows of a buffer are that is a dataset.
+// bufferRows returns where the rows of a buffer are in its path, if the buffer is a dataset.
 func bufferRows(b *config.ExperienceBuffer) dataset.Options {
 	return rowsOf(b.Path, b.Split, b.SubsetName, b.Name, b.MaxRetryTimes, b.MaxRetryInterval)
 }
 
-// meter shows how much of something long is done: a line that changes on a terminal, else a line every ten seconds. What takes less than a
-// second is not long.
-type meter struct {
-	doing string
-	bar   io.Writer // a terminal, or nil
-	say   func(string)
-	now   func() time.Time
-
-	file        string
-	begun, last time.Time
-	drawn       bool
+// resolveDataset downloads a dataset that is on the hub.
+func resolveDataset(ctx context.Context, name string) (string, error) {
+	if !isHubDataset(name) {
+		return "", fmt.Errorf("dataset %s: no such file or directory", name)
+	}
+	return hub.Pull(ctx, datasetName(name), hub.Options{})
 }
 
-// newMeter shows on a terminal, if there is one.
-func newMeter(doing string, say func(string)) *meter {
-	m := &meter{doing: doing, say: say, now: time.Now}
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		m.bar = os.Stderr
-	}
-	return m
+// isHubDataset reports whether the name of a dataset that is not on this machine may be a name of
+// the hub. A name that looks like a file is not.
+func isHubDataset(name string) bool {
+	return hub.IsName(datasetName(name)) && (strings.Contains(name, "://") || !dataset.IsFile(name))
 }
 
-func (m *meter) told(file string, done, total int64) {
-	now := m.now()
-	if file != m.file {
-		m.file, m.begun, m.last = file, now, now
+// datasetName returns the hub's name of a dataset that a configuration writes as org/name.
+func datasetName(name string) string {
+	if strings.Contains(name, "://") {
+		return name
 	}
-	every := 10 * time.Second
-	if m.bar != nil {
-		every = time.Second
+	return "hf://datasets/" + name
+}
+
+// named is a dataset that a configuration names. key is the section with its path.
+type named struct {
+	key, path string
+	of        dataset.Options
+}
+
+// datasets lists the datasets that a configuration names, without the one that the task pipeline
+// has not made yet.
+func datasets(cfg *Settled) (all []named, err error) {
+	later := ""
+	recipe, made, err := taskPipeline(cfg)
+	if err != nil {
+		return nil, err
 	}
-	long, over := now.Sub(m.last) >= every, done >= total
-	if !long && !(over && m.drawn) {
-		return
+	if recipe != nil && made == nil {
+		later = recipe.Output
 	}
-	m.last = now
-	text := fmt.Sprintf("%s%s: %d %%, %s", m.doing, file, 100*done/max(1, total), now.Sub(m.begun).Round(time.Second))
-	if m.bar == nil {
-		m.say(text)
-		return
+	add := func(key, path string, of dataset.Options) {
+		if path != "" && path != later { // config reports a missing path
+			all = append(all, named{key, path, of})
+		}
 	}
-	m.drawn = !over
-	end := "\x1b[K" // what the line before had more
-	if over {
-		end += "\n"
+	for _, t := range cfg.Data.Tasksets {
+		add(t.Key, t.Path, tasksOf(t.Taskset))
 	}
-	_, _ = io.WriteString(m.bar, "\r"+text+end) // a terminal that is gone is no reason to end a run
+	for _, b := range cfg.Besides() {
+		add(b.Key, b.Path, bufferRows(&b.ExperienceBuffer))
+	}
+	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil && (b.SchemaType != "experience" || cfg.Recorded) {
+		add("buffer.trainer_input.experience_buffer", b.Path, bufferRows(b))
+	}
+	return all, nil
+}
+
+// checkDatasets returns an error if a dataset that the stage reads lacks files, or is nowhere: not
+// on this machine, not on a hub, and none that a stage before makes.
+func checkDatasets(cfg *Settled, before []*Settled) error {
+	if done, err := finished(cfg.CheckpointJobDir); err != nil || done != nil {
+		return err
+	}
+	all, err := datasets(cfg)
+	if err != nil {
+		return err
+	}
+	read := cfg.Sources()
+	f := config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}
+	for _, d := range all {
+		key := d.key + ".path"
+		made := slices.ContainsFunc(before, func(s *Settled) bool { return s.Leaves(d.path) })
+		if made || !slices.Contains(read, key) {
+			continue
+		}
+		path, here := local(d.path, key, true, &f)
+		if f.Missing[key] != "" {
+			return cfg.At(key, fmt.Sprintf("dataset %s: no such file or directory", d.path), "")
+		}
+		if here && !database.IsURL(path) {
+			if err := dataset.Find(path, d.of); err != nil {
+				return cfg.At(key, err.Error(), "")
+			}
+		}
+	}
+	return nil
 }

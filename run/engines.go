@@ -11,14 +11,15 @@ import (
 	"github.com/trinity-go/trinity/weights"
 )
 
-// engines are the plug-ins that open a stage's models. A stage builds what its mode asks for: a process that only samples needs no
-// engine that trains.
+// engines are the plug-ins that open a stage's models. A stage builds those that its mode needs: a
+// process that only samples needs no trainer.
 type engines struct {
-	trainer trinity.TrainerOpener // of policy, critic and teachers; nil where nothing is trained
-	sampler trinity.SamplerOpener // nil where nothing is sampled
-	way     weights.Way           // from one to the other; nil unless one process has both
+	trainer trinity.TrainerOpener // of policy, critic and teachers; nil if the mode trains nothing
+	sampler trinity.SamplerOpener // nil if the mode samples nothing
+	way     weights.Way           // of the weights to the sampler; nil unless one process has both
 }
 
+// openers builds the plug-ins for the mode.
 func openers(cfg *config.Settled) (e engines, err error) {
 	if cfg.Trains {
 		if e.trainer, err = registry.Trainers.Build(cfg.Engines.Train, cfg.Trainer.TrainerArgs); err != nil {
@@ -38,41 +39,42 @@ func openers(cfg *config.Settled) (e engines, err error) {
 	return e, nil
 }
 
-// specs are what a stage asks of its engines.
+// specs tell the engines of a stage what to open.
 type specs struct {
-	train   trinity.EngineSpec // nothing is trained unless its Train is set
+	train   trinity.EngineSpec // its Train says whether there is anything to train
 	sample  trinity.SamplerSpec
 	samples bool
 }
 
-// specs returns what a stage asks of its engines, but for decoding text.
-func (cfg *Settled) specs(train, sample bool) specs {
-	init := trinity.InitSpec{Seed: uint64(cfg.InitSeed), Style: cfg.Model.Init.Style}
-	lora, length := loraSpec(cfg.Model.LoraConfigs), value(0, cfg.Model.MaxModelLen)
-	s := specs{samples: sample}
+// specs returns what the engines open, without the function that decodes text.
+func (s *Settled) specs(train, sample bool) specs {
+	init := trinity.InitSpec{Seed: uint64(s.InitSeed), Style: s.Model.Init.Style}
+	lora, length := loraSpec(s.Model.LoraConfigs), value(0, s.Model.MaxModelLen)
+	all := specs{samples: sample}
 	if train {
-		s.train = trinity.EngineSpec{
-			ModelPath: cfg.modelPath, Init: init, LoRA: lora, Seed: uint64(cfg.Seed), Optimizer: cfg.Algorithm.Optimizer.Spec(),
-			Train: true, Reference: cfg.Method.Reference, MicroTokens: cfg.Batch.MicroTokens, MaxModelLen: length,
-			Ahead: cfg.publishInterval() > 1 || handovers[cfg.Synchronizer.SyncStyle] == weights.WhenAsked,
+		all.train = trinity.EngineSpec{
+			ModelPath: s.modelPath, Init: init, LoRA: lora, Seed: uint64(s.Seed), Optimizer: s.Algorithm.Optimizer.Spec(),
+			Train: true, Reference: s.Method.Reference, MicroTokens: s.Batch.MicroTokens, MaxModelLen: length,
+			Ahead: s.publishInterval() > 1 || handovers[s.Synchronizer.SyncStyle] == weights.WhenAsked,
 		}
-		if cfg.Method.Compares {
-			s.train.Teachers = cfg.teacherPaths()
+		if s.Method.Compares {
+			all.train.Teachers = s.teacherPaths()
 		}
 	}
 	if sample {
-		s.sample = trinity.SamplerSpec{
-			ModelPath: cfg.modelPath, Init: init, LoRA: lora, Quantization: cfg.Explorer.RolloutModel.Quantization,
-			MaxSequences: cfg.Batch.Sequences, MaxModelLen: length, Shared: train && cfg.engines.way.Shares(),
+		all.sample = trinity.SamplerSpec{
+			ModelPath: s.modelPath, Init: init, LoRA: lora, Quantization: s.Explorer.RolloutModel.Quantization,
+			MaxSequences: s.Batch.Sequences, MaxModelLen: length, Shared: train && s.engines.way.Shares(),
 		}
-		for _, l := range cfg.Model.SampledAdapters() {
-			s.sample.Adapters = append(s.sample.Adapters, l.Path)
+		for _, l := range s.Model.SampledAdapters() {
+			all.sample.Adapters = append(all.sample.Adapters, l.Path)
 		}
 	}
-	return s
+	return all
 }
 
-// plan returns the memory that the engine and the sampler take, in the order in which they take it; nil if one of them cannot tell.
+// plan returns the memory that the engine and the sampler take, in the order in which they take it.
+// It returns nil if one of them cannot tell.
 func (e *engines) plan(s specs) ([]trinity.MemoryPart, error) {
 	var all []trinity.MemoryPart
 	if s.train.Train {
@@ -92,7 +94,8 @@ func (e *engines) plan(s specs) ([]trinity.MemoryPart, error) {
 	return all, nil
 }
 
-// lasting returns the parts with what passing ones need beyond what is taken after them, which is often nothing.
+// lasting returns the parts as they add up. A passing part is free again before the engine takes
+// the parts after it, so it only counts with what it needs beyond them, which is often nothing.
 func lasting(parts []trinity.MemoryPart) []trinity.MemoryPart {
 	parts = slices.Clone(parts)
 	var later int64
@@ -106,7 +109,7 @@ func lasting(parts []trinity.MemoryPart) []trinity.MemoryPart {
 	return parts
 }
 
-// planned is the sum of the memory of a model that stands alone.
+// planned returns the memory of a model that stands alone.
 func planned(parts []trinity.MemoryPart) (bytes int64) {
 	for _, p := range lasting(parts) {
 		bytes += p.Bytes
@@ -114,7 +117,7 @@ func planned(parts []trinity.MemoryPart) (bytes int64) {
 	return bytes
 }
 
-// open loads the weights: the engine's first, for the sampler may share them.
+// open loads the weights. The engine comes first, because the sampler may share its weights.
 func (e *engines) open(ctx context.Context, s specs) (engine trinity.Engine, sampler trinity.Sampler, err error) {
 	if s.train.Train {
 		if engine, err = e.trainer.OpenTrainer(ctx, s.train); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/trinity-go/trinity/trainer"
 )
 
-// heldOut reads the datasets that the trainer measures.
+// heldOut reads the datasets on which the trainer measures its loss.
 func (s *reader) heldOut(ctx context.Context) (all []trainer.HeldOut, err error) {
 	for _, b := range s.Data.Measured {
 		set := trainer.HeldOut{Name: b.Name}
@@ -26,7 +26,7 @@ func (s *reader) heldOut(ctx context.Context) (all []trainer.HeldOut, err error)
 	return all, nil
 }
 
-// whole is everything that a dataset holds.
+// whole reads all experiences of a dataset.
 func (s *reader) whole(ctx context.Context, b *config.ExperienceBuffer) ([]*trinity.Experience, error) {
 	rows, err := s.rows(ctx, b, b.SchemaType, 1)
 	if err == nil {
@@ -51,7 +51,8 @@ func (s *reader) whole(ctx context.Context, b *config.ExperienceBuffer) ([]*trin
 	return taken.Experiences(), err
 }
 
-// measure is the loss whose metrics tell about data of a schema: the run's own, else that of the algorithm type that is called as the schema.
+// measure returns the loss whose metrics tell about data of a schema. It is the run's own loss if
+// the run trains on that schema, else the loss of the algorithm with the schema's name.
 func (s *reader) measure(schema string) (trinity.Loss, error) {
 	if schema == s.algorithm.Def.Schema {
 		return s.algorithm.Loss, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/explorer"
+	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -49,7 +50,7 @@ func (s *stage) explore(ctx, stop context.Context, opts Options) error {
 	if errors.Is(err, trinity.ErrEnded) { // the trainer needs no more deliveries
 		s.say(fmt.Sprintf("the trainer of %s has ended its run, so explorer %s has nothing to do: "+
 			"for more steps set trainer.total_steps and total_steps, and start the trainer first", place, client.Name))
-		return s.record(ex.TotalSteps, ex.TotalSteps)
+		return s.openLog(ex.TotalSteps, ex.TotalSteps)
 	}
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 	if !ok {
 		return fmt.Errorf("engine %s cannot take weights from a checkpoint, which mode explore needs", s.Engines.Sample)
 	}
-	if err := s.record(ex.Agenda.Step(), ex.TotalSteps); err != nil {
+	if err := s.openLog(ex.Agenda.Step(), ex.TotalSteps); err != nil {
 		return err
 	}
 	follower := &weights.Follower{
@@ -114,3 +115,68 @@ func dividedRows(cfg *Settled) string {
 	sum := sha256.Sum256(encodeJSON(cfg.Buffer.ExplorerInput))
 	return hex.EncodeToString(sum[:])
 }
+
+// exploring returns the options of the stage's explorer, without buffer, weights and recorder.
+func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
+	cfg := s.Settled
+	if err := s.openRewardModels(ctx); err != nil {
+		return nil, err
+	}
+	tasks, err := s.mix(ctx)
+	if err != nil {
+		return nil, err
+	}
+	evals, err := s.evalTasksets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inputs, err := s.inputs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.pipeline(ctx)
+	if err != nil {
+		return nil, err
+	}
+	steps := tasks.Epoch() * cfg.Buffer.TotalEpochs / cfg.Buffer.BatchSize
+	return &explorer.Options{
+		Agenda:       explorer.NewAgenda(tasks, inputs, cfg.Buffer.BatchSize),
+		EvalTasksets: evals, Runner: s.runner(), Pipeline: p,
+		TotalSteps: int64(value(max(1, steps), cfg.Buffer.TotalSteps)), UnderWay: cfg.Batch.UnderWay, Pace: s.pace(),
+		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
+	}, nil
+}
+
+// exploreAlone writes rollouts to an archive in files. No trainer reads it meanwhile, so the model
+// stays the same.
+func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Options) error {
+	dir, err := s.ownDir(s.ExperienceFile())
+	if err != nil {
+		return err
+	}
+	sink := archive.NewSink(dir)
+	defer sink.Close(ctx)
+	_, cursor, err := sink.Resume(ctx)
+	if err != nil {
+		return err
+	}
+	if err := ex.Agenda.Restore(cursor); err != nil {
+		return err
+	}
+	if err := s.openEngine(ctx, false, true); err != nil {
+		return err
+	}
+	if err := s.openLog(ex.Agenda.Step(), ex.TotalSteps); err != nil {
+		return err
+	}
+	s.say("writes the rollouts to " + dir)
+	ex.Pace = explorer.Pace{Style: "fixed", Interval: ex.TotalSteps + 1} // every step with version 0
+	ex.Buffer, ex.Weights, ex.Recorder = sink, untrained{}, explorerRecorder{s.log}
+	return explorer.New(*ex).Run(ctx)
+}
+
+// untrained stands for the weights of a model that nobody trains: they stay at version 0.
+type untrained struct{}
+
+func (untrained) Wait(context.Context, int64, bool) (int64, error) { return 0, nil }
+func (untrained) ExplorerDone()                                    {}

@@ -37,7 +37,7 @@ func TestTheDiskFailsAtEveryFailpoint(t *testing.T) {
 	faults := []struct{ action, says, do string }{
 		{"enospc", "no space left on device", "make room and start the same command again"},
 		{"erofs", "read-only file system", "let this user write there"},
-		{"eio", "input/output error", "the disk is broken or away"},
+		{"eio", "input/output error", "the disk is broken or disconnected"},
 		{"eacces", "permission denied", "let this user write there"},
 	}
 	for i, name := range failpoint.Names() {

@@ -10,7 +10,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// host is what a stage gives to its rollouts, as explorer.Host.
+// host implements explorer.Host: it is what a stage offers its rollouts.
 type host struct{ *stage }
 
 // Model implements explorer.Host.
@@ -29,7 +29,8 @@ func (h host) Model(task *trinity.Task, name string) (*trinity.Model, error) {
 	}, nil
 }
 
-// models returns the names of the models that the sampler holds beside the policy; a model without adapters has none.
+// models returns the names of the models that the sampler has beside the policy. Without adapters
+// there are none.
 func (h host) models() (names []string) {
 	for _, l := range h.Settled.Model.LoraConfigs {
 		if l.Name != "" {
@@ -45,7 +46,7 @@ func (h host) models() (names []string) {
 // RewardModel implements explorer.Host.
 func (h host) RewardModel(name string) (*trinity.RewardModel, error) { return h.rewardModels.get(name) }
 
-// workDir is the directory of a run that holds what plug-ins write.
+// workDir is the directory, in the run's, for the files of plug-ins.
 const workDir = "work"
 
 // Dir implements explorer.Host. Each of several explorers has a directory of its own.

@@ -11,7 +11,10 @@ import (
 	"github.com/trinity-go/trinity/model"
 )
 
-// inputs opens what joins the rollouts in the experience pipeline, and checks every row.
+// formatter makes experiences of a row.
+type formatter = func(map[string]any) ([]*trinity.Experience, error)
+
+// inputs opens the experiences that join the rollouts in the pipeline, and checks every row.
 func (s *reader) inputs(ctx context.Context) (explorer.Inputs, error) {
 	var all explorer.Inputs
 	for _, b := range s.Data.Inputs {
@@ -24,6 +27,7 @@ func (s *reader) inputs(ctx context.Context) (explorer.Inputs, error) {
 	return all, nil
 }
 
+// input opens this explorer's share of one input.
 func (s *reader) input(ctx context.Context, b config.NamedBuffer) (*explorer.Input, error) {
 	data, format, err := s.formatted(ctx, &b.ExperienceBuffer, b.SchemaType)
 	if err != nil {
@@ -41,7 +45,7 @@ func (s *reader) input(ctx context.Context, b config.NamedBuffer) (*explorer.Inp
 		in.Data = explorer.ShareOfGroups(groups, k, n)
 	}
 	if in.Data.Len() == 0 {
-		return nil, fmt.Errorf("%s has %d groups, of which the share %s has none", data.Name(), groups.Len(), s.Explorer.Share)
+		return nil, fmt.Errorf("%s has %d groups, and none of them is in the share %s", data.Name(), groups.Len(), s.Explorer.Share)
 	}
 	switch {
 	case b.TotalSteps != nil:
@@ -53,8 +57,9 @@ func (s *reader) input(ctx context.Context, b config.NamedBuffer) (*explorer.Inp
 	return in, err
 }
 
-// joining refuses experiences that the run cannot train on beside its own rollouts.
-func (s *reader) joining(format func(map[string]any) ([]*trinity.Experience, error)) (func(map[string]any) ([]*trinity.Experience, error), error) {
+// joining returns a formatter that refuses experiences that the run cannot train on beside its own
+// rollouts.
+func (s *reader) joining(format formatter) (formatter, error) {
 	model, err := model.ReadConfig(s.modelPath)
 	if err != nil {
 		return nil, err
@@ -63,18 +68,20 @@ func (s *reader) joining(format func(map[string]any) ([]*trinity.Experience, err
 	if err != nil {
 		return nil, err
 	}
-	logprobs = logprobs || s.Method.Recomputes // which corrects for what sampled
+	logprobs = logprobs || s.Method.Recomputes // to correct for the policy that sampled
 	fits := func(e *trinity.Experience) error {
 		if e.PromptLen < 0 || e.PromptLen > len(e.Tokens) {
 			return fmt.Errorf("prompt_len is %d, of %d tokens", e.PromptLen, len(e.Tokens))
 		}
 		for at, token := range e.Tokens {
 			if token < 0 || int(token) >= model.VocabSize {
-				return fmt.Errorf("token %d at position %d is outside the vocabulary of %d: it is of another model", token, at, model.VocabSize)
+				return fmt.Errorf("token %d at position %d is outside the vocabulary of %d: it belongs to another model",
+					token, at, model.VocabSize)
 			}
 		}
 		if logprobs && e.Logprobs == nil && e.TrainedTokens() > 0 {
-			return fmt.Errorf("it has no log-probabilities of the policy that sampled it, which algorithm %s reads: take what a run has kept, or a policy_loss_fn that reads none, such as opmd", s.algorithm.Def.Type)
+			return fmt.Errorf("it has no log-probabilities of the policy that sampled it, which algorithm %s reads: "+
+				"use experiences that a run wrote, or a policy_loss_fn that reads none, such as opmd", s.algorithm.Def.Type)
 		}
 		return nil
 	}

@@ -2,13 +2,14 @@ package run_test
 
 import (
 	"fmt"
-	"github.com/trinity-go/trinity/trinitytest"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 const (

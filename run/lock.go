@@ -9,7 +9,7 @@ import (
 	"github.com/trinity-go/trinity/internal/durable"
 )
 
-// parts are what the mode does in a run: exploring and training may be in several processes.
+// parts names the parts of a run that the process does: several processes may share a run.
 func parts(cfg *Settled) []string {
 	switch {
 	case cfg.Mode == "serve": // it only reads
@@ -24,7 +24,7 @@ func parts(cfg *Settled) []string {
 	return []string{"trainer"}
 }
 
-// lockDir keeps two processes from the same part in one run.
+// lockDir keeps two processes from doing the same part of one run.
 func lockDir(dir string, names []string) (unlock func(), err error) {
 	var locks []*durable.Lock
 	unlock = func() {
@@ -43,7 +43,7 @@ func lockDir(dir string, names []string) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// lock takes the part of that name in a run.
+// lock takes the lock of one part. The error names the process that holds it.
 func lock(dir, name string) (*durable.Lock, error) {
 	l, err := durable.TakeLock(dir, name, "")
 	var other durable.Held

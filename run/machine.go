@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// MachineFacts are this machine's limits in bytes; 0 is unknown.
+// MachineFacts are this machine's limits in bytes. 0 means unknown.
 type MachineFacts struct {
-	Memory    uint64 // what this process may use: the machine's, or its cgroup's if less
+	Memory    uint64 // that this process may use: the machine's, or its control group's if less
 	Available uint64
 	Disk      uint64 // free in the working directory
 }
 
-// Machine reads them.
+// Machine reads the limits of this machine.
 func Machine() MachineFacts {
 	var m MachineFacts
 	if data, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -28,7 +28,7 @@ func Machine() MachineFacts {
 	return m
 }
 
-// meminfo reads a line of /proc/meminfo, which counts KiB.
+// meminfo returns the bytes in a line of /proc/meminfo, which counts KiB.
 func meminfo(data []byte, key string) uint64 {
 	sc := bufio.NewScanner(bytes.NewReader(data))
 	for sc.Scan() {

@@ -11,22 +11,22 @@ import (
 	"github.com/trinity-go/trinity/serve/fleet"
 )
 
-// made tells what the checkpoints of a stage are made with.
-func (cfg *Settled) made() (m checkpoint.Made, err error) {
+// made returns what a checkpoint of the stage notes about it: settings, model and data.
+func (s *Settled) made() (m checkpoint.Made, err error) {
 	m.Data = map[string]string{}
-	if m.Settings, err = checkpoint.Settings(cfg.Settled); err != nil {
+	if m.Settings, err = checkpoint.Settings(s.Settled); err != nil {
 		return m, err
 	}
-	if cfg.modelPath != "" {
-		if m.Model, err = checkpoint.Fingerprint(cfg.modelPath, checkpoint.IsModelFile); err != nil {
+	if s.modelPath != "" {
+		if m.Model, err = checkpoint.Fingerprint(s.modelPath, checkpoint.IsModelFile); err != nil {
 			return m, err
 		}
 	}
-	read, err := datasets(cfg)
+	read, err := datasets(s)
 	if err != nil {
 		return m, err
 	}
-	sources, f := cfg.Sources(), config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}
+	sources, f := s.Sources(), config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}
 	for _, d := range read {
 		key := d.key + ".path"
 		path, ok := local(d.path, key, true, &f)
@@ -42,31 +42,31 @@ func (cfg *Settled) made() (m checkpoint.Made, err error) {
 }
 
 // changes compares a stage with its newest checkpoint, if it resumes from one. The error has a line
-// for each difference that keeps it from resuming; told has a line for each of the others. begun
+// for each difference that keeps it from resuming. told has a line for each other difference. begun
 // reports whether the stage began with the model that its configuration names.
-func (cfg *Settled) changes(now checkpoint.Made, begun bool) (told []string, err error) {
-	if !cfg.ContinueFromCheckpoint || !cfg.Trains {
+func (s *Settled) changes(now checkpoint.Made, begun bool) (told []string, err error) {
+	if !s.ContinueFromCheckpoint || !s.Trains {
 		return nil, nil
 	}
-	if err := cfg.checkAlone(); err != nil {
+	if err := s.checkAlone(); err != nil {
 		return nil, err
 	}
-	dir := checkpoint.Dir{Path: cfg.CheckpointJobDir}
-	return dir.Compare(cfg.Settled, now, begun)
+	dir := checkpoint.Dir{Path: s.CheckpointJobDir}
+	return dir.Compare(s.Settled, now, begun)
 }
 
-// checkAlone refuses to continue, in the process of the trainer, a run that several explorers began:
-// nobody would know which rows the others have explored.
-func (cfg *Settled) checkAlone() error {
-	if !cfg.Together {
+// checkAlone returns an error if mode both resumes a run of several explorers: nobody would know
+// which rows the others have explored.
+func (s *Settled) checkAlone() error {
+	if !s.Together {
 		return nil
 	}
-	names, err := fleet.Explorers(cfg.CheckpointJobDir)
-	others := slices.DeleteFunc(names, func(name string) bool { return name == cfg.Explorer.Name })
+	names, err := fleet.Explorers(s.CheckpointJobDir)
+	others := slices.DeleteFunc(names, func(name string) bool { return name == s.Explorer.Name })
 	if err != nil || len(others) == 0 {
 		return err
 	}
 	what := fmt.Sprintf("is %s, which has explorer %s alone, and the run has the explorers %s, whose rows would be explored again",
-		cfg.Mode, cfg.Explorer.Name, strings.Join(others, ", "))
-	return cfg.At("mode", what, "go on in modes train and explore, or "+checkpoint.Anew)
+		s.Mode, s.Explorer.Name, strings.Join(others, ", "))
+	return s.At("mode", what, "resume in modes train and explore, or "+checkpoint.Anew)
 }

@@ -14,43 +14,44 @@ import (
 	"github.com/trinity-go/trinity/model"
 )
 
-// memory is what an engine and the process around it take, and what there is.
+// memory plans the memory of the engines and the process around them.
 type memory struct {
 	cfg       *Settled
 	model     *model.Config
-	spec      specs               // with as few layers computed again as let it fit
-	beside    []config.MemoryPlan // of the frozen models beside the engine: reward models and teachers
+	spec      specs               // recomputes as few layers as possible
+	beside    []config.MemoryPlan // of the reward models and teachers
 	parts     []config.MemoryPlan
-	available int64 // bytes; 0 if not known
+	available int64 // bytes; 0 means unknown
 }
 
-// memoryOf plans the memory of the engines, the critic and the frozen models beside them, of which
-// there are so many bytes available. The plan has no parts if an engine cannot tell what it takes.
-func (cfg *Settled) memoryOf(spec specs, available int64) (*memory, error) {
-	m := &memory{cfg: cfg, spec: spec, available: available}
+// memoryOf plans the memory of the engines, the critic and the frozen models, on a machine with so
+// many bytes available. The plan has no parts if an engine cannot tell what it takes.
+func (s *Settled) memoryOf(spec specs, available int64) (*memory, error) {
+	m := &memory{cfg: s, spec: spec, available: available}
 	path := cmp.Or(spec.train.ModelPath, spec.sample.ModelPath)
 	var err error
 	if m.model, err = model.ReadConfig(path); err != nil {
 		return nil, err
 	}
-	if n := *cfg.Model.MaxModelLen; n > m.model.MaxPositions {
-		return nil, cfg.At(modelLenKey, fmt.Sprintf("is %d, but model %s has positions for %d tokens", n, path, m.model.MaxPositions), "lower it, or max_prompt_tokens and max_response_tokens")
+	if n := *s.Model.MaxModelLen; n > m.model.MaxPositions {
+		return nil, s.At(modelLenKey, fmt.Sprintf("is %d, but model %s has positions for %d tokens", n, path, m.model.MaxPositions),
+			"lower it, or max_prompt_tokens and max_response_tokens")
 	}
-	if err := checkAdapters(m.model, cfg.Model.LoraConfigs); err != nil {
+	if err := checkAdapters(m.model, s.Model.LoraConfigs); err != nil {
 		return nil, err
 	}
-	if cfg.criticPath != "" {
-		if err := cfg.checkCritic(m.model); err != nil {
+	if s.criticPath != "" {
+		if err := s.checkCritic(m.model); err != nil {
 			return nil, err
 		}
 	}
 	if spec.samples {
-		if m.beside, err = cfg.rewardMemory(); err != nil {
+		if m.beside, err = s.rewardMemory(); err != nil {
 			return nil, err
 		}
 	}
 	if spec.train.Train {
-		plans, err := cfg.teacherMemory()
+		plans, err := s.teacherMemory()
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +64,8 @@ func (cfg *Settled) memoryOf(spec specs, available int64) (*memory, error) {
 	return m, err
 }
 
-// recompute chooses the fewest layers whose activations are computed again that let the plan fit; all, if none does.
+// recompute sets the number of layers whose activations the backward pass computes again: the least
+// with which the plan fits, or else all layers but one.
 func (m *memory) recompute() error {
 	if !m.spec.train.Train || !m.cfg.Batch.Recompute {
 		return nil
@@ -79,9 +81,10 @@ func (m *memory) recompute() error {
 	return failed
 }
 
+// fits reports whether so many bytes are available.
 func (m *memory) fits(bytes int64) bool { return m.available == 0 || bytes <= m.available }
 
-// need is the memory of a spec in bytes.
+// need returns the bytes that a spec needs.
 func (m *memory) need(spec specs) (int64, error) {
 	parts, err := m.partsOf(spec)
 	return total(parts), err
@@ -94,13 +97,15 @@ func total(parts []config.MemoryPlan) (bytes int64) {
 	return bytes
 }
 
+// partsOf returns what needs memory under a spec. It returns nil if an engine cannot tell.
 func (m *memory) partsOf(spec specs) ([]config.MemoryPlan, error) {
 	taken, err := m.cfg.engines.plan(spec)
 	if err != nil || taken == nil {
 		return nil, err
 	}
 	if m.cfg.criticPath != "" && spec.train.Train {
-		beside, err := m.cfg.engines.trainer.PlanMemory(criticSpec(spec.train, m.cfg.criticPath, m.cfg.Critic.Optim.Spec()))
+		critic := criticSpec(spec.train, m.cfg.criticPath, m.cfg.Critic.Optim.Spec())
+		beside, err := m.cfg.engines.trainer.PlanMemory(critic)
 		if err != nil {
 			return nil, fmt.Errorf("critic: %w", err)
 		}
@@ -111,7 +116,9 @@ func (m *memory) partsOf(spec specs) ([]config.MemoryPlan, error) {
 	}
 	taken = append(lasting(taken), m.process())
 	if spec.train.Reference && m.cfg.Batch.Rereads {
-		taken = append(taken, trinity.MemoryPart{Kind: "cache", Bytes: referenceCache, Why: "reference log-probabilities for the next epoch, at most"})
+		taken = append(taken, trinity.MemoryPart{
+			Kind: "cache", Bytes: referenceCache, Why: "reference log-probabilities for the next epoch, at most",
+		})
 	}
 	var parts []config.MemoryPlan
 	for _, p := range taken {
@@ -122,47 +129,56 @@ func (m *memory) partsOf(spec specs) ([]config.MemoryPlan, error) {
 	return append(parts, m.beside...), nil
 }
 
-// process is what the program takes beside the engine: its code and the runtime, the tokenizer's tables, and the garbage of all of it.
+// process returns the memory of the program beside the engine: its code and the runtime, the
+// tokenizer's tables, and garbage.
 func (m *memory) process() trinity.MemoryPart {
 	const program, perToken = 44 << 20, 900
 	return trinity.MemoryPart{
-		Kind: "process", Bytes: program + perToken*int64(m.model.VocabSize), Why: fmt.Sprintf("program, tokenizer of %d tokens, experiences; estimate", m.model.VocabSize),
+		Kind: "process", Bytes: program + perToken*int64(m.model.VocabSize),
+		Why: fmt.Sprintf("program, tokenizer of %d tokens, experiences; estimate", m.model.VocabSize),
 	}
 }
 
-// doesNotFit says in one line what is needed, what there is and what would fit; "" if all is well.
+// doesNotFit returns "" if the plan fits. Otherwise it returns a line with the memory that the run
+// needs, the memory that is available, and settings that would fit.
 func (m *memory) doesNotFit() (string, error) {
 	bytes := total(m.parts)
 	if m.fits(bytes) {
 		return "", nil
 	}
 	advice, err := m.advice()
-	return fmt.Sprintf("the run needs about %s of memory and %s are available; %s", config.Size(bytes), config.Size(m.available), advice), err
+	return fmt.Sprintf("the run needs about %s of memory and %s are available; %s",
+		config.Size(bytes), config.Size(m.available), advice), err
 }
 
-// lowering is a setting that may be lowered until a plan fits.
+// lowering is a setting that users may lower until the plan fits.
 type lowering struct {
 	key        string
 	now, least int
 	set        func(spec *specs, n int)
 }
 
-// lowerings are those of the plan, in the order in which they cost the user the least.
+// lowerings lists the settings to lower. The first costs the user the least.
 func (m *memory) lowerings() (all []lowering) {
 	length, perRow := *m.cfg.Model.MaxModelLen, m.cfg.Batch.PerRow
 	if m.spec.train.Train {
-		all = append(all, lowering{microTokensKey, m.spec.train.MicroTokens, perRow * length, func(s *specs, n int) { s.train.MicroTokens = n }})
+		all = append(all, lowering{microTokensKey, m.spec.train.MicroTokens, perRow * length, func(s *specs, n int) {
+			s.train.MicroTokens = n
+		}})
 	}
 	if m.spec.samples {
 		perRunner := max(1, m.cfg.Method.GroupSize) * m.cfg.Explorer.RolloutModel.EngineNum
-		all = append(all, lowering{"explorer.runner_per_model", m.cfg.Explorer.RunnerPerModel, 1, func(s *specs, n int) { s.sample.MaxSequences = min(s.sample.MaxSequences, n*perRunner) }})
+		all = append(all, lowering{"explorer.runner_per_model", m.cfg.Explorer.RunnerPerModel, 1, func(s *specs, n int) {
+			s.sample.MaxSequences = min(s.sample.MaxSequences, n*perRunner)
+		}})
 	}
 	return append(all, lowering{modelLenKey, length, 2, func(s *specs, n int) {
 		s.sample.MaxModelLen, s.train.MaxModelLen, s.train.MicroTokens = n, n, min(s.train.MicroTokens, perRow*n)
 	}})
 }
 
-// advice is the largest settings that fit. Settings are lowered one after another, each as far as it must be, and to its least before the next.
+// advice returns the largest settings that fit. It lowers one setting after another. It lowers the
+// next one only if the least value of the one before is not low enough.
 func (m *memory) advice() (string, error) {
 	spec, lowered := m.spec, map[string]int{}
 	for _, l := range m.lowerings() {
@@ -182,10 +198,11 @@ func (m *memory) advice() (string, error) {
 		}
 	}
 	least, err := m.need(spec)
-	return fmt.Sprintf("even one short sequence at a time takes %s: use a smaller model, model.lora_configs or a machine with more memory", config.Size(least)), err
+	return fmt.Sprintf("even one short sequence at a time takes %s: use a smaller model, model.lora_configs or a machine with more memory",
+		config.Size(least)), err
 }
 
-// lower sets in spec the greatest value of a setting that fits, or else its least.
+// lower sets in spec the greatest value of a setting that fits, or else the least value.
 func (m *memory) lower(spec *specs, l lowering) (n int, fits bool, err error) {
 	tooMany := l.least + sort.Search(l.now-l.least, func(i int) bool {
 		trial := *spec
@@ -204,7 +221,8 @@ const (
 	modelLenKey    = "model.max_model_len"
 )
 
-// settings writes settings as on the command line. Where the file sets the parts of max_model_len, it is they that have to be lowered.
+// settings writes settings as on the command line. If the file sets the two parts of max_model_len,
+// users must lower these too.
 func (m *memory) settings(values map[string]int) string {
 	var words []string
 	for _, key := range slices.Backward(slices.Sorted(maps.Keys(values))) {
@@ -217,6 +235,15 @@ func (m *memory) settings(values map[string]int) string {
 }
 
 // memory plans the memory of a stage whose models are on this machine.
-func (cfg *Settled) memory() (*memory, error) {
-	return cfg.memoryOf(cfg.specs(cfg.Trains, cfg.Samples), int64(Machine().Available))
+func (s *Settled) memory() (*memory, error) {
+	return s.memoryOf(s.specs(s.Trains, s.Samples), int64(Machine().Available))
+}
+
+// doesNotFit returns a line about a stage that needs more memory than is available, or "".
+func (s *Settled) doesNotFit() (string, error) {
+	m, err := s.memory()
+	if err != nil {
+		return "", err
+	}
+	return m.doesNotFit()
 }

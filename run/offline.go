@@ -10,13 +10,14 @@ import (
 	"github.com/trinity-go/trinity/trainer"
 )
 
-// offlineSource is a dataset that is trained on.
+// offlineSource is a dataset to train on.
 type offlineSource struct {
 	trinity.Source
-	experiences int // over all epochs; 0 where the steps are set
+	experiences int // over all epochs; 0 if the configuration sets the number of steps
 }
 
-// offline opens the trainer's dataset and checks all that the run will read of it, so that no row ends the run when its turn comes.
+// offline opens the trainer's dataset. It checks all rows that the run will read, so that none ends
+// the run later.
 func (s *reader) offline(ctx context.Context) (*offlineSource, error) {
 	b := s.Buffer.TrainerInput.ExperienceBuffer
 	epochs := value(s.Buffer.TotalEpochs, b.TotalEpochs)
@@ -43,7 +44,7 @@ func (s *reader) offline(ctx context.Context) (*offlineSource, error) {
 	return &offlineSource{packed, n}, err
 }
 
-// rows opens a dataset of training data in the order that it is read in.
+// rows opens a dataset of training data in the order that its selector chooses.
 func (s *reader) rows(ctx context.Context, b *config.ExperienceBuffer, schema string, epochs int) (*dataset.Source, error) {
 	data, format, err := s.formatted(ctx, b, schema)
 	if err != nil {
@@ -66,53 +67,57 @@ func (s *reader) formatted(ctx context.Context, b *config.ExperienceBuffer, sche
 		return nil, dataset.RowFormatter{}, err
 	}
 	if data.Len() >= manyRows {
-		s.say(fmt.Sprintf("looks at the rows of %s, before anything is loaded", data.Name()))
+		s.say(fmt.Sprintf("checks the rows of %s before loading any weights", data.Name()))
 	}
 	f := dataset.Format{
 		TaskFormat: b.Format.TaskFormat, PromptType: b.Format.PromptType, AllTurns: b.Format.EnableConcatenatedMultiTurn,
 		MaxTokens: *s.Model.MaxModelLen, Truncate: b.Format.Truncate,
 	}
 	if b.Format.Packing {
-		f.MaxTokens = 0 // what is longer goes on in the next sequence
+		f.MaxTokens = 0 // a longer text continues in the next sequence
 	}
 	format, err := dataset.Formatter(schema, f, s.text)
 	return data, format, err
 }
 
-// scored refuses experiences of an earlier run without advantages: they are made of whole groups, which batches of rows need not have.
-func scored(format func(map[string]any) ([]*trinity.Experience, error)) func(map[string]any) ([]*trinity.Experience, error) {
+// scored returns a formatter that refuses experiences without advantages. The trainer could not
+// compute them: an advantage needs the whole group, which a batch of rows need not have.
+func scored(format formatter) formatter {
 	return func(row map[string]any) ([]*trinity.Experience, error) {
 		exps, err := format(row)
 		for _, e := range exps {
 			if e.Advantages == nil {
-				return nil, fmt.Errorf("experience %s has no advantages: want what output_save_path of an experience pipeline keeps, not input_save_path", e.ID)
+				return nil, fmt.Errorf("experience %s has no advantages: use the files of output_save_path of an experience pipeline, "+
+					"not of input_save_path", e.ID)
 			}
 		}
 		return exps, err
 	}
 }
 
-// manyRows take some seconds to look at.
+// manyRows is a number of rows whose check takes some seconds.
 const manyRows = 20000
 
 // packed joins rows into sequences of the model's length.
 func (s *reader) packed(rows *dataset.Source) (*dataset.Packed, error) {
 	end := s.text.Tokenizer().EOS()
 	if end < 0 {
-		return nil, fmt.Errorf("format.packing: the tokenizer of %s has no end-of-sequence token, which is to stand between texts", s.modelPath)
+		return nil, fmt.Errorf("format.packing: the tokenizer of %s has no end-of-sequence token, which packing puts between texts",
+			s.modelPath)
 	}
 	return &dataset.Packed{Rows: rows, Length: *s.Model.MaxModelLen, End: end}, nil
 }
 
-// offlineSteps is how many full batches the dataset's epochs give.
+// offlineSteps returns the number of full batches in the dataset's epochs.
 func (s *reader) offlineSteps(source *offlineSource) int {
 	return max(1, source.experiences/(s.Buffer.TrainBatchSize*s.Batch.PerRow))
 }
 
-// referenceCache is what the reference log-probabilities of a dataset take at most, bytes: those of 8 million tokens, if every row comes again.
+// referenceCache is the size in bytes of the cache for a dataset's reference log-probabilities. It
+// has room for 8 million tokens.
 const referenceCache = 32 << 20
 
-// newCache makes the cache of a run that reads its data more than once.
+// newCache returns the cache of a run that reads its data more than once, else nil.
 func newCache(cfg *Settled) *trainer.ReferenceCache {
 	if cfg.Batch.Rereads {
 		return &trainer.ReferenceCache{Limit: referenceCache}

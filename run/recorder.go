@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/monitor"
 )
 
-// recorder sends records to every monitor and keeps the few numbers that the closing table shows.
+// recorder sends records to every monitor and sums them up for the closing table.
 type recorder struct {
 	monitors []trinity.Monitor
 	failures *os.File // one line per failed rollout
@@ -58,7 +59,7 @@ func (r *recorder) checkpoint(step int64, dir, model string) {
 	}
 }
 
-// explorerRecorder is the recorder as explorer.Recorder.
+// explorerRecorder implements explorer.Recorder.
 type explorerRecorder struct{ *recorder }
 
 // Log implements explorer.Recorder.
@@ -71,7 +72,8 @@ func (r explorerRecorder) Warn(err error) {
 	fmt.Fprintf(r.failures, "%s %v\n", time.Now().Format(time.RFC3339), err)
 }
 
-// trainerRecorder is the recorder of a stage as trainer.Recorder. The stage opens its recorder after it has made the trainer's options.
+// trainerRecorder implements trainer.Recorder. It holds the stage, which opens its recorder only
+// after it has made the trainer's options.
 type trainerRecorder struct{ *stage }
 
 // Log implements trainer.Recorder.
@@ -88,4 +90,25 @@ func (r *recorder) close() error {
 		errs = append(errs, m.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// openLog opens the monitors and the log of failed rollouts. A run that was killed may have left
+// records after fromStep, which the monitors drop.
+func (s *stage) openLog(fromStep int64, total int64) error {
+	cfg := s.Settled
+	mons, err := monitor.Open(cfg.Monitor.MonitorType, cfg.Monitor.MonitorArgs, monitor.Run{
+		Dir: cfg.Monitor.CacheDir, Project: cfg.Project, Group: cfg.Group, Name: cfg.Name, FromStep: fromStep, TotalSteps: total,
+	})
+	if err != nil {
+		return err
+	}
+	if s.log, err = newRecorder(cfg.Log.SaveDir, mons); err != nil {
+		return err
+	}
+	line := fmt.Sprintf("%s: mode %s, algorithm %s, model %s", cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType, s.modelPath)
+	if fromStep > 0 {
+		line += fmt.Sprintf(", resumes after step %d", fromStep)
+	}
+	s.say(line + "; writes to " + cfg.CheckpointJobDir)
+	return nil
 }

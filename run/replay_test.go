@@ -1,11 +1,12 @@
 package run_test
 
 import (
-	"github.com/trinity-go/trinity/trinitytest"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/trinitytest"
 )
 
 // replay turns it on.

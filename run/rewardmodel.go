@@ -37,6 +37,7 @@ func (s *stage) openRewardModels(ctx context.Context) error {
 	return nil
 }
 
+// openRewardModel opens the model at a path.
 func (s *stage) openRewardModel(ctx context.Context, path string) (*trinity.RewardModel, error) {
 	text, err := rewardText(path)
 	if err != nil {

@@ -1,45 +1,40 @@
-// Package run wires a configuration into explorer, trainer, buffer and synchronizer, and runs it: modes, stages, checkpoints, resume.
+// Package run wires explorer, trainer, buffer and weights as a configuration says, and runs them:
+// its modes, stages and checkpoints, and how it resumes.
 package run
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/trinity-go/trinity/config"
-	"github.com/trinity-go/trinity/internal/database"
-	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/failpoint"
-	"github.com/trinity-go/trinity/monitor"
 )
 
 // Options are what a run needs besides its configuration.
 type Options struct {
 	Say func(string) // receives lines for people
-	// Join is the URL of the trainer that mode explore rolls out for and mode serve follows; "" is the
-	// trainer of the run's directory. User information in the URL is the token; without it,
-	// TRINITY_TOKEN holds the token.
+	// Join is the URL of the trainer that mode explore rolls out for and mode serve follows; "" is
+	// the trainer of the run's directory. User information in the URL is the token; without it,
+	// TRINITY_TOKEN holds it.
 	Join string
 	// Stage is the only stage to run; "" runs all stages, one after the other.
 	Stage string
 }
 
-// Summary is what a run did.
+// Summary says what a run did.
 type Summary struct {
 	Stages []StageSummary `json:"stages"`
 }
 
-// Run runs the stages that are not finished yet, or only opts.Stage. The end of stop ends the run after
-// the training step in progress, with a checkpoint; the error is then the cause of stop. The end of ctx
-// ends the run at once.
+// Run runs the stages that are not finished yet: all, or only opts.Stage. The end of stop ends the
+// run after the training step in progress, with a checkpoint. The error is then the cause of stop.
+// The end of ctx ends the run at once.
 func Run(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary, error) {
 	summary, err := runAll(ctx, stop, cfg, opts)
-	return summary, advised(err)
+	return summary, withAdvice(err)
 }
 
 func runAll(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary, error) {
@@ -60,7 +55,7 @@ func runAll(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summa
 	return summary, summary.runStages(ctx, stop, cfg, stages, opts)
 }
 
-// unusedKeys says which keys are set and change nothing in any of the stages, "" if there is none.
+// unusedKeys returns a line with the keys that are set but change nothing in some stage, or "".
 func unusedKeys(stages []*Settled) string {
 	const most = 5
 	var keys []string
@@ -80,9 +75,9 @@ func unusedKeys(stages []*Settled) string {
 	return "set, but not used: " + strings.Join(keys, ", ") + "; trinity check says why"
 }
 
-// settle resolves the stages of a run and refuses one that cannot come to its end: data that is
-// nowhere, a model that does not fit, more memory than there is. It downloads what is not on this
-// machine.
+// settle resolves the stages of a run and downloads their models. It returns an error if a stage
+// cannot end well: its data is missing, its models do not fit together, or it needs more memory
+// than this machine has.
 func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, error) {
 	var stages []*Settled
 	for i, c := range cfg.Settled() {
@@ -91,7 +86,7 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 			return nil, err
 		}
 		stages = append(stages, s)
-		if !opts.passes(cfg, i) {
+		if !opts.skips(cfg, i) {
 			if err := checkDatasets(s, stages[:i]); err != nil {
 				return nil, err
 			}
@@ -101,8 +96,8 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 		opts.Say(line)
 	}
 	for i, s := range stages {
-		if done, err := finished(s.CheckpointJobDir); err != nil || done != nil || opts.passes(cfg, i) {
-			continue // an error is reported when it is this stage's turn
+		if done, err := finished(s.CheckpointJobDir); err != nil || done != nil || opts.skips(cfg, i) {
+			continue // runStages reports the error when it reaches the stage
 		}
 		if err := s.locate(fetch(ctx, opts.Say)); err != nil {
 			return nil, err
@@ -121,19 +116,10 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 	return stages, nil
 }
 
-// doesNotFit says in one line that a stage needs more memory than there is; "" if it does not.
-func (s *Settled) doesNotFit() (string, error) {
-	m, err := s.memory()
-	if err != nil {
-		return "", err
-	}
-	return m.doesNotFit()
-}
-
-// run runs one stage and appends what it did, if it began.
+// run runs one stage. If the stage began, run appends its summary.
 func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) (err error) {
 	if opts.Join != "" && cfg.Mode != "explore" && cfg.Mode != "serve" {
-		return fmt.Errorf("--join is of the modes explore and serve, and this is mode %s", cfg.Mode)
+		return fmt.Errorf("--join: mode %s joins no trainer: set mode to explore or serve", cfg.Mode)
 	}
 	if err := freshDir(cfg); err != nil {
 		return err
@@ -188,63 +174,12 @@ func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) (
 	case "bench":
 		return s.bench(ctx, stop)
 	}
-	return fmt.Errorf("mode %s is not part of this version", cfg.Mode)
+	return fmt.Errorf("mode %s is not in this version", cfg.Mode)
 }
 
-// freshDir gives a run that must not continue a directory of its own.
-func freshDir(cfg *Settled) error {
-	entries, err := os.ReadDir(cfg.CheckpointJobDir)
-	if err == nil && len(entries) > 0 && !cfg.ContinueFromCheckpoint && cfg.Mode != "serve" {
-		stamp := time.Now().Format("20060102150405")
-		cfg.Name += "_" + stamp
-		cfg.CheckpointJobDir += "_" + stamp
-		cfg.Buffer.CacheDir = filepath.Join(cfg.CheckpointJobDir, "buffer")
-		cfg.Monitor.CacheDir = filepath.Join(cfg.CheckpointJobDir, "monitor")
-		cfg.Log.SaveDir = filepath.Join(cfg.CheckpointJobDir, "log")
-	}
-	return durable.MkdirAll(cfg.CheckpointJobDir, 0o755)
-}
-
-// ownDirs gives an explorer that is one of several what the others would write as well.
-func ownDirs(cfg *Settled) {
-	if !oneOfSeveral(cfg) {
-		return
-	}
-	for _, dir := range []*string{&cfg.Buffer.CacheDir, &cfg.Monitor.CacheDir, &cfg.Log.SaveDir} {
-		*dir = filepath.Join(*dir, cfg.Explorer.Name)
-	}
-	copies := &cfg.DataProcessor.ExperiencePipeline
-	paths := []*string{&copies.InputSavePath, &copies.OutputSavePath}
-	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b.StorageType == "file" {
-		paths = append(paths, &b.Path)
-	}
-	for _, path := range paths {
-		if *path != "" && !database.IsURL(*path) { // a database has names of its own
-			*path = filepath.Join(filepath.Dir(*path), cfg.Explorer.Name+"-"+filepath.Base(*path))
-		}
-	}
-}
-
-func oneOfSeveral(cfg *Settled) bool {
-	return cfg.Mode == "explore" && cfg.Explorer.Name != config.OnlyExplorer
-}
-
-// record opens the monitors; records after fromStep, of a run that was killed, are dropped.
-func (s *stage) record(fromStep int64, total int64) error {
-	cfg := s.Settled
-	mons, err := monitor.Open(cfg.Monitor.MonitorType, cfg.Monitor.MonitorArgs, monitor.Run{
-		Dir: cfg.Monitor.CacheDir, Project: cfg.Project, Group: cfg.Group, Name: cfg.Name, FromStep: fromStep, TotalSteps: total,
-	})
-	if err != nil {
-		return err
-	}
-	if s.log, err = newRecorder(cfg.Log.SaveDir, mons); err != nil {
-		return err
-	}
-	line := fmt.Sprintf("%s: mode %s, algorithm %s, model %s", cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType, s.modelPath)
-	if fromStep > 0 {
-		line += fmt.Sprintf(", goes on after step %d", fromStep)
-	}
-	s.say(line + "; writes to " + cfg.CheckpointJobDir)
-	return nil
+// withStop returns a context that either context cancels, with its cause.
+func withStop(ctx, stop context.Context) (context.Context, context.CancelFunc) {
+	both, cancel := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(stop, func() { cancel(context.Cause(stop)) })
+	return both, func() { unhook(); cancel(nil) }
 }

@@ -67,13 +67,13 @@ func (s *Settled) apiKey() (string, error) {
 		return key, nil
 	}
 	if ip := net.ParseIP(e.ListenAddress); e.ListenAddress != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		reason := fmt.Sprintf("%s is reached by other machines, and any of them could use the model", e.ListenAddress)
+		reason := fmt.Sprintf("other machines can reach %s, and any of them could use the model", e.ListenAddress)
 		return "", s.At("explorer.listen_address", reason, "set "+tokenVariable+" to a key that clients send, or the address to 127.0.0.1")
 	}
 	return "", nil
 }
 
-// trainerPlace returns the place of the trainer whose weights to serve, nil if there is none.
+// trainerPlace returns the place of the trainer whose weights to serve, or nil.
 func (s *Settled) trainerPlace(opts Options) (fleet.Place, error) {
 	if opts.Join != "" {
 		return fleet.At(opts.Join, os.Getenv(tokenVariable))

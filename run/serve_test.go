@@ -55,7 +55,7 @@ func TestServe(t *testing.T) {
 	const key = "of the test"
 	port := freePort(t)
 	mode := []string{"mode=serve", "explorer.proxy_port=" + port}
-	p.start(t, nil, mode...).fails(t, "explorer.listen_address", "0.0.0.0 is reached by other machines", "set TRINITY_TOKEN")
+	p.start(t, nil, mode...).fails(t, "explorer.listen_address", "other machines can reach 0.0.0.0", "set TRINITY_TOKEN")
 
 	token := []string{"TRINITY_TOKEN=" + key}
 	trainer := p.start(t, token, training...)

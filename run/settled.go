@@ -9,6 +9,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/model/renderer"
@@ -24,9 +25,9 @@ type Settled struct {
 	engines   engines
 	tasks     []tasks // of the tasksets that the mode rolls out
 
-	// What locate finds. A path is "" if the model is not on this machine.
+	// locate sets the fields below. A path is "" if the model is not on this machine.
 	modelPath  string
-	criticPath string        // "" also if no critic is trained
+	criticPath string        // "" also if the stage trains no critic
 	rewards    []rewardModel // that the tasks require
 	teachers   []teacher
 	text       *renderer.Renderer // nil if the model has no tokenizer
@@ -35,11 +36,11 @@ type Settled struct {
 // tasks are the tasks of a taskset.
 type tasks struct {
 	config.TasksetEntry
-	template trinity.Task // what all of them have in common
+	template trinity.Task // its fields are the same in all tasks
 	plugins  taskPlugins
 }
 
-// Resolve builds what a configuration names. It opens no file.
+// Resolve builds the plug-ins that a configuration names. It opens no file.
 func Resolve(cfg *config.Settled) (*Settled, error) {
 	s := &Settled{Settled: cfg}
 	var err error
@@ -63,7 +64,7 @@ func Resolve(cfg *config.Settled) (*Settled, error) {
 	return s, nil
 }
 
-// buildAlgorithm builds the algorithm. An error says which key names the part that does not fit.
+// buildAlgorithm builds the algorithm. The error names the key whose value does not fit.
 func buildAlgorithm(cfg *config.Settled) (*algorithm.Algorithm, error) {
 	if cfg.Method.Parts == nil {
 		return nil, cfg.At("algorithm.algorithm_type", fmt.Sprintf("unknown algorithm %q", cfg.Algorithm.AlgorithmType), "")
@@ -86,7 +87,8 @@ func fetch(ctx context.Context, say func(string)) finder {
 	}
 }
 
-// lookUp returns a finder that downloads nothing, and notes in f what is not on this machine.
+// lookUp returns a finder that downloads nothing. It notes in f which models are not on this
+// machine.
 func lookUp(f *config.Facts) finder {
 	return func(name, key string) (string, bool, error) {
 		path, here := local(name, key, false, f)
@@ -130,7 +132,7 @@ func (s *Settled) locate(find finder) (err error) {
 	return nil
 }
 
-// locatePolicy finds the model that is trained or sampled, and the critic's.
+// locatePolicy finds the model that the stage trains or samples, and the critic's.
 func (s *Settled) locatePolicy(find finder) (err error) {
 	if s.modelPath, _, err = find(s.Model.ModelPath, checkpoint.ModelKey); err != nil {
 		return err
@@ -168,8 +170,29 @@ func (s *Settled) openText() (*renderer.Renderer, error) {
 	return renderer.Open(s.modelPath, renderer.Options{Template: template, Kwargs: kwargs})
 }
 
-// located reports whether every model that the engines open first is on this machine.
+// located reports whether the policy's and the critic's models are on this machine.
 func (s *Settled) located() bool { return s.modelPath != "" && (s.Critic == nil || s.criticPath != "") }
 
 // shape reads the shape of the model.
 func (s *Settled) shape() (*model.Config, error) { return model.ReadConfig(s.modelPath) }
+
+// local returns the path of a model or dataset that is on this machine. If it is not, local notes
+// in f under key whether a run can download it.
+func local(name, key string, isDataset bool, f *config.Facts) (string, bool) {
+	if _, err := os.Stat(name); err == nil || isDataset && database.IsURL(name) {
+		return name, true
+	}
+	hubName, isName := name, hub.IsName(name)
+	if isDataset {
+		hubName, isName = datasetName(name), isHubDataset(name)
+	}
+	if dir, ok := hub.Cached(hubName); ok {
+		return dir, true
+	}
+	if isName {
+		f.Fetch[key] = name
+	} else {
+		f.Missing[key] = name
+	}
+	return "", false
+}

@@ -5,21 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/trinity-go/trinity"
-	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/explorer"
-	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/pipeline"
-	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/operator/datajuicer"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
-// stage is one stage of a run, wired.
+// stage is one stage of a run at work.
 type stage struct {
 	reader
 	madeWith    checkpoint.Made
@@ -28,10 +24,10 @@ type stage struct {
 
 	available    int64 // bytes of memory before anything was loaded
 	rewardModels rewardModels
-	juicer       *datajuicer.Service // nil where there is none
+	juicer       *datajuicer.Service // may be nil
 
 	engine  trinity.Engine
-	critic  trinity.Engine // nil where none is trained
+	critic  trinity.Engine // nil if the stage trains none
 	sampler trinity.Sampler
 	frozen  []trinity.Engine // of the teachers
 
@@ -39,7 +35,7 @@ type stage struct {
 	queue   trinity.Buffer     // between explorer and trainer; nil without one
 }
 
-// open begins a stage whose models are on this machine; it loads no weights.
+// open begins a stage whose models are on this machine. It loads no weights.
 func open(cfg *Settled, say func(string)) (*stage, error) {
 	if cfg.text == nil {
 		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", cfg.modelPath)
@@ -50,7 +46,7 @@ func open(cfg *Settled, say func(string)) (*stage, error) {
 	}, nil
 }
 
-// openEngine loads the weights.
+// openEngine loads the weights of the policy and the critic.
 func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 	need, err := s.memoryOf(s.specs(train, sample), s.available)
 	if err != nil {
@@ -58,7 +54,7 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 	}
 	spec := need.spec
 	if n := spec.train.Recompute; n > 0 {
-		s.say(fmt.Sprintf("the activations of %d layers are computed again in the backward pass, because memory is short", n))
+		s.say(fmt.Sprintf("memory is short, so the backward pass computes the activations of %d layers again", n))
 	}
 	spec.sample.Text = s.text.Decode
 	if s.engine, s.sampler, err = s.engines.open(ctx, spec); err != nil {
@@ -73,7 +69,7 @@ func (s *stage) openEngine(ctx context.Context, train, sample bool) error {
 	return s.loadAdapters(ctx)
 }
 
-// loadAdapters gives the sampler the adapters that are not trained.
+// loadAdapters gives the sampler the adapters that the stage does not train.
 func (s *stage) loadAdapters(ctx context.Context) error {
 	named := s.Model.SampledAdapters()
 	loader, ok := s.sampler.(trinity.AdapterLoader)
@@ -88,14 +84,7 @@ func (s *stage) loadAdapters(ctx context.Context) error {
 	return nil
 }
 
-func loraSpec(configs []config.Lora) *trinity.LoRASpec {
-	if len(configs) == 0 {
-		return nil
-	}
-	return &configs[0].LoRASpec
-}
-
-// runner returns what runs groups of rollouts.
+// runner returns a runner of groups of rollouts.
 func (s *stage) runner() *explorer.Runner {
 	return &explorer.Runner{
 		Host: host{s}, Seed: uint64(s.Seed), Slots: explorer.NewSlots(s.Batch.Sequences), MaxRetries: s.Explorer.MaxRetryTimes,
@@ -103,7 +92,8 @@ func (s *stage) runner() *explorer.Runner {
 	}
 }
 
-// pipeline makes the operators and the advantage, unless that is the trainer's.
+// pipeline builds the pipeline: the operators and, if the trainer does not compute it, the
+// advantage.
 func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) {
 	cfg := &s.DataProcessor.ExperiencePipeline
 	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline(), Say: s.say}
@@ -131,54 +121,10 @@ func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) 
 	return p, nil
 }
 
-// evalTasksets opens all evaluation tasksets.
-func (s *reader) evalTasksets(ctx context.Context) ([]*explorer.Taskset, error) {
-	var out []*explorer.Taskset
-	for i := range s.tasks {
-		if t := &s.tasks[i]; t.Eval {
-			ts, err := s.taskset(ctx, t)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, ts)
-		}
-	}
-	return out, nil
-}
-
-// resolveDataset downloads a dataset that is on the hub.
-func resolveDataset(ctx context.Context, name string) (string, error) {
-	if !isHubDataset(name) {
-		return "", fmt.Errorf("dataset %s: no such file or directory", name)
-	}
-	return hub.Pull(ctx, datasetName(name), hub.Options{})
-}
-
+// seconds converts a number of seconds to a duration.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// writeModel writes what transformers or PEFT loads, tokenizer files included, into dir.
-func (s *stage) writeModel(ctx context.Context, dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	if err := s.engine.SaveModel(ctx, dir); err != nil {
-		return err
-	}
-	if err := s.text.Tokenizer().WriteFiles(dir); err != nil {
-		return err
-	}
-	return durable.Seal(dir)
-}
-
-// modelDir is where in a checkpoint the model or the adapter is.
-func (s *Settled) modelDir() string {
-	if len(s.Model.LoraConfigs) > 0 {
-		return checkpoint.AdapterDir
-	}
-	return checkpoint.ModelDir
-}
-
-// close frees the engine and the monitors.
+// close closes all that the stage has opened.
 func (s *stage) close() error {
 	err := errors.Join(s.closeEngine(), s.rewardModels.close())
 	if s.log != nil {
@@ -193,6 +139,7 @@ func (s *stage) close() error {
 	return err
 }
 
+// closeEngine frees the weights.
 func (s *stage) closeEngine() error {
 	var errs []error
 	if c, ok := s.sampler.(io.Closer); ok {

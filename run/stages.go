@@ -13,19 +13,22 @@ import (
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/failpoint"
+	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
-var failStage = failpoint.New("run.stage") // before a stage is marked as finished
+var failStage = failpoint.New("run.stage") // before the run marks a stage as finished
 
-// doneFile marks a finished stage; it holds the directory that the next stage starts from.
+// doneFile marks a finished stage.
 const doneFile = "stage_done.json"
 
+// stageDone is the content of doneFile.
 type stageDone struct {
-	Model string `json:"model"`
+	Model string `json:"model"` // directory that the next stage starts from; "" if it wrote none
 	Steps int64  `json:"steps"`
 }
 
-// check looks at the model that the next stage starts from, if the stage has written one and it was not removed since.
+// check verifies the files of the model that the next stage starts from. A model that the stage did
+// not write, or that somebody has removed since, is no error.
 func (d *stageDone) check() error {
 	if d.Model == "" || !present(filepath.Join(d.Model, durable.SumsFile)) {
 		return nil
@@ -33,16 +36,17 @@ func (d *stageDone) check() error {
 	return durable.Verify(d.Model)
 }
 
-// passes says that stage i of a configuration is not the only one to run.
-func (o Options) passes(cfg *config.Config, i int) bool {
+// skips reports whether the options leave out stage i of a configuration.
+func (o Options) skips(cfg *config.Config, i int) bool {
 	return o.Stage != "" && cfg.Stages[i].StageName != o.Stage
 }
 
-// checkStage refuses to run a stage that there is not, and to join a trainer by all stages.
+// checkStage returns an error if the options name a stage that does not exist, or join a trainer
+// without naming the stage.
 func checkStage(cfg *config.Config, opts Options) error {
 	var names []string
 	for i, s := range cfg.Stages {
-		if names = append(names, s.StageName); opts.Stage != "" && !opts.passes(cfg, i) {
+		if names = append(names, s.StageName); opts.Stage != "" && !opts.skips(cfg, i) {
 			return nil
 		}
 	}
@@ -52,38 +56,44 @@ func checkStage(cfg *config.Config, opts Options) error {
 	case opts.Stage != "":
 		return fmt.Errorf("--stage %s: the stages of %s are %s", opts.Stage, cfg.File(), strings.Join(names, ", "))
 	case opts.Join != "" && names != nil:
-		return fmt.Errorf("--join: %s has the stages %s: say which one the trainer is joined for, by --stage, and set its mode to explore or serve", cfg.File(), strings.Join(names, ", "))
+		return fmt.Errorf("--join: %s has the stages %s: name the one that joins with --stage, and set its mode to explore or serve",
+			cfg.File(), strings.Join(names, ", "))
 	}
 	return nil
 }
 
-// runStages runs the stages one after the other, each with what the one before has left, or the one of the options.
+// runStages runs all stages one after the other, or only opts.Stage. Each starts from the models
+// that the stages before it wrote.
 func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, stages []*Settled, opts Options) error {
-	from, unfinished := start{model: cfg.Model.ModelPath}, ""
+	from, unfinished := inherited{model: cfg.Model.ModelPath}, ""
 	for i := range cfg.Stages {
 		name := cfg.Stages[i].StageName
 		stageCfg := stages[i]
-		from.begin(stageCfg)
+		from.apply(stageCfg)
 		done, err := finished(stageCfg.CheckpointJobDir)
 		if err != nil {
 			return err
 		}
 		if done != nil {
 			if err := done.check(); err != nil {
-				return fmt.Errorf("stage %s is finished, but %w: put the file back, or remove %s to run the stage again", name, err, stageCfg.CheckpointJobDir)
+				return fmt.Errorf("stage %s is finished, but %w: put the file back, or remove %s to run the stage again",
+					name, err, stageCfg.CheckpointJobDir)
 			}
-			sum.Stages = append(sum.Stages, StageSummary{Name: name, Mode: stageCfg.Mode, Steps: done.Steps, Model: done.Model, Skipped: true})
-		} else if opts.passes(cfg, i) {
+			sum.Stages = append(sum.Stages, StageSummary{
+				Name: name, Mode: stageCfg.Mode, Steps: done.Steps, Model: done.Model, Skipped: true,
+			})
+		} else if opts.skips(cfg, i) {
 			unfinished = name
 			continue
 		} else if unfinished != "" && !follows(stageCfg) {
-			return fmt.Errorf("--stage %s: it begins with what stage %s leaves, which is not finished: run that first", name, unfinished)
+			return fmt.Errorf("--stage %s: it starts from the model of stage %s, which is not finished: run that stage first",
+				name, unfinished)
 		} else if err := stageCfg.locate(fetch(ctx, opts.Say)); err != nil { // an earlier stage has written its model
 			return err
 		} else if err := sum.runStage(ctx, stop, stageCfg, opts, name); err != nil {
 			return fmt.Errorf("stage %s: %w", name, err)
 		}
-		from.after(stageCfg, sum.Stages[len(sum.Stages)-1].Model)
+		from.add(stageCfg, sum.Stages[len(sum.Stages)-1].Model)
 		if name == opts.Stage {
 			return nil
 		}
@@ -91,12 +101,12 @@ func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, sta
 	return nil
 }
 
-// follows says that the process is not the stage, but works for the one that trains it.
+// follows reports whether the process only works for another one, which trains the stage.
 func follows(cfg *Settled) bool {
 	return cfg.Mode == "serve" || cfg.Mode == "explore" && cfg.Buffer.TrainerInput.ExperienceBuffer.StorageType != "file"
 }
 
-// runStage runs a stage, and marks it as finished where it is this process's to say so.
+// runStage runs a stage and marks it as finished, unless another process trains it.
 func (sum *Summary) runStage(ctx, stop context.Context, cfg *Settled, opts Options, name string) error {
 	opts.Stage = name
 	if err := sum.run(ctx, stop, cfg, opts); err != nil {
@@ -110,7 +120,7 @@ func (sum *Summary) runStage(ctx, stop context.Context, cfg *Settled, opts Optio
 	return durable.WriteFile(filepath.Join(cfg.CheckpointJobDir, doneFile), encodeJSON(stageDone{Model: last.Model, Steps: last.Steps}))
 }
 
-// finished reads the mark of a finished stage; nil means that it is not.
+// finished reads the mark of a finished stage. It returns nil if the stage is not finished.
 func finished(dir string) (*stageDone, error) {
 	data, err := os.ReadFile(filepath.Join(dir, doneFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,4 +143,39 @@ func encodeJSON(v any) []byte {
 		panic(err)
 	}
 	return append(data, '\n')
+}
+
+// inherited names the models that a stage starts from: those that the stages before it wrote. All
+// stages train an adapter, or none does.
+type inherited struct {
+	model   string
+	adapter string // PEFT directory; "" before the first
+	critic  string // model directory; "" before the first stage that trains one
+}
+
+// apply sets the models in a stage's configuration.
+func (h *inherited) apply(cfg *Settled) {
+	if cfg.Model.CriticModelPath == cfg.Model.ModelPath { // the default
+		cfg.Model.CriticModelPath = first(h.critic, h.model)
+	}
+	cfg.Model.ModelPath = h.model
+	if h.adapter != "" {
+		cfg.Model.LoraConfigs[0].Path = h.adapter
+	}
+}
+
+// add notes the model that a stage wrote, or "". A critic that it trained lies beside the policy.
+func (h *inherited) add(cfg *Settled, wrote string) {
+	switch {
+	case wrote == "":
+		return
+	case len(cfg.Model.LoraConfigs) > 0:
+		h.adapter = wrote
+	default:
+		h.model = wrote
+	}
+	if cfg.Critic != nil {
+		dir := filepath.Dir(filepath.Dir(wrote))
+		h.critic = filepath.Join(dir, checkpoint.CriticModelDir)
+	}
 }

@@ -131,10 +131,10 @@ func TestStagesThatAreRefused(t *testing.T) {
 		opts  run.Options
 		texts []string
 	}{
-		{run.Options{Join: "http://127.0.0.1:1"}, []string{"--join: ", "has the stages sft, dpo, grpo, score", "by --stage, and set its mode to explore or serve"}},
+		{run.Options{Join: "http://127.0.0.1:1"}, []string{"--join: ", "has the stages sft, dpo, grpo, score", "with --stage, and set its mode to explore or serve"}},
 		{run.Options{Stage: "none"}, []string{"--stage none: the stages of ", "are sft, dpo, grpo, score"}},
-		{run.Options{Stage: "grpo"}, []string{"--stage grpo: it begins with what stage dpo leaves, which is not finished: run that first"}},
-		{run.Options{Stage: "sft", Join: "http://127.0.0.1:1"}, []string{"stage sft: --join is of the modes explore and serve, and this is mode train"}},
+		{run.Options{Stage: "grpo"}, []string{"--stage grpo: it starts from the model of stage dpo, which is not finished: run that stage first"}},
+		{run.Options{Stage: "sft", Join: "http://127.0.0.1:1"}, []string{"stage sft: --join: mode train joins no trainer: set mode to explore or serve"}},
 	} {
 		c.opts.Say = func(string) {}
 		_, err := run.Run(t.Context(), t.Context(), p.load(t), c.opts)

@@ -2,27 +2,25 @@ package run
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/internal/database"
-	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/registry"
 )
 
-// store opens the buffer between explorers and trainer, which has room for capacity rollouts. The stage closes it.
+// store opens the buffer between explorers and trainer, with room for capacity rollouts. The stage
+// closes it.
 func (s *stage) store(ctx context.Context, capacity int) (_ trinity.Buffer, err error) {
 	s.queue, err = s.openStore(ctx, capacity)
 	return s.queue, err
 }
 
+// openStore opens the buffer that the configuration names.
 func (s *reader) openStore(ctx context.Context, capacity int) (trinity.Buffer, error) {
 	if s.SharedStore {
 		return s.sharedStore(ctx, capacity)
@@ -54,7 +52,7 @@ func (s *reader) openStore(ctx context.Context, capacity int) (trinity.Buffer, e
 	return buffer.NewReplay(options, log), nil
 }
 
-// sharedStore opens a buffer that is a plug-in.
+// sharedStore opens the buffer of a plug-in.
 func (s *reader) sharedStore(ctx context.Context, capacity int) (trinity.Buffer, error) {
 	own := s.Buffer.TrainerInput.ExperienceBuffer
 	opener, err := registry.Buffers.Build(own.StorageType)
@@ -67,7 +65,8 @@ func (s *reader) sharedStore(ctx context.Context, capacity int) (trinity.Buffer,
 	}
 	b, err := opener.OpenBuffer(ctx, trinity.BufferSpec{
 		Name: path.Join(s.Project, s.Group, s.Name, own.Name+"-"+word), Path: own.Path,
-		Capacity: capacity, Memory: int64(own.CapacityMb) << 20, TakeTimeout: seconds(own.MaxReadTimeout), PutTimeout: seconds(s.Synchronizer.SyncTimeout),
+		Capacity: capacity, Memory: int64(own.CapacityMb) << 20,
+		TakeTimeout: seconds(own.MaxReadTimeout), PutTimeout: seconds(s.Synchronizer.SyncTimeout),
 		Retries: own.MaxRetryTimes, RetryInterval: seconds(float64(own.MaxRetryInterval)), Say: s.say,
 	})
 	if err != nil {
@@ -76,7 +75,8 @@ func (s *reader) sharedStore(ctx context.Context, capacity int) (trinity.Buffer,
 	return b, nil
 }
 
-// kept opens the copy of what enters or leaves the pipeline; what is "input" or "output".
+// kept opens the archive of the experiences that enter (what is "input") or leave ("output") the
+// pipeline.
 func (s *reader) kept(ctx context.Context, path, what string) (*archive.Writer, error) {
 	w, err := s.archive(ctx, path, what)
 	if err != nil {
@@ -85,6 +85,7 @@ func (s *reader) kept(ctx context.Context, path, what string) (*archive.Writer, 
 	return w, nil
 }
 
+// archive opens an archive in files or in a database.
 func (s *reader) archive(ctx context.Context, path, what string) (*archive.Writer, error) {
 	if !database.IsURL(path) {
 		dir, err := s.ownDir(path)
@@ -102,66 +103,9 @@ func (s *reader) archive(ctx context.Context, path, what string) (*archive.Write
 		return nil, err
 	}
 	p := &s.DataProcessor.ExperiencePipeline
-	return archive.InDatabase(ctx, address, name, database.Options{Retries: p.MaxRetryTimes, Interval: seconds(float64(p.MaxRetryInterval)), Say: s.say})
+	options := database.Options{Retries: p.MaxRetryTimes, Interval: seconds(float64(p.MaxRetryInterval)), Say: s.say}
+	return archive.InDatabase(ctx, address, name, options)
 }
 
-// ownDir returns the directory of the run's archive at path. A path in the run's directory is the
-// run's own. Elsewhere several runs may have the same path, so each writes to a directory below it
-// that is named by the run's word; a dataset at path finds it there.
-func (s *Settled) ownDir(path string) (string, error) {
-	for _, dir := range []string{s.CheckpointJobDir, s.Buffer.CacheDir} {
-		if in, err := isBelow(path, dir); err != nil || in {
-			return path, err
-		}
-	}
-	word, err := s.word()
-	return filepath.Join(path, word+archive.Form(path)), err
-}
-
-// isBelow reports whether path lies in dir.
-func isBelow(path, dir string) (bool, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return false, err
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return false, err
-	}
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel), nil
-}
-
-// archiveName returns the run's name for its archive in a database, which has the archives of many
-// runs. It holds the name of the explorer if there are several.
-func (s *Settled) archiveName(what string) (string, error) {
-	word, err := s.word()
-	if err != nil {
-		return "", err
-	}
-	name := what + "-" + word
-	if oneOfSeveral(s) {
-		name = s.Explorer.Name + "-" + name
-	}
-	return path.Join(s.Project, s.Group, s.Name, name), nil
-}
-
-// word returns a random word that the run's directory keeps. It tells the run's experiences in a
-// shared store, and its archives outside of its directory, from those of a run of the same name
-// whose directory was removed.
-func (s *Settled) word() (string, error) {
-	file := filepath.Join(s.Buffer.CacheDir, "store_word")
-	if err := durable.MkdirAll(s.Buffer.CacheDir, 0o755); err != nil {
-		return "", err
-	}
-	release, err := durable.Acquire(context.Background(), filepath.Join(s.Buffer.CacheDir, ".lock_store_word")) // explorer and trainer may begin at once
-	if err != nil {
-		return "", err
-	}
-	defer release()
-	word, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		word = []byte(rand.Text()[:8])
-		err = durable.WriteFile(file, word)
-	}
-	return string(word), err
-}
+// experienceLog is the directory of the queue's log in buffer.cache_dir.
+const experienceLog = "experience_buffer"

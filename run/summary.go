@@ -7,19 +7,19 @@ import (
 	"github.com/trinity-go/trinity/monitor"
 )
 
-// StageSummary is what a stage did, for the closing table.
+// StageSummary says what a stage did. The closing table shows it.
 type StageSummary struct {
 	Name       string    `json:"name"`
 	Mode       string    `json:"mode"`
 	Algorithm  string    `json:"algorithm"`
-	Steps      int64     `json:"steps"`   // trained or, without a trainer, explored
+	Steps      int64     `json:"steps"`   // train steps; without a trainer, explore steps
 	Rewards    []float64 `json:"rewards"` // mean reward of each explored step of this process
-	Losses     []float64 `json:"losses"`  // of each trained step
+	Losses     []float64 `json:"losses"`  // of each train step
 	Sampled    float64   `json:"rollout_tokens_per_second"`
 	Trained    float64   `json:"train_tokens_per_second"`
 	Evals      []Eval    `json:"evaluations"`
 	Checkpoint string    `json:"checkpoint"` // directory of the newest one
-	Model      string    `json:"model"`      // directory that `trinity chat` opens; empty when none was written
+	Model      string    `json:"model"`      // directory that `trinity chat` opens; "" if the stage wrote none
 	Skipped    bool      `json:"skipped"`    // it was already complete
 
 	rollout, train rate
@@ -29,11 +29,11 @@ type StageSummary struct {
 // Eval is one evaluation of one taskset metric.
 type Eval struct {
 	Step  int64   `json:"step"`
-	Name  string  `json:"name"` // e.g. eval/held_out/accuracy/mean@1; those of monitor.Evaluations
+	Name  string  `json:"name"` // of monitor.Evaluations, e.g. eval/held_out/accuracy/mean@1
 	Value float64 `json:"value"`
 }
 
-// rate is tokens over seconds.
+// rate counts tokens and the seconds that they took.
 type rate struct{ tokens, seconds float64 }
 
 func (r rate) perSecond() float64 {
@@ -43,6 +43,7 @@ func (r rate) perSecond() float64 {
 	return r.tokens / r.seconds
 }
 
+// add counts a record.
 func (s *StageSummary) add(r trinity.Record) {
 	m := r.Metrics
 	s.records++
@@ -67,7 +68,8 @@ func (s *StageSummary) add(r trinity.Record) {
 	s.Sampled, s.Trained = s.rollout.perSecond(), s.train.perSecond()
 }
 
-// Ends returns the mean of the first and of the last tenth (at least one, at most ten) of the values.
+// Ends returns the means of the first and the last tenth of the values. A tenth is at least one
+// value and at most ten.
 func Ends(v []float64) (head, tail float64) {
 	if len(v) == 0 {
 		return math.NaN(), math.NaN()

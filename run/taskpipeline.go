@@ -13,7 +13,8 @@ import (
 
 const taskPipelineKey = "data_processor.task_pipeline"
 
-// newJuicer is the Data-Juicer of a configuration, nil if it has none. It is not asked, or started, before somebody needs it.
+// newJuicer returns the Data-Juicer service of a configuration, nil if it has none. The service
+// starts when somebody first asks it.
 func newJuicer(cfg *Settled, say func(string)) *datajuicer.Service {
 	c := &cfg.Service.DataJuicer
 	switch {
@@ -25,13 +26,16 @@ func newJuicer(cfg *Settled, say func(string)) *datajuicer.Service {
 	return nil
 }
 
-// taskRecipe is what the stage's task pipeline makes, nil if it has none.
+// taskRecipe returns the recipe of the stage's task pipeline, nil if it has none.
 func taskRecipe(cfg *Settled, juicer *datajuicer.Service) (*taskset.Recipe, error) {
 	p := cfg.TaskPipeline
 	if p == nil {
 		return nil, nil
 	}
-	r := &taskset.Recipe{Inputs: p.Inputs, Fields: p.TargetFields, Weights: taskset.DefaultWeights, TopK: p.TopK, Output: p.Output.Path, Juicer: juicer}
+	r := &taskset.Recipe{
+		Inputs: p.Inputs, Fields: p.TargetFields, Weights: taskset.DefaultWeights, TopK: p.TopK,
+		Output: p.Output.Path, Juicer: juicer,
+	}
 	for _, o := range p.Operators {
 		r.Operators = append(r.Operators, taskset.Operator{Name: o.Name, Args: o.Args})
 	}
@@ -47,8 +51,8 @@ func taskRecipe(cfg *Settled, juicer *datajuicer.Service) (*taskset.Recipe, erro
 	return r, nil
 }
 
-// prepare makes the taskset that the stage reads, unless an earlier run has made it. The end of stop
-// ends it at once: a resumed run does not repeat the questions that a model has answered.
+// prepare runs the stage's task pipeline, unless an earlier run has. The end of stop ends it at
+// once. The pipeline keeps the answers of models, so the next start does not ask them again.
 func prepare(ctx, stop context.Context, cfg *Settled, juicer *datajuicer.Service, opts Options) error {
 	r, err := taskRecipe(cfg, juicer)
 	if r == nil || err != nil {
@@ -71,7 +75,8 @@ func prepare(ctx, stop context.Context, cfg *Settled, juicer *datajuicer.Service
 	return nil
 }
 
-// taskPipeline is the stage's task pipeline, nil if it has none, and what it has made before, nil if nothing. It refuses one that cannot run.
+// taskPipeline returns the recipe of the stage's task pipeline, nil if it has none, and the report
+// of an earlier run, nil if there was none. It returns an error if the pipeline cannot run.
 func taskPipeline(cfg *Settled) (r *taskset.Recipe, made *taskset.Report, err error) {
 	if r, err = taskRecipe(cfg, newJuicer(cfg, nil)); r == nil || err != nil {
 		return nil, nil, err
@@ -82,7 +87,7 @@ func taskPipeline(cfg *Settled) (r *taskset.Recipe, made *taskset.Report, err er
 	return r, made, nil
 }
 
-// taskPipelineWords say what the stage's task pipeline has done, or would do.
+// taskPipelineWords returns lines about what the stage's task pipeline has done, or would do.
 func taskPipelineWords(cfg *Settled) ([]string, error) {
 	r, made, err := taskPipeline(cfg)
 	if r == nil || err != nil {

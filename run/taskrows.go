@@ -6,10 +6,12 @@ import (
 	"github.com/trinity-go/trinity/dataset"
 )
 
-// mostRows are looked at of a taskset: keys that do not fit are wrong in all of them, and a large one would hold the run up.
+// mostRows is the number of rows of a taskset that check reads. A wrong key is wrong in all rows,
+// and reading a large taskset would delay the run.
 const mostRows = 1 << 14
 
-// check refuses a taskset of which a row cannot be asked or scored, as far as the row alone shows it. The error names the first, and how many there are.
+// check returns an error if the workflow cannot ask or the reward function cannot score a row, as
+// far as the row alone shows it. The error describes the first such row and counts them.
 func (t *tasks) check(data *dataset.Dataset) (err error) {
 	checks := t.plugins.checks()
 	if len(checks) == 0 {
@@ -38,13 +40,13 @@ func (t *tasks) check(data *dataset.Dataset) (err error) {
 	case wrong == 1:
 		return fmt.Errorf("%s: %w", where, first)
 	}
-	return fmt.Errorf("%s: %w; so it is with %d of the %d rows looked at", where, first, wrong, rows)
+	return fmt.Errorf("%s: %w; %d of the %d rows checked have an error", where, first, wrong, rows)
 }
 
 // checkTaskset checks the rows of the taskset at a key, if the stage reads one there.
-func (cfg *Settled) checkTaskset(data *dataset.Dataset, key string) error {
-	for i := range cfg.tasks {
-		if t := &cfg.tasks[i]; t.Key == key {
+func (s *Settled) checkTaskset(data *dataset.Dataset, key string) error {
+	for i := range s.tasks {
+		if t := &s.tasks[i]; t.Key == key {
 			if err := t.check(data); err != nil {
 				return fmt.Errorf("taskset %s: %w", t.Name, err)
 			}

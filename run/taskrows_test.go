@@ -15,7 +15,7 @@ func TestRowsThatCannotBeScored(t *testing.T) {
 		{"no answer", `{"question": "max 1 2"}`, `train.jsonl:2: the task has no reference answer at format.response_key "answer"`},
 		{"null for an answer", `{"question": "max 1 2", "answer": null}`, `train.jsonl:2: the task has no reference answer at format.response_key "answer"`},
 		{"no question", `{"query": "max 1 2", "answer": "2"}`, `train.jsonl:2: task digits/1 has no field "question"`},
-		{"twice", "{}\n{}", `; so it is with 2 of the 1000 rows looked at`},
+		{"twice", "{}\n{}", `; 2 of the 1000 rows checked have an error`},
 	} {
 		p := newProject(t, tiny, scored)
 		path := filepath.Join(p.dir, "train.jsonl")

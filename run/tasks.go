@@ -48,7 +48,7 @@ func (s *reader) taskset(ctx context.Context, t *tasks) (*explorer.Taskset, erro
 	return out, nil
 }
 
-// choose makes the selector of a taskset's rows: those that are this explorer's.
+// choose limits a taskset to this explorer's share of the rows, and returns their selector.
 func (s *reader) choose(ts *config.Taskset, of *explorer.Taskset) (trinity.Selector, error) {
 	of.Explorer = s.ownName()
 	if k, n := s.Explorer.Part(); n > 1 {
@@ -57,7 +57,7 @@ func (s *reader) choose(ts *config.Taskset, of *explorer.Taskset) (trinity.Selec
 	return selector(&ts.DataSelector, of.Data)
 }
 
-// ownName is the explorer's name, which its tasks bear; "" where it is the only one.
+// ownName returns the explorer's name, which its tasks bear. It returns "" for an only explorer.
 func (s *Settled) ownName() string {
 	if name := s.Explorer.Name; name != config.OnlyExplorer {
 		return name
@@ -65,14 +65,14 @@ func (s *Settled) ownName() string {
 	return ""
 }
 
-// tasksOf says where in its path a taskset's rows are.
+// tasksOf returns where the rows of a taskset are in its path.
 func tasksOf(ts *config.Taskset) dataset.Options {
 	o := rowsOf(ts.Path, ts.Split, ts.SubsetName, ts.Name, ts.MaxRetryTimes, ts.MaxRetryInterval)
 	o.TaskDir = ts.StorageType == "task_dir"
 	return o
 }
 
-// template is what all tasks of a taskset have in common.
+// template returns a task with the fields that all tasks of a taskset have in common.
 func (s *Settled) template(ts *config.Taskset, eval bool) trinity.Task {
 	in := &s.Buffer.ExplorerInput
 	t := trinity.Task{
@@ -88,7 +88,8 @@ func (s *Settled) template(ts *config.Taskset, eval bool) trinity.Task {
 	return t
 }
 
-// sampling is the taskset's rollout arguments over the rollout model's over the model's.
+// sampling returns the sampling parameters. A taskset's rollout arguments come before the settings
+// of the rollout model, and these before the model's.
 func (s *Settled) sampling(a *config.RolloutArgs) trinity.SamplingParams {
 	r, m := &s.Explorer.RolloutModel, &s.Model
 	return trinity.SamplingParams{
@@ -103,6 +104,7 @@ func (s *Settled) sampling(a *config.RolloutArgs) trinity.SamplingParams {
 	}
 }
 
+// selector builds a data selector and starts it on the data.
 func selector(c *config.DataSelector, data trinity.Dataset) (trinity.Selector, error) {
 	args := map[string]any{"seed": c.Seed, "feature_keys": c.FeatureKeys}
 	maps.Copy(args, c.Kwargs)
@@ -131,4 +133,19 @@ func value[T any](v T, overrides ...*T) T {
 		}
 	}
 	return v
+}
+
+// evalTasksets opens all evaluation tasksets.
+func (s *reader) evalTasksets(ctx context.Context) ([]*explorer.Taskset, error) {
+	var out []*explorer.Taskset
+	for i := range s.tasks {
+		if t := &s.tasks[i]; t.Eval {
+			ts, err := s.taskset(ctx, t)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, ts)
+		}
+	}
+	return out, nil
 }
