@@ -193,7 +193,7 @@ type statistics struct {
 	compared, above                                float64 // ratios, of tokens or sequences
 }
 
-// compare counts one ratio that is truncated by itself.
+// compare counts one ratio, which is truncated separately.
 func (s *statistics) compare(ratio, limit float64) {
 	if s.compared++; ratio > limit {
 		s.above++

@@ -112,7 +112,7 @@ func learn(l *loss.Composite, whole []*trinity.Experience) error {
 	return err
 }
 
-// said returns token statistics of zeros, in place of an engine's.
+// said returns token statistics of zeros instead of an engine's.
 func said(exps []*trinity.Experience) []trinity.TokenStats {
 	stats := make([]trinity.TokenStats, len(exps))
 	for i, e := range exps {

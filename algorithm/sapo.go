@@ -7,7 +7,7 @@ import (
 
 func init() {
 	registry.Algorithms.Register("sapo",
-		"Soft adaptive policy optimization (Gao et al. 2025): GRPO's advantage, a smooth gate on the ratio in place of the "+
+		"Soft adaptive policy optimization (Gao et al. 2025): GRPO's advantage, a smooth gate on the ratio instead of the "+
 			"clip, k2 KL to the reference model "+
 			"with kl_coef 0.001. Needs no critic.",
 		func() *trinity.Algorithm {

@@ -7,7 +7,7 @@ import (
 
 func init() {
 	registry.Algorithms.Register("sppo",
-		"Softmax PPO (sPPO, Vaswani et al. 2022): rewards less the group's mean, and the log-ratio in place of the ratio, for "+
+		"Softmax PPO (sPPO, Vaswani et al. 2022): rewards less the group's mean, and the log-ratio instead of the ratio, for "+
 			"tokens whose ratio is still "+
 			"near 1; no KL and no reference model. Needs no critic.",
 		func() *trinity.Algorithm {

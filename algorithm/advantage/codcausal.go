@@ -74,7 +74,7 @@ func (a *cod) wellFormed(g trinity.Group, metrics trinity.Metrics) (trinity.Grou
 
 // episodes scores the experiences of a pack.
 func (a *cod) episodes(g trinity.Group, task string) ([]*episode, error) {
-	first := map[place]map[int]*episode{} // by place and run, that of the lowest turn
+	first := map[place]map[int]*episode{} // by place and run, the episode of the lowest turn
 	places := make([]place, len(g))
 	out := make([]*episode, len(g))
 	for i, e := range g {

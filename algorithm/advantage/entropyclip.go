@@ -106,6 +106,6 @@ func groupRelative(groups []trinity.Group, epsilon float64) (kept []trinity.Grou
 	if _, metrics, err = grpo.Advantages(own); err != nil {
 		return nil, nil, nil, err
 	}
-	metrics.Merge("", left) // own has only what is valid
+	metrics.Merge("", left) // own has only valid experiences
 	return kept, batch, metrics, nil
 }

@@ -21,8 +21,8 @@ func rollout(run int, reward trinity.Reward, lp float32) *trinity.Experience {
 	}
 }
 
-// group has a rollout per reward; NaN stands for an invalid one. Rollout i has mean log-probability
-// lps[i], else −1.
+// group returns a group with a rollout for each reward; NaN is an invalid reward. Rollout i has
+// mean log-probability lps[i], else −1.
 func group(rewards []float64, lps ...float32) trinity.Group {
 	var g trinity.Group
 	for i, r := range rewards {
@@ -183,7 +183,7 @@ func TestDuplicatesFillDroppedGroups(t *testing.T) {
 	}
 	for task, n := range copies { // 3 kept and 4 copies: every group twice before one is taken a third time
 		if n < 2 || n > 3 {
-			t.Errorf("group %s stands %d times among %v", task, n, copies)
+			t.Errorf("group %s occurs %d times among %v", task, n, copies)
 		}
 	}
 	order := func(kept []trinity.Group) (s string) {

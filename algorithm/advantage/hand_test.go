@@ -21,8 +21,8 @@ func made(t *testing.T, name string, a args) trinity.Advantage {
 	return out
 }
 
-// perRollout runs an advantage and lists the advantage at the first trained token of what is kept
-// of each group.
+// perRollout runs an advantage function. It returns the advantage at the first trained token of
+// each remaining rollout, by group.
 func perRollout(t *testing.T, name string, a args, groups ...trinity.Group) [][]float64 {
 	t.Helper()
 	kept, _, err := made(t, name, a).Advantages(groups)

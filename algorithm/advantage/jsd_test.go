@@ -17,7 +17,7 @@ func softmax(z []float64) []float64 {
 	return p
 }
 
-// divergence is JSD_λ, or what it tends to at the ends.
+// divergence returns JSD_λ, or its limit at the ends.
 func divergence(lambda float64, teacher, student []float64) float64 {
 	sum := 0.0
 	for v, t := range teacher {

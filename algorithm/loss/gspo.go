@@ -5,9 +5,9 @@ import (
 	"github.com/trinity-go/trinity/algorithm/tape"
 )
 
-// GSPO is group sequence policy optimization (Zheng et al. 2025) in its per-token form. The ratio
-// is that of the whole sequence: the geometric mean of the ratios of its tokens. The clip applies
-// to it.
+// GSPO is group sequence policy optimization (Zheng et al. 2025) in its per-token form. It
+// uses the ratio of the whole sequence, the geometric mean of its tokens' ratios. The clip applies
+// to this ratio.
 //
 //	s = clamp(mean_t(lp − old), −20, 20) of the sequence,  r = exp(lp − sg(lp) + sg(s))
 //	L = max(−A·r, −A·clip(r, 1 − low, 1 + high))

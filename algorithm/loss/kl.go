@@ -94,7 +94,7 @@ const defaultKLCoef = 0.001
 func init() {
 	KLs.Register("none", "No KL term and no reference model.", func() KL { return &noKL{} })
 	register("k1", "lp − ref: unbiased, high variance; as a loss its gradient has mean 0.", k1)
-	register("k2", "½·(lp − ref)²: biased, low variance; its gradient is that of the KL.", k2)
+	register("k2", "½·(lp − ref)²: biased, low variance; its gradient is the gradient of the KL.", k2)
 	register("k3", "exp(ref − lp) − 1 − (ref − lp): unbiased, low variance, never negative.", k3)
 	register("low_var_kl", "k3 with ref − lp clamped to ±20 and the result to ±10.", lowVarianceKL)
 	register("abs", "|lp − ref|.", absolute)

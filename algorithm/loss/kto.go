@@ -161,8 +161,8 @@ func (k *kto) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	return total, metrics, nil
 }
 
-// weights are those of the sequences of the micro-batch in the mean over the whole step; labels say
-// which are desirable.
+// weights returns the weights of the micro-batch's sequences in the mean over the whole step.
+// labels say which answers are desirable.
 func (k *kto) weights(in *Input) (weights []float64, labels []bool) {
 	sequences := float64(max(1, in.count(nil).sequences))
 	for _, e := range in.Batch.Experiences {

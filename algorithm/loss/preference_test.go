@@ -11,7 +11,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// preferences is what testdata/record_preference.py wrote.
+// preferences holds the records of testdata/record_preference.py.
 type preferences struct {
 	Pairs, Answers, Probes []preferenceRow
 	Cases                  []preferenceCase

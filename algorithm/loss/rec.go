@@ -154,7 +154,7 @@ func (r *rec) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
 	}, nil
 }
 
-// weigh returns W. ratio is the ratio of each token; clipped is the one that clip_mode compares.
+// weigh returns W. ratio is the ratio of each token; clip_mode compares clipped.
 func (r *rec) weigh(adv, ratio, clipped tape.Stream) tape.Stream {
 	switch r.Weight {
 	case "importance_sampling":

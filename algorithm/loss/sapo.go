@@ -30,7 +30,7 @@ type sapo struct {
 
 func init() {
 	PolicyLosses.Register("sapo",
-		"Soft adaptive policy optimization (Gao et al. 2025): a sigmoid gate of the ratio in place of a clip, steeper for "+
+		"Soft adaptive policy optimization (Gao et al. 2025): a sigmoid gate of the ratio instead of a clip, steeper for "+
 			"negative advantages. By default the gate "+
 			"is a constant factor of −A·lp, as in Trinity-RFT; differentiate_gate is the paper's. Metrics: sapo_loss, ppo_kl, "+
 			"avg_soft_gate, avg_ratio, pos_adv_frac.",

@@ -10,7 +10,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// recorded is what testdata/record.py wrote: the formulas in PyTorch, float64 with autograd.
+// recorded holds the records of testdata/record.py: the formulas in PyTorch, float64 with autograd.
 type recorded struct {
 	Step  int64 `json:"step"`
 	Batch []struct {

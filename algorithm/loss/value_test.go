@@ -58,7 +58,7 @@ func TestValueLossEqualsValuesByHand(t *testing.T) {
 	}
 }
 
-// recordedValue is what testdata/record_value.py wrote.
+// recordedValue holds the records of testdata/record_value.py.
 type recordedValue struct {
 	Batch []struct {
 		Mask                   []bool

@@ -24,10 +24,10 @@ func init() {
 //	updates w as adamW does
 //	encodes m and v, each as the block's largest magnitude in float32 and one code a weight
 //
-// The moments of a tensor with fewer than 4096 weights (norms, biases) stay in float32, as in the
-// authors' implementation; the moments of embeddings have 8 bits like all others. The moments of a
-// weight take 2 + 8/256 bytes instead of 8. Blocks do not depend on each other, so any number of
-// cores gives the same bits.
+// A codebook defines the codes. The moments of a tensor with fewer than 4096 weights (norms,
+// biases) stay in float32, as in the authors' implementation; the moments of embeddings have 8 bits
+// like all others. The moments of a weight take 2 + 8/256 bytes instead of 8. Blocks do not depend
+// on each other, so any number of cores gives the same bits.
 type adamW8bit struct {
 	mean, square *codes
 	small        [2]vector // both moments of small tensors

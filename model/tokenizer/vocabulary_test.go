@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// familyVocabulary is what a GGUF file of the family would say.
+// familyVocabulary returns the vocabulary of a GGUF file of the family.
 func familyVocabulary(t *testing.T, name string) (Vocabulary, *Tokenizer) {
 	reference := family(t, name)
 	v := Vocabulary{Tokens: slices.Clone(reference.tokens), BOS: -1, EOS: -1, UNK: -1, PAD: -1}
