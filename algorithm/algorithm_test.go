@@ -2,6 +2,7 @@ package algorithm
 
 import (
 	"encoding/json"
+	"flag"
 	"math"
 	"os"
 	"reflect"
@@ -13,6 +14,8 @@ import (
 	"github.com/trinity-go/trinity/algorithm/loss"
 	"github.com/trinity-go/trinity/registry"
 )
+
+var update = flag.Bool("update", false, "write the golden files")
 
 // golden holds the parts that a type builds if a config has only its name.
 type golden struct {
@@ -59,11 +62,15 @@ func TestEveryTypeHasItsDefaults(t *testing.T) {
 		}
 		got[name] = g
 	}
-	if path := os.Getenv("TRINITY_WRITE_GOLDEN"); path != "" {
-		out, _ := json.MarshalIndent(got, "", " ")
-		if err := os.WriteFile(path, append(out, '\n'), 0o644); err != nil {
+	if *update {
+		out, err := json.MarshalIndent(got, "", " ")
+		if err != nil {
 			t.Fatal(err)
 		}
+		if err := os.WriteFile("testdata/defaults.json", append(out, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
 	}
 	for name, g := range got {
 		out, err := json.Marshal(g)
@@ -74,11 +81,11 @@ func TestEveryTypeHasItsDefaults(t *testing.T) {
 		json.Unmarshal(out, &a)
 		json.Unmarshal(want[name], &b)
 		if !reflect.DeepEqual(a, b) {
-			t.Errorf("%s: %s\nwant %s", name, out, want[name])
+			t.Errorf("%s: %s\nwant %s; after a wanted change run `go test ./algorithm -update`", name, out, want[name])
 		}
 	}
 	if len(want) != len(got) {
-		t.Errorf("%d types registered, %d in testdata/defaults.json", len(got), len(want))
+		t.Errorf("%d types registered, %d in testdata/defaults.json: run `go test ./algorithm -update`", len(got), len(want))
 	}
 }
 

@@ -19,7 +19,7 @@ func (directory) Shares() bool { return false }
 func (directory) Open(ctx context.Context, l Link) (Synchronizer, error) {
 	loader, ok := l.Sampler.(Loader)
 	if !ok {
-		return nil, fmt.Errorf("a %T cannot load weights from a directory: choose another synchronizer.sync_method", l.Sampler)
+		return nil, fmt.Errorf("the sampler (%T) cannot load weights from a directory: choose another sampler, or mode bench", l.Sampler)
 	}
 	f := &files{engine: l.Engine, sampler: loader, dir: filepath.Join(l.Dir, "weights"), version: l.Version}
 	if err := os.RemoveAll(f.dir); err != nil { // a killed process may have left it

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/run"
 )
@@ -64,21 +65,13 @@ func examine(cmd *cobra.Command) (*checkup, error) {
 		c.HugePages = strings.TrimSpace(string(data))
 	}
 	for _, name := range registry.Trainers.Names() {
-		e, err := registry.Trainers.Build(name)
-		if err != nil {
-			return nil, err
-		}
-		c.Engines[name] = e.Describe()
+		c.Engines[name] = registry.Trainers.Default(name).(trinity.TrainerOpener).Describe()
 	}
 	for _, name := range registry.Samplers.Names() {
 		if _, described := c.Engines[name]; described {
 			continue // one engine registers a trainer and a sampler
 		}
-		e, err := registry.Samplers.Build(name)
-		if err != nil {
-			return nil, err
-		}
-		c.Engines[name] = e.Describe()
+		c.Engines[name] = registry.Samplers.Default(name).(trinity.SamplerOpener).Describe()
 	}
 	c.Python = output(cmd, "python3", "--version")
 	c.Torch = output(cmd, "python3", "-c", "from importlib.metadata import version; print(version('torch'))") // importing it takes seconds
