@@ -8,7 +8,8 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Adapter is what SamplingParams.Adapter is for an adapter that rollout_args name: the trained one is the policy.
+// Adapter returns the value of SamplingParams.Adapter for an adapter that rollout_args names: ""
+// for the trained adapter, which is the policy.
 func (m *Model) Adapter(name string) string {
 	if len(m.LoraConfigs) > 0 && name == m.LoraConfigs[0].Name {
 		return ""
@@ -16,7 +17,7 @@ func (m *Model) Adapter(name string) string {
 	return name
 }
 
-// SampledAdapters are the adapters beside the one that is trained.
+// SampledAdapters returns all adapters but the first, which is the trained one.
 func (m *Model) SampledAdapters() []Lora {
 	if len(m.LoraConfigs) < 2 {
 		return nil
@@ -24,7 +25,7 @@ func (m *Model) SampledAdapters() []Lora {
 	return m.LoraConfigs[1:]
 }
 
-// adapterNames are the names that rollout_args may give.
+// adapterNames returns the names that rollout_args may use.
 func (m *Model) adapterNames() []string {
 	if len(m.LoraConfigs) == 0 {
 		return nil
@@ -61,7 +62,7 @@ func (r *rules) adapters() {
 	}
 }
 
-// tasksetAdapter checks which adapter samples a taskset.
+// tasksetAdapter checks the adapter that samples a taskset.
 func (r *rules) tasksetAdapter(t TasksetEntry) {
 	key, name := t.Key+".rollout_args.adapter", t.RolloutArgs.Adapter
 	names := r.Model.adapterNames()

@@ -2,7 +2,7 @@ package config
 
 import "fmt"
 
-// scoring holds the advantage function against the data and the terms that it is used with.
+// scoring checks that the advantage function fits the data and the loss terms.
 func (r *rules) scoring() {
 	const fn, penalty = "algorithm.advantage_fn", "algorithm.kl_penalty_fn"
 	s, a := &r.Algorithm, r.Method.Advantage

@@ -10,7 +10,7 @@ var (
 	syncStyleAliases  = map[string]string{"dynamic_by_explorer": "explorer_driven", "dynamic_by_trainer": "trainer_driven"}
 )
 
-// aliases turns deprecated spellings into today's, with a warning each.
+// aliases replaces deprecated spellings with current ones and adds a warning for each.
 func (r *resolution) aliases() {
 	r.respell("synchronizer.sync_method", &r.Synchronizer.SyncMethod, syncMethodAliases)
 	r.respell("synchronizer.sync_style", &r.Synchronizer.SyncStyle, syncStyleAliases)
@@ -64,7 +64,8 @@ func (r *resolution) runnerNum() {
 	e.RunnerNum = nil
 }
 
-// taskSelector takes up the old name of a section, and in it that of a selector.
+// taskSelector moves the section task_selector to its new name, data_selector, and replaces the old
+// name of a selector in it.
 func (r *resolution) taskSelector(owner string, old **DataSelector, now *DataSelector) {
 	defer r.respell(owner+".data_selector.selector_type", &now.SelectorType, map[string]string{"diff_based": "difficulty_based"})
 	if *old == nil {

@@ -16,7 +16,7 @@ type NamedBuffer struct {
 	Name string // its key
 }
 
-// byName lists the buffers of a section, which is at key.
+// byName lists the buffers of a section, sorted by name. key is the path of the section.
 func byName(key string, section map[string]ExperienceBuffer) (all []NamedBuffer) {
 	for _, name := range slices.Sorted(maps.Keys(section)) {
 		all = append(all, NamedBuffer{section[name], join(key, name), name})
@@ -24,7 +24,7 @@ func byName(key string, section map[string]ExperienceBuffer) (all []NamedBuffer)
 	return all
 }
 
-// Besides lists all datasets that are read beside the experience buffer.
+// Besides lists all datasets that the run reads beside the experience buffer.
 func (s *Settled) Besides() []NamedBuffer {
 	return slices.Concat(s.Data.Auxiliary, s.Data.Measured, s.Data.Inputs)
 }
@@ -55,7 +55,8 @@ func (s *Settled) auxiliary() map[string]string {
 	return s.Method.Sample.Auxiliary
 }
 
-// auxiliaryBuffers completes the auxiliary buffers: they are datasets, of the schema that the strategy wants.
+// auxiliaryBuffers completes the auxiliary buffers. They are datasets and have the schema that the
+// strategy reads.
 func (r *resolution) auxiliaryBuffers() {
 	schemas, all := r.auxiliary(), r.Buffer.TrainerInput.AuxiliaryBuffers
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -75,7 +76,7 @@ func (r *resolution) auxiliaryBuffers() {
 	}
 }
 
-// dataset completes a buffer that is a dataset.
+// dataset completes a buffer that must be a dataset.
 func (r *resolution) dataset(key, name string, b *ExperienceBuffer) {
 	setDefault(&b.Name, name)
 	if b.StorageType == "queue" {
@@ -86,7 +87,7 @@ func (r *resolution) dataset(key, name string, b *ExperienceBuffer) {
 	}
 }
 
-// strategy holds the sample strategy against the buffers that there are.
+// strategy checks that the buffers match those that the sample strategy reads.
 func (r *rules) strategy() {
 	const key = "algorithm.sample_strategy"
 	if !r.Trains {
@@ -142,7 +143,7 @@ func (r *rules) mixture() {
 	}
 }
 
-// unsupportedAuxiliary refuses what an auxiliary buffer cannot be in this version.
+// unsupportedAuxiliary refuses settings of auxiliary buffers that this version does not support.
 func (s *Settled) unsupportedAuxiliary(refuse func(key, what, hint string)) {
 	for _, b := range s.Data.Auxiliary {
 		b.unsupported(refuse)
@@ -155,7 +156,7 @@ func (s *Settled) unsupportedAuxiliary(refuse func(key, what, hint string)) {
 	}
 }
 
-// unsupported refuses what no buffer beside the experience buffer can be.
+// unsupported refuses settings that no buffer beside the experience buffer supports.
 func (b *NamedBuffer) unsupported(refuse func(key, what, hint string)) {
 	if b.ReplayBuffer.Enable {
 		refuse(b.Key+".replay_buffer.enable", "a priority replay buffer", "")

@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// check completes the configuration and reports everything that is wrong with it. With stages it is the stages that must be right, for the
-// file is then only what they share.
+// check settles the configuration and reports everything that is wrong with it. If there are
+// stages, only they must be right, because the file is then just what the stages share.
 func (c *Config) check() Errors {
 	errs := c.checkValues()
 	if len(c.Stages) == 0 {
@@ -48,7 +48,8 @@ func (c *Config) checkStageNames() Errors {
 	return errs
 }
 
-// checkHidden reports values of the command line that no stage reads, because each has one of its own in place of the file's.
+// checkHidden reports values from the command line that no stage reads, because every stage sets
+// its own value.
 func (c *Config) checkHidden() Errors {
 	var errs Errors
 	for _, key := range c.leaves("") {
@@ -68,7 +69,7 @@ func (c *Config) checkHidden() Errors {
 	return errs
 }
 
-// nodeOf finds the value of a dotted key; nil where there is none.
+// nodeOf returns the value of a dotted key, nil if there is none.
 func nodeOf(n *yaml.Node, key string) *yaml.Node {
 	for segment := range strings.SplitSeq(key, ".") {
 		if n = child(n, segment); n == nil {
@@ -90,7 +91,8 @@ func unique(lines []string) []string {
 	return out
 }
 
-// Pos returns where a dotted key is written; for a key that is left out, where the nearest section above it is.
+// Pos returns where the file writes a dotted key. For a key that the file leaves out, it returns
+// the place of the nearest section above it.
 func (c *Config) Pos(key string) Position {
 	for k := key; k != ""; k = parent(k) {
 		if p, ok := c.source.positions[k]; ok {
@@ -100,7 +102,8 @@ func (c *Config) Pos(key string) Position {
 	return Position{File: c.source.file, Line: 1, Col: 1}
 }
 
-// At is an error of a key that was found behind the configuration, where the key is written.
+// At returns an error about a key at the place where the file writes it. Code that finds the
+// mistake after Load uses it.
 func (c *Config) At(key, message, hint string) error { return c.errorFor(key, message, hint) }
 
 // IsSet reports whether the file or the command line gives the key.
@@ -109,7 +112,7 @@ func (c *Config) IsSet(key string) bool {
 	return ok
 }
 
-// File is the name of the configuration file.
+// File returns the name of the configuration file.
 func (c *Config) File() string { return c.source.file }
 
 // parent drops the last segment of a dotted key.

@@ -11,9 +11,10 @@ import (
 
 const criticKey = trainerConfigKey + ".critic"
 
-// Critic is what is read of veRL's critic section, with its defaults.
+// Critic is veRL's critic section with its defaults, as far as this version reads it.
 type Critic struct {
-	// Optim is a learning rate of 1e-5, constant and without warm-up, and for the rest algorithm.optimizer, where the file does not say otherwise.
+	// Optim defaults to algorithm.optimizer, except for a learning rate of 1e-5 that is constant and
+	// has no warm-up.
 	Optim            Optimizer `yaml:"optim"`
 	CliprangeValue   float64   `yaml:"cliprange_value" default:"0.5" range:"(0,)"` // how far a value may move in one train step before its gradient is cut
 	PpoEpochs        *int      `yaml:"ppo_epochs" range:"[1,)"`                    // passes over a batch; not set is the actor's
@@ -23,8 +24,8 @@ type Critic struct {
 
 const criticOptimKey = criticKey + ".optim"
 
-// critic fills in how a critic is trained beside the policy, if the advantage function reads its
-// values.
+// critic fills in how the trainer trains a critic beside the policy, if the advantage function
+// reads its values.
 func (r *resolution) critic() {
 	if !r.Trains || !r.Method.Needs.Values {
 		return
@@ -39,7 +40,7 @@ func (r *resolution) critic() {
 	r.Critic = critic
 }
 
-// readCritic decodes what is known of trainer_config.critic, and reports what is wrong with it.
+// readCritic decodes the known keys of trainer_config.critic and reports mistakes in them.
 func (c *Config) readCritic() (*Critic, Errors) {
 	critic := newDefault[Critic]()
 	critic.Optim = c.Algorithm.Optimizer
@@ -68,7 +69,8 @@ func (c *Config) readCritic() (*Critic, Errors) {
 	return critic, errs
 }
 
-// ownOptimizer completes the critic's optimizer: the settings of a type do not outlive it, where the file names another one than the policy's.
+// ownOptimizer completes the critic's optimizer. If its type differs from the policy's, the
+// policy's settings for its own type do not apply.
 func (c *Config) ownOptimizer(o *Optimizer) {
 	set := func(name string) bool { return c.IsSet(criticOptimKey + "." + name) }
 	usual, policys := newDefault[Optimizer](), c.Algorithm.Optimizer.OptimizerType
@@ -88,7 +90,7 @@ func (c *Config) ownOptimizer(o *Optimizer) {
 	o.momentum()
 }
 
-// known decodes the keys of a mapping that a struct has, and leaves the others.
+// known decodes the keys of a mapping that the struct has, and ignores the others.
 func (d *decoder) known(n *yaml.Node, v reflect.Value, key string) {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return
@@ -106,7 +108,8 @@ func (d *decoder) known(n *yaml.Node, v reflect.Value, key string) {
 	}
 }
 
-// readOfCritic lists the keys of trainer_config.critic that are read: those that there are but the policy's own.
+// readOfCritic lists the keys of trainer_config.critic that this version reads. Some keys of an
+// optimizer make sense only for the policy.
 func readOfCritic() []string {
 	var all []string
 	walkType(reflect.TypeFor[Critic](), criticKey, func(k Key) {
@@ -117,7 +120,7 @@ func readOfCritic() []string {
 	return all
 }
 
-// critic checks what is said of a critic.
+// critic checks the keys of the critic.
 func (r *rules) critic() {
 	const warmup = "trainer.critic_warmup"
 	if r.Critic == nil {

@@ -10,13 +10,14 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// decoder writes a tree into a Config that holds the defaults, and records where every key was written.
+// decoder writes a tree into a Config that holds the defaults. It records where the file writes
+// each key.
 type decoder struct {
 	*source
 	errs Errors
 }
 
-// decode makes a Config of a tree; root is the file's or that of one stage.
+// decode makes a Config from a tree. root is the tree of the file or of one stage.
 func (s *source) decode(root *yaml.Node) (*Config, Errors) {
 	own := *s
 	own.root, own.positions = root, map[string]Position{}
@@ -31,7 +32,7 @@ func (d *decoder) fail(n *yaml.Node, key, message, hint string) {
 	d.errs = append(d.errs, d.errorAt(n, key, message, hint))
 }
 
-// mapping decodes into a struct. Keys that the struct does not have are errors.
+// mapping decodes into a struct. A key that the struct does not have is an error.
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string) {
 	if n.Kind != yaml.MappingNode {
 		d.fail(n, key, "wants keys below it, got "+describe(n), "")
@@ -54,7 +55,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string) {
 	}
 }
 
-// value decodes into any field. Null leaves the default.
+// value decodes into any field. Null keeps the default.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
 		return
@@ -240,7 +241,7 @@ func number(s string) (float64, bool) {
 	return float64(i), ok
 }
 
-// describe names what a node is, for an error.
+// describe names the kind or the text of a node, for an error.
 func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -254,7 +255,7 @@ func describe(n *yaml.Node) string {
 	return strconv.Quote(shorten(n.Value))
 }
 
-// typeName names what a field wants, for an error and for the reference.
+// typeName names the type that a field takes, for an error and for the reference.
 func typeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:

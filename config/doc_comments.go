@@ -10,9 +10,8 @@ import (
 	"sync"
 )
 
-// The schema's own source: its comments are the descriptions of the keys, so that there is one text and not two.
-//
-//go:embed config.go algorithm.go model.go cluster.go buffer.go explorer.go trainer.go synchronizer.go monitor.go processor.go
+// schemaSource is the source of the schema. The comments in it are the descriptions of the keys, so
+// that one text serves both.
 var schemaSource embed.FS
 
 // comments are the doc comments of the schema, by `Type` and `Type.Field`.

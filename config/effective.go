@@ -13,8 +13,9 @@ import (
 	"github.com/trinity-go/trinity/internal/database"
 )
 
-// YAML prints the effective configuration: what the file says, with defaults, inherited values and overrides filled in. It can be loaded
-// again, but for the passwords of databases, which are stars. Keys that are empty or not set are left out. A run with stages is one document per stage.
+// YAML returns the effective configuration: the file with defaults, inherited values and overrides
+// filled in. Load can read it again, except that stars replace the passwords of databases. It
+// leaves out keys that are empty or not set. A run with stages has one document per stage.
 func (c *Config) YAML() (string, error) {
 	var b bytes.Buffer
 	for i, s := range c.settled {
@@ -30,7 +31,8 @@ func (c *Config) YAML() (string, error) {
 	return b.String(), nil
 }
 
-// MarshalJSON encodes the effective configuration, as [Config.YAML] prints it; with stages, an object {"stages": [{"stage_name", "config"}]}.
+// MarshalJSON encodes the effective configuration, as [Config.YAML] does. With stages, it is an
+// object {"stages": [{"stage_name", "config"}]}.
 func (c *Config) MarshalJSON() ([]byte, error) {
 	if len(c.Stages) == 0 {
 		return json.Marshal(plain(encode(reflect.ValueOf(c).Elem())))
@@ -46,7 +48,8 @@ func (c *Config) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"stages": stages})
 }
 
-// encode makes a tree of a value, in the order of the schema; nil for what is empty or not set.
+// encode makes a tree from a value, in the order of the schema. It returns nil for a value that is
+// empty or not set.
 func encode(v reflect.Value) *yaml.Node {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -86,7 +89,7 @@ func encode(v reflect.Value) *yaml.Node {
 
 var beforeInterpolation = regexp.MustCompile(`(\\*)\$\{`)
 
-// escaped is text as it must be written so that `${` in it is not an interpolation.
+// escaped returns text that YAML reads back as s, without taking `${` in it for an interpolation.
 func escaped(s string) string { return beforeInterpolation.ReplaceAllString(s, `$1$1\$${`) }
 
 func encodeSection(v reflect.Value) *yaml.Node {
@@ -116,7 +119,7 @@ func encodeTable(v reflect.Value) *yaml.Node {
 	return orNone(n)
 }
 
-// emptyOf is an empty value of a free dict, which is not the same as none.
+// emptyOf returns an empty value of a free dict, which differs from a missing value.
 func emptyOf(v reflect.Value) *yaml.Node {
 	if v.Kind() == reflect.Interface && !v.IsNil() {
 		switch v.Elem().Kind() {

@@ -15,9 +15,9 @@ const (
 	engineArgsKey  = "explorer.rollout_model.engine_args"
 )
 
-// weights returns the plug-in that brings weights to a sampler of the same process: the one that
-// synchronizer.sync_method names. A value of Trinity-RFT stands for the first that fits: one that
-// shares memory if one engine trains and samples.
+// weights returns the plug-in that brings weights to a sampler in the same process: the one that
+// synchronizer.sync_method names. A value of Trinity-RFT stands for the first plug-in that fits:
+// one that shares memory if one engine trains and samples.
 func (r *resolution) weights() string {
 	if name := r.Synchronizer.SyncMethod; !slices.Contains(upstreamSyncMethods, name) {
 		return name
@@ -32,7 +32,7 @@ func (r *resolution) weights() string {
 	return catalog.Auto[len(catalog.Auto)-1]
 }
 
-// automatic returns the plug-in of a kind that a value stands for; "" where this program has none.
+// automatic returns the plug-in of a kind that a value stands for, "" if this program has none.
 func automatic(kind, value string) string {
 	if value != "auto" {
 		return value
@@ -43,7 +43,8 @@ func automatic(kind, value string) string {
 	return ""
 }
 
-// engines applies the engine of the command line, and finds what auto stands for.
+// engines applies the engine of the command line, and replaces auto with the engine that it stands
+// for.
 func (r *resolution) engines() {
 	engine := r.source.opts.Engine
 	trainers, samplers := registry.Trainers.Names(), registry.Samplers.Names()
@@ -63,7 +64,8 @@ func (r *resolution) engines() {
 	r.Engines.Sample = automatic("sampler", r.Explorer.RolloutModel.EngineType)
 }
 
-// engines looks up the engines that the mode opens, with their arguments. Those that it does not open may be any.
+// engines looks up the engines that the mode opens, with their arguments. An engine that the mode
+// does not open may have any name.
 func (p *pluginCheck) engines() {
 	if p.Trains {
 		p.named("trainer", p.Engines.Train, trainerTypeKey, p.Trainer.TrainerArgs, trainerArgsKey)
@@ -73,12 +75,12 @@ func (p *pluginCheck) engines() {
 	}
 }
 
-// engineHint says how to get an engine that this program has.
+// engineHint returns the hint that names an engine of this program.
 func engineHint(kind string) string {
 	return fmt.Sprintf("run with --engine %[1]s, which this program has, or write %[1]s here", automatic(kind, "auto"))
 }
 
-// weights refuses a plug-in that the mode does not use.
+// weights refuses a weights plug-in that the mode does not use.
 func (r *rules) weights() {
 	if name := r.Synchronizer.SyncMethod; !r.Together && !slices.Contains(upstreamSyncMethods, name) {
 		r.fail("synchronizer.sync_method", fmt.Sprintf("%s brings weights to a sampler of the same process, and in mode %s there is none", name, r.Mode), "leave it out")

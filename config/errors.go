@@ -9,13 +9,14 @@ import (
 	"github.com/trinity-go/trinity/internal/database"
 )
 
-// Position is a place in a configuration. Line and Col count from 1; both are 0 for a value from the command line.
+// Position is a place in a configuration. Line and Col count from 1. Both are 0 for a value from
+// the command line.
 type Position struct {
 	File      string
 	Line, Col int
 }
 
-// String returns file:line:col, or the file alone where there is no line.
+// String returns file:line:col, or only the file if the position has no line.
 func (p Position) String() string {
 	if p.Line == 0 {
 		return p.File
@@ -23,7 +24,7 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 }
 
-// line returns the line alone, or the file where there is no line.
+// line returns only the line, or the file if the position has no line.
 func (p Position) line() string {
 	if p.Line == 0 {
 		return p.File
@@ -31,7 +32,7 @@ func (p Position) line() string {
 	return fmt.Sprintf("line %d", p.Line)
 }
 
-// Error is one thing that is wrong with a configuration.
+// Error is one mistake in a configuration.
 type Error struct {
 	File        string
 	Line, Col   int
@@ -55,7 +56,7 @@ func (e Error) Error() string {
 	return database.Hidden(b.String())
 }
 
-// Errors is everything that is wrong with a configuration.
+// Errors is all mistakes in a configuration.
 type Errors []Error
 
 // Error returns one line per error.
@@ -67,7 +68,7 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted returns the errors in file order, each once.
+// sorted returns the errors in file order, without duplicates.
 func (e Errors) sorted() Errors {
 	slices.SortStableFunc(e, func(a, b Error) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
@@ -77,7 +78,8 @@ func (e Errors) sorted() Errors {
 	})
 }
 
-// with adds what the checks found, but for keys whose value could not be read at all. A key of a stage has the same line under both its names.
+// with adds the errors of checks, except for keys whose value could not be decoded. A key of a
+// stage has two names but one line, so with compares lines too.
 func (e Errors) with(checks Errors) Errors {
 	type place struct {
 		line int
@@ -98,7 +100,7 @@ func (e Errors) with(checks Errors) Errors {
 
 func lastKey(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 
-// orNil returns the errors as an error, nil when there are none.
+// orNil returns the errors as an error, nil if there are none.
 func (e Errors) orNil() error {
 	if len(e) == 0 {
 		return nil

@@ -10,7 +10,8 @@ import (
 
 const evalBuffersKey = "buffer.trainer_input.eval_buffers"
 
-// evalBuffers completes them: they are datasets, of the run's own schema unless the file says otherwise.
+// evalBuffers completes eval_buffers. They are datasets, of the run's own schema unless the file
+// sets schema_type.
 func (r *resolution) evalBuffers() {
 	all := r.Buffer.TrainerInput.EvalBuffers
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -25,7 +26,7 @@ func (r *resolution) evalBuffers() {
 	}
 }
 
-// evaluation holds the datasets that are measured against the run.
+// evaluation checks that the run can measure its eval_buffers.
 func (r *rules) evaluation() {
 	for _, b := range r.Data.Measured {
 		switch {
@@ -51,7 +52,8 @@ func (r *rules) evaluation() {
 	}
 }
 
-// measures reports whether the run can tell how well it does on rows of a schema: its own, or one whose algorithm needs no more than the run has.
+// measures reports whether the run can measure rows of a schema: its own, or one whose algorithm
+// needs no model that the run lacks.
 func (r *rules) measures(schema string) bool {
 	if schema == r.Buffer.TrainerInput.ExperienceBuffer.SchemaType {
 		return true
@@ -60,7 +62,7 @@ func (r *rules) measures(schema string) bool {
 	return err == nil && (r.Method.Reference || !weighs(a.KLLoss, a.KLLossArgs) && !policyNeeds(a).Reference)
 }
 
-// unsupportedEvaluation refuses what a dataset that is measured cannot be in this version.
+// unsupportedEvaluation refuses settings of eval_buffers that this version does not support.
 func (s *Settled) unsupportedEvaluation(refuse func(key, what, hint string)) {
 	for _, b := range s.Data.Measured {
 		b.unsupported(refuse)

@@ -6,10 +6,11 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// maxNodes bounds a configuration after aliases and interpolations are expanded, so that a few lines cannot grow without end.
+// maxNodes limits the number of values after aliases and interpolations are expanded, so that a few
+// lines cannot grow without end.
 const maxNodes = 50_000
 
-// maxDepth bounds the nesting of a configuration.
+// maxDepth limits the nesting of a configuration.
 const maxDepth = 100
 
 // expander copies a tree without aliases and merge keys.
@@ -20,7 +21,8 @@ type expander struct {
 	errs  Errors
 }
 
-// expand returns the tree with aliases replaced by copies of what they name and `<<` merged, and refuses duplicate keys.
+// expand returns the tree with copies in place of aliases, and with `<<` merged. It refuses
+// duplicate keys.
 func (s *source) expand(root *yaml.Node) (*yaml.Node, Errors) {
 	e := &expander{source: s, open: map[*yaml.Node]bool{}}
 	out := e.node(root, "", 0)
@@ -162,7 +164,7 @@ func index(segment string) (int, bool) {
 	return i, true
 }
 
-// clone copies a tree; every node of the copy is said to stand at the given place when at is not nil.
+// clone copies a tree. If at is not nil, every node of the copy gets the position of at.
 func clone(n *yaml.Node, at *yaml.Node) *yaml.Node {
 	out := *n
 	if at != nil {

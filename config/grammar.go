@@ -23,7 +23,8 @@ type part struct {
 	args   [][]part
 }
 
-// parseInterpolation cuts a value into text and interpolations. `\${` is the text `${`, `\\${` a backslash before an interpolation.
+// parseInterpolation splits a value into text and interpolations. `\${` is the text `${`; `\\${` is
+// a backslash before an interpolation.
 func parseInterpolation(s string) ([]part, error) {
 	p := &reader{s: s}
 	parts, err := p.parts("")
@@ -39,7 +40,7 @@ type reader struct {
 	depth int
 }
 
-// parts reads until one of the stop characters or the end; the stop character is not consumed.
+// parts reads until one of the stop characters or the end. It does not consume the stop character.
 func (p *reader) parts(stop string) ([]part, error) {
 	var out []part
 	var b strings.Builder
@@ -76,7 +77,8 @@ func (p *reader) parts(stop string) ([]part, error) {
 	return out, nil
 }
 
-// escape reads backslashes. Outside an interpolation they only mean something before `${`; inside, one takes the next character as text.
+// escape reads backslashes. Outside an interpolation they have a meaning only before `${`. Inside,
+// a backslash makes the next character text.
 func (p *reader) escape(b *strings.Builder, stop string) {
 	if stop != "" {
 		if p.i++; p.i < len(p.s) {
@@ -175,7 +177,7 @@ func (p *reader) quotedArgument(quote string) ([]part, error) {
 	return parts, nil
 }
 
-// trim takes the spaces off both ends.
+// trim removes the spaces at both ends.
 func trim(parts []part) []part {
 	if n := len(parts); n > 0 && parts[n-1].kind == literalPart {
 		parts[n-1].text = strings.TrimRight(parts[n-1].text, " ")

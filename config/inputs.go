@@ -11,7 +11,7 @@ import (
 
 const inputsKey = pipelineKey + ".inputs"
 
-// PerStep is how many groups an input gives each explore step.
+// PerStep returns how many groups an input adds to each explore step.
 func (b *ExperienceBuffer) PerStep() int {
 	if b.BatchSize == nil {
 		return 1
@@ -31,7 +31,7 @@ func (b NamedBuffer) inputWords(rows map[string]int) string {
 	return text + ", again and again"
 }
 
-// inputs completes the inputs: they are datasets, of experiences unless the file says otherwise.
+// inputs completes the inputs. They are datasets, of experiences unless the file sets schema_type.
 func (r *resolution) inputs() {
 	all := r.DataProcessor.ExperiencePipeline.Inputs
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -46,7 +46,8 @@ func (r *resolution) inputs() {
 	}
 }
 
-// inputs holds the inputs against what joins rollouts can be, and other buffers against having what only inputs have.
+// inputs checks that every input can join rollouts, and that no other buffer has a key that only
+// inputs have.
 func (r *rules) inputs() {
 	tasksets := map[string]bool{}
 	for _, t := range r.Data.Tasksets {
@@ -79,7 +80,8 @@ func (r *rules) inputs() {
 	}
 }
 
-// writes reports whether the run keeps a copy of experiences at path. In a database the archives of several runs lie beside each other.
+// writes reports whether the run keeps a copy of experiences at path. It returns false for a
+// database, in which archives of several runs can be side by side.
 func (s *Settled) writes(path string) bool {
 	if database.IsURL(path) {
 		return false
@@ -89,7 +91,7 @@ func (s *Settled) writes(path string) bool {
 	return p.OutputSavePath != "" && path == filepath.Clean(p.OutputSavePath) || p.SaveInput && path == filepath.Clean(s.InputCopy())
 }
 
-// unsupportedInputs refuses what an input cannot be in this version.
+// unsupportedInputs refuses settings of inputs that this version does not support.
 func (s *Settled) unsupportedInputs(refuse func(key, what, hint string)) {
 	for _, b := range s.Data.Inputs {
 		b.unsupported(refuse)

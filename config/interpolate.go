@@ -8,11 +8,12 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// maxText bounds the text that one value grows to by interpolation, in bytes.
+// maxText limits the text to which interpolation expands one value, in bytes.
 const maxText = 1 << 20
 
-// interpolator replaces `${…}` in a tree. A reference may name a key that is itself interpolated: it is resolved first, and a key that
-// comes to need itself is an error.
+// interpolator replaces `${…}` in a tree. A reference may name a key whose value also has
+// interpolations: the interpolator resolves that key first. A key that needs its own value is an
+// error.
 type interpolator struct {
 	*source
 	done  map[*yaml.Node]bool
@@ -23,7 +24,8 @@ type interpolator struct {
 	errs  Errors
 }
 
-// interpolate resolves every value of the tree, in place. One that cannot be resolved becomes null.
+// interpolate resolves every value of the tree in place. A value that it cannot resolve becomes
+// null.
 func (s *source) interpolate() Errors {
 	in := &interpolator{source: s, done: map[*yaml.Node]bool{}, open: map[*yaml.Node]bool{}}
 	in.tree(s.root, "")
@@ -76,7 +78,8 @@ func (in *interpolator) scalar(n *yaml.Node, key string) error {
 
 func setNull(n *yaml.Node) { n.Tag, n.Value, n.Style = "!!null", "", 0 }
 
-// value evaluates a parsed text. One interpolation alone keeps the type of what it names; in text everything becomes text.
+// value evaluates a parsed text. A single interpolation keeps the type of the value that it names;
+// inside text, everything becomes text.
 func (in *interpolator) value(parts []part, key string) (*yaml.Node, error) {
 	if len(parts) == 1 && parts[0].kind != literalPart {
 		return in.part(parts[0], key)
@@ -102,7 +105,7 @@ func (in *interpolator) value(parts []part, key string) (*yaml.Node, error) {
 	return stringNode(b.String()), nil
 }
 
-// text is a scalar as text; null is "null".
+// text returns a scalar as text; null is "null".
 func text(n *yaml.Node) string {
 	if n.ShortTag() == "!!null" {
 		return "null"
@@ -130,7 +133,8 @@ func (in *interpolator) part(p part, key string) (*yaml.Node, error) {
 	return in.resolver(p, key)
 }
 
-// reference returns a copy of what a dotted key names; leading dots are relative to the value's own section.
+// reference returns a copy of the value of a dotted key. Leading dots make the key relative to the
+// section of the value.
 func (in *interpolator) reference(ref, key string) (*yaml.Node, error) {
 	path, err := absolute(ref, key)
 	if err != nil {
@@ -154,7 +158,7 @@ func (in *interpolator) reference(ref, key string) (*yaml.Node, error) {
 	return in.copy(at)
 }
 
-// scalars resolves everything below a referenced node, so that its copy is final.
+// scalars resolves everything below a node that a reference names, so that its copy is final.
 func (in *interpolator) scalars(n *yaml.Node, key string) error {
 	if n.Kind == yaml.ScalarNode {
 		return in.scalar(n, key)
@@ -196,7 +200,7 @@ func (in *interpolator) mark(n *yaml.Node) {
 	}
 }
 
-// unwritten resolves a key that the file leaves out to its default.
+// unwritten returns the default of a key that the file leaves out.
 func (in *interpolator) unwritten(path string) (*yaml.Node, error) {
 	n, ok := defaultAt(path)
 	if ok {
@@ -208,7 +212,8 @@ func (in *interpolator) unwritten(path string) (*yaml.Node, error) {
 	return nil, fmt.Errorf("${%s} names no key", path)
 }
 
-// absolute turns a reference with leading dots (one: the value's own section) and [i] indices into a dotted key from the root.
+// absolute turns a reference with leading dots (one dot: the value's own section) and [i] indices
+// into a dotted key from the root.
 func absolute(ref, key string) (string, error) {
 	path := strings.TrimLeft(ref, ".")
 	up := len(ref) - len(path)

@@ -8,7 +8,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// JSONSchema returns the JSON schema (draft 2020-12) of a configuration file, for editors. Any value may also be an interpolation.
+// JSONSchema returns the JSON schema (draft 2020-12) of a configuration file, for editors. Any
+// value may also be an interpolation.
 func JSONSchema() ([]byte, error) {
 	docs, err := comments()
 	if err != nil {
@@ -29,7 +30,7 @@ type schemaBuilder struct {
 	defs     map[string]any
 }
 
-// interpolationSchema is a text with `${…}` in it, in place of any value.
+// interpolationSchema is a text with `${…}` in it, which may replace any value.
 var interpolationSchema = map[string]any{"type": "string", "pattern": `\$\{`}
 
 // section defines a struct and returns a reference to it.
@@ -116,7 +117,7 @@ func ranged(s map[string]any, tag reflect.StructTag) map[string]any {
 	return s
 }
 
-// plain is a default as a JSON value.
+// plain returns a default as a JSON value.
 func plain(n *yaml.Node) any {
 	d := &decoder{source: &source{positions: map[string]Position{}}}
 	return d.free(n, "")

@@ -10,21 +10,22 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// MaxFileSize is the longest configuration file that is read, in bytes.
+// MaxFileSize is the largest size of a configuration file, in bytes.
 const MaxFileSize = 4 << 20
 
-// Options are what the command line adds to a file.
+// Options are the settings that the command line adds to a file.
 type Options struct {
-	// Overrides are `key=value`, applied in order; the value is YAML, a number in the key is an index: `buffer.explorer_input.tasksets.0.path=x`.
+	// Overrides are `key=value` settings, applied in order. The value is YAML. A number in the key is
+	// an index: `buffer.explorer_input.tasksets.0.path=x`.
 	Overrides []string
-	// Env looks up an environment variable; nil is the process's environment.
+	// Env looks up an environment variable; nil looks in the environment of the process.
 	Env func(string) (string, bool)
 	// Engine, unless empty, replaces trainer.trainer_type and explorer.rollout_model.engine_type.
 	Engine string
 }
 
-// Load reads a configuration file, with interpolation, overrides and defaults, and checks it. The error is of type [Errors] when the
-// configuration is at fault.
+// Load reads a configuration file, applies interpolations, overrides and defaults, and checks the
+// result. The error is of type [Errors] if the configuration is wrong.
 func Load(path string, opts Options) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -41,7 +42,7 @@ func Load(path string, opts Options) (*Config, error) {
 	return Parse(path, data, opts)
 }
 
-// Parse is [Load] of the text of a file; name is what errors call it.
+// Parse does what [Load] does for the text of a file. Errors call the file name.
 func Parse(name string, data []byte, opts Options) (*Config, error) {
 	src, err := readSource(name, data, opts)
 	if err != nil {
@@ -95,7 +96,8 @@ func readSource(name string, data []byte, opts Options) (*source, error) {
 	return s, nil
 }
 
-// emptyDocument tells a text without any YAML in it, which is a configuration of defaults.
+// emptyDocument reports whether a text has no YAML in it. Such a text is a configuration of
+// defaults.
 func emptyDocument(data []byte) bool {
 	for line := range bytes.Lines(data) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
@@ -105,7 +107,7 @@ func emptyDocument(data []byte) bool {
 	return true
 }
 
-// syntaxErrors turns what the YAML reader says into errors with lines.
+// syntaxErrors turns the error of the YAML reader into errors with line numbers.
 func syntaxErrors(name string, err error) error {
 	var one *yaml.LoadError
 	if errors.As(err, &one) {

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// selectors refuses, of datasets that the trainer reads, an order that learns from rewards: nobody would tell it any.
+// selectors refuses a selector that learns from rewards for datasets that the trainer reads,
+// because nobody would tell it any rewards.
 func (r *rules) selectors() {
 	refuse := func(owner string, b *ExperienceBuffer) {
 		if b.DataSelector.SelectorType == "difficulty_based" {
@@ -18,7 +19,7 @@ func (r *rules) selectors() {
 	}
 }
 
-// format holds what is said of rows against what reads them.
+// format checks the format keys of every buffer against the rows that it holds.
 func (r *rules) format() {
 	own := NamedBuffer{ExperienceBuffer: *r.Buffer.TrainerInput.ExperienceBuffer, Key: "buffer.trainer_input.experience_buffer"}
 	for _, b := range append(slices.Clone(r.Data.Measured), own) {

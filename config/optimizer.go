@@ -9,10 +9,10 @@ import (
 
 const optimizerKey = "algorithm.optimizer"
 
-// adamW are the names of AdamW: their settings are the same.
+// adamW are the names of AdamW. All of them have the same settings.
 var adamW = []string{"adam", "adamw", "adamw_8bit"}
 
-// momentum gives the optimizers that have it their own defaults.
+// momentum sets the momentum defaults of SGD and Muon.
 func (o *Optimizer) momentum() {
 	switch o.OptimizerType {
 	case "sgd":
@@ -24,7 +24,7 @@ func (o *Optimizer) momentum() {
 	}
 }
 
-// Spec is the optimizer that an engine is opened with: "adam" means AdamW, as it does upstream.
+// Spec returns the optimizer for an engine. "adam" means AdamW, as it does upstream.
 func (o *Optimizer) Spec() trinity.OptimizerSpec {
 	switch {
 	case o.OptimizerType == "adamw_8bit":
@@ -35,7 +35,7 @@ func (o *Optimizer) Spec() trinity.OptimizerSpec {
 	return trinity.OptimizerSpec{Type: o.OptimizerType, Momentum: *o.Momentum, Nesterov: *o.Nesterov}
 }
 
-// optimizer refuses settings below a key that the chosen optimizer and schedule would not read.
+// optimizer refuses settings below key that the chosen optimizer and schedule do not read.
 func (r *rules) optimizer(key string, o *Optimizer) {
 	usual := newDefault[Optimizer]()
 	if len(o.Betas) != 2 && r.IsSet(key+".betas") {
@@ -62,8 +62,8 @@ func (r *rules) optimizer(key string, o *Optimizer) {
 	r.schedule(key, o)
 }
 
-// schedule wants the number of steps where the learning rate depends on it: a trainer that reads what an explorer of another process writes
-// does not know it otherwise.
+// schedule requires the number of steps if the learning rate depends on it. A trainer that reads
+// from an explorer in another process does not know that number otherwise.
 func (r *rules) schedule(key string, o *Optimizer) {
 	if r.Mode != "train" || r.ReadsDataset || firstSet(r.Trainer.TotalSteps, r.Buffer.TotalSteps) != nil {
 		return

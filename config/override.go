@@ -81,7 +81,8 @@ func name(segment string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: segment}
 }
 
-// overrideValue reads the right side of a setting. Its nodes have no line, which marks them as not from the file.
+// overrideValue reads the right side of a setting. Its nodes have no line number, which marks them
+// as not from the file.
 func overrideValue(text string) (*yaml.Node, error) {
 	empty := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle}
 	if strings.TrimSpace(text) == "" {

@@ -17,7 +17,7 @@ type TasksetEntry struct {
 	Eval  bool
 }
 
-// tasksetsOf lists the training tasksets, then those of the evaluations.
+// tasksetsOf lists the training tasksets, then the evaluation tasksets.
 func tasksetsOf(in *ExplorerInput) []TasksetEntry {
 	const root = "buffer.explorer_input"
 	var all []TasksetEntry
@@ -33,7 +33,7 @@ func tasksetsOf(in *ExplorerInput) []TasksetEntry {
 	return all
 }
 
-// changes returns the parts and arguments that the section algorithm names.
+// changes returns the parts and arguments that section algorithm sets.
 func (a *Algorithm) changes() trinity.Algorithm {
 	return trinity.Algorithm{
 		Type:      a.AlgorithmType,
@@ -46,7 +46,7 @@ func (a *Algorithm) changes() trinity.Algorithm {
 	}
 }
 
-// policyLoss is a policy loss with its defaults; nil if there is none of that name.
+// policyLoss returns a policy loss with its defaults, nil if there is none of that name.
 func policyLoss(name string) any {
 	if losses, ok := registry.Find("policy_loss_fn"); ok {
 		return losses.Default(name)
@@ -54,7 +54,7 @@ func policyLoss(name string) any {
 	return nil
 }
 
-// policyNeeds are what the policy loss wants of the trainer.
+// policyNeeds returns what the policy loss needs from the trainer.
 func policyNeeds(a *trinity.Algorithm) trinity.Needs {
 	if in, ok := policyLoss(a.PolicyLoss).(interface{ Needs() trinity.Needs }); ok {
 		return in.Needs()
@@ -62,13 +62,13 @@ func policyNeeds(a *trinity.Algorithm) trinity.Needs {
 	return trinity.Needs{}
 }
 
-// weighs tells a KL term from none and from one that kl_coef 0 switches off.
+// weighs reports whether a KL term has an effect: it is neither none nor switched off by kl_coef 0.
 func weighs(name string, args map[string]any) bool {
 	coef, set := args["kl_coef"]
 	return !named(name, "", "none") && !(set && (coef == 0 || coef == 0.0))
 }
 
-// merged returns the entries of all maps, later ones over earlier ones.
+// merged returns the entries of all maps; later maps win.
 func merged(all ...map[string]any) map[string]any {
 	var out map[string]any
 	for _, m := range all {
@@ -82,7 +82,7 @@ func merged(all ...map[string]any) map[string]any {
 
 const actorKey = "trainer.trainer_config.actor_rollout_ref.actor"
 
-// actor returns a value of veRL's actor section.
+// actor returns a value from veRL's actor section.
 func (c *Config) actor(key string) any {
 	tree, _ := c.Trainer.TrainerConfig["actor_rollout_ref"].(map[string]any)
 	actor, _ := tree["actor"].(map[string]any)

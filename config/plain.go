@@ -30,7 +30,8 @@ func typedNode(s string) *yaml.Node {
 	return n
 }
 
-// leadingZero reports digits such as 007, which are a name rather than a number.
+// leadingZero reports whether the digits start with a zero, such as 007, which is a name rather
+// than a number.
 func leadingZero(s string) bool {
 	s = strings.TrimLeft(s, "+-")
 	return len(s) > 1 && s[0] == '0' && s[1] >= '0' && s[1] <= '9'

@@ -9,7 +9,8 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// checkPlugins looks up every plug-in that the configuration names, and the arguments that it gives to it.
+// checkPlugins looks up every plug-in that the configuration names, and checks the arguments for
+// it.
 func (s *Settled) checkPlugins() Errors {
 	p := &pluginCheck{Settled: s, seen: map[string]bool{}}
 	if s.Explores || s.Trains {
@@ -47,7 +48,7 @@ type pluginCheck struct {
 	seen map[string]bool // keys of names that were looked up
 }
 
-// algorithm checks the type, its parts and their arguments.
+// algorithm checks the algorithm type, its parts and their arguments.
 func (p *pluginCheck) algorithm() {
 	s := &p.Algorithm
 	p.named("algorithm", s.AlgorithmType, "algorithm.algorithm_type", nil, "")
@@ -91,7 +92,7 @@ func (p *pluginCheck) taskset(t TasksetEntry) {
 	}
 }
 
-// selector checks a selector with its arguments, which are kwargs with seed and feature_keys beside them.
+// selector checks a selector with its arguments: kwargs, seed and feature_keys.
 func (p *pluginCheck) selector(s *DataSelector, key string) {
 	args := merged(map[string]any{"seed": s.Seed, "feature_keys": s.FeatureKeys}, s.Kwargs)
 	before := len(p.errs)
@@ -104,7 +105,8 @@ func (p *pluginCheck) selector(s *DataSelector, key string) {
 	}
 }
 
-// monitors checks the monitors and their arguments: one monitor's are monitor_args itself, several have a section each.
+// monitors checks the monitors and their arguments. One monitor takes monitor_args itself; several
+// take one section of it each.
 func (p *pluginCheck) monitors() {
 	names := p.Monitor.MonitorType
 	args := p.Monitor.MonitorArgs
@@ -131,7 +133,7 @@ func (p *pluginCheck) monitors() {
 	}
 }
 
-// rest looks up the names in places that no workflow reaches, such as a default that no taskset uses.
+// rest looks up names that no workflow uses, such as a default that no taskset takes.
 func (p *pluginCheck) rest() {
 	walkValues(reflect.ValueOf(p.Config).Elem(), "", func(f reflect.StructField, v reflect.Value, key string) {
 		kind := f.Tag.Get("plugin")
@@ -142,7 +144,8 @@ func (p *pluginCheck) rest() {
 	})
 }
 
-// named checks one name at its key and its arguments at theirs. A default whose kind of plug-in this program does not have is let pass.
+// named checks a name at its key, and its arguments at their key. It accepts a default if this
+// program does not have that kind of plug-in.
 func (p *pluginCheck) named(kind, name, key string, args map[string]any, argsKey string) {
 	if name == "" {
 		return
@@ -174,7 +177,8 @@ func (p *pluginCheck) named(kind, name, key string, args map[string]any, argsKey
 	}
 }
 
-// missing is the error for a name that is not registered: unknown, or upstream's and not built yet.
+// missing returns the error for a name that is not registered: it is unknown, or upstream has it
+// and this version does not.
 func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog) Error {
 	what := strings.ReplaceAll(kind, "_", " ")
 	e := p.errorFor(key, "", "")
@@ -205,7 +209,8 @@ func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog)
 	return e
 }
 
-// reached reports whether the run reads a key at all: the parts of an algorithm only matter where one runs, stages are checked as stages.
+// reached reports whether the run reads a key at all. An algorithm's parts matter only if it runs,
+// and stages are checked separately.
 func (p *pluginCheck) reached(key string) bool {
 	switch {
 	case strings.HasPrefix(key, "algorithm."):

@@ -44,7 +44,7 @@ type ExperiencePipeline struct {
 
 const pipelineKey = "data_processor.experience_pipeline"
 
-// InputCopy returns where the copy of every experience as it came in goes.
+// InputCopy returns where the copy of every experience goes before the operators edit it.
 func (s *Settled) InputCopy() string {
 	return cmp.Or(s.DataProcessor.ExperiencePipeline.InputSavePath, filepath.Join(s.Buffer.CacheDir, "explorer_output.jsonl"))
 }
@@ -55,7 +55,7 @@ func (c *Config) copiesInDatabase() bool {
 	return p.SaveInput && database.IsURL(p.InputSavePath) || database.IsURL(p.OutputSavePath)
 }
 
-// copies refuses copies of experiences in no known form, and two copies at one path.
+// copies refuses copies of experiences in an unknown file form, and two copies at one path.
 func (r *rules) copies() {
 	p := &r.DataProcessor.ExperiencePipeline
 	const owner = pipelineKey + "."

@@ -10,7 +10,8 @@ import (
 	"github.com/trinity-go/trinity/internal/experience/archive"
 )
 
-// recording refuses a path for rollouts in no known form, and a database without a query for the rows of one earlier run.
+// recording refuses an unknown file form for rollouts, and a database without a query for the rows
+// of one earlier run.
 func (r *rules) recording() {
 	b := r.Buffer.TrainerInput.ExperienceBuffer
 	if r.Mode == "explore" && b.StorageType == "file" && b.Path != "" && archive.Form(b.Path) == "" {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Reference returns the keys of the schema as Markdown: a table per section with type, default and meaning. A section that stands in several
-// places is written once.
+// Reference returns the keys of the schema as Markdown: one table per section with type, default
+// and meaning. A section that occurs in several places has one table.
 func Reference() (string, error) {
 	docs, err := comments()
 	if err != nil {
@@ -31,7 +31,7 @@ func Reference() (string, error) {
 	return strings.TrimRight(b.String(), "\n") + "\n", nil
 }
 
-// referenceSection is a type of section with the paths where it stands.
+// referenceSection is a type of section with the paths at which it occurs.
 type referenceSection struct {
 	paths []string
 	keys  []Key
@@ -63,7 +63,7 @@ func (s *referenceSection) write(b *strings.Builder, docs map[string]string) {
 	b.WriteString("\n")
 }
 
-// defaultText is the default as Markdown, "" for a key that stays unset.
+// defaultText returns the default as Markdown, "" for a key that stays unset.
 func (k Key) defaultText() string {
 	optional := k.field.Type.Kind() == reflect.Pointer
 	switch {
@@ -79,7 +79,7 @@ func (k Key) defaultText() string {
 	return ""
 }
 
-// meaning is the description with the values that the key takes.
+// meaning returns the description of a key with the values that the key takes.
 func (k Key) meaning(docs map[string]string) string {
 	parts := []string{k.description(docs)}
 	if len(k.Enum) > 0 {
@@ -97,5 +97,5 @@ func (k Key) meaning(docs map[string]string) string {
 	return strings.TrimSpace(strings.Join(parts, " "))
 }
 
-// cell makes text fit into a table.
+// cell escapes text for a table.
 func cell(s string) string { return strings.ReplaceAll(s, "|", "\\|") }

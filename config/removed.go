@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-// removed are keys of older Trinity-RFT versions, and keys that upstream computes, with what to write instead.
+// removed maps keys of older Trinity-RFT versions, and keys that upstream computes, to a hint.
 var removed = map[string]string{
 	"data":                        "removed in 0.2: use buffer.explorer_input and buffer.trainer_input",
 	"algorithm.add_strategy":      "removed in 0.3: use operators under data_processor.experience_pipeline, or algorithm.advantage_fn",
@@ -72,7 +72,7 @@ var removed = map[string]string{
 	"model.tinker_config": "use model.tinker",
 }
 
-// removedNames are plug-ins of older Trinity-RFT versions, by kind, with what to write instead.
+// removedNames maps plug-ins of older Trinity-RFT versions to a hint, by kind.
 var removedNames = map[string]map[string]string{
 	"sample_strategy": {
 		"warmup": "make the warm-up a stage of its own under stages, and leave the key out",
@@ -80,12 +80,12 @@ var removedNames = map[string]map[string]string{
 	},
 }
 
-// removedValues maps key=value, for values of enums that an older version had, to what to write instead.
+// removedValues maps key=value, for enum values of older versions, to a hint.
 var removedValues = map[string]string{
 	"storage_type=redis": "Redis stores are gone; use queue, which keeps a log on disk, or sql for a table that people can query",
 }
 
-// removedArgs are arguments of plug-ins of older Trinity-RFT versions, by kind, with what to write instead.
+// removedArgs maps arguments of plug-ins of older Trinity-RFT versions to a hint, by kind.
 var removedArgs = map[string]map[string]string{
 	"policy_loss_fn": {
 		"use_token_level_loss":        "use loss_agg_mode: token-mean in place of true, seq-mean-token-mean in place of false",
@@ -93,7 +93,8 @@ var removedArgs = map[string]map[string]string{
 	},
 }
 
-// removedKey returns the hint for a key that an older version had, "" for any other. Keys inside a stage are those of its section.
+// removedKey returns the hint for a key of an older version, "" for any other key. It ignores the
+// prefix of a stage.
 func removedKey(path string) string {
 	if rest, ok := strings.CutPrefix(path, "stages."); ok {
 		_, path, _ = strings.Cut(rest, ".")

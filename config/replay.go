@@ -2,5 +2,5 @@ package config
 
 const replayKey = "buffer.trainer_input.experience_buffer.replay_buffer"
 
-// replay is how the experience buffer is read again.
+// replay returns the replay settings of the experience buffer.
 func (s *Settled) replay() *ReplayBuffer { return &s.Buffer.TrainerInput.ExperienceBuffer.ReplayBuffer }

@@ -9,8 +9,8 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// settle fills in the keys that follow from others, decides all that a run asks of its
-// configuration, and reports what contradicts itself.
+// settle fills in the keys that follow from other keys, decides everything that a run asks of its
+// configuration, and reports contradictions.
 func settle(c *Config) (*Settled, Errors) {
 	r := &resolution{Settled: &Settled{Config: c}}
 	r.mode()
@@ -45,7 +45,7 @@ func (r *resolution) fail(key, message, hint string) {
 	r.errs = append(r.errs, r.errorFor(key, message, hint))
 }
 
-// errorFor is an error at the place where a key is written.
+// errorFor returns an error at the place where the file writes a key.
 func (c *Config) errorFor(key, message, hint string) Error {
 	p := c.Pos(key)
 	return Error{File: p.File, Line: p.Line, Col: p.Col, Key: key, Message: message, Hint: hint}
@@ -55,7 +55,7 @@ func (r *resolution) warn(key, format string, args ...any) {
 	r.Warnings = append(r.Warnings, database.Hidden(fmt.Sprintf("%s: %s: %s", r.Pos(key), key, fmt.Sprintf(format, args...))))
 }
 
-// lengths applies the rules between the lengths of model and prompt and response.
+// lengths applies the rules between the lengths of model, prompt and response.
 func (r *resolution) lengths() {
 	m := &r.Model
 	switch {
@@ -89,7 +89,8 @@ func (r *resolution) remainder(key string, given, whole int) *int {
 	return ptr(whole - given)
 }
 
-// algorithm fills in what the algorithm type decides. IsSet still tells what the file says.
+// algorithm fills in the keys that follow from the algorithm type. IsSet still reports what the
+// file sets.
 func (r *resolution) algorithm() {
 	if own := r.Method.Parts; own != nil && (r.Trains || r.Explores) {
 		a := &r.Algorithm
@@ -110,7 +111,7 @@ func (r *resolution) algorithm() {
 	}
 }
 
-// gradClip gives the two keys of the largest gradient norm one value.
+// gradClip gives the two keys for the largest gradient norm one value.
 func (r *resolution) gradClip() {
 	const trainer, optimizer = "trainer.grad_clip", "algorithm.optimizer.clip_grad"
 	a, b := &r.Trainer.GradClip, &r.Algorithm.Optimizer.ClipGrad
@@ -124,7 +125,7 @@ func (r *resolution) gradClip() {
 	}
 }
 
-// tasksets fills tasksets with the defaults of explorer_input and the sampling of model.
+// tasksets fills in tasksets from the defaults of explorer_input and the sampling of model.
 func (r *resolution) tasksets() {
 	in := &r.Buffer.ExplorerInput
 	if in.DefaultEvalWorkflowType == "" {
@@ -149,7 +150,7 @@ func (r *resolution) tasksets() {
 	}
 }
 
-// models fills rollout and auxiliary models with the sampling of model.
+// models fills in rollout and auxiliary models from the sampling of model.
 func (r *resolution) models() {
 	m := &r.Model
 	setDefault(&m.CriticModelPath, m.ModelPath)
@@ -184,7 +185,7 @@ func (r *resolution) models() {
 	}
 }
 
-// buffers gives the trainer its queue and every buffer its name and kind of rows.
+// buffers gives the trainer its queue, and every buffer its name and its kind of rows.
 func (r *resolution) buffers() {
 	in := &r.Buffer.TrainerInput
 	if in.ExperienceBuffer == nil {
@@ -223,14 +224,14 @@ func (r *resolution) buffers() {
 	r.SharedStore = !r.Offline && registry.Buffers.Has(b.StorageType)
 }
 
-// plainText is the only form that schema cpt has.
+// plainText sets prompt_type to plaintext for schema cpt, which has no other form.
 func (r *resolution) plainText(key string, b *ExperienceBuffer) {
 	if b.SchemaType == "cpt" && !r.IsSet(key+".format.prompt_type") {
 		b.Format.PromptType = "plaintext"
 	}
 }
 
-// shortSteps warns of train steps that ask for more than there is when they begin.
+// shortSteps warns if a train step asks for more rollouts than one explore step makes.
 func (r *resolution) shortSteps() {
 	const key = "buffer.train_batch_size"
 	if gives := r.Batch.StepRollouts; r.Together && r.Synchronizer.SyncStyle == "fixed" && !r.Batch.CountsRollouts && r.Batch.Rollouts > gives {
@@ -239,7 +240,7 @@ func (r *resolution) shortSteps() {
 	}
 }
 
-// monitors resolves auto.
+// monitors replaces auto with the monitors that it stands for.
 func (r *resolution) monitors() {
 	if m := r.Monitor.MonitorType; len(m) == 1 && m[0] == "auto" {
 		if catalog, ok := registry.Find("monitor"); ok {
@@ -267,14 +268,14 @@ func newDefault[T any]() *T {
 	return p
 }
 
-// setDefault fills an empty text.
+// setDefault sets an empty text to v.
 func setDefault(s *string, v string) {
 	if *s == "" {
 		*s = v
 	}
 }
 
-// inherit fills a value that is not set with a copy of another, if that is set.
+// inherit sets an unset value to a copy of from, if that is set.
 func inherit[T any](p **T, from *T) {
 	if *p == nil && from != nil {
 		*p = ptr(*from)

@@ -19,7 +19,7 @@ func (in *interpolator) resolver(p part, key string) (*yaml.Node, error) {
 	return nil, fmt.Errorf("${%s:…} is not a known resolver; known: oc.env, oc.decode, oc.select", p.name)
 }
 
-// env is `${oc.env:NAME}` or `${oc.env:NAME,default}`.
+// env evaluates `${oc.env:NAME}` and `${oc.env:NAME,default}`.
 func (in *interpolator) env(p part, key string) (*yaml.Node, error) {
 	if len(p.args) < 1 || len(p.args) > 2 {
 		return nil, fmt.Errorf("oc.env takes a variable and perhaps a default, got %d arguments", len(p.args))
@@ -37,7 +37,8 @@ func (in *interpolator) env(p part, key string) (*yaml.Node, error) {
 	return nil, fmt.Errorf("the environment variable %s is not set; set it, or give a default: ${oc.env:%s,default}", text(name), text(name))
 }
 
-// decodeText is `${oc.decode:text}`: the text as a number, boolean, null, list or mapping.
+// decodeText evaluates `${oc.decode:text}`: it reads the text as a number, boolean, null, list or
+// mapping.
 func (in *interpolator) decodeText(p part, key string) (*yaml.Node, error) {
 	if len(p.args) != 1 {
 		return nil, fmt.Errorf("oc.decode takes one argument, got %d", len(p.args))
@@ -57,7 +58,7 @@ func (in *interpolator) decodeText(p part, key string) (*yaml.Node, error) {
 	return in.copy(tree)
 }
 
-// selectKey is `${oc.select:key,default}`: a reference that may be missing.
+// selectKey evaluates `${oc.select:key,default}`, a reference to a key that may be missing.
 func (in *interpolator) selectKey(p part, key string) (*yaml.Node, error) {
 	if len(p.args) < 1 || len(p.args) > 2 {
 		return nil, fmt.Errorf("oc.select takes a key and perhaps a default, got %d arguments", len(p.args))
@@ -76,7 +77,8 @@ func (in *interpolator) selectKey(p part, key string) (*yaml.Node, error) {
 	return typedNode(""), nil
 }
 
-// argument evaluates an argument; plain text is typed as YAML types it, quoted text stays text.
+// argument evaluates an argument. Plain text gets the type that YAML gives it; quoted text stays
+// text.
 func (in *interpolator) argument(parts []part, key string) (*yaml.Node, error) {
 	if len(parts) == 0 {
 		return stringNode(""), nil

@@ -12,7 +12,7 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// checkRules holds the configuration against the rules between its keys. It wants a resolved configuration.
+// checkRules checks the rules between keys.
 func (s *Settled) checkRules() Errors {
 	r := &rules{Settled: s}
 	r.place()
@@ -49,7 +49,7 @@ func (r *rules) fail(key, message, hint string) {
 	r.errs = append(r.errs, r.errorFor(key, message, hint))
 }
 
-// plainName is a name that can stand in file names, ids of tasks and lists.
+// plainName matches a name that can be part of file names, ids of tasks and lists.
 var plainName = regexp.MustCompile(`^[\p{L}\p{N}_-]+$`)
 
 // isAddress reports whether a text is host:port.
@@ -90,7 +90,7 @@ func (r *rules) model() {
 	r.adapters()
 }
 
-// data holds the mode against the data that it needs.
+// data checks that the file gives the data that the mode needs.
 func (r *rules) data() {
 	const batch, path = "buffer.train_batch_size", "buffer.trainer_input.experience_buffer.path"
 	switch {
@@ -115,7 +115,7 @@ func (r *rules) data() {
 	}
 }
 
-// tasksets checks what every taskset needs that is going to run.
+// tasksets checks every taskset that is going to run.
 func (r *rules) tasksets() {
 	names := map[string]string{}
 	for _, t := range r.Data.Tasksets {
@@ -144,14 +144,15 @@ func (r *rules) tasksets() {
 	}
 }
 
-// lacksReward reports whether a taskset's workflow needs a reward function, has no default and is given none.
+// lacksReward reports whether a taskset's workflow needs a reward function, has no default, and the
+// file names none.
 func (r *rules) lacksReward(t TasksetEntry) bool {
 	w, err := registry.Workflows.Build(t.DefaultWorkflowType, t.WorkflowArgs)
 	needs := trinity.RequirementsOf(w)
 	return err == nil && needs.Reward && t.DefaultRewardFnType == "" && needs.DefaultReward == ""
 }
 
-// miniBatch checks what is read of veRL's actor and model sections.
+// miniBatch checks the keys of veRL's actor and model sections that this version reads.
 func (r *rules) miniBatch() {
 	if v := r.gradientCheckpointing(); v != nil {
 		if _, ok := v.(bool); !ok {
@@ -170,7 +171,7 @@ func (r *rules) miniBatch() {
 	}
 }
 
-// correction checks that rollout correction has what it corrects by.
+// correction checks that the keys of rollout_correction fit together.
 func (r *rules) correction() {
 	const key = "algorithm.rollout_correction"
 	c, bypass := &r.Algorithm.RolloutCorrection, r.Algorithm.RolloutCorrection.BypassMode

@@ -24,8 +24,8 @@ type Key struct {
 	field reflect.StructField
 }
 
-// fields lists the fields of a struct that have a YAML key, in order. The fields of a struct that it
-// embeds inline stand in the place of that struct.
+// fields lists the fields of a struct that have a YAML key, in order. The fields of an embedded
+// inline struct take the place of that struct.
 func fields(t reflect.Type) (all []reflect.StructField) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -42,7 +42,7 @@ func fields(t reflect.Type) (all []reflect.StructField) {
 	return all
 }
 
-// fieldOf returns the field of a struct with a YAML key.
+// fieldOf returns the field of a struct that has a given YAML key.
 func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
 	all := fields(t)
 	i := slices.IndexFunc(all, func(f reflect.StructField) bool { return f.Tag.Get("yaml") == key })
@@ -95,7 +95,8 @@ func parseTag(text string) *yaml.Node {
 	return n
 }
 
-// Keys lists every key of the schema, in the order of the structs. Stages are listed without the sections that they share with the file.
+// Keys lists every key of the schema in the order of the structs. It lists stages without the
+// sections that they share with the file.
 func Keys() []Key { return slices.Clone(keys()) }
 
 var keys = sync.OnceValue(func() []Key {
@@ -120,7 +121,8 @@ func walkType(t reflect.Type, prefix string, visit func(Key)) {
 	}
 }
 
-// element returns the struct that a field holds, directly or as items, and the path of its keys; nil for plain values.
+// element returns the struct that a field holds, directly or as items, and the path of its keys. It
+// returns nil for plain values.
 func element(t reflect.Type, path string) (reflect.Type, string) {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -154,7 +156,8 @@ func keyType(t reflect.Type) string {
 	return t.Kind().String()
 }
 
-// defaultAt returns the default of a dotted key that the file leaves out; false when the schema has no such key.
+// defaultAt returns the default of a dotted key that the file leaves out. It returns false if the
+// schema has no such key.
 func defaultAt(path string) (*yaml.Node, bool) {
 	t := reflect.TypeFor[Config]()
 	segments := strings.Split(path, ".")

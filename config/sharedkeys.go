@@ -7,13 +7,15 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// SharedKeys is implemented by a trainer or sampler plug-in to say what it makes of the keys that all engines share. Keys of its own are
-// its arguments.
+// SharedKeys is implemented by a trainer or sampler plug-in. It tells which of the keys that all
+// engines share the plug-in supports. The plug-in's own keys are its arguments.
 type SharedKeys interface {
-	// Reads maps keys to "" if the engine honours them, and otherwise to the reason why they have no meaning for it. A key stands for all
-	// below it, * for any segment, and a longer key beats a shorter one. trinity check lists keys without meaning that a file sets.
+	// Reads maps a key to "" if the engine honours it, and otherwise to the reason why it has no
+	// meaning for the engine. A key includes all keys below it, * matches any segment, and a longer
+	// key wins over a shorter one. trinity check lists the keys without meaning that a file sets.
 	Reads() map[string]string
-	// Refuses returns the values of the configuration that the engine cannot do, and that would change a run if it ignored them.
+	// Refuses returns the values of the configuration that the engine does not support and that it
+	// must not ignore, because they would change the run.
 	Refuses(s *Settled) []Refusal
 }
 
@@ -38,7 +40,7 @@ func (s *Settled) opened() (all []engine) {
 	return all
 }
 
-// sharedKeys is what the engine says of shared keys; false if it says nothing.
+// sharedKeys returns the plug-in as SharedKeys; false if it does not implement it.
 func (e engine) sharedKeys() (SharedKeys, bool) {
 	catalog, ok := registry.Find(e.kind)
 	if !ok {
@@ -48,7 +50,7 @@ func (e engine) sharedKeys() (SharedKeys, bool) {
 	return keys, ok
 }
 
-// reads returns what the engine says of a key; false if it says nothing.
+// reads returns what the engine declares about a key; says is false if it declares nothing.
 func (e engine) reads(key string) (reason string, says bool) {
 	keys, ok := e.sharedKeys()
 	if !ok {
@@ -63,8 +65,9 @@ func (e engine) reads(key string) (reason string, says bool) {
 	return reason, says
 }
 
-// unusedByEngines returns why none of the engines reads a key that engines share, "" if one does or if it is no such key. A key is shared if
-// any engine of this program says something of it.
+// unusedByEngines returns why no engine of the mode reads a shared key. It returns "" if one reads
+// it or the key is not shared. A key is shared if any engine of this program declares something
+// about it.
 func (s *Settled) unusedByEngines(key string) string {
 	opened, silent := s.opened(), ""
 	for _, e := range opened {
@@ -99,7 +102,7 @@ func (s *Settled) unusedByEngines(key string) string {
 	return ""
 }
 
-// refusedByEngines reports what the engines of the mode refuse; refuse reports one value.
+// refusedByEngines calls refuse for each value that the engines of the mode do not support.
 func (s *Settled) refusedByEngines(refuse func(key, what, hint string)) {
 	told := map[string]bool{}
 	for _, e := range s.opened() {

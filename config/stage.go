@@ -18,10 +18,11 @@ func (c *Config) stage(i int) (*Config, Errors) {
 	return cfg, errs
 }
 
-// IsStage reports whether this is a stage's configuration. Any but the first begins with another model than model.model_path.
+// IsStage reports whether this is the configuration of a stage. Every stage but the first starts
+// from another model than model.model_path.
 func (c *Config) IsStage() bool { return c.isStage }
 
-// stageTree is the file's tree with what a stage sets laid over it.
+// stageTree returns the file's tree with the keys of stage i merged over it.
 func (c *Config) stageTree(i int) *yaml.Node {
 	file, stage := *c.source.root, *child(c.source.root, "stages").Content[i]
 	file.Content = pairsBut(file.Content, func(name string, _ *yaml.Node) bool { return name == "stages" })
@@ -32,12 +33,13 @@ func (c *Config) stageTree(i int) *yaml.Node {
 	return merge(&file, &stage)
 }
 
-// merge lays a stage's mapping over the file's, key by key. A value that is no mapping replaces the file's; null is the default. What the stage
-// chooses otherwise than the file takes with it what the file says of its own choice:
-//   - another algorithm_type has of the file's section the optimizer alone;
-//   - another storage_type or selector_type begins its section anew;
-//   - another plug-in has none of the arguments that the file gives the file's one (x and x_args);
-//   - of two keys that exclude one another the stage's stays.
+// merge lays a stage's mapping over the file's, key by key. A value that is not a mapping replaces
+// the file's value. Null means the default. If the stage makes another choice than the file, the
+// file's settings for its own choice no longer apply:
+//   - with another algorithm_type, only optimizer remains of the file's section;
+//   - with another storage_type or selector_type, nothing remains of the file's section;
+//   - with another plug-in x, the file's x_args do not apply;
+//   - if two keys exclude one another, the stage's key remains.
 func merge(file, stage *yaml.Node) *yaml.Node {
 	if file == nil || file.Kind != yaml.MappingNode || stage.Kind != yaml.MappingNode {
 		return stage
@@ -54,10 +56,11 @@ func merge(file, stage *yaml.Node) *yaml.Node {
 	return &out
 }
 
-// instead are keys of which a section has one.
+// instead pairs the keys that exclude one another in a section.
 var instead = map[string]string{"taskset": "tasksets", "tasksets": "taskset", "total_steps": "total_epochs", "total_epochs": "total_steps"}
 
-// goes says whether the file's value of a key is of a choice that the stage does not share.
+// goes reports whether the file's value of a key belongs to a choice that the stage does not share,
+// so that merge drops it.
 func goes(file, stage *yaml.Node, name string) bool {
 	switch plugin, isArgs := strings.CutSuffix(name, "_args"); {
 	case chooses(file, stage, "algorithm_type"):
@@ -71,13 +74,13 @@ func goes(file, stage *yaml.Node, name string) bool {
 	return other != nil && !isNull(other)
 }
 
-// chooses says whether both have a key, with different values.
+// chooses reports whether both mappings have a key, with different values.
 func chooses(file, stage *yaml.Node, name string) bool {
 	before, after := child(file, name), child(stage, name)
 	return before != nil && after != nil && before.Value != after.Value
 }
 
-// pairsBut leaves out of a mapping's content what drop says.
+// pairsBut returns the content of a mapping without the pairs for which drop returns true.
 func pairsBut(content []*yaml.Node, drop func(name string, value *yaml.Node) bool) []*yaml.Node {
 	var left []*yaml.Node
 	for pair := range slices.Chunk(content, 2) {

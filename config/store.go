@@ -10,15 +10,16 @@ import (
 
 const storeKey = "buffer.trainer_input.experience_buffer"
 
-// StorePlace is implemented by a buffer plug-in that says where it may be.
+// StorePlace is implemented by a buffer plug-in that decides where it may be stored.
 type StorePlace interface {
-	// DefaultPath returns the path of the buffer of a name that has none, below the directory of the run's buffers.
+	// DefaultPath returns the path of a named buffer whose file sets no path. dir is the directory of
+	// the run's buffers.
 	DefaultPath(dir, name string) string
-	// CheckPath returns an error for a path that the buffer cannot be at.
+	// CheckPath returns an error for a path that the buffer does not support.
 	CheckPath(path string) error
 }
 
-// store holds the experience buffer against what its store needs.
+// store checks that the experience buffer fits its store.
 func (r *rules) store() {
 	b := r.Buffer.TrainerInput.ExperienceBuffer
 	if !r.SharedStore {
@@ -34,7 +35,7 @@ func (r *rules) store() {
 	}
 }
 
-// unusedOfStore says why the store of the experience buffer has no use for one of its keys; "" if it has.
+// unusedOfStore returns why the store of the experience buffer does not read a key, "" if it does.
 func (s *Settled) unusedOfStore(key string) string {
 	switch {
 	case key == storeKey+".path" && s.Buffer.TrainerInput.ExperienceBuffer.StorageType == "queue":
@@ -46,7 +47,8 @@ func (s *Settled) unusedOfStore(key string) string {
 	return ""
 }
 
-// retries is the section of a key that says how often a storage is tried again.
+// retries returns the section of a key that counts or spaces attempts to reach a storage. ok is
+// false for any other key.
 func retries(key string) (owner string, ok bool) {
 	owner, ok = strings.CutSuffix(strings.TrimSuffix(key, "_times"), ".max_retry")
 	if !ok {
@@ -55,7 +57,7 @@ func retries(key string) (owner string, ok bool) {
 	return owner, ok && (owner == pipelineKey || strings.HasPrefix(owner, "buffer."))
 }
 
-// remote reports whether the storage of a section may be lost and come back.
+// remote reports whether the storage of a section is a server, which may be lost and come back.
 func (s *Settled) remote(owner string) bool {
 	if owner == pipelineKey {
 		return s.copiesInDatabase()
@@ -88,7 +90,8 @@ func (s *Settled) datasets() []storedRows {
 	return all
 }
 
-// unusedOfRows says why rows that come from one place have no use for a key that chooses among several; "" if they have.
+// unusedOfRows returns why split or subset_name has no meaning for the path of a section, "" if it
+// has one.
 func (s *Settled) unusedOfRows(key string) string {
 	for _, d := range s.datasets() {
 		split := key == d.key+".split"
@@ -110,7 +113,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// tables wants rows in a database where the storage is one.
+// tables checks that the path is a database URL if the storage is a database.
 func (r *rules) tables() {
 	for _, d := range r.datasets() {
 		if !registry.Buffers.Has(d.storage) && !database.IsURL(d.path) {

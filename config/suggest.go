@@ -10,8 +10,8 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// unknownKeyHint says what to do about a key that a section does not have: its replacement when an older version had it, the section where it
-// belongs, or the key that was probably meant.
+// unknownKeyHint returns a hint for a key that a section does not have: its replacement if an older
+// version had it, the section where it belongs, or a similar key.
 func unknownKeyHint(section reflect.Type, path string) string {
 	if hint := removedKey(path); hint != "" {
 		return hint
@@ -29,7 +29,7 @@ func unknownKeyHint(section reflect.Type, path string) string {
 	return "known here: " + strings.Join(keys, ", ")
 }
 
-// neighbours are the paths of the schema by last key and by section.
+// neighbours are the paths of the schema, by last key and by section.
 var neighbours = sync.OnceValues(func() (byName, bySection map[string][]string) {
 	byName, bySection = map[string][]string{}, map[string][]string{}
 	for _, k := range keys() {
@@ -39,7 +39,8 @@ var neighbours = sync.OnceValues(func() (byName, bySection map[string][]string) 
 	return byName, bySection
 })
 
-// homesOf lists the paths of the schema that end in the last key of a path: where they are many, those in the sections around it.
+// homesOf lists the paths of the schema that end in the last key of a path. If there are many, it
+// lists only those in the sections around the path.
 func homesOf(path string) []string {
 	const many = 4
 	byName, _ := neighbours()
@@ -53,14 +54,14 @@ func homesOf(path string) []string {
 	})
 }
 
-// nearestKey returns the path of the schema that a path was probably meant to be: one with the same last key in another section, or a
-// similar key of the same section. "" if there is none.
+// nearestKey returns the path of the schema that the writer of a path probably meant: the same last
+// key in another section, or a similar key of the same section. It returns "" if there is none.
 func nearestKey(path string) string {
 	byName, bySection := neighbours()
 	return nearest(path, slices.Concat(byName[lastKey(path)], bySection[parent(path)]))
 }
 
-// nearest returns the candidate most like a name, "" if none is like it.
+// nearest returns the candidate most similar to a name, "" if none is similar.
 func nearest(name string, candidates []string) string {
 	if len(name) > 100 {
 		return ""

@@ -15,7 +15,8 @@ type refusal struct {
 	hint string
 }
 
-// refusals are the values that this version refuses by name, because ignoring them would change what a run does.
+// refusals are the values that this version refuses by name, because a run that ignored them would
+// mislead.
 var refusals = []refusal{
 	{"explorer.db_url", func(s *Settled) bool { return s.Mode == "serve" && s.Explorer.DBURL != "" }, "recording what mode serve is asked", "leave it out"},
 	{"model.tinker.enable", func(s *Settled) bool { return s.Model.Tinker.Enable }, "training through the Tinker API",
@@ -114,11 +115,12 @@ func unsupportedFormat(owner string, f *Format, refuse func(key, what, hint stri
 	}
 }
 
-// modelsOwn are sampling keys of rollout_model that have one value in this version, that of the model section.
+// modelsOwn are the keys of rollout_model that must equal the keys of section model in this
+// version.
 var modelsOwn = []string{"model_path", "max_model_len", "max_prompt_tokens", "enable_prompt_truncation", "enable_thinking", "chat_template", "rope_scaling",
 	"rope_theta"}
 
-// unsupportedRollout refuses a rollout engine that is to treat text otherwise than the trainer.
+// unsupportedRollout refuses a rollout engine that would treat text differently from the trainer.
 func (s *Settled) unsupportedRollout(refuse func(key, what, hint string)) {
 	const owner = "explorer.rollout_model"
 	for _, name := range modelsOwn {
@@ -132,7 +134,7 @@ func (s *Settled) unsupportedRollout(refuse func(key, what, hint string)) {
 	}
 }
 
-// at returns the value of a key of the schema; nil where it is not set.
+// at returns the value of a key of the schema, nil if it is not set.
 func (c *Config) at(key string) any {
 	v := reflect.ValueOf(c).Elem()
 	for _, segment := range strings.Split(key, ".") {
@@ -146,7 +148,7 @@ func (c *Config) at(key string) any {
 
 const trainerConfigKey = "trainer.trainer_config"
 
-// readsVerl reports whether a key of trainer_config has a meaning for the program or for its engine.
+// readsVerl reports whether this program or its engine reads a key of trainer_config.
 func (s *Settled) readsVerl(key string) bool {
 	if reason, says := (engine{"trainer", s.Engines.Train}).reads(key); says && reason == "" {
 		return true

@@ -46,7 +46,7 @@ func (r *resolution) synchronizer() {
 	}
 }
 
-// unfixed holds the styles in which nobody waits to what they read.
+// unfixed checks the styles in which nobody waits.
 func (r *resolution) unfixed(s *Synchronizer) {
 	if s.SyncOffset > 0 {
 		r.fail("synchronizer.sync_offset", fmt.Sprintf("is %d, which only sync_style fixed reads", s.SyncOffset), "bound how far behind rollouts may be with algorithm.sample_strategy staleness_control")

@@ -11,7 +11,8 @@ import (
 
 const taskPipelineKey = "data_processor.task_pipeline"
 
-// prepared is the path of what the task pipeline makes where its output names none: the first taskset, or the offline algorithm's dataset.
+// prepared returns a pointer to the path that the task pipeline writes if its output names none:
+// the path of the first taskset, or of an offline algorithm's dataset.
 func (s *Settled) prepared() *string {
 	if s.Offline {
 		return &s.Buffer.TrainerInput.ExperienceBuffer.Path
@@ -24,7 +25,8 @@ func (s *Settled) prepared() *string {
 	return nil
 }
 
-// taskPipeline gives output and what is read one path, if only one of them has one.
+// taskPipeline gives the pipeline's output and its reader the same path, if only one of them has a
+// path.
 func (r *resolution) taskPipeline() {
 	if r.Explores || r.Mode == "train" && r.Offline {
 		r.Settled.TaskPipeline = r.DataProcessor.TaskPipeline
@@ -43,7 +45,8 @@ func (r *resolution) taskPipeline() {
 	}
 }
 
-// reads reports whether what the task pipeline makes is read: the file, or the directory that it is in.
+// reads reports whether the run reads the file that the task pipeline makes, or the directory of
+// that file.
 func (r *resolution) reads(made string) bool {
 	paths := []string{r.Buffer.TrainerInput.ExperienceBuffer.Path}
 	if !r.Offline {
@@ -58,10 +61,11 @@ func (r *resolution) reads(made string) bool {
 	})
 }
 
-// HasService reports whether there is a Data-Juicer to be asked.
+// HasService reports whether the file configures a Data-Juicer service.
 func (d *DataJuicer) HasService() bool { return d.ServerURL != "" || d.AutoStart }
 
-// service checks that there is a Data-Juicer for who asks one.
+// service checks the address of the Data-Juicer service, and that operators that need the service
+// have one.
 func (r *rules) service() {
 	d := &r.Service.DataJuicer
 	if u, err := url.Parse(d.ServerURL); d.ServerURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
@@ -74,7 +78,7 @@ func (r *rules) service() {
 	}
 }
 
-// taskPipeline checks what the pipeline is made of.
+// taskPipeline checks the operators, inputs and output of the task pipeline.
 func (r *rules) taskPipeline() {
 	p := r.TaskPipeline
 	switch {
@@ -93,7 +97,8 @@ func (r *rules) taskPipeline() {
 	}
 }
 
-// taskOperators looks up the operators of the task pipeline. Those that this program does not have are for Data-Juicer.
+// taskOperators looks up the operators of the task pipeline. Data-Juicer gets those that this
+// program does not have.
 func (p *pluginCheck) taskOperators() {
 	pipeline := p.TaskPipeline
 	if pipeline == nil {
@@ -112,7 +117,7 @@ func (p *pluginCheck) taskOperators() {
 	}
 }
 
-// foreign is the error for an operator that is not built in, where there is no Data-Juicer.
+// foreign returns the error for an operator that is not built in while there is no Data-Juicer.
 func (c *Config) foreign(key, name string) Error {
 	known := registry.TaskOperators.Names()
 	if near := nearest(name, known); near != "" {

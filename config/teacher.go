@@ -8,7 +8,8 @@ import (
 
 const auxiliaryModelsKey = "explorer.auxiliary_models"
 
-// Teacher is a frozen model of explorer.auxiliary_models that the trainer asks for log-probabilities, or the engine compares its distributions with.
+// Teacher is a frozen model of explorer.auxiliary_models. The trainer asks it for
+// log-probabilities, or the engine compares its distributions with the policy's.
 type Teacher struct {
 	Name string // by which tasksets ask for it; the first is also asked for by those that name none
 	Path string // model directory, GGUF file or hub name
@@ -31,8 +32,8 @@ func (t Teacher) words() string {
 
 var dtypes = map[string]string{"bfloat16": "bf16", "float32": "f32", "float": "f32"}
 
-// teachers lists the teachers of a run whose algorithm distils. The weights of auxiliary models are
-// taken as they are, unless the file says otherwise.
+// teachers lists the teachers of a run whose algorithm distils. Auxiliary models keep the number
+// type of their weights unless the file sets dtype.
 func (r *resolution) teachers() {
 	for i := range r.Explorer.AuxiliaryModels {
 		m, key := &r.Explorer.AuxiliaryModels[i], join(auxiliaryModelsKey, digits(i))
@@ -45,7 +46,7 @@ func (r *resolution) teachers() {
 	}
 }
 
-// teachers holds the teachers against those who need them.
+// teachers checks that an algorithm that distils has usable teachers.
 func (r *rules) teachers() {
 	needed, models := r.Method.Distils, r.Explorer.AuxiliaryModels
 	switch {
@@ -74,7 +75,7 @@ func (r *rules) teachers() {
 	r.taught(names)
 }
 
-// pupil names what learns from a teacher.
+// pupil names the part of the algorithm that learns from a teacher, for an error.
 func (r *rules) pupil() string {
 	parts := r.Method.Parts
 	switch {
@@ -86,7 +87,7 @@ func (r *rules) pupil() string {
 	return r.Algorithm.AlgorithmType
 }
 
-// untaught refuses a teacher where nobody learns from one.
+// untaught refuses a taskset's teacher if the algorithm does not distil.
 func (r *rules) untaught() {
 	for _, t := range r.Data.Tasksets {
 		if t.Teacher != "" && !t.Eval {
@@ -95,7 +96,7 @@ func (r *rules) untaught() {
 	}
 }
 
-// taught checks that every taskset has a teacher.
+// taught checks that every taskset names an existing teacher.
 func (r *rules) taught(names map[string]string) {
 	for _, t := range r.Data.Tasksets {
 		if name := r.teacherOf(t); !t.Eval && names[name] == "" {
@@ -104,7 +105,7 @@ func (r *rules) taught(names map[string]string) {
 	}
 }
 
-// teacherOf is the name of a taskset's teacher: the first, where it names none.
+// teacherOf returns the name of a taskset's teacher: the first one if the taskset names none.
 func (s *Settled) teacherOf(t TasksetEntry) string {
 	if t.Teacher != "" {
 		return t.Teacher
@@ -155,7 +156,8 @@ func (s *Settled) unsupportedTeachers(refuse func(key, what, hint string)) {
 	}
 }
 
-// unusedByTeachers says why a key of an auxiliary model has no meaning to a teacher; "" if it has one.
+// unusedByTeachers returns why a key of an auxiliary model has no meaning for a teacher, "" if it
+// has one.
 func (s *Settled) unusedByTeachers(key string) string {
 	switch {
 	case !below(key, auxiliaryModelsKey+".*.*"):

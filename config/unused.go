@@ -22,8 +22,9 @@ const (
 
 const lossArgsKey = "algorithm.policy_loss_fn_args"
 
-// unused are the keys that have no meaning for this program, with everything below them, whatever engine computes. They are accepted,
-// because leaving them out would not change a run, and listed in the plan.
+// unused lists keys that have no meaning for this program, whatever the engine. Each entry includes
+// all keys below it. Load accepts them, because a run without them would be the same, and the plan
+// lists them.
 var unused = []struct{ key, reason string }{
 	{"ray_namespace", "there is no Ray cluster"},
 	{"monitor.enable_ray_timeline", "there is no Ray cluster"},
@@ -133,7 +134,7 @@ func (s *Settled) unusedReason(key string) string {
 // ofServe are the keys that only mode serve reads.
 var ofServe = []string{"explorer.proxy_port", "explorer.listen_address", "explorer.db_url", "explorer.rollout_model.api_key"}
 
-// below reports whether a key is the pattern or under it; * stands for any segment.
+// below reports whether a key equals the pattern or is under it; * matches any segment.
 func below(key, pattern string) bool {
 	k, p := strings.Split(key, "."), strings.Split(pattern, ".")
 	if len(k) < len(p) {
@@ -147,7 +148,7 @@ func below(key, pattern string) bool {
 	return true
 }
 
-// Unused lists the keys that are set and have no meaning for the run, in file order.
+// Unused lists the keys that the file sets and that have no meaning for the run, in file order.
 func (s *Settled) Unused() []Note {
 	var notes []Note
 	for _, key := range s.leaves("") {
@@ -159,7 +160,8 @@ func (s *Settled) Unused() []Note {
 	return notes
 }
 
-// leaves lists the keys at or below a key that are written and hold a value rather than keys, in file order.
+// leaves lists the keys with values (not sections) that the file writes at or below root, in file
+// order.
 func (c *Config) leaves(root string) []string {
 	inner := map[string]bool{}
 	for key := range c.source.positions {

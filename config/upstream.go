@@ -3,11 +3,12 @@ package config
 // engineAliases are deprecated names of engines.
 var engineAliases = map[string]string{"vllm_async": "vllm"}
 
-// upstreamSyncMethods are values of synchronizer.sync_method that leave the way of the weights to the mode and the engines.
+// upstreamSyncMethods are the values of synchronizer.sync_method for which mode and engines decide
+// how weights travel.
 var upstreamSyncMethods = []string{"nccl", "hccl", "checkpoint", "memory"}
 
-// upstream lists the plug-ins of Trinity-RFT (0.6.0 and newer) by kind: a name that this program lacks but upstream has is "not built into
-// this version", any other is unknown.
+// upstream lists the plug-ins of Trinity-RFT (0.6.0 and newer) by kind. A name that upstream has
+// and this program lacks is "not built into this version"; any other name is unknown.
 var upstream = map[string][]string{
 	"trainer": {"verl", "tinker"},
 	"sampler": {"vllm", "vllm_async", "sglang", "tinker", "external"},

@@ -13,7 +13,8 @@ import (
 
 func digits(i int) string { return strconv.Itoa(i) }
 
-// checkValues holds every value against the enum and range of its key. A value of an enum is taken whatever its case.
+// checkValues compares every value with the enum and range of its key. Values of an enum may be in
+// any case.
 func (c *Config) checkValues() Errors {
 	var errs Errors
 	walkValues(reflect.ValueOf(c).Elem(), "", func(f reflect.StructField, v reflect.Value, key string) {
@@ -35,7 +36,8 @@ func (c *Config) checkValues() Errors {
 	return errs
 }
 
-// walkValues visits every field of a configuration with its dotted key; visit may set the value.
+// walkValues calls visit for every field of a configuration with its dotted key. visit may set the
+// value.
 func walkValues(v reflect.Value, key string, visit func(f reflect.StructField, v reflect.Value, key string)) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -83,7 +85,8 @@ func checkEnum(v reflect.Value, allowed []string) (message, hint string) {
 	return fmt.Sprintf("%q is not a value of this key", shorten(got)), hint
 }
 
-// checkRange returns what is wrong with a number, or with the first number of a list that is out of range.
+// checkRange returns what is wrong with a number or with the first wrong number of a list; "" if
+// nothing is.
 func checkRange(v reflect.Value, text string) string {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -131,7 +134,7 @@ func parseInterval(text string) interval {
 	return r
 }
 
-// String says in words which numbers the interval holds.
+// String describes in words the numbers in the interval.
 func (r interval) String() string {
 	show := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	low := "more than " + show(r.low)
