@@ -49,7 +49,8 @@ func (r *rules) adapters() {
 			continue
 		}
 		if i > 0 && l.Path == "" {
-			r.fail(key, fmt.Sprintf("adapter %q has no path", l.Name), "only the first adapter is trained; a further one is read from a PEFT directory")
+			r.fail(key, fmt.Sprintf("adapter %q has no path", l.Name),
+				"only the first adapter is trained; a further one is read from a PEFT directory")
 		}
 		if other, twice := seen[l.Name]; twice && l.Name != "" {
 			of := "the model without adapters"
@@ -73,6 +74,7 @@ func (r *rules) tasksetAdapter(t TasksetEntry) {
 	case !slices.Contains(names, name):
 		r.fail(key, fmt.Sprintf("there is no adapter %q", name), "adapters are "+strings.Join(names, ", "))
 	case !t.Eval && r.Together && r.Model.Adapter(name) != "":
-		r.fail(key, fmt.Sprintf("%q is not what is trained", name), "training tasks are sampled by the policy; leave it out, or use an evaluation taskset or mode explore")
+		r.fail(key, fmt.Sprintf("%q is not the trained adapter", name),
+			"the policy samples training tasks; leave it out, or use an evaluation taskset or mode explore")
 	}
 }

@@ -20,7 +20,8 @@ func (r *rules) scoring() {
 		return
 	}
 	if needs := r.Method.Needs; needs.PenalizeKL == nil || !needs.Batch {
-		r.fail(penalty, fmt.Sprintf("is %s, but advantage_fn %s scores whole responses, before the trainer, and has no token rewards to take a penalty from", s.KLPenaltyFn, s.AdvantageFn),
+		const what = "is %s, but advantage_fn %s scores whole responses, before the trainer, and has no token rewards to take a penalty from"
+		r.fail(penalty, fmt.Sprintf(what, s.KLPenaltyFn, s.AdvantageFn),
 			"use kl_loss_fn, or an advantage_fn over token rewards, such as ppo or reinforceplusplus")
 	}
 }

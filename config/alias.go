@@ -42,7 +42,8 @@ func (r *resolution) warmupStyle() {
 	}
 	const key = "algorithm.optimizer.warmup_style"
 	if r.IsSet("algorithm.optimizer.lr_scheduler_type") && o.LRSchedulerType != o.WarmupStyle {
-		r.fail(key, fmt.Sprintf("is %s, but lr_scheduler_type, its new name, is %s", o.WarmupStyle, o.LRSchedulerType), "keep lr_scheduler_type alone")
+		r.fail(key, fmt.Sprintf("is %s, but lr_scheduler_type, its new name, is %s", o.WarmupStyle, o.LRSchedulerType),
+			"keep lr_scheduler_type alone")
 		return
 	}
 	r.warn(key, "is the old name of lr_scheduler_type")

@@ -65,7 +65,8 @@ func (r *resolution) auxiliaryBuffers() {
 		r.dataset(key, name, &b)
 		if schema := schemas[name]; schema != "" {
 			if b.SchemaType != "" && b.SchemaType != schema {
-				r.fail(key+".schema_type", fmt.Sprintf("is %q, but sample_strategy %s reads %q", b.SchemaType, r.Algorithm.SampleStrategy, schema), "leave it out")
+				r.fail(key+".schema_type", fmt.Sprintf("is %q, but sample_strategy %s reads %q", b.SchemaType, r.Algorithm.SampleStrategy, schema),
+					"leave it out")
 			}
 			b.SchemaType = schema
 		}
@@ -105,17 +106,19 @@ func (r *rules) strategy() {
 		b, ok := there[name]
 		switch {
 		case !ok && len(there) > 0:
-			r.fail(key+"_args", fmt.Sprintf("%s reads the auxiliary buffer %q, which is not there", r.Algorithm.SampleStrategy, name),
+			r.fail(key+"_args", fmt.Sprintf("%s reads the auxiliary buffer %q, which does not exist", r.Algorithm.SampleStrategy, name),
 				"there is "+strings.Join(slices.Sorted(maps.Keys(there)), ", "))
 		case !ok:
-			r.fail(key, fmt.Sprintf("%s reads the auxiliary buffer %q, which is not there", r.Algorithm.SampleStrategy, name), "add "+join(auxiliaryKey, name))
+			r.fail(key, fmt.Sprintf("%s reads the auxiliary buffer %q, which does not exist", r.Algorithm.SampleStrategy, name),
+				"add "+join(auxiliaryKey, name))
 		case b.Path == "":
 			r.fail(join(auxiliaryKey, name)+".path", "an auxiliary buffer needs a dataset", "set the path of a file, a directory or a hub dataset")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(there)) {
 		if wanted[name] == "" {
-			r.fail(join(auxiliaryKey, name), fmt.Sprintf("sample_strategy %s does not read it", r.Algorithm.SampleStrategy), "remove it, or name it in algorithm.sample_strategy_args of a strategy that mixes")
+			r.fail(join(auxiliaryKey, name), fmt.Sprintf("sample_strategy %s does not read it", r.Algorithm.SampleStrategy),
+				"remove it, or name it in algorithm.sample_strategy_args of a strategy that mixes")
 		}
 	}
 	if len(wanted) > 0 && r.Batch.Train > 0 {
@@ -123,13 +126,14 @@ func (r *rules) strategy() {
 	}
 }
 
-// mixture wants rollouts in every train step, and rollouts and demonstrations in every optimizer step: AdamW takes the scale of a loss out, so that a
-// step of one kind alone would learn from it whatever its weight is.
+// mixture requires rollouts in every train step, and both rollouts and demonstrations in every
+// optimizer step. AdamW removes the scale of a loss, so a step with one kind alone would learn from
+// it whatever its weight is.
 func (r *rules) mixture() {
 	batch, size := r.Batch.Train, r.Batch.Mini
 	rollouts := r.Batch.Rollouts
 	if rollouts < 1 {
-		r.fail("buffer.train_batch_size", fmt.Sprintf("is %d, of which sample_strategy %s leaves no rollout", batch, r.Algorithm.SampleStrategy),
+		r.fail("buffer.train_batch_size", fmt.Sprintf("is %d, and sample_strategy %s leaves no rollout of it", batch, r.Algorithm.SampleStrategy),
 			"raise it, or lower the share of demonstrations")
 		return
 	}
@@ -138,7 +142,8 @@ func (r *rules) mixture() {
 		rarer, kind = rollouts, "rollouts"
 	}
 	if steps := ceil(batch, size); rarer > 0 && steps > rarer {
-		r.fail(actorKey+".ppo_mini_batch_size", fmt.Sprintf("is %d: of the %d experiences of a train step %d are %s, too few for its %d optimizer steps", size, batch, rarer, kind, steps),
+		const what = "is %d: of the %d experiences of a train step %d are %s, too few for its %d optimizer steps"
+		r.fail(actorKey+".ppo_mini_batch_size", fmt.Sprintf(what, size, batch, rarer, kind, steps),
 			fmt.Sprintf("set it to %d or more", ceil(batch, rarer)))
 	}
 }
@@ -148,7 +153,7 @@ func (s *Settled) unsupportedAuxiliary(refuse func(key, what, hint string)) {
 	for _, b := range s.Data.Auxiliary {
 		b.unsupported(refuse)
 		if b.TotalSteps != nil {
-			refuse(b.Key+".total_steps", "a number of steps of a buffer's own", "use total_epochs")
+			refuse(b.Key+".total_steps", "a number of steps for one buffer", "use total_epochs")
 		}
 		if b.Format.Packing {
 			refuse(b.Key+".format.packing", "demonstrations packed into sequences", "")

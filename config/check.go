@@ -63,7 +63,7 @@ func (c *Config) checkHidden() Errors {
 			}
 		}
 		if len(own) == len(c.Stages) {
-			errs = append(errs, c.errorFor(key, "is read by no stage, since each has its own", "set "+strings.Join(own, " or ")))
+			errs = append(errs, c.errorFor(key, "is read by no stage, because each stage sets its own value", "set "+strings.Join(own, " or ")))
 		}
 	}
 	return errs

@@ -15,11 +15,15 @@ const criticKey = trainerConfigKey + ".critic"
 type Critic struct {
 	// Optim defaults to algorithm.optimizer, except for a learning rate of 1e-5 that is constant and
 	// has no warm-up.
-	Optim            Optimizer `yaml:"optim"`
-	CliprangeValue   float64   `yaml:"cliprange_value" default:"0.5" range:"(0,)"` // how far a value may move in one train step before its gradient is cut
-	PpoEpochs        *int      `yaml:"ppo_epochs" range:"[1,)"`                    // passes over a batch; not set is the actor's
-	PpoMiniBatchSize *int      `yaml:"ppo_mini_batch_size" range:"[1,)"`           // experiences per optimizer step; not set is the actor's, or the whole batch
-	GradClip         *float64  `yaml:"grad_clip" range:"(0,)"`                     // largest norm of the gradient; not set is trainer.grad_clip
+	Optim Optimizer `yaml:"optim"`
+	// How far a value may move in one train step before its gradient is cut.
+	CliprangeValue float64 `yaml:"cliprange_value" default:"0.5" range:"(0,)"`
+	// Passes over a batch; not set is the actor's number.
+	PpoEpochs *int `yaml:"ppo_epochs" range:"[1,)"`
+	// Experiences per optimizer step; not set is the actor's number, or the whole batch.
+	PpoMiniBatchSize *int `yaml:"ppo_mini_batch_size" range:"[1,)"`
+	// Largest norm of the gradient; not set is trainer.grad_clip.
+	GradClip *float64 `yaml:"grad_clip" range:"(0,)"`
 }
 
 const criticOptimKey = criticKey + ".optim"
@@ -125,14 +129,16 @@ func (r *rules) critic() {
 	const warmup = "trainer.critic_warmup"
 	if r.Critic == nil {
 		if r.Trainer.CriticWarmup > 0 && r.Trains {
-			r.fail(warmup, "no critic is trained, because advantage_fn "+r.Algorithm.AdvantageFn+" reads no values", "remove it, or use an algorithm with a critic, such as ppo")
+			r.fail(warmup, "no critic is trained, because advantage_fn "+r.Algorithm.AdvantageFn+" reads no values",
+				"remove it, or use an algorithm with a critic, such as ppo")
 		}
 		return
 	}
 	r.optimizer(criticOptimKey, &r.Critic.Optim)
 	const miniBatch = criticKey + ".ppo_mini_batch_size"
 	if n, batch := r.Critic.PpoMiniBatchSize, r.Batch.Train; r.IsSet(miniBatch) && n != nil && batch > 0 && *n > batch {
-		r.fail(miniBatch, fmt.Sprintf("is %d, more than the %d experiences of a train step", *n, batch), "lower it or raise buffer.train_batch_size")
+		r.fail(miniBatch, fmt.Sprintf("is %d, more than the %d experiences of a train step", *n, batch),
+			"lower it or raise buffer.train_batch_size")
 	}
 }
 

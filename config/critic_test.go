@@ -24,7 +24,8 @@ func TestCritic(t *testing.T) {
 		{[]string{critic + "={cliprange_value: 10, ppo_mini_batch_size: 4, ppo_epochs: 5, grad_clip: 2, strategy: fsdp}"}, 10, 5, 4, 2},
 	} {
 		cfg := mustParse(t, criticBase, Options{Overrides: c.overrides})
-		if got := cfg.settled[0].Critic; cfg.settled[0].Critic == nil || got.CliprangeValue != c.clip || *got.PpoEpochs != c.epochs || (got.PpoMiniBatchSize == nil) != (c.mini == 0) || c.mini > 0 && *got.PpoMiniBatchSize != c.mini || *got.GradClip != c.norm {
+		if got := cfg.settled[0].Critic; cfg.settled[0].Critic == nil || got.CliprangeValue != c.clip || *got.PpoEpochs != c.epochs ||
+			(got.PpoMiniBatchSize == nil) != (c.mini == 0) || c.mini > 0 && *got.PpoMiniBatchSize != c.mini || *got.GradClip != c.norm {
 			t.Errorf("%v: %+v, want %+v", c.overrides, *got, c)
 		}
 	}
@@ -35,9 +36,11 @@ func TestCritic(t *testing.T) {
 	}
 }
 
-// The critic has the policy's optimizer, with a rate of its own, but for what its section says.
+// The critic has the policy's optimizer with its own learning rate, unless its section sets other
+// values.
 func TestCriticsOptimizer(t *testing.T) {
-	usual := Optimizer{LR: 1e-5, LRSchedulerType: "constant", LRWarmupSteps: -1, MinLRRatio: 0.01, LRDecayStepsRatio: 0.1, OptimizerType: "adam", Betas: []float64{0.9, 0.999},
+	usual := Optimizer{LR: 1e-5, LRSchedulerType: "constant", LRWarmupSteps: -1, MinLRRatio: 0.01, LRDecayStepsRatio: 0.1,
+		OptimizerType: "adam", Betas: []float64{0.9, 0.999},
 		Eps: 1e-8, WeightDecay: 0.01, ClipGrad: 1}
 	for _, c := range []struct {
 		policy, critic string
@@ -49,24 +52,36 @@ func TestCriticsOptimizer(t *testing.T) {
 			o.MinLRRatio, o.WeightDecay, o.Betas, o.Eps = 0.5, 0.25, []float64{0.5, 0.75}, 0.125
 		}},
 		{"{}", "{lr: 2e-3, lr_scheduler_type: Cosine, lr_warmup_steps_ratio: 0.1, min_lr_ratio: 0, weight_decay: 0, betas: [0.5, 0.75], eps: 0.125}", func(o *Optimizer) {
-			o.LR, o.LRSchedulerType, o.LRWarmupStepsRatio, o.MinLRRatio, o.WeightDecay, o.Betas, o.Eps = 2e-3, "cosine", 0.1, 0, 0, []float64{0.5, 0.75}, 0.125
+			o.LR, o.LRSchedulerType, o.LRWarmupStepsRatio, o.MinLRRatio, o.WeightDecay, o.Betas, o.Eps = 2e-3, "cosine", 0.1, 0, 0,
+				[]float64{0.5, 0.75}, 0.125
 		}},
 		{"{}", "{lr_scheduler_type: wsd, lr_decay_steps_ratio: 0.5, lr_warmup_steps: 4}", func(o *Optimizer) {
 			o.LRSchedulerType, o.LRDecayStepsRatio, o.LRWarmupSteps = "wsd", 0.5, 4
 		}},
-		{"{optimizer_type: muon, momentum: 0.5}", "{lr: 1e-5}", func(o *Optimizer) { o.OptimizerType, o.Momentum, o.Nesterov = "muon", ptr(0.5), ptr(true) }},
-		{"{optimizer_type: muon, momentum: 0.5}", "{momentum: 0}", func(o *Optimizer) { o.OptimizerType, o.Momentum, o.Nesterov = "muon", ptr(0.0), ptr(false) }},
+		{"{optimizer_type: muon, momentum: 0.5}", "{lr: 1e-5}", func(o *Optimizer) {
+			o.OptimizerType, o.Momentum, o.Nesterov = "muon", ptr(0.5),
+				ptr(true)
+		}},
+		{"{optimizer_type: muon, momentum: 0.5}", "{momentum: 0}", func(o *Optimizer) {
+			o.OptimizerType, o.Momentum, o.Nesterov = "muon",
+				ptr(0.0), ptr(false)
+		}},
 		{"{betas: [0.5, 0.75]}", "{optimizer_type: adamw}", func(o *Optimizer) { o.OptimizerType, o.Betas = "adamw", []float64{0.5, 0.75} }},
-		{"{betas: [0.5, 0.75]}", "{optimizer_type: adamw_8bit}", func(o *Optimizer) { o.OptimizerType, o.Betas = "adamw_8bit", []float64{0.5, 0.75} }},
+		{"{betas: [0.5, 0.75]}", "{optimizer_type: adamw_8bit}", func(o *Optimizer) {
+			o.OptimizerType, o.Betas = "adamw_8bit",
+				[]float64{0.5, 0.75}
+		}},
 		{"{betas: [0.5, 0.75], eps: 0.125, weight_decay: 0}", "{optimizer_type: SGD}", func(o *Optimizer) {
 			o.OptimizerType, o.Momentum, o.Nesterov, o.WeightDecay = "sgd", ptr(0.9), ptr(false), 0
 		}},
 		{"{optimizer_type: muon, momentum: 0.5}", "{optimizer_type: adam}", func(*Optimizer) {}},
-		{"{optimizer_type: sgd, momentum: 0.5}", "{optimizer_type: muon, nesterov: false}", func(o *Optimizer) { o.OptimizerType, o.Momentum, o.Nesterov = "muon", ptr(0.95), ptr(false) }},
+		{"{optimizer_type: sgd, momentum: 0.5}", "{optimizer_type: muon, nesterov: false}",
+			func(o *Optimizer) { o.OptimizerType, o.Momentum, o.Nesterov = "muon", ptr(0.95), ptr(false) }},
 	} {
 		want := usual
 		c.change(&want)
-		cfg := mustParse(t, criticBase, Options{Overrides: []string{"algorithm.optimizer=" + c.policy, criticKey + "={cliprange_value: 1, optim: " + c.critic + "}"}})
+		cfg := mustParse(t, criticBase, Options{Overrides: []string{"algorithm.optimizer=" + c.policy,
+			criticKey + "={cliprange_value: 1, optim: " + c.critic + "}"}})
 		if got := cfg.settled[0].Critic.Optim; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s with %s: %+v, want %+v", c.policy, c.critic, got, want)
 		}
@@ -92,9 +107,9 @@ func TestCriticRefused(t *testing.T) {
 		{"{optim: {optimizer_type: sgd, betas: [0.9, 0.95]}}", ".optim.betas", "has no effect: SGD", false},
 		{"{optim: {betas: [0.9]}}", ".optim.betas", "Adam has two", false},
 		{"{optim: {lr_decay_steps_ratio: 0.5}}", ".optim.lr_decay_steps_ratio", "only lr_scheduler_type wsd", false},
-		{"{optim: {num_cycles: 2}}", ".optim.num_cycles", "it reads the keys of algorithm.optimizer", true},
+		{"{optim: {num_cycles: 2}}", ".optim.num_cycles", "takes the keys of algorithm.optimizer", true},
 		{"{optim: {clip_grad: 2}}", ".optim.clip_grad", "use grad_clip of critic", true},
-		{"{shuffle: true}", ".shuffle", "of the critic it reads", true},
+		{"{shuffle: true}", ".shuffle", "critic takes optim", true},
 	} {
 		t.Run(c.value, func(t *testing.T) { expectError(t, criticBase, key+"="+c.value, key+c.key, c.words, c.unsupported) })
 	}
@@ -103,9 +118,11 @@ func TestCriticRefused(t *testing.T) {
 func TestCriticsScheduleWantsTheNumberOfSteps(t *testing.T) {
 	const optim = "trainer.trainer_config.critic.optim"
 	online := []string{"mode=train", "buffer.train_batch_size=8"}
-	for set, key := range map[string]string{"{lr_scheduler_type: cosine}": ".lr_scheduler_type", "{lr_warmup_steps_ratio: 0.1}": ".lr_warmup_steps_ratio"} {
+	for set, key := range map[string]string{"{lr_scheduler_type: cosine}": ".lr_scheduler_type",
+		"{lr_warmup_steps_ratio: 0.1}": ".lr_warmup_steps_ratio"} {
 		overrides := append(slices.Clone(online), optim+"="+set)
-		if _, err := parse(t, criticBase, Options{Overrides: overrides}); err == nil || !strings.Contains(err.Error(), optim+key+": ") || !strings.Contains(err.Error(), "set trainer.total_steps") {
+		if _, err := parse(t, criticBase, Options{Overrides: overrides}); err == nil || !strings.Contains(err.Error(), optim+key+": ") ||
+			!strings.Contains(err.Error(), "set trainer.total_steps") {
 			t.Errorf("%s: %v", set, err)
 		}
 		mustParse(t, criticBase, Options{Overrides: append(overrides, "trainer.total_steps=10")})
@@ -117,7 +134,8 @@ func TestCriticsScheduleWantsTheNumberOfSteps(t *testing.T) {
 func TestUnusedCritic(t *testing.T) {
 	overrides := []string{"model.critic_model_path=c", "trainer.trainer_config.critic={optim: {lr: 1e-3}, strategy: fsdp, model: {use_remove_padding: true}}"}
 	for text, want := range map[string][]string{
-		base:       {"model.critic_model_path", "trainer.trainer_config.critic.optim.lr", "trainer.trainer_config.critic.strategy", "trainer.trainer_config.critic.model.use_remove_padding"},
+		base: {"model.critic_model_path", "trainer.trainer_config.critic.optim.lr", "trainer.trainer_config.critic.strategy",
+			"trainer.trainer_config.critic.model.use_remove_padding"},
 		criticBase: {"trainer.trainer_config.critic.strategy", "trainer.trainer_config.critic.model.use_remove_padding"},
 	} {
 		var keys []string
@@ -132,9 +150,11 @@ func TestUnusedCritic(t *testing.T) {
 	}
 }
 
-// A critic takes a penalty out of the rewards of tokens, and single rollouts.
+// An advantage function with a critic subtracts a penalty from the rewards of tokens and takes
+// single rollouts.
 func TestCriticNeedsNoGroup(t *testing.T) {
-	cfg := mustParse(t, criticBase, Options{Overrides: []string{"algorithm.repeat_times=1", "algorithm.kl_penalty_fn=k1", "algorithm.kl_loss_fn=none"}})
+	cfg := mustParse(t, criticBase, Options{Overrides: []string{"algorithm.repeat_times=1", "algorithm.kl_penalty_fn=k1",
+		"algorithm.kl_loss_fn=none"}})
 	if cfg.settled[0].Method.GroupSize != 1 || !cfg.settled[0].Method.Reference {
 		t.Errorf("group size %d, reference %t", cfg.settled[0].Method.GroupSize, cfg.settled[0].Method.Reference)
 	}
@@ -159,7 +179,8 @@ func TestReferenceNeedsAWeight(t *testing.T) {
 }
 
 func TestPlanOfACritic(t *testing.T) {
-	p, err := mustParse(t, criticBase, Options{Overrides: []string{"model.critic_model_path=c", "trainer.critic_warmup=3", "trainer.trainer_config.critic={ppo_mini_batch_size: 3, ppo_epochs: 2}"}}).
+	p, err := mustParse(t, criticBase, Options{Overrides: []string{"model.critic_model_path=c", "trainer.critic_warmup=3",
+		"trainer.trainer_config.critic={ppo_mini_batch_size: 3, ppo_epochs: 2}"}}).
 		Plan(Facts{Model: tiny, Fetch: map[string]string{"model.critic_model_path": "c"}})
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +195,8 @@ func TestPlanOfACritic(t *testing.T) {
 	if p, err = mustParse(t, criticBase, Options{Overrides: stages}).Plan(Facts{Model: tiny}); err != nil {
 		t.Fatal(err)
 	}
-	for i, words := range []string{"a copy of the model with a value head, all weights trained, learning rate 1e-05, optimizer sgd,", "the critic of stage one, all weights trained"} {
+	for i, words := range []string{"a copy of the model with a value head, all weights trained, learning rate 1e-05, optimizer sgd,",
+		"the critic of stage one, all weights trained"} {
 		if !strings.HasPrefix(p.Stages[i].Critic, words) {
 			t.Errorf("the critic of stage %d is %s, want %s", i, p.Stages[i].Critic, words)
 		}

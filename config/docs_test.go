@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The reference of docs/reference/configuration.md is written from the schema.
+// The schema is the source of docs/reference/configuration.md.
 func TestReferenceInDocs(t *testing.T) {
 	path := filepath.Join("..", "docs", "reference", "configuration.md")
 	page, err := os.ReadFile(path)
@@ -26,7 +26,7 @@ func TestReferenceInDocs(t *testing.T) {
 	golden(t, path, head+mark+"\n"+reference)
 }
 
-// The example of stages in the page is right.
+// The example of stages on the page loads.
 func TestExampleInDocs(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "docs", "reference", "configuration.md"))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The effective configuration that is printed loads again, and is then its own effective configuration.
+// The printed effective configuration loads again and prints the same.
 func TestEffectiveLoadsAgain(t *testing.T) {
 	for _, c := range []struct {
 		text      string
@@ -15,7 +15,8 @@ func TestEffectiveLoadsAgain(t *testing.T) {
 	}{
 		{base, nil},
 		{offlineBase, nil},
-		{base, []string{"algorithm.optimizer.clip_grad=0.5", "model.lora_configs=[{target_modules: [q_proj, v_proj]}]", "monitor.monitor_type=console",
+		{base, []string{"algorithm.optimizer.clip_grad=0.5", "model.lora_configs=[{target_modules: [q_proj, v_proj]}]",
+			"monitor.monitor_type=console",
 			`buffer.explorer_input.taskset.workflow_args={use_base: true}`, "algorithm.policy_loss_fn_args={clip_range: 0.3}", `group="1"`,
 			`buffer.explorer_input.taskset.format.system_prompt='\${x} and \\\${y}: #'`, "model.enable_thinking=false"}},
 	} {
@@ -78,7 +79,8 @@ func TestOverrides(t *testing.T) {
 		"model.model_path.x=1":                         "is a single value",
 		"buffer.batch_size=[1":                         "not valid YAML",
 	} {
-		if _, err := parse(t, base, Options{Overrides: []string{override}}); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "command line: ") {
+		if _, err := parse(t, base, Options{Overrides: []string{override}}); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), "command line: ") {
 			t.Errorf("%s: got %v, want %s", override, err, want)
 		}
 	}

@@ -57,8 +57,9 @@ func (r *resolution) engines() {
 			r.Explorer.AuxiliaryModels[i].EngineType = engine
 		}
 	default:
-		r.errs = append(r.errs, Error{File: commandLine, Key: "--engine", Message: fmt.Sprintf("the engine %q is not built into this version", engine),
-			Hint: "known: auto, " + strings.Join(both, ", "), Unsupported: true})
+		r.errs = append(r.errs, Error{File: commandLine, Key: "--engine",
+			Message: fmt.Sprintf("the engine %q is not built into this version", engine),
+			Hint:    "known: auto, " + strings.Join(both, ", "), Unsupported: true})
 	}
 	r.Engines.Train = automatic("trainer", r.Trainer.TrainerType)
 	r.Engines.Sample = automatic("sampler", r.Explorer.RolloutModel.EngineType)
@@ -83,6 +84,119 @@ func engineHint(kind string) string {
 // weights refuses a weights plug-in that the mode does not use.
 func (r *rules) weights() {
 	if name := r.Synchronizer.SyncMethod; !r.Together && !slices.Contains(upstreamSyncMethods, name) {
-		r.fail("synchronizer.sync_method", fmt.Sprintf("%s brings weights to a sampler of the same process, and in mode %s there is none", name, r.Mode), "leave it out")
+		r.fail("synchronizer.sync_method", fmt.Sprintf("%s brings weights to a sampler of the same process, and in mode %s there is none", name,
+			r.Mode), "leave it out")
+	}
+}
+
+// SharedKeys is implemented by a trainer or sampler plug-in. It tells which of the keys that all
+// engines share the plug-in supports. The plug-in's own keys are its arguments.
+type SharedKeys interface {
+	// Reads maps a key to "" if the engine honours it, and otherwise to the reason why it has no
+	// meaning for the engine. A key includes all keys below it, * matches any segment, and a longer
+	// key wins over a shorter one. trinity check lists the keys without meaning that a file sets.
+	Reads() map[string]string
+	// Refuses returns the values of the configuration that the engine does not support and that it
+	// must not ignore, because they would change the run.
+	Refuses(s *Settled) []Refusal
+}
+
+// Refusal is a valid value that an engine does not support.
+type Refusal struct {
+	Key  string
+	What string // what the value asks for
+	Hint string // what to do; may be empty
+}
+
+// engine is a plug-in that the mode opens.
+type engine struct{ kind, name string }
+
+// opened lists the engines that the mode opens.
+func (s *Settled) opened() (all []engine) {
+	if s.Trains {
+		all = append(all, engine{"trainer", s.Engines.Train})
+	}
+	if s.Samples {
+		all = append(all, engine{"sampler", s.Engines.Sample})
+	}
+	return all
+}
+
+// sharedKeys returns the plug-in as SharedKeys; false if it does not implement it.
+func (e engine) sharedKeys() (SharedKeys, bool) {
+	catalog, ok := registry.Find(e.kind)
+	if !ok {
+		return nil, false
+	}
+	keys, ok := catalog.Default(e.name).(SharedKeys)
+	return keys, ok
+}
+
+// reads returns what the engine declares about a key; says is false if it declares nothing.
+func (e engine) reads(key string) (reason string, says bool) {
+	keys, ok := e.sharedKeys()
+	if !ok {
+		return "", false
+	}
+	longest := -1
+	for pattern, why := range keys.Reads() {
+		if below(key, pattern) && len(pattern) > longest {
+			reason, says, longest = why, true, len(pattern)
+		}
+	}
+	return reason, says
+}
+
+// unusedByEngines returns why no engine of the mode reads a shared key. It returns "" if one reads
+// it or the key is not shared. A key is shared if any engine of this program declares something
+// about it.
+func (s *Settled) unusedByEngines(key string) string {
+	opened, silent := s.opened(), ""
+	for _, e := range opened {
+		reason, says := e.reads(key)
+		switch {
+		case says && reason == "":
+			return ""
+		case says:
+			silent = reason
+		}
+	}
+	if silent != "" {
+		return silent
+	}
+	for _, kind := range []string{"trainer", "sampler"} {
+		catalog, ok := registry.Find(kind)
+		if !ok {
+			continue
+		}
+		for _, name := range catalog.Names() {
+			reason, says := engine{kind, name}.reads(key)
+			at := slices.IndexFunc(opened, func(e engine) bool { return e.kind == kind })
+			switch {
+			case !says:
+			case at >= 0:
+				return fmt.Sprintf("the %s %q does not declare that it reads it", kind, opened[at].name)
+			case reason != "":
+				return reason
+			}
+		}
+	}
+	return ""
+}
+
+// refusedByEngines calls refuse for each value that the engines of the mode do not support.
+func (s *Settled) refusedByEngines(refuse func(key, what, hint string)) {
+	told := map[string]bool{}
+	for _, e := range s.opened() {
+		keys, ok := e.sharedKeys()
+		if !ok {
+			continue
+		}
+		for _, r := range keys.Refuses(s) {
+			if !told[r.Key] {
+				told[r.Key] = true
+				refuse(r.Key, r.What, r.Hint)
+			}
+		}
 	}
 }

@@ -31,18 +31,21 @@ func (r *rules) evaluation() {
 	for _, b := range r.Data.Measured {
 		switch {
 		case !r.Offline:
-			r.fail(b.Key, fmt.Sprintf("rows are measured beside training on a dataset, and %s trains on rollouts", r.Algorithm.AlgorithmType), "use buffer.explorer_input.eval_tasksets")
+			r.fail(b.Key, fmt.Sprintf("eval_buffers need an algorithm that trains on a dataset, and %s trains on rollouts",
+				r.Algorithm.AlgorithmType), "use buffer.explorer_input.eval_tasksets")
 			continue
 		case b.Path == "":
 			r.fail(b.Key+".path", "there is nothing to measure", "set the path of a file, a directory or a hub dataset")
 		case !r.measures(b.SchemaType):
-			r.fail(b.Key+".schema_type", fmt.Sprintf("is %s, which %s cannot measure: it is no schema of a dataset, or compares with a reference model and the run has none", b.SchemaType, r.Algorithm.AlgorithmType), "leave it out")
+			const what = "is %s, which %s cannot measure: it is not a schema of datasets, or it needs a reference model and the run has none"
+			r.fail(b.Key+".schema_type", fmt.Sprintf(what, b.SchemaType, r.Algorithm.AlgorithmType), "leave it out")
 		}
 		for _, k := range []struct {
 			name string
 			set  bool
 		}{
-			{"data_selector", b.DataSelector.SelectorType != "sequential"}, {"task_selector", b.TaskSelector != nil}, {"total_epochs", b.TotalEpochs != nil},
+			{"data_selector", b.DataSelector.SelectorType != "sequential"}, {"task_selector", b.TaskSelector != nil},
+			{"total_epochs", b.TotalEpochs != nil},
 			{"total_steps", b.TotalSteps != nil},
 		} {
 			if k.set {

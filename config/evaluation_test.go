@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// measuring is offlineBase that measures rows of its own schema.
+// measuring is offlineBase with eval_buffers of its own schema.
 var measuring = offlineBase + `    eval_buffers:
       held_out: {path: few.jsonl}
 `
@@ -13,7 +13,8 @@ var measuring = offlineBase + `    eval_buffers:
 func TestEvalBuffers(t *testing.T) {
 	c := mustParse(t, measuring, Options{Overrides: []string{evalBuffersKey + ".other={path: o, schema_type: cpt, capacity: 3}"}})
 	all := c.settled[0].Data.Measured
-	if len(all) != 2 || all[0].Name != "held_out" || all[0].SchemaType != "sft" || all[0].StorageType != "file" || all[0].Key != evalBuffersKey+".held_out" {
+	if len(all) != 2 || all[0].Name != "held_out" || all[0].SchemaType != "sft" || all[0].StorageType != "file" ||
+		all[0].Key != evalBuffersKey+".held_out" {
 		t.Fatalf("%+v", all)
 	}
 	if all[1].Format.PromptType != "plaintext" || all[0].Format.PromptType != "messages" {
@@ -23,7 +24,8 @@ func TestEvalBuffers(t *testing.T) {
 		t.Errorf("%+v", notes)
 	}
 	p, err := c.Plan(Facts{Rows: map[string]int{all[0].Key: 5}, Missing: map[string]string{all[1].Key + ".path": "o"}})
-	if err != nil || !strings.Contains(p.String(), "measures     eval buffer held_out (sft): few.jsonl, 5 rows\n") || len(p.Stages[0].Missing) != 1 {
+	if err != nil || !strings.Contains(p.String(), "measures     eval buffer held_out (sft): few.jsonl, 5 rows\n") ||
+		len(p.Stages[0].Missing) != 1 {
 		t.Errorf("%v\n%s", err, p)
 	}
 	effective, err := c.YAML()
@@ -33,7 +35,8 @@ func TestEvalBuffers(t *testing.T) {
 	if again := mustParse(t, effective).settled[0].Data.Measured; len(again) != 2 || again[0].Path != "few.jsonl" {
 		t.Errorf("the effective configuration measures %+v", again)
 	}
-	kto := mustParse(t, strings.Replace(measuring, "algorithm_type: sft", "algorithm_type: kto", 1), Options{Overrides: []string{evalBuffersKey + ".held_out.schema_type=dpo"}})
+	kto := mustParse(t, strings.Replace(measuring, "algorithm_type: sft", "algorithm_type: kto", 1),
+		Options{Overrides: []string{evalBuffersKey + ".held_out.schema_type=dpo"}})
 	if b := kto.settled[0].Data.Measured[0]; b.SchemaType != "dpo" || kto.Buffer.TrainerInput.ExperienceBuffer.SchemaType != "kto" {
 		t.Errorf("%+v", b)
 	}
@@ -48,7 +51,7 @@ func TestEvalBuffersThatAreRefused(t *testing.T) {
 		{base, buffer + "={path: p}", buffer, "grpo trains on rollouts; use buffer.explorer_input.eval_tasksets", false},
 		{measuring, buffer + ".path=", buffer + ".path", "nothing to measure", false},
 		{measuring, buffer + ".schema_type=dpo", buffer + ".schema_type", "the run has none", false},
-		{measuring, buffer + ".schema_type=experience", buffer + ".schema_type", "no schema of a dataset", false},
+		{measuring, buffer + ".schema_type=experience", buffer + ".schema_type", "not a schema of datasets", false},
 		{measuring, buffer + ".data_selector={selector_type: shuffle}", buffer + ".data_selector", "every row is measured", false},
 		{measuring, buffer + ".total_epochs=2", buffer + ".total_epochs", "every row is measured", false},
 		{measuring, buffer + ".storage_type=queue", buffer + ".storage_type", "a dataset, not a queue", false},

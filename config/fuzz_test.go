@@ -10,10 +10,12 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Whatever the bytes are, loading ends with a configuration or with errors of its own type, in which every error has a file.
+// Whatever the bytes are, Load returns a configuration or errors of its own type, each with a file.
 func FuzzLoad(f *testing.F) {
-	for _, seed := range []string{base, offlineBase, staged, "a: &a [*a]", "<<: {mode: both}", "model: {init: &i {seed: 1}}\ncod: *i", "? a\n: b", "---\n---\n",
-		"stages: [{stage_name: x, buffer: null}]", "stages: [null]", "buffer: {trainer_input: {auxiliary_buffers: {a: null}}}", "\xff\xfe", "a: !!binary x"} {
+	for _, seed := range []string{base, offlineBase, staged, "a: &a [*a]", "<<: {mode: both}", "model: {init: &i {seed: 1}}\ncod: *i",
+		"? a\n: b", "---\n---\n",
+		"stages: [{stage_name: x, buffer: null}]", "stages: [null]", "buffer: {trainer_input: {auxiliary_buffers: {a: null}}}", "\xff\xfe",
+		"a: !!binary x"} {
 		f.Add([]byte(seed), "mode=train")
 	}
 	if files, err := filepath.Glob(filepath.Join("..", "examples", "*", "*.yaml")); err == nil {
@@ -45,9 +47,10 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// Resolving any text as a value ends, and text without an interpolation stays as it is.
+// Resolving any text as a value ends, and text without an interpolation stays the same.
 func FuzzInterpolate(f *testing.F) {
-	for _, seed := range []string{"${project}", "${oc.env:N,${oc.env:S}}", `\${a}`, `\\${oc.env:N}`, "${oc.decode:'[1, {a: b}]'}", "${oc.select:a,}", "${..x}",
+	for _, seed := range []string{"${project}", "${oc.env:N,${oc.env:S}}", `\${a}`, `\\${oc.env:N}`, "${oc.decode:'[1, {a: b}]'}",
+		"${oc.select:a,}", "${..x}",
 		"${a[0].b}", "${${oc.env:NAME}}", "${oc.env:'}", "${,:}"} {
 		f.Add(seed)
 	}

@@ -56,17 +56,18 @@ func (r *rules) inputs() {
 	for _, b := range r.Data.Inputs {
 		switch {
 		case !plainName.MatchString(b.Name):
-			r.fail(b.Key, fmt.Sprintf("%q is no plain name", b.Name), "it is part of metrics and of ids of tasks: use letters, digits, - and _")
+			r.fail(b.Key, fmt.Sprintf("%q is not a plain name", b.Name), "it becomes part of metrics and task ids: use letters, digits, - and _")
 		case tasksets[b.Name]:
-			r.fail(b.Key, fmt.Sprintf("a taskset is called %s too", b.Name), "ids of tasks need different names")
+			r.fail(b.Key, fmt.Sprintf("a taskset is called %s too", b.Name), "task ids need different names")
 		}
 		if b.SchemaType != "experience" && b.SchemaType != "sft" {
-			r.fail(b.Key+".schema_type", "rows of schema "+b.SchemaType+" cannot go with rollouts", "use experience, for what a run has kept, or sft, for demonstrations")
+			r.fail(b.Key+".schema_type", "rows of schema "+b.SchemaType+" cannot join rollouts",
+				"use experience for rollouts that an earlier run kept, or sft for demonstrations")
 		}
 		if b.Path == "" {
 			r.fail(b.Key+".path", "there is nothing to read", "set the path of a file, a directory or a hub dataset")
 		} else if r.writes(b.Path) {
-			r.fail(b.Key+".path", "this run writes there what comes in or what is left", "copy the file, or choose another path to write to")
+			r.fail(b.Key+".path", "this run writes its own copy of experiences there", "copy the file, or choose another path to write to")
 		}
 		if b.Format.EnableConcatenatedMultiTurn && b.SchemaType != "sft" {
 			r.fail(b.Key+".format.enable_concatenated_multi_turn", "is for schema sft, but this input reads schema "+b.SchemaType, "remove it")

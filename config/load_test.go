@@ -31,7 +31,8 @@ func mustParse(t *testing.T, text string, opts ...Options) *Config {
 	return c
 }
 
-// sharedDir returns a folder of the data shared beside the repository, and skips the test where there is none.
+// sharedDir returns a folder of the data shared beside the repository. It skips the test if there
+// is none.
 func sharedDir(t *testing.T, parts ...string) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -53,7 +54,7 @@ func sharedDir(t *testing.T, parts ...string) string {
 
 var withoutDefault = regexp.MustCompile(`\$\{oc\.env:(\w+)\}`)
 
-// onlyWithoutDefault is an environment that has the variables for which a file gives no default.
+// onlyWithoutDefault returns an environment with those variables for which a file gives no default.
 func onlyWithoutDefault(text string) func(string) (string, bool) {
 	names := map[string]bool{}
 	for _, m := range withoutDefault.FindAllStringSubmatch(text, -1) {
@@ -62,7 +63,8 @@ func onlyWithoutDefault(text string) func(string) (string, bool) {
 	return func(name string) (string, bool) { return "some_" + strings.ToLower(name), names[name] }
 }
 
-// Every configuration of users loads with --engine cpu, or each error stands at the line of a value that this version does not support.
+// Every configuration of users loads with --engine cpu, or each error is at the line of a value
+// that this version does not support.
 func TestUserConfigs(t *testing.T) {
 	root := sharedDir(t, "data", "trinity_rft_configs")
 	loaded, refused := 0, 0
@@ -100,7 +102,8 @@ func TestUserConfigs(t *testing.T) {
 	}
 }
 
-// Without the variables that a file gives no default for, the error names each at its line, beside what else is to be said.
+// If variables without a default are not set, the error names each of them at its line, beside all
+// other errors.
 func TestUserConfigsNeedTheirVariables(t *testing.T) {
 	root := sharedDir(t, "data", "trinity_rft_configs")
 	path := filepath.Join(root, "examples", "mix_math", "mix_math.yaml")

@@ -1,5 +1,7 @@
 package config
 
+import "github.com/trinity-go/trinity"
+
 // Monitor is where metrics go.
 type Monitor struct {
 	// One monitor or a list of monitors; `auto` is console, jsonl and tensorboard.
@@ -40,3 +42,6 @@ type DataJuicer struct {
 	// Port of the service that the run starts; not set is any free port.
 	Port *int `yaml:"port" range:"[0,65535]"`
 }
+
+// Names is one name or a list of names: `a` and `[a]` are the same.
+type Names = trinity.Names

@@ -10,7 +10,8 @@ import (
 func (r *rules) selectors() {
 	refuse := func(owner string, b *ExperienceBuffer) {
 		if b.DataSelector.SelectorType == "difficulty_based" {
-			r.fail(owner+".data_selector.selector_type", "difficulty_based learns from rewards, and rows of training data have none", "use shuffle or offline_easy2hard")
+			r.fail(owner+".data_selector.selector_type", "difficulty_based learns from rewards, and rows of training data have none",
+				"use shuffle or offline_easy2hard")
 		}
 	}
 	refuse("buffer.trainer_input.experience_buffer", r.Buffer.TrainerInput.ExperienceBuffer)
@@ -46,7 +47,7 @@ func (r *rules) formatOf(b NamedBuffer) {
 		r.fail(key+"packing", "joins texts, but "+reads+", in which every row is a sequence of its own", "remove it")
 	}
 	if f.Packing && f.Truncate {
-		r.fail(key+"truncate", "packed texts are never cut: one that is longer than a sequence goes on in the next", "remove it")
+		r.fail(key+"truncate", "packed texts are never truncated: a text longer than a sequence continues in the next", "remove it")
 	}
 	if f.EnableConcatenatedMultiTurn && b.SchemaType != "sft" {
 		r.fail(key+"enable_concatenated_multi_turn", "is for schema sft, but "+reads, "remove it")

@@ -7,23 +7,27 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// What a row is decides what of its format makes sense.
+// The schema of the rows decides which format keys make sense.
 func TestFormatRules(t *testing.T) {
 	const key = "buffer.trainer_input.experience_buffer.format"
 	for _, c := range []struct{ algorithm, format, key, words string }{
 		{"sft", "{packing: true}", key + ".packing", "sft reads schema sft, in which every row is a sequence of its own; remove it"},
 		{"dpo", "{enable_concatenated_multi_turn: true}", key + ".enable_concatenated_multi_turn", "is for schema sft, but dpo reads schema dpo"},
 		{"cpt", "{prompt_type: messages}", key + ".prompt_type", "which is plain text; set it to plaintext"},
-		{"cpt", "{packing: true, truncate: true}", key + ".truncate", "packed texts are never cut"},
+		{"cpt", "{packing: true, truncate: true}", key + ".truncate", "packed texts are never truncated"},
 	} {
 		_, err := parse(t, offlineBase, Options{Overrides: []string{"algorithm.algorithm_type=" + c.algorithm, key + "=" + c.format}})
-		if err == nil || !strings.Contains(err.Error(), c.key+": ") || !strings.Contains(err.Error(), c.words) || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), c.key+": ") || !strings.Contains(err.Error(), c.words) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s %s: %v", c.algorithm, c.format, err)
 		}
 	}
-	expectError(t, base, "buffer.explorer_input.taskset.format={truncate: true}", "buffer.explorer_input.taskset.format", "not for tasks", false)
-	expectError(t, base, "algorithm.algorithm_type=dpo", "algorithm.algorithm_type", "dpo trains on a dataset and does not roll out; set mode: train", false)
-	expectError(t, mixedBase, auxiliaryKey+".sft_dataset.format.packing=true", auxiliaryKey+".sft_dataset.format.packing", "this buffer holds sft rows", false)
+	expectError(t, base, "buffer.explorer_input.taskset.format={truncate: true}", "buffer.explorer_input.taskset.format", "not for tasks",
+		false)
+	expectError(t, base, "algorithm.algorithm_type=dpo", "algorithm.algorithm_type",
+		"dpo trains on a dataset and does not roll out; set mode: train", false)
+	expectError(t, mixedBase, auxiliaryKey+".sft_dataset.format.packing=true", auxiliaryKey+".sft_dataset.format.packing",
+		"this buffer holds sft rows", false)
 	c := mustParse(t, offlineBase, Options{Overrides: []string{"algorithm.algorithm_type=cpt", key + "={packing: true}"}})
 	if f := c.Buffer.TrainerInput.ExperienceBuffer.Format; f.PromptType != "plaintext" || !f.Packing {
 		t.Errorf("%+v", f)
@@ -34,16 +38,19 @@ func TestFormatRules(t *testing.T) {
 	}
 }
 
-// A batch of pairs is counted in pairs and computed in sequences, of which no micro-batch is less than one pair.
+// train_batch_size counts pairs, and the engine computes two sequences for each. A micro-batch
+// holds at least one pair.
 func TestPairsCountTwice(t *testing.T) {
 	for algorithm, want := range map[string]int{"dpo": 2, "kto": 1, "sft": 1} {
-		c := mustParse(t, offlineBase, Options{Overrides: []string{"algorithm.algorithm_type=" + algorithm, "trainer.max_token_len_per_gpu=10", "buffer.total_epochs=2"}})
+		c := mustParse(t, offlineBase, Options{Overrides: []string{"algorithm.algorithm_type=" + algorithm, "trainer.max_token_len_per_gpu=10",
+			"buffer.total_epochs=2"}})
 		p, err := c.Plan(Facts{Rows: map[string]int{"buffer.trainer_input.experience_buffer": 10}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := p.Stages[0]
-		if c.settled[0].Batch.PerRow != want || s.ExperiencesPerStep != 4*want || s.TrainSteps != 5 || s.OptimizerSteps != 1 || s.TokensPerStep != int64(4*want*16) || c.settled[0].Batch.MicroTokens != want*16 {
+		if c.settled[0].Batch.PerRow != want || s.ExperiencesPerStep != 4*want || s.TrainSteps != 5 || s.OptimizerSteps != 1 ||
+			s.TokensPerStep != int64(4*want*16) || c.settled[0].Batch.MicroTokens != want*16 {
 			t.Errorf("%s: %+v", algorithm, s)
 		}
 	}
@@ -51,7 +58,8 @@ func TestPairsCountTwice(t *testing.T) {
 
 func TestUsesReference(t *testing.T) {
 	for override, want := range map[string]bool{
-		"algorithm={algorithm_type: dpo, kl_loss_fn: none}": true, "algorithm={algorithm_type: kto}": true, "algorithm={algorithm_type: sft}": false,
+		"algorithm={algorithm_type: dpo, kl_loss_fn: none}": true, "algorithm={algorithm_type: kto}": true,
+		"algorithm={algorithm_type: sft}":                 false,
 		"algorithm={algorithm_type: sft, kl_loss_fn: k2}": true,
 	} {
 		if got := mustParse(t, offlineBase, Options{Overrides: []string{override}}).settled[0].Method.Reference; got != want {
@@ -63,10 +71,12 @@ func TestUsesReference(t *testing.T) {
 	}
 }
 
-// Nobody waits for weights, so that nothing has to be said of it, and what is said is listed as unused.
+// Offline, nobody waits for weights: the file needs no synchronizer section, and Unused lists one
+// that is there.
 func TestNobodyWaitsForWeightsOffline(t *testing.T) {
 	c := mustParse(t, offlineBase, Options{Overrides: []string{"algorithm.algorithm_type=dpo", "synchronizer.sync_interval=30"}})
-	if notes := c.settled[0].Unused(); len(notes) != 1 || notes[0].Key != "synchronizer.sync_interval" || notes[0].Reason != "nobody samples while dpo trains on a dataset" {
+	if notes := c.settled[0].Unused(); len(notes) != 1 || notes[0].Key != "synchronizer.sync_interval" ||
+		notes[0].Reason != "nobody samples while dpo trains on a dataset" {
 		t.Errorf("%+v", notes)
 	}
 }

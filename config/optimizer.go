@@ -53,7 +53,8 @@ func (r *rules) optimizer(key string, o *Optimizer) {
 		{"nesterov", none && o.Nesterov != nil && *o.Nesterov, "momentum is 0"},
 		{"betas", sgd && !slices.Equal(o.Betas, usual.Betas), "SGD has momentum and no second moment"},
 		{"eps", sgd && o.Eps != usual.Eps, "SGD has no second moment"},
-		{"lr_decay_steps_ratio", o.LRSchedulerType != "wsd" && o.LRDecayStepsRatio != usual.LRDecayStepsRatio, "only lr_scheduler_type wsd reads it"},
+		{"lr_decay_steps_ratio", o.LRSchedulerType != "wsd" && o.LRDecayStepsRatio != usual.LRDecayStepsRatio,
+			"only lr_scheduler_type wsd reads it"},
 	} {
 		if c.unread && r.IsSet(key+"."+c.name) {
 			r.fail(key+"."+c.name, "has no effect: "+c.why, "leave it out")
@@ -70,9 +71,9 @@ func (r *rules) schedule(key string, o *Optimizer) {
 	}
 	const hint = "set trainer.total_steps"
 	if o.LRSchedulerType != "constant" {
-		r.fail(key+".lr_scheduler_type", fmt.Sprintf("%s falls over all steps, whose number is not known", o.LRSchedulerType), hint)
+		r.fail(key+".lr_scheduler_type", fmt.Sprintf("%s falls over all steps, but their number is not known", o.LRSchedulerType), hint)
 	}
 	if o.LRWarmupSteps < 0 && o.LRWarmupStepsRatio > 0 {
-		r.fail(key+".lr_warmup_steps_ratio", "is a share of all steps, whose number is not known", hint+" or lr_warmup_steps")
+		r.fail(key+".lr_warmup_steps_ratio", "is a share of all steps, but their number is not known", hint+" or lr_warmup_steps")
 	}
 }

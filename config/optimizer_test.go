@@ -30,9 +30,10 @@ func TestOptimizersHaveDefaultsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// What `check` prints for any optimizer is a configuration that can be run.
+// The configuration that `check` prints loads again for every optimizer.
 func TestEffectiveOptimizersCanBeLoaded(t *testing.T) {
-	for _, set := range []string{"{optimizer_type: sgd}", "{optimizer_type: muon}", "{optimizer_type: adamw_8bit}", "{lr_scheduler_type: wsd, lr_decay_steps_ratio: 0.3}"} {
+	for _, set := range []string{"{optimizer_type: sgd}", "{optimizer_type: muon}", "{optimizer_type: adamw_8bit}",
+		"{lr_scheduler_type: wsd, lr_decay_steps_ratio: 0.3}"} {
 		text, err := mustParse(t, base, Options{Overrides: []string{optimizerKey + "=" + set}}).YAML()
 		if err != nil {
 			t.Fatal(err)

@@ -41,7 +41,7 @@ func (s *source) overrideOne(setting string) *Error {
 		if at.Kind == yaml.SequenceNode {
 			n, ok := index(segment)
 			if !ok || n >= len(at.Content) {
-				return fail(key, fmt.Sprintf("%s has no item %q", here, segment), fmt.Sprintf("it has %d, counted from 0", len(at.Content)))
+				return fail(key, fmt.Sprintf("%s has no item %q", here, segment), fmt.Sprintf("it has %d items, counted from 0", len(at.Content)))
 			}
 		}
 		if i == len(path)-1 {

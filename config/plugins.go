@@ -128,7 +128,7 @@ func (p *pluginCheck) monitors() {
 	for name := range args {
 		if !slices.Contains(names, name) {
 			p.errs = append(p.errs, p.errorFor("monitor.monitor_args."+name, "is not one of the monitors",
-				"with several monitors, monitor_args holds a section for each: "+strings.Join(names, ", ")))
+				"with several monitors, monitor_args has one section for each: "+strings.Join(names, ", ")))
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// The plug-ins of these tests: what a small build of the program has.
+// These tests register their own plug-ins, as a small build of the program would.
 func TestMain(m *testing.M) {
 	register(registry.Algorithms, "grpo", func() *trinity.Algorithm {
 		return &trinity.Algorithm{Schema: "experience", GroupSize: 2, Advantage: "grpo", PolicyLoss: "ppo", KLLoss: "k2",
@@ -36,8 +36,9 @@ func TestMain(m *testing.M) {
 			Entropy: "default", SampleStrategy: "default", KLPenalty: "none"}
 	})
 	register(registry.Algorithms, "clipping", func() *trinity.Algorithm {
-		return &trinity.Algorithm{Schema: "experience", GroupSize: 2, Advantage: "grpo", PolicyLoss: "ppo", PolicyLossArgs: map[string]any{"clip_range_low": 0.2},
-			KLLoss: "none", Entropy: "default", SampleStrategy: "default", KLPenalty: "none"}
+		return &trinity.Algorithm{Schema: "experience", GroupSize: 2, Advantage: "grpo", PolicyLoss: "ppo",
+			PolicyLossArgs: map[string]any{"clip_range_low": 0.2},
+			KLLoss:         "none", Entropy: "default", SampleStrategy: "default", KLPenalty: "none"}
 	})
 	register(registry.SampleStrategies, "default", func() trinity.SampleStrategy { return &fakeStrategy{} })
 	register(registry.SampleStrategies, "staleness_control", func() trinity.SampleStrategy { return &fakeStrategy{} })
@@ -45,7 +46,8 @@ func TestMain(m *testing.M) {
 	register(registry.Advantages, "distilling", func() trinity.Advantage { return &fakeDistill{} })
 	for schema, loss := range map[string]string{"dpo": "dpo", "kto": "kto", "cpt": "sft"} {
 		register(registry.Algorithms, schema, func() *trinity.Algorithm {
-			return &trinity.Algorithm{Schema: schema, GroupSize: 1, Offline: true, PolicyLoss: loss, KLLoss: "none", Entropy: "none", SampleStrategy: "default", KLPenalty: "none"}
+			return &trinity.Algorithm{Schema: schema, GroupSize: 1, Offline: true, PolicyLoss: loss, KLLoss: "none", Entropy: "none",
+				SampleStrategy: "default", KLPenalty: "none"}
 		})
 	}
 	register(registry.Advantages, "none", func() trinity.Advantage { return &fakeNone{} })
@@ -118,12 +120,13 @@ func (*fakeTrainer) Refuses(s *Settled) []Refusal {
 }
 
 func (*fakeSampler) Reads() map[string]string {
-	return map[string]string{"cluster": "no cluster", "explorer.rollout_model.tensor_parallel_size": "no GPUs", "explorer.rollout_model.quantization": ""}
+	return map[string]string{"cluster": "no cluster", "explorer.rollout_model.tensor_parallel_size": "no GPUs",
+		"explorer.rollout_model.quantization": ""}
 }
 
 func (*fakeSampler) Refuses(s *Settled) []Refusal { return (&fakeTrainer{}).Refuses(s) }
 
-// silentTrainer says nothing of the keys that engines share.
+// silentTrainer declares nothing about the keys that engines share.
 type silentTrainer struct{ trinity.TrainerOpener }
 
 type fakeOpener struct{ trinity.BufferOpener }
@@ -191,7 +194,7 @@ func (*fakeAdvantage) Advantages(groups []trinity.Group) ([]trinity.Group, trini
 
 func (*fakeAdvantage) Needs() trinity.Needs { return trinity.Needs{Group: true} }
 
-// fakeCritic is an advantage over token rewards that wants a critic's values.
+// fakeCritic is an advantage over token rewards that needs a critic's values.
 type fakeCritic struct{}
 
 func (*fakeCritic) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
@@ -215,7 +218,7 @@ func (*fakeSelector) Feedback(map[int]float64)        {}
 func (*fakeSelector) State() (json.RawMessage, error) { return nil, nil }
 func (*fakeSelector) Restore(json.RawMessage) error   { return nil }
 
-// fakeNone is no advantage, and has no arguments.
+// fakeNone is no advantage and has no arguments.
 type fakeNone struct{}
 
 func (*fakeNone) Needs() trinity.Needs { return trinity.Needs{} }
@@ -224,7 +227,7 @@ func (*fakeNone) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Me
 	return groups, nil, nil
 }
 
-// fakeDistill is an advantage that wants a teacher.
+// fakeDistill is an advantage that needs a teacher.
 type fakeDistill struct{ fakeAdvantage }
 
 func (*fakeDistill) Needs() trinity.Needs { return trinity.Needs{Batch: true, Teacher: true} }
@@ -253,7 +256,7 @@ func (m *fakeMix) Needs() trinity.SampleNeeds {
 }
 func (m *fakeMix) Rollouts(n int) int { return n - int(m.Ratio*float64(n)) }
 
-// rewardUser is a workflow that has no reward of its own.
+// rewardUser is a workflow without its own reward.
 type rewardUser struct{ fakeWorkflow }
 
 func (*rewardUser) Requires() trinity.Requirements { return trinity.Requirements{Reward: true} }

@@ -60,7 +60,7 @@ func (r *rules) copies() {
 	p := &r.DataProcessor.ExperiencePipeline
 	const owner = pipelineKey + "."
 	if !p.SaveInput && p.InputSavePath != "" {
-		r.fail(owner+"input_save_path", "save_input is false, so nothing is written there", "leave one of the two out")
+		r.fail(owner+"input_save_path", "save_input is false, so the run writes nothing there", "leave one of the two out")
 	}
 	for key, path := range map[string]string{"input_save_path": p.InputSavePath, "output_save_path": p.OutputSavePath} {
 		if database.IsURL(path) {
@@ -68,15 +68,16 @@ func (r *rules) copies() {
 				r.fail(owner+key, err.Error(), "")
 			}
 		} else if path != "" && archive.Form(path) == "" {
-			r.fail(owner+key, path+" is not a form of experiences",
-				"let the path end in one of "+strings.Join(archive.Forms, " ")+", or write the URL of a database: sqlite:///file.db, postgresql://user@host/name, mysql://user@host/name")
+			r.fail(owner+key, path+" does not name a file form of experiences",
+				"let the path end in one of "+strings.Join(archive.Forms,
+					" ")+", or write the URL of a database: sqlite:///file.db, postgresql://user@host/name, mysql://user@host/name")
 		}
 	}
 	if p.SaveInput && p.OutputSavePath == r.InputCopy() && !database.IsURL(p.OutputSavePath) {
-		r.fail(owner+"output_save_path", "is where input_save_path goes", "choose another path")
+		r.fail(owner+"output_save_path", "is also the path of input_save_path", "choose another path")
 	}
 	if b := r.Buffer.TrainerInput.ExperienceBuffer; r.Mode == "explore" && b.StorageType == "file" && r.writes(r.ExperienceFile()) {
-		r.fail(storeKey+".path", "is where input_save_path or output_save_path goes", "choose another path")
+		r.fail(storeKey+".path", "is also the path of input_save_path or output_save_path", "choose another path")
 	}
 }
 

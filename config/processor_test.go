@@ -5,11 +5,13 @@ import (
 	"testing"
 )
 
-// Copies in databases may share one, are tried again, and are said without their passwords.
+// Copies in databases may share one database, retry after a failure, and appear without their
+// passwords.
 func TestCopiesInDatabases(t *testing.T) {
 	const url = "postgresql://ann:s3cret@host/rft"
 	const retries = pipelineKey + ".max_retry_times=9"
-	cfg, err := Parse("c.yaml", []byte(base), Options{Overrides: []string{pipelineKey + ".input_save_path=" + url, pipelineKey + ".output_save_path=" + url, retries}})
+	cfg, err := Parse("c.yaml", []byte(base), Options{Overrides: []string{pipelineKey + ".input_save_path=" + url,
+		pipelineKey + ".output_save_path=" + url, retries}})
 	if err != nil {
 		t.Fatal(err)
 	}

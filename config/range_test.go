@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A value out of the range of its key is said once, whatever else does not fit it then.
+// Load reports a value outside the range of its key once, whatever other rules it breaks.
 func TestOutOfRangeIsSaidOnce(t *testing.T) {
 	whole, err := Parse("whole.yaml", []byte(base), Options{})
 	if err != nil {
@@ -46,7 +46,7 @@ func TestOutOfRangeIsSaidOnce(t *testing.T) {
 	}
 }
 
-// eachField visits the fields of sections, but for those in lists.
+// eachField visits the fields of sections, except those in lists.
 func eachField(typ reflect.Type, key string, visit func(f reflect.StructField, key string)) {
 	switch typ.Kind() {
 	case reflect.Pointer:

@@ -15,11 +15,12 @@ import (
 func (r *rules) recording() {
 	b := r.Buffer.TrainerInput.ExperienceBuffer
 	if r.Mode == "explore" && b.StorageType == "file" && b.Path != "" && archive.Form(b.Path) == "" {
-		r.fail(storeKey+".path", b.Path+" is not a form of experiences", "let the path end in one of "+strings.Join(archive.Forms, " ")+
-			"; output_save_path may be a database's URL")
+		r.fail(storeKey+".path", b.Path+" does not name a file form of experiences",
+			"let the path end in one of "+strings.Join(archive.Forms, " ")+
+				"; output_save_path may be a database's URL")
 	}
 	if r.Recorded && database.IsURL(b.Path) && b.SubsetName == "" {
-		r.fail(storeKey+".subset_name", "the experiences of a database may be of many runs",
+		r.fail(storeKey+".subset_name", "a database may hold the experiences of many runs",
 			"write SELECT experience FROM trinity_archive WHERE archive LIKE 'project/group/name/output-%' ORDER BY step, id")
 	}
 }
@@ -29,7 +30,7 @@ func (s *Settled) ExperienceFile() string {
 	return cmp.Or(s.Buffer.TrainerInput.ExperienceBuffer.Path, filepath.Join(s.Buffer.CacheDir, "experience_buffer.jsonl"))
 }
 
-// Leaves reports whether this stage writes experiences at path, so that a later stage may read them.
+// Leaves reports whether this stage writes experiences at path for a later stage to read.
 func (s *Settled) Leaves(path string) bool {
 	var files []string
 	if s.Mode == "explore" && s.Buffer.TrainerInput.ExperienceBuffer.StorageType == "file" {

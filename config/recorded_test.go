@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Mode train reads a file of experiences as a dataset, and only that: another algorithm's file is a dataset of its own, and a queue is explorers'.
+// Mode train reads a file of experiences as a dataset only for an algorithm that trains on
+// rollouts. The file of another algorithm is its own dataset, and a queue belongs to explorers.
 func TestRecorded(t *testing.T) {
 	train := []string{"mode=train", "buffer.train_batch_size=4", "algorithm.optimizer.lr_scheduler_type=cosine"}
 	file := append(slices.Clone(train), storeKey+".storage_type=file")
@@ -25,12 +26,14 @@ func TestRecorded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "grpo needs a dataset") {
 		t.Errorf("without a path: %v", err)
 	}
-	_, err = Parse("c.yaml", []byte(base), Options{Overrides: []string{"mode=explore", storeKey + ".storage_type=file", storeKey + ".path=kept.db"}})
-	if err == nil || !strings.Contains(err.Error(), "kept.db is not a form of experiences") {
+	_, err = Parse("c.yaml", []byte(base), Options{Overrides: []string{"mode=explore", storeKey + ".storage_type=file",
+		storeKey + ".path=kept.db"}})
+	if err == nil || !strings.Contains(err.Error(), "kept.db does not name a file form of experiences") {
 		t.Errorf("a file of no form: %v", err)
 	}
-	_, err = Parse("c.yaml", []byte(base), Options{Overrides: []string{"mode=explore", storeKey + ".storage_type=file", storeKey + ".path=a.jsonl", pipelineKey + ".output_save_path=./a.jsonl"}})
-	if err == nil || !strings.Contains(err.Error(), storeKey+".path: is where input_save_path or output_save_path goes") {
+	_, err = Parse("c.yaml", []byte(base), Options{Overrides: []string{"mode=explore", storeKey + ".storage_type=file",
+		storeKey + ".path=a.jsonl", pipelineKey + ".output_save_path=./a.jsonl"}})
+	if err == nil || !strings.Contains(err.Error(), storeKey+".path: is also the path of input_save_path or output_save_path") {
 		t.Errorf("rollouts at the path of a copy: %v", err)
 	}
 	database := append(slices.Clone(file), storeKey+".path=postgresql://ann@host/rft")
@@ -38,12 +41,13 @@ func TestRecorded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "write SELECT experience FROM trinity_archive") {
 		t.Errorf("a database without saying which rows: %v", err)
 	}
-	cfg, err = Parse("c.yaml", []byte(base), Options{Overrides: append(database, storeKey+".subset_name=trinity_archive", storeKey+".max_retry_times=5", "buffer.total_steps=1")})
+	cfg, err = Parse("c.yaml", []byte(base), Options{Overrides: append(database, storeKey+".subset_name=trinity_archive",
+		storeKey+".max_retry_times=5", "buffer.total_steps=1")})
 	if err != nil || slices.ContainsFunc(cfg.settled[0].Unused(), func(n Note) bool { return strings.HasPrefix(n.Key, storeKey) }) {
 		t.Errorf("rows of a database: %v", err)
 	}
 	_, err = Parse("c.yaml", []byte(base), Options{Overrides: append(train, storeKey+".path=kept.parquet")})
-	if err == nil || !strings.Contains(err.Error(), "whose number is not known") {
+	if err == nil || !strings.Contains(err.Error(), "but their number is not known") {
 		t.Errorf("a queue: %v", err)
 	}
 }

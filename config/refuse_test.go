@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// base is a configuration that is right; tests add to it or change it by overrides.
+// base is a valid configuration. Tests extend or change it by overrides.
 const base = `mode: both
 checkpoint_root_dir: ckpt
 algorithm:
@@ -40,45 +40,60 @@ buffer:
       path: sft.jsonl
 `
 
-// Everything that is refused: one override to a configuration that is otherwise right, the key of the error, and words of its text.
+// Each case is one override of a valid configuration, the key of the error, and words of its text.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ name, override, key, words string }{
 		{"batch size below 1", "buffer.batch_size=-3", "buffer.batch_size", "is -3, must be at least 1"},
 		{"batch size 0", "buffer.batch_size=0", "buffer.batch_size", "must be at least 1"},
-		{"a copy of no form", "data_processor.experience_pipeline.input_save_path=copy.db", "data_processor.experience_pipeline.input_save_path", "let the path end in one of .jsonl"},
-		{"a copy in no database", "data_processor.experience_pipeline.output_save_path=postgresql://ann:s3cret@host", "data_processor.experience_pipeline.output_save_path", "ann:***@host names no host, or no database"},
-		{"an output of no form", "data_processor.experience_pipeline.output_save_path=copy.csv", "data_processor.experience_pipeline.output_save_path", "not a form of experiences"},
-		{"two copies of one name", "data_processor.experience_pipeline={input_save_path: a.parquet, output_save_path: a.parquet}", "data_processor.experience_pipeline.output_save_path", "choose another path"},
-		{"a copy that is not made", "data_processor.experience_pipeline={save_input: false, input_save_path: a.jsonl}", "data_processor.experience_pipeline.input_save_path", "save_input is false"},
+		{"a copy of no form", "data_processor.experience_pipeline.input_save_path=copy.db",
+			"data_processor.experience_pipeline.input_save_path", "let the path end in one of .jsonl"},
+		{"a copy in no database", "data_processor.experience_pipeline.output_save_path=postgresql://ann:s3cret@host",
+			"data_processor.experience_pipeline.output_save_path", "ann:***@host names no host, or no database"},
+		{"an output of no form", "data_processor.experience_pipeline.output_save_path=copy.csv",
+			"data_processor.experience_pipeline.output_save_path", "does not name a file form of experiences"},
+		{"two copies of one name", "data_processor.experience_pipeline={input_save_path: a.parquet, output_save_path: a.parquet}",
+			"data_processor.experience_pipeline.output_save_path", "choose another path"},
+		{"a copy that is not made", "data_processor.experience_pipeline={save_input: false, input_save_path: a.jsonl}",
+			"data_processor.experience_pipeline.input_save_path", "save_input is false"},
 		{"negative learning rate", "algorithm.optimizer.lr=-1", "algorithm.optimizer.lr", "is -1, must be at least 0"},
 		{"infinite learning rate", "algorithm.optimizer.lr=.inf", "algorithm.optimizer.lr", "is +Inf, must be finite and at least 0"},
-		{"argument of an older version", "algorithm.policy_loss_fn_args={use_token_level_loss: true}", "algorithm.policy_loss_fn_args.use_token_level_loss", "unknown argument; use loss_agg_mode: token-mean"},
+		{"argument of an older version", "algorithm.policy_loss_fn_args={use_token_level_loss: true}",
+			"algorithm.policy_loss_fn_args.use_token_level_loss", "unknown argument; use loss_agg_mode: token-mean"},
 		{"negative temperature", "model.temperature=-1", "model.temperature", "at least 0"},
-		{"taskset temperature", "buffer.explorer_input.taskset.rollout_args.temperature=-0.5", "buffer.explorer_input.taskset.rollout_args.temperature", "at least 0"},
+		{"taskset temperature", "buffer.explorer_input.taskset.rollout_args.temperature=-0.5",
+			"buffer.explorer_input.taskset.rollout_args.temperature", "at least 0"},
 		{"top_p 0", "model.top_p=0", "model.top_p", "more than 0 and at most 1"},
 		{"top_p above 1", "model.top_p=1.5", "model.top_p", "at most 1"},
 		{"beta 1", "algorithm.optimizer.betas=[0.9, 1]", "algorithm.optimizer.betas", "less than 1"},
-		{"a schedule's share that nothing reads", "algorithm.optimizer.lr_decay_steps_ratio=0.2", "algorithm.optimizer.lr_decay_steps_ratio", "wsd"},
-		{"a decay over nothing", "algorithm.optimizer={lr_scheduler_type: wsd, lr_decay_steps_ratio: 0}", "algorithm.optimizer.lr_decay_steps_ratio", "more than 0"},
-		{"an argument beside the type's own", "algorithm={algorithm_type: clipping, policy_loss_fn_args: {clip_range: 0.1}}", "algorithm.policy_loss_fn_args", "beside clip_range_low"},
+		{"a schedule's share that nothing reads", "algorithm.optimizer.lr_decay_steps_ratio=0.2", "algorithm.optimizer.lr_decay_steps_ratio",
+			"wsd"},
+		{"a decay over nothing", "algorithm.optimizer={lr_scheduler_type: wsd, lr_decay_steps_ratio: 0}",
+			"algorithm.optimizer.lr_decay_steps_ratio", "more than 0"},
+		{"an argument beside the type's own", "algorithm={algorithm_type: clipping, policy_loss_fn_args: {clip_range: 0.1}}",
+			"algorithm.policy_loss_fn_args", "beside clip_range_low"},
 		{"optimizer", "algorithm.optimizer.optimizer_type=muno", "algorithm.optimizer.optimizer_type", `did you mean "muon"`},
 		{"momentum of AdamW", "algorithm.optimizer.momentum=0.9", "algorithm.optimizer.momentum", "has no effect"},
 		{"Nesterov's momentum of AdamW", "algorithm.optimizer.nesterov=true", "algorithm.optimizer.nesterov", "has no effect"},
-		{"Nesterov's momentum without momentum", "algorithm.optimizer={optimizer_type: sgd, momentum: 0, nesterov: true}", "algorithm.optimizer.nesterov", "momentum is 0"},
+		{"Nesterov's momentum without momentum", "algorithm.optimizer={optimizer_type: sgd, momentum: 0, nesterov: true}",
+			"algorithm.optimizer.nesterov", "momentum is 0"},
 		{"momentum 1", "algorithm.optimizer={optimizer_type: muon, momentum: 1}", "algorithm.optimizer.momentum", "less than 1"},
 		{"betas of SGD", "algorithm.optimizer={optimizer_type: sgd, betas: [0.9, 0.95]}", "algorithm.optimizer.betas", "has no effect"},
 		{"eps of SGD", "algorithm.optimizer={optimizer_type: sgd, eps: 1e-6}", "algorithm.optimizer.eps", "has no effect"},
 		{"one beta", "algorithm.optimizer.betas=[0.9]", "algorithm.optimizer.betas", "Adam has two"},
 		{"a queue that would block both sides", "buffer={batch_size: 8, explorer_input: {taskset: {path: p}, default_workflow_type: math_workflow}, trainer_input: {experience_buffer: {capacity: 1}}}", "buffer.trainer_input.experience_buffer.capacity", "set it to 8 or more"},
-		{"a database that is none", "buffer.trainer_input.experience_buffer={storage_type: sql, path: gsm8k.db}", "buffer.trainer_input.experience_buffer.path", "want sqlite:///file.db"},
-		{"a store of an earlier version", "buffer.trainer_input.experience_buffer={storage_type: redis, path: 'redis://h'}", "buffer.trainer_input.experience_buffer.storage_type", `"redis" is not a value of this key; Redis stores are gone; use queue`},
-		{"tasks of no database", "buffer.explorer_input.taskset.storage_type=sql", "buffer.explorer_input.taskset.path", "want sqlite:///file.db"},
-		{"replay from a database", "buffer.trainer_input.experience_buffer={storage_type: sql, replay_buffer: {enable: true}}", "buffer.trainer_input.experience_buffer.replay_buffer.enable", "set storage_type to queue"},
+		{"a database that is none", "buffer.trainer_input.experience_buffer={storage_type: sql, path: gsm8k.db}",
+			"buffer.trainer_input.experience_buffer.path", "want sqlite:///file.db"},
+		{"a store of an earlier version", "buffer.trainer_input.experience_buffer={storage_type: redis, path: 'redis://h'}",
+			"buffer.trainer_input.experience_buffer.storage_type", `"redis" is not a value of this key; Redis stores are gone; use queue`},
+		{"tasks of no database", "buffer.explorer_input.taskset.storage_type=sql", "buffer.explorer_input.taskset.path",
+			"want sqlite:///file.db"},
+		{"replay from a database", "buffer.trainer_input.experience_buffer={storage_type: sql, replay_buffer: {enable: true}}",
+			"buffer.trainer_input.experience_buffer.replay_buffer.enable", "set storage_type to queue"},
 		{"sync interval 0", "synchronizer.sync_interval=0", "synchronizer.sync_interval", "at least 1"},
 		{"a share of too few", "explorer.share=3/2", "explorer.share", "such as 2/3"},
 		{"a share of nothing", "explorer.share=0/2", "explorer.share", "such as 2/3"},
-		{"a name with a slash", "explorer.name=a/b", "explorer.name", "no plain name"},
-		{"a name with a space", "explorer.name=a b", "explorer.name", "no plain name"},
+		{"a name with a slash", "explorer.name=a/b", "explorer.name", "not a plain name"},
+		{"a name with a space", "explorer.name=a b", "explorer.name", "not a plain name"},
 		{"an address without a port", "trainer.listen_address=foo", "trainer.listen_address", "want host:port"},
 		{"an address with no port's number", "trainer.listen_address=127.0.0.1:99999", "trainer.listen_address", "want host:port"},
 		{"eval interval 0", "explorer.eval_interval=0", "explorer.eval_interval", "at least 1"},
@@ -96,15 +111,22 @@ func TestRefused(t *testing.T) {
 		{"loss argument", "algorithm.policy_loss_fn_args.clip_rang=0.1", "algorithm.policy_loss_fn_args.clip_rang", `did you mean "clip_range"`},
 		{"loss argument's type", "algorithm.policy_loss_fn_args.clip_range=x", "algorithm.policy_loss_fn_args.clip_range", ""},
 		{"argument of the type's own part", "algorithm.kl_loss_fn_args.kl_coeff=0.1", "algorithm.kl_loss_fn_args.kl_coeff", "kl_coef"},
-		{"workflow", "buffer.explorer_input.default_workflow_type=math_worflow", "buffer.explorer_input.default_workflow_type", `"math_workflow"`},
-		{"workflow argument", "buffer.explorer_input.taskset.workflow_args.use_bas=true", "buffer.explorer_input.taskset.workflow_args.use_bas", "use_base"},
+		{"workflow", "buffer.explorer_input.default_workflow_type=math_worflow", "buffer.explorer_input.default_workflow_type",
+			`"math_workflow"`},
+		{"workflow argument", "buffer.explorer_input.taskset.workflow_args.use_bas=true", "buffer.explorer_input.taskset.workflow_args.use_bas",
+			"use_base"},
 		{"reward", "buffer.explorer_input.default_reward_fn_type=math_rewrd", "buffer.explorer_input.default_reward_fn_type", `"math_reward"`},
-		{"operator", "data_processor.experience_pipeline.operators=[{name: rewrd_filter}]", "data_processor.experience_pipeline.operators.0.name", `"reward_filter"`},
-		{"operator without name", "data_processor.experience_pipeline.operators=[{}]", "data_processor.experience_pipeline.operators.0", "no name"},
-		{"selector", "buffer.explorer_input.taskset.data_selector.selector_type=shufle", "buffer.explorer_input.taskset.data_selector.selector_type", `"shuffle"`},
-		{"selector argument", "buffer.explorer_input.taskset.data_selector.kwargs={tua: 1}", "buffer.explorer_input.taskset.data_selector.kwargs.tua", "tau"},
+		{"operator", "data_processor.experience_pipeline.operators=[{name: rewrd_filter}]",
+			"data_processor.experience_pipeline.operators.0.name", `"reward_filter"`},
+		{"operator without name", "data_processor.experience_pipeline.operators=[{}]", "data_processor.experience_pipeline.operators.0",
+			"no name"},
+		{"selector", "buffer.explorer_input.taskset.data_selector.selector_type=shufle",
+			"buffer.explorer_input.taskset.data_selector.selector_type", `"shuffle"`},
+		{"selector argument", "buffer.explorer_input.taskset.data_selector.kwargs={tua: 1}",
+			"buffer.explorer_input.taskset.data_selector.kwargs.tua", "tau"},
 		{"monitor", "monitor.monitor_type=[console, tensorbord]", "monitor.monitor_type.1", `"tensorboard"`},
-		{"monitor argument", "monitor={monitor_type: [console, jsonl], monitor_args: {consol: {}}}", "monitor.monitor_args.consol", "not one of the monitors"},
+		{"monitor argument", "monitor={monitor_type: [console, jsonl], monitor_args: {consol: {}}}", "monitor.monitor_args.consol",
+			"not one of the monitors"},
 
 		{"groups of one", "algorithm.repeat_times=1", "algorithm.repeat_times", "is 1, but advantage_fn grpo compares the rollouts of a task"},
 		{"a penalty on rewards of whole responses", "algorithm.kl_penalty_fn=k1", "algorithm.kl_penalty_fn", "use kl_loss_fn"},
@@ -112,7 +134,8 @@ func TestRefused(t *testing.T) {
 
 		{"misspelt key", "algorithm.repeat_tims=4", "algorithm.repeat_tims", `did you mean "repeat_times"`},
 		{"key of another section", "buffer.lr=1", "buffer.lr", "it belongs at algorithm.optimizer.lr"},
-		{"key of the section around", "buffer.explorer_input.taskset.total_epochs=2", "buffer.explorer_input.taskset.total_epochs", "it belongs at buffer.total_epochs"},
+		{"key of the section around", "buffer.explorer_input.taskset.total_epochs=2", "buffer.explorer_input.taskset.total_epochs",
+			"it belongs at buffer.total_epochs"},
 		{"key of an older version", "trainer.eval_interval=5", "trainer.eval_interval", "use explorer.eval_interval"},
 		{"computed key", "checkpoint_job_dir=x", "checkpoint_job_dir", "is computed"},
 		{"text for a number", "buffer.batch_size=many", "buffer.batch_size", "wants a whole number"},
@@ -127,38 +150,48 @@ func TestRefused(t *testing.T) {
 		{"no model", "model.model_path=", "model.model_path", "no model is given"},
 		{"no length", "model={model_path: m}", "model", "set model.max_model_len"},
 		{"lengths that do not fit", "model.max_model_len=10", "model.max_model_len", "less than max_prompt_tokens 8 + max_response_tokens 8"},
-		{"response as long as all", "model={model_path: m, max_model_len: 8, max_response_tokens: 8}", "model.max_response_tokens", "leaves nothing"},
+		{"response as long as all", "model={model_path: m, max_model_len: 8, max_response_tokens: 8}", "model.max_response_tokens",
+			"leaves no tokens"},
 		{"shortest above longest", "model.min_response_tokens=9", "model.min_response_tokens", "longest response of 8"},
-		{"tokens above the model's", "buffer.explorer_input.taskset.rollout_args.max_tokens=99", "buffer.explorer_input.taskset.rollout_args.max_tokens", "max_model_len 16"},
+		{"tokens above the model's", "buffer.explorer_input.taskset.rollout_args.max_tokens=99",
+			"buffer.explorer_input.taskset.rollout_args.max_tokens", "max_model_len 16"},
 		{"no taskset", "buffer.explorer_input={}", "buffer.explorer_input", "needs tasks"},
 		{"two ways of tasksets", "buffer.explorer_input.tasksets=[{path: p}]", "buffer.explorer_input.tasksets", "one of the two"},
-		{"weight of nothing", "buffer.explorer_input={tasksets: [{path: a, weight: 0}, {path: b}], default_workflow_type: math_workflow}", "buffer.explorer_input.tasksets.0.weight", "0"},
+		{"weight of nothing", "buffer.explorer_input={tasksets: [{path: a, weight: 0}, {path: b}], default_workflow_type: math_workflow}",
+			"buffer.explorer_input.tasksets.0.weight", "0"},
 		{"tasksets of one name", "buffer.explorer_input={tasksets: [{path: a, name: x}, {path: b, name: x}], default_workflow_type: math_workflow}", "buffer.explorer_input.tasksets.1.name", "also the name"},
-		{"a curriculum without rewards", "buffer.trainer_input.experience_buffer.data_selector.selector_type=diff_based", "buffer.trainer_input.experience_buffer.data_selector.selector_type", "learns from rewards"},
+		{"a curriculum without rewards", "buffer.trainer_input.experience_buffer.data_selector.selector_type=diff_based",
+			"buffer.trainer_input.experience_buffer.data_selector.selector_type", "learns from rewards"},
 		{"no path", "buffer.explorer_input.taskset.path=", "buffer.explorer_input.taskset.path", "no path"},
 		{"no workflow", "buffer.explorer_input.default_workflow_type=", "buffer.explorer_input.taskset", "no workflow"},
 		{"no reward", "buffer.explorer_input.default_workflow_type=simple_workflow", "buffer.explorer_input.taskset", "needs a reward function"},
 		{"name outside the root", "name=../../x", "name", "outside checkpoint_root_dir"},
 		{"empty name", "name=''", "name", "is empty"},
 		{"an override of nonsense", "{}=", "{}", "unknown key"},
-		{"mini-batch above the batch", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=9", actorKey + ".ppo_mini_batch_size", "more than the 8"},
-		{"gradient checkpointing that is no flag", "trainer.trainer_config.actor_rollout_ref.model.enable_gradient_checkpointing=sometimes", gradientCheckpointingKey, "true or false"},
-		{"mini-batch that is no number", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=many", actorKey + ".ppo_mini_batch_size", "whole number"},
+		{"mini-batch above the batch", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=9",
+			actorKey + ".ppo_mini_batch_size", "more than the 8"},
+		{"gradient checkpointing that is no flag", "trainer.trainer_config.actor_rollout_ref.model.enable_gradient_checkpointing=sometimes",
+			gradientCheckpointingKey, "true or false"},
+		{"mini-batch that is no number", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=many",
+			actorKey + ".ppo_mini_batch_size", "whole number"},
 		{"no passes", "trainer.trainer_config.actor_rollout_ref.actor.ppo_epochs=0", actorKey + ".ppo_epochs", "at least 1"},
 		{"two adapters to train", "model.lora_configs=[{}, {}]", "model.lora_configs.1", "the adapter has no name"},
 		{"a named adapter from nowhere", "model.lora_configs=[{}, {name: a}]", "model.lora_configs.1", "only the first adapter is trained"},
-		{"two adapters of one name", "model.lora_configs=[{name: a}, {name: a, path: p}]", "model.lora_configs.1.name", "also the name of model.lora_configs.0"},
+		{"two adapters of one name", "model.lora_configs=[{name: a}, {name: a, path: p}]", "model.lora_configs.1.name",
+			"also the name of model.lora_configs.0"},
 		{"an adapter called base", "model.lora_configs=[{name: base}]", "model.lora_configs.0.name", "the model without adapters"},
-		{"adapter without adapters", "buffer.explorer_input.taskset.rollout_args.adapter=base", "buffer.explorer_input.taskset.rollout_args.adapter", "list adapters in model.lora_configs"},
+		{"adapter without adapters", "buffer.explorer_input.taskset.rollout_args.adapter=base",
+			"buffer.explorer_input.taskset.rollout_args.adapter", "list adapters in model.lora_configs"},
 		{"offline algorithm that explores", "algorithm.algorithm_type=sft", "algorithm.algorithm_type", "set mode: train"},
 		{"mode train without a batch", "mode=train", "buffer.train_batch_size", "mode train needs"},
-		{"schema of another algorithm", "buffer.trainer_input.experience_buffer.schema_type=dpo", "buffer.trainer_input.experience_buffer.schema_type", `trains on "experience"`},
+		{"schema of another algorithm", "buffer.trainer_input.experience_buffer.schema_type=dpo",
+			"buffer.trainer_input.experience_buffer.schema_type", `trains on "experience"`},
 	} {
 		t.Run(c.name, func(t *testing.T) { expectError(t, base, c.override, c.key, c.words, false) })
 	}
 }
 
-// Everything that is valid and not built: each is refused by name at its key.
+// Load refuses each value that is valid but not in this version, by name and at its key.
 func TestUnsupported(t *testing.T) {
 	for _, c := range []struct{ override, key, words string }{
 		{"trainer.trainer_type=verl", "trainer.trainer_type", `the trainer "verl" is not built into this version; run with --engine cpu`},
@@ -176,16 +209,21 @@ func TestUnsupported(t *testing.T) {
 		{"explorer.rollout_model.max_model_len=9", "explorer.rollout_model.max_model_len", "set model.max_model_len"},
 		{"buffer.explorer_input.taskset.format.image_key=i", "buffer.explorer_input.taskset.format.image_key", "image"},
 		{"buffer.explorer_input.taskset.rollout_args.logprobs=2", "buffer.explorer_input.taskset.rollout_args.logprobs", "alternative tokens"},
-		{"data_processor.experience_pipeline.operators=[{name: reward_filter}]", "data_processor.experience_pipeline.operators.0.name", "reward_filter"},
+		{"data_processor.experience_pipeline.operators=[{name: reward_filter}]", "data_processor.experience_pipeline.operators.0.name",
+			"reward_filter"},
 		{"cod.task_pack_size=2", "cod", "Connect-the-Dots"},
-		{"trainer.trainer_config.algorithm.rollout_correction.bypass_mode=false", "trainer.trainer_config.algorithm.rollout_correction.bypass_mode", "use algorithm.rollout_correction"},
+		{"trainer.trainer_config.algorithm.rollout_correction.bypass_mode=false",
+			"trainer.trainer_config.algorithm.rollout_correction.bypass_mode", "use algorithm.rollout_correction"},
 		{"algorithm.algorithm_type=ppo", "algorithm.algorithm_type", `"ppo" is not built`},
-		{"buffer.explorer_input.taskset.default_workflow_type=alfworld_workflow", "buffer.explorer_input.taskset.default_workflow_type", "alfworld_workflow"},
-		{"buffer.explorer_input.taskset.default_workflow_type=my.module.Flow", "buffer.explorer_input.taskset.default_workflow_type", "Python class"},
+		{"buffer.explorer_input.taskset.default_workflow_type=alfworld_workflow", "buffer.explorer_input.taskset.default_workflow_type",
+			"alfworld_workflow"},
+		{"buffer.explorer_input.taskset.default_workflow_type=my.module.Flow", "buffer.explorer_input.taskset.default_workflow_type",
+			"Python class"},
 		{"monitor.monitor_type=wandb", "monitor.monitor_type", "wandb"},
 		{"monitor.detailed_stats=true", "monitor.detailed_stats", "every single task"},
 		{"trainer.trainer_config.actor_rollout_ref.actor.optim.lr=1", actorKey + ".optim.lr", "use algorithm.optimizer"},
-		{"trainer.trainer_config.trainer.max_actor_ckpt_to_keep=1", "trainer.trainer_config.trainer.max_actor_ckpt_to_keep", "max_checkpoints_to_keep"},
+		{"trainer.trainer_config.trainer.max_actor_ckpt_to_keep=1", "trainer.trainer_config.trainer.max_actor_ckpt_to_keep",
+			"max_checkpoints_to_keep"},
 	} {
 		t.Run(c.override, func(t *testing.T) { expectError(t, base, c.override, c.key, c.words, true) })
 	}
@@ -213,12 +251,14 @@ func TestRolloutCorrectionRules(t *testing.T) {
 	}
 	expectError(t, offlineBase, key+"={bypass_mode: false}", key+".bypass_mode", "no policy sampled", false)
 	expectError(t, offlineBase, "algorithm.bypass_old_logprobs=false", "algorithm.bypass_old_logprobs", "no policy sampled", false)
-	for override, want := range map[string]bool{key + "={bypass_mode: false}": true, "algorithm.bypass_old_logprobs=false": true, key + "={}": false} {
+	for override, want := range map[string]bool{key + "={bypass_mode: false}": true, "algorithm.bypass_old_logprobs=false": true,
+		key + "={}": false} {
 		if got := mustParse(t, base, Options{Overrides: []string{override}}).settled[0].Method.Recomputes; got != want {
 			t.Errorf("%s: recomputes %t", override, got)
 		}
 	}
-	if _, err := parse(t, base, Options{Overrides: []string{"algorithm.bypass_old_logprobs=false", key + "={bypass_mode: true}"}}); err == nil {
+	if _, err := parse(t, base, Options{Overrides: []string{"algorithm.bypass_old_logprobs=false",
+		key + "={bypass_mode: true}"}}); err == nil {
 		t.Error("two keys that contradict each other were accepted")
 	}
 	expectError(t, base, "explorer.rollout_model.quantization=int4", "explorer.rollout_model.quantization", `did you mean "int8"`, false)
@@ -229,7 +269,8 @@ func TestRefusedOffline(t *testing.T) {
 		{"buffer.train_batch_size=0", "buffer.train_batch_size", "mode train needs"},
 		{"buffer.trainer_input.experience_buffer.path=", "buffer.trainer_input.experience_buffer.path", "needs a dataset"},
 		{"buffer.trainer_input.experience_buffer.storage_type=queue", "buffer.trainer_input.experience_buffer.storage_type", "not a queue"},
-		{"buffer.trainer_input.experience_buffer.data_selector.kwargs={tua: 1}", "buffer.trainer_input.experience_buffer.data_selector.kwargs.tua", "tau"},
+		{"buffer.trainer_input.experience_buffer.data_selector.kwargs={tua: 1}",
+			"buffer.trainer_input.experience_buffer.data_selector.kwargs.tua", "tau"},
 		{"algorithm.advantage_fn_args={a: 1}", "algorithm.advantage_fn_args", "has no advantage_fn"},
 		{"algorithm.advantage_fn=grpo", "algorithm.advantage_fn", "has no rewards"},
 	} {
@@ -253,7 +294,7 @@ func expectError(t *testing.T, text, override, key, words string, unsupported bo
 	t.Errorf("%s: no error at %s with %q (unsupported %v):\n%v", override, key, words, unsupported, err)
 }
 
-// All errors come at once, each with its line, in the order of the file.
+// Load returns all errors at once, each with its line, in file order.
 func TestAllErrorsAtOnce(t *testing.T) {
 	text := strings.Replace(base, "batch_size: 4", "batch_size: -3\n  batchsize: 3", 1)
 	text = strings.Replace(text, "model_path: m", "model_path: m\n  temperature: hot", 1)

@@ -26,7 +26,7 @@ func TestReplayBuffer(t *testing.T) {
 	}
 }
 
-// Without a trainer there is nothing to replay.
+// Without a trainer, nobody reads the replay buffer.
 func TestReplayBufferOfAnotherMode(t *testing.T) {
 	for mode, unused := range map[string]bool{"bench": true, "explore": true, "train": false} {
 		c := mustParse(t, base, Options{Overrides: []string{"mode=" + mode, "buffer.train_batch_size=8", replayKey + ".enable=true"}})

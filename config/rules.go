@@ -70,13 +70,14 @@ func (r *rules) place() {
 		}
 	}
 	if name := r.Explorer.Name; !plainName.MatchString(name) {
-		r.fail("explorer.name", fmt.Sprintf("%q is no plain name", name), "it is part of file names: use letters, digits, - and _")
+		r.fail("explorer.name", fmt.Sprintf("%q is not a plain name", name), "it is part of file names: use letters, digits, - and _")
 	}
 	if k, n := r.Explorer.Part(); r.Explorer.Share != fmt.Sprintf("%d/%d", k, n) {
-		r.fail("explorer.share", fmt.Sprintf("%q is no share", r.Explorer.Share), "write k/n, such as 2/3 for the second of three explorers")
+		r.fail("explorer.share", fmt.Sprintf("%q is not a share", r.Explorer.Share), "write k/n, such as 2/3 for the second of three explorers")
 	}
 	if !isAddress(r.Trainer.ListenAddress) {
-		r.fail("trainer.listen_address", fmt.Sprintf("%q is nothing to listen at: want host:port", r.Trainer.ListenAddress), "such as 0.0.0.0:7000; port 0 is any free one")
+		r.fail("trainer.listen_address", fmt.Sprintf("%q is not an address: want host:port", r.Trainer.ListenAddress),
+			"such as 0.0.0.0:7000; port 0 is any free one")
 	}
 	if strings.TrimSpace(r.Name) == "" {
 		r.fail("name", "is empty", "it names the directory of the run")
@@ -95,7 +96,8 @@ func (r *rules) data() {
 	const batch, path = "buffer.train_batch_size", "buffer.trainer_input.experience_buffer.path"
 	switch {
 	case r.Offline && r.Mode != "train":
-		r.fail("algorithm.algorithm_type", fmt.Sprintf("%s trains on a dataset and does not roll out", r.Algorithm.AlgorithmType), "set mode: train")
+		r.fail("algorithm.algorithm_type", fmt.Sprintf("%s trains on a dataset and does not roll out", r.Algorithm.AlgorithmType),
+			"set mode: train")
 	case r.Mode == "train" && r.Buffer.TrainBatchSize == 0:
 		r.fail(batch, "mode train needs the number of experiences per train step", "set it to 1 or more")
 	}
@@ -176,7 +178,7 @@ func (r *rules) correction() {
 	const key = "algorithm.rollout_correction"
 	c, bypass := &r.Algorithm.RolloutCorrection, r.Algorithm.RolloutCorrection.BypassMode
 	if bypass != nil && r.IsSet("algorithm.bypass_old_logprobs") && *bypass != r.Algorithm.BypassOldLogprobs {
-		r.fail(key+".bypass_mode", "is not what algorithm.bypass_old_logprobs says", "set one of the two")
+		r.fail(key+".bypass_mode", "contradicts algorithm.bypass_old_logprobs", "set one of the two")
 	}
 	if r.Method.Recomputes && r.Offline {
 		set := key + ".bypass_mode"
@@ -187,16 +189,17 @@ func (r *rules) correction() {
 	}
 	for _, part := range []struct{ name, value string }{{"rollout_is", c.RolloutIs}, {"rollout_rs", c.RolloutRs}} {
 		if part.value != "" && !r.Method.Recomputes {
-			r.fail(key+"."+part.name, "compares the rollout's logprobs with the trainer's, which bypass mode does not compute", "set bypass_mode: false beside it")
+			r.fail(key+"."+part.name, "compares the rollout's logprobs with the trainer's, which bypass mode does not compute",
+				"set bypass_mode: false beside it")
 		}
 	}
 	switch {
 	case c.RolloutIsBatchNormalize && c.RolloutIs == "":
-		r.fail(key+".rollout_is_batch_normalize", "there are no weights to normalise", "set rollout_is")
+		r.fail(key+".rollout_is_batch_normalize", "no weights exist to normalise", "set rollout_is")
 	case c.RolloutRs == "" && c.RolloutRsThreshold != nil:
 		r.fail(key+".rollout_rs_threshold", "nothing is rejected", "set rollout_rs")
 	case c.RolloutRs != "" && c.RolloutRsThreshold == nil:
-		r.fail(key+".rollout_rs", "needs the upper end of its band", "set rollout_rs_threshold, for example 2.0, or 1.01 with geometric")
+		r.fail(key+".rollout_rs", "needs the upper end of the band", "set rollout_rs_threshold, for example 2.0, or 1.01 with geometric")
 	case c.RolloutRsThreshold == nil && c.RolloutRsThresholdLower != nil:
 		r.fail(key+".rollout_rs_threshold_lower", "nothing is rejected", "set rollout_rs and rollout_rs_threshold")
 	}

@@ -14,12 +14,14 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// The keys with types, defaults and values are frozen: a change of the file is a change of what users write.
+// Keys, types, defaults and values are frozen: if the golden file changes, users' files must
+// change.
 func TestKeysGolden(t *testing.T) {
 	var b strings.Builder
 	for _, k := range Keys() {
 		fmt.Fprintf(&b, "%s\t%s\t%s", k.Path, k.Type, strings.Trim(k.defaultText(), "`"))
-		for _, extra := range []struct{ name, text string }{{"enum", strings.Join(k.Enum, "|")}, {"range", k.Range}, {"plugin", k.Plugin}, {"auto", k.Auto}} {
+		for _, extra := range []struct{ name, text string }{{"enum", strings.Join(k.Enum, "|")}, {"range", k.Range}, {"plugin", k.Plugin},
+			{"auto", k.Auto}} {
 			if extra.text != "" {
 				fmt.Fprintf(&b, "\t%s=%s", extra.name, extra.text)
 			}
@@ -99,12 +101,14 @@ func asJSON(t *testing.T, text string) any {
 
 func TestJSONSchema(t *testing.T) {
 	s := compileSchema(t)
-	for _, good := range []string{base, offlineBase, staged, "buffer: {batch_size: '${oc.env:N}'}", "monitor: {monitor_type: [console]}", "model: null"} {
+	for _, good := range []string{base, offlineBase, staged, "buffer: {batch_size: '${oc.env:N}'}", "monitor: {monitor_type: [console]}",
+		"model: null"} {
 		if err := s.Validate(asJSON(t, good)); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"buffer: {batch_size: 0}", "buffer: {batchsize: 1}", "mode: bothe", "model: {top_p: 1.5}", "model: {temperature: hot}",
+	for _, bad := range []string{"buffer: {batch_size: 0}", "buffer: {batchsize: 1}", "mode: bothe", "model: {top_p: 1.5}",
+		"model: {temperature: hot}",
 		"stages: [{stage_nam: a}]", "buffer: {explorer_input: {tasksets: [{format: {prompt: a}}]}}"} {
 		if err := s.Validate(asJSON(t, bad)); err == nil {
 			t.Errorf("%s: no error", bad)
@@ -132,10 +136,11 @@ func TestJSONSchemaTakesUserConfigs(t *testing.T) {
 	}
 }
 
-// The defaults that the tags give are those of the structs, and what is printed can be read again.
+// The tags set the defaults of the structs, and the printed defaults load again.
 func TestDefaults(t *testing.T) {
 	c := newDefault[Config]()
-	if c.Mode != "both" || c.Algorithm.Optimizer.LR != 1e-6 || c.Explorer.RolloutModel.GPUMemoryUtilization != 0.9 || c.Synchronizer.SyncTimeout != 3600 ||
+	if c.Mode != "both" || c.Algorithm.Optimizer.LR != 1e-6 || c.Explorer.RolloutModel.GPUMemoryUtilization != 0.9 ||
+		c.Synchronizer.SyncTimeout != 3600 ||
 		!reflect.DeepEqual(c.Algorithm.Optimizer.Betas, []float64{0.9, 0.999}) || c.Algorithm.RepeatTimes != nil {
 		t.Errorf("%+v", c)
 	}
@@ -145,7 +150,8 @@ func TestDefaults(t *testing.T) {
 		t.Error(b.ReplayBuffer.PriorityFnArgs)
 	}
 	d := mustParse(t, base, Options{Overrides: []string{"buffer.trainer_input.experience_buffer.replay_buffer.priority_fn_args={sigma: 2.0}"}})
-	if got := d.Buffer.TrainerInput.ExperienceBuffer.ReplayBuffer.PriorityFnArgs; !reflect.DeepEqual(got, map[string]any{"decay": 2.0, "sigma": 2.0}) {
+	if got := d.Buffer.TrainerInput.ExperienceBuffer.ReplayBuffer.PriorityFnArgs; !reflect.DeepEqual(got,
+		map[string]any{"decay": 2.0, "sigma": 2.0}) {
 		t.Error(got)
 	}
 }

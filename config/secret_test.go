@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Wherever a configuration has a URL, nothing that is printed of it has its password; the run's own names and directory are no URLs.
+// Whichever key has a URL, no output contains its password. The run's names and directory are not
+// URLs.
 func TestNothingPrintsPasswords(t *testing.T) {
 	const url = "postgresql://ann:s3cret@host/rft"
 	key := strings.NewReplacer(".*", ".0", "<name>", "x")
@@ -30,7 +31,7 @@ func TestNothingPrintsPasswords(t *testing.T) {
 	}
 }
 
-// printed is all that is printed of a configuration.
+// printed returns everything that the package prints of a configuration.
 func printed(o Options) string {
 	cfg, err := Parse("c.yaml", []byte(base), o)
 	if err != nil {

@@ -38,7 +38,7 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// What the model section says of sampling reaches the tasksets and the rollout engine.
+// Tasksets and the rollout engine inherit the sampling keys of the model section.
 func TestSamplingIsInherited(t *testing.T) {
 	c := mustParse(t, base, Options{Overrides: []string{"model.top_k=5", "model.temperature=0.5", "model.trust_remote_code=true",
 		"buffer.explorer_input.eval_tasksets.0.rollout_args.temperature=0"}})
@@ -59,7 +59,8 @@ func TestSamplingIsInherited(t *testing.T) {
 
 func TestDeprecatedSpellings(t *testing.T) {
 	c := mustParse(t, base, Options{Overrides: []string{"synchronizer.sync_method=online", "algorithm.optimizer.warmup_style=cosine",
-		"buffer.explorer_input.taskset.task_selector={selector_type: diff_based, seed: 7}", "explorer.runner_num=5", "explorer.rollout_model.engine_num=2"}})
+		"buffer.explorer_input.taskset.task_selector={selector_type: diff_based, seed: 7}", "explorer.runner_num=5",
+		"explorer.rollout_model.engine_num=2"}})
 	if c.Synchronizer.SyncMethod != "nccl" || c.Algorithm.Optimizer.LRSchedulerType != "cosine" || c.Explorer.RunnerPerModel != 3 {
 		t.Error(c.Synchronizer.SyncMethod, c.Algorithm.Optimizer.LRSchedulerType, c.Explorer.RunnerPerModel)
 	}
@@ -84,14 +85,16 @@ func TestDeprecatedSpellings(t *testing.T) {
 func TestDerivedValues(t *testing.T) {
 	c := mustParse(t, base, Options{Overrides: []string{"group=g", "algorithm.optimizer.clip_grad=0.5",
 		"trainer.trainer_config.actor_rollout_ref.actor={ppo_mini_batch_size: 2, ppo_epochs: 3}", "model.init={style: fan_in, seed: 9}"}})
-	if want := filepath.Join("ckpt", "Trinity-RFT", "g", "rft"); c.CheckpointJobDir != want || c.Monitor.CacheDir != filepath.Join(want, "monitor") {
+	if want := filepath.Join("ckpt", "Trinity-RFT", "g", "rft"); c.CheckpointJobDir != want ||
+		c.Monitor.CacheDir != filepath.Join(want, "monitor") {
 		t.Error(c.CheckpointJobDir, c.Monitor.CacheDir)
 	}
 	if c.settled[0].Trainer.GradClip != 0.5 || c.settled[0].Batch.Mini != 2 || c.settled[0].Batch.Epochs != 3 || c.settled[0].InitSeed != 9 {
 		t.Error(c.settled[0].Trainer.GradClip, c.settled[0].Batch.Mini, c.settled[0].Batch.Epochs, c.settled[0].InitSeed)
 	}
 	d := mustParse(t, base)
-	if d.settled[0].Trainer.GradClip != 1 || d.settled[0].Batch.Mini != 8 || d.settled[0].Batch.Epochs != 1 || d.settled[0].InitSeed != 42 || d.settled[0].Engines.Train != "cpu" || d.settled[0].Engines.Sample != "cpu" {
+	if d.settled[0].Trainer.GradClip != 1 || d.settled[0].Batch.Mini != 8 || d.settled[0].Batch.Epochs != 1 || d.settled[0].InitSeed != 42 ||
+		d.settled[0].Engines.Train != "cpu" || d.settled[0].Engines.Sample != "cpu" {
 		t.Error(d.settled[0].Trainer.GradClip, d.settled[0].Batch.Mini, d.settled[0].Batch.Epochs, d.settled[0].InitSeed)
 	}
 	if !slices.Equal(d.Monitor.MonitorType, []string{"console", "jsonl", "tensorboard"}) || d.settled[0].Engines.Weights != "memory" {
@@ -102,9 +105,11 @@ func TestDerivedValues(t *testing.T) {
 	}
 }
 
-// Arguments given for the type's own part merge over the type's; another part starts from its own defaults.
+// Arguments for the type's own part merge over the type's arguments; another part starts from its
+// own defaults.
 func TestPartsMerge(t *testing.T) {
-	c := mustParse(t, base, Options{Overrides: []string{"algorithm.kl_loss_fn=low_var_kl", "algorithm.policy_loss_fn_args.clip_range_low=0.1"}})
+	c := mustParse(t, base, Options{Overrides: []string{"algorithm.kl_loss_fn=low_var_kl",
+		"algorithm.policy_loss_fn_args.clip_range_low=0.1"}})
 	p := c.settled[0].Method.Parts
 	if p.KLLoss != "low_var_kl" || p.PolicyLossArgs["clip_range_low"] != 0.1 || p.Advantage != "grpo" {
 		t.Error(p)
@@ -158,7 +163,8 @@ func TestStages(t *testing.T) {
 	if sft.Mode != "train" || sft.Buffer.TrainBatchSize != 16 || sft.Buffer.BatchSize != 4 {
 		t.Error("the keys of a stage lie over the file's", sft.Buffer)
 	}
-	if rl.Mode != "both" || rl.Buffer.BatchSize != 4 || rl.Trainer.SaveHfCheckpoint != "last" || rl.Trainer.GradClip != 0.3 || len(rl.Stages) != 0 {
+	if rl.Mode != "both" || rl.Buffer.BatchSize != 4 || rl.Trainer.SaveHfCheckpoint != "last" || rl.Trainer.GradClip != 0.3 ||
+		len(rl.Stages) != 0 {
 		t.Error("a section that a stage leaves out is the file's", rl.Trainer)
 	}
 	if p := sft.Pos("buffer.train_batch_size"); p.Line != 28 {
@@ -200,13 +206,13 @@ func TestUnused(t *testing.T) {
 	}
 }
 
-// A key that engines share is unused unless one of the engines that the mode opens says that it reads it.
+// A shared key is unused unless one of the engines that the mode opens declares that it reads it.
 func TestUnusedByEngines(t *testing.T) {
 	const quantization, megatron = "explorer.rollout_model.quantization", "trainer.megatron.tensor_model_parallel_size"
 	for _, c := range []struct{ override, key, want string }{
 		{quantization + "=int8", quantization, ""},
 		{megatron + "=2", megatron, "no GPUs"},
-		{megatron + "=2 trainer.trainer_type=silent", megatron, `the trainer "silent" does not say that it reads it`},
+		{megatron + "=2 trainer.trainer_type=silent", megatron, `the trainer "silent" does not declare that it reads it`},
 		{megatron + "=2 mode=explore trainer.trainer_type=verl", megatron, "no GPUs"},
 		{"trainer.trainer_config.actor_rollout_ref.ref.read=1", "trainer.trainer_config.actor_rollout_ref.ref.read", ""},
 	} {
@@ -240,7 +246,7 @@ func TestStepsUnderWay(t *testing.T) {
 	}
 }
 
-// Every key of the table of unused keys exists, so that the table cannot go stale.
+// Every key in the table of unused keys exists, so the table cannot become outdated.
 func TestUnusedKeysExist(t *testing.T) {
 	known := map[string]bool{}
 	for _, k := range Keys() {
@@ -261,11 +267,11 @@ func TestUnusedKeysExist(t *testing.T) {
 	}
 }
 
-// An override of a section that every stage sets itself would do nothing.
+// An override of a section that every stage sets would have no effect.
 func TestOverrideThatNoStageReads(t *testing.T) {
 	both := "stages: [{stage_name: a, mode: both, algorithm: {algorithm_type: grpo}}, {stage_name: b, mode: both, buffer: null}]"
 	for override, want := range map[string]string{
-		"mode=train":                             "command line: mode: is read by no stage, since each has its own; set stages.0.mode or stages.1.mode",
+		"mode=train":                             "command line: mode: is read by no stage, because each stage sets its own value; set stages.0.mode or stages.1.mode",
 		"algorithm.repeat_times=3":               "", // stage b reads it
 		"buffer.batch_size=3":                    "",
 		"name=x":                                 "",
@@ -279,11 +285,12 @@ func TestOverrideThatNoStageReads(t *testing.T) {
 	}
 }
 
-// What a task pipeline makes is read by the run, or the run says that it reads something else.
+// The run reads the output of the task pipeline, or warns that it reads another path.
 func TestOutputThatNobodyReads(t *testing.T) {
 	const pipeline = "data_processor.task_pipeline={inputs: [in.jsonl], operators: [{name: document_deduplicator}], output: {path: made/output.jsonl}}"
 	for path, warnings := range map[string]int{"made/output.jsonl": 0, "./made/output.jsonl": 0, "made": 0, "other.jsonl": 1} {
-		c := mustParse(t, base, Options{Overrides: []string{pipeline, "service.data_juicer.server_url=http://127.0.0.1:1", "buffer.explorer_input.taskset.path=" + path}})
+		c := mustParse(t, base, Options{Overrides: []string{pipeline, "service.data_juicer.server_url=http://127.0.0.1:1",
+			"buffer.explorer_input.taskset.path=" + path}})
 		if len(c.Warnings) != warnings {
 			t.Errorf("taskset %s: %q", path, c.Warnings)
 		}

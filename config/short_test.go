@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a train step asks for and does not get is said before the run.
+// Load warns if a train step asks for more rollouts than an explore step makes.
 func TestShortStepsAreWarnedOf(t *testing.T) {
 	for _, c := range []struct {
 		overrides []string
@@ -18,7 +18,8 @@ func TestShortStepsAreWarnedOf(t *testing.T) {
 		{[]string{"buffer.train_batch_size=9", "mode=train"}, false}, // there may be several explorers
 	} {
 		cfg := mustParse(t, base, Options{Overrides: append([]string{"buffer.batch_size=2", "algorithm.repeat_times=4"}, c.overrides...)})
-		if got := strings.Contains(strings.Join(cfg.Warnings, "\n"), "buffer.train_batch_size: is 9, and an explore step gives 8 rollouts"); got != c.warns {
+		if got := strings.Contains(strings.Join(cfg.Warnings, "\n"),
+			"buffer.train_batch_size: is 9, and an explore step gives 8 rollouts"); got != c.warns {
 			t.Errorf("%v: warned %v", c.overrides, got)
 		}
 	}

@@ -8,7 +8,10 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-const storeKey = "buffer.trainer_input.experience_buffer"
+const (
+	storeKey  = "buffer.trainer_input.experience_buffer"
+	replayKey = storeKey + ".replay_buffer"
+)
 
 // StorePlace is implemented by a buffer plug-in that decides where it may be stored.
 type StorePlace interface {
@@ -124,3 +127,6 @@ func (r *rules) tables() {
 		}
 	}
 }
+
+// replay returns the replay settings of the experience buffer.
+func (s *Settled) replay() *ReplayBuffer { return &s.Buffer.TrainerInput.ExperienceBuffer.ReplayBuffer }

@@ -39,7 +39,7 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// What chooses among several files, tables or stores is named where there is one.
+// A key that chooses among several files, tables or stores is unused if there is only one.
 func TestUnusedOfOnePlace(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.jsonl")

@@ -41,7 +41,8 @@ func (r *resolution) synchronizer() {
 		return
 	}
 	if b, ahead := r.Buffer.TrainerInput.ExperienceBuffer, r.Buffer.BatchSize*(s.SyncOffset+1); r.Together && b.Capacity < ahead {
-		r.fail("buffer.trainer_input.experience_buffer.capacity", fmt.Sprintf("is %d groups, but with batch_size %d and sync_offset %d the explorer puts %d before the trainer can publish",
+		const what = "is %d groups, but with batch_size %d and sync_offset %d the explorer puts %d before the trainer can publish"
+		r.fail("buffer.trainer_input.experience_buffer.capacity", fmt.Sprintf(what,
 			b.Capacity, r.Buffer.BatchSize, s.SyncOffset, ahead), fmt.Sprintf("set it to %d or more", ahead))
 	}
 }
@@ -49,10 +50,12 @@ func (r *resolution) synchronizer() {
 // unfixed checks the styles in which nobody waits.
 func (r *resolution) unfixed(s *Synchronizer) {
 	if s.SyncOffset > 0 {
-		r.fail("synchronizer.sync_offset", fmt.Sprintf("is %d, which only sync_style fixed reads", s.SyncOffset), "bound how far behind rollouts may be with algorithm.sample_strategy staleness_control")
+		r.fail("synchronizer.sync_offset", fmt.Sprintf("is %d, which only sync_style fixed reads", s.SyncOffset),
+			"bound how far behind rollouts may be with algorithm.sample_strategy staleness_control")
 	}
 	if most := r.Method.Sample.Staleness; most > 0 && most < float64(*s.TrainerSyncInterval) {
-		r.fail("algorithm.sample_strategy_args.max_staleness", fmt.Sprintf("is %v train steps, but there is a new version only every %d: no rollout would be new enough", most, *s.TrainerSyncInterval),
+		const what = "is %v train steps, but there is a new version only every %d: no rollout would be new enough"
+		r.fail("algorithm.sample_strategy_args.max_staleness", fmt.Sprintf(what, most, *s.TrainerSyncInterval),
 			"raise it, or lower synchronizer.trainer_sync_interval")
 	}
 }

@@ -73,7 +73,8 @@ func (r *rules) service() {
 	}
 	for i, o := range r.DataProcessor.ExperiencePipeline.Operators {
 		if o.Name == "data_juicer" && !d.HasService() && r.Explores {
-			r.fail("data_processor.experience_pipeline.operators."+digits(i)+".name", "there is no Data-Juicer to be asked", "set service.data_juicer.server_url or auto_start")
+			r.fail("data_processor.experience_pipeline.operators."+digits(i)+".name", "there is no Data-Juicer service",
+				"set service.data_juicer.server_url or auto_start")
 		}
 	}
 }
@@ -93,7 +94,8 @@ func (r *rules) taskPipeline() {
 	case p.TopK == 0:
 		r.fail(taskPipelineKey+".top_k", "is 0, which leaves nothing", "set it to a number of rows, or to -1 for all")
 	case slices.Contains(p.Inputs, p.Output.Path):
-		r.fail(taskPipelineKey+".inputs", fmt.Sprintf("%s is the output as well", p.Output.Path), "set output.path, or the path of the taskset, to a file that is to be made")
+		r.fail(taskPipelineKey+".inputs", fmt.Sprintf("%s is the output as well", p.Output.Path),
+			"set output.path, or the path of the taskset, to a file that is to be made")
 	}
 }
 
@@ -123,5 +125,6 @@ func (c *Config) foreign(key, name string) Error {
 	if near := nearest(name, known); near != "" {
 		return c.errorFor(key, fmt.Sprintf("unknown task operator %q", name), fmt.Sprintf("did you mean %q?", near))
 	}
-	return c.errorFor(key, fmt.Sprintf("the task operator %q is not built in", name), "if Data-Juicer has it, set service.data_juicer.server_url or auto_start")
+	return c.errorFor(key, fmt.Sprintf("the task operator %q is not built in", name),
+		"if Data-Juicer has it, set service.data_juicer.server_url or auto_start")
 }

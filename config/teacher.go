@@ -91,7 +91,7 @@ func (r *rules) pupil() string {
 func (r *rules) untaught() {
 	for _, t := range r.Data.Tasksets {
 		if t.Teacher != "" && !t.Eval {
-			r.fail(t.Key+".teacher", fmt.Sprintf("%s learns from no teacher", r.Algorithm.AlgorithmType), "remove it")
+			r.fail(t.Key+".teacher", fmt.Sprintf("%s does not learn from a teacher", r.Algorithm.AlgorithmType), "remove it")
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (r *rules) untaught() {
 func (r *rules) taught(names map[string]string) {
 	for _, t := range r.Data.Tasksets {
 		if name := r.teacherOf(t); !t.Eval && names[name] == "" {
-			r.fail(t.Key+".teacher", fmt.Sprintf("%q is no name in %s", name, auxiliaryModelsKey), r.teacherHint())
+			r.fail(t.Key+".teacher", fmt.Sprintf("%q is not a name in %s", name, auxiliaryModelsKey), r.teacherHint())
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (r *rules) teacherHint() string {
 		names = append(names, t.Name)
 	}
 	if len(names) == 1 && names[0] == "" {
-		return "there is one teacher, without a name: leave the key out"
+		return "the only teacher has no name: leave the key out"
 	}
 	return "there is " + strings.Join(names, ", ")
 }
@@ -134,7 +134,7 @@ func (s *Settled) unsupportedTeachers(refuse func(key, what, hint string)) {
 	for i, t := range s.Teachers {
 		m := &s.Explorer.AuxiliaryModels[i]
 		if s.Explores && !s.teaches(t.Name) {
-			refuse(t.Key, "a teacher that no taskset names, for workflows to choose", "name it in `teacher` of a taskset, or remove it")
+			refuse(t.Key, "a teacher that no taskset names, from which workflows would choose", "name it in `teacher` of a taskset, or remove it")
 		}
 		switch {
 		case !named(m.EngineType, "auto", s.Engines.Train):
@@ -163,7 +163,7 @@ func (s *Settled) unusedByTeachers(key string) string {
 	case !below(key, auxiliaryModelsKey+".*.*"):
 		return ""
 	case !s.Trains:
-		return "it is the trainer that asks the teachers"
+		return "only the trainer asks the teachers"
 	case named(lastKey(key), "name", "model_path", "engine_type", "dtype"):
 		return ""
 	}

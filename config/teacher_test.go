@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// distilBase trains on what a teacher says of the rollouts.
+// distilBase trains on a teacher's scores of the rollouts.
 var distilBase = strings.Replace(base, "algorithm_type: grpo", "algorithm_type: distilling", 1) + `explorer:
   auxiliary_models:
   - model_path: t
@@ -32,7 +32,8 @@ func TestTeachers(t *testing.T) {
 		}
 	}
 	c := mustParse(t, distilBase)
-	if notes := c.settled[0].Unused(); len(notes) != 1 || notes[0].Key != key+".0.temperature" || !strings.Contains(notes[0].Reason, "student's temperature") {
+	if notes := c.settled[0].Unused(); len(notes) != 1 || notes[0].Key != key+".0.temperature" ||
+		!strings.Contains(notes[0].Reason, "student's temperature") {
 		t.Errorf("%+v", notes)
 	}
 	p, err := c.Plan(Facts{Fetch: map[string]string{key + ".0.model_path": "t"}})
@@ -57,10 +58,11 @@ func TestTeachersThatAreRefused(t *testing.T) {
 		{distilBase, auxiliaryModelsKey + "=[]", auxiliaryModelsKey, "distilling needs a teacher", false},
 		{distilBase, first + ".model_path=", first + ".model_path", "no model_path", false},
 		{distilBase, auxiliaryModelsKey + "=[{name: a, model_path: t}, {model_path: u}]", auxiliaryModelsKey + ".1", "has no name", false},
-		{distilBase, auxiliaryModelsKey + "=[{name: a, model_path: t}, {name: a, model_path: u}]", auxiliaryModelsKey + ".1.name", "also the name of explorer.auxiliary_models.0", false},
+		{distilBase, auxiliaryModelsKey + "=[{name: a, model_path: t}, {name: a, model_path: u}]", auxiliaryModelsKey + ".1.name",
+			"also the name of explorer.auxiliary_models.0", false},
 		{distilBase, two, auxiliaryModelsKey + ".1", "a teacher that no taskset names", true},
-		{distilBase, taskset + "=b", taskset, `"b" is no name in explorer.auxiliary_models`, false},
-		{base, taskset + "=b", taskset, "grpo learns from no teacher", false},
+		{distilBase, taskset + "=b", taskset, `"b" is not a name in explorer.auxiliary_models`, false},
+		{base, taskset + "=b", taskset, "grpo does not learn from a teacher", false},
 		{base, auxiliaryModelsKey + "=[{model_path: t}]", auxiliaryModelsKey, "that workflows call", true},
 		{distilBase, first + ".engine_type=vllm", first + ".engine_type", "--engine cpu", true},
 		{distilBase, first + ".dtype=float16", first + ".dtype", "float16", true},
@@ -71,12 +73,13 @@ func TestTeachersThatAreRefused(t *testing.T) {
 	if _, err := parse(t, distilBase, Options{Engine: "cpu", Overrides: []string{first + ".engine_type=vllm"}}); err != nil {
 		t.Error("the engine of the command line is not that of the teacher:", err)
 	}
-	if _, err := parse(t, distilBase, Options{Overrides: []string{two, taskset + "=b", "buffer.explorer_input.taskset.name=x"}}); err == nil || strings.Count(err.Error(), "\n") != 0 {
+	if _, err := parse(t, distilBase, Options{Overrides: []string{two, taskset + "=b",
+		"buffer.explorer_input.taskset.name=x"}}); err == nil || strings.Count(err.Error(), "\n") != 0 {
 		t.Errorf("teacher a, the first, has no taskset: %v", err)
 	}
 }
 
-// A path that could not be read is told once.
+// Load reports a path that it could not read only once.
 func TestATeacherWithoutItsVariable(t *testing.T) {
 	_, err := parse(t, distilBase, Options{Overrides: []string{auxiliaryModelsKey + ".0.model_path=${oc.env:NOT_SET}"}})
 	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "NOT_SET is not set") {
@@ -84,7 +87,8 @@ func TestATeacherWithoutItsVariable(t *testing.T) {
 	}
 }
 
-// A policy loss over whole distributions needs a teacher, for rollouts as for a dataset, and takes one where the advantage reads none.
+// A policy loss over whole distributions needs a teacher, for rollouts and for a dataset. It takes
+// one even if the advantage reads none.
 func TestTeachersOfThePolicyLoss(t *testing.T) {
 	for _, text := range []string{base, offlineBase} {
 		const loss = "algorithm.policy_loss_fn=distill"
@@ -99,7 +103,8 @@ func TestTeachersOfThePolicyLoss(t *testing.T) {
 	}
 }
 
-// The type's own advantage function, and what it asks of a teacher, is left out beside a loss that reads no advantages; one that the file names stays.
+// A loss that reads no advantages removes the type's own advantage function and its need of a
+// teacher. An advantage function that the file names stays.
 func TestAdvantagesThatNobodyReads(t *testing.T) {
 	const loss = "algorithm.policy_loss_fn=distill"
 	for _, c := range []struct {
@@ -112,7 +117,8 @@ func TestAdvantagesThatNobodyReads(t *testing.T) {
 		{[]string{loss, "algorithm.repeat_times=1"}, "none"},
 	} {
 		cfg := mustParse(t, distilBase, Options{Overrides: c.overrides})
-		if got := cfg.Algorithm.AdvantageFn; got != c.want || cfg.settled[0].Method.Needs.Teacher != (c.want == "distilling") || len(cfg.settled[0].Teachers) != 1 {
+		if got := cfg.Algorithm.AdvantageFn; got != c.want || cfg.settled[0].Method.Needs.Teacher != (c.want == "distilling") ||
+			len(cfg.settled[0].Teachers) != 1 {
 			t.Errorf("%v: advantage_fn %s with needs %+v", c.overrides, got, cfg.settled[0].Method.Needs)
 		}
 		effective, err := cfg.YAML()
@@ -123,6 +129,7 @@ func TestAdvantagesThatNobodyReads(t *testing.T) {
 			t.Errorf("%v: the effective configuration has advantage_fn %s", c.overrides, again)
 		}
 	}
-	expectError(t, strings.Replace(distilBase, "algorithm_type: distilling", "algorithm_type: distilling\n  policy_loss_fn: distill", 1), "algorithm.advantage_fn_args.kl_coef=2",
+	expectError(t, strings.Replace(distilBase, "algorithm_type: distilling", "algorithm_type: distilling\n  policy_loss_fn: distill", 1),
+		"algorithm.advantage_fn_args.kl_coef=2",
 		"algorithm.advantage_fn_args.kl_coef", "it takes none", false)
 }

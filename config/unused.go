@@ -15,7 +15,7 @@ type Note struct {
 }
 
 const (
-	dataset   = "this buffer is a dataset, read from local files"
+	dataset   = "this buffer is a dataset, which the run reads from files"
 	runners   = "a setting of upstream's runner processes: rollouts are goroutines here"
 	wholeStep = "losses are normalised over the optimizer step, however it is cut"
 )
@@ -29,7 +29,7 @@ var unused = []struct{ key, reason string }{
 	{"ray_namespace", "there is no Ray cluster"},
 	{"monitor.enable_ray_timeline", "there is no Ray cluster"},
 	{"monitor.shared_run", "explorer and trainer always share one run"},
-	{"log.level", "failed rollouts and metrics are always logged, and nothing else is"},
+	{"log.level", "the run always logs failed rollouts and metrics, and nothing else"},
 	{"log.group_by_node", "one process has one machine"},
 	{lossArgsKey + ".use_dynamic_bsz", wholeStep},
 	{lossArgsKey + ".ppo_mini_batch_size", wholeStep},
@@ -46,14 +46,14 @@ var unused = []struct{ key, reason string }{
 	{"explorer.runner_state_report_interval", runners},
 	{"explorer.dynamic_timeout", "it is off"},
 	{"explorer.over_rollout", "it is off"},
-	{"explorer.service_status_check_interval", "one engine serves, and takes new weights while it does"},
-	{"explorer.min_running_model_num", "one engine serves, and takes new weights while it does"},
-	{"explorer.rollout_model.enable_history", "what is sampled is always recorded"},
+	{"explorer.service_status_check_interval", "one engine serves, and it takes new weights while serving"},
+	{"explorer.min_running_model_num", "one engine serves, and it takes new weights while serving"},
+	{"explorer.rollout_model.enable_history", "the engine always records samples"},
 	{"explorer.rollout_model.seed", "sampling draws from the run's seed"},
 	{"trainer.name", "metrics and logs say trainer"},
-	{"model.lora_configs.*.base_model_name", "the adapter is of model.model_path"},
+	{"model.lora_configs.*.base_model_name", "the adapter belongs to model.model_path"},
 	{"buffer.explorer_input.eval_tasksets.*.data_selector", "an evaluation runs every row once, in order"},
-	{"buffer.explorer_input.eval_tasksets.*.teacher", "nothing is learnt from an evaluation"},
+	{"buffer.explorer_input.eval_tasksets.*.teacher", "a run does not learn from an evaluation"},
 	{"buffer.explorer_input.eval_tasksets.*.weight", "an evaluation runs every row once"},
 	{"buffer.explorer_input.taskset.weight", "it is the only taskset"},
 	{auxiliaryKey + ".*.name", "the sample strategy calls it by its key"},
@@ -73,7 +73,7 @@ var unused = []struct{ key, reason string }{
 	{inputsKey + ".*.replay_buffer", dataset},
 	{"synchronizer.group_name", "weights reach the sampler without a group of GPUs"},
 	{"synchronizer.wait_for_checkpoint", "upstream does not use it either"},
-	{"trainer.enable_preview", "samples are in the logs, not in a table of the monitor"},
+	{"trainer.enable_preview", "samples are in the logs, not in the monitor"},
 }
 
 // unusedReason returns why a key has no meaning for the run, "" if it has one.
@@ -87,10 +87,10 @@ func (s *Settled) unusedReason(key string) string {
 		return "no critic is trained"
 	}
 	if !s.Trains && (below(key, auxiliaryKey) || below(key, evalBuffersKey)) {
-		return "it is the trainer that reads it"
+		return "only the trainer reads it"
 	}
 	if !s.Explores && below(key, inputsKey) {
-		return "it is the explorer that reads it"
+		return "only the explorer reads it"
 	}
 	if reason := s.unusedOfStore(key); reason != "" {
 		return reason
@@ -102,7 +102,7 @@ func (s *Settled) unusedReason(key string) string {
 		return "only mode serve reads it"
 	}
 	if key == "explorer.max_inflight_batches" && s.Explores && s.Batch.UnderWay == 1 && s.Explorer.MaxInflightBatches > 1 {
-		return "several steps at once are explored with sync_style fully_async alone, for a trainer"
+		return "only sync_style fully_async explores several steps at once, for a trainer"
 	}
 	if key == "trainer.listen_address" && (s.Mode != "train" || s.Offline) {
 		return "no explorer of another process joins"
@@ -111,19 +111,20 @@ func (s *Settled) unusedReason(key string) string {
 		return "replay is off"
 	}
 	if !s.Trains && below(key, replayKey) {
-		return "it is the trainer that reads it"
+		return "only the trainer reads it"
 	}
 	if s.ReadsDataset && below(key, "synchronizer") {
 		return "nobody samples while " + s.Algorithm.AlgorithmType + " trains on a dataset"
 	}
-	if d := &s.Service.DataJuicer; key == "service.data_juicer.server_url" && d.AutoStart || key == "service.data_juicer.port" && !d.AutoStart {
-		return "auto_start starts a service, at port, instead of asking one at server_url"
+	if d := &s.Service.DataJuicer; key == "service.data_juicer.server_url" && d.AutoStart || key == "service.data_juicer.port" &&
+		!d.AutoStart {
+		return "with auto_start the run starts a service at port; without it, it uses the service at server_url"
 	}
 	if below(key, taskPipelineKey) && s.TaskPipeline == nil {
-		return "nothing that this mode reads is made by it"
+		return "this mode does not read its output"
 	}
 	if below(key, taskPipelineKey+".output") && key != taskPipelineKey+".output.path" {
-		return "rows are written as they came in, with their scores: only the path is read"
+		return "the task pipeline writes rows as it read them, with their scores: only path is used"
 	}
 	if reason := s.unusedByTeachers(key); reason != "" {
 		return reason

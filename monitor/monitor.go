@@ -36,7 +36,7 @@ func Open(names []string, args map[string]any, run Run) ([]trinity.Monitor, erro
 	if len(names) > 1 {
 		for key := range args {
 			if !slices.Contains(names, key) {
-				return nil, fmt.Errorf("monitor_args.%s: with several monitors, monitor_args holds a section for each: %s",
+				return nil, fmt.Errorf("monitor_args.%s: with several monitors, monitor_args has one section for each: %s",
 					key, strings.Join(names, ", "))
 			}
 		}

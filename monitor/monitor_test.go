@@ -72,7 +72,7 @@ func TestOpenChecksArguments(t *testing.T) {
 	}{
 		{[]string{"test_c"}, nil, `unknown monitor "test_c"`},
 		{[]string{"test_a"}, map[string]any{"lvel": 1}, `did you mean "level"`},
-		{[]string{"test_a", "test_b"}, map[string]any{"level": 1}, "a section for each: test_a, test_b"},
+		{[]string{"test_a", "test_b"}, map[string]any{"level": 1}, "one section for each: test_a, test_b"},
 		{[]string{"test_a", "test_b"}, map[string]any{"test_a": 1}, "monitor_args.test_a: want a section"},
 		{[]string{"jsonl"}, nil, "monitor jsonl: mkdir"},
 	} {

@@ -139,7 +139,7 @@ func TestDataJuicer(t *testing.T) {
 	}
 	for override, want := range map[string]string{
 		"service.data_juicer.server_url=localhost:5005": "want http://host:port",
-		"service.data_juicer.server_url=":               "there is no Data-Juicer to be asked",
+		"service.data_juicer.server_url=":               "there is no Data-Juicer service",
 	} {
 		if _, err := config.Load(p.config, config.Options{Overrides: append(overrides, override)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", override, err)

@@ -7,11 +7,13 @@ import (
 	"testing"
 )
 
-var testEnv = map[string]string{"N": "4", "T": "true", "F": "1e-6", "S": "some text", "EMPTY": "", "NAME": "N", "NULL": "null", "DATE": "2024-01-02"}
+var testEnv = map[string]string{"N": "4", "T": "true", "F": "1e-6", "S": "some text", "EMPTY": "", "NAME": "N", "NULL": "null",
+	"DATE": "2024-01-02"}
 
 func lookup(name string) (string, bool) { v, ok := testEnv[name]; return v, ok }
 
-// The value of workflow_args.x for an interpolation, and its type: free dicts show what was resolved.
+// Each case is the value of workflow_args.x and its type: free dicts show the result of an
+// interpolation.
 func TestInterpolation(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -62,7 +64,8 @@ func TestInterpolation(t *testing.T) {
 	}
 }
 
-// interpolated resolves the text as a value of the taskset's workflow_args. The name of the section above is not what it is of a run.
+// interpolated resolves the text as a value of the taskset's workflow_args. The section above has
+// another name than in a run.
 func interpolated(t *testing.T, text string) (any, error) {
 	quoted := "'" + strings.ReplaceAll(text, "'", "''") + "'"
 	file := strings.Replace(base, "      path: train.jsonl\n", "      path: train.jsonl\n      workflow_args:\n        x: "+quoted+"\n", 1)
@@ -113,16 +116,17 @@ func TestInterpolationCycle(t *testing.T) {
 	}
 }
 
-// Strings that an interpolation yields are typed by the key that they go to.
+// The key that takes the result of an interpolation decides its type.
 func TestInterpolationTypedKeys(t *testing.T) {
-	text := strings.NewReplacer("batch_size: 4", "batch_size: ${oc.env:N}\n  total_epochs: '3'", "model_path: m", "model_path: ${oc.env:N}\n  enable_thinking: ${oc.env:NONE,False}").Replace(base)
+	text := strings.NewReplacer("batch_size: 4", "batch_size: ${oc.env:N}\n  total_epochs: '3'", "model_path: m",
+		"model_path: ${oc.env:N}\n  enable_thinking: ${oc.env:NONE,False}").Replace(base)
 	c := mustParse(t, text, Options{Env: lookup})
 	if c.Buffer.BatchSize != 4 || c.Buffer.TotalEpochs != 3 || c.Model.ModelPath != "4" || *c.Model.EnableThinking {
 		t.Error(c.Buffer.BatchSize, c.Buffer.TotalEpochs, c.Model.ModelPath)
 	}
 }
 
-// A few short lines cannot make a configuration without end.
+// A few short lines cannot make an endless configuration.
 func TestGrowthIsBounded(t *testing.T) {
 	text, nodes := "project: xxxxxxxxxx\n", "a0: [1, 1, 1, 1, 1, 1, 1, 1]\n"
 	for i := range 40 {
@@ -133,7 +137,8 @@ func TestGrowthIsBounded(t *testing.T) {
 	for i := range 40 {
 		aliases += fmt.Sprintf("a%d: &a%d [*a%d, *a%d, *a%d]\n", i+1, i+1, i, i, i)
 	}
-	for _, file := range []string{strings.Replace(text, "${k0}${k0}", "${project}${project}", 1), nodes, aliases, "x: " + strings.Repeat("${", 100_000),
+	for _, file := range []string{strings.Replace(text, "${k0}${k0}", "${project}${project}", 1), nodes, aliases,
+		"x: " + strings.Repeat("${", 100_000),
 		"x: " + strings.Repeat("[", 5_000)} {
 		if _, err := parse(t, file); err == nil {
 			t.Error("no error")

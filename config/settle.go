@@ -62,7 +62,8 @@ func (r *resolution) lengths() {
 	case m.MaxModelLen == nil && m.MaxPromptTokens != nil && m.MaxResponseTokens != nil:
 		m.MaxModelLen = ptr(*m.MaxPromptTokens + *m.MaxResponseTokens)
 	case m.MaxModelLen == nil:
-		r.fail("model", "the longest sequence is not known", "set model.max_model_len, or both model.max_prompt_tokens and model.max_response_tokens")
+		r.fail("model", "the length of the longest sequence is not set",
+			"set model.max_model_len, or both model.max_prompt_tokens and model.max_response_tokens")
 		m.MaxModelLen, m.MaxPromptTokens, m.MaxResponseTokens = ptr(2), ptr(1), ptr(1)
 	case m.MaxPromptTokens == nil && m.MaxResponseTokens == nil:
 		m.MaxPromptTokens = ptr(*m.MaxModelLen / 2)
@@ -72,17 +73,19 @@ func (r *resolution) lengths() {
 	case m.MaxResponseTokens == nil:
 		m.MaxResponseTokens = r.remainder("model.max_prompt_tokens", *m.MaxPromptTokens, *m.MaxModelLen)
 	case *m.MaxPromptTokens+*m.MaxResponseTokens > *m.MaxModelLen:
-		r.fail("model.max_model_len", fmt.Sprintf("is %d, less than max_prompt_tokens %d + max_response_tokens %d", *m.MaxModelLen, *m.MaxPromptTokens,
+		r.fail("model.max_model_len", fmt.Sprintf("is %d, less than max_prompt_tokens %d + max_response_tokens %d", *m.MaxModelLen,
+			*m.MaxPromptTokens,
 			*m.MaxResponseTokens), fmt.Sprintf("set it to %d, or leave it out", *m.MaxPromptTokens+*m.MaxResponseTokens))
 	}
 	if m.MaxResponseTokens != nil && m.MinResponseTokens > *m.MaxResponseTokens {
-		r.fail("model.min_response_tokens", fmt.Sprintf("is %d, more than the longest response of %d tokens", m.MinResponseTokens, *m.MaxResponseTokens), "")
+		r.fail("model.min_response_tokens", fmt.Sprintf("is %d, more than the longest response of %d tokens", m.MinResponseTokens,
+			*m.MaxResponseTokens), "")
 	}
 }
 
 func (r *resolution) remainder(key string, given, whole int) *int {
 	if given >= whole {
-		r.fail(key, fmt.Sprintf("is %d, which leaves nothing of max_model_len %d for the other part", given, whole),
+		r.fail(key, fmt.Sprintf("is %d, which leaves no tokens of max_model_len %d for the other part", given, whole),
 			"make it smaller, or set max_model_len to prompt and response together")
 		return ptr(1)
 	}
@@ -117,7 +120,7 @@ func (r *resolution) gradClip() {
 	a, b := &r.Trainer.GradClip, &r.Algorithm.Optimizer.ClipGrad
 	switch {
 	case r.IsSet(trainer) && r.IsSet(optimizer) && *a != *b:
-		r.fail(optimizer, fmt.Sprintf("is %g, but %s is %g, and both mean the same", *b, trainer, *a), "keep one of them")
+		r.fail(optimizer, fmt.Sprintf("is %g, but %s is %g, and both mean the same limit", *b, trainer, *a), "keep one of them")
 	case r.IsSet(optimizer):
 		*a = *b
 	default:
@@ -198,7 +201,8 @@ func (r *resolution) buffers() {
 		schema = parts.Schema
 	}
 	if b.SchemaType != "" && b.SchemaType != schema {
-		r.fail("buffer.trainer_input.experience_buffer.schema_type", fmt.Sprintf("is %q, but %s trains on %q", b.SchemaType, r.Algorithm.AlgorithmType, schema),
+		r.fail("buffer.trainer_input.experience_buffer.schema_type",
+			fmt.Sprintf("is %q, but %s trains on %q", b.SchemaType, r.Algorithm.AlgorithmType, schema),
 			"leave it out")
 	}
 	setDefault(&b.SchemaType, schema)
@@ -234,8 +238,10 @@ func (r *resolution) plainText(key string, b *ExperienceBuffer) {
 // shortSteps warns if a train step asks for more rollouts than one explore step makes.
 func (r *resolution) shortSteps() {
 	const key = "buffer.train_batch_size"
-	if gives := r.Batch.StepRollouts; r.Together && r.Synchronizer.SyncStyle == "fixed" && !r.Batch.CountsRollouts && r.Batch.Rollouts > gives {
-		r.warn(key, "is %d, and an explore step gives %d rollouts: in sync_style fixed a train step takes what there is for its version, which is less where a rollout is one experience",
+	if gives := r.Batch.StepRollouts; r.Together && r.Synchronizer.SyncStyle == "fixed" && !r.Batch.CountsRollouts &&
+		r.Batch.Rollouts > gives {
+		r.warn(key, "is %d, and an explore step gives %d rollouts: with sync_style fixed a train step only takes experiences of its version, "+
+			"which are too few if a rollout is one experience",
 			r.Buffer.TrainBatchSize, gives)
 	}
 }

@@ -18,24 +18,29 @@ type refusal struct {
 // refusals are the values that this version refuses by name, because a run that ignored them would
 // mislead.
 var refusals = []refusal{
-	{"explorer.db_url", func(s *Settled) bool { return s.Mode == "serve" && s.Explorer.DBURL != "" }, "recording what mode serve is asked", "leave it out"},
+	{"explorer.db_url", func(s *Settled) bool { return s.Mode == "serve" && s.Explorer.DBURL != "" }, "recording the requests of mode serve",
+		"leave it out"},
 	{"model.tinker.enable", func(s *Settled) bool { return s.Model.Tinker.Enable }, "training through the Tinker API",
 		"use model.lora_configs to train an adapter instead"},
-	{"model.external_model.enable", func(s *Settled) bool { return s.Model.ExternalModel.Enable }, "a model behind an OpenAI-compatible API", ""},
+	{"model.external_model.enable", func(s *Settled) bool { return s.Model.ExternalModel.Enable }, "a model behind an OpenAI-compatible API",
+		""},
 	{"explorer.rollout_model.external_model_config", func(s *Settled) bool { return s.Explorer.RolloutModel.ExternalModelConfig != nil },
 		"a model behind an OpenAI-compatible API", ""},
 	{"explorer.rollout_model.enable_openai_api", func(s *Settled) bool { return s.Explorer.RolloutModel.EnableOpenaiAPI },
 		"an OpenAI-compatible endpoint for workflows", ""},
-	{"explorer.rollout_model.enable_multimodal", func(s *Settled) bool { return s.Explorer.RolloutModel.EnableMultimodal }, "image and video input", ""},
+	{"explorer.rollout_model.enable_multimodal", func(s *Settled) bool { return s.Explorer.RolloutModel.EnableMultimodal },
+		"image and video input", ""},
 	{"explorer.auxiliary_models", func(s *Settled) bool { return len(s.Explorer.AuxiliaryModels) > 0 && !s.Method.Distils },
 		"auxiliary models that workflows call, such as judges", "an algorithm that distils takes them as teachers"},
-	{"explorer.over_rollout.ratio", func(s *Settled) bool { return s.Explorer.OverRollout.Ratio > 0 }, "going on with part of a batch", ""},
-	{"explorer.dynamic_timeout.enable", func(s *Settled) bool { return s.Explorer.DynamicTimeout.Enable }, "a timeout that follows the tasks", ""},
-	{"explorer.env_vars", func(s *Settled) bool { return len(s.Explorer.EnvVars) > 0 }, "an environment of the rollout's own",
+	{"explorer.over_rollout.ratio", func(s *Settled) bool { return s.Explorer.OverRollout.Ratio > 0 }, "continuing with part of a batch", ""},
+	{"explorer.dynamic_timeout.enable", func(s *Settled) bool { return s.Explorer.DynamicTimeout.Enable },
+		"a timeout that follows the tasks", ""},
+	{"explorer.env_vars", func(s *Settled) bool { return len(s.Explorer.EnvVars) > 0 }, "environment variables for rollouts",
 		"set the variables before the run"},
 
-	{"buffer.trainer_input.experience_buffer.total_steps", func(s *Settled) bool { return s.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
-		"a number of steps of a buffer's own", "use buffer.total_steps"},
+	{"buffer.trainer_input.experience_buffer.total_steps",
+		func(s *Settled) bool { return s.Buffer.TrainerInput.ExperienceBuffer.TotalSteps != nil },
+		"a number of steps for one buffer", "use buffer.total_steps"},
 
 	{"monitor.detailed_stats", func(s *Settled) bool { return s.Monitor.DetailedStats }, "metrics of every single task", ""},
 	{"cod", func(s *Settled) bool { return !reflect.DeepEqual(s.Cod, *newDefault[Cod]()) }, "Connect-the-Dots task packing", ""},
@@ -78,7 +83,7 @@ func (s *Settled) unsupported() Errors {
 	s.unsupportedTeachers(refuse)
 	for _, key := range s.leaves(trainerConfigKey) {
 		if !s.readsVerl(key) && s.unusedReason(key) == "" {
-			e := s.errorFor(key, "this version does not read this key of veRL", trainerConfigHint(key))
+			e := s.errorFor(key, "this version does not read this veRL key", trainerConfigHint(key))
 			e.Unsupported = true
 			errs = append(errs, e)
 		}
@@ -104,10 +109,10 @@ func unsupportedFormat(owner string, f *Format, refuse func(key, what, hint stri
 	}{
 		{"image_key", f.ImageKey != "", "image input"},
 		{"video_key", f.VideoKey != "", "video input"},
-		{"workflow_key", f.WorkflowKey != "", "a workflow of the row's own"},
-		{"reward_fn_key", f.RewardFnKey != "", "a reward function of the row's own"},
-		{"chat_template", f.ChatTemplate != "", "a chat template of the data's own"},
-		{"enable_thinking", f.EnableThinking != nil, "a thinking flag of the data's own"},
+		{"workflow_key", f.WorkflowKey != "", "a workflow that the row names"},
+		{"reward_fn_key", f.RewardFnKey != "", "a reward function that the row names"},
+		{"chat_template", f.ChatTemplate != "", "a chat template for the data"},
+		{"enable_thinking", f.EnableThinking != nil, "a thinking flag for the data"},
 	} {
 		if k.set {
 			refuse(owner+".format."+k.key, k.what, "")
@@ -117,7 +122,8 @@ func unsupportedFormat(owner string, f *Format, refuse func(key, what, hint stri
 
 // modelsOwn are the keys of rollout_model that must equal the keys of section model in this
 // version.
-var modelsOwn = []string{"model_path", "max_model_len", "max_prompt_tokens", "enable_prompt_truncation", "enable_thinking", "chat_template", "rope_scaling",
+var modelsOwn = []string{"model_path", "max_model_len", "max_prompt_tokens", "enable_prompt_truncation", "enable_thinking",
+	"chat_template", "rope_scaling",
 	"rope_theta"}
 
 // unsupportedRollout refuses a rollout engine that would treat text differently from the trainer.
@@ -129,7 +135,7 @@ func (s *Settled) unsupportedRollout(refuse func(key, what, hint string)) {
 			home = "custom_chat_template"
 		}
 		if key := join(owner, name); s.IsSet(key) && fmt.Sprint(s.at(key)) != fmt.Sprint(s.at("model."+home)) {
-			refuse(key, "another value than that of the trained model", "set model."+home)
+			refuse(key, "a value that differs from the trained model's", "set model."+home)
 		}
 	}
 }
@@ -162,9 +168,9 @@ func trainerConfigHint(key string) string {
 	case key == criticOptimKey+".clip_grad":
 		return "use grad_clip of critic"
 	case below(key, criticOptimKey):
-		return "of critic.optim it reads the keys of algorithm.optimizer"
+		return "critic.optim takes the keys of algorithm.optimizer"
 	case below(key, criticKey):
-		return "of the critic it reads optim, cliprange_value, ppo_epochs, ppo_mini_batch_size and grad_clip"
+		return "critic takes optim, cliprange_value, ppo_epochs, ppo_mini_batch_size and grad_clip"
 	case strings.Contains(key, ".optim."):
 		return "use algorithm.optimizer"
 	case strings.HasSuffix(key, "_ckpt_to_keep"):
@@ -174,5 +180,6 @@ func trainerConfigHint(key string) string {
 	case strings.Contains(key, ".rollout_correction"):
 		return "use algorithm.rollout_correction"
 	}
-	return "of trainer_config it reads actor_rollout_ref.actor.ppo_mini_batch_size and ppo_epochs, actor_rollout_ref.model.enable_gradient_checkpointing, and critic"
+	return "this version reads actor_rollout_ref.actor.ppo_mini_batch_size and ppo_epochs, " +
+		"actor_rollout_ref.model.enable_gradient_checkpointing, and critic"
 }
