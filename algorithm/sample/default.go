@@ -9,12 +9,13 @@ import (
 )
 
 func init() {
-	registry.SampleStrategies.Register("default", "The next train_batch_size experiences of the experience buffer, or rows of the dataset, oldest first. "+
-		"Metrics: time/read_experience, sample/task_count, sample/model_version/{mean,max,min}.",
+	registry.SampleStrategies.Register("default",
+		"The next train_batch_size experiences of the experience buffer, or rows of the dataset, oldest first. "+
+			"Metrics: time/read_experience, sample/task_count, sample/model_version/{mean,max,min}.",
 		func() trinity.SampleStrategy { return &Default{} })
 }
 
-// Default reads what there is, in order.
+// Default reads the experience buffer, or the dataset, in order.
 type Default struct{}
 
 // Needs implements trinity.SampleStrategy.

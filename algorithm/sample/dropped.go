@@ -2,14 +2,13 @@ package sample
 
 import "github.com/trinity-go/trinity"
 
-// dropped is what was left out of a batch: how many experiences, and how long their responses were, in tokens. Long ones are more often too old,
-// because they took longer to sample.
+// dropped counts the experiences that a strategy dropped from a batch, and the lengths of their
+// responses in tokens. Long responses are too old more often, because they take longer to sample.
 type dropped struct {
-	Count   int   `json:"count"`
-	Tokens  int64 `json:"tokens"`
-	Longest int   `json:"longest"`
-	// Shortest is 0 where nothing was dropped.
-	Shortest int `json:"shortest"`
+	Count    int   `json:"count"`
+	Tokens   int64 `json:"tokens"`
+	Longest  int   `json:"longest"`
+	Shortest int   `json:"shortest"` // 0 if nothing was dropped
 }
 
 func (d *dropped) add(e *trinity.Experience) {
@@ -20,7 +19,8 @@ func (d *dropped) add(e *trinity.Experience) {
 	d.Count, d.Tokens, d.Longest = d.Count+1, d.Tokens+int64(n), max(d.Longest, n)
 }
 
-// describe adds sample/stale_count and, where there are any, sample/stale_response_length/{mean,max,min}.
+// describe adds sample/stale_count and, if it is not 0,
+// sample/stale_response_length/{mean,max,min}.
 func (d *dropped) describe(m trinity.Metrics) {
 	m["sample/stale_count"] = float64(d.Count)
 	if d.Count == 0 {

@@ -12,32 +12,38 @@ import (
 )
 
 func init() {
-	registry.SampleStrategies.Register("mix", "Demonstrations beside rollouts: of a batch of n, ⌈expert_data_ratio·n⌉ experiences are the next rows of the auxiliary buffer sft_dataset_name, "+
-		"marked as experts, and follow the others, which are the next of the experience buffer. "+
-		"Metrics: those of default, of the rollouts alone, and sample/expert_count.",
+	registry.SampleStrategies.Register("mix",
+		"Mixes demonstrations into batches of rollouts: in a batch of n, the last ⌈expert_data_ratio·n⌉ experiences are the next rows of "+
+			"the auxiliary buffer sft_dataset_name, marked as experts; the others are the next ones of the experience buffer. "+
+			"Metrics: those of default, computed over the rollouts, and sample/expert_count.",
 		func() trinity.SampleStrategy { return &Mix{ExpertDataRatio: 0.5, SFTDatasetName: "sft_dataset"} })
 }
 
-// Mix puts demonstrations into every batch: ⌈r·n⌉ of n experiences are experts, the others rollouts. Each of several optimizer steps over a batch has
-// its share of both; a ppo_mini_batch_size that leaves steps of one kind alone is refused. An expert has IsExpert, no reward, no advantage and no
-// log-probabilities of a policy that sampled it, so that it is in no statistics of rollouts.
+// Mix puts demonstrations into every batch: ⌈r·n⌉ of n experiences are experts, the others
+// rollouts. Each of several optimizer steps over a batch has its share of both; config refuses a
+// ppo_mini_batch_size that leaves a step with one kind. An expert has IsExpert and no reward,
+// advantage or log-probabilities of a policy, so that it is in no statistics of rollouts.
 //
-// Where the experience buffer gives fewer rollouts than asked for, as when groups were filtered out, the experts are fewer in proportion, rounded
-// up: the ratio stays. Training ends when the demonstrations do; total_epochs of the auxiliary buffer says when that is.
+// If the experience buffer has fewer rollouts than the batch needs, for example because a filter
+// dropped groups, the batch has proportionally fewer experts, rounded up: the ratio stays. Training
+// ends with the demonstrations; total_epochs of the auxiliary buffer sets their end.
 //
-// Unlike Trinity-RFT: experts have no reward and no log-probabilities in place of zeros, because a zero would count in means of rewards and as a
-// probability of 1. Unlike Trinity-RFT: optimizer steps over part of a batch hold both kinds, because a step of demonstrations alone learns from them
-// at the full rate, whatever their weight is: AdamW takes the scale of a loss out.
+// Unlike Trinity-RFT: experts have no reward and no log-probabilities instead of zeros, because a
+// zero would count in means of rewards and as a probability of 1. Unlike Trinity-RFT: optimizer
+// steps over part of a batch hold both kinds, because a step of demonstrations learns from them at
+// the full rate with any weight: AdamW removes the scale of a loss.
 type Mix struct {
-	ExpertDataRatio float64 `yaml:"expert_data_ratio" doc:"share of a batch that is demonstrations, rounded up to whole experiences; more than 0 and less than 1"`
-	SFTDatasetName  string  `yaml:"sft_dataset_name" doc:"the demonstrations, by their name in buffer.trainer_input.auxiliary_buffers"`
+	ExpertDataRatio float64 `yaml:"expert_data_ratio" doc:"share of demonstrations in a batch, rounded up; more than 0 and less than 1"`
+	SFTDatasetName  string  `yaml:"sft_dataset_name" doc:"name of the demonstrations in buffer.trainer_input.auxiliary_buffers"`
 }
 
-// Validate refuses a ratio that leaves no rollouts, or no demonstrations.
+// Validate returns an error if the ratio leaves no rollouts or no demonstrations, or if the name is
+// empty.
 func (m *Mix) Validate() error {
 	switch {
 	case !(m.ExpertDataRatio > 0 && m.ExpertDataRatio < 1):
-		return fmt.Errorf("expert_data_ratio is %v, must be more than 0 and less than 1: rollouts alone are sample_strategy default, demonstrations alone algorithm_type sft", m.ExpertDataRatio)
+		return fmt.Errorf("expert_data_ratio is %v, must be more than 0 and less than 1: "+
+			"for rollouts only choose sample_strategy default, for demonstrations only algorithm_type sft", m.ExpertDataRatio)
 	case m.SFTDatasetName == "":
 		return fmt.Errorf("sft_dataset_name is empty: name one of buffer.trainer_input.auxiliary_buffers")
 	}
@@ -52,14 +58,16 @@ func (m *Mix) Needs() trinity.SampleNeeds {
 // Rollouts implements trinity.SampleStrategy.
 func (m *Mix) Rollouts(n int) int { return n - roundUp(m.ExpertDataRatio*float64(n)) }
 
-// roundUp is ⌈x⌉, where a product of decimal fractions may be a little more than the whole number that it stands for.
+// roundUp returns ⌈x⌉. It ignores rounding errors: a product of decimal fractions may be a little
+// more than the whole number that it stands for.
 func roundUp(x float64) int { return int(math.Ceil(x - 1e-9)) }
 
 // Open implements trinity.SampleStrategy.
 func (m *Mix) Open(usual trinity.Source, auxiliary map[string]trinity.Source) (trinity.Source, error) {
 	experts, ok := auxiliary[m.SFTDatasetName]
 	if !ok {
-		return nil, fmt.Errorf("sample_strategy mix: there is no auxiliary buffer %q: add it under buffer.trainer_input.auxiliary_buffers, or name another in sft_dataset_name", m.SFTDatasetName)
+		return nil, fmt.Errorf("sample_strategy mix: there is no auxiliary buffer %q: "+
+			"add it under buffer.trainer_input.auxiliary_buffers, or name another in sft_dataset_name", m.SFTDatasetName)
 	}
 	return &mixed{reader: reader{usual: usual, auxiliary: map[string]trinity.Source{m.SFTDatasetName: experts}}, mix: *m}, nil
 }
@@ -74,7 +82,8 @@ func (s *mixed) Take(ctx context.Context, want trinity.Want) (trinity.Taken, err
 	begin := time.Now()
 	rollouts, n := want, want.N
 	if rollouts.N = s.mix.Rollouts(n); rollouts.N < 1 {
-		return trinity.Taken{}, fmt.Errorf("sample_strategy mix: expert_data_ratio %v leaves a batch of %d no rollout: lower it, or raise buffer.train_batch_size", s.mix.ExpertDataRatio, n)
+		return trinity.Taken{}, fmt.Errorf("sample_strategy mix: expert_data_ratio %v leaves a batch of %d no rollout: "+
+			"lower it, or raise buffer.train_batch_size", s.mix.ExpertDataRatio, n)
 	}
 	if err := s.hold(ctx, rollouts, nil); err != nil {
 		return trinity.Taken{}, err
@@ -89,7 +98,8 @@ func (s *mixed) Take(ctx context.Context, want trinity.Want) (trinity.Taken, err
 	return batch, nil
 }
 
-// experts returns the groups of the next n demonstrations. Their tasks are called after the buffer, because a taskset may have rows of the same name.
+// experts returns the groups of the next n demonstrations. The names of their tasks begin with the
+// name of the buffer, because a taskset may have rows of the same name.
 func (s *mixed) experts(ctx context.Context, n int) ([]trinity.Group, error) {
 	if n == 0 {
 		return nil, nil

@@ -1,6 +1,7 @@
-// Package sample holds the sample strategies: what makes up a batch of the trainer. A strategy shows the experience buffer and auxiliary buffers
-// as one [trinity.Source], whose state is theirs and its own: a resumed run reads on as if it had not been interrupted, and may do so with another
-// strategy.
+// Package sample holds the sample strategies, which compose the batches of the trainer. A strategy
+// combines the experience buffer and auxiliary buffers into one [trinity.Source]. Its state holds
+// the states of the buffers: a resumed run continues as if nothing had interrupted it, even with
+// another strategy.
 package sample
 
 import (
@@ -17,20 +18,21 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// reader is what the sources of all strategies have in common.
+// reader is the common part of the sources of all strategies.
 type reader struct {
 	usual     trinity.Source            // the experience buffer, or the dataset of offline training
-	auxiliary map[string]trinity.Source // those that the strategy reads
+	auxiliary map[string]trinity.Source // the auxiliary buffers that the strategy reads, by name
 
-	held    []trinity.Group // taken from usual for a batch that is not whole: a wait that is given up loses nothing
-	begun   bool            // something was taken for that batch
-	dropped dropped         // of what was taken for that batch
-	latest  trinity.Metrics // of usual, for that batch
-	batches int64           // given so far: the trainer's steps
+	held    []trinity.Group // taken from usual for an incomplete batch: a cancelled wait loses nothing
+	begun   bool            // usual has given a part of that batch
+	dropped dropped         // the experiences dropped from that batch
+	latest  trinity.Metrics // the metrics of usual for that batch
+	batches int64           // batches so far: the trainer's steps
 }
 
-// hold takes from the experience buffer until what is wanted is held, and drops what keep refuses; nil accepts all. It
-// holds less when there is no more before the trainer's next version. Its error is io.EOF when there is nothing any more.
+// hold takes from the experience buffer until it holds the wanted experiences. It drops those that
+// keep rejects; a nil keep accepts all. It holds fewer if the buffer has no more before the
+// trainer's next version, and returns io.EOF at the end of the buffer.
 func (r *reader) hold(ctx context.Context, want trinity.Want, keep func(*trinity.Experience) bool) error {
 	for {
 		next := want
@@ -57,7 +59,7 @@ func (r *reader) hold(ctx context.Context, want trinity.Want, keep func(*trinity
 	}
 }
 
-// kept returns what keep accepts of a group, and counts the rest as dropped.
+// kept returns the experiences of a group that keep accepts, and counts the others as dropped.
 func (r *reader) kept(g trinity.Group, keep func(*trinity.Experience) bool) trinity.Group {
 	if keep == nil {
 		return g
@@ -73,7 +75,8 @@ func (r *reader) kept(g trinity.Group, keep func(*trinity.Experience) bool) trin
 	return kept
 }
 
-// give counts a batch and describes it by its rollouts, for which the trainer has waited since begin.
+// give returns a batch with the metrics of its rollouts and counts it. The wait for it began at
+// begin.
 func (r *reader) give(begin time.Time, batch, rollouts []trinity.Group) trinity.Taken {
 	metrics := describe(slices.Concat(rollouts...))
 	metrics.Merge("", r.latest)
@@ -83,7 +86,8 @@ func (r *reader) give(begin time.Time, batch, rollouts []trinity.Group) trinity.
 	return trinity.Taken{Groups: batch, Metrics: metrics}
 }
 
-// describe counts tasks and sums up the oldest versions that sampled.
+// describe returns the number of tasks and the mean, max and min of the oldest versions that
+// sampled the rollouts.
 func describe(rollouts []*trinity.Experience) trinity.Metrics {
 	tasks := map[string]bool{}
 	sum, high, low := 0.0, math.Inf(-1), math.Inf(1)
@@ -104,11 +108,12 @@ func describe(rollouts []*trinity.Experience) trinity.Metrics {
 type state struct {
 	Usual     json.RawMessage                `json:"usual,omitempty"` // of the experience buffer
 	Batches   int64                          `json:"batches"`
-	Dropped   dropped                        `json:"dropped,omitzero"` // for the batch at hand
+	Dropped   dropped                        `json:"dropped,omitzero"` // from the incomplete batch
 	Auxiliary map[string]trinity.SourceState `json:"auxiliary,omitempty"`
 }
 
-// State implements trinity.Source. What is held is pending, before what the experience buffer holds.
+// State implements trinity.Source. The held groups are pending, before those of the experience
+// buffer.
 func (r *reader) State() (trinity.SourceState, error) {
 	usual, err := r.usual.State()
 	if err != nil {
@@ -124,7 +129,8 @@ func (r *reader) State() (trinity.SourceState, error) {
 	return trinity.SourceState{Cursor: cursor, Pending: trinity.JoinGroups(slices.Clone(r.held), usual.Pending...)}, err
 }
 
-// Restore implements trinity.Source. An auxiliary buffer that the state does not know begins at its beginning.
+// Restore implements trinity.Source. An auxiliary buffer that the state lacks starts at its
+// beginning.
 func (r *reader) Restore(from trinity.SourceState) error {
 	var s state
 	d := json.NewDecoder(bytes.NewReader(from.Cursor))
@@ -133,7 +139,7 @@ func (r *reader) Restore(from trinity.SourceState) error {
 		return fmt.Errorf("sample strategy: the checkpoint's state of the experience buffer: %w", err)
 	}
 	if s.Batches < 0 {
-		return fmt.Errorf("sample strategy: the checkpoint's state of the experience buffer: %d batches, which cannot be", s.Batches)
+		return fmt.Errorf("sample strategy: the checkpoint's state of the experience buffer: %d is not a number of batches", s.Batches)
 	}
 	for name, source := range r.auxiliary {
 		saved, ok := s.Auxiliary[name]

@@ -19,7 +19,7 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// Every registered strategy.
+// Every registered strategy passes the conformance suite.
 func TestStrategies(t *testing.T) {
 	for _, name := range registry.SampleStrategies.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -34,9 +34,11 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
-// A strategy that only looks at what passes is as good a side of the buffer as the buffer itself.
-func TestTheBufferSuite(t *testing.T) {
-	for name, s := range map[string]trinity.SampleStrategy{"default": &Default{}, "staleness_control": &StalenessControl{MaxStaleness: math.Inf(1)}} {
+// A queue behind a strategy that drops nothing passes the conformance suite of buffers.
+func TestBufferSuite(t *testing.T) {
+	for name, s := range map[string]trinity.SampleStrategy{
+		"default": &Default{}, "staleness_control": &StalenessControl{MaxStaleness: math.Inf(1)},
+	} {
 		t.Run(name, func(t *testing.T) {
 			trinitytest.Buffer(t, trinitytest.BufferOptions{Capacity: 16}, func(t *testing.T, dir string) trinitytest.Store {
 				log, err := buffer.OpenLog(dir)
@@ -60,7 +62,6 @@ func open(t *testing.T, s trinity.SampleStrategy, usual trinity.Source, auxiliar
 	return source
 }
 
-// put puts a group of the given oldest versions; tasks are named by step.
 func pause(t *testing.T, q *buffer.Queue, until int64) {
 	t.Helper()
 	if err := q.Sink("").Pause(t.Context(), until); err != nil {
@@ -68,12 +69,14 @@ func pause(t *testing.T, q *buffer.Queue, until int64) {
 	}
 }
 
+// put puts a group with the given oldest versions; its task has the number of the step.
 func put(t *testing.T, q *buffer.Queue, step int64, versions ...int64) {
 	t.Helper()
 	var g trinity.Group
 	for run, v := range versions {
 		g = append(g, &trinity.Experience{
-			ID: trinity.ExperienceID{Step: step, Task: fmt.Sprint("t/", step), Run: run}, Tokens: []int32{1, 2}, Mask: []bool{false, true}, Versions: [2]int64{v, v + 9},
+			ID: trinity.ExperienceID{Step: step, Task: fmt.Sprint("t/", step), Run: run}, Tokens: []int32{1, 2},
+			Mask: []bool{false, true}, Versions: [2]int64{v, v + 9},
 		})
 	}
 	if err := q.Sink("").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{g}, Cursor: []byte(`"explorer"`)}); err != nil {
@@ -81,7 +84,7 @@ func put(t *testing.T, q *buffer.Queue, step int64, versions ...int64) {
 	}
 }
 
-// ids are those of a batch, as task/run.
+// ids returns the ids of experiences as task/run.
 func ids(exps []*trinity.Experience) string {
 	var all []string
 	for _, e := range exps {
@@ -100,7 +103,7 @@ func take(t *testing.T, s trinity.Source, n int, published int64) (string, trini
 	}
 	m := maps.Clone(taken.Metrics)
 	if m["time/read_experience"] < 0 {
-		t.Error("the trainer waited less than no time")
+		t.Error("time/read_experience is negative")
 	}
 	delete(m, "time/read_experience")
 	return ids(taken.Experiences()), m
@@ -112,7 +115,9 @@ func TestMetricsOfABatch(t *testing.T) {
 	put(t, q, 2, 5)
 	s := open(t, &Default{}, q, nil)
 	got, m := take(t, s, 4, 0)
-	want := trinity.Metrics{"sample/task_count": 2, "sample/model_version/mean": 2, "sample/model_version/max": 5, "sample/model_version/min": 0}
+	want := trinity.Metrics{
+		"sample/task_count": 2, "sample/model_version/mean": 2, "sample/model_version/max": 5, "sample/model_version/min": 0,
+	}
 	if got != "1/0 1/1 1/2 2/0" || !maps.Equal(m, want) {
 		t.Errorf("%s with %v, want %v", got, m, want)
 	}
@@ -122,7 +127,7 @@ func TestMetricsOfABatch(t *testing.T) {
 	}
 }
 
-// At step t the oldest version that is allowed is t − max_staleness.
+// At step t the oldest allowed version is t − max_staleness.
 func TestStalenessRule(t *testing.T) {
 	for _, c := range []struct {
 		limit float64
@@ -151,7 +156,7 @@ func TestStalenessRule(t *testing.T) {
 	}
 }
 
-// What is dropped is replaced; a batch is short only where the buffer's would be.
+// Other experiences replace the dropped ones; a batch is short only if the buffer has no more.
 func TestStalenessRefills(t *testing.T) {
 	q := buffer.NewQueue(100, 0, nil)
 	s := open(t, &StalenessControl{MaxStaleness: 1}, q, nil)
@@ -175,7 +180,7 @@ func TestStalenessRefills(t *testing.T) {
 		t.Errorf("step 2: %v", m)
 	}
 	pause(t, q, 3)
-	if got, m := take(t, s, 4, 2); got != "" || m["sample/stale_count"] != 1 { // the explorer waits for what this step makes
+	if got, m := take(t, s, 4, 2); got != "" || m["sample/stale_count"] != 1 { // the explorer waits for the version of this step
 		t.Errorf("step 3: %s, %v", got, m)
 	}
 	put(t, q, 5, 3, 2)
@@ -190,8 +195,9 @@ func TestStalenessRefills(t *testing.T) {
 	}
 }
 
-// Where the buffer counts rollouts so do the strategies: what is dropped is replaced by as many, with all their steps.
-func TestRolloutsOfSeveralSteps(t *testing.T) {
+// If the trainer asks for rollouts, the strategies count rollouts: whole rollouts, with all their
+// turns, replace the dropped ones.
+func TestRolloutsOfSeveralTurns(t *testing.T) {
 	for _, c := range []struct {
 		strategy trinity.SampleStrategy
 		n        int
@@ -205,7 +211,9 @@ func TestRolloutsOfSeveralSteps(t *testing.T) {
 		var g trinity.Group
 		for run, version := range []int64{1, 0, 1, 1, 1} {
 			for turn := range 2 {
-				g = append(g, &trinity.Experience{ID: trinity.ExperienceID{Step: 1, Task: "t/1", Run: run, Turn: turn}, Versions: [2]int64{version, version}})
+				g = append(g, &trinity.Experience{
+					ID: trinity.ExperienceID{Step: 1, Task: "t/1", Run: run, Turn: turn}, Versions: [2]int64{version, version},
+				})
 			}
 		}
 		if err := q.Sink("").Put(t.Context(), trinity.Delivery{Groups: []trinity.Group{g}}); err != nil {
@@ -222,8 +230,8 @@ func TestRolloutsOfSeveralSteps(t *testing.T) {
 	}
 }
 
-// A wait that is given up loses nothing, whether the run goes on or is resumed.
-func TestNothingIsLostInAWait(t *testing.T) {
+// A cancelled wait loses no experience, neither for the same run nor for a resumed one.
+func TestCancelledWaitLosesNothing(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	for _, c := range []struct {
@@ -284,11 +292,12 @@ func TestMix(t *testing.T) {
 		{0.5, 8, 2, "1/0 1/1 d/row/0 d/row/1"},      // of 4 rollouts there are 2: the ratio stays
 		{0.25, 8, 1, "1/0 d/row/0"},                 // ⌈2·1/6⌉
 		{0.75, 4, 4, "1/0 d/row/0 d/row/1 d/row/2"}, //
-		{0.75, 8, 1, "1/0 d/row/0 d/row/1 d/row/2"}, // of 2 rollouts there is 1
+		{0.75, 8, 1, "1/0 d/row/0 d/row/1 d/row/2"}, // there is 1 rollout for 2
 		{0.2, 10, 8, "1/0 1/1 1/2 1/3 1/4 1/5 1/6 1/7 d/row/0 d/row/1"},
 	} {
 		q := buffer.NewQueue(100, 0, nil)
-		s := open(t, &Mix{ExpertDataRatio: c.ratio, SFTDatasetName: "d"}, q, map[string]trinity.Source{"d": &trinitytest.Numbered{Task: "row", Total: 100}, "e": nil})
+		auxiliary := map[string]trinity.Source{"d": &trinitytest.Numbered{Task: "row", Total: 100}, "e": nil}
+		s := open(t, &Mix{ExpertDataRatio: c.ratio, SFTDatasetName: "d"}, q, auxiliary)
 		put(t, q, 1, make([]int64, c.rollouts)...)
 		pause(t, q, 1)
 		taken, err := s.Take(t.Context(), trinity.Want{N: c.batch})
@@ -302,14 +311,15 @@ func TestMix(t *testing.T) {
 			}
 		}
 		m := taken.Metrics
-		if got := m["sample/expert_count"]; got != float64(strings.Count(c.want, "row")) || m["sample/task_count"] > 1 || m["sample/model_version/max"] > 0 {
-			t.Errorf("%v of %d: %v; demonstrations are no rollouts", c.ratio, c.batch, m)
+		experts := float64(strings.Count(c.want, "row"))
+		if m["sample/expert_count"] != experts || m["sample/task_count"] > 1 || m["sample/model_version/max"] > 0 {
+			t.Errorf("%v of %d: %v; demonstrations must not count as rollouts", c.ratio, c.batch, m)
 		}
 	}
 }
 
-// ⌈0.07·100⌉ is 7, although 0.07·100 is a little more.
-func TestRollouts(t *testing.T) {
+// ⌈0.07·100⌉ is 7, although 0.07·100 is a little more in floating point.
+func TestMixRoundsUpExactly(t *testing.T) {
 	for _, c := range []struct {
 		ratio   float64
 		n, want int
@@ -320,10 +330,12 @@ func TestRollouts(t *testing.T) {
 	}
 }
 
-// Training ends with the demonstrations; what was taken for the batch that they would have been in is still there.
+// Training ends with the demonstrations. The rollouts of the batch without demonstrations stay
+// pending.
 func TestMixEndsWithTheDemonstrations(t *testing.T) {
 	q := buffer.NewQueue(100, 0, nil)
-	s := open(t, &Mix{ExpertDataRatio: 0.5, SFTDatasetName: "d"}, q, map[string]trinity.Source{"d": &trinitytest.Numbered{Task: "row", Total: 3}})
+	auxiliary := map[string]trinity.Source{"d": &trinitytest.Numbered{Task: "row", Total: 3}}
+	s := open(t, &Mix{ExpertDataRatio: 0.5, SFTDatasetName: "d"}, q, auxiliary)
 	put(t, q, 1, make([]int64, 9)...)
 	for _, want := range []string{"1/0 1/1 d/row/0 d/row/1", "1/2 1/3 d/row/2"} {
 		if got, _ := take(t, s, 4, 0); got != want {
@@ -340,7 +352,7 @@ func TestMixEndsWithTheDemonstrations(t *testing.T) {
 	}
 }
 
-func TestArgumentsThatAreRefused(t *testing.T) {
+func TestInvalidArguments(t *testing.T) {
 	for _, c := range []struct {
 		name, words string
 		args        map[string]any
@@ -352,21 +364,23 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 		{"mix", "sft_dataset_name is empty", map[string]any{"sft_dataset_name": ""}},
 		{"mix", "sft_dataset_name", map[string]any{"sft_dataset": "d"}},
 	} {
-		if _, err := registry.SampleStrategies.Build(c.name, c.args); err == nil || !strings.Contains(err.Error(), c.words) || strings.Contains(err.Error(), "\n") {
+		_, err := registry.SampleStrategies.Build(c.name, c.args)
+		if err == nil || !strings.Contains(err.Error(), c.words) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s %v: %v", c.name, c.args, err)
 		}
 	}
 	if _, err := registry.SampleStrategies.Build("staleness_control", map[string]any{"max_staleness": math.Inf(1)}); err != nil {
 		t.Error(err)
 	}
-	s := open(t, &Mix{ExpertDataRatio: 0.9, SFTDatasetName: "d"}, buffer.NewQueue(1, 0, nil), map[string]trinity.Source{"d": &trinitytest.Numbered{}})
+	auxiliary := map[string]trinity.Source{"d": &trinitytest.Numbered{}}
+	s := open(t, &Mix{ExpertDataRatio: 0.9, SFTDatasetName: "d"}, buffer.NewQueue(1, 0, nil), auxiliary)
 	if _, err := trinitytest.Take(t.Context(), s, 5, 0); err == nil || !strings.Contains(err.Error(), "leaves a batch of 5 no rollout") {
 		t.Error(err)
 	}
 }
 
-// A run may go on with another strategy.
-func TestAnotherStrategyGoesOn(t *testing.T) {
+// A run may resume with another strategy.
+func TestResumeWithAnotherStrategy(t *testing.T) {
 	q := buffer.NewQueue(100, 0, nil)
 	data := map[string]trinity.Source{"d": &trinitytest.Numbered{Task: "row", Total: -1}}
 	mixed := open(t, &Mix{ExpertDataRatio: 0.5, SFTDatasetName: "d"}, q, data)
@@ -390,12 +404,14 @@ func TestAnotherStrategyGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, q, 2, 0, 0)
-	if got, _ := take(t, mixed, 4, 0); got != "2/0 2/1 d/row/2 d/row/3" { // its demonstrations are the same object, and not named in the state
+	// The state of plain lacks the demonstrations, so their source, which is the same object,
+	// continues.
+	if got, _ := take(t, mixed, 4, 0); got != "2/0 2/1 d/row/2 d/row/3" {
 		t.Error(got)
 	}
 }
 
-// What is dropped is described by its number and its lengths, wherever the batch was interrupted.
+// The number and the lengths of the dropped experiences survive a checkpoint within a batch.
 func TestDroppedLengths(t *testing.T) {
 	var d dropped
 	m := trinity.Metrics{}

@@ -11,34 +11,41 @@ import (
 )
 
 func init() {
-	registry.SampleStrategies.Register("staleness_control", "As default, without experiences that are too old: at train step t, counted from 1, those of a version before t − max_staleness "+
-		"(the oldest version that sampled them) are dropped, and others read in their place. On-policy experiences are of version t − 1, so 1 is the least that leaves any. "+
-		"Metrics: those of default, and sample/stale_count, the number dropped, and sample/stale_response_length, tokens of their responses.",
+	registry.SampleStrategies.Register("staleness_control",
+		"Like default, but without experiences that are too old: at train step t, counted from 1, the trainer drops experiences "+
+			"sampled by a version before t − max_staleness (their oldest version counts) and reads others instead. "+
+			"On-policy experiences have version t − 1, so max_staleness must be at least 1. "+
+			"Metrics: those of default, sample/stale_count, the number of dropped experiences, "+
+			"and sample/stale_response_length, the tokens of their responses.",
 		func() trinity.SampleStrategy { return &StalenessControl{MaxStaleness: math.Inf(1)} })
 }
 
-// StalenessControl drops experiences whose weights are too far behind those that are trained. Version v is the weights after train step v, and an
-// experience is of the oldest version v that sampled any of it. Train step t, counted from 1, trains on those with
+// StalenessControl drops experiences whose weights are too old. Version v is the weights after
+// train step v, and the version of an experience is the oldest version that sampled a token of it.
+// Train step t, counted from 1, trains on experiences with
 //
 //	v ≥ max(t − max_staleness, 0)
 //
-// so max_staleness is the number of optimizer updates, this step's own included, between the weights that sampled and those that come of it;
-// it is 1 for rollouts of the newest weights.
+// So max_staleness bounds the number of train steps, including t, between the weights that sampled
+// an experience and the weights that result from it. It is 1 for rollouts of the newest weights.
 //
-// A replay buffer leaves groups out of which every experience is too old: they are its sample/expired_count.
+// A replay buffer itself drops groups in which every experience is too old; its
+// sample/expired_count counts them.
 //
-// What is dropped is replaced: a batch is short only where the experience buffer has no more, as when the explorer waits for the next version.
+// Other experiences replace the dropped ones: a batch is short only if the experience buffer has no
+// more, for example because the explorer waits for the next version.
 //
-// Unlike Trinity-RFT: the bound is that of its newer source, because release 0.6.0 keeps one version more than max_staleness says
-// (v ≥ t − max_staleness − 1); and a max_staleness below 1 is refused, because no experience could ever meet it.
+// Unlike Trinity-RFT: the bound is the one of its newer source, because release 0.6.0 keeps one
+// version more than max_staleness says (v ≥ t − max_staleness − 1). Validate refuses a
+// max_staleness below 1, because no experience could ever satisfy it.
 type StalenessControl struct {
-	MaxStaleness float64 `yaml:"max_staleness" doc:"train steps that a version may be behind: at step t the oldest one allowed is t − max_staleness, and on-policy is 1; .inf allows all"`
+	MaxStaleness float64 `yaml:"max_staleness" doc:"most train steps between sampling and update; 1 is on-policy, .inf allows all"`
 }
 
-// Validate refuses what would drop every experience.
+// Validate returns an error if the bound would drop every experience.
 func (s *StalenessControl) Validate() error {
 	if !(s.MaxStaleness >= 1) {
-		return fmt.Errorf("max_staleness is %v, must be at least 1: experiences of the newest weights are one step behind", s.MaxStaleness)
+		return fmt.Errorf("max_staleness is %v, must be at least 1: experiences of the newest weights have staleness 1", s.MaxStaleness)
 	}
 	return nil
 }
