@@ -10,13 +10,15 @@ import (
 	"github.com/trinity-go/trinity/run"
 )
 
-// Evaluations choose among adapters of one model; what an adapter of an earlier run scores is what that run had found.
+// Evaluations choose among adapters of one model; what an adapter of an earlier run scores is what
+// that run had found.
 func TestEvaluationsOfNamedAdapters(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	evals := func(adapters ...string) string {
 		var list []string
 		for _, a := range adapters {
-			list = append(list, fmt.Sprintf("{name: by_%s, path: %s/eval.jsonl, format: {prompt_key: question, response_key: answer}, rollout_args: {temperature: 0, adapter: '%s'}}",
+			list = append(list, fmt.Sprintf("{name: by_%s, path: %s/eval.jsonl, format: {prompt_key: question, response_key: answer}, "+
+				"rollout_args: {temperature: 0, adapter: '%s'}}",
 				a, p.dir, strings.TrimSuffix(a, "policy")))
 		}
 		return "buffer.explorer_input.eval_tasksets=[" + strings.Join(list, ", ") + "]"
@@ -49,7 +51,8 @@ func TestEvaluationsOfNamedAdapters(t *testing.T) {
 	}
 	for step := 0; step <= 4; step += 4 {
 		if score("policy", step) != score("new", step) || score("old", step) != score("old", 0) || score("base", step) != first[0] {
-			t.Errorf("step %d: policy %v, new %v, old %v, base %v", step, score("policy", step), score("new", step), score("old", step), score("base", step))
+			t.Errorf("step %d: policy %v, new %v, old %v, base %v", step, score("policy", step), score("new", step), score("old", step),
+				score("base", step))
 		}
 	}
 }

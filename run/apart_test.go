@@ -20,7 +20,8 @@ var (
 
 var inDatabase = []string{"buffer.trainer_input.experience_buffer.storage_type=sql"}
 
-// An explorer and a trainer of two processes do together what one process does; each may be killed and started again.
+// An explorer and a trainer of two processes do together what one process does; each may be killed
+// and started again.
 func TestTwoProcesses(t *testing.T) {
 	kept := filepath.Join(t.TempDir(), "kept.parquet")
 	recording(t, kept)
@@ -64,7 +65,8 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// A run that has ended keeps the weights that its last checkpoint goes on with and does not have itself: the same command ends well again.
+// A run that has ended keeps the weights that its last checkpoint goes on with and does not have
+// itself: the same command ends well again.
 func TestWeightsThatNoCheckpointHas(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
@@ -79,7 +81,8 @@ func TestWeightsThatNoCheckpointHas(t *testing.T) {
 	}
 }
 
-// Where nobody waits, a killed explorer and a killed trainer lose no rollout that was delivered, and none is trained on twice.
+// Where nobody waits, a killed explorer and a killed trainer lose no rollout that was delivered,
+// and none is trained on twice.
 func TestTwoProcessesThatDoNotWait(t *testing.T) {
 	for _, style := range []string{"explorer_driven", "fully_async"} {
 		t.Run(style, func(t *testing.T) {
@@ -101,7 +104,8 @@ func TestTwoProcessesThatDoNotWait(t *testing.T) {
 	}
 }
 
-// An explorer of another machine has a directory of its own, and finds the trainer by its URL and token.
+// An explorer of another machine has a directory of its own, and finds the trainer by its URL and
+// token.
 func TestJoinByURL(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
@@ -137,7 +141,8 @@ func freePort(t *testing.T) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// Rollouts of a model that nobody trains go to files, each once, however often the explorer is killed.
+// Rollouts of a model that nobody trains go to files, each once, however often the explorer is
+// killed.
 func TestExploreIntoFiles(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)

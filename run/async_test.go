@@ -18,7 +18,8 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// Where explorer and trainer do not wait for one another, a run that is killed again and again still trains on every rollout, and on none twice.
+// Where explorer and trainer do not wait for one another, a run that is killed again and again
+// still trains on every rollout, and on none twice.
 func TestAsynchronousRunsLoseNothing(t *testing.T) {
 	for _, style := range []string{"explorer_driven", "trainer_driven", "fully_async", "fully_async in a database"} {
 		t.Run(style, func(t *testing.T) {
@@ -112,7 +113,8 @@ func (p project) inTable(t *testing.T, from trinity.SourceState) []*trinity.Expe
 		t.Fatal(err)
 	}
 	defer db.Close()
-	const query = "SELECT e.step, e.task, e.run, e.turn FROM trinity_experiences e JOIN trinity_deliveries d ON d.buffer = e.buffer AND d.explorer = e.explorer AND " +
+	const query = "SELECT e.step, e.task, e.run, e.turn FROM trinity_experiences e JOIN trinity_deliveries d ON d.buffer = e.buffer " +
+		"AND d.explorer = e.explorer AND " +
 		"d.delivery = e.delivery AND e.number >= d.first WHERE d.record > ? OR d.record = ? AND e.number >= d.first + ?"
 	rows, err := db.Query(query, at.Record, at.Record, at.Index)
 	if err != nil {
@@ -147,13 +149,15 @@ func (p project) position(t *testing.T, step int64) trinity.SourceState {
 	return trinity.SourceState{Cursor: state.Cursor.Usual}
 }
 
-// The explorer does not begin what would be too old when the trainer comes to it: nothing is dropped.
+// The explorer does not begin what would be too old when the trainer comes to it: nothing is
+// dropped.
 func TestStalenessPacesTheExplorer(t *testing.T) {
 	for _, style := range []string{"explorer_driven", "trainer_driven", "fully_async"} {
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()
 			p := newProject(t, tiny, rl)
-			_, err := p.run(t, "synchronizer.sync_style="+style, "algorithm.sample_strategy=staleness_control", "algorithm.sample_strategy_args.max_staleness=2", "explorer.eval_interval=100")
+			_, err := p.run(t, "synchronizer.sync_style="+style, "algorithm.sample_strategy=staleness_control",
+				"algorithm.sample_strategy_args.max_staleness=2", "explorer.eval_interval=100")
 			if err != nil {
 				t.Fatal(err)
 			}

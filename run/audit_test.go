@@ -21,7 +21,8 @@ import (
 )
 
 func init() {
-	registry.SampleStrategies.Register("test_audit", "staleness_control that writes down what it gives.", func() trinity.SampleStrategy { return &audit{MaxStaleness: math.Inf(1)} })
+	registry.SampleStrategies.Register("test_audit", "staleness_control that writes down what it gives.",
+		func() trinity.SampleStrategy { return &audit{MaxStaleness: math.Inf(1)} })
 }
 
 // audit writes down what the trainer takes, and when it is thrown back.
@@ -115,7 +116,8 @@ func (s *audited) write(e entryOfAudit) error {
 	return err
 }
 
-// keyOf is an experience's id, and what was sampled: another rollout of the same task has another key.
+// keyOf is an experience's id, and what was sampled: another rollout of the same task has another
+// key.
 func keyOf(e *trinity.Experience) string {
 	return fmt.Sprintf("%s %08x", e.ID, crc32.ChecksumIEEE(fmt.Append(nil, e.Tokens, e.Logprobs, e.Versions)))
 }
@@ -179,7 +181,8 @@ func (p project) stored(t *testing.T, url string) (exps []*trinity.Experience) {
 		exps = append(exps, e)
 		return err
 	})
-	if err != nil && !strings.Contains(err.Error(), "exist") && !strings.Contains(err.Error(), "no such table") { // killed before the tables were made
+	if err != nil && !strings.Contains(err.Error(), "exist") &&
+		!strings.Contains(err.Error(), "no such table") { // killed before the tables were made
 		t.Fatal(err)
 	}
 	return exps

@@ -14,12 +14,15 @@ func TestCgroups(t *testing.T) {
 		self        string
 		limit, free uint64
 	}{
-		"none":        {fstest.MapFS{}, "", none, none},
-		"v2 unbound":  {fstest.MapFS{"memory.max": file("max"), "memory.current": file("5")}, "0::/\n", none, none},
-		"v2 at root":  {fstest.MapFS{"memory.max": file("100"), "memory.current": file("60"), "memory.stat": file("anon 20\ninactive_file 30")}, "0::/\n", 100, 70},
-		"v2 parent":   {fstest.MapFS{"a/memory.max": file("100"), "a/memory.current": file("90"), "a/b/memory.max": file("80"), "a/b/memory.current": file("10")}, "0::/a/b\n", 80, 10},
-		"v2 of host":  {fstest.MapFS{"memory.max": file("100")}, "0::/docker/x\n", 100, 100},
-		"v1":          {fstest.MapFS{"memory/j/memory.limit_in_bytes": file("50"), "memory/j/memory.usage_in_bytes": file("20"), "memory/j/memory.stat": file("total_inactive_file 5")}, "4:cpu:/j\n3:memory:/j\n", 50, 35},
+		"none":       {fstest.MapFS{}, "", none, none},
+		"v2 unbound": {fstest.MapFS{"memory.max": file("max"), "memory.current": file("5")}, "0::/\n", none, none},
+		"v2 at root": {fstest.MapFS{"memory.max": file("100"), "memory.current": file("60"),
+			"memory.stat": file("anon 20\ninactive_file 30")}, "0::/\n", 100, 70},
+		"v2 parent": {fstest.MapFS{"a/memory.max": file("100"), "a/memory.current": file("90"), "a/b/memory.max": file("80"),
+			"a/b/memory.current": file("10")}, "0::/a/b\n", 80, 10},
+		"v2 of host": {fstest.MapFS{"memory.max": file("100")}, "0::/docker/x\n", 100, 100},
+		"v1": {fstest.MapFS{"memory/j/memory.limit_in_bytes": file("50"), "memory/j/memory.usage_in_bytes": file("20"),
+			"memory/j/memory.stat": file("total_inactive_file 5")}, "4:cpu:/j\n3:memory:/j\n", 50, 35},
 		"v1 together": {fstest.MapFS{"memory/memory.limit_in_bytes": file("50")}, "3:hugetlb,memory:/\n", 50, 50},
 		"full":        {fstest.MapFS{"memory.max": file("10"), "memory.current": file("12")}, "0::/\n", 10, 0},
 		"nonsense":    {fstest.MapFS{"memory.max": file("ten")}, "x\n0::/../..\n", none, none},

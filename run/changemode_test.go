@@ -9,7 +9,8 @@ import (
 	"github.com/trinity-go/trinity/run"
 )
 
-// A run goes on in two processes and in one, in turn, each time after a kill: where explorer and trainer keep step it ends with the bytes of one that was never killed.
+// A run goes on in two processes and in one, in turn, each time after a kill: where explorer and
+// trainer keep step it ends with the bytes of one that was never killed.
 func TestAnotherModeGoesOn(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -83,11 +84,13 @@ func (p project) eachOnce(t *testing.T, steps int64) {
 	}
 }
 
-// A shorter interval than the checkpoint's wants a version that the run has not made: no step is trained on nothing meanwhile.
+// A shorter interval than the checkpoint's wants a version that the run has not made: no step is
+// trained on nothing meanwhile.
 func TestAShorterIntervalGoesOn(t *testing.T) {
 	for _, interval := range []string{"1", "2"} {
 		p := newProject(t, tiny, rl)
-		for _, set := range [][]string{{"buffer.total_steps=3", "synchronizer.sync_interval=4"}, {"buffer.total_steps=6", "synchronizer.sync_interval=" + interval}} {
+		for _, set := range [][]string{{"buffer.total_steps=3", "synchronizer.sync_interval=4"},
+			{"buffer.total_steps=6", "synchronizer.sync_interval=" + interval}} {
 			if _, err := p.run(t, set...); err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +106,8 @@ func TestABufferIsNoDataset(t *testing.T) {
 	if _, err := p.copyOf(t).run(t, "buffer.total_steps=2", "data_processor.experience_pipeline.output_save_path="+kept); err != nil {
 		t.Fatal(err)
 	}
-	file := []string{"mode=train", "buffer.train_batch_size=12", "buffer.trainer_input.experience_buffer={storage_type: file, path: '" + kept + "'}"}
+	file := []string{"mode=train", "buffer.train_batch_size=12",
+		"buffer.trainer_input.experience_buffer={storage_type: file, path: '" + kept + "'}"}
 	for _, c := range []struct {
 		first, then []string
 		want        string
@@ -123,15 +127,18 @@ func TestABufferIsNoDataset(t *testing.T) {
 // Mode both has one explorer, which does not know what others have explored.
 func TestOneExplorerDoesNotGoOnForSeveral(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	write(t, filepath.Join(p.job(), "explorers.json"), `{"left": {"closed": false, "share": {"part": 1, "of": 2}}, "explorer": {"closed": false, "share": {"part": 2, "of": 2}}}`)
+	write(t, filepath.Join(p.job(), "explorers.json"),
+		`{"left": {"closed": false, "share": {"part": 1, "of": 2}}, "explorer": {"closed": false, "share": {"part": 2, "of": 2}}}`)
 	_, checked := run.Facts(p.load(t).Settled()[0])
 	_, ran := p.run(t)
 	for _, err := range []error{checked, ran} {
-		oneLine(t, err, "config.yaml", "mode: is both, which has explorer explorer alone, and the run has the explorers left", "resume in modes train and explore")
+		oneLine(t, err, "config.yaml", "mode: is both, which has explorer explorer alone, and the run has the explorers left",
+			"resume in modes train and explore")
 	}
 }
 
-// A finished run goes on in another mode with the weights that it samples with, though they are not those that it has trained since.
+// A finished run goes on in another mode with the weights that it samples with, though they are not
+// those that it has trained since.
 func TestMoreStepsInAnotherMode(t *testing.T) {
 	const between = "synchronizer.sync_interval=3"
 	steps := func(n string) []string {

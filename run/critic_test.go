@@ -11,20 +11,24 @@ import (
 	"github.com/trinity-go/trinity/run"
 )
 
-// withCritic makes the run rl one of PPO, with everything that has a state: a critic, and a KL penalty whose coefficient moves.
+// withCritic makes the run rl one of PPO, with everything that has a state: a critic, and a KL
+// penalty whose coefficient moves.
 var withCritic = []string{"algorithm.algorithm_type=ppo", "algorithm.advantage_fn_args={gamma: 0.99, lam: 0.95}", "trainer.critic_warmup=2",
 	"trainer.trainer_config.critic={optim: {lr: 2e-3, lr_scheduler_type: linear}, ppo_mini_batch_size: 4, ppo_epochs: 2}",
 	"algorithm.kl_penalty_fn=k2", "algorithm.kl_penalty_fn_args={kl_coef: 0.1, adaptive: true, target_kl: 0.02, horizon: 60}"}
 
-// A run of PPO trains a critic, logs it, plans it, and saves it as something that another run can begin with.
+// A run of PPO trains a critic, logs it, plans it, and saves it as something that another run can
+// begin with.
 func TestCritic(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	plan, err := p.load(t, withCritic...).PlanStages(run.Facts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range []string{"critic       a copy of the model with a value head, all weights trained, learning rate 0.002, 6 optimizer steps each; the first 2 steps train it alone",
-		"critic's weights", "critic's optimizer", "critic's activations", "base weights", filepath.Join("global_step_<N>", "critic", "huggingface")} {
+	for _, words := range []string{"critic       a copy of the model with a value head, all weights trained, learning rate 0.002, 6 " +
+		"optimizer steps each; the first 2 steps train it alone",
+		"critic's weights", "critic's optimizer", "critic's activations", "base weights", filepath.Join("global_step_<N>", "critic",
+			"huggingface")} {
 		if !strings.Contains(plan.String(), words) {
 			t.Errorf("no %q in\n%s", words, plan)
 		}
@@ -32,7 +36,8 @@ func TestCritic(t *testing.T) {
 	if _, err := p.run(t, withCritic...); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"values/mean", "returns/mean", "advantages/mean", "score/mean", "vf_loss", "vf_clipfrac", "vpred_mean", "vf_explained_var", "grad_norm", "lr", "kl", "kl_coef"} {
+	for _, name := range []string{"values/mean", "returns/mean", "advantages/mean", "score/mean", "vf_loss", "vf_clipfrac",
+		"vpred_mean", "vf_explained_var", "grad_norm", "lr", "kl", "kl_coef"} {
 		if got := curve(t, p.job(), "trainer", "critic/"+name); len(got) != 8 {
 			t.Errorf("critic/%s was logged in %d of 8 steps", name, len(got))
 		}
@@ -53,7 +58,8 @@ func TestCritic(t *testing.T) {
 
 	saved := filepath.Join(p.job(), "global_step_8", "critic", "huggingface")
 	var shape struct{ Architectures []string }
-	if err := json.Unmarshal([]byte(read(t, filepath.Join(saved, "config.json"))), &shape); err != nil || !strings.HasSuffix(shape.Architectures[0], "ForTokenClassification") {
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(saved, "config.json"))), &shape); err != nil ||
+		!strings.HasSuffix(shape.Architectures[0], "ForTokenClassification") {
 		t.Errorf("the critic was saved as %v, %v", shape, err)
 	}
 	next := append(fields(withCritic), "name=next", "buffer.total_steps=1", "model.critic_model_path="+saved)
@@ -66,10 +72,13 @@ func TestCritic(t *testing.T) {
 	}
 }
 
-// A stage goes on with the critic of the one before, and not with that where the file names another.
+// A stage goes on with the critic of the one before, and not with that where the file names
+// another.
 func TestAStageGoesOnWithTheCriticOfTheOneBefore(t *testing.T) {
-	p := newProject(t, tiny, rl+"stages: [{stage_name: one}, {stage_name: sft, mode: train, algorithm: {algorithm_type: sft}, buffer: {train_batch_size: 6, total_steps: 1, "+
-		"trainer_input: {experience_buffer: {path: DIR/sft.jsonl, format: {prompt_type: plaintext, prompt_key: question}}}}}, {stage_name: two}]\n")
+	p := newProject(t, tiny, rl+"stages: [{stage_name: one}, {stage_name: sft, mode: train, algorithm: {algorithm_type: sft}, buffer: "+
+		"{train_batch_size: 6, total_steps: 1, "+
+		"trainer_input: {experience_buffer: {path: DIR/sft.jsonl, format: {prompt_type: plaintext, prompt_key: question}}}}}, "+
+		"{stage_name: two}]\n")
 	overrides := append(fields(withCritic), "explorer.eval_on_startup=false", "trainer.critic_warmup=0", "trainer.save_interval=0")
 	plan, err := p.load(t, overrides...).PlanStages(run.Facts)
 	if err != nil || !strings.Contains(plan.String(), "critic       the critic of stage one, all weights trained") {
@@ -100,7 +109,8 @@ func TestAStageGoesOnWithTheCriticOfTheOneBefore(t *testing.T) {
 // The critic has the optimizer that its section names, and is not taken up again with another.
 func TestTheCriticsOwnOptimizer(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	overrides := append(fields(withCritic), "explorer.eval_on_startup=false", "trainer.trainer_config.critic.optim={lr: 5e-3, optimizer_type: muon, lr_scheduler_type: wsd, lr_decay_steps_ratio: 0.5}")
+	overrides := append(fields(withCritic), "explorer.eval_on_startup=false",
+		"trainer.trainer_config.critic.optim={lr: 5e-3, optimizer_type: muon, lr_scheduler_type: wsd, lr_decay_steps_ratio: 0.5}")
 	plan, err := p.load(t, overrides...).PlanStages(run.Facts)
 	if err != nil || !strings.Contains(plan.String(), "learning rate 0.005, optimizer muon, ") {
 		t.Errorf("%v\n%s", err, plan)
@@ -119,10 +129,12 @@ func TestTheCriticsOwnOptimizer(t *testing.T) {
 // The critic of an adapter's run trains all its weights.
 func TestCriticBesideAnAdapter(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	if _, err := p.run(t, append(fields(withCritic), "buffer.total_steps=3", "model.lora_configs=[{lora_rank: 4, lora_alpha: 8}]")...); err != nil {
+	if _, err := p.run(t, append(fields(withCritic), "buffer.total_steps=3",
+		"model.lora_configs=[{lora_rank: 4, lora_alpha: 8}]")...); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"actor/lora_adapter/adapter_model.safetensors", "critic/huggingface/model.safetensors", "critic/engine/state.safetensors"} {
+	for _, path := range []string{"actor/lora_adapter/adapter_model.safetensors", "critic/huggingface/model.safetensors",
+		"critic/engine/state.safetensors"} {
 		if !exists(filepath.Join(p.job(), "global_step_3", path)) {
 			t.Errorf("no %s in the checkpoint", path)
 		}
@@ -132,7 +144,8 @@ func TestCriticBesideAnAdapter(t *testing.T) {
 // A2C learns from returns of two tokens, with a critic and without clipping.
 func TestA2C(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	_, err := p.run(t, "buffer.total_steps=3", "algorithm.algorithm_type=a2c", "algorithm.repeat_times=1", "algorithm.advantage_fn_args={n_steps: 2}", "buffer.batch_size=12")
+	_, err := p.run(t, "buffer.total_steps=3", "algorithm.algorithm_type=a2c", "algorithm.repeat_times=1",
+		"algorithm.advantage_fn_args={n_steps: 2}", "buffer.batch_size=12")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +201,8 @@ func TestCriticsAreCheckedBeforeARun(t *testing.T) {
 	short := filepath.Join(p.dir, "short")
 	shape["vocab_size"], shape["max_position_embeddings"] = vocabulary, 16
 	write(t, filepath.Join(short, "config.json"), encode(t, shape))
-	for path, want := range map[string]string{small: fmt.Sprintf("has a vocabulary of 100 and the policy one of %v", vocabulary), short: "has positions for 16 tokens"} {
+	for path, want := range map[string]string{small: fmt.Sprintf("has a vocabulary of 100 and the policy one of %v", vocabulary),
+		short: "has positions for 16 tokens"} {
 		cfg := p.load(t, "algorithm.advantage_fn=ppo", "model.critic_model_path="+path)
 		_, checked := run.Facts(cfg.Settled()[0])
 		_, ran := runConfig(t, cfg)

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// Twenty steps of the whole job give the same rollouts and the same bytes of weights on any number of cores, beside another load or not.
+// Twenty steps of the whole job give the same rollouts and the same bytes of weights on any number
+// of cores, beside another load or not.
 func TestSameRunOnAnyNumberOfCores(t *testing.T) {
 	results := map[string][]byte{}
 	for _, c := range []struct {

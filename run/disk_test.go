@@ -19,7 +19,8 @@ func TestUnwritableDirectory(t *testing.T) {
 	oneLine(t, err, filepath.Join(p.dir, "checkpoints"), "not a directory")
 }
 
-// A checkpoint that does not fit ends the run with one line; with room again the same command goes on to the same bytes.
+// A checkpoint that does not fit ends the run with one line; with room again the same command goes
+// on to the same bytes.
 func TestFullDisk(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no ulimit")
@@ -35,7 +36,8 @@ func TestFullDisk(t *testing.T) {
 	if err := <-c.done; err == nil {
 		t.Fatal("a checkpoint of more than 64 KiB was written")
 	}
-	if out := c.output.String(); strings.Count(out, "\n") != 1 || !strings.Contains(out, "checkpoint at step 2") || !strings.Contains(out, "state.safetensors") {
+	if out := c.output.String(); strings.Count(out, "\n") != 1 || !strings.Contains(out, "checkpoint at step 2") ||
+		!strings.Contains(out, "state.safetensors") {
 		t.Errorf("the run ended with\n%s\nwant one line that names the step and the file", out)
 	}
 	full.start(t, nil).finish(t)
@@ -45,7 +47,8 @@ func TestFullDisk(t *testing.T) {
 // A damaged checkpoint, or log of experiences, is one line that says where, whatever the file.
 func TestDamagedCheckpoint(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	backlog := []string{"trainer.total_steps=1", "buffer.train_batch_size=9", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=9"} // leaves 3 pending
+	backlog := []string{"trainer.total_steps=1", "buffer.train_batch_size=9",
+		"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=9"} // leaves 3 pending
 	if _, err := p.run(t, backlog...); err != nil {
 		t.Fatal(err)
 	}

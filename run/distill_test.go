@@ -11,7 +11,8 @@ import (
 	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
-// A student learns the whole next-token distributions of a teacher on a dataset of demonstrations, and the plan of its memory counts what that takes.
+// A student learns the whole next-token distributions of a teacher on a dataset of demonstrations,
+// and the plan of its memory counts what that takes.
 func TestAStudentIsDistilled(t *testing.T) {
 	p := newProject(t, tiny, sft)
 	if _, err := p.run(t); err != nil {
@@ -61,13 +62,14 @@ func TestRunWithAnotherOptimizer(t *testing.T) {
 		t.Errorf("losses %v at rates %v", losses, rates)
 	}
 	_, err := p.run(t)
-	if err == nil || !strings.Contains(err.Error(), "algorithm.optimizer.optimizer_type: is adamw and was muon, so the run cannot go on") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), "algorithm.optimizer.optimizer_type: is adamw and was muon, so the run cannot go "+
+		"on") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("taken up with AdamW: %v", err)
 	}
 }
 
-// On its own rollouts a student comes nearer to the teacher's distributions, on what neither has seen as well. Nothing is asked of the teacher that no
-// loss reads: no advantage is computed.
+// On its own rollouts a student comes nearer to the teacher's distributions, on what neither has
+// seen as well. Nothing is asked of the teacher that no loss reads: no advantage is computed.
 func TestAStudentIsDistilledOnItsOwnRollouts(t *testing.T) {
 	p := newProject(t, tiny, sft)
 	if _, err := p.run(t, "buffer.total_steps=60", "trainer.save_interval=0"); err != nil {
@@ -80,8 +82,10 @@ func TestAStudentIsDistilledOnItsOwnRollouts(t *testing.T) {
 	for algorithm, divergence := range map[string]string{"on_policy_distill": "reverse_kl", "jsd": "jsd"} {
 		t.Run(algorithm, func(t *testing.T) {
 			job := filepath.Join(filepath.Dir(p.job()), algorithm)
-			_, err := p.run(t, "name="+algorithm, "model.init={style: fan_in, seed: 8}", "buffer.total_steps=30", "trainer.save_hf_checkpoint=always", "trainer.save_interval=1",
-				"algorithm={algorithm_type: "+algorithm+", repeat_times: 4, policy_loss_fn: distill, policy_loss_fn_args: {divergence: "+divergence+"}, optimizer: {lr: 5e-3, lr_warmup_steps: 2, lr_scheduler_type: linear}}",
+			_, err := p.run(t, "name="+algorithm, "model.init={style: fan_in, seed: 8}", "buffer.total_steps=30",
+				"trainer.save_hf_checkpoint=always", "trainer.save_interval=1",
+				"algorithm={algorithm_type: "+algorithm+", repeat_times: 4, policy_loss_fn: distill, policy_loss_fn_args: {divergence: "+
+					divergence+"}, optimizer: {lr: 5e-3, lr_warmup_steps: 2, lr_scheduler_type: linear}}",
 				"explorer.auxiliary_models=[{model_path: "+teacher+"}]", noEvaluation)
 			if err != nil {
 				t.Fatal(err)
@@ -92,7 +96,8 @@ func TestAStudentIsDistilledOnItsOwnRollouts(t *testing.T) {
 			}
 			first := distance(wise, forward(t, filepath.Join(job, "global_step_1", checkpoint.ModelDir), questions))
 			last := distance(wise, forward(t, filepath.Join(job, "global_step_30", checkpoint.ModelDir), questions))
-			t.Logf("divergence on rollouts %.3f to %.3f; log-probabilities of demonstrations are %.3f and %.3f nats off", losses[0], mean(losses[25:]), first, last)
+			t.Logf("divergence on rollouts %.3f to %.3f; log-probabilities of demonstrations are %.3f and %.3f nats off", losses[0],
+				mean(losses[25:]), first, last)
 			if last > first/2 {
 				t.Errorf("log-probabilities of demonstrations were %.3f nats off the teacher's, and are %.3f", first, last)
 			}

@@ -5,13 +5,14 @@ import (
 	"testing"
 )
 
-// A run whose experiences end after a step that was saved has two checkpoints to go on from: that of its last step, and the one before, for which the buffer
-// keeps what it needs.
+// A run whose experiences end after a step that was saved has two checkpoints to go on from: that
+// of its last step, and the one before, for which the buffer keeps what it needs.
 func TestTheCheckpointBeforeTheLastOneIsOfUse(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	halves := `data_processor.experience_pipeline.operators=[{name: starlark, args: {script: "def process(group):\n    return group[:1] if group[0]['step'] % 2 else group"}}]`
-	args := []string{"buffer.trainer_input.experience_buffer.storage_type=sql", "trainer.save_interval=1", "synchronizer.sync_style=explorer_driven", "explorer.eval_interval=100", halves}
+	args := []string{"buffer.trainer_input.experience_buffer.storage_type=sql", "trainer.save_interval=1",
+		"synchronizer.sync_style=explorer_driven", "explorer.eval_interval=100", halves}
 	done, err := p.run(t, args...)
 	if err != nil {
 		t.Fatal(err)

@@ -43,21 +43,24 @@ func (p project) await(t *testing.T, trainer *process) {
 // A finished run that cannot be gone on with as it is says so, on either side.
 func TestAFinishedRunSaysWhatItLacks(t *testing.T) {
 	t.Parallel()
-	p := newProject(t, tiny, strings.NewReplacer("total_steps: 8", "total_epochs: 9", "lr_scheduler_type: linear", "lr_scheduler_type: constant").Replace(rl))
+	p := newProject(t, tiny, strings.NewReplacer("total_steps: 8", "total_epochs: 9", "lr_scheduler_type: linear",
+		"lr_scheduler_type: constant").Replace(rl))
 	trainer := p.start(t, nil, training[0], training[1], training[3])
 	p.await(t, trainer)
 	p.start(t, nil, "mode=explore", "buffer.total_steps=2").finish(t)
 	trainer.finish(t)
 	say := func(overrides ...string) string {
 		var said strings.Builder
-		if _, err := run.Run(t.Context(), t.Context(), p.load(t, overrides...), run.Options{Say: func(line string) { said.WriteString(line + "\n") }}); err != nil {
+		if _, err := run.Run(t.Context(), t.Context(), p.load(t, overrides...),
+			run.Options{Say: func(line string) { said.WriteString(line + "\n") }}); err != nil {
 			t.Fatal(err)
 		}
 		return said.String()
 	}
 	for side, c := range map[string]struct{ said, want string }{
 		"explorer": {say("mode=explore", "buffer.total_steps=3"), "has ended its run, so explorer explorer has nothing to do"},
-		"trainer":  {say(training[0], training[1], training[3]), "with all experiences of its explorers: to extend it, set trainer.total_steps to another number above that"},
+		"trainer": {say(training[0], training[1], training[3]),
+			"with all experiences of its explorers: to extend it, set trainer.total_steps to another number above that"},
 	} {
 		if strings.Count(c.said, c.want) != 1 {
 			t.Errorf("the %s says\n%s\nwant %q", side, c.said, c.want)

@@ -52,17 +52,20 @@ func (w *troubled) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Expe
 
 // A failed rollout is data: it is retried, told of, and absent; it never becomes reward 0.
 func TestFailedRolloutsAreAbsent(t *testing.T) {
-	for trouble, want := range map[string]string{"error": "a broken tool", "panic": "workflow panicked: a broken tool", "hang": "explorer.max_timeout of 1s passed"} {
+	for trouble, want := range map[string]string{"error": "a broken tool", "panic": "workflow panicked: a broken tool",
+		"hang": "explorer.max_timeout of 1s passed"} {
 		t.Run(trouble, func(t *testing.T) {
 			t.Parallel()
 			p := newProject(t, tiny, rl)
 			_, err := p.run(t, "buffer.total_steps=2", noEvaluation, "explorer.max_timeout=1", "explorer.max_retry_times=1",
-				"buffer.explorer_input.taskset.default_workflow_type=test_troubled", "buffer.explorer_input.taskset.workflow_args={trouble: "+trouble+"}")
+				"buffer.explorer_input.taskset.default_workflow_type=test_troubled", "buffer.explorer_input.taskset.workflow_args={trouble: "+
+					trouble+"}")
 			if err != nil {
 				t.Fatal(err)
 			}
 			for name, want := range map[string]float64{
-				"rollout/failed_run_count": 3, "rollout/retry_count": 3, "rollout/finished_task_count": 3, "rollout/reward/min": 1, "experience_pipeline/experience_count": 9,
+				"rollout/failed_run_count": 3, "rollout/retry_count": 3, "rollout/finished_task_count": 3, "rollout/reward/min": 1,
+				"experience_pipeline/experience_count": 9,
 			} {
 				if got := curve(t, p.job(), "explorer", name); len(got) != 2 || got[0] != want || got[1] != want {
 					t.Errorf("%s is %v, want %v in both steps", name, got, want)
@@ -76,19 +79,23 @@ func TestFailedRolloutsAreAbsent(t *testing.T) {
 	}
 }
 
-// Steps of which every rollout failed say so: something is wrong with the workflow, not with a task.
+// Steps of which every rollout failed say so: something is wrong with the workflow, not with a
+// task.
 func TestStepsWithoutAnyRolloutEndTheRun(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	_, err := p.run(t, "buffer.explorer_input.taskset.default_workflow_type=test_troubled", "buffer.explorer_input.taskset.workflow_args={trouble: all}")
+	_, err := p.run(t, "buffer.explorer_input.taskset.default_workflow_type=test_troubled",
+		"buffer.explorer_input.taskset.workflow_args={trouble: all}")
 	oneLine(t, err, "explorer step 3", "all 12 rollouts of this step and of the 2 before failed or have no valid reward", "a broken tool")
 }
 
-// Rollouts that could not be scored are logged with the reason. Steps of which none could be scored end the run.
+// Rollouts that could not be scored are logged with the reason. Steps of which none could be scored
+// end the run.
 func TestWithoutAnyValidReward(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	_, err := p.run(t, noEvaluation, "buffer.explorer_input.default_reward_fn_type=test_unable",
 		"buffer.total_steps=5", "trainer.save_interval=1")
-	oneLine(t, err, "explorer step 3", "all 12 rollouts of this step and of the 2 before failed or have no valid reward; the first: task digits/")
+	oneLine(t, err, "explorer step 3", "all 12 rollouts of this step and of the 2 before failed or have no valid reward; the first: "+
+		"task digits/")
 	log := read(t, filepath.Join(p.job(), "log", "failed_rollouts.log"))
 	if n := strings.Count(log, "no valid reward: "); n != 3*12 {
 		t.Errorf("%d of %d rollouts are in the log:\n%s", n, 3*12, log)
@@ -178,7 +185,8 @@ func oneLine(t *testing.T, err error, texts ...string) {
 	}
 }
 
-// Longer sequences than the model has positions for are no failed rollouts, but an error before the run.
+// Longer sequences than the model has positions for are no failed rollouts, but an error before the
+// run.
 func TestSequencesBeyondThePositionsAreRefused(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	_, err := run.Facts(p.load(t, "model.max_prompt_tokens=100000").Settled()[0])
@@ -189,7 +197,8 @@ func TestSequencesBeyondThePositionsAreRefused(t *testing.T) {
 	oneLine(t, err, p.config+":", ": model.max_model_len: is 100000", "has positions for")
 }
 
-// What is no file and looks like one is not asked of a hub; nothing is fetched, and no stage begins.
+// What is no file and looks like one is not asked of a hub; nothing is fetched, and no stage
+// begins.
 func TestDatasetsAreLookedForBeforeAnything(t *testing.T) {
 	for _, path := range []string{"nowhere.jsonl", "data/nowhere.parquet", "nowhere.json.gz", "org/nowhere.csv"} {
 		p := newProject(t, tiny, strings.NewReplacer("DIR/train.jsonl", path, "DIR/model", "nobody/no-such-model").Replace(rl))
@@ -211,10 +220,13 @@ func TestAStageThatDoesNotBeginIsInNoTable(t *testing.T) {
 	}
 }
 
-// Parts that do not fit together are told by their place in the file, in every stage, before the first one begins or a model is fetched.
+// Parts that do not fit together are told by their place in the file, in every stage, before the
+// first one begins or a model is fetched.
 func TestAlgorithmsAreCheckedBeforeTheFirstStage(t *testing.T) {
-	text := strings.NewReplacer("WARMBATCH", "8", "WARMSTEPS", "4", "WARMSAVE", "2", "RLLR", "2e-3", "RLBATCH", "2", "RLSTEPS", "4", "RLSAVE", "1", "RLMINI", "8",
-		"REWARDARGS", "{}", "WORKFLOW", "simple_workflow", "REWARD", "test_even", "kl_loss_fn: none", "kl_loss_fn: none, policy_loss_fn: dpo", "DIR/model", "nobody/no-such-model").Replace(staged)
+	text := strings.NewReplacer("WARMBATCH", "8", "WARMSTEPS", "4", "WARMSAVE", "2", "RLLR", "2e-3", "RLBATCH", "2", "RLSTEPS", "4",
+		"RLSAVE", "1", "RLMINI", "8",
+		"REWARDARGS", "{}", "WORKFLOW", "simple_workflow", "REWARD", "test_even", "kl_loss_fn: none", "kl_loss_fn: none, policy_loss_fn: "+
+			"dpo", "DIR/model", "nobody/no-such-model").Replace(staged)
 	p := newProject(t, tiny, text)
 	_, err := run.Run(t.Context(), t.Context(), p.load(t), run.Options{Say: func(line string) { t.Error(line) }})
 	oneLine(t, err, ":24:", "algorithm.policy_loss_fn: dpo learns from data of schema dpo")

@@ -15,9 +15,11 @@ import (
 )
 
 // recovering lists the rooms whose changes call for more kills and faults than usual.
-var recovering = []string{"run", "trainer", "explorer", "buffer", "weights", "serve/fleet", "internal/experience", "internal/durable", "internal/database"}
+var recovering = []string{"run", "trainer", "explorer", "buffer", "weights", "serve/fleet", "internal/experience",
+	"internal/durable", "internal/database"}
 
-// every returns n where a test is to look at one of n cases: at each of them with TRINITY_HEAVY, at a few if nothing changed that recovers.
+// every returns n where a test is to look at one of n cases: at each of them with TRINITY_HEAVY, at
+// a few if nothing changed that recovers.
 func every(short, usual, changed int) int {
 	switch trinitytest.EffortFor(recovering...) {
 	case trinitytest.Short:
@@ -30,7 +32,8 @@ func every(short, usual, changed int) int {
 	return 1
 }
 
-// The disk fails at every failpoint in turn: the run ends with one line that says what to do, and goes on, once the disk is well, to the same bytes.
+// The disk fails at every failpoint in turn: the run ends with one line that says what to do, and
+// goes on, once the disk is well, to the same bytes.
 func TestTheDiskFailsAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
 	s := newKilling(t, scenarios[0], 100)
@@ -58,8 +61,8 @@ func TestTheDiskFailsAtEveryFailpoint(t *testing.T) {
 	s.finish(t)
 }
 
-// Whatever file of a run's directory is damaged or gone when it is taken up, in the middle: it goes on to the same bytes, or it is one line that says which
-// file, and nothing is removed.
+// Whatever file of a run's directory is damaged or gone when it is taken up, in the middle: it goes
+// on to the same bytes, or it is one line that says which file, and nothing is removed.
 func TestEveryFileIsDamaged(t *testing.T) {
 	t.Parallel()
 	s := newKilling(t, scenarios[1], 101)
@@ -111,7 +114,8 @@ func TestEveryFileIsDamaged(t *testing.T) {
 				continue
 			}
 			refused++
-			if out := c.output.String(); strings.Count(out, "\n") != 1 || !strings.Contains(out, path) && !strings.Contains(out, filepath.Dir(path)) {
+			if out := c.output.String(); strings.Count(out, "\n") != 1 ||
+				!strings.Contains(out, path) && !strings.Contains(out, filepath.Dir(path)) {
 				t.Errorf("%s %s: the run ended with\n%s\nwant one line that names the file", name, damage.name, out)
 			}
 			if strings.HasPrefix(c.output.String(), "explorer step") { // until then the trainer has gone on, and removed old checkpoints

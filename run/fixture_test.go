@@ -50,7 +50,8 @@ type project struct {
 // tiny is a model of one layer: 54,464 weights.
 const tiny = 1
 
-// newProject writes the quickstart's model, cut down to hidden 64 and the given layers, MaxDigit data, and a configuration.
+// newProject writes the quickstart's model, cut down to hidden 64 and the given layers, MaxDigit
+// data, and a configuration.
 func newProject(t *testing.T, layers int, yaml string) project {
 	t.Helper()
 	p := project{dir: t.TempDir()}
@@ -73,7 +74,8 @@ func newProject(t *testing.T, layers int, yaml string) project {
 	return p
 }
 
-// maxDigit writes demonstrations, which answer with one of the two digits at random, and questions with the larger one.
+// maxDigit writes demonstrations, which answer with one of the two digits at random, and questions
+// with the larger one.
 func (p project) maxDigit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 0))
 	var demonstrations, questions strings.Builder
@@ -85,7 +87,8 @@ func (p project) maxDigit(t *testing.T) {
 			shown = b
 		}
 		demonstrations.WriteString(encode(t, map[string]any{"question": question, "response": fmt.Sprintf("<answer>%d</answer>", shown)}))
-		questions.WriteString(encode(t, map[string]any{"question": question, "answer": fmt.Sprint(max(a, b)), "weak": float64(a) / 20, "strong": float64(b+10) / 20}))
+		questions.WriteString(encode(t, map[string]any{"question": question, "answer": fmt.Sprint(max(a, b)), "weak": float64(a) / 20,
+			"strong": float64(b+10) / 20}))
 	}
 	write(t, filepath.Join(p.dir, "sft.jsonl"), demonstrations.String())
 	write(t, filepath.Join(p.dir, "train.jsonl"), questions.String())
@@ -93,8 +96,9 @@ func (p project) maxDigit(t *testing.T) {
 	write(t, filepath.Join(p.dir, "eval.jsonl"), strings.Join(first, ""))
 }
 
-// preferences writes, of all questions with two different digits, which of the two is the better answer: pairs, single answers, and the answered
-// questions as text. A fifth of the questions is held out.
+// preferences writes, of all questions with two different digits, which of the two is the better
+// answer: pairs, single answers, and the answered questions as text. A fifth of the questions is
+// held out.
 func (p project) preferences(t *testing.T) {
 	files := map[string]*strings.Builder{"dpo": {}, "heldout": {}, "kto": {}, "cpt": {}}
 	add := func(file string, row map[string]any) { files[file].WriteString(encode(t, row)) }
@@ -182,7 +186,8 @@ var blended = strings.Replace(rl, `    taskset:
         path: DIR/train.jsonl
         weight: 2
         format: {prompt_key: question, response_key: answer}
-        data_selector: {selector_type: difficulty_based, feature_keys: [weak, strong], kwargs: {m: 4, target_reward: 0.5, tau: 0.1, do_sample: true, adaptive_rho: true}}
+        data_selector: {selector_type: difficulty_based, feature_keys: [weak, strong],
+            kwargs: {m: 4, target_reward: 0.5, tau: 0.1, do_sample: true, adaptive_rho: true}}
       - name: few
         path: DIR/eval.jsonl
         weight: 1
@@ -205,7 +210,8 @@ buffer:
   total_steps: 12
   trainer_input:
     experience_buffer:
-      {storage_type: file, path: DIR/sft.jsonl, format: {prompt_type: plaintext, prompt_key: question, response_key: response}, data_selector: {selector_type: shuffle, seed: 1}}
+      {storage_type: file, path: DIR/sft.jsonl, format: {prompt_type: plaintext, prompt_key: question, response_key: response},
+          data_selector: {selector_type: shuffle, seed: 1}}
 trainer: {save_interval: 2}
 monitor: {monitor_type: jsonl}
 `
@@ -223,7 +229,8 @@ buffer:
   train_batch_size: 8
   total_steps: 16
   trainer_input:
-    experience_buffer: {path: DIR/ALGORITHM.jsonl, format: {prompt_type: plaintext, prompt_key: question}, data_selector: {selector_type: shuffle, seed: 1}}
+    experience_buffer: {path: DIR/ALGORITHM.jsonl, format: {prompt_type: plaintext, prompt_key: question},
+        data_selector: {selector_type: shuffle, seed: 1}}
 trainer: {save_interval: 2}
 monitor: {monitor_type: jsonl}
 `
@@ -239,7 +246,8 @@ monitor: {monitor_type: jsonl}
 stages:
   - stage_name: warmup
     mode: train
-    algorithm: {algorithm_type: sft, optimizer: {lr: 5e-3, lr_warmup_steps: 20, lr_scheduler_type: cosine, min_lr_ratio: 0.1, betas: [0.9, 0.95], weight_decay: 0.01}}
+    algorithm: {algorithm_type: sft, optimizer: {lr: 5e-3, lr_warmup_steps: 20, lr_scheduler_type: cosine, min_lr_ratio: 0.1,
+        betas: [0.9, 0.95], weight_decay: 0.01}}
     buffer:
       train_batch_size: WARMBATCH
       total_steps: WARMSTEPS
@@ -252,7 +260,8 @@ stages:
     trainer: {save_interval: WARMSAVE}
   - stage_name: rl
     mode: both
-    algorithm: {algorithm_type: grpo, repeat_times: 8, kl_loss_fn: none, optimizer: {lr: RLLR, lr_warmup_steps: 5, lr_scheduler_type: linear, min_lr_ratio: 0.1, betas: [0.9, 0.95], weight_decay: 0}}
+    algorithm: {algorithm_type: grpo, repeat_times: 8, kl_loss_fn: none,
+        optimizer: {lr: RLLR, lr_warmup_steps: 5, lr_scheduler_type: linear, min_lr_ratio: 0.1, betas: [0.9, 0.95], weight_decay: 0}}
     buffer:
       batch_size: RLBATCH
       total_steps: RLSTEPS

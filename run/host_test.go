@@ -62,7 +62,8 @@ func TestAWorkflowUsesItsHost(t *testing.T) {
 	}
 	p := newProject(t, tiny, rl)
 	var said atomic.Int32
-	cfg := p.load(t, append(overrides, "model.lora_configs=[{lora_rank: 4, lora_alpha: 4}]", "buffer.explorer_input.taskset.workflow_args={beside: base}")...)
+	cfg := p.load(t, append(overrides, "model.lora_configs=[{lora_rank: 4, lora_alpha: 4}]",
+		"buffer.explorer_input.taskset.workflow_args={beside: base}")...)
 	_, err := run.Run(t.Context(), t.Context(), cfg, run.Options{Say: func(line string) {
 		if line == "the host speaks" {
 			said.Add(1)

@@ -69,7 +69,8 @@ func TestPeopleInTheLoop(t *testing.T) {
 	p := newProject(t, tiny, strings.NewReplacer("SERVER", ls.URL, "KEY", trinitytest.Key).Replace(comparing))
 	var rows strings.Builder
 	for i := range 12 {
-		rows.WriteString(encode(t, map[string]any{"prompt": fmt.Sprint("question ", i), "answer1": []string{"good", "bad"}[i%2], "answer2": []string{"bad", "good"}[i%2]}))
+		rows.WriteString(encode(t, map[string]any{"prompt": fmt.Sprint("question ", i), "answer1": []string{"good", "bad"}[i%2],
+			"answer2": []string{"bad", "good"}[i%2]}))
 	}
 	write(t, filepath.Join(p.dir, "answers.jsonl"), rows.String())
 	if _, err := p.run(t); err != nil {

@@ -17,7 +17,8 @@ import (
 
 const inputs = "data_processor.experience_pipeline.inputs"
 
-// recording is what an earlier run would have kept: groups of several tasks and steps, of four rollouts and of one, with what a policy said of their tokens.
+// recording is what an earlier run would have kept: groups of several tasks and steps, of four
+// rollouts and of one, with what a policy said of their tokens.
 func recording(t *testing.T, path string) {
 	t.Helper()
 	var groups []trinity.Group
@@ -25,7 +26,8 @@ func recording(t *testing.T, path string) {
 		var g trinity.Group
 		for run := range 4 - i%2*3 {
 			e := &trinity.Experience{
-				ID: trinity.ExperienceID{Step: int64(1 + i/3), Task: fmt.Sprintf("digits/%d", i), Run: run}, PromptLen: 2, Temperature: 1, Versions: [2]int64{0, int64(i)},
+				ID: trinity.ExperienceID{Step: int64(1 + i/3), Task: fmt.Sprintf("digits/%d", i),
+					Run: run}, PromptLen: 2, Temperature: 1, Versions: [2]int64{0, int64(i)},
 				Tokens: []int32{5, 6, int32(10 + i), int32(20 + run)}, Mask: []bool{false, false, true, true}, Logprobs: []float32{0, 0, -4, -3.5},
 				Reward: trinity.NewReward(map[string]float64{"accuracy": float64(run % 2)}), Prompt: "p", Response: fmt.Sprint("r", run),
 			}
@@ -91,7 +93,8 @@ func joined(exps []*trinity.Experience, name string) (steps [9][]string) {
 	return steps
 }
 
-// Recorded rollouts, of any form, join those of every step with what was recorded of them, pass the operators and are trained on.
+// Recorded rollouts, of any form, join those of every step with what was recorded of them, pass the
+// operators and are trained on.
 func TestRecordedRolloutsJoin(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	var want result
@@ -101,7 +104,8 @@ func TestRecordedRolloutsJoin(t *testing.T) {
 		recording(t, path)
 		seen := filepath.Join(p.dir, "seen.jsonl")
 		if _, err := p.run(t, inputs+"={old: {path: "+path+", batch_size: 2}}", "data_processor.experience_pipeline.output_save_path="+seen,
-			"data_processor.experience_pipeline.operators=[{name: expr_filter, args: {condition: '(info.input ?? \"\") != \"old\" or run != 3'}}]"); err != nil {
+			"data_processor.experience_pipeline.operators=[{name: expr_filter, args: {condition: '(info.input ?? \"\") != \"old\" or run != "+
+				"3'}}]"); err != nil {
 			t.Fatalf("%s: %v", form, err)
 		}
 		if got := results(t, p.dir); form == ".jsonl" {
@@ -126,7 +130,8 @@ func TestRecordedRolloutsJoin(t *testing.T) {
 		if n := len(left); n != 8*4 { // of 5 in each step the operator drops one
 			t.Errorf("%d experiences of the input are left of the operators, want 32", n)
 		}
-		if got := curve(t, p.job(), "explorer", "experience_pipeline/input/old_count"); len(got) != 8 || slices.Min(got) != 5 || slices.Max(got) != 5 {
+		if got := curve(t, p.job(), "explorer", "experience_pipeline/input/old_count"); len(got) != 8 || slices.Min(got) != 5 ||
+			slices.Max(got) != 5 {
 			t.Errorf("counted %v of the input", got)
 		}
 		if got := curve(t, p.job(), "trainer", "sample/task_count"); slices.Min(got) != 5 || slices.Max(got) != 5 {
@@ -135,12 +140,15 @@ func TestRecordedRolloutsJoin(t *testing.T) {
 	}
 }
 
-// Recorded groups may be larger than the run's own, and the buffer small: explorer and trainer do not wait for each other.
+// Recorded groups may be larger than the run's own, and the buffer small: explorer and trainer do
+// not wait for each other.
 func TestLargeGroupsJoin(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	recording(t, filepath.Join(p.dir, "kept.jsonl"))
-	if _, err := p.run(t, inputs+"={old: {path: "+p.dir+"/kept.jsonl, batch_size: 6}}", "algorithm.repeat_times=2", "buffer.batch_size=1", noEvaluation,
-		"synchronizer.sync_interval=2", "synchronizer.sync_timeout=20", "buffer.trainer_input.experience_buffer={capacity: 1}", "buffer.train_batch_size=6"); err != nil {
+	if _, err := p.run(t, inputs+"={old: {path: "+p.dir+"/kept.jsonl, batch_size: 6}}", "algorithm.repeat_times=2",
+		"buffer.batch_size=1", noEvaluation,
+		"synchronizer.sync_interval=2", "synchronizer.sync_timeout=20", "buffer.trainer_input.experience_buffer={capacity: "+
+			"1}", "buffer.train_batch_size=6"); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(p.kept(t)); got != 8*(2+15) {
@@ -148,7 +156,8 @@ func TestLargeGroupsJoin(t *testing.T) {
 	}
 }
 
-// Demonstrations join as groups of one, which an operator gives a reward; the passes over them end, and the run does not.
+// Demonstrations join as groups of one, which an operator gives a reward; the passes over them end,
+// and the run does not.
 func TestDemonstrationsJoin(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	demonstrations := inputs + "={shown: {path: " + p.dir + "/eval.jsonl, schema_type: sft, batch_size: 3, total_epochs: 2, " +
@@ -191,7 +200,8 @@ func TestTablesJoin(t *testing.T) {
 	}
 	for _, table := range []string{"SELECT experience FROM trinity_experiences ORDER BY number", "trinity_archive"} {
 		again := p.copyOf(t)
-		if _, err := again.run(t, inputs+".old={path: 'sqlite:///"+p.database()+"', storage_type: sql, subset_name: "+table+", total_steps: 3}"); err != nil {
+		if _, err := again.run(t, inputs+".old={path: 'sqlite:///"+p.database()+"', storage_type: sql, subset_name: "+table+", "+
+			"total_steps: 3}"); err != nil {
 			t.Fatal(err)
 		}
 		steps := joined(again.kept(t), "old")
@@ -205,7 +215,8 @@ func TestTablesJoin(t *testing.T) {
 func TestInputsArePlanned(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	recording(t, filepath.Join(p.dir, "kept.jsonl"))
-	cfg := p.load(t, inputs+"={old: {path: "+p.dir+"/kept.jsonl, batch_size: 2}, shown: {path: "+p.dir+"/eval.jsonl, schema_type: sft, total_epochs: 2}}")
+	cfg := p.load(t, inputs+"={old: {path: "+p.dir+"/kept.jsonl, batch_size: 2}, shown: {path: "+p.dir+"/eval.jsonl, schema_type: sft, "+
+		"total_epochs: 2}}")
 	facts, err := run.Facts(cfg.Settled()[0])
 	if err != nil {
 		t.Fatal(err)

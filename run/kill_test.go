@@ -21,10 +21,12 @@ import (
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
-// rolling has every delivery begin a segment of the log, so that segments are made and removed all the time.
+// rolling has every delivery begin a segment of the log, so that segments are made and removed all
+// the time.
 const rolling = "durable.log.roll=force"
 
-// elsewhere says that a process of these scenarios never comes to a failpoint: those of package durable's tests or of TestKilledApart do.
+// elsewhere says that a process of these scenarios never comes to a failpoint: those of package
+// durable's tests or of TestKilledApart do.
 func elsewhere(name string) bool {
 	return name == "durable.dir.replace" || strings.HasPrefix(name, "remote.")
 }
@@ -42,7 +44,8 @@ type scenario struct {
 var scenarios = []scenario{
 	{"synchronous", nil, (*killing).sameAsWhole},
 	{"one step off", []string{"synchronizer.sync_offset=1"}, (*killing).sameAsWhole},
-	{"interval 3 with stale rollouts", []string{"synchronizer.sync_interval=3", "algorithm.sample_strategy_args.max_staleness=2"}, (*killing).sameAsWhole},
+	{"interval 3 with stale rollouts", []string{"synchronizer.sync_interval=3", "algorithm.sample_strategy_args.max_staleness=2"},
+		(*killing).sameAsWhole},
 	{"replay", append(replay("reuse_cooldown_time: 0, priority_fn: decay_limit_randomization, priority_fn_args: {decay: 0.2, sigma: 2}"),
 		"synchronizer.sync_offset=1"), (*killing).sameAsWhole},
 	{"fully asynchronous", []string{"synchronizer.sync_style=fully_async"}, (*killing).eachOnce},
@@ -50,21 +53,25 @@ var scenarios = []scenario{
 	{"explorer driven with staleness control", []string{"synchronizer.sync_style=explorer_driven", "synchronizer.explorer_sync_interval=2",
 		"algorithm.sample_strategy_args.max_staleness=3"}, (*killing).eachOnce},
 	{"trainer driven", []string{"synchronizer.sync_style=trainer_driven", "synchronizer.sync_interval=2"}, (*killing).eachOnce},
-	{"asynchronous replay", append(replay("reuse_cooldown_time: 0, priority_fn: decay_limit_randomization"), "synchronizer.sync_style=fully_async"), (*killing).eachAtMostThrice},
+	{"asynchronous replay", append(replay("reuse_cooldown_time: 0, priority_fn: decay_limit_randomization"),
+		"synchronizer.sync_style=fully_async"), (*killing).eachAtMostThrice},
 	{"SQLite", []string{"buffer.trainer_input.experience_buffer.storage_type=sql", "synchronizer.sync_offset=1",
 		"data_processor.experience_pipeline.output_save_path=sqlite:///${checkpoint_root_dir}/kept.db"}, (*killing).sameAsWhole},
-	{"SQLite fully asynchronous", []string{"buffer.trainer_input.experience_buffer.storage_type=sql", "synchronizer.sync_style=fully_async"}, (*killing).eachOnce},
+	{"SQLite fully asynchronous", []string{"buffer.trainer_input.experience_buffer.storage_type=sql",
+		"synchronizer.sync_style=fully_async"}, (*killing).eachOnce},
 	{"stages", nil, (*killing).endsAsWhole},
 	{"stages that learn", nil, (*killing).endsAsWhole},
 	{"stages that explore", nil, (*killing).endsAsWhole},
-	{"an input", []string{inputs + "={old: {path: '${model.model_path}/../kept.jsonl', batch_size: 2, data_selector: {selector_type: shuffle}}}", "synchronizer.sync_offset=1"}, (*killing).sameAsWhole},
+	{"an input", []string{inputs + "={old: {path: '${model.model_path}/../kept.jsonl', batch_size: 2, data_selector: {selector_type: " +
+		"shuffle}}}", "synchronizer.sync_offset=1"}, (*killing).sameAsWhole},
 }
 
 // stagesOf are the configurations of scenarios with stages.
 var stagesOf = map[string]string{"stages": fewSteps, "stages that learn": learningStages, "stages that explore": exploringStages}
 
-// Processes that are killed at every failpoint, at hits of any of them and at any time, in every mode: what was acknowledged is trained on, once, and
-// where explorer and trainer keep step the run ends with the bytes of one that was never killed.
+// Processes that are killed at every failpoint, at hits of any of them and at any time, in every
+// mode: what was acknowledged is trained on, once, and where explorer and trainer keep step the run
+// ends with the bytes of one that was never killed.
 func TestKilledAtEveryFailpoint(t *testing.T) {
 	var struck sync.Map
 	var ended atomic.Int64
@@ -115,7 +122,8 @@ func newKilling(t *testing.T, c scenario, number int) *killing {
 	if c.name == "four steps under way" {
 		yaml = blended
 	}
-	s := &killing{scenario: c, number: number, whole: newProject(t, tiny, yaml), rng: rand.New(rand.NewPCG(uint64(number), 5)), acked: map[string]bool{}}
+	s := &killing{scenario: c, number: number, whole: newProject(t, tiny, yaml), rng: rand.New(rand.NewPCG(uint64(number), 5)),
+		acked: map[string]bool{}}
 	recording(t, filepath.Join(s.whole.dir, "kept.jsonl"))
 	s.p = s.whole.copyOf(t)
 	s.remains = s.p.remaining
@@ -135,12 +143,14 @@ func (s *killing) settings(p project) []string {
 		return nil
 	}
 	return append([]string{
-		"trainer.save_interval=1", "trainer.max_checkpoints_to_keep=2", "monitor.monitor_type=[jsonl, tensorboard]", "data_processor.experience_pipeline.save_input=true",
+		"trainer.save_interval=1", "trainer.max_checkpoints_to_keep=2", "monitor.monitor_type=[jsonl, " +
+			"tensorboard]", "data_processor.experience_pipeline.save_input=true",
 		"algorithm.sample_strategy=test_audit", "algorithm.sample_strategy_args.file=" + p.auditFile(),
 	}, s.scenario.overrides...)
 }
 
-// plan are rules for failpoints, and "" for a kill at any time. Each scenario has a share of the failpoints, with TRINITY_HEAVY all.
+// plan are rules for failpoints, and "" for a kill at any time. Each scenario has a share of the
+// failpoints, with TRINITY_HEAVY all.
 func (s *killing) plan(t *testing.T) (all []string) {
 	t.Helper()
 	share := every(9, 9, 3)
@@ -166,7 +176,8 @@ func (s *killing) plan(t *testing.T) (all []string) {
 	return append(inTurn, all...)
 }
 
-// once starts or goes on with the run, to be killed. A run that comes to its end first is checked, and another one is begun to be killed early.
+// once starts or goes on with the run, to be killed. A run that comes to its end first is checked,
+// and another one is begun to be killed early.
 func (s *killing) once(t *testing.T, how string) {
 	t.Helper()
 	if s.killed(t, how) {
@@ -237,7 +248,8 @@ func (s *killing) endsAsWhole(t *testing.T) {
 	results(t, s.p.dir).sameAs(t, results(t, s.whole.dir))
 }
 
-// sameAsWhole wants also what was trained on, in that order, and the copies of what came in and of what was left, where it is kept, to be the same.
+// sameAsWhole wants also what was trained on, in that order, and the copies of what came in and of
+// what was left, where it is kept, to be the same.
 func (s *killing) sameAsWhole(t *testing.T) {
 	t.Helper()
 	s.endsAsWhole(t)
@@ -293,8 +305,8 @@ func archived(t *testing.T, file string) string {
 	return all.String()
 }
 
-// eachOnce wants every experience that was acknowledged, and every rollout of the run, to be trained on once; of tasksets without a curriculum those of
-// the run that was never killed.
+// eachOnce wants every experience that was acknowledged, and every rollout of the run, to be
+// trained on once; of tasksets without a curriculum those of the run that was never killed.
 func (s *killing) eachOnce(t *testing.T) {
 	t.Helper()
 	s.allOnce(t, 8*3*4)
@@ -332,7 +344,8 @@ func tasksetOf(batches [][]string, taskset string) (ids []string) {
 	return ids
 }
 
-// eachAtMostThrice wants every experience that was acknowledged to be trained on, or to wait for it.
+// eachAtMostThrice wants every experience that was acknowledged to be trained on, or to wait for
+// it.
 func (s *killing) eachAtMostThrice(t *testing.T) {
 	t.Helper()
 	uses := s.uses(t, 3)

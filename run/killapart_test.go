@@ -13,8 +13,9 @@ import (
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
-// Explorer and trainer in two processes, each killed at failpoints, again and again, while the other goes on: what was acknowledged is trained on, once, and
-// where they keep step the run ends with the bytes of one process that was never killed.
+// Explorer and trainer in two processes, each killed at failpoints, again and again, while the
+// other goes on: what was acknowledged is trained on, once, and where they keep step the run ends
+// with the bytes of one process that was never killed.
 func TestKilledApart(t *testing.T) {
 	for i, c := range []scenario{
 		{"synchronous", []string{noEvaluation}, (*killing).endsAsOneProcess},

@@ -23,8 +23,9 @@ type behind struct {
 	struck int      // how often the server was killed while the run went on
 }
 
-// Runs whose experiences pass through a server end as those in memory do, whatever is killed: the run, at the failpoints around what it asks of the server
-// and at others; the server, while the run goes on; or one after the other.
+// Runs whose experiences pass through a server end as those in memory do, whatever is killed: the
+// run, at the failpoints around what it asks of the server and at others; the server, while the run
+// goes on; or one after the other.
 func TestKilledWithAServer(t *testing.T) {
 	trinitytest.Long(t, "starts and kills servers", recovering...)
 	for i, c := range []struct {
@@ -56,7 +57,8 @@ func TestKilledWithAServer(t *testing.T) {
 	}
 }
 
-// killAll kills the run at each of the server's failpoints and at any, and the server meanwhile and in between.
+// killAll kills the run at each of the server's failpoints and at any, and the server meanwhile and
+// in between.
 func (b *behind) killAll(t *testing.T) {
 	t.Helper()
 	for range 8 / every(8, 8, 8) {
@@ -72,7 +74,8 @@ func (b *behind) killAll(t *testing.T) {
 	t.Logf("%d kills in %d runs, and %d of the server while it ran", b.kills, b.runs, b.struck)
 }
 
-// plan runs once to its end, to count, and draws a hit of each failpoint of the server, and one of any.
+// plan runs once to its end, to count, and draws a hit of each failpoint of the server, and one of
+// any.
 func (b *behind) plan(t *testing.T) (rules []string) {
 	t.Helper()
 	counts := filepath.Join(t.TempDir(), "hits.json")

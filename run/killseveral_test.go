@@ -17,8 +17,9 @@ const (
 	severalEpochs = 2
 )
 
-// Two explorers with a name each and a trainer, in processes of their own, each killed at random again and again, two or three of them at once too: every
-// task is rolled out once in each epoch by the explorer that has it, what the trainer had acknowledged is trained on, and nothing twice.
+// Two explorers with a name each and a trainer, in processes of their own, each killed at random
+// again and again, two or three of them at once too: every task is rolled out once in each epoch by
+// the explorer that has it, what the trainer had acknowledged is trained on, and nothing twice.
 func TestSeveralExplorersAreKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills many processes: not in -short")
@@ -82,7 +83,8 @@ func (c *crowd) note(t *testing.T) {
 	c.alsoOthers(t)
 }
 
-// everyTaskOnce wants each explorer to have rolled out each of its rows once an epoch, and all of that to be trained on.
+// everyTaskOnce wants each explorer to have rolled out each of its rows once an epoch, and all of
+// that to be trained on.
 func (s *killing) everyTaskOnce(t *testing.T) {
 	t.Helper()
 	const repeats = 4
@@ -118,7 +120,8 @@ func TestTheOnlyExplorerIsLost(t *testing.T) {
 		t.Fatal("the explorer was not killed")
 	}
 	trainer.fails(t, "waiting for the explorer", "max_read_timeout", "explorer explorer (host ", "and has lost its lease")
-	if log := read(t, filepath.Join(p.job(), "log", "explorers.log")); !strings.Contains(log, "and has lost its lease of 10s: the trainer waits for it; start it again") {
+	if log := read(t, filepath.Join(p.job(), "log", "explorers.log")); !strings.Contains(log,
+		"and has lost its lease of 10s: the trainer waits for it; start it again") {
 		t.Errorf("the log does not say who is waited for:\n%s", log)
 	}
 }

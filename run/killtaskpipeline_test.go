@@ -9,7 +9,8 @@ import (
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
-// A process that is killed while it makes a taskset, at any write, leaves none that is not whole: the next one makes it, or has it, and the run is that of one that was never killed.
+// A process that is killed while it makes a taskset, at any write, leaves none that is not whole:
+// the next one makes it, or has it, and the run is that of one that was never killed.
 func TestATaskPipelineIsKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills a dozen processes: not in -short")

@@ -20,16 +20,20 @@ var quantized = []string{"stages.1.explorer={rollout_model: {quantization: int8}
 	"stages.1.algorithm.rollout_correction={bypass_mode: false, rollout_is: token, rollout_rs: geometric, rollout_rs_threshold: 1.5}"}
 
 // critic replaces the group's mean by a critic.
-var critic = []string{"stages.1.algorithm.advantage_fn=ppo", "stages.1.trainer.critic_warmup=3", "stages.1.trainer.trainer_config.critic={optim: {lr: 3e-3}}"}
+var critic = []string{"stages.1.algorithm.advantage_fn=ppo", "stages.1.trainer.critic_warmup=3",
+	"stages.1.trainer.trainer_config.critic={optim: {lr: 3e-3}}"}
 
-// A tiny model, which demonstrations have taught to answer with either of two digits, learns from rewards alone to answer with the larger one,
-// also when it samples with 8-bit weights. Without learning rate, and with rewards that are not its own, it does not.
+// A tiny model, which demonstrations have taught to answer with either of two digits, learns from
+// rewards alone to answer with the larger one, also when it samples with 8-bit weights. Without
+// learning rate, and with rewards that are not its own, it does not.
 func TestRewardsAreLearntFrom(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains three models: not in -short")
 	}
-	yaml := strings.NewReplacer("WARMBATCH", "64", "WARMSTEPS", "80", "WARMSAVE", "80", "RLLR", "2e-3", "RLBATCH", "32", "RLSTEPS", "30", "RLSAVE", "30", "RLMINI", "64",
-		"WORKFLOW", "simple_workflow", "REWARDARGS", "{pattern: '<answer>(?P<answer>[0-9])</answer>'}", "REWARD", "pattern_reward").Replace(staged)
+	yaml := strings.NewReplacer("WARMBATCH", "64", "WARMSTEPS", "80", "WARMSAVE", "80", "RLLR", "2e-3", "RLBATCH", "32", "RLSTEPS",
+		"30", "RLSAVE", "30", "RLMINI", "64",
+		"WORKFLOW", "simple_workflow", "REWARDARGS", "{pattern: "+
+			"'<answer>(?P<answer>[0-9])</answer>'}", "REWARD", "pattern_reward").Replace(staged)
 	const short = "stages.1.buffer.total_steps=20"
 	for _, c := range []struct {
 		name     string
@@ -66,7 +70,8 @@ func TestRewardsAreLearntFrom(t *testing.T) {
 	}
 }
 
-// checkCorrection looks for what rollout correction logs of every step: a sampler that is nearly the trainer, and not it.
+// checkCorrection looks for what rollout correction logs of every step: a sampler that is nearly
+// the trainer, and not it.
 func checkCorrection(t *testing.T, p project) {
 	t.Helper()
 	for name, in := range map[string][2]float64{

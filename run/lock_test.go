@@ -8,7 +8,8 @@ import (
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
-// A second process is told who has the directory, and changes nothing there; that of a process that was killed is free.
+// A second process is told who has the directory, and changes nothing there; that of a process that
+// was killed is free.
 func TestTwoProcessesInOneDirectory(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	first := p.start(t, []string{failpoint.Variable + "=*=sleep"})
@@ -20,7 +21,8 @@ func TestTwoProcessesInOneDirectory(t *testing.T) {
 		t.Fatal("the first process has ended")
 	}
 	for _, mode := range []string{"mode=both", "mode=explore", "mode=bench"} {
-		p.start(t, nil, mode).fails(t, p.job(), fmt.Sprintf("of process %d on %s, since ", first.cmd.Process.Pid, host), "end it, or change `name`")
+		p.start(t, nil, mode).fails(t, p.job(), fmt.Sprintf("of process %d on %s, since ", first.cmd.Process.Pid, host),
+			"end it, or change `name`")
 	}
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,8 @@ import (
 
 const fewTrainSteps = "buffer.total_steps=2"
 
-// A checkpoint is not gone on from with what does not fit it; what may change is said. `check` and `run` say the same.
+// A checkpoint is not gone on from with what does not fit it; what may change is said. `check` and
+// `run` say the same.
 func TestWhatACheckpointIsGoneOnFromWith(t *testing.T) {
 	p := newProject(t, tiny, sft)
 	if _, err := p.run(t, fewTrainSteps); err != nil {
@@ -26,10 +27,12 @@ func TestWhatACheckpointIsGoneOnFromWith(t *testing.T) {
 	write(t, filepath.Join(p.dir, "half.jsonl"), rows[:strings.Index(rows, "\n")+1])
 	lora := "model.lora_configs=[{lora_rank: 4, lora_alpha: 8, target_modules: all-linear}]"
 	for _, c := range []struct{ override, want string }{
-		{"algorithm.optimizer.optimizer_type=sgd", "algorithm.optimizer.optimizer_type: is sgd and was adamw, so the run cannot go on from global_step_2; put it back, or give the run another name"},
+		{"algorithm.optimizer.optimizer_type=sgd", "algorithm.optimizer.optimizer_type: is sgd and was adamw, so the run cannot go on " +
+			"from global_step_2; put it back, or give the run another name"},
 		{lora, "model.lora_configs.0.lora_rank: is 4 and was not set"},
 		{"model.model_path=" + filepath.Join(p.dir, "other"), "model.model_path: is another model than the checkpoint's"},
-		{"buffer.trainer_input.experience_buffer.path=" + filepath.Join(p.dir, "half.jsonl"), "buffer.trainer_input.experience_buffer.path: holds other data than when the checkpoint was written"},
+		{"buffer.trainer_input.experience_buffer.path=" + filepath.Join(p.dir, "half.jsonl"),
+			"buffer.trainer_input.experience_buffer.path: holds other data than when the checkpoint was written"},
 	} {
 		_, checked := run.Facts(p.load(t, fewTrainSteps, c.override).Settled()[0])
 		_, ran := p.run(t, fewTrainSteps, c.override)
@@ -55,7 +58,8 @@ func TestWhatACheckpointIsGoneOnFromWith(t *testing.T) {
 		t.Errorf("changed: %q, %v", f.Changed, err)
 	}
 	var said []string
-	if _, err := run.Run(t.Context(), t.Context(), p.load(t, more...), run.Options{Say: func(s string) { said = append(said, s) }}); err != nil {
+	if _, err := run.Run(t.Context(), t.Context(), p.load(t, more...),
+		run.Options{Say: func(s string) { said = append(said, s) }}); err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range want {
@@ -71,7 +75,8 @@ func TestWhatACheckpointIsGoneOnFromWith(t *testing.T) {
 	}
 }
 
-// What the rollouts are made of is compared too, by content; a stage begins with the model of the one before.
+// What the rollouts are made of is compared too, by content; a stage begins with the model of the
+// one before.
 func TestTasksetsOfACheckpoint(t *testing.T) {
 	p := newProject(t, tiny, fewSteps)
 	if _, err := p.run(t); err != nil {

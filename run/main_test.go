@@ -16,7 +16,8 @@ import (
 	_ "github.com/trinity-go/trinity/standard"
 )
 
-// childConfig is set in a process that runs a configuration in place of tests: to be killed, or to have another number of cores.
+// childConfig is set in a process that runs a configuration in place of tests: to be killed, or to
+// have another number of cores.
 const (
 	childConfig    = "TRINITY_TEST_CONFIG"
 	childOverrides = "TRINITY_TEST_OVERRIDES" // one a line
@@ -60,7 +61,8 @@ func child(path string, overrides []string) int {
 		<-signals
 		cancel(errInterrupt)
 	}()
-	_, err = run.Run(context.Background(), stop, cfg, run.Options{Say: func(string) {}, Join: os.Getenv(childJoin), Stage: os.Getenv(childStage)})
+	_, err = run.Run(context.Background(), stop, cfg,
+		run.Options{Say: func(string) {}, Join: os.Getenv(childJoin), Stage: os.Getenv(childStage)})
 	switch {
 	case errors.Is(err, errInterrupt):
 		return interruptCode

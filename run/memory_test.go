@@ -10,14 +10,16 @@ import (
 	"github.com/trinity-go/trinity/model"
 )
 
-// planner takes 10 bytes, 2 for every token of a micro-batch, less one where a layer is computed again, and 3 for every sequence.
+// planner takes 10 bytes, 2 for every token of a micro-batch, less one where a layer is computed
+// again, and 3 for every sequence.
 type planner struct {
 	trinity.TrainerOpener
 	layers int
 }
 
 func (p planner) PlanMemory(s trinity.EngineSpec) ([]trinity.MemoryPart, error) {
-	return []trinity.MemoryPart{{Kind: "weights", Bytes: 10}, {Kind: "activations", Bytes: int64(s.MicroTokens * (2*p.layers - s.Recompute))}}, nil
+	return []trinity.MemoryPart{{Kind: "weights", Bytes: 10},
+		{Kind: "activations", Bytes: int64(s.MicroTokens * (2*p.layers - s.Recompute))}}, nil
 }
 
 type samplerPlanner struct{ trinity.SamplerOpener }
@@ -62,7 +64,8 @@ func TestWhatFitsIsChosenAndElseAdvised(t *testing.T) {
 	}
 }
 
-// newPlanned is a stage of 100 tokens a micro-batch, sequences of 20, and 8 rollouts of groups of 2 on 4 runners.
+// newPlanned is a stage of 100 tokens a micro-batch, sequences of 20, and 8 rollouts of groups of 2
+// on 4 runners.
 func newPlanned(t *testing.T, layers int) *memory {
 	t.Helper()
 	cfg := &Settled{
@@ -83,15 +86,18 @@ func newPlanned(t *testing.T, layers int) *memory {
 	}
 }
 
-// A critic is asked for what the policy is, less what is for adapters and the reference, with an optimizer of its own.
+// A critic is asked for what the policy is, less what is for adapters and the reference, with an
+// optimizer of its own.
 func TestCriticSpec(t *testing.T) {
 	policy := trinity.EngineSpec{
-		ModelPath: "m", Init: trinity.InitSpec{Seed: 1, Style: "hf"}, LoRA: &trinity.LoRASpec{LoraRank: 2}, Seed: 3, Optimizer: trinity.OptimizerSpec{Type: trinity.SGD},
+		ModelPath: "m", Init: trinity.InitSpec{Seed: 1,
+			Style: "hf"}, LoRA: &trinity.LoRASpec{LoraRank: 2}, Seed: 3, Optimizer: trinity.OptimizerSpec{Type: trinity.SGD},
 		Train: true, Reference: true, Recompute: 4, Ahead: true, MicroTokens: 5, MaxModelLen: 7,
 	}
 	own := trinity.OptimizerSpec{Type: trinity.Muon, Momentum: 0.5}
 	want := trinity.EngineSpec{
-		ModelPath: "c", Init: policy.Init, Seed: 3, Optimizer: own, Head: trinity.ValueHead, Train: true, Recompute: 4, MicroTokens: 5, MaxModelLen: 7,
+		ModelPath: "c", Init: policy.Init, Seed: 3, Optimizer: own, Head: trinity.ValueHead, Train: true, Recompute: 4, MicroTokens: 5,
+		MaxModelLen: 7,
 	}
 	if got := criticSpec(policy, "c", own); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
@@ -101,7 +107,8 @@ func TestCriticSpec(t *testing.T) {
 // A file that is read counts as far as it is more than what is taken after it.
 func TestPassingMemory(t *testing.T) {
 	for _, c := range []struct{ later, want int64 }{{5, 45}, {60, 0}, {20, 30}} {
-		parts := []trinity.MemoryPart{{Kind: "weights", Bytes: 10}, {Kind: "loading", Bytes: 50, Passing: true}, {Kind: "activations", Bytes: c.later}}
+		parts := []trinity.MemoryPart{{Kind: "weights", Bytes: 10}, {Kind: "loading", Bytes: 50, Passing: true},
+			{Kind: "activations", Bytes: c.later}}
 		if got := lasting(parts)[1].Bytes; got != c.want || planned(parts) != 10+c.later+c.want {
 			t.Errorf("50 bytes before %d others: %d for loading, %d in all; want %d for loading", c.later, got, planned(parts), c.want)
 		}

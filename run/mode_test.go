@@ -2,7 +2,8 @@ package run_test
 
 import "testing"
 
-// A batch of more experiences than an explore step gives takes what there is, for every explore step once.
+// A batch of more experiences than an explore step gives takes what there is, for every explore
+// step once.
 func TestTrainBatchLargerThanAnExploreStep(t *testing.T) {
 	whole, larger := newProject(t, tiny, rl), newProject(t, tiny, rl)
 	for p, overrides := range map[project][]string{whole: nil, larger: {"buffer.train_batch_size=1000"}} {
@@ -22,11 +23,13 @@ func TestStepsMayPassTheDataSeveralTimes(t *testing.T) {
 	}
 }
 
-// Mode bench evaluates the base model and every checkpoint, to the numbers that the run itself had found.
+// Mode bench evaluates the base model and every checkpoint, to the numbers that the run itself had
+// found.
 func TestBenchEvaluatesEveryCheckpoint(t *testing.T) {
 	for name, overrides := range map[string][]string{
 		"all weights": {"trainer.save_hf_checkpoint=always"},
-		"lora":        {"trainer.save_hf_checkpoint=always", "model.lora_configs=[{lora_rank: 4, lora_alpha: 4, use_rslora: true, target_modules: all-linear, exclude_modules: [k_proj]}]"},
+		"lora": {"trainer.save_hf_checkpoint=always",
+			"model.lora_configs=[{lora_rank: 4, lora_alpha: 4, use_rslora: true, target_modules: all-linear, exclude_modules: [k_proj]}]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

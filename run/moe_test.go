@@ -46,8 +46,10 @@ func TestFactsOfAModelWithExperts(t *testing.T) {
 // A model with experts learns from rewards, and its metrics tell the load of the experts.
 func TestExpertsLearnFromRewards(t *testing.T) {
 	trinitytest.Long(t, "trains a model", "run", "engine/cpu")
-	yaml := strings.NewReplacer("WARMBATCH", "64", "WARMSTEPS", "60", "WARMSAVE", "60", "RLLR", "2e-3", "RLBATCH", "32", "RLSTEPS", "24", "RLSAVE", "24", "RLMINI", "64",
-		"WORKFLOW", "simple_workflow", "REWARDARGS", "{pattern: '<answer>(?P<answer>[0-9])</answer>'}", "REWARD", "pattern_reward").Replace(staged)
+	yaml := strings.NewReplacer("WARMBATCH", "64", "WARMSTEPS", "60", "WARMSAVE", "60", "RLLR", "2e-3", "RLBATCH", "32", "RLSTEPS",
+		"24", "RLSAVE", "24", "RLMINI", "64",
+		"WORKFLOW", "simple_workflow", "REWARDARGS", "{pattern: "+
+			"'<answer>(?P<answer>[0-9])</answer>'}", "REWARD", "pattern_reward").Replace(staged)
 	t.Parallel()
 	p := newProject(t, 2, yaml)
 	p.experts(t)
@@ -60,7 +62,8 @@ func TestExpertsLearnFromRewards(t *testing.T) {
 	if last < 0.8 || last < first+0.15 {
 		t.Errorf("accuracy rose from %.3f to %.3f, want at least 0.8 and 0.15 more", first, last)
 	}
-	for name, most := range map[string]float64{"actor/router/load_max": 2, "actor/router/load_min": 1, "actor/router/load_entropy": 1, "actor/router/aux_loss": 4} {
+	for name, most := range map[string]float64{"actor/router/load_max": 2, "actor/router/load_min": 1, "actor/router/load_entropy": 1,
+		"actor/router/aux_loss": 4} {
 		values := curve(t, stage, "trainer", name)
 		if len(values) == 0 {
 			t.Errorf("no %s in the metrics", name)

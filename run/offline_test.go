@@ -15,7 +15,8 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// preferring warms up on demonstrations that answer with either of two digits, and then learns which is preferred.
+// preferring warms up on demonstrations that answer with either of two digits, and then learns
+// which is preferred.
 const preferring = `
 project: p
 name: r
@@ -26,12 +27,14 @@ monitor: {monitor_type: jsonl}
 stages:
   - stage_name: warmup
     mode: train
-    algorithm: {algorithm_type: sft, optimizer: {lr: 5e-3, lr_warmup_steps: 10, lr_scheduler_type: cosine, min_lr_ratio: 0.1, betas: [0.9, 0.95]}}
+    algorithm: {algorithm_type: sft, optimizer: {lr: 5e-3, lr_warmup_steps: 10, lr_scheduler_type: cosine, min_lr_ratio: 0.1,
+        betas: [0.9, 0.95]}}
     buffer:
       train_batch_size: 32
       total_steps: 60
       trainer_input:
-        experience_buffer: {path: DIR/sft.jsonl, format: {prompt_type: plaintext, prompt_key: question}, data_selector: {selector_type: shuffle, seed: 1}}
+        experience_buffer: {path: DIR/sft.jsonl, format: {prompt_type: plaintext, prompt_key: question},
+            data_selector: {selector_type: shuffle, seed: 1}}
   - stage_name: preferences
     mode: train
     algorithm:
@@ -42,14 +45,16 @@ stages:
       train_batch_size: BATCH
       total_steps: 60
       trainer_input:
-        experience_buffer: {path: DIR/ALGORITHM.jsonl, format: {prompt_type: plaintext, prompt_key: question}, data_selector: {selector_type: shuffle, seed: 1}}
+        experience_buffer: {path: DIR/ALGORITHM.jsonl, format: {prompt_type: plaintext, prompt_key: question},
+            data_selector: {selector_type: shuffle, seed: 1}}
         eval_buffers:
           pairs: {path: DIR/heldout.jsonl, schema_type: dpo, format: {prompt_type: plaintext, prompt_key: question}}
           same: {path: DIR/ALGORITHM.jsonl, format: {prompt_type: plaintext, prompt_key: question}}
     explorer: {eval_interval: 25}
 `
 
-// A tiny model that answers with either digit learns from preferences to find the larger more likely, also in questions that it was not shown.
+// A tiny model that answers with either digit learns from preferences to find the larger more
+// likely, also in questions that it was not shown.
 func TestPreferencesAreLearnt(t *testing.T) {
 	trinitytest.Long(t, "trains two models", "run", "algorithm", "trainer")
 	for algorithm, batch := range map[string]string{"dpo": "16", "kto": "32"} {
@@ -89,14 +94,16 @@ func TestPreferencesAreLearnt(t *testing.T) {
 	}
 }
 
-// preferred is the share of held-out pairs of which a model finds the chosen answer the likelier one.
+// preferred is the share of held-out pairs of which a model finds the chosen answer the likelier
+// one.
 func (p project) preferred(t *testing.T, model string) float64 {
 	t.Helper()
 	stats := forward(t, model, p.formatted(t, "dpo", "heldout.jsonl"))
 	return wins(stats, func(i int) float64 { return total(stats[i]) })
 }
 
-// gained is the share of held-out pairs of which the chosen answer has gained more log-probability than the rejected one from one model to another.
+// gained is the share of held-out pairs of which the chosen answer has gained more log-probability
+// than the rejected one from one model to another.
 func (p project) gained(t *testing.T, from, to string) float64 {
 	t.Helper()
 	pairs := p.formatted(t, "dpo", "heldout.jsonl")
@@ -170,7 +177,8 @@ func TestTextsAreLearnt(t *testing.T) {
 		t.Run("packing "+packing, func(t *testing.T) {
 			t.Parallel()
 			p := newProject(t, tiny, strings.ReplaceAll(onDataset, "ALGORITHM", "cpt"))
-			if _, err := p.run(t, "buffer.trainer_input.experience_buffer.format.packing="+packing, "buffer.total_steps=40", "trainer.save_interval=0"); err != nil {
+			if _, err := p.run(t, "buffer.trainer_input.experience_buffer.format.packing="+packing, "buffer.total_steps=40",
+				"trainer.save_interval=0"); err != nil {
 				t.Fatal(err)
 			}
 			loss := curve(t, p.job(), "trainer", "actor/sft_loss")
@@ -186,10 +194,12 @@ func TestTextsAreLearnt(t *testing.T) {
 	}
 }
 
-// Epochs of packed texts are counted in sequences before the run begins, so that schedules end where it does.
+// Epochs of packed texts are counted in sequences before the run begins, so that schedules end
+// where it does.
 func TestStepsOfPackedTexts(t *testing.T) {
 	p := newProject(t, tiny, strings.ReplaceAll(onDataset, "ALGORITHM", "cpt"))
-	summary, err := p.run(t, "buffer.trainer_input.experience_buffer.format.packing=true", "buffer.total_steps=null", "buffer.total_epochs=2", "buffer.train_batch_size=4")
+	summary, err := p.run(t, "buffer.trainer_input.experience_buffer.format.packing=true", "buffer.total_steps=null",
+		"buffer.total_epochs=2", "buffer.train_batch_size=4")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +209,8 @@ func TestStepsOfPackedTexts(t *testing.T) {
 	}
 }
 
-// Nothing but a dataset and a batch size needs to be said, and what is wrong is said before the model is opened.
+// Nothing but a dataset and a batch size needs to be said, and what is wrong is said before the
+// model is opened.
 func TestDatasetsThatDoNotFit(t *testing.T) {
 	for _, c := range []struct {
 		algorithm, override, want string
@@ -209,7 +220,8 @@ func TestDatasetsThatDoNotFit(t *testing.T) {
 		{"cpt", "buffer.trainer_input.experience_buffer.format.prompt_key=text", `cpt.jsonl:1: no field "text"`},
 		{"dpo", "model={model_path: DIR/model, max_model_len: 20}", "tokens, more than model.max_model_len 20: raise it"},
 		{"dpo", "algorithm.policy_loss_fn=sft", "policy_loss_fn: sft would imitate the rejected answers"},
-		{"dpo", evalBuffers + "={few: {path: DIR/kto.jsonl, format: {prompt_type: plaintext, prompt_key: question}}}", evalBuffers + `.few: ` + "DIR" + `/kto.jsonl:1: no field "chosen"`},
+		{"dpo", evalBuffers + "={few: {path: DIR/kto.jsonl, format: {prompt_type: plaintext, prompt_key: question}}}",
+			evalBuffers + `.few: ` + "DIR" + `/kto.jsonl:1: no field "chosen"`},
 		{"dpo", evalBuffers + "={few: {path: DIR/nowhere.jsonl}}", evalBuffers + ".few.path: dataset DIR/nowhere.jsonl: no such file"},
 		{"sft", "algorithm.policy_loss_fn=kto", "policy_loss_fn: kto learns from data of schema kto"},
 	} {
@@ -225,10 +237,12 @@ func TestDatasetsThatDoNotFit(t *testing.T) {
 
 const evalBuffers = "buffer.trainer_input.eval_buffers"
 
-// A row that does not fit is found before the model is opened, wherever it is; of rows that the run does not come to nothing is asked.
+// A row that does not fit is found before the model is opened, wherever it is; of rows that the run
+// does not come to nothing is asked.
 func TestRowsAreCheckedBeforeTheModelIsOpened(t *testing.T) {
 	for _, c := range []struct{ algorithm, packing, row, want string }{
-		{"dpo", "false", `{"question": "q", "chosen": "` + strings.Repeat("x", 60) + `", "rejected": "r"}`, "82 tokens, more than model.max_model_len 52: raise it"},
+		{"dpo", "false", `{"question": "q", "chosen": "` + strings.Repeat("x", 60) + `", "rejected": "r"}`,
+			"82 tokens, more than model.max_model_len 52: raise it"},
 		{"cpt", "false", `{"question": "q"}`, "question has 1 tokens"},
 		{"cpt", "true", `{"question": "q"}`, "question has 1 tokens"},
 	} {
@@ -241,7 +255,8 @@ func TestRowsAreCheckedBeforeTheModelIsOpened(t *testing.T) {
 		if exists(filepath.Join(p.job(), "monitor")) {
 			t.Error("the run has begun")
 		}
-		if _, err := p.run(t, buffer+"format.packing="+c.packing, buffer+"data_selector.selector_type=sequential", "buffer.total_steps=1"); err != nil {
+		if _, err := p.run(t, buffer+"format.packing="+c.packing, buffer+"data_selector.selector_type=sequential",
+			"buffer.total_steps=1"); err != nil {
 			t.Errorf("a row that the run does not come to: %v", err)
 		}
 	}
@@ -250,7 +265,8 @@ func TestRowsAreCheckedBeforeTheModelIsOpened(t *testing.T) {
 // Rows that are too long are cut where that is asked for, and counted.
 func TestLongRowsAreCut(t *testing.T) {
 	p := newProject(t, tiny, strings.ReplaceAll(onDataset, "ALGORITHM", "dpo"))
-	if _, err := p.run(t, "model.max_prompt_tokens=26", "model.max_response_tokens=4", "buffer.total_steps=2", "buffer.trainer_input.experience_buffer.format.truncate=true"); err != nil {
+	if _, err := p.run(t, "model.max_prompt_tokens=26", "model.max_response_tokens=4", "buffer.total_steps=2",
+		"buffer.trainer_input.experience_buffer.format.truncate=true"); err != nil {
 		t.Fatal(err)
 	}
 	for _, share := range curve(t, p.job(), "trainer", "response_length/clip_ratio") {

@@ -19,7 +19,8 @@ func (p project) planner(t *testing.T, r simulation.Rates, overrides ...string) 
 	}}
 }
 
-// With fixed synchronization what samples with what, and what is trained on, does not depend on time: a simulation of a run is that run.
+// With fixed synchronization what samples with what, and what is trained on, does not depend on
+// time: a simulation of a run is that run.
 func TestSimulationIsTheRun(t *testing.T) {
 	for _, overrides := range [][]string{
 		nil,
@@ -43,10 +44,12 @@ func TestSimulationIsTheRun(t *testing.T) {
 				}
 				if tasks, ok := e.Metrics["sample/task_count"].(float64); ok {
 					of := func(name string) float64 { v, _ := e.Metrics["sample/model_version/"+name].(float64); return v }
-					batches = append(batches, simulation.Batch{Rollouts: int(tasks), OldestVersion: int64(of("min")), NewVersion: int64(of("max")), MeanVersion: of("mean")})
+					batches = append(batches, simulation.Batch{Rollouts: int(tasks), OldestVersion: int64(of("min")),
+						NewVersion: int64(of("max")), MeanVersion: of("mean")})
 				}
 			}
-			for _, r := range []simulation.Rates{{Explore: 3, Train: 1}, {Explore: 1, Train: 3, Sync: 1, Slowdown: 1, Lengths: simulation.Lengths{Spread: 1}}} {
+			for _, r := range []simulation.Rates{{Explore: 3, Train: 1},
+				{Explore: 1, Train: 3, Sync: 1, Slowdown: 1, Lengths: simulation.Lengths{Spread: 1}}} {
 				plan, err := p.planner(t, r, overrides...).Plan()
 				if err != nil {
 					t.Fatal(err)
@@ -60,7 +63,8 @@ func TestSimulationIsTheRun(t *testing.T) {
 				}
 				for i, b := range simulated.Batches {
 					real := batches[i]
-					if b.OldestVersion != real.OldestVersion || b.NewVersion != real.NewVersion || fmt.Sprintf("%.9f", b.MeanVersion) != fmt.Sprintf("%.9f", real.MeanVersion) || (b.Rollouts == 0) != (real.Rollouts == 0) {
+					if b.OldestVersion != real.OldestVersion || b.NewVersion != real.NewVersion ||
+						fmt.Sprintf("%.9f", b.MeanVersion) != fmt.Sprintf("%.9f", real.MeanVersion) || (b.Rollouts == 0) != (real.Rollouts == 0) {
 						t.Errorf("train step %d: %+v simulated, %+v in the run", i+1, b, real)
 					}
 				}
@@ -81,7 +85,8 @@ func TestRatesOfARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := plan.Rates; !plan.Measured || r.Explore <= 0 || r.Train <= 0 || r.Prompt <= 0 || r.Lengths.Mean <= 0 || r.Lengths.Mean > 6 || r.Slowdown != 2 {
+	if r := plan.Rates; !plan.Measured || r.Explore <= 0 || r.Train <= 0 || r.Prompt <= 0 || r.Lengths.Mean <= 0 ||
+		r.Lengths.Mean > 6 || r.Slowdown != 2 {
 		t.Errorf("rates %+v", r)
 	}
 	// Where nothing overlaps the run as it was is simulated with the times that were measured.
@@ -132,7 +137,8 @@ func TestRatesOfSeveralExplorers(t *testing.T) {
 	}
 }
 
-// Where a train step is what one explorer gives, that of several is what all of them give, also with another number of them.
+// Where a train step is what one explorer gives, that of several is what all of them give, also
+// with another number of them.
 func TestPlanOfSeveralExplorersWithoutABatchSize(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	write(t, filepath.Join(p.job(), "monitor", "metrics.jsonl"), `{"step":1,"role":"trainer","metrics":{"time/train_step":40}}`+"\n")

@@ -17,10 +17,13 @@ import (
 	"github.com/trinity-go/trinity/weights"
 )
 
-// A plug-in of each kind that brings data or weights from one place to another, as another program would register them.
+// A plug-in of each kind that brings data or weights from one place to another, as another program
+// would register them.
 func init() {
-	registry.Trainers.Register("test_bandit", "A bandit of the model's vocabulary.", func() trinity.TrainerOpener { return &banditTrainer{Scale: 1} })
-	registry.Samplers.Register("test_bandit_sampler", "Another bandit, which loads weights.", func() trinity.SamplerOpener { return &banditSampler{} })
+	registry.Trainers.Register("test_bandit", "A bandit of the model's vocabulary.",
+		func() trinity.TrainerOpener { return &banditTrainer{Scale: 1} })
+	registry.Samplers.Register("test_bandit_sampler", "Another bandit, which loads weights.",
+		func() trinity.SamplerOpener { return &banditSampler{} })
 	registry.Buffers.Register("test_store", "A queue in memory.", func() trinity.BufferOpener { return storeOpener{} })
 	weights.Ways.Register("test_copies", "Copies the bandit's logits.", func() weights.Way { return copies{} })
 }
@@ -117,8 +120,8 @@ func (c *copier) Adopt(ctx context.Context) (int64, error) {
 	return c.version, c.to.LoadWeights(ctx, c.dir, c.version)
 }
 
-// A run with a trainer, a sampler, a buffer and weights of another program's own learns as one with the built-in ones does: no other part of
-// the program knows their names.
+// A run with a trainer, a sampler, a buffer and weights of another program's own learns as one with
+// the built-in ones does: no other part of the program knows their names.
 func TestARunOfForeignPlugins(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	foreign := []string{

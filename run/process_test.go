@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// hangs is after how long a process fails its test, with what its goroutines wait for. It is far more than any takes on a slow machine.
+// hangs is after how long a process fails its test, with what its goroutines wait for. It is far
+// more than any takes on a slow machine.
 const hangs = 5 * time.Minute
 
 // process is a run in a process of its own.
@@ -61,7 +62,8 @@ func (p project) startAs(t *testing.T, change func(*exec.Cmd), env []string, ove
 	return c
 }
 
-// wasKilled reports whether a process has ended by a kill, as err says, that the test or a failpoint has sent.
+// wasKilled reports whether a process has ended by a kill, as err says, that the test or a
+// failpoint has sent.
 func wasKilled(err error) bool {
 	var exit *exec.ExitError
 	return errors.As(err, &exit) && exit.ExitCode() == -1
@@ -91,7 +93,8 @@ func (c *process) await(t *testing.T, due func() bool) bool {
 	return true
 }
 
-// signalWhen sends a signal once due says so, and reports whether the process ended by it; false means that it had ended well before.
+// signalWhen sends a signal once due says so, and reports whether the process ended by it; false
+// means that it had ended well before.
 func (c *process) signalWhen(t *testing.T, sig os.Signal, due func() bool) bool {
 	t.Helper()
 	if !c.await(t, due) {
@@ -120,7 +123,8 @@ func (c *process) fails(t *testing.T, texts ...string) {
 	oneLine(t, errors.New(strings.TrimSuffix(c.output.String(), "\n")), texts...)
 }
 
-// killedWithin waits until the process is killed, by itself or after so long, if that is more than 0; false means that it ended well.
+// killedWithin waits until the process is killed, by itself or after so long, if that is more than
+// 0; false means that it ended well.
 func (c *process) killedWithin(t *testing.T, d time.Duration) bool {
 	t.Helper()
 	if d > 0 {
@@ -134,7 +138,8 @@ func (c *process) killedWithin(t *testing.T, d time.Duration) bool {
 	return err != nil
 }
 
-// appears is due when a file of the pattern is there, relative to the run's directory, that was not there before.
+// appears is due when a file of the pattern is there, relative to the run's directory, that was not
+// there before.
 func (p project) appears(pattern string) func() bool {
 	pattern = filepath.Join(p.job(), pattern)
 	before := exists(pattern)

@@ -5,14 +5,16 @@ import (
 	"testing"
 )
 
-// What the operators of one run have left is trained on by another, in every form; a run of the same data, batches and weights ends with the same bytes whatever the form.
+// What the operators of one run have left is trained on by another, in every form; a run of the
+// same data, batches and weights ends with the same bytes whatever the form.
 func TestTrainingOnAnEarlierRun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	var want result
 	for _, form := range []string{".jsonl", ".jsonl.zst", ".parquet", ".db"} {
 		kept, rows := filepath.Join(p.dir, "kept"+form), ""
 		if form == ".db" {
-			kept, rows = "sqlite:///"+filepath.ToSlash(kept), ", subset_name: \"SELECT experience FROM trinity_archive WHERE archive LIKE '%/output-%' ORDER BY step, id\""
+			kept, rows = "sqlite:///"+filepath.ToSlash(kept), ", subset_name: \"SELECT experience FROM trinity_archive WHERE archive LIKE "+
+				"'%/output-%' ORDER BY step, id\""
 		}
 		explored := p.copyOf(t)
 		if _, err := explored.run(t, "data_processor.experience_pipeline.output_save_path="+kept); err != nil {

@@ -14,12 +14,15 @@ func replay(settings string) []string {
 	return []string{"buffer.trainer_input.experience_buffer.replay_buffer={enable: true, " + settings + "}"}
 }
 
-// With new weights in the middle of rollouts, and each group trained on up to three times, a model learns from rewards.
+// With new weights in the middle of rollouts, and each group trained on up to three times, a model
+// learns from rewards.
 func TestReplayIsLearntFrom(t *testing.T) {
 	trinitytest.Long(t, "trains a model", "run", "buffer", "trainer", "explorer")
 	t.Parallel()
-	yaml := strings.NewReplacer("WARMBATCH", "64", "WARMSTEPS", "80", "WARMSAVE", "80", "RLLR", "2e-3", "RLBATCH", "32", "RLSTEPS", "30", "RLSAVE", "30", "RLMINI", "64",
-		"WORKFLOW", "simple_workflow", "REWARDARGS", "{pattern: '<answer>(?P<answer>[0-9])</answer>'}", "REWARD", "pattern_reward").Replace(staged)
+	yaml := strings.NewReplacer("WARMBATCH", "64", "WARMSTEPS", "80", "WARMSAVE", "80", "RLLR", "2e-3", "RLBATCH", "32", "RLSTEPS",
+		"30", "RLSAVE", "30", "RLMINI", "64",
+		"WORKFLOW", "simple_workflow", "REWARDARGS", "{pattern: "+
+			"'<answer>(?P<answer>[0-9])</answer>'}", "REWARD", "pattern_reward").Replace(staged)
 	p := newProject(t, 2, yaml)
 	_, err := p.run(t, "synchronizer.sync_style=fully_async", "stages.1.trainer={total_steps: 60}",
 		"stages.1."+replay("priority_fn: decay_limit_randomization, reuse_cooldown_time: 0, priority_fn_args: {sigma: 2}")[0])

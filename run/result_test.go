@@ -13,10 +13,12 @@ import (
 	"testing"
 )
 
-// kernels is which of the sets that give the same bits computed: the one that was the fastest when the process started.
+// kernels is which of the sets that give the same bits computed: the one that was the fastest when
+// the process started.
 var kernels = regexp.MustCompile(`"kernels": "\w+"`)
 
-// result is what a run leaves behind, without what differs from run to run: dates, durations, and checkpoints on the way.
+// result is what a run leaves behind, without what differs from run to run: dates, durations, and
+// checkpoints on the way.
 type result struct {
 	files  map[string]string  // of the newest checkpoint of each stage, by path
 	curves map[string][]entry // by metrics file and role
@@ -68,7 +70,8 @@ func below(t *testing.T, dir, name string, visit func(path string)) {
 func (r result) checkpoint(t *testing.T, root, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Name() == "run.json" || d.Name() == "SHA256SUMS" { // an evaluation that is owed may have been paid by the time of the checkpoint
+		if err != nil || d.IsDir() || d.Name() == "run.json" ||
+			d.Name() == "SHA256SUMS" { // an evaluation that is owed may have been paid by the time of the checkpoint
 			return err
 		}
 		rel, _ := filepath.Rel(root, path)

@@ -9,7 +9,8 @@ import (
 )
 
 // fewSteps are two stages of four steps each.
-var fewSteps = strings.NewReplacer("WARMBATCH", "8", "WARMSTEPS", "4", "WARMSAVE", "2", "RLLR", "2e-3", "RLBATCH", "2", "RLSTEPS", "4", "RLSAVE", "1", "RLMINI", "8",
+var fewSteps = strings.NewReplacer("WARMBATCH", "8", "WARMSTEPS", "4", "WARMSAVE", "2", "RLLR", "2e-3", "RLBATCH", "2", "RLSTEPS",
+	"4", "RLSAVE", "1", "RLMINI", "8",
 	"WORKFLOW", "simple_workflow", "REWARDARGS", "{}", "REWARD", "test_even").Replace(staged)
 
 // A run that is killed at any moment and started again ends with the bytes of one that was not.
@@ -19,22 +20,32 @@ func TestKilledRunsEndWithTheSameBytes(t *testing.T) {
 		overrides  []string
 		files      []string // the run is killed when one of them appears
 	}{
-		{"grpo", rl, nil, []string{".writing_global_step_2", "global_step_4", ".writing_global_step_8/engine/state.safetensors", "global_step_8"}},
+		{"grpo", rl, nil, []string{".writing_global_step_2", "global_step_4", ".writing_global_step_8/engine/state.safetensors",
+			"global_step_8"}},
 		{"sft", sft, nil, []string{"global_step_2", ".writing_global_step_6", "latest_checkpointed_iteration.txt"}},
-		{"lora", rl, []string{"model.lora_configs=[{lora_rank: 4, lora_alpha: 8, target_modules: all-linear}]", "algorithm.kl_loss_fn=k2"}, []string{"global_step_2", "global_step_6"}},
+		{"lora", rl, []string{"model.lora_configs=[{lora_rank: 4, lora_alpha: 8, target_modules: all-linear}]",
+			"algorithm.kl_loss_fn=k2"}, []string{"global_step_2", "global_step_6"}},
 		{"two tasksets and a curriculum", blended, nil, []string{"global_step_2", ".writing_global_step_6"}},
 		{"interval 3", rl, []string{"synchronizer.sync_interval=3"}, []string{"global_step_2", "global_step_4"}},
-		{"trainer's interval 2", rl, []string{"synchronizer.trainer_sync_interval=2", "synchronizer.explorer_sync_interval=2", "trainer.save_interval=1"}, []string{"global_step_1", "global_step_3"}},
+		{"trainer's interval 2", rl, []string{"synchronizer.trainer_sync_interval=2", "synchronizer.explorer_sync_interval=2",
+			"trainer.save_interval=1"}, []string{"global_step_1", "global_step_3"}},
 		{"offset 1", rl, []string{"synchronizer.sync_offset=1"}, []string{"global_step_2", "global_step_6"}},
 		{"database", rl, append(inDatabase, "synchronizer.sync_offset=1"), []string{"global_step_4", ".writing_global_step_6"}},
-		{"backlog", rl, []string{"buffer.train_batch_size=8", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4"}, []string{"global_step_4", "global_step_8"}},
+		{"backlog", rl, []string{"buffer.train_batch_size=8", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4"},
+			[]string{"global_step_4", "global_step_8"}},
 		{"demonstrations mixed in", mixed, nil, []string{"global_step_2", "global_step_6"}},
-		{"stale rollouts", rl, []string{"algorithm.sample_strategy=staleness_control", "algorithm.sample_strategy_args.max_staleness=2", "synchronizer.sync_interval=3"}, []string{"global_step_4"}},
-		{"replay", rl, append(replay("reuse_cooldown_time: 0, priority_fn: decay_limit_randomization, priority_fn_args: {decay: 0.2, sigma: 2}"), "buffer.train_batch_size=16",
-			"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=8", "synchronizer.sync_offset=1"), []string{"global_step_2", "global_step_6"}},
-		{"dpo", strings.ReplaceAll(onDataset, "ALGORITHM", "dpo"), nil, []string{"global_step_4", ".writing_global_step_12"}}, // past the first epoch, of 9 steps
-		{"kto", strings.ReplaceAll(onDataset, "ALGORITHM", "kto"), []string{"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4"}, []string{"global_step_6"}},
-		{"packed text", strings.ReplaceAll(onDataset, "ALGORITHM", "cpt"), []string{"buffer.trainer_input.experience_buffer.format.packing=true"}, []string{"global_step_2", "global_step_10"}},
+		{"stale rollouts", rl, []string{"algorithm.sample_strategy=staleness_control", "algorithm.sample_strategy_args.max_staleness=2",
+			"synchronizer.sync_interval=3"}, []string{"global_step_4"}},
+		{"replay", rl, append(replay("reuse_cooldown_time: 0, priority_fn: decay_limit_randomization, priority_fn_args: {decay: 0.2, "+
+			"sigma: 2}"), "buffer.train_batch_size=16",
+			"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=8", "synchronizer.sync_offset=1"),
+			[]string{"global_step_2", "global_step_6"}},
+		{"dpo", strings.ReplaceAll(onDataset, "ALGORITHM", "dpo"), nil,
+			[]string{"global_step_4", ".writing_global_step_12"}}, // past the first epoch, of 9 steps
+		{"kto", strings.ReplaceAll(onDataset, "ALGORITHM", "kto"),
+			[]string{"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=4"}, []string{"global_step_6"}},
+		{"packed text", strings.ReplaceAll(onDataset, "ALGORITHM", "cpt"),
+			[]string{"buffer.trainer_input.experience_buffer.format.packing=true"}, []string{"global_step_2", "global_step_10"}},
 		{"critic", rl, withCritic, []string{".writing_global_step_2/critic", "global_step_4", ".writing_global_step_6/engine"}},
 		{"stages", fewSteps, nil, []string{"warmup/global_step_2", "warmup/stage_done.json", "rl/global_step_2"}},
 	} {

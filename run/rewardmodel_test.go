@@ -53,7 +53,8 @@ func TestARewardModelIsPlanned(t *testing.T) {
 		t.Errorf("a policy as a reward model: %v", err)
 	}
 	label := func(n int) error {
-		overrides := []string{key + "=" + filepath.Join(p.dir, "judge"), fmt.Sprint("buffer.explorer_input.taskset.reward_fn_args.label=", n), noEvaluation}
+		overrides := []string{key + "=" + filepath.Join(p.dir, "judge"),
+			fmt.Sprint("buffer.explorer_input.taskset.reward_fn_args.label=", n), noEvaluation}
 		_, planned := run.Facts(p.load(t, overrides...).Settled()[0])
 		if n > 0 {
 			_, ran := p.run(t, overrides...)
@@ -81,7 +82,8 @@ func TestARewardModelTeaches(t *testing.T) {
 	p := newProject(t, tiny, strings.ReplaceAll(rl, "default_reward_fn_type: test_even", "default_reward_fn_type: reward_model"))
 	p.rewardModel(t)
 	args := "buffer.explorer_input.taskset.reward_fn_args."
-	if _, err := p.run(t, args+"model_path="+filepath.Join(p.dir, "judge"), args+"scale=-1", "buffer.explorer_input.eval_tasksets=[]", "buffer.total_steps=40"); err != nil {
+	if _, err := p.run(t, args+"model_path="+filepath.Join(p.dir, "judge"), args+"scale=-1", "buffer.explorer_input.eval_tasksets=[]",
+		"buffer.total_steps=40"); err != nil {
 		t.Fatal(err)
 	}
 	scores := curve(t, p.job(), "explorer", "rollout/score/mean")

@@ -13,8 +13,9 @@ import (
 	"github.com/trinity-go/trinity/run"
 )
 
-// peak runs the project in a process of its own and returns its largest resident memory, beside what was planned, in bytes. It is the number
-// that getrusage gives, but without that of the parent, which a child starts from.
+// peak runs the project in a process of its own and returns its largest resident memory, beside
+// what was planned, in bytes. It is the number that getrusage gives, but without that of the
+// parent, which a child starts from.
 func (p project) peak(t *testing.T, overrides ...string) (measured, planned int64) {
 	t.Helper()
 	plan, err := p.load(t, overrides...).PlanStages(run.Facts)
@@ -64,12 +65,22 @@ func TestPlanOfSmolLM2IsThePeak(t *testing.T) {
 		name, yaml string
 		overrides  []string
 	}{
-		{"sft-full", sft, []string{"buffer.train_batch_size=2", "model.max_prompt_tokens=100", "model.max_response_tokens=100", "trainer.max_token_len_per_gpu=256"}},
-		{"sft-adapter", sft, []string{"buffer.train_batch_size=2", "model.max_prompt_tokens=100", "model.max_response_tokens=100", "trainer.max_token_len_per_gpu=256", lora}},
-		{"grpo-full", rl, []string{"model.max_prompt_tokens=100", "model.max_response_tokens=12", "buffer.batch_size=1", "algorithm.repeat_times=2", "buffer.train_batch_size=2", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=2", "buffer.explorer_input.eval_tasksets=[]"}},
-		{"critic", rl, []string{"model.max_prompt_tokens=100", "model.max_response_tokens=12", "buffer.batch_size=1", "algorithm.repeat_times=2", "buffer.train_batch_size=2", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=2", "buffer.explorer_input.eval_tasksets=[]", "algorithm.advantage_fn=ppo"}},
-		{"grpo-full-kl", rl, []string{"model.max_prompt_tokens=100", "model.max_response_tokens=12", "buffer.batch_size=1", "algorithm.repeat_times=2", "buffer.train_batch_size=2", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=2", "buffer.explorer_input.eval_tasksets=[]", "algorithm.kl_loss_fn=k2"}},
-		{"grpo-adapter", rl, []string{"model.max_prompt_tokens=100", "model.max_response_tokens=12", "buffer.batch_size=1", "algorithm.repeat_times=2", "buffer.train_batch_size=2", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=2", "buffer.explorer_input.eval_tasksets=[]", lora}},
+		{"sft-full", sft, []string{"buffer.train_batch_size=2", "model.max_prompt_tokens=100", "model.max_response_tokens=100",
+			"trainer.max_token_len_per_gpu=256"}},
+		{"sft-adapter", sft, []string{"buffer.train_batch_size=2", "model.max_prompt_tokens=100", "model.max_response_tokens=100",
+			"trainer.max_token_len_per_gpu=256", lora}},
+		{"grpo-full", rl, []string{"model.max_prompt_tokens=100", "model.max_response_tokens=12", "buffer.batch_size=1",
+			"algorithm.repeat_times=2", "buffer.train_batch_size=2", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=2",
+			"buffer.explorer_input.eval_tasksets=[]"}},
+		{"critic", rl, []string{"model.max_prompt_tokens=100", "model.max_response_tokens=12", "buffer.batch_size=1",
+			"algorithm.repeat_times=2", "buffer.train_batch_size=2", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=2",
+			"buffer.explorer_input.eval_tasksets=[]", "algorithm.advantage_fn=ppo"}},
+		{"grpo-full-kl", rl, []string{"model.max_prompt_tokens=100", "model.max_response_tokens=12", "buffer.batch_size=1",
+			"algorithm.repeat_times=2", "buffer.train_batch_size=2", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=2",
+			"buffer.explorer_input.eval_tasksets=[]", "algorithm.kl_loss_fn=k2"}},
+		{"grpo-adapter", rl, []string{"model.max_prompt_tokens=100", "model.max_response_tokens=12", "buffer.batch_size=1",
+			"algorithm.repeat_times=2", "buffer.train_batch_size=2", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=2",
+			"buffer.explorer_input.eval_tasksets=[]", lora}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProject(t, tiny, c.yaml)

@@ -48,7 +48,8 @@ func serving(t *testing.T, port, key string, version int64) func() bool {
 	}
 }
 
-// Mode serve follows the weights of the run's trainer, and is no explorer to it. Without a key nobody else's machine may ask.
+// Mode serve follows the weights of the run's trainer, and is no explorer to it. Without a key
+// nobody else's machine may ask.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
@@ -80,7 +81,8 @@ func TestServe(t *testing.T) {
 	}
 	<-server.done
 
-	// The trainer has ended: a server takes the weights of its last checkpoint, which are those that it published last.
+	// The trainer has ended: a server takes the weights of its last checkpoint, which are those
+	// that it published last.
 	again := p.start(t, nil, append(mode, "explorer.listen_address=127.0.0.1")...)
 	if !again.await(t, serving(t, port, "", 0)) {
 		t.Fatal("the server has ended")

@@ -17,7 +17,8 @@ func half(name, share string) []string {
 
 var trainingTwo = []string{"mode=train", "trainer.total_steps=8", "buffer.train_batch_size=24"}
 
-// Two explorers roll out for one trainer. One is killed and comes back: the trainer has every rollout once, and no two of one id.
+// Two explorers roll out for one trainer. One is killed and comes back: the trainer has every
+// rollout once, and no two of one id.
 func TestTwoExplorers(t *testing.T) {
 	for _, style := range []string{"fixed", "fully_async"} {
 		t.Run(style, func(t *testing.T) {
@@ -74,12 +75,14 @@ func TestTheTrainerGoesOnWithTheOthers(t *testing.T) {
 	if got := p.trained(t); got != 8 {
 		t.Errorf("the trainer ended after step %d, want 8", got)
 	}
-	if log := read(t, filepath.Join(p.job(), "log", "explorers.log")); !strings.Contains(log, "explorer left (host ") || !strings.Contains(log, " and has lost its lease of 10s: ") {
+	if log := read(t, filepath.Join(p.job(), "log", "explorers.log")); !strings.Contains(log, "explorer left (host ") ||
+		!strings.Contains(log, " and has lost its lease of 10s: ") {
 		t.Errorf("the log does not say who was lost:\n%s", log)
 	}
 }
 
-// Of two explorers of one name the second is refused, with who has it; without a trainer an explorer says for what it has waited, and where.
+// Of two explorers of one name the second is refused, with who has it; without a trainer an
+// explorer says for what it has waited, and where.
 func TestExplorersThatAreRefused(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
@@ -87,7 +90,8 @@ func TestExplorersThatAreRefused(t *testing.T) {
 	token, port := "TRINITY_TOKEN=of the test", freePort(t)
 	at := childJoin + "=http://127.0.0.1:" + port
 	elsewhere.start(t, []string{token, at}, append(half("left", "1/1"), "synchronizer.sync_timeout=0.2")...).
-		fails(t, "waiting for the trainer of http://127.0.0.1:"+port+" to let explorer left join", "it was never reached", "synchronizer.sync_timeout of 200ms passed")
+		fails(t, "waiting for the trainer of http://127.0.0.1:"+port+" to let explorer left join", "it was never reached",
+			"synchronizer.sync_timeout of 200ms passed")
 
 	const endless = "trainer.total_steps=100000"
 	trainer := p.start(t, []string{token}, append(fields(trainingTwo), endless, "trainer.listen_address=127.0.0.1:"+port)...)
@@ -98,10 +102,13 @@ func TestExplorersThatAreRefused(t *testing.T) {
 	if !first.await(t, p.appears("monitor/left/metrics.jsonl")) {
 		t.Fatal("the explorer has ended")
 	}
-	elsewhere.start(t, []string{token, at}, half("left", "1/1")...).fails(t, "an explorer named left is alive, on host ", "give this one another explorer.name")
+	elsewhere.start(t, []string{token, at}, half("left", "1/1")...).fails(t, "an explorer named left is alive, on host ",
+		"give this one another explorer.name")
 	elsewhere.start(t, []string{"TRINITY_TOKEN=another", at}, half("right", "1/1")...).fails(t, "the token is not the trainer's")
-	p.start(t, nil, half("right", "1/2")...).fails(t, "explorer left (host ", "has the share 1/2 of the same rows: give this one another explorer.share")
-	p.start(t, nil, append(half("right", "2/2"), "algorithm.algorithm_type=raft")...).fails(t, "algorithm.algorithm_type of the explorer is raft, and of the trainer grpo")
+	p.start(t, nil, half("right", "1/2")...).fails(t, "explorer left (host ",
+		"has the share 1/2 of the same rows: give this one another explorer.share")
+	p.start(t, nil, append(half("right", "2/2"), "algorithm.algorithm_type=raft")...).fails(t,
+		"algorithm.algorithm_type of the explorer is raft, and of the trainer grpo")
 	now := func() bool { return true }
 	if !first.signalWhen(t, os.Interrupt, now) || !trainer.signalWhen(t, os.Interrupt, now) {
 		t.Error("a process ended before it was told to")

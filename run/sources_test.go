@@ -9,7 +9,8 @@ import (
 	"github.com/trinity-go/trinity/run"
 )
 
-// mixed is rl with 3 demonstrations, of 4 that come again and again, beside the 12 rollouts of a step.
+// mixed is rl with 3 demonstrations, of 4 that come again and again, beside the 12 rollouts of a
+// step.
 var mixed = strings.NewReplacer(
 	"algorithm_type: grpo,", "algorithm_type: mix, sample_strategy_args: {expert_data_ratio: 0.2}, policy_loss_fn_args: {mu: 0.5},",
 	"  total_steps: 8\n", `  total_steps: 8
@@ -31,7 +32,8 @@ func TestDemonstrationsAreMixedIn(t *testing.T) {
 	for name, overrides := range map[string][]string{
 		"mix":       nil,
 		"corrected": {"algorithm.bypass_old_logprobs=false"},
-		"chord":     {"algorithm.algorithm_type=mix_chord", "algorithm.policy_loss_fn_args={mu_peak: 0.9, mu_valley: 0.5, enable_phi_function: false}"},
+		"chord": {"algorithm.algorithm_type=mix_chord",
+			"algorithm.policy_loss_fn_args={mu_peak: 0.9, mu_valley: 0.5, enable_phi_function: false}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +52,8 @@ func TestDemonstrationsAreMixedIn(t *testing.T) {
 			if loss := curve(t, p.job(), "trainer", "actor/expert/sft_loss"); loss[15] > loss[0]-0.5 {
 				t.Errorf("the loss of the demonstrations is %v: they were not learnt", loss)
 			}
-			if got := curve(t, p.job(), "trainer", "rollout_corr/rollout_is_mean"); name == "corrected" && (len(got) != 16 || slices.Max(got) > 1.0001 || slices.Min(got) < 0.9999) {
+			if got := curve(t, p.job(), "trainer", "rollout_corr/rollout_is_mean"); name == "corrected" &&
+				(len(got) != 16 || slices.Max(got) > 1.0001 || slices.Min(got) < 0.9999) {
 				t.Errorf("ratios are %v: those of rollouts are 1, and demonstrations have none", got)
 			}
 		})
@@ -69,10 +72,12 @@ func TestARunEndsWithTheDemonstrations(t *testing.T) {
 	}
 }
 
-// With new weights every third step, max_staleness 2 leaves nothing to train on in each third: the step is empty, and the run goes on.
+// With new weights every third step, max_staleness 2 leaves nothing to train on in each third: the
+// step is empty, and the run goes on.
 func TestStaleExperiencesAreDropped(t *testing.T) {
 	p := newProject(t, tiny, rl)
-	if _, err := p.run(t, "algorithm.sample_strategy=staleness_control", "algorithm.sample_strategy_args.max_staleness=2", "synchronizer.sync_interval=3", noEvaluation); err != nil {
+	if _, err := p.run(t, "algorithm.sample_strategy=staleness_control", "algorithm.sample_strategy_args.max_staleness=2",
+		"synchronizer.sync_interval=3", noEvaluation); err != nil {
 		t.Fatal(err)
 	}
 	if got := curve(t, p.job(), "trainer", "sample/stale_count"); !slices.Equal(got, []float64{0, 0, 12, 0, 0, 12, 0, 0}) {
@@ -92,7 +97,8 @@ func TestAuxiliaryBuffersThatAreWrong(t *testing.T) {
 	oneLine(t, err, key, "nowhere.jsonl")
 }
 
-// Files without rows are named by check, and by a run before its model is opened; shards that are missing before its first stage.
+// Files without rows are named by check, and by a run before its model is opened; shards that are
+// missing before its first stage.
 func TestDatasetsThatAreNotWhole(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	row := read(t, filepath.Join(p.dir, "train.jsonl"))

@@ -24,7 +24,8 @@ buffer:
   total_steps: 4
   train_batch_size: 8
   explorer_input:
-    taskset: {name: digits, path: DIR/train.jsonl, format: {prompt_key: question, response_key: answer}, data_selector: {selector_type: shuffle, seed: 5}}
+    taskset: {name: digits, path: DIR/train.jsonl, format: {prompt_key: question, response_key: answer},
+        data_selector: {selector_type: shuffle, seed: 5}}
     default_workflow_type: simple_workflow
     default_reward_fn_type: test_even
   trainer_input:
@@ -36,10 +37,14 @@ stages:
 
 // learningStages go from demonstrations over preferences to rewards.
 const learningStages = sharedByStages + `
-  - {stage_name: sft, algorithm: {algorithm_type: sft}, buffer: {trainer_input: {experience_buffer: {path: DIR/sft.jsonl, format: {response_key: response}}}}}
-  - {stage_name: dpo, algorithm: {algorithm_type: dpo}, buffer: {trainer_input: {experience_buffer: {path: DIR/dpo.jsonl}}}, trainer: {save_interval: 1}}
-  - {stage_name: grpo, mode: both, algorithm: {algorithm_type: grpo, repeat_times: 4, kl_loss_fn: none}, buffer: {batch_size: 3, train_batch_size: 12}}
-  - {stage_name: score, mode: bench, buffer: {explorer_input: {eval_tasksets: [{name: few, path: DIR/eval.jsonl, format: {prompt_key: question, response_key: answer}}]}}}
+  - {stage_name: sft, algorithm: {algorithm_type: sft},
+      buffer: {trainer_input: {experience_buffer: {path: DIR/sft.jsonl, format: {response_key: response}}}}}
+  - {stage_name: dpo, algorithm: {algorithm_type: dpo}, buffer: {trainer_input: {experience_buffer: {path: DIR/dpo.jsonl}}},
+      trainer: {save_interval: 1}}
+  - {stage_name: grpo, mode: both, algorithm: {algorithm_type: grpo, repeat_times: 4, kl_loss_fn: none},
+      buffer: {batch_size: 3, train_batch_size: 12}}
+  - {stage_name: score, mode: bench, buffer: {explorer_input: {eval_tasksets: [{name: few, path: DIR/eval.jsonl,
+      format: {prompt_key: question, response_key: answer}}]}}}
 `
 
 // exploringStages explore into a file, and train on that.
@@ -53,7 +58,8 @@ const exploringStages = sharedByStages + `
     buffer: {trainer_input: {experience_buffer: {storage_type: file, path: DIR/checkpoints/rollouts.jsonl}}}
 `
 
-// Stages of any mode and algorithm follow one another, each from the weights of the one before, and share what the file says of all.
+// Stages of any mode and algorithm follow one another, each from the weights of the one before, and
+// share what the file says of all.
 func TestStagesOfManyKinds(t *testing.T) {
 	for yaml, want := range map[string]string{
 		learningStages:  "sft train sft, dpo train dpo, grpo both grpo, score bench ppo",
@@ -72,7 +78,8 @@ func TestStagesOfManyKinds(t *testing.T) {
 			if s.Mode != "bench" && s.Steps != 4 {
 				t.Errorf("stage %s made %d steps, want the 4 of all stages", s.Name, s.Steps)
 			}
-			if begins := "r/" + s.Name + ": mode " + s.Mode + ", algorithm " + s.Algorithm + ", model " + model + ";"; !strings.Contains(said.String(), begins) {
+			if begins := "r/" + s.Name + ": mode " + s.Mode + ", algorithm " + s.Algorithm + ", model " +
+				"" + model + ";"; !strings.Contains(said.String(), begins) {
 				t.Errorf("want %q in\n%s", begins, &said)
 			}
 			model = cmp.Or(s.Model, model)
@@ -86,7 +93,8 @@ func TestStagesOfManyKinds(t *testing.T) {
 	}
 }
 
-// An explorer is of one stage: it waits until the trainer comes to that, and goes on when either is killed; the stages end as those of one process do.
+// An explorer is of one stage: it waits until the trainer comes to that, and goes on when either is
+// killed; the stages end as those of one process do.
 func TestAnExplorerOfAStage(t *testing.T) {
 	one := newProject(t, tiny, learningStages)
 	one.start(t, nil).finish(t)
@@ -131,10 +139,13 @@ func TestStagesThatAreRefused(t *testing.T) {
 		opts  run.Options
 		texts []string
 	}{
-		{run.Options{Join: "http://127.0.0.1:1"}, []string{"--join: ", "has the stages sft, dpo, grpo, score", "with --stage, and set its mode to explore or serve"}},
+		{run.Options{Join: "http://127.0.0.1:1"}, []string{"--join: ", "has the stages sft, dpo, grpo, score",
+			"with --stage, and set its mode to explore or serve"}},
 		{run.Options{Stage: "none"}, []string{"--stage none: the stages of ", "are sft, dpo, grpo, score"}},
-		{run.Options{Stage: "grpo"}, []string{"--stage grpo: it starts from the model of stage dpo, which is not finished: run that stage first"}},
-		{run.Options{Stage: "sft", Join: "http://127.0.0.1:1"}, []string{"stage sft: --join: mode train joins no trainer: set mode to explore or serve"}},
+		{run.Options{Stage: "grpo"}, []string{"--stage grpo: it starts from the model of stage dpo, which is not finished: run that stage " +
+			"first"}},
+		{run.Options{Stage: "sft", Join: "http://127.0.0.1:1"},
+			[]string{"stage sft: --join: mode train joins no trainer: set mode to explore or serve"}},
 	} {
 		c.opts.Say = func(string) {}
 		_, err := run.Run(t.Context(), t.Context(), p.load(t), c.opts)

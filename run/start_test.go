@@ -7,7 +7,8 @@ import (
 )
 
 // stagesOfAdapters is a run of two short stages.
-var stagesOfAdapters = strings.NewReplacer("WARMBATCH", "8", "WARMSTEPS", "2", "WARMSAVE", "2", "RLLR", "2e-3", "RLBATCH", "2", "RLSTEPS", "1", "RLSAVE", "1", "RLMINI", "8",
+var stagesOfAdapters = strings.NewReplacer("WARMBATCH", "8", "WARMSTEPS", "2", "WARMSAVE", "2", "RLLR", "2e-3", "RLBATCH", "2",
+	"RLSTEPS", "1", "RLSAVE", "1", "RLMINI", "8",
 	"WORKFLOW", "simple_workflow", "REWARDARGS", "{}", "REWARD", "test_even").Replace(staged)
 
 func TestAStageGoesOnWithTheAdapterOfTheOneBefore(t *testing.T) {
@@ -22,7 +23,8 @@ func TestAStageGoesOnWithTheAdapterOfTheOneBefore(t *testing.T) {
 		}
 	}
 	config := read(t, filepath.Join(summary.Stages[1].Model, "adapter_config.json"))
-	if want := `"base_model_name_or_path": "` + filepath.Join(p.dir, "model"); !strings.Contains(config, want) || !strings.Contains(config, `"r": 3`) {
+	if want := `"base_model_name_or_path": "` + filepath.Join(p.dir, "model"); !strings.Contains(config, want) ||
+		!strings.Contains(config, `"r": 3`) {
 		t.Errorf("the last adapter is %s, want %s", config, want)
 	}
 }

@@ -20,13 +20,15 @@ import (
 	"github.com/trinity-go/trinity/serve/fleet"
 )
 
-// An explorer that has all its steps, but no trainer that hears so, is stopped as at any other time; the same command goes on.
+// An explorer that has all its steps, but no trainer that hears so, is stopped as at any other
+// time; the same command goes on.
 func TestStoppedWithAllItsSteps(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	elsewhere := p.copyOf(t)
 	port := freePort(t)
-	trainer := p.start(t, []string{"TRINITY_TOKEN=secret"}, append(training, "trainer.total_steps=9", "trainer.listen_address=127.0.0.1:"+port)...)
+	trainer := p.start(t, []string{"TRINITY_TOKEN=secret"},
+		append(training, "trainer.total_steps=9", "trainer.listen_address=127.0.0.1:"+port)...)
 	p.await(t, trainer)
 	stop, cancel := context.WithCancelCause(t.Context())
 	var hears atomic.Bool
@@ -43,7 +45,8 @@ func TestStoppedWithAllItsSteps(t *testing.T) {
 	defer between.Close()
 	explore := func(stop context.Context) error {
 		cfg := elsewhere.load(t, append(exploring, noEvaluation, "synchronizer.sync_timeout=60")...)
-		_, err := run.Run(t.Context(), stop, cfg, run.Options{Say: func(line string) { t.Log(line) }, Join: strings.Replace(between.URL, "http://", "http://secret@", 1)})
+		_, err := run.Run(t.Context(), stop, cfg, run.Options{Say: func(line string) { t.Log(line) },
+			Join: strings.Replace(between.URL, "http://", "http://secret@", 1)})
 		return err
 	}
 	if err := explore(stop); !errors.Is(err, errInterrupt) {
@@ -56,7 +59,8 @@ func TestStoppedWithAllItsSteps(t *testing.T) {
 	trainer.finish(t)
 }
 
-// A trainer that has all its steps is not kept by an explorer that has not taken note: the run has ended, and Ctrl-C then is no interruption.
+// A trainer that has all its steps is not kept by an explorer that has not taken note: the run has
+// ended, and Ctrl-C then is no interruption.
 func TestStoppedWhileExplorersTakeNote(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)

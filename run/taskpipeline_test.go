@@ -29,11 +29,13 @@ data_processor:
     top_k: 20
 `
 
-// The plan says what a task pipeline would do, the run does it, and the next run takes what is there.
+// The plan says what a task pipeline would do, the run does it, and the next run takes what is
+// there.
 func TestTaskPipeline(t *testing.T) {
 	p := newProject(t, tiny, prepared)
 	plan := planOf(t, p.load(t))
-	for _, want := range []string{"1000 rows of " + p.dir + "/train.jsonl", "regex_filter", "the first 20 rows", "written to " + p.dir + "/made/output.jsonl"} {
+	for _, want := range []string{"1000 rows of " + p.dir + "/train.jsonl", "regex_filter", "the first 20 rows",
+		"written to " + p.dir + "/made/output.jsonl"} {
 		if !strings.Contains(plan, want) {
 			t.Errorf("the plan lacks %q:\n%s", want, plan)
 		}
@@ -53,7 +55,8 @@ func TestTaskPipeline(t *testing.T) {
 	if n := strings.Count(read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl")), `"rollout/reward/mean"`); n != 6 {
 		t.Errorf("%d steps of 3 of the 20 questions", n)
 	}
-	if plan := planOf(t, p.load(t, "buffer.total_steps=null")); !strings.Contains(plan, "was made before with these settings and inputs: 20 of 1000 rows") || !strings.Contains(plan, "20 tasks × total_epochs 1") {
+	if plan := planOf(t, p.load(t, "buffer.total_steps=null")); !strings.Contains(plan,
+		"was made before with these settings and inputs: 20 of 1000 rows") || !strings.Contains(plan, "20 tasks × total_epochs 1") {
 		t.Errorf("the plan afterwards:\n%s", plan)
 	}
 }
@@ -71,7 +74,9 @@ func planOf(t *testing.T, cfg *config.Config) string {
 func TestTaskPipelineOffline(t *testing.T) {
 	p := newProject(t, tiny, strings.Replace(sft, "DIR/sft.jsonl", "DIR/made.jsonl", 1))
 	recipe := filepath.Join(p.dir, "recipe.yaml")
-	write(t, recipe, "project_name: x\nnp: 2\ndataset_path: "+filepath.Join(p.dir, "sft.jsonl")+"\ntext_keys: question\nprocess:\n- document_minhash_deduplicator: {jaccard_threshold: 0.99}\n- text_length_filter: {min_len: 3}\n")
+	write(t, recipe, "project_name: x\nnp: 2\ndataset_path: "+filepath.Join(p.dir,
+		"sft.jsonl")+"\ntext_keys: question\nprocess:\n- document_minhash_deduplicator: {jaccard_threshold: 0.99}\n- text_length_filter: "+
+		"{min_len: 3}\n")
 	if _, err := p.run(t, "data_processor.task_pipeline={config_path: "+recipe+"}", "buffer.total_steps=1"); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +100,8 @@ func TestTaskPipelineIsRefused(t *testing.T) {
 		{key + "config_path=r.yaml", "config_path is set as well"},
 		{key + "priority_weights={qualty: 1}", `"quality"`},
 	} {
-		if _, err := config.Load(p.config, config.Options{Overrides: []string{c.override}}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := config.Load(p.config, config.Options{Overrides: []string{c.override}}); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.override, err, c.want)
 		}
 	}
@@ -134,14 +140,16 @@ func TestDataJuicer(t *testing.T) {
 	if text := read(t, filepath.Join(p.dir, "made", "output.jsonl")); strings.Count(text, "\n") != 20 || strings.Contains(text, ` 9`) {
 		t.Errorf("made are\n%s", text)
 	}
-	if metrics := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl")); !strings.Contains(metrics, `"experience_pipeline/reward_diff/mean":0.5`) {
+	if metrics := read(t, filepath.Join(p.job(), "monitor", "metrics.jsonl")); !strings.Contains(metrics,
+		`"experience_pipeline/reward_diff/mean":0.5`) {
 		t.Errorf("the reward got no part of quality: %s", metrics)
 	}
 	for override, want := range map[string]string{
 		"service.data_juicer.server_url=localhost:5005": "want http://host:port",
 		"service.data_juicer.server_url=":               "there is no Data-Juicer service",
 	} {
-		if _, err := config.Load(p.config, config.Options{Overrides: append(overrides, override)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := config.Load(p.config, config.Options{Overrides: append(overrides, override)}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", override, err)
 		}
 	}
@@ -158,7 +166,8 @@ func TestTaskPipelineIsInterrupted(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	cfg := p.load(t, "data_processor.task_pipeline.operators=[{name: llm_quality_score_filter, args: {input_keys: [question], field_names: [Q], model_params: {base_url: '"+server.URL+"'}}}]")
+	cfg := p.load(t, "data_processor.task_pipeline.operators=[{name: llm_quality_score_filter, args: {input_keys: [question], "+
+		"field_names: [Q], model_params: {base_url: '"+server.URL+"'}}}]")
 	if _, err := run.Run(t.Context(), stop, cfg, run.Options{Say: func(string) {}}); !errors.Is(err, interrupted) {
 		t.Errorf("it ended with %v", err)
 	}

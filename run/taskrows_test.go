@@ -8,12 +8,14 @@ import (
 	"github.com/trinity-go/trinity/run"
 )
 
-// A row that cannot be asked or scored is found before the model is loaded, by `check` and by `run`.
+// A row that cannot be asked or scored is found before the model is loaded, by `check` and by
+// `run`.
 func TestRowsThatCannotBeScored(t *testing.T) {
 	scored := strings.Replace(rl, "test_even", "accuracy_reward", 1)
 	for _, c := range []struct{ name, line, want string }{
 		{"no answer", `{"question": "max 1 2"}`, `train.jsonl:2: the task has no reference answer at format.response_key "answer"`},
-		{"null for an answer", `{"question": "max 1 2", "answer": null}`, `train.jsonl:2: the task has no reference answer at format.response_key "answer"`},
+		{"null for an answer", `{"question": "max 1 2", "answer": null}`,
+			`train.jsonl:2: the task has no reference answer at format.response_key "answer"`},
 		{"no question", `{"query": "max 1 2", "answer": "2"}`, `train.jsonl:2: task digits/1 has no field "question"`},
 		{"twice", "{}\n{}", `; 2 of the 1000 rows checked have an error`},
 	} {

@@ -43,7 +43,8 @@ func (p project) teacher(t *testing.T, name string, steps int) {
 func TestATeacherTeaches(t *testing.T) {
 	p := newProject(t, tiny, distilled)
 	p.teacher(t, "master", 60)
-	if _, err := p.run(t, p.teachers("master"), "buffer.total_steps=60", "buffer.batch_size=8", "trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=32", noEvaluation, "model.max_response_tokens=12"); err != nil {
+	if _, err := p.run(t, p.teachers("master"), "buffer.total_steps=60", "buffer.batch_size=8",
+		"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=32", noEvaluation, "model.max_response_tokens=12"); err != nil {
 		t.Fatal(err)
 	}
 	kl := curve(t, p.job(), "trainer", "critic/kl/mean")
@@ -56,7 +57,8 @@ func TestATeacherTeaches(t *testing.T) {
 func TestTheStudentTeachesItselfNothing(t *testing.T) {
 	p := newProject(t, tiny, distilled)
 	p.teacher(t, "model2", 1)
-	if _, err := p.run(t, p.teachers("model2"), "model.model_path="+filepath.Join(p.dir, "model2"), "algorithm.optimizer.lr=0", noEvaluation); err != nil {
+	if _, err := p.run(t, p.teachers("model2"), "model.model_path="+filepath.Join(p.dir, "model2"), "algorithm.optimizer.lr=0",
+		noEvaluation); err != nil {
 		t.Fatal(err)
 	}
 	if kl := curve(t, p.job(), "trainer", "critic/kl/mean"); len(kl) != 8 || slices.Max(kl) != 0 || slices.Min(kl) != 0 {
@@ -84,9 +86,10 @@ func TestTeachersAreCheckedAndPlanned(t *testing.T) {
 		spoil func(text string) string
 		words []string
 	}{
-		"another tokenizer": {tokenizer, func(s string) string { return strings.ReplaceAll(s, "<answer>", "<reply>") }, []string{"another tokenizer", "<reply>"}},
-		"fewer tokens":      {shape, with(t, "vocab_size", 200), []string{"vocabulary of 200"}},
-		"short sequences":   {shape, with(t, "max_position_embeddings", 45), []string{"positions for 45 tokens", "model.max_model_len is 46"}},
+		"another tokenizer": {tokenizer, func(s string) string { return strings.ReplaceAll(s, "<answer>", "<reply>") },
+			[]string{"another tokenizer", "<reply>"}},
+		"fewer tokens":    {shape, with(t, "vocab_size", 200), []string{"vocabulary of 200"}},
+		"short sequences": {shape, with(t, "max_position_embeddings", 45), []string{"positions for 45 tokens", "model.max_model_len is 46"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			was := read(t, c.path)
