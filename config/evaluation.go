@@ -49,7 +49,7 @@ func (r *rules) evaluation() {
 			{"total_steps", b.TotalSteps != nil},
 		} {
 			if k.set {
-				r.fail(join(b.Key, k.name), "every row is measured, once, in order", "remove it")
+				r.fail(join(b.Key, k.name), "the trainer measures every row once, in order", "remove it")
 			}
 		}
 	}

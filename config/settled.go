@@ -5,8 +5,8 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// Settled is the configuration of a run, or of one of its stages, with what follows from its keys.
-// Load decides all of it once.
+// Settled is the configuration of a run, or of one of its stages, together with the decisions that
+// follow from its keys. Load makes these decisions once.
 type Settled struct {
 	*Config
 
@@ -18,21 +18,21 @@ type Settled struct {
 
 	// Where the trainer's experiences come from.
 	Offline      bool // the algorithm trains on a dataset
-	Recorded     bool // the trainer reads what an earlier run kept, as rows of a dataset
-	ReadsDataset bool // either
-	SharedStore  bool // a registered store, such as a database, keeps the experiences on their way
+	Recorded     bool // the trainer reads rollouts that an earlier run kept, as a dataset
+	ReadsDataset bool // Offline or Recorded
+	SharedStore  bool // a registered store, such as a database, passes experiences to the trainer
 
 	Method  Method
 	Batch   Batch
 	Engines Engines
 	Data    Data
 
-	// Critic says how a critic is trained beside the policy; nil if the advantage function reads no
-	// values.
+	// Critic is how the trainer trains a critic beside the policy; nil if the advantage function
+	// reads no values.
 	Critic *Critic
-	// Teachers are asked by the trainer, in the order of the file.
+	// Teachers are the models that the trainer asks for log-probabilities, in file order.
 	Teachers []Teacher
-	// TaskPipeline runs before this stage and makes what it reads; nil if none does.
+	// TaskPipeline runs before this stage and writes its taskset; nil if there is none.
 	TaskPipeline *TaskPipeline
 	// InitSeed is the seed of random weights.
 	InitSeed int
@@ -42,33 +42,33 @@ type Settled struct {
 type Method struct {
 	Parts     *trinity.Algorithm     // nil if this program has no such type
 	Advantage trinity.Advantage      // nil if there is none
-	Strategy  trinity.SampleStrategy // how the trainer reads; nil if it cannot be built
-	Needs     trinity.Needs          // of the advantage function
-	Sample    trinity.SampleNeeds    // of the strategy
+	Strategy  trinity.SampleStrategy // chooses what the trainer reads; nil if it cannot be built
+	Needs     trinity.Needs          // needs of the advantage function
+	Sample    trinity.SampleNeeds    // needs of the strategy
 	GroupSize int                    // rollouts per task
 
 	Reference bool // training keeps the frozen reference model
 	Distils   bool // the advantage function or the policy loss learns from a teacher
-	Compares  bool // the policy loss is over a divergence from a teacher's whole distribution
-	// Recomputes reports whether the trainer computes the old logprobs, those before the update.
+	Compares  bool // the policy loss is a divergence from a teacher's whole distribution
+	// Recomputes reports whether the trainer computes the logprobs before the update itself.
 	Recomputes bool
 }
 
-// Batch has the sizes of a run. Train, Mini and Rollouts count experiences, pairs of a dataset or,
-// if CountsRollouts, rollouts.
+// Batch has the sizes of a run. Train, Mini and Rollouts count experiences or pairs of a dataset. If
+// CountsRollouts is true, they count rollouts.
 type Batch struct {
-	PerRow         int  // sequences of a row: two of a pair, chosen and rejected, else one
+	PerRow         int  // sequences per row: two for a pair (chosen and rejected), else one
 	CountsRollouts bool // the train batch is a number of rollouts, each with all its steps
-	StepRollouts   int  // that an explore step gives, with what inputs add
-	Train          int  // that a train step reads
-	Rollouts       int  // those of Train that auxiliary buffers do not give
-	Mini           int  // of an optimizer step
+	StepRollouts   int  // rollouts per explore step, including those that inputs add
+	Train          int  // size of a train step
+	Rollouts       int  // part of Train that does not come from auxiliary buffers
+	Mini           int  // size of an optimizer step
 	Whole          bool // a batch is one optimizer step, however many experiences it has
 	Epochs         int  // passes over a batch
-	MicroTokens    int  // tokens of a micro-batch, at most
-	Sequences      int  // rollouts that run at once, at most: each runner works on one group
-	UnderWay       int  // explore steps at once, at most
-	Rereads        bool // rows of the trainer's dataset come more than once
+	MicroTokens    int  // largest number of tokens in a micro-batch
+	Sequences      int  // largest number of concurrent rollouts: each runner works on one group
+	UnderWay       int  // largest number of explore steps in flight
+	Rereads        bool // the trainer reads rows of its dataset more than once
 	// Recompute allows the trainer to compute activations again in the backward pass instead of
 	// keeping them. It does so if memory is short. The results have the same bits.
 	Recompute bool
@@ -77,22 +77,22 @@ type Batch struct {
 // Engines are the names of the plug-ins that open models and carry weights between them.
 type Engines struct {
 	Train, Sample string
-	Weights       string // brings weights to a sampler of the same process
+	Weights       string // brings weights to a sampler in the same process
 }
 
 // Data lists what a run reads.
 type Data struct {
-	Tasksets  []TasksetEntry // for training, then for evaluations
-	Auxiliary []NamedBuffer  // that the sample strategy reads, by name
-	Measured  []NamedBuffer  // eval_buffers: the trainer measures them and does not train on them, by name
-	Inputs    []NamedBuffer  // that join the rollouts in the experience pipeline, by name
+	Tasksets  []TasksetEntry // training tasksets, then evaluation tasksets
+	Auxiliary []NamedBuffer  // the sample strategy reads them; sorted by name
+	Measured  []NamedBuffer  // eval_buffers, which the trainer only measures; sorted by name
+	Inputs    []NamedBuffer  // they join the rollouts in the experience pipeline; sorted by name
 }
 
 // Settled returns the stages of the run in their order, or the run itself if it has none.
 func (c *Config) Settled() []*Settled { return c.settled }
 
-// mode fills in what the mode does. Colocation, where explorer and trainer take turns on one GPU,
-// is mode both on a CPU: the two share its cores and memory.
+// mode fills in what the mode does. With colocate, explorer and trainer take turns on one GPU. On a
+// CPU it equals mode both: the two share cores and memory.
 func (r *resolution) mode() {
 	r.Together = r.Mode == "both" || r.Mode == "colocate"
 	r.Explores = r.Together || r.Mode == "explore"
@@ -105,7 +105,7 @@ func (r *resolution) mode() {
 	r.Data.Tasksets = tasksetsOf(&r.Buffer.ExplorerInput)
 }
 
-// method fills in what the algorithm is, for a type that this program has.
+// method fills in the algorithm, if this program has its type.
 func (r *resolution) method() {
 	m, s := &r.Method, &r.Algorithm
 	m.GroupSize, r.Batch.PerRow = 1, 1
@@ -174,8 +174,8 @@ func (r *resolution) sizes() {
 	r.concurrency()
 }
 
-// concurrency fills in how much is explored at once. Several explore steps are under way only if
-// nobody waits for weights.
+// concurrency fills in the number of concurrent explore steps and rollouts. Several explore steps are
+// in flight only if nobody waits for weights.
 func (r *resolution) concurrency() {
 	b, e := &r.Batch, &r.Explorer
 	b.UnderWay = 1
@@ -189,8 +189,8 @@ func (r *resolution) concurrency() {
 	}
 }
 
-// explored fills in what an explore step gives: batch_size × repeat_times, and what inputs add. A
-// group of an input counts as repeat_times, a demonstration as one.
+// explored fills in the rollouts of an explore step: batch_size × repeat_times, plus repeat_times for
+// each group and 1 for each demonstration of an input.
 func (r *resolution) explored() {
 	b, group := &r.Batch, r.Method.GroupSize
 	b.CountsRollouts = r.Explores && r.Buffer.TrainBatchSize == 0
