@@ -10,9 +10,9 @@ import (
 	"github.com/trinity-go/trinity/run"
 )
 
-// Evaluations choose among adapters of one model; what an adapter of an earlier run scores is what
-// that run had found.
-func TestEvaluationsOfNamedAdapters(t *testing.T) {
+// Evaluations choose among the adapters of one model. An adapter of an earlier run scores what it
+// scored in that run.
+func TestEvaluationsChooseAmongAdapters(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	evals := func(adapters ...string) string {
 		var list []string

@@ -18,8 +18,8 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// Where explorer and trainer do not wait for one another, a run that is killed again and again
-// still trains on every rollout, and on none twice.
+// If explorer and trainer do not wait for each other, a run that is killed again and again still
+// trains on every rollout, and on none twice.
 func TestAsynchronousRunsLoseNothing(t *testing.T) {
 	for _, style := range []string{"explorer_driven", "trainer_driven", "fully_async", "fully_async in a database"} {
 		t.Run(style, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestAsynchronousRunsLoseNothing(t *testing.T) {
 	}
 }
 
-// delivered are the experiences that the run's buffer gives from a state on.
+// delivered returns the experiences that the run's buffer gives from a state on.
 func (p project) delivered(t *testing.T, from trinity.SourceState) []*trinity.Experience {
 	t.Helper()
 	log, err := buffer.OpenLog(p.logDir())
@@ -99,7 +99,7 @@ func (p project) delivered(t *testing.T, from trinity.SourceState) []*trinity.Ex
 	return exps
 }
 
-// inTable are the names of the experiences that the run's database has after a state.
+// inTable returns the experiences that the run's database has after a state.
 func (p project) inTable(t *testing.T, from trinity.SourceState) []*trinity.Experience {
 	t.Helper()
 	var at struct{ Record, Index int64 }
@@ -135,7 +135,7 @@ func (p project) inTable(t *testing.T, from trinity.SourceState) []*trinity.Expe
 	return exps
 }
 
-// position is where in the buffer the checkpoint of a step goes on.
+// position returns the state of the buffer from which the checkpoint of a step resumes.
 func (p project) position(t *testing.T, step int64) trinity.SourceState {
 	t.Helper()
 	var state struct {
@@ -149,8 +149,8 @@ func (p project) position(t *testing.T, step int64) trinity.SourceState {
 	return trinity.SourceState{Cursor: state.Cursor.Usual}
 }
 
-// The explorer does not begin what would be too old when the trainer comes to it: nothing is
-// dropped.
+// The explorer does not begin rollouts that would be too old when the trainer reaches them, so the
+// trainer drops none.
 func TestStalenessPacesTheExplorer(t *testing.T) {
 	for _, style := range []string{"explorer_driven", "trainer_driven", "fully_async"} {
 		t.Run(style, func(t *testing.T) {

@@ -25,7 +25,7 @@ func init() {
 		func() trinity.SampleStrategy { return &audit{MaxStaleness: math.Inf(1)} })
 }
 
-// audit writes down what the trainer takes, and when it is thrown back.
+// audit logs what the trainer takes, and when it resumes.
 type audit struct {
 	MaxStaleness float64 `yaml:"max_staleness" doc:"as of staleness_control"`
 	File         string  `yaml:"file" doc:"where it is written down"`
@@ -37,7 +37,7 @@ func (a *audit) Needs() trinity.SampleNeeds {
 
 func (*audit) Rollouts(n int) int { return n }
 
-// entryOfAudit is a line: a batch, or that a process goes on after so many.
+// entryOfAudit is a line of the log: a batch, or the state from which a process resumes.
 type entryOfAudit struct {
 	Batch   int64    `json:"batch"`
 	Resumes bool     `json:"resumes"`
@@ -116,13 +116,13 @@ func (s *audited) write(e entryOfAudit) error {
 	return err
 }
 
-// keyOf is an experience's id, and what was sampled: another rollout of the same task has another
-// key.
+// keyOf returns an experience's id and a sum of its tokens: another rollout of the same task has
+// another key.
 func keyOf(e *trinity.Experience) string {
 	return fmt.Sprintf("%s %08x", e.ID, crc32.ChecksumIEEE(fmt.Append(nil, e.Tokens, e.Logprobs, e.Versions)))
 }
 
-// consumed are the batches of the history that remains, without what kills have undone.
+// consumed returns the batches that count, without those that kills have undone.
 func (p project) consumed(t *testing.T) (batches [][]string) {
 	t.Helper()
 	for line := range strings.Lines(read(t, p.auditFile())) {
@@ -139,7 +139,7 @@ func (p project) consumed(t *testing.T) (batches [][]string) {
 	return batches
 }
 
-// remaining are the experiences of the run's own buffer that were not trimmed.
+// remaining returns the experiences of the run's own buffer that it has not trimmed.
 func (p project) remaining(t *testing.T) []*trinity.Experience {
 	t.Helper()
 	switch {
@@ -159,7 +159,7 @@ func (p project) remaining(t *testing.T) []*trinity.Experience {
 	return nil
 }
 
-// stored are the experiences of the run that a database has, but for those that were trimmed.
+// stored returns the experiences of the run in a database, without those that it has trimmed.
 func (p project) stored(t *testing.T, url string) (exps []*trinity.Experience) {
 	t.Helper()
 	address, err := database.Parse(url)
@@ -188,7 +188,7 @@ func (p project) stored(t *testing.T, url string) (exps []*trinity.Experience) {
 	return exps
 }
 
-// word is what tells the run's experiences from those of others on a server.
+// word returns the word that tells the run's experiences from those of other runs on a server.
 func (p project) word(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(p.job(), "buffer", "store_word")

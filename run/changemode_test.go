@@ -9,9 +9,9 @@ import (
 	"github.com/trinity-go/trinity/run"
 )
 
-// A run goes on in two processes and in one, in turn, each time after a kill: where explorer and
-// trainer keep step it ends with the bytes of one that was never killed.
-func TestAnotherModeGoesOn(t *testing.T) {
+// A run resumes in two processes and in one, in turn, each time after a kill. If explorer and
+// trainer keep step, it ends with the bytes of a run that was never killed.
+func TestARunResumesInAnotherMode(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		overrides []string
@@ -33,7 +33,7 @@ func TestAnotherModeGoesOn(t *testing.T) {
 	}
 }
 
-// changesModes runs to the end, in modes train and explore, and both, in turn.
+// changesModes runs to the end, in turn in modes train and explore, and in mode both.
 func (p project) changesModes(t *testing.T, overrides ...string) {
 	t.Helper()
 	apart := func(until string) {
@@ -54,8 +54,9 @@ func (p project) changesModes(t *testing.T, overrides ...string) {
 	}
 }
 
-// Where nobody waits, nothing is lost in another mode and nothing is explored twice.
-func TestAnotherModeThatDoesNotWait(t *testing.T) {
+// If explorer and trainer do not wait for each other, a run that resumes in another mode loses
+// nothing and explores nothing twice.
+func TestAnotherModeLosesNothing(t *testing.T) {
 	for _, style := range []string{"explorer_driven", "fully_async"} {
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +67,8 @@ func TestAnotherModeThatDoesNotWait(t *testing.T) {
 	}
 }
 
-// eachOnce wants the rollouts of so many steps to be put once, and all to be taken.
+// eachOnce checks that the explorer put the rollouts of so many steps once, and that the trainer
+// took them all.
 func (p project) eachOnce(t *testing.T, steps int64) {
 	t.Helper()
 	seen := map[trinity.ExperienceID]bool{}
@@ -84,9 +86,9 @@ func (p project) eachOnce(t *testing.T, steps int64) {
 	}
 }
 
-// A shorter interval than the checkpoint's wants a version that the run has not made: no step is
-// trained on nothing meanwhile.
-func TestAShorterIntervalGoesOn(t *testing.T) {
+// With a shorter interval, a resumed run needs a version that the run before it did not publish. It
+// trains on no empty step meanwhile.
+func TestAShorterIntervalResumes(t *testing.T) {
 	for _, interval := range []string{"1", "2"} {
 		p := newProject(t, tiny, rl)
 		for _, set := range [][]string{{"buffer.total_steps=3", "synchronizer.sync_interval=4"},
@@ -99,8 +101,9 @@ func TestAShorterIntervalGoesOn(t *testing.T) {
 	}
 }
 
-// A place in an experience buffer is none in a file: neither goes on from the other.
-func TestABufferIsNoDataset(t *testing.T) {
+// A position in an experience buffer is not a position in a file: a run cannot resume from one to
+// the other.
+func TestABufferDoesNotResumeFromADataset(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	kept := filepath.Join(p.dir, "kept.jsonl")
 	if _, err := p.copyOf(t).run(t, "buffer.total_steps=2", "data_processor.experience_pipeline.output_save_path="+kept); err != nil {
@@ -125,7 +128,7 @@ func TestABufferIsNoDataset(t *testing.T) {
 }
 
 // Mode both has one explorer, which does not know what others have explored.
-func TestOneExplorerDoesNotGoOnForSeveral(t *testing.T) {
+func TestOneExplorerDoesNotResumeForSeveral(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	write(t, filepath.Join(p.job(), "explorers.json"),
 		`{"left": {"closed": false, "share": {"part": 1, "of": 2}}, "explorer": {"closed": false, "share": {"part": 2, "of": 2}}}`)
@@ -137,9 +140,9 @@ func TestOneExplorerDoesNotGoOnForSeveral(t *testing.T) {
 	}
 }
 
-// A finished run goes on in another mode with the weights that it samples with, though they are not
-// those that it has trained since.
-func TestMoreStepsInAnotherMode(t *testing.T) {
+// A finished run resumes in another mode with the weights that it samples with, even if it has
+// trained further since.
+func TestAFinishedRunGetsMoreStepsInAnotherMode(t *testing.T) {
 	const between = "synchronizer.sync_interval=3"
 	steps := func(n string) []string {
 		return []string{between, "buffer.total_steps=" + n, "trainer.total_steps=" + n}

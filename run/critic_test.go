@@ -17,9 +17,8 @@ var withCritic = []string{"algorithm.algorithm_type=ppo", "algorithm.advantage_f
 	"trainer.trainer_config.critic={optim: {lr: 2e-3, lr_scheduler_type: linear}, ppo_mini_batch_size: 4, ppo_epochs: 2}",
 	"algorithm.kl_penalty_fn=k2", "algorithm.kl_penalty_fn_args={kl_coef: 0.1, adaptive: true, target_kl: 0.02, horizon: 60}"}
 
-// A run of PPO trains a critic, logs it, plans it, and saves it as something that another run can
-// begin with.
-func TestCritic(t *testing.T) {
+// A run of PPO plans, trains, logs and saves a critic. Another run can start from the saved critic.
+func TestPPOTrainsACritic(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	plan, err := p.load(t, withCritic...).PlanStages(run.Facts)
 	if err != nil {
@@ -72,9 +71,8 @@ func TestCritic(t *testing.T) {
 	}
 }
 
-// A stage goes on with the critic of the one before, and not with that where the file names
-// another.
-func TestAStageGoesOnWithTheCriticOfTheOneBefore(t *testing.T) {
+// A stage starts from the critic of the stage before it, unless the file names another one.
+func TestAStageStartsFromTheCriticOfTheStageBefore(t *testing.T) {
 	p := newProject(t, tiny, rl+"stages: [{stage_name: one}, {stage_name: sft, mode: train, algorithm: {algorithm_type: sft}, buffer: "+
 		"{train_batch_size: 6, total_steps: 1, "+
 		"trainer_input: {experience_buffer: {path: DIR/sft.jsonl, format: {prompt_type: plaintext, prompt_key: question}}}}}, "+
@@ -106,8 +104,8 @@ func TestAStageGoesOnWithTheCriticOfTheOneBefore(t *testing.T) {
 	}
 }
 
-// The critic has the optimizer that its section names, and is not taken up again with another.
-func TestTheCriticsOwnOptimizer(t *testing.T) {
+// The critic has the optimizer of its section. A run cannot resume with another one.
+func TestTheCriticHasItsOwnOptimizer(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	overrides := append(fields(withCritic), "explorer.eval_on_startup=false",
 		"trainer.trainer_config.critic.optim={lr: 5e-3, optimizer_type: muon, lr_scheduler_type: wsd, lr_decay_steps_ratio: 0.5}")
@@ -126,8 +124,8 @@ func TestTheCriticsOwnOptimizer(t *testing.T) {
 	oneLine(t, err, "trainer.trainer_config.critic.optim.optimizer_type: is adamw and was muon, so the run cannot go on")
 }
 
-// The critic of an adapter's run trains all its weights.
-func TestCriticBesideAnAdapter(t *testing.T) {
+// In a run that trains an adapter, all weights of the critic are trained.
+func TestTheCriticOfAnAdapterTrainsAllWeights(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	if _, err := p.run(t, append(fields(withCritic), "buffer.total_steps=3",
 		"model.lora_configs=[{lora_rank: 4, lora_alpha: 8}]")...); err != nil {
@@ -142,7 +140,7 @@ func TestCriticBesideAnAdapter(t *testing.T) {
 }
 
 // A2C learns from returns of two tokens, with a critic and without clipping.
-func TestA2C(t *testing.T) {
+func TestA2CLearns(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	_, err := p.run(t, "buffer.total_steps=3", "algorithm.algorithm_type=a2c", "algorithm.repeat_times=1",
 		"algorithm.advantage_fn_args={n_steps: 2}", "buffer.batch_size=12")
@@ -157,8 +155,9 @@ func TestA2C(t *testing.T) {
 	}
 }
 
-// An adaptive coefficient follows the KL that is logged beside it, in the reward and in the loss.
-func TestAdaptiveKL(t *testing.T) {
+// An adaptive coefficient follows the KL that the run logs beside it, in the reward and in the
+// loss.
+func TestTheCoefficientFollowsTheKL(t *testing.T) {
 	const control = "{kl_coef: 0.1, adaptive: true, target_kl: 0.005, horizon: 40}"
 	oneStep := "trainer.trainer_config={actor_rollout_ref: {actor: {ppo_mini_batch_size: 12}}}" // of the optimizer, in a train step
 	for where, overrides := range map[string][]string{
@@ -187,7 +186,7 @@ func TestAdaptiveKL(t *testing.T) {
 	}
 }
 
-// What is wrong with a critic is said before anything is loaded.
+// A run reports a critic that does not fit before it loads any weights.
 func TestCriticsAreCheckedBeforeARun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	small := filepath.Join(p.dir, "small")
@@ -216,7 +215,7 @@ func TestCriticsAreCheckedBeforeARun(t *testing.T) {
 	}
 }
 
-// A checkpoint without a critic cannot be gone on from with one.
+// A run with a critic cannot resume from a checkpoint without one.
 func TestACriticCannotJoinLater(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	if _, err := p.run(t, "buffer.total_steps=2"); err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// inTables puts the rows of JSON lines into tables of their names, and says where they are.
+// inTables writes the rows of JSON lines files to tables of their names, and returns the URL.
 func (p project) inTables(t *testing.T, columns string, names ...string) (url string) {
 	t.Helper()
 	file := filepath.Join(p.dir, "rows.db")
@@ -40,8 +40,8 @@ func (p project) inTables(t *testing.T, columns string, names ...string) (url st
 	return "sqlite:///" + filepath.ToSlash(file)
 }
 
-// Rows of a database train as those of a file do.
-func TestRowsOfADatabase(t *testing.T) {
+// Rows of a database train as the rows of a file do.
+func TestRowsOfADatabaseTrainAsThoseOfAFile(t *testing.T) {
 	for name, c := range map[string]struct{ yaml, section, columns, table string }{
 		"demonstrations": {sft, "buffer.trainer_input.experience_buffer", "question, response", "sft"},
 		"tasks":          {rl, "buffer.explorer_input.taskset", "question, answer", "train"},

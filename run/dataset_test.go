@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestMeter(t *testing.T) {
+func TestTheMeterShowsLongWorkOnly(t *testing.T) {
 	read := func(m *meter) {
 		clock := time.Unix(0, 0)
 		m.now = func() time.Time { return clock }

@@ -12,7 +12,7 @@ import (
 )
 
 // Twenty steps of the whole job give the same rollouts and the same bytes of weights on any number
-// of cores, beside another load or not.
+// of cores, and beside another load.
 func TestSameRunOnAnyNumberOfCores(t *testing.T) {
 	results := map[string][]byte{}
 	for _, c := range []struct {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// small makes the run's directory a file system of its own, in memory, of that many bytes.
+// small mounts a file system of so many bytes, in memory, at the run's directory.
 func (p project) small(t *testing.T, size string) {
 	t.Helper()
 	dir := filepath.Join(p.dir, "checkpoints")
@@ -36,8 +36,8 @@ func (p project) remount(t *testing.T, flags uintptr, options string) {
 	}
 }
 
-// A disk that is really full, once before and once after the first checkpoint, and then read-only.
-func TestSmallDisk(t *testing.T) {
+// The disk fills up before the first checkpoint, then after it, and is then read-only.
+func TestAFullDiskEndsTheRun(t *testing.T) {
 	t.Parallel()
 	whole := newProject(t, tiny, rl)
 	p := whole.copyOf(t)

@@ -11,17 +11,17 @@ import (
 	"testing"
 )
 
-// A directory that cannot be written is one line, before anything is computed.
-func TestUnwritableDirectory(t *testing.T) {
+// The error for a directory that cannot be written is one line, before the run computes anything.
+func TestAnUnwritableDirectoryIsOneLine(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	write(t, filepath.Join(p.dir, "checkpoints"), "a file where the directory should be")
 	_, err := p.run(t)
 	oneLine(t, err, filepath.Join(p.dir, "checkpoints"), "not a directory")
 }
 
-// A checkpoint that does not fit ends the run with one line; with room again the same command goes
-// on to the same bytes.
-func TestFullDisk(t *testing.T) {
+// A checkpoint that does not fit ends the run with one line. With room again, the same command ends
+// with the same bytes.
+func TestARunResumesAfterAFullDisk(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no ulimit")
 	}
@@ -44,8 +44,8 @@ func TestFullDisk(t *testing.T) {
 	results(t, full.dir).sameAs(t, results(t, whole.dir))
 }
 
-// A damaged checkpoint, or log of experiences, is one line that says where, whatever the file.
-func TestDamagedCheckpoint(t *testing.T) {
+// The error for a damaged checkpoint, or log of experiences, is one line that names the file.
+func TestDamageIsReportedWithItsFile(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	backlog := []string{"trainer.total_steps=1", "buffer.train_batch_size=9",
 		"trainer.trainer_config.actor_rollout_ref.actor.ppo_mini_batch_size=9"} // leaves 3 pending

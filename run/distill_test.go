@@ -11,9 +11,9 @@ import (
 	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
-// A student learns the whole next-token distributions of a teacher on a dataset of demonstrations,
-// and the plan of its memory counts what that takes.
-func TestAStudentIsDistilled(t *testing.T) {
+// A student learns the whole next-token distributions of a teacher on a dataset of demonstrations.
+// The memory plan counts them.
+func TestAStudentLearnsFromDemonstrations(t *testing.T) {
 	p := newProject(t, tiny, sft)
 	if _, err := p.run(t); err != nil {
 		t.Fatal(err)
@@ -50,8 +50,8 @@ func TestAStudentIsDistilled(t *testing.T) {
 	}
 }
 
-// A run with Muon learns, and is not taken up again with another optimizer.
-func TestRunWithAnotherOptimizer(t *testing.T) {
+// A run with Muon learns. It cannot resume with another optimizer.
+func TestMuonLearns(t *testing.T) {
 	p := newProject(t, tiny, sft)
 	muon := "algorithm.optimizer={optimizer_type: muon, lr: 5e-3, lr_scheduler_type: wsd, lr_decay_steps_ratio: 0.5}"
 	if _, err := p.run(t, muon, "buffer.total_steps=8"); err != nil {
@@ -68,9 +68,10 @@ func TestRunWithAnotherOptimizer(t *testing.T) {
 	}
 }
 
-// On its own rollouts a student comes nearer to the teacher's distributions, on what neither has
-// seen as well. Nothing is asked of the teacher that no loss reads: no advantage is computed.
-func TestAStudentIsDistilledOnItsOwnRollouts(t *testing.T) {
+// On its own rollouts a student comes nearer to the teacher's distributions, also on questions that
+// neither has seen. The run asks the teacher for nothing that no loss reads: it computes no
+// advantage.
+func TestAStudentLearnsOnItsOwnRollouts(t *testing.T) {
 	p := newProject(t, tiny, sft)
 	if _, err := p.run(t, "buffer.total_steps=60", "trainer.save_interval=0"); err != nil {
 		t.Fatal(err)
@@ -110,7 +111,7 @@ func TestAStudentIsDistilledOnItsOwnRollouts(t *testing.T) {
 	}
 }
 
-// distance is the mean, over tokens, of how far log-probabilities are apart, nats.
+// distance returns the mean difference of log-probabilities over tokens, in nats.
 func distance(a, b []trinity.TokenStats) float64 {
 	sum, n := 0.0, 0
 	for i := range a {

@@ -9,8 +9,8 @@ import (
 	"github.com/trinity-go/trinity/run"
 )
 
-// A finished run is gone on with when it is given more steps, in two processes as in one.
-func TestMoreStepsOfAFinishedRun(t *testing.T) {
+// A finished run resumes when it gets more steps, in two processes as in one.
+func TestAFinishedRunIsExtended(t *testing.T) {
 	for name, overrides := range map[string][]string{"queue": nil, "database": inDatabase} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -29,7 +29,7 @@ func TestMoreStepsOfAFinishedRun(t *testing.T) {
 	}
 }
 
-// await waits until a trainer takes explorers.
+// await waits until a trainer accepts explorers.
 func (p project) await(t *testing.T, trainer *process) {
 	t.Helper()
 	if !trainer.await(t, func() bool {
@@ -40,7 +40,7 @@ func (p project) await(t *testing.T, trainer *process) {
 	}
 }
 
-// A finished run that cannot be gone on with as it is says so, on either side.
+// A finished run that cannot resume as it is says what to set, on either side.
 func TestAFinishedRunSaysWhatItLacks(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, strings.NewReplacer("total_steps: 8", "total_epochs: 9", "lr_scheduler_type: linear",

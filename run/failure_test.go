@@ -50,7 +50,8 @@ func (w *troubled) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Expe
 	return []*trinity.Experience{e}, nil
 }
 
-// A failed rollout is data: it is retried, told of, and absent; it never becomes reward 0.
+// A failed rollout is data: the run retries it, reports it and leaves it out. It never becomes
+// reward 0.
 func TestFailedRolloutsAreAbsent(t *testing.T) {
 	for trouble, want := range map[string]string{"error": "a broken tool", "panic": "workflow panicked: a broken tool",
 		"hang": "explorer.max_timeout of 1s passed"} {
@@ -79,8 +80,7 @@ func TestFailedRolloutsAreAbsent(t *testing.T) {
 	}
 }
 
-// Steps of which every rollout failed say so: something is wrong with the workflow, not with a
-// task.
+// If all rollouts of several steps fail, the run ends: the workflow is wrong, not a task.
 func TestStepsWithoutAnyRolloutEndTheRun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	_, err := p.run(t, "buffer.explorer_input.taskset.default_workflow_type=test_troubled",
@@ -88,9 +88,9 @@ func TestStepsWithoutAnyRolloutEndTheRun(t *testing.T) {
 	oneLine(t, err, "explorer step 3", "all 12 rollouts of this step and of the 2 before failed or have no valid reward", "a broken tool")
 }
 
-// Rollouts that could not be scored are logged with the reason. Steps of which none could be scored
-// end the run.
-func TestWithoutAnyValidReward(t *testing.T) {
+// A run logs each rollout without a valid reward, with the reason. Several steps without any valid
+// reward end it.
+func TestStepsWithoutAnyRewardEndTheRun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	_, err := p.run(t, noEvaluation, "buffer.explorer_input.default_reward_fn_type=test_unable",
 		"buffer.total_steps=5", "trainer.save_interval=1")
@@ -105,8 +105,9 @@ func TestWithoutAnyValidReward(t *testing.T) {
 	}
 }
 
-// When every group is filtered out the steps are empty, and nobody waits for anybody.
-func TestEverythingIsFilteredOut(t *testing.T) {
+// If the operators filter out every group, the steps are empty, and neither side waits for the
+// other.
+func TestFilteredStepsAreEmpty(t *testing.T) {
 	for name, overrides := range map[string][]string{
 		"synchronous":   nil,
 		"interval 3":    {"synchronizer.sync_interval=3"},
@@ -169,7 +170,7 @@ func TestAFailedEngineEndsTheRun(t *testing.T) {
 	}
 }
 
-// oneLine wants an error of one line, bounded, with all the texts.
+// oneLine checks that an error is one short line with all the texts.
 func oneLine(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	if err == nil {
@@ -185,8 +186,8 @@ func oneLine(t *testing.T, err error, texts ...string) {
 	}
 }
 
-// Longer sequences than the model has positions for are no failed rollouts, but an error before the
-// run.
+// Sequences that are longer than the model has positions for are an error before the run, not
+// failed rollouts.
 func TestSequencesBeyondThePositionsAreRefused(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	_, err := run.Facts(p.load(t, "model.max_prompt_tokens=100000").Settled()[0])
@@ -197,9 +198,9 @@ func TestSequencesBeyondThePositionsAreRefused(t *testing.T) {
 	oneLine(t, err, p.config+":", ": model.max_model_len: is 100000", "has positions for")
 }
 
-// What is no file and looks like one is not asked of a hub; nothing is fetched, and no stage
-// begins.
-func TestDatasetsAreLookedForBeforeAnything(t *testing.T) {
+// A missing dataset is an error before the run downloads anything or begins a stage. The run does
+// not ask a hub for a name that looks like a file.
+func TestMissingDatasetsAreFoundFirst(t *testing.T) {
 	for _, path := range []string{"nowhere.jsonl", "data/nowhere.parquet", "nowhere.json.gz", "org/nowhere.csv"} {
 		p := newProject(t, tiny, strings.NewReplacer("DIR/train.jsonl", path, "DIR/model", "nobody/no-such-model").Replace(rl))
 		summary, err := run.Run(t.Context(), t.Context(), p.load(t), run.Options{Say: func(line string) { t.Error(line) }})
@@ -210,7 +211,7 @@ func TestDatasetsAreLookedForBeforeAnything(t *testing.T) {
 	}
 }
 
-// A stage that fails before it begins is in no table.
+// A stage that fails before it begins is not in the closing table.
 func TestAStageThatDoesNotBeginIsInNoTable(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	write(t, filepath.Join(p.dir, "train.jsonl"), "{")
@@ -220,8 +221,8 @@ func TestAStageThatDoesNotBeginIsInNoTable(t *testing.T) {
 	}
 }
 
-// Parts that do not fit together are told by their place in the file, in every stage, before the
-// first one begins or a model is fetched.
+// Parts of an algorithm that do not fit together are an error before the first stage begins and
+// before any download. The error names their place in the file.
 func TestAlgorithmsAreCheckedBeforeTheFirstStage(t *testing.T) {
 	text := strings.NewReplacer("WARMBATCH", "8", "WARMSTEPS", "4", "WARMSAVE", "2", "RLLR", "2e-3", "RLBATCH", "2", "RLSTEPS", "4",
 		"RLSAVE", "1", "RLMINI", "8",

@@ -14,12 +14,12 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// recovering lists the rooms whose changes call for more kills and faults than usual.
+// recovering lists the packages whose changes call for more kills and faults than usual.
 var recovering = []string{"run", "trainer", "explorer", "buffer", "weights", "serve/fleet", "internal/experience",
 	"internal/durable", "internal/database"}
 
-// every returns n where a test is to look at one of n cases: at each of them with TRINITY_HEAVY, at
-// a few if nothing changed that recovers.
+// every returns 1 under TRINITY_HEAVY. Otherwise it returns n, so that a test looks at one of n
+// cases; n is larger if no package that recovers has changed.
 func every(short, usual, changed int) int {
 	switch trinitytest.EffortFor(recovering...) {
 	case trinitytest.Short:
@@ -32,8 +32,8 @@ func every(short, usual, changed int) int {
 	return 1
 }
 
-// The disk fails at every failpoint in turn: the run ends with one line that says what to do, and
-// goes on, once the disk is well, to the same bytes.
+// The disk fails at every failpoint in turn. The run ends with one line that says what to do. With
+// a good disk it resumes and ends with the same bytes.
 func TestTheDiskFailsAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
 	s := newKilling(t, scenarios[0], 100)
@@ -61,9 +61,9 @@ func TestTheDiskFailsAtEveryFailpoint(t *testing.T) {
 	s.finish(t)
 }
 
-// Whatever file of a run's directory is damaged or gone when it is taken up, in the middle: it goes
-// on to the same bytes, or it is one line that says which file, and nothing is removed.
-func TestEveryFileIsDamaged(t *testing.T) {
+// The test damages or removes each file of a run's directory before the run resumes. The run ends
+// with the same bytes, or with one line that names the file, and removes nothing.
+func TestARunSurvivesOrReportsDamage(t *testing.T) {
 	t.Parallel()
 	s := newKilling(t, scenarios[1], 101)
 	if !s.killed(t, "trainer.save=kill@5") {
@@ -141,7 +141,7 @@ func sameCheckpoint(t *testing.T, what string, got, want result) {
 	}
 }
 
-// files are those of the run's directory.
+// files lists the files of the run's directory.
 func (p project) files(t *testing.T) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(p.job(), func(path string, d fs.DirEntry, err error) error {
@@ -158,7 +158,7 @@ func (p project) files(t *testing.T) (names []string) {
 	return names
 }
 
-// copyAll is a copy of a project with its run.
+// copyAll copies a project with its run.
 func (p project) copyAll(t *testing.T) project {
 	t.Helper()
 	q := p.copyOf(t)
@@ -168,8 +168,9 @@ func (p project) copyAll(t *testing.T) project {
 	return q
 }
 
-// A checkpoint that was copied or removed in part gives way to the one before, and nothing is lost.
-func TestAHalfCheckpointGivesWay(t *testing.T) {
+// If files of a checkpoint are missing, the run resumes from the checkpoint before it and loses
+// nothing.
+func TestARunResumesBeforeAPartialCheckpoint(t *testing.T) {
 	for _, missing := range []string{"SHA256SUMS", "run.json", "engine/state.safetensors", "engine"} {
 		t.Run(missing, func(t *testing.T) {
 			t.Parallel()
@@ -185,8 +186,9 @@ func TestAHalfCheckpointGivesWay(t *testing.T) {
 	}
 }
 
-// Where there is no checkpoint before it the half one is an error, and nothing is begun anew.
-func TestAHalfCheckpointAlone(t *testing.T) {
+// If there is no checkpoint before it, a partial checkpoint is an error, and the run does not begin
+// anew.
+func TestAPartialCheckpointAloneIsAnError(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	if _, err := p.run(t, "trainer.total_steps=2"); err != nil {
 		t.Fatal(err)
@@ -199,8 +201,8 @@ func TestAHalfCheckpointAlone(t *testing.T) {
 	oneLine(t, err, "step 2 is not whole", sums+" is missing", "give the run another name")
 }
 
-// The model that a finished stage has left is looked at before the next stage starts from it.
-func TestTheModelOfAStageIsDamaged(t *testing.T) {
+// The next stage checks the model of a finished stage before it starts from it.
+func TestADamagedModelStopsTheNextStage(t *testing.T) {
 	p := newProject(t, tiny, fewSteps)
 	if !p.start(t, []string{failpoint.Variable + "=trainer.take=kill@5"}).killedWithin(t, 0) {
 		t.Fatal("the run was not killed")

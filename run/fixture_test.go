@@ -134,7 +134,7 @@ func (p project) load(t *testing.T, overrides ...string) *config.Config {
 	return cfg
 }
 
-// run runs it in this process.
+// run runs the configuration in this process.
 func (p project) run(t *testing.T, overrides ...string) (*run.Summary, error) {
 	t.Helper()
 	return runConfig(t, p.load(t, overrides...))

@@ -55,8 +55,9 @@ buffer:
 monitor: {monitor_type: jsonl}
 `
 
-// People compare answers in Label Studio, and the run that waits for them learns which they prefer.
-func TestPeopleInTheLoop(t *testing.T) {
+// People compare answers in Label Studio. The run waits for them and learns which answers they
+// prefer.
+func TestARunLearnsWhatPeoplePrefer(t *testing.T) {
 	ls := trinitytest.NewLabelStudio(t)
 	ls.Registered = func() {
 		ls.Say(func(data map[string]any) string {

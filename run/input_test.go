@@ -17,8 +17,8 @@ import (
 
 const inputs = "data_processor.experience_pipeline.inputs"
 
-// recording is what an earlier run would have kept: groups of several tasks and steps, of four
-// rollouts and of one, with what a policy said of their tokens.
+// recording writes an archive as an earlier run would have: groups of several tasks and steps, of
+// four rollouts and of one, with the policy's log-probabilities.
 func recording(t *testing.T, path string) {
 	t.Helper()
 	var groups []trinity.Group
@@ -46,13 +46,13 @@ func recording(t *testing.T, path string) {
 	}
 }
 
-// kept are the experiences that came into the pipeline.
+// kept returns the experiences that entered the pipeline.
 func (p project) kept(t *testing.T) []*trinity.Experience {
 	t.Helper()
 	return experiences(t, filepath.Join(p.job(), "buffer", "explorer_output.jsonl"))
 }
 
-// rowsOf are those of a dataset.
+// rowsOf returns the rows of a dataset.
 func rowsOf(t *testing.T, path string) (rows []map[string]any) {
 	t.Helper()
 	data, err := dataset.Open(t.Context(), path, dataset.Options{})
@@ -69,7 +69,7 @@ func rowsOf(t *testing.T, path string) (rows []map[string]any) {
 	return rows
 }
 
-// experiences are those of an archive.
+// experiences returns the experiences of an archive.
 func experiences(t *testing.T, path string) (all []*trinity.Experience) {
 	t.Helper()
 	for _, row := range rowsOf(t, path) {
@@ -82,7 +82,7 @@ func experiences(t *testing.T, path string) (all []*trinity.Experience) {
 	return all
 }
 
-// joined are the names of the tasks of an input, of each step.
+// joined returns, for each step, the names of the tasks that an input gave.
 func joined(exps []*trinity.Experience, name string) (steps [9][]string) {
 	for _, e := range exps {
 		at := &steps[e.ID.Step]
@@ -93,8 +93,8 @@ func joined(exps []*trinity.Experience, name string) (steps [9][]string) {
 	return steps
 }
 
-// Recorded rollouts, of any form, join those of every step with what was recorded of them, pass the
-// operators and are trained on.
+// Recorded rollouts, in any form, join the rollouts of every step unchanged. They pass the
+// operators, and the run trains on them.
 func TestRecordedRolloutsJoin(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	var want result
@@ -140,8 +140,8 @@ func TestRecordedRolloutsJoin(t *testing.T) {
 	}
 }
 
-// Recorded groups may be larger than the run's own, and the buffer small: explorer and trainer do
-// not wait for each other.
+// Recorded groups may be larger than the run's own, and the buffer may be small: explorer and
+// trainer do not wait for each other.
 func TestLargeGroupsJoin(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	recording(t, filepath.Join(p.dir, "kept.jsonl"))
@@ -156,8 +156,8 @@ func TestLargeGroupsJoin(t *testing.T) {
 	}
 }
 
-// Demonstrations join as groups of one, which an operator gives a reward; the passes over them end,
-// and the run does not.
+// Demonstrations join as groups of one, and an operator gives them a reward. The run goes on after
+// their last epoch.
 func TestDemonstrationsJoin(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	demonstrations := inputs + "={shown: {path: " + p.dir + "/eval.jsonl, schema_type: sft, batch_size: 3, total_epochs: 2, " +
@@ -191,7 +191,7 @@ func TestDemonstrationsJoin(t *testing.T) {
 	}
 }
 
-// An input may be a table: an archive, or what passed through another run's buffer.
+// An input may be a table: an archive, or the experiences in another run's buffer.
 func TestTablesJoin(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	if _, err := p.run(t, "buffer.total_steps=2", "buffer.trainer_input.experience_buffer.storage_type=sql", noEvaluation,
@@ -211,7 +211,7 @@ func TestTablesJoin(t *testing.T) {
 	}
 }
 
-// A plan says what joins, and what a train step comes to.
+// A plan names the inputs and counts them in the size of a train step.
 func TestInputsArePlanned(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	recording(t, filepath.Join(p.dir, "kept.jsonl"))
@@ -236,8 +236,8 @@ func TestInputsArePlanned(t *testing.T) {
 	}
 }
 
-// What is wrong with an input is said before the model is opened.
-func TestInputsThatAreWrong(t *testing.T) {
+// A wrong input is an error before the run opens the model.
+func TestWrongInputsAreErrors(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	recording(t, filepath.Join(p.dir, "kept.jsonl"))
 	text := read(t, filepath.Join(p.dir, "kept.jsonl", "step-000000001.jsonl"))

@@ -25,13 +25,13 @@ import (
 // the time.
 const rolling = "durable.log.roll=force"
 
-// elsewhere says that a process of these scenarios never comes to a failpoint: those of package
-// durable's tests or of TestKilledApart do.
+// elsewhere reports whether the processes of these scenarios never reach a failpoint: tests of
+// package durable or TestKilledApart do.
 func elsewhere(name string) bool {
 	return name == "durable.dir.replace" || strings.HasPrefix(name, "remote.")
 }
 
-// rare are those that few scenarios come to.
+// rare lists failpoints that few scenarios reach.
 var rare = []string{"run.stage", "database.commit", "database.committed"}
 
 // scenario is a run that is killed again and again.
@@ -69,9 +69,9 @@ var scenarios = []scenario{
 // stagesOf are the configurations of scenarios with stages.
 var stagesOf = map[string]string{"stages": fewSteps, "stages that learn": learningStages, "stages that explore": exploringStages}
 
-// Processes that are killed at every failpoint, at hits of any of them and at any time, in every
-// mode: what was acknowledged is trained on, once, and where explorer and trainer keep step the run
-// ends with the bytes of one that was never killed.
+// Every scenario is killed at every failpoint, at random failpoints and at random times, in every
+// mode. The run trains once on all that the buffer acknowledged. If explorer and trainer keep step,
+// it ends with the bytes of a run that was never killed.
 func TestKilledAtEveryFailpoint(t *testing.T) {
 	var struck sync.Map
 	var ended atomic.Int64
@@ -176,8 +176,8 @@ func (s *killing) plan(t *testing.T) (all []string) {
 	return append(inTurn, all...)
 }
 
-// once starts or goes on with the run, to be killed. A run that comes to its end first is checked,
-// and another one is begun to be killed early.
+// once starts or resumes the run, and kills it. If the run ends first, once checks it and begins
+// another one, to be killed early.
 func (s *killing) once(t *testing.T, how string) {
 	t.Helper()
 	if s.killed(t, how) {
@@ -190,7 +190,7 @@ func (s *killing) once(t *testing.T, how string) {
 	}
 }
 
-// killed runs one process until it is killed; false means that it came to its end.
+// killed runs one process until it is killed. It returns false if the process ended by itself.
 func (s *killing) killed(t *testing.T, how string) bool {
 	t.Helper()
 	within := time.Duration(0)
@@ -217,7 +217,7 @@ func (s *killing) acknowledged(t *testing.T) (keys []string) {
 	return keys
 }
 
-// finish lets the run come to its end.
+// finish lets the run end.
 func (s *killing) finish(t *testing.T) {
 	t.Helper()
 	if s.killed(t, rolling) {
@@ -226,7 +226,7 @@ func (s *killing) finish(t *testing.T) {
 	s.done(t)
 }
 
-// done checks the run and clears the place for another.
+// done checks the run and removes it, so that another can begin.
 func (s *killing) done(t *testing.T) {
 	t.Helper()
 	s.runs++
@@ -242,14 +242,14 @@ func (s *killing) done(t *testing.T) {
 	}
 }
 
-// endsAsWhole wants the checkpoint and the metrics of the run that was never killed.
+// endsAsWhole checks that checkpoint and metrics equal those of the run that was never killed.
 func (s *killing) endsAsWhole(t *testing.T) {
 	t.Helper()
 	results(t, s.p.dir).sameAs(t, results(t, s.whole.dir))
 }
 
-// sameAsWhole wants also what was trained on, in that order, and the copies of what came in and of
-// what was left, where it is kept, to be the same.
+// sameAsWhole also checks that the trainer took the same experiences in the same order, and that
+// the archives are the same.
 func (s *killing) sameAsWhole(t *testing.T) {
 	t.Helper()
 	s.endsAsWhole(t)
@@ -333,7 +333,7 @@ func (s *killing) allOnce(t *testing.T, rollouts int) {
 	}
 }
 
-// tasksetOf are the names of the rollouts of a taskset.
+// tasksetOf returns the names of the rollouts of a taskset.
 func tasksetOf(batches [][]string, taskset string) (ids []string) {
 	for _, key := range slices.Concat(batches...) {
 		if id, _, _ := strings.Cut(key, " "); strings.Contains(id, "/"+taskset+"/") {
@@ -344,8 +344,8 @@ func tasksetOf(batches [][]string, taskset string) (ids []string) {
 	return ids
 }
 
-// eachAtMostThrice wants every experience that was acknowledged to be trained on, or to wait for
-// it.
+// eachAtMostThrice checks that the trainer took every acknowledged experience, or that the buffer
+// still holds it.
 func (s *killing) eachAtMostThrice(t *testing.T) {
 	t.Helper()
 	uses := s.uses(t, 3)
@@ -357,7 +357,7 @@ func (s *killing) eachAtMostThrice(t *testing.T) {
 	}
 }
 
-// uses counts how often each experience was trained on, of the history that remains.
+// uses counts how often the trainer took each experience, without batches that kills have undone.
 func (s *killing) uses(t *testing.T, most int) map[string]int {
 	t.Helper()
 	uses, keys := map[string]int{}, map[string]string{}

@@ -13,8 +13,8 @@ import (
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
-// Explorer and trainer in two processes, each killed at failpoints, again and again, while the
-// other goes on: what was acknowledged is trained on, once, and where they keep step the run ends
+// Explorer and trainer in two processes are killed at failpoints, again and again, while the other
+// goes on. The trainer trains once on all that it acknowledged. If they keep step, the run ends
 // with the bytes of one process that was never killed.
 func TestKilledApart(t *testing.T) {
 	for i, c := range []scenario{
@@ -45,7 +45,7 @@ func TestKilledApart(t *testing.T) {
 	}
 }
 
-// side is one of two processes.
+// side is one of two processes of a run.
 type side struct {
 	*killing
 	overrides []string
@@ -90,7 +90,7 @@ func (d *side) plan(t *testing.T, rng *rand.Rand, came map[string]int64) {
 	rng.Shuffle(len(d.rules), func(i, j int) { d.rules[i], d.rules[j] = d.rules[j], d.rules[i] })
 }
 
-// event is that the process of a side has ended.
+// event says that the process of a side has ended.
 type event struct {
 	side *side
 	err  error
@@ -128,7 +128,7 @@ func (s *killing) together(t *testing.T, sides ...*side) {
 	s.done(t)
 }
 
-// endsAsOneProcess wants the checkpoint and the metrics of one process.
+// endsAsOneProcess checks that checkpoint and metrics equal those of one process.
 func (s *killing) endsAsOneProcess(t *testing.T) {
 	t.Helper()
 	s.endsAsWhole(t)

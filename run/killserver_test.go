@@ -23,9 +23,8 @@ type behind struct {
 	struck int      // how often the server was killed while the run went on
 }
 
-// Runs whose experiences pass through a server end as those in memory do, whatever is killed: the
-// run, at the failpoints around what it asks of the server and at others; the server, while the run
-// goes on; or one after the other.
+// A run whose experiences pass through a server ends as a run in memory does, whatever is killed:
+// the run, at the failpoints of its requests and at others; the server, meanwhile; or both in turn.
 func TestKilledWithAServer(t *testing.T) {
 	trinitytest.Long(t, "starts and kills servers", recovering...)
 	for i, c := range []struct {

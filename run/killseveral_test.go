@@ -17,9 +17,9 @@ const (
 	severalEpochs = 2
 )
 
-// Two explorers with a name each and a trainer, in processes of their own, each killed at random
-// again and again, two or three of them at once too: every task is rolled out once in each epoch by
-// the explorer that has it, what the trainer had acknowledged is trained on, and nothing twice.
+// Two named explorers and a trainer are killed at random, alone and together. The owner of each
+// task rolls it out once an epoch. The trainer trains on all that it acknowledged, and on nothing
+// twice.
 func TestSeveralExplorersAreKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills many processes: not in -short")
@@ -110,8 +110,9 @@ func (s *killing) everyTaskOnce(t *testing.T) {
 	}
 }
 
-// An explorer that never comes back ends the trainer's wait, which names it and its lease.
-func TestTheOnlyExplorerIsLost(t *testing.T) {
+// If the only explorer never comes back, the trainer's wait ends with an error that names it and
+// its lease.
+func TestALostExplorerIsNamed(t *testing.T) {
 	trinitytest.Long(t, "waits for a lease to run out", "run", "serve/fleet")
 	t.Parallel()
 	p := newProject(t, tiny, rl)

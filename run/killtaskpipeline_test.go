@@ -9,9 +9,9 @@ import (
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
-// A process that is killed while it makes a taskset, at any write, leaves none that is not whole:
-// the next one makes it, or has it, and the run is that of one that was never killed.
-func TestATaskPipelineIsKilled(t *testing.T) {
+// A process that is killed at any write of a task pipeline leaves no partial taskset. The next
+// process makes or finds it, and the run is the same as without a kill.
+func TestAKilledTaskPipelineLeavesNoPartialTaskset(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills a dozen processes: not in -short")
 	}

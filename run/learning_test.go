@@ -23,10 +23,10 @@ var quantized = []string{"stages.1.explorer={rollout_model: {quantization: int8}
 var critic = []string{"stages.1.algorithm.advantage_fn=ppo", "stages.1.trainer.critic_warmup=3",
 	"stages.1.trainer.trainer_config.critic={optim: {lr: 3e-3}}"}
 
-// A tiny model, which demonstrations have taught to answer with either of two digits, learns from
-// rewards alone to answer with the larger one, also when it samples with 8-bit weights. Without
-// learning rate, and with rewards that are not its own, it does not.
-func TestRewardsAreLearntFrom(t *testing.T) {
+// Demonstrations have taught a tiny model to answer with either of two digits. From rewards alone
+// it learns to answer with the larger one, also if it samples with 8-bit weights. Without a
+// learning rate, or with rewards of other rollouts, it does not.
+func TestATinyModelLearnsFromRewards(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains three models: not in -short")
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
-// A second process is told who has the directory, and changes nothing there; that of a process that
-// was killed is free.
-func TestTwoProcessesInOneDirectory(t *testing.T) {
+// A second process in a directory changes nothing, and its error names the first. The directory of
+// a killed process is free.
+func TestASecondProcessIsRefused(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	first := p.start(t, []string{failpoint.Variable + "=*=sleep"})
 	host, err := os.Hostname()

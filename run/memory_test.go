@@ -28,7 +28,7 @@ func (samplerPlanner) PlanMemory(s trinity.SamplerSpec) ([]trinity.MemoryPart, e
 	return []trinity.MemoryPart{{Kind: "KV cache", Bytes: int64(3 * s.MaxSequences)}}, nil
 }
 
-func TestWhatFitsIsChosenAndElseAdvised(t *testing.T) {
+func TestThePlanFitsOrSaysWhatWould(t *testing.T) {
 	const layers = 4
 	p := newPlanned(t, layers)
 	base := p.process().Bytes
@@ -86,9 +86,9 @@ func newPlanned(t *testing.T, layers int) *memory {
 	}
 }
 
-// A critic is asked for what the policy is, less what is for adapters and the reference, with an
-// optimizer of its own.
-func TestCriticSpec(t *testing.T) {
+// The critic's spec has the policy's settings without those of adapters and of the reference, and
+// its own optimizer.
+func TestTheCriticsSpecFollowsThePolicys(t *testing.T) {
 	policy := trinity.EngineSpec{
 		ModelPath: "m", Init: trinity.InitSpec{Seed: 1,
 			Style: "hf"}, LoRA: &trinity.LoRASpec{LoraRank: 2}, Seed: 3, Optimizer: trinity.OptimizerSpec{Type: trinity.SGD},
@@ -104,8 +104,9 @@ func TestCriticSpec(t *testing.T) {
 	}
 }
 
-// A file that is read counts as far as it is more than what is taken after it.
-func TestPassingMemory(t *testing.T) {
+// Passing memory, such as a file while it is read, counts only as far as it exceeds what the engine
+// takes afterwards.
+func TestPassingMemoryCountsBeyondLaterParts(t *testing.T) {
 	for _, c := range []struct{ later, want int64 }{{5, 45}, {60, 0}, {20, 30}} {
 		parts := []trinity.MemoryPart{{Kind: "weights", Bytes: 10}, {Kind: "loading", Bytes: 50, Passing: true},
 			{Kind: "activations", Bytes: c.later}}

@@ -2,9 +2,9 @@ package run_test
 
 import "testing"
 
-// A batch of more experiences than an explore step gives takes what there is, for every explore
-// step once.
-func TestTrainBatchLargerThanAnExploreStep(t *testing.T) {
+// If a train batch is larger than an explore step, the trainer takes what there is, once for every
+// explore step.
+func TestALargeTrainBatchIsShort(t *testing.T) {
 	whole, larger := newProject(t, tiny, rl), newProject(t, tiny, rl)
 	for p, overrides := range map[project][]string{whole: nil, larger: {"buffer.train_batch_size=1000"}} {
 		if _, err := p.run(t, overrides...); err != nil {
@@ -14,7 +14,7 @@ func TestTrainBatchLargerThanAnExploreStep(t *testing.T) {
 	results(t, larger.dir).sameAs(t, results(t, whole.dir))
 }
 
-// total_steps counts however short the data are.
+// total_steps holds even if the run must read its data several times.
 func TestStepsMayPassTheDataSeveralTimes(t *testing.T) {
 	p := newProject(t, tiny, sft)
 	summary, err := p.run(t, "buffer.train_batch_size=400", "buffer.total_steps=4", "trainer.save_interval=0")
@@ -23,8 +23,8 @@ func TestStepsMayPassTheDataSeveralTimes(t *testing.T) {
 	}
 }
 
-// Mode bench evaluates the base model and every checkpoint, to the numbers that the run itself had
-// found.
+// Mode bench evaluates the base model and every checkpoint. It finds the numbers that the run
+// itself found.
 func TestBenchEvaluatesEveryCheckpoint(t *testing.T) {
 	for name, overrides := range map[string][]string{
 		"all weights": {"trainer.save_hf_checkpoint=always"},
@@ -53,7 +53,7 @@ func TestBenchEvaluatesEveryCheckpoint(t *testing.T) {
 	}
 }
 
-// A checkpoint without a model is left out; that none has one is an error.
+// Mode bench skips a checkpoint without a model. It is an error if none has one.
 func TestBenchNeedsModels(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	if _, err := p.run(t, "buffer.total_steps=2", "trainer.save_interval=1", "trainer.save_hf_checkpoint=never"); err != nil {

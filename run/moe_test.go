@@ -43,7 +43,7 @@ func TestFactsOfAModelWithExperts(t *testing.T) {
 	}
 }
 
-// A model with experts learns from rewards, and its metrics tell the load of the experts.
+// A model with experts learns from rewards, and its metrics show the load of the experts.
 func TestExpertsLearnFromRewards(t *testing.T) {
 	trinitytest.Long(t, "trains a model", "run", "engine/cpu")
 	yaml := strings.NewReplacer("WARMBATCH", "64", "WARMSTEPS", "60", "WARMSAVE", "60", "RLLR", "2e-3", "RLBATCH", "32", "RLSTEPS",

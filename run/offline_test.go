@@ -53,9 +53,9 @@ stages:
     explorer: {eval_interval: 25}
 `
 
-// A tiny model that answers with either digit learns from preferences to find the larger more
-// likely, also in questions that it was not shown.
-func TestPreferencesAreLearnt(t *testing.T) {
+// A tiny model that answers with either digit learns from preferences to find the larger one more
+// likely, also in held-out questions.
+func TestATinyModelLearnsFromPreferences(t *testing.T) {
 	trinitytest.Long(t, "trains two models", "run", "algorithm", "trainer")
 	for algorithm, batch := range map[string]string{"dpo": "16", "kto": "32"} {
 		t.Run(algorithm, func(t *testing.T) {
@@ -94,16 +94,15 @@ func TestPreferencesAreLearnt(t *testing.T) {
 	}
 }
 
-// preferred is the share of held-out pairs of which a model finds the chosen answer the likelier
-// one.
+// preferred returns the share of held-out pairs whose chosen answer a model finds more likely.
 func (p project) preferred(t *testing.T, model string) float64 {
 	t.Helper()
 	stats := forward(t, model, p.formatted(t, "dpo", "heldout.jsonl"))
 	return wins(stats, func(i int) float64 { return total(stats[i]) })
 }
 
-// gained is the share of held-out pairs of which the chosen answer has gained more log-probability
-// than the rejected one from one model to another.
+// gained returns the share of held-out pairs whose chosen answer gains more log-probability than
+// the rejected one from one model to the other.
 func (p project) gained(t *testing.T, from, to string) float64 {
 	t.Helper()
 	pairs := p.formatted(t, "dpo", "heldout.jsonl")
@@ -111,7 +110,7 @@ func (p project) gained(t *testing.T, from, to string) float64 {
 	return wins(after, func(i int) float64 { return total(after[i]) - total(before[i]) })
 }
 
-// wins is the share of pairs whose first sequence has the higher score.
+// wins returns the share of pairs whose first sequence has the higher score.
 func wins(stats []trinity.TokenStats, score func(i int) float64) float64 {
 	n := 0
 	for i := 0; i < len(stats); i += 2 {
@@ -122,7 +121,7 @@ func wins(stats []trinity.TokenStats, score func(i int) float64) float64 {
 	return float64(n) / float64(len(stats)/2)
 }
 
-// formatted are the rows of a file, as training has them.
+// formatted returns the rows of a file as experiences to train on.
 func (p project) formatted(t *testing.T, schema, file string) (all []*trinity.Experience) {
 	t.Helper()
 	text, err := renderer.Open(filepath.Join(p.dir, "model"), renderer.Options{})
@@ -152,7 +151,7 @@ func total(s trinity.TokenStats) float64 {
 	return sum
 }
 
-// forward gives the log-probabilities of sequences under a model.
+// forward returns the log-probabilities of sequences under a model.
 func forward(t *testing.T, model string, exps []*trinity.Experience) []trinity.TokenStats {
 	t.Helper()
 	opener, err := registry.Trainers.Build("cpu")
@@ -171,8 +170,8 @@ func forward(t *testing.T, model string, exps []*trinity.Experience) []trinity.T
 	return stats
 }
 
-// Texts are learnt, one by one or packed; packed, every sequence is as long as the model's.
-func TestTextsAreLearnt(t *testing.T) {
+// A model learns texts, one by one or packed. Each packed sequence has the model's length.
+func TestATinyModelLearnsTexts(t *testing.T) {
 	for _, packing := range []string{"false", "true"} {
 		t.Run("packing "+packing, func(t *testing.T) {
 			t.Parallel()
@@ -194,9 +193,9 @@ func TestTextsAreLearnt(t *testing.T) {
 	}
 }
 
-// Epochs of packed texts are counted in sequences before the run begins, so that schedules end
-// where it does.
-func TestStepsOfPackedTexts(t *testing.T) {
+// Epochs of packed texts are counted in sequences before the run begins, so that schedules end with
+// the run.
+func TestEpochsOfPackedTextsAreCountedFirst(t *testing.T) {
 	p := newProject(t, tiny, strings.ReplaceAll(onDataset, "ALGORITHM", "cpt"))
 	summary, err := p.run(t, "buffer.trainer_input.experience_buffer.format.packing=true", "buffer.total_steps=null",
 		"buffer.total_epochs=2", "buffer.train_batch_size=4")
@@ -209,9 +208,9 @@ func TestStepsOfPackedTexts(t *testing.T) {
 	}
 }
 
-// Nothing but a dataset and a batch size needs to be said, and what is wrong is said before the
-// model is opened.
-func TestDatasetsThatDoNotFit(t *testing.T) {
+// A run needs only a dataset and a batch size. A wrong setting is an error before the run opens the
+// model.
+func TestWrongDatasetsAreErrors(t *testing.T) {
 	for _, c := range []struct {
 		algorithm, override, want string
 	}{
@@ -237,8 +236,8 @@ func TestDatasetsThatDoNotFit(t *testing.T) {
 
 const evalBuffers = "buffer.trainer_input.eval_buffers"
 
-// A row that does not fit is found before the model is opened, wherever it is; of rows that the run
-// does not come to nothing is asked.
+// A wrong row is an error before the run opens the model, wherever it is. Rows that the run does
+// not reach may be wrong.
 func TestRowsAreCheckedBeforeTheModelIsOpened(t *testing.T) {
 	for _, c := range []struct{ algorithm, packing, row, want string }{
 		{"dpo", "false", `{"question": "q", "chosen": "` + strings.Repeat("x", 60) + `", "rejected": "r"}`,
@@ -262,8 +261,8 @@ func TestRowsAreCheckedBeforeTheModelIsOpened(t *testing.T) {
 	}
 }
 
-// Rows that are too long are cut where that is asked for, and counted.
-func TestLongRowsAreCut(t *testing.T) {
+// With format.truncate, a run truncates rows that are too long, and counts them.
+func TestLongRowsAreTruncated(t *testing.T) {
 	p := newProject(t, tiny, strings.ReplaceAll(onDataset, "ALGORITHM", "dpo"))
 	if _, err := p.run(t, "model.max_prompt_tokens=26", "model.max_response_tokens=4", "buffer.total_steps=2",
 		"buffer.trainer_input.experience_buffer.format.truncate=true"); err != nil {

@@ -19,9 +19,9 @@ func (p project) planner(t *testing.T, r simulation.Rates, overrides ...string) 
 	}}
 }
 
-// With fixed synchronization what samples with what, and what is trained on, does not depend on
-// time: a simulation of a run is that run.
-func TestSimulationIsTheRun(t *testing.T) {
+// With fixed synchronization, time decides neither which weights sample nor which rollouts train,
+// so a simulation gives the same steps as the run.
+func TestASimulationEqualsTheRun(t *testing.T) {
 	for _, overrides := range [][]string{
 		nil,
 		{"synchronizer.sync_offset=1"},
@@ -73,8 +73,9 @@ func TestSimulationIsTheRun(t *testing.T) {
 	}
 }
 
-// An earlier run tells how fast both sides are, also one that was killed in the middle of a line.
-func TestRatesOfARun(t *testing.T) {
+// The metrics of an earlier run tell the speed of both sides, even if it was killed in the middle
+// of a line.
+func TestRatesAreReadFromAnEarlierRun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	if _, err := p.run(t, noEvaluation); err != nil {
 		t.Fatal(err)
@@ -103,8 +104,8 @@ func TestRatesOfARun(t *testing.T) {
 	oneLine(t, err, path+":1", "not a record")
 }
 
-// The metrics of several explorers are in folders of their names: a step is what all of them give.
-func TestRatesOfSeveralExplorers(t *testing.T) {
+// The metrics of several explorers are in directories of their names. A step is the sum of theirs.
+func TestRatesAddUpOverExplorers(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	record := func(role, values string) string {
 		return fmt.Sprintf(`{"step":1,"role":"%s","metrics":{%s}}`+"\n", role, values)
@@ -137,9 +138,9 @@ func TestRatesOfSeveralExplorers(t *testing.T) {
 	}
 }
 
-// Where a train step is what one explorer gives, that of several is what all of them give, also
-// with another number of them.
-func TestPlanOfSeveralExplorersWithoutABatchSize(t *testing.T) {
+// Without a batch size, a train step takes an explore step of every explorer, also in plans with
+// another number of explorers.
+func TestPlansCountTheRolloutsOfAllExplorers(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	write(t, filepath.Join(p.job(), "monitor", "metrics.jsonl"), `{"step":1,"role":"trainer","metrics":{"time/train_step":40}}`+"\n")
 	for _, name := range []string{"left", "right"} {

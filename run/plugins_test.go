@@ -120,9 +120,9 @@ func (c *copier) Adopt(ctx context.Context) (int64, error) {
 	return c.version, c.to.LoadWeights(ctx, c.dir, c.version)
 }
 
-// A run with a trainer, a sampler, a buffer and weights of another program's own learns as one with
-// the built-in ones does: no other part of the program knows their names.
-func TestARunOfForeignPlugins(t *testing.T) {
+// A run with a trainer, a sampler, a buffer and weights of another program learns as one with the
+// built-in plug-ins. No other part of the program knows their names.
+func TestForeignPluginsRun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	foreign := []string{
 		"trainer.trainer_type=test_bandit", "trainer.trainer_args={scale: 2}", "explorer.rollout_model.engine_type=test_bandit_sampler",
@@ -148,7 +148,7 @@ func TestARunOfForeignPlugins(t *testing.T) {
 	}
 }
 
-// Whether weights go through memory or through a directory changes no number.
+// It changes no number whether weights go through memory or through a directory.
 func TestWaysOfWeightsAgree(t *testing.T) {
 	var want []float64
 	for _, way := range []string{"nccl", "directory"} {

@@ -62,14 +62,13 @@ func (p project) startAs(t *testing.T, change func(*exec.Cmd), env []string, ove
 	return c
 }
 
-// wasKilled reports whether a process has ended by a kill, as err says, that the test or a
-// failpoint has sent.
+// wasKilled reports whether the test or a failpoint has killed the process that ended with err.
 func wasKilled(err error) bool {
 	var exit *exec.ExitError
 	return errors.As(err, &exit) && exit.ExitCode() == -1
 }
 
-// finish waits until the process has ended by itself, well.
+// finish waits until the process ends by itself, without an error.
 func (c *process) finish(t *testing.T) {
 	t.Helper()
 	if err := <-c.done; err != nil {
@@ -114,7 +113,7 @@ func (c *process) signalWhen(t *testing.T, sig os.Signal, due func() bool) bool 
 	return false
 }
 
-// fails waits until the process has ended by itself with one line, with all the texts.
+// fails waits until the process ends by itself with one line that has all the texts.
 func (c *process) fails(t *testing.T, texts ...string) {
 	t.Helper()
 	if err := <-c.done; err == nil || c.cmd.ProcessState.ExitCode() != 1 {
@@ -152,7 +151,7 @@ func (p project) trains(t *testing.T) func() bool {
 	return func() bool { return p.trained(t) > before }
 }
 
-// trained is the last step that the trainer has logged.
+// trained returns the last step that the trainer has logged.
 func (p project) trained(t *testing.T) (step int64) {
 	path := filepath.Join(p.job(), "monitor", "metrics.jsonl")
 	if !exists(path) {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// What the operators of one run have left is trained on by another, in every form; a run of the
-// same data, batches and weights ends with the same bytes whatever the form.
-func TestTrainingOnAnEarlierRun(t *testing.T) {
+// A run trains on the experiences that the operators of another run have left, in every form. It
+// ends with the same bytes whatever the form.
+func TestARunTrainsOnTheArchiveOfAnother(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	var want result
 	for _, form := range []string{".jsonl", ".jsonl.zst", ".parquet", ".db"} {

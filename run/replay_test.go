@@ -9,14 +9,14 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// replay turns it on.
+// replay returns the overrides that turn replay on.
 func replay(settings string) []string {
 	return []string{"buffer.trainer_input.experience_buffer.replay_buffer={enable: true, " + settings + "}"}
 }
 
-// With new weights in the middle of rollouts, and each group trained on up to three times, a model
-// learns from rewards.
-func TestReplayIsLearntFrom(t *testing.T) {
+// A model learns from rewards if it gets new weights during rollouts and trains on each group up to
+// three times.
+func TestAModelLearnsFromReplay(t *testing.T) {
 	trinitytest.Long(t, "trains a model", "run", "buffer", "trainer", "explorer")
 	t.Parallel()
 	yaml := strings.NewReplacer("WARMBATCH", "64", "WARMSTEPS", "80", "WARMSAVE", "80", "RLLR", "2e-3", "RLBATCH", "32", "RLSTEPS",

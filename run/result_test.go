@@ -53,7 +53,7 @@ func newest(t *testing.T, dir string) result {
 	return r
 }
 
-// below visits the files of a name.
+// below visits the files of a name below dir.
 func below(t *testing.T, dir, name string, visit func(path string)) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -144,7 +144,7 @@ func keys[V any](a, b map[string]V) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// curve is one metric over a role's steps, in a run's directory.
+// curve returns one metric over a role's steps, from a run's directory.
 func curve(t *testing.T, dir, role, name string) []float64 {
 	t.Helper()
 	var out []float64
@@ -169,7 +169,7 @@ func exists(pattern string) bool {
 	return err == nil && len(found) > 0
 }
 
-// copyOf is a copy of a project with a run of its own: the same model and data.
+// copyOf copies the model and data of a project, for a run of its own.
 func (p project) copyOf(t *testing.T) project {
 	t.Helper()
 	q := project{dir: t.TempDir()}

@@ -13,7 +13,8 @@ var fewSteps = strings.NewReplacer("WARMBATCH", "8", "WARMSTEPS", "4", "WARMSAVE
 	"4", "RLSAVE", "1", "RLMINI", "8",
 	"WORKFLOW", "simple_workflow", "REWARDARGS", "{}", "REWARD", "test_even").Replace(staged)
 
-// A run that is killed at any moment and started again ends with the bytes of one that was not.
+// A run that is killed at any moment and started again ends with the bytes of a run that was never
+// killed.
 func TestKilledRunsEndWithTheSameBytes(t *testing.T) {
 	for _, c := range []struct {
 		name, yaml string
@@ -89,8 +90,8 @@ func TestCoresDoNotChangeTheResult(t *testing.T) {
 	results(t, two.dir).sameAs(t, results(t, one.dir))
 }
 
-// An interrupted run saves, says why it ended, and goes on to the same result.
-func TestInterruptedRunsGoOn(t *testing.T) {
+// An interrupted run saves a checkpoint, says why it ended, and resumes to the same result.
+func TestInterruptedRunsResume(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		overrides []string
@@ -123,5 +124,5 @@ func TestInterruptedRunsGoOn(t *testing.T) {
 	}
 }
 
-// fields is a copy, so that parallel tests append to their own.
+// fields returns a copy, so that parallel tests append to their own.
 func fields(s []string) []string { return append([]string(nil), s...) }

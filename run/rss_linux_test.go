@@ -39,7 +39,7 @@ func (p project) peak(t *testing.T, overrides ...string) (measured, planned int6
 	return measured, planned
 }
 
-// The Go runtime and the program decide here, of which the plan knows a constant.
+// Here the Go runtime and the program need the most memory, which the plan counts as a constant.
 func TestPlanOfATinyModelIsNearThePeak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short tests are those of the race detector, which has memory of its own")

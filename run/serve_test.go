@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// completion is what a server says to one question; version is of the weights that said it.
+// completion returns a server's answer to one question, and the version of the weights that gave
+// it.
 func completion(t *testing.T, port, key string) (status int, text string, version int64) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:"+port+"/v1/chat/completions",
@@ -48,9 +49,9 @@ func serving(t *testing.T, port, key string, version int64) func() bool {
 	}
 }
 
-// Mode serve follows the weights of the run's trainer, and is no explorer to it. Without a key
-// nobody else's machine may ask.
-func TestServe(t *testing.T) {
+// Mode serve loads the weights of the run's trainer, and does not count as an explorer. Without a
+// key it refuses to listen to other machines.
+func TestServeFollowsTheTrainer(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	const key = "of the test"

@@ -10,16 +10,17 @@ import (
 	"github.com/trinity-go/trinity/trinitytest"
 )
 
-// half is rl for one of two explorers, each with half of the tasks of a step and half of the rows.
+// half returns the overrides of one of two explorers, each with half of the tasks of a step and
+// half of the rows.
 func half(name, share string) []string {
 	return []string{"mode=explore", "explorer.name=" + name, "explorer.share=" + share}
 }
 
 var trainingTwo = []string{"mode=train", "trainer.total_steps=8", "buffer.train_batch_size=24"}
 
-// Two explorers roll out for one trainer. One is killed and comes back: the trainer has every
-// rollout once, and no two of one id.
-func TestTwoExplorers(t *testing.T) {
+// Two explorers roll out for one trainer. One is killed and comes back. The trainer has every
+// rollout once, and no two with the same id.
+func TestTwoExplorersShareARun(t *testing.T) {
 	for _, style := range []string{"fixed", "fully_async"} {
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()
@@ -60,8 +61,8 @@ func TestTwoExplorers(t *testing.T) {
 	}
 }
 
-// An explorer that is killed for good does not hold up the others, and is named.
-func TestTheTrainerGoesOnWithTheOthers(t *testing.T) {
+// An explorer that never comes back does not stop the others, and the log names it.
+func TestALostExplorerDoesNotStopTheOthers(t *testing.T) {
 	trinitytest.Long(t, "waits for a lease to run out", "run", "serve/fleet")
 	t.Parallel()
 	p := newProject(t, tiny, rl)
@@ -81,9 +82,9 @@ func TestTheTrainerGoesOnWithTheOthers(t *testing.T) {
 	}
 }
 
-// Of two explorers of one name the second is refused, with who has it; without a trainer an
-// explorer says for what it has waited, and where.
-func TestExplorersThatAreRefused(t *testing.T) {
+// The second explorer of one name is refused, and its error names the first. Without a trainer, an
+// explorer says what it has waited for, and where.
+func TestExplorersAreRefused(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	elsewhere := p.copyOf(t)

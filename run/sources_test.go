@@ -60,7 +60,7 @@ func TestDemonstrationsAreMixedIn(t *testing.T) {
 	}
 }
 
-// Training ends with the demonstrations, where the file says how often they are passed.
+// If the file sets the epochs of the demonstrations, training ends with them.
 func TestARunEndsWithTheDemonstrations(t *testing.T) {
 	p := newProject(t, tiny, mixed)
 	summary, err := p.run(t, "buffer.trainer_input.auxiliary_buffers.sft_dataset.total_epochs=4", "explorer.eval_on_startup=false")
@@ -72,8 +72,8 @@ func TestARunEndsWithTheDemonstrations(t *testing.T) {
 	}
 }
 
-// With new weights every third step, max_staleness 2 leaves nothing to train on in each third: the
-// step is empty, and the run goes on.
+// With new weights every third step and max_staleness 2, nothing is left to train on in each third
+// step: the step is empty, and the run goes on.
 func TestStaleExperiencesAreDropped(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	if _, err := p.run(t, "algorithm.sample_strategy=staleness_control", "algorithm.sample_strategy_args.max_staleness=2",
@@ -88,7 +88,7 @@ func TestStaleExperiencesAreDropped(t *testing.T) {
 	}
 }
 
-func TestAuxiliaryBuffersThatAreWrong(t *testing.T) {
+func TestWrongAuxiliaryBuffersAreErrors(t *testing.T) {
 	p := newProject(t, tiny, mixed)
 	const key = "buffer.trainer_input.auxiliary_buffers.sft_dataset"
 	_, err := p.run(t, key+".format.response_key=none")
@@ -97,9 +97,9 @@ func TestAuxiliaryBuffersThatAreWrong(t *testing.T) {
 	oneLine(t, err, key, "nowhere.jsonl")
 }
 
-// Files without rows are named by check, and by a run before its model is opened; shards that are
-// missing before its first stage.
-func TestDatasetsThatAreNotWhole(t *testing.T) {
+// check names files without rows, and so does a run before it opens its model. Missing shards are
+// an error before the first stage.
+func TestIncompleteDatasetsAreErrors(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	row := read(t, filepath.Join(p.dir, "train.jsonl"))
 	write(t, filepath.Join(p.dir, "shards", "train-00000-of-00003.jsonl"), row)

@@ -58,9 +58,9 @@ const exploringStages = sharedByStages + `
     buffer: {trainer_input: {experience_buffer: {storage_type: file, path: DIR/checkpoints/rollouts.jsonl}}}
 `
 
-// Stages of any mode and algorithm follow one another, each from the weights of the one before, and
-// share what the file says of all.
-func TestStagesOfManyKinds(t *testing.T) {
+// Stages of any mode and algorithm follow one another. Each starts from the weights of the stage
+// before it, and all share the common part of the file.
+func TestStagesOfAnyModeFollowOneAnother(t *testing.T) {
 	for yaml, want := range map[string]string{
 		learningStages:  "sft train sft, dpo train dpo, grpo both grpo, score bench ppo",
 		exploringStages: "explore explore grpo, learn train grpo",
@@ -93,9 +93,9 @@ func TestStagesOfManyKinds(t *testing.T) {
 	}
 }
 
-// An explorer is of one stage: it waits until the trainer comes to that, and goes on when either is
-// killed; the stages end as those of one process do.
-func TestAnExplorerOfAStage(t *testing.T) {
+// An explorer works for one stage. It waits until the trainer reaches the stage, and goes on after
+// kills. The stages end as in one process.
+func TestAnExplorerJoinsAStage(t *testing.T) {
 	one := newProject(t, tiny, learningStages)
 	one.start(t, nil).finish(t)
 	for _, name := range []string{"in the run's directory", "by URL"} {
@@ -133,7 +133,7 @@ func TestAnExplorerOfAStage(t *testing.T) {
 	}
 }
 
-func TestStagesThatAreRefused(t *testing.T) {
+func TestWrongStageOptionsAreErrors(t *testing.T) {
 	p := newProject(t, tiny, learningStages)
 	for _, c := range []struct {
 		opts  run.Options

@@ -20,9 +20,9 @@ import (
 	"github.com/trinity-go/trinity/serve/fleet"
 )
 
-// An explorer that has all its steps, but no trainer that hears so, is stopped as at any other
-// time; the same command goes on.
-func TestStoppedWithAllItsSteps(t *testing.T) {
+// An explorer that has done all its steps, but reaches no trainer, can be stopped as at any other
+// time. The same command resumes.
+func TestAnExplorerStopsWithAllItsSteps(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	elsewhere := p.copyOf(t)
@@ -59,9 +59,9 @@ func TestStoppedWithAllItsSteps(t *testing.T) {
 	trainer.finish(t)
 }
 
-// A trainer that has all its steps is not kept by an explorer that has not taken note: the run has
-// ended, and Ctrl-C then is no interruption.
-func TestStoppedWhileExplorersTakeNote(t *testing.T) {
+// A trainer that has done all its steps waits for explorers to learn of it. Ctrl-C ends the wait
+// and is no interruption: the run has ended.
+func TestATrainerDoesNotWaitForExplorersToEnd(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	trainer := p.start(t, nil, training...)

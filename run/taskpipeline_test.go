@@ -29,9 +29,8 @@ data_processor:
     top_k: 20
 `
 
-// The plan says what a task pipeline would do, the run does it, and the next run takes what is
-// there.
-func TestTaskPipeline(t *testing.T) {
+// The plan says what a task pipeline would do. The run does it, and the next run finds the result.
+func TestATaskPipelineIsPlannedRunAndReused(t *testing.T) {
 	p := newProject(t, tiny, prepared)
 	plan := planOf(t, p.load(t))
 	for _, want := range []string{"1000 rows of " + p.dir + "/train.jsonl", "regex_filter", "the first 20 rows",
@@ -70,8 +69,8 @@ func planOf(t *testing.T, cfg *config.Config) string {
 	return plan.String()
 }
 
-// Offline algorithms read what is made of their rows.
-func TestTaskPipelineOffline(t *testing.T) {
+// Offline algorithms read the output of a task pipeline.
+func TestOfflineAlgorithmsReadATaskPipeline(t *testing.T) {
 	p := newProject(t, tiny, strings.Replace(sft, "DIR/sft.jsonl", "DIR/made.jsonl", 1))
 	recipe := filepath.Join(p.dir, "recipe.yaml")
 	write(t, recipe, "project_name: x\nnp: 2\ndataset_path: "+filepath.Join(p.dir,
@@ -85,7 +84,7 @@ func TestTaskPipelineOffline(t *testing.T) {
 	}
 }
 
-func TestTaskPipelineIsRefused(t *testing.T) {
+func TestWrongTaskPipelinesAreErrors(t *testing.T) {
 	p := newProject(t, tiny, prepared)
 	const key = "data_processor.task_pipeline."
 	for _, c := range []struct{ override, want string }{
@@ -115,8 +114,8 @@ func TestTaskPipelineIsRefused(t *testing.T) {
 	}
 }
 
-// Data-Juicer does what is not built in, to tasks and to experiences.
-func TestDataJuicer(t *testing.T) {
+// Data-Juicer runs the operators that are not built in, on tasks and on experiences.
+func TestDataJuicerRunsItsOperators(t *testing.T) {
 	p := newProject(t, tiny, prepared)
 	j := trinitytest.NewJuicer(t, func(row map[string]any) (map[string]float64, bool) {
 		if q, ok := row["question"].(string); ok {
@@ -155,8 +154,8 @@ func TestDataJuicer(t *testing.T) {
 	}
 }
 
-// An interrupt ends the pipeline, however long a model would take.
-func TestTaskPipelineIsInterrupted(t *testing.T) {
+// An interrupt ends the pipeline, however long a model takes.
+func TestAnInterruptEndsTheTaskPipeline(t *testing.T) {
 	p := newProject(t, tiny, prepared)
 	stop, interrupt := context.WithCancelCause(t.Context())
 	interrupted := errors.New("interrupted")

@@ -8,9 +8,9 @@ import (
 	"github.com/trinity-go/trinity/run"
 )
 
-// A row that cannot be asked or scored is found before the model is loaded, by `check` and by
-// `run`.
-func TestRowsThatCannotBeScored(t *testing.T) {
+// `check` and `run` find a row that the workflow cannot ask or the reward cannot score before they
+// load the model.
+func TestRowsAreCheckedForTheReward(t *testing.T) {
 	scored := strings.Replace(rl, "test_even", "accuracy_reward", 1)
 	for _, c := range []struct{ name, line, want string }{
 		{"no answer", `{"question": "max 1 2"}`, `train.jsonl:2: the task has no reference answer at format.response_key "answer"`},

@@ -17,7 +17,7 @@ var distilled = strings.Replace(rl, "algorithm_type: grpo,", "algorithm_type: on
 
 const teacherKey = "explorer.auxiliary_models.0"
 
-// teachers names models below the project's directory.
+// teachers returns the override for teachers below the project's directory.
 func (p project) teachers(names ...string) string {
 	var list []string
 	for _, n := range names {
@@ -53,7 +53,7 @@ func TestATeacherTeaches(t *testing.T) {
 	}
 }
 
-// A teacher that is the student itself has nothing to teach, to the last bit.
+// A teacher that is the student itself teaches nothing, to the last bit.
 func TestTheStudentTeachesItselfNothing(t *testing.T) {
 	p := newProject(t, tiny, distilled)
 	p.teacher(t, "model2", 1)
@@ -106,7 +106,7 @@ func TestTeachersAreCheckedAndPlanned(t *testing.T) {
 	oneLine(t, facts(), teacherKey, "has no tokenizer")
 }
 
-// with sets a key of a JSON object.
+// with returns a function that sets a key of a JSON object.
 func with(t *testing.T, key string, value any) func(string) string {
 	return func(text string) string {
 		var object map[string]any

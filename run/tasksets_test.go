@@ -8,8 +8,8 @@ import (
 	"github.com/trinity-go/trinity/run"
 )
 
-// A run over two tasksets says of each what came of it, gives each its share, and was planned so.
-func TestTwoTasksets(t *testing.T) {
+// A run over two tasksets plans and reports each of them, and gives each its share.
+func TestTwoTasksetsShareARun(t *testing.T) {
 	p := newProject(t, tiny, blended)
 	cfg := p.load(t, "buffer.total_steps=null", "buffer.explorer_input.tasksets.0.path="+filepath.Join(p.dir, "eval.jsonl"),
 		"buffer.total_epochs=3",

@@ -20,9 +20,9 @@ var (
 
 var inDatabase = []string{"buffer.trainer_input.experience_buffer.storage_type=sql"}
 
-// An explorer and a trainer of two processes do together what one process does; each may be killed
+// An explorer and a trainer in two processes end with the bytes of one process. Each may be killed
 // and started again.
-func TestTwoProcesses(t *testing.T) {
+func TestTwoProcessesEndWithTheBytesOfOne(t *testing.T) {
 	kept := filepath.Join(t.TempDir(), "kept.parquet")
 	recording(t, kept)
 	for _, c := range []struct {
@@ -65,9 +65,9 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// A run that has ended keeps the weights that its last checkpoint goes on with and does not have
-// itself: the same command ends well again.
-func TestWeightsThatNoCheckpointHas(t *testing.T) {
+// The last checkpoint may need weights that it does not contain. The run keeps them when it ends,
+// so the same command ends well again.
+func TestAFinishedRunKeepsTheWeightsThatItResumesWith(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	override := []string{"synchronizer.sync_interval=3", "buffer.total_steps=5", "trainer.total_steps=5"}
@@ -81,9 +81,9 @@ func TestWeightsThatNoCheckpointHas(t *testing.T) {
 	}
 }
 
-// Where nobody waits, a killed explorer and a killed trainer lose no rollout that was delivered,
-// and none is trained on twice.
-func TestTwoProcessesThatDoNotWait(t *testing.T) {
+// If neither process waits for the other, kills of explorer and trainer lose no delivered rollout,
+// and the trainer takes none twice.
+func TestTwoProcessesThatDoNotWaitLoseNothing(t *testing.T) {
 	for _, style := range []string{"explorer_driven", "fully_async"} {
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()
@@ -104,9 +104,8 @@ func TestTwoProcessesThatDoNotWait(t *testing.T) {
 	}
 }
 
-// An explorer of another machine has a directory of its own, and finds the trainer by its URL and
-// token.
-func TestJoinByURL(t *testing.T) {
+// An explorer on another machine has a directory of its own. It finds the trainer by URL and token.
+func TestAnExplorerJoinsByURL(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	elsewhere := p.copyOf(t)
@@ -130,7 +129,7 @@ func TestJoinByURL(t *testing.T) {
 	oneLine(t, err, "--join: mode both joins no trainer: set mode to explore or serve")
 }
 
-// freePort is one that nobody listens on.
+// freePort returns a port that nobody listens on.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -141,9 +140,9 @@ func freePort(t *testing.T) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// Rollouts of a model that nobody trains go to files, each once, however often the explorer is
-// killed.
-func TestExploreIntoFiles(t *testing.T) {
+// Mode explore writes the rollouts of a model that nobody trains to files. Each rollout is there
+// once, however often the explorer is killed.
+func TestModeExploreWritesFiles(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	override := append(fields(exploring), "buffer.trainer_input.experience_buffer.storage_type=file")

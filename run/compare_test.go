@@ -11,9 +11,9 @@ import (
 
 const fewTrainSteps = "buffer.total_steps=2"
 
-// A checkpoint is not gone on from with what does not fit it; what may change is said. `check` and
-// `run` say the same.
-func TestWhatACheckpointIsGoneOnFromWith(t *testing.T) {
+// A run does not resume with settings that do not fit its checkpoint, and reports other changes.
+// `check` and `run` say the same.
+func TestAResumedRunIsCompared(t *testing.T) {
 	p := newProject(t, tiny, sft)
 	if _, err := p.run(t, fewTrainSteps); err != nil {
 		t.Fatal(err)
@@ -75,9 +75,9 @@ func TestWhatACheckpointIsGoneOnFromWith(t *testing.T) {
 	}
 }
 
-// What the rollouts are made of is compared too, by content; a stage begins with the model of the
-// one before.
-func TestTasksetsOfACheckpoint(t *testing.T) {
+// A resumed run compares its tasksets with the checkpoint by content. A stage begins with the model
+// of the stage before it.
+func TestTasksetsAreComparedByContent(t *testing.T) {
 	p := newProject(t, tiny, fewSteps)
 	if _, err := p.run(t); err != nil {
 		t.Fatal(err)
@@ -92,8 +92,8 @@ func TestTasksetsOfACheckpoint(t *testing.T) {
 	oneLine(t, err, "config.yaml", "buffer.explorer_input.taskset.path: holds other data than when the checkpoint was written")
 }
 
-// Where the rollouts of a run are counted by what was changed, that is refused by name.
-func TestPlacesOfACheckpoint(t *testing.T) {
+// A run does not resume if a change would shift its positions in the data. The error names the key.
+func TestPositionsInTheDataAreCompared(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	if _, err := p.run(t, fewTrainSteps); err != nil {
 		t.Fatal(err)

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A run whose experiences end after a step that was saved has two checkpoints to go on from: that
-// of its last step, and the one before, for which the buffer keeps what it needs.
-func TestTheCheckpointBeforeTheLastOneIsOfUse(t *testing.T) {
+// If the experiences end after a step with a checkpoint, the run can resume from two checkpoints:
+// that of its last step, and the one before. The buffer keeps what both need.
+func TestARunResumesFromTheCheckpointBeforeTheLast(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	halves := `data_processor.experience_pipeline.operators=[{name: starlark, args: {script: "def process(group):\n    return group[:1] if group[0]['step'] % 2 else group"}}]`

@@ -11,7 +11,7 @@ var stagesOfAdapters = strings.NewReplacer("WARMBATCH", "8", "WARMSTEPS", "2", "
 	"RLSTEPS", "1", "RLSAVE", "1", "RLMINI", "8",
 	"WORKFLOW", "simple_workflow", "REWARDARGS", "{}", "REWARD", "test_even").Replace(staged)
 
-func TestAStageGoesOnWithTheAdapterOfTheOneBefore(t *testing.T) {
+func TestAStageStartsFromTheAdapterOfTheStageBefore(t *testing.T) {
 	p := newProject(t, tiny, stagesOfAdapters)
 	summary, err := p.run(t, "model.lora_configs=[{lora_rank: 3, lora_alpha: 3}]")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/trinity-go/trinity/run"
 )
 
-// A run says that its last train step had not all of its experiences.
-func TestAShortStepIsSaid(t *testing.T) {
+// A run reports that its last train step had fewer experiences than a batch.
+func TestAShortStepIsReported(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	var said strings.Builder
 	options := run.Options{Say: func(line string) { said.WriteString(line + "\n") }}

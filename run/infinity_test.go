@@ -7,8 +7,8 @@ import (
 	"github.com/trinity-go/trinity/run"
 )
 
-// A number that is not finite in info costs the entry, and neither the run nor those that go on
-// with it.
+// A number in info that is not finite costs only that entry. The run goes on, and so does a resumed
+// run.
 func TestInfinityInInfoEndsNoRun(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	cfg := p.load(t, `data_processor.experience_pipeline.operators=[{name: expr_mapper, args: {info: {per: "1.0 / (reward - reward)"}}}]`)
