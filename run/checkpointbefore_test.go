@@ -10,7 +10,8 @@ import (
 func TestARunResumesFromTheCheckpointBeforeTheLast(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
-	halves := `data_processor.experience_pipeline.operators=[{name: starlark, args: {script: "def process(group):\n    return group[:1] if group[0]['step'] % 2 else group"}}]`
+	halves := `data_processor.experience_pipeline.operators=[{name: starlark, ` +
+		`args: {script: "def process(group):\n    return group[:1] if group[0]['step'] % 2 else group"}}]`
 	args := []string{"buffer.trainer_input.experience_buffer.storage_type=sql", "trainer.save_interval=1",
 		"synchronizer.sync_style=explorer_driven", "explorer.eval_interval=100", halves}
 	done, err := p.run(t, args...)

@@ -18,8 +18,8 @@ import (
 var recovering = []string{"run", "trainer", "explorer", "buffer", "weights", "serve/fleet", "internal/experience",
 	"internal/durable", "internal/database"}
 
-// every returns 1 under TRINITY_HEAVY. Otherwise it returns n, so that a test looks at one of n
-// cases; n is larger if no package that recovers has changed.
+// every returns n for a test that looks at one of n cases: changed if a package that recovers has
+// changed, else usual or, with -short, short. TRINITY_HEAVY looks at every case.
 func every(short, usual, changed int) int {
 	switch trinitytest.EffortFor(recovering...) {
 	case trinitytest.Short:

@@ -165,7 +165,9 @@ func TestDemonstrationsJoin(t *testing.T) {
 	_, err := p.run(t, demonstrations)
 	oneLine(t, err, inputs+".shown: ", "eval.jsonl:1: it has no log-probabilities of the policy that sampled it, which algorithm grpo reads")
 	if _, err := p.run(t, demonstrations, "algorithm.policy_loss_fn=opmd",
-		`data_processor.experience_pipeline.operators=[{name: starlark, args: {script: "def process(group):\n  for e in group:\n    if e['info'].get('input'):\n      e['reward'] = 1\n  return group"}}]`); err != nil {
+		`data_processor.experience_pipeline.operators=[{name: starlark, `+
+			`args: {script: "def process(group):\n  for e in group:\n`+
+			`    if e['info'].get('input'):\n      e['reward'] = 1\n  return group"}}]`); err != nil {
 		t.Fatal(err)
 	}
 	exps := p.kept(t)

@@ -61,7 +61,7 @@ func TestAnExplorerStopsWithAllItsSteps(t *testing.T) {
 
 // A trainer that has done all its steps waits for explorers to learn of it. Ctrl-C ends the wait
 // and is no interruption: the run has ended.
-func TestATrainerDoesNotWaitForExplorersToEnd(t *testing.T) {
+func TestAnInterruptEndsTheWaitForExplorers(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
 	trainer := p.start(t, nil, training...)
