@@ -230,7 +230,7 @@ func TestAlgorithmsAreCheckedBeforeTheFirstStage(t *testing.T) {
 			"dpo", "DIR/model", "nobody/no-such-model").Replace(staged)
 	p := newProject(t, tiny, text)
 	_, err := run.Run(t.Context(), t.Context(), p.load(t), run.Options{Say: func(line string) { t.Error(line) }})
-	oneLine(t, err, ":24:", "algorithm.policy_loss_fn: dpo learns from data of schema dpo")
+	oneLine(t, err, ":25:", "algorithm.policy_loss_fn: dpo learns from data of schema dpo")
 	if _, err := os.Stat(filepath.Join(p.dir, "checkpoints")); !os.IsNotExist(err) {
 		t.Errorf("something was written: %v", err)
 	}
