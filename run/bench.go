@@ -13,9 +13,7 @@ import (
 )
 
 // bench evaluates the base model and every checkpoint, or only the newest.
-func (s *stage) bench(ctx, stop context.Context) error {
-	ctx, cancel := withStop(ctx, stop)
-	defer cancel()
+func (s *stage) bench(ctx context.Context) error {
 	if err := s.openRewardModels(ctx); err != nil {
 		return err
 	}

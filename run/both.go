@@ -47,8 +47,6 @@ import (
 // both explores and trains in one process.
 func (s *stage) both(ctx, stop context.Context) error {
 	cfg := s.Settled
-	stop, cancel := withStop(ctx, stop)
-	defer cancel()
 
 	// tasks -> explorer -> pipeline -> queue
 	ex, err := s.exploring(stop)

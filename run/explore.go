@@ -22,9 +22,7 @@ import (
 const tokenVariable = "TRINITY_TOKEN"
 
 // explore rolls out for a trainer in another process.
-func (s *stage) explore(ctx, stop context.Context, opts Options) error {
-	ctx, cancel := withStop(ctx, stop)
-	defer cancel()
+func (s *stage) explore(ctx context.Context, opts Options) error {
 	ex, err := s.exploring(ctx)
 	if err != nil {
 		return err

@@ -21,8 +21,6 @@ const lease = 10 * time.Second
 
 // trainOnline trains on the experiences that explorers in other processes put into its buffer.
 func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error) {
-	stop, cancel := withStop(ctx, stop)
-	defer cancel()
 	queue, err := s.store(stop, s.groups())
 	if err != nil {
 		return err

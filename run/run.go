@@ -31,7 +31,7 @@ type Summary struct {
 
 // Run runs the stages that are not finished yet: all, or only opts.Stage. The end of stop ends the
 // run after the training step in progress, with a checkpoint. The error is then the cause of stop.
-// The end of ctx ends the run at once.
+// The end of ctx ends the run at once. A configuration serves one run: Run changes paths in it.
 func Run(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary, error) {
 	summary, err := runAll(ctx, stop, cfg, opts)
 	return summary, withAdvice(err)
@@ -82,14 +82,18 @@ func settle(ctx context.Context, cfg *config.Config, opts Options) ([]*Settled, 
 	var stages []*Settled
 	for i, c := range cfg.Settled() {
 		s, err := Resolve(c)
+		if err != nil && opts.skips(cfg, i) {
+			s, err = &Settled{Settled: c}, nil // another run of the file reports it
+		}
 		if err != nil {
 			return nil, err
 		}
 		stages = append(stages, s)
-		if !opts.skips(cfg, i) {
-			if err := checkDatasets(s, stages[:i]); err != nil {
-				return nil, err
-			}
+		if opts.skips(cfg, i) {
+			continue
+		}
+		if err := checkDatasets(s, stages[:i]); err != nil {
+			return nil, err
 		}
 	}
 	if line := unusedKeys(stages); line != "" {
@@ -153,6 +157,8 @@ func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) (
 		return err
 	}
 	s.juicer, s.madeWith = juicer, with
+	stop, cancel := withStop(ctx, stop)
+	defer cancel() // after s.close: a store may write when it closes
 	defer func() { err = errors.Join(err, s.close()) }()
 	defer func() {
 		if s.log != nil { // it began
@@ -168,11 +174,11 @@ func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) (
 	case "train":
 		return s.train(ctx, stop, opts)
 	case "explore":
-		return s.explore(ctx, stop, opts)
+		return s.explore(stop, opts)
 	case "serve":
-		return s.serve(ctx, stop, opts)
+		return s.serve(stop, opts)
 	case "bench":
-		return s.bench(ctx, stop)
+		return s.bench(stop)
 	}
 	return fmt.Errorf("mode %s is not in this version", cfg.Mode)
 }

@@ -21,9 +21,7 @@ import (
 // serve answers the OpenAI API with the rollout model until somebody stops it. If the run has a
 // trainer, serve loads each version that the trainer publishes. Otherwise it uses the newest
 // checkpoint with a model, or the base model.
-func (s *stage) serve(ctx, stop context.Context, opts Options) error {
-	ctx, cancel := withStop(ctx, stop)
-	defer cancel()
+func (s *stage) serve(ctx context.Context, opts Options) error {
 	token, err := s.apiKey()
 	if err != nil {
 		return err

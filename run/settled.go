@@ -21,7 +21,7 @@ import (
 // names is built once, and every model path is looked up once.
 type Settled struct {
 	*config.Settled
-	algorithm *algorithm.Algorithm
+	algorithm *algorithm.Algorithm // nil in modes bench and serve, which read none
 	engines   engines
 	tasks     []tasks // of the tasksets that the mode rolls out
 
@@ -44,8 +44,10 @@ type tasks struct {
 func Resolve(cfg *config.Settled) (*Settled, error) {
 	s := &Settled{Settled: cfg}
 	var err error
-	if s.algorithm, err = buildAlgorithm(cfg); err != nil {
-		return nil, err
+	if cfg.Trains || cfg.Explores {
+		if s.algorithm, err = buildAlgorithm(cfg); err != nil {
+			return nil, err
+		}
 	}
 	if s.engines, err = openers(cfg); err != nil {
 		return nil, err
@@ -66,9 +68,6 @@ func Resolve(cfg *config.Settled) (*Settled, error) {
 
 // buildAlgorithm builds the algorithm. The error names the key whose value does not fit.
 func buildAlgorithm(cfg *config.Settled) (*algorithm.Algorithm, error) {
-	if cfg.Method.Parts == nil {
-		return nil, cfg.At("algorithm.algorithm_type", fmt.Sprintf("unknown algorithm %q", cfg.Algorithm.AlgorithmType), "")
-	}
 	built, err := algorithm.New(cfg.Method.Parts)
 	if wrong := (registry.ArgError{}); errors.As(err, &wrong) {
 		return nil, cfg.At("algorithm."+wrong.Key, wrong.Message, wrong.Hint)
@@ -159,7 +158,7 @@ func (s *Settled) openText() (*renderer.Renderer, error) {
 	if template == "" && m.ChatTemplatePath != "" {
 		data, err := os.ReadFile(m.ChatTemplatePath)
 		if err != nil {
-			return nil, fmt.Errorf("model.chat_template_path: %w", err)
+			return nil, s.At("model.chat_template_path", err.Error(), "")
 		}
 		template = string(data)
 	}

@@ -88,7 +88,7 @@ func (s *stage) loadAdapters(ctx context.Context) error {
 func (s *stage) runner() *explorer.Runner {
 	return &explorer.Runner{
 		Host: host{s}, Seed: uint64(s.Seed), Slots: explorer.NewSlots(s.Batch.Sequences), MaxRetries: s.Explorer.MaxRetryTimes,
-		Timeout: seconds(s.Explorer.MaxTimeout), Greedy: s.algorithm.Needs().GreedyReward,
+		Timeout: seconds(s.Explorer.MaxTimeout), Greedy: s.algorithm != nil && s.algorithm.Needs().GreedyReward,
 	}
 }
 

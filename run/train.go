@@ -17,8 +17,6 @@ func (s *stage) train(ctx, stop context.Context, opts Options) error {
 	if !s.algorithm.Def.Offline && !s.Recorded {
 		return s.trainOnline(ctx, stop, opts)
 	}
-	stop, cancel := withStop(ctx, stop)
-	defer cancel()
 	data, err := s.offline(stop)
 	if err != nil {
 		return err
