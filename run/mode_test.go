@@ -71,3 +71,13 @@ func TestBenchNeedsModels(t *testing.T) {
 		t.Errorf("%d evaluations, want those of the base model and of step 3", len(got))
 	}
 }
+
+func TestBenchAndServeReadNoAlgorithm(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	for _, mode := range []string{"bench", "serve"} {
+		cfg := p.load(t, "mode="+mode, "algorithm.policy_loss_fn_args={clip_rnge: 1}", "algorithm.kl_penalty_fn=low_var_kl")
+		if _, err := run.Facts(cfg.Settled()[0]); err != nil {
+			t.Errorf("mode %s: %v", mode, err)
+		}
+	}
+}
