@@ -1,5 +1,9 @@
 package run_test
 
+import (
+	"github.com/trinity-go/trinity/run"
+)
+
 import "testing"
 
 // If a train batch is larger than an explore step, the trainer takes what there is, once for every
