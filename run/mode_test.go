@@ -1,10 +1,10 @@
 package run_test
 
 import (
+	"testing"
+
 	"github.com/trinity-go/trinity/run"
 )
-
-import "testing"
 
 // If a train batch is larger than an explore step, the trainer takes what there is, once for every
 // explore step.
