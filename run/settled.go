@@ -10,7 +10,6 @@ import (
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/database"
-	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
@@ -171,9 +170,6 @@ func (s *Settled) openText() (*renderer.Renderer, error) {
 
 // located reports whether the policy's and the critic's models are on this machine.
 func (s *Settled) located() bool { return s.modelPath != "" && (s.Critic == nil || s.criticPath != "") }
-
-// shape reads the shape of the model.
-func (s *Settled) shape() (*model.Config, error) { return model.ReadConfig(s.modelPath) }
 
 // local returns the path of a model or dataset that is on this machine. If it is not, local notes
 // in f under key whether a run can download it.
