@@ -10,29 +10,30 @@ import (
 )
 
 // settle fills in the keys that follow from other keys, decides everything that a run asks of its
-// configuration, and reports contradictions.
+// configuration, and reports contradictions. A step reads only what the steps above it have filled
+// in; its comment names what it fills in.
 func settle(c *Config) (*Settled, Errors) {
 	r := &resolution{Settled: &Settled{Config: c}}
-	r.mode()
-	r.aliases()
-	r.engines()
-	r.lengths()
-	r.method()
-	r.algorithm()
-	r.teachers()
-	r.tasksets()
-	r.models()
-	r.buffers()
-	r.taskPipeline()
-	r.auxiliaryBuffers()
-	r.evalBuffers()
-	r.inputs()
-	r.explored()
-	r.sizes()
-	r.synchronizer()
+	r.mode()             // Together, Explores, Trains, Samples, InitSeed, Data.Tasksets
+	r.aliases()          // keys and values that have a new name
+	r.engines()          // the engines' types, Engines.Train and Sample
+	r.lengths()          // model.max_model_len and its two parts
+	r.method()           // Method, Offline, Batch.PerRow
+	r.algorithm()        // the keys that the algorithm's type decides
+	r.teachers()         // Teachers
+	r.tasksets()         // defaults of tasksets
+	r.models()           // defaults of rollout and auxiliary models
+	r.buffers()          // the experience buffer, Recorded, ReadsDataset, SharedStore
+	r.taskPipeline()     // TaskPipeline and the path that it writes
+	r.auxiliaryBuffers() // Data.Auxiliary
+	r.evalBuffers()      // Data.Measured
+	r.inputs()           // Data.Inputs
+	r.explored()         // Batch.CountsRollouts, StepRollouts
+	r.sizes()            // the rest of Batch, Critic
+	r.synchronizer()     // both sync intervals, Engines.Weights
 	r.shortSteps()
-	r.monitors()
-	r.paths()
+	r.monitors() // monitor.monitor_type
+	r.paths()    // the directories of the run
 	return r.Settled, r.errs
 }
 
