@@ -29,7 +29,7 @@ func (s *Settled) Besides() []NamedBuffer {
 	return slices.Concat(s.Data.Auxiliary, s.Data.Measured, s.Data.Inputs)
 }
 
-// words describe the buffer, of a kind, for a plan; rows are those of Facts.
+// words describes a buffer of a kind for a plan. rows is [Facts].Rows.
 func (b NamedBuffer) words(kind string, rows map[string]int) string {
 	text := fmt.Sprintf("%s %s (%s): %s", kind, b.Name, b.SchemaType, b.Path)
 	if n, ok := rows[b.Key]; ok {
@@ -38,7 +38,7 @@ func (b NamedBuffer) words(kind string, rows map[string]int) string {
 	return text
 }
 
-// auxiliaryWords describe an auxiliary buffer.
+// auxiliaryWords describes an auxiliary buffer.
 func (b NamedBuffer) auxiliaryWords(rows map[string]int) string {
 	text := b.words("auxiliary buffer", rows)
 	if n := b.TotalEpochs; n != nil {

@@ -142,7 +142,8 @@ func (r *rules) critic() {
 	}
 }
 
-// criticWords say what critic is trained; "" for none. before is the critic that an earlier stage has trained, in words, "" if none has.
+// criticWords describes the critic that the stage trains, or returns "". before describes the critic
+// of an earlier stage.
 func (c *Settled) criticWords(before string) string {
 	if c.Critic == nil {
 		return ""

@@ -19,7 +19,7 @@ func (b *ExperienceBuffer) PerStep() int {
 	return *b.BatchSize
 }
 
-// inputWords describe an input.
+// inputWords describes an input.
 func (b NamedBuffer) inputWords(rows map[string]int) string {
 	text := b.words("input", rows) + fmt.Sprintf(", batch_size %d", b.PerStep())
 	switch {

@@ -2,7 +2,8 @@ package config
 
 import "fmt"
 
-// mixture says, of each of several training tasksets, which share of the tasks it gives and how often that comes to each of its rows.
+// mixture tells, for each of several training tasksets, its share of the tasks and how often a run
+// reads each of its rows.
 func (c *planner) mixture() []string {
 	var sets []TasksetEntry
 	sum, known := 0., true

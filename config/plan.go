@@ -10,36 +10,38 @@ import (
 	"github.com/trinity-go/trinity/registry"
 )
 
-// Facts are what a plan needs to know beyond the configuration. What is not known is planned in words.
+// Facts are what a plan needs beside the configuration. For an unknown fact the plan has words.
 type Facts struct {
 	Model   ModelFacts
 	Machine Machine
-	Memory  []MemoryPlan // what the engine will take, and the process around it; none if that is not known
-	// DoesNotFit says in one line what is needed, what there is, and which setting would fit; "" if the memory does.
+	Memory  []MemoryPlan // of the engines and the process around them; empty if not known
+	// DoesNotFit tells in one line how much memory the run needs, how much there is, and which
+	// setting would fit; "" if the memory suffices.
 	DoesNotFit string
-	// TaskPipeline says what the task pipeline would do before the run, a line each; none if there is none.
+	// TaskPipeline has a line for each thing that the task pipeline does before the run.
 	TaskPipeline []string
-	Changed      []string          // how the configuration differs from that of the checkpoint which the run would go on from, a line each
-	Rows         map[string]int    // rows by the dotted key of the taskset or buffer; one that is absent is not known
-	Fetch        map[string]string // what is a hub name and not on this machine, by the key that names it
-	Missing      map[string]string // what is neither on this machine nor a hub name, by the key that names it
+	// Changed has a line for each difference from the checkpoint that the run resumes from.
+	Changed []string
+	Rows    map[string]int    // by the dotted key of the taskset or buffer; absent if not known
+	Fetch   map[string]string // hub names to download, by the key that names them
+	Missing map[string]string // paths that do not exist, by the key that names them
 }
 
 // ModelFacts are the sizes of the model.
 type ModelFacts struct {
 	Known      bool
 	Parameters int64
-	Active     int64 // parameters that one token is computed with, if the model has experts
-	Trained    int64 // parameters: all, or those of the adapter
+	Active     int64 // parameters that compute one token, if the model has experts
+	Trained    int64 // parameters that training changes: all, or the adapter's
 }
 
-// Machine is what this machine has.
+// Machine describes this machine.
 type Machine struct {
 	Cores  int
 	Memory int64 // bytes that a new process can use; 0 if not known
 }
 
-// Plan is what a run will do, as far as it can be told without starting it.
+// Plan tells what a run will do, as far as that is known before it starts.
 type Plan struct {
 	File     string      `json:"file"`
 	Cores    int         `json:"cores,omitempty"` // 0 if not known
@@ -48,7 +50,7 @@ type Plan struct {
 	Unused   []Note      `json:"unused,omitempty"`
 }
 
-// StagePlan is the plan of one stage; a run without stages has one, without a name.
+// StagePlan is the plan of one stage. A run without stages has one StagePlan, without a name.
 type StagePlan struct {
 	Name      string `json:"name,omitempty"`
 	Mode      string `json:"mode"`
@@ -97,19 +99,19 @@ type MemoryPlan struct {
 	Why   string `json:"why"`
 }
 
-// FilePlan is something that is written.
+// FilePlan is a file or directory that a run writes.
 type FilePlan struct {
 	Path string `json:"path"`
 	What string `json:"what"`
 }
 
-// Plan says what the run will do. It only calculates: nothing is opened, written or fetched. Facts that differ between stages are for
-// [Config.PlanStages].
+// Plan returns what the run will do. It only calculates: it opens no file and downloads nothing.
+// [Config.PlanStages] takes facts that differ between stages.
 func (c *Config) Plan(f Facts) (*Plan, error) {
 	return c.PlanStages(func(*Settled) (Facts, error) { return f, nil })
 }
 
-// PlanStages is [Config.Plan] with the facts of each stage, which facts looks up for the stage's own configuration.
+// PlanStages is [Config.Plan] with facts of each stage. facts looks them up.
 func (c *Config) PlanStages(facts func(stage *Settled) (Facts, error)) (*Plan, error) {
 	p := &Plan{File: c.File(), Warnings: c.Warnings}
 	stages := c.settled
@@ -173,7 +175,7 @@ func uniqueNotes(notes []Note) []Note {
 	return out
 }
 
-// planner says what one stage will do.
+// planner plans one stage.
 type planner struct {
 	*Settled
 	facts Facts
@@ -181,7 +183,8 @@ type planner struct {
 
 func (c *planner) plan() StagePlan {
 	f := c.facts
-	s := StagePlan{Mode: c.Mode, Model: c.Model.ModelPath, Engines: c.engineWords(), Parameters: f.Model.Parameters, Active: f.Model.Active, MemoryHere: f.Machine.Memory}
+	s := StagePlan{Mode: c.Mode, Model: c.Model.ModelPath, Engines: c.engineWords(),
+		Parameters: f.Model.Parameters, Active: f.Model.Active, MemoryHere: f.Machine.Memory}
 	if c.Trains || c.Explores {
 		s.Algorithm = c.Algorithm.AlgorithmType
 	}
@@ -238,7 +241,7 @@ func (c *Settled) Sources() []string {
 	return keys
 }
 
-// engineWords says how the choices of engines and synchronization were resolved.
+// engineWords tells which engines and which way of the weights the stage uses, and why.
 func (c *planner) engineWords() []string {
 	var words []string
 	choice := func(what, key, set, got string) {
@@ -258,7 +261,8 @@ func (c *planner) engineWords() []string {
 	}
 	switch {
 	case c.Together:
-		words = append(words, fmt.Sprintf("weights: %s, because sync_method is %s and explorer and trainer are one process", c.Engines.Weights, c.Synchronizer.SyncMethod))
+		words = append(words, fmt.Sprintf("weights: %s, because sync_method is %s and explorer and trainer are one process",
+			c.Engines.Weights, c.Synchronizer.SyncMethod))
 	case c.Explores || c.Trains && !c.ReadsDataset:
 		words = append(words, "weights: through files, since explorer and trainer are different processes")
 	}
@@ -291,7 +295,8 @@ func (c *planner) files() []FilePlan {
 			which := ", in the " + strings.Replace(keep, "always", "every", 1) + " checkpoint"
 			files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "actor", model), what + which})
 			if c.Critic != nil {
-				files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "critic", "huggingface"), "the critic, for model.critic_model_path of another run" + which})
+				files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "critic", "huggingface"),
+					"the critic, for model.critic_model_path of another run" + which})
 			}
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// memory takes over what the engine says that it will take.
+// memory fills in the memory that the engines plan.
 func (c *planner) memory(s *StagePlan) {
 	f := c.facts
 	s.Trainable, s.Memory, s.DoesNotFit = f.Model.Trained, f.Memory, f.DoesNotFit
@@ -14,7 +14,7 @@ func (c *planner) memory(s *StagePlan) {
 	}
 }
 
-// Fits is an error where a stage needs more memory than there is: it names what would fit.
+// Fits returns an error if a stage needs more memory than there is. The error names what would fit.
 func (p *Plan) Fits() error {
 	for _, s := range p.Stages {
 		switch {

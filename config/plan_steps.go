@@ -37,8 +37,9 @@ func (c *planner) steps(s *StagePlan) {
 	}
 }
 
-// TrainSteps is the number of train steps in mode both: trainer.total_steps, or as many as explore steps feed. A step that finds less than it asks
-// for takes that, so there is one at least for each explore step.
+// TrainSteps returns the number of train steps in mode both: trainer.total_steps, or as many as the
+// explore steps feed. A train step that finds less than it asks for takes what there is, so each
+// explore step feeds at least one.
 func (c *Settled) TrainSteps(exploreSteps int64) int64 {
 	if n := c.Trainer.TotalSteps; n != nil {
 		return int64(*n)
@@ -47,7 +48,8 @@ func (c *Settled) TrainSteps(exploreSteps int64) int64 {
 	return max(exploreSteps, (exploreSteps*int64(c.Batch.StepRollouts)+rollouts-1)/rollouts)
 }
 
-// lastBatch is what is left for the last train step where each rollout gives one experience; 0 if it is a whole batch, or not known.
+// lastBatch returns the size of the last train step if each rollout gives one experience; 0 if it is
+// a whole batch or not known.
 func (c *planner) lastBatch(s *StagePlan) int {
 	if c.Batch.CountsRollouts || c.Batch.Rollouts != c.Buffer.TrainBatchSize || c.Trainer.TotalSteps != nil || s.TrainSteps == s.ExploreSteps {
 		return 0
@@ -82,12 +84,14 @@ func (c *planner) offlineSteps() (int64, string) {
 	}
 	rows, ok := c.facts.Rows["buffer.trainer_input.experience_buffer"]
 	if c.Buffer.TrainerInput.ExperienceBuffer.Format.Packing {
-		return 0, fmt.Sprintf("one pass over texts packed into sequences of %d tokens, which are counted when the run starts", *c.Model.MaxModelLen) + times(epochs)
+		return 0, fmt.Sprintf("one pass over texts packed into sequences of %d tokens, which are counted when the run starts",
+			*c.Model.MaxModelLen) + times(epochs)
 	}
 	if !ok {
 		return 0, "one pass over the dataset, whose length is not known yet" + times(epochs)
 	}
-	return int64(max(1, rows*epochs/c.Buffer.TrainBatchSize)), fmt.Sprintf("%d rows × total_epochs %d / train_batch_size %d", rows, epochs, c.Buffer.TrainBatchSize)
+	return int64(max(1, rows*epochs/c.Buffer.TrainBatchSize)),
+		fmt.Sprintf("%d rows × total_epochs %d / train_batch_size %d", rows, epochs, c.Buffer.TrainBatchSize)
 }
 
 func times(n int) string {

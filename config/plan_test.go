@@ -94,7 +94,6 @@ func TestTrainSteps(t *testing.T) {
 	}
 }
 
-// The last train step may have fewer experiences than the others, and a plan says so.
 func TestPlanOfAShortLastBatch(t *testing.T) {
 	for override, want := range map[string]string{
 		"buffer.train_batch_size=3":    "train        14 steps of 3 experiences (the last of 1), ",
@@ -197,7 +196,7 @@ func TestPlanMixture(t *testing.T) {
 	}
 }
 
-// The experience buffer is the trainer's: an explorer writes experiences where it is told to write a file.
+// The trainer writes the experience buffer. An explorer writes only a file that it was told to.
 func TestPlanOfTheBuffer(t *testing.T) {
 	for _, c := range []struct{ text, storage, mode, want string }{
 		{base, "queue", "both", "/buffer/experience_buffer"},

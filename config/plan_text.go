@@ -80,7 +80,8 @@ func (s *StagePlan) write(b *strings.Builder) {
 		if s.LastExperiences > 0 {
 			last = fmt.Sprintf(" (the last of %d)", s.LastExperiences)
 		}
-		row("train", "%s steps of %d experiences%s, %d optimizer steps each%s", steps(s.TrainSteps), s.ExperiencesPerStep, last, s.OptimizerSteps, why)
+		row("train", "%s steps of %d experiences%s, %d optimizer steps each%s",
+			steps(s.TrainSteps), s.ExperiencesPerStep, last, s.OptimizerSteps, why)
 		row("tokens", "at most %s a train step, micro-batches of %d", thousands(s.TokensPerStep), s.MicroBatchTokens)
 	}
 	s.writeMemory(b, row)

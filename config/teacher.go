@@ -18,7 +18,7 @@ type Teacher struct {
 	DType string
 }
 
-// words describe the teacher for a plan.
+// words describes the teacher for a plan.
 func (t Teacher) words() string {
 	text := t.Path
 	if t.Name != "" {
