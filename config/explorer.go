@@ -84,7 +84,7 @@ type OverRollout struct {
 	Ratio float64 `yaml:"ratio" default:"0.0" range:"[0,1)"`
 	// Seconds to wait for the rest after the needed part is finished.
 	WaitAfterMin float64 `yaml:"wait_after_min" default:"30.0" range:"[0,)"`
-	// Keep groups of which only some rollouts are finished.
+	// Keep groups in which some rollouts did not finish.
 	ReturnPartialTasks bool `yaml:"return_partial_tasks"`
 }
 

@@ -174,8 +174,8 @@ func (r *resolution) sizes() {
 	r.concurrency()
 }
 
-// concurrency fills in the number of concurrent explore steps and rollouts. Several explore steps are
-// in flight only if nobody waits for weights.
+// concurrency fills in the number of concurrent explore steps and rollouts. Several explore steps
+// are in flight only in style fully_async, in which the explorer does not wait for new weights.
 func (r *resolution) concurrency() {
 	b, e := &r.Batch, &r.Explorer
 	b.UnderWay = 1

@@ -107,7 +107,7 @@ func TestPairsShareTheirPrompt(t *testing.T) {
 	}
 }
 
-// Any row is either read or an error, and training can use what is read.
+// A format either returns an error for a row or experiences that training can use.
 func FuzzFormats(f *testing.F) {
 	for _, seed := range []string{
 		`{"prompt": "q", "chosen": "g", "rejected": "b", "completion": "c", "label": true, "text": "t"}`,

@@ -51,8 +51,8 @@ func (a *Agenda) Restore(state json.RawMessage) error {
 	return nil
 }
 
-// Rollouts returns the largest number of rollouts of a step whose groups have groupSize rollouts,
-// with those of the inputs.
+// Rollouts returns the largest number of rollouts that a step delivers if a group has groupSize
+// rollouts. It includes the rollouts that inputs add.
 func (a *Agenda) Rollouts(groupSize int) int {
 	return a.batchSize*max(1, groupSize) + a.inputs.PerStep()
 }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -46,7 +47,7 @@ func openRows(ctx context.Context, path string, opts dataset.Options) (*dataset.
 func rowsOf(path, split, subset, name string, retries, seconds int) dataset.Options {
 	o := dataset.Options{Split: split, Subset: subset}
 	if database.IsURL(path) {
-		o.Subset = first(subset, name)
+		o.Subset = cmp.Or(subset, name)
 		o.Retries, o.RetryInterval = retries, time.Duration(seconds)*time.Second
 	}
 	return o

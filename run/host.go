@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,7 +20,7 @@ func (h host) Model(task *trinity.Task, name string) (*trinity.Model, error) {
 	if name != "" {
 		if names := h.models(); !slices.Contains(names, name) {
 			return nil, fmt.Errorf("there is no model %q beside the policy (%s): model.lora_configs names them",
-				name, first(strings.Join(names, ", "), "none"))
+				name, cmp.Or(strings.Join(names, ", "), "none"))
 		}
 		params.Adapter = m.Adapter(name)
 	}

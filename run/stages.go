@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -156,7 +157,7 @@ type inherited struct {
 // apply sets the models in a stage's configuration.
 func (h *inherited) apply(cfg *Settled) {
 	if cfg.Model.CriticModelPath == cfg.Model.ModelPath { // the default
-		cfg.Model.CriticModelPath = first(h.critic, h.model)
+		cfg.Model.CriticModelPath = cmp.Or(h.critic, h.model)
 	}
 	cfg.Model.ModelPath = h.model
 	if h.adapter != "" {

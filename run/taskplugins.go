@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/trinity-go/trinity"
@@ -11,7 +12,6 @@ import (
 type taskPlugins struct {
 	workflow trinity.Workflow
 	reward   trinity.RewardFunc // nil if the task names none and the workflow has no default
-	name     string             // of the reward function
 }
 
 // pluginsOf builds the plug-ins that a task names.
@@ -23,13 +23,14 @@ func pluginsOf(t *trinity.Task) (p taskPlugins, err error) {
 		return p, err
 	}
 	needs := trinity.RequirementsOf(p.workflow)
-	if p.name = first(t.Reward, needs.DefaultReward); p.name == "" {
+	name := cmp.Or(t.Reward, needs.DefaultReward)
+	if name == "" {
 		if needs.Reward {
 			err = fmt.Errorf("workflow %s needs a reward function: set default_reward_fn_type", t.Workflow)
 		}
 		return p, err
 	}
-	p.reward, err = registry.Rewards.Build(p.name, t.RewardArgs)
+	p.reward, err = registry.Rewards.Build(name, t.RewardArgs)
 	return p, err
 }
 

@@ -72,20 +72,15 @@ func tasksOf(ts *config.Taskset) dataset.Options {
 	return o
 }
 
-// template returns a task with the fields that all tasks of a taskset have in common.
+// template returns a task with the fields that all tasks of a taskset have in common. Load has
+// filled in the defaults of the taskset.
 func (s *Settled) template(ts *config.Taskset, eval bool) trinity.Task {
-	in := &s.Buffer.ExplorerInput
-	t := trinity.Task{
-		Taskset: ts.Name, Eval: eval, GroupSize: s.Method.GroupSize, Teacher: ts.Teacher,
-		Workflow: first(ts.DefaultWorkflowType, in.DefaultWorkflowType), WorkflowArgs: ts.WorkflowArgs,
-		Reward: first(ts.DefaultRewardFnType, in.DefaultRewardFnType), RewardArgs: ts.RewardFnArgs,
+	return trinity.Task{
+		Taskset: ts.Name, Eval: eval, GroupSize: ts.RepeatTimes, Teacher: ts.Teacher,
+		Workflow: ts.DefaultWorkflowType, WorkflowArgs: ts.WorkflowArgs,
+		Reward: ts.DefaultRewardFnType, RewardArgs: ts.RewardFnArgs,
 		Format: ts.Format.TaskFormat, Sampling: s.sampling(&ts.RolloutArgs),
 	}
-	if eval {
-		t.GroupSize = ts.RepeatTimes
-		t.Workflow = first(ts.DefaultWorkflowType, in.DefaultEvalWorkflowType, in.DefaultWorkflowType)
-	}
-	return t
 }
 
 // sampling returns the sampling parameters. A taskset's rollout arguments come before the settings
@@ -113,16 +108,6 @@ func selector(c *config.DataSelector, data trinity.Dataset) (trinity.Selector, e
 		return nil, err
 	}
 	return sel, sel.Start(data)
-}
-
-// first returns the first text that is not empty.
-func first(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }
 
 // value returns the last override that is set, else v.

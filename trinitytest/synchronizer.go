@@ -20,7 +20,7 @@ type Synchronized struct {
 
 // SynchronizerOptions describe the synchronizer under test.
 type SynchronizerOptions struct {
-	Apart bool // trainer and explorer run in processes of their own: Publish waits for nobody
+	Apart bool // trainer and explorer run in processes of their own: Publish returns at once
 }
 
 // Synchronizer tests the contract of weights.Synchronizer. open returns a synchronizer whose own

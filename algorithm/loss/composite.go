@@ -11,8 +11,8 @@ import (
 //
 //	loss = pg − entropy_coef·entropy + kl_coef·kl
 //
-// Metrics: those of the policy loss; kl_loss and entropy_loss (aggregated, before their
-// coefficients); kl_coef; final_loss. Each adds up over the micro-batches of an optimizer step. A
+// Its metrics are the metrics of the policy loss, kl_loss and entropy_loss (aggregated, before
+// their coefficients), kl_coef and final_loss. Each adds up over the micro-batches of an optimizer step. A
 // Composite is safe for concurrent use, except Probes, Prepare, AfterStep and SetKLCoef.
 type Composite struct {
 	Policy PolicyLoss

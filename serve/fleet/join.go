@@ -144,8 +144,8 @@ func (s *Server) closeAgain(ctx context.Context, e *explorer, reopened bool) err
 	return e.sink.Close(ctx)
 }
 
-// dismiss notes that an explorer could not resume. If training has ended, nobody waits for the
-// explorer. Otherwise its session ends, and it joins again.
+// dismiss notes that an explorer could not resume. If training has ended, the trainer
+// does not wait for the explorer. Otherwise the explorer's session ends, and it joins again.
 func (s *Server) dismiss(e *explorer, ended bool) {
 	s.known.mu.Lock()
 	defer s.known.mu.Unlock()
