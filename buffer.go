@@ -26,7 +26,7 @@ type Buffer interface {
 	Sink(explorer string) Sink
 	// Trim discards what neither the state s nor any later state needs.
 	Trim(ctx context.Context, s SourceState) error
-	// Close ends the buffer. No Put may follow it.
+	// Close ends the buffer. Every later Put returns ErrEnded, and Take does so once nothing is left.
 	Close() error
 }
 
