@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/trinity-go/trinity/internal/retry"
 )
 
 // aBusyFile is what SQLite says of one.
@@ -52,7 +54,8 @@ func TestCollisionsAreNoOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var said []string
-				db := &DB{Address: Address{kind: c.kind, url: new(url.URL)}, Options: Options{Say: func(line string) { said = append(said, line) }}}
+				options := Options{Say: func(line string) { said = append(said, line) }}
+				db := &DB{Address: Address{kind: c.kind, url: new(url.URL)}, Options: options, server: retry.NewServer(t.Context())}
 				failing := func(times int) (took time.Duration, err error) {
 					begin := time.Now()
 					err = db.Retry(t.Context(), func(context.Context) error {

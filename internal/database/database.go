@@ -33,14 +33,13 @@ type Options struct {
 type DB struct {
 	Address
 	Options
-	server  retry.Server
-	pool    *sql.DB
-	release func() bool // from the context of Open
+	server *retry.Server
+	pool   *sql.DB
 }
 
 // Open connects to a database. It creates the file of SQLite if there is none. ctx lasts as long as
-// the database is used: when it ends, the run is stopped, and the methods behave as after
-// [retry.Server.Stop], whatever their own contexts.
+// the database is used: when it ends, the run is stopped, and the methods retry nothing and wait
+// [retry.Grace] at most, whatever their own contexts.
 func Open(ctx context.Context, a Address, o Options) (*DB, error) {
 	if a.kind == sqlite {
 		if err := sqliteFile(a.file, o.ReadOnly); err != nil {
@@ -51,8 +50,7 @@ func Open(ctx context.Context, a Address, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{Address: a, Options: o, pool: pool}
-	db.release = context.AfterFunc(ctx, func() { db.server.Stop(context.Cause(ctx)) })
+	db := &DB{Address: a, Options: o, server: retry.NewServer(ctx), pool: pool}
 	if err := db.Retry(ctx, pool.PingContext); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -75,10 +73,7 @@ func sqliteFile(path string, readOnly bool) error {
 }
 
 // Close ends all connections.
-func (db *DB) Close() error {
-	db.release()
-	return db.pool.Close()
-}
+func (db *DB) Close() error { return db.pool.Close() }
 
 // Stopped reports whether the run that uses the database was stopped.
 func (db *DB) Stopped() bool { return db.server.Stopped() }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/trinity-go/trinity/internal/retry"
 )
 
 // What Update commits is on the disk before it returns.
@@ -78,7 +80,7 @@ func TestACommitThatHangs(t *testing.T) {
 		}
 		kind := *postgres
 		a.kind = &kind
-		db := &DB{Address: a, Options: Options{Retries: 1, Interval: time.Second}, pool: sql.OpenDB(&stuck{})}
+		db := &DB{Address: a, Options: Options{Retries: 1, Interval: time.Second}, server: retry.NewServer(t.Context()), pool: sql.OpenDB(&stuck{})}
 		defer db.pool.Close()
 		began, tries := time.Now(), 0
 		err = db.Update(t.Context(), func(context.Context, Tx) (bool, error) { tries++; return true, nil })

@@ -62,13 +62,13 @@ func (e *StatusError) Error() string {
 // temporary marks an error that may pass.
 type temporary struct {
 	error
-	after time.Duration // the server's Retry-After; < 0 if it sent none
+	after time.Duration // the server's Retry-After; 0 if it sent none
 }
 
 func (t temporary) Unwrap() error { return t.error }
 
 // Temporary marks an error that may be gone the next time.
-func Temporary(err error) error { return temporary{err, -1} }
+func Temporary(err error) error { return temporary{err, 0} }
 
 // IsTemporary reports whether an error of a Client may be gone the next time: no connection, no
 // answer in time, or a status that may pass. The server may have carried out the request.
@@ -79,6 +79,7 @@ const (
 	defaultMaxBody  = 256 << 20
 	maxRetryAfter   = 5 * time.Minute
 	maxErrorBody    = 1 << 20
+	errorBodyWait   = 10 * time.Second
 )
 
 // JSON sends in as JSON, or nothing if it is nil, and decodes the answer into out unless that is
@@ -147,34 +148,27 @@ func (c *Client) Open(ctx context.Context, r Request) (response *http.Response, 
 func (c *Client) persist(ctx context.Context, r Request, try func() error) error {
 	most := cmp.Or(c.MaxPause, defaultMaxPause)
 	pause := min(c.Pause, most)
-	for attempt := 1; ; attempt++ {
-		err := try()
+	attempts, err := persist(ctx, try, func(attempt int, err error) (time.Duration, error) {
 		var again temporary
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return fmt.Errorf("%s: %w", c.name(r), context.Cause(ctx))
-		case !errors.As(err, &again) || attempt > c.Retries:
-			if c.Retries > 0 {
-				return fmt.Errorf("%s, attempt %d: %w", c.name(r), attempt, err)
-			}
-			return fmt.Errorf("%s: %w", c.name(r), err)
+		if !errors.As(err, &again) || attempt > c.Retries {
+			return 0, err
 		}
-		wait := pause
-		if again.after >= 0 {
-			wait = min(again.after, maxRetryAfter)
-		}
+		wait := cmp.Or(min(again.after, maxRetryAfter), pause)
 		pause = min(2*pause, most)
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < wait {
-			return fmt.Errorf("%s, attempt %d: no time is left for the next attempt in %v: %w", c.name(r), attempt, wait, err)
+			return 0, fmt.Errorf("no time is left for the next attempt in %v: %w", wait, err)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", c.name(r), context.Cause(ctx))
-		case <-time.After(wait):
-		}
+		return wait, nil
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", c.name(r), context.Cause(ctx))
+	case c.Retries > 0:
+		return fmt.Errorf("%s, attempt %d: %w", c.name(r), attempts, err)
 	}
+	return fmt.Errorf("%s: %w", c.name(r), err)
 }
 
 // once sends the request and returns an accepted answer.
@@ -195,6 +189,7 @@ func (c *Client) once(ctx context.Context, r Request) (*http.Response, error) {
 		return response, nil
 	}
 	defer response.Body.Close()
+	defer time.AfterFunc(errorBodyWait, func() { response.Body.Close() }).Stop()
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody)) // the status says enough
 	refusal := &StatusError{code, response.Status, response.Request.URL.Host, response.Header, message(body)}
 	mayPass := c.MayPass
@@ -247,7 +242,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// retryAfter returns how long the server asks to wait, -1 if it does not ask.
+// retryAfter returns how long the server asks to wait, 0 if it does not ask.
 func retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds >= 0 {
@@ -256,7 +251,7 @@ func retryAfter(h http.Header) time.Duration {
 	if at, err := http.ParseTime(text); err == nil {
 		return max(0, time.Until(at))
 	}
-	return -1
+	return 0
 }
 
 // message returns the error text of a body in the forms that servers use: {"error": {"message":

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -60,12 +61,12 @@ func TestClientRetriesWhatMayPass(t *testing.T) {
 }
 
 func TestClientWaitsAsLongAsTheServerAsks(t *testing.T) {
-	url, asked := answering(t, http.Header{"Retry-After": {"0"}}, 503, 503, 200)
+	url, asked := answering(t, http.Header{"Retry-After": {"0.001"}}, 503, 503, 200)
 	client := Client{Retries: 2, Pause: time.Hour, MaxPause: time.Hour}
 	if _, err := client.Do(t.Context(), Request{Method: http.MethodGet, URL: url}); err != nil || *asked != 3 {
 		t.Errorf("%v after %d requests", err, *asked)
 	}
-	for text, want := range map[string]time.Duration{"": -1, "soon": -1, "-1": -1, "1.5": 1500 * time.Millisecond, "1e9": maxRetryAfter,
+	for text, want := range map[string]time.Duration{"": 0, "soon": 0, "-1": 0, "1.5": 1500 * time.Millisecond, "1e9": maxRetryAfter,
 		"Mon, 02 Jan 2006 15:04:05 GMT": 0} {
 		if got := retryAfter(http.Header{"Retry-After": {text}}); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
@@ -151,4 +152,42 @@ func TestMessageOfAnErrorBody(t *testing.T) {
 			t.Errorf("%s: %q, want %q", body, got, want)
 		}
 	}
+}
+
+// transport answers requests without a network.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A Retry-After of 0 asks for no pause, and gets the usual one.
+func TestClientPausesBeforeEachRetry(t *testing.T) {
+	for after, want := range map[string]time.Duration{"": 3 * time.Second, "0": 3 * time.Second, "5": 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			refuse := transport(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: 503, Header: http.Header{"Retry-After": {after}}, Body: http.NoBody, Request: r}, nil
+			})
+			client := Client{HTTP: &http.Client{Transport: refuse}, Retries: 2, Pause: time.Second}
+			begin := time.Now()
+			_, err := client.Do(t.Context(), Request{Method: http.MethodGet, URL: "http://host"})
+			if took := time.Since(begin); !IsTemporary(err) || took != want {
+				t.Errorf("Retry-After %q: %v after %v, want a temporary error after %v", after, err, took, want)
+			}
+		})
+	}
+}
+
+// Open reads the body of a refusal for its message, but does not wait for it without end.
+func TestOpenDoesNotWaitForTheBodyOfARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body, write := io.Pipe() // never gets its end
+		go func() { _, _ = io.WriteString(write, "too busy") }()
+		stall := transport(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 503, Status: "503 busy", Body: body, Request: r}, nil
+		})
+		client := Client{HTTP: &http.Client{Transport: stall}}
+		_, err := client.Open(t.Context(), Request{Method: http.MethodGet, URL: "http://host"})
+		if err == nil || err.Error() != "GET http://host: 503 busy: too busy" {
+			t.Errorf("got %v", err)
+		}
+	})
 }

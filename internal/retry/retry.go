@@ -23,13 +23,18 @@ type Policy struct {
 	Say      func(string)       // prints a line for people; may be nil
 }
 
-// Server remembers of a server whether it answers, and whether the run that uses it was stopped.
-// The zero Server is ready, and safe for concurrent use.
+// Server remembers of a server whether it answers. It is safe for concurrent use.
 type Server struct {
 	mu      sync.Mutex
-	away    time.Time     // since when it does not answer; zero while it answers
-	stopped chan struct{} // closed by Stop; made on first use
-	cause   error         // of the stop
+	away    time.Time       // since when it does not answer; zero while it answers
+	stopped <-chan struct{} // closed when the run is stopped
+	cause   func() error    // of the stop; returns nil before it
+}
+
+// NewServer returns a server for a run. When ctx ends, the run is stopped: from then on Ask retries
+// nothing, does not ask a server that is away, and waits Grace at most for any other.
+func NewServer(ctx context.Context) *Server {
+	return &Server{stopped: ctx.Done(), cause: func() error { return context.Cause(ctx) }}
 }
 
 // Error says that a server did not answer; its text names the server.
@@ -44,98 +49,85 @@ func (e *Error) Error() string { return e.text }
 // Unwrap returns why nobody asks any more, or the last error.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Stop tells the server's users that the run was stopped. From then on Ask retries nothing, does
-// not ask a server that is away, and waits Grace at most for any other.
-func (s *Server) Stop(cause error) {
-	stopped := s.stop()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cause == nil {
-		s.cause = cause
-		close(stopped)
-	}
-}
-
-// Stopped reports whether Stop was called.
-func (s *Server) Stopped() bool { return s.stopCause() != nil }
+// Stopped reports whether the run was stopped.
+func (s *Server) Stopped() bool { return s.cause() != nil }
 
 // Ask calls ask until it succeeds or returns an error that does not pass, which Ask returns as it
-// is. All other errors are an *Error. The context of ask ends with ctx, and Grace after Stop.
+// is. All other errors are an *Error. The context of ask ends with ctx, and Grace after the stop.
 func (s *Server) Ask(ctx context.Context, p Policy, ask func(context.Context) error) error {
-	if cause := s.stopCause(); cause != nil && s.isAway() {
-		return p.ended(cause)
+	if s.Stopped() && s.isAway() {
+		return p.ended(s.cause())
 	}
-	asking, end := s.withGrace(ctx)
+	waiting, asking, end := s.withGrace(ctx)
 	defer end()
-	for attempt := 1; ; attempt++ {
-		err := ask(asking)
-		switch {
-		case err == nil, asking.Err() == nil && !p.Passes(err):
-			s.answered(p)
-			return err
-		case ctx.Err() != nil:
-			return p.ended(context.Cause(ctx))
-		case asking.Err() != nil:
-			s.lost()
-			return p.ended(context.Cause(asking))
-		case attempt > p.Retries:
-			text := fmt.Sprintf("%s: tried %d times, %v apart (max_retry_times, max_retry_interval): %s", p.Name, attempt, p.Interval, p.Text(err))
-			return &Error{text, err}
+	attempts, err := persist(waiting, func() error { return ask(asking) }, func(attempt int, err error) (time.Duration, error) {
+		if !p.Passes(err) || attempt > p.Retries {
+			return 0, err
 		}
 		if s.lost() {
 			p.say(fmt.Sprintf("%s: try %d of %d failed, the next follows in %v (max_retry_times, max_retry_interval): %s",
 				p.Name, attempt, p.Retries+1, p.Interval, p.Text(err)))
 		}
-		if cause := s.rest(ctx, p.Interval); cause != nil {
-			return &Error{fmt.Sprintf("%s: %s: %v", p.Name, p.Text(err), cause), cause}
-		}
+		return p.Interval, nil
+	})
+	switch {
+	case err == nil, asking.Err() == nil && !p.Passes(err):
+		s.answered(p)
+		return err
+	case waiting.Err() == nil:
+		const tried = "%s: tried %d times, %v apart (max_retry_times, max_retry_interval): %s"
+		return &Error{fmt.Sprintf(tried, p.Name, attempts, p.Interval, p.Text(err)), err}
+	case ctx.Err() == nil: // the run was stopped
+		s.lost()
 	}
+	cause := context.Cause(waiting)
+	if asking.Err() != nil && !p.Passes(err) {
+		return p.ended(cause)
+	}
+	return &Error{fmt.Sprintf("%s: %s: %v", p.Name, p.Text(err), cause), cause}
 }
 
-// withGrace returns a context that ends with ctx, and Grace after Stop.
-func (s *Server) withGrace(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
+// withGrace returns a context that ends with ctx or at the stop, and one that ends with ctx or
+// Grace after the stop.
+func (s *Server) withGrace(ctx context.Context) (waiting, asking context.Context, end func()) {
+	asking, cancel := context.WithCancelCause(ctx)
+	waiting, stop := context.WithCancelCause(asking)
 	go func() {
 		select {
-		case <-ctx.Done():
+		case <-asking.Done():
 			return
-		case <-s.stop():
+		case <-s.stopped:
+			stop(s.cause())
+		}
+		select {
+		case <-asking.Done():
+		case <-time.After(Grace):
+			cancel(s.cause())
+		}
+	}()
+	return waiting, asking, func() { cancel(nil) }
+}
+
+// persist calls try until it succeeds, until ctx ends, or until pause returns the error to give up
+// with. Otherwise pause returns the time until the next attempt.
+func persist(
+	ctx context.Context, try func() error, pause func(attempt int, err error) (time.Duration, error),
+) (attempts int, err error) {
+	for {
+		attempts++
+		if err = try(); err == nil || ctx.Err() != nil {
+			return attempts, err
+		}
+		wait, final := pause(attempts, err)
+		if final != nil {
+			return attempts, final
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(Grace):
-			cancel(s.stopCause())
+			return attempts, err
+		case <-time.After(wait):
 		}
-	}()
-	return ctx, func() { cancel(nil) }
-}
-
-// rest waits before the next attempt. It returns the cause if there is to be none.
-func (s *Server) rest(ctx context.Context, pause time.Duration) error {
-	select {
-	case <-time.After(pause):
-		return nil
-	case <-s.stop():
-		return s.stopCause()
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
-}
-
-// stop returns the channel that Stop closes.
-func (s *Server) stop() chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped == nil {
-		s.stopped = make(chan struct{})
-	}
-	return s.stopped
-}
-
-func (s *Server) stopCause() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cause
 }
 
 func (s *Server) isAway() bool {

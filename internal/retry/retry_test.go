@@ -44,7 +44,7 @@ func TestLines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var s Server
+				s := NewServer(t.Context())
 				var said, got []string
 				for len(c.answers) > 0 {
 					err := s.Ask(t.Context(), policy(&said), func(context.Context) error {
@@ -66,7 +66,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// After Stop nothing is retried. A server gets 3 s to answer, and none if it is known to be away. A
+// After the stop nothing is retried. A server gets 3 s to answer, and none if it is known to be away. A
 // server that answers is still asked.
 func TestStop(t *testing.T) {
 	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
@@ -81,12 +81,12 @@ func TestStop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var s, there Server
-				stop := func() { s.Stop(errStopped); there.Stop(errStopped) }
+				run, stop := context.WithCancelCause(t.Context())
+				s, there := NewServer(run), NewServer(run)
 				if c.after == 0 {
-					stop()
+					stop(errStopped)
 				} else {
-					time.AfterFunc(c.after, stop)
+					time.AfterFunc(c.after, func() { stop(errStopped) })
 				}
 				var said []string
 				begin := time.Now()
@@ -111,7 +111,7 @@ func TestEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, errStopped)
 		defer cancel()
-		var s Server
+		s := NewServer(t.Context())
 		var said []string
 		if err := s.Ask(ctx, policy(&said), func(context.Context) error { return errAway }); !errors.Is(err, errStopped) ||
 			!strings.Contains(err.Error(), "connection refused") {

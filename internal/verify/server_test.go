@@ -68,7 +68,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.t.Error(err)
 	}
 	if s.fault == "busy" && s.isNew(string(body)) {
-		w.Header().Set("Retry-After", "0")
+		w.Header().Set("Retry-After", "0.001")
 		http.Error(w, `{"error":"wait"}`, http.StatusServiceUnavailable)
 		return
 	}

@@ -51,7 +51,7 @@ func serveModel(t *testing.T, answer func(n int, user string) (status int, conte
 		}
 		user := m.last["messages"].([]any)[1].(map[string]any)["content"].(string)
 		status, content := answer(m.asked, user)
-		w.Header().Set("Retry-After", "0")
+		w.Header().Set("Retry-After", "0.001")
 		w.WriteHeader(status)
 		_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": content}}}})
 	}))

@@ -33,7 +33,7 @@ func TestPostRetriesAndSendsTheKey(t *testing.T) {
 		if err != nil || string(body) != `{"n":1}` || r.Header.Get("Authorization") != "Bearer secret" {
 			t.Errorf("got %s with %v, %v", body, r.Header, err)
 		}
-		w.Header().Set("Retry-After", "0")
+		w.Header().Set("Retry-After", "0.001")
 		if asked++; asked == 1 {
 			w.WriteHeader(http.StatusConflict)
 			return
