@@ -106,9 +106,15 @@ func Authorized(r *http.Request, token string) bool {
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
-// WriteJSON replies with a status and body as JSON.
+// WriteJSON replies with a status and body as JSON. If body has no form in JSON, it replies with
+// status 500 and the reason.
 func WriteJSON(w http.ResponseWriter, status int, body any) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a client that has closed the connection needs no reply
+	_, _ = w.Write(append(data, '\n')) // a client that has closed the connection needs no reply
 }

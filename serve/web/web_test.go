@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -53,6 +54,24 @@ func TestGuardRefusesForeignPages(t *testing.T) {
 		h.ServeHTTP(w, r)
 		if w.Code != c.status {
 			t.Errorf("%+v: status %d: %s", c, w.Code, w.Body)
+		}
+	}
+}
+
+// A body that has no form in JSON is a failure of the server, and the client gets no half reply.
+func TestWriteJSONEncodesBeforeTheStatus(t *testing.T) {
+	for _, c := range []struct {
+		body   any
+		status int
+		want   string
+	}{
+		{map[string]int{"n": 1}, 201, "{\"n\":1}\n"},
+		{[]float64{1, math.NaN()}, 500, "json: unsupported value: NaN\n"},
+	} {
+		w := httptest.NewRecorder()
+		WriteJSON(w, 201, c.body)
+		if w.Code != c.status || w.Body.String() != c.want {
+			t.Errorf("%v: status %d, body %q; want %d, %q", c.body, w.Code, w.Body, c.status, c.want)
 		}
 	}
 }
