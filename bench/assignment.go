@@ -16,26 +16,26 @@ import (
 
 // assignment is what both sides of a workload are told: the same tokens of the same model.
 type assignment struct {
-	Workload  string      `json:"workload"`
-	Model     string      `json:"model"`
-	PeerModel string      `json:"peer_model"` // the same weights as the peer reads them
-	Threads   int         `json:"threads"`
-	Runs      int         `json:"runs"`
-	Batch     int         `json:"batch"` // sequences
-	Prompt    int         `json:"prompt"`
-	New       int         `json:"new"`        // tokens to sample
-	Group     int         `json:"group"`      // completions of each prompt
-	Whole     bool        `json:"whole"`      // the time of the prompts counts with that of the completions
-	PeerMicro int         `json:"peer_micro"` // sequences that the peer trains at once
-	Compile   bool        `json:"compile"`
-	Train     []int32     `json:"train"`
-	Calls     [][][]int32 `json:"calls"` // [runs+1][batch][prompt] the first warms up; a group has one prompt, no two groups have a common beginning
-	Questions string      `json:"questions"`
-	System    string      `json:"system"`
-	Dir       string      `json:"dir"`  // for what a run writes
-	Rows      string      `json:"rows"` // a large dataset, which our side writes
-	DType     string      `json:"dtype"`
-	UnderWay  int         `json:"under_way"` // explore steps at once
+	Workload      string      `json:"workload"`
+	Model         string      `json:"model"`
+	PeerModel     string      `json:"peer_model"` // the same weights as the peer reads them
+	Threads       int         `json:"threads"`
+	Runs          int         `json:"runs"`
+	Batch         int         `json:"batch"` // sequences
+	Prompt        int         `json:"prompt"`
+	New           int         `json:"new"`        // tokens to sample
+	Group         int         `json:"group"`      // completions of each prompt
+	Whole         bool        `json:"whole"`      // the time of the prompts counts with that of the completions
+	PeerMicro     int         `json:"peer_micro"` // sequences that the peer trains at once
+	Compile       bool        `json:"compile"`
+	Train         []int32     `json:"train"`
+	Calls         [][][]int32 `json:"calls"` // [runs+1][batch][prompt] the first warms up; a group has one prompt, no two groups have a common beginning
+	Questions     string      `json:"questions"`
+	System        string      `json:"system"`
+	Dir           string      `json:"dir"`  // for what a run writes
+	Rows          string      `json:"rows"` // a large dataset, which our side writes
+	DType         string      `json:"dtype"`
+	StepsInFlight int         `json:"steps_in_flight"` // explore steps at once
 }
 
 // systemPrompt goes before each question of a GRPO step.
@@ -70,7 +70,7 @@ func (s *session) assignment(w *workload, dtype string) *assignment {
 	a := &assignment{
 		Workload: w.name, Model: s.set.model, Threads: s.machine.Cores, Runs: s.set.runs,
 		Batch: w.rows, Prompt: w.prompt, New: w.new, Group: max(1, w.copies), Whole: w.whole, PeerMicro: s.peerMicro(w.rows),
-		Questions: filepath.Join(s.dir, "questions.jsonl"), Rows: filepath.Join(s.dir, "rows.jsonl"), System: systemPrompt, DType: dtype, UnderWay: 2,
+		Questions: filepath.Join(s.dir, "questions.jsonl"), Rows: filepath.Join(s.dir, "rows.jsonl"), System: systemPrompt, DType: dtype, StepsInFlight: 2,
 	}
 	switch {
 	case w.new > 0 && w.prompt > 0:

@@ -27,9 +27,9 @@ type unequal struct{ a *assignment }
 
 func newUnequal(a *assignment) (task, error) { return &unequal{a}, nil }
 
-// stepsUnderWay is max_inflight_batches other than the usual 2.
-func stepsUnderWay(name string, n int, target float64) rival {
-	return rival{name: "ourselves, " + name, program: "ourselves", target: target, differs: func(a *assignment) { a.UnderWay = n }}
+// stepsInFlight is a rival with another max_inflight_batches than the usual 2.
+func stepsInFlight(name string, n int, target float64) rival {
+	return rival{name: "ourselves, " + name, program: "ourselves", target: target, differs: func(a *assignment) { a.StepsInFlight = n }}
 }
 
 // run explores, and returns the seconds of a step.
@@ -48,7 +48,7 @@ func (u *unequal) run(int) (sample, error) {
 		return sample{}, err
 	}
 	e := explorer.New(explorer.Options{
-		Agenda: explorer.NewAgenda(tasks, nil, u.a.Batch/u.a.Group), TotalSteps: exploreSteps, UnderWay: u.a.UnderWay,
+		Agenda: explorer.NewAgenda(tasks, nil, u.a.Batch/u.a.Group), TotalSteps: exploreSteps, StepsInFlight: u.a.StepsInFlight,
 		Runner:   &explorer.Runner{Slots: explorer.NewSlots(u.a.Batch), Timeout: time.Hour, Host: modelless{}},
 		Pipeline: nothing{}, Recorder: nothing{},
 		Buffer: buffer.NewQueue(math.MaxInt, 0, nil).Sink("explorer"), Weights: weights.NewMemory(nil, 0, weights.AtOnce, time.Hour),

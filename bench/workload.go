@@ -81,7 +81,7 @@ var workloads = []workload{
 	store("store_sqlite", 10_000, newSQLite),
 	{name: "store_recovery", unit: "s", goal: 2, ours: newRecovery},
 	{name: "unequal_rollouts", unit: "s", rows: 4 * group, copies: group, ours: newUnequal, limit: noSlotIdle,
-		rivals: []rival{stepsUnderWay("one step at a time", 1, 1.4), stepsUnderWay("four steps at once", 4, 0)}},
+		rivals: []rival{stepsInFlight("one step at a time", 1, 1.4), stepsInFlight("four steps at once", 4, 0)}},
 	{name: "stream", unit: "rows/s", ours: newStreaming, rivals: []rival{
 		{name: "datasets", program: "transformers", script: "stream_datasets.py", target: 1}}},
 	{name: "version", unit: "ms", command: (*session).version, rivals: []rival{{name: "import torch", program: "pytorch", script: "import_torch.py"}}},

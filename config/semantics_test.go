@@ -228,7 +228,7 @@ func TestUnusedByEngines(t *testing.T) {
 	}
 }
 
-func TestStepsUnderWay(t *testing.T) {
+func TestStepsInFlight(t *testing.T) {
 	for _, c := range []struct {
 		overrides string
 		want      int
@@ -240,7 +240,7 @@ func TestStepsUnderWay(t *testing.T) {
 	} {
 		cfg := mustParse(t, base, Options{Overrides: []string{"explorer.max_inflight_batches=3", c.overrides}})
 		unused := slices.ContainsFunc(cfg.settled[0].Unused(), func(n Note) bool { return n.Key == "explorer.max_inflight_batches" })
-		if got := cfg.settled[0].Batch.UnderWay; got != c.want || unused != c.unused {
+		if got := cfg.settled[0].Batch.StepsInFlight; got != c.want || unused != c.unused {
 			t.Errorf("%s: %d steps at once, the key is unused: %v; want %d, %v", c.overrides, got, unused, c.want, c.unused)
 		}
 	}

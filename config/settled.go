@@ -67,7 +67,7 @@ type Batch struct {
 	Epochs         int  // passes over a batch
 	MicroTokens    int  // largest number of tokens in a micro-batch
 	Sequences      int  // largest number of concurrent rollouts: each runner works on one group
-	UnderWay       int  // largest number of explore steps in flight
+	StepsInFlight  int  // largest number of explore steps in flight
 	Rereads        bool // the trainer reads rows of its dataset more than once
 	// Recompute allows the trainer to compute activations again in the backward pass instead of
 	// keeping them. It does so if memory is short. The results have the same bits.
@@ -178,14 +178,14 @@ func (r *resolution) sizes() {
 // are in flight only in style fully_async, in which the explorer does not wait for new weights.
 func (r *resolution) concurrency() {
 	b, e := &r.Batch, &r.Explorer
-	b.UnderWay = 1
+	b.StepsInFlight = 1
 	if r.Explores && r.Synchronizer.SyncStyle == "fully_async" && r.Buffer.TrainerInput.ExperienceBuffer.StorageType != "file" {
-		b.UnderWay = e.MaxInflightBatches
+		b.StepsInFlight = e.MaxInflightBatches
 	}
 	group := max(1, r.Method.GroupSize)
 	b.Sequences = e.RunnerPerModel * e.RolloutModel.EngineNum * group
 	if r.Explores && len(r.Buffer.ExplorerInput.EvalTasksets) == 0 {
-		b.Sequences = min(b.Sequences, b.UnderWay*r.Buffer.BatchSize*group)
+		b.Sequences = min(b.Sequences, b.StepsInFlight*r.Buffer.BatchSize*group)
 	}
 }
 

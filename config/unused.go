@@ -101,7 +101,7 @@ func (s *Settled) unusedReason(key string) string {
 	if s.Mode != "serve" && slices.Contains(ofServe, key) {
 		return "only mode serve reads it"
 	}
-	if key == "explorer.max_inflight_batches" && s.Explores && s.Batch.UnderWay == 1 && s.Explorer.MaxInflightBatches > 1 {
+	if key == "explorer.max_inflight_batches" && s.Explores && s.Batch.StepsInFlight == 1 && s.Explorer.MaxInflightBatches > 1 {
 		return "only sync_style fully_async explores several steps at once, for a trainer"
 	}
 	if key == "trainer.listen_address" && (s.Mode != "train" || s.Offline) {

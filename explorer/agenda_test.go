@@ -127,8 +127,8 @@ func TestResumeRepeatsTheTasksInFlight(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q := buffer.NewQueue(1000, 0, nil)
 			p := &promises{t: t, tasks: map[int64]string{}}
-			for _, underWay := range lives {
-				e := flying(t, q, underWay, steps, nil)
+			for _, inFlight := range lives {
+				e := flying(t, q, inFlight, steps, nil)
 				e.opts.Agenda, e.opts.Runner.Slots = NewAgenda(learning(t), nil, 4), NewSlots(10)
 				live(t, e, deliveries, p.see)
 			}

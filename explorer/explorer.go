@@ -21,7 +21,7 @@ var (
 	failEvaluated = failpoint.New("explorer.evaluated") // after an evaluation
 )
 
-// Options configure an explorer. EvalTasksets, UnderWay, EvalInterval and EvalOnStartup are
+// Options configure an explorer. EvalTasksets, StepsInFlight, EvalInterval and EvalOnStartup are
 // optional.
 type Options struct {
 	Agenda       *Agenda
@@ -33,7 +33,7 @@ type Options struct {
 	Recorder     Recorder
 
 	TotalSteps    int64 // of the run
-	UnderWay      int   // concurrent steps; 0 is 1
+	StepsInFlight int   // concurrent steps; 0 is 1
 	Pace          Pace
 	EvalInterval  int64 // steps between evaluations; 0 is never
 	EvalOnStartup bool

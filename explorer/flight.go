@@ -24,8 +24,8 @@ type flight struct {
 	over     chan struct{} // closed when the step is delivered, and evaluated if an evaluation is due
 }
 
-// exploreAll explores the remaining steps, UnderWay of them at once. One goroutine begins steps as
-// versions and slots become available; another ends them in order.
+// exploreAll explores the remaining steps, StepsInFlight of them at once. One goroutine begins steps
+// as versions and slots become available; another ends them in order.
 //
 // Unlike Trinity-RFT, which runs the tasks of all steps one by one in order, the explorer ends a
 // step as a whole, because operators, advantages and metrics see all groups of a step.
@@ -68,7 +68,7 @@ func (e *Explorer) exploreAll(ctx context.Context) error {
 }
 
 // window returns how many steps may be in flight.
-func (e *Explorer) window() int64 { return max(1, min(int64(e.opts.UnderWay), e.opts.TotalSteps)) }
+func (e *Explorer) window() int64 { return max(1, min(int64(e.opts.StepsInFlight), e.opts.TotalSteps)) }
 
 // after returns the last step that must be over before step begins. An evaluation has the model for
 // itself. The explorer does not wait for a version that needs a step in flight: the trainer's

@@ -25,10 +25,11 @@ func unequal(_ context.Context, task *trinity.Task, _ int) error {
 }
 
 // flying returns an explorer with two slots and two tasks per step, one rollout each.
-func flying(t *testing.T, q *buffer.Queue, underWay int, steps int64, before func(context.Context, *trinity.Task, int) error) *Explorer {
+func flying(t *testing.T, q *buffer.Queue, inFlight int, steps int64, before func(context.Context, *trinity.Task, int) error) *Explorer {
 	t.Helper()
 	e := newExplorer(t, q, steps)
-	e.opts.Agenda, e.opts.EvalTasksets, e.opts.UnderWay = NewAgenda(mix(t, newTaskset(100, 1, onePull{before: before})), nil, 2), nil, underWay
+	e.opts.Agenda = NewAgenda(mix(t, newTaskset(100, 1, onePull{before: before})), nil, 2)
+	e.opts.EvalTasksets, e.opts.StepsInFlight = nil, inFlight
 	e.opts.Runner.Slots, e.opts.Runner.Timeout = NewSlots(2), time.Hour
 	e.opts.Pace = Pace{Style: "fully_async", Interval: 1, MaxStaleness: math.Inf(1), PerStep: 2, PerBatch: 2}
 	return e
@@ -37,7 +38,7 @@ func flying(t *testing.T, q *buffer.Queue, underWay int, steps int64, before fun
 // While a step's longest rollout runs, the next step uses the free slots. The explorer still
 // delivers steps in order.
 func TestStepsOverlap(t *testing.T) {
-	for underWay, seconds := range map[int]float64{
+	for inFlight, seconds := range map[int]float64{
 		1: 12,
 		2: 8, // 0–3 and 0–1, 1–4 and 3–4, 4–7 and 4–5, 5–8 and 7–8: of two slots none is ever idle
 		4: 8,
@@ -45,7 +46,7 @@ func TestStepsOverlap(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q := buffer.NewQueue(100, 0, nil)
 			var now, most atomic.Int32
-			e := flying(t, q, underWay, 4, func(ctx context.Context, task *trinity.Task, run int) error {
+			e := flying(t, q, inFlight, 4, func(ctx context.Context, task *trinity.Task, run int) error {
 				most.Store(max(most.Load(), now.Add(1)))
 				defer now.Add(-1)
 				return unequal(ctx, task, run)
@@ -60,11 +61,11 @@ func TestStepsOverlap(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := time.Since(start).Seconds(); got != seconds || fmt.Sprint(took) != "[3 3 3 3]" || most.Load() != 2 {
-				t.Errorf("%d steps in flight: %v s, steps of %v, %d rollouts at once; want %v, 3 each, 2", underWay, got, took, most.Load(), seconds)
+				t.Errorf("%d steps in flight: %v s, steps of %v, %d rollouts at once; want %v, 3 each, 2", inFlight, got, took, most.Load(), seconds)
 			}
 			state, _ := q.State()
 			if got, want := tasksOf(state.Pending...), "1:arms/0 1:arms/1 2:arms/2 2:arms/3 3:arms/4 3:arms/5 4:arms/6 4:arms/7 "; got != want {
-				t.Errorf("%d steps in flight: delivered %s, want %s", underWay, got, want)
+				t.Errorf("%d steps in flight: delivered %s, want %s", inFlight, got, want)
 			}
 		})
 	}

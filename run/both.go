@@ -41,7 +41,7 @@ import (
 //	Source.Take        a batch: the sample strategy chooses it from the queue
 //	prepare            reference, teachers, critic's values, correction, advantage
 //	learn              for each optimizer step: ForwardBackward on micro-batches, OptimStep
-//	Publisher.Publish  every sync_interval steps: the weights become a version
+//	Weights.Publish    every sync_interval steps: the weights become a version
 //	Checkpointer.Save  every save_interval steps: engine, queue position, agenda's state
 
 // both explores and trains in one process.
@@ -93,7 +93,7 @@ func (s *stage) both(ctx, stop context.Context) error {
 	if err != nil {
 		return fmt.Errorf("synchronizer.sync_method %s: %w", cfg.Engines.Weights, err)
 	}
-	ex.Weights, tr.Publisher = sync, sync
+	ex.Weights, tr.Weights = sync, sync
 	ex.Recorder = explorerRecorder{s.log}
 	return together(ctx, stop, explorer.New(*ex), trainer.New(tr), sync, queue)
 }

@@ -49,7 +49,7 @@ var scenarios = []scenario{
 	{"replay", append(replay("reuse_cooldown_time: 0, priority_fn: decay_limit_randomization, priority_fn_args: {decay: 0.2, sigma: 2}"),
 		"synchronizer.sync_offset=1"), (*killing).sameAsWhole},
 	{"fully asynchronous", []string{"synchronizer.sync_style=fully_async"}, (*killing).eachOnce},
-	{"four steps under way", []string{"synchronizer.sync_style=fully_async", "explorer.max_inflight_batches=4"}, (*killing).eachOnce},
+	{"four steps in flight", []string{"synchronizer.sync_style=fully_async", "explorer.max_inflight_batches=4"}, (*killing).eachOnce},
 	{"explorer driven with staleness control", []string{"synchronizer.sync_style=explorer_driven", "synchronizer.explorer_sync_interval=2",
 		"algorithm.sample_strategy_args.max_staleness=3"}, (*killing).eachOnce},
 	{"trainer driven", []string{"synchronizer.sync_style=trainer_driven", "synchronizer.sync_interval=2"}, (*killing).eachOnce},
@@ -119,7 +119,7 @@ type killing struct {
 func newKilling(t *testing.T, c scenario, number int) *killing {
 	t.Helper()
 	yaml := cmp.Or(stagesOf[c.name], rl)
-	if c.name == "four steps under way" {
+	if c.name == "four steps in flight" {
 		yaml = blended
 	}
 	s := &killing{scenario: c, number: number, whole: newProject(t, tiny, yaml), rng: rand.New(rand.NewPCG(uint64(number), 5)),
@@ -311,7 +311,7 @@ func (s *killing) eachOnce(t *testing.T) {
 	t.Helper()
 	s.allOnce(t, 8*3*4)
 	of := "digits"
-	if s.name == "four steps under way" {
+	if s.name == "four steps in flight" {
 		of = "few"
 	}
 	if got, want := tasksetOf(s.p.consumed(t), of), tasksetOf(s.whole.consumed(t), of); !slices.Equal(got, want) || len(got) == 0 {

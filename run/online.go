@@ -50,7 +50,7 @@ func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error)
 	if err := server.Open(ctx); err != nil {
 		return err
 	}
-	tr.Publisher = server
+	tr.Weights = server
 	tr.Checkpointer = announcing{&trimming{Checkpointer: tr.Checkpointer, queue: queue}, shelf}
 	err = server.Serve(ctx, stop, s.Trainer.ListenAddress, func(ctx context.Context) error { return trainer.New(tr).Run(ctx, stop) })
 	if trainer.Starved(err) {

@@ -52,6 +52,6 @@ func (s *Settled) Setting(steps int64) simulation.Setting {
 	return simulation.Setting{
 		Pace: pace, Handover: handovers[pace.Style], PublishInterval: s.publishInterval(), Strategy: strategy,
 		Batch: s.Batch.Rollouts * s.Batch.PerRow, InFlight: s.Explorer.RunnerPerModel * s.Explorer.RolloutModel.EngineNum * group,
-		Explorers: 1, UnderWay: s.Batch.UnderWay, Steps: steps, Capacity: s.capacity(pace, steps, s.Buffer.BatchSize*group),
+		Explorers: 1, StepsInFlight: s.Batch.StepsInFlight, Steps: steps, Capacity: s.capacity(pace, steps, s.Buffer.BatchSize*group),
 	}
 }

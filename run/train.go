@@ -39,7 +39,7 @@ func (s *stage) train(ctx, stop context.Context, opts Options) error {
 }
 
 // training opens the engine, loads the newest checkpoint if there is one, and returns the options
-// of the stage's trainer, without Publisher and Evaluation. With sample it opens the sampler too.
+// of the stage's trainer, without Weights and Evaluation. With sample it opens the sampler too.
 func (s *stage) training(ctx context.Context, source trinity.Source, steps int64, sample bool) (o trainer.Options, err error) {
 	cfg := s.Settled
 	if err := s.openEngine(ctx, true, sample); err != nil {

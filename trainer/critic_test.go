@@ -87,7 +87,7 @@ func TestWarmupTrainsOnlyTheCritic(t *testing.T) {
 	c := newCritic(t, o)
 	o.Critic.Warmup = 2
 	var logits, values []float64 // after each step
-	o.Publisher = publishFunc(func(int64) error {
+	o.Weights = publishFunc(func(int64) error {
 		logits, values = append(logits, b.Weights[1]), append(values, c.Weights[5])
 		return nil
 	})

@@ -6,7 +6,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Options configure a trainer. Critic, Teachers, Advantage, Corrector, Adaptive, Cache, Publisher
+// Options configure a trainer. Critic, Teachers, Advantage, Corrector, Adaptive, Cache, Weights
 // and Evaluation are optional.
 type Options struct {
 	Source    trinity.Source
@@ -20,7 +20,7 @@ type Options struct {
 	Cache     *ReferenceCache // of a source that repeats its data; nil: compute every time
 
 	Checkpointer Checkpointer
-	Publisher    Publisher // nil: nobody samples
+	Weights      Weights // nil: nobody samples
 	Recorder     Recorder
 
 	From         Progress // the checkpoint to resume from
@@ -60,8 +60,9 @@ type Checkpointer interface {
 	Save(ctx context.Context, at Progress, last bool) error
 }
 
-// Publisher gives the engine's current weights to samplers, as a version.
-type Publisher interface {
+// Weights brings versions of the engine's weights to samplers.
+type Weights interface {
+	// Publish makes the engine's current weights a version.
 	Publish(ctx context.Context, version int64) error
 }
 

@@ -104,9 +104,9 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 	metrics["perf/time_per_step"] = time.Since(begin).Seconds()
 	metrics["perf/throughput"] = metrics["perf/total_num_tokens"] * float64(max(1, t.opts.Policy.Epochs)) / elapsed
 	t.at.Step = step
-	if t.opts.Publisher != nil && step%t.opts.SyncInterval == 0 {
+	if t.opts.Weights != nil && step%t.opts.SyncInterval == 0 {
 		start := time.Now()
-		if err := errors.Join(t.opts.Publisher.Publish(ctx, step), failPublished.Hit("")); err != nil {
+		if err := errors.Join(t.opts.Weights.Publish(ctx, step), failPublished.Hit("")); err != nil {
 			return err
 		}
 		t.at.Published = step
@@ -176,10 +176,10 @@ func (t *Trainer) policy() *updater {
 // a version that explorers may be waiting for.
 func (t *Trainer) catchUp(ctx context.Context) error {
 	due := t.opts.SyncInterval
-	if t.opts.Publisher == nil || t.at.Published >= t.at.Step/due*due {
+	if t.opts.Weights == nil || t.at.Published >= t.at.Step/due*due {
 		return nil
 	}
-	if err := t.opts.Publisher.Publish(ctx, t.at.Step); err != nil {
+	if err := t.opts.Weights.Publish(ctx, t.at.Step); err != nil {
 		return err
 	}
 	t.at.Published = t.at.Step

@@ -130,7 +130,7 @@ type saveFunc func(at Progress, last bool) error
 
 func (f saveFunc) Save(_ context.Context, at Progress, last bool) error { return f(at, last) }
 
-// publishFunc is a Publisher.
+// publishFunc implements Weights.
 type publishFunc func(version int64) error
 
 func (f publishFunc) Publish(_ context.Context, version int64) error { return f(version) }
@@ -210,7 +210,7 @@ func TestShorterIntervalPublishesFirst(t *testing.T) {
 		o.From = Progress{c.step, c.published}
 		o.TotalSteps, o.SyncInterval = 5, c.interval
 		var published []int64
-		o.Publisher = publishFunc(func(version int64) error {
+		o.Weights = publishFunc(func(version int64) error {
 			published = append(published, version)
 			return nil
 		})
@@ -377,7 +377,7 @@ func TestStopSavesTheLastCompleteStep(t *testing.T) {
 			o.TotalSteps = total
 			stop, cancel := context.WithCancelCause(t.Context())
 			cause := errors.New("interrupted")
-			o.Publisher = publishFunc(func(version int64) error {
+			o.Weights = publishFunc(func(version int64) error {
 				if version == 3 {
 					cancel(cause)
 				}
@@ -395,7 +395,7 @@ func TestStopSavesTheLastCompleteStep(t *testing.T) {
 
 func TestErrorNamesTheStep(t *testing.T) {
 	o, _, _ := newOptions(t, 2, new([]int64))
-	o.Publisher = publishFunc(func(int64) error { return errors.New("no room") })
+	o.Weights = publishFunc(func(int64) error { return errors.New("no room") })
 	if err := New(*o).Run(t.Context(), t.Context()); err == nil || !strings.Contains(err.Error(), "trainer step 1: no room") {
 		t.Errorf("got %v", err)
 	}

@@ -56,7 +56,7 @@ func (e *exploring) advance() (again bool, err error) {
 // mayBegin reports whether the next step may begin: all rollouts of the steps before it must have
 // begun. While the trainer publishes a version, no step begins.
 func (e *exploring) mayBegin() bool {
-	if e.begun == e.Steps || len(e.open) >= max(1, e.UnderWay) || e.trainer.publishing && e.trainer.left > 0 {
+	if e.begun == e.Steps || len(e.open) >= max(1, e.StepsInFlight) || e.trainer.publishing && e.trainer.left > 0 {
 		return false
 	}
 	return len(e.open) == 0 || last(e.open[len(e.open)-1].starts) <= e.clock

@@ -26,7 +26,7 @@ type Setting struct {
 	Batch           int                    // rollouts per train step
 	InFlight        int                    // concurrent rollouts of each explorer
 	Explorers       int                    // explorers that share the rollouts of each step; 0 is 1
-	UnderWay        int                    // explore steps in flight; 0 is 1
+	StepsInFlight   int                    // concurrent explore steps; 0 is 1
 	Steps           int64                  // explore steps; the trainer trains on all their rollouts
 }
 

@@ -87,7 +87,7 @@ func TestVersionsInTheMiddleOfAStep(t *testing.T) {
 //	step 3 begins at 2 s:                                          2–3, 3–4, 3–4, 3–4
 //	step 4 begins at 3 s, when step 2 is delivered:                4–5, 4–5, 4–5, 5–6
 func TestStepsInFlight(t *testing.T) {
-	for underWay, want := range map[int]struct {
+	for inFlight, want := range map[int]struct {
 		seconds  float64
 		versions string
 	}{
@@ -95,14 +95,14 @@ func TestStepsInFlight(t *testing.T) {
 		2: {7, "[0 0 0 1]"}, // step 4 begins at 3 s with version 1
 	} {
 		s := even("fully_async", 1, 0, 4)
-		s.InFlight, s.UnderWay = 3, underWay
+		s.InFlight, s.StepsInFlight = 3, inFlight
 		r, err := Run(s, rates(2, 1, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !near(r.Seconds, want.seconds) || !near(r.ExploreSeconds, 2) || !near(r.ExplorerIdle, 0) || fmt.Sprint(r.Versions) != want.versions {
 			t.Errorf("%d in flight: %v s, steps of %v s, idle %v, versions %v; want %v s, 2 s, 0, %s",
-				underWay, r.Seconds, r.ExploreSeconds, r.ExplorerIdle, r.Versions, want.seconds, want.versions)
+				inFlight, r.Seconds, r.ExploreSeconds, r.ExplorerIdle, r.Versions, want.seconds, want.versions)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func TestStalenessBound(t *testing.T) {
 				s.Pace.MaxStaleness = 3
 			}
 			if style == "fully_async" {
-				s.UnderWay = 3
+				s.StepsInFlight = 3
 			}
 			r, err := Run(s, Rates{Explore: fast, Train: 1, Slowdown: 1.5, Lengths: Lengths{Mean: 10, Spread: 1, Max: 40}})
 			if err != nil {
@@ -163,7 +163,7 @@ func TestRatesAlone(t *testing.T) {
 		t.Errorf("%+v, %v; want 3 s and 2 s; measured %v and %v", got, err, measured.Explore, measured.Train)
 	}
 	long := even("fully_async", 1, 0, 200)
-	long.UnderWay, want.Lengths.Spread = 2, 1
+	long.StepsInFlight, want.Lengths.Spread = 2, 1
 	if r, err = Run(long, want); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ let pair = null; // what is shown
 let ratings, edits; // of it, by side
 let marked = "left";
 let editing = false;
-let busy = false; // a request is under way
+let busy = false; // a request is in flight
 let renewal; // timer
 
 // ask posts a request and returns the reply; an error becomes a message and undefined.
