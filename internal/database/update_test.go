@@ -80,7 +80,8 @@ func TestACommitThatHangs(t *testing.T) {
 		}
 		kind := *postgres
 		a.kind = &kind
-		db := &DB{Address: a, Options: Options{Retries: 1, Interval: time.Second}, server: retry.NewServer(t.Context()), pool: sql.OpenDB(&stuck{})}
+		db := &DB{Address: a, Options: Options{Retries: 1, Interval: time.Second},
+			server: retry.NewServer(t.Context()), pool: sql.OpenDB(&stuck{})}
 		defer db.pool.Close()
 		began, tries := time.Now(), 0
 		err = db.Update(t.Context(), func(context.Context, Tx) (bool, error) { tries++; return true, nil })
