@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -204,47 +203,6 @@ func TestExecRunsAProgram(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, cancel)
 	if _, _, err := build(t, "exec", args{"command": program("hang")}).Process(ctx, in()); !errors.Is(err, context.Canceled) {
 		t.Errorf("a run that has ended: %v", err)
-	}
-}
-
-// The step ends when the program exits, and the operator kills child processes that it left
-// running. The answers are longer than the capacity of a pipe.
-func TestExecKillsChildProcesses(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("needs a shell")
-	}
-	g := group(1, 0)
-	g[0].Response = strings.Repeat("x", 300_000)
-	for _, c := range []struct{ left, script string }{
-		{"a child in the group", `sleep 50 & echo $! >"$0"; exec cat`},
-		{"a child that holds the input", `exec 3<&0; sleep 50 <&3 & echo $! >"$0"; exec cat`},
-		{"a child of a program that fails", `sleep 50 & echo $! >"$0"; exit 3`},
-	} {
-		t.Run(c.left, func(t *testing.T) {
-			pidFile := filepath.Join(t.TempDir(), "pid")
-			kept, _, err := build(t, "exec", args{"command": []any{"sh", "-c", c.script, pidFile}, "timeout": 30}).Process(t.Context(), groups{g})
-			if strings.Contains(c.script, "exit 3") {
-				if err == nil || !strings.Contains(err.Error(), "exit status 3") {
-					t.Errorf("got %v", err)
-				}
-			} else if err != nil || !same(values(kept), [][]float64{{1, 0}}) {
-				t.Errorf("kept %v, %v", values(kept), err)
-			}
-			text, err := os.ReadFile(pidFile)
-			if err != nil {
-				t.Fatal(err)
-			}
-			stat := "/proc/" + strings.TrimSpace(string(text)) + "/stat"
-			for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the signal takes a moment to arrive
-				state, err := os.ReadFile(stat)
-				if err != nil || strings.Contains(string(state), ") Z ") { // gone, or dead and not yet reaped
-					break
-				}
-				if time.Now().After(end) {
-					t.Fatalf("it runs: %s", state)
-				}
-			}
-		})
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	starmath "go.starlark.net/lib/math"
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
+
+	"github.com/trinity-go/trinity/internal/process"
 )
 
 // script is a loaded Starlark program that defines process(group).
@@ -123,7 +125,7 @@ func atLine(err error) string {
 
 // firstAndLast shortens a text to its beginning and its end, in one line.
 func firstAndLast(text string) string {
-	var e ends
+	var e process.Ends
 	_, _ = e.Write([]byte(text))
 	return e.String()
 }

@@ -23,7 +23,7 @@ var layers = []struct {
 	packages []string
 }{
 	{"nouns, standard library only", []string{"."}},
-	{"ground", []string{"registry", "algorithm/tape", "serve/web", "wire", "internal/wait", "internal/retry",
+	{"ground", []string{"registry", "algorithm/tape", "serve/web", "wire", "internal/wait", "internal/retry", "internal/process",
 		"internal/failpoint", "internal/durable", "internal/database", "internal/experience", "model", "operator/labelstudio",
 		"operator/datajuicer", "engine/cpu/internal/kernel"}},
 	{"", []string{"config", "model/renderer"}},

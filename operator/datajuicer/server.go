@@ -4,20 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
-	"sync"
 	"time"
 
-	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/internal/process"
 )
 
 // server is a started service.
 type server struct {
-	cmd    *exec.Cmd
-	said   *tail
-	exited chan struct{} // closed when the process has exited
+	process *process.Process
+	said    process.Ends
+	exited  chan struct{} // closed when the process has exited
 }
 
 // upstream holds the arguments of Python that start Trinity-RFT's service.
@@ -39,23 +40,22 @@ func start(ctx context.Context, s *Service) (*server, string, error) {
 	}
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
 	s.Say("starting Data-Juicer at " + url)
-	cmd := exec.Command(command[0], append(command[1:], "--host", "127.0.0.1", "--port", strconv.Itoa(port))...)
-	x := &server{cmd: cmd, said: &tail{}, exited: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = x.said, x.said
-	cmd.WaitDelay = time.Second // for pipes that child processes hold open
-	ownGroup(cmd)
-	if err := cmd.Start(); err != nil {
+	x := &server{exited: make(chan struct{})}
+	command = slices.Concat(command, []string{"--host", "127.0.0.1", "--port", strconv.Itoa(port)})
+	program := process.Program{Command: command, Stderr: &x.said}
+	if x.process, err = program.Start(context.WithoutCancel(ctx)); err != nil {
 		return nil, "", fmt.Errorf("starting Data-Juicer: %w", err)
 	}
 	go func() {
-		_ = cmd.Wait() // its output says more than its status
+		_, _ = io.Copy(io.Discard, x.process.Out)
+		_ = x.process.Wait() // its output says more than its status
 		close(x.exited)
 	}()
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("no answer within %s", wait))
 	defer cancel()
 	if err := x.answers(ctx, &Service{URL: url}); err != nil {
 		x.stop()
-		return nil, "", fmt.Errorf("starting Data-Juicer (%s): %w; it said: %s", command[0], err, x.said)
+		return nil, "", fmt.Errorf("starting Data-Juicer (%s): %w; it said: %s", command[0], err, &x.said)
 	}
 	return x, url, nil
 }
@@ -101,37 +101,8 @@ func (x *server) answers(ctx context.Context, s *Service) error {
 	}
 }
 
-// stop ends the process and its child processes.
+// stop ends the process and all processes that it started.
 func (x *server) stop() {
-	interrupt(x.cmd)
-	select {
-	case <-x.exited:
-	case <-time.After(5 * time.Second):
-	}
-	kill(x.cmd)
+	x.process.Kill()
 	<-x.exited
-}
-
-// tail is a writer that keeps the end of a text.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	const most = 4000
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if len(t.text) > 2*most {
-		t.text = append([]byte(nil), t.text[len(t.text)-most:]...)
-	}
-	return len(p), nil
-}
-
-// String returns the text in one line.
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return retry.OneLine(t.text)
 }

@@ -1,0 +1,156 @@
+// Package process runs programs in child processes, with limits, and ends them with all processes
+// that they have started.
+//
+// On Linux each program has a supervisor: this binary, started again. It adopts every descendant of
+// the program, also one in a session of its own, and kills all of them when the program exits, when
+// the run asks for it and when the run itself has ended. On other Unix systems a program has a
+// process group, which is killed as a whole: a descendant that leaves the group lives on. On Windows
+// only the program itself is killed.
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Program is a program that a configuration names.
+type Program struct {
+	Command   []string  // the program and its arguments
+	MaxMemory int64     // bytes of address space for each of its processes, on Linux; 0 sets no limit
+	Stderr    io.Writer // gets its standard error as well; may be nil
+}
+
+// Process is a program that has started.
+type Process struct {
+	In  io.WriteCloser // standard input
+	Out io.Reader      // standard output; it ends after the program and all its descendants
+
+	cmd  *exec.Cmd
+	ctx  context.Context
+	said Ends
+}
+
+// ending is the time for descendants to die and for pipes to close after a program's exit or kill.
+const ending = 10 * time.Second
+
+// Start starts the program. The end of ctx kills it and its descendants.
+func (p *Program) Start(ctx context.Context) (*Process, error) {
+	x, err := p.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if x.In, err = x.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if x.Out, err = x.cmd.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	return x, x.cmd.Start()
+}
+
+// Run starts the program with input as its standard input, and returns its standard output once it
+// has exited. An output of more than most bytes is an error.
+func (p *Program) Run(ctx context.Context, input []byte, most int) ([]byte, error) {
+	x, err := p.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &bounded{most: most}
+	x.cmd.Stdin, x.cmd.Stdout = bytes.NewReader(input), out
+	if err := x.cmd.Start(); err != nil {
+		return nil, err
+	}
+	err = x.Wait()
+	if out.full {
+		err = fmt.Errorf("wrote more than %d MiB%s", most>>20, x.said.quoted())
+	}
+	return out.text.Bytes(), err
+}
+
+func (p *Program) prepare(ctx context.Context) (*Process, error) {
+	path, err := exec.LookPath(p.Command[0])
+	if err != nil {
+		return nil, err
+	}
+	x := &Process{cmd: command(ctx, path, p.Command, p.MaxMemory), ctx: ctx}
+	x.cmd.WaitDelay = ending
+	x.cmd.Stderr = &x.said
+	if p.Stderr != nil {
+		x.cmd.Stderr = io.MultiWriter(&x.said, p.Stderr)
+	}
+	return x, nil
+}
+
+// Wait waits until the program has exited, and kills the descendants that it left running. Read Out
+// to its end before. The error quotes the beginning and the end of its standard error.
+func (x *Process) Wait() error {
+	err := x.cmd.Wait()
+	killRest(x.cmd)
+	if errors.Is(err, exec.ErrWaitDelay) { // a process that left the group holds the pipes open
+		err = nil
+	}
+	if x.ctx.Err() != nil {
+		err = context.Cause(x.ctx)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w%s", err, x.said.quoted())
+	}
+	return err
+}
+
+// Kill kills the program and its descendants. Wait must still be called.
+func (x *Process) Kill() { _ = x.cmd.Cancel() }
+
+// bounded is a writer that keeps up to most bytes and fails after that.
+type bounded struct {
+	most int
+	text bytes.Buffer
+	full bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.full = b.full || b.text.Len()+len(p) > b.most; b.full {
+		return 0, errors.New("too long")
+	}
+	return b.text.Write(p)
+}
+
+// Ends is a writer that keeps the beginning and the end of a text, because some languages report
+// an error first and others last. It is safe for concurrent use.
+type Ends struct {
+	mu         sync.Mutex
+	head, tail []byte
+}
+
+// Write implements io.Writer.
+func (e *Ends) Write(p []byte) (int, error) {
+	const most = 1000
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := min(len(p), most-len(e.head))
+	e.head, e.tail = append(e.head, p[:n]...), append(e.tail, p[n:]...)
+	e.tail = slices.Clone(e.tail[max(0, len(e.tail)-most):])
+	return len(p), nil
+}
+
+// String returns the text in one line.
+func (e *Ends) String() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return strings.Join(strings.Fields(string(e.head)+string(e.tail)), " ")
+}
+
+func (e *Ends) quoted() string {
+	if text := e.String(); text != "" {
+		return "; it said: " + text
+	}
+	return ""
+}

@@ -1,0 +1,144 @@
+package process
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// shell returns a program that runs a script with sh; $0 is arg.
+func shell(t *testing.T, script, arg string) *Program {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a shell")
+	}
+	return &Program{Command: []string{"sh", "-c", script, arg}}
+}
+
+// gone waits until the process that has written its id to a file has ended.
+func gone(t *testing.T, pidFile string) {
+	t.Helper()
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stat := "/proc/" + strings.TrimSpace(string(text)) + "/stat"
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		state, err := os.ReadFile(stat)
+		if err != nil || strings.Contains(string(state), ") Z ") { // gone, or dead and not yet reaped
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("it runs: %s", state)
+		}
+	}
+}
+
+// written waits until there is a file, up to 20 s.
+func written(ctx context.Context, path string) {
+	for end := time.Now().Add(20 * time.Second); ctx.Err() == nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+			return
+		}
+	}
+}
+
+const say = `echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 50`
+
+// descendants are the ways in which a program leaves a process running; each needs the tool that it
+// begins with. The scripts return when the process has written its id to $0.
+var descendants = []struct{ left, leave string }{
+	{"sh", `sleep 50 & echo $! >"$0"`},
+	{"sh", `exec 3<&0; sleep 50 <&3 & echo $! >"$0"`},
+	{"sh", `(sh -c '` + say + `' "$0" &) &`},
+	{"setsid", `setsid sh -c '` + say + `' "$0" &`},
+	{"setsid", `(setsid env -i "$(command -v sh)" -c 'PATH=/usr/bin:/bin; ` + say + `' "$0" >/dev/null 2>&1 </dev/null &) &`},
+}
+
+const untilLeft = `
+while [ ! -s "$0" ]; do sleep 0.01; done; `
+
+// A program that exits, fails, is stopped or is killed leaves no process running. Its output is
+// whole, though it is longer than a pipe holds.
+func TestDescendantsEndWithTheProgram(t *testing.T) {
+	input := strings.Repeat("x", 300_000)
+	for i, d := range descendants {
+		if _, err := exec.LookPath(d.left); err != nil || d.left == "setsid" && runtime.GOOS != "linux" {
+			continue
+		}
+		for end, want := range map[string]string{"exec cat": "", "exit 3": "exit status 3", "exec sleep 50": "enough"} {
+			t.Run(fmt.Sprint(i, " ", end), func(t *testing.T) {
+				t.Parallel()
+				pidFile := filepath.Join(t.TempDir(), "pid")
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if want == "enough" {
+					go func() {
+						written(ctx, pidFile)
+						cancel(errors.New(want))
+					}()
+				}
+				out, err := shell(t, d.leave+untilLeft+end, pidFile).Run(ctx, []byte(input), 1<<20)
+				if want == "" && (err != nil || string(out) != input) || want != "" && (err == nil || err.Error() != want) {
+					t.Errorf("%d bytes, %v, want %q", len(out), err, want)
+				}
+				gone(t, pidFile)
+			})
+		}
+	}
+}
+
+// A long-lived program answers line by line. Killed, it leaves nothing running.
+func TestStartedProgramAnswers(t *testing.T) {
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	var log strings.Builder
+	p := shell(t, descendants[0].leave+`
+echo ready >&2; while read -r line; do echo "got $line"; done; exec sleep 50`, pidFile)
+	p.Stderr = &log
+	x, err := p.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := bufio.NewReader(x.Out)
+	for _, line := range []string{"1", "2"} {
+		fmt.Fprintln(x.In, line)
+		if got, err := answers.ReadString('\n'); got != "got "+line+"\n" {
+			t.Fatalf("got %q, %v", got, err)
+		}
+	}
+	x.In.Close()
+	x.Kill()
+	if rest, err := io.ReadAll(answers); len(rest) > 0 || err != nil {
+		t.Errorf("%q, %v", rest, err)
+	}
+	if err := x.Wait(); err == nil || !strings.Contains(err.Error(), "it said: ready") || !strings.HasPrefix(log.String(), "ready\n") {
+		t.Errorf("%v; log %q", err, log.String())
+	}
+	gone(t, pidFile)
+}
+
+func TestRunReportsFailures(t *testing.T) {
+	for _, c := range []struct {
+		script, want string
+	}{
+		{"head -c 2000000 /dev/zero", "wrote more than 1 MiB"},
+		{"echo no model >&2; echo is loaded >&2; exit 3", "exit status 3; it said: no model is loaded"},
+		{"kill -9 $$", "exit status 137"},
+	} {
+		if _, err := shell(t, c.script, "sh").Run(t.Context(), nil, 1<<20); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.script, err, c.want)
+		}
+	}
+	if _, err := (&Program{Command: []string{"/no/such/program"}}).Run(t.Context(), nil, 1); err == nil ||
+		!strings.Contains(err.Error(), "/no/such/program") {
+		t.Error(err)
+	}
+}

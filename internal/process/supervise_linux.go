@@ -1,0 +1,119 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const supervisor = "supervise"
+
+func init() { role(supervisor, supervise) }
+
+// command returns the command that starts a supervisor for the program at path.
+func command(ctx context.Context, path string, argv []string, maxMemory int64) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args = append([]string{"trinity-supervise", strconv.Itoa(os.Getpid()), strconv.FormatInt(maxMemory, 10), path}, argv...)
+	cmd.Env = roleOf(supervisor)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals of the terminal do not reach it
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	return cmd
+}
+
+// killRest does nothing: the supervisor has killed what was left.
+func killRest(*exec.Cmd) {}
+
+// supervise is the supervisor of one program. It returns the program's status, which is 128 plus
+// the number of the signal that killed it.
+func supervise() int {
+	parent, _ := strconv.Atoi(os.Args[1])
+	maxMemory, _ := strconv.ParseUint(os.Args[2], 10, 64)
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot supervise:", err)
+		return 126
+	}
+	pid, err := syscall.ForkExec(os.Args[3], os.Args[4:], &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2},
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 126
+	}
+	for _, std := range []*os.File{os.Stdin, os.Stdout} { // a program may close its own before it exits
+		std.Close()
+	}
+	if maxMemory > 0 {
+		limit := unix.Rlimit{Cur: maxMemory, Max: maxMemory}
+		if err := unix.Prlimit(pid, unix.RLIMIT_AS, &limit, nil); err != nil {
+			fmt.Fprintln(os.Stderr, "cannot limit the memory:", err)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	go func() {
+		for alive := time.NewTicker(200 * time.Millisecond); os.Getppid() == parent; {
+			select {
+			case <-alive.C:
+				continue
+			case <-ended:
+			}
+			break
+		}
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}()
+	var status syscall.WaitStatus
+	for {
+		if got, err := syscall.Wait4(-1, &status, 0, nil); got == pid || err != nil && err != syscall.EINTR {
+			break
+		}
+	}
+	killAll()
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+// killAll kills the children of this process until none is left. A child's children become its own.
+func killAll() {
+	for end := time.Now().Add(ending / 2); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for _, pid := range children() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		for {
+			got, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+			if err == syscall.ECHILD {
+				return
+			}
+			if got <= 0 && err != syscall.EINTR {
+				break
+			}
+		}
+	}
+}
+
+// children returns the ids of the child processes.
+func children() (pids []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range files {
+		text, _ := os.ReadFile(path)                                    // it may have ended
+		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // state, parent, …
+		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(os.Getpid()) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
