@@ -33,9 +33,9 @@ type Process struct {
 	In  io.WriteCloser // standard input
 	Out io.Reader      // standard output; it ends after the program and all its descendants
 
-	cmd  *exec.Cmd
-	ctx  context.Context
-	said Ends
+	cmd   *exec.Cmd
+	ended func() error // why the context has ended; nil if it has not
+	said  Ends
 }
 
 // ending is the time for descendants to die and for pipes to close after a program's exit or kill.
@@ -80,7 +80,7 @@ func (p *Program) prepare(ctx context.Context) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &Process{cmd: command(ctx, path, p.Command, p.MaxMemory), ctx: ctx}
+	x := &Process{cmd: command(ctx, path, p.Command, p.MaxMemory), ended: func() error { return context.Cause(ctx) }}
 	x.cmd.WaitDelay = ending
 	x.cmd.Stderr = &x.said
 	if p.Stderr != nil {
@@ -97,8 +97,8 @@ func (x *Process) Wait() error {
 	if errors.Is(err, exec.ErrWaitDelay) { // a process that left the group holds the pipes open
 		err = nil
 	}
-	if x.ctx.Err() != nil {
-		err = context.Cause(x.ctx)
+	if cause := x.ended(); cause != nil {
+		err = cause
 	}
 	if err != nil {
 		err = fmt.Errorf("%w%s", err, x.said.quoted())
