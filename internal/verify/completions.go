@@ -5,75 +5,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/trinity-go/trinity/wire/openai"
 )
-
-// completionRequest is the body of /v1/completions. Strict servers refuse the extensions.
-type completionRequest struct {
-	Model       string  `json:"model,omitempty"`
-	Prompt      any     `json:"prompt"` // token ids, or text
-	MaxTokens   int     `json:"max_tokens"`
-	N           int     `json:"n"`
-	Temperature float64 `json:"temperature"`
-	TopP        float64 `json:"top_p"`
-	Seed        int64   `json:"seed"`
-	Logprobs    int     `json:"logprobs,omitempty"`
-	Echo        bool    `json:"echo,omitempty"`
-
-	*extensions
-}
-
-// extensions are fields of vLLM, SGLang and llama.cpp. For all three, top_k = -1 means all tokens.
-// llama.cpp has defaults for top_k and min_p that leave out tokens.
-type extensions struct {
-	TopK                 int     `json:"top_k"`
-	MinP                 float64 `json:"min_p"`
-	RepetitionPenalty    float64 `json:"repetition_penalty"`
-	ReturnTokenIDs       bool    `json:"return_token_ids"`
-	TokensAsTokenIDs     bool    `json:"return_tokens_as_token_ids"`
-	ReturnPromptTokenIDs bool    `json:"return_prompt_token_ids"`
-	PromptLogprobs       *int    `json:"prompt_logprobs,omitempty"`
-}
-
-func newExtensions() *extensions {
-	return &extensions{TopK: -1, RepetitionPenalty: 1, ReturnTokenIDs: true, TokensAsTokenIDs: true, ReturnPromptTokenIDs: true}
-}
-
-type completionResponse struct {
-	Choices []*choice `json:"choices"`
-}
-
-// choice is one completion, with the fields of all supported servers.
-type choice struct {
-	Text           string                     `json:"text"`
-	FinishReason   string                     `json:"finish_reason"`
-	TokenIDs       []int32                    `json:"token_ids"`
-	PromptTokenIDs []int32                    `json:"prompt_token_ids"`
-	PromptLogprobs []map[string]promptLogprob `json:"prompt_logprobs"`
-	Logprobs       *choiceLogprobs            `json:"logprobs"`
-	SGLang         struct {
-		InputIDs  []int32 `json:"input_ids"`
-		OutputIDs []int32 `json:"output_ids"`
-	} `json:"sglext"`
-}
-
-// promptLogprob is a value in vLLM's prompt_logprobs; the keys there are token ids.
-type promptLogprob struct {
-	Logprob float64 `json:"logprob"`
-	Rank    int     `json:"rank"`
-}
-
-// choiceLogprobs holds the form of completions (tokens, token_logprobs, top_logprobs) or the form
-// of chat (content). llama.cpp uses the form of chat everywhere.
-type choiceLogprobs struct {
-	Tokens        []string              `json:"tokens"`
-	TokenLogprobs []*float64            `json:"token_logprobs"`
-	TopLogprobs   []map[string]*float64 `json:"top_logprobs"`
-	Content       []struct {
-		ID      *int32  `json:"id"`
-		Token   string  `json:"token"`
-		Logprob float64 `json:"logprob"`
-	} `json:"content"`
-}
 
 // parts are the tokens of a choice and their log-probabilities. They include the prompt if the
 // server echoes it.
@@ -83,9 +17,8 @@ type parts struct {
 	ids      []int32   // nil if the server does not report them
 }
 
-// parts reads the tokens of a choice. It returns nil if the choice has neither log-probabilities
-// nor ids.
-func (c *choice) parts() (*parts, error) {
+// partsOf reads the tokens of a choice.
+func partsOf(c *openai.Choice) (*parts, error) {
 	p := &parts{}
 	if l := c.Logprobs; l != nil {
 		if err := p.read(l); err != nil {
@@ -93,29 +26,23 @@ func (c *choice) parts() (*parts, error) {
 		}
 	}
 	ids := c.TokenIDs
-	if ids == nil {
+	if ids == nil && c.SGLang != nil {
 		ids = c.SGLang.OutputIDs
 	}
-	switch {
-	case ids != nil && p.names == nil:
+	if p.names == nil || len(ids) == len(p.names) {
 		p.ids = ids
-		p.logprobs = nil
-	case ids != nil && len(ids) == len(p.names):
-		p.ids = ids
-	case p.names == nil:
-		return nil, nil
 	}
 	return p, nil
 }
 
-func (p *parts) read(l *choiceLogprobs) error {
+func (p *parts) read(l *openai.Logprobs) error {
 	if len(l.TokenLogprobs) > 0 && len(l.TokenLogprobs) != len(l.Tokens) {
 		return fmt.Errorf("%d token_logprobs for %d tokens", len(l.TokenLogprobs), len(l.Tokens))
 	}
 	for i, name := range l.Tokens {
 		value := math.NaN()
 		if len(l.TokenLogprobs) > 0 && l.TokenLogprobs[i] != nil {
-			value = *l.TokenLogprobs[i]
+			value = float64(*l.TokenLogprobs[i])
 		}
 		p.add(name, value, tokenID(name))
 	}
@@ -124,7 +51,7 @@ func (p *parts) read(l *choiceLogprobs) error {
 		if c.ID != nil {
 			id = *c.ID
 		}
-		p.add(c.Token, c.Logprob, id)
+		p.add(c.Token, float64(c.Logprob), id)
 	}
 	if len(p.ids) != len(p.names) {
 		p.ids = nil
@@ -153,7 +80,7 @@ func tokenID(name string) int32 {
 
 // scored reads vLLM's prompt_logprobs. It returns the log-probabilities of the given tokens and the
 // most likely token at each position.
-func scored(tokens []int32, given []map[string]promptLogprob) (logprobs []float64, best []int32, err error) {
+func scored(tokens []int32, given []map[string]openai.PromptLogprob) (logprobs []float64, best []int32, err error) {
 	if len(given) != len(tokens) {
 		return nil, nil, fmt.Errorf("%d prompt_logprobs for %d tokens of the prompt", len(given), len(tokens))
 	}
@@ -166,7 +93,7 @@ func scored(tokens []int32, given []map[string]promptLogprob) (logprobs []float6
 				return nil, nil, fmt.Errorf("prompt_logprobs: %q is not a token id", key)
 			}
 			if int32(id) == token {
-				logprobs[t] = value.Logprob
+				logprobs[t] = float64(value.Logprob)
 			}
 			if value.Rank == 1 {
 				best[t] = int32(id)
@@ -177,17 +104,4 @@ func scored(tokens []int32, given []map[string]promptLogprob) (logprobs []float6
 		}
 	}
 	return logprobs, best, nil
-}
-
-// check returns an error if the answer has no completions.
-func (r *completionResponse) check() error {
-	if len(r.Choices) == 0 {
-		return fmt.Errorf("%w: there are no choices", errAnswer)
-	}
-	for _, c := range r.Choices {
-		if c == nil {
-			return fmt.Errorf("%w: a choice is null", errAnswer)
-		}
-	}
-	return nil
 }

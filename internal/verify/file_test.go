@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/trinity-go/trinity/wire/openai"
 )
 
 func TestDecodeRecords(t *testing.T) {
@@ -95,12 +97,12 @@ func FuzzCompletion(f *testing.F) {
 		`"prompt_logprobs":[null,{"4":{"logprob":-1,"rank":1}}]}]}`))
 	f.Add([]byte(`{"choices":[{"logprobs":{"content":[{"id":3,"token":"a","logprob":-1}]},"sglext":{"output_ids":[3]}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var r completionResponse
-		if json.Unmarshal(data, &r) != nil || r.check() != nil {
+		var r openai.Response
+		if json.Unmarshal(data, &r) != nil {
 			return
 		}
 		for _, c := range r.Choices {
-			if p, err := c.parts(); err == nil && p != nil && p.names != nil && p.ids != nil && len(p.ids) != len(p.logprobs) {
+			if p, err := partsOf(&c); err == nil && p.names != nil && p.ids != nil && len(p.ids) != len(p.logprobs) {
 				t.Errorf("%d ids, %d logprobs", len(p.ids), len(p.logprobs))
 			}
 			logprobs, best, err := scored([]int32{3, 4}, c.PromptLogprobs)

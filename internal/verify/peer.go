@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/wire/openai"
 )
 
 // Options configure the questions to a server.
@@ -106,11 +108,7 @@ func (p *peer) warn(what string) {
 // greet asks for the model's name and finds the richest form of a request that the server accepts.
 func (p *peer) greet(ctx context.Context, prompt []int32) error {
 	if p.model = p.opts.Model; p.model == "" {
-		var list struct {
-			Data []struct {
-				ID string `json:"id"`
-			} `json:"data"`
-		}
+		var list openai.Models
 		err := p.client.call(ctx, "/models", nil, &list)
 		var status *retry.StatusError
 		if err != nil && !(errors.As(err, &status) && status.Code == 404) {
@@ -151,27 +149,46 @@ func (p *peer) describe() {
 }
 
 // request returns a request for n replies at temperature 1, with a seed of its own.
-func (p *peer) request(prompt []int32, tokens, n int) *completionRequest {
+func (p *peer) request(prompt []int32, tokens, n int) *openai.Request {
 	p.mu.Lock()
 	p.seeds++
 	seed := p.seeds << 12 // servers use consecutive seeds for the completions of a request
 	p.mu.Unlock()
-	r := &completionRequest{Model: p.model, Prompt: prompt, MaxTokens: tokens, N: n, Temperature: 1, TopP: 1, Seed: seed & math.MaxInt32}
-	if p.text {
-		r.Prompt = p.opts.Decode(prompt)
+	one := float32(1)
+	r := &openai.Request{
+		Model: p.model, Prompt: raw(prompt), MaxTokens: &tokens, N: &n, Temperature: &one, TopP: &one, Seed: new(seed & math.MaxInt32),
 	}
-	if !p.plain {
-		r.extensions = newExtensions()
+	if p.text {
+		r.Prompt = raw(p.opts.Decode(prompt))
+	}
+	if !p.plain { // llama.cpp has defaults for top_k and min_p that leave out tokens
+		r.TopK, r.MinP, r.RepetitionPenalty = new(-1), new(float32(0)), &one
+		r.ReturnTokenIDs, r.ReturnTokensAsIDs, r.ReturnPromptTokenIDs = true, true, true
 	}
 	return r
 }
 
-func (p *peer) complete(ctx context.Context, r *completionRequest) ([]*choice, error) {
-	var answer completionResponse
+// raw returns a text or token ids as JSON.
+func raw(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // texts and numbers have a form
+	}
+	return data
+}
+
+// oneLogprob asks for the log-probabilities of the sampled tokens.
+var oneLogprob = json.RawMessage("1")
+
+func (p *peer) complete(ctx context.Context, r *openai.Request) ([]openai.Choice, error) {
+	var answer openai.Response
 	if err := p.client.call(ctx, "/completions", r, &answer); err != nil {
 		return nil, err
 	}
-	return answer.Choices, answer.check()
+	if len(answer.Choices) == 0 {
+		return nil, fmt.Errorf("%w: there are no choices", errAnswer)
+	}
+	return answer.Choices, nil
 }
 
 // score asks for the log-probabilities of the prompts, in the first way that the server supports.
@@ -213,8 +230,8 @@ func (p *peer) promptLogprobs(ctx context.Context, prompt []int32) (*Record, err
 	if p.plain || p.text {
 		return nil, nil
 	}
-	r, one := p.request(prompt, 1, 1), 1
-	r.PromptLogprobs = &one
+	r := p.request(prompt, 1, 1)
+	r.PromptLogprobs = new(1)
 	choices, err := p.complete(ctx, r)
 	if err != nil || choices[0].PromptLogprobs == nil {
 		return nil, err
@@ -228,7 +245,7 @@ func (p *peer) promptLogprobs(ctx context.Context, prompt []int32) (*Record, err
 // answer is not usable.
 func (p *peer) echo(ctx context.Context, prompt []int32) (*Record, error) {
 	r := p.request(prompt, 1, 1)
-	r.Echo, r.Logprobs = true, 1
+	r.Echo, r.Logprobs = true, oneLogprob
 	choices, err := p.complete(ctx, r)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/trinity-go/trinity/wire/openai"
 )
 
 const (
@@ -71,12 +73,12 @@ func (p *peer) nucleus(ctx context.Context, prompt []int32) (topP float64, err e
 // greedy asks for the greedy reply: each token is the most likely one after the tokens before it.
 func (p *peer) greedy(ctx context.Context, prompt []int32) ([]*Record, error) {
 	r := p.request(prompt, replyTokens, 1)
-	r.Temperature, r.Logprobs = 0, 1
+	r.Temperature, r.Logprobs = new(float32(0)), oneLogprob
 	choices, err := p.replied(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	record, err := p.record(prompt, choices[0])
+	record, err := p.record(prompt, &choices[0])
 	if err != nil || record == nil {
 		return nil, err
 	}
@@ -103,7 +105,7 @@ func (p *peer) draw(ctx context.Context, d draw) ([]*Record, error) {
 		n := min(p.perRequest, d.n-got)
 		p.mu.Unlock()
 		r := p.request(d.prompt, d.tokens, n)
-		r.Temperature, r.TopP, r.Logprobs = d.temperature, d.topP, 1
+		r.Temperature, r.TopP, r.Logprobs = new(float32(d.temperature)), new(float32(d.topP)), oneLogprob
 		choices, err := p.replied(ctx, r)
 		if n > 1 && isRefused(err) {
 			p.atOnce(1)
@@ -116,8 +118,8 @@ func (p *peer) draw(ctx context.Context, d draw) ([]*Record, error) {
 			p.atOnce(len(choices))
 		}
 		got += len(choices)
-		for _, c := range choices {
-			record, err := p.record(d.prompt, c)
+		for i := range choices {
+			record, err := p.record(d.prompt, &choices[i])
 			if err != nil {
 				return nil, err
 			}
@@ -146,31 +148,35 @@ func (p *peer) atOnce(n int) {
 }
 
 // replied asks with log-probabilities, and without if the server refuses them.
-func (p *peer) replied(ctx context.Context, r *completionRequest) ([]*choice, error) {
+func (p *peer) replied(ctx context.Context, r *openai.Request) ([]openai.Choice, error) {
 	choices, err := p.complete(ctx, r)
-	if !isRefused(err) || r.N > 1 {
+	if !isRefused(err) || *r.N > 1 {
 		return choices, err
 	}
-	r.Logprobs = 0
+	r.Logprobs = nil
 	return p.complete(ctx, r)
 }
 
 // record returns the record of a reply, or nil if its tokens are unknown.
-func (p *peer) record(prompt []int32, c *choice) (*Record, error) {
-	said, err := c.parts()
+func (p *peer) record(prompt []int32, c *openai.Choice) (*Record, error) {
+	said, err := partsOf(c)
 	if err != nil {
 		return nil, err
 	}
-	if said == nil {
-		said = &parts{}
+	text, reason := "", ""
+	if c.Text != nil {
+		text = *c.Text
+	}
+	if c.FinishReason != nil {
+		reason = *c.FinishReason
 	}
 	switch {
 	case said.ids != nil:
 		p.use("token ids of replies")
-	case c.Text == "" && c.FinishReason == "stop": // the first token ended the reply
+	case text == "" && reason == "stop": // the first token ended the reply
 		said = &parts{}
 	default:
-		if said.ids, err = p.retokenize(prompt, c.Text); err != nil {
+		if said.ids, err = p.retokenize(prompt, text); err != nil {
 			return nil, err
 		}
 		if len(said.ids) == 0 || said.names != nil && len(said.names) != len(said.ids) {
@@ -186,11 +192,11 @@ func (p *peer) record(prompt []int32, c *choice) (*Record, error) {
 		values = slices.Repeat([]float64{math.NaN()}, len(said.ids))
 	}
 	ids := said.ids
-	if c.FinishReason == "stop" && len(p.opts.Stops) > 0 && (len(ids) == 0 || !slices.Contains(p.opts.Stops, ids[len(ids)-1])) {
+	if reason == "stop" && len(p.opts.Stops) > 0 && (len(ids) == 0 || !slices.Contains(p.opts.Stops, ids[len(ids)-1])) {
 		ids, values = append(slices.Clone(ids), p.opts.Stops[0]), append(slices.Clone(values), math.NaN())
 	}
 	if len(ids) == 0 {
-		return nil, fmt.Errorf("%s: a completion has no tokens and did not stop (finish_reason %q)", p.client.base, c.FinishReason)
+		return nil, fmt.Errorf("%s: a completion has no tokens and did not stop (finish_reason %q)", p.client.base, reason)
 	}
 	record := &Record{Tokens: slices.Concat(prompt, ids), PromptLen: len(prompt), Place: "a reply"}
 	if len(said.logprobs) > 0 {

@@ -74,19 +74,17 @@ func (q *request) whole(s *Server, out []trinity.Completion) wire.Response {
 
 // logprobsOf returns the log-probabilities of the sampled tokens, including the token that ended
 // the reply.
-func (q *request) logprobsOf(s *Server, c trinity.Completion) any {
-	texts := make([]string, len(c.Tokens))
+func (q *request) logprobsOf(s *Server, c trinity.Completion) *wire.Logprobs {
+	l := &wire.Logprobs{}
 	for i := range c.Tokens {
-		texts[i] = s.Renderer.Decode(c.Tokens[i : i+1])
+		switch text := s.Renderer.Decode(c.Tokens[i : i+1]); q.as {
+		case plain:
+			l.Tokens, l.TokenLogprobs = append(l.Tokens, text), append(l.TokenLogprobs, &c.Logprobs[i])
+		case chat:
+			l.Content = append(l.Content, wire.TokenLogprob{Token: text, Logprob: c.Logprobs[i], TopLogprobs: []wire.TokenLogprob{}})
+		}
 	}
-	if q.as == plain {
-		return &wire.TextLogprobs{Tokens: texts, TokenLogprobs: c.Logprobs}
-	}
-	content := make([]wire.TokenLogprob, len(texts))
-	for i, text := range texts {
-		content[i] = wire.TokenLogprob{Token: text, Logprob: c.Logprobs[i], TopLogprobs: []wire.TokenLogprob{}}
-	}
-	return &wire.ChatLogprobs{Content: content}
+	return l
 }
 
 // piece is a sampled token of a choice.

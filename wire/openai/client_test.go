@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -47,5 +48,13 @@ func TestPostRetriesAndSendsTheKey(t *testing.T) {
 	}
 	if _, err := (&Client{}).Post(t.Context(), server.URL+"/", []byte(`{"n":1}`)); err != nil {
 		t.Errorf("without retries: %v", err)
+	}
+}
+
+// Strict servers refuse fields that they do not know, so a client sends only what it sets.
+func TestRequestOmitsZeroFields(t *testing.T) {
+	got, err := json.Marshal(&Request{Model: "m", Temperature: new(float32(0))})
+	if want := `{"model":"m","temperature":0}`; err != nil || string(got) != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
 	}
 }

@@ -9,35 +9,40 @@ import (
 )
 
 // Request is the body of POST /v1/chat/completions and /v1/completions. It includes extensions of
-// vLLM: top_k, min_p, repetition_penalty, stop_token_ids, ignore_eos, return_token_ids.
+// vLLM, SGLang and llama.cpp: top_k (-1 means all tokens), min_p, repetition_penalty,
+// stop_token_ids, ignore_eos, prompt_logprobs and the fields that begin with return_. A client that
+// leaves an extension zero does not send it, because strict servers refuse them.
 type Request struct {
-	Echo                bool              `json:"echo"`
-	FrequencyPenalty    float64           `json:"frequency_penalty"`
-	IgnoreEOS           bool              `json:"ignore_eos"`
-	Logprobs            json.RawMessage   `json:"logprobs"` // true or false in a chat, a number otherwise
-	MaxCompletionTokens *int              `json:"max_completion_tokens"`
-	MaxTokens           *int              `json:"max_tokens"`
-	Messages            []trinity.Message `json:"messages"`
-	MinP                *float32          `json:"min_p"`
-	MinTokens           int               `json:"min_tokens"`
-	Model               string            `json:"model"`
-	N                   *int              `json:"n"`
-	PresencePenalty     float64           `json:"presence_penalty"`
-	Prompt              json.RawMessage   `json:"prompt"` // text or token ids
-	RepetitionPenalty   *float32          `json:"repetition_penalty"`
-	ReturnTokenIDs      bool              `json:"return_token_ids"`
-	Seed                *int64            `json:"seed"`
-	Stop                json.RawMessage   `json:"stop"` // one text or a list of texts
-	StopTokenIDs        []int32           `json:"stop_token_ids"`
-	Stream              bool              `json:"stream"`
-	StreamOptions       struct {
+	Echo                 bool              `json:"echo,omitzero"`
+	FrequencyPenalty     float64           `json:"frequency_penalty,omitzero"`
+	IgnoreEOS            bool              `json:"ignore_eos,omitzero"`
+	Logprobs             json.RawMessage   `json:"logprobs,omitzero"` // true or false in a chat, a number otherwise
+	MaxCompletionTokens  *int              `json:"max_completion_tokens,omitzero"`
+	MaxTokens            *int              `json:"max_tokens,omitzero"`
+	Messages             []trinity.Message `json:"messages,omitzero"`
+	MinP                 *float32          `json:"min_p,omitzero"`
+	MinTokens            int               `json:"min_tokens,omitzero"`
+	Model                string            `json:"model,omitzero"`
+	N                    *int              `json:"n,omitzero"`
+	PresencePenalty      float64           `json:"presence_penalty,omitzero"`
+	Prompt               json.RawMessage   `json:"prompt,omitzero"` // text or token ids
+	PromptLogprobs       *int              `json:"prompt_logprobs,omitzero"`
+	RepetitionPenalty    *float32          `json:"repetition_penalty,omitzero"`
+	ReturnPromptTokenIDs bool              `json:"return_prompt_token_ids,omitzero"`
+	ReturnTokenIDs       bool              `json:"return_token_ids,omitzero"`
+	ReturnTokensAsIDs    bool              `json:"return_tokens_as_token_ids,omitzero"` // in Logprobs: "token_id:N"
+	Seed                 *int64            `json:"seed,omitzero"`
+	Stop                 json.RawMessage   `json:"stop,omitzero"` // one text or a list of texts
+	StopTokenIDs         []int32           `json:"stop_token_ids,omitzero"`
+	Stream               bool              `json:"stream,omitzero"`
+	StreamOptions        struct {
 		IncludeUsage bool `json:"include_usage"`
-	} `json:"stream_options"`
-	Temperature *float32        `json:"temperature"`
-	Tools       json.RawMessage `json:"tools"`
-	TopK        *int            `json:"top_k"`
-	TopLogprobs int             `json:"top_logprobs"`
-	TopP        *float32        `json:"top_p"`
+	} `json:"stream_options,omitzero"`
+	Temperature *float32        `json:"temperature,omitzero"`
+	Tools       json.RawMessage `json:"tools,omitzero"`
+	TopK        *int            `json:"top_k,omitzero"`
+	TopLogprobs int             `json:"top_logprobs,omitzero"`
+	TopP        *float32        `json:"top_p,omitzero"`
 }
 
 // Response is the reply to a request, or one event of a stream.
@@ -57,11 +62,15 @@ type Choice struct {
 	Delta        *Message  `json:"delta,omitempty"` // of a chat's stream
 	FinishReason *string   `json:"finish_reason"`   // nil until the completion ends
 	Index        int       `json:"index"`
-	Logprobs     any       `json:"logprobs"`          // *ChatLogprobs, *TextLogprobs or nil
+	Logprobs     *Logprobs `json:"logprobs"`
 	Message      *Message  `json:"message,omitempty"` // of a chat
-	Text         *string   `json:"text,omitempty"`    // of a plain completion
-	TokenIDs     []int32   `json:"token_ids,omitzero"`
-	Versions     *[2]int64 `json:"versions,omitempty"` // of the weights: the oldest and the newest
+	// PromptLogprobs is an extension of vLLM: for each token of the prompt its entry and the entry of
+	// the most likely token, by token id.
+	PromptLogprobs []map[string]PromptLogprob `json:"prompt_logprobs,omitzero"`
+	SGLang         *SGLang                    `json:"sglext,omitzero"`
+	Text           *string                    `json:"text,omitempty"` // of a plain completion
+	TokenIDs       []int32                    `json:"token_ids,omitzero"`
+	Versions       *[2]int64                  `json:"versions,omitempty"` // of the weights: the oldest and the newest
 }
 
 // Message is the assistant's reply. In a stream only the first part has a role.
@@ -70,23 +79,32 @@ type Message struct {
 	Role    string `json:"role,omitempty"`
 }
 
-// ChatLogprobs holds the log-probabilities of a chat's reply.
-type ChatLogprobs struct {
-	Content []TokenLogprob `json:"content"`
+// Logprobs holds the log-probabilities of a reply in nats: Content in a chat, TokenLogprobs and
+// Tokens in a plain completion. llama.cpp always uses Content.
+type Logprobs struct {
+	Content       []TokenLogprob `json:"content,omitzero"`
+	TokenLogprobs []*float32     `json:"token_logprobs,omitzero"` // nil for the first token of an echoed prompt
+	Tokens        []string       `json:"tokens,omitzero"`
 }
 
 // TokenLogprob is one sampled token with its log-probability in nats.
 type TokenLogprob struct {
+	ID          *int32         `json:"id,omitzero"` // an extension of llama.cpp
 	Logprob     float32        `json:"logprob"`
 	Token       string         `json:"token"`
 	TopLogprobs []TokenLogprob `json:"top_logprobs"`
 }
 
-// TextLogprobs holds the log-probabilities of a plain completion in nats.
-type TextLogprobs struct {
-	TokenLogprobs []float32            `json:"token_logprobs"`
-	Tokens        []string             `json:"tokens"`
-	TopLogprobs   []map[string]float32 `json:"top_logprobs"`
+// PromptLogprob is the log-probability of a token at a position of the prompt, in nats. The most
+// likely token has rank 1.
+type PromptLogprob struct {
+	Logprob float32 `json:"logprob"`
+	Rank    int     `json:"rank"`
+}
+
+// SGLang is what SGLang adds to a choice.
+type SGLang struct {
+	OutputIDs []int32 `json:"output_ids"`
 }
 
 // Usage counts the tokens of a request and its reply.
