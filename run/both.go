@@ -8,7 +8,6 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/explorer"
-	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/trainer"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -81,7 +80,7 @@ func (s *stage) both(ctx, stop context.Context) error {
 	if err := ex.Agenda.Restore(cursor); err != nil {
 		return err
 	}
-	if err := fleet.RemoveFiles(cfg.CheckpointJobDir); err != nil {
+	if err := s.leaveOnline(); err != nil {
 		return err
 	}
 

@@ -86,19 +86,11 @@ type named struct {
 	of        dataset.Options
 }
 
-// datasets lists the datasets that a configuration names, without the one that the task pipeline
-// has not made yet.
-func datasets(cfg *Settled) (all []named, err error) {
-	later := ""
-	recipe, made, err := taskPipeline(cfg)
-	if err != nil {
-		return nil, err
-	}
-	if recipe != nil && made == nil {
-		later = recipe.Output
-	}
+// datasets lists the datasets that a configuration names, without the pending one that a task
+// pipeline has yet to make.
+func datasets(cfg *Settled, pending string) (all []named) {
 	add := func(key, path string, of dataset.Options) {
-		if path != "" && path != later { // config reports a missing path
+		if path != "" && path != pending { // config reports a missing path
 			all = append(all, named{key, path, of})
 		}
 	}
@@ -111,7 +103,7 @@ func datasets(cfg *Settled) (all []named, err error) {
 	if b := cfg.Buffer.TrainerInput.ExperienceBuffer; b != nil && (b.SchemaType != "experience" || cfg.Recorded) {
 		add("buffer.trainer_input.experience_buffer", b.Path, bufferRows(b))
 	}
-	return all, nil
+	return all
 }
 
 // checkDatasets returns an error if a dataset that the stage reads lacks files, or is nowhere: not
@@ -120,23 +112,22 @@ func checkDatasets(cfg *Settled, before []*Settled) error {
 	if done, err := finished(cfg.CheckpointJobDir); err != nil || done != nil {
 		return err
 	}
-	all, err := datasets(cfg)
+	recipe, report, err := taskPipeline(cfg)
 	if err != nil {
 		return err
 	}
 	read := cfg.Sources()
-	f := config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}
-	for _, d := range all {
+	for _, d := range datasets(cfg, pending(recipe, report)) {
 		key := d.key + ".path"
 		made := slices.ContainsFunc(before, func(s *Settled) bool { return s.Leaves(d.path) })
 		if made || !slices.Contains(read, key) {
 			continue
 		}
-		path, here := local(d.path, key, true, &f)
-		if f.Missing[key] != "" {
+		path, onHub := local(d.path, true)
+		if path == "" && !onHub {
 			return cfg.At(key, fmt.Sprintf("dataset %s: no such file or directory", d.path), "")
 		}
-		if here && !database.IsURL(path) {
+		if path != "" && !database.IsURL(path) {
 			if err := dataset.Find(path, d.of); err != nil {
 				return cfg.At(key, err.Error(), "")
 			}

@@ -27,23 +27,25 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 	if err := s.addModelFacts(&f); err != nil {
 		return f, err
 	}
-	if f.TaskPipeline, err = taskPipelineWords(s); err != nil {
+	recipe, report, err := taskPipeline(s)
+	if err != nil {
 		return f, err
 	}
-	with, err := s.made()
+	if f.TaskPipeline, err = describe(recipe, report); err != nil {
+		return f, err
+	}
+	read := datasets(s, pending(recipe, report))
+	with, err := s.made(read)
 	if err != nil {
 		return f, err
 	}
 	if f.Changed, err = s.changes(with, !s.IsStage()); err != nil {
 		return f, err
 	}
-	read, err := datasets(s)
-	if err != nil {
-		return f, err
-	}
 	for _, d := range read {
-		path, ok := local(d.path, d.key+".path", true, &f)
-		if !ok {
+		path, onHub := local(d.path, true)
+		if path == "" {
+			absent(&f, d.key+".path", d.path, onHub)
 			continue
 		}
 		rows, err := openRows(context.Background(), path, d.of)

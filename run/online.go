@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/run/checkpoint"
 	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/trainer"
 	"github.com/trinity-go/trinity/weights"
@@ -84,3 +87,23 @@ func beginning(at trainer.Progress, queue trinity.Buffer) error {
 	}
 	return queue.Restore(trinity.SourceState{})
 }
+
+// checkAlone returns an error if mode both resumes a run of several explorers: nobody would know
+// which rows the others have explored.
+func (s *Settled) checkAlone() error {
+	if !s.Together {
+		return nil
+	}
+	names, err := fleet.Explorers(s.CheckpointJobDir)
+	others := slices.DeleteFunc(names, func(name string) bool { return name == s.Explorer.Name })
+	if err != nil || len(others) == 0 {
+		return err
+	}
+	what := fmt.Sprintf("is %s, which has explorer %s alone, and the run has the explorers %s, whose rows would be explored again",
+		s.Mode, s.Explorer.Name, strings.Join(others, ", "))
+	return s.At("mode", what, "resume in modes train and explore, or "+checkpoint.Anew)
+}
+
+// leaveOnline removes what the trainer of mode train keeps for its explorers. A later trainer would
+// take it for the state of the run.
+func (s *stage) leaveOnline() error { return fleet.RemoveFiles(s.CheckpointJobDir) }

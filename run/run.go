@@ -141,7 +141,7 @@ func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) (
 	if err := prepare(ctx, stop, cfg, juicer, opts); err != nil {
 		return err
 	}
-	with, err := cfg.made()
+	with, err := cfg.made(datasets(cfg, ""))
 	if err != nil {
 		return err
 	}

@@ -89,8 +89,11 @@ func fetch(ctx context.Context, say func(string)) finder {
 // machine.
 func lookUp(f *config.Facts) finder {
 	return func(name, key string) (string, bool, error) {
-		path, here := local(name, key, false, f)
-		return path, here, nil
+		path, onHub := local(name, false)
+		if path == "" {
+			absent(f, key, name, onHub)
+		}
+		return path, path != "", nil
 	}
 }
 
@@ -171,23 +174,27 @@ func (s *Settled) openText() (*renderer.Renderer, error) {
 // located reports whether the policy's and the critic's models are on this machine.
 func (s *Settled) located() bool { return s.modelPath != "" && (s.Critic == nil || s.criticPath != "") }
 
-// local returns the path of a model or dataset that is on this machine. If it is not, local notes
-// in f under key whether a run can download it.
-func local(name, key string, isDataset bool, f *config.Facts) (string, bool) {
+// absent notes in f a model or dataset that is not on this machine.
+func absent(f *config.Facts, key, name string, onHub bool) {
+	if onHub {
+		f.Fetch[key] = name
+	} else {
+		f.Missing[key] = name
+	}
+}
+
+// local returns the path of a model or dataset, "" if it is not on this machine. onHub reports
+// whether a run could download it then.
+func local(name string, isDataset bool) (path string, onHub bool) {
 	if _, err := os.Stat(name); err == nil || isDataset && database.IsURL(name) {
-		return name, true
+		return name, false
 	}
 	hubName, isName := name, hub.IsName(name)
 	if isDataset {
 		hubName, isName = datasetName(name), isHubDataset(name)
 	}
 	if dir, ok := hub.Cached(hubName); ok {
-		return dir, true
+		return dir, false
 	}
-	if isName {
-		f.Fetch[key] = name
-	} else {
-		f.Missing[key] = name
-	}
-	return "", false
+	return "", isName
 }

@@ -89,7 +89,7 @@ func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, sta
 		} else if unfinished != "" && !follows(stageCfg) {
 			return fmt.Errorf("--stage %s: it starts from the model of stage %s, which is not finished: run that stage first",
 				name, unfinished)
-		} else if err := stageCfg.locate(fetch(ctx, opts.Say)); err != nil { // an earlier stage has written its model
+		} else if err := stageCfg.locatePolicy(fetch(ctx, opts.Say)); err != nil { // an earlier stage has written it
 			return err
 		} else if err := sum.runStage(ctx, stop, stageCfg, opts, name); err != nil {
 			return fmt.Errorf("stage %s: %w", name, err)

@@ -87,13 +87,20 @@ func taskPipeline(cfg *Settled) (r *taskset.Recipe, made *taskset.Report, err er
 	return r, made, nil
 }
 
-// taskPipelineWords returns lines about what the stage's task pipeline has done, or would do.
-func taskPipelineWords(cfg *Settled) ([]string, error) {
-	r, made, err := taskPipeline(cfg)
-	if r == nil || err != nil {
-		return nil, err
+// pending returns the path of the taskset that a task pipeline has yet to make, "" if there is none.
+func pending(r *taskset.Recipe, made *taskset.Report) string {
+	if r == nil || made != nil {
+		return ""
 	}
-	if made != nil {
+	return r.Output
+}
+
+// describe returns lines about what a task pipeline has done, or would do.
+func describe(r *taskset.Recipe, made *taskset.Report) ([]string, error) {
+	switch {
+	case r == nil:
+		return nil, nil
+	case made != nil:
 		return []string{made.String()}, nil
 	}
 	rows := 0

@@ -30,8 +30,7 @@ func Explorers(dir string) ([]string, error) {
 }
 
 // RemoveFiles removes what a trainer keeps in the run's directory for explorers in other processes:
-// their names, its address and the published weights. Mode both calls it, because a later trainer
-// must not take these files for the state of the run.
+// their names, its address and the published weights.
 func RemoveFiles(dir string) error {
 	for _, name := range []string{explorersFile, AddressFile} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
