@@ -8,41 +8,45 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Request is the body of POST /v1/chat/completions and /v1/completions. It includes extensions of
-// vLLM, SGLang and llama.cpp: top_k (-1 means all tokens), min_p, repetition_penalty,
-// stop_token_ids, ignore_eos, prompt_logprobs and the fields that begin with return_. A client that
-// leaves an extension zero does not send it, because strict servers refuse them.
+// Request is the body of POST /v1/chat/completions and /v1/completions. A client does not send zero
+// fields.
 type Request struct {
-	Echo                 bool              `json:"echo,omitzero"`
-	FrequencyPenalty     float64           `json:"frequency_penalty,omitzero"`
-	IgnoreEOS            bool              `json:"ignore_eos,omitzero"`
-	Logprobs             json.RawMessage   `json:"logprobs,omitzero"` // true or false in a chat, a number otherwise
-	MaxCompletionTokens  *int              `json:"max_completion_tokens,omitzero"`
-	MaxTokens            *int              `json:"max_tokens,omitzero"`
-	Messages             []trinity.Message `json:"messages,omitzero"`
-	MinP                 *float32          `json:"min_p,omitzero"`
-	MinTokens            int               `json:"min_tokens,omitzero"`
-	Model                string            `json:"model,omitzero"`
-	N                    *int              `json:"n,omitzero"`
-	PresencePenalty      float64           `json:"presence_penalty,omitzero"`
-	Prompt               json.RawMessage   `json:"prompt,omitzero"` // text or token ids
-	PromptLogprobs       *int              `json:"prompt_logprobs,omitzero"`
-	RepetitionPenalty    *float32          `json:"repetition_penalty,omitzero"`
-	ReturnPromptTokenIDs bool              `json:"return_prompt_token_ids,omitzero"`
-	ReturnTokenIDs       bool              `json:"return_token_ids,omitzero"`
-	ReturnTokensAsIDs    bool              `json:"return_tokens_as_token_ids,omitzero"` // in Logprobs: "token_id:N"
-	Seed                 *int64            `json:"seed,omitzero"`
-	Stop                 json.RawMessage   `json:"stop,omitzero"` // one text or a list of texts
-	StopTokenIDs         []int32           `json:"stop_token_ids,omitzero"`
-	Stream               bool              `json:"stream,omitzero"`
-	StreamOptions        struct {
+	Echo                bool              `json:"echo,omitzero"`
+	FrequencyPenalty    float64           `json:"frequency_penalty,omitzero"`
+	Logprobs            json.RawMessage   `json:"logprobs,omitzero"` // true or false in a chat, a number otherwise
+	MaxCompletionTokens *int              `json:"max_completion_tokens,omitzero"`
+	MaxTokens           *int              `json:"max_tokens,omitzero"`
+	Messages            []trinity.Message `json:"messages,omitzero"`
+	Model               string            `json:"model,omitzero"`
+	N                   *int              `json:"n,omitzero"`
+	PresencePenalty     float64           `json:"presence_penalty,omitzero"`
+	Prompt              json.RawMessage   `json:"prompt,omitzero"` // text or token ids
+	Seed                *int64            `json:"seed,omitzero"`
+	Stop                json.RawMessage   `json:"stop,omitzero"` // one text or a list of texts
+	Stream              bool              `json:"stream,omitzero"`
+	StreamOptions       struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options,omitzero"`
 	Temperature *float32        `json:"temperature,omitzero"`
 	Tools       json.RawMessage `json:"tools,omitzero"`
-	TopK        *int            `json:"top_k,omitzero"`
 	TopLogprobs int             `json:"top_logprobs,omitzero"`
 	TopP        *float32        `json:"top_p,omitzero"`
+
+	Extensions
+}
+
+// Extensions are fields of vLLM, SGLang and llama.cpp. Strict servers refuse them.
+type Extensions struct {
+	IgnoreEOS            bool     `json:"ignore_eos,omitzero"`
+	MinP                 *float32 `json:"min_p,omitzero"`
+	MinTokens            int      `json:"min_tokens,omitzero"`
+	PromptLogprobs       *int     `json:"prompt_logprobs,omitzero"`
+	RepetitionPenalty    *float32 `json:"repetition_penalty,omitzero"`
+	ReturnPromptTokenIDs bool     `json:"return_prompt_token_ids,omitzero"`
+	ReturnTokenIDs       bool     `json:"return_token_ids,omitzero"`
+	ReturnTokensAsIDs    bool     `json:"return_tokens_as_token_ids,omitzero"` // in Logprobs: "token_id:N"
+	StopTokenIDs         []int32  `json:"stop_token_ids,omitzero"`
+	TopK                 *int     `json:"top_k,omitzero"` // -1 means all tokens
 }
 
 // Response is the reply to a request, or one event of a stream.
