@@ -11,6 +11,7 @@
 //	enum     the allowed values, separated by |
 //	range    the allowed numbers, as an interval: [0,1] (0,1] [1,)
 //	plugin   the kind of plug-in that the value names, looked up in package registry
+//	secret   true for a secret, in place of which stars are shown and kept; see [Mask]
 //	auto     how the program computes the key, which a file must not set
 //
 // The doc comment of a field is its description in the JSON schema and in

@@ -9,20 +9,18 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v4"
-
-	"github.com/trinity-go/trinity/internal/database"
 )
 
 // YAML returns the effective configuration: the file with defaults, inherited values and overrides
-// filled in. Load can read it again, except that stars replace the passwords of databases. It
-// leaves out keys that are empty or not set. A run with stages has one document per stage.
+// filled in. Load can read it again, except that stars replace secrets, as in [Mask]. It leaves out
+// keys that are empty or not set. A run with stages has one document per stage.
 func (c *Config) YAML() (string, error) {
 	var b bytes.Buffer
 	for i, s := range c.settled {
 		if len(c.Stages) > 0 {
 			fmt.Fprintf(&b, "--- # stage %s\n", c.Stages[i].StageName)
 		}
-		out, err := yaml.Dump(encode(reflect.ValueOf(s.Config).Elem()))
+		out, err := yaml.Dump(encode(reflect.ValueOf(s.Config).Elem(), ""))
 		if err != nil {
 			return "", err
 		}
@@ -35,7 +33,7 @@ func (c *Config) YAML() (string, error) {
 // object {"stages": [{"stage_name", "config"}]}.
 func (c *Config) MarshalJSON() ([]byte, error) {
 	if len(c.Stages) == 0 {
-		return json.Marshal(plain(encode(reflect.ValueOf(c).Elem())))
+		return json.Marshal(plain(encode(reflect.ValueOf(c).Elem(), "")))
 	}
 	type stage struct {
 		Name   string `json:"stage_name"`
@@ -43,28 +41,28 @@ func (c *Config) MarshalJSON() ([]byte, error) {
 	}
 	stages := make([]stage, len(c.settled))
 	for i, s := range c.settled {
-		stages[i] = stage{c.Stages[i].StageName, plain(encode(reflect.ValueOf(s.Config).Elem()))}
+		stages[i] = stage{c.Stages[i].StageName, plain(encode(reflect.ValueOf(s.Config).Elem(), ""))}
 	}
 	return json.Marshal(map[string]any{"stages": stages})
 }
 
-// encode makes a tree from a value, in the order of the schema. It returns nil for a value that is
-// empty or not set.
-func encode(v reflect.Value) *yaml.Node {
+// encode makes a tree from the value of a dotted key, in the order of the schema. It returns nil
+// for a value that is empty or not set.
+func encode(v reflect.Value, key string) *yaml.Node {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if v.IsNil() {
 			return nil
 		}
-		return encode(v.Elem())
+		return encode(v.Elem(), key)
 	case reflect.Struct:
-		return encodeSection(v)
+		return encodeSection(v, key)
 	case reflect.Map:
-		return encodeTable(v)
+		return encodeTable(v, key)
 	case reflect.Slice:
 		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle}
 		for i := range v.Len() {
-			item := encode(v.Index(i))
+			item := encode(v.Index(i), key)
 			if item == nil {
 				item = typedNode("")
 			}
@@ -78,7 +76,9 @@ func encode(v reflect.Value) *yaml.Node {
 		if v.String() == "" {
 			return nil
 		}
-		v = reflect.ValueOf(escaped(database.Hidden(v.String())))
+	}
+	if masked := Mask(key, v.Interface()); v.Kind() == reflect.String || masked != v.Interface() {
+		v = reflect.ValueOf(escaped(fmt.Sprint(masked)))
 	}
 	var n yaml.Node
 	if err := n.Dump(v.Interface()); err != nil {
@@ -92,25 +92,26 @@ var beforeInterpolation = regexp.MustCompile(`(\\*)\$\{`)
 // escaped returns text that YAML reads back as s, without taking `${` in it for an interpolation.
 func escaped(s string) string { return beforeInterpolation.ReplaceAllString(s, `$1$1\$${`) }
 
-func encodeSection(v reflect.Value) *yaml.Node {
+func encodeSection(v reflect.Value, key string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	for _, f := range fields(v.Type()) {
 		if f.Tag.Get("auto") != "" {
 			continue
 		}
-		if value := encode(v.FieldByIndex(f.Index)); value != nil {
-			n.Content = append(n.Content, stringKey(f.Tag.Get("yaml")), value)
+		name := f.Tag.Get("yaml")
+		if value := encode(v.FieldByIndex(f.Index), join(key, name)); value != nil {
+			n.Content = append(n.Content, stringKey(name), value)
 		}
 	}
 	return orNone(n)
 }
 
-func encodeTable(v reflect.Value) *yaml.Node {
+func encodeTable(v reflect.Value, key string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return bytes.Compare([]byte(a.String()), []byte(b.String())) })
 	for _, k := range keys {
-		value := encode(v.MapIndex(k))
+		value := encode(v.MapIndex(k), join(key, k.String()))
 		if value == nil {
 			value = emptyOf(v.MapIndex(k))
 		}

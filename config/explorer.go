@@ -25,7 +25,7 @@ type Explorer struct {
 	// Further attempts of a task after a failed one.
 	MaxRetryTimes int `yaml:"max_retry_times" default:"2" range:"[0,)"`
 	// Environment variables of runners.
-	EnvVars map[string]any `yaml:"env_vars"`
+	EnvVars map[string]any `yaml:"env_vars" secret:"true"`
 	// How the rollouts of one task share a runner (upstream's process runners).
 	ConcurrentMode string `yaml:"concurrent_mode" default:"sequential" enum:"sequential|asynchronous|multi-threading"`
 	// Split a group into parts of at most this many rollouts.
@@ -184,7 +184,7 @@ type InferenceModel struct {
 	// Port of the first engine's API; not set is any free port.
 	BasePort *int `yaml:"base_port" range:"[0,65535]"`
 	// Key of the API.
-	APIKey string `yaml:"api_key" default:"EMPTY"`
+	APIKey string `yaml:"api_key" default:"EMPTY" secret:"true"`
 	// Let the engine parse tool calls.
 	EnableAutoToolChoice bool `yaml:"enable_auto_tool_choice"`
 	// Parser of tool calls.

@@ -27,7 +27,7 @@ func init() {
 // httpOperator posts each step to a service.
 type httpOperator struct {
 	URL              string            `yaml:"url" doc:"where experiences are posted"`
-	Headers          map[string]string `yaml:"headers" doc:"headers of the request, such as Authorization"`
+	Headers          map[string]string `yaml:"headers" secret:"true" doc:"headers of the request, such as Authorization"`
 	Timeout          float64           `yaml:"timeout" doc:"seconds for one attempt"`
 	MaxRetryTimes    int               `yaml:"max_retry_times" doc:"attempts after the first"`
 	MaxRetryInterval float64           `yaml:"max_retry_interval" doc:"seconds between attempts"`

@@ -54,8 +54,17 @@ func decode(v any, args map[string]any) []ArgError {
 	if err := d.Decode(known); err != nil {
 		errs = append(errs, decodeErrors(err)...)
 	}
+	for i := range errs {
+		if slices.ContainsFunc(strings.FieldsFunc(errs[i].Key, isSeparator), IsSecret) {
+			errs[i].Message, _, _ = strings.Cut(errs[i].Message, ", got ")
+		}
+	}
 	return errs
 }
+
+// isSeparator reports whether a character separates the names of a nested argument, such as
+// slack.webhook_url or headers[Authorization].
+func isSeparator(r rune) bool { return strings.ContainsRune(".[]", r) }
 
 func unknownKey(k string, keys []string) ArgError {
 	e := ArgError{Key: k, Message: "unknown argument"}

@@ -36,7 +36,7 @@ func init() {
 // humanPreference asks people in Label Studio to compare the two answers of each row.
 type humanPreference struct {
 	APIURL             string          `yaml:"api_url" doc:"address of Label Studio"`
-	APIKey             string          `yaml:"api_key" doc:"key of a user; default: LABEL_STUDIO_API_KEY of the environment"`
+	APIKey             string          `yaml:"api_key" secret:"true" doc:"key of a user; default: LABEL_STUDIO_API_KEY of the environment"`
 	ProjectNamePrefix  string          `yaml:"project_name_prefix" doc:"prefix of the project's name"`
 	ProjectID          *int            `yaml:"project_id" doc:"number of a project to use instead of the one found by name"`
 	LabelConfigFile    string          `yaml:"label_config_file" doc:"XML of the page with $prompt, $answer1 and $answer2; default: built in"`

@@ -13,7 +13,7 @@ import (
 // modelServer says where a model is served.
 type modelServer struct {
 	BaseURL    string  `yaml:"base_url" doc:"address of the API; default: OPENAI_BASE_URL of the environment"`
-	APIKey     string  `yaml:"api_key" doc:"default: OPENAI_API_KEY of the environment"`
+	APIKey     string  `yaml:"api_key" secret:"true" doc:"default: OPENAI_API_KEY of the environment"`
 	Timeout    float64 `yaml:"timeout" doc:"seconds for one answer"`
 	MaxRetries int     `yaml:"max_retries" doc:"retries without a connection, without an answer in time, or after 408, 409, 429, 5xx"`
 }

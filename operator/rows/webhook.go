@@ -16,15 +16,15 @@ import (
 type notifications struct {
 	Enabled  bool           `yaml:"enabled"` // false sends nothing
 	Slack    *webhook       `yaml:"slack"`
-	DingTalk map[string]any `yaml:"dingtalk"` // an error unless it sets enabled: false
-	Email    map[string]any `yaml:"email"`    // an error unless it sets enabled: false
+	DingTalk map[string]any `yaml:"dingtalk" secret:"true"` // an error unless it sets enabled: false
+	Email    map[string]any `yaml:"email" secret:"true"`    // an error unless it sets enabled: false
 }
 
 // webhook is an incoming webhook of Slack, or of a program that takes the same messages, such as
 // Mattermost.
 type webhook struct {
 	Enabled  *bool  `yaml:"enabled"` // nil is true
-	URL      string `yaml:"webhook_url"`
+	URL      string `yaml:"webhook_url" secret:"true"`
 	Channel  string `yaml:"channel"`
 	Username string `yaml:"username"`
 }

@@ -36,10 +36,7 @@ var shaping = []string{
 }
 
 // aside are the ends of keys in these sections that do not decide it.
-var aside = []string{"_dir", "_timeout", "_port", "_address", "save_path", "max_checkpoints_to_keep", "explorer.name"}
-
-// secrets are the ends of keys that no checkpoint keeps.
-var secrets = []string{"api_key", "token", "secret", "password", "webhook_url"}
+var aside = []string{"_dir", "_timeout", "_port", "_address", "api_key", "save_path", "max_checkpoints_to_keep", "explorer.name"}
 
 // optimizers are the keys of the policy's optimizer, and of the critic's. The critic has the
 // policy's unless the file says otherwise.
@@ -48,7 +45,9 @@ var optimizers = []string{"algorithm.optimizer.optimizer_type", "trainer.trainer
 // shape are the settings of an adapter that decide its shape.
 var shape = []string{"lora_rank", "lora_alpha", "target_modules", "exclude_modules", "use_rslora"}
 
-// Settings returns the settings that decide what a run learns, by dotted key.
+// Settings returns the settings that decide what a run learns, by dotted key. Stars replace
+// secrets: a run notices that there is one, and does not notice that it has changed, because keys
+// are replaced while a run goes on, and a hash would let readers of run.json test guesses.
 func Settings(cfg *config.Settled) (map[string]string, error) {
 	text, err := json.Marshal(cfg)
 	if err != nil {
@@ -75,7 +74,7 @@ func Settings(cfg *config.Settled) (map[string]string, error) {
 		}
 	}
 	maps.DeleteFunc(flat, func(key, _ string) bool {
-		return slices.ContainsFunc(slices.Concat(aside, secrets), func(end string) bool { return strings.HasSuffix(key, end) })
+		return slices.ContainsFunc(aside, func(end string) bool { return strings.HasSuffix(key, end) })
 	})
 	return flat, nil
 }
@@ -114,6 +113,9 @@ func (d *Dir) Compare(cfg *config.Settled, now Made, begun bool) (told []string,
 		wrong = append(wrong, cfg.At(key, what, "put it back, or "+Anew))
 	}
 	before := state.Made
+	for key, value := range before.Settings { // versions without [config.Mask] kept secrets in clear
+		before.Settings[key] = fmt.Sprint(config.Mask(key, value))
+	}
 	if begun && before.Model != "" && now.Model != "" && before.Model != now.Model {
 		refuse(ModelKey, "is another model than the checkpoint's: its shape, tokenizer or weights differ")
 	}
