@@ -14,6 +14,7 @@ import (
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/run/checkpoint"
 	"github.com/trinity-go/trinity/serve/fleet"
+	"github.com/trinity-go/trinity/serve/web"
 	"github.com/trinity-go/trinity/trainer"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -24,6 +25,10 @@ const lease = 10 * time.Second
 
 // trainOnline trains on the experiences that explorers in other processes put into its buffer.
 func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error) {
+	token := cmp.Or(os.Getenv(tokenVariable), fleet.NewToken())
+	if err := web.CheckToken(s.Trainer.ListenAddress, token); err != nil {
+		return s.At("trainer.listen_address", err.Error(), "set "+tokenVariable+" to a longer token, or leave it out")
+	}
 	queue, err := s.store(stop, s.groups())
 	if err != nil {
 		return err
@@ -41,7 +46,7 @@ func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error)
 	}
 	inStep := handovers[s.Synchronizer.SyncStyle] == weights.AtRendezvous
 	shelf := &weights.Shelf{Dir: s.CheckpointJobDir, Engine: s.engine, Oldest: inStep}
-	server, note, err := s.server(queue, shelf, opts.Stage)
+	server, note, err := s.server(queue, shelf, opts.Stage, token)
 	if err != nil {
 		return err
 	}
@@ -64,7 +69,7 @@ func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error)
 
 // server returns the server for explorers in other processes, and the log of the weights that they
 // use.
-func (s *stage) server(queue trinity.Buffer, shelf *weights.Shelf, stage string) (*fleet.Server, *os.File, error) {
+func (s *stage) server(queue trinity.Buffer, shelf *weights.Shelf, stage, token string) (*fleet.Server, *os.File, error) {
 	note, err := os.OpenFile(filepath.Join(s.Log.SaveDir, "explorers.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, nil, err
@@ -73,7 +78,7 @@ func (s *stage) server(queue trinity.Buffer, shelf *weights.Shelf, stage string)
 	cfg := s.Settled
 	return &fleet.Server{
 		Buffer: queue, Weights: shelf, Style: cfg.Synchronizer.SyncStyle, Algorithm: cfg.Algorithm.AlgorithmType, Stage: stage,
-		Explorer: cfg.Explorer.Name, Token: cmp.Or(os.Getenv(tokenVariable), fleet.NewToken()),
+		Explorer: cfg.Explorer.Name, Token: token,
 		Dir: cfg.CheckpointJobDir, Lease: lease, Timeout: seconds(cfg.Synchronizer.SyncTimeout), Note: write,
 		Say: func(line string) { s.say(line); write(line) },
 	}, note, nil

@@ -40,7 +40,7 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	api := &openai.Server{
 		Name: filepath.Base(m.ModelPath), Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}),
 		MaxModelLen: value(0, m.MaxModelLen), VocabSize: s.text.Tokenizer().VocabSize(),
-		Timeout: seconds(s.Explorer.MaxTimeout), Token: token,
+		Timeout: seconds(s.Explorer.MaxTimeout), Token: token, Say: s.say,
 	}
 	eg, ctx := errgroup.WithContext(ctx)
 	if place != nil {
@@ -55,20 +55,17 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 }
 
 // apiKey returns the key that clients must send, or "". A server that other machines can reach must
-// have one.
+// have one that nobody can guess.
 func (s *Settled) apiKey() (string, error) {
 	e := &s.Explorer
-	if token := os.Getenv(tokenVariable); token != "" {
-		return token, nil
+	key := os.Getenv(tokenVariable)
+	if key == "" && e.RolloutModel.APIKey != "EMPTY" {
+		key = e.RolloutModel.APIKey
 	}
-	if key := e.RolloutModel.APIKey; key != "" && key != "EMPTY" {
-		return key, nil
+	if err := web.CheckToken(e.ListenAddress, key); err != nil {
+		return "", s.At("explorer.listen_address", err.Error(), "set "+tokenVariable+" to a key that clients send, or the address to 127.0.0.1")
 	}
-	if ip := net.ParseIP(e.ListenAddress); e.ListenAddress != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		reason := fmt.Sprintf("other machines can reach %s, and any of them could use the model", e.ListenAddress)
-		return "", s.At("explorer.listen_address", reason, "set "+tokenVariable+" to a key that clients send, or the address to 127.0.0.1")
-	}
-	return "", nil
+	return key, nil
 }
 
 // trainerPlace returns the place of the trainer whose weights to serve, or nil.
@@ -124,7 +121,7 @@ func (s *stage) observer(place fleet.Place) (*weights.Follower, error) {
 // answer serves until ctx is cancelled. Requests in flight then get a short time to end.
 func (s *stage) answer(ctx context.Context, api *openai.Server) error {
 	e := &s.Explorer
-	listener, err := web.Listen(ctx, net.JoinHostPort(e.ListenAddress, strconv.Itoa(e.ProxyPort)))
+	listener, err := web.Listen(ctx, net.JoinHostPort(e.ListenAddress, strconv.Itoa(e.ProxyPort)), api.Token)
 	if err != nil {
 		return fmt.Errorf("explorer.listen_address, explorer.proxy_port: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,10 +55,14 @@ func serving(t *testing.T, port, key string, version int64) func() bool {
 func TestServeFollowsTheTrainer(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tiny, rl)
-	const key = "of the test"
+	const key = "the key of the test"
 	port := freePort(t)
 	mode := []string{"mode=serve", "explorer.proxy_port=" + port}
 	p.start(t, nil, mode...).fails(t, "explorer.listen_address", "other machines can reach 0.0.0.0", "set TRINITY_TOKEN")
+
+	p.start(t, []string{"TRINITY_TOKEN=short"}, mode...).fails(t, "explorer.listen_address", "a token of 5 characters", "openssl rand -hex 16")
+	p.start(t, []string{"TRINITY_TOKEN=short"}, append(slices.Clone(training), "trainer.listen_address=0.0.0.0:0")...).
+		fails(t, "trainer.listen_address", "a token of 5 characters", "openssl rand -hex 16")
 
 	token := []string{"TRINITY_TOKEN=" + key}
 	trainer := p.start(t, token, training...)

@@ -104,14 +104,15 @@ func (f *annotateFlags) check() error {
 func (f *annotateFlags) serve(cmd *cobra.Command, book *annotate.Book, data annotate.Data) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	listener, err := web.Listen(ctx, f.addr)
+	token := rand.Text()
+	listener, err := web.Listen(ctx, f.addr, token)
 	if err != nil {
 		return fmt.Errorf("--addr: %w", err)
 	}
 	page := annotate.Server{Book: book}
 	address := "http://" + listener.Addr().String() + "/"
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
-		page.Token = rand.Text()
+		page.Token = token
 		address = "http://" + reachable(at) + "/?token=" + page.Token
 	}
 	out := cmd.OutOrStdout()

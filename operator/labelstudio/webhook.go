@@ -30,11 +30,12 @@ const bellPath = "/trinity-annotations/"
 // 127.0.0.1:0 (any free port) if it runs on this machine. It removes webhooks that a killed process
 // left.
 func (c *Client) HangBell(ctx context.Context, project int, address string) (*Bell, error) {
-	listener, err := web.Listen(ctx, address)
+	secret := rand.Text()
+	listener, err := web.Listen(ctx, address, secret)
 	if err != nil {
 		return nil, err
 	}
-	path := bellPath + rand.Text()
+	path := bellPath + secret
 	at := url.URL{Scheme: "http", Host: listener.Addr().String(), Path: path}
 	id, err := c.register(ctx, project, at)
 	if err != nil {

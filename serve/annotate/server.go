@@ -1,6 +1,7 @@
 package annotate
 
 import (
+	"bytes"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -129,8 +130,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, answer func(reque
 		refuse(w, http.StatusUnauthorized, errors.New("the token is missing or wrong: open the address that `trinity annotate` printed"))
 		return
 	}
+	data, status, err := web.Body(w, r, maxRequest)
+	if err != nil {
+		refuse(w, status, err)
+		return
+	}
 	var in request
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
 		refuse(w, http.StatusBadRequest, err)

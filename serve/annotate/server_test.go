@@ -106,7 +106,7 @@ func TestServerRefusesBadRequests(t *testing.T) {
 		{"next", `{"annotator":""}`, 400, "0 characters"},
 		{"next", `{`, 400, "unexpected EOF"},
 		{"next", `{"x":1}`, 400, "unknown field"},
-		{"next", `{"annotator":"` + strings.Repeat("x", maxRequest) + `"}`, 400, "too large"},
+		{"next", `{"annotator":"` + strings.Repeat("x", maxRequest) + `"}`, 413, "more than"},
 		{"undo", `{"annotator":""}`, 400, "0 characters"},
 		{"decide", `{"annotator":"ann","pair":"x","verdict":"left"}`, 400, "reload the page"},
 		{"decide", `{"annotator":"ann","pair":"` + id + `","verdict":"undo"}`, 400, "want left, right, tie or skip"},

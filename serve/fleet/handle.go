@@ -73,7 +73,7 @@ func answer(w http.ResponseWriter, body any, err error) {
 
 // read decodes a small body.
 func read(w http.ResponseWriter, r *http.Request, into any) error {
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	data, _, err := web.Body(w, r, maxRequest)
 	if err == nil {
 		err = json.Unmarshal(data, into) // a json.Decoder would accept text after the value
 	}

@@ -139,7 +139,7 @@ func (s *Server) Explorers() string { return s.known.String() }
 // runs. When train succeeds, Serve tells the explorers, and waits for them until stop ends. When
 // train fails, the explorers wait for a trainer that resumes the run.
 func (s *Server) Serve(ctx, stop context.Context, listen string, train func(context.Context) error) error {
-	listener, err := web.Listen(ctx, listen)
+	listener, err := web.Listen(ctx, listen, s.Token)
 	if err != nil {
 		return fmt.Errorf("trainer.listen_address: %w", err)
 	}
@@ -149,7 +149,8 @@ func (s *Server) Serve(ctx, stop context.Context, listen string, train func(cont
 	}
 	at := address{URL: "http://" + listener.Addr().String(), Token: s.Token, Host: host, PID: os.Getpid()}
 	serving, closing := context.WithCancel(context.Background())
-	server := &web.Server{Handler: s.Handler(serving)} // without time limits: explorers retry what is cut off
+	limit := max(s.Timeout, time.Minute) // explorers wait as long for a large delivery and for weights
+	server := &web.Server{Handler: s.Handler(serving), Read: limit, Write: limit}
 	eg, ctx := errgroup.WithContext(ctx)
 	watching, enough := context.WithCancel(ctx)
 	eg.Go(func() error { return s.watch(watching) })

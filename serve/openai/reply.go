@@ -49,7 +49,7 @@ func (q *request) usage(out []trinity.Completion) *wire.Usage {
 func (q *request) whole(s *Server, out []trinity.Completion) wire.Response {
 	choices := make([]wire.Choice, len(out))
 	for i, c := range out {
-		text := q.visible(s, c.Tokens)
+		text := q.visible(s, c.Tokens, 0)
 		choice := wire.Choice{Index: i, FinishReason: &c.FinishReason, Versions: &c.Versions}
 		if q.logprobs {
 			choice.Logprobs = q.logprobsOf(s, c)
@@ -108,7 +108,7 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 	tokens, sent := make([][]int32, q.params.N), make([]string, q.params.N)
 	for p := range pieces {
 		tokens[p.choice] = append(tokens[p.choice], p.token)
-		text := q.visible(s, tokens[p.choice])
+		text := q.visible(s, tokens[p.choice], len(sent[p.choice]))
 		q.send(s, events, p.choice, &sent[p.choice], q.settled(text), nil)
 	}
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Server) stream(ctx context.Context, w http.ResponseWriter, q *request) 
 		return
 	}
 	for i, c := range out {
-		text := q.visible(s, c.Tokens)
+		text := q.visible(s, c.Tokens, len(sent[i]))
 		q.send(s, events, i, &sent[i], text, &c.FinishReason)
 	}
 	if q.StreamOptions.IncludeUsage {

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -19,8 +20,8 @@ const (
 	plain form = false
 )
 
-// request is a request that parse has checked. The server ignores unknown fields, as clients
-// expect, and refuses known fields that it does not support.
+// request is a request that parse has checked. The server refuses keys that ask for something that
+// it cannot do. It ignores keys that no dialect of the API has, as clients expect.
 type request struct {
 	wire.Request
 	as       form
@@ -30,27 +31,31 @@ type request struct {
 	logprobs bool
 }
 
-const maxChoices = 128
+// Limits of a request. All requests share the loop that samples, which looks for stop strings at
+// every token. OpenAI takes 4 stop strings.
+const (
+	maxChoices    = 128
+	maxStops      = 32
+	maxStop       = 256  // bytes of a stop string
+	maxStopTokens = 1024 // ids
+)
 
 // parse reads a request and refuses what the server cannot do.
 func (s *Server) parse(data []byte, as form) (*request, error) {
 	q := &request{as: as, id: newID(as), params: s.Params}
+	if err := s.checkKeys(data); err != nil {
+		return nil, err
+	}
 	if err := json.Unmarshal(data, &q.Request); err != nil {
-		return nil, bad("", "the request is not the JSON of a completion: %v", err)
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return nil, bad(wrong.Field, "%s cannot be %s", wrong.Field, wrong.Value)
+		}
+		return nil, notJSON(err)
 	}
 	if q.Model != "" && q.Model != s.Name {
 		return nil, &problem{http.StatusNotFound, "model_not_found", "model",
 			fmt.Sprintf("the model %q is not served here: ask for %q", q.Model, s.Name)}
-	}
-	for param, asked := range map[string]bool{
-		"presence_penalty":  q.PresencePenalty != 0,
-		"frequency_penalty": q.FrequencyPenalty != 0,
-		"top_logprobs":      q.TopLogprobs > 0,
-		"echo":              q.Echo,
-	} {
-		if asked {
-			return nil, bad(param, "%s is not supported", param)
-		}
 	}
 	if err := q.readLogprobs(); err != nil {
 		return nil, err
@@ -81,6 +86,9 @@ func (q *request) readPrompt(s *Server) (err error) {
 	if q.as == chat {
 		if len(q.Messages) == 0 {
 			return bad("messages", "there are no messages")
+		}
+		if string(bytes.TrimSpace(q.ToolChoice)) == `"none"` {
+			q.Tools = nil // a model that sees no tools calls none
 		}
 		if q.prompt, err = s.Renderer.Render(q.Messages, q.Tools, true); err != nil {
 			return bad("messages", "%v", err)
@@ -130,8 +138,16 @@ func (q *request) readParams(s *Server) error {
 	switch {
 	case p.N > maxChoices || q.N != nil && *q.N < 1:
 		return bad("n", "n is %d; want 1 to %d", *q.N, maxChoices)
-	case p.Temperature < 0 || p.Temperature > 10:
-		return bad("temperature", "temperature is %v; want 0 to 10", p.Temperature)
+	case q.BestOf != nil && *q.BestOf > p.N:
+		return bad("best_of", "best_of is %d and n is %d: the server returns all that it samples", *q.BestOf, p.N)
+	case p.Temperature != 0 && (p.Temperature < 1e-4 || p.Temperature > 10):
+		return bad("temperature", "temperature is %v; want 0, or 0.0001 to 10", p.Temperature)
+	case p.MinP < 0 || p.MinP > 1:
+		return bad("min_p", "min_p is %v; want 0 to 1", p.MinP)
+	case q.RepetitionPenalty != nil && *q.RepetitionPenalty <= 0 || p.RepetitionPenalty > 100:
+		return bad("repetition_penalty", "repetition_penalty is %v; want more than 0, up to 100", p.RepetitionPenalty)
+	case len(q.StopTokenIDs) > maxStopTokens:
+		return bad("stop_token_ids", "%d token ids; want at most %d", len(q.StopTokenIDs), maxStopTokens)
 	case p.TopK < -1:
 		return bad("top_k", "top_k is %d; want 1 or more, or -1 for all", p.TopK)
 	case q.TopP != nil && *q.TopP <= 0 || p.TopP < 0 || p.TopP > 1:
@@ -193,9 +209,15 @@ func (q *request) readStop() error {
 	} else if json.Unmarshal(q.Stop, &q.params.Stop) != nil {
 		return bad("stop", "want a text or a list of texts")
 	}
+	if n := len(q.params.Stop); n > maxStops {
+		return bad("stop", "%d texts; want at most %d", n, maxStops)
+	}
 	for _, stop := range q.params.Stop {
-		if stop == "" {
+		switch {
+		case stop == "":
 			return bad("stop", "an empty text would end every reply at once")
+		case len(stop) > maxStop:
+			return bad("stop", "a text of %d bytes; want at most %d", len(stop), maxStop)
 		}
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -17,7 +16,7 @@ import (
 
 const (
 	maxBody = 8 << 20 // bytes of a request
-	// maxWaiting bounds the requests in flight; further ones get status 429.
+	// maxWaiting bounds the requests that the sampler has or will get; further ones get status 429.
 	maxWaiting = 256
 )
 
@@ -31,6 +30,9 @@ type Server struct {
 	VocabSize   int                    // token ids are below it
 	Timeout     time.Duration          // of one request
 	Token       string                 // that every request must bear; "" demands none
+	Say         func(string)           // receives a line about each key of requests that has no effect
+
+	ignored ignored
 
 	slots chan struct{}
 }
@@ -115,17 +117,17 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 
 // complete answers a request, with or without streaming.
 func (s *Server) complete(w http.ResponseWriter, r *http.Request, as form) {
-	select {
+	data, status, err := web.Body(w, r, maxBody)
+	if err != nil {
+		fail(w, &problem{status, "", "", err.Error()})
+		return
+	}
+	select { // only now: a slow client holds no slot
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	default:
 		fail(w, &problem{http.StatusTooManyRequests, "rate_limit_exceeded", "",
 			fmt.Sprintf("%d requests are in flight already: try again later", maxWaiting)})
-		return
-	}
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		fail(w, bad("", "reading the request: %v", err))
 		return
 	}
 	q, err := s.parse(data, as)
@@ -148,11 +150,12 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, as form) {
 }
 
 // visible returns the text of a reply up to the first stop string, without the token that ended it.
-func (q *request) visible(s *Server, tokens []int32) string {
+// No stop string begins within the first sent bytes.
+func (q *request) visible(s *Server, tokens []int32, sent int) string {
 	text := s.Renderer.Decode(tokens)
 	for _, stop := range q.params.Stop {
-		if before, _, found := strings.Cut(text, stop); found {
-			text = before
+		if at := strings.Index(text[min(sent, len(text)):], stop); at >= 0 {
+			text = text[:sent+at]
 		}
 	}
 	return text

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,10 @@ import (
 )
 
 // letters is a model whose tokens are bytes. It answers every prompt with "a£c!".
-type letters struct{ asked trinity.SamplingParams }
+type letters struct {
+	asked  trinity.SamplingParams
+	server *Server
+}
 
 const reply = "a£c!"
 
@@ -76,12 +80,12 @@ func (bytesRenderer) StopTokens() []int32 { return []int32{0} }
 func start(t *testing.T) (*httptest.Server, *letters) {
 	t.Helper()
 	model := &letters{}
-	s := &Server{
+	model.server = &Server{
 		Name: "m", Sampler: model, Renderer: bytesRenderer{}, Params: trinity.SamplingParams{Temperature: 0.7, TopP: 1,
 			MaxTokens: 5}, MaxModelLen: 20, VocabSize: 256,
 		Timeout: 50 * time.Millisecond, Token: "t",
 	}
-	web := httptest.NewServer(s.Handler())
+	web := httptest.NewServer(model.server.Handler())
 	t.Cleanup(web.Close)
 	return web, model
 }
@@ -175,6 +179,19 @@ func TestServerRefusesBadRequests(t *testing.T) {
 		{plainPath, "t", `{"prompt":"x","logprobs":5}`, 400, `"logprobs"`},
 		{plainPath, "t", `{"prompt":"x","logprobs":1,"stream":true}`, 400, `"logprobs"`},
 		{plainPath, "t", `{"prompt":"x","echo":true}`, 400, `"echo"`},
+		{plainPath, "t", `{"prompt":"x","temperature":1e-9}`, 400, `"temperature"`},
+		{plainPath, "t", `{"prompt":"x","temperature":1e99}`, 400, `"temperature"`},
+		{plainPath, "t", `{"prompt":"x","temperature":"hot"}`, 400, `"temperature"`},
+		{plainPath, "t", `{"prompt":"x","min_p":2}`, 400, `"min_p"`},
+		{plainPath, "t", `{"prompt":"x","min_p":-0.1}`, 400, `"min_p"`},
+		{plainPath, "t", `{"prompt":"x","repetition_penalty":0}`, 400, `"repetition_penalty"`},
+		{plainPath, "t", `{"prompt":"x","repetition_penalty":1e6}`, 400, `"repetition_penalty"`},
+		{plainPath, "t", `{"prompt":"x","seed":18446744073709551616}`, 400, `"seed"`},
+		{plainPath, "t", `{"prompt":"x","best_of":3,"n":2}`, 400, `"best_of"`},
+		{plainPath, "t", `{"prompt":"x","stop":[` + strings.Repeat(`"a",`, 32) + `"a"]}`, 400, `"stop"`},
+		{plainPath, "t", `{"prompt":"x","stop":"` + strings.Repeat("a", 257) + `"}`, 400, `"stop"`},
+		{plainPath, "t", `{"prompt":"x","stop_token_ids":[` + strings.Repeat(`7,`, 1024) + `7]}`, 400, `"stop_token_ids"`},
+		{plainPath, "t", `{"prompt":"` + strings.Repeat("a", maxBody) + `"}`, 413, "null"},
 		{plainPath, "t", `{"prompt":"a prompt of over twenty tokens"}`, 400, "null"},
 		{plainPath, "t", `{"prompt":"x","seed":13}`, 500, "null"},
 		{plainPath, "t", `{"prompt":"x","seed":13,"stream":true}`, 500, "null"},
@@ -183,6 +200,129 @@ func TestServerRefusesBadRequests(t *testing.T) {
 		status, text := ask(t, web, c.path, c.token, c.body)
 		if status != c.status || !strings.Contains(text, `{"error":{"code":`) || !strings.Contains(text, `"param":`+c.param) {
 			t.Errorf("%s %s: %d %s\nwant %d of param %s", c.path, c.body, status, text, c.status, c.param)
+		}
+	}
+}
+
+// The server refuses keys that it cannot honour, takes their values that ask for nothing, and says
+// once which keys have no effect.
+func TestServerRefusesWhatItCannotDo(t *testing.T) {
+	web, model := start(t)
+	var said []string
+	model.server.Say = func(line string) { said = append(said, line) }
+	chatted := func(keys string) (int, string) {
+		return ask(t, web, chatPath, "t", `{"messages":[{"role":"user","content":"hi"}],`+keys+`}`)
+	}
+	for key, values := range map[string][2][]string{ // refused, taken
+		"response_format":    {{`{"type":"json_object"}`, `{"type":"json_schema","json_schema":{}}`}, {`null`, `{ "type": "text" }`}},
+		"tool_choice":        {{`"required"`, `{"type":"function","function":{"name":"f"}}`}, {`null`, `"auto"`, `"none"`}},
+		"logit_bias":         {{`{"50256":-100}`}, {`null`, `{}`}},
+		"functions":          {{`[{"name":"f"}]`}, {`null`, `[]`}},
+		"function_call":      {{`{"name":"f"}`}, {`null`, `"auto"`, `"none"`}},
+		"suffix":             {{`"end"`}, {`null`, `""`}},
+		"guided_json":        {{`{"type":"object"}`}, {`null`}},
+		"guided_regex":       {{`"a+"`}, {`null`, `""`}},
+		"guided_choice":      {{`["a"]`}, {`null`, `[]`}},
+		"guided_grammar":     {{`"root ::= x"`}, {`null`}},
+		"structured_outputs": {{`{"json":{}}`}, {`null`, `{}`}},
+		"presence_penalty":   {{`0.5`}, {`null`, `0`, `0.0`}},
+		"frequency_penalty":  {{`-1`}, {`null`, `0e1`}},
+		"top_logprobs":       {{`2`}, {`null`, `0`}},
+		"echo":               {{`true`}, {`null`, `false`}},
+		"modalities":         {{`["audio"]`}, {`null`, `["text"]`}},
+		"best_of":            {{`2`}, {`null`, `1`}},
+	} {
+		for _, value := range values[0] {
+			if status, text := chatted(`"` + key + `":` + value); status != 400 || !strings.Contains(text, `"param":"`+key+`"`) {
+				t.Errorf("%s: %s: %d %s", key, value, status, text)
+			}
+		}
+		for _, value := range values[1] {
+			if status, text := chatted(`"` + key + `":` + value); status != 200 {
+				t.Errorf("%s: %s: %d %s", key, value, status, text)
+			}
+		}
+	}
+	for range 2 {
+		if status, text := chatted(`"user":"ann","metadata":{},"repetition_penalty":1.1,"my\nkey":1,"x":{"response_format":1}`); status != 200 {
+			t.Errorf("unknown keys: %d %s", status, text)
+		}
+	}
+	slices.Sort(said)
+	want := []string{`requests have a key "my\nkey", which has no effect`, `requests have a key "x", which has no effect`}
+	if !slices.Equal(said, want) {
+		t.Errorf("said %q, want %q", said, want)
+	}
+	for i := range 2 * maxIgnored {
+		model.server.ignored.report(strings.Repeat("k", 1000)+strconv.Itoa(i), model.server.Say)
+		model.server.ignored.report(strconv.Itoa(i)+strings.Repeat("k", 1000), model.server.Say)
+	}
+	if len(said) != maxIgnored || len(said[maxIgnored-1]) > 200 {
+		t.Errorf("%d lines, the last %q", len(said), said[len(said)-1])
+	}
+}
+
+// A client that is slow to send its request keeps no other from the sampler. The server tells
+// clients that find no room when to ask again.
+func TestSlowRequestsHoldNoSlot(t *testing.T) {
+	web, model := start(t)
+	model.server.slots = make(chan struct{}, 1)
+	slow, sender := io.Pipe()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+plainPath, slow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer t")
+	slowly := make(chan int)
+	go func() {
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Error(err)
+			close(slowly)
+			return
+		}
+		resp.Body.Close()
+		slowly <- resp.StatusCode
+	}()
+	if _, err := io.WriteString(sender, `{"prompt":`); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := ask(t, web, plainPath, "t", `{"prompt":"hi"}`); status != 200 {
+		t.Errorf("beside a slow request: %d %s", status, text)
+	}
+	model.server.slots <- struct{}{} // a request in flight
+	if _, err := io.WriteString(sender, `"hi"}`); err != nil {
+		t.Fatal(err)
+	}
+	sender.Close()
+	if status := <-slowly; status != http.StatusTooManyRequests {
+		t.Errorf("without a slot: %d", status)
+	}
+	<-model.server.slots
+}
+
+// Without a token, the server answers neither a page of another site nor a name that such a site
+// has bound to this machine.
+func TestForeignPagesAreRefused(t *testing.T) {
+	web, model := start(t)
+	model.server.Token = ""
+	for _, headers := range []map[string]string{{"Host": "evil.example"}, {"Origin": "http://evil.example"}} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+plainPath, strings.NewReader(`{"prompt":"hi"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = headers["Host"]
+		req.Header.Set("Origin", headers["Origin"])
+		open := httptest.NewServer(model.server.Handler())
+		req.URL.Host = strings.TrimPrefix(open.URL, "http://")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		open.Close()
+		if resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%v: %s", headers, resp.Status)
 		}
 	}
 }

@@ -10,9 +10,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 )
@@ -20,8 +22,8 @@ import (
 // Server serves a handler until its context ends.
 type Server struct {
 	Handler http.Handler
-	Read    time.Duration // for a whole request; 0 is no limit, for large uploads
-	Write   time.Duration // for a request and its reply; 0 is no limit, for long polls and large files
+	Read    time.Duration // for a whole request; 0 is no limit
+	Write   time.Duration // for a request and its reply; 0 is no limit
 	Grace   time.Duration // for requests in flight at the end; 0 aborts them
 }
 
@@ -29,15 +31,35 @@ const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 1 << 16 // bytes
+	// minToken is the least length of a token that other machines may try to guess. 16 hexadecimal
+	// digits are 64 bits, which 100,000 guesses a second find after 3 million years on average.
+	minToken   = 16
+	retryAfter = "1" // seconds after which a client that finds no room may ask again
 )
 
 // Listen listens on a TCP address. An address without a host, such as ":8080", is on the loopback
-// interface.
-func Listen(ctx context.Context, address string) (net.Listener, error) {
+// interface. Any other address needs the token of CheckToken.
+func Listen(ctx context.Context, address, token string) (net.Listener, error) {
 	if host, port, err := net.SplitHostPort(address); err == nil && host == "" {
 		address = net.JoinHostPort("127.0.0.1", port)
 	}
+	if err := CheckToken(address, token); err != nil {
+		return nil, err
+	}
 	return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+}
+
+// CheckToken returns an error if other machines can reach a server at an address, with or without a
+// port, and its token is short enough to guess.
+func CheckToken(address, token string) error {
+	switch {
+	case isLoopback(address) || len(token) >= minToken:
+		return nil
+	case token == "":
+		return fmt.Errorf("other machines can reach %s, and there is no token that they must know", address)
+	}
+	return fmt.Errorf("other machines can reach %s, and could guess a token of %d characters: it needs at least %d, such as those "+
+		"that `openssl rand -hex 16` prints", address, len(token), minToken)
 }
 
 // Serve serves on the listener, which it closes. It returns nil after ctx has ended and requests in
@@ -66,6 +88,21 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		return err
 	}
 	return <-stopped
+}
+
+// Body returns the body of a request, of up to limit bytes. If there is an error, status is the one
+// to reply with: 413 for a body that is too long, 408 for one that is too slow, and else 400.
+func Body(w http.ResponseWriter, r *http.Request, limit int64) (data []byte, status int, err error) {
+	data, err = io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	switch {
+	case err == nil:
+		return data, http.StatusOK, nil
+	case errors.As(err, new(*http.MaxBytesError)):
+		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the request has more than %d bytes", limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, http.StatusRequestTimeout, errors.New("the request did not come in time")
+	}
+	return nil, http.StatusBadRequest, fmt.Errorf("reading the request: %w", err)
 }
 
 // Guard refuses requests that a web page of another site makes in a browser. These are requests
@@ -107,12 +144,15 @@ func Authorized(r *http.Request, token string) bool {
 }
 
 // WriteJSON replies with a status and body as JSON. If body has no form in JSON, it replies with
-// status 500 and the reason.
+// status 500 and the reason. With a status that may pass, it tells the client when to ask again.
 func WriteJSON(w http.ResponseWriter, status int, body any) {
 	data, err := json.Marshal(body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
+	}
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 )
@@ -77,7 +78,7 @@ func TestWriteJSONEncodesBeforeTheStatus(t *testing.T) {
 }
 
 func TestListenDefaultsToLoopback(t *testing.T) {
-	l, err := Listen(t.Context(), ":0")
+	l, err := Listen(t.Context(), ":0", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestListenDefaultsToLoopback(t *testing.T) {
 // A request in flight may finish within the grace period. Without one the server aborts it.
 func TestServeGivesRequestsTheirGrace(t *testing.T) {
 	for _, grace := range []time.Duration{0, time.Minute} {
-		l, err := Listen(t.Context(), "127.0.0.1:0")
+		l, err := Listen(t.Context(), "127.0.0.1:0", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,6 +132,91 @@ func TestServeGivesRequestsTheirGrace(t *testing.T) {
 		}
 		if err := <-ended; err != nil {
 			t.Errorf("grace %v: %v", grace, err)
+		}
+	}
+}
+
+// Other machines get time to guess a token. On the loopback interface a server needs none.
+func TestServersThatOthersReachNeedALongToken(t *testing.T) {
+	long := strings.Repeat("x", minToken)
+	for _, c := range []struct{ address, token, want string }{
+		{"127.0.0.1:0", "", ""},
+		{"localhost", "", ""},
+		{"[::1]:0", "1", ""},
+		{"0.0.0.0:0", long, ""},
+		{"10.0.0.1", long, ""},
+		{"0.0.0.0:0", "", "there is no token"},
+		{"10.0.0.1", "", "there is no token"},
+		{"[::]:0", "1", "a token of 1 characters: it needs at least 16"},
+		{"trainer.example:80", long[1:], "a token of 15 characters"},
+	} {
+		if err := CheckToken(c.address, c.token); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if l, err := Listen(t.Context(), "0.0.0.0:0", "short"); err == nil {
+		l.Close()
+		t.Error("listens with a short token")
+	}
+}
+
+// The read deadline ends a request that is slow to come. It does not end a handler that has its
+// request and is still at work.
+func TestTheReadDeadlineIsForTheRequestAlone(t *testing.T) {
+	const deadline = 50 * time.Millisecond
+	for _, c := range []struct {
+		request string
+		status  string
+	}{
+		{"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "200"},
+		{"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody", "200"},
+		{"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbod", "408"},
+		{"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nbody!", "413"},
+	} {
+		l, err := Listen(t.Context(), "127.0.0.1:0", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Server{Read: deadline, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, status, err := Body(w, r, 4)
+			if err == nil {
+				select {
+				case <-r.Context().Done():
+					status = http.StatusInternalServerError
+				case <-time.After(3 * deadline):
+				}
+			}
+			WriteJSON(w, status, nil)
+		})}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Serve(ctx, l) }()
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply := make([]byte, 12)
+		if _, err := io.WriteString(conn, c.request); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(conn, reply); err != nil || string(reply[9:]) != c.status {
+			t.Errorf("%q: %q, %v; want %s", c.request, reply, err, c.status)
+		}
+		conn.Close()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A client learns when to ask again.
+func TestRefusalsThatMayPassSayWhenToRetry(t *testing.T) {
+	for status, want := range map[int]string{429: "1", 503: "1", 200: "", 400: "", 500: ""} {
+		w := httptest.NewRecorder()
+		WriteJSON(w, status, nil)
+		if got := w.Header().Get("Retry-After"); got != want {
+			t.Errorf("status %d: Retry-After %q, want %q", status, got, want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 // Request is the body of POST /v1/chat/completions and /v1/completions. A client does not send zero
 // fields.
 type Request struct {
+	BestOf              *int              `json:"best_of,omitzero"`
 	Echo                bool              `json:"echo,omitzero"`
 	FrequencyPenalty    float64           `json:"frequency_penalty,omitzero"`
 	Logprobs            json.RawMessage   `json:"logprobs,omitzero"` // true or false in a chat, a number otherwise
@@ -28,6 +29,7 @@ type Request struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options,omitzero"`
 	Temperature *float32        `json:"temperature,omitzero"`
+	ToolChoice  json.RawMessage `json:"tool_choice,omitzero"`
 	Tools       json.RawMessage `json:"tools,omitzero"`
 	TopLogprobs int             `json:"top_logprobs,omitzero"`
 	TopP        *float32        `json:"top_p,omitzero"`

@@ -188,12 +188,9 @@ func (r *request) stopped(tokens []int32, decode func([]int32) string) bool {
 	window := tokens[max(0, len(tokens)-r.tail):]
 	text := decode(window)
 	before := strings.TrimRight(decode(window[:len(window)-1]), string(utf8.RuneError))
-	for _, stop := range r.params.Stop {
-		if i := strings.LastIndex(text, stop); i >= 0 && i+len(stop) > len(before) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.params.Stop, func(stop string) bool {
+		return strings.Contains(text[max(0, len(before)-len(stop)+1):], stop) // the newest token is part of it
+	})
 }
 
 // hashTokens returns the FNV-1a hash of the tokens.

@@ -84,7 +84,8 @@ func (q *sequence) add(token int32, logprob float32, version int64) {
 func (q *sequence) finish(token int32, decode func([]int32) string) string {
 	r := q.request
 	if len(q.tokens) >= r.params.MinTokens {
-		if slices.Contains(r.stops, token) || len(r.params.Stop) > 0 && r.stopped(q.tokens, decode) {
+		_, stops := slices.BinarySearch(r.stops, token)
+		if stops || len(r.params.Stop) > 0 && r.stopped(q.tokens, decode) {
 			return "stop"
 		}
 	}

@@ -1,0 +1,148 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	wire "github.com/trinity-go/trinity/wire/openai"
+)
+
+// unsupported are the keys of OpenAI and vLLM that the server refuses, with the values that ask for
+// nothing. For every key these are also null, "", [] and {}.
+var unsupported = map[string][]any{
+	"add_generation_prompt":      {true},
+	"add_special_tokens":         nil,
+	"allowed_token_ids":          nil,
+	"audio":                      nil,
+	"bad_words":                  nil,
+	"chat_template":              nil,
+	"chat_template_kwargs":       nil,
+	"continue_final_message":     {false},
+	"documents":                  nil,
+	"echo":                       {false},
+	"frequency_penalty":          {0.0},
+	"function_call":              {"auto", "none"},
+	"functions":                  nil,
+	"guided_choice":              nil,
+	"guided_decoding_backend":    nil,
+	"guided_grammar":             nil,
+	"guided_json":                nil,
+	"guided_regex":               nil,
+	"guided_whitespace_pattern":  nil,
+	"include_stop_str_in_output": {false},
+	"length_penalty":             {1.0},
+	"logit_bias":                 nil,
+	"logits_processors":          nil,
+	"modalities":                 {[]any{"text"}},
+	"presence_penalty":           {0.0},
+	"prompt_logprobs":            nil,
+	"reasoning_effort":           nil,
+	"response_format":            {map[string]any{"type": "text"}},
+	"return_prompt_token_ids":    {false},
+	"return_tokens_as_token_ids": {false},
+	"skip_special_tokens":        {true},
+	"structural_tag":             nil,
+	"structured_outputs":         nil,
+	"suffix":                     nil,
+	"thinking_token_budget":      nil,
+	"tool_choice":                {"auto", "none"},
+	"top_logprobs":               {0.0},
+	"truncate_prompt_tokens":     nil,
+	"use_beam_search":            {false},
+	"verbosity":                  nil,
+	"web_search_options":         nil,
+}
+
+// harmless are the keys that say nothing about a reply's text.
+var harmless = []string{
+	"cache_salt", "metadata", "parallel_tool_calls", "prediction", "priority", "prompt_cache_key", "prompt_cache_retention",
+	"request_id", "safety_identifier", "service_tier", "spaces_between_special_tokens", "store", "user",
+}
+
+// supported are the keys of wire.Request.
+var supported = func() (keys []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[wire.Request]()) {
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		keys = append(keys, key)
+	}
+	return keys
+}()
+
+// checkKeys refuses keys that ask for something that the server cannot do, and reports keys that it
+// does not know.
+func (s *Server) checkKeys(data []byte) error {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(data, &given); err != nil {
+		return notJSON(err)
+	}
+	for key, text := range given {
+		nothing, known := unsupported[key]
+		switch {
+		case known:
+			var value any
+			if err := json.Unmarshal(text, &value); err != nil {
+				return notJSON(err)
+			}
+			if !asksNothing(value, nothing) {
+				return bad(key, "%s is not supported: leave it out", key)
+			}
+		case !slices.Contains(supported, key) && !slices.Contains(harmless, key):
+			s.ignored.report(key, s.Say)
+		}
+	}
+	return nil
+}
+
+func notJSON(err error) error { return bad("", "the request is not the JSON of a completion: %v", err) }
+
+// asksNothing reports whether a value is empty or one of those that ask for nothing.
+func asksNothing(value any, nothing []any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case string:
+		if v == "" {
+			return true
+		}
+	case []any:
+		if len(v) == 0 {
+			return true
+		}
+	case map[string]any:
+		if len(v) == 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(nothing, func(n any) bool { return reflect.DeepEqual(n, value) })
+}
+
+// ignored remembers the keys that the server has reported.
+type ignored struct {
+	mu   sync.Mutex
+	keys map[string]bool
+}
+
+// Limits of what requests can write to the log.
+const (
+	maxIgnored    = 100 // keys
+	maxIgnoredKey = 64  // bytes of a key
+)
+
+// report says, once for each key, that it has no effect.
+func (i *ignored) report(key string, say func(string)) {
+	key = key[:min(len(key), maxIgnoredKey)]
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if say == nil || i.keys[key] || len(i.keys) == maxIgnored {
+		return
+	}
+	if i.keys == nil {
+		i.keys = map[string]bool{}
+	}
+	i.keys[key] = true
+	say(fmt.Sprintf("requests have a key %q, which has no effect", key))
+}
