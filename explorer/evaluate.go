@@ -64,10 +64,10 @@ func evalMetrics(outcomes []*outcome, k int) trinity.Metrics {
 	for _, name := range sortedNames(perMetric) {
 		tasks := perMetric[name]
 		m[fmt.Sprintf("%s/mean@%d", name, k)] = over(tasks, mean)
+		m[fmt.Sprintf("%s/std@%d", name, k)] = over(tasks, std)
 		if k == 1 {
 			continue
 		}
-		m[fmt.Sprintf("%s/std@%d", name, k)] = over(tasks, std)
 		rng := rand.New(rand.NewPCG(42, 0))
 		for n := 2; ; n = min(2*n, k) {
 			best, worst := bootstrap(rng, tasks, n)

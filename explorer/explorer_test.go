@@ -251,6 +251,10 @@ func TestEvaluationMetrics(t *testing.T) {
 			t.Errorf("%s = %v, want %v", name, got, want)
 		}
 	}
+	single := evalMetrics([]*outcome{score(1)}, 1)
+	if std, ok := single["accuracy/std@1"]; single["accuracy/mean@1"] != 1 || std != 0 || !ok {
+		t.Errorf("one run: %v", single)
+	}
 	// Of two draws with replacement from {0,1,0,1} the best is 1 with probability 3/4.
 	if got, want := m["accuracy/best@2"], (1+0+0.75)/3; got < want-0.02 || got > want+0.02 {
 		t.Errorf("best@2 = %v, want about %v", got, want)

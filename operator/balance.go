@@ -13,16 +13,16 @@ func init() {
 	registry.Operators.Register("balance_filter",
 		"Balances right and wrong rollouts within a group. The side with more rollouts keeps its first "+
 			"`max_ratio` times the number of the other side. A rollout is right if its `metric_key` in its last "+
-			"step is more than `correct_threshold`; the key names a part of the reward or a metric of the "+
-			"workflow. The filter passes on groups that are all right or all wrong (dapo_dynamic_sampling drops "+
-			"them) and rollouts without the metric. Metrics: filtered_count (experiences), balanced_group_count "+
-			"(groups that lost any).",
-		func() trinity.Operator { return &balanceFilter{MetricKey: "accuracy", MaxRatio: 1} })
+			"step is more than `correct_threshold`; the reward decides if the rollout lacks that number. The "+
+			"filter passes on groups that are all right or all wrong (dapo_dynamic_sampling drops them). Metrics: "+
+			"filtered_count (experiences), balanced_group_count (groups that lost any), metric_missing_count "+
+			"(rollouts for which the reward decided).",
+		func() trinity.Operator { return &balanceFilter{MetricKey: accuracy, MaxRatio: 1} })
 }
 
 // balanceFilter keeps as many right rollouts as wrong ones.
 type balanceFilter struct {
-	MetricKey        string  `yaml:"metric_key" doc:"part of the reward, or metric, that decides whether a rollout is right"`
+	MetricKey        string  `yaml:"metric_key" doc:"part of the reward, metric of the workflow, or reward: the number that decides whether a rollout is right"`
 	CorrectThreshold float64 `yaml:"correct_threshold" doc:"a rollout is right if its number is more than this"`
 	MaxRatio         float64 `yaml:"max_ratio" doc:"rollouts of the larger side for each of the smaller side, rounded down"`
 }
@@ -30,7 +30,7 @@ type balanceFilter struct {
 // Validate checks the ranges.
 func (b *balanceFilter) Validate() error {
 	if b.MetricKey == "" {
-		return errors.New("metric_key: name a part of the reward, such as accuracy")
+		return errors.New("metric_key: name a part of the reward, such as accuracy, or reward")
 	}
 	if !(b.MaxRatio >= 1) {
 		return fmt.Errorf("max_ratio: must be at least 1, got %g", b.MaxRatio)
@@ -67,10 +67,10 @@ func (b *balanceFilter) Process(_ context.Context, groups []trinity.Group) ([]tr
 			balanced++
 		}
 	}
-	if err := verdicts.check(); err != nil {
-		return nil, nil, err
-	}
 	kept, metrics := keep(groups, surplus.lacks)
 	metrics["balanced_group_count"] = float64(balanced)
+	if err := verdicts.report(metrics); err != nil {
+		return nil, nil, err
+	}
 	return kept, metrics, nil
 }

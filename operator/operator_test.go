@@ -102,14 +102,20 @@ func TestOperatorsKeepAndScoreExperiences(t *testing.T) {
 		{"reward_std_filter", nil, nil, nil, trinity.Metrics{"filtered_count": 0}},
 
 		{"dapo_dynamic_sampling", nil, groups{group(1, 1), group(0, 1, 0), group(0, 0), group(-1, -1)}, [][]float64{{0, 1, 0}},
-			trinity.Metrics{"dropped_all_correct": 1, "dropped_all_wrong": 2}},
+			trinity.Metrics{"filtered_count": 6, "dropped_all_correct": 2, "dropped_all_wrong": 4}},
 		{"dapo_dynamic_sampling", args{"correct_threshold": 0.5}, groups{group(0.5, 0.6), group(0.5, 0.5)}, [][]float64{{0.5, 0.6}},
-			trinity.Metrics{"dropped_all_correct": 0, "dropped_all_wrong": 1}},
+			trinity.Metrics{"filtered_count": 2, "dropped_all_correct": 0, "dropped_all_wrong": 2}},
 		{"dapo_dynamic_sampling", nil, groups{group(1, failed), group(0, failed), group(1, failed, 0)}, [][]float64{{1, failed, 0}},
-			trinity.Metrics{"dropped_all_correct": 1, "dropped_all_wrong": 1}},
+			trinity.Metrics{"filtered_count": 4, "dropped_all_correct": 2, "dropped_all_wrong": 2}},
 		{"dapo_dynamic_sampling", nil, groups{group(failed, failed)}, [][]float64{{failed, failed}},
-			trinity.Metrics{"dropped_all_correct": 0, "dropped_all_wrong": 0}},
-		{"dapo_dynamic_sampling", nil, nil, nil, trinity.Metrics{"dropped_all_correct": 0, "dropped_all_wrong": 0}},
+			trinity.Metrics{"filtered_count": 0, "dropped_all_correct": 0, "dropped_all_wrong": 0}},
+		{"dapo_dynamic_sampling", nil, nil, nil, trinity.Metrics{"filtered_count": 0, "dropped_all_correct": 0, "dropped_all_wrong": 0}},
+		{"dapo_dynamic_sampling", args{"metric_key": "reward", "correct_threshold": 0.5}, groups{group(0.4, 0.6), group(0.6, 0.6)},
+			[][]float64{{0.4, 0.6}}, trinity.Metrics{"filtered_count": 2, "dropped_all_correct": 2, "dropped_all_wrong": 0}},
+		{"dapo_dynamic_sampling", nil, groups{without(group(0, 1)), without(group(1, 1)), group(1, 1)}, [][]float64{{0, 1}},
+			trinity.Metrics{"filtered_count": 4, "dropped_all_correct": 4, "dropped_all_wrong": 0, "metric_missing_count": 4}},
+		{"dapo_dynamic_sampling", nil, groups{without(group(0, 1)), without(group(0, 0))}, [][]float64{{0, 1}},
+			trinity.Metrics{"filtered_count": 2, "dropped_all_correct": 0, "dropped_all_wrong": 2, "metric_missing_count": 4}},
 
 		{"overlong_filter", nil, groups{cut(group(1, 0, 0.5)), cut(group(1))}, [][]float64{{0, 0.5}}, trinity.Metrics{"filtered_count": 2}},
 		{"overlong_filter", args{"drop_truncated_prompts": true}, groups{cut(group(1, 0, 0.5))}, [][]float64{{0.5}},
@@ -192,6 +198,14 @@ func TestOperatorsKeepAndScoreExperiences(t *testing.T) {
 			t.Errorf("%s %v of %v\n got %v, %v, %v\nwant %v, %v", c.name, c.args, values(c.in), values(kept), metrics, err, c.want, c.metrics)
 		}
 	}
+}
+
+// without removes the parts of the rewards.
+func without(g trinity.Group) trinity.Group {
+	for _, e := range g {
+		e.Reward.Parts = nil
+	}
+	return g
 }
 
 // cut truncates the response of the first rollout and the prompt of the second.
@@ -314,8 +328,8 @@ func TestMetricOfTheWorkflowDecidesWhatIsRight(t *testing.T) {
 	g[0].Metrics = map[string]float64{"solved": 1}
 	g[1].Metrics = map[string]float64{"solved": 0}
 	op := build(t, "dapo_dynamic_sampling", args{"metric_key": "solved"})
-	if kept, _, err := op.Process(t.Context(), groups{g, group(1)}); err != nil || len(kept) != 2 {
-		t.Errorf("kept %v, %v; want the group without the metric too", values(kept), err)
+	if kept, _, err := op.Process(t.Context(), groups{g, group(0, 1), group(1, 1)}); err != nil || len(kept) != 2 {
+		t.Errorf("kept %v, %v; want the reward to decide in groups without the metric", values(kept), err)
 	}
 	_, _, err := op.Process(t.Context(), groups{group(0, 1)})
 	if err == nil || !strings.Contains(err.Error(), `"solved"`) || !strings.Contains(err.Error(), "accuracy") {
@@ -339,6 +353,7 @@ func TestRewardShapingComputesRewards(t *testing.T) {
 		missing float64
 	}{
 		{"add, weight 1", []any{config("s", "ADD", nil)}, args{"s": 0.5}, 1.5, 0},
+		{"add without op_type", []any{args{"stats_key": "s"}}, args{"s": 0.5}, 1.5, 0},
 		{"add", []any{config("s", "ADD", 2)}, args{"s": 0.5}, 2, 0},
 		{"sub", []any{config("s", "SUB", 2.0)}, args{"s": float32(0.5)}, 0, 0},
 		{"mul", []any{config("s", "MUL", 2)}, args{"s": 3}, 6, 0},

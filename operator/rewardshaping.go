@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,15 +23,17 @@ func init() {
 
 // rewardShaping does arithmetic on rewards.
 type rewardShaping struct {
-	Configs []shaping `yaml:"reward_shaping_configs" doc:"a list of {stats_key, op_type (ADD, SUB, MUL, DIV), weight (default 1)}"`
+	Configs []shaping `yaml:"reward_shaping_configs" doc:"a list of {stats_key, op_type (ADD, the default, SUB, MUL, DIV), weight (default 1)}"`
 }
 
 // shaping is one change of the reward.
 type shaping struct {
 	StatsKey string   `yaml:"stats_key"`
-	OpType   string   `yaml:"op_type"`
-	Weight   *float64 `yaml:"weight"` // nil is 1
+	OpType   string   `yaml:"op_type"` // "" is ADD
+	Weight   *float64 `yaml:"weight"`  // nil is 1
 }
+
+func (c *shaping) op() string { return cmp.Or(c.OpType, "ADD") }
 
 var shapings = map[string]func(reward, x float64) float64{
 	"ADD": func(reward, x float64) float64 { return reward + x },
@@ -53,7 +56,7 @@ func (s *rewardShaping) Validate() error {
 		switch {
 		case c.StatsKey == "":
 			return fmt.Errorf("reward_shaping_configs.%d.stats_key: name a key of info", i)
-		case shapings[c.OpType] == nil:
+		case shapings[c.op()] == nil:
 			return fmt.Errorf("reward_shaping_configs.%d.op_type: unknown operation %q (known: ADD, SUB, MUL, DIV)", i, c.OpType)
 		}
 	}
@@ -100,9 +103,9 @@ func (s *rewardShaping) shape(e *trinity.Experience) (absent int, err error) {
 		if c.Weight != nil {
 			x *= *c.Weight
 		}
-		shaped := shapings[c.OpType](e.Reward.Value, x)
+		shaped := shapings[c.op()](e.Reward.Value, x)
 		if math.IsNaN(shaped) || math.IsInf(shaped, 0) {
-			e.Reward = trinity.InvalidReward(fmt.Sprintf("the reward is no finite number after %s of info %q = %v", c.OpType, c.StatsKey, v))
+			e.Reward = trinity.InvalidReward(fmt.Sprintf("the reward is no finite number after %s of info %q = %v", c.op(), c.StatsKey, v))
 			return absent, nil
 		}
 		e.Reward.Value = shaped

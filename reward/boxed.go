@@ -11,14 +11,14 @@ import (
 func init() {
 	registry.Rewards.Register("math_boxed_reward",
 		"accuracy + format_score. accuracy: 1 if the content of the last \\boxed{} equals the truth mathematically, else 0. "+
-			"format_score: −`format_score_coef` if `with_think` is set and the reply is not a <think> block followed by a \\boxed answer, "+
+			"format_score: −`format_score_coef` if `with_think` is set and the reply is not one <think> block followed by a \\boxed answer, "+
 			"else 0. Parts: accuracy, format_score.",
 		func() trinity.RewardFunc { return &mathBoxed{FormatScoreCoef: 0.1} })
 }
 
 // mathBoxed scores a reply that puts its answer in a box.
 type mathBoxed struct {
-	WithThink       bool    `yaml:"with_think" doc:"expect a <think> block before the answer"`
+	WithThink       bool    `yaml:"with_think" doc:"expect one <think> block before the answer"`
 	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"subtracted for a missing think block; 0 subtracts nothing"`
 }
 
@@ -45,7 +45,7 @@ func (m *mathBoxed) Score(_ context.Context, in trinity.RewardInput) (trinity.Re
 		return noTruth(in), nil
 	}
 	parts := map[string]float64{"accuracy": right(answers["boxed"], in.Response, truth), "format_score": 0}
-	if m.WithThink && !thinkBoxed.MatchString(in.Response) {
+	if m.WithThink && !(once(in.Response, "<think>", "</think>") && thinkBoxed.MatchString(in.Response)) {
 		parts["format_score"] = -m.FormatScoreCoef
 	}
 	return trinity.NewReward(parts), nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity"
@@ -57,12 +58,12 @@ var thinkAnswer = regexp.MustCompile(`(?s)\A\s*<think>.*</think>\s*<answer>.*</a
 // isThinkAnswer reports whether a reply has each of the four tags once, in order, with nothing
 // outside.
 func isThinkAnswer(reply string) bool {
-	for _, tag := range []string{"<think>", "</think>", "<answer>", "</answer>"} {
-		if strings.Count(reply, tag) != 1 {
-			return false
-		}
-	}
-	return thinkAnswer.MatchString(reply)
+	return once(reply, "<think>", "</think>", "<answer>", "</answer>") && thinkAnswer.MatchString(reply)
+}
+
+// once reports whether a reply has each of the tags exactly once.
+func once(reply string, tags ...string) bool {
+	return !slices.ContainsFunc(tags, func(tag string) bool { return strings.Count(reply, tag) != 1 })
 }
 
 // whole compiles an expression that must match a whole text.

@@ -11,14 +11,23 @@ func init() {
 	registry.Rewards.Register("math_reward",
 		"accuracy + format_score. accuracy: 1 if the final answer equals the truth mathematically, else 0; "+
 			"it finds the answer as accuracy_reward does with auto. format_score: `format_score_coef` if the "+
-			"whole reply is one <think> block and one <answer> block, else −`format_score_coef`. Parts: "+
-			"accuracy, format_score.",
+			"whole reply matches `pattern`, by default one <think> block and one <answer> block, else "+
+			"−`format_score_coef`. Parts: accuracy, format_score.",
 		func() trinity.RewardFunc { return &mathReward{FormatScoreCoef: 0.1} })
 }
 
 // mathReward scores a reply with reasoning and an answer, each between tags.
 type mathReward struct {
-	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"added if the reply has both blocks, else subtracted; 0 scores accuracy alone"`
+	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"added if the reply matches, else subtracted; 0 scores accuracy alone"`
+	Pattern         string  `yaml:"pattern" doc:"RE2 expression for the whole reply, as in format_reward; default: both blocks"`
+
+	format *format
+}
+
+// Validate compiles the expression.
+func (m *mathReward) Validate() error {
+	m.format = &format{Pattern: m.Pattern, Coef: m.FormatScoreCoef}
+	return m.format.Validate()
 }
 
 // Requires implements [trinity.Requirer].
@@ -32,8 +41,7 @@ func (m *mathReward) Score(_ context.Context, in trinity.RewardInput) (trinity.R
 	if !ok {
 		return noTruth(in), nil
 	}
-	format := format{Coef: m.FormatScoreCoef}
 	return trinity.NewReward(map[string]float64{
-		"accuracy": right(answers["auto"], in.Response, truth), "format_score": format.score(in.Response),
+		"accuracy": right(answers["auto"], in.Response, truth), "format_score": m.format.score(in.Response),
 	}), nil
 }

@@ -43,12 +43,18 @@ func TestMathematicsRewardsHaveParts(t *testing.T) {
 		{"math_reward", args{"format_score_coef": 0}, "72", "72", parts{"accuracy": 1, "format_score": 0}},
 		{"math_reward", args{"format_score_coef": 1}, shaped + "A</answer>", "A", parts{"accuracy": 1, "format_score": 1}},
 
+		{"math_reward", args{"pattern": `Answer: .*`}, "Answer: 72", "72", parts{"accuracy": 1, "format_score": 0.1}},
+		{"math_reward", args{"pattern": `Answer: .*`}, "It is 72", "72", parts{"accuracy": 0, "format_score": -0.1}},
+
 		{"math_boxed_reward", nil, `so \boxed{72}`, "72", parts{"accuracy": 1, "format_score": 0}},
 		{"math_boxed_reward", nil, "so 72", "72", parts{"accuracy": 0, "format_score": 0}},
 		{"math_boxed_reward", nil, `\boxed{1}, no, \boxed{\frac{144}{2}}`, "72", parts{"accuracy": 1, "format_score": 0}},
 		{"math_boxed_reward", nil, `\boxed{72}`, `Twice 36 is \boxed{72}.`, parts{"accuracy": 1, "format_score": 0}},
 		{"math_boxed_reward", args{"with_think": true}, `\boxed{72}`, "72", parts{"accuracy": 1, "format_score": -0.1}},
 		{"math_boxed_reward", args{"with_think": true}, `<think>twice 36</think> \boxed{72}`, "72", parts{"accuracy": 1, "format_score": 0}},
+		{"math_boxed_reward", args{"with_think": true}, `<think>36</think> <think>72</think> \boxed{72}`, "72",
+			parts{"accuracy": 1, "format_score": -0.1}},
+		{"math_boxed_reward", args{"with_think": true}, `<think>36<think>72</think> \boxed{72}`, "72", parts{"accuracy": 1, "format_score": -0.1}},
 		{"math_boxed_reward", args{"with_think": true}, `<think>\boxed{72}</think>`, "72", parts{"accuracy": 1, "format_score": -0.1}},
 		{"math_boxed_reward", args{"with_think": true, "format_score_coef": 0}, `\boxed{72}`, "72", parts{"accuracy": 1, "format_score": 0}},
 		{"math_boxed_reward", args{"with_think": true, "format_score_coef": 0.5}, "72", "72", parts{"accuracy": 0, "format_score": -0.5}},
@@ -145,6 +151,7 @@ func TestMathematicsArgumentsAreChecked(t *testing.T) {
 	}{
 		{"accuracy_reward", map[string]any{"answer": "somewhere"}, "last_number"},
 		{"format_reward", map[string]any{"pattern": "("}, "pattern"},
+		{"math_reward", map[string]any{"pattern": "("}, "pattern"},
 		{"math_dapo_reward", map[string]any{"enable_overlong_penalty": true}, "cache_length"},
 		{"math_dapo_reward", map[string]any{"enable_overlong_penalty": true, "cache_length": 5, "max_response_length": 4}, "cache_length"},
 		{"math_dapo_reward", map[string]any{"enable_overlong_penalty": true, "cache_length": 4, "max_response_length": 4,

@@ -16,7 +16,8 @@ import (
 // policy stable. A group of one keeps its reward: A = R. Only experiences with a valid reward
 // count.
 //
-// Metrics: as for rloo.
+// Metrics: as for rloo, and group_advantages/group_baseline/{mean,max,min} of the baseline over
+// groups, 0 for a group of one.
 //
 // asymre_verl is an alias: Trinity-RFT's variant in the trainer has the same formula.
 type asymRE struct {
@@ -45,10 +46,10 @@ func (*asymRE) Needs() trinity.Needs { return trinity.Needs{Group: true} }
 
 // Advantages implements trinity.Advantage.
 func (a *asymRE) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-	return perGroup(groups, func(_ trinity.Group, rewards []float64) []float64 {
+	return lessBaseline(groups, func(rewards []float64) float64 {
 		if len(rewards) == 1 {
-			return rewards
+			return 0
 		}
-		return minus(rewards, mean(rewards)+a.BaselineShift)
+		return mean(rewards) + a.BaselineShift
 	})
 }

@@ -68,6 +68,21 @@ func TestClipBEqualsValuesByHand(t *testing.T) {
 	}
 }
 
+// All S are 0 but for the rounding of one entropy to float32.
+func TestClipBIgnoresRounding(t *testing.T) {
+	below, _ := clipped(t, "clipb", args{"mu": 1}, func(below, above *trinity.Experience) {
+		for _, e := range []*trinity.Experience{below, above} {
+			for at := range e.Logprobs {
+				e.Logprobs[at], e.Entropies[at] = float32(-math.Ln2), float32(math.Ln2)
+			}
+		}
+		below.Entropies[2] = math.Nextafter32(below.Entropies[2], 0)
+	})
+	if !slices.Equal(below, []bool{true, true, true}) {
+		t.Errorf("%v stay, want all", below)
+	}
+}
+
 func TestClipVEqualsValuesByHand(t *testing.T) {
 	// p is 1 and H is 0, so that S = 0 and D is the discriminator
 	edit := func(below, above *trinity.Experience) {

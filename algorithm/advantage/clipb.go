@@ -12,18 +12,22 @@ import (
 // policy's entropy most.
 //
 //	S = p·(H + ln p)
-//	kept: A ≥ 0, or S − mean ≥ −μ·std, with mean and std (over n) of S
+//	kept: A ≥ 0, or S − mean ≥ −μ·std, with mean and std (over n) of S; all if std < 2⁻²³
 //
 // p is the probability of the token when it was sampled, and H is the policy's entropy there. mean
 // and std cover all trained tokens of the batch.
 //
 // Punishing a token changes the entropy by +S to first order. So a token with low S, unlikely where
 // the policy was sure of another token, lowers the entropy. Clipped tokens leave the mask: the loss
-// neither sees them nor divides by them. A is that of grpo with its defaults.
+// neither sees them nor divides by them. A is that of grpo with its defaults. A std below 2⁻²³ comes
+// from rounding p and H to float32.
 //
 // Metrics: those of grpo; frac_clipped (share of trained tokens); frac_clipped_pos and
 // frac_clipped_neg (share of the tokens with A > 0 and A < 0); ES and varS (mean and variance of
 // S).
+//
+// Unlike Trinity-RFT: the smallest std is 2⁻²³ instead of 10⁻¹², because deviations of rounding are
+// larger than that.
 type clipB struct {
 	Mu      float64 `yaml:"mu" doc:"how many standard deviations S may lie below the mean"`
 	Epsilon float64 `yaml:"epsilon" doc:"added to the standard deviation of rewards"`
@@ -59,7 +63,10 @@ func (a *clipB) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Met
 		return nil, nil, err
 	}
 	center, std := momentsOf(tokens, func(t clipToken) float64 { return t.s })
-	clip(tokens, func(i int) bool { return tokens[i].advantage < 0 && tokens[i].s-center < -a.Mu*std }, metrics)
+	const rounding = 0x1p-23 // of float32
+	clip(tokens, func(i int) bool {
+		return std >= rounding && tokens[i].advantage < 0 && tokens[i].s-center < -a.Mu*std
+	}, metrics)
 	metrics["ES"], metrics["varS"] = center, std*std
 	return kept, metrics, nil
 }

@@ -21,6 +21,22 @@ func perGroup(groups []trinity.Group, score func(g trinity.Group, rewards []floa
 	return kept, metrics, nil
 }
 
+// lessBaseline is [perGroup] with the advantage R − b, where b is the baseline of the group. It adds
+// the metric group_advantages/group_baseline/{mean,max,min} of b over groups.
+func lessBaseline(groups []trinity.Group, baseline func(rewards []float64) float64) ([]trinity.Group, trinity.Metrics, error) {
+	var baselines []float64
+	kept, metrics, err := perGroup(groups, func(_ trinity.Group, rewards []float64) []float64 {
+		b := baseline(rewards)
+		baselines = append(baselines, b)
+		return minus(rewards, b)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	summarize(metrics, "group_advantages/group_baseline", baselines)
+	return kept, metrics, nil
+}
+
 // scoredGroups returns the groups without invalid rewards, unless empty, with their rewards. It
 // sets the metrics of [perGroup].
 func scoredGroups(groups []trinity.Group, metrics trinity.Metrics) (valid []trinity.Group, scores [][]float64, err error) {

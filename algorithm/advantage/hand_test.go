@@ -349,3 +349,18 @@ func TestArgumentsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+func TestBaselinesAndCountsAreMetrics(t *testing.T) {
+	groups := []trinity.Group{group([]float64{0, 1}), group([]float64{4})}
+	_, m, err := made(t, "asymre", args{"baseline_shift": -0.1}).Advantages(groups)
+	for name, want := range map[string]float64{"mean": 0.2, "max": 0.4, "min": 0} {
+		if got := m["group_advantages/group_baseline/"+name]; err != nil || math.Abs(got-want) > 1e-12 {
+			t.Errorf("asymre: group_baseline/%s = %v, %v; want %v", name, got, err, want)
+		}
+	}
+	equal := group([]float64{1, 1})
+	_, m, err = made(t, "step_wise_grpo", args{"std_threshold": 0}).Advantages([]trinity.Group{group([]float64{0, 1, 2}), equal})
+	if err != nil || m["experience_count"] != 3 || m["filtered_count"] != 2 {
+		t.Errorf("step_wise_grpo: %v, %v; want experience_count 3 and filtered_count 2", m, err)
+	}
+}

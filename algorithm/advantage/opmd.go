@@ -51,17 +51,7 @@ func (*opmd) Needs() trinity.Needs { return trinity.Needs{Group: true} }
 
 // Advantages implements trinity.Advantage.
 func (a *opmd) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-	var baselines []float64
-	kept, metrics, err := perGroup(groups, func(_ trinity.Group, rewards []float64) []float64 {
-		b := a.baseline(rewards)
-		baselines = append(baselines, b)
-		return minus(rewards, b)
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	summarize(metrics, "group_advantages/group_baseline", baselines)
-	return kept, metrics, nil
+	return lessBaseline(groups, a.baseline)
 }
 
 // baseline returns b.

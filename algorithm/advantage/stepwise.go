@@ -20,8 +20,9 @@ import (
 //
 // Metrics: group_advantages/reward_mean/{mean,max,min} and
 // group_advantages/reward_std/{mean,max,min} over groups (including dropped groups; groups of one
-// run have no std), filtered_count (experiences dropped by std_threshold), skipped_group_ratio
-// (share of groups dropped by it) and invalid_count (experiences of runs without a valid outcome).
+// run have no std), experience_count (experiences with an advantage), filtered_count (experiences
+// dropped by std_threshold), skipped_group_ratio (share of groups dropped by it) and invalid_count
+// (experiences of runs without a valid outcome).
 //
 // Unlike Trinity-RFT: the last step is the one with the highest turn, because the order of a list
 // may change.
@@ -45,7 +46,7 @@ func (*stepWiseGRPO) Needs() trinity.Needs { return trinity.Needs{Group: true} }
 
 // Advantages implements trinity.Advantage.
 func (a *stepWiseGRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Metrics, error) {
-	metrics := trinity.Metrics{"filtered_count": 0, "invalid_count": 0, "skipped_group_ratio": 0}
+	metrics := trinity.Metrics{"experience_count": 0, "filtered_count": 0, "invalid_count": 0, "skipped_group_ratio": 0}
 	var runs [][]run
 	var valid []trinity.Group
 	var all, means, stds []float64
@@ -74,6 +75,7 @@ func (a *stepWiseGRPO) Advantages(groups []trinity.Group) ([]trinity.Group, trin
 			continue
 		}
 		a.spread(r, batchStd)
+		metrics["experience_count"] += float64(len(valid[i]))
 		kept = append(kept, valid[i])
 	}
 	summarize(metrics, "group_advantages/reward_mean", means)

@@ -248,8 +248,8 @@ func TestArgumentsAreChecked(t *testing.T) {
 		{"kl", "k2", args{"kl_coef": math.NaN()}, "kl_coef"},
 		{"kl", "k2", args{"adaptive": true, "target_kl": 0.1}, "horizon"},
 		{"kl", "k2", args{"target_kl": 0.1}, "no effect without adaptive"},
-		{"kl", "none", args{"kl_coef": 0.1}, "no effect without a KL term"},
-		{"entropy", "none", args{"entropy_coef": 0.1}, "unknown argument"},
+		{"kl", "none", args{"kl_coef": -1}, "kl_coef"},
+		{"entropy", "none", args{"entropy_cof": 0.1}, "unknown argument"},
 		{"entropy", "mix", args{"entropy_coef": math.Inf(1)}, "finite"},
 	} {
 		var err error
@@ -264,6 +264,21 @@ func TestArgumentsAreChecked(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %v: error %v, want %q", c.name, c.args, err, c.want)
 		}
+	}
+}
+
+// Files of Trinity-RFT often keep the arguments of a term that they switch off.
+func TestAbsentTermsTakeTheArgumentsOfTerms(t *testing.T) {
+	kl, err := KLs.Build("none", map[string]any{"kl_coef": 0.1, "adaptive": false})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entropy, err := Entropies.Build("none", map[string]any{"entropy_coef": 0.1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := NewComposite(&sft{Agg{TokenMean}}, kl, entropy); c.KL != nil || c.Bonus != nil || c.KLCoef() != 0 {
+		t.Errorf("got a KL term %v of weight %v and an entropy term %v, want neither", c.KL, c.KLCoef(), c.Bonus)
 	}
 }
 

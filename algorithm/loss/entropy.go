@@ -28,7 +28,9 @@ type entropyBonus struct {
 }
 
 // noEntropy is the absent term. Composite drops it.
-type noEntropy struct{}
+type noEntropy struct {
+	EntropyCoef float64 `yaml:"entropy_coef" doc:"not used, because there is no term"`
+}
 
 func init() {
 	Entropies.Register("none", "No entropy term; the entropy is not computed.", func() Entropy { return &noEntropy{} })

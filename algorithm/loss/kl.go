@@ -73,18 +73,13 @@ func (e *formulaKL) Estimate(lp, ref tape.Stream, old *tape.Stream) tape.Stream 
 	return e.formula(lp, ref, old)
 }
 
-// noKL is the absent term.
+// noKL is the absent term. It takes the arguments of a term, and none has an effect.
 type noKL struct {
 	KLController `yaml:",inline"`
 }
 
-// Validate refuses a weight, which would have no effect.
-func (n *noKL) Validate() error {
-	if n.KLCoef != 0 || n.Adaptive {
-		return errors.New("kl_coef and adaptive have no effect without a KL term: remove them or choose k1, k2, k3, …")
-	}
-	return n.KLController.Validate()
-}
+// Controller returns the weight 0, whatever the arguments are.
+func (*noKL) Controller() *KLController { return &KLController{} }
 
 // Estimate returns 0.
 func (n *noKL) Estimate(lp, _ tape.Stream, _ *tape.Stream) tape.Stream { return lp.Detach().Scale(0) }

@@ -12,12 +12,12 @@ import (
 // (CHORD-φ, Zhang et al. 2025). The policy learns most from tokens about which it is undecided, and
 // little from tokens that it knows or finds very unlikely.
 //
-//	L = −lp·sg(p·(1 − p)),  with lp at most log(cutoff_prob)
+//	L = −min(lp, log(cutoff_prob))·sg(p·(1 − p))
 //
 // A token above cutoff_prob has derivative 0. Metric: sft_phi_loss (aggregated).
 type sftPhi struct {
 	Agg        `yaml:",inline"`
-	CutoffProb float64 `yaml:"cutoff_prob" doc:"ignore tokens that are more probable than this; 1 ignores none"`
+	CutoffProb float64 `yaml:"cutoff_prob" doc:"do not learn tokens that are more probable than this; 1 learns all"`
 }
 
 func init() {
@@ -40,11 +40,10 @@ func (s *sftPhi) Validate() error {
 func (*sftPhi) ReadsAdvantages() bool { return false }
 
 func (s *sftPhi) Loss(in *Input) (tape.Stream, trinity.Metrics, error) {
-	lp := in.Logprob
+	lp, p := in.Logprob, in.Logprob.Detach().Exp()
 	if s.CutoffProb < 1 {
 		lp = lp.Clamp(math.Inf(-1), math.Log(s.CutoffProb))
 	}
-	p := lp.Detach().Exp()
 	perToken, err := in.Weigh(p.Mul(p.Neg().Plus(1)).Mul(lp).Neg())
 	if err != nil {
 		return tape.Stream{}, nil, err

@@ -109,7 +109,7 @@ func TestTokenLossesEqualValuesByHand(t *testing.T) {
 
 		{"sft_is", "weighted by p", nil, 9, 3, 2 * p, -p},
 		{"sft_phi", "weighted by p(1 − p)", nil, 9, 3, 2 * p * (1 - p), -p * (1 - p)},
-		{"sft_phi", "above the cutoff", args{"cutoff_prob": 0.1}, 0, 1, -ln(0.1) * 0.09, 0},
+		{"sft_phi", "above the cutoff", args{"cutoff_prob": 0.1}, 0, 1, -ln(0.1) * p * (1 - p), 0},
 		{"sft_phi", "below the cutoff", args{"cutoff_prob": 0.5}, 0, 1, 2 * p * (1 - p), -p * (1 - p)},
 	} {
 		x := seq(c.adv, []float32{-2 - float32(ln(c.ratio))}, []float32{0})

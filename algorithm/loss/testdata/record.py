@@ -234,8 +234,8 @@ def sft_is(lp, a):
 
 
 def sft_phi(lp, a, mask=None):
-    lp = torch.clamp(lp, max=math.log(a.get("cutoff_prob", 1.0)))
     p = torch.exp(lp).detach()
+    lp = torch.clamp(lp, max=math.log(a.get("cutoff_prob", 1.0)))
     mode = a.get("loss_agg_mode", "token-mean")
     total = aggregate(-lp * p * (1 - p), mode, mask)
     return total, mode, {"sft_phi_loss": float(total.detach())}
