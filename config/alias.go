@@ -3,6 +3,9 @@ package config
 import (
 	"fmt"
 	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
 )
 
 var (
@@ -79,4 +82,55 @@ func (r *resolution) taskSelector(owner string, old **DataSelector, now *DataSel
 	}
 	r.warn(key, "is the old name of data_selector")
 	*now, *old = **old, nil
+}
+
+// moved maps keys of veRL's tree to the keys of the schema that mean the same. A checkpoint has the
+// actor and the critic.
+var moved = []struct{ from, to string }{
+	{trainerConfigKey + ".trainer.max_actor_ckpt_to_keep", "trainer.max_checkpoints_to_keep"},
+	{trainerConfigKey + ".trainer.max_critic_ckpt_to_keep", "trainer.max_checkpoints_to_keep"},
+	{trainerConfigKey + ".algorithm.rollout_correction", "algorithm.rollout_correction"},
+}
+
+// move gives the keys of veRL's tree in a file or a stage their place in the schema. They keep
+// their lines.
+func (s *source) move(root *yaml.Node) (errs Errors) {
+	for _, m := range moved {
+		section := nodeOf(root, parent(m.from))
+		if section == nil || section.Kind != yaml.MappingNode {
+			continue
+		}
+		for i := 0; i+1 < len(section.Content); i += 2 {
+			key, value := section.Content[i], section.Content[i+1]
+			if key.Value != lastKey(m.from) {
+				continue
+			}
+			section.Content = append(section.Content[:i:i], section.Content[i+2:]...)
+			switch there := nodeOf(root, m.to); {
+			case there == nil:
+				put(root, m.to, key, value)
+			case there.Kind != yaml.ScalarNode || there.Value != value.Value:
+				errs = append(errs, s.errorAt(key, m.from, "differs from "+m.to, "keep one of them"))
+			}
+			break
+		}
+	}
+	return errs
+}
+
+// put writes a value at a dotted key that the tree does not have, in the place of at.
+func put(n *yaml.Node, key string, at, value *yaml.Node) {
+	segment, rest, below := strings.Cut(key, ".")
+	next := child(n, segment)
+	if next == nil || isNull(next) {
+		name := *at
+		name.Value = segment
+		if next = value; below {
+			next = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: at.Line, Column: at.Column}
+		}
+		n.Content = append(pairsBut(n.Content, func(name string, _ *yaml.Node) bool { return name == segment }), &name, next)
+	}
+	if below && next.Kind == yaml.MappingNode {
+		put(next, rest, at, value)
+	}
 }

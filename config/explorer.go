@@ -193,6 +193,8 @@ type InferenceModel struct {
 	ReasoningParser string `yaml:"reasoning_parser"`
 	// A model behind an OpenAI-compatible API.
 	ExternalModelConfig *ExternalModel `yaml:"external_model_config"`
+	// Number of machines over which upstream spreads one engine.
+	Nnodes int `yaml:"nnodes" default:"1" range:"[1,)"`
 	// Return the experts to which the router sent each token.
 	EnableReturnRoutedExperts bool `yaml:"enable_return_routed_experts"`
 	// Megabytes per message of a weight update over NCCL.

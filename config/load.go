@@ -62,7 +62,7 @@ type source struct {
 	root      *yaml.Node
 	positions map[string]Position // by dotted key, of the keys that are written
 
-	unresolved Errors // interpolations that failed; their values are null
+	unresolved Errors // interpolations that failed, whose values are null, and keys of veRL that contradict others
 }
 
 // commandLine stands in for the file of values that were given as overrides.
@@ -93,6 +93,12 @@ func readSource(name string, data []byte, opts Options) (*source, error) {
 		return nil, errs.orNil()
 	}
 	s.unresolved = s.interpolate()
+	s.unresolved = append(s.unresolved, s.move(s.root)...)
+	if stages := child(s.root, "stages"); stages != nil {
+		for _, stage := range stages.Content {
+			s.unresolved = append(s.unresolved, s.move(stage)...)
+		}
+	}
 	return s, nil
 }
 

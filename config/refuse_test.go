@@ -134,6 +134,11 @@ func TestRefused(t *testing.T) {
 
 		{"misspelt key", "algorithm.repeat_tims=4", "algorithm.repeat_tims", `did you mean "repeat_times"`},
 		{"key of another section", "buffer.lr=1", "buffer.lr", "it belongs at algorithm.optimizer.lr"},
+		{"key that upstream computes", "explorer.rollout_model.gpu_per_engine=2", "explorer.rollout_model.gpu_per_engine", "it is computed"},
+		{"output that upstream computes", "data_processor.experience_pipeline.output={}", "data_processor.experience_pipeline.output",
+			"it is computed"},
+		{"nothing near", "explorer.rollout_model.gpu_per_node=2", "explorer.rollout_model.gpu_per_node", "it belongs at cluster.gpu_per_node"},
+		{"nothing near at all", "explorer.rollout_model.warp_drive=2", "explorer.rollout_model.warp_drive", "known here: "},
 		{"key of the section around", "buffer.explorer_input.taskset.total_epochs=2", "buffer.explorer_input.taskset.total_epochs",
 			"it belongs at buffer.total_epochs"},
 		{"key of an older version", "trainer.eval_interval=5", "trainer.eval_interval", "use explorer.eval_interval"},
@@ -208,12 +213,9 @@ func TestUnsupported(t *testing.T) {
 		{"explorer.rollout_model.enable_multimodal=true", "explorer.rollout_model.enable_multimodal", "image"},
 		{"explorer.rollout_model.max_model_len=9", "explorer.rollout_model.max_model_len", "set model.max_model_len"},
 		{"buffer.explorer_input.taskset.format.image_key=i", "buffer.explorer_input.taskset.format.image_key", "image"},
-		{"buffer.explorer_input.taskset.rollout_args.logprobs=2", "buffer.explorer_input.taskset.rollout_args.logprobs", "alternative tokens"},
 		{"data_processor.experience_pipeline.operators=[{name: reward_filter}]", "data_processor.experience_pipeline.operators.0.name",
 			"reward_filter"},
 		{"cod.task_pack_size=2", "cod", "Connect-the-Dots"},
-		{"trainer.trainer_config.algorithm.rollout_correction.bypass_mode=false",
-			"trainer.trainer_config.algorithm.rollout_correction.bypass_mode", "use algorithm.rollout_correction"},
 		{"algorithm.algorithm_type=ppo", "algorithm.algorithm_type", `"ppo" is not built`},
 		{"buffer.explorer_input.taskset.default_workflow_type=alfworld_workflow", "buffer.explorer_input.taskset.default_workflow_type",
 			"alfworld_workflow"},
@@ -222,8 +224,6 @@ func TestUnsupported(t *testing.T) {
 		{"monitor.monitor_type=wandb", "monitor.monitor_type", "wandb"},
 		{"monitor.detailed_stats=true", "monitor.detailed_stats", "every single task"},
 		{"trainer.trainer_config.actor_rollout_ref.actor.optim.lr=1", actorKey + ".optim.lr", "use algorithm.optimizer"},
-		{"trainer.trainer_config.trainer.max_actor_ckpt_to_keep=1", "trainer.trainer_config.trainer.max_actor_ckpt_to_keep",
-			"max_checkpoints_to_keep"},
 	} {
 		t.Run(c.override, func(t *testing.T) { expectError(t, base, c.override, c.key, c.words, true) })
 	}

@@ -1,6 +1,9 @@
 package config
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // removed maps keys of older Trinity-RFT versions, and keys that upstream computes, to a hint.
 var removed = map[string]string{
@@ -21,6 +24,8 @@ var removed = map[string]string{
 
 	"data_processor.data_processor_url": "use service.data_juicer.server_url",
 
+	"data_processor.experience_pipeline.output": "it is computed: the experience buffer of trainer_input",
+
 	"data_processor.task_pipeline.dynamic":          "removed in 0.3",
 	"data_processor.task_pipeline.input_buffers":    "use inputs, a list of files",
 	"data_processor.task_pipeline.output_buffer":    "use output",
@@ -28,6 +33,13 @@ var removed = map[string]string{
 	"data_processor.task_pipeline.dj_process_desc":  "write operators",
 	"data_processor.task_pipeline.agent_model_name": "write operators",
 	"data_processor.task_pipeline.clean_strategy":   "write operators",
+
+	"data_processor.task_pipeline.output.default_workflow_type":  ofTaskset,
+	"data_processor.task_pipeline.output.default_reward_fn_type": ofTaskset,
+	"data_processor.task_pipeline.output.repeat_times":           ofTaskset,
+	"data_processor.task_pipeline.output.rollout_args":           ofTaskset,
+	"data_processor.task_pipeline.output.workflow_args":          ofTaskset,
+	"data_processor.task_pipeline.output.reward_fn_args":         ofTaskset,
 
 	"explorer.engine_type":            "moved to explorer.rollout_model.engine_type",
 	"explorer.engine_num":             "moved to explorer.rollout_model.engine_num",
@@ -51,6 +63,7 @@ var removed = map[string]string{
 
 	"synchronizer.sync_iteration_interval": "use synchronizer.sync_interval",
 	"synchronizer.explorer_world_size":     "it is computed from the rollout GPUs",
+	"synchronizer.ray_namespace":           "it is computed: ray_namespace at the top level",
 
 	"trainer.algorithm_type":       "use algorithm.algorithm_type",
 	"trainer.eval_interval":        "use explorer.eval_interval",
@@ -59,6 +72,10 @@ var removed = map[string]string{
 	"trainer.actor_grad_clip":      "use trainer.grad_clip",
 	"trainer.dtype":                "an engine trains in the number type that it has",
 	"trainer.enable_prefetch":      "only a development branch of upstream had it",
+	"trainer.resume_mode":          "use continue_from_checkpoint",
+
+	"trainer.max_actor_ckpt_to_keep":  "use trainer.max_checkpoints_to_keep",
+	"trainer.max_critic_ckpt_to_keep": "use trainer.max_checkpoints_to_keep",
 
 	"cluster.total_gpu_num":            "it is computed from node_num and gpu_per_node",
 	"cluster.rollout_gpu_num":          "it is computed from the rollout engines",
@@ -71,6 +88,12 @@ var removed = map[string]string{
 	"model.model_name":    "use model.model_path",
 	"model.tinker_config": "use model.tinker",
 }
+
+const ofTaskset = "set it at the taskset that reads the output"
+
+// computed are the names of keys in several sections that upstream computes and overwrites.
+var computed = []string{"bundle_indices", "cuda_visible_devices", "enable_lora", "engine_id", "gpu_per_engine", "index", "is_dummy", "is_eval",
+	"lora_kwargs", "lora_modules", "node_rank", "ray_actor_name", "tokenizer_path"}
 
 // removedNames maps plug-ins of older Trinity-RFT versions to a hint, by kind.
 var removedNames = map[string]map[string]string{
@@ -93,11 +116,19 @@ var removedArgs = map[string]map[string]string{
 	},
 }
 
-// removedKey returns the hint for a key of an older version, "" for any other key. It ignores the
-// prefix of a stage.
+// removedKey returns the hint for a key of an older version or one that upstream computes, "" for
+// any other key. It ignores the prefix of a stage.
 func removedKey(path string) string {
 	if rest, ok := strings.CutPrefix(path, "stages."); ok {
 		_, path, _ = strings.Cut(rest, ".")
 	}
-	return removed[path]
+	switch hint := removed[path]; {
+	case hint != "":
+		return hint
+	case slices.Contains(computed, lastKey(path)):
+		return "it is computed: leave it out"
+	case strings.HasSuffix(path, ".rollout_args.n"):
+		return "use algorithm.repeat_times, or repeat_times of an evaluation taskset"
+	}
+	return ""
 }

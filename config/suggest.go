@@ -23,7 +23,8 @@ func unknownKeyHint(section reflect.Type, path string) string {
 	if near := nearest(lastKey(path), keys); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
-	if near := nearestKey(path); near != "" {
+	byName, _ := neighbours()
+	if near := nearest(path, byName[lastKey(path)]); near != "" {
 		return fmt.Sprintf("did you mean %s?", near)
 	}
 	return "known here: " + strings.Join(keys, ", ")
@@ -54,11 +55,19 @@ func homesOf(path string) []string {
 	})
 }
 
-// nearestKey returns the path of the schema that the writer of a path probably meant: the same last
-// key in another section, or a similar key of the same section. It returns "" if there is none.
+// nearestKey returns the path of the schema that the writer of a path probably meant: a similar key
+// of the same section, or the same last key in another section. It returns "" if there is none.
 func nearestKey(path string) string {
 	byName, bySection := neighbours()
-	return nearest(path, slices.Concat(byName[lastKey(path)], bySection[parent(path)]))
+	section := bySection[parent(path)]
+	names := make([]string, len(section))
+	for i, p := range section {
+		names[i] = lastKey(p)
+	}
+	if near := nearest(lastKey(path), names); near != "" {
+		return join(parent(path), near)
+	}
+	return nearest(path, byName[lastKey(path)])
 }
 
 // nearest returns the candidate most similar to a name, "" if none is similar.

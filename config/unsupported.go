@@ -24,8 +24,10 @@ var refusals = []refusal{
 		"use model.lora_configs to train an adapter instead"},
 	{"model.external_model.enable", func(s *Settled) bool { return s.Model.ExternalModel.Enable }, "a model behind an OpenAI-compatible API",
 		""},
-	{"explorer.rollout_model.external_model_config", func(s *Settled) bool { return s.Explorer.RolloutModel.ExternalModelConfig != nil },
-		"a model behind an OpenAI-compatible API", ""},
+	{"explorer.rollout_model.external_model_config.enable", func(s *Settled) bool {
+		e := s.Explorer.RolloutModel.ExternalModelConfig
+		return e != nil && e.Enable
+	}, "a model behind an OpenAI-compatible API", ""},
 	{"explorer.rollout_model.enable_openai_api", func(s *Settled) bool { return s.Explorer.RolloutModel.EnableOpenaiAPI },
 		"an OpenAI-compatible endpoint for workflows", ""},
 	{"explorer.rollout_model.enable_multimodal", func(s *Settled) bool { return s.Explorer.RolloutModel.EnableMultimodal },
@@ -82,7 +84,7 @@ func (s *Settled) unsupported() Errors {
 	s.unsupportedRollout(refuse)
 	s.unsupportedTeachers(refuse)
 	for _, key := range s.leaves(trainerConfigKey) {
-		if !s.readsVerl(key) && s.unusedReason(key) == "" {
+		if !s.isEmpty(key) && !s.readsVerl(key) && s.unusedReason(key) == "" {
 			e := s.errorFor(key, "this version does not read this veRL key", trainerConfigHint(key))
 			e.Unsupported = true
 			errs = append(errs, e)
@@ -94,9 +96,6 @@ func (s *Settled) unsupported() Errors {
 func (s *Settled) unsupportedTaskset(t TasksetEntry, refuse func(key, what, hint string)) {
 	if t.StorageType == "queue" {
 		refuse(t.Key+".storage_type", "reading tasks from a queue", "use file, sql or task_dir")
-	}
-	if *t.RolloutArgs.Logprobs > 0 && s.Model.Logprobs == 0 {
-		refuse(t.Key+".rollout_args.logprobs", "logprobs of alternative tokens", "0 returns those of the sampled tokens")
 	}
 	unsupportedFormat(t.Key, &t.Format, refuse)
 }
@@ -173,12 +172,8 @@ func trainerConfigHint(key string) string {
 		return "critic takes optim, cliprange_value, ppo_epochs, ppo_mini_batch_size and grad_clip"
 	case strings.Contains(key, ".optim."):
 		return "use algorithm.optimizer"
-	case strings.HasSuffix(key, "_ckpt_to_keep"):
-		return "use trainer.max_checkpoints_to_keep"
 	case strings.HasSuffix(key, ".grad_clip"):
 		return "use trainer.grad_clip"
-	case strings.Contains(key, ".rollout_correction"):
-		return "use algorithm.rollout_correction"
 	}
 	return "this version reads actor_rollout_ref.actor.ppo_mini_batch_size and ppo_epochs, " +
 		"actor_rollout_ref.model.enable_gradient_checkpointing, and critic"

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v4"
 )
 
 // Note is a key that is set but has no meaning for the run.
@@ -39,6 +41,8 @@ var unused = []struct{ key, reason string }{
 	{lossArgsKey + ".train_batch_size_expert", wholeStep},
 	{"model.tinker", "the Tinker API is not used"},
 	{"model.external_model", "no external model is used"},
+	{"explorer.rollout_model.external_model_config", "no external model is used"},
+	{"explorer.rollout_model.nnodes", "an engine runs in the process that uses it"},
 	{"explorer.concurrent_mode", runners},
 	{"explorer.runner_prepare_concurrency", runners},
 	{"explorer.runner_prepare_max_retries", runners},
@@ -76,12 +80,21 @@ var unused = []struct{ key, reason string }{
 	{"trainer.enable_preview", "samples are in the logs, not in the monitor"},
 }
 
+// absentTerms are the keys whose value none switches a term of the loss or the reward off.
+var absentTerms = []string{"algorithm.kl_loss_fn", "algorithm.kl_penalty_fn", "algorithm.entropy_loss_fn"}
+
 // unusedReason returns why a key has no meaning for the run, "" if it has one.
 func (s *Settled) unusedReason(key string) string {
 	for _, u := range unused {
 		if below(key, u.key) {
 			return u.reason
 		}
+	}
+	if n := nodeOf(s.source.root, key); lastKey(key) == "logprobs" && n != nil && n.Value != "0" {
+		return "nothing reads the log-probabilities of other tokens than the sampled ones, which are always recorded"
+	}
+	if fn, _, isArg := strings.Cut(key, "_args."); isArg && slices.Contains(absentTerms, fn) && s.at(fn) == "none" {
+		return lastKey(fn) + " is none"
 	}
 	if (key == "model.critic_model_path" || below(key, criticKey)) && s.Critic == nil {
 		return "no critic is trained"
@@ -179,4 +192,10 @@ func (c *Config) leaves(root string) []string {
 		return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Col, q.Col), cmp.Compare(a, b))
 	})
 	return keys
+}
+
+// isEmpty reports whether the value of a key is null or a mapping without keys.
+func (c *Config) isEmpty(key string) bool {
+	n := nodeOf(c.source.root, key)
+	return n != nil && (isNull(n) || n.Kind == yaml.MappingNode && len(n.Content) == 0)
 }

@@ -50,11 +50,11 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 		}
 		rows, err := openRows(context.Background(), path, d.of)
 		if err != nil {
-			return f, err
+			return f, s.At(d.key+".path", err.Error(), "")
 		}
 		f.Rows[d.key] = rows.Len()
 		if err := s.checkTaskset(rows, d.key); err != nil {
-			return f, err
+			return f, s.At(d.key+".path", err.Error(), "")
 		}
 	}
 	return f, nil

@@ -82,7 +82,7 @@ func taskPipeline(cfg *Settled) (r *taskset.Recipe, made *taskset.Report, err er
 		return nil, nil, err
 	}
 	if made, err = r.Check(); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", taskPipelineKey, err)
+		return nil, nil, cfg.At(taskPipelineKey, err.Error(), "")
 	}
 	return r, made, nil
 }

@@ -116,9 +116,6 @@ func (samplerPlugin) Refuses(c *config.Settled) []config.Refusal {
 	if c.Explorer.RolloutModel.EnableReturnRoutedExperts {
 		refusals = append(refusals, config.Refusal{Key: "explorer.rollout_model.enable_return_routed_experts", What: "routed experts of mixture-of-experts models"})
 	}
-	if c.Model.Logprobs > 0 {
-		refusals = append(refusals, config.Refusal{Key: "model.logprobs", What: "logprobs of alternative tokens", Hint: "0 returns those of the sampled tokens"})
-	}
 	return refusals
 }
 
