@@ -36,7 +36,8 @@ func TestEveryKeyOfTrinityRFTIsKnown(t *testing.T) {
 		for !known[parent(key)] && parent(key) != "" {
 			key = parent(key) // the section is unknown, and the decoder stops there
 		}
-		if hint := unknownKeyHint(reflect.TypeFor[Config](), key); strings.HasPrefix(hint, "known here") || strings.HasPrefix(hint, "did you mean") {
+		hint := unknownKeyHint(reflect.TypeFor[Config](), key)
+		if strings.HasPrefix(hint, "known here") || strings.HasPrefix(hint, "did you mean") {
 			t.Errorf("%s: %s", key, hint)
 		}
 	}
@@ -97,17 +98,18 @@ func TestOwnKeysInDocs(t *testing.T) {
 // Values that files of Trinity-RFT have, and what they mean here.
 func TestValuesOfTrinityRFT(t *testing.T) {
 	const verl = "trainer.trainer_config."
+	kept := func(c *Config) any { return c.Trainer.MaxCheckpointsToKeep }
 	for _, c := range []struct {
 		overrides string
 		meaning   func(c *Config) any
 		want      any
 	}{
-		{verl + "trainer.max_actor_ckpt_to_keep=2", func(c *Config) any { return c.Trainer.MaxCheckpointsToKeep }, 2},
-		{verl + "trainer.max_critic_ckpt_to_keep=3", func(c *Config) any { return c.Trainer.MaxCheckpointsToKeep }, 3},
-		{verl + "trainer={max_actor_ckpt_to_keep: 2, max_critic_ckpt_to_keep: 2}", func(c *Config) any { return c.Trainer.MaxCheckpointsToKeep }, 2},
+		{verl + "trainer.max_actor_ckpt_to_keep=2", kept, 2},
+		{verl + "trainer.max_critic_ckpt_to_keep=3", kept, 3},
+		{verl + "trainer={max_actor_ckpt_to_keep: 2, max_critic_ckpt_to_keep: 2}", kept, 2},
 		{verl + "trainer={max_actor_ckpt_to_keep: null, max_critic_ckpt_to_keep: null}",
-			func(c *Config) any { return c.Trainer.MaxCheckpointsToKeep }, 0},
-		{verl + "trainer.max_actor_ckpt_to_keep=2 and trainer.max_checkpoints_to_keep=2", func(c *Config) any { return c.Trainer.MaxCheckpointsToKeep }, 2},
+			kept, 0},
+		{verl + "trainer.max_actor_ckpt_to_keep=2 and trainer.max_checkpoints_to_keep=2", kept, 2},
 		{verl + "algorithm.rollout_correction.bypass_mode=false", func(c *Config) any { return c.settled[0].Method.Recomputes }, true},
 		{verl + "algorithm.rollout_correction={bypass_mode: false, rollout_is: token, rollout_is_threshold: 3}",
 			func(c *Config) any { return fmt.Sprint(c.Algorithm.RolloutCorrection.RolloutIsThreshold) }, "3"},
@@ -153,9 +155,10 @@ func TestKeysOfVerlAreFoundAtTheirLine(t *testing.T) {
 	const tree = "trainer:\n  trainer_config:\n    trainer:\n      max_actor_ckpt_to_keep: -1\n"
 	for text, want := range map[string]string{
 		base + tree: "c.yaml:22:7: trainer.max_checkpoints_to_keep: is -1",
-		strings.Replace(base+tree, "-1", "1\n      max_critic_ckpt_to_keep: 2", 1): "c.yaml:23:7: trainer.trainer_config.trainer.max_critic_ckpt_to_keep: " +
-			"differs from trainer.max_checkpoints_to_keep",
-		base + "stages:\n- stage_name: a\n  trainer: {trainer_config: {trainer: {max_actor_ckpt_to_keep: -1}}}\n": "c.yaml:21:40: stages.0.trainer.max_checkpoints_to_keep: is -1",
+		strings.Replace(base+tree, "-1", "1\n      max_critic_ckpt_to_keep: 2", 1): "c.yaml:23:7: trainer.trainer_config.trainer." +
+			"max_critic_ckpt_to_keep: differs from trainer.max_checkpoints_to_keep",
+		base + "stages:\n- stage_name: a\n  trainer: {trainer_config: {trainer: {max_actor_ckpt_to_keep: -1}}}\n": "c.yaml:21:40: " +
+			"stages.0.trainer.max_checkpoints_to_keep: is -1",
 	} {
 		if _, err := parse(t, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -92,8 +92,8 @@ var removed = map[string]string{
 const ofTaskset = "set it at the taskset that reads the output"
 
 // computed are the names of keys in several sections that upstream computes and overwrites.
-var computed = []string{"bundle_indices", "cuda_visible_devices", "enable_lora", "engine_id", "gpu_per_engine", "index", "is_dummy", "is_eval",
-	"lora_kwargs", "lora_modules", "node_rank", "ray_actor_name", "tokenizer_path"}
+var computed = []string{"bundle_indices", "cuda_visible_devices", "enable_lora", "engine_id", "gpu_per_engine", "index", "is_dummy",
+	"is_eval", "lora_kwargs", "lora_modules", "node_rank", "ray_actor_name", "tokenizer_path"}
 
 // removedNames maps plug-ins of older Trinity-RFT versions to a hint, by kind.
 var removedNames = map[string]map[string]string{

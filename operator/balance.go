@@ -22,7 +22,7 @@ func init() {
 
 // balanceFilter keeps as many right rollouts as wrong ones.
 type balanceFilter struct {
-	MetricKey        string  `yaml:"metric_key" doc:"part of the reward, metric of the workflow, or reward: the number that decides whether a rollout is right"`
+	MetricKey        string  `yaml:"metric_key" doc:"part of the reward, metric, or reward: what decides whether a rollout is right"`
 	CorrectThreshold float64 `yaml:"correct_threshold" doc:"a rollout is right if its number is more than this"`
 	MaxRatio         float64 `yaml:"max_ratio" doc:"rollouts of the larger side for each of the smaller side, rounded down"`
 }

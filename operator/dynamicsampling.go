@@ -21,7 +21,7 @@ func init() {
 
 // dynamicSampling keeps groups in which some rollouts are right and some are wrong.
 type dynamicSampling struct {
-	MetricKey        string  `yaml:"metric_key" doc:"part of the reward, metric of the workflow, or reward: the number that decides whether a rollout is right"`
+	MetricKey        string  `yaml:"metric_key" doc:"part of the reward, metric, or reward: what decides whether a rollout is right"`
 	CorrectThreshold float64 `yaml:"correct_threshold" doc:"a rollout is right if its number is more than this"`
 }
 

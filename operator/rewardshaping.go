@@ -23,7 +23,7 @@ func init() {
 
 // rewardShaping does arithmetic on rewards.
 type rewardShaping struct {
-	Configs []shaping `yaml:"reward_shaping_configs" doc:"a list of {stats_key, op_type (ADD, the default, SUB, MUL, DIV), weight (default 1)}"`
+	Configs []shaping `yaml:"reward_shaping_configs" doc:"a list of {stats_key, op_type (default ADD; SUB, MUL, DIV), weight (default 1)}"`
 }
 
 // shaping is one change of the reward.
