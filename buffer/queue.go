@@ -19,6 +19,9 @@ import (
 // durable before Put returns, and a run that resumes from a state gets again the experiences taken
 // after it. The queue keeps as much of the log in memory as it may, and reads the rest when its
 // turn comes.
+//
+// Unlike Trinity-RFT: capacity counts rollouts and not deliveries, and a read that times out loses
+// nothing, because the experiences of an incomplete batch stay in the queue.
 type Queue struct {
 	// TakeTimeout bounds how long the trainer waits for a batch, PutTimeout how long explorers wait
 	// for room; 0 is no limit. They are set before the queue is used.

@@ -30,6 +30,9 @@ func (e *Explorer) evaluate(ctx context.Context, step int64, metrics trinity.Met
 
 // Evaluate runs all rows of the tasksets and returns, per taskset and metric, mean@k, std@k and
 // best@n, worst@n for n = 2, 4, 8 … k.
+//
+// Unlike Trinity-RFT: k is repeat_times, also for a task of which a run has failed, because the name
+// of a metric must not depend on failures; and best@n and worst@n come from other random numbers.
 func Evaluate(ctx context.Context, r *Runner, sets []*Taskset, step int64, prefix string) (trinity.Metrics, error) {
 	metrics := trinity.Metrics{}
 	start := time.Now()

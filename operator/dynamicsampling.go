@@ -20,6 +20,10 @@ func init() {
 }
 
 // dynamicSampling keeps groups in which some rollouts are right and some are wrong.
+//
+// Unlike Trinity-RFT: a rollout without a valid reward does not count and is no error, because it is
+// neither right nor wrong; and a metric_key that no rollout of a step has is an error, unless it is
+// the default, because a typing error would judge by another number.
 type dynamicSampling struct {
 	MetricKey        string  `yaml:"metric_key" doc:"part of the reward, metric, or reward: what decides whether a rollout is right"`
 	CorrectThreshold float64 `yaml:"correct_threshold" doc:"a rollout is right if its number is more than this"`

@@ -14,6 +14,8 @@ func init() {
 }
 
 // rewardFilter drops experiences of low reward.
+//
+// Unlike Trinity-RFT: an experience without a valid reward is dropped and is no error.
 type rewardFilter struct {
 	Threshold float64 `yaml:"threshold" doc:"the lowest reward to keep"`
 }

@@ -22,6 +22,9 @@ func init() {
 }
 
 // rewardShaping does arithmetic on rewards.
+//
+// Unlike Trinity-RFT: an experience without a valid reward is not in reward_diff, because nothing
+// changed there; a value that is no number is an error; and an infinite reward becomes invalid.
 type rewardShaping struct {
 	Configs []shaping `yaml:"reward_shaping_configs" doc:"a list of {stats_key, op_type (default ADD; SUB, MUL, DIV), weight (default 1)}"`
 }

@@ -18,6 +18,9 @@ func init() {
 }
 
 // rewardStdFilter drops groups with rewards that do not differ enough.
+//
+// Unlike Trinity-RFT: the metric operator_filtered_count is called filtered_count, as in the other
+// filters; and an invalid reward is left out and is no error.
 type rewardStdFilter struct {
 	Threshold float64 `yaml:"threshold" doc:"the largest standard deviation (divisor n) to drop"`
 }

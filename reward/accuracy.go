@@ -22,6 +22,9 @@ func init() {
 }
 
 // accuracy scores whether the final answer is right.
+//
+// Unlike Trinity-RFT: letters, tuples without formula signs and 1e3 are answers, and of several boxes the
+// last one counts, because there two boxes are wrong whatever they hold.
 type accuracy struct {
 	Answer string `yaml:"answer" doc:"where the answer stands in the reply: auto, tag, boxed, hash, last_number, whole"`
 }

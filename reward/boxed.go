@@ -17,6 +17,10 @@ func init() {
 }
 
 // mathBoxed scores a reply that puts its answer in a box.
+//
+// Unlike Trinity-RFT: with_think also wants the box behind the think block, because an answer inside
+// it is no answer; format_score_coef 0 subtracts nothing, because there it means 0.1; and the answer
+// is compared as in accuracy_reward.
 type mathBoxed struct {
 	WithThink       bool    `yaml:"with_think" doc:"expect one <think> block before the answer"`
 	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"subtracted for a missing think block; 0 subtracts nothing"`

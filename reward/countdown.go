@@ -25,6 +25,9 @@ func init() {
 
 // countdown scores an expression that should reach a target with given numbers. Arithmetic is
 // exact.
+//
+// Unlike Trinity-RFT: the operators // and ** are no part of the game, a truth that cannot be read is
+// an invalid reward and no error, numbers may begin with 0, and the target must be met exactly.
 type countdown struct {
 	FormatScore float64 `yaml:"format_score" doc:"for a wrong expression"`
 	NumbersKey  string  `yaml:"numbers_key" doc:"key of the numbers in the row, if the truth is the target alone"`

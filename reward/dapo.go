@@ -19,6 +19,9 @@ func init() {
 
 // mathDAPO scores the answer and subtracts a penalty that grows as the reply approaches the length
 // limit.
+//
+// Unlike Trinity-RFT: the answer is compared as in accuracy_reward, because there π equals
+// no number.
 type mathDAPO struct {
 	EnableOverlongPenalty bool    `yaml:"enable_overlong_penalty" doc:"penalize long replies"`
 	PenaltyFactor         float64 `yaml:"penalty_factor" doc:"the full penalty"`

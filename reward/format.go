@@ -19,6 +19,9 @@ func init() {
 }
 
 // format scores the format of a reply, not its content.
+//
+// Unlike Trinity-RFT: the pattern is for the whole reply and in RE2 syntax, whose time is linear; and
+// by default each tag occurs once and may stand on any line.
 type format struct {
 	Pattern string  `yaml:"pattern" doc:"RE2 expression for the whole reply, a dot matches line feeds; default: both blocks"`
 	Coef    float64 `yaml:"coef" doc:"added if the reply matches, subtracted if not"`

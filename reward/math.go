@@ -17,6 +17,9 @@ func init() {
 }
 
 // mathReward scores a reply with reasoning and an answer, each between tags.
+//
+// Unlike Trinity-RFT: the pattern is for the whole reply and in RE2 syntax, whose time is linear; by
+// default each tag occurs once; and there is no argument answer_parser, which is a Python function.
 type mathReward struct {
 	FormatScoreCoef float64 `yaml:"format_score_coef" doc:"added if the reply matches, else subtracted; 0 scores accuracy alone"`
 	Pattern         string  `yaml:"pattern" doc:"RE2 expression for the whole reply, as in format_reward; default: both blocks"`

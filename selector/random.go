@@ -17,6 +17,8 @@ func init() {
 // random draws every batch without replacement from the whole dataset, by PCG seeded with (seed +
 // rows drawn before, 1). A batch larger than the dataset holds every row as often as it fits, and
 // draws the rest without replacement.
+//
+// Unlike Trinity-RFT: the same seed gives other rows, because the generators differ.
 type random struct {
 	options `yaml:",inline"`
 	progress

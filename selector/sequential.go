@@ -12,6 +12,9 @@ func init() {
 }
 
 // sequential takes the rows in order, again and again.
+//
+// Unlike Trinity-RFT: a batch longer than the dataset begins again at row 0 as often as needed,
+// because there it asks for rows that do not exist.
 type sequential struct {
 	options `yaml:",inline"`
 	progress

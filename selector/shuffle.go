@@ -16,6 +16,8 @@ func init() {
 // shuffle takes every row once per epoch. The order of epoch e, from 0, is the Fisher-Yates
 // permutation of PCG seeded with (seed + e, 0). A batch can cross the end of an epoch and then hold
 // a row twice.
+//
+// Unlike Trinity-RFT: the same seed gives another order, because the generators differ.
 type shuffle struct {
 	options `yaml:",inline"`
 	progress

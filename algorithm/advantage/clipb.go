@@ -63,7 +63,6 @@ func (a *clipB) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Met
 		return nil, nil, err
 	}
 	center, std := momentsOf(tokens, func(t clipToken) float64 { return t.s })
-	const rounding = 0x1p-23 // of float32
 	clip(tokens, func(i int) bool {
 		return std >= rounding && tokens[i].advantage < 0 && tokens[i].s-center < -a.Mu*std
 	}, metrics)

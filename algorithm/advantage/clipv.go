@@ -26,15 +26,12 @@ import (
 // Metrics: those of grpo; frac_clipped, frac_clipped_pos and frac_clipped_neg as in clipb; stdD.
 //
 // Unlike Trinity-RFT: only tokens with A < 0 are clipped, because removing a token with A = 0
-// changes only the divisor of the loss.
+// changes only the divisor of the loss; and the smallest std is that of clipb.
 type clipV struct {
 	Mu      float64 `yaml:"mu" doc:"how many standard deviations D may lie above 0"`
 	MaxFrac float64 `yaml:"max_frac" doc:"largest share of trained tokens to clip; one token may always be clipped"`
 	Epsilon float64 `yaml:"epsilon" doc:"added to the standard deviation of rewards"`
 }
-
-// sameD is the std below which all D count as equal, so that nothing is clipped.
-const sameD = 1e-12
 
 func init() {
 	registry.Advantages.Register("clipv",
@@ -85,7 +82,7 @@ func (a *clipV) Advantages(groups []trinity.Group) ([]trinity.Group, trinity.Met
 
 // violators returns the indices of the tokens to clip.
 func (a *clipV) violators(tokens []clipToken, d func(clipToken) float64, std float64) map[int]bool {
-	if std < sameD {
+	if std < rounding {
 		return nil
 	}
 	var over []int

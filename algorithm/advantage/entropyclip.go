@@ -17,6 +17,10 @@ type clipToken struct {
 	s         float64 // S, nats
 }
 
+// rounding is the resolution of float32, the type of log-probabilities and entropies. Values with a
+// smaller std count as equal, so that no token is clipped.
+const rounding = 0x1p-23
+
 // clipTokens returns the trained tokens of a batch that has advantages and entropies. p is exp of
 // the given log-probabilities.
 func clipTokens(batch []*trinity.Experience, logprobs func(*trinity.Experience) []float32) ([]clipToken, error) {

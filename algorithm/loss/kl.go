@@ -31,6 +31,9 @@ var KLs = registry.New[KL]("kl_fn",
 // KL is the step's kl_loss in the unit of loss_agg_mode (nats per token with token-mean, nats per
 // sequence with seq-mean-token-sum). A step with more sequences than the horizon counts as one
 // horizon, so kl_coef never changes its sign.
+//
+// Unlike Trinity-RFT: adaptive works, as a loss and as a penalty, because there it raises an error
+// in a penalty and does nothing in a loss; and a step counts as one horizon at most.
 type KLController struct {
 	KLCoef   float64 `yaml:"kl_coef" doc:"weight of the term; 0 drops term and reference model; with adaptive, the first weight"`
 	Adaptive bool    `yaml:"adaptive" doc:"adapt kl_coef until the KL is at target_kl"`

@@ -165,6 +165,16 @@ func (p *page) differences() {
 			}
 		}
 	}
+	for _, kind := range registry.Kinds() {
+		catalog, _ := registry.Find(kind)
+		for _, name := range catalog.Names() {
+			key := typeKey(catalog.Default(name))
+			if !of[key] {
+				row(strings.ReplaceAll(strings.TrimSuffix(kind, "_fn"), "_", " ")+" `"+name+"`", p.comments[key])
+			}
+			of[key] = true
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(p.comments)) {
 		if !of[key] {
 			row("`"+key+"`", p.comments[key])
