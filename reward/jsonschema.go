@@ -1,0 +1,198 @@
+package reward
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Rewards.Register("json_schema_reward",
+		"Structured output by a JSON schema (draft 2020-12, `format` included). The whole reply must be JSON. `valid_score` if it satisfies "+
+			"the schema, else `partial_score` times the share of keys that do. The share counts the keys that the schema requires and "+
+			"the keys of the reply that the schema names or refuses. `answer_score` in addition times the share of the truth's keys that "+
+			"have the truth's value; the truth is JSON too. Parts: schema_score, and accuracy unless `answer_score` is 0.",
+		func() trinity.RewardFunc { return &schemaReward{ValidScore: 1, PartialScore: 0.5} })
+}
+
+// schemaReward scores structured output by a JSON schema.
+type schemaReward struct {
+	Schema       map[string]any `yaml:"schema" doc:"the JSON schema; its $ref may point into itself only"`
+	ValidScore   float64        `yaml:"valid_score" doc:"for a reply that satisfies the schema"`
+	PartialScore float64        `yaml:"partial_score" doc:"times the share of satisfied keys, for any other JSON"`
+	AnswerScore  float64        `yaml:"answer_score" doc:"times the share of the truth's keys that the reply has with the same value; 0 reads no truth"`
+
+	schema *jsonschema.Schema
+	named  map[string]bool // keys of the top level that the schema names
+	needed map[string]bool // those that it requires
+}
+
+// Validate compiles the schema.
+func (s *schemaReward) Validate() (err error) {
+	if len(s.Schema) == 0 {
+		return errors.New("schema: write the JSON schema of the replies")
+	}
+	text, err := json.Marshal(s.Schema)
+	if err != nil {
+		return fmt.Errorf("schema: %w", err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("schema: %w", err)
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(nil) // a schema reads neither files nor URLs
+	c.AssertFormat()
+	const name = "mem:schema"
+	if err = c.AddResource(name, doc); err == nil {
+		s.schema, err = c.Compile(name)
+	}
+	if err != nil {
+		return fmt.Errorf("schema: %s", strings.Join(strings.Fields(err.Error()), " "))
+	}
+	s.named, s.needed = map[string]bool{}, map[string]bool{}
+	s.collect(s.schema, map[*jsonschema.Schema]bool{})
+	return nil
+}
+
+// collect adds the keys that a schema of the top level names and requires.
+func (s *schemaReward) collect(of *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
+	if of == nil || seen[of] {
+		return
+	}
+	seen[of] = true
+	for key := range of.Properties {
+		s.named[key] = true
+	}
+	for _, key := range of.Required {
+		s.needed[key] = true
+	}
+	s.collect(of.Ref, seen)
+	for _, part := range of.AllOf {
+		s.collect(part, seen)
+	}
+}
+
+// Requires implements [trinity.Requirer].
+func (s *schemaReward) Requires() trinity.Requirements {
+	return trinity.Requirements{CheckTask: func(t *trinity.Task) error {
+		_, err := s.truth(trinity.RewardInput{Task: t, Truth: t.Truth()})
+		return err
+	}}
+}
+
+// truth returns the decoded truth, nil if the reward does not read it.
+func (s *schemaReward) truth(in trinity.RewardInput) (truth any, err error) {
+	switch {
+	case s.AnswerScore == 0:
+		return nil, nil
+	case in.Truth == "":
+		return nil, errors.New(noTruth(in).Reason)
+	case json.Unmarshal([]byte(in.Truth), &truth) != nil:
+		return nil, fmt.Errorf("the truth is not JSON: %q", in.Truth)
+	}
+	return truth, nil
+}
+
+// Score implements [trinity.RewardFunc].
+func (s *schemaReward) Score(_ context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+	truth, err := s.truth(in)
+	if err != nil {
+		return trinity.InvalidReward(err.Error()), nil
+	}
+	parts := map[string]float64{"schema_score": 0}
+	var reply any
+	isJSON := json.Unmarshal([]byte(in.Response), &reply) == nil
+	if isJSON {
+		parts["schema_score"] = s.satisfied(reply)
+	}
+	if s.AnswerScore != 0 {
+		parts["accuracy"] = 0
+		if isJSON {
+			parts["accuracy"] = s.AnswerScore * agreement(reply, truth)
+		}
+	}
+	return trinity.NewReward(parts), nil
+}
+
+// satisfied returns the score of a reply for the schema.
+func (s *schemaReward) satisfied(reply any) float64 {
+	err := s.schema.Validate(reply)
+	var wrong *jsonschema.ValidationError
+	if !errors.As(err, &wrong) {
+		return s.ValidScore
+	}
+	object, _ := reply.(map[string]any)
+	counted, failed := map[string]bool{}, map[string]bool{}
+	for key := range s.needed {
+		counted[key] = true
+	}
+	for key := range object {
+		if s.named[key] {
+			counted[key] = true
+		}
+	}
+	failures(wrong, failed)
+	for key := range failed {
+		counted[key] = true
+	}
+	if object == nil || len(counted) == 0 {
+		return 0
+	}
+	return s.PartialScore * float64(len(counted)-len(failed)) / float64(len(counted))
+}
+
+// failures collects the keys of the top level that do not satisfy the schema.
+func failures(e *jsonschema.ValidationError, failed map[string]bool) {
+	if len(e.InstanceLocation) > 0 {
+		failed[e.InstanceLocation[0]] = true
+		return
+	}
+	var keys []string
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		keys = k.Missing
+	case *kind.DependentRequired:
+		keys = k.Missing
+	case *kind.AdditionalProperties:
+		keys = k.Properties
+	case *kind.PropertyNames:
+		keys = []string{k.Property}
+	}
+	for _, key := range keys {
+		failed[key] = true
+	}
+	for _, cause := range e.Causes {
+		failures(cause, failed)
+	}
+}
+
+// agreement returns the share of the truth's keys that the reply has with the same value. A truth
+// that is not an object agrees as a whole or not at all.
+func agreement(reply, truth any) float64 {
+	want, isObject := truth.(map[string]any)
+	got, _ := reply.(map[string]any)
+	if !isObject || len(want) == 0 {
+		if reflect.DeepEqual(reply, truth) {
+			return 1
+		}
+		return 0
+	}
+	same := 0
+	for key, v := range want {
+		if given, ok := got[key]; ok && reflect.DeepEqual(given, v) {
+			same++
+		}
+	}
+	return float64(same) / float64(len(want))
+}

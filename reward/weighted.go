@@ -1,0 +1,114 @@
+package reward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/registry"
+)
+
+func init() {
+	registry.Rewards.Register("weighted_reward",
+		"The sum of several reward functions, each times its weight. `rewards` is a list of {reward: the function's name, weight: 1 "+
+			"by default, args: its arguments, name: of its part, by default the function's name}. With weight 0 a function is only "+
+			"logged. A reply that one of them cannot score has no valid reward. Parts: the value of each function under its name, "+
+			"before the weight; if the function has several parts, also name/part for each.",
+		func() trinity.RewardFunc { return &weighted{} })
+}
+
+// weighted adds up several reward functions.
+type weighted struct {
+	Rewards []weightedPart `yaml:"rewards" doc:"the reward functions: a list of {reward, weight, args, name}"`
+}
+
+// weightedPart is one of the functions.
+type weightedPart struct {
+	Reward string         `yaml:"reward"`
+	Weight *float64       `yaml:"weight"` // nil is 1
+	Args   map[string]any `yaml:"args"`
+	Name   string         `yaml:"name"` // "" is Reward
+
+	fn trinity.RewardFunc
+}
+
+// Validate builds the functions.
+func (w *weighted) Validate() error {
+	if len(w.Rewards) == 0 {
+		return errors.New("rewards: list the reward functions, such as [{reward: accuracy_reward, weight: 1}]")
+	}
+	seen := map[string]bool{}
+	for i := range w.Rewards {
+		p, err := &w.Rewards[i], error(nil)
+		if p.fn, err = registry.Rewards.Build(p.Reward, p.Args); err != nil {
+			return fmt.Errorf("rewards.%d: %w", i, err)
+		}
+		if p.Weight == nil {
+			one := 1.0
+			p.Weight = &one
+		}
+		if math.IsNaN(*p.Weight) || math.IsInf(*p.Weight, 0) {
+			return fmt.Errorf("rewards.%d.weight: must be a finite number, got %g", i, *p.Weight)
+		}
+		if p.Name == "" {
+			p.Name = p.Reward
+		}
+		if seen[p.Name] {
+			return fmt.Errorf("rewards.%d.name: %q is the name of an earlier part: choose another", i, p.Name)
+		}
+		seen[p.Name] = true
+	}
+	return nil
+}
+
+// Requires implements [trinity.Requirer].
+func (w *weighted) Requires() (all trinity.Requirements) {
+	var checks []func(*trinity.Task) error
+	for i := range w.Rewards {
+		needs := trinity.RequirementsOf(w.Rewards[i].fn)
+		for _, spec := range needs.RewardModels {
+			spec.Arg = fmt.Sprintf("rewards.%d.args.%s", i, spec.Arg)
+			all.RewardModels = append(all.RewardModels, spec)
+		}
+		if needs.CheckTask != nil {
+			checks = append(checks, needs.CheckTask)
+		}
+	}
+	all.CheckTask = func(t *trinity.Task) error {
+		for _, check := range checks {
+			if err := check(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return all
+}
+
+// Score implements [trinity.RewardFunc].
+func (w *weighted) Score(ctx context.Context, in trinity.RewardInput) (trinity.Reward, error) {
+	sum, parts := 0.0, map[string]float64{}
+	for i := range w.Rewards {
+		p := &w.Rewards[i]
+		r, err := p.fn.Score(ctx, in)
+		if err != nil {
+			return trinity.Reward{}, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		if !r.Valid {
+			return trinity.InvalidReward(p.Name + ": " + r.Reason), nil
+		}
+		sum += *p.Weight * r.Value
+		parts[p.Name] = r.Value
+		for name, v := range r.Parts {
+			if len(r.Parts) > 1 {
+				parts[p.Name+"/"+name] = v
+			}
+		}
+	}
+	if math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return trinity.InvalidReward("the weighted sum is not a finite number"), nil
+	}
+	return trinity.Reward{Value: sum, Valid: true, Parts: parts}, nil
+}
