@@ -28,11 +28,13 @@ type Task struct {
 // The fields are keys of the section `format` in YAML.
 type TaskFormat struct {
 	PromptKey       string `yaml:"prompt_key" default:"prompt" doc:"Key of the question."`
+	PromptTemplate  string `yaml:"prompt_template" doc:"Question in place of the text at prompt_key: {column} is the row's value, {{ and }} are braces. Own key of Trinity-Go."`
 	ResponseKey     string `yaml:"response_key" default:"response" doc:"Key of the reference answer, or of the answer to learn (SFT, KTO)."`
 	SystemPromptKey string `yaml:"system_prompt_key" doc:"Key of the system prompt."`
 	SystemPrompt    string `yaml:"system_prompt" doc:"System prompt of rows that have none."`
 	MessagesKey     string `yaml:"messages_key" default:"message" doc:"Key of the list of messages."`
 	ToolsKey        string `yaml:"tools_key" default:"tools" doc:"Key of the tool definitions."`
+	SystemTemplate  string `yaml:"system_template" doc:"System prompt written like prompt_template. Own key of Trinity-Go."`
 	ReplyPrefix     string `yaml:"reply_prefix" doc:"Text that every reply starts with."`
 	ChosenKey       string `yaml:"chosen_key" default:"chosen" doc:"Key of the preferred reply (DPO)."`
 	RejectedKey     string `yaml:"rejected_key" default:"rejected" doc:"Key of the other reply (DPO)."`
@@ -74,8 +76,14 @@ func (t *Task) Text(key string) (string, error) {
 	return fmt.Sprint(v), nil
 }
 
-// Prompt returns the task's question, the text at format.prompt_key.
-func (t *Task) Prompt() (string, error) { return t.Text(t.Format.PromptKey) }
+// Prompt returns the task's question: format.prompt_template with the row's columns, else the text
+// at format.prompt_key.
+func (t *Task) Prompt() (string, error) {
+	if t.Format.PromptTemplate != "" {
+		return t.fill("prompt_template", t.Format.PromptTemplate)
+	}
+	return t.Text(t.Format.PromptKey)
+}
 
 // Truth returns the reference answer, the text at format.response_key, or "" when the taskset has
 // none.
@@ -87,10 +95,14 @@ func (t *Task) Truth() string {
 	return s
 }
 
-// System returns the system prompt of the row, else the taskset's, else "".
-func (t *Task) System() string {
-	if s, err := t.Text(t.Format.SystemPromptKey); err == nil {
-		return s
+// System returns the system prompt: format.system_template with the row's columns, else the row's
+// own, else the taskset's, else "".
+func (t *Task) System() (string, error) {
+	if t.Format.SystemTemplate != "" {
+		return t.fill("system_template", t.Format.SystemTemplate)
 	}
-	return t.Format.SystemPrompt
+	if s, err := t.Text(t.Format.SystemPromptKey); err == nil {
+		return s, nil
+	}
+	return t.Format.SystemPrompt, nil
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // selectors refuses a selector that learns from rewards for datasets that the trainer reads,
@@ -27,18 +28,37 @@ func (r *rules) format() {
 		r.formatOf(b)
 	}
 	for _, a := range slices.Concat(r.Data.Auxiliary, r.Data.Inputs) {
+		r.templates(a.Key, &a.Format, true)
 		if a.Format.Packing {
 			r.fail(a.Key+".format.packing", "joins texts, but this buffer holds "+a.SchemaType+" rows, each a sequence of its own", "remove it")
 		}
 	}
 	for _, t := range r.Data.Tasksets {
+		r.templates(t.Key, &t.Format, false)
 		if t.Format.Packing || t.Format.Truncate {
 			r.fail(t.Key+".format", "packing and truncate are for training data, not for tasks", "remove them")
 		}
 	}
 }
 
+// templates checks the templates of a section `format`. The prompt of training data is a text only
+// with prompt_type plaintext.
+func (r *rules) templates(owner string, f *Format, trains bool) {
+	key := owner + ".format."
+	if err := f.Validate(); err != nil {
+		name, message, _ := strings.Cut(err.Error(), ": ")
+		r.fail(key+name, message, "")
+	}
+	if trains && f.PromptTemplate != "" && f.PromptType != "plaintext" {
+		r.fail(key+"prompt_template", "is for prompts that are text, but prompt_type is "+f.PromptType, "set prompt_type: plaintext")
+	}
+	if f.SystemTemplate != "" && f.SystemPromptKey+f.SystemPrompt != "" {
+		r.fail(key+"system_template", "system_prompt or system_prompt_key is set as well", "use one of them")
+	}
+}
+
 func (r *rules) formatOf(b NamedBuffer) {
+	r.templates(b.Key, &b.Format, true)
 	f, key, reads := &b.Format, b.Key+".format.", fmt.Sprintf("%s reads schema %s", r.Algorithm.AlgorithmType, b.SchemaType)
 	if b.SchemaType == "cpt" && f.PromptType != "plaintext" {
 		r.fail(key+"prompt_type", fmt.Sprintf("is %s, but %s, which is plain text", f.PromptType, reads), "set it to plaintext, or leave it out")

@@ -14,6 +14,9 @@ func TestFormatRules(t *testing.T) {
 		{"sft", "{packing: true}", key + ".packing", "sft reads schema sft, in which every row is a sequence of its own; remove it"},
 		{"dpo", "{enable_concatenated_multi_turn: true}", key + ".enable_concatenated_multi_turn", "is for schema sft, but dpo reads schema dpo"},
 		{"cpt", "{prompt_type: messages}", key + ".prompt_type", "which is plain text; set it to plaintext"},
+		{"sft", "{prompt_type: plaintext, prompt_template: '{a'}", key + ".prompt_template", "a { without its }: write {{ for a brace"},
+		{"sft", "{prompt_template: '{a}'}", key + ".prompt_template", "prompt_type is messages; set prompt_type: plaintext"},
+		{"sft", "{system_template: '{a}', system_prompt: b}", key + ".system_template", "system_prompt or system_prompt_key is set as well"},
 		{"cpt", "{packing: true, truncate: true}", key + ".truncate", "packed texts are never truncated"},
 	} {
 		_, err := parse(t, offlineBase, Options{Overrides: []string{"algorithm.algorithm_type=" + c.algorithm, key + "=" + c.format}})
@@ -24,6 +27,8 @@ func TestFormatRules(t *testing.T) {
 	}
 	expectError(t, base, "buffer.explorer_input.taskset.format={truncate: true}", "buffer.explorer_input.taskset.format", "not for tasks",
 		false)
+	expectError(t, base, "buffer.explorer_input.taskset.format={prompt_template: '{a}}'}", "buffer.explorer_input.taskset.format.prompt_template",
+		"a } without its {", false)
 	expectError(t, base, "algorithm.algorithm_type=dpo", "algorithm.algorithm_type",
 		"dpo trains on a dataset and does not roll out; set mode: train", false)
 	expectError(t, mixedBase, auxiliaryKey+".sft_dataset.format.packing=true", auxiliaryKey+".sft_dataset.format.packing",

@@ -27,7 +27,7 @@ func (w writer) demonstration(row *trinity.Task) ([]*trinity.Experience, error) 
 func (w writer) chat(row *trinity.Task) ([]trinity.Message, error) {
 	switch w.PromptType {
 	case "plaintext":
-		prompt, err := userAt(row, w.PromptKey)
+		prompt, err := userAt(row)
 		if err != nil {
 			return nil, err
 		}
@@ -44,9 +44,9 @@ func (w writer) chat(row *trinity.Task) ([]trinity.Message, error) {
 	return messagesAt(row, w.MessagesKey)
 }
 
-// userAt returns a chat with the plain text at a key as the user's message.
-func userAt(row *trinity.Task, key string) ([]trinity.Message, error) {
-	text, err := textAt(row, key)
+// userAt returns a chat with the row's plain prompt as the user's message.
+func userAt(row *trinity.Task) ([]trinity.Message, error) {
+	text, err := promptOf(row)
 	return []trinity.Message{{Role: "user", Content: text}}, err
 }
 
@@ -64,7 +64,11 @@ func untilAssistant(chat []trinity.Message) ([]trinity.Message, error) {
 // write renders a chat. Training learns the assistant's messages among those that follow.
 func (w writer) write(row *trinity.Task, given, follows []trinity.Message) (*trinity.Experience, error) {
 	chat := append(given[:len(given):len(given)], follows...)
-	if system := row.System(); system != "" && chat[0].Role != "system" {
+	system, err := row.System()
+	if err != nil {
+		return nil, err
+	}
+	if system != "" && chat[0].Role != "system" {
 		chat = append([]trinity.Message{{Role: "system", Content: system}}, chat...)
 	}
 	tools, err := toolsAt(row)

@@ -27,7 +27,8 @@ type RowFormatter struct {
 // Schema sft learns what an assistant says in a chat that the renderer writes. By f.PromptType the
 // chat is
 //   - messages: the list at MessagesKey, with the tools at ToolsKey;
-//   - plaintext: the user's text at PromptKey and the assistant's text at ResponseKey;
+//   - plaintext: the user's text, by PromptTemplate or at PromptKey, and the assistant's text at
+//     ResponseKey;
 //   - chatpair: the messages at PromptKey, then those at ResponseKey.
 //
 // Schema dpo gives two experiences of a row: the answers at ChosenKey and at RejectedKey to one
@@ -36,12 +37,12 @@ type RowFormatter struct {
 //   - messages: the list at MessagesKey. Answers are lists, too, or the assistant's text, and may repeat
 //     the prompt. If the row has no MessagesKey, the prompt of a pair is the common beginning of both
 //     answers. If it has no ResponseKey, the answer is the assistant's last message;
-//   - plaintext: the user's text at PromptKey; answers are texts;
+//   - plaintext: the user's text, by PromptTemplate or at PromptKey; answers are texts;
 //   - chatpair: as messages, with the prompt at PromptKey.
 //
 // If a chat has no system prompt, it gets the row's, else the format's.
 //
-// Schema cpt learns every token of the text at PromptKey, except the first.
+// Schema cpt learns every token of the text by PromptTemplate or at PromptKey, except the first.
 //
 // Schema experience takes rows of package archive as they are.
 func Formatter(schema string, f Format, r trinity.Renderer) (RowFormatter, error) {
@@ -135,7 +136,7 @@ type writer struct {
 // plainText returns an experience that learns a text, except the first token, which has no
 // predecessor.
 func (w writer) plainText(row *trinity.Task) ([]*trinity.Experience, error) {
-	text, err := textAt(row, w.PromptKey)
+	text, err := promptOf(row)
 	if err != nil {
 		return nil, err
 	}

@@ -71,6 +71,9 @@ func learnt(e *trinity.Experience) string {
 var keys = trinity.TaskFormat{PromptKey: "prompt", ResponseKey: "response", MessagesKey: "messages", ToolsKey: "tools",
 	SystemPromptKey: "sys"}
 
+var templates = trinity.TaskFormat{PromptKey: "prompt", PromptTemplate: "{a} and {b}", ResponseKey: "response", MessagesKey: "messages",
+	SystemTemplate: "b is {b}"}
+
 func withSystem(f trinity.TaskFormat, prompt string) trinity.TaskFormat {
 	f.SystemPrompt = prompt
 	return f
@@ -100,6 +103,12 @@ func TestFormatter(t *testing.T) {
 		{"sft", Format{TaskFormat: keys, PromptType: "plaintext"}, `{"prompt": "q", "response": 42}`, "user:q;assistant:[42;]"},
 		{"sft", Format{TaskFormat: withSystem(keys, "S"), PromptType: "plaintext"}, `{"prompt": "q", "response": "r"}`,
 			"system:S;user:q;assistant:[r;]"},
+		{"sft", Format{TaskFormat: templates, PromptType: "plaintext"}, `{"a": "x", "b": 2, "response": "r"}`,
+			"system:b is 2;user:x and 2;assistant:[r;]"},
+		{"sft", Format{TaskFormat: templates, PromptType: "plaintext"}, `{"a": "x", "response": "r"}`,
+			`format.prompt_template: no column "b": the row has a, response`},
+		{"sft", Format{TaskFormat: templates}, `{` + twoTurns + `}`, `format.system_template: no column "b": the row has messages`},
+		{"cpt", Format{TaskFormat: templates, PromptType: "plaintext"}, `{"a": "x", "b": 2}`, "x[ and 2]"},
 		{"sft", Format{TaskFormat: keys, PromptType: "chatpair"},
 			`{"prompt": [{"role": "user", "content": "q"}], "response": [{"role": "assistant", "content": "r"}]}`, "user:q;assistant:[r;]"},
 		{"cpt", Format{TaskFormat: keys, PromptType: "plaintext"}, `{"prompt": "text"}`, "t[ext]"},

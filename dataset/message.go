@@ -8,6 +8,14 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
+// promptOf returns the row's plain prompt: the filled template, or else the text at PromptKey.
+func promptOf(row *trinity.Task) (string, error) {
+	if row.Format.PromptTemplate != "" {
+		return row.Prompt()
+	}
+	return textAt(row, row.Format.PromptKey)
+}
+
 // textAt returns the text or number at a key of the row.
 func textAt(row *trinity.Task, key string) (string, error) {
 	v, err := fieldAt(row, key)

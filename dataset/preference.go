@@ -93,7 +93,7 @@ func (w writer) promptKey() string {
 
 func (w writer) promptAt(row *trinity.Task) ([]trinity.Message, error) {
 	if w.PromptType == "plaintext" {
-		return userAt(row, w.PromptKey)
+		return userAt(row)
 	}
 	return messagesAt(row, w.promptKey())
 }

@@ -49,7 +49,11 @@ func (m *modelReward) Score(ctx context.Context, in trinity.RewardInput) (trinit
 	if err != nil {
 		return trinity.Reward{}, err
 	}
-	tokens, err := model.Renderer.Render(chat(in), nil, false)
+	messages, err := chat(in)
+	if err != nil {
+		return trinity.Reward{}, err
+	}
+	tokens, err := model.Renderer.Render(messages, nil, false)
 	if err != nil {
 		return trinity.Reward{}, fmt.Errorf("reward model %s: %w", m.ModelPath, err)
 	}
@@ -60,16 +64,19 @@ func (m *modelReward) Score(ctx context.Context, in trinity.RewardInput) (trinit
 	return trinity.NewReward(map[string]float64{"score": m.Scale * float64(scores[0][m.Label])}), nil
 }
 
-// chat returns the conversation that the reward model reads.
-func chat(in trinity.RewardInput) []trinity.Message {
+// chat returns the conversation with the reply as its last message.
+func chat(in trinity.RewardInput) (messages []trinity.Message, err error) {
 	if in.Messages != nil {
-		return in.Messages
+		return in.Messages, nil
 	}
-	messages := []trinity.Message{{Role: "user", Content: in.Prompt}, {Role: "assistant", Content: in.Response}}
+	system := ""
 	if in.Task != nil {
-		if system := in.Task.System(); system != "" {
-			messages = append([]trinity.Message{{Role: "system", Content: system}}, messages...)
+		if system, err = in.Task.System(); err != nil {
+			return nil, err
 		}
 	}
-	return messages
+	if system != "" {
+		messages = append(messages, trinity.Message{Role: "system", Content: system})
+	}
+	return append(messages, trinity.Message{Role: "user", Content: in.Prompt}, trinity.Message{Role: "assistant", Content: in.Response}), nil
 }

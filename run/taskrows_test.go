@@ -17,9 +17,15 @@ func TestRowsAreCheckedForTheReward(t *testing.T) {
 		{"null for an answer", `{"question": "max 1 2", "answer": null}`,
 			`train.jsonl:2: the task has no reference answer at format.response_key "answer"`},
 		{"no question", `{"query": "max 1 2", "answer": "2"}`, `train.jsonl:2: task digits/1 has no field "question"`},
+		{"no column of a template", `{"query": "max 1 2", "answer": "2"}`,
+			`train.jsonl:2: format.prompt_template: no column "question": the row has answer, query`},
 		{"twice", "{}\n{}", `; 2 of the 1000 rows checked have an error`},
 	} {
-		p := newProject(t, tiny, scored)
+		text := scored
+		if strings.Contains(c.want, "template") {
+			text = strings.Replace(scored, "prompt_key: question", "prompt_template: '{question} is'", 1)
+		}
+		p := newProject(t, tiny, text)
 		path := filepath.Join(p.dir, "train.jsonl")
 		lines := strings.SplitAfter(read(t, path), "\n")
 		n := 1 + strings.Count(c.line, "\n")

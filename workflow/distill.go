@@ -31,7 +31,7 @@ func (*Distill) Requires() trinity.Requirements { return trinity.Requirements{Ch
 func (*Distill) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
 	unrewarded := *r
 	unrewarded.Reward = zero{}
-	return ask(ctx, &unrewarded, r.Task.System())
+	return ask(ctx, &unrewarded, "")
 }
 
 // zero gives every reply the reward 0, which the algorithm ignores.

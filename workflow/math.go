@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/trinity-go/trinity"
@@ -31,5 +30,5 @@ func (*Math) Requires() trinity.Requirements {
 
 // Run implements [trinity.Workflow].
 func (*Math) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
-	return ask(ctx, r, cmp.Or(r.Task.System(), mathSystem))
+	return ask(ctx, r, mathSystem)
 }

@@ -44,13 +44,9 @@ func (w *MathBoxed) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Exp
 		told.Reward = f.WithFormat(w.WithThink, w.FormatScoreCoef)
 		r = &told
 	}
-	system := r.Task.System()
-	switch {
-	case system != "":
-	case w.WithThink:
+	system := boxedSystem
+	if w.WithThink {
 		system = boxedThinkSystem
-	default:
-		system = boxedSystem
 	}
 	if w.UseBase {
 		return complete(ctx, r, system)
@@ -67,7 +63,7 @@ func complete(ctx context.Context, r *trinity.Rollout, system string) ([]*trinit
 	if err != nil {
 		return nil, err
 	}
-	text, prefix := messages[len(messages)-1].Content, r.Task.Format.ReplyPrefix
+	system, text, prefix := messages[0].Content, messages[1].Content, r.Task.Format.ReplyPrefix
 	m := r.Model
 	m.Params.Stop = append(slices.Clone(m.Params.Stop), nextQuestion)
 	e, err := m.Complete(ctx, system+nextQuestion+" "+text+"\nAssistant:"+prefix)

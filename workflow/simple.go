@@ -32,5 +32,5 @@ func (*Simple) Requires() trinity.Requirements {
 
 // Run implements [trinity.Workflow].
 func (*Simple) Run(ctx context.Context, r *trinity.Rollout) ([]*trinity.Experience, error) {
-	return ask(ctx, r, r.Task.System())
+	return ask(ctx, r, "")
 }
