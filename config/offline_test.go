@@ -9,7 +9,7 @@ import (
 
 // The schema of the rows decides which format keys make sense.
 func TestFormatRules(t *testing.T) {
-	const key = "buffer.trainer_input.experience_buffer.format"
+	const key, tasksetFormat = "buffer.trainer_input.experience_buffer.format", "buffer.explorer_input.taskset.format"
 	for _, c := range []struct{ algorithm, format, key, words string }{
 		{"sft", "{packing: true}", key + ".packing", "sft reads schema sft, in which every row is a sequence of its own; remove it"},
 		{"dpo", "{enable_concatenated_multi_turn: true}", key + ".enable_concatenated_multi_turn", "is for schema sft, but dpo reads schema dpo"},
@@ -25,10 +25,8 @@ func TestFormatRules(t *testing.T) {
 			t.Errorf("%s %s: %v", c.algorithm, c.format, err)
 		}
 	}
-	expectError(t, base, "buffer.explorer_input.taskset.format={truncate: true}", "buffer.explorer_input.taskset.format", "not for tasks",
-		false)
-	expectError(t, base, "buffer.explorer_input.taskset.format={prompt_template: '{a}}'}", "buffer.explorer_input.taskset.format.prompt_template",
-		"a } without its {", false)
+	expectError(t, base, tasksetFormat+"={truncate: true}", tasksetFormat, "not for tasks", false)
+	expectError(t, base, tasksetFormat+"={prompt_template: '{a}}'}", tasksetFormat+".prompt_template", "a } without its {", false)
 	expectError(t, base, "algorithm.algorithm_type=dpo", "algorithm.algorithm_type",
 		"dpo trains on a dataset and does not roll out; set mode: train", false)
 	expectError(t, mixedBase, auxiliaryKey+".sft_dataset.format.packing=true", auxiliaryKey+".sft_dataset.format.packing",

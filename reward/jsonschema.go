@@ -30,7 +30,7 @@ type schemaReward struct {
 	Schema       map[string]any `yaml:"schema" doc:"the JSON schema; its $ref may point into itself only"`
 	ValidScore   float64        `yaml:"valid_score" doc:"for a reply that satisfies the schema"`
 	PartialScore float64        `yaml:"partial_score" doc:"times the share of satisfied keys, for any other JSON"`
-	AnswerScore  float64        `yaml:"answer_score" doc:"times the share of the truth's keys that the reply has with the same value; 0 reads no truth"`
+	AnswerScore  float64        `yaml:"answer_score" doc:"times the share of the truth's keys that the reply repeats; 0 reads no truth"`
 
 	schema *jsonschema.Schema
 	named  map[string]bool // keys of the top level that the schema names

@@ -79,7 +79,8 @@ func TestWeightedRewardChecksItsArguments(t *testing.T) {
 			t.Errorf("got %v, want %q", errs, want)
 		}
 	}
-	if _, err := registry.Rewards.Build("weighted_reward", weightedOf(part("weighted_reward", "args", weightedOf(part("format_reward"))))); err != nil {
+	nested := weightedOf(part("weighted_reward", "args", weightedOf(part("format_reward"))))
+	if _, err := registry.Rewards.Build("weighted_reward", nested); err != nil {
 		t.Error(err)
 	}
 }
