@@ -28,7 +28,7 @@ type Task struct {
 // The fields are keys of the section `format` in YAML.
 type TaskFormat struct {
 	PromptKey       string `yaml:"prompt_key" default:"prompt" doc:"Key of the question."`
-	PromptTemplate  string `yaml:"prompt_template" doc:"Question written with {column} for a column's value, in place of prompt_key. Own key of Trinity-Go."`
+	PromptTemplate  string `yaml:"prompt_template" doc:"Question with {column} for values; replaces prompt_key. Own key of Trinity-Go."`
 	ResponseKey     string `yaml:"response_key" default:"response" doc:"Key of the reference answer, or of the answer to learn (SFT, KTO)."`
 	SystemPromptKey string `yaml:"system_prompt_key" doc:"Key of the system prompt."`
 	SystemPrompt    string `yaml:"system_prompt" doc:"System prompt of rows that have none."`
