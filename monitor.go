@@ -28,6 +28,14 @@ type Record struct {
 	Role    string // "explorer", "trainer"
 	Time    time.Time
 	Metrics Metrics
+	Samples []Sample // of an explorer's step: an answer with the lowest reward, and one with the highest
+}
+
+// Sample is a scored answer for people to read.
+type Sample struct {
+	Prompt   string  `json:"prompt"`
+	Response string  `json:"response"`
+	Reward   float64 `json:"reward"`
 }
 
 // Monitor receives records. A run may use several.

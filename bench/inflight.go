@@ -68,7 +68,7 @@ func (nothing) Process(_ context.Context, _ int64, g []trinity.Group) ([]trinity
 }
 
 // Log implements [explorer.Recorder].
-func (nothing) Log(context.Context, int64, trinity.Metrics) error { return nil }
+func (nothing) Log(context.Context, trinity.Record) error { return nil }
 
 // Warn implements [explorer.Recorder].
 func (nothing) Warn(error) {}

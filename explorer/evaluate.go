@@ -14,18 +14,17 @@ import (
 // evalSeed makes evaluations draw other random numbers than training at the same step.
 const evalSeed = 0x6576616c
 
-// evaluate runs every evaluation taskset and logs the results in one record with the step's
-// metrics.
-func (e *Explorer) evaluate(ctx context.Context, step int64, metrics trinity.Metrics) error {
+// evaluate runs every evaluation taskset, adds the results to the step's record and logs it.
+func (e *Explorer) evaluate(ctx context.Context, r trinity.Record) error {
 	if len(e.opts.EvalTasksets) == 0 {
 		return nil
 	}
-	m, err := Evaluate(ctx, e.opts.Runner, e.opts.EvalTasksets, step, "eval/")
+	m, err := Evaluate(ctx, e.opts.Runner, e.opts.EvalTasksets, r.Step, "eval/")
 	if err != nil {
-		return fmt.Errorf("evaluation at step %d: %w", step, err)
+		return fmt.Errorf("evaluation at step %d: %w", r.Step, err)
 	}
-	metrics.Merge("", m)
-	return e.opts.Recorder.Log(ctx, step, metrics)
+	r.Metrics.Merge("", m)
+	return e.opts.Recorder.Log(ctx, r)
 }
 
 // Evaluate runs all rows of the tasksets and returns, per taskset and metric, mean@k, std@k and

@@ -53,8 +53,8 @@ type Weights interface {
 
 // Recorder keeps what the explorer reports.
 type Recorder interface {
-	// Log records the metrics of a step.
-	Log(ctx context.Context, step int64, m trinity.Metrics) error
+	// Log records a step. The recorder sets the role and the time.
+	Log(ctx context.Context, r trinity.Record) error
 	// Warn records a rollout that failed or has no valid reward.
 	Warn(err error)
 }
@@ -82,12 +82,12 @@ func (e *Explorer) Run(ctx context.Context) error {
 func (e *Explorer) run(ctx context.Context) error {
 	step, owed := e.opts.Agenda.step, e.opts.Agenda.owed
 	if step == 0 && e.opts.EvalOnStartup {
-		if err := e.evaluate(ctx, 0, trinity.Metrics{}); err != nil {
+		if err := e.evaluate(ctx, trinity.Record{Metrics: trinity.Metrics{}}); err != nil {
 			return err
 		}
 	}
 	if owed != nil {
-		if err := e.evaluateAfter(ctx, step, owed); err != nil {
+		if err := e.evaluateAfter(ctx, trinity.Record{Step: step, Metrics: owed}); err != nil {
 			return err
 		}
 	}
@@ -139,26 +139,26 @@ func (e *Explorer) evaluatesAfter(step int64) bool {
 	return len(o.EvalTasksets) > 0 && o.EvalInterval > 0 && (step%o.EvalInterval == 0 || step == o.TotalSteps)
 }
 
-// evaluateAfter evaluates with the weights of the next step and logs the step's metrics together
-// with the evaluation's. If the trainer has ended, there are no such weights, and evaluateAfter
-// logs the step's metrics alone.
-func (e *Explorer) evaluateAfter(ctx context.Context, step int64, metrics trinity.Metrics) error {
-	if err := e.pause(ctx, step+1); err != nil {
+// evaluateAfter evaluates with the weights of the next step and adds the results to the step's
+// record, which it logs. If the trainer has ended, there are no such weights, and evaluateAfter
+// logs the record as it is.
+func (e *Explorer) evaluateAfter(ctx context.Context, r trinity.Record) error {
+	if err := e.pause(ctx, r.Step+1); err != nil {
 		return err
 	}
-	_, _, err := e.weights(ctx, step+1)
+	_, _, err := e.weights(ctx, r.Step+1)
 	if errors.Is(err, trinity.ErrEnded) {
-		return errors.Join(e.opts.Recorder.Log(ctx, step, metrics), err)
+		return errors.Join(e.opts.Recorder.Log(ctx, r), err)
 	}
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(e.evaluate(ctx, step, metrics), failEvaluated.Hit("")); err != nil {
+	if err := errors.Join(e.evaluate(ctx, r), failEvaluated.Hit("")); err != nil {
 		return err
 	}
 	// This comes before the trainer may publish a newer version: a run that resumes with that
 	// version must not evaluate again.
-	return e.deliver(ctx, step, nil, nil)
+	return e.deliver(ctx, r.Step, nil, nil)
 }
 
 // pause tells the buffer that nothing follows before the version that step needs. The trainer may

@@ -182,8 +182,8 @@ func (s seeing) Process(_ context.Context, _ int64, g []trinity.Group) ([]trinit
 // logging calls itself with the metrics of each step.
 type logging func(step int64, m trinity.Metrics) error
 
-func (l logging) Log(_ context.Context, step int64, m trinity.Metrics) error { return l(step, m) }
-func (logging) Warn(error)                                                   {}
+func (l logging) Log(_ context.Context, r trinity.Record) error { return l(r.Step, r.Metrics) }
+func (logging) Warn(error)                                      {}
 
 // newExplorer returns an explorer without a trainer, which never needs a version newer than 0.
 func newExplorer(t *testing.T, q *buffer.Queue, steps int64) *Explorer {

@@ -137,6 +137,7 @@ func (e *Explorer) end(ctx context.Context, f *flight) error {
 		return err
 	}
 	metrics := e.measure(f)
+	record := trinity.Record{Step: f.step, Metrics: metrics, Samples: samples(f.outcomes)}
 	if err := e.warn(f.outcomes); err != nil {
 		return err
 	}
@@ -151,9 +152,9 @@ func (e *Explorer) end(ctx context.Context, f *flight) error {
 		if err := e.deliver(ctx, f.step, groups, metrics); err != nil {
 			return err
 		}
-		return e.evaluateAfter(ctx, f.step, metrics)
+		return e.evaluateAfter(ctx, record)
 	}
-	if err := e.opts.Recorder.Log(ctx, f.step, metrics); err != nil {
+	if err := e.opts.Recorder.Log(ctx, record); err != nil {
 		return err
 	}
 	return e.deliver(ctx, f.step, groups, nil)

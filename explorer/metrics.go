@@ -1,7 +1,9 @@
 package explorer
 
 import (
+	"cmp"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
 )
@@ -66,6 +68,41 @@ func experienceMetrics(e *trinity.Experience) map[string]float64 {
 		}
 	}
 	return m
+}
+
+// samples returns an answer with the lowest reward and one with the highest, in this order. If all
+// rewards are equal, it returns the first two answers.
+func samples(outcomes []*outcome) []trinity.Sample {
+	var scored []*trinity.Experience
+	for _, o := range outcomes {
+		for _, x := range o.group {
+			if x.Reward.Valid {
+				scored = append(scored, x)
+			}
+		}
+	}
+	if len(scored) > 2 {
+		byReward := func(a, b *trinity.Experience) int { return cmp.Compare(a.Reward.Value, b.Reward.Value) }
+		if lowest, highest := slices.MinFunc(scored, byReward), slices.MaxFunc(scored, byReward); lowest != highest {
+			scored = []*trinity.Experience{lowest, highest}
+		}
+		scored = scored[:2]
+	}
+	var out []trinity.Sample
+	for _, x := range scored {
+		out = append(out, trinity.Sample{Prompt: excerpt(x.Prompt), Response: excerpt(x.Response), Reward: x.Reward.Value})
+	}
+	return out
+}
+
+// excerpt returns the text, or the beginning and the end of a long one.
+func excerpt(text string) string {
+	const most = 4000 // characters
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	r := []rune(text)
+	return string(r[:most/2]) + " … " + string(r[len(r)-most/2:])
 }
 
 // rolloutMetrics returns the metrics of outcomes. It takes means over the steps of a run and the

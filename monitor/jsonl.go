@@ -30,7 +30,7 @@ func init() {
 
 // jsonl appends records to metrics.jsonl, with sorted names:
 //
-//	{"step": 3, "role": "trainer", "time": "2006-01-02T15:04:05.123Z", "metrics": {...}}
+//	{"step": 3, "role": "trainer", "time": "2006-01-02T15:04:05.123Z", "metrics": {...}, "samples": [...]}
 //
 // Values without a JSON number are the texts "NaN", "Infinity" and "-Infinity", which Python's
 // float and JavaScript's Number read. In a resumed run, a role's first record replaces its records
@@ -52,6 +52,7 @@ type record struct {
 	Role    string           `json:"role"`
 	Time    string           `json:"time"`
 	Metrics map[string]value `json:"metrics"`
+	Samples []trinity.Sample `json:"samples,omitempty"`
 }
 
 // value is a number as JSON.
@@ -116,7 +117,7 @@ func (j *jsonl) Log(ctx context.Context, r trinity.Record) error {
 	if err := j.replace(r); err != nil {
 		return fmt.Errorf("%s: %w", j.path, err)
 	}
-	rec := record{Step: r.Step, Role: r.Role, Time: r.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"), Metrics: map[string]value{}}
+	rec := record{Step: r.Step, Role: r.Role, Time: r.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"), Metrics: map[string]value{}, Samples: r.Samples}
 	for name, v := range r.Metrics {
 		rec.Metrics[name] = value(v)
 	}

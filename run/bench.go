@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/explorer"
 )
@@ -90,5 +91,5 @@ func (s *stage) benchModel(ctx context.Context, evals []*explorer.Taskset, step 
 	if err != nil {
 		return fmt.Errorf("evaluating step %d: %w", step, err)
 	}
-	return explorerRecorder{s.log}.Log(ctx, step, m)
+	return explorerRecorder{s.log}.Log(ctx, trinity.Record{Step: step, Metrics: m})
 }

@@ -34,9 +34,9 @@ func newRecorder(dir string, monitors []trinity.Monitor) (*recorder, error) {
 	return &recorder{monitors: monitors, failures: f}, nil
 }
 
-// record sends the metrics of one role's step.
-func (r *recorder) record(ctx context.Context, role string, step int64, m trinity.Metrics) error {
-	rec := trinity.Record{Step: step, Role: role, Time: time.Now(), Metrics: m}
+// record sends the record of one role's step, now.
+func (r *recorder) record(ctx context.Context, rec trinity.Record) error {
+	rec.Time = time.Now()
 	r.mu.Lock()
 	r.summary.add(rec)
 	r.mu.Unlock()
@@ -63,8 +63,9 @@ func (r *recorder) checkpoint(step int64, dir, model string) {
 type explorerRecorder struct{ *recorder }
 
 // Log implements explorer.Recorder.
-func (r explorerRecorder) Log(ctx context.Context, step int64, m trinity.Metrics) error {
-	return r.record(ctx, "explorer", step, m)
+func (r explorerRecorder) Log(ctx context.Context, rec trinity.Record) error {
+	rec.Role = "explorer"
+	return r.record(ctx, rec)
 }
 
 // Warn implements explorer.Recorder: it adds a line to the log of failed rollouts.
@@ -78,7 +79,7 @@ type trainerRecorder struct{ *stage }
 
 // Log implements trainer.Recorder.
 func (r trainerRecorder) Log(ctx context.Context, step int64, m trinity.Metrics) error {
-	return r.log.record(ctx, "trainer", step, m)
+	return r.log.record(ctx, trinity.Record{Step: step, Role: "trainer", Metrics: m})
 }
 
 // Say implements trainer.Recorder.
