@@ -25,10 +25,13 @@ func TestSamples(t *testing.T) {
 		{"no rollout", nil, nil},
 		{"no valid reward", []trinity.Group{{unscored}}, nil},
 		{"one", []trinity.Group{{unscored, answer("a", 1)}}, []trinity.Sample{sample("a", 1)}},
-		{"the first lowest and the first highest", []trinity.Group{{answer("a", .5), answer("b", 1)}, {answer("c", 0), answer("d", 1), answer("e", 0)}},
+		{"the first lowest and the first highest",
+			[]trinity.Group{{answer("a", .5), answer("b", 1)}, {answer("c", 0), answer("d", 1), answer("e", 0)}},
 			[]trinity.Sample{sample("c", 0), sample("b", 1)}},
-		{"equal rewards", []trinity.Group{{answer("a", 0), answer("b", 0)}, {answer("c", 0)}}, []trinity.Sample{sample("a", 0), sample("b", 0)}},
-		{"a long answer", []trinity.Group{{answer(long, 0)}}, []trinity.Sample{sample(strings.Repeat("a", 2000)+" … "+strings.Repeat("ß", 2000), 0)}},
+		{"equal rewards", []trinity.Group{{answer("a", 0), answer("b", 0)}, {answer("c", 0)}},
+			[]trinity.Sample{sample("a", 0), sample("b", 0)}},
+		{"a long answer", []trinity.Group{{answer(long, 0)}},
+			[]trinity.Sample{sample(strings.Repeat("a", 2000)+" … "+strings.Repeat("ß", 2000), 0)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var outcomes []*outcome

@@ -117,7 +117,10 @@ func (j *jsonl) Log(ctx context.Context, r trinity.Record) error {
 	if err := j.replace(r); err != nil {
 		return fmt.Errorf("%s: %w", j.path, err)
 	}
-	rec := record{Step: r.Step, Role: r.Role, Time: r.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"), Metrics: map[string]value{}, Samples: r.Samples}
+	rec := record{
+		Step: r.Step, Role: r.Role, Time: r.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
+		Metrics: map[string]value{}, Samples: r.Samples,
+	}
 	for name, v := range r.Metrics {
 		rec.Metrics[name] = value(v)
 	}
