@@ -112,6 +112,8 @@ func (w Want) Count(groups []Group) int {
 type Taken struct {
 	Groups  []Group
 	Metrics Metrics // of the batch, and of the experiences left out; may be nil
+	// Dropped are the experiences left out, by who left them out, as far as the source can tell.
+	Dropped map[string][]ExperienceID
 }
 
 // Experiences returns the experiences of all groups, in order.

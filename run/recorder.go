@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience/ledger"
 	"github.com/trinity-go/trinity/monitor"
 )
 
@@ -17,9 +18,11 @@ import (
 type recorder struct {
 	monitors []trinity.Monitor
 	failures *os.File // one line per failed rollout
+	dir      string   // of log files
 
 	mu      sync.Mutex
 	summary StageSummary
+	ledgers map[string]*ledger.Writer // by role; those that have a record
 }
 
 // newRecorder opens the log of failed rollouts in dir.
@@ -31,7 +34,7 @@ func newRecorder(dir string, monitors []trinity.Monitor) (*recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &recorder{monitors: monitors, failures: f}, nil
+	return &recorder{monitors: monitors, failures: f, dir: dir, ledgers: map[string]*ledger.Writer{}}, nil
 }
 
 // record sends the record of one role's step, now.
@@ -47,6 +50,28 @@ func (r *recorder) record(ctx context.Context, rec trinity.Record) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// account adds a record to the ledger of a role.
+func (r *recorder) account(role string, s ledger.Step) (err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.ledgers[role]
+	if w == nil {
+		if w, err = ledger.Open(r.dir, role); err != nil {
+			return err
+		}
+		r.ledgers[role] = w
+	}
+	return w.Append(s)
+}
+
+// ended notes in the trainer's ledger that the trainer has taken its last batch.
+func (r *recorder) ended() error {
+	if r.ledgers[ledger.Trainer] == nil {
+		return nil
+	}
+	return r.account(ledger.Trainer, ledger.Step{Ended: true})
 }
 
 // checkpoint notes the newest checkpoint, and the model in it if there is one.
@@ -82,11 +107,28 @@ func (r trainerRecorder) Log(ctx context.Context, step int64, m trinity.Metrics)
 	return r.log.record(ctx, trinity.Record{Step: step, Role: "trainer", Metrics: m})
 }
 
+// Took implements trainer.Recorder.
+func (r trainerRecorder) Took(step int64, trained []trinity.ExperienceID, dropped map[string][]trinity.ExperienceID) error {
+	s := ledger.Step{Step: step, Trained: trained, Dropped: map[string]ledger.IDs{}}
+	for who, ids := range dropped {
+		if len(ids) > 0 {
+			s.Dropped[who] = ids
+		}
+	}
+	if b := r.Buffer.TrainerInput.ExperienceBuffer; b != nil {
+		s.Replay = b.ReplayBuffer.Enable
+	}
+	return r.log.account(ledger.Trainer, s)
+}
+
 // Say implements trainer.Recorder.
 func (r trainerRecorder) Say(line string) { r.say(line) }
 
 func (r *recorder) close() error {
 	errs := []error{r.failures.Close()}
+	for _, w := range r.ledgers {
+		errs = append(errs, w.Close())
+	}
 	for _, m := range r.monitors {
 		errs = append(errs, m.Close())
 	}

@@ -162,6 +162,9 @@ func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) (
 	defer func() { err = errors.Join(err, s.close()) }()
 	defer func() {
 		if s.log != nil { // it began
+			if err == nil {
+				err = s.log.ended()
+			}
 			done := &s.log.summary
 			done.Name, done.Mode, done.Algorithm = cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType
 			done.Skipped = err == nil && done.records == 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/explorer"
+	"github.com/trinity-go/trinity/internal/experience/ledger"
 	"github.com/trinity-go/trinity/internal/pipeline"
 	"github.com/trinity-go/trinity/operator/datajuicer"
 	"github.com/trinity-go/trinity/registry"
@@ -97,6 +98,7 @@ func (s *stage) runner() *explorer.Runner {
 func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) {
 	cfg := &s.DataProcessor.ExperiencePipeline
 	p := &pipeline.Pipeline{Advantage: s.algorithm.InPipeline(), Say: s.say}
+	p.Ledger = func(r ledger.Step) error { return s.log.account(ledger.Explorer, r) }
 	s.process = p
 	if cfg.SaveInput {
 		if p.Input, err = s.kept(ctx, s.InputCopy(), "input"); err != nil {

@@ -70,6 +70,9 @@ type Weights interface {
 type Recorder interface {
 	// Log records the metrics of a step.
 	Log(ctx context.Context, step int64, m trinity.Metrics) error
+	// Took records the experiences that a step trained on, and those that it dropped, by who dropped
+	// them. It is called before a checkpoint of the step.
+	Took(step int64, trained []trinity.ExperienceID, dropped map[string][]trinity.ExperienceID) error
 	// Say receives lines for people: a batch that was too short.
 	Say(line string)
 }

@@ -11,7 +11,9 @@ import (
 
 // prepare computes, before the update, all that the losses and the advantage read and the explorer
 // did not record. It returns the experiences to train on.
-func (t *Trainer) prepare(ctx context.Context, step int64, groups []trinity.Group, metrics trinity.Metrics) ([]*trinity.Experience, error) {
+func (t *Trainer) prepare(
+	ctx context.Context, step int64, groups []trinity.Group, fate *fate, metrics trinity.Metrics,
+) ([]*trinity.Experience, error) {
 	exps := slices.Concat(groups...)
 	if t.opts.Reference {
 		if err := t.cachedReference(ctx, step, exps); err != nil {
@@ -34,11 +36,13 @@ func (t *Trainer) prepare(ctx context.Context, step int64, groups []trinity.Grou
 		}
 	}
 	if t.opts.Corrector != nil {
+		before := learnable(exps)
 		corrected, m, err := t.opts.Corrector.Apply(exps)
 		if err != nil {
 			return nil, err
 		}
 		metrics.Merge("", m)
+		fate.drop("rollout_correction", before, learnable(corrected))
 		if len(corrected) == 0 {
 			return nil, nil
 		}
@@ -52,6 +56,7 @@ func (t *Trainer) prepare(ctx context.Context, step int64, groups []trinity.Grou
 		return nil, fmt.Errorf("advantage: %w", err)
 	}
 	metrics.Merge("critic/", m)
+	fate.drop("advantage", exps, slices.Concat(kept...))
 	return slices.Concat(kept...), nil
 }
 

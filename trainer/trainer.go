@@ -91,12 +91,13 @@ func (t *Trainer) isComplete() bool {
 // train trains one step: take, update, publish, evaluate, log.
 func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 	begin := time.Now()
-	groups, metrics, err := t.take(stop, step)
+	taken, metrics, err := t.take(stop, step)
 	if err != nil {
 		return err
 	}
 	start := time.Now()
-	if err := errors.Join(t.update(ctx, step, groups, metrics), failUpdated.Hit("")); err != nil {
+	fate := fate{dropped: taken.Dropped}
+	if err := errors.Join(t.update(ctx, step, taken.Groups, &fate, metrics), failUpdated.Hit("")); err != nil {
 		return err
 	}
 	elapsed := time.Since(start).Seconds()
@@ -104,6 +105,9 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 	metrics["perf/time_per_step"] = time.Since(begin).Seconds()
 	metrics["perf/throughput"] = metrics["perf/total_num_tokens"] * float64(max(1, t.opts.Policy.Epochs)) / elapsed
 	t.at.Step = step
+	if err := t.opts.Recorder.Took(step, fate.trained, fate.dropped); err != nil {
+		return err
+	}
 	if t.opts.Weights != nil && step%t.opts.SyncInterval == 0 {
 		start := time.Now()
 		if err := errors.Join(t.opts.Weights.Publish(ctx, step), failPublished.Hit("")); err != nil {
@@ -121,15 +125,15 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 }
 
 // take waits for the batch of a step. It returns the batch with its metrics.
-func (t *Trainer) take(stop context.Context, step int64) ([]trinity.Group, trinity.Metrics, error) {
+func (t *Trainer) take(stop context.Context, step int64) (taken trinity.Taken, metrics trinity.Metrics, err error) {
 	if err := failTake.Hit(""); err != nil {
-		return nil, nil, err
+		return taken, nil, err
 	}
 	t.taken = false
-	taken, err := t.opts.Source.Take(stop, trinity.Want{N: t.opts.BatchSize, Rollouts: t.opts.ByRollout, Published: t.at.Published})
+	taken, err = t.opts.Source.Take(stop, trinity.Want{N: t.opts.BatchSize, Rollouts: t.opts.ByRollout, Published: t.at.Published})
 	t.taken = err == nil
 	if err = errors.Join(err, failTaken.Hit("")); err != nil {
-		return nil, nil, err
+		return taken, nil, err
 	}
 	if !t.reportedShort && t.isShort() {
 		line := fmt.Sprintf("train step %d had %d of %d experiences: its version had no more; of later short steps only the last is reported",
@@ -139,20 +143,22 @@ func (t *Trainer) take(stop context.Context, step int64) ([]trinity.Group, trini
 	}
 	exps := taken.Experiences()
 	t.batch = len(exps)
-	metrics := batchMetrics(exps)
+	metrics = batchMetrics(exps)
 	metrics.Merge("", taken.Metrics)
-	return taken.Groups, metrics, nil
+	return taken, metrics, nil
 }
 
 // update trains on one batch. An empty batch, of which operators left nothing, changes nothing.
-func (t *Trainer) update(ctx context.Context, step int64, groups []trinity.Group, metrics trinity.Metrics) error {
+// It notes in fate what became of the experiences.
+func (t *Trainer) update(ctx context.Context, step int64, groups []trinity.Group, fate *fate, metrics trinity.Metrics) error {
 	if len(groups) == 0 {
 		return nil
 	}
-	exps, err := t.prepare(ctx, step, groups, metrics)
+	exps, err := t.prepare(ctx, step, groups, fate, metrics)
 	if err != nil {
 		return err
 	}
+	fate.train(exps)
 	streamMetrics(exps, metrics)
 	if t.opts.Critic != nil {
 		if err := t.opts.Critic.learn(ctx, step, exps, t.opts.MicroTokens, metrics); err != nil {

@@ -137,13 +137,21 @@ func (f publishFunc) Publish(_ context.Context, version int64) error { return f(
 
 // recorder is a Recorder made of functions; nil functions ignore what they would get.
 type recorder struct {
-	log func(step int64, m trinity.Metrics)
-	say func(line string)
+	log  func(step int64, m trinity.Metrics)
+	say  func(line string)
+	took func(step int64, f fate)
 }
 
 func (r recorder) Log(_ context.Context, step int64, m trinity.Metrics) error {
 	if r.log != nil {
 		r.log(step, m)
+	}
+	return nil
+}
+
+func (r recorder) Took(step int64, trained []trinity.ExperienceID, dropped map[string][]trinity.ExperienceID) error {
+	if r.took != nil {
+		r.took(step, fate{trained, dropped})
 	}
 	return nil
 }

@@ -1,14 +1,19 @@
 package sample
 
-import "github.com/trinity-go/trinity"
+import (
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience/ledger"
+)
 
-// dropped counts the experiences that a strategy dropped from a batch, and the lengths of their
+// dropped notes the experiences that a strategy dropped from a batch, and the lengths of their
 // responses in tokens. Long responses are too old more often, because they take longer to sample.
 type dropped struct {
 	Count    int   `json:"count"`
 	Tokens   int64 `json:"tokens"`
 	Longest  int   `json:"longest"`
 	Shortest int   `json:"shortest"` // 0 if nothing was dropped
+
+	IDs ledger.IDs `json:"ids,omitempty"`
 }
 
 func (d *dropped) add(e *trinity.Experience) {
@@ -16,6 +21,7 @@ func (d *dropped) add(e *trinity.Experience) {
 	if d.Count == 0 || n < d.Shortest {
 		d.Shortest = n
 	}
+	d.IDs = append(d.IDs, e.ID)
 	d.Count, d.Tokens, d.Longest = d.Count+1, d.Tokens+int64(n), max(d.Longest, n)
 }
 

@@ -79,5 +79,6 @@ func (s *fresh) Take(ctx context.Context, want trinity.Want) (trinity.Taken, err
 	dropped := s.dropped
 	batch := s.give(begin, s.held, s.held)
 	dropped.describe(batch.Metrics)
+	batch.Dropped = map[string][]trinity.ExperienceID{"staleness_control": dropped.IDs}
 	return batch, nil
 }

@@ -91,6 +91,9 @@ type silent struct{}
 func (silent) Save(context.Context, trainer.Progress, bool) error { return nil }
 func (silent) Log(context.Context, int64, trinity.Metrics) error  { return nil }
 func (silent) Say(string)                                         {}
+func (silent) Took(int64, []trinity.ExperienceID, map[string][]trinity.ExperienceID) error {
+	return nil
+}
 
 // oneStep trains one step on a batch, in micro-batches of at most the given number of tokens.
 func oneStep(t *testing.T, o trainer.Options, tokens int, xs []*trinity.Experience) {

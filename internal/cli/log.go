@@ -22,11 +22,13 @@ func logCommand() *cobra.Command {
 	var flags configFlags
 	var dir, pattern string
 	var last int
+	var experiences bool
 	cmd := &cobra.Command{
 		Use:   "log (--config FILE | --dir JOB_DIR)",
 		Short: "Print the metrics and failed rollouts of a run",
 		Long: "Print a run's records, one per line, and its failed rollouts. --pattern selects metrics\n" +
-			"by a regular expression on their names.",
+			"by a regular expression on their names. --experiences says what became of the\n" +
+			"experiences instead: explored, dropped and by whom, trained on and how often.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (flags.path == "") == (dir == "") {
 				return errors.New("give one of --config and --dir")
@@ -43,6 +45,9 @@ func logCommand() *cobra.Command {
 			}
 			if _, err := os.Stat(dir); err != nil {
 				return fmt.Errorf("no run in %s: %w", dir, err)
+			}
+			if experiences {
+				return printAccounts(cmd.OutOrStdout(), dir)
 			}
 			match, err := regexp.Compile(pattern)
 			if err != nil {
@@ -66,6 +71,7 @@ func logCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&pattern, "pattern", "p", `^(rollout|eval).*/(reward|accuracy)/mean|^actor/.*loss`,
 		"regular expression for the metrics to print")
 	cmd.Flags().IntVarP(&last, "last-n-lines", "n", 0, "print only the last lines; 0 means all")
+	cmd.Flags().BoolVarP(&experiences, "experiences", "e", false, "print what became of the experiences of the run")
 	return cmd
 }
 

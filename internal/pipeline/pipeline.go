@@ -12,6 +12,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/experience/archive"
+	"github.com/trinity-go/trinity/internal/experience/ledger"
 )
 
 // Pipeline processes the groups of every step.
@@ -23,6 +24,8 @@ type Pipeline struct {
 	// Say gets a line if less than half of a step is left, and one for every entry of Info that
 	// JSON cannot express.
 	Say func(string)
+	// Ledger records what the pipeline got, dropped and left in a step; nil records nothing.
+	Ledger func(ledger.Step) error
 }
 
 // Operator is a trinity.Operator with its name in the configuration.
@@ -41,7 +44,7 @@ func (p *Pipeline) Process(ctx context.Context, step int64, groups []trinity.Gro
 		return nil, nil, err
 	}
 	metrics, said := trinity.Metrics{}, trinity.Metrics{}
-	losses := losses{step: step, came: count(groups), left: count(groups)}
+	losses := newLosses(step, groups)
 	for i, part := range p.parts() {
 		start := time.Now()
 		kept, m, err := part.Process(ctx, groups)
@@ -51,11 +54,16 @@ func (p *Pipeline) Process(ctx context.Context, step int64, groups []trinity.Gro
 		metrics[fmt.Sprintf("time/experience_pipeline/operator/%d_%s", i, part.Name)] = time.Since(start).Seconds()
 		groups = slices.DeleteFunc(kept, func(g trinity.Group) bool { return len(g) == 0 })
 		p.clean(step, fmt.Sprintf("operator %d, %s", i, part.Name), groups)
-		losses.note(part.Name, count(groups))
+		losses.note(part.Name, groups)
 		merge(said, m)
 	}
 	if err := save(ctx, p.Output, "output_save_path", step, groups); err != nil {
 		return nil, nil, err
+	}
+	if p.Ledger != nil {
+		if err := p.Ledger(losses.record()); err != nil {
+			return nil, nil, err
+		}
 	}
 	said["experience_count"] = float64(count(groups))
 	metrics.Merge("experience_pipeline/", said)
