@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -15,12 +16,74 @@ import (
 // filled in. Load can read it again, except that stars replace secrets, as in [Mask]. It leaves out
 // keys that are empty or not set. A run with stages has one document per stage.
 func (c *Config) YAML() (string, error) {
+	return c.dump(func(s *Config) *yaml.Node { return encode(reflect.ValueOf(s).Elem(), "") })
+}
+
+// Differences returns the part of [Config.YAML] that the file or the command line sets to another
+// value than the default.
+func (c *Config) Differences() (string, error) {
+	var plain Config
+	setDefaults(reflect.ValueOf(&plain).Elem())
+	usual := encode(reflect.ValueOf(&plain).Elem(), "")
+	return c.dump(func(s *Config) *yaml.Node {
+		n := s.differing(encode(reflect.ValueOf(s).Elem(), ""), usual, "")
+		if n != nil && s.isStage { // the run's name with the stage's
+			n.Content = pairsBut(n.Content, func(name string, _ *yaml.Node) bool { return name == "name" })
+		}
+		return n
+	})
+}
+
+// differing returns what is set below key in n and differs from usual; nil if nothing is.
+func (c *Config) differing(n, usual *yaml.Node, key string) *yaml.Node {
+	if n == nil || n.Kind == yaml.ScalarNode || n.Kind == yaml.SequenceNode && n.Style == yaml.FlowStyle {
+		if n == nil || !c.IsSet(key) || usual != nil && sameText(n, usual) {
+			return nil
+		}
+		return n
+	}
+	out := *n
+	out.Content = nil
+	if n.Kind == yaml.SequenceNode {
+		for i, item := range n.Content {
+			if left := c.differing(item, nil, fmt.Sprintf("%s.%d", key, i)); left != nil {
+				out.Content = append(out.Content, left)
+			}
+		}
+		return orNone(&out)
+	}
+	for pair := range slices.Chunk(n.Content, 2) {
+		below := strings.TrimPrefix(key+"."+pair[0].Value, ".")
+		var other *yaml.Node
+		if usual != nil {
+			other = child(usual, pair[0].Value)
+		}
+		if left := c.differing(pair[1], other, below); left != nil {
+			out.Content = append(out.Content, pair[0], left)
+		}
+	}
+	return orNone(&out)
+}
+
+// sameText reports whether two values are written alike.
+func sameText(a, b *yaml.Node) bool {
+	one, err := yaml.Dump(a)
+	other, err2 := yaml.Dump(b)
+	return err == nil && err2 == nil && bytes.Equal(one, other)
+}
+
+// dump writes a tree of each stage, or of the run.
+func (c *Config) dump(tree func(*Config) *yaml.Node) (string, error) {
 	var b bytes.Buffer
 	for i, s := range c.settled {
 		if len(c.Stages) > 0 {
 			fmt.Fprintf(&b, "--- # stage %s\n", c.Stages[i].StageName)
 		}
-		out, err := yaml.Dump(encode(reflect.ValueOf(s.Config).Elem(), ""))
+		n := tree(s.Config)
+		if n == nil {
+			continue
+		}
+		out, err := yaml.Dump(n)
 		if err != nil {
 			return "", err
 		}

@@ -25,6 +25,22 @@ type Facts struct {
 	Rows    map[string]int    // by the dotted key of the taskset or buffer; absent if not known
 	Fetch   map[string]string // hub names to download, by the key that names them
 	Missing map[string]string // paths that do not exist, by the key that names them
+	Time    *TimeFacts        // nil if not known
+}
+
+// TimeFacts are estimated seconds on this machine.
+type TimeFacts struct {
+	Explore, Train float64    // of a step
+	Evaluation     float64    // of all evaluation tasksets
+	Parts          []TimePart // of a step of both
+	Lengths        string     // which lengths of prompts and responses the estimate assumes, in words
+	Faster         []string   // settings that would make a step shorter, and by how much
+}
+
+// TimePart is a part of a step.
+type TimePart struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
 }
 
 // ModelFacts are the sizes of the model.
@@ -39,6 +55,7 @@ type ModelFacts struct {
 type Machine struct {
 	Cores  int
 	Memory int64 // bytes that a new process can use; 0 if not known
+	Disk   int64 // bytes that are free; 0 if not known
 }
 
 // Plan tells what a run will do, as far as that is known before it starts.
@@ -86,6 +103,14 @@ type StagePlan struct {
 	MemorySum  int64        `json:"memory_sum,omitempty"`     // bytes
 	MemoryHere int64        `json:"memory_machine,omitempty"` // bytes; 0 if not known
 	DoesNotFit string       `json:"does_not_fit,omitempty"`   // why the stage cannot start, and what would fit
+	Disk       int64        `json:"disk,omitempty"`           // bytes of the checkpoints that stay
+	DiskHere   int64        `json:"disk_free,omitempty"`      // bytes; 0 if not known
+
+	Seconds   float64    `json:"seconds,omitempty"`        // of the run; 0 if not known
+	StepTime  []TimePart `json:"seconds_step,omitempty"`   // of a step, by part
+	EvalTime  float64    `json:"seconds_eval,omitempty"`   // of all evaluations of the run
+	TimeIsFor string     `json:"seconds_assume,omitempty"` // assumed lengths, in words
+	Faster    []string   `json:"faster,omitempty"`         // what would make a step shorter
 
 	Fetch   []string   `json:"fetch,omitempty"`   // what is downloaded first
 	Missing []string   `json:"missing,omitempty"` // what has to be put there before the run can start
@@ -204,7 +229,9 @@ func (c *planner) plan() StagePlan {
 	}
 	if f.Model.Known {
 		c.memory(&s)
+		c.disk(&s)
 	}
+	c.time(&s)
 	for _, key := range c.Sources() {
 		if name, ok := f.Fetch[key]; ok {
 			s.Fetch = append(s.Fetch, fmt.Sprintf("%s: %s", key, name))

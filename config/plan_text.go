@@ -85,6 +85,7 @@ func (s *StagePlan) write(b *strings.Builder) {
 		row("tokens", "at most %s a train step, micro-batches of %d", thousands(s.TokensPerStep), s.MicroBatchTokens)
 	}
 	s.writeMemory(b, row)
+	s.writeTime(row)
 	for _, f := range s.Fetch {
 		row("to be fetched", "%s", f)
 	}
@@ -111,6 +112,42 @@ func (s *StagePlan) writeMemory(b *strings.Builder, row func(name, format string
 	row("memory", "about %s%s", Size(s.MemorySum), here)
 	for _, m := range s.Memory {
 		fmt.Fprintf(b, "  %-12s   %9s  %s (%s)\n", "", Size(m.Bytes), m.Kind, m.Why)
+	}
+}
+
+// writeTime prints disk and time.
+func (s *StagePlan) writeTime(row func(name, format string, args ...any)) {
+	if s.Disk > 0 {
+		here := ""
+		switch {
+		case s.DiskHere > 0 && s.Disk > s.DiskHere:
+			here = fmt.Sprintf(", MORE than the %s that are free", Size(s.DiskHere))
+		case s.DiskHere > 0:
+			here = fmt.Sprintf(" of %s that are free", Size(s.DiskHere))
+		}
+		row("disk", "about %s of checkpoints%s", Size(s.Disk), here)
+	}
+	if len(s.StepTime) == 0 {
+		row("time", "not known before the model and the data are here")
+		return
+	}
+	var parts []string
+	step := 0.
+	for _, p := range s.StepTime {
+		step += p.Seconds
+		parts = append(parts, p.Name+" "+duration(p.Seconds))
+	}
+	if s.Seconds > 0 {
+		evals := ""
+		if s.EvalTime > 0 {
+			evals = ", evaluations " + duration(s.EvalTime) + " of it"
+		}
+		row("time", "about %s%s", duration(s.Seconds), evals)
+	}
+	row("a step", "about %s: %s", duration(step), strings.Join(parts, ", "))
+	row("assumes", "%s; real runs took 0.5 to 1.5 times the estimate", s.TimeIsFor)
+	for _, f := range s.Faster {
+		row("faster", "%s", f)
 	}
 }
 

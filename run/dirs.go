@@ -15,19 +15,46 @@ import (
 	"github.com/trinity-go/trinity/internal/experience/archive"
 )
 
+// startAnew renames a run with stages that must not resume, if the directory of its name is not
+// empty: all stages begin anew in one directory. With --stage, the other stages stay as they are.
+func startAnew(cfg *config.Config, opts Options) error {
+	if len(cfg.Stages) == 0 || opts.Stage != "" || !mustMove(cfg) {
+		return nil
+	}
+	stamp := newStamp()
+	job := cfg.CheckpointJobDir + stamp
+	for i, s := range cfg.Settled() {
+		moveTo(s.Config, cfg.Name+stamp+"/"+cfg.Stages[i].StageName, filepath.Join(job, filepath.Base(s.CheckpointJobDir)))
+	}
+	moveTo(cfg, cfg.Name+stamp, job)
+	return nil
+}
+
 // freshDir makes the run's directory. A run that must not resume gets a new directory, if the one
 // of its name is not empty.
 func freshDir(cfg *Settled) error {
-	entries, err := os.ReadDir(cfg.CheckpointJobDir)
-	if err == nil && len(entries) > 0 && !cfg.ContinueFromCheckpoint && cfg.Mode != "serve" {
-		stamp := time.Now().Format("20060102150405")
-		cfg.Name += "_" + stamp
-		cfg.CheckpointJobDir += "_" + stamp
-		cfg.Buffer.CacheDir = filepath.Join(cfg.CheckpointJobDir, "buffer")
-		cfg.Monitor.CacheDir = filepath.Join(cfg.CheckpointJobDir, "monitor")
-		cfg.Log.SaveDir = filepath.Join(cfg.CheckpointJobDir, "log")
+	if mustMove(cfg.Config) {
+		stamp := newStamp()
+		moveTo(cfg.Config, cfg.Name+stamp, cfg.CheckpointJobDir+stamp)
 	}
 	return durable.MkdirAll(cfg.CheckpointJobDir, 0o755)
+}
+
+// mustMove reports whether a run must not resume, and its directory is not empty.
+func mustMove(cfg *config.Config) bool {
+	entries, err := os.ReadDir(cfg.CheckpointJobDir)
+	return err == nil && len(entries) > 0 && !cfg.ContinueFromCheckpoint && cfg.Mode != "serve"
+}
+
+// newStamp returns the end of a name that no run has yet.
+func newStamp() string { return "_" + time.Now().Format("20060102150405") }
+
+// moveTo gives a run another name and directory.
+func moveTo(cfg *config.Config, name, job string) {
+	cfg.Name, cfg.CheckpointJobDir = name, job
+	cfg.Buffer.CacheDir = filepath.Join(job, "buffer")
+	cfg.Monitor.CacheDir = filepath.Join(job, "monitor")
+	cfg.Log.SaveDir = filepath.Join(job, "log")
 }
 
 // ownDirs gives each of several explorers its own cache, monitor and log directories, and its own

@@ -13,8 +13,9 @@ import (
 // limits. It downloads and writes nothing. It lists the models and datasets that a run would
 // download, and those that are missing.
 func Facts(settled *config.Settled) (config.Facts, error) {
+	here := Machine()
 	f := config.Facts{
-		Machine: config.Machine{Cores: runtime.GOMAXPROCS(0), Memory: int64(Machine().Available)},
+		Machine: config.Machine{Cores: runtime.GOMAXPROCS(0), Memory: int64(here.Available), Disk: int64(here.Disk)},
 		Rows:    map[string]int{}, Fetch: map[string]string{}, Missing: map[string]string{},
 	}
 	s, err := Resolve(settled)
@@ -57,7 +58,24 @@ func Facts(settled *config.Settled) (config.Facts, error) {
 			return f, s.At(d.key+".path", err.Error(), "")
 		}
 	}
-	return f, nil
+	return f, s.addTime(&f)
+}
+
+// addTime adds to f how long the steps take, if the model and the data are on this machine and its
+// engine knows its speed.
+func (s *Settled) addTime(f *config.Facts) error {
+	if !s.located() || s.text == nil || len(f.Missing) > 0 || len(f.Fetch) > 0 || f.DoesNotFit != "" || !s.Trains && !s.Explores {
+		return nil
+	}
+	m, err := model.ReadConfig(s.modelPath)
+	if err != nil {
+		return err
+	}
+	e, lengths, err := s.estimate(m, f)
+	if err == nil && e != nil {
+		f.Time = e.facts(lengths)
+	}
+	return err
 }
 
 // addModelFacts adds to f the size of the model, if it is on this machine, and the memory that the

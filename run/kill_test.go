@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/experience/ledger"
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
@@ -231,6 +232,7 @@ func (s *killing) done(t *testing.T) {
 	t.Helper()
 	s.runs++
 	s.check(s, t)
+	s.accounted(t)
 	if t.Failed() {
 		t.FailNow()
 	}
@@ -238,6 +240,31 @@ func (s *killing) done(t *testing.T) {
 	for _, path := range []string{filepath.Join(s.p.dir, "checkpoints"), s.p.auditFile()} {
 		if err := os.RemoveAll(path); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// accounted checks the run's own account: it has lost nothing and, without a replay buffer, has
+// trained on nothing twice. Where the test wrote down what the trainer took, both agree.
+func (s *killing) accounted(t *testing.T) {
+	t.Helper()
+	accounts, err := ledger.Read(s.p.job())
+	if err != nil || len(accounts) == 0 {
+		t.Fatalf("%v accounts, %v", accounts, err)
+	}
+	for name, a := range accounts {
+		trained, uses := 0, 0
+		for n, count := range a.Trained {
+			trained, uses = trained+count, uses+n*count
+		}
+		if len(a.Lost) > 0 || !a.Replay && trained != uses {
+			t.Errorf("%s has lost or repeated experiences: %+v", name, *a)
+		}
+		if !a.Replay && a.Put != trained+a.Waiting+a.Dropped["staleness_control"]+a.Dropped["advantage"]+a.Dropped["mask"] {
+			t.Errorf("%s: not all that was put is trained on, dropped or waiting: %+v", name, *a)
+		}
+		if stagesOf[s.name] == "" && uses != len(slices.Concat(s.p.consumed(t)...)) {
+			t.Errorf("the trainer took %d experiences, and its account has %d: %+v", len(slices.Concat(s.p.consumed(t)...)), uses, *a)
 		}
 	}
 }

@@ -45,6 +45,9 @@ func runAll(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summa
 	if err := checkStage(cfg, opts); err != nil {
 		return summary, err
 	}
+	if err := startAnew(cfg, opts); err != nil {
+		return summary, err
+	}
 	stages, err := settle(ctx, cfg, opts)
 	if err != nil {
 		return summary, err
@@ -167,6 +170,7 @@ func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) (
 			}
 			done := &s.log.summary
 			done.Name, done.Mode, done.Algorithm = cfg.Name, cfg.Mode, cfg.Algorithm.AlgorithmType
+			done.madeWith = with
 			done.Skipped = err == nil && done.records == 0
 			sum.Stages = append(sum.Stages, *done)
 		}

@@ -24,8 +24,23 @@ const doneFile = "stage_done.json"
 
 // stageDone is the content of doneFile.
 type stageDone struct {
-	Model string `json:"model"` // directory that the next stage starts from; "" if it wrote none
-	Steps int64  `json:"steps"`
+	Model string          `json:"model"` // directory that the next stage starts from; "" if it wrote none
+	Steps int64           `json:"steps"`
+	Made  checkpoint.Made `json:"made"`
+}
+
+// refuseChanges returns an error if the configuration differs from that of the finished stage. first
+// says that the stage is the first, which starts from the model of the configuration.
+func (d *stageDone) refuseChanges(cfg *Settled, first bool) error {
+	f := config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}} // what is not here any more is not compared
+	if err := cfg.locate(lookUp(&f)); err != nil {
+		return err
+	}
+	now, err := cfg.made()
+	if err != nil {
+		return err
+	}
+	return d.Made.RefuseChanges(cfg.Settled, now, first)
 }
 
 // check verifies the files of the model that the next stage starts from. A model that the stage did
@@ -75,7 +90,12 @@ func (sum *Summary) runStages(ctx, stop context.Context, cfg *config.Config, sta
 		if err != nil {
 			return err
 		}
-		if done != nil {
+		if done != nil && stageCfg.Mode != "serve" {
+			if !follows(stageCfg) { // an explorer of the stage has another mode, and nothing to do
+				if err := done.refuseChanges(stageCfg, i == 0); err != nil {
+					return err
+				}
+			}
 			if err := done.check(); err != nil {
 				return fmt.Errorf("stage %s is finished, but %w: put the file back, or remove %s to run the stage again",
 					name, err, stageCfg.CheckpointJobDir)
@@ -118,7 +138,8 @@ func (sum *Summary) runStage(ctx, stop context.Context, cfg *Settled, opts Optio
 	if err := failStage.Hit(""); err != nil || follows(cfg) {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(cfg.CheckpointJobDir, doneFile), encodeJSON(stageDone{Model: last.Model, Steps: last.Steps}))
+	done := stageDone{Model: last.Model, Steps: last.Steps, Made: last.madeWith}
+	return durable.WriteFile(filepath.Join(cfg.CheckpointJobDir, doneFile), encodeJSON(done))
 }
 
 // finished reads the mark of a finished stage. It returns nil if the stage is not finished.

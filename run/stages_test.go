@@ -152,3 +152,45 @@ func TestWrongStageOptionsAreErrors(t *testing.T) {
 		oneLine(t, err, c.texts...)
 	}
 }
+
+// A changed key of a finished stage is refused, whichever stage it is; paths and intervals that
+// decide nothing may change.
+func TestAFinishedStageRefusesChanges(t *testing.T) {
+	p := newProject(t, tiny, exploringStages)
+	again := func(overrides ...string) error {
+		_, err := run.Run(t.Context(), t.Context(), p.load(t, overrides...), run.Options{Say: func(string) {}})
+		return err
+	}
+	if err := again(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ override, want string }{
+		{"stages.1.algorithm.optimizer.lr=0.5", "algorithm.optimizer.lr: is 0.5 and was 0.002, and the stage is finished"},
+		{"stages.0.buffer.batch_size=4", "buffer.batch_size: is 4 and was 3, and the stage is finished"},
+		{"seed=4", "seed: is 4 and was 3"},
+	} {
+		if err := again(c.override); err == nil {
+			t.Errorf("%s was ignored", c.override)
+		} else {
+			oneLine(t, err, c.want, "--anew", "name=NEW")
+		}
+	}
+	if err := again("trainer.max_checkpoints_to_keep=1"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A run with stages that must not resume begins all of them anew, in one directory.
+func TestStagesBeginAnew(t *testing.T) {
+	p := newProject(t, tiny, fewSteps)
+	for i, overrides := range [][]string{nil, {"continue_from_checkpoint=false"}} {
+		summary, err := run.Run(t.Context(), t.Context(), p.load(t, overrides...), run.Options{Say: func(string) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done, err := filepath.Glob(filepath.Join(p.job()+"*", "*", "stage_done.json"))
+		if err != nil || len(done) != 2*(i+1) || summary.Stages[0].Skipped || summary.Stages[1].Skipped {
+			t.Errorf("after run %d: %v finished stages, %v, %+v", i, done, err, summary.Stages)
+		}
+	}
+}

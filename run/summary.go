@@ -5,6 +5,7 @@ import (
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/monitor"
+	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
 // StageSummary says what a stage did. The closing table shows it.
@@ -24,6 +25,7 @@ type StageSummary struct {
 
 	rollout, train rate
 	records        int // logged by this process
+	madeWith       checkpoint.Made
 }
 
 // Eval is one evaluation of one taskset metric.

@@ -13,10 +13,13 @@ import (
 
 func checkCommand() *cobra.Command {
 	var flags configFlags
-	var asJSON bool
+	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use:   "check --config FILE [key=value …]",
-		Short: "Check a configuration and print it with its plan (steps, memory, files) without running it",
+		Short: "Check a configuration and print its plan (steps, memory, disk, time, files) without running it",
+		Long: "Check a configuration without running it, and print what it sets other than the\n" +
+			"defaults, and its plan: steps, memory, disk, files, and the time that a step and the run\n" +
+			"take at the measured speed of this machine. --all prints every key with its value.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := flags.load(args)
 			if err != nil {
@@ -32,9 +35,15 @@ func checkCommand() *cobra.Command {
 					Plan   *config.Plan   `json:"plan"`
 				}{cfg, plan}))
 			}
-			text, err := cfg.YAML()
+			text, err := cfg.Differences()
+			if all {
+				text, err = cfg.YAML()
+			}
 			if err != nil {
 				return err
+			}
+			if !all {
+				text = "# differs from the defaults\n" + text
 			}
 			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s", text, plan); err != nil {
 				return err
@@ -43,6 +52,7 @@ func checkCommand() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "print every key with its value, not only what differs from the defaults")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the effective configuration and the plan as one JSON object")
 	return cmd
 }

@@ -41,12 +41,15 @@ func (f *configFlags) load(args []string) (*config.Config, error) {
 
 func runCommand() *cobra.Command {
 	var flags configFlags
-	var asJSON bool
+	var asJSON, anew bool
 	var join, stage string
 	cmd := &cobra.Command{
 		Use:   "run --config FILE [key=value …]",
 		Short: "Run a configuration, or resume its run",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if anew {
+				args = append(args, "continue_from_checkpoint=false")
+			}
 			cfg, err := flags.load(args)
 			if err != nil {
 				return err
@@ -64,13 +67,19 @@ func runCommand() *cobra.Command {
 				printSummary(cmd.OutOrStdout(), summary, err == nil)
 			}
 			if errors.Is(err, errInterrupted) && cfg.Mode != "serve" {
-				say("interrupted: the same command resumes from the last checkpoint")
+				how := "the same command"
+				if !cfg.ContinueFromCheckpoint {
+					how = "the command with name=" + cfg.Name + " and without --anew"
+				}
+				say("interrupted: " + how + " resumes from the last checkpoint")
 			}
 			return err
 		},
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the closing summary as JSON")
+	cmd.Flags().BoolVar(&anew, "anew", false,
+		"start all stages anew, in a directory beside the one of an earlier run: continue_from_checkpoint=false")
 	cmd.Flags().StringVar(&join, "join", "",
 		"modes explore and serve: URL of a trainer that does not share the run's directory; TRINITY_TOKEN holds its token")
 	cmd.Flags().StringVar(&stage, "stage", "", "run only this stage of the configuration")

@@ -108,32 +108,60 @@ func (d *Dir) Compare(cfg *config.Settled, now Made, begun bool) (told []string,
 		return nil, nil // the run reports what is wrong with it
 	}
 	var wrong []error
-	refuse := func(key, what string) {
-		what = fmt.Sprintf("%s, so the run cannot go on from %s", what, filepath.Base(d.Of(step)))
-		wrong = append(wrong, cfg.At(key, what, "put it back, or "+Anew))
+	for key, value := range state.Made.Settings { // versions without [config.Mask] kept secrets in clear
+		state.Made.Settings[key] = fmt.Sprint(config.Mask(key, value))
 	}
-	before := state.Made
-	for key, value := range before.Settings { // versions without [config.Mask] kept secrets in clear
-		before.Settings[key] = fmt.Sprint(config.Mask(key, value))
-	}
-	if begun && before.Model != "" && now.Model != "" && before.Model != now.Model {
-		refuse(ModelKey, "is another model than the checkpoint's: its shape, tokenizer or weights differ")
-	}
-	for _, key := range slices.Sorted(maps.Keys(now.Data)) {
-		if was := before.Data[key]; was != "" && was != now.Data[key] {
-			refuse(key, "holds other data than when the checkpoint was written")
-		}
-	}
-	for _, key := range differing(before.Settings, now.Settings) {
-		was, is := shown(before.Settings, key), shown(now.Settings, key)
-		switch {
-		case fixed(key, before.Settings, now.Settings):
-			refuse(key, fmt.Sprintf("is %s and was %s", is, was))
-		case begun || !slices.Contains(begins, key):
-			told = append(told, fmt.Sprintf("%s is %s after step %d, and was %s", key, is, step, was))
+	for _, c := range state.Made.changes(now, begun) {
+		if c.fixed {
+			what := fmt.Sprintf("%s, so the run cannot go on from %s", c.what, filepath.Base(d.Of(step)))
+			wrong = append(wrong, cfg.At(c.key, what, "put it back, or "+Anew))
+		} else {
+			told = append(told, fmt.Sprintf("%s is %s after step %d, and was %s", c.key, c.is, step, c.was))
 		}
 	}
 	return told, errors.Join(wrong...)
+}
+
+// RefuseChanges returns an error with a line for each difference between a finished stage and its
+// configuration now: nothing is left to do with other settings.
+func (m Made) RefuseChanges(cfg *config.Settled, now Made, begun bool) error {
+	if m.Settings == nil {
+		return nil
+	}
+	var wrong []error
+	for _, c := range m.changes(now, begun) {
+		wrong = append(wrong, cfg.At(c.key, c.what+", and the stage is finished",
+			"put it back, or start all stages anew: with --anew, or under another name with name=NEW"))
+	}
+	return errors.Join(wrong...)
+}
+
+// change is a difference between two Made.
+type change struct {
+	key, what string
+	is, was   string
+	fixed     bool // a checkpoint cannot be resumed with it
+}
+
+// changes lists the differences of a run that resumes from one with the settings of now.
+func (m Made) changes(now Made, begun bool) (all []change) {
+	if begun && m.Model != "" && now.Model != "" && m.Model != now.Model {
+		all = append(all, change{key: ModelKey, fixed: true,
+			what: "is another model than the checkpoint's: its shape, tokenizer or weights differ"})
+	}
+	for _, key := range slices.Sorted(maps.Keys(now.Data)) {
+		if was := m.Data[key]; was != "" && was != now.Data[key] {
+			all = append(all, change{key: key, fixed: true, what: "holds other data than when the checkpoint was written"})
+		}
+	}
+	for _, key := range differing(m.Settings, now.Settings) {
+		c := change{key: key, is: shown(now.Settings, key), was: shown(m.Settings, key), fixed: fixed(key, m.Settings, now.Settings)}
+		c.what = fmt.Sprintf("is %s and was %s", c.is, c.was)
+		if c.fixed || begun || !slices.Contains(begins, key) {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // fixed reports whether a checkpoint has the shape of a setting, so that a run with another value

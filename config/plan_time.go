@@ -1,0 +1,72 @@
+package config
+
+import (
+	"fmt"
+	"time"
+)
+
+// time fills in how long a step and the run take.
+func (c *planner) time(s *StagePlan) {
+	t := c.facts.Time
+	if t == nil {
+		return
+	}
+	s.StepTime, s.TimeIsFor, s.Faster = t.Parts, t.Lengths, t.Faster
+	steps := s.TrainSteps
+	if c.Explores {
+		steps = s.ExploreSteps
+	}
+	if n := int64(c.Explorer.EvalInterval); t.Evaluation > 0 && n > 0 && steps > 0 {
+		times := steps / n
+		if steps%n != 0 {
+			times++
+		}
+		if c.Explorer.EvalOnStartup {
+			times++
+		}
+		s.EvalTime = float64(times) * t.Evaluation
+	}
+	s.Seconds = float64(s.ExploreSteps)*t.Explore + float64(s.TrainSteps)*t.Train + s.EvalTime
+}
+
+// disk fills in the bytes of the checkpoints that stay: in f32, the trained weights with two moments,
+// and the model that transformers loads.
+func (c *planner) disk(s *StagePlan) {
+	if !c.Trains {
+		return
+	}
+	checkpoints := int64(1)
+	if n := int64(c.Trainer.SaveInterval); n > 0 && s.TrainSteps > 0 {
+		checkpoints = ceil64(s.TrainSteps, n)
+	}
+	if keep := int64(c.Trainer.MaxCheckpointsToKeep); keep > 0 {
+		checkpoints = min(checkpoints, keep)
+	}
+	models := int64(0)
+	switch c.Trainer.SaveHfCheckpoint {
+	case "always":
+		models = checkpoints
+	case "last":
+		models = 1
+	}
+	s.Disk = checkpoints*12*s.Trainable + models*4*s.Trainable
+	s.DiskHere = c.facts.Machine.Disk
+}
+
+func ceil64(a, b int64) int64 { return (a + b - 1) / b }
+
+// Duration writes seconds in at most two units: 0.3 s, 45 s, 12 min, 3 h 20 min.
+func duration(seconds float64) string {
+	switch d := time.Duration(seconds * float64(time.Second)).Round(time.Minute); {
+	case seconds < 10:
+		return fmt.Sprintf("%.2g s", seconds)
+	case seconds < 100:
+		return fmt.Sprintf("%.0f s", seconds)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	default:
+		return fmt.Sprintf("%.1f days", d.Hours()/24)
+	}
+}
