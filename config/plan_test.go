@@ -45,7 +45,9 @@ var tiny = ModelFacts{Known: true, Parameters: 428_672, Trained: 428_672}
 
 func TestPlanText(t *testing.T) {
 	c := mustParse(t, staged, Options{Overrides: []string{"cluster.node_num=1", "synchronizer.sync_method=online"}})
-	p, err := c.Plan(Facts{Model: tiny, Machine: Machine{Cores: 2, Memory: 4 << 30},
+	p, err := c.Plan(Facts{Model: tiny, Machine: Machine{Cores: 2, Memory: 4 << 30, Disk: 1 << 20},
+		Time: &TimeFacts{Explore: 3, Train: 2, Evaluation: 100, Lengths: "prompts of 7 tokens", Faster: []string{"a key: −20 %"},
+			Parts: []TimePart{{"rollouts", 3}, {"gradient", 2}}},
 		Memory: []MemoryPlan{{"weights", 1_714_688, "float32"}, {"gradient", 1_714_688, "float32, of what is trained"}},
 		Rows:   map[string]int{"buffer.trainer_input.experience_buffer": 1000, "buffer.explorer_input.taskset": 10},
 		Fetch:  map[string]string{"model.model_path": "m"}})

@@ -12,7 +12,8 @@ import (
 )
 
 func init() {
-	registry.SampleStrategies.Register("test_forgets", "default that loses an experience of the first batch and repeats another in the second.",
+	registry.SampleStrategies.Register("test_forgets",
+		"default that loses an experience of the first batch and repeats another in the second.",
 		func() trinity.SampleStrategy { return &forgets{} })
 }
 
@@ -59,7 +60,8 @@ func TestTheAccountNamesLostAndRepeatedExperiences(t *testing.T) {
 		t.Fatal(accounts, err)
 	}
 	a := accounts["."]
-	if a.Explored != 36 || a.Put != 36 || a.Trained[1] != 34 || a.Trained[2] != 1 || len(a.Lost) != 1 || a.Waiting != 0 || !a.Ended || a.Steps != 3 {
+	if a.Explored != 36 || a.Put != 36 || a.Trained[1] != 34 || a.Trained[2] != 1 || len(a.Lost) != 1 || a.Waiting != 0 ||
+		!a.Ended || a.Steps != 3 {
 		t.Errorf("%+v", *a)
 	}
 	if lost := a.Lost[0]; lost.Step != 1 || lost.Run != 0 {
@@ -81,7 +83,8 @@ func TestTheAccountNamesWhoDroppedExperiences(t *testing.T) {
 		t.Fatal(accounts, err)
 	}
 	a := accounts["."]
-	if a.Dropped["reward_filter"] == 0 || a.Dropped["staleness_control"] == 0 || len(a.Lost) != 0 || a.Trained[1] == 0 || len(a.Trained) != 1 ||
+	if a.Dropped["reward_filter"] == 0 || a.Dropped["staleness_control"] == 0 || len(a.Lost) != 0 ||
+		a.Trained[1] == 0 || len(a.Trained) != 1 ||
 		a.Explored != a.Put+a.Dropped["reward_filter"] || a.Put != a.Trained[1]+a.Dropped["staleness_control"]+a.Waiting {
 		t.Errorf("%+v", *a)
 	}

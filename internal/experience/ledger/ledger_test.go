@@ -53,8 +53,8 @@ func TestIDsAreRunLengthCoded(t *testing.T) {
 }
 
 func FuzzIDs(f *testing.F) {
-	for _, text := range []string{`["3/a/b/0..2/0"]`, `["1//4/5"]`, `["1/t/0..9999999999/0"]`, `["1/t/0..9999999/0..9999999"]`, `["1/t/2..1/0"]`,
-		`["1/t/-1/0"]`, `["x"]`, `[1]`, `["1/t/0..1/0..1","1/t/2/0"]`} {
+	for _, text := range []string{`["3/a/b/0..2/0"]`, `["1//4/5"]`, `["1/t/0..9999999999/0"]`, `["1/t/0..9999999/0..9999999"]`,
+		`["1/t/2..1/0"]`, `["1/t/-1/0"]`, `["x"]`, `[1]`, `["1/t/0..1/0..1","1/t/2/0"]`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -107,7 +107,8 @@ func TestAccount(t *testing.T) {
 		{"lost and repeated", explored, []Step{{Step: 1, Trained: ids(t, "1/a/0/0", "1/a/2..3/0")},
 			{Step: 2, Trained: ids(t, "2/b/0..1/0", "1/a/3/0")}, {Step: 3, Trained: ids(t, "3/c/0..3/0")}},
 			Account{Explored: 12, Put: 10, Steps: 3, Trained: map[int]int{1: 8, 2: 1}, Lost: ids(t, "1/a/1/0")}},
-		{"too old", explored, []Step{{Step: 1, Trained: ids(t, "2/b/0..1/0"), Dropped: map[string]IDs{"staleness_control": ids(t, "1/a/0..3/0")}}},
+		{"too old", explored, []Step{{Step: 1, Trained: ids(t, "2/b/0..1/0"),
+			Dropped: map[string]IDs{"staleness_control": ids(t, "1/a/0..3/0")}}},
 			Account{Explored: 12, Put: 10, Steps: 1, Trained: map[int]int{1: 2}, Waiting: 4,
 				Dropped: map[string]int{"staleness_control": 4, "reward_filter": 2}}},
 		{"a kill undid steps 2 and 3", explored, []Step{{Step: 1, Trained: ids(t, "1/a/0..1/0")}, {Step: 2, Trained: ids(t, "1/a/2..3/0")},
@@ -115,7 +116,8 @@ func TestAccount(t *testing.T) {
 			Account{Explored: 12, Put: 10, Steps: 2, Trained: map[int]int{1: 4}, Waiting: 6}},
 		{"a kill undid an explore step", append(explored[:3:3], Step{Step: 3, Explored: ids(t, "3/d/0..3/0")}), nil,
 			Account{Explored: 12, Put: 10, Waiting: 10}},
-		{"replay", explored[:1], []Step{{Step: 1, Trained: ids(t, "1/a/3/0"), Replay: true}, {Step: 2, Trained: ids(t, "1/a/3/0"), Replay: true}},
+		{"replay", explored[:1], []Step{{Step: 1, Trained: ids(t, "1/a/3/0"), Replay: true},
+			{Step: 2, Trained: ids(t, "1/a/3/0"), Replay: true}},
 			Account{Explored: 4, Put: 4, Steps: 2, Trained: map[int]int{2: 1}, Waiting: 3, Replay: true}},
 		{"a dataset", nil, []Step{{Step: 1, Trained: ids(t, "1/rows.jsonl/7/0/0")}},
 			Account{Steps: 1, Foreign: map[int]int{1: 1}}},
