@@ -226,9 +226,8 @@ func (s *Settled) promptLength() (float64, error) {
 	tokens, n := 0, 0
 	for i := range s.tasks {
 		t := &s.tasks[i]
-		f := config.Facts{Fetch: map[string]string{}, Missing: map[string]string{}}
-		path, here := local(t.Path, t.Key+".path", true, &f)
-		if !here || t.Eval && n > 0 || s.text == nil {
+		path, _ := local(t.Path, true)
+		if path == "" || t.Eval && n > 0 {
 			continue
 		}
 		rows, err := openRows(context.Background(), path, tasksOf(t.Taskset))

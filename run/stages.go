@@ -36,7 +36,7 @@ func (d *stageDone) refuseChanges(cfg *Settled, first bool) error {
 	if err := cfg.locate(lookUp(&f)); err != nil {
 		return err
 	}
-	now, err := cfg.made()
+	now, err := cfg.made(datasets(cfg, ""))
 	if err != nil {
 		return err
 	}
