@@ -65,6 +65,8 @@ type Plan struct {
 	Stages   []StagePlan `json:"stages"`
 	Warnings []string    `json:"warnings,omitempty"`
 	Unused   []Note      `json:"unused,omitempty"`
+
+	missing Errors // local models and datasets
 }
 
 // StagePlan is the plan of one stage. A run without stages has one StagePlan, without a name.
@@ -162,6 +164,10 @@ func (c *Config) PlanStages(facts func(stage *Settled) (Facts, error)) (*Plan, e
 			if s.Critic != nil {
 				critic = "the critic of stage " + sp.Name
 			}
+		}
+		for _, missing := range sp.Missing {
+			key, path, _ := strings.Cut(missing, ": ")
+			p.missing = append(p.missing, s.errorFor(key, path+": no such file or directory", ""))
 		}
 		p.Stages = append(p.Stages, sp)
 		p.Unused = append(p.Unused, s.Unused()...)

@@ -14,8 +14,12 @@ func (c *planner) memory(s *StagePlan) {
 	}
 }
 
-// Fits returns an error if a stage needs more memory than there is. The error names what would fit.
+// Fits returns an error if the run cannot start on this machine: local models or datasets are
+// missing, or a stage needs more memory than there is. The error then names what would fit.
 func (p *Plan) Fits() error {
+	if err := p.missing.orNil(); err != nil {
+		return err
+	}
 	for _, s := range p.Stages {
 		switch {
 		case s.DoesNotFit != "" && s.Name != "":

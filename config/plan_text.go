@@ -20,7 +20,7 @@ func (p *Plan) String() string {
 	if len(p.Unused) > 0 {
 		b.WriteString("set, but not used\n")
 		for _, n := range p.Unused {
-			fmt.Fprintf(&b, "  %s (%s): %s\n", n.Key, Position{n.File, n.Line, 0}.line(), n.Reason)
+			fmt.Fprintf(&b, "  %s\n", n)
 		}
 	}
 	return b.String()

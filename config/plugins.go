@@ -190,14 +190,21 @@ func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog)
 	case removedNames[kind][name] != "":
 		e.Message, e.Hint = fmt.Sprintf("the %s %q is one of older versions", what, name), removedNames[kind][name]
 		return e
-	case strings.Contains(name, ".") && (kind == "workflow" || kind == "reward_fn" || kind == "operator"):
-		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is a Python class, which this program cannot load", what, name), true
+	case strings.Contains(name, ".") && slices.Contains(oftenPython, kind):
+		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is written in Python, which this program does not load", what, name), true
+		e.Hint = "write it in Go, see " + ownPlugins
+		return e
 	case slices.Contains(upstream[kind], name):
 		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is not built into this version", what, name), true
 	default:
 		e.Message = fmt.Sprintf("unknown %s %q", what, name)
-		if near := nearest(name, append(slices.Clone(names), upstream[kind]...)); near != "" {
+		if near := nearestPlugin(name, append(slices.Clone(names), upstream[kind]...)); near != "" {
 			e.Hint = fmt.Sprintf("did you mean %q?", near)
+			return e
+		}
+		if slices.Contains(oftenPython, kind) {
+			e.Hint = fmt.Sprintf("if it is written in Python, which this program does not load, write it in Go, see %s; known: %s",
+				ownPlugins, strings.Join(names, ", "))
 			return e
 		}
 	}
@@ -207,6 +214,34 @@ func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog)
 		e.Hint = "known: " + strings.Join(names, ", ")
 	}
 	return e
+}
+
+// oftenPython are the kinds of plug-ins that users of Trinity-RFT write in Python. ownPlugins says
+// how to write them for this program.
+var oftenPython = []string{"workflow", "reward_fn", "operator"}
+
+const ownPlugins = "docs/develop/README.md"
+
+// nearestPlugin returns the name that a user probably meant, "" if there is none. The ending that
+// names of a kind share makes no two names similar: my_workflow is another one than math_workflow.
+func nearestPlugin(name string, names []string) string {
+	for _, end := range []string{"_workflow", "_reward"} {
+		own, ok := strings.CutSuffix(name, end)
+		if !ok {
+			continue
+		}
+		var others []string
+		for _, n := range names {
+			if other, ok := strings.CutSuffix(n, end); ok {
+				others = append(others, other)
+			}
+		}
+		if near := nearest(own, others); near != "" {
+			return near + end
+		}
+		return ""
+	}
+	return nearest(name, names)
 }
 
 // reached reports whether the run reads a key at all. An algorithm's parts matter only if it runs,

@@ -193,14 +193,15 @@ func TestStageErrors(t *testing.T) {
 
 func TestUnused(t *testing.T) {
 	c := mustParse(t, base, Options{Engine: "cpu", Overrides: []string{"cluster.node_num=2", "explorer.rollout_model.tensor_parallel_size=2",
+		"explorer.rollout_model.api_key=s3cret",
 		"trainer.megatron.expert_model_parallel_size=2", "trainer.trainer_type=verl", "trainer.trainer_config.actor_rollout_ref.ref.x=1",
 		"trainer.grad_clip=2"}})
 	var keys []string
 	for _, n := range c.settled[0].Unused() {
-		keys = append(keys, n.Key)
+		keys = append(keys, n.Key+" = "+n.Value)
 	}
-	want := []string{"cluster.node_num", "explorer.rollout_model.tensor_parallel_size", "trainer.megatron.expert_model_parallel_size",
-		"trainer.trainer_config.actor_rollout_ref.ref.x"}
+	want := []string{"cluster.node_num = 2", "explorer.rollout_model.api_key = ***", "explorer.rollout_model.tensor_parallel_size = 2",
+		"trainer.megatron.expert_model_parallel_size = 2", "trainer.trainer_config.actor_rollout_ref.ref.x = 1"}
 	if !slices.Equal(keys, want) {
 		t.Errorf("got %v", keys)
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,7 +14,13 @@ type Note struct {
 	Key    string `json:"key"`
 	File   string `json:"file"`
 	Line   int    `json:"line"`
+	Value  string `json:"value"` // in the file; stars for a secret
 	Reason string `json:"reason"`
+}
+
+// String returns the key with its value, its place and the reason.
+func (n Note) String() string {
+	return fmt.Sprintf("%s = %s (%s): %s", n.Key, n.Value, Position{n.File, n.Line, 0}.line(), n.Reason)
 }
 
 const (
@@ -168,7 +175,11 @@ func (s *Settled) Unused() []Note {
 	for _, key := range s.leaves("") {
 		if reason := s.unusedReason(key); reason != "" {
 			p := s.Pos(key)
-			notes = append(notes, Note{Key: key, File: p.File, Line: p.Line, Reason: reason})
+			value := ""
+			if n := nodeOf(s.source.root, key); n != nil {
+				value = fmt.Sprint(Mask(key, n.Value))
+			}
+			notes = append(notes, Note{Key: key, File: p.File, Line: p.Line, Value: value, Reason: reason})
 		}
 	}
 	return notes

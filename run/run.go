@@ -58,14 +58,14 @@ func runAll(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summa
 	return summary, summary.runStages(ctx, stop, cfg, stages, opts)
 }
 
-// unusedKeys returns a line with the keys that are set but change nothing in some stage, or "".
+// unusedKeys returns a line with the keys and values that are set but change nothing in some stage, or "".
 func unusedKeys(stages []*Settled) string {
 	const most = 5
 	var keys []string
 	for _, stage := range stages {
 		for _, n := range stage.Unused() {
-			if !slices.Contains(keys, n.Key) {
-				keys = append(keys, n.Key)
+			if set := n.Key + "=" + n.Value; !slices.Contains(keys, set) {
+				keys = append(keys, set)
 			}
 		}
 	}
