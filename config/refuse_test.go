@@ -136,7 +136,7 @@ func TestRefused(t *testing.T) {
 			`unknown workflow "math_workflwo"; did you mean "math_workflow"?`},
 		{"workflow in Python", "buffer.explorer_input.taskset.default_workflow_type=my_math_workflow",
 			"buffer.explorer_input.taskset.default_workflow_type",
-			`unknown workflow "my_math_workflow"; if it is written in Python, which this program does not load, write it in Go, see docs/develop/README.md`},
+			`unknown workflow "my_math_workflow"; if it is written in Python, which this program does not load, write it in Go, see docs/`},
 		{"misspelt key", "algorithm.repeat_tims=4", "algorithm.repeat_tims", `did you mean "repeat_times"`},
 		{"key of another section", "buffer.lr=1", "buffer.lr", "it belongs at algorithm.optimizer.lr"},
 		{"key that upstream computes", "explorer.rollout_model.gpu_per_engine=2", "explorer.rollout_model.gpu_per_engine", "it is computed"},
