@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,45 +17,47 @@ const arrowMagic = "ARROW1"
 // maxBatch bounds one record batch of an Arrow file, in bytes.
 const maxBatch = 1 << 30
 
-// readArrow decodes an Arrow IPC file, in the file or the stream format, batch by batch.
-func readArrow(in *input) (shard, error) {
-	path := in.path
-	next, err := arrowBatches(in)
+// decodeArrow decodes an Arrow IPC file, in the file or the stream format, batch by batch.
+func decodeArrow(in *io.SectionReader, out *rowWriter) error {
+	next, err := arrowBatches(in, out)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return err
 	}
-	return spooled(in, "row", func(s *spool) error {
-		for {
-			batch, err := next()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.at(s.rows), err)
-			}
-			if err := addBatch(s, batch); err != nil {
-				return err
-			}
+	for {
+		batch, err := next()
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
-	})
+		if err != nil {
+			return out.failed(err)
+		}
+		if err := addBatch(out, batch); err != nil {
+			return err
+		}
+	}
 }
 
 // arrowBatches returns the record batches of a file one after another, then io.EOF.
-func arrowBatches(in *input) (next func() (arrow.RecordBatch, error), err error) {
+func arrowBatches(in *io.SectionReader, out *rowWriter) (next func() (arrow.RecordBatch, error), err error) {
 	limits := []ipc.Option{ipc.WithBodySizeLimit(maxBatch), ipc.WithMetadataSizeLimit(maxRow)}
-	whole, opts := io.NewSectionReader(in.at, 0, in.size), in.opts
 	magic := make([]byte, len(arrowMagic))
-	if n, err := whole.ReadAt(magic, 0); n < len(magic) {
-		return nil, fmt.Errorf("no Arrow file: %w", err)
+	if _, err := in.ReadAt(magic, 0); err != nil {
+		return nil, err
 	}
 	if string(magic) != arrowMagic {
-		r, err := ipc.NewReader(bufio.NewReaderSize(counted(whole, in.path, in.size, opts), 1<<16), limits...)
+		r, err := ipc.NewReader(bufio.NewReaderSize(in, 1<<16), limits...)
 		if err != nil {
 			return nil, err
 		}
-		return r.Read, nil
+		return func() (arrow.RecordBatch, error) {
+			at, err := in.Seek(0, io.SeekCurrent)
+			if err := errors.Join(err, out.tell(at, in.Size())); err != nil {
+				return nil, err
+			}
+			return r.Read()
+		}, nil
 	}
-	f, err := ipc.NewFileReader(whole, limits...)
+	f, err := ipc.NewFileReader(in, limits...)
 	if err != nil {
 		return nil, err
 	}
@@ -66,14 +67,14 @@ func arrowBatches(in *input) (next func() (arrow.RecordBatch, error), err error)
 			return nil, io.EOF
 		}
 		at++
-		if opts.Progress != nil {
-			opts.Progress(in.path, int64(at), int64(f.NumRecords()))
+		if err := out.tell(int64(at), int64(f.NumRecords())); err != nil {
+			return nil, err
 		}
 		return f.RecordBatchAt(at - 1)
 	}, nil
 }
 
-func addBatch(s *spool, batch arrow.RecordBatch) error {
+func addBatch(out *rowWriter, batch arrow.RecordBatch) error {
 	defer batch.Release()
 	fields := batch.Schema().Fields()
 	for i := range int(batch.NumRows()) {
@@ -81,15 +82,11 @@ func addBatch(s *spool, batch arrow.RecordBatch) error {
 		for k, f := range fields {
 			v, err := arrowValue(batch.Column(k), i)
 			if err != nil {
-				return fmt.Errorf("%s, column %s: %w", s.at(s.rows), f.Name, err)
+				return out.failed(fmt.Errorf("column %s: %w", f.Name, err))
 			}
 			row[f.Name] = v
 		}
-		data, err := json.Marshal(row)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.at(s.rows), err)
-		}
-		if err := s.add(s.rows, data); err != nil {
+		if err := out.add(row); err != nil {
 			return err
 		}
 	}

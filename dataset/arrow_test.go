@@ -65,7 +65,7 @@ func TestDamagedArrow(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range []int{0, 3, 8, len(data) / 2} {
-			if _, err := held("cut.arrow", data[:n], Options{}).read(); err == nil || !strings.Contains(err.Error(), "cut.arrow") {
+			if _, err := held("cut.arrow", data[:n], Options{}).read(t.Context()); err == nil || !strings.Contains(err.Error(), "cut.arrow") {
 				t.Errorf("%d bytes of %s: %v", n, path, err)
 			}
 		}
@@ -81,7 +81,7 @@ func FuzzArrow(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := held("file.arrow", data, Options{}).read()
+		s, err := held("file.arrow", data, Options{}).read(t.Context())
 		readable(t, s, err)
 	})
 }

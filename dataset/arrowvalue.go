@@ -18,6 +18,8 @@ func arrowValue(column arrow.Array, i int) (any, error) {
 		return nil, nil
 	}
 	switch a := column.(type) {
+	case *array.Null:
+		return nil, nil
 	case *array.Struct:
 		return arrowStruct(a, i)
 	case *array.Map: // before ListLike, which it also implements

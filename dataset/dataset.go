@@ -76,7 +76,7 @@ const maxRow = 64 << 20
 
 // Open opens the rows of path: a file, a directory, the URL of a database, or a name that
 // opts.Resolve turns into a path. It checks that every row is a JSON object. The end of ctx ends
-// the wait for a database.
+// the wait for a database, and for a decoder.
 func Open(ctx context.Context, path string, opts Options) (*Dataset, error) {
 	if path == "" {
 		return nil, errors.New("no path: name a file (.jsonl, .json, .csv, .parquet, .arrow), a directory or a hub dataset")
@@ -112,7 +112,7 @@ func Open(ctx context.Context, path string, opts Options) (*Dataset, error) {
 		}
 	}
 	for _, f := range files {
-		s, err := openShard(f, opts)
+		s, err := openShard(ctx, f, opts)
 		if err != nil {
 			return nil, err
 		}

@@ -118,7 +118,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		"j.jsonl.zst":  {"no zstandard", "j.jsonl.zst"},
 		"k.json.gz":    {gz(t, "[{\"q\": 1}]")[:20], "k.json.gz: the file ends in the middle of its compressed data"},
 		"l.parquet":    {"PAR1", "l.parquet"},
-		"m.arrow":      {"x", "m.arrow: no Arrow file"},
+		"m.arrow":      {"x", "m.arrow: unreadable Arrow file: EOF"},
 		"long.jsonl":   {"{}\n{\"q\": \"" + strings.Repeat("x", maxRow) + "\"}\n", "long.jsonl:2: row of more than"},
 		"wrong.txt.gz": {"x", "wrong.txt.gz: not a format"},
 		"n.json":       {"[{\"q\": 1},\n {\"q\": 2}", "n.json:2: not JSON: it ends too early"},

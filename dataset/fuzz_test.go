@@ -64,7 +64,7 @@ func FuzzParquet(f *testing.F) {
 	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := held("file.parquet", data, Options{held: 64}).read()
+		s, err := held("file.parquet", data, Options{held: 64}).read(t.Context())
 		readable(t, s, err)
 	})
 }

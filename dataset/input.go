@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +21,7 @@ type input struct {
 }
 
 // openShard reads or indexes a file, in the format that its extension names.
-func openShard(path string, opts Options) (shard, error) {
+func openShard(ctx context.Context, path string, opts Options) (shard, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -30,11 +31,11 @@ func openShard(path string, opts Options) (shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return (&input{path, f, info.Size(), opts}).read()
+	return (&input{path, f, info.Size(), opts}).read(ctx)
 }
 
 // read reads a file by its extension.
-func (in *input) read() (shard, error) {
+func (in *input) read(ctx context.Context) (shard, error) {
 	format, compression := formatOf(in.path)
 	switch format {
 	case ".jsonl", ".ndjson":
@@ -47,21 +48,19 @@ func (in *input) read() (shard, error) {
 	case ".csv", ".tsv":
 		return readCSV(in)
 	case ".parquet":
-		return in.guarded("Parquet", readParquet)
+		return parquetFiles.read(ctx, in)
 	case ".arrow":
-		return in.guarded("Arrow", readArrow)
+		return arrowFiles.read(ctx, in)
 	}
 	return nil, fmt.Errorf("%s: not a format of datasets: want one of %s", in.path, strings.Join(extensions, " "))
 }
 
-// guarded reads with a decoder that panics on some damaged files.
-func (in *input) guarded(format string, read func(*input) (shard, error)) (s shard, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			s, err = nil, fmt.Errorf("%s: damaged %s file: %v", in.path, format, r)
-		}
-	}()
-	return read(in)
+// source returns the file itself, for a child process, or all of its bytes.
+func (in *input) source() io.Reader {
+	if f, ok := in.at.(*os.File); ok {
+		return f
+	}
+	return io.NewSectionReader(in.at, 0, in.size)
 }
 
 // text returns the whole file, decompressed.

@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,61 +8,48 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// readParquet decodes a Parquet file once into a spool. Seeking rows in the file would decode a
-// column's pages from the start for each row of a shuffled epoch, because files of pyarrow have no
-// page index.
-func readParquet(in *input) (shard, error) {
-	path, opts := in.path, in.opts
-	file, err := parquet.OpenFile(in.at, in.size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+// decodeParquet decodes a Parquet file once. Seeking rows in the file would decode a column's pages
+// from the start for each row of a shuffled epoch, because files of pyarrow have no page index.
+func decodeParquet(in *io.SectionReader, out *rowWriter) error {
+	file, err := parquet.OpenFile(in, in.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return err
 	}
 	asm := newAssembler(file.Schema())
-	return spooled(in, "row", func(s *spool) error {
-		for _, group := range file.RowGroups() {
-			if err := readGroup(s, asm, group); err != nil {
-				return err
-			}
-			if opts.Progress != nil {
-				opts.Progress(path, int64(s.rows), file.NumRows())
-			}
+	for _, group := range file.RowGroups() {
+		if err := errors.Join(readGroup(out, asm, group), out.tell(int64(out.rows), file.NumRows())); err != nil {
+			return err
 		}
-		if int64(s.rows) != file.NumRows() {
-			return fmt.Errorf("%s: the file says %d rows, %d were read: write it anew with the three-level list layout",
-				path, file.NumRows(), s.rows)
-		}
-		return nil
-	})
+	}
+	if int64(out.rows) != file.NumRows() {
+		return fmt.Errorf("it says %d rows, %d were read: write it anew with the three-level list layout", file.NumRows(), out.rows)
+	}
+	return nil
 }
 
-func readGroup(s *spool, asm *assembler, group parquet.RowGroup) (err error) {
+func readGroup(out *rowWriter, asm *assembler, group parquet.RowGroup) (err error) {
 	rows := group.Rows()
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	batch := make([]parquet.Row, 64)
 	for {
 		n, err := rows.ReadRows(batch)
 		for _, row := range batch[:n] {
-			number := s.rows
 			v, err := asm.row(row)
 			if err != nil {
-				return fmt.Errorf("%s: %w", s.at(number), err)
+				return out.failed(err)
 			}
-			data, err := json.Marshal(v)
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.at(number), err)
-			}
-			if err := s.add(number, data); err != nil {
+			if err := out.add(v); err != nil {
 				return err
 			}
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.at(s.rows), err)
+		if err == nil && n == 0 {
+			err = io.ErrNoProgress
 		}
-		if n == 0 {
-			return fmt.Errorf("%s: %w", s.at(s.rows), io.ErrNoProgress)
+		if err != nil {
+			return out.failed(err)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestDamagedParquet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []int{0, 3, 8, len(data) / 2, len(data) - 1} {
-		if _, err := held("cut.parquet", data[:n], Options{}).read(); err == nil || !strings.Contains(err.Error(), "cut.parquet") {
+		if _, err := held("cut.parquet", data[:n], Options{}).read(t.Context()); err == nil || !strings.Contains(err.Error(), "cut.parquet") {
 			t.Errorf("cut to %d bytes: %v", n, err)
 		}
 	}

@@ -13,6 +13,9 @@ import (
 // file go to a temporary file.
 const heldBytes = 64 << 20
 
+// maxExpansion bounds the bytes of a file's rows if they exceed 1 GiB, as a multiple of the file's size.
+const maxExpansion = 10_000
+
 // spool holds the rows of a file that has no random access (compressed, columns, tables), as
 // records of number, size and JSON: in memory while they are few, else in a temporary file that
 // vanishes with the process.
@@ -24,6 +27,7 @@ type spool struct {
 	marks marks
 	rows  int
 	size  int64 // bytes of all records
+	most  int64 // of them that the file may give; 0 for any number
 	text  []byte
 	file  *os.File // nil while text has all
 	out   *bufio.Writer
@@ -33,6 +37,9 @@ type spool struct {
 // spooled makes a shard of the rows that fill adds.
 func spooled(in *input, unit string, fill func(*spool) error) (shard, error) {
 	s := &spool{path: in.path, unit: unit, opts: in.opts}
+	if in.size > 0 {
+		s.most = max(maxExpansion*in.size, 16*in.opts.large())
+	}
 	err := fill(s)
 	if err == nil && s.out != nil {
 		err = s.scratchError(s.out.Flush())
@@ -55,7 +62,10 @@ func (s *spool) add(number int, data []byte) error {
 	var head [2 * binary.MaxVarintLen64]byte
 	record := binary.AppendUvarint(binary.AppendUvarint(head[:0], uint64(number)), uint64(len(data)))
 	s.rows++
-	s.size += int64(len(record) + len(data))
+	if s.size += int64(len(record) + len(data)); s.most > 0 && s.size > s.most {
+		return fmt.Errorf("%s: its rows are more than %d times as long as the file: it is damaged, or made to fill the disk",
+			s.path, maxExpansion)
+	}
 	if s.file == nil && s.size > s.opts.large() {
 		if err := s.spill(); err != nil {
 			return s.scratchError(err)

@@ -1,6 +1,9 @@
 package process
 
-import "os"
+import (
+	"os"
+	"runtime"
+)
 
 // variable tells a child process that is this binary what it does instead of main.
 const variable = "TRINITY_CHILD"
@@ -16,3 +19,11 @@ func role(name string, body func() int) {
 
 // roleOf returns the environment of a child process with a role.
 func roleOf(name string) []string { return append(os.Environ(), variable+"="+name) }
+
+// self returns the path of this binary, which may have been replaced since it started.
+func self() (string, error) {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe", nil
+	}
+	return os.Executable()
+}

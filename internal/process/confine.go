@@ -1,0 +1,107 @@
+package process
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"time"
+)
+
+// maxMemory bounds the memory of a confined function, on Linux.
+const maxMemory = 4 << 30
+
+// Confined is a function of this binary that runs in a child process, such as a library that
+// allocates what a damaged file says: Go ends a process that has no memory, and no code can prevent
+// it. On Linux the child has a limit of 4 GiB, and is the first to be killed if the machine has no
+// memory. Elsewhere the system decides how much it gets.
+type Confined string
+
+// Confine names a function that [Confined.Run] runs. It must initialise a package variable, because
+// a child process runs body there, instead of main.
+func Confine(name string, body func(in *io.SectionReader, out io.Writer) error) Confined {
+	role(name, func() int {
+		signal.Ignore(os.Interrupt) // the parent ends it
+		go endWith(os.Getppid())
+		err := limitMemory(maxMemory)
+		var in *io.SectionReader
+		if err == nil {
+			in, err = section(os.Stdin)
+		}
+		if err == nil {
+			err = body(in, os.Stdout)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	})
+	return Confined(name)
+}
+
+// endWith ends this process after its parent.
+func endWith(parent int) {
+	for ; os.Getppid() == parent; time.Sleep(time.Second) {
+	}
+	os.Exit(1)
+}
+
+// section returns a file, or the whole of a pipe.
+func section(f *os.File) (*io.SectionReader, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().IsRegular() {
+		return io.NewSectionReader(f, 0, info.Size()), nil
+	}
+	data, err := io.ReadAll(f)
+	return io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))), err
+}
+
+// Run runs the function with in as its input; read takes what it writes. The end of ctx and an
+// error of read kill it. The error of the function, and what killed it, is an error.
+func (c Confined) Run(ctx context.Context, in io.Reader, read func(out io.Reader) error) error {
+	path, err := self()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, path)
+	cmd.Args = []string{"trinity-" + string(c)}
+	cmd.Env = roleOf(string(c))
+	cmd.WaitDelay = ending
+	var said Ends
+	cmd.Stdin, cmd.Stderr = in, &said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	unread := read(out)
+	if unread != nil {
+		_ = cmd.Process.Kill()
+	}
+	ended := cmd.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case ended != nil && len(said.head) > 0:
+		if text := said.String(); strings.Contains(text, "out of memory") || strings.HasPrefix(text, "SIGSEGV") { // in Go's allocator
+			return fmt.Errorf("it needs more than %d GiB of memory, as damaged files do", maxMemory>>30)
+		}
+		text, _, _ := strings.Cut(string(said.head), "\n\n") // the stack of a crash follows
+		return errors.New(strings.Join(strings.Fields(text), " "))
+	case unread != nil:
+		return unread
+	}
+	return ended
+}
