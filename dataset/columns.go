@@ -39,8 +39,11 @@ type rowWriter struct {
 	rows int
 }
 
-func (w *rowWriter) add(row any) error {
+func (w *rowWriter) add(row map[string]any) error {
 	data, err := json.Marshal(row)
+	if err == nil {
+		err = checkColumns(row)
+	}
 	if err == nil && len(data) > maxRow {
 		err = errLong
 	}

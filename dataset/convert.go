@@ -15,11 +15,13 @@ import (
 
 // converter returns the function that turns values of a column into JSON. Numbers stay numbers
 // (decimals exactly as written, NaN and infinities as null). Timestamps become RFC 3339 in UTC,
-// dates 2006-01-02, times of day 15:04:05, and UUIDs their usual form. Bytes become text if they
-// are UTF-8, else base64.
+// dates 2006-01-02, times of day 15:04:05, and UUIDs their usual form. Bytes that are
+// not declared as text become text if they are UTF-8, else base64.
 func converter(t parquet.Type) func(parquet.Value) any {
 	if l := t.LogicalType(); l != nil {
 		switch l := l.Value.(type) {
+		case *format.StringType, *format.EnumType, *format.JsonType:
+			return text
 		case *format.DecimalType:
 			return decimals(int(l.Scale))
 		case *format.DateType:
@@ -39,6 +41,8 @@ func converter(t parquet.Type) func(parquet.Value) any {
 		}
 	} else if c := t.ConvertedType(); c != nil {
 		switch *c {
+		case deprecated.UTF8, deprecated.Enum, deprecated.Json:
+			return text
 		case deprecated.Date:
 			return date
 		case deprecated.TimestampMillis:
@@ -74,6 +78,8 @@ func physical(v parquet.Value) any {
 	}
 	return bytesText(v.ByteArray())
 }
+
+func text(v parquet.Value) any { return string(v.ByteArray()) }
 
 func finite(f float64) any {
 	if math.IsNaN(f) || math.IsInf(f, 0) {

@@ -39,6 +39,9 @@ func readTable(s *spool, in io.Reader) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	for i, name := range header {
+		if err := checkText(name); err != nil {
+			return fmt.Errorf("%s:1: the name of column %d: %w", path, i+1, err)
+		}
 		for _, other := range header[:i] {
 			if name == other {
 				return fmt.Errorf("%s:1: two columns are named %q", path, name)
@@ -57,6 +60,9 @@ func readTable(s *spool, in io.Reader) error {
 		number, _ := r.FieldPos(0)
 		row := make(map[string]string, len(header))
 		for i, v := range record {
+			if err := checkText(v); err != nil {
+				return fmt.Errorf("%s:%d: column %s: %w", path, number, header[i], err)
+			}
 			row[header[i]] = v
 		}
 		data, err := json.Marshal(row)

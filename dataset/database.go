@@ -67,6 +67,9 @@ func rowOf(columns []database.Column) ([]byte, error) {
 	}
 	task, tasks := row["raw_task"]
 	if _, id := row["id"]; !tasks || !id || len(row) != 2 {
+		if err := checkColumns(row); err != nil {
+			return nil, err
+		}
 		return json.Marshal(row)
 	}
 	data, ok := task.(json.RawMessage)

@@ -202,7 +202,7 @@ func checkRow(data []byte) error {
 	if data[0] != '{' {
 		return fmt.Errorf("%.20q is no JSON object: every row is one", data)
 	}
-	return nil
+	return checkJSON(data)
 }
 
 func syntaxError(data []byte) error {

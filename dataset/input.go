@@ -22,15 +22,18 @@ type input struct {
 
 // openShard reads or indexes a file, in the format that its extension names.
 func openShard(ctx context.Context, path string, opts Options) (shard, error) {
+	info, err := os.Stat(path)
+	if err == nil {
+		err = checkRegular(info)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dataset %s: %w", path, err)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
 	return (&input{path, f, info.Size(), opts}).read(ctx)
 }
 

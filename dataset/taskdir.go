@@ -78,6 +78,15 @@ func readText(path string) (string, error) {
 	if info.Size() > maxRow {
 		return "", fmt.Errorf("%s: %w", filepath.Base(path), errLong)
 	}
+	if err := checkRegular(info); err != nil {
+		return "", err
+	}
 	text, err := os.ReadFile(path)
-	return string(text), err
+	if err == nil {
+		err = checkText(string(text))
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return string(text), nil
 }

@@ -79,7 +79,7 @@ func (d *dataJuicer) Process(ctx context.Context, groups []trinity.Group) ([]tri
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err := juicerRows(left)
+	rows, err := juicerRows(ctx, left)
 	if err != nil {
 		return nil, nil, fmt.Errorf("Data-Juicer's answer: %w", err)
 	}

@@ -107,7 +107,7 @@ func TestDataJuicerReadsTablesOfDatasets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := juicerRows(table)
+	rows, err := juicerRows(t.Context(), table)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,12 +126,12 @@ func TestDataJuicerReadsTablesOfDatasets(t *testing.T) {
 	if got := step[1][0].Info; len(got) != 0 {
 		t.Errorf("info %v of a row without statistics", got)
 	}
-	for n := range len(table) - 8 { // a stream may lack the eight bytes of its end
-		if rows, err := juicerRows(table[:n]); err == nil && len(rows) > 0 {
+	for n := 0; n < len(table)-8; n += 101 { // a stream may lack the eight bytes of its end
+		if rows, err := juicerRows(t.Context(), table[:n]); err == nil && len(rows) > 0 {
 			t.Fatalf("%d of %d bytes are taken for %d rows", n, len(table), len(rows))
 		}
 	}
-	if _, err := juicerRows([]byte("no table")); err == nil {
+	if _, err := juicerRows(t.Context(), []byte("no table")); err == nil {
 		t.Error("bytes that are no table were accepted")
 	}
 }

@@ -2,6 +2,8 @@ package operator
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +19,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/process"
 )
 
 // juicerRow is an experience as a row of Trinity-RFT's table. Columns of tokens leave out the
@@ -154,38 +157,46 @@ func juicerSchema(infos, metrics map[string]bool) *arrow.Schema {
 }
 
 // juicerRows reads identity, reward and statistics from the table that comes back.
-func juicerRows(table []byte) (rows []juicerRow, err error) {
-	defer func() {
-		if p := recover(); p != nil { // the Arrow package panics on some damaged tables
-			rows, err = nil, fmt.Errorf("damaged: %v", p)
+func juicerRows(ctx context.Context, table []byte) (rows []juicerRow, err error) {
+	err = juicerDecoder.Run(ctx, bytes.NewReader(table), func(out io.Reader) error {
+		batches := json.NewDecoder(out)
+		for {
+			var batch []juicerRow
+			err := batches.Decode(&batch)
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if rows = append(rows, batch...); err != nil || len(rows) > maxAnswer/16 {
+				return cmp.Or(err, errors.New("too many rows"))
+			}
 		}
-	}()
-	r, err := ipc.NewReader(bytes.NewReader(table), ipc.WithBodySizeLimit(int64(len(table))), ipc.WithMetadataSizeLimit(int64(len(table))))
+	})
+	return rows, err
+}
+
+// juicerDecoder writes a JSON array for each batch of rows, in a child process, because the Arrow package
+// allocates what a damaged table says.
+var juicerDecoder = process.Confine("juicer", func(in *io.SectionReader, out io.Writer) error {
+	r, err := ipc.NewReader(in, ipc.WithBodySizeLimit(in.Size()), ipc.WithMetadataSizeLimit(in.Size()))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer r.Release()
 	for {
 		batch, err := r.Read()
 		if errors.Is(err, io.EOF) {
-			return rows, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		part, err := readBatch(batch)
-		if err != nil {
-			return nil, err
+		if err := writeBatch(out, batch); err != nil {
+			return err
 		}
-		rows = append(rows, part...)
 	}
-}
+})
 
-// readBatch reads the columns of identity, reward and statistics.
-func readBatch(batch arrow.RecordBatch) ([]juicerRow, error) {
-	if batch.NumRows() > maxAnswer {
-		return nil, fmt.Errorf("%d rows in one batch", batch.NumRows())
-	}
+// writeBatch writes the columns of identity, reward and statistics.
+func writeBatch(out io.Writer, batch arrow.RecordBatch) error {
 	var fields []arrow.Field
 	var columns []arrow.Array
 	for i, f := range batch.Schema().Fields() {
@@ -194,11 +205,10 @@ func readBatch(batch arrow.RecordBatch) ([]juicerRow, error) {
 		}
 	}
 	few := array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, batch.NumRows())
-	defer few.Release()
 	data, err := few.MarshalJSON()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var rows []juicerRow
-	return rows, json.Unmarshal(data, &rows)
+	_, err = out.Write(data)
+	return err
 }
