@@ -22,6 +22,7 @@ var byThemselves = map[string]string{
 	"engine/cpu/internal/kernel/internal/gen/main.go": "writes source files",
 	"model/hub/cache.go":                              "links to files on the disk; the next start makes lost links again",
 	"model/hub/fetch.go":                              "flushes a download and compares its checksum before it gets its name",
+	"internal/process/memory_linux.go":                "sets a property of the process",
 	"monitor/jsonl.go":                                "appends lines for people, not state; a resumed run truncates half a line",
 	"monitor/tensorboard.go":                          "appends records for people, which are not part of the state",
 	"internal/pipeline/taskset/juicerpass.go":         "writes input for a service and removes it afterwards",
