@@ -13,7 +13,7 @@ import (
 // schemaSource is the source of the schema. The comments in it are the descriptions of the keys, so
 // that one text serves both.
 //
-//go:embed config.go algorithm.go model.go buffer.go explorer.go trainer.go synchronizer.go monitor.go processor.go
+//go:embed config.go algorithm.go model.go buffer.go explorer.go trainer.go synchronizer.go processor.go
 var schemaSource embed.FS
 
 // comments are the doc comments of the schema, by `Type` and `Type.Field`.

@@ -2,12 +2,10 @@ package config
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/database"
-	"github.com/trinity-go/trinity/registry"
 )
 
 // Facts are what a plan needs beside the configuration. For an unknown fact the plan has words.
@@ -300,54 +298,4 @@ func (c *planner) engineWords() []string {
 		words = append(words, "weights: through files, since explorer and trainer are different processes")
 	}
 	return words
-}
-
-// files lists what the stage writes.
-func (c *planner) files() []FilePlan {
-	job := c.CheckpointJobDir
-	files := []FilePlan{{c.Log.SaveDir, "logs, failed rollouts among them"}}
-	for _, m := range c.Monitor.MonitorType {
-		if catalog, ok := registry.Find("monitor"); ok {
-			if w, ok := catalog.Default(m).(interface{ Writes() (path, what string) }); ok {
-				path, what := w.Writes()
-				files = append(files, FilePlan{filepath.Join(c.Monitor.CacheDir, path), what})
-			}
-		}
-	}
-	if c.Trains {
-		when := "at the end"
-		if n := c.Trainer.SaveInterval; n > 0 {
-			when = fmt.Sprintf("every %d steps and at the end", n)
-		}
-		files = append(files, FilePlan{filepath.Join(job, "global_step_<N>"), "checkpoint with optimizer and counters, " + when})
-		model, what := "huggingface", "a model directory for transformers"
-		if len(c.Model.LoraConfigs) > 0 {
-			model, what = "lora_adapter", "a PEFT adapter"
-		}
-		if keep := c.Trainer.SaveHfCheckpoint; keep != "never" {
-			which := ", in the " + strings.Replace(keep, "always", "every", 1) + " checkpoint"
-			files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "actor", model), what + which})
-			if c.Critic != nil {
-				files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "critic", "huggingface"),
-					"the critic, for model.critic_model_path of another run" + which})
-			}
-		}
-	}
-	switch b := c.Buffer.TrainerInput.ExperienceBuffer; {
-	case c.SharedStore && c.Mode != "bench":
-		files = append(files, FilePlan{b.Path, "experiences on their way to the trainer"})
-	case c.Trains && !c.ReadsDataset:
-		files = append(files, FilePlan{filepath.Join(c.Buffer.CacheDir, "experience_buffer"), "experiences on their way to the trainer"})
-	case c.Mode == "explore" && b.StorageType == "file":
-		files = append(files, FilePlan{c.ExperienceFile(), "experiences for the trainer"})
-	}
-	if p := &c.DataProcessor.ExperiencePipeline; c.Explores {
-		if p.SaveInput {
-			files = append(files, FilePlan{c.InputCopy(), "a copy of the experiences as they came in (save_input)"})
-		}
-		if p.OutputSavePath != "" {
-			files = append(files, FilePlan{p.OutputSavePath, "a copy of the experiences that the operators leave"})
-		}
-	}
-	return files
 }

@@ -1,0 +1,243 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/trinity-go/trinity/registry"
+)
+
+// steps counts steps and tokens.
+func (c *planner) steps(s *StagePlan) {
+	length := int64(*c.Model.MaxModelLen)
+	if c.Explores {
+		s.GroupSize, s.TasksPerStep = c.Method.GroupSize, c.Buffer.BatchSize
+	}
+	if c.Trains {
+		s.ExperiencesPerStep = c.Batch.Train * c.Batch.PerRow
+		s.OptimizerSteps = c.Batch.Epochs * ceil(c.Batch.Train, c.Batch.Mini)
+		s.TokensPerStep = int64(s.ExperiencesPerStep) * length
+		s.MicroBatchTokens = c.Batch.MicroTokens
+	}
+	switch {
+	case c.Mode == "bench":
+		s.StepsWhy = "evaluates checkpoints, without steps"
+	case c.ReadsDataset:
+		s.TrainSteps, s.StepsWhy = c.offlineSteps()
+	case c.Mode == "train":
+		s.StepsWhy = "as many as the explorer's experiences give"
+		if n := firstSet(c.Trainer.TotalSteps, c.Buffer.TotalSteps); n != nil {
+			s.TrainSteps, s.StepsWhy = int64(*n), "as set by total_steps"
+		}
+	default:
+		s.ExploreSteps, s.StepsWhy = c.exploreSteps()
+		s.Tasksets = c.mixture()
+		if c.Together {
+			s.TrainSteps = c.TrainSteps(s.ExploreSteps)
+			s.LastExperiences = c.lastBatch(s)
+			if c.Trainer.TotalSteps != nil {
+				s.StepsWhy += "; train steps as set by trainer.total_steps"
+			}
+		}
+	}
+}
+
+// TrainSteps returns the number of train steps in mode both: trainer.total_steps, or as many as the
+// explore steps feed. A train step that finds less than it asks for takes what there is, so each
+// explore step feeds at least one.
+func (c *Settled) TrainSteps(exploreSteps int64) int64 {
+	if n := c.Trainer.TotalSteps; n != nil {
+		return int64(*n)
+	}
+	rollouts := int64(max(c.Batch.Rollouts, 1))
+	return max(exploreSteps, (exploreSteps*int64(c.Batch.StepRollouts)+rollouts-1)/rollouts)
+}
+
+// lastBatch returns the size of the last train step if each rollout gives one experience; 0 if it is
+// a whole batch or not known.
+func (c *planner) lastBatch(s *StagePlan) int {
+	if c.Batch.CountsRollouts || c.Batch.Rollouts != c.Buffer.TrainBatchSize || c.Trainer.TotalSteps != nil || s.TrainSteps == s.ExploreSteps {
+		return 0
+	}
+	return int(s.ExploreSteps * int64(c.Batch.StepRollouts) % int64(c.Buffer.TrainBatchSize))
+}
+
+func (c *planner) exploreSteps() (int64, string) {
+	if n := c.Buffer.TotalSteps; n != nil {
+		return int64(*n), "as set by buffer.total_steps"
+	}
+	rows, known := 0, true
+	for _, t := range c.Data.Tasksets {
+		if n, ok := c.facts.Rows[t.Key]; !t.Eval {
+			rows, known = rows+n, known && ok
+		}
+	}
+	if !known {
+		return 0, "one pass over the taskset, whose length is not known yet" + times(c.Buffer.TotalEpochs)
+	}
+	return int64(max(1, rows*c.Buffer.TotalEpochs/c.Buffer.BatchSize)),
+		fmt.Sprintf("%d tasks × total_epochs %d / batch_size %d", rows, c.Buffer.TotalEpochs, c.Buffer.BatchSize)
+}
+
+func (c *planner) offlineSteps() (int64, string) {
+	if n := firstSet(c.Trainer.TotalSteps, c.Buffer.TotalSteps); n != nil {
+		return int64(*n), "as set by total_steps"
+	}
+	epochs := c.Buffer.TotalEpochs
+	if n := c.Buffer.TrainerInput.ExperienceBuffer.TotalEpochs; n != nil {
+		epochs = *n
+	}
+	rows, ok := c.facts.Rows["buffer.trainer_input.experience_buffer"]
+	if c.Buffer.TrainerInput.ExperienceBuffer.Format.Packing {
+		return 0, fmt.Sprintf("one pass over texts packed into sequences of %d tokens, which are counted when the run starts",
+			*c.Model.MaxModelLen) + times(epochs)
+	}
+	if !ok {
+		return 0, "one pass over the dataset, whose length is not known yet" + times(epochs)
+	}
+	return int64(max(1, rows*epochs/c.Buffer.TrainBatchSize)),
+		fmt.Sprintf("%d rows × total_epochs %d / train_batch_size %d", rows, epochs, c.Buffer.TrainBatchSize)
+}
+
+func times(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf(", %d times", n)
+}
+
+// firstSet returns the first number that is set.
+func firstSet(all ...*int) *int {
+	for _, p := range all {
+		if p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+func ceil(a, b int) int { return (a + b - 1) / max(b, 1) }
+
+// mixture tells, for each of several training tasksets, its share of the tasks and how often a run
+// reads each of its rows.
+func (c *planner) mixture() []string {
+	var sets []TasksetEntry
+	sum, known := 0., true
+	weight := func(t TasksetEntry) float64 {
+		if t.Weight != nil {
+			return *t.Weight
+		}
+		return float64(c.facts.Rows[t.Key])
+	}
+	for _, t := range c.Data.Tasksets {
+		if t.Eval {
+			continue
+		}
+		_, counted := c.facts.Rows[t.Key]
+		sets, sum, known = append(sets, t), sum+weight(t), known && (counted || t.Weight != nil)
+	}
+	if len(sets) < 2 {
+		return nil
+	}
+	steps, _ := c.exploreSteps()
+	words := make([]string, len(sets))
+	for i, t := range sets {
+		rows, counted := c.facts.Rows[t.Key]
+		switch share := weight(t) / sum; {
+		case !known:
+			words[i] = t.Name + ": a share that follows from numbers of rows that are not known yet"
+		case !counted || steps == 0:
+			words[i] = fmt.Sprintf("%s: %.1f %% of them", t.Name, 100*share)
+		default:
+			passes := share * float64(steps) * float64(c.Buffer.BatchSize) / float64(rows)
+			words[i] = fmt.Sprintf("%s: %.1f %% of them, %.2f for each of its %d rows", t.Name, 100*share, passes, rows)
+		}
+	}
+	return words
+}
+
+// memory fills in the memory that the engines plan.
+func (c *planner) memory(s *StagePlan) {
+	f := c.facts
+	s.Trainable, s.Memory, s.DoesNotFit = f.Model.Trained, f.Memory, f.DoesNotFit
+	for _, m := range s.Memory {
+		s.MemorySum += m.Bytes
+	}
+}
+
+// Fits returns an error if the run cannot start on this machine: local models or datasets are
+// missing, or a stage needs more memory than there is. The error then names what would fit.
+func (p *Plan) Fits() error {
+	if err := p.missing.orNil(); err != nil {
+		return err
+	}
+	for _, s := range p.Stages {
+		switch {
+		case s.DoesNotFit != "" && s.Name != "":
+			return fmt.Errorf("stage %s: %s", s.Name, s.DoesNotFit)
+		case s.DoesNotFit != "":
+			return errors.New(s.DoesNotFit)
+		}
+	}
+	return nil
+}
+
+const gradientCheckpointingKey = trainerConfigKey + ".actor_rollout_ref.model.enable_gradient_checkpointing"
+
+func (c *Config) gradientCheckpointing() any {
+	tree, _ := c.Trainer.TrainerConfig["actor_rollout_ref"].(map[string]any)
+	model, _ := tree["model"].(map[string]any)
+	return model["enable_gradient_checkpointing"]
+}
+
+// files lists what the stage writes.
+func (c *planner) files() []FilePlan {
+	job := c.CheckpointJobDir
+	files := []FilePlan{{c.Log.SaveDir, "logs, failed rollouts among them"}}
+	for _, m := range c.Monitor.MonitorType {
+		if catalog, ok := registry.Find("monitor"); ok {
+			if w, ok := catalog.Default(m).(interface{ Writes() (path, what string) }); ok {
+				path, what := w.Writes()
+				files = append(files, FilePlan{filepath.Join(c.Monitor.CacheDir, path), what})
+			}
+		}
+	}
+	if c.Trains {
+		when := "at the end"
+		if n := c.Trainer.SaveInterval; n > 0 {
+			when = fmt.Sprintf("every %d steps and at the end", n)
+		}
+		files = append(files, FilePlan{filepath.Join(job, "global_step_<N>"), "checkpoint with optimizer and counters, " + when})
+		model, what := "huggingface", "a model directory for transformers"
+		if len(c.Model.LoraConfigs) > 0 {
+			model, what = "lora_adapter", "a PEFT adapter"
+		}
+		if keep := c.Trainer.SaveHfCheckpoint; keep != "never" {
+			which := ", in the " + strings.Replace(keep, "always", "every", 1) + " checkpoint"
+			files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "actor", model), what + which})
+			if c.Critic != nil {
+				files = append(files, FilePlan{filepath.Join(job, "global_step_<N>", "critic", "huggingface"),
+					"the critic, for model.critic_model_path of another run" + which})
+			}
+		}
+	}
+	switch b := c.Buffer.TrainerInput.ExperienceBuffer; {
+	case c.SharedStore && c.Mode != "bench":
+		files = append(files, FilePlan{b.Path, "experiences on their way to the trainer"})
+	case c.Trains && !c.ReadsDataset:
+		files = append(files, FilePlan{filepath.Join(c.Buffer.CacheDir, "experience_buffer"), "experiences on their way to the trainer"})
+	case c.Mode == "explore" && b.StorageType == "file":
+		files = append(files, FilePlan{c.ExperienceFile(), "experiences for the trainer"})
+	}
+	if p := &c.DataProcessor.ExperiencePipeline; c.Explores {
+		if p.SaveInput {
+			files = append(files, FilePlan{c.InputCopy(), "a copy of the experiences as they came in (save_input)"})
+		}
+		if p.OutputSavePath != "" {
+			files = append(files, FilePlan{p.OutputSavePath, "a copy of the experiences that the operators leave"})
+		}
+	}
+	return files
+}
