@@ -71,7 +71,7 @@ func (r *resolution) runnerNum() {
 // taskSelector moves the section task_selector to its new name, data_selector, and replaces the old
 // name of a selector in it.
 func (r *resolution) taskSelector(owner string, old **DataSelector, now *DataSelector) {
-	defer r.respell(owner+".data_selector.selector_type", &now.SelectorType, map[string]string{"diff_based": "difficulty_based"})
+	defer r.respell(owner+".data_selector.selector_type", &now.SelectorType, selectorAliases)
 	if *old == nil {
 		return
 	}

@@ -44,7 +44,7 @@ func (r *rules) evaluation() {
 			name string
 			set  bool
 		}{
-			{"data_selector", b.DataSelector.SelectorType != "sequential"}, {"task_selector", b.TaskSelector != nil},
+			{"data_selector", b.DataSelector.SelectorType != newDefault[DataSelector]().SelectorType}, {"task_selector", b.TaskSelector != nil},
 			{"total_epochs", b.TotalEpochs != nil},
 			{"total_steps", b.TotalSteps != nil},
 		} {

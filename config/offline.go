@@ -9,14 +9,16 @@ import (
 
 	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/experience/archive"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // selectors refuses a selector that learns from rewards for datasets that the trainer reads,
 // because nobody would tell it any rewards.
 func (r *rules) selectors() {
 	refuse := func(owner string, b *ExperienceBuffer) {
-		if b.DataSelector.SelectorType == "difficulty_based" {
-			r.fail(owner+".data_selector.selector_type", "difficulty_based learns from rewards, and rows of training data have none",
+		name := b.DataSelector.SelectorType
+		if _, learns := registry.Selectors.Default(name).(interface{ LearnsFromRewards() }); learns {
+			r.fail(owner+".data_selector.selector_type", name+" learns from rewards, and rows of training data have none",
 				"use shuffle or offline_easy2hard")
 		}
 	}

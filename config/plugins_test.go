@@ -66,7 +66,7 @@ func TestMain(m *testing.M) {
 	register(registry.Workflows, "simple_workflow", func() trinity.Workflow { return &rewardUser{} })
 	register(registry.Rewards, "math_reward", func() trinity.RewardFunc { return &fakeReward{} })
 	register(registry.Selectors, "sequential", func() trinity.Selector { return &fakeSelector{} })
-	register(registry.Selectors, "difficulty_based", func() trinity.Selector { return &fakeSelector{} })
+	register(registry.Selectors, "difficulty_based", func() trinity.Selector { return &fakeLearner{} })
 	register(registry.Selectors, "shuffle", func() trinity.Selector { return &fakeSelector{} })
 	losses := registry.New[any]("policy_loss_fn", "")
 	register(losses, "ppo", func() any { return &fakeLoss{ClipRange: 0.2} })
@@ -182,6 +182,12 @@ type fakeWorkflow struct {
 	UseBase bool `yaml:"use_base"`
 }
 type fakeReward struct{}
+type fakeLearner struct {
+	fakeSelector `yaml:",inline"`
+}
+
+func (*fakeLearner) LearnsFromRewards() {}
+
 type fakeSelector struct {
 	Seed        int      `yaml:"seed"`
 	FeatureKeys []string `yaml:"feature_keys"`

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/trinity-go/trinity/operator/datajuicer"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -72,7 +73,7 @@ func (r *rules) service() {
 		r.fail("service.data_juicer.server_url", fmt.Sprintf("is %q, want http://host:port", d.ServerURL), "")
 	}
 	for i, o := range r.DataProcessor.ExperiencePipeline.Operators {
-		if o.Name == "data_juicer" && !d.HasService() && r.Explores {
+		if _, needs := registry.Operators.Default(o.Name).(datajuicer.User); needs && !d.HasService() && r.Explores {
 			r.fail("data_processor.experience_pipeline.operators."+digits(i)+".name", "there is no Data-Juicer service",
 				"set service.data_juicer.server_url or auto_start")
 		}

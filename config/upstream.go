@@ -8,6 +8,9 @@ import (
 // engineAliases are deprecated names of engines.
 var engineAliases = map[string]string{"vllm_async": "vllm"}
 
+// selectorAliases are deprecated names of selectors.
+var selectorAliases = map[string]string{"diff_based": "difficulty_based"}
+
 // upstreamSyncMethods are the values of synchronizer.sync_method for which mode and engines decide
 // how weights travel.
 var upstreamSyncMethods = []string{"nccl", "hccl", "checkpoint", "memory"}

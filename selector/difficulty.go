@@ -126,6 +126,9 @@ func (s *difficulty) best(rng *rand.Rand, k int) []int {
 	return order[:k]
 }
 
+// LearnsFromRewards tells package config that the selector is for tasks alone.
+func (s *difficulty) LearnsFromRewards() {}
+
 // Feedback implements [trinity.Selector]. It clamps the mean rewards to [0, 1] and takes them as
 // observed pass rates.
 func (s *difficulty) Feedback(rewards map[int]float64) {

@@ -1,0 +1,123 @@
+package house
+
+import (
+	"go/ast"
+	"go/token"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/registry"
+	_ "github.com/trinity-go/trinity/standard" // every built-in plug-in
+)
+
+// elsewhere lists the names of plug-ins that a package outside of the plug-in's room writes, as
+// "package name", each with what the word means there. The list may only shrink.
+var elsewhere = map[string]string{
+	"trinity dpo": aSchema, "config cpt": aSchema, "config sft": aSchema, "dataset cpt": aSchema, "dataset dpo": aSchema,
+	"dataset kto": aSchema, "dataset sft": aSchema,
+	"serve/annotate dpo": aSchema, "serve/annotate kto": aSchema, "serve/annotate sft": aSchema,
+
+	"config none": switchedOff, "registry none": switchedOff, "run none": switchedOff,
+	"config default": upstreams, "config ppo": upstreams, "config sequential": upstreams, "config linear_decay": upstreams,
+	"workflow math_reward": upstreams, "workflow math_boxed_reward": upstreams,
+
+	"config http": aScheme, "internal/verify http": aScheme, "serve/fleet http": aScheme,
+	"config cod": "a section of Trinity-RFT's files", "run/checkpoint cod": "a section of Trinity-RFT's files",
+	"config memory": "a heading of the plan", "run memory": "a controller of control groups",
+	"dataset default": "a subset or split of the hub", "internal/cli none": "the output of a program",
+	"trinity jsd": "the field's word for a divergence",
+
+	"model none": "a value of PEFT's and Hugging Face's files", "model default": "a value of Hugging Face's files",
+	"model/tokenizer default": "the chat template of tokenizer_config.json",
+
+	"model/renderer/internal/jinja default": inJinja, "model/renderer/internal/jinja none": inJinja,
+	"model/renderer/internal/jinja random": inJinja, "model/renderer/internal/jinja abs": inJinja,
+	"reward/mathequal abs": "the absolute value",
+}
+
+const (
+	aSchema     = "a schema of rows"
+	aScheme     = "the scheme of a URL"
+	switchedOff = "the value that switches a part of an algorithm off"
+	upstreams   = "the default in Trinity-RFT"
+	inJinja     = "a word of Jinja"
+)
+
+// A plug-in's name stands in its own room alone, so no other code changes when a plug-in comes or
+// goes. config/upstream.go is data: names of Trinity-RFT, some of which this program has.
+func TestNamesOfPluginsStayInTheirRooms(t *testing.T) {
+	rooms := map[string][]string{} // by name
+	for _, kind := range registry.Kinds() {
+		catalog, _ := registry.Find(kind)
+		if len(catalog.Names()) == 0 {
+			t.Errorf("there is no %s", kind)
+		}
+		for _, name := range catalog.Names() {
+			rooms[name] = append(rooms[name], roomOf(kind, catalog.Default(name)))
+		}
+	}
+	unseen := map[string]bool{}
+	for exception := range elsewhere {
+		unseen[exception] = true
+	}
+	for pkg, files := range packages(t) {
+		for _, file := range files {
+			if pkg == "config" && slices.ContainsFunc(file.Decls, isUpstream) {
+				continue
+			}
+			for _, word := range words(file) {
+				at := named(pkg) + " " + word
+				delete(unseen, at)
+				if rooms[word] != nil && !slices.Contains(rooms[word], top(pkg)) && elsewhere[at] == "" {
+					t.Errorf("package %s names the plug-in %q of %s: ask the registry", pkg, word, strings.Join(rooms[word], ", "))
+				}
+			}
+		}
+	}
+	for at := range unseen {
+		t.Errorf("%q is written no more: drop its exception", at)
+	}
+}
+
+// roomOf returns the room of a plug-in's type. All algorithms have a type of the root.
+func roomOf(kind string, plugin any) string {
+	of := reflect.TypeOf(plugin)
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	if of.PkgPath() == module {
+		return kind
+	}
+	return top(strings.TrimPrefix(of.PkgPath(), module+"/"))
+}
+
+// isUpstream reports whether a declaration is the table of Trinity-RFT's plug-ins.
+func isUpstream(d ast.Decl) bool {
+	g, ok := d.(*ast.GenDecl)
+	return ok && slices.ContainsFunc(g.Specs, func(s ast.Spec) bool {
+		v, ok := s.(*ast.ValueSpec)
+		return ok && v.Names[0].Name == "upstream"
+	})
+}
+
+// words returns the texts of a file. Of the struct tag of a key whose values are plug-ins it
+// returns the default and the values beside the plug-ins.
+func words(file *ast.File) (all []string) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		literal, ok := n.(*ast.BasicLit)
+		if !ok || literal.Kind != token.STRING {
+			return true
+		}
+		text, err := strconv.Unquote(literal.Value)
+		if tag := reflect.StructTag(text); err == nil && tag.Get("plugin") != "" {
+			all = append(all, strings.Split(tag.Get("enum"), "|")...)
+			text = tag.Get("default")
+		}
+		all = append(all, text)
+		return true
+	})
+	return all
+}
