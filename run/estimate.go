@@ -244,7 +244,7 @@ func (s *Settled) promptLength() (float64, error) {
 				continue // a workflow with prompts of its own
 			}
 			messages := []trinity.Message{{Role: "user", Content: text}}
-			if system := task.System(); system != "" {
+			if system, err := task.System(); err == nil && system != "" {
 				messages = slices.Insert(messages, 0, trinity.Message{Role: "system", Content: system})
 			}
 			ids, err := s.text.Render(messages, nil, true)
