@@ -72,6 +72,7 @@ func (nothing) Log(context.Context, trinity.Record) error { return nil }
 
 // Warn implements [explorer.Recorder].
 func (nothing) Warn(error) {}
+func (nothing) Say(string) {}
 
 // waiter is a workflow that waits. How long follows from the rollout alone.
 type waiter struct{}

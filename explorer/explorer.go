@@ -37,6 +37,10 @@ type Options struct {
 	Pace          Pace
 	EvalInterval  int64 // steps between evaluations; 0 is never
 	EvalOnStartup bool
+
+	// Learns says from which differences of rewards the algorithm learns: "group" is between the
+	// rollouts of a task, "step" between those of a step, and "" none.
+	Learns string
 }
 
 // Pipeline edits the groups of a step before their delivery: the operators and the advantage.
@@ -57,12 +61,15 @@ type Recorder interface {
 	Log(ctx context.Context, r trinity.Record) error
 	// Warn records a rollout that failed or has no valid reward.
 	Warn(err error)
+	// Say shows a line to people.
+	Say(line string)
 }
 
 // Explorer runs the rollouts of a training run.
 type Explorer struct {
 	opts        Options
 	failedSteps int // consecutive steps without a valid reward
+	equalSteps  int // consecutive steps whose rewards do not differ where the algorithm compares them
 }
 
 // New returns an explorer that continues after the agenda's last step.

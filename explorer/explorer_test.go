@@ -184,6 +184,7 @@ type logging func(step int64, m trinity.Metrics) error
 
 func (l logging) Log(_ context.Context, r trinity.Record) error { return l(r.Step, r.Metrics) }
 func (logging) Warn(error)                                      {}
+func (logging) Say(string)                                      {}
 
 // newExplorer returns an explorer without a trainer, which never needs a version newer than 0.
 func newExplorer(t *testing.T, q *buffer.Queue, steps int64) *Explorer {

@@ -141,6 +141,7 @@ func (e *Explorer) end(ctx context.Context, f *flight) error {
 	if err := e.warn(f.outcomes); err != nil {
 		return err
 	}
+	e.reportEqual(f.outcomes, record)
 	e.opts.Agenda.feedback(f.outcomes)
 	groups, err := e.process(ctx, f.step, f.outcomes, metrics)
 	if err != nil {

@@ -106,10 +106,11 @@ func excerpt(text string) string {
 }
 
 // rolloutMetrics returns the metrics of outcomes. It takes means over the steps of a run and the
-// runs of a task, then mean, max and min over tasks.
+// runs of a task, then mean, max and min over tasks. equal_reward_share is the share of the groups
+// with several rewards in which all are equal.
 func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
 	perTask := map[string][]float64{}
-	failed, retries, invalid, truncated, finished := 0, 0, 0, 0, 0
+	failed, retries, invalid, truncated, finished, groups, equal := 0, 0, 0, 0, 0, 0, 0
 	for _, o := range outcomes {
 		failed += len(o.failed)
 		retries += o.retries
@@ -123,6 +124,12 @@ func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
 			}
 		}
 		values := perRun(o.group)
+		if rewards := values["reward"]; len(rewards) > 1 {
+			groups++
+			if isEqual(rewards) {
+				equal++
+			}
+		}
 		for _, d := range o.elapsed {
 			values["time/run_execution"] = append(values["time/run_execution"], d.Seconds())
 		}
@@ -133,6 +140,9 @@ func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
 	m := trinity.Metrics{
 		"finished_task_count": float64(finished), "failed_run_count": float64(failed), "retry_count": float64(retries),
 		"invalid_reward_count": float64(invalid), "truncated_count": float64(truncated),
+	}
+	if groups > 0 {
+		m["equal_reward_share"] = float64(equal) / float64(groups)
 	}
 	for _, name := range sortedNames(perTask) {
 		v := perTask[name]

@@ -91,5 +91,5 @@ func (s *stage) benchModel(ctx context.Context, evals []*explorer.Taskset, step 
 	if err != nil {
 		return fmt.Errorf("evaluating step %d: %w", step, err)
 	}
-	return explorerRecorder{s.log}.Log(ctx, trinity.Record{Step: step, Metrics: m})
+	return explorerRecorder{s}.Log(ctx, trinity.Record{Step: step, Metrics: m})
 }

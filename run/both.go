@@ -93,7 +93,7 @@ func (s *stage) both(ctx, stop context.Context) error {
 		return fmt.Errorf("synchronizer.sync_method %s: %w", cfg.Engines.Weights, err)
 	}
 	ex.Weights, tr.Weights = sync, sync
-	ex.Recorder = explorerRecorder{s.log}
+	ex.Recorder = explorerRecorder{s}
 	return together(ctx, stop, explorer.New(*ex), trainer.New(tr), sync, queue)
 }
 

@@ -87,7 +87,7 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 			return err
 		}
 	}
-	ex.Buffer, ex.Weights, ex.Recorder = client, follower, explorerRecorder{s.log}
+	ex.Buffer, ex.Weights, ex.Recorder = client, follower, explorerRecorder{s}
 	return s.following(ctx, follower, explorer.New(*ex).Run)
 }
 
@@ -141,8 +141,19 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 		Agenda:       explorer.NewAgenda(tasks, inputs, cfg.Buffer.BatchSize),
 		EvalTasksets: evals, Runner: s.runner(), Pipeline: p,
 		TotalSteps: int64(value(max(1, steps), cfg.Buffer.TotalSteps)), StepsInFlight: cfg.Batch.StepsInFlight, Pace: s.pace(),
-		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup,
+		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup, Learns: cfg.learnsFrom(),
 	}, nil
+}
+
+// learnsFrom returns from which differences of rewards the algorithm learns, for explorer.Options.
+func (s *Settled) learnsFrom() string {
+	switch m := &s.Method; {
+	case m.Advantage == nil || m.Distils:
+		return ""
+	case m.Needs.Group:
+		return "group"
+	}
+	return "step"
 }
 
 // exploreAlone writes rollouts to an archive in files. No trainer reads it meanwhile, so the model
@@ -169,7 +180,7 @@ func (s *stage) exploreAlone(ctx context.Context, ex *explorer.Options) error {
 	}
 	s.say("writes the rollouts to " + dir)
 	ex.Pace = explorer.Pace{Style: "fixed", Interval: ex.TotalSteps + 1} // every step with version 0
-	ex.Buffer, ex.Weights, ex.Recorder = sink, untrained{}, explorerRecorder{s.log}
+	ex.Buffer, ex.Weights, ex.Recorder = sink, untrained{}, explorerRecorder{s}
 	return explorer.New(*ex).Run(ctx)
 }
 

@@ -85,18 +85,21 @@ func (r *recorder) checkpoint(step int64, dir, model string) {
 }
 
 // explorerRecorder implements explorer.Recorder.
-type explorerRecorder struct{ *recorder }
+type explorerRecorder struct{ *stage }
 
 // Log implements explorer.Recorder.
 func (r explorerRecorder) Log(ctx context.Context, rec trinity.Record) error {
 	rec.Role = "explorer"
-	return r.record(ctx, rec)
+	return r.log.record(ctx, rec)
 }
 
 // Warn implements explorer.Recorder: it adds a line to the log of failed rollouts.
 func (r explorerRecorder) Warn(err error) {
-	fmt.Fprintf(r.failures, "%s %v\n", time.Now().Format(time.RFC3339), err)
+	fmt.Fprintf(r.log.failures, "%s %v\n", time.Now().Format(time.RFC3339), err)
 }
+
+// Say implements explorer.Recorder.
+func (r explorerRecorder) Say(line string) { r.say(line) }
 
 // trainerRecorder implements trainer.Recorder. It holds the stage, which opens its recorder only
 // after it has made the trainer's options.
