@@ -87,7 +87,8 @@ func TestEqualRewardsAreReported(t *testing.T) {
 
 // A group without two rewards has no share.
 func TestEqualRewardShare(t *testing.T) {
-	one := []*outcome{{group: trinity.Group{{Reward: trinity.Reward{Valid: true}}}}, {group: trinity.Group{{ID: trinity.ExperienceID{Run: 1}}}}}
+	scored, unscored := &trinity.Experience{Reward: trinity.Reward{Valid: true}}, &trinity.Experience{ID: trinity.ExperienceID{Run: 1}}
+	one := []*outcome{{group: trinity.Group{scored}}, {group: trinity.Group{scored, unscored}}}
 	if share, ok := rolloutMetrics(one)["equal_reward_share"]; ok {
 		t.Errorf("groups of one have a share of %v", share)
 	}

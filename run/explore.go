@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/internal/experience/archive"
 	"github.com/trinity-go/trinity/serve/fleet"
@@ -141,13 +142,13 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 		Agenda:       explorer.NewAgenda(tasks, inputs, cfg.Buffer.BatchSize),
 		EvalTasksets: evals, Runner: s.runner(), Pipeline: p,
 		TotalSteps: int64(value(max(1, steps), cfg.Buffer.TotalSteps)), StepsInFlight: cfg.Batch.StepsInFlight, Pace: s.pace(),
-		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup, Learns: cfg.learnsFrom(),
+		EvalInterval: int64(cfg.Explorer.EvalInterval), EvalOnStartup: cfg.Explorer.EvalOnStartup, Learns: learnsFrom(&cfg.Method),
 	}, nil
 }
 
-// learnsFrom returns from which differences of rewards the algorithm learns, for explorer.Options.
-func (s *Settled) learnsFrom() string {
-	switch m := &s.Method; {
+// learnsFrom returns from which differences of rewards an algorithm learns, for explorer.Options.
+func learnsFrom(m *config.Method) string {
+	switch {
 	case m.Advantage == nil || m.Distils:
 		return ""
 	case m.Needs.Group:
