@@ -127,6 +127,10 @@ func TestNothingShowsSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	differences, err := c.Differences()
+	if err != nil {
+		t.Fatal(err)
+	}
 	plan, err := c.Plan(config.Facts{})
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +143,7 @@ func TestNothingShowsSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := fmt.Sprint(text, plan, kept, string(asJSON))
+	shown := fmt.Sprint(text, differences, plan, kept, string(asJSON))
 	if at := strings.Index(shown, "s3cret"); at >= 0 {
 		t.Errorf("…%s", shown[max(0, at-80):min(len(shown), at+40)])
 	}

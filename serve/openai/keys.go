@@ -88,7 +88,7 @@ func (s *Server) checkKeys(data []byte) error {
 				return notJSON(err)
 			}
 			if !asksNothing(value, nothing) {
-				return bad(key, "%s is not supported: leave it out", key)
+				return bad(key, "%s: %s is not supported: leave it out", key, text[:min(len(text), maxShown)])
 			}
 		case !slices.Contains(supported, key) && !slices.Contains(harmless, key):
 			s.ignored.report(key, s.Say)
@@ -126,10 +126,11 @@ type ignored struct {
 	keys map[string]bool
 }
 
-// Limits of what requests can write to the log.
+// Limits of what a request can write to the log and to its reply.
 const (
 	maxIgnored    = 100 // keys
 	maxIgnoredKey = 64  // bytes of a key
+	maxShown      = 80  // bytes of a value
 )
 
 // report says, once for each key, that it has no effect.

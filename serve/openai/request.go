@@ -49,7 +49,7 @@ func (s *Server) parse(data []byte, as form) (*request, error) {
 	if err := json.Unmarshal(data, &q.Request); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) {
-			return nil, bad(wrong.Field, "%s cannot be %s", wrong.Field, wrong.Value)
+			return nil, bad(wrong.Field, "%s has a value of another type or out of range: %s", wrong.Field, wrong.Value)
 		}
 		return nil, notJSON(err)
 	}
