@@ -220,3 +220,26 @@ func TestRefusalsThatMayPassSayWhenToRetry(t *testing.T) {
 		}
 	}
 }
+
+// Bodies that arrive at the same time share a bounded memory, and small ones always find room.
+func TestArrivingBodiesShareAMemory(t *testing.T) {
+	body := func(bytes int64) (int, error) {
+		r := httptest.NewRequest(http.MethodPost, "/", io.LimitReader(endless{}, bytes))
+		_, status, err := Body(httptest.NewRecorder(), r, 1<<20)
+		return status, err
+	}
+	large.Add(maxLarge - 10) // others
+	defer large.Add(10 - maxLarge)
+	for bytes, want := range map[int64]int{0: 200, smallBody: 200, smallBody + 10: 200, smallBody + 11: 503, 1 << 20: 503} {
+		if status, err := body(bytes); status != want || (err == nil) != (want == 200) {
+			t.Errorf("a body of %d bytes: %d, %v; want %d", bytes, status, err, want)
+		}
+	}
+	if left := large.Load(); left != maxLarge-10 {
+		t.Errorf("%d bytes count after the last body", left)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
