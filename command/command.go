@@ -1,5 +1,5 @@
-// Package command is the trinity command with every built-in plug-in, for programs that add plug-ins of their own: such a program registers them
-// in an init function and calls [Main].
+// Package command is the trinity command with every built-in plug-in, for programs that add
+// plug-ins of their own: such a program registers them in an init function and calls [Main].
 package command
 
 import (

@@ -19,14 +19,12 @@ import (
 
 // Server is a server that belongs to one test.
 type Server struct {
-	URL string // of its database; "" where it has none // of its database; "" if it has none
+	URL string // of its database; "" if it has none
 
 	dir   string
 	owner *syscall.Credential // nil is the user who runs the test
 	start []string
-	// is sent to find out whether it is ready; "" where it speaks first // greeting that asks
-	// whether it is ready; "" if the server speaks first
-	hello string
+	hello string   // greeting that asks whether it is ready; "" if the server speaks first
 	ready []string // possible beginnings of its answer
 	cmd   *exec.Cmd
 	port  int
