@@ -81,7 +81,8 @@ func TestRatesAreReadFromAnEarlierRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := plan.Rates; !plan.Measured || !near(r.Explore, 3) || !near(r.Train, 2) || r.Prompt != 20 || r.Lengths.Mean != 4 || r.Slowdown != 2 {
+	if r := plan.Rates; !plan.Measured || !near(r.Explore, 3) || !near(r.Train, 2) || r.Prompt != 20 || r.Lengths.Mean != 4 ||
+		r.Slowdown != 2 {
 		t.Errorf("rates %+v", r)
 	}
 	// If nothing overlaps, the simulation of the run as it was takes the measured times.
