@@ -131,6 +131,10 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, key string) {
 	v.Set(out)
 }
 
+// maxCount is the largest whole number of a key that is no seed, so that products of two fit into 64
+// bits.
+const maxCount = math.MaxInt32
+
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, key string) {
 	if n.Kind != yaml.ScalarNode {
 		d.fail(n, key, fmt.Sprintf("wants %s, got %s", typeName(v.Type()), describe(n)), "")
@@ -149,6 +153,10 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, key string) {
 	case reflect.Int:
 		if i, ok := integer(text); ok {
 			v.SetInt(i)
+			if (i > maxCount || i < -maxCount) && !strings.HasSuffix(key, "seed") {
+				d.fail(n, key, fmt.Sprintf("is %d, must be at most %d", i, maxCount), "")
+				v.SetInt(1)
+			}
 			return
 		}
 	case reflect.Float64:

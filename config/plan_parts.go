@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
+	"math/bits"
 	"path/filepath"
 	"strings"
 
@@ -51,8 +53,7 @@ func (c *Settled) TrainSteps(exploreSteps int64) int64 {
 	if n := c.Trainer.TotalSteps; n != nil {
 		return int64(*n)
 	}
-	rollouts := int64(max(c.Batch.Rollouts, 1))
-	return max(exploreSteps, (exploreSteps*int64(c.Batch.StepRollouts)+rollouts-1)/rollouts)
+	return max(exploreSteps, ceil64(saturated(exploreSteps, int64(c.Batch.StepRollouts)), int64(max(c.Batch.Rollouts, 1))))
 }
 
 // lastBatch returns the size of the last train step if each rollout gives one experience; 0 if it is
@@ -61,7 +62,7 @@ func (c *planner) lastBatch(s *StagePlan) int {
 	if c.Batch.CountsRollouts || c.Batch.Rollouts != c.Buffer.TrainBatchSize || c.Trainer.TotalSteps != nil || s.TrainSteps == s.ExploreSteps {
 		return 0
 	}
-	return int(s.ExploreSteps * int64(c.Batch.StepRollouts) % int64(c.Buffer.TrainBatchSize))
+	return int(saturated(s.ExploreSteps, int64(c.Batch.StepRollouts)) % int64(c.Buffer.TrainBatchSize))
 }
 
 func (c *planner) exploreSteps() (int64, string) {
@@ -99,6 +100,15 @@ func (c *planner) offlineSteps() (int64, string) {
 	}
 	return int64(max(1, rows*epochs/c.Buffer.TrainBatchSize)),
 		fmt.Sprintf("%d rows × total_epochs %d / train_batch_size %d", rows, epochs, c.Buffer.TrainBatchSize)
+}
+
+// saturated multiplies two numbers that are not negative. Instead of an overflow it returns a
+// quarter of the largest number.
+func saturated(a, b int64) int64 {
+	if high, low := bits.Mul64(uint64(a), uint64(b)); high == 0 && low < math.MaxInt64/4 {
+		return int64(low)
+	}
+	return math.MaxInt64 / 4
 }
 
 func times(n int) string {

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"time"
+
+	"github.com/trinity-go/trinity/internal/wait"
 )
 
 // time fills in how long a step and the run take.
@@ -49,7 +51,7 @@ func (c *planner) disk(s *StagePlan) {
 	case "last":
 		models = 1
 	}
-	s.Disk = checkpoints*12*s.Trainable + models*4*s.Trainable
+	s.Disk = saturated(checkpoints, 12*s.Trainable) + saturated(models, 4*s.Trainable)
 	s.DiskHere = c.facts.Machine.Disk
 }
 
@@ -57,7 +59,7 @@ func ceil64(a, b int64) int64 { return (a + b - 1) / b }
 
 // Duration writes seconds in at most two units: 0.3 s, 45 s, 12 min, 3 h 20 min.
 func duration(seconds float64) string {
-	switch d := time.Duration(seconds * float64(time.Second)).Round(time.Minute); {
+	switch d := wait.Seconds(seconds).Round(time.Minute); {
 	case seconds < 10:
 		return fmt.Sprintf("%.2g s", seconds)
 	case seconds < 100:

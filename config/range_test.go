@@ -46,6 +46,63 @@ func TestOutOfRangeIsSaidOnce(t *testing.T) {
 	}
 }
 
+// A number that would overflow, alone or in a product, is an error of its key, never a negative
+// number of the plan.
+func TestLargeNumbersAreRefused(t *testing.T) {
+	whole, err := Parse("whole.yaml", []byte(base), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	together := []string{
+		"buffer.batch_size=2147483647 algorithm.repeat_times=2147483647",
+		"buffer.batch_size=2147483647 algorithm.repeat_times=2147483647 model.max_model_len=2147483647",
+		"model.max_prompt_tokens=2147483647 model.max_response_tokens=2147483647 model.max_model_len=null",
+		"explorer.runner_per_model=2147483647 explorer.rollout_model.engine_num=2147483647 algorithm.repeat_times=2147483647",
+		"buffer.total_epochs=2147483647 buffer.batch_size=1 algorithm.repeat_times=65536",
+		"buffer.train_batch_size=2147483647 model.max_model_len=2147483647",
+		"trainer.trainer_config.actor_rollout_ref.actor.ppo_epochs=9223372036854775807 buffer.train_batch_size=1000",
+	}
+	eachField(reflect.TypeOf(*whole), "", func(f reflect.StructField, key string) {
+		typ := f.Type
+		if typ.Kind() == reflect.Pointer {
+			typ = typ.Elem()
+		}
+		if typ.Kind() != reflect.Int || f.Tag.Get("auto") != "" || f.Tag.Get("yaml") == "seed" {
+			return
+		}
+		together = append(together, key+"=2147483647")
+		for _, n := range []string{"2147483648", "9223372036854775807"} {
+			if _, err := Parse("base.yaml", []byte(base), Options{Overrides: []string{key + "=" + n}}); err == nil ||
+				!strings.Contains(err.Error(), key+": is "+n+", must be at most 2147483647") {
+				t.Errorf("%s=%s: %v", key, n, err)
+			}
+		}
+	})
+	for _, settings := range together {
+		c, err := Parse("base.yaml", []byte(base), Options{Overrides: strings.Fields(settings)})
+		if err != nil {
+			if key, _, _ := strings.Cut(settings, "="); strings.Contains(settings, " ") && !strings.Contains(err.Error(), key) {
+				t.Errorf("%s: %v", settings, err)
+			}
+			continue
+		}
+		p, err := c.Plan(Facts{Model: tiny, Rows: map[string]int{"buffer.explorer_input.taskset": 100_000}})
+		if err != nil {
+			t.Errorf("%s: %v", settings, err)
+			continue
+		}
+		for _, s := range p.Stages {
+			for name, n := range map[string]int64{"explore steps": s.ExploreSteps, "train steps": s.TrainSteps, "disk": s.Disk,
+				"tokens": s.TokensPerStep, "experiences": int64(s.ExperiencesPerStep), "last": int64(s.LastExperiences),
+				"micro": int64(s.MicroBatchTokens), "optimizer steps": int64(s.OptimizerSteps)} {
+				if n < 0 {
+					t.Errorf("%s: %d %s", settings, n, name)
+				}
+			}
+		}
+	}
+}
+
 // eachField visits the fields of sections, except those in lists.
 func eachField(typ reflect.Type, key string, visit func(f reflect.StructField, key string)) {
 	switch typ.Kind() {

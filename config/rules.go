@@ -163,8 +163,8 @@ func (r *rules) miniBatch() {
 	}
 	for _, key := range []string{"ppo_mini_batch_size", "ppo_epochs"} {
 		v := r.actor(key)
-		if n, ok := v.(int); v != nil && (!ok || n < 1) {
-			r.fail(actorKey+"."+key, fmt.Sprintf("is %v, must be a whole number of at least 1", v), "")
+		if n, ok := v.(int); v != nil && (!ok || n < 1 || n > maxCount) {
+			r.fail(actorKey+"."+key, fmt.Sprintf("is %v, must be a whole number of at least 1 and at most %d", v, maxCount), "")
 		}
 	}
 	if n, batch := r.Batch.Mini, r.Batch.Train; batch > 0 && n > batch {

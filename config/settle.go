@@ -62,6 +62,10 @@ func (r *resolution) lengths() {
 	switch {
 	case m.MaxModelLen == nil && m.MaxPromptTokens != nil && m.MaxResponseTokens != nil:
 		m.MaxModelLen = ptr(*m.MaxPromptTokens + *m.MaxResponseTokens)
+		if *m.MaxModelLen > maxCount {
+			r.fail("model.max_prompt_tokens", fmt.Sprintf("and max_response_tokens together are %d, must be at most %d", *m.MaxModelLen, maxCount), "")
+			m.MaxModelLen, m.MaxPromptTokens, m.MaxResponseTokens = ptr(2), ptr(1), ptr(1)
+		}
 	case m.MaxModelLen == nil:
 		r.fail("model", "the length of the longest sequence is not set",
 			"set model.max_model_len, or both model.max_prompt_tokens and model.max_response_tokens")

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -183,9 +184,11 @@ func (r *resolution) concurrency() {
 		b.StepsInFlight = e.MaxInflightBatches
 	}
 	group := max(1, r.Method.GroupSize)
-	b.Sequences = e.RunnerPerModel * e.RolloutModel.EngineNum * group
-	if r.Explores && len(r.Buffer.ExplorerInput.EvalTasksets) == 0 {
-		b.Sequences = min(b.Sequences, b.StepsInFlight*r.Buffer.BatchSize*group)
+	const key = "explorer.runner_per_model"
+	b.Sequences = r.product(key, e.RunnerPerModel, "explorer.rollout_model.engine_num", e.RolloutModel.EngineNum)
+	b.Sequences = r.product(key, b.Sequences, "engine_num and algorithm.repeat_times", group)
+	if step := r.Buffer.BatchSize * group; r.Explores && len(r.Buffer.ExplorerInput.EvalTasksets) == 0 && step <= maxCount {
+		b.Sequences = min(b.Sequences, b.StepsInFlight*step)
 	}
 }
 
@@ -194,12 +197,21 @@ func (r *resolution) concurrency() {
 func (r *resolution) explored() {
 	b, group := &r.Batch, r.Method.GroupSize
 	b.CountsRollouts = r.Explores && r.Buffer.TrainBatchSize == 0
-	b.StepRollouts = r.Buffer.BatchSize * group
+	b.StepRollouts = r.product("buffer.batch_size", r.Buffer.BatchSize, "algorithm.repeat_times", group)
 	for _, in := range r.Data.Inputs {
 		if in.SchemaType == "sft" {
 			b.StepRollouts += in.PerStep()
 		} else {
-			b.StepRollouts += in.PerStep() * group
+			b.StepRollouts += r.product(in.Key+".batch_size", in.PerStep(), "algorithm.repeat_times", group)
 		}
 	}
+}
+
+// product multiplies the values of two keys. A product that is too large is an error of the first.
+func (r *resolution) product(key string, n int, other string, m int) int {
+	if n *= m; n > maxCount {
+		r.fail(key, fmt.Sprintf("times %s is %d, must be at most %d", other, n, maxCount), "make one of them smaller")
+		return 1
+	}
+	return n
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/operator/datajuicer"
 	"github.com/trinity-go/trinity/registry"
 )
@@ -62,7 +62,7 @@ func (d *dataJuicer) Process(ctx context.Context, groups []trinity.Group) ([]tri
 		return nil, nil, ctx.Err()
 	}
 	late := fmt.Errorf("no answer within timeout = %g s", d.Timeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(d.Timeout*float64(time.Second)), late)
+	ctx, cancel := context.WithTimeoutCause(ctx, wait.Seconds(d.Timeout), late)
 	defer cancel()
 	if d.session == nil {
 		var err error

@@ -8,10 +8,10 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/process"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -76,7 +76,7 @@ func (x *execOperator) Process(ctx context.Context, groups []trinity.Group) ([]t
 // run starts the program with input as its standard input and returns its standard output.
 func (x *execOperator) run(ctx context.Context, input []byte) ([]byte, error) {
 	late := fmt.Errorf("did not end within timeout = %g s", x.Timeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(x.Timeout*float64(time.Second)), late)
+	ctx, cancel := context.WithTimeoutCause(ctx, wait.Seconds(x.Timeout), late)
 	defer cancel()
 	program := process.Program{Command: x.Command, MaxMemory: int64(x.MaxMemory) << 20}
 	return program.Run(ctx, input, maxAnswer)

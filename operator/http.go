@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -59,8 +59,8 @@ func (h *httpOperator) Process(ctx context.Context, groups []trinity.Group) ([]t
 	for k, v := range h.Headers {
 		header.Set(k, v)
 	}
-	pause := seconds(h.MaxRetryInterval)
-	client := retry.Client{Timeout: seconds(h.Timeout), Retries: h.MaxRetryTimes, Pause: pause, MaxPause: pause, MaxBody: maxAnswer}
+	pause := wait.Seconds(h.MaxRetryInterval)
+	client := retry.Client{Timeout: wait.Seconds(h.Timeout), Retries: h.MaxRetryTimes, Pause: pause, MaxPause: pause, MaxBody: maxAnswer}
 	request := retry.Request{Method: http.MethodPost, URL: h.URL, Header: header, Body: bytes.Join(lines, nil), Accept: isOK}
 	reply, err := client.Do(ctx, request)
 	if err != nil {
@@ -74,5 +74,3 @@ func (h *httpOperator) Process(ctx context.Context, groups []trinity.Group) ([]t
 }
 
 func isOK(code int) bool { return code == http.StatusOK }
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

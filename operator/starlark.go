@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -56,7 +56,7 @@ func (s *starlarkOperator) load(ctx context.Context) (*script, error) {
 		}
 		name, text = s.Path, string(file)
 	}
-	return loadScript(ctx, name, text, limits{uint64(s.MaxSteps), time.Duration(s.Timeout * float64(time.Second))})
+	return loadScript(ctx, name, text, limits{uint64(s.MaxSteps), wait.Seconds(s.Timeout)})
 }
 
 // Process implements trinity.Operator. An error of the script names the group and the line.

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/dataset"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/model/hub"
 )
 
@@ -48,7 +48,7 @@ func rowsOf(path, split, subset, name string, retries, seconds int) dataset.Opti
 	o := dataset.Options{Split: split, Subset: subset}
 	if database.IsURL(path) {
 		o.Subset = cmp.Or(subset, name)
-		o.Retries, o.RetryInterval = retries, time.Duration(seconds)*time.Second
+		o.Retries, o.RetryInterval = retries, wait.Seconds(float64(seconds))
 	}
 	return o
 }

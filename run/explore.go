@@ -15,6 +15,7 @@ import (
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/internal/experience/archive"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/weights"
 )
@@ -38,7 +39,7 @@ func (s *stage) explore(ctx context.Context, opts Options) error {
 		}
 	}
 	cfg := &s.Synchronizer
-	client := fleet.NewClient(s.Explorer.Name, cfg.SyncStyle, seconds(cfg.SyncTimeout), place)
+	client := fleet.NewClient(s.Explorer.Name, cfg.SyncStyle, wait.Seconds(cfg.SyncTimeout), place)
 	client.Share.Part, client.Share.Of = s.Explorer.Part()
 	client.Algorithm = s.Algorithm.AlgorithmType
 	client.Say = s.say
@@ -81,7 +82,7 @@ func (s *stage) exploreFor(ctx context.Context, ex *explorer.Options, client *fl
 	}
 	follower := &weights.Follower{
 		Trainer: client, Dir: filepath.Join(s.Buffer.CacheDir, "weights"), Load: loader.LoadWeights,
-		Timeout: seconds(s.Synchronizer.SyncTimeout),
+		Timeout: wait.Seconds(s.Synchronizer.SyncTimeout),
 	}
 	if ex.Agenda.Step() == 0 { // an evaluation before the first step needs weights
 		if _, err := follower.Wait(ctx, 0, false); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/run/checkpoint"
 	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/serve/web"
@@ -79,7 +80,7 @@ func (s *stage) server(queue trinity.Buffer, shelf *weights.Shelf, stage, token 
 	return &fleet.Server{
 		Buffer: queue, Weights: shelf, Style: cfg.Synchronizer.SyncStyle, Algorithm: cfg.Algorithm.AlgorithmType, Stage: stage,
 		Explorer: cfg.Explorer.Name, Token: token,
-		Dir: cfg.CheckpointJobDir, Lease: lease, Timeout: seconds(cfg.Synchronizer.SyncTimeout), Note: write,
+		Dir: cfg.CheckpointJobDir, Lease: lease, Timeout: wait.Seconds(cfg.Synchronizer.SyncTimeout), Note: write,
 		Say: func(line string) { s.say(line); write(line) },
 	}, note, nil
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/serve/fleet"
 	"github.com/trinity-go/trinity/serve/openai"
 	"github.com/trinity-go/trinity/serve/web"
@@ -40,7 +41,7 @@ func (s *stage) serve(ctx context.Context, opts Options) error {
 	api := &openai.Server{
 		Name: filepath.Base(m.ModelPath), Sampler: s.sampler, Renderer: s.text, Params: s.sampling(&config.RolloutArgs{}),
 		MaxModelLen: value(0, m.MaxModelLen), VocabSize: s.text.Tokenizer().VocabSize(),
-		Timeout: seconds(s.Explorer.MaxTimeout), Token: token, Say: s.say,
+		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Token: token, Say: s.say,
 	}
 	eg, ctx := errgroup.WithContext(ctx)
 	if place != nil {
@@ -114,7 +115,7 @@ func (s *stage) observer(place fleet.Place) (*weights.Follower, error) {
 		s.say(fmt.Sprintf("serves version %d", version))
 		return nil
 	}
-	client := fleet.NewClient("", sync.SyncStyle, seconds(sync.SyncTimeout), place)
+	client := fleet.NewClient("", sync.SyncStyle, wait.Seconds(sync.SyncTimeout), place)
 	return &weights.Follower{Trainer: client, Dir: dir, Load: load, Observer: true}, nil
 }
 

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/explorer"
 	"github.com/trinity-go/trinity/internal/experience/ledger"
 	"github.com/trinity-go/trinity/internal/pipeline"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/operator/datajuicer"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/run/checkpoint"
@@ -89,7 +89,7 @@ func (s *stage) loadAdapters(ctx context.Context) error {
 func (s *stage) runner() *explorer.Runner {
 	return &explorer.Runner{
 		Host: host{s}, Seed: uint64(s.Seed), Slots: explorer.NewSlots(s.Batch.Sequences), MaxRetries: s.Explorer.MaxRetryTimes,
-		Timeout: seconds(s.Explorer.MaxTimeout), Greedy: s.algorithm != nil && s.algorithm.Needs().GreedyReward,
+		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Greedy: s.algorithm != nil && s.algorithm.Needs().GreedyReward,
 	}
 }
 
@@ -122,9 +122,6 @@ func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) 
 	}
 	return p, nil
 }
-
-// seconds converts a number of seconds to a duration.
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // close closes all that the stage has opened.
 func (s *stage) close() error {

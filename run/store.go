@@ -10,6 +10,7 @@ import (
 	"github.com/trinity-go/trinity/buffer"
 	"github.com/trinity-go/trinity/internal/database"
 	"github.com/trinity-go/trinity/internal/experience/archive"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/registry"
 )
 
@@ -30,10 +31,10 @@ func (s *reader) openStore(ctx context.Context, capacity int) (trinity.Buffer, e
 		return nil, err
 	}
 	own := s.Buffer.TrainerInput.ExperienceBuffer
-	memory, timeout := int64(own.CapacityMb)<<20, seconds(own.MaxReadTimeout)
+	memory, timeout := int64(own.CapacityMb)<<20, wait.Seconds(own.MaxReadTimeout)
 	if !own.ReplayBuffer.Enable {
 		queue := buffer.NewQueue(capacity, memory, log)
-		queue.TakeTimeout, queue.PutTimeout = timeout, seconds(s.Synchronizer.SyncTimeout)
+		queue.TakeTimeout, queue.PutTimeout = timeout, wait.Seconds(s.Synchronizer.SyncTimeout)
 		return queue, nil
 	}
 	replay := &own.ReplayBuffer
@@ -46,7 +47,7 @@ func (s *reader) openStore(ctx context.Context, capacity int) (trinity.Buffer, e
 		ByRollout: s.Batch.CountsRollouts, TakeTimeout: timeout, Lockstep: s.Synchronizer.SyncStyle == "fixed",
 	}
 	if replay.ReuseCooldownTime != nil {
-		cooldown := seconds(*replay.ReuseCooldownTime)
+		cooldown := wait.Seconds(*replay.ReuseCooldownTime)
 		options.Cooldown = &cooldown
 	}
 	return buffer.NewReplay(options, log), nil
@@ -66,8 +67,8 @@ func (s *reader) sharedStore(ctx context.Context, capacity int) (trinity.Buffer,
 	b, err := opener.OpenBuffer(ctx, trinity.BufferSpec{
 		Name: path.Join(s.Project, s.Group, s.Name, own.Name+"-"+word), Path: own.Path,
 		Capacity: capacity, Memory: int64(own.CapacityMb) << 20,
-		TakeTimeout: seconds(own.MaxReadTimeout), PutTimeout: seconds(s.Synchronizer.SyncTimeout),
-		Retries: own.MaxRetryTimes, RetryInterval: seconds(float64(own.MaxRetryInterval)), Say: s.say,
+		TakeTimeout: wait.Seconds(own.MaxReadTimeout), PutTimeout: wait.Seconds(s.Synchronizer.SyncTimeout),
+		Retries: own.MaxRetryTimes, RetryInterval: wait.Seconds(float64(own.MaxRetryInterval)), Say: s.say,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("buffer.trainer_input.experience_buffer: %w", err)
@@ -103,7 +104,7 @@ func (s *reader) archive(ctx context.Context, path, what string) (*archive.Write
 		return nil, err
 	}
 	p := &s.DataProcessor.ExperiencePipeline
-	options := database.Options{Retries: p.MaxRetryTimes, Interval: seconds(float64(p.MaxRetryInterval)), Say: s.say}
+	options := database.Options{Retries: p.MaxRetryTimes, Interval: wait.Seconds(float64(p.MaxRetryInterval)), Say: s.say}
 	return archive.InDatabase(ctx, address, name, options)
 }
 

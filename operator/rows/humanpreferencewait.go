@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/operator/labelstudio"
 )
 
@@ -88,12 +89,10 @@ func (h *humanPreference) bring(ctx context.Context, keys []string, texts map[st
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(seconds(min(h.PollInterval, 5))):
+		case <-time.After(wait.Seconds(min(h.PollInterval, 5))):
 		}
 	}
 }
-
-func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
 func (h *humanPreference) importMissing(ctx context.Context, keys []string, texts map[string]map[string]any) error {
 	var missing []map[string]any
@@ -202,7 +201,7 @@ const settle = 300 * time.Millisecond
 
 // pause waits for the webhook, if there is one, for at most poll_interval.
 func (h *humanPreference) pause(ctx context.Context, bell <-chan struct{}) (rung bool, err error) {
-	poll := time.After(seconds(h.PollInterval))
+	poll := time.After(wait.Seconds(h.PollInterval))
 	select {
 	case <-ctx.Done():
 		return false, context.Cause(ctx)

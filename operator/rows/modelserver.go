@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/retry"
+	"github.com/trinity-go/trinity/internal/wait"
 	"github.com/trinity-go/trinity/wire/openai"
 )
 
@@ -29,7 +30,7 @@ func (s *modelServer) validate() error {
 }
 
 func (s *modelServer) client() *openai.Client {
-	return &openai.Client{BaseURL: s.BaseURL, Key: s.APIKey, Timeout: seconds(s.Timeout), Retries: s.MaxRetries}
+	return &openai.Client{BaseURL: s.BaseURL, Key: s.APIKey, Timeout: wait.Seconds(s.Timeout), Retries: s.MaxRetries}
 }
 
 // address returns the URL of an endpoint.
