@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/trinity-go/trinity/internal/database"
 )
@@ -53,7 +55,21 @@ func (e Error) Error() string {
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
 	}
-	return database.Hidden(b.String())
+	return database.Hidden(printable(b.String()))
+}
+
+// printable writes what cannot be printed as in Go, \n or \x1b, so that a file cannot write on a
+// terminal.
+func printable(text string) string {
+	var b strings.Builder
+	for _, c := range text {
+		if unicode.IsPrint(c) {
+			b.WriteRune(c)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(c), "'"))
+		}
+	}
+	return b.String()
 }
 
 // Errors is all mistakes in a configuration.

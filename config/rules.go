@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
@@ -52,6 +53,15 @@ func (r *rules) fail(key, message, hint string) {
 // plainName matches a name that can be part of file names, ids of tasks and lists.
 var plainName = regexp.MustCompile(`^[\p{L}\p{N}_-]+$`)
 
+// unprintable returns what is wrong with a name that stands in paths and lines for people; "" if
+// nothing is.
+func unprintable(name string) string {
+	if strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		return fmt.Sprintf("%q has characters that cannot be printed", name)
+	}
+	return ""
+}
+
 // isAddress reports whether a text is host:port.
 func isAddress(text string) bool {
 	_, port, err := net.SplitHostPort(text)
@@ -67,6 +77,9 @@ func (r *rules) place() {
 	for _, p := range []struct{ key, value string }{{"project", r.Project}, {"group", r.Group}, {"name", r.Name}} {
 		if p.value != "" && !filepath.IsLocal(p.value) {
 			r.fail(p.key, fmt.Sprintf("%q would put the run outside checkpoint_root_dir", p.value), "use a plain name")
+		}
+		if wrong := unprintable(p.value); wrong != "" && !r.isStage {
+			r.fail(p.key, wrong, "use a plain name")
 		}
 	}
 	if name := r.Explorer.Name; !plainName.MatchString(name) {
@@ -126,6 +139,9 @@ func (r *rules) tasksets() {
 		}
 		if t.Path == "" {
 			r.fail(t.Key+".path", "the taskset has no path", "set the path of a file, a directory or a hub dataset")
+		}
+		if wrong := unprintable(t.Name); wrong != "" {
+			r.fail(t.Key+".name", wrong, "it is part of metrics")
 		}
 		if t.DefaultWorkflowType == "" {
 			r.fail(t.Key, "the taskset has no workflow", "set default_workflow_type here or in buffer.explorer_input")

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -178,8 +177,8 @@ func readDelivery(w http.ResponseWriter, r *http.Request) (trinity.Delivery, err
 		return trinity.Delivery{}, fmt.Errorf("%w: a delivery of %d bytes; it may have %d: use a smaller buffer.batch_size",
 			errConflict, r.ContentLength, maxDelivery)
 	}
-	data := make([]byte, r.ContentLength)
-	if _, err := io.ReadFull(r.Body, data); err != nil {
+	data, _, err := web.Body(w, r, maxDelivery)
+	if err != nil {
 		return trinity.Delivery{}, fmt.Errorf("%w: %w", errBad, err)
 	}
 	d, err := experience.DecodeDelivery(data)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -154,4 +155,33 @@ func TestURLWithAPath(t *testing.T) {
 	}
 	mention(t, resume("/empty"),
 		"trainer at "+proxy.URL+"/empty: its reply of 0 bytes to POST /v1/explorers/left is not the JSON of a trainer")
+}
+
+// A request that promises a large delivery takes memory only for what it sends.
+func TestPromisedDeliveryTakesNoMemory(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	req := httptest.NewRequest(http.MethodPut, "/", strings.NewReader("TGD1"))
+	req.ContentLength = maxDelivery
+	if _, err := readDelivery(httptest.NewRecorder(), req); !errors.Is(err, errBad) {
+		t.Error(err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
+		t.Errorf("%d bytes were allocated for 4", took)
+	}
+	if _, err := readDelivery(httptest.NewRecorder(), httptest.NewRequest(http.MethodPut, "/", nil)); err == nil {
+		t.Error("an empty delivery was accepted")
+	}
+}
+
+// The name of an explorer becomes part of file names, and of lines for people.
+func TestNamesOfExplorersArePlain(t *testing.T) {
+	tr := train(t, t.TempDir(), fixed, 0)
+	for name, want := range map[string]bool{"left-2": true, "größer": true, "a\x00b": false, "a\nb": false, "\x1b[31m": false, "..": false, "a/b": false, "": false} {
+		_, err := tr.join(t.Context(), name, joining{Protocol: protocol, Style: fixed, Session: name, Share: Share{1, 1}})
+		if got := !errors.Is(err, errBad); got != want {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
 }

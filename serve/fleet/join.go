@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/trinity-go/trinity"
@@ -19,8 +20,14 @@ var (
 
 var errReplaced = errors.New("another process has joined by the name of this explorer")
 
+// plainName matches a name that can be part of file names, ids of tasks and lines for people.
+var plainName = regexp.MustCompile(`^[\p{L}\p{N}_-]+$`)
+
 // join makes a process the explorer of a name. The reply says where the explorer resumes.
 func (s *Server) join(ctx context.Context, name string, j joining) (joined, error) {
+	if !plainName.MatchString(name) {
+		return joined{}, fmt.Errorf("%w: %q is not the name of an explorer: set explorer.name to letters, digits, - and _", errBad, name)
+	}
 	if err := s.check(j); err != nil {
 		return joined{}, err
 	}
