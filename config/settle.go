@@ -63,7 +63,8 @@ func (r *resolution) lengths() {
 	case m.MaxModelLen == nil && m.MaxPromptTokens != nil && m.MaxResponseTokens != nil:
 		m.MaxModelLen = ptr(*m.MaxPromptTokens + *m.MaxResponseTokens)
 		if *m.MaxModelLen > maxCount {
-			r.fail("model.max_prompt_tokens", fmt.Sprintf("and max_response_tokens together are %d, must be at most %d", *m.MaxModelLen, maxCount), "")
+			r.fail("model.max_prompt_tokens",
+				fmt.Sprintf("and max_response_tokens together are %d, must be at most %d", *m.MaxModelLen, maxCount), "")
 			m.MaxModelLen, m.MaxPromptTokens, m.MaxResponseTokens = ptr(2), ptr(1), ptr(1)
 		}
 	case m.MaxModelLen == nil:

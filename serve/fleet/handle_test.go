@@ -178,7 +178,9 @@ func TestPromisedDeliveryTakesNoMemory(t *testing.T) {
 // The name of an explorer becomes part of file names, and of lines for people.
 func TestNamesOfExplorersArePlain(t *testing.T) {
 	tr := train(t, t.TempDir(), fixed, 0)
-	for name, want := range map[string]bool{"left-2": true, "größer": true, "a\x00b": false, "a\nb": false, "\x1b[31m": false, "..": false, "a/b": false, "": false} {
+	for name, want := range map[string]bool{
+		"left-2": true, "größer": true, "a\x00b": false, "a\nb": false, "\x1b[31m": false, "..": false, "a/b": false, "": false,
+	} {
 		_, err := tr.join(t.Context(), name, joining{Protocol: protocol, Style: fixed, Session: name, Share: Share{1, 1}})
 		if got := !errors.Is(err, errBad); got != want {
 			t.Errorf("%q: %v", name, err)
