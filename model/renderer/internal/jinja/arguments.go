@@ -4,9 +4,9 @@ import "strings"
 
 // bind assigns the arguments of a call to the parameters of a function or filter. A parameter whose
 // name ends in '?' is optional; missing{} stands for an absent argument.
-func bind(callee string, args []Value, named *Map, params ...string) ([]Value, error) {
+func bind(callee string, args []Value, named *Map, params ...string) []Value {
 	if len(args) > len(params) {
-		return nil, typeErrorf("%s takes at most %d arguments, got %d", callee, len(params), len(args))
+		panic(typeErrorf("%s takes at most %d arguments, got %d", callee, len(params), len(args)))
 	}
 	bound := make([]Value, len(params))
 	used := 0
@@ -15,7 +15,7 @@ func bind(callee string, args []Value, named *Map, params ...string) ([]Value, e
 		v, given := named.Get(id)
 		switch {
 		case given && i < len(args):
-			return nil, typeErrorf("%s got multiple values for argument '%s'", callee, id)
+			panic(typeErrorf("%s got multiple values for argument '%s'", callee, id))
 		case given:
 			bound[i] = v
 			used++
@@ -24,13 +24,13 @@ func bind(callee string, args []Value, named *Map, params ...string) ([]Value, e
 		case optional:
 			bound[i] = missing{}
 		default:
-			return nil, typeErrorf("%s is missing the argument '%s'", callee, id)
+			panic(typeErrorf("%s is missing the argument '%s'", callee, id))
 		}
 	}
 	if used < named.Len() {
-		return nil, typeErrorf("%s got an unexpected keyword argument among %v", callee, named.keys)
+		panic(typeErrorf("%s got an unexpected keyword argument among %v", callee, named.keys))
 	}
-	return bound, nil
+	return bound
 }
 
 func given(v Value) bool {
@@ -47,34 +47,34 @@ func orDefault(v, d Value) Value {
 }
 
 // wantText returns the text of an argument; any value but a plain string is an error.
-func wantText(callee string, v Value) (string, error) {
+func wantText(callee string, v Value) string {
 	switch x := v.(type) {
 	case string:
-		return x, nil
+		return x
 	case markup:
-		return "", failf(Unsupported, "%s of text marked safe", callee)
+		panic(failf(Unsupported, "%s of text marked safe", callee))
 	case *undefined:
-		return "", x.fail()
+		panic(x.fail())
 	}
-	return "", typeErrorf("%s wants a string, not %s", callee, typeName(v))
+	panic(typeErrorf("%s wants a string, not %s", callee, typeName(v)))
 }
 
 // wantInt returns the number of an argument; any value but an integer or a boolean is an error.
-func wantInt(callee string, v Value) (int64, error) {
+func wantInt(callee string, v Value) int64 {
 	if n, ok := integer(v); ok {
-		return n, nil
+		return n
 	}
 	if u, ok := v.(*undefined); ok {
-		return 0, u.fail()
+		panic(u.fail())
 	}
-	return 0, typeErrorf("%s wants an integer, not %s", callee, typeName(v))
+	panic(typeErrorf("%s wants an integer, not %s", callee, typeName(v)))
 }
 
 // soft returns str() of a filter's input. Text marked safe is an error, because the result would
 // have to stay marked.
-func soft(r *runtime, callee string, v Value) (string, error) {
+func soft(r *runtime, callee string, v Value) string {
 	if _, marked := v.(markup); marked {
-		return "", failf(Unsupported, "%s of text marked safe", callee)
+		panic(failf(Unsupported, "%s of text marked safe", callee))
 	}
 	return r.str(v)
 }

@@ -7,13 +7,13 @@ import (
 )
 
 // binary evaluates an arithmetic operator.
-func (r *runtime) binary(op string, a, b Value) (Value, error) {
+func (r *runtime) binary(op string, a, b Value) Value {
 	if s, ok := a.(string); ok && op == "%" {
 		return printf(r, s, b)
 	}
 	for _, v := range []Value{a, b} {
 		if u, ok := v.(*undefined); ok {
-			return nil, u.fail()
+			panic(u.fail())
 		}
 	}
 	if x, ok := integer(a); ok {
@@ -38,9 +38,9 @@ func (r *runtime) binary(op string, a, b Value) (Value, error) {
 		}
 	}
 	if _, marked := a.(markup); marked {
-		return nil, failf(Unsupported, "the operator %s on text marked safe", op)
+		panic(failf(Unsupported, "the operator %s on text marked safe", op))
 	}
-	return nil, typeErrorf("unsupported operand type(s) for %s: '%s' and '%s'", op, typeName(a), typeName(b))
+	panic(typeErrorf("unsupported operand type(s) for %s: '%s' and '%s'", op, typeName(a), typeName(b)))
 }
 
 // integer returns an integer or boolean as a number.
@@ -69,28 +69,28 @@ func overflow() error { return failf(Unsupported, "an integer beyond 64 bits in 
 
 func divisionByZero() error { return typeErrorf("division by zero") }
 
-func intOp(op string, x, y int64) (Value, error) {
+func intOp(op string, x, y int64) Value {
 	switch op {
 	case "+":
 		if s := x + y; (s > x) == (y > 0) {
-			return s, nil
+			return s
 		}
-		return nil, overflow()
+		panic(overflow())
 	case "-":
 		if d := x - y; (d < x) == (y > 0) {
-			return d, nil
+			return d
 		}
-		return nil, overflow()
+		panic(overflow())
 	case "*":
 		return multiply(x, y)
 	case "**":
 		return power(x, y)
 	}
 	if y == 0 {
-		return nil, divisionByZero()
+		panic(divisionByZero())
 	}
 	if x == math.MinInt64 && y == -1 {
-		return nil, overflow()
+		panic(overflow())
 	}
 	switch op {
 	case "//":
@@ -98,18 +98,18 @@ func intOp(op string, x, y int64) (Value, error) {
 		if x%y != 0 && (x < 0) != (y < 0) {
 			q--
 		}
-		return q, nil
+		return q
 	case "%":
 		m := x % y
 		if m != 0 && (m < 0) != (y < 0) {
 			m += y
 		}
-		return m, nil
+		return m
 	}
 	if abs(x) > 1<<53 || abs(y) > 1<<53 {
-		return nil, overflow() // the quotient of the rounded operands may differ from Python's
+		panic(overflow()) // the quotient of the rounded operands may differ from Python's
 	}
-	return float64(x) / float64(y), nil
+	return float64(x) / float64(y)
 }
 
 func abs(x int64) uint64 {
@@ -119,72 +119,71 @@ func abs(x int64) uint64 {
 	return uint64(x)
 }
 
-func multiply(x, y int64) (Value, error) {
+func multiply(x, y int64) int64 {
 	high, low := bits.Mul64(abs(x), abs(y))
 	if high != 0 || low > math.MaxInt64 {
-		return int64(0), overflow()
+		panic(overflow())
 	}
-	return x * y, nil
+	return x * y
 }
 
-func power(x, y int64) (Value, error) {
+func power(x, y int64) Value {
 	if y < 0 {
 		if x == 0 {
-			return nil, typeErrorf("0.0 cannot be raised to a negative power")
+			panic(typeErrorf("0.0 cannot be raised to a negative power"))
 		}
-		return math.Pow(float64(x), float64(y)), nil
+		return math.Pow(float64(x), float64(y))
 	}
 	if abs(x) <= 1 { // any exponent, however large
 		if y > 0 {
 			y = 2 - y%2
 		}
 	}
-	var result Value = int64(1)
-	var err error
-	for ; y > 0 && err == nil; y-- {
-		result, err = multiply(result.(int64), x)
+	result := int64(1)
+	for ; y > 0; y-- {
+		result = multiply(result, x)
 	}
-	return result, err
+	return result
 }
 
-func floatOp(op string, x, y float64) (Value, error) {
+func floatOp(op string, x, y float64) Value {
 	switch op {
 	case "+":
-		return x + y, nil
+		return x + y
 	case "-":
-		return x - y, nil
+		return x - y
 	case "*":
-		return x * y, nil
+		return x * y
 	case "**":
 		if x == 0 && y < 0 {
-			return nil, typeErrorf("0.0 cannot be raised to a negative power")
+			panic(typeErrorf("0.0 cannot be raised to a negative power"))
 		}
 		p := math.Pow(x, y)
 		if math.IsInf(p, 0) && !math.IsInf(x, 0) && !math.IsInf(y, 0) {
-			return nil, typeErrorf("the result of ** is too large")
+			panic(typeErrorf("the result of ** is too large"))
 		}
 		if math.IsNaN(p) && x < 0 {
-			return nil, failf(Unsupported, "complex numbers")
+			panic(failf(Unsupported, "complex numbers"))
 		}
-		return p, nil
+		return p
 	}
 	if y == 0 {
-		return nil, divisionByZero()
+		panic(divisionByZero())
 	}
 	mod := math.Mod(x, y)
 	switch op {
 	case "/":
-		return x / y, nil
+		return x / y
 	case "%":
 		if mod == 0 {
-			return math.Copysign(0, y), nil
+			return math.Copysign(0, y)
 		}
 		if (mod < 0) != (y < 0) {
 			mod += y
 		}
-		return mod, nil
+		return mod
 	}
-	return floorDivide(x, y, mod), nil
+	return floorDivide(x, y, mod)
 }
 
 // floorDivide follows Python's float //, which starts from the exact remainder.
@@ -203,105 +202,98 @@ func floorDivide(x, y, mod float64) float64 {
 	return whole
 }
 
-func unaryOp(op string, v Value) (Value, error) {
+func unaryOp(op string, v Value) Value {
 	switch x := v.(type) {
 	case *undefined:
-		return nil, x.fail()
+		panic(x.fail())
 	case float64:
 		if op == "-" {
-			return -x, nil
+			return -x
 		}
-		return x, nil
+		return x
 	}
 	n, ok := integer(v)
 	if !ok {
-		return nil, typeErrorf("bad operand type for unary %s: '%s'", op, typeName(v))
+		panic(typeErrorf("bad operand type for unary %s: '%s'", op, typeName(v)))
 	}
 	if op == "-" {
 		return intOp("-", 0, n)
 	}
-	return n, nil
+	return n
 }
 
 // add concatenates two texts, lists or tuples.
-func (r *runtime) add(a, b Value) (Value, error) {
+func (r *runtime) add(a, b Value) Value {
 	switch x := a.(type) {
 	case string:
 		switch y := b.(type) {
 		case string:
-			return x + y, r.room(len(x) + len(y))
+			r.room(len(x) + len(y))
+			return x + y
 		case markup:
-			return markup(escapeHTML(x)) + y, r.room(len(x)*5 + len(y))
+			r.room(len(x)*5 + len(y))
+			return markup(escapeHTML(x)) + y
 		}
 	case markup:
 		switch y := b.(type) {
 		case string:
-			return x + markup(escapeHTML(y)), r.room(len(x) + len(y)*5)
+			r.room(len(x) + len(y)*5)
+			return x + markup(escapeHTML(y))
 		case markup:
-			return x + y, r.room(len(x) + len(y))
+			r.room(len(x) + len(y))
+			return x + y
 		}
 	case *List:
 		if y, ok := b.(*List); ok {
-			items, err := r.join2(x.Items, y.Items)
-			return &List{items}, err
+			return &List{r.join2(x.Items, y.Items)}
 		}
 	case *Tuple:
 		if y, ok := b.(*Tuple); ok {
-			items, err := r.join2(x.Items, y.Items)
-			return &Tuple{items}, err
+			return &Tuple{r.join2(x.Items, y.Items)}
 		}
 	}
-	return nil, typeErrorf("unsupported operand type(s) for +: '%s' and '%s'", typeName(a), typeName(b))
+	panic(typeErrorf("unsupported operand type(s) for +: '%s' and '%s'", typeName(a), typeName(b)))
 }
 
-func (r *runtime) join2(a, b []Value) ([]Value, error) {
-	if err := r.room(16 * (len(a) + len(b))); err != nil {
-		return nil, err
-	}
-	return append(append(make([]Value, 0, len(a)+len(b)), a...), b...), nil
+func (r *runtime) join2(a, b []Value) []Value {
+	r.room(16 * (len(a) + len(b)))
+	return append(append(make([]Value, 0, len(a)+len(b)), a...), b...)
 }
 
 // repeat returns the items of v n times over, as Python's v * n does.
-func (r *runtime) repeat(v Value, n int64) (Value, error) {
+func (r *runtime) repeat(v Value, n int64) Value {
 	n = max(n, 0)
-	size := func(length, unit int) (int, error) {
+	size := func(length, unit int) int {
 		if length > 0 && n > int64(r.limits.Size/(length*unit)) {
-			return 0, tooLarge(r.limits.Size)
+			panic(tooLarge(r.limits.Size))
 		}
 		if length == 0 {
-			return 0, nil
+			return 0
 		}
-		return int(n), r.room(int(n) * length * unit)
+		r.room(int(n) * length * unit)
+		return int(n)
 	}
 	switch x := v.(type) {
 	case string:
-		count, err := size(len(x), 1)
-		if err != nil {
-			return nil, err
-		}
-		return strings.Repeat(x, count), nil
+		count := size(len(x), 1)
+		return strings.Repeat(x, count)
 	case *List:
-		items, err := repeatItems(x.Items, size)
-		return &List{items}, err
+		return &List{repeatItems(x.Items, size)}
 	case *Tuple:
-		items, err := repeatItems(x.Items, size)
-		return &Tuple{items}, err
+		return &Tuple{repeatItems(x.Items, size)}
 	case markup:
-		return nil, failf(Unsupported, "the operator * on text marked safe")
+		panic(failf(Unsupported, "the operator * on text marked safe"))
 	}
-	return nil, typeErrorf("can't multiply sequence by non-int of type '%s'", typeName(v))
+	panic(typeErrorf("can't multiply sequence by non-int of type '%s'", typeName(v)))
 }
 
-func repeatItems(items []Value, size func(length, unit int) (int, error)) ([]Value, error) {
-	count, err := size(len(items), 16)
-	if err != nil {
-		return nil, err
-	}
+func repeatItems(items []Value, size func(length, unit int) int) []Value {
+	count := size(len(items), 16)
 	var out []Value
 	for range count {
 		out = append(out, items...)
 	}
-	return out, nil
+	return out
 }
 
 var htmlEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;")

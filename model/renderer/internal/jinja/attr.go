@@ -8,51 +8,51 @@ import (
 // attr returns the attribute that a value has in Python; ok is false if there is none. An attribute
 // that the sandbox hides is an undefined value, which fails when it is used. An attribute that
 // exists only in Python is an error.
-func (r *runtime) attr(v Value, id string) (found Value, ok bool, err error) {
+func (r *runtime) attr(v Value, id string) (found Value, ok bool) {
 	switch x := v.(type) {
 	case *undefined:
-		return nil, false, nil
+		return nil, false
 	case *namespace:
 		found, ok = x.attrs.Get(id)
-		return found, ok, nil
+		return found, ok
 	case *loop:
 		return x.attr(id)
 	case *macro:
 		found, ok = x.attr(id)
-		return found, ok, nil
+		return found, ok
 	case *cycler:
 		return x.attr(id)
 	}
 	kind := typeName(v)
 	if strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__") || slices.Contains(mutators[kind], id) {
-		return &undefined{"access to attribute '" + id + "' of '" + kind + "' object is unsafe", Security}, true, nil
+		return &undefined{"access to attribute '" + id + "' of '" + kind + "' object is unsafe", Security}, true
 	}
 	switch x := v.(type) {
 	case string:
 		if m, known := stringMethods[id]; known {
-			return bindString(id, x, m), true, nil
+			return bindString(id, x, m), true
 		}
 	case *Map:
 		if m, known := mapMethods[id]; known {
-			return &function{id, func(r *runtime, args []Value, named *Map) (Value, error) { return m(r, x, args, named) }}, true, nil
+			return &function{id, func(r *runtime, args []Value, named *Map) Value { return m(r, x, args, named) }}, true
 		}
 	case *List:
 		if found, ok := sequenceMethod(id, x.Items); ok {
-			return found, true, nil
+			return found, true
 		}
 	case *Tuple:
 		if found, ok := sequenceMethod(id, x.Items); ok && id != "copy" {
-			return found, true, nil
+			return found, true
 		}
 	case *function:
 		if id == "fromkeys" && x == globals["dict"] {
-			return &function{id, fromKeys}, true, nil
+			return &function{id, fromKeys}, true
 		}
 	}
 	if slices.Contains(pythonOnly[kind], id) {
-		return nil, false, failf(Unsupported, "the attribute '%s' of a %s", id, kind)
+		panic(failf(Unsupported, "the attribute '%s' of a %s", id, kind))
 	}
-	return nil, false, nil
+	return nil, false
 }
 
 // mutators are the methods that the immutable sandbox forbids.
@@ -83,86 +83,81 @@ var pythonOnly = map[string][]string{
 }
 
 // set assigns an attribute of a namespace.
-func (n *namespace) set(id string, v Value) error {
+func (n *namespace) set(id string, v Value) {
 	if strings.HasPrefix(id, "_") {
-		return failf(Security, "a namespace cannot store '%s': names that begin with an underscore are refused", id)
+		panic(failf(Security, "a namespace cannot store '%s': names that begin with an underscore are refused", id))
 	}
 	n.attrs.Set(id, v)
-	return nil
 }
 
-type mapMethod func(r *runtime, m *Map, args []Value, named *Map) (Value, error)
+type mapMethod func(r *runtime, m *Map, args []Value, named *Map) Value
 
 var mapMethods = map[string]mapMethod{
 	"keys":   viewMethod("keys"),
 	"values": viewMethod("values"),
 	"items":  viewMethod("items"),
-	"copy": func(r *runtime, m *Map, args []Value, named *Map) (Value, error) {
-		if err := noArguments("copy", args, named); err != nil {
-			return nil, err
-		}
-		return m.clone(), r.room(32 * m.Len())
+	"copy": func(r *runtime, m *Map, args []Value, named *Map) Value {
+		noArguments("copy", args, named)
+		r.room(32 * m.Len())
+		return m.clone()
 	},
-	"get": func(_ *runtime, m *Map, args []Value, named *Map) (Value, error) {
+	"get": func(_ *runtime, m *Map, args []Value, named *Map) Value {
 		if len(args) < 1 || len(args) > 2 || named.Len() > 0 {
-			return nil, typeErrorf("get takes a key and a default")
+			panic(typeErrorf("get takes a key and a default"))
 		}
-		v, ok, err := m.lookup(args[0])
-		if !ok && err == nil && len(args) == 2 {
-			return args[1], nil
+		v, ok := m.lookup(args[0])
+		if !ok && len(args) == 2 {
+			return args[1]
 		}
-		return v, err
+		return v
 	},
 }
 
 func viewMethod(kind string) mapMethod {
-	return func(_ *runtime, m *Map, args []Value, named *Map) (Value, error) {
-		return &view{m, kind}, noArguments(kind, args, named)
+	return func(_ *runtime, m *Map, args []Value, named *Map) Value {
+		noArguments(kind, args, named)
+		return &view{m, kind}
 	}
 }
 
-func noArguments(id string, args []Value, named *Map) error {
+func noArguments(id string, args []Value, named *Map) {
 	if len(args) > 0 || named.Len() > 0 {
-		return typeErrorf("%s takes no arguments", id)
+		panic(typeErrorf("%s takes no arguments", id))
 	}
-	return nil
 }
 
 // sequenceMethod returns a method that lists and tuples share; ok is false for any other name.
 func sequenceMethod(id string, items []Value) (method *function, ok bool) {
 	switch id {
 	case "count":
-		return &function{id, func(r *runtime, args []Value, named *Map) (Value, error) {
+		return &function{id, func(r *runtime, args []Value, named *Map) Value {
 			if len(args) != 1 || named.Len() > 0 {
-				return nil, typeErrorf("count takes one value")
+				panic(typeErrorf("count takes one value"))
 			}
 			n := int64(0)
 			for _, item := range items {
-				same, err := r.equal(item, args[0], 0)
-				if err != nil {
-					return nil, err
-				}
-				if same {
+				if r.equal(item, args[0], 0) {
 					n++
 				}
 			}
-			return n, nil
+			return n
 		}}, true
 	case "index":
-		return &function{id, func(r *runtime, args []Value, named *Map) (Value, error) {
+		return &function{id, func(r *runtime, args []Value, named *Map) Value {
 			if len(args) != 1 || named.Len() > 0 {
-				return nil, failf(Unsupported, "index with other than one argument")
+				panic(failf(Unsupported, "index with other than one argument"))
 			}
 			for i, item := range items {
-				if same, err := r.equal(item, args[0], 0); err != nil || same {
-					return int64(i), err
+				if r.equal(item, args[0], 0) {
+					return int64(i)
 				}
 			}
-			return nil, typeErrorf("the value of index is not in the sequence")
+			panic(typeErrorf("the value of index is not in the sequence"))
 		}}, true
 	case "copy":
-		return &function{id, func(_ *runtime, args []Value, named *Map) (Value, error) {
-			return &List{items}, noArguments(id, args, named)
+		return &function{id, func(_ *runtime, args []Value, named *Map) Value {
+			noArguments(id, args, named)
+			return &List{items}
 		}}, true
 	}
 	return nil, false

@@ -6,13 +6,13 @@ import (
 )
 
 // compare evaluates one comparison operator, including in and not in.
-func (r *runtime) compare(op string, a, b Value) (bool, error) {
+func (r *runtime) compare(op string, a, b Value) bool {
 	switch op {
 	case "==":
 		return r.equal(a, b, 0)
 	case "!=":
-		same, err := r.equal(a, b, 0)
-		return !same, err
+		same := r.equal(a, b, 0)
+		return !same
 	case "<":
 		return r.lessThan(a, b, 0)
 	case ">":
@@ -24,14 +24,14 @@ func (r *runtime) compare(op string, a, b Value) (bool, error) {
 	case "in":
 		return r.contains(b, a)
 	}
-	found, err := r.contains(b, a)
-	return !found, err
+	found := r.contains(b, a)
+	return !found
 }
 
-func (r *runtime) lessOrEqual(a, b Value) (bool, error) {
-	less, err := r.lessThan(a, b, 0)
-	if err != nil || less {
-		return less, err
+func (r *runtime) lessOrEqual(a, b Value) bool {
+	less := r.lessThan(a, b, 0)
+	if less {
+		return less
 	}
 	return r.equal(a, b, 0)
 }
@@ -102,26 +102,24 @@ func textOf(v Value) (string, bool) {
 }
 
 // equal is Python's ==.
-func (r *runtime) equal(a, b Value, depth int) (bool, error) {
+func (r *runtime) equal(a, b Value, depth int) bool {
 	if depth > maxValueDepth {
-		return false, tooDeep()
+		panic(tooDeep())
 	}
-	if err := r.spend(0); err != nil {
-		return false, err
-	}
+	r.spend(0)
 	if c, ok := order(a, b); ok {
-		return c == 0, nil
+		return c == 0
 	}
 	if x, ok := textOf(a); ok {
 		y, ok := textOf(b)
-		return ok && x == y, nil
+		return ok && x == y
 	}
 	switch x := a.(type) {
 	case nil:
-		return b == nil, nil
+		return b == nil
 	case *undefined:
 		_, ok := b.(*undefined)
-		return ok, nil
+		return ok
 	case *List:
 		if y, ok := b.(*List); ok {
 			return r.equalItems(x.Items, y.Items, depth)
@@ -137,70 +135,68 @@ func (r *runtime) equal(a, b Value, depth int) (bool, error) {
 	case *interval:
 		if y, ok := b.(*interval); ok {
 			n := x.length()
-			return n == y.length() && (n == 0 || x.start == y.start && (n == 1 || x.step == y.step)), nil
+			return n == y.length() && (n == 0 || x.start == y.start && (n == 1 || x.step == y.step))
 		}
 	case *view:
 		if _, ok := b.(*view); ok {
-			return false, failf(Unsupported, "comparing the keys, values or items of mappings")
+			panic(failf(Unsupported, "comparing the keys, values or items of mappings"))
 		}
 	case *namespace, *macro, *loop, *iterator:
-		return a == b, nil
+		return a == b
 	case *function:
 		if y, ok := b.(*function); ok && x != y {
-			return false, failf(Unsupported, "comparing functions")
+			panic(failf(Unsupported, "comparing functions"))
 		}
-		return a == b, nil
+		return a == b
 	}
-	return false, nil
+	return false
 }
 
-func (r *runtime) equalItems(a, b []Value, depth int) (bool, error) {
+func (r *runtime) equalItems(a, b []Value, depth int) bool {
 	if len(a) != len(b) {
-		return false, nil
+		return false
 	}
 	for i := range a {
-		if same, err := r.equal(a[i], b[i], depth+1); err != nil || !same {
-			return false, err
+		if !r.equal(a[i], b[i], depth+1) {
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
-func (r *runtime) equalMaps(a, b *Map, depth int) (bool, error) {
+func (r *runtime) equalMaps(a, b *Map, depth int) bool {
 	if a.Len() != b.Len() {
-		return false, nil
+		return false
 	}
 	for i, k := range a.keys {
-		other, ok, err := b.lookup(k)
-		if err != nil || !ok {
-			return false, err
+		other, ok := b.lookup(k)
+		if !ok {
+			return false
 		}
-		if same, err := r.equal(a.vals[i], other, depth+1); err != nil || !same {
-			return false, err
+		if !r.equal(a.vals[i], other, depth+1) {
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
 // lessThan is Python's <.
-func (r *runtime) lessThan(a, b Value, depth int) (bool, error) {
+func (r *runtime) lessThan(a, b Value, depth int) bool {
 	if depth > maxValueDepth {
-		return false, tooDeep()
+		panic(tooDeep())
 	}
-	if err := r.spend(0); err != nil {
-		return false, err
-	}
+	r.spend(0)
 	if c, ok := order(a, b); ok {
-		return c == -1, nil
+		return c == -1
 	}
 	if x, ok := textOf(a); ok {
 		if y, ok := textOf(b); ok {
-			return x < y, nil
+			return x < y
 		}
 	}
 	switch x := a.(type) {
 	case *undefined:
-		return false, x.fail()
+		panic(x.fail())
 	case *List:
 		if y, ok := b.(*List); ok {
 			return r.lessItems(x.Items, y.Items, depth)
@@ -211,56 +207,51 @@ func (r *runtime) lessThan(a, b Value, depth int) (bool, error) {
 		}
 	}
 	if u, ok := b.(*undefined); ok {
-		return false, u.fail()
+		panic(u.fail())
 	}
-	return false, typeErrorf("'<' not supported between instances of '%s' and '%s'", typeName(a), typeName(b))
+	panic(typeErrorf("'<' not supported between instances of '%s' and '%s'", typeName(a), typeName(b)))
 }
 
-func (r *runtime) lessItems(a, b []Value, depth int) (bool, error) {
+func (r *runtime) lessItems(a, b []Value, depth int) bool {
 	for i := range min(len(a), len(b)) {
-		same, err := r.equal(a[i], b[i], depth+1)
-		if err != nil {
-			return false, err
-		}
+		same := r.equal(a[i], b[i], depth+1)
 		if !same {
 			return r.lessThan(a[i], b[i], depth+1)
 		}
 	}
-	return len(a) < len(b), nil
+	return len(a) < len(b)
 }
 
 // contains is Python's "v in container".
-func (r *runtime) contains(container, v Value) (bool, error) {
+func (r *runtime) contains(container, v Value) bool {
 	if s, ok := textOf(container); ok {
 		sub, ok := textOf(v)
 		if !ok {
-			return false, typeErrorf("'in <string>' requires string as left operand, not %s", typeName(v))
+			panic(typeErrorf("'in <string>' requires string as left operand, not %s", typeName(v)))
 		}
-		return strings.Contains(s, sub), r.spend(len(s) / 64)
+		r.spend(len(s) / 64)
+		return strings.Contains(s, sub)
 	}
 	switch c := container.(type) {
 	case *Map:
-		_, ok, err := c.lookup(v)
-		return ok, err
+		_, ok := c.lookup(v)
+		return ok
 	case *view:
 		if c.kind == "keys" {
-			_, ok, err := c.of.lookup(v)
-			return ok, err
+			_, ok := c.of.lookup(v)
+			return ok
 		}
 	case *namespace:
-		return false, typeErrorf("argument of type 'Namespace' is not iterable")
+		panic(typeErrorf("argument of type 'Namespace' is not iterable"))
 	}
-	it, err := r.iterate(container)
-	if err != nil {
-		return false, typeErrorf("argument of type '%s' is not iterable", typeName(container))
-	}
+	it := r.iterate(container)
 	for {
-		item, ok, err := it.next()
-		if err != nil || !ok {
-			return false, err
+		item, ok := it.next()
+		if !ok {
+			return false
 		}
-		if same, err := r.equal(item, v, 0); err != nil || same {
-			return same, err
+		if r.equal(item, v, 0) {
+			return true
 		}
 	}
 }

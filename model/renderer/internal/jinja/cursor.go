@@ -40,18 +40,17 @@ func (c *cursor) skipName(word string) bool {
 	return false
 }
 
-func (c *cursor) expect(kind string) (token, error) {
+func (c *cursor) expect(kind string) token {
 	if !c.is(kind) {
-		return token{}, c.wanted(kind)
+		panic(c.wanted(kind))
 	}
-	return c.take(), nil
+	return c.take()
 }
 
-func (c *cursor) expectName(word string) error {
+func (c *cursor) expectName(word string) {
 	if !c.skipName(word) {
-		return c.wanted(word)
+		panic(c.wanted(word))
 	}
-	return nil
 }
 
 func (c *cursor) wanted(what string) error {

@@ -45,3 +45,41 @@ func at(err error, line int) error {
 	}
 	return err
 }
+
+// Within the package a failure is a panic with an *Error, because almost every operation on values
+// and every rule of the grammar can fail. It ends in report or attempt.
+
+// report turns the failure of a deferring function into its error.
+func report(err *error, template string) {
+	switch failure := recover().(type) {
+	case nil:
+	case *Error:
+		failure.Template = template
+		*err = failure
+	default:
+		panic(failure)
+	}
+}
+
+// addLine gives the failure of a deferring function a line, unless it has one.
+func addLine(line func() int) {
+	failure := recover()
+	if e, ok := failure.(*Error); ok {
+		panic(at(e, line()))
+	}
+	if failure != nil {
+		panic(failure)
+	}
+}
+
+// attempt returns the failure of f, nil if it succeeds.
+func attempt(f func()) (e *Error) {
+	defer func() {
+		failure := recover()
+		if e, _ = failure.(*Error); e == nil && failure != nil {
+			panic(failure)
+		}
+	}()
+	f()
+	return nil
+}

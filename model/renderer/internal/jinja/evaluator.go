@@ -3,6 +3,7 @@ package jinja
 // evaluator evaluates the expressions of a template and executes its statements.
 type evaluator struct {
 	runtime
+	line        int // of the innermost node that is evaluated
 	variables   map[string]Value
 	out         *limitedText // what output statements append to
 	captures    int          // open captures; 0 means that out is the text of the whole render
@@ -11,15 +12,15 @@ type evaluator struct {
 }
 
 // capture runs body and returns the text that it writes.
-func (ev *evaluator) capture(body func() error) (string, error) {
+func (ev *evaluator) capture(body func()) string {
 	outer := ev.out
 	ev.out = &limitedText{limit: ev.limits.Size}
 	ev.captures++
-	err := body()
+	body()
 	inner := ev.out.String()
 	ev.out = outer
 	ev.captures--
-	return inner, err
+	return inner
 }
 
 // missing is the content of a name that has no value yet.
@@ -33,10 +34,8 @@ type frame struct {
 }
 
 // enter makes the frame of a scope and fills it with the values that its names have on entry.
-func (ev *evaluator) enter(s *scope, parent *frame) (*frame, error) {
-	if err := ev.spend(len(s.names)); err != nil {
-		return nil, err
-	}
+func (ev *evaluator) enter(s *scope, parent *frame) *frame {
+	ev.spend(len(s.names))
 	f := &frame{parent: parent, names: s.names, values: make([]Value, len(s.names))}
 	for i, id := range s.names {
 		f.values[i] = missing{}
@@ -51,7 +50,7 @@ func (ev *evaluator) enter(s *scope, parent *frame) (*frame, error) {
 			f.values[i] = parent.find(id)
 		}
 	}
-	return f, nil
+	return f
 }
 
 // find returns the content of a name in the innermost scope that has it.

@@ -9,38 +9,32 @@ const (
 	continued
 )
 
-func (ev *evaluator) exec(body []stmt, f *frame) (signal, error) {
-	for _, node := range body {
-		if err := ev.spend(0); err != nil {
-			return finished, at(err, node.pos())
-		}
-		s, err := ev.execOne(node, f)
-		if err != nil {
-			return finished, at(err, node.pos())
-		}
-		if s != finished {
-			return s, nil
-		}
+func (ev *evaluator) exec(body []stmt, f *frame) signal {
+	outer, end := ev.line, finished
+	for i := 0; i < len(body) && end == finished; i++ {
+		ev.line = body[i].pos()
+		ev.spend(0)
+		end = ev.execOne(body[i], f)
 	}
-	return finished, nil
+	ev.line = outer
+	return end
 }
 
-func (ev *evaluator) execOne(node stmt, f *frame) (signal, error) {
+func (ev *evaluator) execOne(node stmt, f *frame) signal {
 	switch n := node.(type) {
 	case *text:
-		return finished, ev.write(n.data)
+		ev.write(n.data)
+		return finished
 	case *output:
-		v, err := ev.eval(n.value, f)
-		if err != nil {
-			return finished, err
-		}
-		return finished, ev.print(v)
+		ev.print(ev.eval(n.value, f))
+		return finished
 	case *ifStmt:
 		return ev.ifStatement(n, f)
 	case *forStmt:
 		return ev.forStatement(n, f)
 	case *setStmt:
-		return finished, ev.set(n, f)
+		ev.set(n, f)
+		return finished
 	case *setBlock:
 		return ev.setBlock(n, f)
 	case *withStmt:
@@ -49,46 +43,35 @@ func (ev *evaluator) execOne(node stmt, f *frame) (signal, error) {
 		return ev.filterBlock(n, f)
 	case *macroStmt:
 		f.set(n.name, &macro{name: n.name, signature: &n.signature, closure: f})
-		return finished, nil
+		return finished
 	case *callBlock:
-		return finished, ev.callBlock(n, f)
+		ev.callBlock(n, f)
+		return finished
 	case *loopControl:
 		if n.exit {
-			return broke, nil
+			return broke
 		}
-		return continued, nil
+		return continued
 	}
-	return finished, failf(Unsupported, "statement %T", node)
+	panic(failf(Unsupported, "statement %T", node))
 }
 
-func (ev *evaluator) write(s string) error {
-	if err := ev.spend(len(s) / 64); err != nil {
-		return err
-	}
-	return ev.out.add(s)
+func (ev *evaluator) write(s string) {
+	ev.spend(len(s) / 64)
+	ev.out.add(s)
 }
 
-func (ev *evaluator) print(v Value) error {
-	s, err := ev.str(v)
-	if err != nil {
-		return err
-	}
-	return ev.write(s)
+func (ev *evaluator) print(v Value) {
+	ev.write(ev.str(v))
 }
 
-func (ev *evaluator) ifStatement(n *ifStmt, f *frame) (signal, error) {
-	test, err := ev.eval(n.test, f)
-	if err != nil {
-		return finished, err
-	}
+func (ev *evaluator) ifStatement(n *ifStmt, f *frame) signal {
+	test := ev.eval(n.test, f)
 	if truth(test) {
 		return ev.exec(n.then, f)
 	}
 	for _, elif := range n.elifs {
-		test, err := ev.eval(elif.test, f)
-		if err != nil {
-			return finished, err
-		}
+		test := ev.eval(elif.test, f)
 		if truth(test) {
 			return ev.exec(elif.then, f)
 		}
@@ -96,154 +79,113 @@ func (ev *evaluator) ifStatement(n *ifStmt, f *frame) (signal, error) {
 	return ev.exec(n.otherwise, f)
 }
 
-func (ev *evaluator) set(n *setStmt, f *frame) error {
-	if err := checkNamespaces(n.target, f); err != nil {
-		return err
-	}
-	v, err := ev.eval(n.value, f)
-	if err != nil {
-		return err
-	}
-	return ev.assign(n.target, v, f)
+func (ev *evaluator) set(n *setStmt, f *frame) {
+	checkNamespaces(n.target, f)
+	v := ev.eval(n.value, f)
+	ev.assign(n.target, v, f)
 }
 
-// checkNamespaces returns an error if ns in a target ns.x is not a namespace. It runs before the
-// value is evaluated, as in Jinja.
-func checkNamespaces(target expr, f *frame) error {
+// checkNamespaces fails if ns in a target ns.x is not a namespace. It runs before the value is
+// evaluated, as in Jinja.
+func checkNamespaces(target expr, f *frame) {
 	switch t := target.(type) {
 	case *nsTarget:
 		if _, ok := f.find(t.namespace).(*namespace); !ok {
-			return typeErrorf("cannot assign attribute on non-namespace object '%s'", t.namespace)
+			panic(typeErrorf("cannot assign attribute on non-namespace object '%s'", t.namespace))
 		}
 	case *tupleLit:
 		for _, item := range t.items {
-			if err := checkNamespaces(item, f); err != nil {
-				return err
-			}
+			checkNamespaces(item, f)
 		}
 	}
-	return nil
 }
 
 // assign stores a value in a target, unpacking it over the names of a tuple.
-func (ev *evaluator) assign(target expr, v Value, f *frame) error {
+func (ev *evaluator) assign(target expr, v Value, f *frame) {
 	switch t := target.(type) {
 	case *name:
 		f.set(t.id, v)
 	case *nsTarget:
 		ns, ok := f.find(t.namespace).(*namespace)
 		if !ok {
-			return typeErrorf("cannot assign attribute on non-namespace object '%s'", t.namespace)
+			panic(typeErrorf("cannot assign attribute on non-namespace object '%s'", t.namespace))
 		}
-		return ns.set(t.attr, v)
+		ns.set(t.attr, v)
 	case *tupleLit:
-		items, err := ev.unpack(v, len(t.items))
-		if err != nil {
-			return err
-		}
+		items := ev.unpack(v, len(t.items))
 		for i, item := range t.items {
-			if err := ev.assign(item, items[i], f); err != nil {
-				return err
-			}
+			ev.assign(item, items[i], f)
 		}
 	}
-	return nil
 }
 
-func (r *runtime) unpack(v Value, want int) ([]Value, error) {
-	it, err := r.iterate(v)
-	if err != nil {
-		return nil, err
-	}
+func (r *runtime) unpack(v Value, want int) []Value {
+	it := r.iterate(v)
 	var items []Value
 	for {
-		item, ok, err := it.next()
-		if err != nil {
-			return nil, err
-		}
+		item, ok := it.next()
 		if !ok {
 			break
 		}
 		if items = append(items, item); len(items) > want {
-			return nil, typeErrorf("too many values to unpack (expected %d)", want)
+			panic(typeErrorf("too many values to unpack (expected %d)", want))
 		}
 	}
 	if len(items) < want {
-		return nil, typeErrorf("not enough values to unpack (expected %d, got %d)", want, len(items))
+		panic(typeErrorf("not enough values to unpack (expected %d, got %d)", want, len(items)))
 	}
-	return items, nil
+	return items
 }
 
 // captured runs a block with its own scope and returns its text.
-func (ev *evaluator) captured(s *scope, body []stmt, f *frame) (string, *frame, signal, error) {
-	inner, err := ev.enter(s, f)
-	if err != nil {
-		return "", nil, finished, err
-	}
+func (ev *evaluator) captured(s *scope, body []stmt, f *frame) (string, *frame, signal) {
+	inner := ev.enter(s, f)
 	var end signal
-	text, err := ev.capture(func() (err error) {
-		end, err = ev.exec(body, inner)
-		return err
+	text := ev.capture(func() {
+		end = ev.exec(body, inner)
 	})
-	return text, inner, end, err
+	return text, inner, end
 }
 
-func (ev *evaluator) setBlock(n *setBlock, f *frame) (signal, error) {
-	if err := checkNamespaces(n.target, f); err != nil {
-		return finished, err
-	}
-	text, inner, end, err := ev.captured(n.scope, n.body, f)
-	if err != nil || end != finished {
-		return end, err
+func (ev *evaluator) setBlock(n *setBlock, f *frame) signal {
+	checkNamespaces(n.target, f)
+	text, inner, end := ev.captured(n.scope, n.body, f)
+	if end != finished {
+		return end
 	}
 	var v Value = text
 	if n.filter != nil {
-		if v, err = ev.filterText(n.filter, text, inner); err != nil {
-			return finished, err
-		}
+		v = ev.filterText(n.filter, text, inner)
 	}
-	return finished, ev.assign(n.target, v, f)
+	ev.assign(n.target, v, f)
+	return finished
 }
 
-func (ev *evaluator) filterBlock(n *filterBlock, f *frame) (signal, error) {
-	text, inner, end, err := ev.captured(n.scope, n.body, f)
-	if err != nil || end != finished {
-		return end, err
+func (ev *evaluator) filterBlock(n *filterBlock, f *frame) signal {
+	text, inner, end := ev.captured(n.scope, n.body, f)
+	if end != finished {
+		return end
 	}
-	v, err := ev.filterText(n.filter, text, inner)
-	if err != nil {
-		return finished, err
-	}
-	return finished, ev.print(v)
+	ev.print(ev.filterText(n.filter, text, inner))
+	return finished
 }
 
 // filterText applies the filters of a block to its text.
-func (ev *evaluator) filterText(chain expr, text string, f *frame) (Value, error) {
+func (ev *evaluator) filterText(chain expr, text string, f *frame) Value {
 	n := chain.(*filter)
 	var object Value = text
 	if n.object != nil {
-		inner, err := ev.filterText(n.object, text, f)
-		if err != nil {
-			return nil, err
-		}
+		inner := ev.filterText(n.object, text, f)
 		object = inner
 	}
 	return ev.applyFilter(n, object, f)
 }
 
-func (ev *evaluator) with(n *withStmt, f *frame) (signal, error) {
-	inner, err := ev.enter(n.scope, f)
-	if err != nil {
-		return finished, err
-	}
+func (ev *evaluator) with(n *withStmt, f *frame) signal {
+	inner := ev.enter(n.scope, f)
 	for i, target := range n.targets {
-		v, err := ev.eval(n.values[i], f)
-		if err != nil {
-			return finished, err
-		}
-		if err := ev.assign(target, v, inner); err != nil {
-			return finished, err
-		}
+		v := ev.eval(n.values[i], f)
+		ev.assign(target, v, inner)
 	}
 	return ev.exec(n.body, inner)
 }

@@ -8,24 +8,24 @@ import (
 
 // numberFilters calculate and convert numbers.
 var numberFilters = map[string]filterSpec{
-	"abs": {apply: func(_ *runtime, v Value, _ []Value) (Value, error) {
+	"abs": {apply: func(_ *runtime, v Value, _ []Value) Value {
 		if f, ok := v.(float64); ok {
-			return math.Abs(f), nil
+			return math.Abs(f)
 		}
-		n, err := wantInt("abs", v)
-		if err == nil && n < 0 {
+		n := wantInt("abs", v)
+		if n < 0 {
 			return intOp("-", 0, n)
 		}
-		return n, err
+		return n
 	}},
 	"int":   {params: []string{"default?", "base?"}, apply: intFilter},
 	"float": {params: []string{"default?"}, apply: floatFilter},
 	"round": {params: []string{"precision?", "method?"}, apply: roundFilter},
 	"sum":   {params: []string{"attribute?", "start?"}, apply: sumFilter},
-	"min": {params: []string{"case_sensitive?", "attribute?"}, apply: extreme(func(r *runtime, a, b Value) (bool, error) {
+	"min": {params: []string{"case_sensitive?", "attribute?"}, apply: extreme(func(r *runtime, a, b Value) bool {
 		return r.lessThan(a, b, 0)
 	})},
-	"max": {params: []string{"case_sensitive?", "attribute?"}, apply: extreme(func(r *runtime, a, b Value) (bool, error) {
+	"max": {params: []string{"case_sensitive?", "attribute?"}, apply: extreme(func(r *runtime, a, b Value) bool {
 		return r.lessThan(b, a, 0)
 	})},
 }
@@ -94,135 +94,119 @@ func parseInt(s string, base int64) (n int64, ok, fits bool) {
 	return n, true, true
 }
 
-func intFilter(_ *runtime, v Value, a []Value) (Value, error) {
+func intFilter(_ *runtime, v Value, a []Value) Value {
 	fallback := orDefault(a[0], int64(0))
 	var f float64
 	switch x := v.(type) {
 	case *undefined:
-		return nil, x.fail()
+		panic(x.fail())
 	case string:
-		base, err := wantInt("int", orDefault(a[1], int64(10)))
-		if err != nil {
-			return nil, err
-		}
+		base := wantInt("int", orDefault(a[1], int64(10)))
 		n, ok, fits := parseInt(x, base)
 		if !fits {
-			return nil, overflow()
+			panic(overflow())
 		}
 		if ok {
-			return n, nil
+			return n
 		}
 		if f, ok = parseFloat(x); !ok {
-			return fallback, nil
+			return fallback
 		}
 	case markup:
-		return nil, failf(Unsupported, "int of text marked safe")
+		panic(failf(Unsupported, "int of text marked safe"))
 	case float64:
 		f = x
 		if math.IsInf(f, 0) {
-			return nil, typeErrorf("cannot convert float infinity to integer")
+			panic(typeErrorf("cannot convert float infinity to integer"))
 		}
 	default:
 		if n, ok := integer(v); ok {
-			return n, nil
+			return n
 		}
 		if isInteger(v) {
-			return v, nil
+			return v
 		}
-		return fallback, nil
+		return fallback
 	}
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return fallback, nil
+		return fallback
 	}
 	if math.Abs(f) >= 1<<63 {
-		return nil, overflow()
+		panic(overflow())
 	}
-	return int64(f), nil
+	return int64(f)
 }
 
-func floatFilter(_ *runtime, v Value, a []Value) (Value, error) {
+func floatFilter(_ *runtime, v Value, a []Value) Value {
 	if u, ok := v.(*undefined); ok {
-		return nil, u.fail()
+		panic(u.fail())
 	}
 	if f, ok := float(v); ok {
-		return f, nil
+		return f
 	}
 	if isInteger(v) {
-		return nil, overflow()
+		panic(overflow())
 	}
 	if s, ok := textOf(v); ok {
 		if f, ok := parseFloat(s); ok {
-			return f, nil
+			return f
 		}
 	}
-	return orDefault(a[0], 0.0), nil
+	return orDefault(a[0], 0.0)
 }
 
-func roundFilter(_ *runtime, v Value, a []Value) (Value, error) {
-	precision, err := wantInt("round", orDefault(a[0], int64(0)))
-	if err != nil {
-		return nil, err
-	}
+func roundFilter(_ *runtime, v Value, a []Value) Value {
+	precision := wantInt("round", orDefault(a[0], int64(0)))
 	if precision < 0 || precision > 300 {
-		return nil, failf(Unsupported, "round to a precision of %d", precision)
+		panic(failf(Unsupported, "round to a precision of %d", precision))
 	}
 	method := orDefault(a[1], "common")
 	if u, ok := v.(*undefined); ok {
-		return nil, u.fail()
+		panic(u.fail())
 	}
 	f, ok := float(v)
 	if !ok {
-		return nil, typeErrorf("round wants a number, not %s", typeName(v))
+		panic(typeErrorf("round wants a number, not %s", typeName(v)))
 	}
 	scale := math.Pow(10, float64(precision))
 	switch method {
 	case "common":
 		if n, whole := integer(v); whole {
-			return n, nil
+			return n
 		}
 		rounded, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'f', int(precision), 64), 64)
-		return rounded, nil
+		return rounded
 	case "ceil":
-		return math.Ceil(f*scale) / scale, nil
+		return math.Ceil(f*scale) / scale
 	case "floor":
-		return math.Floor(f*scale) / scale, nil
+		return math.Floor(f*scale) / scale
 	}
-	return nil, typeErrorf("the method of round must be common, ceil or floor")
+	panic(typeErrorf("the method of round must be common, ceil or floor"))
 }
 
-func sumFilter(r *runtime, v Value, a []Value) (Value, error) {
+func sumFilter(r *runtime, v Value, a []Value) Value {
 	total := orDefault(a[1], int64(0))
 	if _, isText := textOf(total); isText {
-		return nil, typeErrorf("sum() can't sum strings")
+		panic(typeErrorf("sum() can't sum strings"))
 	}
 	get := attributeGetter(r, orDefault(a[0], nil), nil)
-	it, err := r.iterate(v)
-	if err != nil {
-		return nil, err
-	}
+	it := r.iterate(v)
 	for {
-		item, ok, err := it.next()
-		if err != nil || !ok {
-			return total, err
+		item, ok := it.next()
+		if !ok {
+			return total
 		}
-		if item, err = get(item); err != nil {
-			return nil, err
-		}
-		if total, err = r.binary("+", total, item); err != nil {
-			return nil, err
-		}
+		item = get(item)
+		total = r.binary("+", total, item)
 	}
 }
 
 // extreme returns the filter min or max. Of equal items the filter returns the first.
-func extreme(better func(r *runtime, a, b Value) (bool, error)) func(r *runtime, v Value, a []Value) (Value, error) {
-	return func(r *runtime, v Value, a []Value) (Value, error) {
-		items, err := r.collect(v)
-		if err != nil {
-			return nil, err
-		}
+func extreme(better func(r *runtime, a, b Value) bool) func(r *runtime, v Value, a []Value) Value {
+	return func(r *runtime, v Value, a []Value) Value {
+		items := r.collect(v)
 		if len(items) == 0 {
-			return undefinedf("No aggregated item, sequence was empty."), nil
+			return undefinedf("No aggregated item, sequence was empty.")
 		}
 		post := foldCase
 		if truth(orDefault(a[0], false)) {
@@ -230,21 +214,13 @@ func extreme(better func(r *runtime, a, b Value) (bool, error)) func(r *runtime,
 		}
 		key := attributeGetter(r, orDefault(a[1], nil), post)
 		best := items[0]
-		bestKey, err := key(best)
-		if err != nil {
-			return nil, err
-		}
+		bestKey := key(best)
 		for _, item := range items[1:] {
-			k, err := key(item)
-			if err != nil {
-				return nil, err
-			}
-			if wins, err := better(r, k, bestKey); err != nil {
-				return nil, err
-			} else if wins {
+			k := key(item)
+			if better(r, k, bestKey) {
 				best, bestKey = item, k
 			}
 		}
-		return best, nil
+		return best
 	}
 }

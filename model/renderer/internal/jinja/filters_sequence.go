@@ -7,10 +7,9 @@ import (
 
 // sequenceFilters reorder, cut and combine sequences.
 var sequenceFilters = map[string]filterSpec{
-	"length": {apply: func(_ *runtime, v Value, _ []Value) (Value, error) { return length(v) }},
-	"list": {apply: func(r *runtime, v Value, _ []Value) (Value, error) {
-		items, err := r.collect(v)
-		return &List{items}, err
+	"length": {apply: func(_ *runtime, v Value, _ []Value) Value { return length(v) }},
+	"list": {apply: func(r *runtime, v Value, _ []Value) Value {
+		return &List{r.collect(v)}
 	}},
 	"first":    {apply: firstFilter},
 	"last":     {apply: lastFilter},
@@ -25,57 +24,49 @@ var sequenceFilters = map[string]filterSpec{
 	"groupby":  {params: []string{"attribute", "default?", "case_sensitive?"}, apply: groupByFilter},
 }
 
-func firstFilter(r *runtime, v Value, _ []Value) (Value, error) {
-	it, err := r.iterate(v)
-	if err != nil {
-		return nil, err
+func firstFilter(r *runtime, v Value, _ []Value) Value {
+	it := r.iterate(v)
+	first, ok := it.next()
+	if ok {
+		return first
 	}
-	first, ok, err := it.next()
-	if err != nil || ok {
-		return first, err
-	}
-	return undefinedf("No first item, sequence was empty."), nil
+	return undefinedf("No first item, sequence was empty.")
 }
 
-func lastFilter(r *runtime, v Value, _ []Value) (Value, error) {
+func lastFilter(r *runtime, v Value, _ []Value) Value {
 	if _, lazy := v.(*iterator); lazy {
-		return nil, typeErrorf("'generator' object is not reversible")
+		panic(typeErrorf("'generator' object is not reversible"))
 	}
-	items, err := r.collect(v)
-	if err != nil {
-		return nil, err
-	}
+	items := r.collect(v)
 	if len(items) == 0 {
-		return undefinedf("No last item, sequence was empty."), nil
+		return undefinedf("No last item, sequence was empty.")
 	}
-	return items[len(items)-1], nil
+	return items[len(items)-1]
 }
 
-func reverseFilter(r *runtime, v Value, _ []Value) (Value, error) {
+func reverseFilter(r *runtime, v Value, _ []Value) Value {
 	if s, ok := v.(string); ok {
 		runes := []rune(s)
 		for i, j := 0, len(runes)-1; i < j; i, j = i+1, j-1 {
 			runes[i], runes[j] = runes[j], runes[i]
 		}
-		return string(runes), r.room(len(s))
+		r.room(len(s))
+		return string(runes)
 	}
-	items, err := r.collect(v)
-	if err != nil {
-		return nil, err
-	}
+	items := r.collect(v)
 	turned := make([]Value, len(items))
 	for i, item := range items {
 		turned[len(items)-1-i] = item
 	}
 	if _, lazy := v.(*iterator); lazy {
-		return &List{turned}, nil
+		return &List{turned}
 	}
-	return r.overItems(turned), nil
+	return r.overItems(turned)
 }
 
-func itemsFilter(r *runtime, v Value, _ []Value) (Value, error) {
+func itemsFilter(r *runtime, v Value, _ []Value) Value {
 	var inner *iterator
-	return r.lazily(func() (Value, bool, error) {
+	return r.lazily(func() (Value, bool) {
 		if inner == nil {
 			switch x := v.(type) {
 			case *undefined:
@@ -83,82 +74,56 @@ func itemsFilter(r *runtime, v Value, _ []Value) (Value, error) {
 			case *Map:
 				inner = r.overItems((&view{x, "items"}).items())
 			default:
-				return nil, false, typeErrorf("can only get item pairs from a mapping")
+				panic(typeErrorf("can only get item pairs from a mapping"))
 			}
 		}
 		return inner.next()
-	}), nil
+	})
 }
 
-func joinFilter(r *runtime, v Value, a []Value) (Value, error) {
-	d, err := r.str(orDefault(a[0], ""))
-	if err != nil {
-		return nil, err
-	}
+func joinFilter(r *runtime, v Value, a []Value) Value {
+	d := r.str(orDefault(a[0], ""))
 	key := attributeGetter(r, orDefault(a[1], nil), nil)
-	it, err := r.iterate(v)
-	if err != nil {
-		return nil, err
-	}
+	it := r.iterate(v)
 	w := &limitedText{limit: r.limits.Size}
 	for first := true; ; first = false {
-		item, ok, err := it.next()
-		if err != nil {
-			return nil, err
-		}
+		item, ok := it.next()
 		if !ok {
-			return w.String(), r.spend(w.Len() / 64)
+			r.spend(w.Len() / 64)
+			return w.String()
 		}
-		if item, err = key(item); err != nil {
-			return nil, err
-		}
-		s, err := r.str(item)
-		if err != nil {
-			return nil, err
-		}
+		item = key(item)
+		s := r.str(item)
 		if !first {
 			s = d + s
 		}
-		if err := w.add(s); err != nil {
-			return nil, err
-		}
+		w.add(s)
 	}
 }
 
 // sorted sorts items stably by their keys.
-func sorted(r *runtime, items []Value, key func(Value) (Value, error), reverse bool) ([]Value, error) {
+func sorted(r *runtime, items []Value, key func(Value) Value, reverse bool) []Value {
 	type keyed struct{ key, item Value }
 	list := make([]keyed, len(items))
 	for i, item := range items {
-		k, err := key(item)
-		if err != nil {
-			return nil, err
-		}
+		k := key(item)
 		list[i] = keyed{k, item}
 	}
-	var failed error
 	sort.SliceStable(list, func(i, j int) bool {
 		if reverse {
 			i, j = j, i
 		}
-		less, err := r.lessThan(list[i].key, list[j].key, 0)
-		if err != nil {
-			failed = err
-		}
-		return less
+		return r.lessThan(list[i].key, list[j].key, 0)
 	})
 	out := make([]Value, len(list))
 	for i, k := range list {
 		out[i] = k.item
 	}
-	return out, failed
+	return out
 }
 
-func sortFilter(r *runtime, v Value, a []Value) (Value, error) {
-	items, err := r.collect(v)
-	if err != nil {
-		return nil, err
-	}
+func sortFilter(r *runtime, v Value, a []Value) Value {
+	items := r.collect(v)
 	post := foldCase
 	if truth(orDefault(a[1], false)) {
 		post = nil
@@ -167,45 +132,42 @@ func sortFilter(r *runtime, v Value, a []Value) (Value, error) {
 	if list, ok := attributes[0].(string); ok {
 		attributes = texts(strings.Split(list, ",")).Items
 	}
-	items, err = sorted(r, items, func(item Value) (Value, error) {
+	items = sorted(r, items, func(item Value) Value {
 		keys := &List{}
 		for _, attribute := range attributes {
-			k, err := attributeGetter(r, attribute, post)(item)
-			if err != nil {
-				return nil, err
-			}
+			k := attributeGetter(r, attribute, post)(item)
 			keys.Items = append(keys.Items, k)
 		}
-		return keys, nil
+		return keys
 	}, truth(orDefault(a[0], false)))
-	return &List{items}, err
+	return &List{items}
 }
 
-func dictSortFilter(r *runtime, v Value, a []Value) (Value, error) {
+func dictSortFilter(r *runtime, v Value, a []Value) Value {
 	m, ok := v.(*Map)
 	if !ok {
 		if u, ok := v.(*undefined); ok {
-			return nil, u.fail()
+			panic(u.fail())
 		}
-		return nil, typeErrorf("dictsort wants a mapping, not %s", typeName(v))
+		panic(typeErrorf("dictsort wants a mapping, not %s", typeName(v)))
 	}
 	by, pos := orDefault(a[1], "key"), 0
 	if by == "value" {
 		pos = 1
 	} else if by != "key" {
-		return nil, typeErrorf(`dictsort can only sort by "key" or "value"`)
+		panic(typeErrorf(`dictsort can only sort by "key" or "value"`))
 	}
-	items, err := sorted(r, (&view{m, "items"}).items(), func(item Value) (Value, error) {
+	items := sorted(r, (&view{m, "items"}).items(), func(item Value) Value {
 		k := item.(*Tuple).Items[pos]
 		if truth(orDefault(a[0], false)) {
-			return k, nil
+			return k
 		}
 		return foldCase(k)
 	}, truth(orDefault(a[2], false)))
-	return &List{items}, err
+	return &List{items}
 }
 
-func uniqueFilter(r *runtime, v Value, a []Value) (Value, error) {
+func uniqueFilter(r *runtime, v Value, a []Value) Value {
 	post := foldCase
 	if truth(orDefault(a[0], false)) {
 		post = nil
@@ -213,27 +175,20 @@ func uniqueFilter(r *runtime, v Value, a []Value) (Value, error) {
 	key := attributeGetter(r, orDefault(a[1], nil), post)
 	var it *iterator
 	seen := &Map{}
-	return r.lazily(func() (Value, bool, error) {
+	return r.lazily(func() (Value, bool) {
 		for {
 			if it == nil {
-				var err error
-				if it, err = r.iterate(v); err != nil {
-					return nil, false, err
-				}
+				it = r.iterate(v)
 			}
-			item, ok, err := it.next()
-			if err != nil || !ok {
-				return nil, false, err
+			item, ok := it.next()
+			if !ok {
+				return nil, false
 			}
-			k, err := key(item)
-			if err != nil {
-				return nil, false, err
-			}
-			if _, known, err := seen.lookup(k); err != nil {
-				return nil, false, err
-			} else if !known {
-				return item, true, seen.set(k, nil)
+			k := key(item)
+			if _, known := seen.lookup(k); !known {
+				seen.set(k, nil)
+				return item, true
 			}
 		}
-	}), nil
+	})
 }

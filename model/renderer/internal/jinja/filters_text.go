@@ -12,41 +12,28 @@ var textFilters = map[string]filterSpec{
 	"lower":      onText("lower", lower),
 	"capitalize": onText("capitalize", capitalize),
 	"title":      onText("title", titleWords),
-	"trim": {params: []string{"chars?"}, apply: func(r *runtime, v Value, a []Value) (Value, error) {
-		s, err := soft(r, "trim", v)
-		if err != nil {
-			return nil, err
-		}
-		return strip(s, orDefault(a[0], nil), true, true)
+	"trim": {params: []string{"chars?"}, apply: func(r *runtime, v Value, a []Value) Value {
+		return strip(soft(r, "trim", v), orDefault(a[0], nil), true, true)
 	}},
 	"replace":  {params: []string{"old", "new", "count?"}, apply: replaceFilter},
 	"indent":   {params: []string{"width?", "first?", "blank?"}, apply: indentFilter},
 	"truncate": {params: []string{"length?", "killwords?", "end?", "leeway?"}, apply: truncateFilter},
-	"center": {params: []string{"width?"}, apply: func(r *runtime, v Value, a []Value) (Value, error) {
-		s, err := soft(r, "center", v)
-		if err != nil {
-			return nil, err
-		}
-		width, err := wantInt("center", orDefault(a[0], int64(80)))
-		if err != nil {
-			return nil, err
-		}
+	"center": {params: []string{"width?"}, apply: func(r *runtime, v Value, a []Value) Value {
+		s := soft(r, "center", v)
+		width := wantInt("center", orDefault(a[0], int64(80)))
 		return pad(r, s, width, " ", padBoth)
 	}},
-	"wordcount": {apply: func(r *runtime, v Value, _ []Value) (Value, error) {
-		s, err := soft(r, "wordcount", v)
-		return int64(len(words.FindAllStringIndex(s, -1))), err
+	"wordcount": {apply: func(r *runtime, v Value, _ []Value) Value {
+		s := soft(r, "wordcount", v)
+		return int64(len(words.FindAllStringIndex(s, -1)))
 	}},
-	"format": {raw: func(r *runtime, v Value, args []Value, named *Map) (Value, error) {
-		s, err := soft(r, "format", v)
-		if err != nil {
-			return nil, err
-		}
+	"format": {raw: func(r *runtime, v Value, args []Value, named *Map) Value {
+		s := soft(r, "format", v)
 		if named.Len() == 0 {
 			return printf(r, s, &Tuple{args})
 		}
 		if len(args) > 0 {
-			return nil, typeErrorf("format can't handle positional and keyword arguments at the same time")
+			panic(typeErrorf("format can't handle positional and keyword arguments at the same time"))
 		}
 		return printf(r, s, named)
 	}},
@@ -55,12 +42,10 @@ var textFilters = map[string]filterSpec{
 var words = regexp.MustCompile(`[\p{L}\p{N}_]+`)
 
 func onText(id string, f func(string) string) filterSpec {
-	return filterSpec{apply: func(r *runtime, v Value, _ []Value) (Value, error) {
-		s, err := soft(r, id, v)
-		if err != nil {
-			return nil, err
-		}
-		return f(s), r.room(3 * len(s))
+	return filterSpec{apply: func(r *runtime, v Value, _ []Value) Value {
+		s := soft(r, id, v)
+		r.room(3 * len(s))
+		return f(s)
 	}}
 }
 
@@ -88,57 +73,35 @@ func titleWords(s string) string {
 
 func wordBreak(c rune) bool { return isSpace(c) || strings.ContainsRune("-({[<", c) }
 
-func replaceFilter(r *runtime, v Value, a []Value) (Value, error) {
-	s, err := r.str(v)
-	if err != nil {
-		return nil, err
-	}
-	old, err := r.str(a[0])
-	if err != nil {
-		return nil, err
-	}
-	with, err := r.str(a[1])
-	if err != nil {
-		return nil, err
-	}
+func replaceFilter(r *runtime, v Value, a []Value) Value {
+	s := r.str(v)
+	old := r.str(a[0])
+	with := r.str(a[1])
 	count := int64(-1)
 	if c := orDefault(a[2], nil); c != nil {
-		if count, err = wantInt("replace", c); err != nil {
-			return nil, err
-		}
+		count = wantInt("replace", c)
 	}
 	return replace(r, s, old, with, count)
 }
 
-func replace(r *runtime, s, old, with string, count int64) (Value, error) {
+func replace(r *runtime, s, old, with string, count int64) Value {
 	n := int64(strings.Count(s, old))
 	if count >= 0 {
 		n = min(n, count)
 	}
 	if grown := int64(len(with) - len(old)); grown > 0 && n > int64(r.limits.Size)/grown {
-		return nil, tooLarge(r.limits.Size)
+		panic(tooLarge(r.limits.Size))
 	}
-	if err := r.room(len(s) + int(n)*max(0, len(with)-len(old))); err != nil {
-		return nil, err
-	}
-	return strings.Replace(s, old, with, int(n)), nil
+	r.room(len(s) + int(n)*max(0, len(with)-len(old)))
+	return strings.Replace(s, old, with, int(n))
 }
 
-func indentFilter(r *runtime, v Value, a []Value) (Value, error) {
-	s, err := wantText("indent", v)
-	if err != nil {
-		return nil, err
-	}
+func indentFilter(r *runtime, v Value, a []Value) Value {
+	s := wantText("indent", v)
 	indent, isText := textOf(orDefault(a[0], int64(4)))
 	if !isText {
-		width, err := wantInt("indent", orDefault(a[0], int64(4)))
-		if err != nil {
-			return nil, err
-		}
-		spaces, err := r.repeat(" ", width)
-		if err != nil {
-			return nil, err
-		}
+		width := wantInt("indent", orDefault(a[0], int64(4)))
+		spaces := r.repeat(" ", width)
 		indent = spaces.(string)
 	}
 	blank := truth(orDefault(a[2], false))
@@ -146,50 +109,36 @@ func indentFilter(r *runtime, v Value, a []Value) (Value, error) {
 	w := &limitedText{limit: r.limits.Size}
 	for i, l := range lines {
 		if i > 0 {
-			if err := w.add("\n"); err != nil {
-				return nil, err
-			}
+			w.add("\n")
 		}
 		if i > 0 && (l != "" || blank) || i == 0 && truth(orDefault(a[1], false)) {
 			l = indent + l
 		}
-		if err := w.add(l); err != nil {
-			return nil, err
-		}
+		w.add(l)
 	}
-	return w.String(), r.spend(w.Len() / 64)
+	r.spend(w.Len() / 64)
+	return w.String()
 }
 
-func truncateFilter(r *runtime, v Value, a []Value) (Value, error) {
-	width, err := wantInt("truncate", orDefault(a[0], int64(255)))
-	if err != nil {
-		return nil, err
-	}
-	end, err := wantText("truncate", orDefault(a[2], "..."))
-	if err != nil {
-		return nil, err
-	}
+func truncateFilter(r *runtime, v Value, a []Value) Value {
+	width := wantInt("truncate", orDefault(a[0], int64(255)))
+	end := wantText("truncate", orDefault(a[2], "..."))
 	leeway := int64(5)
 	if l := orDefault(a[3], nil); l != nil {
-		if leeway, err = wantInt("truncate", l); err != nil {
-			return nil, err
-		}
+		leeway = wantInt("truncate", l)
 	}
 	tail := int64(utf8.RuneCountInString(end))
 	if width < tail || leeway < 0 {
-		return nil, typeErrorf("truncate expects length >= %d and leeway >= 0", tail)
+		panic(typeErrorf("truncate expects length >= %d and leeway >= 0", tail))
 	}
-	n, err := length(v)
-	if err != nil || n <= width+leeway {
-		return v, err
+	n := length(v)
+	if n <= width+leeway {
+		return v
 	}
-	s, err := wantText("truncate", v)
-	if err != nil {
-		return nil, err
-	}
+	s := wantText("truncate", v)
 	cut := string([]rune(s)[:width-tail])
 	if i := strings.LastIndex(cut, " "); i >= 0 && !truth(orDefault(a[1], false)) {
 		cut = cut[:i]
 	}
-	return cut + end, nil
+	return cut + end
 }

@@ -3,99 +3,93 @@ package jinja
 import "unicode/utf8"
 
 // iterate is Python's iter().
-func (r *runtime) iterate(v Value) (*iterator, error) {
+func (r *runtime) iterate(v Value) *iterator {
 	switch x := v.(type) {
 	case *undefined:
-		return r.overItems(nil), nil
+		return r.overItems(nil)
 	case *List:
-		return r.overItems(x.Items), nil
+		return r.overItems(x.Items)
 	case *Tuple:
-		return r.overItems(x.Items), nil
+		return r.overItems(x.Items)
 	case *Map:
-		return r.overItems(x.keys), nil
+		return r.overItems(x.keys)
 	case *view:
-		return r.overItems(x.items()), nil
+		return r.overItems(x.items())
 	case *iterator:
-		return x, nil
+		return x
 	case string:
-		return r.overRunes(x), nil
+		return r.overRunes(x)
 	case markup:
-		return nil, failf(Unsupported, "iterating text marked safe")
+		panic(failf(Unsupported, "iterating text marked safe"))
 	case *interval:
 		i := x.start
 		left := x.length()
-		return r.lazily(func() (Value, bool, error) {
+		return r.lazily(func() (Value, bool) {
 			if left == 0 {
-				return nil, false, nil
+				return nil, false
 			}
 			v := i
 			i, left = i+x.step, left-1
-			return v, true, nil
-		}), nil
+			return v, true
+		})
 	case *loop:
-		return nil, failf(Unsupported, "iterating the loop variable")
+		panic(failf(Unsupported, "iterating the loop variable"))
 	}
-	return nil, typeErrorf("'%s' object is not iterable", typeName(v))
+	panic(typeErrorf("'%s' object is not iterable", typeName(v)))
 }
 
 // lazily returns an iterator that spends one step for each item.
-func (r *runtime) lazily(next func() (Value, bool, error)) *iterator {
-	return &iterator{next: func() (Value, bool, error) {
-		if err := r.spend(0); err != nil {
-			return nil, false, err
-		}
+func (r *runtime) lazily(next func() (Value, bool)) *iterator {
+	return &iterator{next: func() (Value, bool) {
+		r.spend(0)
 		return next()
 	}}
 }
 
 func (r *runtime) overItems(items []Value) *iterator {
-	return r.lazily(func() (Value, bool, error) {
+	return r.lazily(func() (Value, bool) {
 		if len(items) == 0 {
-			return nil, false, nil
+			return nil, false
 		}
 		v := items[0]
 		items = items[1:]
-		return v, true, nil
+		return v, true
 	})
 }
 
 func (r *runtime) overRunes(s string) *iterator {
-	return r.lazily(func() (Value, bool, error) {
+	return r.lazily(func() (Value, bool) {
 		if s == "" {
-			return nil, false, nil
+			return nil, false
 		}
 		_, n := utf8.DecodeRuneInString(s)
 		c := s[:n]
 		s = s[n:]
-		return c, true, nil
+		return c, true
 	})
 }
 
 // collect returns the items of v, as Python's list() does. The caller may keep the slice but not
 // change it.
-func (r *runtime) collect(v Value) ([]Value, error) {
+func (r *runtime) collect(v Value) []Value {
 	switch x := v.(type) {
 	case *List:
-		return x.Items, r.spend(len(x.Items) / 64)
+		r.spend(len(x.Items) / 64)
+		return x.Items
 	case *Tuple:
-		return x.Items, r.spend(len(x.Items) / 64)
+		r.spend(len(x.Items) / 64)
+		return x.Items
 	}
-	it, err := r.iterate(v)
-	if err != nil {
-		return nil, err
-	}
+	it := r.iterate(v)
 	items := []Value{}
 	for {
-		item, ok, err := it.next()
-		if err != nil {
-			return nil, err
-		}
+		item, ok := it.next()
 		if !ok {
-			return items, nil
+			return items
 		}
 		items = append(items, item)
 		if len(items)*16 > r.limits.Size {
-			return nil, tooLarge(r.limits.Size / 16)
+			panic(tooLarge(r.limits.Size / 16))
 		}
 	}
 }
@@ -115,25 +109,35 @@ func (v *view) items() []Value {
 }
 
 // length is Python's len().
-func length(v Value) (int64, error) {
+func length(v Value) int64 {
+	if l, ok := v.(*loop); ok {
+		return l.length()
+	}
+	n, ok := size(v)
+	if !ok {
+		panic(typeErrorf("object of type '%s' has no len()", typeName(v)))
+	}
+	return n
+}
+
+// size returns the length of a value that knows it without being read.
+func size(v Value) (n int64, ok bool) {
 	if s, ok := textOf(v); ok {
-		return int64(utf8.RuneCountInString(s)), nil
+		return int64(utf8.RuneCountInString(s)), true
 	}
 	switch x := v.(type) {
 	case *undefined:
-		return 0, nil
+		return 0, true
 	case *List:
-		return int64(len(x.Items)), nil
+		return int64(len(x.Items)), true
 	case *Tuple:
-		return int64(len(x.Items)), nil
+		return int64(len(x.Items)), true
 	case *Map:
-		return int64(x.Len()), nil
+		return int64(x.Len()), true
 	case *view:
-		return int64(x.of.Len()), nil
+		return int64(x.of.Len()), true
 	case *interval:
-		return x.length(), nil
-	case *loop:
-		return x.length()
+		return x.length(), true
 	}
-	return 0, typeErrorf("object of type '%s' has no len()", typeName(v))
+	return 0, false
 }

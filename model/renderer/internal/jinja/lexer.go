@@ -45,20 +45,19 @@ var (
 	rawEnd   = regexp.MustCompile(`\{%([-+]?)` + spaces + `*endraw` + spaces + `*(?:\+%\}|-%\}` + spaces + `*|%\}\n?)`)
 )
 
-func lex(src string) ([]token, error) {
+func lex(src string) []token {
 	if !utf8.ValidString(src) {
-		return nil, failf(Syntax, "the source is not valid UTF-8")
+		panic(failf(Syntax, "the source is not valid UTF-8"))
 	}
 	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\r", "\n")
 	src = strings.TrimSuffix(src, "\n")
 	l := &lexer{src: src, line: 1, lineStarting: true}
+	defer addLine(func() int { return l.lineAt(l.pos) })
 	for l.pos < len(l.src) {
-		if err := l.text(); err != nil {
-			return nil, at(err, l.lineAt(l.pos))
-		}
+		l.text()
 	}
 	l.emit(tokEOF, "", len(l.src))
-	return l.tokens, nil
+	return l.tokens
 }
 
 // lineAt returns the line of pos, which must not decrease from call to call.
@@ -84,20 +83,21 @@ func (l *lexer) advance(pos int) {
 }
 
 // text reads template data up to the next tag, and that tag.
-func (l *lexer) text() error {
+func (l *lexer) text() {
 	start := l.pos
 	open := nextTag(l.src[start:])
 	if open < 0 {
 		l.emit(tokData, l.src[start:], start)
 		l.advance(len(l.src))
-		return nil
+		return
 	}
 	open += start
 	data := l.src[start:open]
 	if m := l.rawTag(open); m != nil {
 		l.emit(tokData, l.strip(data, l.src[open+m[2]:open+m[3]], true), start)
 		l.advance(open + m[1])
-		return l.raw()
+		l.raw()
+		return
 	}
 	kind, sign, body := l.src[open:open+2], "", open+2
 	if body < len(l.src) && (l.src[body] == '-' || l.src[body] == '+') {
@@ -106,10 +106,11 @@ func (l *lexer) text() error {
 	l.emit(tokData, l.strip(data, sign, kind != tokVarBegin), start)
 	l.advance(body)
 	if kind == "{#" {
-		return l.comment()
+		l.comment()
+		return
 	}
 	l.emit(kind, kind, open)
-	return l.tag(kind)
+	l.tag(kind)
 }
 
 // rawTag matches {% raw %} at open.
@@ -146,10 +147,10 @@ func (l *lexer) strip(data, sign string, block bool) string {
 	return data
 }
 
-func (l *lexer) comment() error {
+func (l *lexer) comment() {
 	end := strings.Index(l.src[l.pos:], "#}")
 	if end < 0 {
-		return failf(Syntax, "the comment is not closed: expected '#}'")
+		panic(failf(Syntax, "the comment is not closed: expected '#}'"))
 	}
 	end += l.pos
 	sign := byte(0)
@@ -157,7 +158,6 @@ func (l *lexer) comment() error {
 		sign = l.src[end-1]
 	}
 	l.advance(l.tagEnd(end+2, sign))
-	return nil
 }
 
 // tagEnd returns the offset at which text begins after a closing tag with this sign.
@@ -175,15 +175,14 @@ func (l *lexer) tagEnd(pos int, sign byte) int {
 	return pos
 }
 
-func (l *lexer) raw() error {
+func (l *lexer) raw() {
 	m := rawEnd.FindStringSubmatchIndex(l.src[l.pos:])
 	if m == nil {
-		return failf(Syntax, "the raw block is not closed: expected '{%% endraw %%}'")
+		panic(failf(Syntax, "the raw block is not closed: expected '{%% endraw %%}'"))
 	}
 	data := l.src[l.pos : l.pos+m[0]]
 	l.emit(tokData, l.strip(data, l.src[l.pos+m[2]:l.pos+m[3]], true), l.pos)
 	l.advance(l.pos + m[1])
-	return nil
 }
 
 // isSpace is Python's str.isspace for one character.

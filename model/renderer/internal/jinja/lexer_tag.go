@@ -21,7 +21,7 @@ var operators = []string{
 var closing = map[string]string{"(": ")", "[": "]", "{": "}"}
 
 // tag reads the tokens of an expression tag up to its end.
-func (l *lexer) tag(kind string) error {
+func (l *lexer) tag(kind string) {
 	end := tokVarEnd
 	if kind == tokBegin {
 		end = tokEnd
@@ -29,17 +29,14 @@ func (l *lexer) tag(kind string) error {
 	var balance []string
 	for l.pos < len(l.src) {
 		if len(balance) == 0 && l.tagClosed(end) {
-			return nil
+			return
 		}
 		rest := l.src[l.pos:]
 		if n := len(rest) - len(strings.TrimLeftFunc(rest, isSpace)); n > 0 {
 			l.advance(l.pos + n)
 			continue
 		}
-		op, err := l.operand(rest)
-		if err != nil {
-			return err
-		}
+		op := l.operand(rest)
 		if op == "" {
 			continue
 		}
@@ -47,15 +44,14 @@ func (l *lexer) tag(kind string) error {
 			balance = append(balance, want)
 		} else if op == ")" || op == "]" || op == "}" {
 			if len(balance) == 0 {
-				return failf(Syntax, "unexpected '%s'", op)
+				panic(failf(Syntax, "unexpected '%s'", op))
 			}
 			if want := balance[len(balance)-1]; want != op {
-				return failf(Syntax, "unexpected '%s', expected '%s'", op, want)
+				panic(failf(Syntax, "unexpected '%s', expected '%s'", op, want))
 			}
 			balance = balance[:len(balance)-1]
 		}
 	}
-	return nil
 }
 
 // tagClosed consumes the end of the tag if it comes next. Only block tags accept '+' and remove one
@@ -78,7 +74,7 @@ func (l *lexer) tagClosed(end string) bool {
 }
 
 // operand reads one token. It returns the token if it is an operator, and "" otherwise.
-func (l *lexer) operand(rest string) (operator string, err error) {
+func (l *lexer) operand(rest string) (operator string) {
 	take := func(kind, text string, n int) {
 		l.emit(kind, text, l.pos)
 		l.advance(l.pos + n)
@@ -87,39 +83,36 @@ func (l *lexer) operand(rest string) (operator string, err error) {
 	if digit := rest[0] >= '0' && rest[0] <= '9'; digit {
 		if m := floatToken.FindString(rest); m != "" && !afterDot {
 			take(tokFloat, strings.ReplaceAll(m, "_", ""), len(m))
-			return "", nil
+			return ""
 		}
 		m := integerToken.FindString(rest)
 		take(tokInteger, strings.ReplaceAll(m, "_", ""), len(m))
-		return "", nil
+		return ""
 	}
 	if m := rest[:nameEnd(rest)]; m != "" {
 		if first, _ := utf8.DecodeRuneInString(m); first != '_' && !unicode.IsLetter(first) {
-			return "", failf(Syntax, "invalid character in identifier %q", m)
+			panic(failf(Syntax, "invalid character in identifier %q", m))
 		}
 		take(tokName, m, len(m))
-		return "", nil
+		return ""
 	}
 	if rest[0] == '\'' || rest[0] == '"' {
 		n := stringEnd(rest)
 		if n < 0 {
-			return "", failf(Syntax, "the string that begins with %.20q is not closed", rest)
+			panic(failf(Syntax, "the string that begins with %.20q is not closed", rest))
 		}
-		value, err := unescape(rest[1 : n-1])
-		if err != nil {
-			return "", err
-		}
+		value := unescape(rest[1 : n-1])
 		take(tokString, value, n)
-		return "", nil
+		return ""
 	}
 	for _, op := range operators {
 		if strings.HasPrefix(rest, op) {
 			take(op, op, len(op))
-			return op, nil
+			return op
 		}
 	}
 	r, _ := utf8.DecodeRuneInString(rest)
-	return "", failf(Syntax, "unexpected character %q", r)
+	panic(failf(Syntax, "unexpected character %q", r))
 }
 
 // nameEnd returns the length of the name at the beginning of s.

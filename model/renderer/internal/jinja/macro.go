@@ -7,28 +7,19 @@ type macro struct {
 	closure   *frame
 }
 
-func (m *macro) call(ev *evaluator, args []Value, named *Map) (Value, error) {
-	leave, err := ev.deeper()
+func (m *macro) call(ev *evaluator, args []Value, named *Map) Value {
+	leave := ev.deeper()
 	defer leave()
-	if err != nil {
-		return nil, err
-	}
-	f, err := ev.enter(m.signature.scope, m.closure)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.bind(ev, f, args, named); err != nil {
-		return nil, err
-	}
-	return ev.capture(func() error {
-		_, err := ev.exec(m.signature.body, f)
-		return err
+	f := ev.enter(m.signature.scope, m.closure)
+	m.bind(ev, f, args, named)
+	return ev.capture(func() {
+		ev.exec(m.signature.body, f)
 	})
 }
 
 // bind assigns the arguments of a call to the parameters in order, then the defaults to the
 // parameters that are left.
-func (m *macro) bind(ev *evaluator, f *frame, args []Value, named *Map) error {
+func (m *macro) bind(ev *evaluator, f *frame, args []Value, named *Map) {
 	sig, rest := m.signature, named.clone()
 	given := make([]bool, len(sig.params))
 	callerBound := false
@@ -55,17 +46,17 @@ func (m *macro) bind(ev *evaluator, f *frame, args []Value, named *Map) error {
 	if sig.kwargs {
 		f.set("kwargs", rest)
 	} else if rest.Len() > 0 {
-		return typeErrorf("macro '%s' takes no keyword argument '%v'", m.name, rest.keys[0])
+		panic(typeErrorf("macro '%s' takes no keyword argument '%v'", m.name, rest.keys[0]))
 	}
 	if sig.varargs {
 		f.set("varargs", &Tuple{args[min(len(args), len(sig.params)):]})
 	} else if len(args) > len(sig.params) {
-		return typeErrorf("macro '%s' takes not more than %d argument(s)", m.name, len(sig.params))
+		panic(typeErrorf("macro '%s' takes not more than %d argument(s)", m.name, len(sig.params)))
 	}
-	return m.defaults(ev, f, given)
+	m.defaults(ev, f, given)
 }
 
-func (m *macro) defaults(ev *evaluator, f *frame, given []bool) error {
+func (m *macro) defaults(ev *evaluator, f *frame, given []bool) {
 	sig := m.signature
 	for i, param := range sig.params {
 		if given[i] {
@@ -76,13 +67,9 @@ func (m *macro) defaults(ev *evaluator, f *frame, given []bool) error {
 			f.set(param, undefinedf("parameter '%s' was not provided", param))
 			continue
 		}
-		v, err := ev.eval(sig.defaults[d], f)
-		if err != nil {
-			return err
-		}
+		v := ev.eval(sig.defaults[d], f)
 		f.set(param, v)
 	}
-	return nil
 }
 
 func (m *macro) attr(id string) (Value, bool) {
@@ -105,32 +92,23 @@ func (m *macro) attr(id string) (Value, bool) {
 	return nil, false
 }
 
-func (ev *evaluator) callBlock(n *callBlock, f *frame) error {
+func (ev *evaluator) callBlock(n *callBlock, f *frame) {
 	caller := &macro{name: "caller", signature: &n.signature, closure: f}
 	if n.generation {
-		return ev.generation(caller)
+		ev.generation(caller)
+		return
 	}
-	v, err := ev.evalCall(n.call, f, caller)
-	if err != nil {
-		return err
-	}
-	return ev.print(v)
+	ev.print(ev.evalCall(n.call, f, caller))
 }
 
 // generation writes the body of a generation block and records its place in the output.
-func (ev *evaluator) generation(body *macro) error {
-	v, err := body.call(ev, nil, &Map{})
-	if err != nil {
-		return err
-	}
+func (ev *evaluator) generation(body *macro) {
+	v := body.call(ev, nil, &Map{})
 	begin := ev.out.Len()
-	if err := ev.print(v); err != nil {
-		return err
-	}
+	ev.print(v)
 	if ev.captures > 0 {
 		ev.untracked = true
 	} else {
 		ev.generations = append(ev.generations, [2]int{begin, ev.out.Len()})
 	}
-	return nil
 }

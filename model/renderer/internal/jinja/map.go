@@ -46,31 +46,24 @@ func (m *Map) setHashed(hash, key, v Value) {
 }
 
 // set sets the value of any key; only hashable values are keys.
-func (m *Map) set(key, v Value) error {
-	hash, err := hashOf(key, 0)
-	if err == nil {
-		m.setHashed(hash, key, v)
-	}
-	return err
+func (m *Map) set(key, v Value) {
+	m.setHashed(hashOf(key, 0), key, v)
 }
 
 // lookup returns the value of any key.
-func (m *Map) lookup(key Value) (v Value, ok bool, err error) {
-	hash, err := hashOf(key, 0)
-	if err != nil {
-		return nil, false, err
-	}
+func (m *Map) lookup(key Value) (v Value, ok bool) {
+	hash := hashOf(key, 0)
 	i, ok := m.index[hash]
 	if !ok {
-		return nil, false, nil
+		return nil, false
 	}
-	return m.vals[i], true, nil
+	return m.vals[i], true
 }
 
 func (m *Map) clone() *Map {
 	c := &Map{}
 	for i, k := range m.keys {
-		_ = c.set(k, m.vals[i]) // k was hashable before
+		c.set(k, m.vals[i])
 	}
 	return c
 }
@@ -100,52 +93,49 @@ type (
 
 // hashOf maps a key to a comparable Go value, equal exactly where Python's keys are equal: 1, 1.0
 // and True are one key.
-func hashOf(key Value, depth int) (any, error) {
+func hashOf(key Value, depth int) any {
 	switch x := key.(type) {
 	case nil:
-		return noneHash{}, nil
+		return noneHash{}
 	case string, *namespace, *macro, *function, *interval:
-		return x, nil
+		return x
 	case *undefined:
-		return undefinedHash{}, nil
+		return undefinedHash{}
 	case markup:
-		return string(x), nil
+		return string(x)
 	case bool:
 		if x {
-			return int64(1), nil
+			return int64(1)
 		}
-		return int64(0), nil
+		return int64(0)
 	case int64:
-		return x, nil
+		return x
 	case *big.Int:
-		return bigHash(x.String()), nil
+		return bigHash(x.String())
 	case float64:
 		if x == math.Trunc(x) && math.Abs(x) < 1<<62 {
-			return int64(x), nil
+			return int64(x)
 		}
-		return x, nil
+		return x
 	case *Tuple:
 		return hashTuple(x, depth)
 	}
-	return nil, typeErrorf("unhashable type: '%s'", typeName(key))
+	panic(typeErrorf("unhashable type: '%s'", typeName(key)))
 }
 
-func hashTuple(t *Tuple, depth int) (any, error) {
+func hashTuple(t *Tuple, depth int) any {
 	if depth > maxValueDepth {
-		return nil, tooDeep()
+		panic(tooDeep())
 	}
 	var b strings.Builder
 	for _, v := range t.Items {
-		h, err := hashOf(v, depth+1)
-		if err != nil {
-			return nil, err
-		}
+		h := hashOf(v, depth+1)
 		fmt.Fprintf(&b, "%T%d:%v;", h, len(fmt.Sprint(h)), h)
 		if b.Len() > maxKey {
-			return nil, tooLarge(maxKey)
+			panic(tooLarge(maxKey))
 		}
 	}
-	return tupleHash(b.String()), nil
+	return tupleHash(b.String())
 }
 
 // maxKey bounds the text that stands for a tuple used as a key.

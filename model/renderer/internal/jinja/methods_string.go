@@ -9,22 +9,17 @@ import (
 // stringMethod describes a method of Python's str; see [filterSpec] for the fields.
 type stringMethod struct {
 	params []string
-	apply  func(r *runtime, s string, a []Value) (Value, error)
-	raw    func(r *runtime, s string, args []Value, named *Map) (Value, error)
+	apply  func(r *runtime, s string, a []Value) Value
+	raw    func(r *runtime, s string, args []Value, named *Map) Value
 }
 
 func bindString(id, s string, m stringMethod) *function {
-	return &function{id, func(r *runtime, args []Value, named *Map) (Value, error) {
-		if err := r.spend(len(s) / 64); err != nil {
-			return nil, err
-		}
+	return &function{id, func(r *runtime, args []Value, named *Map) Value {
+		r.spend(len(s) / 64)
 		if m.raw != nil {
 			return m.raw(r, s, args, named)
 		}
-		bound, err := bind(id, args, named, m.params...)
-		if err != nil {
-			return nil, err
-		}
+		bound := bind(id, args, named, m.params...)
 		return m.apply(r, s, bound)
 	}}
 }
@@ -40,8 +35,8 @@ func init() {
 		"rstrip":     stripMethod(false, true),
 		"split":      splitMethod(false),
 		"rsplit":     splitMethod(true),
-		"splitlines": {params: []string{"keepends?"}, apply: func(_ *runtime, s string, a []Value) (Value, error) {
-			return texts(splitLines(s, truth(orDefault(a[0], false)))), nil
+		"splitlines": {params: []string{"keepends?"}, apply: func(_ *runtime, s string, a []Value) Value {
+			return texts(splitLines(s, truth(orDefault(a[0], false))))
 		}},
 		"partition":    partition(strings.Index, false),
 		"rpartition":   partition(strings.LastIndex, true),
@@ -57,10 +52,10 @@ func init() {
 		"zfill":        {params: []string{"width"}, apply: zfill},
 		"expandtabs":   {params: []string{"tabsize?"}, apply: expandTabs},
 		"format":       {raw: formatMethod},
-		"format_map": {params: []string{"mapping"}, apply: func(r *runtime, s string, a []Value) (Value, error) {
+		"format_map": {params: []string{"mapping"}, apply: func(r *runtime, s string, a []Value) Value {
 			m, ok := a[0].(*Map)
 			if !ok {
-				return nil, failf(Unsupported, "format_map of a %s", typeName(a[0]))
+				panic(failf(Unsupported, "format_map of a %s", typeName(a[0])))
 			}
 			return formatMethod(r, s, nil, m)
 		}},
@@ -71,7 +66,10 @@ func init() {
 	for id, f := range map[string]func(string) string{
 		"upper": upper, "lower": lower, "capitalize": capitalize, "title": titleCase, "swapcase": swapCase, "casefold": caseFold,
 	} {
-		stringMethods[id] = stringMethod{apply: func(r *runtime, s string, _ []Value) (Value, error) { return f(s), r.room(3 * len(s)) }}
+		stringMethods[id] = stringMethod{apply: func(r *runtime, s string, _ []Value) Value {
+			r.room(3 * len(s))
+			return f(s)
+		}}
 	}
 	for id, is := range map[string]func(string) bool{
 		"isupper": isUpper, "islower": isLower, "istitle": isTitle, "isascii": ascii,
@@ -83,7 +81,7 @@ func init() {
 			return s != "" && nameEnd(s) == len(s) && !unicode.IsDigit([]rune(s)[0])
 		},
 	} {
-		stringMethods[id] = stringMethod{apply: func(_ *runtime, s string, _ []Value) (Value, error) { return is(s), nil }}
+		stringMethods[id] = stringMethod{apply: func(_ *runtime, s string, _ []Value) Value { return is(s) }}
 	}
 	for id, is := range map[string]func(string) bool{
 		"isdigit":   func(s string) bool { return all(s, unicode.IsDigit) },
@@ -92,13 +90,13 @@ func init() {
 			return all(s, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) })
 		},
 	} {
-		stringMethods[id] = stringMethod{apply: func(_ *runtime, s string, _ []Value) (Value, error) {
+		stringMethods[id] = stringMethod{apply: func(_ *runtime, s string, _ []Value) Value {
 			if strings.ContainsFunc(s, func(c rune) bool {
 				return unicode.Is(unicode.No, c) || unicode.Is(unicode.Nl, c) || c > unicode.MaxLatin1 && unicode.Is(unicode.Han, c)
 			}) {
-				return nil, failf(Unsupported, "%s of numerals that are not decimal digits", id)
+				panic(failf(Unsupported, "%s of numerals that are not decimal digits", id))
 			}
-			return is(s), nil
+			return is(s)
 		}}
 	}
 }
@@ -112,46 +110,37 @@ func caseFold(s string) string {
 
 // affix returns the method startswith or endswith. An argument that is a tuple lists alternatives.
 func affix(has func(s, part string) bool) stringMethod {
-	return stringMethod{params: []string{"prefix", "start?", "end?"}, apply: func(r *runtime, s string, a []Value) (Value, error) {
-		s, _, inside, err := window(r, s, a[1], a[2])
-		if err != nil {
-			return nil, err
-		}
+	return stringMethod{params: []string{"prefix", "start?", "end?"}, apply: func(r *runtime, s string, a []Value) Value {
+		s, _, inside := window(r, s, a[1], a[2])
 		options := []Value{a[0]}
 		if t, ok := a[0].(*Tuple); ok {
 			options = t.Items
 		}
 		for _, option := range options {
-			part, err := wantText("startswith", option)
-			if err != nil {
-				return nil, err
-			}
+			part := wantText("startswith", option)
 			if inside && has(s, part) {
-				return true, nil
+				return true
 			}
 		}
-		return false, nil
+		return false
 	}}
 }
 
 // window returns the characters [start, end) of s, both bounds optional as in Python, and the index
 // of the first. inside is false if start lies beyond the end of s.
-func window(r *runtime, s string, start, end Value) (cut string, first int64, inside bool, err error) {
+func window(r *runtime, s string, start, end Value) (cut string, first int64, inside bool) {
 	if !given(start) && !given(end) {
-		return s, 0, true, nil
+		return s, 0, true
 	}
 	var bounds [3]*int64
 	for i, v := range []Value{start, end} {
 		if v = orDefault(v, nil); v != nil {
-			n, err := wantInt("a bound", v)
-			if err != nil {
-				return "", 0, false, err
-			}
+			n := wantInt("a bound", v)
 			bounds[i] = &n
 		}
 	}
 	n := int64(utf8.RuneCountInString(s))
-	first, _, _, _ = sliceRange(n, bounds)
+	first, _, _ = sliceRange(n, bounds)
 	inside = bounds[0] == nil || *bounds[0] <= n
 	if bounds[1] != nil && inside {
 		stop := *bounds[1]
@@ -160,50 +149,38 @@ func window(r *runtime, s string, start, end Value) (cut string, first int64, in
 		}
 		inside = first <= stop
 	}
-	v, err := r.sliceText(s, bounds)
-	if err != nil {
-		return "", 0, false, err
-	}
-	return v.(string), first, inside, nil
+	return r.sliceText(s, bounds).(string), first, inside
 }
 
 func stripMethod(left, right bool) stringMethod {
-	return stringMethod{params: []string{"chars?"}, apply: func(_ *runtime, s string, a []Value) (Value, error) {
+	return stringMethod{params: []string{"chars?"}, apply: func(_ *runtime, s string, a []Value) Value {
 		return strip(s, orDefault(a[0], nil), left, right)
 	}}
 }
 
 func splitMethod(fromRight bool) stringMethod {
-	return stringMethod{params: []string{"sep?", "maxsplit?"}, apply: func(r *runtime, s string, a []Value) (Value, error) {
-		limit, err := wantInt("split", orDefault(a[1], int64(-1)))
-		if err != nil {
-			return nil, err
-		}
-		parts, err := split(s, orDefault(a[0], nil), limit, fromRight)
-		if err != nil {
-			return nil, err
-		}
-		return texts(parts), r.room(16 * len(parts))
+	return stringMethod{params: []string{"sep?", "maxsplit?"}, apply: func(r *runtime, s string, a []Value) Value {
+		limit := wantInt("split", orDefault(a[1], int64(-1)))
+		parts := split(s, orDefault(a[0], nil), limit, fromRight)
+		r.room(16 * len(parts))
+		return texts(parts)
 	}}
 }
 
 func partition(find func(s, sep string) int, fromRight bool) stringMethod {
-	return stringMethod{params: []string{"sep"}, apply: func(_ *runtime, s string, a []Value) (Value, error) {
-		sep, err := wantText("partition", a[0])
-		if err != nil {
-			return nil, err
-		}
+	return stringMethod{params: []string{"sep"}, apply: func(_ *runtime, s string, a []Value) Value {
+		sep := wantText("partition", a[0])
 		if sep == "" {
-			return nil, typeErrorf("empty separator")
+			panic(typeErrorf("empty separator"))
 		}
 		i := find(s, sep)
 		switch {
 		case i >= 0:
-			return &Tuple{[]Value{s[:i], sep, s[i+len(sep):]}}, nil
+			return &Tuple{[]Value{s[:i], sep, s[i+len(sep):]}}
 		case fromRight:
-			return &Tuple{[]Value{"", "", s}}, nil
+			return &Tuple{[]Value{"", "", s}}
 		}
-		return &Tuple{[]Value{s, "", ""}}, nil
+		return &Tuple{[]Value{s, "", ""}}
 	}}
 }
 
@@ -216,27 +193,21 @@ func countNonEmpty(s, sub string) int {
 
 // search returns the method find, index or count. Positions are in characters.
 func search(id string, find func(s, sub string) int, must bool) stringMethod {
-	return stringMethod{params: []string{"sub", "start?", "end?"}, apply: func(r *runtime, s string, a []Value) (Value, error) {
-		sub, err := wantText(id, a[0])
-		if err != nil {
-			return nil, err
-		}
-		s, first, inside, err := window(r, s, a[1], a[2])
-		if err != nil {
-			return nil, err
-		}
+	return stringMethod{params: []string{"sub", "start?", "end?"}, apply: func(r *runtime, s string, a []Value) Value {
+		sub := wantText(id, a[0])
+		s, first, inside := window(r, s, a[1], a[2])
 		i := -1
 		if inside {
 			i = find(s, sub)
 		}
 		switch {
 		case id == "count":
-			return int64(max(i, 0)), nil
+			return int64(max(i, 0))
 		case i < 0 && must:
-			return nil, typeErrorf("substring not found")
+			panic(typeErrorf("substring not found"))
 		case i < 0:
-			return int64(-1), nil
+			return int64(-1)
 		}
-		return first + int64(utf8.RuneCountInString(s[:i])), nil
+		return first + int64(utf8.RuneCountInString(s[:i]))
 	}}
 }

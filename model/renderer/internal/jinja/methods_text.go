@@ -16,13 +16,13 @@ const (
 )
 
 // pad fills text to a width in characters.
-func pad(r *runtime, s string, width int64, fill string, side int) (Value, error) {
+func pad(r *runtime, s string, width int64, fill string, side int) Value {
 	n := width - int64(utf8.RuneCountInString(s))
 	if n <= 0 {
-		return s, nil
+		return s
 	}
 	if n > int64(r.limits.Size)/int64(len(fill)) {
-		return nil, tooLarge(r.limits.Size)
+		panic(tooLarge(r.limits.Size))
 	}
 	left := int64(0)
 	switch side {
@@ -31,52 +31,35 @@ func pad(r *runtime, s string, width int64, fill string, side int) (Value, error
 	case padBoth:
 		left = n/2 + n&width&1 // as CPython splits an odd rest
 	}
-	if err := r.room(int(n)*len(fill) + len(s)); err != nil {
-		return nil, err
-	}
-	return strings.Repeat(fill, int(left)) + s + strings.Repeat(fill, int(n-left)), nil
+	r.room(int(n)*len(fill) + len(s))
+	return strings.Repeat(fill, int(left)) + s + strings.Repeat(fill, int(n-left))
 }
 
 func padMethod(id string, side int) stringMethod {
-	return stringMethod{params: []string{"width", "fillchar?"}, apply: func(r *runtime, s string, a []Value) (Value, error) {
-		width, err := wantInt(id, a[0])
-		if err != nil {
-			return nil, err
-		}
-		fill, err := wantText(id, orDefault(a[1], " "))
-		if err != nil {
-			return nil, err
-		}
+	return stringMethod{params: []string{"width", "fillchar?"}, apply: func(r *runtime, s string, a []Value) Value {
+		width := wantInt(id, a[0])
+		fill := wantText(id, orDefault(a[1], " "))
 		if utf8.RuneCountInString(fill) != 1 {
-			return nil, typeErrorf("the fill character must be exactly one character long")
+			panic(typeErrorf("the fill character must be exactly one character long"))
 		}
 		return pad(r, s, width, fill, side)
 	}}
 }
 
-func zfill(r *runtime, s string, a []Value) (Value, error) {
-	width, err := wantInt("zfill", a[0])
-	if err != nil {
-		return nil, err
-	}
+func zfill(r *runtime, s string, a []Value) Value {
+	width := wantInt("zfill", a[0])
 	sign := ""
 	if s != "" && (s[0] == '-' || s[0] == '+') {
 		sign, s = s[:1], s[1:]
 	}
-	padded, err := pad(r, s, width-int64(len(sign)), "0", padLeft)
-	if err != nil {
-		return nil, err
-	}
-	return sign + padded.(string), nil
+	padded := pad(r, s, width-int64(len(sign)), "0", padLeft)
+	return sign + padded.(string)
 }
 
-func expandTabs(r *runtime, s string, a []Value) (Value, error) {
-	size, err := wantInt("expandtabs", orDefault(a[0], int64(8)))
-	if err != nil {
-		return nil, err
-	}
+func expandTabs(r *runtime, s string, a []Value) Value {
+	size := wantInt("expandtabs", orDefault(a[0], int64(8)))
 	if size > 1000 {
-		return nil, failf(Unsupported, "tabs of more than 1000 columns")
+		panic(failf(Unsupported, "tabs of more than 1000 columns"))
 	}
 	w := &limitedText{limit: r.limits.Size}
 	column := int64(0)
@@ -95,65 +78,45 @@ func expandTabs(r *runtime, s string, a []Value) (Value, error) {
 		default:
 			column++
 		}
-		if err := w.add(part); err != nil {
-			return nil, err
-		}
+		w.add(part)
 	}
-	return w.String(), r.spend(w.Len() / 64)
+	r.spend(w.Len() / 64)
+	return w.String()
 }
 
-func joinMethod(r *runtime, s string, a []Value) (Value, error) {
-	it, err := r.iterate(a[0])
-	if err != nil {
-		return nil, err
-	}
+func joinMethod(r *runtime, s string, a []Value) Value {
+	it := r.iterate(a[0])
 	w := &limitedText{limit: r.limits.Size}
 	for i := 0; ; i++ {
-		item, ok, err := it.next()
-		if err != nil {
-			return nil, err
-		}
+		item, ok := it.next()
 		if !ok {
-			return w.String(), r.spend(w.Len() / 64)
+			r.spend(w.Len() / 64)
+			return w.String()
 		}
 		part, isText := item.(string)
 		if _, marked := item.(markup); marked {
-			return nil, failf(Unsupported, "join of text marked safe")
+			panic(failf(Unsupported, "join of text marked safe"))
 		}
 		if !isText {
-			return nil, typeErrorf("sequence item %d: expected str instance, %s found", i, typeName(item))
+			panic(typeErrorf("sequence item %d: expected str instance, %s found", i, typeName(item)))
 		}
 		if i > 0 {
 			part = s + part
 		}
-		if err := w.add(part); err != nil {
-			return nil, err
-		}
+		w.add(part)
 	}
 }
 
-func replaceMethod(r *runtime, s string, a []Value) (Value, error) {
-	old, err := wantText("replace", a[0])
-	if err != nil {
-		return nil, err
-	}
-	with, err := wantText("replace", a[1])
-	if err != nil {
-		return nil, err
-	}
-	count, err := wantInt("replace", orDefault(a[2], int64(-1)))
-	if err != nil {
-		return nil, err
-	}
+func replaceMethod(r *runtime, s string, a []Value) Value {
+	old := wantText("replace", a[0])
+	with := wantText("replace", a[1])
+	count := wantInt("replace", orDefault(a[2], int64(-1)))
 	return replace(r, s, old, with, count)
 }
 
 func trimmed(trim func(s, part string) string) stringMethod {
-	return stringMethod{params: []string{"part"}, apply: func(_ *runtime, s string, a []Value) (Value, error) {
-		part, err := wantText("removeprefix", a[0])
-		if err != nil {
-			return nil, err
-		}
-		return trim(s, part), nil
+	return stringMethod{params: []string{"part"}, apply: func(_ *runtime, s string, a []Value) Value {
+		part := wantText("removeprefix", a[0])
+		return trim(s, part)
 	}}
 }

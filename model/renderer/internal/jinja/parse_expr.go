@@ -22,94 +22,78 @@ type exprParser struct {
 }
 
 // link checks the length of a chain of operators, subscripts or filters.
-func (p *exprParser) link(length int) error {
+func (p *exprParser) link(length int) {
 	if length > maxChain {
-		return p.fail(Limit, "an expression chains more than %d operators", maxChain)
+		panic(p.fail(Limit, "an expression chains more than %d operators", maxChain))
 	}
-	return nil
 }
 
 // enter counts one level of nesting; the caller defers the returned function.
-func (p *exprParser) enter() (leave func(), err error) {
+func (p *exprParser) enter() (leave func()) {
 	p.nesting++
 	if p.nesting > maxNesting {
-		err = p.fail(Limit, "expressions and blocks nest deeper than %d", maxNesting)
+		panic(p.fail(Limit, "expressions and blocks nest deeper than %d", maxNesting))
 	}
-	return func() { p.nesting-- }, err
+	return func() { p.nesting-- }
 }
 
 // expression parses a full expression, including an inline if.
-func (p *exprParser) expression() (expr, error) {
-	leave, err := p.enter()
+func (p *exprParser) expression() expr {
+	leave := p.enter()
 	defer leave()
-	if err != nil {
-		return nil, err
-	}
 	at, unknown := line(p.peek().line), len(p.unknown)
-	e, err := p.or()
-	for err == nil && p.skipName("if") {
+	e := p.or()
+	for p.skipName("if") {
 		p.unknown = p.unknown[:unknown] // the part before the if is conditional too
 		node := &condition{line: at, then: e}
 		p.conditional++
-		if node.test, err = p.or(); err == nil && p.skipName("else") {
-			node.otherwise, err = p.expression()
+		if node.test = p.or(); p.skipName("else") {
+			node.otherwise = p.expression()
 		}
 		p.conditional--
 		e, at = node, line(p.peek().line)
 	}
-	return e, err
+	return e
 }
 
 // leftAssociative parses operand (op operand)*. match consumes and returns an operator if one comes
 // next.
 func (p *exprParser) leftAssociative(
-	operand func() (expr, error), match func() (string, bool), join func(at line, op string, l, r expr) expr,
-) (expr, error) {
+	operand func() expr, match func() (string, bool), join func(at line, op string, l, r expr) expr,
+) expr {
 	at := line(p.peek().line)
-	left, err := operand()
-	for length := 0; err == nil; length++ {
+	left := operand()
+	for length := 0; ; length++ {
 		op, ok := match()
 		if !ok {
-			return left, nil
+			return left
 		}
-		if err := p.link(length); err != nil {
-			return nil, err
-		}
-		var right expr
-		if right, err = operand(); err == nil {
-			left = join(at, op, left, right)
-		}
+		p.link(length)
+		left = join(at, op, left, operand())
 	}
-	return nil, err
 }
 
 func joinLogic(at line, op string, l, r expr) expr { return &logic{at, op == "and", l, r} }
 
 func joinBinary(at line, op string, l, r expr) expr { return &binary{at, op, l, r} }
 
-func (p *exprParser) or() (expr, error) { return p.leftAssociative(p.and, p.word("or"), joinLogic) }
+func (p *exprParser) or() expr { return p.leftAssociative(p.and, p.word("or"), joinLogic) }
 
-func (p *exprParser) and() (expr, error) { return p.leftAssociative(p.not, p.word("and"), joinLogic) }
+func (p *exprParser) and() expr { return p.leftAssociative(p.not, p.word("and"), joinLogic) }
 
-func (p *exprParser) not() (expr, error) {
-	leave, err := p.enter()
+func (p *exprParser) not() expr {
+	leave := p.enter()
 	defer leave()
-	if err != nil {
-		return nil, err
-	}
 	if !p.isName("not") {
 		return p.comparison()
 	}
-	at := line(p.take().line)
-	operand, err := p.not()
-	return &not{at, operand}, err
+	return &not{line(p.take().line), p.not()}
 }
 
-func (p *exprParser) comparison() (expr, error) {
+func (p *exprParser) comparison() expr {
 	node := &compare{line: line(p.peek().line)}
-	var err error
-	node.first, err = p.sum()
-	for err == nil {
+	node.first = p.sum()
+	for {
 		op := p.peek().kind
 		switch {
 		case slices.Contains([]string{"==", "!=", "<", "<=", ">", ">="}, op):
@@ -121,124 +105,106 @@ func (p *exprParser) comparison() (expr, error) {
 			op = "not in"
 		default:
 			if len(node.ops) == 0 {
-				return node.first, nil
+				return node.first
 			}
-			return node, nil
+			return node
 		}
-		var operand expr
-		if operand, err = p.sum(); err == nil {
-			node.ops, node.rest = append(node.ops, op), append(node.rest, operand)
-		}
+		node.ops, node.rest = append(node.ops, op), append(node.rest, p.sum())
 	}
-	return nil, err
 }
 
-func (p *exprParser) sum() (expr, error) {
+func (p *exprParser) sum() expr {
 	return p.leftAssociative(p.concat, p.anyOf("+", "-"), joinBinary)
 }
 
-func (p *exprParser) concat() (expr, error) {
+func (p *exprParser) concat() expr {
 	at := line(p.peek().line)
-	first, err := p.product()
-	if err != nil || !p.is("~") {
-		return first, err
+	first := p.product()
+	if !p.is("~") {
+		return first
 	}
 	node := &concat{at, []expr{first}}
 	for p.skip("~") {
-		part, err := p.product()
-		if err != nil {
-			return nil, err
-		}
-		node.parts = append(node.parts, part)
+		node.parts = append(node.parts, p.product())
 	}
-	return node, nil
+	return node
 }
 
-func (p *exprParser) product() (expr, error) {
+func (p *exprParser) product() expr {
 	return p.leftAssociative(p.power, p.anyOf("*", "/", "//", "%"), joinBinary)
 }
 
 // power is left associative in Jinja.
-func (p *exprParser) power() (expr, error) {
-	operand := func() (expr, error) { return p.unary(true) }
+func (p *exprParser) power() expr {
+	operand := func() expr { return p.unary(true) }
 	return p.leftAssociative(operand, p.anyOf("**"), joinBinary)
 }
 
-func (p *exprParser) unary(withFilter bool) (expr, error) {
-	leave, err := p.enter()
+func (p *exprParser) unary(withFilter bool) expr {
+	leave := p.enter()
 	defer leave()
-	if err != nil {
-		return nil, err
-	}
 	var node expr
 	if t := p.peek(); t.kind == "-" || t.kind == "+" {
 		p.next++
-		operand, err := p.unary(false)
-		if err != nil {
-			return nil, err
-		}
-		node = &unary{line(t.line), t.kind, operand}
-	} else if node, err = p.primary(false); err != nil {
-		return nil, err
+		node = &unary{line(t.line), t.kind, p.unary(false)}
+	} else {
+		node = p.primary(false)
 	}
-	if node, err = p.postfix(node); err != nil || !withFilter {
-		return node, err
+	if node = p.postfix(node); !withFilter {
+		return node
 	}
 	return p.filterExpression(node)
 }
 
-func (p *exprParser) primary(namespaces bool) (expr, error) {
+func (p *exprParser) primary(namespaces bool) expr {
 	t := p.take()
 	where := line(t.line)
 	switch t.kind {
 	case tokName:
 		switch t.text {
 		case "true", "True":
-			return &constant{where, true}, nil
+			return &constant{where, true}
 		case "false", "False":
-			return &constant{where, false}, nil
+			return &constant{where, false}
 		case "none", "None":
-			return &constant{where, nil}, nil
+			return &constant{where, nil}
 		}
 		if t.text == "self" {
-			return nil, at(failf(Unsupported, "the name 'self', which stands for the template's blocks"), t.line)
+			panic(at(failf(Unsupported, "the name 'self', which stands for the template's blocks"), t.line))
 		}
 		if namespaces && p.skip(".") {
-			attr, err := p.expect(tokName)
-			return &nsTarget{where, t.text, attr.text}, err
+			attr := p.expect(tokName)
+			return &nsTarget{where, t.text, attr.text}
 		}
-		return &name{where, t.text}, nil
+		return &name{where, t.text}
 	case tokString:
 		value := t.text
 		for p.is(tokString) {
 			value += p.take().text
 		}
-		return &constant{where, value}, nil
+		return &constant{where, value}
 	case tokInteger:
 		v, err := strconv.ParseInt(t.text, 0, 64)
 		if t.text[0] == '0' && strings.Trim(t.text, "0") == "" {
 			v, err = 0, nil
 		}
 		if err != nil {
-			return nil, p.fail(Unsupported, "the integer %s beyond 64 bits", t.text)
+			panic(p.fail(Unsupported, "the integer %s beyond 64 bits", t.text))
 		}
-		return &constant{where, v}, nil
+		return &constant{where, v}
 	case tokFloat:
 		v, _ := strconv.ParseFloat(t.text, 64) // out of range gives an infinity, as in Python
-		return &constant{where, v}, nil
+		return &constant{where, v}
 	case "(":
-		e, err := p.tuple(tupleRules{condition: true, parentheses: true})
-		if err == nil {
-			_, err = p.expect(")")
-		}
-		return e, err
+		e := p.tuple(tupleRules{condition: true, parentheses: true})
+		p.expect(")")
+		return e
 	case "[":
-		items, err := p.items("]", p.expression)
-		return &listLit{where, items}, err
+		return &listLit{where, p.items("]", p.expression)}
 	case "{":
 		return p.dict(where)
 	}
-	return nil, failAt(t, "unexpected %s", describe(t))
+	panic(failAt(t, "unexpected %s", describe(t)))
 }
 
 func failAt(t token, format string, args ...any) error {

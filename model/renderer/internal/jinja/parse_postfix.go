@@ -12,10 +12,10 @@ type tupleRules struct {
 }
 
 // tuple parses one expression, or a tuple where commas follow.
-func (p *exprParser) tuple(rules tupleRules) (expr, error) {
+func (p *exprParser) tuple(rules tupleRules) expr {
 	parseItem := p.or
 	if rules.simple {
-		parseItem = func() (expr, error) { return p.primary(rules.namespaces) }
+		parseItem = func() expr { return p.primary(rules.namespaces) }
 	} else if rules.condition {
 		parseItem = p.expression
 	}
@@ -24,159 +24,126 @@ func (p *exprParser) tuple(rules tupleRules) (expr, error) {
 	isTuple := false
 	for {
 		if len(items) > 0 {
-			if _, err := p.expect(","); err != nil {
-				return nil, err
-			}
+			p.expect(",")
 		}
 		if p.is(tokVarEnd) || p.is(tokEnd) || p.is(")") || rules.end != "" && p.isName(rules.end) {
 			break
 		}
-		e, err := parseItem()
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, e)
+		items = append(items, parseItem())
 		if !p.is(",") {
 			break
 		}
 		isTuple = true
 	}
 	if !isTuple && len(items) == 1 {
-		return items[0], nil
+		return items[0]
 	}
 	if !isTuple && !rules.parentheses {
-		return nil, p.fail(Syntax, "expected an expression, got %s", describe(p.peek()))
+		panic(p.fail(Syntax, "expected an expression, got %s", describe(p.peek())))
 	}
-	return &tupleLit{at, items}, nil
+	return &tupleLit{at, items}
 }
 
 // items parses a comma separated list up to the closing token, a trailing comma allowed.
-func (p *exprParser) items(end string, parseItem func() (expr, error)) (items []expr, err error) {
+func (p *exprParser) items(end string, parseItem func() expr) (items []expr) {
 	for !p.is(end) {
 		if len(items) > 0 {
-			if _, err := p.expect(","); err != nil {
-				return nil, err
-			}
+			p.expect(",")
 			if p.is(end) {
 				break
 			}
 		}
-		e, err := parseItem()
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, e)
+		items = append(items, parseItem())
 	}
 	p.next++
-	return items, nil
+	return items
 }
 
-func (p *exprParser) dict(at line) (expr, error) {
+func (p *exprParser) dict(at line) expr {
 	node := &dictLit{line: at}
-	_, err := p.items("}", func() (expr, error) {
-		key, err := p.expression()
-		if err != nil {
-			return nil, err
-		}
-		if _, err := p.expect(":"); err != nil {
-			return nil, err
-		}
-		value, err := p.expression()
+	p.items("}", func() expr {
+		key := p.expression()
+		p.expect(":")
+		value := p.expression()
 		node.keys, node.values = append(node.keys, key), append(node.values, value)
-		return key, err
+		return key
 	})
-	return node, err
+	return node
 }
 
-func (p *exprParser) postfix(node expr) (expr, error) {
+func (p *exprParser) postfix(node expr) expr {
 	for length := 0; ; length++ {
-		err := p.link(length)
-		if err != nil {
-			return nil, err
-		}
+		p.link(length)
 		switch p.peek().kind {
 		case ".", "[":
-			node, err = p.subscript(node)
+			node = p.subscript(node)
 		case "(":
-			node, err = p.call(node)
+			node = p.call(node)
 		default:
-			return node, nil
-		}
-		if err != nil {
-			return nil, err
+			return node
 		}
 	}
 }
 
-func (p *exprParser) filterExpression(node expr) (expr, error) {
+func (p *exprParser) filterExpression(node expr) expr {
 	for length := 0; ; length++ {
-		err := p.link(length)
-		if err != nil {
-			return nil, err
-		}
+		p.link(length)
 		switch {
 		case p.skip("|"):
-			node, err = p.oneFilter(node)
+			node = p.oneFilter(node)
 		case p.isName("is"):
-			node, err = p.test(node)
+			node = p.test(node)
 		case p.is("("):
-			node, err = p.call(node)
+			node = p.call(node)
 		default:
-			return node, nil
-		}
-		if err != nil {
-			return nil, err
+			return node
 		}
 	}
 }
 
-func (p *exprParser) subscript(node expr) (expr, error) {
+func (p *exprParser) subscript(node expr) expr {
 	t := p.take()
 	at := line(t.line)
 	if t.kind == "." {
 		attr := p.take()
 		switch attr.kind {
 		case tokName:
-			return &attribute{at, node, attr.text}, nil
+			return &attribute{at, node, attr.text}
 		case tokInteger:
 			index, err := strconv.ParseInt(attr.text, 0, 64)
 			if err != nil {
-				return nil, failAt(attr, "bad index %s", attr.text)
+				panic(failAt(attr, "bad index %s", attr.text))
 			}
-			return &item{at, node, &constant{at, index}}, nil
+			return &item{at, node, &constant{at, index}}
 		}
-		return nil, failAt(attr, "expected a name or number after '.', got %s", describe(attr))
+		panic(failAt(attr, "expected a name or number after '.', got %s", describe(attr)))
 	}
 	if p.is("]") {
 		p.next++
-		return &item{at, node, &tupleLit{line: at}}, nil
+		return &item{at, node, &tupleLit{line: at}}
 	}
-	subscripted, err := p.indexOrSlice(at, node)
-	if err != nil || p.skip("]") {
-		return subscripted, err
+	subscripted := p.indexOrSlice(at, node)
+	if p.skip("]") {
+		return subscripted
 	}
-	return nil, p.fail(Unsupported, "a subscript of several parts: expected ']', got %s", describe(p.peek()))
+	panic(p.fail(Unsupported, "a subscript of several parts: expected ']', got %s", describe(p.peek())))
 }
 
 // indexOrSlice parses the text between brackets and returns node[key] or node[start:stop:step].
-func (p *exprParser) indexOrSlice(at line, node expr) (_ expr, err error) {
+func (p *exprParser) indexOrSlice(at line, node expr) (_ expr) {
 	s := &slice{line: at, object: node}
 	if !p.is(":") {
-		if s.start, err = p.expression(); err != nil {
-			return nil, err
-		}
+		s.start = p.expression()
 		if !p.is(":") {
-			return &item{at, node, s.start}, nil
+			return &item{at, node, s.start}
 		}
 	}
 	p.next++
 	if !p.is(":") && !p.is("]") && !p.is(",") {
-		if s.stop, err = p.expression(); err != nil {
-			return nil, err
-		}
+		s.stop = p.expression()
 	}
 	if p.skip(":") && !p.is("]") && !p.is(",") {
-		s.step, err = p.expression()
+		s.step = p.expression()
 	}
-	return s, err
+	return s
 }

@@ -1,187 +1,133 @@
 package jinja
 
 // statement parses one block tag up to, not including, its closing %}.
-func (p *parser) statement() ([]stmt, error) {
+func (p *parser) statement() []stmt {
 	t := p.peek()
 	if t.kind != tokName {
-		return nil, p.fail(Syntax, "expected the name of a tag, got %s", describe(t))
+		panic(p.fail(Syntax, "expected the name of a tag, got %s", describe(t)))
 	}
 	at := line(t.line)
 	switch t.text {
 	case "if":
-		return one(p.ifStatement())
+		return []stmt{p.ifStatement()}
 	case "for":
-		return one(p.forStatement(at))
+		return []stmt{p.forStatement(at)}
 	case "set":
-		return one(p.set(at))
+		return []stmt{p.set(at)}
 	case "with":
-		return one(p.with(at))
+		return []stmt{p.with(at)}
 	case "macro":
-		return one(p.macro(at))
+		return []stmt{p.macro(at)}
 	case "call":
-		return one(p.callBlock(at))
+		return []stmt{p.callBlock(at)}
 	case "generation":
-		return one(p.generation(at))
+		return []stmt{p.generation(at)}
 	case "filter":
-		return one(p.filterBlock(at))
+		return []stmt{p.filterBlock(at)}
 	case "print":
 		return p.print(at)
 	case "break", "continue":
 		if p.loops == 0 {
-			return nil, p.fail(Syntax, "'%s' outside a loop", t.text)
+			panic(p.fail(Syntax, "'%s' outside a loop", t.text))
 		}
 		p.next++
-		return []stmt{&loopControl{at, t.text == "break"}}, nil
+		return []stmt{&loopControl{at, t.text == "break"}}
 	case "block", "extends", "include", "import", "from", "autoescape":
-		return nil, p.fail(Unsupported, "the tag '%s'", t.text)
+		panic(p.fail(Unsupported, "the tag '%s'", t.text))
 	}
-	return nil, p.unexpectedTag()
-}
-
-func one(s stmt, err error) ([]stmt, error) {
-	if err != nil {
-		return nil, err
-	}
-	return []stmt{s}, nil
+	panic(p.unexpectedTag())
 }
 
 // ifStatement parses an if block with its elifs; the cursor is at the word if.
-func (p *parser) ifStatement() (*ifStmt, error) {
+func (p *parser) ifStatement() *ifStmt {
 	p.conditional++
 	defer func() { p.conditional-- }()
 	root := &ifStmt{line: line(p.take().line)}
 	for node := root; ; {
-		var err error
-		if node.test, err = p.tuple(tupleRules{}); err != nil {
-			return nil, err
-		}
+		node.test = p.tuple(tupleRules{})
 		var end string
-		if node.then, end, err = p.block("elif", "else", "endif"); err != nil {
-			return nil, err
-		}
+		node.then, end = p.block("elif", "else", "endif")
 		if end == "elif" {
 			node = &ifStmt{line: line(p.peek().line)}
 			root.elifs = append(root.elifs, node)
 			continue
 		}
 		if end == "else" {
-			root.otherwise, _, err = p.block("endif")
+			root.otherwise, _ = p.block("endif")
 		}
-		return root, err
+		return root
 	}
 }
 
-func (p *parser) forStatement(at line) (stmt, error) {
+func (p *parser) forStatement(at line) stmt {
 	p.next++
 	node := &forStmt{line: at}
-	var err error
-	if node.target, err = p.target(false, "in"); err != nil {
-		return nil, err
-	}
-	if err := p.expectName("in"); err != nil {
-		return nil, err
-	}
-	if node.iterable, err = p.tuple(tupleRules{end: "recursive"}); err != nil {
-		return nil, err
-	}
+	node.target = p.target(false, "in")
+	p.expectName("in")
+	node.iterable = p.tuple(tupleRules{end: "recursive"})
 	defer p.unconditional()()
 	if p.skipName("if") {
-		if node.test, err = p.expression(); err != nil {
-			return nil, err
-		}
+		node.test = p.expression()
 	}
 	node.recursive = p.skipName("recursive")
 	p.loops++
-	body, end, err := p.block("endfor", "else")
+	var end string
+	node.body, end = p.block("endfor", "else")
 	p.loops--
-	if err != nil {
-		return nil, err
-	}
-	node.body = body
 	if end == "else" {
-		node.otherwise, _, err = p.block("endfor")
+		node.otherwise, _ = p.block("endfor")
 	}
-	if err == nil && storesLoop([]stmt{node}) {
-		err = p.fail(Syntax, "a for loop cannot assign to the special variable 'loop'")
+	if storesLoop([]stmt{node}) {
+		panic(p.fail(Syntax, "a for loop cannot assign to the special variable 'loop'"))
 	}
-	return node, err
+	return node
 }
 
-func (p *parser) set(at line) (stmt, error) {
+func (p *parser) set(at line) stmt {
 	p.next++
-	target, err := p.target(true, "")
-	if err != nil {
-		return nil, err
-	}
+	target := p.target(true, "")
 	if p.skip("=") {
-		value, err := p.tuple(tupleRules{condition: true})
-		return &setStmt{at, target, value}, err
+		return &setStmt{at, target, p.tuple(tupleRules{condition: true})}
 	}
 	node := &setBlock{line: at, target: target}
 	defer p.unconditional()()
-	if node.filter, err = p.filters(nil); err != nil {
-		return nil, err
-	}
-	node.body, _, err = p.block("endset")
-	return node, err
+	node.filter = p.filters(nil)
+	node.body, _ = p.block("endset")
+	return node
 }
 
-func (p *parser) with(at line) (stmt, error) {
+func (p *parser) with(at line) stmt {
 	p.next++
 	node := &withStmt{line: at}
 	for !p.is(tokEnd) {
 		if len(node.targets) > 0 {
-			if _, err := p.expect(","); err != nil {
-				return nil, err
-			}
+			p.expect(",")
 		}
-		target, err := p.target(false, "")
-		if err != nil {
-			return nil, err
-		}
-		if _, err := p.expect("="); err != nil {
-			return nil, err
-		}
-		value, err := p.expression()
-		if err != nil {
-			return nil, err
-		}
-		node.targets, node.values = append(node.targets, target), append(node.values, value)
+		node.targets = append(node.targets, p.target(false, ""))
+		p.expect("=")
+		node.values = append(node.values, p.expression())
 	}
 	defer p.unconditional()()
-	var err error
-	node.body, _, err = p.block("endwith")
-	return node, err
+	node.body, _ = p.block("endwith")
+	return node
 }
 
-func (p *parser) filterBlock(at line) (stmt, error) {
+func (p *parser) filterBlock(at line) stmt {
 	p.next++
 	node := &filterBlock{line: at}
 	defer p.unconditional()()
-	var err error
-	if node.filter, err = p.oneFilter(nil); err != nil {
-		return nil, err
-	}
-	if node.filter, err = p.filters(node.filter); err != nil {
-		return nil, err
-	}
-	node.body, _, err = p.block("endfilter")
-	return node, err
+	node.filter = p.filters(p.oneFilter(nil))
+	node.body, _ = p.block("endfilter")
+	return node
 }
 
-func (p *parser) print(at line) (out []stmt, err error) {
+func (p *parser) print(at line) (out []stmt) {
 	p.next++
 	for !p.is(tokEnd) {
 		if len(out) > 0 {
-			if _, err := p.expect(","); err != nil {
-				return nil, err
-			}
+			p.expect(",")
 		}
-		value, err := p.expression()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, &output{at, value})
+		out = append(out, &output{at, p.expression()})
 	}
-	return out, nil
+	return out
 }

@@ -8,33 +8,25 @@ type parser struct {
 	loops int // enclosing loops that break and continue may leave
 }
 
-func parse(src string) ([]stmt, error) {
-	tokens, err := lex(src)
-	if err != nil {
-		return nil, err
-	}
+func parse(src string) []stmt {
+	tokens := lex(src)
 	p := &parser{exprParser: exprParser{cursor: cursor{tokens: tokens}}}
-	body, err := p.statements()
-	if err == nil && p.peek().kind != tokEOF {
-		err = p.unexpectedTag()
+	defer addLine(func() int { return p.peek().line })
+	body := p.statements()
+	switch {
+	case p.peek().kind != tokEOF:
+		panic(p.unexpectedTag())
+	case len(p.unknown) > 0:
+		panic(p.unknown[0])
 	}
-	if err == nil && len(p.unknown) > 0 {
-		err = p.unknown[0]
-	}
-	if err != nil {
-		return nil, at(err, p.peek().line)
-	}
-	return body, nil
+	return body
 }
 
 // statements parses up to a tag whose name is in end, which it leaves unread, or to the end of the
 // source.
-func (p *parser) statements(end ...string) ([]stmt, error) {
-	leave, err := p.enter()
+func (p *parser) statements(end ...string) []stmt {
+	leave := p.enter()
 	defer leave()
-	if err != nil {
-		return nil, err
-	}
 	var body []stmt
 	for !p.is(tokEOF) {
 		t := p.take()
@@ -43,46 +35,30 @@ func (p *parser) statements(end ...string) ([]stmt, error) {
 			body = append(body, &text{line(t.line), t.text})
 			continue
 		case tokVarBegin:
-			value, err := p.tuple(tupleRules{condition: true})
-			if err != nil {
-				return nil, err
-			}
-			if _, err := p.expect(tokVarEnd); err != nil {
-				return nil, err
-			}
+			value := p.tuple(tupleRules{condition: true})
+			p.expect(tokVarEnd)
 			body = append(body, &output{line(t.line), value})
 			continue
 		}
 		if p.is(tokName) && slices.Contains(end, p.peek().text) {
-			return body, nil
+			return body
 		}
-		parsed, err := p.statement()
-		if err != nil {
-			return nil, err
-		}
-		if _, err := p.expect(tokEnd); err != nil {
-			return nil, err
-		}
-		body = append(body, parsed...)
+		body = append(body, p.statement()...)
+		p.expect(tokEnd)
 	}
 	if len(end) > 0 {
-		return nil, p.fail(Syntax, "the template ends inside a block: expected '%s'", end[len(end)-1])
+		panic(p.fail(Syntax, "the template ends inside a block: expected '%s'", end[len(end)-1]))
 	}
-	return body, nil
+	return body
 }
 
 // block parses the body of a tag, from the end of the tag to one of the names in end, which it
 // consumes and returns.
-func (p *parser) block(end ...string) (body []stmt, ender string, err error) {
+func (p *parser) block(end ...string) (body []stmt, ender string) {
 	p.skip(":")
-	if _, err := p.expect(tokEnd); err != nil {
-		return nil, "", err
-	}
-	body, err = p.statements(end...)
-	if err != nil {
-		return nil, "", err
-	}
-	return body, p.take().text, nil
+	p.expect(tokEnd)
+	body = p.statements(end...)
+	return body, p.take().text
 }
 
 // unconditional begins a part that Jinja compiles into a frame of its own: in it an unknown filter

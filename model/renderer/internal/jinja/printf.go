@@ -18,7 +18,7 @@ type printfSpec struct {
 
 // printf returns Python's format % args. A tuple holds the arguments in order, a mapping holds them
 // by name, and any other value is the only argument.
-func printf(r *runtime, format string, args Value) (Value, error) {
+func printf(r *runtime, format string, args Value) Value {
 	w := &limitedText{limit: r.limits.Size}
 	list, single := []Value{args}, true
 	if t, ok := args.(*Tuple); ok {
@@ -31,51 +31,39 @@ func printf(r *runtime, format string, args Value) (Value, error) {
 		if i < 0 {
 			i = len(format)
 		}
-		if err := w.add(format[:i]); err != nil {
-			return nil, err
-		}
+		w.add(format[:i])
 		if i == len(format) {
 			break
 		}
-		spec, rest, err := parsePrintf(format[i+1:])
-		if err != nil {
-			return nil, err
-		}
+		spec, rest := parsePrintf(format[i+1:])
 		format = rest
 		if spec.verb == '%' {
-			if err := w.add("%"); err != nil {
-				return nil, err
-			}
+			w.add("%")
 			continue
 		}
 		var v Value
 		switch {
 		case spec.hasKey && m == nil:
-			return nil, typeErrorf("format requires a mapping")
+			panic(typeErrorf("format requires a mapping"))
 		case spec.hasKey:
 			byName = true
 			var ok bool
 			if v, ok = m.Get(spec.key); !ok {
-				return nil, typeErrorf("format has no value for '%s'", spec.key)
+				panic(typeErrorf("format has no value for '%s'", spec.key))
 			}
 		case next >= len(list):
-			return nil, typeErrorf("not enough arguments for format string")
+			panic(typeErrorf("not enough arguments for format string"))
 		default:
 			v = list[next]
 			next++
 		}
-		text, err := directive(r, spec, v)
-		if err != nil {
-			return nil, err
-		}
-		if err := w.add(text); err != nil {
-			return nil, err
-		}
+		w.add(directive(r, spec, v))
 	}
 	if next < len(list) && !byName && !(single && subscriptable(args)) {
-		return nil, typeErrorf("not all arguments converted during string formatting")
+		panic(typeErrorf("not all arguments converted during string formatting"))
 	}
-	return w.String(), r.spend(w.Len() / 64)
+	r.spend(w.Len() / 64)
+	return w.String()
 }
 
 // subscriptable reports whether Python lets v stay unused as the only argument of a format, because
@@ -88,13 +76,13 @@ func subscriptable(v Value) bool {
 	return false
 }
 
-func parsePrintf(s string) (spec printfSpec, rest string, err error) {
+func parsePrintf(s string) (spec printfSpec, rest string) {
 	incomplete := typeErrorf("incomplete format")
 	spec.precision = -1
 	if strings.HasPrefix(s, "(") {
 		end := strings.IndexByte(s, ')')
 		if end < 0 || strings.Contains(s[1:end], "(") {
-			return spec, "", typeErrorf("incomplete format key")
+			panic(typeErrorf("incomplete format key"))
 		}
 		spec.key, spec.hasKey, s = s[1:end], true, s[end+1:]
 	}
@@ -113,65 +101,61 @@ func parsePrintf(s string) (spec printfSpec, rest string, err error) {
 		}
 		s = s[1:]
 	}
-	if spec.width, s, err = leadingInt(s); err != nil {
-		return spec, "", err
-	}
+	spec.width, s = leadingInt(s)
 	if strings.HasPrefix(s, ".") {
-		if spec.precision, s, err = leadingInt(s[1:]); err != nil {
-			return spec, "", err
-		}
+		spec.precision, s = leadingInt(s[1:])
 	}
 	if s == "" {
-		return spec, "", incomplete
+		panic(incomplete)
 	}
 	spec.verb = s[0]
-	return spec, s[1:], nil
+	return spec, s[1:]
 }
 
-func leadingInt(s string) (int, string, error) {
+func leadingInt(s string) (int, string) {
 	i := 0
 	for i < len(s) && s[i] >= '0' && s[i] <= '9' {
 		i++
 	}
 	if strings.HasPrefix(s, "*") {
-		return 0, "", failf(Unsupported, "'*' in a format")
+		panic(failf(Unsupported, "'*' in a format"))
 	}
 	if i == 0 {
-		return 0, s, nil
+		return 0, s
 	}
 	n, err := strconv.Atoi(s[:i])
 	if err != nil || n > 1<<20 {
-		return 0, "", failf(Limit, "a format width beyond %d", 1<<20)
+		panic(failf(Limit, "a format width beyond %d", 1<<20))
 	}
-	return n, s[i:], nil
+	return n, s[i:]
 }
 
-func directive(r *runtime, spec printfSpec, v Value) (string, error) {
+func directive(r *runtime, spec printfSpec, v Value) string {
 	switch spec.verb {
 	case 's', 'r':
-		text, err := r.str(v)
+		text := r.str(v)
 		if spec.verb == 'r' {
-			text, err = r.repr(v)
+			text = r.repr(v)
 		}
 		if _, marked := v.(markup); marked {
-			return "", failf(Unsupported, "formatting text marked safe")
+			panic(failf(Unsupported, "formatting text marked safe"))
 		}
-		if err == nil && spec.precision >= 0 {
+		if spec.precision >= 0 {
 			if runes := []rune(text); len(runes) > spec.precision {
 				text = string(runes[:spec.precision])
 			}
 		}
 		spec.zero = false
-		return spec.fill("", text), err
+		return spec.fill("", text)
 	case 'd', 'i', 'u':
 		if f, ok := v.(float64); ok && math.Abs(f) < 1<<62 {
 			v = int64(f)
 		}
-		n, err := wantInt("%d", v)
+		n := wantInt("%d", v)
 		digits := strconv.FormatUint(abs(n), 10)
-		return spec.fill(spec.sign(n < 0), zeros(digits, spec.precision)), err
+		return spec.fill(spec.sign(n < 0), zeros(digits, spec.precision))
 	case 'x', 'X', 'o':
-		n, err := wantInt("%x", v)
+		n := wantInt("%x", v)
 		base, prefix := 16, "0x"
 		if spec.verb == 'o' {
 			base, prefix = 8, "0o"
@@ -183,24 +167,24 @@ func directive(r *runtime, spec printfSpec, v Value) (string, error) {
 		if !spec.sharp {
 			prefix = ""
 		}
-		return spec.fill(spec.sign(n < 0)+prefix, digits), err
+		return spec.fill(spec.sign(n < 0)+prefix, digits)
 	case 'f', 'F', 'e', 'E', 'g', 'G':
 		f, ok := float(v)
 		if !ok {
-			return "", typeErrorf("must be real number, not %s", typeName(v))
+			panic(typeErrorf("must be real number, not %s", typeName(v)))
 		}
 		if spec.sharp {
-			return "", failf(Unsupported, "'#' in a float format")
+			panic(failf(Unsupported, "'#' in a float format"))
 		}
-		return spec.fill(spec.sign(math.Signbit(f)), formatReal(math.Abs(f), spec.verb, spec.precision)), nil
+		return spec.fill(spec.sign(math.Signbit(f)), formatReal(math.Abs(f), spec.verb, spec.precision))
 	case 'c':
 		if s, ok := v.(string); ok && utf8.RuneCountInString(s) == 1 {
 			spec.zero = false
-			return spec.fill("", s), nil
+			return spec.fill("", s)
 		}
-		return "", failf(Unsupported, "%%c of a %s", typeName(v))
+		panic(failf(Unsupported, "%%c of a %s", typeName(v)))
 	}
-	return "", typeErrorf("unsupported format character '%c'", spec.verb)
+	panic(typeErrorf("unsupported format character '%c'", spec.verb))
 }
 
 func (p *printfSpec) sign(negative bool) string {

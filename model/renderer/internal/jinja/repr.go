@@ -10,25 +10,24 @@ import (
 )
 
 // str is Python's str().
-func (r *runtime) str(v Value) (string, error) {
+func (r *runtime) str(v Value) string {
 	switch x := v.(type) {
 	case string:
-		return x, nil
+		return x
 	case markup:
-		return string(x), nil
+		return string(x)
 	case *undefined:
-		return "", nil
+		return ""
 	}
 	return r.repr(v)
 }
 
 // repr is Python's repr().
-func (r *runtime) repr(v Value) (string, error) {
+func (r *runtime) repr(v Value) string {
 	w := &limitedText{limit: r.limits.Size}
-	if err := writeRepr(w, v, 0); err != nil {
-		return "", err
-	}
-	return w.String(), r.spend(w.Len() / 16)
+	writeRepr(w, v, 0)
+	r.spend(w.Len() / 16)
+	return w.String()
 }
 
 // limitedText is text under construction that may not exceed limit bytes.
@@ -37,114 +36,112 @@ type limitedText struct {
 	limit int
 }
 
-func (w *limitedText) add(s string) error {
+func (w *limitedText) add(s string) {
 	if w.Len()+len(s) > w.limit {
-		return tooLarge(w.limit)
+		panic(tooLarge(w.limit))
 	}
 	w.WriteString(s)
-	return nil
 }
 
-func writeRepr(w *limitedText, v Value, depth int) error {
+func writeRepr(w *limitedText, v Value, depth int) {
 	if depth > maxValueDepth {
-		return tooDeep()
+		panic(tooDeep())
 	}
 	switch x := v.(type) {
 	case nil:
-		return w.add("None")
+		w.add("None")
+		return
 	case bool:
 		if x {
-			return w.add("True")
+			w.add("True")
+			return
 		}
-		return w.add("False")
+		w.add("False")
+		return
 	case int64:
-		return w.add(strconv.FormatInt(x, 10))
+		w.add(strconv.FormatInt(x, 10))
+		return
 	case *big.Int:
-		return w.add(x.String())
+		w.add(x.String())
+		return
 	case float64:
-		return w.add(formatFloat(x))
+		w.add(formatFloat(x))
+		return
 	case string:
-		return w.add(quote(x))
+		w.add(quote(x))
+		return
 	case markup:
-		return w.add("Markup(" + quote(string(x)) + ")")
+		w.add("Markup(" + quote(string(x)) + ")")
+		return
 	case *undefined:
-		return w.add("Undefined")
+		w.add("Undefined")
+		return
 	case *List:
-		return writeItems(w, "[", x.Items, "]", depth)
+		writeItems(w, "[", x.Items, "]", depth)
+		return
 	case *Tuple:
 		if len(x.Items) == 1 {
-			return writeItems(w, "(", x.Items, ",)", depth)
+			writeItems(w, "(", x.Items, ",)", depth)
+			return
 		}
-		return writeItems(w, "(", x.Items, ")", depth)
+		writeItems(w, "(", x.Items, ")", depth)
+		return
 	case *Map:
-		return writeMap(w, x, depth)
+		writeMap(w, x, depth)
+		return
 	case *view:
-		return writeItems(w, "dict_"+x.kind+"([", x.items(), "])", depth)
+		writeItems(w, "dict_"+x.kind+"([", x.items(), "])", depth)
+		return
 	case *interval:
 		if x.step == 1 {
-			return w.add(fmt.Sprintf("range(%d, %d)", x.start, x.stop))
+			w.add(fmt.Sprintf("range(%d, %d)", x.start, x.stop))
+			return
 		}
-		return w.add(fmt.Sprintf("range(%d, %d, %d)", x.start, x.stop, x.step))
+		w.add(fmt.Sprintf("range(%d, %d, %d)", x.start, x.stop, x.step))
+		return
 	case *namespace:
-		if err := w.add("<Namespace "); err != nil {
-			return err
-		}
-		if err := writeMap(w, x.attrs, depth); err != nil {
-			return err
-		}
-		return w.add(">")
+		w.add("<Namespace ")
+		writeMap(w, x.attrs, depth)
+		w.add(">")
+		return
 	case *macro:
-		return w.add("<Macro " + quote(x.name) + ">")
+		w.add("<Macro " + quote(x.name) + ">")
+		return
 	case *loop:
-		n, err := x.length()
-		if err != nil {
-			return err
-		}
-		return w.add(fmt.Sprintf("<LoopContext %d/%d>", x.index0+1, n))
+		n := x.length()
+		w.add(fmt.Sprintf("<LoopContext %d/%d>", x.index0+1, n))
+		return
 	}
-	return failf(Unsupported, "the text of a %s, which names a memory address in Python", typeName(v))
+	panic(failf(Unsupported, "the text of a %s, which names a memory address in Python", typeName(v)))
 }
 
-func writeItems(w *limitedText, open string, items []Value, end string, depth int) error {
+func writeItems(w *limitedText, open string, items []Value, end string, depth int) {
 	for i, v := range items {
 		if i == 0 {
-			if err := w.add(open); err != nil {
-				return err
-			}
-		} else if err := w.add(", "); err != nil {
-			return err
+			w.add(open)
+		} else {
+			w.add(", ")
 		}
-		if err := writeRepr(w, v, depth+1); err != nil {
-			return err
-		}
+		writeRepr(w, v, depth+1)
 	}
 	if len(items) == 0 {
-		return w.add(open + end)
+		w.add(open + end)
+		return
 	}
-	return w.add(end)
+	w.add(end)
 }
 
-func writeMap(w *limitedText, m *Map, depth int) error {
-	if err := w.add("{"); err != nil {
-		return err
-	}
+func writeMap(w *limitedText, m *Map, depth int) {
+	w.add("{")
 	for i, k := range m.keys {
 		if i > 0 {
-			if err := w.add(", "); err != nil {
-				return err
-			}
+			w.add(", ")
 		}
-		if err := writeRepr(w, k, depth+1); err != nil {
-			return err
-		}
-		if err := w.add(": "); err != nil {
-			return err
-		}
-		if err := writeRepr(w, m.vals[i], depth+1); err != nil {
-			return err
-		}
+		writeRepr(w, k, depth+1)
+		w.add(": ")
+		writeRepr(w, m.vals[i], depth+1)
 	}
-	return w.add("}")
+	w.add("}")
 }
 
 // formatFloat is Python's repr of a float: the shortest digits that read back, with an exponent

@@ -7,19 +7,12 @@ import (
 )
 
 // strftimeNow formats the clock's time as Python's datetime.now().strftime does in the C locale.
-func strftimeNow(r *runtime, args []Value, named *Map) (Value, error) {
-	a, err := bind("strftime_now", args, named, "format")
-	if err != nil {
-		return nil, err
-	}
-	format, err := wantText("strftime_now", a[0])
-	if err != nil {
-		return nil, err
-	}
-	return strftime(format, r.clock())
+func strftimeNow(r *runtime, args []Value, named *Map) Value {
+	a := bind("strftime_now", args, named, "format")
+	return strftime(wantText("strftime_now", a[0]), r.clock())
 }
 
-func strftime(format string, t time.Time) (Value, error) {
+func strftime(format string, t time.Time) Value {
 	var b strings.Builder
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' {
@@ -32,11 +25,11 @@ func strftime(format string, t time.Time) (Value, error) {
 			i++
 		}
 		if i >= len(format) {
-			return nil, failf(Unsupported, "strftime format %q, which ends in a directive", format)
+			panic(failf(Unsupported, "strftime format %q, which ends in a directive", format))
 		}
 		part, ok := strftimeDirective(format[i], t)
 		if !ok {
-			return nil, failf(Unsupported, "strftime directive %%%c", format[i])
+			panic(failf(Unsupported, "strftime directive %%%c", format[i]))
 		}
 		if unpadded {
 			if trimmed := strings.TrimLeft(part, "0 "); trimmed != "" {
@@ -47,7 +40,7 @@ func strftime(format string, t time.Time) (Value, error) {
 		}
 		b.WriteString(part)
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 func strftimeDirective(c byte, t time.Time) (string, bool) {

@@ -160,13 +160,10 @@ func splitLines(s string, keepEnds bool) []string {
 
 // strip removes the characters in chars from the left side, the right side or both. If chars is
 // None it removes white space.
-func strip(s string, chars Value, left, right bool) (string, error) {
+func strip(s string, chars Value, left, right bool) string {
 	cut := isSpace
 	if chars != nil {
-		set, err := wantText("strip", chars)
-		if err != nil {
-			return "", err
-		}
+		set := wantText("strip", chars)
 		cut = func(c rune) bool { return strings.ContainsRune(set, c) }
 	}
 	if left {
@@ -175,26 +172,23 @@ func strip(s string, chars Value, left, right bool) (string, error) {
 	if right {
 		s = strings.TrimRightFunc(s, cut)
 	}
-	return s, nil
+	return s
 }
 
 // split is Python's str.split and rsplit; a nil separator is any white space.
-func split(s string, sep Value, limit int64, fromRight bool) ([]string, error) {
+func split(s string, sep Value, limit int64, fromRight bool) []string {
 	if limit < 0 {
 		limit = int64(len(s)) + 1
 	}
 	if sep == nil {
-		return splitSpace(s, limit, fromRight), nil
+		return splitSpace(s, limit, fromRight)
 	}
-	by, err := wantText("split", sep)
-	if err != nil {
-		return nil, err
-	}
+	by := wantText("split", sep)
 	if by == "" {
-		return nil, typeErrorf("empty separator")
+		panic(typeErrorf("empty separator"))
 	}
 	if !fromRight {
-		return strings.SplitN(s, by, int(min(limit, int64(len(s))))+1), nil
+		return strings.SplitN(s, by, int(min(limit, int64(len(s))))+1)
 	}
 	var parts []string
 	for ; limit > 0; limit-- {
@@ -205,7 +199,7 @@ func split(s string, sep Value, limit int64, fromRight bool) ([]string, error) {
 		parts = append([]string{s[i+len(by):]}, parts...)
 		s = s[:i]
 	}
-	return append([]string{s}, parts...), nil
+	return append([]string{s}, parts...)
 }
 
 func splitSpace(s string, limit int64, fromRight bool) []string {

@@ -3,38 +3,36 @@ package jinja
 import "unicode/utf8"
 
 // getattr returns v.name: an attribute, such as a method, comes before an item.
-func (r *runtime) getattr(v Value, id string) (Value, error) {
-	if found, ok, err := r.attr(v, id); ok || err != nil {
-		return found, err
+func (r *runtime) getattr(v Value, id string) Value {
+	if found, ok := r.attr(v, id); ok {
+		return found
 	}
 	if u, ok := v.(*undefined); ok {
-		return nil, u.fail()
+		panic(u.fail())
 	}
-	if found, ok, err := r.item(v, id); ok || err != nil {
-		return found, err
+	if found, ok := r.item(v, id); ok {
+		return found
 	}
-	return noAttribute(v, id), nil
+	return noAttribute(v, id)
 }
 
 // getitem returns v[key]: an item comes before an attribute.
-func (r *runtime) getitem(v, key Value) (Value, error) {
+func (r *runtime) getitem(v, key Value) Value {
 	if u, ok := v.(*undefined); ok {
-		return nil, u.fail()
+		panic(u.fail())
 	}
-	if found, ok, err := r.item(v, key); ok || err != nil {
-		return found, err
+	if found, ok := r.item(v, key); ok {
+		return found
 	}
 	if id, ok := textOf(key); ok {
-		if found, ok, err := r.attr(v, id); ok || err != nil {
-			return found, err
+		if found, ok := r.attr(v, id); ok {
+			return found
 		}
-		return noAttribute(v, id), nil
+		return noAttribute(v, id)
 	}
-	shown, err := r.repr(key)
-	if err != nil {
-		shown = typeName(key)
-	}
-	return undefinedf("%s object has no element %s", typeName(v), shown), nil
+	shown := typeName(key)
+	_ = attempt(func() { shown = r.repr(key) }) // the type is enough for a key without a text
+	return undefinedf("%s object has no element %s", typeName(v), shown)
 }
 
 func noAttribute(v Value, id string) *undefined {
@@ -46,44 +44,44 @@ func noAttribute(v Value, id string) *undefined {
 
 // item returns Python's v[key]. ok is false if Python raises an error that Jinja treats as a
 // missing item.
-func (r *runtime) item(v, key Value) (found Value, ok bool, err error) {
+func (r *runtime) item(v, key Value) (found Value, ok bool) {
 	if m, isMap := v.(*Map); isMap {
-		found, ok, err = m.lookup(key)
-		if isKind(err, Type) {
-			err = nil // an unhashable key is a missing one
+		if e := attempt(func() { found, ok = m.lookup(key) }); e != nil && e.Kind != Type {
+			panic(e) // an unhashable key, which is an error of type, is a missing one
 		}
-		return found, ok, err
+		return found, ok
 	}
 	if _, isLoop := v.(*loop); isLoop {
-		return nil, false, nil
+		return nil, false
 	}
 	i, isIndex := integer(key)
 	if !isIndex {
-		return nil, false, nil
+		return nil, false
 	}
-	n, err := length(v)
-	if err != nil {
-		return nil, false, nil
+	n, sized := size(v)
+	if !sized {
+		return nil, false
 	}
 	if i < 0 {
 		i += n
 	}
 	if i < 0 || i >= n {
-		return nil, false, nil
+		return nil, false
 	}
 	switch x := v.(type) {
 	case string:
-		return runeAt(x, i), true, r.spend(len(x) / 64)
+		r.spend(len(x) / 64)
+		return runeAt(x, i), true
 	case *List:
-		return x.Items[i], true, nil
+		return x.Items[i], true
 	case *Tuple:
-		return x.Items[i], true, nil
+		return x.Items[i], true
 	case *interval:
-		return x.start + i*x.step, true, nil
+		return x.start + i*x.step, true
 	case markup:
-		return nil, false, failf(Unsupported, "indexing text marked safe")
+		panic(failf(Unsupported, "indexing text marked safe"))
 	}
-	return nil, false, nil
+	return nil, false
 }
 
 func runeAt(s string, i int64) string {
@@ -95,68 +93,57 @@ func runeAt(s string, i int64) string {
 	return s[:n]
 }
 
-func (ev *evaluator) evalSlice(n *slice, f *frame) (Value, error) {
-	v, err := ev.eval(n.object, f)
-	if err != nil {
-		return nil, err
-	}
+func (ev *evaluator) evalSlice(n *slice, f *frame) Value {
+	v := ev.eval(n.object, f)
 	var bounds [3]*int64
 	for i, e := range []expr{n.start, n.stop, n.step} {
 		if e == nil {
 			continue
 		}
-		b, err := ev.eval(e, f)
-		if err != nil {
-			return nil, err
-		}
+		b := ev.eval(e, f)
 		if b == nil {
 			continue
 		}
 		x, ok := integer(b)
 		if !ok {
-			return nil, typeErrorf("slice indices must be integers or None, not %s", typeName(b))
+			panic(typeErrorf("slice indices must be integers or None, not %s", typeName(b)))
 		}
 		bounds[i] = &x
 	}
 	return ev.slice(v, bounds)
 }
 
-func (r *runtime) slice(v Value, bounds [3]*int64) (Value, error) {
+func (r *runtime) slice(v Value, bounds [3]*int64) Value {
 	switch x := v.(type) {
 	case *undefined:
-		return nil, x.fail()
+		panic(x.fail())
 	case *List:
-		items, err := r.sliceItems(x.Items, bounds)
-		return &List{items}, err
+		return &List{r.sliceItems(x.Items, bounds)}
 	case *Tuple:
-		items, err := r.sliceItems(x.Items, bounds)
-		return &Tuple{items}, err
+		return &Tuple{r.sliceItems(x.Items, bounds)}
 	case string:
 		return r.sliceText(x, bounds)
 	case *interval:
-		start, step, count, err := sliceRange(x.length(), bounds)
-		if err != nil {
-			return nil, err
-		}
+		start, step, count := sliceRange(x.length(), bounds)
 		first := x.start + start*x.step
-		return &interval{first, first + count*step*x.step, step * x.step}, nil
+		return &interval{first, first + count*step*x.step, step * x.step}
 	case markup:
-		return nil, failf(Unsupported, "slicing text marked safe")
+		panic(failf(Unsupported, "slicing text marked safe"))
 	case *Map:
-		return nil, typeErrorf("unhashable type: 'slice'")
+		panic(typeErrorf("unhashable type: 'slice'"))
 	}
-	return nil, typeErrorf("'%s' object is not subscriptable", typeName(v))
+	panic(typeErrorf("'%s' object is not subscriptable", typeName(v)))
 }
 
 // sliceRange resolves a Python slice over n items: the first index, the step and the number of
 // items.
-func sliceRange(n int64, bounds [3]*int64) (start, step, count int64, err error) {
+func sliceRange(n int64, bounds [3]*int64) (start, step, count int64) {
 	step = 1
 	if bounds[2] != nil {
 		step = *bounds[2]
 	}
 	if step == 0 {
-		return 0, 0, 0, typeErrorf("slice step cannot be zero")
+		panic(typeErrorf("slice step cannot be zero"))
 	}
 	low, high := int64(0), n
 	if step < 0 {
@@ -178,45 +165,38 @@ func sliceRange(n int64, bounds [3]*int64) (start, step, count int64, err error)
 		if stop > start {
 			count = (stop-start-1)/step + 1
 		}
-		return start, step, count, nil
+		return start, step, count
 	}
 	start, stop = bound(bounds[0], high), bound(bounds[1], low)
 	if start > stop {
 		count = int64(uint64(start-stop-1)/abs(step)) + 1
 	}
-	return start, step, count, nil
+	return start, step, count
 }
 
-func (r *runtime) sliceItems(items []Value, bounds [3]*int64) ([]Value, error) {
-	start, step, count, err := sliceRange(int64(len(items)), bounds)
-	if err != nil {
-		return nil, err
-	}
+func (r *runtime) sliceItems(items []Value, bounds [3]*int64) []Value {
+	start, step, count := sliceRange(int64(len(items)), bounds)
 	if step == 1 {
-		return items[start : start+count : start+count], nil
+		return items[start : start+count : start+count]
 	}
 	out := make([]Value, count)
 	for i := range out {
 		out[i] = items[start+int64(i)*step]
 	}
-	return out, r.room(16 * len(out))
+	r.room(16 * len(out))
+	return out
 }
 
-func (r *runtime) sliceText(s string, bounds [3]*int64) (Value, error) {
-	if err := r.spend(len(s) / 64); err != nil {
-		return nil, err
-	}
+func (r *runtime) sliceText(s string, bounds [3]*int64) Value {
+	r.spend(len(s) / 64)
 	runes := []rune(s)
-	start, step, count, err := sliceRange(int64(len(runes)), bounds)
-	if err != nil {
-		return nil, err
-	}
+	start, step, count := sliceRange(int64(len(runes)), bounds)
 	if step == 1 {
-		return string(runes[start : start+count]), nil
+		return string(runes[start : start+count])
 	}
 	out := make([]rune, count)
 	for i := range out {
 		out[i] = runes[start+int64(i)*step]
 	}
-	return string(out), nil
+	return string(out)
 }

@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"errors"
 	"slices"
 	"time"
 )
@@ -28,11 +27,9 @@ type Template struct {
 }
 
 // Parse parses a template; name identifies it in errors. Errors are of type [*Error].
-func Parse(name, src string) (*Template, error) {
-	body, err := parse(src)
-	if err != nil {
-		return nil, named(err, name)
-	}
+func Parse(name, src string) (t *Template, err error) {
+	defer report(&err, name)
+	body := parse(src)
 	return &Template{Limits: DefaultLimits, Clock: time.Now, name: name, body: body, root: resolve(body)}, nil
 }
 
@@ -49,25 +46,19 @@ type Output struct {
 
 // Render runs the template with variables, which [FromGo] must be able to convert. Errors are of
 // type [*Error].
-func (t *Template) Render(variables map[string]any) (Output, error) {
+func (t *Template) Render(variables map[string]any) (_ Output, err error) {
+	defer report(&err, t.name)
 	ev := &evaluator{
 		runtime:   runtime{budget: budget{limits: t.Limits}, clock: t.Clock},
 		variables: make(map[string]Value, len(variables)), out: &limitedText{limit: t.Limits.Size},
 	}
+	defer addLine(func() int { return ev.line })
 	for id, v := range variables {
-		c, err := FromGo(v)
-		if err != nil {
-			return Output{}, named(failf(Type, "variable %s: %v", id, err), t.name)
+		if ev.variables[id], err = FromGo(v); err != nil {
+			panic(failf(Type, "variable %s: %v", id, err))
 		}
-		ev.variables[id] = c
 	}
-	frame, err := ev.enter(t.root, nil)
-	if err == nil {
-		_, err = ev.exec(t.body, frame)
-	}
-	if err != nil {
-		return Output{}, named(err, t.name)
-	}
+	ev.exec(t.body, ev.enter(t.root, nil))
 	return Output{Text: ev.out.String(), Generations: ev.generations, Untracked: ev.untracked}, nil
 }
 
@@ -79,14 +70,4 @@ func hasGenerations(body []stmt) bool {
 		n, ok := node.(*callBlock)
 		return ok && n.generation || slices.ContainsFunc(blocks(node), hasGenerations)
 	})
-}
-
-// named sets the name of the template in an error; an error of another type becomes a type error.
-func named(err error, template string) error {
-	var e *Error
-	if !errors.As(err, &e) {
-		e = failf(Type, "%v", err)
-	}
-	e.Template = template
-	return e
 }

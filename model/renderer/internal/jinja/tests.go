@@ -3,7 +3,7 @@ package jinja
 import "math/big"
 
 // tests holds the tests that may follow "is".
-var tests map[string]func(r *runtime, v Value, args []Value) (bool, error)
+var tests map[string]func(r *runtime, v Value, args []Value) bool
 
 // testArity is the number of arguments of the tests that take any.
 var testArity = map[string]int{
@@ -12,15 +12,15 @@ var testArity = map[string]int{
 }
 
 func init() {
-	tests = map[string]func(r *runtime, v Value, args []Value) (bool, error){
+	tests = map[string]func(r *runtime, v Value, args []Value) bool{
 		"odd":         remainder(2, 1),
 		"even":        remainder(2, 0),
-		"divisibleby": func(r *runtime, v Value, args []Value) (bool, error) { return leaves(r, v, args[0], int64(0)) },
-		"filter":      func(_ *runtime, v Value, _ []Value) (bool, error) { return isKey(filters, v) },
-		"test":        func(_ *runtime, v Value, _ []Value) (bool, error) { return isKey(tests, v) },
+		"divisibleby": func(r *runtime, v Value, args []Value) bool { return leaves(r, v, args[0], int64(0)) },
+		"filter":      func(_ *runtime, v Value, _ []Value) bool { return isKey(filters, v) },
+		"test":        func(_ *runtime, v Value, _ []Value) bool { return isKey(tests, v) },
 		"lower":       caseTest(isLower),
 		"upper":       caseTest(isUpper),
-		"iterable":    func(r *runtime, v Value, _ []Value) (bool, error) { return iterable(v), nil },
+		"iterable":    func(r *runtime, v Value, _ []Value) bool { return iterable(v) },
 		"sameas":      sameAs,
 	}
 	for id, is := range map[string]func(v Value) bool{
@@ -39,72 +39,61 @@ func init() {
 		"sequence":  isSequence,
 		"callable":  isCallable,
 	} {
-		tests[id] = func(_ *runtime, v Value, _ []Value) (bool, error) { return is(v), nil }
+		tests[id] = func(_ *runtime, v Value, _ []Value) bool { return is(v) }
 	}
 	for op, ids := range map[string][]string{
 		"==": {"==", "eq", "equalto"}, "!=": {"!=", "ne"}, ">": {">", "gt", "greaterthan"}, ">=": {">=", "ge"},
 		"<": {"<", "lt", "lessthan"}, "<=": {"<=", "le"}, "in": {"in"},
 	} {
 		for _, id := range ids {
-			tests[id] = func(r *runtime, v Value, args []Value) (bool, error) { return r.compare(op, v, args[0]) }
+			tests[id] = func(r *runtime, v Value, args []Value) bool { return r.compare(op, v, args[0]) }
 		}
 	}
 }
 
 // isKey reports whether v is the name of an entry of known.
-func isKey[T any](known map[string]T, v Value) (bool, error) {
+func isKey[T any](known map[string]T, v Value) bool {
 	id, ok := textOf(v)
 	_, found := known[id]
-	return ok && found, nil
+	return ok && found
 }
 
 func unknownTest(id string, atLine int) error {
 	return at(failf(Syntax, "no test named '%s'", id), atLine)
 }
 
-func (ev *evaluator) evalTest(n *test, f *frame) (Value, error) {
-	v, err := ev.eval(n.object, f)
-	if err != nil {
-		return nil, err
-	}
-	args, named, err := ev.arguments(&n.arguments, f)
-	if err != nil {
-		return nil, err
-	}
+func (ev *evaluator) evalTest(n *test, f *frame) Value {
+	v := ev.eval(n.object, f)
+	args, named := ev.arguments(&n.arguments, f)
 	if named.Len() > 0 {
-		return nil, failf(Unsupported, "keyword arguments of the test '%s'", n.name)
+		panic(failf(Unsupported, "keyword arguments of the test '%s'", n.name))
 	}
 	return ev.applyTest(n.name, v, args)
 }
 
-func (r *runtime) applyTest(id string, v Value, args []Value) (bool, error) {
+func (r *runtime) applyTest(id string, v Value, args []Value) bool {
 	is, known := tests[id]
 	if !known {
-		return false, unknownTest(id, 0)
+		panic(unknownTest(id, 0))
 	}
 	if len(args) != testArity[id] {
-		return false, typeErrorf("the test '%s' takes %d argument(s), got %d", id, testArity[id], len(args))
+		panic(typeErrorf("the test '%s' takes %d argument(s), got %d", id, testArity[id], len(args)))
 	}
 	return is(r, v, args)
 }
 
-func remainder(divisor, want int64) func(r *runtime, v Value, args []Value) (bool, error) {
-	return func(r *runtime, v Value, _ []Value) (bool, error) { return leaves(r, v, divisor, want) }
+func remainder(divisor, want int64) func(r *runtime, v Value, args []Value) bool {
+	return func(r *runtime, v Value, _ []Value) bool { return leaves(r, v, divisor, want) }
 }
 
 // leaves reports whether v % divisor is want.
-func leaves(r *runtime, v, divisor Value, want int64) (bool, error) {
-	rest, err := r.binary("%", v, divisor)
-	if err != nil {
-		return false, err
-	}
-	return r.equal(rest, want, 0)
+func leaves(r *runtime, v, divisor Value, want int64) bool {
+	return r.equal(r.binary("%", v, divisor), want, 0)
 }
 
-func caseTest(is func(s string) bool) func(r *runtime, v Value, args []Value) (bool, error) {
-	return func(r *runtime, v Value, _ []Value) (bool, error) {
-		s, err := r.str(v)
-		return is(s), err
+func caseTest(is func(s string) bool) func(r *runtime, v Value, args []Value) bool {
+	return func(r *runtime, v Value, _ []Value) bool {
+		return is(r.str(v))
 	}
 }
 
@@ -142,17 +131,17 @@ func iterable(v Value) bool {
 
 // sameAs is Python's "is". It answers for the singletons and for values that templates hold by
 // reference.
-func sameAs(r *runtime, v Value, args []Value) (bool, error) {
+func sameAs(r *runtime, v Value, args []Value) bool {
 	other := args[0]
 	switch v.(type) {
 	case nil, bool, *List, *Tuple, *Map, *namespace, *macro, *loop, *iterator, *interval, *undefined:
-		return v == other, nil
+		return v == other
 	}
-	if same, err := r.equal(v, other, 0); err != nil || !same {
-		return false, err
+	if !r.equal(v, other, 0) {
+		return false
 	}
 	if typeName(v) != typeName(other) {
-		return false, nil
+		return false
 	}
-	return false, failf(Unsupported, "whether two equal values of type %s are the same object", typeName(v))
+	panic(failf(Unsupported, "whether two equal values of type %s are the same object", typeName(v)))
 }

@@ -21,25 +21,31 @@ type jsonStyle struct {
 	sortKeys  bool
 }
 
-func (s *jsonStyle) write(w *limitedText, v Value, depth int) error {
+func (s *jsonStyle) write(w *limitedText, v Value, depth int) {
 	if depth > maxValueDepth {
-		return tooDeep()
+		panic(tooDeep())
 	}
 	switch x := v.(type) {
 	case nil, bool, int64, float64, *big.Int:
-		return w.add(jsonScalar(x))
+		w.add(jsonScalar(x))
+		return
 	case string:
-		return w.add(s.quote(x))
+		w.add(s.quote(x))
+		return
 	case markup:
-		return w.add(s.quote(string(x)))
+		w.add(s.quote(string(x)))
+		return
 	case *List:
-		return s.items(w, "[", len(x.Items), "]", depth, func(i int) error { return s.write(w, x.Items[i], depth+1) })
+		s.items(w, "[", len(x.Items), "]", depth, func(i int) { s.write(w, x.Items[i], depth+1) })
+		return
 	case *Tuple:
-		return s.items(w, "[", len(x.Items), "]", depth, func(i int) error { return s.write(w, x.Items[i], depth+1) })
+		s.items(w, "[", len(x.Items), "]", depth, func(i int) { s.write(w, x.Items[i], depth+1) })
+		return
 	case *Map:
-		return s.object(w, x, depth)
+		s.object(w, x, depth)
+		return
 	}
-	return typeErrorf("object of type %s is not JSON serializable", typeName(v))
+	panic(typeErrorf("object of type %s is not JSON serializable", typeName(v)))
 }
 
 func jsonScalar(v Value) string {
@@ -67,61 +73,44 @@ func jsonScalar(v Value) string {
 	return "null"
 }
 
-func (s *jsonStyle) items(w *limitedText, open string, n int, end string, depth int, write func(i int) error) error {
+func (s *jsonStyle) items(w *limitedText, open string, n int, end string, depth int, write func(i int)) {
 	if n == 0 {
-		return w.add(open + end)
+		w.add(open + end)
+		return
 	}
-	if err := w.add(open); err != nil {
-		return err
-	}
+	w.add(open)
 	for i := range n {
 		if i > 0 {
-			if err := w.add(s.item); err != nil {
-				return err
-			}
+			w.add(s.item)
 		}
-		if err := s.newline(w, depth+1); err != nil {
-			return err
-		}
-		if err := write(i); err != nil {
-			return err
-		}
+		s.newline(w, depth+1)
+		write(i)
 	}
-	if err := s.newline(w, depth); err != nil {
-		return err
-	}
-	return w.add(end)
+	s.newline(w, depth)
+	w.add(end)
 }
 
-func (s *jsonStyle) newline(w *limitedText, depth int) error {
+func (s *jsonStyle) newline(w *limitedText, depth int) {
 	if !s.pretty {
-		return nil
+		return
 	}
 	if len(s.indent)*depth > w.limit {
-		return tooLarge(w.limit)
+		panic(tooLarge(w.limit))
 	}
-	return w.add("\n" + strings.Repeat(s.indent, depth))
+	w.add("\n" + strings.Repeat(s.indent, depth))
 }
 
-func (s *jsonStyle) object(w *limitedText, m *Map, depth int) error {
+func (s *jsonStyle) object(w *limitedText, m *Map, depth int) {
 	order := make([]int, m.Len())
 	for i := range order {
 		order[i] = i
 	}
 	if s.sortKeys {
-		var failed error
 		sort.SliceStable(order, func(a, b int) bool {
-			less, err := s.run.lessThan(m.keys[order[a]], m.keys[order[b]], 0)
-			if err != nil {
-				failed = err
-			}
-			return less
+			return s.run.lessThan(m.keys[order[a]], m.keys[order[b]], 0)
 		})
-		if failed != nil {
-			return failed
-		}
 	}
-	return s.items(w, "{", m.Len(), "}", depth, func(i int) error {
+	s.items(w, "{", m.Len(), "}", depth, func(i int) {
 		var key string
 		switch k := m.keys[order[i]].(type) {
 		case string:
@@ -131,12 +120,10 @@ func (s *jsonStyle) object(w *limitedText, m *Map, depth int) error {
 		case nil, bool, int64, float64, *big.Int:
 			key = jsonScalar(k)
 		default:
-			return typeErrorf("keys must be str, int, float, bool or None, not %s", typeName(k))
+			panic(typeErrorf("keys must be str, int, float, bool or None, not %s", typeName(k)))
 		}
-		if err := w.add(s.quote(key) + s.key); err != nil {
-			return err
-		}
-		return s.write(w, m.vals[order[i]], depth+1)
+		w.add(s.quote(key) + s.key)
+		s.write(w, m.vals[order[i]], depth+1)
 	})
 }
 

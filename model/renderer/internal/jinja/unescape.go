@@ -14,9 +14,9 @@ var simpleEscapes = map[byte]byte{
 // unescape decodes a string literal as Python's unicode-escape codec does after Jinja has written
 // every character beyond ASCII as an escape (so a backslash before such a character keeps that
 // escape as text).
-func unescape(s string) (string, error) {
+func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
-		return s, nil
+		return s
 	}
 	var out strings.Builder
 	for i := 0; i < len(s); {
@@ -26,26 +26,23 @@ func unescape(s string) (string, error) {
 			continue
 		}
 		if i+1 >= len(s) {
-			return "", failf(Syntax, "the string ends in a lone backslash")
+			panic(failf(Syntax, "the string ends in a lone backslash"))
 		}
-		n, err := escape(&out, s[i+1:])
-		if err != nil {
-			return "", err
-		}
+		n := escape(&out, s[i+1:])
 		i += 1 + n
 	}
-	return out.String(), nil
+	return out.String()
 }
 
 // escape decodes what follows a backslash and returns how many bytes it took.
-func escape(out *strings.Builder, s string) (int, error) {
+func escape(out *strings.Builder, s string) int {
 	if plain, ok := simpleEscapes[s[0]]; ok {
 		out.WriteByte(plain)
-		return 1, nil
+		return 1
 	}
 	switch c := s[0]; {
 	case c == '\n':
-		return 1, nil
+		return 1
 	case c >= '0' && c <= '7':
 		n := 1
 		for n < 3 && n < len(s) && s[n] >= '0' && s[n] <= '7' {
@@ -53,7 +50,7 @@ func escape(out *strings.Builder, s string) (int, error) {
 		}
 		v, _ := strconv.ParseUint(s[:n], 8, 32)
 		out.WriteRune(rune(v))
-		return n, nil
+		return n
 	case c == 'x':
 		return hexEscape(out, s, 2)
 	case c == 'u':
@@ -61,7 +58,7 @@ func escape(out *strings.Builder, s string) (int, error) {
 	case c == 'U':
 		return hexEscape(out, s, 8)
 	case c == 'N':
-		return 0, failf(Unsupported, `named characters (\N{...}) in strings`)
+		panic(failf(Unsupported, `named characters (\N{...}) in strings`))
 	case c >= utf8.RuneSelf:
 		r, n := utf8.DecodeRuneInString(s)
 		format := "\\U%08x"
@@ -71,23 +68,23 @@ func escape(out *strings.Builder, s string) (int, error) {
 			format = "\\u%04x"
 		}
 		fmt.Fprintf(out, format, r)
-		return n, nil
+		return n
 	}
 	out.WriteByte('\\')
-	return 0, nil
+	return 0
 }
 
-func hexEscape(out *strings.Builder, s string, digits int) (int, error) {
+func hexEscape(out *strings.Builder, s string, digits int) int {
 	if len(s) < 1+digits {
-		return 0, failf(Syntax, "truncated \\%c escape in a string", s[0])
+		panic(failf(Syntax, "truncated \\%c escape in a string", s[0]))
 	}
 	v, err := strconv.ParseUint(s[1:1+digits], 16, 32)
 	if err != nil || v > utf8.MaxRune {
-		return 0, failf(Syntax, "invalid \\%c escape in a string", s[0])
+		panic(failf(Syntax, "invalid \\%c escape in a string", s[0]))
 	}
 	if !utf8.ValidRune(rune(v)) {
-		return 0, failf(Unsupported, "lone surrogate \\u%04x in a string", v)
+		panic(failf(Unsupported, "lone surrogate \\u%04x in a string", v))
 	}
 	out.WriteRune(rune(v))
-	return 1 + digits, nil
+	return 1 + digits
 }

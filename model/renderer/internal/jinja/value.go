@@ -38,7 +38,7 @@ type markup string
 // iterator is a Python generator or iterator: a template can read it once, it has no length, and it
 // is always true.
 type iterator struct {
-	next func() (v Value, ok bool, err error)
+	next func() (v Value, ok bool)
 }
 
 // view is the result of a mapping's keys, values or items.
@@ -66,7 +66,7 @@ type namespace struct{ attrs *Map }
 // function is a global, or a method bound to its value.
 type function struct {
 	name string
-	call func(r *runtime, args []Value, named *Map) (Value, error)
+	call func(r *runtime, args []Value, named *Map) Value
 }
 
 // typeName is the name that Python's type() gives.
