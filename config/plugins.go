@@ -192,7 +192,7 @@ func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog)
 		return e
 	case strings.Contains(name, ".") && slices.Contains(oftenPython, kind):
 		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is written in Python, which this program does not load", what, name), true
-		e.Hint = "write it in Go, see " + ownPlugins
+		e.Hint = inPlaceOfPython
 		return e
 	case slices.Contains(upstream[kind], name):
 		e.Message, e.Unsupported = fmt.Sprintf("the %s %q is not built into this version", what, name), true
@@ -203,8 +203,7 @@ func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog)
 			return e
 		}
 		if slices.Contains(oftenPython, kind) {
-			e.Hint = fmt.Sprintf("if it is written in Python, which this program does not load, write it in Go, see %s; known: %s",
-				ownPlugins, strings.Join(names, ", "))
+			e.Hint = "known: " + strings.Join(names, ", ") + "; this program does not load Python: " + inPlaceOfPython
 			return e
 		}
 	}
@@ -216,11 +215,10 @@ func (p *pluginCheck) missing(kind, name, key string, catalog *registry.Catalog)
 	return e
 }
 
-// oftenPython are the kinds of plug-ins that users of Trinity-RFT write in Python. ownPlugins says
-// how to write them for this program.
+// oftenPython are the kinds of plug-ins that users of Trinity-RFT write in Python.
 var oftenPython = []string{"workflow", "reward_fn", "operator"}
 
-const ownPlugins = "docs/develop/README.md"
+const inPlaceOfPython = "docs/guide/from-trinity-rft.md says what takes the place of Python classes"
 
 // nearestPlugin returns the name that a user probably meant, "" if there is none. The ending that
 // names of a kind share makes no two names similar: my_workflow is another one than math_workflow.
