@@ -86,6 +86,7 @@ type LoRASpec struct {
 	TargetModules  Names  `yaml:"target_modules" default:"all-linear" doc:"Layers that get an adapter: all-linear, or names such as q_proj."`
 	ExcludeModules Names  `yaml:"exclude_modules" doc:"Layers of target_modules that get no adapter: names such as k_proj."`
 	UseRslora      bool   `yaml:"use_rslora" doc:"Multiply the update by lora_alpha/√lora_rank instead. Own key of Trinity-Go, PEFT's name."`
+	BaseModelName  string `yaml:"base_model_name" doc:"Base that a saved adapter names for PEFT; empty is model_path, absolute or a hub name."`
 }
 
 // Names is a list of names. In YAML, one name may stand for a list of one.

@@ -10,7 +10,8 @@ import (
 
 // Model is the model that a run trains, and how it samples unless a taskset sets its own sampling.
 type Model struct {
-	// Directory in Hugging Face layout, GGUF file, or hub name `org/name`.
+	// Directory in Hugging Face layout, GGUF file, hub name `org/name`, checkpoint `global_step_N`, or
+	// PEFT adapter, which is the first of lora_configs beside its base model.
 	ModelPath string `yaml:"model_path"`
 	// Run Python code that comes with a model (GPU engines).
 	TrustRemoteCode bool `yaml:"trust_remote_code"`
@@ -83,8 +84,6 @@ type Lora struct {
 	Name string `yaml:"name"`
 
 	trinity.LoRASpec `yaml:",inline"`
-	// Model to which the adapter belongs; empty is model_path.
-	BaseModelName string `yaml:"base_model_name"`
 	// Number type of the adapter's weights.
 	LoraDtype string `yaml:"lora_dtype" default:"auto"`
 }

@@ -62,7 +62,6 @@ var unused = []struct{ key, reason string }{
 	{"explorer.rollout_model.enable_history", "the engine always records samples"},
 	{"explorer.rollout_model.seed", "sampling draws from the run's seed"},
 	{"trainer.name", "metrics and logs say trainer"},
-	{"model.lora_configs.*.base_model_name", "the adapter belongs to model.model_path"},
 	{"buffer.explorer_input.eval_tasksets.*.data_selector", "an evaluation runs every row once, in order"},
 	{"buffer.explorer_input.eval_tasksets.*.teacher", "a run does not learn from an evaluation"},
 	{"buffer.explorer_input.eval_tasksets.*.weight", "an evaluation runs every row once"},

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -119,4 +120,24 @@ func WriteAdapter(dir string, cfg *Config, lora *LoRA, source Source) error {
 		described.TargetModules = lora.targetNames(cfg)
 	}
 	return writeJSON(filepath.Join(dir, adapterConfigName), described.json(cfg.Head))
+}
+
+// AdapterBase returns the base model that a PEFT directory names. ok is false if the path is no such
+// directory.
+func AdapterBase(dir string) (base string, ok bool, err error) {
+	path := filepath.Join(dir, adapterConfigName)
+	text, err := readSmall(path)
+	if err != nil {
+		return "", false, nil // not an adapter
+	}
+	var c struct {
+		Base string `json:"base_model_name_or_path"`
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return "", false, fmt.Errorf("%s: %w", path, err)
+	}
+	if c.Base == "" {
+		return "", false, fmt.Errorf("%s has no base_model_name_or_path: write the base model's path there", path)
+	}
+	return c.Base, true, nil
 }

@@ -75,3 +75,42 @@ func TestAdaptersAreCheckedBeforeARun(t *testing.T) {
 		}
 	}
 }
+
+// model.model_path may be an adapter, which the run goes on training, or a checkpoint. The adapter
+// that the run writes names a base that PEFT finds from any directory.
+func TestARunStartsFromAnAdapterOrACheckpoint(t *testing.T) {
+	p := newProject(t, tiny, rl)
+	t.Chdir(p.dir)
+	const greedy = "buffer.explorer_input.eval_tasksets=[{name: few, path: eval.jsonl, rollout_args: {temperature: 0}, " +
+		"format: {prompt_key: question, response_key: answer}}]"
+	evaluate := func(name string, overrides ...string) (first, last float64) {
+		if _, err := p.run(t, append(overrides, "name="+name, "buffer.total_steps=4", "explorer.eval_on_startup=true", greedy)...); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		scores := curve(t, filepath.Join(filepath.Dir(p.job()), name), "explorer", "eval/few/accuracy/mean@1")
+		return scores[0], scores[len(scores)-1]
+	}
+	checkpoint := func(name, below string) string {
+		return "model.model_path=" + filepath.Join("checkpoints/p", name, "global_step_4", below)
+	}
+	_, whole := evaluate("whole", "model.model_path=model")
+	if first, _ := evaluate("whole_again", checkpoint("whole", "")); first != whole {
+		t.Errorf("the run from a checkpoint begins with %v, and the checkpoint's run ended with %v", first, whole)
+	}
+	_, adapted := evaluate("adapted", "model.model_path=model", "model.lora_configs=[{lora_rank: 3, lora_alpha: 3}]")
+	for i, path := range []string{checkpoint("adapted", ""), checkpoint("adapted", "actor/lora_adapter")} {
+		name := fmt.Sprint("adapted_", i)
+		if first, _ := evaluate(name, path); first != adapted {
+			t.Errorf("%s: the run begins with %v, and the adapter's run ended with %v", path, first, adapted)
+		}
+		text := read(t, filepath.Join("checkpoints/p", name, "global_step_4/actor/lora_adapter/adapter_config.json"))
+		if want := `"base_model_name_or_path": "` + filepath.Join(p.dir, "model") + `"`; !strings.Contains(text, want) ||
+			!strings.Contains(text, `"r": 3`) {
+			t.Errorf("the adapter's config is %s, want %s", text, want)
+		}
+	}
+	_, err := p.run(t, "name=two", checkpoint("adapted", ""), "model.lora_configs=[{path: "+p.dir+"}]")
+	if err == nil || !strings.Contains(err.Error(), "model.lora_configs.0.path") || !strings.Contains(err.Error(), "is an adapter, too") {
+		t.Errorf("two adapters: %v", err)
+	}
+}

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/algorithm"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/model"
 	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
@@ -39,10 +41,14 @@ type tasks struct {
 	plugins  taskPlugins
 }
 
-// Resolve builds the plug-ins that a configuration names. It opens no file.
+// Resolve builds the plug-ins that a configuration names. Of files it only reads which base model an
+// adapter in model.model_path names.
 func Resolve(cfg *config.Settled) (*Settled, error) {
 	s := &Settled{Settled: cfg}
-	var err error
+	err := s.separateAdapter()
+	if err != nil {
+		return nil, err
+	}
 	if cfg.Trains || cfg.Explores {
 		if s.algorithm, err = buildAlgorithm(cfg); err != nil {
 			return nil, err
@@ -63,6 +69,33 @@ func Resolve(cfg *config.Settled) (*Settled, error) {
 		s.rewards = append(s.rewards, one.rewardModels()...)
 	}
 	return s, nil
+}
+
+// separateAdapter replaces a checkpoint in model.model_path with the model in it, and an adapter with
+// its base model, and makes the adapter the first of model.lora_configs.
+func (s *Settled) separateAdapter() error {
+	m := &s.Model
+	path := checkpoint.ModelBelow(m.ModelPath)
+	base, isAdapter, err := model.AdapterBase(path)
+	switch {
+	case err != nil:
+		return s.At(checkpoint.ModelKey, err.Error(), "")
+	case !isAdapter:
+		base = path
+	case len(m.LoraConfigs) > 0 && m.LoraConfigs[0].Path != "":
+		return s.At("model.lora_configs.0.path", checkpoint.ModelKey+" is an adapter, too", "keep one of them")
+	default:
+		m.LoraConfigs = append([]config.Lora{}, m.LoraConfigs...)
+		if len(m.LoraConfigs) == 0 {
+			m.LoraConfigs = make([]config.Lora, 1)
+		}
+		m.LoraConfigs[0].Path = path
+	}
+	if m.CriticModelPath == m.ModelPath { // the default
+		m.CriticModelPath = base
+	}
+	m.ModelPath = base
+	return nil
 }
 
 // buildAlgorithm builds the algorithm. The error names the key whose value does not fit.
@@ -142,6 +175,9 @@ func (s *Settled) locatePolicy(find finder) (err error) {
 		if s.text, err = s.openText(); err != nil {
 			return err
 		}
+		if err := s.nameBase(); err != nil {
+			return err
+		}
 	}
 	switch {
 	case s.Critic == nil:
@@ -150,6 +186,20 @@ func (s *Settled) locatePolicy(find finder) (err error) {
 	default:
 		s.criticPath, _, err = find(s.Model.CriticModelPath, checkpoint.CriticKey)
 	}
+	return err
+}
+
+// nameBase sets the name of the base model that a saved adapter has: a hub name, or a path that does
+// not depend on the working directory.
+func (s *Settled) nameBase() (err error) {
+	if len(s.Model.LoraConfigs) == 0 || s.Model.LoraConfigs[0].BaseModelName != "" {
+		return nil
+	}
+	name := s.Model.ModelPath
+	if name == s.modelPath { // a file or a directory
+		name, err = filepath.Abs(name)
+	}
+	s.Model.LoraConfigs[0].BaseModelName = name
 	return err
 }
 

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -34,14 +35,13 @@ func (l *loader) addAdapters(source model.Source) error {
 		return err
 	}
 	lora := model.NewLoRA(l.opts.LoRA)
-	lora.BaseModel = l.opts.ModelPath
 	if file != nil {
 		defer file.Close()
 		lora = file.LoRA
 	} else if err := lora.CheckExcluded(l.cfg); err != nil {
 		return fmt.Errorf("cpu: lora: %w", err)
 	}
-	lora.Head = l.opts.Value
+	lora.BaseModel, lora.Head = cmp.Or(l.opts.LoRA.BaseModelName, l.opts.ModelPath), l.opts.Value
 	if l.adapters, err = newAdapterLayout(l.cfg, lora); err != nil {
 		return fmt.Errorf("cpu: lora: %w", err)
 	}

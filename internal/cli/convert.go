@@ -31,7 +31,7 @@ func convertCommand() *cobra.Command {
 			if _, err := os.Stat(filepath.Join(out, "config.json")); err == nil {
 				return fmt.Errorf("%s already holds a model: choose another --output", out)
 			}
-			if err := convert(cmd.Context(), modelBelow(args[0]), adapter, out, dtype); err != nil {
+			if err := convert(cmd.Context(), checkpoint.ModelBelow(args[0]), adapter, out, dtype); err != nil {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), out)
@@ -45,26 +45,6 @@ func convertCommand() *cobra.Command {
 		panic(err) // the flag was added above
 	}
 	return cmd
-}
-
-// modelBelow returns the model or adapter directory of a checkpoint.
-func modelBelow(path string) string {
-	if !exists(path) {
-		return path // a hub name or an error
-	}
-	for _, sub := range []string{checkpoint.AdapterDir, checkpoint.ModelDir} {
-		for _, base := range []string{path, filepath.Dir(path)} {
-			if dir := filepath.Join(base, sub); exists(dir) {
-				return dir
-			}
-		}
-	}
-	return path
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // convert writes source as a model directory. If source is an adapter, or adapter is set, it merges
@@ -105,14 +85,14 @@ func convert(ctx context.Context, source, adapter, out, dtype string) error {
 // baseAndAdapter returns the base model. If there is an adapter to merge, it sets adapter to its
 // directory.
 func baseAndAdapter(source string, adapter *string) (base string, err error) {
-	named, isAdapter, err := adapterBase(source)
+	named, isAdapter, err := model.AdapterBase(source)
 	switch {
 	case err != nil:
 		return "", err
 	case *adapter != "" && isAdapter:
 		return "", fmt.Errorf("%s is an adapter, and so is --adapter: name the base model as SOURCE", source)
 	case *adapter != "":
-		*adapter = modelBelow(*adapter)
+		*adapter = checkpoint.ModelBelow(*adapter)
 		return source, nil
 	case isAdapter:
 		*adapter = source

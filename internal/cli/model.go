@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/trinity-go/trinity/model/hub"
 	"github.com/trinity-go/trinity/model/renderer"
 	"github.com/trinity-go/trinity/registry"
+	"github.com/trinity-go/trinity/run/checkpoint"
 )
 
 // modelFlags are the flags of commands that open a model.
@@ -78,12 +78,12 @@ func (f *modelFlags) openSampler(ctx context.Context, sequences int) (trinity.Sa
 // is not an adapter.
 func (f *modelFlags) find(ctx context.Context) (lora *trinity.LoRASpec, err error) {
 	say := func(line string) { fmt.Fprintln(os.Stderr, line) }
-	path, err := hub.Resolve(ctx, modelBelow(f.path), say)
+	path, err := hub.Resolve(ctx, checkpoint.ModelBelow(f.path), say)
 	if err != nil {
 		return nil, err
 	}
 	f.base = path
-	if base, ok, err := adapterBase(path); err != nil {
+	if base, ok, err := model.AdapterBase(path); err != nil {
 		return nil, err
 	} else if ok {
 		lora = &trinity.LoRASpec{Path: path}
@@ -102,26 +102,6 @@ func (f *modelFlags) config() (*model.Config, error) {
 		return nil, err
 	}
 	return m.Config, m.Close()
-}
-
-// adapterBase returns the base model that a PEFT adapter directory names. ok is false if path is
-// not an adapter.
-func adapterBase(dir string) (base string, ok bool, err error) {
-	path := filepath.Join(dir, "adapter_config.json")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", false, nil // not an adapter
-	}
-	var c struct {
-		Base string `json:"base_model_name_or_path"`
-	}
-	if err := json.Unmarshal(data, &c); err != nil {
-		return "", false, fmt.Errorf("%s: %w", path, err)
-	}
-	if c.Base == "" {
-		return "", false, fmt.Errorf("%s has no base_model_name_or_path: write the base model's path there", path)
-	}
-	return c.Base, true, nil
 }
 
 // input is one line of an --input file.

@@ -213,3 +213,17 @@ func (d *Dir) prune() error {
 	}
 	return nil
 }
+
+// ModelBelow returns the directory of the adapter or the model in a checkpoint or in its directory
+// actor. It returns any other path unchanged.
+func ModelBelow(path string) string {
+	for _, sub := range []string{AdapterDir, ModelDir} {
+		for _, base := range []string{path, filepath.Dir(path)} {
+			dir := filepath.Join(base, sub)
+			if _, err := os.Stat(dir); err == nil && path != "" {
+				return dir
+			}
+		}
+	}
+	return path
+}
