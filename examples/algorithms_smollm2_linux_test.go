@@ -60,7 +60,7 @@ func TestAlgorithmsOfSmolLM2(t *testing.T) {
 	}
 	t.Log("\n" + table.String())
 	if *update && !t.Failed() {
-		writeTable(t, "docs/reference/algorithms.md", "measured", table.String())
+		writeTables(t, "docs/reference/algorithms.md", map[string]string{"measured": measuredAt(commit(t)) + table.String()})
 	}
 }
 

@@ -1,21 +1,19 @@
 package examples
 
 import (
-	"flag"
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 	"github.com/trinity-go/trinity/trinitytest"
 )
-
-var update = flag.Bool("update", false, "write what was measured into the README")
 
 // algorithmConfig is the example of an algorithm type, by its path under examples.
 func algorithmConfig(algorithm string) string { return "algorithms/" + algorithm + ".yaml" }
@@ -135,110 +133,83 @@ func (p preference) check(t *testing.T) {
 	}
 }
 
-// measured is what came of one run.
-type measured struct {
-	records         []trinity.Record
-	tens            []string // means of ten steps
-	sampled, greedy float64
-	wall            time.Duration
-}
-
-func measure(t *testing.T, dir, algorithm string, overrides ...string) measured {
-	t.Helper()
-	begin := time.Now()
-	records := runExampleIn(t, dir, algorithmConfig(algorithm), overrides...)
-	m := measured{records: records, wall: time.Since(begin)}
-	m.sampled, m.greedy = evaluated(t, records)
-	for ten := range slices.Chunk(curve(records, "rollout/accuracy/mean"), 10) {
-		m.tens = append(m.tens, share(mean(ten)))
-	}
-	return m
-}
-
-// share writes 0.973 as .97.
-func share(v float64) string { return strings.TrimPrefix(fmt.Sprintf("%.2f", v), "0") }
-
-// TestAlgorithmsTable runs every example as a user does, with three seeds, and the controls; with -update it writes the table of
-// algorithms/README.md. Seconds are of the machine that it runs on.
-func TestAlgorithmsTable(t *testing.T) {
+// TestAlgorithmsResults runs every example as a user does, with three seeds, and the controls. With
+// -update it writes what was measured into algorithms/README.md.
+func TestAlgorithmsResults(t *testing.T) {
 	trinitytest.TooLong(t, "trains with every algorithm, several seeds")
 	t.Chdir("..")
-	dirs := [3]string{t.TempDir(), t.TempDir(), t.TempDir()} // by seed
-	var table strings.Builder
-	table.WriteString("| algorithm | seed 0 | seed 1 | seed 2 | sampled | greedy | seconds |\n|---|---|---|---|---|---|---|\n")
-	row := func(name, algorithm string, overrides ...string) (runs []measured) {
-		var curves, sampled, greedy, seconds []string // by seed
-		for seed, dir := range dirs {
-			t.Run(fmt.Sprint(name, " seed ", seed), func(t *testing.T) {
-				m := measure(t, dir, algorithm, append(overrides, fmt.Sprint("seed=", seed))...)
-				runs = append(runs, m)
-				tens := strings.Join(m.tens, " ")
-				if tens == "" {
-					tens = "–"
+	values := map[string][]float64{}
+	run := func(dir, name, algorithm, override string) (records []trinity.Record, sampled float64) {
+		records = runExampleIn(t, dir, algorithmConfig(algorithm), strings.Fields(override)...)
+		sampled, greedy := evaluated(t, records)
+		values[name+" tens"] = tens(curve(records, "rollout/accuracy/mean"))
+		values[name+" sampled"], values[name+" greedy"] = []float64{sampled}, []float64{greedy}
+		return records, sampled
+	}
+	for seed := range 3 {
+		dir, of := t.TempDir(), fmt.Sprint(" seed ", seed)
+		set := fmt.Sprint("seed=", seed, " ")
+		_, start := run(dir, warmedUp+of, "grpo", set+strings.Join(unchanged, " "))
+		for _, algorithm := range algorithms() {
+			t.Run(algorithm+of, func(t *testing.T) {
+				records, sampled := run(dir, algorithm+of, algorithm, set)
+				if sampled < start+0.15 {
+					t.Errorf("accuracy went from %.3f to %.3f, want 0.15 more", start, sampled)
 				}
-				curves, sampled, greedy = append(curves, tens), append(sampled, share(m.sampled)), append(greedy, share(m.greedy))
-				seconds = append(seconds, fmt.Sprintf("%.0f", m.wall.Seconds()))
+				if slices.Contains(preferring, algorithm) {
+					p := heldOutPairs(t, records)
+					p.check(t)
+					values[algorithm+of+" pairs"] = []float64{p.before, p.after, p.gained}
+				}
 			})
 		}
-		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", name, strings.Join(curves, " | "), strings.Join(sampled, " "), strings.Join(greedy, " "), strings.Join(seconds, " "))
-		return runs
+		for name, override := range algorithmControls {
+			if _, sampled := run(dir, name+of, "grpo", set+override); sampled > start+0.1 {
+				t.Errorf("%s%s: accuracy rose from %.3f to %.3f, and there was nothing to learn from", name, of, start, sampled)
+			}
+		}
 	}
-	start := row("after the warm-up", "grpo", unchanged...)
-	preferences := "| algorithm | likelier, after the warm-up | likelier, in the end | has gained more |\n|---|---|---|---|\n"
+	hold(t, "examples/algorithms", values)
+}
+
+const warmedUp = "after the warm-up"
+
+// algorithmControls are settings with which there is nothing to learn from.
+var algorithmControls = map[string]string{
+	"grpo, learning rate 0":  "name=control_lr stages.1.algorithm.optimizer.lr=0",
+	"grpo, shuffled rewards": `name=control_shuffled stages.1.data_processor.experience_pipeline.operators=[{"name":"test_shuffle_rewards"}]`,
+}
+
+func algorithmTables(r results) map[string]string {
+	var table, pairs strings.Builder
+	table.WriteString(measuredAt(r.Commit) + "| algorithm | seed 0 | seed 1 | seed 2 | sampled | greedy |\n|---|---|---|---|---|---|\n")
+	pairs.WriteString("\n| algorithm | likelier, after the warm-up | likelier, in the end | has gained more |\n|---|---|---|---|\n")
+	of := func(name string, i int, what string) (out []float64) { // the values i, by seed
+		for seed := range 3 {
+			if v := r.Values[fmt.Sprintf("%s seed %d %s", name, seed, what)]; i < len(v) {
+				out = append(out, v[i])
+			}
+		}
+		return out
+	}
+	row := func(shown, name string) {
+		fmt.Fprintf(&table, "| %s |", shown)
+		for seed := range 3 {
+			fmt.Fprintf(&table, " %s |", cmp.Or(shares(r.Values[fmt.Sprintf("%s seed %d tens", name, seed)]), "–"))
+		}
+		fmt.Fprintf(&table, " %s | %s |\n", shares(of(name, 0, "sampled")), shares(of(name, 0, "greedy")))
+	}
+	row(warmedUp, warmedUp)
 	for _, algorithm := range algorithms() {
-		name := fmt.Sprintf("[%s](%s.yaml)", algorithm, algorithm)
-		runs := row(name, algorithm)
-		for seed, m := range runs {
-			if m.sampled < start[seed].sampled+0.15 {
-				t.Errorf("%s, seed %d: accuracy went from %.3f to %.3f, want 0.15 more", algorithm, seed, start[seed].sampled, m.sampled)
-			}
-		}
+		link := fmt.Sprintf("[%s](%s.yaml)", algorithm, algorithm)
+		row(link, algorithm)
 		if slices.Contains(preferring, algorithm) {
-			preferences += preferenceRow(t, name, runs)
+			fmt.Fprintf(&pairs, "| %s | %s | %s | %s |\n", link, shares(of(algorithm, 0, "pairs")), shares(of(algorithm, 1, "pairs")),
+				shares(of(algorithm, 2, "pairs")))
 		}
 	}
-	for name, override := range map[string]string{
-		"learning rate 0":  "stages.1.algorithm.optimizer.lr=0",
-		"shuffled rewards": "stages.1.data_processor.experience_pipeline.operators=[{name: test_shuffle_rewards}]",
-	} {
-		for seed, m := range row("grpo, "+name, "grpo", "name=control_"+strings.ReplaceAll(name, " ", "_"), override) {
-			if m.sampled > start[seed].sampled+0.1 {
-				t.Errorf("%s, seed %d: accuracy rose from %.3f to %.3f, and there was nothing to learn from", name, seed, start[seed].sampled, m.sampled)
-			}
-		}
+	for _, name := range slices.Sorted(maps.Keys(algorithmControls)) {
+		row(name, name)
 	}
-	t.Log("\n" + table.String() + "\n" + preferences)
-	if *update && !t.Failed() {
-		writeTable(t, "examples/algorithms/README.md", "measured", table.String())
-		writeTable(t, "examples/algorithms/README.md", "held out", preferences)
-	}
-}
-
-// preferenceRow is a row of shares of held-out pairs, by seed.
-func preferenceRow(t *testing.T, name string, runs []measured) string {
-	var before, after, gained []string
-	for _, m := range runs {
-		p := heldOutPairs(t, m.records)
-		p.check(t)
-		before, after, gained = append(before, share(p.before)), append(after, share(p.after)), append(gained, share(p.gained))
-	}
-	return fmt.Sprintf("| %s | %s | %s | %s |\n", name, strings.Join(before, " "), strings.Join(after, " "), strings.Join(gained, " "))
-}
-
-// writeTable puts a table in place of the one between the marks of that name of a document.
-func writeTable(t *testing.T, path, name, table string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin, end := "<!-- "+name+" -->\n", "<!-- end -->"
-	head, rest, found := strings.Cut(string(text), begin)
-	_, tail, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no place for the table: %q and %q", path, begin, end)
-	}
-	if err := os.WriteFile(path, []byte(head+begin+table+end+tail), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	return map[string]string{"measured": table.String(), "held out": pairs.String()}
 }

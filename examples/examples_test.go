@@ -118,39 +118,6 @@ func ends(t *testing.T, records []trinity.Record) (first, last float64) {
 	return mean(accuracy[:10]), mean(accuracy[len(accuracy)-10:])
 }
 
-const quickstart = "quickstart/quickstart.yaml"
-
-// The quickstart learns to add: seed 0 always, other seeds when there is time.
-func TestQuickstartLearns(t *testing.T) {
-	trinitytest.Long(t, "trains for a minute", trained...)
-	for seed := range 3 {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			if seed > 0 {
-				trinitytest.TooLong(t, "trains for many minutes")
-			}
-			first, last := ends(t, runExample(t, quickstart, fmt.Sprint("seed=", seed)))
-			if last < 0.70 || last < first+0.30 {
-				t.Errorf("accuracy rose from %.3f to %.3f, want at least 0.70 and 0.30 more", first, last)
-			}
-		})
-	}
-}
-
-// Without learning rate, or with rewards that are not its own, the quickstart's model does not improve.
-func TestQuickstartControls(t *testing.T) {
-	trinitytest.TooLong(t, "trains for many minutes")
-	for name, override := range map[string]string{
-		"learning rate 0":  "stages.1.algorithm.optimizer.lr=0",
-		"shuffled rewards": "stages.1.data_processor.experience_pipeline.operators=[{name: test_shuffle_rewards}]",
-	} {
-		t.Run(name, func(t *testing.T) {
-			if first, last := ends(t, runExample(t, quickstart, override)); last > first+0.1 {
-				t.Errorf("accuracy rose from %.3f to %.3f, and there was nothing to learn from", first, last)
-			}
-		})
-	}
-}
-
 // SmolLM2 learns one-digit sums within 16 steps, with an adapter and with all weights.
 func TestArithmeticOfSmolLM2(t *testing.T) {
 	model := smolLM2(t)

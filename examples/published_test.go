@@ -1,0 +1,154 @@
+package examples
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write what was measured: results.json and the tables made of it")
+
+// results is the file results.json of an example: what its tables show, and the commit that was
+// measured. A name of Values is a run and a quantity, such as "seed 0 greedy".
+type results struct {
+	Commit string               `json:"commit"`
+	Values map[string][]float64 `json:"values"`
+}
+
+// tables returns the tables of a page by their marks.
+type tables func(results) map[string]string
+
+// pages are the documents whose tables come from the results of an example.
+var pages = []struct {
+	results, page string
+	tables        tables
+}{
+	{"examples/quickstart", "examples/quickstart/README.md", quickstartTables},
+	{"examples/quickstart", "README.md", quickstartRow},
+	{"examples/algorithms", "examples/algorithms/README.md", algorithmTables},
+}
+
+// The tables show what results.json says. The heavy tests compare results.json with runs.
+func TestTablesShowResults(t *testing.T) {
+	t.Chdir("..")
+	for _, p := range pages {
+		text, err := os.ReadFile(p.page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := withTables(t, string(text), p.tables(readResults(t, p.results))); want != string(text) {
+			if *update {
+				writeTables(t, p.page, p.tables(readResults(t, p.results)))
+				continue
+			}
+			t.Errorf("%s does not show %s/results.json: go test ./examples -run TablesShowResults -update writes it", p.page, p.results)
+		}
+	}
+}
+
+func readResults(t *testing.T, dir string) (r results) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "results.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// hold compares what was measured with the results of an example. With -update it writes them, and
+// the pages that show them.
+func hold(t *testing.T, dir string, values map[string][]float64) {
+	t.Helper()
+	if !*update {
+		want := readResults(t, dir)
+		for _, name := range slices.Sorted(maps.Keys(want.Values)) {
+			if got, published := shares(values[name]), shares(want.Values[name]); got != published {
+				t.Errorf("%s: %s, and %s/results.json has %s of commit %s: measure anew with -update", name, got, dir, published, want.Commit)
+			}
+		}
+		return
+	}
+	if t.Failed() {
+		return
+	}
+	r := results{commit(t), values}
+	data, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "results.json"), append(data, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pages {
+		if p.results == dir {
+			writeTables(t, p.page, p.tables(r))
+		}
+	}
+}
+
+// commit returns the commit that is checked out.
+func commit(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func measuredAt(commit string) string { return "\nMeasured at commit `" + commit + "`.\n\n" }
+
+// writeTables puts tables in place of those between the marks of their names in a document.
+func writeTables(t *testing.T, path string, named map[string]string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(withTables(t, string(text), named)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func withTables(t *testing.T, text string, named map[string]string) string {
+	t.Helper()
+	for name, table := range named {
+		begin, end := "<!-- "+name+" -->", "<!-- end -->"
+		head, rest, found := strings.Cut(text, begin)
+		_, tail, closed := strings.Cut(rest, end)
+		if !found || !closed {
+			t.Fatalf("no place for a table: %q and %q", begin, end)
+		}
+		text = head + begin + table + end + tail
+	}
+	return text
+}
+
+// share writes 0.973 as .97.
+func share(v float64) string { return strings.TrimPrefix(fmt.Sprintf("%.2f", v), "0") }
+
+func shares(values []float64) string {
+	var out []string
+	for _, v := range values {
+		out = append(out, share(v))
+	}
+	return strings.Join(out, " ")
+}
+
+// tens are the means of ten values each.
+func tens(values []float64) (out []float64) {
+	for ten := range slices.Chunk(values, 10) {
+		out = append(out, mean(ten))
+	}
+	return out
+}

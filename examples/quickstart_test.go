@@ -1,0 +1,85 @@
+package examples
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/trinity-go/trinity/trinitytest"
+)
+
+const quickstart = "quickstart/quickstart.yaml"
+
+// quickstartControls are settings with which there is nothing to learn from.
+var quickstartControls = map[string]string{
+	"learning rate 0":  "stages.1.algorithm.optimizer.lr=0",
+	"shuffled rewards": "stages.1.data_processor.experience_pipeline.operators=[{name: test_shuffle_rewards}]",
+}
+
+// The quickstart learns to add.
+func TestQuickstartLearns(t *testing.T) {
+	trinitytest.Long(t, "trains for a minute", trained...)
+	first, last := ends(t, runExample(t, quickstart))
+	if last < 0.70 || last < first+0.30 {
+		t.Errorf("accuracy rose from %.3f to %.3f, want at least 0.70 and 0.30 more", first, last)
+	}
+}
+
+// The quickstart learns with three seeds, and not in the controls. With -update the test writes what
+// was measured into the documents.
+func TestQuickstartResults(t *testing.T) {
+	trinitytest.TooLong(t, "trains for many minutes")
+	t.Chdir("..")
+	values := map[string][]float64{}
+	run := func(name, override string) (first, last float64) {
+		records := runExampleIn(t, t.TempDir(), quickstart, override)
+		values[name+" tens"] = tens(curve(records, "rollout/accuracy/mean"))
+		values[name+" sampled"] = curve(records, "eval/new_sums/accuracy/mean@1")
+		values[name+" greedy"] = curve(records, "eval/new_sums_greedy/accuracy/mean@1")
+		return ends(t, records)
+	}
+	for seed := range 3 {
+		if first, last := run(fmt.Sprint("seed ", seed), fmt.Sprint("seed=", seed)); last < 0.70 || last < first+0.30 {
+			t.Errorf("seed %d: accuracy rose from %.3f to %.3f, want at least 0.70 and 0.30 more", seed, first, last)
+		}
+	}
+	for name, override := range quickstartControls {
+		if first, last := run(name, override); last > first+0.1 {
+			t.Errorf("%s: accuracy rose from %.3f to %.3f, and there was nothing to learn from", name, first, last)
+		}
+	}
+	hold(t, "examples/quickstart", values)
+}
+
+func quickstartTables(r results) map[string]string {
+	var accuracy, heldOut strings.Builder
+	accuracy.WriteString(measuredAt(r.Commit) + "| run | 1–10 |")
+	for ten := 20; ten <= 120; ten += 10 {
+		fmt.Fprintf(&accuracy, " –%d |", ten)
+	}
+	fmt.Fprintf(&accuracy, "\n|%s\n", strings.Repeat("---|", 13))
+	heldOut.WriteString("\n| seed | temperature 1 | greedy |\n|---|---|---|\n")
+	row := func(name string) {
+		fmt.Fprintf(&accuracy, "| %s | %s |\n", name, strings.ReplaceAll(shares(r.Values[name+" tens"]), " ", " | "))
+	}
+	for seed := range 3 {
+		name := fmt.Sprint("seed ", seed)
+		row(name)
+		fmt.Fprintf(&heldOut, "| %d | %s | %s |\n", seed, change(r.Values[name+" sampled"]), change(r.Values[name+" greedy"]))
+	}
+	row("learning rate 0")
+	row("shuffled rewards")
+	return map[string]string{"accuracy": accuracy.String(), "held out": heldOut.String()}
+}
+
+func quickstartRow(r results) map[string]string {
+	return map[string]string{"quickstart": change(r.Values["seed 0 sampled"]) + ", " + change(r.Values["seed 0 greedy"])}
+}
+
+// change writes the first and the last of some shares.
+func change(v []float64) string {
+	if len(v) == 0 {
+		return "–"
+	}
+	return share(v[0]) + " → " + share(v[len(v)-1])
+}
