@@ -45,7 +45,7 @@ type tasks struct {
 // adapter in model.model_path names.
 func Resolve(cfg *config.Settled) (*Settled, error) {
 	s := &Settled{Settled: cfg}
-	err := s.separateAdapter()
+	err := separateAdapter(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -73,17 +73,17 @@ func Resolve(cfg *config.Settled) (*Settled, error) {
 
 // separateAdapter replaces a checkpoint in model.model_path with the model in it, and an adapter with
 // its base model, and makes the adapter the first of model.lora_configs.
-func (s *Settled) separateAdapter() error {
-	m := &s.Model
+func separateAdapter(cfg *config.Settled) error {
+	m := &cfg.Model
 	path := checkpoint.ModelBelow(m.ModelPath)
 	base, isAdapter, err := model.AdapterBase(path)
 	switch {
 	case err != nil:
-		return s.At(checkpoint.ModelKey, err.Error(), "")
+		return cfg.At(checkpoint.ModelKey, err.Error(), "")
 	case !isAdapter:
 		base = path
 	case len(m.LoraConfigs) > 0 && m.LoraConfigs[0].Path != "":
-		return s.At("model.lora_configs.0.path", checkpoint.ModelKey+" is an adapter, too", "keep one of them")
+		return cfg.At("model.lora_configs.0.path", checkpoint.ModelKey+" is an adapter, too", "keep one of them")
 	default:
 		m.LoraConfigs = append([]config.Lora{}, m.LoraConfigs...)
 		if len(m.LoraConfigs) == 0 {
@@ -175,7 +175,7 @@ func (s *Settled) locatePolicy(find finder) (err error) {
 		if s.text, err = s.openText(); err != nil {
 			return err
 		}
-		if err := s.nameBase(); err != nil {
+		if err := nameBase(&s.Model, s.modelPath); err != nil {
 			return err
 		}
 	}
@@ -190,16 +190,16 @@ func (s *Settled) locatePolicy(find finder) (err error) {
 }
 
 // nameBase sets the name of the base model that a saved adapter has: a hub name, or a path that does
-// not depend on the working directory.
-func (s *Settled) nameBase() (err error) {
-	if len(s.Model.LoraConfigs) == 0 || s.Model.LoraConfigs[0].BaseModelName != "" {
+// not depend on the working directory. The model was found at path.
+func nameBase(m *config.Model, path string) (err error) {
+	if len(m.LoraConfigs) == 0 || m.LoraConfigs[0].BaseModelName != "" {
 		return nil
 	}
-	name := s.Model.ModelPath
-	if name == s.modelPath { // a file or a directory
+	name := m.ModelPath
+	if name == path { // a file or a directory
 		name, err = filepath.Abs(name)
 	}
-	s.Model.LoraConfigs[0].BaseModelName = name
+	m.LoraConfigs[0].BaseModelName = name
 	return err
 }
 
