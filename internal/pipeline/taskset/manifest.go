@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/registry"
 )
 
 // edition changes when a new version of the pipeline makes a different output from the same
@@ -68,15 +69,35 @@ func stamps(paths []string) ([]stamp, error) {
 	return all, nil
 }
 
-// settings returns a digest of everything that determines the output, except the inputs.
+// settings returns a digest of everything that determines the output, except the inputs. Secrets do
+// not.
 func (r *Recipe) settings() (string, error) {
 	own := *r
-	own.Inputs, own.Output = nil, ""
+	own.Inputs, own.Output, own.Operators = nil, "", nil
+	for _, o := range r.Operators {
+		args, _ := withoutSecrets(o.Args).(map[string]any)
+		own.Operators = append(own.Operators, Operator{o.Name, args})
+	}
 	data, err := json.Marshal(struct {
 		Edition int
 		Recipe  Recipe
 	}{edition, own})
 	return digest(data), err
+}
+
+// withoutSecrets returns a copy of an argument without the secrets in it.
+func withoutSecrets(v any) any {
+	args, ok := v.(map[string]any)
+	if !ok || args == nil {
+		return v
+	}
+	public := map[string]any{}
+	for name, arg := range args {
+		if !registry.IsSecret(name) {
+			public[name] = withoutSecrets(arg)
+		}
+	}
+	return public
 }
 
 func digest(data []byte) string {

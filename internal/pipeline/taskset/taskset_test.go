@@ -312,3 +312,22 @@ func TestManyBlocksKeepTheirOrder(t *testing.T) {
 		t.Error("rows of equal priority changed their order")
 	}
 }
+
+// A new key does not make the output again.
+func TestSecretsAreNoSettings(t *testing.T) {
+	digest := func(key, model string) string {
+		params := args{"base_url": "http://host", "api_key": key}
+		r := Recipe{Operators: []Operator{{Name: "llm_quality_score_filter", Args: args{"api_or_hf_model": model, "model_params": params}}}}
+		text, err := r.settings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if params["api_key"] != key {
+			t.Errorf("the key of the operator is %v", params["api_key"])
+		}
+		return text
+	}
+	if digest("old", "m") != digest("new", "m") || digest("old", "m") == digest("old", "other") {
+		t.Error("want the same settings with another key, and other settings with another model")
+	}
+}
