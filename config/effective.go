@@ -21,23 +21,44 @@ func (c *Config) YAML() (string, error) {
 
 // Differences returns the part of [Config.YAML] that the file or the command line sets to another
 // value than the default.
-func (c *Config) Differences() (string, error) {
-	var plain Config
-	setDefaults(reflect.ValueOf(&plain).Elem())
-	usual := encode(reflect.ValueOf(&plain).Elem(), "")
-	return c.dump(func(s *Config) *yaml.Node {
-		n := s.differing(encode(reflect.ValueOf(s).Elem(), ""), usual, "")
-		if n != nil && s.isStage { // the run's name with the stage's
-			n.Content = pairsBut(n.Content, func(name string, _ *yaml.Node) bool { return name == "name" })
-		}
-		return n
-	})
+func (c *Config) Differences() (string, error) { return c.dump((*Config).set) }
+
+// Settings returns the values of [Config.Differences] by dotted key. It belongs to a run without
+// stages, or to a stage.
+func (c *Config) Settings() map[string]any {
+	all := map[string]any{}
+	flat(all, c.set(), "")
+	return all
+}
+
+func flat(into map[string]any, n *yaml.Node, key string) {
+	if n == nil {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		into[key] = plain(n)
+		return
+	}
+	for pair := range slices.Chunk(n.Content, 2) {
+		flat(into, pair[1], strings.TrimPrefix(key+"."+pair[0].Value, "."))
+	}
+}
+
+// set returns the tree of what is set to another value than the default.
+func (c *Config) set() *yaml.Node {
+	var usual Config
+	setDefaults(reflect.ValueOf(&usual).Elem())
+	n := c.differing(encode(reflect.ValueOf(c).Elem(), ""), encode(reflect.ValueOf(&usual).Elem(), ""), "")
+	if n != nil && c.isStage { // the run's name with the stage's
+		n.Content = pairsBut(n.Content, func(name string, _ *yaml.Node) bool { return name == "name" })
+	}
+	return n
 }
 
 // differing returns what is set below key in n and differs from usual; nil if nothing is.
 func (c *Config) differing(n, usual *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind == yaml.ScalarNode || n.Kind == yaml.SequenceNode && n.Style == yaml.FlowStyle {
-		if n == nil || !c.IsSet(key) || usual != nil && sameText(n, usual) {
+		if n == nil || !c.IsSet(key) || usual != nil && reflect.DeepEqual(plain(n), plain(usual)) {
 			return nil
 		}
 		return n
@@ -63,13 +84,6 @@ func (c *Config) differing(n, usual *yaml.Node, key string) *yaml.Node {
 		}
 	}
 	return orNone(&out)
-}
-
-// sameText reports whether two values are written alike.
-func sameText(a, b *yaml.Node) bool {
-	one, err := yaml.Dump(a)
-	other, err2 := yaml.Dump(b)
-	return err == nil && err2 == nil && bytes.Equal(one, other)
 }
 
 // dump writes a tree of each stage, or of the run.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -83,5 +84,30 @@ func TestOverrides(t *testing.T) {
 			!strings.HasPrefix(err.Error(), "command line: ") {
 			t.Errorf("%s: got %v, want %s", override, err, want)
 		}
+	}
+}
+
+// The differences are what is set to another value than the default, without secrets.
+func TestDifferencesAreWhatIsSet(t *testing.T) {
+	c := mustParse(t, base, Options{Overrides: []string{"seed=42", "algorithm.optimizer.lr=0.5", "trainer.save_interval=7",
+		"monitor.monitor_args={jsonl: {}}", "explorer.rollout_model.api_key=hidden"}})
+	text, err := c.Differences()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"lr: 0.5\n", "save_interval: 7\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+	}
+	for _, not := range []string{"seed", "hidden", "weight_decay"} {
+		if strings.Contains(text, not) {
+			t.Errorf("want no %q in\n%s", not, text)
+		}
+	}
+	settings := c.Settings()
+	if fmt.Sprint(settings["algorithm.optimizer.lr"], settings["trainer.save_interval"], settings["seed"]) != "0.5 7 <nil>" ||
+		strings.Contains(fmt.Sprint(settings), "hidden") {
+		t.Errorf("%#v", settings)
 	}
 }

@@ -127,7 +127,10 @@ func (s *StagePlan) writeTime(row func(name, format string, args ...any)) {
 		}
 		row("disk", "about %s of checkpoints%s", Size(s.Disk), here)
 	}
-	if len(s.StepTime) == 0 {
+	switch {
+	case s.ExperiencesPerStep == 0 && s.TasksPerStep == 0:
+		return // it makes no steps
+	case len(s.StepTime) == 0:
 		row("time", "not known before the model and the data are here")
 		return
 	}
@@ -145,7 +148,7 @@ func (s *StagePlan) writeTime(row func(name, format string, args ...any)) {
 		row("time", "about %s%s", duration(s.Seconds), evals)
 	}
 	row("a step", "about %s: %s", duration(step), strings.Join(parts, ", "))
-	row("assumes", "%s; real runs took 0.5 to 1.5 times the estimate", s.TimeIsFor)
+	row("assumes", "%s; measured runs took 0.7 to 1.6 times as long", s.TimeIsFor)
 	for _, f := range s.Faster {
 		row("faster", "%s", f)
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,6 +28,8 @@ type Runner struct {
 	// run. Info["reward_baseline"] of the group's experiences becomes its reward, or null if it
 	// failed or has no valid reward.
 	Greedy bool
+	// Progress receives what the runner does, after each rollout; nil receives nothing.
+	Progress func(doing string, done, total int)
 }
 
 // outcome is the result of one task.
@@ -66,6 +69,7 @@ func (s *started) wait() ([]*outcome, error) {
 func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 	eg, ctx := errgroup.WithContext(ctx)
 	s := &started{eg: eg, outcomes: make([]*outcome, len(tasks))}
+	ended := r.counter(step, tasks)
 	for i, task := range tasks {
 		left := task.GroupSize
 		if r.greedy(task.Task) {
@@ -88,6 +92,7 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 					return context.Cause(ctx)
 				}
 				r.Slots.count(exps)
+				ended()
 				mu.Lock()
 				defer mu.Unlock()
 				out.retries += retries
@@ -114,6 +119,26 @@ func (r *Runner) start(ctx context.Context, step int64, tasks []job) *started {
 		}
 	}
 	return s
+}
+
+// counter returns a function that reports one more rollout of the tasks as ended.
+func (r *Runner) counter(step int64, tasks []job) func() {
+	if r.Progress == nil || len(tasks) == 0 {
+		return func() {}
+	}
+	doing, total := fmt.Sprintf("explores step %d", step), 0
+	if tasks[0].Eval {
+		doing = "evaluates " + tasks[0].Taskset
+	}
+	for _, task := range tasks {
+		total += task.GroupSize
+		if r.greedy(task.Task) {
+			total++
+		}
+	}
+	r.Progress(doing, 0, total)
+	var done atomic.Int64
+	return func() { r.Progress(doing, int(done.Add(1)), total) }
 }
 
 // compare lets a GroupWorkflow compare the rollouts of a group once all have ended; its model is

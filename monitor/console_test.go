@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trinity-go/trinity"
 )
@@ -32,24 +33,78 @@ func TestConsoleWritesPlainLinesElsewhere(t *testing.T) {
 	}
 	defer f.Close()
 	c := newConsole(f)
-	if err := c.Open(Run{Name: "r", TotalSteps: 10}); err != nil {
+	if err := c.Open(Run{Name: "r", TotalSteps: 10, Trains: true}); err != nil {
 		t.Fatal(err)
 	}
 	eval := rec("explorer", 2, trinity.Metrics{"eval/held_out/accuracy/mean@1": 0.5, "eval/held_out/response_length/mean@1": 9,
 		"time/eval": 3})
 	pairs := rec("trainer", 0, trinity.Metrics{"eval/pairs/ranking_accuracy": 0.5, "eval/pairs/dpo_loss": 0.75,
 		"eval/pairs/kl_loss": 0, "eval/pairs/final_loss": 1, "eval/pairs/kl_coef": 0.1})
-	logAll(t, c, pairs, exploreRecord(2, 0.25), trainRecord(2, -0.125), eval)
+	logAll(t, c, pairs, exploreRecord(2, 0.25), trainRecord(2, -0.125), eval, exploreRecord(3, 0.5))
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)
-	want := "12:00:00  trainer  step 0/10  eval/pairs/dpo_loss 0.75  eval/pairs/ranking_accuracy 0.5\n" +
-		"12:00:20  explorer  step 2  reward 0.25  length 56.25  1.23k tok/s  step 3s  waited 1s\n" +
-		"12:00:20  trainer  step 2/10  loss -0.125  grad 0.5  lr 1e-05  2.5k tok/s  step 6s  waited 2s\n" +
-		"12:00:20  explorer  step 2  eval/held_out/accuracy/mean@1 0.5\n"
+	want := "12:00:00  step 0/10  eval/pairs/dpo_loss 0.75  eval/pairs/ranking_accuracy 0.5\n" +
+		"12:00:20  step 2/10  reward 0.25  length 56.25  rollout 1.23k tok/s  3s  waits 25%  " +
+		"loss -0.125  grad 0.5  lr 1e-05  train 2.5k tok/s  6s  waits 25%\n" +
+		"12:00:20  step 2/10  eval/held_out/accuracy/mean@1 0.5\n" +
+		"12:00:30  step 3/10  reward 0.5  length 56.25  rollout 1.23k tok/s  3s  waits 25%\n" // no train step has followed
 	if err != nil || string(got) != want {
 		t.Errorf("got\n%swant\n%s%v", got, want, err)
+	}
+}
+
+// Whoever reads a log hears of a long step after half a minute, and then every half minute.
+func TestConsoleBreaksLongSilence(t *testing.T) {
+	var out bytes.Buffer
+	c := &console{out: &out}
+	if err := c.Open(Run{TotalSteps: 10, Trains: true}); err != nil {
+		t.Fatal(err)
+	}
+	c.plain.last = noon
+	c.Progress("explorer", "explores step 2", 24, 96)
+	c.Progress("trainer", "waits for experiences", 0, 0)
+	for role, of := range c.display.doing {
+		of.since = noon.Add(-5 * time.Second)
+		c.display.doing[role] = of
+	}
+	for _, after := range []time.Duration{10, 29, 31, 50, 60, 62} {
+		if err := c.tick(noon.Add(after * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "12:00:31  explores step 2 24/96 for 36s, waits for experiences for 36s\n" +
+		"12:01:02  explores step 2 24/96 for 1m07s, waits for experiences for 1m07s\n"
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", &out, want)
+	}
+}
+
+// In 80 columns no field is cut, and a trainer of a dataset waits for nobody.
+func TestLiveDisplayInEightyColumns(t *testing.T) {
+	width, height := 80, 24
+	c, out := liveConsole(&width, &height)
+	e, tr := exploreRecord(120, 0.835938), trainRecord(120, -0.00517312)
+	e.Metrics["rollout/failed_run_count"], e.Metrics["rollout/tokens_per_second"] = 12, 11834.5
+	tr.Metrics["actor/kl_loss"], tr.Metrics["actor/grad_norm"], tr.Metrics["actor/lr"] = 0.001234, 0.558234, 4.3134e-5
+	logAll(t, c, e, tr)
+	c.Progress("explorer", "evaluates new_sums", 20, 200)
+	_ = c.tick(noon.Add(time.Hour))
+	tm := &terminal{width: width}
+	tm.write(t, out.String())
+	text := tm.text()
+	for _, want := range []string{"waits 25%", "kl 0.001234", "grad 0.5582", "failed 12", "now      evaluates new_sums 20/200"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+	}
+	if strings.Count(text, "waits 25%") != 2 || strings.Contains(text, "…\n") {
+		t.Errorf("a field was cut:\n%s", text)
+	}
+	c.display.run.FromData = true
+	if rows := c.display.lines(width); strings.Contains(rows[4].text, "waits") {
+		t.Errorf("a trainer of a dataset waits: %q", rows[4])
 	}
 }
 
@@ -167,8 +222,8 @@ func TestLiveDisplayUpdatesInPlace(t *testing.T) {
 p/r
 step     4/8  ━━━━━━━━━━━━━━━━━━━━────────────────────  50%  after 40s  left 40s
 reward   0.25  ▁▅█▃  0 … 1
-rollout  1.23k tok/s  length 56.25  step 3s  waits for trainer 25%
-train    2.5k tok/s  step 6s  grad 0.5  lr 1e-05  waits for explorer 25%
+rollout  1.23k tok/s  waits 25%  step 3s  length 56.25
+train    2.5k tok/s  waits 25%  step 6s  grad 0.5  lr 1e-05
 loss     1  █▅▁▁  1 … 3
 eval     held_out/accuracy/mean@1 0.5  at step 4
 eval     pairs/accuracy_mean 0.75  at step 4

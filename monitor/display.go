@@ -2,9 +2,12 @@ package monitor
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/trinity-go/trinity"
 )
@@ -15,10 +18,19 @@ type display struct {
 	started time.Time
 	latest  map[string]trinity.Record // by role
 	marks   []mark                    // of the last steps of the role whose steps count
-	rewards series
-	losses  series
+	rewards *curve
+	losses  *curve
 	evals   trinity.Metrics
 	evalAt  int64
+	doing   map[string]doing // by role
+	now     time.Time        // the last look at the clock
+}
+
+// doing is what a role does within a step.
+type doing struct {
+	what        string
+	done, total int // 0 of 0: it waits
+	since       time.Time
 }
 
 // mark is the time at which a step ended.
@@ -31,7 +43,8 @@ type mark struct {
 const etaSteps = 20
 
 func newDisplay(run Run) *display {
-	return &display{run: run, started: time.Now(), latest: map[string]trinity.Record{}, evals: trinity.Metrics{}}
+	return &display{run: run, started: time.Now(), latest: map[string]trinity.Record{}, evals: trinity.Metrics{},
+		rewards: newCurve(run.TotalSteps), losses: newCurve(run.TotalSteps), doing: map[string]doing{}}
 }
 
 // add adds a record. An evaluation's record does not replace the role's last step.
@@ -47,12 +60,41 @@ func (d *display) add(r trinity.Record) {
 		d.marks = nil // from now on the trainer's steps count
 	}
 	d.latest[r.Role] = r
-	d.rewards.add(r.Metrics, "rollout/reward/mean")
-	d.losses.add(r.Metrics, "actor/final_loss")
+	if v, ok := r.Metrics["rollout/reward/mean"]; ok {
+		d.rewards.add(r.Step, v)
+	}
+	if v, ok := r.Metrics["actor/final_loss"]; ok {
+		d.losses.add(r.Step, v)
+	}
 	if r.Role == d.counts() {
 		d.marks = append(d.marks, mark{r.Step, r.Time})
 		d.marks = d.marks[max(0, len(d.marks)-etaSteps-1):]
 	}
+}
+
+// progress notes what a role does.
+func (d *display) progress(role, what string, done, total int) {
+	was := d.doing[role]
+	if was.what != what {
+		was = doing{what: what, since: time.Now()}
+	}
+	was.done, was.total = done, total
+	d.doing[role] = was
+}
+
+// doings returns what the roles do, in words.
+func (d *display) doings() (words []string) {
+	for _, role := range slices.Sorted(maps.Keys(d.doing)) {
+		w := d.doing[role].what
+		if of := d.doing[role]; of.total > 0 {
+			w += fmt.Sprintf(" %d/%d", of.done, of.total)
+		}
+		if since := d.now.Sub(d.doing[role].since); since >= time.Second {
+			w += " for " + duration(since)
+		}
+		words = append(words, w)
+	}
+	return words
 }
 
 // counts returns the role whose steps count as the run's steps.
@@ -68,33 +110,60 @@ type row struct{ label, text string }
 
 // lines returns the rows for a terminal of a width in columns.
 func (d *display) lines(width int) []row {
-	rows := []row{{strings.TrimPrefix(d.run.Project+"/"+d.run.Name, "/"), ""}, {"step", d.progress(width)}}
+	rows := []row{{strings.TrimPrefix(d.run.Project+"/"+d.run.Name, "/"), ""}, {"step", d.stepText(width)}}
 	spark := max(8, min(60, width-50))
-	if len(d.rewards) > 0 {
+	if len(d.rewards.bins) > 0 {
 		rows = append(rows, row{"reward", d.rewards.text(spark)})
 	}
+	add := func(label string, fields []string) {
+		rows = append(rows, row{label, joined(fields, width-1-labelWidth)})
+	}
 	if e, ok := d.latest["explorer"]; ok {
-		rows = append(rows, row{"rollout", strings.Join(describe(e.Metrics, rolloutRow), "  ") +
-			waits(e.Metrics, "trainer", "time/explorer_sync_interval", "time/explore_step")})
+		add("rollout", second(describe(e.Metrics, rolloutRow), waits(e.Metrics, explorerWait)))
 	}
 	if t, ok := d.latest["trainer"]; ok {
-		rows = append(rows,
-			row{"train", strings.Join(describe(t.Metrics, trainRow), "  ") +
-				waits(t.Metrics, "explorer", "time/read_experience", "time/train_step", "time/sync_weight")})
-		if len(d.losses) > 0 {
+		fields := describe(t.Metrics, trainRow)
+		if !d.run.FromData {
+			fields = second(fields, waits(t.Metrics, trainerWait))
+		}
+		add("train", fields)
+		if len(d.losses.bins) > 0 {
 			rows = append(rows, row{"loss", d.losses.text(spark)})
 		}
 	}
 	for _, name := range Evaluations(d.evals) {
 		rows = append(rows, row{"eval", fmt.Sprintf("%s %s  at step %d", strings.TrimPrefix(name, "eval/"), number(d.evals[name]), d.evalAt)})
 	}
+	if words := d.doings(); len(words) > 0 {
+		add("now", words)
+	}
 	return rows
+}
+
+// second inserts fields behind the first one, where no width cuts them.
+func second(fields, more []string) []string {
+	return slices.Insert(fields, min(1, len(fields)), more...)
+}
+
+// joined joins the fields that fit a width whole, and at least the first.
+func joined(fields []string, width int) string {
+	text := ""
+	for i, f := range fields {
+		if i > 0 {
+			f = text + "  " + f
+		}
+		if i > 0 && utf8.RuneCountInString(f) > width {
+			break
+		}
+		text = f
+	}
+	return text
 }
 
 var rolloutRow = []shown{
 	{"rollout/tokens_per_second", "", perSecond},
-	{"rollout/response_length/mean", "length", number},
 	{"time/explore_step", "step", seconds},
+	{"rollout/response_length/mean", "length", number},
 	{"rollout/failed_run_count", "failed", positive},
 }
 
@@ -106,21 +175,28 @@ var trainRow = []shown{
 	{"actor/lr", "lr", number},
 }
 
-// waits returns a text with the share of its time that a role waited for the other.
-func waits(m trinity.Metrics, whom, wait string, work ...string) string {
-	waited, ok := m[wait]
-	all := waited
-	for _, w := range work {
-		all += m[w]
+// The metrics of a role's wait for the other, followed by those of its work.
+var (
+	explorerWait = []string{"time/explorer_sync_interval", "time/explore_step"}
+	trainerWait  = []string{"time/read_experience", "time/train_step", "time/sync_weight"}
+)
+
+// waits returns a field with the share of its time that a role waited for the other; none without
+// such metrics.
+func waits(m trinity.Metrics, of []string) []string {
+	waited, ok := m[of[0]]
+	all := 0.
+	for _, name := range of {
+		all += m[name]
 	}
 	if !ok || all <= 0 {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("  waits for %s %.0f%%", whom, 100*waited/all)
+	return []string{fmt.Sprintf("waits %.0f%%", 100*waited/all)}
 }
 
-// progress returns step, bar and estimated time to the end.
-func (d *display) progress(width int) string {
+// stepText returns step, bar and estimated time to the end.
+func (d *display) stepText(width int) string {
 	step := d.run.FromStep
 	if len(d.marks) > 0 {
 		step = d.marks[len(d.marks)-1].step
@@ -157,6 +233,9 @@ func (d *display) left(step int64) (time.Duration, bool) {
 
 func (d *display) lastTime() time.Time {
 	last := d.started
+	if d.now.After(last) {
+		last = d.now
+	}
 	for _, r := range d.latest {
 		if r.Time.After(last) {
 			last = r.Time

@@ -15,7 +15,7 @@ import (
 // Monitors is the registry of monitors.
 var Monitors = registry.New[trinity.Monitor]("monitor", "where metrics go (monitor.monitor_type)")
 
-func init() { Monitors.Auto = []string{"console", "jsonl", "tensorboard"} }
+func init() { Monitors.Auto = []string{consoleName, "jsonl", "tensorboard"} }
 
 // Run describes the monitored run.
 type Run struct {
@@ -25,6 +25,19 @@ type Run struct {
 	Name       string
 	FromStep   int64 // the training step from which the run resumes; 0 for a new run
 	TotalSteps int64 // training steps; 0 if unknown
+
+	Trains   bool // this process trains, perhaps beside an explorer
+	FromData bool // the trainer reads a dataset and waits for no explorer
+	// Shows adds the console to the named monitors, and Quiet removes it from them.
+	Shows, Quiet bool
+	Config       string         // effective configuration (YAML), without secrets
+	Settings     map[string]any // what differs from the defaults, by dotted key, without secrets
+}
+
+// Progressor is a Monitor that shows what a role is doing within a step: done of total, or 0 of 0 if
+// it waits.
+type Progressor interface {
+	Progress(role, doing string, done, total int)
 }
 
 // Opener is a Monitor that must know the run before it can log.
@@ -33,6 +46,7 @@ type Opener interface{ Open(Run) error }
 // Open builds and opens the named monitors. For one name, args are its arguments. For several
 // names, args may hold a map of arguments under each name.
 func Open(names []string, args map[string]any, run Run) ([]trinity.Monitor, error) {
+	names, args = withConsole(names, args, run)
 	if len(names) > 1 {
 		for key := range args {
 			if !slices.Contains(names, key) {
@@ -53,6 +67,27 @@ func Open(names []string, args map[string]any, run Run) ([]trinity.Monitor, erro
 		opened = append(opened, m)
 	}
 	return opened, nil
+}
+
+// withConsole adds the console or takes it away, as the run asks. The arguments of a single monitor
+// become a section, and a single section becomes arguments.
+func withConsole(names []string, args map[string]any, run Run) ([]string, map[string]any) {
+	has := slices.Contains(names, consoleName)
+	if add, remove := run.Shows && !run.Quiet && !has, run.Quiet && has; !add && !remove {
+		return names, args
+	}
+	if len(names) == 1 && len(args) > 0 {
+		args = map[string]any{names[0]: args}
+	}
+	if has {
+		names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == consoleName })
+	} else {
+		names = append([]string{consoleName}, names...)
+	}
+	if len(names) == 1 {
+		args, _ = args[names[0]].(map[string]any)
+	}
+	return names, args
 }
 
 func open(name string, names []string, args map[string]any, run Run) (trinity.Monitor, error) {

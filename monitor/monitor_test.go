@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -52,8 +53,8 @@ func init() {
 func TestOpenPassesArguments(t *testing.T) {
 	run := Run{Name: "r", TotalSteps: 9}
 	one, err := Open([]string{"test_a"}, map[string]any{"level": 3}, run)
-	if err != nil || *one[0].(*fake) != (fake{3, run}) {
-		t.Errorf("one monitor: %+v, %v", one, err)
+	if got := one[0].(*fake); err != nil || got.Level != 3 || got.run.Name != run.Name || got.run.TotalSteps != 9 {
+		t.Errorf("one monitor: %+v, %v", got, err)
 	}
 	two, err := Open([]string{"test_a", "test_b"}, map[string]any{"test_b": map[string]any{"level": 4}}, run)
 	if err != nil || two[0].(*fake).Level != 0 || two[1].(*fake).Level != 4 {
@@ -61,6 +62,42 @@ func TestOpenPassesArguments(t *testing.T) {
 	}
 	if none, err := Open(nil, nil, run); err != nil || len(none) != 0 {
 		t.Errorf("no monitor: %v, %v", none, err)
+	}
+}
+
+// A run may show the console beside any monitor, or nothing.
+func TestTheConsoleIsAddedAndTakenAway(t *testing.T) {
+	for _, c := range []struct {
+		names []string
+		args  map[string]any
+		run   Run
+		want  string
+		level int // of the last one
+	}{
+		{[]string{"test_a"}, map[string]any{"level": 3}, Run{}, "*monitor.fake", 3},
+		{[]string{"test_a"}, map[string]any{"level": 3}, Run{Shows: true}, "*monitor.console *monitor.fake", 3},
+		{[]string{"console"}, nil, Run{Shows: true}, "*monitor.console", 0},
+		{[]string{"test_a", "console"}, map[string]any{"test_a": map[string]any{"level": 3}}, Run{Shows: true, Quiet: true}, "*monitor.fake", 3},
+		{[]string{"console", "test_a", "test_b"}, map[string]any{"test_b": map[string]any{"level": 3}}, Run{Quiet: true},
+			"*monitor.fake *monitor.fake", 3},
+		{[]string{"console"}, nil, Run{Quiet: true}, "", 0},
+		{[]string{"test_a"}, map[string]any{"level": 3}, Run{Quiet: true}, "*monitor.fake", 3},
+	} {
+		mons, err := Open(c.names, c.args, c.run)
+		var got []string
+		level := 0
+		for _, m := range mons {
+			got = append(got, fmt.Sprintf("%T", m))
+			if f, ok := m.(*fake); ok {
+				level = f.Level
+			}
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err != nil || strings.Join(got, " ") != c.want || level != c.level {
+			t.Errorf("%v with %+v: %v, level %d, %v", c.names, c.run, got, level, err)
+		}
 	}
 }
 

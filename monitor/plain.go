@@ -21,9 +21,8 @@ var explorerShown = []shown{
 	{"rollout/reward/mean", "reward", number},
 	{"rollout/accuracy/mean", "accuracy", number},
 	{"rollout/response_length/mean", "length", number},
-	{"rollout/tokens_per_second", "", perSecond},
-	{"time/explore_step", "step", seconds},
-	{"time/explorer_sync_interval", "waited", seconds},
+	{"rollout/tokens_per_second", "rollout", perSecond},
+	{"time/explore_step", "", seconds},
 	{"rollout/failed_run_count", "failed", positive},
 	{"rollout/invalid_reward_count", "invalid", positive},
 }
@@ -33,27 +32,81 @@ var trainerShown = []shown{
 	{"actor/kl_loss", "kl", number},
 	{"actor/grad_norm", "grad", number},
 	{"actor/lr", "lr", number},
-	{"perf/throughput", "", perSecond},
-	{"time/train_step", "step", seconds},
-	{"time/read_experience", "waited", seconds},
+	{"perf/throughput", "train", perSecond},
+	{"time/train_step", "", seconds},
 }
 
-// plainLine returns a record's line for a log: time, role, step and the main metrics.
-func plainLine(r trinity.Record, total int64) string {
-	step := fmt.Sprintf("step %d", r.Step)
-	list := explorerShown
-	if r.Role == "trainer" {
-		list = trainerShown
-		if total > 0 {
-			step += fmt.Sprintf("/%d", total)
-		}
+// plain makes the lines of a log: one for each step. In a process that explores and trains it is the
+// trainer's, with the newest metrics of the explorer.
+type plain struct {
+	run      Run
+	explored *trinity.Record // not shown yet
+	last     time.Time       // of the last line
+}
+
+// lines returns the lines of a record.
+func (p *plain) lines(r trinity.Record) (lines []string) {
+	var fields []string
+	_, explored := r.Metrics["time/explore_step"]
+	_, trained := r.Metrics["time/train_step"]
+	if explored && p.run.Trains {
+		p.explored = &r
+	} else if explored {
+		fields = p.fields(&r)
 	}
-	fields := []string{r.Time.Format(time.TimeOnly), r.Role, step}
-	fields = append(fields, describe(r.Metrics, list)...)
+	if trained {
+		fields = append(p.fields(p.explored), p.fields(&r)...)
+		p.explored = nil
+	}
+	if len(fields) > 0 {
+		lines = append(lines, p.line(r, fields))
+	}
+	var evals []string
 	for _, e := range Evaluations(r.Metrics) {
-		fields = append(fields, e+" "+number(r.Metrics[e]))
+		evals = append(evals, e+" "+number(r.Metrics[e]))
 	}
-	return strings.Join(fields, "  ")
+	if len(evals) > 0 {
+		lines = append(lines, p.line(r, evals))
+	}
+	return lines
+}
+
+// fields returns the main metrics of a step; none for nil.
+func (p *plain) fields(r *trinity.Record) []string {
+	switch {
+	case r == nil:
+		return nil
+	case r.Role == "explorer":
+		return append(describe(r.Metrics, explorerShown), waits(r.Metrics, explorerWait)...)
+	case p.run.FromData:
+		return describe(r.Metrics, trainerShown)
+	}
+	return append(describe(r.Metrics, trainerShown), waits(r.Metrics, trainerWait)...)
+}
+
+// line returns a line with time and step.
+func (p *plain) line(r trinity.Record, fields []string) string {
+	step := fmt.Sprintf("step %d", r.Step)
+	if p.run.TotalSteps > 0 {
+		step += fmt.Sprintf("/%d", p.run.TotalSteps)
+	}
+	return strings.Join(append([]string{r.Time.Format(time.TimeOnly), step}, fields...), "  ")
+}
+
+// waiting returns a line about what is going on.
+func (p *plain) waiting(now time.Time, doings []string) string {
+	if len(doings) == 0 {
+		doings = []string{"at work"}
+	}
+	return now.Format(time.TimeOnly) + "  " + strings.Join(doings, ", ")
+}
+
+// rest returns the line of the explorer's last step if no train step has followed.
+func (p *plain) rest() []string {
+	if p.explored == nil {
+		return nil
+	}
+	return []string{p.line(*p.explored, p.fields(p.explored))}
 }
 
 // describe formats the metrics of the list that the record has.

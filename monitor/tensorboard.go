@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -23,42 +24,50 @@ import (
 var failTensorBoard = failpoint.New("monitor.tensorboard.write")
 
 func init() {
-	Monitors.Register("tensorboard", "Writes event files for TensorBoard to tensorboard/<role> in the run's monitor directory.",
+	Monitors.Register("tensorboard",
+		"Writes event files for TensorBoard to tensorboard in the run's monitor directory: metrics, settings, sample answers.",
 		func() trinity.Monitor { return &tensorBoard{} })
 }
 
-// tensorBoard writes event files, one per role and process: tensorflow.Event messages in TFRecord
-// framing. In a resumed run, a session start at its step precedes a role's first record. There
-// TensorBoard drops the points of that step and later steps, which the killed run had logged. NaN
-// and infinities stay as they are.
+// tensorBoard writes an event file for each process: tensorflow.Event messages in TFRecord framing,
+// which are one run of TensorBoard. An explorer in a process of its own is another run, because
+// TensorBoard follows one growing file per run. NaN and infinities stay as they are.
+//
+// A resumed run repeats the steps after its checkpoint, and explorer and trainer are at different
+// steps. In files of version 1 a summary whose step is before that of the last event replaces the
+// points of its own names from its step on. So an empty event of a late step precedes the first
+// record of a role, and one of the record's step follows it. Version 2 replaces all names at once.
 type tensorBoard struct {
 	mu    sync.Mutex
+	run   Run
 	dir   string
+	file  *os.File // nil before the first record
 	begun begun
-	files map[string]*os.File
 }
+
+// lateStep is a step after all others.
+const lateStep = 1 << 40
 
 // Writes returns the directory below the monitor directory and its contents, for trinity check.
 func (*tensorBoard) Writes() (path, what string) { return "tensorboard", "event files for TensorBoard" }
 
-// Field numbers of tensorflow.Event, Summary, Summary.Value and SessionLog (event.proto,
-// summary.proto).
+// Field numbers of tensorflow.Event, Summary and Summary.Value (event.proto, summary.proto).
 const (
 	eventWallTime    protowire.Number = 1 // double, seconds since 1970
 	eventStep        protowire.Number = 2 // int64
 	eventFileVersion protowire.Number = 3 // string
 	eventSummary     protowire.Number = 5
-	eventSessionLog  protowire.Number = 7
 	summaryValue     protowire.Number = 1
 	valueTag         protowire.Number = 1 // string
 	valueSimple      protowire.Number = 2 // float
-	sessionStatus    protowire.Number = 1
-	sessionStart                      = 1
 )
 
 // Open implements [Opener].
 func (t *tensorBoard) Open(run Run) error {
-	t.dir, t.files = filepath.Join(run.Dir, "tensorboard"), map[string]*os.File{}
+	t.run, t.dir = run, filepath.Join(run.Dir, "tensorboard")
+	if !run.Trains {
+		t.dir = filepath.Join(t.dir, "explorer")
+	}
 	return os.MkdirAll(t.dir, 0o755)
 }
 
@@ -66,16 +75,17 @@ func (t *tensorBoard) Open(run Run) error {
 func (t *tensorBoard) Log(_ context.Context, r trinity.Record) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f, err := t.file(r)
-	if err != nil {
-		return err
+	if t.file == nil {
+		if err := t.begin(r); err != nil {
+			return err
+		}
 	}
-	var out []byte
+	out := appendRecord(nil, event(r, summary(append(scalars(r.Metrics), samples(r.Samples)...))))
 	if t.begun.first(r) {
-		out = appendRecord(out, event(r, sessionStarts()))
+		late := appendRecord(nil, event(trinity.Record{Step: lateStep, Time: r.Time}, nil))
+		out = appendRecord(append(late, out...), event(r, nil))
 	}
-	out = appendRecord(out, event(r, summary(r.Metrics)))
-	_, err = failTensorBoard.Write(f, f.Name(), out)
+	_, err := failTensorBoard.Write(t.file, t.file.Name(), out)
 	return err
 }
 
@@ -83,40 +93,38 @@ func (t *tensorBoard) Log(_ context.Context, r trinity.Record) error {
 func (t *tensorBoard) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var errs []error
-	for _, f := range t.files {
-		errs = append(errs, f.Close())
+	if t.file == nil {
+		return nil
 	}
-	return errors.Join(errs...)
+	return t.file.Close()
 }
 
 var eventFiles atomic.Int64 // number of files that this process has opened
 
-// file returns the role's event file. A new file begins with the version of the format.
-func (t *tensorBoard) file(r trinity.Record) (*os.File, error) {
-	if f, ok := t.files[r.Role]; ok {
-		return f, nil
-	}
-	dir := filepath.Join(t.dir, r.Role)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
+// begin opens the event file of this process. It begins with the version of the format and the
+// settings of the run.
+func (t *tensorBoard) begin(r trinity.Record) error {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "localhost" // it only helps to make the name unique
 	}
 	name := fmt.Sprintf("events.out.tfevents.%010d.%s.%d.%d", time.Now().Unix(), host, os.Getpid(), eventFiles.Add(1))
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
+	f, err := os.OpenFile(filepath.Join(t.dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	version := protowire.AppendTag(nil, eventFileVersion, protowire.BytesType)
-	version = protowire.AppendString(version, "brain.Event:2")
-	if _, err := f.Write(appendRecord(nil, event(trinity.Record{Time: r.Time}, version))); err != nil {
-		return nil, errors.Join(err, f.Close())
+	version = protowire.AppendString(version, "brain.Event:1")
+	out := appendRecord(nil, event(trinity.Record{Time: r.Time}, version))
+	begins := trinity.Record{Step: t.run.FromStep, Time: r.Time}
+	if values := t.settings(r.Time); len(values) > 0 {
+		out = appendRecord(out, event(begins, summary(values)))
 	}
-	t.files[r.Role] = f
-	return f, nil
+	if _, err := f.Write(out); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	t.file = f
+	return nil
 }
 
 // event returns a tensorflow.Event with the record's time and step, and the encoded field what.
@@ -128,31 +136,28 @@ func event(r trinity.Record, what []byte) []byte {
 	return append(b, what...)
 }
 
-// summary returns the event's summary of scalars, sorted by name.
-func summary(m trinity.Metrics) []byte {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
+// summary returns the event's summary of encoded values.
+func summary(values [][]byte) []byte {
+	var all []byte
+	for _, v := range values {
+		all = message(all, summaryValue, v)
 	}
-	slices.Sort(names)
-	var values []byte
-	for _, name := range names {
-		v := protowire.AppendTag(nil, valueTag, protowire.BytesType)
-		v = protowire.AppendString(v, name)
-		v = protowire.AppendTag(v, valueSimple, protowire.Fixed32Type)
-		v = protowire.AppendFixed32(v, math.Float32bits(float32(m[name])))
-		values = protowire.AppendTag(values, summaryValue, protowire.BytesType)
-		values = protowire.AppendBytes(values, v)
-	}
-	b := protowire.AppendTag(nil, eventSummary, protowire.BytesType)
-	return protowire.AppendBytes(b, values)
+	return message(nil, eventSummary, all)
 }
 
-func sessionStarts() []byte {
-	status := protowire.AppendTag(nil, sessionStatus, protowire.VarintType)
-	status = protowire.AppendVarint(status, sessionStart)
-	b := protowire.AppendTag(nil, eventSessionLog, protowire.BytesType)
-	return protowire.AppendBytes(b, status)
+// scalars returns the values of metrics, sorted by name.
+func scalars(m trinity.Metrics) (values [][]byte) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		v := message(nil, valueTag, []byte(name))
+		v = protowire.AppendTag(v, valueSimple, protowire.Fixed32Type)
+		values = append(values, protowire.AppendFixed32(v, math.Float32bits(float32(m[name]))))
+	}
+	return values
+}
+
+// message appends a field that holds text or an encoded message.
+func message(b []byte, field protowire.Number, content []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), content)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -17,7 +17,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// point is one scalar, or a session start with tag "start".
+// point is one scalar; a text and hyperparameters have the value 0.
 type point struct {
 	Step  int64
 	Tag   string
@@ -45,15 +45,14 @@ func readEvents(t *testing.T, path string) (version string, points []point) {
 				step = int64(v)
 			case eventFileVersion:
 				version = string(b)
-			case eventSessionLog:
-				points = append(points, point{step, "start", 0})
 			case eventSummary:
 				fields(t, b, func(_ protowire.Number, _ uint64, b []byte) {
 					p := point{Step: step}
 					fields(t, b, func(num protowire.Number, v uint64, b []byte) {
-						if num == valueTag {
+						switch num {
+						case valueTag:
 							p.Tag = string(b)
-						} else {
+						case valueSimple:
 							p.Value = math.Float32frombits(uint32(v))
 						}
 					})
@@ -96,21 +95,33 @@ func fields(t *testing.T, b []byte, visit func(num protowire.Number, v uint64, b
 }
 
 // resumedRun logs four steps and then steps 3 and 4 again, like a run that was killed after its
-// checkpoint of step 2.
+// checkpoint of step 2. Its explorer is ahead of the trainer and repeats step 4 alone.
 func resumedRun(t *testing.T, dir string) {
 	t.Helper()
-	m := openOne(t, "tensorboard", Run{Dir: dir})
+	run := Run{Dir: dir, Name: "r/rl", Trains: true, Config: "name: r\nseed: 3\n",
+		Settings: map[string]any{"seed": 3, "algorithm.optimizer.lr": 5e-3, "buffer.explorer_input.taskset.path": "a.jsonl", "flag": true}}
+	m := openOne(t, "tensorboard", run)
 	for s := range int64(4) {
-		logAll(t, m, rec("trainer", s+1, trinity.Metrics{"actor/lr": 0.5, "actor/final_loss": float64(s) / 4}),
-			rec("explorer", s+1, trinity.Metrics{"rollout/reward/mean": float64(s)}))
+		explored := rec("explorer", s+1, trinity.Metrics{"rollout/reward/mean": float64(s)})
+		explored.Samples = []trinity.Sample{{Prompt: "1+1=?\nsay", Response: "<b>3", Reward: 0}, {Prompt: "2+2=?", Response: "4", Reward: 1}}
+		logAll(t, m, explored)
+		if s > 0 { // the trainer is a step behind
+			logAll(t, m, rec("trainer", s, trinity.Metrics{"actor/lr": 0.5, "actor/final_loss": float64(s) / 4}))
+		}
 	}
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
-	m = openOne(t, "tensorboard", Run{Dir: dir, FromStep: 2})
+	run.FromStep = 2
+	m = openOne(t, "tensorboard", run)
 	logAll(t, m, rec("trainer", 3, trinity.Metrics{"actor/final_loss": math.NaN()}),
 		rec("trainer", 4, trinity.Metrics{"actor/final_loss": math.Inf(1)}))
 	logAll(t, m, rec("explorer", 4, trinity.Metrics{"rollout/reward/mean": 7}), rec("explorer", 2, trinity.Metrics{"bench/a/mean@1": 1}))
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m = openOne(t, "tensorboard", Run{Dir: dir, Name: "r/rl"}) // an explorer in a process of its own
+	logAll(t, m, rec("explorer", 1, trinity.Metrics{"rollout/reward/mean": 9}))
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -119,24 +130,28 @@ func resumedRun(t *testing.T, dir string) {
 func TestTensorBoardFilesHoldThePoints(t *testing.T) {
 	dir := t.TempDir()
 	resumedRun(t, dir)
-	files, err := filepath.Glob(filepath.Join(dir, "tensorboard", "trainer", "events.out.tfevents.*"))
+	files, err := filepath.Glob(filepath.Join(dir, "tensorboard", "events.out.tfevents.*"))
 	if err != nil || len(files) != 2 {
 		t.Fatalf("files %v, %v", files, err)
 	}
 	version, points := readEvents(t, files[0])
-	want := []point{{1, "start", 0}}
+	want := []point{{0, "config", 0}, {0, "_hparams_/session_start_info", 0}}
 	for s := range int64(4) {
-		want = append(want, point{s + 1, "actor/final_loss", float32(s) / 4}, point{s + 1, "actor/lr", 0.5})
+		want = append(want, point{s + 1, "rollout/reward/mean", float32(s)}, point{s + 1, "samples/lowest_reward", 0},
+			point{s + 1, "samples/highest_reward", 0})
+		if s > 0 {
+			want = append(want, point{s, "actor/final_loss", float32(s) / 4}, point{s, "actor/lr", 0.5})
+		}
 	}
-	if version != "brain.Event:2" || !slices.Equal(points, want) {
+	if version != "brain.Event:1" || !slices.Equal(points, want) {
 		t.Errorf("version %q, points %v, want %v", version, points, want)
 	}
 	_, points = readEvents(t, files[1])
-	if fmt.Sprint(points) != "[{3 start 0} {3 actor/final_loss NaN} {4 actor/final_loss +Inf}]" {
+	if fmt.Sprint(points[2:4]) != "[{3 actor/final_loss NaN} {4 actor/final_loss +Inf}]" || points[0].Step != 2 {
 		t.Errorf("resumed: %v", points)
 	}
-	if again, err := filepath.Glob(filepath.Join(dir, "tensorboard", "explorer", "*")); err != nil || len(again) != 2 {
-		t.Errorf("explorer has %v, %v", again, err)
+	if again, err := filepath.Glob(filepath.Join(dir, "tensorboard", "explorer", "*")); err != nil || len(again) != 1 {
+		t.Errorf("an explorer alone has %v, %v", again, err)
 	}
 }
 

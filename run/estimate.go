@@ -182,9 +182,6 @@ func (e *estimate) faster() []string {
 	if e.explores {
 		try("explorer.rollout_model.quantization=int8", func(o *estimate) { o.int8 = true })
 		try("half of model.max_response_tokens", func(o *estimate) { o.response /= 2 })
-		try("half of buffer.batch_size", func(o *estimate) { o.rollouts, o.rows, o.slots = o.rollouts/2, o.rows/2, min(o.slots, o.rollouts/2) })
-	} else {
-		try("half of buffer.train_batch_size", func(o *estimate) { o.rows /= 2 })
 	}
 	if e.trains {
 		try("model.lora_configs (an adapter)", func(o *estimate) { o.lora = true })

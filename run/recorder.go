@@ -66,6 +66,18 @@ func (r *recorder) account(role string, s ledger.Step) (err error) {
 	return w.Append(s)
 }
 
+// progress shows what a role is doing. Nothing is shown before the monitors are open.
+func (s *stage) progress(role, doing string, done, total int) {
+	if s.log == nil {
+		return
+	}
+	for _, m := range s.log.monitors {
+		if p, ok := m.(monitor.Progressor); ok {
+			p.Progress(role, doing, done, total)
+		}
+	}
+}
+
 // ended notes in the trainer's ledger that the trainer has taken its last batch.
 func (r *recorder) ended() error {
 	if r.ledgers[ledger.Trainer] == nil {
@@ -124,6 +136,11 @@ func (r trainerRecorder) Took(step int64, trained []trinity.ExperienceID, droppe
 	return r.log.account(ledger.Trainer, s)
 }
 
+// Progress implements trainer.Recorder.
+func (r trainerRecorder) Progress(doing string, done, total int) {
+	r.progress("trainer", doing, done, total)
+}
+
 // Say implements trainer.Recorder.
 func (r trainerRecorder) Say(line string) { r.say(line) }
 
@@ -142,8 +159,14 @@ func (r *recorder) close() error {
 // records after fromStep, which the monitors drop.
 func (s *stage) openLog(fromStep int64, total int64) error {
 	cfg := s.Settled
+	text, err := cfg.Config.YAML()
+	if err != nil {
+		return err
+	}
 	mons, err := monitor.Open(cfg.Monitor.MonitorType, cfg.Monitor.MonitorArgs, monitor.Run{
 		Dir: cfg.Monitor.CacheDir, Project: cfg.Project, Group: cfg.Group, Name: cfg.Name, FromStep: fromStep, TotalSteps: total,
+		Trains: cfg.Trains, FromData: cfg.ReadsDataset, Shows: s.shows, Quiet: s.quiet,
+		Config: text, Settings: cfg.Config.Settings(),
 	})
 	if err != nil {
 		return err

@@ -16,6 +16,8 @@ import (
 // Options are what a run needs besides its configuration.
 type Options struct {
 	Say func(string) // receives lines for people
+	// Console shows progress on standard error, whatever monitors are configured. Quiet shows none.
+	Console, Quiet bool
 	// Join is the URL of the trainer that mode explore rolls out for and mode serve follows; "" is
 	// the trainer of the run's directory. User information in the URL is the token; without it,
 	// TRINITY_TOKEN holds it.
@@ -155,7 +157,7 @@ func (sum *Summary) run(ctx, stop context.Context, cfg *Settled, opts Options) (
 	for _, c := range changed {
 		opts.Say(c)
 	}
-	s, err := open(cfg, opts.Say)
+	s, err := open(cfg, opts)
 	if err != nil {
 		return err
 	}

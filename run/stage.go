@@ -26,6 +26,7 @@ type stage struct {
 	available    int64 // bytes of memory before anything was loaded
 	rewardModels rewardModels
 	juicer       *datajuicer.Service // may be nil
+	shows, quiet bool                // Options.Console and Quiet
 
 	engine  trinity.Engine
 	critic  trinity.Engine // nil if the stage trains none
@@ -37,13 +38,14 @@ type stage struct {
 }
 
 // open begins a stage whose models are on this machine. It loads no weights.
-func open(cfg *Settled, say func(string)) (*stage, error) {
+func open(cfg *Settled, opts Options) (*stage, error) {
 	if cfg.text == nil {
 		return nil, fmt.Errorf("model %s has no tokenizer: a run needs one (tokenizer.json)", cfg.modelPath)
 	}
 	return &stage{
-		reader: reader{Settled: cfg, say: say}, available: int64(Machine().Available), rewardModels: rewardModels{},
-		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: say},
+		reader: reader{Settled: cfg, say: opts.Say}, shows: opts.Console, quiet: opts.Quiet,
+		available: int64(Machine().Available), rewardModels: rewardModels{},
+		checkpoints: checkpoint.Dir{Path: cfg.CheckpointJobDir, Keep: cfg.Trainer.MaxCheckpointsToKeep, Say: opts.Say},
 	}, nil
 }
 
@@ -90,6 +92,7 @@ func (s *stage) runner() *explorer.Runner {
 	return &explorer.Runner{
 		Host: host{s}, Seed: uint64(s.Seed), Slots: explorer.NewSlots(s.Batch.Sequences), MaxRetries: s.Explorer.MaxRetryTimes,
 		Timeout: wait.Seconds(s.Explorer.MaxTimeout), Greedy: s.algorithm != nil && s.algorithm.Needs().GreedyReward,
+		Progress: func(doing string, done, total int) { s.progress("explorer", doing, done, total) },
 	}
 }
 

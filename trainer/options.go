@@ -73,6 +73,9 @@ type Recorder interface {
 	// Took records the experiences that a step trained on, and those that it dropped, by who dropped
 	// them. It is called before a checkpoint of the step.
 	Took(step int64, trained []trinity.ExperienceID, dropped map[string][]trinity.ExperienceID) error
+	// Progress receives what the trainer is doing: done of total micro-batches, or 0 of 0 while it
+	// waits.
+	Progress(doing string, done, total int)
 	// Say receives lines for people: a batch that was too short.
 	Say(line string)
 }

@@ -130,6 +130,7 @@ func (t *Trainer) take(stop context.Context, step int64) (taken trinity.Taken, m
 		return taken, nil, err
 	}
 	t.taken = false
+	t.opts.Recorder.Progress("waits for experiences", 0, 0)
 	taken, err = t.opts.Source.Take(stop, trinity.Want{N: t.opts.BatchSize, Rollouts: t.opts.ByRollout, Published: t.at.Published})
 	t.taken = err == nil
 	if err = errors.Join(err, failTaken.Hit("")); err != nil {
@@ -168,7 +169,9 @@ func (t *Trainer) update(ctx context.Context, step int64, groups []trinity.Group
 			return nil
 		}
 	}
-	m, err := t.policy().learn(ctx, step, exps)
+	u := t.policy()
+	u.progress = func(done, total int) { t.opts.Recorder.Progress(fmt.Sprintf("trains step %d", step), done, total) }
+	m, err := u.learn(ctx, step, exps)
 	metrics.Merge("actor/", m)
 	return err
 }

@@ -156,6 +156,8 @@ func (r recorder) Took(step int64, trained []trinity.ExperienceID, dropped map[s
 	return nil
 }
 
+func (r recorder) Progress(string, int, int) {}
+
 func (r recorder) Say(line string) {
 	if r.say != nil {
 		r.say(line)

@@ -13,14 +13,20 @@ type updater struct {
 	microTokens int      // tokens per micro-batch
 	compares    bool     // the loss reads the log-probabilities of the engine's frozen reference
 	adaptive    Adaptive // nil: nothing to adapt
+
+	progress     func(done, total int) // receives the micro-batches of a batch; nil: nobody asks
+	begun, steps int                   // optimizer steps of the batch
 }
 
 // learn runs the optimizer steps of one batch. Each metric is the mean over the optimizer steps
 // that report it.
 func (u *updater) learn(ctx context.Context, step int64, exps []*trinity.Experience) (trinity.Metrics, error) {
 	metrics, count := trinity.Metrics{}, trinity.Metrics{}
+	minis := miniBatches(exps, u.MiniBatch)
+	u.begun, u.steps = 0, max(1, u.Epochs)*len(minis)
 	for range max(1, u.Epochs) {
-		for _, mini := range miniBatches(exps, u.MiniBatch) {
+		for _, mini := range minis {
+			u.begun++
 			if !slices.ContainsFunc(mini, func(e *trinity.Experience) bool { return e.TrainedTokens() > 0 }) {
 				continue // nothing is left to train on: momentum alone must not move the weights
 			}
@@ -53,9 +59,12 @@ func (u *updater) optimize(ctx context.Context, step int64, mini []*trinity.Expe
 	if err != nil {
 		return nil, err
 	}
-	for _, micro := range micros {
+	for i, micro := range micros {
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)
+		}
+		if u.progress != nil {
+			u.progress((u.begun-1)*len(micros)+i, u.steps*len(micros))
 		}
 		m, err := u.Engine.ForwardBackward(ctx, &trinity.Batch{Step: step, Experiences: micro, Whole: mini}, u.Loss)
 		if err != nil {

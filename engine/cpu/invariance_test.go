@@ -91,6 +91,7 @@ type silent struct{}
 func (silent) Save(context.Context, trainer.Progress, bool) error { return nil }
 func (silent) Log(context.Context, int64, trinity.Metrics) error  { return nil }
 func (silent) Say(string)                                         {}
+func (silent) Progress(string, int, int)                          {}
 func (silent) Took(int64, []trinity.ExperienceID, map[string][]trinity.ExperienceID) error {
 	return nil
 }

@@ -41,7 +41,7 @@ func (f *configFlags) load(args []string) (*config.Config, error) {
 
 func runCommand() *cobra.Command {
 	var flags configFlags
-	var asJSON, anew bool
+	var asJSON, anew, quiet bool
 	var join, stage string
 	cmd := &cobra.Command{
 		Use:   "run --config FILE [key=value …]",
@@ -60,7 +60,11 @@ func runCommand() *cobra.Command {
 			stop, cancel := interruptible(cmd.Context())
 			defer cancel()
 			say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), database.Hidden(line)) }
-			summary, err := run.Run(cmd.Context(), stop, cfg, run.Options{Say: say, Join: join, Stage: stage})
+			tell := say
+			if quiet {
+				tell = func(string) {}
+			}
+			summary, err := run.Run(cmd.Context(), stop, cfg, run.Options{Say: tell, Console: true, Quiet: quiet, Join: join, Stage: stage})
 			if asJSON {
 				err = errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(summary))
 			} else if summary != nil {
@@ -78,6 +82,7 @@ func runCommand() *cobra.Command {
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the closing summary as JSON")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the closing table")
 	cmd.Flags().BoolVar(&anew, "anew", false,
 		"start all stages anew, in a directory beside the one of an earlier run: continue_from_checkpoint=false")
 	cmd.Flags().StringVar(&join, "join", "",
@@ -100,18 +105,24 @@ func printSummary(out io.Writer, s *run.Summary, ended bool) {
 		return
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nstage\talgorithm\tsteps\treward first → last\tloss first → last\trollout tok/s\ttrain tok/s\tcheckpoint")
+	fmt.Fprintln(w, "\nstage\talgorithm\tsteps\treward\tloss\trollout\ttrain")
 	var model string
 	for _, st := range s.Stages {
 		if st.Skipped {
-			fmt.Fprintf(w, "%s\t%s\t%d\t(already complete)\t\t\t\t%s\n", st.Name, st.Algorithm, st.Steps, cmp.Or(st.Checkpoint, st.Model))
+			fmt.Fprintf(w, "%s\t%s\t%d\t(already complete)\n", st.Name, st.Algorithm, st.Steps)
 		} else {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", st.Name, st.Algorithm, st.Steps, ends(st.Rewards), ends(st.Losses),
-				count(st.Sampled), count(st.Trained), st.Checkpoint)
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", st.Name, st.Algorithm, st.Steps, ends(st.Rewards), ends(st.Losses),
+				perSecond(st.Sampled), perSecond(st.Trained))
 		}
 		model = st.Model
 	}
 	w.Flush()
+	fmt.Fprintln(out, "reward and loss: means of the first and last steps; rollout, train: tokens/s")
+	for _, st := range s.Stages {
+		if dir := cmp.Or(st.Checkpoint, st.Model); dir != "" {
+			fmt.Fprintf(out, "checkpoint of %s: %s\n", st.Name, dir)
+		}
+	}
 	for _, st := range s.Stages {
 		if ended && (st.Mode == "both" || st.Mode == "colocate") && st.Sampled > 0 && len(st.Losses) == 0 {
 			fmt.Fprintf(out, "\n%s trained on nothing because every group was dropped: equal rewards, invalid rewards, failed "+
@@ -170,7 +181,7 @@ func ends(v []float64) string {
 	return fmt.Sprintf("%.3f → %.3f", head, tail)
 }
 
-func count(v float64) string {
+func perSecond(v float64) string {
 	if v == 0 {
 		return "–"
 	}
