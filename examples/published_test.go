@@ -32,6 +32,7 @@ var pages = []struct {
 }{
 	{"examples/quickstart", "examples/quickstart/README.md", quickstartTables},
 	{"examples/quickstart", "README.md", quickstartRow},
+	{"examples/quickstart", "docs/guide/rollouts.md", quantizedTable},
 	{"examples/algorithms", "examples/algorithms/README.md", algorithmTables},
 }
 

@@ -31,8 +31,8 @@ func TestQuickstartResults(t *testing.T) {
 	trinitytest.TooLong(t, "trains for many minutes")
 	t.Chdir("..")
 	values := map[string][]float64{}
-	run := func(name, override string) (first, last float64) {
-		records := runExampleIn(t, t.TempDir(), quickstart, override)
+	run := func(name string, overrides ...string) (first, last float64) {
+		records := runExampleIn(t, t.TempDir(), quickstart, overrides...)
 		values[name+" tens"] = tens(curve(records, "rollout/accuracy/mean"))
 		values[name+" sampled"] = curve(records, "eval/new_sums/accuracy/mean@1")
 		values[name+" greedy"] = curve(records, "eval/new_sums_greedy/accuracy/mean@1")
@@ -47,6 +47,10 @@ func TestQuickstartResults(t *testing.T) {
 		if first, last := run(name, override); last > first+0.1 {
 			t.Errorf("%s: accuracy rose from %.3f to %.3f, and there was nothing to learn from", name, first, last)
 		}
+	}
+	if _, last := run("int8", "stages.1.explorer.rollout_model.quantization=int8",
+		"stages.1.algorithm.rollout_correction={bypass_mode: false, rollout_is: token, rollout_is_threshold: 2.0}"); last < 0.70 {
+		t.Errorf("with 8-bit weights accuracy rose to %.3f, want at least 0.70", last)
 	}
 	hold(t, "examples/quickstart", values)
 }
@@ -70,6 +74,11 @@ func quickstartTables(r results) map[string]string {
 	row("learning rate 0")
 	row("shuffled rewards")
 	return map[string]string{"accuracy": accuracy.String(), "held out": heldOut.String()}
+}
+
+func quantizedTable(r results) map[string]string {
+	return map[string]string{"quickstart": measuredAt(r.Commit) + "| weights | accuracy |\n|---|---|\n" +
+		"| int8 | " + shares(r.Values["int8 tens"]) + " |\n| float32 | " + shares(r.Values["seed 0 tens"]) + " |\n"}
 }
 
 func quickstartRow(r results) map[string]string {
