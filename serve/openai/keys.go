@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,8 +12,9 @@ import (
 	wire "github.com/trinity-go/trinity/wire/openai"
 )
 
-// unsupported are the keys of OpenAI and vLLM that the server refuses, with the values that ask for
-// nothing. For every key these are also null, "", [] and {}.
+// unsupported are the keys of OpenAI, vLLM, SGLang and llama.cpp that the server refuses, with the
+// values that ask for nothing. For every key these are also null, "", [] and {}. The server also
+// refuses all keys that begin with guided.
 var unsupported = map[string][]any{
 	"add_generation_prompt":      {true},
 	"add_special_tokens":         nil,
@@ -23,28 +25,28 @@ var unsupported = map[string][]any{
 	"chat_template_kwargs":       nil,
 	"continue_final_message":     {false},
 	"documents":                  nil,
+	"ebnf":                       nil,
 	"echo":                       {false},
 	"frequency_penalty":          {0.0},
 	"function_call":              {"auto", "none"},
 	"functions":                  nil,
-	"guided_choice":              nil,
-	"guided_decoding_backend":    nil,
-	"guided_grammar":             nil,
-	"guided_json":                nil,
-	"guided_regex":               nil,
-	"guided_whitespace_pattern":  nil,
+	"grammar":                    nil,
 	"include_stop_str_in_output": {false},
+	"json_schema":                nil,
 	"length_penalty":             {1.0},
 	"logit_bias":                 nil,
 	"logits_processors":          nil,
+	"lora_path":                  nil,
 	"modalities":                 {[]any{"text"}},
 	"presence_penalty":           {0.0},
 	"prompt_logprobs":            nil,
 	"reasoning_effort":           nil,
+	"regex":                      nil,
 	"response_format":            {map[string]any{"type": "text"}},
 	"return_prompt_token_ids":    {false},
 	"return_tokens_as_token_ids": {false},
 	"skip_special_tokens":        {true},
+	"stop_regex":                 nil,
 	"structural_tag":             nil,
 	"structured_outputs":         nil,
 	"suffix":                     nil,
@@ -56,6 +58,9 @@ var unsupported = map[string][]any{
 	"verbosity":                  nil,
 	"web_search_options":         nil,
 }
+
+// guided begins the keys of vLLM that constrain a reply.
+const guided = "guided_"
 
 // harmless are the keys that say nothing about a reply's text.
 var harmless = []string{
@@ -79,10 +84,11 @@ func (s *Server) checkKeys(data []byte) error {
 	if err := json.Unmarshal(data, &given); err != nil {
 		return notJSON(err)
 	}
-	for key, text := range given {
+	for _, key := range slices.Sorted(maps.Keys(given)) {
 		nothing, known := unsupported[key]
 		switch {
-		case known:
+		case known || strings.HasPrefix(key, guided):
+			text := given[key]
 			var value any
 			if err := json.Unmarshal(text, &value); err != nil {
 				return notJSON(err)
@@ -101,19 +107,11 @@ func notJSON(err error) error { return bad("", "the request is not the JSON of a
 
 // asksNothing reports whether a value is empty or one of those that ask for nothing.
 func asksNothing(value any, nothing []any) bool {
-	switch v := value.(type) {
-	case nil:
+	switch v := reflect.ValueOf(value); v.Kind() {
+	case reflect.Invalid:
 		return true
-	case string:
-		if v == "" {
-			return true
-		}
-	case []any:
-		if len(v) == 0 {
-			return true
-		}
-	case map[string]any:
-		if len(v) == 0 {
+	case reflect.String, reflect.Slice, reflect.Map:
+		if v.Len() == 0 {
 			return true
 		}
 	}

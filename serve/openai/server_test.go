@@ -224,6 +224,8 @@ func TestServerRefusesWhatItCannotDo(t *testing.T) {
 		"guided_regex":       {{`"a+"`}, {`null`, `""`}},
 		"guided_choice":      {{`["a"]`}, {`null`, `[]`}},
 		"guided_grammar":     {{`"root ::= x"`}, {`null`}},
+		"guided_whatever":    {{`1`}, {`null`}},
+		"regex":              {{`"a+"`}, {`null`}},
 		"structured_outputs": {{`{"json":{}}`}, {`null`, `{}`}},
 		"presence_penalty":   {{`0.5`}, {`null`, `0`, `0.0`}},
 		"frequency_penalty":  {{`-1`}, {`null`, `0e1`}},
