@@ -3,6 +3,7 @@ package trinity
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 )
 
@@ -52,6 +53,10 @@ type Host interface {
 	// Dir returns a directory of the run for files of a plug-in, and creates it if there is none. name
 	// is one path element. The directory outlives the process.
 	Dir(name string) (string, error)
+	// Open returns the resource with this key, which all plug-ins of the stage share. The first call
+	// makes it with open, and the stage closes it when it ends. What open's resource writes to log
+	// goes to plugins.log among the logs of the run.
+	Open(key string, open func(log io.Writer) (io.Closer, error)) (io.Closer, error)
 	// Say prints a line for people.
 	Say(line string)
 }

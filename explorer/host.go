@@ -2,6 +2,7 @@ package explorer
 
 import (
 	"errors"
+	"io"
 
 	"github.com/trinity-go/trinity"
 )
@@ -13,6 +14,7 @@ type Host interface {
 	Model(task *trinity.Task, name string) (*trinity.Model, error)
 	RewardModel(name string) (*trinity.RewardModel, error)
 	Dir(name string) (string, error)
+	Open(key string, open func(log io.Writer) (io.Closer, error)) (io.Closer, error)
 	Say(line string)
 }
 

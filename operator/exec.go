@@ -3,11 +3,7 @@ package operator
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"os/exec"
-	"runtime"
-	"strings"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/process"
@@ -30,9 +26,8 @@ func init() {
 
 // execOperator runs a program on each step.
 type execOperator struct {
-	Command   []string `yaml:"command" doc:"the program and its arguments, without a shell"`
-	Timeout   float64  `yaml:"timeout" doc:"seconds for one step; after that the operator kills the program and every process that it started"`
-	MaxMemory int      `yaml:"max_memory_mb" doc:"MiB of address space for each of its processes (Linux only); 0 sets no limit"`
+	process.Args `yaml:",inline"`
+	Timeout      float64 `yaml:"timeout" doc:"seconds for one step; after that the operator kills all its processes"`
 }
 
 // maxAnswer bounds the answer of a program or a server to one step, in bytes.
@@ -40,20 +35,10 @@ const maxAnswer = 256 << 20
 
 // Validate requires a program that exists.
 func (x *execOperator) Validate() error {
-	switch {
-	case len(x.Command) == 0:
-		return errors.New("command: name a program, such as [python3, score.py]")
-	case !(x.Timeout > 0):
+	if !(x.Timeout > 0) {
 		return fmt.Errorf("timeout: must be more than 0 seconds, got %g", x.Timeout)
-	case x.MaxMemory < 0:
-		return fmt.Errorf("max_memory_mb: must not be negative, got %d", x.MaxMemory)
-	case x.MaxMemory > 0 && runtime.GOOS != "linux":
-		return fmt.Errorf("max_memory_mb: not supported on %s: leave it out", runtime.GOOS)
 	}
-	if _, err := exec.LookPath(x.Command[0]); err != nil {
-		return fmt.Errorf("command: %w", err)
-	}
-	return nil
+	return x.Args.Validate()
 }
 
 // Process implements trinity.Operator.
@@ -64,11 +49,11 @@ func (x *execOperator) Process(ctx context.Context, groups []trinity.Group) ([]t
 	}
 	out, err := x.run(ctx, bytes.Join(lines, nil))
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", strings.Join(x.Command, " "), err)
+		return nil, nil, fmt.Errorf("%s: %w", x, err)
 	}
 	answers, err := decode(out)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", strings.Join(x.Command, " "), err)
+		return nil, nil, fmt.Errorf("%s: %w", x, err)
 	}
 	return edit(groups, lines, answers)
 }
@@ -78,6 +63,6 @@ func (x *execOperator) run(ctx context.Context, input []byte) ([]byte, error) {
 	late := fmt.Errorf("did not end within timeout = %g s", x.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, wait.Seconds(x.Timeout), late)
 	defer cancel()
-	program := process.Program{Command: x.Command, MaxMemory: int64(x.MaxMemory) << 20}
+	program := x.Program()
 	return program.Run(ctx, input, maxAnswer)
 }

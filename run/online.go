@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -71,7 +70,7 @@ func (s *stage) trainOnline(ctx, stop context.Context, opts Options) (err error)
 // server returns the server for explorers in other processes, and the log of the weights that they
 // use.
 func (s *stage) server(queue trinity.Buffer, shelf *weights.Shelf, stage, token string) (*fleet.Server, *os.File, error) {
-	note, err := os.OpenFile(filepath.Join(s.Log.SaveDir, "explorers.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	note, err := openLines(s.Log.SaveDir, "explorers.log")
 	if err != nil {
 		return nil, nil, err
 	}

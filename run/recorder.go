@@ -27,14 +27,19 @@ type recorder struct {
 
 // newRecorder opens the log of failed rollouts in dir.
 func newRecorder(dir string, monitors []trinity.Monitor) (*recorder, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(filepath.Join(dir, "failed_rollouts.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := openLines(dir, "failed_rollouts.log")
 	if err != nil {
 		return nil, err
 	}
 	return &recorder{monitors: monitors, failures: f, dir: dir, ledgers: map[string]*ledger.Writer{}}, nil
+}
+
+// openLines opens a file for lines for people, to be appended.
+func openLines(dir, name string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(filepath.Join(dir, name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 }
 
 // record sends the record of one role's step, now.

@@ -25,6 +25,7 @@ type stage struct {
 
 	available    int64 // bytes of memory before anything was loaded
 	rewardModels rewardModels
+	resources    resources           // of plug-ins
 	juicer       *datajuicer.Service // may be nil
 	shows, quiet bool                // Options.Console and Quiet
 
@@ -128,7 +129,7 @@ func (s *stage) pipeline(ctx context.Context) (_ *pipeline.Pipeline, err error) 
 
 // close closes all that the stage has opened.
 func (s *stage) close() error {
-	err := errors.Join(s.closeEngine(), s.rewardModels.close())
+	err := errors.Join(s.closeEngine(), s.rewardModels.close(), s.resources.close())
 	if s.log != nil {
 		err = errors.Join(err, s.log.close())
 	}

@@ -28,7 +28,6 @@ var byThemselves = map[string]string{
 	"internal/pipeline/taskset/juicerpass.go":         "writes input for a service and removes it afterwards",
 	"internal/pipeline/taskset/spool.go":              "spools rows and removes them afterwards",
 	"weights/follower.go":                             "downloads weights; fetches them again unless they have the announced checksum",
-	"run/online.go":                                   "appends lines for people",
 	"run/recorder.go":                                 "appends lines for people",
 }
 

@@ -1,0 +1,37 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+)
+
+// Args are the arguments of plug-ins that start a program.
+type Args struct {
+	Command   []string `yaml:"command" doc:"the program and its arguments, without a shell"`
+	MaxMemory int      `yaml:"max_memory_mb" doc:"MiB of address space for each of its processes (Linux only); 0 sets no limit"`
+}
+
+// Validate requires a program that exists.
+func (a *Args) Validate() error {
+	switch {
+	case len(a.Command) == 0:
+		return errors.New("command: name a program, such as [python3, score.py]")
+	case a.MaxMemory < 0:
+		return fmt.Errorf("max_memory_mb: must not be negative, got %d", a.MaxMemory)
+	case a.MaxMemory > 0 && runtime.GOOS != "linux":
+		return fmt.Errorf("max_memory_mb: not supported on %s: leave it out", runtime.GOOS)
+	}
+	if _, err := exec.LookPath(a.Command[0]); err != nil {
+		return fmt.Errorf("command: %w", err)
+	}
+	return nil
+}
+
+// Program returns the program.
+func (a *Args) Program() Program { return Program{Command: a.Command, MaxMemory: int64(a.MaxMemory) << 20} }
+
+// String returns the command as one line.
+func (a *Args) String() string { return strings.Join(a.Command, " ") }

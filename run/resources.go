@@ -1,0 +1,56 @@
+package run
+
+import (
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"sync"
+)
+
+// resources are what plug-ins have opened in a stage, by their keys.
+type resources struct {
+	mu    sync.Mutex
+	log   *os.File
+	byKey map[string]io.Closer
+	all   []io.Closer // in the order in which they were opened
+	ended bool
+}
+
+// Open implements explorer.Host.
+func (h host) Open(key string, open func(log io.Writer) (io.Closer, error)) (io.Closer, error) {
+	r := &h.resources
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.byKey[key]; known != nil {
+		return known, nil
+	}
+	if r.ended {
+		return nil, errors.New("the stage has ended")
+	}
+	if r.log == nil {
+		log, err := openLines(h.Log.SaveDir, "plugins.log")
+		if err != nil {
+			return nil, err
+		}
+		r.log, r.byKey, r.all = log, map[string]io.Closer{}, []io.Closer{log}
+	}
+	opened, err := open(r.log)
+	if err != nil {
+		return nil, err
+	}
+	r.byKey[key], r.all = opened, append(r.all, opened)
+	return opened, nil
+}
+
+// close closes the resources, the last one first.
+func (r *resources) close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var errs []error
+	for _, c := range slices.Backward(r.all) {
+		errs = append(errs, c.Close())
+	}
+	r.ended = true
+	return errors.Join(errs...)
+}
