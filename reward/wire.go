@@ -13,8 +13,8 @@ import (
 
 // wireForm is the part of descriptions that specifies what a program or service reads and writes.
 const wireForm = "A question is a JSON object: messages (the conversation, the reply last), prompt, response, truth, truncated, task, " +
-	"eval, and row with all columns of the row. An answer is {\"reward\": 0.5, \"parts\": {\"format\": 1}}, in which either key may be left out " +
-	"(the reward is then the sum of the parts), or only the number. null says that the reply cannot be scored, also as " +
+	"eval, and row with all columns of the row. An answer is {\"reward\": 0.5, \"parts\": {\"format\": 1}}, in which either key may " +
+	"be left out (the reward is then the sum of the parts), or only the number. null says that the reply cannot be scored, also as " +
 	"{\"reward\": null, \"reason\": \"…\"}; {\"error\": \"…\"} says that scoring failed. Neither counts as reward 0. "
 
 // maxAnswer bounds an answer, in bytes, and maxParts its parts.

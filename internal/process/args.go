@@ -31,7 +31,9 @@ func (a *Args) Validate() error {
 }
 
 // Program returns the program.
-func (a *Args) Program() Program { return Program{Command: a.Command, MaxMemory: int64(a.MaxMemory) << 20} }
+func (a *Args) Program() Program {
+	return Program{Command: a.Command, MaxMemory: int64(a.MaxMemory) << 20}
+}
 
 // String returns the command as one line.
 func (a *Args) String() string { return strings.Join(a.Command, " ") }
