@@ -26,7 +26,7 @@ var elsewhere = map[string]string{
 
 	"serve/openai none": "a value of tool_choice",
 
-	"config http": aScheme, "internal/verify http": aScheme, "serve/fleet http": aScheme,
+	"config http": aScheme, "internal/retry http": aScheme, "internal/verify http": aScheme, "serve/fleet http": aScheme,
 	"config cod": "a section of Trinity-RFT's files", "run/checkpoint cod": "a section of Trinity-RFT's files",
 	"config memory": "a heading of the plan", "run memory": "a controller of control groups",
 	"dataset default": "a subset or split of the hub", "internal/cli none": "the output of a program",
