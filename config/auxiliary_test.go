@@ -50,7 +50,7 @@ func TestAuxiliaryBuffersOfAnExplorer(t *testing.T) {
 	}
 }
 
-func TestSampleStrategiesThatAreRefused(t *testing.T) {
+func TestRefusedSampleStrategies(t *testing.T) {
 	const buffer = auxiliaryKey + ".sft_dataset"
 	for _, c := range []struct {
 		text, override, key, words string

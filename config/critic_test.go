@@ -38,7 +38,7 @@ func TestCritic(t *testing.T) {
 
 // The critic has the policy's optimizer with its own learning rate, unless its section sets other
 // values.
-func TestCriticsOptimizer(t *testing.T) {
+func TestCriticOptimizer(t *testing.T) {
 	usual := Optimizer{LR: 1e-5, LRSchedulerType: "constant", LRWarmupSteps: -1, MinLRRatio: 0.01, LRDecayStepsRatio: 0.1,
 		OptimizerType: "adam", Betas: []float64{0.9, 0.999},
 		Eps: 1e-8, WeightDecay: 0.01, ClipGrad: 1}
@@ -88,7 +88,7 @@ func TestCriticsOptimizer(t *testing.T) {
 	}
 }
 
-func TestCriticRefused(t *testing.T) {
+func TestRefusedCritics(t *testing.T) {
 	const key = "trainer.trainer_config.critic"
 	for _, c := range []struct {
 		value, key, words string
@@ -115,7 +115,7 @@ func TestCriticRefused(t *testing.T) {
 	}
 }
 
-func TestCriticsScheduleWantsTheNumberOfSteps(t *testing.T) {
+func TestCriticScheduleNeedsTheNumberOfSteps(t *testing.T) {
 	const optim = "trainer.trainer_config.critic.optim"
 	online := []string{"mode=train", "buffer.train_batch_size=8"}
 	for set, key := range map[string]string{"{lr_scheduler_type: cosine}": ".lr_scheduler_type",

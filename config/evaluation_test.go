@@ -42,7 +42,7 @@ func TestEvalBuffers(t *testing.T) {
 	}
 }
 
-func TestEvalBuffersThatAreRefused(t *testing.T) {
+func TestRefusedEvalBuffers(t *testing.T) {
 	const buffer = evalBuffersKey + ".held_out"
 	for _, c := range []struct {
 		text, override, key, words string

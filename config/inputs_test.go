@@ -34,7 +34,7 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-func TestInputsThatAreRefused(t *testing.T) {
+func TestRefusedInputs(t *testing.T) {
 	const old = inputsKey + ".old"
 	for _, c := range []struct {
 		override, key, words string

@@ -77,7 +77,7 @@ func TestUsesReference(t *testing.T) {
 
 // Offline, nobody waits for weights: the file needs no synchronizer section, and Unused lists one
 // that is there.
-func TestNobodyWaitsForWeightsOffline(t *testing.T) {
+func TestOfflineRunsWaitForNoWeights(t *testing.T) {
 	c := mustParse(t, offlineBase, Options{Overrides: []string{"algorithm.algorithm_type=dpo", "synchronizer.sync_interval=30"}})
 	if notes := c.settled[0].Unused(); len(notes) != 1 || notes[0].Key != "synchronizer.sync_interval" ||
 		notes[0].Reason != "nobody samples while dpo trains on a dataset" {

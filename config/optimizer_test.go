@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestOptimizersHaveDefaultsOfTheirOwn(t *testing.T) {
+func TestOptimizersHaveOwnDefaults(t *testing.T) {
 	for _, c := range []struct {
 		set      string
 		momentum float64
@@ -31,7 +31,7 @@ func TestOptimizersHaveDefaultsOfTheirOwn(t *testing.T) {
 }
 
 // The configuration that `check` prints loads again for every optimizer.
-func TestEffectiveOptimizersCanBeLoaded(t *testing.T) {
+func TestEffectiveOptimizersLoadAgain(t *testing.T) {
 	for _, set := range []string{"{optimizer_type: sgd}", "{optimizer_type: muon}", "{optimizer_type: adamw_8bit}",
 		"{lr_scheduler_type: wsd, lr_decay_steps_ratio: 0.3}"} {
 		text, err := mustParse(t, base, Options{Overrides: []string{optimizerKey + "=" + set}}).YAML()
@@ -42,7 +42,7 @@ func TestEffectiveOptimizersCanBeLoaded(t *testing.T) {
 	}
 }
 
-func TestSchedulesWantTheNumberOfSteps(t *testing.T) {
+func TestSchedulesNeedTheNumberOfSteps(t *testing.T) {
 	const scheduler, warmup = optimizerKey + ".lr_scheduler_type", optimizerKey + ".lr_warmup_steps_ratio"
 	online := []string{"mode=train", "buffer.train_batch_size=8"}
 	for set, key := range map[string]string{scheduler + "=wsd": scheduler, scheduler + "=cosine": scheduler, warmup + "=0.1": warmup} {

@@ -9,7 +9,7 @@ import (
 )
 
 // Load reports a value outside the range of its key once, whatever other rules it breaks.
-func TestOutOfRangeIsSaidOnce(t *testing.T) {
+func TestOutOfRangeIsReportedOnce(t *testing.T) {
 	whole, err := Parse("whole.yaml", []byte(base), Options{})
 	if err != nil {
 		t.Fatal(err)

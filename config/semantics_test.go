@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestGroupSizeIsTheAlgorithmsOwn(t *testing.T) {
+func TestGroupSizeComesFromTheAlgorithm(t *testing.T) {
 	for override, want := range map[string]int{
 		"algorithm.repeat_times=null":   2,
 		"algorithm.repeat_times=6":      6,
@@ -269,7 +269,7 @@ func TestUnusedKeysExist(t *testing.T) {
 }
 
 // An override of a section that every stage sets would have no effect.
-func TestOverrideThatNoStageReads(t *testing.T) {
+func TestOverrideWithoutAStageThatReadsIt(t *testing.T) {
 	both := "stages: [{stage_name: a, mode: both, algorithm: {algorithm_type: grpo}}, {stage_name: b, mode: both, buffer: null}]"
 	for override, want := range map[string]string{
 		"mode=train":                             "command line: mode: is read by no stage, because each stage sets its own value; set stages.0.mode or stages.1.mode",

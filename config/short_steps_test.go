@@ -6,7 +6,7 @@ import (
 )
 
 // Load warns if a train step asks for more rollouts than an explore step makes.
-func TestShortStepsAreWarnedOf(t *testing.T) {
+func TestShortStepsGiveAWarning(t *testing.T) {
 	for _, c := range []struct {
 		overrides []string
 		warns     bool

@@ -41,7 +41,7 @@ func TestStores(t *testing.T) {
 }
 
 // A key that chooses among several files, tables or stores is unused if there is only one.
-func TestUnusedOfOnePlace(t *testing.T) {
+func TestUnusedChoicesOfASinglePlace(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.jsonl")
 	if err := os.WriteFile(file, []byte("{}\n"), 0o600); err != nil {

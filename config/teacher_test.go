@@ -49,7 +49,7 @@ func TestTeachers(t *testing.T) {
 	}
 }
 
-func TestTeachersThatAreRefused(t *testing.T) {
+func TestRefusedTeachers(t *testing.T) {
 	const first, taskset = auxiliaryModelsKey + ".0", "buffer.explorer_input.taskset.teacher"
 	for _, c := range []struct {
 		text, override, key, words string
@@ -80,7 +80,7 @@ func TestTeachersThatAreRefused(t *testing.T) {
 }
 
 // Load reports a path that it could not read only once.
-func TestATeacherWithoutItsVariable(t *testing.T) {
+func TestTeacherWithoutItsVariable(t *testing.T) {
 	_, err := parse(t, distilBase, Options{Overrides: []string{auxiliaryModelsKey + ".0.model_path=${oc.env:NOT_SET}"}})
 	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "NOT_SET is not set") {
 		t.Errorf("%v, want one line", err)

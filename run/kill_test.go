@@ -22,8 +22,8 @@ import (
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
-// rolling has every delivery begin a segment of the log, so that segments are made and removed all
-// the time.
+// rolling makes every delivery begin a segment of the log, so that the run creates and removes
+// segments all the time.
 const rolling = "durable.log.roll=force"
 
 // elsewhere reports whether the processes of these scenarios never reach a failpoint: tests of
@@ -70,9 +70,9 @@ var scenarios = []scenario{
 // stagesOf are the configurations of scenarios with stages.
 var stagesOf = map[string]string{"stages": fewSteps, "stages that learn": learningStages, "stages that explore": exploringStages}
 
-// Every scenario is killed at every failpoint, at random failpoints and at random times, in every
-// mode. The run trains once on all that the buffer acknowledged. If explorer and trainer keep step,
-// it ends with the bytes of a run that was never killed.
+// The test kills every scenario at every failpoint, at random failpoints and at random times. The
+// trainer trains once on every experience that the buffer acknowledged. With sync_style fixed, the
+// run ends with the same bytes as a run without a kill.
 func TestKilledAtEveryFailpoint(t *testing.T) {
 	var struck sync.Map
 	var ended atomic.Int64
@@ -108,10 +108,10 @@ type killing struct {
 	number   int
 	whole, p project
 	rng      *rand.Rand
-	hits     map[string]int64                       // of the run that was never killed
-	took     time.Duration                          // by it
-	acked    map[string]bool                        // of the run at hand
-	remains  func(*testing.T) []*trinity.Experience // what is acknowledged and not trimmed
+	hits     map[string]int64                       // of each failpoint, in the run without a kill
+	took     time.Duration                          // by the run without a kill
+	acked    map[string]bool                        // keys that the buffer acknowledged in the current run
+	remains  func(*testing.T) []*trinity.Experience // returns what the buffer acknowledged and has not trimmed
 	kills    int
 	runs     int
 }
@@ -138,7 +138,7 @@ func newKilling(t *testing.T, c scenario, number int) *killing {
 	return s
 }
 
-// settings are those of a project of the scenario.
+// settings returns the overrides of the scenario for a project.
 func (s *killing) settings(p project) []string {
 	if stagesOf[s.name] != "" {
 		return nil
@@ -150,8 +150,8 @@ func (s *killing) settings(p project) []string {
 	}, s.scenario.overrides...)
 }
 
-// plan are rules for failpoints, and "" for a kill at any time. Each scenario has a share of the
-// failpoints, with TRINITY_HEAVY all.
+// plan returns the kills of the scenario: rules for failpoints, and "" for a kill at a random time.
+// Each scenario takes a share of the failpoints, or all with TRINITY_HEAVY.
 func (s *killing) plan(t *testing.T) (all []string) {
 	t.Helper()
 	share := every(9, 9, 3)
@@ -170,15 +170,15 @@ func (s *killing) plan(t *testing.T) (all []string) {
 	if testing.Short() {
 		return all[:2]
 	}
-	var inTurn []string // in each stage, and when it has ended
+	var inTurn []string // one kill within each stage, and one at its end
 	for range strings.Count(stagesOf[s.name], "stage_name:") {
 		inTurn = append(inTurn, fmt.Sprintf("*=kill@%d", 2+s.rng.Int64N(20)), "run.stage=kill")
 	}
 	return append(inTurn, all...)
 }
 
-// once starts or resumes the run, and kills it. If the run ends first, once checks it and begins
-// another one, to be killed early.
+// once starts or resumes the run and kills it. If the run ends before the kill, once checks it and
+// kills a new run early.
 func (s *killing) once(t *testing.T, how string) {
 	t.Helper()
 	if s.killed(t, how) {
@@ -209,7 +209,7 @@ func (s *killing) killed(t *testing.T, how string) bool {
 	return true
 }
 
-// acknowledged are the keys of what the explorers have put and the buffer still has.
+// acknowledged returns the keys of the experiences that the buffer acknowledged and still holds.
 func (s *killing) acknowledged(t *testing.T) (keys []string) {
 	t.Helper()
 	for _, e := range s.remains(t) {
@@ -218,7 +218,7 @@ func (s *killing) acknowledged(t *testing.T) (keys []string) {
 	return keys
 }
 
-// finish lets the run end.
+// finish runs the scenario to its end without a kill and checks it.
 func (s *killing) finish(t *testing.T) {
 	t.Helper()
 	if s.killed(t, rolling) {
@@ -227,7 +227,7 @@ func (s *killing) finish(t *testing.T) {
 	s.done(t)
 }
 
-// done checks the run and removes it, so that another can begin.
+// done checks the run and removes its files, so that a new run can begin.
 func (s *killing) done(t *testing.T) {
 	t.Helper()
 	s.runs++
@@ -269,7 +269,7 @@ func (s *killing) accounted(t *testing.T) {
 	}
 }
 
-// endsAsWhole checks that checkpoint and metrics equal those of the run that was never killed.
+// endsAsWhole checks that checkpoint and metrics equal those of the run without a kill.
 func (s *killing) endsAsWhole(t *testing.T) {
 	t.Helper()
 	results(t, s.p.dir).sameAs(t, results(t, s.whole.dir))
@@ -281,9 +281,9 @@ func (s *killing) sameAsWhole(t *testing.T) {
 	t.Helper()
 	s.endsAsWhole(t)
 	for name, of := range map[string]func(project) string{
-		"the experiences trained on": func(p project) string { return fmt.Sprint(p.consumed(t)) },
-		"the copy of the input":      func(p project) string { return readSteps(t, filepath.Join(p.job(), "buffer", "explorer_output.jsonl")) },
-		"the copy of the output":     func(p project) string { return archived(t, filepath.Join(p.dir, "checkpoints", "kept.db")) },
+		"the experiences of the batches": func(p project) string { return fmt.Sprint(p.consumed(t)) },
+		"the copy of the input":          func(p project) string { return readSteps(t, filepath.Join(p.job(), "buffer", "explorer_output.jsonl")) },
+		"the copy of the output":         func(p project) string { return archived(t, filepath.Join(p.dir, "checkpoints", "kept.db")) },
 	} {
 		if of(s.p) != of(s.whole) {
 			t.Errorf("%s differ", name)
@@ -305,7 +305,7 @@ func readSteps(t *testing.T, dir string) string {
 	return all.String()
 }
 
-// archived returns the run's experiences in a database, in order; "" without a database.
+// archived returns the run's experiences in a database, in order, or "" without a database.
 func archived(t *testing.T, file string) string {
 	t.Helper()
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
@@ -332,8 +332,8 @@ func archived(t *testing.T, file string) string {
 	return all.String()
 }
 
-// eachOnce wants every experience that was acknowledged, and every rollout of the run, to be
-// trained on once; of tasksets without a curriculum those of the run that was never killed.
+// eachOnce checks that the trainer took every acknowledged experience and every rollout once. For a
+// taskset without a curriculum it also checks that the run without a kill took the same rollouts.
 func (s *killing) eachOnce(t *testing.T) {
 	t.Helper()
 	s.allOnce(t, 8*3*4)
@@ -342,16 +342,16 @@ func (s *killing) eachOnce(t *testing.T) {
 		of = "few"
 	}
 	if got, want := tasksetOf(s.p.consumed(t), of), tasksetOf(s.whole.consumed(t), of); !slices.Equal(got, want) || len(got) == 0 {
-		t.Errorf("of taskset %s these were trained on:\n%v\nand without a kill\n%v", of, got, want)
+		t.Errorf("taskset %s: trained on\n%v\nand without a kill on\n%v", of, got, want)
 	}
 }
 
-// allOnce wants the experiences of a run of so many rollouts to be trained on once.
+// allOnce checks that the trainer took each of so many rollouts once, and all acknowledged ones.
 func (s *killing) allOnce(t *testing.T, rollouts int) {
 	t.Helper()
 	uses := s.uses(t, 1)
 	if len(uses) != rollouts {
-		t.Errorf("%d rollouts were trained on, want %d", len(uses), rollouts)
+		t.Errorf("trained on %d rollouts, want %d", len(uses), rollouts)
 	}
 	for key := range s.acked {
 		if uses[key] == 0 {
@@ -391,11 +391,11 @@ func (s *killing) uses(t *testing.T, most int) map[string]int {
 	for _, batch := range s.p.consumed(t) {
 		for _, key := range batch {
 			if uses[key]++; uses[key] == most+1 {
-				t.Errorf("%s was trained on more than %d times", key, most)
+				t.Errorf("%s: trained on more than %d times", key, most)
 			}
 			id, _, _ := strings.Cut(key, " ")
 			if other := keys[id]; other != "" && other != key {
-				t.Errorf("of %s two rollouts were trained on", id)
+				t.Errorf("%s: trained on two different rollouts", id)
 			}
 			keys[id] = key
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/trinity-go/trinity/internal/failpoint"
 )
 
-// Explorer and trainer in two processes are killed at failpoints, again and again, while the other
-// goes on. The trainer trains once on all that it acknowledged. If they keep step, the run ends
-// with the bytes of one process that was never killed.
+// The test kills explorer and trainer, which are two processes, at failpoints while the other
+// process continues. The trainer trains once on every experience that it acknowledged. With
+// sync_style fixed, the run ends with the same bytes as one process without a kill.
 func TestKilledApart(t *testing.T) {
 	for i, c := range []scenario{
 		{"synchronous", []string{noEvaluation}, (*killing).endsAsOneProcess},
@@ -34,7 +34,7 @@ func TestKilledApart(t *testing.T) {
 			trainer.plan(t, s.rng, came)
 			for _, name := range failpoint.Names() {
 				if strings.HasPrefix(name, "remote.") && came[name] == 0 {
-					t.Errorf("neither process comes to failpoint %s", name)
+					t.Errorf("neither process reaches failpoint %s", name)
 				}
 			}
 			for s.together(t, explorer, trainer); len(explorer.rules)+len(trainer.rules) > 0 && !testing.Short(); {
@@ -49,14 +49,14 @@ func TestKilledApart(t *testing.T) {
 type side struct {
 	*killing
 	overrides []string
-	count     string           // file for its hits; "" once they are counted
-	rules     []string         // by which it is yet to be killed
-	killed    func(*testing.T) // is called when it was, before it is started again; nil does nothing
+	count     string           // file in which the process counts its hits; "" after the counting run
+	rules     []string         // of the kills to come
+	killed    func(*testing.T) // called after a kill, before the next start; may be nil
 	process   *process
 	ended     bool
 }
 
-// begin starts the process, to be killed by the next rule, and tells when it has ended.
+// begin starts the process with the next rule, and sends an event when the process ends.
 func (d *side) begin(t *testing.T, ended chan<- event) {
 	t.Helper()
 	env := []string{failpoint.Variable + "=" + rolling}
@@ -72,7 +72,8 @@ func (d *side) begin(t *testing.T, ended chan<- event) {
 	go func() { ended <- event{d, <-c.done} }()
 }
 
-// plan draws rules from what the process came to while it was counted, which it adds to came.
+// plan draws rules from the failpoints that the process reached in the counting run, and adds its
+// hits to came.
 func (d *side) plan(t *testing.T, rng *rand.Rand, came map[string]int64) {
 	t.Helper()
 	var hits map[string]int64
@@ -96,7 +97,7 @@ type event struct {
 	err  error
 }
 
-// after goes on once the process has ended, as err says.
+// after handles the end of the process: it starts the process again after a kill.
 func (d *side) after(t *testing.T, err error, ended chan<- event) {
 	t.Helper()
 	switch {
@@ -113,7 +114,7 @@ func (d *side) after(t *testing.T, err error, ended chan<- event) {
 	d.begin(t, ended)
 }
 
-// together runs all until they have come to their ends, and checks what they have left.
+// together runs all sides to their ends and checks the run.
 func (s *killing) together(t *testing.T, sides ...*side) {
 	t.Helper()
 	ended := make(chan event, len(sides))
@@ -133,6 +134,6 @@ func (s *killing) endsAsOneProcess(t *testing.T) {
 	t.Helper()
 	s.endsAsWhole(t)
 	if fmt.Sprint(s.p.consumed(t)) != fmt.Sprint(s.whole.consumed(t)) {
-		t.Error("the experiences trained on differ")
+		t.Error("the experiences of the batches differ")
 	}
 }

@@ -20,11 +20,11 @@ type behind struct {
 	*killing
 	server *server.Server
 	points []string // failpoints of that kind of server
-	struck int      // how often the server was killed while the run went on
+	struck int      // kills of the server during the run
 }
 
-// A run whose experiences pass through a server ends as a run in memory does, whatever is killed:
-// the run, at the failpoints of its requests and at others; the server, meanwhile; or both in turn.
+// A run whose experiences pass through a server ends like a run in memory. The test kills the run
+// at the failpoints of its requests and at others, the server during the run, and both in turn.
 func TestKilledWithAServer(t *testing.T) {
 	trinitytest.Long(t, "starts and kills servers", recovering...)
 	for i, c := range []struct {
@@ -56,8 +56,8 @@ func TestKilledWithAServer(t *testing.T) {
 	}
 }
 
-// killAll kills the run at each of the server's failpoints and at any, and the server meanwhile and
-// in between.
+// killAll kills the run at each of the server's failpoints and at random ones. It kills the server
+// between two starts of the run, and during the run.
 func (b *behind) killAll(t *testing.T) {
 	t.Helper()
 	for range 8 / every(8, 8, 8) {
@@ -73,8 +73,8 @@ func (b *behind) killAll(t *testing.T) {
 	t.Logf("%d kills in %d runs, and %d of the server while it ran", b.kills, b.runs, b.struck)
 }
 
-// plan runs once to its end, to count, and draws a hit of each failpoint of the server, and one of
-// any.
+// plan counts the hits in a run without a kill. It draws a kill at each failpoint of the server,
+// one at a random failpoint and one at a random time.
 func (b *behind) plan(t *testing.T) (rules []string) {
 	t.Helper()
 	counts := filepath.Join(t.TempDir(), "hits.json")
@@ -90,7 +90,7 @@ func (b *behind) plan(t *testing.T) (rules []string) {
 	}
 	for _, name := range b.points {
 		if hits[name] == 0 {
-			t.Fatalf("no run comes to failpoint %s", name)
+			t.Fatalf("no run reaches failpoint %s", name)
 		}
 		rules = append(rules, fmt.Sprintf("%s=kill@%d", name, 1+b.rng.Int64N((hits[name]+1)/2)))
 	}
@@ -99,7 +99,7 @@ func (b *behind) plan(t *testing.T) (rules []string) {
 	return rules
 }
 
-// restless goes on with the run to its end, while the server is killed and comes back.
+// restless runs to the end while it kills and restarts the server.
 func (b *behind) restless(t *testing.T, kills int) {
 	t.Helper()
 	c := b.p.start(t, nil, b.settings(b.p)...)

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	severalRows   = 24 // of the taskset, of which each of two explorers has half
+	severalRows   = 24 // of the taskset; each of the two explorers has half
 	severalEpochs = 2
 )
 
-// Two named explorers and a trainer are killed at random, alone and together. The owner of each
-// task rolls it out once an epoch. The trainer trains on all that it acknowledged, and on nothing
-// twice.
+// The test kills two named explorers and a trainer at random, alone and together. Each explorer
+// rolls out each of its rows once per epoch. The trainer trains once on every experience that it
+// acknowledged.
 func TestSeveralExplorersAreKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills many processes: not in -short")
@@ -51,15 +51,15 @@ func TestSeveralExplorersAreKilled(t *testing.T) {
 	}
 }
 
-// crowd are several explorers and, as the last of them, the trainer.
+// crowd is a run of several explorers. The last side is the trainer.
 type crowd struct {
 	*killing
 	sides []*side
 }
 
-// plan draws when each is killed.
+// plan draws the kills of each side.
 func (c *crowd) plan() {
-	const hits = 100 // of all failpoints together, as a process comes to them in a part of the run
+	const hits = 100 // of all failpoints together, which a process reaches in a part of the run
 	for _, d := range c.sides {
 		for range 3 {
 			d.rules = append(d.rules, fmt.Sprintf("*=kill@%d", 1+c.rng.Int64N(hits)))
@@ -67,14 +67,14 @@ func (c *crowd) plan() {
 	}
 }
 
-// alsoOthers kills one or two others, too, every other time.
+// alsoOthers kills up to two more sides.
 func (c *crowd) alsoOthers(*testing.T) {
 	for range c.rng.IntN(3) {
 		_ = c.sides[c.rng.IntN(len(c.sides))].process.cmd.Process.Kill() // it may have ended
 	}
 }
 
-// note takes down what the trainer had acknowledged when it was killed.
+// note keeps the keys that the trainer had acknowledged when it was killed.
 func (c *crowd) note(t *testing.T) {
 	t.Helper()
 	for _, key := range c.acknowledged(t) {
@@ -83,8 +83,8 @@ func (c *crowd) note(t *testing.T) {
 	c.alsoOthers(t)
 }
 
-// everyTaskOnce wants each explorer to have rolled out each of its rows once an epoch, and all of
-// that to be trained on.
+// everyTaskOnce checks that each explorer rolled out each of its rows once per epoch, and that the
+// trainer took all these rollouts.
 func (s *killing) everyTaskOnce(t *testing.T) {
 	t.Helper()
 	const repeats = 4

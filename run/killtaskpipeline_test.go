@@ -21,7 +21,7 @@ func TestAKilledTaskPipelineLeavesNoPartialTaskset(t *testing.T) {
 	whole.start(t, nil, overrides...).finish(t)
 	made := filepath.Join("made", "output.jsonl")
 	want := read(t, filepath.Join(whole.dir, made))
-	before := 0 // kills at which there was no taskset yet
+	before := 0 // kills before the taskset was complete
 	for hit := 1; hit <= 34; hit += 3 {
 		p := whole.copyOf(t)
 		if err := os.RemoveAll(filepath.Join(p.dir, "made")); err != nil {
@@ -34,15 +34,15 @@ func TestAKilledTaskPipelineLeavesNoPartialTaskset(t *testing.T) {
 		case !exists(left):
 			before++
 		case read(t, left) != want:
-			t.Errorf("killed at write %d: what is made is not what a run without a kill makes", hit)
+			t.Errorf("killed at write %d: the taskset differs from that of a run without a kill", hit)
 		}
 		p.start(t, nil, overrides...).finish(t)
 		if got := read(t, filepath.Join(p.dir, made)); got != want {
-			t.Errorf("killed at write %d, and taken up: another taskset was made", hit)
+			t.Errorf("killed at write %d and started again: the taskset differs", hit)
 		}
 		results(t, p.dir).sameAs(t, results(t, whole.dir))
 	}
 	if before < 2 || before == 12 {
-		t.Errorf("%d of 12 kills came before the taskset was there: want some before, and some behind", before)
+		t.Errorf("%d of 12 kills came before the taskset was complete: want some before and some after", before)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// hangs is after how long a process fails its test, with what its goroutines wait for. It is far
-// more than any takes on a slow machine.
+// hangs is the time after which a process fails its test and prints its goroutines. It is far more
+// than any process takes on a slow machine.
 const hangs = 5 * time.Minute
 
 // process is a run in a process of its own.
@@ -44,7 +44,7 @@ func (p project) startAs(t *testing.T, change func(*exec.Cmd), env []string, ove
 		}
 		return c.cmd.Process.Kill()
 	}
-	c.cmd.WaitDelay = 30 * time.Second // then it is killed
+	c.cmd.WaitDelay = 30 * time.Second // between the signal and the kill
 	c.cmd.Env = append(os.Environ(), childConfig+"="+p.config, childOverrides+"="+strings.Join(overrides, "\n"))
 	c.cmd.Env = append(c.cmd.Env, env...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.output, &c.output
@@ -55,7 +55,7 @@ func (p project) startAs(t *testing.T, change func(*exec.Cmd), env []string, ove
 	go func() {
 		err := c.cmd.Wait()
 		if err != nil && ctx.Err() == context.DeadlineExceeded {
-			err = fmt.Errorf("the process hung: it did not end within %v (%v)", hangs, err) // which is no exit status: nobody wanted it to be killed
+			err = fmt.Errorf("the process hung: it did not end within %v (%v)", hangs, err) // no exit status, so wasKilled is false
 		}
 		c.done <- err
 	}()
@@ -76,7 +76,7 @@ func (c *process) finish(t *testing.T) {
 	}
 }
 
-// await waits until due says so; false means that the process had ended well before.
+// await waits until due returns true. It returns false if the process ended without an error first.
 func (c *process) await(t *testing.T, due func() bool) bool {
 	t.Helper()
 	for !due() {
@@ -92,8 +92,8 @@ func (c *process) await(t *testing.T, due func() bool) bool {
 	return true
 }
 
-// signalWhen sends a signal once due says so, and reports whether the process ended by it; false
-// means that it had ended well before.
+// signalWhen sends a signal once due returns true, and reports whether the signal ended the
+// process. It returns false if the process ended without an error first.
 func (c *process) signalWhen(t *testing.T, sig os.Signal, due func() bool) bool {
 	t.Helper()
 	if !c.await(t, due) {
@@ -122,8 +122,8 @@ func (c *process) fails(t *testing.T, texts ...string) {
 	oneLine(t, errors.New(strings.TrimSuffix(c.output.String(), "\n")), texts...)
 }
 
-// killedWithin waits until the process is killed, by itself or after so long, if that is more than
-// 0; false means that it ended well.
+// killedWithin waits for the end of the process, which kills itself at a failpoint. If d > 0,
+// killedWithin kills it after d. It returns false if the process ended without an error.
 func (c *process) killedWithin(t *testing.T, d time.Duration) bool {
 	t.Helper()
 	if d > 0 {
@@ -137,15 +137,16 @@ func (c *process) killedWithin(t *testing.T, d time.Duration) bool {
 	return err != nil
 }
 
-// appears is due when a file of the pattern is there, relative to the run's directory, that was not
-// there before.
+// appears returns a function that reports whether a new file matches the pattern, which is relative
+// to the run's directory.
 func (p project) appears(pattern string) func() bool {
 	pattern = filepath.Join(p.job(), pattern)
 	before := exists(pattern)
 	return func() bool { return !before && exists(pattern) }
 }
 
-// trains is due when another step has been trained: there is something to save then.
+// trains returns a function that reports whether the trainer has logged another step. A stop then
+// has something to save.
 func (p project) trains(t *testing.T) func() bool {
 	before := p.trained(t)
 	return func() bool { return p.trained(t) > before }

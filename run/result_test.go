@@ -13,12 +13,12 @@ import (
 	"testing"
 )
 
-// kernels is which of the sets that give the same bits computed: the one that was the fastest when
-// the process started.
+// kernels matches the name of the kernel set in a checkpoint. A process chooses the fastest set
+// when it starts, and all sets give the same bits.
 var kernels = regexp.MustCompile(`"kernels": "\w+"`)
 
-// result is what a run leaves behind, without what differs from run to run: dates, durations, and
-// checkpoints on the way.
+// result holds the files and metrics of a run, without dates, durations and earlier checkpoints,
+// which differ from run to run.
 type result struct {
 	files  map[string]string  // of the newest checkpoint of each stage, by path
 	curves map[string][]entry // by metrics file and role
@@ -43,7 +43,7 @@ func results(t *testing.T, dir string) result {
 	return r
 }
 
-// newest reads the newest checkpoints below dir, and no metrics.
+// newest reads the newest checkpoints below dir without metrics.
 func newest(t *testing.T, dir string) result {
 	t.Helper()
 	r := result{files: map[string]string{}, curves: map[string][]entry{}}
@@ -71,7 +71,7 @@ func (r result) checkpoint(t *testing.T, root, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || d.Name() == "run.json" ||
-			d.Name() == "SHA256SUMS" { // an evaluation that is owed may have been paid by the time of the checkpoint
+			d.Name() == "SHA256SUMS" { // run.json says whether a due evaluation came before the checkpoint
 			return err
 		}
 		rel, _ := filepath.Rel(root, path)
@@ -144,7 +144,7 @@ func keys[V any](a, b map[string]V) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// curve returns one metric over a role's steps, from a run's directory.
+// curve returns a metric over the steps of a role, from a run's directory.
 func curve(t *testing.T, dir, role, name string) []float64 {
 	t.Helper()
 	var out []float64

@@ -81,7 +81,7 @@ func TestAdamW8bitEqualsThePaper(t *testing.T) {
 
 // A weight whose gradients were small beside its neighbours', and then are none, comes to rest: its
 // first moment is never divided by eps alone.
-func TestSecondMomentsOf8BitsAreNotLost(t *testing.T) {
+func TestAdamW8bitKeepsSmallSecondMoments(t *testing.T) {
 	e := open(t, codedOptions(t))
 	const lr = 1e-3
 	p := trinity.OptimParams{LR: lr, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}
@@ -104,7 +104,7 @@ func TestSecondMomentsOf8BitsAreNotLost(t *testing.T) {
 	}
 }
 
-func TestMomentsOf8BitsLearnAsThoseOf32(t *testing.T) {
+func TestAdamW8bitLearnsLikeAdamW(t *testing.T) {
 	last := func(optimizer string, lora *trinity.LoRASpec) float64 {
 		opts := codedOptions(t)
 		opts.Optimizer.Type, opts.LoRA, opts.Seed = optimizer, lora, 1
@@ -129,7 +129,7 @@ func TestMomentsOf8BitsLearnAsThoseOf32(t *testing.T) {
 	}
 }
 
-func TestMomentsOf8BitsTakeAQuarter(t *testing.T) {
+func TestAdamW8bitTakesAQuarterOfTheMemory(t *testing.T) {
 	opts := codedOptions(t)
 	bytesOf := func() float64 {
 		for _, p := range open(t, opts).Memory() {
@@ -146,7 +146,7 @@ func TestMomentsOf8BitsTakeAQuarter(t *testing.T) {
 	}
 }
 
-func TestAStepOf8BitsMakesNoGarbage(t *testing.T) {
+func TestAdamW8bitStepDoesNotAllocate(t *testing.T) {
 	opts := codedOptions(t)
 	opts.Pool = kernel.NewPool(1)
 	e := open(t, opts)
@@ -157,7 +157,7 @@ func TestAStepOf8BitsMakesNoGarbage(t *testing.T) {
 	}
 }
 
-func TestStatesOf8BitsAreChecked(t *testing.T) {
+func TestAdamW8bitChecksItsState(t *testing.T) {
 	narrow, dir := open(t, codedOptions(t)), t.TempDir()
 	if err := narrow.SaveState(t.Context(), dir); err != nil {
 		t.Fatal(err)

@@ -118,7 +118,7 @@ func TestDivergencesFromATeacherEqualTorch(t *testing.T) {
 	}
 }
 
-func TestAModelHasNothingToLearnFromItself(t *testing.T) {
+func TestDivergenceFromItselfIsZero(t *testing.T) {
 	for _, name := range []string{"llama", "qwen3_moe"} {
 		e := taught(t, tiny(name), name)
 		for _, d := range divergences {
@@ -185,7 +185,7 @@ func TestDivergenceDoesNotDependOnMemoryCoresOrCut(t *testing.T) {
 
 // Logits that are not kept are computed again, and tokens that the loss does not see are left out
 // of the backward pass.
-func TestDivergencesOfManyAndOfIdleTokens(t *testing.T) {
+func TestDivergencesOfManyAndOfMaskedTokens(t *testing.T) {
 	e := taught(t, tiny("llama"), "teacher")
 	var many []*trinity.Experience
 	for i := range 200 {
@@ -298,7 +298,7 @@ func TestAStudentLearnsFromItsTeacher(t *testing.T) {
 	}
 }
 
-func TestTeachersThatCannotTeach(t *testing.T) {
+func TestInvalidTeachers(t *testing.T) {
 	ctx, e := context.Background(), open(t, tiny("llama"))
 	wants := func(text string, err error) {
 		t.Helper()

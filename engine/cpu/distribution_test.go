@@ -10,7 +10,7 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-func TestDistributionsAreThoseOfForward(t *testing.T) {
+func TestDistributionsEqualForward(t *testing.T) {
 	e := open(t, tiny("llama"))
 	for _, x := range sequences(t, false) {
 		scored := &trinity.Experience{Tokens: x.Tokens, Mask: make([]bool, len(x.Tokens)), PromptLen: 1}

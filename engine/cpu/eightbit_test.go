@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCodebooksAreThoseOfThePaper(t *testing.T) {
+func TestCodebooksEqualThePaper(t *testing.T) {
 	want := tensorFile(t, "testdata/adamw_8bit.safetensors")
 	for name, c := range map[string]*codebook{"signed": signedCodes(), "unsigned": unsignedCodes()} {
 		for i, v := range want(name) {

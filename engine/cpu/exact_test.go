@@ -176,7 +176,7 @@ func (l idle) Loss(b *trinity.Batch, now []trinity.TokenStats) ([]trinity.TokenG
 	return grads, metrics, err
 }
 
-func TestIdleSequencesAreLeftOutOfBackward(t *testing.T) {
+func TestBackwardSkipsIdleSequences(t *testing.T) {
 	for _, name := range []string{"qwen3", "llama3_bias_tied", "qwen3_moe", "qwen3_moe_sums"} {
 		for _, seen := range [][]int{{5}, {1, 2, 4}, {3, 0}} {
 			for _, budget := range []int{0, logitsBudget} {

@@ -81,7 +81,7 @@ func TestNewAdapterChangesNothingAndReferenceIsTheBase(t *testing.T) {
 }
 
 // Publishing hands over the base once, and then the adapter alone.
-func TestPublicationsAfterTheFirstAreTheAdapterAlone(t *testing.T) {
+func TestLaterPublicationsHoldOnlyTheAdapter(t *testing.T) {
 	ctx := context.Background()
 	e, sampler := withRecorder(t, adapterOptions())
 	for version := range int64(3) {
@@ -139,7 +139,7 @@ func TestForwardEqualsPEFT(t *testing.T) {
 }
 
 // The files of a new adapter record its settings, and a resumed run uses them.
-func TestRankStabilisedAdapterGoesOn(t *testing.T) {
+func TestRankStabilisedAdapterResumes(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	opts := tiny("qwen2")
 	opts.LoRA = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 6, UseRslora: true, ExcludeModules: []string{"k_proj", "mlp.up_proj"}}

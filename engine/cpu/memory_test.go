@@ -21,7 +21,7 @@ func (e *Engine) arenaBytes() int64 {
 	return n
 }
 
-func TestPlanIsWhatIsTaken(t *testing.T) {
+func TestPlanEqualsMemoryInUse(t *testing.T) {
 	lora := &trinity.LoRASpec{LoraRank: 3, LoraAlpha: 3, TargetModules: []string{"q_proj", "down_proj"}}
 	saved := t.TempDir()
 	if err := open(t, adapterOptions()).SaveModel(t.Context(), saved); err != nil {
@@ -97,7 +97,7 @@ func TestPlanIsWhatIsTaken(t *testing.T) {
 
 // While a model is read its file is mapped: the plan has that behind the weights and before all
 // that is taken later.
-func TestLoadingIsBeforeTheRest(t *testing.T) {
+func TestPlanPlacesLoadingAfterTheWeights(t *testing.T) {
 	for _, opts := range []trinity.EngineSpec{{Train: true}, {Train: true, LoRA: &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8, TargetModules: []string{"all-linear"}}}, {}} {
 		opts.ModelPath, opts.MicroTokens = "testdata/llama", 64
 		parts, err := trainerPlugin{}.PlanMemory(opts)

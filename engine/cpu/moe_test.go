@@ -157,7 +157,7 @@ func TestAdaptersBesideExperts(t *testing.T) {
 }
 
 // The MLP's width in the config of a model whose layers all have experts is of no layer.
-func TestNoMemoryForAnMLPThatNoLayerHas(t *testing.T) {
+func TestPlanSkipsTheMLPOfExperts(t *testing.T) {
 	plan := func(intermediate int, layers []bool) (n int64) {
 		cfg, err := model.ReadConfig("testdata/qwen3_moe")
 		if err != nil {

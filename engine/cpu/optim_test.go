@@ -53,7 +53,7 @@ func norm(v []float32) float64 {
 	return n
 }
 
-func TestOptimStepRefusesWhatIsNotFinite(t *testing.T) {
+func TestOptimStepRefusesNonFiniteGradients(t *testing.T) {
 	e := open(t, tiny("llama"))
 	e.gradient[3] = float32(math.NaN())
 	before := e.trained[0]

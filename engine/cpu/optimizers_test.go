@@ -180,7 +180,7 @@ func TestNewtonSchulzOfFewDirections(t *testing.T) {
 	}
 }
 
-func TestOptimizersThatCannotBe(t *testing.T) {
+func TestInvalidOptimizers(t *testing.T) {
 	for want, spec := range map[string]trinity.OptimizerSpec{
 		`"adagrad"; expected adamw, adamw_8bit, muon, sgd`: {Type: "adagrad"},
 		"momentum is 1":              {Type: trinity.SGD, Momentum: 1},

@@ -92,7 +92,7 @@ func compareGradients(t *testing.T, e *Engine, want reference, tensor func(strin
 	}
 }
 
-func TestBF16IsTheModelStoredInBF16(t *testing.T) {
+func TestBF16EqualsAModelStoredInBF16(t *testing.T) {
 	for _, name := range references {
 		opts := tiny(name)
 		source, err := model.Open(opts.ModelPath)

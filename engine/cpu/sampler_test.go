@@ -14,7 +14,7 @@ import (
 
 // The sampler records the log-probabilities that the engine computes, for the first weights and
 // after a step.
-func TestSampledLogprobsAreTheTrainedOnes(t *testing.T) {
+func TestSampledLogprobsEqualTrainedLogprobs(t *testing.T) {
 	ctx := context.Background()
 	experts := tiny("qwen3_moe")
 	experts.LoRA = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8, UseRslora: true}

@@ -134,7 +134,7 @@ func TestValuesDoNotDependOnPacking(t *testing.T) {
 	}
 }
 
-func TestIdleValuesAreLeftOutOfBackward(t *testing.T) {
+func TestBackwardSkipsIdleValues(t *testing.T) {
 	e := open(t, critic())
 	all := longGroups(e.cfg.VocabSize)
 	for _, x := range all[:3] { // at its target a value has derivative 0
@@ -171,7 +171,7 @@ func TestNewValueHead(t *testing.T) {
 	}
 }
 
-func TestCriticIsSavedAsItWasTrained(t *testing.T) {
+func TestSavedCriticHasTheTrainedWeights(t *testing.T) {
 	lora := tiny("llama")
 	lora.LoRA, lora.Seed = &trinity.LoRASpec{LoraRank: 4, LoraAlpha: 8}, 1
 	for name, opts := range map[string]Options{"all weights": tiny("llama"), "lora": lora} {
@@ -196,7 +196,7 @@ func TestCriticIsSavedAsItWasTrained(t *testing.T) {
 	}
 }
 
-func TestHeadsAreNotMixedUp(t *testing.T) {
+func TestWrongHeadsAreErrors(t *testing.T) {
 	ctx, batch := context.Background(), whole(sequences(t, true))
 	e := open(t, critic())
 	_, noValues := e.Forward(ctx, batch, trinity.Streams{})
