@@ -19,11 +19,11 @@ func TestReferenceInDocs(t *testing.T) {
 	if !ok {
 		t.Fatalf("%s has no line %s", path, mark)
 	}
-	reference, err := Reference()
+	text, err := reference()
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, path, head+mark+"\n"+reference)
+	golden(t, path, head+mark+"\n"+text)
 }
 
 // The example of stages on the page loads.

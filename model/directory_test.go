@@ -205,23 +205,3 @@ func TestOpenToleratesRedundantTensors(t *testing.T) {
 		t.Error("untied: the head is ignored")
 	}
 }
-
-func TestCopyTokenizerCopiesItsFiles(t *testing.T) {
-	from, to := t.TempDir(), t.TempDir()
-	for name, content := range map[string]string{"tokenizer.json": "{}", "chat_template.jinja": "{{x}}", "config.json": "{}"} {
-		if err := os.WriteFile(filepath.Join(from, name), []byte(content), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := CopyTokenizer(to, from); err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	entries, _ := os.ReadDir(to)
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	if template, _ := os.ReadFile(filepath.Join(to, "chat_template.jinja")); string(template) != "{{x}}" || len(names) != 2 {
-		t.Errorf("copied %v, template %q", names, template)
-	}
-}

@@ -8,14 +8,15 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/model/safetensors"
 )
 
 // WriteDir writes a Hugging Face directory that transformers loads: config.json (Config.Raw, if
 // set, with only the dtype changed), generation_config.json and model.safetensors. dtype is "f32"
 // or "bf16", which rounds to nearest even. Each file appears whole or not at all; to make the whole
-// directory appear at once, write to a temporary one and rename it. WriteDir writes no tokenizer
-// files: see CopyTokenizer.
+// directory appear at once, write to a temporary one and rename it. The caller adds the
+// tokenizer's files: see tokenizer.Tokenizer.WriteFiles.
 func WriteDir(dir string, cfg *Config, source Source, dtype string) error {
 	kinds := map[string]safetensors.DType{"f32": safetensors.F32, "bf16": safetensors.BF16}
 	kind, ok := kinds[dtype]
@@ -198,5 +199,8 @@ func writeJSON(path string, value any) error {
 	if err != nil {
 		return fmt.Errorf("model: %s: %w", path, err)
 	}
-	return writeFile(path, append(text, '\n'))
+	if err := durable.WriteFile(path, append(text, '\n')); err != nil {
+		return fmt.Errorf("model: %w", err)
+	}
+	return nil
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // SaveModel writes the current weights as a Hugging Face directory, or the adapters as a PEFT
-// directory. The caller adds the tokenizer's files: see model.CopyTokenizer.
+// directory. The caller adds the tokenizer's files: see tokenizer.Tokenizer.WriteFiles.
 func (e *Engine) SaveModel(ctx context.Context, dir string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // BF16ToF32 widens bf16 words into dst, of the same length; exact.
 func BF16ToF32(dst []float32, src []uint16) {
@@ -40,23 +37,4 @@ func RoundToBF16(pool *Pool, v []float32) {
 		F32ToBF16(words[:len(piece)], piece)
 		BF16ToF32(piece, words[:len(piece)])
 	})
-}
-
-// F16ToF32 widens IEEE half-precision words into dst, of the same length; exact.
-func F16ToF32(dst []float32, src []uint16) {
-	checkLen("F16ToF32", dst, len(src))
-	for i, h := range src {
-		dst[i] = fromF16(h)
-	}
-}
-
-// fromF16 moves the exponent and mantissa of a half into place and multiplies by 2^112 to correct
-// the bias, which is exact for subnormals too. Infinities and NaNs get their exponent directly.
-func fromF16(h uint16) float32 {
-	sign := uint32(h&0x8000) << 16
-	magnitude := uint32(h&0x7fff) << 13
-	if h&0x7c00 == 0x7c00 {
-		return math.Float32frombits(sign | magnitude | 0x7f800000)
-	}
-	return math.Float32frombits(sign | math.Float32bits(math.Float32frombits(magnitude)*0x1p112))
 }

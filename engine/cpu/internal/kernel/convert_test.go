@@ -42,30 +42,3 @@ func checkBF16(t *testing.T, v float32, got uint16) {
 		t.Fatalf("%#08x became %#04x", bits, got)
 	}
 }
-
-// TestF16 widens every half and compares with its value by the format's definition.
-func TestF16(t *testing.T) {
-	src, dst := make([]uint16, 1<<16), make([]float32, 1<<16)
-	for i := range src {
-		src[i] = uint16(i)
-	}
-	F16ToF32(dst, src)
-	for h, got := range dst {
-		exponent, mantissa := h>>10&31, float64(h&1023)
-		want := math.Ldexp(1+mantissa/1024, exponent-15)
-		switch {
-		case exponent == 0:
-			want = math.Ldexp(mantissa, -24)
-		case exponent == 31 && mantissa == 0:
-			want = math.Inf(1)
-		case exponent == 31:
-			want = math.NaN()
-		}
-		if h&0x8000 != 0 {
-			want = -want
-		}
-		if math.IsNaN(want) != (got != got) || !math.IsNaN(want) && (float64(got) != want || math.Signbit(float64(got)) != math.Signbit(want)) {
-			t.Fatalf("%#04x: %v, want %v", h, got, want)
-		}
-	}
-}

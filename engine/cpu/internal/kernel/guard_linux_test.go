@@ -198,7 +198,6 @@ func TestRowsStayWithin(t *testing.T) {
 					return w[len(w)-n:]
 				}
 				BF16ToF32(v(), words())
-				F16ToF32(v(), words())
 				F32ToBF16(words(), v())
 				if n%2 == 0 {
 					angles := func() Matrix { return NewMatrix(guardedCopy(t, random(r, 3*n/2), begin), 3, n/2) }

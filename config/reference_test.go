@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Reference returns the keys of the schema as Markdown: one table per section with type, default
+// reference returns the keys of the schema as Markdown: one table per section with type, default
 // and meaning. A section that occurs in several places has one table.
-func Reference() (string, error) {
+func reference() (string, error) {
 	docs, err := comments()
 	if err != nil {
 		return "", err
 	}
 	var sections []*referenceSection
 	byType := map[reflect.Type]*referenceSection{}
-	for _, k := range Keys() {
+	for _, k := range keys() {
 		s := byType[k.owner]
 		if s == nil {
 			s = &referenceSection{}
