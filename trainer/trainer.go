@@ -91,7 +91,7 @@ func (t *Trainer) isComplete() bool {
 // train trains one step: take, update, publish, evaluate, log.
 func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 	begin := time.Now()
-	taken, metrics, err := t.take(stop, step)
+	taken, metrics, err := t.take(stop)
 	if err != nil {
 		return err
 	}
@@ -124,8 +124,8 @@ func (t *Trainer) train(ctx, stop context.Context, step int64) error {
 	return t.opts.Recorder.Log(ctx, step, metrics)
 }
 
-// take waits for the batch of a step. It returns the batch with its metrics.
-func (t *Trainer) take(stop context.Context, step int64) (taken trinity.Taken, metrics trinity.Metrics, err error) {
+// take waits for the next batch and returns it with its metrics.
+func (t *Trainer) take(stop context.Context) (taken trinity.Taken, metrics trinity.Metrics, err error) {
 	if err := failTake.Hit(""); err != nil {
 		return taken, nil, err
 	}
