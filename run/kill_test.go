@@ -281,9 +281,9 @@ func (s *killing) sameAsWhole(t *testing.T) {
 	t.Helper()
 	s.endsAsWhole(t)
 	for name, of := range map[string]func(project) string{
-		"the experiences of the batches": func(p project) string { return fmt.Sprint(p.consumed(t)) },
-		"the copy of the input":          func(p project) string { return readSteps(t, filepath.Join(p.job(), "buffer", "explorer_output.jsonl")) },
-		"the copy of the output":         func(p project) string { return archived(t, filepath.Join(p.dir, "checkpoints", "kept.db")) },
+		"the batches":            func(p project) string { return fmt.Sprint(p.consumed(t)) },
+		"the copy of the input":  func(p project) string { return readSteps(t, filepath.Join(p.job(), "buffer", "explorer_output.jsonl")) },
+		"the copy of the output": func(p project) string { return archived(t, filepath.Join(p.dir, "checkpoints", "kept.db")) },
 	} {
 		if of(s.p) != of(s.whole) {
 			t.Errorf("%s differ", name)
