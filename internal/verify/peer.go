@@ -163,7 +163,7 @@ func (p *peer) request(prompt []int32, tokens, n int) *openai.Request {
 	}
 	if !p.plain { // llama.cpp has defaults for top_k and min_p that leave out tokens
 		r.TopK, r.MinP, r.RepetitionPenalty = new(-1), new(float32(0)), &one
-		r.ReturnTokenIDs, r.ReturnTokensAsIDs, r.ReturnPromptTokenIDs = true, true, true
+		r.ReturnTokenIDs, r.ReturnTokensAsIDs = true, true
 	}
 	return r
 }

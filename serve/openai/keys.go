@@ -44,7 +44,6 @@ var unsupported = map[string][]any{
 	"regex":                      nil,
 	"response_format":            {map[string]any{"type": "text"}},
 	"return_prompt_token_ids":    {false},
-	"return_tokens_as_token_ids": {false},
 	"skip_special_tokens":        {true},
 	"stop_regex":                 nil,
 	"structural_tag":             nil,

@@ -76,8 +76,12 @@ func (q *request) whole(s *Server, out []trinity.Completion) wire.Response {
 // the reply.
 func (q *request) logprobsOf(s *Server, c trinity.Completion) *wire.Logprobs {
 	l := &wire.Logprobs{}
-	for i := range c.Tokens {
-		switch text := s.Renderer.Decode(c.Tokens[i : i+1]); q.as {
+	for i, token := range c.Tokens {
+		text := s.Renderer.Decode(c.Tokens[i : i+1])
+		if q.ReturnTokensAsIDs {
+			text = fmt.Sprintf("token_id:%d", token)
+		}
+		switch q.as {
 		case plain:
 			l.Tokens, l.TokenLogprobs = append(l.Tokens, text), append(l.TokenLogprobs, &c.Logprobs[i])
 		case chat:

@@ -129,6 +129,7 @@ func TestServerReplies(t *testing.T) {
 		{chatPath, `{"messages":[{"role":"user","content":"hi"}],"stop":null}`, `"finish_reason":"stop"`},
 		{plainPath, `{"prompt":"hi"}`, `"text":"a£c!"`},
 		{plainPath, `{"prompt":[104,105],"logprobs":1,"return_token_ids":true}`, `"token_logprobs":[-0.5,-0.5,-0.5,-0.5,-0.5,-0.5]`},
+		{plainPath, `{"prompt":"hi","logprobs":0,"return_tokens_as_token_ids":true}`, `"tokens":["token_id:97",`},
 		{plainPath, `{"prompt":"hi"}`, `"versions":[3,4]`},
 	} {
 		if status, text := ask(t, web, c.path, "t", c.body); status != http.StatusOK || !strings.Contains(text, c.has) {
