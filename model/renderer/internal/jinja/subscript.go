@@ -46,6 +46,9 @@ func noAttribute(v Value, id string) *undefined {
 // missing item.
 func (r *runtime) item(v, key Value) (found Value, ok bool) {
 	if m, isMap := v.(*Map); isMap {
+		if text, isText := key.(string); isText {
+			return m.Get(text)
+		}
 		if e := attempt(func() { found, ok = m.lookup(key) }); e != nil && e.Kind != Type {
 			panic(e) // an unhashable key, which is an error of type, is a missing one
 		}
