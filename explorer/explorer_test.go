@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -287,5 +288,26 @@ func TestEvaluationUsesOtherRandomNumbersThanTraining(t *testing.T) {
 	}
 	if same > 2 {
 		t.Errorf("%d of 8 samples are the same", same)
+	}
+}
+
+// An evaluation reports its progress after each rollout, from the first.
+func TestAnEvaluationReportsProgress(t *testing.T) {
+	r := newRunner(trinitytest.NewBandit(6))
+	var said []string
+	var mu sync.Mutex
+	r.Progress = func(doing string, done, total int) {
+		mu.Lock()
+		defer mu.Unlock()
+		said = append(said, fmt.Sprintf("%s %d/%d", doing, done, total))
+	}
+	set := newTaskset(3, 2, onePull{})
+	set.Template.Taskset, set.Template.Eval = "held_out", true
+	if _, err := Evaluate(t.Context(), r, []*Taskset{set}, 0, "eval/"); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(said)
+	if len(said) != 7 || said[0] != "evaluates held_out 0/6" || said[6] != "evaluates held_out 6/6" {
+		t.Errorf("said %q", said)
 	}
 }
