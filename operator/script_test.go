@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,28 @@ func TestScriptNamesTheGroupThatFails(t *testing.T) {
 	}
 }
 
+// Few steps can take any amount of memory and time. The script's process ends, the run goes on to
+// report it.
+func TestScriptsOfFewStepsAreBounded(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("memory is bounded on Linux")
+	}
+	for script, want := range map[string]string{
+		scriptOf("n = 1 << 500", "for i in range(64):", "  n *= n", "return group"):                             "timeout = 0.5 s",
+		scriptOf("x = []", "for i in range(900000):", "  x = [x]", "group[0]['info']['x'] = x", "return group"): "timeout = 0.5 s",
+		scriptOf("x = [0] * (1 << 29)", "return group"):                                                         "more than 4 GiB of memory",
+	} {
+		a := args{"script": script, "timeout": 60}
+		if strings.HasPrefix(want, "timeout") {
+			a["timeout"] = 0.5
+		}
+		_, _, err := build(t, "starlark", a).Process(t.Context(), groups{group(1)})
+		if err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 400 {
+			t.Errorf("%.80s: got %v, want %q", script, err, want)
+		}
+	}
+}
+
 func TestScriptStopsAtItsTimeout(t *testing.T) {
 	op := build(t, "starlark", args{"script": scriptOf("for i in range(1 << 62):", "  pass"), "max_steps": 1 << 62, "timeout": 0.05})
 	_, _, err := op.Process(t.Context(), groups{group(1)})
@@ -91,7 +114,7 @@ func TestScriptStopsWithTheRun(t *testing.T) {
 	}
 }
 
-// The interpreter cannot limit memory, so the key is an error and not ignored.
+// The limit of memory is fixed, so the key is an error and not ignored.
 func TestScriptRefusesAMemoryLimit(t *testing.T) {
 	errs := registry.Operators.Check("starlark", args{"script": scriptOf("return group"), "max_memory_mb": 64})
 	if len(errs) != 1 || !strings.Contains(errs[0].Error(), "max_memory_mb") {

@@ -19,7 +19,7 @@ func init() {
 			"experiences to keep, which it may change in place. "+
 			wireForm+
 			" The modules json and math are available; print writes to standard error. max_steps and timeout "+
-			"bound the script's time, but nothing bounds its memory. Metrics: filtered_count, "+
+			"bound the script's time; on Linux its memory is bounded by 4 GiB. Metrics: filtered_count, "+
 			"reward_diff/{mean,max,min}.",
 		func() trinity.Operator { return &starlarkOperator{MaxSteps: 10_000_000, Timeout: 60} })
 }
@@ -42,21 +42,21 @@ func (s *starlarkOperator) Validate() error {
 	case !(s.Timeout > 0):
 		return fmt.Errorf("timeout: must be more than 0 seconds, got %g", s.Timeout)
 	}
-	_, err := s.load(context.Background())
+	_, err := s.run(context.Background(), nil)
 	return err
 }
 
-// load reads the script and runs its top level.
-func (s *starlarkOperator) load(ctx context.Context) (*script, error) {
-	name, text := "script", s.Script
+// run runs the script's top level, and then process for each group, a JSON list.
+func (s *starlarkOperator) run(ctx context.Context, groups []string) (kept []string, err error) {
+	job := scriptJob{Name: "script", Text: s.Script, Limits: limits{uint64(s.MaxSteps), wait.Seconds(s.Timeout)}, Groups: groups}
 	if s.Path != "" {
 		file, err := os.ReadFile(s.Path)
 		if err != nil {
 			return nil, err
 		}
-		name, text = s.Path, string(file)
+		job.Name, job.Text = s.Path, string(file)
 	}
-	return loadScript(ctx, name, text, limits{uint64(s.MaxSteps), wait.Seconds(s.Timeout)})
+	return job.run(ctx)
 }
 
 // Process implements trinity.Operator. An error of the script names the group and the line.
@@ -65,26 +65,29 @@ func (s *starlarkOperator) Process(ctx context.Context, groups []trinity.Group) 
 	if err != nil {
 		return nil, nil, err
 	}
-	script, err := s.load(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	var answers []answer
+	var tasks, lists []string
 	rest := lines
 	for _, g := range groups {
-		if len(g) == 0 {
-			continue
+		if len(g) > 0 {
+			tasks = append(tasks, g[0].ID.Task)
+			lists = append(lists, "["+string(bytes.Join(rest[:len(g)], []byte(",")))+"]")
+			rest = rest[len(g):]
 		}
-		kept, err := script.process(ctx, "["+string(bytes.Join(rest[:len(g)], []byte(",")))+"]")
-		rest = rest[len(g):]
-		var some []answer
-		if err == nil {
-			some, err = decode([]byte(kept))
-		}
+	}
+	kept, failed := s.run(ctx, lists)
+	var answers []answer
+	for i, text := range kept {
+		some, err := decode([]byte(text))
 		if err != nil {
-			return nil, nil, fmt.Errorf("group of task %s: %w", g[0].ID.Task, err)
+			return nil, nil, fmt.Errorf("group of task %s: %w", tasks[i], err)
 		}
 		answers = append(answers, some...)
+	}
+	switch {
+	case failed != nil && len(kept) < len(tasks):
+		return nil, nil, fmt.Errorf("group of task %s: %w", tasks[len(kept)], failed)
+	case failed != nil:
+		return nil, nil, failed
 	}
 	return edit(groups, lines, answers)
 }
