@@ -3,8 +3,10 @@ package doctest
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -23,7 +25,7 @@ var exempt = []struct {
 	{regexp.MustCompile(`^go test \./\.\.\.$`), "this test is part of it", inCI},
 	{regexp.MustCompile(`^bash \.ci/run$`), "this test is part of it", isFile},
 	{regexp.MustCompile(`^(\w+=\S+ )*go run \./bench`), "it measures for minutes and is no test", packages},
-	{regexp.MustCompile(`^go test .*-fuzz`), "it runs until it is stopped", fuzzers},
+	{regexp.MustCompile(`^(\w+=\S+ )*bash \.ci/fuzz`), "it runs until it is stopped", fuzzers},
 	{regexp.MustCompile(`^go (run|test) \.( |$)`), "it runs in a module of its own; TestExamplesBuildInTheirOwnModule creates one", nil},
 	{regexp.MustCompile(`^(\w+=\S+ )*go test `), "`go test ./...` runs it", packages},
 	{regexp.MustCompile(`^go (vet|generate|install|tool) `), "it speaks of the source tree, not of a program", packages},
@@ -107,26 +109,15 @@ func packages(root, command string) error {
 	return nil
 }
 
-var fuzzFlag = regexp.MustCompile(`-fuzz[= ](\w+).* \./(\S+)`)
-
-// fuzzers returns an error unless the fuzz function that a command names exists.
+// fuzzers returns an error unless the fuzz function that ends a command exists.
 func fuzzers(root, command string) error {
-	m := fuzzFlag.FindStringSubmatch(command)
-	if m == nil {
-		return fmt.Errorf("%s: want -fuzz NAME ./PACKAGE", command)
-	}
-	files, err := filepath.Glob(filepath.Join(root, m[2], "*_test.go"))
+	targets, err := exec.Command("bash", filepath.Join(root, ".ci", "fuzz"), "list").Output()
 	if err != nil {
 		return err
 	}
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			return err
-		}
-		if strings.Contains(string(text), "func "+m[1]+"(") {
-			return nil
-		}
+	words := strings.Fields(command)
+	if name := words[len(words)-1]; !slices.Contains(strings.Fields(string(targets)), name) {
+		return fmt.Errorf("there is no fuzz function %s", name)
 	}
-	return fmt.Errorf("there is no %s in ./%s", m[1], m[2])
+	return nil
 }

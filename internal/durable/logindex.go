@@ -66,6 +66,11 @@ func (s *indexed) at(number int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(s.offsets) == 1 {
+		if err := s.begins(info.Size()); err != nil {
+			return nil, err
+		}
+	}
 	for i := int64(len(s.offsets)) - 1; i < number-s.first; i++ {
 		s.offset, s.next = s.offsets[i], s.first+i
 		length, _, err := s.frame(info.Size())

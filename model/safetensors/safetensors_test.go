@@ -221,3 +221,27 @@ func FuzzSafetensors(f *testing.F) {
 		}
 	})
 }
+
+// FuzzIndex opens a model of one shard with any index. What it accepts, it can read.
+func FuzzIndex(f *testing.F) {
+	dir := f.TempDir()
+	shard := file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4)
+	if err := os.WriteFile(filepath.Join(dir, "x.safetensors"), shard, 0o600); err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(`{"weight_map": {"a": "x.safetensors"}}`))
+	f.Add([]byte(`{"metadata": {"total_size": 1e400}, "weight_map": {"a": "../x.safetensors"}}`))
+	f.Fuzz(func(t *testing.T, index []byte) {
+		if err := os.WriteFile(filepath.Join(dir, IndexName), index, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := OpenDir(dir)
+		if err != nil {
+			return
+		}
+		defer d.Close()
+		if a, ok := d.Tensor("a"); !ok || len(d.Names()) != 1 || a.Range(make([]float32, 1), 0) != nil {
+			t.Errorf("%v: %v", d.Names(), ok)
+		}
+	})
+}
