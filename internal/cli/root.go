@@ -72,7 +72,7 @@ func New() *cobra.Command {
 	root.AddCommand(
 		runCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(),
 		verifyCommand(), pullCommand(), convertCommand(),
-		listCommand(), explainCommand(), logCommand(), annotateCommand(), doctorCommand(), versionCommand(),
+		initCommand(), dataCommand(), listCommand(), explainCommand(), logCommand(), annotateCommand(), doctorCommand(), versionCommand(),
 	)
 	return root
 }

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/trinity-go/trinity/dataset"
+	"github.com/trinity-go/trinity/internal/durable"
+)
+
+var (
+	//go:embed init/reward.py
+	rewardScript []byte
+	//go:embed init/config.yaml.tmpl
+	configTemplate string
+)
+
+// beginning is what a new configuration needs to know.
+type beginning struct {
+	File, Model, Data, Task string
+	Prompt, Answer          string // columns
+}
+
+// taskKinds are the values of --task, with their meaning.
+var taskKinds = [][2]string{
+	{"number", "the answer is a number or a formula"}, {"label", "the answer is one of a few words"},
+	{"json", "the answer is JSON of a certain form"}, {"program", "a program of yours scores the answer"},
+	{"demonstrations", "the model learns the answers of the data (SFT)"},
+}
+
+func initCommand() *cobra.Command {
+	var b beginning
+	cmd := &cobra.Command{
+		Use:   "init [FILE] --model MODEL --data FILE --task KIND",
+		Short: "Write a first configuration, or a reward in Python",
+		Long: "Write a short configuration with comments (default trinity.yaml). On a terminal the command asks for\n" +
+			"what the flags leave out. `trinity init reward.py` writes a program in Python that scores\n" +
+			"replies. The command never overwrites a file.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b.File = "trinity.yaml"
+			if len(args) > 0 {
+				b.File = args[0]
+			}
+			if _, err := os.Lstat(b.File); !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%s exists: name another file, such as trinity init %s", b.File, "my_"+filepath.Base(b.File))
+			}
+			text, next := rewardScript, "reward_fn_args: {command: [python3, "+b.File+"]}"
+			if filepath.Ext(b.File) != ".py" {
+				if err := b.ask(cmd); err != nil {
+					return err
+				}
+				if err := b.columns(cmd); err != nil {
+					return err
+				}
+				var err error
+				if text, err = b.render(); err != nil {
+					return err
+				}
+				next = "next: trinity check --config " + b.File
+			}
+			if err := durable.WriteFile(b.File, text); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; %s\n", b.File, next)
+			return err
+		},
+	}
+	var kinds []string
+	for _, k := range taskKinds {
+		kinds = append(kinds, k[0])
+	}
+	cmd.Flags().StringVarP(&b.Model, "model", "m", "", "model: directory, GGUF file or hub name")
+	cmd.Flags().StringVarP(&b.Data, "data", "d", "", "data: a file (.csv, .jsonl, .json, .parquet, .arrow), a directory or a hub name")
+	cmd.Flags().StringVarP(&b.Task, "task", "t", "", "kind of task: "+strings.Join(kinds, ", "))
+	return cmd
+}
+
+// ask asks for what the flags leave out, if a person is there.
+func (b *beginning) ask(cmd *cobra.Command) error {
+	in, isFile := cmd.InOrStdin().(*os.File)
+	person := isFile && term.IsTerminal(int(in.Fd()))
+	lines := bufio.NewScanner(cmd.InOrStdin())
+	for _, q := range []struct {
+		flag, question string
+		value          *string
+	}{
+		{"model", "Model (a directory, a GGUF file or a hub name)", &b.Model},
+		{"data", "Data (a file, a directory or a hub name)", &b.Data},
+		{"task", "Task (" + described() + ")", &b.Task},
+	} {
+		if *q.value == "" && person {
+			fmt.Fprint(cmd.OutOrStdout(), q.question+": ")
+			lines.Scan()
+			*q.value = strings.TrimSpace(lines.Text())
+		}
+		if *q.value == "" {
+			return fmt.Errorf("--%s is not given: trinity %s", q.flag, cmd.Use)
+		}
+	}
+	if !slices.ContainsFunc(taskKinds, func(k [2]string) bool { return k[0] == b.Task }) {
+		return fmt.Errorf("--task is %q: want one of these: %s", b.Task, described())
+	}
+	return nil
+}
+
+func described() string {
+	var all []string
+	for _, k := range taskKinds {
+		all = append(all, k[0]+": "+k[1])
+	}
+	return strings.Join(all, "; ")
+}
+
+// columns chooses the columns of the question and the answer by their names, if the data is here.
+func (b *beginning) columns(cmd *cobra.Command) error {
+	b.Prompt, b.Answer = "question", "answer"
+	if _, err := os.Stat(b.Data); err != nil {
+		return nil // a hub name, or a file that comes later: check reads it
+	}
+	d, err := dataset.Open(cmd.Context(), b.Data, dataset.Options{})
+	if err != nil {
+		return err
+	}
+	if d.Len() == 0 {
+		return fmt.Errorf("%s has no rows", b.Data)
+	}
+	row, err := d.Row(0)
+	if err != nil {
+		return err
+	}
+	b.Prompt = column(row, "question", "prompt", "instruction", "problem", "query", "input", "text")
+	b.Answer = column(row, "answer", "response", "label", "output", "solution", "completion", "target", "team", "category")
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has %d rows with the columns %s; the question is in %q, the answer in %q\n",
+		b.Data, d.Len(), strings.Join(slices.Sorted(maps.Keys(row)), ", "), b.Prompt, b.Answer)
+	return err
+}
+
+// column returns the first of the names that the row has, else the first name.
+func column(row map[string]any, names ...string) string {
+	for _, name := range names {
+		if _, ok := row[name]; ok {
+			return name
+		}
+	}
+	return names[0]
+}
+
+var plainYAML = regexp.MustCompile(`^[A-Za-z_/.][\w/.-]*$`)
+
+// render returns the configuration.
+func (b *beginning) render() ([]byte, error) {
+	quote := func(s string) string {
+		if plainYAML.MatchString(s) && !slices.Contains([]string{"null", "true", "false", "yes", "no", "on", "off"}, strings.ToLower(s)) {
+			return s
+		}
+		return strconv.Quote(s)
+	}
+	t, err := template.New("config").Funcs(template.FuncMap{"quote": quote}).Parse(configTemplate)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = t.Execute(&out, b)
+	return out.Bytes(), err
+}
+
+// Name returns the name of the run: the file's, without what is not plain.
+func (b *beginning) Name() string {
+	base := strings.TrimSuffix(filepath.Base(b.File), filepath.Ext(b.File))
+	return regexp.MustCompile(`[^\w-]+`).ReplaceAllString(base, "_")
+}
+
+// SFT reports whether the model learns from demonstrations.
+func (b *beginning) SFT() bool { return b.Task == "demonstrations" }
