@@ -86,24 +86,28 @@ func (c *Config) differing(n, usual *yaml.Node, key string) *yaml.Node {
 	return orNone(&out)
 }
 
-// dump writes a tree of each stage, or of the run.
+// dump writes a tree of each stage, or of the run. The receiver may be a stage's configuration.
 func (c *Config) dump(tree func(*Config) *yaml.Node) (string, error) {
-	var b bytes.Buffer
+	if len(c.Stages) == 0 {
+		return dumpTree(tree(c))
+	}
+	all := ""
 	for i, s := range c.settled {
-		if len(c.Stages) > 0 {
-			fmt.Fprintf(&b, "--- # stage %s\n", c.Stages[i].StageName)
-		}
-		n := tree(s.Config)
-		if n == nil {
-			continue
-		}
-		out, err := yaml.Dump(n)
+		text, err := dumpTree(tree(s.Config))
 		if err != nil {
 			return "", err
 		}
-		b.Write(out)
+		all += fmt.Sprintf("--- # stage %s\n%s", c.Stages[i].StageName, text)
 	}
-	return b.String(), nil
+	return all, nil
+}
+
+func dumpTree(n *yaml.Node) (string, error) {
+	if n == nil {
+		return "", nil
+	}
+	out, err := yaml.Dump(n)
+	return string(out), err
 }
 
 // MarshalJSON encodes the effective configuration, as [Config.YAML] does. With stages, it is an

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/internal/durable"
@@ -45,7 +46,41 @@ type jsonl struct {
 }
 
 // Writes returns the file below the monitor directory and its contents, for trinity check.
-func (*jsonl) Writes() (path, what string) { return "metrics.jsonl", "metrics, one object per step" }
+func (*jsonl) Writes() (path, what string) { return File, "metrics, one object per step" }
+
+// File is the name of the jsonl monitor's file.
+const File = "metrics.jsonl"
+
+// ReadFile reads the records of a metrics.jsonl. It leaves out a last line that a running or killed
+// process has not completed.
+func ReadFile(path string) ([]trinity.Record, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var out []trinity.Record
+	n := 0
+	for line := range bytes.Lines(data) {
+		if n++; !bytes.HasSuffix(line, []byte("\n")) {
+			break
+		}
+		var r record
+		err := json.Unmarshal(line, &r)
+		at := time.Time{}
+		if err == nil && r.Time != "" {
+			at, err = time.Parse(time.RFC3339, r.Time)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: not a record of the jsonl monitor: %w", path, n, err)
+		}
+		rec := trinity.Record{Step: r.Step, Role: r.Role, Time: at, Metrics: trinity.Metrics{}, Samples: r.Samples}
+		for name, v := range r.Metrics {
+			rec.Metrics[name] = float64(v)
+		}
+		out = append(out, rec)
+	}
+	return out, nil
+}
 
 type record struct {
 	Step    int64            `json:"step"`
@@ -84,7 +119,7 @@ func (j *jsonl) Open(run Run) error {
 	if err := os.MkdirAll(run.Dir, 0o755); err != nil {
 		return err
 	}
-	j.path = filepath.Join(run.Dir, "metrics.jsonl")
+	j.path = filepath.Join(run.Dir, File)
 	j.lock = filepath.Join(run.Dir, ".metrics.lock")
 	release, err := durable.Acquire(context.Background(), j.lock)
 	if err != nil {

@@ -176,6 +176,9 @@ func (s *stage) openLog(fromStep int64, total int64) error {
 	if err != nil {
 		return err
 	}
+	if err := keepSettings(cfg.Settled); err != nil {
+		return err
+	}
 	if s.log, err = newRecorder(cfg.Log.SaveDir, mons); err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ type Options struct {
 // Summary says what a run did.
 type Summary struct {
 	Stages []StageSummary `json:"stages"`
+	Report string         `json:"report,omitempty"` // page with curves, answers and times; "" if the run has no metrics.jsonl
 }
 
 // Run runs the stages that are not finished yet: all, or only opts.Stage. The end of stop ends the
@@ -36,6 +37,7 @@ type Summary struct {
 // The end of ctx ends the run at once. A configuration serves one run: Run changes paths in it.
 func Run(ctx, stop context.Context, cfg *config.Config, opts Options) (*Summary, error) {
 	summary, err := runAll(ctx, stop, cfg, opts)
+	summary.report(cfg.CheckpointJobDir, opts.Say)
 	return summary, withAdvice(err)
 }
 

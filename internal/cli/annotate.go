@@ -119,7 +119,7 @@ func (f *annotateFlags) serve(cmd *cobra.Command, book *annotate.Book, data anno
 	if data.Alone > 0 {
 		fmt.Fprintf(out, "%d prompts have no two different answers and are left out.\n", data.Alone)
 	}
-	report(cmd, book)
+	printProgress(cmd, book)
 	fmt.Fprintf(out, "Annotate at %s and end with Ctrl-C.\n", address)
 	server := web.Server{Handler: page.Handler(), Read: time.Minute, Write: time.Minute, Grace: 5 * time.Second}
 	return server.Serve(ctx, listener)
@@ -140,14 +140,14 @@ func (f *annotateFlags) write(cmd *cobra.Command, book *annotate.Book) error {
 	if err != nil {
 		return err
 	}
-	report(cmd, book)
+	printProgress(cmd, book)
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: dpo.jsonl %d rows, kto.jsonl %d, sft.jsonl %d, decisions.jsonl %d\n", f.out, n.DPO,
 		n.KTO, n.SFT, n.Decisions)
 	return nil
 }
 
-// report prints the annotators' progress.
-func report(cmd *cobra.Command, book *annotate.Book) {
+// printProgress prints the annotators' progress.
+func printProgress(cmd *cobra.Command, book *annotate.Book) {
 	p, out := book.Progress(""), cmd.OutOrStdout()
 	fmt.Fprintf(out, "%d of %d pairs are done.", p.Done, p.Pairs)
 	if p.Wins > 0 {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/monitor"
 )
 
 func logCommand() *cobra.Command {
@@ -89,26 +91,28 @@ func logEntries(dir string, match *regexp.Regexp) ([]entry, error) {
 		if err != nil {
 			return err
 		}
-		var read func(line string) (entry, error)
 		switch d.Name() {
 		case "failed_rollouts.log":
-			read = failedRollout
-		case "metrics.jsonl":
-			found = true
-			read = func(line string) (entry, error) { return metricsRecord(line, match) }
-		default:
-			return nil
-		}
-		return eachTextLine(path, func(line string) error {
-			e, err := read(line)
-			if e.text != "" {
+			return eachTextLine(path, func(line string) error {
+				e, err := failedRollout(line)
 				entries = append(entries, e)
+				return err
+			})
+		case monitor.File:
+			found = true
+			records, err := monitor.ReadFile(path)
+			for _, r := range records {
+				if text := selected(r.Metrics, match); text != "" {
+					at := r.Time.Local().Format(time.DateTime)
+					entries = append(entries, entry{r.Time, fmt.Sprintf("%s %s step %d%s", at, r.Role, r.Step, text)})
+				}
 			}
 			return err
-		})
+		}
+		return nil
 	})
 	if err == nil && !found {
-		err = fmt.Errorf("%s has no metrics.jsonl: is it the directory of a run with the jsonl monitor?", dir)
+		err = fmt.Errorf("%s has no %s: is it the directory of a run with the jsonl monitor?", dir, monitor.File)
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int { return a.time.Compare(b.time) })
 	return entries, err
@@ -147,34 +151,12 @@ func failedRollout(line string) (entry, error) {
 	return entry{at, "failed: " + line}, nil
 }
 
-// metricsRecord parses one record and keeps the metrics that match. It returns the zero entry if
-// none does.
-func metricsRecord(line string, match *regexp.Regexp) (entry, error) {
-	var r struct {
-		Step    int64          `json:"step"`
-		Role    string         `json:"role"`
-		Time    time.Time      `json:"time"`
-		Metrics map[string]any `json:"metrics"` // numbers, and the texts NaN and Infinity
-	}
-	if err := json.Unmarshal([]byte(line), &r); err != nil {
-		return entry{}, fmt.Errorf("not a record of the jsonl monitor: %w", err)
-	}
-	text := ""
-	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
+// selected returns the metrics whose names match, with four digits.
+func selected(m trinity.Metrics, match *regexp.Regexp) (text string) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if match.MatchString(name) {
-			text += fmt.Sprintf("  %s=%s", name, short(r.Metrics[name]))
+			text += fmt.Sprintf("  %s=%.4g", name, m[name])
 		}
 	}
-	if text != "" {
-		text = fmt.Sprintf("%s %s step %d", r.Time.Local().Format(time.DateTime), r.Role, r.Step) + text
-	}
-	return entry{r.Time, text}, nil
-}
-
-// short formats a metric with four digits.
-func short(v any) string {
-	if f, ok := v.(float64); ok {
-		return fmt.Sprintf("%.4g", f)
-	}
-	return fmt.Sprint(v)
+	return text
 }

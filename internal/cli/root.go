@@ -72,7 +72,8 @@ func New() *cobra.Command {
 	root.AddCommand(
 		runCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(),
 		verifyCommand(), pullCommand(), convertCommand(),
-		initCommand(), dataCommand(), listCommand(), explainCommand(), logCommand(), annotateCommand(), doctorCommand(), versionCommand(),
+		initCommand(), dataCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), annotateCommand(), doctorCommand(),
+		versionCommand(),
 	)
 	return root
 }

@@ -130,6 +130,9 @@ func printSummary(out io.Writer, s *run.Summary, ended bool) {
 		}
 	}
 	printEvals(out, s)
+	if s.Report != "" {
+		fmt.Fprintf(out, "\nreport:  %s\n", s.Report)
+	}
 	if model != "" {
 		fmt.Fprintf(out, "\ntalk to the model:  %s chat --model %s\n", invocation(), model)
 	}

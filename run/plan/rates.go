@@ -1,18 +1,17 @@
 package plan
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"math"
 	"path/filepath"
 	"slices"
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/simulation"
+	"github.com/trinity-go/trinity/monitor"
 )
 
 // exploreTime is the metric of the seconds of an explore step.
@@ -34,11 +33,11 @@ type times struct {
 // of its own.
 func readTimes(cfg *config.Settled) (_ *times, err error) {
 	dir := filepath.Join(cfg.CheckpointJobDir, "monitor")
-	t := &times{path: filepath.Join(dir, "metrics.jsonl")}
+	t := &times{path: filepath.Join(dir, monitor.File)}
 	if t.of, err = readFile(t.path); err != nil {
 		return nil, err
 	}
-	others, err := filepath.Glob(filepath.Join(dir, "*", "metrics.jsonl"))
+	others, err := filepath.Glob(filepath.Join(dir, "*", monitor.File))
 	if err != nil {
 		return nil, err
 	}
@@ -100,27 +99,14 @@ func (p *Planner) rates(cfg *config.Settled, current simulation.Setting, t *time
 // none. readFile leaves out the first record of a metric that has several: the first step also does
 // what a run does only once.
 func readFile(path string) (map[string][]float64, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return map[string][]float64{}, nil
-	}
-	if err != nil {
+	records, err := monitor.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	all := map[string][]float64{}
-	n := 0
-	for line := range bytes.Lines(data) {
-		if n++; !bytes.HasSuffix(line, []byte("\n")) {
-			break // a run still writes it, or a kill cut it
-		}
-		var r struct {
-			Metrics map[string]any `json:"metrics"` // numbers, and the texts NaN and Infinity
-		}
-		if err := json.Unmarshal(line, &r); err != nil {
-			return nil, fmt.Errorf("%s:%d: not a record of the jsonl monitor: %w", path, n, err)
-		}
+	for _, r := range records {
 		for _, name := range speed {
-			if v, ok := r.Metrics[name].(float64); ok {
+			if v, ok := r.Metrics[name]; ok && !math.IsNaN(v) && !math.IsInf(v, 0) {
 				all[name] = append(all[name], v)
 			}
 		}

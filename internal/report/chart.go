@@ -1,0 +1,225 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// point is a value at a step.
+type point struct{ x, y float64 }
+
+// Size of a chart, and of the space around its curves, in pixels of the SVG.
+const (
+	width, height            = 460, 220
+	left, right, top, bottom = 52, 10, 8, 24
+)
+
+// most is the number of points of a curve; of longer curves, a point is the mean of its neighbours.
+const most = 400
+
+// chart is a drawing with one curve per series.
+type chart struct {
+	Title  string
+	Series []series
+}
+
+// series is one metric of one or several runs.
+type series struct {
+	Name string
+	runs [][]point // by run; without points for a run that lacks the metric
+}
+
+// curves returns the series' values of each run that has some, and their mean and standard
+// deviation over runs at the steps that all these runs have.
+func (s *series) curves() (runs [][]point, mean, deviation []point) {
+	at := map[float64][]float64{}
+	for _, r := range s.runs {
+		if len(r) == 0 {
+			continue
+		}
+		runs = append(runs, thin(r))
+		for _, p := range runs[len(runs)-1] {
+			at[p.x] = append(at[p.x], p.y)
+		}
+	}
+	if len(runs) < 2 {
+		return runs, nil, nil
+	}
+	for _, p := range runs[0] {
+		if v := at[p.x]; len(v) == len(runs) {
+			m, d := spread(v)
+			mean, deviation = append(mean, point{p.x, m}), append(deviation, point{p.x, d})
+		}
+	}
+	return runs, mean, deviation
+}
+
+// spread returns the mean and the population standard deviation.
+func spread(v []float64) (mean, deviation float64) {
+	for _, x := range v {
+		mean += x / float64(len(v))
+	}
+	for _, x := range v {
+		deviation += (x - mean) * (x - mean) / float64(len(v))
+	}
+	return mean, math.Sqrt(deviation)
+}
+
+// thin returns at most most points, which are means of neighbours. The last step keeps its place.
+func thin(p []point) []point {
+	n := (len(p) + most - 1) / most
+	if n < 2 {
+		return p
+	}
+	var out []point
+	for some := range slices.Chunk(p, n) {
+		sum := 0.0
+		for _, q := range some {
+			sum += q.y
+		}
+		out = append(out, point{some[len(some)-1].x, sum / float64(len(some))})
+	}
+	return out
+}
+
+// SVG draws the chart. Of several runs it draws a pale curve each, the mean, and a band of one
+// standard deviation around the mean.
+func (c chart) SVG() template.HTML {
+	frame, ok := c.frame()
+	if !ok {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s">`, width, height, template.HTMLEscapeString(c.Title))
+	frame.axes(&b)
+	for i := range c.Series {
+		class := "c" + strconv.Itoa(i%colours)
+		runs, mean, deviation := c.Series[i].curves()
+		if len(mean) > 0 {
+			band := make([]point, 0, 2*len(mean))
+			for j, p := range mean {
+				band = append(band, point{p.x, p.y + deviation[j].y})
+			}
+			for j, p := range slices.Backward(mean) {
+				band = append(band, point{p.x, p.y - deviation[j].y})
+			}
+			fmt.Fprintf(&b, `<polygon class="band %s" points="%s"/>`, class, frame.place(band))
+			for _, r := range runs {
+				fmt.Fprintf(&b, `<polyline class="pale %s" points="%s"/>`, class, frame.place(r))
+			}
+			runs = [][]point{mean}
+		}
+		for _, r := range runs {
+			frame.curve(&b, class, r)
+		}
+	}
+	b.WriteString("</svg>")
+	return template.HTML(b.String()) // numbers, constants and an escaped title
+}
+
+// colours is the number of colours that the page's style defines.
+const colours = 6
+
+// frame maps values to places in the drawing.
+type frame struct{ x0, x1, y0, y1 float64 }
+
+// frame returns the frame that holds all curves and bands, and whether there are any.
+func (c chart) frame() (frame, bool) {
+	f := frame{math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)}
+	hold := func(x, y float64) {
+		f.x0, f.x1, f.y0, f.y1 = min(f.x0, x), max(f.x1, x), min(f.y0, y), max(f.y1, y)
+	}
+	for i := range c.Series {
+		runs, mean, deviation := c.Series[i].curves()
+		for _, r := range runs {
+			for _, p := range r {
+				hold(p.x, p.y)
+			}
+		}
+		for j, p := range mean {
+			hold(p.x, p.y+deviation[j].y)
+			hold(p.x, p.y-deviation[j].y)
+		}
+	}
+	if f.x0 > f.x1 {
+		return f, false
+	}
+	if f.x0 == f.x1 {
+		f.x0, f.x1 = f.x0-1, f.x1+1
+	}
+	if f.y0 == f.y1 {
+		room := max(math.Abs(f.y0)/10, 1e-6)
+		f.y0, f.y1 = f.y0-room, f.y1+room
+	}
+	return f, true
+}
+
+func (f frame) at(p point) (x, y float64) {
+	return left + (p.x-f.x0)/(f.x1-f.x0)*(width-left-right), top + (f.y1-p.y)/(f.y1-f.y0)*(height-top-bottom)
+}
+
+// place returns the points of an SVG polyline.
+func (f frame) place(points []point) string {
+	var b strings.Builder
+	for _, p := range points {
+		x, y := f.at(p)
+		fmt.Fprintf(&b, "%.1f,%.1f ", x, y)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// curve draws a curve, or dots where there are so few values that one sees each.
+func (f frame) curve(b *strings.Builder, class string, points []point) {
+	fmt.Fprintf(b, `<polyline class="%s" points="%s"/>`, class, f.place(points))
+	if len(points) > 30 {
+		return
+	}
+	for _, p := range points {
+		x, y := f.at(p)
+		fmt.Fprintf(b, `<circle class="%s" cx="%.1f" cy="%.1f" r="2.5"><title>step %g: %.4g</title></circle>`, class, x, y, p.x, p.y)
+	}
+}
+
+// axes draws grid lines with their values.
+func (f frame) axes(b *strings.Builder) {
+	for _, v := range ticks(f.y0, f.y1) {
+		_, y := f.at(point{f.x0, v})
+		fmt.Fprintf(b, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text x="%d" y="%.1f" class="y">%s</text>`,
+			left, width-right, y, y, left-6, y+4, label(v))
+	}
+	for _, v := range ticks(f.x0, f.x1) {
+		if v != math.Trunc(v) {
+			continue
+		}
+		x, _ := f.at(point{v, f.y0})
+		fmt.Fprintf(b, `<text x="%.1f" y="%d" class="x">%s</text>`, x, height-6, label(v))
+	}
+}
+
+// ticks returns about five round numbers between lo and hi.
+func ticks(lo, hi float64) []float64 {
+	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/4)))
+	for _, factor := range []float64{5, 2} {
+		if (hi-lo)/(step*factor) >= 3 {
+			step *= factor
+			break
+		}
+	}
+	var out []float64
+	for i := math.Ceil(lo / step); i*step <= hi && len(out) < 20; i++ {
+		out = append(out, i*step)
+	}
+	return out
+}
+
+// label formats the value of a tick.
+func label(v float64) string {
+	if math.Abs(v) < 1e-12 {
+		return "0"
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}

@@ -1,0 +1,177 @@
+// Package report writes a page about one or several runs: curves, a table, answers, times and the
+// configuration. The page is one HTML file without scripts.
+package report
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/monitor"
+)
+
+// ConfigFile is the file beside metrics.jsonl with the settings that differ from the defaults.
+const ConfigFile = "config.yaml"
+
+// run is what a run's directory tells of it.
+type run struct {
+	Name   string
+	stages []stage // in order of their first record
+}
+
+// stage is a stage of a run. A run without stages has one, whose name is "".
+type stage struct {
+	name    string
+	records []trinity.Record // in order of time
+	config  string           // YAML of the settings that differ from the defaults; "" if unknown
+}
+
+var errNoRecords = errors.New("no records")
+
+// read reads a run from its directory. Each of several explorers has a metrics.jsonl of its own.
+func read(dir string) (*run, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("no run in %s: %w", dir, err)
+	}
+	stages := map[string]*stage{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != monitor.File {
+			return err
+		}
+		inside, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		name, _, _ := strings.Cut(filepath.ToSlash(inside), "monitor/")
+		name = strings.Trim(name, "/")
+		records, err := monitor.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if stages[name] == nil {
+			stages[name] = &stage{name: name}
+		}
+		s := stages[name]
+		s.records = append(s.records, records...)
+		settings, err := os.ReadFile(filepath.Join(filepath.Dir(path), ConfigFile))
+		s.config = cmp.Or(s.config, string(settings))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &run{Name: filepath.Base(dir)}
+	for _, s := range stages {
+		if len(s.records) == 0 {
+			continue
+		}
+		slices.SortStableFunc(s.records, func(a, b trinity.Record) int { return a.Time.Compare(b.Time) })
+		r.stages = append(r.stages, *s)
+	}
+	if len(r.stages) == 0 {
+		return nil, fmt.Errorf("%s: %w in a %s: is it the directory of a run with the jsonl monitor?", dir, errNoRecords, monitor.File)
+	}
+	slices.SortFunc(r.stages, func(a, b stage) int {
+		return cmp.Or(a.records[0].Time.Compare(b.records[0].Time), strings.Compare(a.name, b.name))
+	})
+	return r, nil
+}
+
+// points returns the values of a metric, in order of steps. Of several values of a step, which
+// several explorers give, it returns the mean.
+func (s *stage) points(metric string) []point {
+	sums := map[int64][2]float64{}
+	for _, r := range s.records {
+		if v, ok := r.Metrics[metric]; ok && !math.IsNaN(v) && !math.IsInf(v, 0) {
+			sums[r.Step] = [2]float64{sums[r.Step][0] + v, sums[r.Step][1] + 1}
+		}
+	}
+	var out []point
+	for _, step := range slices.Sorted(maps.Keys(sums)) {
+		out = append(out, point{float64(step), sums[step][0] / sums[step][1]})
+	}
+	return out
+}
+
+// evaluations returns the names of the evaluated metrics, except lengths and times.
+func (s *stage) evaluations() []string {
+	names := map[string]bool{}
+	for _, r := range s.records {
+		for _, name := range monitor.Evaluations(r.Metrics) {
+			if !strings.Contains(name, "length") && !strings.Contains(name, "/time/") {
+				names[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// answers returns the sample answers of the first and the last step that has some.
+func (s *stage) answers() (out []answers) {
+	for _, r := range s.records {
+		if len(r.Samples) == 0 {
+			continue
+		}
+		if len(out) < 2 {
+			out = append(out, answers{})
+		}
+		out[len(out)-1] = answers{r.Step, r.Samples}
+	}
+	return out
+}
+
+type answers struct {
+	Step    int64
+	Samples []trinity.Sample
+}
+
+// phase is how long a role was busy with something, or waited.
+type phase struct {
+	Role, Name string
+	Seconds    float64
+	Share      float64 // percent of the role's time
+}
+
+// phases are the metrics with the seconds of the parts of a step, by role, and what a part is.
+var phases = []struct{ role, metric, name string }{
+	{"explorer", "time/explorer_sync_interval", "waits for weights"},
+	{"explorer", "time/explore_step", "rollouts"},
+	{"explorer", "time/experience_pipeline/total", "operators and advantage"},
+	{"explorer", "time/eval", "evaluation"},
+	{"trainer", "time/read_experience", "waits for experiences"},
+	{"trainer", "time/train_step", "training"},
+	{"trainer", "time/sync_weight", "publishes weights"},
+	{"trainer", "time/eval", "evaluation"},
+}
+
+// times returns the seconds of each phase that occurred.
+func (s *stage) times() []phase {
+	var out []phase
+	total := map[string]float64{}
+	for _, p := range phases {
+		seconds := 0.0
+		for _, r := range s.records {
+			if v := r.Metrics[p.metric]; r.Role == p.role && !math.IsNaN(v) {
+				seconds += v
+			}
+		}
+		if total[p.role] += seconds; seconds > 0 {
+			out = append(out, phase{Role: p.role, Name: p.name, Seconds: seconds})
+		}
+	}
+	for i := range out {
+		out[i].Share = 100 * out[i].Seconds / total[out[i].Role]
+	}
+	return out
+}

@@ -1,0 +1,149 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// write writes the metrics.jsonl of a stage below dir.
+func write(t *testing.T, dir string, lines ...string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(strings.Join(lines, "\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// explored is the record of an explore step.
+func explored(step int, reward, samples string) string {
+	return fmt.Sprintf(`{"step":%d,"role":"explorer","time":"2026-01-02T15:04:%02d.000Z","metrics":{"rollout/reward/mean":%s,`+
+		`"time/explore_step":3,"time/explorer_sync_interval":1},"samples":%s}`, step, step, reward, samples)
+}
+
+func pageOf(t *testing.T, dirs ...string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, dirs...); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func wantAll(t *testing.T, page string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+func TestPageOfAStagedRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sums")
+	write(t, filepath.Join(dir, "warmup", "monitor"),
+		`{"step":1,"role":"trainer","time":"2026-01-02T15:03:00.000Z","metrics":{"actor/final_loss":2.5,"time/train_step":4}}`, "")
+	write(t, filepath.Join(dir, "rl", "monitor"),
+		explored(1, "0.25", `[{"prompt":"1+1=?","response":"<script>3</script>","reward":0}]`),
+		explored(2, `"NaN"`, `[]`),
+		explored(3, "0.75", `[{"prompt":"2+2=?","response":"4","reward":1}]`), `{"step":4,"role":`) // still being written
+	if err := os.WriteFile(filepath.Join(dir, "rl", "monitor", ConfigFile), []byte("seed: 7\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	page := pageOf(t, dir)
+	wantAll(t, page, "<title>sums</title>", "<h2>warmup</h2>", "<h2>rl</h2>", "actor/final_loss", ">2.5<", "seed: 7",
+		`<td>rollout/reward/mean<td class="n">0.25<td class="n">0.75`, "Step 1: worst and best answer<", "Step 3: worst and best answer<",
+		"&lt;script&gt;3&lt;/script&gt;", "<td>rollouts<td class=\"n\">9.0 s<td class=\"n\">75 %")
+	if strings.Index(page, "<h2>warmup</h2>") > strings.Index(page, "<h2>rl</h2>") {
+		t.Error("the stage that ran first is not first")
+	}
+	if strings.Contains(page, "<script") {
+		t.Error("an answer of the model is part of the page's HTML")
+	}
+	if path, err := WriteFile(dir); err != nil || path != filepath.Join(dir, File) {
+		t.Fatal(path, err)
+	}
+}
+
+func TestPageOfSeveralRuns(t *testing.T) {
+	root := t.TempDir()
+	var dirs []string
+	for seed, rewards := range [][]string{{"0", "1"}, {"0.5", "2"}} {
+		dir := filepath.Join(root, fmt.Sprint(seed), "sums")
+		write(t, filepath.Join(dir, "monitor"), explored(1, rewards[0], "[]"), explored(2, rewards[1], "[]"), "")
+		dirs = append(dirs, dir)
+	}
+	wantAll(t, pageOf(t, dirs...), "<title>sums, sums (2)</title>", "curves are means of 2 runs",
+		`<td class="n">0.25 ± 0.25 (2 runs)<td class="n">1.5 ± 0.5 (2 runs)`,
+		`class="band c0"`, `class="pale c0"`)
+}
+
+func TestNoRun(t *testing.T) {
+	empty := t.TempDir()
+	for dir, want := range map[string]string{empty: "no records in a metrics.jsonl", filepath.Join(empty, "nowhere"): "no run in "} {
+		if err := Write(&bytes.Buffer{}, dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+		if path, err := WriteFile(dir); path != "" || err != nil {
+			t.Errorf("WriteFile wrote %q, %v, want nothing", path, err)
+		}
+	}
+}
+
+// TestChartStaysInItsFrame draws curves that are hard to scale.
+func TestChartStaysInItsFrame(t *testing.T) {
+	long := make([]point, 5001)
+	for i := range long {
+		long[i] = point{float64(i), math.Sin(float64(i))}
+	}
+	for name, runs := range map[string][][]point{
+		"one value":    {{{3, 0}}},
+		"constant":     {{{1, 1e9}, {2, 1e9}}},
+		"tiny":         {{{1, 1e-12}, {2, 3e-12}}},
+		"huge":         {{{1, -1e300}, {2, 1e300}}},
+		"long":         {long},
+		"several runs": {{{1, 0}, {2, 5}}, {{1, 1}, {2, 7}}, nil},
+		"other steps":  {{{1, 0}, {2, 5}}, {{3, 1}, {4, 7}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := chart{Title: `"<`, Series: []series{{"m", runs}}}
+			frame, ok := c.frame()
+			if !ok {
+				t.Fatal("no curve")
+			}
+			for _, r := range runs {
+				for _, p := range thin(r) {
+					if x, y := frame.at(p); x < left || x > width-right || y < top || y > height-bottom {
+						t.Errorf("point %v is drawn at %g, %g", p, x, y)
+					}
+				}
+			}
+			if n := len(thin(runs[0])); n > most {
+				t.Errorf("%d points", n)
+			}
+			svg := string(c.SVG())
+			if strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") || !strings.Contains(svg, `aria-label="&#34;&lt;"`) {
+				t.Error(svg)
+			}
+		})
+	}
+}
+
+func TestTicks(t *testing.T) {
+	for _, c := range []struct {
+		lo, hi float64
+		want   []float64
+	}{{0, 1, []float64{0, .2, .4, .6, .8, 1}}, {0, 120, []float64{0, 20, 40, 60, 80, 100, 120}}, {-3, 5, []float64{-2, 0, 2, 4}}} {
+		got := ticks(c.lo, c.hi)
+		if !slices.EqualFunc(got, c.want, func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }) {
+			t.Errorf("ticks of %g to %g are %v, want %v", c.lo, c.hi, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/report"
+)
+
+// keepSettings writes the settings that differ from the defaults, for the report.
+func keepSettings(cfg *config.Settled) error {
+	text, err := cfg.Differences()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(cfg.Monitor.CacheDir, 0o755); err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(cfg.Monitor.CacheDir, report.ConfigFile), []byte(text))
+}
+
+// report writes the report of the run in dir. A run does not fail because of its report.
+func (sum *Summary) report(dir string, say func(string)) {
+	path, err := report.WriteFile(dir)
+	if err != nil {
+		say("no report: " + err.Error())
+	}
+	sum.Report = path
+}
