@@ -1,65 +1,26 @@
 package config
 
 import (
-	"embed"
+	_ "embed"
+	"encoding/json"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"strings"
 	"sync"
 )
 
-// schemaSource is the source of the schema. The comments in it are the descriptions of the keys, so
-// that one text serves both.
+// commentsJSON has the doc comments of the schema, so that one text describes a key to readers of
+// the code and to users. `go test ./config -update` writes it.
 //
-//go:embed config.go algorithm.go model.go buffer.go explorer.go trainer.go synchronizer.go processor.go
-var schemaSource embed.FS
+//go:embed comments.json
+var commentsJSON []byte
 
 // comments are the doc comments of the schema, by `Type` and `Type.Field`.
-var comments = sync.OnceValues(func() (map[string]string, error) {
-	out := map[string]string{}
-	files, err := schemaSource.ReadDir(".")
-	if err != nil {
-		return nil, err
+var comments = sync.OnceValues(func() (out map[string]string, err error) {
+	if err = json.Unmarshal(commentsJSON, &out); err != nil {
+		err = fmt.Errorf("config: reading the schema's comments: %w", err)
 	}
-	for _, f := range files {
-		source, err := schemaSource.ReadFile(f.Name())
-		if err != nil {
-			return nil, err
-		}
-		tree, err := parser.ParseFile(token.NewFileSet(), f.Name(), source, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return nil, fmt.Errorf("config: reading the schema's comments: %w", err)
-		}
-		for _, d := range tree.Decls {
-			collectComments(d, out)
-		}
-	}
-	return out, nil
+	return out, err
 })
-
-func collectComments(d ast.Decl, out map[string]string) {
-	types, ok := d.(*ast.GenDecl)
-	if !ok || types.Tok != token.TYPE {
-		return
-	}
-	for _, s := range types.Specs {
-		spec := s.(*ast.TypeSpec)
-		out[spec.Name.Name] = oneLine(types.Doc)
-		fields, ok := spec.Type.(*ast.StructType)
-		if !ok {
-			continue
-		}
-		for _, f := range fields.Fields.List {
-			for _, name := range f.Names {
-				out[spec.Name.Name+"."+name.Name] = oneLine(f.Doc)
-			}
-		}
-	}
-}
-
-func oneLine(c *ast.CommentGroup) string { return strings.Join(strings.Fields(c.Text()), " ") }
 
 // description returns the doc tag of a key's field, else its comment, else the comment of the
 // section's type without the type's name.
