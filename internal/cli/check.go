@@ -15,7 +15,7 @@ func checkCommand() *cobra.Command {
 	var flags configFlags
 	var asJSON, all bool
 	cmd := &cobra.Command{
-		Use:   "check --config FILE [key=value …]",
+		Use:   "check (FILE | --config FILE) [key=value …]",
 		Short: "Check a configuration and print its plan (steps, memory, disk, time, files) without running it",
 		Long: "Check a configuration without running it, and print what it sets other than the\n" +
 			"defaults, and its plan: steps, memory, disk, files, and the time that a step and the run\n" +

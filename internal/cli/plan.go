@@ -19,7 +19,7 @@ func planCommand() *cobra.Command {
 	var p plan.Planner
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "plan --config FILE [key=value …]",
+		Use:   "plan (FILE | --config FILE) [key=value …]",
 		Short: "Find the settings with which explorer and trainer wait least for each other, by simulation",
 		Long: "Simulate explorer, buffer and trainer at the speeds of an earlier run of the\n" +
 			"configuration, or at given speeds, and recommend sync_style, sync_interval and\n" +

@@ -54,6 +54,8 @@ func New() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs, // RunE reports an unknown command
 
+		Version: version(),
+
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -66,6 +68,7 @@ func New() *cobra.Command {
 			return fmt.Errorf("unknown command %q: %s", args[0], hint)
 		},
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentPreRunE = wantRequired
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagError)

@@ -27,15 +27,19 @@ type configFlags struct {
 }
 
 func (f *configFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.path, "config", "c", "", "configuration file (YAML)")
+	cmd.Flags().StringVarP(&f.path, "config", "c", "", "configuration file (YAML); it may also be the first argument")
 	cmd.Flags().StringVar(&f.engine, "engine", "", "engine that trains and samples, instead of the configuration's: cpu")
-	if err := cmd.MarkFlagRequired("config"); err != nil {
-		panic(err) // the flag was added above
-	}
 }
 
-// load reads the configuration; args are key=value overrides.
+// load reads the configuration. args are key=value overrides, after the file if --config does not
+// name it.
 func (f *configFlags) load(args []string) (*config.Config, error) {
+	if f.path == "" {
+		if len(args) == 0 || strings.Contains(args[0], "=") {
+			return nil, errors.New("no configuration: name its file, as in trinity run FILE, or trinity run --config FILE")
+		}
+		f.path, args = args[0], args[1:]
+	}
 	return config.Load(f.path, config.Options{Overrides: args, Engine: f.engine})
 }
 
@@ -44,7 +48,7 @@ func runCommand() *cobra.Command {
 	var asJSON, anew, quiet bool
 	var join, stage string
 	cmd := &cobra.Command{
-		Use:   "run --config FILE [key=value …]",
+		Use:   "run (FILE | --config FILE) [key=value …]",
 		Short: "Run a configuration, or resume its run",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if anew {

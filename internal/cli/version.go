@@ -14,9 +14,14 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  wantArgs(0),
 		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintf(cmd.OutOrStdout(), "trinity %s%s %s/%s %s\n", Version, revision(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+			fmt.Fprintln(cmd.OutOrStdout(), version())
 		},
 	}
+}
+
+// version returns what the program is, from which commit, and for which system.
+func version() string {
+	return fmt.Sprintf("trinity %s%s %s/%s %s", Version, revision(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
 // revision returns the commit of the build, or "" if the build did not record it.
