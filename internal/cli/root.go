@@ -74,6 +74,7 @@ func New() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		runCommand(), checkCommand(), planCommand(), schemaCommand(), generateCommand(), chatCommand(), scoreCommand(),
+		serveCommand(), evalCommand(),
 		verifyCommand(), pullCommand(), convertCommand(),
 		initCommand(), dataCommand(), listCommand(), explainCommand(), logCommand(), reportCommand(), annotateCommand(), doctorCommand(),
 		versionCommand(),

@@ -197,6 +197,10 @@ func (s *session) rewrite(t *testing.T, text, model string) string {
 		text = "rm -f served; " + text +
 			" --addr 127.0.0.1:0 > served & until grep -qs 'end with Ctrl-C' served; do sleep 0.1; done; kill $!; wait $!; cat served"
 	}
+	if strings.Contains(text, " serve --model ") {
+		text = "rm -f served; " + text +
+			" --addr 127.0.0.1:0 2> served & until grep -qs 'serves .* at http' served; do sleep 0.1; done; kill -INT $!; wait $! || true; cat served"
+	}
 	for _, short := range shorter {
 		if strings.Contains(text, " --config "+short.config) {
 			text = insert(text, short.overrides)

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trinity-go/trinity/config"
+	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/run"
+)
+
+func serveCommand() *cobra.Command {
+	var model modelFlags
+	var address string
+	var length int
+	cmd := &cobra.Command{
+		Use:   "serve --model PATH [key=value …]",
+		Short: "Serve a model as an OpenAI-compatible API",
+		Long: "Serve a model at /v1/chat/completions and /v1/completions until Ctrl-C. To serve the newest weights of a\n" +
+			"run, use its configuration: trinity run FILE mode=serve.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			host, port, err := net.SplitHostPort(address)
+			if err != nil {
+				return fmt.Errorf("--addr is %q: want HOST:PORT", address)
+			}
+			if host == "" {
+				host = "127.0.0.1"
+			}
+			settings := []string{setting("explorer.listen_address", host), "explorer.proxy_port=" + port}
+			_, err = model.runAlone(cmd, "serve", length, append(settings, args...))
+			return err
+		},
+	}
+	model.add(cmd)
+	cmd.Flags().StringVar(&address, "addr", "127.0.0.1:8010", "address; for one that other machines can reach, TRINITY_TOKEN must hold a key")
+	cmd.Flags().IntVar(&length, "max-model-len", 0, "most tokens of a prompt with its reply; 0 means the model's length, at most 4096")
+	return cmd
+}
+
+// setting returns an override that sets a key to a value.
+func setting(key string, value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // callers give text and maps of it
+	}
+	return key + "=" + string(text) // YAML contains JSON
+}
+
+// runAlone runs a mode on a model, without a file and with a directory that it removes at the end.
+func (f *modelFlags) runAlone(cmd *cobra.Command, mode string, length int, settings []string) (summary *run.Summary, err error) {
+	if _, err := f.find(cmd.Context()); err != nil {
+		return nil, err
+	}
+	model, err := f.config()
+	if err != nil {
+		return nil, err
+	}
+	const usual = 4096 // tokens; the K/V cache of more is seldom of use on a CPU
+	if length == 0 {
+		length = min(model.MaxPositions, usual)
+	}
+	dir, err := os.MkdirTemp("", "trinity-"+mode)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	cfg, err := config.Parse("command line", nil, config.Options{Overrides: append([]string{
+		"mode=" + mode, "name=" + mode, setting("checkpoint_root_dir", dir),
+		setting("model.model_path", f.path), "model.max_model_len=" + strconv.Itoa(length), "monitor.monitor_type=[jsonl]",
+	}, settings...)})
+	if err != nil {
+		return nil, err
+	}
+	stop, cancel := interruptible(cmd.Context())
+	defer cancel()
+	say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), database.Hidden(line)) }
+	return run.Run(cmd.Context(), stop, cfg, run.Options{Say: say})
+}
