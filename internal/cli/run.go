@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/database"
+	"github.com/trinity-go/trinity/internal/durable"
+	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/run"
 )
 
@@ -34,65 +37,111 @@ func (f *configFlags) add(cmd *cobra.Command) {
 // load reads the configuration. args are key=value overrides, after the file if --config does not
 // name it.
 func (f *configFlags) load(args []string) (*config.Config, error) {
-	if f.path == "" {
+	path := f.path
+	if path == "" {
 		if len(args) == 0 || strings.Contains(args[0], "=") {
 			return nil, errors.New("no configuration: name its file, as in trinity run FILE, or trinity run --config FILE")
 		}
-		f.path, args = args[0], args[1:]
+		path, args = args[0], args[1:]
 	}
-	return config.Load(f.path, config.Options{Overrides: args, Engine: f.engine})
+	return config.Load(path, config.Options{Overrides: args, Engine: f.engine})
+}
+
+// runFlags are the flags of the command run.
+type runFlags struct {
+	configFlags
+	asJSON, anew, quiet bool
+	join, stage         string
+	seeds               []uint
 }
 
 func runCommand() *cobra.Command {
-	var flags configFlags
-	var asJSON, anew, quiet bool
-	var join, stage string
+	var flags runFlags
 	cmd := &cobra.Command{
 		Use:   "run (FILE | --config FILE) [key=value …]",
 		Short: "Run a configuration, or resume its run",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if anew {
+			if flags.anew {
 				args = append(args, "continue_from_checkpoint=false")
 			}
 			cfg, err := flags.load(args)
 			if err != nil {
 				return err
 			}
-			for _, w := range cfg.Warnings {
-				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+			if len(flags.seeds) > 0 {
+				return flags.runSeeds(cmd, cfg, args)
 			}
-			stop, cancel := interruptible(cmd.Context())
-			defer cancel()
-			say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), database.Hidden(line)) }
-			tell := say
-			if quiet {
-				tell = func(string) {}
-			}
-			summary, err := run.Run(cmd.Context(), stop, cfg, run.Options{Say: tell, Console: true, Quiet: quiet, Join: join, Stage: stage})
-			if asJSON {
-				err = errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(summary))
-			} else if summary != nil {
-				printSummary(cmd.OutOrStdout(), summary, err == nil)
-			}
-			if errors.Is(err, errInterrupted) && cfg.Mode != "serve" {
-				how := "the same command"
-				if !cfg.ContinueFromCheckpoint {
-					how = "the command with name=" + cfg.Name + " and without --anew"
-				}
-				say("interrupted: " + how + " resumes from the last checkpoint")
-			}
-			return err
+			return flags.run(cmd, cfg)
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the closing summary as JSON")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the closing table")
-	cmd.Flags().BoolVar(&anew, "anew", false,
+	cmd.Flags().BoolVar(&flags.asJSON, "json", false, "print the closing summary as JSON")
+	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "print only the closing table")
+	cmd.Flags().BoolVar(&flags.anew, "anew", false,
 		"start all stages anew, in a directory beside the one of an earlier run: continue_from_checkpoint=false")
-	cmd.Flags().StringVar(&join, "join", "",
+	cmd.Flags().StringVar(&flags.join, "join", "",
 		"modes explore and serve: URL of a trainer that does not share the run's directory; TRINITY_TOKEN holds its token")
-	cmd.Flags().StringVar(&stage, "stage", "", "run only this stage of the configuration")
+	cmd.Flags().StringVar(&flags.stage, "stage", "", "run only this stage of the configuration")
+	cmd.Flags().UintSliceVar(&flags.seeds, "seeds", nil,
+		"run once with each of these seeds, as NAME_seed0, NAME_seed1, …, and compare the runs on one page")
 	return cmd
+}
+
+// runSeeds runs the configuration once with each seed and writes the report of all runs beside
+// their directories. args are those with which the configuration was loaded.
+func (f *runFlags) runSeeds(cmd *cobra.Command, cfg *config.Config, args []string) error {
+	var dirs []string
+	for _, seed := range f.seeds {
+		of, err := f.load(append(slices.Clone(args), fmt.Sprintf("seed=%d", seed), setting("name", fmt.Sprintf("%s_seed%d", cfg.Name, seed))))
+		if err != nil {
+			return err
+		}
+		if err := f.run(cmd, of); err != nil {
+			return fmt.Errorf("seed %d: %w", seed, err)
+		}
+		dirs = append(dirs, of.CheckpointJobDir)
+	}
+	var page bytes.Buffer
+	if err := report.Write(&page, dirs...); err != nil {
+		return err
+	}
+	path := filepath.Join(filepath.Dir(dirs[0]), cfg.Name+"_seeds.html")
+	if err := durable.WriteFile(path, page.Bytes()); err != nil {
+		return err
+	}
+	if !f.asJSON {
+		fmt.Fprintf(cmd.OutOrStdout(), "\nreport of all seeds:  %s\n", path)
+	}
+	return nil
+}
+
+// run runs a configuration and prints its summary.
+func (f *runFlags) run(cmd *cobra.Command, cfg *config.Config) error {
+	for _, w := range cfg.Warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+	}
+	stop, cancel := interruptible(cmd.Context())
+	defer cancel()
+	say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), database.Hidden(line)) }
+	tell := say
+	if f.quiet {
+		tell = func(string) {}
+	}
+	summary, err := run.Run(cmd.Context(), stop, cfg,
+		run.Options{Say: tell, Console: true, Quiet: f.quiet, Join: f.join, Stage: f.stage})
+	if f.asJSON {
+		err = errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(summary))
+	} else if summary != nil {
+		printSummary(cmd.OutOrStdout(), summary, err == nil)
+	}
+	if errors.Is(err, errInterrupted) && cfg.Mode != "serve" {
+		how := "the same command"
+		if !cfg.ContinueFromCheckpoint {
+			how = "the command with name=" + cfg.Name + " and without --anew"
+		}
+		say("interrupted: " + how + " resumes from the last checkpoint")
+	}
+	return err
 }
 
 // didNothing reports whether this process made no step and found no finished stage.
