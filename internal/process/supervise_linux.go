@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
@@ -15,9 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const supervisor = "supervise"
+// Roles of this binary as a child process.
+const (
+	supervisor = "supervise"
+	limiter    = "limit"
+)
 
-func init() { role(supervisor, supervise) }
+func init() {
+	role(supervisor, supervise)
+	role(limiter, limit)
+}
 
 // command returns the command that starts a supervisor for the program at path.
 func command(ctx context.Context, path string, argv []string, maxMemory int64) *exec.Cmd {
@@ -36,15 +44,18 @@ func killRest(*exec.Cmd) {}
 // the number of the signal that killed it.
 func supervise() int {
 	parent, _ := strconv.Atoi(os.Args[1])
-	maxMemory, _ := strconv.ParseUint(os.Args[2], 10, 64)
+	path, argv, env := os.Args[3], os.Args[4:], os.Environ()
+	if maxMemory := os.Args[2]; maxMemory != "0" {
+		path, argv, env = "/proc/self/exe", append([]string{"trinity-limit", maxMemory, path}, argv...), roleOf(limiter)
+	}
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot supervise:", err)
 		return 126
 	}
-	pid, err := syscall.ForkExec(os.Args[3], os.Args[4:], &syscall.ProcAttr{
-		Env: os.Environ(), Files: []uintptr{0, 1, 2},
+	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{
+		Env: env, Files: []uintptr{0, 1, 2},
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
@@ -53,13 +64,6 @@ func supervise() int {
 	}
 	for _, std := range []*os.File{os.Stdin, os.Stdout} { // a program may close its own before it exits
 		std.Close()
-	}
-	if maxMemory > 0 {
-		limit := unix.Rlimit{Cur: maxMemory, Max: maxMemory}
-		if err := unix.Prlimit(pid, unix.RLIMIT_AS, &limit, nil); err != nil {
-			fmt.Fprintln(os.Stderr, "cannot limit the memory:", err)
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
 	}
 	go func() {
 		for alive := time.NewTicker(200 * time.Millisecond); os.Getppid() == parent; {
@@ -84,6 +88,20 @@ func supervise() int {
 		return 128 + int(status.Signal())
 	}
 	return status.ExitStatus()
+}
+
+// limit limits the memory of this process and becomes the program. The supervisor cannot do so from
+// outside: a program that runs may already have child processes, which keep the limit they have.
+func limit() int {
+	maxMemory, _ := strconv.ParseUint(os.Args[1], 10, 64)
+	env := os.Environ()
+	debug.SetGCPercent(-1) // Go ends a process that cannot map memory; a collection would
+	err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: maxMemory, Max: maxMemory})
+	if err == nil {
+		err = syscall.Exec(os.Args[2], os.Args[3:], env)
+	}
+	fmt.Fprintln(os.Stderr, "cannot start with a limit of memory:", err)
+	return 126
 }
 
 // killAll kills the children of this process until none is left. A child's children become its own.
