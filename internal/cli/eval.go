@@ -44,7 +44,8 @@ func evalCommand() *cobra.Command {
 		},
 	}
 	model.add(cmd)
-	cmd.Flags().StringVarP(&data.Data, "data", "d", "", "questions with answers: a file (.csv, .jsonl, .json, .parquet, .arrow) or a directory")
+	cmd.Flags().StringVarP(&data.Data, "data", "d", "",
+		"questions with answers: a file (.csv, .jsonl, .json, .parquet, .arrow) or a directory")
 	cmd.Flags().StringVarP(&reward, "reward", "r", "", "reward function: trinity list reward_fn")
 	cmd.Flags().IntVarP(&replies, "n", "n", 1, "replies to each question")
 	cmd.Flags().Float64Var(&temperature, "temperature", 0, "sampling temperature; 0 is greedy")

@@ -199,7 +199,8 @@ func (s *session) rewrite(t *testing.T, text, model string) string {
 	}
 	if strings.Contains(text, " serve --model ") {
 		text = "rm -f served; " + text +
-			" --addr 127.0.0.1:0 2> served & until grep -qs 'serves .* at http' served; do sleep 0.1; done; kill -INT $!; wait $! || true; cat served"
+			" --addr 127.0.0.1:0 2> served & until grep -qs 'serves .* at http' served; do sleep 0.1; done; " +
+			"kill -INT $!; wait $! || true; cat served"
 	}
 	for _, short := range shorter {
 		if strings.Contains(text, " --config "+short.config) {

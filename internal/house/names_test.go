@@ -30,7 +30,8 @@ var elsewhere = map[string]string{
 	"config cod": "a section of Trinity-RFT's files", "run/checkpoint cod": "a section of Trinity-RFT's files",
 	"config memory": "a heading of the plan", "run memory": "a controller of control groups",
 	"dataset default": "a subset or split of the hub", "internal/cli none": "the output of a program",
-	"trinity jsd": "the field's word for a divergence",
+	"internal/cli simple_workflow": "the workflow of trinity eval, unless a setting names another",
+	"trinity jsd":                  "the field's word for a divergence",
 
 	"model none": "a value of PEFT's and Hugging Face's files", "model default": "a value of Hugging Face's files",
 	"model/tokenizer default": "the chat template of tokenizer_config.json",
