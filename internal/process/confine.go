@@ -96,7 +96,8 @@ func (c Confined) Run(ctx context.Context, in io.Reader, read func(out io.Reader
 		return context.Cause(ctx)
 	case ended != nil && len(said.head) > 0:
 		if text := said.String(); strings.Contains(text, "out of memory") ||
-			strings.Contains(text, "cannot allocate memory") || strings.HasPrefix(text, "SIGSEGV") { // in Go's allocator
+			strings.Contains(text, "cannot allocate memory") || strings.Contains(text, "failed to allocate") || // the race detector's words
+			strings.HasPrefix(text, "SIGSEGV") { // in Go's allocator
 			return fmt.Errorf("it needs more than %d GiB of memory, as damaged files do", maxMemory>>30)
 		}
 		text, _, _ := strings.Cut(string(said.head), "\n\n") // the stack of a crash follows
