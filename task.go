@@ -1,6 +1,7 @@
 package trinity
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -105,4 +106,21 @@ func (t *Task) System() (string, error) {
 		return s, nil
 	}
 	return t.Format.SystemPrompt, nil
+}
+
+// Messages returns the chat that asks the task's question: a system message with the task's system
+// prompt, else the given one, unless both are "", and the user's message.
+func (t *Task) Messages(system string) (messages []Message, err error) {
+	question, err := t.Prompt()
+	if err != nil {
+		return nil, err
+	}
+	own, err := t.System()
+	if err != nil {
+		return nil, err
+	}
+	if system = cmp.Or(own, system); system != "" {
+		messages = append(messages, Message{Role: "system", Content: system})
+	}
+	return append(messages, Message{Role: "user", Content: question}), nil
 }

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/model"
 )
@@ -236,17 +235,13 @@ func (s *Settled) promptLength() (float64, error) {
 			if task.Row, err = rows.Row(i); err != nil {
 				return 0, err
 			}
-			text, err := task.Prompt()
+			messages, err := task.Messages("")
 			if err != nil {
 				continue // a workflow with prompts of its own
 			}
-			messages := []trinity.Message{{Role: "user", Content: text}}
-			if system, err := task.System(); err == nil && system != "" {
-				messages = slices.Insert(messages, 0, trinity.Message{Role: "system", Content: system})
-			}
 			ids, err := s.text.Render(messages, nil, true)
 			if err != nil {
-				ids = s.text.Encode(text)
+				ids = s.text.Encode(messages[len(messages)-1].Content)
 			}
 			tokens, n = tokens+len(ids), n+1
 		}

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/trinity-go/trinity"
@@ -10,7 +9,7 @@ import (
 // ask asks the task's question under its system prompt, else under the given one, scores the reply
 // with r.Reward and returns it.
 func ask(ctx context.Context, r *trinity.Rollout, system string) ([]*trinity.Experience, error) {
-	messages, err := question(r.Task, system)
+	messages, err := r.Task.Messages(system)
 	if err != nil {
 		return nil, err
 	}
@@ -22,26 +21,9 @@ func ask(ctx context.Context, r *trinity.Rollout, system string) ([]*trinity.Exp
 	return []*trinity.Experience{e}, r.Score(ctx, e, messages...)
 }
 
-// question returns the chat that asks the task's question, with the task's system message, else the
-// given one, else none.
-func question(task *trinity.Task, system string) (messages []trinity.Message, err error) {
-	text, err := task.Prompt()
-	if err != nil {
-		return nil, err
-	}
-	own, err := task.System()
-	if err != nil {
-		return nil, err
-	}
-	if system = cmp.Or(own, system); system != "" {
-		messages = append(messages, trinity.Message{Role: "system", Content: system})
-	}
-	return append(messages, trinity.Message{Role: "user", Content: text}), nil
-}
-
 // checkPrompt returns an error if a task has no question.
 func checkPrompt(t *trinity.Task) error {
-	_, err := question(t, "")
+	_, err := t.Messages("")
 	return err
 }
 

@@ -59,7 +59,7 @@ const nextQuestion = "\nUser:"
 
 // complete asks the task's question as plain text, scores the reply with r.Reward and returns it.
 func complete(ctx context.Context, r *trinity.Rollout, system string) ([]*trinity.Experience, error) {
-	messages, err := question(r.Task, system)
+	messages, err := r.Task.Messages(system)
 	if err != nil {
 		return nil, err
 	}

@@ -124,20 +124,16 @@ func (v *datasetView) print(name string, d *dataset.Dataset) error {
 
 // prompt returns a row's prompt as the model reads it, or without a model its messages.
 func (v *datasetView) prompt(task *trinity.Task) (string, error) {
-	question, err := task.Prompt()
+	messages, err := task.Messages("")
 	if err != nil {
 		return "", err
-	}
-	system, err := task.System()
-	if err != nil {
-		return "", err
-	}
-	messages := []trinity.Message{{Role: "user", Content: question}}
-	if system != "" {
-		messages = append([]trinity.Message{{Role: "system", Content: system}}, messages...)
 	}
 	if v.model.text == nil || !v.model.text.HasTemplate() {
-		return strings.TrimPrefix(system+"\n"+question, "\n"), nil
+		texts := make([]string, len(messages))
+		for i, m := range messages {
+			texts[i] = m.Content
+		}
+		return strings.Join(texts, "\n"), nil
 	}
 	tokens, err := v.model.text.Render(messages, nil, true)
 	if err != nil {
