@@ -1,6 +1,8 @@
 package run
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -21,11 +23,14 @@ func keepSettings(cfg *config.Settled) error {
 	return durable.WriteFile(filepath.Join(cfg.Monitor.CacheDir, report.ConfigFile), []byte(text))
 }
 
-// report writes the report of the run in dir. A run does not fail because of its report.
+// report writes the report of the run in dir, if the run has made a step. A run does not fail
+// because of its report.
 func (sum *Summary) report(dir string, say func(string)) {
-	path, err := report.WriteFile(dir)
-	if err != nil {
+	path := filepath.Join(dir, report.File)
+	switch err := report.WriteFile(path, dir); {
+	case err == nil:
+		sum.Report = path
+	case !errors.Is(err, report.ErrNoRecords) && !errors.Is(err, fs.ErrNotExist):
 		say("no report: " + err.Error())
 	}
-	sum.Report = path
 }

@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/report"
 )
 
@@ -22,17 +20,13 @@ func reportCommand() *cobra.Command {
 			if len(dirs) == 0 {
 				return fmt.Errorf("give the directory of a run, which trinity run names at its end, or of several runs")
 			}
-			var page bytes.Buffer
-			if err := report.Write(&page, dirs...); err != nil {
-				return err
-			}
 			if output == "" {
 				output = filepath.Join(dirs[0], report.File)
 				if len(dirs) > 1 {
 					output = report.File
 				}
 			}
-			if err := durable.WriteFile(output, page.Bytes()); err != nil {
+			if err := report.WriteFile(output, dirs...); err != nil {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), output)

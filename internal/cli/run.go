@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/trinity-go/trinity/config"
 	"github.com/trinity-go/trinity/internal/database"
-	"github.com/trinity-go/trinity/internal/durable"
 	"github.com/trinity-go/trinity/internal/report"
 	"github.com/trinity-go/trinity/run"
 )
@@ -101,12 +99,8 @@ func (f *runFlags) runSeeds(cmd *cobra.Command, cfg *config.Config, args []strin
 		}
 		dirs = append(dirs, of.CheckpointJobDir)
 	}
-	var page bytes.Buffer
-	if err := report.Write(&page, dirs...); err != nil {
-		return err
-	}
 	path := filepath.Join(filepath.Dir(dirs[0]), cfg.Name+"_seeds.html")
-	if err := durable.WriteFile(path, page.Bytes()); err != nil {
+	if err := report.WriteFile(path, dirs...); err != nil {
 		return err
 	}
 	if !f.asJSON {

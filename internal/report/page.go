@@ -2,13 +2,10 @@ package report
 
 import (
 	"bytes"
-	"cmp"
 	_ "embed"
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,8 +54,7 @@ type row struct {
 	Name, First, Last string
 }
 
-// Write writes the page about the runs in dirs.
-func Write(w io.Writer, dirs ...string) error {
+func write(w io.Writer, dirs []string) error {
 	var runs []*run
 	for _, dir := range dirs {
 		r, err := read(filepath.Clean(dir))
@@ -78,16 +74,13 @@ func Write(w io.Writer, dirs ...string) error {
 // File is the name of a run's report.
 const File = "report.html"
 
-// WriteFile writes the page about the run in dir to [File] in it and returns the file's path.
-// It returns "" for a run without records.
-func WriteFile(dir string) (path string, err error) {
+// WriteFile writes the page about the runs in dirs to a file.
+func WriteFile(path string, dirs ...string) error {
 	var b bytes.Buffer
-	err = Write(&b, dir)
-	if errors.Is(err, errNoRecords) || errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+	if err := write(&b, dirs); err != nil {
+		return err
 	}
-	path = filepath.Join(dir, File)
-	return path, cmp.Or(err, durable.WriteFile(path, b.Bytes()))
+	return durable.WriteFile(path, b.Bytes())
 }
 
 // nameApart numbers runs that have the same name.

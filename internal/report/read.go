@@ -34,7 +34,8 @@ type stage struct {
 	config  string           // YAML of the settings that differ from the defaults; "" if unknown
 }
 
-var errNoRecords = errors.New("no records")
+// ErrNoRecords is the error for a directory whose run has not made a step.
+var ErrNoRecords = errors.New("no records")
 
 // read reads a run from its directory. Each of several explorers has a metrics.jsonl of its own.
 func read(dir string) (*run, error) {
@@ -80,7 +81,7 @@ func read(dir string) (*run, error) {
 		r.stages = append(r.stages, *s)
 	}
 	if len(r.stages) == 0 {
-		return nil, fmt.Errorf("%s: %w in a %s: is it the directory of a run with the jsonl monitor?", dir, errNoRecords, monitor.File)
+		return nil, fmt.Errorf("%s: %w in a %s: is it the directory of a run with the jsonl monitor?", dir, ErrNoRecords, monitor.File)
 	}
 	slices.SortFunc(r.stages, func(a, b stage) int {
 		return cmp.Or(a.records[0].Time.Compare(b.records[0].Time), strings.Compare(a.name, b.name))

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// write writes the metrics.jsonl of a stage below dir.
-func write(t *testing.T, dir string, lines ...string) {
+// writeStage writes the metrics.jsonl of a stage below dir.
+func writeStage(t *testing.T, dir string, lines ...string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func explored(step int, reward, samples string) string {
 func pageOf(t *testing.T, dirs ...string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, dirs...); err != nil {
+	if err := write(&b, dirs); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -48,9 +48,9 @@ func wantAll(t *testing.T, page string, wants ...string) {
 
 func TestPageOfAStagedRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sums")
-	write(t, filepath.Join(dir, "warmup", "monitor"),
+	writeStage(t, filepath.Join(dir, "warmup", "monitor"),
 		`{"step":1,"role":"trainer","time":"2026-01-02T15:03:00.000Z","metrics":{"actor/final_loss":2.5,"time/train_step":4}}`, "")
-	write(t, filepath.Join(dir, "rl", "monitor"),
+	writeStage(t, filepath.Join(dir, "rl", "monitor"),
 		explored(1, "0.25", `[{"prompt":"1+1=?","response":"<script>3</script>","reward":0}]`),
 		explored(2, `"NaN"`, `[]`),
 		explored(3, "0.75", `[{"prompt":"2+2=?","response":"4","reward":1}]`), `{"step":4,"role":`) // still being written
@@ -67,8 +67,12 @@ func TestPageOfAStagedRun(t *testing.T) {
 	if strings.Contains(page, "<script") {
 		t.Error("an answer of the model is part of the page's HTML")
 	}
-	if path, err := WriteFile(dir); err != nil || path != filepath.Join(dir, File) {
-		t.Fatal(path, err)
+	path := filepath.Join(dir, File)
+	if err := WriteFile(path, dir); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != page {
+		t.Errorf("%s is not the page, %v", path, err)
 	}
 }
 
@@ -77,7 +81,7 @@ func TestPageOfSeveralRuns(t *testing.T) {
 	var dirs []string
 	for seed, rewards := range [][]string{{"0", "1"}, {"0.5", "2"}} {
 		dir := filepath.Join(root, fmt.Sprint(seed), "sums")
-		write(t, filepath.Join(dir, "monitor"), explored(1, rewards[0], "[]"), explored(2, rewards[1], "[]"), "")
+		writeStage(t, filepath.Join(dir, "monitor"), explored(1, rewards[0], "[]"), explored(2, rewards[1], "[]"), "")
 		dirs = append(dirs, dir)
 	}
 	wantAll(t, pageOf(t, dirs...), "<title>sums, sums (2)</title>", "curves are means of 2 runs",
@@ -88,11 +92,12 @@ func TestPageOfSeveralRuns(t *testing.T) {
 func TestNoRun(t *testing.T) {
 	empty := t.TempDir()
 	for dir, want := range map[string]string{empty: "no records in a metrics.jsonl", filepath.Join(empty, "nowhere"): "no run in "} {
-		if err := Write(&bytes.Buffer{}, dir); err == nil || !strings.Contains(err.Error(), want) {
+		path := filepath.Join(t.TempDir(), File)
+		if err := WriteFile(path, dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
-		if path, err := WriteFile(dir); path != "" || err != nil {
-			t.Errorf("WriteFile wrote %q, %v, want nothing", path, err)
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("WriteFile wrote a page about %s, want none", dir)
 		}
 	}
 }
