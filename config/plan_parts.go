@@ -53,7 +53,7 @@ func (c *Settled) TrainSteps(exploreSteps int64) int64 {
 	if n := c.Trainer.TotalSteps; n != nil {
 		return int64(*n)
 	}
-	return max(exploreSteps, ceil64(saturated(exploreSteps, int64(c.Batch.StepRollouts)), int64(max(c.Batch.Rollouts, 1))))
+	return max(exploreSteps, ceil(saturated(exploreSteps, int64(c.Batch.StepRollouts)), int64(c.Batch.Rollouts)))
 }
 
 // lastBatch returns the size of the last train step if each rollout gives one experience; 0 if it is
@@ -128,7 +128,7 @@ func firstSet(all ...*int) *int {
 	return nil
 }
 
-func ceil(a, b int) int { return (a + b - 1) / max(b, 1) }
+func ceil[T int | int64](a, b T) T { return (a + b - 1) / max(b, 1) }
 
 // mixture tells, for each of several training tasksets, its share of the tasks and how often a run
 // reads each of its rows.

@@ -102,30 +102,27 @@ func (s *StagePlan) writeMemory(b *strings.Builder, row func(name, format string
 		row("memory", "not known before the model is there")
 		return
 	}
-	here := ""
-	switch {
-	case s.MemoryHere > 0 && s.MemorySum > s.MemoryHere:
-		here = fmt.Sprintf(", MORE than the %s that are available", Size(s.MemoryHere))
-	case s.MemoryHere > 0:
-		here = fmt.Sprintf(" of %s that are available", Size(s.MemoryHere))
-	}
-	row("memory", "about %s%s", Size(s.MemorySum), here)
+	row("memory", "about %s%s", Size(s.MemorySum), against(s.MemorySum, s.MemoryHere, "available"))
 	for _, m := range s.Memory {
 		fmt.Fprintf(b, "  %-12s   %9s  %s (%s)\n", "", Size(m.Bytes), m.Kind, m.Why)
 	}
 }
 
+// against compares the bytes that a stage needs with those that this machine has; 0 if not known.
+func against(needed, here int64, word string) string {
+	switch {
+	case here == 0:
+		return ""
+	case needed > here:
+		return fmt.Sprintf(", MORE than the %s that are %s", Size(here), word)
+	}
+	return fmt.Sprintf(" of %s that are %s", Size(here), word)
+}
+
 // writeTime prints disk and time.
 func (s *StagePlan) writeTime(row func(name, format string, args ...any)) {
 	if s.Disk > 0 {
-		here := ""
-		switch {
-		case s.DiskHere > 0 && s.Disk > s.DiskHere:
-			here = fmt.Sprintf(", MORE than the %s that are free", Size(s.DiskHere))
-		case s.DiskHere > 0:
-			here = fmt.Sprintf(" of %s that are free", Size(s.DiskHere))
-		}
-		row("disk", "about %s of checkpoints%s", Size(s.Disk), here)
+		row("disk", "about %s of checkpoints%s", Size(s.Disk), against(s.Disk, s.DiskHere, "free"))
 	}
 	switch {
 	case s.ExperiencesPerStep == 0 && s.TasksPerStep == 0:

@@ -19,10 +19,7 @@ func (c *planner) time(s *StagePlan) {
 		steps = s.ExploreSteps
 	}
 	if n := int64(c.Explorer.EvalInterval); t.Evaluation > 0 && n > 0 && steps > 0 {
-		times := steps / n
-		if steps%n != 0 {
-			times++
-		}
+		times := ceil(steps, n)
 		if c.Explorer.EvalOnStartup {
 			times++
 		}
@@ -39,7 +36,7 @@ func (c *planner) disk(s *StagePlan) {
 	}
 	checkpoints := int64(1)
 	if n := int64(c.Trainer.SaveInterval); n > 0 && s.TrainSteps > 0 {
-		checkpoints = ceil64(s.TrainSteps, n)
+		checkpoints = ceil(s.TrainSteps, n)
 	}
 	if keep := int64(c.Trainer.MaxCheckpointsToKeep); keep > 0 {
 		checkpoints = min(checkpoints, keep)
@@ -55,9 +52,7 @@ func (c *planner) disk(s *StagePlan) {
 	s.DiskHere = c.facts.Machine.Disk
 }
 
-func ceil64(a, b int64) int64 { return (a + b - 1) / b }
-
-// Duration writes seconds in at most two units: 0.3 s, 45 s, 12 min, 3 h 20 min.
+// duration writes seconds in at most two units: 0.3 s, 45 s, 12 min, 3 h 20 min.
 func duration(seconds float64) string {
 	switch d := wait.Seconds(seconds).Round(time.Minute); {
 	case seconds < 10:

@@ -121,7 +121,7 @@ func eachField(typ reflect.Type, key string, visit func(f reflect.StructField, k
 	}
 }
 
-// Keys that nobody knows stand in errors; they cannot write on the terminal.
+// An error quotes an unknown key. Control characters in the key must not reach the terminal.
 func TestErrorsHaveNoControlCharacters(t *testing.T) {
 	_, err := Parse("base.yaml", []byte(base+"\"\\e[2J\\n\": 1\n"), Options{})
 	if err == nil || !strings.Contains(err.Error(), `\x1b[2J\n: unknown key`) {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+
 	"github.com/trinity-go/trinity"
 	"github.com/trinity-go/trinity/registry"
 )

@@ -9,27 +9,21 @@ import (
 	"github.com/trinity-go/trinity"
 )
 
-// Values of Options.Learns.
-const (
-	learnsInGroup = "group"
-	learnsInStep  = "step"
-)
-
 // isEqual reports whether there are several values, which are all equal.
 func isEqual(v []float64) bool { return len(v) > 1 && slices.Min(v) == slices.Max(v) }
 
-// compared returns the rewards of the step that the algorithm compares with one another: those of
-// each group that has several, or all.
+// compared returns the sets of rewards that the algorithm compares: one set for each task with
+// several rewards, or one set with all rewards of the step.
 func (e *Explorer) compared(outcomes []*outcome) (sets [][]float64) {
 	var all []float64
 	for _, o := range outcomes {
 		rewards := perRun(o.group)["reward"]
 		all = append(all, rewards...)
-		if len(rewards) > 1 && e.opts.Learns == learnsInGroup {
+		if len(rewards) > 1 && e.opts.Learns == InGroup {
 			sets = append(sets, rewards)
 		}
 	}
-	if len(all) > 1 && e.opts.Learns == learnsInStep {
+	if len(all) > 1 && e.opts.Learns == InStep {
 		sets = append(sets, all)
 	}
 	return sets
@@ -56,7 +50,7 @@ func (e *Explorer) reportEqual(outcomes []*outcome, r trinity.Record) {
 		answers += fmt.Sprintf("; an answer with reward %.4g: %s", s.Reward, quoted(s.Response))
 	}
 	which := "all rewards are equal"
-	if e.opts.Learns == learnsInGroup {
+	if e.opts.Learns == InGroup {
 		which = "all rewards of each task are equal"
 	}
 	switch {

@@ -38,10 +38,14 @@ type Options struct {
 	EvalInterval  int64 // steps between evaluations; 0 is never
 	EvalOnStartup bool
 
-	// Learns says from which differences of rewards the algorithm learns: "group" is between the
-	// rollouts of a task, "step" between those of a step, and "" none.
-	Learns string
+	Learns string // which rewards the algorithm compares: InGroup, InStep, or "" for none
 }
+
+// Values of Options.Learns.
+const (
+	InGroup = "group" // the rewards of a task's rollouts with one another
+	InStep  = "step"  // all rewards of a step with one another
+)
 
 // Pipeline edits the groups of a step before their delivery: the operators and the advantage.
 // Metrics have their full names.

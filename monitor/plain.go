@@ -93,7 +93,7 @@ func (p *plain) line(r trinity.Record, fields []string) string {
 	return strings.Join(append([]string{r.Time.Format(time.TimeOnly), step}, fields...), "  ")
 }
 
-// waiting returns a line about what is going on.
+// waiting returns a line that says what explorer and trainer are doing.
 func (p *plain) waiting(now time.Time, doings []string) string {
 	if len(doings) == 0 {
 		doings = []string{"at work"}

@@ -91,7 +91,7 @@ func (p *program) ask(ctx context.Context, question []byte) (r trinity.Reward, e
 		if text, err = p.exchange(ctx, w, question); err == nil {
 			var failed error
 			if r, failed, err = decode(text); err == nil {
-				p.count(0)
+				p.answered()
 				return r, failed
 			}
 		}
@@ -104,7 +104,7 @@ func (p *program) ask(ctx context.Context, question []byte) (r trinity.Reward, e
 			return r, err
 		default:
 		}
-		if p.count(1) == 1 {
+		if p.lose() == 1 {
 			p.say(fmt.Sprintf("reward %s: %v; the run starts it again", p, err))
 		}
 		if !ended {
@@ -176,10 +176,17 @@ func (p *program) gaveUp() error {
 		"standard error", p.lost, p.MaxRestarts)
 }
 
-// count counts a process that did not answer, or begins anew after an answer, and returns the count.
-func (p *program) count(lost int) int {
+// lose counts a process that did not answer, and returns the number since the last answer.
+func (p *program) lose() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lost = (p.lost + 1) * lost
+	p.lost++
 	return p.lost
+}
+
+// answered notes that a process has answered.
+func (p *program) answered() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost = 0
 }

@@ -47,8 +47,8 @@ func (s *forgetting) Take(ctx context.Context, want trinity.Want) (trinity.Taken
 	return taken, nil
 }
 
-// The account of a run names an experience that nobody trained on, and counts one that was trained
-// on twice.
+// A test strategy loses one experience and repeats another. The account of the run names the first
+// and counts the second.
 func TestTheAccountNamesLostAndRepeatedExperiences(t *testing.T) {
 	p := newProject(t, tiny, rl)
 	overrides := []string{noEvaluation, "buffer.total_steps=3", "algorithm.sample_strategy=test_forgets"}

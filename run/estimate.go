@@ -199,8 +199,9 @@ func (e *estimate) faster() []string {
 // sampledRows is the number of rows whose lengths give the mean length.
 const sampledRows = 32
 
-// lengths returns the mean tokens of prompts and responses: those of an earlier run of the
-// configuration; else, of a dataset, those of its first rows, and of rollouts the longest response.
+// lengths returns the mean tokens of prompts and responses, and says in words where they come from.
+// For a dataset they are the means of its first rows. For rollouts, prompts are the mean of the
+// first tasks, and responses are as long as the configuration allows.
 func (s *Settled) lengths() (prompt, response float64, why string, err error) {
 	if s.ReadsDataset {
 		b := s.Buffer.TrainerInput.ExperienceBuffer

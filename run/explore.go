@@ -147,15 +147,15 @@ func (s *stage) exploring(ctx context.Context) (*explorer.Options, error) {
 	}, nil
 }
 
-// learnsFrom returns from which differences of rewards an algorithm learns, for explorer.Options.
+// learnsFrom returns which rewards an algorithm compares, for explorer.Options.
 func learnsFrom(m *config.Method) string {
 	switch {
 	case m.Advantage == nil || m.Distils:
 		return ""
 	case m.Needs.Group:
-		return "group"
+		return explorer.InGroup
 	}
-	return "step"
+	return explorer.InStep
 }
 
 // exploreAlone writes rollouts to an archive in files. No trainer reads it meanwhile, so the model

@@ -20,7 +20,7 @@ type Options struct {
 	Cache     *ReferenceCache // of a source that repeats its data; nil: compute every time
 
 	Checkpointer Checkpointer
-	Weights      Weights // nil: nobody samples
+	Weights      Weights // nil: the trainer publishes no versions
 	Recorder     Recorder
 
 	From         Progress // the checkpoint to resume from

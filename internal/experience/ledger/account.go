@@ -23,7 +23,7 @@ type Account struct {
 	Lost    IDs
 	Waiting int  // put, and neither trained on, dropped nor lost
 	Replay  bool // a replay buffer, which may have dropped waiting ones
-	Ended   bool // the trainer has ended: nobody takes what waits
+	Ended   bool // the trainer has ended and takes no waiting experience
 }
 
 // Read returns the accounts of all runs and stages below a directory, by the path of their
