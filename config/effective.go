@@ -26,22 +26,33 @@ func (c *Config) Differences() (string, error) { return c.dump((*Config).set) }
 // Settings returns the values of [Config.Differences] by dotted key. It belongs to a run without
 // stages, or to a stage.
 func (c *Config) Settings() map[string]any {
-	all := map[string]any{}
-	flat(all, c.set(), "")
-	return all
+	if n := c.set(); n != nil {
+		return Flatten(plain(n))
+	}
+	return nil
 }
 
-func flat(into map[string]any, n *yaml.Node, key string) {
-	if n == nil {
-		return
+// Flatten returns the leaves of a tree of map[string]any and []any by dotted key, such as
+// stages.0.mode.
+func Flatten(tree any) map[string]any {
+	leaves := map[string]any{}
+	var add func(prefix string, v any)
+	add = func(prefix string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for name, item := range v {
+				add(prefix+name+".", item)
+			}
+		case []any:
+			for i, item := range v {
+				add(fmt.Sprintf("%s%d.", prefix, i), item)
+			}
+		default:
+			leaves[strings.TrimSuffix(prefix, ".")] = v
+		}
 	}
-	if n.Kind != yaml.MappingNode {
-		into[key] = plain(n)
-		return
-	}
-	for pair := range slices.Chunk(n.Content, 2) {
-		flat(into, pair[1], strings.TrimPrefix(key+"."+pair[0].Value, "."))
-	}
+	add("", tree)
+	return leaves
 }
 
 // set returns the tree of what is set to another value than the default.

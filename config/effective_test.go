@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -109,5 +110,13 @@ func TestDifferencesAreWhatIsSet(t *testing.T) {
 	if fmt.Sprint(settings["algorithm.optimizer.lr"], settings["trainer.save_interval"], settings["seed"]) != "0.5 7 <nil>" ||
 		strings.Contains(fmt.Sprint(settings), "hidden") {
 		t.Errorf("%#v", settings)
+	}
+}
+
+func TestFlattenNamesEveryLeaf(t *testing.T) {
+	tree := map[string]any{"a": map[string]any{"b": []any{1, map[string]any{"c": nil}}}, "d": "e"}
+	want := map[string]any{"a.b.0": 1, "a.b.1.c": nil, "d": "e"}
+	if got := Flatten(tree); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -55,7 +55,7 @@ func (r *rules) inputs() {
 	}
 	for _, b := range r.Data.Inputs {
 		switch {
-		case !plainName.MatchString(b.Name):
+		case !IsPlain(b.Name):
 			r.fail(b.Key, fmt.Sprintf("%q is not a plain name", b.Name), "it becomes part of metrics and task ids: use letters, digits, - and _")
 		case tasksets[b.Name]:
 			r.fail(b.Key, fmt.Sprintf("a taskset is called %s too", b.Name), "task ids need different names")

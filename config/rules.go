@@ -50,8 +50,11 @@ func (r *rules) fail(key, message, hint string) {
 	r.errs = append(r.errs, r.errorFor(key, message, hint))
 }
 
-// plainName matches a name that can be part of file names, ids of tasks and lists.
 var plainName = regexp.MustCompile(`^[\p{L}\p{N}_-]+$`)
+
+// IsPlain reports whether a name can be part of file names, ids of tasks, lists and lines for
+// people: it has only letters, digits, - and _.
+func IsPlain(name string) bool { return plainName.MatchString(name) }
 
 // unprintable returns what is wrong with a name that stands in paths and lines for people; "" if
 // nothing is.
@@ -82,7 +85,7 @@ func (r *rules) place() {
 			r.fail(p.key, wrong, "use a plain name")
 		}
 	}
-	if name := r.Explorer.Name; !plainName.MatchString(name) {
+	if name := r.Explorer.Name; !IsPlain(name) {
 		r.fail("explorer.name", fmt.Sprintf("%q is not a plain name", name), "it is part of file names: use letters, digits, - and _")
 	}
 	if k, n := r.Explorer.Part(); r.Explorer.Share != fmt.Sprintf("%d/%d", k, n) {

@@ -17,7 +17,7 @@ func isEqual(v []float64) bool { return len(v) > 1 && slices.Min(v) == slices.Ma
 func (e *Explorer) compared(outcomes []*outcome) (sets [][]float64) {
 	var all []float64
 	for _, o := range outcomes {
-		rewards := perRun(o.group)["reward"]
+		rewards := runRewards(o.group)
 		all = append(all, rewards...)
 		if len(rewards) > 1 && e.opts.Learns == InGroup {
 			sets = append(sets, rewards)

@@ -156,21 +156,25 @@ func rolloutMetrics(outcomes []*outcome) trinity.Metrics {
 func feedback(outcomes []*outcome) map[int]float64 {
 	rewards := map[int]float64{}
 	for _, o := range outcomes {
-		var of []float64 // each run
-		for _, run := range runs(o.group) {
-			var valid []float64
-			for _, e := range run {
-				if e.Reward.Valid {
-					valid = append(valid, e.Reward.Value)
-				}
-			}
-			if len(valid) > 0 {
-				of = append(of, mean(valid))
-			}
-		}
-		if len(of) > 0 {
+		if of := runRewards(o.group); len(of) > 0 {
 			rewards[o.task.Index] = mean(of)
 		}
 	}
 	return rewards
+}
+
+// runRewards returns the mean of the valid rewards of each run of a group that has some.
+func runRewards(g trinity.Group) (means []float64) {
+	for _, run := range runs(g) {
+		var valid []float64
+		for _, e := range run {
+			if e.Reward.Valid {
+				valid = append(valid, e.Reward.Value)
+			}
+		}
+		if len(valid) > 0 {
+			means = append(means, mean(valid))
+		}
+	}
+	return means
 }

@@ -33,29 +33,34 @@ type series struct {
 	runs [][]point // by run; without points for a run that lacks the metric
 }
 
-// curves returns the series' values of each run that has some, and their mean and standard
-// deviation over runs at the steps that all these runs have.
-func (s *series) curves() (runs [][]point, mean, deviation []point) {
+// curves are a series' values of each run that has some, and their mean and standard deviation over
+// runs at the steps that all these runs have.
+type curves struct {
+	runs            [][]point
+	mean, deviation []point
+}
+
+func (s *series) curves() (c curves) {
 	at := map[float64][]float64{}
 	for _, r := range s.runs {
 		if len(r) == 0 {
 			continue
 		}
-		runs = append(runs, thin(r))
-		for _, p := range runs[len(runs)-1] {
+		c.runs = append(c.runs, thin(r))
+		for _, p := range c.runs[len(c.runs)-1] {
 			at[p.x] = append(at[p.x], p.y)
 		}
 	}
-	if len(runs) < 2 {
-		return runs, nil, nil
+	if len(c.runs) < 2 {
+		return c
 	}
-	for _, p := range runs[0] {
-		if v := at[p.x]; len(v) == len(runs) {
+	for _, p := range c.runs[0] {
+		if v := at[p.x]; len(v) == len(c.runs) {
 			m, d := spread(v)
-			mean, deviation = append(mean, point{p.x, m}), append(deviation, point{p.x, d})
+			c.mean, c.deviation = append(c.mean, point{p.x, m}), append(c.deviation, point{p.x, d})
 		}
 	}
-	return runs, mean, deviation
+	return c
 }
 
 // spread returns the mean and the population standard deviation.
@@ -89,31 +94,34 @@ func thin(p []point) []point {
 // SVG draws the chart. Of several runs it draws a pale curve each, the mean, and a band of one
 // standard deviation around the mean.
 func (c chart) SVG() template.HTML {
-	frame, ok := c.frame()
+	all := make([]curves, len(c.Series))
+	for i := range c.Series {
+		all[i] = c.Series[i].curves()
+	}
+	frame, ok := around(all)
 	if !ok {
 		return ""
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s">`, width, height, template.HTMLEscapeString(c.Title))
 	frame.axes(&b)
-	for i := range c.Series {
+	for i, of := range all {
 		class := "c" + strconv.Itoa(i%colours)
-		runs, mean, deviation := c.Series[i].curves()
-		if len(mean) > 0 {
-			band := make([]point, 0, 2*len(mean))
-			for j, p := range mean {
-				band = append(band, point{p.x, p.y + deviation[j].y})
+		if len(of.mean) > 0 {
+			band := make([]point, 0, 2*len(of.mean))
+			for j, p := range of.mean {
+				band = append(band, point{p.x, p.y + of.deviation[j].y})
 			}
-			for j, p := range slices.Backward(mean) {
-				band = append(band, point{p.x, p.y - deviation[j].y})
+			for j, p := range slices.Backward(of.mean) {
+				band = append(band, point{p.x, p.y - of.deviation[j].y})
 			}
 			fmt.Fprintf(&b, `<polygon class="band %s" points="%s"/>`, class, frame.place(band))
-			for _, r := range runs {
+			for _, r := range of.runs {
 				fmt.Fprintf(&b, `<polyline class="pale %s" points="%s"/>`, class, frame.place(r))
 			}
-			runs = [][]point{mean}
+			of.runs = [][]point{of.mean}
 		}
-		for _, r := range runs {
+		for _, r := range of.runs {
 			frame.curve(&b, class, r)
 		}
 	}
@@ -127,22 +135,21 @@ const colours = 6
 // frame maps values to places in the drawing.
 type frame struct{ x0, x1, y0, y1 float64 }
 
-// frame returns the frame that holds all curves and bands, and whether there are any.
-func (c chart) frame() (frame, bool) {
+// around returns the frame that holds all curves and bands, and whether there are any.
+func around(all []curves) (frame, bool) {
 	f := frame{math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)}
 	hold := func(x, y float64) {
 		f.x0, f.x1, f.y0, f.y1 = min(f.x0, x), max(f.x1, x), min(f.y0, y), max(f.y1, y)
 	}
-	for i := range c.Series {
-		runs, mean, deviation := c.Series[i].curves()
-		for _, r := range runs {
+	for _, of := range all {
+		for _, r := range of.runs {
 			for _, p := range r {
 				hold(p.x, p.y)
 			}
 		}
-		for j, p := range mean {
-			hold(p.x, p.y+deviation[j].y)
-			hold(p.x, p.y-deviation[j].y)
+		for j, p := range of.mean {
+			hold(p.x, p.y+of.deviation[j].y)
+			hold(p.x, p.y-of.deviation[j].y)
 		}
 	}
 	if f.x0 > f.x1 {

@@ -119,7 +119,7 @@ func TestChartStaysInItsFrame(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := chart{Title: `"<`, Series: []series{{"m", runs}}}
-			frame, ok := c.frame()
+			frame, ok := around([]curves{c.Series[0].curves()})
 			if !ok {
 				t.Fatal("no curve")
 			}

@@ -57,11 +57,10 @@ func Settings(cfg *config.Settled) (map[string]string, error) {
 	if err := json.Unmarshal(text, &tree); err != nil {
 		return nil, err
 	}
+	maps.DeleteFunc(tree, func(section string, _ any) bool { return !slices.Contains(shaping, section) })
 	flat := map[string]string{}
-	for _, section := range shaping {
-		if v, ok := tree[section]; ok {
-			flatten(flat, section, v)
-		}
+	for key, v := range config.Flatten(tree) {
+		flat[key] = fmt.Sprint(v)
 	}
 	if cfg.Critic == nil {
 		delete(flat, CriticKey)
@@ -77,21 +76,6 @@ func Settings(cfg *config.Settled) (map[string]string, error) {
 		return slices.ContainsFunc(aside, func(end string) bool { return strings.HasSuffix(key, end) })
 	})
 	return flat, nil
-}
-
-func flatten(into map[string]string, key string, v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		for name, item := range v {
-			flatten(into, key+"."+name, item)
-		}
-	case []any:
-		for i, item := range v {
-			flatten(into, fmt.Sprintf("%s.%d", key, i), item)
-		}
-	default:
-		into[key] = fmt.Sprint(v)
-	}
 }
 
 // Compare holds a run against its newest checkpoint. The error has a line for each difference that

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/trinity-go/trinity"
+	"github.com/trinity-go/trinity/config"
 )
 
 // Reasons to refuse a request. Each has its own status; see answer.
@@ -20,12 +20,9 @@ var (
 
 var errReplaced = errors.New("another process has joined by the name of this explorer")
 
-// plainName matches a name that can be part of file names, ids of tasks and lines for people.
-var plainName = regexp.MustCompile(`^[\p{L}\p{N}_-]+$`)
-
 // join makes a process the explorer of a name. The reply says where the explorer resumes.
 func (s *Server) join(ctx context.Context, name string, j joining) (joined, error) {
-	if !plainName.MatchString(name) {
+	if !config.IsPlain(name) {
 		return joined{}, fmt.Errorf("%w: %q is not the name of an explorer: set explorer.name to letters, digits, - and _", errBad, name)
 	}
 	if err := s.check(j); err != nil {
